@@ -1,0 +1,52 @@
+// base/log.h -- one line per event on standard error: "12.345678 warn weft-switch: port 3: peer hung up".
+// Lower case, LIDs in decimal, QP numbers, keys and GUIDs in hex. Never on a per-frame path; use LogLimiter there.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace weft {
+
+enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
+
+/// Sets the program name shown in each line and the lowest level printed. Call once, before threads start.
+void log_setup(std::string_view program, LogLevel lowest);
+/// Parses "debug", "info", "warn" or "error"; false leaves `out` unchanged.
+[[nodiscard]] bool parse_log_level(std::string_view text, LogLevel& out) noexcept;
+[[nodiscard]] bool log_enabled(LogLevel level) noexcept;
+void log_write(LogLevel level, std::string_view text) noexcept;
+
+template <class... Args>
+void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(level)) log_write(level, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Lets one event through per interval and counts the rest. Owner thread only.
+class LogLimiter {
+ public:
+  explicit LogLimiter(Duration interval) noexcept : interval_(interval) {}
+  /// True when the caller may log now; `suppressed()` then says how many calls were refused since the last one.
+  [[nodiscard]] bool allow(Instant now) noexcept {
+    if (now < next_) {
+      ++held_;
+      return false;
+    }
+    next_ = now + interval_;
+    suppressed_ = std::exchange(held_, 0);
+    return true;
+  }
+  [[nodiscard]] uint64_t suppressed() const noexcept { return suppressed_; }
+
+ private:
+  Duration interval_;
+  Instant next_ = Instant::min();
+  uint64_t held_ = 0;
+  uint64_t suppressed_ = 0;
+};
+
+}  // namespace weft

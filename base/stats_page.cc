@@ -1,0 +1,128 @@
+#include "base/stats_page.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace weft {
+namespace {
+
+struct Header {
+  std::array<char, 8> magic;
+  uint32_t version;
+  std::atomic<uint32_t> entries;
+  uint32_t capacity;
+  uint32_t pid;
+  std::array<std::byte, 40> zero;
+};
+static_assert(sizeof(Header) == 64);
+constexpr std::array<char, 8> kMagic{'W', 'E', 'F', 'T', 'S', 'T', 'A', 'T'};
+
+size_t page_bytes(uint32_t capacity) noexcept {
+  return sizeof(Header) + size_t{capacity} * (kStatsNameBytes + sizeof(CounterCell));
+}
+
+char* name_at(std::byte* base, uint32_t index) noexcept {
+  return reinterpret_cast<char*>(base + sizeof(Header) + size_t{index} * kStatsNameBytes);
+}
+
+CounterCell* cell_at(std::byte* base, uint32_t capacity, uint32_t index) noexcept {
+  std::byte* values = base + sizeof(Header) + size_t{capacity} * kStatsNameBytes;
+  return reinterpret_cast<CounterCell*>(values) + index;
+}
+
+}  // namespace
+
+Result<StatsPage> StatsPage::create(const std::string& path, uint32_t capacity) {
+  unlink(path.c_str());
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return errno_error("cannot create stats page " + path, errno);
+  const size_t bytes = page_bytes(capacity);
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    const int saved = errno;
+    close(fd);
+    return errno_error("cannot size stats page " + path, saved);
+  }
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int saved = errno;
+  close(fd);
+  if (mapped == MAP_FAILED) return errno_error("cannot map stats page " + path, saved);
+  StatsPage page;
+  page.base_ = static_cast<std::byte*>(mapped);
+  page.bytes_ = bytes;
+  page.capacity_ = capacity;
+  auto* header = reinterpret_cast<Header*>(page.base_);
+  header->version = kStatsPageVersion;
+  header->capacity = capacity;
+  header->pid = static_cast<uint32_t>(getpid());
+  header->magic = kMagic;
+  return page;
+}
+
+StatsPage::StatsPage(StatsPage&& other) noexcept { *this = std::move(other); }
+
+StatsPage& StatsPage::operator=(StatsPage&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(entries_, other.entries_);
+  std::swap(capacity_, other.capacity_);
+  return *this;
+}
+
+StatsPage::~StatsPage() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+CounterCell* StatsPage::append(std::string_view prefix, std::span<const std::string_view> labels) {
+  if (base_ == nullptr || labels.size() > capacity_ - entries_) return nullptr;
+  const uint32_t first = entries_;
+  for (const std::string_view label : labels) {
+    std::string name(prefix);
+    if (!prefix.empty() && !label.empty()) name += '.';
+    name += label;
+    name.resize(std::min(name.size(), kStatsNameBytes - 1));
+    std::memcpy(name_at(base_, entries_++), name.data(), name.size());
+  }
+  reinterpret_cast<Header*>(base_)->entries.store(entries_, std::memory_order_release);
+  return cell_at(base_, capacity_, first);
+}
+
+CounterCell* StatsPage::add(std::string_view name) {
+  const std::array<std::string_view, 1> one{std::string_view{}};
+  return append(name, one);
+}
+
+Result<std::vector<std::pair<std::string, uint64_t>>> read_stats_page(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return errno_error("cannot open stats page " + path, errno);
+  struct stat info {};
+  const bool sized = fstat(fd, &info) == 0 && info.st_size >= static_cast<off_t>(sizeof(Header));
+  const size_t bytes = sized ? static_cast<size_t>(info.st_size) : 0;
+  void* mapped = sized ? mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+  close(fd);
+  if (mapped == MAP_FAILED) return Error{path + " is not a stats page: too short"};
+  auto* base = static_cast<std::byte*>(mapped);
+  const auto* header = reinterpret_cast<const Header*>(base);
+  const uint32_t capacity = header->capacity;
+  std::vector<std::pair<std::string, uint64_t>> out;
+  const bool good = header->magic == kMagic && header->version == kStatsPageVersion && page_bytes(capacity) <= bytes;
+  if (good) {
+    const uint32_t entries = std::min(header->entries.load(std::memory_order_acquire), capacity);
+    for (uint32_t i = 0; i < entries; ++i) {
+      const char* name = name_at(base, i);
+      out.emplace_back(std::string(name, strnlen(name, kStatsNameBytes)),
+                       cell_at(base, capacity, i)->load(std::memory_order_relaxed));
+    }
+  }
+  munmap(mapped, bytes);
+  if (!good) return Error{path + " is not a stats page of version " + std::to_string(kStatsPageVersion)};
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,109 @@
+// channel/adapter.h -- one channel adapter: QPs, completion queues, protected memory, driven by poll(now) over one or
+// more cell ports. HCA and TCA are this object with different limits and event policy.
+//
+// Calls above the line "data path" are what a kernel agent does for VI (PUSH-WQ-07): each is counted as
+// kAgentCalls. Calls below it never allocate, lock or make a system call (PUSH-WQ-09).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/result.h"
+#include "base/rng.h"
+#include "channel/memory_table.h"
+#include "channel/verbs.h"
+#include "fabric/cell_port.h"
+
+namespace weft {
+
+class CompletionQueue;
+class QueuePair;
+
+/// What an adapter can hold; capability query (SAN-NODE-04, C-16).
+struct AdapterLimits {
+  uint32_t queue_pairs = 4096;
+  uint32_t completion_queues = 1024;
+  uint32_t cqes_per_queue = 65536;
+  uint32_t wqes_per_queue = 16384;
+  uint32_t sges_per_wqe = 16;
+  uint32_t inline_bytes = 256;
+  uint32_t protection_domains = 1024;
+  uint32_t keys = 65536;              // regions and windows together
+  uint32_t stash_cells = 256;         // cells whose base is unknown (decisions 2.1)
+  uint32_t stash_cells_per_qp = 32;
+  uint32_t rd_contexts = 64;
+  uint32_t message_bytes_max = 1U << 31;
+  bool inbound_rdma = true;
+};
+
+struct AdapterConfig {
+  Guid guid;
+  uint8_t number = 0;                 // of this adapter in its computer, top 4 bits of every key (LAY-STAG)
+  AdapterLimits limits;
+};
+
+struct QpConfig {
+  QpType type = QpType::kRc;
+  PdId pd;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  uint32_t send_wqes = 128;           // outstanding requests (SAN-QP-05, decisions 1.16)
+  uint32_t recv_wqes = 128;
+  uint32_t sges = 4;
+  AckMode ack_mode = AckMode::kSelective;
+  bool signal_all = true;             // every WQE makes a CQE (O-25)
+  bool idata_takes_recv_wqe = true;   // false: push-push channel, kRdataIndicate (O-06)
+  bool packet_crc = false;            // PUSH-CELL-08
+  uint32_t packet_bytes = 0;          // 0 = 64 cells or the largest sensible packet
+};
+
+/// Owner: one thread. Objects it creates belong to it and die with it.
+class ChannelAdapter {
+ public:
+  /// `random` gives QPNs, PSNs and keys; it must outlive the adapter.
+  ChannelAdapter(const AdapterConfig& config, RandomSource& random);
+  ~ChannelAdapter();
+  ChannelAdapter(const ChannelAdapter&) = delete;
+  ChannelAdapter& operator=(const ChannelAdapter&) = delete;
+
+  /// Adds the next port (1, 2, ...). The port must outlive the adapter.
+  void attach(CellPort& port);
+
+  // ---- kernel agent -------------------------------------------------------------------------------------------
+  [[nodiscard]] const AdapterLimits& limits() const noexcept;
+  Result<PdId> alloc_pd();
+  Status dealloc_pd(PdId pd);
+  /// The memory functions: regions, windows, keys.
+  [[nodiscard]] MemoryTable& memory() noexcept;
+  Result<CompletionQueue*> create_cq(uint32_t cqes);
+  Status destroy_cq(CompletionQueue* cq);
+  Result<QueuePair*> create_qp(const QpConfig& config);
+  /// Flushes nothing: what is queued is forgotten. Moves to kErr first if completions are wanted.
+  Status destroy_qp(QueuePair* qp);
+  ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
+  [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
+
+  // ---- data path ----------------------------------------------------------------------------------------------
+  /// Queues one WQE without telling the adapter (PUSH-WQ-04).
+  [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
+  /// Send doorbell: everything posted so far may go.
+  void ring_send(QueuePair& qp) noexcept;
+  /// post() and ring_send().
+  [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request) noexcept;
+  [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
+  /// Takes up to `out.size()` completions, oldest first; returns how many.
+  [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept;
+  /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.
+  int poll(Instant now) noexcept;
+  /// When poll() must run next though no cell arrives.
+  [[nodiscard]] Instant deadline() const noexcept;
+
+ private:
+  class Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace weft

@@ -1,0 +1,37 @@
+// fabric/limits.h -- tunables of links and switches, each with its reason (house style 23).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "messages/cell.h"
+
+namespace weft {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only
+
+/// Cell payload when the topology names none. Measured: docs/performance.md.
+inline constexpr uint32_t kCellPayloadBytesDefault = 1024;
+/// Bytes in flight per direction of a link; more falls out of the cache (decisions P7).
+inline constexpr uint32_t kLinkRingBytes = 256 * 1024;
+inline constexpr uint32_t kLinkRingSlotsMin = 32;
+inline constexpr uint32_t kLinkRingSlotsMax = 256;
+/// Flit buffers per data lane unless the topology says otherwise (O-10).
+inline constexpr uint32_t kCreditsPerLaneDefault = 32;
+inline constexpr uint32_t kCreditsPerLaneMax = 32767;
+inline constexpr uint32_t kDataLanesDefault = 4;
+inline constexpr uint32_t kDataLanesMax = 15;
+/// Cells taken from one input per poll: bounds a turn (house style 17).
+inline constexpr uint32_t kFlitsPerReceiveMax = 64;
+/// Cells sent per lane before the arbiter looks again (decisions P9).
+inline constexpr uint32_t kCellsPerArbitrationMax = 16;
+/// An ack or credit travels alone after this many flits (O-11).
+inline constexpr uint32_t kFlitsPerAck = 8;
+/// Repeats of one flit before the link is declared faulty (decisions P3).
+inline constexpr uint32_t kFlitRepeatsMax = 3;
+/// An output without credit for this long drops its cells (head-of-queue lifetime, decisions section 4).
+inline constexpr Duration kHeadOfQueueLifetime = 2s;
+inline constexpr Duration kPeerStalledNotice = 1s;
+
+}  // namespace weft

@@ -1,0 +1,146 @@
+// How it works: the four 64-bit words of the header are loaded once into registers, every check is made on those, and
+// the parts that follow are taken in LAY-CELL order from a cursor that is bounds-checked by subtraction.
+#include "messages/cell.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "base/crc32c.h"
+
+namespace weft {
+namespace {
+
+constexpr std::array<std::string_view, static_cast<size_t>(CellError::kCount)> kErrorNames{
+    "none", "too short", "version", "reserved", "address", "opcode", "flags", "length", "cell number", "crc"};
+
+uint64_t load_word(const std::byte* at) noexcept { return load_be<uint64_t>(at); }
+
+/// Flags that only some operations may carry.
+CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
+  const bool first = (flags & kCellFirst) != 0;
+  const bool last = (flags & kCellLast) != 0;
+  if ((flags2 & ~(kCell2More | kCell2Solicited)) != 0) return CellError::kReserved;
+  if (first != (cell_number == 0) || cell_number >= kCellsPerPacketMax) return CellError::kCellNumber;
+  if ((properties & kOpMultiCell) == 0 && !(first && last)) return CellError::kFlags;
+  const bool wants_va = first && (properties & kOpVaInFirstCell) != 0;
+  if (((flags & kCellVa) != 0) != wants_va) return CellError::kFlags;
+  if ((flags & kCellIdata) != 0 && (properties & kOpMayCarryIdata) == 0) return CellError::kFlags;
+  if ((flags & kCellPacketCrc) != 0 && !last) return CellError::kFlags;
+  return CellError::kNone;
+}
+
+/// Takes the optional parts between header and data. `at` is inside `cell`; the caller checked the total size.
+void take_parts(const std::byte* at, uint16_t properties, CellView& out) noexcept {
+  if (out.has(kCellGlobal)) {
+    out.global_header = at;
+    at += kGlobalHeaderBytes;
+  }
+  if (out.has(kCellVa)) {
+    out.va = load_be<uint64_t>(at);
+    out.rkey = Rkey(load_be<uint32_t>(at + 8));
+    at += kVaBytes;
+  }
+  if ((properties & kOpDatagramHeader) != 0) {
+    out.qkey = load_be<uint32_t>(at);
+    out.pkey = load_be<uint16_t>(at + 4);
+    at += kDatagramHeaderBytes;
+  }
+  if (out.has(kCellIdata)) {
+    out.idata = load_be<uint32_t>(at);
+    at += kIdataBytes;
+  }
+  if ((properties & kOpAcknowledge) != 0) {
+    out.ack.psn = Psn(load_be<uint32_t>(at));
+    out.ack.cell_number = load_be<uint16_t>(at + 4);
+    out.ack.code = static_cast<AckCode>(at[6]);
+    out.ack.messages_completed = load_be<uint32_t>(at + 8);
+    at += kAckBodyBytes;
+  }
+  out.payload = {at, out.payload.size()};
+  if (out.has(kCellPacketCrc)) out.packet_crc = load_be<uint32_t>(at + out.payload.size());
+}
+
+uint32_t parts_bytes(uint8_t flags, uint16_t properties) noexcept {
+  return ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0) + ((flags & kCellVa) != 0 ? kVaBytes : 0) +
+         ((properties & kOpDatagramHeader) != 0 ? kDatagramHeaderBytes : 0) +
+         ((properties & kOpAcknowledge) != 0 ? kAckBodyBytes : 0) +
+         ((flags & kCellIdata) != 0 ? kIdataBytes : 0) + ((flags & kCellPacketCrc) != 0 ? kCrcBytes : 0);
+}
+
+bool usable_lid(uint64_t lid) noexcept { return lid != 0 && lid <= kLidMax; }
+
+}  // namespace
+
+std::string_view to_string(CellError error) noexcept { return kErrorNames[static_cast<size_t>(error)]; }
+
+CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept {
+  if (cell.size() < kCellHeaderBytes + kCrcBytes) return CellError::kTooShort;
+  const uint64_t w0 = load_word(cell.data());
+  const uint64_t w1 = load_word(cell.data() + 8);
+  const uint64_t w2 = load_word(cell.data() + 16);
+  const uint64_t w3 = load_word(cell.data() + 24);
+  if (static_cast<uint8_t>(w1 >> 24) != kCellVersion) return CellError::kVersion;
+  const auto opcode = static_cast<uint8_t>(w1 >> 16);
+  const uint16_t properties = opcode_properties(opcode);
+  if (properties == 0) return CellError::kOpcode;
+  if ((w2 & 0xFF00'0000'FF00'0000ULL) != 0) return CellError::kReserved;
+  const uint64_t dlid = (w0 >> 16) & 0xFFFF;
+  const uint64_t slid = (w1 >> 32) & 0xFFFF;
+  if ((w0 >> 48) != kAddressPrefix || (w0 & 0xFFFF) != kAddressPrefix || !usable_lid(dlid) || !usable_lid(slid)) {
+    return CellError::kAddress;
+  }
+  CellView view;
+  view.flags = static_cast<uint8_t>(w1 >> 8);
+  view.flags2 = static_cast<uint8_t>(w3 >> 56);
+  view.cell_number = static_cast<uint16_t>(w3 >> 16);
+  const CellError bad = check_flags(properties, view.flags, view.flags2, view.cell_number);
+  if (bad != CellError::kNone) return bad;
+  const auto payload_bytes = static_cast<uint32_t>(w3 & 0xFFFF);
+  if (cell.size() != kCellHeaderBytes + parts_bytes(view.flags, properties) + payload_bytes + kCrcBytes) {
+    return CellError::kLength;
+  }
+  if (crc == CrcCheck::kVerify) {
+    const size_t covered = cell.size() - kCrcBytes;
+    if (crc32c(cell.first(covered)) != load_be<uint32_t>(cell.data() + covered)) return CellError::kCrc;
+  }
+  view.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
+  view.dlid = Lid(static_cast<uint16_t>(dlid));
+  view.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
+  view.slid = Lid(static_cast<uint16_t>(slid));
+  view.opcode = static_cast<Opcode>(opcode);
+  view.sl = ServiceLevel(static_cast<uint8_t>((w1 >> 4) & 0x0F));
+  view.vl = VirtualLane(static_cast<uint8_t>(w1 & 0x0F));
+  view.dest_qpn = Qpn(static_cast<uint32_t>(w2 >> 32));
+  view.src_qpn = Qpn(static_cast<uint32_t>(w2));
+  view.psn = Psn(static_cast<uint32_t>(w3 >> 32));
+  view.payload = {cell.data(), payload_bytes};
+  take_parts(cell.data() + kCellHeaderBytes, properties, view);
+  if ((properties & kOpAcknowledge) != 0 && view.ack.code >= AckCode::kCount) return CellError::kReserved;
+  out = view;
+  return CellError::kNone;
+}
+
+CellTemplate make_cell_template(const CellAddress& address) noexcept {
+  CellTemplate out;
+  const uint64_t w0 = uint64_t{kAddressPrefix} << 48 | uint64_t{address.dest_subnet.value()} << 32 |
+                      uint64_t{address.dlid.value()} << 16 | kAddressPrefix;
+  const uint64_t w1 = uint64_t{address.src_subnet.value()} << 48 | uint64_t{address.slid.value()} << 32 |
+                      uint64_t{kCellVersion} << 24 |
+                      static_cast<uint64_t>((address.sl.value() << 4) | address.vl.value());
+  out.address_words[0] = to_big(w0);
+  out.address_words[1] = to_big(w1);
+  out.qpn_word = to_big(uint64_t{address.dest_qpn.value()} << 32 | uint64_t{address.src_qpn.value()});
+  return out;
+}
+
+uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed, const CellVariable& variable) noexcept {
+  const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;
+  const uint64_t w3 = uint64_t{variable.flags2} << 56 | uint64_t{variable.psn.value()} << 32 |
+                      uint64_t{variable.cell_number} << 16 | uint64_t{variable.payload_bytes};
+  const std::array<uint64_t, 4> words{fixed.address_words[0], fixed.address_words[1] | to_big(kind), fixed.qpn_word,
+                                      to_big(w3)};
+  std::memcpy(to, words.data(), sizeof words);
+  return crc32c_extend(0, words.data(), sizeof words);
+}
+
+}  // namespace weft

@@ -1,0 +1,195 @@
+// messages/cell.h -- LAY-CELL: the routed unit, made and consumed by endnodes, forwarded unopened by switches.
+//
+//   0  destination address 48 (0x0200, subnet 16, LID 16)      6 source address 48
+//   12 version 8   13 operation 8   14 flags 8   15 SL 7..4, VL 3..0
+//   16 destination QPN 32 (high byte 0)    20 source QPN 32 (high byte 0)
+//   24 flags2 8    25 PSN 24               28 cell number 16   30 payload bytes 16
+//   32 [GLOBAL: 40-byte IPv6-shaped header] [VA 64, MH 32] [UD: Q_Key 32, P_Key 16, 0 16] [idata 32]
+//      [ACK, NAK: 12-byte body] data [packet CRC 32] cell CRC 32
+//
+// docs/wire_format.md has the picture and a worked example.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "base/endian.h"
+#include "messages/ids.h"
+#include "messages/opcode.h"
+
+namespace weft {
+
+inline constexpr uint8_t kCellVersion = 1;
+inline constexpr uint16_t kAddressPrefix = 0x0200;
+inline constexpr uint32_t kCellHeaderBytes = 32;
+inline constexpr uint32_t kGlobalHeaderBytes = 40;
+inline constexpr uint32_t kVaBytes = 12;
+inline constexpr uint32_t kIdataBytes = 4;
+inline constexpr uint32_t kDatagramHeaderBytes = 8;
+inline constexpr uint32_t kCrcBytes = 4;
+inline constexpr uint32_t kAckBodyBytes = 12;
+inline constexpr uint32_t kCellPayloadBytesMin = 256;   // decisions 1.14
+inline constexpr uint32_t kCellPayloadBytesMax = 8192;  // design §4, O-03
+/// A packet has at most 64 cells: one uint64_t of cell bits on both sides (decisions 2.3).
+inline constexpr uint32_t kCellsPerPacketMax = 64;
+/// Everything around the payload, at its largest.
+inline constexpr uint32_t kCellOverheadBytesMax =
+    kCellHeaderBytes + kGlobalHeaderBytes + kVaBytes + kIdataBytes + kDatagramHeaderBytes + 2 * kCrcBytes;
+[[nodiscard]] constexpr uint32_t cell_bytes_max(uint32_t payload_bytes) noexcept {
+  return payload_bytes + kCellOverheadBytesMax;
+}
+
+enum CellFlag : uint8_t {
+  kCellFirst = 0x80,
+  kCellLast = 0x40,
+  kCellGlobal = 0x20,
+  kCellVa = 0x10,
+  kCellIdata = 0x08,
+  kCellPacketCrc = 0x04,
+  kCellAckWanted = 0x02,
+  kCellInvalidateKey = 0x01,
+};
+enum CellFlag2 : uint8_t {
+  kCell2More = 0x80,       // more packets of this message follow (decisions 2.2)
+  kCell2Solicited = 0x40,  // raise a solicited event at the receiver
+};
+
+/// The first 32 bytes, for tests and tools that look field by field. The data path uses 64-bit words (P2).
+struct CellHeader {
+  Be16 dest_prefix;
+  Be16 dest_subnet;
+  Be16 dlid;
+  Be16 src_prefix;
+  Be16 src_subnet;
+  Be16 slid;
+  uint8_t version;
+  uint8_t opcode;
+  uint8_t flags;
+  uint8_t sl_vl;
+  Be32 dest_qpn;
+  Be32 src_qpn;
+  Be32 flags2_psn;
+  Be16 cell_number;
+  Be16 payload_bytes;
+};
+static_assert(sizeof(CellHeader) == kCellHeaderBytes && alignof(CellHeader) == 1);
+static_assert(std::is_trivially_copyable_v<CellHeader>);
+static_assert(offsetof(CellHeader, dlid) == 4 && offsetof(CellHeader, slid) == 10 &&
+              offsetof(CellHeader, version) == 12 && offsetof(CellHeader, sl_vl) == 15 &&
+              offsetof(CellHeader, dest_qpn) == 16 && offsetof(CellHeader, flags2_psn) == 24 &&
+              offsetof(CellHeader, cell_number) == 28 && offsetof(CellHeader, payload_bytes) == 30);
+
+/// Where a switch finds what it needs, without decoding.
+[[nodiscard]] inline Lid peek_dlid(const std::byte* cell) noexcept { return Lid(load_be<uint16_t>(cell + 4)); }
+[[nodiscard]] inline Lid peek_slid(const std::byte* cell) noexcept { return Lid(load_be<uint16_t>(cell + 10)); }
+[[nodiscard]] inline SubnetId peek_source_subnet(const std::byte* cell) noexcept {
+  return SubnetId(load_be<uint16_t>(cell + 8));
+}
+[[nodiscard]] inline uint8_t peek_version(const std::byte* cell) noexcept { return static_cast<uint8_t>(cell[12]); }
+[[nodiscard]] inline VirtualLane peek_vl(const std::byte* cell) noexcept {
+  return VirtualLane(static_cast<uint8_t>(cell[15]) & 0x0F);
+}
+
+/// Why a cell was refused; each reason is counted under its own name.
+enum class CellError : uint8_t {
+  kNone,
+  kTooShort,
+  kVersion,
+  kReserved,    // a reserved bit or byte is not zero
+  kAddress,     // prefix is not 0x0200, or a LID is 0 or 0xFFFF
+  kOpcode,
+  kFlags,       // flags that this operation cannot have
+  kLength,      // length field and cell size disagree
+  kCellNumber,  // FIRST not in cell 0, or number beyond 63
+  kCrc,
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(CellError error) noexcept;
+
+enum class AckCode : uint8_t {  // LAY-ACK
+  kAck = 0,
+  kSequenceError = 1,
+  kReceiverNotReady = 2,
+  kRemoteAccess = 3,
+  kNotSupported = 4,
+  kRemoteOperation = 5,
+  kPacketCrc = 6,
+  kCount,
+};
+
+/// The 12 bytes of LAY-ACK before the selective blocks.
+struct AckBody {
+  Psn psn;                      // cumulative, inclusive (decisions 2.3)
+  uint16_t cell_number = 0;
+  AckCode code = AckCode::kAck;
+  uint32_t messages_completed = 0;
+};
+
+/// A checked cell: header fields in private memory, payload in place.
+struct CellView {
+  SubnetId dest_subnet;
+  SubnetId src_subnet;
+  Lid dlid;
+  Lid slid;
+  Opcode opcode{};
+  uint8_t flags = 0;
+  uint8_t flags2 = 0;
+  VirtualLane vl;
+  ServiceLevel sl;
+  Qpn dest_qpn;
+  Qpn src_qpn;
+  Psn psn;
+  uint16_t cell_number = 0;
+  uint64_t va = 0;          // valid with kCellVa
+  Rkey rkey;                // valid with kCellVa
+  uint32_t idata = 0;       // valid with kCellIdata
+  uint32_t qkey = 0;        // valid with a datagram header
+  uint16_t pkey = 0;        // valid with a datagram header
+  uint32_t packet_crc = 0;  // valid with kCellPacketCrc
+  AckBody ack;              // valid for ACK and NAK
+  const std::byte* global_header = nullptr;   // 40 bytes in place, with kCellGlobal
+  std::span<const std::byte> payload;         // in place; valid until the cell is released
+
+  [[nodiscard]] bool has(CellFlag flag) const noexcept { return (flags & flag) != 0; }
+};
+
+enum class CrcCheck : uint8_t { kVerify, kAlreadyVerified };
+
+/// Checks length, version, reserved bits, addresses, operation, flags and (kVerify) the cell CRC, reading each header
+/// byte once. `out` is set only on kNone. Costs one pass over the payload with kVerify, none without.
+/// PUSH-CELL-01, PUSH-CELL-02, PUSH-CELL-05.
+[[nodiscard]] CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept;
+
+/// The header words of a QP that do not change from cell to cell (decisions P2).
+struct CellTemplate {
+  uint64_t address_words[2] = {};  // bytes 0..15 as they lie in memory, flags and operation zero
+  uint64_t qpn_word = 0;           // bytes 16..23
+};
+struct CellAddress {
+  SubnetId dest_subnet;
+  SubnetId src_subnet;
+  Lid dlid;
+  Lid slid;
+  VirtualLane vl;
+  ServiceLevel sl;
+  Qpn dest_qpn;
+  Qpn src_qpn;
+};
+[[nodiscard]] CellTemplate make_cell_template(const CellAddress& address) noexcept;
+
+/// What changes from cell to cell.
+struct CellVariable {
+  Opcode opcode{};
+  uint8_t flags = 0;
+  uint8_t flags2 = 0;
+  Psn psn;
+  uint16_t cell_number = 0;
+  uint16_t payload_bytes = 0;
+};
+
+/// Writes the 32 header bytes to `to` and returns their CRC, computed from registers.
+[[nodiscard]] uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed, const CellVariable& variable) noexcept;
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+// messages/opcode.h -- operations a cell can carry, as one table of properties (house style 11). Code asks for
+// properties; only the table lists operations.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace weft {
+
+/// Values on the wire (LAY-CELL; 0x21 by decisions 2.2). Never renumbered.
+enum class Opcode : uint8_t {
+  kSend = 0x01,
+  kRdmaWrite = 0x02,
+  kRdmaReadRequest = 0x03,
+  kRdmaReadResponse = 0x04,
+  kFetchOpRequest = 0x05,
+  kFetchOpResponse = 0x06,
+  kTerminate = 0x07,
+  kStreamSegment = 0x08,
+  kAck = 0x10,
+  kNak = 0x11,
+  kRaw = 0x20,
+  kUdSend = 0x21,
+};
+
+enum OpcodeProperty : uint16_t {
+  kOpRequest = 1 << 0,          // goes from requester to responder and takes a PSN
+  kOpResponse = 1 << 1,         // answers a request: data of a read or FetchOp
+  kOpAcknowledge = 1 << 2,      // ACK or NAK
+  kOpNeedsRecvWqe = 1 << 3,     // consumes a receive WQE
+  kOpVaInFirstCell = 1 << 4,    // first cell of each packet carries VA and MH
+  kOpMayCarryIdata = 1 << 5,
+  kOpMultiCell = 1 << 6,        // a packet may have more than one cell
+  kOpDatagramHeader = 1 << 7,   // 8 bytes Q_Key, P_Key follow the header
+  kOpFixedBody = 1 << 8,        // the payload is a header of its own, of fixed_body_bytes at least
+};
+
+struct OpcodeInfo {
+  Opcode opcode;
+  std::string_view name;
+  uint16_t properties;
+  uint16_t fixed_body_bytes;
+};
+
+inline constexpr std::array kOpcodes{
+    OpcodeInfo{Opcode::kSend, "send", kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpMultiCell, 0},
+    OpcodeInfo{Opcode::kRdmaWrite, "rdma-write",
+               kOpRequest | kOpVaInFirstCell | kOpMayCarryIdata | kOpMultiCell, 0},
+    OpcodeInfo{Opcode::kRdmaReadRequest, "rdma-read-request", kOpRequest | kOpFixedBody, 32},
+    OpcodeInfo{Opcode::kRdmaReadResponse, "rdma-read-response", kOpResponse | kOpVaInFirstCell | kOpMultiCell, 0},
+    OpcodeInfo{Opcode::kFetchOpRequest, "fetchop-request", kOpRequest | kOpFixedBody, 32},
+    OpcodeInfo{Opcode::kFetchOpResponse, "fetchop-response", kOpResponse | kOpFixedBody, 8},
+    OpcodeInfo{Opcode::kTerminate, "terminate", kOpRequest | kOpFixedBody, 24},
+    OpcodeInfo{Opcode::kStreamSegment, "stream-segment", kOpRequest, 0},
+    OpcodeInfo{Opcode::kAck, "ack", kOpAcknowledge, 0},
+    OpcodeInfo{Opcode::kNak, "nak", kOpAcknowledge, 0},
+    OpcodeInfo{Opcode::kRaw, "raw", kOpRequest | kOpNeedsRecvWqe, 0},
+    OpcodeInfo{Opcode::kUdSend, "ud-send", kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpDatagramHeader, 0},
+};
+
+/// Null for a value that is no operation.
+[[nodiscard]] constexpr const OpcodeInfo* find_opcode(uint8_t wire) noexcept {
+  for (const OpcodeInfo& info : kOpcodes) {
+    if (static_cast<uint8_t>(info.opcode) == wire) return &info;
+  }
+  return nullptr;
+}
+
+/// Properties of a valid operation; 0 otherwise. One table look-up.
+[[nodiscard]] uint16_t opcode_properties(uint8_t wire) noexcept;
+
+}  // namespace weft

@@ -1,0 +1,52 @@
+// messages/transport_headers.h -- what stands in a cell's payload for requests without data and in ACK cells:
+// LAY-READ, LAY-FETCH and the selective blocks of decisions 2.3.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "base/endian.h"
+#include "messages/ids.h"
+
+namespace weft {
+
+/// LAY-READ: payload of an RDMA read request. The sink key is the requester's, the source key the responder's.
+struct ReadRequestWire {
+  Be32 sink_key;
+  Be64 sink_address;
+  Be32 length;
+  Be32 source_key;
+  Be64 source_address;
+  Be32 message_sequence;
+};
+static_assert(sizeof(ReadRequestWire) == 32 && alignof(ReadRequestWire) == 1);
+static_assert(std::is_trivially_copyable_v<ReadRequestWire>);
+static_assert(offsetof(ReadRequestWire, sink_address) == 4 && offsetof(ReadRequestWire, length) == 12 &&
+              offsetof(ReadRequestWire, source_key) == 16 && offsetof(ReadRequestWire, source_address) == 20 &&
+              offsetof(ReadRequestWire, message_sequence) == 28);
+
+/// LAY-FETCH: payload of a FetchOp request.
+struct FetchOpRequestWire {
+  Be64 address;
+  Be32 key;
+  uint8_t operation;      // 1 compare-swap, 2 fetch-add, 3 swap, 4 or, 5 and
+  uint8_t operand_bytes;  // 4 or 8
+  Be16 zero;
+  Be64 compare;
+  Be64 operand;
+};
+static_assert(sizeof(FetchOpRequestWire) == 32 && offsetof(FetchOpRequestWire, compare) == 16);
+
+/// One selective block of an ACK: bit i set = cell `base_cell + i` of packet `psn` has arrived. At most three.
+struct SelectiveBlockWire {
+  Be32 psn;
+  Be16 base_cell;
+  Be16 zero;
+  Be64 bitmap;
+};
+static_assert(sizeof(SelectiveBlockWire) == 16 && offsetof(SelectiveBlockWire, bitmap) == 8);
+inline constexpr uint32_t kSelectiveBlocksMax = 3;
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+# Compiler settings and the functions that make targets. Flags go on targets, never into global variables.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
+find_program(WEFT_CCACHE ccache)
+if(WEFT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${WEFT_CCACHE})
+endif()
+
+add_library(weft_options INTERFACE)
+target_compile_options(weft_options INTERFACE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow
+  -Wold-style-cast -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR})
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  target_compile_options(weft_options INTERFACE -march=x86-64-v2)
+endif()
+if(WEFT_SANITIZE)
+  target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})
+  target_compile_definitions(weft_options INTERFACE WEFT_DEEP_CHECKS=1)
+endif()
+
+# weft_library(NAME SOURCES ... LINK ... [PRIVATE_LINK ...]): one folder, one target, the arrows as LINK.
+function(weft_library NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(${NAME} STATIC ${ARG_SOURCES})
+  target_link_libraries(${NAME} PUBLIC weft_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+  string(REPLACE "weft_" "" SHORT ${NAME})
+  set_target_properties(${NAME} PROPERTIES EXPORT_NAME ${SHORT})
+  add_library(Weft::${SHORT} ALIAS ${NAME})
+  set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${NAME})
+endfunction()
+
+# weft_program(NAME SOURCES ... LINK ...): a program that is installed.
+function(weft_program NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE weft_options ${ARG_LINK})
+  set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  set_property(GLOBAL APPEND PROPERTY WEFT_PROGRAMS ${NAME})
+endfunction()
+
+# weft_tests(FOLDER LINK ... [TIMEOUT seconds]): every .cc below tests/FOLDER becomes one GoogleTest program, one CTest
+# entry, and one record file that scripts/clauses reads.
+function(weft_tests FOLDER)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINK;LABELS" ${ARGN})
+  file(GLOB SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${FOLDER}/*.cc)
+  if(NOT SOURCES)
+    return()
+  endif()
+  string(REPLACE "/" "_" NAME "test_${FOLDER}")
+  add_executable(${NAME} ${SOURCES})
+  target_link_libraries(${NAME} PRIVATE weft_options weft_test_support ${ARG_LINK} GTest::gtest_main GTest::gmock)
+  target_precompile_headers(${NAME} PRIVATE <gtest/gtest.h>)
+  set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  string(REPLACE "_" "/" LABEL ${FOLDER})
+  add_test(NAME ${FOLDER} COMMAND ${NAME} --gtest_output=json:${CMAKE_BINARY_DIR}/records/${NAME}.json)
+  set_tests_properties(${FOLDER} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${FOLDER};${ARG_LABELS}"
+    ENVIRONMENT "WEFT_BIN=${CMAKE_BINARY_DIR}/bin;WEFT_SOURCE=${CMAKE_SOURCE_DIR}")
+endfunction()
