@@ -1,5 +1,5 @@
-// base/check.h -- our own bugs (house style 30): WEFT_CHECK always, WEFT_DCHECK in debug and simulator builds.
-// Never on anything a peer can send.
+// base/check.h -- our own bugs (house style 30): WEFT_CHECK always, WEFT_DCHECK in debug and simulator
+// builds. Never on anything a peer can send.
 #pragma once
 
 namespace weft {
@@ -10,10 +10,10 @@ namespace weft {
 
 }  // namespace weft
 
-#define WEFT_CHECK(condition, text)                                          \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::weft::check_failed(__FILE__, __LINE__, #condition, text);            \
+#define WEFT_CHECK(condition, text)                               \
+  do {                                                            \
+    if (!(condition)) [[unlikely]]                                \
+      ::weft::check_failed(__FILE__, __LINE__, #condition, text); \
   } while (false)
 
 #if defined(NDEBUG) && !defined(WEFT_DEEP_CHECKS)

@@ -1,4 +1,5 @@
-// base/clock.h -- time as the cores see it: handed in by the caller, never read by a core (house style 5, 17).
+// base/clock.h -- time as the cores see it: handed in by the caller, never read by a core (house style 5,
+// 17).
 #pragma once
 
 #include <chrono>

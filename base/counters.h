@@ -1,5 +1,5 @@
-// base/counters.h -- one enum and one label table per object, one writer, readable from outside (house style 24).
-// Values live in the object until bind() moves them to a stats page that `weft stat` maps.
+// base/counters.h -- one enum and one label table per object, one writer, readable from outside (house style
+// 24). Values live in the object until bind() moves them to a stats page that `weft stat` maps.
 #pragma once
 
 #include <array>

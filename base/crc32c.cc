@@ -1,5 +1,6 @@
-// How it works: the CPU's crc32 instruction works on 8 bytes with a latency of three cycles, so short inputs use one
-// dependent chain. Chosen once, at the first call; the table version is the reference and the fallback.
+// How it works: the CPU's crc32 instruction works on 8 bytes with a latency of three cycles, so short inputs
+// use one dependent chain. Chosen once, at the first call; the table version is the reference and the
+// fallback.
 #include "base/crc32c.h"
 
 #include <array>
@@ -30,7 +31,9 @@ constexpr std::array<uint32_t, 256> make_table() {
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
 #if defined(__x86_64__)
-bool have_instruction() noexcept { return __builtin_cpu_supports("sse4.2") != 0; }
+bool have_instruction() noexcept {
+  return __builtin_cpu_supports("sse4.2") != 0;
+}
 
 [[gnu::target("sse4.2")]] uint32_t extend_instruction(uint32_t crc, const void* data, size_t bytes) noexcept {
   const auto* at = static_cast<const unsigned char*>(data);
@@ -45,7 +48,9 @@ bool have_instruction() noexcept { return __builtin_cpu_supports("sse4.2") != 0;
   return ~narrow;
 }
 #elif defined(__aarch64__)
-bool have_instruction() noexcept { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+bool have_instruction() noexcept {
+  return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+}
 
 [[gnu::target("+crc")]] uint32_t extend_instruction(uint32_t crc, const void* data, size_t bytes) noexcept {
   const auto* at = static_cast<const unsigned char*>(data);
@@ -59,7 +64,9 @@ bool have_instruction() noexcept { return (getauxval(AT_HWCAP) & HWCAP_CRC32) !=
   return ~state;
 }
 #else
-bool have_instruction() noexcept { return false; }
+bool have_instruction() noexcept {
+  return false;
+}
 uint32_t extend_instruction(uint32_t crc, const void* data, size_t bytes) noexcept {
   return crc32c_extend_table(crc, data, bytes);
 }
@@ -94,7 +101,9 @@ uint32_t crc32c_extend_table(uint32_t crc, const void* data, size_t bytes) noexc
   return ~state;
 }
 
-uint32_t crc32c_extend(uint32_t crc, const void* data, size_t bytes) noexcept { return kExtend(crc, data, bytes); }
+uint32_t crc32c_extend(uint32_t crc, const void* data, size_t bytes) noexcept {
+  return kExtend(crc, data, bytes);
+}
 
 uint32_t crc32c_copy(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
   if (bytes != 0) std::memcpy(to, from, bytes);

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// CRC of `data` continued from `crc`, the CRC of what went before (0 for nothing): header and payload are hashed
-/// without joining them.
+/// CRC of `data` continued from `crc`, the CRC of what went before (0 for nothing): header and payload are
+/// hashed without joining them.
 [[nodiscard]] uint32_t crc32c_extend(uint32_t crc, const void* data, size_t bytes) noexcept;
 
 [[nodiscard]] inline uint32_t crc32c(std::span<const std::byte> data) noexcept {

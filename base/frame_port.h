@@ -1,8 +1,8 @@
-// base/frame_port.h -- where Ethernet frames enter and leave a driver half: TAP, packet socket, slirp, generator,
-// test twin. One implementation per kind; the driver cores see only this.
+// base/frame_port.h -- where Ethernet frames enter and leave a driver half: TAP, packet socket, slirp,
+// generator, test twin. One implementation per kind; the driver cores see only this.
 //
-// A frame on a port is `[virtio-net header, kVnetBytes] [Ethernet frame]`. A port that has no offloads reads and
-// writes an all-zero header.
+// A frame on a port is `[virtio-net header, kVnetBytes] [Ethernet frame]`. A port that has no offloads reads
+// and writes an all-zero header.
 #pragma once
 
 #include <poll.h>
@@ -28,11 +28,11 @@ using MacAddress = std::array<uint8_t, 6>;
 /// Offloads as bits: what one side may leave to the other.
 enum class Offload : uint32_t {
   kNone = 0,
-  kChecksum = 1U << 0,   // checksum not yet filled in (VIRTIO_NET_HDR_F_NEEDS_CSUM)
-  kTso4 = 1U << 1,       // TCP segmentation, IPv4
-  kTso6 = 1U << 2,       // TCP segmentation, IPv6
+  kChecksum = 1U << 0,  // checksum not yet filled in (VIRTIO_NET_HDR_F_NEEDS_CSUM)
+  kTso4 = 1U << 1,      // TCP segmentation, IPv4
+  kTso6 = 1U << 2,      // TCP segmentation, IPv6
   kTsoEcn = 1U << 3,
-  kUso4 = 1U << 4,       // UDP segmentation
+  kUso4 = 1U << 4,  // UDP segmentation
   kUso6 = 1U << 5,
 };
 [[nodiscard]] constexpr Offload operator|(Offload a, Offload b) noexcept {
@@ -90,7 +90,8 @@ class FramePort {
   virtual void set_carrier(bool up) noexcept = 0;
   /// True while the medium behind the port is up.
   [[nodiscard]] virtual bool carrier() const noexcept = 0;
-  /// Restricts what the reader of this port may hand us unfinished (TUNSETOFFLOAD). Fails if not a subset of info().
+  /// Restricts what the reader of this port may hand us unfinished (TUNSETOFFLOAD). Fails if not a subset of
+  /// info().
   virtual Status set_offloads(Offload wanted) = 0;
   virtual Status set_mac(const MacAddress& mac) = 0;
   virtual Status set_mtu(uint32_t mtu_bytes) = 0;

@@ -38,7 +38,9 @@ bool parse_log_level(std::string_view text, LogLevel& out) noexcept {
   return false;
 }
 
-bool log_enabled(LogLevel level) noexcept { return level >= state().lowest; }
+bool log_enabled(LogLevel level) noexcept {
+  return level >= state().lowest;
+}
 
 void log_write(LogLevel level, std::string_view text) noexcept {
   try {

@@ -1,5 +1,6 @@
 // base/log.h -- one line per event on standard error: "12.345678 warn weft-switch: port 3: peer hung up".
-// Lower case, LIDs in decimal, QP numbers, keys and GUIDs in hex. Never on a per-frame path; use LogLimiter there.
+// Lower case, LIDs in decimal, QP numbers, keys and GUIDs in hex. Never on a per-frame path; use LogLimiter
+// there.
 #pragma once
 
 #include <fmt/core.h>
@@ -30,7 +31,8 @@ void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
 class LogLimiter {
  public:
   explicit LogLimiter(Duration interval) noexcept : interval_(interval) {}
-  /// True when the caller may log now; `suppressed()` then says how many calls were refused since the last one.
+  /// True when the caller may log now; `suppressed()` then says how many calls were refused since the last
+  /// one.
   [[nodiscard]] bool allow(Instant now) noexcept {
     if (now < next_) {
       ++held_;

@@ -1,4 +1,5 @@
-// base/pollable.h -- what a loop runner drives: a core with bounded poll(now), and how it may be put to sleep.
+// base/pollable.h -- what a loop runner drives: a core with bounded poll(now), and how it may be put to
+// sleep.
 #pragma once
 
 #include <poll.h>
@@ -17,7 +18,8 @@ class Pollable {
   virtual int poll(Instant now) noexcept = 0;
   /// Adds the descriptors whose readiness ends a sleep.
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
-  /// Tells peers that a wake-up is needed from now on, then looks once more: false when there is work after all.
+  /// Tells peers that a wake-up is needed from now on, then looks once more: false when there is work after
+  /// all.
   [[nodiscard]] virtual bool prepare_sleep() noexcept = 0;
   /// Undoes prepare_sleep().
   virtual void finish_sleep() noexcept = 0;

@@ -22,8 +22,8 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor): return value;
-  Result(Error error) : error_(std::move(error)) {}      // NOLINT(google-explicit-constructor): return Error{};
+  Result(T value) : value_(std::move(value)) {}      // NOLINT(google-explicit-constructor): return value;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor): return Error{};
 
   [[nodiscard]] bool ok() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return ok(); }

@@ -65,7 +65,9 @@ Result<StatsPage> StatsPage::create(const std::string& path, uint32_t capacity) 
   return page;
 }
 
-StatsPage::StatsPage(StatsPage&& other) noexcept { *this = std::move(other); }
+StatsPage::StatsPage(StatsPage&& other) noexcept {
+  *this = std::move(other);
+}
 
 StatsPage& StatsPage::operator=(StatsPage&& other) noexcept {
   std::swap(base_, other.base_);
@@ -111,7 +113,8 @@ Result<std::vector<std::pair<std::string, uint64_t>>> read_stats_page(const std:
   const auto* header = reinterpret_cast<const Header*>(base);
   const uint32_t capacity = header->capacity;
   std::vector<std::pair<std::string, uint64_t>> out;
-  const bool good = header->magic == kMagic && header->version == kStatsPageVersion && page_bytes(capacity) <= bytes;
+  const bool good =
+      header->magic == kMagic && header->version == kStatsPageVersion && page_bytes(capacity) <= bytes;
   if (good) {
     const uint32_t entries = std::min(header->entries.load(std::memory_order_acquire), capacity);
     for (uint32_t i = 0; i < entries; ++i) {

@@ -1,5 +1,5 @@
-// base/stats_page.h -- a file of named counters that one process writes and any process of the same user may map:
-// `weft stat` reads it without asking, so it works on a frozen or dead process too.
+// base/stats_page.h -- a file of named counters that one process writes and any process of the same user may
+// map: `weft stat` reads it without asking, so it works on a frozen or dead process too.
 //
 //   0 magic "WEFTSTAT" · 8 version u32 · 12 entries u32 (grows, release) · 16 capacity u32 · 20 pid u32
 //   64 names: capacity x 56 bytes, zero-padded      64 + 56 x capacity values: capacity x u64, native order
@@ -31,8 +31,8 @@ class StatsPage {
   StatsPage& operator=(StatsPage&& other) noexcept;
   ~StatsPage();
 
-  /// Moves a counter set onto the page as `prefix.label`, keeping its values. False when the page is full: the set
-  /// then keeps its own storage. The page must outlive the set.
+  /// Moves a counter set onto the page as `prefix.label`, keeping its values. False when the page is full:
+  /// the set then keeps its own storage. The page must outlive the set.
   template <class E>
   bool publish(std::string_view prefix, CounterSet<E>& counters) {
     CounterCell* cells = append(prefix, CounterLabels<E>::kLabels);

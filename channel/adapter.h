@@ -1,5 +1,5 @@
-// channel/adapter.h -- one channel adapter: QPs, completion queues, protected memory, driven by poll(now) over one or
-// more cell ports. HCA and TCA are this object with different limits and event policy.
+// channel/adapter.h -- one channel adapter: QPs, completion queues, protected memory, driven by poll(now)
+// over one or more cell ports. HCA and TCA are this object with different limits and event policy.
 //
 // Calls above the line "data path" are what a kernel agent does for VI (PUSH-WQ-07): each is counted as
 // kAgentCalls. Calls below it never allocate, lock or make a system call (PUSH-WQ-09).
@@ -31,8 +31,8 @@ struct AdapterLimits {
   uint32_t sges_per_wqe = 16;
   uint32_t inline_bytes = 256;
   uint32_t protection_domains = 1024;
-  uint32_t keys = 65536;              // regions and windows together
-  uint32_t stash_cells = 256;         // cells whose base is unknown (decisions 2.1)
+  uint32_t keys = 65536;       // regions and windows together
+  uint32_t stash_cells = 256;  // cells whose base is unknown (decisions 2.1)
   uint32_t stash_cells_per_qp = 32;
   uint32_t rd_contexts = 64;
   uint32_t message_bytes_max = 1U << 31;
@@ -41,7 +41,7 @@ struct AdapterLimits {
 
 struct AdapterConfig {
   Guid guid;
-  uint8_t number = 0;                 // of this adapter in its computer, top 4 bits of every key (LAY-STAG)
+  uint8_t number = 0;  // of this adapter in its computer, top 4 bits of every key (LAY-STAG)
   AdapterLimits limits;
 };
 
@@ -50,14 +50,14 @@ struct QpConfig {
   PdId pd;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  uint32_t send_wqes = 128;           // outstanding requests (SAN-QP-05, decisions 1.16)
+  uint32_t send_wqes = 128;  // outstanding requests (SAN-QP-05, decisions 1.16)
   uint32_t recv_wqes = 128;
   uint32_t sges = 4;
   AckMode ack_mode = AckMode::kSelective;
-  bool signal_all = true;             // every WQE makes a CQE (O-25)
-  bool idata_takes_recv_wqe = true;   // false: push-push channel, kRdataIndicate (O-06)
-  bool packet_crc = false;            // PUSH-CELL-08
-  uint32_t packet_bytes = 0;          // 0 = 64 cells or the largest sensible packet
+  bool signal_all = true;            // every WQE makes a CQE (O-25)
+  bool idata_takes_recv_wqe = true;  // false: push-push channel, kRdataIndicate (O-06)
+  bool packet_crc = false;           // PUSH-CELL-08
+  uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
 };
 
 /// Owner: one thread. Objects it creates belong to it and die with it.
@@ -72,7 +72,8 @@ class ChannelAdapter {
   /// Adds the next port (1, 2, ...). The port must outlive the adapter.
   void attach(CellPort& port);
 
-  // ---- kernel agent -------------------------------------------------------------------------------------------
+  // ---- kernel agent
+  // -------------------------------------------------------------------------------------------
   [[nodiscard]] const AdapterLimits& limits() const noexcept;
   Result<PdId> alloc_pd();
   Status dealloc_pd(PdId pd);
@@ -86,7 +87,8 @@ class ChannelAdapter {
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
 
-  // ---- data path ----------------------------------------------------------------------------------------------
+  // ---- data path
+  // ----------------------------------------------------------------------------------------------
   /// Queues one WQE without telling the adapter (PUSH-WQ-04).
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
   /// Send doorbell: everything posted so far may go.

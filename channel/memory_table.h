@@ -1,5 +1,6 @@
-// channel/memory_table.h -- the memory translation and protection table of one adapter: regions and windows under keys
-// (TPT-ENTRY, SAN-RMP). Says yes or no to every access and gives the address; touches no payload itself.
+// channel/memory_table.h -- the memory translation and protection table of one adapter: regions and windows
+// under keys (TPT-ENTRY, SAN-RMP). Says yes or no to every access and gives the address; touches no payload
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,8 @@ struct RemoteGrant {
 
 /// Options of a registration beyond the rights.
 struct RegisterOptions {
-  /// First address as peers and work requests name it; 0 = the memory's own address. Windows of the split driver use a
-  /// random base, so that no process address is shown (SAN-LMP-13, decisions section 4).
+  /// First address as peers and work requests name it; 0 = the memory's own address. Windows of the split
+  /// driver use a random base, so that no process address is shown (SAN-LMP-13, decisions section 4).
   uint64_t base_addr = 0;
 };
 
@@ -64,7 +65,8 @@ class MemoryTable {
   MemoryTable& operator=(const MemoryTable&) = delete;
 
   /// Registers memory, which must outlive the registration (TPT-REG-01).
-  Result<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access, const RegisterOptions& options = {});
+  Result<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access,
+                              const RegisterOptions& options = {});
   /// Refused while windows are bound to the region (TPT-REG-09).
   Status dereg_mr(Lkey lkey);
 
@@ -76,13 +78,15 @@ class MemoryTable {
   /// Range null and length zero (SAN-RMP-06).
   AccessFault unbind_rkey(PdId pd, Rkey key) noexcept;
 
-  /// libibverbs type-1 window: a further bind replaces the range under a new instance, which is returned in `key`.
+  /// libibverbs type-1 window: a further bind replaces the range under a new instance, which is returned in
+  /// `key`.
   AccessFault rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept;
   /// Makes a key stop working: invalidate by work request or by the peer's request.
   AccessFault invalidate(PdId pd, Rkey key) noexcept;
 
   /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is where its bytes lie.
-  [[nodiscard]] AccessFault check_local(PdId pd, const Sge& sge, AccessKind kind, std::byte*& at) const noexcept;
+  [[nodiscard]] AccessFault check_local(PdId pd, const Sge& sge, AccessKind kind,
+                                        std::byte*& at) const noexcept;
   /// Checks one remote access (TPT-REMOTE-02a-f). A zero-length access needs a valid key too.
   [[nodiscard]] AccessFault check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
                                          RemoteGrant& out) const noexcept;

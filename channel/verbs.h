@@ -1,5 +1,5 @@
-// channel/verbs.h -- the words of the verbs: types, attributes and codes as libibverbs has them, in C++ types.
-// Numbers equal libibverbs' where it has one, so that the drop-in library converts by cast.
+// channel/verbs.h -- the words of the verbs: types, attributes and codes as libibverbs has them, in C++
+// types. Numbers equal libibverbs' where it has one, so that the drop-in library converts by cast.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,18 @@
 
 namespace weft {
 
-// ---- services and states ------------------------------------------------------------------------------------
+// ---- services and states
+// ------------------------------------------------------------------------------------
 
 /// Transport service, fixed when the QP is created (SAN-QP-04, SAN-XPORT-01, C-10).
 /// acknowledged and connected: RC; acknowledged only: RD; connected only: UC; neither: UD (PUSH-CHAN-01).
 enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kRd = 5, kRaw = 8 };
-[[nodiscard]] constexpr bool is_acknowledged(QpType type) noexcept { return type == QpType::kRc || type == QpType::kRd; }
-[[nodiscard]] constexpr bool is_connected(QpType type) noexcept { return type == QpType::kRc || type == QpType::kUc; }
+[[nodiscard]] constexpr bool is_acknowledged(QpType type) noexcept {
+  return type == QpType::kRc || type == QpType::kRd;
+}
+[[nodiscard]] constexpr bool is_connected(QpType type) noexcept {
+  return type == QpType::kRc || type == QpType::kUc;
+}
 
 enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd = 4, kSqe = 5, kErr = 6 };
 [[nodiscard]] std::string_view to_string(QpState state) noexcept;
@@ -26,10 +31,11 @@ enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd =
 /// One ACK per cell (SAN-XPORT-07, C-14) or coalesced and selective (decisions 1.10).
 enum class AckMode : uint8_t { kSelective, kStrict };
 
-// ---- access rights ------------------------------------------------------------------------------------------
+// ---- access rights
+// ------------------------------------------------------------------------------------------
 
-/// Bits of a region or window (TPT-ENTRY-07/08/09). Local read is always granted to regions by verbs; the catalogue
-/// has it as a bit of its own, so it can be withheld.
+/// Bits of a region or window (TPT-ENTRY-07/08/09). Local read is always granted to regions by verbs; the
+/// catalogue has it as a bit of its own, so it can be withheld.
 enum class Access : uint32_t {
   kNone = 0,
   kLocalWrite = 1U << 0,
@@ -39,7 +45,7 @@ enum class Access : uint32_t {
   kWindowBind = 1U << 4,
   kZeroBased = 1U << 5,
   kNoLocalRead = 1U << 30,
-  kOneShot = 1U << 31,   // the key dies with its first operation (SAN-RMP-12, C-24)
+  kOneShot = 1U << 31,  // the key dies with its first operation (SAN-RMP-12, C-24)
 };
 [[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
   return static_cast<Access>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
@@ -48,12 +54,13 @@ enum class Access : uint32_t {
   return (static_cast<uint32_t>(set) & static_cast<uint32_t>(bit)) != 0;
 }
 
-// ---- work requests ------------------------------------------------------------------------------------------
+// ---- work requests
+// ------------------------------------------------------------------------------------------
 
 /// A data segment: local memory under a local key (PUSH-WQ-03).
 struct Sge {
-  uint64_t addr = 0;   // address in the region's own addressing (normally the process's pointer)
-  uint32_t length = 0; // bytes
+  uint64_t addr = 0;    // address in the region's own addressing (normally the process's pointer)
+  uint32_t length = 0;  // bytes
   Lkey lkey;
 };
 
@@ -68,7 +75,7 @@ enum class SendOpcode : uint8_t {
   kLocalInvalidate = 7,
   kBindWindow = 8,
   kSendWithInvalidate = 9,
-  kDelay = 64,           // SAN-WQE-06
+  kDelay = 64,  // SAN-WQE-06
   kUnbindWindow = 65,
 };
 
@@ -76,7 +83,7 @@ enum SendFlag : uint32_t {
   kSendFence = 1 << 0,
   kSendSignaled = 1 << 1,
   kSendSolicited = 1 << 2,
-  kSendInline = 1 << 3,   // data is copied at the post; no LKey needed
+  kSendInline = 1 << 3,  // data is copied at the post; no LKey needed
 };
 
 /// Where a datagram goes (PUSH-CHAN-05); `lid` 0 means no destination was given.
@@ -89,9 +96,9 @@ struct Destination {
 
 /// What a bind work request ties to a window (SAN-WQE-05, TPT-WQE-02).
 struct BindRequest {
-  Rkey window;       // current key of the window
+  Rkey window;  // current key of the window
   Lkey region;
-  uint64_t addr = 0; // within the region; 0 with length 0 unbinds (SAN-RMP-06)
+  uint64_t addr = 0;  // within the region; 0 with length 0 unbinds (SAN-RMP-06)
   uint64_t length = 0;
   Access access = Access::kNone;
 };
@@ -99,26 +106,26 @@ struct BindRequest {
 struct SendRequest {
   uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
-  uint32_t flags = 0;           // SendFlag
-  std::span<const Sge> sges;    // copied by the post; at least one for WRs that move data (C-34)
-  uint32_t imm = 0;             // immediate data, host order
+  uint32_t flags = 0;         // SendFlag
+  std::span<const Sge> sges;  // copied by the post; at least one for WRs that move data (C-34)
+  uint32_t imm = 0;           // immediate data, host order
   uint64_t remote_addr = 0;
-  Rkey rkey;                    // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
-  uint64_t compare = 0;         // kCompareSwap
-  uint64_t operand = 0;         // kCompareSwap: new value; kFetchAdd: addend
-  Destination dest;             // UD and RD
-  BindRequest bind;             // kBindWindow, kUnbindWindow
-  Duration delay{};             // kDelay
+  Rkey rkey;             // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
+  uint64_t compare = 0;  // kCompareSwap
+  uint64_t operand = 0;  // kCompareSwap: new value; kFetchAdd: addend
+  Destination dest;      // UD and RD
+  BindRequest bind;      // kBindWindow, kUnbindWindow
+  Duration delay{};      // kDelay
 };
 
 struct RecvRequest {
   uint64_t wr_id = 0;
-  std::span<const Sge> sges;    // copied by the post
+  std::span<const Sge> sges;  // copied by the post
 };
 
 enum class PostResult : uint8_t {
   kOk,
-  kWouldBlock,     // queue full; nothing was posted
+  kWouldBlock,  // queue full; nothing was posted
   kBadState,
   kBadOpcode,      // this service or queue cannot do that
   kNoDestination,  // PUSH-CHAN-05
@@ -129,7 +136,8 @@ enum class PostResult : uint8_t {
 };
 [[nodiscard]] std::string_view to_string(PostResult result) noexcept;
 
-// ---- completions --------------------------------------------------------------------------------------------
+// ---- completions
+// --------------------------------------------------------------------------------------------
 
 /// Numbers as enum ibv_wc_status.
 enum class WcStatus : uint8_t {
@@ -176,17 +184,18 @@ struct WorkCompletion {
   uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
-  uint8_t flags = 0;           // WcFlag
+  uint8_t flags = 0;  // WcFlag
   Qpn qpn;
-  uint32_t byte_count = 0;     // bytes received or read; with kRdataIndicate bytes written (C-05)
-  uint32_t imm = 0;            // immediate data, host order
-  uint64_t written_va = 0;     // kRdataIndicate, kRecvRdmaWithImm: address the write began at (decisions 2.16)
+  uint32_t byte_count = 0;  // bytes received or read; with kRdataIndicate bytes written (C-05)
+  uint32_t imm = 0;         // immediate data, host order
+  uint64_t written_va = 0;  // kRdataIndicate, kRecvRdmaWithImm: address the write began at (decisions 2.16)
   Rkey invalidated;
-  Lid src_lid;                 // datagrams
-  Qpn src_qpn;                 // datagrams
+  Lid src_lid;  // datagrams
+  Qpn src_qpn;  // datagrams
 };
 
-// ---- QP attributes ------------------------------------------------------------------------------------------
+// ---- QP attributes
+// ------------------------------------------------------------------------------------------
 
 /// Bits of enum ibv_qp_attr_mask that apply.
 enum QpAttrMask : uint32_t {
@@ -210,16 +219,16 @@ enum QpAttrMask : uint32_t {
 
 struct QpAttr {
   QpState state = QpState::kReset;
-  Access access = Access::kNone;     // which remote operations this QP lets in
+  Access access = Access::kNone;  // which remote operations this QP lets in
   uint16_t pkey_index = 0;
   uint8_t port = 1;
   uint32_t qkey = 0;
-  Lid dlid;                          // kQpAttrAddress
-  ServiceLevel sl;                   // kQpAttrAddress
-  uint32_t path_mtu_bytes = 0;       // bytes per packet; 0 = the largest the port allows
+  Lid dlid;                     // kQpAttrAddress
+  ServiceLevel sl;              // kQpAttrAddress
+  uint32_t path_mtu_bytes = 0;  // bytes per packet; 0 = the largest the port allows
   Duration ack_timeout = std::chrono::milliseconds(20);
-  uint8_t retry_count = 7;           // 0..7
-  uint8_t rnr_retry = 7;             // 0..7; 7 = for ever
+  uint8_t retry_count = 7;  // 0..7
+  uint8_t rnr_retry = 7;    // 0..7; 7 = for ever
   Psn rq_psn;
   Psn sq_psn;
   uint8_t max_rd_atomic = 16;
@@ -228,7 +237,14 @@ struct QpAttr {
   Qpn dest_qpn;
 };
 
-enum class ModifyResult : uint8_t { kOk, kBadTransition, kMissingAttribute, kUnexpectedAttribute, kBadValue, kCount };
+enum class ModifyResult : uint8_t {
+  kOk,
+  kBadTransition,
+  kMissingAttribute,
+  kUnexpectedAttribute,
+  kBadValue,
+  kCount
+};
 [[nodiscard]] std::string_view to_string(ModifyResult result) noexcept;
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// fabric/cell_port.h -- a link as a channel adapter sees it: whole cells in and out. With whole-cell flits nothing is
-// copied; with smaller flits the port segments and reassembles (PUSH-CELL-04 is the adapter's, this is the link's part
-// of SAN-FLIT-01).
+// fabric/cell_port.h -- a link as a channel adapter sees it: whole cells in and out. With whole-cell flits
+// nothing is copied; with smaller flits the port segments and reassembles (PUSH-CELL-04 is the adapter's,
+// this is the link's part of SAN-FLIT-01).
 #pragma once
 
 #include <poll.h>
@@ -23,7 +23,8 @@ struct CellPortInfo {
   uint32_t lanes = 0;
 };
 
-/// A received cell, its CRC already verified. In the carrier's memory: copy a header field once, then use the copy.
+/// A received cell, its CRC already verified. In the carrier's memory: copy a header field once, then use the
+/// copy.
 struct RxCell {
   std::span<const std::byte> bytes;
   VirtualLane vl;
@@ -41,15 +42,16 @@ class CellPort {
 
   virtual int poll(Instant now) noexcept = 0;
 
-  /// Memory for one cell of up to `cell_bytes`; null when the lane has no credit or no slot is free. Nothing is
-  /// reserved until commit(); a further claim gives the same memory.
+  /// Memory for one cell of up to `cell_bytes`; null when the lane has no credit or no slot is free. Nothing
+  /// is reserved until commit(); a further claim gives the same memory.
   [[nodiscard]] virtual std::byte* claim(VirtualLane vl, uint32_t cell_bytes) noexcept = 0;
   /// Sends the claimed cell. `cell_crc` is the CRC that stands in its last four bytes.
   virtual void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept = 0;
 
   /// Cells that arrived; valid until release().
   [[nodiscard]] virtual std::span<const RxCell> receive() noexcept = 0;
-  /// Gives back all cells of the last receive() and grants credit for them: an endnode always consumes (decisions P5).
+  /// Gives back all cells of the last receive() and grants credit for them: an endnode always consumes
+  /// (decisions P5).
   virtual void release() noexcept = 0;
 
   virtual void flush(Instant now) noexcept = 0;

@@ -1,5 +1,6 @@
-// fabric/link.h -- one end of a point-to-point link as switch ports and cell ports see it: flits per lane, credits,
-// in order, without loss or corruption while the link is up (SAN-FLIT-01..06, SAN-VL-01..03). What carries the bytes
+// fabric/link.h -- one end of a point-to-point link as switch ports and cell ports see it: flits per lane,
+// credits, in order, without loss or corruption while the link is up (SAN-FLIT-01..06, SAN-VL-01..03). What
+// carries the bytes
 // -- shared memory, ZeroMQ, process memory -- is behind it (SAN-LAYER-01).
 #pragma once
 
@@ -17,22 +18,22 @@
 namespace weft {
 
 enum class LinkState : uint8_t {
-  kDown,   // no peer; poll() keeps trying
-  kUp,     // params() is valid
-  kFaulty, // the peer broke the protocol; poll() resets it
+  kDown,    // no peer; poll() keeps trying
+  kUp,      // params() is valid
+  kFaulty,  // the peer broke the protocol; poll() resets it
 };
 
 /// What both ends agreed on (decisions 2.8). Constant while the link is up.
 struct LinkParams {
   Guid local_guid;
   Guid peer_guid;
-  Lid lid;                        // of the endnode on this link; kLidNone between switches
+  Lid lid;  // of the endnode on this link; kLidNone between switches
   uint16_t switch_port = 0;
   uint32_t flit_payload_bytes = 0;
   uint32_t cell_payload_bytes = 0;
-  uint32_t lanes = 0;             // data lanes
+  uint32_t lanes = 0;  // data lanes
   uint32_t credits_per_lane = 0;
-  bool whole_cell_flits = true;   // flit_payload_bytes holds the largest cell
+  bool whole_cell_flits = true;  // flit_payload_bytes holds the largest cell
 };
 
 /// A received flit. Checked: header, sequence, CRC -- in whole-cell mode the cell's CRC too.
@@ -47,13 +48,13 @@ struct RxFlit {
 /// A flit to send, written to the memory claim() gave.
 struct TxFlit {
   VirtualLane vl;
-  uint8_t flags = 0;          // FlitFlag
+  uint8_t flags = 0;  // FlitFlag
   uint32_t payload_bytes = 0;
-  uint32_t cell_crc = 0;      // whole-cell flits: the cell's CRC, so that the payload is not hashed again (P1)
+  uint32_t cell_crc = 0;  // whole-cell flits: the cell's CRC, so that the payload is not hashed again (P1)
 };
 
-/// Owner: one thread. Everything but poll() on a link that is down is noexcept, bounded and free of system calls;
-/// flush() makes at most one per burst, and only on carriers that need it.
+/// Owner: one thread. Everything but poll() on a link that is down is noexcept, bounded and free of system
+/// calls; flush() makes at most one per burst, and only on carriers that need it.
 class Link {
  public:
   virtual ~Link() = default;
@@ -65,8 +66,9 @@ class Link {
   /// Handshake, timers, acknowledgements, credits, wake-ups. Returns work done.
   virtual int poll(Instant now) noexcept = 0;
 
-  /// Memory for the next flit, params().flit_payload_bytes long; null without credit on `vl` or without a free slot.
-  /// Repeating the call without commit() gives the same memory; nothing is reserved until commit().
+  /// Memory for the next flit, params().flit_payload_bytes long; null without credit on `vl` or without a
+  /// free slot. Repeating the call without commit() gives the same memory; nothing is reserved until
+  /// commit().
   [[nodiscard]] virtual std::byte* claim(VirtualLane vl) noexcept = 0;
   /// Queues the claimed flit and spends one credit of its lane (none on lane 15).
   virtual void commit(const TxFlit& flit) noexcept = 0;

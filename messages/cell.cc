@@ -1,5 +1,6 @@
-// How it works: the four 64-bit words of the header are loaded once into registers, every check is made on those, and
-// the parts that follow are taken in LAY-CELL order from a cursor that is bounds-checked by subtraction.
+// How it works: the four 64-bit words of the header are loaded once into registers, every check is made on
+// those, and the parts that follow are taken in LAY-CELL order from a cursor that is bounds-checked by
+// subtraction.
 #include "messages/cell.h"
 
 #include <array>
@@ -13,7 +14,9 @@ namespace {
 constexpr std::array<std::string_view, static_cast<size_t>(CellError::kCount)> kErrorNames{
     "none", "too short", "version", "reserved", "address", "opcode", "flags", "length", "cell number", "crc"};
 
-uint64_t load_word(const std::byte* at) noexcept { return load_be<uint64_t>(at); }
+uint64_t load_word(const std::byte* at) noexcept {
+  return load_be<uint64_t>(at);
+}
 
 /// Flags that only some operations may carry.
 CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
@@ -29,7 +32,8 @@ CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16
   return CellError::kNone;
 }
 
-/// Takes the optional parts between header and data. `at` is inside `cell`; the caller checked the total size.
+/// Takes the optional parts between header and data. `at` is inside `cell`; the caller checked the total
+/// size.
 void take_parts(const std::byte* at, uint16_t properties, CellView& out) noexcept {
   if (out.has(kCellGlobal)) {
     out.global_header = at;
@@ -67,11 +71,15 @@ uint32_t parts_bytes(uint8_t flags, uint16_t properties) noexcept {
          ((flags & kCellIdata) != 0 ? kIdataBytes : 0) + ((flags & kCellPacketCrc) != 0 ? kCrcBytes : 0);
 }
 
-bool usable_lid(uint64_t lid) noexcept { return lid != 0 && lid <= kLidMax; }
+bool usable_lid(uint64_t lid) noexcept {
+  return lid != 0 && lid <= kLidMax;
+}
 
 }  // namespace
 
-std::string_view to_string(CellError error) noexcept { return kErrorNames[static_cast<size_t>(error)]; }
+std::string_view to_string(CellError error) noexcept {
+  return kErrorNames[static_cast<size_t>(error)];
+}
 
 CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept {
   if (cell.size() < kCellHeaderBytes + kCrcBytes) return CellError::kTooShort;
@@ -86,7 +94,8 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   if ((w2 & 0xFF00'0000'FF00'0000ULL) != 0) return CellError::kReserved;
   const uint64_t dlid = (w0 >> 16) & 0xFFFF;
   const uint64_t slid = (w1 >> 32) & 0xFFFF;
-  if ((w0 >> 48) != kAddressPrefix || (w0 & 0xFFFF) != kAddressPrefix || !usable_lid(dlid) || !usable_lid(slid)) {
+  if ((w0 >> 48) != kAddressPrefix || (w0 & 0xFFFF) != kAddressPrefix || !usable_lid(dlid) ||
+      !usable_lid(slid)) {
     return CellError::kAddress;
   }
   CellView view;
@@ -133,12 +142,13 @@ CellTemplate make_cell_template(const CellAddress& address) noexcept {
   return out;
 }
 
-uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed, const CellVariable& variable) noexcept {
+uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
+                             const CellVariable& variable) noexcept {
   const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;
   const uint64_t w3 = uint64_t{variable.flags2} << 56 | uint64_t{variable.psn.value()} << 32 |
                       uint64_t{variable.cell_number} << 16 | uint64_t{variable.payload_bytes};
-  const std::array<uint64_t, 4> words{fixed.address_words[0], fixed.address_words[1] | to_big(kind), fixed.qpn_word,
-                                      to_big(w3)};
+  const std::array<uint64_t, 4> words{fixed.address_words[0], fixed.address_words[1] | to_big(kind),
+                                      fixed.qpn_word, to_big(w3)};
   std::memcpy(to, words.data(), sizeof words);
   return crc32c_extend(0, words.data(), sizeof words);
 }

@@ -1,4 +1,5 @@
-// messages/cell.h -- LAY-CELL: the routed unit, made and consumed by endnodes, forwarded unopened by switches.
+// messages/cell.h -- LAY-CELL: the routed unit, made and consumed by endnodes, forwarded unopened by
+// switches.
 //
 //   0  destination address 48 (0x0200, subnet 16, LID 16)      6 source address 48
 //   12 version 8   13 operation 8   14 flags 8   15 SL 7..4, VL 3..0
@@ -82,12 +83,18 @@ static_assert(offsetof(CellHeader, dlid) == 4 && offsetof(CellHeader, slid) == 1
               offsetof(CellHeader, cell_number) == 28 && offsetof(CellHeader, payload_bytes) == 30);
 
 /// Where a switch finds what it needs, without decoding.
-[[nodiscard]] inline Lid peek_dlid(const std::byte* cell) noexcept { return Lid(load_be<uint16_t>(cell + 4)); }
-[[nodiscard]] inline Lid peek_slid(const std::byte* cell) noexcept { return Lid(load_be<uint16_t>(cell + 10)); }
+[[nodiscard]] inline Lid peek_dlid(const std::byte* cell) noexcept {
+  return Lid(load_be<uint16_t>(cell + 4));
+}
+[[nodiscard]] inline Lid peek_slid(const std::byte* cell) noexcept {
+  return Lid(load_be<uint16_t>(cell + 10));
+}
 [[nodiscard]] inline SubnetId peek_source_subnet(const std::byte* cell) noexcept {
   return SubnetId(load_be<uint16_t>(cell + 8));
 }
-[[nodiscard]] inline uint8_t peek_version(const std::byte* cell) noexcept { return static_cast<uint8_t>(cell[12]); }
+[[nodiscard]] inline uint8_t peek_version(const std::byte* cell) noexcept {
+  return static_cast<uint8_t>(cell[12]);
+}
 [[nodiscard]] inline VirtualLane peek_vl(const std::byte* cell) noexcept {
   return VirtualLane(static_cast<uint8_t>(cell[15]) & 0x0F);
 }
@@ -97,8 +104,8 @@ enum class CellError : uint8_t {
   kNone,
   kTooShort,
   kVersion,
-  kReserved,    // a reserved bit or byte is not zero
-  kAddress,     // prefix is not 0x0200, or a LID is 0 or 0xFFFF
+  kReserved,  // a reserved bit or byte is not zero
+  kAddress,   // prefix is not 0x0200, or a LID is 0 or 0xFFFF
   kOpcode,
   kFlags,       // flags that this operation cannot have
   kLength,      // length field and cell size disagree
@@ -121,7 +128,7 @@ enum class AckCode : uint8_t {  // LAY-ACK
 
 /// The 12 bytes of LAY-ACK before the selective blocks.
 struct AckBody {
-  Psn psn;                      // cumulative, inclusive (decisions 2.3)
+  Psn psn;  // cumulative, inclusive (decisions 2.3)
   uint16_t cell_number = 0;
   AckCode code = AckCode::kAck;
   uint32_t messages_completed = 0;
@@ -142,24 +149,24 @@ struct CellView {
   Qpn src_qpn;
   Psn psn;
   uint16_t cell_number = 0;
-  uint64_t va = 0;          // valid with kCellVa
-  Rkey rkey;                // valid with kCellVa
-  uint32_t idata = 0;       // valid with kCellIdata
-  uint32_t qkey = 0;        // valid with a datagram header
-  uint16_t pkey = 0;        // valid with a datagram header
-  uint32_t packet_crc = 0;  // valid with kCellPacketCrc
-  AckBody ack;              // valid for ACK and NAK
-  const std::byte* global_header = nullptr;   // 40 bytes in place, with kCellGlobal
-  std::span<const std::byte> payload;         // in place; valid until the cell is released
+  uint64_t va = 0;                           // valid with kCellVa
+  Rkey rkey;                                 // valid with kCellVa
+  uint32_t idata = 0;                        // valid with kCellIdata
+  uint32_t qkey = 0;                         // valid with a datagram header
+  uint16_t pkey = 0;                         // valid with a datagram header
+  uint32_t packet_crc = 0;                   // valid with kCellPacketCrc
+  AckBody ack;                               // valid for ACK and NAK
+  const std::byte* global_header = nullptr;  // 40 bytes in place, with kCellGlobal
+  std::span<const std::byte> payload;        // in place; valid until the cell is released
 
   [[nodiscard]] bool has(CellFlag flag) const noexcept { return (flags & flag) != 0; }
 };
 
 enum class CrcCheck : uint8_t { kVerify, kAlreadyVerified };
 
-/// Checks length, version, reserved bits, addresses, operation, flags and (kVerify) the cell CRC, reading each header
-/// byte once. `out` is set only on kNone. Costs one pass over the payload with kVerify, none without.
-/// PUSH-CELL-01, PUSH-CELL-02, PUSH-CELL-05.
+/// Checks length, version, reserved bits, addresses, operation, flags and (kVerify) the cell CRC, reading
+/// each header byte once. `out` is set only on kNone. Costs one pass over the payload with kVerify, none
+/// without. PUSH-CELL-01, PUSH-CELL-02, PUSH-CELL-05.
 [[nodiscard]] CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept;
 
 /// The header words of a QP that do not change from cell to cell (decisions P2).
@@ -190,6 +197,7 @@ struct CellVariable {
 };
 
 /// Writes the 32 header bytes to `to` and returns their CRC, computed from registers.
-[[nodiscard]] uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed, const CellVariable& variable) noexcept;
+[[nodiscard]] uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
+                                           const CellVariable& variable) noexcept;
 
 }  // namespace weft

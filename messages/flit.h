@@ -1,10 +1,11 @@
 // messages/flit.h -- LAY-FLIT: the unit of a link, counted by credits. Lives between two link partners only.
 //
-//   0 kind 7..4, VL 3..0   1 flags   2 payload bytes 16   4 link sequence 16   6 highest sequence received in order 16
-//   8 VL of the credit     9 zero   10 credit total 16   12 CRC 32 over 0..11 and the payload   16 payload
+//   0 kind 7..4, VL 3..0   1 flags   2 payload bytes 16   4 link sequence 16   6 highest sequence received in
+//   order 16 8 VL of the credit     9 zero   10 credit total 16   12 CRC 32 over 0..11 and the payload   16
+//   payload
 //
-// When one flit carries a whole cell, the CRC covers bytes 0..11 and the cell's own CRC instead of the payload: the
-// cell is hashed once per process (decisions 1.13, P1).
+// When one flit carries a whole cell, the CRC covers bytes 0..11 and the cell's own CRC instead of the
+// payload: the cell is hashed once per process (decisions 1.13, P1).
 #pragma once
 
 #include <cstddef>

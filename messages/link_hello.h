@@ -1,6 +1,6 @@
-// messages/link_hello.h -- how two link partners agree (decisions 2.8): the joining side sends HELLO, the other side
-// answers WELCOME or REFUSE. The same 64 bytes on every carrier. Payload sizes must be equal, lanes and credits
-// become the smaller of both, the version the highest common one.
+// messages/link_hello.h -- how two link partners agree (decisions 2.8): the joining side sends HELLO, the
+// other side answers WELCOME or REFUSE. The same 64 bytes on every carrier. Payload sizes must be equal,
+// lanes and credits become the smaller of both, the version the highest common one.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ enum class LinkRefusal : uint8_t {
   kVersion,
   kFlitPayload,
   kCellPayload,
-  kCredits,      // too few for one cell without cut-through (decisions 2.6)
+  kCredits,  // too few for one cell without cut-through (decisions 2.6)
   kLidTaken,
   kLidInvalid,
-  kNoPort,       // all ports are in use
-  kNotAllowed,   // key, uid or node name does not fit
-  kRate,         // too many HELLOs
+  kNoPort,      // all ports are in use
+  kNotAllowed,  // key, uid or node name does not fit
+  kRate,        // too many HELLOs
   kCount,
 };
 [[nodiscard]] std::string_view to_string(LinkRefusal refusal) noexcept;
@@ -39,18 +39,18 @@ enum LinkFlag : uint16_t { kLinkCutThrough = 1 << 0, kLinkSwitch = 1 << 1 };
 struct LinkHelloWire {
   Be32 magic;
   uint8_t kind;
-  uint8_t refusal;          // REFUSE only
+  uint8_t refusal;  // REFUSE only
   Be16 version_min;
-  Be16 version_max;         // WELCOME: the chosen version in both fields
-  Be16 lid;                 // HELLO: wanted, 0 = any; WELCOME: assigned
-  Be16 port;                // WELCOME: port number at the switch
+  Be16 version_max;  // WELCOME: the chosen version in both fields
+  Be16 lid;          // HELLO: wanted, 0 = any; WELCOME: assigned
+  Be16 port;         // WELCOME: port number at the switch
   Be16 flags;
-  Be64 guid;                // of the sender
-  Be64 boot_nonce;          // of the sender; a changed value means a new incarnation (decisions 2.11)
+  Be64 guid;        // of the sender
+  Be64 boot_nonce;  // of the sender; a changed value means a new incarnation (decisions 2.11)
   Be32 flit_payload_bytes;
   Be32 cell_payload_bytes;
-  Be16 lanes;               // data lanes, 1..15
-  Be16 credits_per_lane;    // flit buffers the sender has for each data lane
+  Be16 lanes;             // data lanes, 1..15
+  Be16 credits_per_lane;  // flit buffers the sender has for each data lane
   std::byte zero[20];
 };
 static_assert(sizeof(LinkHelloWire) == 64 && alignof(LinkHelloWire) == 1);

@@ -12,6 +12,8 @@ constexpr std::array<uint16_t, 256> kProperties = make_properties();
 
 }  // namespace
 
-uint16_t opcode_properties(uint8_t wire) noexcept { return kProperties[wire]; }
+uint16_t opcode_properties(uint8_t wire) noexcept {
+  return kProperties[wire];
+}
 
 }  // namespace weft

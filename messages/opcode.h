@@ -1,5 +1,5 @@
-// messages/opcode.h -- operations a cell can carry, as one table of properties (house style 11). Code asks for
-// properties; only the table lists operations.
+// messages/opcode.h -- operations a cell can carry, as one table of properties (house style 11). Code asks
+// for properties; only the table lists operations.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@ enum class Opcode : uint8_t {
 };
 
 enum OpcodeProperty : uint16_t {
-  kOpRequest = 1 << 0,          // goes from requester to responder and takes a PSN
-  kOpResponse = 1 << 1,         // answers a request: data of a read or FetchOp
-  kOpAcknowledge = 1 << 2,      // ACK or NAK
-  kOpNeedsRecvWqe = 1 << 3,     // consumes a receive WQE
-  kOpVaInFirstCell = 1 << 4,    // first cell of each packet carries VA and MH
+  kOpRequest = 1 << 0,        // goes from requester to responder and takes a PSN
+  kOpResponse = 1 << 1,       // answers a request: data of a read or FetchOp
+  kOpAcknowledge = 1 << 2,    // ACK or NAK
+  kOpNeedsRecvWqe = 1 << 3,   // consumes a receive WQE
+  kOpVaInFirstCell = 1 << 4,  // first cell of each packet carries VA and MH
   kOpMayCarryIdata = 1 << 5,
-  kOpMultiCell = 1 << 6,        // a packet may have more than one cell
-  kOpDatagramHeader = 1 << 7,   // 8 bytes Q_Key, P_Key follow the header
-  kOpFixedBody = 1 << 8,        // the payload is a header of its own, of fixed_body_bytes at least
+  kOpMultiCell = 1 << 6,       // a packet may have more than one cell
+  kOpDatagramHeader = 1 << 7,  // 8 bytes Q_Key, P_Key follow the header
+  kOpFixedBody = 1 << 8,       // the payload is a header of its own, of fixed_body_bytes at least
 };
 
 struct OpcodeInfo {
@@ -48,7 +48,8 @@ inline constexpr std::array kOpcodes{
     OpcodeInfo{Opcode::kRdmaWrite, "rdma-write",
                kOpRequest | kOpVaInFirstCell | kOpMayCarryIdata | kOpMultiCell, 0},
     OpcodeInfo{Opcode::kRdmaReadRequest, "rdma-read-request", kOpRequest | kOpFixedBody, 32},
-    OpcodeInfo{Opcode::kRdmaReadResponse, "rdma-read-response", kOpResponse | kOpVaInFirstCell | kOpMultiCell, 0},
+    OpcodeInfo{Opcode::kRdmaReadResponse, "rdma-read-response", kOpResponse | kOpVaInFirstCell | kOpMultiCell,
+               0},
     OpcodeInfo{Opcode::kFetchOpRequest, "fetchop-request", kOpRequest | kOpFixedBody, 32},
     OpcodeInfo{Opcode::kFetchOpResponse, "fetchop-response", kOpResponse | kOpFixedBody, 8},
     OpcodeInfo{Opcode::kTerminate, "terminate", kOpRequest | kOpFixedBody, 24},
@@ -56,7 +57,8 @@ inline constexpr std::array kOpcodes{
     OpcodeInfo{Opcode::kAck, "ack", kOpAcknowledge, 0},
     OpcodeInfo{Opcode::kNak, "nak", kOpAcknowledge, 0},
     OpcodeInfo{Opcode::kRaw, "raw", kOpRequest | kOpNeedsRecvWqe, 0},
-    OpcodeInfo{Opcode::kUdSend, "ud-send", kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpDatagramHeader, 0},
+    OpcodeInfo{Opcode::kUdSend, "ud-send",
+               kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpDatagramHeader, 0},
 };
 
 /// Null for a value that is no operation.

@@ -12,7 +12,8 @@
 
 namespace weft {
 
-/// LAY-READ: payload of an RDMA read request. The sink key is the requester's, the source key the responder's.
+/// LAY-READ: payload of an RDMA read request. The sink key is the requester's, the source key the
+/// responder's.
 struct ReadRequestWire {
   Be32 sink_key;
   Be64 sink_address;
@@ -24,7 +25,8 @@ struct ReadRequestWire {
 static_assert(sizeof(ReadRequestWire) == 32 && alignof(ReadRequestWire) == 1);
 static_assert(std::is_trivially_copyable_v<ReadRequestWire>);
 static_assert(offsetof(ReadRequestWire, sink_address) == 4 && offsetof(ReadRequestWire, length) == 12 &&
-              offsetof(ReadRequestWire, source_key) == 16 && offsetof(ReadRequestWire, source_address) == 20 &&
+              offsetof(ReadRequestWire, source_key) == 16 &&
+              offsetof(ReadRequestWire, source_address) == 20 &&
               offsetof(ReadRequestWire, message_sequence) == 28);
 
 /// LAY-FETCH: payload of a FetchOp request.
@@ -39,7 +41,8 @@ struct FetchOpRequestWire {
 };
 static_assert(sizeof(FetchOpRequestWire) == 32 && offsetof(FetchOpRequestWire, compare) == 16);
 
-/// One selective block of an ACK: bit i set = cell `base_cell + i` of packet `psn` has arrived. At most three.
+/// One selective block of an ACK: bit i set = cell `base_cell + i` of packet `psn` has arrived. At most
+/// three.
 struct SelectiveBlockWire {
   Be32 psn;
   Be16 base_cell;

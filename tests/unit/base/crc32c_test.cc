@@ -11,7 +11,9 @@
 namespace weft {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 TEST(Crc32c, known_vectors) {
   EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283U);  // RFC 3720 B.4 and the usual check value

@@ -28,7 +28,10 @@ std::vector<std::byte> make_cell(const CellVariable& variable, const std::vector
 }
 
 CellVariable send_variable(uint16_t payload_bytes) {
-  return {.opcode = Opcode::kSend, .flags = kCellFirst | kCellLast, .psn = Psn(0xfffffe), .payload_bytes = payload_bytes};
+  return {.opcode = Opcode::kSend,
+          .flags = kCellFirst | kCellLast,
+          .psn = Psn(0xfffffe),
+          .payload_bytes = payload_bytes};
 }
 
 TEST(Cell, header_fields_stand_where_the_layout_says) {
@@ -75,11 +78,11 @@ TEST(Cell, each_malformed_field_has_its_own_reason) {
     uint8_t value;
     CellError expected;
   };
-  const std::array cases{Case{12, 2, CellError::kVersion},      Case{13, 0x7f, CellError::kOpcode},
-                         Case{16, 1, CellError::kReserved},     Case{20, 1, CellError::kReserved},
-                         Case{24, 1, CellError::kReserved},     Case{0, 9, CellError::kAddress},
+  const std::array cases{Case{12, 2, CellError::kVersion},       Case{13, 0x7f, CellError::kOpcode},
+                         Case{16, 1, CellError::kReserved},      Case{20, 1, CellError::kReserved},
+                         Case{24, 1, CellError::kReserved},      Case{0, 9, CellError::kAddress},
                          Case{14, 0x40, CellError::kCellNumber}, Case{29, 70, CellError::kCellNumber},
-                         Case{31, 9, CellError::kLength},       Case{14, 0xd0, CellError::kFlags}};
+                         Case{31, 9, CellError::kLength},        Case{14, 0xd0, CellError::kFlags}};
   for (const Case& c : cases) {
     auto cell = make_cell(send_variable(3), std::vector<std::byte>(3));
     cell[c.offset] = std::byte{c.value};
