@@ -14,12 +14,14 @@ if(WEFT_CCACHE)
                                   CCACHE_SLOPPINESS=pch_defines,time_macros ${WEFT_CCACHE})
 endif()
 
+# weft_options: what users of the installed libraries need too; the house flags are for our own sources only.
 add_library(weft_options INTERFACE)
-target_compile_options(weft_options INTERFACE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow
-  -Wold-style-cast -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
-target_include_directories(weft_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_features(weft_options INTERFACE cxx_std_20)
+target_include_directories(weft_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/weft>)
+add_compile_options(-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor
+  -Woverloaded-virtual -Werror)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-  target_compile_options(weft_options INTERFACE -march=x86-64-v2)
+  add_compile_options(-march=x86-64-v2)
 endif()
 if(WEFT_SANITIZE)
   target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer
