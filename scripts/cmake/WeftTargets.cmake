@@ -23,6 +23,9 @@ add_compile_options(-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wold-
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   add_compile_options(-march=x86-64-v2)
 endif()
+if(WEFT_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(WEFT_SANITIZE)
   target_compile_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
