@@ -150,7 +150,7 @@ uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
   const std::array<uint64_t, 4> words{fixed.address_words[0], fixed.address_words[1] | to_big(kind),
                                       fixed.qpn_word, to_big(w3)};
   std::memcpy(to, words.data(), sizeof words);
-  return crc32c_extend(0, words.data(), sizeof words);
+  return crc32c_words(0, words[0], words[1], words[2], words[3]);
 }
 
 }  // namespace weft

@@ -22,6 +22,8 @@ add_compile_options(-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wold-
   -Woverloaded-virtual -Werror)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   add_compile_options(-march=x86-64-v2)
+elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  add_compile_options(-march=armv8-a+crc)
 endif()
 if(WEFT_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,49 @@ TEST(Crc32c, extend_and_combine_equal_the_whole) {
     const uint32_t tail = crc32c(std::span(data).subspan(split));
     EXPECT_EQ(crc32c_extend(head, data.data() + split, data.size() - split), whole);
     EXPECT_EQ(crc32c_combine(head, tail, data.size() - split), whole);
+  }
+}
+
+TEST(Crc32c, combine_reaches_lengths_that_nobody_hashes) {
+  // Splitting a long run of zero bytes anywhere gives the same CRC, so combining must be consistent with
+  // itself.
+  const uint32_t head = crc32c(bytes_of("head"));
+  const uint64_t far = (uint64_t{1} << 40) + 12345;
+  const uint32_t at_once = crc32c_combine(head, 0, far);
+  EXPECT_EQ(crc32c_combine(crc32c_combine(head, 0, far - 999), 0, 999), at_once);
+  EXPECT_EQ(crc32c_combine(head, 7, 0), head ^ 7U);
+}
+
+TEST(Crc32c, words_equal_the_bytes_they_stand_for) {
+  SeededRandom random(9);
+  for (int round = 0; round < 100; ++round) {
+    std::array<uint64_t, 4> words{random.next(), random.next(), random.next(), random.next()};
+    const auto before = static_cast<uint32_t>(random.next());
+    EXPECT_EQ(crc32c_words(before, words[0], words[1], words[2], words[3]),
+              crc32c_extend_table(before, words.data(), sizeof words));
+    EXPECT_EQ(crc32c_words(before, words[0]), crc32c_extend_table(before, words.data(), 8));
+  }
+  const std::array<uint32_t, 2> halves{0x01020304, 0x05060708};
+  EXPECT_EQ(crc32c_words(0, word_of(halves[0], halves[1])),
+            crc32c_extend_table(0, halves.data(), sizeof halves));
+}
+
+TEST(Crc32c, long_inputs_take_several_rounds_and_any_alignment) {
+  SeededRandom random(10);
+  std::vector<std::byte> data(20'000);
+  random.fill(data);
+  std::vector<std::byte> copy(data.size() + 16, std::byte{0x5a});
+  for (size_t bytes : {3071U, 3072U, 3073U, 3176U, 6144U, 8192U, 8260U, 16'385U, 19'990U}) {
+    for (size_t offset : {0U, 1U, 4U, 7U}) {
+      const std::byte* from = data.data() + offset;
+      const uint32_t expected = crc32c_extend_table(0, from, bytes);
+      EXPECT_EQ(crc32c_extend(0, from, bytes), expected) << bytes << " at " << offset;
+      std::byte* to = copy.data() + (7 - offset);
+      std::fill(copy.begin(), copy.end(), std::byte{0x5a});
+      EXPECT_EQ(crc32c_copy(0, to, from, bytes), expected) << bytes << " at " << offset;
+      EXPECT_TRUE(std::equal(from, from + bytes, to));
+      EXPECT_EQ(to[bytes], std::byte{0x5a}) << "wrote beyond the end";
+    }
   }
 }
 
