@@ -86,6 +86,12 @@ class ChannelAdapter {
   Status destroy_qp(QueuePair* qp);
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
+  [[nodiscard]] Qpn qpn(const QueuePair& qp) const noexcept;
+  /// Packets that an unacknowledged connected QP knows to be missing: gaps in the PSN order, packets left incomplete,
+  /// Sends that found no receive WQE. A session resets when this moves (decisions 2.19).
+  [[nodiscard]] uint64_t missed_packets(const QueuePair& qp) const noexcept;
+  /// True while the link of port `port` (1, 2, ...) is up.
+  [[nodiscard]] bool port_up(uint8_t port) const noexcept;
 
   // ---- data path
   // ----------------------------------------------------------------------------------------------
