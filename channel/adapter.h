@@ -58,6 +58,10 @@ struct QpConfig {
   bool idata_takes_recv_wqe = true;  // false: push-push channel, kRdataIndicate (O-06)
   bool packet_crc = false;           // PUSH-CELL-08
   uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
+  /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.
+  /// 0 = any (random, decisions section 4).
+  Qpn wanted_qpn;
+  uint8_t port = 1;  // of wanted_qpn
 };
 
 /// Owner: one thread. Objects it creates belong to it and die with it.
