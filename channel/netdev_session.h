@@ -7,15 +7,18 @@
 //
 //   session.poll(now);
 //   while (const InboundFrame* frame = session.front_frame()) {        // in the order of indication
-//     if (port.write_frame(copy of head, rest) == FrameIo::kBusy) break;   // keeps the element: that is
-//     back-pressure session.release_frame();                                         // the element goes
-//     back, in batches
+//     if (port.write_frame(copy of head, rest) == FrameIo::kBusy) break;  // keeps the element: back-pressure
+//     session.release_frame();                                          // the element goes back, in batches
 //   }
 //   for (int i = 0; i < 4; ++i) {
 //     std::span<std::byte> into = session.claim_frame(frame_bytes_max);
-//     if (into.empty()) break;                                         // no free element at the peer: do not
-//     read const FrameReadResult got = port.read_frame(into); if (got.io != FrameIo::kOk) {
-//     session.abandon_frame(); break; } session.submit_frame(got.bytes);
+//     if (into.empty()) break;                                          // no free element at the peer
+//     const FrameReadResult got = port.read_frame(into);
+//     if (got.io != FrameIo::kOk) {
+//       session.abandon_frame();
+//       break;
+//     }
+//     session.submit_frame(got.bytes);
 //   }
 //   session.flush();                                                   // what was submitted leaves now
 //
