@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -34,6 +35,7 @@ enum class AccessFault : uint8_t {
   kOutOfBounds,    // e
   kRightMissing,   // f
   kNoWindowBind,   // g: the region does not allow windows
+  kAlreadyBound,   // a key protects one range at a time (SAN-RMP-07, C-22)
   kCount,
 };
 [[nodiscard]] std::string_view to_string(AccessFault fault) noexcept;
@@ -45,6 +47,28 @@ enum class AccessKind : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteW
 struct RemoteGrant {
   std::byte* at = nullptr;
   uint32_t entry = 0;
+  uint8_t instance = 0;
+};
+
+/// Two bits (TPT-ENTRY-05); 2 and 3 are not made by this table.
+enum class EntryType : uint8_t { kRegion = 0, kWindow = 1 };
+
+/// One entry as a query shows it (LAY-TPT).
+struct TptEntry {
+  uint64_t start = 0;
+  uint64_t length = 0;
+  PdId pd;
+  uint8_t instance = 0;
+  EntryType type = EntryType::kRegion;
+  bool valid = false;
+  bool local_read = false;
+  bool local_write = false;
+  bool remote_read = false;
+  bool remote_write = false;
+  bool remote_atomic = false;
+  bool window_binding = false;
+  bool one_touch_enabled = false;
+  uint32_t bound_windows = 0;  // of a region, its implicit window not counted
 };
 
 /// Options of a registration beyond the rights.
@@ -54,7 +78,8 @@ struct RegisterOptions {
   uint64_t base_addr = 0;
 };
 
-/// Owner: the adapter's thread. Checks are O(1): one table look-up, no hash (decisions P8).
+/// Owner: the adapter's thread. Checks are O(1): one table look-up, no hash (decisions P8). All calls but
+/// registration and allocation of keys are free of allocation.
 class MemoryTable {
  public:
   /// @param keys   most entries, regions and windows together
@@ -64,25 +89,34 @@ class MemoryTable {
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;
 
-  /// Registers memory, which must outlive the registration (TPT-REG-01).
+  /// Registers memory, which must outlive the registration (TPT-REG-01): one entry for local use and, when a
+  /// remote right is asked for, a window over all of it (decisions 1.4). A remote right needs the local one
+  /// (SAN-LMP-01).
   Result<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                               const RegisterOptions& options = {});
-  /// Refused while windows are bound to the region (TPT-REG-09).
+  /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
   Status dereg_mr(Lkey lkey);
 
   // Keys of the SAN verbs (SAN-RMP-01..07): allocate, bind to a byte-exact range of a region, unbind, retire.
   Result<Rkey> alloc_rkey(PdId pd);
+  /// `out.size()` keys at once, or none.
+  Status alloc_rkeys(PdId pd, std::span<Rkey> out);
+  /// Retires a key; a bound one is unbound first. A region's own key is refused: it ends with dereg_mr().
   Status dealloc_rkey(Rkey key);
-  /// A bound key is refused (C-22). `region` must belong to the key's PD and allow binding (TPT-LOCAL-02g).
-  AccessFault bind_rkey(PdId pd, const BindRequest& request) noexcept;
-  /// Range null and length zero (SAN-RMP-06).
-  AccessFault unbind_rkey(PdId pd, Rkey key) noexcept;
+  /// Ties the key to `addr`, `length` of the region, exact to the byte (SAN-RMP-02). A bound key is refused
+  /// (C-22). The region must belong to the key's PD, allow binding (TPT-LOCAL-02g) and hold the rights.
+  /// Address and length zero unbind (SAN-RMP-06). With kZeroBased peers count from 0. Nothing changes unless
+  /// kNone.
+  [[nodiscard]] AccessFault bind_rkey(PdId pd, const BindRequest& request) noexcept;
+  /// Also for a key that is not bound.
+  [[nodiscard]] AccessFault unbind_rkey(PdId pd, Rkey key) noexcept;
 
   /// libibverbs type-1 window: a further bind replaces the range under a new instance, which is returned in
-  /// `key`.
-  AccessFault rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept;
-  /// Makes a key stop working: invalidate by work request or by the peer's request.
-  AccessFault invalidate(PdId pd, Rkey key) noexcept;
+  /// `key`. Length zero unbinds, under a new instance too. `key` changes only on kNone.
+  [[nodiscard]] AccessFault rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept;
+  /// Makes a bound key stop working: invalidate by work request or by the peer's request. An allocated key
+  /// may be bound again; a region's own key stays dead until the region ends.
+  [[nodiscard]] AccessFault invalidate(PdId pd, Rkey key) noexcept;
 
   /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is where its bytes lie.
   [[nodiscard]] AccessFault check_local(PdId pd, const Sge& sge, AccessKind kind,
@@ -93,7 +127,11 @@ class MemoryTable {
   /// Tells the table that a granted operation has ended; a one-shot key dies here (SAN-RMP-12).
   void finish_remote(const RemoteGrant& grant) noexcept;
 
-  /// True while no region, window or key uses the PD.
+  /// The entry a local or remote key names, whoever owns it; nothing for old keys and free entries. For tools
+  /// and tests.
+  [[nodiscard]] std::optional<TptEntry> query(uint32_t key) const noexcept;
+
+  /// True while no region, window or key uses the PD. O(keys).
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
 
  private:
