@@ -1,0 +1,137 @@
+// bench/limits/bare_tap_loop.cc -- the yardstick for the LAN path: one process that copies frames between two
+// TAP interfaces, each in a network namespace of its own, with vnet headers and segmentation offload as Weft
+// uses them.
+//
+// It makes both interfaces (they vanish with it), prints "ready" and copies until SIGTERM. --spin-us is how
+// long it looks for frames before it sleeps in poll(): 0 is the blocking loop. --no-offload gives plain
+// 1500-byte frames.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <boost/program_options.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "base/frame_port.h"
+#include "bench/support/measure.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr size_t kFrameBytesMax = 128 * 1024;
+constexpr int kFramesPerTurn = 4;
+
+volatile std::sig_atomic_t g_stop = 0;
+
+struct Options {
+  std::string first;  // NETNS:INTERFACE
+  std::string second;
+  int spin_us = 0;
+  bool no_offload = false;
+};
+
+[[noreturn]] void fail(const std::string& what) {
+  fmt::print(stderr, "bare_tap_loop: {}: {}\n", what, std::strerror(errno));
+  std::exit(1);
+}
+
+/// Opens a TAP in the namespace named before the colon.
+int open_tap(const std::string& where, bool offload) {
+  const size_t colon = where.find(':');
+  const std::string space = "/run/netns/" + where.substr(0, colon);
+  const int netns = open(space.c_str(), O_RDONLY | O_CLOEXEC);
+  if (netns < 0) fail(space);
+  if (setns(netns, CLONE_NEWNET) != 0) fail("setns " + space);
+  close(netns);
+  const int tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (tap < 0) fail("/dev/net/tun");
+  ifreq request{};
+  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | (offload ? IFF_VNET_HDR : 0));
+  where.substr(colon + 1).copy(request.ifr_name, IFNAMSIZ - 1);
+  if (ioctl(tap, TUNSETIFF, &request) != 0) fail("TUNSETIFF " + where);
+  if (offload) {
+    int header = kVnetBytes;
+    if (ioctl(tap, TUNSETVNETHDRSZ, &header) != 0) fail("TUNSETVNETHDRSZ");
+    const unsigned long features = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
+    if (ioctl(tap, TUNSETOFFLOAD, features) != 0) fail("TUNSETOFFLOAD");
+  }
+  return tap;
+}
+
+/// Moves up to kFramesPerTurn frames; returns how many.
+int copy_frames(int from, int to, std::vector<std::byte>& frame) {
+  int moved = 0;
+  for (; moved < kFramesPerTurn; ++moved) {
+    const ssize_t bytes = read(from, frame.data(), frame.size());
+    if (bytes <= 0) break;
+    if (write(to, frame.data(), static_cast<size_t>(bytes)) < 0 && errno != EAGAIN && errno != EIO) break;
+  }
+  return moved;
+}
+
+void copy_until_stopped(int first, int second, int spin_us) {
+  std::vector<std::byte> frame(kFrameBytesMax);
+  double last_work = seconds_now();
+  while (g_stop == 0) {
+    const int moved = copy_frames(first, second, frame) + copy_frames(second, first, frame);
+    if (moved > 0) {
+      last_work = seconds_now();
+    } else if (spin_us > 0 && (seconds_now() - last_work) * 1e6 < spin_us) {
+      yield_core();
+    } else {
+      pollfd items[2] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+      poll(items, 2, 1000);
+      last_work = seconds_now();
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  namespace po = boost::program_options;
+  Options options;
+  po::options_description known("bare_tap_loop: copies frames between two TAPs");
+  known.add_options()("help", "this text")                                                        //
+      ("first", po::value(&options.first)->required(), "NETNS:INTERFACE")                         //
+      ("second", po::value(&options.second)->required(), "NETNS:INTERFACE")                       //
+      ("spin-us", po::value(&options.spin_us)->default_value(0), "time to look before sleeping")  //
+      ("no-offload", po::bool_switch(&options.no_offload), "1500-byte frames, checksums filled in");
+  try {
+    po::variables_map values;
+    po::store(po::parse_command_line(argc, argv, known), values);
+    if (values.count("help") != 0) {
+      std::cout << known;
+      return 0;
+    }
+    po::notify(values);
+  } catch (const po::error& error) {
+    fmt::print(stderr, "bare_tap_loop: {}; see --help\n", error.what());
+    return 2;
+  }
+  struct sigaction action {};
+  action.sa_handler = [](int) { g_stop = 1; };
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  const int first = open_tap(options.first, !options.no_offload);
+  const int second = open_tap(options.second, !options.no_offload);
+  fmt::print("ready\n");
+  std::fflush(stdout);
+  copy_until_stopped(first, second, options.spin_us);
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int argc, char** argv) {
+  return weft::bench::run(argc, argv);
+}
