@@ -46,6 +46,24 @@ function(weft_library NAME)
   set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${NAME})
 endfunction()
 
+# weft_capnp(TARGET SCHEMA...): compiles Cap'n Proto schemas of the current folder into TARGET. Include the result as
+# "generated/FOLDER/NAME.capnp.h", in source files only (decisions 5.7): generated code is a system header.
+function(weft_capnp TARGET)
+  file(RELATIVE_PATH FOLDER ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(OUT ${CMAKE_BINARY_DIR}/generated/generated/${FOLDER})
+  file(MAKE_DIRECTORY ${OUT})
+  foreach(SCHEMA ${ARGN})
+    add_custom_command(OUTPUT ${OUT}/${SCHEMA}.c++ ${OUT}/${SCHEMA}.h
+      COMMAND ${WEFT_CAPNP} compile -oc++:${OUT} --src-prefix=${CMAKE_CURRENT_SOURCE_DIR}
+              ${CMAKE_CURRENT_SOURCE_DIR}/${SCHEMA}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${SCHEMA} VERBATIM)
+    set_source_files_properties(${OUT}/${SCHEMA}.c++ PROPERTIES COMPILE_OPTIONS -w SKIP_LINTING ON)
+    target_sources(${TARGET} PRIVATE ${OUT}/${SCHEMA}.c++ ${OUT}/${SCHEMA}.h)
+  endforeach()
+  target_include_directories(${TARGET} SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
+  target_link_libraries(${TARGET} PRIVATE PkgConfig::capnp)
+endfunction()
+
 # weft_program(NAME SOURCES ... LINK ...): a program that is installed.
 function(weft_program NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})

@@ -1,0 +1,127 @@
+// The control endpoint over a real socket in a private directory.
+#include "fabric/control_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <zmq.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "fabric/control_client.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Handler final : public ControlHandler {
+ public:
+  [[nodiscard]] NodeInfo info() override {
+    NodeInfo info;
+    info.name = "h1";
+    info.ready = true;
+    return info;
+  }
+  Status traffic_start(const TrafficSpec& spec) override {
+    if (spec.frames == 0) throw std::runtime_error("no frames");
+    return {};
+  }
+};
+
+class ControlServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-control-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    dir_ = name;
+    path_ = dir_ + "/n.ctl";
+  }
+  void TearDown() override {
+    stop();
+    server_.reset();
+    std::filesystem::remove_all(dir_);
+  }
+  void start() {
+    auto opened = ControlServer::open(path_, handler_);
+    ASSERT_TRUE(opened.ok()) << opened.error().text;
+    server_ = std::move(opened).value();
+    thread_ = std::thread([this] {
+      while (!stop_) {
+        server_->poll(MonotonicClock().now());
+        std::this_thread::sleep_for(1ms);
+      }
+    });
+  }
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Handler handler_;
+  std::string dir_;
+  std::string path_;
+  std::unique_ptr<ControlServer> server_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+};
+
+TEST_F(ControlServerTest, answers_and_refuses) {
+  start();
+  ControlClient client;
+  const Result<ControlReply> info = client.ask(path_, {}, 5s);
+  ASSERT_TRUE(info.ok()) << info.error().text;
+  EXPECT_EQ(info.value().info.name, "h1");
+  ControlRequest request;
+  request.action = ControlAction::kTrafficStart;
+  const Result<ControlReply> thrown = client.ask(path_, request, 5s);
+  ASSERT_FALSE(thrown.ok());
+  EXPECT_EQ(thrown.error().text, "no frames");
+  request.traffic.frames = 1;
+  EXPECT_TRUE(client.ask(path_, request, 5s).ok());
+  request.action = ControlAction::kCaptureStop;
+  EXPECT_FALSE(client.ask(path_, request, 5s).ok());
+  stop();
+  EXPECT_EQ(server_->counters().get(ControlCounter::kRequests), 4U);
+  EXPECT_EQ(server_->counters().get(ControlCounter::kRefused), 2U);
+}
+
+TEST_F(ControlServerTest, malformed_is_counted_and_harmless) {
+  start();
+  void* context = zmq_ctx_new();
+  void* socket = zmq_socket(context, ZMQ_DEALER);
+  ASSERT_EQ(zmq_connect(socket, ("ipc://" + path_).c_str()), 0);
+  zmq_send(socket, "garbage", 7, 0);  // no empty part
+  zmq_send(socket, nullptr, 0, ZMQ_SNDMORE);
+  zmq_send(socket, "garbage!", 8, 0);  // not a message
+  ControlClient client;
+  for (int i = 0; i < 5'000 && server_->counters().get(ControlCounter::kMalformed) < 2; ++i)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(client.ask(path_, {}, 5s).ok());
+  zmq_close(socket);
+  zmq_ctx_term(context);
+  stop();
+  EXPECT_EQ(server_->counters().get(ControlCounter::kMalformed), 2U);
+}
+
+TEST_F(ControlServerTest, private_directory_and_one_owner) {
+  start();
+  Result<std::unique_ptr<ControlServer>> second = ControlServer::open(path_, handler_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().text.find("in use"), std::string::npos);
+  chmod(dir_.c_str(), 0755);
+  second = ControlServer::open(dir_ + "/m.ctl", handler_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().text.find("0700"), std::string::npos);
+}
+
+TEST_F(ControlServerTest, nobody_there_is_told_within_the_timeout) {
+  ControlClient client;
+  EXPECT_FALSE(client.ask(path_, {}, 50ms).ok());
+}
+
+}  // namespace
+}  // namespace weft
