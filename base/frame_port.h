@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/counters.h"
 #include "base/result.h"
 
 namespace weft {
@@ -41,6 +43,44 @@ enum class Offload : uint32_t {
 [[nodiscard]] constexpr Offload operator&(Offload a, Offload b) noexcept {
   return static_cast<Offload>(static_cast<uint32_t>(a) & static_cast<uint32_t>(b));
 }
+
+/// True when every bit of `part` is in `whole`.
+[[nodiscard]] constexpr bool is_subset(Offload part, Offload whole) noexcept {
+  return (part & whole) == part;
+}
+[[nodiscard]] constexpr bool has(Offload set, Offload bit) noexcept {
+  return (set & bit) != Offload::kNone;
+}
+/// Every offload that the fabric carries.
+inline constexpr Offload kOffloadsAll =
+    Offload::kChecksum | Offload::kTso4 | Offload::kTso6 | Offload::kTsoEcn | Offload::kUso4 | Offload::kUso6;
+
+/// What every port counts. Read is towards the driver, written is towards the OS or the LAN.
+enum class PortCounter : uint8_t {
+  kFramesRead,
+  kBytesRead,
+  kFramesWritten,
+  kBytesWritten,
+  kReadTooLong,    // a frame did not fit into the memory offered
+  kReadMalformed,  // shorter than an Ethernet header, or a length that cannot be
+  kReadErrors,     // the system refused a read
+  kWriteTooLong,
+  kWriteMalformed,    // shorter than an Ethernet header, or a vnet header that contradicts the frame
+  kWriteBusy,         // the other side took no frame; it was offered again later
+  kWriteErrors,       // the system refused a write; the frame is lost
+  kNoReceiver,        // nobody behind the port, or nothing there answers this frame; the frame is lost
+  kVlanTagsInserted,  // tags that came beside the frame
+  kCarrierChanges,
+  kCount,
+};
+
+template <>
+struct CounterLabels<PortCounter> {
+  static constexpr std::array<std::string_view, 14> kLabels{
+      "frames_read",    "bytes_read",  "frames_written",     "bytes_written",   "read_too_long",
+      "read_malformed", "read_errors", "write_too_long",     "write_malformed", "write_busy",
+      "write_errors",   "no_receiver", "vlan_tags_inserted", "carrier_changes"};
+};
 
 struct FramePortInfo {
   std::string kind;              // "tap", "packet", "slirp", "pcap", "echo", "gen", "unix", "memory"
@@ -96,6 +136,8 @@ class FramePort {
   virtual Status set_mac(const MacAddress& mac) = 0;
   virtual Status set_mtu(uint32_t mtu_bytes) = 0;
   virtual Status set_promiscuous(bool on) = 0;
+  /// What the port has counted; publish it to a stats page before the first frame.
+  [[nodiscard]] virtual CounterSet<PortCounter>& counters() noexcept = 0;
 };
 
 }  // namespace weft

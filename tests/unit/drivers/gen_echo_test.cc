@@ -1,0 +1,184 @@
+// The traffic station against the LAN object, in virtual time, without a fabric between them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "host_driver/gen_port.h"
+#include "iou_driver/echo_nic.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using Frame = std::vector<std::byte>;
+constexpr MacAddress kHost{0x02, 0, 0, 0, 0, 0x2A};
+
+/// Carries frames between station and object; `out` and `in` may spoil them.
+class Wire {
+ public:
+  Wire() : gen(kHost, clock), echo(EchoNicConfig{}) { gen.set_carrier(true); }
+  virtual ~Wire() = default;
+  virtual void back(std::deque<Frame>&) {}
+
+  bool turn() {
+    clock.advance(1us);
+    gen.poll(clock.now());
+    bool moved = false;
+    Frame frame(kVnetBytes + kGenFrameBytesMax);
+    FrameReadResult got = gen.read_frame(frame);
+    if (got.io == FrameIo::kOk) {
+      moved = true;
+      const std::span<const std::byte> bytes(frame.data(), got.bytes);
+      const size_t head = std::min<size_t>(bytes.size(), 128);
+      EXPECT_EQ(echo.write_frame(bytes.first(head), bytes.subspan(head)), FrameIo::kOk);
+    }
+    got = echo.read_frame(frame);
+    if (got.io == FrameIo::kOk) answers.emplace_back(frame.begin(), frame.begin() + got.bytes);
+    back(answers);
+    if (!answers.empty()) {
+      moved = true;
+      const std::span<const std::byte> bytes(answers.front());
+      const size_t head = std::min<size_t>(bytes.size(), 128);
+      EXPECT_EQ(gen.write_frame(bytes.first(head), bytes.subspan(head)), FrameIo::kOk);
+      answers.pop_front();
+    }
+    return moved;
+  }
+  TrafficResult run(const TrafficSpec& spec) {
+    EXPECT_TRUE(gen.start(spec).ok());
+    for (int i = 0; i < 2'000'000 && !gen.finished(); ++i) {
+      if (!turn()) clock.advance(100us);
+    }
+    return gen.result();
+  }
+
+  ManualClock clock;
+  GenPort gen;
+  EchoNic echo;
+  std::deque<Frame> answers;
+};
+
+TEST(GenEcho, every_kind_of_round_trip_and_a_verified_bulk_run) {
+  Wire wire;
+  wire.clock.advance(1s);
+  TrafficSpec spec;
+  spec.round_trips = 20;
+  spec.bulk_frames = 500;
+  spec.sizes = {94, 98, 1514, 9014};
+  spec.size_count = 4;
+  const TrafficResult result = wire.run(spec);
+  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  EXPECT_EQ(result.frames_sent, 4 * 20 + 500u);
+  EXPECT_EQ(result.frames_received, result.frames_sent);
+  EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.reordered + result.late, 0u);
+  for (const RoundTripFigures& kind : result.by_kind) EXPECT_EQ(kind.count, 20u);
+  EXPECT_EQ(result.bulk_bytes_received, 125u * (94 + 98 + 1514 + 9014));
+  EXPECT_GT(result.bulk_gbps(), 0.0);
+}
+
+class Spoiler final : public Wire {
+ public:
+  void back(std::deque<Frame>& frames) override {
+    if (frames.empty() || ++count_ % 10 != 0 || gen.result().phase != TrafficPhase::kBulk) return;
+    const uint64_t which = count_ / 10 % 3;
+    if (which == 0) {
+      frames.pop_front();
+      ++dropped;
+    } else if (which == 1) {
+      frames.push_back(frames.front());
+      ++doubled;
+    } else {
+      frames.front().back() ^= std::byte{1};
+      ++spoilt;
+    }
+  }
+  uint64_t dropped = 0, doubled = 0, spoilt = 0;
+
+ private:
+  uint64_t count_ = 0;
+};
+
+TEST(GenEcho, loss_repetition_and_corruption_are_told_apart) {
+  Spoiler wire;
+  TrafficSpec spec;
+  spec.bulk_frames = 600;
+  spec.answer_timeout = 100ms;
+  const TrafficResult result = wire.run(spec);
+  EXPECT_GT(wire.dropped, 0u);
+  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  EXPECT_EQ(result.corrupted, wire.spoilt);
+  EXPECT_EQ(result.duplicated, wire.doubled);
+  EXPECT_EQ(result.lost, wire.dropped + wire.spoilt);
+  EXPECT_EQ(result.frames_received, result.frames_sent - result.lost);
+}
+
+TEST(GenEcho, the_rate_is_kept) {
+  Wire wire;
+  TrafficSpec spec;
+  spec.round_trips = 0;
+  spec.bulk_frames = 0;
+  spec.bulk_duration = 1s;
+  spec.rate_per_s = 1000;
+  const TrafficResult result = wire.run(spec);
+  EXPECT_NEAR(static_cast<double>(result.frames_sent), 1000.0, 12.0);
+  EXPECT_EQ(result.lost, 0u);
+}
+
+TEST(GenEcho, an_object_that_does_not_answer_ends_the_run_as_failed) {
+  Wire wire;
+  TrafficSpec spec;
+  spec.target_ipv4 = {10, 77, 9, 9};
+  EXPECT_EQ(wire.run(spec).phase, TrafficPhase::kFailed);
+}
+
+TEST(GenEcho, values_out_of_range_are_refused) {
+  ManualClock clock;
+  GenPort gen(kHost, clock);
+  TrafficSpec spec;
+  spec.window = 0;
+  EXPECT_FALSE(gen.start(spec).ok());
+  spec = {};
+  spec.sizes[0] = 20;
+  EXPECT_FALSE(gen.start(spec).ok());
+  spec = {};
+  spec.size_count = 9;
+  EXPECT_FALSE(gen.start(spec).ok());
+  EXPECT_TRUE(gen.finished());
+}
+
+TEST(EchoNic, is_busy_when_nobody_reads_and_loses_nothing) {
+  EchoNicConfig config;
+  config.answers = 4;
+  EchoNic echo(config);
+  ManualClock clock;
+  GenPort gen(kHost, clock);
+  ASSERT_TRUE(gen.start(TrafficSpec{}).ok());
+  Frame frame(kVnetBytes + kGenFrameBytesMax);
+  const FrameReadResult got = gen.read_frame(frame);
+  ASSERT_EQ(got.io, FrameIo::kOk);
+  const std::span<const std::byte> bytes(frame.data(), got.bytes);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(echo.write_frame(bytes, {}), FrameIo::kOk);
+  EXPECT_EQ(echo.write_frame(bytes, {}), FrameIo::kBusy);
+  Frame answer(kVnetBytes + kGenFrameBytesMax);
+  EXPECT_EQ(echo.read_frame(answer).io, FrameIo::kOk);
+  EXPECT_EQ(echo.write_frame(bytes, {}), FrameIo::kOk);
+}
+
+TEST(EchoNic, frames_for_others_and_cut_frames_get_no_answer) {
+  EchoNic echo{EchoNicConfig{}};
+  for (size_t length = kVnetBytes + kEthernetHeaderBytes; length < 80; ++length) {
+    Frame frame(length, std::byte{0xFF});
+    frame[kVnetBytes + 12] = std::byte{0x08};
+    frame[kVnetBytes + 13] = length % 2 == 0 ? std::byte{0x06} : std::byte{0x00};
+    EXPECT_EQ(echo.write_frame(frame, {}), FrameIo::kOk);
+  }
+  EXPECT_EQ(echo.write_frame(Frame(kVnetBytes + 13), {}), FrameIo::kDropped);
+  Frame into(kVnetBytes + kGenFrameBytesMax);
+  EXPECT_EQ(echo.read_frame(into).io, FrameIo::kEmpty);
+  EXPECT_EQ(echo.counters().get(PortCounter::kWriteMalformed), 1u);
+}
+
+}  // namespace
+}  // namespace weft
