@@ -1,0 +1,114 @@
+"""The harness itself: what it reads and what it leaves behind."""
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import frames
+import harness
+
+SLEEPER = "import os, signal, sys, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n"
+
+
+class HarnessTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
+        self.addCleanup(self.scratch.cleanup)
+        self.path = pathlib.Path(self.scratch.name)
+
+    def test_stats_page_of_version_1(self):
+        capacity = 4
+        names = [b"port.1.up", b"port.1.vl.0.credit_stalls"]
+        page = struct.pack("=8sIIII40x", b"WEFTSTAT", 1, len(names), capacity, 77)
+        page += b"".join(name.ljust(56, b"\0") for name in names).ljust(capacity * 56, b"\0")
+        page += struct.pack(f"={capacity}Q", 1, 42, 0, 0)
+        (self.path / "a.stats").write_bytes(page)
+        stats = harness.StatsPage(self.path / "a.stats")
+        self.assertEqual(stats.read(), {"port.1.up": 1, "port.1.vl.0.credit_stalls": 42})
+        self.assertEqual(stats.total(r"port\.\d+\.vl\.\d+\.credit_stalls"), 42)
+        self.assertEqual(stats.pid(), 77)
+        self.assertEqual(harness.StatsPage(self.path / "none").read(), {})
+
+    def test_wait_says_what_did_not_happen(self):
+        with self.assertRaisesRegex(harness.WaitFailed, "the sun rises"):
+            harness.wait_for(lambda: False, "the sun rises", seconds=0.02)
+
+    def test_children_die_with_the_test(self):
+        inner = (f"import sys, time; sys.path.insert(0, {str(pathlib.Path(harness.__file__).parent)!r})\n"
+                 "import harness\n"
+                 f"p = harness.Process({self.scratch.name!r}, 'sleeper', [sys.executable, '-c', {SLEEPER!r}]).start()\n"
+                 "print(p.pid, flush=True)\ntime.sleep(600)\n")
+        test = subprocess.Popen([sys.executable, "-c", inner], stdout=subprocess.PIPE, text=True)
+        child = int(test.stdout.readline())
+        test.stdout.close()
+        os.kill(child, 0)
+        test.send_signal(signal.SIGKILL)
+        test.wait(10)
+
+        def gone():
+            try:
+                state = pathlib.Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except FileNotFoundError:
+                return True
+            return state == "Z"
+
+        harness.wait_for(gone, "the child dies with the test")
+
+    def test_echo_frames_are_judged(self):
+        """A stream that repeats, drops, damages and swaps frames is found out."""
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(server.close)
+        server.bind(str(self.path / "s"))
+        server.listen(1)
+
+        def exchange():
+            peer, _ = server.accept()
+            with peer, peer.makefile("rwb") as file:
+                kept = None
+                for number in range(40):
+                    size, = frames.LENGTH.unpack(file.read(4))
+                    frame = bytearray(file.read(size))
+                    frame[0:6], frame[6:12] = frame[6:12], frame[0:6]
+                    copies = [frame]
+                    if number == 5:
+                        copies = [frame, frame]
+                    elif number == 7:
+                        copies = []
+                    elif number == 9:
+                        frame[-1] ^= 1
+                    elif number == 11:
+                        kept, copies = frame, []
+                    elif number == 12:
+                        copies = [frame, kept]
+                    for copy in copies:
+                        file.write(frames.LENGTH.pack(len(copy)) + copy)
+                    file.flush()
+
+        thread = threading.Thread(target=exchange, daemon=True)
+        thread.start()
+        stream = frames.FrameStream(self.path / "s")
+        self.addCleanup(stream.close)
+        traffic = frames.EchoTraffic(stream, sizes=(98, 1514), window=4, give_up_seconds=0.5, limit=40)
+        while traffic.sequence < 40:
+            traffic.step()
+        thread.join(10)
+        traffic.drain(2)
+        self.assertEqual((traffic.corrupted, traffic.duplicated, traffic.reordered, traffic.lost), (1, 1, 1, 2))
+
+    def test_frame_has_right_checksums(self):
+        frame = frames.echo_request(3, 101, b"\x02\0\0\0\0\1")
+        self.assertEqual(len(frame), 101)
+        ip, udp = frame[14:34], frame[34:]
+        self.assertEqual(frames.internet_checksum(ip), b"\0\0")
+        pseudo = ip[12:20] + struct.pack("!BBH", 0, 17, len(udp))
+        self.assertEqual(frames.internet_checksum(pseudo + udp), b"\0\0")
+
+
+if __name__ == "__main__":
+    unittest.main()
