@@ -1,0 +1,249 @@
+// How it works. Encoding builds in one fixed segment that must be large enough: a builder that would need a
+// second segment fails and the message counts as not fitting. Decoding checks the frame by hand (one segment,
+// its size equal to the bytes that follow), then reads with a traversal limit of twice the words and a
+// nesting limit of 8. Whatever Cap'n Proto objects to ends in one catch here and is one error: kNotParsed.
+#include "generated/messages/netdev.capnp.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <kj/exception.h>
+
+#include <cstring>
+
+#include "generated/messages/netdev.capnp.h"
+
+namespace weft {
+
+namespace {
+
+namespace wire = ::weft::schema;
+
+constexpr size_t kFrameBytes = 8;  // {segments - 1, words}, little-endian
+constexpr int kNestingMax = 8;
+
+kj::ArrayPtr<const kj::byte> as_kj(std::span<const std::byte> data) {
+  return {reinterpret_cast<const kj::byte*>(data.data()), data.size()};
+}
+std::span<const std::byte> from_kj(kj::ArrayPtr<const kj::byte> data) {
+  return {reinterpret_cast<const std::byte*>(data.begin()), data.size()};
+}
+
+// ---- encoding
+// --------------------------------------------------------------------------------------------------
+
+struct BuildBody {
+  wire::NetdevMessage::Builder to;
+
+  void operator()(const BufferRecvPool& body) {
+    auto list = to.initBufferRecvPool(body.pools.size());
+    for (uint32_t i = 0; i < body.pools.size(); ++i) {
+      auto entry = list[i];
+      entry.setPoolReference(body.pools[i].pool);
+      entry.setElements(body.pools[i].elements);
+      entry.setElementSize(body.pools[i].element_bytes);
+      entry.setMemoryHandle(body.pools[i].handle.value());
+      entry.setMemoryAddress(body.pools[i].address);
+      entry.setPoolContext(body.pools[i].context);
+    }
+  }
+  void operator()(const BufferRecvPoolGet& body) {
+    auto get = to.initBufferRecvPoolGet();
+    get.setPacketSize(body.packet_bytes);
+    get.setPackets(body.packets);
+  }
+  void operator()(const BufferRecvPoolUpdate& body) {
+    auto list = to.initBufferRecvPoolUpdate(body.runs.size());
+    for (uint32_t i = 0; i < body.runs.size(); ++i) {
+      auto entry = list[i];
+      entry.setPoolReference(body.runs[i].pool);
+      entry.setFirstElement(body.runs[i].first);
+      entry.setElements(body.runs[i].count);
+    }
+  }
+  void operator()(const BufferPoolFlushRequest& body) {
+    auto list = to.initBufferPoolFlushRequest(body.pools.size());
+    for (uint32_t i = 0; i < body.pools.size(); ++i) list.set(i, body.pools[i]);
+  }
+  void operator()(const BufferPoolFlushReply&) { to.setBufferPoolFlushReply(); }
+  void operator()(const SendData& body) { to.setSendData(as_kj(body.data)); }
+  void operator()(const BufferRdmaIndicate& body) {
+    auto list = to.initBufferRdmaIndicate(body.used.size());
+    for (uint32_t i = 0; i < body.used.size(); ++i) {
+      auto entry = list[i];
+      entry.setPoolReference(body.used[i].pool);
+      entry.setElementIndex(body.used[i].element);
+      entry.setElementSize(body.used[i].element_bytes);
+      entry.setDataLength(body.used[i].data_bytes);
+    }
+  }
+  void operator()(const CfgUtilRequest& body) {
+    auto request = to.initCfgUtilRequest();
+    request.setRequestClass(body.request_class);
+    request.setRequestCode(body.code);
+    if (!body.data.empty()) request.setData(as_kj(body.data));
+  }
+  void operator()(const CfgUtilReply& body) {
+    auto reply = to.initCfgUtilReply();
+    reply.setRequestClass(body.request_class);
+    reply.setRequestCode(body.code);
+    reply.setStatus(body.status);
+    if (!body.data.empty()) reply.setData(as_kj(body.data));
+  }
+};
+
+// ---- decoding
+// --------------------------------------------------------------------------------------------------
+
+template <class List, class Out, class Convert>
+NetdevError read_list(const List& in, Out& out, Convert convert) {
+  if (in.size() == 0) return NetdevError::kTooShort;
+  if (in.size() > Out::kCapacity) return NetdevError::kCountLimit;
+  for (auto entry : in) out.push_back(convert(entry));
+  return NetdevError::kNone;
+}
+
+NetdevError read_data(kj::ArrayPtr<const kj::byte> in, uint32_t bytes_max, std::span<const std::byte>& out) {
+  if (in.size() > bytes_max) return NetdevError::kCountLimit;
+  out = from_kj(in);
+  return NetdevError::kNone;
+}
+
+NetdevError read_pools(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
+  return read_list(from.getBufferRecvPool(), out.emplace<BufferRecvPool>().pools, [](auto entry) {
+    return PoolAdvert{.pool = entry.getPoolReference(),
+                      .elements = entry.getElements(),
+                      .element_bytes = entry.getElementSize(),
+                      .handle = Rkey(entry.getMemoryHandle()),
+                      .address = entry.getMemoryAddress(),
+                      .context = entry.getPoolContext()};
+  });
+}
+
+NetdevError read_runs(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
+  return read_list(from.getBufferRecvPoolUpdate(), out.emplace<BufferRecvPoolUpdate>().runs, [](auto entry) {
+    return PoolRun{
+        .pool = entry.getPoolReference(), .first = entry.getFirstElement(), .count = entry.getElements()};
+  });
+}
+
+NetdevError read_indications(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
+  return read_list(from.getBufferRdmaIndicate(), out.emplace<BufferRdmaIndicate>().used, [](auto entry) {
+    return Indication{.pool = entry.getPoolReference(),
+                      .element = entry.getElementIndex(),
+                      .element_bytes = entry.getElementSize(),
+                      .data_bytes = entry.getDataLength()};
+  });
+}
+
+NetdevError read_cfg_request(wire::CfgRequest::Reader from, CfgUtilRequest& out) {
+  out.request_class = from.getRequestClass();
+  out.code = from.getRequestCode();
+  return read_data(from.getData(), kCfgDataBytesMax, out.data);
+}
+
+NetdevError read_cfg_reply(wire::CfgReply::Reader from, CfgUtilReply& out) {
+  out.request_class = from.getRequestClass();
+  out.code = from.getRequestCode();
+  out.status = from.getStatus();
+  return read_data(from.getData(), kCfgDataBytesMax, out.data);
+}
+
+NetdevError read_body(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
+  switch (from.which()) {
+    case wire::NetdevMessage::BUFFER_RECV_POOL:
+      return read_pools(from, out);
+    case wire::NetdevMessage::BUFFER_RECV_POOL_GET: {
+      const auto get = from.getBufferRecvPoolGet();
+      out = BufferRecvPoolGet{.packet_bytes = get.getPacketSize(), .packets = get.getPackets()};
+      return NetdevError::kNone;
+    }
+    case wire::NetdevMessage::BUFFER_RECV_POOL_UPDATE:
+      return read_runs(from, out);
+    case wire::NetdevMessage::BUFFER_POOL_FLUSH_REQUEST:
+      return read_list(from.getBufferPoolFlushRequest(), out.emplace<BufferPoolFlushRequest>().pools,
+                       [](uint32_t pool) { return pool; });
+    case wire::NetdevMessage::BUFFER_POOL_FLUSH_REPLY:
+      out = BufferPoolFlushReply{};
+      return NetdevError::kNone;
+    case wire::NetdevMessage::SEND_DATA:
+      return read_data(from.getSendData(), kPoolElementBytesMax, out.emplace<SendData>().data);
+    case wire::NetdevMessage::BUFFER_RDMA_INDICATE:
+      return read_indications(from, out);
+    case wire::NetdevMessage::CFG_UTIL_REQUEST:
+      return read_cfg_request(from.getCfgUtilRequest(), out.emplace<CfgUtilRequest>());
+    case wire::NetdevMessage::CFG_UTIL_REPLY:
+      return read_cfg_reply(from.getCfgUtilReply(), out.emplace<CfgUtilReply>());
+  }
+  return NetdevError::kUnknownFunction;
+}
+
+NetdevError read_message(kj::ArrayPtr<const capnp::word> segment, NetdevMessage& out) {
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords = segment.size() * 2;
+  options.nestingLimit = kNestingMax;
+  const kj::ArrayPtr<const capnp::word> segments[1] = {segment};
+  capnp::SegmentArrayMessageReader reader(kj::arrayPtr(segments, 1), options);
+  const auto from = reader.getRoot<wire::NetdevMessage>();
+  if (from.getProtocolVersion() != kNetdevVersion) return NetdevError::kWrongVersion;
+  NetdevMessage message{.context = from.getTransactionContext(), .body = {}};
+  if (const NetdevError error = read_body(from, message.body); error != NetdevError::kNone) return error;
+  if (const NetdevError error = check_netdev_values(message); error != NetdevError::kNone) return error;
+  out = message;
+  return NetdevError::kNone;
+}
+
+uint32_t load_le32(const uint64_t& word, unsigned shift) noexcept {
+  static_assert(std::endian::native == std::endian::little, "Cap'n Proto words are little-endian");
+  return static_cast<uint32_t>(word >> shift);
+}
+
+}  // namespace
+
+NetdevCapnp::NetdevCapnp(uint32_t message_bytes_max)
+    : words_(message_bytes_max / sizeof(uint64_t) + 1),
+      encode_words_(std::make_unique<uint64_t[]>(words_)),
+      decode_words_(std::make_unique<uint64_t[]>(words_)) {}
+
+NetdevCapnp::~NetdevCapnp() = default;
+
+size_t NetdevCapnp::encode(const NetdevMessage& message, std::span<std::byte> out) noexcept {
+  if (out.size() < kFrameBytes + sizeof(uint64_t)) return 0;
+  const size_t words = std::min(words_, out.size() / sizeof(uint64_t) - 1);
+  try {
+    std::memset(encode_words_.get(), 0, words * sizeof(uint64_t));
+    capnp::MallocMessageBuilder builder(
+        kj::arrayPtr(reinterpret_cast<capnp::word*>(encode_words_.get()), words),
+        capnp::AllocationStrategy::FIXED_SIZE);
+    auto root = builder.initRoot<wire::NetdevMessage>();
+    root.setTransactionContext(message.context);
+    root.setProtocolVersion(kNetdevVersion);
+    std::visit(BuildBody{root}, message.body);
+    const auto segments = builder.getSegmentsForOutput();
+    if (segments.size() != 1) return 0;
+    const uint64_t frame = uint64_t{segments[0].size()} << 32;
+    std::memcpy(out.data(), &frame, kFrameBytes);
+    std::memcpy(out.data() + kFrameBytes, segments[0].begin(), segments[0].size() * sizeof(uint64_t));
+    return kFrameBytes + segments[0].size() * sizeof(uint64_t);
+  } catch (const kj::Exception&) {
+    return 0;
+  }
+}
+
+NetdevError NetdevCapnp::decode(std::span<const std::byte> in, NetdevMessage& out) noexcept {
+  if (in.size() < kFrameBytes + sizeof(uint64_t)) return NetdevError::kTooShort;
+  if (in.size() % sizeof(uint64_t) != 0) return NetdevError::kLengthMismatch;
+  if (in.size() / sizeof(uint64_t) > words_) return NetdevError::kCountLimit;
+  std::memcpy(decode_words_.get(), in.data(), in.size());
+  const uint64_t frame = decode_words_[0];
+  if (load_le32(frame, 0) != 0) return NetdevError::kNotParsed;  // a second segment
+  const size_t words = load_le32(frame, 32);
+  if (words != in.size() / sizeof(uint64_t) - 1) return NetdevError::kLengthMismatch;
+  try {
+    return read_message(kj::arrayPtr(reinterpret_cast<const capnp::word*>(decode_words_.get() + 1), words),
+                        out);
+  } catch (const kj::Exception&) {
+    return NetdevError::kNotParsed;
+  }
+}
+
+}  // namespace weft
