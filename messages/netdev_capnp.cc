@@ -2,7 +2,7 @@
 // second segment fails and the message counts as not fitting. Decoding checks the frame by hand (one segment,
 // its size equal to the bytes that follow), then reads with a traversal limit of twice the words and a
 // nesting limit of 8. Whatever Cap'n Proto objects to ends in one catch here and is one error: kNotParsed.
-#include "generated/messages/netdev.capnp.h"
+#include "messages/netdev_capnp.h"
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
