@@ -28,8 +28,15 @@ inline constexpr uint32_t kFlitsPerReceiveMax = 64;
 inline constexpr uint32_t kCellsPerArbitrationMax = 16;
 /// An ack or credit travels alone after this many flits (O-11).
 inline constexpr uint32_t kFlitsPerAck = 8;
-/// Repeats of one flit before the link is declared faulty (decisions P3).
-inline constexpr uint32_t kFlitRepeatsMax = 3;
+/// Slots only acks, credits and repeat requests may take, so that two full rings never wait for each other.
+inline constexpr uint32_t kControlSlots = 8;
+/// Repeats of one flit before the link is declared faulty. Damaged shared memory fails at once and for ever;
+/// a carrier that loses every tenth flit fails 16 times in a row once in 10^16 flits, so that flit loss alone
+/// never resets a link (decisions 2.25; three repeats, as P3 has it, would reset such a link every ten
+/// thousand flits).
+inline constexpr uint32_t kFlitRepeatsMax = 16;
+/// Flits published at once on rings: the peer works while the burst goes on (decisions P9).
+inline constexpr uint32_t kFlitsPerPublish = 8;
 /// An output without credit for this long drops its cells (head-of-queue lifetime, decisions section 4).
 inline constexpr Duration kHeadOfQueueLifetime = 2s;
 inline constexpr Duration kPeerStalledNotice = 1s;

@@ -28,6 +28,7 @@ struct LinkParams {
   Guid local_guid;
   Guid peer_guid;
   Lid lid;  // of the endnode on this link; kLidNone between switches
+  SubnetId subnet;
   uint16_t switch_port = 0;
   uint32_t flit_payload_bytes = 0;
   uint32_t cell_payload_bytes = 0;
@@ -42,6 +43,7 @@ struct RxFlit {
   bool head = false;
   bool tail = false;
   bool poison = false;
+  uint32_t cell_crc = 0;               // whole-cell links: the verified CRC of the cell
   std::span<const std::byte> payload;  // in the carrier's memory; valid until release()
 };
 

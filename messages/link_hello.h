@@ -46,18 +46,54 @@ struct LinkHelloWire {
   Be16 port;         // WELCOME: port number at the switch
   Be16 flags;
   Be64 guid;        // of the sender
-  Be64 boot_nonce;  // of the sender; a changed value means a new incarnation (decisions 2.11)
+  Be64 boot_nonce;  // HELLO: new for each incarnation of the link (decisions 2.11); answers echo it
   Be32 flit_payload_bytes;
   Be32 cell_payload_bytes;
   Be16 lanes;             // data lanes, 1..15
   Be16 credits_per_lane;  // flit buffers the sender has for each data lane
-  std::byte zero[20];
+  Be16 subnet;            // WELCOME: subnet of the port
+  std::byte zero[18];
 };
 static_assert(sizeof(LinkHelloWire) == 64 && alignof(LinkHelloWire) == 1);
 static_assert(std::is_trivially_copyable_v<LinkHelloWire>);
 static_assert(offsetof(LinkHelloWire, version_min) == 6 && offsetof(LinkHelloWire, lid) == 10 &&
               offsetof(LinkHelloWire, guid) == 16 && offsetof(LinkHelloWire, boot_nonce) == 24 &&
               offsetof(LinkHelloWire, flit_payload_bytes) == 32 && offsetof(LinkHelloWire, lanes) == 40 &&
-              offsetof(LinkHelloWire, zero) == 44);
+              offsetof(LinkHelloWire, subnet) == 44 && offsetof(LinkHelloWire, zero) == 46);
+
+/// One handshake message in host order.
+struct LinkHello {
+  LinkMessageKind kind = LinkMessageKind::kHello;
+  LinkRefusal refusal = LinkRefusal::kNone;
+  uint16_t version_min = kLinkVersionMin;
+  uint16_t version_max = kLinkVersionMax;
+  Lid lid;
+  uint16_t port = 0;
+  uint16_t flags = 0;  // LinkFlag
+  Guid guid;
+  uint64_t boot_nonce = 0;
+  uint32_t flit_payload_bytes = 0;
+  uint32_t cell_payload_bytes = 0;
+  uint16_t lanes = 0;
+  uint16_t credits_per_lane = 0;
+  SubnetId subnet;
+};
+
+/// Why a handshake message was refused before anything was negotiated.
+enum class LinkHelloError : uint8_t {
+  kNone,
+  kLength,  // not 64 bytes
+  kMagic,
+  kKind,
+  kReserved,  // a reserved byte or bit is not zero
+  kVersion,   // minimum above maximum, or a WELCOME that names no single version
+  kRange,     // a size, lane or credit count, LID or refusal code outside its range
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(LinkHelloError error) noexcept;
+
+/// `out` is set only on kNone. A version range that has nothing in common with ours is no error here.
+[[nodiscard]] LinkHelloError decode_link_hello(std::span<const std::byte> in, LinkHello& out) noexcept;
+[[nodiscard]] LinkHelloWire encode_link_hello(const LinkHello& hello) noexcept;
 
 }  // namespace weft
