@@ -169,7 +169,7 @@ ControlReply reply_with(const Status& status) {
   return status.ok() ? ControlReply{} : refusal(status.error());
 }
 
-ControlReply reply_with(const Result<TrafficReport>& report) {
+ControlReply reply_with(const Result<TrafficFigures>& report) {
   if (!report.ok()) return refusal(report.error());
   ControlReply reply;
   reply.answer = ControlAnswer::kTraffic;
@@ -203,13 +203,13 @@ ControlReply ZmqControlServer::dispatch(const ControlRequest& request) {
 
 }  // namespace
 
-Status ControlHandler::traffic_start(const TrafficSpec&) {
+Status ControlHandler::traffic_start(const TrafficRun&) {
   return Error{"this process has no traffic generator"};
 }
-Result<TrafficReport> ControlHandler::traffic_stop() {
+Result<TrafficFigures> ControlHandler::traffic_stop() {
   return Error{"this process has no traffic generator"};
 }
-Result<TrafficReport> ControlHandler::traffic_report() {
+Result<TrafficFigures> ControlHandler::traffic_report() {
   return Error{"this process has no traffic generator"};
 }
 Status ControlHandler::capture_start(const CaptureSpec&) {

@@ -24,10 +24,10 @@ class ControlHandler {
   [[nodiscard]] virtual NodeInfo info() = 0;
   /// Starts a run of the generator; fails while one is on, without generator, or when the spec makes no
   /// sense.
-  virtual Status traffic_start(const TrafficSpec& spec);
-  virtual Result<TrafficReport> traffic_stop();
-  virtual Result<TrafficReport> traffic_report();
-  virtual Status capture_start(const CaptureSpec& spec);
+  virtual Status traffic_start(const TrafficRun& run);
+  virtual Result<TrafficFigures> traffic_stop();
+  virtual Result<TrafficFigures> traffic_report();
+  virtual Status capture_start(const CaptureSpec& run);
   virtual Status capture_stop();
 };
 

@@ -10,7 +10,7 @@ struct Request {
   id @0 :UInt64;                       # chosen by the asker, comes back in the reply
   union {
     info @1 :Void;                     # who are you and are you ready
-    trafficStart @2 :TrafficSpec;      # gen: port only; refused while a run is on
+    trafficStart @2 :TrafficRun;       # gen: port only; refused while a run is on
     trafficStop @3 :Void;              # ends the run early; answers with the report
     trafficReport @4 :Void;            # how far is it
     captureStart @5 :CaptureSpec;      # driver halves only
@@ -24,7 +24,7 @@ struct Reply {
     error @1 :Text;                    # one line: what is wrong and how to mend it
     done @2 :Void;
     info @3 :NodeInfo;
-    traffic @4 :TrafficReport;
+    traffic @4 :TrafficFigures;
   }
 }
 
@@ -58,47 +58,51 @@ struct NodeInfo {
   }
 }
 
-struct TrafficSpec {
-  kind @0 :Kind;
-  frames @1 :UInt64;                   # to send; 0: until `durationMs`
-  durationMs @2 :UInt64;               # 0: until `frames`; both 0 is refused
-  rate @3 :UInt64;                     # frames per second, 0: as fast as the fabric takes them
-  frameBytesMin @4 :UInt32;            # Ethernet frame without checksum, header included: 60..65535
-  frameBytesMax @5 :UInt32;            # sizes go round from min to max
-  window @6 :UInt32;                   # answers outstanding at most; 0: nobody answers, frames are only sent
-  verify @7 :Bool;                     # compare every byte of every answer
-  port @8 :UInt16;                     # gen: port of the process, in the order of --unit, from 0
-  timeoutMs @9 :UInt32;                # an answer later than this is lost; 0: 1000
-  peerMac @10 :UInt64;                 # low 48 bits; 0: ask by ARP or neighbour discovery
-  peerIpv4 @11 :UInt32;                # 0: the echo object's own
-  ownIpv4 @12 :UInt32;                 # 0: one on the echo object's network
-
-  enum Kind {
-    udp @0;
-    icmp @1;
-    icmp6 @2;
-    arp @3;
-  }
+struct TrafficRun {
+  port @0 :UInt16;                     # gen: port of the process, in the order of --unit, from 0
+  roundTrips @1 :UInt32;               # of each kind below, one outstanding; 0: none
+  arp @2 :Bool;
+  icmp @3 :Bool;
+  icmpv6 @4 :Bool;
+  udp @5 :Bool;
+  roundTripBytes @6 :UInt32;           # Ethernet frame without checksum, header included
+  bulk @7 :Bool;                       # then a bulk run over UDP echo, every byte of every answer compared
+  bulkFrames @8 :UInt64;               # 0: as many as bulkDurationMs allows
+  bulkDurationMs @9 :UInt64;           # 0: until bulkFrames are sent; both 0 is refused when `bulk`
+  sizes @10 :List(UInt32);             # frame lengths of the bulk run, in turn; 1..8 of them
+  rate @11 :UInt64;                    # bulk frames per second; 0: as fast as the window lets
+  window @12 :UInt32;                  # bulk frames without answer
+  timeoutMs @13 :UInt32;               # an answer later than this is lost; 0: the generator's own
+  seed @14 :UInt64;                    # of the pattern
+  targetIpv4 @15 :UInt32;              # 0: the echo object's own
+  targetIpv6High @16 :UInt64;          # both halves 0: the echo object's own
+  targetIpv6Low @17 :UInt64;
 }
 
-struct TrafficReport {
+struct TrafficFigures {
   running @0 :Bool;
-  framesSent @1 :UInt64;
-  framesReceived @2 :UInt64;           # answers that came back right
-  bytesSent @3 :UInt64;
-  bytesReceived @4 :UInt64;
-  lost @5 :UInt64;
-  corrupted @6 :UInt64;
-  duplicated @7 :UInt64;
-  reordered @8 :UInt64;
-  elapsedNs @9 :UInt64;                # from the first frame to the last answer
-  rttMinNs @10 :UInt64;                # 0 when nothing was measured
-  rttP50Ns @11 :UInt64;
-  rttP90Ns @12 :UInt64;
-  rttP99Ns @13 :UInt64;
-  rttP999Ns @14 :UInt64;
-  rttMaxNs @15 :UInt64;
-  blocked @16 :UInt64;                 # times a frame was due and the driver did not take it
+  phase @1 :Text;                      # "idle", "resolving", "round trips", "bulk", "draining", "finished", "failed"
+  framesSent @2 :UInt64;               # bulk frames and round trips together
+  framesReceived @3 :UInt64;           # answers that came back right
+  lost @4 :UInt64;                     # no good answer in time
+  corrupted @5 :UInt64;
+  duplicated @6 :UInt64;
+  reordered @7 :UInt64;                # good, but after a later one
+  late @8 :UInt64;                     # came after they had been given up
+  bulkFramesReceived @9 :UInt64;
+  bulkBytesReceived @10 :UInt64;       # frame bytes of good bulk answers
+  bulkNs @11 :UInt64;                  # first bulk frame sent to last good answer
+  roundTrip @12 :RoundTrip;            # all kinds, one outstanding
+  byKind @13 :List(RoundTrip);         # ARP, ICMP, ICMPv6, UDP
+  bulkRoundTrip @14 :RoundTrip;        # under load
+
+  struct RoundTrip {
+    count @0 :UInt64;
+    p50Ns @1 :UInt64;
+    p99Ns @2 :UInt64;
+    p999Ns @3 :UInt64;
+    maxNs @4 :UInt64;
+  }
 }
 
 struct CaptureSpec {

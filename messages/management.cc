@@ -15,9 +15,6 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKindNames{"udp", "icmp", "icmp6", "arp"};
-static_assert(kKindNames.size() == static_cast<size_t>(TrafficKind::kCount));
-
 kj::StringPtr bounded(const std::string& text, std::string& scratch) {
   if (text.size() <= kControlTextBytesMax) return {text.c_str(), text.size()};
   scratch = text.substr(0, kControlTextBytesMax);
@@ -65,79 +62,105 @@ Result<Value> decode(std::span<const std::byte> bytes, Read&& read) {
   }
 }
 
-void put_traffic_spec(schema::TrafficSpec::Builder to, const TrafficSpec& from) {
-  to.setKind(static_cast<schema::TrafficSpec::Kind>(from.kind));
-  to.setFrames(from.frames);
-  to.setDurationMs(from.duration_ms);
-  to.setRate(from.rate);
-  to.setFrameBytesMin(from.frame_bytes_min);
-  to.setFrameBytesMax(from.frame_bytes_max);
-  to.setWindow(from.window);
-  to.setVerify(from.verify);
+void put_traffic_run(schema::TrafficRun::Builder to, const TrafficRun& from) {
   to.setPort(from.port);
+  to.setRoundTrips(from.round_trips);
+  to.setArp(from.arp);
+  to.setIcmp(from.icmp);
+  to.setIcmpv6(from.icmpv6);
+  to.setUdp(from.udp);
+  to.setRoundTripBytes(from.round_trip_bytes);
+  to.setBulk(from.bulk);
+  to.setBulkFrames(from.bulk_frames);
+  to.setBulkDurationMs(from.bulk_duration_ms);
+  const auto count = static_cast<unsigned>(std::min(from.sizes.size(), kTrafficSizesMax));
+  auto sizes = to.initSizes(count);
+  for (unsigned i = 0; i < count; ++i) sizes.set(i, from.sizes[i]);
+  to.setRate(from.rate);
+  to.setWindow(from.window);
   to.setTimeoutMs(from.timeout_ms);
-  to.setPeerMac(from.peer_mac);
-  to.setPeerIpv4(from.peer_ipv4);
-  to.setOwnIpv4(from.own_ipv4);
+  to.setSeed(from.seed);
+  to.setTargetIpv4(from.target_ipv4);
+  to.setTargetIpv6High(from.target_ipv6_high);
+  to.setTargetIpv6Low(from.target_ipv6_low);
 }
 
-TrafficSpec get_traffic_spec(schema::TrafficSpec::Reader from) {
-  TrafficSpec to;
-  to.kind = static_cast<TrafficKind>(from.getKind());
-  to.frames = from.getFrames();
-  to.duration_ms = from.getDurationMs();
-  to.rate = from.getRate();
-  to.frame_bytes_min = from.getFrameBytesMin();
-  to.frame_bytes_max = from.getFrameBytesMax();
-  to.window = from.getWindow();
-  to.verify = from.getVerify();
+Result<TrafficRun> get_traffic_run(schema::TrafficRun::Reader from) {
+  const auto sizes = from.getSizes();
+  if (sizes.size() > kTrafficSizesMax) return Error{"at most 8 frame sizes"};
+  TrafficRun to;
   to.port = from.getPort();
+  to.round_trips = from.getRoundTrips();
+  to.arp = from.getArp();
+  to.icmp = from.getIcmp();
+  to.icmpv6 = from.getIcmpv6();
+  to.udp = from.getUdp();
+  to.round_trip_bytes = from.getRoundTripBytes();
+  to.bulk = from.getBulk();
+  to.bulk_frames = from.getBulkFrames();
+  to.bulk_duration_ms = from.getBulkDurationMs();
+  to.sizes.assign(sizes.begin(), sizes.end());
+  to.rate = from.getRate();
+  to.window = from.getWindow();
   to.timeout_ms = from.getTimeoutMs();
-  to.peer_mac = from.getPeerMac();
-  to.peer_ipv4 = from.getPeerIpv4();
-  to.own_ipv4 = from.getOwnIpv4();
+  to.seed = from.getSeed();
+  to.target_ipv4 = from.getTargetIpv4();
+  to.target_ipv6_high = from.getTargetIpv6High();
+  to.target_ipv6_low = from.getTargetIpv6Low();
   return to;
 }
 
-void put_traffic_report(schema::TrafficReport::Builder to, const TrafficReport& from) {
+void put_round_trip(schema::TrafficFigures::RoundTrip::Builder to, const RoundTripTimes& from) {
+  to.setCount(from.count);
+  to.setP50Ns(from.p50_ns);
+  to.setP99Ns(from.p99_ns);
+  to.setP999Ns(from.p999_ns);
+  to.setMaxNs(from.max_ns);
+}
+
+RoundTripTimes get_round_trip(schema::TrafficFigures::RoundTrip::Reader from) {
+  return {from.getCount(), from.getP50Ns(), from.getP99Ns(), from.getP999Ns(), from.getMaxNs()};
+}
+
+void put_traffic_figures(schema::TrafficFigures::Builder to, const TrafficFigures& from) {
+  std::string scratch;
   to.setRunning(from.running);
+  to.setPhase(bounded(from.phase, scratch));
   to.setFramesSent(from.frames_sent);
   to.setFramesReceived(from.frames_received);
-  to.setBytesSent(from.bytes_sent);
-  to.setBytesReceived(from.bytes_received);
   to.setLost(from.lost);
   to.setCorrupted(from.corrupted);
   to.setDuplicated(from.duplicated);
   to.setReordered(from.reordered);
-  to.setElapsedNs(from.elapsed_ns);
-  to.setRttMinNs(from.rtt_min_ns);
-  to.setRttP50Ns(from.rtt_p50_ns);
-  to.setRttP90Ns(from.rtt_p90_ns);
-  to.setRttP99Ns(from.rtt_p99_ns);
-  to.setRttP999Ns(from.rtt_p999_ns);
-  to.setRttMaxNs(from.rtt_max_ns);
-  to.setBlocked(from.blocked);
+  to.setLate(from.late);
+  to.setBulkFramesReceived(from.bulk_frames_received);
+  to.setBulkBytesReceived(from.bulk_bytes_received);
+  to.setBulkNs(from.bulk_ns);
+  put_round_trip(to.initRoundTrip(), from.round_trip);
+  auto kinds = to.initByKind(kTrafficKinds);
+  for (unsigned i = 0; i < kTrafficKinds; ++i) put_round_trip(kinds[i], from.by_kind[i]);
+  put_round_trip(to.initBulkRoundTrip(), from.bulk_round_trip);
 }
 
-TrafficReport get_traffic_report(schema::TrafficReport::Reader from) {
-  TrafficReport to;
+TrafficFigures get_traffic_figures(schema::TrafficFigures::Reader from) {
+  TrafficFigures to;
   to.running = from.getRunning();
+  to.phase = text_of(from.getPhase());
   to.frames_sent = from.getFramesSent();
   to.frames_received = from.getFramesReceived();
-  to.bytes_sent = from.getBytesSent();
-  to.bytes_received = from.getBytesReceived();
   to.lost = from.getLost();
   to.corrupted = from.getCorrupted();
   to.duplicated = from.getDuplicated();
   to.reordered = from.getReordered();
-  to.elapsed_ns = from.getElapsedNs();
-  to.rtt_min_ns = from.getRttMinNs();
-  to.rtt_p50_ns = from.getRttP50Ns();
-  to.rtt_p90_ns = from.getRttP90Ns();
-  to.rtt_p99_ns = from.getRttP99Ns();
-  to.rtt_p999_ns = from.getRttP999Ns();
-  to.rtt_max_ns = from.getRttMaxNs();
-  to.blocked = from.getBlocked();
+  to.late = from.getLate();
+  to.bulk_frames_received = from.getBulkFramesReceived();
+  to.bulk_bytes_received = from.getBulkBytesReceived();
+  to.bulk_ns = from.getBulkNs();
+  to.round_trip = get_round_trip(from.getRoundTrip());
+  const auto kinds = from.getByKind();
+  for (unsigned i = 0; i < std::min<size_t>(kinds.size(), kTrafficKinds); ++i)
+    to.by_kind[i] = get_round_trip(kinds[i]);
+  to.bulk_round_trip = get_round_trip(from.getBulkRoundTrip());
   return to;
 }
 
@@ -218,11 +241,10 @@ Result<ControlRequest> read_request(schema::Request::Reader from) {
       to.action = ControlAction::kInfo;
       return to;
     case schema::Request::TRAFFIC_START: {
-      const auto spec = from.getTrafficStart();
-      if (static_cast<size_t>(spec.getKind()) >= kKindNames.size())
-        return Error{"control message: unknown kind of traffic"};
+      Result<TrafficRun> run = get_traffic_run(from.getTrafficStart());
+      if (!run.ok()) return run.error();
       to.action = ControlAction::kTrafficStart;
-      to.traffic = get_traffic_spec(spec);
+      to.traffic = std::move(run).value();
       return to;
     }
     case schema::Request::TRAFFIC_STOP:
@@ -262,27 +284,13 @@ Result<ControlReply> read_reply(schema::Reply::Reader from) {
       return to;
     case schema::Reply::TRAFFIC:
       to.answer = ControlAnswer::kTraffic;
-      to.traffic = get_traffic_report(from.getTraffic());
+      to.traffic = get_traffic_figures(from.getTraffic());
       return to;
   }
   return Error{"control message: unknown kind of reply; `weft` is older than the process it asks"};
 }
 
 }  // namespace
-
-std::string_view to_string(TrafficKind kind) noexcept {
-  const auto index = static_cast<size_t>(kind);
-  return index < kKindNames.size() ? kKindNames[index] : "unknown";
-}
-
-bool parse_traffic_kind(std::string_view text, TrafficKind& out) noexcept {
-  for (size_t i = 0; i < kKindNames.size(); ++i) {
-    if (kKindNames[i] != text) continue;
-    out = static_cast<TrafficKind>(i);
-    return true;
-  }
-  return false;
-}
 
 std::vector<std::byte> encode_control_request(const ControlRequest& request) {
   capnp::MallocMessageBuilder message(kControlMessageBytesMax / sizeof(capnp::word));
@@ -294,7 +302,7 @@ std::vector<std::byte> encode_control_request(const ControlRequest& request) {
       root.setInfo();
       break;
     case ControlAction::kTrafficStart:
-      put_traffic_spec(root.initTrafficStart(), request.traffic);
+      put_traffic_run(root.initTrafficStart(), request.traffic);
       break;
     case ControlAction::kTrafficStop:
       root.setTrafficStop();
@@ -334,7 +342,7 @@ std::vector<std::byte> encode_control_reply(const ControlReply& reply) {
       put_info(root.initInfo(), reply.info);
       break;
     case ControlAnswer::kTraffic:
-      put_traffic_report(root.initTraffic(), reply.traffic);
+      put_traffic_figures(root.initTraffic(), reply.traffic);
       break;
   }
   return flatten(message);

@@ -2,6 +2,7 @@
 // fabric on its control endpoint, and the answers. Off the data path: plain structs, strings and vectors.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +19,8 @@ inline constexpr size_t kControlMessageBytesMax = 64 * 1024;
 inline constexpr size_t kControlSessionsMax = 64;
 inline constexpr size_t kControlPortsMax = 64;
 inline constexpr size_t kControlTextBytesMax = 1024;
+inline constexpr size_t kTrafficSizesMax = 8;
+inline constexpr size_t kTrafficKinds = 4;
 
 struct SessionInfo {
   uint16_t peer_lid = 0;
@@ -50,46 +53,45 @@ struct NodeInfo {
   std::vector<PortInfo> ports;
 };
 
-enum class TrafficKind : uint8_t { kUdp, kIcmp, kIcmp6, kArp, kCount };
-[[nodiscard]] std::string_view to_string(TrafficKind kind) noexcept;
-/// Parses "udp", "icmp", "icmp6" or "arp"; false leaves `out` unchanged.
-[[nodiscard]] bool parse_traffic_kind(std::string_view text, TrafficKind& out) noexcept;
-
 /// One run of a gen: port. Fields as in management.capnp.
-struct TrafficSpec {
-  TrafficKind kind = TrafficKind::kUdp;
-  uint64_t frames = 0;       // 0: until duration_ms
-  uint64_t duration_ms = 0;  // 0: until frames; both 0 is refused
-  uint64_t rate = 0;         // frames per second; 0: as fast as the fabric takes them
-  uint32_t frame_bytes_min = 1514;
-  uint32_t frame_bytes_max = 1514;
-  uint32_t window = 64;  // answers outstanding at most; 0: nobody answers
-  bool verify = true;
+struct TrafficRun {
   uint16_t port = 0;           // gen: port of the process, in the order of --unit
-  uint32_t timeout_ms = 1000;  // an answer later than this is lost
-  uint64_t peer_mac = 0;       // low 48 bits; 0: ask
-  uint32_t peer_ipv4 = 0;      // host order; 0: the echo object's own
-  uint32_t own_ipv4 = 0;       // 0: one on the echo object's network
+  uint32_t round_trips = 100;  // of each kind below, one outstanding; 0: none
+  bool arp = true, icmp = true, icmpv6 = true, udp = true;
+  uint32_t round_trip_bytes = 98;
+  bool bulk = true;                   // then a bulk run over UDP echo, every byte compared
+  uint64_t bulk_frames = 10'000;      // 0: as many as bulk_duration_ms allows
+  uint64_t bulk_duration_ms = 0;      // 0: until bulk_frames; both 0 is refused
+  std::vector<uint32_t> sizes{1514};  // 1..kTrafficSizesMax frame lengths, in turn
+  uint64_t rate = 0;                  // bulk frames per second; 0: as fast as the window lets
+  uint32_t window = 64;               // bulk frames without answer
+  uint32_t timeout_ms = 0;            // an answer later than this is lost; 0: the generator's own
+  uint64_t seed = 1;
+  uint32_t target_ipv4 = 0;       // host order; 0: the echo object's own
+  uint64_t target_ipv6_high = 0;  // both halves 0: the echo object's own
+  uint64_t target_ipv6_low = 0;
 };
 
-struct TrafficReport {
+struct RoundTripTimes {
+  uint64_t count = 0, p50_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
+};
+
+struct TrafficFigures {
   bool running = false;
-  uint64_t frames_sent = 0;
+  std::string phase;
+  uint64_t frames_sent = 0;      // bulk frames and round trips together
   uint64_t frames_received = 0;  // answers that came back right
-  uint64_t bytes_sent = 0;
-  uint64_t bytes_received = 0;
   uint64_t lost = 0;
   uint64_t corrupted = 0;
   uint64_t duplicated = 0;
   uint64_t reordered = 0;
-  uint64_t elapsed_ns = 0;
-  uint64_t rtt_min_ns = 0;
-  uint64_t rtt_p50_ns = 0;
-  uint64_t rtt_p90_ns = 0;
-  uint64_t rtt_p99_ns = 0;
-  uint64_t rtt_p999_ns = 0;
-  uint64_t rtt_max_ns = 0;
-  uint64_t blocked = 0;  // times a frame was due and the driver did not take it
+  uint64_t late = 0;
+  uint64_t bulk_frames_received = 0;
+  uint64_t bulk_bytes_received = 0;
+  uint64_t bulk_ns = 0;
+  RoundTripTimes round_trip;                            // all kinds, one outstanding
+  std::array<RoundTripTimes, kTrafficKinds> by_kind{};  // ARP, ICMP, ICMPv6, UDP
+  RoundTripTimes bulk_round_trip;                       // under load
 };
 
 struct CaptureSpec {
@@ -111,7 +113,7 @@ enum class ControlAction : uint8_t {
 struct ControlRequest {
   uint64_t id = 0;
   ControlAction action = ControlAction::kInfo;
-  TrafficSpec traffic;  // kTrafficStart
+  TrafficRun traffic;   // kTrafficStart
   CaptureSpec capture;  // kCaptureStart
 };
 
@@ -122,7 +124,7 @@ struct ControlReply {
   ControlAnswer answer = ControlAnswer::kDone;
   std::string error;
   NodeInfo info;
-  TrafficReport traffic;
+  TrafficFigures traffic;
 };
 
 /// One single-segment Cap'n Proto message. Texts are cut to kControlTextBytesMax, lists to their limits.

@@ -26,8 +26,8 @@ class Handler final : public ControlHandler {
     info.ready = true;
     return info;
   }
-  Status traffic_start(const TrafficSpec& spec) override {
-    if (spec.frames == 0) throw std::runtime_error("no frames");
+  Status traffic_start(const TrafficRun& run) override {
+    if (run.bulk_frames == 0) throw std::runtime_error("no frames");
     return {};
   }
 };
@@ -77,10 +77,11 @@ TEST_F(ControlServerTest, answers_and_refuses) {
   EXPECT_EQ(info.value().info.name, "h1");
   ControlRequest request;
   request.action = ControlAction::kTrafficStart;
+  request.traffic.bulk_frames = 0;
   const Result<ControlReply> thrown = client.ask(path_, request, 5s);
   ASSERT_FALSE(thrown.ok());
   EXPECT_EQ(thrown.error().text, "no frames");
-  request.traffic.frames = 1;
+  request.traffic.bulk_frames = 1;
   EXPECT_TRUE(client.ask(path_, request, 5s).ok());
   request.action = ControlAction::kCaptureStop;
   EXPECT_FALSE(client.ask(path_, request, 5s).ok());
