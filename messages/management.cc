@@ -99,7 +99,8 @@ Result<TrafficRun> get_traffic_run(schema::TrafficRun::Reader from) {
   to.bulk = from.getBulk();
   to.bulk_frames = from.getBulkFrames();
   to.bulk_duration_ms = from.getBulkDurationMs();
-  to.sizes.assign(sizes.begin(), sizes.end());
+  to.sizes.clear();
+  for (const uint32_t bytes : sizes) to.sizes.push_back(bytes);
   to.rate = from.getRate();
   to.window = from.getWindow();
   to.timeout_ms = from.getTimeoutMs();
