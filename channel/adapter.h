@@ -40,14 +40,14 @@ struct AdapterLimits {
 };
 
 struct AdapterConfig {
-  Guid guid;
+  Guid guid{};
   uint8_t number = 0;  // of this adapter in its computer, top 4 bits of every key (LAY-STAG)
-  AdapterLimits limits;
+  AdapterLimits limits{};
 };
 
 struct QpConfig {
   QpType type = QpType::kRc;
-  PdId pd;
+  PdId pd{};
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   uint32_t send_wqes = 128;  // outstanding requests (SAN-QP-05, decisions 1.16)
@@ -60,7 +60,7 @@ struct QpConfig {
   uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
   /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.
   /// 0 = any (random, decisions section 4).
-  Qpn wanted_qpn;
+  Qpn wanted_qpn{};
   uint8_t port = 1;  // of wanted_qpn
 };
 

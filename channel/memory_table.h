@@ -19,8 +19,8 @@ using PdId = StrongId<struct PdTag, uint32_t>;
 
 /// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4).
 struct MemoryRegion {
-  Lkey lkey;
-  Rkey rkey;
+  Lkey lkey{};
+  Rkey rkey{};
   uint64_t addr = 0;    // first address as work requests and peers name it
   uint64_t length = 0;  // bytes
 };
@@ -57,7 +57,7 @@ enum class EntryType : uint8_t { kRegion = 0, kWindow = 1 };
 struct TptEntry {
   uint64_t start = 0;
   uint64_t length = 0;
-  PdId pd;
+  PdId pd{};
   uint8_t instance = 0;
   EntryType type = EntryType::kRegion;
   bool valid = false;

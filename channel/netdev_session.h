@@ -101,15 +101,15 @@ struct SessionConfig {
   MacAddress mac{};                              // of our port
   bool force_indicate = false;                   // BufferRDMAIndicate for every write (PUSH-RDMAW-04)
   bool random_pool_context = false;              // PUSH-POOL-04: the peer must not care
-  Lid unit;                                      // host: where to connect
-  ServiceLevel sl;
+  Lid unit{};                                    // host: where to connect
+  ServiceLevel sl{};
   uint8_t port = 1;  // of the adapter
-  SessionLimits limits;
+  SessionLimits limits{};
 };
 
 /// What the peer said at the opening. Valid from kOpening on.
 struct SessionPeer {
-  Lid lid;
+  Lid lid{};
   uint64_t nonce = 0;  // of the session
   MacAddress mac{};
   TransferMode mode = TransferMode::kRdma;
@@ -122,15 +122,15 @@ struct SessionPeer {
 /// A frame that arrived, in place in our pool element. A hostile peer can rewrite the bytes until the element
 /// is released: copy the head, check the copy, use the copy (decisions 2.16, section 4).
 struct InboundFrame {
-  std::span<const std::byte> bytes;  // vnet header and frame; at least kVnetBytes + 14
+  std::span<const std::byte> bytes{};  // vnet header and frame; at least kVnetBytes + 14
   uint32_t pool = 0;
   uint32_t element = 0;
 };
 
 struct CfgRequest {
   CfgClass request_class = CfgClass::kUtility;
-  uint16_t code = 0;                // MacConfigCode or UtilityCode
-  std::span<const std::byte> data;  // <= kCfgDataBytesMax; copied by the callee where kept
+  uint16_t code = 0;                  // MacConfigCode or UtilityCode
+  std::span<const std::byte> data{};  // <= kCfgDataBytesMax; copied by the callee where kept
 };
 /// Filled in by the answering side; `status` kGood and no data to begin with.
 struct CfgReply {

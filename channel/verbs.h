@@ -61,7 +61,7 @@ enum class Access : uint32_t {
 struct Sge {
   uint64_t addr = 0;    // address in the region's own addressing (normally the process's pointer)
   uint32_t length = 0;  // bytes
-  Lkey lkey;
+  Lkey lkey{};
 };
 
 enum class SendOpcode : uint8_t {
@@ -88,16 +88,16 @@ enum SendFlag : uint32_t {
 
 /// Where a datagram goes (PUSH-CHAN-05); `lid` 0 means no destination was given.
 struct Destination {
-  Lid lid;
-  Qpn qpn;
+  Lid lid{};
+  Qpn qpn{};
   uint32_t qkey = 0;
-  ServiceLevel sl;
+  ServiceLevel sl{};
 };
 
 /// What a bind work request ties to a window (SAN-WQE-05, TPT-WQE-02).
 struct BindRequest {
-  Rkey window;  // current key of the window
-  Lkey region;
+  Rkey window{};  // current key of the window
+  Lkey region{};
   uint64_t addr = 0;  // within the region; 0 with length 0 unbinds (SAN-RMP-06)
   uint64_t length = 0;
   Access access = Access::kNone;
@@ -106,21 +106,21 @@ struct BindRequest {
 struct SendRequest {
   uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
-  uint32_t flags = 0;         // SendFlag
-  std::span<const Sge> sges;  // copied by the post; at least one for WRs that move data (C-34)
-  uint32_t imm = 0;           // immediate data, host order
+  uint32_t flags = 0;           // SendFlag
+  std::span<const Sge> sges{};  // copied by the post; at least one for WRs that move data (C-34)
+  uint32_t imm = 0;             // immediate data, host order
   uint64_t remote_addr = 0;
-  Rkey rkey;             // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
+  Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
   uint64_t compare = 0;  // kCompareSwap
   uint64_t operand = 0;  // kCompareSwap: new value; kFetchAdd: addend
-  Destination dest;      // UD and RD
-  BindRequest bind;      // kBindWindow, kUnbindWindow
+  Destination dest{};    // UD and RD
+  BindRequest bind{};    // kBindWindow, kUnbindWindow
   Duration delay{};      // kDelay
 };
 
 struct RecvRequest {
   uint64_t wr_id = 0;
-  std::span<const Sge> sges;  // copied by the post
+  std::span<const Sge> sges{};  // copied by the post
 };
 
 enum class PostResult : uint8_t {
@@ -185,13 +185,13 @@ struct WorkCompletion {
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
   uint8_t flags = 0;  // WcFlag
-  Qpn qpn;
+  Qpn qpn{};
   uint32_t byte_count = 0;  // bytes received or read; with kRdataIndicate bytes written (C-05)
   uint32_t imm = 0;         // immediate data, host order
   uint64_t written_va = 0;  // kRdataIndicate, kRecvRdmaWithImm: address the write began at (decisions 2.16)
-  Rkey invalidated;
-  Lid src_lid;  // datagrams
-  Qpn src_qpn;  // datagrams
+  Rkey invalidated{};
+  Lid src_lid{};  // datagrams
+  Qpn src_qpn{};  // datagrams
 };
 
 // ---- QP attributes
@@ -223,18 +223,18 @@ struct QpAttr {
   uint16_t pkey_index = 0;
   uint8_t port = 1;
   uint32_t qkey = 0;
-  Lid dlid;                     // kQpAttrAddress
-  ServiceLevel sl;              // kQpAttrAddress
+  Lid dlid{};                   // kQpAttrAddress
+  ServiceLevel sl{};            // kQpAttrAddress
   uint32_t path_mtu_bytes = 0;  // bytes per packet; 0 = the largest the port allows
   Duration ack_timeout = std::chrono::milliseconds(20);
   uint8_t retry_count = 7;  // 0..7
   uint8_t rnr_retry = 7;    // 0..7; 7 = for ever
-  Psn rq_psn;
-  Psn sq_psn;
+  Psn rq_psn{};
+  Psn sq_psn{};
   uint8_t max_rd_atomic = 16;
   uint8_t max_dest_rd_atomic = 16;
   Duration min_rnr_timer = std::chrono::microseconds(100);
-  Qpn dest_qpn;
+  Qpn dest_qpn{};
 };
 
 enum class ModifyResult : uint8_t {

@@ -16,9 +16,9 @@
 namespace weft {
 
 struct CellPortInfo {
-  Guid guid;
-  Lid lid;
-  SubnetId subnet;
+  Guid guid{};
+  Lid lid{};
+  SubnetId subnet{};
   uint32_t cell_payload_bytes = 0;
   uint32_t lanes = 0;
 };
@@ -26,8 +26,8 @@ struct CellPortInfo {
 /// A received cell, its CRC already verified. In the carrier's memory: copy a header field once, then use the
 /// copy.
 struct RxCell {
-  std::span<const std::byte> bytes;
-  VirtualLane vl;
+  std::span<const std::byte> bytes{};
+  VirtualLane vl{};
 };
 
 /// Owner: one thread. Nothing here blocks or allocates after the link is up.

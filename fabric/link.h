@@ -25,10 +25,10 @@ enum class LinkState : uint8_t {
 
 /// What both ends agreed on (decisions 2.8). Constant while the link is up.
 struct LinkParams {
-  Guid local_guid;
-  Guid peer_guid;
-  Lid lid;  // of the endnode on this link; kLidNone between switches
-  SubnetId subnet;
+  Guid local_guid{};
+  Guid peer_guid{};
+  Lid lid{};  // of the endnode on this link; kLidNone between switches
+  SubnetId subnet{};
   uint16_t switch_port = 0;
   uint32_t flit_payload_bytes = 0;
   uint32_t cell_payload_bytes = 0;
@@ -39,17 +39,17 @@ struct LinkParams {
 
 /// A received flit. Checked: header, sequence, CRC -- in whole-cell mode the cell's CRC too.
 struct RxFlit {
-  VirtualLane vl;
+  VirtualLane vl{};
   bool head = false;
   bool tail = false;
   bool poison = false;
-  uint32_t cell_crc = 0;               // whole-cell links: the verified CRC of the cell
-  std::span<const std::byte> payload;  // in the carrier's memory; valid until release()
+  uint32_t cell_crc = 0;                 // whole-cell links: the verified CRC of the cell
+  std::span<const std::byte> payload{};  // in the carrier's memory; valid until release()
 };
 
 /// A flit to send, written to the memory claim() gave.
 struct TxFlit {
-  VirtualLane vl;
+  VirtualLane vl{};
   uint8_t flags = 0;  // FlitFlag
   uint32_t payload_bytes = 0;
   uint32_t cell_crc = 0;  // whole-cell flits: the cell's CRC, so that the payload is not hashed again (P1)

@@ -128,7 +128,7 @@ enum class AckCode : uint8_t {  // LAY-ACK
 
 /// The 12 bytes of LAY-ACK before the selective blocks.
 struct AckBody {
-  Psn psn;  // cumulative, inclusive (decisions 2.3)
+  Psn psn{};  // cumulative, inclusive (decisions 2.3)
   uint16_t cell_number = 0;
   AckCode code = AckCode::kAck;
   uint32_t messages_completed = 0;
@@ -136,28 +136,28 @@ struct AckBody {
 
 /// A checked cell: header fields in private memory, payload in place.
 struct CellView {
-  SubnetId dest_subnet;
-  SubnetId src_subnet;
-  Lid dlid;
-  Lid slid;
+  SubnetId dest_subnet{};
+  SubnetId src_subnet{};
+  Lid dlid{};
+  Lid slid{};
   Opcode opcode{};
   uint8_t flags = 0;
   uint8_t flags2 = 0;
-  VirtualLane vl;
-  ServiceLevel sl;
-  Qpn dest_qpn;
-  Qpn src_qpn;
-  Psn psn;
+  VirtualLane vl{};
+  ServiceLevel sl{};
+  Qpn dest_qpn{};
+  Qpn src_qpn{};
+  Psn psn{};
   uint16_t cell_number = 0;
   uint64_t va = 0;                           // valid with kCellVa
-  Rkey rkey;                                 // valid with kCellVa
+  Rkey rkey{};                               // valid with kCellVa
   uint32_t idata = 0;                        // valid with kCellIdata
   uint32_t qkey = 0;                         // valid with a datagram header
   uint16_t pkey = 0;                         // valid with a datagram header
   uint32_t packet_crc = 0;                   // valid with kCellPacketCrc
-  AckBody ack;                               // valid for ACK and NAK
+  AckBody ack{};                             // valid for ACK and NAK
   const std::byte* global_header = nullptr;  // 40 bytes in place, with kCellGlobal
-  std::span<const std::byte> payload;        // in place; valid until the cell is released
+  std::span<const std::byte> payload{};      // in place; valid until the cell is released
 
   [[nodiscard]] bool has(CellFlag flag) const noexcept { return (flags & flag) != 0; }
 };
@@ -175,14 +175,14 @@ struct CellTemplate {
   uint64_t qpn_word = 0;           // bytes 16..23
 };
 struct CellAddress {
-  SubnetId dest_subnet;
-  SubnetId src_subnet;
-  Lid dlid;
-  Lid slid;
-  VirtualLane vl;
-  ServiceLevel sl;
-  Qpn dest_qpn;
-  Qpn src_qpn;
+  SubnetId dest_subnet{};
+  SubnetId src_subnet{};
+  Lid dlid{};
+  Lid slid{};
+  VirtualLane vl{};
+  ServiceLevel sl{};
+  Qpn dest_qpn{};
+  Qpn src_qpn{};
 };
 [[nodiscard]] CellTemplate make_cell_template(const CellAddress& address) noexcept;
 
@@ -191,7 +191,7 @@ struct CellVariable {
   Opcode opcode{};
   uint8_t flags = 0;
   uint8_t flags2 = 0;
-  Psn psn;
+  Psn psn{};
   uint16_t cell_number = 0;
   uint16_t payload_bytes = 0;
 };
