@@ -15,10 +15,12 @@ class LatencyHistogram {
     ++buckets_[bucket_of(ns)];
     ++count_;
     if (ns > max_ns_) max_ns_ = ns;
+    if (ns < min_ns_) min_ns_ = ns;
   }
   void clear() noexcept { *this = LatencyHistogram(); }
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
   [[nodiscard]] uint64_t max_ns() const noexcept { return max_ns_; }
+  [[nodiscard]] uint64_t min_ns() const noexcept { return count_ == 0 ? 0 : min_ns_; }
   /// Upper edge of the bucket that holds the value at `per_mille` of a thousand, never above the largest value seen; 0
   /// when nothing was added.
   [[nodiscard]] uint64_t percentile_ns(uint32_t per_mille) const noexcept {
@@ -52,6 +54,7 @@ class LatencyHistogram {
   std::array<uint64_t, kBuckets> buckets_{};
   uint64_t count_ = 0;
   uint64_t max_ns_ = 0;
+  uint64_t min_ns_ = UINT64_MAX;
 };
 
 }  // namespace weft

@@ -1,0 +1,230 @@
+#include "base/tap_port.h"
+
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/ethernet.h"
+#include "base/log.h"
+
+namespace weft {
+namespace {
+
+constexpr Duration kLookInterval = std::chrono::milliseconds(250);
+constexpr uint32_t kFrameBytesMax =
+    65524;  // what a 64 KiB element holds behind the vnet header (decisions 2.18)
+// Segmentation of UDP came with Linux 6.2; older headers do not name it.
+constexpr unsigned kTunUso4 = 0x20;
+constexpr unsigned kTunUso6 = 0x40;
+
+unsigned tun_flags(Offload offloads) noexcept {
+  unsigned flags = 0;
+  if (has(offloads, Offload::kChecksum)) flags |= TUN_F_CSUM;
+  if (has(offloads, Offload::kTso4)) flags |= TUN_F_TSO4;
+  if (has(offloads, Offload::kTso6)) flags |= TUN_F_TSO6;
+  if (has(offloads, Offload::kTsoEcn)) flags |= TUN_F_TSO_ECN;
+  if (has(offloads, Offload::kUso4)) flags |= kTunUso4;
+  if (has(offloads, Offload::kUso6)) flags |= kTunUso6;
+  return flags;
+}
+
+/// The largest set that this kernel takes.
+Offload probe_offloads(int fd) noexcept {
+  constexpr Offload kTcp = Offload::kChecksum | Offload::kTso4 | Offload::kTso6 | Offload::kTsoEcn;
+  for (const Offload wanted : {kOffloadsAll, kTcp, Offload::kChecksum}) {
+    if (::ioctl(fd, TUNSETOFFLOAD, tun_flags(wanted)) == 0) return wanted;
+  }
+  return Offload::kNone;
+}
+
+Error permission_error(const std::string& what) {
+  return Error{
+      what +
+      ": not permitted: needs CAP_NET_ADMIN, or an interface made for this user (ip tuntap add mode tap user "
+      "NAME); gen:, unix:, slirp, pcap and echo work without"};
+}
+
+}  // namespace
+
+Result<UniqueFd> open_tap(const std::string& name) {
+  if (name.empty() || name.size() >= IFNAMSIZ)
+    return Error{"tap: name '" + name + "' is not 1..15 characters long"};
+  UniqueFd fd(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.valid()) {
+    if (errno == EACCES || errno == EPERM) return permission_error("tap: /dev/net/tun");
+    return errno_error("tap: /dev/net/tun (is the tun module there?)", errno);
+  }
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+  if (::ioctl(fd.get(), TUNSETIFF, &request) != 0) {
+    if (errno == EPERM) return permission_error("tap: interface " + name);
+    if (errno == EBUSY)
+      return Error{"tap: interface " + name + " is busy: another process is attached to it"};
+    if (errno == EINVAL) return Error{"tap: interface " + name + " exists and is no single-queue TAP"};
+    return errno_error("tap: interface " + name, errno);
+  }
+  return fd;
+}
+
+Result<std::unique_ptr<TapPort>> TapPort::open(const std::string& name) {
+  Result<UniqueFd> fd = open_tap(name);
+  if (!fd) return fd.error();
+  return adopt(std::move(*fd));
+}
+
+Result<std::unique_ptr<TapPort>> TapPort::adopt(UniqueFd fd) {
+  ifreq request{};
+  if (::ioctl(fd.get(), TUNGETIFF, &request) != 0)
+    return errno_error("tap: descriptor is no attached TAP", errno);
+  const std::string name(request.ifr_name, ::strnlen(request.ifr_name, IFNAMSIZ));
+  const int flags = request.ifr_flags;
+  if ((flags & IFF_TAP) == 0 || (flags & IFF_VNET_HDR) == 0 || (flags & IFF_NO_PI) == 0) {
+    return Error{"tap: " + name + " is not attached as TAP with vnet headers and without packet information"};
+  }
+  Result<NetInterface> interface = NetInterface::open(name);
+  if (!interface) return interface.error();
+  std::unique_ptr<TapPort> port(
+      new TapPort(std::move(fd), std::move(*interface)));  // tidy: private constructor
+  if (Status prepared = port->prepare(); !prepared) return prepared.error();
+  return port;
+}
+
+Status TapPort::prepare() {
+  const std::string what = "tap: " + interface_.name();
+  int header_bytes = kVnetBytes;
+  int little = 1;
+  if (::ioctl(fd_.get(), TUNSETVNETHDRSZ, &header_bytes) != 0)
+    return errno_error(what + ": vnet header", errno);
+  if (::ioctl(fd_.get(), TUNSETVNETLE, &little) != 0) return errno_error(what + ": byte order", errno);
+  const int status_flags = ::fcntl(fd_.get(), F_GETFL);
+  if (::fcntl(fd_.get(), F_SETFL, status_flags | O_NONBLOCK) != 0) return errno_error(what, errno);
+  Result<MacAddress> mac = interface_.mac();
+  if (!mac) return mac.error();
+  Result<uint32_t> mtu = interface_.mtu();
+  if (!mtu) return mtu.error();
+  info_ = {.kind = "tap",
+           .name = interface_.name(),
+           .mac = *mac,
+           .mtu_bytes = *mtu,
+           .frame_bytes_max = kFrameBytesMax,
+           .offloads = probe_offloads(fd_.get())};
+  if (Status sized = interface_.set_gso_max(kGsoBytesMax); !sized) {
+    log(LogLevel::kInfo, "tap {}: {}; longer frames are dropped and counted", info_.name, sized.error().text);
+  }
+  up_ = (interface_.flags() & IFF_UP) != 0;
+  return set_offloads(Offload::kNone);
+}
+
+FrameReadResult TapPort::read_frame(std::span<std::byte> into) noexcept {
+  std::byte beyond;  // takes a byte only when the frame is longer than the caller's memory
+  const iovec parts[2]{{into.data(), into.size()}, {&beyond, 1}};
+  const ssize_t got = ::readv(fd_.get(), parts, 2);
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EINTR) return {FrameIo::kEmpty, 0};
+    if (errno == EBADFD || errno == ENODEV) return {FrameIo::kDown, 0};
+    counters_.add(PortCounter::kReadErrors);
+    return {FrameIo::kEmpty, 0};
+  }
+  const auto bytes = static_cast<size_t>(got);
+  if (bytes > into.size()) {
+    counters_.add(PortCounter::kReadTooLong);
+    return {FrameIo::kDropped, 0};
+  }
+  if (bytes < kVnetBytes + kEthernetHeaderBytes) {
+    counters_.add(PortCounter::kReadMalformed);
+    return {FrameIo::kDropped, 0};
+  }
+  counters_.add(PortCounter::kFramesRead);
+  counters_.add(PortCounter::kBytesRead, bytes - kVnetBytes);
+  return {FrameIo::kOk, static_cast<uint32_t>(bytes)};
+}
+
+FrameIo TapPort::write_frame(std::span<const std::byte> head, std::span<const std::byte> rest) noexcept {
+  // writev takes pointers to mutable memory and only reads it.
+  const iovec parts[2]{{const_cast<std::byte*>(head.data()), head.size()},
+                       {const_cast<std::byte*>(rest.data()), rest.size()}};
+  const ssize_t put = ::writev(fd_.get(), parts, rest.empty() ? 1 : 2);
+  if (put < 0) return write_failed(errno);
+  counters_.add(PortCounter::kFramesWritten);
+  counters_.add(PortCounter::kBytesWritten, head.size() + rest.size() - kVnetBytes);
+  return FrameIo::kOk;
+}
+
+FrameIo TapPort::write_failed(int error) noexcept {
+  switch (error) {
+    case EAGAIN:
+    case EINTR:
+    case ENOBUFS:
+    case ENOMEM:
+      counters_.add(PortCounter::kWriteBusy);
+      return FrameIo::kBusy;
+    case EINVAL:
+      counters_.add(PortCounter::kWriteMalformed);
+      return FrameIo::kDropped;
+    case EIO:
+    case EBADFD:
+    case ENODEV:
+    case ENETDOWN:
+      counters_.add(PortCounter::kNoReceiver);
+      return FrameIo::kDown;
+    default:
+      counters_.add(PortCounter::kWriteErrors);
+      return FrameIo::kDropped;
+  }
+}
+
+int TapPort::poll(Instant now) noexcept {
+  if (now < next_look_) return 0;
+  next_look_ = now + kLookInterval;
+  const bool up = (interface_.flags() & IFF_UP) != 0;
+  if (up != up_) counters_.add(PortCounter::kCarrierChanges);
+  up_ = up;
+  return 0;
+}
+
+void TapPort::wait_fds(std::vector<pollfd>& out) const {
+  out.push_back({fd_.get(), POLLIN, 0});
+}
+
+void TapPort::set_carrier(bool up) noexcept {
+  int value = up ? 1 : 0;
+  if (::ioctl(fd_.get(), TUNSETCARRIER, &value) != 0) counters_.add(PortCounter::kWriteErrors);
+}
+
+Status TapPort::set_offloads(Offload wanted) {
+  if (!is_subset(wanted, info_.offloads))
+    return Error{"tap " + info_.name + ": offloads not offered by this kernel"};
+  if (::ioctl(fd_.get(), TUNSETOFFLOAD, tun_flags(wanted)) != 0) {
+    return errno_error("tap " + info_.name + ": offloads", errno);
+  }
+  return {};
+}
+
+Status TapPort::set_mac(const MacAddress& mac) {
+  if (!is_station(mac)) return Error{"tap: " + to_string(mac) + " cannot be the address of an interface"};
+  if (mac == info_.mac) return {};
+  ifreq request{};
+  info_.name.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+  std::memcpy(request.ifr_hwaddr.sa_data, mac.data(), mac.size());
+  if (::ioctl(fd_.get(), SIOCSIFHWADDR, &request) != 0)
+    return errno_error("address of tap " + info_.name, errno);
+  info_.mac = mac;
+  return {};
+}
+
+Status TapPort::set_mtu(uint32_t mtu_bytes) {
+  if (mtu_bytes == info_.mtu_bytes) return {};
+  if (Status set = interface_.set_mtu(mtu_bytes); !set) return set;
+  info_.mtu_bytes = mtu_bytes;
+  return {};
+}
+
+}  // namespace weft
