@@ -32,10 +32,13 @@ namespace weft {
 /// The ranges must not overlap.
 [[nodiscard]] uint32_t crc32c_copy(uint32_t crc, void* to, const void* from, size_t bytes) noexcept;
 
+template <class T>
+concept Word64 = std::unsigned_integral<T> && sizeof(T) == sizeof(uint64_t);
+
 /// CRC continued over words given by value, each as it would lie in memory: a header composed in registers is
 /// hashed without being stored first. Inline; three cycles per word. A cell header is four words, the 12
 /// bytes of a flit header that count with the cell's CRC behind them are two.
-template <std::same_as<uint64_t>... Words>
+template <Word64... Words>
 [[nodiscard]] inline uint32_t crc32c_words(uint32_t crc, Words... words) noexcept {
 #if defined(__x86_64__) && defined(__SSE4_2__)
   uint64_t state = static_cast<uint32_t>(~crc);

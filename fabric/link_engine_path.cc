@@ -78,22 +78,8 @@ std::byte* LinkEngine::claim(VirtualLane vl) noexcept {
   return slot + kFlitHeaderBytes;
 }
 
-void LinkEngine::commit(const TxFlit& flit) noexcept {
-  WEFT_DCHECK(state_ == LinkState::kUp && run_used_ < run_.count, "commit without claim");
-  WEFT_DCHECK(flit.payload_bytes <= params_.flit_payload_bytes, "flit longer than the link carries");
-  if (flit.vl != kVlManagement) lanes_[flit.vl.value()].spend();
-  sent_position_[++sent_ % kWindow] = tx_position_;
-  FlitFields fields = fields_to_send(FlitKind::kData);
-  fields.vl = flit.vl;
-  fields.flags = flit.flags;
-  fields.payload_bytes = static_cast<uint16_t>(flit.payload_bytes);
-  std::byte* slot = run_.first + size_t{run_used_} * run_.stride;
-  compose_flit(slot, fields, profile_.whole_cell, flit.cell_crc);
-  finish_slot(kFlitHeaderBytes + flit.payload_bytes);
-  if (unpublished_ >= publish_every_) publish_now(now_);
-}
-
-FlitFields LinkEngine::fields_to_send(FlitKind kind) noexcept {
+/// Inline, so that the header is put together in registers.
+[[gnu::always_inline]] inline FlitFields LinkEngine::fields_to_send(FlitKind kind) noexcept {
   FlitFields fields;
   fields.kind = kind;
   fields.sequence = static_cast<uint16_t>(sent_);
@@ -107,6 +93,25 @@ FlitFields LinkEngine::fields_to_send(FlitKind kind) noexcept {
   fields.credit_vl = VirtualLane(static_cast<uint8_t>(lane));
   fields.credit = lanes_[lane].tell();
   return fields;
+}
+
+void LinkEngine::commit(const TxFlit& flit) noexcept {
+  WEFT_DCHECK(state_ == LinkState::kUp && run_used_ < run_.count, "commit without claim");
+  WEFT_DCHECK(flit.payload_bytes <= params_.flit_payload_bytes, "flit longer than the link carries");
+  if (flit.vl != kVlManagement) lanes_[flit.vl.value()].spend();
+  sent_position_[++sent_ % kWindow] = tx_position_;
+  FlitFields fields = fields_to_send(FlitKind::kData);
+  fields.vl = flit.vl;
+  fields.flags = flit.flags;
+  fields.payload_bytes = static_cast<uint16_t>(flit.payload_bytes);
+  std::byte* slot = run_.first + size_t{run_used_} * run_.stride;
+  if (profile_.whole_cell) {
+    compose_cell_flit(slot, fields, flit.cell_crc);
+  } else {
+    compose_flit(slot, fields, false, 0);
+  }
+  finish_slot(kFlitHeaderBytes + flit.payload_bytes);
+  if (unpublished_ >= publish_every_) publish_now(now_);
 }
 
 bool LinkEngine::send_control(FlitKind kind, uint8_t flags) noexcept {

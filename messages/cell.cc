@@ -142,15 +142,4 @@ CellTemplate make_cell_template(const CellAddress& address) noexcept {
   return out;
 }
 
-uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
-                             const CellVariable& variable) noexcept {
-  const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;
-  const uint64_t w3 = uint64_t{variable.flags2} << 56 | uint64_t{variable.psn.value()} << 32 |
-                      uint64_t{variable.cell_number} << 16 | uint64_t{variable.payload_bytes};
-  const std::array<uint64_t, 4> words{fixed.address_words[0], fixed.address_words[1] | to_big(kind),
-                                      fixed.qpn_word, to_big(w3)};
-  std::memcpy(to, words.data(), sizeof words);
-  return crc32c_words(0, words[0], words[1], words[2], words[3]);
-}
-
 }  // namespace weft

@@ -18,12 +18,6 @@ constexpr std::array<std::string_view, static_cast<size_t>(FlitError::kCount)> k
 
 constexpr uint8_t kDataFlags = kFlitHead | kFlitTail | kFlitPoison;
 
-/// CRC over header bytes 0..11 and the cell CRC, as they lie in memory.
-uint32_t header_and_cell_crc(uint64_t word0, uint64_t word1, uint32_t cell_crc) noexcept {
-  const std::array<uint64_t, 2> covered{to_big(word0), to_big((word1 & 0xFFFF'FFFF'0000'0000ULL) | cell_crc)};
-  return crc32c_extend(0, covered.data(), sizeof covered);
-}
-
 uint32_t header_crc(uint64_t word0, uint64_t word1) noexcept {
   const std::array<uint64_t, 2> covered{to_big(word0), to_big(word1)};
   return crc32c_extend(0, covered.data(), kFlitHeaderBytes - kCrcBytes);
@@ -69,7 +63,7 @@ FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profil
     if (payload_bytes < kCellHeaderBytes + kCrcBytes) return FlitError::kLength;
     cell_crc = load_be<uint32_t>(payload.data() + payload_bytes - kCrcBytes);
     if (crc32c(payload.first(payload_bytes - kCrcBytes)) != cell_crc) return FlitError::kCrc;
-    crc = header_and_cell_crc(word0, word1, cell_crc);
+    crc = cell_flit_crc(word0, word1, cell_crc);
   } else {
     crc = crc32c_extend(header_crc(word0, word1), payload.data(), payload.size());
   }
@@ -92,17 +86,14 @@ FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profil
 }
 
 void compose_flit(std::byte* to, const FlitFields& fields, bool whole_cell, uint32_t cell_crc) noexcept {
-  const uint64_t word0 = static_cast<uint64_t>(fields.kind) << 60 | uint64_t{fields.vl.value()} << 56 |
-                         uint64_t{fields.flags} << 48 | uint64_t{fields.payload_bytes} << 32 |
-                         uint64_t{fields.sequence} << 16 | uint64_t{fields.acknowledged};
-  uint64_t word1 = uint64_t{fields.credit_vl.value()} << 56 | uint64_t{fields.credit} << 32;
   if (fields.kind == FlitKind::kData && whole_cell) {
-    word1 |= header_and_cell_crc(word0, word1, cell_crc);
-  } else {
-    word1 |= crc32c_extend(header_crc(word0, word1), to + kFlitHeaderBytes, fields.payload_bytes);
+    compose_cell_flit(to, fields, cell_crc);
+    return;
   }
-  const std::array<uint64_t, 2> words{to_big(word0), to_big(word1)};
-  std::memcpy(to, words.data(), sizeof words);
+  const auto [word0, word1] = flit_words(fields);
+  const uint32_t crc = crc32c_extend(header_crc(word0, word1), to + kFlitHeaderBytes, fields.payload_bytes);
+  store_be(to, word0);
+  store_be(to + 8, word1 | crc);
 }
 
 }  // namespace weft

@@ -8,12 +8,14 @@
 // payload: the cell is hashed once per process (decisions 1.13, P1).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
+#include "base/crc32c.h"
 #include "base/endian.h"
 #include "messages/ids.h"
 
@@ -99,6 +101,28 @@ struct FlitView {
 /// SAN-FLIT-03.
 [[nodiscard]] FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profile,
                                     FlitView& out) noexcept;
+
+/// The header's first word and its second one with the CRC still zero, in host order.
+[[nodiscard]] inline std::array<uint64_t, 2> flit_words(const FlitFields& fields) noexcept {
+  return {static_cast<uint64_t>(fields.kind) << 60 | uint64_t{fields.vl.value()} << 56 |
+              uint64_t{fields.flags} << 48 | uint64_t{fields.payload_bytes} << 32 |
+              uint64_t{fields.sequence} << 16 | uint64_t{fields.acknowledged},
+          uint64_t{fields.credit_vl.value()} << 56 | uint64_t{fields.credit} << 32};
+}
+
+/// CRC of a whole-cell data flit: over header bytes 0..11 and the cell's CRC, from registers. The low half of
+/// `word1` does not count.
+[[nodiscard]] inline uint32_t cell_flit_crc(uint64_t word0, uint64_t word1, uint32_t cell_crc) noexcept {
+  return crc32c_words(0, to_big(word0), to_big((word1 & 0xFFFF'FFFF'0000'0000ULL) | cell_crc));
+}
+
+/// Writes the header of a data flit of a whole-cell link; the payload, whose CRC is `cell_crc`, is not read.
+/// Inline: fields that the caller has in registers stay there (decisions P2).
+inline void compose_cell_flit(std::byte* to, const FlitFields& fields, uint32_t cell_crc) noexcept {
+  const auto [word0, word1] = flit_words(fields);
+  store_be(to, word0);
+  store_be(to + 8, word1 | cell_flit_crc(word0, word1, cell_crc));
+}
 
 /// Writes the header of a flit whose payload, if any, already stands behind it. `cell_crc` is the cell's CRC
 /// and counts only for data flits of whole-cell links, whose payload is not read.
