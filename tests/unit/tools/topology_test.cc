@@ -1,0 +1,163 @@
+// The topology reader: what a good file means, and where and how a bad one is refused.
+#include "tools/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace weft {
+namespace {
+
+const std::string kHead = "fabric = \"f\"\n[[switch]]\nname = \"s1\"\n";
+const std::string kUnit = "[[unit]]\nname = \"u1\"\n";
+
+std::string refusal(const std::string& text) {
+  const Result<Topology> topology = parse_topology(text, "t.toml");
+  return topology.ok() ? "accepted" : topology.error().text;
+}
+
+TEST(Topology, examples_are_good) {
+  const char* source = std::getenv("WEFT_SOURCE");
+  if (source == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set";
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(source) + "/docs/examples")) {
+    if (entry.path().extension() != ".toml") continue;
+    const Result<Topology> topology = load_topology(entry.path());
+    EXPECT_TRUE(topology.ok()) << topology.error().text;
+    ++count;
+  }
+  EXPECT_GE(count, 4U);
+}
+
+TEST(Topology, nodes_are_numbered_in_file_order) {
+  const Result<Topology> got = parse_topology(
+      kHead + "[[host]]\nname=\"b\"\nos=\"gen\"\n" + kUnit + "[[host]]\nname=\"a\"\nos=\"gen\"\n", "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got.value().hosts[0].name, "b");
+  EXPECT_EQ(got.value().hosts[0].order, 0U);
+  EXPECT_EQ(got.value().units[0].order, 1U);
+  EXPECT_EQ(got.value().hosts[1].order, 2U);
+}
+
+TEST(Topology, names_give_stable_addresses) {
+  EXPECT_EQ(stable_guid("f", "h1"), stable_guid("f", "h1"));
+  EXPECT_NE(stable_guid("f", "h1"), stable_guid("f", "h2"));
+  EXPECT_NE(stable_guid("f", "h1"), stable_guid("g", "h1"));
+  const MacBytes mac = stable_mac("f", "h1", 0);
+  EXPECT_EQ(mac[0] & 3, 2) << "locally administered, unicast";
+  EXPECT_NE(mac, stable_mac("f", "h1", 1));
+  MacBytes back{};
+  EXPECT_TRUE(parse_mac(format_mac(mac), back));
+  EXPECT_EQ(back, mac);
+  // A changed value would renumber every fabric that exists.
+  EXPECT_EQ(stable_guid("demo", "h1").value(), 4259736811763507143U);
+}
+
+TEST(Topology, all_keys_reach_the_model) {
+  const Result<Topology> got = parse_topology(
+      "fabric = \"f\"\n[links]\ncell_payload=256\nflit_payload=96\nlanes=2\ncredits=8\ncut_through=true\n"
+      "[curve]\nkeys=\"k\"\n[[switch]]\nname=\"s1\"\nports=4\nlisten=[\"tcp://10.0.0.1:7000\"]\nnetns=\"n\"\n"
+      "[[host]]\nname=\"h1\"\nlink=\"zmq\"\nendpoint=\"tcp://"
+      "10.0.0.1:7000\"\nmode=\"sendrecv\"\nencoding=\"bytes\"\n"
+      "interface=\"eth0\"\naddresses=[\"10.9.0.1/24\"]\ngateway=\"10.9.0.254\"\nmtu=9000\n"
+      "mac=\"02:00:00:00:00:01\"\npools=[\"2048x4\"]\n"
+      "[[unit]]\nname=\"u1\"\nnic=\"pcap\"\ninput=\"a\"\noutput=\"b\"\nbridge=true\npromiscuous="
+      "\"allowed\"\n",
+      "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  const Topology& t = got.value();
+  EXPECT_EQ(t.links.cell_payload, 256U);
+  EXPECT_TRUE(t.links.cut_through);
+  EXPECT_EQ(t.curve_dir, "k");
+  EXPECT_EQ(t.switches[0].listen.size(), 1U);
+  const HostNode& h = t.hosts[0];
+  EXPECT_EQ(h.link, LinkKind::kZmq);
+  EXPECT_EQ(h.mode, "sendrecv");
+  EXPECT_EQ(h.ports[0].interface.mtu, 9000U);
+  EXPECT_EQ(h.ports[0].interface.gateway, "10.9.0.254");
+  EXPECT_EQ(h.ports[0].interface.mac[5], 1);
+  EXPECT_EQ(h.pools[0].elements, 4U);
+  EXPECT_EQ(t.units[0].pcap_out, "b");
+  EXPECT_TRUE(t.units[0].bridge && t.units[0].promiscuous_allowed);
+}
+
+TEST(Topology, two_hosts_on_one_unit_and_one_host_on_two_units) {
+  const Result<Topology> got = parse_topology(
+      kHead + kUnit + "[[unit]]\nname=\"u2\"\n[[host]]\nname=\"h1\"\n[[host.port]]\nunit=\"u1\"\n" +
+          "[[host.port]]\nunit=\"u2\"\nos=\"gen\"\n[[host]]\nname=\"h2\"\nunit=\"u1\"\nos=\"gen\"\n",
+      "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got.value().hosts[0].ports.size(), 2U);
+  EXPECT_EQ(got.value().hosts[0].ports[1].unit_index, 1U);
+  EXPECT_EQ(got.value().hosts[1].ports[0].unit_index, 0U);
+}
+
+struct Bad {
+  const char* name;
+  std::string text;
+  const char* answer;  // how the message begins
+};
+
+TEST(Topology, every_mistake_is_named_with_its_place) {
+  const std::vector<Bad> table{
+      {"syntax", "fabric = \n", "t.toml:1:10: "},
+      {"no fabric", "[[switch]]\nname=\"s\"\n", "t.toml:1:1: the file needs 'fabric'"},
+      {"no switch", "fabric=\"f\"\n", "t.toml:1:1: no switch"},
+      {"unknown switch", kHead + "[[host]]\nname=\"h1\"\nswitch = \"s9\"\n" + kUnit,
+       "t.toml:6:10: node 'h1' names switch 's9', which does not exist; did you mean 's1'?; known: s1"},
+      {"unknown unit", kHead + kUnit + "[[host]]\nname=\"h1\"\nunit=\"x9y\"\n",
+       "t.toml:8:6: host 'h1' names unit 'x9y', which does not exist; known: u1"},
+      {"unknown key", kHead + kUnit + "adresses = 1\nnick = \"echo\"\n",
+       "t.toml:6:1: [[unit]] has no key 'adresses'"},
+      {"typo", kHead + kUnit + "nick = \"echo\"\n",
+       "t.toml:6:1: [[unit]] has no key 'nick'; did you mean 'nic'?"},
+      {"wrong type", kHead + kUnit + "nic = 3\n", "t.toml:6:7: 'nic' must be a text in quotes"},
+      {"wrong word", kHead + kUnit + "nic = \"ecco\"\n",
+       "t.toml:6:7: 'nic' cannot be 'ecco'; did you mean 'echo'?; known: echo, tap, packet, slirp, pcap"},
+      {"number", kHead + kUnit + "mtu = 10\n", "t.toml:6:7: 'mtu' must be a whole number from 68 to 9000"},
+      {"double name", kHead + "[[unit]]\nname=\"s1\"\n", "t.toml:5:6: 's1' is already the node at line 2"},
+      {"bad name", kHead + "[[unit]]\nname=\"a/b\"\n", "t.toml:5:6: 'a/b' is not a node name"},
+      {"single brackets", "fabric=\"f\"\n[switch]\nname=\"s1\"\n",
+       "t.toml:2:1: write [[switch]] with double"},
+      {"address", kHead + kUnit + "nic=\"tap\"\naddresses=[\"10.0.0.1\"]\n",
+       "t.toml:7:11: '10.0.0.1' is not an address"},
+      {"gateway", kHead + kUnit + "nic=\"tap\"\ngateway=\"x\"\n", "t.toml:7:9: 'x' is not an IP address"},
+      {"mac", kHead + kUnit + "mac=\"03:00:00:00:00:01\"\n",
+       "t.toml:6:5: '03:00:00:00:00:01' is not a unicast MAC"},
+      {"pool", kHead + kUnit + "pools=[\"12\"]\n", "t.toml:6:7: '12' is not a pool"},
+      {"endpoint", kHead + kUnit + "link=\"zmq\"\nendpoint=\"tcp:/x\"\n",
+       "t.toml:7:10: 'tcp:/x' is not an endpoint"},
+      {"endpoint on shm", kHead + kUnit + "endpoint=\"tcp://127.0.0.1:1\"\n", "t.toml:6:10: only a zmq link"},
+      {"no keys", kHead + kUnit + "link=\"zmq\"\nendpoint=\"tcp://10.0.0.1:1\"\n",
+       "t.toml:4:1: node 'u1' uses tcp://10.0.0.1:1, which other machines can reach: make keys with `weft "
+       "keygen`"},
+      {"interface twice",
+       kHead + kUnit + "[[host]]\nname=\"a\"\ninterface=\"x\"\n[[host]]\nname=\"b\"\ninterface=\"x\"\n",
+       "t.toml:11:11: interface 'x' is used twice"},
+      {"long interface", kHead + kUnit + "[[host]]\nname=\"a-very-long-name\"\n",
+       "t.toml:7:6: 'weft-a-very-long-name'"},
+      {"ports",
+       "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=1\n[[unit]]\nname=\"a\"\n[[unit]]\nname=\"b\"\n",
+       "t.toml:2:1: switch 's1' has 1 ports but 2 nodes hang on it"},
+      {"two switches",
+       "fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[switch]]\nname=\"s2\"\n[[unit]]\nname=\"u1\"\nswitch="
+       "\"s1\"\n"
+       "[[host]]\nname=\"h1\"\nswitch=\"s2\"\nos=\"gen\"\n",
+       "t.toml:10:6: unit 'u1' hangs on switch 's1', host 'h1' on 's2'"},
+  };
+  for (const Bad& bad : table)
+    EXPECT_EQ(refusal(bad.text).substr(0, std::string(bad.answer).size()), bad.answer)
+        << bad.name << ": " << refusal(bad.text);
+}
+
+TEST(Topology, a_file_that_is_not_there) {
+  const Result<Topology> got = load_topology("/nonexistent/t.toml");
+  ASSERT_FALSE(got.ok());
+  EXPECT_NE(got.error().text.find("/nonexistent/t.toml"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,404 @@
+// How it works: toml++ parses the text and keeps the place of every value; the reader below turns tables into typed
+// nodes in file order, then resolves the names between them. The first thing that is wrong throws a TopologyFault,
+// which parse_topology() turns into its Error.
+#include "tools/topology.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tools/topology_section.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kSwitchPortsMax = 64;
+constexpr uint32_t kMtuMin = 68;
+constexpr uint32_t kMtuMax = 9000;
+constexpr size_t kInterfaceNameBytesMax = 15;
+constexpr size_t kAddressesMax = 16;
+constexpr size_t kPoolsMax = 4;
+
+bool valid_name(std::string_view name, size_t bytes_max) {
+  if (name.empty() || name.size() > bytes_max || name.front() == '-' || name.front() == '.') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+bool valid_ip(const std::string& text, int* family) {
+  unsigned char raw[16];
+  for (const int candidate : {AF_INET, AF_INET6}) {
+    if (inet_pton(candidate, text.c_str(), raw) != 1) continue;
+    *family = candidate;
+    return true;
+  }
+  return false;
+}
+
+bool valid_prefix(const std::string& text) {
+  const size_t slash = text.find('/');
+  int family = 0;
+  if (slash == std::string::npos || !valid_ip(text.substr(0, slash), &family)) return false;
+  const std::string digits = text.substr(slash + 1);
+  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
+    return false;
+  return std::stoi(digits) <= (family == AF_INET ? 32 : 128);
+}
+
+bool valid_endpoint(std::string_view endpoint) {
+  if (endpoint.starts_with("ipc:///")) return endpoint.size() > 7 && endpoint.size() < 100;
+  if (!endpoint.starts_with("tcp://")) return false;
+  const size_t colon = endpoint.rfind(':');
+  if (colon < 7 || endpoint.size() - colon < 2 || endpoint.size() - colon > 6) return false;
+  const std::string_view digits = endpoint.substr(colon + 1);
+  return digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// Reads one file; lives as long as parse_topology() runs.
+class Reader {
+ public:
+  Reader(const toml::table& root, const std::string& file) : root_(root), file_(file) {}
+  Topology read();
+
+ private:
+  void read_switch(const toml::table& table);
+  void read_host(const toml::table& table);
+  void read_unit(const toml::table& table);
+  void read_endnode(TopologySection& section, Endnode& node);
+  void read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index);
+  void read_interface(TopologySection& section, InterfaceSettings& interface,
+                      const std::string& default_name);
+  void read_packet_interface(TopologySection& section, InterfaceSettings& interface);
+  void read_pools(TopologySection& section, Endnode& node);
+  std::string node_name(TopologySection& section, const char* example);
+  std::string netns(TopologySection& section);
+  void check_interface_free(TopologySection& section, const std::string& netns, const std::string& name);
+  void check_endpoints() const;
+  void check_something_to_run() const;
+
+  const toml::table& root_;
+  const std::string& file_;
+  Topology out_;
+  std::map<std::string, const toml::table*> names_;
+  std::vector<std::string> switch_names_;
+  std::vector<std::string> unit_names_;
+  std::set<std::string> interfaces_;
+  uint32_t endnodes_ = 0;
+};
+
+std::string Reader::node_name(TopologySection& section, const char* example) {
+  const std::string name = section.required_text("name", example);
+  if (!valid_name(name, kNodeNameBytesMax))
+    section.fault("name",
+                  fmt::format("'{}' is not a node name: use 1 to {} letters, digits, '-', '_' and '.'", name,
+                              kNodeNameBytesMax));
+  if (name == "weft") section.fault("name", "'weft' is the launcher's own name; choose another");
+  const auto [earlier, fresh] = names_.emplace(name, &section.table());
+  if (!fresh)
+    section.fault("name", fmt::format("'{}' is already the node at line {}; names are unique", name,
+                                      earlier->second->source().begin.line));
+  if (names_.size() > kTopologyNodesMax)
+    section.fault_here(fmt::format("at most {} nodes", kTopologyNodesMax));
+  return name;
+}
+
+std::string Reader::netns(TopologySection& section) {
+  std::string name = section.text("netns", {});
+  if (!name.empty() && !valid_name(name, kNodeNameBytesMax))
+    section.fault("netns",
+                  fmt::format("'{}' is not a namespace name: use letters, digits, '-', '_' and '.'", name));
+  return name;
+}
+
+void Reader::read_switch(const toml::table& table) {
+  TopologySection section(table, file_, "[[switch]]");
+  SwitchNode node;
+  node.name = node_name(section, "s1");
+  node.guid = stable_guid(out_.fabric, node.name);
+  node.ports = section.number("ports", 1, kSwitchPortsMax, 0);
+  node.netns = netns(section);
+  node.listen = section.texts("listen");
+  for (const std::string& endpoint : node.listen)
+    if (!valid_endpoint(endpoint))
+      section.fault("listen", fmt::format("'{}' is not an endpoint; write tcp://ADDRESS:PORT or ipc:///PATH",
+                                          endpoint));
+  section.finish();
+  switch_names_.push_back(node.name);
+  out_.switches.push_back(std::move(node));
+}
+
+void Reader::read_pools(TopologySection& section, Endnode& node) {
+  for (const std::string& pool : section.texts("pools")) {
+    unsigned bytes = 0;
+    unsigned count = 0;
+    char rest = 0;
+    if (pool.size() > 20 || std::sscanf(pool.c_str(), "%ux%u%c", &bytes, &count, &rest) != 2 || bytes < 64 ||
+        bytes > (1U << 24) || count < 1 || count > (1U << 16))
+      section.fault("pools",
+                    fmt::format("'{}' is not a pool; write ELEMENT_BYTESxELEMENTS like \"2048x256\"", pool));
+    if (!node.pools.empty() && bytes <= node.pools.back().element_bytes)
+      section.fault("pools", "list the pools from the smallest element to the largest");
+    node.pools.push_back({bytes, count});
+  }
+  if (node.pools.size() > kPoolsMax) section.fault("pools", fmt::format("at most {} pools", kPoolsMax));
+}
+
+void Reader::read_endnode(TopologySection& section, Endnode& node) {
+  node.guid = stable_guid(out_.fabric, node.name);
+  node.order = endnodes_++;
+  const std::string on =
+      section.text("switch", switch_names_.size() == 1 ? switch_names_.front() : std::string{});
+  const auto at = std::find(switch_names_.begin(), switch_names_.end(), on);
+  if (at == switch_names_.end() && on.empty())
+    section.fault_here(fmt::format("node '{}' needs 'switch'; known: {}", node.name, joined(switch_names_)));
+  if (at == switch_names_.end())
+    section.fault("switch", fmt::format("node '{}' names switch '{}', which does not exist{}; known: {}",
+                                        node.name, on, suggestion(on, switch_names_), joined(switch_names_)));
+  node.switch_index = static_cast<uint32_t>(at - switch_names_.begin());
+  node.link = static_cast<LinkKind>(section.choice("link", {"auto", "shm", "zmq"}, 0));
+  node.endpoint = section.text("endpoint", {});
+  if (!node.endpoint.empty() && !valid_endpoint(node.endpoint))
+    section.fault("endpoint", fmt::format("'{}' is not an endpoint; write tcp://ADDRESS:PORT or ipc:///PATH",
+                                          node.endpoint));
+  if (!node.endpoint.empty() && node.link != LinkKind::kZmq)
+    section.fault("endpoint", "only a zmq link has an endpoint; add link = \"zmq\" or leave it out");
+  node.netns = netns(section);
+  read_pools(section, node);
+}
+
+void Reader::check_interface_free(TopologySection& section, const std::string& netns_name,
+                                  const std::string& name) {
+  if (!interfaces_.insert(netns_name + "/" + name).second)
+    section.fault(section.has("interface") ? "interface" : "name",
+                  fmt::format("interface '{}' is used twice; give each its own name", name));
+}
+
+void Reader::read_interface(TopologySection& section, InterfaceSettings& interface,
+                            const std::string& default_name) {
+  interface.name = section.text("interface", default_name);
+  if (!valid_name(interface.name, kInterfaceNameBytesMax))
+    section.fault(
+        section.has("interface") ? "interface" : "name",
+        fmt::format(
+            "'{}' cannot name an interface (at most 15 letters, digits, '-', '_', '.'); set 'interface'",
+            interface.name));
+  interface.addresses = section.texts("addresses");
+  if (interface.addresses.size() > kAddressesMax)
+    section.fault("addresses", fmt::format("at most {} addresses", kAddressesMax));
+  for (const std::string& address : interface.addresses)
+    if (!valid_prefix(address))
+      section.fault(
+          "addresses",
+          fmt::format("'{}' is not an address with its prefix length, like \"10.9.0.1/24\"", address));
+  interface.gateway = section.text("gateway", {});
+  int family = 0;
+  if (!interface.gateway.empty() && !valid_ip(interface.gateway, &family))
+    section.fault("gateway", fmt::format("'{}' is not an IP address", interface.gateway));
+}
+
+void Reader::read_packet_interface(TopologySection& section, InterfaceSettings& interface) {
+  interface.name = section.required_text("interface", "eth0");
+  if (!valid_name(interface.name, kInterfaceNameBytesMax))
+    section.fault("interface", fmt::format("'{}' cannot name an interface", interface.name));
+}
+
+/// MAC and MTU, which every kind of host port has.
+void read_station(TopologySection& section, InterfaceSettings& interface, const MacBytes& default_mac) {
+  interface.mtu = section.number("mtu", kMtuMin, kMtuMax, 0);
+  interface.mac = default_mac;
+  const std::string mac = section.text("mac", {});
+  if (!mac.empty() && !parse_mac(mac, interface.mac))
+    section.fault("mac", fmt::format("'{}' is not a unicast MAC address, like \"02:00:00:00:00:01\"", mac));
+}
+
+void Reader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index) {
+  const std::string on = section.text("unit", unit_names_.size() == 1 ? unit_names_.front() : std::string{});
+  const auto at = std::find(unit_names_.begin(), unit_names_.end(), on);
+  if (at == unit_names_.end()) {
+    if (on.empty())
+      section.fault_here(fmt::format("host '{}' needs 'unit'; known: {}", host.name, joined(unit_names_)));
+    section.fault("unit", fmt::format("host '{}' names unit '{}', which does not exist{}; known: {}",
+                                      host.name, on, suggestion(on, unit_names_), joined(unit_names_)));
+  }
+  port.unit_index = static_cast<uint32_t>(at - unit_names_.begin());
+  const UnitNode& unit = out_.units[port.unit_index];
+  if (unit.switch_index != host.switch_index)
+    section.fault(
+        section.has("unit") ? "unit" : "name",
+        fmt::format("unit '{}' hangs on switch '{}', host '{}' on '{}'; put both on one switch", unit.name,
+                    switch_names_[unit.switch_index], host.name, switch_names_[host.switch_index]));
+  read_station(section, port.interface, stable_mac(out_.fabric, host.name, index));
+  const std::string os = section.text("os", "tap");
+  if (os.starts_with("unix:")) {
+    port.os = OsKind::kUnix;
+    port.path = os.substr(5);
+    if (port.path.empty() || port.path.front() != '/' || port.path.size() > 100)
+      section.fault("os", "write os = \"unix:/absolute/path\", at most 100 bytes");
+    return;
+  }
+  const std::vector<std::string> known{"tap", "gen", "unix:PATH"};
+  if (os != "tap" && os != "gen")
+    section.fault("os",
+                  fmt::format("'os' cannot be '{}'{}; known: {}", os, suggestion(os, known), joined(known)));
+  if (os == "gen") {
+    port.os = OsKind::kGen;
+    return;
+  }
+  const std::string suffix = index == 0 ? std::string{} : fmt::format("-{}", index);
+  read_interface(section, port.interface, fmt::format("weft-{}{}", host.name, suffix));
+  check_interface_free(section, host.netns, port.interface.name);
+}
+
+void Reader::read_host(const toml::table& table) {
+  TopologySection section(table, file_, "[[host]]");
+  HostNode node;
+  node.name = node_name(section, "h1");
+  read_endnode(section, node);
+  const std::array<const char*, 3> modes{"rdma", "sendrecv", "senddata"};
+  node.mode = modes[section.choice("mode", {"rdma", "sendrecv", "senddata"}, 0)];
+  const std::array<const char*, 2> encodings{"capnp", "bytes"};
+  node.encoding = encodings[section.choice("encoding", {"capnp", "bytes"}, 0)];
+  const std::vector<const toml::table*> ports = section.tables("port");
+  if (ports.size() > kPortsPerHostMax)
+    section.fault("port", fmt::format("a host has at most {} ports", kPortsPerHostMax));
+  if (ports.empty()) read_host_port(section, node.ports.emplace_back(), node, 0);
+  for (const toml::table* port : ports) {
+    TopologySection part(*port, file_, "[[host.port]]");
+    const auto index = static_cast<uint32_t>(node.ports.size());
+    read_host_port(part, node.ports.emplace_back(), node, index);
+    part.finish();
+  }
+  section.finish();
+  out_.hosts.push_back(std::move(node));
+}
+
+void Reader::read_unit(const toml::table& table) {
+  TopologySection section(table, file_, "[[unit]]");
+  UnitNode node;
+  node.name = node_name(section, "u1");
+  read_endnode(section, node);
+  node.nic = static_cast<NicKind>(section.choice("nic", {"echo", "tap", "packet", "slirp", "pcap"}, 0));
+  read_station(section, node.interface, stable_mac(out_.fabric, node.name, 0));
+  if (node.nic == NicKind::kTap) read_interface(section, node.interface, fmt::format("weft-{}", node.name));
+  if (node.nic == NicKind::kPacket) read_packet_interface(section, node.interface);
+  if (node.nic == NicKind::kTap || node.nic == NicKind::kPacket)
+    check_interface_free(section, node.netns, node.interface.name);
+  if (node.nic == NicKind::kPcap) {
+    node.pcap_in = section.required_text("input", "frames.pcap");
+    node.pcap_out = section.text("output", {});
+  }
+  node.bridge = section.flag("bridge", false);
+  node.promiscuous_allowed = section.choice("promiscuous", {"refused", "allowed"}, 0) == 1;
+  section.finish();
+  unit_names_.push_back(node.name);
+  out_.units.push_back(std::move(node));
+}
+
+void Reader::check_endpoints() const {
+  const auto check = [&](const std::string& node, const std::string& endpoint) {
+    if (out_.curve_dir.empty() && !endpoint.empty() && !is_local_endpoint(endpoint))
+      topology_fault(
+          file_, *names_.at(node),
+          fmt::format("node '{}' uses {}, which other machines can reach: make keys with `weft keygen` and "
+                      "add [curve] keys = \"DIRECTORY\"",
+                      node, endpoint));
+  };
+  for (const SwitchNode& node : out_.switches)
+    for (const std::string& endpoint : node.listen) check(node.name, endpoint);
+  for (const HostNode& node : out_.hosts) check(node.name, node.endpoint);
+  for (const UnitNode& node : out_.units) check(node.name, node.endpoint);
+}
+
+void Reader::check_something_to_run() const {
+  if (out_.switches.empty()) topology_fault(file_, root_, "no switch; add [[switch]] with name = \"s1\"");
+  for (size_t i = 0; i < out_.switches.size(); ++i) {
+    const SwitchNode& node = out_.switches[i];
+    const auto here = [i](const Endnode& endnode) { return endnode.switch_index == i; };
+    const auto count = static_cast<size_t>(std::count_if(out_.hosts.begin(), out_.hosts.end(), here) +
+                                           std::count_if(out_.units.begin(), out_.units.end(), here));
+    const uint32_t ports = node.ports == 0 ? kSwitchPortsMax : node.ports;
+    if (count > ports)
+      topology_fault(
+          file_, *names_.at(node.name),
+          fmt::format("switch '{}' has {} ports but {} nodes hang on it", node.name, ports, count));
+  }
+}
+
+Topology Reader::read() {
+  TopologySection root(root_, file_, "the file");
+  out_.fabric = root.required_text("fabric", "demo");
+  if (!valid_name(out_.fabric, kNodeNameBytesMax))
+    root.fault("fabric",
+               fmt::format("'{}' is not a fabric name: use 1 to {} letters, digits, '-', '_' and '.'",
+                           out_.fabric, kNodeNameBytesMax));
+  if (const toml::table* links = root.subtable("links"); links != nullptr) {
+    TopologySection section(*links, file_, "[links]");
+    out_.links.cell_payload = section.number("cell_payload", 256, 8192, 0);
+    out_.links.flit_payload = section.number("flit_payload", 96, 16384, 0);
+    out_.links.lanes = section.number("lanes", 1, 15, 0);
+    out_.links.credits = section.number("credits", 1, 32767, 0);
+    out_.links.cut_through = section.flag("cut_through", false);
+    section.finish();
+  }
+  if (const toml::table* curve = root.subtable("curve"); curve != nullptr) {
+    TopologySection section(*curve, file_, "[curve]");
+    out_.curve_dir = section.required_text("keys", "keys");
+    section.finish();
+  }
+  const std::vector<const toml::table*> switches = root.tables("switch");
+  const std::vector<const toml::table*> hosts = root.tables("host");
+  const std::vector<const toml::table*> units = root.tables("unit");
+  for (const toml::table* table : switches) read_switch(*table);
+  for (const toml::table* table : units) read_unit(*table);  // hosts name them
+  for (const toml::table* table : hosts) read_host(*table);
+  root.finish();
+
+  // LIDs follow the file (decisions 2.15), not the order of reading.
+  std::map<std::pair<unsigned, unsigned>, Endnode*> by_place;
+  const auto place = [&](Endnode& node) {
+    const toml::source_position at = names_.at(node.name)->source().begin;
+    by_place[{at.line, at.column}] = &node;
+  };
+  for (HostNode& node : out_.hosts) place(node);
+  for (UnitNode& node : out_.units) place(node);
+  uint32_t order = 0;
+  for (auto& [at, node] : by_place) node->order = order++;
+
+  check_something_to_run();
+  check_endpoints();
+  return std::move(out_);
+}
+
+}  // namespace
+
+Result<Topology> parse_topology(std::string_view text, const std::string& file_name) {
+  if (text.size() > kTopologyFileBytesMax)
+    return Error{fmt::format("{}: larger than {} bytes", file_name, kTopologyFileBytesMax)};
+  try {
+    const toml::table root = toml::parse(text, file_name);
+    return Reader(root, file_name).read();
+  } catch (const toml::parse_error& fault) {
+    const toml::source_position at = fault.source().begin;
+    return Error{fmt::format("{}:{}:{}: {}", file_name, at.line, at.column, fault.description())};
+  } catch (const TopologyFault& fault) {
+    return Error{fault.text};
+  }
+}
+
+Result<Topology> load_topology(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf()))
+    return errno_error("cannot read topology " + path, errno != 0 ? errno : EIO);
+  return parse_topology(text.str(), path);
+}
+
+}  // namespace weft

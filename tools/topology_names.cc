@@ -1,0 +1,86 @@
+// Names that stay the same from start to start, and the words of the topology's choices.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "tools/topology.h"
+
+namespace weft {
+namespace {
+
+/// FNV-1a, then the finaliser of splitmix64 so that similar names differ in all bits.
+uint64_t stable_hash(std::string_view fabric, std::string_view node, uint32_t index) noexcept {
+  uint64_t hash = 0xCBF2'9CE4'8422'2325;
+  const auto add = [&hash](std::string_view text) {
+    for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x0000'0100'0000'01B3;
+    hash = (hash ^ 0xFF) * 0x0000'0100'0000'01B3;
+  };
+  add(fabric);
+  add(node);
+  hash += index;
+  hash = (hash ^ (hash >> 30)) * 0xBF58'476D'1CE4'E5B9;
+  hash = (hash ^ (hash >> 27)) * 0x94D0'49BB'1331'11EB;
+  return hash ^ (hash >> 31);
+}
+
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+constexpr std::array<std::string_view, 3> kLinkKinds{"auto", "shm", "zmq"};
+constexpr std::array<std::string_view, 3> kOsKinds{"tap", "gen", "unix"};
+constexpr std::array<std::string_view, 5> kNicKinds{"echo", "tap", "packet", "slirp", "pcap"};
+
+}  // namespace
+
+std::string_view to_string(LinkKind kind) noexcept {
+  return kLinkKinds[static_cast<size_t>(kind)];
+}
+std::string_view to_string(OsKind kind) noexcept {
+  return kOsKinds[static_cast<size_t>(kind)];
+}
+std::string_view to_string(NicKind kind) noexcept {
+  return kNicKinds[static_cast<size_t>(kind)];
+}
+
+std::string format_mac(const MacBytes& mac) {
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4],
+                     mac[5]);
+}
+
+bool parse_mac(std::string_view text, MacBytes& out) {
+  MacBytes mac{};
+  if (text.size() != 17) return false;
+  for (size_t i = 0; i < mac.size(); ++i) {
+    const int high = hex_digit(text[i * 3]);
+    const int low = hex_digit(text[i * 3 + 1]);
+    if (high < 0 || low < 0 || (i < 5 && text[i * 3 + 2] != ':')) return false;
+    mac[i] = static_cast<uint8_t>(high * 16 + low);
+  }
+  if ((mac[0] & 1) != 0 || mac == MacBytes{}) return false;
+  out = mac;
+  return true;
+}
+
+bool is_local_endpoint(std::string_view endpoint) noexcept {
+  return endpoint.starts_with("ipc://") || endpoint.starts_with("tcp://127.") ||
+         endpoint.starts_with("tcp://[::1]:") || endpoint.starts_with("tcp://localhost:");
+}
+
+Guid stable_guid(std::string_view fabric, std::string_view node) noexcept {
+  const uint64_t hash = stable_hash(fabric, node, 0);
+  return Guid(hash == 0 ? 1 : hash);
+}
+
+MacBytes stable_mac(std::string_view fabric, std::string_view node, uint32_t index) noexcept {
+  const uint64_t hash = stable_hash(fabric, node, index + 1);
+  MacBytes mac{};
+  for (size_t i = 0; i < mac.size(); ++i) mac[i] = static_cast<uint8_t>(hash >> (8 * i));
+  mac[0] = static_cast<uint8_t>((mac[0] & 0xFC) | 0x02);
+  return mac;
+}
+
+}  // namespace weft

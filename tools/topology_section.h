@@ -1,0 +1,62 @@
+// tools/topology_section.h -- typed access to one TOML table: every key is asked for by name, a key nobody asked for
+// is an error with its place, and every complaint carries file, line and column. Internal to the topology reader: the
+// only header that shows toml++.
+#pragma once
+
+#include <toml++/toml.h>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft {
+
+/// Thrown inside the reader only; parse_topology() turns it into an Error.
+struct TopologyFault {
+  std::string text;
+};
+
+[[noreturn]] void topology_fault(const std::string& file, const toml::node& where, const std::string& text);
+
+/// The nearest of `known` to a mistyped `word`, as "; did you mean 'x'?", or empty.
+std::string suggestion(std::string_view word, const std::vector<std::string>& known);
+std::string joined(const std::vector<std::string>& words);
+
+class TopologySection {
+ public:
+  /// `what` names the table in messages: "[[host]]". Table and file name outlive the section.
+  TopologySection(const toml::table& table, const std::string& file, std::string what)
+      : table_(table), file_(file), what_(std::move(what)) {}
+
+  std::string text(const char* key, std::string fallback);
+  std::string required_text(const char* key, const char* example);
+  uint32_t number(const char* key, uint32_t lowest, uint32_t highest, uint32_t fallback);
+  bool flag(const char* key, bool fallback);
+  std::vector<std::string> texts(const char* key);
+  /// Index of the text in `words`.
+  size_t choice(const char* key, std::initializer_list<std::string_view> words, size_t fallback);
+  /// Tables under [[...key]], or none.
+  std::vector<const toml::table*> tables(const char* key);
+  const toml::table* subtable(const char* key);
+
+  [[nodiscard]] bool has(const char* key) const { return table_.contains(key); }
+  /// Reports the first key in file order that nobody asked for.
+  void finish() const;
+  [[noreturn]] void fault(const char* key, const std::string& text) const;
+  [[noreturn]] void fault_here(const std::string& text) const { topology_fault(file_, table_, text); }
+  [[nodiscard]] const toml::table& table() const { return table_; }
+  [[nodiscard]] const std::string& file() const { return file_; }
+
+ private:
+  const toml::node* find(const char* key);
+
+  const toml::table& table_;
+  const std::string& file_;
+  std::string what_;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace weft
