@@ -8,7 +8,8 @@
 namespace weft {
 
 uint64_t checksum_add(uint64_t sum, std::span<const std::byte> data) noexcept {
-  // Native-order 32-bit words keep four partial sums in 64 bits; ones' complement sums may be byte-swapped at the end.
+  // Native-order 32-bit words keep four partial sums in 64 bits; ones' complement sums may be byte-swapped at
+  // the end.
   const std::byte* at = data.data();
   size_t left = data.size();
   uint64_t native = 0;

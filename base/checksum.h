@@ -1,5 +1,5 @@
-// base/checksum.h -- the Internet checksum (RFC 1071) of IPv4, ICMP, UDP and TCP, for frames that are made here or whose
-// checksum was left to be filled in.
+// base/checksum.h -- the Internet checksum (RFC 1071) of IPv4, ICMP, UDP and TCP, for frames that are made
+// here or whose checksum was left to be filled in.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,15 @@ namespace weft {
 [[nodiscard]] uint64_t pseudo_header_sum(const std::byte* ip, uint8_t ip_version, uint8_t protocol,
                                          uint32_t transport_bytes) noexcept;
 
-/// Fills in a checksum that was left open: sums from `start` to the end of `frame` -- the field already holds the sum
-/// of the pseudo header -- and stores the result at `start + offset`. False when that is outside the frame.
+/// Fills in a checksum that was left open: sums from `start` to the end of `frame` -- the field already holds
+/// the sum of the pseudo header -- and stores the result at `start + offset`. False when that is outside the
+/// frame.
 [[nodiscard]] bool complete_checksum(std::span<std::byte> frame, uint32_t start, uint32_t offset) noexcept;
 
 /// Recomputes the header checksum of an IPv4 header of `header_bytes`.
 void set_ipv4_checksum(std::byte* ip, uint32_t header_bytes) noexcept;
-/// Computes the checksum of a whole transport part (UDP, TCP, ICMP, ICMPv6) and stores it `field_offset` bytes into it.
-/// `transport` ends where the packet ends. IPv4 ICMP has no pseudo header.
+/// Computes the checksum of a whole transport part (UDP, TCP, ICMP, ICMPv6) and stores it `field_offset`
+/// bytes into it. `transport` ends where the packet ends. IPv4 ICMP has no pseudo header.
 void set_transport_checksum(const std::byte* ip, uint8_t ip_version, uint8_t protocol,
                             std::span<std::byte> transport, uint32_t field_offset) noexcept;
 /// True when the sum over `transport` is right (a UDP checksum of 0 over IPv4 counts as right).

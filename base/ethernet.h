@@ -1,5 +1,6 @@
-// base/ethernet.h -- Ethernet, ARP, IP, UDP and TCP headers as far as the drivers look into a frame: addresses, VLAN
-// tags, where the network and transport headers begin. Reads nothing outside the span it is given.
+// base/ethernet.h -- Ethernet, ARP, IP, UDP and TCP headers as far as the drivers look into a frame:
+// addresses, VLAN tags, where the network and transport headers begin. Reads nothing outside the span it is
+// given.
 #pragma once
 
 #include <cstddef>

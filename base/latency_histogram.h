@@ -1,5 +1,5 @@
-// base/latency_histogram.h -- counts durations in buckets whose width is 1/32 of their value: percentiles within 3 %,
-// 8 KiB, no allocation, deterministic.
+// base/latency_histogram.h -- counts durations in buckets whose width is 1/32 of their value: percentiles
+// within 3 %, 8 KiB, no allocation, deterministic.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ class LatencyHistogram {
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
   [[nodiscard]] uint64_t max_ns() const noexcept { return max_ns_; }
   [[nodiscard]] uint64_t min_ns() const noexcept { return count_ == 0 ? 0 : min_ns_; }
-  /// Upper edge of the bucket that holds the value at `per_mille` of a thousand, never above the largest value seen; 0
-  /// when nothing was added.
+  /// Upper edge of the bucket that holds the value at `per_mille` of a thousand, never above the largest
+  /// value seen; 0 when nothing was added.
   [[nodiscard]] uint64_t percentile_ns(uint32_t per_mille) const noexcept {
     if (count_ == 0) return 0;
     const uint64_t rank = (count_ * per_mille + 999) / 1000;

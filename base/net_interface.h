@@ -1,5 +1,5 @@
-// base/net_interface.h -- what the drivers ask of and set on a network interface of the process's own namespace: index,
-// address, MTU, flags, largest GSO and GRO frame. Set-up only, except read_flags().
+// base/net_interface.h -- what the drivers ask of and set on a network interface of the process's own
+// namespace: index, address, MTU, flags, largest GSO and GRO frame. Set-up only, except read_flags().
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace weft {
 
-/// Largest GSO frame that fits a 64 KiB element with its vnet header: the kernel makes frames of up to 65549 bytes when
-/// it is not told otherwise (decisions 2.18).
+/// Largest GSO frame that fits a 64 KiB element with its vnet header: the kernel makes frames of up to 65549
+/// bytes when it is not told otherwise (decisions 2.18).
 inline constexpr uint32_t kGsoBytesMax = 65000;
 
 class NetInterface {

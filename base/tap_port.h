@@ -1,6 +1,7 @@
-// base/tap_port.h -- a TAP interface as a FramePort: `--os tap:NAME` of the host half and `--nic tap:NAME` of the unit
-// half. The interface may exist already (persistent, with its addresses; decisions 2.23), is made when it does not, or
-// comes as an open descriptor from the launcher, so that the process needs no capability.
+// base/tap_port.h -- a TAP interface as a FramePort: `--os tap:NAME` of the host half and `--nic tap:NAME` of
+// the unit half. The interface may exist already (persistent, with its addresses; decisions 2.23), is made
+// when it does not, or comes as an open descriptor from the launcher, so that the process needs no
+// capability.
 #pragma once
 
 #include <memory>
@@ -13,9 +14,9 @@
 
 namespace weft {
 
-/// Opens /dev/net/tun and attaches to `name` with vnet headers; makes the interface when there is none. What the
-/// launcher calls before it passes the descriptor on. Needs CAP_NET_ADMIN unless the interface belongs to the caller;
-/// the error says so and what works without.
+/// Opens /dev/net/tun and attaches to `name` with vnet headers; makes the interface when there is none. What
+/// the launcher calls before it passes the descriptor on. Needs CAP_NET_ADMIN unless the interface belongs to
+/// the caller; the error says so and what works without.
 Result<UniqueFd> open_tap(const std::string& name);
 
 /// Owner: the thread of the driver half.

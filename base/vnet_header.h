@@ -1,5 +1,6 @@
-// base/vnet_header.h -- the 12 bytes in front of each frame on a FramePort: virtio_net_hdr_mrg_rxbuf, little-endian.
-// It says what the sender of the frame left undone: the transport checksum, the segmentation, or both.
+// base/vnet_header.h -- the 12 bytes in front of each frame on a FramePort: virtio_net_hdr_mrg_rxbuf,
+// little-endian. It says what the sender of the frame left undone: the transport checksum, the segmentation,
+// or both.
 //
 //   0 flags   1 GSO type   2 header bytes 16   4 payload bytes per segment 16   6 checksum from 16
 //   8 checksum at, counted from there 16   10 number of buffers 16 (zero)
@@ -41,8 +42,8 @@ enum class VnetError : uint8_t {
 };
 [[nodiscard]] std::string_view to_string(VnetError error) noexcept;
 
-/// Checks a vnet header against its frame. `frame_head` holds the first bytes of the frame -- all headers must lie in
-/// it -- and `frame_bytes` is the whole length.
+/// Checks a vnet header against its frame. `frame_head` holds the first bytes of the frame -- all headers
+/// must lie in it -- and `frame_bytes` is the whole length.
 [[nodiscard]] VnetError check_vnet(const VnetHeader& header, std::span<const std::byte> frame_head,
                                    uint32_t frame_bytes) noexcept;
 /// What the receiver of a frame with this header must be able to do; `ip_version` tells USO4 from USO6.

@@ -1,32 +1,29 @@
-// How it works: a run goes through the phases of TrafficPhase in order. may_send() says whether the next frame may leave,
-// build_next() makes it, and an Outstanding slot remembers it under its sequence number. An answer clears its slot;
-// `oldest_` follows the cleared slots. What stays uncleared for the time-out is counted lost and passed over.
+// How it works: a run goes through the phases of TrafficPhase in order. In each, may_send() says whether the
+// next frame may leave, build_next() makes it, and an Outstanding slot remembers it under its sequence
+// number. An answer clears its slot; `oldest_` follows the cleared slots. What stays uncleared for
+// answer_timeout is counted lost and passed over.
 #include "host_driver/gen_port.h"
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace weft {
 namespace {
 
 constexpr int64_t kResolveIntervalNs = 200'000'000;
 constexpr uint32_t kResolveTriesMax = 50;
-constexpr int64_t kBurstNs = 10'000'000;  // how far a held station may catch up with its rate
-constexpr std::array<uint8_t, 4> kEchoIpv4{10, 77, 0, 1};
-constexpr std::array<uint8_t, 16> kEchoIpv6{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
-constexpr std::array<std::string_view, 6> kPhaseNames{"idle",     "resolving", "sending",
+constexpr uint32_t kReplyBytesMax = 128;
+constexpr std::array<GenKind, 4> kRoundTripKinds{GenKind::kArp, GenKind::kIcmp, GenKind::kIcmpv6,
+                                                 GenKind::kUdp};
+constexpr std::array<std::string_view, 7> kPhaseNames{"idle",     "resolving", "round-trips", "bulk",
                                                       "draining", "finished",  "failed"};
 
-std::array<uint8_t, 4> ipv4_bytes(uint32_t address) noexcept {
-  return {static_cast<uint8_t>(address >> 24), static_cast<uint8_t>(address >> 16),
-          static_cast<uint8_t>(address >> 8), static_cast<uint8_t>(address)};
-}
-
-MacAddress mac_bytes(uint64_t mac) noexcept {
-  MacAddress out{};
-  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(mac >> (40 - 8 * i));
-  return out;
+RoundTripFigures figures(const LatencyHistogram& from) noexcept {
+  return {.count = from.count(),
+          .p50_ns = from.percentile_ns(500),
+          .p99_ns = from.percentile_ns(990),
+          .p999_ns = from.percentile_ns(999),
+          .max_ns = from.max_ns()};
 }
 
 GenStation station_for(const MacAddress& mac) noexcept {
@@ -38,23 +35,20 @@ GenStation station_for(const MacAddress& mac) noexcept {
 }
 
 Status check_spec(const TrafficSpec& spec) {
-  if (spec.kind >= TrafficKind::kCount) return Error{"traffic: unknown kind"};
-  if (spec.frames == 0 && spec.duration_ms == 0)
-    return Error{"traffic: give a number of frames or a duration"};
-  const uint32_t least = spec.kind == TrafficKind::kIcmp6 ? kGenFrameBytesMinIpv6 : kGenFrameBytesMin;
-  if (spec.kind != TrafficKind::kArp &&
-      (spec.frame_bytes_min < least || spec.frame_bytes_max > kGenFrameBytesMax ||
-       spec.frame_bytes_min > spec.frame_bytes_max)) {
-    return Error{"traffic: frame sizes are not within " + std::to_string(least) + ".." +
-                 std::to_string(kGenFrameBytesMax) + ", smallest first"};
+  const auto fits = [](uint32_t bytes) { return bytes >= kGenFrameBytesMin && bytes <= kGenFrameBytesMax; };
+  const std::string range = std::to_string(kGenFrameBytesMin) + ".." + std::to_string(kGenFrameBytesMax);
+  if (!fits(spec.round_trip_bytes)) return Error{"traffic: round-trip frame length is not in " + range};
+  if (spec.size_count == 0 || spec.size_count > kGenSizesMax)
+    return Error{"traffic: give 1 to 8 frame sizes"};
+  for (uint32_t i = 0; i < spec.size_count; ++i) {
+    if (!fits(spec.sizes[i]))
+      return Error{"traffic: frame size " + std::to_string(spec.sizes[i]) + " is not in " + range};
   }
-  if (spec.window > kGenWindowMax) return Error{"traffic: window is above " + std::to_string(kGenWindowMax)};
-  if (spec.kind == TrafficKind::kArp && spec.window != 1) {
-    return Error{"traffic: ARP answers carry no number; use a window of 1"};
+  if (spec.window == 0 || spec.window > kGenWindowMax) return Error{"traffic: window is not in 1..4096"};
+  if (spec.rate_per_s > 1'000'000'000) return Error{"traffic: rate is above 1000000000 frames per second"};
+  if (spec.answer_timeout <= Duration::zero() || spec.bulk_duration < Duration::zero()) {
+    return Error{"traffic: durations must be positive"};
   }
-  if (spec.rate > 1'000'000'000) return Error{"traffic: rate is above 1000000000 frames per second"};
-  if (spec.duration_ms > 86'400'000'000 || spec.timeout_ms > 3'600'000)
-    return Error{"traffic: time is too long"};
   return {};
 }
 
@@ -70,7 +64,7 @@ GenPort::GenPort(const MacAddress& mac, const Clock& clock)
       self_(station_for(mac)),
       slots_(kGenWindowMax),
       scratch_(kVnetBytes + kGenFrameBytesMax),
-      reply_(kGenResolutionBytesMax) {
+      reply_(kReplyBytesMax) {
   info_.kind = "gen";
   info_.mac = mac;
   info_.mtu_bytes = kGenFrameBytesMax - kEthernetHeaderBytes - kVlanTagBytes;
@@ -78,109 +72,115 @@ GenPort::GenPort(const MacAddress& mac, const Clock& clock)
 }
 
 Status GenPort::start(const TrafficSpec& spec) {
-  if (running()) return Error{"traffic: a run is on; stop it first"};
   if (Status checked = check_spec(spec); !checked) return checked;
   spec_ = spec;
-  if (spec_.timeout_ms == 0) spec_.timeout_ms = 1000;
-  report_ = {};
-  self_ = station_for(info_.mac);
-  if (spec.own_ipv4 != 0) self_.ipv4 = ipv4_bytes(spec.own_ipv4);
-  target_ = {.mac = mac_bytes(spec.peer_mac),
-             .ipv4 = spec.peer_ipv4 != 0 ? ipv4_bytes(spec.peer_ipv4) : kEchoIpv4,
-             .ipv6 = kEchoIpv6};
-  ++run_;
-  next_sequence_ = oldest_ = highest_received_ = 0;
-  started_ns_ = last_ns_ = next_send_ns_ = 0;
+  result_ = {};
+  target_ = {};
+  target_.ipv4 = spec.target_ipv4;
+  target_.ipv6 = spec.target_ipv6;
+  run_ = static_cast<uint32_t>(spec.seed * 0x9E3779B97F4A7C15ULL >> 32) ^ (run_ + 1);
+  kind_index_ = trips_done_ = 0;
+  next_sequence_ = oldest_ = highest_received_ = bulk_first_ = bulk_sent_ = 0;
+  bulk_started_ns_ = bulk_last_ns_ = next_send_ns_ = 0;
   resolve_tries_ = 0;
-  offered_ = false;
   resolve_sent_ns_ = now_ns() - kResolveIntervalNs;
+  const bool need_ipv4 =
+      spec.icmp || spec.udp || spec.bulk_frames != 0 || spec.bulk_duration > Duration::zero();
+  resolved_ipv4_ = !need_ipv4;
+  resolved_ipv6_ = !spec.icmpv6;
   std::fill(slots_.begin(), slots_.end(), Outstanding{});
-  trips_.clear();
-  const bool known = spec.peer_mac != 0 || spec.kind == TrafficKind::kArp;
-  phase_ = known ? TrafficPhase::kSending : TrafficPhase::kResolving;
+  for (LatencyHistogram& trips : trips_) trips.clear();
+  all_trips_.clear();
+  bulk_trips_.clear();
+  phase_ = TrafficPhase::kResolving;
+  if (resolved_ipv4_ && resolved_ipv6_) phase_ = TrafficPhase::kRoundTrips;
+  advance();
   return {};
 }
 
 void GenPort::stop() noexcept {
-  if (running()) phase_ = TrafficPhase::kFinished;
+  if (!finished()) phase_ = TrafficPhase::kFinished;
 }
 
-TrafficReport GenPort::report() const noexcept {
-  TrafficReport out = report_;
-  out.running = running();
-  out.elapsed_ns = last_ns_ > started_ns_ ? static_cast<uint64_t>(last_ns_ - started_ns_) : 0;
-  out.rtt_min_ns = trips_.min_ns();
-  out.rtt_p50_ns = trips_.percentile_ns(500);
-  out.rtt_p90_ns = trips_.percentile_ns(900);
-  out.rtt_p99_ns = trips_.percentile_ns(990);
-  out.rtt_p999_ns = trips_.percentile_ns(999);
-  out.rtt_max_ns = trips_.max_ns();
+TrafficResult GenPort::result() const noexcept {
+  TrafficResult out = result_;
+  out.phase = phase_;
+  out.bulk_ns =
+      bulk_last_ns_ > bulk_started_ns_ ? static_cast<uint64_t>(bulk_last_ns_ - bulk_started_ns_) : 0;
+  out.round_trip = figures(all_trips_);
+  for (size_t i = 0; i < kRoundTripKinds.size(); ++i) out.by_kind[i] = figures(trips_[i]);
+  out.bulk_round_trip = figures(bulk_trips_);
   return out;
 }
 
-GenKind GenPort::kind() const noexcept {
-  switch (spec_.kind) {
-    case TrafficKind::kUdp:
-      return GenKind::kUdp;
-    case TrafficKind::kIcmp:
-      return GenKind::kIcmp;
-    case TrafficKind::kIcmp6:
-      return GenKind::kIcmpv6;
-    case TrafficKind::kArp:
-      return GenKind::kArp;
-    case TrafficKind::kCount:
-      break;
-  }
-  return GenKind::kCount;
+GenKind GenPort::kind_now() const noexcept {
+  return kRoundTripKinds[kind_index_ % kRoundTripKinds.size()];
 }
 
-bool GenPort::all_sent(int64_t now) const noexcept {
-  if (spec_.frames != 0 && next_sequence_ >= spec_.frames) return true;
-  return spec_.duration_ms != 0 && started_ns_ != 0 &&
-         now - started_ns_ >= static_cast<int64_t>(spec_.duration_ms) * 1'000'000;
+bool GenPort::bulk_all_sent(int64_t now) const noexcept {
+  const bool timed = spec_.bulk_duration > Duration::zero();
+  if (spec_.bulk_frames == 0 && !timed) return true;
+  if (spec_.bulk_frames != 0 && bulk_sent_ >= spec_.bulk_frames) return true;
+  return timed && bulk_started_ns_ != 0 && now - bulk_started_ns_ >= spec_.bulk_duration.count();
 }
 
 bool GenPort::may_send(int64_t now) const noexcept {
-  if (phase_ == TrafficPhase::kResolving) return now - resolve_sent_ns_ >= kResolveIntervalNs;
-  if (phase_ != TrafficPhase::kSending || now < next_send_ns_ || all_sent(now)) return false;
-  return spec_.window == 0 || next_sequence_ - oldest_ < spec_.window;
+  switch (phase_) {
+    case TrafficPhase::kResolving:
+      return now - resolve_sent_ns_ >= kResolveIntervalNs;
+    case TrafficPhase::kRoundTrips:
+      return oldest_ == next_sequence_;
+    case TrafficPhase::kBulk:
+      return next_sequence_ - oldest_ < spec_.window && now >= next_send_ns_ && !bulk_all_sent(now);
+    case TrafficPhase::kIdle:
+    case TrafficPhase::kDraining:
+    case TrafficPhase::kFinished:
+    case TrafficPhase::kFailed:
+      return false;
+  }
+  return false;
 }
 
+/// Moves on to the next phase that has something to do.
 void GenPort::advance() noexcept {
-  if (phase_ == TrafficPhase::kSending && all_sent(now_ns())) phase_ = TrafficPhase::kDraining;
-  if (phase_ == TrafficPhase::kDraining && (spec_.window == 0 || oldest_ == next_sequence_)) {
-    phase_ = TrafficPhase::kFinished;
+  const std::array<bool, 4> wanted{spec_.arp, spec_.icmp, spec_.icmpv6, spec_.udp};
+  if (phase_ == TrafficPhase::kRoundTrips) {
+    while (kind_index_ < wanted.size() && (!wanted[kind_index_] || trips_done_ >= spec_.round_trips)) {
+      ++kind_index_;
+      trips_done_ = 0;
+    }
+    if (kind_index_ == wanted.size()) {
+      phase_ = TrafficPhase::kBulk;
+      bulk_first_ = next_sequence_;
+    }
   }
+  if (phase_ == TrafficPhase::kBulk && bulk_all_sent(now_ns())) phase_ = TrafficPhase::kDraining;
+  if (phase_ == TrafficPhase::kDraining && oldest_ == next_sequence_) phase_ = TrafficPhase::kFinished;
 }
 
 uint32_t GenPort::build_next(std::span<std::byte> frame, int64_t now) noexcept {
   if (phase_ == TrafficPhase::kResolving) {
     resolve_sent_ns_ = now;
     ++resolve_tries_;
-    const GenKind ask = spec_.kind == TrafficKind::kIcmp6 ? GenKind::kNeighbour : GenKind::kArp;
-    return build_request(ask, self_, target_, 0, {}, frame);
+    const GenKind kind = resolved_ipv4_ ? GenKind::kNeighbour : GenKind::kArp;
+    return build_request(kind, self_, target_, 0, {}, frame);
   }
-  const uint32_t spread = spec_.frame_bytes_max - spec_.frame_bytes_min + 1;
-  const uint32_t bytes = spec_.frame_bytes_min + static_cast<uint32_t>(next_sequence_ % spread);
-  const GenStamp stamp{.run = run_, .sequence = next_sequence_};
-  const uint32_t built = build_request(kind(), self_, target_, bytes, stamp, frame);
-  if (built != 0) note_sent(built, now);
-  return built;
-}
-
-void GenPort::note_sent(uint32_t bytes, int64_t now) noexcept {
-  if (next_sequence_ == 0) started_ns_ = next_send_ns_ = now;
-  slot(next_sequence_) = {.sequence = next_sequence_,
-                          .sent_ns = now,
-                          .bytes = bytes,
-                          .waiting = spec_.window != 0,
-                          .given_up = false};
+  const bool bulk = phase_ == TrafficPhase::kBulk;
+  const GenKind kind = bulk ? GenKind::kUdp : kind_now();
+  const uint32_t bytes = bulk ? spec_.sizes[bulk_sent_ % spec_.size_count] : spec_.round_trip_bytes;
+  const GenStamp stamp{.run = run_, .sequence = next_sequence_, .sent_ns = static_cast<uint64_t>(now)};
+  const uint32_t built = build_request(kind, self_, target_, bytes, stamp, frame);
+  if (built == 0) return 0;
+  slot(next_sequence_) = {.sequence = next_sequence_, .sent_ns = now, .waiting = true};
   ++next_sequence_;
-  ++report_.frames_sent;
-  report_.bytes_sent += bytes;
-  if (spec_.window == 0) last_ns_ = now;
-  if (spec_.rate == 0) return;
-  next_send_ns_ = std::max(next_send_ns_ + static_cast<int64_t>(1'000'000'000 / spec_.rate), now - kBurstNs);
+  ++result_.frames_sent;
+  if (bulk) {
+    if (bulk_sent_ == 0) bulk_started_ns_ = next_send_ns_ = now;
+    ++bulk_sent_;
+    if (spec_.rate_per_s != 0) next_send_ns_ += static_cast<int64_t>(1'000'000'000 / spec_.rate_per_s);
+    if (spec_.rate_per_s != 0 && now - next_send_ns_ > 10'000'000) next_send_ns_ = now - 10'000'000;
+  }
+  return built;
 }
 
 FrameReadResult GenPort::count_read(uint32_t frame_bytes) noexcept {
@@ -190,7 +190,7 @@ FrameReadResult GenPort::count_read(uint32_t frame_bytes) noexcept {
 }
 
 FrameReadResult GenPort::read_frame(std::span<std::byte> into) noexcept {
-  if (into.size() < kVnetBytes + kGenResolutionBytesMax) {
+  if (into.size() < kVnetBytes + kReplyBytesMax) {
     counters_.add(PortCounter::kReadTooLong);
     return {FrameIo::kDropped, 0};
   }
@@ -198,11 +198,12 @@ FrameReadResult GenPort::read_frame(std::span<std::byte> into) noexcept {
   const std::span<std::byte> frame = into.subspan(kVnetBytes);
   if (reply_bytes_ != 0) {
     std::memcpy(frame.data(), reply_.data(), reply_bytes_);
-    return count_read(std::exchange(reply_bytes_, 0));
+    const uint32_t bytes = reply_bytes_;
+    reply_bytes_ = 0;
+    return count_read(bytes);
   }
   const int64_t now = now_ns();
   if (!may_send(now)) return {FrameIo::kEmpty, 0};
-  offered_ = false;
   const uint32_t bytes = build_next(frame, now);
   advance();
   if (bytes == 0) {  // longer than the session carries: the run cannot be made
@@ -228,13 +229,10 @@ FrameIo GenPort::write_frame(std::span<const std::byte> head, std::span<const st
   const std::span<const std::byte> frame = std::span(scratch_).subspan(kVnetBytes, bytes - kVnetBytes);
   counters_.add(PortCounter::kFramesWritten);
   counters_.add(PortCounter::kBytesWritten, frame.size());
-  if (running()) {
-    const GenAnswer answer = check_answer(frame, self_, target_, run_, spec_.verify);
-    if (answer.verdict != GenVerdict::kNotOurs) {
-      take_answer(answer);
-      advance();
-      return FrameIo::kOk;
-    }
+  const GenAnswer answer = check_answer(frame, self_, target_, run_);
+  if (answer.verdict != GenVerdict::kNotOurs) {
+    take_answer(answer, static_cast<uint32_t>(frame.size()));
+    return FrameIo::kOk;
   }
   const uint32_t reply = reply_bytes_ == 0 ? build_resolution_answer(frame, self_, reply_) : 0;
   if (reply != 0) {
@@ -245,89 +243,124 @@ FrameIo GenPort::write_frame(std::span<const std::byte> head, std::span<const st
   return FrameIo::kOk;
 }
 
-void GenPort::take_answer(const GenAnswer& answer) noexcept {
-  if (answer.verdict == GenVerdict::kCorrupted) {
-    ++report_.corrupted;
+void GenPort::take_answer(const GenAnswer& answer, uint32_t frame_bytes) noexcept {
+  if (finished()) {
+    counters_.add(PortCounter::kNoReceiver);
+  } else if (answer.verdict == GenVerdict::kCorrupted) {
+    ++result_.corrupted;
   } else if (answer.kind == GenKind::kArp || answer.kind == GenKind::kNeighbour) {
     take_resolution(answer);
   } else {
-    answered(answer.stamp.sequence);
+    take_stamped(answer, frame_bytes);
   }
+  advance();
 }
 
 void GenPort::take_resolution(const GenAnswer& answer) noexcept {
   if (phase_ == TrafficPhase::kResolving) {
     target_.mac = answer.answered_by;
-    phase_ = TrafficPhase::kSending;
-  } else if (spec_.kind == TrafficKind::kArp && answer.kind == GenKind::kArp) {
-    answered(oldest_ != next_sequence_ ? oldest_ : next_sequence_ - 1);  // a second answer is a repetition
-  }
-}
-
-void GenPort::answered(uint64_t sequence) noexcept {
-  Outstanding& waiting = slot(sequence);
-  if (sequence >= next_sequence_) {  // a stamp that checks out but was never sent
-    ++report_.corrupted;
+    (answer.kind == GenKind::kArp ? resolved_ipv4_ : resolved_ipv6_) = true;
+    resolve_tries_ = 0;
+    resolve_sent_ns_ = now_ns() - kResolveIntervalNs;
+    if (resolved_ipv4_ && resolved_ipv6_) phase_ = TrafficPhase::kRoundTrips;
     return;
   }
+  const bool expected = phase_ == TrafficPhase::kRoundTrips && kind_now() == GenKind::kArp &&
+                        answer.kind == GenKind::kArp && oldest_ != next_sequence_;
+  if (!expected) {
+    ++result_.duplicated;
+    return;
+  }
+  Outstanding& waiting = slot(oldest_);
+  waiting.waiting = false;
+  highest_received_ = next_sequence_;
+  ++result_.frames_received;
+  round_trip_done(waiting.sent_ns);
+}
+
+void GenPort::round_trip_done(int64_t sent_ns) noexcept {
+  const auto took = static_cast<uint64_t>(std::max<int64_t>(now_ns() - sent_ns, 0));
+  trips_[kind_index_].add(took);
+  all_trips_.add(took);
+  ++trips_done_;
+  ++oldest_;
+}
+
+void GenPort::take_stamped(const GenAnswer& answer, uint32_t frame_bytes) noexcept {
+  const uint64_t sequence = answer.stamp.sequence;
+  if (sequence >= next_sequence_) {  // a stamp that checks out but was never sent
+    ++result_.corrupted;
+    return;
+  }
+  Outstanding& waiting = slot(sequence);
   if (waiting.sequence != sequence || !waiting.waiting) {
-    // One that had been given up was lost in name only, but too late to count; anything else is a repetition.
-    if (waiting.sequence != sequence || !std::exchange(waiting.given_up, false)) ++report_.duplicated;
+    // Below `oldest_` it was answered or given up; the slot of one that was given up keeps its own number.
+    const bool given_up = waiting.sequence == sequence && waiting.sent_ns < 0;
+    ++(given_up ? result_.late : result_.duplicated);
+    if (given_up) waiting.sent_ns = 0;
+    return;
+  }
+  waiting.waiting = false;
+  ++result_.frames_received;
+  if (sequence < highest_received_) ++result_.reordered;
+  highest_received_ = std::max(highest_received_, sequence + 1);
+  if (phase_ == TrafficPhase::kRoundTrips) {
+    round_trip_done(waiting.sent_ns);
     return;
   }
   const int64_t now = now_ns();
-  waiting.waiting = false;
-  ++report_.frames_received;
-  report_.bytes_received += waiting.bytes;
-  if (sequence < highest_received_) ++report_.reordered;
-  highest_received_ = std::max(highest_received_, sequence + 1);
-  last_ns_ = now;
-  trips_.add(static_cast<uint64_t>(std::max<int64_t>(now - waiting.sent_ns, 0)));
+  bulk_trips_.add(static_cast<uint64_t>(std::max<int64_t>(now - waiting.sent_ns, 0)));
+  bulk_last_ns_ = now;
+  ++result_.bulk_frames_received;
+  result_.bulk_bytes_received += frame_bytes;
   while (oldest_ != next_sequence_ && !slot(oldest_).waiting) ++oldest_;
 }
 
 void GenPort::give_up_overdue(int64_t now) noexcept {
-  for (; oldest_ != next_sequence_; ++oldest_) {
+  while (oldest_ != next_sequence_) {
     Outstanding& waiting = slot(oldest_);
-    if (!waiting.waiting) continue;
-    if (now - waiting.sent_ns < int64_t{spec_.timeout_ms} * 1'000'000) break;
-    waiting.waiting = false;
-    waiting.given_up = true;
-    ++report_.lost;
+    if (waiting.waiting) {
+      if (now - waiting.sent_ns < spec_.answer_timeout.count()) break;
+      waiting.waiting = false;
+      waiting.sent_ns = -1;
+      ++result_.lost;
+      if (phase_ == TrafficPhase::kRoundTrips) ++trips_done_;
+    }
+    ++oldest_;
+  }
+}
+
+void GenPort::resolve_or_fail(int64_t now) noexcept {
+  if (resolve_tries_ >= kResolveTriesMax && now - resolve_sent_ns_ >= kResolveIntervalNs) {
+    phase_ = TrafficPhase::kFailed;
   }
 }
 
 int GenPort::poll(Instant) noexcept {
-  if (!running()) return 0;
+  if (finished()) return 0;
   const int64_t now = now_ns();
   if (phase_ == TrafficPhase::kResolving) {
-    const bool overdue = resolve_tries_ >= kResolveTriesMax && now - resolve_sent_ns_ >= kResolveIntervalNs;
-    if (overdue) phase_ = TrafficPhase::kFailed;
+    resolve_or_fail(now);
     return 0;
   }
   give_up_overdue(now);
   advance();
-  const bool due = may_send(now);
-  if (due && offered_) ++report_.blocked;
-  offered_ = due;
   return 0;
 }
 
 Instant GenPort::deadline() const noexcept {
   if (reply_bytes_ != 0) return Instant::min();
-  if (!running()) return kNever;
+  if (finished()) return kNever;
   const int64_t now = now_ns();
   if (may_send(now)) return Instant::min();
-  if (phase_ == TrafficPhase::kResolving) return Instant(Duration(resolve_sent_ns_ + kResolveIntervalNs));
   int64_t next = Instant::max().time_since_epoch().count();
-  if (phase_ == TrafficPhase::kSending) {
-    if (next_send_ns_ > now) next = next_send_ns_;
-    if (spec_.duration_ms != 0 && started_ns_ != 0) {
-      next = std::min(next, started_ns_ + static_cast<int64_t>(spec_.duration_ms) * 1'000'000);
-    }
+  if (phase_ == TrafficPhase::kResolving) next = resolve_sent_ns_ + kResolveIntervalNs;
+  if (phase_ == TrafficPhase::kBulk && next_send_ns_ > now) next = next_send_ns_;
+  if (oldest_ != next_sequence_) {
+    next = std::min(next, slots_[oldest_ % kGenWindowMax].sent_ns + spec_.answer_timeout.count());
   }
-  if (oldest_ != next_sequence_ && spec_.window != 0) {
-    next = std::min(next, slots_[oldest_ % kGenWindowMax].sent_ns + int64_t{spec_.timeout_ms} * 1'000'000);
+  if (phase_ == TrafficPhase::kBulk && spec_.bulk_duration > Duration::zero() && bulk_started_ns_ != 0) {
+    next = std::min(next, bulk_started_ns_ + spec_.bulk_duration.count());
   }
   return Instant(Duration(next));
 }
@@ -340,7 +373,7 @@ Status GenPort::set_offloads(Offload wanted) {
 Status GenPort::set_mac(const MacAddress& mac) {
   if (!is_station(mac)) return Error{"gen: " + to_string(mac) + " cannot be a station's address"};
   info_.mac = mac;
-  self_.mac = mac;
+  self_ = station_for(mac);
   return {};
 }
 

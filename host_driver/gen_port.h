@@ -1,52 +1,87 @@
-// host_driver/gen_port.h -- `--os gen:`: a traffic station in the place of an operating system. A run sends requests of
-// one kind -- ARP, ICMP, ICMPv6 or UDP echo -- to a LAN object, with a window of unanswered ones, and checks every byte
-// of every answer. A window of 1 measures round trips, a larger one load.
+// host_driver/gen_port.h -- `--os gen:`: a traffic station in the place of an operating system. It resolves
+// the LAN object's address, makes ARP, ICMP, ICMPv6 and UDP round trips one at a time, then a bulk run over
+// UDP echo with a window, and checks every byte of every answer.
 //
-// A run: start(spec) -> frames go and come through read_frame()/write_frame() -> report() at any time. Answers are
-// matched by sequence number, so a lost, repeated or reordered frame is told apart.
+// A run: start(spec) -> frames go and come through read_frame()/write_frame() -> result() at any time;
+// finished() when all answers are in or given up. Answers are matched by sequence number, so a lost, repeated
+// or reordered frame is told apart.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/frame_port.h"
 #include "base/latency_histogram.h"
 #include "host_driver/gen_frames.h"
-#include "messages/management.h"
 
 namespace weft {
 
 inline constexpr uint32_t kGenFrameBytesMax = 9018;
+inline constexpr uint32_t kGenSizesMax = 8;
 inline constexpr uint32_t kGenWindowMax = 4096;
 
-enum class TrafficPhase : uint8_t {
-  kIdle,       // no run yet
-  kResolving,  // asks for the peer's address
-  kSending,
-  kDraining,  // all sent; waits for answers
-  kFinished,
-  kFailed,  // the peer's address could not be found, or the session carries no such frame
+/// What to send.
+struct TrafficSpec {
+  uint32_t round_trips = 100;  // of each kind below, one outstanding
+  bool arp = true, icmp = true, icmpv6 = true, udp = true;
+  uint32_t round_trip_bytes = 98;                  // frame length, kGenFrameBytesMin..kGenFrameBytesMax
+  uint64_t bulk_frames = 10000;                    // 0: as many as bulk_duration allows
+  Duration bulk_duration{};                        // 0: until bulk_frames are sent
+  std::array<uint32_t, kGenSizesMax> sizes{1514};  // frame lengths of the bulk run, in turn
+  uint32_t size_count = 1;
+  uint64_t rate_per_s = 0;                            // bulk frames per second; 0: as fast as the window lets
+  uint32_t window = 64;                               // bulk frames without answer, 1..kGenWindowMax
+  Duration answer_timeout = std::chrono::seconds(2);  // then a frame counts as lost
+  uint64_t seed = 1;                                  // of pattern and run number
+  std::array<uint8_t, 4> target_ipv4{10, 77, 0, 1};
+  std::array<uint8_t, 16> target_ipv6{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
 };
+
+enum class TrafficPhase : uint8_t { kIdle, kResolving, kRoundTrips, kBulk, kDraining, kFinished, kFailed };
 [[nodiscard]] std::string_view to_string(TrafficPhase phase) noexcept;
 
-/// Owner: the host's thread. `clock` outlives the port; times come from it, so that a round trip is not measured in
-/// turns of the loop.
+struct RoundTripFigures {
+  uint64_t count = 0, p50_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
+};
+
+/// What came of it. Frames are bulk frames and round trips together unless the name says otherwise.
+struct TrafficResult {
+  TrafficPhase phase = TrafficPhase::kIdle;
+  uint64_t frames_sent = 0;
+  uint64_t frames_received = 0;  // good answers
+  uint64_t lost = 0;             // no good answer in time
+  uint64_t corrupted = 0;
+  uint64_t duplicated = 0;
+  uint64_t reordered = 0;  // good, but after a later one
+  uint64_t late = 0;       // came after they had been given up
+  uint64_t bulk_frames_received = 0;
+  uint64_t bulk_bytes_received = 0;  // frame bytes of good bulk answers
+  uint64_t bulk_ns = 0;              // first bulk frame sent to last good answer
+  RoundTripFigures round_trip;       // all kinds, one outstanding
+  RoundTripFigures by_kind[4];       // ARP, ICMP, ICMPv6, UDP
+  RoundTripFigures bulk_round_trip;  // under load
+  [[nodiscard]] double bulk_gbps() const noexcept {
+    return bulk_ns == 0 ? 0.0 : static_cast<double>(bulk_bytes_received) * 8.0 / static_cast<double>(bulk_ns);
+  }
+};
+
+/// Owner: the host's thread. `clock` outlives the port; time stamps come from it, so that a round trip is not
+/// measured in turns of the loop.
 class GenPort final : public FramePort {
  public:
   GenPort(const MacAddress& mac, const Clock& clock);
 
-  /// Fails, changing nothing, while a run is on or when a value of `spec` is out of range.
+  /// Ends a run that is under way. Fails, changing nothing, when a value of `spec` is out of range.
   Status start(const TrafficSpec& spec);
   void stop() noexcept;
-  [[nodiscard]] TrafficReport report() const noexcept;
-  [[nodiscard]] TrafficPhase phase() const noexcept { return phase_; }
-  [[nodiscard]] bool running() const noexcept {
-    return phase_ == TrafficPhase::kResolving || phase_ == TrafficPhase::kSending ||
-           phase_ == TrafficPhase::kDraining;
+  [[nodiscard]] TrafficResult result() const noexcept;
+  [[nodiscard]] bool finished() const noexcept {
+    return phase_ == TrafficPhase::kFinished || phase_ == TrafficPhase::kFailed ||
+           phase_ == TrafficPhase::kIdle;
   }
 
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
@@ -56,7 +91,7 @@ class GenPort final : public FramePort {
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>&) const override {}
   [[nodiscard]] Instant deadline() const noexcept override;
-  void set_carrier(bool) noexcept override {}
+  void set_carrier(bool up) noexcept override { carrier_ = up; }
   [[nodiscard]] bool carrier() const noexcept override { return true; }
   Status set_offloads(Offload wanted) override;
   Status set_mac(const MacAddress& mac) override;
@@ -68,23 +103,22 @@ class GenPort final : public FramePort {
   struct Outstanding {
     uint64_t sequence = 0;
     int64_t sent_ns = 0;
-    uint32_t bytes = 0;
     bool waiting = false;
-    bool given_up = false;
   };
   [[nodiscard]] int64_t now_ns() const noexcept { return clock_.now().time_since_epoch().count(); }
-  [[nodiscard]] GenKind kind() const noexcept;
   [[nodiscard]] bool may_send(int64_t now) const noexcept;
-  [[nodiscard]] bool all_sent(int64_t now) const noexcept;
   [[nodiscard]] uint32_t build_next(std::span<std::byte> frame, int64_t now) noexcept;
-  void note_sent(uint32_t bytes, int64_t now) noexcept;
   [[nodiscard]] FrameReadResult count_read(uint32_t frame_bytes) noexcept;
-  void take_answer(const GenAnswer& answer) noexcept;
+  void take_answer(const GenAnswer& answer, uint32_t frame_bytes) noexcept;
+  void take_stamped(const GenAnswer& answer, uint32_t frame_bytes) noexcept;
   void take_resolution(const GenAnswer& answer) noexcept;
-  void answered(uint64_t sequence) noexcept;
+  void round_trip_done(int64_t sent_ns) noexcept;
   void give_up_overdue(int64_t now) noexcept;
+  void resolve_or_fail(int64_t now) noexcept;
   void advance() noexcept;
+  [[nodiscard]] bool bulk_all_sent(int64_t now) const noexcept;
   [[nodiscard]] Outstanding& slot(uint64_t sequence) noexcept { return slots_[sequence % kGenWindowMax]; }
+  [[nodiscard]] GenKind kind_now() const noexcept;
 
   const Clock& clock_;
   FramePortInfo info_;
@@ -92,23 +126,30 @@ class GenPort final : public FramePort {
   GenStation self_;
   GenStation target_;
   TrafficSpec spec_;
-  TrafficReport report_;
+  TrafficResult result_;
   TrafficPhase phase_ = TrafficPhase::kIdle;
-  uint16_t run_ = 0;
+  uint32_t run_ = 0;
+  uint32_t kind_index_ = 0;  // in kRoundTrips
+  uint32_t trips_done_ = 0;  // of this kind
   uint64_t next_sequence_ = 0;
   uint64_t oldest_ = 0;            // all before it are answered or given up
   uint64_t highest_received_ = 0;  // plus one
-  int64_t started_ns_ = 0;         // first frame
-  int64_t last_ns_ = 0;            // last good answer; without answers last frame
+  uint64_t bulk_first_ = 0;        // first sequence of the bulk run
+  uint64_t bulk_sent_ = 0;
+  int64_t bulk_started_ns_ = 0;
+  int64_t bulk_last_ns_ = 0;
   int64_t next_send_ns_ = 0;
   int64_t resolve_sent_ns_ = 0;
   uint32_t resolve_tries_ = 0;
-  bool offered_ = false;  // a frame was due at the last poll()
+  bool resolved_ipv4_ = false, resolved_ipv6_ = false;
+  bool carrier_ = false;
   std::vector<Outstanding> slots_;
   std::vector<std::byte> scratch_;
   std::vector<std::byte> reply_;  // resolution answer waiting to be read
   uint32_t reply_bytes_ = 0;
-  LatencyHistogram trips_;
+  LatencyHistogram trips_[4];
+  LatencyHistogram all_trips_;
+  LatencyHistogram bulk_trips_;
 };
 
 }  // namespace weft

@@ -1,5 +1,6 @@
-// How it works: a written frame is gathered into the next free answer slot and turned into its own answer in place:
-// addresses exchanged, type or ports changed, checksums mended. A frame that gets no answer leaves the slot free.
+// How it works: a written frame is gathered into the next free answer slot and turned into its own answer in
+// place: addresses exchanged, type or ports changed, checksums mended. A frame that gets no answer leaves the
+// slot free.
 #include "iou_driver/echo_nic.h"
 
 #include <algorithm>

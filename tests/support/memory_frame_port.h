@@ -1,5 +1,5 @@
-// tests/support/memory_frame_port.h -- FramePort without a kernel: a test puts frames in and takes frames out, and can
-// make the port busy, slow, dropping or down. Virtual time only.
+// tests/support/memory_frame_port.h -- FramePort without a kernel: a test puts frames in and takes frames
+// out, and can make the port busy, slow, dropping or down. Virtual time only.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ constexpr MacAddress kHost{0x02, 0, 0, 0, 0, 0x2A};
 /// Carries frames between station and object; `out` and `in` may spoil them.
 class Wire {
  public:
-  Wire() : gen(kHost, clock), echo(EchoNicConfig{}) {}
+  Wire() : gen(kHost, clock), echo(EchoNicConfig{}) { gen.set_carrier(true); }
   virtual ~Wire() = default;
   virtual void back(std::deque<Frame>&) {}
 
@@ -46,12 +46,12 @@ class Wire {
     }
     return moved;
   }
-  TrafficReport run(const TrafficSpec& spec) {
+  TrafficResult run(const TrafficSpec& spec) {
     EXPECT_TRUE(gen.start(spec).ok());
-    for (int i = 0; i < 2'000'000 && gen.running(); ++i) {
+    for (int i = 0; i < 2'000'000 && !gen.finished(); ++i) {
       if (!turn()) clock.advance(100us);
     }
-    return gen.report();
+    return gen.result();
   }
 
   ManualClock clock;
@@ -60,44 +60,28 @@ class Wire {
   std::deque<Frame> answers;
 };
 
-TEST(GenEcho, every_kind_of_round_trip_comes_back) {
+TEST(GenEcho, every_kind_of_round_trip_and_a_verified_bulk_run) {
   Wire wire;
-  for (const TrafficKind kind :
-       {TrafficKind::kArp, TrafficKind::kIcmp, TrafficKind::kIcmp6, TrafficKind::kUdp}) {
-    TrafficSpec spec;
-    spec.kind = kind;
-    spec.frames = 20;
-    spec.window = 1;
-    spec.frame_bytes_min = spec.frame_bytes_max = 98;
-    const TrafficReport report = wire.run(spec);
-    EXPECT_EQ(wire.gen.phase(), TrafficPhase::kFinished) << to_string(kind);
-    EXPECT_EQ(report.frames_sent, 20u);
-    EXPECT_EQ(report.frames_received, 20u);
-    EXPECT_EQ(report.lost + report.corrupted + report.duplicated + report.reordered, 0u);
-    EXPECT_GT(report.rtt_p50_ns, 0u);
-    EXPECT_LE(report.rtt_min_ns, report.rtt_p50_ns);
-    EXPECT_LE(report.rtt_p99_ns, report.rtt_max_ns);
-  }
-}
-
-TEST(GenEcho, bulk_run_over_every_size_is_verified) {
-  Wire wire;
+  wire.clock.advance(1s);
   TrafficSpec spec;
-  spec.frame_bytes_min = kGenFrameBytesMin;
-  spec.frame_bytes_max = kGenFrameBytesMax;
-  spec.frames = kGenFrameBytesMax - kGenFrameBytesMin + 1;
-  const TrafficReport report = wire.run(spec);
-  EXPECT_EQ(wire.gen.phase(), TrafficPhase::kFinished);
-  EXPECT_EQ(report.frames_received, spec.frames);
-  EXPECT_EQ(report.bytes_received, report.bytes_sent);
-  EXPECT_EQ(report.lost + report.corrupted + report.duplicated + report.reordered, 0u);
-  EXPECT_GT(report.elapsed_ns, 0u);
+  spec.round_trips = 20;
+  spec.bulk_frames = 500;
+  spec.sizes = {94, 98, 1514, 9014};
+  spec.size_count = 4;
+  const TrafficResult result = wire.run(spec);
+  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  EXPECT_EQ(result.frames_sent, 4 * 20 + 500u);
+  EXPECT_EQ(result.frames_received, result.frames_sent);
+  EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.reordered + result.late, 0u);
+  for (const RoundTripFigures& kind : result.by_kind) EXPECT_EQ(kind.count, 20u);
+  EXPECT_EQ(result.bulk_bytes_received, 125u * (94 + 98 + 1514 + 9014));
+  EXPECT_GT(result.bulk_gbps(), 0.0);
 }
 
 class Spoiler final : public Wire {
  public:
   void back(std::deque<Frame>& frames) override {
-    if (frames.empty() || gen.phase() == TrafficPhase::kResolving || ++count_ % 10 != 0) return;
+    if (frames.empty() || ++count_ % 10 != 0 || gen.result().phase != TrafficPhase::kBulk) return;
     const uint64_t which = count_ / 10 % 3;
     if (which == 0) {
       frames.pop_front();
@@ -119,63 +103,49 @@ class Spoiler final : public Wire {
 TEST(GenEcho, loss_repetition_and_corruption_are_told_apart) {
   Spoiler wire;
   TrafficSpec spec;
-  spec.frames = 600;
-  spec.timeout_ms = 100;
-  const TrafficReport report = wire.run(spec);
+  spec.bulk_frames = 600;
+  spec.answer_timeout = 100ms;
+  const TrafficResult result = wire.run(spec);
   EXPECT_GT(wire.dropped, 0u);
-  EXPECT_EQ(wire.gen.phase(), TrafficPhase::kFinished);
-  EXPECT_EQ(report.corrupted, wire.spoilt);
-  EXPECT_EQ(report.duplicated, wire.doubled);
-  EXPECT_EQ(report.lost, wire.dropped + wire.spoilt);
-  EXPECT_EQ(report.frames_received, report.frames_sent - report.lost);
+  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  EXPECT_EQ(result.corrupted, wire.spoilt);
+  EXPECT_EQ(result.duplicated, wire.doubled);
+  EXPECT_EQ(result.lost, wire.dropped + wire.spoilt);
+  EXPECT_EQ(result.frames_received, result.frames_sent - result.lost);
 }
 
 TEST(GenEcho, the_rate_is_kept) {
   Wire wire;
   TrafficSpec spec;
-  spec.duration_ms = 1000;
-  spec.rate = 1000;
-  const TrafficReport report = wire.run(spec);
-  EXPECT_NEAR(static_cast<double>(report.frames_sent), 1000.0, 12.0);
-  EXPECT_EQ(report.lost, 0u);
-}
-
-TEST(GenEcho, without_window_frames_are_only_sent) {
-  Wire wire;
-  TrafficSpec spec;
-  spec.frames = 100;
-  spec.window = 0;
-  const TrafficReport report = wire.run(spec);
-  EXPECT_EQ(report.frames_sent, 100u);
-  EXPECT_EQ(report.lost, 0u);
+  spec.round_trips = 0;
+  spec.bulk_frames = 0;
+  spec.bulk_duration = 1s;
+  spec.rate_per_s = 1000;
+  const TrafficResult result = wire.run(spec);
+  EXPECT_NEAR(static_cast<double>(result.frames_sent), 1000.0, 12.0);
+  EXPECT_EQ(result.lost, 0u);
 }
 
 TEST(GenEcho, an_object_that_does_not_answer_ends_the_run_as_failed) {
   Wire wire;
   TrafficSpec spec;
-  spec.frames = 1;
-  spec.peer_ipv4 = 0x0A4D0909;
-  wire.run(spec);
-  EXPECT_EQ(wire.gen.phase(), TrafficPhase::kFailed);
+  spec.target_ipv4 = {10, 77, 9, 9};
+  EXPECT_EQ(wire.run(spec).phase, TrafficPhase::kFailed);
 }
 
 TEST(GenEcho, values_out_of_range_are_refused) {
   ManualClock clock;
   GenPort gen(kHost, clock);
-  const auto refused = [&](auto change) {
-    TrafficSpec spec;
-    spec.frames = 1;
-    change(spec);
-    return !gen.start(spec).ok();
-  };
-  EXPECT_TRUE(refused([](TrafficSpec& spec) { spec.frames = 0; }));
-  EXPECT_TRUE(refused([](TrafficSpec& spec) { spec.window = kGenWindowMax + 1; }));
-  EXPECT_TRUE(refused([](TrafficSpec& spec) { spec.frame_bytes_min = 20; }));
-  EXPECT_TRUE(refused([](TrafficSpec& spec) { spec.frame_bytes_max = 9019; }));
-  EXPECT_TRUE(refused([](TrafficSpec& spec) { spec.kind = TrafficKind::kArp; }));
-  EXPECT_FALSE(gen.running());
-  EXPECT_FALSE(refused([](TrafficSpec&) {}));
-  EXPECT_TRUE(refused([](TrafficSpec&) {}));  // one run at a time
+  TrafficSpec spec;
+  spec.window = 0;
+  EXPECT_FALSE(gen.start(spec).ok());
+  spec = {};
+  spec.sizes[0] = 20;
+  EXPECT_FALSE(gen.start(spec).ok());
+  spec = {};
+  spec.size_count = 9;
+  EXPECT_FALSE(gen.start(spec).ok());
+  EXPECT_TRUE(gen.finished());
 }
 
 TEST(EchoNic, is_busy_when_nobody_reads_and_loses_nothing) {
@@ -184,9 +154,7 @@ TEST(EchoNic, is_busy_when_nobody_reads_and_loses_nothing) {
   EchoNic echo(config);
   ManualClock clock;
   GenPort gen(kHost, clock);
-  TrafficSpec spec;
-  spec.frames = 1;
-  ASSERT_TRUE(gen.start(spec).ok());
+  ASSERT_TRUE(gen.start(TrafficSpec{}).ok());
   Frame frame(kVnetBytes + kGenFrameBytesMax);
   const FrameReadResult got = gen.read_frame(frame);
   ASSERT_EQ(got.io, FrameIo::kOk);
