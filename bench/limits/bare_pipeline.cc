@@ -12,15 +12,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/program_options.hpp>
 #include <cstring>
-#include <iostream>
 #include <vector>
 
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
 #include "bench/support/measure.h"
+#include "bench/support/options.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
 
@@ -424,27 +423,17 @@ int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
   po::options_description known("bare_pipeline: three processes over shared rings, no protocol");
-  known.add_options()("help", "this text")                                                                 //
-      ("payload", po::value(&options.shape.payload_bytes)->default_value(256), "payload bytes of a cell")  //
-      ("batch", po::value(&options.shape.batch)->default_value(32), "cells per publication")               //
-      ("plain", po::bool_switch(&options.shape.plain), "payload and CRC only: no headers, no ACKs")        //
-      ("ping", po::bool_switch(&options.ping), "one cell there and back at a time")                        //
-      ("seconds", po::value(&options.seconds)->default_value(0.3), "measured time")                        //
-      ("host-core", po::value(&options.host_core)->default_value(1), "core; -1 = any")                     //
-      ("switch-core", po::value(&options.switch_core)->default_value(0), "core; -1 = any")                 //
-      ("unit-core", po::value(&options.unit_core)->default_value(1), "core; -1 = any");
-  try {
-    po::variables_map values;
-    po::store(po::parse_command_line(argc, argv, known), values);
-    po::notify(values);
-    if (values.count("help") != 0) {
-      std::cout << known;
-      return 0;
-    }
-  } catch (const po::error& error) {
-    fmt::print(stderr, "bare_pipeline: {}; see --help\n", error.what());
-    return 2;
-  }
+  known.add_options()("payload", po::value(&options.shape.payload_bytes)->default_value(256),
+                      "payload bytes of a cell");
+  known.add_options()("batch", po::value(&options.shape.batch)->default_value(32), "cells per publication");
+  known.add_options()("plain", po::bool_switch(&options.shape.plain),
+                      "payload and CRC only: no headers, no ACKs");
+  known.add_options()("ping", po::bool_switch(&options.ping), "one cell there and back at a time");
+  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3, "0.3"), "measured time");
+  known.add_options()("host-core", po::value(&options.host_core)->default_value(1), "core; -1 = any");
+  known.add_options()("switch-core", po::value(&options.switch_core)->default_value(0), "core; -1 = any");
+  known.add_options()("unit-core", po::value(&options.unit_core)->default_value(1), "core; -1 = any");
+  if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   if (options.shape.payload_bytes > kCellPayloadBytesMax || options.shape.batch == 0) {
     fmt::print(stderr, "bare_pipeline: payload is at most {} bytes, batch at least 1\n",
                kCellPayloadBytesMax);

@@ -14,16 +14,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <boost/program_options.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <iostream>
 #include <string>
 #include <vector>
 
 #include "base/frame_port.h"
 #include "bench/support/measure.h"
+#include "bench/support/options.h"
 
 namespace weft::bench {
 namespace {
@@ -100,23 +99,13 @@ int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
   po::options_description known("bare_tap_loop: copies frames between two TAPs");
-  known.add_options()("help", "this text")                                                        //
-      ("first", po::value(&options.first)->required(), "NETNS:INTERFACE")                         //
-      ("second", po::value(&options.second)->required(), "NETNS:INTERFACE")                       //
-      ("spin-us", po::value(&options.spin_us)->default_value(0), "time to look before sleeping")  //
-      ("no-offload", po::bool_switch(&options.no_offload), "1500-byte frames, checksums filled in");
-  try {
-    po::variables_map values;
-    po::store(po::parse_command_line(argc, argv, known), values);
-    if (values.count("help") != 0) {
-      std::cout << known;
-      return 0;
-    }
-    po::notify(values);
-  } catch (const po::error& error) {
-    fmt::print(stderr, "bare_tap_loop: {}; see --help\n", error.what());
-    return 2;
-  }
+  known.add_options()("first", po::value(&options.first)->required(), "NETNS:INTERFACE");
+  known.add_options()("second", po::value(&options.second)->required(), "NETNS:INTERFACE");
+  known.add_options()("spin-us", po::value(&options.spin_us)->default_value(0),
+                      "time to look before sleeping");
+  known.add_options()("no-offload", po::bool_switch(&options.no_offload),
+                      "1500-byte frames, checksums filled in");
+  if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   struct sigaction action {};
   action.sa_handler = [](int) { g_stop = 1; };
   sigaction(SIGTERM, &action, nullptr);

@@ -7,14 +7,13 @@
 #include <zmq.h>
 
 #include <atomic>
-#include <boost/program_options.hpp>
 #include <cstring>
-#include <iostream>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "bench/support/measure.h"
+#include "bench/support/options.h"
 
 namespace weft::bench {
 namespace {
@@ -216,22 +215,11 @@ int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
   po::options_description known("zmq_relay: three processes over ZeroMQ ipc, no protocol");
-  known.add_options()("help", "this text")                                                          //
-      ("burst", po::value(&options.burst_bytes)->default_value(16 * 1024), "bytes of one message")  //
-      ("ping", po::bool_switch(&options.ping), "one message there and back at a time")              //
-      ("seconds", po::value(&options.seconds)->default_value(0.5), "measured time");
-  try {
-    po::variables_map values;
-    po::store(po::parse_command_line(argc, argv, known), values);
-    po::notify(values);
-    if (values.count("help") != 0) {
-      std::cout << known;
-      return 0;
-    }
-  } catch (const po::error& error) {
-    fmt::print(stderr, "zmq_relay: {}; see --help\n", error.what());
-    return 2;
-  }
+  known.add_options()("burst", po::value(&options.burst_bytes)->default_value(16 * 1024),
+                      "bytes of one message");
+  known.add_options()("ping", po::bool_switch(&options.ping), "one message there and back at a time");
+  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.5, "0.5"), "measured time");
+  if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);
   return 0;
 }

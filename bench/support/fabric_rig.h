@@ -1,0 +1,68 @@
+// bench/support/fabric_rig.h -- a fabric of three processes for a measurement: weft-switch as it is shipped, and two
+// endnodes that the measurement program plays itself.
+#pragma once
+
+#include <boost/program_options/options_description.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "bench/support/measure.h"
+#include "fabric/link_cell_port.h"
+#include "fabric/link_engine.h"
+#include "messages/ids.h"
+
+namespace weft::bench {
+
+inline constexpr Lid kHostLid{1};
+inline constexpr Lid kUnitLid{2};
+
+struct RigConfig {
+  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
+  std::string link = "shm";  // or "zmq": ZeroMQ over ipc
+  int host_core = 1;     // -1 = any
+  int switch_core = 0;
+  int unit_core = 1;
+};
+
+/// --payload, --link, --host-core, --switch-core, --unit-core.
+void add_rig_options(boost::program_options::options_description& known, RigConfig& config);
+
+/// The switch process and the directory it keeps its sockets in. Made before the children fork; both end with it.
+class Fabric {
+ public:
+  explicit Fabric(const RigConfig& config);
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+  ~Fabric();
+  [[nodiscard]] const RigConfig& config() const noexcept { return config_; }
+  /// What an endnode joins at: "shm:PATH" or "ipc://PATH".
+  [[nodiscard]] std::string endpoint() const;
+
+ private:
+  RigConfig config_;
+  std::filesystem::path directory_;
+  Children switch_;
+};
+
+/// One endnode's link. Owner: the process that made it.
+class Endnode {
+ public:
+  Endnode(const Fabric& fabric, Lid lid);
+  Endnode(const Endnode&) = delete;
+  Endnode& operator=(const Endnode&) = delete;
+  ~Endnode();
+  /// Polls until the link is up; aborts after five seconds.
+  void wait_up();
+  [[nodiscard]] CellPort& port() noexcept;
+  [[nodiscard]] static Instant now() noexcept { return MonotonicClock().now(); }
+
+ private:
+  class Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace weft::bench

@@ -1,0 +1,91 @@
+#include "bench/support/verbs_rig.h"
+
+#include <fmt/core.h>
+
+#include <string>
+
+#include "base/check.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr uint32_t kWqes = 256;
+constexpr double kConnectSeconds = 5;
+
+AdapterConfig adapter_config(bool host) {
+  AdapterConfig config;
+  config.guid = Guid(host ? 2 : 3);
+  return config;
+}
+
+}  // namespace
+
+VerbsEnd::VerbsEnd(const Fabric& fabric, VerbsExchange& exchange, bool host, size_t bytes)
+    : exchange_(exchange),
+      host_(host),
+      node_(fabric, host ? kHostLid : kUnitLid),
+      adapter_(adapter_config(host), random_),
+      memory_(bytes, std::byte{7}),
+      completions_(kWqes) {
+  node_.wait_up();
+  adapter_.attach(node_.port());
+  const PdId pd = adapter_.alloc_pd().value();
+  const Access rights = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead;
+  region_ = adapter_.memory().reg_mr(pd, memory_, rights).value();
+  cq_ = adapter_.create_cq(4 * kWqes).value();
+  QpConfig config;
+  config.pd = pd;
+  config.send_cq = config.recv_cq = cq_;
+  config.send_wqes = config.recv_wqes = kWqes;
+  qp_ = adapter_.create_qp(config).value();
+  psn_ = Psn(static_cast<uint32_t>(random_.next()));
+  VerbsName& own = exchange_.names[host ? 0 : 1];
+  own.qpn = adapter_.qpn(*qp_).value();
+  own.psn = psn_.value();
+  own.rkey = region_.rkey.value();
+  own.addr = region_.addr;
+  own.valid.store(true);
+}
+
+void VerbsEnd::modify(const QpAttr& attr, uint32_t mask) {
+  const ModifyResult result = adapter_.modify_qp(*qp_, attr, mask | kQpAttrState);
+  WEFT_CHECK(result == ModifyResult::kOk, std::string(to_string(result)).c_str());
+}
+
+void VerbsEnd::connect() {
+  const double deadline = seconds_now() + kConnectSeconds;
+  while (!peer().valid.load()) {
+    WEFT_CHECK(seconds_now() < deadline, "the other side did not come");
+    poll();
+    yield_core();
+  }
+  QpAttr attr;
+  attr.state = QpState::kInit;
+  attr.access = Access::kRemoteWrite | Access::kRemoteRead;
+  modify(attr, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess);
+  attr.state = QpState::kRtr;
+  attr.dlid = host_ ? kUnitLid : kHostLid;
+  attr.dest_qpn = Qpn(peer().qpn);
+  attr.rq_psn = Psn(peer().psn);
+  modify(attr, kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic |
+                   kQpAttrMinRnrTimer);
+  attr.state = QpState::kRts;
+  attr.sq_psn = psn_;
+  modify(attr, kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic);
+  exchange_.names[host_ ? 0 : 1].connected.store(true);
+  while (!peer().connected.load()) {
+    WEFT_CHECK(seconds_now() < deadline, "the other side did not connect");
+    poll();
+    yield_core();
+  }
+}
+
+std::span<const WorkCompletion> VerbsEnd::completions() noexcept {
+  const uint32_t count = adapter_.poll_cq(*cq_, completions_);
+  for (uint32_t i = 0; i < count; ++i) {
+    WEFT_CHECK(completions_[i].status == WcStatus::kSuccess, "a work request failed");
+  }
+  return std::span(completions_).first(count);
+}
+
+}  // namespace weft::bench
