@@ -1,0 +1,130 @@
+// How it works: the head flit of a cell decides -- header sane, source true, rate kept, route known, output there -- once,
+// and the rest of the cell follows. A flit goes from ring to ring when its output has nothing waiting and credit at
+// hand; otherwise it waits in the buffer its credit stands for, in the queue of its output. So the input ring is always
+// drained, whatever an output does (decisions P4), and the credit goes back when the flit leaves.
+#include <cstring>
+
+#include "base/endian.h"
+#include "fabric/switch.h"
+#include "messages/cell.h"
+
+namespace weft {
+namespace {
+
+constexpr PortCounter kAdmitted = PortCounter::kCount;
+constexpr size_t kDestQpnOffset = 16;
+
+constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
+  return 1U << vl.value();
+}
+
+}  // namespace
+
+int Switch::receive_flits(Port& in) noexcept {
+  const std::span<const RxFlit> flits = in.link->receive();
+  if (flits.empty()) return 0;
+  for (const RxFlit& flit : flits) take_flit(in, flit);
+  in.link->release();
+  in.counters.add(PortCounter::kFlitsIn, flits.size());
+  return static_cast<int>(flits.size());
+}
+
+void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
+  Ingress& cell = in.ingress[flit.vl.value()];
+  if (flit.head) {
+    in.counters.add(PortCounter::kCellsIn);
+    const PortCounter reason = admit(in, flit, cell.output);
+    cell.dropping = reason != kAdmitted;
+    if (cell.dropping) [[unlikely]]
+      in.counters.add(reason);
+  }
+  cell.open = !flit.tail;
+  if (cell.dropping) [[unlikely]] {
+    in.link->grant(flit.vl, 1);
+    return;
+  }
+  Port& out = *ports_[cell.output];
+  if (pass_through(in, out, flit)) {
+    in.link->grant(flit.vl, 1);
+  } else {
+    enqueue(in, out, flit);
+  }
+}
+
+/// Every check a cell meets at the port it enters by. Clauses: SAN-SW-01, SAN-VL-02, decisions section 4.
+PortCounter Switch::admit(Port& in, const RxFlit& head, PortNumber& output) noexcept {
+  const std::byte* cell = head.payload.data();
+  if (head.payload.size() < kCellHeaderBytes) return PortCounter::kDropTooShort;
+  const auto destination = load_be<uint64_t>(cell);
+  const auto source = load_be<uint64_t>(cell + 8);
+  const Lid dlid(static_cast<uint16_t>(destination >> 16));
+  const Lid slid(static_cast<uint16_t>(source >> 32));
+  if (static_cast<uint8_t>(source >> 24) != kCellVersion) return PortCounter::kDropVersion;
+  if ((destination >> 48) != kAddressPrefix || (destination & 0xFFFF) != kAddressPrefix || dlid == kLidNone ||
+      dlid.value() > kLidMax) {
+    return PortCounter::kDropAddress;
+  }
+  if ((source & 0x0F) != head.vl.value()) return PortCounter::kDropLaneMismatch;
+  const SubnetId source_subnet(static_cast<uint16_t>(source >> 48));
+  if (in.peer_is_endnode && (slid != in.lid || source_subnet != config_.subnet))
+    return PortCounter::kDropForeignSource;
+  if (SubnetId(static_cast<uint16_t>(destination >> 32)) != config_.subnet)
+    return PortCounter::kDropForeignSubnet;
+  output = forwarding_.find(in.number, dlid);
+  const PortCounter refused = check_output(in, head.vl, output);
+  return refused != kAdmitted ? refused : check_rates(in, head);
+}
+
+PortCounter Switch::check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept {
+  if (output >= ports_.size()) return PortCounter::kDropNoRoute;
+  Port& out = *ports_[output];
+  if (!out.up) return PortCounter::kDropPortDown;
+  if (vl != kVlManagement && vl.value() >= out.lanes) return PortCounter::kDropNoLane;
+  if (&out == &in && !in.peer_is_endnode) return PortCounter::kDropLoop;
+  if ((out.stalled_lanes & lane_bit(vl)) != 0) [[unlikely]] {
+    if (out.link->credits(vl) == 0) return PortCounter::kDropLifetime;
+    out.stalled_lanes &= ~lane_bit(vl);
+  }
+  return kAdmitted;
+}
+
+PortCounter Switch::check_rates(Port& in, const RxFlit& head) noexcept {
+  if (head.vl == kVlManagement) {
+    const bool fits = in.buffers[head.vl.value()]->free_flits() >= flits_per_cell_;
+    if (!fits) return PortCounter::kDropManagementFull;
+    return in.management_rate.take(now_) ? kAdmitted : PortCounter::kDropManagementRate;
+  }
+  const Qpn dest_qpn(load_be<uint32_t>(head.payload.data() + kDestQpnOffset));
+  if (dest_qpn != kQpnGsi || in.gsi_rate.take(now_)) return kAdmitted;
+  return PortCounter::kDropGsiRate;
+}
+
+/// Ring to ring: only when nothing waits for this output, so that order and arbitration hold.
+bool Switch::pass_through(Port& in, Port& out, const RxFlit& flit) noexcept {
+  if (((out.waiting_lanes | out.poison_lanes) != 0) || !lane_is_free(out, flit.vl, in.number)) return false;
+  if (!(flit.head && flit.tail) && !config_.link.cut_through) return false;
+  std::byte* to = out.link->claim(flit.vl);
+  if (to == nullptr) return false;
+  if (!flit.payload.empty()) std::memcpy(to, flit.payload.data(), flit.payload.size());
+  const int flags =
+      (flit.head ? kFlitHead : 0) | (flit.tail ? kFlitTail : 0) | (flit.poison ? kFlitPoison : 0);
+  note_sent(
+      in, out,
+      {flit.vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(flit.payload.size()), flit.cell_crc});
+  out.counters.add(PortCounter::kFlitsPassed);
+  return true;
+}
+
+void Switch::enqueue(Port& in, Port& out, const RxFlit& flit) noexcept {
+  if (!in.buffers[flit.vl.value()]->push(out.number, flit)) [[unlikely]] {
+    // The link engine refuses flits without credit and lane 15 is checked at the head.
+    in.link->grant(flit.vl, drop_from(in, out, flit.vl, PortCounter::kDropOverflow));
+    return;
+  }
+  Egress& lane = out.egress[flit.vl.value()];
+  if (lane.flits++ == 0) lane.progress_at = now_;
+  out.waiting_lanes |= lane_bit(flit.vl);
+  update_ready(in, out, flit.vl);
+}
+
+}  // namespace weft
