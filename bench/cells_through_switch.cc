@@ -38,8 +38,8 @@ class Source {
       : port_(port),
         payload_bytes_(payload_bytes),
         memory_(kMemoryBytes + kCellPayloadBytesMax, std::byte{7}),
-        fixed_(make_cell_template({port.info().subnet, port.info().subnet, kUnitLid, kHostLid, kLane, ServiceLevel(0),
-                                   Qpn(2), Qpn(3)})) {}
+        fixed_(make_cell_template({port.info().subnet, port.info().subnet, kUnitLid, kHostLid, kLane,
+                                   ServiceLevel(0), Qpn(2), Qpn(3)})) {}
 
   /// Sends up to `batch` cells; returns how many there was credit for.
   uint64_t send(uint64_t batch) noexcept {
@@ -144,7 +144,7 @@ int run(int argc, char** argv) {
   Options options;
   po::options_description known("cells_through_switch: link ends through the real switch");
   known.add_options()("batch", po::value(&options.batch)->default_value(32), "cells composed per turn");
-  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3), "measured time");
+  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3, "0.3"), "measured time");
   add_rig_options(known, options.rig);
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);
@@ -154,4 +154,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace weft::bench
 
-int main(int argc, char** argv) { return weft::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  return weft::bench::run(argc, argv);
+}

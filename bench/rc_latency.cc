@@ -23,7 +23,8 @@ struct Options {
 
 void post_receive(VerbsEnd& end, uint32_t bytes) {
   const Sge sge = end.sge(0, bytes);
-  WEFT_CHECK(end.adapter().post_recv(end.qp(), {.wr_id = 1, .sges = {&sge, 1}}) == PostResult::kOk, "post_recv");
+  WEFT_CHECK(end.adapter().post_recv(end.qp(), {.wr_id = 1, .sges = {&sge, 1}}) == PostResult::kOk,
+             "post_recv");
 }
 
 void post_message(VerbsEnd& end, uint32_t bytes) {
@@ -38,7 +39,8 @@ void post_message(VerbsEnd& end, uint32_t bytes) {
 bool await_message(VerbsEnd& end, uint32_t bytes) {
   for (;;) {
     bool got = false;
-    for (const WorkCompletion& completion : end.completions()) got = got || completion.opcode == WcOpcode::kRecv;
+    for (const WorkCompletion& completion : end.completions())
+      got = got || completion.opcode == WcOpcode::kRecv;
     if (got) {
       post_receive(end, bytes);
       return true;
@@ -95,7 +97,7 @@ int run(int argc, char** argv) {
   Options options;
   po::options_description known("rc_latency: round trip of a Send on RC through the switch, polling");
   known.add_options()("bytes", po::value(&options.bytes)->default_value(8), "of a message, at most 256");
-  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3), "measured time");
+  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3, "0.3"), "measured time");
   add_rig_options(known, options.rig);
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   if (options.bytes == 0 || options.bytes > 256) {
@@ -109,4 +111,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace weft::bench
 
-int main(int argc, char** argv) { return weft::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  return weft::bench::run(argc, argv);
+}

@@ -18,7 +18,9 @@ struct Options {
   double seconds = 0.3;
 };
 
-size_t region_bytes(const Options& options) { return kMemoryBytes + options.bytes; }
+size_t region_bytes(const Options& options) {
+  return kMemoryBytes + options.bytes;
+}
 
 void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& options) {
   pin_to_core(options.rig.unit_core);
@@ -97,8 +99,9 @@ void measure(const Options& options) {
   const double value = run_host(end, options);
   exchange.stop.store(true);
   WEFT_CHECK(unit.wait(), "the unit's process failed");
-  print_figure(fmt::format("rc_write_{}_cells_{}_{}", options.bytes, options.rig.cell_payload_bytes, options.rig.link),
-               value, "MB/s");
+  print_figure(
+      fmt::format("rc_write_{}_cells_{}_{}", options.bytes, options.rig.cell_payload_bytes, options.rig.link),
+      value, "MB/s");
 }
 
 int run(int argc, char** argv) {
@@ -106,8 +109,9 @@ int run(int argc, char** argv) {
   Options options;
   po::options_description known("rc_write: RDMA writes on RC through the switch");
   known.add_options()("bytes", po::value(&options.bytes)->default_value(4096), "of one write");
-  known.add_options()("window", po::value(&options.window)->default_value(64), "writes outstanding, at most 256");
-  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3), "measured time");
+  known.add_options()("window", po::value(&options.window)->default_value(64),
+                      "writes outstanding, at most 256");
+  known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3, "0.3"), "measured time");
   add_rig_options(known, options.rig);
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);
@@ -117,4 +121,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace weft::bench
 
-int main(int argc, char** argv) { return weft::bench::run(argc, argv); }
+int main(int argc, char** argv) {
+  return weft::bench::run(argc, argv);
+}
