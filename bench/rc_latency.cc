@@ -52,7 +52,9 @@ bool await_message(VerbsEnd& end, uint32_t bytes) {
 
 void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& options) {
   pin_to_core(options.rig.unit_core);
-  VerbsEnd end(fabric, exchange, false, kRegionBytes);
+  Endnode node(fabric, kUnitLid);
+  node.wait_up();
+  VerbsEnd end(node.port(), exchange, false, kRegionBytes);
   for (uint32_t i = 0; i < kReceives; ++i) post_receive(end, options.bytes);
   end.connect();
   while (await_message(end, options.bytes)) {
@@ -85,7 +87,9 @@ void measure(const Options& options) {
   Children unit;
   unit.start([&] { run_unit(fabric, exchange, options); });
   pin_to_core(options.rig.host_core);
-  VerbsEnd end(fabric, exchange, true, kRegionBytes);
+  Endnode node(fabric, kHostLid);
+  node.wait_up();
+  VerbsEnd end(node.port(), exchange, true, kRegionBytes);
   const double value = run_host(end, options);
   exchange.stop.store(true);
   WEFT_CHECK(unit.wait(), "the unit's process failed");

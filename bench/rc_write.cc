@@ -9,8 +9,6 @@
 namespace weft::bench {
 namespace {
 
-constexpr size_t kMemoryBytes = 64 * 1024;  // as in bare_pipeline
-
 struct Options {
   RigConfig rig;
   uint32_t bytes = 4096;
@@ -19,72 +17,38 @@ struct Options {
 };
 
 size_t region_bytes(const Options& options) {
-  return kMemoryBytes + options.bytes;
+  return WriteStream::kMemoryBytes + options.bytes;
 }
 
 void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& options) {
   pin_to_core(options.rig.unit_core);
-  VerbsEnd end(fabric, exchange, false, region_bytes(options));
+  Endnode node(fabric, kUnitLid);
+  node.wait_up();
+  VerbsEnd end(node.port(), exchange, false, region_bytes(options));
   end.connect();
   while (!end.stopped()) {
     if (end.poll() == 0) yield_core();
   }
 }
 
-class Writer {
- public:
-  Writer(VerbsEnd& end, const Options& options) : end_(end), options_(options) {}
-
-  /// Fills the window; returns the writes posted.
-  uint32_t post() noexcept {
-    uint32_t posted = 0;
-    for (; outstanding_ < options_.window; ++outstanding_, ++posted) {
-      const Sge sge = end_.sge(at_, options_.bytes);
-      SendRequest request;
-      request.opcode = SendOpcode::kRdmaWrite;
-      request.sges = {&sge, 1};
-      request.remote_addr = end_.peer().addr + at_;
-      request.rkey = Rkey(end_.peer().rkey);
-      if (end_.adapter().post(end_.qp(), request) != PostResult::kOk) break;
-      at_ = (at_ + options_.bytes) % kMemoryBytes;
-    }
-    if (posted != 0) end_.adapter().ring_send(end_.qp());
-    return posted;
-  }
-  /// Takes what has completed; returns how many writes.
-  uint32_t complete() noexcept {
-    const auto count = static_cast<uint32_t>(end_.completions().size());
-    outstanding_ -= count;
-    return count;
-  }
-
- private:
-  VerbsEnd& end_;
-  Options options_;
-  uint32_t outstanding_ = 0;
-  uint64_t at_ = 0;
-};
-
 /// Megabytes per second.
 double run_host(VerbsEnd& end, const Options& options) {
   end.connect();
-  Writer writer(end, options);
-  uint64_t completed = 0;
+  WriteStream stream(end, options.bytes, options.window);
   uint64_t before = 0;
   double start = 0;
   const double begin = seconds_now();
   for (;;) {
-    uint32_t work = writer.post();
+    uint32_t work = stream.post();
     work += static_cast<uint32_t>(end.poll());
-    const uint32_t done = writer.complete();
-    completed += done;
+    const uint32_t done = stream.complete();
     if (work + done == 0) yield_core();
     const double now = seconds_now();
     if (start == 0 && now - begin > options.seconds / 4) {
       start = now;
-      before = completed;
+      before = stream.completed();
     } else if (start != 0 && now - start > options.seconds) {
-      return static_cast<double>((completed - before) * options.bytes) / (now - start) / 1e6;
+      return static_cast<double>((stream.completed() - before) * options.bytes) / (now - start) / 1e6;
     }
   }
 }
@@ -95,7 +59,9 @@ void measure(const Options& options) {
   Children unit;
   unit.start([&] { run_unit(fabric, exchange, options); });
   pin_to_core(options.rig.host_core);
-  VerbsEnd end(fabric, exchange, true, region_bytes(options));
+  Endnode node(fabric, kHostLid);
+  node.wait_up();
+  VerbsEnd end(node.port(), exchange, true, region_bytes(options));
   const double value = run_host(end, options);
   exchange.stop.store(true);
   WEFT_CHECK(unit.wait(), "the unit's process failed");

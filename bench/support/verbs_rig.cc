@@ -20,15 +20,13 @@ AdapterConfig adapter_config(bool host) {
 
 }  // namespace
 
-VerbsEnd::VerbsEnd(const Fabric& fabric, VerbsExchange& exchange, bool host, size_t bytes)
+VerbsEnd::VerbsEnd(CellPort& port, VerbsExchange& exchange, bool host, size_t bytes)
     : exchange_(exchange),
       host_(host),
-      node_(fabric, host ? kHostLid : kUnitLid),
       adapter_(adapter_config(host), random_),
       memory_(bytes, std::byte{7}),
       completions_(kWqes) {
-  node_.wait_up();
-  adapter_.attach(node_.port());
+  adapter_.attach(port);
   const PdId pd = adapter_.alloc_pd().value();
   const Access rights = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead;
   region_ = adapter_.memory().reg_mr(pd, memory_, rights).value();
@@ -52,13 +50,7 @@ void VerbsEnd::modify(const QpAttr& attr, uint32_t mask) {
   WEFT_CHECK(result == ModifyResult::kOk, std::string(to_string(result)).c_str());
 }
 
-void VerbsEnd::connect() {
-  const double deadline = seconds_now() + kConnectSeconds;
-  while (!peer().valid.load()) {
-    WEFT_CHECK(seconds_now() < deadline, "the other side did not come");
-    poll();
-    yield_core();
-  }
+void VerbsEnd::bring_up() {
   QpAttr attr;
   attr.state = QpState::kInit;
   attr.access = Access::kRemoteWrite | Access::kRemoteRead;
@@ -73,11 +65,21 @@ void VerbsEnd::connect() {
   attr.sq_psn = psn_;
   modify(attr, kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic);
   exchange_.names[host_ ? 0 : 1].connected.store(true);
-  while (!peer().connected.load()) {
-    WEFT_CHECK(seconds_now() < deadline, "the other side did not connect");
+}
+
+void VerbsEnd::wait_for(const std::atomic<bool>& flag) {
+  const double deadline = seconds_now() + kConnectSeconds;
+  while (!flag.load()) {
+    WEFT_CHECK(seconds_now() < deadline, "the other side did not come");
     poll();
     yield_core();
   }
+}
+
+void VerbsEnd::connect() {
+  wait_for(peer().valid);
+  bring_up();
+  wait_for(peer().connected);
 }
 
 std::span<const WorkCompletion> VerbsEnd::completions() noexcept {
@@ -86,6 +88,29 @@ std::span<const WorkCompletion> VerbsEnd::completions() noexcept {
     WEFT_CHECK(completions_[i].status == WcStatus::kSuccess, "a work request failed");
   }
   return std::span(completions_).first(count);
+}
+
+uint32_t WriteStream::post() noexcept {
+  uint32_t posted = 0;
+  for (; outstanding_ < window_; ++outstanding_, ++posted) {
+    const Sge sge = end_.sge(at_, bytes_);
+    SendRequest request;
+    request.opcode = SendOpcode::kRdmaWrite;
+    request.sges = {&sge, 1};
+    request.remote_addr = end_.peer().addr + at_;
+    request.rkey = Rkey(end_.peer().rkey);
+    if (end_.adapter().post(end_.qp(), request) != PostResult::kOk) break;
+    at_ = (at_ + bytes_) % kMemoryBytes;
+  }
+  if (posted != 0) end_.adapter().ring_send(end_.qp());
+  return posted;
+}
+
+uint32_t WriteStream::complete() noexcept {
+  const auto count = static_cast<uint32_t>(end_.completions().size());
+  outstanding_ -= count;
+  completed_ += count;
+  return count;
 }
 
 }  // namespace weft::bench

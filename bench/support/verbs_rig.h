@@ -28,11 +28,14 @@ struct VerbsExchange {
   alignas(128) std::atomic<uint64_t> delivered;
 };
 
-/// An endnode with one adapter, one PD, one CQ, one RC QP and one registered region. Owner: the process that made it.
+/// One adapter with a PD, a CQ, an RC QP and a registered region. Owner: the thread that made it.
 class VerbsEnd {
  public:
+  /// @param port   up, and outlives this object
   /// @param bytes  of the region
-  VerbsEnd(const Fabric& fabric, VerbsExchange& exchange, bool host, size_t bytes);
+  VerbsEnd(CellPort& port, VerbsExchange& exchange, bool host, size_t bytes);
+  /// Brings the QP to RTS; the other side's name must be valid.
+  void bring_up();
   /// Waits for the other side and brings the QP to RTS; aborts after five seconds.
   void connect();
 
@@ -51,10 +54,10 @@ class VerbsEnd {
 
  private:
   void modify(const QpAttr& attr, uint32_t mask);
+  void wait_for(const std::atomic<bool>& flag);
 
   VerbsExchange& exchange_;
   bool host_;
-  Endnode node_;
   SystemRandom random_;
   ChannelAdapter adapter_;
   std::vector<std::byte> memory_;
@@ -63,6 +66,28 @@ class VerbsEnd {
   QueuePair* qp_ = nullptr;
   Psn psn_;
   std::vector<WorkCompletion> completions_;
+};
+
+/// Keeps a window of RDMA writes outstanding; source and target run through kMemoryBytes, as in bare_pipeline.
+class WriteStream {
+ public:
+  static constexpr size_t kMemoryBytes = 64 * 1024;
+  /// @param bytes   of one write; both regions hold kMemoryBytes + bytes
+  /// @param window  writes outstanding
+  WriteStream(VerbsEnd& end, uint32_t bytes, uint32_t window) : end_(end), bytes_(bytes), window_(window) {}
+  /// Fills the window; returns the writes posted.
+  uint32_t post() noexcept;
+  /// Takes what has completed; returns how many writes.
+  uint32_t complete() noexcept;
+  [[nodiscard]] uint64_t completed() const noexcept { return completed_; }
+
+ private:
+  VerbsEnd& end_;
+  uint32_t bytes_;
+  uint32_t window_;
+  uint32_t outstanding_ = 0;
+  uint64_t at_ = 0;
+  uint64_t completed_ = 0;
 };
 
 }  // namespace weft::bench
