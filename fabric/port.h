@@ -17,7 +17,7 @@
 namespace weft {
 
 /// Cells in = cells out + drops + cells that wait, at every moment, summed over the ports (SAN-NODE-01).
-enum class PortCounter : uint8_t {
+enum class SwitchPortCounter : uint8_t {
   kCellsIn,   // heads that arrived
   kCellsOut,  // tails that left
   kFlitsIn,
@@ -45,8 +45,8 @@ enum class PortCounter : uint8_t {
   kCount,
 };
 template <>
-struct CounterLabels<PortCounter> {
-  static constexpr std::array<std::string_view, static_cast<size_t>(PortCounter::kCount)> kLabels{
+struct CounterLabels<SwitchPortCounter> {
+  static constexpr std::array<std::string_view, static_cast<size_t>(SwitchPortCounter::kCount)> kLabels{
       "cells_in",
       "cells_out",
       "flits_in",
@@ -72,7 +72,7 @@ struct CounterLabels<PortCounter> {
       "drop_overflow",
   };
 };
-inline constexpr PortCounter kFirstDrop = PortCounter::kDropTooShort;
+inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
 
 /// A set of ports with a fair successor.
 class PortSet {
@@ -131,7 +131,7 @@ struct Port {
   std::array<Egress, kVlCount> egress{};
   VlArbiter arbiter;
 
-  CounterSet<PortCounter> counters;
+  CounterSet<SwitchPortCounter> counters;
 };
 
 }  // namespace weft

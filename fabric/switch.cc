@@ -169,16 +169,16 @@ bool Switch::send_front(Port& in, Port& out, VirtualLane vl) noexcept {
 /// Commits a claimed flit and keeps locks and counters.
 void Switch::note_sent(Port& in, Port& out, const TxFlit& flit) noexcept {
   out.link->commit(flit);
-  out.counters.add(PortCounter::kFlitsOut);
+  out.counters.add(SwitchPortCounter::kFlitsOut);
   out.egress[flit.vl.value()].progress_at = now_;
   if ((flit.flags & kFlitHead) != 0) lock(in, out, flit.vl);
   if ((flit.flags & kFlitTail) == 0) return;
   unlock(out, flit.vl);
   if ((flit.flags & kFlitPoison) == 0) {
-    out.counters.add(PortCounter::kCellsOut);
+    out.counters.add(SwitchPortCounter::kCellsOut);
   } else {
-    out.counters.add(PortCounter::kPoisonOut);
-    in.counters.add(PortCounter::kDropPoisoned);
+    out.counters.add(SwitchPortCounter::kPoisonOut);
+    in.counters.add(SwitchPortCounter::kDropPoisoned);
   }
 }
 
@@ -198,8 +198,8 @@ void Switch::send_poison(Port& out) noexcept {
     const VirtualLane vl(static_cast<uint8_t>(std::countr_zero(left)));
     if (out.link->claim(vl) == nullptr) continue;
     out.link->commit({vl, kFlitTail | kFlitPoison, 0, 0});
-    out.counters.add(PortCounter::kPoisonOut);
-    out.counters.add(PortCounter::kFlitsOut);
+    out.counters.add(SwitchPortCounter::kPoisonOut);
+    out.counters.add(SwitchPortCounter::kFlitsOut);
     out.poison_lanes &= ~lane_bit(vl);
   }
 }

@@ -77,9 +77,9 @@ class Switch final : public Pollable {
   // Input (switch_ingress.cc).
   int receive_flits(Port& in) noexcept;
   void take_flit(Port& in, const RxFlit& flit) noexcept;
-  [[nodiscard]] PortCounter admit(Port& in, const RxFlit& head, PortNumber& output) noexcept;
-  [[nodiscard]] PortCounter check_rates(Port& in, const RxFlit& head) noexcept;
-  [[nodiscard]] PortCounter check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept;
+  [[nodiscard]] SwitchPortCounter admit(Port& in, const RxFlit& head, PortNumber& output) noexcept;
+  [[nodiscard]] SwitchPortCounter check_rates(Port& in, const RxFlit& head) noexcept;
+  [[nodiscard]] SwitchPortCounter check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept;
   [[nodiscard]] bool pass_through(Port& in, Port& out, const RxFlit& flit) noexcept;
   void enqueue(Port& in, Port& out, const RxFlit& flit) noexcept;
 
@@ -100,8 +100,8 @@ class Switch final : public Pollable {
   void take_link_up(Port& port) noexcept;
   void make_buffers(Port& port) noexcept;
   void forget_link(Port& port) noexcept;
-  void drop_queued(Port& out, VirtualLane vl, PortCounter reason) noexcept;
-  [[nodiscard]] uint32_t drop_from(Port& in, Port& out, VirtualLane vl, PortCounter reason) noexcept;
+  void drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
+  [[nodiscard]] uint32_t drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
   void tick() noexcept;
 
   SwitchConfig config_;

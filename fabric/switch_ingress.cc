@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr PortCounter kAdmitted = PortCounter::kCount;
+constexpr SwitchPortCounter kAdmitted = SwitchPortCounter::kCount;
 constexpr size_t kDestQpnOffset = 16;
 
 constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
@@ -25,15 +25,15 @@ int Switch::receive_flits(Port& in) noexcept {
   if (flits.empty()) return 0;
   for (const RxFlit& flit : flits) take_flit(in, flit);
   in.link->release();
-  in.counters.add(PortCounter::kFlitsIn, flits.size());
+  in.counters.add(SwitchPortCounter::kFlitsIn, flits.size());
   return static_cast<int>(flits.size());
 }
 
 void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   if (flit.head) {
-    in.counters.add(PortCounter::kCellsIn);
-    const PortCounter reason = admit(in, flit, cell.output);
+    in.counters.add(SwitchPortCounter::kCellsIn);
+    const SwitchPortCounter reason = admit(in, flit, cell.output);
     cell.dropping = reason != kAdmitted;
     if (cell.dropping) [[unlikely]]
       in.counters.add(reason);
@@ -52,51 +52,51 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
 }
 
 /// Every check a cell meets at the port it enters by. Clauses: SAN-SW-01, SAN-VL-02, decisions section 4.
-PortCounter Switch::admit(Port& in, const RxFlit& head, PortNumber& output) noexcept {
+SwitchPortCounter Switch::admit(Port& in, const RxFlit& head, PortNumber& output) noexcept {
   const std::byte* cell = head.payload.data();
-  if (head.payload.size() < kCellHeaderBytes) return PortCounter::kDropTooShort;
+  if (head.payload.size() < kCellHeaderBytes) return SwitchPortCounter::kDropTooShort;
   const auto destination = load_be<uint64_t>(cell);
   const auto source = load_be<uint64_t>(cell + 8);
   const Lid dlid(static_cast<uint16_t>(destination >> 16));
   const Lid slid(static_cast<uint16_t>(source >> 32));
-  if (static_cast<uint8_t>(source >> 24) != kCellVersion) return PortCounter::kDropVersion;
+  if (static_cast<uint8_t>(source >> 24) != kCellVersion) return SwitchPortCounter::kDropVersion;
   if ((destination >> 48) != kAddressPrefix || (destination & 0xFFFF) != kAddressPrefix || dlid == kLidNone ||
       dlid.value() > kLidMax) {
-    return PortCounter::kDropAddress;
+    return SwitchPortCounter::kDropAddress;
   }
-  if ((source & 0x0F) != head.vl.value()) return PortCounter::kDropLaneMismatch;
+  if ((source & 0x0F) != head.vl.value()) return SwitchPortCounter::kDropLaneMismatch;
   const SubnetId source_subnet(static_cast<uint16_t>(source >> 48));
   if (in.peer_is_endnode && (slid != in.lid || source_subnet != config_.subnet))
-    return PortCounter::kDropForeignSource;
+    return SwitchPortCounter::kDropForeignSource;
   if (SubnetId(static_cast<uint16_t>(destination >> 32)) != config_.subnet)
-    return PortCounter::kDropForeignSubnet;
+    return SwitchPortCounter::kDropForeignSubnet;
   output = forwarding_.find(in.number, dlid);
-  const PortCounter refused = check_output(in, head.vl, output);
+  const SwitchPortCounter refused = check_output(in, head.vl, output);
   return refused != kAdmitted ? refused : check_rates(in, head);
 }
 
-PortCounter Switch::check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept {
-  if (output >= ports_.size()) return PortCounter::kDropNoRoute;
+SwitchPortCounter Switch::check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept {
+  if (output >= ports_.size()) return SwitchPortCounter::kDropNoRoute;
   Port& out = *ports_[output];
-  if (!out.up) return PortCounter::kDropPortDown;
-  if (vl != kVlManagement && vl.value() >= out.lanes) return PortCounter::kDropNoLane;
-  if (&out == &in && !in.peer_is_endnode) return PortCounter::kDropLoop;
+  if (!out.up) return SwitchPortCounter::kDropPortDown;
+  if (vl != kVlManagement && vl.value() >= out.lanes) return SwitchPortCounter::kDropNoLane;
+  if (&out == &in && !in.peer_is_endnode) return SwitchPortCounter::kDropLoop;
   if ((out.stalled_lanes & lane_bit(vl)) != 0) [[unlikely]] {
-    if (out.link->credits(vl) == 0) return PortCounter::kDropLifetime;
+    if (out.link->credits(vl) == 0) return SwitchPortCounter::kDropLifetime;
     out.stalled_lanes &= ~lane_bit(vl);
   }
   return kAdmitted;
 }
 
-PortCounter Switch::check_rates(Port& in, const RxFlit& head) noexcept {
+SwitchPortCounter Switch::check_rates(Port& in, const RxFlit& head) noexcept {
   if (head.vl == kVlManagement) {
     const bool fits = in.buffers[head.vl.value()]->free_flits() >= flits_per_cell_;
-    if (!fits) return PortCounter::kDropManagementFull;
-    return in.management_rate.take(now_) ? kAdmitted : PortCounter::kDropManagementRate;
+    if (!fits) return SwitchPortCounter::kDropManagementFull;
+    return in.management_rate.take(now_) ? kAdmitted : SwitchPortCounter::kDropManagementRate;
   }
   const Qpn dest_qpn(load_be<uint32_t>(head.payload.data() + kDestQpnOffset));
   if (dest_qpn != kQpnGsi || in.gsi_rate.take(now_)) return kAdmitted;
-  return PortCounter::kDropGsiRate;
+  return SwitchPortCounter::kDropGsiRate;
 }
 
 /// Ring to ring: only when nothing waits for this output, so that order and arbitration hold.
@@ -111,14 +111,14 @@ bool Switch::pass_through(Port& in, Port& out, const RxFlit& flit) noexcept {
   note_sent(
       in, out,
       {flit.vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(flit.payload.size()), flit.cell_crc});
-  out.counters.add(PortCounter::kFlitsPassed);
+  out.counters.add(SwitchPortCounter::kFlitsPassed);
   return true;
 }
 
 void Switch::enqueue(Port& in, Port& out, const RxFlit& flit) noexcept {
   if (!in.buffers[flit.vl.value()]->push(out.number, flit)) [[unlikely]] {
     // The link engine refuses flits without credit and lane 15 is checked at the head.
-    in.link->grant(flit.vl, drop_from(in, out, flit.vl, PortCounter::kDropOverflow));
+    in.link->grant(flit.vl, drop_from(in, out, flit.vl, SwitchPortCounter::kDropOverflow));
     return;
   }
   Egress& lane = out.egress[flit.vl.value()];

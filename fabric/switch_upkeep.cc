@@ -65,16 +65,17 @@ void Switch::forget_link(Port& port) noexcept {
   for (uint32_t i = 0; i < kVlCount; ++i) {
     const VirtualLane vl = lane_at(i);
     if (port.buffers[i] != nullptr) {
-      for (Port* out : attached_) static_cast<void>(drop_from(port, *out, vl, PortCounter::kDropLinkReset));
+      for (Port* out : attached_)
+        static_cast<void>(drop_from(port, *out, vl, SwitchPortCounter::kDropLinkReset));
     }
-    drop_queued(port, vl, PortCounter::kDropPortDown);
+    drop_queued(port, vl, SwitchPortCounter::kDropPortDown);
   }
   port.ingress = {};
   port.poison_lanes = port.stalled_lanes = 0;
 }
 
 /// Drops everything that waits for one lane of an output and returns the credits.
-void Switch::drop_queued(Port& out, VirtualLane vl, PortCounter reason) noexcept {
+void Switch::drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept {
   for (Port* in : attached_) {
     if (in->buffers[vl.value()] == nullptr) continue;
     const uint32_t flits = drop_from(*in, out, vl, reason);
@@ -84,7 +85,7 @@ void Switch::drop_queued(Port& out, VirtualLane vl, PortCounter reason) noexcept
 
 /// Drops what waits from one input for one lane of an output, and the cell that is half across. Cells are counted at the
 /// input. @return flits dropped, whose credits the caller returns if their link still lives.
-uint32_t Switch::drop_from(Port& in, Port& out, VirtualLane vl, PortCounter reason) noexcept {
+uint32_t Switch::drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept {
   Egress& lane = out.egress[vl.value()];
   uint32_t cells = 0;
   const uint32_t flits = in.buffers[vl.value()]->clear(out.number, cells);
@@ -109,7 +110,7 @@ void Switch::tick() noexcept {
       const VirtualLane vl = lane_at(static_cast<uint32_t>(std::countr_zero(left)));
       if (now_ - out->egress[vl.value()].progress_at < config_.lifetime) continue;
       if (out->link->credits(vl) == 0) out->stalled_lanes |= lane_bit(vl);
-      drop_queued(*out, vl, PortCounter::kDropLifetime);
+      drop_queued(*out, vl, SwitchPortCounter::kDropLifetime);
     }
   }
 }

@@ -86,24 +86,24 @@ class TestFabric {
     return send(node, make_cell(cell));
   }
 
-  [[nodiscard]] uint64_t count(uint32_t port, PortCounter counter) const {
+  [[nodiscard]] uint64_t count(uint32_t port, SwitchPortCounter counter) const {
     return fabric->port(static_cast<PortNumber>(port)).counters.get(counter);
   }
-  [[nodiscard]] uint64_t total(PortCounter counter) const {
+  [[nodiscard]] uint64_t total(SwitchPortCounter counter) const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i <= fabric->ports(); ++i) sum += count(i, counter);
     return sum;
   }
   [[nodiscard]] uint64_t drops() const {
     uint64_t sum = 0;
-    for (auto c = static_cast<size_t>(kFirstDrop); c < static_cast<size_t>(PortCounter::kCount); ++c) {
-      sum += total(static_cast<PortCounter>(c));
+    for (auto c = static_cast<size_t>(kFirstDrop); c < static_cast<size_t>(SwitchPortCounter::kCount); ++c) {
+      sum += total(static_cast<SwitchPortCounter>(c));
     }
     return sum;
   }
   /// SAN-NODE-01: no cell is made or swallowed.
   void expect_conserved() const {
-    EXPECT_EQ(total(PortCounter::kCellsIn), total(PortCounter::kCellsOut) + drops() + fabric->cells_held());
+    EXPECT_EQ(total(SwitchPortCounter::kCellsIn), total(SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
   }
 
   void freeze(uint32_t node, bool on) {
