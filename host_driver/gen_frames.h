@@ -2,8 +2,8 @@
 // recognised and every byte of it checked. No state.
 //
 // Behind the ICMP, ICMPv6 or UDP header stands the stamp (big-endian), then the pattern:
-//   0 magic 32   4 run 32   8 sequence 64   16 send time in ns 64   24 pattern bytes 32   28 CRC32C 32 over 0..27 and
-//   the pattern
+//   0 magic 32   4 run 32   8 sequence 64   16 send time in ns 64   24 pattern bytes 32
+//   28 CRC32C 32 over 0..27 and the pattern
 #pragma once
 
 #include <array>

@@ -1,0 +1,198 @@
+// How it works, one turn: the port's own timers, the session (completions, messages), inbound frames to the
+// OS, frames of the OS to the session, one flush. Inbound: front_frame() names an element; its head is copied
+// and checked, then head and rest go to the port; a busy port keeps the element, which is the back-pressure
+// the unit feels. Outbound: no claim, no read -- the OS queues, or drops, as it would before a busy NIC.
+#include "host_driver/host_netdev.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace weft {
+namespace {
+
+/// How soon to look again at an OS interface that was busy: it cannot be waited for.
+constexpr Duration kBusyRetry = std::chrono::microseconds(50);
+
+}  // namespace
+
+HostNetdev::HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings)
+    : session_(session), port_(port), controller_(session, settings), writer_(port) {
+  session_.set_events(this);
+  carrier_ = true;
+  set_carrier(false);
+}
+
+HostNetdev::~HostNetdev() {
+  session_.set_events(nullptr);
+}
+
+void HostNetdev::open() noexcept {
+  session_.open();
+}
+
+bool HostNetdev::publish(StatsPage& page, std::string_view prefix) {
+  const std::string name(prefix);
+  return page.publish(name + ".driver", counters_) && page.publish(name + ".os", port_.counters()) &&
+         page.publish(name + ".writer", writer_.counters()) &&
+         page.publish(name + ".config", controller_.counters()) && session_.publish(page, name + ".session");
+}
+
+int HostNetdev::poll(Instant now) noexcept {
+  now_ = now;
+  int work = port_.poll(now);
+  work += session_.poll(now);
+  work += deliver();
+  work += collect();
+  work += controller_.poll();
+  session_.flush();
+  if (now >= carrier_off_at_) [[unlikely]] {
+    carrier_off_at_ = kNever;
+    set_carrier(false);
+  }
+  return work;
+}
+
+int HostNetdev::deliver() noexcept {
+  if (writer_.holding() && !writer_.flush()) {
+    counters_.add(HostCounter::kOsBusyTurns);
+    return 0;
+  }
+  int delivered = 0;
+  for (uint32_t i = 0; i < kHostWritesPerPoll; ++i) {
+    const InboundFrame* frame = session_.front_frame();
+    if (frame == nullptr || !deliver_front(*frame)) break;
+    session_.release_frame();
+    ++delivered;
+  }
+  return delivered;
+}
+
+/// False when the frame must be offered again.
+bool HostNetdev::deliver_front(const InboundFrame& frame) noexcept {
+  if (!copy_head(frame.bytes, head_)) {
+    counters_.add(HostCounter::kBadFrame);
+    return true;
+  }
+  if (check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
+    counters_.add(HostCounter::kBadVnetHeader);
+    return true;
+  }
+  switch (writer_.write(head_, frame.bytes.subspan(head_.size))) {
+    case FrameIo::kOk:
+      counters_.add(HostCounter::kFramesToOs);
+      return true;
+    case FrameIo::kBusy:
+      counters_.add(HostCounter::kOsBusyTurns);
+      return false;
+    case FrameIo::kDown:
+      counters_.add(HostCounter::kOsDown);
+      return true;
+    case FrameIo::kDropped:
+    case FrameIo::kEmpty:
+      counters_.add(HostCounter::kOsRefused);
+      return true;
+  }
+  return true;
+}
+
+int HostNetdev::collect() noexcept {
+  held_ = true;
+  if (session_.state() != SessionState::kOpen) return 0;
+  const uint32_t wanted = std::min(session_.frame_bytes_max(), kVnetBytes + port_.info().frame_bytes_max);
+  int collected = 0;
+  for (uint32_t i = 0; i < kHostReadsPerPoll; ++i) {
+    const std::span<std::byte> into = session_.claim_frame(wanted);
+    if (into.empty()) {
+      counters_.add(HostCounter::kNoElementTurns);
+      return collected;
+    }
+    const FrameReadResult got = port_.read_frame(into);
+    if (got.io == FrameIo::kOk) {
+      session_.submit_frame(got.bytes);
+      counters_.add(HostCounter::kFramesToUnit);
+      ++collected;
+      continue;
+    }
+    session_.abandon_frame();
+    if (got.io != FrameIo::kDropped) break;
+    counters_.add(HostCounter::kReadRefused);
+  }
+  held_ = false;
+  return collected;
+}
+
+Instant HostNetdev::deadline() const noexcept {
+  Instant next = std::min(session_.deadline(), carrier_off_at_);
+  if (!held_) next = std::min(next, port_.deadline());
+  if (held_ && port_.deadline() != kNever)
+    next = std::min(next, std::max(port_.deadline(), now_ + kBusyRetry * 20));
+  if (writer_.holding()) next = std::min(next, now_ + kBusyRetry);
+  return next;
+}
+
+void HostNetdev::wait_fds(std::vector<pollfd>& out) const {
+  if (!held_) port_.wait_fds(out);
+}
+
+void HostNetdev::set_carrier(bool up) noexcept {
+  if (up == carrier_) return;
+  carrier_ = up;
+  port_.set_carrier(up);
+  counters_.add(up ? HostCounter::kCarrierUp : HostCounter::kCarrierDown);
+}
+
+void HostNetdev::apply_features(Offload features) noexcept {
+  const Offload usable = features & port_.info().offloads;
+  if (usable == features_) return;
+  const Status set = port_.set_offloads(usable);
+  if (set.ok()) {
+    features_ = usable;
+  } else {
+    log(LogLevel::kWarn, "{}", set.error().text);
+  }
+}
+
+void HostNetdev::on_state(NetdevSession& session, SessionState state) noexcept {
+  if (state == SessionState::kOpen) {
+    lan_up_ = true;
+    carrier_off_at_ = kNever;
+    apply_features(session.peer().features);
+    controller_.replay();
+    set_carrier(true);
+  } else if (state == SessionState::kLost || state == SessionState::kIdle) {
+    controller_.forget();
+    if (carrier_ && carrier_off_at_ == kNever) carrier_off_at_ = now_ + kCarrierGrace;
+  }
+}
+
+void HostNetdev::on_config_request(NetdevSession&, const CfgRequest& request, CfgReply& reply) noexcept {
+  const bool utility = request.request_class == CfgClass::kUtility;
+  uint32_t value = 0;
+  if (utility && request.code == static_cast<uint16_t>(UtilityCode::kLinkState)) {
+    if (!decode_u32(request.data, value) || value > 1) {
+      reply.status = CfgStatus::kBadData;
+      return;
+    }
+    lan_up_ = value == 1;
+    set_carrier(lan_up_);
+  } else if (utility && request.code == static_cast<uint16_t>(UtilityCode::kCapabilities)) {
+    const FramePortInfo& info = port_.info();
+    reply.bytes = encode_capabilities(
+        {.offloads = info.offloads, .mtu_bytes = info.mtu_bytes, .frame_bytes_max = info.frame_bytes_max},
+        reply.data);
+  } else {
+    counters_.add(HostCounter::kUnknownRequests);
+    reply.status = CfgStatus::kUnknownRequest;
+  }
+}
+
+void HostNetdev::on_config_reply(NetdevSession& session, uint64_t transaction,
+                                 const CfgReply& reply) noexcept {
+  if (!controller_.take_reply(transaction, reply)) return;
+  const bool features = controller_.last_status(NicRequest::kSetFeatures) == CfgStatus::kGood &&
+                        session.state() == SessionState::kOpen && controller_.granted() != Offload::kNone;
+  if (features) apply_features(controller_.granted() & session.peer().features);
+}
+
+}  // namespace weft

@@ -1,0 +1,105 @@
+// host_driver/host_netdev.h -- the host half of the split network driver (PUSH-DRV-02): joins an OS
+// interface, a FramePort, to one session with an I/O unit. The channel interface is inside the session; no
+// adapter header is needed here (PUSH-DRV-05).
+//
+// Frames from the OS are read straight into the session's registered memory; frames from the unit are written
+// from the pool element, behind a private copy of their first bytes. Without a session nothing is read, and
+// after 5 s the interface loses its carrier.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/frame_port.h"
+#include "base/frame_writer.h"
+#include "base/stats_page.h"
+#include "channel/netdev_session.h"
+#include "host_driver/nic_controller.h"
+
+namespace weft {
+
+/// A TAP reader gets its turn after this many frames (decisions P9).
+inline constexpr uint32_t kHostReadsPerPoll = 4;
+inline constexpr uint32_t kHostWritesPerPoll = 32;
+/// A session may be away this long before the OS is told (decisions 2.13).
+inline constexpr Duration kCarrierGrace = std::chrono::seconds(5);
+
+enum class HostCounter : uint8_t {
+  kFramesToUnit,
+  kFramesToOs,
+  kBadVnetHeader,   // from the unit: flags, checksum place or GSO type that cannot be
+  kBadFrame,        // shorter than an Ethernet header
+  kOsRefused,       // the OS interface refused the frame for good
+  kOsDown,          // the OS interface is down; the frame is lost, as with any NIC
+  kOsBusyTurns,     // the OS interface took nothing; the element was kept
+  kNoElementTurns,  // the peer had no free element; the OS was not read
+  kReadRefused,     // the OS offered a frame that fits no element
+  kCarrierUp,
+  kCarrierDown,
+  kUnknownRequests,  // configuration requests of the unit that are not known here
+  kCount,
+};
+template <>
+struct CounterLabels<HostCounter> {
+  static constexpr std::array<std::string_view, 12> kLabels{
+      "frames_to_unit", "frames_to_os", "bad_vnet_header", "bad_frame",
+      "os_refused",     "os_down",      "os_busy_turns",   "no_element_turns",
+      "read_refused",   "carrier_up",   "carrier_down",    "unknown_requests"};
+};
+
+/// Owner: the host's thread, which polls the adapter before each poll() of this. Session and port outlive it.
+class HostNetdev final : public SessionEvents {
+ public:
+  HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings);
+  ~HostNetdev() override;
+  HostNetdev(const HostNetdev&) = delete;
+  HostNetdev& operator=(const HostNetdev&) = delete;
+
+  /// Starts to connect.
+  void open() noexcept;
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+  /// The port's descriptors, but none while its frames could not be taken anyway.
+  void wait_fds(std::vector<pollfd>& out) const;
+
+  [[nodiscard]] NetdevSession& session() noexcept { return session_; }
+  [[nodiscard]] FramePort& port() noexcept { return port_; }
+  [[nodiscard]] NicController& controller() noexcept { return controller_; }
+  [[nodiscard]] bool carrier() const noexcept { return carrier_; }
+  [[nodiscard]] CounterSet<HostCounter>& counters() noexcept { return counters_; }
+  /// Puts all counters of this half on the page. False when it is full.
+  bool publish(StatsPage& page, std::string_view prefix);
+
+  void on_state(NetdevSession& session, SessionState state) noexcept override;
+  void on_config_request(NetdevSession& session, const CfgRequest& request,
+                         CfgReply& reply) noexcept override;
+  void on_config_reply(NetdevSession& session, uint64_t transaction, const CfgReply& reply) noexcept override;
+
+ private:
+  int deliver() noexcept;
+  [[nodiscard]] bool deliver_front(const InboundFrame& frame) noexcept;
+  int collect() noexcept;
+  void apply_features(Offload features) noexcept;
+  void set_carrier(bool up) noexcept;
+
+  NetdevSession& session_;
+  FramePort& port_;
+  NicController controller_;
+  FrameWriter writer_;
+  FrameHead head_;
+  CounterSet<HostCounter> counters_;
+  Instant now_{};
+  Instant carrier_off_at_ = kNever;
+  Offload features_ = Offload::kNone;  // that the port uses now
+  bool lan_up_ = true;                 // as the unit said last
+  bool carrier_ = true;                // as the OS was told last
+  bool held_ = false;                  // the last claim failed: the port's frames must wait
+};
+
+}  // namespace weft

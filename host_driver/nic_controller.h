@@ -1,0 +1,111 @@
+// host_driver/nic_controller.h -- controller configuration services of the host half (PUSH-DRV-06): sends MAC
+// configuration and utility requests for the LAN NIC over the session, one at a time, and replays all
+// settings whenever the session opens (decisions 2.21).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "base/counters.h"
+#include "base/frame_port.h"
+#include "channel/netdev_session.h"
+#include "messages/cfg_data.h"
+
+namespace weft {
+
+/// What the host wants of the NIC.
+struct NicSettings {
+  MacAddress mac{};
+  uint32_t mtu_bytes = 1500;
+  NicFilters filters;
+  Offload features = Offload::kNone;
+};
+
+enum class NicRequest : uint8_t {
+  kInitialise,
+  kSetMac,
+  kSetMtu,
+  kSetFilters,
+  kSetFeatures,
+  kCapabilities,
+  kReadStatistics,
+  kClearStatistics,
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(NicRequest request) noexcept;
+
+enum class ControllerCounter : uint8_t {
+  kReplays,
+  kRequests,
+  kGood,
+  kRefused,
+  kFailed,
+  kTimedOut,
+  kBadReply,
+  kCount
+};
+template <>
+struct CounterLabels<ControllerCounter> {
+  static constexpr std::array<std::string_view, 7> kLabels{"replays", "requests",  "good",     "refused",
+                                                           "failed",  "timed_out", "bad_reply"};
+};
+
+/// Owner: the host's thread. The session outlives it.
+class NicController {
+ public:
+  NicController(NetdevSession& session, const NicSettings& settings) noexcept
+      : session_(session), settings_(settings) {}
+
+  /// Each keeps the new setting for every later replay and sends it when the session is open.
+  void set_mac(const MacAddress& mac) noexcept;
+  void set_mtu(uint32_t mtu_bytes) noexcept;
+  void set_filters(const NicFilters& filters) noexcept;
+  void set_features(Offload features) noexcept;
+  void read_statistics() noexcept { want(NicRequest::kReadStatistics); }
+  void clear_statistics() noexcept { want(NicRequest::kClearStatistics); }
+
+  /// The session has opened: everything is sent again.
+  void replay() noexcept;
+  /// The session is gone: nothing more is sent until replay().
+  void forget() noexcept;
+  /// Sends the next request when none is on its way. Returns work done.
+  int poll() noexcept;
+  /// Takes the reply of one of its own transactions; false when the transaction is not its own.
+  bool take_reply(uint64_t transaction, const CfgReply& reply) noexcept;
+
+  /// All wanted requests have been answered.
+  [[nodiscard]] bool settled() const noexcept { return wanted_ == 0 && transaction_ == 0; }
+  [[nodiscard]] const NicSettings& settings() const noexcept { return settings_; }
+  /// Features that the unit granted last; none before the first grant.
+  [[nodiscard]] Offload granted() const noexcept { return granted_; }
+  /// Valid once statistics_read() has grown.
+  [[nodiscard]] const NicStatistics& statistics() const noexcept { return statistics_; }
+  [[nodiscard]] uint64_t statistics_read() const noexcept { return statistics_read_; }
+  [[nodiscard]] const NicCapabilities& capabilities() const noexcept { return capabilities_; }
+  /// Status of the last reply to `request`.
+  [[nodiscard]] CfgStatus last_status(NicRequest request) const noexcept {
+    return last_status_[static_cast<size_t>(request)];
+  }
+  [[nodiscard]] CounterSet<ControllerCounter>& counters() noexcept { return counters_; }
+
+ private:
+  void want(NicRequest request) noexcept { wanted_ |= 1U << static_cast<unsigned>(request); }
+  [[nodiscard]] CfgRequest build(NicRequest request) noexcept;
+  [[nodiscard]] bool accept(NicRequest request, const CfgReply& reply) noexcept;
+
+  NetdevSession& session_;
+  NicSettings settings_;
+  uint32_t wanted_ = 0;  // bit per NicRequest, sent lowest first
+  NicRequest current_ = NicRequest::kCount;
+  uint64_t transaction_ = 0;
+  std::array<std::byte, kNicFiltersBytesMax> data_{};
+  Offload granted_ = Offload::kNone;
+  NicStatistics statistics_;
+  uint64_t statistics_read_ = 0;
+  NicCapabilities capabilities_;
+  std::array<CfgStatus, static_cast<size_t>(NicRequest::kCount)> last_status_{};
+  CounterSet<ControllerCounter> counters_;
+};
+
+}  // namespace weft

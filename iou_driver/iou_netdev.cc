@@ -1,0 +1,162 @@
+// Sessions, configuration and the turn of the unit half; frames are moved in iou_switching.cc.
+#include "iou_driver/iou_netdev.h"
+
+#include <algorithm>
+
+#include "base/ethernet.h"
+#include "base/log.h"
+
+namespace weft {
+namespace {
+
+constexpr Duration kBusyRetry = std::chrono::milliseconds(1);
+
+}  // namespace
+
+IouNetdev::IouNetdev(SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy)
+    : acceptor_(acceptor), nic_(nic), policy_(policy), config_(nic, policy), nic_writer_(nic) {
+  held_.bytes.resize(kSegmenterBytesMax);
+  acceptor_.set_events(this);
+}
+
+IouNetdev::~IouNetdev() {
+  acceptor_.set_events(nullptr);
+}
+
+bool IouNetdev::publish(StatsPage& page, std::string_view prefix) {
+  const std::string name(prefix);
+  acceptor_.publish(page, name + ".acceptor");
+  return page.publish(name + ".driver", counters_) && page.publish(name + ".nic", nic_.counters()) &&
+         page.publish(name + ".writer", nic_writer_.counters()) &&
+         page.publish(name + ".config", config_.counters());
+}
+
+int IouNetdev::poll(Instant now) noexcept {
+  now_ = now;
+  int work = nic_.poll(now);
+  work += acceptor_.poll(now);
+  work += take_from_hosts();
+  work += take_from_nic();
+  tell_link_state();
+  for (uint32_t i = 0; i < client_count_; ++i) {
+    if (clients_[i].active) clients_[i].session->flush();
+  }
+  return work;
+}
+
+Instant IouNetdev::deadline() const noexcept {
+  Instant next = acceptor_.deadline();
+  next = std::min(next, nic_held_ ? std::max(nic_.deadline(), now_ + kBusyRetry) : nic_.deadline());
+  if (nic_writer_.holding() || held_.length != 0) next = std::min(next, now_ + kBusyRetry);
+  for (uint32_t i = 0; i < client_count_; ++i) {
+    // A front frame that was left standing waits for a NIC or a neighbour that cannot be waited for.
+    if (clients_[i].session->front_frame() != nullptr) next = std::min(next, now_ + kBusyRetry);
+  }
+  return next;
+}
+
+void IouNetdev::wait_fds(std::vector<pollfd>& out) const {
+  if (!nic_held_) nic_.wait_fds(out);
+}
+
+uint32_t IouNetdev::active_count() const noexcept {
+  uint32_t count = 0;
+  for (const UnitClient& client : clients()) count += client.active ? 1 : 0;
+  return count;
+}
+
+UnitClient* IouNetdev::client_of(const NetdevSession& session) noexcept {
+  for (uint32_t i = 0; i < client_count_; ++i) {
+    if (clients_[i].session == &session) return &clients_[i];
+  }
+  return nullptr;
+}
+
+SessionRefusal IouNetdev::admit(const SessionPeer& peer) noexcept {
+  if (!is_station(peer.mac)) {
+    counters_.add(UnitCounter::kHostsRefusedMac);
+    return SessionRefusal::kPolicy;
+  }
+  for (const UnitClient& client : clients()) {
+    // The same node coming back replaces its own session.
+    if (client.active && client.mac == peer.mac && client.session->peer().lid != peer.lid) {
+      counters_.add(UnitCounter::kHostsRefusedMac);
+      return SessionRefusal::kMacTaken;
+    }
+  }
+  counters_.add(UnitCounter::kHostsAdmitted);
+  return SessionRefusal::kNone;
+}
+
+void IouNetdev::on_state(NetdevSession& session, SessionState state) noexcept {
+  UnitClient* client = client_of(session);
+  if (client == nullptr) {
+    if (state != SessionState::kOpen || client_count_ == kUnitClientsMax) return;
+    client = &clients_[client_count_++];
+    client->session = &session;
+  }
+  if (state == SessionState::kOpen) {
+    client->reset(session.peer(), nic_.info().mtu_bytes);
+    update_nic_offloads();
+  } else if (client->active) {
+    client->active = false;
+    client->delivered = 0;
+    update_nic_offloads();
+  }
+}
+
+void IouNetdev::on_config_request(NetdevSession& session, const CfgRequest& request,
+                                  CfgReply& reply) noexcept {
+  UnitClient* client = client_of(session);
+  if (client == nullptr) {
+    reply.status = CfgStatus::kFailed;
+    return;
+  }
+  config_.apply(*client, clients(), request, reply);
+  update_nic_offloads();
+}
+
+void IouNetdev::on_config_reply(NetdevSession& session, uint64_t transaction,
+                                const CfgReply& reply) noexcept {
+  UnitClient* client = client_of(session);
+  if (client == nullptr || transaction != client->link_transaction) return;
+  client->link_transaction = 0;
+  if (reply.status != CfgStatus::kGood) client->link_known = false;
+}
+
+void IouNetdev::tell_link_state() noexcept {
+  const bool up = nic_.carrier();
+  for (uint32_t i = 0; i < client_count_; ++i) {
+    UnitClient& client = clients_[i];
+    if (!client.active || client.link_transaction != 0) continue;
+    if (client.link_known && client.link_told == up) continue;
+    std::array<std::byte, 4> data{};
+    encode_u32(up ? 1 : 0, data);
+    const CfgRequest request{.request_class = CfgClass::kUtility,
+                             .code = static_cast<uint16_t>(UtilityCode::kLinkState),
+                             .data = data};
+    client.link_transaction = client.session->request_config(request);
+    if (client.link_transaction == 0) continue;
+    client.link_told = up;
+    client.link_known = true;
+    counters_.add(UnitCounter::kLinkEvents);
+  }
+}
+
+/// The NIC may leave undone only what every host can take.
+void IouNetdev::update_nic_offloads() noexcept {
+  Offload common = active_count() == 0 ? Offload::kNone : nic_.info().offloads;
+  for (const UnitClient& client : clients()) {
+    if (client.active) common = common & client.features;
+  }
+  if (common == nic_offloads_) return;
+  const Status set = nic_.set_offloads(common);
+  if (set.ok()) {
+    nic_offloads_ = common;
+  } else {
+    counters_.add(UnitCounter::kNicOffloadErrors);
+    log(LogLevel::kWarn, "{}", set.error().text);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,162 @@
+// iou_driver/iou_netdev.h -- the unit half of the split network driver (PUSH-DRV-03): shares one LAN NIC, a
+// FramePort, among the hosts whose sessions the acceptor holds. Frames go by MAC address: to the host that
+// has the destination, else to the LAN; broadcast and multicast go to everybody whose filters want them
+// (decisions 2.22).
+//
+// Nothing is lost under back-pressure: a busy NIC or a host without free elements keeps the frame where it
+// is, and what is behind it waits. A host that takes nothing for kSlowHostMax holds up its neighbours no
+// longer.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/frame_port.h"
+#include "base/frame_writer.h"
+#include "base/segmenter.h"
+#include "base/stats_page.h"
+#include "channel/netdev_session.h"
+#include "iou_driver/nic_config_service.h"
+#include "iou_driver/unit_client.h"
+
+namespace weft {
+
+inline constexpr uint32_t kUnitReadsPerPoll = 8;
+inline constexpr uint32_t kUnitWritesPerPoll = 32;  // per session
+/// With several hosts: how long a LAN frame waits for one of them before it is dropped for that one.
+inline constexpr Duration kSlowHostMax = std::chrono::milliseconds(500);
+
+enum class UnitCounter : uint8_t {
+  kFramesToLan,
+  kFramesToHosts,
+  kFramesBetweenHosts,
+  kBadFrame,        // shorter than an Ethernet header
+  kBadVnetHeader,   // flags, checksum place or GSO type that cannot be
+  kForeignSource,   // source address is not the host's, and the unit does not bridge
+  kGroupSource,     // a group address as source
+  kTooLongForMtu,   // longer than the MTU, without GSO
+  kNicRefused,      // the NIC refused the frame for good
+  kNicDown,         // the NIC is down; the frame is lost
+  kNicBusyTurns,    // the NIC took nothing; the element was kept
+  kNoHostFor,       // a LAN frame that no host wants
+  kLanReadRefused,  // the NIC offered a frame that fits no element
+  kLanBadVnetHeader,
+  kHostBusyTurns,     // a host had no free element; the frame waits
+  kSlowHostDrops,     // waited kSlowHostMax
+  kTooLongForHost,    // a frame no element of that session can hold
+  kSegmentedForHost,  // GSO frames cut, or checksums filled in, because the host cannot
+  kLinkEvents,        // link state told to a host
+  kHostsAdmitted,
+  kHostsRefusedMac,  // address taken, a group or zero
+  kNicOffloadErrors,
+  kCount,
+};
+template <>
+struct CounterLabels<UnitCounter> {
+  static constexpr std::array<std::string_view, 22> kLabels{
+      "frames_to_lan",     "frames_to_hosts",     "frames_between_hosts",
+      "bad_frame",         "bad_vnet_header",     "foreign_source",
+      "group_source",      "too_long_for_mtu",    "nic_refused",
+      "nic_down",          "nic_busy_turns",      "no_host_for",
+      "lan_read_refused",  "lan_bad_vnet_header", "host_busy_turns",
+      "slow_host_drops",   "too_long_for_host",   "segmented_for_host",
+      "link_events",       "hosts_admitted",      "hosts_refused_mac",
+      "nic_offload_errors"};
+};
+
+/// Owner: the unit's thread, which polls the adapter before each poll() of this. Acceptor and NIC outlive it.
+class IouNetdev final : public AcceptorEvents {
+ public:
+  IouNetdev(SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy);
+  ~IouNetdev() override;
+  IouNetdev(const IouNetdev&) = delete;
+  IouNetdev& operator=(const IouNetdev&) = delete;
+
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+  /// The NIC's descriptors, but none while its frames could not be taken anyway.
+  void wait_fds(std::vector<pollfd>& out) const;
+
+  [[nodiscard]] FramePort& nic() noexcept { return nic_; }
+  [[nodiscard]] std::span<const UnitClient> clients() const noexcept {
+    return {clients_.data(), client_count_};
+  }
+  [[nodiscard]] CounterSet<UnitCounter>& counters() noexcept { return counters_; }
+  /// Puts all counters of this half on the page. False when it is full.
+  bool publish(StatsPage& page, std::string_view prefix);
+
+  SessionRefusal admit(const SessionPeer& peer) noexcept override;
+  void on_state(NetdevSession& session, SessionState state) noexcept override;
+  void on_config_request(NetdevSession& session, const CfgRequest& request,
+                         CfgReply& reply) noexcept override;
+  void on_config_reply(NetdevSession& session, uint64_t transaction, const CfgReply& reply) noexcept override;
+
+ private:
+  static constexpr uint32_t kToNic = 1U << kUnitClientsMax;
+
+  /// A LAN frame in private memory that some hosts have not got yet.
+  struct HeldFrame {
+    std::vector<std::byte> bytes;  // vnet header and frame
+    FrameHead head;
+    uint32_t length = 0;   // 0: nothing held
+    uint32_t targets = 0;  // clients that still want it, a bit each
+    Instant since{};
+    uint32_t cutting_for = 0;  // bit of the client that the segmenter works for; 0: none
+  };
+  enum class Handed : uint8_t { kDone, kBusy };
+
+  // Host -> LAN and other hosts.
+  int take_from_hosts() noexcept;
+  int take_from(uint32_t index) noexcept;
+  [[nodiscard]] bool forward_front(uint32_t index, const InboundFrame& frame) noexcept;
+  [[nodiscard]] bool head_allowed(UnitClient& from) noexcept;
+  void refuse(UnitClient& from, UnitCounter reason) noexcept;
+  [[nodiscard]] bool write_to_nic(UnitClient& from, std::span<const std::byte> rest) noexcept;
+  [[nodiscard]] uint32_t targets_for(const MacAddress& destination, uint32_t except) const noexcept;
+
+  // LAN -> hosts.
+  int take_from_nic() noexcept;
+  [[nodiscard]] bool read_one() noexcept;
+  void route(std::span<const std::byte> bytes, uint32_t landing, uint32_t targets) noexcept;
+  [[nodiscard]] uint32_t hand_to_all(std::span<const std::byte> bytes, uint32_t targets) noexcept;
+  void hold(std::span<const std::byte> bytes, uint32_t targets) noexcept;
+  void serve_held() noexcept;
+  void drop_for_slow_hosts() noexcept;
+  [[nodiscard]] Handed serve_held_to(uint32_t index) noexcept;
+  [[nodiscard]] Handed cut_held_for(UnitClient& to) noexcept;
+  [[nodiscard]] Handed hand_over(uint32_t to, const FrameHead& head,
+                                 std::span<const std::byte> rest) noexcept;
+  [[nodiscard]] bool fits_as_it_is(const UnitClient& to, const FrameHead& head) const noexcept;
+  [[nodiscard]] std::span<std::byte> claim_landing(uint32_t& client) noexcept;
+  [[nodiscard]] uint32_t active_count() const noexcept;
+
+  void tell_link_state() noexcept;
+  void update_nic_offloads() noexcept;
+  [[nodiscard]] UnitClient* client_of(const NetdevSession& session) noexcept;
+
+  SessionAcceptor& acceptor_;
+  FramePort& nic_;
+  NicPolicy policy_;
+  NicConfigService config_;
+  FrameWriter nic_writer_;
+  Segmenter segmenter_;  // for held_
+  FrameHead head_;
+  std::array<UnitClient, kUnitClientsMax> clients_;
+  uint32_t client_count_ = 0;
+  uint32_t first_ = 0;    // client whose turn it is
+  uint32_t landing_ = 0;  // client that got the last LAN frame: the next is read into its memory
+  HeldFrame held_;
+  bool nic_held_ = false;  // LAN frames must wait
+  Instant now_{};
+  Offload nic_offloads_ = Offload::kNone;
+  CounterSet<UnitCounter> counters_;
+};
+
+}  // namespace weft

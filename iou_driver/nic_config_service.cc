@@ -1,0 +1,177 @@
+#include "iou_driver/nic_config_service.h"
+
+#include "base/ethernet.h"
+#include "base/log.h"
+#include "messages/netdev.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kMtuBytesMin = 68;
+
+uint32_t active_count(std::span<const UnitClient> all) noexcept {
+  uint32_t count = 0;
+  for (const UnitClient& client : all) count += client.active ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+bool mac_taken(const MacAddress& mac, const UnitClient* self, std::span<const UnitClient> all) noexcept {
+  for (const UnitClient& client : all) {
+    if (&client != self && client.active && client.mac == mac) return true;
+  }
+  return false;
+}
+
+void NicConfigService::count(CfgStatus status) noexcept {
+  switch (status) {
+    case CfgStatus::kGood:
+      counters_.add(ConfigCounter::kApplied);
+      break;
+    case CfgStatus::kUnknownRequest:
+      counters_.add(ConfigCounter::kUnknown);
+      break;
+    case CfgStatus::kBadData:
+      counters_.add(ConfigCounter::kBadData);
+      break;
+    case CfgStatus::kFailed:
+      counters_.add(ConfigCounter::kNicRefused);
+      break;
+    case CfgStatus::kNotPermitted:
+    case CfgStatus::kTimedOut:
+    case CfgStatus::kSessionLost:
+      break;  // counted where it was decided, or never on the wire
+  }
+}
+
+void NicConfigService::apply(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request,
+                             CfgReply& reply) noexcept {
+  reply.status = CfgStatus::kUnknownRequest;
+  if (request.request_class == CfgClass::kMacConfig) {
+    reply.status = apply_mac_config(client, all, request, reply);
+  } else if (request.request_class == CfgClass::kUtility) {
+    reply.status = apply_utility(client, request, reply);
+  }
+  count(reply.status);
+}
+
+CfgStatus NicConfigService::apply_mac_config(UnitClient& client, std::span<const UnitClient> all,
+                                             const CfgRequest& request, CfgReply& reply) noexcept {
+  switch (static_cast<MacConfigCode>(request.code)) {
+    case MacConfigCode::kInitialise:
+      return request.data.empty() ? initialise(client) : CfgStatus::kBadData;
+    case MacConfigCode::kSetMac:
+      return set_mac(client, all, request);
+    case MacConfigCode::kGetMac:
+      reply.bytes = encode_mac(client.mac, reply.data);
+      return CfgStatus::kGood;
+    case MacConfigCode::kSetMtu:
+      return set_mtu(client, request);
+    case MacConfigCode::kGetMtu:
+      reply.bytes = encode_u32(client.mtu_bytes, reply.data);
+      return CfgStatus::kGood;
+    case MacConfigCode::kSetFilters:
+      return set_filters(client, all, request);
+    case MacConfigCode::kSetFeatures:
+      return set_features(client, request, reply);
+  }
+  return CfgStatus::kUnknownRequest;
+}
+
+CfgStatus NicConfigService::apply_utility(UnitClient& client, const CfgRequest& request,
+                                          CfgReply& reply) noexcept {
+  switch (static_cast<UtilityCode>(request.code)) {
+    case UtilityCode::kReadStatistics:
+      reply.bytes = encode_statistics(client.statistics, reply.data);
+      return CfgStatus::kGood;
+    case UtilityCode::kClearStatistics:
+      client.statistics = {};
+      return CfgStatus::kGood;
+    case UtilityCode::kCapabilities: {
+      const FramePortInfo& info = nic_.info();
+      reply.bytes = encode_capabilities(
+          {.offloads = info.offloads, .mtu_bytes = info.mtu_bytes, .frame_bytes_max = info.frame_bytes_max},
+          reply.data);
+      return CfgStatus::kGood;
+    }
+    case UtilityCode::kLinkState: {
+      uint32_t up = 0;
+      return decode_u32(request.data, up) && up <= 1 ? CfgStatus::kGood : CfgStatus::kBadData;
+    }
+    case UtilityCode::kKeepalive:
+      return CfgStatus::kGood;  // answered by the session before it comes here
+  }
+  return CfgStatus::kUnknownRequest;
+}
+
+CfgStatus NicConfigService::initialise(UnitClient& client) noexcept {
+  client.filters = {};
+  client.mtu_bytes = nic_.info().mtu_bytes;
+  client.features = client.session->peer().features;
+  return CfgStatus::kGood;
+}
+
+CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClient> all,
+                                    const CfgRequest& request) noexcept {
+  MacAddress mac{};
+  if (!decode_mac(request.data, mac)) return CfgStatus::kBadData;
+  if (mac_taken(mac, &client, all)) {
+    counters_.add(ConfigCounter::kMacTaken);
+    return CfgStatus::kNotPermitted;
+  }
+  if (policy_.program_nic_mac && active_count(all) == 1) {
+    const Status set = nic_.set_mac(mac);
+    if (!set.ok()) {
+      log(LogLevel::kWarn, "{}", set.error().text);
+      return CfgStatus::kFailed;
+    }
+  }
+  client.mac = mac;
+  return CfgStatus::kGood;
+}
+
+CfgStatus NicConfigService::set_mtu(UnitClient& client, const CfgRequest& request) noexcept {
+  uint32_t mtu = 0;
+  if (!decode_u32(request.data, mtu) || mtu < kMtuBytesMin) return CfgStatus::kBadData;
+  if (mtu > nic_.info().mtu_bytes) {
+    const Status set = nic_.set_mtu(mtu);
+    if (!set.ok()) {
+      log(LogLevel::kWarn, "{}", set.error().text);
+      return CfgStatus::kFailed;
+    }
+  }
+  client.mtu_bytes = mtu;
+  return CfgStatus::kGood;
+}
+
+CfgStatus NicConfigService::set_filters(UnitClient& client, std::span<const UnitClient> all,
+                                        const CfgRequest& request) noexcept {
+  NicFilters filters;
+  if (!decode_filters(request.data, filters)) return CfgStatus::kBadData;
+  if (filters.promiscuous && !policy_.promiscuous_allowed) {
+    counters_.add(ConfigCounter::kPromiscuousRefused);
+    return CfgStatus::kNotPermitted;
+  }
+  client.filters = filters;
+  bool promiscuous = false;
+  for (const UnitClient& other : all)
+    promiscuous = promiscuous || (other.active && other.filters.promiscuous);
+  const Status set = nic_.set_promiscuous(promiscuous);
+  if (set.ok()) return CfgStatus::kGood;
+  log(LogLevel::kWarn, "{}", set.error().text);
+  return CfgStatus::kFailed;
+}
+
+CfgStatus NicConfigService::set_features(UnitClient& client, const CfgRequest& request,
+                                         CfgReply& reply) noexcept {
+  uint32_t wanted = 0;
+  if (!decode_u32(request.data, wanted) || (wanted & ~static_cast<uint32_t>(kOffloadsAll)) != 0) {
+    return CfgStatus::kBadData;
+  }
+  client.features = static_cast<Offload>(wanted) & client.session->peer().features & nic_.info().offloads;
+  reply.bytes = encode_u32(static_cast<uint32_t>(client.features), reply.data);
+  return CfgStatus::kGood;
+}
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+// iou_driver/nic_config_service.h -- controller configuration services of the unit half (PUSH-DRV-06):
+// receives the hosts' MAC configuration and utility requests and applies them to the LAN NIC (PUSH-CFG-03,
+// decisions 2.20).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/counters.h"
+#include "base/frame_port.h"
+#include "channel/netdev_session.h"
+#include "iou_driver/unit_client.h"
+
+namespace weft {
+
+struct NicPolicy {
+  bool bridge = false;  // frames with a foreign source address may pass
+  bool promiscuous_allowed = false;
+  bool program_nic_mac = true;  // a lone host's address is given to the NIC itself
+};
+
+enum class ConfigCounter : uint8_t {
+  kApplied,
+  kUnknown,  // class or code
+  kBadData,
+  kMacTaken,
+  kPromiscuousRefused,
+  kNicRefused,
+  kCount,
+};
+template <>
+struct CounterLabels<ConfigCounter> {
+  static constexpr std::array<std::string_view, 6> kLabels{
+      "applied", "unknown", "bad_data", "mac_taken", "promiscuous_refused", "nic_refused"};
+};
+
+/// Owner: the unit's thread. The NIC outlives it.
+class NicConfigService {
+ public:
+  NicConfigService(FramePort& nic, const NicPolicy& policy) noexcept : nic_(nic), policy_(policy) {}
+
+  /// Carries out one request of `client`; `all` are the unit's clients, for questions that concern several.
+  void apply(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request,
+             CfgReply& reply) noexcept;
+  [[nodiscard]] CounterSet<ConfigCounter>& counters() noexcept { return counters_; }
+
+ private:
+  CfgStatus apply_mac_config(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request,
+                             CfgReply& reply) noexcept;
+  CfgStatus apply_utility(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;
+  CfgStatus initialise(UnitClient& client) noexcept;
+  CfgStatus set_mac(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request) noexcept;
+  CfgStatus set_mtu(UnitClient& client, const CfgRequest& request) noexcept;
+  CfgStatus set_filters(UnitClient& client, std::span<const UnitClient> all,
+                        const CfgRequest& request) noexcept;
+  CfgStatus set_features(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;
+  void count(CfgStatus status) noexcept;
+
+  FramePort& nic_;
+  NicPolicy policy_;
+  CounterSet<ConfigCounter> counters_;
+};
+
+/// True when another open session has this address, or the NIC's LAN side must keep it.
+[[nodiscard]] bool mac_taken(const MacAddress& mac, const UnitClient* self,
+                             std::span<const UnitClient> all) noexcept;
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// iou_driver/unit_client.h -- what the unit half knows of one host behind a session: its address, filters,
+// features and the figures of its traffic. Statistics are per session: a host reads and clears only its own
+// (decisions section 4).
+#pragma once
+
+#include <cstdint>
+
+#include "base/frame_port.h"
+#include "channel/netdev_session.h"
+#include "messages/cfg_data.h"
+
+namespace weft {
+
+struct UnitClient {
+  NetdevSession* session = nullptr;
+  bool active = false;  // the session is open
+  MacAddress mac{};
+  uint32_t mtu_bytes = 0;  // of frames without GSO
+  NicFilters filters;
+  Offload features = Offload::kNone;  // what the host takes unfinished
+  NicStatistics statistics;
+  bool link_told = false;   // link state the host was told last
+  bool link_known = false;  // it was told at all
+  uint64_t link_transaction = 0;
+  uint32_t delivered = 0;  // destinations that already have the front frame, a bit each
+  bool slow = false;       // did not take a LAN frame in time; gets none on credit until it takes one again
+
+  /// Ready for a host that has just come.
+  void reset(const SessionPeer& peer, uint32_t nic_mtu_bytes) noexcept {
+    active = true;
+    mac = peer.mac;
+    mtu_bytes = nic_mtu_bytes;
+    filters = {};
+    features = peer.features;
+    statistics = {};
+    link_known = false;
+    link_transaction = 0;
+    slow = false;
+  }
+  [[nodiscard]] bool wants(const MacAddress& destination, bool group) const noexcept {
+    if (group) return filters.wants_group(destination);
+    return destination == mac || filters.promiscuous;
+  }
+};
+
+inline constexpr uint32_t kUnitClientsMax = 31;  // one bit each, and one for the NIC
+
+}  // namespace weft
