@@ -1,5 +1,5 @@
-// TPT-ENTRY, TPT-LOCAL-02 and TPT-REMOTE-02 by lettered check, seen at the protection table. The same checks end to end
-// are in remote_access_test.cc.
+// TPT-ENTRY, TPT-LOCAL-02 and TPT-REMOTE-02 by lettered check, seen at the protection table. The same
+// checks end to end are in remote_access_test.cc.
 #include <gtest/gtest.h>
 
 #include <array>

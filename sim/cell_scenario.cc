@@ -1,0 +1,192 @@
+// How it works: each endnode sends one-cell Sends on each of its flows; the payload is a ledger frame.
+// Every cell sent while all links on its way are up and stay up must arrive, in order. A link that goes
+// down or comes up excuses what was sent before.
+#include "sim/cell_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/endian.h"
+#include "messages/cell.h"
+
+namespace weft::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kTrickleGap = 20ms;
+
+struct CellFlow {
+  const CellFlowPlan* plan = nullptr;
+  uint32_t flow = 0;
+  uint32_t sent = 0;
+  Instant next_at{};
+};
+
+struct CellTraffic {
+  FlowLedger& ledger;
+  RandomSource& random;
+  std::vector<CellFlow> flows;
+  std::vector<bool> link_up;
+  bool trickle = false;
+  bool stopped = false;
+
+  [[nodiscard]] bool promised(const CellFlowPlan& plan) const {
+    return link_up[plan.from - 1] && link_up[plan.to - 1];
+  }
+};
+
+class CellEndnode final : public EndnodeApp {
+ public:
+  CellEndnode(CellTraffic& traffic, uint32_t node, CellPort& port)
+      : traffic_(traffic), node_(node), port_(port), scratch_(kVnetBytes + kCellPayloadBytesMax) {}
+
+  int poll(Instant now) noexcept override {
+    int work = port_.poll(now);
+    work += receive(now);
+    due_ = kNever;
+    if (port_.up()) {
+      for (CellFlow& flow : traffic_.flows) {
+        if (flow.plan->from == node_) work += send(flow, now);
+      }
+    }
+    port_.flush(now);
+    return work;
+  }
+  [[nodiscard]] Instant deadline() const noexcept override { return std::min(due_, port_.deadline()); }
+
+ private:
+  int receive(Instant now) noexcept {
+    const auto cells = port_.receive();
+    for (const RxCell& cell : cells) {
+      CellView view;
+      if (decode_cell(cell.bytes, CrcCheck::kVerify, view) != CellError::kNone) {
+        traffic_.ledger.violation(now, "a cell arrived damaged");
+        continue;
+      }
+      uint32_t id = 0;
+      uint64_t number = 0;
+      const bool known = FlowLedger::peek(view.payload, id, number) && id < traffic_.flows.size();
+      if (!known || traffic_.flows[id].plan->to != node_) {
+        traffic_.ledger.violation(now, "a cell arrived at the wrong node");
+      } else if (cell.vl != traffic_.flows[id].plan->vl || view.vl != cell.vl) {
+        traffic_.ledger.violation(now, "a cell changed its lane");
+      } else {
+        traffic_.ledger.arrive(id, now, view.payload);
+      }
+    }
+    const int work = static_cast<int>(cells.size());
+    port_.release();
+    return work;
+  }
+
+  int send(CellFlow& flow, Instant now) noexcept {
+    int work = 0;
+    for (int burst = 0; burst < 4; ++burst) {
+      const bool planned = flow.sent < flow.plan->cells;
+      if (traffic_.stopped || (!planned && !traffic_.trickle)) return work;
+      if (flow.next_at > now) {
+        due_ = std::min(due_, flow.next_at);
+        return work;
+      }
+      if (!send_one(flow, now)) return work;
+      const Duration pause = planned ? flow.plan->gap : kTrickleGap;
+      flow.next_at =
+          now +
+          Duration(static_cast<int64_t>(traffic_.random.below(2 * static_cast<uint64_t>(pause.count()) + 1)));
+      ++work;
+    }
+    return work;
+  }
+
+  bool send_one(CellFlow& flow, Instant now) noexcept {
+    const CellFlowPlan& plan = *flow.plan;
+    const uint32_t bytes =
+        plan.bytes_min + static_cast<uint32_t>(traffic_.random.below(plan.bytes_max - plan.bytes_min + 1));
+    const uint32_t cell_bytes = kCellHeaderBytes + bytes + kCrcBytes;
+    std::byte* cell = port_.claim(plan.vl, cell_bytes);
+    if (cell == nullptr) return false;
+    traffic_.ledger.send(flow.flow, now, bytes, !traffic_.promised(plan), scratch_);
+    const CellTemplate fixed = make_cell_template({.dest_subnet = port_.info().subnet,
+                                                   .src_subnet = port_.info().subnet,
+                                                   .dlid = Lid(static_cast<uint16_t>(plan.to)),
+                                                   .slid = port_.info().lid,
+                                                   .vl = plan.vl,
+                                                   .sl = ServiceLevel(plan.vl.value()),
+                                                   .dest_qpn = Qpn(5),
+                                                   .src_qpn = Qpn(6)});
+    uint32_t crc = compose_cell_header(cell, fixed,
+                                       {.opcode = Opcode::kSend,
+                                        .flags = kCellFirst | kCellLast,
+                                        .psn = Psn(flow.sent),
+                                        .payload_bytes = static_cast<uint16_t>(bytes)});
+    crc = crc32c_copy(crc, cell + kCellHeaderBytes, scratch_.data() + kVnetBytes, bytes);
+    store_be<uint32_t>(cell + kCellHeaderBytes + bytes, crc);
+    port_.commit(plan.vl, cell_bytes, crc);
+    ++flow.sent;
+    return true;
+  }
+
+  CellTraffic& traffic_;
+  uint32_t node_;
+  CellPort& port_;
+  Instant due_ = kNever;
+  std::vector<std::byte> scratch_;
+};
+
+class CellScenario final : public Scenario {
+ public:
+  CellScenario(const WorldPlan& plan, FlowLedger& ledger, RandomSource& random)
+      : traffic_{ledger, random, {}, std::vector<bool>(plan.fabric.endnodes)} {
+    for (const CellFlowPlan& flow : plan.cell_flows) {
+      const uint32_t id = ledger.add_flow({.name = fmt::format("cells {} -> {}", flow.from, flow.to)});
+      traffic_.flows.push_back({&flow, id, 0, {}});
+    }
+  }
+
+  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t /*incarnation*/, CellPort& port,
+                                    Instant /*now*/) override {
+    return std::make_unique<CellEndnode>(traffic_, node, port);
+  }
+  void crash(uint32_t /*node*/, Instant /*now*/) override {}
+  void link_change(uint32_t link, bool up, bool /*switch_death*/, Instant now) override {
+    traffic_.link_up[link] = up;
+    for (const CellFlow& flow : traffic_.flows) {
+      if (flow.plan->from == link + 1 || flow.plan->to == link + 1) traffic_.ledger.excuse(flow.flow, now);
+    }
+  }
+  int step(Instant /*now*/) override { return 0; }
+  [[nodiscard]] Instant deadline() const override { return kNever; }
+  void check(Instant /*now*/) override {}
+  [[nodiscard]] bool recovered(Instant since) const override {
+    return std::all_of(traffic_.flows.begin(), traffic_.flows.end(),
+                       [&](const CellFlow& flow) { return traffic_.ledger.passed_since(flow.flow, since); });
+  }
+  [[nodiscard]] bool finished() const override {
+    return std::all_of(traffic_.flows.begin(), traffic_.flows.end(),
+                       [](const CellFlow& flow) { return flow.sent >= flow.plan->cells; });
+  }
+  void trickle(Instant /*now*/) override { traffic_.trickle = true; }
+  void stop(Instant /*now*/) override { traffic_.stopped = true; }
+  [[nodiscard]] bool drained() const override {
+    return std::all_of(traffic_.flows.begin(), traffic_.flows.end(),
+                       [&](const CellFlow& flow) { return traffic_.ledger.outstanding(flow.flow) == 0; });
+  }
+  void settle(Instant /*now*/) override {}
+
+ private:
+  CellTraffic traffic_;
+};
+
+}  // namespace
+
+std::unique_ptr<Scenario> make_cell_scenario(const WorldPlan& plan, FlowLedger& ledger,
+                                             RandomSource& random) {
+  return std::make_unique<CellScenario>(plan, ledger, random);
+}
+
+}  // namespace weft::sim

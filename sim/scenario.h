@@ -1,0 +1,52 @@
+// sim/scenario.h -- what runs on the endnodes of a simulated fabric. The world builds, polls, kills and
+// rebuilds; the scenario makes the traffic and judges what came of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/clock.h"
+#include "fabric/cell_port.h"
+
+namespace weft::sim {
+
+/// Everything one endnode process would hold; destroyed by a crash.
+class EndnodeApp {
+ public:
+  virtual ~EndnodeApp() = default;
+  virtual int poll(Instant now) noexcept = 0;
+  [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+};
+
+/// Owner: the world. Outlives all apps it made.
+class Scenario {
+ public:
+  virtual ~Scenario() = default;
+  /// A node comes to life. `port` outlives the app; `incarnation` counts the node's lives from 1.
+  virtual std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, CellPort& port,
+                                            Instant now) = 0;
+  /// The node's app is about to be destroyed, without any goodbye to its peers.
+  virtual void crash(uint32_t node, Instant now) = 0;
+  /// The link of an endnode went down or came up anew: what was in flight on it is gone. `switch_death`:
+  /// because the switch is dead.
+  virtual void link_change(uint32_t link, bool up, bool switch_death, Instant now) = 0;
+  /// Out-of-band work between turns. Returns work done.
+  virtual int step(Instant now) = 0;
+  [[nodiscard]] virtual Instant deadline() const = 0;
+  /// Invariants that hold at every step; a broken one goes into the ledger.
+  virtual void check(Instant now) = 0;
+  /// True when something new has passed on every flow since `since`.
+  [[nodiscard]] virtual bool recovered(Instant since) const = 0;
+  /// True when all planned traffic has been offered.
+  [[nodiscard]] virtual bool finished() const = 0;
+  /// From now on only what keeps the flows comparable is sent: a little at a time, until stop().
+  virtual void trickle(Instant now) = 0;
+  /// No new traffic.
+  virtual void stop(Instant now) = 0;
+  /// True when nothing that was promised is under way.
+  [[nodiscard]] virtual bool drained() const = 0;
+  /// The last word: every frame accounted for.
+  virtual void settle(Instant now) = 0;
+};
+
+}  // namespace weft::sim

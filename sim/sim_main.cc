@@ -1,0 +1,200 @@
+// weft-sim -- runs simulated fabrics by seed and says how to replay what failed. docs/simulator.md.
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/program_options.hpp>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "sim/world.h"
+
+namespace weft::sim {
+namespace {
+
+namespace po = boost::program_options;
+
+struct Options {
+  uint64_t from = 0;
+  uint64_t seeds = 1;
+  Profile profile = Profile::kMixed;
+  Traffic traffic = Traffic::kAny;
+  bool verbose = false;
+  bool flits = false;
+  bool json = false;
+  bool plan_only = false;
+  bool keep_going = false;
+};
+
+struct Tally {
+  uint64_t runs = 0;
+  uint64_t failed = 0;
+  uint64_t frames_sent = 0;
+  uint64_t frames_arrived = 0;
+  uint64_t frames_lost = 0;
+  uint64_t crashes = 0;
+  uint64_t runs_with_crash = 0;
+  double cpu_max_ms = 0;
+  uint64_t cpu_max_seed = 0;
+};
+
+/// A check that fails ends the process; the seed must not be lost with it.
+char abort_note[160];
+void on_fatal_signal(int signal_number) {
+  static_cast<void>(!write(STDERR_FILENO, abort_note, strlen(abort_note)));
+  std::signal(signal_number, SIG_DFL);
+  static_cast<void>(std::raise(signal_number));
+}
+
+std::string replay_command(const Options& options, uint64_t seed) {
+  return fmt::format("weft-sim --seed {} --profile {} --traffic {} --verbose", seed,
+                     to_string(options.profile), to_string(options.traffic));
+}
+
+double cpu_ms() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
+}
+
+bool run_one(const Options& options, uint64_t seed, Tally& tally) {
+  const std::string note = fmt::format("aborted; replay: {}\n", replay_command(options, seed));
+  note.copy(abort_note, sizeof abort_note - 1);
+  abort_note[std::min(note.size(), sizeof abort_note - 1)] = '\0';
+  WorldOutput output;
+  if (options.verbose) {
+    std::cout << describe(make_world_plan(seed, options.profile, options.traffic));
+    output.trace = &std::cout;
+    output.flits = options.flits;
+  }
+  const double before = cpu_ms();
+  const WorldResult result = run_world(seed, options.profile, options.traffic, output);
+  const double spent = cpu_ms() - before;
+  if (spent > tally.cpu_max_ms) {
+    tally.cpu_max_ms = spent;
+    tally.cpu_max_seed = seed;
+  }
+  ++tally.runs;
+  tally.frames_sent += result.frames.sent;
+  tally.frames_arrived += result.frames.arrived;
+  tally.frames_lost += result.frames.lost_to_crash;
+  tally.crashes += result.crashes;
+  tally.runs_with_crash += result.crashes != 0 ? 1 : 0;
+  if (options.verbose) {
+    fmt::print(
+        "seed {} {}: {} turns, {:.3f} virtual s, {:.1f} ms CPU, frames {} sent {} arrived {} excused, hash "
+        "{:016x}\n",
+        seed, result.ok ? "ok" : "FAILED", result.turns,
+        std::chrono::duration<double>(result.ended.time_since_epoch()).count(), spent, result.frames.sent,
+        result.frames.arrived, result.frames.lost_to_crash, result.trace_hash);
+  }
+  if (result.ok) return true;
+  ++tally.failed;
+  fmt::print("seed {} failed at {}\n  replay: {}\n", seed, result.violations.front(),
+             replay_command(options, seed));
+  return false;
+}
+
+void print_tally(const Options& options, const Tally& tally) {
+  if (options.json) {
+    fmt::print(
+        "{{\"seeds\":{},\"from\":{},\"failed\":{},\"seeds_with_crashes\":{},\"crashes\":{},\"frames_sent\":{}"
+        ","
+        "\"frames_arrived\":{},\"frames_excused\":{},\"cpu_ms_max\":{:.1f},\"cpu_ms_max_seed\":{}}}\n",
+        tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.crashes, tally.frames_sent,
+        tally.frames_arrived, tally.frames_lost, tally.cpu_max_ms, tally.cpu_max_seed);
+    return;
+  }
+  fmt::print(
+      "{} seeds from {}, {} failed; {} with crashes; frames {} sent, {} arrived, {} lost with a reason; "
+      "slowest "
+      "seed {} with {:.1f} ms CPU\n",
+      tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.frames_sent, tally.frames_arrived,
+      tally.frames_lost, tally.cpu_max_seed, tally.cpu_max_ms);
+}
+
+uint64_t fresh_seed() {
+  std::random_device device;
+  return (uint64_t{device()} << 16 ^ device()) & 0xFFFF'FFFF'FFFF;
+}
+
+/// 0 go on, otherwise the exit code plus one.
+int parse(int argc, char** argv, Options& options) {
+  po::options_description visible("weft-sim: whole fabrics in one thread and virtual time, by seed");
+  std::string profile = "mixed";
+  std::string traffic = "any";
+  visible.add_options()("help", "this text")("version", "version of weft")("seed", po::value<uint64_t>(),
+                                                                           "run this seed alone")(
+      "seeds", po::value<uint64_t>(&options.seeds)->default_value(100), "how many seeds to run")(
+      "from", po::value<uint64_t>(), "the first of them; fresh and printed when not given")(
+      "profile", po::value(&profile)->default_value("mixed"),
+      "mixed, clean, flits, cells, crashes, pressure or everything")(
+      "traffic", po::value(&traffic)->default_value("any"),
+      "any, raw (queue pairs) or netdev (split driver)")("verbose,v", po::bool_switch(&options.verbose),
+                                                         "print plan and trace")(
+      "flits", po::bool_switch(&options.flits), "the trace shows flits too")(
+      "plan", po::bool_switch(&options.plan_only), "print the plan only")(
+      "keep-going,k", po::bool_switch(&options.keep_going), "do not stop at the tenth failure")(
+      "json", po::bool_switch(&options.json), "the summary as one JSON object")(
+      "config", po::value<std::string>(), "a file with lines option = value");
+  po::variables_map given;
+  po::store(po::parse_command_line(argc, argv, visible), given);
+  if (given.count("config") != 0) {
+    po::store(po::parse_config_file(given["config"].as<std::string>().c_str(), visible), given);
+  }
+  po::notify(given);
+  if (given.count("help") != 0) {
+    std::cout << visible;
+    return 1;
+  }
+  if (given.count("version") != 0) {
+    fmt::print("weft-sim {}\n", WEFT_VERSION);
+    return 1;
+  }
+  if (!parse_profile(profile, options.profile))
+    throw po::error("unknown profile '" + profile + "'; see --help");
+  if (!parse_traffic(traffic, options.traffic))
+    throw po::error("unknown traffic '" + traffic + "'; see --help");
+  options.from = given.count("from") != 0 ? given["from"].as<uint64_t>() : fresh_seed();
+  if (given.count("seed") != 0) {
+    options.from = given["seed"].as<uint64_t>();
+    options.seeds = 1;
+  }
+  return 0;
+}
+
+int run_all(const Options& options) {
+  std::signal(SIGABRT, on_fatal_signal);
+  std::signal(SIGSEGV, on_fatal_signal);
+  Tally tally;
+  for (uint64_t i = 0; i < options.seeds; ++i) {
+    if (options.plan_only) {
+      std::cout << describe(make_world_plan(options.from + i, options.profile, options.traffic));
+      continue;
+    }
+    const bool ok = run_one(options, options.from + i, tally);
+    if (!ok && !options.keep_going && tally.failed >= 10) break;
+  }
+  if (!options.plan_only) print_tally(options, tally);
+  return tally.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weft::sim
+
+int main(int argc, char** argv) {
+  weft::sim::Options options;
+  try {
+    if (const int code = weft::sim::parse(argc, argv, options); code != 0) return code - 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "weft-sim: {}; see weft-sim --help\n", error.what());
+    return 2;
+  }
+  return weft::sim::run_all(options);
+}

@@ -1,0 +1,158 @@
+// sim/world_plan.h -- a world as data: what stands where, what flows, what goes wrong and when. Everything
+// comes from one seed; the plan is complete before the run begins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "channel/verbs.h"
+#include "fabric/fault_config.h"
+#include "fabric/limits.h"
+#include "messages/ids.h"
+#include "messages/netdev.h"
+
+namespace weft::sim {
+
+/// What a seed is about. kMixed draws one of the others.
+enum class Profile : uint8_t {
+  kMixed,
+  kClean,       // no faults: nothing may be lost at all
+  kFlitFaults,  // below the link engine, up to 10 %
+  kCellFaults,  // above it, up to 30 %
+  kCrashes,     // endnodes and the switch die and return, links are cut
+  kPressure,    // slow readers, pools of 4 elements, 1 credit per lane
+  kEverything,
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(Profile profile) noexcept;
+/// False when the text names no profile.
+[[nodiscard]] bool parse_profile(std::string_view text, Profile& out) noexcept;
+
+/// What the traffic is.
+enum class Traffic : uint8_t {
+  kAny,     // drawn
+  kCells,   // cells between link endpoints, no queue pairs
+  kRaw,     // queue pairs of all services, straight on the adapters
+  kNetdev,  // the split network driver
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(Traffic traffic) noexcept;
+[[nodiscard]] bool parse_traffic(std::string_view text, Traffic& out) noexcept;
+
+/// Bounds of one seed (decisions 5.2).
+inline constexpr uint32_t kFramesPerSeedMax = 2000;
+inline constexpr Duration kFaultsEndLatest = std::chrono::milliseconds(2500);
+inline constexpr Duration kRecoveryTime = std::chrono::seconds(5);
+inline constexpr Duration kDrainTime = std::chrono::seconds(2);
+
+/// Node 0 is the switch; node n is the endnode on link n - 1.
+inline constexpr uint32_t kSwitchNode = 0;
+
+enum class FaultLayer : uint8_t { kFlit, kCell };
+
+struct FaultWindow {
+  FaultLayer layer = FaultLayer::kFlit;
+  uint32_t link = 0;
+  uint32_t from_end =
+      0;  // flits: sent by the endnode (0) or the switch (1); cells: always toward the endnode
+  FaultRates rates;
+  Instant begin{};
+  Instant end{};
+};
+
+struct CutWindow {
+  uint32_t link = 0;
+  Instant begin{};
+  Instant end{};
+};
+
+struct Crash {
+  uint32_t node = 0;
+  Instant at{};
+  Instant back_at{};
+};
+
+struct FabricPlan {
+  uint32_t endnodes = 2;
+  uint32_t cell_payload_bytes = 1024;
+  uint32_t flit_payload_bytes = 0;  // 0: a whole cell per flit
+  uint32_t lanes = 4;
+  uint32_t credits_per_lane = 32;
+  bool cut_through = false;
+  bool receiver_rereads = false;  // links like shared memory, or like a wire
+};
+
+/// Cells from one endnode to another.
+struct CellFlowPlan {
+  uint32_t from = 1;
+  uint32_t to = 2;
+  VirtualLane vl{};
+  uint32_t cells = 0;
+  uint32_t bytes_min = 60;
+  uint32_t bytes_max = 60;
+  Duration gap{};
+};
+
+/// Two queue pairs that talk.
+struct RawPairPlan {
+  uint32_t nodes[2] = {1, 2};
+  QpType type = QpType::kRc;
+  AckMode ack_mode = AckMode::kSelective;
+  ServiceLevel sl;
+  uint32_t messages[2] = {0, 0};  // from nodes[0], from nodes[1]
+  uint32_t bytes_min = 64;
+  uint32_t bytes_max = 64;
+  uint32_t send_wqes = 16;
+  uint32_t recv_wqes = 16;
+  uint32_t packet_bytes = 0;
+  bool packet_crc = false;
+  bool idata_takes_recv_wqe = true;
+  bool one_sided = false;     // RDMA writes and reads beside Sends
+  Duration gap{};             // between messages
+  Duration receiver_pause{};  // a slow receiver posts receive WQEs this much later
+};
+
+struct SessionPlan {
+  uint32_t host_node = 1;
+  uint32_t unit_node = 2;
+  TransferMode mode = TransferMode::kRdma;
+  MessageEncoding encoding = MessageEncoding::kCapnp;
+  uint32_t frames[2] = {0, 0};  // from the host, from the unit
+  uint32_t bytes_min = 60;
+  uint32_t bytes_max = 1514;
+  Duration gap{};
+  Duration reader_pause[2] = {};  // of the unit's LAN, of the host's OS
+  ServiceLevel sl;
+  bool force_indicate = false;
+  uint32_t pool_elements = 64;
+  uint32_t pool_element_bytes = 2048;
+};
+
+struct WorldPlan {
+  uint64_t seed = 0;
+  Profile profile = Profile::kMixed;
+  Traffic traffic = Traffic::kAny;
+  FabricPlan fabric;
+  std::vector<CellFlowPlan> cell_flows;
+  std::vector<RawPairPlan> raw_pairs;
+  std::vector<SessionPlan> sessions;
+  std::vector<FaultWindow> faults;
+  std::vector<CutWindow> cuts;
+  std::vector<Crash> crashes;
+  Duration step_min{};  // virtual time of a busy turn
+  Duration step_max{};
+  uint32_t skip_ppm = 0;  // a node misses its turn
+
+  /// When the last fault is over; the start of the world when there is none.
+  [[nodiscard]] Instant faults_end() const noexcept;
+};
+
+/// The same seed, profile and traffic give the same plan.
+[[nodiscard]] WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic);
+/// Several lines for people.
+[[nodiscard]] std::string describe(const WorldPlan& plan);
+
+}  // namespace weft::sim

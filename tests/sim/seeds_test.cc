@@ -1,0 +1,114 @@
+// The whole path under faults: fresh seeds each time, and every seed that ever failed again (decisions 5.2).
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sim/world.h"
+
+namespace weft::sim {
+namespace {
+
+constexpr uint64_t kFreshSeeds = 300;
+
+std::string replay_hint(uint64_t seed, Profile profile, Traffic traffic) {
+  std::ostringstream text;
+  text << "replay: weft-sim --seed " << seed << " --profile " << to_string(profile) << " --traffic "
+       << to_string(traffic) << " --verbose";
+  return text.str();
+}
+
+void run_and_expect_ok(uint64_t seed, Profile profile, Traffic traffic) {
+  const WorldResult result = run_world(seed, profile, traffic);
+  EXPECT_TRUE(result.ok) << "seed " << seed << ": "
+                         << (result.violations.empty() ? "" : result.violations.front()) << '\n'
+                         << replay_hint(seed, profile, traffic);
+}
+
+uint64_t base_seed() {
+  if (const char* given = std::getenv("WEFT_SIM_SEED"); given != nullptr)
+    return std::strtoull(given, nullptr, 0);
+  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) &
+         0xFFFF'FFFF'FFFF;
+}
+
+TEST(SimSeeds, fresh_seeds_keep_every_invariant) {
+  const uint64_t base = base_seed();
+  std::cout << "fresh seeds " << base << " to " << base + kFreshSeeds - 1
+            << "; again with WEFT_SIM_SEED=" << base << std::endl;
+  for (uint64_t i = 0; i < kFreshSeeds; ++i) {
+    // Known before the run, should a check end the process.
+    if (i % 50 == 0) std::cout << "at seed " << base + i << std::endl;
+    run_and_expect_ok(base + i, Profile::kMixed, Traffic::kAny);
+    if (::testing::Test::HasFailure() && i > 20) break;
+  }
+}
+
+TEST(SimSeeds, a_seed_replays_exactly) {
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    const WorldResult first = run_world(seed, Profile::kMixed, Traffic::kAny);
+    const WorldResult second = run_world(seed, Profile::kMixed, Traffic::kAny);
+    EXPECT_EQ(first.trace_hash, second.trace_hash) << replay_hint(seed, Profile::kMixed, Traffic::kAny);
+    EXPECT_EQ(first.trace_events, second.trace_events);
+    EXPECT_EQ(first.ended, second.ended);
+  }
+}
+
+TEST(SimSeeds, different_seeds_are_different_worlds) {
+  const WorldResult first = run_world(1, Profile::kMixed, Traffic::kAny);
+  const WorldResult second = run_world(2, Profile::kMixed, Traffic::kAny);
+  EXPECT_NE(first.trace_hash, second.trace_hash);
+}
+
+TEST(SimSeeds, seeds_stay_within_their_size) {
+  for (uint64_t seed = 100; seed < 140; ++seed) {
+    const WorldResult result = run_world(seed, Profile::kEverything, Traffic::kAny);
+    EXPECT_LE(result.frames.sent, kFramesPerSeedMax + 200) << "seed " << seed;
+    EXPECT_LE(result.ended, Instant(std::chrono::seconds(10))) << "seed " << seed;
+  }
+}
+
+/// tests/regress/NAME.seed: one line `seed profile traffic`, then comment lines that say what it showed.
+struct RegressSeed {
+  std::string file;
+  uint64_t seed = 0;
+  Profile profile = Profile::kMixed;
+  Traffic traffic = Traffic::kAny;
+};
+
+std::vector<RegressSeed> regress_seeds() {
+  std::vector<RegressSeed> seeds;
+  const char* source = std::getenv("WEFT_SOURCE");
+  const std::filesystem::path folder =
+      std::filesystem::path(source == nullptr ? "." : source) / "tests" / "regress";
+  if (!std::filesystem::exists(folder)) return seeds;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".seed") continue;
+    std::ifstream in(entry.path());
+    RegressSeed seed;
+    std::string profile;
+    std::string traffic;
+    seed.file = entry.path().filename().string();
+    in >> seed.seed >> profile >> traffic;
+    EXPECT_TRUE(in && parse_profile(profile, seed.profile) && parse_traffic(traffic, seed.traffic))
+        << seed.file;
+    seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+TEST(SimSeeds, seeds_that_failed_once_hold) {
+  for (const RegressSeed& seed : regress_seeds()) {
+    SCOPED_TRACE(seed.file);
+    run_and_expect_ok(seed.seed, seed.profile, seed.traffic);
+  }
+}
+
+}  // namespace
+}  // namespace weft::sim
