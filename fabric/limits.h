@@ -40,5 +40,7 @@ inline constexpr uint32_t kFlitsPerPublish = 8;
 /// An output without credit for this long drops its cells (head-of-queue lifetime, decisions section 4).
 inline constexpr Duration kHeadOfQueueLifetime = 2s;
 inline constexpr Duration kPeerStalledNotice = 1s;
+/// An endnode whose link is down tries this often.
+inline constexpr Duration kLinkRetryInterval = 100ms;
 
 }  // namespace weft

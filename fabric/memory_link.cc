@@ -96,7 +96,7 @@ class MemoryCarrier final : public Carrier {
 /// The bytes of a handshake message as they would cross.
 LinkHelloError cross(const LinkHello& sent, LinkHello& got) noexcept {
   const LinkHelloWire wire = encode_link_hello(sent);
-  return decode_link_hello(std::as_bytes(std::span(&wire, 1)), got);
+  return decode_link_hello(bytes_of(wire), got);
 }
 
 }  // namespace

@@ -95,5 +95,8 @@ enum class LinkHelloError : uint8_t {
 /// `out` is set only on kNone. A version range that has nothing in common with ours is no error here.
 [[nodiscard]] LinkHelloError decode_link_hello(std::span<const std::byte> in, LinkHello& out) noexcept;
 [[nodiscard]] LinkHelloWire encode_link_hello(const LinkHello& hello) noexcept;
+[[nodiscard]] inline std::span<const std::byte> bytes_of(const LinkHelloWire& wire) noexcept {
+  return std::as_bytes(std::span(&wire, 1));
+}
 
 }  // namespace weft

@@ -1,0 +1,70 @@
+// How it works: a turn reads the clock once and polls every core. Idle turns yield; the time a yield takes tells whether
+// the core is wanted. After the window every core is asked to prepare: it tells its peers that a wake-up is needed and
+// looks once more. If one finds work all of them finish and the loop goes on; else ppoll() waits for the earliest
+// deadline. No wake-up is lost, because a peer publishes first and then looks whether we sleep.
+#include "base/loop_runner.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace weft {
+
+LoopRunner::LoopRunner(const Clock& clock, const LoopConfig& config) : clock_(clock), config_(config) {}
+
+void LoopRunner::run() {
+  while (!stopped_.load(std::memory_order_relaxed)) turn();
+}
+
+int LoopRunner::turn() {
+  const Instant now = clock_.now();
+  int work = 0;
+  for (Pollable* core : cores_) work += core->poll(now);
+  counters_.add(LoopCounter::kTurns);
+  if (work != 0) {
+    counters_.add(LoopCounter::kWorkingTurns);
+    idle_from_ = kNever;
+    return work;
+  }
+  idle(now);
+  return 0;
+}
+
+void LoopRunner::idle(Instant now) {
+  if (idle_from_ == kNever) {
+    // The first idle turn also shows how long the turn before it was.
+    idle_from_ = now;
+    penalty_ = {};
+  }
+  if (now - idle_from_ + penalty_ >= config_.spin) {
+    sleep(now);
+    return;
+  }
+  sched_yield();
+  const Duration away = clock_.now() - now;
+  if (away > config_.yield_late) {
+    counters_.add(LoopCounter::kLateYields);
+    penalty_ += away * 4;
+  }
+}
+
+void LoopRunner::sleep(Instant now) {
+  size_t prepared = 0;
+  bool quiet = true;
+  while (quiet && prepared < cores_.size()) quiet = cores_[prepared++]->prepare_sleep();
+  if (quiet) {
+    fds_.clear();
+    Instant due = now + config_.sleep_max;
+    for (const Pollable* core : cores_) {
+      core->wait_fds(fds_);
+      due = std::min(due, core->deadline());
+    }
+    const auto wait = std::max<int64_t>((due - clock_.now()).count(), 0);
+    const timespec timeout{wait / 1'000'000'000, wait % 1'000'000'000};
+    counters_.add(LoopCounter::kSleeps);
+    static_cast<void>(ppoll(fds_.data(), fds_.size(), &timeout, nullptr));
+  }
+  for (size_t i = 0; i < prepared; ++i) cores_[i]->finish_sleep();
+}
+
+}  // namespace weft

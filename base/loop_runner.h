@@ -1,0 +1,62 @@
+// base/loop_runner.h -- drives cores: poll all, and when nothing is left to do spin a while, then sleep until a
+// descriptor or a deadline wakes us. A wake-up across cores costs 25 us, so the window is long (decisions 5.5); but when
+// sched_yield() comes back late, somebody needs the core and the loop sleeps sooner.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/pollable.h"
+
+namespace weft {
+
+struct LoopConfig {
+  Duration spin = std::chrono::milliseconds(2);        // after the last work
+  Duration sleep_max = std::chrono::milliseconds(500); // a lost wake-up costs at most this
+  Duration stall = std::chrono::milliseconds(10);      // a turn longer than this is counted
+  Duration yield_late = std::chrono::microseconds(50); // a yield longer than this shortens the window
+};
+
+enum class LoopCounter : uint8_t { kTurns, kWorkingTurns, kSleeps, kStalls, kLateYields, kCount };
+template <>
+struct CounterLabels<LoopCounter> {
+  static constexpr std::array<std::string_view, static_cast<size_t>(LoopCounter::kCount)> kLabels{
+      "turns", "working_turns", "sleeps", "stalls", "late_yields"};
+};
+
+/// Owner: the thread that calls run(). Only stop() may be called from elsewhere, signal handlers included.
+class LoopRunner {
+ public:
+  /// `clock` must outlive the runner.
+  explicit LoopRunner(const Clock& clock, const LoopConfig& config = {});
+  /// Polled in the order added; must outlive the runner.
+  void add(Pollable& core) { cores_.push_back(&core); }
+  /// Until stop().
+  void run();
+  /// One turn, with spinning or sleeping when there is no work. Returns the work done.
+  int turn();
+  /// Makes run() return after the current turn; a sleeper notices at its next wake-up.
+  void stop() noexcept { stopped_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] CounterSet<LoopCounter>& counters() noexcept { return counters_; }
+
+ private:
+  void idle(Instant now);
+  void sleep(Instant now);
+
+  const Clock& clock_;
+  LoopConfig config_;
+  std::vector<Pollable*> cores_;
+  std::vector<pollfd> fds_;
+  std::atomic<bool> stopped_{false};
+  Instant idle_from_ = kNever;   // when work ran out
+  Duration penalty_{};           // of late yields since then
+  CounterSet<LoopCounter> counters_;
+};
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// base/shared_region.h -- memory shared by two processes: a sealed memfd. The seals fix its size for ever, so that a
+// peer cannot cut it short under us (SIGBUS), and a descriptor that is no memfd is refused before it is mapped, so that
+// no strange file system can hang us (decisions section 4). docs/shared_memory.md.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace weft {
+
+/// Owner: whoever created or adopted it. Move-only; unmaps and closes.
+class SharedRegion {
+ public:
+  /// A new region of zero bytes, rounded up to pages, sealed against shrinking, growing and further seals.
+  /// `name` shows in /proc/PID/maps.
+  static Result<SharedRegion> create(const char* name, size_t bytes);
+  /// Maps a descriptor a peer sent. Refused unless it is a memfd with those three seals and of exactly that size.
+  static Result<SharedRegion> adopt(UniqueFd fd, size_t bytes);
+
+  SharedRegion(SharedRegion&& other) noexcept;
+  SharedRegion& operator=(SharedRegion&& other) noexcept;
+  ~SharedRegion();
+
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// Size a region of `bytes` has.
+  [[nodiscard]] static size_t rounded(size_t bytes) noexcept;
+
+ private:
+  SharedRegion(UniqueFd fd, std::span<std::byte> bytes) noexcept : fd_(std::move(fd)), bytes_(bytes) {}
+
+  UniqueFd fd_;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace weft

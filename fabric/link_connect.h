@@ -1,0 +1,40 @@
+// fabric/link_connect.h -- how an endnode gets its link: by endpoint, whatever carries it. The link comes up when the
+// switch is there, and comes up again whenever the switch returns.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/rng.h"
+#include "fabric/link_engine.h"
+#include "fabric/link_handshake.h"
+
+namespace weft {
+
+struct LinkEndpointConfig {
+  LinkConfig link;
+  /// "shm:PATH" (socket of the switch), "ipc://PATH" or "tcp://HOST:PORT" (ZeroMQ).
+  std::string endpoint;
+  LinkTimers timers;
+};
+
+/// A link and what keeps it up. Owner: one thread; the engine's poll() does the work.
+class LinkConnection {
+ public:
+  explicit LinkConnection(const LinkTimers& timers, std::unique_ptr<LinkSupervisor> supervisor)
+      : supervisor_(std::move(supervisor)), engine_(timers) {
+    engine_.set_supervisor(supervisor_.get());
+  }
+  [[nodiscard]] LinkEngine& link() noexcept { return engine_; }
+
+ private:
+  std::unique_ptr<LinkSupervisor> supervisor_;
+  LinkEngine engine_;
+};
+
+/// Checks the configuration and prepares the link; nothing is connected before the first poll(). `random` gives the
+/// nonces and must outlive the connection. Fails with one line on a wrong endpoint, size or key file.
+Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random);
+
+}  // namespace weft
