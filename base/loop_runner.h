@@ -17,10 +17,10 @@
 namespace weft {
 
 struct LoopConfig {
-  Duration spin = std::chrono::milliseconds(2);        // after the last work
-  Duration sleep_max = std::chrono::milliseconds(500); // a lost wake-up costs at most this
-  Duration stall = std::chrono::milliseconds(10);      // a turn longer than this is counted
-  Duration yield_late = std::chrono::microseconds(50); // a yield longer than this shortens the window
+  Duration spin = std::chrono::milliseconds(2);         // after the last work
+  Duration sleep_max = std::chrono::milliseconds(500);  // a lost wake-up costs at most this
+  Duration stall = std::chrono::milliseconds(10);       // a turn longer than this is counted
+  Duration yield_late = std::chrono::microseconds(50);  // a yield longer than this shortens the window
 };
 
 enum class LoopCounter : uint8_t { kTurns, kWorkingTurns, kSleeps, kStalls, kLateYields, kCount };
@@ -54,8 +54,8 @@ class LoopRunner {
   std::vector<Pollable*> cores_;
   std::vector<pollfd> fds_;
   std::atomic<bool> stopped_{false};
-  Instant idle_from_ = kNever;   // when work ran out
-  Duration penalty_{};           // of late yields since then
+  Instant idle_from_ = kNever;  // when work ran out
+  Duration penalty_{};          // of late yields since then
   CounterSet<LoopCounter> counters_;
 };
 

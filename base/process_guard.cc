@@ -12,7 +12,8 @@
 namespace weft {
 namespace {
 
-constexpr Duration kCheckInterval = std::chrono::milliseconds(20);  // two system calls each time while the loop spins
+constexpr Duration kCheckInterval =
+    std::chrono::milliseconds(20);  // two system calls each time while the loop spins
 
 }  // namespace
 

@@ -8,33 +8,32 @@ namespace weft {
 namespace {
 
 constexpr std::array<AdmissionCounter, static_cast<size_t>(LinkRefusal::kCount)> kRefusalCounters{
-    AdmissionCounter::kWelcomed,
-    AdmissionCounter::kRefusedVersion,
-    AdmissionCounter::kRefusedFlitPayload,
-    AdmissionCounter::kRefusedCellPayload,
-    AdmissionCounter::kRefusedCredits,
-    AdmissionCounter::kRefusedLidTaken,
-    AdmissionCounter::kRefusedLidInvalid,
-    AdmissionCounter::kRefusedNoPort,
-    AdmissionCounter::kRefusedNotAllowed,
-    AdmissionCounter::kRefusedRate};
+    AdmissionCounter::kWelcomed,           AdmissionCounter::kRefusedVersion,
+    AdmissionCounter::kRefusedFlitPayload, AdmissionCounter::kRefusedCellPayload,
+    AdmissionCounter::kRefusedCredits,     AdmissionCounter::kRefusedLidTaken,
+    AdmissionCounter::kRefusedLidInvalid,  AdmissionCounter::kRefusedNoPort,
+    AdmissionCounter::kRefusedNotAllowed,  AdmissionCounter::kRefusedRate};
 
 }  // namespace
 
 Status Admission::check(const std::vector<NodeEntry>& nodes, uint32_t ports) {
   if (nodes.empty()) return Error{"no node may join: give --node NAME=GUID:LID for each"};
   if (nodes.size() > ports) {
-    return Error{fmt::format("{} nodes do not fit {} ports: give --ports {}", nodes.size(), ports, nodes.size())};
+    return Error{
+        fmt::format("{} nodes do not fit {} ports: give --ports {}", nodes.size(), ports, nodes.size())};
   }
   for (size_t i = 0; i < nodes.size(); ++i) {
     const NodeEntry& node = nodes[i];
     if (node.guid == Guid{}) return Error{fmt::format("node {}: GUID 0 is no GUID", node.name)};
     if (node.lid == kLidNone || node.lid.value() > kLidMax) {
-      return Error{fmt::format("node {}: LID {} is out of range: choose 1 to {}", node.name, node.lid.value(), kLidMax)};
+      return Error{fmt::format("node {}: LID {} is out of range: choose 1 to {}", node.name, node.lid.value(),
+                               kLidMax)};
     }
     for (size_t other = 0; other < i; ++other) {
-      const bool same = nodes[other].name == node.name || nodes[other].guid == node.guid || nodes[other].lid == node.lid;
-      if (same) return Error{fmt::format("nodes {} and {} share a name, GUID or LID", nodes[other].name, node.name)};
+      const bool same =
+          nodes[other].name == node.name || nodes[other].guid == node.guid || nodes[other].lid == node.lid;
+      if (same)
+        return Error{fmt::format("nodes {} and {} share a name, GUID or LID", nodes[other].name, node.name)};
     }
   }
   return {};

@@ -25,10 +25,10 @@ struct NodeEntry {
 enum class AdmissionCounter : uint8_t {
   kHellos,
   kWelcomed,
-  kMalformed,        // no handshake message
-  kForeignUser,      // another uid on a local socket
-  kUnknownKey,       // CURVE key not in the table
-  kSilent,           // connected and said nothing
+  kMalformed,    // no handshake message
+  kForeignUser,  // another uid on a local socket
+  kUnknownKey,   // CURVE key not in the table
+  kSilent,       // connected and said nothing
   kRefusedVersion,
   kRefusedFlitPayload,
   kRefusedCellPayload,
@@ -43,9 +43,21 @@ enum class AdmissionCounter : uint8_t {
 template <>
 struct CounterLabels<AdmissionCounter> {
   static constexpr std::array<std::string_view, static_cast<size_t>(AdmissionCounter::kCount)> kLabels{
-      "hellos",          "welcomed",         "malformed",         "foreign_user",       "unknown_key",
-      "silent",          "refused_version",  "refused_flit_payload", "refused_cell_payload", "refused_credits",
-      "refused_lid_taken", "refused_lid_invalid", "refused_no_port", "refused_not_allowed", "refused_rate"};
+      "hellos",
+      "welcomed",
+      "malformed",
+      "foreign_user",
+      "unknown_key",
+      "silent",
+      "refused_version",
+      "refused_flit_payload",
+      "refused_cell_payload",
+      "refused_credits",
+      "refused_lid_taken",
+      "refused_lid_invalid",
+      "refused_no_port",
+      "refused_not_allowed",
+      "refused_rate"};
 };
 
 /// Where an admitted node's link goes.

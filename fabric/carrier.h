@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -70,6 +71,8 @@ class Carrier {
 
   // ---- upkeep
   // -------------------------------------------------------------------------------------------------
+  /// "mem", "shm", "zmq".
+  [[nodiscard]] virtual std::string_view kind() const noexcept = 0;
   [[nodiscard]] virtual CarrierState poll(Instant now) noexcept = 0;
   /// See Pollable.
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;

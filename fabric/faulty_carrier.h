@@ -28,6 +28,7 @@ class FaultyCarrier final : public Carrier {
   [[nodiscard]] uint32_t receive(std::span<RxSlot> out) noexcept override;
   void release(uint64_t before) noexcept override;
   [[nodiscard]] bool reread(uint64_t from) noexcept override;
+  [[nodiscard]] std::string_view kind() const noexcept override { return inner_->kind(); }
   [[nodiscard]] CarrierState poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override { inner_->wait_fds(out); }
   [[nodiscard]] bool prepare_sleep() noexcept override;

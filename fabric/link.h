@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -22,6 +23,8 @@ enum class LinkState : uint8_t {
   kUp,      // params() is valid
   kFaulty,  // the peer broke the protocol; poll() resets it
 };
+
+[[nodiscard]] std::string_view to_string(LinkState state) noexcept;
 
 /// What both ends agreed on (decisions 2.8). Constant while the link is up.
 struct LinkParams {

@@ -19,6 +19,18 @@ constexpr Duration kGaugeInterval = 10ms;
 
 }  // namespace
 
+std::string_view to_string(LinkState state) noexcept {
+  switch (state) {
+    case LinkState::kDown:
+      return "down";
+    case LinkState::kUp:
+      return "up";
+    case LinkState::kFaulty:
+      return "faulty";
+  }
+  return "down";
+}
+
 LinkEngine::LinkEngine(const LinkTimers& timers) noexcept : timers_(timers) {}
 LinkEngine::~LinkEngine() = default;
 
@@ -123,6 +135,10 @@ void LinkEngine::refresh_gauges(Instant now) noexcept {
     lane_counters_[i].set(LaneCounter::kCredits, lanes_[i].available());
     lane_counters_[i].set(LaneCounter::kHeld, lanes_[i].held());
   }
+}
+
+std::string_view LinkEngine::carrier_kind() const noexcept {
+  return carrier_ != nullptr ? carrier_->kind() : std::string_view{};
 }
 
 void LinkEngine::wait_fds(std::vector<pollfd>& out) const {

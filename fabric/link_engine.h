@@ -78,6 +78,8 @@ class LinkEngine final : public Link {
   [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return lanes_[vl.value()]; }
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
+  /// "mem", "shm", "zmq"; empty while the link is down.
+  [[nodiscard]] std::string_view carrier_kind() const noexcept;
   /// Puts the counters on `page` as `prefix.NAME` and `prefix.vl.N.NAME`.
   void publish(StatsPage& page, std::string_view prefix);
 

@@ -74,6 +74,7 @@ class MemoryCarrier final : public Carrier {
     return true;
   }
 
+  std::string_view kind() const noexcept override { return "mem"; }
   CarrierState poll(Instant /*now*/) noexcept override { return CarrierState::kUp; }
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   bool prepare_sleep() noexcept override { return rx_->cursor == rx_->published; }

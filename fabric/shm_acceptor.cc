@@ -34,7 +34,9 @@ ShmAcceptor::ShmAcceptor(std::string path, UniqueFd listener, Admission& admissi
   guests_.reserve(kGuestsMax);
 }
 
-ShmAcceptor::~ShmAcceptor() { unlink(path_.c_str()); }
+ShmAcceptor::~ShmAcceptor() {
+  unlink(path_.c_str());
+}
 
 int ShmAcceptor::poll(Instant now) noexcept {
   if (now < check_at_) return 0;
@@ -96,7 +98,8 @@ void ShmAcceptor::welcome(Guest& guest, const AdmittedLink& link, Instant now) n
   const LinkHelloWire wire = encode_link_hello(link.welcome);
   const std::array<int, kShmWelcomeFds> fds{region->fd(), wake_endnode.get(), wake_switch.get()};
   if (!send_packet(guest.socket.get(), bytes_of(wire), fds)) return;
-  ShmParts parts{std::move(*region), std::move(guest.socket), std::move(wake_switch), std::move(wake_endnode)};
+  ShmParts parts{std::move(*region), std::move(guest.socket), std::move(wake_switch),
+                 std::move(wake_endnode)};
   link.engine->bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kSwitch), link.params, now);
   log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over shared memory", link.params.switch_port,
       link.params.lid.value(), link.params.peer_guid.value());

@@ -15,10 +15,13 @@ namespace weft {
 namespace {
 
 constexpr size_t kControlBytes = 4096;
-constexpr Duration kHangUpCheck = 20ms;  // one system call each time while the loop spins; asleep, the socket wakes us
+constexpr Duration kHangUpCheck =
+    20ms;  // one system call each time while the loop spins; asleep, the socket wakes us
 static_assert(2 * sizeof(RingControl) <= kControlBytes);
 
-size_t ring_bytes(RingGeometry shape) noexcept { return size_t{shape.slots} * shape.slot_bytes; }
+size_t ring_bytes(RingGeometry shape) noexcept {
+  return size_t{shape.slots} * shape.slot_bytes;
+}
 
 RingControl& control_at(const SharedRegion& region, size_t ring) noexcept {
   return *reinterpret_cast<RingControl*>(region.bytes().data() + ring * sizeof(RingControl));
@@ -33,12 +36,14 @@ class ShmCarrier final : public Carrier {
   ShmCarrier(ShmParts parts, RingGeometry shape, size_t tx_ring)
       : parts_(std::move(parts)),
         producer_(control_at(parts_.region, tx_ring), slots_at(parts_.region, tx_ring, shape), shape),
-        consumer_(control_at(parts_.region, 1 - tx_ring), slots_at(parts_.region, 1 - tx_ring, shape), shape) {}
+        consumer_(control_at(parts_.region, 1 - tx_ring), slots_at(parts_.region, 1 - tx_ring, shape),
+                  shape) {}
 
   TxRun claim(uint32_t reserve) noexcept override { return producer_.claim(reserve); }
   void commit(uint32_t slots, uint32_t /*last_bytes*/) noexcept override { producer_.commit(slots); }
   void publish(Instant /*now*/) noexcept override {
-    if (producer_.publish()) [[unlikely]] wake_peer();
+    if (producer_.publish()) [[unlikely]]
+      wake_peer();
   }
   uint32_t publish_every() const noexcept override { return kFlitsPerPublish; }
   // The consumer's tail frees the slots, and it reads again by itself.
@@ -52,6 +57,7 @@ class ShmCarrier final : public Carrier {
     return true;
   }
 
+  std::string_view kind() const noexcept override { return "shm"; }
   CarrierState poll(Instant now) noexcept override {
     if (producer_.faulty() || consumer_.faulty()) return CarrierState::kFaulty;
     if (now < check_at_) return CarrierState::kUp;

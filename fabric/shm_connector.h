@@ -12,7 +12,8 @@
 namespace weft {
 
 /// Keeps a link to the switch at socket `path` up. `random` must outlive it.
-[[nodiscard]] std::unique_ptr<LinkSupervisor> make_shm_connector(const std::string& path, const LinkConfig& config,
+[[nodiscard]] std::unique_ptr<LinkSupervisor> make_shm_connector(const std::string& path,
+                                                                 const LinkConfig& config,
                                                                  RandomSource& random);
 
 }  // namespace weft

@@ -61,7 +61,9 @@ void RingConsumer::release(uint64_t before) noexcept {
   control_.tail.store(tail_, std::memory_order_release);
 }
 
-void RingConsumer::reread(uint64_t from) noexcept { cursor_ = std::clamp(from, tail_, cursor_); }
+void RingConsumer::reread(uint64_t from) noexcept {
+  cursor_ = std::clamp(from, tail_, cursor_);
+}
 
 bool RingConsumer::prepare_sleep() noexcept {
   control_.sleeping.exchange(1, std::memory_order_seq_cst);
@@ -69,6 +71,8 @@ bool RingConsumer::prepare_sleep() noexcept {
   return cursor_ == head_seen_ && !faulty_;
 }
 
-void RingConsumer::finish_sleep() noexcept { control_.sleeping.store(0, std::memory_order_relaxed); }
+void RingConsumer::finish_sleep() noexcept {
+  control_.sleeping.store(0, std::memory_order_relaxed);
+}
 
 }  // namespace weft

@@ -16,7 +16,8 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return Error{fmt::format("socket path {} must have 1 to {} characters", path, sizeof address.sun_path - 1)};
+    return Error{
+        fmt::format("socket path {} must have 1 to {} characters", path, sizeof address.sun_path - 1)};
   }
   path.copy(address.sun_path, path.size());
   return address;
@@ -34,12 +35,15 @@ Status check_directory(const std::string& path) {
   struct stat info {};
   if (stat(directory.c_str(), &info) != 0) return errno_error("cannot use directory " + directory, errno);
   if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
-    return Error{fmt::format("directory {} must belong to this user alone: chmod 700 {}", directory, directory)};
+    return Error{
+        fmt::format("directory {} must belong to this user alone: chmod 700 {}", directory, directory)};
   }
   return {};
 }
 
-const sockaddr* as_generic(const sockaddr_un& address) noexcept { return reinterpret_cast<const sockaddr*>(&address); }
+const sockaddr* as_generic(const sockaddr_un& address) noexcept {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
 
 }  // namespace
 
@@ -49,7 +53,8 @@ Result<UniqueFd> listen_unix(const std::string& path, int backlog) {
   Result<sockaddr_un> address = address_of(path);
   if (!address) return address.error();
   if (Result<UniqueFd> other = connect_unix(path)) {
-    return Error{fmt::format("somebody listens on {} already: stop that process or choose another name", path)};
+    return Error{
+        fmt::format("somebody listens on {} already: stop that process or choose another name", path)};
   }
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) unlink(path.c_str());
@@ -115,7 +120,8 @@ PacketIo receive_packet(int socket, std::span<std::byte> into, Packet& out) noex
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? PacketIo::kEmpty : PacketIo::kClosed;
+  if (got < 0)
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? PacketIo::kEmpty : PacketIo::kClosed;
   out = Packet{};
   out.bytes = static_cast<size_t>(got);
   out.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;

@@ -26,13 +26,14 @@ Result<UniqueFd> connect_unix(const std::string& path);
 [[nodiscard]] bool peer_hung_up(int socket) noexcept;
 
 /// Sends one packet with descriptors, which stay ours. False when it could not go whole.
-[[nodiscard]] bool send_packet(int socket, std::span<const std::byte> data, std::span<const int> fds) noexcept;
+[[nodiscard]] bool send_packet(int socket, std::span<const std::byte> data,
+                               std::span<const int> fds) noexcept;
 
 enum class PacketIo : uint8_t { kOk, kEmpty, kClosed };
 struct Packet {
   size_t bytes = 0;
-  bool truncated = false;                        // longer than the buffer, or too many descriptors
-  std::array<UniqueFd, kPassedFdsMax> fds;       // received ones first
+  bool truncated = false;                   // longer than the buffer, or too many descriptors
+  std::array<UniqueFd, kPassedFdsMax> fds;  // received ones first
   size_t fd_count = 0;
 };
 /// Receives one packet without waiting.

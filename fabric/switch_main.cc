@@ -1,0 +1,183 @@
+// weft-switch: a switch as a process. Builds the core, the admission by node table and the acceptors; the core does the
+// rest.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/command_line.h"
+#include "base/log.h"
+#include "base/loop_runner.h"
+#include "base/process_guard.h"
+#include "base/stats_page.h"
+#include "fabric/admission.h"
+#include "fabric/control_server.h"
+#include "fabric/shm_acceptor.h"
+#include "fabric/switch.h"
+
+namespace weft {
+namespace {
+
+struct Options {
+  std::string name = "switch";
+  std::string dir = ".";
+  uint64_t guid = 0;
+  std::string log_level = "info";
+  uint32_t parent_fd = UINT32_MAX;
+  std::vector<std::string> nodes;
+  uint32_t ports = 0;
+  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
+  uint32_t flit_payload_bytes = 0;
+  uint32_t lanes = kDataLanesDefault;
+  uint32_t credits = kCreditsPerLaneDefault;
+  bool cut_through = false;
+};
+
+void declare(CommandLine& line, Options& out) {
+  line.text("name", "NAME", out.name, "of this switch; names its files in --dir");
+  line.text("dir", "DIR", out.dir, "state directory, mode 0700: NAME.sock, NAME.stats, NAME.ctl");
+  line.hex("guid", "HEX", out.guid, "GUID of the switch");
+  line.text("log-level", "LEVEL", out.log_level, "debug, info, warn or error");
+  line.number("parent-fd", "N", out.parent_fd, 0, UINT32_MAX, "pipe whose end of file ends this process");
+  line.texts("node", "NAME=GUID:LID", out.nodes,
+             "a node that may join; repeat. Node i gets port i. GUID in hex");
+  line.number("ports", "N", out.ports, 1, PortSet::kPortsMax - 1, "ports; as many as nodes unless given");
+  line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
+              "data bytes per cell, the same in the whole fabric");
+  line.number("flit-payload", "BYTES", out.flit_payload_bytes, 0, cell_bytes_max(kCellPayloadBytesMax),
+              "bytes per flit; 0: a whole cell");
+  line.number("lanes", "N", out.lanes, 1, kDataLanesMax, "data lanes");
+  line.number("credits", "N", out.credits, 1, kCreditsPerLaneMax, "flit buffers per lane");
+  line.flag("cut-through", out.cut_through, "forward a cell before its tail has come");
+}
+
+/// "NAME=GUIDHEX:LID".
+Result<NodeEntry> parse_node(const std::string& text) {
+  const size_t equals = text.find('=');
+  const size_t colon = text.rfind(':');
+  if (equals == std::string::npos || colon == std::string::npos || equals == 0 || colon < equals) {
+    return Error{fmt::format("--node {}: write NAME=GUID:LID", text)};
+  }
+  const char* begin = text.data();
+  const char* guid_from = begin + equals + 1;
+  if (text.compare(equals + 1, 2, "0x") == 0) guid_from += 2;
+  uint64_t guid = 0;
+  uint16_t lid = 0;
+  const auto guid_end = std::from_chars(guid_from, begin + colon, guid, 16);
+  const auto lid_end = std::from_chars(begin + colon + 1, begin + text.size(), lid);
+  if (guid_end.ec != std::errc() || guid_end.ptr != begin + colon || lid_end.ec != std::errc() ||
+      lid_end.ptr != begin + text.size()) {
+    return Error{fmt::format("--node {}: the GUID is hexadecimal, the LID 1 to {}", text, kLidMax)};
+  }
+  return NodeEntry{text.substr(0, equals), Guid(guid), Lid(lid)};
+}
+
+/// Options to configuration; the error text is for the user.
+Status configure(const Options& options, SwitchConfig& config, std::vector<NodeEntry>& nodes) {
+  for (const std::string& text : options.nodes) {
+    Result<NodeEntry> node = parse_node(text);
+    if (!node) return node.error();
+    nodes.push_back(std::move(*node));
+  }
+  config.ports =
+      options.ports != 0 ? options.ports : static_cast<uint32_t>(std::max<size_t>(nodes.size(), 1));
+  config.link.guid = Guid(options.guid);
+  config.link.cell_payload_bytes = options.cell_payload_bytes;
+  config.link.flit_payload_bytes = options.flit_payload_bytes;
+  config.link.lanes = options.lanes;
+  config.link.credits_per_lane = options.credits;
+  config.link.cut_through = options.cut_through;
+  if (Status fits = Admission::check(nodes, config.ports); !fits) return fits;
+  return Switch::check(config);
+}
+
+/// What `weft status` asks.
+class SwitchControl final : public ControlHandler {
+ public:
+  SwitchControl(const Options& options, Admission& admission) : options_(options), admission_(admission) {}
+
+  NodeInfo info() override {
+    NodeInfo out;
+    out.program = "weft-switch";
+    out.name = options_.name;
+    out.version = kProgramVersion;
+    out.pid = static_cast<uint32_t>(getpid());
+    out.guid = options_.guid;
+    out.wire_version = kLinkVersionMax;
+    out.ready = true;
+    out.state = "listening";
+    const std::vector<NodeEntry>& nodes = admission_.nodes();
+    for (size_t i = 0; i < nodes.size() && i < kControlPortsMax; ++i) {
+      PortInfo port;
+      port.number = static_cast<uint16_t>(i + 1);
+      port.state = to_string(admission_.engine(i).state());
+      port.lid = admission_.engine(i).state() == LinkState::kUp ? nodes[i].lid.value() : kLidNone.value();
+      port.peer = nodes[i].name;
+      port.carrier = admission_.engine(i).carrier_kind();
+      out.ports.push_back(port);
+    }
+    return out;
+  }
+
+ private:
+  const Options& options_;
+  Admission& admission_;
+};
+
+Status run(const Options& options, const SwitchConfig& config, std::vector<NodeEntry> nodes) {
+  const MonotonicClock clock;
+  LoopRunner loop(clock);
+  const int parent_fd = options.parent_fd == UINT32_MAX ? -1 : static_cast<int>(options.parent_fd);
+  Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, parent_fd);
+  if (!guard) return guard.error();
+  const std::string base = options.dir + "/" + options.name;
+  Result<StatsPage> page = StatsPage::create(base + ".stats");
+  if (!page) return page.error();
+  Switch fabric(config);
+  Admission admission(fabric, std::move(nodes));
+  Result<std::unique_ptr<ShmAcceptor>> local = ShmAcceptor::create(base + ".sock", admission);
+  if (!local) return local.error();
+  SwitchControl handler(options, admission);
+  Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
+  if (!control) return control.error();
+  fabric.publish(*page, "port");
+  page->publish("admission", admission.counters());
+  page->publish("loop", loop.counters());
+  page->publish("control", (*control)->counters());
+  loop.add(fabric);
+  loop.add(**local);
+  loop.add(**control);
+  loop.add(**guard);
+  log(LogLevel::kInfo, "{} ports, listening on {}.sock", config.ports, base);
+  loop.run();
+  return {};
+}
+
+int main_program(int argc, char** argv) {
+  CommandLine line(
+      "weft-switch", "weft-switch --node NAME=GUID:LID... [options]",
+      "Forwards cells between the nodes of a fabric. Each node has a port of its own; local nodes join over "
+      "the socket DIR/NAME.sock (shared memory).");
+  Options options;
+  declare(line, options);
+  if (std::optional<int> code = line.parse(argc, argv)) return *code;
+  LogLevel level{};
+  if (!parse_log_level(options.log_level, level))
+    return line.wrong_use("--log-level: debug, info, warn or error");
+  log_setup("weft-switch", level);
+  SwitchConfig config;
+  std::vector<NodeEntry> nodes;
+  if (const Status good = configure(options, config, nodes); !good) return line.wrong_use(good.error().text);
+  const Status ended = run(options, config, std::move(nodes));
+  if (ended.ok()) return 0;
+  log(LogLevel::kError, "{}", ended.error().text);
+  return 1;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  return weft::main_program(argc, argv);
+}

@@ -1,0 +1,282 @@
+// Shared-memory links between an acceptor and connectors in one process, then against hostile and frozen peers.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/shared_region.h"
+#include "fabric/admission.h"
+#include "fabric/link_cell_port.h"
+#include "fabric/link_connect.h"
+#include "fabric/shm_acceptor.h"
+#include "fabric/slot_ring.h"
+#include "fabric/unix_socket.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+namespace {
+
+class ShmLink : public ::testing::Test {
+ protected:
+  ShmLink()
+      : fabric(small_switch()), admission(fabric, {{"a", Guid(0xA), Lid(1)}, {"b", Guid(0xB), Lid(2)}}) {
+    acceptor = std::move(ShmAcceptor::create(socket_path(), admission).value());
+  }
+  std::string socket_path() const { return dir.path() + "/s.sock"; }
+
+  std::unique_ptr<LinkConnection> join(uint64_t guid, uint16_t lid = 0) {
+    LinkEndpointConfig config;
+    config.link = small_switch().link;
+    config.link.guid = Guid(guid);
+    config.link.lid = Lid(lid);
+    config.endpoint = "shm:" + socket_path();
+    return std::move(connect_link(config, random).value());
+  }
+  void step() {
+    clock.advance(1ms);
+    acceptor->poll(clock.now());
+    fabric.poll(clock.now());
+    for (LinkCellPort* port : ports) {
+      port->poll(clock.now());
+      const std::span<const RxCell> cells = port->receive();
+      for (const RxCell& cell : cells) received.emplace_back(cell.bytes.begin(), cell.bytes.end());
+      if (!cells.empty()) port->release();
+      port->flush(clock.now());
+    }
+  }
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) step();
+  }
+  uint64_t refused(AdmissionCounter counter) { return admission.counters().get(counter); }
+
+  TempDir dir;
+  SeededRandom random{1};
+  ManualClock clock;
+  Switch fabric;
+  Admission admission;
+  std::unique_ptr<ShmAcceptor> acceptor;
+  std::vector<LinkCellPort*> ports;
+  std::vector<std::vector<std::byte>> received;
+};
+
+TEST_F(ShmLink, joins_and_carries_cells) {
+  const auto a = join(0xA, 1);
+  const auto b = join(0xB);
+  LinkCellPort port_a(a->link());
+  LinkCellPort port_b(b->link());
+  ports = {&port_a, &port_b};
+  run(20);
+  ASSERT_TRUE(port_a.up());
+  ASSERT_TRUE(port_b.up());
+  EXPECT_EQ(port_b.info().lid, Lid(2));
+  EXPECT_EQ(a->link().carrier_kind(), "shm");
+  const std::vector<std::byte> cell = make_cell({});
+  for (int i = 0; i < 1000; ++i) {
+    std::byte* to = port_a.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
+    ASSERT_NE(to, nullptr);
+    std::memcpy(to, cell.data(), cell.size());
+    port_a.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+    run(2);
+  }
+  run(5);
+  ASSERT_EQ(received.size(), 1000U);
+  EXPECT_EQ(received.front(), cell);
+}
+
+TEST_F(ShmLink, comes_back_when_either_side_returns) {
+  auto a = join(0xA);
+  auto port = std::make_unique<LinkCellPort>(a->link());
+  ports = {port.get()};
+  run(20);
+  ASSERT_TRUE(port->up());
+  // The endnode dies; its port notices, and takes the next incarnation.
+  ports.clear();
+  port.reset();
+  a.reset();
+  run(50);
+  EXPECT_EQ(admission.engine(0).state(), LinkState::kDown);
+  a = join(0xA);
+  port = std::make_unique<LinkCellPort>(a->link());
+  ports = {port.get()};
+  run(50);
+  EXPECT_EQ(admission.engine(0).incarnation(), 2U);
+  EXPECT_TRUE(port->up());
+  // The listener goes and comes back; living links stay.
+  acceptor.reset();
+  acceptor = std::move(ShmAcceptor::create(socket_path(), admission).value());
+  admission.engine(0).take_down();
+  run(300);
+  EXPECT_TRUE(port->up());
+  EXPECT_EQ(port->incarnation(), 2U);
+  EXPECT_EQ(admission.engine(0).incarnation(), 3U);
+}
+
+TEST_F(ShmLink, refuses_strangers_and_doubles_by_name) {
+  const auto a = join(0xA);
+  const auto stranger = join(0xC);
+  const auto wrong_lid = join(0xB, 9);
+  const auto twice = join(0xA);
+  for (int i = 0; i < 40; ++i) {
+    step();
+    for (const auto* link : {&a, &stranger, &wrong_lid, &twice}) (*link)->link().poll(clock.now());
+  }
+  EXPECT_EQ(a->link().state(), LinkState::kUp);
+  EXPECT_EQ(stranger->link().state(), LinkState::kDown);
+  EXPECT_EQ(wrong_lid->link().state(), LinkState::kDown);
+  EXPECT_EQ(twice->link().state(), LinkState::kDown);
+  EXPECT_GE(refused(AdmissionCounter::kRefusedNotAllowed), 1U);
+  EXPECT_GE(refused(AdmissionCounter::kRefusedLidInvalid), 1U);
+  EXPECT_GE(refused(AdmissionCounter::kRefusedLidTaken), 1U);
+}
+
+TEST_F(ShmLink, counts_silent_and_malformed_guests) {
+  UniqueFd silent = std::move(connect_unix(socket_path()).value());
+  UniqueFd babbler = std::move(connect_unix(socket_path()).value());
+  const std::array<std::byte, 64> junk{};
+  ASSERT_TRUE(send_packet(babbler.get(), junk, {}));
+  run(1100);
+  EXPECT_EQ(refused(AdmissionCounter::kSilent), 1U);
+  EXPECT_EQ(refused(AdmissionCounter::kMalformed), 1U);
+}
+
+TEST_F(ShmLink, socket_needs_a_private_directory_and_no_living_listener) {
+  EXPECT_FALSE(ShmAcceptor::create(socket_path(), admission).ok());
+  const std::string open_dir = dir.path() + "/open";
+  ASSERT_EQ(mkdir(open_dir.c_str(), 0755), 0);
+  EXPECT_FALSE(ShmAcceptor::create(open_dir + "/s.sock", admission).ok());
+  struct stat info {};
+  ASSERT_EQ(stat(socket_path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 077, 0U);
+}
+
+TEST(SharedRegionTest, refuses_what_is_not_sealed_or_of_another_size) {
+  Result<SharedRegion> region = SharedRegion::create("test", 10000);
+  ASSERT_TRUE(region.ok());
+  EXPECT_EQ(ftruncate(region->fd(), 4096), -1);
+  EXPECT_TRUE(SharedRegion::adopt(UniqueFd(dup(region->fd())), 10000).ok());
+  EXPECT_FALSE(SharedRegion::adopt(UniqueFd(dup(region->fd())), 20000).ok());
+  UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 12288), 0);
+  EXPECT_FALSE(SharedRegion::adopt(std::move(unsealed), 10000).ok());
+  const TempDir dir;
+  FILE* file = fopen((dir.path() + "/f").c_str(), "w+");
+  ASSERT_NE(file, nullptr);
+  EXPECT_FALSE(SharedRegion::adopt(UniqueFd(dup(fileno(file))), 10000).ok());
+  static_cast<void>(fclose(file));
+}
+
+/// Two threads over one mapping; run under the thread sanitizer too.
+TEST(SlotRing, two_threads_lose_and_tear_nothing) {
+  const RingGeometry shape{64, 32};
+  struct Shared {
+    RingControl control{};
+    alignas(64) std::array<std::byte, 64 * 32> slots{};
+  };
+  const auto shared = std::make_unique<Shared>();
+  constexpr uint64_t kCount = 200'000;
+  std::thread producer([&] {
+    RingProducer ring(shared->control, shared->slots.data(), shape);
+    for (uint64_t next = 0; next < kCount;) {
+      const TxRun run = ring.claim(0);
+      const auto filled = static_cast<uint32_t>(std::min<uint64_t>({run.count, kCount - next, 8}));
+      for (uint32_t i = 0; i < filled; ++i, ++next) {
+        for (uint32_t word = 0; word < 8; ++word)
+          std::memcpy(run.first + i * run.stride + word * 8, &next, 8);
+      }
+      ring.commit(filled);
+      static_cast<void>(ring.publish());
+      if (filled == 0) std::this_thread::yield();
+    }
+  });
+  RingConsumer ring(shared->control, shared->slots.data(), shape);
+  uint64_t expected = 0;
+  while (expected < kCount) {
+    std::array<RxSlot, 16> slots;
+    const uint32_t got = ring.receive(slots);
+    for (uint32_t i = 0; i < got; ++i, ++expected) {
+      std::array<uint64_t, 8> words;
+      std::memcpy(words.data(), slots[i].bytes, sizeof words);
+      for (const uint64_t word : words) ASSERT_EQ(word, expected);
+      ASSERT_EQ(slots[i].position, expected);
+    }
+    if (got != 0) ring.release(slots[got - 1].position + 1);
+    if (got == 0) std::this_thread::yield();
+  }
+  producer.join();
+  EXPECT_FALSE(ring.faulty());
+}
+
+TEST(SlotRing, sleeper_is_never_left_asleep) {
+  const RingGeometry shape{64, 32};
+  RingControl control{};
+  alignas(64) std::array<std::byte, 64 * 32> slots{};
+  constexpr int kRounds = 20'000;
+  std::atomic<int> wakeups{0};
+  std::atomic<bool> done{false};
+  std::thread producer([&] {
+    RingProducer ring(control, slots.data(), shape);
+    for (int i = 0; i < kRounds;) {
+      const TxRun run = ring.claim(0);
+      if (run.count == 0) {
+        std::this_thread::yield();
+        continue;
+      }
+      ring.commit(1);
+      ++i;
+      if (ring.publish()) wakeups.fetch_add(1);
+    }
+    done = true;
+  });
+  RingConsumer ring(control, slots.data(), shape);
+  for (int seen = 0, woken = 0; seen < kRounds;) {
+    std::array<RxSlot, 16> got;
+    const uint32_t count = ring.receive(got);
+    seen += static_cast<int>(count);
+    if (count != 0) {
+      ring.release(got[count - 1].position + 1);
+      continue;
+    }
+    if (!ring.prepare_sleep()) {
+      ring.finish_sleep();
+      continue;
+    }
+    // Asleep: only a wake-up may end this.
+    while (wakeups.load() == woken) std::this_thread::yield();
+    woken = wakeups.load();
+    ring.finish_sleep();
+  }
+  producer.join();
+  EXPECT_TRUE(done);
+}
+
+TEST(SlotRing, positions_a_peer_cannot_have_mark_it_faulty) {
+  const RingGeometry shape{64, 32};
+  RingControl control{};
+  alignas(64) std::array<std::byte, 64 * 32> slots{};
+  std::array<RxSlot, 64> out;
+  RingConsumer consumer(control, slots.data(), shape);
+  control.head = 33;
+  EXPECT_EQ(consumer.receive(out), 0U);
+  EXPECT_TRUE(consumer.faulty());
+  control.head = 5;
+  RingConsumer backwards(control, slots.data(), shape);
+  EXPECT_EQ(backwards.receive(out), 5U);
+  control.head = 3;
+  EXPECT_EQ(backwards.receive(out), 0U);
+  EXPECT_TRUE(backwards.faulty());
+  RingProducer producer(control, slots.data(), shape);
+  control.tail = 1;
+  EXPECT_EQ(producer.claim(0).count, 32U);
+  producer.commit(32);
+  static_cast<void>(producer.publish());
+  control.tail = 33;
+  EXPECT_EQ(producer.claim(0).count, 0U);
+  EXPECT_TRUE(producer.faulty());
+}
+
+}  // namespace
+}  // namespace weft::test
