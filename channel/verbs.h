@@ -103,13 +103,16 @@ struct BindRequest {
   Access access = Access::kNone;
 };
 
+/// A request that names no remote address; 0 is an address like any other (zero-based windows).
+inline constexpr uint64_t kNoRemoteAddr = ~uint64_t{0};
+
 struct SendRequest {
   uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
   uint32_t flags = 0;           // SendFlag
   std::span<const Sge> sges{};  // copied by the post; at least one for WRs that move data (C-34)
   uint32_t imm = 0;             // immediate data, host order
-  uint64_t remote_addr = 0;
+  uint64_t remote_addr = kNoRemoteAddr;
   Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
   uint64_t compare = 0;  // kCompareSwap
   uint64_t operand = 0;  // kCompareSwap: new value; kFetchAdd: addend

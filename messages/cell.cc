@@ -22,7 +22,7 @@ uint64_t load_word(const std::byte* at) noexcept {
 CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
   const bool first = (flags & kCellFirst) != 0;
   const bool last = (flags & kCellLast) != 0;
-  if ((flags2 & ~(kCell2More | kCell2Solicited)) != 0) return CellError::kReserved;
+  if ((flags2 & ~(kCell2More | kCell2Solicited | kCell2Continues)) != 0) return CellError::kReserved;
   if (first != (cell_number == 0) || cell_number >= kCellsPerPacketMax) return CellError::kCellNumber;
   if ((properties & kOpMultiCell) == 0 && !(first && last)) return CellError::kFlags;
   const bool wants_va = first && (properties & kOpVaInFirstCell) != 0;

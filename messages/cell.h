@@ -58,6 +58,7 @@ enum CellFlag : uint8_t {
 enum CellFlag2 : uint8_t {
   kCell2More = 0x80,       // more packets of this message follow (decisions 2.2)
   kCell2Solicited = 0x40,  // raise a solicited event at the receiver
+  kCell2Continues = 0x20,  // not the first packet of its message: where an unacknowledged QP cannot pick up
 };
 
 /// The first 32 bytes, for tests and tools that look field by field. The data path uses 64-bit words (P2).

@@ -1,0 +1,262 @@
+// PUSH-WQ, SAN-QP, SAN-CQ, TPT-CQ: work queues, doorbells, completion queues.
+#include <algorithm>
+#include <set>
+
+#include "tests/support/adapter_pair.h"
+#include "tests/support/requirement.h"
+
+namespace weft::test {
+namespace {
+
+class PushWq : public ::testing::Test {
+ protected:
+  ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
+  SendRequest send_request(const Sge& sge, uint64_t wr_id = 1) { return {.wr_id = wr_id, .sges = {&sge, 1}}; }
+  void post_recvs(QueuePair& qp, int count, uint32_t bytes = 1024) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(pair.post_recv(1, qp, static_cast<uint64_t>(i), {pair.side(1).sge(0, bytes)}),
+                PostResult::kOk);
+    }
+  }
+
+  AdapterPair pair;
+};
+
+TEST_F(PushWq, PUSH_WQ_01_both_queues_and_both_classes) {
+  covers("PUSH-WQ-01");
+  auto qps = pair.connect({.type = QpType::kRc});
+  post_recvs(*qps[1], 1);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge, 1)), PostResult::kOk);
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {
+    const SendRequest request{.wr_id = 2,
+                              .opcode = opcode,
+                              .sges = {&sge, 1},
+                              .remote_addr = pair.side(1).region.addr,
+                              .rkey = pair.side(1).region.rkey};
+    ASSERT_EQ(adapter().post_send(*qps[0], request), PostResult::kOk);
+  }
+  pair.run();
+  ASSERT_EQ(pair.side(0).completions.size(), 3U);
+  EXPECT_EQ(pair.side(0).completions[0].opcode, WcOpcode::kSend);
+  EXPECT_EQ(pair.side(0).completions[1].opcode, WcOpcode::kRdmaWrite);
+  EXPECT_EQ(pair.side(0).completions[2].opcode, WcOpcode::kRdmaRead);
+  for (const auto& completion : pair.side(0).completions) EXPECT_EQ(completion.status, WcStatus::kSuccess);
+}
+
+TEST_F(PushWq, PUSH_WQ_02_a_descriptor_stays_until_the_adapter_is_done) {
+  covers("PUSH-WQ-02");
+  const QpConfig config{.type = QpType::kRc, .send_wqes = 2};
+  auto qps = pair.connect(config);
+  post_recvs(*qps[1], 4);
+  EXPECT_EQ(adapter().post_send(*qps[0], {.wr_id = 1}), PostResult::kBadSges);  // no data segment
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+  EXPECT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kWouldBlock);
+  pair.run();
+  EXPECT_EQ(pair.side(0).completions.size(), 2U);
+  EXPECT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+}
+
+TEST_F(PushWq, PUSH_WQ_03_only_the_described_bytes_move) {
+  covers("PUSH-WQ-03 SAN-WQE-01 SAN-WQE-07 SAN-FRAME-02");
+  auto qps = pair.connect({.type = QpType::kRc, .sges = 8});
+  pair.side(0).fill(0, 4096, 1);
+  const std::vector<Sge> gather{pair.side(0).sge(0, 101), pair.side(0).sge(200, 1),
+                                pair.side(0).sge(300, 333), pair.side(0).sge(900, 7),
+                                pair.side(0).sge(1000, 158)};
+  const std::vector<Sge> scatter{pair.side(1).sge(10, 33), pair.side(1).sge(100, 400),
+                                 pair.side(1).sge(1000, 400)};
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, scatter), PostResult::kOk);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 1, .sges = gather}), PostResult::kOk);
+  pair.run();
+  std::vector<std::byte> sent;
+  for (const Sge& piece : gather) {
+    const auto bytes =
+        pair.side(0).bytes_at(static_cast<uint32_t>(piece.addr - pair.side(0).region.addr), piece.length);
+    sent.insert(sent.end(), bytes.begin(), bytes.end());
+  }
+  ASSERT_EQ(sent.size(), 600U);
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  EXPECT_EQ(pair.side(1).completions[0].byte_count, 600U);
+  std::vector<std::byte> expected(kPairBufferBytes);
+  std::copy_n(sent.begin(), 33, expected.begin() + 10);
+  std::copy_n(sent.begin() + 33, 400, expected.begin() + 100);
+  std::copy_n(sent.begin() + 433, 167, expected.begin() + 1000);
+  EXPECT_TRUE(pair.side(1).memory == expected);
+  // Cells are full across the borders of the gather list.
+  const auto cells = pair.pipe.sent_by(0, Opcode::kSend);
+  ASSERT_EQ(cells.size(), 3U);
+  EXPECT_EQ(cells[0]->view.payload.size(), 256U);
+  EXPECT_EQ(cells[1]->view.payload.size(), 256U);
+}
+
+TEST_F(PushWq, PUSH_WQ_04_posting_and_ringing_are_two_steps) {
+  covers("PUSH-WQ-04");
+  auto qps = pair.connect({.type = QpType::kRc});
+  post_recvs(*qps[1], 2);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post(*qps[0], send_request(sge)), PostResult::kOk);
+  ASSERT_EQ(adapter().post(*qps[0], send_request(sge)), PostResult::kOk);
+  pair.run(20);
+  EXPECT_TRUE(pair.pipe.sent_by(0).empty());
+  adapter().ring_send(*qps[0]);
+  pair.run();
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kSend).size(), 2U);
+}
+
+TEST_F(PushWq, PUSH_WQ_05_one_entry_per_signalled_descriptor) {
+  covers("PUSH-WQ-05 TPT-CQ-01");
+  auto qps = pair.connect({.type = QpType::kRc, .signal_all = false});
+  post_recvs(*qps[1], 4);
+  const Sge sge = pair.side(0).sge(0, 64);
+  for (uint64_t i = 0; i < 4; ++i) {
+    SendRequest request = send_request(sge, 100 + i);
+    request.flags = i == 3 ? static_cast<uint32_t>(kSendSignaled) : 0;
+    ASSERT_EQ(adapter().post_send(*qps[0], request), PostResult::kOk);
+  }
+  pair.run();
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].wr_id, 103U);
+  EXPECT_EQ(pair.side(0).completions[0].qpn, adapter().qpn(*qps[0]));
+  EXPECT_EQ(pair.side(1).completions.size(), 4U);
+}
+
+TEST_F(PushWq, PUSH_WQ_06_life_cycle_by_the_verbs_alone) {
+  covers("PUSH-WQ-06 SAN-QP-01");
+  const QpConfig config{.type = QpType::kRc};
+  auto qps = pair.connect(config);
+  post_recvs(*qps[1], 1);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+  pair.run();
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_TRUE(adapter(0).destroy_qp(qps[0]).ok());
+  EXPECT_TRUE(adapter(1).destroy_qp(qps[1]).ok());
+}
+
+TEST_F(PushWq, PUSH_WQ_08_unregistered_memory_is_not_read) {
+  covers("PUSH-WQ-08 SAN-QP-02");
+  auto qps = pair.connect({.type = QpType::kRc});
+  post_recvs(*qps[1], 1);
+  Sge sge = pair.side(0).sge(0, 64);
+  sge.lkey = Lkey(sge.lkey.value() ^ 0x00F0'0000U);
+  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+  pair.run();
+  ASSERT_GE(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kLocalProtection);
+  EXPECT_TRUE(pair.pipe.sent_by(0, Opcode::kSend).empty());
+}
+
+TEST_F(PushWq, SAN_QP_03_loop_back_within_one_adapter) {
+  covers("SAN-QP-03");
+  const QpConfig config{.type = QpType::kRc};
+  QueuePair* a = pair.make_qp(0, config);
+  QueuePair* b = pair.make_qp(0, config);
+  pair.bring_up(0, *a, config, adapter().qpn(*b), Lid(1), Psn(5), Psn(9));
+  pair.bring_up(0, *b, config, adapter().qpn(*a), Lid(1), Psn(9), Psn(5));
+  pair.side(0).fill(0, 300, 3);
+  ASSERT_EQ(pair.post_recv(0, *b, 7, {pair.side(0).sge(8192, 512)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 300);
+  ASSERT_EQ(adapter().post_send(*a, send_request(sge)), PostResult::kOk);
+  pair.run();
+  EXPECT_EQ(pair.side(0).completions.size(), 2U);
+  EXPECT_EQ(pair.side(0).bytes_at(8192, 300), pair.side(0).bytes_at(0, 300));
+}
+
+TEST_F(PushWq, SAN_QP_05_outstanding_requests_are_limited) {
+  covers("SAN-QP-05");
+  auto qps = pair.connect({.type = QpType::kRc, .send_wqes = 5});
+  post_recvs(*qps[1], 10);
+  pair.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kDrop : Verdict::kPass; });
+  const Sge sge = pair.side(0).sge(0, 64);
+  int posted = 0;
+  while (adapter().post_send(*qps[0], send_request(sge)) == PostResult::kOk) ++posted;
+  EXPECT_EQ(posted, 5);
+  pair.run(50);
+  std::set<uint32_t> psns;
+  for (const TracedCell* cell : pair.pipe.sent_by(0, Opcode::kSend)) psns.insert(cell->view.psn.value());
+  EXPECT_EQ(psns.size(), 5U);
+}
+
+TEST_F(PushWq, SAN_QP_06_thousands_of_qps) {
+  covers("SAN-QP-06");
+  std::set<uint32_t> numbers;
+  for (int i = 0; i < 4096; ++i) {
+    auto qp = adapter().create_qp({.type = QpType::kRc,
+                                   .pd = pair.side(0).pd,
+                                   .send_cq = pair.side(0).cq,
+                                   .recv_cq = pair.side(0).cq,
+                                   .send_wqes = 1,
+                                   .recv_wqes = 1,
+                                   .sges = 1});
+    ASSERT_TRUE(qp.ok()) << i << ": " << qp.error().text;
+    numbers.insert(adapter().qpn(**qp).value());
+  }
+  EXPECT_EQ(numbers.size(), 4096U);
+  EXPECT_FALSE(adapter()
+                   .create_qp({.type = QpType::kRc,
+                               .pd = pair.side(0).pd,
+                               .send_cq = pair.side(0).cq,
+                               .recv_cq = pair.side(0).cq})
+                   .ok());
+}
+
+TEST_F(PushWq, SAN_CQ_01_one_queue_for_several_qps) {
+  covers("SAN-CQ-01");
+  auto first = pair.connect({.type = QpType::kRc});
+  auto second = pair.connect({.type = QpType::kRc});
+  post_recvs(*first[1], 1);
+  post_recvs(*second[1], 1);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*first[0], send_request(sge)), PostResult::kOk);
+  ASSERT_EQ(adapter().post_send(*second[0], send_request(sge)), PostResult::kOk);
+  pair.run();
+  std::set<uint32_t> qpns;
+  for (const WorkCompletion& completion : pair.side(0).completions) qpns.insert(completion.qpn.value());
+  EXPECT_EQ(qpns, (std::set<uint32_t>{adapter().qpn(*first[0]).value(), adapter().qpn(*second[0]).value()}));
+}
+
+TEST_F(PushWq, PUSH_SEND_01_both_ends_take_part) {
+  covers("PUSH-SEND-01 SAN-SEM-01 PUSH-NODE-03");
+  for (int from = 0; from < 2; ++from) {
+    auto qps = pair.connect({.type = QpType::kRc});
+    const auto f = static_cast<size_t>(from);
+    pair.side(0).completions.clear();
+    pair.side(1).completions.clear();
+    pair.pipe.clear_trace();
+    ASSERT_EQ(pair.post_recv(1 - from, *qps[1 - f], 7, {pair.side(1 - from).sge(0, 1024)}), PostResult::kOk);
+    const Sge sge = pair.side(from).sge(2048, 600);
+    ASSERT_EQ(adapter(from).post_send(*qps[f], {.wr_id = 1, .sges = {&sge, 1}}), PostResult::kOk);
+    pair.run();
+    ASSERT_EQ(pair.side(from).completions.size(), 1U);
+    ASSERT_EQ(pair.side(1 - from).completions.size(), 1U);
+    EXPECT_EQ(pair.side(1 - from).completions[0].wr_id, 7U);
+    const auto cells = pair.pipe.sent_by(from, Opcode::kSend);
+    ASSERT_EQ(cells.size(), 3U);
+    for (const TracedCell* cell : cells) EXPECT_FALSE(cell->view.has(kCellVa));
+  }
+}
+
+TEST_F(PushWq, SAN_WQE_06_delay_holds_later_requests_back) {
+  covers("SAN-WQE-06");
+  auto delayed = pair.connect({.type = QpType::kRc});
+  auto other = pair.connect({.type = QpType::kRc});
+  post_recvs(*delayed[1], 2);
+  post_recvs(*other[1], 1);
+  const Sge sge = pair.side(0).sge(0, 64);
+  const SendRequest delay{.wr_id = 9, .opcode = SendOpcode::kDelay, .delay = std::chrono::milliseconds(1)};
+  ASSERT_EQ(adapter().post_send(*delayed[0], send_request(sge)), PostResult::kOk);
+  ASSERT_EQ(adapter().post_send(*delayed[0], delay), PostResult::kOk);
+  ASSERT_EQ(adapter().post_send(*delayed[0], send_request(sge)), PostResult::kOk);
+  ASSERT_EQ(adapter().post_send(*other[0], send_request(sge)), PostResult::kOk);
+  pair.run(90);  // 0.9 ms
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kSend).size(), 2U);
+  pair.run(100);
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kSend).size(), 3U);
+}
+
+}  // namespace
+}  // namespace weft::test
