@@ -7,6 +7,13 @@
 #include "messages/transport_headers.h"
 
 namespace weft {
+namespace {
+
+Outlet outlet_of(const QueuePair& qp) noexcept {
+  return {qp.path.carrier, qp.path.fixed, qp.path.vl};
+}
+
+}  // namespace
 
 void set_nak(QueuePair& qp, AckCode code, Psn psn, uint16_t cell) noexcept {
   ReceiveSide& rx = qp.rx;
@@ -60,7 +67,7 @@ bool Acknowledger::send_nak(QueuePair& qp) noexcept {
                      .cell_number = rx.nak_cell,
                      .code = rx.nak,
                      .messages_completed = rx.messages_completed};
-  if (segmenter_.send_ack(qp, body, {}) != CellSent::kYes) return false;
+  if (segmenter_.send_ack(outlet_of(qp), body, {}) != CellSent::kYes) return false;
   qp.counters.add(rx.nak == AckCode::kReceiverNotReady ? QpCounter::kRnrNaksSent : QpCounter::kNaksSent);
   rx.nak = AckCode::kAck;
   return true;
@@ -72,7 +79,7 @@ uint32_t Acknowledger::send_strict(QueuePair& qp, bool& done) noexcept {
   while (rx.strict_head != rx.strict_tail && sent < kCellsPerQpTurn) {
     const StrictAck& ack = rx.strict_acks[rx.strict_head % kStrictAcksMax];
     const AckBody body{.psn = ack.psn, .cell_number = ack.cell, .messages_completed = rx.messages_completed};
-    if (segmenter_.send_ack(qp, body, {}) != CellSent::kYes) break;
+    if (segmenter_.send_ack(outlet_of(qp), body, {}) != CellSent::kYes) break;
     ++rx.strict_head;
     ++sent;
   }
@@ -119,7 +126,8 @@ uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
       done = true;
       return sent;
     }
-    if (segmenter_.send_ack(qp, cumulative(qp), {blocks.data(), bytes}) != CellSent::kYes) return sent;
+    if (segmenter_.send_ack(outlet_of(qp), cumulative(qp), {blocks.data(), bytes}) != CellSent::kYes)
+      return sent;
     qp.counters.add(QpCounter::kAcksSent);
     for (uint64_t n = first; n < next; ++n) rx.at(rx.expected.plus(static_cast<uint32_t>(n))).dirty = false;
     if (next >= rx.highest) {

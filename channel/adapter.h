@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/result.h"
 #include "base/rng.h"
+#include "channel/counters.h"
 #include "channel/memory_table.h"
 #include "channel/verbs.h"
 #include "fabric/cell_port.h"
@@ -21,6 +23,7 @@ namespace weft {
 
 class CompletionQueue;
 class QueuePair;
+class StatsPage;
 
 /// What an adapter can hold; capability query (SAN-NODE-04, C-16).
 struct AdapterLimits {
@@ -43,6 +46,8 @@ struct AdapterConfig {
   Guid guid{};
   uint8_t number = 0;  // of this adapter in its computer, top 4 bits of every key (LAY-STAG)
   AdapterLimits limits{};
+  /// Verify the CRC of each cell again: for carriers that do not (CellPort promises that they do).
+  bool verify_cells = false;
 };
 
 struct QpConfig {
@@ -63,6 +68,38 @@ struct QpConfig {
   Qpn wanted_qpn{};
   uint8_t port = 1;  // of wanted_qpn
 };
+
+/// What happens beside completions; the numbers of async events in libibverbs differ, the meaning does not.
+enum class AsyncEventKind : uint8_t {
+  kQpFatal,         // the QP gave up: retries exceeded, local fault; `status` says why
+  kQpRequestError,  // the peer asked for something this QP does not allow, or broke the protocol
+  kQpAccessError,   // the peer's key, range or right did not fit
+  kSqDrained,       // SQD: everything started has completed
+  kCqOverrun,       // `cq`: a completion was lost; the QPs that complete there are in error
+  kPortUp,
+  kPortDown,
+  kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(AsyncEventKind kind) noexcept;
+
+struct AsyncEvent {
+  AsyncEventKind kind{};
+  Qpn qpn{};
+  WcStatus status = WcStatus::kSuccess;
+  uint8_t port = 0;
+  CompletionQueue* cq = nullptr;
+};
+
+/// What create_cq() and a query answer (SAN-CQ-01).
+struct CqInfo {
+  uint32_t depth = 0;  // entries it holds
+  uint32_t fill = 0;   // entries waiting
+  bool overrun = false;
+};
+
+/// When an armed CQ gives its one notification.
+enum class CqNotify : uint8_t { kOff, kSolicited, kNext };
 
 /// Owner: one thread. Objects it creates belong to it and die with it.
 class ChannelAdapter {
@@ -94,6 +131,19 @@ class ChannelAdapter {
   /// Packets that an unacknowledged connected QP knows to be missing: gaps in the PSN order, packets left incomplete,
   /// Sends that found no receive WQE. A session resets when this moves (decisions 2.19).
   [[nodiscard]] uint64_t missed_packets(const QueuePair& qp) const noexcept;
+  [[nodiscard]] const CounterSet<QpCounter>& counters(const QueuePair& qp) const noexcept;
+  [[nodiscard]] const CounterSet<AdapterCounter>& counters() const noexcept;
+  /// Cells that failed validation and accesses that were refused, by reason.
+  [[nodiscard]] const CounterSet<CellError>& bad_cells() const noexcept;
+  [[nodiscard]] const CounterSet<AccessFault>& access_faults() const noexcept;
+  /// Moves the adapter's counters onto a page as `prefix.*`; false when it is full. The page must outlive the adapter.
+  bool publish(StatsPage& page, std::string_view prefix);
+  /// A QP's counters likewise.
+  bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);
+  [[nodiscard]] CqInfo query_cq(const CompletionQueue& cq) const noexcept;
+  [[nodiscard]] uint32_t ports() const noexcept;
+  /// LID, cell payload and lanes of a port; null before its link was up for the first time.
+  [[nodiscard]] const CellPortInfo* port_info(uint8_t port) const noexcept;
   /// True while the link of port `port` (1, 2, ...) is up.
   [[nodiscard]] bool port_up(uint8_t port) const noexcept;
 
@@ -108,6 +158,12 @@ class ChannelAdapter {
   [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
   /// Takes up to `out.size()` completions, oldest first; returns how many.
   [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept;
+  /// Asks for one notification with the next entry, or the next solicited or failed one.
+  void arm_cq(CompletionQueue& cq, CqNotify when) noexcept;
+  /// True once after an armed queue has got its entry.
+  [[nodiscard]] bool take_cq_notification(CompletionQueue& cq) noexcept;
+  /// Takes the oldest asynchronous event; false when there is none. Lost ones are counted (kEventsLost).
+  [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.
   int poll(Instant now) noexcept;
   /// When poll() must run next though no cell arrives.

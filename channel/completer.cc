@@ -49,7 +49,9 @@ Duration repair_interval(const SendSide& tx) noexcept {
 
 }  // namespace
 
-const NakRule& nak_rule(AckCode code) noexcept { return kNakRules[static_cast<size_t>(code)]; }
+const NakRule& nak_rule(AckCode code) noexcept {
+  return kNakRules[static_cast<size_t>(code)];
+}
 
 bool Completer::number_of(const QueuePair& qp, Psn psn, uint64_t& number) const noexcept {
   const SendSide& tx = qp.tx;
@@ -97,7 +99,8 @@ void Completer::acknowledge_before(QueuePair& qp, uint64_t number, Progress& pro
   tx.cumulative = std::max(tx.cumulative, number);
 }
 
-void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells, Progress& progress) noexcept {
+void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells,
+                                  Progress& progress) noexcept {
   TxPacket& packet = qp.tx.at(number);
   if (packet.is_read) return;
   cells &= cell_mask(packet.cells);
@@ -227,7 +230,8 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   made_progress(qp);
   // The last response cell has come and others have not: they are lost, ask again.
   const bool gap = number >= tx.first && cell.has(kCellLast) && packet.acked != cell_mask(packet.cells);
-  if (gap && !packet.pending && engine_.now - packet.repaired_at >= repair_interval(tx)) repeat(qp, number, 1);
+  if (gap && !packet.pending && engine_.now - packet.repaired_at >= repair_interval(tx))
+    repeat(qp, number, 1);
 }
 
 void Completer::made_progress(QueuePair& qp) noexcept {
@@ -326,7 +330,8 @@ void Completer::retire(QueuePair& qp) noexcept {
     if (!complete_head(qp)) return;
   }
   if (sq.done != before && sq.started < sq.rung) engine_.want_send(qp);
-  if (qp.state == QpState::kSqd && !qp.tx.drain_reported && sq.done == sq.started && qp.tx.first == qp.tx.end) {
+  if (qp.state == QpState::kSqd && !qp.tx.drain_reported && sq.done == sq.started &&
+      qp.tx.first == qp.tx.end) {
     qp.tx.drain_reported = true;
     engine_.raise({.kind = AsyncEventKind::kSqDrained, .qpn = qp.qpn, .port = qp.port});
   }

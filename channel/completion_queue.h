@@ -5,12 +5,10 @@
 #include <memory>
 #include <span>
 
+#include "channel/adapter.h"
 #include "channel/verbs.h"
 
 namespace weft {
-
-/// When an armed queue reports: on its next entry, or on its next entry that is solicited or an error.
-enum class CqNotify : uint8_t { kOff, kSolicited, kNext };
 
 /// Owner: the adapter's thread. Made by ChannelAdapter::create_cq().
 class CompletionQueue {
@@ -36,6 +34,7 @@ class CompletionQueue {
   [[nodiscard]] uint32_t index() const noexcept { return index_; }
   /// QPs that complete into it; a queue in use is not destroyed.
   uint32_t users = 0;
+  bool overrun_reported = false;  // the event was raised and the QPs were failed
 
  private:
   std::unique_ptr<WorkCompletion[]> entries_;

@@ -27,7 +27,10 @@ class QpList {
   explicit QpList(uint32_t capacity) : ring_(capacity) {}
   void push(QueuePair& qp) noexcept { ring_[tail_++ % ring_.size()] = &qp; }
   [[nodiscard]] QueuePair* pop() noexcept { return head_ == tail_ ? nullptr : ring_[head_++ % ring_.size()]; }
-  [[nodiscard]] QueuePair* front() const noexcept { return head_ == tail_ ? nullptr : ring_[head_ % ring_.size()]; }
+  /// The `index`-th oldest, below size().
+  [[nodiscard]] const QueuePair& peek(uint64_t index) const noexcept {
+    return *ring_[(head_ + index) % ring_.size()];
+  }
   [[nodiscard]] uint64_t size() const noexcept { return tail_ - head_; }
   void remove(const QueuePair& qp) noexcept;
 
@@ -40,10 +43,10 @@ class QpList {
 /// One physical port and what the adapter last knew of it.
 struct EnginePort {
   CellPort* carrier = nullptr;
-  CellPortInfo info;
+  CellPortInfo info{};
   bool up = false;
-  bool known = false;       // was up once: info is valid
-  bool expired = false;     // QPs on it have been failed
+  bool known = false;    // was up once: info is valid
+  bool expired = false;  // QPs on it have been failed
   uint64_t incarnation = 0;
   uint32_t generation = 0;  // steps each time it comes up
   Instant down_since{};
@@ -90,6 +93,7 @@ struct Engine {
   std::vector<AsyncEvent> events;  // ring of kAsyncEventsMax
   uint64_t events_head = 0;
   uint64_t events_tail = 0;
+  bool overrun_pending = false;  // some CQ has overrun and its QPs have not been failed yet
 };
 
 }  // namespace weft

@@ -30,6 +30,8 @@ std::span<const RxCell> LoopbackPort::receive() noexcept {
   return view_;
 }
 
-void LoopbackPort::release() noexcept { head_ = received_; }
+void LoopbackPort::release() noexcept {
+  head_ = received_;
+}
 
 }  // namespace weft

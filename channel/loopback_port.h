@@ -26,7 +26,9 @@ class LoopbackPort final : public CellPort {
   void wait_fds(std::vector<pollfd>&) const override {}
   [[nodiscard]] bool prepare_sleep() noexcept override { return tail_ == head_; }
   void finish_sleep() noexcept override {}
-  [[nodiscard]] Instant deadline() const noexcept override { return tail_ == head_ ? kNever : Instant::min(); }
+  [[nodiscard]] Instant deadline() const noexcept override {
+    return tail_ == head_ ? kNever : Instant::min();
+  }
 
  private:
   static constexpr uint32_t kSlotBytes = cell_bytes_max(kCellPayloadBytesMax);

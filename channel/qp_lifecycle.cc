@@ -80,10 +80,9 @@ void flush_send(Engine& engine, QueuePair& qp) noexcept {
   SendQueue& sq = qp.sq;
   for (; sq.done < sq.posted; ++sq.done) {
     const SendWqe& wqe = sq.at(sq.done);
-    engine.complete(qp.config.send_cq, {.wr_id = wqe.wr_id,
-                                        .status = WcStatus::kFlushed,
-                                        .opcode = wqe.completion,
-                                        .qpn = qp.qpn});
+    engine.complete(
+        qp.config.send_cq,
+        {.wr_id = wqe.wr_id, .status = WcStatus::kFlushed, .opcode = wqe.completion, .qpn = qp.qpn});
   }
   sq.started = sq.rung = sq.posted;
 }

@@ -30,7 +30,7 @@ constexpr uint32_t kRcSqd = kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrRet
 using S = QpState;
 constexpr std::array kRules{
     QpRule{S::kReset, S::kInit, kRc | kUc, kPkey | kPort | kAccess, 0},
-    QpRule{S::kReset, S::kInit, kRd, kPkey | kPort | kAccess | kQkey, 0},
+    QpRule{S::kReset, S::kInit, kRd, kPkey | kPort | kQkey, kAccess},
     QpRule{S::kReset, S::kInit, kUd, kPkey | kPort | kQkey, 0},
     QpRule{S::kReset, S::kInit, kRaw, kPort, 0},
     QpRule{S::kInit, S::kInit, kRc | kUc, 0, kPkey | kPort | kAccess},
@@ -42,7 +42,7 @@ constexpr std::array kRules{
     QpRule{S::kInit, S::kRtr, kDatagram, 0, kPkey | kQkey},
     QpRule{S::kRtr, S::kRts, kRc, kRcRts, kAccess | kRnrTimer},
     QpRule{S::kRtr, S::kRts, kUc, kQpAttrSqPsn, kAccess},
-    QpRule{S::kRtr, S::kRts, kRd, kRdRts, kAccess | kQkey | kRnrTimer},
+    QpRule{S::kRtr, S::kRts, kRd, kRdRts, kAccess | kQkey | kRnrTimer | kQpAttrSqPsn},
     QpRule{S::kRtr, S::kRts, kDatagram, kQpAttrSqPsn, kQkey},
     QpRule{S::kRts, S::kRts, kRc, 0, kAccess | kRnrTimer},
     QpRule{S::kRts, S::kRts, kUc, 0, kAccess},
@@ -79,11 +79,15 @@ constexpr std::array<QpAbilities, kQpStateCount> kAbilities{{
     {true, true, false, false, false, true, true},      // kErr
 }};
 
-bool out_of_range(QpState state) noexcept { return static_cast<uint32_t>(state) >= kQpStateCount; }
+bool out_of_range(QpState state) noexcept {
+  return static_cast<uint32_t>(state) >= kQpStateCount;
+}
 
 }  // namespace
 
-std::span<const QpRule> qp_rules() noexcept { return kRules; }
+std::span<const QpRule> qp_rules() noexcept {
+  return kRules;
+}
 
 const QpRule* find_qp_rule(QpType type, QpState from, QpState to) noexcept {
   if (out_of_range(from) || out_of_range(to)) return nullptr;
@@ -140,6 +144,8 @@ void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept {
   take(kQpAttrDestQpn, &QpAttr::dest_qpn);
 }
 
-const QpAbilities& qp_abilities(QpState state) noexcept { return kAbilities[static_cast<uint32_t>(state) % kQpStateCount]; }
+const QpAbilities& qp_abilities(QpState state) noexcept {
+  return kAbilities[static_cast<uint32_t>(state) % kQpStateCount];
+}
 
 }  // namespace weft

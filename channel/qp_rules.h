@@ -45,12 +45,12 @@ void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept;
 
 /// What a QP may do in a state; one table, so that no code asks for states by name.
 struct QpAbilities {
-  bool post_send;    // accepted, executed or flushed
+  bool post_send;  // accepted, executed or flushed
   bool post_recv;
-  bool execute_send; // the requester starts new work
-  bool finish_send;  // acknowledgements and retransmissions of work already started
-  bool receive;      // the responder takes cells
-  bool flush_send;   // posted WQEs complete as flushed
+  bool execute_send;  // the requester starts new work
+  bool finish_send;   // acknowledgements and retransmissions of work already started
+  bool receive;       // the responder takes cells
+  bool flush_send;    // posted WQEs complete as flushed
   bool flush_recv;
 };
 [[nodiscard]] const QpAbilities& qp_abilities(QpState state) noexcept;

@@ -45,15 +45,15 @@ struct TxPacket {
   bool sent = false;      // every cell has left at least once
   bool repeated = false;  // its round trip says nothing
   bool is_read = false;
-  bool probed = false;       // its execution was asked for with its last cell
-  bool has_idata = false;    // its last cell carries immediate data, or the key to invalidate
+  bool probed = false;     // its execution was asked for with its last cell
+  bool has_idata = false;  // its last cell carries immediate data, or the key to invalidate
   bool invalidates = false;
 };
 
 /// Requester side. Written by requester and completer.
 struct SendSide {
   std::array<TxPacket, kPacketWindow> packets;
-  Psn first_psn;            // PSN of packet 0
+  Psn first_psn{};            // PSN of packet 0
   uint64_t first = 0;       // oldest packet not yet retired
   uint64_t end = 0;         // next packet to be made
   uint64_t cursor = 0;      // no packet before it has pending cells
@@ -62,16 +62,16 @@ struct SendSide {
   uint32_t reads_in_flight = 0;
   uint8_t retries = 0;
   uint8_t rnr_retries = 0;
-  bool halted = false;            // a WQE has failed: nothing new is started
+  bool halted = false;  // a WQE has failed: nothing new is started
   bool drain_reported = false;
-  Instant progress_at{};                // last acknowledgement of something new
+  Instant progress_at{};  // last acknowledgement of something new
   Instant retransmit_at = kNever;
-  Instant rnr_until = Instant::min();   // paused by RNR NAK
-  Instant delay_until = Instant::min(); // paused by a delay WQE
+  Instant rnr_until = Instant::min();    // paused by RNR NAK
+  Instant delay_until = Instant::min();  // paused by a delay WQE
   bool rtt_known = false;
-  Duration rtt{};                       // smoothed
+  Duration rtt{};  // smoothed
   Duration rtt_spread{};
-  Duration timeout{};                   // current retransmission timeout, with back-off
+  Duration timeout{};  // current retransmission timeout, with back-off
 
   [[nodiscard]] TxPacket& at(uint64_t number) noexcept { return packets[number & (kPacketWindow - 1)]; }
   [[nodiscard]] Psn psn_of(uint64_t number) const noexcept {
@@ -91,7 +91,7 @@ enum class ResponderFault : uint8_t {
   kTooLong,       // longer than the receive WQE
   kLocalAccess,   // the receive WQE names memory that is not ours
   kPacketCrc,
-  kViolation,     // cells that contradict each other
+  kViolation,  // cells that contradict each other
   kCount,
 };
 
@@ -108,15 +108,15 @@ struct RxPacket {
   uint32_t last_bytes = 0;  // payload of the last cell
   uint32_t imm = 0;
   uint32_t packet_crc = 0;
-  RemoteGrant grant;
-  Rkey rkey;
+  RemoteGrant grant{};
+  Rkey rkey{};
   Opcode opcode{};
   RxState state = RxState::kFree;
   ResponderFault fault = ResponderFault::kNone;
   uint8_t flags2 = 0;
-  uint8_t cells = 0;       // 0 until the last cell was seen
+  uint8_t cells = 0;             // 0 until the last cell was seen
   uint8_t final_cell = kNoCell;  // placed last: acknowledged when the packet is executed
-  bool has_wqe = false;    // a receive WQE is set aside for it
+  bool has_wqe = false;          // a receive WQE is set aside for it
   bool has_imm = false;
   bool invalidates = false;
   bool has_packet_crc = false;
@@ -127,10 +127,10 @@ struct RxPacket {
 
 /// An RDMA read that waits for its response cells to be sent.
 struct ReadJob {
-  Psn psn;
+  Psn psn{};
   uint64_t source_va = 0;
   uint64_t sink_va = 0;
-  Rkey source_key;
+  Rkey source_key{};
   uint32_t sink_key = 0;
   uint32_t bytes = 0;
   uint8_t cells = 0;
@@ -138,7 +138,7 @@ struct ReadJob {
 };
 
 struct StrictAck {
-  Psn psn;
+  Psn psn{};
   uint16_t cell = 0;
 };
 
@@ -147,15 +147,15 @@ struct ReceiveSide {
   std::array<RxPacket, kPacketWindow> packets;
   std::array<ReadJob, kReadsPerQp> reads;
   std::unique_ptr<StrictAck[]> strict_acks;  // kStrictAcksMax, strict mode only
-  Psn expected;                // oldest packet not executed
-  Psn base_psn;                // oldest packet whose place may be unknown
-  Psn next_psn;                // where the next cell in turn would be
+  Psn expected{};                              // oldest packet not executed
+  Psn base_psn{};                              // oldest packet whose place may be unknown
+  Psn next_psn{};                              // where the next cell in turn would be
   uint32_t next_cell = 0;
-  uint64_t highest = 0;        // distance from `expected` of the newest packet seen, plus one
-  uint64_t base_wqe = 0;       // Send being assigned
+  uint64_t highest = 0;   // distance from `expected` of the newest packet seen, plus one
+  uint64_t base_wqe = 0;  // Send being assigned
   uint32_t base_offset = 0;
-  bool in_message = false;     // base_psn continues a Send
-  bool completing = false;     // `expected` continues a message
+  bool in_message = false;  // base_psn continues a Send
+  bool completing = false;  // `expected` continues a message
   Opcode message_opcode{};
   uint64_t message_bytes = 0;  // of the message being completed
   uint64_t message_va = 0;
@@ -165,16 +165,16 @@ struct ReceiveSide {
   uint32_t strict_head = 0;
   uint32_t strict_tail = 0;
   uint32_t cells_since_ack = 0;
-  uint32_t stash_head = 0;     // list of stashed cells, 0 = none
+  uint32_t stash_head = 0;  // list of stashed cells, 0 = none
   uint32_t stash_count = 0;
-  uint32_t uc_cell = 0;        // unacknowledged: next cell of `expected`
-  bool uc_skipping = false;    // dropping until the next message begins
-  bool blocked = false;        // base_psn waits for a receive WQE
-  uint8_t executed_cell = 0;   // last cell of the packet before `expected`
-  bool ack_due = false;        // something to acknowledge
+  uint32_t uc_cell = 0;       // unacknowledged: next cell of `expected`
+  bool uc_skipping = false;   // dropping until the next message begins
+  bool blocked = false;       // base_psn waits for a receive WQE
+  uint8_t executed_cell = 0;  // last cell of the packet before `expected`
+  bool ack_due = false;       // something to acknowledge
   bool ack_now = false;
-  AckCode nak = AckCode::kAck; // kAck: none; otherwise to be sent for nak_psn
-  Psn nak_psn;
+  AckCode nak = AckCode::kAck;  // kAck: none; otherwise to be sent for nak_psn
+  Psn nak_psn{};
   uint16_t nak_cell = 0;
   Instant ack_at = kNever;
 
@@ -184,8 +184,8 @@ struct ReceiveSide {
 /// Where cells of a QP leave, and the header words that stay the same. Renewed when the port comes up.
 struct QpPath {
   CellPort* carrier = nullptr;
-  CellTemplate fixed;
-  VirtualLane vl;
+  CellTemplate fixed{};
+  VirtualLane vl{};
   uint32_t segment_bytes = 0;
   uint32_t packet_bytes = 0;
   uint32_t generation = 0;  // of the port it was made for; 0 = none yet
@@ -199,15 +199,17 @@ class QueuePair {
   [[nodiscard]] bool acknowledged() const noexcept { return is_acknowledged(config.type); }
 
   // Read for every cell.
-  Qpn qpn;
+  Qpn qpn{};
   QpState state = QpState::kReset;
   bool in_send_list = false;
   bool in_ack_list = false;
   uint8_t port = 1;
   uint32_t timer_slot = 0;  // place in the timer heap, 0 = not there
-  Lid peer_lid;
-  Qpn peer_qpn;
-  QpPath path;
+  Lid peer_lid{};
+  Qpn peer_qpn{};
+  QpPath path{};
+  QueuePair* rd_next = nullptr;  // RD: next in the line for a context
+  bool rd_waits = false;
 
   SendQueue sq;
   RecvQueue rq;

@@ -9,7 +9,9 @@
 namespace weft {
 namespace {
 
-bool carries_data(SendOpcode opcode) noexcept { return find_send_opcode(opcode)->moves_data; }
+bool carries_data(SendOpcode opcode) noexcept {
+  return find_send_opcode(opcode)->moves_data;
+}
 
 /// Operation on the wire, by service.
 Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
@@ -31,9 +33,8 @@ Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
 bool Requester::has_work(const QueuePair& qp) const noexcept {
   const SendSide& tx = qp.tx;
   if (engine_.now < tx.rnr_until) return false;
-  return tx.cursor < tx.end ||
-         (qp.abilities().execute_send && !tx.halted && qp.sq.started < qp.sq.rung && engine_.now >= tx.delay_until &&
-          tx.end - tx.first < kPacketWindow);
+  return tx.cursor < tx.end || (qp.abilities().execute_send && !tx.halted && qp.sq.started < qp.sq.rung &&
+                                engine_.now >= tx.delay_until && tx.end - tx.first < kPacketWindow);
 }
 
 uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
@@ -54,6 +55,14 @@ uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept 
     if (step == Step::kStop || (step == Step::kAgain && ++local == kLocalWqesPerTurn)) break;
   }
   return sent;
+}
+
+void Requester::prepare_packet(QueuePair& qp) noexcept {
+  if (engine_.now < qp.tx.rnr_until) return;
+  for (uint32_t local = 0; local < kLocalWqesPerTurn; ++local) {
+    if (next_packet(qp) != Step::kAgain) return;
+  }
+  engine_.want_send(qp);
 }
 
 uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept {
@@ -101,7 +110,8 @@ bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
   const bool too_long = !is_connected(qp.config.type) && wqe.length > qp.path.segment_bytes;
   if (too_long) {
     finish_local(qp, wqe, WcStatus::kLocalLength);
-  } else if (!segmenter_.check_segments(qp, qp.sq.started, read ? AccessKind::kLocalWrite : AccessKind::kLocalRead)) {
+  } else if (!segmenter_.check_segments(qp, qp.sq.started,
+                                        read ? AccessKind::kLocalWrite : AccessKind::kLocalRead)) {
     finish_local(qp, wqe, WcStatus::kLocalProtection);
   } else if (read && qp.attr.max_rd_atomic == 0) {
     finish_local(qp, wqe, WcStatus::kLocalQpOperation);
@@ -118,7 +128,7 @@ uint32_t Requester::packet_limit(const QueuePair& qp, const SendWqe& wqe) const 
 
 bool Requester::check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept {
   const SendSide& tx = qp.tx;
-  if (tx.end - tx.first >= kPacketWindow) return false;
+  if (tx.end - tx.first >= (qp.config.type == QpType::kRd ? 1 : kPacketWindow)) return false;
   const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
   if (tx.bytes_in_flight != 0 && tx.bytes_in_flight + bytes > kByteWindow) return false;
   const bool read = find_send_opcode(wqe.opcode)->wire == Opcode::kRdmaReadRequest;

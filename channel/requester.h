@@ -17,6 +17,8 @@ class Requester {
 
   /// Sends up to `budget` cells of `qp`; returns how many. `blocked` is set when credit or slots ran out.
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
+  /// RD: executes WQEs without data and makes one packet, sends nothing.
+  void prepare_packet(QueuePair& qp) noexcept;
   /// True while run() could do something without an acknowledgement or a timer in between.
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept;
 

@@ -91,7 +91,8 @@ bool Responder::consistent(const Arrival& arrival) const noexcept {
   if (packet.state == RxState::kFree) return true;
   if (packet.opcode != cell.opcode || packet.flags2 != cell.flags2) return false;
   const bool last = cell.has(kCellLast);
-  if (packet.cells != 0) return last == (cell.cell_number + 1U == packet.cells) && cell.cell_number < packet.cells;
+  if (packet.cells != 0)
+    return last == (cell.cell_number + 1U == packet.cells) && cell.cell_number < packet.cells;
   return !last || (packet.seen >> cell.cell_number) == 0;
 }
 
@@ -211,7 +212,8 @@ Responder::Step Responder::hold(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
   if (arrival.packet.opcode == Opcode::kSend && qp.rq.empty()) {
-    if (arrival.distance == 0 && (arrival.cell.has(kCellFirst) || arrival.cell.has(kCellAckWanted))) send_rnr(qp);
+    if (arrival.distance == 0 && (arrival.cell.has(kCellFirst) || arrival.cell.has(kCellAckWanted)))
+      send_rnr(qp);
     return Step::kDone;
   }
   if (!engine_.stash.keep(rx, arrival.cell)) {
@@ -241,8 +243,8 @@ Responder::Step Responder::check_rkey(Arrival& arrival) noexcept {
   const RxPacket& packet = arrival.packet;
   RemoteGrant grant;
   const uint64_t va = packet.va + uint64_t{arrival.cell.cell_number} * qp.path.segment_bytes;
-  const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, va, arrival.cell.payload.size(),
-                                                        AccessKind::kRemoteWrite, grant);
+  const AccessFault fault = engine_.memory.check_remote(
+      qp.config.pd, packet.rkey, va, arrival.cell.payload.size(), AccessKind::kRemoteWrite, grant);
   if (fault != AccessFault::kNone) [[unlikely]] {
     engine_.faults.add(fault);
     return refuse(arrival, ResponderFault::kRemoteAccess);
@@ -330,14 +332,15 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
                     .cells = static_cast<uint8_t>(cells_of(request.length.get(), qp.path.segment_bytes))};
   RemoteGrant grant;
   const bool too_long = request.length.get() > kReadCellsMax * qp.path.segment_bytes;
-  const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va, job.bytes,
-                                                        AccessKind::kRemoteRead, grant);
+  const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va,
+                                                        job.bytes, AccessKind::kRemoteRead, grant);
   if (too_long || fault != AccessFault::kNone) {
     engine_.faults.add(fault);
     if (arrival.read_again) return Step::kDone;
     return refuse(arrival, too_long ? ResponderFault::kUnsupported : ResponderFault::kRemoteAccess);
   }
-  if (!arrival.read_again && arrival.distance != 0) return Step::kDone;  // reads see what was written before them
+  if (!arrival.read_again && arrival.distance != 0)
+    return Step::kDone;  // reads see what was written before them
   rx.reads[rx.reads_tail++ % kReadsPerQp] = job;
   engine_.want_send(qp);
   if (arrival.read_again) return Step::kDone;
@@ -357,8 +360,8 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
     const uint32_t begin = job.next * qp.path.segment_bytes;
     const uint32_t bytes = std::min(qp.path.segment_bytes, job.bytes - begin);
     RemoteGrant grant;
-    const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va + begin, bytes,
-                                                          AccessKind::kRemoteRead, grant);
+    const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va + begin,
+                                                          bytes, AccessKind::kRemoteRead, grant);
     if (fault != AccessFault::kNone) {  // revoked meanwhile: the requester asks again and is refused then
       engine_.faults.add(fault);
       ++rx.reads_head;

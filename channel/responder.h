@@ -90,8 +90,8 @@ struct Delivery {
   uint32_t imm = 0;
   uint64_t bytes = 0;
   uint64_t va = 0;
-  Lid src_lid;
-  Qpn src_qpn;
+  Lid src_lid{};
+  Qpn src_qpn{};
 };
 /// Makes the CQE of a message. `with_wqe`: the oldest receive WQE completes with it.
 void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_wqe) noexcept;

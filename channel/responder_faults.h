@@ -13,14 +13,15 @@ namespace weft {
 struct FaultRule {
   ResponderFault fault;
   AckCode nak;
-  bool ends_qp;         // the QP goes to the error state
-  bool ends_recv_wqe;   // the receive WQE in use completes with `recv_status`
+  bool ends_qp;        // the QP goes to the error state
+  bool ends_recv_wqe;  // the receive WQE in use completes with `recv_status`
   WcStatus recv_status;
   AsyncEventKind event;
 };
 
 inline constexpr std::array kFaultRules{
-    FaultRule{ResponderFault::kNone, AckCode::kAck, false, false, WcStatus::kSuccess, AsyncEventKind::kQpFatal},
+    FaultRule{ResponderFault::kNone, AckCode::kAck, false, false, WcStatus::kSuccess,
+              AsyncEventKind::kQpFatal},
     FaultRule{ResponderFault::kUnsupported, AckCode::kNotSupported, true, false, WcStatus::kFlushed,
               AsyncEventKind::kQpRequestError},
     FaultRule{ResponderFault::kRemoteAccess, AckCode::kRemoteAccess, true, false, WcStatus::kFlushed,

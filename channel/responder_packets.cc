@@ -20,7 +20,8 @@ void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_w
                        .imm = message.imm,
                        .src_lid = message.src_lid,
                        .src_qpn = message.src_qpn};
-  entry.flags = static_cast<uint8_t>((message.has_imm ? kWcWithImm : 0) | (message.solicited ? kWcSolicited : 0));
+  entry.flags =
+      static_cast<uint8_t>((message.has_imm ? kWcWithImm : 0) | (message.solicited ? kWcSolicited : 0));
   if (message.invalidated) {
     entry.flags |= kWcWithInvalidate;
     entry.invalidated = Rkey(message.imm);
@@ -120,8 +121,8 @@ ResponderFault Responder::place(QueuePair& qp, RxPacket& packet, uint32_t number
                                                  packet.offset + begin, data);
     return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
   }
-  const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin, data.size(),
-                                                        AccessKind::kRemoteWrite, packet.grant);
+  const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin,
+                                                        data.size(), AccessKind::kRemoteWrite, packet.grant);
   if (fault != AccessFault::kNone) {
     engine_.faults.add(fault);
     qp.counters.add(QpCounter::kAccessRefused);
@@ -221,8 +222,8 @@ bool Responder::packet_crc_right(QueuePair& qp, RxPacket& packet) noexcept {
                                       packet.offset + begin, bytes, crc);
     } else if (bytes != 0) {
       RemoteGrant grant;
-      const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin, bytes,
-                                                            AccessKind::kRemoteWrite, grant);
+      const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin,
+                                                            bytes, AccessKind::kRemoteWrite, grant);
       if (fault == AccessFault::kNone) crc = crc32c_extend(crc, grant.at, bytes);
     }
   }

@@ -11,7 +11,7 @@ namespace weft {
 
 /// In units of 10 us, by code.
 inline constexpr std::array<uint32_t, 32> kRnrTimerUnits{
-    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,    48,    64,    96,    128,   192,
+    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
     256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 [[nodiscard]] constexpr Duration rnr_delay(uint16_t code) noexcept {

@@ -56,7 +56,7 @@ CellTemplate make_template(const CellPortInfo& info, Lid dlid, Qpn dest, Qpn sou
                              .src_qpn = source});
 }
 
-Segmenter::Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
+Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
   if (is_connected(qp.config.type)) return {qp.path.carrier, qp.path.fixed, qp.path.vl};
   const EnginePort& port = engine_.port_of(qp);
   const VirtualLane vl = lane_of(port.info, wqe.dest.sl);
@@ -173,10 +173,11 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
 
   const CellVariable variable{
       .opcode = packet.opcode,
-      .flags = static_cast<uint8_t>((number == 0 ? kCellFirst : 0) | (last ? kCellLast : 0) | (va ? kCellVa : 0) |
-                                    (idata ? kCellIdata : 0) | (packet_crc ? kCellPacketCrc : 0) |
-                                    (closing && packet.ack_wanted ? kCellAckWanted : 0) |
-                                    (last && packet.invalidates ? kCellInvalidateKey : 0)),
+      .flags =
+          static_cast<uint8_t>((number == 0 ? kCellFirst : 0) | (last ? kCellLast : 0) | (va ? kCellVa : 0) |
+                               (idata ? kCellIdata : 0) | (packet_crc ? kCellPacketCrc : 0) |
+                               (closing && packet.ack_wanted ? kCellAckWanted : 0) |
+                               (last && packet.invalidates ? kCellInvalidateKey : 0)),
       .flags2 = packet.flags2,
       .psn = psn,
       .cell_number = static_cast<uint16_t>(number),
@@ -257,17 +258,17 @@ CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job, const 
     parts.put(job.sink_va);
     parts.put(job.sink_key);
   }
-  finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
-              crc32c_copy(parts.crc(), parts.at(), source, bytes));
+  finish_cell(*qp.path.carrier, qp.path.vl, cell, size, crc32c_copy(parts.crc(), parts.at(), source, bytes));
   return CellSent::kYes;
 }
 
-CellSent Segmenter::send_ack(QueuePair& qp, const AckBody& body, std::span<const std::byte> blocks) noexcept {
+CellSent Segmenter::send_ack(const Outlet& outlet, const AckBody& body,
+                             std::span<const std::byte> blocks) noexcept {
   const auto size = static_cast<uint32_t>(kCellHeaderBytes + kAckBodyBytes + blocks.size() + kCrcBytes);
-  std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
+  std::byte* cell = outlet.carrier->claim(outlet.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
   const uint32_t header_crc =
-      compose_cell_header(cell, qp.path.fixed,
+      compose_cell_header(cell, outlet.fixed,
                           {.opcode = body.code == AckCode::kAck ? Opcode::kAck : Opcode::kNak,
                            .flags = kCellFirst | kCellLast,
                            .psn = body.psn,
@@ -276,7 +277,7 @@ CellSent Segmenter::send_ack(QueuePair& qp, const AckBody& body, std::span<const
   parts.put(body.psn.value());
   parts.put(uint32_t{body.cell_number} << 16 | uint32_t{static_cast<uint8_t>(body.code)} << 8);
   parts.put(body.messages_completed);
-  finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
+  finish_cell(*outlet.carrier, outlet.vl, cell, size,
               crc32c_copy(parts.crc(), parts.at(), blocks.data(), blocks.size()));
   return CellSent::kYes;
 }

@@ -24,16 +24,26 @@ enum class CellSent : uint8_t {
   kLocalFault,  // a data segment is no longer ours to read
 };
 
+/// Where a cell leaves and what its header always says.
+struct Outlet {
+  CellPort* carrier;
+  CellTemplate fixed{};
+  VirtualLane vl{};
+};
+
 class Segmenter {
  public:
   explicit Segmenter(Engine& engine) noexcept : engine_(engine) {}
 
   /// Sends cell `number` of a request packet.
-  [[nodiscard]] CellSent send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept;
+  [[nodiscard]] CellSent send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
+                                           uint32_t number) noexcept;
   /// Sends the next response cell of an RDMA read from `source`.
-  [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job, const std::byte* source) noexcept;
+  [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job,
+                                            const std::byte* source) noexcept;
   /// Sends an ACK or NAK with its selective blocks, 16 bytes each, ready for the wire.
-  [[nodiscard]] CellSent send_ack(QueuePair& qp, const AckBody& body, std::span<const std::byte> blocks) noexcept;
+  [[nodiscard]] CellSent send_ack(const Outlet& outlet, const AckBody& body,
+                                  std::span<const std::byte> blocks) noexcept;
 
   /// Checks every data segment of a WQE; false when one is not ours (SAN-QP-02).
   [[nodiscard]] bool check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
@@ -47,11 +57,6 @@ class Segmenter {
                                         uint32_t crc) noexcept;
 
  private:
-  struct Outlet {
-    CellPort* carrier;
-    CellTemplate fixed;
-    VirtualLane vl;
-  };
   [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] AccessFault gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,
@@ -61,8 +66,8 @@ class Segmenter {
 };
 
 /// Header template for a destination; used at bring-up and per datagram.
-[[nodiscard]] CellTemplate make_template(const CellPortInfo& info, Lid dlid, Qpn dest, Qpn source, ServiceLevel sl,
-                                         VirtualLane vl) noexcept;
+[[nodiscard]] CellTemplate make_template(const CellPortInfo& info, Lid dlid, Qpn dest, Qpn source,
+                                         ServiceLevel sl, VirtualLane vl) noexcept;
 /// The lane of a service level: data lanes in turn (decisions 1.15).
 [[nodiscard]] VirtualLane lane_of(const CellPortInfo& info, ServiceLevel sl) noexcept;
 

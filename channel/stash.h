@@ -41,7 +41,7 @@ class Stash {
  private:
   void release(uint32_t index) noexcept;
 
-  std::vector<Cell> cells_;  // 0 is not used
+  std::vector<Cell> cells_;              // 0 is not used
   std::unique_ptr<std::byte[]> memory_;  // touched only where cells have been
   uint32_t free_ = 0;
   uint32_t used_ = 0;

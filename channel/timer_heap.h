@@ -14,7 +14,10 @@ class QueuePair;
 /// Owner: the adapter's thread.
 class TimerHeap {
  public:
-  explicit TimerHeap(uint32_t capacity) { heap_.reserve(capacity + 1); heap_.push_back({}); }
+  explicit TimerHeap(uint32_t capacity) {
+    heap_.reserve(capacity + 1);
+    heap_.push_back({});
+  }
 
   /// Makes sure that pop_due() gives `qp` at `at` or earlier.
   void arm(QueuePair& qp, Instant at) noexcept;

@@ -31,10 +31,17 @@ constexpr std::array kStatusNames{
 };
 constexpr std::array<std::string_view, 7> kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array<std::string_view, static_cast<size_t>(PostResult::kCount)> kPostNames{
-    "ok",           "queue full",        "bad QP state",   "operation not possible here",
-    "no destination", "no remote address or key", "bad data segments", "too long"};
+    "ok",
+    "queue full",
+    "bad QP state",
+    "operation not possible here",
+    "no destination",
+    "no remote address or key",
+    "bad data segments",
+    "too long"};
 constexpr std::array<std::string_view, static_cast<size_t>(ModifyResult::kCount)> kModifyNames{
-    "ok", "transition not allowed", "attribute missing", "attribute not allowed here", "attribute value out of range"};
+    "ok", "transition not allowed", "attribute missing", "attribute not allowed here",
+    "attribute value out of range"};
 
 }  // namespace
 
@@ -43,7 +50,9 @@ std::string_view to_string(QpState state) noexcept {
   return index < kStateNames.size() ? kStateNames[index] : "?";
 }
 
-std::string_view to_string(PostResult result) noexcept { return kPostNames[static_cast<size_t>(result)]; }
+std::string_view to_string(PostResult result) noexcept {
+  return kPostNames[static_cast<size_t>(result)];
+}
 
 std::string_view to_string(WcStatus status) noexcept {
   for (const StatusName& entry : kStatusNames) {
@@ -52,6 +61,8 @@ std::string_view to_string(WcStatus status) noexcept {
   return "?";
 }
 
-std::string_view to_string(ModifyResult result) noexcept { return kModifyNames[static_cast<size_t>(result)]; }
+std::string_view to_string(ModifyResult result) noexcept {
+  return kModifyNames[static_cast<size_t>(result)];
+}
 
 }  // namespace weft

@@ -17,18 +17,27 @@ constexpr uint16_t kAll = kMemory | kDatagram;
 
 constexpr std::array kSendOpcodes{
     //                opcode                          services    data   key    imm    completion
-    SendOpcodeRule{SendOpcode::kRdmaWrite, kMemory, true, true, false, Opcode::kRdmaWrite, WcOpcode::kRdmaWrite},
-    SendOpcodeRule{SendOpcode::kRdmaWriteWithImm, kMemory, true, true, true, Opcode::kRdmaWrite, WcOpcode::kRdmaWrite},
+    SendOpcodeRule{SendOpcode::kRdmaWrite, kMemory, true, true, false, Opcode::kRdmaWrite,
+                   WcOpcode::kRdmaWrite},
+    SendOpcodeRule{SendOpcode::kRdmaWriteWithImm, kMemory, true, true, true, Opcode::kRdmaWrite,
+                   WcOpcode::kRdmaWrite},
     SendOpcodeRule{SendOpcode::kSend, kAll, true, false, false, Opcode::kSend, WcOpcode::kSend},
-    SendOpcodeRule{SendOpcode::kSendWithImm, kMemory | service_bit(QpType::kUd), true, false, true, Opcode::kSend, WcOpcode::kSend},
-    SendOpcodeRule{SendOpcode::kRdmaRead, kRc, true, true, false, Opcode::kRdmaReadRequest, WcOpcode::kRdmaRead},
-    SendOpcodeRule{SendOpcode::kLocalInvalidate, kMemory, false, false, false, Opcode::kSend, WcOpcode::kLocalInvalidate},
-    SendOpcodeRule{SendOpcode::kBindWindow, kMemory, false, false, false, Opcode::kSend, WcOpcode::kBindWindow},
-    SendOpcodeRule{SendOpcode::kUnbindWindow, kMemory, false, false, false, Opcode::kSend, WcOpcode::kBindWindow},
-    SendOpcodeRule{SendOpcode::kSendWithInvalidate, kReliable, true, true, true, Opcode::kSend, WcOpcode::kSend},
+    SendOpcodeRule{SendOpcode::kSendWithImm, kMemory | service_bit(QpType::kUd), true, false, true,
+                   Opcode::kSend, WcOpcode::kSend},
+    SendOpcodeRule{SendOpcode::kRdmaRead, kRc, true, true, false, Opcode::kRdmaReadRequest,
+                   WcOpcode::kRdmaRead},
+    SendOpcodeRule{SendOpcode::kLocalInvalidate, kMemory, false, false, false, Opcode::kSend,
+                   WcOpcode::kLocalInvalidate},
+    SendOpcodeRule{SendOpcode::kBindWindow, kMemory, false, false, false, Opcode::kSend,
+                   WcOpcode::kBindWindow},
+    SendOpcodeRule{SendOpcode::kUnbindWindow, kMemory, false, false, false, Opcode::kSend,
+                   WcOpcode::kBindWindow},
+    SendOpcodeRule{SendOpcode::kSendWithInvalidate, kReliable, true, true, true, Opcode::kSend,
+                   WcOpcode::kSend},
     SendOpcodeRule{SendOpcode::kDelay, kAll, false, false, false, Opcode::kSend, WcOpcode::kDelay},
     // No service offers these yet: posting them is refused as kBadOpcode.
-    SendOpcodeRule{SendOpcode::kCompareSwap, 0, true, true, false, Opcode::kFetchOpRequest, WcOpcode::kCompareSwap},
+    SendOpcodeRule{SendOpcode::kCompareSwap, 0, true, true, false, Opcode::kFetchOpRequest,
+                   WcOpcode::kCompareSwap},
     SendOpcodeRule{SendOpcode::kFetchAdd, 0, true, true, false, Opcode::kFetchOpRequest, WcOpcode::kFetchAdd},
 };
 

@@ -19,7 +19,7 @@ struct SendOpcodeRule {
   bool moves_data;        // needs data segments (C-34)
   bool needs_remote_key;  // PUSH-RDMAW-01
   bool has_imm;
-  Opcode wire;            // of connected services; not used where no data moves
+  Opcode wire{};  // of connected services; not used where no data moves
   WcOpcode completion;
 };
 /// Null for a value that is no operation.
@@ -33,7 +33,7 @@ struct SendWqe {
   uint32_t cut = 0;     // bytes already cut into packets
   uint32_t flags = 0;   // SendFlag
   uint32_t imm = 0;
-  Rkey rkey;
+  Rkey rkey{};
   SendOpcode opcode{};
   WcStatus status = WcStatus::kSuccess;
   WcOpcode completion{};
@@ -41,7 +41,7 @@ struct SendWqe {
   bool started = false;   // its data segments were checked
   bool cut_done = false;  // all packets are made
   bool done = false;      // ready to complete when its turn comes
-  Destination dest;
+  Destination dest{};
   union {
     BindRequest bind;
     Duration delay;

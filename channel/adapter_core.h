@@ -1,0 +1,79 @@
+// channel/adapter_core.h -- the adapter behind adapter.h: owns the parts, hands each cell to the right one, runs the
+// turn. Internal to channel/.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "channel/acknowledger.h"
+#include "channel/completer.h"
+#include "channel/engine.h"
+#include "channel/rd_service.h"
+#include "channel/requester.h"
+#include "channel/responder.h"
+#include "channel/segmenter.h"
+#include "channel/unreliable_responder.h"
+
+namespace weft {
+
+/// When a slot of the QP table was used last, so that no number comes back too soon.
+struct QpSlot {
+  uint32_t high = 0;        // upper bits of the next number
+  uint32_t first_high = 0;  // where the present round of numbers began
+  Instant round_began{};
+  bool reserved = false;  // of a management QP
+};
+
+class ChannelAdapter::Core {
+ public:
+  Core(const AdapterConfig& config, RandomSource& random, const ChannelAdapter* self);
+
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+  [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
+  void ring_send(QueuePair& qp) noexcept;
+  [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
+
+  [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
+  /// A number for a new QP; 0 when the table is full or every free number is still resting.
+  [[nodiscard]] Qpn take_qpn() noexcept;
+  void give_back_qpn(Qpn qpn) noexcept;
+
+  Engine engine;
+  Segmenter segmenter;
+  Completer completer;
+  Requester requester;
+  Responder responder;
+  UnreliableResponder unreliable;
+  Acknowledger acknowledger;
+  RdService rd;
+
+  std::vector<bool> pds;
+  std::vector<std::unique_ptr<CompletionQueue>> cqs;
+  std::vector<QpSlot> slots;
+  std::vector<uint32_t> free_slots;  // ring, longest free first
+  uint64_t free_head = 0;
+  uint64_t free_tail = 0;
+
+ private:
+  // Stages of a turn, in order.
+  int watch_ports() noexcept;
+  int receive_cells(CellPort& carrier, const EnginePort& port) noexcept;
+  int send_cells() noexcept;
+  int send_acks() noexcept;
+  int run_timers() noexcept;
+  void flush_ports() noexcept;
+  void fail_overrun() noexcept;
+
+  void take_cell(const EnginePort& port, std::span<const std::byte> bytes) noexcept;
+  void dispatch(QueuePair& qp, const CellView& cell) noexcept;
+  void port_came_up(EnginePort& port) noexcept;
+  void port_went_down(EnginePort& port) noexcept;
+  void expire_port(EnginePort& port) noexcept;
+  [[nodiscard]] uint8_t number_of(const EnginePort& port) const noexcept;
+  uint32_t run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
+  [[nodiscard]] PostResult check_post(const QueuePair& qp, const SendRequest& request,
+                                      const SendOpcodeRule*& rule, uint64_t& length) const noexcept;
+};
+
+}  // namespace weft

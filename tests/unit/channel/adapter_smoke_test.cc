@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+namespace {
+
+TEST(Adapter, rc_send_arrives_and_completes) {
+  AdapterPair pair;
+  auto [a, b] = pair.connect({});
+  pair.side(0).fill(0, 1000, 3);
+  ASSERT_EQ(pair.post_recv(1, *b, 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 1000);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*a, {.wr_id = 9, .sges = {&sge, 1}}), PostResult::kOk);
+  pair.run(5);
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  EXPECT_EQ(pair.side(1).completions[0].wr_id, 7U);
+  EXPECT_EQ(pair.side(1).completions[0].byte_count, 1000U);
+  EXPECT_EQ(pair.side(1).bytes_at(0, 1000), pair.side(0).bytes_at(0, 1000));
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+}
+
+TEST(Adapter, rdma_write_with_idata_indicates_without_a_receive_wqe) {
+  AdapterPair pair;
+  auto [a, b] = pair.connect({.idata_takes_recv_wqe = false});
+  pair.side(0).fill(0, 4000, 3);
+  const Sge sge = pair.side(0).sge(0, 4000);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*a, {.wr_id = 9,
+                                                 .opcode = SendOpcode::kRdmaWriteWithImm,
+                                                 .sges = {&sge, 1},
+                                                 .imm = 0x07050100,
+                                                 .remote_addr = pair.side(1).region.addr + 64,
+                                                 .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  pair.run(5);
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  const WorkCompletion& got = pair.side(1).completions[0];
+  EXPECT_EQ(got.opcode, WcOpcode::kRdataIndicate);
+  EXPECT_EQ(got.imm, 0x07050100U);
+  EXPECT_EQ(got.byte_count, 4000U);
+  EXPECT_EQ(got.written_va, pair.side(1).region.addr + 64);
+  EXPECT_EQ(pair.side(1).bytes_at(64, 4000), pair.side(0).bytes_at(0, 4000));
+  EXPECT_EQ(pair.side(0).completions.size(), 1U);
+}
+
+}  // namespace
+}  // namespace weft::test
