@@ -1,5 +1,5 @@
-// base/command_line.h -- options of every program, one way: --help, --version and --config FILE always exist, wrong use
-// prints one line that says what and how to mend it and exits 2.
+// base/command_line.h -- options of every program, one way: --help, --version and --config FILE always exist,
+// wrong use prints one line that says what and how to mend it and exits 2.
 //
 //   CommandLine line("weft-host", "weft-host [options]", "Runs the host half of the split network driver.");
 //   line.text("name", "NAME", name, "of the node");
@@ -19,8 +19,8 @@ namespace weft {
 /// Version that every program prints and puts into NodeInfo.
 inline constexpr const char* kProgramVersion = "0.1.0";
 
-/// Declares options, then parses once. Variables given to the declaring calls outlive parse() and keep their value
-/// where the option is absent. A name "fabric,f" adds the short form -f.
+/// Declares options, then parses once. Variables given to the declaring calls outlive parse() and keep their
+/// value where the option is absent. A name "fabric,f" adds the short form -f.
 class CommandLine {
  public:
   CommandLine(std::string program, std::string usage, std::string purpose);
@@ -41,8 +41,9 @@ class CommandLine {
   /// Words without option: `lowest` to `highest` of them. Everything after "--" counts as such words.
   void words(const char* value_name, std::vector<std::string>& out, size_t lowest, size_t highest);
 
-  /// Nothing when the program is to run; otherwise its exit code: 0 after --help or --version, 2 after wrong use.
-  /// Options of the file named by --config (lines "name = value") fill in what the command line leaves out.
+  /// Nothing when the program is to run; otherwise its exit code: 0 after --help or --version, 2 after wrong
+  /// use. Options of the file named by --config (lines "name = value") fill in what the command line leaves
+  /// out.
   [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& arguments);
 

@@ -1,6 +1,6 @@
-// How it works: toml++ parses the text and keeps the place of every value; the reader below turns tables into typed
-// nodes in file order, then resolves the names between them. The first thing that is wrong throws a TopologyFault,
-// which parse_topology() turns into its Error.
+// How it works: toml++ parses the text and keeps the place of every value; the reader below turns tables into
+// typed nodes in file order, then resolves the names between them. The first thing that is wrong throws a
+// TopologyFault, which parse_topology() turns into its Error.
 #include "tools/topology.h"
 
 #include <arpa/inet.h>

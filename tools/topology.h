@@ -1,5 +1,6 @@
-// tools/topology.h -- what `weft up FILE` runs, read from a TOML file: switches, hosts, I/O units, how they are linked
-// and where their frames come from. docs/topology.md describes every key; docs/examples/ has files to start from.
+// tools/topology.h -- what `weft up FILE` runs, read from a TOML file: switches, hosts, I/O units, how they
+// are linked and where their frames come from. docs/topology.md describes every key; docs/examples/ has files
+// to start from.
 #pragma once
 
 #include <array>

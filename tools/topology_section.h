@@ -1,6 +1,6 @@
-// tools/topology_section.h -- typed access to one TOML table: every key is asked for by name, a key nobody asked for
-// is an error with its place, and every complaint carries file, line and column. Internal to the topology reader: the
-// only header that shows toml++.
+// tools/topology_section.h -- typed access to one TOML table: every key is asked for by name, a key nobody
+// asked for is an error with its place, and every complaint carries file, line and column. Internal to the
+// topology reader: the only header that shows toml++.
 #pragma once
 
 #include <toml++/toml.h>

@@ -1,0 +1,133 @@
+// weft traffic.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <optional>
+
+#include "base/command_line.h"
+#include "tools/command.h"
+#include "tools/traffic_client.h"
+
+namespace weft {
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+struct TrafficOptions {
+  std::string fabric, target, target6;
+  Arguments node, sizes;
+  bool json = false;
+  bool no_round_trips = false;
+  uint64_t duration_s = 0;
+  uint64_t frames = 0;
+  uint32_t port = 0;
+  TrafficRun run;
+};
+
+/// The host asked for, or the first one of the fabric.
+Result<RecordedProcess> generator_of(const RunRecord& record, const Arguments& node) {
+  if (!node.empty()) return chosen_node(record, node[0]);
+  for (const RecordedProcess& process : record.processes)
+    if (process.program == "weft-host") return process;
+  return Error{"the fabric has no host; see weft status"};
+}
+
+/// Turns texts into the run; the text of what is wrong otherwise.
+std::string complete(TrafficOptions& options) {
+  TrafficRun& run = options.run;
+  run.port = static_cast<uint16_t>(options.port);
+  if (!options.sizes.empty()) run.sizes.clear();
+  for (const std::string& size : options.sizes) {
+    unsigned bytes = 0;
+    char rest = 0;
+    if (sscanf(size.c_str(), "%u%c", &bytes, &rest) != 1 || bytes < 60 || bytes > 9018)
+      return fmt::format("option --size needs a frame length from 60 to 9018, not '{}'", size);
+    run.sizes.push_back(bytes);
+  }
+  if (run.sizes.size() > kTrafficSizesMax) return "option --size: at most 8 lengths";
+  if (options.no_round_trips) run.round_trips = 0;
+  run.bulk_duration_ms = options.duration_s * 1000;
+  run.bulk_frames = options.frames;
+  if (options.frames == 0 && options.duration_s == 0) run.bulk_frames = 10'000;
+  in_addr ipv4{};
+  in6_addr ipv6{};
+  if (!options.target.empty() && inet_pton(AF_INET, options.target.c_str(), &ipv4) != 1)
+    return fmt::format("option --target needs an IPv4 address, not '{}'", options.target);
+  if (!options.target6.empty() && inet_pton(AF_INET6, options.target6.c_str(), &ipv6) != 1)
+    return fmt::format("option --target6 needs an IPv6 address, not '{}'", options.target6);
+  run.target_ipv4 = ntohl(ipv4.s_addr);
+  for (int i = 0; i < 8; ++i) {
+    run.target_ipv6_high = run.target_ipv6_high << 8 | ipv6.s6_addr[i];
+    run.target_ipv6_low = run.target_ipv6_low << 8 | ipv6.s6_addr[i + 8];
+  }
+  return {};
+}
+
+void show_progress(const TrafficFigures& figures) {
+  const std::string line = fmt::format(
+      "\r\x1b[2K{}: sent {}, came back {}, lost {}, corrupted {}, {:.2f} Gb/s", figures.phase,
+      figures.frames_sent, figures.frames_received, figures.lost, figures.corrupted, gbps_of(figures));
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+int run(TrafficOptions& options) {
+  Result<StateDir> dir = chosen_fabric(options.fabric);
+  if (!dir.ok()) return failure("traffic", dir.error().text);
+  Result<RecordedProcess> node = generator_of(dir.value().load(), options.node);
+  if (!node.ok()) return failure("traffic", node.error().text);
+  signal(SIGINT, [](int) { interrupted = true; });
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  Result<TrafficFigures> figures = run_traffic(dir.value().file(node.value().name + ".ctl"), options.run,
+                                               [terminal](const TrafficFigures& so_far) {
+                                                 if (terminal) show_progress(so_far);
+                                                 return !interrupted;
+                                               });
+  if (terminal) [[maybe_unused]]
+    const ssize_t written = write(STDERR_FILENO, "\r\x1b[2K", 5);
+  if (!figures.ok()) return failure("traffic", figures.error().text);
+  const bool good = all_came_back(figures.value());
+  if (options.json) {
+    print_line(fmt::format("{{\"good\":{},{}}}", good, traffic_json_fields(figures.value())));
+  } else {
+    print_line(traffic_table(figures.value()));
+    if (figures.value().phase == "failed")
+      return failure("traffic", "nobody answered the generator's ARP; is the unit's LAN up (weft status)?");
+  }
+  return good || interrupted ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+int command_traffic(const Arguments& arguments) {
+  TrafficOptions options;
+  CommandLine line(
+      "weft traffic", "weft traffic [options] [HOST]",
+      "Drives the generator of a host whose os is \"gen\": round trips of ARP, ICMP, ICMPv6 and UDP one at "
+      "a time, then a\nbulk run over UDP echo, every byte of every answer compared. Exit code 0 only if "
+      "every frame came back right.");
+  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
+  line.number("frames,n", "N", options.frames, 0, 1'000'000'000'000, "bulk frames (10000)");
+  line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000,
+              "of the bulk run, instead of a number of frames");
+  line.number("rate,r", "N", options.run.rate, 0, 1'000'000'000,
+              "bulk frames per second; 0: as many as come back");
+  line.texts("size,s", "BYTES", options.sizes, "frame length of the bulk run; several go in turn (1514)");
+  line.number("window,w", "N", options.run.window, 1, 4096, "bulk frames without answer (64)");
+  line.number("round-trips", "N", options.run.round_trips, 0, 1'000'000, "of each kind (100)");
+  line.number("timeout", "MS", options.run.timeout_ms, 1, 60'000, "an answer later than this is lost");
+  line.number("seed", "N", options.run.seed, 0, UINT64_MAX, "of the pattern");
+  line.number("port", "N", options.port, 0, 15, "generator of the host, when it has several");
+  line.text("target", "ADDRESS", options.target, "IPv4 address that answers");
+  line.text("target6", "ADDRESS", options.target6, "IPv6 address that answers");
+  line.flag("bulk-only", options.no_round_trips, "no round trips");
+  line.flag("json", options.json, "one JSON object");
+  line.words("HOST", options.node, 0, 1);
+  if (std::optional<int> code = line.parse(arguments)) return *code;
+  if (const std::string wrong = complete(options); !wrong.empty()) return line.wrong_use(wrong);
+  return run(options);
+}
+
+}  // namespace weft

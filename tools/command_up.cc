@@ -1,0 +1,173 @@
+// weft up, weft down.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "base/command_line.h"
+#include "base/unique_fd.h"
+#include "tools/command.h"
+#include "tools/launcher.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct UpOptions {
+  bool check = false;
+  bool detach = false;
+  bool no_restart = false;
+  bool quiet = false;
+  uint32_t timeout_s = 15;
+  LauncherOptions launcher;
+};
+
+/// The daemon's word to the waiting `weft up --detach`: 'r' when ready, else the reason.
+class Report {
+ public:
+  explicit Report(int fd) : fd_(fd) {}
+  void ready() { send("r"); }
+  void failed(const std::string& why) { send("e" + why); }
+
+ private:
+  void send(const std::string& text) {
+    if (!fd_.valid()) return;
+    [[maybe_unused]] const ssize_t written = write(fd_.get(), text.data(), text.size());
+    fd_.reset();
+  }
+  UniqueFd fd_;
+};
+
+int run_fabric(Topology topology, const UpOptions& options, Report& report) {
+  const std::string fabric = topology.fabric;
+  const auto start = std::chrono::steady_clock::now();
+  Launcher launcher(std::move(topology), options.launcher);
+  Status up = launcher.start();
+  if (up.ok()) up = launcher.wait_ready();
+  if (!up.ok()) {
+    launcher.stop();
+    if (launcher.stop_requested() && up.error().text == "stopped by a signal") return kExitDone;
+    report.failed(up.error().text);
+    return failure("up", up.error().text);
+  }
+  const auto took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  if (!options.quiet && !options.launcher.live)
+    print_line(
+        fmt::format("fabric '{}' is up after {} ms; end it with Ctrl-C or weft down", fabric, took.count()));
+  report.ready();
+  launcher.watch();
+  launcher.stop();
+  if (!options.quiet) print_line(fmt::format("fabric '{}' is down", fabric));
+  return kExitDone;
+}
+
+/// Forks the daemon; returns in the parent with the exit code, in the daemon with nothing.
+std::optional<int> become_daemon(UniqueFd& report_out) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return failure("up", errno_error("cannot open a pipe", errno).text);
+  const UniqueFd in(ends[0]);
+  report_out.reset(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return failure("up", errno_error("cannot start a daemon", errno).text);
+  if (pid != 0) {
+    report_out.reset();
+    std::string text;
+    std::array<char, 512> chunk;
+    for (ssize_t bytes = 0; (bytes = read(in.get(), chunk.data(), chunk.size())) > 0;)
+      text.append(chunk.data(), static_cast<size_t>(bytes));
+    if (text == "r") return kExitDone;
+    return failure("up", text.empty() ? "the fabric ended before it was ready" : text.substr(1));
+  }
+  setsid();
+  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), fd);
+  return std::nullopt;
+}
+
+/// Keys are named relative to the topology file.
+void resolve_paths(Topology& topology, const std::string& file) {
+  const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
+  const auto resolve = [&base](std::string& path) {
+    if (!path.empty() && path.front() != '/') path = (base / path).lexically_normal();
+  };
+  resolve(topology.curve_dir);
+  for (UnitNode& unit : topology.units) {
+    resolve(unit.pcap_in);
+    resolve(unit.pcap_out);
+  }
+}
+
+}  // namespace
+
+int command_up(const Arguments& arguments) {
+  UpOptions options;
+  Arguments files;
+  CommandLine line(
+      "weft up", "weft up [options] FILE",
+      "Starts the switches, hosts and I/O units of a topology file, waits until their sessions are open,\n"
+      "restarts what dies and takes everything down on Ctrl-C. TAP interfaces and namespaces need root or\n"
+      "`unshare -Urn`; `os = \"gen\"` with `nic = \"echo\"` needs nothing.");
+  line.flag("check", options.check, "only reads the file and says whether it is good");
+  line.flag("detach,d", options.detach, "returns once the fabric is ready; weft down ends it");
+  line.flag("no-restart", options.no_restart, "does not restart what dies");
+  line.flag("quiet,q", options.quiet, "prints nothing but errors");
+  line.number("timeout", "SECONDS", options.timeout_s, 1, 3600, "to wait until every session is open (15)");
+  line.text("log-level", "LEVEL", options.launcher.log_level, "of the processes: debug, info, warn, error");
+  line.words("FILE", files, 1, 1);
+  if (std::optional<int> code = line.parse(arguments)) return *code;
+
+  Result<Topology> topology = load_topology(files[0]);
+  if (!topology.ok()) return failure("up", topology.error().text);
+  if (options.check) {
+    const Topology& t = topology.value();
+    print_line(fmt::format("{}: fabric '{}', {} switches, {} hosts, {} units: good", files[0], t.fabric,
+                           t.switches.size(), t.hosts.size(), t.units.size()));
+    return kExitDone;
+  }
+  resolve_paths(topology.value(), files[0]);
+  options.launcher.topology_path = std::filesystem::absolute(files[0]);
+  options.launcher.ready_timeout = std::chrono::seconds(options.timeout_s);
+  options.launcher.restart = !options.no_restart;
+  options.launcher.quiet = options.quiet || options.detach;
+  options.launcher.live = !options.quiet && !options.detach && isatty(STDOUT_FILENO) != 0;
+  UniqueFd report_out;
+  if (options.detach)
+    if (std::optional<int> code = become_daemon(report_out)) return *code;
+  Report report(report_out.valid() ? fcntl(report_out.get(), F_DUPFD_CLOEXEC, 3) : -1);
+  report_out.reset();
+  return run_fabric(std::move(topology).value(), options, report);
+}
+
+int command_down(const Arguments& arguments) {
+  std::string fabric;
+  Arguments none;
+  CommandLine line(
+      "weft down", "weft down [options]",
+      "Ends a running fabric and waits until nothing of it is left. Also cleans up after a launcher that "
+      "was killed.");
+  line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  line.words("", none, 0, 0);
+  if (std::optional<int> code = line.parse(arguments)) return *code;
+  Result<StateDir> dir = chosen_fabric(fabric);
+  if (!dir.ok()) return failure("down", dir.error().text);
+  const RunRecord record = dir.value().load();
+  if (is_running(record.launcher, record.launcher_ticks)) kill(record.launcher, SIGTERM);
+  for (int i = 0; i < 1500 && dir.value().locked(); ++i) std::this_thread::sleep_for(10ms);
+  if (Status locked = dir.value().lock(); !locked.ok())
+    return failure("down",
+                   fmt::format("the launcher (pid {}) does not end; kill -9 it and repeat", record.launcher));
+  clean_up_leftovers(dir.value(), dir.value().load());
+  return kExitDone;
+}
+
+}  // namespace weft

@@ -1,0 +1,390 @@
+// How it works: start() prepares everything that needs rights and keeps the descriptors; each process gets
+// copies of its own at every start. The children share one pipe whose write end only the launcher has: when
+// it dies, they read end of file and go. turn() is the whole life of a run: reap and restart what died, ask
+// those that are not ready yet on their control endpoints, redraw. All waiting happens in one ppoll() on the
+// signal descriptor.
+#include "tools/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "fabric/control_client.h"
+#include "tools/child_process.h"
+#include "tools/live_view.h"
+#include "tools/net_setup.h"
+#include "tools/node_process.h"
+#include "tools/state_dir.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kTurn = 50ms;
+constexpr Duration kAnswerTimeout = 100ms;
+constexpr Duration kAskWhileStarting = 20ms;
+constexpr Duration kAskWhenReady = 1s;
+constexpr Duration kPoliteEnd = 2s;
+
+std::map<std::string, Lid> load_lids(const std::string& path) {
+  std::map<std::string, Lid> lids;
+  std::ifstream in(path);
+  std::string guid;
+  unsigned lid = 0;
+  for (std::string name; in >> guid >> lid >> name;)
+    if (lid >= 1 && lid <= kLidMax) lids[name] = Lid(static_cast<uint16_t>(lid));
+  return lids;
+}
+
+}  // namespace
+
+class Launcher::Impl {
+ public:
+  Impl(Topology topology, LauncherOptions options)
+      : topology_(std::move(topology)), options_(std::move(options)) {}
+  ~Impl() { stop(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status start();
+  Status wait_ready();
+  void watch(const std::function<bool()>& step);
+  void stop();
+  [[nodiscard]] bool stop_requested() const { return stop_requested_; }
+  [[nodiscard]] const std::string& state_path() const { return dir_->path(); }
+  [[nodiscard]] int pid_of(const std::string& node) const;
+
+ private:
+  Status catch_signals();
+  Status write_lids();
+  Status write_allow_files() const;
+  Status prepare(NodeCommand command);
+  Result<int> netns_fd(const std::string& name);
+  Result<UniqueFd> open_descriptor(const HandedDescriptor& wanted, const std::string& netns, int netns_fd);
+  void turn(Duration wait);
+  void reap();
+  void restart_due(Instant now);
+  void ask_due(Instant now);
+  void ask(NodeProcess& node, Instant now);
+  void end_role(NodeRole role);
+  void save_record() const;
+  [[nodiscard]] bool all_ready() const;
+  [[nodiscard]] const NodeProcess* first_failure() const;
+  [[nodiscard]] std::string laggards() const;
+  void say(const std::string& text) const;
+
+  Topology topology_;
+  LauncherOptions options_;
+  std::optional<StateDir> dir_;
+  std::map<std::string, std::unique_ptr<NetNamespace>> namespaces_;
+  std::vector<RecordedInterface> interfaces_;
+  std::vector<NodeProcess> nodes_;
+  std::map<std::string, Lid> lids_;
+  UniqueFd signals_;
+  UniqueFd lifeline_in_;
+  UniqueFd lifeline_out_;
+  ControlClient client_;
+  LiveView view_;
+  size_t next_asked_ = 0;
+  bool stop_requested_ = false;
+  bool starting_ = true;
+};
+
+void Launcher::Impl::say(const std::string& text) const {
+  if (options_.quiet || options_.live) return;
+  const std::string line = text + "\n";
+  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, line.data(), line.size());
+}
+
+Status Launcher::Impl::catch_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGCHLD, SIGHUP}) sigaddset(&set, number);
+  if (sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error("cannot block signals", errno);
+  signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_.valid()) return errno_error("cannot open a signal descriptor", errno);
+  signal(SIGPIPE, SIG_IGN);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return errno_error("cannot open a pipe", errno);
+  lifeline_in_.reset(ends[0]);
+  lifeline_out_.reset(ends[1]);
+  return {};
+}
+
+Status Launcher::Impl::write_lids() {
+  lids_ = assign_lids(topology_, load_lids(dir_->file("lids")));
+  std::ofstream out(dir_->file("lids"), std::ios::trunc);
+  for (const auto& [name, lid] : lids_)
+    out << fmt::format("{:016x} {} {}\n", stable_guid(topology_.fabric, name).value(), lid.value(), name);
+  return out.flush() ? Status{} : errno_error("cannot write " + dir_->file("lids"), errno);
+}
+
+Status Launcher::Impl::write_allow_files() const {
+  if (topology_.curve_dir.empty()) return {};
+  for (uint32_t i = 0; i < topology_.switches.size(); ++i) {
+    Result<std::string> text = curve_allow_text(topology_, i);
+    if (!text.ok()) return text.error();
+    std::ofstream out(dir_->file(topology_.switches[i].name + ".allow"), std::ios::trunc);
+    if (!(out << text.value()) || !out.flush()) return errno_error("cannot write key list", errno);
+  }
+  return {};
+}
+
+Result<int> Launcher::Impl::netns_fd(const std::string& name) {
+  if (name.empty()) return -1;
+  auto& entry = namespaces_[name];
+  if (entry == nullptr) {
+    Result<std::unique_ptr<NetNamespace>> opened = NetNamespace::open(name);
+    if (!opened.ok()) return opened.error();
+    entry = std::move(opened).value();
+    save_record();
+  }
+  return entry->fd();
+}
+
+Result<UniqueFd> Launcher::Impl::open_descriptor(const HandedDescriptor& wanted, const std::string& netns,
+                                                 int ns_fd) {
+  if (wanted.kind == HandedDescriptor::Kind::kPacket) return open_packet_socket(wanted.interface.name, ns_fd);
+  Result<UniqueFd> tap = create_tap(wanted.interface, interface_tag(topology_.fabric), ns_fd);
+  if (tap.ok()) interfaces_.push_back({wanted.interface.name, netns});
+  return tap;
+}
+
+Status Launcher::Impl::prepare(NodeCommand command) {
+  const std::string path = find_program(command.program);
+  if (path.empty())
+    return Error{fmt::format("program {} is not there; build it or install Weft", command.program)};
+  Result<int> ns_fd = netns_fd(command.netns);
+  if (!ns_fd.ok()) return Error{fmt::format("node '{}': {}", command.name, ns_fd.error().text)};
+  std::vector<UniqueFd> descriptors;
+  for (const HandedDescriptor& wanted : command.descriptors) {
+    Result<UniqueFd> fd = open_descriptor(wanted, command.netns, ns_fd.value());
+    if (!fd.ok()) return Error{fmt::format("node '{}': {}", command.name, fd.error().text)};
+    descriptors.push_back(std::move(fd).value());
+  }
+  nodes_.emplace_back(std::move(command), path, *dir_, ns_fd.value(), lifeline_in_.get(),
+                      std::move(descriptors));
+  return {};
+}
+
+Status Launcher::Impl::start() {
+  Result<StateDir> dir = StateDir::create(topology_.fabric);
+  if (!dir.ok()) return dir.error();
+  if (Status locked = dir.value().lock(); !locked.ok()) return locked;
+  dir_ = std::move(dir).value();
+  clean_up_leftovers(*dir_, dir_->load());
+  if (Status caught = catch_signals(); !caught.ok()) return caught;
+  if (Status written = write_lids(); !written.ok()) return written;
+  if (Status written = write_allow_files(); !written.ok()) return written;
+  for (NodeCommand& command : node_commands(topology_, lids_, dir_->path(), options_.log_level))
+    if (Status prepared = prepare(std::move(command)); !prepared.ok()) return prepared;
+  const Instant now = MonotonicClock().now();
+  for (NodeProcess& node : nodes_) {
+    if (Status started = node.start(now); !started.ok()) return started;
+    save_record();
+  }
+  return {};
+}
+
+void Launcher::Impl::save_record() const {
+  RunRecord record{getpid(), process_start_ticks(getpid()), options_.topology_path, {}, interfaces_};
+  for (const auto& [name, netns] : namespaces_)
+    if (netns != nullptr && netns->holder() != 0)
+      record.processes.push_back(
+          {"netns-" + name, "holder", netns->holder(), process_start_ticks(netns->holder()), 0});
+  for (const NodeProcess& node : nodes_) record.processes.push_back(node.record());
+  (void)dir_->save(record).ok();
+}
+
+void Launcher::Impl::reap() {
+  for (NodeProcess& node : nodes_) {
+    int status = 0;
+    if (!node.running() || waitpid(node.pid(), &status, WNOHANG) != node.pid()) continue;
+    const Instant now = MonotonicClock().now();
+    node.ended(status, now);
+    save_record();
+    if (!stop_requested_ && options_.restart)
+      say(fmt::format(
+          "{} {}: starts again in {} ms", node.command().name, node.last_exit(),
+          std::chrono::duration_cast<std::chrono::milliseconds>(node.next_start() - now).count()));
+  }
+}
+
+void Launcher::Impl::restart_due(Instant now) {
+  if (!options_.restart || stop_requested_) return;
+  for (NodeProcess& node : nodes_) {
+    if (node.running() || now < node.next_start() || (starting_ && !node.ever_ready)) continue;
+    if (Status started = node.start(now); !started.ok()) say(started.error().text);
+    save_record();
+  }
+}
+
+/// One question per turn and node: a frozen process costs at most kAnswerTimeout.
+void Launcher::Impl::ask_due(Instant now) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    NodeProcess& node = nodes_[next_asked_++ % nodes_.size()];
+    if (!node.running() || now < node.next_question) continue;
+    ask(node, now);
+    return;
+  }
+}
+
+void Launcher::Impl::ask(NodeProcess& node, Instant now) {
+  const bool was_ready = node.ready;
+  if (access(node.control_path().c_str(), F_OK) == 0) {
+    Result<ControlReply> reply = client_.ask(node.control_path(), {}, kAnswerTimeout);
+    node.ready = reply.ok() && reply.value().answer == ControlAnswer::kInfo && reply.value().info.ready;
+    if (reply.ok()) node.info = reply.value().info;
+  }
+  if (node.ready && !was_ready)
+    say(fmt::format("{} {}", node.command().name, node.info.state.empty() ? "is ready" : node.info.state));
+  node.ever_ready = node.ever_ready || node.ready;
+  node.next_question = now + (node.ready ? kAskWhenReady : kAskWhileStarting);
+}
+
+void Launcher::Impl::turn(Duration wait) {
+  Instant now = MonotonicClock().now();
+  for (const NodeProcess& node : nodes_)
+    if (!node.running() && options_.restart)
+      wait = std::min(wait, std::max(node.next_start() - now, Duration(1ms)));
+  pollfd item{signals_.get(), POLLIN, 0};
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wait).count();
+  if (::poll(&item, 1, static_cast<int>(std::max<int64_t>(milliseconds, 1))) > 0) {
+    signalfd_siginfo info{};
+    while (read(signals_.get(), &info, sizeof info) == sizeof info)
+      if (info.ssi_signo != static_cast<unsigned>(SIGCHLD)) stop_requested_ = true;
+  }
+  reap();
+  now = MonotonicClock().now();
+  restart_due(now);
+  ask_due(now);
+  if (options_.live) view_.draw(topology_.fabric, nodes_, now);
+}
+
+bool Launcher::Impl::all_ready() const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [](const NodeProcess& node) { return node.ready; });
+}
+
+/// A process that ended before it was ever ready: its complaint is the launcher's.
+const NodeProcess* Launcher::Impl::first_failure() const {
+  const auto at = std::find_if(nodes_.begin(), nodes_.end(), [](const NodeProcess& node) {
+    return !node.running() && !node.ever_ready && !node.last_exit().empty();
+  });
+  return at == nodes_.end() ? nullptr : &*at;
+}
+
+std::string Launcher::Impl::laggards() const {
+  std::string text;
+  for (const NodeProcess& node : nodes_) {
+    if (node.ready) continue;
+    const std::string state = !node.running()            ? node.last_exit()
+                              : !node.info.fault.empty() ? node.info.fault
+                              : !node.info.state.empty() ? node.info.state
+                                                         : std::string("does not answer");
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", node.command().name, state);
+  }
+  return text;
+}
+
+Status Launcher::Impl::wait_ready() {
+  const Instant end = MonotonicClock().now() + options_.ready_timeout;
+  while (!all_ready()) {
+    if (stop_requested_) return Error{"stopped by a signal"};
+    if (const NodeProcess* failed = first_failure(); failed != nullptr)
+      return Error{fmt::format("node '{}' {}: {} (log: {})", failed->command().name, failed->last_exit(),
+                               failed->last_words(), failed->log_path())};
+    if (MonotonicClock().now() >= end)
+      return Error{
+          fmt::format("not ready in time: {}; see weft logs --fabric {}", laggards(), topology_.fabric)};
+    turn(2ms);
+  }
+  starting_ = false;
+  return {};
+}
+
+void Launcher::Impl::watch(const std::function<bool()>& step) {
+  starting_ = false;
+  while (!stop_requested_ && (!step || step())) turn(kTurn);
+}
+
+void Launcher::Impl::end_role(NodeRole role) {
+  const auto any = [this, role] {
+    return std::any_of(nodes_.begin(), nodes_.end(),
+                       [role](const NodeProcess& n) { return n.command().role == role && n.running(); });
+  };
+  const auto tell = [this, role](int number) {
+    for (const NodeProcess& node : nodes_)
+      if (node.command().role == role) node.signal(number);
+  };
+  for (const int number : {SIGTERM, SIGKILL}) {
+    tell(number);
+    tell(SIGCONT);
+    const Instant end = MonotonicClock().now() + kPoliteEnd;
+    while (any() && MonotonicClock().now() < end) {
+      pollfd item{signals_.get(), POLLIN, 0};
+      ::poll(&item, 1, 5);
+      signalfd_siginfo info{};
+      while (read(signals_.get(), &info, sizeof info) == sizeof info) {
+      }
+      reap();
+    }
+  }
+}
+
+void Launcher::Impl::stop() {
+  if (!dir_.has_value()) return;
+  stop_requested_ = true;
+  for (const NodeRole role : {NodeRole::kHost, NodeRole::kUnit, NodeRole::kSwitch}) end_role(role);
+  nodes_.clear();  // closes the TAPs: the interfaces are gone
+  namespaces_.clear();
+  if (options_.live) view_.finish();
+  dir_->remove_runtime_files();
+  dir_.reset();
+}
+
+int Launcher::Impl::pid_of(const std::string& node) const {
+  const auto at = std::find_if(nodes_.begin(), nodes_.end(), [&node](const NodeProcess& process) {
+    return process.command().name == node;
+  });
+  return at == nodes_.end() ? 0 : at->pid();
+}
+
+Launcher::Launcher(Topology topology, LauncherOptions options)
+    : impl_(std::make_unique<Impl>(std::move(topology), std::move(options))) {}
+Launcher::~Launcher() = default;
+Status Launcher::start() {
+  return impl_->start();
+}
+Status Launcher::wait_ready() {
+  return impl_->wait_ready();
+}
+void Launcher::watch(const std::function<bool()>& step) {
+  impl_->watch(step);
+}
+void Launcher::stop() {
+  impl_->stop();
+}
+bool Launcher::stop_requested() const {
+  return impl_->stop_requested();
+}
+const std::string& Launcher::state_path() const {
+  return impl_->state_path();
+}
+int Launcher::pid_of(const std::string& node) const {
+  return impl_->pid_of(node);
+}
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+#include "tools/live_view.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace weft {
+namespace {
+
+std::string describe(const NodeProcess& node) {
+  if (!node.running()) return node.last_exit().empty() ? "not started" : node.last_exit();
+  if (!node.info.fault.empty()) return node.info.fault;
+  if (node.info.state.empty()) return "starting";
+  size_t up = 0;
+  for (const PortInfo& port : node.info.ports) up += port.state == "up" ? 1U : 0U;
+  if (!node.info.ports.empty())
+    return fmt::format("{}, {} of {} ports up", node.info.state, up, node.info.ports.size());
+  return node.info.state;
+}
+
+}  // namespace
+
+void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& nodes, Instant now) {
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(250);
+  std::string text;
+  if (lines_ != 0) text += fmt::format("\x1b[{}A", lines_);
+  text += fmt::format("\x1b[2Kfabric {}: Ctrl-C ends it\n", fabric);
+  for (const NodeProcess& node : nodes)
+    text += fmt::format("\x1b[2K  {:<12} {:<7} lid {:<4} pid {:<8} restarts {:<4} {}\n", node.command().name,
+                        to_string(node.command().role), node.command().lid.value(), node.pid(),
+                        node.restarts(), describe(node));
+  lines_ = nodes.size() + 1;
+  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+}
+
+void LiveView::finish() {
+  lines_ = 0;
+}
+
+}  // namespace weft

@@ -1,0 +1,24 @@
+// tools/live_view.h -- the table that `weft up` redraws on a terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "tools/node_process.h"
+
+namespace weft {
+
+class LiveView {
+ public:
+  /// Draws over the last table, at most four times a second.
+  void draw(const std::string& fabric, const std::vector<NodeProcess>& nodes, Instant now);
+  /// Leaves the last table on the screen.
+  void finish();
+
+ private:
+  Instant next_ = Instant::min();
+  size_t lines_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,181 @@
+#include "tools/net_setup.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+
+#include "base/net_interface.h"
+#include "base/tap_port.h"
+#include "tools/child_process.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kCommandTimeout = 5s;
+
+/// Runs `ip ARGUMENTS` in a namespace; its complaint becomes the error.
+Status run_ip(const std::vector<std::string>& arguments, int netns_fd) {
+  std::vector<std::string> argv{"ip"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  Result<CommandResult> done = run_command(argv, netns_fd, kCommandTimeout);
+  if (!done.ok()) return done.error();
+  if (done.value().exit_code == 0) return {};
+  std::string complaint = done.value().output.substr(0, done.value().output.find('\n'));
+  return Error{fmt::format("'{}' failed: {}", fmt::join(argv, " "), complaint)};
+}
+
+/// The holder of a namespace: makes it, says so, waits for the end of the lifeline.
+[[noreturn]] void hold_namespace(int lifeline, int report) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_NAME, "weft-netns");
+  setpgid(0, 0);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
+  int failure = unshare(CLONE_NEWNET) == 0 ? 0 : errno;
+  if (write(report, &failure, sizeof failure) != sizeof failure || failure != 0) _exit(1);
+  close(report);
+  char byte = 0;
+  while (read(lifeline, &byte, 1) < 0 && errno == EINTR) {
+  }
+  _exit(0);
+}
+
+Error namespace_error(const std::string& name, int error) {
+  if (error == EPERM)
+    return Error{
+        fmt::format("cannot make network namespace '{}': needs CAP_SYS_ADMIN; run as root or inside "
+                    "`unshare -Urn`, or leave out 'netns'",
+                    name)};
+  return errno_error("cannot make network namespace " + name, error);
+}
+
+}  // namespace
+
+std::string interface_tag(const std::string& fabric) {
+  return "weft:" + fabric;
+}
+
+void remove_tagged_interface(const std::string& name, const std::string& tag) {
+  std::ifstream in("/sys/class/net/" + name + "/ifalias");
+  std::string alias;
+  if (!std::getline(in, alias) || alias != tag) return;
+  (void)run_ip({"link", "delete", "dev", name}, -1).ok();
+}
+
+Result<std::unique_ptr<NetNamespace>> NetNamespace::open(const std::string& name) {
+  std::unique_ptr<NetNamespace> made(new NetNamespace);  // tidy: the constructor is private
+  made->fd_.reset(::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+  if (made->fd_.valid()) return made;
+
+  std::array<int, 2> lifeline{};
+  std::array<int, 2> report{};
+  if (pipe2(lifeline.data(), O_CLOEXEC) != 0)
+    return errno_error("cannot make network namespace " + name, errno);
+  const UniqueFd lifeline_in(lifeline[0]);
+  made->lifeline_.reset(lifeline[1]);
+  if (pipe2(report.data(), O_CLOEXEC) != 0)
+    return errno_error("cannot make network namespace " + name, errno);
+  const UniqueFd report_in(report[0]);
+  UniqueFd report_out(report[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return errno_error("cannot make network namespace " + name, errno);
+  if (pid == 0) {
+    // The copies of all other descriptors go, or they would keep TAPs and pipes of the launcher alive.
+    const int keep_in = dup2(lifeline_in.get(), 0);
+    const int keep_out = dup2(report_out.get(), 1);
+    close_range(3, ~0U, 0);
+    hold_namespace(keep_in, keep_out);
+  }
+  report_out.reset();
+  made->holder_ = pid;
+  int failure = EIO;
+  if (read(report_in.get(), &failure, sizeof failure) != sizeof failure || failure != 0)
+    return namespace_error(name, failure);
+  made->fd_.reset(::open(fmt::format("/proc/{}/ns/net", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!made->fd_.valid()) return errno_error("cannot open network namespace " + name, errno);
+  if (Status up = run_ip({"link", "set", "dev", "lo", "up"}, made->fd()); !up.ok()) return up.error();
+  return made;
+}
+
+NetNamespace::~NetNamespace() {
+  lifeline_.reset();
+  if (holder_ <= 0) return;
+  kill(holder_, SIGKILL);
+  waitpid(holder_, nullptr, 0);
+}
+
+NetnsScope::NetnsScope(int fd) {
+  if (fd < 0) return;
+  home_.reset(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+  if (!home_.valid() || setns(fd, CLONE_NEWNET) != 0) {
+    status_ = errno_error("cannot enter network namespace (needs CAP_SYS_ADMIN)", errno);
+    home_.reset();
+  }
+}
+
+NetnsScope::~NetnsScope() {
+  if (home_.valid() && setns(home_.get(), CLONE_NEWNET) != 0)
+    std::abort();  // never go on in the wrong namespace
+}
+
+Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd) {
+  UniqueFd tap;
+  {
+    const NetnsScope scope(netns_fd);
+    if (!scope.status().ok()) return scope.status().error();
+    if (if_nametoindex(settings.name.c_str()) != 0)
+      return Error{
+          fmt::format("tap: interface {} exists already and may belong to somebody else; choose another "
+                      "'interface' or remove it: ip link delete {}",
+                      settings.name, settings.name)};
+    Result<UniqueFd> opened = open_tap(settings.name);
+    if (!opened.ok()) return opened.error();
+    tap = std::move(opened).value();
+    Result<NetInterface> interface = NetInterface::open(settings.name);
+    if (!interface.ok()) return interface.error();
+    if (Status sized = interface.value().set_gso_max(kGsoBytesMax); !sized.ok()) return sized.error();
+  }
+  const std::string& name = settings.name;
+  std::vector<std::vector<std::string>> steps;
+  steps.push_back({"link", "set", "dev", name, "alias", tag, "address", format_mac(settings.mac)});
+  if (settings.mtu != 0) steps.push_back({"link", "set", "dev", name, "mtu", std::to_string(settings.mtu)});
+  steps.push_back({"link", "set", "dev", name, "up"});
+  for (const std::string& address : settings.addresses) {
+    steps.push_back({"address", "add", address, "dev", name});
+    // Duplicate address detection would wait for a carrier that comes later.
+    if (address.find(':') != std::string::npos) steps.back().emplace_back("nodad");
+  }
+  if (!settings.gateway.empty())
+    steps.push_back({"route", "add", "default", "via", settings.gateway, "dev", name});
+  for (const std::vector<std::string>& step : steps)
+    if (Status done = run_ip(step, netns_fd); !done.ok()) return done.error();
+  return tap;
+}
+
+Result<UniqueFd> open_packet_socket(const std::string& name, int netns_fd) {
+  const NetnsScope scope(netns_fd);
+  if (!scope.status().ok()) return scope.status().error();
+  if (if_nametoindex(name.c_str()) == 0)
+    return Error{fmt::format("packet: there is no interface {}; see ip link", name)};
+  UniqueFd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.valid()) return fd;
+  if (errno == EPERM)
+    return Error{
+        "packet: not permitted: needs CAP_NET_RAW; nic = \"slirp\", \"pcap\" and \"echo\" work without"};
+  return errno_error("packet: cannot open a packet socket", errno);
+}
+
+}  // namespace weft

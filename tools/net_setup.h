@@ -1,0 +1,74 @@
+// tools/net_setup.h -- what the launcher alone needs rights for: network namespaces, TAPs with their
+// addresses, raw sockets. The descriptors go to hosts and units, which then run without any right (decisions
+// section 4).
+//
+// A TAP lives as long as somebody holds its descriptor. The launcher holds it for the whole run, so the
+// interface with its addresses outlives every host process (decisions 2.23), and after kill -9 of the
+// launcher it goes away with the last host: nothing is left to clean. A namespace made here is held by a
+// process that ends with the launcher, to the same effect.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "tools/topology.h"
+
+namespace weft {
+
+/// Text in the interface's alias that tells whose it is: "weft:FABRIC".
+[[nodiscard]] std::string interface_tag(const std::string& fabric);
+/// Deletes interface `name` of our own namespace if its alias is `tag`.
+void remove_tagged_interface(const std::string& name, const std::string& tag);
+
+/// A namespace by name: one of `ip netns`, or one made here.
+class NetNamespace {
+ public:
+  /// Opens /run/netns/NAME if there is one, else makes a namespace. Needs CAP_SYS_ADMIN; the error says so.
+  static Result<std::unique_ptr<NetNamespace>> open(const std::string& name);
+  ~NetNamespace();
+  NetNamespace(const NetNamespace&) = delete;
+  NetNamespace& operator=(const NetNamespace&) = delete;
+
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// Process that holds a namespace made here; 0 for one that existed.
+  [[nodiscard]] pid_t holder() const noexcept { return holder_; }
+
+ private:
+  NetNamespace() = default;
+
+  UniqueFd fd_;
+  UniqueFd lifeline_;  // its end of file ends the holder
+  pid_t holder_ = 0;
+};
+
+/// Moves the calling thread into a namespace and back.
+class NetnsScope {
+ public:
+  /// `fd` -1: stays where it is.
+  explicit NetnsScope(int fd);
+  ~NetnsScope();
+  NetnsScope(const NetnsScope&) = delete;
+  NetnsScope& operator=(const NetnsScope&) = delete;
+  [[nodiscard]] const Status& status() const noexcept { return status_; }
+
+ private:
+  UniqueFd home_;
+  Status status_;
+};
+
+/// Creates a TAP in namespace `netns_fd` (-1: ours) with MAC, MTU, addresses, default route and alias, and
+/// sets it up. Fails when the interface exists already or is busy, or without CAP_NET_ADMIN; the text says
+/// what works without.
+Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd);
+
+/// Opens a packet socket for interface `name` in namespace `netns_fd`. Needs CAP_NET_RAW. The interface must
+/// exist.
+Result<UniqueFd> open_packet_socket(const std::string& name, int netns_fd);
+
+}  // namespace weft

@@ -1,0 +1,208 @@
+#include "tools/node_commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+namespace weft {
+namespace {
+
+std::vector<const Endnode*> endnodes_in_order(const Topology& topology) {
+  std::vector<const Endnode*> all;
+  for (const HostNode& node : topology.hosts) all.push_back(&node);
+  for (const UnitNode& node : topology.units) all.push_back(&node);
+  std::sort(all.begin(), all.end(), [](const Endnode* a, const Endnode* b) { return a->order < b->order; });
+  return all;
+}
+
+std::string secret_file(const Topology& topology, const std::string& node) {
+  return topology.curve_dir + "/" + node + ".secret";
+}
+std::string public_file(const Topology& topology, const std::string& node) {
+  return topology.curve_dir + "/" + node + ".public";
+}
+
+/// Where a node finds its switch, as --switch wants it.
+std::string switch_endpoint(const Topology& topology, const Endnode& node, const std::string& state_dir) {
+  const std::string& name = topology.switches[node.switch_index].name;
+  if (node.link != LinkKind::kZmq) return fmt::format("shm:{}/{}.sock", state_dir, name);
+  return node.endpoint.empty() ? fmt::format("ipc://{}/{}.zmq", state_dir, name) : node.endpoint;
+}
+
+/// Options that all three programs share.
+void add_common(NodeCommand& command, const Topology& topology, Guid guid, const std::string& state_dir,
+                const std::string& log_level) {
+  auto& out = command.arguments;
+  out.insert(out.end(), {"--name", command.name, "--dir", state_dir, "--guid",
+                         fmt::format("{:016x}", guid.value()), "--log-level", log_level});
+  const LinkSettings& links = topology.links;
+  const auto number = [&out](const char* option, uint32_t value) {
+    if (value != 0) out.insert(out.end(), {option, std::to_string(value)});
+  };
+  number("--cell-payload", links.cell_payload);
+  number("--flit-payload", links.flit_payload);
+  number("--lanes", links.lanes);
+  number("--credits", links.credits);
+  if (links.cut_through) out.emplace_back("--cut-through");
+}
+
+NodeCommand switch_command(const Topology& topology, uint32_t index, const std::map<std::string, Lid>& lids,
+                           const std::string& state_dir, const std::string& log_level) {
+  const SwitchNode& node = topology.switches[index];
+  NodeCommand command{node.name, NodeRole::kSwitch, "weft-switch", {}, {}, node.netns, kLidNone};
+  add_common(command, topology, node.guid, state_dir, log_level);
+  std::set<std::string> listen(node.listen.begin(), node.listen.end());
+  uint32_t nodes = 0;
+  for (const Endnode* endnode : endnodes_in_order(topology)) {
+    if (endnode->switch_index != index) continue;
+    ++nodes;
+    command.arguments.insert(command.arguments.end(),
+                             {"--node", fmt::format("{}={:016x}:{}", endnode->name, endnode->guid.value(),
+                                                    lids.at(endnode->name).value())});
+    if (endnode->link == LinkKind::kZmq) listen.insert(switch_endpoint(topology, *endnode, state_dir));
+  }
+  const uint32_t ports = node.ports != 0 ? node.ports : std::max(nodes, 1U);
+  command.arguments.insert(command.arguments.end(), {"--ports", std::to_string(ports)});
+  for (const std::string& endpoint : listen)
+    command.arguments.insert(command.arguments.end(), {"--listen", endpoint});
+  const bool remote =
+      std::any_of(listen.begin(), listen.end(), [](const auto& e) { return !is_local_endpoint(e); });
+  if (!topology.curve_dir.empty() && remote)
+    command.arguments.insert(command.arguments.end(),
+                             {"--curve-secret", secret_file(topology, node.name), "--curve-allow",
+                              state_dir + "/" + node.name + ".allow"});
+  return command;
+}
+
+NodeCommand endnode_command(const Topology& topology, const Endnode& node, NodeRole role,
+                            const std::map<std::string, Lid>& lids, const std::string& state_dir,
+                            const std::string& log_level) {
+  const Lid lid = lids.at(node.name);
+  NodeCommand command{node.name,  role, role == NodeRole::kHost ? "weft-host" : "weft-iou", {}, {},
+                      node.netns, lid};
+  add_common(command, topology, node.guid, state_dir, log_level);
+  auto& out = command.arguments;
+  const std::string endpoint = switch_endpoint(topology, node, state_dir);
+  out.insert(out.end(), {"--lid", std::to_string(lid.value()), "--switch", endpoint});
+  if (!topology.curve_dir.empty() && !is_local_endpoint(endpoint) && node.link == LinkKind::kZmq)
+    out.insert(out.end(), {"--curve-secret", secret_file(topology, node.name), "--curve-server",
+                           public_file(topology, topology.switches[node.switch_index].name)});
+  for (const PoolSetting& pool : node.pools)
+    out.insert(out.end(), {"--pool", fmt::format("{}x{}", pool.element_bytes, pool.elements)});
+  return command;
+}
+
+void add_host_port(NodeCommand& command, const HostPort& port, Lid unit) {
+  auto& out = command.arguments;
+  out.insert(out.end(), {"--unit", std::to_string(unit.value()), "--os"});
+  switch (port.os) {
+    case OsKind::kTap:
+      out.push_back("tap:" + port.interface.name);
+      command.descriptors.push_back({HandedDescriptor::Kind::kTap, "--os-fd", port.interface});
+      break;
+    case OsKind::kGen:
+      out.emplace_back("gen:");
+      break;
+    case OsKind::kUnix:
+      out.push_back("unix:" + port.path);
+      break;
+  }
+  out.insert(out.end(), {"--mac", format_mac(port.interface.mac)});
+  if (port.interface.mtu != 0) out.insert(out.end(), {"--mtu", std::to_string(port.interface.mtu)});
+}
+
+void add_nic(NodeCommand& command, const UnitNode& node) {
+  auto& out = command.arguments;
+  out.emplace_back("--nic");
+  switch (node.nic) {
+    case NicKind::kEcho:
+      out.emplace_back("echo");
+      break;
+    case NicKind::kSlirp:
+      out.emplace_back("slirp");
+      break;
+    case NicKind::kTap:
+      out.push_back("tap:" + node.interface.name);
+      command.descriptors.push_back({HandedDescriptor::Kind::kTap, "--nic-fd", node.interface});
+      break;
+    case NicKind::kPacket:
+      out.push_back("packet:" + node.interface.name);
+      command.descriptors.push_back({HandedDescriptor::Kind::kPacket, "--nic-fd", node.interface});
+      break;
+    case NicKind::kPcap:
+      out.push_back("pcap:" + node.pcap_in + (node.pcap_out.empty() ? "" : "," + node.pcap_out));
+      break;
+  }
+  if (node.bridge) out.emplace_back("--bridge");
+  if (node.promiscuous_allowed) out.emplace_back("--promiscuous-allowed");
+}
+
+}  // namespace
+
+std::string_view to_string(NodeRole role) noexcept {
+  switch (role) {
+    case NodeRole::kSwitch:
+      return "switch";
+    case NodeRole::kUnit:
+      return "unit";
+    case NodeRole::kHost:
+      return "host";
+  }
+  return "unknown";
+}
+
+std::map<std::string, Lid> assign_lids(const Topology& topology, const std::map<std::string, Lid>& earlier) {
+  std::map<std::string, Lid> lids;
+  std::set<Lid> taken;
+  const std::vector<const Endnode*> nodes = endnodes_in_order(topology);
+  for (const Endnode* node : nodes) {
+    const auto kept = earlier.find(node->name);
+    if (kept == earlier.end() || kept->second == kLidNone || kept->second.value() > kLidMax) continue;
+    if (taken.insert(kept->second).second) lids[node->name] = kept->second;
+  }
+  uint16_t next = 1;
+  for (const Endnode* node : nodes) {
+    if (lids.contains(node->name)) continue;
+    while (taken.contains(Lid(next))) ++next;
+    lids[node->name] = Lid(next++);
+  }
+  return lids;
+}
+
+Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_index) {
+  std::string text;
+  for (const Endnode* node : endnodes_in_order(topology)) {
+    if (node->switch_index != switch_index || node->link != LinkKind::kZmq) continue;
+    const std::string path = public_file(topology, node->name);
+    std::ifstream in(path);
+    std::string key;
+    if (!(in >> key) || key.size() != 40)
+      return Error{fmt::format("no public key in {}; make it with weft keygen --dir {} {}", path,
+                               topology.curve_dir, node->name)};
+    text += fmt::format("{} {:016x} {}\n", node->name, node->guid.value(), key);
+  }
+  return text;
+}
+
+std::vector<NodeCommand> node_commands(const Topology& topology, const std::map<std::string, Lid>& lids,
+                                       const std::string& state_dir, const std::string& log_level) {
+  std::vector<NodeCommand> commands;
+  for (uint32_t i = 0; i < topology.switches.size(); ++i)
+    commands.push_back(switch_command(topology, i, lids, state_dir, log_level));
+  for (const UnitNode& node : topology.units) {
+    commands.push_back(endnode_command(topology, node, NodeRole::kUnit, lids, state_dir, log_level));
+    add_nic(commands.back(), node);
+  }
+  for (const HostNode& node : topology.hosts) {
+    commands.push_back(endnode_command(topology, node, NodeRole::kHost, lids, state_dir, log_level));
+    commands.back().arguments.insert(commands.back().arguments.end(),
+                                     {"--mode", node.mode, "--encoding", node.encoding});
+    for (const HostPort& port : node.ports)
+      add_host_port(commands.back(), port, lids.at(topology.units[port.unit_index].name));
+  }
+  return commands;
+}
+
+}  // namespace weft

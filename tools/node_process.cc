@@ -1,0 +1,89 @@
+#include "tools/node_process.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "tools/child_process.h"
+
+namespace weft {
+
+NodeProcess::NodeProcess(NodeCommand command, std::string program_path, const StateDir& dir, int netns_fd,
+                         int lifeline, std::vector<UniqueFd> descriptors)
+    : command_(std::move(command)),
+      program_path_(std::move(program_path)),
+      control_path_(dir.file(command_.name + ".ctl")),
+      log_path_(dir.file(command_.name + ".log")),
+      netns_fd_(netns_fd),
+      lifeline_(lifeline),
+      descriptors_(std::move(descriptors)) {}
+
+Status NodeProcess::start(Instant now) {
+  ChildSpec spec;
+  spec.argv.push_back(program_path_);
+  spec.argv.insert(spec.argv.end(), command_.arguments.begin(), command_.arguments.end());
+  spec.argv.insert(spec.argv.end(), {"--parent-fd", std::to_string(kFirstHandedFd)});
+  spec.handed.push_back(lifeline_);
+  for (size_t i = 0; i < descriptors_.size(); ++i) {
+    spec.argv.insert(spec.argv.end(),
+                     {command_.descriptors[i].option,
+                      std::to_string(kFirstHandedFd + static_cast<int>(spec.handed.size()))});
+    spec.handed.push_back(descriptors_[i].get());
+  }
+  spec.log_path = log_path_;
+  spec.netns_fd = netns_fd_;
+  Result<pid_t> pid = start_child(spec);
+  if (!pid.ok()) {
+    next_start_ = now + back_off_;
+    return pid.error();
+  }
+  if (started_ != Instant{}) ++restarts_;
+  pid_ = pid.value();
+  start_ticks_ = process_start_ticks(pid_);
+  started_ = now;
+  next_question = now;
+  ready = false;
+  return {};
+}
+
+void NodeProcess::ended(int wait_status, Instant now) {
+  if (WIFSIGNALED(wait_status)) {
+    last_exit_code_ = 128 + WTERMSIG(wait_status);
+    last_exit_ =
+        fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+  } else {
+    last_exit_code_ = WEXITSTATUS(wait_status);
+    last_exit_ = fmt::format("ended with code {}", last_exit_code_);
+  }
+  back_off_ = now - started_ >= kHealthy ? kBackOffFirst : back_off_;
+  next_start_ = now + back_off_;
+  back_off_ = std::min(back_off_ * 2, kBackOffMax);
+  pid_ = 0;
+  start_ticks_ = 0;
+  ready = false;
+  info = {};
+}
+
+void NodeProcess::signal(int number) const {
+  if (pid_ > 0) kill(pid_, number);
+}
+
+RecordedProcess NodeProcess::record() const {
+  return {command_.name, command_.program, pid_, start_ticks_, restarts_};
+}
+
+std::string NodeProcess::last_words() const {
+  std::ifstream in(log_path_, std::ios::ate);
+  const auto end = static_cast<std::streamoff>(in.tellg());
+  in.seekg(std::max<std::streamoff>(end - 4096, 0));
+  std::string last;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) last = line;
+  return last;
+}
+
+}  // namespace weft

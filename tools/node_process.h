@@ -1,0 +1,75 @@
+// tools/node_process.h -- one process of a fabric in the launcher's hands: how it was started, whether it
+// lives, when it may start again.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "messages/management.h"
+#include "tools/node_commands.h"
+#include "tools/state_dir.h"
+
+namespace weft {
+
+inline constexpr Duration kBackOffFirst = std::chrono::milliseconds(50);
+inline constexpr Duration kBackOffMax = std::chrono::seconds(1);
+/// A process that lived this long has recovered: the next death waits kBackOffFirst again (decisions 5.3).
+inline constexpr Duration kHealthy = std::chrono::seconds(2);
+
+class NodeProcess {
+ public:
+  /// `lifeline` is the read end whose end of file tells the process that the launcher is gone; `descriptors`
+  /// are what command.descriptors asks for. All stay open for the whole run, so that a restart hands over the
+  /// same interfaces.
+  NodeProcess(NodeCommand command, std::string program_path, const StateDir& dir, int netns_fd, int lifeline,
+              std::vector<UniqueFd> descriptors);
+
+  Status start(Instant now);
+  /// Takes note of an exit and sets the time of the next start.
+  void ended(int wait_status, Instant now);
+  void signal(int number) const;
+
+  [[nodiscard]] const NodeCommand& command() const noexcept { return command_; }
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  [[nodiscard]] bool running() const noexcept { return pid_ > 0; }
+  [[nodiscard]] Instant next_start() const noexcept { return next_start_; }
+  [[nodiscard]] Duration back_off() const noexcept { return back_off_; }
+  [[nodiscard]] uint32_t restarts() const noexcept { return restarts_; }
+  [[nodiscard]] const std::string& control_path() const noexcept { return control_path_; }
+  [[nodiscard]] const std::string& log_path() const noexcept { return log_path_; }
+  [[nodiscard]] RecordedProcess record() const;
+  /// "ended with code 1", "killed by signal 9".
+  [[nodiscard]] const std::string& last_exit() const noexcept { return last_exit_; }
+  [[nodiscard]] int last_exit_code() const noexcept { return last_exit_code_; }
+  /// The last line of its log, for messages.
+  [[nodiscard]] std::string last_words() const;
+
+  NodeInfo info;            // as it answered last
+  bool ready = false;       // by its last answer
+  bool ever_ready = false;  // since the launcher started
+  Instant next_question = Instant::min();
+
+ private:
+  NodeCommand command_;
+  std::string program_path_;
+  std::string control_path_;
+  std::string log_path_;
+  int netns_fd_;
+  int lifeline_;
+  std::vector<UniqueFd> descriptors_;
+  pid_t pid_ = 0;
+  uint64_t start_ticks_ = 0;
+  Instant started_{};
+  Instant next_start_ = Instant::min();
+  Duration back_off_ = kBackOffFirst;
+  uint32_t restarts_ = 0;
+  std::string last_exit_;
+  int last_exit_code_ = 0;
+};
+
+}  // namespace weft

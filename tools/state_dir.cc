@@ -1,0 +1,190 @@
+// How it works: the lock is flock() on DIR/lock, which the kernel drops with its holder, however that ends.
+// The record is text, one item a line, replaced by rename so that a reader never sees half of it.
+#include "tools/state_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "tools/net_setup.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+/// What survives the end of a run.
+bool is_kept(const fs::path& file) {
+  return file.extension() == ".log" || file.extension() == ".old" || file.filename() == "lids" ||
+         file.filename() == "lock";
+}
+
+Status make_private(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return errno_error("cannot create state directory " + path, errno);
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return errno_error("cannot use state directory " + path, errno);
+  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0)
+    return Error{
+        fmt::format("state directory {} must be a directory of this user with mode 0700; mend it or set "
+                    "XDG_RUNTIME_DIR to one that is",
+                    path)};
+  return {};
+}
+
+}  // namespace
+
+uint64_t process_start_ticks(pid_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  if (!std::getline(in, text)) return 0;
+  // The name in parentheses may hold anything; fields count from behind its last ')'. Start time is field 22.
+  const size_t close = text.rfind(')');
+  if (close == std::string::npos) return 0;
+  std::istringstream rest(text.substr(close + 1));
+  std::string state;
+  rest >> state;
+  if (state == "Z" || state == "X") return 0;
+  uint64_t value = 0;
+  std::string skipped;
+  for (int field = 4; field < 22; ++field) rest >> skipped;
+  rest >> value;
+  return rest ? value : 0;
+}
+
+bool is_running(pid_t pid, uint64_t start_ticks) {
+  return pid > 0 && start_ticks != 0 && process_start_ticks(pid) == start_ticks;
+}
+
+std::string StateDir::base() {
+  if (const char* set = std::getenv("WEFT_STATE_DIR"); set != nullptr && *set != 0) return set;
+  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime == '/')
+    return std::string(runtime) + "/weft";
+  return fmt::format("/tmp/weft-{}", geteuid());
+}
+
+std::vector<std::string> StateDir::fabrics() {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(base(), ignored))
+    if (entry.is_directory(ignored)) out.push_back(entry.path().filename());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Result<StateDir> StateDir::create(const std::string& fabric) {
+  const std::string all = base();
+  if (Status made = make_private(all); !made.ok()) return made.error();
+  StateDir dir(fabric, all + "/" + fabric);
+  if (Status made = make_private(dir.path_); !made.ok()) return made.error();
+  return dir;
+}
+
+Result<StateDir> StateDir::open(const std::string& fabric) {
+  StateDir dir(fabric, base() + "/" + fabric);
+  struct stat info {};
+  if (fabric.empty() || stat(dir.path_.c_str(), &info) != 0)
+    return Error{fmt::format("no fabric '{}' has run here; start it with weft up FILE", fabric)};
+  return dir;
+}
+
+Status StateDir::lock() {
+  UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return errno_error("cannot open " + file("lock"), errno);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
+    return Error{
+        fmt::format("fabric '{}' is already running; end it with weft down --fabric {}", fabric_, fabric_)};
+  lock_ = std::move(fd);
+  return {};
+}
+
+bool StateDir::locked() const {
+  const UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  return fd.valid() && flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
+Status StateDir::save(const RunRecord& record) const {
+  std::ostringstream text;
+  text << "launcher " << record.launcher << ' ' << record.launcher_ticks << '\n';
+  text << "topology " << record.topology << '\n';
+  for (const RecordedProcess& p : record.processes)
+    text << "process " << p.name << ' ' << p.program << ' ' << p.pid << ' ' << p.start_ticks << ' '
+         << p.restarts << '\n';
+  for (const RecordedInterface& i : record.interfaces)
+    text << "interface " << i.name << ' ' << (i.netns.empty() ? "-" : i.netns) << '\n';
+  const std::string fresh = file("run.new");
+  {
+    std::ofstream out(fresh, std::ios::trunc);
+    if (!(out << text.str()) || !out.flush()) return errno_error("cannot write " + fresh, errno);
+  }
+  if (rename(fresh.c_str(), file("run").c_str()) != 0)
+    return errno_error("cannot write " + file("run"), errno);
+  return {};
+}
+
+RunRecord StateDir::load() const {
+  RunRecord record;
+  std::ifstream in(file("run"));
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string kind;
+    words >> kind;
+    if (kind == "launcher") words >> record.launcher >> record.launcher_ticks;
+    if (kind == "topology") std::getline(words >> std::ws, record.topology);
+    RecordedProcess process;
+    if (kind == "process" &&
+        words >> process.name >> process.program >> process.pid >> process.start_ticks >> process.restarts)
+      record.processes.push_back(process);
+    RecordedInterface interface;
+    if (kind == "interface" && words >> interface.name >> interface.netns) {
+      if (interface.netns == "-") interface.netns.clear();
+      record.interfaces.push_back(interface);
+    }
+  }
+  return record;
+}
+
+void StateDir::remove_runtime_files() const {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path_, ignored))
+    if (!is_kept(entry.path())) fs::remove_all(entry.path(), ignored);
+}
+
+void StateDir::remove_all() const {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void clean_up_leftovers(const StateDir& dir, const RunRecord& record) {
+  const auto any_running = [&record] {
+    return std::any_of(record.processes.begin(), record.processes.end(),
+                       [](const RecordedProcess& p) { return is_running(p.pid, p.start_ticks); });
+  };
+  const auto tell_all = [&record](int signal) {
+    for (const RecordedProcess& p : record.processes)
+      if (is_running(p.pid, p.start_ticks)) kill(p.pid, signal);
+  };
+  tell_all(SIGTERM);
+  for (int i = 0; i < 100 && any_running(); ++i) std::this_thread::sleep_for(10ms);
+  tell_all(SIGKILL);
+  for (int i = 0; i < 100 && any_running(); ++i) std::this_thread::sleep_for(10ms);
+  // Namespaces that the launcher made are gone with their holder; only its own may still have interfaces.
+  for (const RecordedInterface& interface : record.interfaces)
+    if (interface.netns.empty()) remove_tagged_interface(interface.name, interface_tag(dir.fabric()));
+  dir.remove_runtime_files();
+}
+
+}  // namespace weft

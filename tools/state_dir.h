@@ -1,0 +1,87 @@
+// tools/state_dir.h -- where a running fabric keeps its sockets, stats pages, logs and the record of what it
+// started: $XDG_RUNTIME_DIR/weft/FABRIC or /tmp/weft-UID/FABRIC, mode 0700. Whoever runs the fabric holds a
+// lock on it; the record lets the next start clean up after a launcher that was killed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace weft {
+
+/// One process that the launcher started. A pid alone may name somebody else later; with its start time it is
+/// unique.
+struct RecordedProcess {
+  std::string name;
+  std::string program;
+  pid_t pid = 0;
+  uint64_t start_ticks = 0;
+  uint32_t restarts = 0;
+};
+
+struct RecordedInterface {
+  std::string name;
+  std::string netns;  // empty: the launcher's own
+};
+
+struct RunRecord {
+  pid_t launcher = 0;
+  uint64_t launcher_ticks = 0;
+  std::string topology;  // file it runs
+  std::vector<RecordedProcess> processes;
+  std::vector<RecordedInterface> interfaces;
+};
+
+/// Start time of a process in clock ticks since boot; 0 when there is none of that number.
+[[nodiscard]] uint64_t process_start_ticks(pid_t pid);
+/// True while the process of the record, and not a later one of its number, runs (zombies do not).
+[[nodiscard]] bool is_running(pid_t pid, uint64_t start_ticks);
+
+class StateDir {
+ public:
+  /// The directory that holds all fabrics of this user; not created. WEFT_STATE_DIR overrides it.
+  static std::string base();
+  /// Fabrics that have a state directory, sorted.
+  static std::vector<std::string> fabrics();
+
+  /// Creates the directory where it is missing; fails when it is not ours alone.
+  static Result<StateDir> create(const std::string& fabric);
+  /// Fails when there is none.
+  static Result<StateDir> open(const std::string& fabric);
+
+  [[nodiscard]] const std::string& fabric() const { return fabric_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+  /// Takes the lock for as long as the object lives. Fails when another launcher has it.
+  Status lock();
+  /// True when some launcher holds the lock.
+  [[nodiscard]] bool locked() const;
+
+  Status save(const RunRecord& record) const;
+  /// An empty record when there is none.
+  [[nodiscard]] RunRecord load() const;
+
+  /// Removes sockets, pages, rings and the record; logs and LIDs stay.
+  void remove_runtime_files() const;
+  /// Removes everything.
+  void remove_all() const;
+
+ private:
+  StateDir(std::string fabric, std::string path) : fabric_(std::move(fabric)), path_(std::move(path)) {}
+
+  std::string fabric_;
+  std::string path_;
+  UniqueFd lock_;
+};
+
+/// Ends what the record names and still runs -- first politely, then by force -- and removes what it left
+/// behind. Only for the holder of the lock.
+void clean_up_leftovers(const StateDir& dir, const RunRecord& record);
+
+}  // namespace weft
