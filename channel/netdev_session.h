@@ -100,8 +100,10 @@ struct SessionConfig {
   Offload features = Offload::kNone;             // what our port can do; the session has what both can
   MacAddress mac{};                              // of our port
   bool force_indicate = false;                   // BufferRDMAIndicate for every write (PUSH-RDMAW-04)
-  bool random_pool_context = false;              // PUSH-POOL-04: the peer must not care
-  Lid unit{};                                    // host: where to connect
+  /// First reference of our pools, before the side's own bit; kept below 2^31 (PUSH-IDATA-03).
+  uint32_t pool_reference_base = 0;
+  bool random_pool_context = false;  // PUSH-POOL-04: the peer must not care
+  Lid unit{};                        // host: where to connect
   ServiceLevel sl{};
   uint8_t port = 1;  // of the adapter
   SessionLimits limits{};

@@ -59,7 +59,8 @@ enum class SessionCounter : uint8_t {
   kConfigRequestsIn,
   kConfigRepliesIn,
   kConfigTimedOut,
-  kConfigReplyUnknown,  // context belongs to no request
+  kConfigRepliesDropped,  // no send slot for the answer: the peer floods
+  kConfigReplyUnknown,    // context belongs to no request
   // messages refused; the session goes on (PUSH-MSG-04)
   kMsgTooShort,
   kMsgTooLong,
@@ -145,6 +146,7 @@ struct CounterLabels<SessionCounter> {
       "config_requests_in",
       "config_replies_in",
       "config_timed_out",
+      "config_replies_dropped",
       "config_reply_unknown",
       "msg_too_short",
       "msg_too_long",
@@ -178,6 +180,27 @@ struct CounterLabels<SessionCounter> {
       "flush_replies_in",
       "flush_timed_out",
       "pools_freed"};
+};
+
+/// What a session holds right now.
+enum class SessionGauge : uint8_t {
+  kState,  // SessionState
+  kIncarnation,
+  kOwnExposed,    // elements the peer may write
+  kOwnIndicated,  // elements the driver has or has not yet looked at
+  kOwnFreed,      // elements waiting to be renewed
+  kPeerElements,
+  kPeerFree,  // 0: the peer's driver holds us back
+  kFramesInFlight,
+  kFramesWaiting,
+  kCount,
+};
+
+template <>
+struct CounterLabels<SessionGauge> {
+  static constexpr std::array<std::string_view, static_cast<size_t>(SessionGauge::kCount)> kLabels{
+      "state",         "incarnation", "own_exposed",      "own_indicated", "own_freed",
+      "peer_elements", "peer_free",   "frames_in_flight", "frames_waiting"};
 };
 
 enum class AcceptorCounter : uint8_t {

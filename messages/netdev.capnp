@@ -1,10 +1,11 @@
 # messages/netdev.capnp -- the nine messages of the split network driver, default encoding of channel 0.
 #
-# One message is one Send on channel 0 and one Cap'n Proto message of a single segment in standard framing (8 bytes
-# {segments - 1, words of segment 0}, then the words). Field names and widths are those of the catalogue (LAY-MSG);
-# messages/netdev_model.h is the model that this encoding and the byte layout share. Rules for readers: the sender is
-# not trusted; traversal limit is twice the message's words, nesting 8, a second segment is refused, list lengths are
-# checked against the limits of messages/netdev.h before any entry is read. Field numbers are never reused.
+# One message is one Send on channel 0 and one Cap'n Proto message of a single segment in standard framing (8
+# bytes {segments - 1, words of segment 0}, then the words). Field names and widths are those of the catalogue
+# (LAY-MSG); messages/netdev_model.h is the model that this encoding and the byte layout share. Rules for
+# readers: the sender is not trusted; traversal limit is twice the message's words, nesting 8, a second
+# segment is refused, list lengths are checked against the limits of messages/netdev.h before any entry is
+# read. Field numbers are never reused.
 
 @0xc1a6ef7d2b8e4f31;
 
@@ -19,8 +20,8 @@ struct NetdevMessage {
   # 1. A receiver drops and counts any other.
 
   union {
-    # Which member is set is the function name of LAY-MSG. A member the receiver does not know is dropped and counted
-    # as an unknown function; the session goes on.
+    # Which member is set is the function name of LAY-MSG. A member the receiver does not know is dropped and
+    # counted as an unknown function; the session goes on.
     bufferRecvPool @2 :List(PoolAdvert);
     # Pool owner to initiator: memory you may write to. 1 to 64 pools.
 
@@ -40,11 +41,12 @@ struct NetdevMessage {
     # A LAN packet inside the message, in sessions without data channel. No reply.
 
     bufferRdmaIndicate @8 :List(Indication);
-    # Initiator to pool owner: I wrote these elements. 1 to 64, in the order of writing. Sent after the writes have
-    # completed, where immediate data cannot name the element.
+    # Initiator to pool owner: I wrote these elements. 1 to 64, in the order of writing. Sent after the writes
+    # have completed, where immediate data cannot name the element.
 
     cfgUtilRequest @9 :CfgRequest;
-    # Configuration of the NIC or a utility request; answered by exactly one cfgUtilReply with the same context.
+    # Configuration of the NIC or a utility request; answered by exactly one cfgUtilReply with the same
+    # context.
 
     cfgUtilReply @10 :CfgReply;
   }
@@ -52,8 +54,8 @@ struct NetdevMessage {
 
 struct PoolAdvert {
   poolReference @0 :UInt32;
-  # The owner's number of the pool: even for hosts, odd for units. 0xffffffff: the sender's receive WQEs, in sessions
-  # without RDMA; handle and address are 0 then.
+  # The owner's number of the pool: even for hosts, odd for units. 0xffffffff: the sender's receive WQEs, in
+  # sessions without RDMA; handle and address are 0 then.
 
   elements @1 :UInt32;
   # 1 to 65536.

@@ -266,6 +266,11 @@ size_t encode_netdev_bytes(const NetdevMessage& message, std::span<std::byte> ou
   return bytes;
 }
 
+void encode_send_data_header(uint64_t context, uint32_t data_bytes, std::byte* to) noexcept {
+  const auto function = static_cast<uint16_t>(NetdevFunction::kSendData);
+  put(put(to, HeaderWire{Be16(function), Be16(kNetdevVersion), Be64(context)}), Be32(data_bytes));
+}
+
 NetdevError decode_netdev_bytes(std::span<const std::byte> in, NetdevMessage& out) noexcept {
   if (in.size() < kNetdevHeaderBytes) return NetdevError::kTooShort;
   const auto header = get<HeaderWire>(in.data());

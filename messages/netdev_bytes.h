@@ -24,6 +24,9 @@ inline constexpr uint32_t kSendDataHeaderBytes = 16;
 /// then).
 [[nodiscard]] size_t encode_netdev_bytes(const NetdevMessage& message, std::span<std::byte> out) noexcept;
 
+/// Writes the 16 bytes before a packet of `data_bytes` that already lies behind them in memory.
+void encode_send_data_header(uint64_t context, uint32_t data_bytes, std::byte* to) noexcept;
+
 /// Reads one message that fills `in` exactly. `out` is set only on kNone; its spans point into `in`.
 [[nodiscard]] NetdevError decode_netdev_bytes(std::span<const std::byte> in, NetdevMessage& out) noexcept;
 
