@@ -23,7 +23,8 @@ inline constexpr Lid kUnitLid{2};
 struct RigConfig {
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
   std::string link = "shm";  // or "zmq": ZeroMQ over ipc
-  int host_core = 1;         // -1 = any
+  uint32_t credits = kCreditsPerLaneDefault;
+  int host_core = 1;  // -1 = any
   int switch_core = 0;
   int unit_core = 1;
 };

@@ -59,9 +59,10 @@ void Children::start(const std::function<void()>& body, unsigned seconds_max) {
   pids_.push_back(pid);
 }
 
-void Children::exec(const std::vector<std::string>& arguments, unsigned seconds_max) {
+void Children::exec(const std::vector<std::string>& arguments, int core, unsigned seconds_max) {
   start(
       [&] {
+        pin_to_core(core);
         std::vector<char*> raw;
         for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
         raw.push_back(nullptr);

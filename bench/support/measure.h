@@ -33,8 +33,8 @@ class Children {
   /// Kills what still runs.
   ~Children();
   void start(const std::function<void()>& body, unsigned seconds_max = 60);
-  /// Starts a program; `arguments` begins with its path.
-  void exec(const std::vector<std::string>& arguments, unsigned seconds_max = 60);
+  /// Starts a program on `core` (-1: any); `arguments` begins with its path.
+  void exec(const std::vector<std::string>& arguments, int core, unsigned seconds_max = 60);
   /// Asks all to end (SIGTERM) and waits.
   void stop();
   /// Waits until all have ended by themselves; false if one failed.

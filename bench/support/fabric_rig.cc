@@ -1,0 +1,125 @@
+#include "bench/support/fabric_rig.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <boost/program_options.hpp>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "fabric/link_connect.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr double kStartSeconds = 5;
+
+/// build/TYPE/bench/PROGRAM -> build/TYPE/bin/weft-switch.
+std::string switch_program() {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin" / "weft-switch")
+      .string();
+}
+
+std::filesystem::path make_directory() {
+  std::string name = (std::filesystem::temp_directory_path() / "weft-bench-XXXXXX").string();
+  WEFT_CHECK(mkdtemp(name.data()) != nullptr, "cannot make a temporary directory");
+  return name;
+}
+
+Guid guid_of(Lid lid) {
+  return Guid(lid.value() + 1U);
+}
+
+}  // namespace
+
+void add_rig_options(boost::program_options::options_description& known, RigConfig& config) {
+  namespace po = boost::program_options;
+  known.add_options()("payload",
+                      po::value(&config.cell_payload_bytes)->default_value(config.cell_payload_bytes),
+                      "payload bytes of a cell");
+  known.add_options()("credits", po::value(&config.credits)->default_value(config.credits), "per lane");
+  known.add_options()("link", po::value(&config.link)->default_value(config.link), "shm or zmq (over ipc)");
+  known.add_options()("host-core", po::value(&config.host_core)->default_value(config.host_core),
+                      "core; -1 = any");
+  known.add_options()("switch-core", po::value(&config.switch_core)->default_value(config.switch_core),
+                      "core; -1 = any");
+  known.add_options()("unit-core", po::value(&config.unit_core)->default_value(config.unit_core),
+                      "core; -1 = any");
+}
+
+Fabric::Fabric(const RigConfig& config) : config_(config), directory_(make_directory()) {
+  WEFT_CHECK(config.link == "shm" || config.link == "zmq", "--link is shm or zmq");
+  std::vector<std::string> arguments{switch_program(),
+                                     "--name",
+                                     "sw",
+                                     "--dir",
+                                     directory_.string(),
+                                     "--guid",
+                                     "1",
+                                     "--ports",
+                                     "2",
+                                     "--node",
+                                     "host=2:1",
+                                     "--node",
+                                     "unit=3:2",
+                                     "--cell-payload",
+                                     std::to_string(config.cell_payload_bytes),
+                                     "--credits",
+                                     std::to_string(config.credits)};
+  if (config.link == "zmq") arguments.insert(arguments.end(), {"--listen", endpoint()});
+  switch_.exec(arguments, config.switch_core);
+  const std::filesystem::path socket = directory_ / (config.link == "zmq" ? "fabric.ipc" : "sw.sock");
+  const double deadline = seconds_now() + kStartSeconds;
+  while (!std::filesystem::exists(socket)) {
+    WEFT_CHECK(seconds_now() < deadline, "weft-switch does not listen");
+    usleep(10'000);
+  }
+}
+
+Fabric::~Fabric() {
+  switch_.stop();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+std::string Fabric::endpoint() const {
+  return config_.link == "zmq" ? "ipc://" + (directory_ / "fabric.ipc").string()
+                               : "shm:" + (directory_ / "sw.sock").string();
+}
+
+class Endnode::Core {
+ public:
+  Core(const Fabric& fabric, Lid lid) : connection(connect(fabric, lid, random)), port(connection->link()) {}
+
+  static std::unique_ptr<LinkConnection> connect(const Fabric& fabric, Lid lid, RandomSource& random) {
+    LinkEndpointConfig config;
+    config.link.guid = guid_of(lid);
+    config.link.lid = lid;
+    config.link.cell_payload_bytes = fabric.config().cell_payload_bytes;
+    config.link.credits_per_lane = fabric.config().credits;
+    config.endpoint = fabric.endpoint();
+    return connect_link(config, random).value();
+  }
+
+  SystemRandom random;
+  std::unique_ptr<LinkConnection> connection;
+  LinkCellPort port;
+};
+
+Endnode::Endnode(const Fabric& fabric, Lid lid) : core_(std::make_unique<Core>(fabric, lid)) {}
+Endnode::~Endnode() = default;
+
+void Endnode::wait_up() {
+  const double deadline = seconds_now() + kStartSeconds;
+  while (!core_->port.up()) {
+    WEFT_CHECK(seconds_now() < deadline, "the link does not come up");
+    core_->port.poll(now());
+    usleep(1'000);
+  }
+}
+
+CellPort& Endnode::port() noexcept {
+  return core_->port;
+}
+
+}  // namespace weft::bench
