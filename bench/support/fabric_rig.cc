@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "fabric/link_connect.h"
 
 namespace weft::bench {
@@ -48,25 +49,21 @@ void add_rig_options(boost::program_options::options_description& known, RigConf
 }
 
 Fabric::Fabric(const RigConfig& config) : config_(config), directory_(make_directory()) {
+  log_setup("bench", LogLevel::kWarn);
   WEFT_CHECK(config.link == "shm" || config.link == "zmq", "--link is shm or zmq");
-  std::vector<std::string> arguments{switch_program(),
-                                     "--name",
-                                     "sw",
-                                     "--dir",
-                                     directory_.string(),
-                                     "--guid",
-                                     "1",
-                                     "--ports",
-                                     "2",
-                                     "--node",
-                                     "host=2:1",
-                                     "--node",
-                                     "unit=3:2",
-                                     "--cell-payload",
-                                     std::to_string(config.cell_payload_bytes),
-                                     "--credits",
-                                     std::to_string(config.credits)};
-  if (config.link == "zmq") arguments.insert(arguments.end(), {"--listen", endpoint()});
+  std::vector<std::string> arguments{switch_program()};
+  const auto option = [&arguments](const char* name, const std::string& value) {
+    arguments.insert(arguments.end(), {name, value});
+  };
+  option("--name", "sw");
+  option("--dir", directory_.string());
+  option("--log-level", "warn");
+  option("--guid", "1");
+  option("--node", "host=2:1");
+  option("--node", "unit=3:2");
+  option("--cell-payload", std::to_string(config.cell_payload_bytes));
+  option("--credits", std::to_string(config.credits));
+  if (config.link == "zmq") option("--listen", endpoint());
   switch_.exec(arguments, config.switch_core);
   const std::filesystem::path socket = directory_ / (config.link == "zmq" ? "fabric.ipc" : "sw.sock");
   const double deadline = seconds_now() + kStartSeconds;
