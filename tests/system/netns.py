@@ -6,7 +6,9 @@ import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
+import sys
 import unittest
 
 CLONE_NEWNET = 0x4000_0000
@@ -35,14 +37,6 @@ def require_root():
     run("ip", "netns", "delete", name, check=False)
     if not os.path.exists("/dev/net/tun"):
         raise unittest.SkipTest("no /dev/net/tun here")
-
-
-def require_netem(namespace):
-    """Skips unless the kernel has the netem queue discipline."""
-    if "Error" in subprocess.run(["ip", "netns", "exec", namespace.name, "tc", "qdisc", "add", "dev", "lo", "root", "netem",
-                                  "delay", "1ms"], capture_output=True, text=True).stderr:
-        raise unittest.SkipTest("the kernel has no netem (sch_netem)")
-    run("ip", "netns", "exec", namespace.name, "tc", "qdisc", "del", "dev", "lo", "root")
 
 
 class Namespace:
@@ -92,6 +86,17 @@ class Namespace:
         if address:
             self.ip("addr", "add", address, "dev", name)
 
+    def socket(self, *arguments):
+        """A socket of the namespace for the test itself."""
+        home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.enter()
+            return socket.socket(*arguments)
+        finally:
+            if LIBC.setns(home, CLONE_NEWNET) != 0:
+                os._exit(1)  # a test in the wrong namespace must not go on
+            os.close(home)
+
     def delete(self):
         if self in _made:
             _made.remove(self)
@@ -100,11 +105,56 @@ class Namespace:
 
 
 def connect(left, left_name, left_address, right, right_name, right_address):
-    """A veth pair between two namespaces, with addresses, up."""
+    """A veth pair between two namespaces, with addresses, up. Every frame leaves complete and no longer than the MTU, so
+    that a wire of user space can carry it too."""
     left.ip("link", "add", left_name, "type", "veth", "peer", "name", right_name, "netns", right.name)
     for namespace, name, address in ((left, left_name, left_address), (right, right_name, right_address)):
-        namespace.ip("addr", "add", address, "dev", name)
+        namespace.exec("ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
+        if address:
+            namespace.ip("addr", "add", address, "dev", name)
         namespace.ip("link", "set", name, "up")
+
+
+class LossyCable:
+    """Two namespaces joined with delay and loss in each direction: by netem where the kernel has it, else by a process
+    in a namespace of its own between them (lossy_wire.py)."""
+
+    def __init__(self, left, left_name, left_address, right, right_name, right_address, delay_ms, loss_percent, seed):
+        self.middle = None
+        self.relay = None
+        if kernel_has_netem():
+            self.kind = "netem"
+            connect(left, left_name, left_address, right, right_name, right_address)
+            for namespace, name in ((left, left_name), (right, right_name)):
+                namespace.exec("tc", "qdisc", "add", "dev", name, "root", "netem", "delay", f"{delay_ms}ms", "loss",
+                               f"{loss_percent}%")
+            return
+        self.kind = "lossy_wire.py"
+        self.middle = Namespace("wire")
+        self.middle.exec("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1",
+                         check=False)
+        connect(left, left_name, left_address, self.middle, "left", None)
+        connect(right, right_name, right_address, self.middle, "right", None)
+        script = pathlib.Path(__file__).with_name("lossy_wire.py")
+        self.relay = subprocess.Popen([sys.executable, "-B", str(script), "left", "right", str(delay_ms),
+                                       str(loss_percent), str(seed)], stdout=subprocess.PIPE,
+                                      preexec_fn=self.middle.enter)
+        if self.relay.stdout.readline() != b"ready\n":
+            raise OSError("lossy_wire.py does not start")
+
+    def close(self):
+        if self.relay is not None:
+            self.relay.kill()
+            self.relay.wait(10)
+            self.relay.stdout.close()
+        if self.middle is not None:
+            self.middle.delete()
+
+
+def kernel_has_netem():
+    with Namespace("netem") as probe:
+        text = probe.exec("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms", check=False)
+        return "netem" in probe.exec("tc", "qdisc", "show", "dev", "lo") and not text
 
 
 def remove_all():
