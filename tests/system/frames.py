@@ -2,7 +2,6 @@
 the LAN, each with a sequence number and a checksum of its own, so that a lost, repeated, reordered or damaged frame is told
 apart without trusting any code under test."""
 import array
-import os
 import select
 import socket
 import struct
@@ -14,6 +13,8 @@ ECHO_IP = bytes([10, 77, 0, 1])
 ECHO_PORT = 7
 OWN_IP = bytes([10, 77, 0, 99])
 OWN_PORT = 40000
+SOL_PACKET = 263
+PACKET_IGNORE_OUTGOING = 23
 HEADERS = 14 + 20 + 8
 STAMP = struct.Struct("!QI")  # sequence number, CRC-32 of what follows
 FRAME_BYTES_MIN = HEADERS + STAMP.size
@@ -132,19 +133,52 @@ class FrameStream:
         return frames
 
 
+class PacketStream:
+    """The same over an interface of a namespace: what is sent leaves the kernel through it (a TAP: to the host), what the
+    host writes to it is received."""
+
+    def __init__(self, namespace, interface):
+        self.socket = namespace.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.socket.bind((interface, 0))
+        self.socket.setblocking(False)
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, frame):
+        try:
+            self.socket.send(frame)
+        except OSError:  # carrier is off or the queue is full
+            return False
+        return True
+
+    def receive(self, seconds=0.0):
+        frames = []
+        if select.select([self.socket], [], [], seconds)[0]:
+            try:
+                while len(frames) < 64:
+                    frames.append(self.socket.recv(1 << 17))
+            except OSError:
+                pass
+        return frames
+
+
 class EchoTraffic:
     """Keeps `window` echo requests under way and judges what comes back."""
 
-    def __init__(self, stream, sizes=(98, 1514, 300), window=64, give_up_seconds=1.0, limit=1 << 62):
+    def __init__(self, stream, mac=b"\x02\0\0\0\x77\x99", sizes=(98, 1514, 300), window=64, give_up_seconds=1.0,
+                 limit=1 << 62):
         self.stream = stream
         self.sizes = sizes
         self.window = window
         self.give_up_seconds = give_up_seconds
         self.limit = limit  # frames to send at most
-        self.mac = b"\x02" + os.urandom(5)
+        self.mac = mac  # the host's own: a unit drops frames with a foreign source (decisions 2.22)
         self.sequence = 0
         self.waiting = {}   # sequence -> time sent
-        self.answered = set()
+        self.answered = bytearray()  # one byte per sequence number
         self.received = self.lost = self.late = self.corrupted = self.duplicated = self.reordered = self.others = 0
         self.highest = -1
 
@@ -156,12 +190,20 @@ class EchoTraffic:
             if not self.stream.send(echo_request(self.sequence, size, self.mac)):
                 break
             self.waiting[self.sequence] = now
+            self.answered.append(0)
             self.sequence += 1
         good = sum(self.judge(frame) for frame in self.stream.receive(0.002))
-        for sequence in [s for s, sent in self.waiting.items() if now - sent > self.give_up_seconds]:
+        self.give_up_before(now - self.give_up_seconds)
+        return good
+
+    def give_up_before(self, instant):
+        """Frames sent before it and not answered count as lost."""
+        while self.waiting:
+            sequence = next(iter(self.waiting))  # the oldest
+            if self.waiting[sequence] >= instant:
+                break
             del self.waiting[sequence]
             self.lost += 1
-        return good
 
     def judge(self, frame):
         if len(frame) < FRAME_BYTES_MIN or frame[12:14] != b"\x08\x00" or frame[23] != 17 or frame[6:12] != ECHO_MAC:
@@ -174,10 +216,10 @@ class EchoTraffic:
         if sequence >= self.sequence or len(body) != expected or zlib.crc32(body) != checksum or frame[:6] != self.mac:
             self.corrupted += 1
             return False
-        if sequence in self.answered:
+        if self.answered[sequence]:
             self.duplicated += 1
             return False
-        self.answered.add(sequence)
+        self.answered[sequence] = 1
         if sequence < self.highest:
             self.reordered += 1
         self.highest = max(self.highest, sequence)

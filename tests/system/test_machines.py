@@ -1,0 +1,91 @@
+"""Between machines (issue 2, item 9): host, switch and unit in three network namespaces, links over zmq tcp with CURVE, the
+cables delay and lose. And what happens without keys, or with the wrong ones."""
+import re
+import unittest
+
+import frames
+import harness
+import netns
+
+DELAY_MS = 5
+LOSS_PERCENT = 1
+SWITCH_PORT = 7711
+MAC = "02:00:00:00:77:99"
+
+
+def keygen(directory, name):
+    """A key pair as `weft keygen` makes it: (secret file, public file)."""
+    code, _, errors = harness.run_program("weft", "keygen", "--out", directory / name)
+    assert code == 0, errors
+    return directory / f"{name}.secret", directory / f"{name}.public"
+
+
+class MachinesTest(unittest.TestCase):
+    def setUp(self):
+        netns.require_root()
+        self.places = {role: netns.Namespace(role) for role in ("host", "switch", "unit")}
+        for place in self.places.values():
+            self.addCleanup(place.delete)
+        for number, role in enumerate(("host", "unit"), 1):
+            cable = netns.LossyCable(self.places[role], "fabric", f"10.9.{number}.1/24", self.places["switch"], f"to-{role}",
+                                     f"10.9.{number}.254/24", DELAY_MS, LOSS_PERCENT, seed=number)
+            self.addCleanup(cable.close)
+        self.fabric = harness.Fabric(["host", "unit"], link=f"tcp://0.0.0.0:{SWITCH_PORT}")
+        self.addCleanup(self.fabric.close)
+
+    def build(self, stranger=None):
+        """The three programs; the node named `stranger` has a key that nobody knows."""
+        directory = self.fabric.directory
+        keys = {name: keygen(directory, name) for name in ("switch", "host", "unit", "nobody")}
+        allowed = directory / "allow"
+        allowed.write_text("".join(f"{node.name} {node.guid} {keys[node.name][1].read_text().strip()}\n"
+                                   for node in self.fabric.nodes.values()))
+        self.fabric.switch(["--curve-secret", keys["switch"][0], "--curve-allow", allowed], self.places["switch"])
+        for number, (name, make) in enumerate((("host", self.add_host), ("unit", self.add_unit)), 1):
+            secret = keys["nobody" if name == stranger else name][0]
+            self.fabric.link = f"tcp://10.9.{number}.254:{SWITCH_PORT}"
+            make(["--curve-secret", secret, "--curve-server", keys["switch"][1]])
+
+    def add_host(self, options):
+        self.places["host"].add_tap("wtap0", "10.77.0.2/24")
+        self.fabric.host("host", {"unit": "tap:wtap0"}, options, self.places["host"])
+
+    def add_unit(self, options):
+        self.fabric.unit("unit", "echo", options, self.places["unit"])
+
+    def test_traffic_over_cables_that_delay_and_lose(self):
+        with self.fabric:
+            self.build()
+            self.fabric.start()
+            host = self.places["host"]
+            harness.wait_for(lambda: "1 received" in host.exec("ping", "-c1", "-W1", "10.77.0.1", check=False),
+                             "the first ping through the fabric", seconds=30)
+            text = host.exec("ping", "-c", "50", "-i", "0.02", "-W", "20", "-q", "10.77.0.1", check=False)
+            self.assertIn("50 received", text)
+            self.assertNotIn("duplicates", text)
+            least = float(re.search(r"= ([\d.]+)/", text).group(1))
+            self.assertGreaterEqual(least, 4 * DELAY_MS, "the ping crossed both cables both ways")
+
+    def test_an_unknown_key_is_refused_and_counted(self):
+        with self.fabric:
+            self.build(stranger="host")
+            self.fabric.start()
+            switch = self.fabric.processes["switch"]
+            harness.wait_for(lambda: switch.stats.total(r".*curve_refused") > 0, "the switch counts a refused key")
+            self.assertEqual(self.fabric.processes["host"].stats.total(r"link\.up"), 0)
+
+
+class NoKeysTest(unittest.TestCase):
+    """Needs no root."""
+
+    def test_tcp_beyond_loopback_needs_keys(self):
+        with harness.Fabric(["host"], link=f"tcp://0.0.0.0:{SWITCH_PORT}") as fabric:
+            for process in (fabric.switch(), fabric.host("host", {"host": "gen:"})):
+                process.start()
+                self.assertEqual(process.wait_exit(), 2, process.report())
+                self.assertRegex(process.stderr(), r"(?i)curve")
+                self.assertIn("weft keygen", process.stderr())
+
+
+if __name__ == "__main__":
+    unittest.main()
