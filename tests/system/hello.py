@@ -6,6 +6,7 @@ import struct
 WIRE = struct.Struct("!IBBHHHHHQQIIHHH18x")
 MAGIC = 0x57454654
 HELLO, WELCOME, REFUSE = 1, 2, 3
+CELL_OVERHEAD_BYTES = 104  # messages/cell.h: a flit that holds the largest cell
 REFUSED_VERSION, REFUSED_CELL_PAYLOAD, REFUSED_LID_TAKEN, REFUSED_LID_INVALID, REFUSED_NOT_ALLOWED = 1, 3, 5, 6, 8
 
 
@@ -19,9 +20,11 @@ class Message:
         self.magic, self.kind, self.refusal, self.version_min, self.version_max = MAGIC, HELLO, 0, 1, 1
         self.lid = self.port = self.flags = self.guid = self.subnet = 0
         self.boot_nonce = int.from_bytes(os.urandom(8), "big") | 1
-        self.cell_payload_bytes, self.flit_payload_bytes = 1024, 0
+        self.cell_payload_bytes = 1024
         self.lanes, self.credits_per_lane = 4, 32
         self.__dict__.update(fields)
+        if "flit_payload_bytes" not in fields:
+            self.flit_payload_bytes = self.cell_payload_bytes + CELL_OVERHEAD_BYTES
 
     def encode(self):
         return WIRE.pack(*(getattr(self, field) for field in self.FIELDS))

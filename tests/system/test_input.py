@@ -147,7 +147,8 @@ class HandshakeTest(unittest.TestCase):
     """A switch under hand-made HELLOs, while a host and a unit that behave go on undisturbed."""
 
     def setUp(self):
-        self.fabric = harness.Fabric(["host", "unit", "absent"])
+        sizes = ["--cell-payload", "1024"]  # what hello.Message offers
+        self.fabric = harness.Fabric(["host", "unit", "absent"], switch_options=sizes, node_options=sizes)
         self.addCleanup(self.fabric.close)
         self.switch = self.fabric.switch()
         self.fabric.unit("unit", "echo")
