@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "base/command_line.h"
 #include "base/log.h"
@@ -132,12 +133,15 @@ Status run(const Options& options, const SwitchConfig& config, std::vector<NodeE
   Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, parent_fd);
   if (!guard) return guard.error();
   const std::string base = options.dir + "/" + options.name;
-  Result<StatsPage> page = StatsPage::create(base + ".stats");
-  if (!page) return page.error();
+  std::optional<StatsPage> page;  // outlives the counters on it
   Switch fabric(config);
   Admission admission(fabric, std::move(nodes));
   Result<std::unique_ptr<ShmAcceptor>> local = ShmAcceptor::create(base + ".sock", admission);
   if (!local) return local.error();
+  // Only now: a second switch of this name must not replace the page of the first.
+  Result<StatsPage> made = StatsPage::create(base + ".stats");
+  if (!made) return made.error();
+  page = std::move(*made);
   SwitchControl handler(options, admission);
   Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
   if (!control) return control.error();
