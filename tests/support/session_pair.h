@@ -1,0 +1,117 @@
+// tests/support/session_pair.h -- a host session and a unit's acceptor over two adapters and a traced pipe, in virtual
+// time. Side 0 is the host (LID 1), side 1 the unit (LID 2). Each driver half is played by the test: frames are made
+// from a number, checked bit by bit on arrival, and kept or released as the test says.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "channel/adapter.h"
+#include "channel/netdev_session.h"
+#include "tests/support/pipe_port.h"
+
+namespace weft::test {
+
+/// What a session told its driver.
+class RecordingEvents : public AcceptorEvents {
+ public:
+  struct Reply {
+    uint64_t transaction = 0;
+    CfgStatus status{};
+    std::vector<std::byte> data;
+  };
+  struct Request {
+    CfgClass request_class{};
+    uint16_t code = 0;
+    std::vector<std::byte> data;
+  };
+
+  void on_state(NetdevSession&, SessionState state) noexcept override { states.push_back(state); }
+  void on_config_request(NetdevSession&, const CfgRequest& request, CfgReply& reply) noexcept override {
+    requests.push_back({request.request_class, request.code, {request.data.begin(), request.data.end()}});
+    reply = answer;
+  }
+  void on_config_reply(NetdevSession&, uint64_t transaction, const CfgReply& reply) noexcept override {
+    const auto data = reply.view();
+    replies.push_back({transaction, reply.status, {data.begin(), data.end()}});
+  }
+  SessionRefusal admit(const SessionPeer& peer) noexcept override {
+    admitted.push_back(peer);
+    return admit_answer;
+  }
+
+  std::vector<SessionState> states;
+  std::vector<Request> requests;
+  std::vector<Reply> replies;
+  std::vector<SessionPeer> admitted;
+  CfgReply answer;
+  SessionRefusal admit_answer = SessionRefusal::kNone;
+};
+
+/// Frame `number`: vnet header zero, Ethernet header, then bytes that depend on number and place.
+std::vector<std::byte> make_frame(uint32_t number, uint32_t frame_bytes);
+/// The number of a frame that make_frame() made; fails the test when a bit is wrong.
+uint32_t check_frame(std::span<const std::byte> bytes);
+
+struct SessionPairOptions {
+  SessionConfig host;
+  AcceptorConfig unit;
+  uint32_t cell_payload_bytes = 1024;
+  bool open = true;
+  SessionPairOptions();
+  /// Both sides.
+  SessionPairOptions& pools(std::vector<PoolClass> classes);
+  SessionPairOptions& mode(TransferMode mode, MessageEncoding encoding = MessageEncoding::kCapnp);
+};
+
+class SessionPair {
+ public:
+  explicit SessionPair(const SessionPairOptions& options = {});
+
+  [[nodiscard]] NetdevSession& host() { return *host_; }
+  /// The unit's session; the newest one that is not lost.
+  [[nodiscard]] NetdevSession& unit();
+  [[nodiscard]] NetdevSession& side(int index) { return index == 0 ? host() : unit(); }
+  [[nodiscard]] SessionAcceptor& acceptor() { return *acceptor_; }
+  [[nodiscard]] ChannelAdapter& adapter(int index) { return *adapters_[static_cast<size_t>(index)]; }
+
+  /// One turn of everything, then time moves on by `step`.
+  void turn(Duration step = std::chrono::microseconds(10));
+  void run(int turns = 100, Duration step = std::chrono::microseconds(10));
+  void run_for(Duration time, Duration step = std::chrono::milliseconds(1));
+  /// Until both sides are open; fails the test after 10 virtual seconds.
+  void run_until_open();
+
+  /// Submits frame `number`; false when the session holds the driver.
+  bool send(int from, uint32_t number, uint32_t frame_bytes);
+  /// Takes what has arrived, checks it and gives the elements back. At most `limit` frames.
+  std::vector<uint32_t> receive(int at, uint32_t limit = UINT32_MAX);
+  /// Pushes `count` frames through, receiving as it goes; returns the numbers in the order of arrival.
+  std::vector<uint32_t> stream(int from, uint32_t first, uint32_t count, uint32_t frame_bytes);
+  void expect_conserved();
+
+  /// Kills and recreates the host's session and adapter, as kill -9 and a restart would.
+  void restart_host();
+
+  SessionPairOptions options;
+  ManualClock clock;
+  Pipe pipe;
+  RecordingEvents host_events;
+  RecordingEvents unit_events;
+
+ private:
+  void make_host();
+
+  SeededRandom randoms_[2];
+  std::array<std::unique_ptr<ChannelAdapter>, 2> adapters_;
+  std::unique_ptr<NetdevSession> host_;
+  std::unique_ptr<SessionAcceptor> acceptor_;
+};
+
+}  // namespace weft::test
