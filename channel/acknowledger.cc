@@ -97,7 +97,7 @@ AckBody Acknowledger::cumulative(QueuePair& qp) const noexcept {
   body.messages_completed = rx.messages_completed;
   if (head.state == RxState::kFree || head.state == RxState::kRefused) return body;
   auto cells = static_cast<uint32_t>(std::countr_one(head.seen));
-  if (cells == head.cells) --cells;
+  if (cells != 0 && cells == head.cells) --cells;
   if (cells == 0) return body;
   body.psn = rx.expected;
   body.cell_number = static_cast<uint16_t>(cells - 1);

@@ -26,7 +26,7 @@ ChannelAdapter::~ChannelAdapter() = default;
 
 void ChannelAdapter::attach(CellPort& port) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  core_->engine.ports.push_back({.carrier = &port});
+  core_->attach(port);
 }
 
 const AdapterLimits& ChannelAdapter::limits() const noexcept {

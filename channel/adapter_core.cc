@@ -58,6 +58,11 @@ void ChannelAdapter::Core::give_back_qpn(Qpn qpn) noexcept {
   free_slots[free_tail++ % free_slots.size()] = qpn.value() & engine.table_mask;
 }
 
+void ChannelAdapter::Core::attach(CellPort& carrier) {
+  engine.ports.push_back({.carrier = &carrier});
+  if (carrier.up()) port_came_up(engine.ports.back());
+}
+
 int ChannelAdapter::Core::poll(Instant now) noexcept {
   engine.now = now;
   int work = watch_ports();

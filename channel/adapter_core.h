@@ -28,6 +28,7 @@ class ChannelAdapter::Core {
  public:
   Core(const AdapterConfig& config, RandomSource& random, const ChannelAdapter* self);
 
+  void attach(CellPort& carrier);
   int poll(Instant now) noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;

@@ -68,6 +68,10 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   if (!qp.abilities().finish_send) return;
   Progress progress;
   uint64_t number = 0;
+  if (!nak && cell.ack.cell_number >= kCellsPerPacketMax) {
+    qp.counters.add(QpCounter::kProtocolViolations);
+    return;
+  }
   if (number_of(qp, cell.ack.psn, number)) {
     if (nak) return take_nak(qp, cell, number);
     if (qp.config.ack_mode == AckMode::kStrict) {
