@@ -38,6 +38,7 @@ struct ChildSetup {
   bool end_with_parent;
 
   void become() {
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what we inherited ourselves too
     for (int& fd : fds) {
       fd = fcntl(fd, F_DUPFD_CLOEXEC, kParkedFdMin);
       if (fd < 0) return;
@@ -46,7 +47,6 @@ struct ChildSetup {
     if (netns_fd >= 0 && setns(netns_fd, CLONE_NEWNET) != 0) return;
     for (size_t i = 0; i < fds.size(); ++i)
       if (dup2(fds[i], static_cast<int>(i)) < 0) return;
-    close_range(static_cast<unsigned>(fds.size()), kParkedFdMin - 1, 0);
     setpgid(0, 0);
     if (end_with_parent) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -72,7 +72,7 @@ int run_fabric(Topology topology, const UpOptions& options, Report& report) {
 }
 
 /// Forks the daemon; returns in the parent with the exit code, in the daemon with nothing.
-std::optional<int> become_daemon(UniqueFd& report_out) {
+std::optional<int> become_daemon(UniqueFd& report_out, bool quiet) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return failure("up", errno_error("cannot open a pipe", errno).text);
   const UniqueFd in(ends[0]);
@@ -85,7 +85,10 @@ std::optional<int> become_daemon(UniqueFd& report_out) {
     std::array<char, 512> chunk;
     for (ssize_t bytes = 0; (bytes = read(in.get(), chunk.data(), chunk.size())) > 0;)
       text.append(chunk.data(), static_cast<size_t>(bytes));
-    if (text == "r") return kExitDone;
+    if (text == "r") {
+      if (!quiet) print_line("the fabric is up; weft status shows it, weft down ends it");
+      return kExitDone;
+    }
     return failure("up", text.empty() ? "the fabric ended before it was ready" : text.substr(1));
   }
   setsid();
@@ -142,7 +145,7 @@ int command_up(const Arguments& arguments) {
   options.launcher.live = !options.quiet && !options.detach && isatty(STDOUT_FILENO) != 0;
   UniqueFd report_out;
   if (options.detach)
-    if (std::optional<int> code = become_daemon(report_out)) return *code;
+    if (std::optional<int> code = become_daemon(report_out, options.quiet)) return *code;
   Report report(report_out.valid() ? fcntl(report_out.get(), F_DUPFD_CLOEXEC, 3) : -1);
   report_out.reset();
   return run_fabric(std::move(topology).value(), options, report);

@@ -9,6 +9,8 @@
 namespace weft {
 namespace {
 
+constexpr uint32_t kMtuDefault = 1500;
+
 std::vector<const Endnode*> endnodes_in_order(const Topology& topology) {
   std::vector<const Endnode*> all;
   for (const HostNode& node : topology.hosts) all.push_back(&node);
@@ -94,7 +96,8 @@ NodeCommand endnode_command(const Topology& topology, const Endnode& node, NodeR
   return command;
 }
 
-void add_host_port(NodeCommand& command, const HostPort& port, Lid unit) {
+/// `mtu`: every port of a host says its own as soon as one does, so that the options pair up.
+void add_host_port(NodeCommand& command, const HostPort& port, Lid unit, bool mtu) {
   auto& out = command.arguments;
   out.insert(out.end(), {"--unit", std::to_string(unit.value()), "--os"});
   switch (port.os) {
@@ -110,7 +113,9 @@ void add_host_port(NodeCommand& command, const HostPort& port, Lid unit) {
       break;
   }
   out.insert(out.end(), {"--mac", format_mac(port.interface.mac)});
-  if (port.interface.mtu != 0) out.insert(out.end(), {"--mtu", std::to_string(port.interface.mtu)});
+  if (mtu)
+    out.insert(out.end(),
+               {"--mtu", std::to_string(port.interface.mtu != 0 ? port.interface.mtu : kMtuDefault)});
 }
 
 void add_nic(NodeCommand& command, const UnitNode& node) {
@@ -199,8 +204,10 @@ std::vector<NodeCommand> node_commands(const Topology& topology, const std::map<
     commands.push_back(endnode_command(topology, node, NodeRole::kHost, lids, state_dir, log_level));
     commands.back().arguments.insert(commands.back().arguments.end(),
                                      {"--mode", node.mode, "--encoding", node.encoding});
+    const bool mtu = std::any_of(node.ports.begin(), node.ports.end(),
+                                 [](const HostPort& port) { return port.interface.mtu != 0; });
     for (const HostPort& port : node.ports)
-      add_host_port(commands.back(), port, lids.at(topology.units[port.unit_index].name));
+      add_host_port(commands.back(), port, lids.at(topology.units[port.unit_index].name), mtu);
   }
   return commands;
 }
