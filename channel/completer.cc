@@ -66,6 +66,7 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   const bool nak = cell.ack.code != AckCode::kAck;
   qp.counters.add(nak ? QpCounter::kNaksReceived : QpCounter::kAcksReceived);
   if (!qp.abilities().finish_send) return;
+  if (cell.ack.cell_number >= kCellsPerPacketMax) return qp.counters.add(QpCounter::kProtocolViolations);
   Progress progress;
   uint64_t number = 0;
   if (!nak && cell.ack.cell_number >= kCellsPerPacketMax) {
@@ -373,6 +374,7 @@ void Completer::on_timer(QueuePair& qp) noexcept {
   if (tx.rnr_until != Instant::min() && now >= tx.rnr_until) {
     tx.rnr_until = Instant::min();
     repeat_from(qp, tx.first, ~0U);
+    engine_.want_send(qp);  // also for what was marked before or during the pause
     rearm(qp);
   }
   if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.want_send(qp);
@@ -391,8 +393,9 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
     return;
   }
   const TxPacket& head = tx.at(tx.first);
-  if (!engine_.path_ready(qp) || head.pending != 0) {
-    // Nobody can answer what has not left: the port is down (decisions 2.12) or the lane has no credit.
+  if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
+    // Nobody can answer what has not left: the port is down (decisions 2.12), the lane has no credit, or the
+    // responder asked for a pause.
     tx.progress_at = engine_.now;
     return rearm(qp);
   }
