@@ -112,7 +112,8 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
   if ((cells & ~packet.acked) == 0) return;
   packet.acked |= cells;
   packet.pending &= ~cells;
-  progress.any = true;
+  // What was acknowledged before and asked for again is no progress: such a packet must be executed at last.
+  if (!packet.probed && packet.crc_naks == 0) progress.any = true;
 }
 
 void Completer::take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept {
@@ -201,6 +202,7 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   }
   TxPacket& packet = tx.at(number);
   if (cell.ack.code == AckCode::kPacketCrc) {
+    if (packet.crc_naks++ >= qp.attr.retry_count) return fail_packet(qp, number, rule.status);
     packet.acked = 0;
   } else {
     if (packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx)) return;
