@@ -32,7 +32,8 @@ Result<std::unique_ptr<PcapNic>> PcapNic::open(const std::string& in, const std:
     nic->read_next();
   }
   if (!out.empty()) {
-    nic->out_format_ = ::pcap_open_dead_with_tstamp_precision(DLT_EN10MB, kFrameBytesMax, PCAP_TSTAMP_PRECISION_NANO);
+    nic->out_format_ =
+        ::pcap_open_dead_with_tstamp_precision(DLT_EN10MB, kFrameBytesMax, PCAP_TSTAMP_PRECISION_NANO);
     if (nic->out_format_ == nullptr) return Error{"pcap: no memory for " + out};
     nic->out_ = ::pcap_dump_open(nic->out_format_, out.c_str());
     if (nic->out_ == nullptr) return Error{"pcap: " + std::string(::pcap_geterr(nic->out_format_))};

@@ -56,7 +56,7 @@ class PcapNic final : public FramePort {
   pcap* in_ = nullptr;
   pcap* out_format_ = nullptr;
   pcap_dumper* out_ = nullptr;
-  std::vector<std::byte> scratch_;   // a whole frame for OUT
+  std::vector<std::byte> scratch_;  // a whole frame for OUT
   std::optional<Recorded> next_;
   uint64_t first_ns_ = 0;
   bool any_read_ = false;
