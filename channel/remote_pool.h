@@ -30,7 +30,7 @@ struct RemoteElement {
   uint32_t element = 0;
   uint32_t element_bytes = 0;
   uint64_t address = 0;
-  Rkey handle;
+  Rkey handle{};
   bool by_idata = false;  // its pool fits LAY-IDATA
 };
 

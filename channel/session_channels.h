@@ -41,7 +41,7 @@ struct ChannelSizes {
   uint32_t frame_recvs = 0;       // receive WQEs of channel 1
   uint32_t indications = 0;       // most rdata CQEs that can wait: advertised elements, growth included
   uint32_t send_ring_bytes = 0;
-  ServiceLevel sl;
+  ServiceLevel sl{};
   uint8_t port = 1;
   friend bool operator==(const ChannelSizes&, const ChannelSizes&) = default;
 };

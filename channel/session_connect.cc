@@ -64,7 +64,7 @@ ChannelSizes NetdevSession::Core::sizes_for(TransferMode mode) const noexcept {
       break;
     case TransferMode::kSendDataOnly:
       sizes.control_recvs = 2 * receive_slots() + kReservedControlSlots + kControlSends;
-      sizes.message_bytes = round_up(frame + kSendDataOverhead, 64);
+      sizes.message_bytes = std::max(kSessionMessageBytesMin, round_up(frame + kSendDataOverhead, 64));
       break;
   }
   return sizes;

@@ -29,13 +29,7 @@ Result<UniqueFd> make_socket() {
   return fd;
 }
 
-const sockaddr* as_generic(const sockaddr_un& address) noexcept {
-  return reinterpret_cast<const sockaddr*>(&address);
-}
-
-}  // namespace
-
-Status check_private_directory(const std::string& path) {
+Status check_directory(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   struct stat info {};
@@ -47,8 +41,14 @@ Status check_private_directory(const std::string& path) {
   return {};
 }
 
+const sockaddr* as_generic(const sockaddr_un& address) noexcept {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+}  // namespace
+
 Result<UniqueFd> listen_unix(const std::string& path, int backlog) {
-  const Status private_directory = check_private_directory(path);
+  const Status private_directory = check_directory(path);
   if (!private_directory) return private_directory.error();
   Result<sockaddr_un> address = address_of(path);
   if (!address) return address.error();

@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/driver_half.h"
 #include "base/frame_port.h"
 #include "base/frame_writer.h"
 #include "base/stats_page.h"
@@ -55,7 +54,7 @@ struct CounterLabels<HostCounter> {
 };
 
 /// Owner: the host's thread, which polls the adapter before each poll() of this. Session and port outlive it.
-class HostNetdev final : public SessionEvents, public DriverHalf {
+class HostNetdev final : public SessionEvents {
  public:
   HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings);
   ~HostNetdev() override;
@@ -64,10 +63,10 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
 
   /// Starts to connect.
   void open() noexcept;
-  int poll(Instant now) noexcept override;
-  [[nodiscard]] Instant deadline() const noexcept override;
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
   /// The port's descriptors, but none while its frames could not be taken anyway.
-  void wait_fds(std::vector<pollfd>& out) const override;
+  void wait_fds(std::vector<pollfd>& out) const;
 
   [[nodiscard]] NetdevSession& session() noexcept { return session_; }
   [[nodiscard]] FramePort& port() noexcept { return port_; }

@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/driver_half.h"
 #include "base/frame_port.h"
 #include "base/frame_writer.h"
 #include "base/segmenter.h"
@@ -73,17 +72,17 @@ struct CounterLabels<UnitCounter> {
 };
 
 /// Owner: the unit's thread, which polls the adapter before each poll() of this. Acceptor and NIC outlive it.
-class IouNetdev final : public AcceptorEvents, public DriverHalf {
+class IouNetdev final : public AcceptorEvents {
  public:
   IouNetdev(SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy);
   ~IouNetdev() override;
   IouNetdev(const IouNetdev&) = delete;
   IouNetdev& operator=(const IouNetdev&) = delete;
 
-  int poll(Instant now) noexcept override;
-  [[nodiscard]] Instant deadline() const noexcept override;
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
   /// The NIC's descriptors, but none while its frames could not be taken anyway.
-  void wait_fds(std::vector<pollfd>& out) const override;
+  void wait_fds(std::vector<pollfd>& out) const;
 
   [[nodiscard]] FramePort& nic() noexcept { return nic_; }
   [[nodiscard]] std::span<const UnitClient> clients() const noexcept {

@@ -51,7 +51,7 @@ struct PoolAdvert {
   uint32_t pool = 0;  // reference
   uint32_t elements = 0;
   uint32_t element_bytes = 0;
-  Rkey handle;
+  Rkey handle{};
   uint64_t address = 0;  // of element 0; element i lies at address + i x element_bytes (PUSH-POOL-01)
   uint64_t context = 0;  // free for the owner (PUSH-POOL-04)
   friend bool operator==(const PoolAdvert&, const PoolAdvert&) = default;

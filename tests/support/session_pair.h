@@ -1,6 +1,6 @@
-// tests/support/session_pair.h -- a host session and a unit's acceptor over two adapters and a traced pipe, in virtual
-// time. Side 0 is the host (LID 1), side 1 the unit (LID 2). Each driver half is played by the test: frames are made
-// from a number, checked bit by bit on arrival, and kept or released as the test says.
+// tests/support/session_pair.h -- a host session and a unit's acceptor over two adapters and a traced pipe,
+// in virtual time. Side 0 is the host (LID 1), side 1 the unit (LID 2). Each driver half is played by the
+// test: frames are made from a number, checked bit by bit on arrival, and kept or released as the test says.
 #pragma once
 
 #include <gtest/gtest.h>

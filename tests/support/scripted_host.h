@@ -1,0 +1,76 @@
+// tests/support/scripted_host.h -- a host whose every message the test writes: it opens a session with a real
+// acceptor and then says, writes and indicates what no honest host would. Uses the byte encoding unless told
+// otherwise.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "channel/cm_endpoint.h"
+#include "channel/netdev_session.h"
+#include "channel/remote_pool.h"
+#include "channel/session_channels.h"
+#include "messages/netdev_capnp.h"
+#include "tests/support/session_pair.h"
+
+namespace weft::test {
+
+class ScriptedHost {
+ public:
+  explicit ScriptedHost(const AcceptorConfig& unit, TransferMode mode = TransferMode::kRdma,
+                        MessageEncoding encoding = MessageEncoding::kBytes);
+
+  /// The offer of the next REQ, correct to begin with.
+  CmOffer offer;
+  uint64_t nonce = 0x1234;
+
+  /// Sends REQ; true when REP came (then RTU follows), false on REJ or silence. `refusal` has the reason.
+  bool connect();
+  SessionRefusal refusal = SessionRefusal::kNone;
+  CmOffer answer;  // of the unit
+
+  void say(const NetdevMessage& message);
+  void say_bytes(std::vector<std::byte> bytes);
+  /// Advertises one pool of this host's own and grants the unit everything it needs to be open.
+  void advertise(uint32_t reference = 0, uint32_t elements = 8, uint32_t element_bytes = 2048);
+  /// RDMA write of make_frame(number, frame_bytes).
+  void write(const RemoteElement& element, uint32_t number, uint32_t frame_bytes,
+             std::optional<uint32_t> idata);
+  void send_plain(uint32_t number, uint32_t frame_bytes);
+  /// Element `index` of the unit's first pool, as advertised.
+  [[nodiscard]] RemoteElement element(uint32_t index, uint32_t pool = 0);
+
+  void run(int turns = 100, Duration step = std::chrono::microseconds(10));
+  [[nodiscard]] NetdevSession& unit();
+  [[nodiscard]] uint64_t count(SessionCounter counter) { return unit().counters().get(counter); }
+
+  ManualClock clock;
+  Pipe pipe;
+  RecordingEvents events;
+  std::vector<PoolAdvert> pools;                           // advertised by the unit
+  std::vector<WorkCompletion> indicated;                   // writes of the unit into our memory
+  std::vector<WorkCompletion> failed;                      // work requests of ours that failed
+  std::vector<std::pair<NetdevFunction, uint64_t>> heard;  // messages of the unit: function and context
+  std::vector<CfgReply> replies;
+  std::vector<PoolRun> renewed;
+  std::vector<CmMessage> datagrams;
+  std::unique_ptr<ChannelAdapter> adapters[2];
+  std::unique_ptr<SessionAcceptor> acceptor;
+  SessionChannels& channels() { return *channels_; }
+
+ private:
+  void poll();
+  void hear(std::span<const std::byte> bytes);
+
+  SeededRandom randoms_[2];
+  MessageEncoding encoding_;
+  NetdevCapnp capnp_{32768};
+  std::unique_ptr<CmEndpoint> cm_;
+  std::unique_ptr<SessionChannels> channels_;
+  std::vector<std::unique_ptr<PoolMemory>> memory_;
+  Qpn unit_cm_;
+};
+
+}  // namespace weft::test
