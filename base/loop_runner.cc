@@ -59,7 +59,9 @@ void LoopRunner::sleep(Instant now) {
       core->wait_fds(fds_);
       due = std::min(due, core->deadline());
     }
-    const auto wait = std::max<int64_t>((due - clock_.now()).count(), 0);
+    // Instant::min() stands for "at once": it must not be subtracted from.
+    const Instant then = clock_.now();
+    const int64_t wait = due > then ? (due - then).count() : 0;
     const timespec timeout{wait / 1'000'000'000, wait % 1'000'000'000};
     counters_.add(LoopCounter::kSleeps);
     static_cast<void>(ppoll(fds_.data(), fds_.size(), &timeout, nullptr));

@@ -66,6 +66,7 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   const bool nak = cell.ack.code != AckCode::kAck;
   qp.counters.add(nak ? QpCounter::kNaksReceived : QpCounter::kAcksReceived);
   if (!qp.abilities().finish_send) return;
+  if (cell.ack.cell_number >= kCellsPerPacketMax) return qp.counters.add(QpCounter::kProtocolViolations);
   Progress progress;
   uint64_t number = 0;
   if (!nak && cell.ack.cell_number >= kCellsPerPacketMax) {
@@ -111,7 +112,8 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
   if ((cells & ~packet.acked) == 0) return;
   packet.acked |= cells;
   packet.pending &= ~cells;
-  progress.any = true;
+  // What was acknowledged before and asked for again is no progress: such a packet must be executed at last.
+  if (!packet.probed && packet.crc_naks == 0) progress.any = true;
 }
 
 void Completer::take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept {
@@ -200,6 +202,7 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   }
   TxPacket& packet = tx.at(number);
   if (cell.ack.code == AckCode::kPacketCrc) {
+    if (packet.crc_naks++ >= qp.attr.retry_count) return fail_packet(qp, number, rule.status);
     packet.acked = 0;
   } else {
     if (packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx)) return;
@@ -373,6 +376,7 @@ void Completer::on_timer(QueuePair& qp) noexcept {
   if (tx.rnr_until != Instant::min() && now >= tx.rnr_until) {
     tx.rnr_until = Instant::min();
     repeat_from(qp, tx.first, ~0U);
+    engine_.want_send(qp);  // also for what was marked before or during the pause
     rearm(qp);
   }
   if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.want_send(qp);
@@ -391,8 +395,9 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
     return;
   }
   const TxPacket& head = tx.at(tx.first);
-  if (!engine_.path_ready(qp) || head.pending != 0) {
-    // Nobody can answer what has not left: the port is down (decisions 2.12) or the lane has no credit.
+  if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
+    // Nobody can answer what has not left: the port is down (decisions 2.12), the lane has no credit, or the
+    // responder asked for a pause.
     tx.progress_at = engine_.now;
     return rearm(qp);
   }

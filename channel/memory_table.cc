@@ -22,9 +22,6 @@ namespace {
 constexpr uint32_t kNoEntry = std::numeric_limits<uint32_t>::max();
 constexpr Access kRemoteRights = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
 
-[[nodiscard]] constexpr bool covers_all(Access set, Access wanted) noexcept {
-  return (static_cast<uint32_t>(wanted) & ~static_cast<uint32_t>(set)) == 0;
-}
 [[nodiscard]] constexpr Access only(Access set, Access mask) noexcept {
   return static_cast<Access>(static_cast<uint32_t>(set) & static_cast<uint32_t>(mask));
 }

@@ -37,6 +37,8 @@ struct TxPacket {
   uint32_t offset = 0;    // of its first byte in the message
   uint32_t bytes = 0;
   uint32_t packet_crc = 0;
+  uint8_t hashed_cells = 0;  // cells that packet_crc covers
+  uint8_t crc_naks = 0;      // times the peer found the packet CRC wrong
   Opcode opcode{};
   uint8_t cells = 0;  // of the packet; read: of the response
   uint8_t flags2 = 0;
@@ -53,7 +55,7 @@ struct TxPacket {
 /// Requester side. Written by requester and completer.
 struct SendSide {
   std::array<TxPacket, kPacketWindow> packets;
-  Psn first_psn{};            // PSN of packet 0
+  Psn first_psn{};          // PSN of packet 0
   uint64_t first = 0;       // oldest packet not yet retired
   uint64_t end = 0;         // next packet to be made
   uint64_t cursor = 0;      // no packet before it has pending cells
@@ -147,9 +149,9 @@ struct ReceiveSide {
   std::array<RxPacket, kPacketWindow> packets;
   std::array<ReadJob, kReadsPerQp> reads;
   std::unique_ptr<StrictAck[]> strict_acks;  // kStrictAcksMax, strict mode only
-  Psn expected{};                              // oldest packet not executed
-  Psn base_psn{};                              // oldest packet whose place may be unknown
-  Psn next_psn{};                              // where the next cell in turn would be
+  Psn expected{};                            // oldest packet not executed
+  Psn base_psn{};                            // oldest packet whose place may be unknown
+  Psn next_psn{};                            // where the next cell in turn would be
   uint32_t next_cell = 0;
   uint64_t highest = 0;   // distance from `expected` of the newest packet seen, plus one
   uint64_t base_wqe = 0;  // Send being assigned

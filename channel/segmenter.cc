@@ -202,7 +202,10 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   }
   if (qp.config.packet_crc) {
     const auto body = static_cast<uint64_t>(parts.at() - cell) - kCellHeaderBytes + bytes;
-    if (!packet.sent) packet.packet_crc = crc32c_combine(number == 0 ? 0 : packet.packet_crc, crc, body);
+    if (number == packet.hashed_cells) {  // first time, which is in cell order
+      packet.packet_crc = crc32c_combine(packet.packet_crc, crc, body);
+      ++packet.hashed_cells;
+    }
     crc = crc32c_combine(header_crc, crc, body);
     if (packet_crc) {
       store_be(parts.at() + bytes, packet.packet_crc);

@@ -2,12 +2,38 @@
 
 #include <fmt/format.h>
 
+#include "fabric/curve_keys.h"
 #include "fabric/shm_connector.h"
+#include "fabric/zmq_connector.h"
 
 namespace weft {
 namespace {
 
 constexpr std::string_view kShmPrefix = "shm:";
+
+Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,
+                                                       RandomSource& random) {
+  if (config.endpoint.starts_with(kShmPrefix)) {
+    const std::string path = config.endpoint.substr(kShmPrefix.size());
+    if (path.empty()) return Error{"endpoint shm: names no socket: write shm:PATH"};
+    return make_shm_connector(path, config.link, random);
+  }
+  if (!config.endpoint.starts_with("ipc://") && !config.endpoint.starts_with("tcp://")) {
+    return Error{fmt::format("endpoint {}: write shm:PATH, ipc://PATH or tcp://HOST:PORT", config.endpoint)};
+  }
+  ZmqConnectorConfig zmq{config.link, config.endpoint, {}, {}, config.liveness};
+  if (!config.curve_secret_file.empty()) {
+    Result<CurveKeyPair> keys = read_curve_secret(config.curve_secret_file);
+    if (!keys) return keys.error();
+    zmq.own_keys = *keys;
+  }
+  if (!config.curve_server_file.empty()) {
+    Result<std::string> key = read_curve_public(config.curve_server_file);
+    if (!key) return key.error();
+    zmq.server_public_key = *key;
+  }
+  return make_zmq_connector(zmq, random);
+}
 
 }  // namespace
 
@@ -15,12 +41,9 @@ Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& c
   Status fits = check_link_config(config.link);
   if (!fits) return fits.error();
   if (config.link.guid == Guid{}) return Error{"a link needs the GUID of its node"};
-  if (config.endpoint.starts_with(kShmPrefix)) {
-    const std::string path = config.endpoint.substr(kShmPrefix.size());
-    if (path.empty()) return Error{"endpoint shm: names no socket: write shm:PATH"};
-    return std::make_unique<LinkConnection>(config.timers, make_shm_connector(path, config.link, random));
-  }
-  return Error{fmt::format("endpoint {}: write shm:PATH, ipc://PATH or tcp://HOST:PORT", config.endpoint)};
+  Result<std::unique_ptr<LinkSupervisor>> supervisor = make_connector(config, random);
+  if (!supervisor) return supervisor.error();
+  return std::make_unique<LinkConnection>(config.timers, std::move(*supervisor));
 }
 
 }  // namespace weft

@@ -17,6 +17,9 @@ struct LinkEndpointConfig {
   /// "shm:PATH" (socket of the switch), "ipc://PATH" or "tcp://HOST:PORT" (ZeroMQ).
   std::string endpoint;
   LinkTimers timers;
+  std::string curve_secret_file;  // own secret key; CURVE when both files are given
+  std::string curve_server_file;  // public key of the switch
+  Duration liveness{};            // ZeroMQ: silence that counts as death; 0: 2 s for ipc, 5 s for tcp
 };
 
 /// A link and what keeps it up. Owner: one thread; the engine's poll() does the work.

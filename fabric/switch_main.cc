@@ -16,6 +16,7 @@
 #include "fabric/control_server.h"
 #include "fabric/shm_acceptor.h"
 #include "fabric/switch.h"
+#include "fabric/zmq_acceptor.h"
 
 namespace weft {
 namespace {
@@ -27,6 +28,9 @@ struct Options {
   std::string log_level = "info";
   uint32_t parent_fd = UINT32_MAX;
   std::vector<std::string> nodes;
+  std::vector<std::string> listen;
+  std::string curve_secret;
+  std::string curve_allow;
   uint32_t ports = 0;
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
@@ -44,6 +48,12 @@ void declare(CommandLine& line, Options& out) {
   line.texts("node", "NAME=GUID:LID", out.nodes,
              "a node that may join; repeat. Node i gets port i. GUID in hex");
   line.number("ports", "N", out.ports, 1, PortSet::kPortsMax - 1, "ports; as many as nodes unless given");
+  line.texts(
+      "listen", "ENDPOINT", out.listen,
+      "also serve nodes over ZeroMQ at ipc://PATH or tcp://ADDR:PORT; repeat. One endpoint serves all nodes");
+  line.text("curve-secret", "FILE", out.curve_secret,
+            "this switch's secret key; needed for tcp beyond loopback");
+  line.text("curve-allow", "FILE", out.curve_allow, "who may join: lines NAME GUIDHEX PUBLICKEY");
   line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
               "data bytes per cell, the same in the whole fabric");
   line.number("flit-payload", "BYTES", out.flit_payload_bytes, 0, cell_bytes_max(kCellPayloadBytesMax),
@@ -93,6 +103,30 @@ Status configure(const Options& options, SwitchConfig& config, std::vector<NodeE
   return Switch::check(config);
 }
 
+/// Keys and endpoints; names and GUIDs of the two tables must agree.
+Status configure_zmq(const Options& options, const std::vector<NodeEntry>& nodes, ZmqAcceptorConfig& out) {
+  out.endpoints = options.listen;
+  if (options.curve_secret.empty() != options.curve_allow.empty()) {
+    return Error{"--curve-secret and --curve-allow belong together"};
+  }
+  if (options.curve_secret.empty()) return {};
+  Result<CurveKeyPair> keys = read_curve_secret(options.curve_secret);
+  if (!keys) return keys.error();
+  Result<std::vector<CurveAllowed>> allowed = read_curve_allow(options.curve_allow);
+  if (!allowed) return allowed.error();
+  for (const CurveAllowed& entry : *allowed) {
+    const bool known = std::any_of(nodes.begin(), nodes.end(), [&](const NodeEntry& node) {
+      return node.name == entry.name && node.guid == entry.guid;
+    });
+    if (!known)
+      return Error{
+          fmt::format("{}: no --node {}={:x}:LID", options.curve_allow, entry.name, entry.guid.value())};
+  }
+  out.keys = *keys;
+  out.allowed = *allowed;
+  return {};
+}
+
 /// What `weft status` asks.
 class SwitchControl final : public ControlHandler {
  public:
@@ -134,10 +168,14 @@ Status run(const Options& options, const SwitchConfig& config, std::vector<NodeE
   if (!guard) return guard.error();
   const std::string base = options.dir + "/" + options.name;
   std::optional<StatsPage> page;  // outlives the counters on it
+  ZmqAcceptorConfig zmq;
+  if (Status good = configure_zmq(options, nodes, zmq); !good) return good;
   Switch fabric(config);
   Admission admission(fabric, std::move(nodes));
   Result<std::unique_ptr<ShmAcceptor>> local = ShmAcceptor::create(base + ".sock", admission);
   if (!local) return local.error();
+  Result<std::unique_ptr<ZmqAcceptor>> remote = ZmqAcceptor::create(zmq, admission);
+  if (!remote) return remote.error();
   // Only now: a second switch of this name must not replace the page of the first.
   Result<StatsPage> made = StatsPage::create(base + ".stats");
   if (!made) return made.error();
@@ -147,8 +185,10 @@ Status run(const Options& options, const SwitchConfig& config, std::vector<NodeE
   if (!control) return control.error();
   fabric.publish(*page, "port");
   page->publish("admission", admission.counters());
+  page->publish("zmq", (*remote)->counters());
   page->publish("loop", loop.counters());
   page->publish("control", (*control)->counters());
+  if (!options.listen.empty()) loop.add(**remote);
   loop.add(fabric);
   loop.add(**local);
   loop.add(**control);

@@ -29,7 +29,13 @@ Result<UniqueFd> make_socket() {
   return fd;
 }
 
-Status check_directory(const std::string& path) {
+const sockaddr* as_generic(const sockaddr_un& address) noexcept {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+}  // namespace
+
+Status check_private_directory(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   struct stat info {};
@@ -41,14 +47,8 @@ Status check_directory(const std::string& path) {
   return {};
 }
 
-const sockaddr* as_generic(const sockaddr_un& address) noexcept {
-  return reinterpret_cast<const sockaddr*>(&address);
-}
-
-}  // namespace
-
 Result<UniqueFd> listen_unix(const std::string& path, int backlog) {
-  const Status private_directory = check_directory(path);
+  const Status private_directory = check_private_directory(path);
   if (!private_directory) return private_directory.error();
   Result<sockaddr_un> address = address_of(path);
   if (!address) return address.error();

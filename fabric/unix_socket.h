@@ -15,7 +15,9 @@ namespace weft {
 
 inline constexpr size_t kPassedFdsMax = 4;
 
-/// Listens at `path`, mode 0600. Its directory must be ours and closed to others (0700). A socket file nobody listens on
+/// The directory of a socket `path` must be ours and closed to others (0700).
+Status check_private_directory(const std::string& path);
+/// Listens at `path`, mode 0600; see check_private_directory(). A socket file nobody listens on
 /// is replaced; a living one is refused. Non-blocking.
 Result<UniqueFd> listen_unix(const std::string& path, int backlog);
 /// Non-blocking connect.

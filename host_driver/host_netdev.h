@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/driver_half.h"
 #include "base/frame_port.h"
 #include "base/frame_writer.h"
 #include "base/stats_page.h"
@@ -54,7 +55,7 @@ struct CounterLabels<HostCounter> {
 };
 
 /// Owner: the host's thread, which polls the adapter before each poll() of this. Session and port outlive it.
-class HostNetdev final : public SessionEvents {
+class HostNetdev final : public SessionEvents, public DriverHalf {
  public:
   HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings);
   ~HostNetdev() override;
@@ -63,10 +64,10 @@ class HostNetdev final : public SessionEvents {
 
   /// Starts to connect.
   void open() noexcept;
-  int poll(Instant now) noexcept;
-  [[nodiscard]] Instant deadline() const noexcept;
+  int poll(Instant now) noexcept override;
+  [[nodiscard]] Instant deadline() const noexcept override;
   /// The port's descriptors, but none while its frames could not be taken anyway.
-  void wait_fds(std::vector<pollfd>& out) const;
+  void wait_fds(std::vector<pollfd>& out) const override;
 
   [[nodiscard]] NetdevSession& session() noexcept { return session_; }
   [[nodiscard]] FramePort& port() noexcept { return port_; }

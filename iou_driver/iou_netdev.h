@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/driver_half.h"
 #include "base/frame_port.h"
 #include "base/frame_writer.h"
 #include "base/segmenter.h"
@@ -72,17 +73,17 @@ struct CounterLabels<UnitCounter> {
 };
 
 /// Owner: the unit's thread, which polls the adapter before each poll() of this. Acceptor and NIC outlive it.
-class IouNetdev final : public AcceptorEvents {
+class IouNetdev final : public AcceptorEvents, public DriverHalf {
  public:
   IouNetdev(SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy);
   ~IouNetdev() override;
   IouNetdev(const IouNetdev&) = delete;
   IouNetdev& operator=(const IouNetdev&) = delete;
 
-  int poll(Instant now) noexcept;
-  [[nodiscard]] Instant deadline() const noexcept;
+  int poll(Instant now) noexcept override;
+  [[nodiscard]] Instant deadline() const noexcept override;
   /// The NIC's descriptors, but none while its frames could not be taken anyway.
-  void wait_fds(std::vector<pollfd>& out) const;
+  void wait_fds(std::vector<pollfd>& out) const override;
 
   [[nodiscard]] FramePort& nic() noexcept { return nic_; }
   [[nodiscard]] std::span<const UnitClient> clients() const noexcept {

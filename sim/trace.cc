@@ -42,6 +42,10 @@ void Trace::event(Instant now, TraceKind kind, uint64_t a, uint64_t b, uint64_t 
   }
 }
 
+void Trace::note(Instant now, std::string_view text) {
+  if (out_ != nullptr) *out_ << fmt::format("{:12.6f}   {}\n", seconds(now), text);
+}
+
 void Trace::text(Instant now, TraceKind kind, std::string_view text) {
   ++events_;
   if (out_ != nullptr) *out_ << fmt::format("{:12.6f} {:<14} {}\n", seconds(now), to_string(kind), text);

@@ -34,6 +34,10 @@ class Trace {
   /// `out` null: nothing is printed. It must outlive the trace. Flits are printed only with `flits`.
   explicit Trace(std::ostream* out = nullptr, bool flits = false) noexcept : out_(out), flits_(flits) {}
   void event(Instant now, TraceKind kind, uint64_t a, uint64_t b = 0, uint64_t c = 0);
+  /// True when flits are printed: then whole cells in them are worth a line too.
+  [[nodiscard]] bool prints_flits() const noexcept { return out_ != nullptr && flits_; }
+  /// Prints without hashing.
+  void note(Instant now, std::string_view text);
   void text(Instant now, TraceKind kind, std::string_view text);
   [[nodiscard]] uint64_t hash() const noexcept { return hash_; }
   [[nodiscard]] uint64_t events() const noexcept { return events_; }

@@ -16,7 +16,11 @@
 #include "base/check.h"
 #include "base/endian.h"
 #include "fabric/switch.h"
+#include "messages/cell.h"
+#include "messages/flit.h"
+#include "messages/opcode.h"
 #include "sim/cell_scenario.h"
+#include "sim/raw_scenario.h"
 
 namespace weft::sim {
 namespace {
@@ -78,6 +82,7 @@ std::unique_ptr<Scenario> World::make_scenario() {
     case Traffic::kCells:
       return make_cell_scenario(plan_, ledger_, traffic_random_);
     case Traffic::kRaw:
+      return make_raw_scenario(plan_, ledger_, trace_, traffic_random_);
     case Traffic::kNetdev:
     case Traffic::kAny:
     case Traffic::kCount:
@@ -444,6 +449,25 @@ void World::on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noex
   ++trace_flits_;
   trace_.event(now_, TraceKind::kFlit, link_and_end, load_be<uint64_t>(flit.data()),
                load_be<uint32_t>(flit.data() + 12));
+  if (trace_.prints_flits() && flit.size() > kFlitHeaderBytes + kCellHeaderBytes) {
+    describe_cell(link_and_end, flit.subspan(kFlitHeaderBytes));
+  }
+}
+
+/// One line for a cell that fills its flit, for people who look for a bug.
+void World::describe_cell(uint32_t link_and_end, std::span<const std::byte> cell) {
+  CellView view;
+  if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return;
+  const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(view.opcode));
+  std::string line =
+      fmt::format("link {}.{} {} -> {} {} qp {:06x} psn {:06x} cell {} flags {:02x} {} bytes", link_and_end >> 1,
+                  link_and_end & 1, view.slid.value(), view.dlid.value(), info->name, view.dest_qpn.value(),
+                  view.psn.value(), view.cell_number, view.flags, view.payload.size());
+  if ((info->properties & kOpAcknowledge) != 0) {
+    line += fmt::format(" ack psn {:06x} cell {} code {} msn {}", view.ack.psn.value(), view.ack.cell_number,
+                        static_cast<int>(view.ack.code), view.ack.messages_completed);
+  }
+  trace_.note(now_, line);
 }
 
 WorldResult run_world(uint64_t seed, Profile profile, Traffic traffic, const WorldOutput& output) {

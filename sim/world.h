@@ -82,6 +82,7 @@ class World final {
   [[nodiscard]] Instant next_deadline() const;
   void change_phase();
   void finish();
+  void describe_cell(uint32_t link_and_end, std::span<const std::byte> cell);
   void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept;
 
   WorldPlan plan_;

@@ -1,0 +1,112 @@
+#include "channel/endnode.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/log.h"
+
+namespace weft {
+
+void declare_endnode_options(CommandLine& line, EndnodeOptions& out) {
+  line.text("name", "NAME", out.name, "of this node; names its files in --dir");
+  line.text("dir", "DIR", out.dir, "state directory, mode 0700: NAME.stats, NAME.ctl");
+  line.text("log-level", "LEVEL", out.log_level, "debug, info, warn or error");
+  line.hex("guid", "HEX", out.guid, "GUID of the adapter, unique in the fabric");
+  line.number("lid", "N", out.lid, 1, kLidMax, "local identifier, as the switch knows it");
+  line.number("parent-fd", "N", out.parent_fd, 0, UINT32_MAX, "pipe whose end of file ends this process");
+  line.text("switch", "ENDPOINT", out.endpoint, "shm:SOCKET-OF-SWITCH, ipc://PATH or tcp://HOST:PORT");
+  line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
+              "data bytes per cell, the same in the whole fabric");
+  line.number("flit-payload", "BYTES", out.flit_payload_bytes, 0, cell_bytes_max(kCellPayloadBytesMax),
+              "bytes per flit; 0: a whole cell");
+  line.number("lanes", "N", out.lanes, 1, kDataLanesMax, "data lanes");
+  line.number("credits", "N", out.credits, 1, kCreditsPerLaneMax, "flit buffers per lane");
+  line.texts("pool", "BYTESxCOUNT", out.pools,
+             "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
+}
+
+Status check_endnode_options(const std::string& program, const EndnodeOptions& options) {
+  LogLevel level{};
+  if (!parse_log_level(options.log_level, level)) return Error{"--log-level: debug, info, warn or error"};
+  if (options.name.empty()) return Error{"--name is missing: the name of this node"};
+  if (options.endpoint.empty())
+    return Error{"--switch is missing: shm:DIR/SWITCH.sock for one on this machine"};
+  if (options.guid == 0) return Error{"--guid is missing: 16 hexadecimal digits, unique in the fabric"};
+  if (options.lid == 0) return Error{"--lid is missing: the number the switch's --node option has"};
+  const Result<std::vector<PoolClass>> pools = parse_pools(options.pools);
+  if (!pools.ok()) return pools.error();
+  log_setup(program, level);
+  return {};
+}
+
+Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts) {
+  if (texts.empty()) return SessionConfig{}.pools;
+  std::vector<PoolClass> pools;
+  for (const std::string& text : texts) {
+    const char* end = text.data() + text.size();
+    PoolClass pool;
+    const auto bytes = std::from_chars(text.data(), end, pool.element_bytes);
+    const bool middle = bytes.ec == std::errc() && bytes.ptr != end && *bytes.ptr == 'x';
+    const auto count = middle ? std::from_chars(bytes.ptr + 1, end, pool.elements) : bytes;
+    if (!middle || count.ec != std::errc() || count.ptr != end) {
+      return Error{"--pool " + text + ": write BYTESxCOUNT, as 2048x256"};
+    }
+    if (pool.element_bytes < 64 || pool.element_bytes > kPoolElementBytesMax || pool.elements == 0 ||
+        pool.elements > kPoolElementsMax) {
+      return Error{"--pool " + text + ": elements of 64 to " + std::to_string(kPoolElementBytesMax) +
+                   " bytes, 1 to " + std::to_string(kPoolElementsMax) + " of them"};
+    }
+    pools.push_back(pool);
+  }
+  const auto smaller = [](const PoolClass& a, const PoolClass& b) {
+    return a.element_bytes < b.element_bytes;
+  };
+  std::sort(pools.begin(), pools.end(), smaller);
+  return pools;
+}
+
+Endnode::Endnode(std::unique_ptr<LinkConnection> link, const AdapterConfig& config, RandomSource& random)
+    : link_(std::move(link)), port_(link_->link()), adapter_(config, random) {
+  adapter_.attach(port_);
+}
+
+Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeOptions& options, RandomSource& random) {
+  LinkEndpointConfig config;
+  config.endpoint = options.endpoint;
+  config.link.guid = Guid(options.guid);
+  config.link.lid = Lid(static_cast<uint16_t>(options.lid));
+  config.link.cell_payload_bytes = options.cell_payload_bytes;
+  config.link.flit_payload_bytes = options.flit_payload_bytes;
+  config.link.lanes = options.lanes;
+  config.link.credits_per_lane = options.credits;
+  Result<std::unique_ptr<LinkConnection>> link = connect_link(config, random);
+  if (!link) return link.error();
+  AdapterConfig adapter;
+  adapter.guid = Guid(options.guid);
+  return std::unique_ptr<Endnode>(
+      new Endnode(std::move(*link), adapter, random));  // tidy: private constructor
+}
+
+void Endnode::publish(StatsPage& page) {
+  port_.publish(page, "link");
+  adapter_.publish(page, "adapter");
+}
+
+int Endnode::poll(Instant now) noexcept {
+  int work = adapter_.poll(now);
+  for (DriverHalf* half : halves_) work += half->poll(now);
+  return work;
+}
+
+void Endnode::wait_fds(std::vector<pollfd>& out) const {
+  port_.wait_fds(out);
+  for (const DriverHalf* half : halves_) half->wait_fds(out);
+}
+
+Instant Endnode::deadline() const noexcept {
+  Instant next = std::min(adapter_.deadline(), port_.deadline());
+  for (const DriverHalf* half : halves_) next = std::min(next, half->deadline());
+  return next;
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// channel/endnode.h -- a process that is a node of the fabric: one link to a switch, one adapter, and the
+// driver halves above it, polled in that order. What weft-host and weft-iou have in common, with the options
+// they share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/command_line.h"
+#include "base/driver_half.h"
+#include "base/pollable.h"
+#include "base/result.h"
+#include "base/rng.h"
+#include "base/stats_page.h"
+#include "channel/adapter.h"
+#include "channel/netdev_session.h"
+#include "fabric/link_cell_port.h"
+#include "fabric/link_connect.h"
+
+namespace weft {
+
+/// Options of every endnode.
+struct EndnodeOptions {
+  std::string name;
+  std::string dir = ".";
+  std::string log_level = "info";
+  uint64_t guid = 0;
+  uint32_t lid = 0;
+  uint32_t parent_fd = UINT32_MAX;  // none
+  std::string endpoint;             // of the switch
+  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
+  uint32_t flit_payload_bytes = 0;
+  uint32_t lanes = kDataLanesDefault;
+  uint32_t credits = kCreditsPerLaneDefault;
+  std::vector<std::string> pools;
+  [[nodiscard]] int parent() const noexcept {
+    return parent_fd == UINT32_MAX ? -1 : static_cast<int>(parent_fd);
+  }
+};
+void declare_endnode_options(CommandLine& line, EndnodeOptions& out);
+/// Checks what belongs together and sets up the log. The error text is for the user.
+Status check_endnode_options(const std::string& program, const EndnodeOptions& options);
+
+/// "2048x256": elements of 2048 bytes, 256 of them. The default when `texts` is empty.
+Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts);
+
+/// Owner: the loop's thread.
+class Endnode final : public Pollable {
+ public:
+  /// Prepares link and adapter; nothing is connected before the first poll(). `random` outlives the endnode.
+  static Result<std::unique_ptr<Endnode>> create(const EndnodeOptions& options, RandomSource& random);
+
+  /// Polled after the adapter, in the order added; outlives the loop.
+  void add(DriverHalf& half) { halves_.push_back(&half); }
+  [[nodiscard]] ChannelAdapter& adapter() noexcept { return adapter_; }
+  [[nodiscard]] LinkCellPort& port() noexcept { return port_; }
+  void publish(StatsPage& page);
+
+  int poll(Instant now) noexcept override;
+  void wait_fds(std::vector<pollfd>& out) const override;
+  [[nodiscard]] bool prepare_sleep() noexcept override { return port_.prepare_sleep(); }
+  void finish_sleep() noexcept override { port_.finish_sleep(); }
+  [[nodiscard]] Instant deadline() const noexcept override;
+
+ private:
+  Endnode(std::unique_ptr<LinkConnection> link, const AdapterConfig& config, RandomSource& random);
+
+  std::unique_ptr<LinkConnection> link_;
+  LinkCellPort port_;
+  ChannelAdapter adapter_;
+  std::vector<DriverHalf*> halves_;
+};
+
+}  // namespace weft

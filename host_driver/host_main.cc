@@ -1,0 +1,396 @@
+// weft-host: a host as a process. Opens the OS interfaces, gives up every right, joins the fabric, and keeps
+// one session with each I/O unit.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/capture_port.h"
+#include "base/ethernet.h"
+#include "base/log.h"
+#include "base/loop_runner.h"
+#include "base/privileges.h"
+#include "base/process_guard.h"
+#include "base/tap_port.h"
+#include "channel/endnode.h"
+#include "fabric/control_server.h"
+#include "host_driver/gen_port.h"
+#include "host_driver/host_netdev.h"
+#include "host_driver/unix_port.h"
+
+namespace weft {
+namespace {
+
+constexpr Duration kOrderlyEndMax = std::chrono::milliseconds(800);
+
+struct Options {
+  EndnodeOptions node;
+  std::vector<std::string> units;
+  std::vector<std::string> os;
+  std::vector<std::string> os_fds;
+  std::vector<std::string> macs;
+  uint32_t mtu = 0;
+  std::string mode = "rdma";
+  std::string encoding = "capnp";
+};
+
+void declare(CommandLine& line, Options& out) {
+  declare_endnode_options(line, out.node);
+  line.texts("unit", "LID", out.units, "I/O unit to use; repeat for several");
+  line.texts("os", "INTERFACE", out.os, "tap:NAME, gen: or unix:PATH; one per unit, in the same order");
+  line.texts("os-fd", "N", out.os_fds, "descriptor of that interface, opened by the launcher; one per unit");
+  line.texts("mac", "MAC", out.macs,
+             "address of the interface; one per unit (made from the GUID unless given)");
+  line.number("mtu", "BYTES", out.mtu, 68, 9000, "MTU of the interfaces");
+  line.text("mode", "MODE", out.mode, "rdma, sendrecv or senddata");
+  line.text("encoding", "NAME", out.encoding, "of driver messages: capnp or bytes");
+}
+
+bool parse_mode(const std::string& text, TransferMode& out) {
+  if (text == "rdma")
+    out = TransferMode::kRdma;
+  else if (text == "sendrecv")
+    out = TransferMode::kSendReceive;
+  else if (text == "senddata")
+    out = TransferMode::kSendDataOnly;
+  else
+    return false;
+  return true;
+}
+
+/// Stable, locally administered, different for each unit.
+MacAddress mac_for(uint64_t guid, size_t index) {
+  uint64_t x = guid * 0x9E3779B97F4A7C15ULL;
+  x ^= x >> 32;
+  return {0x02,
+          static_cast<uint8_t>(x >> 24),
+          static_cast<uint8_t>(x >> 16),
+          static_cast<uint8_t>(x >> 8),
+          static_cast<uint8_t>(x),
+          static_cast<uint8_t>(index)};
+}
+
+/// One OS interface with its session and driver half.
+struct Interface {
+  std::unique_ptr<CapturePort> port;
+  GenPort* gen = nullptr;  // the port behind `port`, when it is one
+  std::unique_ptr<NetdevSession> session;
+  std::unique_ptr<HostNetdev> half;
+};
+
+Result<std::unique_ptr<FramePort>> open_os(const std::string& os, int fd, const MacAddress& mac,
+                                           const Clock& clock, GenPort*& gen) {
+  if (os.rfind("tap:", 0) == 0) {
+    Result<std::unique_ptr<TapPort>> tap =
+        fd >= 0 ? TapPort::adopt(UniqueFd(fd)) : TapPort::open(os.substr(4));
+    if (!tap) return tap.error();
+    return std::unique_ptr<FramePort>(std::move(*tap));
+  }
+  if (os.rfind("unix:", 0) == 0) {
+    Result<std::unique_ptr<UnixPort>> stream =
+        fd >= 0 ? UnixPort::adopt(UniqueFd(fd), mac) : UnixPort::listen(os.substr(5), mac);
+    if (!stream) return stream.error();
+    return std::unique_ptr<FramePort>(std::move(*stream));
+  }
+  auto station = std::make_unique<GenPort>(mac, clock);
+  gen = station.get();
+  return std::unique_ptr<FramePort>(std::move(station));
+}
+
+/// What was asked for on the command line, checked.
+struct Plan {
+  struct Item {
+    Lid unit;
+    std::string os;
+    int fd = -1;
+    MacAddress mac{};
+    bool mac_given = false;
+  };
+  std::vector<Item> items;
+  TransferMode mode = TransferMode::kRdma;
+  MessageEncoding encoding = MessageEncoding::kCapnp;
+  std::vector<PoolClass> pools;
+};
+
+Status plan_item(const Options& options, size_t index, Plan::Item& item) {
+  try {
+    const unsigned long lid = std::stoul(options.units[index]);
+    if (lid == 0 || lid > kLidMax) throw std::out_of_range("lid");
+    item.unit = Lid(static_cast<uint16_t>(lid));
+    if (index < options.os_fds.size()) item.fd = std::stoi(options.os_fds[index]);
+  } catch (const std::exception&) {
+    return Error{"--unit takes a LID from 1 to 65534, --os-fd a descriptor"};
+  }
+  item.os = options.os[index];
+  const bool known = item.os == "gen:" || item.os.rfind("tap:", 0) == 0 || item.os.rfind("unix:", 0) == 0;
+  if (!known) return Error{"--os " + item.os + ": write tap:NAME, gen: or unix:PATH"};
+  item.mac = mac_for(options.node.guid, index);
+  if (index < options.macs.size()) {
+    const std::optional<MacAddress> mac = parse_mac(options.macs[index]);
+    if (!mac || !is_station(*mac)) {
+      return Error{"--mac " + options.macs[index] +
+                   ": six hexadecimal pairs with colons, not a group address"};
+    }
+    item.mac = *mac;
+    item.mac_given = true;
+  }
+  return {};
+}
+
+Result<Plan> make_plan(const Options& options) {
+  Plan plan;
+  if (!parse_mode(options.mode, plan.mode)) return Error{"--mode: rdma, sendrecv or senddata"};
+  if (options.encoding != "capnp" && options.encoding != "bytes") return Error{"--encoding: capnp or bytes"};
+  if (options.encoding == "bytes") plan.encoding = MessageEncoding::kBytes;
+  if (options.units.empty()) return Error{"--unit is missing: the LID of an I/O unit"};
+  if (options.os.size() != options.units.size()) return Error{"give one --os for each --unit"};
+  for (size_t i = 0; i < options.units.size(); ++i) {
+    Plan::Item item;
+    if (Status good = plan_item(options, i, item); !good) return good.error();
+    plan.items.push_back(std::move(item));
+  }
+  Result<std::vector<PoolClass>> pools = parse_pools(options.node.pools);
+  if (!pools) return pools.error();
+  plan.pools = std::move(*pools);
+  return plan;
+}
+
+SessionConfig session_config(const Plan& plan, const Plan::Item& item, const FramePortInfo& port) {
+  SessionConfig config;
+  config.role = SessionRole::kHost;
+  config.name = fmt::format("unit {}", item.unit.value());
+  config.mode = plan.mode;
+  config.encoding = plan.encoding;
+  config.pools = plan.pools;
+  const bool rdma = plan.mode == TransferMode::kRdma;
+  config.frame_bytes_max = rdma ? kGsoFrameBytesMax : kJumboFrameBytes;
+  config.features = rdma ? port.offloads : Offload::kNone;
+  config.mac = port.mac;
+  config.unit = item.unit;
+  return config;
+}
+
+/// Opens everything that may need a right.
+Status open_interfaces(const Options& options, const Plan& plan, const Clock& clock,
+                       std::vector<Interface>& out) {
+  for (const Plan::Item& item : plan.items) {
+    Interface interface;
+    Result<std::unique_ptr<FramePort>> port = open_os(item.os, item.fd, item.mac, clock, interface.gen);
+    if (!port) return port.error();
+    interface.port = std::make_unique<CapturePort>(std::move(*port));
+    if (item.mac_given || item.os == "gen:") {
+      if (Status set = interface.port->set_mac(item.mac); !set) return set;
+    }
+    if (options.mtu != 0) {
+      if (Status set = interface.port->set_mtu(options.mtu); !set) return set;
+    }
+    out.push_back(std::move(interface));
+  }
+  return {};
+}
+
+NicSettings settings_for(const FramePortInfo& info) {
+  NicSettings settings;
+  settings.mac = info.mac;
+  settings.mtu_bytes = std::min(info.mtu_bytes, 9000U);
+  settings.features = info.offloads;
+  return settings;
+}
+
+RoundTripTimes times(const RoundTripFigures& from) {
+  return {.count = from.count,
+          .p50_ns = from.p50_ns,
+          .p99_ns = from.p99_ns,
+          .p999_ns = from.p999_ns,
+          .max_ns = from.max_ns};
+}
+
+TrafficFigures figures(const TrafficResult& from, bool running) {
+  TrafficFigures out;
+  out.running = running;
+  out.phase = to_string(from.phase);
+  out.frames_sent = from.frames_sent;
+  out.frames_received = from.frames_received;
+  out.lost = from.lost;
+  out.corrupted = from.corrupted;
+  out.duplicated = from.duplicated;
+  out.reordered = from.reordered;
+  out.late = from.late;
+  out.bulk_frames_received = from.bulk_frames_received;
+  out.bulk_bytes_received = from.bulk_bytes_received;
+  out.bulk_ns = from.bulk_ns;
+  out.round_trip = times(from.round_trip);
+  for (size_t i = 0; i < out.by_kind.size(); ++i) out.by_kind[i] = times(from.by_kind[i]);
+  out.bulk_round_trip = times(from.bulk_round_trip);
+  return out;
+}
+
+TrafficSpec spec_of(const TrafficRun& run) {
+  TrafficSpec spec;
+  spec.round_trips = run.round_trips;
+  spec.arp = run.arp;
+  spec.icmp = run.icmp;
+  spec.icmpv6 = run.icmpv6;
+  spec.udp = run.udp;
+  spec.round_trip_bytes = run.round_trip_bytes;
+  spec.bulk_frames = run.bulk ? run.bulk_frames : 0;
+  spec.bulk_duration = run.bulk ? std::chrono::milliseconds(run.bulk_duration_ms) : Duration{};
+  spec.size_count = static_cast<uint32_t>(std::min<size_t>(run.sizes.size(), kGenSizesMax));
+  std::copy_n(run.sizes.begin(), spec.size_count, spec.sizes.begin());
+  spec.rate_per_s = run.rate;
+  spec.window = run.window;
+  if (run.timeout_ms != 0) spec.answer_timeout = std::chrono::milliseconds(run.timeout_ms);
+  spec.seed = run.seed;
+  for (size_t i = 0; i < 4 && run.target_ipv4 != 0; ++i) {
+    spec.target_ipv4[i] = static_cast<uint8_t>(run.target_ipv4 >> (24 - 8 * i));
+  }
+  for (size_t i = 0; i < 8 && (run.target_ipv6_high | run.target_ipv6_low) != 0; ++i) {
+    spec.target_ipv6[i] = static_cast<uint8_t>(run.target_ipv6_high >> (56 - 8 * i));
+    spec.target_ipv6[8 + i] = static_cast<uint8_t>(run.target_ipv6_low >> (56 - 8 * i));
+  }
+  return spec;
+}
+
+/// What `weft` asks of this process.
+class HostControl final : public ControlHandler {
+ public:
+  HostControl(const Options& options, std::vector<Interface>& interfaces)
+      : options_(options), interfaces_(interfaces) {}
+
+  NodeInfo info() override {
+    NodeInfo out;
+    out.program = "weft-host";
+    out.name = options_.node.name;
+    out.version = kProgramVersion;
+    out.pid = static_cast<uint32_t>(::getpid());
+    out.lid = static_cast<uint16_t>(options_.node.lid);
+    out.guid = options_.node.guid;
+    out.wire_version = kLinkVersionMax;
+    out.ready = true;
+    for (Interface& interface : interfaces_) {
+      const NetdevSession& session = *interface.session;
+      const bool open = session.state() == SessionState::kOpen;
+      out.ready = out.ready && open;
+      out.sessions.push_back({.peer_lid = session.config().unit.value(),
+                              .state = std::string(to_string(session.state())),
+                              .mode = options_.mode,
+                              .encoding = options_.encoding,
+                              .mac = to_string(interface.port->info().mac)});
+    }
+    out.state = out.ready ? "open" : "connecting";
+    return out;
+  }
+  Status traffic_start(const TrafficRun& run) override {
+    Result<GenPort*> gen = find_gen(run.port);
+    if (!gen) return gen.error();
+    if (!(*gen)->finished()) return Error{"traffic: a run is on; stop it first"};
+    last_ = *gen;
+    return (*gen)->start(spec_of(run));
+  }
+  Result<TrafficFigures> traffic_stop() override {
+    if (last_ != nullptr) last_->stop();
+    return traffic_report();
+  }
+  Result<TrafficFigures> traffic_report() override {
+    if (last_ == nullptr) return Error{"traffic: nothing was started"};
+    return figures(last_->result(), !last_->finished());
+  }
+  Status capture_start(const CaptureSpec& spec) override {
+    // One ring: the first interface. A host with several units is captured at the units.
+    return interfaces_.front().port->start_capture(spec.path, spec.frame_bytes_max, spec.ring_bytes);
+  }
+  Status capture_stop() override {
+    interfaces_.front().port->stop_capture();
+    return {};
+  }
+
+ private:
+  Result<GenPort*> find_gen(uint16_t index) {
+    for (Interface& interface : interfaces_) {
+      if (interface.gen == nullptr) continue;
+      if (index == 0) return interface.gen;
+      --index;
+    }
+    return Error{"traffic: this host has no such generator; start it with --os gen:"};
+  }
+
+  const Options& options_;
+  std::vector<Interface>& interfaces_;
+  GenPort* last_ = nullptr;
+};
+
+/// Flushes the pools and says good-bye, for a bounded time.
+void end_orderly(Endnode& node, std::vector<Interface>& interfaces, const Clock& clock) {
+  for (Interface& interface : interfaces) interface.session->close();
+  const Instant until = clock.now() + kOrderlyEndMax;
+  bool idle = false;
+  while (!idle && clock.now() < until) {
+    idle = node.poll(clock.now()) == 0;
+    if (idle) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    for (Interface& interface : interfaces) idle = idle && interface.session->state() == SessionState::kIdle;
+  }
+}
+
+Status run(const Options& options, const Plan& plan) {
+  const MonotonicClock clock;
+  SystemRandom random;
+  LoopRunner loop(clock);
+  Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, options.node.parent());
+  if (!guard) return guard.error();
+  std::vector<Interface> interfaces;
+  if (Status opened = open_interfaces(options, plan, clock, interfaces); !opened) return opened;
+  if (Status dropped = drop_privileges(); !dropped) return dropped;
+  const std::string base = options.node.dir + "/" + options.node.name;
+  Result<StatsPage> page = StatsPage::create(base + ".stats");
+  if (!page) return page.error();
+  Result<std::unique_ptr<Endnode>> node = Endnode::create(options.node, random);
+  if (!node) return node.error();
+  (*node)->publish(*page);
+  for (size_t i = 0; i < interfaces.size(); ++i) {
+    Interface& interface = interfaces[i];
+    const FramePortInfo& info = interface.port->info();
+    interface.session = std::make_unique<NetdevSession>(session_config(plan, plan.items[i], info),
+                                                        (*node)->adapter(), random);
+    interface.half = std::make_unique<HostNetdev>(*interface.session, *interface.port, settings_for(info));
+    interface.half->publish(*page, fmt::format("unit.{}", plan.items[i].unit.value()));
+    (*node)->add(*interface.half);
+    interface.half->open();
+  }
+  HostControl handler(options, interfaces);
+  Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
+  if (!control) return control.error();
+  page->publish("loop", loop.counters());
+  page->publish("control", (*control)->counters());
+  loop.add(**node);
+  loop.add(**control);
+  loop.add(**guard);
+  loop.run();
+  end_orderly(**node, interfaces, clock);
+  return {};
+}
+
+int main_program(int argc, char** argv) {
+  CommandLine line("weft-host",
+                   "weft-host --name NAME --lid N --guid HEX --switch ENDPOINT --unit LID --os INTERFACE",
+                   "The host half of the split network driver: joins an OS interface to an I/O unit.");
+  Options options;
+  declare(line, options);
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
+  if (const Status good = check_endnode_options("weft-host", options.node); !good) {
+    return line.wrong_use(good.error().text);
+  }
+  Result<Plan> plan = make_plan(options);
+  if (!plan) return line.wrong_use(plan.error().text);
+  const Status ended = run(options, *plan);
+  if (ended.ok()) return 0;
+  log(LogLevel::kError, "{}", ended.error().text);
+  return 1;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  return weft::main_program(argc, argv);
+}

@@ -1,0 +1,59 @@
+// host_driver/unix_port.h -- `--os unix:PATH`: a Unix stream socket on which a virtual machine or a user-mode
+// stack is the operating system. Frames are length-prefixed as QEMU's `-netdev stream` speaks them: 32 bits
+// big-endian, then the Ethernet frame; no vnet header. The port listens, one peer at a time, of the same user
+// only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/frame_port.h"
+#include "base/unique_fd.h"
+
+namespace weft {
+
+/// Owner: the host's thread.
+class UnixPort final : public FramePort {
+ public:
+  /// Listens at `path`, mode 0600; replaces a socket that a dead process left. `mac` is what the session is
+  /// opened with: the machine behind the socket must use it, unless the unit bridges.
+  static Result<std::unique_ptr<UnixPort>> listen(const std::string& path, const MacAddress& mac);
+  /// Takes a listening or connected socket from the launcher.
+  static Result<std::unique_ptr<UnixPort>> adopt(UniqueFd fd, const MacAddress& mac);
+  ~UnixPort() override;
+
+  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
+  [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
+                                    std::span<const std::byte> rest) noexcept override;
+  /// Takes a new peer when there is none; sends what a full socket left over.
+  int poll(Instant now) noexcept override;
+  void wait_fds(std::vector<pollfd>& out) const override;
+  void set_carrier(bool) noexcept override {}
+  [[nodiscard]] bool carrier() const noexcept override { return peer_.valid(); }
+  Status set_offloads(Offload wanted) override;
+  Status set_mac(const MacAddress& mac) override;
+  Status set_mtu(uint32_t mtu_bytes) override;
+  Status set_promiscuous(bool) override { return {}; }
+  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
+
+ private:
+  explicit UnixPort(const MacAddress& mac);
+  bool accept_peer() noexcept;
+  void hang_up() noexcept;
+  bool fill() noexcept;
+  bool send_left_over() noexcept;
+
+  UniqueFd listener_;
+  UniqueFd peer_;
+  std::string path_;  // to unlink; empty when adopted
+  FramePortInfo info_;
+  CounterSet<PortCounter> counters_;
+  std::vector<std::byte> in_;  // received, not yet read
+  size_t in_from_ = 0, in_to_ = 0;
+  std::vector<std::byte> out_;  // the end of a frame that the socket took in part
+  size_t out_from_ = 0, out_to_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,216 @@
+// weft-iou: an I/O unit as a process. Opens the LAN NIC, gives up every right, joins the fabric, and serves
+// the hosts that come.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/capture_port.h"
+#include "base/ethernet.h"
+#include "base/log.h"
+#include "base/loop_runner.h"
+#include "base/privileges.h"
+#include "base/process_guard.h"
+#include "base/tap_port.h"
+#include "channel/endnode.h"
+#include "fabric/control_server.h"
+#include "iou_driver/echo_nic.h"
+#include "iou_driver/iou_netdev.h"
+#include "iou_driver/packet_nic.h"
+#include "iou_driver/pcap_nic.h"
+#include "iou_driver/slirp_nic.h"
+
+namespace weft {
+namespace {
+
+constexpr Duration kOrderlyEndMax = std::chrono::milliseconds(800);
+
+struct Options {
+  EndnodeOptions node;
+  std::string nic;
+  uint32_t nic_fd = UINT32_MAX;  // none
+  bool bridge = false;
+  bool promiscuous_allowed = false;
+  uint32_t sessions = 16;
+};
+
+void declare(CommandLine& line, Options& out) {
+  declare_endnode_options(line, out.node);
+  line.text("nic", "NIC", out.nic, "tap:NAME, packet:INTERFACE, slirp, pcap:IN[,OUT] or echo");
+  line.number("nic-fd", "N", out.nic_fd, 0, INT32_MAX, "descriptor of that NIC, opened by the launcher");
+  line.flag("bridge", out.bridge, "hosts may send frames with source addresses that are not their own");
+  line.flag("promiscuous-allowed", out.promiscuous_allowed, "hosts may ask for their neighbours' frames");
+  line.number("sessions", "N", out.sessions, 1, kUnitClientsMax, "most hosts at a time");
+}
+
+Result<std::unique_ptr<FramePort>> open_pcap(const std::string& files) {
+  const size_t comma = files.find(',');
+  const std::string in = files.substr(0, comma);
+  const std::string out = comma == std::string::npos ? "" : files.substr(comma + 1);
+  Result<std::unique_ptr<PcapNic>> nic = PcapNic::open(in, out, {0x02, 0, 0, 0, 0x9C, 0x01});
+  if (!nic) return nic.error();
+  return std::unique_ptr<FramePort>(std::move(*nic));
+}
+
+Result<std::unique_ptr<FramePort>> open_nic(const Options& options, const Clock& clock) {
+  const int fd = options.nic_fd == UINT32_MAX ? -1 : static_cast<int>(options.nic_fd);
+  if (options.nic.rfind("tap:", 0) == 0) {
+    Result<std::unique_ptr<TapPort>> tap =
+        fd >= 0 ? TapPort::adopt(UniqueFd(fd)) : TapPort::open(options.nic.substr(4));
+    if (!tap) return tap.error();
+    return std::unique_ptr<FramePort>(std::move(*tap));
+  }
+  if (options.nic.rfind("packet:", 0) == 0) {
+    const std::string interface = options.nic.substr(7);
+    Result<std::unique_ptr<PacketNic>> packet =
+        fd >= 0 ? PacketNic::adopt(UniqueFd(fd), interface) : PacketNic::open(interface);
+    if (!packet) return packet.error();
+    return std::unique_ptr<FramePort>(std::move(*packet));
+  }
+  if (options.nic.rfind("pcap:", 0) == 0) return open_pcap(options.nic.substr(5));
+  if (options.nic == "slirp") {
+    Result<std::unique_ptr<SlirpNic>> slirp = SlirpNic::open(SlirpNicConfig{}, clock);
+    if (!slirp) return slirp.error();
+    return std::unique_ptr<FramePort>(std::move(*slirp));
+  }
+  return std::unique_ptr<FramePort>(std::make_unique<EchoNic>(EchoNicConfig{}));
+}
+
+bool nic_known(const std::string& nic) {
+  return nic == "echo" || nic == "slirp" || nic.rfind("tap:", 0) == 0 || nic.rfind("packet:", 0) == 0 ||
+         nic.rfind("pcap:", 0) == 0;
+}
+
+AcceptorConfig acceptor_config(const Options& options, std::vector<PoolClass> pools,
+                               const FramePortInfo& nic) {
+  AcceptorConfig config;
+  config.session.role = SessionRole::kUnit;
+  config.session.name = "host";
+  config.session.pools = std::move(pools);
+  config.session.features = nic.offloads;
+  config.session.mac = nic.mac;
+  config.sessions_max = options.sessions;
+  return config;
+}
+
+/// What `weft` asks of this process.
+class UnitControl final : public ControlHandler {
+ public:
+  UnitControl(const Options& options, CapturePort& port, SessionAcceptor& acceptor)
+      : options_(options), port_(port), acceptor_(acceptor) {}
+
+  NodeInfo info() override {
+    NodeInfo out;
+    out.program = "weft-iou";
+    out.name = options_.node.name;
+    out.version = kProgramVersion;
+    out.pid = static_cast<uint32_t>(::getpid());
+    out.lid = static_cast<uint16_t>(options_.node.lid);
+    out.guid = options_.node.guid;
+    out.wire_version = kLinkVersionMax;
+    out.ready = true;
+    out.state = "listening";
+    for (const NetdevSession* session : acceptor_.sessions()) {
+      const SessionPeer& peer = session->peer();
+      out.sessions.push_back({.peer_lid = peer.lid.value(),
+                              .state = std::string(to_string(session->state())),
+                              .mode = std::string(to_string(peer.mode)),
+                              .encoding = std::string(to_string(peer.encoding)),
+                              .mac = to_string(peer.mac)});
+      if (session->state() == SessionState::kOpen) out.state = "open";
+    }
+    return out;
+  }
+  Status capture_start(const CaptureSpec& spec) override {
+    return port_.start_capture(spec.path, spec.frame_bytes_max, spec.ring_bytes);
+  }
+  Status capture_stop() override {
+    port_.stop_capture();
+    return {};
+  }
+
+ private:
+  const Options& options_;
+  CapturePort& port_;
+  SessionAcceptor& acceptor_;
+};
+
+/// Flushes the pools and says good-bye, for a bounded time.
+void end_orderly(Endnode& node, SessionAcceptor& acceptor, const Clock& clock) {
+  acceptor.close();
+  const Instant until = clock.now() + kOrderlyEndMax;
+  while (!acceptor.all_idle() && clock.now() < until) {
+    if (node.poll(clock.now()) == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+Status run(const Options& options, std::vector<PoolClass> pools) {
+  const MonotonicClock clock;
+  SystemRandom random;
+  LoopRunner loop(clock);
+  Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, options.node.parent());
+  if (!guard) return guard.error();
+  Result<std::unique_ptr<FramePort>> nic = open_nic(options, clock);
+  if (!nic) return nic.error();
+  CapturePort port(std::move(*nic));
+  if (Status dropped = drop_privileges(); !dropped) return dropped;
+  const std::string base = options.node.dir + "/" + options.node.name;
+  Result<StatsPage> page = StatsPage::create(base + ".stats");
+  if (!page) return page.error();
+  Result<std::unique_ptr<Endnode>> node = Endnode::create(options.node, random);
+  if (!node) return node.error();
+  SessionAcceptor acceptor(acceptor_config(options, std::move(pools), port.info()), (*node)->adapter(),
+                           random);
+  // Interfaces of the kernel keep their own address: their other side is a stack of its own.
+  const bool model = port.info().kind != "tap" && port.info().kind != "packet";
+  IouNetdev half(acceptor, port,
+                 {.bridge = options.bridge,
+                  .promiscuous_allowed = options.promiscuous_allowed,
+                  .program_nic_mac = model});
+  port.set_carrier(true);
+  (*node)->publish(*page);
+  half.publish(*page, "unit");
+  (*node)->add(half);
+  UnitControl handler(options, port, acceptor);
+  Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
+  if (!control) return control.error();
+  page->publish("loop", loop.counters());
+  page->publish("control", (*control)->counters());
+  loop.add(**node);
+  loop.add(**control);
+  loop.add(**guard);
+  loop.run();
+  end_orderly(**node, acceptor, clock);
+  return {};
+}
+
+int main_program(int argc, char** argv) {
+  CommandLine line(
+      "weft-iou", "weft-iou --name NAME --lid N --guid HEX --switch ENDPOINT --nic NIC",
+      "The I/O unit half of the split network driver: shares a LAN NIC among the hosts of a fabric.");
+  Options options;
+  declare(line, options);
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
+  if (const Status good = check_endnode_options("weft-iou", options.node); !good) {
+    return line.wrong_use(good.error().text);
+  }
+  if (options.nic.empty()) return line.wrong_use("--nic is missing: echo needs no right and no network");
+  if (!nic_known(options.nic)) {
+    return line.wrong_use("--nic " + options.nic +
+                          ": write tap:NAME, packet:INTERFACE, slirp, pcap:IN[,OUT] or echo");
+  }
+  Result<std::vector<PoolClass>> pools = parse_pools(options.node.pools);
+  if (!pools) return line.wrong_use(pools.error().text);
+  const Status ended = run(options, std::move(*pools));
+  if (ended.ok()) return 0;
+  log(LogLevel::kError, "{}", ended.error().text);
+  return 1;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  return weft::main_program(argc, argv);
+}

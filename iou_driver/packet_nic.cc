@@ -1,0 +1,242 @@
+#include "iou_driver/packet_nic.h"
+
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/endian.h"
+#include "base/ethernet.h"
+#include "base/log.h"
+#include "base/vnet_header.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kKernelVnetBytes =
+    10;  // virtio_net_hdr; every kernel knows it (the 12-byte form came with 6.5)
+constexpr uint32_t kFrameBytesMax = 65524;
+constexpr int kSocketBufferBytes = 4 << 20;
+constexpr Duration kLookInterval = std::chrono::milliseconds(250);
+
+template <class T>
+Status set_option(int fd, int level, int option, const T& value, const char* what) {
+  if (::setsockopt(fd, level, option, &value, sizeof value) != 0) return errno_error(what, errno);
+  return {};
+}
+
+}  // namespace
+
+Result<UniqueFd> open_packet_socket(const std::string& interface_name) {
+  Result<NetInterface> interface = NetInterface::open(interface_name);
+  if (!interface) return interface.error();
+  // Protocol 0: no frame comes in before the socket is bound and set up.
+  UniqueFd fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) {
+    if (errno == EPERM || errno == EACCES) {
+      return Error{"packet: interface " + interface_name +
+                   ": not permitted: needs CAP_NET_RAW; slirp, pcap and echo work without"};
+    }
+    return errno_error("packet: socket", errno);
+  }
+  const int on = 1;
+  for (const auto& [option, what] : {std::pair{PACKET_VNET_HDR, "packet: vnet header"},
+                                     std::pair{PACKET_AUXDATA, "packet: auxiliary data"},
+                                     std::pair{PACKET_IGNORE_OUTGOING, "packet: ignore outgoing"}}) {
+    if (Status set = set_option(fd.get(), SOL_PACKET, option, on, what); !set) return set.error();
+  }
+  // Larger than a user may ask for where that is allowed; the plain form is the fall-back.
+  if (!set_option(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, kSocketBufferBytes, "packet: buffer").ok()) {
+    (void)set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes, "packet: buffer").ok();
+  }
+  packet_mreq membership{};
+  membership.mr_ifindex = interface->index();
+  membership.mr_type = PACKET_MR_PROMISC;
+  if (Status set = set_option(fd.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership, "packet: promiscuous");
+      !set) {
+    return set.error();
+  }
+  sockaddr_ll address{};
+  address.sll_family = AF_PACKET;
+  address.sll_protocol = htons(ETH_P_ALL);
+  address.sll_ifindex = interface->index();
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return errno_error("packet: interface " + interface_name, errno);
+  }
+  return fd;
+}
+
+Result<std::unique_ptr<PacketNic>> PacketNic::open(const std::string& interface_name) {
+  Result<UniqueFd> socket = open_packet_socket(interface_name);
+  if (!socket) return socket.error();
+  return adopt(std::move(*socket), interface_name);
+}
+
+Result<std::unique_ptr<PacketNic>> PacketNic::adopt(UniqueFd socket, const std::string& interface_name) {
+  int domain = 0;
+  socklen_t bytes = sizeof domain;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_PACKET) {
+    return Error{"packet: descriptor is no packet socket"};
+  }
+  Result<NetInterface> interface = NetInterface::open(interface_name);
+  if (!interface) return interface.error();
+  std::unique_ptr<PacketNic> nic(
+      new PacketNic(std::move(socket), std::move(*interface)));  // tidy: private constructor
+  if (Status prepared = nic->prepare(); !prepared) return prepared.error();
+  return nic;
+}
+
+Status PacketNic::prepare() {
+  Result<MacAddress> mac = interface_.mac();
+  if (!mac) return mac.error();
+  Result<uint32_t> mtu = interface_.mtu();
+  if (!mtu) return mtu.error();
+  info_ = {.kind = "packet",
+           .name = interface_.name(),
+           .mac = *mac,
+           .mtu_bytes = *mtu,
+           .frame_bytes_max = kFrameBytesMax,
+           .offloads = kOffloadsAll};  // the kernel does in software what the interface cannot
+  if (Status sized = interface_.set_gso_max(kGsoBytesMax); !sized) {
+    log(LogLevel::kInfo, "packet {}: {}; longer frames are dropped and counted", info_.name,
+        sized.error().text);
+  }
+  up_ = (interface_.flags() & IFF_RUNNING) != 0;
+  return {};
+}
+
+FrameReadResult PacketNic::read_frame(std::span<std::byte> into) noexcept {
+  if (into.size() < kVnetBytes + kEthernetHeaderBytes + kVlanTagBytes) return {FrameIo::kDropped, 0};
+  const std::span<std::byte> frame = into.subspan(kVnetBytes);
+  iovec parts[2]{{into.data(), kKernelVnetBytes}, {frame.data(), frame.size()}};
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(tpacket_auxdata))];
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_TRUNC);
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EINTR) return {FrameIo::kEmpty, 0};
+    if (errno != ENETDOWN) counters_.add(PortCounter::kReadErrors);
+    return {errno == ENETDOWN ? FrameIo::kDown : FrameIo::kEmpty, 0};
+  }
+  auto bytes = static_cast<size_t>(got);
+  if ((message.msg_flags & MSG_TRUNC) != 0 || bytes > kKernelVnetBytes + frame.size()) {
+    counters_.add(PortCounter::kReadTooLong);
+    return {FrameIo::kDropped, 0};
+  }
+  if (bytes < kKernelVnetBytes + kEthernetHeaderBytes) {
+    counters_.add(PortCounter::kReadMalformed);
+    return {FrameIo::kDropped, 0};
+  }
+  into[kKernelVnetBytes] = into[kKernelVnetBytes + 1] = std::byte{0};
+  auto length = static_cast<uint32_t>(bytes - kKernelVnetBytes + kVnetBytes);
+  for (const cmsghdr* entry = CMSG_FIRSTHDR(&message); entry != nullptr;
+       entry = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(entry))) {
+    if (entry->cmsg_level != SOL_PACKET || entry->cmsg_type != PACKET_AUXDATA) continue;
+    tpacket_auxdata data;
+    std::memcpy(&data, CMSG_DATA(entry), sizeof data);
+    if ((data.tp_status & TP_STATUS_VLAN_VALID) == 0) continue;
+    const bool named = (data.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
+    length = put_tag_back(into, length, named ? data.tp_vlan_tpid : kEtherTypeVlan, data.tp_vlan_tci);
+    if (length == 0) return {FrameIo::kDropped, 0};
+  }
+  counters_.add(PortCounter::kFramesRead);
+  counters_.add(PortCounter::kBytesRead, length - kVnetBytes);
+  return {FrameIo::kOk, length};
+}
+
+/// Moves the frame behind its addresses up by a tag; 0 when there is no room.
+uint32_t PacketNic::put_tag_back(std::span<std::byte> into, uint32_t bytes, uint16_t protocol,
+                                 uint16_t tag) noexcept {
+  constexpr uint32_t kAt = kVnetBytes + 12;
+  if (into.size() < bytes + kVlanTagBytes) {
+    counters_.add(PortCounter::kReadTooLong);
+    return 0;
+  }
+  std::memmove(into.data() + kAt + kVlanTagBytes, into.data() + kAt, bytes - kAt);
+  store_be(into.data() + kAt, protocol);
+  store_be(into.data() + kAt + 2, tag);
+  VnetHeader vnet = load_vnet(into.data());
+  if ((vnet.flags & kVnetNeedsChecksum) != 0) {
+    vnet.checksum_start = static_cast<uint16_t>(vnet.checksum_start + kVlanTagBytes);
+  }
+  if (vnet.header_bytes != 0) vnet.header_bytes = static_cast<uint16_t>(vnet.header_bytes + kVlanTagBytes);
+  store_vnet(into.data(), vnet);
+  counters_.add(PortCounter::kVlanTagsInserted);
+  return bytes + kVlanTagBytes;
+}
+
+FrameIo PacketNic::write_frame(std::span<const std::byte> head, std::span<const std::byte> rest) noexcept {
+  if (head.size() < kVnetBytes + kEthernetHeaderBytes) {
+    counters_.add(PortCounter::kWriteMalformed);
+    return FrameIo::kDropped;
+  }
+  // sendmsg takes pointers to mutable memory and only reads it.
+  auto* from = const_cast<std::byte*>(head.data());
+  iovec parts[3]{{from, kKernelVnetBytes},
+                 {from + kVnetBytes, head.size() - kVnetBytes},
+                 {const_cast<std::byte*>(rest.data()), rest.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = rest.empty() ? 2 : 3;
+  if (::sendmsg(socket_.get(), &message, MSG_DONTWAIT) >= 0) {
+    counters_.add(PortCounter::kFramesWritten);
+    counters_.add(PortCounter::kBytesWritten, head.size() + rest.size() - kVnetBytes);
+    return FrameIo::kOk;
+  }
+  switch (errno) {
+    case EAGAIN:
+    case EINTR:
+    case ENOBUFS:
+    case ENOMEM:
+      counters_.add(PortCounter::kWriteBusy);
+      return FrameIo::kBusy;
+    case EMSGSIZE:
+      counters_.add(PortCounter::kWriteTooLong);
+      return FrameIo::kDropped;
+    case EINVAL:
+      counters_.add(PortCounter::kWriteMalformed);
+      return FrameIo::kDropped;
+    case ENETDOWN:
+    case ENXIO:
+      counters_.add(PortCounter::kNoReceiver);
+      return FrameIo::kDown;
+    default:
+      counters_.add(PortCounter::kWriteErrors);
+      return FrameIo::kDropped;
+  }
+}
+
+int PacketNic::poll(Instant now) noexcept {
+  if (now < next_look_) return 0;
+  next_look_ = now + kLookInterval;
+  const bool up = (interface_.flags() & IFF_RUNNING) != 0;
+  if (up != up_) counters_.add(PortCounter::kCarrierChanges);
+  up_ = up;
+  return 0;
+}
+
+void PacketNic::wait_fds(std::vector<pollfd>& out) const {
+  out.push_back({socket_.get(), POLLIN, 0});
+}
+
+Status PacketNic::set_mac(const MacAddress& mac) {
+  return Error{"packet " + info_.name + ": the interface keeps its own address; " + to_string(mac) +
+               " is served without it"};
+}
+
+Status PacketNic::set_mtu(uint32_t mtu_bytes) {
+  if (mtu_bytes == info_.mtu_bytes) return {};
+  if (Status set = interface_.set_mtu(mtu_bytes); !set) return set;
+  info_.mtu_bytes = mtu_bytes;
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,156 @@
+#include "iou_driver/pcap_nic.h"
+
+#include <pcap/pcap.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/ethernet.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kFrameBytesMax = 65524;
+constexpr Duration kFlushInterval = std::chrono::milliseconds(200);
+
+}  // namespace
+
+Result<std::unique_ptr<PcapNic>> PcapNic::open(const std::string& in, const std::string& out,
+                                               const MacAddress& mac) {
+  std::unique_ptr<PcapNic> nic(new PcapNic());  // tidy: private constructor
+  nic->info_ = {.kind = "pcap",
+                .name = in,
+                .mac = mac,
+                .mtu_bytes = 9000,
+                .frame_bytes_max = kFrameBytesMax,
+                .offloads = Offload::kNone};
+  if (!in.empty()) {
+    char error[PCAP_ERRBUF_SIZE]{};
+    nic->in_ = ::pcap_open_offline_with_tstamp_precision(in.c_str(), PCAP_TSTAMP_PRECISION_NANO, error);
+    if (nic->in_ == nullptr) return Error{"pcap: " + std::string(error)};
+    if (::pcap_datalink(nic->in_) != DLT_EN10MB) return Error{"pcap: " + in + " holds no Ethernet frames"};
+    nic->read_next();
+  }
+  if (!out.empty()) {
+    nic->out_format_ =
+        ::pcap_open_dead_with_tstamp_precision(DLT_EN10MB, kFrameBytesMax, PCAP_TSTAMP_PRECISION_NANO);
+    if (nic->out_format_ == nullptr) return Error{"pcap: no memory for " + out};
+    nic->out_ = ::pcap_dump_open(nic->out_format_, out.c_str());
+    if (nic->out_ == nullptr) return Error{"pcap: " + std::string(::pcap_geterr(nic->out_format_))};
+    nic->scratch_.resize(kFrameBytesMax);
+  }
+  return nic;
+}
+
+PcapNic::~PcapNic() {
+  if (out_ != nullptr) ::pcap_dump_close(out_);
+  if (out_format_ != nullptr) ::pcap_close(out_format_);
+  if (in_ != nullptr) ::pcap_close(in_);
+}
+
+void PcapNic::flush() noexcept {
+  if (out_ != nullptr && ::pcap_dump_flush(out_) != 0) counters_.add(PortCounter::kWriteErrors);
+}
+
+void PcapNic::read_next() noexcept {
+  next_.reset();
+  pcap_pkthdr* header = nullptr;
+  const u_char* data = nullptr;
+  const int got = ::pcap_next_ex(in_, &header, &data);
+  if (got != 1) {
+    if (got == PCAP_ERROR) counters_.add(PortCounter::kReadErrors);
+    return;
+  }
+  const auto ns =
+      static_cast<uint64_t>(header->ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(header->ts.tv_usec);
+  if (!any_read_) first_ns_ = ns;
+  any_read_ = true;
+  next_ = Recorded{.frame = std::span(reinterpret_cast<const std::byte*>(data), header->caplen),
+                   .original_bytes = header->len,
+                   .at_ns = ns > first_ns_ ? ns - first_ns_ : 0};
+}
+
+Instant PcapNic::deadline() const noexcept {
+  Instant next = flush_at_;
+  if (next_) {
+    next =
+        std::min(next, started_ ? *started_ + Duration(static_cast<int64_t>(next_->at_ns)) : Instant::min());
+  }
+  return next;
+}
+
+int PcapNic::poll(Instant now) noexcept {
+  now_ = now;
+  if (now < flush_at_) return 0;
+  flush();
+  flush_at_ = kNever;
+  return 0;
+}
+
+FrameReadResult PcapNic::read_frame(std::span<std::byte> into) noexcept {
+  if (!next_) return {FrameIo::kEmpty, 0};
+  if (!started_) started_ = now_;  // the first read: a host is there
+  if (now_ < *started_ + Duration(static_cast<int64_t>(next_->at_ns))) return {FrameIo::kEmpty, 0};
+  const Recorded frame = *next_;
+  FrameReadResult result{FrameIo::kDropped, 0};
+  if (frame.frame.size() < kEthernetHeaderBytes || frame.frame.size() != frame.original_bytes) {
+    counters_.add(PortCounter::kReadMalformed);  // recorded in part: not a frame any more
+  } else if (kVnetBytes + frame.frame.size() > into.size()) {
+    counters_.add(PortCounter::kReadTooLong);
+  } else {
+    std::memset(into.data(), 0, kVnetBytes);
+    std::memcpy(into.data() + kVnetBytes, frame.frame.data(), frame.frame.size());
+    counters_.add(PortCounter::kFramesRead);
+    counters_.add(PortCounter::kBytesRead, frame.frame.size());
+    result = {FrameIo::kOk, static_cast<uint32_t>(kVnetBytes + frame.frame.size())};
+  }
+  read_next();
+  return result;
+}
+
+FrameIo PcapNic::write_frame(std::span<const std::byte> head, std::span<const std::byte> rest) noexcept {
+  if (head.size() < kVnetBytes + kEthernetHeaderBytes) {
+    counters_.add(PortCounter::kWriteMalformed);
+    return FrameIo::kDropped;
+  }
+  const size_t bytes = head.size() - kVnetBytes + rest.size();
+  counters_.add(PortCounter::kFramesWritten);
+  counters_.add(PortCounter::kBytesWritten, bytes);
+  if (out_ == nullptr) {
+    counters_.add(PortCounter::kNoReceiver);
+    return FrameIo::kOk;
+  }
+  if (bytes > scratch_.size()) {
+    counters_.add(PortCounter::kWriteTooLong);
+    return FrameIo::kDropped;
+  }
+  std::memcpy(scratch_.data(), head.data() + kVnetBytes, head.size() - kVnetBytes);
+  if (!rest.empty()) std::memcpy(scratch_.data() + head.size() - kVnetBytes, rest.data(), rest.size());
+  const int64_t ns = now_.time_since_epoch().count();
+  pcap_pkthdr header{};
+  header.ts.tv_sec = ns / 1'000'000'000;
+  header.ts.tv_usec = ns % 1'000'000'000;  // nanoseconds, as the file's header says
+  header.caplen = header.len = static_cast<uint32_t>(bytes);
+  ::pcap_dump(reinterpret_cast<u_char*>(out_), &header, reinterpret_cast<const u_char*>(scratch_.data()));
+  if (flush_at_ == kNever) flush_at_ = now_ + kFlushInterval;
+  return FrameIo::kOk;
+}
+
+Status PcapNic::set_offloads(Offload wanted) {
+  if (wanted != Offload::kNone) return Error{"pcap: has no offloads"};
+  return {};
+}
+
+Status PcapNic::set_mac(const MacAddress& mac) {
+  if (!is_station(mac)) return Error{"pcap: " + to_string(mac) + " cannot be the address of a NIC"};
+  info_.mac = mac;
+  return {};
+}
+
+Status PcapNic::set_mtu(uint32_t mtu_bytes) {
+  if (mtu_bytes < 68 || mtu_bytes > 9000) return Error{"pcap: MTU is not in 68..9000"};
+  info_.mtu_bytes = mtu_bytes;
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,70 @@
+// iou_driver/pcap_nic.h -- `--nic pcap:IN[,OUT]`: a LAN that is a recording. Frames of IN (pcap or pcapng,
+// Ethernet) come in at their recorded distances, from the moment the first host is there; frames of the hosts
+// are recorded in OUT (pcap). Either may be empty.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/frame_port.h"
+
+struct pcap;
+struct pcap_dumper;
+
+namespace weft {
+
+/// Owner: the unit's thread. Replays by the time that poll() is given, so a run in virtual time repeats
+/// exactly.
+class PcapNic final : public FramePort {
+ public:
+  /// Fails when IN cannot be read or is not Ethernet, or OUT cannot be created.
+  static Result<std::unique_ptr<PcapNic>> open(const std::string& in, const std::string& out,
+                                               const MacAddress& mac);
+  ~PcapNic() override;
+
+  /// True when all of IN has been read.
+  [[nodiscard]] bool replayed() const noexcept { return !next_; }
+  /// Writes what is buffered for OUT.
+  void flush() noexcept;
+
+  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
+  [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
+                                    std::span<const std::byte> rest) noexcept override;
+  int poll(Instant now) noexcept override;
+  void wait_fds(std::vector<pollfd>&) const override {}
+  [[nodiscard]] Instant deadline() const noexcept override;
+  void set_carrier(bool) noexcept override {}
+  [[nodiscard]] bool carrier() const noexcept override { return true; }
+  Status set_offloads(Offload wanted) override;
+  Status set_mac(const MacAddress& mac) override;
+  Status set_mtu(uint32_t mtu_bytes) override;
+  Status set_promiscuous(bool) override { return {}; }
+  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
+
+ private:
+  struct Recorded {
+    std::span<const std::byte> frame;  // in libpcap's memory until the next one is read
+    uint32_t original_bytes = 0;
+    uint64_t at_ns = 0;  // since the first frame
+  };
+  PcapNic() = default;
+  void read_next() noexcept;
+
+  pcap* in_ = nullptr;
+  pcap* out_format_ = nullptr;
+  pcap_dumper* out_ = nullptr;
+  std::vector<std::byte> scratch_;  // a whole frame for OUT
+  std::optional<Recorded> next_;
+  uint64_t first_ns_ = 0;
+  bool any_read_ = false;
+  std::optional<Instant> started_;
+  Instant now_{};
+  Instant flush_at_ = kNever;
+  FramePortInfo info_;
+  CounterSet<PortCounter> counters_;
+};
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+#include "sim/raw_scenario.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "sim/raw_pair.h"
+
+namespace weft::sim {
+namespace {
+
+/// One endnode: an adapter and nothing above it.
+class RawEndnode final : public EndnodeApp {
+ public:
+  RawEndnode(RawNode& slot, uint32_t node, uint64_t incarnation, CellPort& port, uint64_t seed)
+      : slot_(slot), random_(seed ^ (incarnation << 8 | node)), adapter_(config_of(node), random_) {
+    adapter_.attach(port);
+    slot_.adapter = &adapter_;
+    slot_.lid = Lid(static_cast<uint16_t>(node));
+    slot_.pd = adapter_.alloc_pd().value();
+  }
+  ~RawEndnode() override { slot_.adapter = nullptr; }
+  RawEndnode(const RawEndnode&) = delete;
+  RawEndnode& operator=(const RawEndnode&) = delete;
+
+  int poll(Instant now) noexcept override { return adapter_.poll(now); }
+  [[nodiscard]] Instant deadline() const noexcept override { return adapter_.deadline(); }
+
+ private:
+  static AdapterConfig config_of(uint32_t node) {
+    AdapterConfig config;
+    config.guid = Guid(0x5745'4654'0000'0000ULL + node);
+    config.limits.queue_pairs = 64;
+    config.limits.completion_queues = 64;
+    config.limits.keys = 256;
+    return config;
+  }
+
+  RawNode& slot_;
+  SeededRandom random_;
+  ChannelAdapter adapter_;
+};
+
+class RawScenario final : public Scenario {
+ public:
+  RawScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
+      : plan_(plan), nodes_(plan.fabric.endnodes + 1) {
+    for (const RawPairPlan& pair : plan.raw_pairs) {
+      pairs_.push_back(std::make_unique<RawPair>(pair, plan, nodes_[pair.nodes[0]], nodes_[pair.nodes[1]],
+                                                 ledger, trace, random));
+    }
+  }
+
+  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, CellPort& port,
+                                    Instant /*now*/) override {
+    return std::make_unique<RawEndnode>(nodes_[node], node, incarnation, port, plan_.seed);
+  }
+  void crash(uint32_t node, Instant now) override {
+    for (auto& pair : pairs_) pair->node_crashed(node, now);
+  }
+  void link_change(uint32_t link, bool /*up*/, bool switch_death, Instant now) override {
+    for (auto& pair : pairs_) pair->link_reset(link + 1, now, switch_death);
+  }
+  int step(Instant now) override {
+    int work = 0;
+    for (auto& pair : pairs_) work += pair->step(now);
+    return work;
+  }
+  [[nodiscard]] Instant deadline() const override {
+    Instant due = kNever;
+    for (const auto& pair : pairs_) due = std::min(due, pair->deadline());
+    return due;
+  }
+  void check(Instant /*now*/) override {}
+  [[nodiscard]] bool recovered(Instant since) const override {
+    return std::all_of(pairs_.begin(), pairs_.end(),
+                       [since](const auto& pair) { return pair->recovered(since); });
+  }
+  [[nodiscard]] bool finished() const override {
+    return std::all_of(pairs_.begin(), pairs_.end(), [](const auto& pair) { return pair->finished(); });
+  }
+  void trickle(Instant /*now*/) override {
+    for (auto& pair : pairs_) pair->trickle();
+  }
+  void stop(Instant /*now*/) override {
+    for (auto& pair : pairs_) pair->stop();
+  }
+  [[nodiscard]] bool drained() const override {
+    return std::all_of(pairs_.begin(), pairs_.end(), [](const auto& pair) { return pair->drained(); });
+  }
+  void settle(Instant /*now*/) override {}
+
+ private:
+  const WorldPlan& plan_;
+  std::vector<RawNode> nodes_;
+  std::vector<std::unique_ptr<RawPair>> pairs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Scenario> make_raw_scenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace,
+                                            RandomSource& random) {
+  return std::make_unique<RawScenario>(plan, ledger, trace, random);
+}
+
+}  // namespace weft::sim

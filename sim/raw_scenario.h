@@ -1,0 +1,17 @@
+// sim/raw_scenario.h -- queue pairs of all services straight on the adapters, without sessions and drivers.
+#pragma once
+
+#include <memory>
+
+#include "base/rng.h"
+#include "sim/flow_ledger.h"
+#include "sim/scenario.h"
+#include "sim/world_plan.h"
+
+namespace weft::sim {
+
+/// All references must outlive the scenario.
+[[nodiscard]] std::unique_ptr<Scenario> make_raw_scenario(const WorldPlan& plan, FlowLedger& ledger,
+                                                          Trace& trace, RandomSource& random);
+
+}  // namespace weft::sim

@@ -1,0 +1,332 @@
+"""The launcher: what it starts, watches, restarts and cleans up. The programs are stand-ins that keep the contract with
+the launcher and do nothing else, so these tests fail for the launcher's sake only."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import harness
+import netns
+
+STAND_IN = harness.BIN.parent / "tests" / "stand_in"
+ECHO = 'fabric = "t"\n[[switch]]\nname = "s1"\n[[host]]\nname = "h1"\nos = "gen"\n[[unit]]\nname = "u1"\n'
+TAP = """fabric = "t"
+[[switch]]
+name = "s1"
+[[host]]
+name = "h1"
+netns = "h1"
+interface = "eth0"
+addresses = ["10.9.1.1/24", "fd09::1/64"]
+gateway = "10.9.1.254"
+mtu = 4000
+mac = "02:00:00:00:01:02"
+[[unit]]
+name = "u1"
+nic = "tap"
+netns = "lan"
+interface = "lan0"
+addresses = ["10.9.1.254/24"]
+"""
+
+
+class LauncherTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
+        self.addCleanup(scratch.cleanup)
+        self.path = pathlib.Path(scratch.name)
+        self.bin = self.path / "bin"
+        self.bin.mkdir()
+        shutil.copy(harness.BIN / "weft", self.bin)
+        for program in ("weft-switch", "weft-host", "weft-iou"):
+            shutil.copy(STAND_IN, self.bin / program)
+        self.state = self.path / "state"
+        self.environment = dict(os.environ, WEFT_STATE_DIR=str(self.state))
+        self.file = self.path / "t.toml"
+        self.file.write_text(ECHO)
+
+    def weft(self, *words, **extra):
+        done = subprocess.run([self.bin / "weft", *words], capture_output=True, text=True, timeout=30,
+                              env=dict(self.environment, **extra), stdin=subprocess.DEVNULL)
+        return done.returncode, done.stdout, done.stderr
+
+    def up(self, *words, **extra):
+        """weft up in the foreground; the Popen, once the fabric is up."""
+        process = subprocess.Popen([self.bin / "weft", "up", *words, self.file], stdout=subprocess.PIPE, text=True,
+                                   env=dict(self.environment, **extra), preexec_fn=die_with_test)
+        self.addCleanup(end, process)
+        self.addCleanup(process.stdout.close)
+        for line in process.stdout:
+            if " is up after " in line:
+                return process
+        self.fail("the fabric did not come up")
+
+    def record(self):
+        """name -> pid of the running record, and the launcher's pid under ''."""
+        pids = {}
+        for line in (self.state / "t" / "run").read_text().splitlines():
+            words = line.split()
+            if words[0] == "launcher":
+                pids[""] = int(words[1])
+            if words[0] == "process":
+                pids[words[1]] = int(words[3])
+        return pids
+
+    def assert_nothing_left(self, pids):
+        def gone():
+            return not any(alive(pid) for pid in pids.values())
+        harness.wait_for(gone, "all processes are gone", 2.0)
+
+    def assert_clean(self):
+        left = [entry.name for entry in (self.state / "t").iterdir() if entry.suffix != ".log"]
+        self.assertEqual(sorted(left), ["lids", "lock"])
+
+    def test_up_and_ctrl_c_leave_nothing(self):
+        process = self.up()
+        pids = self.record()
+        self.assertEqual(set(pids), {"", "s1", "h1", "u1"})
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(10), 0)
+        self.assert_nothing_left(pids)
+        self.assert_clean()
+
+    def test_detach_status_and_down(self):
+        code, _, errors = self.weft("up", "--detach", self.file)
+        self.assertEqual((code, errors), (0, ""))
+        pids = self.record()
+        code, text, _ = self.weft("status", "--json")
+        status = json.loads(text)
+        self.assertEqual(code, 0)
+        self.assertEqual([(n["name"], n["ready"], n["pid"]) for n in status["nodes"]],
+                         [(name, True, pids[name]) for name in ("s1", "u1", "h1")])
+        code, _, errors = self.weft("up", self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("fabric 't' is already running", errors)
+        self.assertEqual(self.weft("down")[0], 0)
+        self.assert_nothing_left(pids)
+        self.assert_clean()
+        code, _, errors = self.weft("status")
+        self.assertEqual((code, errors), (1, "weft status: no fabric is running; start one with weft up FILE\n"))
+
+    def test_what_dies_comes_back(self):
+        process = self.up()
+        for name in ("h1", "u1", "s1"):
+            before = self.record()
+            os.kill(before[name], signal.SIGKILL)
+            harness.wait_for(lambda: self.record()[name] not in (0, before[name]), f"{name} is back", 3.0)
+        self.assertTrue(all(re.search(rf"^process {name} \S+ \d+ \d+ 1$", (self.state / "t" / "run").read_text(), re.M)
+                            for name in ("h1", "u1", "s1")))
+        harness.wait_for(lambda: self.weft("status")[0] == 0, "all are ready again")
+        process.terminate()
+        self.assertEqual(process.wait(10), 0)
+
+    def test_back_off_grows(self):
+        """A process that dies at once is not started in a busy loop: 50, 100, 200 ms ... 1 s."""
+        process = self.up()
+        first = self.record()["h1"]
+        (self.bin / "weft-host").unlink()
+        (self.bin / "weft-host").symlink_to("/bin/false")
+        os.kill(first, signal.SIGKILL)
+        lines = [process.stdout.readline() for _ in range(6)]
+        waits = [int(match.group(1)) for line in lines for match in [re.search(r"starts again in (\d+) ms", line)] if match]
+        self.assertGreaterEqual(len(waits), 5, lines)
+        self.assertEqual(waits, sorted(waits))
+        self.assertLessEqual(waits[-1], 1000)
+
+    def test_killed_launcher_leaves_nothing(self):
+        for _ in range(3):
+            process = self.up()
+            pids = self.record()
+            process.kill()
+            process.wait(10)
+            self.assert_nothing_left(pids)
+        process = self.up()
+        process.terminate()
+        self.assertEqual(process.wait(10), 0)
+        self.assert_clean()
+
+    def test_killed_launcher_and_frozen_child(self):
+        """Even a child that cannot see its parent's end is gone after the next start."""
+        process = self.up()
+        pids = self.record()
+        os.kill(pids["h1"], signal.SIGSTOP)
+        process.kill()
+        process.wait(10)
+        self.assertEqual(self.weft("down", "--fabric", "t")[0], 0)
+        self.assert_nothing_left(pids)
+        self.assert_clean()
+
+    def test_failure_of_a_node_is_the_launchers(self):
+        code, _, errors = self.weft("up", self.file, STAND_IN_FAIL="u1")
+        self.assertEqual(code, 1)
+        self.assertRegex(errors, r"^weft up: node 'u1' ended with code 1: stand-in: told to fail \(log: .*u1.log\)\n$")
+        self.assert_clean()
+
+    def test_not_ready_in_time_names_the_cause(self):
+        code, _, errors = self.weft("up", "--timeout", "1", self.file, STAND_IN_NEVER_READY="h1")
+        self.assertEqual(code, 1)
+        self.assertIn("not ready in time: h1: switch refused: version", errors)
+        self.assert_clean()
+
+    def test_detached_failure_is_told_too(self):
+        code, _, errors = self.weft("up", "--detach", self.file, STAND_IN_FAIL="s1")
+        self.assertEqual(code, 1)
+        self.assertIn("told to fail", errors)
+
+    def test_bad_input(self):
+        table = [
+            (["up", "/nonexistent.toml"], 1, "cannot read topology /nonexistent.toml"),
+            (["up"], 2, "FILE is missing"),
+            (["up", "--nonsense", "x"], 2, "unknown option '--nonsense'"),
+            (["dwn"], 2, "unknown command 'dwn'"),
+            ([], 2, "a command is missing"),
+            (["down"], 1, "no fabric is running"),
+            (["logs", "--fabric", "none"], 1, "no fabric 'none' has run here"),
+            (["traffic", "--size", "5"], 2, "--size needs a frame length from 60 to 9018"),
+            (["traffic", "--rate", "-1"], 2, "--rate needs a whole number"),
+            (["capture", "h1"], 2, "the file is missing"),
+            (["exec", "h1"], 2, "is missing"),
+            (["keygen", "../x"], 2, "is not a node name"),
+            (["demo", "--link", "rope"], 2, "auto, shm or zmq"),
+        ]
+        for words, expected, says in table:
+            with self.subTest(words=words):
+                code, _, errors = self.weft(*words)
+                self.assertEqual(code, expected, errors)
+                self.assertIn(says, errors)
+                self.assertEqual(len(errors.strip().splitlines()), 1, errors)
+        for words in ([], ["up"], ["down"], ["status"], ["stat"], ["logs"], ["exec"], ["traffic"], ["capture"], ["demo"],
+                      ["keygen"]):
+            code, text, _ = self.weft(*words, "--help")
+            self.assertEqual(code, 0)
+            self.assertIn("usage: weft", text)
+
+    def test_topology_mistakes_have_line_and_column(self):
+        self.file.write_text(ECHO + '[[host]]\nname = "h2"\nswitch = "s9"\n')
+        code, _, errors = self.weft("up", "--check", self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("t.toml:11:10: node 'h2' names switch 's9', which does not exist; did you mean 's1'?", errors)
+        self.file.write_text(ECHO)
+        self.assertEqual(self.weft("up", "--check", self.file)[0], 0)
+        self.assertFalse(self.state.exists(), "a check touches nothing")
+
+    def test_nodes_keep_their_lids(self):
+        self.up().terminate()
+        self.file.write_text(ECHO.replace('[[host]]\nname = "h1"', '[[host]]\nname = "h0"\nos = "gen"\n[[host]]\nname = "h1"'))
+        harness.wait_for(lambda: self.weft("up", "--detach", self.file)[0] == 0, "the new fabric is up")
+        lids = dict(reversed(line.split()[1:]) for line in (self.state / "t" / "lids").read_text().splitlines())
+        self.assertEqual(lids, {"h1": "1", "u1": "2", "h0": "3"})
+        self.assertEqual(self.weft("down")[0], 0)
+
+    def test_keys_are_private_and_kept(self):
+        keys = self.path / "keys"
+        self.assertEqual(self.weft("keygen", "--dir", keys, "s1", "h1")[0], 0)
+        self.assertEqual(oct((keys / "s1.secret").stat().st_mode & 0o777), "0o600")
+        self.assertEqual(len((keys / "s1.public").read_text().strip()), 40)
+        code, _, errors = self.weft("keygen", "--dir", keys, "s1")
+        self.assertEqual(code, 1)
+        self.assertIn("--force", errors)
+        self.assertEqual(self.weft("keygen", "--dir", keys, "--force", "s1")[0], 0)
+
+    def test_tcp_without_keys_is_refused(self):
+        self.file.write_text(ECHO + 'link = "zmq"\nendpoint = "tcp://192.0.2.1:7000"\n')
+        code, _, errors = self.weft("up", self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("make keys with `weft keygen`", errors)
+        self.file.write_text(ECHO + 'link = "zmq"\nendpoint = "tcp://192.0.2.1:7000"\n[curve]\nkeys = "keys"\n')
+        code, _, errors = self.weft("up", self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("no public key in", errors)
+
+    def test_state_directory_of_somebody_else_is_refused(self):
+        self.state.mkdir(mode=0o755)
+        os.chmod(self.state, 0o755)
+        code, _, errors = self.weft("up", self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("mode 0700", errors)
+
+    def test_interfaces_outlive_hosts_and_not_the_launcher(self):
+        netns.require_root()
+        self.file.write_text(TAP)
+        process = self.up()
+        pids = self.record()
+
+        def interface():
+            code, text, _ = self.weft("exec", "u1", "--", "true")
+            self.assertEqual(code, 0)
+            code, text, errors = self.weft("exec", "h1", "--", "ip", "-json", "addr", "show", "dev", "eth0")
+            self.assertEqual(code, 0, errors)
+            return json.loads(text)[0]
+        before = interface()
+        self.assertEqual((before["mtu"], before["address"]), (4000, "02:00:00:00:01:02"))
+        code, text, _ = self.weft("exec", "h1", "--", "ip", "link", "show", "dev", "eth0")
+        self.assertIn("alias weft:t", text)
+        addresses = {entry["local"] for entry in before["addr_info"]}
+        self.assertLessEqual({"10.9.1.1", "fd09::1"}, addresses)
+        os.kill(pids["h1"], signal.SIGKILL)
+        harness.wait_for(lambda: self.record()["h1"] not in (0, pids["h1"]), "h1 is back", 3.0)
+        self.assertEqual(interface()["ifindex"], before["ifindex"])
+        pids = self.record()
+        process.kill()
+        process.wait(10)
+        self.assert_nothing_left(pids)
+        self.assertEqual(self.weft("down", "--fabric", "t")[0], 0)
+
+    def test_busy_interface_is_named(self):
+        netns.require_root()
+        with netns.Namespace("busy") as busy:
+            busy.add_tap("eth0")
+            self.file.write_text(TAP.replace('netns = "h1"', f'netns = "{busy.name}"'))
+            code, _, errors = self.weft("up", self.file)
+            self.assertEqual(code, 1)
+            self.assertIn("interface eth0 exists already", errors)
+            self.assertIsNotNone(busy.interface("eth0"), "what is not ours is left alone")
+            self.file.write_text(TAP.replace('nic = "tap"', 'nic = "packet"').replace('addresses = ["10.9.1.254/24"]\n', "")
+                                 .replace('interface = "lan0"', 'interface = "none0"'))
+            code, _, errors = self.weft("up", self.file)
+            self.assertEqual(code, 1)
+            self.assertIn("there is no interface none0", errors)
+
+    def test_missing_permission_says_what_works_without(self):
+        if not harness.IS_ROOT:
+            self.skipTest("needs root, to give rights up")
+        self.path.chmod(0o755)
+        os.chown(self.path, 65534, 65534)
+        self.file.write_text(TAP.replace('netns = "h1"\n', "").replace('netns = "lan"\n', ""))
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
+                   self.bin / "weft", "up", self.file]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=self.environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("CAP_NET_ADMIN", done.stderr)
+        self.assertIn("work without", done.stderr)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def die_with_test():
+    harness.LIBC.prctl(harness.PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end(process):
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+if __name__ == "__main__":
+    unittest.main()

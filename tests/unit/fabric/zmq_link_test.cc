@@ -1,0 +1,230 @@
+// ZeroMQ links between an acceptor and connectors in one process. ZeroMQ has threads of its own, so these tests run in
+// real time -- until something has happened, never for a given time.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <functional>
+#include <thread>
+
+#include "fabric/admission.h"
+#include "fabric/link_cell_port.h"
+#include "fabric/link_connect.h"
+#include "fabric/zmq_acceptor.h"
+#include "fabric/zmq_carrier.h"
+#include "fabric/zmq_connector.h"
+#include "fabric/zmq_socket.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+namespace {
+
+class ZmqLink : public ::testing::Test {
+ protected:
+  void listen(const std::string& endpoint, bool curve = false) {
+    fabric = std::make_unique<Switch>(small_switch());
+    admission = std::make_unique<Admission>(
+        *fabric, std::vector<NodeEntry>{{"a", Guid(0xA), Lid(1)}, {"b", Guid(0xB), Lid(2)}});
+    ZmqAcceptorConfig config;
+    config.endpoints = {endpoint};
+    if (curve) {
+      config.keys = switch_keys;
+      config.allowed = {{"a", Guid(0xA), a_keys.public_key}, {"b", Guid(0xB), b_keys.public_key}};
+    }
+    acceptor = std::move(ZmqAcceptor::create(config, *admission).value());
+  }
+  std::unique_ptr<LinkConnection> join(const std::string& endpoint, uint64_t guid,
+                                       const CurveKeyPair* keys = nullptr) {
+    ZmqConnectorConfig config;
+    config.link = small_switch().link;
+    config.link.guid = Guid(guid);
+    config.endpoint = endpoint;
+    if (keys != nullptr) {
+      config.own_keys = *keys;
+      config.server_public_key = switch_keys.public_key;
+    }
+    return std::make_unique<LinkConnection>(LinkTimers{},
+                                            std::move(make_zmq_connector(config, random).value()));
+  }
+  void step() {
+    const Instant now = clock.now();
+    if (acceptor != nullptr) acceptor->poll(now);
+    if (fabric != nullptr) fabric->poll(now);
+    for (LinkCellPort* port : ports) {
+      port->poll(now);
+      const std::span<const RxCell> cells = port->receive();
+      for (const RxCell& cell : cells) received.emplace_back(cell.bytes.begin(), cell.bytes.end());
+      if (!cells.empty()) port->release();
+      port->flush(now);
+    }
+  }
+  bool until(const std::function<bool()>& done) {
+    for (const Instant end = clock.now() + 20s; clock.now() < end;) {
+      step();
+      if (done()) return true;
+      std::this_thread::sleep_for(100us);
+    }
+    return false;
+  }
+  void exchange(LinkCellPort& from, uint32_t count) {
+    const std::vector<std::byte> cell = make_cell({});
+    uint32_t sent = 0;
+    received.clear();
+    ASSERT_TRUE(until([&] {
+      while (sent < count) {
+        std::byte* to = from.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
+        if (to == nullptr) break;
+        std::memcpy(to, cell.data(), cell.size());
+        from.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+        ++sent;
+      }
+      return received.size() == count;
+    })) << received.size()
+        << " of " << count;
+    for (const std::vector<std::byte>& got : received) ASSERT_EQ(got, cell);
+  }
+
+  TempDir dir;
+  SeededRandom random{1};
+  MonotonicClock clock;
+  CurveKeyPair switch_keys = generate_curve_keys().value();
+  CurveKeyPair a_keys = generate_curve_keys().value();
+  CurveKeyPair b_keys = generate_curve_keys().value();
+  std::unique_ptr<Switch> fabric;
+  std::unique_ptr<Admission> admission;
+  std::unique_ptr<ZmqAcceptor> acceptor;
+  std::vector<LinkCellPort*> ports;
+  std::vector<std::vector<std::byte>> received;
+};
+
+TEST_F(ZmqLink, ipc_carries_cells_and_comes_back_when_the_switch_does) {
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  listen(endpoint);
+  const auto a = join(endpoint, 0xA);
+  const auto b = join(endpoint, 0xB);
+  LinkCellPort port_a(a->link());
+  LinkCellPort port_b(b->link());
+  ports = {&port_a, &port_b};
+  ASSERT_TRUE(until([&] { return port_a.up() && port_b.up(); }));
+  EXPECT_EQ(a->link().carrier_kind(), "zmq");
+  exchange(port_a, 5000);
+  acceptor.reset();
+  fabric.reset();
+  admission.reset();
+  ASSERT_TRUE(until([&] { return !port_a.up() && !port_b.up(); }));
+  listen(endpoint);
+  ASSERT_TRUE(until([&] { return port_a.up() && port_b.up(); }));
+  EXPECT_EQ(port_a.incarnation(), 2U);
+  exchange(port_a, 10);
+}
+
+TEST_F(ZmqLink, a_new_incarnation_of_a_node_takes_its_port_over) {
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  listen(endpoint);
+  auto a = join(endpoint, 0xA);
+  auto port = std::make_unique<LinkCellPort>(a->link());
+  ports = {port.get()};
+  ASSERT_TRUE(until([&] { return port->up(); }));
+  ports.clear();
+  port.reset();
+  a = join(endpoint, 0xA);
+  port = std::make_unique<LinkCellPort>(a->link());
+  ports = {port.get()};
+  ASSERT_TRUE(until([&] { return port->up(); }));
+  EXPECT_EQ(admission->engine(0).incarnation(), 2U);
+  EXPECT_EQ(admission->engine(0).state(), LinkState::kUp);
+}
+
+TEST_F(ZmqLink, curve_binds_a_key_to_a_node) {
+  const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(20000 + getpid() % 20000);
+  listen(endpoint, true);
+  const auto a = join(endpoint, 0xA, &a_keys);
+  const CurveKeyPair stranger_keys = generate_curve_keys().value();
+  const auto stranger = join(endpoint, 0xB, &stranger_keys);
+  const auto liar = join(endpoint, 0xB, &a_keys);  // a's key, b's name
+  LinkCellPort port_a(a->link());
+  LinkCellPort port_stranger(stranger->link());
+  LinkCellPort port_liar(liar->link());
+  ports = {&port_a, &port_stranger, &port_liar};
+  const auto count = [&](AdmissionCounter counter) { return admission->counters().get(counter); };
+  ASSERT_TRUE(until([&] {
+    return port_a.up() && count(AdmissionCounter::kUnknownKey) > 0 &&
+           count(AdmissionCounter::kRefusedNotAllowed) > 0;
+  }));
+  EXPECT_FALSE(port_stranger.up());
+  EXPECT_FALSE(port_liar.up());
+  const auto b = join(endpoint, 0xB, &b_keys);
+  LinkCellPort port_b(b->link());
+  ports.push_back(&port_b);
+  ASSERT_TRUE(until([&] { return port_b.up(); }));
+  exchange(port_a, 100);
+}
+
+TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counted) {
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  listen(endpoint);
+  const auto context = ZmqContext::create().value();
+  const auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  ASSERT_TRUE(socket->connect(endpoint).ok());
+  const auto send = [&](std::span<const std::byte> bytes) {
+    ZmqMessage message;
+    ASSERT_TRUE(message.assign(bytes) && socket->send(message));
+  };
+  const std::array<std::byte, 24> burst{};
+  send(burst);
+  send(std::span(burst).first(3));
+  LinkConfig link = small_switch().link;
+  link.guid = Guid(0xA);
+  for (uint64_t i = 0; i < 40; ++i) send(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | i))));
+  send(burst);
+  ASSERT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kStaleNonce) == 1; }));
+  EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kUnknownPeer), 1U);
+  EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kMalformed), 1U);
+  EXPECT_GE(admission->counters().get(AdmissionCounter::kRefusedRate), 20U);
+}
+
+TEST_F(ZmqLink, tcp_beyond_loopback_needs_keys) {
+  ZmqAcceptorConfig config;
+  config.endpoints = {"tcp://0.0.0.0:7000"};
+  Switch core(small_switch());
+  Admission nodes(core, {{"a", Guid(0xA), Lid(1)}});
+  EXPECT_FALSE(ZmqAcceptor::create(config, nodes).ok());
+  LinkEndpointConfig end;
+  end.link = small_switch().link;
+  end.link.guid = Guid(0xA);
+  for (const char* endpoint : {"tcp://192.0.2.1:7000", "tcp://example.org:7000", "http://x", "shm:", "ipc"}) {
+    end.endpoint = endpoint;
+    EXPECT_FALSE(connect_link(end, random).ok()) << endpoint;
+  }
+  end.endpoint = "tcp://127.0.0.1:7000";
+  EXPECT_TRUE(connect_link(end, random).ok());
+}
+
+TEST(CurveKeys, files_keep_secrets_and_refuse_what_is_wrong) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/key";
+  const CurveKeyPair keys = generate_curve_keys().value();
+  ASSERT_TRUE(write_curve_keys(path, keys).ok());
+  EXPECT_FALSE(write_curve_keys(path, keys).ok());
+  EXPECT_EQ(read_curve_secret(path).value().public_key, keys.public_key);
+  EXPECT_EQ(read_curve_public(path + ".pub").value(), keys.public_key);
+  ASSERT_EQ(chmod(path.c_str(), 0640), 0);
+  EXPECT_FALSE(read_curve_secret(path).ok());
+  const auto write = [&](const std::string& text) {
+    FILE* file = fopen((dir.path() + "/allow").c_str(), "w");
+    ASSERT_NE(file, nullptr);
+    fputs(text.c_str(), file);
+    static_cast<void>(fclose(file));
+  };
+  write("# who may join\na 0xA " + keys.public_key + "\n");
+  ASSERT_EQ(read_curve_allow(dir.path() + "/allow").value().size(), 1U);
+  for (const std::string& bad :
+       {std::string("a A short\n"), "a A " + keys.public_key + "\nb B " + keys.public_key + "\n",
+        std::string("a\n"), "a XYZ " + keys.public_key + "\n"}) {
+    write(bad);
+    EXPECT_FALSE(read_curve_allow(dir.path() + "/allow").ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

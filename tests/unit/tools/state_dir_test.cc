@@ -1,0 +1,136 @@
+// The state directory and the record of a run.
+#include "tools/state_dir.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/child_process.h"
+
+namespace weft {
+namespace {
+
+class StateDirTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-state-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    base_ = name;
+    setenv("WEFT_STATE_DIR", base_.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("WEFT_STATE_DIR");
+    std::filesystem::remove_all(base_);
+  }
+  std::string base_;
+};
+
+TEST_F(StateDirTest, record_comes_back) {
+  Result<StateDir> dir = StateDir::create("f");
+  ASSERT_TRUE(dir.ok()) << dir.error().text;
+  RunRecord record{11, 22, "/a b/t.toml", {{"h1", "weft-host", 33, 44, 5}}, {{"eth0", "n1"}, {"weft0", ""}}};
+  ASSERT_TRUE(dir.value().save(record).ok());
+  const RunRecord back = dir.value().load();
+  EXPECT_EQ(back.launcher, 11);
+  EXPECT_EQ(back.launcher_ticks, 22U);
+  EXPECT_EQ(back.topology, "/a b/t.toml");
+  ASSERT_EQ(back.processes.size(), 1U);
+  EXPECT_EQ(back.processes[0].restarts, 5U);
+  ASSERT_EQ(back.interfaces.size(), 2U);
+  EXPECT_EQ(back.interfaces[0].netns, "n1");
+  EXPECT_EQ(back.interfaces[1].netns, "");
+}
+
+TEST_F(StateDirTest, one_holder_of_the_lock) {
+  Result<StateDir> first = StateDir::create("f");
+  ASSERT_TRUE(first.ok());
+  EXPECT_FALSE(first.value().locked());
+  ASSERT_TRUE(first.value().lock().ok());
+  Result<StateDir> second = StateDir::open("f");
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(second.value().locked());
+  const Status refused = second.value().lock();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().text.find("already running"), std::string::npos);
+}
+
+TEST_F(StateDirTest, only_a_private_directory_of_ours) {
+  chmod(base_.c_str(), 0755);
+  EXPECT_FALSE(StateDir::create("f").ok());
+  chmod(base_.c_str(), 0700);
+  std::ofstream(base_ + "/f") << "a file";
+  EXPECT_FALSE(StateDir::create("f").ok());
+  EXPECT_FALSE(StateDir::open("never").ok());
+}
+
+TEST_F(StateDirTest, logs_and_lids_stay) {
+  Result<StateDir> dir = StateDir::create("f");
+  for (const char* name : {"h1.log", "lids", "h1.ctl", "h1.stats", "run"})
+    std::ofstream(dir.value().file(name)) << "x";
+  dir.value().remove_runtime_files();
+  EXPECT_TRUE(std::filesystem::exists(dir.value().file("h1.log")));
+  EXPECT_TRUE(std::filesystem::exists(dir.value().file("lids")));
+  for (const char* name : {"h1.ctl", "h1.stats", "run"})
+    EXPECT_FALSE(std::filesystem::exists(dir.value().file(name)));
+  EXPECT_EQ(StateDir::fabrics(), std::vector<std::string>{"f"});
+}
+
+TEST_F(StateDirTest, clean_up_ends_only_what_the_record_names) {
+  Result<StateDir> dir = StateDir::create("f");
+  ChildSpec spec;
+  spec.argv = {"/bin/sleep", "60"};
+  Result<pid_t> ours = start_child(spec);
+  Result<pid_t> other = start_child(spec);
+  ASSERT_TRUE(ours.ok() && other.ok());
+  const uint64_t ticks = process_start_ticks(ours.value());
+  EXPECT_TRUE(is_running(ours.value(), ticks));
+  EXPECT_FALSE(is_running(ours.value(), ticks + 1)) << "the same number, another process";
+  RunRecord record;
+  record.processes = {{"a", "sleep", ours.value(), ticks, 0},
+                      {"b", "sleep", other.value(), process_start_ticks(other.value()) + 1, 0}};
+  clean_up_leftovers(dir.value(), record);
+  EXPECT_FALSE(is_running(ours.value(), ticks));
+  EXPECT_EQ(kill(other.value(), 0), 0);
+  kill(other.value(), SIGKILL);
+  waitpid(ours.value(), nullptr, 0);
+  waitpid(other.value(), nullptr, 0);
+}
+
+TEST(ChildProcess, commands_end_or_are_ended) {
+  const Result<CommandResult> echo =
+      run_command({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, -1, std::chrono::seconds(10));
+  ASSERT_TRUE(echo.ok());
+  EXPECT_EQ(echo.value().exit_code, 3);
+  EXPECT_EQ(echo.value().output, "out\nerr\n");
+  EXPECT_FALSE(run_command({"/bin/sleep", "60"}, -1, std::chrono::milliseconds(50)).ok());
+  EXPECT_FALSE(run_command({"/nonexistent/program"}, -1, std::chrono::seconds(1)).ok());
+  EXPECT_FALSE(run_command({"no-such-program-of-ours"}, -1, std::chrono::seconds(1)).ok());
+}
+
+TEST(ChildProcess, children_get_only_what_they_are_given) {
+  ChildSpec spec;
+  const std::string log = (std::filesystem::temp_directory_path() / "weft-child-test.log").string();
+  std::filesystem::remove(log);
+  const UniqueFd given(::open("/dev/null", O_RDONLY));  // NOLINT: without O_CLOEXEC on purpose
+  const UniqueFd stray(::open("/dev/null", O_RDONLY));
+  spec.argv = {"/bin/sh", "-c", "ls /proc/$$/fd; exit 0"};
+  spec.handed = {given.get()};
+  spec.log_path = log;
+  Result<pid_t> pid = start_child(spec);
+  ASSERT_TRUE(pid.ok());
+  waitpid(pid.value(), nullptr, 0);
+  std::ifstream in(log);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(text, "0\n1\n2\n3\n");
+  std::filesystem::remove(log);
+}
+
+}  // namespace
+}  // namespace weft
