@@ -36,6 +36,10 @@ VerbsEnd::VerbsEnd(CellPort& port, VerbsExchange& exchange, bool host, size_t by
   config.send_cq = config.recv_cq = cq_;
   config.send_wqes = config.recv_wqes = kWqes;
   qp_ = adapter_.create_qp(config).value();
+  QpAttr attr;
+  attr.state = QpState::kInit;
+  attr.access = Access::kRemoteWrite | Access::kRemoteRead;
+  modify(attr, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess);
   psn_ = Psn(static_cast<uint32_t>(random_.next()));
   VerbsName& own = exchange_.names[host ? 0 : 1];
   own.qpn = adapter_.qpn(*qp_).value();
@@ -52,9 +56,6 @@ void VerbsEnd::modify(const QpAttr& attr, uint32_t mask) {
 
 void VerbsEnd::bring_up() {
   QpAttr attr;
-  attr.state = QpState::kInit;
-  attr.access = Access::kRemoteWrite | Access::kRemoteRead;
-  modify(attr, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess);
   attr.state = QpState::kRtr;
   attr.dlid = host_ ? kUnitLid : kHostLid;
   attr.dest_qpn = Qpn(peer().qpn);
