@@ -1,5 +1,6 @@
 #include "host_driver/gen_frames.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/checksum.h"
@@ -9,7 +10,7 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kMagic = 0x57475251;  // "WGRQ"
+constexpr uint16_t kMagic = 0x5747;  // "WG"
 constexpr uint16_t kUdpEcho = 7;
 constexpr uint16_t kUdpSource = 0x7700;
 constexpr uint16_t kIcmpIdentifier = 0x5747;
@@ -20,7 +21,7 @@ constexpr uint32_t kIcmpHeaderBytes = 8;
 /// One word of the pattern: a Weyl sequence started by run and sequence.
 constexpr uint64_t kPatternStep = 0x9E3779B97F4A7C15ULL;
 uint64_t pattern_start(const GenStamp& stamp) noexcept {
-  uint64_t x = (uint64_t{stamp.run} << 32) ^ (stamp.sequence * 0xBF58476D1CE4E5B9ULL);
+  uint64_t x = (uint64_t{stamp.run} << 40) ^ (stamp.sequence * 0xBF58476D1CE4E5B9ULL);
   x ^= x >> 29;
   return x * 0x94D049BB133111EBULL;
 }
@@ -55,12 +56,10 @@ uint32_t stamp_crc(std::span<const std::byte> body) noexcept {
 
 void write_stamp(const GenStamp& stamp, std::span<std::byte> body) noexcept {
   store_be(body.data(), kMagic);
-  store_be(body.data() + 4, stamp.run);
-  store_be(body.data() + 8, stamp.sequence);
-  store_be(body.data() + 16, stamp.sent_ns);
-  store_be(body.data() + 24, static_cast<uint32_t>(body.size() - kGenStampBytes));
+  store_be(body.data() + 2, stamp.run);
+  store_be(body.data() + 4, stamp.sequence);
   fill_pattern(stamp, body.subspan(kGenStampBytes));
-  store_be(body.data() + 28, stamp_crc(body));
+  store_be(body.data() + 12, stamp_crc(body));
 }
 
 void write_ethernet(std::byte* to, const MacAddress& destination, const MacAddress& source,
@@ -171,21 +170,18 @@ GenAnswer check_advertisement(std::span<const std::byte> icmp, const GenStation&
   return answer;
 }
 
-GenAnswer check_stamp(GenKind kind, std::span<const std::byte> body, uint32_t run) noexcept {
-  if (body.size() < kGenStampBytes || load_be<uint32_t>(body.data()) != kMagic) return {};
+GenAnswer check_stamp(GenKind kind, std::span<const std::byte> body, uint16_t run) noexcept {
+  if (body.size() < kGenStampBytes || load_be<uint16_t>(body.data()) != kMagic) return {};
   GenAnswer answer{.verdict = GenVerdict::kCorrupted, .kind = kind, .stamp = {}, .answered_by = {}};
-  answer.stamp = {.run = load_be<uint32_t>(body.data() + 4),
-                  .sequence = load_be<uint64_t>(body.data() + 8),
-                  .sent_ns = load_be<uint64_t>(body.data() + 16)};
-  const bool header = load_be<uint32_t>(body.data() + 24) == body.size() - kGenStampBytes &&
-                      load_be<uint32_t>(body.data() + 28) == stamp_crc(body);
+  answer.stamp = {.run = load_be<uint16_t>(body.data() + 2), .sequence = load_be<uint64_t>(body.data() + 4)};
+  const bool header = load_be<uint32_t>(body.data() + 12) == stamp_crc(body);
   if (header && answer.stamp.run != run) return {};  // late answer to an earlier run
   if (header && pattern_ok(answer.stamp, body.subspan(kGenStampBytes))) answer.verdict = GenVerdict::kGood;
   return answer;
 }
 
 GenAnswer check_transport(std::span<const std::byte> frame, const FrameLayout& layout, const GenStation& peer,
-                          uint32_t run) noexcept {
+                          uint16_t run) noexcept {
   const std::byte* ip = frame.data() + layout.network_offset;
   const size_t end = layout.ip_version == 4 ? size_t{layout.network_offset} + load_be<uint16_t>(ip + 2)
                                             : size_t{layout.transport_offset} + load_be<uint16_t>(ip + 4);
@@ -211,11 +207,12 @@ GenAnswer check_transport(std::span<const std::byte> frame, const FrameLayout& l
 
 uint32_t build_request(GenKind kind, const GenStation& from, const GenStation& to, uint32_t frame_bytes,
                        const GenStamp& stamp, std::span<std::byte> out) noexcept {
-  if (out.size() < kGenFrameBytesMin) return 0;
+  if (out.size() < kGenResolutionBytesMax) return 0;
   if (kind == GenKind::kArp) return build_arp(from, to, out);
   if (kind == GenKind::kNeighbour) return build_solicitation(from, to, out);
-  if (frame_bytes < kGenFrameBytesMin || frame_bytes > out.size()) return 0;
   const uint8_t version = kind == GenKind::kIcmpv6 ? 6 : 4;
+  frame_bytes = std::max(frame_bytes, version == 4 ? kGenFrameBytesMin : kGenFrameBytesMinIpv6);
+  if (frame_bytes > out.size()) return 0;
   const uint32_t header = version == 4 ? kIpv4HeaderBytesMin : kIpv6HeaderBytes;
   const uint32_t transport = kEthernetHeaderBytes + header;
   write_ethernet(out.data(), to.mac, from.mac, version == 4 ? kEtherTypeIpv4 : kEtherTypeIpv6);
@@ -231,7 +228,7 @@ uint32_t build_request(GenKind kind, const GenStation& from, const GenStation& t
 }
 
 GenAnswer check_answer(std::span<const std::byte> frame, const GenStation& self, const GenStation& peer,
-                       uint32_t run) noexcept {
+                       uint16_t run) noexcept {
   FrameLayout layout;
   if (frame.size() < kEthernetHeaderBytes || destination_of(frame.data()) != self.mac) return {};
   if (!parse_frame(frame, layout)) return {};
@@ -243,7 +240,7 @@ GenAnswer check_answer(std::span<const std::byte> frame, const GenStation& self,
 uint32_t build_resolution_answer(std::span<const std::byte> frame, const GenStation& self,
                                  std::span<std::byte> out) noexcept {
   FrameLayout layout;
-  if (out.size() < kGenFrameBytesMin || !parse_frame(frame, layout)) return 0;
+  if (out.size() < kGenResolutionBytesMax || !parse_frame(frame, layout)) return 0;
   if (layout.ethertype == kEtherTypeArp && frame.size() >= layout.network_offset + kArpBytes) {
     const std::byte* arp = frame.data() + layout.network_offset;
     if (load_be<uint16_t>(arp + 6) != 1 || std::memcmp(arp + 24, self.ipv4.data(), 4) != 0) return 0;

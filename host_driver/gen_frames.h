@@ -2,8 +2,7 @@
 // recognised and every byte of it checked. No state.
 //
 // Behind the ICMP, ICMPv6 or UDP header stands the stamp (big-endian), then the pattern:
-//   0 magic 32   4 run 32   8 sequence 64   16 send time in ns 64   24 pattern bytes 32
-//   28 CRC32C 32 over 0..27 and the pattern
+//   0 magic 16   2 run 16   4 sequence 64   12 CRC32C 32 over 0..11 and the pattern
 #pragma once
 
 #include <array>
@@ -15,10 +14,16 @@
 
 namespace weft {
 
-inline constexpr uint32_t kGenStampBytes = 32;
-/// Smallest frame that holds a stamp over UDP and IPv6.
-inline constexpr uint32_t kGenFrameBytesMin =
-    kEthernetHeaderBytes + kIpv6HeaderBytes + kUdpHeaderBytes + kGenStampBytes;
+inline constexpr uint32_t kGenStampBytes = 16;
+/// Smallest frame over IPv4, and over IPv6.
+inline constexpr uint32_t kGenFrameBytesMin = 60;
+inline constexpr uint32_t kGenFrameBytesMinIpv6 = 80;
+/// Room that questions and answers of ARP and neighbour discovery need.
+inline constexpr uint32_t kGenResolutionBytesMax = 96;
+static_assert(kEthernetHeaderBytes + kIpv4HeaderBytesMin + kUdpHeaderBytes + kGenStampBytes <=
+              kGenFrameBytesMin);
+static_assert(kEthernetHeaderBytes + kIpv6HeaderBytes + kUdpHeaderBytes + kGenStampBytes <=
+              kGenFrameBytesMinIpv6);
 
 /// Addresses of one end of the exchange.
 struct GenStation {
@@ -30,13 +35,12 @@ struct GenStation {
 enum class GenKind : uint8_t { kArp, kIcmp, kIcmpv6, kUdp, kNeighbour, kCount };
 
 struct GenStamp {
-  uint32_t run = 0;
+  uint16_t run = 0;
   uint64_t sequence = 0;
-  uint64_t sent_ns = 0;
 };
 
-/// Builds a request of `frame_bytes` (without FCS; ignored by kArp and kNeighbour) into `out`, which holds at
-/// least that many bytes. Returns the length, 0 when it does not fit.
+/// Builds a request of `frame_bytes` (without FCS; ignored by kArp and kNeighbour, raised to the smallest of
+/// the kind) into `out`, which holds at least that many bytes. Returns the length, 0 when it does not fit.
 [[nodiscard]] uint32_t build_request(GenKind kind, const GenStation& from, const GenStation& to,
                                      uint32_t frame_bytes, const GenStamp& stamp,
                                      std::span<std::byte> out) noexcept;
@@ -54,7 +58,7 @@ struct GenAnswer {
 };
 /// Looks at a frame that came in. `self` is this station, `peer` the one it talks to.
 [[nodiscard]] GenAnswer check_answer(std::span<const std::byte> frame, const GenStation& self,
-                                     const GenStation& peer, uint32_t run) noexcept;
+                                     const GenStation& peer, uint16_t run) noexcept;
 
 /// Answers an ARP request or neighbour solicitation for `self`; 0 when `frame` is neither.
 [[nodiscard]] uint32_t build_resolution_answer(std::span<const std::byte> frame, const GenStation& self,

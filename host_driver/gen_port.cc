@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kResolveIntervalNs = 200'000'000;
 constexpr uint32_t kResolveTriesMax = 50;
-constexpr uint32_t kReplyBytesMax = 128;
 constexpr std::array<GenKind, 4> kRoundTripKinds{GenKind::kArp, GenKind::kIcmp, GenKind::kIcmpv6,
                                                  GenKind::kUdp};
 constexpr std::array<std::string_view, 7> kPhaseNames{"idle",     "resolving", "round-trips", "bulk",
@@ -64,7 +63,7 @@ GenPort::GenPort(const MacAddress& mac, const Clock& clock)
       self_(station_for(mac)),
       slots_(kGenWindowMax),
       scratch_(kVnetBytes + kGenFrameBytesMax),
-      reply_(kReplyBytesMax) {
+      reply_(kGenResolutionBytesMax) {
   info_.kind = "gen";
   info_.mac = mac;
   info_.mtu_bytes = kGenFrameBytesMax - kEthernetHeaderBytes - kVlanTagBytes;
@@ -78,7 +77,7 @@ Status GenPort::start(const TrafficSpec& spec) {
   target_ = {};
   target_.ipv4 = spec.target_ipv4;
   target_.ipv6 = spec.target_ipv6;
-  run_ = static_cast<uint32_t>(spec.seed * 0x9E3779B97F4A7C15ULL >> 32) ^ (run_ + 1);
+  run_ = static_cast<uint16_t>((spec.seed * 0x9E3779B97F4A7C15ULL >> 48) + ++runs_);
   kind_index_ = trips_done_ = 0;
   next_sequence_ = oldest_ = highest_received_ = bulk_first_ = bulk_sent_ = 0;
   bulk_started_ns_ = bulk_last_ns_ = next_send_ns_ = 0;
@@ -168,7 +167,7 @@ uint32_t GenPort::build_next(std::span<std::byte> frame, int64_t now) noexcept {
   const bool bulk = phase_ == TrafficPhase::kBulk;
   const GenKind kind = bulk ? GenKind::kUdp : kind_now();
   const uint32_t bytes = bulk ? spec_.sizes[bulk_sent_ % spec_.size_count] : spec_.round_trip_bytes;
-  const GenStamp stamp{.run = run_, .sequence = next_sequence_, .sent_ns = static_cast<uint64_t>(now)};
+  const GenStamp stamp{.run = run_, .sequence = next_sequence_};
   const uint32_t built = build_request(kind, self_, target_, bytes, stamp, frame);
   if (built == 0) return 0;
   slot(next_sequence_) = {.sequence = next_sequence_, .sent_ns = now, .waiting = true};
@@ -190,7 +189,7 @@ FrameReadResult GenPort::count_read(uint32_t frame_bytes) noexcept {
 }
 
 FrameReadResult GenPort::read_frame(std::span<std::byte> into) noexcept {
-  if (into.size() < kVnetBytes + kReplyBytesMax) {
+  if (into.size() < kVnetBytes + kGenResolutionBytesMax) {
     counters_.add(PortCounter::kReadTooLong);
     return {FrameIo::kDropped, 0};
   }

@@ -128,7 +128,8 @@ class GenPort final : public FramePort {
   TrafficSpec spec_;
   TrafficResult result_;
   TrafficPhase phase_ = TrafficPhase::kIdle;
-  uint32_t run_ = 0;
+  uint16_t run_ = 0;  // stamped on every frame
+  uint64_t runs_ = 0;
   uint32_t kind_index_ = 0;  // in kRoundTrips
   uint32_t trips_done_ = 0;  // of this kind
   uint64_t next_sequence_ = 0;
