@@ -78,9 +78,9 @@ template <class Word>
 }
 
 template <bool kCopy, class Word>
-[[gnu::always_inline]] inline void keep([[maybe_unused]] unsigned char* at,
+[[gnu::always_inline]] inline void keep([[maybe_unused]] unsigned char* to, [[maybe_unused]] size_t at,
                                         [[maybe_unused]] Word word) noexcept {
-  if constexpr (kCopy) std::memcpy(at, &word, sizeof word);
+  if constexpr (kCopy) std::memcpy(to + at, &word, sizeof word);
 }
 
 #if defined(WEFT_CRC_THREE_CHAINS)
@@ -119,24 +119,24 @@ inline uint32_t one_chain(uint32_t state, unsigned char* to, const unsigned char
   size_t at = 0;
   for (; at + 8 <= bytes; at += 8) {
     const auto word = load<uint64_t>(from + at);
-    keep<kCopy>(to + at, word);
+    keep<kCopy>(to, at, word);
     state = step(state, word);
   }
   if ((bytes & 4) != 0) {
     const auto word = load<uint32_t>(from + at);
-    keep<kCopy>(to + at, word);
+    keep<kCopy>(to, at, word);
     state = step(state, word);
     at += 4;
   }
   if ((bytes & 2) != 0) {
     const auto word = load<uint16_t>(from + at);
-    keep<kCopy>(to + at, word);
+    keep<kCopy>(to, at, word);
     state = step(state, word);
     at += 2;
   }
   if ((bytes & 1) != 0) {
     const auto word = load<uint8_t>(from + at);
-    keep<kCopy>(to + at, word);
+    keep<kCopy>(to, at, word);
     state = step(state, word);
   }
   return state;
@@ -182,9 +182,9 @@ template <bool kCopy>
     const auto word_a = load<uint64_t>(from + at);
     const auto word_b = load<uint64_t>(from + lane + at);
     const auto word_c = load<uint64_t>(from + 2 * lane + at);
-    keep<kCopy>(to + at, word_a);
-    keep<kCopy>(to + lane + at, word_b);
-    keep<kCopy>(to + 2 * lane + at, word_c);
+    keep<kCopy>(to, at, word_a);
+    keep<kCopy>(to, lane + at, word_b);
+    keep<kCopy>(to, 2 * lane + at, word_c);
     a = _mm_crc32_u64(a, word_a);
     b = _mm_crc32_u64(b, word_b);
     c = _mm_crc32_u64(c, word_c);
