@@ -110,6 +110,7 @@ CaptureRing::~CaptureRing() {
 }
 
 void CaptureRing::put(uint64_t at, const void* from, size_t bytes) noexcept {
+  if (bytes == 0) return;
   const size_t offset = at & (capacity_ - 1);
   const size_t first = std::min<size_t>(bytes, capacity_ - offset);
   std::memcpy(base_ + kDataAt + offset, from, first);
@@ -117,6 +118,7 @@ void CaptureRing::put(uint64_t at, const void* from, size_t bytes) noexcept {
 }
 
 void CaptureRing::get(uint64_t at, void* to, size_t bytes) const noexcept {
+  if (bytes == 0) return;
   const size_t offset = at & (capacity_ - 1);
   const size_t first = std::min<size_t>(bytes, capacity_ - offset);
   std::memcpy(to, base_ + kDataAt + offset, first);
