@@ -176,7 +176,6 @@ class CellScenario final : public Scenario {
     return std::all_of(traffic_.flows.begin(), traffic_.flows.end(),
                        [&](const CellFlow& flow) { return traffic_.ledger.outstanding(flow.flow) == 0; });
   }
-  void settle(Instant /*now*/) override {}
 
  private:
   CellTraffic traffic_;

@@ -88,7 +88,6 @@ class RawScenario final : public Scenario {
   [[nodiscard]] bool drained() const override {
     return std::all_of(pairs_.begin(), pairs_.end(), [](const auto& pair) { return pair->drained(); });
   }
-  void settle(Instant /*now*/) override {}
 
  private:
   const WorldPlan& plan_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/clock.h"
 #include "fabric/cell_port.h"
@@ -45,8 +46,8 @@ class Scenario {
   virtual void stop(Instant now) = 0;
   /// True when nothing that was promised is under way.
   [[nodiscard]] virtual bool drained() const = 0;
-  /// The last word: every frame accounted for.
-  virtual void settle(Instant now) = 0;
+  /// Counters that are not zero, for people who look for a bug.
+  [[nodiscard]] virtual std::string report() const { return {}; }
 };
 
 }  // namespace weft::sim

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "sim/world.h"
 
 namespace weft::sim {
@@ -172,6 +173,7 @@ int parse(int argc, char** argv, Options& options) {
 int run_all(const Options& options) {
   std::signal(SIGABRT, on_fatal_signal);
   std::signal(SIGSEGV, on_fatal_signal);
+  log_setup("weft-sim", options.verbose ? LogLevel::kInfo : LogLevel::kError);
   Tally tally;
   for (uint64_t i = 0; i < options.seeds; ++i) {
     if (options.plan_only) {

@@ -34,6 +34,7 @@ class Trace {
   /// `out` null: nothing is printed. It must outlive the trace. Flits are printed only with `flits`.
   explicit Trace(std::ostream* out = nullptr, bool flits = false) noexcept : out_(out), flits_(flits) {}
   void event(Instant now, TraceKind kind, uint64_t a, uint64_t b = 0, uint64_t c = 0);
+  [[nodiscard]] bool prints() const noexcept { return out_ != nullptr; }
   /// True when flits are printed: then whole cells in them are worth a line too.
   [[nodiscard]] bool prints_flits() const noexcept { return out_ != nullptr && flits_; }
   /// Prints without hashing.

@@ -20,6 +20,7 @@
 #include "messages/flit.h"
 #include "messages/opcode.h"
 #include "sim/cell_scenario.h"
+#include "sim/netdev_scenario.h"
 #include "sim/raw_scenario.h"
 
 namespace weft::sim {
@@ -84,6 +85,7 @@ std::unique_ptr<Scenario> World::make_scenario() {
     case Traffic::kRaw:
       return make_raw_scenario(plan_, ledger_, trace_, traffic_random_);
     case Traffic::kNetdev:
+      return make_netdev_scenario(plan_, ledger_, trace_, traffic_random_);
     case Traffic::kAny:
     case Traffic::kCount:
       break;
@@ -439,8 +441,8 @@ WorldResult World::run() {
 }
 
 void World::finish() {
+  if (trace_.prints()) trace_.note(now_, scenario_->report());
   if (!ledger_.violations().empty()) return;
-  scenario_->settle(now_);
   ledger_.settle(now_);
   for (uint32_t link = 0; link < cables_.size(); ++link) check_credits_at_rest(link);
 }
@@ -460,9 +462,9 @@ void World::describe_cell(uint32_t link_and_end, std::span<const std::byte> cell
   if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return;
   const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(view.opcode));
   std::string line =
-      fmt::format("link {}.{} {} -> {} {} qp {:06x} psn {:06x} cell {} flags {:02x} {} bytes", link_and_end >> 1,
-                  link_and_end & 1, view.slid.value(), view.dlid.value(), info->name, view.dest_qpn.value(),
-                  view.psn.value(), view.cell_number, view.flags, view.payload.size());
+      fmt::format("link {}.{} {} -> {} {} qp {:06x} psn {:06x} cell {} flags {:02x} {} bytes",
+                  link_and_end >> 1, link_and_end & 1, view.slid.value(), view.dlid.value(), info->name,
+                  view.dest_qpn.value(), view.psn.value(), view.cell_number, view.flags, view.payload.size());
   if ((info->properties & kOpAcknowledge) != 0) {
     line += fmt::format(" ack psn {:06x} cell {} code {} msn {}", view.ack.psn.value(), view.ack.cell_number,
                         static_cast<int>(view.ack.code), view.ack.messages_completed);

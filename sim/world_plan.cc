@@ -30,7 +30,11 @@ class Planner {
                                            Profile::kCrashes, Profile::kPressure,   Profile::kEverything};
       plan_.profile = pick(kChoices);
     }
-    if (plan_.traffic == Traffic::kAny) plan_.traffic = chance(3) ? Traffic::kCells : Traffic::kRaw;
+    if (plan_.traffic == Traffic::kAny) {
+      static constexpr std::array kChoices{Traffic::kCells,  Traffic::kRaw,    Traffic::kRaw,
+                                           Traffic::kNetdev, Traffic::kNetdev, Traffic::kNetdev};
+      plan_.traffic = pick(kChoices);
+    }
     // Nobody repairs a cell that is lost above the links unless queue pairs do.
     if (plan_.traffic == Traffic::kCells && plan_.profile == Profile::kCellFaults)
       plan_.profile = Profile::kFlitFaults;

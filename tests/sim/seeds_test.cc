@@ -6,16 +6,25 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "sim/world.h"
 
 namespace weft::sim {
 namespace {
 
 constexpr uint64_t kFreshSeeds = 300;
+
+/// Sessions come and go by the thousand; their log lines belong to the processes.
+class Quiet final : public ::testing::Environment {
+ public:
+  void SetUp() override { log_setup("test_sim", LogLevel::kError); }
+};
+const auto* const kQuiet = ::testing::AddGlobalTestEnvironment(std::make_unique<Quiet>().release());
 
 std::string replay_hint(uint64_t seed, Profile profile, Traffic traffic) {
   std::ostringstream text;

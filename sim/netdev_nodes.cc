@@ -1,0 +1,149 @@
+#include "sim/netdev_nodes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace weft::sim {
+namespace {
+
+AdapterConfig adapter_config(uint32_t node) {
+  AdapterConfig config;
+  config.guid = Guid(0x5745'4654'0000'0000ULL + node);
+  config.limits.queue_pairs = 128;
+  config.limits.completion_queues = 128;
+  config.limits.keys = 1024;
+  return config;
+}
+
+SessionConfig session_config(SessionRole role, const SessionPlan& plan) {
+  SessionConfig config;
+  config.role = role;
+  config.name = fmt::format("{}-{}", plan.host_node, plan.unit_node);
+  config.mode = plan.mode;
+  config.encoding = plan.encoding;
+  config.pools = {{plan.pool_element_bytes, plan.pool_elements}};
+  config.frame_bytes_max = mtu_of(plan) + kEthernetHeaderBytes + 4;
+  config.mac = host_mac(plan);
+  config.force_indicate = plan.force_indicate;
+  config.unit = Lid(static_cast<uint16_t>(plan.unit_node));
+  config.sl = plan.sl;
+  config.limits.send_ring_bytes = 256 * 1024;
+  return config;
+}
+
+AcceptorConfig acceptor_config(const std::vector<const SessionPlan*>& plans) {
+  AcceptorConfig config;
+  config.session = session_config(SessionRole::kUnit, *plans.front());
+  config.session.mac = lan_mac(*plans.front());
+  for (const SessionPlan* plan : plans) {
+    PoolClass& pool = config.session.pools.front();
+    pool.element_bytes = std::max(pool.element_bytes, plan->pool_element_bytes);
+    pool.elements = std::min(pool.elements, plan->pool_elements);
+    config.session.frame_bytes_max =
+        std::max(config.session.frame_bytes_max, mtu_of(*plan) + kEthernetHeaderBytes + 4);
+  }
+  return config;
+}
+
+template <class E>
+void list(std::string& out, std::string_view prefix, const CounterSet<E>& counters) {
+  for (size_t i = 0; i < CounterSet<E>::kSize; ++i) {
+    const auto counter = static_cast<E>(i);
+    if (counters.get(counter) == 0) continue;
+    out += fmt::format("\n    {} {} {}", prefix, CounterSet<E>::label(counter), counters.get(counter));
+  }
+}
+
+}  // namespace
+
+MacAddress host_mac(const SessionPlan& plan) {
+  return {0x02, 0, 0, 0, static_cast<uint8_t>(plan.unit_node), static_cast<uint8_t>(plan.host_node)};
+}
+
+MacAddress lan_mac(const SessionPlan& plan) {
+  return {0x02, 0, 0, 1, static_cast<uint8_t>(plan.unit_node), static_cast<uint8_t>(plan.host_node)};
+}
+
+uint32_t mtu_of(const SessionPlan& plan) {
+  return plan.bytes_max - kEthernetHeaderBytes <= 1500 ? 1500 : 9000;
+}
+
+// ---- HostNode ---------------------------------------------------------------------------------------------
+
+HostNode::HostNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
+                   const std::vector<FrameStation*>& stations)
+    : random_(seed), adapter_(adapter_config(node), random_) {
+  adapter_.attach(port);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    Half half;
+    half.session =
+        std::make_unique<NetdevSession>(session_config(SessionRole::kHost, *plans[i]), adapter_, random_);
+    half.driver = std::make_unique<HostNetdev>(
+        *half.session, *stations[i],
+        NicSettings{.mac = host_mac(*plans[i]), .mtu_bytes = mtu_of(*plans[i]), .filters = {}});
+    half.driver->open();
+    halves_.push_back(std::move(half));
+  }
+}
+
+int HostNode::poll(Instant now) noexcept {
+  int work = adapter_.poll(now);
+  for (Half& half : halves_) work += half.driver->poll(now);
+  return work;
+}
+
+Instant HostNode::deadline() const noexcept {
+  Instant due = adapter_.deadline();
+  for (const Half& half : halves_) due = std::min(due, half.driver->deadline());
+  return due;
+}
+
+std::string HostNode::report() {
+  std::string out;
+  for (Half& half : halves_) {
+    const std::string prefix = fmt::format("host {}", half.session->config().name);
+    list(out, prefix, half.driver->counters());
+    list(out, prefix + " session", half.session->counters());
+  }
+  list(out, "host adapter", adapter_.counters());
+  return out;
+}
+
+// ---- UnitNode ---------------------------------------------------------------------------------------------
+
+UnitNode::UnitNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
+                   FrameStation& nic)
+    : random_(seed),
+      adapter_(adapter_config(node), random_),
+      acceptor_(acceptor_config(plans), adapter_, random_),
+      driver_(acceptor_, nic, NicPolicy{}) {
+  adapter_.attach(port);
+}
+
+int UnitNode::poll(Instant now) noexcept {
+  return adapter_.poll(now) + driver_.poll(now);
+}
+
+Instant UnitNode::deadline() const noexcept {
+  return std::min(adapter_.deadline(), driver_.deadline());
+}
+
+std::string UnitNode::report() {
+  std::string out;
+  list(out, "unit", driver_.counters());
+  for (NetdevSession* session : acceptor_.sessions()) {
+    list(out, fmt::format("unit session {}", session->config().name), session->counters());
+  }
+  list(out, "unit adapter", adapter_.counters());
+  return out;
+}
+
+NetdevSession* UnitNode::session_with(Lid host) noexcept {
+  for (NetdevSession* session : acceptor_.sessions()) {
+    if (session->state() == SessionState::kOpen && session->peer().lid == host) return session;
+  }
+  return nullptr;
+}
+
+}  // namespace weft::sim

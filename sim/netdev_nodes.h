@@ -1,0 +1,70 @@
+// sim/netdev_nodes.h -- what the processes weft-host and weft-iou hold, as objects: an adapter, sessions, a
+// driver half. Built anew after each crash.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "channel/adapter.h"
+#include "channel/netdev_session.h"
+#include "host_driver/host_netdev.h"
+#include "iou_driver/iou_netdev.h"
+#include "sim/frame_station.h"
+#include "sim/scenario.h"
+#include "sim/world_plan.h"
+
+namespace weft::sim {
+
+/// Address of a host on the LAN of a unit, and of the LAN's station that talks to it.
+[[nodiscard]] MacAddress host_mac(const SessionPlan& plan);
+[[nodiscard]] MacAddress lan_mac(const SessionPlan& plan);
+/// MTU that lets the plan's largest frame through.
+[[nodiscard]] uint32_t mtu_of(const SessionPlan& plan);
+
+/// A host: one OS interface and one session per unit.
+class HostNode final : public EndnodeApp {
+ public:
+  /// @param stations  the OS interface of each session, same order as `plans`
+  HostNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
+           const std::vector<FrameStation*>& stations);
+
+  int poll(Instant now) noexcept override;
+  [[nodiscard]] Instant deadline() const noexcept override;
+  [[nodiscard]] NetdevSession& session(size_t index) noexcept { return *halves_[index].session; }
+  [[nodiscard]] std::string report();
+
+ private:
+  struct Half {
+    std::unique_ptr<NetdevSession> session;
+    std::unique_ptr<HostNetdev> driver;
+  };
+
+  SeededRandom random_;
+  ChannelAdapter adapter_;
+  std::vector<Half> halves_;
+};
+
+/// An I/O unit: one LAN NIC, shared by its hosts.
+class UnitNode final : public EndnodeApp {
+ public:
+  UnitNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
+           FrameStation& nic);
+
+  int poll(Instant now) noexcept override;
+  [[nodiscard]] Instant deadline() const noexcept override;
+  /// The open session with this host; null when there is none.
+  [[nodiscard]] NetdevSession* session_with(Lid host) noexcept;
+  [[nodiscard]] SessionAcceptor& acceptor() noexcept { return acceptor_; }
+  [[nodiscard]] std::string report();
+
+ private:
+  SeededRandom random_;
+  ChannelAdapter adapter_;
+  SessionAcceptor acceptor_;
+  IouNetdev driver_;
+};
+
+}  // namespace weft::sim

@@ -1,0 +1,18 @@
+// sim/netdev_scenario.h -- the whole path: hosts and I/O units with sessions and both driver halves, frames
+// between the hosts' OS side and the units' LAN side.
+#pragma once
+
+#include <memory>
+
+#include "base/rng.h"
+#include "sim/flow_ledger.h"
+#include "sim/scenario.h"
+#include "sim/world_plan.h"
+
+namespace weft::sim {
+
+/// All references must outlive the scenario.
+[[nodiscard]] std::unique_ptr<Scenario> make_netdev_scenario(const WorldPlan& plan, FlowLedger& ledger,
+                                                             Trace& trace, RandomSource& random);
+
+}  // namespace weft::sim
