@@ -89,11 +89,12 @@ void FlowLedger::arrive(uint32_t expected_flow, Instant now, std::span<const std
       crc32c(frame.first(frame.size() - kCrcBytes))) {
     return violation(now, what + " is damaged");
   }
+  if (entry.arrived && flow.ends.loose) return;
   if (entry.arrived) return violation(now, what + " arrived twice");
-  if (number < flow.next_expected) {
+  if (number < flow.next_expected && !flow.ends.loose) {
     return violation(now, fmt::format("{} arrived after number {}", what, flow.next_expected - 1));
   }
-  flow.next_expected = number + 1;
+  flow.next_expected = std::max(flow.next_expected, number + 1);
   entry.arrived = true;
   ++flow.arrived;
   if (entry.excused) {
@@ -104,7 +105,7 @@ void FlowLedger::arrive(uint32_t expected_flow, Instant now, std::span<const std
 
 void FlowLedger::excuse(uint32_t flow_id, Instant /*now*/) noexcept {
   Flow& flow = flows_[flow_id];
-  for (uint64_t i = std::min(flow.excused_up_to, flow.next_expected); i < flow.entries.size(); ++i) {
+  for (uint64_t i = flow.excused_up_to; i < flow.entries.size(); ++i) {
     Entry& entry = flow.entries[i];
     if (!entry.arrived && !entry.excused) {
       entry.excused = true;

@@ -21,7 +21,8 @@ inline constexpr uint32_t kLedgerFrameBytesMin = 60;
 struct FlowEnds {
   MacAddress source{};
   MacAddress destination{};
-  std::string name;  // "host 1 -> unit 0"
+  std::string name;    // "host 1 -> unit 0"
+  bool loose = false;  // datagrams over links that double and swap cells: nobody promises once and in order
 };
 
 struct FlowTotals {

@@ -149,8 +149,12 @@ void RawEnd::destroy() {
 RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
                  FlowLedger& ledger, Trace& trace, RandomSource& random)
     : plan_(plan), world_(world), nodes_{&first, &second}, ledger_(ledger), trace_(trace), random_(random) {
+  const bool cells_faulty =
+      std::any_of(world.faults.begin(), world.faults.end(),
+                  [](const FaultWindow& window) { return window.layer == FaultLayer::kCell; });
   for (uint32_t side = 0; side < 2; ++side) {
     FlowEnds ends;
+    ends.loose = plan.type == QpType::kUd && cells_faulty;
     ends.name = fmt::format("qp {} node {} -> {}", static_cast<int>(plan.type), plan.nodes[side],
                             plan.nodes[1 - side]);
     flows_[side] = ledger.add_flow(ends);
