@@ -32,14 +32,18 @@ constexpr uint8_t kRnrForEver = 7;
 /// ack_timeout 0 means "never give up"; repetition then goes by this.
 constexpr Duration kTimeoutWhenEndless = 20ms;
 
+/// Where the back-off ends. A QP that may not retry waits the whole ack_timeout; others ask several times within one,
+/// so that heavy loss does not look like silence.
 Duration longest_timeout(const QueuePair& qp) noexcept {
-  return qp.attr.ack_timeout > Duration::zero() ? qp.attr.ack_timeout : kTimeoutWhenEndless;
+  const Duration whole = qp.attr.ack_timeout > Duration::zero() ? qp.attr.ack_timeout : kTimeoutWhenEndless;
+  return qp.attr.retry_count == 0 ? whole
+                                  : std::max(whole / kRepeatsPerAckTimeout, std::min(whole, kRetransmitMin));
 }
 
-/// Retransmission timeout without back-off. A QP that may not retry waits the whole ack_timeout.
+/// Retransmission timeout without back-off.
 Duration base_timeout(const QueuePair& qp) noexcept {
   const Duration longest = longest_timeout(qp);
-  if (!qp.tx.rtt_known || qp.attr.retry_count == 0) return longest;
+  if (!qp.tx.rtt_known) return longest;
   return std::min(std::max(qp.tx.rtt + 4 * qp.tx.rtt_spread, kRetransmitMin), longest);
 }
 
@@ -69,10 +73,6 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   if (cell.ack.cell_number >= kCellsPerPacketMax) return qp.counters.add(QpCounter::kProtocolViolations);
   Progress progress;
   uint64_t number = 0;
-  if (!nak && cell.ack.cell_number >= kCellsPerPacketMax) {
-    qp.counters.add(QpCounter::kProtocolViolations);
-    return;
-  }
   if (number_of(qp, cell.ack.psn, number)) {
     if (nak) return take_nak(qp, cell, number);
     if (qp.config.ack_mode == AckMode::kStrict) {
