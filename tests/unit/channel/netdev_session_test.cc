@@ -1,4 +1,5 @@
-// The life of a session over two adapters: opening, moving frames in each mode and encoding, back-pressure, losses.
+// The life of a session over two adapters: opening, moving frames in each mode and encoding, back-pressure,
+// losses.
 #include "channel/netdev_session.h"
 
 #include <gtest/gtest.h>

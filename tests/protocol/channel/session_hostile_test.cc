@@ -1,0 +1,393 @@
+// A peer that breaks the rules of a session, and an acceptor under pressure: each offence is counted under
+// its own name, ends what it must end and nothing else (decisions 2.16, section 4).
+#include <gtest/gtest.h>
+
+#include "tests/support/scripted_host.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
+using C = SessionCounter;
+
+AcceptorConfig unit_config() {
+  SessionPairOptions options;
+  options.unit.session.pools = {{2048, 8}, {16384, 4}};
+  return options.unit;
+}
+
+uint32_t idata_of(const RemoteElement& element) {
+  return encode_idata({element.pool, element.element, element.element_bytes});
+}
+
+/// A connected host that has advertised a pool, ready to misbehave.
+class Hostile : public testing::Test {
+ protected:
+  Hostile() : host(unit_config()) {
+    EXPECT_TRUE(host.connect());
+    host.advertise();
+    EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+  }
+  /// The offence was counted once, ended the session and was nothing else.
+  void expect_reset(C offence) {
+    EXPECT_EQ(host.count(offence), 1U);
+    EXPECT_EQ(host.count(C::kLostViolation), 1U);
+    EXPECT_EQ(host.unit().state(), SessionState::kLost);
+    EXPECT_EQ(host.unit().front_frame(), nullptr) << "nothing was delivered";
+    EXPECT_TRUE(host.unit().conservation().holds());
+  }
+  ScriptedHost host;
+};
+
+TEST_F(Hostile, idata_for_a_pool_that_was_never_advertised) {
+  host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
+  expect_reset(C::kIdataPoolUnknown);
+}
+
+TEST_F(Hostile, idata_for_an_element_out_of_range) {
+  host.write(host.element(0), 1, 100, encode_idata({1, 8, 2048}));
+  expect_reset(C::kIdataElementRange);
+}
+
+TEST_F(Hostile, idata_with_another_element_size) {
+  host.write(host.element(0), 1, 100, encode_idata({1, 0, 1024}));
+  expect_reset(C::kIdataSizeWrong);
+}
+
+TEST_F(Hostile, idata_that_names_another_element_than_was_written) {
+  host.write(host.element(3), 1, 100, idata_of(host.element(4)));
+  expect_reset(C::kIdataAddressWrong);
+}
+
+TEST_F(Hostile, a_write_into_the_middle_of_an_element) {
+  RemoteElement element = host.element(3);
+  element.address += 8;
+  host.write(element, 1, 100, idata_of(element));
+  expect_reset(C::kIdataAddressWrong);
+}
+
+TEST_F(Hostile, a_write_longer_than_its_element) {
+  host.write(host.element(3), 1, 3000, idata_of(host.element(3)));
+  expect_reset(C::kIdataTooLong);
+}
+
+TEST_F(Hostile, an_element_indicated_twice) {
+  host.write(host.element(3), 1, 100, idata_of(host.element(3)));
+  ASSERT_NE(host.unit().front_frame(), nullptr);
+  EXPECT_EQ(check_frame(host.unit().front_frame()->bytes), 1U);
+  host.write(host.element(3), 2, 100, idata_of(host.element(3)));
+  EXPECT_EQ(host.count(C::kIdataElementNotFree), 1U);
+  EXPECT_EQ(host.unit().state(), SessionState::kLost);
+  EXPECT_EQ(host.count(C::kFramesIn), 1U);
+}
+
+TEST_F(Hostile, a_message_that_indicates_what_is_not_there) {
+  BufferRdmaIndicate body;
+  body.used.push_back({.pool = 1, .element = 9, .element_bytes = 2048, .data_bytes = 100});
+  host.say({.context = 1, .body = body});
+  expect_reset(C::kIdataElementRange);
+}
+
+TEST_F(Hostile, a_message_that_indicates_more_than_an_element) {
+  BufferRdmaIndicate body;
+  body.used.push_back({.pool = 1, .element = 0, .element_bytes = 2048, .data_bytes = 2049});
+  host.say({.context = 1, .body = body});
+  expect_reset(C::kIdataTooLong);
+}
+
+TEST_F(Hostile, a_flushed_pool_is_not_indicated) {
+  BufferPoolFlushRequest flush;
+  flush.pools.push_back(1);
+  host.say({.context = 1, .body = flush});
+  EXPECT_EQ(host.count(C::kPoolsFreed), 1U);
+  BufferRdmaIndicate body;
+  body.used.push_back({.pool = 1, .element = 0, .element_bytes = 2048, .data_bytes = 100});
+  host.say({.context = 2, .body = body});
+  expect_reset(C::kIdataPoolFlushed);
+}
+
+TEST_F(Hostile, idata_for_a_flushed_pool_over_memory_that_is_still_ours) {
+  BufferPoolFlushRequest flush;
+  flush.pools.push_back(1);
+  host.say({.context = 1, .body = flush});
+  host.write(host.element(0, 1), 1, 100, encode_idata({1, 0, 2048}));
+  expect_reset(C::kIdataPoolFlushed);
+}
+
+TEST_F(Hostile, a_write_with_a_forged_key_ends_the_session) {
+  RemoteElement element = host.element(0);
+  element.handle = Rkey(element.handle.value() ^ 0x1000);
+  host.write(element, 1, 100, idata_of(element));
+  EXPECT_FALSE(host.failed.empty());
+  EXPECT_EQ(host.unit().front_frame(), nullptr);
+  EXPECT_EQ(host.count(C::kFramesIn), 0U);
+}
+
+TEST_F(Hostile, a_write_beyond_the_pool_is_refused) {
+  RemoteElement element = host.element(7);
+  element.address += 2048;
+  host.write(element, 1, 100, idata_of(element));
+  ASSERT_FALSE(host.failed.empty());
+  EXPECT_EQ(host.failed[0].status, WcStatus::kRemoteAccess);
+}
+
+TEST_F(Hostile, a_frame_shorter_than_its_headers_is_dropped_and_its_element_comes_back) {
+  const std::vector<std::byte> tiny(8);
+  std::byte* at = host.channels().ring().claim(8);
+  ASSERT_NE(at, nullptr);
+  const Sge sge = host.channels().ring_sge(at, 8);
+  const RemoteElement element = host.element(0);
+  SendRequest request;
+  request.opcode = SendOpcode::kRdmaWriteWithImm;
+  request.flags = kSendSignaled;
+  request.sges = {&sge, 1};
+  request.imm = idata_of(element);
+  request.remote_addr = element.address;
+  request.rkey = element.handle;
+  ASSERT_EQ(host.channels().post_data(request), PostResult::kOk);
+  host.channels().ring_data();
+  host.run(50);
+  EXPECT_EQ(host.count(C::kFrameTooShort), 1U);
+  EXPECT_EQ(host.unit().front_frame(), nullptr);
+  host.run(50);
+  ASSERT_EQ(host.renewed.size(), 1U);
+  EXPECT_EQ(host.renewed[0], (PoolRun{.pool = 1, .first = 0, .count = 1}));
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+}
+
+TEST_F(Hostile, advertisements_that_are_not_the_hosts_to_make) {
+  const auto advertise = [&](uint32_t reference) {
+    BufferRecvPool body;
+    body.pools.push_back({.pool = reference,
+                          .elements = 1,
+                          .element_bytes = 64,
+                          .handle = Rkey(5),
+                          .address = 4096,
+                          .context = 0});
+    host.say({.context = 1, .body = body});
+  };
+  advertise(1);  // the unit's own numbers
+  advertise(0);  // advertised before
+  EXPECT_EQ(host.count(C::kPoolRefTaken), 2U);
+  for (uint32_t i = 0; i < 80; ++i) advertise(2 + 2 * i);
+  EXPECT_EQ(host.count(C::kPoolLimit), 80U - 63U) << "64 pools are remembered";
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+}
+
+TEST_F(Hostile, demand_for_pools_is_bounded) {
+  for (uint32_t i = 0; i < 50; ++i) {
+    host.say({.context = i, .body = BufferRecvPoolGet{.packet_bytes = 2048, .packets = 65536}});
+  }
+  host.say({.context = 99, .body = BufferRecvPoolGet{.packet_bytes = 1U << 24, .packets = 1}});
+  EXPECT_EQ(host.count(C::kPoolGetsIn), 51U);
+  EXPECT_EQ(host.count(C::kPoolGetsRefused), 50U);
+  EXPECT_EQ(host.pools.size(), 3U);
+  EXPECT_EQ(host.unit().conservation().own_elements, 8U + 4 + 8);
+}
+
+TEST_F(Hostile, flush_of_pools_nobody_knows_is_answered) {
+  BufferPoolFlushRequest body;
+  body.pools.push_back(77);
+  body.pools.push_back(kPoolOfReceiveWqes);
+  host.say({.context = 5, .body = body});
+  EXPECT_EQ(host.count(C::kFlushUnknownPool), 2U);
+  EXPECT_EQ(host.heard.back(), std::make_pair(NetdevFunction::kBufferPoolFlushReply, uint64_t{5}));
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+}
+
+TEST_F(Hostile, silence_ends_a_session_within_two_seconds) {
+  const Instant silent = host.clock.now();
+  host.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kDrop : Verdict::kPass; });
+  while (host.unit().state() == SessionState::kOpen) host.run(1, 1ms);
+  EXPECT_LT(host.clock.now() - silent, 2s);
+  EXPECT_EQ(host.count(C::kLostSilence) + host.count(C::kLostQpError), 1U);
+}
+
+TEST(HostileModes, more_plain_sends_than_credits) {
+  AcceptorConfig config = unit_config();
+  config.session.pools = {{2048, 4}};
+  ScriptedHost host(config, TransferMode::kSendReceive);
+  ASSERT_TRUE(host.connect());
+  host.advertise(kPoolOfReceiveWqes, 8, 9018);
+  for (uint32_t i = 0; i < 5; ++i) host.send_plain(i, 500);
+  EXPECT_EQ(host.count(C::kLostGap), 1U) << "the fifth found no receive work request";
+  EXPECT_EQ(host.count(C::kFramesIn), 4U);
+}
+
+TEST(HostileModes, more_send_data_than_credits) {
+  AcceptorConfig config = unit_config();
+  config.session.pools = {{2048, 4}};
+  ScriptedHost host(config, TransferMode::kSendDataOnly);
+  ASSERT_TRUE(host.connect());
+  host.advertise(kPoolOfReceiveWqes, 8, 9018);
+  const std::vector<std::byte> data(500);
+  for (uint64_t i = 0; i < 5; ++i) host.say({.context = i, .body = SendData{.data = data}});
+  EXPECT_EQ(host.count(C::kCreditOverrun), 1U);
+  EXPECT_EQ(host.count(C::kLostViolation), 1U);
+  EXPECT_EQ(host.count(C::kFramesIn), 4U);
+}
+
+TEST(HostileModes, pools_do_not_exist_in_the_other_modes) {
+  ScriptedHost host(unit_config(), TransferMode::kSendReceive);
+  ASSERT_TRUE(host.connect());
+  BufferRecvPool body;
+  body.pools.push_back(
+      {.pool = 0, .elements = 1, .element_bytes = 64, .handle = Rkey(5), .address = 64, .context = 0});
+  host.say({.context = 1, .body = body});
+  host.say({.context = 2, .body = BufferRecvPoolGet{.packet_bytes = 2048, .packets = 8}});
+  BufferRdmaIndicate indicate;
+  indicate.used.push_back({.pool = 1, .element = 0, .element_bytes = 2048, .data_bytes = 100});
+  host.say({.context = 3, .body = indicate});
+  EXPECT_EQ(host.count(C::kMsgNotExpected), 3U);
+  EXPECT_EQ(host.unit().state(), SessionState::kOpening);
+}
+
+// ---- opening ----------------------------------------------------------------------------------
+
+TEST(Acceptor, every_refusal_has_its_name) {
+  struct Case {
+    SessionRefusal refusal;
+    AcceptorCounter counter;
+    void (*spoil)(CmOffer&);
+  };
+  const Case cases[] = {
+      {SessionRefusal::kVersion, AcceptorCounter::kRefusedVersion,
+       [](CmOffer& offer) { offer.version_min = offer.version_max = 2; }},
+      {SessionRefusal::kEncoding, AcceptorCounter::kRefusedEncoding,
+       [](CmOffer& offer) { offer.encoding = 3; }},
+      {SessionRefusal::kMode, AcceptorCounter::kRefusedMode, [](CmOffer& offer) { offer.mode = 9; }},
+      {SessionRefusal::kIdataFormat, AcceptorCounter::kRefusedIdataFormat,
+       [](CmOffer& offer) { offer.idata_format = 0; }},
+      {SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes,
+       [](CmOffer& offer) { offer.frame_bytes_max = 20; }},
+      {SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes,
+       [](CmOffer& offer) { offer.message_bytes = 100; }},
+  };
+  for (const Case& one : cases) {
+    ScriptedHost host(unit_config());
+    one.spoil(host.offer);
+    EXPECT_FALSE(host.connect());
+    EXPECT_EQ(host.refusal, one.refusal);
+    EXPECT_EQ(host.acceptor->counters().get(one.counter), 1U);
+  }
+}
+
+TEST(Acceptor, a_mode_can_be_forbidden_and_needs_inbound_rdma) {
+  AcceptorConfig config = unit_config();
+  config.allow_rdma = false;
+  ScriptedHost host(config);
+  EXPECT_FALSE(host.connect());
+  EXPECT_EQ(host.refusal, SessionRefusal::kMode);
+}
+
+TEST(Acceptor, the_driver_may_say_no) {
+  ScriptedHost host(unit_config());
+  host.events.admit_answer = SessionRefusal::kPolicy;
+  EXPECT_FALSE(host.connect());
+  EXPECT_EQ(host.refusal, SessionRefusal::kPolicy);
+  ASSERT_EQ(host.events.admitted.size(), 1U);
+  EXPECT_EQ(host.events.admitted[0].mac, (MacAddress{2, 0, 0, 0, 0, 7}));
+}
+
+TEST(Acceptor, a_repeated_request_gets_the_same_answer_and_no_second_session) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  const CmOffer first = host.answer;
+  host.datagrams.clear();
+  CmEndpoint again(*host.adapters[0]);
+  ASSERT_TRUE(again.open(Qpn(), 1).ok());
+  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
+             ServiceLevel());
+  host.run(20);
+  ASSERT_EQ(host.datagrams.size(), 1U);
+  EXPECT_EQ(host.datagrams[0].offer, first);
+  EXPECT_EQ(host.acceptor->sessions().size(), 1U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRepeated), 1U);
+}
+
+TEST(Acceptor, a_host_that_comes_back_ends_its_old_session) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  NetdevSession& old = host.unit();
+  host.nonce = 0x9999;
+  EXPECT_TRUE(host.acceptor->sessions().size() == 1);
+  CmEndpoint again(*host.adapters[0]);
+  ASSERT_TRUE(again.open(Qpn(), 1).ok());
+  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
+             ServiceLevel());
+  host.run(20);
+  EXPECT_EQ(old.counters().get(C::kLostReplaced), 1U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
+}
+
+TEST(Acceptor, sessions_and_requests_are_bounded) {
+  AcceptorConfig config = unit_config();
+  config.sessions_max = 2;
+  config.requests_per_second = 5;
+  ScriptedHost host(config);
+  for (uint8_t i = 0; i < 8; ++i) {
+    host.nonce = 100 + i;
+    host.offer.mac = {2, 0, 0, 0, 1, i};
+    CmEndpoint one(*host.adapters[0]);
+    ASSERT_TRUE(one.open(Qpn(), 1).ok());
+    one.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
+             ServiceLevel());
+    host.run(20);
+  }
+  const auto& counters = host.acceptor->counters();
+  EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 2U);
+  EXPECT_EQ(counters.get(AcceptorCounter::kRefusedFull), 3U);
+  EXPECT_EQ(counters.get(AcceptorCounter::kRefusedRate), 3U);
+  EXPECT_EQ(host.acceptor->sessions().size(), 2U);
+}
+
+TEST(Acceptor, datagrams_for_no_session_are_counted) {
+  ScriptedHost host(unit_config());
+  CmEndpoint stranger(*host.adapters[0]);
+  ASSERT_TRUE(stranger.open(Qpn(), 1).ok());
+  stranger.send({.kind = CmKind::kRtu, .nonce = 4, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
+  stranger.send({.kind = CmKind::kDreq, .nonce = 4, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
+  host.run(20);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownMessage), 2U);
+}
+
+TEST(Acceptor, a_forged_disconnect_needs_the_nonce) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  CmEndpoint stranger(*host.adapters[0]);
+  ASSERT_TRUE(stranger.open(Qpn(), 1).ok());
+  stranger.send({.kind = CmKind::kDreq, .nonce = host.nonce + 1, .offer = {}}, Lid(2), kQpnGsi,
+                ServiceLevel());
+  host.run(20);
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+  stranger.send({.kind = CmKind::kDreq, .nonce = host.nonce, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
+  host.run(20);
+  EXPECT_EQ(host.unit().state(), SessionState::kLost);
+  EXPECT_EQ(host.count(C::kLostPeerLeft), 1U);
+}
+
+TEST(Acceptor, a_host_that_broke_the_rules_waits_longer_each_time) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
+  ASSERT_EQ(host.unit().state(), SessionState::kLost);
+  host.nonce = 77;
+  CmEndpoint again(*host.adapters[0]);
+  ASSERT_TRUE(again.open(Qpn(), 1).ok());
+  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
+             ServiceLevel());
+  host.run(20);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 1U);
+  host.run(200, 1ms);
+  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
+             ServiceLevel());
+  host.run(20);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
+}
+
+}  // namespace
+}  // namespace weft
