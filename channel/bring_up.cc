@@ -1,0 +1,21 @@
+#include "channel/bring_up.h"
+
+#include "channel/qp_rules.h"
+#include "channel/queue_pair.h"
+
+namespace weft {
+
+ModifyResult bring_up(ChannelAdapter& adapter, QueuePair& qp, QpAttr attr, QpState target) {
+  for (const QpState next : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    if (next <= qp.state || next > target) continue;
+    const QpRule* rule = find_qp_rule(qp.config.type, qp.state, next);
+    if (rule == nullptr) return ModifyResult::kBadTransition;
+    attr.state = next;
+    const uint32_t mask = kQpAttrState | rule->required | (rule->optional & kQpAttrAccess);
+    const ModifyResult result = adapter.modify_qp(qp, attr, mask);
+    if (result != ModifyResult::kOk) return result;
+  }
+  return qp.state == target ? ModifyResult::kOk : ModifyResult::kBadTransition;
+}
+
+}  // namespace weft

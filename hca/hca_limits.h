@@ -1,0 +1,18 @@
+// hca/hca_limits.h -- what a host channel adapter holds: thousands of QPs (SAN-QP-06).
+#pragma once
+
+#include "channel/adapter.h"
+
+namespace weft {
+
+[[nodiscard]] constexpr AdapterLimits hca_limits() noexcept {
+  AdapterLimits limits;
+  limits.queue_pairs = 4096;
+  limits.completion_queues = 1024;
+  limits.protection_domains = 1024;
+  limits.keys = 65536;
+  limits.rd_contexts = 64;
+  return limits;
+}
+
+}  // namespace weft
