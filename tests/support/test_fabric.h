@@ -9,6 +9,7 @@
 #include "fabric/link_cell_port.h"
 #include "fabric/memory_link.h"
 #include "fabric/switch.h"
+#include "tests/support/flit_trace.h"
 #include "tests/support/test_cells.h"
 
 namespace weft::test {
@@ -19,7 +20,6 @@ struct TestFabricConfig {
   uint64_t seed = 1;
   bool receiver_rereads = false;
   FlitFaults faults;                   // on every link, both ways
-  FlitObserver* observer = nullptr;    // of every link
   std::vector<uint32_t> node_credits;  // per node; empty: as the switch
 };
 
@@ -46,7 +46,8 @@ class TestFabric {
       if (i < config.node_credits.size()) cable.ends[0].credits_per_lane = config.node_credits[i];
       cable.receiver_rereads = config.receiver_rereads;
       cable.faults[0] = cable.faults[1] = config.faults;
-      cable.observer = config.observer;
+      traces.push_back(std::make_unique<FlitTrace>(cable.ends[0].flit_payload_bytes == 0));
+      cable.observer = traces.back().get();
       cable.grant.port = static_cast<uint16_t>(i + 1);
       cables.push_back(std::make_unique<MemoryCable>(cable, random));
       nodes.push_back(std::make_unique<LinkCellPort>(cables[i]->end(0)));
@@ -103,7 +104,8 @@ class TestFabric {
   }
   /// SAN-NODE-01: no cell is made or swallowed.
   void expect_conserved() const {
-    EXPECT_EQ(total(SwitchPortCounter::kCellsIn), total(SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
+    EXPECT_EQ(total(SwitchPortCounter::kCellsIn),
+              total(SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
   }
 
   void freeze(uint32_t node, bool on) {
@@ -114,6 +116,7 @@ class TestFabric {
 
   SeededRandom random;
   ManualClock clock;
+  std::vector<std::unique_ptr<FlitTrace>> traces;  // per cable; end 0 is the node
   std::vector<std::unique_ptr<MemoryCable>> cables;
   std::unique_ptr<Switch> fabric;
   std::vector<std::unique_ptr<LinkCellPort>> nodes;

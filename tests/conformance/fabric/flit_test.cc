@@ -1,0 +1,287 @@
+// SAN-FLIT and SAN-FRAME: what a link does with frames.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/requirement.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+namespace {
+
+TestFabricConfig flits96(uint32_t nodes = 2, uint32_t credits = 32) {
+  TestFabricConfig config;
+  config.switching = small_switch(kFlitPayloadBytesConformance, credits);
+  config.nodes = nodes;
+  return config;
+}
+
+constexpr uint32_t kNode = 0;  // end of a cable
+constexpr uint32_t kSwitch = 1;
+
+TEST(SanFlit, SAN_FLIT_01_each_hop_has_flits_and_numbers_of_its_own) {
+  covers("SAN-FLIT-01");
+  TestFabric fabric(flits96(3));
+  // Put the second hop's numbers ahead of the first hop's.
+  ASSERT_TRUE(fabric.send(2, TestCell{.payload_bytes = 256}));
+  fabric.run(10);
+  for (auto& trace : fabric.traces) trace->clear();
+  ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 256}));
+  fabric.run(10);
+  const std::vector<TracedFlit> first_hop = fabric.traces[0]->data(kNode);
+  const std::vector<TracedFlit> second_hop = fabric.traces[1]->data(kSwitch);
+  ASSERT_EQ(first_hop.size(), 4U);
+  ASSERT_EQ(second_hop.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(first_hop[i].payload, second_hop[i].payload);
+    EXPECT_EQ(first_hop[i].fields.sequence, i + 1);
+    EXPECT_EQ(second_hop[i].fields.sequence, i + 5);
+  }
+}
+
+TEST(SanFlit, SAN_FLIT_02_credits_count_flits) {
+  covers("SAN-FLIT-02");
+  TestFabric fabric(flits96());
+  fabric.freeze(1, true);
+  LinkEngine& toward = fabric.cables[0]->end(kNode);
+  const uint32_t before = toward.credits(VirtualLane(0));
+  ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 256}));
+  EXPECT_EQ(toward.credits(VirtualLane(0)), before - 4);
+  ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 0, .opcode = Opcode::kAck}));
+  EXPECT_EQ(toward.credits(VirtualLane(0)), before - 5);
+}
+
+TEST(SanFlit, SAN_FLIT_03_header_carries_lane_check_size_and_credit) {
+  covers("SAN-FLIT-03");
+  TestFabric fabric(flits96());
+  // Traffic one way, so that the flits of the other way owe credit on lane 3.
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(fabric.send(1, TestCell{.dlid = Lid(1), .vl = VirtualLane(3), .payload_bytes = 10}));
+  }
+  fabric.step();
+  fabric.step();
+  fabric.traces[0]->clear();
+  ASSERT_TRUE(fabric.send(0, TestCell{.vl = VirtualLane(2), .payload_bytes = 100}));
+  fabric.step();
+  const std::vector<TracedFlit> flits = fabric.traces[0]->data(kNode);
+  ASSERT_EQ(flits.size(), 2U);
+  EXPECT_EQ(flits[0].fields.vl, VirtualLane(2));
+  EXPECT_EQ(flits[0].fields.payload_bytes, 96);
+  EXPECT_EQ(flits[1].fields.payload_bytes, 32 + 100 + 4 - 96);
+  EXPECT_EQ(flits[0].fields.credit_vl, VirtualLane(3));
+  EXPECT_EQ(flits[0].fields.credit, 3);
+  // The check: any flipped bit is noticed.
+  std::vector<std::byte> raw(kFlitHeaderBytes + 96);
+  std::copy(flits[0].payload.begin(), flits[0].payload.end(), raw.begin() + kFlitHeaderBytes);
+  compose_flit(raw.data(), flits[0].fields, false, 0);
+  const FlitProfile profile{96, 4, false};
+  FlitView view;
+  ASSERT_EQ(decode_flit(raw, profile, view), FlitError::kNone);
+  for (size_t bit = 0; bit < raw.size() * 8; ++bit) {
+    raw[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_NE(decode_flit(raw, profile, view), FlitError::kNone) << "bit " << bit;
+    raw[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+}
+
+TEST(SanFlit, SAN_FLIT_04_a_damaged_flit_is_repeated_on_its_hop_only) {
+  covers("SAN-FLIT-04");
+  TestFabricConfig config = flits96();
+  TestFabric fabric(config);
+  FlitFaults damage;
+  damage.corrupt_ppm = 1'000'000;
+  fabric.cables[1]->set_faults(kSwitch, damage);
+  ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 256}));
+  fabric.run(2);
+  fabric.cables[1]->set_faults(kSwitch, {});
+  fabric.run(5000);
+  ASSERT_EQ(fabric.received[1].size(), 1U);
+  EXPECT_GT(fabric.traces[1]->data(kSwitch).size(), 4U);
+  EXPECT_EQ(fabric.traces[0]->data(kNode).size(), 4U);
+  EXPECT_GT(fabric.cables[1]->end(kNode).counters().get(LinkCounter::kBadCrc), 0U);
+  EXPECT_EQ(fabric.cables[0]->end(kSwitch).counters().get(LinkCounter::kRepeatsRequested), 0U);
+}
+
+TEST(SanFlit, SAN_FLIT_04_one_percent_damage_reaches_no_endnode) {
+  covers("SAN-FLIT-04");
+  TestFabricConfig config = flits96();
+  config.faults.corrupt_ppm = 10'000;
+  TestFabric fabric(config);
+  uint32_t sent = 0;
+  for (int turn = 0; turn < 20'000 && sent < 1000; ++turn) {
+    if (fabric.send(0, TestCell{.number = sent, .payload_bytes = 256})) ++sent;
+    fabric.step();
+  }
+  fabric.run(20'000);
+  ASSERT_EQ(fabric.received[1].size(), 1000U);
+  for (uint32_t i = 0; i < 1000; ++i) EXPECT_EQ(cell_number(fabric.received[1][i]), i);
+  EXPECT_GT(fabric.cables[0]->fault_counts(kNode).corrupted, 20U);
+  EXPECT_EQ(fabric.drops(), 0U);
+}
+
+TEST(SanFlit, SAN_FLIT_05_one_ack_flit_for_eight) {
+  covers("SAN-FLIT-05");
+  TestFabric fabric(flits96());
+  for (uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(fabric.send(0, TestCell{.number = i, .payload_bytes = 20}));
+  fabric.run(100);
+  EXPECT_EQ(fabric.traces[0]->count(kNode, FlitKind::kData), 8U);
+  EXPECT_EQ(fabric.traces[0]->count(kSwitch), 1U);
+  EXPECT_EQ(fabric.traces[0]->count(kSwitch, FlitKind::kAck), 1U);
+  EXPECT_EQ(fabric.cables[0]->end(kNode).unacknowledged(), 0U);
+}
+
+TEST(SanFlit, SAN_FLIT_06_contention_slows_and_loses_nothing) {
+  covers("SAN-FLIT-06");
+  TestFabric fabric(flits96(3));
+  std::map<uint32_t, uint32_t> sent;
+  uint64_t refused = 0;
+  for (int turn = 0; turn < 4000; ++turn) {
+    for (const uint32_t from : {0U, 2U}) {
+      if (sent[from] == 1000) continue;
+      const bool went = fabric.send(from, TestCell{.number = sent[from], .payload_bytes = 256});
+      sent[from] += went ? 1 : 0;
+      refused += went ? 0 : 1;
+    }
+    // The receiver takes a lane full every ten turns, half of what two senders bring.
+    fabric.freeze(1, turn % 10 != 0);
+    fabric.step();
+  }
+  fabric.freeze(1, false);
+  fabric.run(2000);
+  EXPECT_EQ(sent[0], 1000U);
+  EXPECT_EQ(sent[2], 1000U);
+  EXPECT_EQ(fabric.received[1].size(), 2000U);
+  EXPECT_EQ(fabric.drops(), 0U);
+  EXPECT_GT(refused, 0U) << "nobody was slowed";
+  fabric.expect_conserved();
+}
+
+/// Host -- switch -- switch -- unit.
+struct TwoSwitches {
+  TwoSwitches() : first(small_switch(96)), second(small_switch(96)) {
+    for (uint32_t link = 0; link < 3; ++link) {
+      MemoryCableConfig config;
+      for (LinkConfig& end : config.ends) end = small_switch(96).link;
+      config.ends[0].guid = Guid(link + 1);
+      if (link != 1) config.ends[0].lid = Lid(link == 0 ? 1 : 2);
+      traces.push_back(std::make_unique<FlitTrace>(false));
+      config.observer = traces.back().get();
+      cables.push_back(std::make_unique<MemoryCable>(config, random));
+      EXPECT_EQ(cables.back()->plug(clock.now()), LinkRefusal::kNone);
+    }
+    first.attach(1, cables[0]->end(1));
+    first.attach(2, cables[1]->end(0));
+    second.attach(1, cables[1]->end(1));
+    second.attach(2, cables[2]->end(1));
+    for (Switch* one : {&first, &second}) {
+      one->forwarding().set(Lid(1), 1);
+      one->forwarding().set(Lid(2), 2);
+    }
+    host = std::make_unique<LinkCellPort>(cables[0]->end(0));
+    unit = std::make_unique<LinkCellPort>(cables[2]->end(0));
+    turn();
+  }
+  void turn() {
+    clock.advance(2us);
+    for (LinkCellPort* port : {host.get(), unit.get()}) {
+      port->poll(clock.now());
+      const size_t got = port->receive().size();
+      (port == host.get() ? at_host : at_unit) += got;
+      if (got != 0) port->release();
+      port->flush(clock.now());
+    }
+    first.poll(clock.now());
+    second.poll(clock.now());
+  }
+  static void send(LinkCellPort& from, const std::vector<std::byte>& cell) {
+    std::byte* to = from.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
+    ASSERT_NE(to, nullptr);
+    std::memcpy(to, cell.data(), cell.size());
+    from.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+  }
+
+  SeededRandom random{1};
+  ManualClock clock;
+  std::vector<std::unique_ptr<FlitTrace>> traces;
+  std::vector<std::unique_ptr<MemoryCable>> cables;
+  Switch first;
+  Switch second;
+  std::unique_ptr<LinkCellPort> host;
+  std::unique_ptr<LinkCellPort> unit;
+  size_t at_host = 0;
+  size_t at_unit = 0;
+};
+
+TEST(SanFlit, SAN_FLIT_07_worked_example) {
+  covers("SAN-FLIT-07");
+  TwoSwitches path;
+  // A 512-byte Send: two frames.
+  for (uint32_t i = 0; i < 2; ++i) {
+    TwoSwitches::send(*path.host,
+                      make_cell({.dlid = Lid(2), .slid = Lid(1), .number = i, .payload_bytes = 256}));
+  }
+  for (int i = 0; i < 50; ++i) path.turn();
+  EXPECT_EQ(path.at_unit, 2U);
+  for (uint32_t link = 0; link < 3; ++link) {
+    const uint32_t toward_unit = link == 2 ? 1 : 0;
+    EXPECT_EQ(path.traces[link]->count(toward_unit, FlitKind::kData), 8U) << "link " << link;
+    EXPECT_EQ(path.traces[link]->count(toward_unit), 8U) << "link " << link;
+    EXPECT_EQ(path.traces[link]->count(1 - toward_unit, FlitKind::kAck), 1U) << "link " << link;
+    EXPECT_EQ(path.traces[link]->count(1 - toward_unit), 1U) << "link " << link;
+    path.traces[link]->clear();
+  }
+  // One ACK frame for each.
+  for (uint32_t i = 0; i < 2; ++i) {
+    const TestCell ack{
+        .dlid = Lid(1), .slid = Lid(2), .number = i, .payload_bytes = 0, .opcode = Opcode::kAck};
+    TwoSwitches::send(*path.unit, make_cell(ack));
+  }
+  for (int i = 0; i < 50; ++i) path.turn();
+  EXPECT_EQ(path.at_host, 2U);
+  for (uint32_t link = 0; link < 3; ++link) {
+    const uint32_t toward_host = link == 2 ? 0 : 1;
+    EXPECT_EQ(path.traces[link]->count(toward_host, FlitKind::kData), 2U) << "link " << link;
+    EXPECT_EQ(path.traces[link]->count(toward_host), 2U) << "link " << link;
+    EXPECT_EQ(path.traces[link]->count(1 - toward_host, FlitKind::kAck), 1U) << "link " << link;
+    EXPECT_EQ(path.traces[link]->count(1 - toward_host), 1U) << "link " << link;
+  }
+}
+
+TEST(SanFrame, SAN_FRAME_01_no_damaged_frame_is_delivered) {
+  covers("SAN-FRAME-01");
+  // The flits' own CRC is made over the damaged bytes, so that only the frame's CRC is left to notice.
+  TestFabric fabric(flits96());
+  const std::vector<std::byte> good = make_cell({.payload_bytes = 40});
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::vector<std::byte> bad = good;
+    bad[at] ^= std::byte{0x10};
+    while (!fabric.send(0, bad)) fabric.step();
+    fabric.run(3);
+  }
+  fabric.run(50);
+  EXPECT_TRUE(fabric.received[1].empty());
+  EXPECT_TRUE(fabric.received[0].empty());
+  const uint64_t caught = fabric.nodes[1]->counters().get(CellPortCounter::kBadCrc) + fabric.drops();
+  EXPECT_EQ(caught, good.size());
+  ASSERT_TRUE(fabric.send(0, good));
+  fabric.run(5);
+  EXPECT_EQ(fabric.received[1].size(), 1U);
+}
+
+TEST(SanFrame, SAN_FRAME_04_an_acknowledgement_is_one_flit) {
+  covers("SAN-FRAME-04");
+  TestFabric fabric(flits96());
+  // Bare, and with the three selective blocks it may have.
+  for (const uint32_t blocks : {0U, 1U, 3U}) {
+    fabric.traces[0]->clear();
+    fabric.traces[1]->clear();
+    ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 16 * blocks, .opcode = Opcode::kAck}));
+    fabric.run(3);
+    EXPECT_EQ(fabric.traces[0]->data(kNode).size(), 1U);
+    EXPECT_EQ(fabric.traces[1]->data(kSwitch).size(), 1U);
+  }
+  EXPECT_EQ(fabric.received[1].size(), 3U);
+}
+
+}  // namespace
+}  // namespace weft::test

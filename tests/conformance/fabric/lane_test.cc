@@ -1,0 +1,235 @@
+// SAN-VL: virtual lanes through links and switch.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/requirement.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+namespace {
+
+constexpr uint32_t kNode = 0;  // end of a cable
+constexpr uint32_t kSwitch = 1;
+constexpr VirtualLane lane(uint32_t number) {
+  return VirtualLane(static_cast<uint8_t>(number));
+}
+
+TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0, uint32_t credits = 32) {
+  TestFabricConfig config;
+  config.switching = small_switch(flit_payload_bytes, credits);
+  config.nodes = nodes;
+  return config;
+}
+
+/// An endnode that takes flits from its link and gives credit back on some lanes only.
+class PickyNode {
+ public:
+  PickyNode(TestFabric& fabric, uint32_t node) : link_(fabric.cables[node]->end(kNode)) {
+    fabric.freeze(node, true);
+  }
+  void take(uint32_t granting_lanes) {
+    for (const RxFlit& flit : link_.receive()) {
+      ++flits[flit.vl.value()];
+      if (flit.head) order.push_back(flit.vl.value());
+      if ((granting_lanes >> flit.vl.value() & 1) != 0) link_.grant(flit.vl, 1);
+    }
+    link_.release();
+  }
+  std::map<uint32_t, uint32_t> flits;
+  std::vector<uint32_t> order;
+
+ private:
+  LinkEngine& link_;
+};
+
+TEST(SanVl, SAN_VL_01_one_lane_at_a_time_on_a_link) {
+  covers("SAN-VL-01");
+  TestFabric fabric(fabric_of(2, 96));
+  for (uint32_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(fabric.send(0, TestCell{.vl = lane(i % 2), .number = i, .payload_bytes = 100}));
+    if (i % 5 == 0) fabric.step();
+  }
+  fabric.run(50);
+  // One numbered sequence over both lanes: flit n + 1 begins when flit n has ended.
+  std::map<uint32_t, uint32_t> per_lane;
+  uint16_t expected = 1;
+  for (const TracedFlit& flit : fabric.traces[0]->data(kNode)) {
+    EXPECT_EQ(flit.fields.sequence, expected++);
+    ++per_lane[flit.fields.vl.value()];
+  }
+  EXPECT_EQ(per_lane[0], 20U);
+  EXPECT_EQ(per_lane[1], 20U);
+}
+
+TEST(SanVl, SAN_VL_02_frame_keeps_its_lane) {
+  covers("SAN-VL-02");
+  TestFabric fabric(fabric_of(2));
+  for (uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(fabric.send(0, TestCell{.vl = lane(i), .number = i}));
+  ASSERT_TRUE(fabric.send(0, TestCell{.vl = kVlManagement, .number = 15, .opcode = Opcode::kUdSend}));
+  fabric.run(10);
+  ASSERT_EQ(fabric.received[1].size(), 5U);
+  for (const uint32_t hop : {0U, 1U}) {
+    for (const TracedFlit& flit : fabric.traces[hop]->data(hop == 0 ? kNode : kSwitch)) {
+      EXPECT_EQ(flit.fields.vl, peek_vl(flit.payload.data()));
+      EXPECT_EQ(flit.fields.vl.value(), cell_number(flit.payload));
+    }
+  }
+  // A cell that names another lane than its flit is refused.
+  std::vector<std::byte> cell = make_cell({.vl = lane(1)});
+  std::byte* to = fabric.nodes[0]->claim(lane(2), static_cast<uint32_t>(cell.size()));
+  ASSERT_NE(to, nullptr);
+  std::memcpy(to, cell.data(), cell.size());
+  fabric.nodes[0]->commit(lane(2), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+  fabric.run(5);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropLaneMismatch), 1U);
+}
+
+/// Cells lane 0 moves in a given time, with lane 1 alive or without any credit.
+uint32_t lane_0_throughput(bool stop_lane_1) {
+  TestFabric fabric(fabric_of(2, 0, 8));
+  PickyNode receiver(fabric, 1);
+  for (int turn = 0; turn < 400; ++turn) {
+    for (const uint32_t vl : {0U, 1U}) static_cast<void>(fabric.send(0, TestCell{.vl = lane(vl)}));
+    fabric.step();
+    receiver.take(stop_lane_1 ? 0b01 : 0b11);
+  }
+  EXPECT_EQ(receiver.flits[1] <= 8, stop_lane_1);
+  return receiver.flits[0];
+}
+
+TEST(SanVl, SAN_VL_03_a_stopped_lane_does_not_touch_another) {
+  covers("SAN-VL-03");
+  const uint32_t alone = lane_0_throughput(true);
+  const uint32_t shared = lane_0_throughput(false);
+  EXPECT_GT(shared, 100U);
+  EXPECT_GE(alone, shared);
+}
+
+TEST(SanVl, SAN_VL_04_a_later_frame_passes_a_blocked_one) {
+  covers("SAN-VL-04");
+  TestFabric fabric(fabric_of(3, 0, 4));
+  PickyNode blocked(fabric, 1);
+  // Lane 1 towards node 1 fills up to the sender and stays.
+  uint32_t stuck = 0;
+  for (int turn = 0; turn < 100; ++turn) {
+    if (fabric.send(0, TestCell{.dlid = Lid(2), .vl = lane(1)})) ++stuck;
+    fabric.step();
+    blocked.take(0);
+  }
+  ASSERT_GT(stuck, blocked.flits[1]);
+  // Later, another lane to another destination, and another lane to the same.
+  ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(3), .vl = lane(2)}));
+  ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2), .vl = lane(2)}));
+  fabric.run(5);
+  blocked.take(0);
+  EXPECT_EQ(fabric.received[2].size(), 1U);
+  EXPECT_EQ(blocked.flits[2], 1U);
+  EXPECT_LT(blocked.flits[1], stuck);
+}
+
+/// Turns a cell on lane 3 takes to node 1 while lanes 0 to 2 are full.
+uint32_t urgent_latency(const VlArbitration& tables) {
+  TestFabricConfig config = fabric_of(3, 0, 16);
+  config.switching.arbitration = tables;
+  TestFabric fabric(config);
+  PickyNode receiver(fabric, 1);
+  uint32_t worst = 0;
+  for (int turn = 0; turn < 400; ++turn) {
+    for (const uint32_t from : {0U, 2U}) {
+      for (const uint32_t vl : {0U, 1U, 2U}) {
+        while (fabric.send(from, TestCell{.dlid = Lid(2), .vl = lane(vl), .payload_bytes = 256})) continue;
+      }
+    }
+    if (turn % 50 == 49) {
+      // How many bulk cells go before the urgent one, once it is in the switch?
+      EXPECT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2), .vl = lane(3), .payload_bytes = 16}));
+      receiver.order.clear();
+      for (int wait = 0; wait < 200 && receiver.flits[3] == 0; ++wait) {
+        fabric.step();
+        receiver.take(0b1111);
+      }
+      const auto urgent = std::find(receiver.order.begin(), receiver.order.end(), 3U);
+      EXPECT_NE(urgent, receiver.order.end());
+      worst = std::max(worst, static_cast<uint32_t>(urgent - receiver.order.begin()));
+      receiver.flits[3] = 0;
+    }
+    fabric.step();
+    receiver.take(0b1111);
+  }
+  return worst;
+}
+
+TEST(SanVl, SAN_VL_05_a_reserved_lane_is_served_at_once) {
+  covers("SAN-VL-05");
+  VlArbitration urgent_first;
+  urgent_first.high = {{lane(3), 64}};
+  urgent_first.low = {{lane(0), 64}, {lane(1), 64}, {lane(2), 64}};
+  // What is already on the receiver's link (3 lanes of 16 flits) goes before it, nothing else.
+  EXPECT_LE(urgent_latency(urgent_first), 48U);
+}
+
+TEST(SanVl, SAN_VL_07_frames_do_not_mix_on_a_lane) {
+  covers("SAN-VL-07");
+  for (const bool cut_through : {false, true}) {
+    for (const bool strict : {false, true}) {
+      TestFabricConfig config = fabric_of(4, 96, 16);
+      config.switching.link.cut_through = cut_through;
+      config.switching.one_cell_per_lane = strict;
+      TestFabric fabric(config);
+      std::array<uint32_t, 4> sent{};
+      for (int turn = 0; turn < 500; ++turn) {
+        for (const uint32_t from : {0U, 2U, 3U}) {
+          const TestCell cell{
+              .vl = lane(fabric.random.below(2) != 0 ? 1 : 0), .number = sent[from], .payload_bytes = 256};
+          if (fabric.send(from, cell)) ++sent[from];
+        }
+        fabric.step();
+      }
+      fabric.run(200);
+      EXPECT_EQ(fabric.received[1].size(), sent[0] + sent[2] + sent[3]);
+      // Between head and tail of a frame there is no other frame's head on that lane.
+      std::array<bool, kVlCount> open{};
+      for (const TracedFlit& flit : fabric.traces[1]->data(kSwitch)) {
+        bool& inside = open[flit.fields.vl.value()];
+        EXPECT_EQ((flit.fields.flags & kFlitHead) != 0, !inside);
+        inside = (flit.fields.flags & kFlitTail) == 0;
+      }
+      for (const std::vector<std::byte>& cell : fabric.received[1]) {
+        CellView view;
+        EXPECT_EQ(decode_cell(cell, CrcCheck::kVerify, view), CellError::kNone);
+      }
+    }
+  }
+}
+
+TEST(SanVl, SAN_VL_07_strict_mode_moves_one_frame_per_lane_in_the_whole_switch) {
+  covers("SAN-VL-07");
+  TestFabricConfig config = fabric_of(4, 96, 16);
+  config.switching.link.cut_through = true;
+  config.switching.one_cell_per_lane = true;
+  TestFabric fabric(config);
+  // Half a frame from node 0 to node 1 holds the lane; node 2 to node 3 must wait for its tail.
+  LinkEngine& sender = fabric.cables[0]->end(kNode);
+  const std::vector<std::byte> cell = make_cell({.dlid = Lid(2), .slid = Lid(1), .payload_bytes = 256});
+  const auto flit = [&](uint32_t index) {
+    const size_t bytes = std::min<size_t>(96, cell.size() - size_t{index} * 96);
+    std::byte* to = sender.claim(lane(0));
+    ASSERT_NE(to, nullptr);
+    std::memcpy(to, cell.data() + size_t{index} * 96, bytes);
+    const int flags = (index == 0 ? kFlitHead : 0) | (index == 3 ? kFlitTail : 0);
+    sender.commit({lane(0), static_cast<uint8_t>(flags), static_cast<uint32_t>(bytes), 0});
+  };
+  flit(0);
+  fabric.run(3);
+  ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(4), .payload_bytes = 256}));
+  fabric.run(20);
+  EXPECT_TRUE(fabric.received[3].empty());
+  for (uint32_t i = 1; i < 4; ++i) flit(i);
+  fabric.run(20);
+  EXPECT_EQ(fabric.received[1].size(), 1U);
+  EXPECT_EQ(fabric.received[3].size(), 1U);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,152 @@
+// SAN-SW, SAN-NODE, PUSH-NODE and SAN-LAYER as far as link and switch go.
+#include <gtest/gtest.h>
+
+#include "fabric/admission.h"
+#include "tests/support/requirement.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+namespace {
+
+constexpr uint32_t kNode = 0;  // end of a cable
+constexpr uint32_t kSwitch = 1;
+
+TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0) {
+  TestFabricConfig config;
+  config.switching = small_switch(flit_payload_bytes);
+  config.nodes = nodes;
+  return config;
+}
+
+TEST(SanSw, SAN_SW_01_forwards_by_dlid_and_changes_nothing) {
+  covers("SAN-SW-01");
+  TestFabric fabric(fabric_of(4));
+  for (uint16_t to = 2; to <= 4; ++to) {
+    const std::vector<std::byte> cell =
+        make_cell({.dlid = Lid(to), .slid = Lid(1), .number = to, .payload_bytes = 200});
+    ASSERT_TRUE(fabric.send(0, cell));
+    fabric.run(5);
+    for (uint16_t node = 2; node <= 4; ++node) {
+      ASSERT_EQ(fabric.received[node - 1U].size(), node <= to ? 1U : 0U);
+    }
+    EXPECT_EQ(fabric.received[to - 1U].front(), cell);
+  }
+}
+
+/// Lets one head flit in and waits: has it left before its tail came?
+bool head_leaves_alone(bool cut_through) {
+  TestFabricConfig config = fabric_of(2, 96);
+  config.switching.link.cut_through = cut_through;
+  TestFabric fabric(config);
+  const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
+  LinkEngine& sender = fabric.cables[0]->end(kNode);
+  std::byte* to = sender.claim(VirtualLane(0));
+  if (to == nullptr) return false;
+  std::memcpy(to, cell.data(), 96);
+  sender.commit({VirtualLane(0), kFlitHead, 96, 0});
+  fabric.run(20);
+  return fabric.traces[1]->count(kSwitch, FlitKind::kData) == 1;
+}
+
+TEST(SanSw, SAN_SW_03_cut_through_is_a_choice) {
+  covers("SAN-SW-03");
+  EXPECT_TRUE(head_leaves_alone(true));
+  EXPECT_FALSE(head_leaves_alone(false));
+}
+
+TEST(SanSw, SAN_SW_04_each_port_has_an_engine_of_its_own_without_name) {
+  covers("SAN-SW-04");
+  TestFabric fabric(fabric_of(3));
+  ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2)}));
+  ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(2)}));
+  fabric.run(50);
+  EXPECT_EQ(fabric.cables[0]->end(kSwitch).counters().get(LinkCounter::kFlitsReceived), 1U);
+  EXPECT_EQ(fabric.cables[2]->end(kSwitch).counters().get(LinkCounter::kFlitsReceived), 1U);
+  EXPECT_EQ(fabric.cables[1]->end(kSwitch).counters().get(LinkCounter::kFlitsSent), 2U);
+  EXPECT_EQ(fabric.cables[1]->end(kSwitch).counters().get(LinkCounter::kFlitsReceived), 0U);
+  // A flit header has room for kind, lane, flags, size, numbers, credit and check: 16 bytes, no address.
+  EXPECT_EQ(sizeof(FlitHeader), 16U);
+}
+
+TEST(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
+  covers("SAN-SW-05");
+  for (const bool per_input : {false, true}) {
+    TestFabricConfig config = fabric_of(4);
+    config.switching.table_per_input = per_input;
+    TestFabric fabric(config);
+    const Lid alias(50);
+    fabric.fabric->forwarding().set(alias, 3);
+    fabric.fabric->forwarding().set_for(1, alias, 2);
+    EXPECT_EQ(fabric.fabric->forwarding().per_input(), per_input);
+    for (int round = 0; round < 3; ++round) {
+      for (const uint32_t from : {0U, 3U}) ASSERT_TRUE(fabric.send(from, TestCell{.dlid = alias}));
+      fabric.run(5);
+    }
+    // From node 0 always to port 2; from node 3 likewise with one table, to port 3 with one per input.
+    EXPECT_EQ(fabric.received[1].size(), per_input ? 3U : 6U);
+    EXPECT_EQ(fabric.received[2].size(), per_input ? 3U : 0U);
+  }
+}
+
+TEST(SanNode, SAN_NODE_01_a_switch_neither_makes_nor_swallows_frames) {
+  covers("SAN-NODE-01");
+  for (const uint32_t flit_payload : {0U, 96U}) {
+    TestFabric fabric(fabric_of(3, flit_payload));
+    uint64_t sent = 0;
+    for (int turn = 0; turn < 1000; ++turn) {
+      for (uint32_t from = 0; from < 3; ++from) {
+        const Lid to(static_cast<uint16_t>(1 + fabric.random.below(3)));
+        if (fabric.send(from, TestCell{.dlid = to, .payload_bytes = 200})) ++sent;
+      }
+      fabric.step();
+      fabric.expect_conserved();
+    }
+    fabric.run(500);
+    uint64_t received = 0;
+    for (const auto& node : fabric.received) received += node.size();
+    EXPECT_EQ(received, sent);
+    EXPECT_EQ(fabric.total(SwitchPortCounter::kCellsIn), sent);
+    EXPECT_EQ(fabric.total(SwitchPortCounter::kCellsOut), sent);
+  }
+}
+
+/// Cells node 0 gets through to node 1 while node 1 sends nothing, or all it can.
+size_t throughput(bool other_way_too) {
+  TestFabric fabric(fabric_of(2));
+  for (int turn = 0; turn < 500; ++turn) {
+    while (fabric.send(0, TestCell{.dlid = Lid(2)})) continue;
+    while (other_way_too && fabric.send(1, TestCell{.dlid = Lid(1)})) continue;
+    fabric.step();
+  }
+  EXPECT_EQ(fabric.received[0].size() > 1000, other_way_too);
+  return fabric.received[1].size();
+}
+
+TEST(SanNode, SAN_NODE_02_both_directions_at_once) {
+  covers("SAN-NODE-02");
+  const size_t alone = throughput(false);
+  const size_t both = throughput(true);
+  EXPECT_GT(alone, 1000U);
+  EXPECT_GE(both * 100, alone * 95);
+}
+
+TEST(PushNode, PUSH_NODE_02_each_port_has_an_address_of_its_own) {
+  covers("PUSH-NODE-02");
+  const NodeEntry a{"a", Guid(0xA), Lid(1)};
+  EXPECT_TRUE(Admission::check({a, {"b", Guid(0xB), Lid(2)}}, 2).ok());
+  EXPECT_FALSE(Admission::check({a, {"b", Guid(0xB), Lid(1)}}, 2).ok());
+  EXPECT_FALSE(Admission::check({a, {"b", Guid(0xA), Lid(2)}}, 2).ok());
+  // And what a port learns is its own: addresses listed after start-up are all different.
+  TestFabric fabric(fabric_of(4));
+  std::vector<uint16_t> lids;
+  for (const auto& node : fabric.nodes) lids.push_back(node->info().lid.value());
+  EXPECT_EQ(lids, (std::vector<uint16_t>{1, 2, 3, 4}));
+  // Nobody may speak with another's address.
+  ASSERT_TRUE(fabric.send(0, make_cell({.dlid = Lid(2), .slid = Lid(3)})));
+  fabric.run(5);
+  EXPECT_TRUE(fabric.received[1].empty());
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropForeignSource), 1U);
+}
+
+}  // namespace
+}  // namespace weft::test
