@@ -1,0 +1,12 @@
+// tests/support/allocation_counter.h -- counts calls of operator new in the whole test program, to show that a path
+// takes no memory (house style 18). A program that uses it gets the counting operators.
+#pragma once
+
+#include <cstdint>
+
+namespace weft::test {
+
+/// Allocations so far, of all threads.
+uint64_t allocations() noexcept;
+
+}  // namespace weft::test
