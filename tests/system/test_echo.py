@@ -6,7 +6,7 @@ import frames
 import harness
 from run import covers
 
-MACS = ["02:00:00:00:77:01", "02:00:00:00:77:02"]
+MACS = [f"02:00:00:00:77:0{number}" for number in range(1, 5)]
 FRAMES = 2000
 
 
@@ -98,9 +98,9 @@ class EchoTest(unittest.TestCase):
             stations = {}
             for number, host in enumerate(("left", "right")):
                 fabric.host(host, {unit: self.interface(fabric, f"{host}-{unit}") for unit in ("east", "west")},
-                            ["--mac", MACS[number]])
-                for unit in ("east", "west"):
-                    stations[host, unit] = self.station(fabric, f"{host}-{unit}", number)
+                            ["--mac", MACS[2 * number], "--mac", MACS[2 * number + 1]])
+                for index, unit in enumerate(("east", "west")):
+                    stations[host, unit] = self.station(fabric, f"{host}-{unit}", 2 * number + index)
             fabric.start()
             for station in stations.values():
                 station.run_frames(100)

@@ -13,11 +13,11 @@ SWITCH_PORT = 7711
 MAC = "02:00:00:00:77:99"
 
 
-def keygen(directory, name):
-    """A key pair as `weft keygen` makes it: (secret file, public file)."""
-    code, _, errors = harness.run_program("weft", "keygen", "--out", directory / name)
+def keygen(directory, names):
+    """Key pairs as `weft keygen` makes them: name -> (secret file, public file)."""
+    code, _, errors = harness.run_program("weft", "keygen", "--dir", directory, *names)
     assert code == 0, errors
-    return directory / f"{name}.secret", directory / f"{name}.public"
+    return {name: (directory / f"{name}.secret", directory / f"{name}.public") for name in names}
 
 
 class MachinesTest(unittest.TestCase):
@@ -36,7 +36,7 @@ class MachinesTest(unittest.TestCase):
     def build(self, stranger=None):
         """The three programs; the node named `stranger` has a key that nobody knows."""
         directory = self.fabric.directory
-        keys = {name: keygen(directory, name) for name in ("switch", "host", "unit", "nobody")}
+        keys = keygen(directory, ("switch", "host", "unit", "nobody"))
         allowed = directory / "allow"
         allowed.write_text("".join(f"{node.name} {node.guid} {keys[node.name][1].read_text().strip()}\n"
                                    for node in self.fabric.nodes.values()))
