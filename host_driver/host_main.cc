@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "base/capture_port.h"
@@ -338,23 +339,27 @@ Status run(const Options& options, const Plan& plan) {
   LoopRunner loop(clock);
   Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, options.node.parent());
   if (!guard) return guard.error();
+  std::optional<StatsPage> page;  // outlives the counters on it
+  std::unique_ptr<Endnode> node;  // outlives the sessions on its adapter
   std::vector<Interface> interfaces;
   if (Status opened = open_interfaces(options, plan, clock, interfaces); !opened) return opened;
   if (Status dropped = drop_privileges(); !dropped) return dropped;
   const std::string base = options.node.dir + "/" + options.node.name;
-  Result<StatsPage> page = StatsPage::create(base + ".stats");
-  if (!page) return page.error();
-  Result<std::unique_ptr<Endnode>> node = Endnode::create(options.node, random);
-  if (!node) return node.error();
-  (*node)->publish(*page);
+  Result<StatsPage> made = StatsPage::create(base + ".stats");
+  if (!made) return made.error();
+  page = std::move(*made);
+  Result<std::unique_ptr<Endnode>> created = Endnode::create(options.node, random);
+  if (!created) return created.error();
+  node = std::move(*created);
+  node->publish(*page);
   for (size_t i = 0; i < interfaces.size(); ++i) {
     Interface& interface = interfaces[i];
     const FramePortInfo& info = interface.port->info();
-    interface.session = std::make_unique<NetdevSession>(session_config(plan, plan.items[i], info),
-                                                        (*node)->adapter(), random);
+    interface.session =
+        std::make_unique<NetdevSession>(session_config(plan, plan.items[i], info), node->adapter(), random);
     interface.half = std::make_unique<HostNetdev>(*interface.session, *interface.port, settings_for(info));
     interface.half->publish(*page, fmt::format("unit.{}", plan.items[i].unit.value()));
-    (*node)->add(*interface.half);
+    node->add(*interface.half);
     interface.half->open();
   }
   HostControl handler(options, interfaces);
@@ -362,11 +367,11 @@ Status run(const Options& options, const Plan& plan) {
   if (!control) return control.error();
   page->publish("loop", loop.counters());
   page->publish("control", (*control)->counters());
-  loop.add(**node);
+  loop.add(*node);
   loop.add(**control);
   loop.add(**guard);
   loop.run();
-  end_orderly(**node, interfaces, clock);
+  end_orderly(*node, interfaces, clock);
   return {};
 }
 

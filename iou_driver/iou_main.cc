@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "base/capture_port.h"
@@ -151,13 +152,15 @@ Status run(const Options& options, std::vector<PoolClass> pools) {
   LoopRunner loop(clock);
   Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, options.node.parent());
   if (!guard) return guard.error();
+  std::optional<StatsPage> page;  // outlives the counters on it
   Result<std::unique_ptr<FramePort>> nic = open_nic(options, clock);
   if (!nic) return nic.error();
   CapturePort port(std::move(*nic));
   if (Status dropped = drop_privileges(); !dropped) return dropped;
   const std::string base = options.node.dir + "/" + options.node.name;
-  Result<StatsPage> page = StatsPage::create(base + ".stats");
-  if (!page) return page.error();
+  Result<StatsPage> made = StatsPage::create(base + ".stats");
+  if (!made) return made.error();
+  page = std::move(*made);
   Result<std::unique_ptr<Endnode>> node = Endnode::create(options.node, random);
   if (!node) return node.error();
   SessionAcceptor acceptor(acceptor_config(options, std::move(pools), port.info()), (*node)->adapter(),
