@@ -70,7 +70,7 @@ Result<TrafficFigures> drive(Launcher& launcher, const DemoOptions& options) {
   TrafficRun run;
   run.round_trips = options.round_trips;
   run.bulk_frames = options.frames;
-  run.sizes = {64, 594, 1514};
+  run.sizes = {98, 594, 1514};
   std::optional<Result<TrafficFigures>> result;
   std::atomic<bool> done{false};
   const std::string control = launcher.state_path() + "/h1.ctl";

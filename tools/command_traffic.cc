@@ -43,8 +43,8 @@ std::string complete(TrafficOptions& options) {
   for (const std::string& size : options.sizes) {
     unsigned bytes = 0;
     char rest = 0;
-    if (sscanf(size.c_str(), "%u%c", &bytes, &rest) != 1 || bytes < 60 || bytes > 9018)
-      return fmt::format("option --size needs a frame length from 60 to 9018, not '{}'", size);
+    if (sscanf(size.c_str(), "%u%c", &bytes, &rest) != 1 || bytes < 94 || bytes > 9018)
+      return fmt::format("option --size needs a frame length from 94 to 9018, not '{}'", size);
     run.sizes.push_back(bytes);
   }
   if (run.sizes.size() > kTrafficSizesMax) return "option --size: at most 8 lengths";

@@ -9,8 +9,6 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kMtuDefault = 1500;
-
 std::vector<const Endnode*> endnodes_in_order(const Topology& topology) {
   std::vector<const Endnode*> all;
   for (const HostNode& node : topology.hosts) all.push_back(&node);
@@ -47,7 +45,6 @@ void add_common(NodeCommand& command, const Topology& topology, Guid guid, const
   number("--flit-payload", links.flit_payload);
   number("--lanes", links.lanes);
   number("--credits", links.credits);
-  if (links.cut_through) out.emplace_back("--cut-through");
 }
 
 NodeCommand switch_command(const Topology& topology, uint32_t index, const std::map<std::string, Lid>& lids,
@@ -55,6 +52,7 @@ NodeCommand switch_command(const Topology& topology, uint32_t index, const std::
   const SwitchNode& node = topology.switches[index];
   NodeCommand command{node.name, NodeRole::kSwitch, "weft-switch", {}, {}, node.netns, kLidNone};
   add_common(command, topology, node.guid, state_dir, log_level);
+  if (topology.links.cut_through) command.arguments.emplace_back("--cut-through");
   std::set<std::string> listen(node.listen.begin(), node.listen.end());
   uint32_t nodes = 0;
   for (const Endnode* endnode : endnodes_in_order(topology)) {
@@ -96,26 +94,35 @@ NodeCommand endnode_command(const Topology& topology, const Endnode& node, NodeR
   return command;
 }
 
-/// `mtu`: every port of a host says its own as soon as one does, so that the options pair up.
-void add_host_port(NodeCommand& command, const HostPort& port, Lid unit, bool mtu) {
+/// Interfaces of a host, one option of each kind per unit and in the same order. A TAP already has its
+/// address and MTU; weft-host takes one MTU for all others.
+void add_host_ports(NodeCommand& command, const HostNode& node, const Topology& topology,
+                    const std::map<std::string, Lid>& lids) {
   auto& out = command.arguments;
-  out.insert(out.end(), {"--unit", std::to_string(unit.value()), "--os"});
-  switch (port.os) {
-    case OsKind::kTap:
-      out.push_back("tap:" + port.interface.name);
-      command.descriptors.push_back({HandedDescriptor::Kind::kTap, "--os-fd", port.interface});
-      break;
-    case OsKind::kGen:
-      out.emplace_back("gen:");
-      break;
-    case OsKind::kUnix:
-      out.push_back("unix:" + port.path);
-      break;
-  }
-  out.insert(out.end(), {"--mac", format_mac(port.interface.mac)});
-  if (mtu)
+  const auto is_tap = [](const HostPort& port) { return port.os == OsKind::kTap; };
+  const bool any_tap = std::any_of(node.ports.begin(), node.ports.end(), is_tap);
+  const bool all_taps = std::all_of(node.ports.begin(), node.ports.end(), is_tap);
+  uint32_t mtu = 0;
+  for (const HostPort& port : node.ports) {
     out.insert(out.end(),
-               {"--mtu", std::to_string(port.interface.mtu != 0 ? port.interface.mtu : kMtuDefault)});
+               {"--unit", std::to_string(lids.at(topology.units[port.unit_index].name).value()), "--os"});
+    switch (port.os) {
+      case OsKind::kTap:
+        out.push_back("tap:" + port.interface.name);
+        break;
+      case OsKind::kGen:
+        out.emplace_back("gen:");
+        break;
+      case OsKind::kUnix:
+        out.push_back("unix:" + port.path);
+        break;
+    }
+    if (!all_taps) out.insert(out.end(), {"--mac", format_mac(port.interface.mac)});
+    const auto kind = is_tap(port) ? HandedDescriptor::Kind::kTap : HandedDescriptor::Kind::kNone;
+    if (any_tap) command.descriptors.push_back({kind, "--os-fd", port.interface});
+    mtu = std::max(mtu, port.interface.mtu);
+  }
+  if (!any_tap && mtu != 0) out.insert(out.end(), {"--mtu", std::to_string(mtu)});
 }
 
 void add_nic(NodeCommand& command, const UnitNode& node) {
@@ -204,10 +211,7 @@ std::vector<NodeCommand> node_commands(const Topology& topology, const std::map<
     commands.push_back(endnode_command(topology, node, NodeRole::kHost, lids, state_dir, log_level));
     commands.back().arguments.insert(commands.back().arguments.end(),
                                      {"--mode", node.mode, "--encoding", node.encoding});
-    const bool mtu = std::any_of(node.ports.begin(), node.ports.end(),
-                                 [](const HostPort& port) { return port.interface.mtu != 0; });
-    for (const HostPort& port : node.ports)
-      add_host_port(commands.back(), port, lids.at(topology.units[port.unit_index].name), mtu);
+    add_host_ports(commands.back(), node, topology, lids);
   }
   return commands;
 }

@@ -18,7 +18,7 @@ enum class NodeRole : uint8_t { kSwitch, kUnit, kHost };
 
 /// A descriptor that the launcher opens and the program gets by `option NUMBER`.
 struct HandedDescriptor {
-  enum class Kind : uint8_t { kTap, kPacket };
+  enum class Kind : uint8_t { kTap, kPacket, kNone };  // kNone: -1 in the place of a port that needs none
   Kind kind = Kind::kTap;
   std::string option;  // "--os-fd", "--nic-fd"
   InterfaceSettings interface;

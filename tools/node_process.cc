@@ -29,10 +29,10 @@ Status NodeProcess::start(Instant now) {
   spec.argv.insert(spec.argv.end(), {"--parent-fd", std::to_string(kFirstHandedFd)});
   spec.handed.push_back(lifeline_);
   for (size_t i = 0; i < descriptors_.size(); ++i) {
-    spec.argv.insert(spec.argv.end(),
-                     {command_.descriptors[i].option,
-                      std::to_string(kFirstHandedFd + static_cast<int>(spec.handed.size()))});
-    spec.handed.push_back(descriptors_[i].get());
+    const std::string& option = command_.descriptors[i].option;
+    const int number = kFirstHandedFd + static_cast<int>(spec.handed.size());
+    spec.argv.push_back(fmt::format("{}={}", option, descriptors_[i].valid() ? number : -1));
+    if (descriptors_[i].valid()) spec.handed.push_back(descriptors_[i].get());
   }
   spec.log_path = log_path_;
   spec.netns_fd = netns_fd_;

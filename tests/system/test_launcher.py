@@ -188,7 +188,7 @@ class LauncherTest(unittest.TestCase):
             ([], 2, "a command is missing"),
             (["down"], 1, "no fabric is running"),
             (["logs", "--fabric", "none"], 1, "no fabric 'none' has run here"),
-            (["traffic", "--size", "5"], 2, "--size needs a frame length from 60 to 9018"),
+            (["traffic", "--size", "5"], 2, "--size needs a frame length from 94 to 9018"),
             (["traffic", "--rate", "-1"], 2, "--rate needs a whole number"),
             (["capture", "h1"], 2, "the file is missing"),
             (["exec", "h1"], 2, "is missing"),
