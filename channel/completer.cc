@@ -1,9 +1,10 @@
-// How it works: an ACK names the newest cell up to which everything has arrived (cumulative) and, behind it, up to three
-// blocks of cells that arrived out of turn. Cumulative acknowledgement alone retires packets and completes WQEs; the
-// blocks only say what need not be repeated. What is older than something acknowledged and still missing is sent again
-// at once, but not twice within a round trip; what no ACK speaks about is sent again by the timer, whose period follows
-// the measured round trip and doubles from one expiry to the next. Each full ack_timeout without progress counts as one
-// retry. In strict mode an ACK names one cell and only that (C-14).
+// How it works: an ACK names the newest cell up to which everything has arrived (cumulative) and, behind
+// it, up to three blocks of cells that arrived out of turn. Cumulative acknowledgement alone retires
+// packets and completes WQEs; the blocks only say what need not be repeated. What is older than something
+// acknowledged and still missing is sent again at once, but not twice within a round trip; what no ACK
+// speaks about is sent again by the timer, whose period follows the measured round trip and doubles from
+// one expiry to the next. Each full ack_timeout without progress counts as one retry. In strict mode an ACK
+// names one cell and only that (C-14).
 #include "channel/completer.h"
 
 #include <algorithm>
@@ -29,11 +30,13 @@ constexpr std::array kNakRules{
 static_assert(kNakRules.size() == static_cast<size_t>(AckCode::kCount));
 
 constexpr uint8_t kRnrForEver = 7;
+/// Before the first round trip is measured: a lost first message must not cost a whole ack_timeout.
+constexpr Duration kTimeoutRttUnknown = 20ms;
 /// ack_timeout 0 means "never give up"; repetition then goes by this.
 constexpr Duration kTimeoutWhenEndless = 20ms;
 
-/// Where the back-off ends. A QP that may not retry waits the whole ack_timeout; others ask several times within one,
-/// so that heavy loss does not look like silence.
+/// Where the back-off ends. A QP that may not retry waits the whole ack_timeout; others ask several times
+/// within one, so that heavy loss does not look like silence.
 Duration longest_timeout(const QueuePair& qp) noexcept {
   const Duration whole = qp.attr.ack_timeout > Duration::zero() ? qp.attr.ack_timeout : kTimeoutWhenEndless;
   return qp.attr.retry_count == 0 ? whole
@@ -43,7 +46,8 @@ Duration longest_timeout(const QueuePair& qp) noexcept {
 /// Retransmission timeout without back-off.
 Duration base_timeout(const QueuePair& qp) noexcept {
   const Duration longest = longest_timeout(qp);
-  if (!qp.tx.rtt_known) return longest;
+  if (qp.attr.retry_count == 0) return longest;
+  if (!qp.tx.rtt_known) return std::min(longest, kTimeoutRttUnknown);
   return std::min(std::max(qp.tx.rtt + 4 * qp.tx.rtt_spread, kRetransmitMin), longest);
 }
 
@@ -167,7 +171,8 @@ void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) 
     uint64_t missing = packet.is_read ? uint64_t{packet.acked != cell_mask(packet.cells)}
                                       : cell_mask(packet.cells) & ~packet.acked;
     if (missing == 0 && n == number) {
-      // All of it has arrived, but nobody says that it was executed: ask with its last cell, then with all of it.
+      // All of it has arrived, but nobody says that it was executed: ask with its last cell, then with all
+      // of it.
       if (packet.probed) packet.acked = 0;
       missing = packet.probed ? cell_mask(packet.cells) : uint64_t{1} << (packet.cells - 1U);
       packet.probed = true;

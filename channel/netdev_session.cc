@@ -26,6 +26,9 @@ Instant NetdevSession::deadline() const noexcept {
 SessionState NetdevSession::state() const noexcept {
   return core_->state();
 }
+bool NetdevSession::port_up() const noexcept {
+  return core_->port_up();
+}
 const SessionPeer& NetdevSession::peer() const noexcept {
   return core_->peer();
 }

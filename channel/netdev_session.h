@@ -212,6 +212,8 @@ class NetdevSession {
   /// When poll() wants to run next though nothing arrives.
   [[nodiscard]] Instant deadline() const noexcept;
   [[nodiscard]] SessionState state() const noexcept;
+  /// True while the link of the session's port is up; the session may be open without it for a while.
+  [[nodiscard]] bool port_up() const noexcept;
   [[nodiscard]] const SessionPeer& peer() const noexcept;
   [[nodiscard]] const SessionConfig& config() const noexcept;
   /// Counts the incarnations of this object, from 1 at the first kOpening.

@@ -68,6 +68,7 @@ class NetdevSession::Core {
     return live() && nonce == peer_.nonce && lid == peer_.lid;
   }
   [[nodiscard]] bool live() const noexcept { return channels_.live(); }
+  [[nodiscard]] bool port_up() const noexcept { return channels_.port_up(); }
   /// True while nothing of an older host is left in the object.
   [[nodiscard]] bool reusable() const noexcept { return !live() && inbound_.empty(); }
   /// The same host has come back: this session is over.

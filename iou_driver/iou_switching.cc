@@ -307,6 +307,11 @@ void IouNetdev::serve_held() noexcept {
 
 void IouNetdev::drop_for_slow_hosts() noexcept {
   if (held_.length == 0 || now_ - held_.since < kSlowHostMax || active_count() < 2) return;
+  // While the unit's own port is down, no host is slower than the others: a dead switch loses nothing.
+  if (!clients_[static_cast<uint32_t>(std::countr_zero(held_.targets))].session->port_up()) {
+    held_.since = now_;
+    return;
+  }
   for (uint32_t left = held_.targets; left != 0; left &= left - 1) {
     UnitClient& client = clients_[static_cast<uint32_t>(std::countr_zero(left))];
     client.slow = true;

@@ -58,6 +58,10 @@ class UnitNode final : public EndnodeApp {
   /// The open session with this host; null when there is none.
   [[nodiscard]] NetdevSession* session_with(Lid host) noexcept;
   [[nodiscard]] SessionAcceptor& acceptor() noexcept { return acceptor_; }
+  [[nodiscard]] uint64_t slow_host_drops() noexcept {
+    return driver_.counters().get(UnitCounter::kSlowHostDrops);
+  }
+  uint64_t slow_host_drops_seen = 0;  // by the scenario
   [[nodiscard]] std::string report();
 
  private:

@@ -28,6 +28,7 @@ struct SessionWatch {
   uint64_t host_incarnation = 0;
   uint64_t unit_incarnation = 0;
   bool reason = false;  // the session may be lost
+  bool cut = false;     // the host's link was away at some time while the switch lived
 };
 
 class NetdevScenario final : public Scenario {
@@ -80,12 +81,16 @@ class NetdevScenario final : public Scenario {
       if (!concerned) continue;
       const bool unacknowledged = watch.plan->mode == TransferMode::kSendReceive;
       if (!switch_death || unacknowledged) watch.reason = true;
+      if (!switch_death && watch.plan->host_node == link + 1) watch.cut = true;
     }
   }
 
   int step(Instant now) override {
     set_now(now);
     for (SessionWatch& watch : watches_) observe(watch, now);
+    for (UnitNode* unit : units_) {
+      if (unit != nullptr) note_slow_hosts(*unit, now);
+    }
     return 0;
   }
   /// The stations' deadlines come through the driver halves.
@@ -204,6 +209,18 @@ class NetdevScenario final : public Scenario {
     was_incarnation = incarnation;
     // Once both ends are open again, a new loss needs a new reason.
     if (watch.host_open && watch.unit_open) watch.reason = false;
+  }
+
+  /// A unit gives up on a host that takes nothing while it holds up its neighbours: right for a host behind
+  /// a cut link, a bug for any other.
+  void note_slow_hosts(UnitNode& unit, Instant now) {
+    const uint64_t drops = unit.slow_host_drops();
+    if (drops == unit.slow_host_drops_seen) return;
+    unit.slow_host_drops_seen = drops;
+    for (SessionWatch& watch : watches_) {
+      if (units_[watch.plan->unit_node] == &unit && watch.cut)
+        excuse(watch, now);
+    }
   }
 
   void excuse(SessionWatch& watch, Instant now) {
