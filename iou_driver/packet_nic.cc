@@ -30,49 +30,53 @@ Status set_option(int fd, int level, int option, const T& value, const char* wha
   return {};
 }
 
-}  // namespace
-
-Result<UniqueFd> open_packet_socket(const std::string& interface_name) {
+Result<UniqueFd> open_socket(const std::string& interface_name) {
   Result<NetInterface> interface = NetInterface::open(interface_name);
   if (!interface) return interface.error();
   // Protocol 0: no frame comes in before the socket is bound and set up.
   UniqueFd fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) {
-    if (errno == EPERM || errno == EACCES) {
-      return Error{"packet: interface " + interface_name +
-                   ": not permitted: needs CAP_NET_RAW; slirp, pcap and echo work without"};
-    }
-    return errno_error("packet: socket", errno);
+  if (fd.valid()) return fd;
+  if (errno == EPERM || errno == EACCES) {
+    return Error{"packet: interface " + interface_name +
+                 ": not permitted: needs CAP_NET_RAW; slirp, pcap and echo work without"};
   }
+  return errno_error("packet: socket", errno);
+}
+
+}  // namespace
+
+/// Options and binding; none of it needs a right beyond having the socket.
+Status PacketNic::set_up_socket() {
   const int on = 1;
   for (const auto& [option, what] : {std::pair{PACKET_VNET_HDR, "packet: vnet header"},
                                      std::pair{PACKET_AUXDATA, "packet: auxiliary data"},
                                      std::pair{PACKET_IGNORE_OUTGOING, "packet: ignore outgoing"}}) {
-    if (Status set = set_option(fd.get(), SOL_PACKET, option, on, what); !set) return set.error();
+    if (Status set = set_option(socket_.get(), SOL_PACKET, option, on, what); !set) return set;
   }
   // Larger than a user may ask for where that is allowed; the plain form is the fall-back.
-  if (!set_option(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, kSocketBufferBytes, "packet: buffer").ok()) {
-    (void)set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes, "packet: buffer").ok();
+  if (!set_option(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kSocketBufferBytes, "packet: buffer").ok()) {
+    (void)set_option(socket_.get(), SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes, "packet: buffer").ok();
   }
   packet_mreq membership{};
-  membership.mr_ifindex = interface->index();
+  membership.mr_ifindex = interface_.index();
   membership.mr_type = PACKET_MR_PROMISC;
-  if (Status set = set_option(fd.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership, "packet: promiscuous");
+  if (Status set =
+          set_option(socket_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership, "packet: promiscuous");
       !set) {
-    return set.error();
+    return set;
   }
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
-  address.sll_ifindex = interface->index();
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return errno_error("packet: interface " + interface_name, errno);
+  address.sll_ifindex = interface_.index();
+  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return errno_error("packet: interface " + interface_.name(), errno);
   }
-  return fd;
+  return {};
 }
 
 Result<std::unique_ptr<PacketNic>> PacketNic::open(const std::string& interface_name) {
-  Result<UniqueFd> socket = open_packet_socket(interface_name);
+  Result<UniqueFd> socket = open_socket(interface_name);
   if (!socket) return socket.error();
   return adopt(std::move(*socket), interface_name);
 }
@@ -92,6 +96,7 @@ Result<std::unique_ptr<PacketNic>> PacketNic::adopt(UniqueFd socket, const std::
 }
 
 Status PacketNic::prepare() {
+  if (Status set_up = set_up_socket(); !set_up) return set_up;
   Result<MacAddress> mac = interface_.mac();
   if (!mac) return mac.error();
   Result<uint32_t> mtu = interface_.mtu();

@@ -14,14 +14,12 @@
 
 namespace weft {
 
-/// The socket a launcher opens and passes on. Needs CAP_NET_RAW; the error says so and what works without.
-Result<UniqueFd> open_packet_socket(const std::string& interface_name);
-
 /// Owner: the unit's thread.
 class PacketNic final : public FramePort {
  public:
+  /// Opens the socket too. Needs CAP_NET_RAW; the error says so and what works without.
   static Result<std::unique_ptr<PacketNic>> open(const std::string& interface_name);
-  /// Takes a socket made by open_packet_socket() for this interface.
+  /// Takes a raw AF_PACKET socket of protocol 0, neither bound nor set up, from who was allowed to open one.
   static Result<std::unique_ptr<PacketNic>> adopt(UniqueFd socket, const std::string& interface_name);
 
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
@@ -46,6 +44,7 @@ class PacketNic final : public FramePort {
   PacketNic(UniqueFd socket, NetInterface interface) noexcept
       : socket_(std::move(socket)), interface_(std::move(interface)) {}
   Status prepare();
+  Status set_up_socket();
   [[nodiscard]] uint32_t put_tag_back(std::span<std::byte> into, uint32_t bytes, uint16_t protocol,
                                       uint16_t tag) noexcept;
 
