@@ -220,6 +220,7 @@ Status MemoryTable::dereg_mr(Lkey lkey) {
   if (region == nullptr || region->type != EntryType::kRegion)
     return Error{"dereg_mr: not the LKey of a region"};
   if (region->windows != 0) return Error{"dereg_mr: windows are bound to the region; unbind them first"};
+  ++revision_;
   if (region->implicit != kNoEntry) core_->release(region->implicit);
   core_->release(index);
   return {};
@@ -249,6 +250,7 @@ Status MemoryTable::dealloc_rkey(Rkey key) {
   if (window == nullptr || window->type != EntryType::kWindow)
     return Error{"dealloc_rkey: not a present RKey"};
   if (core_->is_implicit(index)) return Error{"dealloc_rkey: the key belongs to a region; deregister that"};
+  ++revision_;
   core_->unbind(index);
   core_->release(index);
   return {};
@@ -274,6 +276,7 @@ AccessFault MemoryTable::unbind_rkey(PdId pd, Rkey key) noexcept {
   const AccessFault fault = core_->find_window(pd, key, window);
   if (fault != AccessFault::kNone) return fault;
   if (core_->is_implicit(window)) return AccessFault::kWrongType;
+  ++revision_;
   core_->unbind(window);
   return AccessFault::kNone;
 }
@@ -286,6 +289,7 @@ AccessFault MemoryTable::rebind_window(PdId pd, const BindRequest& request, Rkey
   const Entry* region = nullptr;
   if (request.length != 0) fault = core_->check_bind(pd, request, region);
   if (fault != AccessFault::kNone) return fault;
+  ++revision_;
   core_->unbind(window);
   core_->keys_.renew(window);
   if (region != nullptr) core_->bind(window, *region, request);
@@ -298,6 +302,7 @@ AccessFault MemoryTable::invalidate(PdId pd, Rkey key) noexcept {
   const AccessFault fault = core_->find_window(pd, key, window);
   if (fault != AccessFault::kNone) return fault;
   if (!core_->entries_[window].valid) return AccessFault::kNotValid;
+  ++revision_;
   core_->unbind(window);
   return AccessFault::kNone;
 }
@@ -327,14 +332,16 @@ AccessFault MemoryTable::check_remote(PdId pd, Rkey key, uint64_t va, uint64_t l
   if (!permits(entry->rights, kind)) [[unlikely]]
     return AccessFault::kRightMissing;
   const uint32_t index = core_->index_of(*entry);
-  out = {entry->translate(va), index, core_->keys_.instance_of(index)};
+  out = {entry->translate(va), index, core_->keys_.instance_of(index), entry->length - (va - entry->start)};
   return AccessFault::kNone;
 }
 
 void MemoryTable::finish_remote(const RemoteGrant& grant) noexcept {
   Entry& entry = core_->entries_[grant.entry];
   if (!entry.valid || core_->keys_.instance_of(grant.entry) != grant.instance) return;
-  if (has(entry.rights, Access::kOneShot)) entry.valid = false;
+  if (!has(entry.rights, Access::kOneShot)) return;
+  entry.valid = false;
+  ++revision_;
 }
 
 std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {

@@ -48,6 +48,7 @@ struct RemoteGrant {
   std::byte* at = nullptr;
   uint32_t entry = 0;
   uint8_t instance = 0;
+  uint64_t room = 0;  // bytes from `at` to the end of what the key opens
 };
 
 /// Two bits (TPT-ENTRY-05); 2 and 3 are not made by this table.
@@ -124,6 +125,9 @@ class MemoryTable {
   /// Checks one remote access (TPT-REMOTE-02a-f). A zero-length access needs a valid key too.
   [[nodiscard]] AccessFault check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
                                          RemoteGrant& out) const noexcept;
+  /// Steps whenever something that was granted may have ended: a region or key was retired, unbound, invalidated or
+  /// used up. A grant may be used again, within its room, while this has not moved (decisions P8).
+  [[nodiscard]] uint64_t revision() const noexcept { return revision_; }
   /// Tells the table that a granted operation has ended; a one-shot key dies here (SAN-RMP-12).
   void finish_remote(const RemoteGrant& grant) noexcept;
 
@@ -137,6 +141,7 @@ class MemoryTable {
  private:
   class Core;
   std::unique_ptr<Core> core_;
+  uint64_t revision_ = 1;
 };
 
 }  // namespace weft

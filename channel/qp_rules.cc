@@ -68,17 +68,6 @@ constexpr std::array kAnyRules{
     QpRule{S::kReset, S::kErr, kAll, 0, 0},
 };
 
-constexpr std::array<QpAbilities, kQpStateCount> kAbilities{{
-    // post_send post_recv execute finish receive flush_send flush_recv
-    {false, false, false, false, false, false, false},  // kReset
-    {false, true, false, false, false, false, false},   // kInit
-    {false, true, false, false, true, false, false},    // kRtr
-    {true, true, true, true, true, false, false},       // kRts
-    {true, true, false, true, true, false, false},      // kSqd
-    {true, true, false, false, true, true, false},      // kSqe
-    {true, true, false, false, false, true, true},      // kErr
-}};
-
 bool out_of_range(QpState state) noexcept {
   return static_cast<uint32_t>(state) >= kQpStateCount;
 }
@@ -142,10 +131,6 @@ void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept {
   take(kQpAttrSqPsn, &QpAttr::sq_psn);
   take(kQpAttrMaxDestRdAtomic, &QpAttr::max_dest_rd_atomic);
   take(kQpAttrDestQpn, &QpAttr::dest_qpn);
-}
-
-const QpAbilities& qp_abilities(QpState state) noexcept {
-  return kAbilities[static_cast<uint32_t>(state) % kQpStateCount];
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 // from ibv_modify_qp holds here too. Any state may go to kErr or kReset without attributes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -53,6 +54,18 @@ struct QpAbilities {
   bool flush_send;    // posted WQEs complete as flushed
   bool flush_recv;
 };
-[[nodiscard]] const QpAbilities& qp_abilities(QpState state) noexcept;
+inline constexpr std::array<QpAbilities, kQpStateCount> kQpAbilities{{
+    // post_send post_recv execute finish receive flush_send flush_recv
+    {false, false, false, false, false, false, false},  // kReset
+    {false, true, false, false, false, false, false},   // kInit
+    {false, true, false, false, true, false, false},    // kRtr
+    {true, true, true, true, true, false, false},       // kRts
+    {true, true, false, true, true, false, false},      // kSqd
+    {true, true, false, false, true, true, false},      // kSqe
+    {true, true, false, false, false, true, true},      // kErr
+}};
+[[nodiscard]] constexpr const QpAbilities& qp_abilities(QpState state) noexcept {
+  return kQpAbilities[static_cast<uint32_t>(state)];
+}
 
 }  // namespace weft

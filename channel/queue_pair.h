@@ -110,7 +110,8 @@ struct RxPacket {
   uint32_t last_bytes = 0;  // payload of the last cell
   uint32_t imm = 0;
   uint32_t packet_crc = 0;
-  RemoteGrant grant{};
+  RemoteGrant grant{};  // of byte 0; good while `revision` is the table's
+  uint64_t revision = 0;
   Rkey rkey{};
   Opcode opcode{};
   RxState state = RxState::kFree;

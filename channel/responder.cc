@@ -236,21 +236,23 @@ Responder::Step Responder::check_length(Arrival& arrival) noexcept {
   return Step::kExecute;
 }
 
+/// The range of a packet is known only with its last cell. The grant for its first cell says how much room there is
+/// behind; later cells need no look-up while they stay inside and no key was revoked.
 Responder::Step Responder::check_rkey(Arrival& arrival) noexcept {
-  // The range of a packet is known only with its last cell, so each cell's range is checked; the entry stays in the
-  // cache, and a key that is revoked in the middle of a packet stops the rest of it.
   QueuePair& qp = arrival.qp;
-  const RxPacket& packet = arrival.packet;
-  RemoteGrant grant;
-  const uint64_t va = packet.va + uint64_t{arrival.cell.cell_number} * qp.path.segment_bytes;
-  const AccessFault fault = engine_.memory.check_remote(
-      qp.config.pd, packet.rkey, va, arrival.cell.payload.size(), AccessKind::kRemoteWrite, grant);
-  if (fault != AccessFault::kNone) [[unlikely]] {
-    engine_.faults.add(fault);
-    return refuse(arrival, ResponderFault::kRemoteAccess);
+  RxPacket& packet = arrival.packet;
+  const uint64_t begin = uint64_t{arrival.cell.cell_number} * qp.path.segment_bytes;
+  const uint64_t end = begin + arrival.cell.payload.size();
+  if (packet.revision != engine_.memory.revision() || end > packet.grant.room) {
+    const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va, end,
+                                                          AccessKind::kRemoteWrite, packet.grant);
+    if (fault != AccessFault::kNone) [[unlikely]] {
+      engine_.faults.add(fault);
+      return refuse(arrival, ResponderFault::kRemoteAccess);
+    }
+    packet.revision = engine_.memory.revision();
   }
-  arrival.at = grant.at;
-  arrival.packet.grant = grant;
+  arrival.at = packet.grant.at + begin;
   return Step::kExecute;
 }
 

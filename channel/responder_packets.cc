@@ -121,14 +121,15 @@ ResponderFault Responder::place(QueuePair& qp, RxPacket& packet, uint32_t number
                                                  packet.offset + begin, data);
     return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
   }
+  RemoteGrant grant;
   const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin,
-                                                        data.size(), AccessKind::kRemoteWrite, packet.grant);
+                                                        data.size(), AccessKind::kRemoteWrite, grant);
   if (fault != AccessFault::kNone) {
     engine_.faults.add(fault);
     qp.counters.add(QpCounter::kAccessRefused);
     return ResponderFault::kRemoteAccess;
   }
-  if (!data.empty()) std::memcpy(packet.grant.at, data.data(), data.size());
+  if (!data.empty()) std::memcpy(grant.at, data.data(), data.size());
   return ResponderFault::kNone;
 }
 

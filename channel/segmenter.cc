@@ -83,12 +83,22 @@ bool Segmenter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noe
 
 AccessFault Segmenter::gather(QueuePair& qp, const TxPacket& packet, uint64_t offset, std::span<std::byte> to,
                               uint32_t& crc) noexcept {
-  const SendWqe& wqe = qp.sq.at(packet.wqe);
+  SendWqe& wqe = qp.sq.at(packet.wqe);
   if ((wqe.flags & kSendInline) != 0) {
     crc = crc32c_copy(crc, to.data(), qp.sq.inline_data(packet.wqe) + offset, to.size());
     return AccessFault::kNone;
   }
   const Sge* sge = qp.sq.sges(packet.wqe);
+  if (wqe.sge_count == 1 && !to.empty()) [[likely]] {
+    if (wqe.revision != engine_.memory.revision()) {
+      const AccessFault fault =
+          engine_.memory.check_local(qp.config.pd, *sge, AccessKind::kLocalRead, wqe.single_at);
+      if (fault != AccessFault::kNone) return fault;
+      wqe.revision = engine_.memory.revision();
+    }
+    crc = crc32c_copy(crc, to.data(), wqe.single_at + offset, to.size());
+    return AccessFault::kNone;
+  }
   for (uint32_t left = wqe.sge_count; left > 0 && !to.empty(); --left, ++sge) {
     if (offset >= sge->length) {
       offset -= sge->length;

@@ -38,6 +38,8 @@ struct SendWqe {
   WcStatus status = WcStatus::kSuccess;
   WcOpcode completion{};
   uint8_t sge_count = 0;
+  std::byte* single_at = nullptr;  // one segment only: where it lies, while `revision` is the table's
+  uint64_t revision = 0;
   bool started = false;   // its data segments were checked
   bool cut_done = false;  // all packets are made
   bool done = false;      // ready to complete when its turn comes
