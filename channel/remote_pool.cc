@@ -106,8 +106,7 @@ bool RemotePools::take(uint32_t bytes, RemoteElement& out) noexcept {
            .element = element,
            .element_bytes = advert.element_bytes,
            .address = advert.address + uint64_t{element} * advert.element_bytes,
-           .handle = advert.handle,
-           .by_idata = pool->by_idata};
+           .handle = advert.handle};
     return true;
   }
   return false;

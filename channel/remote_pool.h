@@ -31,7 +31,6 @@ struct RemoteElement {
   uint32_t element_bytes = 0;
   uint64_t address = 0;
   Rkey handle{};
-  bool by_idata = false;  // its pool fits LAY-IDATA
 };
 
 /// Owner: the session's thread. add() takes memory, nothing else does.

@@ -86,6 +86,7 @@ class NetdevSession::Core {
     uint32_t bytes = 0;          // vnet header included
     uint64_t ring_position = 0;  // frees the ring up to here
     RemoteElement target;
+    bool by_message = false;  // described by BufferRDMAIndicate
   };
   struct Inbound {
     InboundFrame frame;  // no bytes: a refused frame whose element goes back in its turn

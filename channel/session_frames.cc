@@ -92,7 +92,6 @@ void NetdevSession::Core::place_frames() noexcept {
     }
     waited_ = false;
     ++out_placed_;
-    if (!frame.target.by_idata) indicate_mode_ = true;
     if (out_placed_ - out_posted_ > 1) post_frame(false);
   }
 }
@@ -121,6 +120,7 @@ void NetdevSession::Core::post_frame(bool last) noexcept {
   switch (peer_.mode) {
     case TransferMode::kRdma:
       sge = channels_.ring_sge(frame.at, frame.bytes);
+      frame.by_message = indicate_mode_;
       request.opcode = indicate_mode_ ? SendOpcode::kRdmaWrite : SendOpcode::kRdmaWriteWithImm;
       request.remote_addr = frame.target.address;
       request.rkey = frame.target.handle;
@@ -172,7 +172,7 @@ void NetdevSession::Core::complete_frames(uint64_t number) noexcept {
   while (out_posted_ != 0 && out_first_ <= number) {
     const OutFrame& frame = out_.front();
     channels_.ring().release(frame.ring_position);
-    if (indicate_mode_ && rdma()) {
+    if (frame.by_message) {
       indications_.push({.pool = frame.target.pool,
                          .element = frame.target.element,
                          .element_bytes = frame.target.element_bytes,

@@ -253,6 +253,9 @@ void NetdevSession::Core::learn_pool(const PoolAdvert& advert) noexcept {
   if (fault == RemotePoolFault::kTaken) return counters_.add(C::kPoolRefTaken);
   if (fault != RemotePoolFault::kNone) return counters_.add(C::kPoolLimit);
   counters_.add(C::kPoolsLearnt);
+  // From here on for good: idata and messages are never mixed (decisions 2.17). A write posted before has
+  // completed before the first message can be sent.
+  if (rdma() && !remote_.all_by_idata()) indicate_mode_ = true;
   get_interval_ = config_.limits.connect_interval;
 }
 

@@ -136,8 +136,7 @@ RemoteElement ScriptedHost::element(uint32_t index, uint32_t pool) {
           .element = index,
           .element_bytes = advert.element_bytes,
           .address = advert.address + uint64_t{index} * advert.element_bytes,
-          .handle = advert.handle,
-          .by_idata = true};
+          .handle = advert.handle};
 }
 
 void ScriptedHost::run(int turns, Duration step) {

@@ -96,6 +96,46 @@ TEST_P(SessionModes, a_killed_host_comes_back) {
   pair.expect_conserved();
 }
 
+/// Pools of both kinds: the whole direction is described by messages, and order holds across sizes.
+TEST(SessionPools, a_pool_beyond_idata_keeps_the_order) {
+  SessionPairOptions options;
+  options.unit.session.pools = {{2048, 16}, {100000, 4}};
+  SessionPair pair(options);
+  std::vector<uint32_t> got;
+  uint32_t sent = 0;
+  for (int turn = 0; turn < 5000 && got.size() < 300; ++turn) {
+    if (sent < 300 && pair.send(0, sent, sent % 3 == 0 ? 9000 : 800)) ++sent;
+    pair.turn();
+    const auto some = pair.receive(1);
+    got.insert(got.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(got, numbers(0, 300));
+  EXPECT_EQ(pair.host().counters().get(C::kWritesWithIdata), 0U);
+}
+
+/// A pool beyond idata that is learnt while frames with idata are under way.
+TEST(SessionPools, the_change_to_messages_indicates_nothing_twice) {
+  SessionPairOptions options;
+  options.unit.session.pools = {{2048, 8}};
+  options.unit.session.pool_reference_base = 254;  // the second pool, on demand, is 257
+  SessionPair pair(options);
+  std::vector<uint32_t> got;
+  uint32_t sent = 0;
+  for (int turn = 0; turn < 5000 && got.size() < 300; ++turn) {
+    for (int burst = 0; burst < 4; ++burst) {
+      if (sent < 300 && pair.send(0, sent, 800)) ++sent;
+    }
+    pair.turn();
+    if (turn % 7 != 0) continue;
+    const auto some = pair.receive(1);
+    got.insert(got.end(), some.begin(), some.end());
+  }
+  EXPECT_EQ(got, numbers(0, 300));
+  EXPECT_GT(pair.host().counters().get(C::kWritesWithIdata), 0U);
+  EXPECT_GT(pair.host().counters().get(C::kIndicationsOut), 0U);
+  EXPECT_EQ(pair.unit().counters().get(C::kLostViolation), 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(all, SessionModes,
                          testing::Combine(testing::Values(TransferMode::kRdma, TransferMode::kSendReceive,
                                                           TransferMode::kSendDataOnly),
