@@ -2,6 +2,7 @@
 the LAN, each with a sequence number and a checksum of its own, so that a lost, repeated, reordered or damaged frame is told
 apart without trusting any code under test."""
 import array
+import fcntl
 import select
 import socket
 import struct
@@ -15,6 +16,8 @@ OWN_IP = bytes([10, 77, 0, 99])
 OWN_PORT = 40000
 SOL_PACKET = 263
 PACKET_IGNORE_OUTGOING = 23
+SIOCETHTOOL = 0x8946
+ETHTOOL_GLINK = 10
 HEADERS = 14 + 20 + 8
 STAMP = struct.Struct("!QI")  # sequence number, CRC-32 of what follows
 FRAME_BYTES_MIN = HEADERS + STAMP.size
@@ -143,14 +146,23 @@ class PacketStream:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self.socket.bind((interface, 0))
         self.socket.setblocking(False)
+        self.answer = array.array("I", [ETHTOOL_GLINK, 0])
+        self.question = struct.pack("16sP16x", interface.encode(), self.answer.buffer_info()[0])
+
+    def carrier(self):
+        """True while somebody is behind the interface: a TAP without reader swallows what is sent."""
+        fcntl.ioctl(self.socket, SIOCETHTOOL, self.question)
+        return self.answer[1] != 0
 
     def close(self):
         self.socket.close()
 
     def send(self, frame):
+        if not self.carrier():
+            return False
         try:
             self.socket.send(frame)
-        except OSError:  # carrier is off or the queue is full
+        except OSError:  # the queue is full
             return False
         return True
 

@@ -53,23 +53,27 @@ class RecordingResult(unittest.TextTestResult):
         self.records[-1]["time"] = f"{time.monotonic() - self.started:.3f}s"
         super().stopTest(test)
 
-    def fail_record(self, error):
+    def fail_record(self, test, error):
         text = "".join(traceback.format_exception(*error))
+        fabric = getattr(test, "fabric", None)
+        if fabric is not None:  # what its processes said, before the clean-up
+            self.stream.writeln(fabric.report())
+            text += fabric.report()
         self.records[-1].setdefault("failures", []).append({"failure": text, "type": ""})
 
     def addError(self, test, error):
         super().addError(test, error)
         if self.records:
-            self.fail_record(error)
+            self.fail_record(test, error)
 
     def addFailure(self, test, error):
         super().addFailure(test, error)
-        self.fail_record(error)
+        self.fail_record(test, error)
 
     def addSubTest(self, test, subtest, error):
         super().addSubTest(test, subtest, error)
         if error is not None:
-            self.fail_record(error)
+            self.fail_record(test, error)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
