@@ -19,7 +19,7 @@ struct LinkEndpointConfig {
   LinkTimers timers;
   std::string curve_secret_file;  // own secret key; CURVE when both files are given
   std::string curve_server_file;  // public key of the switch
-  Duration liveness{};            // ZeroMQ: silence that counts as death; 0: 2 s for ipc, 5 s for tcp
+  Duration liveness{};            // ZeroMQ: silence that counts as death; 0: 1.5 s for ipc, 5 s for tcp
 };
 
 /// A link and what keeps it up. Owner: one thread; the engine's poll() does the work.

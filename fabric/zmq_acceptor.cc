@@ -4,6 +4,7 @@
 #include "fabric/zmq_acceptor.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -217,6 +218,9 @@ void HubChannel::detach() noexcept {
 class ZmqAcceptorImpl final : public ZmqAcceptor {
  public:
   explicit ZmqAcceptorImpl(std::shared_ptr<ZmqContext> context) : context_(std::move(context)) {}
+  ~ZmqAcceptorImpl() override {
+    for (const std::string& path : paths_) unlink(path.c_str());  // libzmq leaves them
+  }
 
   Status listen(const ZmqAcceptorConfig& config, Admission& admission) {
     const bool curve = !config.keys.secret_key.empty();
@@ -231,6 +235,7 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
       Result<std::unique_ptr<ZmqSocket>> socket = ZmqSocket::create(context_, ZMQ_ROUTER);
       if (!socket) return socket.error();
       if (Status done = prepare(**socket, endpoint, liveness, config); !done) return done;
+      if (endpoint.starts_with(kIpc)) paths_.push_back(endpoint.substr(kIpc.size()));
       hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, liveness, curve));
     }
     return {};
@@ -268,14 +273,15 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
       if (Status done = socket.set(ZMQ_CURVE_SECRETKEY, config.keys.secret_key); !done) return done;
       if (Status done = socket.set(ZMQ_ZAP_DOMAIN, std::string("weft")); !done) return done;
     }
-    constexpr std::string_view kIpc = "ipc://";
     if (endpoint.starts_with(kIpc)) {
       if (Status mine = check_private_directory(endpoint.substr(kIpc.size())); !mine) return mine;
     }
     return socket.bind(endpoint);
   }
 
+  static constexpr std::string_view kIpc = "ipc://";
   std::shared_ptr<ZmqContext> context_;
+  std::vector<std::string> paths_;  // of ipc sockets we bound
   std::unique_ptr<ZapHandler> zap_;
   CounterSet<ZmqAcceptorCounter> counters_;
   std::vector<std::shared_ptr<Hub>> hubs_;
@@ -292,7 +298,7 @@ Result<std::unique_ptr<ZmqAcceptor>> ZmqAcceptor::create(const ZmqAcceptorConfig
     if (endpoint_needs_curve(endpoint) && config.keys.secret_key.empty()) {
       return Error{
           fmt::format("{} can be reached from other machines and needs keys: --curve-secret FILE "
-                      "--curve-allow FILE",
+                      "--curve-allow FILE; weft keygen makes them",
                       endpoint)};
     }
   }

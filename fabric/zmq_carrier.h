@@ -12,7 +12,7 @@
 namespace weft {
 
 /// Silence after which a peer counts as dead.
-inline constexpr Duration kZmqLivenessIpc = std::chrono::seconds(2);
+inline constexpr Duration kZmqLivenessIpc = std::chrono::milliseconds(1500);  // others notice within 2 s
 /// TCP may stall for seconds under loss.
 inline constexpr Duration kZmqLivenessTcp = std::chrono::seconds(5);
 [[nodiscard]] Duration default_liveness(const std::string& endpoint);

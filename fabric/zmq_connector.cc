@@ -180,8 +180,10 @@ Result<std::unique_ptr<LinkSupervisor>> make_zmq_connector(const ZmqConnectorCon
   if (!keys && !config.server_public_key.empty())
     return Error{"CURVE needs the own secret key too: --curve-secret FILE"};
   if (!keys && endpoint_needs_curve(config.endpoint)) {
-    return Error{fmt::format("{} leaves this machine and needs keys: --curve-secret FILE --curve-server FILE",
-                             config.endpoint)};
+    return Error{
+        fmt::format("{} leaves this machine and needs keys: --curve-secret FILE --curve-server FILE; "
+                    "weft keygen makes them",
+                    config.endpoint)};
   }
   Result<std::shared_ptr<ZmqContext>> context = ZmqContext::create();
   if (!context) return context.error();
