@@ -140,8 +140,8 @@ int command_status(const Arguments& arguments) {
   } else {
     print_line(fmt::format("fabric {} is not running", dir.value().fabric()));
   }
-  const bool good =
-      up && std::all_of(nodes.begin(), nodes.end(), [](const NodeStatus& n) { return n.info.ready; });
+  const bool good = up && record.ready &&
+                    std::all_of(nodes.begin(), nodes.end(), [](const NodeStatus& n) { return n.info.ready; });
   return good ? kExitDone : kExitFailed;
 }
 

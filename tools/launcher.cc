@@ -158,7 +158,8 @@ Result<int> Launcher::Impl::netns_fd(const std::string& name) {
 Result<UniqueFd> Launcher::Impl::open_descriptor(const HandedDescriptor& wanted, const std::string& netns,
                                                  int ns_fd) {
   if (wanted.kind == HandedDescriptor::Kind::kNone) return UniqueFd();
-  if (wanted.kind == HandedDescriptor::Kind::kPacket) return open_packet_socket(wanted.interface.name, ns_fd);
+  if (wanted.kind == HandedDescriptor::Kind::kPacket)
+    return open_packet_socket(wanted.interface.name, ns_fd);
   Result<UniqueFd> tap = create_tap(wanted.interface, interface_tag(topology_.fabric), ns_fd);
   if (tap.ok()) interfaces_.push_back({wanted.interface.name, netns});
   return tap;
@@ -201,7 +202,8 @@ Status Launcher::Impl::start() {
 }
 
 void Launcher::Impl::save_record() const {
-  RunRecord record{getpid(), process_start_ticks(getpid()), options_.topology_path, {}, interfaces_};
+  RunRecord record{getpid(),   process_start_ticks(getpid()), options_.topology_path, !starting_, {},
+                   interfaces_};
   for (const auto& [name, netns] : namespaces_)
     if (netns != nullptr && netns->holder() != 0)
       record.processes.push_back(
@@ -313,6 +315,7 @@ Status Launcher::Impl::wait_ready() {
     turn(2ms);
   }
   starting_ = false;
+  save_record();
   return {};
 }
 

@@ -119,6 +119,7 @@ bool StateDir::locked() const {
 Status StateDir::save(const RunRecord& record) const {
   std::ostringstream text;
   text << "launcher " << record.launcher << ' ' << record.launcher_ticks << '\n';
+  text << "ready " << record.ready << '\n';
   text << "topology " << record.topology << '\n';
   for (const RecordedProcess& p : record.processes)
     text << "process " << p.name << ' ' << p.program << ' ' << p.pid << ' ' << p.start_ticks << ' '
@@ -143,6 +144,7 @@ RunRecord StateDir::load() const {
     std::string kind;
     words >> kind;
     if (kind == "launcher") words >> record.launcher >> record.launcher_ticks;
+    if (kind == "ready") words >> record.ready;
     if (kind == "topology") std::getline(words >> std::ws, record.topology);
     RecordedProcess process;
     if (kind == "process" &&

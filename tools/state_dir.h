@@ -33,6 +33,7 @@ struct RunRecord {
   pid_t launcher = 0;
   uint64_t launcher_ticks = 0;
   std::string topology;  // file it runs
+  bool ready = false;    // every process has been ready once
   std::vector<RecordedProcess> processes;
   std::vector<RecordedInterface> interfaces;
 };

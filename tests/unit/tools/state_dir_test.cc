@@ -35,11 +35,13 @@ class StateDirTest : public ::testing::Test {
 TEST_F(StateDirTest, record_comes_back) {
   Result<StateDir> dir = StateDir::create("f");
   ASSERT_TRUE(dir.ok()) << dir.error().text;
-  RunRecord record{11, 22, "/a b/t.toml", {{"h1", "weft-host", 33, 44, 5}}, {{"eth0", "n1"}, {"weft0", ""}}};
+  RunRecord record{
+      11, 22, "/a b/t.toml", true, {{"h1", "weft-host", 33, 44, 5}}, {{"eth0", "n1"}, {"weft0", ""}}};
   ASSERT_TRUE(dir.value().save(record).ok());
   const RunRecord back = dir.value().load();
   EXPECT_EQ(back.launcher, 11);
   EXPECT_EQ(back.launcher_ticks, 22U);
+  EXPECT_TRUE(back.ready);
   EXPECT_EQ(back.topology, "/a b/t.toml");
   ASSERT_EQ(back.processes.size(), 1U);
   EXPECT_EQ(back.processes[0].restarts, 5U);
