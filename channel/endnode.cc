@@ -15,6 +15,9 @@ void declare_endnode_options(CommandLine& line, EndnodeOptions& out) {
   line.number("lid", "N", out.lid, 1, kLidMax, "local identifier, as the switch knows it");
   line.number("parent-fd", "N", out.parent_fd, 0, UINT32_MAX, "pipe whose end of file ends this process");
   line.text("switch", "ENDPOINT", out.endpoint, "shm:SOCKET-OF-SWITCH, ipc://PATH or tcp://HOST:PORT");
+  line.text("curve-secret", "FILE", out.curve_secret,
+            "this node's secret key; needed for tcp beyond loopback");
+  line.text("curve-server", "FILE", out.curve_server, "public key of the switch");
   line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
               "data bytes per cell, the same in the whole fabric");
   line.number("flit-payload", "BYTES", out.flit_payload_bytes, 0, cell_bytes_max(kCellPayloadBytesMax),
@@ -25,6 +28,24 @@ void declare_endnode_options(CommandLine& line, EndnodeOptions& out) {
              "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
 }
 
+namespace {
+
+LinkEndpointConfig endpoint_config(const EndnodeOptions& options) {
+  LinkEndpointConfig config;
+  config.endpoint = options.endpoint;
+  config.curve_secret_file = options.curve_secret;
+  config.curve_server_file = options.curve_server;
+  config.link.guid = Guid(options.guid);
+  config.link.lid = Lid(static_cast<uint16_t>(options.lid));
+  config.link.cell_payload_bytes = options.cell_payload_bytes;
+  config.link.flit_payload_bytes = options.flit_payload_bytes;
+  config.link.lanes = options.lanes;
+  config.link.credits_per_lane = options.credits;
+  return config;
+}
+
+}  // namespace
+
 Status check_endnode_options(const std::string& program, const EndnodeOptions& options) {
   LogLevel level{};
   if (!parse_log_level(options.log_level, level)) return Error{"--log-level: debug, info, warn or error"};
@@ -33,6 +54,7 @@ Status check_endnode_options(const std::string& program, const EndnodeOptions& o
     return Error{"--switch is missing: shm:DIR/SWITCH.sock for one on this machine"};
   if (options.guid == 0) return Error{"--guid is missing: 16 hexadecimal digits, unique in the fabric"};
   if (options.lid == 0) return Error{"--lid is missing: the number the switch's --node option has"};
+  if (Status good = check_link_endpoint(endpoint_config(options)); !good) return good;
   const Result<std::vector<PoolClass>> pools = parse_pools(options.pools);
   if (!pools.ok()) return pools.error();
   log_setup(program, level);
@@ -71,15 +93,7 @@ Endnode::Endnode(std::unique_ptr<LinkConnection> link, const AdapterConfig& conf
 }
 
 Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeOptions& options, RandomSource& random) {
-  LinkEndpointConfig config;
-  config.endpoint = options.endpoint;
-  config.link.guid = Guid(options.guid);
-  config.link.lid = Lid(static_cast<uint16_t>(options.lid));
-  config.link.cell_payload_bytes = options.cell_payload_bytes;
-  config.link.flit_payload_bytes = options.flit_payload_bytes;
-  config.link.lanes = options.lanes;
-  config.link.credits_per_lane = options.credits;
-  Result<std::unique_ptr<LinkConnection>> link = connect_link(config, random);
+  Result<std::unique_ptr<LinkConnection>> link = connect_link(endpoint_config(options), random);
   if (!link) return link.error();
   AdapterConfig adapter;
   adapter.guid = Guid(options.guid);

@@ -30,6 +30,8 @@ struct EndnodeOptions {
   uint32_t lid = 0;
   uint32_t parent_fd = UINT32_MAX;  // none
   std::string endpoint;             // of the switch
+  std::string curve_secret;         // file; CURVE when both are given
+  std::string curve_server;         // file
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
   uint32_t lanes = kDataLanesDefault;

@@ -14,12 +14,7 @@ constexpr std::string_view kShmPrefix = "shm:";
 Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,
                                                        RandomSource& random) {
   if (config.endpoint.starts_with(kShmPrefix)) {
-    const std::string path = config.endpoint.substr(kShmPrefix.size());
-    if (path.empty()) return Error{"endpoint shm: names no socket: write shm:PATH"};
-    return make_shm_connector(path, config.link, random);
-  }
-  if (!config.endpoint.starts_with("ipc://") && !config.endpoint.starts_with("tcp://")) {
-    return Error{fmt::format("endpoint {}: write shm:PATH, ipc://PATH or tcp://HOST:PORT", config.endpoint)};
+    return make_shm_connector(config.endpoint.substr(kShmPrefix.size()), config.link, random);
   }
   ZmqConnectorConfig zmq{config.link, config.endpoint, {}, {}, config.liveness};
   if (!config.curve_secret_file.empty()) {
@@ -37,9 +32,29 @@ Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig&
 
 }  // namespace
 
+Status check_link_endpoint(const LinkEndpointConfig& config) {
+  const std::string& endpoint = config.endpoint;
+  if (endpoint == kShmPrefix) return Error{"endpoint shm: names no socket: write shm:PATH"};
+  const bool zmq = endpoint.starts_with("ipc://") || endpoint.starts_with("tcp://");
+  if (!zmq && !endpoint.starts_with(kShmPrefix)) {
+    return Error{fmt::format("endpoint {}: write shm:PATH, ipc://PATH or tcp://HOST:PORT", endpoint)};
+  }
+  if (config.curve_secret_file.empty() != config.curve_server_file.empty()) {
+    return Error{"--curve-secret and --curve-server belong together"};
+  }
+  if (config.curve_secret_file.empty() && endpoint_needs_curve(endpoint)) {
+    return Error{
+        fmt::format("{} leaves this machine and needs keys: --curve-secret FILE --curve-server FILE; weft "
+                    "keygen makes them",
+                    endpoint)};
+  }
+  return {};
+}
+
 Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random) {
   Status fits = check_link_config(config.link);
   if (!fits) return fits.error();
+  if (Status good = check_link_endpoint(config); !good) return good.error();
   if (config.link.guid == Guid{}) return Error{"a link needs the GUID of its node"};
   Result<std::unique_ptr<LinkSupervisor>> supervisor = make_connector(config, random);
   if (!supervisor) return supervisor.error();

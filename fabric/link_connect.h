@@ -36,6 +36,9 @@ class LinkConnection {
   LinkEngine engine_;
 };
 
+/// Checks the form of the endpoint, and that one which leaves this machine comes with keys. Reads no file.
+Status check_link_endpoint(const LinkEndpointConfig& config);
+
 /// Checks the configuration and prepares the link; nothing is connected before the first poll(). `random` gives the
 /// nonces and must outlive the connection. Fails with one line on a wrong endpoint, size or key file.
 Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random);

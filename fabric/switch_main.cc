@@ -109,6 +109,9 @@ Status configure_zmq(const Options& options, const std::vector<NodeEntry>& nodes
   if (options.curve_secret.empty() != options.curve_allow.empty()) {
     return Error{"--curve-secret and --curve-allow belong together"};
   }
+  if (Status good = ZmqAcceptor::check_endpoints(options.listen, !options.curve_secret.empty()); !good) {
+    return good;
+  }
   if (options.curve_secret.empty()) return {};
   Result<CurveKeyPair> keys = read_curve_secret(options.curve_secret);
   if (!keys) return keys.error();
@@ -160,7 +163,8 @@ class SwitchControl final : public ControlHandler {
   Admission& admission_;
 };
 
-Status run(const Options& options, const SwitchConfig& config, std::vector<NodeEntry> nodes) {
+Status run(const Options& options, const SwitchConfig& config, const ZmqAcceptorConfig& zmq,
+           std::vector<NodeEntry> nodes) {
   const MonotonicClock clock;
   LoopRunner loop(clock);
   const int parent_fd = options.parent_fd == UINT32_MAX ? -1 : static_cast<int>(options.parent_fd);
@@ -168,8 +172,6 @@ Status run(const Options& options, const SwitchConfig& config, std::vector<NodeE
   if (!guard) return guard.error();
   const std::string base = options.dir + "/" + options.name;
   std::optional<StatsPage> page;  // outlives the counters on it
-  ZmqAcceptorConfig zmq;
-  if (Status good = configure_zmq(options, nodes, zmq); !good) return good;
   Switch fabric(config);
   Admission admission(fabric, std::move(nodes));
   Result<std::unique_ptr<ShmAcceptor>> local = ShmAcceptor::create(base + ".sock", admission);
@@ -213,7 +215,9 @@ int main_program(int argc, char** argv) {
   SwitchConfig config;
   std::vector<NodeEntry> nodes;
   if (const Status good = configure(options, config, nodes); !good) return line.wrong_use(good.error().text);
-  const Status ended = run(options, config, std::move(nodes));
+  ZmqAcceptorConfig zmq;
+  if (const Status good = configure_zmq(options, nodes, zmq); !good) return line.wrong_use(good.error().text);
+  const Status ended = run(options, config, zmq, std::move(nodes));
   if (ended.ok()) return 0;
   log(LogLevel::kError, "{}", ended.error().text);
   return 1;

@@ -290,17 +290,24 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
 
 }  // namespace
 
-Result<std::unique_ptr<ZmqAcceptor>> ZmqAcceptor::create(const ZmqAcceptorConfig& config,
-                                                         Admission& admission) {
-  for (const std::string& endpoint : config.endpoints) {
+Status ZmqAcceptor::check_endpoints(const std::vector<std::string>& endpoints, bool keys) {
+  for (const std::string& endpoint : endpoints) {
     const bool known = endpoint.starts_with("ipc://") || endpoint.starts_with("tcp://");
     if (!known) return Error{fmt::format("endpoint {}: write ipc://PATH or tcp://ADDR:PORT", endpoint)};
-    if (endpoint_needs_curve(endpoint) && config.keys.secret_key.empty()) {
+    if (endpoint_needs_curve(endpoint) && !keys) {
       return Error{
           fmt::format("{} can be reached from other machines and needs keys: --curve-secret FILE "
                       "--curve-allow FILE; weft keygen makes them",
                       endpoint)};
     }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<ZmqAcceptor>> ZmqAcceptor::create(const ZmqAcceptorConfig& config,
+                                                         Admission& admission) {
+  if (Status good = check_endpoints(config.endpoints, !config.keys.secret_key.empty()); !good) {
+    return good.error();
   }
   Result<std::shared_ptr<ZmqContext>> context = ZmqContext::create();
   if (!context) return context.error();

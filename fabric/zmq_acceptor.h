@@ -37,6 +37,8 @@ struct CounterLabels<ZmqAcceptorCounter> {
 /// Owner: the switch's thread. Poll it before the switch.
 class ZmqAcceptor : public Pollable {
  public:
+  /// Checks the form of each endpoint, and that those which others can reach come with keys.
+  static Status check_endpoints(const std::vector<std::string>& endpoints, bool keys);
   /// Listens. Refuses a tcp endpoint that is not loopback without keys. An ipc path's directory must be this user's
   /// alone. `admission` must outlive the acceptor.
   static Result<std::unique_ptr<ZmqAcceptor>> create(const ZmqAcceptorConfig& config, Admission& admission);

@@ -124,7 +124,10 @@ Status plan_item(const Options& options, size_t index, Plan::Item& item) {
     return Error{"--unit takes a LID from 1 to 65534, --os-fd a descriptor"};
   }
   item.os = options.os[index];
-  const bool known = item.os == "gen:" || item.os.rfind("tap:", 0) == 0 || item.os.rfind("unix:", 0) == 0;
+  const auto names_one = [&item](std::string_view kind) {
+    return item.os.starts_with(kind) && item.os.size() > kind.size();
+  };
+  const bool known = item.os == "gen:" || names_one("tap:") || names_one("unix:");
   if (!known) return Error{"--os " + item.os + ": write tap:NAME, gen: or unix:PATH"};
   item.mac = mac_for(options.node.guid, index);
   if (index < options.macs.size()) {
@@ -141,8 +144,10 @@ Status plan_item(const Options& options, size_t index, Plan::Item& item) {
 
 Result<Plan> make_plan(const Options& options) {
   Plan plan;
-  if (!parse_mode(options.mode, plan.mode)) return Error{"--mode: rdma, sendrecv or senddata"};
-  if (options.encoding != "capnp" && options.encoding != "bytes") return Error{"--encoding: capnp or bytes"};
+  if (!parse_mode(options.mode, plan.mode))
+    return Error{"--mode " + options.mode + ": rdma, sendrecv or senddata"};
+  if (options.encoding != "capnp" && options.encoding != "bytes")
+    return Error{"--encoding " + options.encoding + ": capnp or bytes"};
   if (options.encoding == "bytes") plan.encoding = MessageEncoding::kBytes;
   if (options.units.empty()) return Error{"--unit is missing: the LID of an I/O unit"};
   if (options.os.size() != options.units.size()) return Error{"give one --os for each --unit"};

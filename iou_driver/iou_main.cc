@@ -79,8 +79,10 @@ Result<std::unique_ptr<FramePort>> open_nic(const Options& options, const Clock&
 }
 
 bool nic_known(const std::string& nic) {
-  return nic == "echo" || nic == "slirp" || nic.rfind("tap:", 0) == 0 || nic.rfind("packet:", 0) == 0 ||
-         nic.rfind("pcap:", 0) == 0;
+  const auto names_one = [&nic](std::string_view kind) {
+    return nic.starts_with(kind) && nic.size() > kind.size();
+  };
+  return nic == "echo" || nic == "slirp" || names_one("tap:") || names_one("packet:") || names_one("pcap:");
 }
 
 AcceptorConfig acceptor_config(const Options& options, std::vector<PoolClass> pools,

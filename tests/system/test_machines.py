@@ -71,7 +71,7 @@ class MachinesTest(unittest.TestCase):
             self.build(stranger="host")
             self.fabric.start()
             switch = self.fabric.processes["switch"]
-            harness.wait_for(lambda: switch.stats.total(r".*curve_refused") > 0, "the switch counts a refused key")
+            harness.wait_for(lambda: switch.stats.total(r"admission.unknown_key") > 0, "the switch counts a refused key")
             self.assertEqual(self.fabric.processes["host"].stats.total(r"link\.up"), 0)
 
 
