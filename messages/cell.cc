@@ -32,9 +32,18 @@ CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16
   return CellError::kNone;
 }
 
-/// Takes the optional parts between header and data. `at` is inside `cell`; the caller checked the total
-/// size.
-void take_parts(const std::byte* at, uint16_t properties, CellView& out) noexcept {
+AckBody load_ack(const std::byte* at) noexcept {
+  return {.psn = Psn(load_be<uint32_t>(at)),
+          .cell_number = load_be<uint16_t>(at + 4),
+          .code = static_cast<AckCode>(at[6]),
+          .messages_completed = load_be<uint32_t>(at + 8)};
+}
+
+/// Takes what stands between header and data; the caller checked the total size.
+void take_parts(std::span<const std::byte> parts, uint16_t properties, uint32_t payload_bytes,
+                CellView& out) noexcept {
+  const std::byte* at = parts.data();
+  out.global_header = nullptr;
   if (out.has(kCellGlobal)) {
     out.global_header = at;
     at += kGlobalHeaderBytes;
@@ -53,15 +62,9 @@ void take_parts(const std::byte* at, uint16_t properties, CellView& out) noexcep
     out.idata = load_be<uint32_t>(at);
     at += kIdataBytes;
   }
-  if ((properties & kOpAcknowledge) != 0) {
-    out.ack.psn = Psn(load_be<uint32_t>(at));
-    out.ack.cell_number = load_be<uint16_t>(at + 4);
-    out.ack.code = static_cast<AckCode>(at[6]);
-    out.ack.messages_completed = load_be<uint32_t>(at + 8);
-    at += kAckBodyBytes;
-  }
-  out.payload = {at, out.payload.size()};
-  if (out.has(kCellPacketCrc)) out.packet_crc = load_be<uint32_t>(at + out.payload.size());
+  if ((properties & kOpAcknowledge) != 0) at += kAckBodyBytes;
+  out.payload = {at, payload_bytes};
+  if (out.has(kCellPacketCrc)) out.packet_crc = load_be<uint32_t>(at + payload_bytes);
 }
 
 uint32_t parts_bytes(uint8_t flags, uint16_t properties) noexcept {
@@ -98,34 +101,40 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
       !usable_lid(slid)) {
     return CellError::kAddress;
   }
-  CellView view;
-  view.flags = static_cast<uint8_t>(w1 >> 8);
-  view.flags2 = static_cast<uint8_t>(w3 >> 56);
-  view.cell_number = static_cast<uint16_t>(w3 >> 16);
-  const CellError bad = check_flags(properties, view.flags, view.flags2, view.cell_number);
+  const auto flags = static_cast<uint8_t>(w1 >> 8);
+  const auto flags2 = static_cast<uint8_t>(w3 >> 56);
+  const auto cell_number = static_cast<uint16_t>(w3 >> 16);
+  const CellError bad = check_flags(properties, flags, flags2, cell_number);
   if (bad != CellError::kNone) return bad;
   const auto payload_bytes = static_cast<uint32_t>(w3 & 0xFFFF);
-  if (cell.size() != kCellHeaderBytes + parts_bytes(view.flags, properties) + payload_bytes + kCrcBytes) {
+  if (cell.size() != kCellHeaderBytes + parts_bytes(flags, properties) + payload_bytes + kCrcBytes) {
     return CellError::kLength;
   }
   if (crc == CrcCheck::kVerify) {
     const size_t covered = cell.size() - kCrcBytes;
     if (crc32c(cell.first(covered)) != load_be<uint32_t>(cell.data() + covered)) return CellError::kCrc;
   }
-  view.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
-  view.dlid = Lid(static_cast<uint16_t>(dlid));
-  view.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
-  view.slid = Lid(static_cast<uint16_t>(slid));
-  view.opcode = static_cast<Opcode>(opcode);
-  view.sl = ServiceLevel(static_cast<uint8_t>((w1 >> 4) & 0x0F));
-  view.vl = VirtualLane(static_cast<uint8_t>(w1 & 0x0F));
-  view.dest_qpn = Qpn(static_cast<uint32_t>(w2 >> 32));
-  view.src_qpn = Qpn(static_cast<uint32_t>(w2));
-  view.psn = Psn(static_cast<uint32_t>(w3 >> 32));
-  view.payload = {cell.data(), payload_bytes};
-  take_parts(cell.data() + kCellHeaderBytes, properties, view);
-  if ((properties & kOpAcknowledge) != 0 && view.ack.code >= AckCode::kCount) return CellError::kReserved;
-  out = view;
+  AckBody ack;
+  if ((properties & kOpAcknowledge) != 0) {
+    const size_t before = kCellHeaderBytes + ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0);
+    ack = load_ack(cell.data() + before);
+    if (ack.code >= AckCode::kCount) return CellError::kReserved;
+  }
+  out.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
+  out.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
+  out.dlid = Lid(static_cast<uint16_t>(dlid));
+  out.slid = Lid(static_cast<uint16_t>(slid));
+  out.opcode = static_cast<Opcode>(opcode);
+  out.flags = flags;
+  out.flags2 = flags2;
+  out.vl = VirtualLane(static_cast<uint8_t>(w1 & 0x0F));
+  out.sl = ServiceLevel(static_cast<uint8_t>((w1 >> 4) & 0x0F));
+  out.dest_qpn = Qpn(static_cast<uint32_t>(w2 >> 32));
+  out.src_qpn = Qpn(static_cast<uint32_t>(w2));
+  out.psn = Psn(static_cast<uint32_t>(w3 >> 32));
+  out.cell_number = cell_number;
+  out.ack = ack;
+  take_parts(cell.subspan(kCellHeaderBytes), properties, payload_bytes, out);
   return CellError::kNone;
 }
 
