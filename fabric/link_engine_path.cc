@@ -133,7 +133,7 @@ bool LinkEngine::lane_owes(uint64_t threshold) const noexcept {
 }
 
 void LinkEngine::tell_peer(bool everything) noexcept {
-  const uint64_t threshold = everything ? 1 : tell_at_;
+  const uint64_t threshold = everything || answer_now_ ? 1 : tell_at_;
   bool acknowledge = received_ - told_received_ >= threshold;
   if (answer_now_) {
     answer_now_ = false;

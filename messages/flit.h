@@ -1,8 +1,8 @@
 // messages/flit.h -- LAY-FLIT: the unit of a link, counted by credits. Lives between two link partners only.
 //
-//   0 kind 7..4, VL 3..0   1 flags   2 payload bytes 16   4 link sequence 16   6 highest sequence received in
-//   order 16 8 VL of the credit     9 zero   10 credit total 16   12 CRC 32 over 0..11 and the payload   16
-//   payload
+//   0 kind 7..4, VL 3..0   1 flags   2 payload bytes 16   4 link sequence 16
+//   6 highest sequence received in order 16   8 VL of the credit   9 zero   10 credit total 16
+//   12 CRC 32 over 0..11 and the payload   16 payload
 //
 // When one flit carries a whole cell, the CRC covers bytes 0..11 and the cell's own CRC instead of the
 // payload: the cell is hashed once per process (decisions 1.13, P1).
@@ -80,12 +80,12 @@ struct FlitProfile {
 /// Header fields in host order.
 struct FlitFields {
   FlitKind kind = FlitKind::kData;
-  VirtualLane vl;
+  VirtualLane vl{};
   uint8_t flags = 0;  // FlitFlag
   uint16_t payload_bytes = 0;
   uint16_t sequence = 0;  // data: its own number; otherwise the number of the last data flit sent before it
   uint16_t acknowledged = 0;  // highest number received in order
-  VirtualLane credit_vl;
+  VirtualLane credit_vl{};
   uint16_t credit = 0;  // flit buffers given back on credit_vl since the link came up, modulo 2^16
 };
 

@@ -1,0 +1,124 @@
+// HELLO, WELCOME and REFUSE by hand.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "fabric/link_handshake.h"
+#include "tests/support/requirement.h"
+
+namespace weft::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes hello_bytes() {
+  LinkConfig config;
+  config.guid = Guid(0x1122334455667788);
+  config.lid = Lid(7);
+  const LinkHelloWire wire = encode_link_hello(make_hello(config, 0xAABB));
+  const std::span<const std::byte> bytes = bytes_of(wire);
+  return {bytes.begin(), bytes.end()};
+}
+
+LinkHelloError decode_with(size_t offset, std::initializer_list<uint8_t> change) {
+  Bytes bytes = hello_bytes();
+  for (const uint8_t value : change) bytes[offset++] = static_cast<std::byte>(value);
+  LinkHello out;
+  return decode_link_hello(bytes, out);
+}
+
+TEST(LinkHello, layout_is_as_written) {
+  const Bytes bytes = hello_bytes();
+  ASSERT_EQ(bytes.size(), 64U);
+  EXPECT_EQ(std::memcmp(bytes.data(), "WEFT\x01\x00\x00\x01\x00\x01\x00\x07", 12), 0);
+  EXPECT_EQ(std::memcmp(bytes.data() + 16, "\x11\x22\x33\x44\x55\x66\x77\x88", 8), 0);
+  LinkHello out;
+  ASSERT_EQ(decode_link_hello(bytes, out), LinkHelloError::kNone);
+  EXPECT_EQ(out.guid, Guid(0x1122334455667788));
+  EXPECT_EQ(out.boot_nonce, 0xAABBU);
+  EXPECT_EQ(out.flit_payload_bytes, cell_bytes_max(kCellPayloadBytesDefault));
+}
+
+TEST(LinkHello, each_mistake_has_its_name) {
+  LinkHello out;
+  const Bytes whole = hello_bytes();
+  EXPECT_EQ(decode_link_hello(std::span(whole).first(63), out), LinkHelloError::kLength);
+  EXPECT_EQ(decode_with(0, {0}), LinkHelloError::kMagic);
+  EXPECT_EQ(decode_with(4, {4}), LinkHelloError::kKind);
+  EXPECT_EQ(decode_with(63, {1}), LinkHelloError::kReserved);
+  EXPECT_EQ(decode_with(14, {0x80}), LinkHelloError::kReserved);
+  EXPECT_EQ(decode_with(6, {0, 2, 0, 1}), LinkHelloError::kVersion);
+  EXPECT_EQ(decode_with(5, {1}), LinkHelloError::kRange);             // a HELLO refuses nothing
+  EXPECT_EQ(decode_with(10, {0xFF, 0xFF}), LinkHelloError::kRange);   // LID
+  EXPECT_EQ(decode_with(36, {0, 0, 0, 16}), LinkHelloError::kRange);  // cell payload
+  EXPECT_EQ(decode_with(40, {0, 16}), LinkHelloError::kRange);        // lanes
+  EXPECT_EQ(decode_with(42, {0, 0}), LinkHelloError::kRange);         // credits
+}
+
+class Negotiation : public ::testing::Test {
+ protected:
+  LinkRefusal answer() { return answer_hello(own, hello, {Lid(7), 3, SubnetId(1)}, welcome, params); }
+  LinkConfig own;
+  LinkConfig theirs;
+  LinkHello hello = make_hello(theirs, 1);
+  LinkHello welcome;
+  LinkParams params;
+};
+
+TEST_F(Negotiation, the_smaller_counts_win_and_sizes_must_agree) {
+  hello.lanes = 2;
+  hello.credits_per_lane = 1000;
+  ASSERT_EQ(answer(), LinkRefusal::kNone);
+  EXPECT_EQ(params.lanes, 2U);
+  EXPECT_EQ(params.credits_per_lane, own.credits_per_lane);
+  EXPECT_EQ(params.lid, Lid(7));
+  LinkParams joined;
+  ASSERT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNone);
+  EXPECT_EQ(joined.switch_port, 3);
+  EXPECT_EQ(joined.subnet, SubnetId(1));
+  EXPECT_EQ(welcome.boot_nonce, 1U);
+  hello.cell_payload_bytes = 256;
+  EXPECT_EQ(answer(), LinkRefusal::kCellPayload);
+  hello = make_hello(theirs, 1);
+  hello.flit_payload_bytes = 96;
+  EXPECT_EQ(answer(), LinkRefusal::kFlitPayload);
+}
+
+TEST_F(Negotiation, versions_must_meet) {
+  hello.version_min = hello.version_max = kLinkVersionMax + 1;
+  EXPECT_EQ(answer(), LinkRefusal::kVersion);
+  hello.version_min = kLinkVersionMin;
+  EXPECT_EQ(answer(), LinkRefusal::kNone);
+  EXPECT_EQ(welcome.version_max, kLinkVersionMax);
+}
+
+TEST_F(Negotiation, too_few_credits_for_a_cell_are_refused_unless_cut_through) {
+  own.cell_payload_bytes = theirs.cell_payload_bytes = 256;
+  own.flit_payload_bytes = theirs.flit_payload_bytes = 96;
+  theirs.credits_per_lane = 3;
+  hello = make_hello(theirs, 1);
+  EXPECT_FALSE(check_link_config(theirs).ok());
+  EXPECT_EQ(answer(), LinkRefusal::kCredits);
+  own.cut_through = true;
+  EXPECT_EQ(answer(), LinkRefusal::kNone);
+  theirs.cut_through = true;
+  EXPECT_TRUE(check_link_config(theirs).ok());
+}
+
+TEST_F(Negotiation, a_welcome_beyond_the_offer_is_refused) {
+  ASSERT_EQ(answer(), LinkRefusal::kNone);
+  LinkParams joined;
+  const LinkHello good = welcome;
+  welcome.lanes = 5;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kCredits);
+  welcome = good;
+  welcome.cell_payload_bytes = 512;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kCellPayload);
+  theirs.lid = Lid(9);
+  EXPECT_EQ(take_welcome(theirs, good, joined), LinkRefusal::kLidInvalid);
+  EXPECT_EQ(take_welcome(theirs, make_refusal(own, 1, LinkRefusal::kNoPort), joined), LinkRefusal::kNoPort);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,270 @@
+// The link engine against flits written by hand: receive ... / expect ... for past, expected, future and malformed ones.
+#include <gtest/gtest.h>
+
+#include "tests/support/requirement.h"
+#include "tests/support/script_carrier.h"
+#include "tests/support/test_cells.h"
+
+namespace weft::test {
+namespace {
+
+class Engine : public ::testing::Test {
+ protected:
+  Engine() { start(true); }
+
+  void start(bool whole_cell, bool rereads = false) {
+    auto owned = std::make_unique<ScriptCarrier>();
+    carrier = owned.get();
+    carrier->can_reread = rereads;
+    whole = whole_cell;
+    engine.bring_up(std::move(owned), ScriptCarrier::params(whole_cell), now);
+  }
+
+  /// A data flit with a small cell, or any payload where flits are small.
+  std::vector<std::byte> data(uint16_t sequence, FlitFields fields = {}) const {
+    const std::vector<std::byte> cell = make_cell({.vl = fields.vl, .number = sequence, .payload_bytes = 8});
+    if (fields.flags == 0) fields.flags = kFlitHead | kFlitTail;
+    fields.sequence = sequence;
+    fields.payload_bytes = static_cast<uint16_t>(cell.size());
+    std::vector<std::byte> flit(kFlitHeaderBytes + cell.size());
+    std::memcpy(flit.data() + kFlitHeaderBytes, cell.data(), cell.size());
+    compose_flit(flit.data(), fields, whole, cell_crc(cell));
+    return flit;
+  }
+  static std::vector<std::byte> control(FlitFields fields) {
+    std::vector<std::byte> flit(kFlitHeaderBytes);
+    compose_flit(flit.data(), fields, true, 0);
+    return flit;
+  }
+  /// Takes in what has arrived; the sequence numbers accepted.
+  std::vector<uint32_t> receive() {
+    now += 1us;
+    engine.poll(now);
+    std::vector<uint32_t> numbers;
+    const std::span<const RxFlit> flits = engine.receive();
+    for (const RxFlit& flit : flits) numbers.push_back(flit.payload.empty() ? 0 : cell_number(flit.payload));
+    for (const RxFlit& flit : flits) engine.grant(flit.vl, 1);
+    engine.release();
+    engine.flush(now);
+    return numbers;
+  }
+  std::vector<FlitFields> sent() {
+    std::vector<FlitFields> out;
+    for (const std::vector<std::byte>& flit : carrier->take_sent()) {
+      FlitView view;
+      EXPECT_EQ(decode_flit(flit, {ScriptCarrier::kFlitPayloadBytes, 4, whole}, view), FlitError::kNone);
+      out.push_back(view.fields);
+    }
+    return out;
+  }
+  bool send(VirtualLane vl = VirtualLane(0)) {
+    const std::vector<std::byte> cell = make_cell({.vl = vl, .payload_bytes = 8});
+    std::byte* to = engine.claim(vl);
+    if (to == nullptr) return false;
+    std::memcpy(to, cell.data(), cell.size());
+    engine.commit({vl, kFlitHead | kFlitTail, static_cast<uint32_t>(cell.size()), cell_crc(cell)});
+    return true;
+  }
+  uint64_t count(LinkCounter counter) const { return engine.counters().get(counter); }
+
+  LinkEngine engine;
+  ScriptCarrier* carrier = nullptr;
+  bool whole = true;
+  Instant now{};
+};
+using Numbers = std::vector<uint32_t>;
+
+TEST_F(Engine, takes_the_expected_drops_the_past_asks_once_for_what_is_missing) {
+  carrier->arrive(data(1));
+  carrier->arrive(data(1));
+  carrier->arrive(data(3));
+  carrier->arrive(data(4));
+  EXPECT_EQ(receive(), Numbers{1});
+  EXPECT_EQ(count(LinkCounter::kDuplicates), 1U);
+  EXPECT_EQ(count(LinkCounter::kOutOfSequence), 2U);
+  const std::vector<FlitFields> answer = sent();
+  ASSERT_EQ(answer.size(), 1U);
+  EXPECT_EQ(answer[0].kind, FlitKind::kRepeat);
+  EXPECT_EQ(answer[0].acknowledged, 1);
+  for (uint16_t i = 2; i <= 4; ++i) carrier->arrive(data(i));
+  EXPECT_EQ(receive(), (Numbers{2, 3, 4}));
+}
+
+TEST_F(Engine, a_second_round_without_the_missing_flit_is_asked_for_again) {
+  carrier->arrive(data(2));
+  carrier->arrive(data(3));
+  receive();
+  carrier->arrive(data(2));
+  receive();
+  EXPECT_EQ(count(LinkCounter::kRepeatsRequested), 2U);
+}
+
+TEST_F(Engine, reads_again_by_itself_where_the_carrier_keeps_the_slots) {
+  start(true, true);
+  std::vector<std::byte> bad = data(1);
+  bad.back() ^= std::byte{1};
+  carrier->arrive(bad);
+  for (uint32_t i = 0; i < kFlitRepeatsMax; ++i) EXPECT_TRUE(receive().empty());
+  EXPECT_EQ(engine.state(), LinkState::kUp);
+  EXPECT_EQ(count(LinkCounter::kRereads), kFlitRepeatsMax);
+  EXPECT_TRUE(receive().empty());
+  EXPECT_EQ(engine.state(), LinkState::kFaulty);
+  EXPECT_EQ(count(LinkCounter::kRepeatsExhausted), 1U);
+  EXPECT_TRUE(sent().empty()) << "nothing to ask the peer";
+}
+
+TEST_F(Engine, damage_of_each_kind_has_its_own_counter_and_is_repeated) {
+  carrier->arrive(std::vector<std::byte>(5));
+  receive();
+  std::vector<std::byte> longer = data(1);
+  store_be(longer.data() + 2, uint16_t{60000});
+  carrier->arrive(longer);
+  receive();
+  std::vector<std::byte> flipped = data(1);
+  flipped[40] ^= std::byte{1};
+  carrier->arrive(flipped);
+  receive();
+  EXPECT_EQ(count(LinkCounter::kTooShort), 1U);
+  EXPECT_EQ(count(LinkCounter::kBadLength), 1U);
+  EXPECT_EQ(count(LinkCounter::kBadCrc), 1U);
+  EXPECT_EQ(engine.state(), LinkState::kUp);
+  carrier->arrive(data(1));
+  EXPECT_EQ(receive(), Numbers{1});
+}
+
+TEST_F(Engine, a_peer_that_breaks_the_rules_under_a_right_crc_is_faulty) {
+  struct Case {
+    LinkCounter counter;
+    std::vector<std::byte> flit;
+  };
+  const auto with = [&](auto change) {
+    FlitFields fields;
+    change(fields);
+    return data(1, fields);
+  };
+  const Case cases[] = {
+      {LinkCounter::kBadLane, with([](FlitFields& f) { f.vl = VirtualLane(9); })},
+      {LinkCounter::kBadLane, with([](FlitFields& f) { f.credit_vl = VirtualLane(4); })},
+      {LinkCounter::kBadFlags, with([](FlitFields& f) { f.flags = kFlitHead; })},
+      {LinkCounter::kBadFlags, control({.kind = FlitKind::kAck, .flags = kFlitTail})},
+      {LinkCounter::kBadKind, control({.kind = static_cast<FlitKind>(7)})},
+      {LinkCounter::kBadReserved, with([](FlitFields& f) { f.flags = kFlitHead | kFlitTail | 1; })},
+      {LinkCounter::kAckBeyondSent, control({.kind = FlitKind::kAck, .acknowledged = 1})},
+      {LinkCounter::kCreditBeyondSent, control({.kind = FlitKind::kCredit, .credit = 1})},
+  };
+  for (const Case& one : cases) {
+    start(true);
+    const uint64_t before = count(one.counter);
+    carrier->arrive(one.flit);
+    EXPECT_TRUE(receive().empty());
+    EXPECT_EQ(count(one.counter), before + 1)
+        << CounterLabels<LinkCounter>::kLabels[static_cast<size_t>(one.counter)];
+    EXPECT_EQ(engine.state(), LinkState::kFaulty);
+    engine.poll(now);
+    EXPECT_EQ(engine.state(), LinkState::kDown);
+  }
+}
+
+TEST_F(Engine, more_flits_than_granted_are_the_peers_fault) {
+  // Eight credits on lane 0, and nothing given back.
+  for (uint16_t i = 1; i <= 9; ++i) carrier->arrive(data(i));
+  engine.poll(now);
+  EXPECT_EQ(engine.receive().size(), 8U);
+  EXPECT_EQ(count(LinkCounter::kSentWithoutCredit), 1U);
+  EXPECT_EQ(engine.state(), LinkState::kFaulty);
+}
+
+TEST_F(Engine, head_and_tail_must_alternate_on_a_lane) {
+  start(false);
+  carrier->arrive(data(1, {.flags = kFlitHead}));
+  carrier->arrive(data(2, {.vl = VirtualLane(1), .flags = kFlitHead}));
+  receive();
+  EXPECT_EQ(engine.state(), LinkState::kUp);
+  carrier->arrive(data(3, {.flags = kFlitHead}));
+  receive();
+  EXPECT_EQ(engine.state(), LinkState::kFaulty);
+  EXPECT_EQ(count(LinkCounter::kBadFraming), 1U);
+}
+
+TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) {
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(send());
+  engine.flush(now);
+  EXPECT_EQ(sent().size(), 5U);
+  carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = 2}));
+  receive();
+  EXPECT_EQ(engine.unacknowledged(), 3U);
+  EXPECT_EQ(carrier->retired, 2U);
+  carrier->arrive(control({.kind = FlitKind::kRepeat, .acknowledged = 3}));
+  receive();
+  EXPECT_EQ(carrier->resent_from, 3U);
+  EXPECT_EQ(count(LinkCounter::kRepeatsServed), 1U);
+  carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = 1}));  // late news
+  receive();
+  EXPECT_EQ(engine.unacknowledged(), 2U);
+}
+
+TEST_F(Engine, credit_is_absolute_so_late_and_repeated_updates_do_no_harm) {
+  covers("SAN-FLIT-02");
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(send());
+  EXPECT_FALSE(send());
+  engine.flush(now);
+  for (const uint16_t total : std::array<uint16_t, 5>{3, 5, 3, 5, 0}) {
+    carrier->arrive(control({.kind = FlitKind::kCredit, .credit = total}));
+    receive();
+  }
+  EXPECT_EQ(engine.credits(VirtualLane(0)), 5U);
+  EXPECT_EQ(engine.credits(VirtualLane(1)), 8U);
+}
+
+TEST_F(Engine, lane_15_has_numbers_but_no_credit) {
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(send(kVlManagement));
+  engine.flush(now);
+  const std::vector<FlitFields> flits = sent();
+  ASSERT_EQ(flits.size(), 40U);
+  EXPECT_EQ(flits.back().sequence, 40);
+  for (uint16_t i = 1; i <= 40; ++i) carrier->arrive(data(i, {.vl = kVlManagement}));
+  EXPECT_EQ(receive().size(), 40U);
+  EXPECT_EQ(engine.state(), LinkState::kUp);
+}
+
+TEST_F(Engine, a_lost_tail_is_noticed_by_the_number_in_unsequenced_flits) {
+  carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 2}));
+  receive();
+  const std::vector<FlitFields> answer = sent();
+  ASSERT_FALSE(answer.empty());
+  EXPECT_EQ(answer[0].kind, FlitKind::kRepeat);
+}
+
+TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) {
+  ASSERT_TRUE(send());
+  engine.flush(now);
+  sent();
+  engine.poll(now);
+  now += 3ms;
+  engine.poll(now);
+  const std::vector<FlitFields> probe = sent();
+  ASSERT_EQ(probe.size(), 1U);
+  EXPECT_EQ(probe[0].flags, kFlitAnswer);
+  for (uint16_t i = 1; i <= 4; ++i) {
+    carrier->arrive(data(i, {.vl = VirtualLane(static_cast<uint8_t>(i - 1))}));
+  }
+  receive();
+  sent();
+  carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 4}));
+  receive();
+  EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
+}
+
+TEST_F(Engine, numbers_wrap) {
+  uint64_t accepted = 0;
+  for (uint32_t i = 1; i <= 70'000; ++i) {
+    carrier->arrive(data(static_cast<uint16_t>(i)));
+    accepted += receive().size();
+    carrier->take_sent();
+  }
+  EXPECT_EQ(accepted, 70'000U);
+  EXPECT_EQ(engine.state(), LinkState::kUp);
+}
+
+}  // namespace
+}  // namespace weft::test

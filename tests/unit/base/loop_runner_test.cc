@@ -1,0 +1,106 @@
+#include "base/loop_runner.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/process_guard.h"
+
+namespace weft {
+namespace {
+
+class Scripted final : public Pollable {
+ public:
+  int poll(Instant /*now*/) noexcept override {
+    ++polls;
+    return work > 0 ? work-- : 0;
+  }
+  void wait_fds(std::vector<pollfd>& out) const override {
+    if (fd >= 0) out.push_back({fd, POLLIN, 0});
+  }
+  bool prepare_sleep() noexcept override {
+    ++prepared;
+    return quiet;
+  }
+  void finish_sleep() noexcept override { ++finished; }
+  Instant deadline() const noexcept override { return due; }
+
+  int work = 0;
+  int polls = 0;
+  int prepared = 0;
+  int finished = 0;
+  bool quiet = true;
+  int fd = -1;
+  Instant due = kNever;
+};
+
+LoopConfig no_spin() {
+  return {.spin = Duration{0}};
+}
+
+TEST(LoopRunner, works_before_it_sleeps) {
+  const MonotonicClock clock;
+  LoopRunner loop(clock, no_spin());
+  Scripted core;
+  core.work = 3;
+  core.due = Instant::min();
+  loop.add(core);
+  for (int i = 0; i < 3; ++i) EXPECT_GT(loop.turn(), 0);
+  EXPECT_EQ(core.prepared, 0);
+  EXPECT_EQ(loop.turn(), 0);
+  EXPECT_EQ(core.prepared, 1);
+  EXPECT_EQ(core.finished, 1);
+  EXPECT_EQ(loop.counters().get(LoopCounter::kSleeps), 1U);
+}
+
+TEST(LoopRunner, one_core_with_work_keeps_all_awake) {
+  const MonotonicClock clock;
+  LoopRunner loop(clock, no_spin());
+  Scripted first;
+  Scripted busy;
+  Scripted last;
+  busy.quiet = false;
+  for (Scripted* core : {&first, &busy, &last}) loop.add(*core);
+  loop.turn();
+  EXPECT_EQ(loop.counters().get(LoopCounter::kSleeps), 0U);
+  EXPECT_EQ(first.finished, 1);
+  EXPECT_EQ(busy.finished, 1);
+  EXPECT_EQ(last.finished, 0);
+}
+
+TEST(LoopRunner, a_descriptor_ends_the_sleep) {
+  const MonotonicClock clock;
+  LoopConfig config = no_spin();
+  config.sleep_max = std::chrono::seconds(100);
+  LoopRunner loop(clock, config);
+  Scripted core;
+  core.fd = eventfd(0, EFD_NONBLOCK);
+  loop.add(core);
+  std::thread waker([&] {
+    const uint64_t one = 1;
+    loop.stop();
+    EXPECT_EQ(write(core.fd, &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  });
+  loop.turn();
+  loop.run();
+  waker.join();
+  close(core.fd);
+}
+
+TEST(ProcessGuard, the_end_of_the_parent_ends_the_loop) {
+  const MonotonicClock clock;
+  LoopRunner loop(clock);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  auto guard = ProcessGuard::create(loop, ends[0]);
+  ASSERT_TRUE(guard.ok());
+  loop.add(**guard);
+  close(ends[1]);
+  loop.run();
+  close(ends[0]);
+}
+
+}  // namespace
+}  // namespace weft
