@@ -16,6 +16,7 @@
 namespace weft {
 namespace {
 
+constexpr Duration kReconnectInterval = 1s;
 constexpr Duration kHelloInterval = 1s;
 constexpr Duration kMonitorInterval = 20ms;
 constexpr Duration kProblemLogInterval = 5s;
@@ -72,6 +73,11 @@ class Dealer final : public BurstChannel {
   }
   /// The switch does not know our key, as far as noticed since the last call.
   bool take_refused() noexcept { return std::exchange(refused_, false); }
+  /// libzmq gives up a connection whose key was refused; this begins anew.
+  void reconnect(const std::string& endpoint) noexcept {
+    zmq_disconnect(socket_->raw(), endpoint.c_str());
+    zmq_connect(socket_->raw(), endpoint.c_str());
+  }
 
  private:
   std::unique_ptr<ZmqSocket> socket_;
@@ -95,7 +101,14 @@ class ZmqConnector final : public LinkSupervisor {
       log(LogLevel::kWarn, "link to {} lost", config_.endpoint);
       hello_at_ = now;
     }
-    if (dealer_->take_refused()) complain(now, "the switch does not know our key");
+    if (dealer_->take_refused()) {
+      key_refused_ = true;
+      reconnect_at_ = now + kReconnectInterval;
+    }
+    if (now >= reconnect_at_) {
+      reconnect_at_ = kNever;
+      dealer_->reconnect(config_.endpoint);
+    }
     LinkHello answer;
     if (dealer_->take_answer(answer) && answer.boot_nonce == nonce_) return take(engine, answer, now);
     if (now >= hello_at_) say_hello(now);
@@ -113,7 +126,11 @@ class ZmqConnector final : public LinkSupervisor {
     const LinkHelloWire wire = encode_link_hello(make_hello(config_.link, nonce_));
     const bool sent = message.assign(bytes_of(wire)) && dealer_->send_burst(message);
     hello_at_ = now + (sent ? kHelloInterval : kLinkRetryInterval);
-    if (!sent) complain(now, "nobody is there");
+    if (patient_until_ == kNever) patient_until_ = now + kReconnectInterval;
+    if (key_refused_)
+      complain(now, "the switch does not know our key");
+    else if (!sent && now >= patient_until_)
+      complain(now, "nobody is there");
   }
 
   int take(LinkEngine& engine, const LinkHello& answer, Instant now) noexcept {
@@ -128,6 +145,7 @@ class ZmqConnector final : public LinkSupervisor {
     dealer_->attach(*carrier);
     engine.bring_up(std::move(carrier), params, now);
     was_up_ = true;
+    key_refused_ = false;
     limiter_ = LogLimiter(kProblemLogInterval);
     log(LogLevel::kInfo, "joined {} as lid {} on port {}", config_.endpoint, params.lid.value(),
         params.switch_port);
@@ -143,7 +161,10 @@ class ZmqConnector final : public LinkSupervisor {
   RandomSource& random_;
   uint64_t nonce_ = 0;
   bool was_up_ = false;
+  bool key_refused_ = false;
   Instant hello_at_ = Instant::min();
+  Instant reconnect_at_ = kNever;
+  Instant patient_until_ = kNever;  // a connection takes a moment: no complaint before
   LogLimiter limiter_{kProblemLogInterval};
 };
 
