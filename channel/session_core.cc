@@ -14,7 +14,6 @@ namespace weft {
 
 namespace {
 
-constexpr uint32_t kCompletionsPerTurn = 64;
 constexpr uint32_t kFlushRepliesMax = 16;
 constexpr Duration kHealthy = std::chrono::seconds(10);  // after this long open, delays start small again
 
@@ -63,7 +62,7 @@ int NetdevSession::Core::poll(Instant now) noexcept {
 }
 
 int NetdevSession::Core::poll_sends() noexcept {
-  std::array<WorkCompletion, kCompletionsPerTurn> done;
+  const std::span<WorkCompletion> done = completions_;
   const uint32_t count = channels_.poll_sends(done);
   for (uint32_t i = 0; i < count && !loss_; ++i) {
     if (done[i].status != WcStatus::kSuccess) {
@@ -82,7 +81,7 @@ int NetdevSession::Core::poll_sends() noexcept {
 
 int NetdevSession::Core::poll_receives() noexcept {
   if (loss_) return 0;
-  std::array<WorkCompletion, kCompletionsPerTurn> done;
+  const std::span<WorkCompletion> done = completions_;
   const uint32_t count = channels_.poll_receives(done);
   if (count != 0) heard();
   for (uint32_t i = 0; i < count && !loss_; ++i) on_receive(done[i]);

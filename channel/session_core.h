@@ -232,6 +232,8 @@ class NetdevSession::Core {
   Instant close_deadline_ = kNever;
   uint64_t missed_packets_ = 0;
 
+  static constexpr size_t kCompletionsPerTurn = 64;
+  std::array<WorkCompletion, kCompletionsPerTurn> completions_;  // here: clearing it each turn costs time
   SessionChannels channels_;
   NetdevCapnp capnp_;
   LogLimiter message_log_{std::chrono::seconds(1)};
