@@ -1,5 +1,5 @@
-// tests/support/allocation_counter.h -- counts calls of operator new in the whole test program, to show that a path
-// takes no memory (house style 18). A program that uses it gets the counting operators.
+// tests/support/allocation_counter.h -- counts calls of operator new in the whole test program, to show that
+// a path takes no memory (house style 18). A program that uses it gets the counting operators.
 #pragma once
 
 #include <cstdint>
