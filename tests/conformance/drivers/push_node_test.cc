@@ -1,0 +1,253 @@
+// Nodes, units and the LAN behind them: PUSH-NODE, PUSH-DRV, PUSH-CFG over a switch, in virtual time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <type_traits>
+
+#include "messages/cell.h"
+#include "messages/flit.h"
+#include "tests/support/driver_world.h"
+#include "tests/support/requirement.h"
+
+namespace weft::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Frames = std::vector<std::vector<std::byte>>;
+
+TEST(PushNode, PUSH_NODE_01_every_host_reaches_every_unit_through_the_switch) {
+  covers("PUSH-NODE-01");
+  DriverWorldConfig config;
+  config.units = 2;
+  config.hosts = 2;
+  config.uses = {{0, 1}, {0, 1}};
+  DriverWorld world(config);
+  world.run_until_open();
+  for (uint32_t h = 0; h < 2; ++h) {
+    for (uint32_t u = 0; u < 2; ++u) {
+      world.os(h, u).inject(make_ethernet(kLanMac, host_mac(h), 10 * h + u));
+      world.nic(u).inject(make_ethernet(host_mac(h), kLanMac, 100 + 10 * h + u));
+    }
+  }
+  world.run();
+  for (uint32_t h = 0; h < 2; ++h) {
+    for (uint32_t u = 0; u < 2; ++u) {
+      EXPECT_EQ(DriverWorld::taken(world.os(h, u)),
+                Frames{make_ethernet(host_mac(h), kLanMac, 100 + 10 * h + u)});
+    }
+  }
+  for (uint32_t u = 0; u < 2; ++u) {
+    const Frames at_lan = DriverWorld::taken(world.nic(u));
+    const Frames wanted{make_ethernet(kLanMac, host_mac(0), u), make_ethernet(kLanMac, host_mac(1), 10 + u)};
+    EXPECT_TRUE(std::is_permutation(at_lan.begin(), at_lan.end(), wanted.begin(), wanted.end()))
+        << at_lan.size();
+  }
+}
+
+TEST(PushNode, PUSH_NODE_04_two_hosts_share_a_unit_and_both_move_data) {
+  covers("PUSH-NODE-04");
+  DriverWorldConfig config;
+  config.hosts = 2;
+  DriverWorld world(config);
+  world.run_until_open();
+  Frames wanted[2];
+  for (uint32_t i = 0; i < 50; ++i) {
+    for (uint32_t h = 0; h < 2; ++h) {
+      world.os(h).inject(make_ethernet(kLanMac, host_mac(h), i));
+      world.nic().inject(make_ethernet(host_mac(h), kLanMac, 1000 + i + 50 * h));
+      wanted[h].push_back(make_ethernet(host_mac(h), kLanMac, 1000 + i + 50 * h));
+    }
+  }
+  world.run(3000);
+  for (uint32_t h = 0; h < 2; ++h) EXPECT_EQ(DriverWorld::taken(world.os(h)), wanted[h]);
+  EXPECT_EQ(world.nic().written.size(), 100u);
+  EXPECT_EQ(world.unit().clients().size(), 2u);
+  // The unit has an address of its own and lives on when one host is gone.
+  world.cable_of_host(0).unplug();
+  world.os(1).inject(make_ethernet(kLanMac, host_mac(1), 7777));
+  world.nic().written.clear();
+  world.run();
+  EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(kLanMac, host_mac(1), 7777)});
+}
+
+/// Looks for the LAN object's address in the header of every cell.
+class CellWatch final : public FlitObserver {
+ public:
+  void on_flit(uint32_t, std::span<const std::byte> flit) noexcept override {
+    if (static_cast<uint8_t>(flit[0]) >> 4 != static_cast<uint8_t>(FlitKind::kData)) return;
+    if (flit.size() < kFlitHeaderBytes + 32) return;
+    const std::byte* cell = flit.data() + kFlitHeaderBytes;
+    lids.insert(load_be<uint16_t>(cell + 4));
+    lids.insert(load_be<uint16_t>(cell + 10));
+  }
+  std::set<uint16_t> lids;
+};
+
+TEST(PushNode, PUSH_NODE_05_a_lan_object_outside_the_fabric_is_reached_through_the_unit) {
+  covers("PUSH-NODE-05");
+  CellWatch watch;
+  DriverWorldConfig config;
+  config.observer = &watch;
+  DriverWorld world(config);
+  world.run_until_open();
+  world.os().inject(make_ethernet(kLanMac, host_mac(0), 1));
+  world.run();
+  ASSERT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(kLanMac, host_mac(0), 1)});
+  world.nic().inject(make_ethernet(host_mac(0), kLanMac, 2));
+  world.run();
+  EXPECT_EQ(DriverWorld::taken(world.os()), Frames{make_ethernet(host_mac(0), kLanMac, 2)});
+  // Only the endnodes have fabric addresses: unit 1 and host 2.
+  EXPECT_EQ(watch.lids, (std::set<uint16_t>{1, 2}));
+}
+
+TEST(PushCfg, PUSH_CFG_03_initialise_set_mac_and_read_statistics) {
+  covers("PUSH-CFG-03 PUSH-DRV-06");
+  DriverWorld world;
+  world.run_until_open();
+  EXPECT_EQ(world.host().controller().last_status(NicRequest::kInitialise), CfgStatus::kGood);
+  const MacAddress other{0x02, 0, 0, 0, 0, 0x2A};
+  world.host().controller().set_mac(other);
+  world.run();
+  EXPECT_EQ(world.host().controller().last_status(NicRequest::kSetMac), CfgStatus::kGood);
+  EXPECT_EQ(world.nic().info().mac, other);
+  world.os().inject(make_ethernet(kLanMac, other, 1, 300));
+  world.os().inject(make_ethernet(kLanMac, other, 2, 64));
+  world.nic().inject(make_ethernet(other, kLanMac, 3, 1000));
+  world.run();
+  ASSERT_EQ(world.nic().written.size(), 2u);
+  EXPECT_EQ(source_of(world.nic().written[0].data() + kVnetBytes), other);
+  world.host().controller().read_statistics();
+  world.run();
+  ASSERT_EQ(world.host().controller().statistics_read(), 1u);
+  const NicStatistics& read = world.host().controller().statistics();
+  const CounterSet<PortCounter>& model = world.nic().counters();
+  EXPECT_EQ(read.frames_out, model.get(PortCounter::kFramesWritten));
+  EXPECT_EQ(read.bytes_out, model.get(PortCounter::kBytesWritten));
+  EXPECT_EQ(read.frames_in, model.get(PortCounter::kFramesRead));
+  EXPECT_EQ(read.bytes_in, model.get(PortCounter::kBytesRead));
+  EXPECT_EQ(read.frames_out, 2u);
+  EXPECT_EQ(read.bytes_in, 1000u);
+}
+
+TEST(PushDrv, PUSH_DRV_01_cutting_the_fabric_ends_all_contact) {
+  covers("PUSH-DRV-01");
+  DriverWorld world;
+  world.run_until_open();
+  world.cable_of_unit(0).unplug();
+  world.os().inject(make_ethernet(kLanMac, host_mac(0), 1));
+  world.nic().inject(make_ethernet(host_mac(0), kLanMac, 2));
+  world.run_for(1s);
+  EXPECT_TRUE(world.nic().written.empty());
+  EXPECT_TRUE(world.os().written.empty());
+  // Plugged in again, they meet again.
+  EXPECT_EQ(world.cable_of_unit(0).plug(world.clock.now()), LinkRefusal::kNone);
+  world.run_for(3s);
+  world.run_until_open();
+  world.os().inject(make_ethernet(kLanMac, host_mac(0), 3));
+  world.run();
+  const Frames at_lan = DriverWorld::taken(world.nic());
+  ASSERT_FALSE(at_lan.empty());
+  EXPECT_EQ(at_lan.back(), make_ethernet(kLanMac, host_mac(0), 3));
+}
+
+/// Headers that a source file of ours includes, and those which they include.
+std::set<std::string> includes_of(const std::string& file, std::set<std::string> seen = {}) {
+  const char* root = std::getenv("WEFT_SOURCE");
+  std::ifstream in(std::string(root != nullptr ? root : ".") + "/" + file);
+  const std::regex include(R"re(#include "([^"]+)")re");
+  for (std::string line; std::getline(in, line);) {
+    std::smatch match;
+    if (!std::regex_search(line, match, include) || !seen.insert(match[1]).second) continue;
+    seen = includes_of(match[1], std::move(seen));
+  }
+  return seen;
+}
+
+TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interface) {
+  covers("PUSH-DRV-02");
+  if (std::getenv("WEFT_SOURCE") == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set";
+  // The half is made of an OS interface and a messaging layer, and of nothing else.
+  static_assert(std::is_constructible_v<HostNetdev, NetdevSession&, FramePort&, const NicSettings&>);
+  static_assert(std::is_base_of_v<FramePort, MemoryFramePort>);
+  const std::set<std::string> headers =
+      includes_of("host_driver/host_netdev.h", includes_of("host_driver/host_netdev.cc"));
+  ASSERT_TRUE(headers.contains("base/frame_port.h"));
+  ASSERT_TRUE(headers.contains("channel/netdev_session.h"));
+  // The channel interface lies below the messaging layer: no adapter header comes up to here.
+  for (const char* below :
+       {"channel/adapter.h", "channel/verbs.h", "channel/memory_table.h", "fabric/cell_port.h"}) {
+    EXPECT_FALSE(headers.contains(below)) << below;
+  }
+  // And the messaging layer is the one that reaches it.
+  EXPECT_TRUE(includes_of("channel/netdev_session.cc").contains("channel/adapter.h"));
+}
+
+TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_interface) {
+  covers("PUSH-DRV-03");
+  if (std::getenv("WEFT_SOURCE") == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set";
+  static_assert(std::is_constructible_v<IouNetdev, SessionAcceptor&, FramePort&, const NicPolicy&>);
+  std::set<std::string> headers = includes_of("iou_driver/iou_netdev.cc");
+  headers = includes_of("iou_driver/iou_switching.cc", headers);
+  headers = includes_of("iou_driver/nic_config_service.cc", headers);
+  ASSERT_TRUE(headers.contains("channel/netdev_session.h"));
+  for (const char* below :
+       {"channel/adapter.h", "channel/verbs.h", "channel/memory_table.h", "fabric/cell_port.h"}) {
+    EXPECT_FALSE(headers.contains(below)) << below;
+  }
+  // The NIC is touched through the LAN interface only: no kind of NIC is known to the half.
+  for (const char* nic :
+       {"iou_driver/echo_nic.h", "iou_driver/packet_nic.h", "iou_driver/slirp_nic.h", "base/tap_port.h"}) {
+    EXPECT_FALSE(headers.contains(nic)) << nic;
+  }
+  EXPECT_FALSE(includes_of("channel/session_acceptor.cc").contains("iou_driver/iou_netdev.h"));
+}
+
+TEST(PushDrv, PUSH_DRV_07_inbound_lan_frames_reach_the_host_stack_unchanged) {
+  covers("PUSH-DRV-07");
+  for (const TransferMode mode :
+       {TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}) {
+    DriverWorldConfig config;
+    config.mode = mode;
+    DriverWorld world(config);
+    world.run_until_open();
+    Frames wanted;
+    for (const uint32_t bytes : {14u, 60u, 256u, 257u, 1514u, 2048u, 9018u}) {
+      wanted.push_back(make_ethernet(host_mac(0), kLanMac, bytes, bytes));
+      world.nic().inject(wanted.back());
+    }
+    world.run(2000);
+    EXPECT_EQ(DriverWorld::taken(world.os()), wanted) << to_string(mode);
+    const CounterSet<SessionCounter>& unit = world.units[0].acceptor->sessions()[0]->counters();
+    if (mode == TransferMode::kRdma) {
+      EXPECT_EQ(unit.get(SessionCounter::kWritesWithIdata), wanted.size());
+    }
+  }
+}
+
+TEST(PushDrv, PUSH_DRV_08_outbound_host_packets_leave_the_nic_unchanged) {
+  covers("PUSH-DRV-08");
+  for (const TransferMode mode :
+       {TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}) {
+    DriverWorldConfig config;
+    config.mode = mode;
+    DriverWorld world(config);
+    world.run_until_open();
+    Frames wanted;
+    for (const uint32_t bytes : {14u, 60u, 256u, 257u, 1514u, 1518u}) {
+      wanted.push_back(make_ethernet(kLanMac, host_mac(0), bytes, bytes));
+      world.os().inject(wanted.back());
+    }
+    world.run(2000);
+    EXPECT_EQ(DriverWorld::taken(world.nic()), wanted) << to_string(mode);
+    if (mode == TransferMode::kRdma) {
+      EXPECT_EQ(world.session().counters().get(SessionCounter::kWritesWithIdata), wanted.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

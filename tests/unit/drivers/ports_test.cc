@@ -1,0 +1,282 @@
+// The ports that meet a kernel or a library: unix, pcap and slirp as any user; tap and packet only as root,
+// in a network namespace of the test's own.
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "base/checksum.h"
+#include "base/endian.h"
+#include "base/privileges.h"
+#include "base/tap_port.h"
+#include "host_driver/gen_frames.h"
+#include "host_driver/unix_port.h"
+#include "iou_driver/packet_nic.h"
+#include "iou_driver/pcap_nic.h"
+#include "iou_driver/slirp_nic.h"
+#include "tests/support/temp_dir.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+using Bytes = std::vector<std::byte>;
+constexpr MacAddress kMac{0x02, 0, 0, 0, 0, 0x2A};
+constexpr MacAddress kPeer{0x02, 0, 0, 0, 0, 0x2B};
+
+/// vnet header of zeros and an Ethernet frame.
+Bytes port_frame(uint32_t frame_bytes, uint8_t fill, const MacAddress& to = kPeer,
+                 const MacAddress& from = kMac) {
+  Bytes bytes(kVnetBytes + frame_bytes, std::byte{fill});
+  std::fill_n(bytes.begin(), kVnetBytes, std::byte{0});
+  std::memcpy(bytes.data() + kVnetBytes, to.data(), 6);
+  std::memcpy(bytes.data() + kVnetBytes + 6, from.data(), 6);
+  store_be(bytes.data() + kVnetBytes + 12, uint16_t{0x88B5});
+  return bytes;
+}
+
+FrameIo write_whole(FramePort& port, std::span<const std::byte> frame) {
+  const size_t head = std::min<size_t>(frame.size(), 128);
+  return port.write_frame(frame.first(head), frame.subspan(head));
+}
+
+/// Polls until a frame comes; empty after two seconds.
+Bytes wait_frame(FramePort& port, const Clock& clock) {
+  Bytes into(70000);
+  for (int i = 0; i < 2000; ++i) {
+    port.poll(clock.now());
+    const FrameReadResult got = port.read_frame(into);
+    if (got.io == FrameIo::kOk) {
+      into.resize(got.bytes);
+      return into;
+    }
+    ::usleep(1000);
+  }
+  return {};
+}
+
+int connect_unix(const std::string& path) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+TEST(UnixPort, frames_cross_length_prefixed_both_ways) {
+  const test::TempDir dir;
+  const MonotonicClock clock;
+  Result<std::unique_ptr<UnixPort>> port = UnixPort::listen(dir.path() + "/vm", kMac);
+  ASSERT_TRUE(port.ok()) << port.error().text;
+  EXPECT_FALSE((*port)->carrier());
+  const UniqueFd peer(connect_unix(dir.path() + "/vm"));
+  (*port)->poll(clock.now());
+  EXPECT_TRUE((*port)->carrier());
+  // In two pieces, so that a frame is put together.
+  const Bytes frame = port_frame(100, 7);
+  std::array<std::byte, 4> length{};
+  store_be(length.data(), uint32_t{100});
+  ASSERT_EQ(::write(peer.get(), length.data(), 4), 4);
+  Bytes into(9100);
+  EXPECT_EQ((*port)->read_frame(into).io, FrameIo::kEmpty);
+  ASSERT_EQ(::write(peer.get(), frame.data() + kVnetBytes, 100), 100);
+  EXPECT_EQ(wait_frame(**port, clock), frame);
+  ASSERT_EQ(write_whole(**port, port_frame(1514, 9)), FrameIo::kOk);
+  Bytes got(4 + 1514);
+  ASSERT_EQ(::recv(peer.get(), got.data(), got.size(), MSG_WAITALL), 1518);
+  EXPECT_EQ(load_be<uint32_t>(got.data()), 1514u);
+  EXPECT_TRUE(std::equal(got.begin() + 4, got.end(), port_frame(1514, 9).begin() + kVnetBytes));
+}
+
+TEST(UnixPort, a_reader_that_stops_makes_it_busy_and_nothing_is_lost) {
+  const test::TempDir dir;
+  const MonotonicClock clock;
+  Result<std::unique_ptr<UnixPort>> port = UnixPort::listen(dir.path() + "/vm", kMac);
+  ASSERT_TRUE(port.ok());
+  const UniqueFd peer(connect_unix(dir.path() + "/vm"));
+  (*port)->poll(clock.now());
+  uint32_t sent = 0;
+  while (sent < 10000 && write_whole(**port, port_frame(1500, static_cast<uint8_t>(sent))) == FrameIo::kOk)
+    ++sent;
+  ASSERT_LT(sent, 10000u);
+  EXPECT_GT((*port)->counters().get(PortCounter::kWriteBusy), 0u);
+  for (uint32_t i = 0; i < sent; ++i) {
+    Bytes got(1504);
+    (*port)->poll(clock.now());
+    ASSERT_EQ(::recv(peer.get(), got.data(), got.size(), MSG_WAITALL), 1504) << i;
+    EXPECT_EQ(got.back(), static_cast<std::byte>(i));
+  }
+}
+
+TEST(UnixPort, a_stream_out_of_step_is_hung_up_and_the_next_peer_is_served) {
+  const test::TempDir dir;
+  const MonotonicClock clock;
+  Result<std::unique_ptr<UnixPort>> port = UnixPort::listen(dir.path() + "/vm", kMac);
+  ASSERT_TRUE(port.ok());
+  {
+    const UniqueFd peer(connect_unix(dir.path() + "/vm"));
+    (*port)->poll(clock.now());
+    ASSERT_EQ(::write(peer.get(), "\xFF\xFF\xFF\xFFxxxx", 8), 8);
+    Bytes into(9100);
+    for (int i = 0; i < 100 && (*port)->carrier(); ++i) (void)(*port)->read_frame(into);
+    EXPECT_FALSE((*port)->carrier());
+    EXPECT_EQ((*port)->counters().get(PortCounter::kReadMalformed), 1u);
+  }
+  const UniqueFd peer(connect_unix(dir.path() + "/vm"));
+  (*port)->poll(clock.now());
+  EXPECT_TRUE((*port)->carrier());
+  // A second process may not take the path.
+  EXPECT_FALSE(UnixPort::listen(dir.path() + "/vm", kMac).ok());
+}
+
+TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
+  const test::TempDir dir;
+  const std::string file = dir.path() + "/lan.pcap";
+  {
+    Result<std::unique_ptr<PcapNic>> out = PcapNic::open("", file, kMac);
+    ASSERT_TRUE(out.ok()) << out.error().text;
+    Instant now{};
+    for (uint8_t i = 0; i < 5; ++i, now += 100ms) {
+      (*out)->poll(now);
+      ASSERT_EQ(write_whole(**out, port_frame(60U + 300U * i, i)), FrameIo::kOk);
+    }
+  }
+  Result<std::unique_ptr<PcapNic>> in = PcapNic::open(file, "", kMac);
+  ASSERT_TRUE(in.ok()) << in.error().text;
+  Instant now{1s};
+  Bytes into(70000);
+  for (uint8_t i = 0; i < 5; ++i) {
+    (*in)->poll(now);
+    const FrameReadResult got = (*in)->read_frame(into);
+    ASSERT_EQ(got.io, FrameIo::kOk) << int{i};
+    EXPECT_TRUE(std::equal(into.begin(), into.begin() + got.bytes, port_frame(60U + 300U * i, i).begin()));
+    EXPECT_EQ((*in)->read_frame(into).io, FrameIo::kEmpty);  // the next one is not due yet
+    EXPECT_EQ((*in)->deadline(), i < 4 ? now + 100ms : kNever);
+    now += 100ms;
+  }
+  EXPECT_TRUE((*in)->replayed());
+  EXPECT_FALSE(PcapNic::open(dir.path() + "/none.pcap", "", kMac).ok());
+}
+
+TEST(SlirpNic, gateway_answers_arp_and_echo) {
+  const MonotonicClock clock;
+  Result<std::unique_ptr<SlirpNic>> nic = SlirpNic::open(SlirpNicConfig{}, clock);
+  ASSERT_TRUE(nic.ok()) << nic.error().text;
+  GenStation self{.mac = kMac, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
+  GenStation gateway{.mac = {}, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
+  Bytes frame(kVnetBytes + 200);
+  const std::span<std::byte> ethernet = std::span(frame).subspan(kVnetBytes);
+  const uint32_t arp = build_request(GenKind::kArp, self, gateway, 0, {}, ethernet);
+  ASSERT_EQ(write_whole(**nic, std::span(frame).first(kVnetBytes + arp)), FrameIo::kOk);
+  const Bytes reply = wait_frame(**nic, clock);
+  ASSERT_GT(reply.size(), kVnetBytes + 14);
+  const GenAnswer answer = check_answer(std::span(reply).subspan(kVnetBytes), self, gateway, 1);
+  ASSERT_EQ(answer.verdict, GenVerdict::kGood);
+  gateway.mac = answer.answered_by;
+  const uint32_t echo = build_request(GenKind::kIcmp, self, gateway, 98, {.run = 1, .sequence = 5}, ethernet);
+  ASSERT_EQ(write_whole(**nic, std::span(frame).first(kVnetBytes + echo)), FrameIo::kOk);
+  const Bytes pong = wait_frame(**nic, clock);
+  ASSERT_GT(pong.size(), kVnetBytes + 14);
+  EXPECT_EQ(check_answer(std::span(pong).subspan(kVnetBytes), self, gateway, 1).verdict, GenVerdict::kGood);
+}
+
+/// Runs `body` in a child with a network namespace of its own; gtest failures there fail the test here.
+void in_namespace(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNET) != 0) ::_exit(77);
+    body();
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to make a network namespace";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+void shell(const std::string& command) {
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+}
+
+TEST(TapPort, frames_cross_an_interface_and_settings_take_effect) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a TAP interface needs root";
+  in_namespace([] {
+    const MonotonicClock clock;
+    Result<std::unique_ptr<TapPort>> port = TapPort::open("wtest0");
+    ASSERT_TRUE(port.ok()) << port.error().text;
+    EXPECT_TRUE((*port)->set_mac(kMac).ok());
+    EXPECT_TRUE((*port)->set_mtu(9000).ok());
+    EXPECT_EQ((*port)->info().mtu_bytes, 9000u);
+    EXPECT_TRUE(is_subset(Offload::kChecksum | Offload::kTso4, (*port)->info().offloads));
+    EXPECT_TRUE((*port)->set_offloads((*port)->info().offloads).ok());
+    shell("ip addr add 10.0.2.2/24 dev wtest0 && ip link set wtest0 up");
+    const GenStation self{.mac = kPeer, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
+    const GenStation kernel{.mac = kMac, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
+    Bytes frame(kVnetBytes + 200);
+    const uint32_t arp =
+        build_request(GenKind::kArp, self, kernel, 0, {}, std::span(frame).subspan(kVnetBytes));
+    ASSERT_EQ(write_whole(**port, std::span(frame).first(kVnetBytes + arp)), FrameIo::kOk);
+    bool answered = false;
+    for (int i = 0; i < 50 && !answered; ++i) {  // the kernel also sends its own discovery
+      const Bytes got = wait_frame(**port, clock);
+      if (got.empty()) break;
+      const GenAnswer answer = check_answer(std::span(got).subspan(kVnetBytes), self, kernel, 0);
+      answered = answer.verdict == GenVerdict::kGood && answer.answered_by == kMac;
+    }
+    EXPECT_TRUE(answered);
+    EXPECT_FALSE(open_tap("a-name-that-is-too-long").ok());
+    EXPECT_NE(open_tap("wtest0").error().text.find("busy"), std::string::npos);
+    EXPECT_TRUE(drop_privileges().ok());
+    EXPECT_TRUE(has_no_privileges());
+    EXPECT_NE(open_tap("wtest1").error().text.find("CAP_NET_ADMIN"), std::string::npos);
+    EXPECT_EQ(write_whole(**port, std::span(frame).first(kVnetBytes + arp)), FrameIo::kOk);  // still works
+  });
+}
+
+TEST(PacketNic, frames_cross_a_veth_with_tags_and_without_our_own) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a packet socket needs root";
+  in_namespace([] {
+    const MonotonicClock clock;
+    shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
+    shell("ip link add va type veth peer name vb && ip link set va up && ip link set vb up");
+    Result<std::unique_ptr<PacketNic>> a = PacketNic::open("va");
+    Result<std::unique_ptr<PacketNic>> b = PacketNic::open("vb");
+    ASSERT_TRUE(a.ok() && b.ok()) << (a.ok() ? b.error().text : a.error().text);
+    const Bytes frame = port_frame(1514, 5);
+    ASSERT_EQ(write_whole(**a, frame), FrameIo::kOk);
+    Bytes got = wait_frame(**b, clock);
+    ASSERT_EQ(got.size(), frame.size());
+    EXPECT_TRUE(std::equal(got.begin() + kVnetBytes, got.end(), frame.begin() + kVnetBytes));
+    Bytes into(70000);
+    EXPECT_EQ((*a)->read_frame(into).io, FrameIo::kEmpty);  // our own frame does not come back
+    Bytes tagged = port_frame(104, 6);
+    store_be(tagged.data() + kVnetBytes + 12, uint16_t{0x8100});
+    store_be(tagged.data() + kVnetBytes + 14, uint16_t{0x0123});
+    store_be(tagged.data() + kVnetBytes + 16, uint16_t{0x88B5});
+    ASSERT_EQ(write_whole(**a, tagged), FrameIo::kOk);
+    got = wait_frame(**b, clock);
+    ASSERT_EQ(got.size(), tagged.size());
+    EXPECT_TRUE(std::equal(got.begin() + kVnetBytes, got.end(), tagged.begin() + kVnetBytes));
+    EXPECT_EQ((*b)->counters().get(PortCounter::kVlanTagsInserted), 1u);
+    shell("ip link set va down");
+    for (int i = 0; i < 50 && (*b)->carrier(); ++i) {
+      (*b)->poll(clock.now());
+      ::usleep(20'000);
+    }
+    EXPECT_FALSE((*b)->carrier());
+    EXPECT_FALSE(PacketNic::open("none").ok());
+  });
+}
+
+}  // namespace
+}  // namespace weft
