@@ -92,6 +92,7 @@ PostResult ChannelAdapter::Core::post_recv(QueuePair& qp, const RecvRequest& req
   wqe.wr_id = request.wr_id;
   wqe.bytes = total_bytes(request.sges);
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
+  wqe.checked = false;
   std::copy(request.sges.begin(), request.sges.end(), qp.rq.sges(position));
   if (qp.abilities().flush_recv) {
     flush_recv(engine, qp);

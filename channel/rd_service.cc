@@ -189,8 +189,7 @@ AckCode RdService::execute(QueuePair& qp, const CellView& cell) noexcept {
   } else {
     const RecvWqe& wqe = qp.rq.at(qp.rq.taken);
     if (cell.payload.size() > wqe.bytes) return AckCode::kNotSupported;
-    if (segmenter_.scatter(qp.config.pd, {qp.rq.sges(qp.rq.taken), wqe.sge_count}, 0, cell.payload) !=
-        AccessFault::kNone) {
+    if (segmenter_.place_received(qp, qp.rq.taken, 0, cell.payload) != AccessFault::kNone) {
       return AckCode::kRemoteOperation;
     }
   }

@@ -262,9 +262,7 @@ Responder::Step Responder::execute(Arrival& arrival) noexcept {
   const CellView& cell = arrival.cell;
   if (packet.opcode == Opcode::kSend) {
     const uint64_t offset = uint64_t{packet.offset} + cell.cell_number * qp.path.segment_bytes;
-    const RecvWqe& wqe = qp.rq.at(packet.wqe);
-    if (segmenter_.scatter(qp.config.pd, {qp.rq.sges(packet.wqe), wqe.sge_count}, offset, cell.payload) !=
-        AccessFault::kNone) {
+    if (segmenter_.place_received(qp, packet.wqe, offset, cell.payload) != AccessFault::kNone) {
       return refuse(arrival, ResponderFault::kLocalAccess);
     }
   } else if (!cell.payload.empty()) {

@@ -117,8 +117,7 @@ ResponderFault Responder::place(QueuePair& qp, RxPacket& packet, uint32_t number
   if (packet.opcode == Opcode::kSend) {
     const RecvWqe& wqe = qp.rq.at(packet.wqe);
     if (packet.offset + begin + data.size() > wqe.bytes) return ResponderFault::kTooLong;
-    const AccessFault fault = segmenter_.scatter(qp.config.pd, {qp.rq.sges(packet.wqe), wqe.sge_count},
-                                                 packet.offset + begin, data);
+    const AccessFault fault = segmenter_.place_received(qp, packet.wqe, packet.offset + begin, data);
     return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
   }
   RemoteGrant grant;

@@ -140,6 +140,22 @@ AccessFault Segmenter::scatter(PdId pd, std::span<const Sge> list, uint64_t offs
   return from.empty() ? AccessFault::kNone : AccessFault::kOutOfBounds;
 }
 
+AccessFault Segmenter::place_received(QueuePair& qp, uint64_t wqe, uint64_t offset,
+                                      std::span<const std::byte> from) noexcept {
+  RecvWqe& request = qp.rq.at(wqe);
+  const std::span<const Sge> list{qp.rq.sges(wqe), request.sge_count};
+  if (!request.checked) {
+    for (const Sge& sge : list) {
+      std::byte* at = nullptr;
+      if (sge.length == 0) continue;
+      const AccessFault fault = engine_.memory.check_local(qp.config.pd, sge, AccessKind::kLocalWrite, at);
+      if (fault != AccessFault::kNone) return fault;
+    }
+    request.checked = true;
+  }
+  return scatter(qp.config.pd, list, offset, from);
+}
+
 uint32_t Segmenter::hash_scattered(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t bytes,
                                    uint32_t crc) noexcept {
   for (const Sge& sge : list) {

@@ -98,8 +98,8 @@ bool UnreliableResponder::place(QueuePair& qp, const CellView& cell) noexcept {
       engine_.count(AdapterCounter::kDropLength);
       return false;
     }
-    return segmenter_.scatter(qp.config.pd, {qp.rq.sges(packet.wqe), wqe.sge_count}, packet.offset + begin,
-                              cell.payload) == AccessFault::kNone;
+    return segmenter_.place_received(qp, packet.wqe, packet.offset + begin, cell.payload) ==
+           AccessFault::kNone;
   }
   const AccessFault fault =
       engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin, cell.payload.size(),
@@ -167,8 +167,7 @@ void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noe
   const uint64_t position = qp.rq.taken;
   const RecvWqe& wqe = qp.rq.at(position);
   if (cell.payload.size() > wqe.bytes) return engine_.count(AdapterCounter::kDropLength);
-  if (segmenter_.scatter(qp.config.pd, {qp.rq.sges(position), wqe.sge_count}, 0, cell.payload) !=
-      AccessFault::kNone) {
+  if (segmenter_.place_received(qp, position, 0, cell.payload) != AccessFault::kNone) {
     return engine_.count(AdapterCounter::kDropAccess);
   }
   ++qp.rq.taken;

@@ -88,6 +88,7 @@ struct RecvWqe {
   uint64_t wr_id = 0;
   uint64_t bytes = 0;  // room in all segments
   uint8_t sge_count = 0;
+  bool checked = false;  // every segment was found good when the first data came (TPT-LOCAL-03)
 };
 
 /// Free-running positions: done <= taken <= posted. A receive queue knows one WQE kind (SAN-WQE-07).
