@@ -250,7 +250,7 @@ void World::wire(uint32_t link) {
 }
 
 int World::poll_all() {
-  std::array<uint32_t, 32> order;
+  std::array<uint32_t, kNodesMax> order;
   const auto count = static_cast<uint32_t>(nodes_.size() + 1);
   std::iota(order.begin(), order.begin() + count, 0U);
   int work = 0;
@@ -261,11 +261,14 @@ int World::poll_all() {
       work += 1;  // it missed its turn, so nobody knows whether there was nothing to do
       continue;
     }
+    int done = 0;
     if (id == kSwitchNode) {
-      if (switch_ != nullptr) work += switch_->poll(now_);
+      if (switch_ != nullptr) done = switch_->poll(now_);
     } else if (nodes_[id - 1]->app != nullptr) {
-      work += nodes_[id - 1]->app->poll(now_);
+      done = nodes_[id - 1]->app->poll(now_);
     }
+    busy_turns_[id] += done != 0 ? 1 : 0;
+    work += done;
   }
   return work;
 }
@@ -370,6 +373,11 @@ void World::advance(int work) {
     return;
   }
   now_ += step;
+  ++late_turns_;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i]->app != nullptr && nodes_[i]->app->deadline() < now_) ++node_late_turns_[i + 1];
+  }
+  if (switch_ != nullptr && switch_->deadline() < now_) ++node_late_turns_[kSwitchNode];
   if (++idle_turns_ == kIdleTurnsMax) {
     ledger_.violation(now_, "somebody has a deadline in the past and never meets it");
   }
@@ -441,7 +449,14 @@ WorldResult World::run() {
 }
 
 void World::finish() {
-  if (trace_.prints()) trace_.note(now_, scenario_->report());
+  if (trace_.prints()) {
+    for (size_t id = 0; id <= nodes_.size(); ++id) {
+      trace_.note(now_, fmt::format("node {} was busy in {} of {} turns, late in {}", id, busy_turns_[id],
+                                    turns_, node_late_turns_[id]));
+    }
+    trace_.note(now_, fmt::format("{} turns were spent on deadlines in the past", late_turns_));
+    trace_.note(now_, scenario_->report());
+  }
   if (!ledger_.violations().empty()) return;
   ledger_.settle(now_);
   for (uint32_t link = 0; link < cables_.size(); ++link) check_credits_at_rest(link);

@@ -3,6 +3,7 @@
 // to do.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
@@ -52,6 +53,7 @@ class World final {
   [[nodiscard]] WorldResult run();
 
  private:
+  static constexpr uint32_t kNodesMax = 32;
   enum class EventKind : uint8_t { kFaultsBegin, kFaultsEnd, kCut, kMend, kCrash, kRestart };
   struct Event {
     Instant at{};
@@ -106,6 +108,9 @@ class World final {
   Instant phase_limit_ = kNever;
   uint32_t idle_turns_ = 0;  // in a row, without time to jump to
   uint64_t turns_ = 0;
+  std::array<uint64_t, kNodesMax> busy_turns_{};
+  uint64_t late_turns_ = 0;  // nobody worked although a deadline had passed
+  std::array<uint64_t, kNodesMax> node_late_turns_{};
   uint64_t trace_flits_ = 0;
   uint64_t seen_flits_ = 0;
   uint32_t crashes_ = 0;
