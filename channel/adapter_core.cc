@@ -71,8 +71,8 @@ int ChannelAdapter::Core::poll(Instant now) noexcept {
   }
   if (!engine.ports.empty()) work += receive_cells(engine.loopback, engine.ports.front());
   work += run_timers();
+  work += send_acks();  // first: with one credit per lane, data would leave none for them
   work += send_cells();
-  work += send_acks();
   if (engine.overrun_pending) [[unlikely]]
     fail_overrun();
   flush_ports();
@@ -208,29 +208,40 @@ uint32_t ChannelAdapter::Core::run_qp(QueuePair& qp, uint32_t budget, bool& bloc
 
 int ChannelAdapter::Core::send_cells() noexcept {
   uint32_t sent = 0;
-  uint64_t turns = std::min<uint64_t>(engine.send_list.size(), kQpsPerTurn);
-  while (turns-- > 0 && sent < kCellsPerTurn) {
+  uint64_t turns = engine.send_list.size();
+  engine.send_ready = turns > kQpsPerTurn;
+  turns = std::min<uint64_t>(turns, kQpsPerTurn);
+  for (; turns > 0 && sent < kCellsPerTurn; --turns) {
     QueuePair& qp = *engine.send_list.pop();
     qp.in_send_list = false;
     bool blocked = false;
-    sent += run_qp(qp, kCellsPerQpTurn, blocked);
+    const uint32_t cells = run_qp(qp, kCellsPerQpTurn, blocked);
+    sent += cells;
     const bool more = qp.config.type == QpType::kRd ? blocked : requester.has_work(qp);
     const bool reads = qp.rx.reads_head != qp.rx.reads_tail;
-    if ((more || reads) && engine.path_ready(qp)) engine.want_send(qp);
+    if (qp.in_send_list || !(more || reads) || !engine.path_ready(qp)) continue;
+    // It stays on the list; but only one that moved is worth another turn at once.
+    qp.in_send_list = true;
+    engine.send_list.push(qp);
+    engine.send_ready |= cells != 0 && !blocked;
   }
+  engine.send_ready |= turns != 0;
   return static_cast<int>(sent);
 }
 
 int ChannelAdapter::Core::send_acks() noexcept {
   uint32_t sent = 0;
+  engine.acks_stalled = false;
   for (uint64_t left = engine.ack_list.size(); left > 0; --left) {
     QueuePair& qp = *engine.ack_list.pop();
     qp.in_ack_list = false;
     bool done = false;
-    sent += acknowledger.run(qp, done);
+    const uint32_t cells = acknowledger.run(qp, done);
+    sent += cells;
     if (done) continue;
     qp.in_ack_list = true;
     engine.ack_list.push(qp);
+    engine.acks_stalled |= cells == 0;
   }
   return static_cast<int>(sent + rd.send_acks());
 }
@@ -266,12 +277,14 @@ void ChannelAdapter::Core::fail_overrun() noexcept {
 }
 
 Instant ChannelAdapter::Core::deadline() const noexcept {
-  if (engine.send_list.size() != 0 || engine.overrun_pending) return Instant::min();
+  // What waits for credit is woken by the link.
+  if ((engine.send_list.size() != 0 && engine.send_ready) || engine.overrun_pending) return Instant::min();
   Instant at = std::min(engine.timers.earliest(), rd.owes_acks() ? Instant::min() : kNever);
   at = std::min(at, engine.loopback.deadline());
   for (uint64_t i = 0; i < engine.ack_list.size(); ++i) {
     const QueuePair& qp = engine.ack_list.peek(i);
-    at = std::min(at, qp.rx.ack_now ? Instant::min() : qp.rx.ack_at);
+    const Instant due = qp.rx.ack_now ? Instant::min() : qp.rx.ack_at;
+    if (due > engine.now || !engine.acks_stalled) at = std::min(at, due);
   }
   for (const EnginePort& port : engine.ports) {
     at = std::min(at, port.carrier->deadline());

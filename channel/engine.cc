@@ -36,6 +36,7 @@ bool Engine::path_ready(QueuePair& qp) noexcept {
 }
 
 void Engine::want_send(QueuePair& qp) noexcept {
+  send_ready = true;
   if (qp.in_send_list) return;
   qp.in_send_list = true;
   send_list.push(qp);

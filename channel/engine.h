@@ -82,6 +82,8 @@ struct Engine {
   TimerHeap timers;
   QpList send_list;
   QpList ack_list;
+  bool send_ready = false;    // somebody on send_list can do more than wait for credit or an acknowledgement
+  bool acks_stalled = false;  // acknowledgements that were due have found no credit
   std::vector<EnginePort> ports;
   std::vector<std::unique_ptr<QueuePair>> table;
   uint32_t table_mask;

@@ -52,7 +52,11 @@ uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept 
       continue;
     }
     const Step step = next_packet(qp);
-    if (step == Step::kStop || (step == Step::kAgain && ++local == kLocalWqesPerTurn)) break;
+    if (step == Step::kStop) break;
+    if (step == Step::kAgain && ++local == kLocalWqesPerTurn) {
+      engine_.want_send(qp);
+      break;
+    }
   }
   return sent;
 }
