@@ -1,6 +1,7 @@
 #include "channel/session_channels.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/check.h"
 
@@ -132,7 +133,29 @@ Status SessionChannels::to_rts(QueuePair& qp, Lid peer, const CmChannel& remote,
   return {};
 }
 
+void SessionChannels::add_up(QpTotals& totals, const QueuePair* qp, bool last) noexcept {
+  if (qp == nullptr) return;
+  const CounterSet<QpCounter>& now = adapter_.counters(*qp);
+  for (size_t i = 0; i < totals.past.size(); ++i) {
+    const auto counter = static_cast<QpCounter>(i);
+    totals.published.set(counter, totals.past[i] + now.get(counter));
+    if (last) totals.past[i] = totals.published.get(counter);
+  }
+}
+
+void SessionChannels::update_totals() noexcept {
+  add_up(totals_[0], control_qp_, false);
+  add_up(totals_[1], data_qp_, false);
+}
+
+bool SessionChannels::publish(StatsPage& page, std::string_view prefix) {
+  const std::string name = std::string(prefix) + ".qp.";
+  return page.publish(name + "0", totals_[0].published) && page.publish(name + "1", totals_[1].published);
+}
+
 void SessionChannels::destroy() noexcept {
+  add_up(totals_[0], control_qp_, true);
+  add_up(totals_[1], data_qp_, true);
   if (data_qp_ != nullptr) (void)adapter_.destroy_qp(data_qp_);
   if (control_qp_ != nullptr) (void)adapter_.destroy_qp(control_qp_);
   if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);

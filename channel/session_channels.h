@@ -6,12 +6,16 @@
 // most (decisions section 4).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/counters.h"
 #include "base/result.h"
 #include "base/rng.h"
+#include "base/stats_page.h"
 #include "channel/adapter.h"
 #include "channel/buffer_recv_pool.h"
 #include "channel/send_ring.h"
@@ -60,6 +64,12 @@ class SessionChannels {
   /// Binds the queue pairs to the peer's. After that both sides may send.
   Status connect(Lid peer, const CmChannel& control, const CmChannel& data);
   void destroy() noexcept;
+  /// Counters of both queue pairs over all incarnations, as `prefix.qp.0.NAME` (channel 0) and
+  /// `prefix.qp.1.NAME`. False when the page is full.
+  bool publish(StatsPage& page, std::string_view prefix);
+  /// Brings the published counters up to date: a queue pair counts for itself and lives only as long as its
+  /// incarnation.
+  void update_totals() noexcept;
   [[nodiscard]] bool live() const noexcept { return control_qp_ != nullptr; }
   [[nodiscard]] const ChannelSizes& sizes() const noexcept { return sizes_; }
 
@@ -111,6 +121,13 @@ class SessionChannels {
   [[nodiscard]] bool has_data_channel() const noexcept { return sizes_.mode != TransferMode::kSendDataOnly; }
   [[nodiscard]] QueuePair& data_qp() noexcept { return data_qp_ != nullptr ? *data_qp_ : *control_qp_; }
 
+  /// One queue pair's counters: those of earlier incarnations, and what is published.
+  struct QpTotals {
+    std::array<uint64_t, CounterSet<QpCounter>::kSize> past{};
+    CounterSet<QpCounter> published;
+  };
+  void add_up(QpTotals& totals, const QueuePair* qp, bool last) noexcept;
+
   ChannelAdapter& adapter_;
   RandomSource& random_;
   ChannelSizes sizes_;
@@ -129,6 +146,7 @@ class SessionChannels {
   Psn control_psn_;
   Psn data_psn_;
   std::vector<uint32_t> free_sends_;  // capacity fixed at create()
+  std::array<QpTotals, 2> totals_;    // channels 0 and 1
 };
 
 }  // namespace weft

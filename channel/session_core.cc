@@ -268,6 +268,7 @@ SessionConservation NetdevSession::Core::conservation() const noexcept {
 }
 
 void NetdevSession::Core::update_gauges() noexcept {
+  channels_.update_totals();
   const SessionConservation now = conservation();
   gauges_.set(SessionGauge::kState, static_cast<uint64_t>(state_));
   gauges_.set(SessionGauge::kIncarnation, incarnation_);
@@ -281,7 +282,8 @@ void NetdevSession::Core::update_gauges() noexcept {
 }
 
 bool NetdevSession::Core::publish(StatsPage& page, std::string_view prefix) {
-  return page.publish(prefix, counters_) && page.publish(std::string(prefix) + ".now", gauges_);
+  return page.publish(prefix, counters_) && page.publish(std::string(prefix) + ".now", gauges_) &&
+         channels_.publish(page, prefix);
 }
 
 std::string_view to_string(SessionState state) noexcept {

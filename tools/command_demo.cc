@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <thread>
 
@@ -49,8 +50,7 @@ DemoCounters read_counters(const std::string& state_path) {
     if (!page.ok()) continue;
     for (const auto& [name, value] : page.value()) {
       if (name.ends_with(".writes_with_idata")) sum.writes_with_idata += value;
-      if (name.ends_with(".retries") || name.ends_with(".repeats") || name.ends_with(".cells_repeated"))
-        sum.retries += value;
+      if (name.ends_with(".cells_repeated") || name.ends_with(".repeats_served")) sum.retries += value;
       if (name.ends_with(".credit_stalls")) sum.credit_stalls += value;
     }
   }
@@ -103,6 +103,9 @@ int run_demo(const DemoOptions& options) {
   if (up.ok()) up = launcher.wait_ready();
   Result<TrafficFigures> figures = up.ok() ? drive(launcher, options) : Result<TrafficFigures>(up.error());
   DemoCounters counters;
+  // Queue pairs are brought up to date twice a second.
+  const Instant settled = MonotonicClock().now() + std::chrono::milliseconds(600);
+  if (figures.ok()) launcher.watch([&] { return MonotonicClock().now() < settled; });
   if (figures.ok()) counters = read_counters(launcher.state_path());
   launcher.stop();
   Result<StateDir> dir = StateDir::open(fabric);

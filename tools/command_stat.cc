@@ -98,7 +98,7 @@ struct StatOptions {
   bool watch = false;
   bool json = false;
   bool all = false;
-  uint32_t interval_ms = 0;
+  uint32_t interval_ms = 1000;  // queue pairs and pools are brought up to date twice a second
 };
 
 void print_json(const Snapshot& snapshot, const std::vector<std::string>& blocked) {
@@ -146,8 +146,7 @@ int command_stat(const Arguments& arguments) {
   line.flag("watch,w", options.watch, "repeats until Ctrl-C, only what grows");
   line.flag("all", options.all, "zero counters too");
   line.flag("json", options.json, "one JSON object (with --watch: one a line)");
-  line.number("interval", "MS", options.interval_ms, 10, 60'000,
-              "between two looks (200; with --watch 1000)");
+  line.number("interval", "MS", options.interval_ms, 10, 60'000, "between two looks (1000)");
   line.words("NODE", options.nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   Result<StateDir> dir = chosen_fabric(options.fabric);
@@ -155,7 +154,6 @@ int command_stat(const Arguments& arguments) {
   for (const std::string& node : options.nodes)
     if (Result<RecordedProcess> known = chosen_node(dir.value().load(), node); !known.ok())
       return failure("stat", known.error().text);
-  if (options.interval_ms == 0) options.interval_ms = options.watch ? 1000 : 200;
   Snapshot before = read_all(dir.value(), dir.value().load(), options.nodes);
   do {
     std::this_thread::sleep_for(std::chrono::milliseconds(options.interval_ms));
