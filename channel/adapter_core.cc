@@ -1,7 +1,7 @@
-// How it works: one turn looks at the ports, takes what has arrived, lets QPs with work send, sends acknowledgements,
-// runs timers and flushes. Cells go to a QP by the low bits of their QPN; the full number is compared, so an old number
-// finds nothing. A connected QP takes cells from its bound peer only, and that is checked before PSN and key
-// (PUSH-CHAN-07).
+// How it works: one turn looks at the ports, takes what has arrived, lets QPs with work send, sends
+// acknowledgements, runs timers and flushes. Cells go to a QP by the low bits of their QPN; the full number
+// is compared, so an old number finds nothing. A connected QP takes cells from its bound peer only, and
+// that is checked before PSN and key (PUSH-CHAN-07).
 #include "channel/adapter_core.h"
 
 #include <algorithm>

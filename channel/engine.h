@@ -1,5 +1,5 @@
-// channel/engine.h -- what requester, responder and completer of one adapter share: table of QPs, memory table, ports,
-// lists of QPs with work, timers, events, counters. Internal to channel/.
+// channel/engine.h -- what requester, responder and completer of one adapter share: table of QPs, memory
+// table, ports, lists of QPs with work, timers, events, counters. Internal to channel/.
 #pragma once
 
 #include <cstdint>

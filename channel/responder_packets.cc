@@ -178,8 +178,9 @@ bool Responder::finish_packet(QueuePair& qp, RxPacket& packet) noexcept {
   }
   rx.message_bytes += packet.opcode == Opcode::kRdmaReadRequest ? 0 : packet_bytes(qp, packet);
   rx.completing = !last;
-  if (write || packet.opcode == Opcode::kRdmaReadRequest) engine_.memory.finish_remote(packet.grant);
   if (!last) return true;
+  // A one-shot key serves one operation, however many packets that takes (SAN-RMP-12).
+  if (write || packet.opcode == Opcode::kRdmaReadRequest) engine_.memory.finish_remote(packet.grant);
   ++rx.messages_completed;
   const bool invalidates = packet.invalidates && packet.has_imm;
   if (invalidates && engine_.memory.invalidate(qp.config.pd, Rkey(packet.imm)) != AccessFault::kNone) {
