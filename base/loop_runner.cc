@@ -1,7 +1,8 @@
-// How it works: a turn reads the clock once and polls every core. Idle turns yield; the time a yield takes tells whether
-// the core is wanted. After the window every core is asked to prepare: it tells its peers that a wake-up is needed and
-// looks once more. If one finds work all of them finish and the loop goes on; else ppoll() waits for the earliest
-// deadline. No wake-up is lost, because a peer publishes first and then looks whether we sleep.
+// How it works: a turn reads the clock once and polls every core. Idle turns yield; the time a yield takes
+// tells whether the core is wanted. After the window every core is asked to prepare: it tells its peers that
+// a wake-up is needed and looks once more. If one finds work all of them finish and the loop goes on; else
+// ppoll() waits for the earliest deadline. No wake-up is lost, because a peer publishes first and then looks
+// whether we sleep.
 #include "base/loop_runner.h"
 
 #include <sched.h>

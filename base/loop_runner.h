@@ -1,6 +1,6 @@
-// base/loop_runner.h -- drives cores: poll all, and when nothing is left to do spin a while, then sleep until a
-// descriptor or a deadline wakes us. A wake-up across cores costs 25 us, so the window is long (decisions 5.5); but when
-// sched_yield() comes back late, somebody needs the core and the loop sleeps sooner.
+// base/loop_runner.h -- drives cores: poll all, and when nothing is left to do spin a while, then sleep until
+// a descriptor or a deadline wakes us. A wake-up across cores costs 25 us, so the window is long (decisions
+// 5.5); but when sched_yield() comes back late, somebody needs the core and the loop sleeps sooner.
 #pragma once
 
 #include <poll.h>

@@ -30,7 +30,8 @@ Result<std::unique_ptr<ProcessGuard>> ProcessGuard::create(LoopRunner& loop, int
   if (parent_fd >= 0 && fcntl(parent_fd, F_SETFL, O_NONBLOCK) != 0) {
     return errno_error("--parent-fd names no descriptor", errno);
   }
-  return std::unique_ptr<ProcessGuard>(new ProcessGuard(loop, std::move(signals), parent_fd));
+  return std::unique_ptr<ProcessGuard>(
+      new ProcessGuard(loop, std::move(signals), parent_fd));  // tidy: private constructor
 }
 
 int ProcessGuard::poll(Instant now) noexcept {

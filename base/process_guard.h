@@ -1,5 +1,5 @@
-// base/process_guard.h -- the orderly end of a program: SIGTERM, SIGINT, or the end of its parent (a pipe the parent holds
-// open, decisions 2.24) stops its loop.
+// base/process_guard.h -- the orderly end of a program: SIGTERM, SIGINT, or the end of its parent (a pipe the
+// parent holds open, decisions 2.24) stops its loop.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,10 @@
-// bench/cells_through_switch.cc -- cells per second from one link end through weft-switch to another: CRC checked at each
-// hop, credits, acknowledgements and the arbiter on, no queue pairs. The yardstick beside it is bare_pipeline.
+// bench/cells_through_switch.cc -- cells per second from one link end through weft-switch to another: CRC
+// checked at each hop, credits, acknowledgements and the arbiter on, no queue pairs. The yardstick beside it
+// is bare_pipeline.
 //
-// How it works: the host end composes cells from registers and copies the payload in under the same CRC; the unit end takes
-// whole cells that its link has checked and copies the payload out. Both run on one core and yield when idle.
+// How it works: the host end composes cells from registers and copies the payload in under the same CRC; the
+// unit end takes whole cells that its link has checked and copies the payload out. Both run on one core and
+// yield when idle.
 #include <fmt/core.h>
 
 #include <atomic>

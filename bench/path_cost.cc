@@ -1,6 +1,6 @@
-// bench/path_cost.cc -- where the CPU time of a cell goes: host adapter, switch and unit adapter in one thread over memory
-// links, RDMA writes on RC flowing. No cache line crosses between cores here, so what the figures of rc_write cost on top
-// is transfer and waiting.
+// bench/path_cost.cc -- where the CPU time of a cell goes: host adapter, switch and unit adapter in one
+// thread over memory links, RDMA writes on RC flowing. No cache line crosses between cores here, so what the
+// figures of rc_write cost on top is transfer and waiting.
 #include <fmt/core.h>
 
 #include "base/check.h"

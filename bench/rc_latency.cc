@@ -1,5 +1,5 @@
-// bench/rc_latency.cc -- round trip of a small Send on an RC QP: host -> weft-switch -> unit -> weft-switch -> host, everybody
-// polling, one message at a time. The yardstick beside it is bare_pipeline --ping.
+// bench/rc_latency.cc -- round trip of a small Send on an RC QP: host -> weft-switch -> unit -> weft-switch
+// -> host, everybody polling, one message at a time. The yardstick beside it is bare_pipeline --ping.
 #include <fmt/core.h>
 
 #include <vector>

@@ -1,5 +1,6 @@
-// bench/rc_write.cc -- RDMA writes on an RC QP through weft-switch, a window of them outstanding, as megabytes per second
-// that were acknowledged. The yardsticks beside it are bare_pipeline with cells of the same size, and zmq_relay.
+// bench/rc_write.cc -- RDMA writes on an RC QP through weft-switch, a window of them outstanding, as
+// megabytes per second that were acknowledged. The yardsticks beside it are bare_pipeline with cells of the
+// same size, and zmq_relay.
 #include <fmt/core.h>
 
 #include "base/check.h"

@@ -88,8 +88,8 @@ uint32_t Acknowledger::send_strict(QueuePair& qp, bool& done) noexcept {
   return sent;
 }
 
-/// The newest cell up to which everything has arrived. The last cell of a packet is named only when the packet was
-/// executed.
+/// The newest cell up to which everything has arrived. The last cell of a packet is named only when the
+/// packet was executed.
 AckBody Acknowledger::cumulative(QueuePair& qp) const noexcept {
   ReceiveSide& rx = qp.rx;
   const RxPacket& head = rx.at(rx.expected);

@@ -1,6 +1,6 @@
-// channel/acknowledger.h -- when and how the responder acknowledges (decisions 2.3, 2.4). ACKs cost no queue: their
-// content is the responder's state at the moment they are sent, so the newest wins. Only strict mode keeps a list, one
-// entry per cell.
+// channel/acknowledger.h -- when and how the responder acknowledges (decisions 2.3, 2.4). ACKs cost no queue:
+// their content is the responder's state at the moment they are sent, so the newest wins. Only strict mode
+// keeps a list, one entry per cell.
 #pragma once
 
 #include "channel/engine.h"

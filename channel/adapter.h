@@ -128,15 +128,16 @@ class ChannelAdapter {
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
   [[nodiscard]] Qpn qpn(const QueuePair& qp) const noexcept;
-  /// Packets that an unacknowledged connected QP knows to be missing: gaps in the PSN order, packets left incomplete,
-  /// Sends that found no receive WQE. A session resets when this moves (decisions 2.19).
+  /// Packets that an unacknowledged connected QP knows to be missing: gaps in the PSN order, packets left
+  /// incomplete, Sends that found no receive WQE. A session resets when this moves (decisions 2.19).
   [[nodiscard]] uint64_t missed_packets(const QueuePair& qp) const noexcept;
   [[nodiscard]] const CounterSet<QpCounter>& counters(const QueuePair& qp) const noexcept;
   [[nodiscard]] const CounterSet<AdapterCounter>& counters() const noexcept;
   /// Cells that failed validation and accesses that were refused, by reason.
   [[nodiscard]] const CounterSet<CellError>& bad_cells() const noexcept;
   [[nodiscard]] const CounterSet<AccessFault>& access_faults() const noexcept;
-  /// Moves the adapter's counters onto a page as `prefix.*`; false when it is full. The page must outlive the adapter.
+  /// Moves the adapter's counters onto a page as `prefix.*`; false when it is full. The page must outlive the
+  /// adapter.
   bool publish(StatsPage& page, std::string_view prefix);
   /// A QP's counters likewise.
   bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);

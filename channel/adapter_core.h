@@ -1,5 +1,5 @@
-// channel/adapter_core.h -- the adapter behind adapter.h: owns the parts, hands each cell to the right one, runs the
-// turn. Internal to channel/.
+// channel/adapter_core.h -- the adapter behind adapter.h: owns the parts, hands each cell to the right one,
+// runs the turn. Internal to channel/.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Posting: a work request is checked against the table of operations, copied into its slot with its segments and inline
-// data, and counted. Nothing here allocates, locks or enters the kernel (PUSH-WQ-09).
+// Posting: a work request is checked against the table of operations, copied into its slot with its segments
+// and inline data, and counted. Nothing here allocates, locks or enters the kernel (PUSH-WQ-09).
 #include <cstring>
 
 #include "channel/adapter_core.h"

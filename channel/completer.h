@@ -1,5 +1,6 @@
-// channel/completer.h -- the requester's other half: takes ACKs, NAKs and read responses, marks what has to be repeated,
-// completes WQEs in the order of posting (PUSH-CHAN-02, SAN-XPORT-17) and runs the retransmission timer.
+// channel/completer.h -- the requester's other half: takes ACKs, NAKs and read responses, marks what has to
+// be repeated, completes WQEs in the order of posting (PUSH-CHAN-02, SAN-XPORT-17) and runs the
+// retransmission timer.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// channel/completion_queue.h -- a bounded ring of completions, shared by any number of QPs (SAN-CQ-01, TPT-CQ-01).
+// channel/completion_queue.h -- a bounded ring of completions, shared by any number of QPs (SAN-CQ-01,
+// TPT-CQ-01).
 #pragma once
 
 #include <cstdint>

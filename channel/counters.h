@@ -1,5 +1,5 @@
-// channel/counters.h -- what an adapter and each of its QPs count. Every drop, NAK, retry and stall has its own name
-// (house style 24).
+// channel/counters.h -- what an adapter and each of its QPs count. Every drop, NAK, retry and stall has its
+// own name (house style 24).
 #pragma once
 
 #include <array>

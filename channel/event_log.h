@@ -5,7 +5,8 @@
 
 namespace weft {
 
-/// Logs what wants an operator's eye: ports down, QPs and CQs that failed. `name` is the adapter's, e.g. "hca".
+/// Logs what wants an operator's eye: ports down, QPs and CQs that failed. `name` is the adapter's, e.g.
+/// "hca".
 void log_event(std::string_view name, const AsyncEvent& event);
 
 }  // namespace weft

@@ -12,14 +12,15 @@ namespace weft {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only
 
-/// Packets a requester may have unacknowledged and a responder keeps state for. Both sides of every QP use this
-/// number, so it belongs to the wire. 128 packets of one cell cover 10 us at 13 M cells/s, twice the round trip.
+/// Packets a requester may have unacknowledged and a responder keeps state for. Both sides of every QP use
+/// this number, so it belongs to the wire. 128 packets of one cell cover 10 us at 13 M cells/s, twice the
+/// round trip.
 inline constexpr uint32_t kPacketWindow = 128;
 static_assert((kPacketWindow & (kPacketWindow - 1)) == 0 && (Psn::kMask + 1) % kPacketWindow == 0,
               "a PSN's low bits are its place in the window");
 
-/// Bytes a QP may have unacknowledged: four of the largest packets at the default cell. More only fills switch
-/// buffers (decisions P7).
+/// Bytes a QP may have unacknowledged: four of the largest packets at the default cell. More only fills
+/// switch buffers (decisions P7).
 inline constexpr uint64_t kByteWindow = 256 * 1024;
 
 /// Acknowledgement by decisions 2.4.

@@ -1,5 +1,5 @@
-// channel/loopback_port.h -- carries cells between two QPs of one adapter without a link (SAN-QP-03). What is sent in
-// one turn arrives in the next.
+// channel/loopback_port.h -- carries cells between two QPs of one adapter without a link (SAN-QP-03). What is
+// sent in one turn arrives in the next.
 #pragma once
 
 #include <memory>

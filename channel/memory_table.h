@@ -125,8 +125,9 @@ class MemoryTable {
   /// Checks one remote access (TPT-REMOTE-02a-f). A zero-length access needs a valid key too.
   [[nodiscard]] AccessFault check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
                                          RemoteGrant& out) const noexcept;
-  /// Steps whenever something that was granted may have ended: a region or key was retired, unbound, invalidated or
-  /// used up. A grant may be used again, within its room, while this has not moved (decisions P8).
+  /// Steps whenever something that was granted may have ended: a region or key was retired, unbound,
+  /// invalidated or used up. A grant may be used again, within its room, while this has not moved (decisions
+  /// P8).
   [[nodiscard]] uint64_t revision() const noexcept { return revision_; }
   /// Tells the table that a granted operation has ended; a one-shot key dies here (SAN-RMP-12).
   void finish_remote(const RemoteGrant& grant) noexcept;

@@ -1,5 +1,5 @@
-// channel/qp_lifecycle.h -- what entering a QP state does: counters of both sides start, queues are flushed in order,
-// everything is forgotten (house style 25, 29).
+// channel/qp_lifecycle.h -- what entering a QP state does: counters of both sides start, queues are flushed
+// in order, everything is forgotten (house style 25, 29).
 #pragma once
 
 #include "channel/engine.h"

@@ -1,6 +1,7 @@
-// channel/qp_rules.h -- which moves between QP states are allowed and which attributes each needs, per service, as one
-// table (house style 25). The rows are those of the InfiniBand verbs (modify QP), so that what a verbs user expects
-// from ibv_modify_qp holds here too. Any state may go to kErr or kReset without attributes.
+// channel/qp_rules.h -- which moves between QP states are allowed and which attributes each needs, per
+// service, as one table (house style 25). The rows are those of the InfiniBand verbs (modify QP), so that
+// what a verbs user expects from ibv_modify_qp holds here too. Any state may go to kErr or kReset without
+// attributes.
 #pragma once
 
 #include <array>
@@ -33,12 +34,12 @@ struct QpRule {
 /// The row of a move; null when the move is not allowed or a state is out of range.
 [[nodiscard]] const QpRule* find_qp_rule(QpType type, QpState from, QpState to) noexcept;
 
-/// Checks a move and its attribute mask; `mask` includes kQpAttrState. kOk, kBadTransition, kMissingAttribute or
-/// kUnexpectedAttribute. Values are checked by check_qp_values().
+/// Checks a move and its attribute mask; `mask` includes kQpAttrState. kOk, kBadTransition, kMissingAttribute
+/// or kUnexpectedAttribute. Values are checked by check_qp_values().
 [[nodiscard]] ModifyResult check_qp_move(QpType type, QpState from, QpState to, uint32_t mask) noexcept;
 
-/// kBadValue when an attribute named in `mask` is out of range: retry counts beyond 7, port 0 or beyond `ports`, LID 0
-/// or 0xFFFF, QPN beyond 24 bits.
+/// kBadValue when an attribute named in `mask` is out of range: retry counts beyond 7, port 0 or beyond
+/// `ports`, LID 0 or 0xFFFF, QPN beyond 24 bits.
 [[nodiscard]] ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) noexcept;
 
 /// Copies the attributes named in `mask`, except the state.

@@ -1,8 +1,8 @@
-// channel/queue_pair.h -- a QP as the adapter's parts see it: queues, attributes, and the state of requester and
-// responder. Users hold only the pointer; they see a QP through ChannelAdapter.
+// channel/queue_pair.h -- a QP as the adapter's parts see it: queues, attributes, and the state of requester
+// and responder. Users hold only the pointer; they see a QP through ChannelAdapter.
 //
-// Packets in flight are numbered by 64-bit counts from the first packet after RTR or RTS on; the PSN of packet n is the
-// initial PSN plus n.
+// Packets in flight are numbered by 64-bit counts from the first packet after RTR or RTS on; the PSN of
+// packet n is the initial PSN plus n.
 #pragma once
 
 #include <array>

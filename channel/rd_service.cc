@@ -1,8 +1,8 @@
-// How it works: an RD QP makes one packet at a time and lends the context of its destination; the packet gets the
-// context's next number. Timer, retries and RNR pauses are those of RC and run on the QP. The far side executes the
-// expected number, answers the one before it again, and names the number it wants for anything else: since a single
-// message is in flight, the sender simply takes that number. So contexts need no handshake and survive a restart of
-// either side.
+// How it works: an RD QP makes one packet at a time and lends the context of its destination; the packet gets
+// the context's next number. Timer, retries and RNR pauses are those of RC and run on the QP. The far side
+// executes the expected number, answers the one before it again, and names the number it wants for anything
+// else: since a single message is in flight, the sender simply takes that number. So contexts need no
+// handshake and survive a restart of either side.
 #include "channel/rd_service.h"
 
 #include <cstring>

@@ -1,6 +1,7 @@
-// channel/rd_service.h -- reliable datagrams: one end-to-end context per remote endnode holds the packet numbers of both
-// directions, shared by all RD QPs that talk with it (SAN-XPORT-10..12). Contexts appear by themselves. A context
-// carries one message of one cell at a time, as InfiniBand's EE contexts do; QPs that want it meanwhile wait in turn.
+// channel/rd_service.h -- reliable datagrams: one end-to-end context per remote endnode holds the packet
+// numbers of both directions, shared by all RD QPs that talk with it (SAN-XPORT-10..12). Contexts appear by
+// themselves. A context carries one message of one cell at a time, as InfiniBand's EE contexts do; QPs that
+// want it meanwhile wait in turn.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct RdContext {
   Lid remote{};
   uint8_t port = 0;      // 0 = free
   bool expects = false;  // `expected` is known
-  Psn next{};              // of the message in flight or the next one
+  Psn next{};            // of the message in flight or the next one
   Psn expected{};
   AckCode last_code = AckCode::kAck;  // answer to the message before `expected`
   uint32_t messages_completed = 0;

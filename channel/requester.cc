@@ -1,6 +1,7 @@
-// How it works: packets are made only when the cells before them have left, so at most one packet of a QP waits for
-// credit. `cursor` walks over the packets in flight; a repetition sets bits in a packet's `pending` and moves the cursor
-// back, and the same loop sends them. A WQE counts as started when its last packet is made.
+// How it works: packets are made only when the cells before them have left, so at most one packet of a QP
+// waits for credit. `cursor` walks over the packets in flight; a repetition sets bits in a packet's `pending`
+// and moves the cursor back, and the same loop sends them. A WQE counts as started when its last packet is
+// made.
 #include "channel/requester.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// channel/requester.h -- executes the send queue in order: WQEs without data at once, messages as packets and cells
-// within the packet window, the byte window and the carrier's credit.
+// channel/requester.h -- executes the send queue in order: WQEs without data at once, messages as packets and
+// cells within the packet window, the byte window and the carrier's credit.
 #pragma once
 
 #include <cstdint>

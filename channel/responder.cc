@@ -1,10 +1,11 @@
-// How it works: a cell goes through check_psn, check_sequence, check_operation, check_resources, check_length,
-// check_rkey, execute, complete and acknowledge; each step returns the next one. The first cells of a packet open it: an
-// RDMA write when the cell with its address has come, a Send when every Send before it is known, because receive WQEs
-// are taken strictly in PSN order. Cells of a packet that is not open wait in the stash and count as received. Data is
-// placed by cell number, in whatever order cells arrive; packets are executed in PSN order, and only then does anything
-// become visible: completions, acknowledgement of the last cell, NAKs. A packet that fails a check is marked and answered
-// when its turn comes. What has been acknowledged is never forgotten.
+// How it works: a cell goes through check_psn, check_sequence, check_operation, check_resources,
+// check_length, check_rkey, execute, complete and acknowledge; each step returns the next one. The first
+// cells of a packet open it: an RDMA write when the cell with its address has come, a Send when every Send
+// before it is known, because receive WQEs are taken strictly in PSN order. Cells of a packet that is not
+// open wait in the stash and count as received. Data is placed by cell number, in whatever order cells
+// arrive; packets are executed in PSN order, and only then does anything become visible: completions,
+// acknowledgement of the last cell, NAKs. A packet that fails a check is marked and answered when its turn
+// comes. What has been acknowledged is never forgotten.
 #include "channel/responder.h"
 
 #include <algorithm>
@@ -236,8 +237,8 @@ Responder::Step Responder::check_length(Arrival& arrival) noexcept {
   return Step::kExecute;
 }
 
-/// The range of a packet is known only with its last cell. The grant for its first cell says how much room there is
-/// behind; later cells need no look-up while they stay inside and no key was revoked.
+/// The range of a packet is known only with its last cell. The grant for its first cell says how much room
+/// there is behind; later cells need no look-up while they stay inside and no key was revoked.
 Responder::Step Responder::check_rkey(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   RxPacket& packet = arrival.packet;
@@ -311,7 +312,7 @@ Responder::Step Responder::refuse(Arrival& arrival, ResponderFault fault) noexce
   return Step::kDone;
 }
 
-// ---- RDMA read ------------------------------------------------------------------------------------------------
+// ---- RDMA read --------------------
 
 Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;

@@ -1,5 +1,5 @@
-// channel/responder_faults.h -- what follows when the responder refuses a packet: one table from fault to NAK code,
-// completion of the receive WQE, asynchronous event and QP state (house style 26, C-23).
+// channel/responder_faults.h -- what follows when the responder refuses a packet: one table from fault to NAK
+// code, completion of the receive WQE, asynchronous event and QP state (house style 26, C-23).
 #pragma once
 
 #include <array>

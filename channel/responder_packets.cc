@@ -1,4 +1,5 @@
-// The second half of the responder: what concerns whole packets, in PSN order. channel/responder.cc has the story.
+// The second half of the responder: what concerns whole packets, in PSN order. channel/responder.cc has the
+// story.
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,5 +1,6 @@
-// channel/rnr_timer.h -- the 5-bit code by which a responder says how long the requester has to wait after an RNR NAK,
-// with the values of InfiniBand. It travels in the cell number field of the NAK, which names no cell there.
+// channel/rnr_timer.h -- the 5-bit code by which a responder says how long the requester has to wait after an
+// RNR NAK, with the values of InfiniBand. It travels in the cell number field of the NAK, which names no cell
+// there.
 #pragma once
 
 #include <array>

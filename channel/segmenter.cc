@@ -1,7 +1,7 @@
-// How it works: cell i of a packet carries bytes [i * segment, (i + 1) * segment) of it, so every cell can be made
-// again at any time from the WQE alone: nothing is kept for repetition. The first cell of each RDMA packet names the
-// address its packet begins at, so that packets can be placed in any order; the last cell of a message carries the
-// immediate data.
+// How it works: cell i of a packet carries bytes [i * segment, (i + 1) * segment) of it, so every cell can be
+// made again at any time from the WQE alone: nothing is kept for repetition. The first cell of each RDMA
+// packet names the address its packet begins at, so that packets can be placed in any order; the last cell of
+// a message carries the immediate data.
 #include "channel/segmenter.h"
 
 #include <algorithm>

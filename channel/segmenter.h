@@ -1,6 +1,6 @@
-// channel/segmenter.h -- cuts messages into packets and cells and puts the bytes on the fabric (PUSH-CELL-01..11). A
-// cell is written once, straight into the carrier's memory: header from the QP's template, data gathered from the
-// WQE's segments while it is hashed (decisions P1, P2).
+// channel/segmenter.h -- cuts messages into packets and cells and puts the bytes on the fabric
+// (PUSH-CELL-01..11). A cell is written once, straight into the carrier's memory: header from the QP's
+// template, data gathered from the WQE's segments while it is hashed (decisions P1, P2).
 #pragma once
 
 #include <cstddef>
@@ -48,12 +48,13 @@ class Segmenter {
   /// Checks every data segment of a WQE; false when one is not ours (SAN-QP-02).
   [[nodiscard]] bool check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
 
-  /// Copies payload to its place in a scatter list, each piece checked. kNone, or why nothing more was stored.
+  /// Copies payload to its place in a scatter list, each piece checked. kNone, or why nothing more was
+  /// stored.
   [[nodiscard]] AccessFault scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
                                     std::span<const std::byte> from) noexcept;
 
-  /// Copies payload to its place in a receive WQE. With the first bytes of a WQE all its segments are checked, so that
-  /// nothing is stored when any of them is bad (TPT-LOCAL-03).
+  /// Copies payload to its place in a receive WQE. With the first bytes of a WQE all its segments are
+  /// checked, so that nothing is stored when any of them is bad (TPT-LOCAL-03).
   [[nodiscard]] AccessFault place_received(QueuePair& qp, uint64_t wqe, uint64_t offset,
                                            std::span<const std::byte> from) noexcept;
 

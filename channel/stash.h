@@ -1,6 +1,6 @@
-// channel/stash.h -- holds cells whose place in memory is not known yet: the first cell of an RDMA write is missing, or
-// a Send before this one (decisions 2.1). Bounded per adapter and per QP; a full stash means drop and do not
-// acknowledge.
+// channel/stash.h -- holds cells whose place in memory is not known yet: the first cell of an RDMA write is
+// missing, or a Send before this one (decisions 2.1). Bounded per adapter and per QP; a full stash means drop
+// and do not acknowledge.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class Stash {
 
   /// Copies the payload. False when there is no room; nothing changes then.
   [[nodiscard]] bool keep(ReceiveSide& rx, const CellView& cell) noexcept;
-  /// Takes one cell of packet `psn` out of the QP's list: its index, 0 when there is none. Stays readable until the
-  /// next keep().
+  /// Takes one cell of packet `psn` out of the QP's list: its index, 0 when there is none. Stays readable
+  /// until the next keep().
   [[nodiscard]] uint32_t take(ReceiveSide& rx, Psn psn) noexcept;
   [[nodiscard]] const Cell& at(uint32_t index) const noexcept { return cells_[index]; }
   [[nodiscard]] std::span<const std::byte> payload(uint32_t index) const noexcept {

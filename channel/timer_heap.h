@@ -1,5 +1,6 @@
-// channel/timer_heap.h -- one deadline per QP in a binary heap of fixed size. A deadline that moves later is left where
-// it is and looked at again when it comes up, so the usual case -- every ACK pushes the timer -- costs nothing.
+// channel/timer_heap.h -- one deadline per QP in a binary heap of fixed size. A deadline that moves later is
+// left where it is and looked at again when it comes up, so the usual case -- every ACK pushes the timer --
+// costs nothing.
 #pragma once
 
 #include <cstdint>

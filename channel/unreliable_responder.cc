@@ -1,7 +1,7 @@
-// How it works: cells are expected strictly in turn (PSN, then cell number). A cell out of turn means that something was
-// lost: the message under way is given up, its receive WQE goes back to the head of the queue, and cells are dropped
-// until a packet begins that does not continue a message. Each packet that is known to be missing adds one to
-// kMissedPackets, by which a session notices (decisions 2.19).
+// How it works: cells are expected strictly in turn (PSN, then cell number). A cell out of turn means that
+// something was lost: the message under way is given up, its receive WQE goes back to the head of the queue,
+// and cells are dropped until a packet begins that does not continue a message. Each packet that is known to
+// be missing adds one to kMissedPackets, by which a session notices (decisions 2.19).
 #include "channel/unreliable_responder.h"
 
 #include <cstring>

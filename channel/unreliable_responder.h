@@ -1,5 +1,5 @@
-// channel/unreliable_responder.h -- the receiving half of UC, UD and RAW: no acknowledgement, nothing held back. What
-// does not fit is dropped and counted; a UC QP picks up again where a message begins.
+// channel/unreliable_responder.h -- the receiving half of UC, UD and RAW: no acknowledgement, nothing held
+// back. What does not fit is dropped and counted; a UC QP picks up again where a message begins.
 #pragma once
 
 #include "channel/engine.h"

@@ -1,5 +1,6 @@
-// channel/work_queue.h -- the send and the receive queue of a QP: rings of WQEs with their data segments beside them,
-// all memory taken at creation (SAN-QP-01, PUSH-WQ-02). A WQE stays in its slot from the post to its completion.
+// channel/work_queue.h -- the send and the receive queue of a QP: rings of WQEs with their data segments
+// beside them, all memory taken at creation (SAN-QP-01, PUSH-WQ-02). A WQE stays in its slot from the post to
+// its completion.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// fabric/admission.h -- who may join a switch, and by which port: the node table of the topology. Owns the link engines of
-// the ports. Acceptors (shared memory, ZeroMQ) ask it and hand the finished carrier to the engine it names.
+// fabric/admission.h -- who may join a switch, and by which port: the node table of the topology. Owns the
+// link engines of the ports. Acceptors (shared memory, ZeroMQ) ask it and hand the finished carrier to the
+// engine it names.
 #pragma once
 
 #include <array>
@@ -72,8 +73,8 @@ enum class Takeover : uint8_t { kRefuse, kAllow };
 /// Owner: the switch's thread.
 class Admission {
  public:
-  /// Node i gets port i + 1 and its entry in the forwarding table. Fails when there are more nodes than ports, or when a
-  /// name, GUID or LID occurs twice or is impossible.
+  /// Node i gets port i + 1 and its entry in the forwarding table. Fails when there are more nodes than
+  /// ports, or when a name, GUID or LID occurs twice or is impossible.
   static Status check(const std::vector<NodeEntry>& nodes, uint32_t ports);
   /// `fabric` must outlive the admission's links; call check() first.
   Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTimers& timers = {});

@@ -1,5 +1,5 @@
-// fabric/curve_keys.h -- CURVE keys in files (decisions section 4): secrets with mode 0600, never on a command line. A key is
-// 40 printable characters (Z85); a line that begins with "# " is a comment.
+// fabric/curve_keys.h -- CURVE keys in files (decisions section 4): secrets with mode 0600, never on a
+// command line. A key is 40 printable characters (Z85); a line that begins with "# " is a comment.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@ struct CurveKeyPair {
 
 /// A fresh pair.
 Result<CurveKeyPair> generate_curve_keys();
-/// Writes the secret key to `path` with mode 0600 and the public one to `path`.pub with mode 0644. Replaces nothing.
+/// Writes the secret key to `path` with mode 0600 and the public one to `path`.pub with mode 0644. Replaces
+/// nothing.
 Status write_curve_keys(const std::string& path, const CurveKeyPair& keys);
 /// Reads a secret key and derives its public key. Refused when others may read the file.
 Result<CurveKeyPair> read_curve_secret(const std::string& path);

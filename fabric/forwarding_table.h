@@ -1,5 +1,6 @@
-// fabric/forwarding_table.h -- which output a DLID leaves by: one table for all inputs, or one per input (SAN-SW-05). An
-// entry per LID as in InfiniBand's linear forwarding table, so that a subnet manager can take over.
+// fabric/forwarding_table.h -- which output a DLID leaves by: one table for all inputs, or one per input
+// (SAN-SW-05). An entry per LID as in InfiniBand's linear forwarding table, so that a subnet manager can take
+// over.
 #pragma once
 
 #include <cstdint>

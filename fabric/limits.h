@@ -13,14 +13,15 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): 
 
 /// Cell payload when the topology names none. Measured: docs/performance.md.
 inline constexpr uint32_t kCellPayloadBytesDefault = 1024;
-/// Bytes in flight per direction of a link, headers included: 256 slots of 1 KiB cells, 64 of 4 KiB ones. Fewer slots
-/// make the ends run in step, and each waits for the other's cache lines: 128 slots of 1 KiB move 28 % less. More falls
-/// out of the cache (decisions P7; docs/performance.md).
+/// Bytes in flight per direction of a link, headers included: 256 slots of 1 KiB cells, 64 of 4 KiB ones.
+/// Fewer slots make the ends run in step, and each waits for the other's cache lines: 128 slots of 1 KiB move
+/// 28 % less. More falls out of the cache (decisions P7; docs/performance.md).
 inline constexpr uint32_t kLinkRingBytes = 512 * 1024;
 inline constexpr uint32_t kLinkRingSlotsMin = 32;
 inline constexpr uint32_t kLinkRingSlotsMax = 256;
-/// Flit buffers per data lane unless the topology says otherwise (O-10). An endnode that shares its core with another
-/// is away for tens of microseconds; 32 stall a lane meanwhile (256-byte cells: 2.5 M/s with 32, 4.4 M/s with 128).
+/// Flit buffers per data lane unless the topology says otherwise (O-10). An endnode that shares its core with
+/// another is away for tens of microseconds; 32 stall a lane meanwhile (256-byte cells: 2.5 M/s with 32, 4.4
+/// M/s with 128).
 inline constexpr uint32_t kCreditsPerLaneDefault = 128;
 inline constexpr uint32_t kCreditsPerLaneMax = 32767;
 inline constexpr uint32_t kDataLanesDefault = 4;

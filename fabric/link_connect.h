@@ -1,5 +1,5 @@
-// fabric/link_connect.h -- how an endnode gets its link: by endpoint, whatever carries it. The link comes up when the
-// switch is there, and comes up again whenever the switch returns.
+// fabric/link_connect.h -- how an endnode gets its link: by endpoint, whatever carries it. The link comes up
+// when the switch is there, and comes up again whenever the switch returns.
 #pragma once
 
 #include <memory>
@@ -39,8 +39,9 @@ class LinkConnection {
 /// Checks the form of the endpoint, and that one which leaves this machine comes with keys. Reads no file.
 Status check_link_endpoint(const LinkEndpointConfig& config);
 
-/// Checks the configuration and prepares the link; nothing is connected before the first poll(). `random` gives the
-/// nonces and must outlive the connection. Fails with one line on a wrong endpoint, size or key file.
+/// Checks the configuration and prepares the link; nothing is connected before the first poll(). `random`
+/// gives the nonces and must outlive the connection. Fails with one line on a wrong endpoint, size or key
+/// file.
 Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// fabric/port.h -- one port of a switch: its link engine, the flit buffers of its input lanes, the locks and the arbiter
-// of its output. State only; the switch moves the flits (fabric/switch.h).
+// fabric/port.h -- one port of a switch: its link engine, the flit buffers of its input lanes, the locks and
+// the arbiter of its output. State only; the switch moves the flits (fabric/switch.h).
 #pragma once
 
 #include <array>

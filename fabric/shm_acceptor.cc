@@ -1,6 +1,6 @@
-// How it works: a guest has a second to say HELLO. Admission names the engine; a region and two eventfds are made for
-// this incarnation alone and leave with the WELCOME. The engine goes up at once, the endnode when it has read the answer:
-// what is sent meanwhile waits in the ring.
+// How it works: a guest has a second to say HELLO. Admission names the engine; a region and two eventfds are
+// made for this incarnation alone and leave with the WELCOME. The engine goes up at once, the endnode when it
+// has read the answer: what is sent meanwhile waits in the ring.
 #include "fabric/shm_acceptor.h"
 
 #include <sys/eventfd.h>
@@ -26,7 +26,8 @@ constexpr int kBacklog = 64;
 Result<std::unique_ptr<ShmAcceptor>> ShmAcceptor::create(const std::string& path, Admission& admission) {
   Result<UniqueFd> listener = listen_unix(path, kBacklog);
   if (!listener) return listener.error();
-  return std::unique_ptr<ShmAcceptor>(new ShmAcceptor(path, std::move(*listener), admission));
+  return std::unique_ptr<ShmAcceptor>(
+      new ShmAcceptor(path, std::move(*listener), admission));  // tidy: private constructor
 }
 
 ShmAcceptor::ShmAcceptor(std::string path, UniqueFd listener, Admission& admission)

@@ -1,5 +1,5 @@
-// fabric/shm_acceptor.h -- the switch's side of shared-memory links (decisions 2.9): an endnode connects to a Unix socket and
-// says HELLO; the answer is WELCOME with a fresh memfd and two eventfds, or REFUSE.
+// fabric/shm_acceptor.h -- the switch's side of shared-memory links (decisions 2.9): an endnode connects to a
+// Unix socket and says HELLO; the answer is WELCOME with a fresh memfd and two eventfds, or REFUSE.
 #pragma once
 
 #include <memory>

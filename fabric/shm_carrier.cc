@@ -1,6 +1,7 @@
-// How it works: the region begins with one control block per ring, then the slots of ring 0, then those of ring 1. All
-// sizes come from the handshake; nothing in the region is believed but the two positions of the peer, which the rings
-// check. The peer's death shows as a hang-up of the socket; a frozen peer is back-pressure, nothing more (decisions 2.9).
+// How it works: the region begins with one control block per ring, then the slots of ring 0, then those of
+// ring 1. All sizes come from the handshake; nothing in the region is believed but the two positions of the
+// peer, which the rings check. The peer's death shows as a hang-up of the socket; a frozen peer is
+// back-pressure, nothing more (decisions 2.9).
 #include "fabric/shm_carrier.h"
 
 #include <sys/eventfd.h>

@@ -1,5 +1,5 @@
-// fabric/shm_carrier.h -- a carrier over two rings in a sealed memfd, with an eventfd per side for wake-ups and the Unix
-// socket of the handshake as proof of life. docs/shared_memory.md has the layout.
+// fabric/shm_carrier.h -- a carrier over two rings in a sealed memfd, with an eventfd per side for wake-ups
+// and the Unix socket of the handshake as proof of life. docs/shared_memory.md has the layout.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// How it works: connect, HELLO, wait up to a second, check what came, go up. On any failure, and when the link goes down,
-// start over a moment later.
+// How it works: connect, HELLO, wait up to a second, check what came, go up. On any failure, and when the
+// link goes down, start over a moment later.
 #include "fabric/shm_connector.h"
 
 #include <array>

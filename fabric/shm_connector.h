@@ -1,5 +1,6 @@
-// fabric/shm_connector.h -- the endnode's side of shared-memory links (decisions 2.9): connect, HELLO, check the seals of
-// what comes back. The socket stays open: its hang-up is the switch's death, and then it all begins again.
+// fabric/shm_connector.h -- the endnode's side of shared-memory links (decisions 2.9): connect, HELLO, check
+// the seals of what comes back. The socket stays open: its hang-up is the switch's death, and then it all
+// begins again.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,9 @@
-// How it works: the producer fills slots and publishes them by one release store of the head; the consumer reads behind
-// its acquire load. Slots come back by a release store of the tail. Each side remembers the other's last position and
-// looks again only when that says full or empty, so the lines travel once per burst. To sleep the consumer exchanges its
-// flag to 1 and looks at the head again; the producer publishes and then exchanges the flag to 0: whoever comes second
-// sees the other's store, because both exchanges are in one order.
+// How it works: the producer fills slots and publishes them by one release store of the head; the consumer
+// reads behind its acquire load. Slots come back by a release store of the tail. Each side remembers the
+// other's last position and looks again only when that says full or empty, so the lines travel once per
+// burst. To sleep the consumer exchanges its flag to 1 and looks at the head again; the producer publishes
+// and then exchanges the flag to 0: whoever comes second sees the other's store, because both exchanges are
+// in one order.
 #include "fabric/slot_ring.h"
 
 #include <algorithm>

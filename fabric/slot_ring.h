@@ -1,6 +1,6 @@
-// fabric/slot_ring.h -- a single-producer, single-consumer ring of slots in memory that two processes share. Positions run
-// freely in 64 bits; each side keeps its own position, the mask and the sizes outside the shared memory and trusts
-// nothing it reads there (house style 13, 14). docs/shared_memory.md.
+// fabric/slot_ring.h -- a single-producer, single-consumer ring of slots in memory that two processes share.
+// Positions run freely in 64 bits; each side keeps its own position, the mask and the sizes outside the
+// shared memory and trusts nothing it reads there (house style 13, 14). docs/shared_memory.md.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
-// How it works: a turn of poll() watches the links, takes in what has arrived (switch_ingress.cc), forwards what waits
-// and can go, and flushes every link once. Forwarding is per output: the arbiter names a lane among those with credit
-// and something ready; the lane serves its inputs in turn, one cell at a time. From head to tail a cell owns its lane of
-// the output, so cells never mix (SAN-VL-07). A cell is ready when its tail is here, or its head with cut-through.
+// How it works: a turn of poll() watches the links, takes in what has arrived (switch_ingress.cc), forwards
+// what waits and can go, and flushes every link once. Forwarding is per output: the arbiter names a lane
+// among those with credit and something ready; the lane serves its inputs in turn, one cell at a time. From
+// head to tail a cell owns its lane of the output, so cells never mix (SAN-VL-07). A cell is ready when its
+// tail is here, or its head with cut-through.
 #include "fabric/switch.h"
 
 #include <fmt/format.h>
@@ -90,7 +91,7 @@ int Switch::poll(Instant now) noexcept {
   return work;
 }
 
-// ---- output -----------------------------------------------------------------------------------------------------
+// ---- output --------------------
 
 int Switch::forward(Port& out) noexcept {
   if (out.poison_lanes != 0) [[unlikely]]
@@ -115,7 +116,8 @@ uint32_t Switch::ready_lanes(Port& out) const noexcept {
     const Egress& lane = out.egress[vl.value()];
     const bool can_go = lane.owner != kPortNone ? lane.ready.contains(lane.owner) : !lane.ready.empty();
     if (!can_go || !lane_is_free(out, vl, lane.owner)) continue;
-    // Asking for memory also tells the link that this lane wants credit, so that it asks the peer if none comes.
+    // Asking for memory also tells the link that this lane wants credit, so that it asks the peer if none
+    // comes.
     if (out.link->claim(vl) != nullptr) ready |= lane_bit(vl);
   }
   return ready;

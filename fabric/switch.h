@@ -1,5 +1,5 @@
-// fabric/switch.h -- the switch core: moves flits between its ports by DLID and lane, and never opens a payload
-// (SAN-SW-01). No I/O, no threads: links and time come from outside. docs/flow_control.md.
+// fabric/switch.h -- the switch core: moves flits between its ports by DLID and lane, and never opens a
+// payload (SAN-SW-01). No I/O, no threads: links and time come from outside. docs/flow_control.md.
 #pragma once
 
 #include <memory>
@@ -41,8 +41,8 @@ class Switch final : public Pollable {
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
 
-  /// Puts a link on a port: 1..ports, or 0 for the management endnode (C-15). The link may go up and down as it likes
-  /// and must outlive the switch. Nobody else calls it.
+  /// Puts a link on a port: 1..ports, or 0 for the management endnode (C-15). The link may go up and down as
+  /// it likes and must outlive the switch. Nobody else calls it.
   void attach(PortNumber port, LinkEngine& link);
 
   /// What ports 1.. offer in a handshake.
@@ -60,7 +60,7 @@ class Switch final : public Pollable {
   /// Puts all counters on `page`: PREFIX.N.NAME, PREFIX.N.link.NAME, PREFIX.N.link.vl.V.NAME.
   void publish(StatsPage& page, std::string_view prefix);
 
-  // ---- Pollable -----------------------------------------------------------------------------------------------
+  // ---- Pollable --------------------
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;

@@ -1,7 +1,8 @@
-// How it works: the head flit of a cell decides -- header sane, source true, rate kept, route known, output there -- once,
-// and the rest of the cell follows. A flit goes from ring to ring when its output has nothing waiting and credit at
-// hand; otherwise it waits in the buffer its credit stands for, in the queue of its output. So the input ring is always
-// drained, whatever an output does (decisions P4), and the credit goes back when the flit leaves.
+// How it works: the head flit of a cell decides -- header sane, source true, rate kept, route known, output
+// there -- once, and the rest of the cell follows. A flit goes from ring to ring when its output has nothing
+// waiting and credit at hand; otherwise it waits in the buffer its credit stands for, in the queue of its
+// output. So the input ring is always drained, whatever an output does (decisions P4), and the credit goes
+// back when the flit leaves.
 #include <cstring>
 
 #include "base/endian.h"

@@ -1,5 +1,5 @@
-// weft-switch: a switch as a process. Builds the core, the admission by node table and the acceptors; the core does the
-// rest.
+// weft-switch: a switch as a process. Builds the core, the admission by node table and the acceptors; the
+// core does the rest.
 #include <fmt/format.h>
 #include <unistd.h>
 

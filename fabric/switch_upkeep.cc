@@ -1,7 +1,8 @@
-// How it works: links come and go. When an input goes, what it left behind is dropped and every lane its cells had begun
-// to cross is told so; when an output goes, what waited for it is dropped and its buffers' credits go back. Twice a
-// second-tenth the lifetimes are looked at: a lane whose output gave no credit for that long drops what waits, and
-// everything that comes after, until credit returns, so that one frozen endnode cannot stop the others.
+// How it works: links come and go. When an input goes, what it left behind is dropped and every lane its
+// cells had begun to cross is told so; when an output goes, what waited for it is dropped and its buffers'
+// credits go back. Twice a second-tenth the lifetimes are looked at: a lane whose output gave no credit for
+// that long drops what waits, and everything that comes after, until credit returns, so that one frozen
+// endnode cannot stop the others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -83,8 +84,8 @@ void Switch::drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) no
   }
 }
 
-/// Drops what waits from one input for one lane of an output, and the cell that is half across. Cells are counted at the
-/// input. @return flits dropped, whose credits the caller returns if their link still lives.
+/// Drops what waits from one input for one lane of an output, and the cell that is half across. Cells are
+/// counted at the input. @return flits dropped, whose credits the caller returns if their link still lives.
 uint32_t Switch::drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept {
   Egress& lane = out.egress[vl.value()];
   uint32_t cells = 0;
@@ -136,7 +137,7 @@ void Switch::publish(StatsPage& page, std::string_view prefix) {
   }
 }
 
-// ---- sleeping ---------------------------------------------------------------------------------------------------
+// ---- sleeping --------------------
 
 void Switch::wait_fds(std::vector<pollfd>& out) const {
   for (const Port* port : attached_) port->link->wait_fds(out);

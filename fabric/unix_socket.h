@@ -1,5 +1,6 @@
-// fabric/unix_socket.h -- Unix SOCK_SEQPACKET sockets by path: one message is one packet, descriptors travel with it, and
-// the kernel says when the peer has died. Never abstract addresses: they know no permissions (decisions section 4).
+// fabric/unix_socket.h -- Unix SOCK_SEQPACKET sockets by path: one message is one packet, descriptors travel
+// with it, and the kernel says when the peer has died. Never abstract addresses: they know no permissions
+// (decisions section 4).
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// How it works: each table keeps a position and what is left of that entry's weight. A ready lane with weight left goes
-// on; otherwise the position moves to the next entry whose lane is ready and takes its full weight. High before low,
-// except that after high_limit x 4096 bytes of high traffic one low cell goes if one waits.
+// How it works: each table keeps a position and what is left of that entry's weight. A ready lane with weight
+// left goes on; otherwise the position moves to the next entry whose lane is ready and takes its full weight.
+// High before low, except that after high_limit x 4096 bytes of high traffic one low cell goes if one waits.
 #include "fabric/vl_arbiter.h"
 
 #include <fmt/format.h>

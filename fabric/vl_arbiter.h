@@ -1,5 +1,6 @@
-// fabric/vl_arbiter.h -- which lane of an output sends next: InfiniBand's weighted high and low tables (O-08). Lane 15
-// goes before both. Within a table lanes take turns in table order, each for its weight in units of 64 bytes.
+// fabric/vl_arbiter.h -- which lane of an output sends next: InfiniBand's weighted high and low tables
+// (O-08). Lane 15 goes before both. Within a table lanes take turns in table order, each for its weight in
+// units of 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +36,16 @@ struct VlArbitration {
 class VlArbiter {
  public:
   VlArbiter() = default;
-  /// Refuses lanes beyond 14 and tables that are too long. A data lane in no table would never send: refused too.
+  /// Refuses lanes beyond 14 and tables that are too long. A data lane in no table would never send: refused
+  /// too.
   Status configure(const VlArbitration& tables, uint32_t lanes);
 
   struct Choice {
     VirtualLane vl;
     uint32_t bytes = 0;  // send at least one cell and stop once this much has gone
   };
-  /// Chooses among the lanes in `ready` (bit per lane, not empty). Changes nothing: charge() does, for the winner only.
+  /// Chooses among the lanes in `ready` (bit per lane, not empty). Changes nothing: charge() does, for the
+  /// winner only.
   [[nodiscard]] Choice choose(uint32_t ready) noexcept;
   /// `bytes` went out on the lane choose() named.
   void charge(uint32_t bytes) noexcept;

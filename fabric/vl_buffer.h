@@ -1,5 +1,5 @@
-// fabric/vl_buffer.h -- the flit buffers of one lane of one switch input: as many as credits were granted, in one queue
-// per output, so that cells for a blocked output do not hold up those for another (SAN-VL-04).
+// fabric/vl_buffer.h -- the flit buffers of one lane of one switch input: as many as credits were granted, in
+// one queue per output, so that cells for a blocked output do not hold up those for another (SAN-VL-04).
 #pragma once
 
 #include <memory>

@@ -24,7 +24,8 @@ Result<std::unique_ptr<ZapHandler>> ZapHandler::create(const std::shared_ptr<Zmq
   Result<std::unique_ptr<ZmqSocket>> socket = ZmqSocket::create(context, ZMQ_REP);
   if (!socket) return socket.error();
   if (Status done = (*socket)->bind("inproc://zeromq.zap.01"); !done) return done.error();
-  return std::unique_ptr<ZapHandler>(new ZapHandler(std::move(*socket), std::move(allowed), counters));
+  return std::unique_ptr<ZapHandler>(
+      new ZapHandler(std::move(*socket), std::move(allowed), counters));  // tidy: private constructor
 }
 
 const CurveAllowed* ZapHandler::find(std::span<const std::byte> key) const noexcept {

@@ -1,5 +1,5 @@
-// fabric/zap_handler.h -- who ZeroMQ lets in: the switch's answer to its context's authentication requests (ZAP, RFC 27). A
-// key stands for a node by name; everybody else is refused and counted.
+// fabric/zap_handler.h -- who ZeroMQ lets in: the switch's answer to its context's authentication requests
+// (ZAP, RFC 27). A key stands for a node by name; everybody else is refused and counted.
 #pragma once
 
 #include <memory>

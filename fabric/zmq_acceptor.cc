@@ -1,6 +1,7 @@
-// How it works: each endpoint is a hub with a ROUTER. A message from a connection we know goes to its carrier; a HELLO
-// goes to admission and, welcome, makes this connection the node's, whatever it had before; everything else is counted
-// and dropped. Under CURVE the node that owns the key must be the node the HELLO names, on this very connection.
+// How it works: each endpoint is a hub with a ROUTER. A message from a connection we know goes to its
+// carrier; a HELLO goes to admission and, welcome, makes this connection the node's, whatever it had before;
+// everything else is counted and dropped. Under CURVE the node that owns the key must be the node the HELLO
+// names, on this very connection.
 #include "fabric/zmq_acceptor.h"
 
 #include <fmt/format.h>

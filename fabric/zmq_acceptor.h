@@ -1,5 +1,6 @@
-// fabric/zmq_acceptor.h -- the switch's side of ZeroMQ links: one ROUTER per endpoint serves all nodes that come there
-// (decisions 2.10). A connection is told apart by the identity the ROUTER itself gives it, never by one the peer chose.
+// fabric/zmq_acceptor.h -- the switch's side of ZeroMQ links: one ROUTER per endpoint serves all nodes that
+// come there (decisions 2.10). A connection is told apart by the identity the ROUTER itself gives it, never
+// by one the peer chose.
 #pragma once
 
 #include <memory>
@@ -39,8 +40,8 @@ class ZmqAcceptor : public Pollable {
  public:
   /// Checks the form of each endpoint, and that those which others can reach come with keys.
   static Status check_endpoints(const std::vector<std::string>& endpoints, bool keys);
-  /// Listens. Refuses a tcp endpoint that is not loopback without keys. An ipc path's directory must be this user's
-  /// alone. `admission` must outlive the acceptor.
+  /// Listens. Refuses a tcp endpoint that is not loopback without keys. An ipc path's directory must be this
+  /// user's alone. `admission` must outlive the acceptor.
   static Result<std::unique_ptr<ZmqAcceptor>> create(const ZmqAcceptorConfig& config, Admission& admission);
   [[nodiscard]] virtual CounterSet<ZmqAcceptorCounter>& counters() noexcept = 0;
 };

@@ -1,6 +1,7 @@
-// How it works: flits are staged one behind the other and leave as one message per publish; a copy by reference stays
-// until the flits in it are acknowledged, and a repeat sends it again -- what the peer had already, it drops by number.
-// Messages that arrive stay in a ring until the engine has consumed their last flit. An empty burst is a sign of life.
+// How it works: flits are staged one behind the other and leave as one message per publish; a copy by
+// reference stays until the flits in it are acknowledged, and a repeat sends it again -- what the peer had
+// already, it drops by number. Messages that arrive stay in a ring until the engine has consumed their last
+// flit. An empty burst is a sign of life.
 #include "fabric/zmq_carrier.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ ZmqCarrier::~ZmqCarrier() {
   channel_->detach();
 }
 
-// ---- sending ----------------------------------------------------------------------------------------------------
+// ---- sending --------------------
 
 TxRun ZmqCarrier::claim(uint32_t reserve) noexcept {
   if (sent_next_ - sent_first_ + reserve >= kBursts || staging_.size() - staged_bytes_ < slot_bytes_)
@@ -88,7 +89,7 @@ void ZmqCarrier::resend(uint64_t from) noexcept {
   }
 }
 
-// ---- receiving --------------------------------------------------------------------------------------------------
+// ---- receiving --------------------
 
 bool ZmqCarrier::deliver(ZmqMessage& message) noexcept {
   const std::span<const std::byte> bytes = message.bytes();
@@ -129,7 +130,7 @@ void ZmqCarrier::release(uint64_t before) noexcept {
   }
 }
 
-// ---- upkeep -----------------------------------------------------------------------------------------------------
+// ---- upkeep --------------------
 
 CarrierState ZmqCarrier::poll(Instant now) noexcept {
   now_ = now;

@@ -1,6 +1,6 @@
-// fabric/zmq_carrier.h -- a carrier over ZeroMQ: one message is a burst of flits behind the 64-bit nonce of the link's
-// incarnation, so that what a dead incarnation left in queues is told apart (decisions 2.10). Sent messages are kept by
-// reference until acknowledged: the retry buffer.
+// fabric/zmq_carrier.h -- a carrier over ZeroMQ: one message is a burst of flits behind the 64-bit nonce of
+// the link's incarnation, so that what a dead incarnation left in queues is told apart (decisions 2.10). Sent
+// messages are kept by reference until acknowledged: the retry buffer.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,8 @@ inline constexpr Duration kZmqLivenessIpc = std::chrono::milliseconds(1500);  //
 inline constexpr Duration kZmqLivenessTcp = std::chrono::seconds(5);
 [[nodiscard]] Duration default_liveness(const std::string& endpoint);
 
-/// Nonces have their top bit set, so that no burst can be mistaken for a handshake message, which begins with a magic.
+/// Nonces have their top bit set, so that no burst can be mistaken for a handshake message, which begins with
+/// a magic.
 inline constexpr uint64_t kZmqNonceBit = uint64_t{1} << 63;
 
 /// The way out, and on endnodes the way in. Owner: the link's thread.

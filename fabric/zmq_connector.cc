@@ -1,7 +1,8 @@
-// How it works: the DEALER connects and reconnects by itself; messages only queue while a connection stands (IMMEDIATE).
-// HELLO carries a fresh nonce and is said again every second until WELCOME echoes it; then the carrier takes the socket's
-// bursts. A monitor tells of a lost connection at once; silence tells of a frozen or vanished switch. Either way the next
-// HELLO has the next nonce, and bursts that still come with an old one are dropped.
+// How it works: the DEALER connects and reconnects by itself; messages only queue while a connection stands
+// (IMMEDIATE). HELLO carries a fresh nonce and is said again every second until WELCOME echoes it; then the
+// carrier takes the socket's bursts. A monitor tells of a lost connection at once; silence tells of a frozen
+// or vanished switch. Either way the next HELLO has the next nonce, and bursts that still come with an old
+// one are dropped.
 #include "fabric/zmq_connector.h"
 
 #include <fmt/format.h>

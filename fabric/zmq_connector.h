@@ -1,5 +1,5 @@
-// fabric/zmq_connector.h -- the endnode's side of ZeroMQ links: a DEALER that says HELLO until a switch welcomes it, and
-// again whenever the connection or the switch is gone (decisions 2.10).
+// fabric/zmq_connector.h -- the endnode's side of ZeroMQ links: a DEALER that says HELLO until a switch
+// welcomes it, and again whenever the connection or the switch is gone (decisions 2.10).
 #pragma once
 
 #include <memory>

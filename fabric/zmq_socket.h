@@ -1,4 +1,5 @@
-// fabric/zmq_socket.h -- ZeroMQ contexts, sockets and messages that clean up after themselves, with the options links use.
+// fabric/zmq_socket.h -- ZeroMQ contexts, sockets and messages that clean up after themselves, with the
+// options links use.
 #pragma once
 
 #include <zmq.h>

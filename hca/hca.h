@@ -1,5 +1,6 @@
-// hca/hca.h -- the host channel adapter: a ChannelAdapter with a host's limits, whose asynchronous events go to the
-// log and, if wanted, to a handler. Bring-up: the host opens connections, so its QPs go from RESET to RTS in one call.
+// hca/hca.h -- the host channel adapter: a ChannelAdapter with a host's limits, whose asynchronous events go
+// to the log and, if wanted, to a handler. Bring-up: the host opens connections, so its QPs go from RESET to
+// RTS in one call.
 #pragma once
 
 #include <cstdint>

@@ -200,8 +200,8 @@ struct CellVariable {
   uint16_t payload_bytes = 0;
 };
 
-/// Writes the 32 header bytes to `to` and returns their CRC, computed from registers. Inline, so that what the
-/// caller knows never goes through memory (decisions P2).
+/// Writes the 32 header bytes to `to` and returns their CRC, computed from registers. Inline, so that what
+/// the caller knows never goes through memory (decisions P2).
 [[nodiscard]] inline uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
                                                   const CellVariable& variable) noexcept {
   const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;

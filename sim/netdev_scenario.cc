@@ -218,8 +218,7 @@ class NetdevScenario final : public Scenario {
     if (drops == unit.slow_host_drops_seen) return;
     unit.slow_host_drops_seen = drops;
     for (SessionWatch& watch : watches_) {
-      if (units_[watch.plan->unit_node] == &unit && watch.cut)
-        excuse(watch, now);
+      if (units_[watch.plan->unit_node] == &unit && watch.cut) excuse(watch, now);
     }
   }
 

@@ -31,7 +31,7 @@ uint64_t random_base(RandomSource& random) {
 
 }  // namespace
 
-// ---- RawEnd -------------------------------------------------------------------------------------------------------
+// ---- RawEnd --------------------
 
 RawEnd::RawEnd(const RawPairPlan& plan, RawNode& node, RandomSource& random)
     : plan_(plan),
@@ -144,7 +144,7 @@ void RawEnd::destroy() {
   qp_ = nullptr;
 }
 
-// ---- RawPair ------------------------------------------------------------------------------------------------------
+// ---- RawPair --------------------
 
 RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
                  FlowLedger& ledger, Trace& trace, RandomSource& random)

@@ -1,6 +1,7 @@
-// tca/tca.h -- the target channel adapter: a ChannelAdapter with the limits of an I/O unit. There is no operating system
-// to interrupt: events are counted by kind and the serious ones logged; who wants to know polls. Bring-up: a unit
-// answers connections, so a QP is made ready to receive first and to send when the opener has confirmed (decisions 2.14).
+// tca/tca.h -- the target channel adapter: a ChannelAdapter with the limits of an I/O unit. There is no
+// operating system to interrupt: events are counted by kind and the serious ones logged; who wants to know
+// polls. Bring-up: a unit answers connections, so a QP is made ready to receive first and to send when the
+// opener has confirmed (decisions 2.14).
 #pragma once
 
 #include <array>

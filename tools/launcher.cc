@@ -158,8 +158,7 @@ Result<int> Launcher::Impl::netns_fd(const std::string& name) {
 Result<UniqueFd> Launcher::Impl::open_descriptor(const HandedDescriptor& wanted, const std::string& netns,
                                                  int ns_fd) {
   if (wanted.kind == HandedDescriptor::Kind::kNone) return UniqueFd();
-  if (wanted.kind == HandedDescriptor::Kind::kPacket)
-    return open_packet_socket(wanted.interface.name, ns_fd);
+  if (wanted.kind == HandedDescriptor::Kind::kPacket) return open_packet_socket(wanted.interface.name, ns_fd);
   Result<UniqueFd> tap = create_tap(wanted.interface, interface_tag(topology_.fabric), ns_fd);
   if (tap.ok()) interfaces_.push_back({wanted.interface.name, netns});
   return tap;

@@ -1,5 +1,5 @@
-// bench/support/fabric_rig.h -- a fabric of three processes for a measurement: weft-switch as it is shipped, and two
-// endnodes that the measurement program plays itself.
+// bench/support/fabric_rig.h -- a fabric of three processes for a measurement: weft-switch as it is shipped,
+// and two endnodes that the measurement program plays itself.
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
@@ -32,7 +32,8 @@ struct RigConfig {
 /// --payload, --link, --host-core, --switch-core, --unit-core.
 void add_rig_options(boost::program_options::options_description& known, RigConfig& config);
 
-/// The switch process and the directory it keeps its sockets in. Made before the children fork; both end with it.
+/// The switch process and the directory it keeps its sockets in. Made before the children fork; both end with
+/// it.
 class Fabric {
  public:
   explicit Fabric(const RigConfig& config);

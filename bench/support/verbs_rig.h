@@ -1,5 +1,5 @@
-// bench/support/verbs_rig.h -- two connected RC QPs for a measurement: each process makes its VerbsEnd, tells the other
-// what it is called through memory both map, and moves its QP to RTS.
+// bench/support/verbs_rig.h -- two connected RC QPs for a measurement: each process makes its VerbsEnd, tells
+// the other what it is called through memory both map, and moves its QP to RTS.
 #pragma once
 
 #include <atomic>
@@ -68,7 +68,8 @@ class VerbsEnd {
   std::vector<WorkCompletion> completions_;
 };
 
-/// Keeps a window of RDMA writes outstanding; source and target run through kMemoryBytes, as in bare_pipeline.
+/// Keeps a window of RDMA writes outstanding; source and target run through kMemoryBytes, as in
+/// bare_pipeline.
 class WriteStream {
  public:
   static constexpr size_t kMemoryBytes = 64 * 1024;

@@ -1,4 +1,5 @@
-// Flits from a hostile peer: first the decoder alone, then a whole link engine fed with them through a carrier.
+// Flits from a hostile peer: first the decoder alone, then a whole link engine fed with them through a
+// carrier.
 #include <cstdint>
 #include <cstdlib>
 #include <memory>

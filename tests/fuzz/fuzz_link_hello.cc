@@ -1,5 +1,5 @@
-// Handshake messages from anywhere: what is accepted has fields in range and encodes to the same bytes; what both sides
-// make of it never asserts.
+// Handshake messages from anywhere: what is accepted has fields in range and encodes to the same bytes; what
+// both sides make of it never asserts.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

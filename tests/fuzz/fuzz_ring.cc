@@ -1,4 +1,5 @@
-// A shared-memory peer gone mad: it writes any positions and flags at any time, and what we do stays inside our slots.
+// A shared-memory peer gone mad: it writes any positions and flags at any time, and what we do stays inside
+// our slots.
 #include <algorithm>
 #include <array>
 #include <cstdint>

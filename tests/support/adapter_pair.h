@@ -1,5 +1,6 @@
-// tests/support/adapter_pair.h -- two channel adapters over a Pipe in virtual time, with what most tests need: a PD, a
-// CQ and a registered buffer on each side, and connected QPs on demand. Side 0 has LID 1, side 1 has LID 2.
+// tests/support/adapter_pair.h -- two channel adapters over a Pipe in virtual time, with what most tests
+// need: a PD, a CQ and a registered buffer on each side, and connected QPs on demand. Side 0 has LID 1, side
+// 1 has LID 2.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -109,7 +110,8 @@ class AdapterPair {
     return side(index).adapter->post_recv(qp, RecvRequest{.wr_id = wr_id, .sges = sges});
   }
 
-  /// Polls both adapters until nothing moves, moving virtual time on by `step` per turn, at most `turns` turns.
+  /// Polls both adapters until nothing moves, moving virtual time on by `step` per turn, at most `turns`
+  /// turns.
   void run(int turns = 200, Duration step = std::chrono::microseconds(10)) {
     for (int turn = 0; turn < turns; ++turn) {
       for (PairSide& at : sides) {

@@ -1,5 +1,6 @@
-// tests/support/pipe_port.h -- two CellPorts joined by queues in memory: no flits, no credits, no time. Every cell that
-// passes is traced, and a filter may drop, change, hold or repeat it, so that a test sees and shapes the wire.
+// tests/support/pipe_port.h -- two CellPorts joined by queues in memory: no flits, no credits, no time. Every
+// cell that passes is traced, and a filter may drop, change, hold or repeat it, so that a test sees and
+// shapes the wire.
 #pragma once
 
 #include <cstdint>

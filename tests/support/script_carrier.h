@@ -1,5 +1,5 @@
-// tests/support/script_carrier.h -- a carrier in a test's hands: what arrives is written by hand, what was sent can be
-// looked at. For protocol tests of the link engine: receive ... / expect ...
+// tests/support/script_carrier.h -- a carrier in a test's hands: what arrives is written by hand, what was
+// sent can be looked at. For protocol tests of the link engine: receive ... / expect ...
 #pragma once
 
 #include <deque>

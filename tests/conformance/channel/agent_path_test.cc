@@ -1,5 +1,5 @@
-// Rows that need an adapter and its agent, or an adapter and its protection table, together: PUSH-WQ-07, 09 and 10,
-// TPT-LOCAL-01 and 03, SAN-RMP-08.
+// Rows that need an adapter and its agent, or an adapter and its protection table, together: PUSH-WQ-07, 09
+// and 10, TPT-LOCAL-01 and 03, SAN-RMP-08.
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
 #include "tests/support/session_pair.h"

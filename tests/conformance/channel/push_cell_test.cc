@@ -12,7 +12,8 @@ const QpConfig kRc{.type = QpType::kRc};
 
 class PushCell : public ::testing::Test {
  protected:
-  /// Posts a Send of `bytes` bytes from side 0 and runs until quiet; a receive WQE of 4096 bytes waits at side 1.
+  /// Posts a Send of `bytes` bytes from side 0 and runs until quiet; a receive WQE of 4096 bytes waits at
+  /// side 1.
   void send(uint32_t bytes) {
     ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
     const Sge sge = pair.side(0).sge(0, bytes);

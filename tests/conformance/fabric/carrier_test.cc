@@ -1,4 +1,5 @@
-// The same traffic over every carrier: what is above the link does not notice what is below it (SAN-LAYER-01).
+// The same traffic over every carrier: what is above the link does not notice what is below it
+// (SAN-LAYER-01).
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// The link engine against flits written by hand: receive ... / expect ... for past, expected, future and malformed ones.
+// The link engine against flits written by hand: receive ... / expect ... for past, expected, future and
+// malformed ones.
 #include <gtest/gtest.h>
 
 #include "tests/support/requirement.h"

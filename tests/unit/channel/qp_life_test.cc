@@ -1,5 +1,5 @@
-// The life of a QP beyond the good case: flush in order, RESET to RTS again, draining, send errors, retry limits, a port
-// that goes down, completion queues that overrun, numbers of QPs.
+// The life of a QP beyond the good case: flush in order, RESET to RTS again, draining, send errors, retry
+// limits, a port that goes down, completion queues that overrun, numbers of QPs.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,5 +1,5 @@
-// The state table, walked from every state to every state for every service, against a second statement of it: what
-// InfiniBand's "modify QP" allows.
+// The state table, walked from every state to every state for every service, against a second statement of
+// it: what InfiniBand's "modify QP" allows.
 #include "channel/qp_rules.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// RC under every fault the wire can show: random work requests, random loss, repetition and reordering, in virtual
-// time. Whatever happens, messages arrive once, in order, intact, and every WQE completes well.
+// RC under every fault the wire can show: random work requests, random loss, repetition and reordering, in
+// virtual time. Whatever happens, messages arrive once, in order, intact, and every WQE completes well.
 #include <gtest/gtest.h>
 
 #include <algorithm>

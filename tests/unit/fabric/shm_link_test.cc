@@ -1,4 +1,5 @@
-// Shared-memory links between an acceptor and connectors in one process, then against hostile and frozen peers.
+// Shared-memory links between an acceptor and connectors in one process, then against hostile and frozen
+// peers.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-// What a switch does when peers misbehave, die or freeze: each answer under its own counter, and nobody else suffers.
+// What a switch does when peers misbehave, die or freeze: each answer under its own counter, and nobody else
+// suffers.
 #include <gtest/gtest.h>
 
 #include "tests/support/test_fabric.h"

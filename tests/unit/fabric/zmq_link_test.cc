@@ -1,5 +1,5 @@
-// ZeroMQ links between an acceptor and connectors in one process. ZeroMQ has threads of its own, so these tests run in
-// real time -- until something has happened, never for a given time.
+// ZeroMQ links between an acceptor and connectors in one process. ZeroMQ has threads of its own, so these
+// tests run in real time -- until something has happened, never for a given time.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
