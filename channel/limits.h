@@ -41,7 +41,7 @@ inline constexpr uint32_t kLocalWqesPerTurn = 16;
 
 /// Retransmission: the timer follows the measured round trip between these bounds; the upper one is this part
 /// of the QP's ack_timeout. The lower one is above what a busy scheduler adds.
-inline constexpr Duration kRetransmitMin = 1ms;
+inline constexpr Duration kRetransmitMin = 10ms;
 inline constexpr uint32_t kRepeatsPerAckTimeout = 4;
 inline constexpr uint32_t kRetransmitCellsMax = 256;
 /// A gap is repaired again after at least this long, for links whose round trip measures as nothing.
