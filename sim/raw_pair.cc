@@ -31,11 +31,7 @@ uint64_t random_base(RandomSource& random) {
 
 }  // namespace
 
-<<<<<<< HEAD
-// ---- RawEnd --------------------
-=======
 // ---- RawEnd
->>>>>>> 1743734 (Seeds that found bugs are replayed with every test run)
 
 RawEnd::RawEnd(const RawPairPlan& plan, RawNode& node, RandomSource& random)
     : plan_(plan),
@@ -148,11 +144,7 @@ void RawEnd::destroy() {
   qp_ = nullptr;
 }
 
-<<<<<<< HEAD
-// ---- RawPair --------------------
-=======
 // ---- RawPair
->>>>>>> 1743734 (Seeds that found bugs are replayed with every test run)
 
 RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
                  FlowLedger& ledger, Trace& trace, RandomSource& random)
