@@ -1,5 +1,5 @@
-// Frames as a hostile peer may indicate them: head copy, vnet check, segmentation and checksums in software, and the
-// payloads of configuration requests.
+// Frames as a hostile peer may indicate them: head copy, vnet check, segmentation and checksums in software,
+// and the payloads of configuration requests.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
