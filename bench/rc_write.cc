@@ -28,12 +28,12 @@ void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& opti
   VerbsEnd end(node.port(), exchange, false, region_bytes(options));
   end.connect();
   while (!end.stopped()) {
-    if (end.poll() == 0) yield_core();
+    if (end.poll() == 0) node.idle(end.adapter().deadline());
   }
 }
 
 /// Megabytes per second.
-double run_host(VerbsEnd& end, const Options& options) {
+double run_host(Endnode& node, VerbsEnd& end, const Options& options) {
   end.connect();
   WriteStream stream(end, options.bytes, options.window);
   uint64_t before = 0;
@@ -43,7 +43,7 @@ double run_host(VerbsEnd& end, const Options& options) {
     uint32_t work = stream.post();
     work += static_cast<uint32_t>(end.poll());
     const uint32_t done = stream.complete();
-    if (work + done == 0) yield_core();
+    if (work + done == 0) node.idle(end.adapter().deadline());
     const double now = seconds_now();
     if (start == 0 && now - begin > options.seconds / 4) {
       start = now;
@@ -63,7 +63,7 @@ void measure(const Options& options) {
   Endnode node(fabric, kHostLid);
   node.wait_up();
   VerbsEnd end(node.port(), exchange, true, region_bytes(options));
-  const double value = run_host(end, options);
+  const double value = run_host(node, end, options);
   exchange.stop.store(true);
   WEFT_CHECK(unit.wait(), "the unit's process failed");
   print_figure(

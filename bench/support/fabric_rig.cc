@@ -1,8 +1,10 @@
 #include "bench/support/fabric_rig.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdlib>
 
@@ -86,7 +88,21 @@ std::string Fabric::endpoint() const {
 
 class Endnode::Core {
  public:
-  Core(const Fabric& fabric, Lid lid) : connection(connect(fabric, lid, random)), port(connection->link()) {}
+  Core(const Fabric& fabric, Lid lid)
+      : sleeps(fabric.config().link == "zmq"),
+        connection(connect(fabric, lid, random)),
+        port(connection->link()) {}
+
+  void sleep(Instant due) noexcept {
+    if (port.prepare_sleep()) {
+      fds.clear();
+      port.wait_fds(fds);
+      const Instant at = std::min({due, port.deadline(), now() + std::chrono::milliseconds(1)});
+      const timespec wait{0, std::max<int64_t>((at - now()).count(), 0)};
+      (void)ppoll(fds.data(), fds.size(), &wait, nullptr);
+    }
+    port.finish_sleep();
+  }
 
   static std::unique_ptr<LinkConnection> connect(const Fabric& fabric, Lid lid, RandomSource& random) {
     LinkEndpointConfig config;
@@ -98,6 +114,8 @@ class Endnode::Core {
     return connect_link(config, random).value();
   }
 
+  bool sleeps;
+  std::vector<pollfd> fds;
   SystemRandom random;
   std::unique_ptr<LinkConnection> connection;
   LinkCellPort port;
@@ -112,6 +130,14 @@ void Endnode::wait_up() {
     WEFT_CHECK(seconds_now() < deadline, "the link does not come up");
     core_->port.poll(now());
     usleep(1'000);
+  }
+}
+
+void Endnode::idle(Instant due) noexcept {
+  if (core_->sleeps) {
+    core_->sleep(due);
+  } else {
+    yield_core();
   }
 }
 
