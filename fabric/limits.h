@@ -11,8 +11,8 @@ namespace weft {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only
 
-/// Cell payload when the topology names none. Against 1024, 64 KiB writes are 25 % faster over shared memory and
-/// 40 % over ZeroMQ; small messages the same, because a cell is as long as its data (docs/performance.md).
+/// Cell payload when the topology names none. Against 1024, 64 KiB writes are 25 % faster over shared memory
+/// and 40 % over ZeroMQ; small messages the same: a cell is as long as its data (docs/performance.md).
 inline constexpr uint32_t kCellPayloadBytesDefault = 4096;
 /// Bytes in flight per direction of a link, headers included: 256 slots of 1 KiB cells, 64 of 4 KiB ones.
 /// Fewer slots make the ends run in step, and each waits for the other's cache lines: 128 slots of 1 KiB move

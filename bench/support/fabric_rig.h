@@ -60,8 +60,8 @@ class Endnode {
   /// Polls until the link is up; aborts after five seconds.
   void wait_up();
   [[nodiscard]] CellPort& port() noexcept;
-  /// What a loop does that found nothing: shared memory yields the core; ZeroMQ sleeps until something arrives or
-  /// `due`, because its own threads need the cores.
+  /// What a loop does that found nothing: shared memory yields the core; ZeroMQ sleeps until something
+  /// arrives or `due`, because its own threads need the cores.
   void idle(Instant due) noexcept;
   [[nodiscard]] static Instant now() noexcept { return MonotonicClock().now(); }
 
