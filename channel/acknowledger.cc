@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 Outlet outlet_of(const QueuePair& qp) noexcept {
-  return {qp.path.carrier, qp.path.fixed, qp.path.vl};
+  return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header()};
 }
 
 }  // namespace

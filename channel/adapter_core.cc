@@ -5,6 +5,8 @@
 #include "channel/adapter_core.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 #include "base/log.h"
 #include "channel/qp_lifecycle.h"
@@ -175,9 +177,21 @@ void ChannelAdapter::Core::take_cell(const EnginePort& port, std::span<const std
   dispatch(*qp, cell);
 }
 
+namespace {
+
+/// Does a cell come from the bound peer? Within the subnet its LID tells, across subnets its Gid (C-12, PUSH-CHAN-07).
+bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
+  if (cell.src_qpn != qp.peer_qpn || cell.has(kCellGlobal) != qp.path.is_global) return false;
+  if (!qp.path.is_global) return cell.slid == qp.peer_lid;
+  return std::memcmp(cell.global_header + offsetof(GlobalHeaderWire, source), qp.attr.dgid.data(),
+                     sizeof(Gid)) == 0;
+}
+
+}  // namespace
+
 void ChannelAdapter::Core::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   const bool connected = is_connected(qp.config.type);
-  if (connected && (cell.slid != qp.peer_lid || cell.src_qpn != qp.peer_qpn)) [[unlikely]]
+  if (connected && !from_peer(qp, cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropSource);
   switch (qp.config.type) {
     case QpType::kRc: {

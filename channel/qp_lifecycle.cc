@@ -65,6 +65,8 @@ void make_path(Engine& engine, QueuePair& qp) noexcept {
   path.vl = lane_of(info, qp.attr.sl);
   path.carrier = qp.attr.dlid == info.lid ? &engine.loopback : port.carrier;
   path.fixed = make_template(info, qp.attr.dlid, qp.attr.dest_qpn, qp.qpn, qp.attr.sl, path.vl);
+  path.is_global = qp.attr.dgid != Gid{} && subnet_of(qp.attr.dgid) != info.subnet;
+  if (path.is_global) path.global = make_global_header(make_gid(info.subnet, info.guid), qp.attr.dgid);
   path.segment_bytes = info.cell_payload_bytes;
   path.generation = port.generation;
   const uint32_t largest = path.segment_bytes * kCellsPerPacketMax;

@@ -120,6 +120,7 @@ void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept {
   take(kQpAttrPort, &QpAttr::port);
   take(kQpAttrQkey, &QpAttr::qkey);
   take(kQpAttrAddress, &QpAttr::dlid);
+  take(kQpAttrAddress, &QpAttr::dgid);
   take(kQpAttrAddress, &QpAttr::sl);
   take(kQpAttrPathMtu, &QpAttr::path_mtu_bytes);
   take(kQpAttrTimeout, &QpAttr::ack_timeout);

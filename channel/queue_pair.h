@@ -192,6 +192,12 @@ struct QpPath {
   uint32_t segment_bytes = 0;
   uint32_t packet_bytes = 0;
   uint32_t generation = 0;  // of the port it was made for; 0 = none yet
+  bool is_global = false;   // the peer is in another subnet: `global` follows the MAC header (SAN-FRAME-03)
+  GlobalHeaderWire global{};
+
+  [[nodiscard]] const GlobalHeaderWire* global_header() const noexcept {
+    return is_global ? &global : nullptr;
+  }
 };
 
 class QueuePair {

@@ -31,6 +31,25 @@ class PartWriter {
   uint32_t crc_;
 };
 
+[[nodiscard]] uint32_t network_bytes(const GlobalHeaderWire* global) noexcept {
+  return kCellHeaderBytes + (global != nullptr ? kGlobalHeaderBytes : 0);
+}
+
+/// Writes the network part of a cell of `cell_bytes`: the MAC header and, to another subnet, the global header
+/// (SAN-FRAME-03). Returns its CRC.
+[[nodiscard, gnu::always_inline]] inline uint32_t begin_cell(std::byte* cell, uint32_t cell_bytes,
+                                                             const CellTemplate& fixed,
+                                                             const GlobalHeaderWire* global,
+                                                             CellVariable variable) noexcept {
+  if (global == nullptr) [[likely]]
+    return compose_cell_header(cell, fixed, variable);
+  variable.flags |= kCellGlobal;
+  const uint32_t crc = compose_cell_header(cell, fixed, variable);
+  GlobalHeaderWire header = *global;
+  header.payload_bytes.set(static_cast<uint16_t>(cell_bytes - kCellHeaderBytes - kGlobalHeaderBytes));
+  return crc32c_copy(crc, cell + kCellHeaderBytes, &header, sizeof header);
+}
+
 /// Puts the cell CRC behind the body and hands the cell over.
 void finish_cell(CellPort& carrier, VirtualLane vl, std::byte* cell, uint32_t bytes, uint32_t crc) noexcept {
   store_be(cell + bytes - kCrcBytes, crc);
@@ -57,7 +76,8 @@ CellTemplate make_template(const CellPortInfo& info, Lid dlid, Qpn dest, Qpn sou
 }
 
 Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
-  if (is_connected(qp.config.type)) return {qp.path.carrier, qp.path.fixed, qp.path.vl};
+  if (is_connected(qp.config.type))
+    return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header()};
   const EnginePort& port = engine_.port_of(qp);
   const VirtualLane vl = lane_of(port.info, wqe.dest.sl);
   const bool loops = wqe.dest.lid == port.info.lid;
@@ -187,9 +207,11 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   const bool datagram = (properties & kOpDatagramHeader) != 0;
   const bool idata = last && packet.has_idata;
   const bool packet_crc = last && qp.config.packet_crc && (properties & kOpMultiCell) != 0;
-  const uint32_t size = kCellHeaderBytes + (va ? kVaBytes : 0) + (datagram ? kDatagramHeaderBytes : 0) +
-                        (idata ? kIdataBytes : 0) + bytes + (packet_crc ? kCrcBytes : 0) + kCrcBytes;
   const bool connected = is_connected(qp.config.type);
+  const GlobalHeaderWire* global = connected ? qp.path.global_header() : nullptr;
+  const uint32_t head = network_bytes(global);
+  const uint32_t size = head + (va ? kVaBytes : 0) + (datagram ? kDatagramHeaderBytes : 0) +
+                        (idata ? kIdataBytes : 0) + bytes + (packet_crc ? kCrcBytes : 0) + kCrcBytes;
   Outlet other{};
   if (!connected) other = outlet_of(qp, wqe);
   CellPort& carrier = connected ? *qp.path.carrier : *other.carrier;
@@ -208,9 +230,10 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
       .psn = psn,
       .cell_number = static_cast<uint16_t>(number),
       .payload_bytes = static_cast<uint16_t>(bytes)};
-  const uint32_t header_crc = compose_cell_header(cell, connected ? qp.path.fixed : other.fixed, variable);
+  const CellTemplate& fixed = connected ? qp.path.fixed : other.fixed;
+  const uint32_t header_crc = begin_cell(cell, size, fixed, global, variable);
   // With a packet CRC the body is hashed by itself and both sums are combined from it; otherwise in one go.
-  PartWriter parts(cell + kCellHeaderBytes, qp.config.packet_crc ? 0 : header_crc);
+  PartWriter parts(cell + head, qp.config.packet_crc ? 0 : header_crc);
   if (va) {
     parts.put(wqe.remote_addr + packet.offset);
     parts.put(wqe.rkey.value());
@@ -227,7 +250,7 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
     return CellSent::kLocalFault;
   }
   if (qp.config.packet_crc) {
-    const auto body = static_cast<uint64_t>(parts.at() - cell) - kCellHeaderBytes + bytes;
+    const auto body = static_cast<uint64_t>(parts.at() - cell) - head + bytes;
     if (number == packet.hashed_cells) {  // first time, which is in cell order
       packet.packet_crc = crc32c_combine(packet.packet_crc, crc, body);
       ++packet.hashed_cells;
@@ -244,8 +267,10 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
 
 CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
   const SendWqe& wqe = qp.sq.at(packet.wqe);
-  constexpr uint32_t kSize = kCellHeaderBytes + sizeof(ReadRequestWire) + kCrcBytes;
-  std::byte* cell = qp.path.carrier->claim(qp.path.vl, kSize);
+  const GlobalHeaderWire* global = qp.path.global_header();
+  const uint32_t head = network_bytes(global);
+  const auto size = static_cast<uint32_t>(head + sizeof(ReadRequestWire) + kCrcBytes);
+  std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
   // The sink address is the offset in the requester's scatter list: no process address is shown.
   ReadRequestWire request;
@@ -255,15 +280,15 @@ CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) 
   request.source_key.set(wqe.rkey.value());
   request.source_address.set(wqe.remote_addr + packet.offset);
   request.message_sequence.set(packet.wqe);
-  const uint32_t crc = compose_cell_header(
-      cell, qp.path.fixed,
+  const uint32_t crc = begin_cell(
+      cell, size, qp.path.fixed, global,
       {.opcode = packet.opcode,
        .flags = static_cast<uint8_t>(kCellFirst | kCellLast | (packet.ack_wanted ? kCellAckWanted : 0)),
        .flags2 = packet.flags2,
        .psn = psn,
        .payload_bytes = sizeof request});
-  finish_cell(*qp.path.carrier, qp.path.vl, cell, kSize,
-              crc32c_copy(crc, cell + kCellHeaderBytes, &request, sizeof request));
+  finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
+              crc32c_copy(crc, cell + head, &request, sizeof request));
   return CellSent::kYes;
 }
 
@@ -272,17 +297,19 @@ CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job, const 
   const uint32_t bytes = std::min(qp.path.segment_bytes, job.bytes - begin);
   const bool first = job.next == 0;
   const bool last = job.next + 1U == job.cells;
-  const uint32_t size = kCellHeaderBytes + (first ? kVaBytes : 0) + bytes + kCrcBytes;
+  const GlobalHeaderWire* global = qp.path.global_header();
+  const uint32_t head = network_bytes(global);
+  const uint32_t size = head + (first ? kVaBytes : 0) + bytes + kCrcBytes;
   std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
-  const uint32_t header_crc = compose_cell_header(
-      cell, qp.path.fixed,
-      {.opcode = Opcode::kRdmaReadResponse,
-       .flags = static_cast<uint8_t>((first ? kCellFirst | kCellVa : 0) | (last ? kCellLast : 0)),
-       .psn = job.psn,
-       .cell_number = job.next,
-       .payload_bytes = static_cast<uint16_t>(bytes)});
-  PartWriter parts(cell + kCellHeaderBytes, header_crc);
+  const uint32_t header_crc =
+      begin_cell(cell, size, qp.path.fixed, global,
+                 {.opcode = Opcode::kRdmaReadResponse,
+                  .flags = static_cast<uint8_t>((first ? kCellFirst | kCellVa : 0) | (last ? kCellLast : 0)),
+                  .psn = job.psn,
+                  .cell_number = job.next,
+                  .payload_bytes = static_cast<uint16_t>(bytes)});
+  PartWriter parts(cell + head, header_crc);
   if (first) {
     parts.put(job.sink_va);
     parts.put(job.sink_key);
@@ -293,16 +320,16 @@ CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job, const 
 
 CellSent Segmenter::send_ack(const Outlet& outlet, const AckBody& body,
                              std::span<const std::byte> blocks) noexcept {
-  const auto size = static_cast<uint32_t>(kCellHeaderBytes + kAckBodyBytes + blocks.size() + kCrcBytes);
+  const uint32_t head = network_bytes(outlet.global);
+  const auto size = static_cast<uint32_t>(head + kAckBodyBytes + blocks.size() + kCrcBytes);
   std::byte* cell = outlet.carrier->claim(outlet.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
-  const uint32_t header_crc =
-      compose_cell_header(cell, outlet.fixed,
-                          {.opcode = body.code == AckCode::kAck ? Opcode::kAck : Opcode::kNak,
-                           .flags = kCellFirst | kCellLast,
-                           .psn = body.psn,
-                           .payload_bytes = static_cast<uint16_t>(blocks.size())});
-  PartWriter parts(cell + kCellHeaderBytes, header_crc);
+  const uint32_t header_crc = begin_cell(cell, size, outlet.fixed, outlet.global,
+                                         {.opcode = body.code == AckCode::kAck ? Opcode::kAck : Opcode::kNak,
+                                          .flags = kCellFirst | kCellLast,
+                                          .psn = body.psn,
+                                          .payload_bytes = static_cast<uint16_t>(blocks.size())});
+  PartWriter parts(cell + head, header_crc);
   parts.put(body.psn.value());
   parts.put(uint32_t{body.cell_number} << 16 | uint32_t{static_cast<uint8_t>(body.code)} << 8);
   parts.put(body.messages_completed);

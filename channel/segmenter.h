@@ -29,6 +29,7 @@ struct Outlet {
   CellPort* carrier;
   CellTemplate fixed{};
   VirtualLane vl{};
+  const GlobalHeaderWire* global = nullptr;  // to another subnet
 };
 
 class Segmenter {

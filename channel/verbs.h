@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "messages/global_header.h"
 #include "messages/ids.h"
 
 namespace weft {
@@ -226,7 +227,8 @@ struct QpAttr {
   uint16_t pkey_index = 0;
   uint8_t port = 1;
   uint32_t qkey = 0;
-  Lid dlid{};                   // kQpAttrAddress
+  Lid dlid{};                   // kQpAttrAddress; of the router's port when the peer is in another subnet
+  Gid dgid{};                   // kQpAttrAddress; zero, or in our subnet: the local network header is enough
   ServiceLevel sl{};            // kQpAttrAddress
   uint32_t path_mtu_bytes = 0;  // bytes per packet; 0 = the largest the port allows
   Duration ack_timeout = std::chrono::milliseconds(20);
