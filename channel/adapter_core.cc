@@ -179,7 +179,8 @@ void ChannelAdapter::Core::take_cell(const EnginePort& port, std::span<const std
 
 namespace {
 
-/// Does a cell come from the bound peer? Within the subnet its LID tells, across subnets its Gid (C-12, PUSH-CHAN-07).
+/// Does a cell come from the bound peer? Within the subnet its LID tells, across subnets its Gid (C-12,
+/// PUSH-CHAN-07).
 bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
   if (cell.src_qpn != qp.peer_qpn || cell.has(kCellGlobal) != qp.path.is_global) return false;
   if (!qp.path.is_global) return cell.slid == qp.peer_lid;

@@ -35,8 +35,8 @@ class PartWriter {
   return kCellHeaderBytes + (global != nullptr ? kGlobalHeaderBytes : 0);
 }
 
-/// Writes the network part of a cell of `cell_bytes`: the MAC header and, to another subnet, the global header
-/// (SAN-FRAME-03). Returns its CRC.
+/// Writes the network part of a cell of `cell_bytes`: the MAC header and, to another subnet, the global
+/// header (SAN-FRAME-03). Returns its CRC.
 [[nodiscard, gnu::always_inline]] inline uint32_t begin_cell(std::byte* cell, uint32_t cell_bytes,
                                                              const CellTemplate& fixed,
                                                              const GlobalHeaderWire* global,

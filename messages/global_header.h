@@ -1,5 +1,5 @@
-// messages/global_header.h -- the global network header of LAY-CELL: 40 bytes of the shape of an IPv6 header behind the
-// MAC header of a cell whose destination is in another subnet (SAN-FRAME-03, SAN-ADDR-03).
+// messages/global_header.h -- the global network header of LAY-CELL: 40 bytes of the shape of an IPv6 header
+// behind the MAC header of a cell whose destination is in another subnet (SAN-FRAME-03, SAN-ADDR-03).
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace weft {
 /// A 128-bit fabric address: the subnet's prefix in the upper half, the adapter's GUID in the lower.
 using Gid = std::array<std::byte, 16>;
 
-/// fd57:4546:5400:SUBNET:GUID, a unique local address (RFC 4193): all addresses of a subnet share the upper half.
+/// fd57:4546:5400:SUBNET:GUID, a unique local address (RFC 4193): all addresses of a subnet share the upper
+/// half.
 [[nodiscard]] Gid make_gid(SubnetId subnet, Guid guid) noexcept;
 /// The subnet a Gid of make_gid()'s form lies in.
 [[nodiscard]] SubnetId subnet_of(const Gid& gid) noexcept;
