@@ -40,7 +40,8 @@ int Switch::watch_links(Instant now) noexcept {
   const bool look_at_down = now >= next_down_poll_;
   if (look_at_down) next_down_poll_ = now + kDownPollInterval;
   for (Port* port : attached_) {
-    if (!port->up && !look_at_down) continue;
+    // An acceptor may have brought a link up since; cells for it may come at once.
+    if (!port->up && !look_at_down && port->link->state() != LinkState::kUp) continue;
     work += port->link->poll(now);
     const bool up = port->link->state() == LinkState::kUp;
     if (up == port->up && (!up || port->link->incarnation() == port->incarnation)) continue;

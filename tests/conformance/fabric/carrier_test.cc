@@ -61,8 +61,8 @@ class Carriers : public ::testing::TestWithParam<Kind> {
       const std::span<const RxCell> cells = ports[i]->receive();
       for (const RxCell& cell : cells) {
         CellView view;
-        ASSERT_EQ(decode_cell(cell.bytes, CrcCheck::kVerify, view), CellError::kNone);
-        ASSERT_EQ(view.psn.value(), received[i][cell.vl.value()]++);
+        EXPECT_EQ(decode_cell(cell.bytes, CrcCheck::kVerify, view), CellError::kNone);
+        EXPECT_EQ(view.psn.value(), received[i][cell.vl.value()]++);
       }
       if (!cells.empty()) ports[i]->release();
       ports[i]->flush(now);
@@ -128,6 +128,12 @@ TEST_P(Carriers, SAN_LAYER_01_carrier_is_exchangeable_without_change_above) {
     step();
   }
   EXPECT_EQ(arrived(), 2 * kCells);
+  for (PortNumber port = 1; port <= 2; ++port) {
+    for (auto c = static_cast<size_t>(kFirstDrop); c < static_cast<size_t>(SwitchPortCounter::kCount); ++c) {
+      EXPECT_EQ(fabric.port(port).counters.get(static_cast<SwitchPortCounter>(c)), 0U)
+          << CounterLabels<SwitchPortCounter>::kLabels[c];
+    }
+  }
   EXPECT_EQ(received[1], sent[0]);
   EXPECT_EQ(received[0], sent[1]);
   EXPECT_EQ(links[0]->link().incarnation(), 1U);
