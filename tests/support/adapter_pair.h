@@ -110,6 +110,17 @@ class AdapterPair {
     return side(index).adapter->post_recv(qp, RecvRequest{.wr_id = wr_id, .sges = sges});
   }
 
+  /// One turn of one adapter; time stands still.
+  void run_one(int index) {
+    PairSide& at = side(index);
+    at.adapter->poll(clock.now());
+    std::array<WorkCompletion, 32> got;
+    uint32_t count;
+    while ((count = at.adapter->poll_cq(*at.cq, got)) > 0) {
+      at.completions.insert(at.completions.end(), got.begin(), got.begin() + count);
+    }
+  }
+
   /// Polls both adapters until nothing moves, moving virtual time on by `step` per turn, at most `turns`
   /// turns.
   void run(int turns = 200, Duration step = std::chrono::microseconds(10)) {

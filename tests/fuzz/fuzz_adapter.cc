@@ -1,0 +1,184 @@
+// Hostile cells into an adapter with a QP of every service: nothing may be written outside the region, nothing may crash,
+// and the engine must stay bounded. The fuzzer's bytes choose opcode, flags, numbers and lengths; addresses and keys are
+// right half of the time, so that cells get past the first gates.
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/rng.h"
+#include "channel/adapter.h"
+#include "channel/bring_up.h"
+#include "fabric/cell_port.h"
+#include "messages/cell.h"
+
+namespace weft {
+namespace {
+
+/// A port that swallows what is sent and gives what the test puts in.
+class FuzzPort final : public CellPort {
+ public:
+  [[nodiscard]] bool up() const noexcept override { return true; }
+  [[nodiscard]] const CellPortInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] uint64_t incarnation() const noexcept override { return 1; }
+  int poll(Instant) noexcept override { return 0; }
+  [[nodiscard]] std::byte* claim(VirtualLane, uint32_t bytes) noexcept override {
+    return bytes <= sizeof staging_ ? staging_ : nullptr;
+  }
+  void commit(VirtualLane, uint32_t, uint32_t) noexcept override {}
+  [[nodiscard]] std::span<const RxCell> receive() noexcept override { return views_; }
+  void release() noexcept override { views_.clear(); }
+  void flush(Instant) noexcept override {}
+  void wait_fds(std::vector<pollfd>&) const override {}
+  [[nodiscard]] bool prepare_sleep() noexcept override { return true; }
+  void finish_sleep() noexcept override {}
+  [[nodiscard]] Instant deadline() const noexcept override { return kNever; }
+  void put(const std::vector<std::byte>& cell) { views_.push_back({cell, VirtualLane(0)}); }
+
+ private:
+  CellPortInfo info_{
+      .guid = Guid(1), .lid = Lid(1), .subnet = SubnetId(1), .cell_payload_bytes = 256, .lanes = 4};
+  std::vector<RxCell> views_;
+  std::byte staging_[cell_bytes_max(256)] = {};
+};
+
+class Bytes {
+ public:
+  explicit Bytes(std::span<const uint8_t> data) : data_(data) {}
+  [[nodiscard]] uint8_t next() {
+    if (data_.empty()) return 0;
+    const uint8_t value = data_.front();
+    data_ = data_.subspan(1);
+    return value;
+  }
+  [[nodiscard]] bool empty() const { return data_.empty(); }
+
+ private:
+  std::span<const uint8_t> data_;
+};
+
+struct Target {
+  static constexpr uint32_t kGuard = 256;
+  static constexpr uint32_t kRegion = 4096;
+  SeededRandom random{7};
+  FuzzPort port;
+  AdapterLimits limits{.queue_pairs = 8, .keys = 64};
+  ChannelAdapter adapter{{.guid = Guid(1), .limits = limits}, random};
+  std::vector<std::byte> memory = std::vector<std::byte>(kRegion + 2 * kGuard, std::byte{0xAB});
+  MemoryRegion region{};
+  CompletionQueue* cq = nullptr;
+  std::vector<QueuePair*> qps;
+  Instant now{};
+
+  Target() {
+    adapter.attach(port);
+    const PdId pd = adapter.alloc_pd().value();
+    cq = adapter.create_cq(256).value();
+    region = adapter.memory()
+                 .reg_mr(pd, std::span(memory).subspan(kGuard, kRegion),
+                         Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
+                 .value();
+    for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd, QpType::kRaw}) {
+      QpConfig config{.type = type};
+      config.pd = pd;
+      config.send_cq = config.recv_cq = cq;
+      config.idata_takes_recv_wqe = type == QpType::kRc;
+      qps.push_back(adapter.create_qp(config).value());
+    }
+  }
+  void revive() {
+    const Sge sge{.addr = region.addr + 2048, .length = 1024, .lkey = region.lkey};
+    for (QueuePair* qp : qps) {
+      const QpState state = adapter.query_qp(*qp).state;
+      if (state == QpState::kErr) {
+        (void)adapter.modify_qp(*qp, {}, kQpAttrState);
+      }
+      QpAttr attr;
+      attr.access = Access::kRemoteWrite | Access::kRemoteRead;
+      attr.dlid = Lid(2);
+      attr.dest_qpn = Qpn(5);
+      attr.qkey = 1;
+      (void)bring_up(adapter, *qp, attr);
+      (void)adapter.post_recv(*qp, {.wr_id = 1, .sges = {&sge, 1}});
+      (void)adapter.post_send(*qp, {.wr_id = 2, .sges = {&sge, 1}, .dest = {.lid = Lid(2), .qpn = Qpn(5)}});
+    }
+  }
+  void check() {
+    std::vector<WorkCompletion> out(64);
+    while (adapter.poll_cq(*cq, out) == out.size()) {
+    }
+    for (uint32_t i = 0; i < kGuard; ++i) {
+      if (memory[i] != std::byte{0xAB} || memory[kGuard + kRegion + i] != std::byte{0xAB}) std::abort();
+    }
+  }
+};
+
+std::vector<std::byte> make_cell(Target& target, Bytes& bytes) {
+  const uint8_t which = bytes.next();
+  const auto opcode = kOpcodes[bytes.next() % kOpcodes.size()].opcode;
+  const uint16_t properties = opcode_properties(static_cast<uint8_t>(opcode));
+  const CellTemplate fixed =
+      make_cell_template({.dest_subnet = SubnetId(1),
+                          .src_subnet = SubnetId(1),
+                          .dlid = Lid(1),
+                          .slid = Lid(2),
+                          .vl = VirtualLane(0),
+                          .sl = ServiceLevel(0),
+                          .dest_qpn = target.adapter.qpn(*target.qps[which % target.qps.size()]),
+                          .src_qpn = Qpn(5)});
+  CellVariable variable{
+      .opcode = opcode, .flags = bytes.next(), .flags2 = static_cast<uint8_t>(bytes.next() & 0xE0)};
+  variable.psn = Psn(static_cast<uint32_t>(bytes.next()) % 8 - (which & 0x80 ? 2U : 0U));
+  variable.cell_number = bytes.next() % 4;
+  if (variable.cell_number == 0) variable.flags |= kCellFirst;
+  if (variable.cell_number != 0) variable.flags &= static_cast<uint8_t>(~(kCellFirst | kCellVa));
+  const uint32_t length = (variable.flags & kCellLast) == 0 ? 256 : bytes.next();
+  variable.payload_bytes = static_cast<uint16_t>(length);
+  std::vector<std::byte> cell(kCellHeaderBytes);
+  (void)compose_cell_header(cell.data(), fixed, variable);
+  const uint32_t parts = ((variable.flags & kCellVa) != 0 ? kVaBytes : 0) +
+                         ((properties & kOpDatagramHeader) != 0 ? kDatagramHeaderBytes : 0) +
+                         ((properties & kOpAcknowledge) != 0 ? kAckBodyBytes : 0) +
+                         ((variable.flags & kCellIdata) != 0 ? kIdataBytes : 0) +
+                         ((variable.flags & kCellPacketCrc) != 0 ? kCrcBytes : 0);
+  cell.resize(kCellHeaderBytes + parts + length + kCrcBytes);
+  for (size_t i = kCellHeaderBytes; i < cell.size() && !bytes.empty(); ++i) cell[i] = std::byte{bytes.next()};
+  std::byte* body = cell.data() + kCellHeaderBytes;
+  if ((variable.flags & kCellVa) != 0 && (which & 0x40) != 0) {
+    store_be(body, target.region.addr + static_cast<uint64_t>(which) * 32);
+    store_be(body + 8, target.region.rkey.value());
+  }
+  if (opcode == Opcode::kRdmaReadRequest && length == 32 && (which & 0x40) != 0) {
+    store_be(body + 12, uint32_t{which} * 20);
+    store_be(body + 16, target.region.rkey.value());
+    store_be(body + 20, target.region.addr + which);
+  }
+  if ((properties & kOpAcknowledge) != 0) {
+    store_be(body, uint32_t{which} % 4);
+    body[6] = std::byte{static_cast<uint8_t>(which % 7)};
+  }
+  return cell;
+}
+
+}  // namespace
+}  // namespace weft
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  using weft::Target;
+  static Target& target = *std::make_unique<Target>().release();
+  weft::Bytes input({data, bytes});
+  for (int turn = 0; turn < 16 && !input.empty(); ++turn) {
+    target.revive();
+    std::deque<std::vector<std::byte>> cells;
+    for (int i = 0; i < 4; ++i) {
+      cells.push_back(make_cell(target, input));
+      target.port.put(cells.back());
+    }
+    target.now += std::chrono::microseconds(100);
+    (void)target.adapter.poll(target.now);
+    target.check();
+  }
+  return 0;
+}
