@@ -1,7 +1,8 @@
 #include "channel/buffer_recv_pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "base/check.h"
@@ -16,15 +17,18 @@ PoolMemory PoolMemory::allocate(size_t bytes) noexcept {
   PoolMemory out;
   const size_t rounded = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   if (rounded == 0 || rounded < bytes) return out;
-  out.memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, rounded)));
-  if (out.memory_ == nullptr) return out;
-  std::fill_n(out.memory_.get(), rounded, std::byte{});
+  // A mapping of its own: memory of a session that ended goes back to the system. From the heap every reconnection left
+  // a hole that an aligned block of the same size does not fit.
+  void* mapped =
+      mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (mapped == MAP_FAILED) return out;
+  out.memory_ = {static_cast<std::byte*>(mapped), Free{rounded}};
   out.bytes_ = bytes;
   return out;
 }
 
 void PoolMemory::Free::operator()(std::byte* memory) const noexcept {
-  std::free(memory);
+  munmap(memory, mapped_bytes);
 }
 
 RecvPool::RecvPool(const Shape& shape, PoolMemory memory)

@@ -42,6 +42,7 @@ class PoolMemory {
 
  private:
   struct Free {
+    size_t mapped_bytes;  // 0 in an empty one: unique_ptr value-initialises it
     void operator()(std::byte* memory) const noexcept;
   };
   std::unique_ptr<std::byte, Free> memory_;
