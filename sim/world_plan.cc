@@ -159,6 +159,10 @@ class Planner {
     session.frames[0] = between(5, budget / 3);
     session.frames[1] = between(5, budget / 3);
     session.bytes_max = pick(std::array{100U, 1514U, 1514U, 9014U});
+    // A frame is many small flits: fewer frames keep a seed within its CPU time (decisions 5.2).
+    if (plan_.fabric.flit_payload_bytes != 0 && session.bytes_max > 1000) {
+      for (uint32_t& frames : session.frames) frames = std::max(5U, frames / 4);
+    }
     session.gap = gap();
     session.sl = ServiceLevel(static_cast<uint8_t>(random_.below(plan_.fabric.lanes)));
     session.force_indicate = chance(5);
