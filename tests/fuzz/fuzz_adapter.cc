@@ -1,6 +1,6 @@
-// Hostile cells into an adapter with a QP of every service: nothing may be written outside the region, nothing may crash,
-// and the engine must stay bounded. The fuzzer's bytes choose opcode, flags, numbers and lengths; addresses and keys are
-// right half of the time, so that cells get past the first gates.
+// Hostile cells into an adapter with a QP of every service: nothing may be written outside the region,
+// nothing may crash, and the engine must stay bounded. The fuzzer's bytes choose opcode, flags, numbers and
+// lengths; addresses and keys are right half of the time, so that cells get past the first gates.
 #include <cstdint>
 #include <cstdlib>
 #include <deque>

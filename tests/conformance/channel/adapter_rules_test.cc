@@ -1,5 +1,5 @@
-// Rows about the adapter as a whole: what costs a call to the agent, what an adapter leaves to the messaging layer, whose
-// addresses a WQE names, what RD shares.
+// Rows about the adapter as a whole: what costs a call to the agent, what an adapter leaves to the messaging
+// layer, whose addresses a WQE names, what RD shares.
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
 
@@ -79,8 +79,8 @@ TEST_F(AdapterRules, PUSH_WQ_09_transfers_do_not) {
 }
 
 TEST_F(AdapterRules, PUSH_WQ_10_the_adapter_alone_does_not_manage_buffers) {
-  // An unacknowledged channel without receive WQEs drops what a fast producer sends; the adapter says so. That nothing
-  // is lost with pools and their credits is shown with the messaging layer.
+  // An unacknowledged channel without receive WQEs drops what a fast producer sends; the adapter says so.
+  // That nothing is lost with pools and their credits is shown with the messaging layer.
   covers("PUSH-WQ-10");
   auto qps = pair.connect({.type = QpType::kUc});
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 64)}), PostResult::kOk);

@@ -1,5 +1,5 @@
-// Cells built by hand, one at a time, into an RC QP: past, expected, future, beyond, malformed, forged, and what comes
-// back. The peer is the test itself; the pipe's other end has no adapter.
+// Cells built by hand, one at a time, into an RC QP: past, expected, future, beyond, malformed, forged, and
+// what comes back. The peer is the test itself; the pipe's other end has no adapter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
