@@ -233,7 +233,8 @@ Instant NetdevSession::Core::deadline() const noexcept {
     return connect_at_;
   }
   if (!live()) return kNever;
-  Instant next = std::min({keepalive_at_, renew_at_, close_deadline_});
+  Instant next = std::min(keepalive_at_, close_deadline_);
+  if (can_renew()) next = std::min(next, renew_at_);  // else a completion wakes us
   if (port_down_since_ == kNever) {
     next = std::min(next, std::max(heard_at_ + config_.limits.silence_max, forgiven_until_) + Duration(1));
   }

@@ -181,6 +181,7 @@ class NetdevSession::Core {
   void maybe_get() noexcept;
   void send_keepalive() noexcept;
   [[nodiscard]] bool renewal_due() const noexcept;
+  [[nodiscard]] bool can_renew() const noexcept;
   void on_message(std::span<const std::byte> bytes) noexcept;
   void refuse_message(NetdevError error) noexcept;
   void handle(uint64_t context, const BufferRecvPool& body) noexcept;

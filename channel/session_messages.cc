@@ -110,8 +110,12 @@ bool NetdevSession::Core::renewal_due() const noexcept {
   });
 }
 
+bool NetdevSession::Core::can_renew() const noexcept {
+  return channels_.free_control_slots() > kSlotsForOthers;
+}
+
 bool NetdevSession::Core::send_updates() noexcept {
-  if (channels_.free_control_slots() <= kSlotsForOthers) return false;
+  if (!can_renew()) return false;
   BufferRecvPoolUpdate body;
   uint32_t renewed = 0;
   for (OwnPool& own : own_pools_) {

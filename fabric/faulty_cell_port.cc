@@ -98,6 +98,7 @@ bool FaultyCellPort::prepare_sleep() noexcept {
 }
 
 Instant FaultyCellPort::deadline() const noexcept {
+  if (!inner_.up()) return inner_.deadline();  // nothing held can arrive now
   Instant due = inner_.deadline();
   for (const Held& held : held_) {
     if (held.state == HeldState::kWaiting) due = std::min(due, held.due);

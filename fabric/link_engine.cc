@@ -160,9 +160,14 @@ void LinkEngine::finish_sleep() noexcept {
 }
 
 Instant LinkEngine::deadline() const noexcept {
+  if (state_ == LinkState::kFaulty) return Instant::min();  // poll() takes it down
   Instant due = supervisor_ != nullptr ? supervisor_->deadline() : kNever;
   if (state_ != LinkState::kUp) return due;
   due = std::min({due, probe_at_, carrier_->deadline()});
+  // What was sent, or found no credit, since the last poll() is not yet watched.
+  if (probe_at_ == kNever && (sent_ != acknowledged_ || starved_lanes_ != 0)) {
+    due = std::min(due, now_ + probe_interval_);
+  }
   return owed_since_ == kNever ? due : std::min(due, owed_since_ + timers_.ack_delay);
 }
 

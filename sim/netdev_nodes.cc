@@ -107,6 +107,8 @@ std::string HostNode::report() {
     list(out, prefix + " session", half.session->counters());
   }
   list(out, "host adapter", adapter_.counters());
+  out += fmt::format("\n    host deadlines: adapter {} ns, all {} ns",
+                     adapter_.deadline().time_since_epoch().count(), deadline().time_since_epoch().count());
   return out;
 }
 
@@ -136,6 +138,8 @@ std::string UnitNode::report() {
     list(out, fmt::format("unit session {}", session->config().name), session->counters());
   }
   list(out, "unit adapter", adapter_.counters());
+  out += fmt::format("\n    unit deadlines: adapter {} ns, all {} ns",
+                     adapter_.deadline().time_since_epoch().count(), deadline().time_since_epoch().count());
   return out;
 }
 

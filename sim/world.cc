@@ -35,6 +35,18 @@ constexpr uint64_t kSwitchGuid = 0x5745'4654'5357'0000ULL;
 constexpr uint64_t kEndnodeGuid = 0x5745'4654'0000'0000ULL;
 constexpr uint64_t kTurnsMax = 2'000'000;
 
+std::string_view state_name(const LinkEngine& end) {
+  switch (end.state()) {
+    case LinkState::kDown:
+      return "down";
+    case LinkState::kUp:
+      return "up";
+    case LinkState::kFaulty:
+      return "faulty";
+  }
+  return "unknown";
+}
+
 }  // namespace
 
 /// Names the link of a flit; a cable only knows its ends.
@@ -359,6 +371,7 @@ Instant World::next_deadline() const {
 }
 
 void World::advance(int work) {
+  if (std::exchange(woken_, false)) ++work;
   const auto spread = static_cast<uint64_t>((plan_.step_max - plan_.step_min).count());
   const Duration step = plan_.step_min + Duration(static_cast<int64_t>(random_.below(spread + 1)));
   if (work != 0) {
@@ -389,7 +402,10 @@ void World::change_phase() {
   switch (phase_) {
     case Phase::kTraffic:
       if (phase_limit_ == kNever) phase_limit_ = faults_end + kRecoveryTime;
-      if (scenario_->finished()) scenario_->trickle(now_);
+      if (scenario_->finished() && !std::exchange(trickling_, true)) {
+        scenario_->trickle(now_);
+        woken_ = true;
+      }
       if (!recovered && now_ >= phase_limit_) {
         ledger_.violation(now_, "nothing new has passed on every flow within 5 s of the last fault");
       }
@@ -453,6 +469,10 @@ void World::finish() {
     for (size_t id = 0; id <= nodes_.size(); ++id) {
       trace_.note(now_, fmt::format("node {} was busy in {} of {} turns, late in {}", id, busy_turns_[id],
                                     turns_, node_late_turns_[id]));
+    }
+    for (size_t link = 0; link < cables_.size(); ++link) {
+      trace_.note(now_, fmt::format("link {} is {} and {}", link, state_name(cables_[link]->end(0)),
+                                    state_name(cables_[link]->end(1))));
     }
     trace_.note(now_, fmt::format("{} turns were spent on deadlines in the past", late_turns_));
     trace_.note(now_, scenario_->report());

@@ -106,6 +106,8 @@ class World final {
   uint64_t switch_lives_ = 0;
   Phase phase_ = Phase::kTraffic;
   Instant phase_limit_ = kNever;
+  bool trickling_ = false;
+  bool woken_ = false;       // the nodes have not yet seen what has changed around them
   uint32_t idle_turns_ = 0;  // in a row, without time to jump to
   uint64_t turns_ = 0;
   std::array<uint64_t, kNodesMax> busy_turns_{};
