@@ -85,6 +85,7 @@ LinkHello make_hello(const LinkConfig& config, uint64_t boot_nonce) noexcept {
 
 LinkRefusal answer_hello(const LinkConfig& own, const LinkHello& hello, const LinkGrant& grant,
                          LinkHello& welcome, LinkParams& params) noexcept {
+  if (hello.kind != LinkMessageKind::kHello) return LinkRefusal::kVersion;
   const uint16_t version = std::min(hello.version_max, kLinkVersionMax);
   if (version < hello.version_min || version < kLinkVersionMin) return LinkRefusal::kVersion;
   if (hello.cell_payload_bytes != own.cell_payload_bytes) return LinkRefusal::kCellPayload;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
+#include <vector>
 
 #include "base/crc32c.h"
 #include "channel/limits.h"
@@ -81,7 +83,10 @@ class ResponderProtocol : public ::testing::Test {
   /// Takes what the adapter has sent since the last call.
   std::vector<CellView> answers() {
     std::vector<CellView> out;
-    for (const TracedCell* cell : pair.pipe.sent_by(0)) out.push_back(cell->view);
+    for (const TracedCell* cell : pair.pipe.sent_by(0)) {
+      kept.push_back(cell->bytes);  // the views point into it
+      EXPECT_EQ(decode_cell(kept.back(), CrcCheck::kVerify, out.emplace_back()), CellError::kNone);
+    }
     pair.pipe.clear_trace();
     return out;
   }
@@ -92,6 +97,7 @@ class ResponderProtocol : public ::testing::Test {
 
   AdapterPair pair;
   QueuePair* qp = nullptr;
+  std::deque<std::vector<std::byte>> kept;
 };
 
 TEST_F(ResponderProtocol, expected_is_delivered_and_acknowledged) {
