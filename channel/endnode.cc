@@ -1,9 +1,12 @@
 #include "channel/endnode.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 
 #include "base/log.h"
+#include "messages/link_hello.h"
 
 namespace weft {
 
@@ -26,6 +29,19 @@ void declare_endnode_options(CommandLine& line, EndnodeOptions& out) {
   line.number("credits", "N", out.credits, 1, kCreditsPerLaneMax, "flit buffers per lane");
   line.texts("pool", "BYTESxCOUNT", out.pools,
              "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
+}
+
+NodeInfo describe_endnode(const EndnodeOptions& options, const char* program) {
+  NodeInfo out;
+  out.program = program;
+  out.name = options.name;
+  out.version = kProgramVersion;
+  out.pid = static_cast<uint32_t>(::getpid());
+  out.lid = static_cast<uint16_t>(options.lid);
+  out.guid = options.guid;
+  out.wire_version = kLinkVersionMax;
+  out.ready = true;
+  return out;
 }
 
 namespace {

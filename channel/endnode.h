@@ -18,6 +18,7 @@
 #include "channel/netdev_session.h"
 #include "fabric/link_cell_port.h"
 #include "fabric/link_connect.h"
+#include "messages/management.h"
 
 namespace weft {
 
@@ -44,6 +45,10 @@ struct EndnodeOptions {
 void declare_endnode_options(CommandLine& line, EndnodeOptions& out);
 /// Checks what belongs together and sets up the log. The error text is for the user.
 Status check_endnode_options(const std::string& program, const EndnodeOptions& options);
+
+/// What every endnode program answers about itself on its control endpoint; sessions and state are the
+/// caller's.
+[[nodiscard]] NodeInfo describe_endnode(const EndnodeOptions& options, const char* program);
 
 /// "2048x256": elements of 2048 bytes, 256 of them. The default when `texts` is empty.
 Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts);

@@ -265,15 +265,7 @@ class HostControl final : public ControlHandler {
       : options_(options), interfaces_(interfaces) {}
 
   NodeInfo info() override {
-    NodeInfo out;
-    out.program = "weft-host";
-    out.name = options_.node.name;
-    out.version = kProgramVersion;
-    out.pid = static_cast<uint32_t>(::getpid());
-    out.lid = static_cast<uint16_t>(options_.node.lid);
-    out.guid = options_.node.guid;
-    out.wire_version = kLinkVersionMax;
-    out.ready = true;
+    NodeInfo out = describe_endnode(options_.node, "weft-host");
     for (Interface& interface : interfaces_) {
       const NetdevSession& session = *interface.session;
       const bool open = session.state() == SessionState::kOpen;

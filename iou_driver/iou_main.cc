@@ -104,15 +104,7 @@ class UnitControl final : public ControlHandler {
       : options_(options), port_(port), acceptor_(acceptor) {}
 
   NodeInfo info() override {
-    NodeInfo out;
-    out.program = "weft-iou";
-    out.name = options_.node.name;
-    out.version = kProgramVersion;
-    out.pid = static_cast<uint32_t>(::getpid());
-    out.lid = static_cast<uint16_t>(options_.node.lid);
-    out.guid = options_.node.guid;
-    out.wire_version = kLinkVersionMax;
-    out.ready = true;
+    NodeInfo out = describe_endnode(options_.node, "weft-iou");
     out.state = "listening";
     for (const NetdevSession* session : acceptor_.sessions()) {
       const SessionPeer& peer = session->peer();
