@@ -113,8 +113,7 @@ class ChannelAdapter {
   /// Adds the next port (1, 2, ...). The port must outlive the adapter.
   void attach(CellPort& port);
 
-  // ---- kernel agent
-  // -------------------------------------------------------------------------------------------
+  // ---- kernel agent --------------------
   [[nodiscard]] const AdapterLimits& limits() const noexcept;
   Result<PdId> alloc_pd();
   Status dealloc_pd(PdId pd);
@@ -148,8 +147,7 @@ class ChannelAdapter {
   /// True while the link of port `port` (1, 2, ...) is up.
   [[nodiscard]] bool port_up(uint8_t port) const noexcept;
 
-  // ---- data path
-  // ----------------------------------------------------------------------------------------------
+  // ---- data path --------------------
   /// Queues one WQE without telling the adapter (PUSH-WQ-04).
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
   /// Send doorbell: everything posted so far may go.

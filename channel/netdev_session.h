@@ -219,8 +219,7 @@ class NetdevSession {
   /// Counts the incarnations of this object, from 1 at the first kOpening.
   [[nodiscard]] uint64_t incarnation() const noexcept;
 
-  // ---- outbound
-  // ------------------------------------------------------------------------------------------------
+  // ---- outbound --------------------
   /// Registered send memory for one frame of up to `bytes_max` bytes, vnet header included. Empty when the
   /// peer has no free element, our send memory is in flight, a frame still waits for a larger element, or the
   /// session is not open: do not read the frame then. Claiming again gives the same memory.
@@ -235,8 +234,7 @@ class NetdevSession {
   /// vnet header plus frame, as the session agreed; 0 while not open.
   [[nodiscard]] uint32_t frame_bytes_max() const noexcept;
 
-  // ---- inbound
-  // -------------------------------------------------------------------------------------------------
+  // ---- inbound --------------------
   /// The oldest frame not yet released; null when there is none. Valid until release_frame(), also across a
   /// loss.
   [[nodiscard]] const InboundFrame* front_frame() noexcept;
@@ -245,14 +243,12 @@ class NetdevSession {
   /// The front's element may be written again; the peer learns of it in a batch.
   void release_frame() noexcept;
 
-  // ---- configuration
-  // -------------------------------------------------------------------------------------------
+  // ---- configuration --------------------
   /// Asks the peer. Returns the transaction (never 0), or 0 when not open, the data is too long or
   /// config_requests are waiting already.
   [[nodiscard]] uint64_t request_config(const CfgRequest& request) noexcept;
 
-  // ---- for tests, tools and the simulator
-  // ----------------------------------------------------------------------
+  // ---- for tests, tools and the simulator --------------------
   [[nodiscard]] const CounterSet<SessionCounter>& counters() const noexcept;
   [[nodiscard]] SessionConservation conservation() const noexcept;
   /// Puts the counters on the page as `prefix.NAME`. False when the page is full.
@@ -266,8 +262,7 @@ class NetdevSession {
   std::unique_ptr<Core> core_;
 };
 
-// ---- unit side
-// -------------------------------------------------------------------------------------------------
+// ---- unit side --------------------
 
 /// Why the unit refuses a session; travels in the CM REJ.
 enum class SessionRefusal : uint8_t {

@@ -13,8 +13,7 @@
 
 namespace weft {
 
-// ---- services and states
-// ------------------------------------------------------------------------------------
+// ---- services and states --------------------
 
 /// Transport service, fixed when the QP is created (SAN-QP-04, SAN-XPORT-01, C-10).
 /// acknowledged and connected: RC; acknowledged only: RD; connected only: UC; neither: UD (PUSH-CHAN-01).
@@ -32,8 +31,7 @@ enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd =
 /// One ACK per cell (SAN-XPORT-07, C-14) or coalesced and selective (decisions 1.10).
 enum class AckMode : uint8_t { kSelective, kStrict };
 
-// ---- access rights
-// ------------------------------------------------------------------------------------------
+// ---- access rights --------------------
 
 /// Bits of a region or window (TPT-ENTRY-07/08/09). Local read is always granted to regions by verbs; the
 /// catalogue has it as a bit of its own, so it can be withheld.
@@ -55,8 +53,7 @@ enum class Access : uint32_t {
   return (static_cast<uint32_t>(set) & static_cast<uint32_t>(bit)) != 0;
 }
 
-// ---- work requests
-// ------------------------------------------------------------------------------------------
+// ---- work requests --------------------
 
 /// A data segment: local memory under a local key (PUSH-WQ-03).
 struct Sge {
@@ -140,8 +137,7 @@ enum class PostResult : uint8_t {
 };
 [[nodiscard]] std::string_view to_string(PostResult result) noexcept;
 
-// ---- completions
-// --------------------------------------------------------------------------------------------
+// ---- completions --------------------
 
 /// Numbers as enum ibv_wc_status.
 enum class WcStatus : uint8_t {
@@ -198,8 +194,7 @@ struct WorkCompletion {
   Qpn src_qpn{};  // datagrams
 };
 
-// ---- QP attributes
-// ------------------------------------------------------------------------------------------
+// ---- QP attributes --------------------
 
 /// Bits of enum ibv_qp_attr_mask that apply.
 enum QpAttrMask : uint32_t {

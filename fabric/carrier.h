@@ -43,8 +43,7 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
 
-  // ---- sending
-  // ------------------------------------------------------------------------------------------------
+  // ---- sending --------------------
   /// The next free slots, as long as more than `reserve` are free; else an empty run.
   [[nodiscard]] virtual TxRun claim(uint32_t reserve) noexcept = 0;
   /// The first `slots` of the claimed run are filled, the last one with `last_bytes` bytes. Ends the run: the
@@ -59,8 +58,7 @@ class Carrier {
   /// Sends again everything from this position on.
   virtual void resend(uint64_t from) noexcept = 0;
 
-  // ---- receiving
-  // ----------------------------------------------------------------------------------------------
+  // ---- receiving --------------------
   /// The next slots in order, at most out.size(); returns how many. They stay valid until released.
   [[nodiscard]] virtual uint32_t receive(std::span<RxSlot> out) noexcept = 0;
   /// Gives back slots before this position.
@@ -69,8 +67,7 @@ class Carrier {
   /// must resend.
   [[nodiscard]] virtual bool reread(uint64_t from) noexcept = 0;
 
-  // ---- upkeep
-  // -------------------------------------------------------------------------------------------------
+  // ---- upkeep --------------------
   /// "mem", "shm", "zmq".
   [[nodiscard]] virtual std::string_view kind() const noexcept = 0;
   [[nodiscard]] virtual CarrierState poll(Instant now) noexcept = 0;

@@ -17,8 +17,7 @@ class LaneCredit {
   /// A link comes up: `capacity` flit buffers on either side, nothing sent.
   void reset(uint32_t capacity) noexcept { *this = LaneCredit(capacity); }
 
-  // ---- sending half
-  // -------------------------------------------------------------------------------------------
+  // ---- sending half --------------------
   [[nodiscard]] uint32_t available() const noexcept {
     return static_cast<uint32_t>(capacity_ + returned_ - sent_);
   }
@@ -40,8 +39,7 @@ class LaneCredit {
   }
   [[nodiscard]] uint64_t sent() const noexcept { return sent_; }
 
-  // ---- receiving half
-  // -----------------------------------------------------------------------------------------
+  // ---- receiving half --------------------
   /// A flit came in. @return false when the peer had no credit for it.
   [[nodiscard]] bool arrive() noexcept {
     if (arrived_ - granted_ >= capacity_) return false;

@@ -54,8 +54,7 @@ class LinkEngine final : public Link {
   /// The peer is gone. Unacknowledged flits are lost and counted. No effect on a link that is down.
   void take_down() noexcept;
 
-  // ---- Link
-  // ---------------------------------------------------------------------------------------------------
+  // ---- Link --------------------
   [[nodiscard]] LinkState state() const noexcept override { return state_; }
   [[nodiscard]] const LinkParams& params() const noexcept override { return params_; }
   [[nodiscard]] uint64_t incarnation() const noexcept override { return incarnation_; }
@@ -72,8 +71,7 @@ class LinkEngine final : public Link {
   void finish_sleep() noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
 
-  // ---- for operators and tests
-  // --------------------------------------------------------------------------------
+  // ---- for operators and tests --------------------
   [[nodiscard]] const CounterSet<LinkCounter>& counters() const noexcept { return counters_; }
   [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return lanes_[vl.value()]; }
   /// Data flits sent and not yet acknowledged.

@@ -31,8 +31,7 @@ constexpr std::array<LinkCounter, static_cast<size_t>(FlitError::kCount)> kRefus
 
 }  // namespace
 
-// ---- sending
-// ----------------------------------------------------------------------------------------------------
+// ---- sending --------------------
 
 std::byte* LinkEngine::next_slot(uint32_t reserve) noexcept {
   if (run_used_ == run_.count) {
@@ -177,8 +176,7 @@ uint32_t LinkEngine::credits(VirtualLane vl) const noexcept {
   return vl == kVlManagement ? kCreditsPerLaneMax : lanes_[vl.value()].available();
 }
 
-// ---- receiving
-// --------------------------------------------------------------------------------------------------
+// ---- receiving --------------------
 
 std::span<const RxFlit> LinkEngine::receive() noexcept {
   if (state_ != LinkState::kUp) return {};

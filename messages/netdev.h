@@ -43,8 +43,7 @@ enum class MessageEncoding : uint8_t {
 /// Format of the immediate data; anything but LAY-IDATA is refused at the opening (PUSH-IDATA-07, C-03).
 enum class IdataFormat : uint8_t { kPoolElementSize = 1 };
 
-// ---- configuration and utility requests (PUSH-CFG, decisions 2.20)
-// ---------------------------------------------
+// ---- configuration and utility requests (PUSH-CFG, decisions 2.20) --------------------
 
 enum class CfgClass : uint16_t { kMacConfig = 1, kUtility = 2 };
 
@@ -83,8 +82,7 @@ enum class CfgStatus : uint16_t {
 
 enum CfgFilterFlag : uint32_t { kFilterPromiscuous = 1, kFilterAllMulticast = 2 };
 
-// ---- pools
-// -----------------------------------------------------------------------------------------------------
+// ---- pools --------------------
 
 /// Each side numbers the pools it owns, so that a reference means one pool in a session whoever names it: the
 /// host's pools have even references, the unit's odd ones.
@@ -95,8 +93,7 @@ inline constexpr uint32_t kPoolReferenceFirstUnit = 1;
 /// are 0.
 inline constexpr uint32_t kPoolOfReceiveWqes = 0xFFFF'FFFF;
 
-// ---- LAY-IDATA
-// -------------------------------------------------------------------------------------------------
+// ---- LAY-IDATA --------------------
 //   31..24 pool reference   23..16 element index   15..0 element size in bytes, 0 stands for 65536
 
 /// Which element was used, and how large the elements of its pool are (PUSH-IDATA-02).
@@ -128,8 +125,7 @@ inline constexpr uint32_t kIdataElementBytesMax = 1U << 16;  // inclusive (C-04)
 }
 static_assert(encode_idata({7, 5, 256}) == 0x07050100 && encode_idata({0, 255, 65536}) == 0x00FF0000);
 
-// ---- limits both halves check before they loop
-// -----------------------------------------------------------------
+// ---- limits both halves check before they loop --------------------
 
 inline constexpr uint32_t kNetdevPoolsPerMessageMax = 64;
 inline constexpr uint32_t kNetdevRunsPerMessageMax = 64;

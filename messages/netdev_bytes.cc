@@ -67,8 +67,7 @@ struct CfgReplyWire {
 };
 static_assert(sizeof(CfgReplyWire) == 12 && offsetof(CfgReplyWire, data_bytes) == 8);
 
-// ---- sizes
-// -----------------------------------------------------------------------------------------------------
+// ---- sizes --------------------
 
 struct BodySize {
   size_t operator()(const BufferRecvPool& body) const noexcept {
@@ -94,8 +93,7 @@ struct BodySize {
   }
 };
 
-// ---- encoding
-// --------------------------------------------------------------------------------------------------
+// ---- encoding --------------------
 
 template <class T>
 std::byte* put(std::byte* to, const T& wire) noexcept {
@@ -147,8 +145,7 @@ struct EncodeBody {
   }
 };
 
-// ---- decoding
-// --------------------------------------------------------------------------------------------------
+// ---- decoding --------------------
 
 template <class T>
 T get(const std::byte* from) noexcept {

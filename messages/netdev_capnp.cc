@@ -28,8 +28,7 @@ std::span<const std::byte> from_kj(kj::ArrayPtr<const kj::byte> data) {
   return {reinterpret_cast<const std::byte*>(data.begin()), data.size()};
 }
 
-// ---- encoding
-// --------------------------------------------------------------------------------------------------
+// ---- encoding --------------------
 
 struct BuildBody {
   wire::NetdevMessage::Builder to;
@@ -91,8 +90,7 @@ struct BuildBody {
   }
 };
 
-// ---- decoding
-// --------------------------------------------------------------------------------------------------
+// ---- decoding --------------------
 
 template <class List, class Out, class Convert>
 NetdevError read_list(const List& in, Out& out, Convert convert) {
