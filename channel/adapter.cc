@@ -139,6 +139,10 @@ QpAttr ChannelAdapter::query_qp(const QueuePair& qp) const {
   return attr;
 }
 
+const QpConfig& ChannelAdapter::config(const QueuePair& qp) const noexcept {
+  return qp.config;
+}
+
 Qpn ChannelAdapter::qpn(const QueuePair& qp) const noexcept {
   return qp.qpn;
 }
@@ -191,8 +195,14 @@ bool ChannelAdapter::port_up(uint8_t port) const noexcept {
 PostResult ChannelAdapter::post(QueuePair& qp, const SendRequest& request) noexcept {
   return core_->post(qp, request);
 }
+PostResult ChannelAdapter::post(QueuePair& qp, const RecvRequest& request) noexcept {
+  return core_->post(qp, request);
+}
 void ChannelAdapter::ring_send(QueuePair& qp) noexcept {
   core_->ring_send(qp);
+}
+void ChannelAdapter::ring_recv(QueuePair& qp) noexcept {
+  core_->ring_recv(qp);
 }
 
 PostResult ChannelAdapter::post_send(QueuePair& qp, const SendRequest& request) noexcept {
@@ -202,7 +212,9 @@ PostResult ChannelAdapter::post_send(QueuePair& qp, const SendRequest& request) 
 }
 
 PostResult ChannelAdapter::post_recv(QueuePair& qp, const RecvRequest& request) noexcept {
-  return core_->post_recv(qp, request);
+  const PostResult result = core_->post(qp, request);
+  if (result == PostResult::kOk) core_->ring_recv(qp);
+  return result;
 }
 
 uint32_t ChannelAdapter::poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept {

@@ -126,6 +126,8 @@ class ChannelAdapter {
   Status destroy_qp(QueuePair* qp);
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
+  /// What the QP was created as: its service (PUSH-CHAN-01), queues and sizes.
+  [[nodiscard]] const QpConfig& config(const QueuePair& qp) const noexcept;
   [[nodiscard]] Qpn qpn(const QueuePair& qp) const noexcept;
   /// Packets that an unacknowledged connected QP knows to be missing: gaps in the PSN order, packets left
   /// incomplete, Sends that found no receive WQE. A session resets when this moves (decisions 2.19).
@@ -150,10 +152,14 @@ class ChannelAdapter {
   // ---- data path --------------------
   /// Queues one WQE without telling the adapter (PUSH-WQ-04).
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
+  [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
   /// Send doorbell: everything posted so far may go.
   void ring_send(QueuePair& qp) noexcept;
+  /// Receive doorbell: everything posted so far may be used for what arrives.
+  void ring_recv(QueuePair& qp) noexcept;
   /// post() and ring_send().
   [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request) noexcept;
+  /// post() and ring_recv().
   [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
   /// Takes up to `out.size()` completions, oldest first; returns how many.
   [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept;

@@ -33,7 +33,8 @@ class ChannelAdapter::Core {
   [[nodiscard]] Instant deadline() const noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
   void ring_send(QueuePair& qp) noexcept;
-  [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
+  [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
+  void ring_recv(QueuePair& qp) noexcept;
 
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
   /// A number for a new QP; 0 when the table is full or every free number is still resting.

@@ -83,7 +83,7 @@ void ChannelAdapter::Core::ring_send(QueuePair& qp) noexcept {
   engine.want_send(qp);
 }
 
-PostResult ChannelAdapter::Core::post_recv(QueuePair& qp, const RecvRequest& request) noexcept {
+PostResult ChannelAdapter::Core::post(QueuePair& qp, const RecvRequest& request) noexcept {
   if (qp.owner != engine.owner || !qp.abilities().post_recv) return PostResult::kBadState;
   if (request.sges.size() > qp.rq.sges_max()) return PostResult::kBadSges;
   if (qp.rq.full()) return PostResult::kWouldBlock;
@@ -94,12 +94,14 @@ PostResult ChannelAdapter::Core::post_recv(QueuePair& qp, const RecvRequest& req
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
   wqe.checked = false;
   std::copy(request.sges.begin(), request.sges.end(), qp.rq.sges(position));
-  if (qp.abilities().flush_recv) {
-    flush_recv(engine, qp);
-  } else if (qp.rx.blocked && qp.config.type == QpType::kRc) {
-    responder.receive_posted(qp);
-  }
   return PostResult::kOk;
+}
+
+void ChannelAdapter::Core::ring_recv(QueuePair& qp) noexcept {
+  if (qp.owner != engine.owner || qp.rq.rung == qp.rq.posted) return;
+  if (qp.abilities().flush_recv) return flush_recv(engine, qp);
+  qp.rq.rung = qp.rq.posted;
+  if (qp.rx.blocked && qp.config.type == QpType::kRc) responder.receive_posted(qp);
 }
 
 }  // namespace weft

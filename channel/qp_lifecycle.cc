@@ -98,7 +98,7 @@ void flush_recv(Engine& engine, QueuePair& qp) noexcept {
                                         .opcode = WcOpcode::kRecv,
                                         .qpn = qp.qpn});
   }
-  rq.taken = rq.posted;
+  rq.taken = rq.rung = rq.posted;
 }
 
 void flush_all(Engine& engine, QueuePair& qp) noexcept {

@@ -92,20 +92,22 @@ struct RecvWqe {
   bool checked = false;  // every segment was found good when the first data came (TPT-LOCAL-03)
 };
 
-/// Free-running positions: done <= taken <= posted. A receive queue knows one WQE kind (SAN-WQE-07).
+/// Free-running positions: done <= taken <= rung <= posted. A receive queue knows one WQE kind (SAN-WQE-07).
 class RecvQueue {
  public:
   RecvQueue(uint32_t wqes, uint32_t sges);
 
   [[nodiscard]] bool full() const noexcept { return posted - done >= wqes_; }
-  [[nodiscard]] bool empty() const noexcept { return taken == posted; }
+  /// Nothing that the doorbell has announced is left to be taken.
+  [[nodiscard]] bool empty() const noexcept { return taken == rung; }
   [[nodiscard]] RecvWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }
   [[nodiscard]] Sge* sges(uint64_t position) noexcept { return &sges_[(position & mask_) * sges_per_wqe_]; }
   [[nodiscard]] uint32_t capacity() const noexcept { return wqes_; }
   [[nodiscard]] uint32_t sges_max() const noexcept { return sges_per_wqe_; }
-  void clear() noexcept { posted = taken = done = 0; }
+  void clear() noexcept { posted = rung = taken = done = 0; }
 
   uint64_t posted = 0;
+  uint64_t rung = 0;   // doorbell: WQEs before it may be used
   uint64_t taken = 0;  // WQEs before it belong to a message that has begun to arrive
   uint64_t done = 0;
 

@@ -41,12 +41,13 @@ struct PairSide {
 
 class AdapterPair {
  public:
-  explicit AdapterPair(uint32_t cell_payload_bytes = 256, const AdapterLimits& limits = {})
+  explicit AdapterPair(uint32_t cell_payload_bytes = 256, const AdapterLimits& limits = {},
+                       bool verify_cells = false)
       : pipe(cell_payload_bytes), sides{PairSide(11), PairSide(22)} {
     for (int i = 0; i < 2; ++i) {
       PairSide& side = sides[static_cast<size_t>(i)];
       const AdapterConfig config{
-          .guid = Guid(0x1001U + static_cast<uint64_t>(i)), .number = 0, .limits = limits};
+          .guid = Guid(0x1001U + static_cast<uint64_t>(i)), .limits = limits, .verify_cells = verify_cells};
       side.adapter = std::make_unique<ChannelAdapter>(config, side.random);
       side.adapter->attach(pipe.end(i));
       side.pd = side.adapter->alloc_pd().value();

@@ -37,6 +37,10 @@ void Pipe::inject(int to, std::vector<std::byte> cell) {
   ASSERT_GE(cell.size(), kCellHeaderBytes + kCrcBytes);
   const size_t covered = cell.size() - kCrcBytes;
   store_be(cell.data() + covered, crc32c(std::span(cell).first(covered)));
+  inject_as_is(to, std::move(cell));
+}
+
+void Pipe::inject_as_is(int to, std::vector<std::byte> cell) {
   ends_[to]->arrived_.push_back(std::move(cell));
 }
 

@@ -48,12 +48,39 @@ TEST_F(AdapterRules, PUSH_WQ_07_set_up_goes_through_the_agent) {
     EXPECT_EQ(adapter().modify_qp(*qp, attr, kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess),
               ModifyResult::kOk);
   }));
-  EXPECT_TRUE(counts([&] {
-    EXPECT_TRUE(
-        adapter().memory().reg_mr(pd, std::span(pair.side(0).memory).first(64), Access::kLocalWrite).ok());
-  }));
+  // Memory the adapter may use, from registration to its end, and the keys to it.
+  MemoryRegion region;
+  Rkey key;
+  const std::span<std::byte> memory = std::span(pair.side(0).memory).first(64);
+  EXPECT_TRUE(counts([&] { region = adapter().memory().reg_mr(pd, memory, Access::kLocalWrite).value(); }));
+  EXPECT_TRUE(counts([&] { key = adapter().memory().alloc_rkey(pd).value(); }));
+  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().dealloc_rkey(key).ok()); }));
+  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().dereg_mr(region.lkey).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().destroy_qp(qp).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().destroy_cq(cq).ok()); }));
+  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().dealloc_pd(pd).ok()); }));
+}
+
+/// Interrupts and error handling reach the agent as events of the adapter.
+TEST_F(AdapterRules, PUSH_WQ_07_errors_and_notifications_come_from_the_agent) {
+  covers("PUSH-WQ-07");
+  auto qps = pair.connect({});
+  AsyncEvent event;
+  while (adapter(1).next_event(event)) continue;
+  adapter(0).arm_cq(*pair.side(0).cq, CqNotify::kNext);
+  EXPECT_FALSE(adapter(0).take_cq_notification(*pair.side(0).cq));
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 1,
+                                          .opcode = SendOpcode::kRdmaWrite,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = pair.side(1).region.addr,
+                                          .rkey = Rkey(pair.side(1).region.rkey.value() ^ 0x100)}),
+            PostResult::kOk);
+  pair.run(20);
+  EXPECT_TRUE(adapter(0).take_cq_notification(*pair.side(0).cq));
+  ASSERT_TRUE(adapter(1).next_event(event));
+  EXPECT_EQ(event.kind, AsyncEventKind::kQpAccessError);
+  EXPECT_EQ(event.qpn, adapter(1).qpn(*qps[1]));
 }
 
 TEST_F(AdapterRules, PUSH_WQ_09_transfers_do_not) {

@@ -24,9 +24,12 @@ TEST_F(PushRdma, PUSH_RDMAW_01_address_and_handle_are_required) {
   covers("PUSH-RDMAW-01");
   auto qps = pair.connect({.type = QpType::kRc});
   const Sge sge = pair.side(0).sge(0, 64);
-  SendRequest request = write_request({&sge, 1}, 0);
-  request.rkey = Rkey(0);
-  EXPECT_EQ(adapter().post_send(*qps[0], request), PostResult::kNoRemoteKey);
+  SendRequest without_handle = write_request({&sge, 1}, 0);
+  without_handle.rkey = Rkey(0);
+  EXPECT_EQ(adapter().post_send(*qps[0], without_handle), PostResult::kNoRemoteKey);
+  SendRequest without_address = write_request({&sge, 1}, 0, true);
+  without_address.remote_addr = kNoRemoteAddr;
+  EXPECT_EQ(adapter().post_send(*qps[0], without_address), PostResult::kNoRemoteKey);
   pair.run(20);
   EXPECT_TRUE(pair.pipe.sent_by(0).empty());
 }

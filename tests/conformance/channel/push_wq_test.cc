@@ -46,17 +46,42 @@ TEST_F(PushWq, PUSH_WQ_01_both_queues_and_both_classes) {
 
 TEST_F(PushWq, PUSH_WQ_02_a_descriptor_stays_until_the_adapter_is_done) {
   covers("PUSH-WQ-02");
-  const QpConfig config{.type = QpType::kRc, .send_wqes = 2};
-  auto qps = pair.connect(config);
-  post_recvs(*qps[1], 4);
-  EXPECT_EQ(adapter().post_send(*qps[0], {.wr_id = 1}), PostResult::kBadSges);  // no data segment
+  auto qps =
+      pair.connect({.type = QpType::kRc, .send_wqes = 2, .recv_wqes = 2, .ack_mode = AckMode::kStrict});
   const Sge sge = pair.side(0).sge(0, 64);
-  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
-  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
-  EXPECT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kWouldBlock);
-  pair.run();
-  EXPECT_EQ(pair.side(0).completions.size(), 2U);
-  EXPECT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+  const auto post = [&](uint64_t id) { return adapter().post_send(*qps[0], send_request(sge, id)); };
+  // No data segment, no operation that the control segment could name: refused, nothing is queued.
+  EXPECT_EQ(adapter().post_send(*qps[0], {.wr_id = 1}), PostResult::kBadSges);
+  SendRequest nameless = send_request(sge);
+  nameless.opcode = static_cast<SendOpcode>(200);
+  EXPECT_EQ(adapter().post_send(*qps[0], nameless), PostResult::kBadOpcode);
+  // Two places. Each descriptor holds one from the post until its own acknowledgement has come.
+  pair.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kHold : Verdict::kPass; });
+  post_recvs(*qps[1], 2);
+  EXPECT_EQ(pair.post_recv(1, *qps[1], 9, {pair.side(1).sge(0, 1024)}), PostResult::kWouldBlock);
+  ASSERT_EQ(post(11), PostResult::kOk);
+  ASSERT_EQ(post(12), PostResult::kOk);
+  EXPECT_EQ(post(13), PostResult::kWouldBlock);
+  pair.run(20);
+  EXPECT_TRUE(pair.side(0).completions.empty()) << "pending: sent, not acknowledged";
+  EXPECT_EQ(post(13), PostResult::kWouldBlock);
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(20);
+  // The final code stands beside the descriptor's own number, and its place is free.
+  ASSERT_EQ(pair.side(0).completions.size(), 2U);
+  for (uint64_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(pair.side(0).completions[i].wr_id, 11 + i);
+    EXPECT_EQ(pair.side(0).completions[i].status, WcStatus::kSuccess);
+  }
+  EXPECT_EQ(post(13), PostResult::kOk);
+  EXPECT_EQ(post(14), PostResult::kOk);
+  EXPECT_EQ(post(15), PostResult::kWouldBlock);
+  // Receive descriptors likewise: two were taken, so two fit again.
+  EXPECT_EQ(pair.side(1).completions.size(), 2U);
+  post_recvs(*qps[1], 2);
+  EXPECT_EQ(pair.post_recv(1, *qps[1], 9, {pair.side(1).sge(0, 1024)}), PostResult::kWouldBlock);
 }
 
 TEST_F(PushWq, PUSH_WQ_03_only_the_described_bytes_move) {
@@ -106,6 +131,32 @@ TEST_F(PushWq, PUSH_WQ_04_posting_and_ringing_are_two_steps) {
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kSend).size(), 2U);
 }
 
+TEST_F(PushWq, PUSH_WQ_04_the_receive_queue_has_a_doorbell_too) {
+  covers("PUSH-WQ-04");
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    auto qps = pair.connect({.type = type});
+    for (PairSide& side : pair.sides) side.completions.clear();
+    const Sge sge = pair.side(0).sge(0, 64);
+    const Sge into = pair.side(1).sge(0, 1024);
+    for (uint64_t id = 1; id <= 2; ++id) {
+      ASSERT_EQ(adapter(1).post(*qps[1], RecvRequest{.wr_id = id, .sges = {&into, 1}}), PostResult::kOk);
+    }
+    // Posted, not rung: what arrives finds no receive descriptor.
+    ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+    pair.run(20);
+    EXPECT_TRUE(pair.side(1).completions.empty());
+    adapter(1).ring_recv(*qps[1]);
+    if (type == QpType::kUc) {
+      EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
+      ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+    }
+    pair.run();
+    ASSERT_EQ(pair.side(1).completions.size(), 1U);
+    EXPECT_EQ(pair.side(1).completions[0].wr_id, 1U);
+    EXPECT_EQ(pair.side(1).completions[0].status, WcStatus::kSuccess);
+  }
+}
+
 TEST_F(PushWq, PUSH_WQ_05_one_entry_per_signalled_descriptor) {
   covers("PUSH-WQ-05 TPT-CQ-01");
   auto qps = pair.connect({.type = QpType::kRc, .signal_all = false});
@@ -125,28 +176,64 @@ TEST_F(PushWq, PUSH_WQ_05_one_entry_per_signalled_descriptor) {
 
 TEST_F(PushWq, PUSH_WQ_06_life_cycle_by_the_verbs_alone) {
   covers("PUSH-WQ-06 SAN-QP-01");
-  const QpConfig config{.type = QpType::kRc};
-  auto qps = pair.connect(config);
-  post_recvs(*qps[1], 1);
-  const Sge sge = pair.side(0).sge(0, 64);
-  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
-  pair.run();
-  ASSERT_EQ(pair.side(0).completions.size(), 1U);
-  EXPECT_TRUE(adapter(0).destroy_qp(qps[0]).ok());
-  EXPECT_TRUE(adapter(1).destroy_qp(qps[1]).ok());
+  // Twice, so that what the first life left behind would show.
+  for (uint64_t life = 1; life <= 2; ++life) {
+    auto qps = pair.connect({.type = QpType::kRc});
+    post_recvs(*qps[1], 1);
+    const Sge sge = pair.side(0).sge(0, 64);
+    ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+    pair.run();
+    ASSERT_EQ(pair.side(0).completions.size(), life);
+    const Qpn gone = adapter(1).qpn(*qps[1]);
+    EXPECT_TRUE(adapter(1).destroy_qp(qps[1]).ok());
+    // What is destroyed takes nothing any more.
+    ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
+    pair.run(20);
+    EXPECT_EQ(pair.side(1).completions.size(), life);
+    EXPECT_GE(adapter(1).counters().get(AdapterCounter::kDropNoQp), life);
+    EXPECT_TRUE(adapter(0).destroy_qp(qps[0]).ok());
+    QueuePair* next = pair.make_qp(1, {.type = QpType::kRc});
+    EXPECT_NE(adapter(1).qpn(*next), gone) << "a number rests after its QP (decisions section 4)";
+    EXPECT_TRUE(adapter(1).destroy_qp(next).ok());
+  }
+  // Nothing is left that would keep the queue or the protection domain.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(adapter(i).destroy_cq(pair.side(i).cq).ok());
+    EXPECT_TRUE(adapter(i).memory().dereg_mr(pair.side(i).region.lkey).ok());
+    EXPECT_TRUE(adapter(i).dealloc_pd(pair.side(i).pd).ok());
+    pair.side(i).cq = adapter(i).create_cq(8).value();
+  }
 }
 
 TEST_F(PushWq, PUSH_WQ_08_unregistered_memory_is_not_read) {
   covers("PUSH-WQ-08 SAN-QP-02");
-  auto qps = pair.connect({.type = QpType::kRc});
-  post_recvs(*qps[1], 1);
-  Sge sge = pair.side(0).sge(0, 64);
-  sge.lkey = Lkey(sge.lkey.value() ^ 0x00F0'0000U);
-  ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
-  pair.run();
-  ASSERT_GE(pair.side(0).completions.size(), 1U);
-  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kLocalProtection);
-  EXPECT_TRUE(pair.pipe.sent_by(0, Opcode::kSend).empty());
+  PairSide& side = pair.side(0);
+  const MemoryRegion ended =
+      adapter().memory().reg_mr(side.pd, std::span(side.memory).first(64), Access::kLocalWrite).value();
+  ASSERT_TRUE(adapter().memory().dereg_mr(ended.lkey).ok());
+  const Lkey wrong(side.region.lkey.value() ^ 0x00F0'0000U);
+  const std::array<Sge, 4> bad{
+      {{.addr = side.region.addr, .length = 64, .lkey = wrong},
+       {.addr = ended.addr, .length = 64, .lkey = ended.lkey},
+       {.addr = side.region.addr - 1, .length = 64, .lkey = side.region.lkey},
+       {.addr = side.region.addr + side.region.length - 63, .length = 64, .lkey = side.region.lkey}}};
+  for (const Sge& sge : bad) {
+    for (const SendOpcode opcode : {SendOpcode::kSend, SendOpcode::kRdmaWrite}) {
+      auto qps = pair.connect({.type = QpType::kRc});
+      post_recvs(*qps[1], 1);
+      side.completions.clear();
+      const SendRequest request{.wr_id = 1,
+                                .opcode = opcode,
+                                .sges = {&sge, 1},
+                                .remote_addr = pair.side(1).region.addr,
+                                .rkey = pair.side(1).region.rkey};
+      ASSERT_EQ(adapter().post_send(*qps[0], request), PostResult::kOk);
+      pair.run(20);
+      ASSERT_GE(side.completions.size(), 1U);
+      EXPECT_EQ(side.completions[0].status, WcStatus::kLocalProtection);
+      EXPECT_TRUE(pair.pipe.sent_by(0).empty());
+    }
+  }
 }
 
 TEST_F(PushWq, SAN_QP_03_loop_back_within_one_adapter) {
@@ -220,23 +307,32 @@ TEST_F(PushWq, SAN_CQ_01_one_queue_for_several_qps) {
 }
 
 TEST_F(PushWq, PUSH_SEND_01_both_ends_take_part) {
-  covers("PUSH-SEND-01 SAN-SEM-01 PUSH-NODE-03");
+  covers("PUSH-SEND-01 SAN-SEM-01");
   for (int from = 0; from < 2; ++from) {
     auto qps = pair.connect({.type = QpType::kRc});
     const auto f = static_cast<size_t>(from);
-    pair.side(0).completions.clear();
-    pair.side(1).completions.clear();
+    for (PairSide& side : pair.sides) side.completions.clear();
+    pair.side(from).fill(2048, 600, static_cast<uint8_t>(from + 5));
     pair.pipe.clear_trace();
-    ASSERT_EQ(pair.post_recv(1 - from, *qps[1 - f], 7, {pair.side(1 - from).sge(0, 1024)}), PostResult::kOk);
+    // The source alone moves nothing.
     const Sge sge = pair.side(from).sge(2048, 600);
     ASSERT_EQ(adapter(from).post_send(*qps[f], {.wr_id = 1, .sges = {&sge, 1}}), PostResult::kOk);
+    pair.run(20);
+    EXPECT_TRUE(pair.side(from).completions.empty());
+    EXPECT_EQ(pair.side(1 - from).bytes_at(8192, 600), std::vector<std::byte>(600));
+    // The destination says where.
+    ASSERT_EQ(pair.post_recv(1 - from, *qps[1 - f], 7, {pair.side(1 - from).sge(8192, 1024)}),
+              PostResult::kOk);
     pair.run();
     ASSERT_EQ(pair.side(from).completions.size(), 1U);
+    EXPECT_EQ(pair.side(from).completions[0].opcode, WcOpcode::kSend);
     ASSERT_EQ(pair.side(1 - from).completions.size(), 1U);
     EXPECT_EQ(pair.side(1 - from).completions[0].wr_id, 7U);
-    const auto cells = pair.pipe.sent_by(from, Opcode::kSend);
-    ASSERT_EQ(cells.size(), 3U);
-    for (const TracedCell* cell : cells) EXPECT_FALSE(cell->view.has(kCellVa));
+    EXPECT_EQ(pair.side(1 - from).completions[0].byte_count, 600U);
+    EXPECT_EQ(pair.side(1 - from).bytes_at(8192, 600), pair.side(from).bytes_at(2048, 600));
+    for (const TracedCell* cell : pair.pipe.sent_by(from, Opcode::kSend)) {
+      EXPECT_FALSE(cell->view.has(kCellVa)) << "no address of the destination travels";
+    }
   }
 }
 

@@ -248,7 +248,7 @@ TEST(SanFlit, SAN_FLIT_07_worked_example) {
 }
 
 TEST(SanFrame, SAN_FRAME_01_no_damaged_frame_is_delivered) {
-  covers("SAN-FRAME-01");
+  covers("SAN-FRAME-01 PUSH-CELL-05");
   // The flits' own CRC is made over the damaged bytes, so that only the frame's CRC is left to notice.
   TestFabric fabric(flits96());
   const std::vector<std::byte> good = make_cell({.payload_bytes = 40});
