@@ -257,6 +257,14 @@ uint32_t SessionChannels::poll_receives(std::span<WorkCompletion> out) noexcept 
   return adapter_.poll_cq(*recv_cq_, out);
 }
 
+uint64_t SessionChannels::refused_accesses() const noexcept {
+  uint64_t refused = 0;
+  for (const QueuePair* qp : {control_qp_, data_qp_}) {
+    if (qp != nullptr) refused += adapter_.counters(*qp).get(QpCounter::kAccessRefused);
+  }
+  return refused;
+}
+
 uint64_t SessionChannels::missed_packets() const noexcept {
   if (acknowledged()) return 0;
   return adapter_.missed_packets(*control_qp_) +

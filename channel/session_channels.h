@@ -67,6 +67,8 @@ class SessionChannels {
   /// Counters of both queue pairs over all incarnations, as `prefix.qp.0.NAME` (channel 0) and
   /// `prefix.qp.1.NAME`. False when the page is full.
   bool publish(StatsPage& page, std::string_view prefix);
+  /// Accesses of this incarnation's peer that the adapter refused because key, range or right did not fit.
+  [[nodiscard]] uint64_t refused_accesses() const noexcept;
   /// Brings the published counters up to date: a queue pair counts for itself and lives only as long as its
   /// incarnation.
   void update_totals() noexcept;

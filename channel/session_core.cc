@@ -185,6 +185,7 @@ int NetdevSession::Core::tick() noexcept {
   if (!live() || state_ == SessionState::kConnecting) return 0;
   check_port();
   if (channels_.missed_packets() != missed_packets_) fail(C::kLostGap);
+  if (channels_.refused_accesses() != 0) violation(C::kKeyRefused);
   if (loss_) return 0;
   expire_transactions(false);
   if (now_ >= keepalive_at_) {

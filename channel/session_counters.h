@@ -86,9 +86,9 @@ enum class SessionCounter : uint8_t {
   kIdataSizeWrong,       // element size differs from the advertisement
   kIdataAddressWrong,    // written elsewhere than it says
   kIdataTooLong,         // more bytes than the element has
-  kIndicateTooLong,
-  kFrameTooShort,  // less than vnet and Ethernet header: dropped, element freed
-  kCreditOverrun,  // more plain Sends than credits
+  kKeyRefused,           // the adapter refused a write of the peer: key, range or right did not fit
+  kFrameTooShort,        // less than vnet and Ethernet header: dropped, element freed
+  kCreditOverrun,        // more plain Sends than credits
   // pools flushed
   kFlushRequestsOut,
   kFlushRequestsIn,
@@ -171,7 +171,7 @@ struct CounterLabels<SessionCounter> {
       "idata_size_wrong",
       "idata_address_wrong",
       "idata_too_long",
-      "indicate_too_long",
+      "key_refused",
       "frame_too_short",
       "credit_overrun",
       "flush_requests_out",

@@ -8,7 +8,8 @@ namespace weft::test {
 
 namespace {
 constexpr uint32_t kFrameRecvs = 16;
-}
+constexpr uint32_t kControlSends = 160;  // more than a unit has receive slots
+}  // namespace
 
 ScriptedHost::ScriptedHost(const AcceptorConfig& config, TransferMode mode, MessageEncoding encoding)
     : pipe(1024), randoms_{SeededRandom(5), SeededRandom(6)}, encoding_(encoding) {
@@ -25,23 +26,32 @@ ScriptedHost::ScriptedHost(const AcceptorConfig& config, TransferMode mode, Mess
   cm_ = std::make_unique<CmEndpoint>(*adapters[0]);
   EXPECT_TRUE(cm_->open(Qpn(), 1).ok());
   channels_ = std::make_unique<SessionChannels>(*adapters[0], randoms_[0]);
+  offer = {.encoding = static_cast<uint8_t>(encoding),
+           .mode = static_cast<uint8_t>(mode),
+           .idata_format = static_cast<uint8_t>(IdataFormat::kPoolElementSize),
+           .channels = static_cast<uint8_t>(mode == TransferMode::kSendDataOnly ? 1 : 2),
+           .control = {},
+           .data = {},
+           .frame_bytes_max = kJumboFrameBytes,
+           .mac = {2, 0, 0, 0, 0, 7},
+           .message_bytes = 16384};
+  reopen();
+  run(2);
+}
+
+void ScriptedHost::reopen() {
+  const auto mode = static_cast<TransferMode>(offer.mode);
   const ChannelSizes sizes{.mode = mode,
                            .message_bytes = 16384,
+                           .control_sends = kControlSends,
                            .frame_recvs = mode == TransferMode::kSendReceive ? kFrameRecvs : 0,
                            .indications = 1024,
                            .send_ring_bytes = 1U << 20};
   const Status made = channels_->create(sizes);
   EXPECT_TRUE(made.ok()) << made.error().text;
-  offer = {.encoding = static_cast<uint8_t>(encoding),
-           .mode = static_cast<uint8_t>(mode),
-           .idata_format = static_cast<uint8_t>(IdataFormat::kPoolElementSize),
-           .channels = static_cast<uint8_t>(mode == TransferMode::kSendDataOnly ? 1 : 2),
-           .control = channels_->control_channel(),
-           .data = channels_->data_channel(),
-           .frame_bytes_max = kJumboFrameBytes,
-           .mac = {2, 0, 0, 0, 0, 7},
-           .message_bytes = 16384};
-  run(2);
+  offer.control = channels_->control_channel();
+  offer.data = channels_->data_channel();
+  pools.clear();
 }
 
 bool ScriptedHost::connect() {
@@ -150,7 +160,11 @@ void ScriptedHost::run(int turns, Duration step) {
 }
 
 NetdevSession& ScriptedHost::unit() {
-  return *acceptor->sessions().back();
+  const auto sessions = acceptor->sessions();
+  const auto at = std::find_if(sessions.begin(), sessions.end(), [](NetdevSession* session) {
+    return session->state() != SessionState::kLost && session->state() != SessionState::kIdle;
+  });
+  return at != sessions.end() ? **at : *sessions.back();
 }
 
 void ScriptedHost::poll() {

@@ -26,6 +26,8 @@ class ScriptedHost {
   CmOffer offer;
   uint64_t nonce = 0x1234;
 
+  /// New queue pairs, keys and offer, as after a restart; the next connect() needs another nonce.
+  void reopen();
   /// Sends REQ; true when REP came (then RTU follows), false on REJ or silence. `refusal` has the reason.
   bool connect();
   SessionRefusal refusal = SessionRefusal::kNone;
@@ -43,6 +45,7 @@ class ScriptedHost {
   [[nodiscard]] RemoteElement element(uint32_t index, uint32_t pool = 0);
 
   void run(int turns = 100, Duration step = std::chrono::microseconds(10));
+  /// The unit's session; the one that is alive, if any.
   [[nodiscard]] NetdevSession& unit();
   [[nodiscard]] uint64_t count(SessionCounter counter) { return unit().counters().get(counter); }
 

@@ -119,9 +119,9 @@ TEST_F(Hostile, a_write_with_a_forged_key_ends_the_session) {
   RemoteElement element = host.element(0);
   element.handle = Rkey(element.handle.value() ^ 0x1000);
   host.write(element, 1, 100, idata_of(element));
-  EXPECT_FALSE(host.failed.empty());
-  EXPECT_EQ(host.unit().front_frame(), nullptr);
-  EXPECT_EQ(host.count(C::kFramesIn), 0U);
+  ASSERT_FALSE(host.failed.empty());
+  EXPECT_EQ(host.failed[0].status, WcStatus::kRemoteAccess);
+  expect_reset(C::kKeyRefused);
 }
 
 TEST_F(Hostile, a_write_beyond_the_pool_is_refused) {
@@ -130,6 +130,7 @@ TEST_F(Hostile, a_write_beyond_the_pool_is_refused) {
   host.write(element, 1, 100, idata_of(element));
   ASSERT_FALSE(host.failed.empty());
   EXPECT_EQ(host.failed[0].status, WcStatus::kRemoteAccess);
+  expect_reset(C::kKeyRefused);
 }
 
 TEST_F(Hostile, a_frame_shorter_than_its_headers_is_dropped_and_its_element_comes_back) {
