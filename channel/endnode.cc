@@ -1,46 +1,22 @@
 #include "channel/endnode.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
-
-#include "base/log.h"
-#include "messages/link_hello.h"
 
 namespace weft {
 
 void declare_endnode_options(CommandLine& line, EndnodeOptions& out) {
-  line.text("name", "NAME", out.name, "of this node; names its files in --dir");
-  line.text("dir", "DIR", out.dir, "state directory, mode 0700: NAME.stats, NAME.ctl");
-  line.text("log-level", "LEVEL", out.log_level, "debug, info, warn or error");
-  line.hex("guid", "HEX", out.guid, "GUID of the adapter, unique in the fabric");
+  declare_node_options(line, out);
   line.number("lid", "N", out.lid, 1, kLidMax, "local identifier, as the switch knows it");
-  line.number("parent-fd", "N", out.parent_fd, 0, UINT32_MAX, "pipe whose end of file ends this process");
   line.text("switch", "ENDPOINT", out.endpoint, "shm:SOCKET-OF-SWITCH, ipc://PATH or tcp://HOST:PORT");
-  line.text("curve-secret", "FILE", out.curve_secret,
-            "this node's secret key; needed for tcp beyond loopback");
   line.text("curve-server", "FILE", out.curve_server, "public key of the switch");
-  line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
-              "data bytes per cell, the same in the whole fabric");
-  line.number("flit-payload", "BYTES", out.flit_payload_bytes, 0, cell_bytes_max(kCellPayloadBytesMax),
-              "bytes per flit; 0: a whole cell");
-  line.number("lanes", "N", out.lanes, 1, kDataLanesMax, "data lanes");
-  line.number("credits", "N", out.credits, 1, kCreditsPerLaneMax, "flit buffers per lane");
   line.texts("pool", "BYTESxCOUNT", out.pools,
              "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
 }
 
 NodeInfo describe_endnode(const EndnodeOptions& options, const char* program) {
-  NodeInfo out;
-  out.program = program;
-  out.name = options.name;
-  out.version = kProgramVersion;
-  out.pid = static_cast<uint32_t>(::getpid());
+  NodeInfo out = describe_node(options, program);
   out.lid = static_cast<uint16_t>(options.lid);
-  out.guid = options.guid;
-  out.wire_version = kLinkVersionMax;
-  out.ready = true;
   return out;
 }
 
@@ -51,30 +27,21 @@ LinkEndpointConfig endpoint_config(const EndnodeOptions& options) {
   config.endpoint = options.endpoint;
   config.curve_secret_file = options.curve_secret;
   config.curve_server_file = options.curve_server;
-  config.link.guid = Guid(options.guid);
+  config.link = link_config(options);
   config.link.lid = Lid(static_cast<uint16_t>(options.lid));
-  config.link.cell_payload_bytes = options.cell_payload_bytes;
-  config.link.flit_payload_bytes = options.flit_payload_bytes;
-  config.link.lanes = options.lanes;
-  config.link.credits_per_lane = options.credits;
   return config;
 }
 
 }  // namespace
 
 Status check_endnode_options(const std::string& program, const EndnodeOptions& options) {
-  LogLevel level{};
-  if (!parse_log_level(options.log_level, level)) return Error{"--log-level: debug, info, warn or error"};
-  if (options.name.empty()) return Error{"--name is missing: the name of this node"};
+  if (Status good = check_node_options(program, options); !good) return good;
   if (options.endpoint.empty())
     return Error{"--switch is missing: shm:DIR/SWITCH.sock for one on this machine"};
-  if (options.guid == 0) return Error{"--guid is missing: 16 hexadecimal digits, unique in the fabric"};
   if (options.lid == 0) return Error{"--lid is missing: the number the switch's --node option has"};
   if (Status good = check_link_endpoint(endpoint_config(options)); !good) return good;
   const Result<std::vector<PoolClass>> pools = parse_pools(options.pools);
-  if (!pools.ok()) return pools.error();
-  log_setup(program, level);
-  return {};
+  return pools.ok() ? Status{} : Status(pools.error());
 }
 
 Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts) {

@@ -18,29 +18,16 @@
 #include "channel/netdev_session.h"
 #include "fabric/link_cell_port.h"
 #include "fabric/link_connect.h"
-#include "messages/management.h"
+#include "fabric/node_options.h"
 
 namespace weft {
 
 /// Options of every endnode.
-struct EndnodeOptions {
-  std::string name;
-  std::string dir = ".";
-  std::string log_level = "info";
-  uint64_t guid = 0;
+struct EndnodeOptions : NodeOptions {
   uint32_t lid = 0;
-  uint32_t parent_fd = UINT32_MAX;  // none
-  std::string endpoint;             // of the switch
-  std::string curve_secret;         // file; CURVE when both are given
-  std::string curve_server;         // file
-  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
-  uint32_t flit_payload_bytes = 0;
-  uint32_t lanes = kDataLanesDefault;
-  uint32_t credits = kCreditsPerLaneDefault;
+  std::string endpoint;      // of the switch
+  std::string curve_server;  // file; CURVE when this and curve_secret are given
   std::vector<std::string> pools;
-  [[nodiscard]] int parent() const noexcept {
-    return parent_fd == UINT32_MAX ? -1 : static_cast<int>(parent_fd);
-  }
 };
 void declare_endnode_options(CommandLine& line, EndnodeOptions& out);
 /// Checks what belongs together and sets up the log. The error text is for the user.

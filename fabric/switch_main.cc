@@ -1,19 +1,18 @@
 // weft-switch: a switch as a process. Builds the core, the admission by node table and the acceptors; the
 // core does the rest.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 
-#include "base/command_line.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
 #include "base/process_guard.h"
 #include "base/stats_page.h"
 #include "fabric/admission.h"
 #include "fabric/control_server.h"
+#include "fabric/node_options.h"
 #include "fabric/shm_acceptor.h"
 #include "fabric/switch.h"
 #include "fabric/zmq_acceptor.h"
@@ -21,45 +20,23 @@
 namespace weft {
 namespace {
 
-struct Options {
-  std::string name = "switch";
-  std::string dir = ".";
-  uint64_t guid = 0;
-  std::string log_level = "info";
-  uint32_t parent_fd = UINT32_MAX;
+struct Options : NodeOptions {
   std::vector<std::string> nodes;
   std::vector<std::string> listen;
-  std::string curve_secret;
   std::string curve_allow;
   uint32_t ports = 0;
-  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
-  uint32_t flit_payload_bytes = 0;
-  uint32_t lanes = kDataLanesDefault;
-  uint32_t credits = kCreditsPerLaneDefault;
   bool cut_through = false;
 };
 
 void declare(CommandLine& line, Options& out) {
-  line.text("name", "NAME", out.name, "of this switch; names its files in --dir");
-  line.text("dir", "DIR", out.dir, "state directory, mode 0700: NAME.sock, NAME.stats, NAME.ctl");
-  line.hex("guid", "HEX", out.guid, "GUID of the switch");
-  line.text("log-level", "LEVEL", out.log_level, "debug, info, warn or error");
-  line.number("parent-fd", "N", out.parent_fd, 0, UINT32_MAX, "pipe whose end of file ends this process");
+  declare_node_options(line, out);
   line.texts("node", "NAME=GUID:LID", out.nodes,
              "a node that may join; repeat. Node i gets port i. GUID in hex");
   line.number("ports", "N", out.ports, 1, PortSet::kPortsMax - 1, "ports; as many as nodes unless given");
   line.texts(
       "listen", "ENDPOINT", out.listen,
       "also serve nodes over ZeroMQ at ipc://PATH or tcp://ADDR:PORT; repeat. One endpoint serves all nodes");
-  line.text("curve-secret", "FILE", out.curve_secret,
-            "this switch's secret key; needed for tcp beyond loopback");
   line.text("curve-allow", "FILE", out.curve_allow, "who may join: lines NAME GUIDHEX PUBLICKEY");
-  line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
-              "data bytes per cell, the same in the whole fabric");
-  line.number("flit-payload", "BYTES", out.flit_payload_bytes, 0, cell_bytes_max(kCellPayloadBytesMax),
-              "bytes per flit; 0: a whole cell");
-  line.number("lanes", "N", out.lanes, 1, kDataLanesMax, "data lanes");
-  line.number("credits", "N", out.credits, 1, kCreditsPerLaneMax, "flit buffers per lane");
   line.flag("cut-through", out.cut_through, "forward a cell before its tail has come");
 }
 
@@ -93,11 +70,7 @@ Status configure(const Options& options, SwitchConfig& config, std::vector<NodeE
   }
   config.ports =
       options.ports != 0 ? options.ports : static_cast<uint32_t>(std::max<size_t>(nodes.size(), 1));
-  config.link.guid = Guid(options.guid);
-  config.link.cell_payload_bytes = options.cell_payload_bytes;
-  config.link.flit_payload_bytes = options.flit_payload_bytes;
-  config.link.lanes = options.lanes;
-  config.link.credits_per_lane = options.credits;
+  config.link = link_config(options);
   config.link.cut_through = options.cut_through;
   if (Status fits = Admission::check(nodes, config.ports); !fits) return fits;
   return Switch::check(config);
@@ -136,14 +109,7 @@ class SwitchControl final : public ControlHandler {
   SwitchControl(const Options& options, Admission& admission) : options_(options), admission_(admission) {}
 
   NodeInfo info() override {
-    NodeInfo out;
-    out.program = "weft-switch";
-    out.name = options_.name;
-    out.version = kProgramVersion;
-    out.pid = static_cast<uint32_t>(getpid());
-    out.guid = options_.guid;
-    out.wire_version = kLinkVersionMax;
-    out.ready = true;
+    NodeInfo out = describe_node(options_, "weft-switch");
     out.state = "listening";
     const std::vector<NodeEntry>& nodes = admission_.nodes();
     for (size_t i = 0; i < nodes.size() && i < kControlPortsMax; ++i) {
@@ -167,10 +133,9 @@ Status run(const Options& options, const SwitchConfig& config, const ZmqAcceptor
            std::vector<NodeEntry> nodes) {
   const MonotonicClock clock;
   LoopRunner loop(clock);
-  const int parent_fd = options.parent_fd == UINT32_MAX ? -1 : static_cast<int>(options.parent_fd);
-  Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, parent_fd);
+  Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, options.parent());
   if (!guard) return guard.error();
-  const std::string base = options.dir + "/" + options.name;
+  const std::string base = options.file_base();
   std::optional<StatsPage> page;  // outlives the counters on it
   Switch fabric(config);
   Admission admission(fabric, std::move(nodes));
@@ -202,25 +167,20 @@ Status run(const Options& options, const SwitchConfig& config, const ZmqAcceptor
 
 int main_program(int argc, char** argv) {
   CommandLine line(
-      "weft-switch", "weft-switch --node NAME=GUID:LID... [options]",
+      "weft-switch", "weft-switch --name NAME --guid HEX --node NAME=GUID:LID... [options]",
       "Forwards cells between the nodes of a fabric. Each node has a port of its own; local nodes join over "
       "the socket DIR/NAME.sock (shared memory).");
   Options options;
   declare(line, options);
   if (std::optional<int> code = line.parse(argc, argv)) return *code;
-  LogLevel level{};
-  if (!parse_log_level(options.log_level, level))
-    return line.wrong_use("--log-level: debug, info, warn or error");
-  log_setup("weft-switch", level);
+  if (const Status good = check_node_options("weft-switch", options); !good)
+    return line.wrong_use(good.error().text);
   SwitchConfig config;
   std::vector<NodeEntry> nodes;
   if (const Status good = configure(options, config, nodes); !good) return line.wrong_use(good.error().text);
   ZmqAcceptorConfig zmq;
   if (const Status good = configure_zmq(options, nodes, zmq); !good) return line.wrong_use(good.error().text);
-  const Status ended = run(options, config, zmq, std::move(nodes));
-  if (ended.ok()) return 0;
-  log(LogLevel::kError, "{}", ended.error().text);
-  return 1;
+  return exit_code_of(run(options, config, zmq, std::move(nodes)));
 }
 
 }  // namespace

@@ -282,7 +282,7 @@ class HostControl final : public ControlHandler {
   Status traffic_start(const TrafficRun& run) override {
     Result<GenPort*> gen = find_gen(run.port);
     if (!gen) return gen.error();
-    if (!(*gen)->finished()) return Error{"traffic: a run is on; stop it first"};
+    if (!(*gen)->finished()) return Error{"a run is on already; wait for its end"};
     last_ = *gen;
     return (*gen)->start(spec_of(run));
   }
@@ -291,7 +291,7 @@ class HostControl final : public ControlHandler {
     return traffic_report();
   }
   Result<TrafficFigures> traffic_report() override {
-    if (last_ == nullptr) return Error{"traffic: nothing was started"};
+    if (last_ == nullptr) return Error{"no traffic was started since this host began"};
     return figures(last_->result(), !last_->finished());
   }
   Status capture_start(const CaptureSpec& spec) override {
@@ -305,12 +305,12 @@ class HostControl final : public ControlHandler {
 
  private:
   Result<GenPort*> find_gen(uint16_t index) {
+    uint16_t found = 0;
     for (Interface& interface : interfaces_) {
-      if (interface.gen == nullptr) continue;
-      if (index == 0) return interface.gen;
-      --index;
+      if (interface.gen != nullptr && found++ == index) return interface.gen;
     }
-    return Error{"traffic: this host has no such generator; start it with --os gen:"};
+    if (found == 0) return Error{"this host has no generator; traffic needs one whose os is \"gen\""};
+    return Error{fmt::format("this host has no generator {}, its last one is {}", index, found - 1)};
   }
 
   const Options& options_;
@@ -341,7 +341,7 @@ Status run(const Options& options, const Plan& plan) {
   std::vector<Interface> interfaces;
   if (Status opened = open_interfaces(options, plan, clock, interfaces); !opened) return opened;
   if (Status dropped = drop_privileges(); !dropped) return dropped;
-  const std::string base = options.node.dir + "/" + options.node.name;
+  const std::string base = options.node.file_base();
   Result<StatsPage> made = StatsPage::create(base + ".stats");
   if (!made) return made.error();
   page = std::move(*made);
@@ -384,10 +384,7 @@ int main_program(int argc, char** argv) {
   }
   Result<Plan> plan = make_plan(options);
   if (!plan) return line.wrong_use(plan.error().text);
-  const Status ended = run(options, *plan);
-  if (ended.ok()) return 0;
-  log(LogLevel::kError, "{}", ended.error().text);
-  return 1;
+  return exit_code_of(run(options, *plan));
 }
 
 }  // namespace

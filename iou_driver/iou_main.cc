@@ -151,7 +151,7 @@ Status run(const Options& options, std::vector<PoolClass> pools) {
   if (!nic) return nic.error();
   CapturePort port(std::move(*nic));
   if (Status dropped = drop_privileges(); !dropped) return dropped;
-  const std::string base = options.node.dir + "/" + options.node.name;
+  const std::string base = options.node.file_base();
   Result<StatsPage> made = StatsPage::create(base + ".stats");
   if (!made) return made.error();
   page = std::move(*made);
@@ -199,10 +199,7 @@ int main_program(int argc, char** argv) {
   }
   Result<std::vector<PoolClass>> pools = parse_pools(options.node.pools);
   if (!pools) return line.wrong_use(pools.error().text);
-  const Status ended = run(options, std::move(*pools));
-  if (ended.ok()) return 0;
-  log(LogLevel::kError, "{}", ended.error().text);
-  return 1;
+  return exit_code_of(run(options, std::move(*pools)));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ import netns
 NOBODY = 65534
 MAC = "02:00:00:00:77:99"
 GOOD = {
-    "weft-switch": ["--node", "a=0200000000000001:1"],
+    "weft-switch": ["--guid", "020000000000ff00", "--node", "a=0200000000000001:1"],
     "weft-host": ["--guid", "0200000000000001", "--lid", "1", "--switch", "shm:/nowhere/switch.sock", "--unit", "2", "--os",
                   "gen:"],
     "weft-iou": ["--guid", "0200000000000002", "--lid", "2", "--switch", "shm:/nowhere/switch.sock", "--nic", "echo"],

@@ -1,0 +1,45 @@
+// fabric/node_options.h -- the options that weft-switch, weft-host and weft-iou share: who the process is, where its
+// files go, and what its links offer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/command_line.h"
+#include "base/result.h"
+#include "fabric/link_handshake.h"
+#include "messages/management.h"
+
+namespace weft {
+
+struct NodeOptions {
+  std::string name;
+  std::string dir = ".";
+  std::string log_level = "info";
+  uint64_t guid = 0;
+  uint32_t parent_fd = UINT32_MAX;  // none
+  std::string curve_secret;         // file
+  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
+  uint32_t flit_payload_bytes = 0;
+  uint32_t lanes = kDataLanesDefault;
+  uint32_t credits = kCreditsPerLaneDefault;
+
+  [[nodiscard]] int parent() const noexcept {
+    return parent_fd == UINT32_MAX ? -1 : static_cast<int>(parent_fd);
+  }
+  /// DIR/NAME, to which the endings of its files are added.
+  [[nodiscard]] std::string file_base() const { return dir + "/" + name; }
+};
+
+void declare_node_options(CommandLine& line, NodeOptions& out);
+/// Checks what has no range of its own and sets up the log. The error text is for the user.
+Status check_node_options(const std::string& program, const NodeOptions& options);
+
+/// What the ends of this process's links offer.
+[[nodiscard]] LinkConfig link_config(const NodeOptions& options) noexcept;
+/// What every program answers about itself on its control endpoint; the caller adds state, sessions and ports.
+[[nodiscard]] NodeInfo describe_node(const NodeOptions& options, const char* program);
+/// What main() returns: 0, or 1 after logging why the program ended.
+[[nodiscard]] int exit_code_of(const Status& ended);
+
+}  // namespace weft
