@@ -14,6 +14,8 @@
 #include <iostream>
 #include <map>
 
+#include "base/words.h"
+
 namespace weft {
 namespace {
 
@@ -60,6 +62,7 @@ struct CommandLine::Impl {
   po::variables_map read(const std::vector<std::string>& arguments);
   void read_file(const std::string& path, const po::options_description& known, po::variables_map& into);
   void apply(const po::variables_map& parsed);
+  std::string unknown(const std::string& option) const;
 };
 
 void CommandLine::Impl::add(const char* name, const char* value_name, const char* help, bool many,
@@ -100,6 +103,12 @@ po::variables_map CommandLine::Impl::read(const std::vector<std::string>& argume
   po::store(parser.run(), parsed);
   if (parsed.count("config") != 0) read_file(parsed["config"].as<Values>().back(), all, parsed);
   return parsed;
+}
+
+std::string CommandLine::Impl::unknown(const std::string& option) const {
+  std::vector<std::string> known{"--help", "--version"};
+  for (const auto& [name, setter] : setters) known.push_back("--" + name);
+  return fmt::format("unknown option '{}'{}", option, suggestion(option, known));
 }
 
 void CommandLine::Impl::apply(const po::variables_map& parsed) {
@@ -204,14 +213,16 @@ std::optional<int> CommandLine::parse(const std::vector<std::string>& arguments)
   } catch (const WrongUse& fault) {
     return wrong_use(fault.text);
   } catch (const po::unknown_option& fault) {
-    return wrong_use(fmt::format("unknown option '{}'", fault.get_option_name()));
+    return wrong_use(impl_->unknown(fault.get_option_name()));
   } catch (const po::error& fault) {
     return wrong_use(fault.what());
   }
 }
 
 int CommandLine::wrong_use(std::string_view text) const {
-  write_line(STDERR_FILENO, fmt::format("{}: {}; see {} --help", impl_->program, text, impl_->program));
+  const char* stop = text.ends_with('?') ? "" : ";";
+  write_line(STDERR_FILENO,
+             fmt::format("{}: {}{} see {} --help", impl_->program, text, stop, impl_->program));
   return 2;
 }
 

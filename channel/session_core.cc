@@ -106,6 +106,7 @@ void NetdevSession::Core::on_receive(const WorkCompletion& done) noexcept {
 
 void NetdevSession::Core::enter(SessionState state) noexcept {
   state_ = state;
+  gauges_.set(SessionGauge::kState, static_cast<uint64_t>(state_));
   log(LogLevel::kDebug, "{}: {}", config_.name, to_string(state));
   if (events_ != nullptr) events_->on_state(self_, state);
 }
@@ -281,6 +282,7 @@ void NetdevSession::Core::update_gauges() noexcept {
   gauges_.set(SessionGauge::kPeerFree, now.peer_free);
   gauges_.set(SessionGauge::kFramesInFlight, now.frames_in_flight);
   gauges_.set(SessionGauge::kFramesWaiting, now.frames_waiting);
+  gauges_.set(SessionGauge::kPeerLid, peer_.lid.value());
 }
 
 bool NetdevSession::Core::publish(StatsPage& page, std::string_view prefix) {

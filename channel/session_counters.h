@@ -193,14 +193,15 @@ enum class SessionGauge : uint8_t {
   kPeerFree,  // 0: the peer's driver holds us back
   kFramesInFlight,
   kFramesWaiting,
+  kPeerLid,
   kCount,
 };
 
 template <>
 struct CounterLabels<SessionGauge> {
   static constexpr std::array<std::string_view, static_cast<size_t>(SessionGauge::kCount)> kLabels{
-      "state",         "incarnation", "own_exposed",      "own_indicated", "own_freed",
-      "peer_elements", "peer_free",   "frames_in_flight", "frames_waiting"};
+      "state",         "incarnation", "own_exposed",      "own_indicated",  "own_freed",
+      "peer_elements", "peer_free",   "frames_in_flight", "frames_waiting", "peer_lid"};
 };
 
 enum class AcceptorCounter : uint8_t {

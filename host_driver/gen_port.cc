@@ -36,17 +36,16 @@ GenStation station_for(const MacAddress& mac) noexcept {
 Status check_spec(const TrafficSpec& spec) {
   const auto fits = [](uint32_t bytes) { return bytes >= kGenFrameBytesMin && bytes <= kGenFrameBytesMax; };
   const std::string range = std::to_string(kGenFrameBytesMin) + ".." + std::to_string(kGenFrameBytesMax);
-  if (!fits(spec.round_trip_bytes)) return Error{"traffic: round-trip frame length is not in " + range};
-  if (spec.size_count == 0 || spec.size_count > kGenSizesMax)
-    return Error{"traffic: give 1 to 8 frame sizes"};
+  if (!fits(spec.round_trip_bytes)) return Error{"round-trip frame length is not in " + range};
+  if (spec.size_count == 0 || spec.size_count > kGenSizesMax) return Error{"give 1 to 8 frame sizes"};
   for (uint32_t i = 0; i < spec.size_count; ++i) {
     if (!fits(spec.sizes[i]))
-      return Error{"traffic: frame size " + std::to_string(spec.sizes[i]) + " is not in " + range};
+      return Error{"frame size " + std::to_string(spec.sizes[i]) + " is not in " + range};
   }
-  if (spec.window == 0 || spec.window > kGenWindowMax) return Error{"traffic: window is not in 1..4096"};
-  if (spec.rate_per_s > 1'000'000'000) return Error{"traffic: rate is above 1000000000 frames per second"};
+  if (spec.window == 0 || spec.window > kGenWindowMax) return Error{"window is not in 1..4096"};
+  if (spec.rate_per_s > 1'000'000'000) return Error{"rate is above 1000000000 frames per second"};
   if (spec.answer_timeout <= Duration::zero() || spec.bulk_duration < Duration::zero()) {
-    return Error{"traffic: durations must be positive"};
+    return Error{"durations must be positive"};
   }
   return {};
 }

@@ -3,21 +3,41 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "tools/command.h"
 
 namespace weft {
 
-Result<StateDir> chosen_fabric(const std::string& name) {
-  if (!name.empty()) return StateDir::open(name);
-  std::vector<std::string> running;
-  for (const std::string& fabric : StateDir::fabrics()) {
-    Result<StateDir> dir = StateDir::open(fabric);
-    if (dir.ok() && dir.value().locked()) running.push_back(fabric);
+namespace {
+
+/// Names of the fabrics that `wanted` holds for.
+template <class Wanted>
+std::vector<std::string> fabrics_that(Wanted wanted) {
+  std::vector<std::string> found;
+  for (const std::string& fabric : StateDir::fabrics())
+    if (Result<StateDir> dir = StateDir::open(fabric); dir.ok() && wanted(dir.value()))
+      found.push_back(fabric);
+  return found;
+}
+
+}  // namespace
+
+Result<StateDir> chosen_fabric(const std::string& name, Among among) {
+  if (!name.empty()) {
+    Result<StateDir> dir = StateDir::open(name);
+    if (dir.ok() && among == Among::kRunning && !dir.value().locked())
+      return Error{fmt::format("fabric '{}' is not running; start it with weft up FILE", name)};
+    return dir;
   }
-  if (running.size() == 1) return StateDir::open(running.front());
-  if (running.empty()) return Error{"no fabric is running; start one with weft up FILE"};
-  return Error{
-      fmt::format("several fabrics are running; choose with --fabric: {}", fmt::join(running, ", "))};
+  std::vector<std::string> found = fabrics_that([](const StateDir& dir) { return dir.locked(); });
+  if (found.empty() && among != Among::kRunning)
+    found = fabrics_that([](const StateDir& dir) { return !dir.load().processes.empty(); });
+  if (found.empty() && among == Among::kSeen) found = StateDir::fabrics();
+  if (found.size() == 1) return StateDir::open(found.front());
+  if (found.empty())
+    return Error{among == Among::kSeen ? "no fabric has run here; start one with weft up FILE"
+                                       : "no fabric is running; start one with weft up FILE"};
+  return Error{fmt::format("there are several fabrics; choose with --fabric: {}", joined(found))};
 }
 
 Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node) {
@@ -27,8 +47,7 @@ Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& 
     if (process.name == node) return process;
     known.push_back(process.name);
   }
-  if (known.empty()) return Error{"the fabric is not running; start it with weft up FILE"};
-  return Error{fmt::format("there is no node '{}'; known: {}", node, fmt::join(known, ", "))};
+  return Error{fmt::format("there is no node '{}'{}", node, choices(node, known))};
 }
 
 void print_line(std::string_view text) {

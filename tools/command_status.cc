@@ -1,20 +1,11 @@
-// weft status, weft logs, weft exec.
-#include <fcntl.h>
+// weft status.
 #include <fmt/format.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <optional>
-#include <thread>
 
 #include "base/command_line.h"
-#include "base/unique_fd.h"
 #include "fabric/control_client.h"
 #include "tools/command.h"
 
@@ -96,24 +87,6 @@ void print_status(const StateDir& dir, const RunRecord& record, const std::vecto
   }
 }
 
-/// Prints what a log has from `at` on, every line with the node's name; returns the new place.
-std::streamoff print_log(const std::string& path, const std::string& name, std::streamoff at) {
-  std::ifstream in(path, std::ios::binary);
-  in.seekg(at);
-  for (std::string line; std::getline(in, line);) {
-    if (in.eof()) break;  // no line end yet
-    at += static_cast<std::streamoff>(line.size()) + 1;
-    print_line(fmt::format("{:<10} {}", name, line));
-  }
-  return at;
-}
-
-struct LogFile {
-  std::string path;
-  std::string name;
-  std::streamoff at = 0;
-};
-
 }  // namespace
 
 int command_status(const Arguments& arguments) {
@@ -128,7 +101,7 @@ int command_status(const Arguments& arguments) {
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  Result<StateDir> dir = chosen_fabric(fabric);
+  Result<StateDir> dir = fabric.empty() ? chosen_fabric(fabric) : StateDir::open(fabric);
   if (!dir.ok()) return failure("status", dir.error().text);
   const RunRecord record = dir.value().load();
   const bool up = dir.value().locked();
@@ -138,67 +111,11 @@ int command_status(const Arguments& arguments) {
   } else if (up) {
     print_status(dir.value(), record, nodes);
   } else {
-    print_line(fmt::format("fabric {} is not running", dir.value().fabric()));
+    return failure("status", fmt::format("fabric '{}' is not running; start it with weft up FILE", fabric));
   }
   const bool good = up && record.ready &&
                     std::all_of(nodes.begin(), nodes.end(), [](const NodeStatus& n) { return n.info.ready; });
   return good ? kExitDone : kExitFailed;
-}
-
-int command_logs(const Arguments& arguments) {
-  std::string fabric;
-  bool follow = false;
-  Arguments names;
-  CommandLine line("weft logs", "weft logs [options] [NODE]", "Prints what the processes have logged.");
-  line.text("fabric", "NAME", fabric, "which one, when several run or it has ended");
-  line.flag("follow,f", follow, "goes on with new lines until Ctrl-C");
-  line.words("NODE", names, 0, 1);
-  if (std::optional<int> code = line.parse(arguments)) return *code;
-  Result<StateDir> dir = chosen_fabric(fabric);
-  if (!dir.ok()) return failure("logs", dir.error().text);
-  std::vector<LogFile> files;
-  for (const RecordedProcess& process : dir.value().load().processes)
-    if (process.program != "holder") files.push_back({dir.value().file(process.name + ".log"), process.name});
-  if (!names.empty()) {
-    files.assign(1, {dir.value().file(names[0] + ".log"), names[0]});
-    if (access(files[0].path.c_str(), R_OK) != 0)
-      return failure("logs", fmt::format("node '{}' has no log in {}", names[0], dir.value().path()));
-  }
-  do {
-    for (LogFile& file : files) file.at = print_log(file.path, file.name, file.at);
-    if (follow) std::this_thread::sleep_for(100ms);
-  } while (follow);
-  return kExitDone;
-}
-
-int command_exec(const Arguments& arguments) {
-  std::string fabric;
-  Arguments words;
-  CommandLine line(
-      "weft exec", "weft exec [options] NODE -- COMMAND [ARGUMENTS]",
-      "Runs a command in the network namespace of a node, where its interface is. Needs the rights that "
-      "weft up had.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
-  line.words("NODE and COMMAND", words, 2, 4096);
-  if (std::optional<int> code = line.parse(arguments)) return *code;
-  Result<StateDir> dir = chosen_fabric(fabric);
-  if (!dir.ok()) return failure("exec", dir.error().text);
-  Result<RecordedProcess> node = chosen_node(dir.value().load(), words[0]);
-  if (!node.ok()) return failure("exec", node.error().text);
-  const UniqueFd netns(open(fmt::format("/proc/{}/ns/net", node.value().pid).c_str(), O_RDONLY | O_CLOEXEC));
-  const UniqueFd own(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-  if (!netns.valid())
-    return failure(
-        "exec",
-        errno_error(fmt::format("cannot open the namespace of node '{}' (is it up?)", words[0]), errno).text);
-  if (setns(netns.get(), CLONE_NEWNET) != 0)
-    return failure("exec",
-                   errno_error("cannot enter the namespace of the node (needs CAP_SYS_ADMIN)", errno).text);
-  std::vector<char*> argv;
-  for (size_t i = 1; i < words.size(); ++i) argv.push_back(words[i].data());
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  return failure("exec", errno_error(fmt::format("cannot run '{}'", words[1]), errno).text);
 }
 
 }  // namespace weft

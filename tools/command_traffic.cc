@@ -29,10 +29,16 @@ struct TrafficOptions {
 
 /// The host asked for, or the first one of the fabric.
 Result<RecordedProcess> generator_of(const RunRecord& record, const Arguments& node) {
-  if (!node.empty()) return chosen_node(record, node[0]);
+  if (!node.empty()) {
+    Result<RecordedProcess> process = chosen_node(record, node[0]);
+    if (process.ok() && process.value().program != "weft-host")
+      return Error{
+          fmt::format("node '{}' is no host; traffic starts at a host whose os is \"gen\"", node[0])};
+    return process;
+  }
   for (const RecordedProcess& process : record.processes)
     if (process.program == "weft-host") return process;
-  return Error{"the fabric has no host; see weft status"};
+  return Error{"the fabric has no host; add [[host]] with os = \"gen\" to its topology"};
 }
 
 /// Turns texts into the run; the text of what is wrong otherwise.
@@ -89,13 +95,16 @@ int run(TrafficOptions& options) {
     const ssize_t written = write(STDERR_FILENO, "\r\x1b[2K", 5);
   if (!figures.ok()) return failure("traffic", figures.error().text);
   const bool good = all_came_back(figures.value());
+  const bool no_answer = figures.value().phase == "failed";
   if (options.json) {
     print_line(fmt::format("{{\"good\":{},{}}}", good, traffic_json_fields(figures.value())));
-  } else {
+  } else if (!no_answer) {
     print_line(traffic_table(figures.value()));
-    if (figures.value().phase == "failed")
-      return failure("traffic", "nobody answered the generator's ARP; is the unit's LAN up (weft status)?");
   }
+  if (no_answer)
+    return failure("traffic",
+                   fmt::format("nobody on the unit's LAN answered ARP for {}; is it up (weft status)?",
+                               options.target.empty() ? "the echo object" : options.target));
   return good || interrupted ? kExitDone : kExitFailed;
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/command_line.h"
+#include "base/log.h"
 #include "base/unique_fd.h"
 #include "tools/command.h"
 #include "tools/launcher.h"
@@ -97,6 +98,10 @@ std::optional<int> become_daemon(UniqueFd& report_out, bool quiet) {
   return std::nullopt;
 }
 
+std::string counted(size_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
 /// Keys are named relative to the topology file.
 void resolve_paths(Topology& topology, const std::string& file) {
   const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
@@ -125,16 +130,22 @@ int command_up(const Arguments& arguments) {
   line.flag("no-restart", options.no_restart, "does not restart what dies");
   line.flag("quiet,q", options.quiet, "prints nothing but errors");
   line.number("timeout", "SECONDS", options.timeout_s, 1, 3600, "to wait until every session is open (15)");
-  line.text("log-level", "LEVEL", options.launcher.log_level, "of the processes: debug, info, warn, error");
+  line.text("log-level", "LEVEL", options.launcher.log_level,
+            "of the processes: debug, info, warn, error (info)");
   line.words("FILE", files, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;
+  if (LogLevel level{}; !parse_log_level(options.launcher.log_level, level))
+    return line.wrong_use(fmt::format("option --log-level is debug, info, warn or error, not '{}'",
+                                      options.launcher.log_level));
 
   Result<Topology> topology = load_topology(files[0]);
   if (!topology.ok()) return failure("up", topology.error().text);
   if (options.check) {
     const Topology& t = topology.value();
-    print_line(fmt::format("{}: fabric '{}', {} switches, {} hosts, {} units: good", files[0], t.fabric,
-                           t.switches.size(), t.hosts.size(), t.units.size()));
+    print_line(fmt::format("{}: fabric '{}', {}, {}, {}: good", files[0], t.fabric,
+                           counted(t.switches.size(), "switch", "switches"),
+                           counted(t.hosts.size(), "host", "hosts"),
+                           counted(t.units.size(), "unit", "units")));
     return kExitDone;
   }
   resolve_paths(topology.value(), files[0]);
@@ -161,7 +172,7 @@ int command_down(const Arguments& arguments) {
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  Result<StateDir> dir = chosen_fabric(fabric);
+  Result<StateDir> dir = chosen_fabric(fabric, Among::kLeft);
   if (!dir.ok()) return failure("down", dir.error().text);
   const RunRecord record = dir.value().load();
   if (is_running(record.launcher, record.launcher_ticks)) kill(record.launcher, SIGTERM);

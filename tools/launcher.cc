@@ -39,16 +39,6 @@ constexpr Duration kAskWhileStarting = 20ms;
 constexpr Duration kAskWhenReady = 1s;
 constexpr Duration kPoliteEnd = 2s;
 
-std::map<std::string, Lid> load_lids(const std::string& path) {
-  std::map<std::string, Lid> lids;
-  std::ifstream in(path);
-  std::string guid;
-  unsigned lid = 0;
-  for (std::string name; in >> guid >> lid >> name;)
-    if (lid >= 1 && lid <= kLidMax) lids[name] = Lid(static_cast<uint16_t>(lid));
-  return lids;
-}
-
 }  // namespace
 
 class Launcher::Impl {
@@ -134,9 +124,11 @@ Status Launcher::Impl::write_lids() {
 
 Status Launcher::Impl::write_allow_files() const {
   if (topology_.curve_dir.empty()) return {};
+  if (Status keys = check_curve_keys(topology_); !keys.ok()) return keys;
   for (uint32_t i = 0; i < topology_.switches.size(); ++i) {
     Result<std::string> text = curve_allow_text(topology_, i);
     if (!text.ok()) return text.error();
+    if (text.value().empty()) continue;
     std::ofstream out(dir_->file(topology_.switches[i].name + ".allow"), std::ios::trunc);
     if (!(out << text.value()) || !out.flush()) return errno_error("cannot write key list", errno);
   }
@@ -201,13 +193,18 @@ Status Launcher::Impl::start() {
 }
 
 void Launcher::Impl::save_record() const {
-  RunRecord record{getpid(),   process_start_ticks(getpid()), options_.topology_path, !starting_, {},
-                   interfaces_};
+  RunRecord record{
+      getpid(), process_start_ticks(getpid()), options_.topology_path, !starting_, {}, interfaces_, {}};
   for (const auto& [name, netns] : namespaces_)
     if (netns != nullptr && netns->holder() != 0)
       record.processes.push_back(
           {"netns-" + name, "holder", netns->holder(), process_start_ticks(netns->holder()), 0});
-  for (const NodeProcess& node : nodes_) record.processes.push_back(node.record());
+  for (const NodeProcess& node : nodes_) {
+    const NodeCommand& command = node.command();
+    record.processes.push_back(node.record());
+    for (uint32_t i = 0; i < command.peers.size(); ++i)
+      record.ports.push_back({command.name, i + 1, command.peers[i]});
+  }
   (void)dir_->save(record).ok();
 }
 
@@ -218,10 +215,10 @@ void Launcher::Impl::reap() {
     const Instant now = MonotonicClock().now();
     node.ended(status, now);
     save_record();
-    if (!stop_requested_ && options_.restart)
-      say(fmt::format(
-          "{} {}: starts again in {} ms", node.command().name, node.last_exit(),
-          std::chrono::duration_cast<std::chrono::milliseconds>(node.next_start() - now).count()));
+    if (stop_requested_ || (starting_ && !node.ever_ready)) continue;
+    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(node.next_start() - now).count();
+    say(fmt::format("{} {}: {}", node.command().name, node.last_exit(),
+                    options_.restart ? fmt::format("starts again in {} ms", wait) : "stays down"));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tools/live_view.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -19,6 +20,12 @@ std::string describe(const NodeProcess& node) {
   return node.info.state;
 }
 
+/// Columns of the terminal; the picture moves up by lines, so none of them may wrap.
+size_t columns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 }  // namespace
 
 void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& nodes, Instant now) {
@@ -26,11 +33,17 @@ void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& n
   next_ = now + std::chrono::milliseconds(250);
   std::string text;
   if (lines_ != 0) text += fmt::format("\x1b[{}A", lines_);
-  text += fmt::format("\x1b[2Kfabric {}: Ctrl-C ends it\n", fabric);
-  for (const NodeProcess& node : nodes)
-    text += fmt::format("\x1b[2K  {:<12} {:<7} lid {:<4} pid {:<8} restarts {:<4} {}\n", node.command().name,
-                        to_string(node.command().role), node.command().lid.value(), node.pid(),
-                        node.restarts(), describe(node));
+  const size_t width = columns();
+  const auto add = [&text, width](const std::string& line) {
+    text += "\x1b[2K" + line.substr(0, width) + "\n";
+  };
+  add(fmt::format("fabric {}: Ctrl-C ends it", fabric));
+  for (const NodeProcess& node : nodes) {
+    const Lid lid = node.command().lid;
+    add(fmt::format("  {:<12} {:<7} {:<9} pid {:<8} restarts {:<4} {}", node.command().name,
+                    to_string(node.command().role), lid == kLidNone ? "" : fmt::format("lid {}", lid.value()),
+                    node.pid(), node.restarts(), describe(node)));
+  }
   lines_ = nodes.size() + 1;
   [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
 }

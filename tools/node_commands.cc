@@ -6,6 +6,8 @@
 #include <fstream>
 #include <set>
 
+#include "base/words.h"
+
 namespace weft {
 namespace {
 
@@ -31,6 +33,24 @@ std::string switch_endpoint(const Topology& topology, const Endnode& node, const
   return node.endpoint.empty() ? fmt::format("ipc://{}/{}.zmq", state_dir, name) : node.endpoint;
 }
 
+/// All ZeroMQ endpoints of a switch that others can reach. One endpoint beyond this machine puts keys on every
+/// one of them, because ZeroMQ's authentication holds for the whole process.
+std::set<std::string> listen_endpoints(const Topology& topology, uint32_t index,
+                                       const std::string& state_dir) {
+  const SwitchNode& node = topology.switches[index];
+  std::set<std::string> listen(node.listen.begin(), node.listen.end());
+  for (const Endnode* endnode : endnodes_in_order(topology))
+    if (endnode->switch_index == index && endnode->link == LinkKind::kZmq)
+      listen.insert(switch_endpoint(topology, *endnode, state_dir));
+  return listen;
+}
+
+bool has_curve(const Topology& topology, uint32_t switch_index) {
+  const std::set<std::string> listen = listen_endpoints(topology, switch_index, {});
+  return !topology.curve_dir.empty() &&
+         std::any_of(listen.begin(), listen.end(), [](const auto& e) { return !is_local_endpoint(e); });
+}
+
 /// Options that all three programs share.
 void add_common(NodeCommand& command, const Topology& topology, Guid guid, const std::string& state_dir,
                 const std::string& log_level) {
@@ -50,26 +70,21 @@ void add_common(NodeCommand& command, const Topology& topology, Guid guid, const
 NodeCommand switch_command(const Topology& topology, uint32_t index, const std::map<std::string, Lid>& lids,
                            const std::string& state_dir, const std::string& log_level) {
   const SwitchNode& node = topology.switches[index];
-  NodeCommand command{node.name, NodeRole::kSwitch, "weft-switch", {}, {}, node.netns, kLidNone};
+  NodeCommand command{node.name, NodeRole::kSwitch, "weft-switch", {}, {}, node.netns, kLidNone, {}};
   add_common(command, topology, node.guid, state_dir, log_level);
   if (topology.links.cut_through) command.arguments.emplace_back("--cut-through");
-  std::set<std::string> listen(node.listen.begin(), node.listen.end());
-  uint32_t nodes = 0;
   for (const Endnode* endnode : endnodes_in_order(topology)) {
     if (endnode->switch_index != index) continue;
-    ++nodes;
+    command.peers.push_back(endnode->name);
     command.arguments.insert(command.arguments.end(),
                              {"--node", fmt::format("{}={:016x}:{}", endnode->name, endnode->guid.value(),
                                                     lids.at(endnode->name).value())});
-    if (endnode->link == LinkKind::kZmq) listen.insert(switch_endpoint(topology, *endnode, state_dir));
   }
-  const uint32_t ports = node.ports != 0 ? node.ports : std::max(nodes, 1U);
+  const size_t ports = node.ports != 0 ? node.ports : std::max<size_t>(command.peers.size(), 1);
   command.arguments.insert(command.arguments.end(), {"--ports", std::to_string(ports)});
-  for (const std::string& endpoint : listen)
+  for (const std::string& endpoint : listen_endpoints(topology, index, state_dir))
     command.arguments.insert(command.arguments.end(), {"--listen", endpoint});
-  const bool remote =
-      std::any_of(listen.begin(), listen.end(), [](const auto& e) { return !is_local_endpoint(e); });
-  if (!topology.curve_dir.empty() && remote)
+  if (has_curve(topology, index))
     command.arguments.insert(command.arguments.end(),
                              {"--curve-secret", secret_file(topology, node.name), "--curve-allow",
                               state_dir + "/" + node.name + ".allow"});
@@ -80,13 +95,13 @@ NodeCommand endnode_command(const Topology& topology, const Endnode& node, NodeR
                             const std::map<std::string, Lid>& lids, const std::string& state_dir,
                             const std::string& log_level) {
   const Lid lid = lids.at(node.name);
-  NodeCommand command{node.name,  role, role == NodeRole::kHost ? "weft-host" : "weft-iou", {}, {},
-                      node.netns, lid};
+  NodeCommand command{node.name, role, role == NodeRole::kHost ? "weft-host" : "weft-iou", {}, {}, node.netns,
+                      lid,       {}};
   add_common(command, topology, node.guid, state_dir, log_level);
   auto& out = command.arguments;
   const std::string endpoint = switch_endpoint(topology, node, state_dir);
   out.insert(out.end(), {"--lid", std::to_string(lid.value()), "--switch", endpoint});
-  if (!topology.curve_dir.empty() && !is_local_endpoint(endpoint) && node.link == LinkKind::kZmq)
+  if (node.link == LinkKind::kZmq && has_curve(topology, node.switch_index))
     out.insert(out.end(), {"--curve-secret", secret_file(topology, node.name), "--curve-server",
                            public_file(topology, topology.switches[node.switch_index].name)});
   for (const PoolSetting& pool : node.pools)
@@ -183,15 +198,43 @@ std::map<std::string, Lid> assign_lids(const Topology& topology, const std::map<
   return lids;
 }
 
+Status check_curve_keys(const Topology& topology) {
+  std::vector<std::string> missing;
+  const auto want = [&](const std::string& node) {
+    if (!std::ifstream(public_file(topology, node)) || !std::ifstream(secret_file(topology, node)))
+      missing.push_back(node);
+  };
+  for (uint32_t i = 0; i < topology.switches.size(); ++i) {
+    if (!has_curve(topology, i)) continue;
+    want(topology.switches[i].name);
+    for (const Endnode* node : endnodes_in_order(topology))
+      if (node->switch_index == i && node->link == LinkKind::kZmq) want(node->name);
+  }
+  if (missing.empty()) return {};
+  return Error{fmt::format("no keys of {} in {}; make them with weft keygen --dir {} {}", joined(missing),
+                           topology.curve_dir, topology.curve_dir, fmt::join(missing, " "))};
+}
+
+std::map<std::string, Lid> load_lids(const std::string& path) {
+  std::map<std::string, Lid> lids;
+  std::ifstream in(path);
+  std::string guid;
+  unsigned lid = 0;
+  for (std::string name; in >> guid >> lid >> name;)
+    if (lid >= 1 && lid <= kLidMax) lids[name] = Lid(static_cast<uint16_t>(lid));
+  return lids;
+}
+
 Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_index) {
   std::string text;
+  if (!has_curve(topology, switch_index)) return text;
   for (const Endnode* node : endnodes_in_order(topology)) {
     if (node->switch_index != switch_index || node->link != LinkKind::kZmq) continue;
     const std::string path = public_file(topology, node->name);
     std::ifstream in(path);
     std::string key;
     if (!(in >> key) || key.size() != 40)
-      return Error{fmt::format("no public key in {}; make it with weft keygen --dir {} {}", path,
+      return Error{fmt::format("{} holds no key; make it anew with weft keygen --force --dir {} {}", path,
                                topology.curve_dir, node->name)};
     text += fmt::format("{} {:016x} {}\n", node->name, node->guid.value(), key);
   }

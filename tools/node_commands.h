@@ -31,14 +31,21 @@ struct NodeCommand {
   std::vector<std::string> arguments;  // without --parent-fd and the descriptors
   std::vector<HandedDescriptor> descriptors;
   std::string netns;
-  Lid lid;  // none for a switch
+  Lid lid;                         // none for a switch
+  std::vector<std::string> peers;  // of a switch: who hangs on port 1, 2, ...
 };
 
 /// LID of every endnode by name. Nodes that `earlier` names keep theirs (decisions 2.15); new ones get the
 /// next free number in file order, from 1.
 std::map<std::string, Lid> assign_lids(const Topology& topology, const std::map<std::string, Lid>& earlier);
 
-/// Contents of the file that tells a switch who may join it with which key: lines "NAME GUIDHEX PUBLICKEY".
+/// The table of a state directory: lines "GUIDHEX LID NAME". Empty when there is no file.
+std::map<std::string, Lid> load_lids(const std::string& path);
+
+/// Fails with the names of all nodes whose links need CURVE keys that are not in the topology's directory.
+Status check_curve_keys(const Topology& topology);
+/// Contents of the file that tells a switch who may join it with which key: lines "NAME GUIDHEX PUBLICKEY"; empty
+/// when it needs no keys.
 Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_index);
 
 /// Commands in the order of starting: switches, units, hosts. `state_dir` is where sockets and pages go.

@@ -15,16 +15,21 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <thread>
 
 #include "tools/net_setup.h"
+#include "tools/topology.h"
 
 namespace weft {
 namespace {
 
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
+
+/// A Unix socket has at most 107 characters; two slashes, a node's name and ".sock" stand behind the directory.
+constexpr size_t kStatePathBytesMax = 107 - kNodeNameBytesMax - 7;
 
 /// What survives the end of a run.
 bool is_kept(const fs::path& file) {
@@ -34,35 +39,45 @@ bool is_kept(const fs::path& file) {
 
 Status make_private(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return errno_error("cannot create state directory " + path, errno);
+    return errno_error(fmt::format("cannot create state directory {} (set WEFT_STATE_DIR to another)", path),
+                       errno);
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return errno_error("cannot use state directory " + path, errno);
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0)
     return Error{
         fmt::format("state directory {} must be a directory of this user with mode 0700; mend it or set "
-                    "XDG_RUNTIME_DIR to one that is",
+                    "WEFT_STATE_DIR to another",
                     path)};
   return {};
 }
 
 }  // namespace
 
-uint64_t process_start_ticks(pid_t pid) {
+namespace {
+
+/// Fields 3 and on of /proc/PID/stat. The name in parentheses before them may hold anything.
+std::vector<std::string> stat_fields(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   std::string text;
-  if (!std::getline(in, text)) return 0;
-  // The name in parentheses may hold anything; fields count from behind its last ')'. Start time is field 22.
+  std::getline(in, text);
   const size_t close = text.rfind(')');
-  if (close == std::string::npos) return 0;
+  if (close == std::string::npos) return {};
   std::istringstream rest(text.substr(close + 1));
-  std::string state;
-  rest >> state;
-  if (state == "Z" || state == "X") return 0;
-  uint64_t value = 0;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) rest >> skipped;
-  rest >> value;
-  return rest ? value : 0;
+  return {std::istream_iterator<std::string>(rest), {}};
+}
+
+}  // namespace
+
+uint64_t process_start_ticks(pid_t pid) {
+  const std::vector<std::string> fields = stat_fields(pid);
+  constexpr size_t kStartTime = 22 - 3;
+  if (fields.size() <= kStartTime || fields[0] == "Z" || fields[0] == "X") return 0;
+  return std::strtoull(fields[kStartTime].c_str(), nullptr, 10);
+}
+
+bool is_stopped(pid_t pid) {
+  const std::vector<std::string> fields = stat_fields(pid);
+  return !fields.empty() && (fields[0] == "T" || fields[0] == "t");
 }
 
 bool is_running(pid_t pid, uint64_t start_ticks) {
@@ -87,6 +102,11 @@ std::vector<std::string> StateDir::fabrics() {
 
 Result<StateDir> StateDir::create(const std::string& fabric) {
   const std::string all = base();
+  if (all.size() + fabric.size() > kStatePathBytesMax)
+    return Error{
+        fmt::format("state directory {}/{} has more than {} characters, too many for the sockets in it; set "
+                    "WEFT_STATE_DIR to a shorter one",
+                    all, fabric, kStatePathBytesMax)};
   if (Status made = make_private(all); !made.ok()) return made.error();
   StateDir dir(fabric, all + "/" + fabric);
   if (Status made = make_private(dir.path_); !made.ok()) return made.error();
@@ -94,9 +114,12 @@ Result<StateDir> StateDir::create(const std::string& fabric) {
 }
 
 Result<StateDir> StateDir::open(const std::string& fabric) {
+  // A name that leaves the base would let clean-up remove somebody else's files.
+  if (fabric.empty() || fabric.front() == '.' || fabric.find('/') != std::string::npos)
+    return Error{fmt::format("'{}' is not the name of a fabric", fabric)};
   StateDir dir(fabric, base() + "/" + fabric);
   struct stat info {};
-  if (fabric.empty() || stat(dir.path_.c_str(), &info) != 0)
+  if (stat(dir.path_.c_str(), &info) != 0)
     return Error{fmt::format("no fabric '{}' has run here; start it with weft up FILE", fabric)};
   return dir;
 }
@@ -126,6 +149,8 @@ Status StateDir::save(const RunRecord& record) const {
          << p.restarts << '\n';
   for (const RecordedInterface& i : record.interfaces)
     text << "interface " << i.name << ' ' << (i.netns.empty() ? "-" : i.netns) << '\n';
+  for (const RecordedPort& p : record.ports)
+    text << "port " << p.node << ' ' << p.number << ' ' << p.peer << '\n';
   const std::string fresh = file("run.new");
   {
     std::ofstream out(fresh, std::ios::trunc);
@@ -150,6 +175,8 @@ RunRecord StateDir::load() const {
     if (kind == "process" &&
         words >> process.name >> process.program >> process.pid >> process.start_ticks >> process.restarts)
       record.processes.push_back(process);
+    RecordedPort port;
+    if (kind == "port" && words >> port.node >> port.number >> port.peer) record.ports.push_back(port);
     RecordedInterface interface;
     if (kind == "interface" && words >> interface.name >> interface.netns) {
       if (interface.netns == "-") interface.netns.clear();

@@ -29,6 +29,13 @@ struct RecordedInterface {
   std::string netns;  // empty: the launcher's own
 };
 
+/// Who is to hang on a switch's port.
+struct RecordedPort {
+  std::string node;  // the switch
+  uint32_t number = 0;
+  std::string peer;
+};
+
 struct RunRecord {
   pid_t launcher = 0;
   uint64_t launcher_ticks = 0;
@@ -36,12 +43,16 @@ struct RunRecord {
   bool ready = false;    // every process has been ready once
   std::vector<RecordedProcess> processes;
   std::vector<RecordedInterface> interfaces;
+  std::vector<RecordedPort> ports;
 };
 
 /// Start time of a process in clock ticks since boot; 0 when there is none of that number.
 [[nodiscard]] uint64_t process_start_ticks(pid_t pid);
 /// True while the process of the record, and not a later one of its number, runs (zombies do not).
 [[nodiscard]] bool is_running(pid_t pid, uint64_t start_ticks);
+
+/// True while a process is stopped by a signal or a debugger.
+[[nodiscard]] bool is_stopped(pid_t pid);
 
 class StateDir {
  public:

@@ -9,10 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
-#include <sstream>
 
+#include "base/words.h"
 #include "tools/topology_section.h"
 
 namespace weft {
@@ -160,8 +161,8 @@ void Reader::read_endnode(TopologySection& section, Endnode& node) {
   if (at == switch_names_.end() && on.empty())
     section.fault_here(fmt::format("node '{}' needs 'switch'; known: {}", node.name, joined(switch_names_)));
   if (at == switch_names_.end())
-    section.fault("switch", fmt::format("node '{}' names switch '{}', which does not exist{}; known: {}",
-                                        node.name, on, suggestion(on, switch_names_), joined(switch_names_)));
+    section.fault("switch", fmt::format("node '{}' names switch '{}', which does not exist{}", node.name, on,
+                                        choices(on, switch_names_)));
   node.switch_index = static_cast<uint32_t>(at - switch_names_.begin());
   node.link = static_cast<LinkKind>(section.choice("link", {"auto", "shm", "zmq"}, 0));
   node.endpoint = section.text("endpoint", {});
@@ -223,10 +224,12 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
   const std::string on = section.text("unit", unit_names_.size() == 1 ? unit_names_.front() : std::string{});
   const auto at = std::find(unit_names_.begin(), unit_names_.end(), on);
   if (at == unit_names_.end()) {
+    if (unit_names_.empty())
+      section.fault_here(fmt::format("host '{}' needs a unit; add [[unit]] with name = \"u1\"", host.name));
     if (on.empty())
       section.fault_here(fmt::format("host '{}' needs 'unit'; known: {}", host.name, joined(unit_names_)));
-    section.fault("unit", fmt::format("host '{}' names unit '{}', which does not exist{}; known: {}",
-                                      host.name, on, suggestion(on, unit_names_), joined(unit_names_)));
+    section.fault("unit", fmt::format("host '{}' names unit '{}', which does not exist{}", host.name, on,
+                                      choices(on, unit_names_)));
   }
   port.unit_index = static_cast<uint32_t>(at - unit_names_.begin());
   const UnitNode& unit = out_.units[port.unit_index];
@@ -246,8 +249,7 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
   }
   const std::vector<std::string> known{"tap", "gen", "unix:PATH"};
   if (os != "tap" && os != "gen")
-    section.fault("os",
-                  fmt::format("'os' cannot be '{}'{}; known: {}", os, suggestion(os, known), joined(known)));
+    section.fault("os", fmt::format("'os' cannot be '{}'{}", os, choices(os, known)));
   if (os == "gen") {
     port.os = OsKind::kGen;
     return;
@@ -394,11 +396,12 @@ Result<Topology> parse_topology(std::string_view text, const std::string& file_n
 }
 
 Result<Topology> load_topology(const std::string& path) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad() || (text.empty() && errno != 0))
     return errno_error("cannot read topology " + path, errno != 0 ? errno : EIO);
-  return parse_topology(text.str(), path);
+  return parse_topology(text, path);
 }
 
 }  // namespace weft

@@ -4,47 +4,13 @@
 
 #include <algorithm>
 
+#include "base/words.h"
+
 namespace weft {
-namespace {
-
-/// Edit distance, for short words.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t next = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      diagonal = row[j];
-      row[j] = next;
-    }
-  }
-  return row[b.size()];
-}
-
-}  // namespace
 
 void topology_fault(const std::string& file, const toml::node& where, const std::string& text) {
   const toml::source_position at = where.source().begin;
   throw TopologyFault{fmt::format("{}:{}:{}: {}", file, at.line, at.column, text)};
-}
-
-std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
-  const std::string* best = nullptr;
-  size_t best_distance = 3;
-  if (word.size() > 64) return {};
-  for (const std::string& candidate : known) {
-    const size_t d = distance(word, candidate);
-    if (d >= best_distance || d >= candidate.size()) continue;
-    best_distance = d;
-    best = &candidate;
-  }
-  return best == nullptr ? std::string{} : fmt::format("; did you mean '{}'?", *best);
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  return words.empty() ? std::string("none") : fmt::format("{}", fmt::join(words, ", "));
 }
 
 const toml::node* TopologySection::find(const char* key) {
@@ -114,8 +80,7 @@ size_t TopologySection::choice(const char* key, std::initializer_list<std::strin
   const auto at = std::find(words.begin(), words.end(), value);
   if (at != words.end()) return static_cast<size_t>(at - words.begin());
   const std::vector<std::string> known(words.begin(), words.end());
-  fault(key,
-        fmt::format("'{}' cannot be '{}'{}; known: {}", key, value, suggestion(value, known), joined(known)));
+  fault(key, fmt::format("'{}' cannot be '{}'{}", key, value, choices(value, known)));
 }
 
 std::vector<const toml::table*> TopologySection::tables(const char* key) {
@@ -152,9 +117,8 @@ void TopologySection::finish() const {
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
   const toml::source_position at = first->source().begin;
-  throw TopologyFault{fmt::format("{}:{}:{}: {} has no key '{}'{}; known: {}", file_, at.line, at.column,
-                                  what_, std::string(first->str()), suggestion(first->str(), known),
-                                  joined(known))};
+  throw TopologyFault{fmt::format("{}:{}:{}: {} has no key '{}'{}", file_, at.line, at.column, what_,
+                                  std::string(first->str()), choices(first->str(), known))};
 }
 
 }  // namespace weft

@@ -21,10 +21,6 @@ struct TopologyFault {
 
 [[noreturn]] void topology_fault(const std::string& file, const toml::node& where, const std::string& text);
 
-/// The nearest of `known` to a mistyped `word`, as "; did you mean 'x'?", or empty.
-std::string suggestion(std::string_view word, const std::vector<std::string>& known);
-std::string joined(const std::vector<std::string>& words);
-
 class TopologySection {
  public:
   /// `what` names the table in messages: "[[host]]". Table and file name outlive the section.

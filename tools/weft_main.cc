@@ -8,6 +8,7 @@
 
 #include "base/command_line.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "tools/command.h"
 
 namespace weft {
@@ -42,29 +43,33 @@ void print_help() {
 }
 
 int wrong_command(const std::string& word) {
-  std::string known;
-  for (const Subcommand& command : kSubcommands)
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", command.name);
-  (void)failure("", word.empty() ? fmt::format("a command is missing; known: {}", known)
-                                 : fmt::format("unknown command '{}'; known: {}", word, known));
-  return 2;
+  std::vector<std::string> known;
+  for (const Subcommand& command : kSubcommands) known.emplace_back(command.name);
+  const bool option = word.starts_with("-");
+  if (option) known = {"--help", "--version"};
+  (void)failure("", word.empty() ? fmt::format("a command is missing; known: {}", joined(known))
+                                 : fmt::format("unknown {} '{}'{}", option ? "option" : "command", word,
+                                               choices(word, known)));
+  return kExitWrongUse;
 }
 
 int run(int argc, char** argv) {
   log_setup("weft", LogLevel::kInfo);
-  const std::string word = argc > 1 ? argv[1] : "";
+  Arguments words(argv + std::min(argc, 1), argv + argc);
+  if (words.size() > 1 && words[0] == "help") words = {words[1], "--help"};  // weft help COMMAND
+  const std::string word = words.empty() ? "" : words[0];
   if (word == "--help" || word == "-h" || word == "help") {
     print_help();
-    return 0;
+    return kExitDone;
   }
   if (word == "--version") {
     print_line(fmt::format("weft {}", kProgramVersion));
-    return 0;
+    return kExitDone;
   }
   const auto at = std::find_if(kSubcommands.begin(), kSubcommands.end(),
                                [&word](const Subcommand& command) { return command.name == word; });
   if (at == kSubcommands.end()) return wrong_command(word);
-  return at->run(Arguments(argv + 2, argv + argc));
+  return at->run(Arguments(words.begin() + 1, words.end()));
 }
 
 }  // namespace

@@ -2,20 +2,17 @@
 the launcher and do nothing else, so these tests fail for the launcher's sake only."""
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
 import unittest
 
 import harness
 import netns
+from weft_case import ECHO, WeftCase, alive
 
 STAND_IN = harness.BIN.parent / "tests" / "stand_in"
-ECHO = 'fabric = "t"\n[[switch]]\nname = "s1"\n[[host]]\nname = "h1"\nos = "gen"\n[[unit]]\nname = "u1"\n'
 TAP = """fabric = "t"
 [[switch]]
 name = "s1"
@@ -36,36 +33,14 @@ addresses = ["10.9.1.254/24"]
 """
 
 
-class LauncherTest(unittest.TestCase):
+class LauncherTest(WeftCase):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
-        self.addCleanup(scratch.cleanup)
-        self.path = pathlib.Path(scratch.name)
+        super().setUp()
         self.bin = self.path / "bin"
         self.bin.mkdir()
         shutil.copy(harness.BIN / "weft", self.bin)
         for program in ("weft-switch", "weft-host", "weft-iou"):
             shutil.copy(STAND_IN, self.bin / program)
-        self.state = self.path / "state"
-        self.environment = dict(os.environ, WEFT_STATE_DIR=str(self.state))
-        self.file = self.path / "t.toml"
-        self.file.write_text(ECHO)
-
-    def weft(self, *words, **extra):
-        done = subprocess.run([self.bin / "weft", *words], capture_output=True, text=True, timeout=30,
-                              env=dict(self.environment, **extra), stdin=subprocess.DEVNULL)
-        return done.returncode, done.stdout, done.stderr
-
-    def up(self, *words, **extra):
-        """weft up in the foreground; the Popen, once the fabric is up."""
-        process = subprocess.Popen([self.bin / "weft", "up", *words, self.file], stdout=subprocess.PIPE, text=True,
-                                   env=dict(self.environment, **extra), preexec_fn=die_with_test)
-        self.addCleanup(end, process)
-        self.addCleanup(process.stdout.close)
-        for line in process.stdout:
-            if " is up after " in line:
-                return process
-        self.fail("the fabric did not come up")
 
     def record(self):
         """name -> pid of the running record, and the launcher's pid under ''."""
@@ -113,6 +88,12 @@ class LauncherTest(unittest.TestCase):
         self.assert_clean()
         code, _, errors = self.weft("status")
         self.assertEqual((code, errors), (1, "weft status: no fabric is running; start one with weft up FILE\n"))
+        for words in (["status"], ["stat"], ["traffic"], ["exec", "h1", "true"], ["capture", "h1", "-o", "x"]):
+            code, text, errors = self.weft(words[0], "--fabric", "t", *words[1:])
+            self.assertEqual((code, text), (1, ""), words)
+            self.assertEqual(errors, f"weft {words[0]}: fabric 't' is not running; start it with weft up FILE\n")
+        code, text, _ = self.weft("status", "--fabric", "t", "--json")
+        self.assertEqual((code, json.loads(text)["running"]), (1, False))
 
     def test_what_dies_comes_back(self):
         process = self.up()
@@ -125,6 +106,62 @@ class LauncherTest(unittest.TestCase):
         harness.wait_for(lambda: self.weft("status")[0] == 0, "all are ready again")
         process.terminate()
         self.assertEqual(process.wait(10), 0)
+
+    def test_no_restart_says_that_it_stays_down(self):
+        process = self.up(options=["--no-restart"])
+        os.kill(self.record()["h1"], signal.SIGKILL)
+        for line in process.stdout:
+            if line.startswith("h1 killed by signal 9"):
+                break
+        self.assertTrue(line.endswith(": stays down\n"), line)
+        self.assertEqual(self.weft("status")[0], 1)
+
+    def test_logs_of_all_in_the_order_of_time_also_afterwards(self):
+        self.assertEqual(self.weft("up", "--detach", self.file)[0], 0)
+        logs = self.state / "t"
+        with open(logs / "s1.log", "a") as s1, open(logs / "h1.log", "a") as h1:
+            s1.write("1795279077.000001 info weft-switch[1]: first\nof two lines\n1795279077.000003 info x[1]: third\n")
+            h1.write("1795279077.000002 warn weft-host[2]: second\nnot yet whole")
+
+        def check():
+            code, text, errors = self.weft("logs", TZ="UTC")
+            self.assertEqual((code, errors), (0, ""))
+            self.assertEqual([line.split(None, 2) for line in text.splitlines()],
+                             [["11-21", "16:37:57.000001", "s1         info weft-switch[1]: first"],
+                              ["11-21", "16:37:57.000001", "s1         of two lines"],
+                              ["11-21", "16:37:57.000002", "h1         warn weft-host[2]: second"],
+                              ["11-21", "16:37:57.000003", "s1         info x[1]: third"]])
+        check()
+        self.assertEqual(self.weft("down")[0], 0)
+        check()
+        self.assertEqual(len(self.weft("logs", "h1")[1].splitlines()), 1)
+        code, _, errors = self.weft("logs", "h2")
+        self.assertEqual(code, 1)
+        self.assertIn("has no log of a node 'h2'; did you mean 'h1'? known: h1, s1, u1", errors)
+
+    def test_exec_takes_the_options_of_the_command_and_its_exit_code(self):
+        self.up()
+        for words in (["h1", "--", "sh", "-c", "exit 7"], ["h1", "sh", "-c", "exit 7"], ["-f", "t", "h1", "sh", "-c", "exit 7"]):
+            self.assertEqual(self.weft("exec", *words)[0], 7, words)
+        code, _, errors = self.weft("exec", "h1", "nosuchprogram", "-x")
+        self.assertEqual((code, errors), (1, "weft exec: cannot run 'nosuchprogram': No such file or directory\n"))
+
+    def test_exec_in_our_own_namespace_needs_no_right(self):
+        if not harness.IS_ROOT:
+            self.skipTest("needs root, to give rights up")
+        self.give_to_nobody()
+        self.assertEqual(self.as_nobody("up", "--detach", self.file).returncode, 0)
+        self.addCleanup(self.as_nobody, "down")
+        self.assertEqual(self.as_nobody("exec", "h1", "true").returncode, 0)
+
+    def give_to_nobody(self):
+        self.path.chmod(0o755)
+        os.chown(self.path, 65534, 65534)
+
+    def as_nobody(self, *words):
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
+                   self.bin / "weft", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, env=self.environment)
 
     def test_back_off_grows(self):
         """A process that dies at once is not started in a busy loop: 50, 100, 200 ms ... 1 s."""
@@ -149,6 +186,15 @@ class LauncherTest(unittest.TestCase):
         process = self.up()
         process.terminate()
         self.assertEqual(process.wait(10), 0)
+        self.assert_clean()
+
+    def test_down_cleans_up_after_a_killed_launcher(self):
+        process = self.up()
+        pids = self.record()
+        process.kill()
+        process.wait(10)
+        self.assertEqual(self.weft("down")[0], 0)
+        self.assert_nothing_left(pids)
         self.assert_clean()
 
     def test_killed_launcher_and_frozen_child(self):
@@ -184,14 +230,22 @@ class LauncherTest(unittest.TestCase):
             (["up", "/nonexistent.toml"], 1, "cannot read topology /nonexistent.toml"),
             (["up"], 2, "FILE is missing"),
             (["up", "--nonsense", "x"], 2, "unknown option '--nonsense'"),
-            (["dwn"], 2, "unknown command 'dwn'"),
+            (["up", "--quite", "x"], 2, "did you mean '--quiet'?"),
+            (["up", "--log-level", "loud", self.file], 2, "--log-level is debug, info, warn or error, not 'loud'"),
+            (["dwn"], 2, "unknown command 'dwn'; did you mean 'down'?"),
+            (["--versoin"], 2, "unknown option '--versoin'; did you mean '--version'?"),
+            (["help", "dwn"], 2, "unknown command 'dwn'"),
             ([], 2, "a command is missing"),
             (["down"], 1, "no fabric is running"),
+            (["down", "--fabric", ".."], 1, "'..' is not the name of a fabric"),
+            (["logs"], 1, "no fabric has run here"),
             (["logs", "--fabric", "none"], 1, "no fabric 'none' has run here"),
             (["traffic", "--size", "5"], 2, "--size needs a frame length from 94 to 9018"),
             (["traffic", "--rate", "-1"], 2, "--rate needs a whole number"),
             (["capture", "h1"], 2, "the file is missing"),
-            (["exec", "h1"], 2, "is missing"),
+            (["exec"], 2, "NODE or COMMAND is missing"),
+            (["exec", "h1"], 2, "NODE or COMMAND is missing"),
+            (["exec", "h1", "ls", "-l"], 1, "no fabric is running"),
             (["keygen", "../x"], 2, "is not a node name"),
             (["demo", "--link", "rope"], 2, "auto, shm or zmq"),
         ]
@@ -206,6 +260,7 @@ class LauncherTest(unittest.TestCase):
             code, text, _ = self.weft(*words, "--help")
             self.assertEqual(code, 0)
             self.assertIn("usage: weft", text)
+            self.assertEqual(self.weft("help", *words)[1], text)
 
     def test_topology_mistakes_have_line_and_column(self):
         self.file.write_text(ECHO + '[[host]]\nname = "h2"\nswitch = "s9"\n')
@@ -213,7 +268,12 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("t.toml:11:10: node 'h2' names switch 's9', which does not exist; did you mean 's1'?", errors)
         self.file.write_text(ECHO)
-        self.assertEqual(self.weft("up", "--check", self.file)[0], 0)
+        code, text, _ = self.weft("up", "--check", self.file)
+        self.assertEqual((code, text), (0, f"{self.file}: fabric 't', 1 switch, 1 host, 1 unit: good\n"))
+        self.file.write_text("")
+        code, _, errors = self.weft("up", "--check", self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("t.toml:1:1: the file needs 'fabric'", errors)
         self.assertFalse(self.state.exists(), "a check touches nothing")
 
     def test_nodes_keep_their_lids(self):
@@ -242,7 +302,7 @@ class LauncherTest(unittest.TestCase):
         self.file.write_text(ECHO + 'link = "zmq"\nendpoint = "tcp://192.0.2.1:7000"\n[curve]\nkeys = "keys"\n')
         code, _, errors = self.weft("up", self.file)
         self.assertEqual(code, 1)
-        self.assertIn("no public key in", errors)
+        self.assertRegex(errors, r"no keys of s1, u1 in .*/keys; make them with weft keygen --dir .*/keys s1 u1$")
 
     def test_state_directory_of_somebody_else_is_refused(self):
         self.state.mkdir(mode=0o755)
@@ -250,6 +310,9 @@ class LauncherTest(unittest.TestCase):
         code, _, errors = self.weft("up", self.file)
         self.assertEqual(code, 1)
         self.assertIn("mode 0700", errors)
+        code, _, errors = self.weft("up", self.file, WEFT_STATE_DIR=str(self.path / ("x" * 80)))
+        self.assertEqual(code, 1)
+        self.assertIn("set WEFT_STATE_DIR to a shorter one", errors)
 
     def test_interfaces_outlive_hosts_and_not_the_launcher(self):
         netns.require_root()
@@ -296,36 +359,12 @@ class LauncherTest(unittest.TestCase):
     def test_missing_permission_says_what_works_without(self):
         if not harness.IS_ROOT:
             self.skipTest("needs root, to give rights up")
-        self.path.chmod(0o755)
-        os.chown(self.path, 65534, 65534)
+        self.give_to_nobody()
         self.file.write_text(TAP.replace('netns = "h1"\n', "").replace('netns = "lan"\n', ""))
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
-                   self.bin / "weft", "up", self.file]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=self.environment)
+        done = self.as_nobody("up", self.file)
         self.assertEqual(done.returncode, 1)
         self.assertIn("CAP_NET_ADMIN", done.stderr)
         self.assertIn("work without", done.stderr)
-
-
-def alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
-def die_with_test():
-    harness.LIBC.prctl(harness.PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def end(process):
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
 
 
 if __name__ == "__main__":

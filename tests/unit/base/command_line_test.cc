@@ -50,6 +50,7 @@ TEST(CommandLine, words_after_the_double_dash_are_left_alone) {
 TEST(CommandLine, wrong_use_is_told_in_one_line) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> table{
       {{"--nonsense", "f"}, "prog: unknown option '--nonsense'; see prog --help\n"},
+      {{"--nmae", "f"}, "prog: unknown option '--nmae'; did you mean '--name'? see prog --help\n"},
       {{"--lid", "-1", "f"}, ""},
       {{"--lid", "101", "f"},
        "prog: option --lid needs a whole number from 1 to 100, not '101'; see prog --help\n"},

@@ -11,6 +11,7 @@ namespace weft {
 namespace {
 
 using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::Not;
 
 Topology parsed(const std::string& text) {
@@ -138,7 +139,11 @@ link = "zmq"
   EXPECT_EQ(values(commands[1], "--curve-secret"), Strings{"/k/u1.secret"});
   EXPECT_EQ(values(commands[1], "--curve-server"), Strings{"/k/s1.public"});
   EXPECT_EQ(values(commands[2], "--switch"), Strings{"ipc:///d/s1.zmq"});
-  EXPECT_THAT(commands[2].arguments, Not(Contains("--curve-secret")));
+  EXPECT_EQ(values(commands[2], "--curve-server"), Strings{"/k/s1.public"})
+      << "one key holder makes all of them so";
+  topology.units[0].endpoint = "tcp://127.0.0.1:7000";
+  for (const NodeCommand& command : node_commands(topology, assign_lids(topology, {}), "/d", "info"))
+    EXPECT_THAT(command.arguments, Not(Contains("--curve-secret"))) << command.name;
 }
 
 TEST(NodeCommands, allow_file_binds_key_to_name_and_guid) {
@@ -146,8 +151,11 @@ TEST(NodeCommands, allow_file_binds_key_to_name_and_guid) {
   std::filesystem::create_directories(dir);
   Topology topology = parsed("fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[unit]]\nname=\"u1\"\nlink=\"zmq\"\n");
   topology.curve_dir = dir;
+  EXPECT_EQ(curve_allow_text(topology, 0).value(), "") << "a socket of this user alone needs no keys";
+  topology.units[0].endpoint = "tcp://192.0.2.1:7000";
   std::filesystem::remove(dir / "u1.public");
   EXPECT_FALSE(curve_allow_text(topology, 0).ok());
+  EXPECT_THAT(check_curve_keys(topology).error().text, HasSubstr("no keys of s1, u1 in"));
   const std::string key(40, 'k');
   std::ofstream(dir / "u1.public") << key << '\n';
   const Result<std::string> text = curve_allow_text(topology, 0);

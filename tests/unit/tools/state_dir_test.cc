@@ -35,8 +35,13 @@ class StateDirTest : public ::testing::Test {
 TEST_F(StateDirTest, record_comes_back) {
   Result<StateDir> dir = StateDir::create("f");
   ASSERT_TRUE(dir.ok()) << dir.error().text;
-  RunRecord record{
-      11, 22, "/a b/t.toml", true, {{"h1", "weft-host", 33, 44, 5}}, {{"eth0", "n1"}, {"weft0", ""}}};
+  RunRecord record{11,
+                   22,
+                   "/a b/t.toml",
+                   true,
+                   {{"h1", "weft-host", 33, 44, 5}},
+                   {{"eth0", "n1"}, {"weft0", ""}},
+                   {{"s1", 2, "h1"}}};
   ASSERT_TRUE(dir.value().save(record).ok());
   const RunRecord back = dir.value().load();
   EXPECT_EQ(back.launcher, 11);
@@ -48,6 +53,30 @@ TEST_F(StateDirTest, record_comes_back) {
   ASSERT_EQ(back.interfaces.size(), 2U);
   EXPECT_EQ(back.interfaces[0].netns, "n1");
   EXPECT_EQ(back.interfaces[1].netns, "");
+  ASSERT_EQ(back.ports.size(), 1U);
+  EXPECT_EQ(back.ports[0].number, 2U);
+  EXPECT_EQ(back.ports[0].peer, "h1");
+}
+
+TEST_F(StateDirTest, a_name_never_leads_out_of_the_directory) {
+  for (const char* name : {"", ".", "..", "a/b", "../x", ".hidden"})
+    EXPECT_FALSE(StateDir::open(name).ok()) << name;
+}
+
+TEST_F(StateDirTest, a_stopped_process_is_told_from_a_running_one) {
+  const pid_t child = fork();
+  if (child == 0) {
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(is_stopped(child));
+  EXPECT_FALSE(is_stopped(getpid()));
+  EXPECT_NE(process_start_ticks(child), 0U);
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  EXPECT_EQ(process_start_ticks(child), 0U);
 }
 
 TEST_F(StateDirTest, one_holder_of_the_lock) {

@@ -1,0 +1,91 @@
+// What blocks, from made-up counters: lane, pool and peer are named.
+#include "tools/blockers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "channel/netdev_session.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr auto kOpen = static_cast<uint64_t>(SessionState::kOpen);
+
+FabricView fabric() {
+  using Life = FabricView::Life;
+  return {.ports = {{"s.1", 1, "h1"}, {"s.1", 2, "u1"}},
+          .lids = {{1, "h1"}, {2, "u1"}},
+          .lives = {{"s.1", Life::kRuns}, {"h1", Life::kRuns}, {"u1", Life::kRuns}}};
+}
+
+TEST(Blockers, nothing_blocks_where_nothing_waits) {
+  const CounterValues calm{{"h1.link.up", 1},
+                           {"h1.link.vl.0.credits", 64},
+                           {"h1.link.vl.0.credit_stalls", 7},
+                           {"h1.unit.2.session.now.state", kOpen},
+                           {"h1.unit.2.session.now.peer_free", 3}};
+  EXPECT_THAT(find_blockers(fabric(), calm, calm, 1), IsEmpty());
+}
+
+TEST(Blockers, a_lane_without_credit_is_named_with_both_ends) {
+  const CounterValues before{{"h1.link.vl.2.credit_stalls", 5}, {"s.1.port.2.link.vl.0.credit_stalls", 0}};
+  const CounterValues after{{"h1.link.vl.2.credit_stalls", 15}, {"s.1.port.2.link.vl.0.credit_stalls", 100}};
+  EXPECT_THAT(find_blockers(fabric(), before, after, 2),
+              ElementsAre("lane 0 from s.1 to u1 waited for credit: u1 drains it too slowly "
+                          "(s.1.port.2.link.vl.0.credit_stalls, 50/s)",
+                          "lane 2 from h1 to s.1 waited for credit: s.1 drains it too slowly "
+                          "(h1.link.vl.2.credit_stalls, 5/s)"));
+}
+
+TEST(Blockers, a_lane_that_stands_still_is_no_counter_that_grows) {
+  const CounterValues look{{"s.1.port.2.link.vl.0.credits", 0},
+                           {"s.1.port.2.link.vl.0.flits_sent", 9},
+                           {"s.1.port.1.link.vl.0.credits", 0},
+                           {"s.1.port.1.link.vl.0.flits_sent", 0}};
+  EXPECT_THAT(find_blockers(fabric(), look, look, 1),
+              ElementsAre("lane 0 from s.1 to u1 has no credit: u1 does not drain it"))
+      << "a lane that never carried anything waits for nobody";
+  CounterValues moved = look;
+  moved["s.1.port.2.link.vl.0.flits_sent"] = 10;
+  EXPECT_THAT(find_blockers(fabric(), look, moved, 1), IsEmpty());
+}
+
+TEST(Blockers, full_pools_are_named_from_both_halves) {
+  const CounterValues look{{"h1.unit.2.session.now.peer_free", 0},
+                           {"h1.unit.2.session.now.peer_elements", 4},
+                           {"u1.unit.acceptor.session.3.now.peer_free", 0},
+                           {"u1.unit.acceptor.session.3.now.peer_elements", 8},
+                           {"u1.unit.acceptor.session.3.now.peer_lid", 1}};
+  EXPECT_THAT(find_blockers(fabric(), look, look, 1),
+              ElementsAre("the pools of u1 for h1 are full: all 4 elements hold frames that nobody takes",
+                          "the pools of h1 for u1 are full: all 8 elements hold frames that nobody takes"));
+}
+
+TEST(Blockers, peers_that_are_gone_frozen_or_not_joined_come_first) {
+  FabricView view = fabric();
+  view.lives["u1"] = FabricView::Life::kGone;
+  view.lives["h1"] = FabricView::Life::kFrozen;
+  const CounterValues before{{"h1.link.slot_stalls", 0},
+                             {"s.1.port.2.link.up", 0},
+                             {"h1.unit.2.session.now.state", kOpen + 1},
+                             {"s.1.port.1.drop_port_down", 2}};
+  CounterValues after = before;
+  after["s.1.port.1.drop_port_down"] = 12;
+  EXPECT_THAT(find_blockers(view, before, after, 1),
+              ElementsAre("h1 is frozen (stopped by a signal)", "u1 does not run",
+                          "the session of h1 with u1 is not open", "the link between s.1 and u1 is down",
+                          "cells from h1 were dropped at s.1: the node they go to has not joined "
+                          "(s.1.port.1.drop_port_down, 10/s)"));
+}
+
+TEST(Blockers, a_restarted_process_counts_from_zero) {
+  EXPECT_EQ(growth({{"a", 5}}, "a", 7), 2U);
+  EXPECT_EQ(growth({{"a", 5}}, "a", 3), 3U);
+  EXPECT_EQ(growth({}, "a", 3), 3U);
+}
+
+}  // namespace
+}  // namespace weft

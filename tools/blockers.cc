@@ -1,0 +1,194 @@
+// How it works: a counter's name is its place -- node, link or port, lane, session. place_of() turns it into who is at
+// both ends. Two kinds of rules then speak: conditions that hold at both looks (gauges), and counters of waiting that
+// grew between them.
+#include "tools/blockers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "channel/netdev_session.h"
+
+namespace weft {
+namespace {
+
+struct Place {
+  std::string stem;  // the name without its last word
+  std::string word;  // the last word
+  std::string here;  // the node that counts
+  std::string peer;  // who is at the other end of link or session
+  std::string lane;  // of a link; empty elsewhere
+};
+
+std::vector<std::string> split(const std::string& name) {
+  std::vector<std::string> words;
+  size_t from = 0;
+  for (size_t dot = 0; (dot = name.find('.', from)) != std::string::npos; from = dot + 1)
+    words.push_back(name.substr(from, dot - from));
+  words.push_back(name.substr(from));
+  return words;
+}
+
+uint64_t value_of(const CounterValues& values, const std::string& name) {
+  const auto at = values.find(name);
+  return at == values.end() ? 0 : at->second;
+}
+
+/// Reads names of one fabric against what is known about it.
+class Reader {
+ public:
+  Reader(const FabricView& view, const CounterValues& values) : view_(view), values_(values) {}
+
+  [[nodiscard]] Place place_of(const std::string& name) const;
+
+ private:
+  [[nodiscard]] std::string node_of(const std::string& name) const;
+  [[nodiscard]] std::string switch_of(const std::string& node) const;
+  [[nodiscard]] std::string peer_at(const std::string& node, const std::string& port) const;
+  [[nodiscard]] std::string by_lid(uint64_t lid) const;
+
+  const FabricView& view_;
+  const CounterValues& values_;
+};
+
+/// Names of nodes may hold dots themselves.
+std::string Reader::node_of(const std::string& name) const {
+  for (const auto& [node, life] : view_.lives)
+    if (name.starts_with(node + ".")) return node;
+  return name.substr(0, name.find('.'));
+}
+
+std::string Reader::switch_of(const std::string& node) const {
+  for (const RecordedPort& port : view_.ports)
+    if (port.peer == node) return port.node;
+  return "the switch";
+}
+
+std::string Reader::peer_at(const std::string& node, const std::string& port) const {
+  for (const RecordedPort& known : view_.ports)
+    if (known.node == node && std::to_string(known.number) == port) return known.peer;
+  return "port " + port;
+}
+
+std::string Reader::by_lid(uint64_t lid) const {
+  const auto at = view_.lids.find(lid);
+  return at == view_.lids.end() ? fmt::format("lid {}", lid) : at->second;
+}
+
+Place Reader::place_of(const std::string& name) const {
+  Place place;
+  place.here = node_of(name);
+  const std::vector<std::string> words = split(name.substr(place.here.size() + 1));
+  place.word = words.back();
+  place.stem = name.substr(0, name.size() - place.word.size());
+  const auto word = [&words](size_t i) { return i < words.size() ? words[i] : std::string{}; };
+  for (size_t i = 1; i + 1 < words.size(); ++i)
+    if (words[i] == "vl" && words[i - 1] == "link") place.lane = words[i + 1];
+  if (word(0) == "link") place.peer = switch_of(place.here);
+  if (word(0) == "port") place.peer = peer_at(place.here, word(1));
+  if (word(0) != "unit") return place;
+  uint64_t lid = 0;
+  if (word(1) == "acceptor") {
+    lid = value_of(values_, fmt::format("{}.unit.acceptor.session.{}.now.peer_lid", place.here, word(3)));
+  } else {
+    std::from_chars(word(1).data(), word(1).data() + word(1).size(), lid);
+  }
+  if (lid != 0) place.peer = by_lid(lid);
+  return place;
+}
+
+/// Counters of waiting and what they say; {0} is the node that counts, {1} its peer, {2} the lane.
+struct WaitRule {
+  std::string_view word;
+  const char* text;
+};
+constexpr std::array kWaitRules{
+    WaitRule{"credit_stalls", "lane {2} from {0} to {1} waited for credit: {1} drains it too slowly"},
+    WaitRule{"slot_stalls", "the link from {0} to {1} was full: {1} reads it too slowly"},
+    WaitRule{"peer_stalled", "{1} did not read the link from {0} for a second"},
+    WaitRule{"drop_lifetime",
+             "cells from {1} waited at {0} for 2 s for a node that does not read, and were dropped"},
+    WaitRule{"drop_port_down", "cells from {1} were dropped at {0}: the node they go to has not joined"},
+    WaitRule{"no_element_turns", "frames from {0} waited for a free element in the pools of {1}"},
+    WaitRule{"claim_no_element", "frames from {0} waited for a free element in the pools of {1}"},
+    WaitRule{"claim_no_memory",
+             "{0} had no registered memory left for frames to {1}: acknowledgements come too slowly"},
+    WaitRule{"host_busy_turns", "frames from the LAN of {0} waited for a host whose pools are full"},
+    WaitRule{"slow_host_drops", "{0} dropped frames from its LAN: a host's pools stayed full"},
+    WaitRule{"nic_busy_turns", "the LAN interface of {0} took no frame"},
+    WaitRule{"os_busy_turns", "the OS interface of {0} for {1} took no frame: its reader is slow or stopped"},
+    WaitRule{"rnr_naks_received", "{1} had no receive request posted for {0}"},
+    WaitRule{"stash_full", "cells came to {0} before the first of their packet and found no room"},
+};
+
+/// A condition that holds at both looks.
+std::string standing(const Place& place, const CounterValues& before, const CounterValues& after) {
+  const auto still = [&](const std::string& name, auto holds) {
+    return before.contains(name) && holds(value_of(before, name)) && holds(value_of(after, name));
+  };
+  const auto zero = [](uint64_t value) { return value == 0; };
+  if (place.word == "up" && place.lane.empty() && still(place.stem + "up", zero))
+    return fmt::format("the link between {} and {} is down", place.here, place.peer);
+  if (place.word == "credits" && !place.lane.empty() && still(place.stem + "credits", zero) &&
+      value_of(before, place.stem + "flits_sent") == value_of(after, place.stem + "flits_sent") &&
+      value_of(after, place.stem + "flits_sent") != 0)
+    return fmt::format("lane {} from {} to {} has no credit: {} does not drain it", place.lane, place.here,
+                       place.peer, place.peer);
+  if (place.word == "peer_free" && still(place.stem + "peer_free", zero) &&
+      value_of(after, place.stem + "peer_elements") != 0)
+    return fmt::format("the pools of {} for {} are full: all {} elements hold frames that nobody takes",
+                       place.peer, place.here, value_of(after, place.stem + "peer_elements"));
+  const auto not_open = [](uint64_t state) { return state != static_cast<uint64_t>(SessionState::kOpen); };
+  if (place.word == "state" && place.stem.find(".acceptor.") == std::string::npos &&
+      still(place.stem + "state", not_open))
+    return fmt::format("the session of {} with {} is not open", place.here, place.peer);
+  return {};
+}
+
+/// Appends a line unless it stands there already.
+void add_line(std::vector<std::string>& lines, std::string line) {
+  if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
+    lines.push_back(std::move(line));
+}
+
+}  // namespace
+
+uint64_t growth(const CounterValues& before, const std::string& name, uint64_t now) {
+  const auto at = before.find(name);
+  return at == before.end() || at->second > now ? now : now - at->second;
+}
+
+std::vector<std::string> find_blockers(const FabricView& view, const CounterValues& before,
+                                       const CounterValues& after, double seconds) {
+  std::vector<std::string> lines;
+  for (const auto& [node, life] : view.lives) {
+    if (life == FabricView::Life::kGone) add_line(lines, node + " does not run");
+    if (life == FabricView::Life::kFrozen) add_line(lines, node + " is frozen (stopped by a signal)");
+  }
+  const Reader reader(view, after);
+  std::vector<std::pair<uint64_t, std::string>> waits;
+  for (const auto& [name, value] : after) {
+    const Place place = reader.place_of(name);
+    add_line(lines, standing(place, before, after));
+    const auto rule = std::find_if(kWaitRules.begin(), kWaitRules.end(), [&place](const WaitRule& candidate) {
+      return candidate.word == place.word;
+    });
+    const uint64_t grown = growth(before, name, value);
+    // Queue pairs count the same waiting as the lane they use.
+    if (rule == kWaitRules.end() || grown == 0 || (place.word == "credit_stalls" && place.lane.empty()))
+      continue;
+    waits.emplace_back(
+        grown, fmt::format("{} ({}, {:.0f}/s)",
+                           fmt::format(fmt::runtime(rule->text), place.here, place.peer, place.lane), name,
+                           static_cast<double>(grown) / seconds));
+  }
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (auto& [grown, line] : waits) add_line(lines, std::move(line));
+  return lines;
+}
+
+}  // namespace weft

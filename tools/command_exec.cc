@@ -1,0 +1,84 @@
+// weft exec: a command in the network namespace of a node. A fabric that runs inside `unshare -Urn` has a user
+// namespace of its own too, in which its owner has the rights that entering takes.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+#include "base/command_line.h"
+#include "base/unique_fd.h"
+#include "tools/command.h"
+
+namespace weft {
+namespace {
+
+/// Puts "--" behind NODE, so that the options of COMMAND are its own. `valued`: our options that take a word.
+Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued) {
+  size_t at = 0;
+  while (at < words.size() && words[at].starts_with("-") && words[at] != "--")
+    at += std::find(valued.begin(), valued.end(), words[at]) != valued.end() ? 2U : 1U;
+  if (at + 1 < words.size() && words[at] != "--" && words[at + 1] != "--")
+    words.insert(words.begin() + static_cast<ptrdiff_t>(at) + 1, "--");
+  return words;
+}
+
+bool same_namespace(int a, int b) {
+  struct stat left {};
+  struct stat right {};
+  return fstat(a, &left) == 0 && fstat(b, &right) == 0 && left.st_dev == right.st_dev &&
+         left.st_ino == right.st_ino;
+}
+
+UniqueFd open_namespace(const std::string& process, const char* kind) {
+  return UniqueFd(open(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+/// Moves this process where the node is; nothing happens when it is there already.
+Status enter(const RecordedProcess& node) {
+  const std::string process = std::to_string(node.pid);
+  const UniqueFd network = open_namespace(process, "net");
+  if (!network.valid())
+    return errno_error(
+        fmt::format("cannot open the namespace of node '{}' (is it up? weft status)", node.name), errno);
+  if (same_namespace(network.get(), open_namespace("self", "net").get())) return {};
+  const UniqueFd user = open_namespace(process, "user");
+  if (user.valid() && !same_namespace(user.get(), open_namespace("self", "user").get()))
+    (void)setns(user.get(), CLONE_NEWUSER);  // the next step says what is missing
+  if (setns(network.get(), CLONE_NEWNET) == 0) return {};
+  return errno_error(
+      fmt::format("cannot enter the namespace of node '{}' (needs CAP_SYS_ADMIN, as weft up did)", node.name),
+      errno);
+}
+
+}  // namespace
+
+int command_exec(const Arguments& arguments) {
+  std::string fabric;
+  Arguments words;
+  CommandLine line(
+      "weft exec", "weft exec [options] NODE [--] COMMAND [ARGUMENTS]",
+      "Runs a command in the network namespace of a node, where its interface is. Needs the rights that "
+      "weft up had. The\nexit code is the command's.");
+  line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  line.words("NODE or COMMAND", words, 2, 4096);
+  if (std::optional<int> code = line.parse(shielded(arguments, {"--fabric", "-f", "--config"}))) return *code;
+  Result<StateDir> dir = chosen_fabric(fabric);
+  if (!dir.ok()) return failure("exec", dir.error().text);
+  Result<RecordedProcess> node = chosen_node(dir.value().load(), words[0]);
+  if (!node.ok()) return failure("exec", node.error().text);
+  if (Status entered = enter(node.value()); !entered.ok()) return failure("exec", entered.error().text);
+  std::vector<char*> argv;
+  for (size_t i = 1; i < words.size(); ++i) argv.push_back(words[i].data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  return failure("exec", errno_error(fmt::format("cannot run '{}'", words[1]), errno).text);
+}
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+// weft logs: the logs of all processes as one, in the order of time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "base/command_line.h"
+#include "base/words.h"
+#include "tools/command.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct LogFile {
+  std::string path;
+  std::string name;
+  std::streamoff at = 0;  // read so far
+  uint64_t time_us = 0;   // of the last line that had one
+};
+
+struct LogLine {
+  uint64_t time_us = 0;  // since 1970; a line without time stands behind the one before it
+  std::string name;
+  std::string text;
+};
+
+/// Takes "SECONDS.MICROSECONDS " off a line (base/log.h); nothing when it begins otherwise.
+std::optional<uint64_t> take_time(std::string& line) {
+  uint64_t seconds = 0;
+  uint64_t micros = 0;
+  const char* end = line.data() + line.size();
+  const auto whole = std::from_chars(line.data(), end, seconds);
+  if (whole.ec != std::errc() || whole.ptr == end || *whole.ptr != '.') return {};
+  const auto part = std::from_chars(whole.ptr + 1, end, micros);
+  if (part.ec != std::errc() || part.ptr == end || *part.ptr != ' ') return {};
+  line.erase(0, static_cast<size_t>(part.ptr + 1 - line.data()));
+  return seconds * 1'000'000 + micros;
+}
+
+/// Appends what a log has got since the last call; a last line without end waits for the next.
+void read_new(LogFile& file, std::vector<LogLine>& lines) {
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(file.path, ignored);
+  if (!ignored && size < static_cast<uintmax_t>(file.at))
+    file.at = 0;  // put aside for being long, begun anew
+  std::ifstream in(file.path, std::ios::binary);
+  in.seekg(file.at);
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    file.at += static_cast<std::streamoff>(line.size()) + 1;
+    file.time_us = take_time(line).value_or(file.time_us);
+    lines.push_back({file.time_us, file.name, std::move(line)});
+  }
+}
+
+std::string format_time(uint64_t time_us) {
+  const auto seconds = static_cast<time_t>(time_us / 1'000'000);
+  tm local{};
+  localtime_r(&seconds, &local);
+  return fmt::format("{:02}-{:02} {:02}:{:02}:{:02}.{:06}", local.tm_mon + 1, local.tm_mday, local.tm_hour,
+                     local.tm_min, local.tm_sec, time_us % 1'000'000);
+}
+
+void print_new(std::vector<LogFile>& files) {
+  std::vector<LogLine> lines;
+  for (LogFile& file : files) read_new(file, lines);
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const LogLine& a, const LogLine& b) { return a.time_us < b.time_us; });
+  for (const LogLine& line : lines)
+    print_line(fmt::format("{} {:<10} {}", format_time(line.time_us), line.name, line.text));
+}
+
+/// The logs of a state directory: they stay when the fabric ends.
+std::vector<LogFile> logs_in(const StateDir& dir) {
+  std::vector<LogFile> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path(), ignored))
+    if (entry.path().extension() == ".log") files.push_back({entry.path(), entry.path().stem()});
+  std::sort(files.begin(), files.end(), [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
+  return files;
+}
+
+}  // namespace
+
+int command_logs(const Arguments& arguments) {
+  std::string fabric;
+  bool follow = false;
+  Arguments nodes;
+  CommandLine line(
+      "weft logs", "weft logs [options] [NODE...]",
+      "Prints what the processes have logged, in the order of time; also after the fabric has ended.");
+  line.text("fabric", "NAME", fabric, "which one, when there are several");
+  line.flag("follow,f", follow, "goes on with new lines until Ctrl-C");
+  line.words("NODE", nodes, 0, 64);
+  if (std::optional<int> code = line.parse(arguments)) return *code;
+  Result<StateDir> dir = chosen_fabric(fabric, Among::kSeen);
+  if (!dir.ok()) return failure("logs", dir.error().text);
+  std::vector<LogFile> files = logs_in(dir.value());
+  std::vector<std::string> known;
+  for (const LogFile& file : files) known.push_back(file.name);
+  for (const std::string& node : nodes)
+    if (std::find(known.begin(), known.end(), node) == known.end())
+      return failure("logs", fmt::format("fabric '{}' has no log of a node '{}'{}", dir.value().fabric(),
+                                         node, choices(node, known)));
+  if (!nodes.empty())
+    std::erase_if(files, [&nodes](const LogFile& file) {
+      return std::find(nodes.begin(), nodes.end(), file.name) == nodes.end();
+    });
+  do {
+    print_new(files);
+    if (follow) std::this_thread::sleep_for(100ms);
+  } while (follow);
+  return kExitDone;
+}
+
+}  // namespace weft
