@@ -1,9 +1,10 @@
 // base/capture_port.h -- a FramePort that lets every frame pass and, while a capture runs, leaves a copy in a
-// CaptureRing. Wrap each port of a driver half in one; without a capture it costs one branch a frame.
+// CaptureRing, which all ports of a process share. Wrap each port of a driver half in one; without a capture it
+// costs one branch a frame.
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 
 #include "base/capture_ring.h"
@@ -14,13 +15,16 @@ namespace weft {
 /// Owner: the thread of the driver half.
 class CapturePort final : public FramePort {
  public:
-  explicit CapturePort(std::unique_ptr<FramePort> inner) : inner_(std::move(inner)) {}
+  /// `name` is what people call the port: an interface, or the kind of a port that has none.
+  CapturePort(std::unique_ptr<FramePort> inner, std::string name)
+      : inner_(std::move(inner)), name_(std::move(name)) {}
 
-  /// Creates the ring at `path` and starts to copy; replaces a capture that runs. `frame_bytes_max` 0 keeps
-  /// all of a frame, the vnet header never.
-  Status start_capture(const std::string& path, uint32_t frame_bytes_max, uint32_t ring_bytes);
+  /// Copies frames into `ring` as those of `port`; replaces a capture that runs. `frame_bytes_max` 0 keeps all
+  /// of a frame, the vnet header never.
+  void start_capture(std::shared_ptr<CaptureRing> ring, uint32_t port, uint32_t frame_bytes_max) noexcept;
   void stop_capture() noexcept { ring_.reset(); }
   [[nodiscard]] FramePort& inner() noexcept { return *inner_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return inner_->info(); }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
@@ -42,8 +46,21 @@ class CapturePort final : public FramePort {
             std::span<const std::byte> rest) noexcept;
 
   std::unique_ptr<FramePort> inner_;
-  std::optional<CaptureRing> ring_;
+  std::string name_;
+  std::shared_ptr<CaptureRing> ring_;
+  uint32_t port_ = 0;
   uint32_t keep_max_ = 0;
 };
+
+/// What a capture is to take.
+struct CaptureRequest {
+  std::string path;       // of the ring to create
+  std::string interface;  // name of one port; empty: all
+  uint32_t frame_bytes_max = 0;
+  uint32_t ring_bytes = 0;
+};
+/// Creates the ring and starts to copy at the ports asked for, each under its index in `ports`. Fails, with the names
+/// there are, when none has that name.
+Status start_capture(std::span<CapturePort* const> ports, const CaptureRequest& options);
 
 }  // namespace weft

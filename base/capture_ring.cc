@@ -36,7 +36,7 @@ struct Record {
   uint32_t frame_bytes;
   uint64_t time_ns;
   uint32_t direction;
-  uint32_t zero;
+  uint32_t port;
 };
 static_assert(sizeof(Record) == 24);
 
@@ -125,7 +125,7 @@ void CaptureRing::get(uint64_t at, void* to, size_t bytes) const noexcept {
   std::memcpy(static_cast<std::byte*>(to) + first, base_ + kDataAt, bytes - first);
 }
 
-void CaptureRing::write(FrameDirection direction, std::span<const std::byte> head,
+void CaptureRing::write(uint32_t port, FrameDirection direction, std::span<const std::byte> head,
                         std::span<const std::byte> rest, uint32_t keep_max) noexcept {
   const size_t total = head.size() + rest.size();
   const size_t kept = std::min<size_t>(total, keep_max);
@@ -139,7 +139,7 @@ void CaptureRing::write(FrameDirection direction, std::span<const std::byte> hea
   const Record record{
       static_cast<uint32_t>(kept), static_cast<uint32_t>(total),
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()),
-      static_cast<uint32_t>(direction), 0};
+      static_cast<uint32_t>(direction), port};
   put(cursor_, &record, sizeof record);
   const size_t from_head = std::min(kept, head.size());
   put(cursor_ + sizeof record, head.data(), from_head);
@@ -159,6 +159,7 @@ CaptureRing::ReadResult CaptureRing::read(CapturedFrame& out) {
     return ReadResult::kBroken;
   out.time_ns = record.time_ns;
   out.direction = static_cast<FrameDirection>(record.direction);
+  out.port = record.port;
   out.frame_bytes = record.frame_bytes;
   out.data.resize(record.kept_bytes);
   get(cursor_ + sizeof record, out.data.data(), record.kept_bytes);

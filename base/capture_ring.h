@@ -29,6 +29,7 @@ enum class FrameDirection : uint32_t { kIn, kOut };  // in: read from the OS or 
 struct CapturedFrame {
   uint64_t time_ns = 0;  // since 1970
   FrameDirection direction = FrameDirection::kIn;
+  uint32_t port = 0;            // of the process, from 0
   uint32_t frame_bytes = 0;     // its real length
   std::vector<std::byte> data;  // what was kept of it
 };
@@ -47,9 +48,9 @@ class CaptureRing {
   CaptureRing& operator=(CaptureRing&& other) noexcept;
   ~CaptureRing();
 
-  /// Writer: copies at most `keep_max` bytes of the frame `head` + `rest`. Never blocks.
-  void write(FrameDirection direction, std::span<const std::byte> head, std::span<const std::byte> rest,
-             uint32_t keep_max) noexcept;
+  /// Writer: copies at most `keep_max` bytes of the frame `head` + `rest` that passed `port`. Never blocks.
+  void write(uint32_t port, FrameDirection direction, std::span<const std::byte> head,
+             std::span<const std::byte> rest, uint32_t keep_max) noexcept;
 
   enum class ReadResult : uint8_t { kFrame, kEmpty, kBroken };
   [[nodiscard]] ReadResult read(CapturedFrame& out);

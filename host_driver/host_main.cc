@@ -177,14 +177,21 @@ SessionConfig session_config(const Plan& plan, const Plan::Item& item, const Fra
   return config;
 }
 
+/// "eth0" of "tap:eth0", the path of "unix:PATH", "gen0", "gen1" of generators, as `weft traffic --port` counts.
+std::string interface_name(const std::string& os, size_t generators_before) {
+  return os == "gen:" ? fmt::format("gen{}", generators_before) : os.substr(os.find(':') + 1);
+}
+
 /// Opens everything that may need a right.
 Status open_interfaces(const Options& options, const Plan& plan, const Clock& clock,
                        std::vector<Interface>& out) {
+  size_t generators = 0;
   for (const Plan::Item& item : plan.items) {
     Interface interface;
     Result<std::unique_ptr<FramePort>> port = open_os(item.os, item.fd, item.mac, clock, interface.gen);
     if (!port) return port.error();
-    interface.port = std::make_unique<CapturePort>(std::move(*port));
+    interface.port = std::make_unique<CapturePort>(std::move(*port), interface_name(item.os, generators));
+    generators += interface.gen != nullptr ? 1U : 0U;
     if (item.mac_given || item.os == "gen:") {
       if (Status set = interface.port->set_mac(item.mac); !set) return set;
     }
@@ -270,6 +277,7 @@ class HostControl final : public ControlHandler {
       const NetdevSession& session = *interface.session;
       const bool open = session.state() == SessionState::kOpen;
       out.ready = out.ready && open;
+      out.interfaces.push_back(interface.port->name());
       out.sessions.push_back({.peer_lid = session.config().unit.value(),
                               .state = std::string(to_string(session.state())),
                               .mode = options_.mode,
@@ -295,11 +303,12 @@ class HostControl final : public ControlHandler {
     return figures(last_->result(), !last_->finished());
   }
   Status capture_start(const CaptureSpec& spec) override {
-    // One ring: the first interface. A host with several units is captured at the units.
-    return interfaces_.front().port->start_capture(spec.path, spec.frame_bytes_max, spec.ring_bytes);
+    std::vector<CapturePort*> ports;
+    for (Interface& interface : interfaces_) ports.push_back(interface.port.get());
+    return start_capture(ports, {spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes});
   }
   Status capture_stop() override {
-    interfaces_.front().port->stop_capture();
+    for (Interface& interface : interfaces_) interface.port->stop_capture();
     return {};
   }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <thread>
 
@@ -78,6 +79,13 @@ Result<std::unique_ptr<FramePort>> open_nic(const Options& options, const Clock&
   return std::unique_ptr<FramePort>(std::make_unique<EchoNic>(EchoNicConfig{}));
 }
 
+/// "lan0" of "tap:lan0" and "packet:lan0"; else the kind.
+std::string nic_name(const std::string& nic) {
+  const size_t colon = nic.find(':');
+  return nic.starts_with("pcap:") || colon == std::string::npos ? nic.substr(0, colon)
+                                                                : nic.substr(colon + 1);
+}
+
 bool nic_known(const std::string& nic) {
   const auto names_one = [&nic](std::string_view kind) {
     return nic.starts_with(kind) && nic.size() > kind.size();
@@ -106,6 +114,7 @@ class UnitControl final : public ControlHandler {
   NodeInfo info() override {
     NodeInfo out = describe_endnode(options_.node, "weft-iou");
     out.state = "listening";
+    out.interfaces.push_back(port_.name());
     for (const NetdevSession* session : acceptor_.sessions()) {
       const SessionPeer& peer = session->peer();
       out.sessions.push_back({.peer_lid = peer.lid.value(),
@@ -118,7 +127,8 @@ class UnitControl final : public ControlHandler {
     return out;
   }
   Status capture_start(const CaptureSpec& spec) override {
-    return port_.start_capture(spec.path, spec.frame_bytes_max, spec.ring_bytes);
+    const std::array<CapturePort*, 1> ports{&port_};
+    return start_capture(ports, {spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes});
   }
   Status capture_stop() override {
     port_.stop_capture();
@@ -149,7 +159,7 @@ Status run(const Options& options, std::vector<PoolClass> pools) {
   std::optional<StatsPage> page;  // outlives the counters on it
   Result<std::unique_ptr<FramePort>> nic = open_nic(options, clock);
   if (!nic) return nic.error();
-  CapturePort port(std::move(*nic));
+  CapturePort port(std::move(*nic), nic_name(options.nic));
   if (Status dropped = drop_privileges(); !dropped) return dropped;
   const std::string base = options.node.file_base();
   Result<StatsPage> made = StatsPage::create(base + ".stats");

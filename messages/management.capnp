@@ -41,6 +41,7 @@ struct NodeInfo {
   wireVersion @9 :UInt16;              # highest link version it speaks
   ports @10 :List(Port);               # switch only; at most 64
   fault @11 :Text;                     # why it is not ready, when it knows: "switch refused: version"
+  interfaces @12 :List(Text);          # host and unit only, at most 64: "eth0", "gen0"; a capture counts them from 0
 
   struct Session {
     peerLid @0 :UInt16;
@@ -109,4 +110,5 @@ struct CaptureSpec {
   path @0 :Text;                       # of the capture ring to create, inside the state directory
   frameBytesMax @1 :UInt32;            # bytes kept of each frame; 0: all
   ringBytes @2 :UInt32;                # 0: 8 MiB
+  interface @3 :Text;                  # one of NodeInfo.interfaces; absent: all of them
 }

@@ -205,6 +205,9 @@ void put_info(schema::NodeInfo::Builder to, const NodeInfo& from) {
   to.setFault(bounded(from.fault, scratch));
   put_sessions(to, from.sessions);
   put_ports(to, from.ports);
+  const auto interfaces = static_cast<unsigned>(std::min(from.interfaces.size(), kControlPortsMax));
+  auto names = to.initInterfaces(interfaces);
+  for (unsigned i = 0; i < interfaces; ++i) names.set(i, bounded(from.interfaces[i], scratch));
 }
 
 NodeInfo get_info(schema::NodeInfo::Reader from) {
@@ -231,6 +234,9 @@ NodeInfo get_info(schema::NodeInfo::Reader from) {
     to.ports.push_back({port.getNumber(), text_of(port.getState()), port.getLid(), text_of(port.getPeer()),
                         text_of(port.getCarrier())});
   }
+  const auto interfaces = from.getInterfaces();
+  for (unsigned i = 0; i < std::min<size_t>(interfaces.size(), kControlPortsMax); ++i)
+    to.interfaces.push_back(text_of(interfaces[i]));
   return to;
 }
 
@@ -257,7 +263,8 @@ Result<ControlRequest> read_request(schema::Request::Reader from) {
     case schema::Request::CAPTURE_START: {
       to.action = ControlAction::kCaptureStart;
       const auto capture = from.getCaptureStart();
-      to.capture = {text_of(capture.getPath()), capture.getFrameBytesMax(), capture.getRingBytes()};
+      to.capture = {text_of(capture.getPath()), capture.getFrameBytesMax(), capture.getRingBytes(),
+                    text_of(capture.getInterface())};
       return to;
     }
     case schema::Request::CAPTURE_STOP:
@@ -317,6 +324,7 @@ std::vector<std::byte> encode_control_request(const ControlRequest& request) {
       capture.setPath(bounded(request.capture.path, scratch));
       capture.setFrameBytesMax(request.capture.frame_bytes_max);
       capture.setRingBytes(request.capture.ring_bytes);
+      capture.setInterface(bounded(request.capture.interface, scratch));
       break;
     }
     case ControlAction::kCaptureStop:

@@ -51,6 +51,7 @@ struct NodeInfo {
   std::string fault;   // why it is not ready, when it knows
   std::vector<SessionInfo> sessions;
   std::vector<PortInfo> ports;
+  std::vector<std::string> interfaces;  // of a host or unit, as a capture numbers and names them
 };
 
 /// One run of a gen: port. Fields as in management.capnp.
@@ -98,6 +99,7 @@ struct CaptureSpec {
   std::string path;              // capture ring to create, inside the state directory
   uint32_t frame_bytes_max = 0;  // kept of each frame; 0: all
   uint32_t ring_bytes = 0;       // 0: 8 MiB
+  std::string interface;         // one of NodeInfo::interfaces; empty: all
 };
 
 enum class ControlAction : uint8_t {

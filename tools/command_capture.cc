@@ -1,5 +1,4 @@
 // weft capture: asks a driver half to copy its frames into a ring, and makes a pcapng file of them.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -7,8 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -23,39 +20,92 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Duration kAnswerTimeout = 3s;
+constexpr Duration kLifeCheck = 200ms;
+
 std::atomic<bool> interrupted{false};
 
 struct CaptureOptions {
   std::string fabric;
   std::string output;
+  std::string interface;
   Arguments node;
   uint64_t count = 0;
   uint32_t keep = 0;
   uint32_t duration_s = 0;
 };
 
-/// Reads the ring until the count, the time or Ctrl-C; the number of frames written.
-Result<uint64_t> copy_frames(CaptureRing& ring, PcapngWriter& out, const CaptureOptions& options) {
-  const Instant end =
-      options.duration_s == 0 ? kNever : MonotonicClock().now() + std::chrono::seconds(options.duration_s);
+/// The names of a node's interfaces, with the node's own before them: a file may hold several nodes one day.
+Result<std::vector<std::string>> interfaces_of(ControlClient& client, const std::string& control,
+                                               const std::string& node) {
+  Result<ControlReply> reply = client.ask(control, {}, kAnswerTimeout);
+  if (!reply.ok()) return reply.error();
+  std::vector<std::string> names;
+  for (const std::string& name : reply.value().info.interfaces) names.push_back(node + ":" + name);
+  if (names.empty())
+    return Error{fmt::format("no frames pass through node '{}'; capture a host or a unit", node)};
+  return names;
+}
+
+/// Reads the ring into the file until the count, the time or Ctrl-C.
+class Copier {
+ public:
+  Copier(CaptureRing& ring, PcapngWriter& out, size_t interfaces, const CaptureOptions& options)
+      : ring_(ring), out_(out), interfaces_(interfaces), options_(options) {}
+
+  Status run(const RecordedProcess& node);
+  [[nodiscard]] uint64_t frames() const { return frames_; }
+
+ private:
+  [[nodiscard]] bool time_is_up(Instant now) const { return interrupted || now >= end_; }
+
+  CaptureRing& ring_;
+  PcapngWriter& out_;
+  size_t interfaces_;
+  const CaptureOptions& options_;
+  Instant end_ = kNever;
+  uint64_t frames_ = 0;
+};
+
+Status Copier::run(const RecordedProcess& node) {
+  const MonotonicClock clock;
+  if (options_.duration_s != 0) end_ = clock.now() + std::chrono::seconds(options_.duration_s);
+  Instant life_check = clock.now() + kLifeCheck;
   CapturedFrame frame;
-  uint64_t frames = 0;
-  while (options.count == 0 || frames < options.count) {
-    switch (ring.read(frame)) {
+  while (options_.count == 0 || frames_ < options_.count) {
+    switch (ring_.read(frame)) {
       case CaptureRing::ReadResult::kFrame:
-        if (!out.frame(frame)) return Error{"cannot write " + options.output};
-        ++frames;
+        if (frame.port >= interfaces_) return Error{"the capture ring is damaged"};
+        if (!out_.frame(frame)) return Error{"cannot write " + options_.output};
+        ++frames_;
         break;
       case CaptureRing::ReadResult::kEmpty:
-        if (interrupted || MonotonicClock().now() >= end) return frames;
-        out.flush();
+        if (time_is_up(clock.now())) return {};
+        out_.flush();
+        if (clock.now() >= life_check && !is_running(node.pid, node.start_ticks))
+          return Error{fmt::format("node '{}' has ended, and the capture with it", node.name)};
+        if (clock.now() >= life_check) life_check = clock.now() + kLifeCheck;
         std::this_thread::sleep_for(5ms);
         break;
       case CaptureRing::ReadResult::kBroken:
         return Error{"the capture ring is damaged"};
     }
   }
-  return frames;
+  return {};
+}
+
+/// The capture itself, from the open ring to the summary.
+int copy_frames(CaptureRing& ring, const RecordedProcess& node, const std::vector<std::string>& names,
+                const CaptureOptions& options) {
+  PcapngWriter out(options.output == "-" ? "/dev/stdout" : options.output, names);
+  if (!out.good()) return failure("capture", errno_error("cannot create " + options.output, errno).text);
+  Copier copier(ring, out, names.size(), options);
+  const Status done = copier.run(node);
+  out.flush();
+  const std::string summary =
+      fmt::format("{} frames captured, {} more found no room\n", copier.frames(), ring.dropped());
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, summary.data(), summary.size());
+  return done.ok() ? kExitDone : failure("capture", done.error().text);
 }
 
 int run(const CaptureOptions& options) {
@@ -63,31 +113,26 @@ int run(const CaptureOptions& options) {
   if (!dir.ok()) return failure("capture", dir.error().text);
   Result<RecordedProcess> node = chosen_node(dir.value().load(), options.node[0]);
   if (!node.ok()) return failure("capture", node.error().text);
-  PcapngWriter out(options.output == "-" ? "/dev/stdout" : options.output, node.value().name);
-  if (!out.good()) return failure("capture", errno_error("cannot create " + options.output, errno).text);
+  const std::string& name = node.value().name;
+  const std::string control = dir.value().file(name + ".ctl");
+  ControlClient client;
+  Result<std::vector<std::string>> names = interfaces_of(client, control, name);
+  if (!names.ok()) return failure("capture", names.error().text);
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
 
-  const std::string control = dir.value().file(node.value().name + ".ctl");
-  const std::string path = dir.value().file(node.value().name + ".capture");
-  ControlClient client;
   ControlRequest request;
   request.action = ControlAction::kCaptureStart;
-  request.capture = {path, options.keep, 0};
-  if (Result<ControlReply> reply = client.ask(control, request, 3s); !reply.ok())
+  request.capture = {dir.value().file(name + ".capture"), options.keep, 0, options.interface};
+  if (Result<ControlReply> reply = client.ask(control, request, kAnswerTimeout); !reply.ok())
     return failure("capture", reply.error().text);
-  Result<CaptureRing> ring = CaptureRing::open(path);
-  unlink(path.c_str());
-  Result<uint64_t> frames =
-      ring.ok() ? copy_frames(ring.value(), out, options) : Result<uint64_t>(ring.error());
+  Result<CaptureRing> ring = CaptureRing::open(request.capture.path);
+  unlink(request.capture.path.c_str());
+  const int code = ring.ok() ? copy_frames(ring.value(), node.value(), names.value(), options)
+                             : failure("capture", ring.error().text);
   request.action = ControlAction::kCaptureStop;
-  (void)client.ask(control, request, 3s).ok();
-  if (!frames.ok()) return failure("capture", frames.error().text);
-  out.flush();
-  const std::string summary =
-      fmt::format("{} frames, {} found no room\n", frames.value(), ring.value().dropped());
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, summary.data(), summary.size());
-  return kExitDone;
+  (void)client.ask(control, request, kAnswerTimeout).ok();
+  return code;
 }
 
 }  // namespace
@@ -96,11 +141,13 @@ int command_capture(const Arguments& arguments) {
   CaptureOptions options;
   CommandLine line(
       "weft capture", "weft capture [options] NODE -o FILE.pcapng",
-      "Writes the Ethernet frames that pass a host's or unit's driver, both ways, to a pcapng file until "
-      "Ctrl-C. GSO frames appear\nas the one large frame they are. A slow disk makes frames drop from "
+      "Writes the Ethernet frames that pass the interfaces of a host or unit, both ways, to a pcapng file "
+      "until "
+      "Ctrl-C. GSO frames\nappear as the one large frame they are. A slow disk makes frames drop from "
       "the capture, never from the fabric.");
   line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
   line.text("output,o", "FILE", options.output, "where to; - is standard output");
+  line.text("interface,i", "NAME", options.interface, "only this one of the node's interfaces (all)");
   line.number("count,c", "N", options.count, 0, UINT64_MAX, "ends after so many frames");
   line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000, "ends after so long");
   line.number("snaplen,s", "BYTES", options.keep, 0, 65'535, "keeps only so much of each frame");

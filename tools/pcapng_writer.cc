@@ -41,25 +41,32 @@ void end_options(std::string& to) {
 
 }  // namespace
 
-PcapngWriter::PcapngWriter(const std::string& path, const std::string& interface_name)
+PcapngWriter::PcapngWriter(const std::string& path, const std::vector<std::string>& interfaces)
     : out_(path, std::ios::binary | std::ios::trunc) {
-  std::string section;
-  add(section, kByteOrderMagic);
-  add(section, uint16_t{1});
-  add(section, uint16_t{0});
-  add(section, ~uint64_t{0});  // length not known
-  add_option(section, kOptionUserApplication, std::string("weft ") + kProgramVersion);
-  end_options(section);
-  block(kSectionHeader, section);
+  section();
+  for (const std::string& name : interfaces) interface(name);
+}
 
-  std::string interface;
-  add(interface, kLinkTypeEthernet);
-  add(interface, uint16_t{0});
-  add(interface, uint32_t{0});  // no limit
-  add_option(interface, kOptionName, interface_name);
-  add_option(interface, kOptionTimeResolution, std::string(1, '\x09'));  // 10^-9 s
-  end_options(interface);
-  block(kInterfaceDescription, interface);
+void PcapngWriter::section() {
+  std::string body;
+  add(body, kByteOrderMagic);
+  add(body, uint16_t{1});
+  add(body, uint16_t{0});
+  add(body, ~uint64_t{0});  // length not known
+  add_option(body, kOptionUserApplication, std::string("weft ") + kProgramVersion);
+  end_options(body);
+  block(kSectionHeader, body);
+}
+
+void PcapngWriter::interface(const std::string& name) {
+  std::string body;
+  add(body, kLinkTypeEthernet);
+  add(body, uint16_t{0});
+  add(body, uint32_t{0});  // no limit
+  add_option(body, kOptionName, name);
+  add_option(body, kOptionTimeResolution, std::string(1, '\x09'));  // 10^-9 s
+  end_options(body);
+  block(kInterfaceDescription, body);
 }
 
 void PcapngWriter::block(uint32_t type, const std::string& body) {
@@ -74,7 +81,7 @@ void PcapngWriter::block(uint32_t type, const std::string& body) {
 
 bool PcapngWriter::frame(const CapturedFrame& frame) {
   std::string body;
-  add(body, uint32_t{0});  // interface
+  add(body, frame.port);
   add(body, static_cast<uint32_t>(frame.time_ns >> 32));
   add(body, static_cast<uint32_t>(frame.time_ns));
   add(body, static_cast<uint32_t>(frame.data.size()));

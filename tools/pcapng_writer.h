@@ -1,9 +1,10 @@
-// tools/pcapng_writer.h -- Ethernet frames into a pcapng file (draft-ietf-opsawg-pcapng): one section, one
-// interface, nanosecond time stamps, direction in the flags option.
+// tools/pcapng_writer.h -- Ethernet frames into a pcapng file (draft-ietf-opsawg-pcapng): one section, a block for
+// each interface, nanosecond time stamps, direction in the flags option.
 #pragma once
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/capture_ring.h"
 
@@ -11,13 +12,16 @@ namespace weft {
 
 class PcapngWriter {
  public:
-  PcapngWriter(const std::string& path, const std::string& interface_name);
+  /// Creates `path`. CapturedFrame::port is an index into `interfaces`.
+  PcapngWriter(const std::string& path, const std::vector<std::string>& interfaces);
   [[nodiscard]] bool good() const { return out_.good(); }
-  /// False when the file cannot be written any more.
+  /// False when the file cannot be written any more. The port of the frame is one of the interfaces.
   bool frame(const CapturedFrame& frame);
   void flush() { out_.flush(); }
 
  private:
+  void section();
+  void interface(const std::string& name);
   void block(uint32_t type, const std::string& body);
 
   std::ofstream out_;

@@ -1,79 +1,36 @@
 """The tools on a fabric of real programs: demo, traffic, stat, capture, status; what the launcher shows of them."""
 import json
 import os
-import pathlib
+import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import unittest
 
 import harness
-import netns
-from test_launcher import ECHO, die_with_test, end
+from weft_case import ECHO, WeftCase
 
 CONTRACT = {"frames_sent", "frames_received", "lost", "corrupted", "duplicated", "rtt_us", "gbps", "rdma_writes_with_idata",
             "topology"}
-LAN = """fabric = "t"
+TWO_PORTS = """fabric = "t"
 [[switch]]
 name = "s1"
 [[host]]
 name = "h1"
-unit = "u1"
-netns = "h1"
-interface = "eth0"
-addresses = ["10.9.1.1/24"]
-mtu = 9000
-[[host]]
-name = "h2"
-netns = "h2"
-encoding = "bytes"
 [[host.port]]
 unit = "u1"
-interface = "eth0"
-addresses = ["10.9.1.2/24"]
+os = "gen"
 [[host.port]]
 unit = "u2"
-interface = "eth1"
-addresses = ["10.9.2.2/24"]
+os = "gen"
 [[unit]]
 name = "u1"
-nic = "tap"
-netns = "lan"
-interface = "lan1"
-addresses = ["10.9.1.254/24"]
-mtu = 9000
 [[unit]]
 name = "u2"
-nic = "tap"
-netns = "lan"
-interface = "lan2"
-addresses = ["10.9.2.254/24"]
 """
 
 
-class ToolsTest(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
-        self.addCleanup(scratch.cleanup)
-        self.path = pathlib.Path(scratch.name)
-        self.environment = dict(os.environ, WEFT_STATE_DIR=str(self.path / "state"))
-        self.file = self.path / "t.toml"
-
-    def weft(self, *words, seconds=60):
-        done = subprocess.run([harness.BIN / "weft", *map(str, words)], capture_output=True, text=True, timeout=seconds,
-                              env=self.environment, stdin=subprocess.DEVNULL)
-        return done.returncode, done.stdout, done.stderr
-
-    def up(self, text):
-        self.file.write_text(text)
-        process = subprocess.Popen([harness.BIN / "weft", "up", "--quiet", self.file], env=self.environment,
-                                   preexec_fn=die_with_test)
-        self.addCleanup(end, process)
-        harness.wait_for(lambda: self.weft("status")[0] == 0 or process.poll() is not None, "the fabric is up")
-        self.assertIsNone(process.poll(), "weft up ended")
-        return process
-
+class ToolsTest(WeftCase):
     def test_demo_keeps_its_contract(self):
         for link in ("auto", "zmq"):
             with self.subTest(link=link):
@@ -91,33 +48,70 @@ class ToolsTest(unittest.TestCase):
     def test_traffic_stat_and_capture(self):
         self.up(ECHO + 'nic = "echo"\n')
         file = self.path / "frames.pcapng"
-        capture = subprocess.Popen([harness.BIN / "weft", "capture", "u1", "-o", file, "-c", "200"], env=self.environment,
-                                   stderr=subprocess.PIPE, text=True, preexec_fn=die_with_test)
-        self.addCleanup(end, capture)
-        self.addCleanup(capture.stderr.close)
+        capture = self.start("capture", "u1", "-o", file, "-c", "200", stderr=subprocess.PIPE)
         harness.wait_for(lambda: file.exists() and file.stat().st_size > 0, "the capture has begun")
         harness.wait_for(lambda: self.weft("traffic", "--json", "-n", 300, "--size", 98, "--size", 1514)[0] == 0
                          and capture.poll() is not None, "200 frames are captured")
         self.assertEqual(capture.returncode, 0)
-        frames = [frame for frame in packets(file.read_bytes())]
+        names, frames = read_pcapng(file.read_bytes())
+        self.assertEqual(names, ["u1:echo"])
         self.assertEqual(len(frames), 200)
-        self.assertTrue(any(frame[12:14] == b"\x08\x06" for frame in frames), "ARP among them")
+        self.assertTrue(any(frame[12:14] == b"\x08\x06" for _, frame in frames), "ARP among them")
         code, text, _ = self.weft("stat", "--json")
         counters = json.loads(text)["counters"]
         self.assertEqual(code, 0)
         self.assertGreaterEqual(sum(v for k, v in counters.items() if k.endswith(".writes_with_idata")), 1400)
-        code, _, errors = self.weft("traffic", "u1")
-        self.assertEqual(code, 1)
-        self.assertIn("generator", errors)
-        code, _, errors = self.weft("capture", "s1", "-o", file)
-        self.assertEqual(code, 1)
-        self.assertIn("no frames pass", errors)
+        for words, says in ((["traffic", "u1"], "node 'u1' is no host"),
+                            (["traffic", "--port", 3], "this host has no generator 3, its last one is 0"),
+                            (["traffic", "--target", "10.0.0.9"], "answered ARP for 10.0.0.9"),
+                            (["capture", "s1", "-o", self.path / "none"], "no frames pass through node 's1'"),
+                            (["capture", "h1", "-i", "eth0", "-o", self.path / "none"], "no interface 'eth0'; known: gen0"),
+                            (["capture", "h1", "-o", self.path / "no" / "where"], "cannot create")):
+            with self.subTest(words=words):
+                code, text, errors = self.weft(*words)
+                self.assertEqual((code, text, len(errors.splitlines())), (1, "", 1), errors)
+                self.assertIn(says, errors)
+        self.assertFalse((self.path / "none").exists(), "a capture that does not start leaves no file")
+
+    def test_capture_takes_all_interfaces_of_a_host_or_the_one_named(self):
+        self.up(TWO_PORTS)
+        files = {}
+        for name, options in (("all", []), ("one", ["--interface", "gen1"])):
+            file = files[name] = self.path / f"{name}.pcapng"
+            capture = self.start("capture", "h1", "-o", file, "-c", "350" if name == "all" else "200", *options,
+                                 stderr=subprocess.PIPE)
+            harness.wait_for(file.exists, "the capture has begun")
+            for port in (0, 1):
+                self.assertEqual(self.weft("traffic", "--port", port, "--bulk-only", "-n", 100)[0], 0)
+            self.assertEqual(capture.wait(10), 0, capture.stderr.read())
+        names, frames = read_pcapng(files["all"].read_bytes())
+        self.assertEqual(names, ["h1:gen0", "h1:gen1"])
+        self.assertEqual({port for port, _ in frames}, {0, 1})
+        names, frames = read_pcapng(files["one"].read_bytes())
+        self.assertEqual(names, ["h1:gen0", "h1:gen1"])
+        self.assertEqual({port for port, _ in frames}, {1})
+        if shutil.which("capinfos"):
+            done = subprocess.run(["capinfos", "-T", "-c", "-I", files["all"]], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("350", done.stdout)
+
+    def test_capture_ends_with_its_node(self):
+        self.up(ECHO)
+        file = self.path / "frames.pcapng"
+        capture = self.start("capture", "h1", "-o", file, stderr=subprocess.PIPE)
+        harness.wait_for(file.exists, "the capture has begun")
+        os.kill(self.pid_of("h1"), signal.SIGKILL)
+        self.assertEqual(capture.wait(10), 1)
+        self.assertIn("node 'h1' has ended, and the capture with it", capture.stderr.read())
+        self.assertEqual(read_pcapng(file.read_bytes()), (["h1:gen0"], []))
+
+    def pid_of(self, node):
+        _, text, _ = self.weft("status", "--json")
+        return next(entry["pid"] for entry in json.loads(text)["nodes"] if entry["name"] == node)
 
     def test_restart_under_traffic_is_shown(self):
         self.up(ECHO + 'nic = "echo"\n')
-        _, text, _ = self.weft("status", "--json")
-        unit = next(node for node in json.loads(text)["nodes"] if node["name"] == "u1")
-        os.kill(unit["pid"], signal.SIGKILL)
+        os.kill(self.pid_of("u1"), signal.SIGKILL)
 
         def back():
             code, text, _ = self.weft("status", "--json")
@@ -127,28 +121,23 @@ class ToolsTest(unittest.TestCase):
         code, text, errors = self.weft("traffic", "-n", 500)
         self.assertEqual(code, 0, text + errors)
 
-    def test_two_hosts_share_a_unit_and_one_uses_two(self):
-        netns.require_root()
-        self.up(LAN)
-        for host, target in (("h1", "10.9.1.254"), ("h2", "10.9.1.254"), ("h2", "10.9.2.254"), ("h1", "10.9.1.2")):
-            with self.subTest(host=host, target=target):
-                code, text, errors = self.weft("exec", host, "--", "ping", "-n", "-c", 3, "-i", "0.05", "-W", 5, target)
-                self.assertEqual(code, 0, text + errors)
-        code, text, errors = self.weft("exec", "h1", "--", "ping", "-n", "-c", 2, "-i", "0.05", "-W", 5, "-M", "do", "-s", 8900,
-                                       "10.9.1.254")
-        self.assertEqual(code, 0, "jumbo frames: " + text + errors)
 
-
-def packets(data):
-    """Frames of the enhanced packet blocks of a pcapng file."""
-    at = 0
+def read_pcapng(data):
+    """Names of the interface blocks, and (interface, frame) of the enhanced packet blocks."""
+    names, frames, at = [], [], 0
     while at < len(data):
         kind, size = struct.unpack_from("=II", data, at)
         assert struct.unpack_from("=I", data, at + size - 4)[0] == size
+        if kind == 1:
+            option, length = struct.unpack_from("=HH", data, at + 16)
+            assert option == 2, "the name comes first"
+            names.append(data[at + 20:at + 20 + length].decode())
         if kind == 6:
-            kept = struct.unpack_from("=I", data, at + 20)[0]
-            yield data[at + 28:at + 28 + kept]
+            interface, _, _, kept = struct.unpack_from("=IIII", data, at + 8)
+            assert interface < len(names)
+            frames.append((interface, data[at + 28:at + 28 + kept]))
         at += size
+    return names, frames
 
 
 if __name__ == "__main__":

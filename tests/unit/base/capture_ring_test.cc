@@ -36,14 +36,15 @@ TEST_F(CaptureRingTest, frames_cross_whole_and_in_order_many_times_round) {
   ASSERT_TRUE(reader.ok()) << reader.error().text;
   SeededRandom random(1);
   CapturedFrame got;
-  for (uint64_t i = 0; i < 2'000; ++i) {
+  for (uint32_t i = 0; i < 2'000; ++i) {
     const std::vector<std::byte> frame = frame_of(14 + random.below(9'000), i);
     const size_t cut = random.below(frame.size());
-    writer.value().write(FrameDirection::kOut, std::span(frame).first(cut), std::span(frame).subspan(cut),
-                         1U << 20);
+    writer.value().write(i % 3, FrameDirection::kOut, std::span(frame).first(cut),
+                         std::span(frame).subspan(cut), 1U << 20);
     ASSERT_EQ(reader.value().read(got), CaptureRing::ReadResult::kFrame);
     ASSERT_EQ(got.data, frame);
     ASSERT_EQ(got.direction, FrameDirection::kOut);
+    ASSERT_EQ(got.port, i % 3);
     ASSERT_GT(got.time_ns, 0U);
   }
   EXPECT_EQ(reader.value().read(got), CaptureRing::ReadResult::kEmpty);
@@ -56,7 +57,8 @@ TEST_F(CaptureRingTest, long_frames_are_cut_and_full_rings_count) {
   ASSERT_TRUE(writer.ok() && reader.ok());
   const std::vector<std::byte> frame = frame_of(1'514, 3);
   uint64_t written = 0;
-  for (; reader.value().dropped() == 0; ++written) writer.value().write(FrameDirection::kIn, frame, {}, 96);
+  for (; reader.value().dropped() == 0; ++written)
+    writer.value().write(0, FrameDirection::kIn, frame, {}, 96);
   EXPECT_EQ(written - 1, kCaptureRingBytesMin / (24 + 96));
   CapturedFrame got;
   uint64_t seen = 0;
@@ -78,9 +80,9 @@ TEST_F(CaptureRingTest, hostile_cursors_harm_neither_side) {
     file.write(reinterpret_cast<const char*>(&value), sizeof value);
   };
   poke(256, uint64_t{1} << 40);  // reader far ahead
-  writer.value().write(FrameDirection::kIn, frame, {}, 100);
+  writer.value().write(0, FrameDirection::kIn, frame, {}, 100);
   poke(256, 0);
-  writer.value().write(FrameDirection::kIn, frame, {}, 100);
+  writer.value().write(0, FrameDirection::kIn, frame, {}, 100);
   EXPECT_EQ(writer.value().dropped(), 1U);
   CapturedFrame got;
   poke(128, uint64_t{1} << 40);  // writer far ahead

@@ -57,12 +57,14 @@ TEST(Management, info_keeps_sessions_and_ports) {
   reply.info.fault = "none";
   reply.info.sessions.push_back({3, "open", "rdma", "capnp", "02:00:00:00:00:01"});
   reply.info.ports.push_back({1, "up", 2, "h1", "shm"});
+  reply.info.interfaces = {"eth0", "gen0"};
   const Result<ControlReply> back = decode_control_reply(encode_control_reply(reply));
   ASSERT_TRUE(back.ok()) << back.error().text;
   ASSERT_EQ(back.value().info.sessions.size(), 1U);
   EXPECT_EQ(back.value().info.sessions[0].mode, "rdma");
   ASSERT_EQ(back.value().info.ports.size(), 1U);
   EXPECT_EQ(back.value().info.ports[0].peer, "h1");
+  EXPECT_EQ(back.value().info.interfaces, (std::vector<std::string>{"eth0", "gen0"}));
   EXPECT_TRUE(back.value().info.ready);
 }
 
@@ -82,7 +84,7 @@ TEST(Management, report_and_error_come_back) {
 TEST(Management, every_cut_and_every_flipped_byte_is_survived) {
   ControlRequest request;
   request.action = ControlAction::kCaptureStart;
-  request.capture = {"/run/x.cap", 128, 4096};
+  request.capture = {"/run/x.cap", 128, 4096, "eth0"};
   const std::vector<std::byte> good = encode_control_request(request);
   for (size_t bytes = 0; bytes < good.size(); ++bytes)
     EXPECT_FALSE(decode_control_request(std::span(good).first(bytes)).ok()) << bytes;
