@@ -9,6 +9,8 @@ import unittest
 
 import harness
 
+SOURCE = pathlib.Path(os.environ.get("WEFT_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+EXAMPLES = SOURCE / "docs" / "examples"
 ECHO = 'fabric = "t"\n[[switch]]\nname = "s1"\n[[host]]\nname = "h1"\nos = "gen"\n[[unit]]\nname = "u1"\n'
 
 
