@@ -1,0 +1,63 @@
+"""The man pages say what --help says: each option of each program and command, and none that is not there."""
+import re
+import unittest
+
+import harness
+from weft_case import SOURCE
+
+MAN = SOURCE / "docs" / "man"
+ALWAYS = {"--help", "--version", "--config"}
+COMMANDS = ["up", "down", "status", "stat", "logs", "exec", "traffic", "capture", "demo", "keygen"]
+
+
+def documented(page):
+    """Section or subsection -> options that have a paragraph (.TP) of their own there."""
+    found, section, tag = {}, "", False
+    for line in (MAN / f"{page}.1").read_text().splitlines():
+        if line.startswith((".SH ", ".SS ")):
+            section = line[4:]
+            found[section] = set()
+        if tag:
+            found[section] |= set(re.findall(r"--[a-z0-9-]+", plain(line)))
+        tag = line == ".TP"
+    return found
+
+
+def plain(line):
+    return re.sub(r"\\f.", "", line).replace("\\-", "-")
+
+
+def offered(program, *words):
+    """Options in the list that --help prints."""
+    code, text, errors = harness.run_program(program, *words, "--help")
+    assert code == 0, errors
+    return set(re.findall(r"^  (?:-\w \[ )?(--[a-z0-9-]+)", text, re.M))
+
+
+class ManTest(unittest.TestCase):
+    def test_programs(self):
+        for program in ("weft-switch", "weft-host", "weft-iou", "weft-sim"):
+            with self.subTest(program=program):
+                if harness.programs_missing(program):
+                    self.skipTest(f"{program} is not built")
+                self.assertEqual(documented(program)["OPTIONS"], offered(program))
+
+    def test_commands_of_weft(self):
+        pages = documented("weft")
+        self.assertEqual(pages["OPTIONS"], ALWAYS)
+        self.assertEqual([name for name in pages if name.startswith("weft ")], [f"weft {name}" for name in COMMANDS])
+        code, text, _ = harness.run_program("weft", "--help")
+        self.assertEqual(re.findall(r"^  (\w+) ", text, re.M), COMMANDS)
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                self.assertEqual(pages[f"weft {command}"], offered("weft", command) - ALWAYS)
+
+    def test_pages_name_pages_that_exist(self):
+        for page in MAN.glob("*.1"):
+            see = re.findall(r"(weft[a-z-]*)\(1\)", plain(page.read_text()))
+            self.assertTrue(see, page)
+            self.assertEqual([name for name in see if not (MAN / f"{name}.1").exists()], [], page)
+
+
+if __name__ == "__main__":
+    unittest.main()
