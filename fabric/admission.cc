@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <string_view>
+
 #include "base/log.h"
 
 namespace weft {
@@ -14,6 +17,15 @@ constexpr std::array<AdmissionCounter, static_cast<size_t>(LinkRefusal::kCount)>
     AdmissionCounter::kRefusedLidInvalid,  AdmissionCounter::kRefusedNoPort,
     AdmissionCounter::kRefusedNotAllowed,  AdmissionCounter::kRefusedRate};
 
+/// LIDs that leave by the node's port.
+std::vector<Lid> lids_of(const NodeEntry& node) {
+  return node.is_switch() ? node.beyond : std::vector<Lid>{node.lid};
+}
+
+Error same(std::string_view one, std::string_view other) {
+  return Error{fmt::format("nodes {} and {} share a name, GUID or LID", one, other)};
+}
+
 }  // namespace
 
 Status Admission::check(const std::vector<NodeEntry>& nodes, uint32_t ports) {
@@ -22,18 +34,21 @@ Status Admission::check(const std::vector<NodeEntry>& nodes, uint32_t ports) {
     return Error{
         fmt::format("{} nodes do not fit {} ports: give --ports {}", nodes.size(), ports, nodes.size())};
   }
+  std::map<Lid, std::string_view> owners;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const NodeEntry& node = nodes[i];
     if (node.guid == Guid{}) return Error{fmt::format("node {}: GUID 0 is no GUID", node.name)};
-    if (node.lid == kLidNone || node.lid.value() > kLidMax) {
-      return Error{fmt::format("node {}: LID {} is out of range: choose 1 to {}", node.name, node.lid.value(),
-                               kLidMax)};
+    for (const Lid lid : lids_of(node)) {
+      if (lid == kLidNone || lid.value() > kLidMax) {
+        return Error{
+            fmt::format("node {}: LID {} is out of range: choose 1 to {}", node.name, lid.value(), kLidMax)};
+      }
+      const auto [earlier, fresh] = owners.emplace(lid, node.name);
+      if (!fresh) return same(earlier->second, node.name);
     }
     for (size_t other = 0; other < i; ++other) {
-      const bool same =
-          nodes[other].name == node.name || nodes[other].guid == node.guid || nodes[other].lid == node.lid;
-      if (same)
-        return Error{fmt::format("nodes {} and {} share a name, GUID or LID", nodes[other].name, node.name)};
+      if (nodes[other].name == node.name || nodes[other].guid == node.guid)
+        return same(nodes[other].name, node.name);
     }
   }
   return {};
@@ -45,7 +60,7 @@ Admission::Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTim
     const auto port = static_cast<PortNumber>(i + 1);
     engines_.push_back(std::make_unique<LinkEngine>(timers));
     fabric_.attach(port, *engines_.back());
-    fabric_.forwarding().set(nodes_[i].lid, port);
+    for (const Lid lid : lids_of(nodes_[i])) fabric_.forwarding().set(lid, port);
   }
 }
 
@@ -66,7 +81,8 @@ LinkRefusal Admission::admit(const LinkHello& hello, Takeover takeover, Admitted
 LinkRefusal Admission::decide(const LinkHello& hello, Takeover takeover, AdmittedLink& out) noexcept {
   if (hello.kind != LinkMessageKind::kHello) return LinkRefusal::kVersion;
   const NodeEntry* node = find(hello.guid);
-  if (node == nullptr) return LinkRefusal::kNotAllowed;
+  const bool is_switch = (hello.flags & kLinkSwitch) != 0;
+  if (node == nullptr || node->we_join || node->is_switch() != is_switch) return LinkRefusal::kNotAllowed;
   if (hello.lid != kLidNone && hello.lid != node->lid) return LinkRefusal::kLidInvalid;
   const auto index = static_cast<size_t>(node - nodes_.data());
   LinkEngine& engine = *engines_[index];

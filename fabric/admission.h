@@ -16,11 +16,14 @@
 
 namespace weft {
 
-/// One line of the table.
+/// One line of the table: an endnode, or a neighbouring switch with the LIDs behind it.
 struct NodeEntry {
   std::string name;
   Guid guid;
-  Lid lid;
+  Lid lid;                    // kLidNone: a switch
+  std::vector<Lid> beyond{};  // of a switch: the endnodes that cells reach through it
+  bool we_join = false;       // this side connects; a HELLO from there is refused
+  [[nodiscard]] bool is_switch() const noexcept { return lid == kLidNone; }
 };
 
 enum class AdmissionCounter : uint8_t {
@@ -73,7 +76,7 @@ enum class Takeover : uint8_t { kRefuse, kAllow };
 /// Owner: the switch's thread.
 class Admission {
  public:
-  /// Node i gets port i + 1 and its entry in the forwarding table. Fails when there are more nodes than
+  /// Node i gets port i + 1 and its entries in the forwarding table. Fails when there are more nodes than
   /// ports, or when a name, GUID or LID occurs twice or is impossible.
   static Status check(const std::vector<NodeEntry>& nodes, uint32_t ports);
   /// `fabric` must outlive the admission's links; call check() first.

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view kShmPrefix = "shm:";
 
-Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,
-                                                       RandomSource& random) {
+Result<std::unique_ptr<LinkSupervisor>> connector_for(const LinkEndpointConfig& config,
+                                                      RandomSource& random) {
   if (config.endpoint.starts_with(kShmPrefix)) {
     return make_shm_connector(config.endpoint.substr(kShmPrefix.size()), config.link, random);
   }
@@ -51,11 +51,16 @@ Status check_link_endpoint(const LinkEndpointConfig& config) {
   return {};
 }
 
-Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random) {
+Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,
+                                                       RandomSource& random) {
   Status fits = check_link_config(config.link);
   if (!fits) return fits.error();
   if (Status good = check_link_endpoint(config); !good) return good.error();
   if (config.link.guid == Guid{}) return Error{"a link needs the GUID of its node"};
+  return connector_for(config, random);
+}
+
+Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random) {
   Result<std::unique_ptr<LinkSupervisor>> supervisor = make_connector(config, random);
   if (!supervisor) return supervisor.error();
   return std::make_unique<LinkConnection>(config.timers, std::move(*supervisor));

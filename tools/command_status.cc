@@ -39,6 +39,11 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
   return out;
 }
 
+/// Switches have no LID, and a node that has not joined has none yet.
+std::string with_lid(const std::string& name, uint16_t lid) {
+  return lid == 0 ? name : fmt::format("{} (lid {})", name, lid);
+}
+
 std::string state_word(const NodeStatus& node) {
   if (!node.running) return "down";
   if (!node.answers) return "does not answer";
@@ -75,14 +80,15 @@ void print_status(const StateDir& dir, const RunRecord& record, const std::vecto
   print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", "node", "program", "pid", "lid", "restarts",
                          "state"));
   for (const NodeStatus& node : nodes) {
+    const std::string lid = node.info.lid == 0 ? "-" : std::to_string(node.info.lid);
     print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", node.process.name, node.process.program,
-                           node.process.pid, node.info.lid, node.process.restarts, state_word(node)));
+                           node.process.pid, lid, node.process.restarts, state_word(node)));
     for (const SessionInfo& s : node.info.sessions)
       print_line(fmt::format("{:<12}   session with lid {}: {}, {}, {}, {}", "", s.peer_lid, s.state, s.mode,
                              s.encoding, s.mac));
     for (const PortInfo& p : node.info.ports)
       print_line(fmt::format("{:<12}   port {}: {}{}{}", "", p.number, p.state,
-                             p.peer.empty() ? "" : fmt::format(", {} (lid {})", p.peer, p.lid),
+                             p.peer.empty() ? "" : ", " + with_lid(p.peer, p.lid),
                              p.carrier.empty() ? "" : " over " + p.carrier));
   }
 }

@@ -26,11 +26,12 @@ std::string public_file(const Topology& topology, const std::string& node) {
   return topology.curve_dir + "/" + node + ".public";
 }
 
-/// Where a node finds its switch, as --switch wants it.
-std::string switch_endpoint(const Topology& topology, const Endnode& node, const std::string& state_dir) {
-  const std::string& name = topology.switches[node.switch_index].name;
-  if (node.link != LinkKind::kZmq) return fmt::format("shm:{}/{}.sock", state_dir, name);
-  return node.endpoint.empty() ? fmt::format("ipc://{}/{}.zmq", state_dir, name) : node.endpoint;
+/// Where a switch is found by who joins it, as --switch and --join want it.
+std::string join_endpoint(const Topology& topology, uint32_t switch_index, LinkKind kind,
+                          const std::string& endpoint, const std::string& state_dir) {
+  const std::string& name = topology.switches[switch_index].name;
+  if (kind != LinkKind::kZmq) return fmt::format("shm:{}/{}.sock", state_dir, name);
+  return endpoint.empty() ? fmt::format("ipc://{}/{}.zmq", state_dir, name) : endpoint;
 }
 
 /// All ZeroMQ endpoints of a switch that others can reach. One endpoint beyond this machine puts keys on every
@@ -39,9 +40,13 @@ std::set<std::string> listen_endpoints(const Topology& topology, uint32_t index,
                                        const std::string& state_dir) {
   const SwitchNode& node = topology.switches[index];
   std::set<std::string> listen(node.listen.begin(), node.listen.end());
+  const auto add = [&](LinkKind kind, const std::string& endpoint) {
+    if (kind == LinkKind::kZmq) listen.insert(join_endpoint(topology, index, kind, endpoint, state_dir));
+  };
   for (const Endnode* endnode : endnodes_in_order(topology))
-    if (endnode->switch_index == index && endnode->link == LinkKind::kZmq)
-      listen.insert(switch_endpoint(topology, *endnode, state_dir));
+    if (endnode->switch_index == index) add(endnode->link, endnode->endpoint);
+  for (const SwitchLink& link : topology.switch_links)
+    if (link.to == index) add(link.link, link.endpoint);
   return listen;
 }
 
@@ -67,6 +72,38 @@ void add_common(NodeCommand& command, const Topology& topology, Guid guid, const
   number("--credits", links.credits);
 }
 
+/// The links of a switch to its neighbours, and which LIDs lie behind each.
+void add_neighbours(NodeCommand& command, const Topology& topology, uint32_t index,
+                    const std::map<std::string, Lid>& lids, const std::string& state_dir) {
+  const std::vector<uint32_t> next = next_switches(topology, index);
+  for (const SwitchLink& link : topology.switch_links) {
+    if (link.from != index && link.to != index) continue;
+    const uint32_t there = link.from == index ? link.to : link.from;
+    const SwitchNode& neighbour = topology.switches[there];
+    std::vector<uint16_t> beyond;
+    for (const Endnode* endnode : endnodes_in_order(topology))
+      if (next[endnode->switch_index] == there) beyond.push_back(lids.at(endnode->name).value());
+    command.peers.push_back(neighbour.name);
+    auto& out = command.arguments;
+    out.insert(out.end(), {"--neighbour", fmt::format("{}={:016x}:{}", neighbour.name, neighbour.guid.value(),
+                                                      fmt::join(beyond, ","))});
+    if (link.to == index) continue;
+    out.insert(out.end(),
+               {"--join", fmt::format("{}={}", neighbour.name,
+                                      join_endpoint(topology, there, link.link, link.endpoint, state_dir))});
+    if (link.link == LinkKind::kZmq && has_curve(topology, there))
+      out.insert(out.end(),
+                 {"--neighbour-key", neighbour.name + "=" + public_file(topology, neighbour.name)});
+  }
+}
+
+/// True when the switch itself joins one that wants keys.
+bool joins_with_curve(const Topology& topology, uint32_t index) {
+  return std::any_of(topology.switch_links.begin(), topology.switch_links.end(), [&](const SwitchLink& link) {
+    return link.from == index && link.link == LinkKind::kZmq && has_curve(topology, link.to);
+  });
+}
+
 NodeCommand switch_command(const Topology& topology, uint32_t index, const std::map<std::string, Lid>& lids,
                            const std::string& state_dir, const std::string& log_level) {
   const SwitchNode& node = topology.switches[index];
@@ -80,14 +117,16 @@ NodeCommand switch_command(const Topology& topology, uint32_t index, const std::
                              {"--node", fmt::format("{}={:016x}:{}", endnode->name, endnode->guid.value(),
                                                     lids.at(endnode->name).value())});
   }
+  add_neighbours(command, topology, index, lids, state_dir);
   const size_t ports = node.ports != 0 ? node.ports : std::max<size_t>(command.peers.size(), 1);
   command.arguments.insert(command.arguments.end(), {"--ports", std::to_string(ports)});
   for (const std::string& endpoint : listen_endpoints(topology, index, state_dir))
     command.arguments.insert(command.arguments.end(), {"--listen", endpoint});
+  if (has_curve(topology, index) || joins_with_curve(topology, index))
+    command.arguments.insert(command.arguments.end(), {"--curve-secret", secret_file(topology, node.name)});
   if (has_curve(topology, index))
     command.arguments.insert(command.arguments.end(),
-                             {"--curve-secret", secret_file(topology, node.name), "--curve-allow",
-                              state_dir + "/" + node.name + ".allow"});
+                             {"--curve-allow", state_dir + "/" + node.name + ".allow"});
   return command;
 }
 
@@ -99,7 +138,8 @@ NodeCommand endnode_command(const Topology& topology, const Endnode& node, NodeR
                       lid,       {}};
   add_common(command, topology, node.guid, state_dir, log_level);
   auto& out = command.arguments;
-  const std::string endpoint = switch_endpoint(topology, node, state_dir);
+  const std::string endpoint =
+      join_endpoint(topology, node.switch_index, node.link, node.endpoint, state_dir);
   out.insert(out.end(), {"--lid", std::to_string(lid.value()), "--switch", endpoint});
   if (node.link == LinkKind::kZmq && has_curve(topology, node.switch_index))
     out.insert(out.end(), {"--curve-secret", secret_file(topology, node.name), "--curve-server",
@@ -201,6 +241,7 @@ std::map<std::string, Lid> assign_lids(const Topology& topology, const std::map<
 Status check_curve_keys(const Topology& topology) {
   std::vector<std::string> missing;
   const auto want = [&](const std::string& node) {
+    if (std::find(missing.begin(), missing.end(), node) != missing.end()) return;
     if (!std::ifstream(public_file(topology, node)) || !std::ifstream(secret_file(topology, node)))
       missing.push_back(node);
   };
@@ -209,6 +250,8 @@ Status check_curve_keys(const Topology& topology) {
     want(topology.switches[i].name);
     for (const Endnode* node : endnodes_in_order(topology))
       if (node->switch_index == i && node->link == LinkKind::kZmq) want(node->name);
+    for (const SwitchLink& link : topology.switch_links)
+      if (link.to == i && link.link == LinkKind::kZmq) want(topology.switches[link.from].name);
   }
   if (missing.empty()) return {};
   return Error{fmt::format("no keys of {} in {}; make them with weft keygen --dir {} {}", joined(missing),
@@ -228,15 +271,24 @@ std::map<std::string, Lid> load_lids(const std::string& path) {
 Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_index) {
   std::string text;
   if (!has_curve(topology, switch_index)) return text;
-  for (const Endnode* node : endnodes_in_order(topology)) {
-    if (node->switch_index != switch_index || node->link != LinkKind::kZmq) continue;
-    const std::string path = public_file(topology, node->name);
+  const auto add = [&](const std::string& name, Guid guid) -> Status {
+    const std::string path = public_file(topology, name);
     std::ifstream in(path);
     std::string key;
     if (!(in >> key) || key.size() != 40)
       return Error{fmt::format("{} holds no key; make it anew with weft keygen --force --dir {} {}", path,
-                               topology.curve_dir, node->name)};
-    text += fmt::format("{} {:016x} {}\n", node->name, node->guid.value(), key);
+                               topology.curve_dir, name)};
+    text += fmt::format("{} {:016x} {}\n", name, guid.value(), key);
+    return {};
+  };
+  for (const Endnode* node : endnodes_in_order(topology)) {
+    if (node->switch_index != switch_index || node->link != LinkKind::kZmq) continue;
+    if (Status added = add(node->name, node->guid); !added.ok()) return added.error();
+  }
+  for (const SwitchLink& link : topology.switch_links) {
+    if (link.to != switch_index || link.link != LinkKind::kZmq) continue;
+    const SwitchNode& from = topology.switches[link.from];
+    if (Status added = add(from.name, from.guid); !added.ok()) return added.error();
   }
   return text;
 }

@@ -73,7 +73,10 @@ class Reader {
   void read_switch(const toml::table& table);
   void read_host(const toml::table& table);
   void read_unit(const toml::table& table);
+  void read_switch_link(const toml::table& table);
   void read_endnode(TopologySection& section, Endnode& node);
+  LinkKind read_link_kind(TopologySection& section, std::string& endpoint);
+  uint32_t switch_named(TopologySection& section, const char* key, const std::string& name);
   void read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index);
   void read_interface(TopologySection& section, InterfaceSettings& interface,
                       const std::string& default_name);
@@ -152,25 +155,54 @@ void Reader::read_pools(TopologySection& section, Endnode& node) {
   if (node.pools.size() > kPoolsMax) section.fault("pools", fmt::format("at most {} pools", kPoolsMax));
 }
 
+/// Index of a switch that stands in the file.
+uint32_t Reader::switch_named(TopologySection& section, const char* key, const std::string& name) {
+  const auto at = std::find(switch_names_.begin(), switch_names_.end(), name);
+  if (at == switch_names_.end())
+    section.fault(key, fmt::format("there is no switch '{}'{}", name, choices(name, switch_names_)));
+  return static_cast<uint32_t>(at - switch_names_.begin());
+}
+
+LinkKind Reader::read_link_kind(TopologySection& section, std::string& endpoint) {
+  const auto kind = static_cast<LinkKind>(section.choice("link", {"auto", "shm", "zmq"}, 0));
+  endpoint = section.text("endpoint", {});
+  if (!endpoint.empty() && !valid_endpoint(endpoint))
+    section.fault("endpoint",
+                  fmt::format("'{}' is not an endpoint; write tcp://ADDRESS:PORT or ipc:///PATH", endpoint));
+  if (!endpoint.empty() && kind != LinkKind::kZmq)
+    section.fault("endpoint", "only a zmq link has an endpoint; add link = \"zmq\" or leave it out");
+  return kind;
+}
+
+/// Links make a tree: cells that go round in a loop of switches could wait for each other's credits for ever.
+void Reader::read_switch_link(const toml::table& table) {
+  TopologySection section(table, file_, "[[link]]");
+  const std::vector<std::string> ends = section.texts("switches");
+  if (ends.size() != 2 || ends[0] == ends[1])
+    section.fault("switches",
+                  "a link joins two switches: switches = [\"s1\", \"s2\"], of which the second listens");
+  SwitchLink link;
+  link.from = switch_named(section, "switches", ends[0]);
+  link.to = switch_named(section, "switches", ends[1]);
+  link.link = read_link_kind(section, link.endpoint);
+  if (next_switches(out_, link.from)[link.to] != kNoSwitch)
+    section.fault("switches",
+                  fmt::format("'{}' and '{}' are joined already; a loop of switches can block itself, so "
+                              "leave this link out",
+                              ends[0], ends[1]));
+  section.finish();
+  out_.switch_links.push_back(std::move(link));
+}
+
 void Reader::read_endnode(TopologySection& section, Endnode& node) {
   node.guid = stable_guid(out_.fabric, node.name);
   node.order = endnodes_++;
   const std::string on =
       section.text("switch", switch_names_.size() == 1 ? switch_names_.front() : std::string{});
-  const auto at = std::find(switch_names_.begin(), switch_names_.end(), on);
-  if (at == switch_names_.end() && on.empty())
+  if (on.empty())
     section.fault_here(fmt::format("node '{}' needs 'switch'; known: {}", node.name, joined(switch_names_)));
-  if (at == switch_names_.end())
-    section.fault("switch", fmt::format("node '{}' names switch '{}', which does not exist{}", node.name, on,
-                                        choices(on, switch_names_)));
-  node.switch_index = static_cast<uint32_t>(at - switch_names_.begin());
-  node.link = static_cast<LinkKind>(section.choice("link", {"auto", "shm", "zmq"}, 0));
-  node.endpoint = section.text("endpoint", {});
-  if (!node.endpoint.empty() && !valid_endpoint(node.endpoint))
-    section.fault("endpoint", fmt::format("'{}' is not an endpoint; write tcp://ADDRESS:PORT or ipc:///PATH",
-                                          node.endpoint));
-  if (!node.endpoint.empty() && node.link != LinkKind::kZmq)
-    section.fault("endpoint", "only a zmq link has an endpoint; add link = \"zmq\" or leave it out");
+  node.switch_index = switch_named(section, "switch", on);
+  node.link = read_link_kind(section, node.endpoint);
   node.netns = netns(section);
   read_pools(section, node);
 }
@@ -233,11 +265,14 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
   }
   port.unit_index = static_cast<uint32_t>(at - unit_names_.begin());
   const UnitNode& unit = out_.units[port.unit_index];
-  if (unit.switch_index != host.switch_index)
+  const bool reachable = unit.switch_index == host.switch_index ||
+                         next_switches(out_, host.switch_index)[unit.switch_index] != kNoSwitch;
+  if (!reachable)
     section.fault(
         section.has("unit") ? "unit" : "name",
-        fmt::format("unit '{}' hangs on switch '{}', host '{}' on '{}'; put both on one switch", unit.name,
-                    switch_names_[unit.switch_index], host.name, switch_names_[host.switch_index]));
+        fmt::format(
+            "unit '{}' hangs on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
+            unit.name, switch_names_[unit.switch_index], host.name, switch_names_[host.switch_index]));
   read_station(section, port.interface, stable_mac(out_.fabric, host.name, index));
   const std::string os = section.text("os", "tap");
   if (os.starts_with("unix:")) {
@@ -315,6 +350,7 @@ void Reader::check_endpoints() const {
   };
   for (const SwitchNode& node : out_.switches)
     for (const std::string& endpoint : node.listen) check(node.name, endpoint);
+  for (const SwitchLink& link : out_.switch_links) check(out_.switches[link.to].name, link.endpoint);
   for (const HostNode& node : out_.hosts) check(node.name, node.endpoint);
   for (const UnitNode& node : out_.units) check(node.name, node.endpoint);
 }
@@ -324,13 +360,16 @@ void Reader::check_something_to_run() const {
   for (size_t i = 0; i < out_.switches.size(); ++i) {
     const SwitchNode& node = out_.switches[i];
     const auto here = [i](const Endnode& endnode) { return endnode.switch_index == i; };
-    const auto count = static_cast<size_t>(std::count_if(out_.hosts.begin(), out_.hosts.end(), here) +
-                                           std::count_if(out_.units.begin(), out_.units.end(), here));
+    const auto ends_here = [i](const SwitchLink& link) { return link.from == i || link.to == i; };
+    const auto count =
+        static_cast<size_t>(std::count_if(out_.hosts.begin(), out_.hosts.end(), here) +
+                            std::count_if(out_.units.begin(), out_.units.end(), here) +
+                            std::count_if(out_.switch_links.begin(), out_.switch_links.end(), ends_here));
     const uint32_t ports = node.ports == 0 ? kSwitchPortsMax : node.ports;
     if (count > ports)
       topology_fault(
           file_, *names_.at(node.name),
-          fmt::format("switch '{}' has {} ports but {} nodes hang on it", node.name, ports, count));
+          fmt::format("switch '{}' has {} ports but {} nodes and links hang on it", node.name, ports, count));
   }
 }
 
@@ -341,8 +380,8 @@ Topology Reader::read() {
     root.fault("fabric",
                fmt::format("'{}' is not a fabric name: use 1 to {} letters, digits, '-', '_' and '.'",
                            out_.fabric, kNodeNameBytesMax));
-  if (const toml::table* links = root.subtable("links"); links != nullptr) {
-    TopologySection section(*links, file_, "[links]");
+  if (const toml::table* settings = root.subtable("links"); settings != nullptr) {
+    TopologySection section(*settings, file_, "[links]");
     out_.links.cell_payload = section.number("cell_payload", 256, 8192, 0);
     out_.links.flit_payload = section.number("flit_payload", 96, 16384, 0);
     out_.links.lanes = section.number("lanes", 1, 15, 0);
@@ -356,9 +395,11 @@ Topology Reader::read() {
     section.finish();
   }
   const std::vector<const toml::table*> switches = root.tables("switch");
+  const std::vector<const toml::table*> links = root.tables("link");
   const std::vector<const toml::table*> hosts = root.tables("host");
   const std::vector<const toml::table*> units = root.tables("unit");
   for (const toml::table* table : switches) read_switch(*table);
+  for (const toml::table* table : links) read_switch_link(*table);
   for (const toml::table* table : units) read_unit(*table);  // hosts name them
   for (const toml::table* table : hosts) read_host(*table);
   root.finish();

@@ -58,6 +58,14 @@ struct SwitchNode {
   std::string netns;
 };
 
+/// A link between two switches; `from` joins `to`, which listens.
+struct SwitchLink {
+  uint32_t from = 0;
+  uint32_t to = 0;
+  LinkKind link = LinkKind::kAuto;
+  std::string endpoint;  // zmq: where `to` listens; empty: the socket in the state directory
+};
+
 /// What hosts and units have in common: where they hang on the fabric.
 struct Endnode {
   std::string name;
@@ -101,6 +109,7 @@ struct Topology {
   LinkSettings links;
   std::string curve_dir;  // directory with NAME.secret and NAME.public; empty: no CURVE
   std::vector<SwitchNode> switches;
+  std::vector<SwitchLink> switch_links;  // without loops: no two paths between two switches
   std::vector<HostNode> hosts;
   std::vector<UnitNode> units;
 };
@@ -116,6 +125,11 @@ struct Topology {
 [[nodiscard]] Guid stable_guid(std::string_view fabric, std::string_view node) noexcept;
 /// Locally administered address, stable as above; `index` tells the ports of a node apart.
 [[nodiscard]] MacBytes stable_mac(std::string_view fabric, std::string_view node, uint32_t index) noexcept;
+
+/// For every switch the neighbour that comes next on the way from switch `from` to it; kNoSwitch for `from` itself and
+/// where no link leads.
+inline constexpr uint32_t kNoSwitch = ~uint32_t{0};
+[[nodiscard]] std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from);
 
 /// Parses and checks `text`. Errors read "FILE:LINE:COLUMN: what is wrong; how to mend it".
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name);

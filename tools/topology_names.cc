@@ -65,6 +65,22 @@ bool parse_mac(std::string_view text, MacBytes& out) {
   return true;
 }
 
+std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from) {
+  std::vector<uint32_t> next(topology.switches.size(), kNoSwitch);
+  std::vector<uint32_t> reached{from};
+  for (size_t i = 0; i < reached.size(); ++i) {  // breadth first: the shortest way, were there several
+    const uint32_t here = reached[i];
+    for (const SwitchLink& link : topology.switch_links) {
+      if (link.from != here && link.to != here) continue;
+      const uint32_t there = link.from == here ? link.to : link.from;
+      if (there == from || next[there] != kNoSwitch) continue;
+      next[there] = here == from ? there : next[here];
+      reached.push_back(there);
+    }
+  }
+  return next;
+}
+
 bool is_local_endpoint(std::string_view endpoint) noexcept {
   return endpoint.starts_with("ipc://") || endpoint.starts_with("tcp://127.") ||
          endpoint.starts_with("tcp://[::1]:") || endpoint.starts_with("tcp://localhost:");

@@ -266,7 +266,7 @@ class LauncherTest(WeftCase):
         self.file.write_text(ECHO + '[[host]]\nname = "h2"\nswitch = "s9"\n')
         code, _, errors = self.weft("up", "--check", self.file)
         self.assertEqual(code, 1)
-        self.assertIn("t.toml:11:10: node 'h2' names switch 's9', which does not exist; did you mean 's1'?", errors)
+        self.assertIn("t.toml:11:10: there is no switch 's9'; did you mean 's1'?", errors)
         self.file.write_text(ECHO)
         code, text, _ = self.weft("up", "--check", self.file)
         self.assertEqual((code, text), (0, f"{self.file}: fabric 't', 1 switch, 1 host, 1 unit: good\n"))

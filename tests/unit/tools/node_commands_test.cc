@@ -1,6 +1,7 @@
 // From a topology to the command lines of the programs.
 #include "tools/node_commands.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -144,6 +145,67 @@ link = "zmq"
   topology.units[0].endpoint = "tcp://127.0.0.1:7000";
   for (const NodeCommand& command : node_commands(topology, assign_lids(topology, {}), "/d", "info"))
     EXPECT_THAT(command.arguments, Not(Contains("--curve-secret"))) << command.name;
+}
+
+constexpr const char* kRow = R"(fabric = "f"
+[curve]
+keys = "keys"
+[[switch]]
+name = "s1"
+[[switch]]
+name = "s2"
+[[switch]]
+name = "s3"
+[[link]]
+switches = ["s1", "s2"]
+[[link]]
+switches = ["s3", "s2"]
+link = "zmq"
+endpoint = "tcp://192.0.2.1:7000"
+[[host]]
+name = "h1"
+switch = "s1"
+os = "gen"
+unit = "u3"
+[[unit]]
+name = "u2"
+switch = "s2"
+[[unit]]
+name = "u3"
+switch = "s3"
+)";
+
+TEST(NodeCommands, switches_know_which_lids_lie_behind_each_neighbour) {
+  Topology topology = parsed(kRow);
+  topology.curve_dir = "/k";
+  const std::vector<NodeCommand> commands = node_commands(topology, assign_lids(topology, {}), "/d", "info");
+  const auto guid = [&topology](uint32_t i) {
+    return fmt::format("{:016x}", topology.switches[i].guid.value());
+  };
+  EXPECT_EQ(values(commands[0], "--neighbour"), Strings{"s2=" + guid(1) + ":2,3"});
+  EXPECT_EQ(values(commands[0], "--join"), Strings{"s2=shm:/d/s2.sock"});
+  EXPECT_THAT(commands[0].arguments, Not(Contains("--curve-secret")));
+  EXPECT_EQ(commands[0].peers, (Strings{"h1", "s2"}));
+  EXPECT_EQ(values(commands[0], "--ports"), Strings{"2"});
+  EXPECT_EQ(values(commands[1], "--neighbour"), (Strings{"s1=" + guid(0) + ":1", "s3=" + guid(2) + ":3"}));
+  EXPECT_THAT(commands[1].arguments, Not(Contains("--join"))) << "the second of a link listens";
+  EXPECT_EQ(values(commands[1], "--listen"), Strings{"tcp://192.0.2.1:7000"});
+  EXPECT_EQ(values(commands[1], "--curve-allow"), Strings{"/d/s2.allow"});
+  EXPECT_EQ(values(commands[2], "--neighbour"), Strings{"s2=" + guid(1) + ":1,2"});
+  EXPECT_EQ(values(commands[2], "--join"), Strings{"s2=tcp://192.0.2.1:7000"});
+  EXPECT_EQ(values(commands[2], "--neighbour-key"), Strings{"s2=/k/s2.public"});
+  EXPECT_EQ(values(commands[2], "--curve-secret"), Strings{"/k/s3.secret"});
+  EXPECT_THAT(commands[2].arguments, Not(Contains("--curve-allow"))) << "nobody joins s3 over tcp";
+  EXPECT_THAT(check_curve_keys(topology).error().text, HasSubstr("no keys of s2, s3 in /k"));
+}
+
+TEST(NodeCommands, the_way_through_switches_is_the_shortest) {
+  Topology topology = parsed(kRow);
+  EXPECT_EQ(next_switches(topology, 0), (std::vector<uint32_t>{kNoSwitch, 1, 1}));
+  topology.switch_links.push_back({0, 2, LinkKind::kShm, {}});
+  EXPECT_EQ(next_switches(topology, 0), (std::vector<uint32_t>{kNoSwitch, 1, 2}));
+  topology.switch_links.clear();
+  EXPECT_EQ(next_switches(topology, 0), (std::vector<uint32_t>{kNoSwitch, kNoSwitch, kNoSwitch}));
 }
 
 TEST(NodeCommands, allow_file_binds_key_to_name_and_guid) {

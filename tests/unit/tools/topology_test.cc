@@ -11,6 +11,7 @@
 namespace weft {
 namespace {
 
+const std::string kTwo = "fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[switch]]\nname=\"s2\"\n";
 const std::string kHead = "fabric = \"f\"\n[[switch]]\nname = \"s1\"\n";
 const std::string kUnit = "[[unit]]\nname = \"u1\"\n";
 
@@ -107,7 +108,7 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
       {"no fabric", "[[switch]]\nname=\"s\"\n", "t.toml:1:1: the file needs 'fabric'"},
       {"no switch", "fabric=\"f\"\n", "t.toml:1:1: no switch"},
       {"unknown switch", kHead + "[[host]]\nname=\"h1\"\nswitch = \"s9\"\n" + kUnit,
-       "t.toml:6:10: node 'h1' names switch 's9', which does not exist; did you mean 's1'? known: s1"},
+       "t.toml:6:10: there is no switch 's9'; did you mean 's1'? known: s1"},
       {"unknown unit", kHead + kUnit + "[[host]]\nname=\"h1\"\nunit=\"x9y\"\n",
        "t.toml:8:6: host 'h1' names unit 'x9y', which does not exist; known: u1"},
       {"unknown key", kHead + kUnit + "adresses = 1\nnick = \"echo\"\n",
@@ -141,12 +142,23 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
        "t.toml:7:6: 'weft-a-very-long-name'"},
       {"ports",
        "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=1\n[[unit]]\nname=\"a\"\n[[unit]]\nname=\"b\"\n",
-       "t.toml:2:1: switch 's1' has 1 ports but 2 nodes hang on it"},
+       "t.toml:2:1: switch 's1' has 1 ports but 2 nodes and links hang on it"},
       {"two switches",
        "fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[switch]]\nname=\"s2\"\n[[unit]]\nname=\"u1\"\nswitch="
        "\"s1\"\n"
        "[[host]]\nname=\"h1\"\nswitch=\"s2\"\nos=\"gen\"\n",
-       "t.toml:10:6: unit 'u1' hangs on switch 's1', host 'h1' on 's2'"},
+       "t.toml:10:6: unit 'u1' hangs on switch 's1', host 'h1' on 's2', and no [[link]] leads"},
+      {"no unit", kHead + "[[host]]\nname=\"h1\"\n", "t.toml:4:1: host 'h1' needs a unit; add [[unit]]"},
+      {"half a link", kTwo + "[[link]]\nswitches=[\"s1\"]\n", "t.toml:7:10: a link joins two switches"},
+      {"link to itself", kTwo + "[[link]]\nswitches=[\"s1\", \"s1\"]\n",
+       "t.toml:7:10: a link joins two switches"},
+      {"link to nowhere", kTwo + "[[link]]\nswitches=[\"s1\", \"s3\"]\n",
+       "t.toml:7:10: there is no switch 's3'"},
+      {"loop", kTwo + "[[link]]\nswitches=[\"s1\", \"s2\"]\n[[link]]\nswitches=[\"s2\", \"s1\"]\n",
+       "t.toml:9:10: 's2' and 's1' are joined already; a loop of switches can block itself"},
+      {"link beyond the machine",
+       kTwo + "[[link]]\nswitches=[\"s1\", \"s2\"]\nlink=\"zmq\"\nendpoint=\"tcp://10.0.0.1:1\"\n",
+       "t.toml:4:1: node 's2' uses tcp://10.0.0.1:1, which other machines can reach"},
   };
   for (const Bad& bad : table)
     EXPECT_EQ(refusal(bad.text).substr(0, std::string(bad.answer).size()), bad.answer)

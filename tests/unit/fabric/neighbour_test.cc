@@ -1,0 +1,243 @@
+// Two switches in a row, real shared-memory links, one thread and virtual time: host A - s1 - s2 - unit B. s1 joins s2.
+#include <gtest/gtest.h>
+
+#include "fabric/link_cell_port.h"
+#include "fabric/link_connect.h"
+#include "fabric/shm_acceptor.h"
+#include "fabric/switch_options.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+namespace {
+
+constexpr Guid kGuidA{0xA};
+constexpr Guid kGuidB{0xB};
+constexpr Guid kGuid1{0x51};
+constexpr Guid kGuid2{0x52};
+
+/// A switch as weft-switch builds it, without its process.
+struct Box {
+  Box(Guid guid, std::vector<NodeEntry> nodes, const std::string& socket)
+      : core(config(guid)), admission(core, std::move(nodes)) {
+    acceptor = std::move(ShmAcceptor::create(socket, admission).value());
+  }
+  static SwitchConfig config(Guid guid) {
+    SwitchConfig out = small_switch();
+    out.link.guid = guid;
+    return out;
+  }
+  void poll(Instant now) {
+    acceptor->poll(now);
+    core.poll(now);
+  }
+  [[nodiscard]] uint64_t drops(PortNumber port, SwitchPortCounter counter) const {
+    return core.port(port).counters.get(counter);
+  }
+
+  Switch core;
+  Admission admission;
+  std::unique_ptr<ShmAcceptor> acceptor;
+};
+
+/// An endnode's end of a link.
+struct Station {
+  Station(const LinkEndpointConfig& config, RandomSource& random)
+      : link(std::move(connect_link(config, random).value())), port(link->link()) {}
+  void poll(Instant now) {
+    port.poll(now);
+    const std::span<const RxCell> cells = port.receive();
+    for (const RxCell& cell : cells) received.push_back(cell_number(cell.bytes));
+    if (!cells.empty()) port.release();
+    port.flush(now);
+  }
+  bool send(const TestCell& what) {
+    const std::vector<std::byte> cell = make_cell(what);
+    std::byte* to = port.claim(what.vl, static_cast<uint32_t>(cell.size()));
+    if (to == nullptr) return false;
+    std::memcpy(to, cell.data(), cell.size());
+    port.commit(what.vl, static_cast<uint32_t>(cell.size()), cell_crc(cell));
+    return true;
+  }
+
+  std::unique_ptr<LinkConnection> link;
+  LinkCellPort port;
+  std::vector<uint32_t> received;
+};
+
+class SwitchRow : public ::testing::Test {
+ protected:
+  SwitchRow() {
+    start_s2();
+    start_s1();
+    a = std::make_unique<Station>(endpoint(kGuidA, Lid(1), "s1"), random);
+    b = std::make_unique<Station>(endpoint(kGuidB, Lid(2), "s2"), random);
+    run(50);
+  }
+  LinkEndpointConfig endpoint(Guid guid, Lid lid, const std::string& at) const {
+    LinkEndpointConfig out;
+    out.link = small_switch().link;
+    out.link.guid = guid;
+    out.link.lid = lid;
+    out.endpoint = "shm:" + dir.path() + "/" + at;
+    return out;
+  }
+  void start_s1() {
+    s1.reset();
+    connector.reset();
+    LinkEndpointConfig to_s2 = endpoint(kGuid1, kLidNone, "s2");
+    to_s2.link.is_switch = true;
+    connector = std::move(make_connector(to_s2, random).value());
+    s1 = std::make_unique<Box>(
+        kGuid1, std::vector<NodeEntry>{{"a", kGuidA, Lid(1)}, {"s2", kGuid2, kLidNone, {Lid(2)}, true}},
+        dir.path() + "/s1");
+    s1->admission.engine(1).set_supervisor(connector.get());
+  }
+  void start_s2() {
+    s2.reset();
+    s2 = std::make_unique<Box>(
+        kGuid2, std::vector<NodeEntry>{{"b", kGuidB, Lid(2)}, {"s1", kGuid1, kLidNone, {Lid(1)}}},
+        dir.path() + "/s2");
+  }
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      clock.advance(5ms);
+      for (Box* box : {s1.get(), s2.get()})
+        if (box != nullptr) box->poll(clock.now());
+      for (Station* station : {a.get(), b.get()}) station->poll(clock.now());
+    }
+  }
+  /// `count` cells each way, numbered from `first`; all arrive in order.
+  void expect_both_ways(uint32_t first, uint32_t count) {
+    a->received.clear();
+    b->received.clear();
+    std::vector<uint32_t> numbers;
+    for (uint32_t i = first; i < first + count; ++i) {
+      numbers.push_back(i);
+      while (!a->send({.dlid = Lid(2), .slid = Lid(1), .number = i})) run(1);
+      while (!b->send({.dlid = Lid(1), .slid = Lid(2), .number = i})) run(1);
+    }
+    run(20);
+    EXPECT_EQ(a->received, numbers);
+    EXPECT_EQ(b->received, numbers);
+  }
+
+  TempDir dir;
+  SeededRandom random{1};
+  ManualClock clock;
+  std::unique_ptr<LinkSupervisor> connector;
+  std::unique_ptr<Box> s1, s2;
+  std::unique_ptr<Station> a, b;
+};
+
+TEST_F(SwitchRow, cells_cross_both_switches_both_ways) {
+  expect_both_ways(1, 500);
+  EXPECT_EQ(s1->core.port(2).link->params().lid, kLidNone) << "no endnode is on this link";
+  EXPECT_EQ(s1->core.port(2).link->params().peer_guid, kGuid2);
+  EXPECT_EQ(s2->core.port(2).counters.get(SwitchPortCounter::kCellsOut), 500U);
+}
+
+TEST_F(SwitchRow, sources_are_checked_where_cells_enter_the_fabric) {
+  ASSERT_TRUE(a->send({.dlid = Lid(2), .slid = Lid(2)}));
+  run(5);
+  EXPECT_TRUE(b->received.empty());
+  EXPECT_EQ(s1->drops(1, SwitchPortCounter::kDropForeignSource), 1U);
+}
+
+TEST_F(SwitchRow, a_cell_never_goes_back_to_the_switch_it_came_from) {
+  s2->core.forwarding().set(Lid(9), 2);
+  s1->core.forwarding().set(Lid(9), 2);
+  ASSERT_TRUE(a->send({.dlid = Lid(9), .slid = Lid(1)}));
+  run(5);
+  EXPECT_EQ(s2->drops(2, SwitchPortCounter::kDropLoop), 1U);
+}
+
+TEST_F(SwitchRow, either_switch_may_die_and_come_back) {
+  for (const bool first : {true, false}) {
+    if (first) {
+      s1.reset();
+    } else {
+      s2.reset();
+    }
+    run(20);
+    if (first) {
+      start_s1();
+    } else {
+      start_s2();
+    }
+    run(200);
+    expect_both_ways(1000, 100);
+  }
+}
+
+TEST_F(SwitchRow, only_the_neighbour_itself_gets_its_port) {
+  s1.reset();
+  run(20);
+  const auto refused = [this] { return s2->admission.counters().get(AdmissionCounter::kRefusedNotAllowed); };
+  LinkEndpointConfig endnode = endpoint(kGuid1, kLidNone, "s2");  // its GUID, but no switch
+  Station liar(endnode, random);
+  for (int i = 0; i < 40; ++i) {
+    run(1);
+    liar.poll(clock.now());
+  }
+  EXPECT_FALSE(liar.port.up());
+  EXPECT_GT(refused(), 0U);
+  start_s1();
+  run(200);
+  const uint64_t before = s1->admission.counters().get(AdmissionCounter::kRefusedNotAllowed);
+  LinkEndpointConfig reverse = endpoint(kGuid2, kLidNone, "s1");  // s1 goes to s2, not the other way round
+  reverse.link.is_switch = true;
+  Station backwards(reverse, random);
+  for (int i = 0; i < 40; ++i) {
+    run(1);
+    backwards.poll(clock.now());
+  }
+  EXPECT_GT(s1->admission.counters().get(AdmissionCounter::kRefusedNotAllowed), before);
+  expect_both_ways(1, 10);
+}
+
+SwitchOptions options_of(std::vector<std::string> nodes, std::vector<std::string> neighbours) {
+  SwitchOptions out;
+  out.guid = 1;
+  out.nodes = std::move(nodes);
+  out.neighbours = std::move(neighbours);
+  return out;
+}
+
+TEST(SwitchOptions, nodes_come_first_then_neighbours) {
+  SwitchOptions options = options_of({"h=2:1"}, {"s2=0x52:4,5", "s3=53:"});
+  options.joins = {"s2=shm:/d/s2.sock"};
+  Result<SwitchPlan> plan = plan_switch(options);
+  ASSERT_TRUE(plan.ok()) << plan.error().text;
+  EXPECT_EQ(plan->config.ports, 3U);
+  ASSERT_EQ(plan->nodes.size(), 3U);
+  EXPECT_EQ(plan->nodes[1].beyond, (std::vector<Lid>{Lid(4), Lid(5)}));
+  EXPECT_TRUE(plan->nodes[1].we_join);
+  EXPECT_TRUE(plan->nodes[2].is_switch() && !plan->nodes[2].we_join && plan->nodes[2].beyond.empty());
+  ASSERT_EQ(plan->joins.size(), 1U);
+  EXPECT_EQ(plan->joins[0].node, 1U);
+  EXPECT_TRUE(plan->joins[0].endpoint.link.is_switch);
+}
+
+TEST(SwitchOptions, what_is_wrong_is_named) {
+  const auto error = [](const SwitchOptions& options) {
+    Result<SwitchPlan> plan = plan_switch(options);
+    return plan.ok() ? std::string("good") : plan.error().text;
+  };
+  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=52:1"})), "nodes h and s2 share a name, GUID or LID");
+  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=52:4,0"})),
+            "--neighbour s2=52:4,0: LIDs are numbers from 1 to 65534");
+  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2"})), "--neighbour s2: write NAME=GUID:LID,LID,...");
+  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=5x:4"})), "--neighbour s2=5x:4: the GUID is hexadecimal");
+  SwitchOptions options = options_of({"h=2:1"}, {"s2=52:4"});
+  options.joins = {"s3=shm:/d/s3.sock"};
+  EXPECT_EQ(error(options), "--join s3=shm:/d/s3.sock: there is no --neighbour s3");
+  options.joins = {"s2=tcp://192.0.2.1:7000"};
+  EXPECT_NE(error(options).find("leaves this machine and needs keys"), std::string::npos);
+  options.joins = {};
+  options.neighbour_keys = {"s2=/k/s2.public"};
+  EXPECT_EQ(error(options), "--neighbour-key s2=/k/s2.public: there is no --join s2");
+}
+
+}  // namespace
+}  // namespace weft::test
