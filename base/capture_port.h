@@ -1,6 +1,6 @@
 // base/capture_port.h -- a FramePort that lets every frame pass and, while a capture runs, leaves a copy in a
-// CaptureRing, which all ports of a process share. Wrap each port of a driver half in one; without a capture it
-// costs one branch a frame.
+// CaptureRing, which all ports of a process share. Wrap each port of a driver half in one; without a capture
+// it costs one branch a frame.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ class CapturePort final : public FramePort {
   CapturePort(std::unique_ptr<FramePort> inner, std::string name)
       : inner_(std::move(inner)), name_(std::move(name)) {}
 
-  /// Copies frames into `ring` as those of `port`; replaces a capture that runs. `frame_bytes_max` 0 keeps all
-  /// of a frame, the vnet header never.
+  /// Copies frames into `ring` as those of `port`; replaces a capture that runs. `frame_bytes_max` 0 keeps
+  /// all of a frame, the vnet header never.
   void start_capture(std::shared_ptr<CaptureRing> ring, uint32_t port, uint32_t frame_bytes_max) noexcept;
   void stop_capture() noexcept { ring_.reset(); }
   [[nodiscard]] FramePort& inner() noexcept { return *inner_; }
@@ -59,8 +59,8 @@ struct CaptureRequest {
   uint32_t frame_bytes_max = 0;
   uint32_t ring_bytes = 0;
 };
-/// Creates the ring and starts to copy at the ports asked for, each under its index in `ports`. Fails, with the names
-/// there are, when none has that name.
+/// Creates the ring and starts to copy at the ports asked for, each under its index in `ports`. Fails, with
+/// the names there are, when none has that name.
 Status start_capture(std::span<CapturePort* const> ports, const CaptureRequest& options);
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// fabric/link_connect.h -- how the joining end gets its link: by endpoint, whatever carries it. Endnodes join a
-// switch, and of two neighbouring switches one joins the other. The link comes up when the switch is there, and
-// comes up again whenever the switch returns.
+// fabric/link_connect.h -- how the joining end gets its link: by endpoint, whatever carries it. Endnodes join
+// a switch, and of two neighbouring switches one joins the other. The link comes up when the switch is there,
+// and comes up again whenever the switch returns.
 #pragma once
 
 #include <memory>
@@ -40,9 +40,9 @@ class LinkConnection {
 /// Checks the form of the endpoint, and that one which leaves this machine comes with keys. Reads no file.
 Status check_link_endpoint(const LinkEndpointConfig& config);
 
-/// Prepares what keeps a link to the endpoint up, for an engine that the caller owns; nothing is connected before the
-/// engine's first poll(). `random` gives the nonces and must outlive the supervisor. Fails with one line on a wrong
-/// endpoint, size or key file.
+/// Prepares what keeps a link to the endpoint up, for an engine that the caller owns; nothing is connected
+/// before the engine's first poll(). `random` gives the nonces and must outlive the supervisor. Fails with
+/// one line on a wrong endpoint, size or key file.
 Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,
                                                        RandomSource& random);
 

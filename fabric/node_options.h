@@ -1,5 +1,5 @@
-// fabric/node_options.h -- the options that weft-switch, weft-host and weft-iou share: who the process is, where its
-// files go, and what its links offer.
+// fabric/node_options.h -- the options that weft-switch, weft-host and weft-iou share: who the process is,
+// where its files go, and what its links offer.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ Status check_node_options(const std::string& program, const NodeOptions& options
 
 /// What the ends of this process's links offer.
 [[nodiscard]] LinkConfig link_config(const NodeOptions& options) noexcept;
-/// What every program answers about itself on its control endpoint; the caller adds state, sessions and ports.
+/// What every program answers about itself on its control endpoint; the caller adds state, sessions and
+/// ports.
 [[nodiscard]] NodeInfo describe_node(const NodeOptions& options, const char* program);
 /// What main() returns: 0, or 1 after logging why the program ended.
 [[nodiscard]] int exit_code_of(const Status& ended);

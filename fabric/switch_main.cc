@@ -1,5 +1,5 @@
-// weft-switch: a switch as a process. Builds the core, the admission by node table, the acceptors for those who join and
-// the connectors to the neighbours it joins itself; the core does the rest.
+// weft-switch: a switch as a process. Builds the core, the admission by node table, the acceptors for those
+// who join and the connectors to the neighbours it joins itself; the core does the rest.
 #include <fmt/format.h>
 
 #include <optional>

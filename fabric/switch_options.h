@@ -1,4 +1,5 @@
-// fabric/switch_options.h -- the command line of weft-switch, checked and turned into what the process is built of.
+// fabric/switch_options.h -- the command line of weft-switch, checked and turned into what the process is
+// built of.
 #pragma once
 
 #include <string>

@@ -177,7 +177,8 @@ SessionConfig session_config(const Plan& plan, const Plan::Item& item, const Fra
   return config;
 }
 
-/// "eth0" of "tap:eth0", the path of "unix:PATH", "gen0", "gen1" of generators, as `weft traffic --port` counts.
+/// "eth0" of "tap:eth0", the path of "unix:PATH", "gen0", "gen1" of generators, as `weft traffic --port`
+/// counts.
 std::string interface_name(const std::string& os, size_t generators_before) {
   return os == "gen:" ? fmt::format("gen{}", generators_before) : os.substr(os.find(':') + 1);
 }

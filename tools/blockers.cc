@@ -1,6 +1,6 @@
-// How it works: a counter's name is its place -- node, link or port, lane, session. place_of() turns it into who is at
-// both ends. Two kinds of rules then speak: conditions that hold at both looks (gauges), and counters of waiting that
-// grew between them.
+// How it works: a counter's name is its place -- node, link or port, lane, session. place_of() turns it into
+// who is at both ends. Two kinds of rules then speak: conditions that hold at both looks (gauges), and
+// counters of waiting that grew between them.
 #include "tools/blockers.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
-// tools/blockers.h -- what holds the traffic of a fabric up, in words, from two looks at its counters: which lane has no
-// credit, whose pools are full, who is frozen or gone. Pure: `weft stat` reads pages and processes, tests make them up.
+// tools/blockers.h -- what holds the traffic of a fabric up, in words, from two looks at its counters: which
+// lane has no credit, whose pools are full, who is frozen or gone. Pure: `weft stat` reads pages and
+// processes, tests make them up.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct FabricView {
 /// Counters by name, the node's before them: "h1.link.vl.0.credits".
 using CounterValues = std::map<std::string, uint64_t>;
 
-/// One line for each thing that blocked between the two looks, `seconds` apart: first what stands still, then what
-/// waited, the most frequent first. Empty when nothing did.
+/// One line for each thing that blocked between the two looks, `seconds` apart: first what stands still, then
+/// what waited, the most frequent first. Empty when nothing did.
 [[nodiscard]] std::vector<std::string> find_blockers(const FabricView& view, const CounterValues& before,
                                                      const CounterValues& after, double seconds);
 

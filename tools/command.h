@@ -34,8 +34,8 @@ enum class Among : uint8_t {
   kLeft,  // also those whose launcher was killed and that nobody has cleaned up after
   kSeen,  // also those that have ended: their logs stay
 };
-/// The fabric named, or the only one there is when `name` is empty, those that run before those that do not; fails
-/// with a list when that is not clear.
+/// The fabric named, or the only one there is when `name` is empty, those that run before those that do not;
+/// fails with a list when that is not clear.
 Result<StateDir> chosen_fabric(const std::string& name, Among among = Among::kRunning);
 /// The node of the record; fails with the names there are.
 Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node);

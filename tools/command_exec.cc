@@ -1,5 +1,5 @@
-// weft exec: a command in the network namespace of a node. A fabric that runs inside `unshare -Urn` has a user
-// namespace of its own too, in which its owner has the rights that entering takes.
+// weft exec: a command in the network namespace of a node. A fabric that runs inside `unshare -Urn` has a
+// user namespace of its own too, in which its owner has the rights that entering takes.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>

@@ -1,4 +1,5 @@
-// weft stat: reads the stats pages, so it works on a frozen or dead process too; tools/blockers.h says what blocks.
+// weft stat: reads the stats pages, so it works on a frozen or dead process too; tools/blockers.h says what
+// blocks.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -34,8 +34,8 @@ std::string join_endpoint(const Topology& topology, uint32_t switch_index, LinkK
   return endpoint.empty() ? fmt::format("ipc://{}/{}.zmq", state_dir, name) : endpoint;
 }
 
-/// All ZeroMQ endpoints of a switch that others can reach. One endpoint beyond this machine puts keys on every
-/// one of them, because ZeroMQ's authentication holds for the whole process.
+/// All ZeroMQ endpoints of a switch. One endpoint beyond this machine puts keys on every one of them, because
+/// ZeroMQ's authentication holds for the whole process.
 std::set<std::string> listen_endpoints(const Topology& topology, uint32_t index,
                                        const std::string& state_dir) {
   const SwitchNode& node = topology.switches[index];

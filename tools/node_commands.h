@@ -44,8 +44,8 @@ std::map<std::string, Lid> load_lids(const std::string& path);
 
 /// Fails with the names of all nodes whose links need CURVE keys that are not in the topology's directory.
 Status check_curve_keys(const Topology& topology);
-/// Contents of the file that tells a switch who may join it with which key: lines "NAME GUIDHEX PUBLICKEY"; empty
-/// when it needs no keys.
+/// Contents of the file that tells a switch who may join it with which key: lines "NAME GUIDHEX PUBLICKEY";
+/// empty when it needs no keys.
 Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_index);
 
 /// Commands in the order of starting: switches, units, hosts. `state_dir` is where sockets and pages go.

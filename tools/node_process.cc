@@ -83,7 +83,8 @@ std::string NodeProcess::last_words() const {
   std::string last;
   for (std::string line; std::getline(in, line);)
     if (!line.empty()) last = line;
-  // "SECONDS LEVEL PROGRAM[PID]: TEXT" of base/log.h; the program's name and the log are in the message already.
+  // "SECONDS LEVEL PROGRAM[PID]: TEXT" of base/log.h; the program's name and the log are in the message
+  // already.
   const size_t text = last.find("]: ");
   return text == std::string::npos ? last : last.substr(text + 3);
 }

@@ -1,5 +1,5 @@
-// tools/pcapng_writer.h -- Ethernet frames into a pcapng file (draft-ietf-opsawg-pcapng): one section, a block for
-// each interface, nanosecond time stamps, direction in the flags option.
+// tools/pcapng_writer.h -- Ethernet frames into a pcapng file (draft-ietf-opsawg-pcapng): one section, a
+// block for each interface, nanosecond time stamps, direction in the flags option.
 #pragma once
 
 #include <fstream>

@@ -28,7 +28,8 @@ namespace {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-/// A Unix socket has at most 107 characters; two slashes, a node's name and ".sock" stand behind the directory.
+/// A Unix socket has at most 107 characters; two slashes, a node's name and ".sock" stand behind the
+/// directory.
 constexpr size_t kStatePathBytesMax = 107 - kNodeNameBytesMax - 7;
 
 /// What survives the end of a run.

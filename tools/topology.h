@@ -126,8 +126,8 @@ struct Topology {
 /// Locally administered address, stable as above; `index` tells the ports of a node apart.
 [[nodiscard]] MacBytes stable_mac(std::string_view fabric, std::string_view node, uint32_t index) noexcept;
 
-/// For every switch the neighbour that comes next on the way from switch `from` to it; kNoSwitch for `from` itself and
-/// where no link leads.
+/// For every switch the neighbour that comes next on the way from switch `from` to it; kNoSwitch for `from`
+/// itself and where no link leads.
 inline constexpr uint32_t kNoSwitch = ~uint32_t{0};
 [[nodiscard]] std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from);
 

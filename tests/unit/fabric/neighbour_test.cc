@@ -1,4 +1,5 @@
-// Two switches in a row, real shared-memory links, one thread and virtual time: host A - s1 - s2 - unit B. s1 joins s2.
+// Two switches in a row, real shared-memory links, one thread and virtual time: host A - s1 - s2 - unit B. s1
+// joins s2.
 #include <gtest/gtest.h>
 
 #include "fabric/link_cell_port.h"
