@@ -19,6 +19,8 @@ struct HeaderWire {
 };
 static_assert(sizeof(HeaderWire) == kNetdevHeaderBytes && offsetof(HeaderWire, context) == 4);
 
+// Entries of lists: the wire struct and the way there and back.
+
 struct PoolAdvertWire {
   Be32 pool;
   Be32 elements;
@@ -29,19 +31,38 @@ struct PoolAdvertWire {
 };
 static_assert(sizeof(PoolAdvertWire) == 32 && offsetof(PoolAdvertWire, handle) == 12 &&
               offsetof(PoolAdvertWire, address) == 16 && offsetof(PoolAdvertWire, context) == 24);
-
-struct PoolGetWire {
-  Be32 packet_bytes;
-  Be32 packets;
-};
-static_assert(sizeof(PoolGetWire) == 8);
+PoolAdvertWire to_wire(const PoolAdvert& advert) noexcept {
+  return {Be32(advert.pool),           Be32(advert.elements), Be32(advert.element_bytes),
+          Be32(advert.handle.value()), Be64(advert.address),  Be64(advert.context)};
+}
+PoolAdvert from_wire(const PoolAdvertWire& wire) noexcept {
+  return {.pool = wire.pool.get(),
+          .elements = wire.elements.get(),
+          .element_bytes = wire.element_bytes.get(),
+          .handle = Rkey(wire.handle.get()),
+          .address = wire.address.get(),
+          .context = wire.context.get()};
+}
 
 struct PoolRunWire {
   Be32 pool;
   Be32 first;
   Be32 count;
 };
-static_assert(sizeof(PoolRunWire) == 12);
+static_assert(sizeof(PoolRunWire) == 12 && offsetof(PoolRunWire, count) == 8);
+PoolRunWire to_wire(const PoolRun& run) noexcept {
+  return {Be32(run.pool), Be32(run.first), Be32(run.count)};
+}
+PoolRun from_wire(const PoolRunWire& wire) noexcept {
+  return {.pool = wire.pool.get(), .first = wire.first.get(), .count = wire.count.get()};
+}
+
+Be32 to_wire(uint32_t pool) noexcept {
+  return Be32(pool);
+}
+uint32_t from_wire(Be32 wire) noexcept {
+  return wire.get();
+}
 
 struct IndicationWire {
   Be32 pool;
@@ -49,7 +70,28 @@ struct IndicationWire {
   Be32 element_bytes;
   Be32 data_bytes;
 };
-static_assert(sizeof(IndicationWire) == 16);
+static_assert(sizeof(IndicationWire) == 16 && offsetof(IndicationWire, data_bytes) == 12);
+IndicationWire to_wire(const Indication& used) noexcept {
+  return {Be32(used.pool), Be32(used.element), Be32(used.element_bytes), Be32(used.data_bytes)};
+}
+Indication from_wire(const IndicationWire& wire) noexcept {
+  return {.pool = wire.pool.get(),
+          .element = wire.element.get(),
+          .element_bytes = wire.element_bytes.get(),
+          .data_bytes = wire.data_bytes.get()};
+}
+
+/// Wire struct of one entry of a list message.
+template <ListBody Body>
+using EntryWire = decltype(to_wire((std::declval<Body>().*Body::kList)[0]));
+
+// Fixed parts.
+
+struct PoolGetWire {
+  Be32 packet_bytes;
+  Be32 packets;
+};
+static_assert(sizeof(PoolGetWire) == 8);
 
 struct CfgRequestWire {
   Be16 request_class;
@@ -70,21 +112,13 @@ static_assert(sizeof(CfgReplyWire) == 12 && offsetof(CfgReplyWire, data_bytes) =
 // ---- sizes --------------------
 
 struct BodySize {
-  size_t operator()(const BufferRecvPool& body) const noexcept {
-    return body.pools.size() * sizeof(PoolAdvertWire);
+  template <ListBody Body>
+  size_t operator()(const Body& body) const noexcept {
+    return (body.*Body::kList).size() * sizeof(EntryWire<Body>);
   }
   size_t operator()(const BufferRecvPoolGet&) const noexcept { return sizeof(PoolGetWire); }
-  size_t operator()(const BufferRecvPoolUpdate& body) const noexcept {
-    return body.runs.size() * sizeof(PoolRunWire);
-  }
-  size_t operator()(const BufferPoolFlushRequest& body) const noexcept {
-    return body.pools.size() * sizeof(Be32);
-  }
   size_t operator()(const BufferPoolFlushReply&) const noexcept { return 0; }
   size_t operator()(const SendData& body) const noexcept { return sizeof(Be32) + body.data.size(); }
-  size_t operator()(const BufferRdmaIndicate& body) const noexcept {
-    return body.used.size() * sizeof(IndicationWire);
-  }
   size_t operator()(const CfgUtilRequest& body) const noexcept {
     return sizeof(CfgRequestWire) + body.data.size();
   }
@@ -110,38 +144,23 @@ Be32 size_field(std::span<const std::byte> data) noexcept {
 struct EncodeBody {
   std::byte* to;
 
-  void operator()(const BufferRecvPool& body) noexcept {
-    for (const PoolAdvert& advert : body.pools) {
-      to = put(to, PoolAdvertWire{Be32(advert.pool), Be32(advert.elements), Be32(advert.element_bytes),
-                                  Be32(advert.handle.value()), Be64(advert.address), Be64(advert.context)});
-    }
+  template <ListBody Body>
+  void operator()(const Body& body) noexcept {
+    for (const auto& entry : body.*Body::kList) to = put(to, to_wire(entry));
   }
   void operator()(const BufferRecvPoolGet& body) noexcept {
     put(to, PoolGetWire{Be32(body.packet_bytes), Be32(body.packets)});
   }
-  void operator()(const BufferRecvPoolUpdate& body) noexcept {
-    for (const PoolRun& run : body.runs)
-      to = put(to, PoolRunWire{Be32(run.pool), Be32(run.first), Be32(run.count)});
-  }
-  void operator()(const BufferPoolFlushRequest& body) noexcept {
-    for (const uint32_t pool : body.pools) to = put(to, Be32(pool));
-  }
   void operator()(const BufferPoolFlushReply&) noexcept {}
   void operator()(const SendData& body) noexcept { put_data(put(to, size_field(body.data)), body.data); }
-  void operator()(const BufferRdmaIndicate& body) noexcept {
-    for (const Indication& used : body.used) {
-      to = put(to, IndicationWire{Be32(used.pool), Be32(used.element), Be32(used.element_bytes),
-                                  Be32(used.data_bytes)});
-    }
-  }
   void operator()(const CfgUtilRequest& body) noexcept {
-    to = put(to, CfgRequestWire{Be16(body.request_class), Be16(body.code), size_field(body.data)});
-    put_data(to, body.data);
+    put_data(put(to, CfgRequestWire{Be16(body.request_class), Be16(body.code), size_field(body.data)}),
+             body.data);
   }
   void operator()(const CfgUtilReply& body) noexcept {
-    to = put(to, CfgReplyWire{Be16(body.request_class), Be16(body.code), Be16(body.status), Be16(0),
-                              size_field(body.data)});
-    put_data(to, body.data);
+    put_data(put(to, CfgReplyWire{Be16(body.request_class), Be16(body.code), Be16(body.status), Be16(0),
+                                  size_field(body.data)}),
+             body.data);
   }
 };
 
@@ -154,13 +173,24 @@ T get(const std::byte* from) noexcept {
   return wire;
 }
 
-/// Reads a body that is nothing but entries.
-template <class Wire, class List, class Convert>
-NetdevError decode_list(std::span<const std::byte> in, List& out, Convert convert) noexcept {
+/// Takes a fixed part off the front; false when the message is too short for it.
+template <class Wire>
+bool take(std::span<const std::byte>& in, Wire& out) noexcept {
+  if (in.size() < sizeof out) return false;
+  out = get<Wire>(in.data());
+  in = in.subspan(sizeof out);
+  return true;
+}
+
+template <ListBody Body>
+NetdevError decode_body(std::span<const std::byte> in, Body& out) noexcept {
+  using Wire = EntryWire<Body>;
+  auto& list = out.*Body::kList;
   if (in.empty()) return NetdevError::kTooShort;
   if (in.size() % sizeof(Wire) != 0) return NetdevError::kLengthMismatch;
-  if (in.size() / sizeof(Wire) > List::kCapacity) return NetdevError::kCountLimit;
-  for (size_t at = 0; at < in.size(); at += sizeof(Wire)) out.push_back(convert(get<Wire>(in.data() + at)));
+  if (in.size() / sizeof(Wire) > list.kCapacity) return NetdevError::kCountLimit;
+  for (size_t at = 0; at < in.size(); at += sizeof(Wire))
+    list.push_back(from_wire(get<Wire>(in.data() + at)));
   return NetdevError::kNone;
 }
 
@@ -173,33 +203,11 @@ NetdevError decode_data(std::span<const std::byte> in, uint32_t data_bytes, uint
   return NetdevError::kNone;
 }
 
-NetdevError decode_body(std::span<const std::byte> in, BufferRecvPool& out) noexcept {
-  return decode_list<PoolAdvertWire>(in, out.pools, [](const PoolAdvertWire& wire) {
-    return PoolAdvert{.pool = wire.pool.get(),
-                      .elements = wire.elements.get(),
-                      .element_bytes = wire.element_bytes.get(),
-                      .handle = Rkey(wire.handle.get()),
-                      .address = wire.address.get(),
-                      .context = wire.context.get()};
-  });
-}
-
 NetdevError decode_body(std::span<const std::byte> in, BufferRecvPoolGet& out) noexcept {
-  if (in.size() < sizeof(PoolGetWire)) return NetdevError::kTooShort;
-  if (in.size() > sizeof(PoolGetWire)) return NetdevError::kLengthMismatch;
-  const auto wire = get<PoolGetWire>(in.data());
+  PoolGetWire wire;
+  if (!take(in, wire)) return NetdevError::kTooShort;
   out = {.packet_bytes = wire.packet_bytes.get(), .packets = wire.packets.get()};
-  return NetdevError::kNone;
-}
-
-NetdevError decode_body(std::span<const std::byte> in, BufferRecvPoolUpdate& out) noexcept {
-  return decode_list<PoolRunWire>(in, out.runs, [](const PoolRunWire& wire) {
-    return PoolRun{.pool = wire.pool.get(), .first = wire.first.get(), .count = wire.count.get()};
-  });
-}
-
-NetdevError decode_body(std::span<const std::byte> in, BufferPoolFlushRequest& out) noexcept {
-  return decode_list<Be32>(in, out.pools, [](const Be32& wire) { return wire.get(); });
+  return in.empty() ? NetdevError::kNone : NetdevError::kLengthMismatch;
 }
 
 NetdevError decode_body(std::span<const std::byte> in, BufferPoolFlushReply&) noexcept {
@@ -207,35 +215,27 @@ NetdevError decode_body(std::span<const std::byte> in, BufferPoolFlushReply&) no
 }
 
 NetdevError decode_body(std::span<const std::byte> in, SendData& out) noexcept {
-  if (in.size() < sizeof(Be32)) return NetdevError::kTooShort;
-  return decode_data(in.subspan(sizeof(Be32)), get<Be32>(in.data()).get(), kPoolElementBytesMax, out.data);
-}
-
-NetdevError decode_body(std::span<const std::byte> in, BufferRdmaIndicate& out) noexcept {
-  return decode_list<IndicationWire>(in, out.used, [](const IndicationWire& wire) {
-    return Indication{.pool = wire.pool.get(),
-                      .element = wire.element.get(),
-                      .element_bytes = wire.element_bytes.get(),
-                      .data_bytes = wire.data_bytes.get()};
-  });
+  Be32 data_bytes;
+  if (!take(in, data_bytes)) return NetdevError::kTooShort;
+  return decode_data(in, data_bytes.get(), kPoolElementBytesMax, out.data);
 }
 
 NetdevError decode_body(std::span<const std::byte> in, CfgUtilRequest& out) noexcept {
-  if (in.size() < sizeof(CfgRequestWire)) return NetdevError::kTooShort;
-  const auto wire = get<CfgRequestWire>(in.data());
+  CfgRequestWire wire;
+  if (!take(in, wire)) return NetdevError::kTooShort;
   out.request_class = wire.request_class.get();
   out.code = wire.code.get();
-  return decode_data(in.subspan(sizeof wire), wire.data_bytes.get(), kCfgDataBytesMax, out.data);
+  return decode_data(in, wire.data_bytes.get(), kCfgDataBytesMax, out.data);
 }
 
 NetdevError decode_body(std::span<const std::byte> in, CfgUtilReply& out) noexcept {
-  if (in.size() < sizeof(CfgReplyWire)) return NetdevError::kTooShort;
-  const auto wire = get<CfgReplyWire>(in.data());
+  CfgReplyWire wire;
+  if (!take(in, wire)) return NetdevError::kTooShort;
   if (wire.zero.get() != 0) return NetdevError::kBadValue;
   out.request_class = wire.request_class.get();
   out.code = wire.code.get();
   out.status = wire.status.get();
-  return decode_data(in.subspan(sizeof wire), wire.data_bytes.get(), kCfgDataBytesMax, out.data);
+  return decode_data(in, wire.data_bytes.get(), kCfgDataBytesMax, out.data);
 }
 
 template <class Body>

@@ -30,20 +30,44 @@ std::span<const std::byte> from_kj(kj::ArrayPtr<const kj::byte> data) {
 
 // ---- encoding --------------------
 
+void set_entry(wire::PoolAdvert::Builder to, const PoolAdvert& advert) {
+  to.setPoolReference(advert.pool);
+  to.setElements(advert.elements);
+  to.setElementSize(advert.element_bytes);
+  to.setMemoryHandle(advert.handle.value());
+  to.setMemoryAddress(advert.address);
+  to.setPoolContext(advert.context);
+}
+void set_entry(wire::PoolRun::Builder to, const PoolRun& run) {
+  to.setPoolReference(run.pool);
+  to.setFirstElement(run.first);
+  to.setElements(run.count);
+}
+void set_entry(wire::Indication::Builder to, const Indication& used) {
+  to.setPoolReference(used.pool);
+  to.setElementIndex(used.element);
+  to.setElementSize(used.element_bytes);
+  to.setDataLength(used.data_bytes);
+}
+
+template <class List, class Entries>
+void set_list(List to, const Entries& entries) {
+  for (uint32_t i = 0; i < entries.size(); ++i) set_entry(to[i], entries[i]);
+}
+
+/// What requests and replies have in common.
+template <class Builder, class Body>
+void set_cfg(Builder to, const Body& body) {
+  to.setRequestClass(body.request_class);
+  to.setRequestCode(body.code);
+  if (!body.data.empty()) to.setData(as_kj(body.data));
+}
+
 struct BuildBody {
   wire::NetdevMessage::Builder to;
 
   void operator()(const BufferRecvPool& body) {
-    auto list = to.initBufferRecvPool(body.pools.size());
-    for (uint32_t i = 0; i < body.pools.size(); ++i) {
-      auto entry = list[i];
-      entry.setPoolReference(body.pools[i].pool);
-      entry.setElements(body.pools[i].elements);
-      entry.setElementSize(body.pools[i].element_bytes);
-      entry.setMemoryHandle(body.pools[i].handle.value());
-      entry.setMemoryAddress(body.pools[i].address);
-      entry.setPoolContext(body.pools[i].context);
-    }
+    set_list(to.initBufferRecvPool(body.pools.size()), body.pools);
   }
   void operator()(const BufferRecvPoolGet& body) {
     auto get = to.initBufferRecvPoolGet();
@@ -51,13 +75,7 @@ struct BuildBody {
     get.setPackets(body.packets);
   }
   void operator()(const BufferRecvPoolUpdate& body) {
-    auto list = to.initBufferRecvPoolUpdate(body.runs.size());
-    for (uint32_t i = 0; i < body.runs.size(); ++i) {
-      auto entry = list[i];
-      entry.setPoolReference(body.runs[i].pool);
-      entry.setFirstElement(body.runs[i].first);
-      entry.setElements(body.runs[i].count);
-    }
+    set_list(to.initBufferRecvPoolUpdate(body.runs.size()), body.runs);
   }
   void operator()(const BufferPoolFlushRequest& body) {
     auto list = to.initBufferPoolFlushRequest(body.pools.size());
@@ -66,37 +84,45 @@ struct BuildBody {
   void operator()(const BufferPoolFlushReply&) { to.setBufferPoolFlushReply(); }
   void operator()(const SendData& body) { to.setSendData(as_kj(body.data)); }
   void operator()(const BufferRdmaIndicate& body) {
-    auto list = to.initBufferRdmaIndicate(body.used.size());
-    for (uint32_t i = 0; i < body.used.size(); ++i) {
-      auto entry = list[i];
-      entry.setPoolReference(body.used[i].pool);
-      entry.setElementIndex(body.used[i].element);
-      entry.setElementSize(body.used[i].element_bytes);
-      entry.setDataLength(body.used[i].data_bytes);
-    }
+    set_list(to.initBufferRdmaIndicate(body.used.size()), body.used);
   }
-  void operator()(const CfgUtilRequest& body) {
-    auto request = to.initCfgUtilRequest();
-    request.setRequestClass(body.request_class);
-    request.setRequestCode(body.code);
-    if (!body.data.empty()) request.setData(as_kj(body.data));
-  }
+  void operator()(const CfgUtilRequest& body) { set_cfg(to.initCfgUtilRequest(), body); }
   void operator()(const CfgUtilReply& body) {
     auto reply = to.initCfgUtilReply();
-    reply.setRequestClass(body.request_class);
-    reply.setRequestCode(body.code);
+    set_cfg(reply, body);
     reply.setStatus(body.status);
-    if (!body.data.empty()) reply.setData(as_kj(body.data));
   }
 };
 
 // ---- decoding --------------------
 
-template <class List, class Out, class Convert>
-NetdevError read_list(const List& in, Out& out, Convert convert) {
-  if (in.size() == 0) return NetdevError::kTooShort;
-  if (in.size() > Out::kCapacity) return NetdevError::kCountLimit;
-  for (auto entry : in) out.push_back(convert(entry));
+PoolAdvert entry_of(wire::PoolAdvert::Reader from) {
+  return {.pool = from.getPoolReference(),
+          .elements = from.getElements(),
+          .element_bytes = from.getElementSize(),
+          .handle = Rkey(from.getMemoryHandle()),
+          .address = from.getMemoryAddress(),
+          .context = from.getPoolContext()};
+}
+PoolRun entry_of(wire::PoolRun::Reader from) {
+  return {.pool = from.getPoolReference(), .first = from.getFirstElement(), .count = from.getElements()};
+}
+Indication entry_of(wire::Indication::Reader from) {
+  return {.pool = from.getPoolReference(),
+          .element = from.getElementIndex(),
+          .element_bytes = from.getElementSize(),
+          .data_bytes = from.getDataLength()};
+}
+uint32_t entry_of(uint32_t pool) {
+  return pool;
+}
+
+template <ListBody Body, class List>
+NetdevError read_list(List from, NetdevMessage::Body& out) {
+  auto& entries = out.emplace<Body>().*Body::kList;
+  if (from.size() == 0) return NetdevError::kTooShort;
+  if (from.size() > entries.kCapacity) return NetdevError::kCountLimit;
+  for (auto entry : from) entries.push_back(entry_of(entry));
   return NetdevError::kNone;
 }
 
@@ -106,71 +132,40 @@ NetdevError read_data(kj::ArrayPtr<const kj::byte> in, uint32_t bytes_max, std::
   return NetdevError::kNone;
 }
 
-NetdevError read_pools(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
-  return read_list(from.getBufferRecvPool(), out.emplace<BufferRecvPool>().pools, [](auto entry) {
-    return PoolAdvert{.pool = entry.getPoolReference(),
-                      .elements = entry.getElements(),
-                      .element_bytes = entry.getElementSize(),
-                      .handle = Rkey(entry.getMemoryHandle()),
-                      .address = entry.getMemoryAddress(),
-                      .context = entry.getPoolContext()};
-  });
-}
-
-NetdevError read_runs(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
-  return read_list(from.getBufferRecvPoolUpdate(), out.emplace<BufferRecvPoolUpdate>().runs, [](auto entry) {
-    return PoolRun{
-        .pool = entry.getPoolReference(), .first = entry.getFirstElement(), .count = entry.getElements()};
-  });
-}
-
-NetdevError read_indications(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
-  return read_list(from.getBufferRdmaIndicate(), out.emplace<BufferRdmaIndicate>().used, [](auto entry) {
-    return Indication{.pool = entry.getPoolReference(),
-                      .element = entry.getElementIndex(),
-                      .element_bytes = entry.getElementSize(),
-                      .data_bytes = entry.getDataLength()};
-  });
-}
-
-NetdevError read_cfg_request(wire::CfgRequest::Reader from, CfgUtilRequest& out) {
+template <class Reader, class Body>
+NetdevError read_cfg(Reader from, Body& out) {
   out.request_class = from.getRequestClass();
   out.code = from.getRequestCode();
-  return read_data(from.getData(), kCfgDataBytesMax, out.data);
-}
-
-NetdevError read_cfg_reply(wire::CfgReply::Reader from, CfgUtilReply& out) {
-  out.request_class = from.getRequestClass();
-  out.code = from.getRequestCode();
-  out.status = from.getStatus();
   return read_data(from.getData(), kCfgDataBytesMax, out.data);
 }
 
 NetdevError read_body(wire::NetdevMessage::Reader from, NetdevMessage::Body& out) {
   switch (from.which()) {
     case wire::NetdevMessage::BUFFER_RECV_POOL:
-      return read_pools(from, out);
+      return read_list<BufferRecvPool>(from.getBufferRecvPool(), out);
     case wire::NetdevMessage::BUFFER_RECV_POOL_GET: {
       const auto get = from.getBufferRecvPoolGet();
       out = BufferRecvPoolGet{.packet_bytes = get.getPacketSize(), .packets = get.getPackets()};
       return NetdevError::kNone;
     }
     case wire::NetdevMessage::BUFFER_RECV_POOL_UPDATE:
-      return read_runs(from, out);
+      return read_list<BufferRecvPoolUpdate>(from.getBufferRecvPoolUpdate(), out);
     case wire::NetdevMessage::BUFFER_POOL_FLUSH_REQUEST:
-      return read_list(from.getBufferPoolFlushRequest(), out.emplace<BufferPoolFlushRequest>().pools,
-                       [](uint32_t pool) { return pool; });
+      return read_list<BufferPoolFlushRequest>(from.getBufferPoolFlushRequest(), out);
     case wire::NetdevMessage::BUFFER_POOL_FLUSH_REPLY:
       out = BufferPoolFlushReply{};
       return NetdevError::kNone;
     case wire::NetdevMessage::SEND_DATA:
       return read_data(from.getSendData(), kPoolElementBytesMax, out.emplace<SendData>().data);
     case wire::NetdevMessage::BUFFER_RDMA_INDICATE:
-      return read_indications(from, out);
+      return read_list<BufferRdmaIndicate>(from.getBufferRdmaIndicate(), out);
     case wire::NetdevMessage::CFG_UTIL_REQUEST:
-      return read_cfg_request(from.getCfgUtilRequest(), out.emplace<CfgUtilRequest>());
-    case wire::NetdevMessage::CFG_UTIL_REPLY:
-      return read_cfg_reply(from.getCfgUtilReply(), out.emplace<CfgUtilReply>());
+      return read_cfg(from.getCfgUtilRequest(), out.emplace<CfgUtilRequest>());
+    case wire::NetdevMessage::CFG_UTIL_REPLY: {
+      auto& reply = out.emplace<CfgUtilReply>();
+      reply.status = from.getCfgUtilReply().getStatus();
+      return read_cfg(from.getCfgUtilReply(), reply);
+    }
   }
   return NetdevError::kUnknownFunction;
 }

@@ -58,6 +58,7 @@ struct PoolAdvert {
 };
 struct BufferRecvPool {
   FixedList<PoolAdvert, kNetdevPoolsPerMessageMax> pools;
+  static constexpr auto kList = &BufferRecvPool::pools;
   friend bool operator==(const BufferRecvPool&, const BufferRecvPool&) = default;
 };
 
@@ -76,11 +77,13 @@ struct PoolRun {
 };
 struct BufferRecvPoolUpdate {
   FixedList<PoolRun, kNetdevRunsPerMessageMax> runs;
+  static constexpr auto kList = &BufferRecvPoolUpdate::runs;
   friend bool operator==(const BufferRecvPoolUpdate&, const BufferRecvPoolUpdate&) = default;
 };
 
 struct BufferPoolFlushRequest {
   FixedList<uint32_t, kNetdevPoolsPerMessageMax> pools;
+  static constexpr auto kList = &BufferPoolFlushRequest::pools;
   friend bool operator==(const BufferPoolFlushRequest&, const BufferPoolFlushRequest&) = default;
 };
 struct BufferPoolFlushReply {
@@ -101,6 +104,7 @@ struct Indication {
 };
 struct BufferRdmaIndicate {
   FixedList<Indication, kNetdevIndicationsPerMessageMax> used;
+  static constexpr auto kList = &BufferRdmaIndicate::used;
   friend bool operator==(const BufferRdmaIndicate&, const BufferRdmaIndicate&) = default;
 };
 
@@ -114,6 +118,12 @@ struct CfgUtilReply {
   uint16_t code = 0;
   uint16_t status = 0;  // CfgStatus
   std::span<const std::byte> data;
+};
+
+/// A message that is a list and nothing else: both encodings write and read it entry by entry.
+template <class Body>
+concept ListBody = requires {
+  Body::kList;
 };
 
 /// One message. The alternative held says which function it is, in the order of the function codes from 1.
