@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/crc32c.h"
+#include "messages/transport_headers.h"
 
 namespace weft {
 namespace {
@@ -37,6 +38,20 @@ AckBody load_ack(const std::byte* at) noexcept {
           .cell_number = load_be<uint16_t>(at + 4),
           .code = static_cast<AckCode>(at[6]),
           .messages_completed = load_be<uint32_t>(at + 8)};
+}
+
+/// Reserved bytes and form of an ACK's body and blocks; `at` is the body.
+CellError check_ack(const std::byte* at, uint32_t payload_bytes) noexcept {
+  if (payload_bytes % sizeof(SelectiveBlockWire) != 0 ||
+      payload_bytes > kSelectiveBlocksMax * sizeof(SelectiveBlockWire)) {
+    return CellError::kLength;
+  }
+  std::byte reserved = at[0] | at[7];
+  const std::byte* block = at + kAckBodyBytes;
+  for (const std::byte* end = block + payload_bytes; block != end; block += sizeof(SelectiveBlockWire)) {
+    reserved |= block[0] | block[6] | block[7];
+  }
+  return reserved == std::byte{0} ? CellError::kNone : CellError::kReserved;
 }
 
 /// Takes what stands between header and data; the caller checked the total size.
@@ -115,11 +130,14 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
     if (crc32c(cell.first(covered)) != load_be<uint32_t>(cell.data() + covered)) return CellError::kCrc;
   }
   AckBody ack;
+  const std::byte* parts =
+      cell.data() + kCellHeaderBytes + ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0);
   if ((properties & kOpAcknowledge) != 0) {
-    const size_t before = kCellHeaderBytes + ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0);
-    ack = load_ack(cell.data() + before);
+    if (const CellError form = check_ack(parts, payload_bytes); form != CellError::kNone) return form;
+    ack = load_ack(parts);
     if (ack.code >= AckCode::kCount) return CellError::kReserved;
   }
+  if ((properties & kOpDatagramHeader) != 0 && load_be<uint16_t>(parts + 6) != 0) return CellError::kReserved;
   out.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
   out.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
   out.dlid = Lid(static_cast<uint16_t>(dlid));

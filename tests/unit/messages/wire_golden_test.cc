@@ -8,6 +8,7 @@
 #include "messages/cell.h"
 #include "messages/flit.h"
 #include "messages/netdev.h"
+#include "messages/transport_headers.h"
 #include "tests/support/netdev_random.h"
 
 namespace weft {
@@ -51,6 +52,199 @@ TEST(WireGolden, the_cell_in_a_flit) {
                      .credit = 64},
                     cell_crc);
   EXPECT_EQ(header, test::from_hex(kFlit));
+}
+
+// ---- LAY-ACK, LAY-READ, UD: what stands behind the header -------------------------------------
+
+const char* const kAck =
+    "02 00 00 01 00 01 02 00  00 01 00 02 01 10 c0 00"
+    "00 91 d3 02 00 4a 1c 07  00 2f 0a 11 00 00 00 00"
+    "00 2f 0a 11 00 00 00 00  00 00 00 01 32 f0 bb 14";
+const char* const kSelectiveAck =
+    "02 00 00 01 00 01 02 00  00 01 00 02 01 10 c0 00"
+    "00 91 d3 02 00 4a 1c 07  00 2f 0a 11 00 00 00 20"
+    "00 2f 0a 11 00 03 00 00  00 00 00 07 00 2f 0a 12"
+    "00 00 00 00 00 00 00 00  00 00 00 0d 00 2f 0a 14"
+    "00 00 00 00 80 00 00 00  00 00 00 00 9a 03 34 cb";
+const char* const kNak =
+    "02 00 00 01 00 01 02 00  00 01 00 02 01 11 c0 00"
+    "00 91 d3 02 00 4a 1c 07  00 2f 0a 11 00 00 00 00"
+    "00 2f 0a 11 00 00 03 00  00 00 00 01 7e eb 10 43";
+const char* const kDatagram =
+    "02 00 00 01 00 02 02 00  00 01 00 01 01 21 c0 10"
+    "00 00 00 01 00 00 00 42  00 00 00 09 00 00 00 02"
+    "80 01 00 00 ff ff 00 00  ca fe 6f 42 fa d5";
+const char* const kReadRequest =
+    "02 00 00 01 00 02 02 00  00 01 00 01 01 03 c2 00"
+    "00 4a 1c 07 00 91 d3 02  00 2f 0a 11 00 00 00 20"
+    "1a 01 b1 02 00 00 00 00  00 00 70 00 00 00 02 00"
+    "2a 9e 4c 01 5c 3a 71 e6  d0 42 10 00 00 00 00 05"
+    "0f 84 1a d9";
+
+CellView decoded(const std::vector<std::byte>& cell) {
+  CellView view;
+  EXPECT_EQ(decode_cell(cell, CrcCheck::kVerify, view), CellError::kNone);
+  return view;
+}
+
+/// With the CRC made right again, so that only the form is left to be refused.
+CellError changed(const char* hex, size_t offset, uint8_t value) {
+  std::vector<std::byte> cell = test::from_hex(hex);
+  cell[offset] = static_cast<std::byte>(value);
+  const size_t covered = cell.size() - kCrcBytes;
+  store_be(cell.data() + covered, crc32c(std::span(cell).first(covered)));
+  CellView view;
+  return decode_cell(cell, CrcCheck::kVerify, view);
+}
+
+TEST(WireGolden, an_ack_is_48_bytes) {
+  const std::vector<std::byte> cell = test::from_hex(kAck);
+  ASSERT_EQ(cell.size(), 48U);
+  const CellView view = decoded(cell);
+  EXPECT_EQ(view.opcode, Opcode::kAck);
+  EXPECT_EQ(view.ack.psn, Psn(0x2f0a11));
+  EXPECT_EQ(view.ack.cell_number, 0);
+  EXPECT_EQ(view.ack.code, AckCode::kAck);
+  EXPECT_EQ(view.ack.messages_completed, 1U);
+  EXPECT_TRUE(view.payload.empty());
+  EXPECT_EQ(changed(kAck, 39, 1), CellError::kReserved);
+  EXPECT_EQ(changed(kAck, 32, 1), CellError::kReserved) << "a PSN has 24 bits";
+  EXPECT_EQ(changed(kAck, 38, 7), CellError::kReserved) << "codes end at 6";
+}
+
+TEST(WireGolden, a_selective_ack_has_blocks_of_sixteen_bytes) {
+  const std::vector<std::byte> cell = test::from_hex(kSelectiveAck);
+  const CellView view = decoded(cell);
+  EXPECT_EQ(view.ack.cell_number, 3);
+  EXPECT_EQ(view.ack.messages_completed, 7U);
+  ASSERT_EQ(view.payload.size(), 2 * sizeof(SelectiveBlockWire));
+  SelectiveBlockWire blocks[2];
+  std::memcpy(static_cast<void*>(blocks), view.payload.data(), sizeof blocks);
+  EXPECT_EQ(blocks[0].psn.get(), 0x2f0a12U);
+  EXPECT_EQ(blocks[0].base_cell.get(), 0);
+  EXPECT_EQ(blocks[0].bitmap.get(), 0xDU);
+  EXPECT_EQ(blocks[1].psn.get(), 0x2f0a14U);
+  EXPECT_EQ(blocks[1].bitmap.get(), uint64_t{1} << 63);
+  for (const size_t reserved : {44U, 50U, 51U, 60U, 66U}) {
+    EXPECT_EQ(changed(kSelectiveAck, reserved, 1), CellError::kReserved) << reserved;
+  }
+  // Blocks are whole, and at most three: with them an ACK is one conformance flit.
+  for (const size_t payload : {1U, 15U, 17U, 64U}) {
+    std::vector<std::byte> ack = test::from_hex(kAck);
+    ack.insert(ack.end() - kCrcBytes, payload, std::byte{0});
+    store_be(ack.data() + 30, static_cast<uint16_t>(payload));
+    CellView out;
+    EXPECT_EQ(decode_cell(ack, CrcCheck::kAlreadyVerified, out), CellError::kLength) << payload;
+  }
+}
+
+TEST(WireGolden, a_nak_differs_in_operation_and_code) {
+  const CellView view = decoded(test::from_hex(kNak));
+  EXPECT_EQ(view.opcode, Opcode::kNak);
+  EXPECT_EQ(view.ack.code, AckCode::kRemoteAccess);
+  EXPECT_EQ(view.ack.psn, Psn(0x2f0a11));
+}
+
+TEST(WireGolden, a_datagram_has_eight_bytes_more) {
+  const std::vector<std::byte> cell = test::from_hex(kDatagram);
+  const CellView view = decoded(cell);
+  EXPECT_EQ(view.opcode, Opcode::kUdSend);
+  EXPECT_EQ(view.sl, ServiceLevel(1));
+  EXPECT_EQ(view.qkey, 0x80010000U);
+  EXPECT_EQ(view.pkey, 0xFFFF);
+  EXPECT_EQ(view.payload.data(), cell.data() + 40);
+  EXPECT_EQ(view.payload.size(), 2U);
+  EXPECT_EQ(changed(kDatagram, 38, 1), CellError::kReserved);
+  EXPECT_EQ(changed(kDatagram, 39, 1), CellError::kReserved);
+}
+
+TEST(WireGolden, a_read_request_names_sink_and_source) {
+  const std::vector<std::byte> cell = test::from_hex(kReadRequest);
+  const CellView view = decoded(cell);
+  EXPECT_EQ(view.opcode, Opcode::kRdmaReadRequest);
+  ReadRequestWire request;
+  ASSERT_EQ(view.payload.size(), sizeof request);
+  std::memcpy(static_cast<void*>(&request), view.payload.data(), sizeof request);
+  EXPECT_EQ(request.sink_key.get(), 0x1a01b102U);
+  EXPECT_EQ(request.sink_address.get(), 0x7000U);
+  EXPECT_EQ(request.length.get(), 512U);
+  EXPECT_EQ(request.source_key.get(), 0x2a9e4c01U);
+  EXPECT_EQ(request.source_address.get(), 0x5c3a71e6d0421000U);
+  EXPECT_EQ(request.message_sequence.get(), 5U);
+}
+
+// ---- LAY-FLIT ---------------------------------------------------------------------------------
+
+struct FlitExample {
+  const char* header;
+  FlitFields fields;
+  std::vector<std::byte> payload;
+};
+
+std::vector<FlitExample> flit_examples() {
+  std::vector<std::byte> full(96);
+  for (size_t i = 0; i < full.size(); ++i) full[i] = static_cast<std::byte>(i);
+  return {{"02 80 00 60 01 02 00 fe  03 00 00 40 18 2e 0e 5e",
+           {.kind = FlitKind::kData,
+            .vl = VirtualLane(2),
+            .flags = kFlitHead,
+            .payload_bytes = 96,
+            .sequence = 0x0102,
+            .acknowledged = 0x00fe,
+            .credit_vl = VirtualLane(3),
+            .credit = 0x40},
+           full},
+          {"02 40 00 04 01 03 00 fe  03 00 00 41 ac fc 65 42",
+           {.kind = FlitKind::kData,
+            .vl = VirtualLane(2),
+            .flags = kFlitTail,
+            .payload_bytes = 4,
+            .sequence = 0x0103,
+            .acknowledged = 0x00fe,
+            .credit_vl = VirtualLane(3),
+            .credit = 0x41},
+           test::from_hex("01020304")},
+          {"10 00 00 00 01 03 00 fe  00 00 00 00 5b 09 64 3e",
+           {.kind = FlitKind::kAck, .sequence = 0x0103, .acknowledged = 0x00fe},
+           {}},
+          {"20 00 00 00 01 03 00 fe  01 00 00 07 79 fc c2 58",
+           {.kind = FlitKind::kRepeat,
+            .sequence = 0x0103,
+            .acknowledged = 0x00fe,
+            .credit_vl = VirtualLane(1),
+            .credit = 7},
+           {}},
+          {"30 10 00 00 01 03 00 fe  02 00 ff ff 85 33 3d 22",
+           {.kind = FlitKind::kCredit,
+            .flags = kFlitAnswer,
+            .sequence = 0x0103,
+            .acknowledged = 0x00fe,
+            .credit_vl = VirtualLane(2),
+            .credit = 0xFFFF},
+           {}}};
+}
+
+TEST(WireGolden, flits_of_every_kind) {
+  const FlitProfile profile{.payload_bytes_max = 96, .lanes = 4, .whole_cell = false};
+  for (const FlitExample& example : flit_examples()) {
+    std::vector<std::byte> flit(kFlitHeaderBytes);
+    flit.insert(flit.end(), example.payload.begin(), example.payload.end());
+    compose_flit(flit.data(), example.fields, false, 0);
+    std::vector<std::byte> expected = test::from_hex(example.header);
+    expected.insert(expected.end(), example.payload.begin(), example.payload.end());
+    EXPECT_EQ(flit, expected) << example.header;
+    FlitView view;
+    ASSERT_EQ(decode_flit(expected, profile, view), FlitError::kNone) << example.header;
+    EXPECT_EQ(view.fields.kind, example.fields.kind);
+    EXPECT_EQ(view.fields.vl, example.fields.vl);
+    EXPECT_EQ(view.fields.flags, example.fields.flags);
+    EXPECT_EQ(view.fields.payload_bytes, example.fields.payload_bytes);
+    EXPECT_EQ(view.fields.sequence, example.fields.sequence);
+    EXPECT_EQ(view.fields.acknowledged, example.fields.acknowledged);
+    EXPECT_EQ(view.fields.credit_vl, example.fields.credit_vl);
+    EXPECT_EQ(view.fields.credit, example.fields.credit);
+    EXPECT_EQ(view.payload.size(), example.payload.size());
+  }
 }
 
 }  // namespace
