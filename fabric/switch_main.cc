@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/loop_runner.h"
+#include "base/privileges.h"
 #include "base/process_guard.h"
 #include "base/rng.h"
 #include "base/stats_page.h"
@@ -61,6 +62,7 @@ Status run(const SwitchOptions& options, SwitchPlan plan) {
   LoopRunner loop(clock);
   Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, options.parent());
   if (!guard) return guard.error();
+  if (Status dropped = drop_privileges(); !dropped) return dropped;
   const std::string base = options.file_base();
   std::optional<StatsPage> page;  // outlives the counters on it
   std::vector<std::unique_ptr<LinkSupervisor>> connectors;

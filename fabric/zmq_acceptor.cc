@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "base/token_bucket.h"
+#include "fabric/hello_limiter.h"
 #include "fabric/unix_socket.h"
 #include "fabric/zap_handler.h"
 #include "fabric/zmq_carrier.h"
@@ -22,9 +22,6 @@ namespace weft {
 namespace {
 
 constexpr int kMessagesPerPump = 64;
-constexpr uint32_t kHellosPerSecond = 1;  // per address
-constexpr uint32_t kHelloBurst = 16;      // a host full of nodes that start together
-constexpr size_t kAddressesMax = 64;
 constexpr Duration kZapInterval = 2ms;
 
 /// The identity a ROUTER gives a connection: a zero byte and four more.
@@ -36,37 +33,6 @@ PeerId read_id(std::span<const std::byte> bytes) noexcept {
   }
   return id;
 }
-
-/// HELLOs per peer address; the address heard longest ago makes room.
-class HelloLimiter {
- public:
-  bool allow(std::string_view address, Instant now) noexcept {
-    Entry* oldest = entries_.data();
-    for (Entry& entry : entries_) {
-      if (entry.used && entry.address() == address.substr(0, entry.text.size())) {
-        entry.last = now;
-        return entry.bucket.take(now);
-      }
-      if (entry.last < oldest->last) oldest = &entry;
-    }
-    *oldest = Entry{};
-    oldest->used = true;
-    oldest->last = now;
-    oldest->length = address.copy(oldest->text.data(), oldest->text.size());
-    return oldest->bucket.take(now);
-  }
-
- private:
-  struct Entry {
-    [[nodiscard]] std::string_view address() const noexcept { return {text.data(), length}; }
-    bool used = false;
-    std::array<char, 48> text{};
-    size_t length = 0;
-    Instant last = Instant::min();
-    TokenBucket bucket{kHellosPerSecond, kHelloBurst};
-  };
-  std::array<Entry, kAddressesMax> entries_;
-};
 
 class Hub;
 
@@ -276,6 +242,7 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
     }
     if (endpoint.starts_with(kIpc)) {
       if (Status mine = check_private_directory(endpoint.substr(kIpc.size())); !mine) return mine;
+      if (Status done = socket.accept_own_user_only(); !done) return done;
     }
     return socket.bind(endpoint);
   }

@@ -1,5 +1,7 @@
 #include "fabric/zmq_socket.h"
 
+#include <unistd.h>
+
 #include <cstring>
 
 namespace weft {
@@ -84,6 +86,12 @@ Status ZmqSocket::set_link_options(Duration liveness) {
     return zmq_failure("cannot bound ZeroMQ messages");
   }
   return {};
+}
+
+Status ZmqSocket::accept_own_user_only() {
+  const uid_t user = geteuid();
+  if (zmq_setsockopt(raw_, ZMQ_IPC_FILTER_UID, &user, sizeof user) == 0) return {};
+  return zmq_failure("cannot limit an ipc endpoint to this user");
 }
 
 Status ZmqSocket::bind(const std::string& endpoint) {

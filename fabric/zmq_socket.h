@@ -71,6 +71,8 @@ class ZmqSocket {
   Status set(int option, const std::string& value);
   /// What all link sockets want: no lingering, bounded queues, dead connections noticed within `liveness`.
   Status set_link_options(Duration liveness);
+  /// On an ipc endpoint, before bind(): connections of other users are closed at once (SO_PEERCRED).
+  Status accept_own_user_only();
   Status bind(const std::string& endpoint);
   Status connect(const std::string& endpoint);
 

@@ -147,10 +147,12 @@ TEST_F(ZmqLink, curve_binds_a_key_to_a_node) {
   const CurveKeyPair stranger_keys = generate_curve_keys().value();
   const auto stranger = join(endpoint, 0xB, &stranger_keys);
   const auto liar = join(endpoint, 0xB, &a_keys);  // a's key, b's name
+  const auto keyless = join(endpoint, 0xB);
   LinkCellPort port_a(a->link());
   LinkCellPort port_stranger(stranger->link());
   LinkCellPort port_liar(liar->link());
-  ports = {&port_a, &port_stranger, &port_liar};
+  LinkCellPort port_keyless(keyless->link());
+  ports = {&port_a, &port_stranger, &port_liar, &port_keyless};
   const auto count = [&](AdmissionCounter counter) { return admission->counters().get(counter); };
   ASSERT_TRUE(until([&] {
     return port_a.up() && count(AdmissionCounter::kUnknownKey) > 0 &&
@@ -158,6 +160,7 @@ TEST_F(ZmqLink, curve_binds_a_key_to_a_node) {
   }));
   EXPECT_FALSE(port_stranger.up());
   EXPECT_FALSE(port_liar.up());
+  EXPECT_FALSE(port_keyless.up());
   const auto b = join(endpoint, 0xB, &b_keys);
   LinkCellPort port_b(b->link());
   ports.push_back(&port_b);

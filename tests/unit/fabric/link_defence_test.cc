@@ -1,0 +1,233 @@
+// Rules of decisions section 4 at the doors of a switch and of an endnode: who may connect, how often, and
+// what memory is taken from a peer.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "base/shared_region.h"
+#include "fabric/admission.h"
+#include "fabric/hello_limiter.h"
+#include "fabric/link_connect.h"
+#include "fabric/shm_acceptor.h"
+#include "fabric/shm_carrier.h"
+#include "fabric/slot_ring.h"
+#include "fabric/unix_socket.h"
+#include "fabric/zmq_acceptor.h"
+#include "fabric/zmq_connector.h"
+#include "tests/support/requirement.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+namespace {
+
+constexpr uid_t kStranger = 65534;
+
+/// Acts as another user while it lives; sockets made meanwhile bear that user's credentials.
+class AsStranger {
+ public:
+  AsStranger() { EXPECT_EQ(seteuid(kStranger), 0); }
+  AsStranger(const AsStranger&) = delete;
+  AsStranger& operator=(const AsStranger&) = delete;
+  ~AsStranger() { EXPECT_EQ(seteuid(0), 0); }
+};
+
+/// Opens directory and socket to everybody, as if their modes had failed to protect.
+void open_to_all(const TempDir& dir, const std::string& socket) {
+  ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
+  ASSERT_EQ(chmod(socket.c_str(), 0666), 0);
+}
+
+struct Door {
+  Switch fabric{small_switch()};
+  Admission admission{fabric, {{"a", Guid(0xA), Lid(1)}, {"b", Guid(0xB), Lid(2)}}};
+};
+
+TEST(LinkDefence, a_unix_socket_tells_another_user_and_the_switch_counts_and_closes) {
+  covers("DECISIONS-4");
+  if (geteuid() != 0) GTEST_SKIP() << "acting as another user needs root";
+  const TempDir dir;
+  const std::string path = dir.path() + "/s.sock";
+  Door door;
+  const auto acceptor = std::move(ShmAcceptor::create(path, door.admission).value());
+  open_to_all(dir, path);
+  LinkConfig link = small_switch().link;
+  link.guid = Guid(0xA);
+  const LinkHelloWire hello = encode_link_hello(make_hello(link, 7));
+  UniqueFd guest;
+  {
+    const AsStranger stranger;
+    guest = std::move(connect_unix(path).value());
+  }
+  ASSERT_TRUE(send_packet(guest.get(), bytes_of(hello), {}));
+  ManualClock clock;
+  for (int i = 0; i < 20; ++i) {
+    clock.advance(10ms);
+    acceptor->poll(clock.now());
+  }
+  EXPECT_EQ(door.admission.counters().get(AdmissionCounter::kForeignUser), 1U);
+  EXPECT_EQ(door.admission.counters().get(AdmissionCounter::kHellos), 0U) << "what it says is not read";
+  EXPECT_TRUE(peer_hung_up(guest.get()));
+}
+
+TEST(LinkDefence, an_endnode_does_not_join_a_switch_of_another_user) {
+  covers("DECISIONS-4");
+  if (geteuid() != 0) GTEST_SKIP() << "acting as another user needs root";
+  const TempDir dir;
+  const std::string path = dir.path() + "/s.sock";
+  ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
+  UniqueFd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  {
+    const AsStranger stranger;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, path.size());
+    ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(listen(listener.get(), 4), 0);
+  }
+  SeededRandom random(1);
+  LinkEndpointConfig config;
+  config.link = small_switch().link;
+  config.link.guid = Guid(0xA);
+  config.endpoint = "shm:" + path;
+  const auto node = std::move(connect_link(config, random).value());
+  ManualClock clock;
+  clock.advance(1s);
+  node->link().poll(clock.now());
+  const UniqueFd guest(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  ASSERT_TRUE(guest.valid());
+  EXPECT_TRUE(peer_hung_up(guest.get())) << "connected, looked, left without a HELLO";
+}
+
+TEST(LinkDefence, an_ipc_endpoint_closes_connections_of_another_user) {
+  covers("DECISIONS-4");
+  if (geteuid() != 0) GTEST_SKIP() << "acting as another user needs root";
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the library's own threads are not instrumented";
+#endif
+  const TempDir dir;
+  const std::string path = dir.path() + "/z";
+  Door door;
+  ZmqAcceptorConfig config;
+  config.endpoints = {"ipc://" + path};
+  const auto acceptor = std::move(ZmqAcceptor::create(config, door.admission).value());
+  open_to_all(dir, path);
+  const auto first_bytes = [&] {
+    const UniqueFd guest(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, path.size());
+    EXPECT_EQ(connect(guest.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    pollfd wait{guest.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&wait, 1, 20'000), 1);
+    std::array<char, 64> greeting;
+    return recv(guest.get(), greeting.data(), greeting.size(), 0);
+  };
+  EXPECT_GT(first_bytes(), 0) << "our own user is greeted";
+  const AsStranger stranger;
+  EXPECT_EQ(first_bytes(), 0) << "a stranger is not";
+}
+
+TEST(LinkDefence, hellos_are_limited_to_one_a_second_for_each_address) {
+  covers("DECISIONS-4");
+  HelloLimiter limiter;
+  Instant now = Instant{} + 100s;
+  for (uint32_t i = 0; i < kHelloBurst; ++i) EXPECT_TRUE(limiter.allow("10.0.0.1", now));
+  EXPECT_FALSE(limiter.allow("10.0.0.1", now));
+  EXPECT_TRUE(limiter.allow("10.0.0.2", now)) << "another address has its own allowance";
+  for (int second = 0; second < 5; ++second) {
+    now += 999ms;
+    EXPECT_FALSE(limiter.allow("10.0.0.1", now));
+    now += 1ms;
+    EXPECT_TRUE(limiter.allow("10.0.0.1", now));
+  }
+  // The table is bounded: the address heard longest ago makes room, the noisy one does not.
+  for (size_t i = 0; i < 3 * kHelloAddressesMax; ++i) {
+    EXPECT_TRUE(limiter.allow("10.1.0." + std::to_string(i), now));
+    EXPECT_FALSE(limiter.allow("10.0.0.1", now));
+    now += 1us;
+  }
+}
+
+/// A switch made by hand that welcomes an endnode with memory of the test's choice.
+class HostileSwitch : public ::testing::Test {
+ protected:
+  HostileSwitch() { listener = std::move(listen_unix(path(), 4).value()); }
+  [[nodiscard]] std::string path() const { return dir.path() + "/s.sock"; }
+
+  LinkState welcome_with(UniqueFd memory) {
+    LinkEndpointConfig config;
+    config.link = small_switch().link;
+    config.link.guid = Guid(0xA);
+    config.endpoint = "shm:" + path();
+    const auto node = std::move(connect_link(config, random).value());
+    clock.advance(10s);
+    node->link().poll(clock.now());
+    const UniqueFd guest(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    EXPECT_TRUE(guest.valid());
+    LinkHelloWire wire;
+    Packet packet;
+    EXPECT_EQ(receive_packet(guest.get(), std::as_writable_bytes(std::span(&wire, 1)), packet),
+              PacketIo::kOk);
+    LinkHello hello;
+    EXPECT_EQ(decode_link_hello(bytes_of(wire), hello), LinkHelloError::kNone);
+    LinkHello answer;
+    LinkParams params;
+    EXPECT_EQ(answer_hello(small_switch().link, hello, {Lid(1), 1, SubnetId(1)}, answer, params),
+              LinkRefusal::kNone);
+    const LinkHelloWire said = encode_link_hello(answer);
+    std::array<int, kShmWelcomeFds> fds;
+    fds.fill(memory.get());
+    EXPECT_TRUE(send_packet(guest.get(), bytes_of(said), fds));
+    clock.advance(1ms);
+    node->link().poll(clock.now());
+    return node->link().state();
+  }
+  [[nodiscard]] static size_t region_bytes() {
+    const uint32_t flit = make_hello(small_switch().link, 0).flit_payload_bytes;
+    return SharedRegion::rounded(shm_region_bytes(ring_geometry(flit)));
+  }
+
+  TempDir dir;
+  SeededRandom random{1};
+  ManualClock clock;
+  UniqueFd listener;
+};
+
+TEST_F(HostileSwitch, memory_that_could_shrink_or_is_no_memfd_is_not_mapped) {
+  covers("DECISIONS-4");
+  SharedRegion good = std::move(SharedRegion::create("good", region_bytes()).value());
+  EXPECT_EQ(welcome_with(UniqueFd(dup(good.fd()))), LinkState::kUp) << "the harness itself works";
+  // Each seal alone is needed.
+  for (const unsigned seals : {0U, unsigned{F_SEAL_SHRINK}, unsigned{F_SEAL_SHRINK | F_SEAL_GROW},
+                               unsigned{F_SEAL_GROW | F_SEAL_SEAL}}) {
+    UniqueFd memory(memfd_create("bad", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(ftruncate(memory.get(), static_cast<off_t>(region_bytes())), 0);
+    ASSERT_EQ(fcntl(memory.get(), F_ADD_SEALS, seals), 0);
+    EXPECT_EQ(welcome_with(std::move(memory)), LinkState::kDown) << seals;
+  }
+  // A file (on FUSE it would hang us), a pipe: F_GET_SEALS is the first thing asked of it, and fails.
+  FILE* file = fopen((dir.path() + "/file").c_str(), "w+");
+  ASSERT_NE(file, nullptr);
+  ASSERT_EQ(ftruncate(fileno(file), static_cast<off_t>(region_bytes())), 0);
+  EXPECT_EQ(welcome_with(UniqueFd(dup(fileno(file)))), LinkState::kDown);
+  static_cast<void>(fclose(file));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const UniqueFd other(ends[1]);
+  EXPECT_EQ(welcome_with(UniqueFd(ends[0])), LinkState::kDown);
+}
+
+}  // namespace
+}  // namespace weft::test
