@@ -34,6 +34,16 @@ inline SwitchConfig small_switch(uint32_t flit_payload_bytes = 0, uint32_t credi
   return config;
 }
 
+/// Sends if the port has room now.
+inline bool send_cell(LinkCellPort& port, const std::vector<std::byte>& cell) {
+  const VirtualLane vl = peek_vl(cell.data());
+  std::byte* to = port.claim(vl, static_cast<uint32_t>(cell.size()));
+  if (to == nullptr) return false;
+  std::memcpy(to, cell.data(), cell.size());
+  port.commit(vl, static_cast<uint32_t>(cell.size()), cell_crc(cell));
+  return true;
+}
+
 class TestFabric {
  public:
   explicit TestFabric(const TestFabricConfig& config)
@@ -74,14 +84,7 @@ class TestFabric {
   }
 
   /// Sends if the port has room now.
-  bool send(uint32_t node, const std::vector<std::byte>& cell) {
-    const VirtualLane vl = peek_vl(cell.data());
-    std::byte* to = nodes[node]->claim(vl, static_cast<uint32_t>(cell.size()));
-    if (to == nullptr) return false;
-    std::memcpy(to, cell.data(), cell.size());
-    nodes[node]->commit(vl, static_cast<uint32_t>(cell.size()), cell_crc(cell));
-    return true;
-  }
+  bool send(uint32_t node, const std::vector<std::byte>& cell) { return send_cell(*nodes[node], cell); }
   bool send(uint32_t node, TestCell cell) {
     cell.slid = Lid(static_cast<uint16_t>(node + 1));
     return send(node, make_cell(cell));

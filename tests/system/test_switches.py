@@ -6,6 +6,7 @@ import subprocess
 import unittest
 
 import harness
+import netns
 from weft_case import EXAMPLES, WeftCase
 
 
@@ -56,6 +57,63 @@ class SwitchesTest(WeftCase):
                 self.assertEqual((report["lost"], report["late"]), (0, 0), "queue pairs outlive a switch")
                 for host in ("h1", "h3"):
                     self.traffic(host, "-n", 500)
+
+
+TWO_MACHINES = """fabric = "t"
+[curve]
+keys = "keys"
+[[switch]]
+name = "s1"
+netns = "{left}"
+[[switch]]
+name = "s2"
+netns = "{right}"
+[[link]]
+switches = ["s1", "s2"]
+link = "zmq"
+endpoint = "tcp://10.71.1.2:7000"
+[[host]]
+name = "h1"
+switch = "s1"
+netns = "{left}"
+os = "gen"
+[[unit]]
+name = "u1"
+switch = "s2"
+netns = "{right}"
+"""
+
+
+class SwitchOnEachMachineTest(WeftCase):
+    def setUp(self):
+        super().setUp()
+        netns.require_root()
+        left, right = netns.Namespace("left"), netns.Namespace("right")
+        for place in (left, right):
+            self.addCleanup(place.delete)
+        netns.connect(left, "cable", "10.71.1.1/24", right, "cable", "10.71.1.2/24")
+        self.file.write_text(TWO_MACHINES.format(left=left.name, right=right.name))
+
+    def test_switches_join_over_tcp_with_keys_and_hosts_stay_on_shared_memory(self):
+        self.assertEqual(self.weft("keygen", "--dir", self.path / "keys", "s1", "s2")[0], 0)
+        self.up()
+        code, text, errors = self.weft("traffic", "-n", 500)
+        self.assertEqual(code, 0, text + errors)
+        _, text, _ = self.weft("status", "--json")
+        carriers = {(node["name"], port["peer"]): port["carrier"]
+                    for node in json.loads(text)["nodes"] for port in node["ports"]}
+        self.assertEqual(carriers, {("s1", "h1"): "shm", ("s1", "s2"): "zmq", ("s2", "u1"): "shm", ("s2", "s1"): "zmq"})
+
+    def test_a_switch_with_an_unknown_key_does_not_get_in(self):
+        keys = self.path / "keys"
+        self.assertEqual(self.weft("keygen", "--dir", keys, "s1", "s2", "stranger")[0], 0)
+        (keys / "stranger.secret").replace(keys / "s1.secret")
+        code, _, errors = self.weft("up", "--timeout", 3, self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("not ready in time: h1: ", errors)
+        code, text, _ = self.weft("logs", "s1")
+        self.assertEqual(code, 0)
+        self.assertIn("the switch does not know our key", text)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -77,6 +78,24 @@ TEST_F(StateDirTest, a_stopped_process_is_told_from_a_running_one) {
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
   EXPECT_EQ(process_start_ticks(child), 0U);
+}
+
+TEST_F(StateDirTest, root_of_a_user_namespace_has_the_directory_of_its_user) {
+  unsetenv("WEFT_STATE_DIR");
+  unsetenv("XDG_RUNTIME_DIR");
+  const std::string outside = StateDir::base();
+  EXPECT_EQ(outside, "/tmp/weft-" + std::to_string(geteuid()));
+  const std::string map = "0 " + std::to_string(geteuid()) + " 1";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER) != 0) _exit(77);
+    std::ofstream("/proc/self/uid_map") << map;
+    _exit(geteuid() == 0 && StateDir::base() == outside ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to make a user namespace";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST_F(StateDirTest, one_holder_of_the_lock) {
