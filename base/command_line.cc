@@ -58,6 +58,9 @@ struct CommandLine::Impl {
 
   void add(const char* name, const char* value_name, const char* help, bool many,
            std::function<void(const Values&)> setter);
+  template <class Number>
+  void add_number(const char* name, const char* value_name, const char* help, Number& out, Number lowest,
+                  Number highest);
   std::string help_text() const;
   po::variables_map read(const std::vector<std::string>& arguments);
   void read_file(const std::string& path, const po::options_description& known, po::variables_map& into);
@@ -75,6 +78,18 @@ void CommandLine::Impl::add(const char* name, const char* value_name, const char
     if (!many && given.size() > 1) throw WrongUse{fmt::format("option --{} stands twice", key)};
     setter(given);
   };
+}
+
+template <class Number>
+void CommandLine::Impl::add_number(const char* name, const char* value_name, const char* help, Number& out,
+                                   Number lowest, Number highest) {
+  add(name, value_name, help, false, [key = long_name(name), &out, lowest, highest](const Values& given) {
+    uint64_t value = 0;
+    if (!parse_number(given.back(), 10, value) || value < lowest || value > highest)
+      throw WrongUse{fmt::format("option --{} needs a whole number from {} to {}, not '{}'", key, lowest,
+                                 highest, given.back())};
+    out = static_cast<Number>(value);
+  });
 }
 
 std::string CommandLine::Impl::help_text() const {
@@ -155,26 +170,12 @@ void CommandLine::texts(const char* name, const char* value_name, std::vector<st
 
 void CommandLine::number(const char* name, const char* value_name, uint64_t& out, uint64_t lowest,
                          uint64_t highest, const char* help) {
-  impl_->add(name, value_name, help, false,
-             [key = long_name(name), &out, lowest, highest](const Impl::Values& given) {
-               uint64_t value = 0;
-               if (!parse_number(given.back(), 10, value) || value < lowest || value > highest)
-                 throw WrongUse{fmt::format("option --{} needs a whole number from {} to {}, not '{}'", key,
-                                            lowest, highest, given.back())};
-               out = value;
-             });
+  impl_->add_number(name, value_name, help, out, lowest, highest);
 }
 
 void CommandLine::number(const char* name, const char* value_name, uint32_t& out, uint32_t lowest,
                          uint32_t highest, const char* help) {
-  impl_->add(name, value_name, help, false,
-             [key = long_name(name), &out, lowest, highest](const Impl::Values& given) {
-               uint64_t value = 0;
-               if (!parse_number(given.back(), 10, value) || value < lowest || value > highest)
-                 throw WrongUse{fmt::format("option --{} needs a whole number from {} to {}, not '{}'", key,
-                                            lowest, highest, given.back())};
-               out = static_cast<uint32_t>(value);
-             });
+  impl_->add_number(name, value_name, help, out, lowest, highest);
 }
 
 void CommandLine::hex(const char* name, const char* value_name, uint64_t& out, const char* help) {

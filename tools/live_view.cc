@@ -40,9 +40,9 @@ void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& n
   add(fmt::format("fabric {}: Ctrl-C ends it", fabric));
   for (const NodeProcess& node : nodes) {
     const Lid lid = node.command().lid;
-    add(fmt::format("  {:<12} {:<7} {:<9} pid {:<8} restarts {:<4} {}", node.command().name,
+    add(fmt::format("  {:<10} {:<6} {:<9} {:<30} pid {} restarts {}", node.command().name,
                     to_string(node.command().role), lid == kLidNone ? "" : fmt::format("lid {}", lid.value()),
-                    node.pid(), node.restarts(), describe(node)));
+                    describe(node), node.pid(), node.restarts()));
   }
   lines_ = nodes.size() + 1;
   [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());

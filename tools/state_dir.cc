@@ -52,10 +52,6 @@ Status make_private(const std::string& path) {
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 /// Fields 3 and on of /proc/PID/stat. The name in parentheses before them may hold anything.
 std::vector<std::string> stat_fields(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
@@ -65,6 +61,18 @@ std::vector<std::string> stat_fields(pid_t pid) {
   if (close == std::string::npos) return {};
   std::istringstream rest(text.substr(close + 1));
   return {std::istream_iterator<std::string>(rest), {}};
+}
+
+/// Our user as those outside see it: inside `unshare -Ur` everybody is 0, and `weft status` is asked from
+/// outside.
+uid_t outer_uid() {
+  std::ifstream map("/proc/self/uid_map");
+  const uint64_t own = geteuid();
+  uint64_t inside = 0;
+  uint64_t outside = 0;
+  for (uint64_t count = 0; map >> inside >> outside >> count;)
+    if (own >= inside && own - inside < count) return static_cast<uid_t>(outside + (own - inside));
+  return static_cast<uid_t>(own);
 }
 
 }  // namespace
@@ -89,7 +97,7 @@ std::string StateDir::base() {
   if (const char* set = std::getenv("WEFT_STATE_DIR"); set != nullptr && *set != 0) return set;
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime == '/')
     return std::string(runtime) + "/weft";
-  return fmt::format("/tmp/weft-{}", geteuid());
+  return fmt::format("/tmp/weft-{}", outer_uid());
 }
 
 std::vector<std::string> StateDir::fabrics() {
