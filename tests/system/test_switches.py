@@ -53,8 +53,9 @@ class SwitchesTest(WeftCase):
                     return code == 0 and now[victim]["restarts"] == nodes[victim]["restarts"] + 1
                 harness.wait_for(back, f"{victim} is back and every session open")
                 report = json.loads(load.stdout.read())
-                self.assertEqual((report["corrupted"], report["duplicated"], report["reordered"]), (0, 0, 0))
-                self.assertEqual((report["lost"], report["late"]), (0, 0), "queue pairs outlive a switch")
+                damage = {name: report[name] for name in ("corrupted", "duplicated", "reordered", "lost", "late")}
+                self.assertEqual(set(damage.values()), {0},
+                                 f"queue pairs outlive a switch: {damage}\n{self.weft('logs')[1]}")
                 for host in ("h1", "h3"):
                     self.traffic(host, "-n", 500)
 
