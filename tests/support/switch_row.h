@@ -1,5 +1,5 @@
-// tests/support/switch_row.h -- two switches in a row over real shared-memory links, in one thread and virtual
-// time: node A (LID 1) - s1 - s2 - node B (LID 2). s1 joins s2.
+// tests/support/switch_row.h -- two switches in a row over real shared-memory links, in one thread and
+// virtual time: node A (LID 1) - s1 - s2 - node B (LID 2). s1 joins s2.
 #pragma once
 
 #include <gtest/gtest.h>
