@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -53,7 +54,8 @@ class MemoryFramePort final : public FramePort {
   uint32_t carrier_sets = 0;
   Offload offloads_set = Offload::kNone;
   bool promiscuous = false;
-  bool refuse_settings = false;  // set_*() fail
+  bool refuse_settings = false;        // set_*() fail
+  std::function<void()> before_write;  // runs when a frame is about to be taken
 
   // ---- the driver's side
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
@@ -79,6 +81,7 @@ class MemoryFramePort final : public FramePort {
       return FrameIo::kBusy;
     }
     if (drop) return FrameIo::kDropped;
+    if (before_write) before_write();
     if (writes_allowed != std::numeric_limits<uint64_t>::max()) --writes_allowed;
     Bytes frame(head.begin(), head.end());
     frame.insert(frame.end(), rest.begin(), rest.end());

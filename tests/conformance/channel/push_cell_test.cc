@@ -255,6 +255,31 @@ TEST_F(PushCell, PUSH_CELL_08_packet_crc_covers_all_cells) {
   }
 }
 
+/// The 600-byte write with idata and packet CRC of LAY-CELL, byte ranges and all.
+TEST_F(PushCell, PUSH_CELL_08_the_example_of_the_layout) {
+  covers("PUSH-CELL-08 PUSH-CELL-09 PUSH-CELL-11");
+  use({.type = QpType::kRc, .packet_crc = true});
+  pair.side(0).fill(0, 600, 5);
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {}), PostResult::kOk);
+  write(600, true);
+  const auto cells = pair.pipe.sent_by(0, Opcode::kRdmaWrite);
+  ASSERT_EQ(cells.size(), 3U);
+  const std::array<int, 3> flags{kCellFirst | kCellVa, 0, kCellLast | kCellIdata | kCellPacketCrc};
+  const std::array<size_t, 3> sizes{304, 292, 132};
+  uint32_t crc = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const auto& bytes = cells[i]->bytes;
+    EXPECT_EQ(cells[i]->view.flags & ~kCellAckWanted, flags[i]) << i;
+    ASSERT_EQ(bytes.size(), sizes[i]);
+    const size_t end = i == 2 ? 124 : bytes.size() - kCrcBytes;
+    crc = crc32c_extend(crc, bytes.data() + kCellHeaderBytes, end - kCellHeaderBytes);
+  }
+  EXPECT_EQ(load_be<uint32_t>(cells[2]->bytes.data() + 124), crc)
+      << "over VA, MH, idata and data in cell order";
+  EXPECT_EQ(std::memcmp(cells[2]->bytes.data() + 36, pair.side(0).memory.data() + 512, 88), 0);
+  EXPECT_EQ(pair.side(1).bytes_at(64, 600), pair.side(0).bytes_at(0, 600));
+}
+
 TEST_F(PushCell, PUSH_CELL_09_idata_stands_at_its_place) {
   covers("PUSH-CELL-09 PUSH-IDATA-01");
   use(kRc);

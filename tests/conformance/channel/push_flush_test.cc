@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/endian.h"
 #include "tests/support/requirement.h"
 #include "tests/support/scripted_host.h"
 #include "tests/support/session_pair.h"
@@ -137,8 +138,11 @@ TEST(PushFlush, PUSH_FLUSH_04_05_request_and_reply_have_the_given_layout) {
     if (request == nullptr) continue;
     EXPECT_EQ(item.bytes.size(), 24U) << "three pools";
     EXPECT_EQ(request->pools.size(), 3U);
-    EXPECT_EQ(item.bytes[1], std::byte{4});
-    EXPECT_EQ(item.bytes[3], std::byte{1});
+    EXPECT_EQ(load_be<uint32_t>(item.bytes.data()), 0x0004'0001U) << "function name, version";
+    EXPECT_EQ(load_be<uint64_t>(item.bytes.data() + 4), item.message.context);
+    for (uint32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(advertised(wire).count(load_be<uint32_t>(item.bytes.data() + 12 + 4 * i)), 1U);
+    }
     contexts.push_back(item.message.context);
   }
   ASSERT_EQ(contexts.size(), 2U);
@@ -146,6 +150,7 @@ TEST(PushFlush, PUSH_FLUSH_04_05_request_and_reply_have_the_given_layout) {
   for (const WireItem& item : wire) {
     if (item.body<BufferPoolFlushReply>() == nullptr) continue;
     EXPECT_EQ(item.bytes.size(), 12U);
+    EXPECT_EQ(load_be<uint32_t>(item.bytes.data()), 0x0005'0001U);
     answered.push_back(item.message.context);
   }
   EXPECT_EQ(answered, contexts);

@@ -81,6 +81,14 @@ TEST(PushPool, PUSH_POOL_02_the_five_values_stand_in_the_message) {
   EXPECT_EQ(load_be<uint32_t>(entry + 32), 3U);
   EXPECT_EQ(load_be<uint32_t>(entry + 36), 3U);
   EXPECT_EQ(load_be<uint32_t>(entry + 40), 4096U);
+  // The address is where the first element is written, the handle what opens it.
+  EXPECT_TRUE(pair.send(0, 1, 400));
+  pair.run(20);
+  const auto writes = read_wire(pair.pipe, 1024);
+  const auto first = select(writes, 0, WireKind::kWrite);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(load_be<uint32_t>(entry + 12), first[0]->rkey.value());
+  EXPECT_EQ(load_be<uint64_t>(entry + 16), first[0]->va);
 }
 
 TEST(PushPool, PUSH_POOL_03_the_handle_rides_in_the_message_and_opens_the_pool) {
@@ -208,8 +216,11 @@ TEST(PushPool, PUSH_POOL_09_ten_times_the_capacity_flows_without_a_stall) {
       options.unit.session.limits.pools_per_class = options.host.limits.pools_per_class = growth;
       options.unit.session.frame_bytes_max = options.host.frame_bytes_max = 2000;
       SessionPair pair(options);
+      const Instant begin = pair.clock.now();
       EXPECT_EQ(pair.stream(0, 0, 40 * growth, 1500), numbers(0, 40 * growth));
       EXPECT_EQ(pair.stream(1, 0, 40 * growth, 1500), numbers(0, 40 * growth));
+      // A renewal that waited for anything but the consumer would show as time.
+      EXPECT_LT(pair.clock.now() - begin, growth * 10ms);
     }
   }
 }

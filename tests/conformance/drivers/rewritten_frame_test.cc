@@ -1,0 +1,76 @@
+// Pool elements stay writable by the peer after the indication (decisions 2.16, section 4): whatever it
+// writes there later, what leaves a driver half is what that half has checked.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/frame_writer.h"
+#include "tests/support/driver_world.h"
+#include "tests/support/requirement.h"
+
+namespace weft::test {
+namespace {
+
+using Frames = std::vector<std::vector<std::byte>>;
+
+/// The peer's second write, at the worst moment: the frame is checked, its element still in use.
+void rewrite_front(NetdevSession& session) {
+  const InboundFrame* frame = session.front_frame();
+  ASSERT_NE(frame, nullptr);
+  std::byte* element = const_cast<std::byte*>(frame->bytes.data());
+  std::fill_n(element, std::min<size_t>(frame->bytes.size(), kFrameHeadBytes), std::byte{0xFF});
+}
+
+class RewrittenFrame : public ::testing::Test {
+ protected:
+  RewrittenFrame() { world.run_until_open(); }
+
+  DriverWorld world;
+};
+
+TEST_F(RewrittenFrame, the_unit_sends_the_head_it_has_checked) {
+  covers("DECISIONS-2.16 DECISIONS-4");
+  NetdevSession& session = *world.units[0].acceptor->sessions()[0];
+  uint32_t rewritten = 0;
+  world.nic().before_write = [&] {
+    rewrite_front(session);
+    ++rewritten;
+  };
+  const std::vector<std::byte> frame = make_ethernet(kLanMac, host_mac(0), 1, 1000);
+  world.os().inject(frame);
+  world.run();
+  EXPECT_EQ(rewritten, 1U);
+  EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{frame});
+}
+
+TEST_F(RewrittenFrame, the_host_delivers_the_head_it_has_checked) {
+  covers("DECISIONS-2.16 DECISIONS-4");
+  uint32_t rewritten = 0;
+  world.os().before_write = [&] {
+    rewrite_front(world.session());
+    ++rewritten;
+  };
+  const std::vector<std::byte> frame = make_ethernet(host_mac(0), kLanMac, 2, 1000);
+  world.nic().inject(frame);
+  world.run();
+  EXPECT_EQ(rewritten, 1U);
+  EXPECT_EQ(DriverWorld::taken(world.os()), Frames{frame});
+}
+
+/// Rewritten before the check, the new head is the one that is checked: a foreign source does not pass.
+TEST_F(RewrittenFrame, a_head_rewritten_while_the_nic_is_busy_is_checked_again) {
+  covers("DECISIONS-2.16 DECISIONS-4");
+  world.nic().writes_allowed = 0;
+  world.os().inject(make_ethernet(kLanMac, host_mac(0), 3, 1000));
+  world.run();
+  EXPECT_GT(world.unit().counters().get(UnitCounter::kNicBusyTurns), 0U);
+  rewrite_front(*world.units[0].acceptor->sessions()[0]);
+  world.nic().writes_allowed = 10;
+  world.run();
+  EXPECT_TRUE(world.nic().written.empty());
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kBadVnetHeader), 1U);
+  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+}
+
+}  // namespace
+}  // namespace weft::test
