@@ -80,7 +80,7 @@ Status GenPort::start(const TrafficSpec& spec) {
   kind_index_ = trips_done_ = 0;
   next_sequence_ = oldest_ = highest_received_ = bulk_first_ = bulk_sent_ = 0;
   bulk_started_ns_ = bulk_last_ns_ = next_send_ns_ = 0;
-  resolve_tries_ = 0;
+  resolve_tries_ = resolve_open_ = 0;
   resolve_sent_ns_ = now_ns() - kResolveIntervalNs;
   const bool need_ipv4 =
       spec.icmp || spec.udp || spec.bulk_frames != 0 || spec.bulk_duration > Duration::zero();
@@ -160,6 +160,7 @@ uint32_t GenPort::build_next(std::span<std::byte> frame, int64_t now) noexcept {
   if (phase_ == TrafficPhase::kResolving) {
     resolve_sent_ns_ = now;
     ++resolve_tries_;
+    ++resolve_open_;
     const GenKind kind = resolved_ipv4_ ? GenKind::kNeighbour : GenKind::kArp;
     return build_request(kind, self_, target_, 0, {}, frame);
   }
@@ -256,6 +257,7 @@ void GenPort::take_answer(const GenAnswer& answer, uint32_t frame_bytes) noexcep
 
 void GenPort::take_resolution(const GenAnswer& answer) noexcept {
   if (phase_ == TrafficPhase::kResolving) {
+    if (resolve_open_ != 0) --resolve_open_;
     target_.mac = answer.answered_by;
     (answer.kind == GenKind::kArp ? resolved_ipv4_ : resolved_ipv6_) = true;
     resolve_tries_ = 0;
@@ -265,6 +267,10 @@ void GenPort::take_resolution(const GenAnswer& answer) noexcept {
   }
   const bool expected = phase_ == TrafficPhase::kRoundTrips && kind_now() == GenKind::kArp &&
                         answer.kind == GenKind::kArp && oldest_ != next_sequence_;
+  if (!expected && resolve_open_ != 0) {
+    --resolve_open_;
+    return;
+  }
   if (!expected) {
     ++result_.duplicated;
     return;

@@ -142,6 +142,7 @@ class GenPort final : public FramePort {
   int64_t next_send_ns_ = 0;
   int64_t resolve_sent_ns_ = 0;
   uint32_t resolve_tries_ = 0;
+  uint32_t resolve_open_ = 0;  // requests sent less answers seen: an answer more is no repetition
   bool resolved_ipv4_ = false, resolved_ipv6_ = false;
   bool carrier_ = false;
   std::vector<Outstanding> slots_;

@@ -100,6 +100,35 @@ class Spoiler final : public Wire {
   uint64_t count_ = 0;
 };
 
+/// Nothing comes back for a while, then everything: the station has asked several times.
+class Stall final : public Wire {
+ public:
+  explicit Stall(Duration length) : until_(clock.now() + length) {}
+  void back(std::deque<Frame>& frames) override {
+    held_.insert(held_.end(), frames.begin(), frames.end());
+    frames.clear();
+    most = std::max(most, held_.size());
+    if (clock.now() >= until_) frames.swap(held_);
+  }
+  size_t most = 0;
+
+ private:
+  Instant until_;
+  std::deque<Frame> held_;
+};
+
+TEST(GenEcho, answers_to_repeated_resolution_are_no_duplicates) {
+  Stall wire(1s);
+  TrafficSpec spec;
+  spec.round_trips = 20;
+  spec.bulk_frames = 100;
+  const TrafficResult result = wire.run(spec);
+  ASSERT_GT(wire.most, 1U) << "it asked more than once";
+  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  EXPECT_EQ(result.frames_received, result.frames_sent);
+  EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.reordered + result.late, 0u);
+}
+
 TEST(GenEcho, loss_repetition_and_corruption_are_told_apart) {
   Spoiler wire;
   TrafficSpec spec;
