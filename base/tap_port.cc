@@ -57,7 +57,8 @@ Result<UniqueFd> open_tap(const std::string& name) {
     return Error{"tap: name '" + name + "' is not 1..15 characters long"};
   UniqueFd fd(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) {
-    if (errno == EACCES || errno == EPERM) return permission_error("tap: /dev/net/tun");
+    if (errno == EACCES || errno == EPERM)
+      return permission_error("tap: /dev/net/tun is closed to this user (chmod 666 opens it to all)");
     return errno_error("tap: /dev/net/tun (is the tun module there?)", errno);
   }
   ifreq request{};
