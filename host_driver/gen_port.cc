@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kResolveIntervalNs = 200'000'000;
-constexpr uint32_t kResolveTriesMax = 50;
+constexpr uint32_t kResolveTriesMax = 25;
 constexpr std::array<GenKind, 4> kRoundTripKinds{GenKind::kArp, GenKind::kIcmp, GenKind::kIcmpv6,
                                                  GenKind::kUdp};
 constexpr std::array<std::string_view, 7> kPhaseNames{"idle",     "resolving", "round-trips", "bulk",
