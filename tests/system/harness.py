@@ -46,6 +46,12 @@ def wait_for(condition, what, seconds=WAIT_SECONDS, interval=0.005):
         time.sleep(interval)
 
 
+def as_user(user):
+    """What goes before a command that is to run as that uid and gid, without any right."""
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all",
+            "--bounding-set=-all", "--"]
+
+
 class StatsPage:
     """Reads a process's counters from its stats page (layout: base/stats_page.h)."""
 
@@ -105,8 +111,7 @@ class Process:
         os.set_inheritable(read_end, True)
         command = self.argv + ["--parent-fd", str(read_end)]
         if self.user is not None:
-            command = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups", "--inh-caps=-all",
-                       "--ambient-caps=-all", "--bounding-set=-all", "--"] + command
+            command = as_user(self.user) + command
         # The page of the last incarnation must not answer for this one.
         self.stats.path.unlink(missing_ok=True)
         with open(self.stderr_path, "ab") as errors:
@@ -277,8 +282,7 @@ def run_program(program, *options, user=None, seconds=10):
     """Runs a program that is expected to end by itself: (exit code, standard output, standard error)."""
     command = [str(BIN / program)] + [str(option) for option in options]
     if user is not None:
-        command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all",
-                   "--ambient-caps=-all", "--bounding-set=-all", "--"] + command
+        command = as_user(user) + command
 
     def before_exec():
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -12,6 +12,7 @@ import harness
 import netns
 from weft_case import ECHO, WeftCase, alive
 
+NOBODY = 65534
 STAND_IN = harness.BIN.parent / "tests" / "stand_in"
 TAP = """fabric = "t"
 [[switch]]
@@ -156,12 +157,11 @@ class LauncherTest(WeftCase):
 
     def give_to_nobody(self):
         self.path.chmod(0o755)
-        os.chown(self.path, 65534, 65534)
+        os.chown(self.path, NOBODY, NOBODY)
 
     def as_nobody(self, *words):
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
-                   self.bin / "weft", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, env=self.environment)
+        return subprocess.run(harness.as_user(NOBODY) + [self.bin / "weft", *words], capture_output=True, text=True,
+                              timeout=30, env=self.environment)
 
     def test_back_off_grows(self):
         """A process that dies at once is not started in a busy loop: 50, 100, 200 ms ... 1 s."""
