@@ -155,13 +155,29 @@ class LauncherTest(WeftCase):
         self.addCleanup(self.as_nobody, "down")
         self.assertEqual(self.as_nobody("exec", "h1", "true").returncode, 0)
 
+    def test_a_fabric_inside_unshare_is_reached_from_outside(self):
+        if not harness.IS_ROOT:
+            self.skipTest("needs root, to give rights up")
+        unshare = ["unshare", "-Urn"]
+        if subprocess.run(harness.as_user(NOBODY) + unshare + ["true"], capture_output=True).returncode != 0:
+            self.skipTest("users may not make namespaces here")
+        self.give_to_nobody()
+        self.file.write_text(ECHO.replace('os = "gen"', 'os = "gen"\nnetns = "h1"'))
+        done = self.as_nobody("up", "--detach", self.file, wrapper=unshare)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup(self.as_nobody, "down")
+        self.assertEqual(self.as_nobody("status").returncode, 0)
+        done = self.as_nobody("exec", "h1", "ip", "-br", "link")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["lo"], "its own namespace")
+
     def give_to_nobody(self):
         self.path.chmod(0o755)
         os.chown(self.path, NOBODY, NOBODY)
 
-    def as_nobody(self, *words):
-        return subprocess.run(harness.as_user(NOBODY) + [self.bin / "weft", *words], capture_output=True, text=True,
-                              timeout=30, env=self.environment)
+    def as_nobody(self, *words, wrapper=()):
+        command = harness.as_user(NOBODY) + [*wrapper, self.bin / "weft", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, env=self.environment)
 
     def test_back_off_grows(self):
         """A process that dies at once is not started in a busy loop: 50, 100, 200 ms ... 1 s."""
