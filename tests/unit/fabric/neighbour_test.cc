@@ -97,6 +97,12 @@ TEST(SwitchOptions, nodes_come_first_then_neighbours) {
   EXPECT_TRUE(plan->joins[0].endpoint.link.is_switch);
 }
 
+TEST(SwitchOptions, a_switch_between_switches_needs_no_node_of_its_own) {
+  Result<SwitchPlan> plan = plan_switch(options_of({}, {"s1=51:1", "s3=53:2"}));
+  ASSERT_TRUE(plan.ok()) << plan.error().text;
+  EXPECT_EQ(plan->config.ports, 2U);
+}
+
 TEST(SwitchOptions, what_is_wrong_is_named) {
   const auto error = [](const SwitchOptions& options) {
     Result<SwitchPlan> plan = plan_switch(options);
