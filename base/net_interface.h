@@ -1,5 +1,6 @@
 // base/net_interface.h -- what the drivers ask of and set on a network interface of the process's own
-// namespace: index, address, MTU, flags, largest GSO and GRO frame. Set-up only, except read_flags().
+// namespace: index, address, MTU, flags, largest GSO and GRO frame. Set-up only, except mtu() and
+// flags().
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class NetInterface {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] int index() const noexcept { return index_; }
   Result<MacAddress> mac() const;
-  Result<uint32_t> mtu() const;
+  /// 0 when the interface is gone. One system call.
+  [[nodiscard]] uint32_t mtu() const noexcept;
   /// Needs CAP_NET_ADMIN in the namespace.
   Status set_mtu(uint32_t bytes) const;
   /// Largest frame that the stack hands to the interface and that it gathers from it. Needs CAP_NET_ADMIN.

@@ -11,14 +11,10 @@
 #include <cstring>
 
 #include "base/ethernet.h"
-#include "base/log.h"
 
 namespace weft {
 namespace {
 
-constexpr Duration kLookInterval = std::chrono::milliseconds(250);
-constexpr uint32_t kFrameBytesMax =
-    65524;  // what a 64 KiB element holds behind the vnet header (decisions 2.18)
 // Segmentation of UDP came with Linux 6.2; older headers do not name it.
 constexpr unsigned kTunUso4 = 0x20;
 constexpr unsigned kTunUso6 = 0x40;
@@ -106,20 +102,7 @@ Status TapPort::prepare() {
   if (::ioctl(fd_.get(), TUNSETVNETLE, &little) != 0) return errno_error(what + ": byte order", errno);
   const int status_flags = ::fcntl(fd_.get(), F_GETFL);
   if (::fcntl(fd_.get(), F_SETFL, status_flags | O_NONBLOCK) != 0) return errno_error(what, errno);
-  Result<MacAddress> mac = interface_.mac();
-  if (!mac) return mac.error();
-  Result<uint32_t> mtu = interface_.mtu();
-  if (!mtu) return mtu.error();
-  info_ = {.kind = "tap",
-           .name = interface_.name(),
-           .mac = *mac,
-           .mtu_bytes = *mtu,
-           .frame_bytes_max = kFrameBytesMax,
-           .offloads = probe_offloads(fd_.get())};
-  if (Status sized = interface_.set_gso_max(kGsoBytesMax); !sized) {
-    log(LogLevel::kInfo, "tap {}: {}; longer frames are dropped and counted", info_.name, sized.error().text);
-  }
-  up_ = (interface_.flags() & IFF_UP) != 0;
+  if (Status described = describe("tap", probe_offloads(fd_.get())); !described) return described;
   return set_offloads(Offload::kNone);
 }
 
@@ -158,42 +141,6 @@ FrameIo TapPort::write_frame(std::span<const std::byte> head, std::span<const st
   return FrameIo::kOk;
 }
 
-FrameIo TapPort::write_failed(int error) noexcept {
-  switch (error) {
-    case EAGAIN:
-    case EINTR:
-    case ENOBUFS:
-    case ENOMEM:
-      counters_.add(PortCounter::kWriteBusy);
-      return FrameIo::kBusy;
-    case EINVAL:
-      counters_.add(PortCounter::kWriteMalformed);
-      return FrameIo::kDropped;
-    case EIO:
-    case EBADFD:
-    case ENODEV:
-    case ENETDOWN:
-      counters_.add(PortCounter::kNoReceiver);
-      return FrameIo::kDown;
-    default:
-      counters_.add(PortCounter::kWriteErrors);
-      return FrameIo::kDropped;
-  }
-}
-
-int TapPort::poll(Instant now) noexcept {
-  if (now < next_look_) return 0;
-  next_look_ = now + kLookInterval;
-  const bool up = (interface_.flags() & IFF_UP) != 0;
-  if (up != up_) counters_.add(PortCounter::kCarrierChanges);
-  up_ = up;
-  return 0;
-}
-
-void TapPort::wait_fds(std::vector<pollfd>& out) const {
-  out.push_back({fd_.get(), POLLIN, 0});
-}
-
 void TapPort::set_carrier(bool up) noexcept {
   int value = up ? 1 : 0;
   if (::ioctl(fd_.get(), TUNSETCARRIER, &value) != 0) counters_.add(PortCounter::kWriteErrors);
@@ -218,13 +165,6 @@ Status TapPort::set_mac(const MacAddress& mac) {
   if (::ioctl(fd_.get(), SIOCSIFHWADDR, &request) != 0)
     return errno_error("address of tap " + info_.name, errno);
   info_.mac = mac;
-  return {};
-}
-
-Status TapPort::set_mtu(uint32_t mtu_bytes) {
-  if (mtu_bytes == info_.mtu_bytes) return {};
-  if (Status set = interface_.set_mtu(mtu_bytes); !set) return set;
-  info_.mtu_bytes = mtu_bytes;
   return {};
 }
 

@@ -4,13 +4,13 @@
 // capability.
 #pragma once
 
+#include <net/if.h>
+
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include "base/frame_port.h"
-#include "base/net_interface.h"
-#include "base/unique_fd.h"
+#include "base/kernel_port.h"
 
 namespace weft {
 
@@ -20,40 +20,25 @@ namespace weft {
 Result<UniqueFd> open_tap(const std::string& name);
 
 /// Owner: the thread of the driver half.
-class TapPort final : public FramePort {
+class TapPort final : public KernelPort {
  public:
   static Result<std::unique_ptr<TapPort>> open(const std::string& name);
   /// Takes a descriptor attached by open_tap(), in the namespace of the interface.
   static Result<std::unique_ptr<TapPort>> adopt(UniqueFd fd);
 
-  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
-  /// Looks at the interface's state a few times a second.
-  int poll(Instant now) noexcept override;
-  void wait_fds(std::vector<pollfd>& out) const override;
-  [[nodiscard]] Instant deadline() const noexcept override { return next_look_; }
   void set_carrier(bool up) noexcept override;
-  [[nodiscard]] bool carrier() const noexcept override { return up_; }
   Status set_offloads(Offload wanted) override;
   Status set_mac(const MacAddress& mac) override;
-  Status set_mtu(uint32_t mtu_bytes) override;
   /// The other side of a TAP is our own stack: it hands us everything anyway.
   Status set_promiscuous(bool) override { return {}; }
-  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
  private:
-  TapPort(UniqueFd fd, NetInterface interface) : fd_(std::move(fd)), interface_(std::move(interface)) {}
+  TapPort(UniqueFd fd, NetInterface interface) noexcept
+      : KernelPort(std::move(fd), std::move(interface), IFF_UP) {}
   Status prepare();
-  [[nodiscard]] FrameIo write_failed(int error) noexcept;
-
-  UniqueFd fd_;
-  NetInterface interface_;
-  FramePortInfo info_;
-  CounterSet<PortCounter> counters_;
-  Instant next_look_ = Instant::min();
-  bool up_ = true;
 };
 
 }  // namespace weft

@@ -16,15 +16,20 @@ namespace {
 constexpr uint32_t kArpBytes = 28;
 constexpr uint16_t kArpRequest = 1;
 constexpr uint16_t kArpReply = 2;
-constexpr uint8_t kIcmpEchoRequest = 8;
-constexpr uint8_t kIcmpEchoReply = 0;
-constexpr uint8_t kIcmpv6EchoRequest = 128;
-constexpr uint8_t kIcmpv6EchoReply = 129;
 constexpr uint8_t kIcmpv6NeighbourSolicitation = 135;
 constexpr uint8_t kIcmpv6NeighbourAdvertisement = 136;
 constexpr uint32_t kNeighbourBytes = 24;  // type, code, checksum, flags, target
 constexpr uint32_t kLinkAddressOption = 8;
 constexpr uint32_t kIcmpHeaderBytes = 8;
+
+/// Types of an echo in one of the two ICMPs.
+struct IcmpEcho {
+  uint8_t protocol;
+  std::byte request;
+  std::byte reply;
+};
+constexpr IcmpEcho kIcmpEcho{kIpProtocolIcmp, std::byte{8}, std::byte{0}};
+constexpr IcmpEcho kIcmpv6Echo{kIpProtocolIcmpv6, std::byte{128}, std::byte{129}};
 
 uint8_t byte_at(std::span<const std::byte> frame, uint32_t at) noexcept {
   return static_cast<uint8_t>(frame[at]);
@@ -32,6 +37,20 @@ uint8_t byte_at(std::span<const std::byte> frame, uint32_t at) noexcept {
 
 void swap_bytes(std::byte* a, std::byte* b, size_t bytes) noexcept {
   std::swap_ranges(a, a + bytes, b);
+}
+
+/// Turns an echo request of ICMP or UDP into its answer, but for the checksum. Returns where in `part` that
+/// stands; 0 for anything else.
+uint32_t turn_echo(const IcmpEcho& icmp, uint8_t protocol, std::span<std::byte> part) noexcept {
+  if (protocol == icmp.protocol && part[0] == icmp.request) {
+    part[0] = icmp.reply;
+    return 2;
+  }
+  if (protocol == kIpProtocolUdp && load_be<uint16_t>(part.data() + 2) == kUdpEchoPort) {
+    swap_bytes(part.data(), part.data() + 2, 2);
+    return 6;
+  }
+  return 0;
 }
 
 /// The part of the frame behind the IP header that the IP length covers; empty when lengths contradict.
@@ -135,21 +154,13 @@ bool EchoNic::answer_ipv4(std::span<std::byte> frame, uint32_t at, uint32_t tran
   const uint8_t protocol = byte_at(frame, at + 9);
   const std::span<std::byte> part = transport_part(frame, transport, at + load_be<uint16_t>(ip + 2));
   if (part.size() < kIcmpHeaderBytes || !transport_checksum_ok(ip, 4, protocol, part)) return false;
-  if (protocol == kIpProtocolIcmp) {
-    if (part[0] != std::byte{kIcmpEchoRequest}) return false;
-    part[0] = std::byte{kIcmpEchoReply};
-  } else if (protocol == kIpProtocolUdp) {
-    if (load_be<uint16_t>(part.data() + 2) != kUdpEchoPort) return false;
-    swap_bytes(part.data(), part.data() + 2, 2);
-  } else {
-    return false;
-  }
+  const uint32_t checksum_at = turn_echo(kIcmpEcho, protocol, part);
+  if (checksum_at == 0) return false;
   turn_addresses(frame);
   swap_bytes(ip + 12, ip + 16, 4);
   ip[8] = std::byte{64};
   set_ipv4_checksum(ip, transport - at);
-  const uint32_t field = protocol == kIpProtocolIcmp ? 2 : 6;
-  set_transport_checksum(ip, 4, protocol, part, field);
+  set_transport_checksum(ip, 4, protocol, part, checksum_at);
   return true;
 }
 
@@ -163,19 +174,12 @@ bool EchoNic::answer_ipv6(std::span<std::byte> frame, uint32_t at, uint32_t tran
     return answer_neighbour(frame, at, part);
   }
   if (std::memcmp(ip + 24, config_.ipv6.data(), 16) != 0) return false;
-  if (protocol == kIpProtocolIcmpv6) {
-    if (part[0] != std::byte{kIcmpv6EchoRequest}) return false;
-    part[0] = std::byte{kIcmpv6EchoReply};
-  } else if (protocol == kIpProtocolUdp) {
-    if (load_be<uint16_t>(part.data() + 2) != kUdpEchoPort) return false;
-    swap_bytes(part.data(), part.data() + 2, 2);
-  } else {
-    return false;
-  }
+  const uint32_t checksum_at = turn_echo(kIcmpv6Echo, protocol, part);
+  if (checksum_at == 0) return false;
   turn_addresses(frame);
   swap_bytes(ip + 8, ip + 24, 16);
   ip[7] = std::byte{64};
-  set_transport_checksum(ip, 6, protocol, part, protocol == kIpProtocolIcmpv6 ? 2 : 6);
+  set_transport_checksum(ip, 6, protocol, part, checksum_at);
   return true;
 }
 

@@ -12,7 +12,6 @@
 
 #include "base/endian.h"
 #include "base/ethernet.h"
-#include "base/log.h"
 #include "base/vnet_header.h"
 
 namespace weft {
@@ -20,9 +19,7 @@ namespace {
 
 constexpr uint32_t kKernelVnetBytes =
     10;  // virtio_net_hdr; every kernel knows it (the 12-byte form came with 6.5)
-constexpr uint32_t kFrameBytesMax = 65524;
 constexpr int kSocketBufferBytes = 4 << 20;
-constexpr Duration kLookInterval = std::chrono::milliseconds(250);
 
 template <class T>
 Status set_option(int fd, int level, int option, const T& value, const char* what) {
@@ -51,17 +48,17 @@ Status PacketNic::set_up_socket() {
   for (const auto& [option, what] : {std::pair{PACKET_VNET_HDR, "packet: vnet header"},
                                      std::pair{PACKET_AUXDATA, "packet: auxiliary data"},
                                      std::pair{PACKET_IGNORE_OUTGOING, "packet: ignore outgoing"}}) {
-    if (Status set = set_option(socket_.get(), SOL_PACKET, option, on, what); !set) return set;
+    if (Status set = set_option(fd_.get(), SOL_PACKET, option, on, what); !set) return set;
   }
   // Larger than a user may ask for where that is allowed; the plain form is the fall-back.
-  if (!set_option(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kSocketBufferBytes, "packet: buffer").ok()) {
-    (void)set_option(socket_.get(), SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes, "packet: buffer").ok();
+  if (!set_option(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kSocketBufferBytes, "packet: buffer").ok()) {
+    (void)set_option(fd_.get(), SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes, "packet: buffer").ok();
   }
   packet_mreq membership{};
   membership.mr_ifindex = interface_.index();
   membership.mr_type = PACKET_MR_PROMISC;
   if (Status set =
-          set_option(socket_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership, "packet: promiscuous");
+          set_option(fd_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership, "packet: promiscuous");
       !set) {
     return set;
   }
@@ -69,7 +66,7 @@ Status PacketNic::set_up_socket() {
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
   address.sll_ifindex = interface_.index();
-  if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return errno_error("packet: interface " + interface_.name(), errno);
   }
   return {};
@@ -97,22 +94,7 @@ Result<std::unique_ptr<PacketNic>> PacketNic::adopt(UniqueFd socket, const std::
 
 Status PacketNic::prepare() {
   if (Status set_up = set_up_socket(); !set_up) return set_up;
-  Result<MacAddress> mac = interface_.mac();
-  if (!mac) return mac.error();
-  Result<uint32_t> mtu = interface_.mtu();
-  if (!mtu) return mtu.error();
-  info_ = {.kind = "packet",
-           .name = interface_.name(),
-           .mac = *mac,
-           .mtu_bytes = *mtu,
-           .frame_bytes_max = kFrameBytesMax,
-           .offloads = kOffloadsAll};  // the kernel does in software what the interface cannot
-  if (Status sized = interface_.set_gso_max(kGsoBytesMax); !sized) {
-    log(LogLevel::kInfo, "packet {}: {}; longer frames are dropped and counted", info_.name,
-        sized.error().text);
-  }
-  up_ = (interface_.flags() & IFF_RUNNING) != 0;
-  return {};
+  return describe("packet", kOffloadsAll);  // the kernel does in software what the interface cannot
 }
 
 FrameReadResult PacketNic::read_frame(std::span<std::byte> into) noexcept {
@@ -125,7 +107,7 @@ FrameReadResult PacketNic::read_frame(std::span<std::byte> into) noexcept {
   message.msg_iovlen = 2;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0) {
     if (errno == EAGAIN || errno == EINTR) return {FrameIo::kEmpty, 0};
     if (errno != ENETDOWN) counters_.add(PortCounter::kReadErrors);
@@ -191,57 +173,17 @@ FrameIo PacketNic::write_frame(std::span<const std::byte> head, std::span<const 
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = rest.empty() ? 2 : 3;
-  if (::sendmsg(socket_.get(), &message, MSG_DONTWAIT) >= 0) {
+  if (::sendmsg(fd_.get(), &message, MSG_DONTWAIT) >= 0) {
     counters_.add(PortCounter::kFramesWritten);
     counters_.add(PortCounter::kBytesWritten, head.size() + rest.size() - kVnetBytes);
     return FrameIo::kOk;
   }
-  switch (errno) {
-    case EAGAIN:
-    case EINTR:
-    case ENOBUFS:
-    case ENOMEM:
-      counters_.add(PortCounter::kWriteBusy);
-      return FrameIo::kBusy;
-    case EMSGSIZE:
-      counters_.add(PortCounter::kWriteTooLong);
-      return FrameIo::kDropped;
-    case EINVAL:
-      counters_.add(PortCounter::kWriteMalformed);
-      return FrameIo::kDropped;
-    case ENETDOWN:
-    case ENXIO:
-      counters_.add(PortCounter::kNoReceiver);
-      return FrameIo::kDown;
-    default:
-      counters_.add(PortCounter::kWriteErrors);
-      return FrameIo::kDropped;
-  }
-}
-
-int PacketNic::poll(Instant now) noexcept {
-  if (now < next_look_) return 0;
-  next_look_ = now + kLookInterval;
-  const bool up = (interface_.flags() & IFF_RUNNING) != 0;
-  if (up != up_) counters_.add(PortCounter::kCarrierChanges);
-  up_ = up;
-  return 0;
-}
-
-void PacketNic::wait_fds(std::vector<pollfd>& out) const {
-  out.push_back({socket_.get(), POLLIN, 0});
+  return write_failed(errno);
 }
 
 Status PacketNic::set_mac(const MacAddress& mac) {
   return Error{"packet " + info_.name + ": the interface keeps its own address; " + to_string(mac) +
                " is served without it"};
-}
-
-Status PacketNic::set_mtu(uint32_t mtu_bytes) {
-  if (mtu_bytes == info_.mtu_bytes) return {};
-  if (Status set = interface_.set_mtu(mtu_bytes); !set) return set;
-  info_.mtu_bytes = mtu_bytes;
-  return {};
 }
 
 }  // namespace weft

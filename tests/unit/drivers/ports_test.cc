@@ -218,6 +218,9 @@ TEST(TapPort, frames_cross_an_interface_and_settings_take_effect) {
     EXPECT_TRUE((*port)->set_mac(kMac).ok());
     EXPECT_TRUE((*port)->set_mtu(9000).ok());
     EXPECT_EQ((*port)->info().mtu_bytes, 9000u);
+    shell("ip link set wtest0 mtu 4000");
+    (*port)->poll(clock.now());
+    EXPECT_EQ((*port)->info().mtu_bytes, 4000u) << "a change by others is noticed";
     EXPECT_TRUE(is_subset(Offload::kChecksum | Offload::kTso4, (*port)->info().offloads));
     EXPECT_TRUE((*port)->set_offloads((*port)->info().offloads).ok());
     shell("ip addr add 10.0.2.2/24 dev wtest0 && ip link set wtest0 up");
