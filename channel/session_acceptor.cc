@@ -92,6 +92,7 @@ class SessionAcceptor::Core {
   [[nodiscard]] bool within_rate(Lid lid, Instant now) noexcept;
   [[nodiscard]] Asker& asker(Lid lid) noexcept;
   [[nodiscard]] NetdevSession* find(uint64_t nonce, Lid lid) noexcept;
+  [[nodiscard]] NetdevSession::Core* end_earlier(const SessionPeer& peer) noexcept;
   [[nodiscard]] NetdevSession* free_session();
   void reject(const CmDatagram& datagram, SessionRefusal refusal) noexcept;
   void punish(Lid lid, Instant now) noexcept;
@@ -221,21 +222,39 @@ SessionRefusal SessionAcceptor::Core::check_mac(const SessionPeer& peer) noexcep
 
 SessionRefusal SessionAcceptor::Core::start(const CmDatagram& datagram, const SessionPeer& peer,
                                             Instant now) noexcept {
-  for (NetdevSession* session : views_) {
-    if (session->core().live() && session->peer().mac == peer.mac && session->peer().lid == peer.lid) {
-      session->core().replace();
-    }
-  }
+  NetdevSession::Core* earlier = end_earlier(peer);
   try {
     NetdevSession* session = free_session();
+    if (session == nullptr && earlier != nullptr) {
+      earlier->drop_inbound();
+      session = free_session();
+    }
     if (session == nullptr) return SessionRefusal::kSessionsFull;
     const Status status = session->core().accept(datagram, peer, cm_, now);
+    if (status && earlier != nullptr) session->core().follow(*earlier);
     if (status) return SessionRefusal::kNone;
     log(LogLevel::kError, "{}: {}", config_.session.name, status.error().text);
   } catch (const std::bad_alloc&) {
     log(LogLevel::kError, "{}: out of memory for a session", config_.session.name);
   }
   return SessionRefusal::kNoMemory;
+}
+
+/// Ends the session that the host had before. The driver may still hold frames of that one, which go before
+/// those of the new one, but of none before it: a host that dies again and again takes two sessions at most.
+/// Returns the one that holds frames, if any.
+NetdevSession::Core* SessionAcceptor::Core::end_earlier(const SessionPeer& peer) noexcept {
+  NetdevSession::Core* last = nullptr;
+  for (NetdevSession* session : views_) {
+    if (session->peer().mac != peer.mac || session->peer().lid != peer.lid) continue;
+    NetdevSession::Core& core = session->core();
+    const bool newest = core.live();
+    if (newest) core.replace();
+    if (!core.holds_frames()) continue;
+    if (last != nullptr) (newest ? *last : core).drop_inbound();
+    if (last == nullptr || newest) last = &core;
+  }
+  return last;
 }
 
 NetdevSession* SessionAcceptor::Core::free_session() {

@@ -71,10 +71,8 @@ ChannelSizes NetdevSession::Core::sizes_for(TransferMode mode) const noexcept {
 }
 
 Status NetdevSession::Core::begin_incarnation(TransferMode mode) {
-  while (!inbound_.empty()) {
-    counters_.add(C::kInboundLostAtReset);
-    release_frame();
-  }
+  drop_inbound();
+  earlier_ = nullptr;
   own_pools_.clear();
   next_reference_ = config_.pool_reference_base +
                     (config_.role == SessionRole::kHost ? kPoolReferenceFirstHost : kPoolReferenceFirstUnit);
@@ -187,8 +185,7 @@ int NetdevSession::Core::poll_connect() noexcept {
   if (state_ == SessionState::kLost && now_ >= connect_at_) {
     if (!inbound_.empty()) {
       connect_at_ = now_ + config_.limits.connect_interval;
-      counters_.add(C::kInboundLostAtReset, inbound_.size());
-      while (!inbound_.empty()) release_frame();
+      drop_inbound();
       return work;
     }
     enter(SessionState::kConnecting);
@@ -353,6 +350,8 @@ Status NetdevSession::Core::accept(const CmDatagram& request, const SessionPeer&
 }
 
 void NetdevSession::Core::replace() noexcept {
+  while (poll_receives() != 0) {
+  }
   fail(C::kLostReplaced);
   if (loss_) teardown();
 }

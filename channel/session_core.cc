@@ -106,7 +106,7 @@ void NetdevSession::Core::on_receive(const WorkCompletion& done) noexcept {
 
 void NetdevSession::Core::enter(SessionState state) noexcept {
   state_ = state;
-  gauges_.set(SessionGauge::kState, static_cast<uint64_t>(state_));
+  gauges_.set(SessionGauge::kState, static_cast<uint64_t>(state));
   log(LogLevel::kDebug, "{}: {}", config_.name, to_string(state));
   if (events_ != nullptr) events_->on_state(self_, state);
 }
@@ -273,7 +273,6 @@ SessionConservation NetdevSession::Core::conservation() const noexcept {
 void NetdevSession::Core::update_gauges() noexcept {
   channels_.update_totals();
   const SessionConservation now = conservation();
-  gauges_.set(SessionGauge::kState, static_cast<uint64_t>(state_));
   gauges_.set(SessionGauge::kIncarnation, incarnation_);
   gauges_.set(SessionGauge::kOwnExposed, now.own_exposed);
   gauges_.set(SessionGauge::kOwnIndicated, now.own_indicated);

@@ -71,8 +71,13 @@ class NetdevSession::Core {
   [[nodiscard]] bool port_up() const noexcept { return channels_.port_up(); }
   /// True while nothing of an older host is left in the object.
   [[nodiscard]] bool reusable() const noexcept { return !live() && inbound_.empty(); }
-  /// The same host has come back: this session is over.
+  /// The same host has come back: this session is over. What had arrived of it stays for the driver.
   void replace() noexcept;
+  /// Frames of `earlier`, a session of the same host that is over, go to the driver before those of this one.
+  void follow(const Core& earlier) noexcept;
+  [[nodiscard]] bool holds_frames() const noexcept { return !inbound_.empty(); }
+  /// Drops and counts the frames that the driver has not taken.
+  void drop_inbound() noexcept;
   /// True once after a loss by the peer's fault.
   [[nodiscard]] bool take_violation() noexcept { return std::exchange(violation_, false); }
 
@@ -167,6 +172,7 @@ class NetdevSession::Core {
   [[nodiscard]] bool check_fault(IndicationFault fault) noexcept;
   [[nodiscard]] RecvPool* own_pool(uint32_t reference) noexcept;
   void skip_refused() noexcept;
+  [[nodiscard]] bool behind_earlier() noexcept;
   void free_front() noexcept;
   bool repost_receive(RecvPool& pool, uint32_t element) noexcept;
 
@@ -268,6 +274,8 @@ class NetdevSession::Core {
 
   // inbound
   FixedRing<Inbound> inbound_;
+  const Core* earlier_ = nullptr;  // while it holds frames of that incarnation, we show none
+  uint64_t earlier_incarnation_ = 0;
   uint64_t frames_indicated_ = 0;
   uint64_t frames_released_ = 0;
   uint64_t frames_arrived_ = 0;   // of this incarnation

@@ -274,12 +274,32 @@ void NetdevSession::Core::on_send_data(std::span<const std::byte> data) noexcept
 }
 
 const InboundFrame* NetdevSession::Core::peek_frame(uint32_t index) noexcept {
+  if (behind_earlier()) return nullptr;
   skip_refused();
   for (size_t i = 0, seen = 0; i < inbound_.size(); ++i) {
     if (inbound_.at(i).frame.bytes.empty()) continue;
     if (seen++ == index) return &inbound_.at(i).frame;
   }
   return nullptr;
+}
+
+void NetdevSession::Core::follow(const Core& earlier) noexcept {
+  earlier_ = &earlier;
+  earlier_incarnation_ = earlier.incarnation_;
+}
+
+/// A host that died and came back is one flow to those who read it: its frames stay in order (decisions
+/// 2.25).
+bool NetdevSession::Core::behind_earlier() noexcept {
+  if (earlier_ == nullptr) return false;
+  if (earlier_->incarnation_ == earlier_incarnation_ && earlier_->holds_frames()) return true;
+  earlier_ = nullptr;
+  return false;
+}
+
+void NetdevSession::Core::drop_inbound() noexcept {
+  counters_.add(C::kInboundLostAtReset, inbound_.size());
+  while (!inbound_.empty()) release_frame();
 }
 
 /// Refused frames go back without the driver having seen them, in their turn.
@@ -297,6 +317,7 @@ void NetdevSession::Core::free_front() noexcept {
   inbound_.pop();
   ++frames_released_;
   done.pool->free_element(done.frame.element);
+  if (!live() && inbound_.empty()) update_gauges();  // no keepalive does it any more
   if (!done.pool->live()) return;
   if (!rdma() && !repost_receive(*done.pool, done.frame.element)) fail(C::kLostQpError);
   if (renew_at_ == kNever) renew_at_ = now_ + config_.limits.renew_delay;

@@ -1,6 +1,7 @@
 #include "tests/support/session_pair.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/endian.h"
 
@@ -23,6 +24,12 @@ std::vector<std::byte> make_frame(uint32_t number, uint32_t frame_bytes) {
   store_be(frame.data() + kNumberAt, number);
   store_be(frame.data() + kLengthAt, frame_bytes);
   return frame;
+}
+
+std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {
+  std::vector<uint32_t> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
 }
 
 uint32_t check_frame(std::span<const std::byte> bytes) {
@@ -67,11 +74,7 @@ SessionPair::SessionPair(const SessionPairOptions& with)
     : options(with), pipe(with.cell_payload_bytes), randoms_{SeededRandom(11), SeededRandom(22)} {
   clock.advance(std::chrono::seconds(1));
   make_host();
-  adapters_[1] =
-      std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x1002), .number = 2}, randoms_[1]);
-  adapters_[1]->attach(pipe.end(1));
-  acceptor_ = std::make_unique<SessionAcceptor>(options.unit, *adapters_[1], randoms_[1]);
-  acceptor_->set_events(&unit_events);
+  make_unit();
   turn();
   if (options.open) run_until_open();
 }
@@ -84,12 +87,33 @@ void SessionPair::make_host() {
   host_->set_events(&host_events);
 }
 
-void SessionPair::restart_host() {
-  host_.reset();
-  adapters_[0].reset();
+void SessionPair::make_unit() {
+  adapters_[1] =
+      std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x1002), .number = 2}, randoms_[1]);
+  adapters_[1]->attach(pipe.end(1));
+  acceptor_ = std::make_unique<SessionAcceptor>(options.unit, *adapters_[1], randoms_[1]);
+  acceptor_->set_events(&unit_events);
+}
+
+void SessionPair::kill(int side) {
+  if (side == 0) {
+    host_.reset();
+  } else {
+    acceptor_.reset();
+  }
+  adapters_[static_cast<size_t>(side)].reset();
+}
+
+void SessionPair::revive(int side) {
+  if (side == 1) return make_unit();
   make_host();
   host_->poll(clock.now());
   host_->open();
+}
+
+void SessionPair::restart_host() {
+  kill(0);
+  revive(0);
 }
 
 NetdevSession& SessionPair::unit() {
@@ -102,12 +126,31 @@ NetdevSession& SessionPair::unit() {
 }
 
 void SessionPair::turn(Duration step) {
-  const Instant now = clock.now();
-  adapters_[0]->poll(now);
-  host_->poll(now);
-  adapters_[1]->poll(now);
-  acceptor_->poll(now);
+  (void)poll(clock.now());
   clock.advance(step);
+}
+
+int SessionPair::poll(Instant now) {
+  int work = 0;
+  if (host_ != nullptr) work += adapters_[0]->poll(now) + host_->poll(now);
+  if (acceptor_ != nullptr) work += adapters_[1]->poll(now) + acceptor_->poll(now);
+  return work;
+}
+
+Instant SessionPair::deadline() const {
+  Instant next = kNever;
+  if (host_ != nullptr) next = std::min({next, adapters_[0]->deadline(), host_->deadline()});
+  if (acceptor_ != nullptr) next = std::min({next, adapters_[1]->deadline(), acceptor_->deadline()});
+  return next;
+}
+
+void SessionPair::run_by_deadlines(Duration time) {
+  constexpr Duration kStep = std::chrono::microseconds(10);
+  for (const Instant end = clock.now() + time; clock.now() < end;) {
+    const Instant soonest = clock.now() + kStep;
+    const Instant next = poll(clock.now()) != 0 ? soonest : std::max(deadline(), soonest);
+    clock.advance(std::min(next, end) - clock.now());
+  }
 }
 
 void SessionPair::run(int turns, Duration step) {

@@ -56,6 +56,8 @@ class RecordingEvents : public AcceptorEvents {
 
 /// Frame `number`: vnet header zero, Ethernet header, then bytes that depend on number and place.
 std::vector<std::byte> make_frame(uint32_t number, uint32_t frame_bytes);
+/// first, first + 1, ...: what `count` frames in order look like.
+std::vector<uint32_t> numbers(uint32_t first, uint32_t count);
 /// The number of a frame that make_frame() made; fails the test when a bit is wrong.
 uint32_t check_frame(std::span<const std::byte> bytes);
 
@@ -85,6 +87,8 @@ class SessionPair {
   void turn(Duration step = std::chrono::microseconds(10));
   void run(int turns = 100, Duration step = std::chrono::microseconds(10));
   void run_for(Duration time, Duration step = std::chrono::milliseconds(1));
+  /// Time jumps from deadline to deadline once nothing moves, so that a deadline nobody names is missed.
+  void run_by_deadlines(Duration time);
   /// Until both sides are open; fails the test after 10 virtual seconds.
   void run_until_open();
 
@@ -96,7 +100,10 @@ class SessionPair {
   std::vector<uint32_t> stream(int from, uint32_t first, uint32_t count, uint32_t frame_bytes);
   void expect_conserved();
 
-  /// Kills and recreates the host's session and adapter, as kill -9 and a restart would.
+  /// kill -9: session, acceptor and adapter of one side are gone without a word.
+  void kill(int side);
+  /// The killed side starts again, the host asking at once. Cells that came meanwhile are still in the wire.
+  void revive(int side);
   void restart_host();
 
   SessionPairOptions options;
@@ -107,6 +114,10 @@ class SessionPair {
 
  private:
   void make_host();
+  void make_unit();
+  /// Returns work done.
+  int poll(Instant now);
+  [[nodiscard]] Instant deadline() const;
 
   SeededRandom randoms_[2];
   std::array<std::unique_ptr<ChannelAdapter>, 2> adapters_;

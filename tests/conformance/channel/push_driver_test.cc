@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <set>
 #include <string>
 
@@ -20,12 +19,6 @@ using namespace std::chrono_literals;
 using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
 using C = SessionCounter;
 namespace fs = std::filesystem;
-
-std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {
-  std::vector<uint32_t> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
 
 fs::path source_root() {
   if (const char* given = std::getenv("WEFT_SOURCE")) return given;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "base/endian.h"
@@ -21,12 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
 using C = SessionCounter;
-
-std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {
-  std::vector<uint32_t> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
 
 // ---- PUSH-SEND, PUSH-RDMAW --------------------------------------------------------------------
 

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <tuple>
 
 #include "tests/support/session_pair.h"
@@ -13,15 +12,10 @@ namespace weft {
 namespace {
 
 using namespace std::chrono_literals;
+using test::numbers;
 using test::SessionPair;
 using test::SessionPairOptions;
 using C = SessionCounter;
-
-std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {
-  std::vector<uint32_t> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
 
 class SessionModes : public testing::TestWithParam<std::tuple<TransferMode, MessageEncoding>> {
  protected:

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "tests/support/allocation_counter.h"
 #include "tests/support/session_pair.h"
@@ -14,12 +13,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
 using C = SessionCounter;
-
-std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {
-  std::vector<uint32_t> out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
 
 Pipe::Filter lossy(SeededRandom& random, uint32_t ppm) {
   return [&random, ppm](int, std::vector<std::byte>&) {
