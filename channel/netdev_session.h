@@ -82,8 +82,11 @@ struct SessionLimits {
       std::chrono::seconds(10);  // after violations the interval doubles up to this
   Duration keepalive_interval = std::chrono::milliseconds(500);
   Duration silence_max = std::chrono::milliseconds(1500);  // decisions 2.13
-  Duration port_up_grace = std::chrono::seconds(3);  // silence is forgiven this long after the port came back
-  Duration port_down_max = std::chrono::seconds(10);  // a switch may be away this long (decisions 2.12)
+  /// After the port came back, a peer from which nothing has come since is given this long: its own port may
+  /// be later.
+  Duration port_up_grace = std::chrono::milliseconds(1900);
+  Duration probe_after = std::chrono::milliseconds(600);  // host: silent that long, a unit is asked by RTU
+  Duration port_down_max = std::chrono::seconds(10);      // a switch may be away this long (decisions 2.12)
   Duration config_timeout = std::chrono::seconds(1);
   Duration flush_timeout = std::chrono::milliseconds(500);
 };
@@ -276,8 +279,9 @@ enum class SessionRefusal : uint8_t {
   kSessionsFull = 7,
   kNoMemory = 8,
   kMalformed = 9,
-  kRate = 10,    // too many requests from this LID
-  kPolicy = 11,  // the driver half said no
+  kRate = 10,            // too many requests from this LID
+  kPolicy = 11,          // the driver half said no
+  kUnknownSession = 12,  // answer to an RTU: no such session here
   kCount,
 };
 [[nodiscard]] std::string_view to_string(SessionRefusal refusal) noexcept;

@@ -52,6 +52,8 @@ AcceptorCounter counter_of(SessionRefusal refusal) noexcept {
       return AcceptorCounter::kRefusedRate;
     case SessionRefusal::kMalformed:
       return AcceptorCounter::kMalformed;
+    case SessionRefusal::kUnknownSession:
+      return AcceptorCounter::kUnknownSession;
     case SessionRefusal::kNone:
     case SessionRefusal::kPolicy:
     case SessionRefusal::kCount:
@@ -84,6 +86,7 @@ class SessionAcceptor::Core {
  private:
   int poll_listener(Instant now) noexcept;
   void on_request(const CmDatagram& datagram, Instant now) noexcept;
+  void on_unknown(const CmDatagram& datagram, Instant now) noexcept;
   [[nodiscard]] SessionRefusal judge(const CmDatagram& datagram, SessionPeer& peer) noexcept;
   [[nodiscard]] bool mode_allowed(uint8_t mode) const noexcept;
   [[nodiscard]] SessionRefusal check_mac(const SessionPeer& peer) noexcept;
@@ -151,6 +154,8 @@ int SessionAcceptor::Core::poll_listener(Instant now) noexcept {
       session->core().on_datagram(datagram);
     } else if (datagram.message.kind == CmKind::kReq) {
       on_request(datagram, now);
+    } else if (datagram.message.kind == CmKind::kRtu) {
+      on_unknown(datagram, now);
     } else {
       counters_.add(AcceptorCounter::kUnknownMessage);
     }
@@ -170,6 +175,14 @@ void SessionAcceptor::Core::on_request(const CmDatagram& datagram, Instant now) 
         datagram.lid.value(), to_string(refusal));
   }
   reject(datagram, refusal);
+}
+
+/// A host whose unit died and came back, or gave it up, learns it from us. Only that host can be told: the
+/// answer goes to the LID that its switch port vouches for and names a nonce that nobody else knows.
+void SessionAcceptor::Core::on_unknown(const CmDatagram& datagram, Instant now) noexcept {
+  if (!within_rate(datagram.lid, now)) return counters_.add(AcceptorCounter::kRefusedRate);
+  counters_.add(AcceptorCounter::kUnknownSession);
+  reject(datagram, SessionRefusal::kUnknownSession);
 }
 
 bool SessionAcceptor::Core::mode_allowed(uint8_t mode) const noexcept {
@@ -409,6 +422,8 @@ std::string_view to_string(SessionRefusal refusal) noexcept {
       return "rate";
     case SessionRefusal::kPolicy:
       return "policy";
+    case SessionRefusal::kUnknownSession:
+      return "unknown-session";
     case SessionRefusal::kCount:
       break;
   }

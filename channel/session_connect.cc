@@ -91,7 +91,7 @@ Status NetdevSession::Core::begin_incarnation(TransferMode mode) {
   get_at_ = Instant::min();
   get_interval_ = config_.limits.connect_interval;
   port_down_since_ = kNever;
-  forgiven_until_ = now_;
+  port_up_at_ = probed_at_ = now_;
   ++incarnation_;
   return status;
 }
@@ -298,7 +298,9 @@ void NetdevSession::Core::on_reply(const CmDatagram& datagram) noexcept {
 }
 
 void NetdevSession::Core::on_reject(const CmDatagram& datagram) noexcept {
-  if (state_ != SessionState::kConnecting) return;
+  const bool forgotten = datagram.message.reason == static_cast<uint16_t>(SessionRefusal::kUnknownSession);
+  if (forgotten && state_ != SessionState::kConnecting) return fail(C::kLostForgotten);
+  if (forgotten || state_ != SessionState::kConnecting) return;
   counters_.add(C::kConnectRefused);
   const auto reason = static_cast<SessionRefusal>(
       std::min<uint16_t>(datagram.message.reason, static_cast<uint16_t>(SessionRefusal::kCount)));

@@ -144,7 +144,7 @@ void NetdevSession::Core::drop_frames() noexcept {
 
 void NetdevSession::Core::teardown() noexcept {
   const SessionCounter reason = *loss_;
-  if (reason != C::kLostPeerLeft) send_cm(CmKind::kDreq);
+  if (reason != C::kLostPeerLeft && reason != C::kLostForgotten) send_cm(CmKind::kDreq);
   log(LogLevel::kInfo, "{}: session with lid {} lost: {}, {} frames in flight", config_.name,
       peer_.lid.value(), CounterSet<SessionCounter>::label(reason), out_.size());
   const bool healthy = state_ == SessionState::kOpen && now_ - opened_at_ >= kHealthy;
@@ -194,7 +194,8 @@ int NetdevSession::Core::tick() noexcept {
     if (port_down_since_ == kNever) send_keepalive();
     update_gauges();
   }
-  check_silence();
+  if (now_ > silent_until()) fail(C::kLostSilence);
+  if (!loss_ && now_ >= probe_due()) probe();
   if (state_ == SessionState::kClosing) step_close();
   return 0;
 }
@@ -203,7 +204,8 @@ void NetdevSession::Core::check_port() noexcept {
   if (channels_.port_up()) {
     if (port_down_since_ == kNever) return;
     port_down_since_ = kNever;
-    forgiven_until_ = now_ + config_.limits.port_up_grace;
+    port_up_at_ = now_;
+    if (keepalive_at_ != kNever) keepalive_at_ = now_;  // the peer learns at once that we are back
   } else if (port_down_since_ == kNever) {
     port_down_since_ = now_;
   } else if (now_ - port_down_since_ > config_.limits.port_down_max) {
@@ -211,9 +213,27 @@ void NetdevSession::Core::check_port() noexcept {
   }
 }
 
-void NetdevSession::Core::check_silence() noexcept {
-  if (port_down_since_ != kNever || now_ < forgiven_until_) return;
-  if (now_ - heard_at_ > config_.limits.silence_max) fail(C::kLostSilence);
+/// Until when the peer may be silent: for ever while our own port is down. A port that came back gives the
+/// peer time for its own, until it has been heard again.
+Instant NetdevSession::Core::silent_until() const noexcept {
+  if (port_down_since_ != kNever) return kNever;
+  const Instant silent = heard_at_ + config_.limits.silence_max;
+  return heard_at_ >= port_up_at_ ? silent : std::max(silent, port_up_at_ + config_.limits.port_up_grace);
+}
+
+/// When a host asks its silent unit whether it knows the session; a unit is asked, and asks nobody.
+Instant NetdevSession::Core::probe_due() const noexcept {
+  const bool asks = config_.role == SessionRole::kHost && port_down_since_ == kNever &&
+                    (state_ == SessionState::kOpening || state_ == SessionState::kOpen);
+  if (!asks) return kNever;
+  return std::max(heard_at_ + config_.limits.probe_after, probed_at_ + config_.limits.connect_interval);
+}
+
+/// RTU again: a unit that was restarted since has no such session and answers REJ.
+void NetdevSession::Core::probe() noexcept {
+  probed_at_ = now_;
+  counters_.add(C::kProbesOut);
+  send_cm(CmKind::kRtu);
 }
 
 /// Answers transactions whose time is over, or all of them at a loss.
@@ -237,9 +257,8 @@ Instant NetdevSession::Core::deadline() const noexcept {
   if (!live()) return kNever;
   Instant next = std::min(keepalive_at_, close_deadline_);
   if (can_renew()) next = std::min(next, renew_at_);  // else a completion wakes us
-  if (port_down_since_ == kNever) {
-    next = std::min(next, std::max(heard_at_ + config_.limits.silence_max, forgiven_until_) + Duration(1));
-  }
+  next = std::min(next, probe_due());
+  if (port_down_since_ == kNever) next = std::min(next, silent_until() + Duration(1));
   for (const Transaction& transaction : transactions_) {
     if (transaction.context != 0) next = std::min(next, transaction.deadline);
   }

@@ -126,7 +126,9 @@ class NetdevSession::Core {
   void drop_frames() noexcept;
   int tick() noexcept;
   void check_port() noexcept;
-  void check_silence() noexcept;
+  [[nodiscard]] Instant silent_until() const noexcept;
+  [[nodiscard]] Instant probe_due() const noexcept;
+  void probe() noexcept;
   void expire_transactions(bool all) noexcept;
   void update_gauges() noexcept;
   int poll_sends() noexcept;
@@ -234,7 +236,8 @@ class NetdevSession::Core {
   Instant heard_at_{};
   Instant keepalive_at_ = kNever;
   Instant port_down_since_ = kNever;
-  Instant forgiven_until_{};  // silence does not count before
+  Instant port_up_at_{};  // as far as this incarnation has seen it come back
+  Instant probed_at_{};
   Instant opened_at_{};
   Instant close_deadline_ = kNever;
   uint64_t missed_packets_ = 0;

@@ -49,11 +49,13 @@ enum class SessionCounter : uint8_t {
   kLostPeerLeft,   // DREQ
   kLostPortDown,   // our port was away too long
   kLostReplaced,   // the same host came back with a new session
+  kLostForgotten,  // the unit does not know the session: it came back, or gave us up
   kLostNoMemory,
   kFramesLostAtReset,   // outbound: delivery unknown, never sent again (decisions 2.12)
   kInboundLostAtReset,  // delivered to us, dropped before the driver took them
   kKeepalivesOut,
   kKeepalivesIn,
+  kProbesOut,  // RTU again: the unit has been silent
   // configuration
   kConfigRequestsOut,
   kConfigRequestsIn,
@@ -137,11 +139,13 @@ struct CounterLabels<SessionCounter> {
       "lost_peer_left",
       "lost_port_down",
       "lost_replaced",
+      "lost_forgotten",
       "lost_no_memory",
       "frames_lost_at_reset",
       "inbound_lost_at_reset",
       "keepalives_out",
       "keepalives_in",
+      "probes_out",
       "config_requests_out",
       "config_requests_in",
       "config_replies_in",
@@ -209,7 +213,8 @@ enum class AcceptorCounter : uint8_t {
   kRepeated,  // the same request again: answered as before
   kAccepted,
   kMalformed,
-  kUnknownMessage,  // a CM message for no session
+  kUnknownSession,  // RTU of a session that is not here: refused
+  kUnknownMessage,  // another CM message for no session
   kRefusedVersion,
   kRefusedEncoding,
   kRefusedMode,
@@ -230,6 +235,7 @@ struct CounterLabels<AcceptorCounter> {
       "repeated",
       "accepted",
       "malformed",
+      "unknown_session",
       "unknown_message",
       "refused_version",
       "refused_encoding",

@@ -11,7 +11,7 @@ import netns
 BACK_OFF_SECONDS = 0.05
 HOST_MAC = "02:00:00:00:77:99"
 TAP_ADDRESS = "10.77.0.2/24"
-SESSION_LOST = r"(.*\.)?lost_(silence|qp_error|violation|gap|peer_left|port_down|replaced|no_memory)"
+SESSION_LOST = r"(.*\.)?lost_(silence|qp_error|violation|gap|peer_left|port_down|replaced|forgotten|no_memory)"
 LINK_UP = r"link\.up"
 PEER_GONE = r"port\.\d+\.link\.peer_gone"
 PATIENCE_SECONDS = 60.0  # an unanswered frame is not taken for lost

@@ -348,10 +348,34 @@ TEST(Acceptor, datagrams_for_no_session_are_counted) {
   ScriptedHost host(unit_config());
   CmEndpoint stranger(*host.adapters[0]);
   ASSERT_TRUE(stranger.open(Qpn(), 1).ok());
-  stranger.send({.kind = CmKind::kRtu, .nonce = 4, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
   stranger.send({.kind = CmKind::kDreq, .nonce = 4, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
+  stranger.send({.kind = CmKind::kDrep, .nonce = 4, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
   host.run(20);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownMessage), 2U);
+}
+
+/// Who asks for a session that is not there is told so, not more often than a LID may ask for anything.
+TEST(Acceptor, an_rtu_for_no_session_is_refused_at_a_bounded_rate) {
+  AcceptorConfig config = unit_config();
+  config.requests_per_second = 5;
+  ScriptedHost host(config);
+  CmEndpoint asker(*host.adapters[0]);
+  ASSERT_TRUE(asker.open(Qpn(), 1).ok());
+  uint32_t answers = 0;
+  for (uint64_t nonce = 0; nonce < 20; ++nonce) {
+    asker.send({.kind = CmKind::kRtu, .nonce = nonce, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
+    host.run(5);
+    CmDatagram answer;
+    while (asker.receive(answer) == CmReceive::kMessage) {
+      EXPECT_EQ(answer.message.kind, CmKind::kRej);
+      EXPECT_EQ(answer.message.nonce, nonce);
+      EXPECT_EQ(answer.message.reason, static_cast<uint16_t>(SessionRefusal::kUnknownSession));
+      ++answers;
+    }
+  }
+  EXPECT_EQ(answers, 5U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownSession), 5U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 15U);
 }
 
 TEST(Acceptor, a_forged_disconnect_needs_the_nonce) {
