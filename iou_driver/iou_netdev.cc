@@ -91,18 +91,14 @@ SessionRefusal IouNetdev::admit(const SessionPeer& peer) noexcept {
 void IouNetdev::on_state(NetdevSession& session, SessionState state) noexcept {
   UnitClient* client = client_of(session);
   if (client == nullptr) {
-    if (state != SessionState::kOpen || client_count_ == kUnitClientsMax) return;
+    if (state != SessionState::kOpening || client_count_ == kUnitClientsMax) return;
     client = &clients_[client_count_++];
     client->session = &session;
   }
-  if (state == SessionState::kOpen) {
-    client->reset(session.peer(), nic_.info().mtu_bytes);
-    update_nic_offloads();
-  } else if (client->active) {
-    client->active = false;
-    client->delivered = 0;
-    update_nic_offloads();
-  }
+  // Channel 1 may be faster than channel 0: frames can be here before the session is open.
+  if (state == SessionState::kOpening) client->reset(session.peer(), nic_.info().mtu_bytes);
+  client->active = state == SessionState::kOpen;
+  update_nic_offloads();
 }
 
 void IouNetdev::on_config_request(NetdevSession& session, const CfgRequest& request,

@@ -25,9 +25,8 @@ struct UnitClient {
   uint32_t delivered = 0;  // destinations that already have the front frame, a bit each
   bool slow = false;       // did not take a LAN frame in time; gets none on credit until it takes one again
 
-  /// Ready for a host that has just come.
+  /// For a host whose session is being opened.
   void reset(const SessionPeer& peer, uint32_t nic_mtu_bytes) noexcept {
-    active = true;
     mac = peer.mac;
     mtu_bytes = nic_mtu_bytes;
     filters = {};
@@ -35,6 +34,7 @@ struct UnitClient {
     statistics = {};
     link_known = false;
     link_transaction = 0;
+    delivered = 0;
     slow = false;
   }
   [[nodiscard]] bool wants(const MacAddress& destination, bool group) const noexcept {
