@@ -43,7 +43,7 @@ void declare(CommandLine& line, Options& out) {
   line.texts("os-fd", "N", out.os_fds, "descriptor of that interface, opened by the launcher; one per unit");
   line.texts("mac", "MAC", out.macs,
              "address of the interface; one per unit (made from the GUID unless given)");
-  line.number("mtu", "BYTES", out.mtu, 68, 9000, "MTU of the interfaces");
+  line.number("mtu", "BYTES", out.mtu, 68, kMtuBytesMax, "MTU of the interfaces");
   line.text("mode", "MODE", out.mode, "rdma, sendrecv or senddata");
   line.text("encoding", "NAME", out.encoding, "of driver messages: capnp or bytes");
 }
@@ -207,7 +207,7 @@ Status open_interfaces(const Options& options, const Plan& plan, const Clock& cl
 NicSettings settings_for(const FramePortInfo& info) {
   NicSettings settings;
   settings.mac = info.mac;
-  settings.mtu_bytes = std::min(info.mtu_bytes, 9000U);
+  settings.mtu_bytes = std::min(info.mtu_bytes, kMtuBytesMax);
   settings.features = info.offloads;
   return settings;
 }

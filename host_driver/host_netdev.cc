@@ -19,6 +19,7 @@ constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 HostNetdev::HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings)
     : session_(session), port_(port), controller_(session, settings), writer_(port) {
   session_.set_events(this);
+  mtu_bytes_ = port.info().mtu_bytes;
   carrier_ = true;
   set_carrier(false);
 }
@@ -41,6 +42,8 @@ bool HostNetdev::publish(StatsPage& page, std::string_view prefix) {
 int HostNetdev::poll(Instant now) noexcept {
   now_ = now;
   int work = port_.poll(now);
+  if (port_.info().mtu_bytes != mtu_bytes_) [[unlikely]]
+    follow_mtu();
   work += session_.poll(now);
   work += deliver();
   work += collect();
@@ -140,6 +143,12 @@ void HostNetdev::set_carrier(bool up) noexcept {
   carrier_ = up;
   port_.set_carrier(up);
   counters_.add(up ? HostCounter::kCarrierUp : HostCounter::kCarrierDown);
+}
+
+/// Somebody has changed the MTU of the interface: the unit takes frames of that size from now on.
+void HostNetdev::follow_mtu() noexcept {
+  mtu_bytes_ = port_.info().mtu_bytes;
+  controller_.set_mtu(std::min(mtu_bytes_, kMtuBytesMax));
 }
 
 void HostNetdev::apply_features(Offload features) noexcept {

@@ -87,6 +87,7 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   [[nodiscard]] bool deliver_front(const InboundFrame& frame) noexcept;
   int collect() noexcept;
   void apply_features(Offload features) noexcept;
+  void follow_mtu() noexcept;
   void set_carrier(bool up) noexcept;
 
   NetdevSession& session_;
@@ -98,6 +99,7 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   Instant now_{};
   Instant carrier_off_at_ = kNever;
   Offload features_ = Offload::kNone;  // that the port uses now
+  uint32_t mtu_bytes_ = 0;             // of the port, as the controller knows it
   bool lan_up_ = true;                 // as the unit said last
   bool carrier_ = true;                // as the OS was told last
   bool held_ = false;                  // the last claim failed: the port's frames must wait

@@ -135,11 +135,25 @@ bool NicController::take_reply(uint64_t transaction, const CfgReply& reply) noex
     counters_.add(ControllerCounter::kTimedOut);
     want(current_);
   } else if (reply.status != CfgStatus::kSessionLost) {
-    counters_.add(reply.status == CfgStatus::kNotPermitted ? ControllerCounter::kRefused
-                                                           : ControllerCounter::kFailed);
-    log(LogLevel::kWarn, "unit answered '{}' to {}", to_string(reply.status), to_string(current_));
+    refused(reply);
   }
   return true;
+}
+
+void NicController::refused(const CfgReply& reply) noexcept {
+  uint32_t limit = 0;
+  if (reply.status == CfgStatus::kLimited && current_ == NicRequest::kSetMtu &&
+      decode_u32(reply.view(), limit)) {
+    counters_.add(ControllerCounter::kLimited);
+    log(LogLevel::kWarn,
+        "MTU {} is more than the unit's NIC has, {}: longer frames are dropped there until "
+        "that is raised, too",
+        settings_.mtu_bytes, limit);
+    return;
+  }
+  counters_.add(reply.status == CfgStatus::kNotPermitted ? ControllerCounter::kRefused
+                                                         : ControllerCounter::kFailed);
+  log(LogLevel::kWarn, "unit answered '{}' to {}", to_string(reply.status), to_string(current_));
 }
 
 }  // namespace weft

@@ -14,6 +14,9 @@
 
 namespace weft {
 
+/// Jumbo frames end here.
+inline constexpr uint32_t kMtuBytesMax = 9000;
+
 /// What the host wants of the NIC.
 struct NicSettings {
   MacAddress mac{};
@@ -41,14 +44,15 @@ enum class ControllerCounter : uint8_t {
   kGood,
   kRefused,
   kFailed,
+  kLimited,
   kTimedOut,
   kBadReply,
   kCount
 };
 template <>
 struct CounterLabels<ControllerCounter> {
-  static constexpr std::array<std::string_view, 7> kLabels{"replays", "requests",  "good",     "refused",
-                                                           "failed",  "timed_out", "bad_reply"};
+  static constexpr std::array<std::string_view, 8> kLabels{"replays", "requests", "good",      "refused",
+                                                           "failed",  "limited",  "timed_out", "bad_reply"};
 };
 
 /// Owner: the host's thread. The session outlives it.
@@ -93,6 +97,7 @@ class NicController {
   void want(NicRequest request) noexcept { wanted_ |= 1U << static_cast<unsigned>(request); }
   [[nodiscard]] CfgRequest build(NicRequest request) noexcept;
   [[nodiscard]] bool accept(NicRequest request, const CfgReply& reply) noexcept;
+  void refused(const CfgReply& reply) noexcept;
 
   NetdevSession& session_;
   NicSettings settings_;

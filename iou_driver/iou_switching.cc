@@ -63,7 +63,7 @@ bool IouNetdev::head_allowed(UnitClient& from) noexcept {
     refuse(from, UnitCounter::kForeignSource);
     return false;
   }
-  const uint32_t longest = kEthernetHeaderBytes + kVlanTagBytes + from.mtu_bytes;
+  const uint32_t longest = kEthernetHeaderBytes + kVlanTagBytes + from.mtu_in_force(nic_.info().mtu_bytes);
   if (head_.vnet.gso_type == 0 && head_.frame_bytes > longest) {
     refuse(from, UnitCounter::kTooLongForMtu);
     return false;

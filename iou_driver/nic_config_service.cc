@@ -1,5 +1,7 @@
 #include "iou_driver/nic_config_service.h"
 
+#include <utility>
+
 #include "base/ethernet.h"
 #include "base/log.h"
 #include "messages/netdev.h"
@@ -38,6 +40,9 @@ void NicConfigService::count(CfgStatus status) noexcept {
     case CfgStatus::kFailed:
       counters_.add(ConfigCounter::kNicRefused);
       break;
+    case CfgStatus::kLimited:
+      counters_.add(ConfigCounter::kMtuLimited);
+      break;
     case CfgStatus::kNotPermitted:
     case CfgStatus::kTimedOut:
     case CfgStatus::kSessionLost:
@@ -67,9 +72,9 @@ CfgStatus NicConfigService::apply_mac_config(UnitClient& client, std::span<const
       reply.bytes = encode_mac(client.mac, reply.data);
       return CfgStatus::kGood;
     case MacConfigCode::kSetMtu:
-      return set_mtu(client, request);
+      return set_mtu(client, request, reply);
     case MacConfigCode::kGetMtu:
-      reply.bytes = encode_u32(client.mtu_bytes, reply.data);
+      reply.bytes = encode_u32(client.mtu_in_force(nic_.info().mtu_bytes), reply.data);
       return CfgStatus::kGood;
     case MacConfigCode::kSetFilters:
       return set_filters(client, all, request);
@@ -131,18 +136,24 @@ CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClie
   return CfgStatus::kGood;
 }
 
-CfgStatus NicConfigService::set_mtu(UnitClient& client, const CfgRequest& request) noexcept {
+/// What a host wants is kept: the NIC's own MTU limits it for as long as that is smaller. We may try to raise
+/// it, but on an interface of the kernel that takes a right that was given up (docs/split_driver.md, Rights).
+CfgStatus NicConfigService::set_mtu(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept {
   uint32_t mtu = 0;
   if (!decode_u32(request.data, mtu) || mtu < kMtuBytesMin) return CfgStatus::kBadData;
-  if (mtu > nic_.info().mtu_bytes) {
-    const Status set = nic_.set_mtu(mtu);
-    if (!set.ok()) {
-      log(LogLevel::kWarn, "{}", set.error().text);
-      return CfgStatus::kFailed;
-    }
-  }
   client.mtu_bytes = mtu;
-  return CfgStatus::kGood;
+  const FramePortInfo& nic = nic_.info();
+  if (mtu <= nic.mtu_bytes) return CfgStatus::kGood;
+  const Status set = nic_.set_mtu(mtu);
+  if (set.ok()) return CfgStatus::kGood;
+  if (!std::exchange(client.mtu_told, true)) {
+    log(LogLevel::kWarn,
+        "host lid {} wants MTU {}, the NIC has {}: longer frames are dropped until the MTU of {} {} is "
+        "raised, in the topology or by `ip link set`; that takes effect at once ({})",
+        client.session->peer().lid.value(), mtu, nic.mtu_bytes, nic.kind, nic.name, set.error().text);
+  }
+  reply.bytes = encode_u32(nic.mtu_bytes, reply.data);
+  return CfgStatus::kLimited;
 }
 
 CfgStatus NicConfigService::set_filters(UnitClient& client, std::span<const UnitClient> all,

@@ -26,12 +26,13 @@ enum class ConfigCounter : uint8_t {
   kMacTaken,
   kPromiscuousRefused,
   kNicRefused,
+  kMtuLimited,  // the NIC's own MTU is smaller than what a host wants, and may not be changed by us
   kCount,
 };
 template <>
 struct CounterLabels<ConfigCounter> {
-  static constexpr std::array<std::string_view, 6> kLabels{
-      "applied", "unknown", "bad_data", "mac_taken", "promiscuous_refused", "nic_refused"};
+  static constexpr std::array<std::string_view, 7> kLabels{
+      "applied", "unknown", "bad_data", "mac_taken", "promiscuous_refused", "nic_refused", "mtu_limited"};
 };
 
 /// Owner: the unit's thread. The NIC outlives it.
@@ -50,7 +51,7 @@ class NicConfigService {
   CfgStatus apply_utility(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;
   CfgStatus initialise(UnitClient& client) noexcept;
   CfgStatus set_mac(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request) noexcept;
-  CfgStatus set_mtu(UnitClient& client, const CfgRequest& request) noexcept;
+  CfgStatus set_mtu(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;
   CfgStatus set_filters(UnitClient& client, std::span<const UnitClient> all,
                         const CfgRequest& request) noexcept;
   CfgStatus set_features(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;

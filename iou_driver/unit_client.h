@@ -3,6 +3,7 @@
 // (decisions section 4).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/frame_port.h"
@@ -15,7 +16,7 @@ struct UnitClient {
   NetdevSession* session = nullptr;
   bool active = false;  // the session is open
   MacAddress mac{};
-  uint32_t mtu_bytes = 0;  // of frames without GSO
+  uint32_t mtu_bytes = 0;  // of frames without GSO, as the host wants it
   NicFilters filters;
   Offload features = Offload::kNone;  // what the host takes unfinished
   NicStatistics statistics;
@@ -23,6 +24,7 @@ struct UnitClient {
   bool link_known = false;  // it was told at all
   uint64_t link_transaction = 0;
   uint32_t delivered = 0;  // destinations that already have the front frame, a bit each
+  bool mtu_told = false;   // the log says that the NIC's MTU is too small for it
   bool slow = false;       // did not take a LAN frame in time; gets none on credit until it takes one again
 
   /// For a host whose session is being opened.
@@ -35,7 +37,11 @@ struct UnitClient {
     link_known = false;
     link_transaction = 0;
     delivered = 0;
+    mtu_told = false;
     slow = false;
+  }
+  [[nodiscard]] uint32_t mtu_in_force(uint32_t nic_mtu_bytes) const noexcept {
+    return std::min(mtu_bytes, nic_mtu_bytes);
   }
   [[nodiscard]] bool wants(const MacAddress& destination, bool group) const noexcept {
     if (group) return filters.wants_group(destination);

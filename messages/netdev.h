@@ -74,6 +74,7 @@ enum class CfgStatus : uint16_t {
   kBadData = 2,         // size or contents of the data do not fit the request
   kNotPermitted = 3,    // known, refused by policy (a taken MAC address, promiscuous mode)
   kFailed = 4,          // the NIC or the operating system refused
+  kLimited = 5,         // taken, but the NIC allows less now; the reply says how much
   // Never on the wire: what a requester learns when no reply came.
   kTimedOut = 0xFFFE,
   kSessionLost = 0xFFFF,

@@ -160,6 +160,8 @@ std::string_view to_string(CfgStatus status) noexcept {
       return "not-permitted";
     case CfgStatus::kFailed:
       return "failed";
+    case CfgStatus::kLimited:
+      return "limited";
     case CfgStatus::kTimedOut:
       return "timed-out";
     case CfgStatus::kSessionLost:

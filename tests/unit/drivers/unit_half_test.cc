@@ -1,4 +1,4 @@
-// The unit half: frames that come before their session is open, or stay behind when it ends.
+// The unit half: frames that come before their session is open, or stay behind when it ends; the NIC's MTU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,6 +50,34 @@ TEST(UnitHalf, a_frame_before_the_session_is_open_belongs_to_its_own_host) {
   run(50);
   EXPECT_EQ(half.counters().get(UnitCounter::kForeignSource), 0U);
   EXPECT_EQ(DriverWorld::taken(nic), Frames{ethernet});
+}
+
+/// `ip link set ... mtu` at the host, later at the unit: each takes effect at once, the host knows the limit.
+TEST(UnitHalf, a_change_of_mtu_is_followed_as_far_as_the_nic_goes) {
+  DriverWorld world;
+  ASSERT_TRUE(world.nic().set_mtu(1500).ok());
+  world.nic().refuse_settings = true;  // an interface of the kernel, privileges dropped
+  world.run_until_open();
+  const NicController& controller = world.host().controller();
+  EXPECT_EQ(controller.last_status(NicRequest::kSetMtu), CfgStatus::kGood);
+  const auto jumbo = make_ethernet(kLanMac, host_mac(0), 1, 9014);
+  ASSERT_TRUE(world.os().set_mtu(9000).ok());
+  world.os().inject(jumbo);
+  world.run();
+  EXPECT_EQ(controller.last_status(NicRequest::kSetMtu), CfgStatus::kLimited);
+  EXPECT_EQ(world.host().controller().counters().get(ControllerCounter::kLimited), 1u);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kTooLongForMtu), 1u);
+  EXPECT_TRUE(world.nic().written.empty());
+  world.nic().refuse_settings = false;
+  ASSERT_TRUE(world.nic().set_mtu(9000).ok());  // by whoever may
+  world.os().inject(jumbo);
+  world.run();
+  EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{jumbo});
+  ASSERT_TRUE(world.os().set_mtu(1500).ok());
+  world.run();
+  world.os().inject(jumbo);
+  world.run();
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kTooLongForMtu), 2u);
 }
 
 /// A frame that the LAN has and a neighbour has not is not sent to the LAN again when its sender dies.
