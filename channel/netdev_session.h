@@ -75,8 +75,8 @@ struct SessionLimits {
   uint32_t send_ring_bytes = 4U << 20;  // registered memory for outbound frames; raised to 4 largest frames
   uint32_t send_slots = 512;            // outbound frames in flight
   uint32_t config_requests = 16;        // transactions waiting for a reply
-  uint32_t renew_batch = 8;             // freed elements per BufferRecvPoolUpdate
-  Duration renew_delay = std::chrono::microseconds(50);  // or after this long
+  /// Freed elements are renewed by the quarter of a pool, or this long after the first.
+  Duration renew_delay = std::chrono::microseconds(200);
   Duration connect_interval = std::chrono::milliseconds(100);
   Duration connect_interval_max =
       std::chrono::seconds(10);  // after violations the interval doubles up to this

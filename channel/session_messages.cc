@@ -16,6 +16,8 @@ namespace {
 
 /// Send slots that renewals leave free for everything else.
 constexpr uint32_t kSlotsForOthers = 16;
+/// Freed elements are renewed once they are this part of their pool.
+constexpr uint32_t kRenewShare = 4;
 constexpr Duration kGetIntervalMax = std::chrono::seconds(10);
 
 }  // namespace
@@ -99,14 +101,12 @@ bool NetdevSession::Core::send_indications() noexcept {
   return true;
 }
 
-/// A batch is full, the delay is over, or the peer is about to run dry.
+/// A quarter of a pool is worth a message, however the rest of it is used; less waits for the delay.
 bool NetdevSession::Core::renewal_due() const noexcept {
   if (renew_at_ == kNever) return false;
   if (now_ >= renew_at_) return true;
   return std::any_of(own_pools_.begin(), own_pools_.end(), [&](const OwnPool& own) {
-    const RecvPool& pool = *own.pool;
-    return pool.freed() >= config_.limits.renew_batch ||
-           (pool.freed() != 0 && pool.exposed() * 4 < pool.elements());
+    return own.pool->freed() != 0 && own.pool->freed() * kRenewShare >= own.pool->elements();
   });
 }
 

@@ -129,7 +129,6 @@ TEST(PushPool, PUSH_POOL_05_one_message_covers_several_pools) {
   covers("PUSH-POOL-05");
   SessionPairOptions options;
   options.pools({{256, 8}, {2048, 8}, {16384, 8}});
-  options.unit.session.limits.renew_batch = 100;
   options.unit.session.limits.renew_delay = 1ms;
   SessionPair pair(options);
   auto wire = read_wire(pair.pipe, 1024);

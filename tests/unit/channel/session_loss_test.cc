@@ -215,6 +215,29 @@ TEST(SessionPath, a_frame_allocates_nothing) {
   }
 }
 
+TEST(SessionPath, elements_go_back_by_the_quarter_or_after_a_delay) {
+  SessionPairOptions options;
+  options.pools({{2048, 32}});
+  options.host.frame_bytes_max = options.unit.session.frame_bytes_max = 1518;
+  SessionPair pair(options);
+  const auto& counters = pair.unit().counters();
+  for (uint32_t i = 0; i < 20; ++i) EXPECT_TRUE(pair.send(0, i, 500));
+  pair.run(10);
+  EXPECT_EQ(pair.receive(1, 7), numbers(0, 7));
+  pair.run(10);
+  EXPECT_EQ(counters.get(C::kUpdatesOut), 0U);
+  EXPECT_EQ(pair.receive(1, 1), numbers(7, 1));
+  pair.run(2);
+  EXPECT_EQ(counters.get(C::kUpdatesOut), 1U);
+  EXPECT_EQ(counters.get(C::kElementsRenewed), 8U);
+  EXPECT_EQ(pair.receive(1, 3), numbers(8, 3));
+  pair.run(15);
+  EXPECT_EQ(counters.get(C::kUpdatesOut), 1U);
+  pair.run(10);
+  EXPECT_EQ(counters.get(C::kUpdatesOut), 2U);
+  EXPECT_EQ(counters.get(C::kElementsRenewed), 11U);
+}
+
 TEST(SessionPath, one_completion_per_burst_and_few_renewals) {
   SessionPairOptions options;
   options.pools({{2048, 64}, {65536, 8}});
