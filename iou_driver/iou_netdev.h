@@ -31,7 +31,7 @@ namespace weft {
 
 inline constexpr uint32_t kUnitReadsPerPoll = 8;
 inline constexpr uint32_t kUnitWritesPerPoll = 32;  // per session
-/// With several hosts: how long a LAN frame waits for one of them before it is dropped for that one.
+/// With several hosts: how long a frame waits for one of them before it is dropped for that one.
 inline constexpr Duration kSlowHostMax = std::chrono::milliseconds(500);
 
 enum class UnitCounter : uint8_t {
@@ -119,6 +119,7 @@ class IouNetdev final : public AcceptorEvents, public DriverHalf {
   [[nodiscard]] bool forward_front(uint32_t index, const InboundFrame& frame) noexcept;
   [[nodiscard]] bool head_allowed(UnitClient& from) noexcept;
   void refuse(UnitClient& from, UnitCounter reason) noexcept;
+  [[nodiscard]] bool waits_for(UnitClient& from, UnitClient& to) noexcept;
   [[nodiscard]] bool write_to_nic(UnitClient& from, std::span<const std::byte> rest) noexcept;
   [[nodiscard]] uint32_t targets_for(const MacAddress& destination, uint32_t except) const noexcept;
 

@@ -101,15 +101,29 @@ bool IouNetdev::forward_front(uint32_t index, const InboundFrame& frame) noexcep
   }
   while (left != 0) {
     const auto to = static_cast<uint32_t>(std::countr_zero(left));
-    if (hand_over(to, head_, rest) == Handed::kBusy) {
+    if (hand_over(to, head_, rest) == Handed::kDone) {
+      counters_.add(UnitCounter::kFramesBetweenHosts);
+    } else if (waits_for(from, clients_[to])) {
       counters_.add(UnitCounter::kHostBusyTurns);
       return false;
+    } else {
+      counters_.add(UnitCounter::kSlowHostDrops);
+      ++clients_[to].statistics.drops;
     }
-    counters_.add(UnitCounter::kFramesBetweenHosts);
+    from.waiting_since = kNever;
     from.delivered |= bit_of(to);
     left &= ~bit_of(to);
   }
   return true;
+}
+
+/// True while the front frame of `from` waits for a host without room: no longer than a LAN frame does, and
+/// not at all for one that made others wait for nothing.
+bool IouNetdev::waits_for(UnitClient& from, UnitClient& to) noexcept {
+  if (to.slow) return false;
+  if (from.waiting_since == kNever || !to.session->port_up()) from.waiting_since = now_;
+  to.slow = now_ - from.waiting_since >= kSlowHostMax;
+  return !to.slow;
 }
 
 /// False when the NIC is busy.

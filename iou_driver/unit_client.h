@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/clock.h"
 #include "base/frame_port.h"
 #include "channel/netdev_session.h"
 #include "messages/cfg_data.h"
@@ -23,9 +24,10 @@ struct UnitClient {
   bool link_told = false;   // link state the host was told last
   bool link_known = false;  // it was told at all
   uint64_t link_transaction = 0;
-  uint32_t delivered = 0;  // destinations that already have the front frame, a bit each
-  bool mtu_told = false;   // the log says that the NIC's MTU is too small for it
-  bool slow = false;       // did not take a LAN frame in time; gets none on credit until it takes one again
+  uint32_t delivered = 0;          // destinations that already have the front frame, a bit each
+  Instant waiting_since = kNever;  // the front frame, for a host without room
+  bool mtu_told = false;           // the log says that the NIC's MTU is too small for it
+  bool slow = false;  // did not take a LAN frame in time; gets none on credit until it takes one again
 
   /// For a host whose session is being opened.
   void reset(const SessionPeer& peer, uint32_t nic_mtu_bytes) noexcept {
@@ -37,6 +39,7 @@ struct UnitClient {
     link_known = false;
     link_transaction = 0;
     delivered = 0;
+    waiting_since = kNever;
     mtu_told = false;
     slow = false;
   }

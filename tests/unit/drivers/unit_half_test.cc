@@ -91,8 +91,9 @@ TEST(UnitHalf, a_frame_half_way_at_the_death_of_its_host_reaches_everybody_once)
   for (uint32_t i = 0; i < 40; ++i) world.os(0).inject(make_ethernet(kMacBroadcast, host_mac(0), i));
   world.run(2000);
   ASSERT_GT(world.unit().counters().get(UnitCounter::kHostBusyTurns), 0u);
-  world.nodes[world.hosts[0].node].paused = true;
-  world.run_for(2s);
+  world.session(0).close();
+  world.run_for(100ms);
+  ASSERT_FALSE(world.unit().clients()[0].active);
   world.os(1).busy = false;
   world.run_for(100ms);
   const Frames at_lan = DriverWorld::taken(world.nic());
@@ -100,6 +101,35 @@ TEST(UnitHalf, a_frame_half_way_at_the_death_of_its_host_reaches_everybody_once)
   for (auto frame = at_lan.begin(); frame != at_lan.end(); ++frame) {
     EXPECT_EQ(std::count(at_lan.begin(), at_lan.end(), *frame), 1);
   }
+}
+
+/// What a host that takes nothing costs its neighbours ends after kSlowHostMax, whoever sends to it.
+TEST(UnitHalf, a_host_that_takes_nothing_does_not_stop_the_frames_of_another) {
+  DriverWorldConfig config;
+  config.hosts = 3;
+  config.pools.front().elements = 4;
+  DriverWorld world(config);
+  world.run_until_open();
+  world.os(1).busy = true;
+  Frames sent;
+  for (uint32_t i = 0; i < 60; ++i) {
+    sent.push_back(make_ethernet(kMacBroadcast, host_mac(0), i));
+    world.os(0).inject(sent.back());
+  }
+  world.run_for(kSlowHostMax - 50ms);
+  EXPECT_LT(world.nic().written.size(), sent.size());
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  world.run_for(200ms);
+  EXPECT_EQ(DriverWorld::taken(world.nic()), sent);
+  EXPECT_EQ(DriverWorld::taken(world.os(2)), sent);
+  EXPECT_GT(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  world.os(1).busy = false;
+  world.run_for(50ms);
+  const Frames first = DriverWorld::taken(world.os(1));
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), sent.begin())) << "those before it was given up";
+  world.os(0).inject(sent.front());
+  world.run_for(50ms);
+  EXPECT_EQ(DriverWorld::taken(world.os(1)), Frames{sent.front()}) << "back among the others";
 }
 
 }  // namespace
