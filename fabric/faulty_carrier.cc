@@ -139,6 +139,7 @@ bool FaultyCarrier::prepare_sleep() noexcept {
 
 Instant FaultyCarrier::deadline() const noexcept {
   Instant due = inner_->deadline();
+  if (held_count_ == 0) return due;
   for (const Held& held : held_) {
     if (held.state == HeldState::kWaiting) due = std::min(due, held.due);
     if (held.state == HeldState::kAfterNext) due = now_;

@@ -14,6 +14,7 @@ int FaultyCellPort::poll(Instant now) noexcept {
     // What an old incarnation still owes never arrives.
     incarnation_ = inner_.incarnation();
     for (Held& held : held_) held.state = HeldState::kFree;
+    held_count_ = 0;
   }
   return work;
 }
@@ -25,6 +26,7 @@ FaultyCellPort::Held* FaultyCellPort::hold(const RxCell& cell, HeldState state) 
     held.vl = cell.vl;
     held.bytes.assign(cell.bytes.begin(), cell.bytes.end());
     held.due = now_;
+    ++held_count_;
     return &held;
   }
   return nullptr;
@@ -35,6 +37,7 @@ void FaultyCellPort::push(const RxCell& cell) noexcept {
 }
 
 void FaultyCellPort::deliver_held(HeldState state) noexcept {
+  if (held_count_ == 0) return;
   for (Held& held : held_) {
     if (held.state != state || held.due > now_ || rx_count_ == rx_.size()) continue;
     held.state = HeldState::kDelivered;
@@ -86,8 +89,11 @@ std::span<const RxCell> FaultyCellPort::receive() noexcept {
 void FaultyCellPort::release() noexcept {
   inner_.release();
   rx_count_ = 0;
+  if (held_count_ == 0) return;
   for (Held& held : held_) {
-    if (held.state == HeldState::kDelivered) held.state = HeldState::kFree;
+    if (held.state != HeldState::kDelivered) continue;
+    held.state = HeldState::kFree;
+    --held_count_;
   }
 }
 
@@ -98,7 +104,8 @@ bool FaultyCellPort::prepare_sleep() noexcept {
 }
 
 Instant FaultyCellPort::deadline() const noexcept {
-  if (!inner_.up()) return inner_.deadline();  // nothing held can arrive now
+  // While the link is down nothing held can arrive.
+  if (held_count_ == 0 || !inner_.up()) return inner_.deadline();
   Instant due = inner_.deadline();
   for (const Held& held : held_) {
     if (held.state == HeldState::kWaiting) due = std::min(due, held.due);

@@ -61,6 +61,7 @@ class FaultyCellPort final : public CellPort {
   Instant now_{};
   uint64_t incarnation_ = 0;
   std::array<Held, kHeldMax> held_;
+  uint32_t held_count_ = 0;  // entries that are not free
   std::array<RxCell, 3 * kFlitsPerReceiveMax> rx_{};
   uint32_t rx_count_ = 0;
 };

@@ -126,10 +126,9 @@ class MemoryCable::Core final : public LinkSupervisor {
     if (refusal != LinkRefusal::kNone) return refusal;
     RingGeometry shape = ring_geometry(params[0].flit_payload_bytes);
     if (config_.ring_slots != 0) shape.slots = config_.ring_slots;
-    const auto out = std::make_shared<MemoryRing>(shape);
-    const auto back = std::make_shared<MemoryRing>(shape);
-    join(0, out, back, params[0], now);
-    join(1, back, out, params[1], now);
+    for (auto& ring : to_end_) ring = std::make_shared<MemoryRing>(shape);
+    join(0, params[0], now);
+    join(1, params[1], now);
     plugged_ = true;
     return LinkRefusal::kNone;
   }
@@ -154,6 +153,9 @@ class MemoryCable::Core final : public LinkSupervisor {
   }
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   Instant deadline() const noexcept override { return plugged_ ? replug_at_ : kNever; }
+  [[nodiscard]] bool input_waits(uint32_t end) const noexcept {
+    return engines_[end].state() == LinkState::kUp && to_end_[end]->cursor != to_end_[end]->published;
+  }
 
   MemoryCableConfig config_;
   RandomSource& random_;
@@ -163,14 +165,16 @@ class MemoryCable::Core final : public LinkSupervisor {
   LinkEngine engines_[2];
 
  private:
-  void join(uint32_t end, const std::shared_ptr<MemoryRing>& tx, const std::shared_ptr<MemoryRing>& rx,
-            const LinkParams& params, Instant now) noexcept {
-    auto carrier = std::make_unique<MemoryCarrier>(tx, rx, config_, end);
+  void join(uint32_t end, const LinkParams& params, Instant now) noexcept {
     const uint32_t sender = 1 - end;
-    engines_[end].bring_up(std::make_unique<FaultyCarrier>(std::move(carrier), rx->shape.slot_bytes, random_,
+    auto carrier = std::make_unique<MemoryCarrier>(to_end_[sender], to_end_[end], config_, end);
+    const uint32_t slot_bytes = to_end_[end]->shape.slot_bytes;
+    engines_[end].bring_up(std::make_unique<FaultyCarrier>(std::move(carrier), slot_bytes, random_,
                                                            config_.faults[sender], counts_[sender]),
                            params, now);
   }
+
+  std::shared_ptr<MemoryRing> to_end_[2];  // of the present incarnation; null before the first
 };
 
 MemoryCable::MemoryCable(const MemoryCableConfig& config, RandomSource& random)
@@ -189,6 +193,9 @@ bool MemoryCable::plugged() const noexcept {
 LinkEngine& MemoryCable::end(uint32_t index) noexcept {
   WEFT_DCHECK(index < 2, "a cable has two ends");
   return core_->engines_[index];
+}
+bool MemoryCable::input_waits(uint32_t index) const noexcept {
+  return core_->input_waits(index);
 }
 void MemoryCable::set_faults(uint32_t from_end, const FlitFaults& faults) noexcept {
   core_->config_.faults[from_end] = faults;

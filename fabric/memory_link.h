@@ -50,6 +50,8 @@ class MemoryCable {
 
   /// The ends; constant for the cable's life.
   [[nodiscard]] LinkEngine& end(uint32_t index) noexcept;
+  /// True when flits wait that the engine of end `index` has not read yet.
+  [[nodiscard]] bool input_waits(uint32_t index) const noexcept;
   /// Faults may change while the link runs.
   void set_faults(uint32_t from_end, const FlitFaults& faults) noexcept;
   /// What the fault layer did to flits sent by `from_end`.

@@ -120,10 +120,12 @@ void Switch::tick() noexcept {
 uint64_t Switch::cells_held() const noexcept {
   uint64_t held = 0;
   for (const Port* out : attached_) {
-    for (uint32_t i = 0; i < kVlCount; ++i) {
-      if (out->egress[i].owner != kPortNone) ++held;
+    for (const Egress& lane : out->egress) held += lane.owner != kPortNone ? 1 : 0;
+    for (uint32_t left = out->waiting_lanes; left != 0; left &= left - 1) {
+      const int lane = std::countr_zero(left);
       for (const Port* in : attached_) {
-        if (in->buffers[i] != nullptr) held += in->buffers[i]->heads(out->number);
+        const auto& buffer = in->buffers[static_cast<size_t>(lane)];
+        if (buffer != nullptr) held += buffer->heads(out->number);
       }
     }
   }

@@ -28,6 +28,7 @@ struct CellFlow {
 };
 
 struct CellTraffic {
+  const FabricPlan& fabric;
   FlowLedger& ledger;
   RandomSource& random;
   std::vector<CellFlow> flows;
@@ -36,7 +37,10 @@ struct CellTraffic {
   bool stopped = false;
 
   [[nodiscard]] bool promised(const CellFlowPlan& plan) const {
-    return link_up[plan.from - 1] && link_up[plan.to - 1];
+    for (uint32_t link = 0; link < link_up.size(); ++link) {
+      if (fabric.on_path(link, plan.from, plan.to) && !link_up[link]) return false;
+    }
+    return true;
   }
 };
 
@@ -141,7 +145,7 @@ class CellEndnode final : public EndnodeApp {
 class CellScenario final : public Scenario {
  public:
   CellScenario(const WorldPlan& plan, FlowLedger& ledger, RandomSource& random)
-      : traffic_{ledger, random, {}, std::vector<bool>(plan.fabric.endnodes)} {
+      : traffic_{plan.fabric, ledger, random, {}, std::vector<bool>(plan.fabric.links())} {
     for (const CellFlowPlan& flow : plan.cell_flows) {
       const uint32_t id = ledger.add_flow({.name = fmt::format("cells {} -> {}", flow.from, flow.to)});
       traffic_.flows.push_back({&flow, id, 0, {}});
@@ -156,12 +160,13 @@ class CellScenario final : public Scenario {
   void link_change(uint32_t link, bool up, bool /*switch_death*/, Instant now) override {
     traffic_.link_up[link] = up;
     for (const CellFlow& flow : traffic_.flows) {
-      if (flow.plan->from == link + 1 || flow.plan->to == link + 1) traffic_.ledger.excuse(flow.flow, now);
+      if (traffic_.fabric.on_path(link, flow.plan->from, flow.plan->to))
+        traffic_.ledger.excuse(flow.flow, now);
     }
   }
-  int step(Instant /*now*/) override { return 0; }
+  uint32_t step(uint32_t /*polled*/, Instant /*now*/) override { return 0; }
   [[nodiscard]] Instant deadline() const override { return kNever; }
-  void check(Instant /*now*/) override {}
+  void check(uint32_t /*polled*/, Instant /*now*/) override {}
   [[nodiscard]] bool recovered(Instant since) const override {
     return std::all_of(traffic_.flows.begin(), traffic_.flows.end(),
                        [&](const CellFlow& flow) { return traffic_.ledger.passed_since(flow.flow, since); });

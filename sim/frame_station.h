@@ -57,7 +57,7 @@ class FrameStation final : public FramePort {
   Status set_promiscuous(bool /*on*/) override { return {}; }
   [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
-  /// Time between two polls of the driver half: the world sets it at each turn.
+  /// Time before the first poll of a driver half.
   void set_now(Instant now) noexcept { now_ = now; }
 
  private:

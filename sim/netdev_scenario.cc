@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "sim/netdev_nodes.h"
@@ -49,7 +50,7 @@ class NetdevScenario final : public Scenario {
     for (SessionWatch& watch : watches_) {
       if (watch.plan->unit_node == node) plans.push_back(watch.plan);
     }
-    set_now(now);
+    for (auto& station : stations_) station->set_now(now);
     if (!plans.empty()) {
       auto unit = std::make_unique<UnitNode>(node, seed, port, plans, *nics_[node]);
       units_[node] = unit.get();
@@ -73,38 +74,41 @@ class NetdevScenario final : public Scenario {
     }
     hosts_[node] = nullptr;
     units_[node] = nullptr;
+    changed_ |= 1U << node;
   }
 
   void link_change(uint32_t link, bool /*up*/, bool switch_death, Instant /*now*/) override {
     for (SessionWatch& watch : watches_) {
-      const bool concerned = watch.plan->host_node == link + 1 || watch.plan->unit_node == link + 1;
-      if (!concerned) continue;
-      const bool unacknowledged = watch.plan->mode == TransferMode::kSendReceive;
+      const SessionPlan& plan = *watch.plan;
+      if (!plan_.fabric.on_path(link, plan.host_node, plan.unit_node)) continue;
+      const bool unacknowledged = plan.mode == TransferMode::kSendReceive;
       if (!switch_death || unacknowledged) watch.reason = true;
-      if (!switch_death && watch.plan->host_node == link + 1) watch.cut = true;
+      if (!switch_death && plan.unit_node != link + 1) watch.cut = true;
     }
   }
 
-  int step(Instant now) override {
-    set_now(now);
-    for (SessionWatch& watch : watches_) observe(watch, now);
-    for (UnitNode* unit : units_) {
-      if (unit != nullptr) note_slow_hosts(*unit, now);
+  uint32_t step(uint32_t polled, Instant now) override {
+    polled |= std::exchange(changed_, 0);
+    for (SessionWatch& watch : watches_) {
+      if ((polled & nodes_of(watch)) != 0) observe(watch, now);
+    }
+    for (uint32_t node = 0; node < units_.size(); ++node) {
+      if ((polled >> node & 1) != 0 && units_[node] != nullptr) note_slow_hosts(*units_[node], now);
     }
     return 0;
   }
   /// The stations' deadlines come through the driver halves.
   [[nodiscard]] Instant deadline() const override { return kNever; }
 
-  void check(Instant now) override {
+  void check(uint32_t polled, Instant now) override {
     for (const SessionWatch& watch : watches_) {
-      if (HostNode* host = hosts_[watch.plan->host_node]; host != nullptr) {
-        check_session(host->session(watch.host_index), "host", now);
-      }
+      const uint32_t node = watch.plan->host_node;
+      if ((polled >> node & 1) == 0 || hosts_[node] == nullptr) continue;
+      check_session(hosts_[node]->session(watch.host_index), "host", now);
     }
-    for (UnitNode* unit : units_) {
-      if (unit == nullptr) continue;
-      for (NetdevSession* session : unit->acceptor().sessions()) check_session(*session, "unit", now);
+    for (uint32_t node = 0; node < units_.size(); ++node) {
+      if ((polled >> node & 1) == 0 || units_[node] == nullptr) continue;
+      for (NetdevSession* session : units_[node]->acceptor().sessions()) check_session(*session, "unit", now);
     }
   }
 
@@ -173,8 +177,8 @@ class NetdevScenario final : public Scenario {
     return source;
   }
 
-  void set_now(Instant now) {
-    for (auto& station : stations_) station->set_now(now);
+  static uint32_t nodes_of(const SessionWatch& watch) {
+    return 1U << watch.plan->host_node | 1U << watch.plan->unit_node;
   }
 
   /// Notices that either end of a session opened or was lost.
@@ -254,6 +258,7 @@ class NetdevScenario final : public Scenario {
   std::vector<HostNode*> hosts_;  // by node; null while dead
   std::vector<UnitNode*> units_;
   std::vector<FrameStation*> nics_;
+  uint32_t changed_ = 0;  // nodes that died since the last step, a bit each
 };
 
 }  // namespace

@@ -1,88 +1,18 @@
-// sim/raw_pair.h -- two queue pairs that talk: RC, UC or UD, Sends, RDMA writes with idata and RDMA reads.
-// Connections are made out of band; everything else goes through the fabric. Checks that every WQE
-// completes exactly once and in order, and that data arrives whole.
+// sim/raw_pair.h -- two queue pairs that talk: RC, UC, RD or UD, Sends, RDMA writes with idata and RDMA reads.
+// Connections are made out of band; everything else goes through the fabric. Checks that every WQE completes
+// exactly once and in order, and that data arrives whole.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/rng.h"
-#include "channel/adapter.h"
 #include "sim/flow_ledger.h"
+#include "sim/raw_end.h"
 #include "sim/world_plan.h"
 
 namespace weft::sim {
-
-/// What a pair needs to know of the adapter it sits on; null adapter while the node is dead.
-struct RawNode {
-  ChannelAdapter* adapter = nullptr;
-  Lid lid;
-  PdId pd;
-};
-
-/// One end of a pair during one connection.
-class RawEnd {
- public:
-  RawEnd(const RawPairPlan& plan, RawNode& node, RandomSource& random);
-  ~RawEnd() = default;
-  RawEnd(const RawEnd&) = delete;
-  RawEnd& operator=(const RawEnd&) = delete;
-
-  bool create();
-  bool connect(const RawEnd& peer, Lid peer_lid);
-  void fill_receive_queue(Instant now);
-  /// Forgets the QP without a word: its adapter is gone.
-  void abandon() noexcept { qp_ = nullptr; }
-  /// Starts the flush; true once every WQE has come back.
-  void fail();
-  [[nodiscard]] bool flushed() const noexcept;
-  void destroy();
-
-  [[nodiscard]] bool alive() const noexcept { return qp_ != nullptr; }
-  [[nodiscard]] uint32_t sends_outstanding() const noexcept { return static_cast<uint32_t>(sends_.size()); }
-  [[nodiscard]] uint32_t receives_posted() const noexcept { return static_cast<uint32_t>(receives_.size()); }
-  [[nodiscard]] uint32_t free_slots() const noexcept { return free_slots_; }
-
- private:
-  friend class RawPair;
-  enum class Kind : uint8_t { kSend, kWrite, kRead };
-  struct Outstanding {
-    uint64_t wr_id = 0;
-    Kind kind = Kind::kSend;
-    uint32_t bytes = 0;
-    uint32_t source_offset = 0;
-  };
-  struct Waiting {
-    Instant at{};
-  };
-
-  [[nodiscard]] std::span<std::byte> send_slot(uint64_t wr_id) noexcept;
-  [[nodiscard]] std::span<std::byte> receive_slot(uint64_t wr_id) noexcept;
-  bool post_one_receive();
-
-  const RawPairPlan& plan_;
-  RawNode& node_;
-  RandomSource& random_;
-  CompletionQueue* send_cq_ = nullptr;
-  CompletionQueue* recv_cq_ = nullptr;
-  QueuePair* qp_ = nullptr;
-  Psn first_psn_;
-  std::vector<std::byte> send_memory_;
-  std::vector<std::byte> receive_memory_;
-  std::vector<std::byte> window_memory_;  // the peer writes here, slot by slot
-  std::vector<std::byte> source_memory_;  // the peer reads here
-  MemoryRegion send_mr_, receive_mr_, window_mr_, source_mr_;
-  std::deque<Outstanding> sends_;
-  std::deque<uint64_t> receives_;
-  std::deque<Instant> receives_due_;  // used WQEs that are posted again at this time
-  uint64_t next_send_ = 0;
-  uint64_t next_receive_ = 0;
-  uint32_t next_slot_ = 0;   // of the peer's window
-  uint32_t free_slots_ = 0;  // of our window, as the peer counts them
-};
 
 /// Owner: the raw scenario.
 class RawPair {
@@ -90,13 +20,16 @@ class RawPair {
   RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
           FlowLedger& ledger, Trace& trace, RandomSource& random);
 
-  int step(Instant now);
+  /// See Scenario::step().
+  uint32_t step(uint32_t polled, Instant now);
   [[nodiscard]] Instant deadline() const noexcept { return wake_at_; }
+  /// Something has changed around the pair: the next step() does not rely on who was polled.
+  void look_again() noexcept { look_again_ = true; }
   /// A node of this pair dies now; its adapter still exists.
   void node_crashed(uint32_t node, Instant now);
-  void link_reset(uint32_t node, Instant now, bool switch_death);
-  void trickle() noexcept { trickle_ = true; }
-  void stop() noexcept { stopped_ = true; }
+  void link_reset(uint32_t link, bool switch_death);
+  void trickle() noexcept;
+  void stop() noexcept;
   [[nodiscard]] bool finished() const noexcept;
   [[nodiscard]] bool recovered(Instant since) const;
   [[nodiscard]] bool drained() const noexcept;
@@ -108,15 +41,17 @@ class RawPair {
   int take_completions(uint32_t side, Instant now);
   void take_send_completion(uint32_t side, const WorkCompletion& wc, Instant now);
   void take_receive_completion(uint32_t side, const WorkCompletion& wc, Instant now);
+  void take_written(uint32_t side, const WorkCompletion& wc, Instant now);
+  void broke(std::string_view what, WcStatus status, Instant now);
   int send_more(uint32_t side, Instant now);
-  bool post(uint32_t side, Instant now);
-  bool post_read(RawEnd& from, RawEnd& to, Instant now);
+  [[nodiscard]] bool post_something(uint32_t side, Instant now);
+  [[nodiscard]] bool post_message(uint32_t side, bool write, Instant now);
+  [[nodiscard]] bool post_read(uint32_t side, Instant now);
   void fail(Instant now);
   int finish_flush(Instant now);
   void excuse_unacknowledged(Instant now);
   void wake(Instant at) noexcept { wake_at_ = std::min(wake_at_, at); }
   void complain(Instant now, const std::string& text);
-  [[nodiscard]] RawNode& node(uint32_t side) noexcept { return *nodes_[side]; }
 
   const RawPairPlan& plan_;
   const WorldPlan& world_;
@@ -135,6 +70,7 @@ class RawPair {
   bool error_has_reason_ = false;  // the connection may die: a node or its link was away
   bool trickle_ = false;
   bool stopped_ = false;
+  bool look_again_ = true;
   Instant wake_at_ = kNever;
 };
 

@@ -53,25 +53,26 @@ class RawScenario final : public Scenario {
 
   std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, CellPort& port,
                                     Instant /*now*/) override {
+    for (auto& pair : pairs_) pair->look_again();
     return std::make_unique<RawEndnode>(nodes_[node], node, incarnation, port, plan_.seed);
   }
   void crash(uint32_t node, Instant now) override {
     for (auto& pair : pairs_) pair->node_crashed(node, now);
   }
-  void link_change(uint32_t link, bool /*up*/, bool switch_death, Instant now) override {
-    for (auto& pair : pairs_) pair->link_reset(link + 1, now, switch_death);
+  void link_change(uint32_t link, bool /*up*/, bool switch_death, Instant /*now*/) override {
+    for (auto& pair : pairs_) pair->link_reset(link, switch_death);
   }
-  int step(Instant now) override {
-    int work = 0;
-    for (auto& pair : pairs_) work += pair->step(now);
-    return work;
+  uint32_t step(uint32_t polled, Instant now) override {
+    uint32_t touched = 0;
+    for (auto& pair : pairs_) touched |= pair->step(polled, now);
+    return touched;
   }
   [[nodiscard]] Instant deadline() const override {
     Instant due = kNever;
     for (const auto& pair : pairs_) due = std::min(due, pair->deadline());
     return due;
   }
-  void check(Instant /*now*/) override {}
+  void check(uint32_t /*polled*/, Instant /*now*/) override {}
   [[nodiscard]] bool recovered(Instant since) const override {
     return std::all_of(pairs_.begin(), pairs_.end(),
                        [since](const auto& pair) { return pair->recovered(since); });

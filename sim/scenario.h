@@ -28,14 +28,15 @@ class Scenario {
                                             Instant now) = 0;
   /// The node's app is about to be destroyed, without any goodbye to its peers.
   virtual void crash(uint32_t node, Instant now) = 0;
-  /// The link of an endnode went down or came up anew: what was in flight on it is gone. `switch_death`:
-  /// because the switch is dead.
+  /// A link went down or came up anew: what was in flight on it is gone. `switch_death`: because a switch is
+  /// dead.
   virtual void link_change(uint32_t link, bool up, bool switch_death, Instant now) = 0;
-  /// Out-of-band work between turns. Returns work done.
-  virtual int step(Instant now) = 0;
+  /// Out-of-band work between turns. `polled` has a bit for each node that had its turn since the last call:
+  /// the others are as they were. Returns a bit for each node it did something to, so that they wake.
+  virtual uint32_t step(uint32_t polled, Instant now) = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
-  /// Invariants that hold at every step; a broken one goes into the ledger.
-  virtual void check(Instant now) = 0;
+  /// Invariants of the nodes that had their turn; a broken one goes into the ledger.
+  virtual void check(uint32_t polled, Instant now) = 0;
   /// True when something new has passed on every flow since `since`.
   [[nodiscard]] virtual bool recovered(Instant since) const = 0;
   /// True when all planned traffic has been offered.

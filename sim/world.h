@@ -3,7 +3,6 @@
 // to do.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
@@ -12,17 +11,13 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "fabric/faulty_cell_port.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/memory_link.h"
+#include "sim/endnode_seat.h"
 #include "sim/flow_ledger.h"
 #include "sim/scenario.h"
+#include "sim/sim_fabric.h"
 #include "sim/trace.h"
+#include "sim/turns.h"
 #include "sim/world_plan.h"
-
-namespace weft {
-class Switch;
-}
 
 namespace weft::sim {
 
@@ -32,6 +27,7 @@ struct WorldResult {
   uint64_t trace_hash = 0;
   uint64_t trace_events = 0;
   uint64_t turns = 0;
+  uint64_t flits = 0;
   Instant ended{};    // virtual
   FlowTotals frames;  // over all flows
   uint32_t crashes = 0;
@@ -43,49 +39,56 @@ struct WorldOutput {
 };
 
 /// Owner: one thread. A world runs once.
-class World final {
+class World final : private SimFabric::Observer {
  public:
   explicit World(const WorldPlan& plan, const WorldOutput& output = {});
-  ~World();
+  ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   [[nodiscard]] WorldResult run();
 
  private:
-  static constexpr uint32_t kNodesMax = 32;
   enum class EventKind : uint8_t { kFaultsBegin, kFaultsEnd, kCut, kMend, kCrash, kRestart };
   struct Event {
     Instant at{};
     EventKind kind{};
     uint32_t index = 0;
   };
-  struct Node;
-  class LinkWatch;
+  /// A link as the scenario last heard of it.
+  struct LinkNews {
+    bool up = false;
+    uint64_t incarnation = 0;
+  };
+  class SwitchSeat;
   enum class Phase : uint8_t { kTraffic, kDrain, kRest, kOver };
 
-  [[nodiscard]] LinkConfig end_config(uint32_t end, uint32_t link) const;
+  // world.cc: the run.
   [[nodiscard]] std::unique_ptr<Scenario> make_scenario();
-  void build_links();
-  void plan_events();
-  void run_events();
-  void apply_faults(const FaultWindow& window, bool on);
-  void start_node(uint32_t node);
-  void crash_node(uint32_t node);
-  void start_switch();
-  void crash_switch();
-  void wire(uint32_t link);
-  int poll_all();
-  void watch_links();
-  void check_credits(uint32_t link);
-  void check_switch_cells();
-  void check_credits_at_rest(uint32_t link);
+  int take_turn();
+  void tell_link_news();
+  void check_invariants();
   void advance(int work);
   [[nodiscard]] Instant next_deadline() const;
   void change_phase();
   void finish();
+  [[nodiscard]] WorldResult result() const;
+  void complain(std::string_view who, uint32_t number, const std::string& what);
+
+  // world_faults.cc: what goes wrong, and when.
+  void plan_events();
+  void run_events();
+  void apply_faults(const FaultWindow& window, bool on);
+  void apply_cut(uint32_t link, bool on);
+  void die(uint32_t node);
+  void come_back(uint32_t node);
+  void wire(uint32_t link);
+  void wire_all();
+
+  // world_trace.cc: for people who look for a bug.
+  void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept override;
   void describe_cell(uint32_t link_and_end, std::span<const std::byte> cell);
-  void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept;
+  void describe_end();
 
   WorldPlan plan_;
   Trace trace_;
@@ -94,27 +97,22 @@ class World final {
   SeededRandom link_random_;  // nonces and faults
   SeededRandom traffic_random_;
   Instant now_{};
+  SimFabric fabric_;
+  std::unique_ptr<Scenario> scenario_;  // outlives the nodes
+  Turns turns_;                         // by node
+  std::vector<EndnodeSeat*> endnodes_;  // by link
+  std::vector<uint32_t> deaths_;        // by node; crashes in force
+  std::vector<uint64_t> lives_;         // by node
+  std::vector<LinkNews> link_news_;
   std::vector<Event> events_;
   size_t next_event_ = 0;
-  std::vector<std::unique_ptr<LinkWatch>> watches_;
-  std::vector<std::unique_ptr<MemoryCable>> cables_;
-  std::unique_ptr<Scenario> scenario_;
-  std::vector<std::unique_ptr<Node>> nodes_;  // by link
-  SeededRandom switch_random_;
-  std::unique_ptr<Switch> switch_;
-  uint32_t switch_deaths_ = 0;  // crashes in force
-  uint64_t switch_lives_ = 0;
   Phase phase_ = Phase::kTraffic;
   Instant phase_limit_ = kNever;
   bool trickling_ = false;
-  bool woken_ = false;       // the nodes have not yet seen what has changed around them
   uint32_t idle_turns_ = 0;  // in a row, without time to jump to
-  uint64_t turns_ = 0;
-  std::array<uint64_t, kNodesMax> busy_turns_{};
-  uint64_t late_turns_ = 0;  // nobody worked although a deadline had passed
-  std::array<uint64_t, kNodesMax> node_late_turns_{};
-  uint64_t trace_flits_ = 0;
-  uint64_t seen_flits_ = 0;
+  uint64_t turn_count_ = 0;
+  uint64_t flits_ = 0;
+  uint64_t flits_seen_ = 0;
   uint32_t crashes_ = 0;
 };
 

@@ -270,6 +270,22 @@ bool parse_traffic(std::string_view text, Traffic& out) noexcept {
   return true;
 }
 
+std::string_view type_name(QpType type) noexcept {
+  switch (type) {
+    case QpType::kRc:
+      return "rc";
+    case QpType::kUc:
+      return "uc";
+    case QpType::kUd:
+      return "ud";
+    case QpType::kRd:
+      return "rd";
+    case QpType::kRaw:
+      return "raw";
+  }
+  return "unknown";
+}
+
 Instant WorldPlan::faults_end() const noexcept {
   Instant end{};
   for (const FaultWindow& window : faults) end = std::max(end, window.end);
@@ -300,11 +316,10 @@ std::string describe(const WorldPlan& plan) {
                        c.bytes_min, c.bytes_max);
   }
   for (const RawPairPlan& p : plan.raw_pairs) {
-    out +=
-        fmt::format("  qp type {} nodes {} <-> {} messages {}/{} of {}..{} bytes, {} send {} recv WQEs{}{}\n",
-                    static_cast<int>(p.type), p.nodes[0], p.nodes[1], p.messages[0], p.messages[1],
-                    p.bytes_min, p.bytes_max, p.send_wqes, p.recv_wqes, p.one_sided ? ", one-sided too" : "",
-                    p.ack_mode == AckMode::kStrict ? ", strict acks" : "");
+    out += fmt::format("  {} nodes {} <-> {} messages {}/{} of {}..{} bytes, {} send {} recv WQEs{}{}\n",
+                       type_name(p.type), p.nodes[0], p.nodes[1], p.messages[0], p.messages[1], p.bytes_min,
+                       p.bytes_max, p.send_wqes, p.recv_wqes, p.one_sided ? ", one-sided too" : "",
+                       p.ack_mode == AckMode::kStrict ? ", strict acks" : "");
   }
   for (const SessionPlan& s : plan.sessions) {
     out += fmt::format("  session host {} unit {} {} {} frames {}/{} of {}..{} bytes, pools {} x {}\n",

@@ -42,13 +42,17 @@ enum class Traffic : uint8_t {
 [[nodiscard]] std::string_view to_string(Traffic traffic) noexcept;
 [[nodiscard]] bool parse_traffic(std::string_view text, Traffic& out) noexcept;
 
+/// "rc", "uc", "ud", "rd".
+[[nodiscard]] std::string_view type_name(QpType type) noexcept;
+
 /// Bounds of one seed (decisions 5.2).
 inline constexpr uint32_t kFramesPerSeedMax = 2000;
 inline constexpr Duration kFaultsEndLatest = std::chrono::milliseconds(2500);
 inline constexpr Duration kRecoveryTime = std::chrono::seconds(5);
 inline constexpr Duration kDrainTime = std::chrono::seconds(2);
 
-/// Node 0 is the switch; node n is the endnode on link n - 1.
+/// Node 0 is the switch; node n is the endnode on link n - 1; the node after the last endnode is a second
+/// switch, if there is one.
 inline constexpr uint32_t kSwitchNode = 0;
 
 enum class FaultLayer : uint8_t { kFlit, kCell };
@@ -83,6 +87,24 @@ struct FabricPlan {
   uint32_t credits_per_lane = 32;
   bool cut_through = false;
   bool receiver_rereads = false;  // links like shared memory, or like a wire
+  uint32_t far_nodes = 0;         // bit n: endnode n is on a second switch, one link behind the first
+
+  [[nodiscard]] uint32_t switches() const noexcept { return far_nodes != 0 ? 2 : 1; }
+  /// Links of endnodes, then the one between the switches.
+  [[nodiscard]] uint32_t links() const noexcept { return endnodes + switches() - 1; }
+  [[nodiscard]] uint32_t nodes() const noexcept { return endnodes + switches(); }
+  [[nodiscard]] uint32_t switch_of(uint32_t node) const noexcept { return far_nodes >> node & 1; }
+  [[nodiscard]] uint32_t switch_node(uint32_t index) const noexcept {
+    return index == 0 ? kSwitchNode : endnodes + index;
+  }
+  [[nodiscard]] bool is_switch(uint32_t node) const noexcept {
+    return node == kSwitchNode || node > endnodes;
+  }
+  /// True when cells between these endnodes use the link.
+  [[nodiscard]] bool on_path(uint32_t link, uint32_t node, uint32_t other) const noexcept {
+    if (link == endnodes) return switch_of(node) != switch_of(other);
+    return link + 1 == node || link + 1 == other;
+  }
 };
 
 /// Cells from one endnode to another.

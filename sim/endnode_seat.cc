@@ -1,0 +1,29 @@
+#include "sim/endnode_seat.h"
+
+namespace weft::sim {
+
+void EndnodeSeat::begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now) {
+  port_ = std::make_unique<LinkCellPort>(cable_.end(0));
+  faulty_port_ = std::make_unique<FaultyCellPort>(*port_, random_, faults_);
+  app_ = scenario.start(node, life, *faulty_port_, now);
+}
+
+void EndnodeSeat::end_life() noexcept {
+  app_.reset();
+  faulty_port_.reset();
+  port_.reset();
+}
+
+void EndnodeSeat::set_cell_faults(const CellFaults& faults) noexcept {
+  faults_ = faults;
+  if (faulty_port_ != nullptr) faulty_port_->set_faults(faults);
+}
+
+bool EndnodeSeat::disturbed() const noexcept {
+  const LinkEngine& engine = cable_.end(0);
+  const bool up = engine.state() == LinkState::kUp;
+  if (up != port_->up() || (up && engine.incarnation() != port_->incarnation())) return true;
+  return cable_.input_waits(0);
+}
+
+}  // namespace weft::sim

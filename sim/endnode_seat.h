@@ -1,0 +1,42 @@
+// sim/endnode_seat.h -- one endnode of a simulated world: its port on its link, faults above the link, and
+// what the scenario runs on it. Lives, dies and lives again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "fabric/faulty_cell_port.h"
+#include "fabric/link_cell_port.h"
+#include "fabric/memory_link.h"
+#include "sim/scenario.h"
+#include "sim/turns.h"
+
+namespace weft::sim {
+
+/// Owner: the world's turns.
+class EndnodeSeat final : public Seat {
+ public:
+  /// The node uses end 0 of `cable`. Both references must outlive the seat.
+  EndnodeSeat(MemoryCable& cable, RandomSource& faults) : cable_(cable), random_(faults) {}
+
+  /// `life` counts from 1.
+  void begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now);
+  void end_life() noexcept;
+  /// Kept over deaths.
+  void set_cell_faults(const CellFaults& faults) noexcept;
+
+  [[nodiscard]] bool alive() const noexcept override { return app_ != nullptr; }
+  int poll(Instant now) noexcept override { return app_->poll(now); }
+  [[nodiscard]] Instant deadline() const noexcept override { return app_->deadline(); }
+  [[nodiscard]] bool disturbed() const noexcept override;
+
+ private:
+  MemoryCable& cable_;
+  RandomSource& random_;
+  CellFaults faults_;
+  std::unique_ptr<LinkCellPort> port_;
+  std::unique_ptr<FaultyCellPort> faulty_port_;
+  std::unique_ptr<EndnodeApp> app_;
+};
+
+}  // namespace weft::sim

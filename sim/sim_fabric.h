@@ -1,0 +1,78 @@
+// sim/sim_fabric.h -- the fabric of a simulated world: switches and links, how they are wired, how they die and
+// come back. Link n - 1 joins endnode n to its switch; the last link joins two switches when there are two.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "fabric/memory_link.h"
+#include "fabric/switch.h"
+#include "sim/world_plan.h"
+
+namespace weft::sim {
+
+/// Owner: the world.
+class SimFabric {
+ public:
+  /// Sees each flit of a link; `link_and_end` is the link shifted by one, plus the sending end.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept = 0;
+  };
+
+  /// All references must outlive the fabric. Nothing lives yet.
+  SimFabric(const FabricPlan& plan, RandomSource& random, Observer& observer);
+  ~SimFabric();
+  SimFabric(const SimFabric&) = delete;
+  SimFabric& operator=(const SimFabric&) = delete;
+
+  [[nodiscard]] uint32_t links() const noexcept { return static_cast<uint32_t>(links_.size()); }
+  [[nodiscard]] uint32_t switches() const noexcept { return static_cast<uint32_t>(switches_.size()); }
+  /// Null while it is dead.
+  [[nodiscard]] Switch* switch_at(uint32_t index) noexcept { return switches_[index].get(); }
+  [[nodiscard]] MemoryCable& cable(uint32_t link) noexcept { return *links_[link].cable; }
+
+  void start_switch(uint32_t index);
+  void crash_switch(uint32_t index);
+  void set_endnode_alive(uint32_t node, bool alive) { links_[node - 1].endnode_lives = alive; }
+  /// Cuts add up; a link is whole again when all are mended.
+  void cut(uint32_t link, bool on) { links_[link].cuts += on ? 1 : -1; }
+
+  /// A cable is plugged while both of its nodes live and nobody has cut it. @return what a handshake said.
+  LinkRefusal wire(uint32_t link, Instant now);
+
+  /// True when flits wait for the switch or one of its links has come or gone.
+  [[nodiscard]] bool switch_disturbed(uint32_t index) const noexcept;
+  /// A link is up for traffic once its upper end, a switch, has seen it too.
+  [[nodiscard]] bool carries(uint32_t link) noexcept;
+  /// True when a switch at either end of the link is dead.
+  [[nodiscard]] bool switch_is_dead(uint32_t link) const noexcept;
+
+ private:
+  class Watch;
+  struct LinkSlot {
+    std::unique_ptr<Watch> watch;
+    std::unique_ptr<MemoryCable> cable;
+    bool endnode_lives = false;  // of a link between switches: always
+    int cuts = 0;                // in force
+  };
+
+  [[nodiscard]] bool is_trunk(uint32_t link) const noexcept { return link == plan_.endnodes; }
+  [[nodiscard]] bool attached(uint32_t link, uint32_t index) const noexcept;
+  /// End of the link at this switch.
+  [[nodiscard]] uint32_t end_at(uint32_t link, uint32_t index) const noexcept {
+    return is_trunk(link) && index == 1 ? 0 : 1;
+  }
+  [[nodiscard]] LinkConfig end_config(uint32_t link, uint32_t end) const;
+  void add_link(uint32_t link, RandomSource& random, Observer& observer);
+
+  const FabricPlan& plan_;
+  std::vector<LinkSlot> links_;
+  std::vector<std::unique_ptr<Switch>> switches_;
+};
+
+}  // namespace weft::sim

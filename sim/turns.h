@@ -1,0 +1,71 @@
+// sim/turns.h -- whose turn it is. Switches and endnodes take turns in random order; whoever has nothing to
+// do sleeps, as a process would, until a flit waits, its link changes or its deadline comes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+
+namespace weft::sim {
+
+/// A node as a taker of turns. Owner: the world.
+class Seat {
+ public:
+  virtual ~Seat() = default;
+  /// False while the node is dead.
+  [[nodiscard]] virtual bool alive() const noexcept = 0;
+  virtual int poll(Instant now) noexcept = 0;
+  [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+  /// Something waits that a descriptor would tell a sleeping process: flits, or a link that came or went.
+  [[nodiscard]] virtual bool disturbed() const noexcept = 0;
+};
+
+/// Owner: the world.
+class Turns {
+ public:
+  static constexpr uint32_t kSeatsMax = 32;
+
+  /// `skip_ppm`: how often a node that is awake misses its turn. `random` must outlive this.
+  Turns(RandomSource& random, uint32_t skip_ppm) noexcept : random_(random), skip_ppm_(skip_ppm) {}
+
+  /// Seats are numbered as they come.
+  void add(std::unique_ptr<Seat> seat);
+  [[nodiscard]] uint32_t seats() const noexcept { return static_cast<uint32_t>(seats_.size()); }
+  /// Something happened to the node that it cannot see: it gets a turn.
+  void wake(uint32_t seat) noexcept { seats_[seat].awake = true; }
+  /// Stops a node as SIGSTOP does: no turns, and its deadlines pass unseen.
+  void freeze(uint32_t seat, bool frozen) noexcept;
+
+  /// One turn. Returns the work done; a missed turn counts, because nobody knows what there was to do.
+  int take(Instant now) noexcept;
+  /// Nodes that had their turn in the last take(), a bit each.
+  [[nodiscard]] uint32_t polled() const noexcept { return polled_; }
+  /// When the next node must be woken.
+  [[nodiscard]] Instant next_deadline() const noexcept;
+
+  /// For people who look for a bug: turns with work, and turns without any though a deadline had passed.
+  [[nodiscard]] uint64_t busy_turns(uint32_t seat) const noexcept { return seats_[seat].busy; }
+  [[nodiscard]] uint64_t late_turns(uint32_t seat) const noexcept { return seats_[seat].late; }
+
+ private:
+  struct Taker {
+    std::unique_ptr<Seat> seat;
+    Instant due{};
+    bool awake = true;
+    bool frozen = false;
+    uint64_t busy = 0;
+    uint64_t late = 0;
+  };
+
+  int poll(uint32_t seat, Instant now) noexcept;
+
+  RandomSource& random_;
+  uint32_t skip_ppm_;
+  uint32_t polled_ = 0;
+  std::vector<Taker> seats_;
+};
+
+}  // namespace weft::sim

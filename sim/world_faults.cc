@@ -1,0 +1,106 @@
+// What goes wrong in a world, and when: the plan's windows, cuts and crashes as events in the order of time.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/world.h"
+
+namespace weft::sim {
+
+void World::plan_events() {
+  for (uint32_t i = 0; i < plan_.faults.size(); ++i) {
+    events_.push_back({plan_.faults[i].begin, EventKind::kFaultsBegin, i});
+    events_.push_back({plan_.faults[i].end, EventKind::kFaultsEnd, i});
+  }
+  for (const CutWindow& cut : plan_.cuts) {
+    events_.push_back({cut.begin, EventKind::kCut, cut.link});
+    events_.push_back({cut.end, EventKind::kMend, cut.link});
+  }
+  for (const Crash& crash : plan_.crashes) {
+    events_.push_back({crash.at, EventKind::kCrash, crash.node});
+    events_.push_back({crash.back_at, EventKind::kRestart, crash.node});
+  }
+  std::stable_sort(events_.begin(), events_.end(),
+                   [](const Event& a, const Event& b) { return a.at < b.at; });
+}
+
+void World::run_events() {
+  for (; next_event_ < events_.size() && events_[next_event_].at <= now_; ++next_event_) {
+    const Event& event = events_[next_event_];
+    switch (event.kind) {
+      case EventKind::kFaultsBegin:
+        apply_faults(plan_.faults[event.index], true);
+        break;
+      case EventKind::kFaultsEnd:
+        apply_faults(plan_.faults[event.index], false);
+        break;
+      case EventKind::kCut:
+        apply_cut(event.index, true);
+        break;
+      case EventKind::kMend:
+        apply_cut(event.index, false);
+        break;
+      case EventKind::kCrash:
+        if (deaths_[event.index]++ == 0) die(event.index);
+        break;
+      case EventKind::kRestart:
+        if (--deaths_[event.index] == 0) come_back(event.index);
+        break;
+    }
+  }
+}
+
+void World::apply_faults(const FaultWindow& window, bool on) {
+  const FaultRates rates = on ? window.rates : FaultRates{};
+  trace_.event(now_, TraceKind::kFaults, window.link << 1 | window.from_end,
+               static_cast<uint64_t>(window.layer), on ? rates.drop_ppm : 0);
+  if (window.layer == FaultLayer::kFlit) {
+    fabric_.cable(window.link).set_faults(window.from_end, rates);
+  } else {
+    endnodes_[window.link]->set_cell_faults(rates);
+  }
+}
+
+void World::apply_cut(uint32_t link, bool on) {
+  trace_.event(now_, on ? TraceKind::kLinkCut : TraceKind::kLinkMended, link);
+  fabric_.cut(link, on);
+  wire(link);
+}
+
+/// A node dies without any goodbye to its peers.
+void World::die(uint32_t node) {
+  ++crashes_;
+  trace_.event(now_, TraceKind::kNodeCrash, node);
+  if (plan_.fabric.is_switch(node)) {
+    fabric_.crash_switch(node == kSwitchNode ? 0 : 1);
+  } else {
+    scenario_->crash(node, now_);
+    endnodes_[node - 1]->end_life();
+    fabric_.set_endnode_alive(node, false);
+  }
+  wire_all();
+}
+
+void World::come_back(uint32_t node) {
+  trace_.event(now_, TraceKind::kNodeStart, node, ++lives_[node]);
+  if (plan_.fabric.is_switch(node)) {
+    fabric_.start_switch(node == kSwitchNode ? 0 : 1);
+  } else {
+    endnodes_[node - 1]->begin_life(*scenario_, node, lives_[node], now_);
+    fabric_.set_endnode_alive(node, true);
+  }
+  turns_.wake(node);
+  wire_all();
+}
+
+void World::wire_all() {
+  for (uint32_t link = 0; link < fabric_.links(); ++link) wire(link);
+}
+
+void World::wire(uint32_t link) {
+  const LinkRefusal refusal = fabric_.wire(link, now_);
+  if (refusal == LinkRefusal::kNone) return;
+  ledger_.violation(now_, fmt::format("link {} refused: {}", link, weft::to_string(refusal)));
+}
+
+}  // namespace weft::sim
