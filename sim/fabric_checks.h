@@ -1,5 +1,5 @@
-// sim/fabric_checks.h -- the invariants of links and switches: credits and cells are conserved. Each check gives
-// an empty text when all is well, else what is wrong.
+// sim/fabric_checks.h -- the invariants of links and switches: credits and cells are conserved. Each check
+// gives an empty text when all is well, else what is wrong.
 #pragma once
 
 #include <cstdint>

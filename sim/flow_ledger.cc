@@ -41,6 +41,12 @@ uint32_t FlowLedger::add_flow(const FlowEnds& ends) {
   return static_cast<uint32_t>(flows_.size() - 1);
 }
 
+void FlowLedger::set_addresses(uint32_t flow, const MacAddress& source,
+                               const MacAddress& destination) noexcept {
+  flows_[flow].ends.source = source;
+  flows_[flow].ends.destination = destination;
+}
+
 void FlowLedger::send(uint32_t flow_id, Instant now, uint32_t bytes, bool doomed, std::span<std::byte> into) {
   WEFT_CHECK(bytes >= kLedgerFrameBytesMin && into.size() >= kVnetBytes + bytes, "ledger frame does not fit");
   Flow& flow = flows_[flow_id];

@@ -3,6 +3,7 @@
 // 2.25).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,6 +18,12 @@ namespace weft::sim {
 
 /// Smallest frame that can carry a ledger entry, without vnet header.
 inline constexpr uint32_t kLedgerFrameBytesMin = 60;
+
+/// Until a run may stop, every flow sends a little: mostly small frames, so that a seed keeps its size.
+inline constexpr uint32_t kTrickleBytes = 300;
+[[nodiscard]] inline uint32_t trickle_bytes(uint64_t number, uint32_t bytes_max) noexcept {
+  return number % 8 == 7 ? bytes_max : std::min(bytes_max, kTrickleBytes);
+}
 
 struct FlowEnds {
   MacAddress source{};
@@ -37,6 +44,8 @@ class FlowLedger {
   explicit FlowLedger(Trace& trace) noexcept : trace_(trace) {}
 
   uint32_t add_flow(const FlowEnds& ends);
+  /// From now on frames of the flow carry these addresses.
+  void set_addresses(uint32_t flow, const MacAddress& source, const MacAddress& destination) noexcept;
   /// Writes the next frame of a flow, vnet header and `bytes` of frame, and enters it. `into` holds
   /// kVnetBytes + bytes. `doomed`: the session was not open, so nobody promised to carry it.
   void send(uint32_t flow, Instant now, uint32_t bytes, bool doomed, std::span<std::byte> into);

@@ -36,9 +36,9 @@ FrameSource* FrameStation::due_source() noexcept {
 FrameReadResult FrameStation::read_frame(std::span<std::byte> into) noexcept {
   FrameSource* source = due_source();
   if (source == nullptr) return {FrameIo::kEmpty, 0};
-  const auto bytes =
-      static_cast<uint32_t>(source->bytes_min + random_.below(source->bytes_max - source->bytes_min + 1));
   const bool planned = source->offered < source->frames;
+  const uint32_t most = planned ? source->bytes_max : trickle_bytes(source->offered, source->bytes_max);
+  const auto bytes = static_cast<uint32_t>(source->bytes_min + random_.below(most - source->bytes_min + 1));
   const Duration pause = planned ? source->gap : kTrickleGap;
   source->next_at =
       now_ + Duration(static_cast<int64_t>(random_.below(2 * static_cast<uint64_t>(pause.count()) + 1)));

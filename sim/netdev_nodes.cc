@@ -66,7 +66,8 @@ MacAddress lan_mac(const SessionPlan& plan) {
 }
 
 uint32_t mtu_of(const SessionPlan& plan) {
-  return plan.bytes_max - kEthernetHeaderBytes <= 1500 ? 1500 : 9000;
+  const uint32_t payload = plan.bytes_max - kEthernetHeaderBytes;
+  return payload <= 1500 ? 1500 : payload <= 9000 ? 9000 : kNicMtuBytes;
 }
 
 // ---- HostNode ---------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ namespace weft::sim {
 /// Address of a host on the LAN of a unit, and of the LAN's station that talks to it.
 [[nodiscard]] MacAddress host_mac(const SessionPlan& plan);
 [[nodiscard]] MacAddress lan_mac(const SessionPlan& plan);
+/// Of every LAN: lets frames of 65,000 bytes through.
+inline constexpr uint32_t kNicMtuBytes = 65'000;
 /// MTU that lets the plan's largest frame through.
 [[nodiscard]] uint32_t mtu_of(const SessionPlan& plan);
 
@@ -33,7 +35,9 @@ class HostNode final : public EndnodeApp {
 
   int poll(Instant now) noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
+  [[nodiscard]] size_t sessions() const noexcept { return halves_.size(); }
   [[nodiscard]] NetdevSession& session(size_t index) noexcept { return *halves_[index].session; }
+  [[nodiscard]] HostNetdev& driver(size_t index) noexcept { return *halves_[index].driver; }
   [[nodiscard]] std::string report();
 
  private:

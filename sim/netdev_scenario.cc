@@ -1,8 +1,6 @@
 // How it works: the stations -- OS interfaces and LAN NICs -- stand outside the nodes and survive them. A
-// frame that a station has handed over while its session was open is promised; it may be missing at the end
-// only if the session left its open state, or one of its nodes died, afterwards. A session that leaves its
-// open state needs a reason itself: a dead node, a cut link, cells lost above the links, or, without
-// acknowledgements, a link that was reset.
+// watch per session (session_watch.cc) knows what is promised and what may be lost; this file joins nodes,
+// stations and watches.
 #include "sim/netdev_scenario.h"
 
 #include <fmt/format.h>
@@ -12,65 +10,48 @@
 #include <vector>
 
 #include "sim/netdev_nodes.h"
+#include "sim/session_watch.h"
 
 namespace weft::sim {
 namespace {
 
-/// One session as the outside sees it.
-struct SessionWatch {
-  const SessionPlan* plan = nullptr;
-  uint32_t flows[2] = {0, 0};  // host to LAN, LAN to host
-  FrameStation* os = nullptr;
-  FrameStation* nic = nullptr;
-  size_t nic_source = 0;  // of the flow to the host
-  size_t host_index = 0;  // among the sessions of its host
-  bool host_open = false;
-  bool unit_open = false;
-  uint64_t host_incarnation = 0;
-  uint64_t unit_incarnation = 0;
-  bool reason = false;  // the session may be lost
-  bool cut = false;     // the host's link was away at some time while the switch lived
-};
-
 class NetdevScenario final : public Scenario {
  public:
   NetdevScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
-      : plan_(plan), ledger_(ledger), trace_(trace), random_(random) {
-    hosts_.resize(plan.fabric.endnodes + 1);
-    units_.resize(plan.fabric.endnodes + 1);
-    nics_.resize(plan.fabric.endnodes + 1);
-    for (const SessionPlan& session : plan.sessions) add_session(session);
+      : plan_(plan), ledger_(ledger), random_(random) {
+    const size_t nodes = plan.fabric.endnodes + 1;
+    hosts_.resize(nodes);
+    units_.resize(nodes);
+    nics_.resize(nodes);
+    for (const SessionPlan& session : plan.sessions) add_session(session, trace);
   }
 
   std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, CellPort& port,
                                     Instant now) override {
     const uint64_t seed = plan_.seed ^ (incarnation << 16 | node << 4 | 0x5);
-    std::vector<const SessionPlan*> plans;
-    std::vector<FrameStation*> stations;
-    for (SessionWatch& watch : watches_) {
-      if (watch.plan->unit_node == node) plans.push_back(watch.plan);
+    std::vector<const SessionPlan*> of_unit;
+    std::vector<const SessionPlan*> of_host;
+    std::vector<FrameStation*> interfaces;
+    for (const SessionWatch& watch : watches_) {
+      if (watch.plan().unit_node == node) of_unit.push_back(&watch.plan());
+      if (watch.plan().host_node != node) continue;
+      of_host.push_back(&watch.plan());
+      interfaces.push_back(&watch.os());
     }
     for (auto& station : stations_) station->set_now(now);
-    if (!plans.empty()) {
-      auto unit = std::make_unique<UnitNode>(node, seed, port, plans, *nics_[node]);
+    if (!of_unit.empty()) {
+      auto unit = std::make_unique<UnitNode>(node, seed, port, of_unit, *nics_[node]);
       units_[node] = unit.get();
       return unit;
     }
-    for (SessionWatch& watch : watches_) {
-      if (watch.plan->host_node != node) continue;
-      plans.push_back(watch.plan);
-      stations.push_back(watch.os);
-    }
-    auto host = std::make_unique<HostNode>(node, seed, port, plans, stations);
+    auto host = std::make_unique<HostNode>(node, seed, port, of_host, interfaces);
     hosts_[node] = host.get();
     return host;
   }
 
   void crash(uint32_t node, Instant now) override {
     for (SessionWatch& watch : watches_) {
-      if (watch.plan->host_node != node && watch.plan->unit_node != node) continue;
-      watch.reason = true;
-      excuse(watch, now);
+      if ((watch.nodes() >> node & 1) != 0) watch.node_died(node, now);
     }
     hosts_[node] = nullptr;
     units_[node] = nullptr;
@@ -78,44 +59,59 @@ class NetdevScenario final : public Scenario {
   }
 
   void link_change(uint32_t link, bool /*up*/, bool switch_death, Instant /*now*/) override {
-    for (SessionWatch& watch : watches_) {
-      const SessionPlan& plan = *watch.plan;
-      if (!plan_.fabric.on_path(link, plan.host_node, plan.unit_node)) continue;
-      const bool unacknowledged = plan.mode == TransferMode::kSendReceive;
-      if (!switch_death || unacknowledged) watch.reason = true;
-      if (!switch_death && plan.unit_node != link + 1) watch.cut = true;
-    }
+    for (SessionWatch& watch : watches_) watch.link_changed(link, switch_death);
   }
 
   uint32_t step(uint32_t polled, Instant now) override {
     polled |= std::exchange(changed_, 0);
+    uint32_t touched = 0;
     for (SessionWatch& watch : watches_) {
-      if ((polled & nodes_of(watch)) != 0) observe(watch, now);
+      const SessionNodes nodes = nodes_of(watch);
+      const bool looked = (polled & watch.nodes()) != 0;
+      if (looked) watch.observe(nodes, now);
+      if ((looked || watch.deadline() <= now) && watch.act(nodes, now)) {
+        touched |= 1U << watch.plan().host_node;
+        watch.observe(nodes, now);
+      }
     }
     for (uint32_t node = 0; node < units_.size(); ++node) {
-      if ((polled >> node & 1) != 0 && units_[node] != nullptr) note_slow_hosts(*units_[node], now);
+      if ((polled >> node & 1) != 0 && units_[node] != nullptr) note_slow_hosts(node, now);
     }
-    return 0;
+    return touched;
   }
   /// The stations' deadlines come through the driver halves.
-  [[nodiscard]] Instant deadline() const override { return kNever; }
+  [[nodiscard]] Instant deadline() const override {
+    Instant due = kNever;
+    for (const SessionWatch& watch : watches_) due = std::min(due, watch.deadline());
+    return due;
+  }
 
   void check(uint32_t polled, Instant now) override {
-    for (const SessionWatch& watch : watches_) {
-      const uint32_t node = watch.plan->host_node;
-      if ((polled >> node & 1) == 0 || hosts_[node] == nullptr) continue;
-      check_session(hosts_[node]->session(watch.host_index), "host", now);
+    for (SessionWatch& watch : watches_) {
+      if ((polled & watch.nodes()) != 0) watch.check(nodes_of(watch), now);
     }
-    for (uint32_t node = 0; node < units_.size(); ++node) {
-      if ((polled >> node & 1) == 0 || units_[node] == nullptr) continue;
+    for (uint32_t node = 0; node < hosts_.size(); ++node) {
+      if ((polled >> node & 1) == 0) continue;
+      if (hosts_[node] != nullptr) {
+        for (size_t i = 0; i < hosts_[node]->sessions(); ++i)
+          check_session(hosts_[node]->session(i), "host", now);
+      }
+      if (units_[node] == nullptr) continue;
       for (NetdevSession* session : units_[node]->acceptor().sessions()) check_session(*session, "unit", now);
     }
   }
 
+  [[nodiscard]] bool at_rest() const override {
+    return std::all_of(watches_.begin(), watches_.end(),
+                       [this](const SessionWatch& watch) { return watch.at_rest(nodes_of(watch)); });
+  }
+  void check_at_rest(Instant now) override {
+    for (SessionWatch& watch : watches_) watch.check_at_rest(nodes_of(watch), now);
+  }
+
   [[nodiscard]] bool recovered(Instant since) const override {
-    return std::all_of(watches_.begin(), watches_.end(), [&](const SessionWatch& watch) {
-      return ledger_.passed_since(watch.flows[0], since) && ledger_.passed_since(watch.flows[1], since);
-    });
+    return std::all_of(watches_.begin(), watches_.end(),
+                       [since](const SessionWatch& watch) { return watch.recovered(since); });
   }
   [[nodiscard]] bool finished() const override {
     return std::all_of(stations_.begin(), stations_.end(), [](const auto& s) { return s->finished(); });
@@ -127,9 +123,8 @@ class NetdevScenario final : public Scenario {
     for (auto& station : stations_) station->stop();
   }
   [[nodiscard]] bool drained() const override {
-    return std::all_of(watches_.begin(), watches_.end(), [&](const SessionWatch& watch) {
-      return ledger_.outstanding(watch.flows[0]) == 0 && ledger_.outstanding(watch.flows[1]) == 0;
-    });
+    return std::all_of(watches_.begin(), watches_.end(),
+                       [](const SessionWatch& watch) { return watch.drained(); });
   }
   [[nodiscard]] std::string report() const override {
     std::string out = "counters";
@@ -139,104 +134,36 @@ class NetdevScenario final : public Scenario {
   }
 
  private:
-  void add_session(const SessionPlan& session) {
-    SessionWatch watch;
-    watch.plan = &session;
-    const std::string name = fmt::format("host {} <-> unit {}", session.host_node, session.unit_node);
-    watch.flows[0] = ledger_.add_flow({host_mac(session), lan_mac(session), name + " out"});
-    watch.flows[1] = ledger_.add_flow({lan_mac(session), host_mac(session), name + " in"});
-    stations_.push_back(
-        std::make_unique<FrameStation>("os", host_mac(session), mtu_of(session), ledger_, random_));
-    watch.os = stations_.back().get();
-    watch.os->add_source(source(session, watch.flows[0], session.frames[0]));
-    watch.os->add_sink(watch.flows[1]);
-    watch.os->set_reader_pause(session.reader_pause[1]);
+  void add_session(const SessionPlan& session, Trace& trace) {
+    const auto of_host = std::count_if(watches_.begin(), watches_.end(), [&](const SessionWatch& watch) {
+      return watch.plan().host_node == session.host_node;
+    });
+    watches_.emplace_back(session, plan_, static_cast<size_t>(of_host), ledger_, trace);
+    auto os = std::make_unique<FrameStation>("os", host_mac(session), mtu_of(session), ledger_, random_);
     FrameStation*& nic = nics_[session.unit_node];
     if (nic == nullptr) {
-      stations_.push_back(std::make_unique<FrameStation>("nic", MacAddress{}, 9000, ledger_, random_));
+      stations_.push_back(
+          std::make_unique<FrameStation>("nic", MacAddress{}, kNicMtuBytes, ledger_, random_));
       nic = stations_.back().get();
     }
-    nic->set_reader_pause(session.reader_pause[0]);
-    watch.nic = nic;
-    watch.nic_source = nic->sources().size();
-    nic->add_source(source(session, watch.flows[1], session.frames[1]));
-    nic->add_sink(watch.flows[0]);
-    for (const SessionWatch& other : watches_) {
-      if (other.plan->host_node == session.host_node) ++watch.host_index;
-    }
-    watches_.push_back(watch);
+    watches_.back().join(*os, *nic);
+    stations_.push_back(std::move(os));
   }
 
-  static FrameSource source(const SessionPlan& session, uint32_t flow, uint32_t frames) {
-    FrameSource source;
-    source.flow = flow;
-    source.frames = frames;
-    source.bytes_min = session.bytes_min;
-    source.bytes_max = session.bytes_max;
-    source.gap = session.gap;
-    return source;
+  [[nodiscard]] SessionNodes nodes_of(const SessionWatch& watch) const {
+    return {hosts_[watch.plan().host_node], units_[watch.plan().unit_node]};
   }
 
-  static uint32_t nodes_of(const SessionWatch& watch) {
-    return 1U << watch.plan->host_node | 1U << watch.plan->unit_node;
-  }
-
-  /// Notices that either end of a session opened or was lost.
-  void observe(SessionWatch& watch, Instant now) {
-    HostNode* host = hosts_[watch.plan->host_node];
-    UnitNode* unit = units_[watch.plan->unit_node];
-    NetdevSession* at_host = host != nullptr ? &host->session(watch.host_index) : nullptr;
-    NetdevSession* at_unit =
-        unit != nullptr ? unit->session_with(Lid(static_cast<uint16_t>(watch.plan->host_node))) : nullptr;
-    const bool host_open = at_host != nullptr && at_host->state() == SessionState::kOpen;
-    note(watch, watch.host_open, watch.host_incarnation, host_open, host_open ? at_host->incarnation() : 0, 0,
-         now);
-    note(watch, watch.unit_open, watch.unit_incarnation, at_unit != nullptr,
-         at_unit != nullptr ? at_unit->incarnation() : 0, 1, now);
-    watch.os->sources().front().open = watch.host_open;
-    watch.nic->sources()[watch.nic_source].open = watch.unit_open;
-  }
-
-  void note(SessionWatch& watch, bool& was_open, uint64_t& was_incarnation, bool open, uint64_t incarnation,
-            uint64_t role, Instant now) {
-    if (open == was_open && (!open || incarnation == was_incarnation)) return;
-    trace_.event(now, TraceKind::kSessionState, watch.flows[0] | role << 8, open ? 1 : 0, incarnation);
-    if (was_open) {
-      if (!watch.reason && !cell_faults_so_far(now)) {
-        ledger_.violation(
-            now, fmt::format("session host {} <-> unit {} was lost at the {} without a reason",
-                             watch.plan->host_node, watch.plan->unit_node, role == 0 ? "host" : "unit"));
-      }
-      excuse(watch, now);
-    }
-    was_open = open;
-    was_incarnation = incarnation;
-    // Once both ends are open again, a new loss needs a new reason.
-    if (watch.host_open && watch.unit_open) watch.reason = false;
-  }
-
-  /// A unit gives up on a host that takes nothing while it holds up its neighbours: right for a host behind
-  /// a cut link, a bug for any other.
-  void note_slow_hosts(UnitNode& unit, Instant now) {
+  void note_slow_hosts(uint32_t node, Instant now) {
+    UnitNode& unit = *units_[node];
     const uint64_t drops = unit.slow_host_drops();
-    if (drops == unit.slow_host_drops_seen) return;
-    unit.slow_host_drops_seen = drops;
+    if (drops == std::exchange(unit.slow_host_drops_seen, drops)) return;
     for (SessionWatch& watch : watches_) {
-      if (units_[watch.plan->unit_node] == &unit && watch.cut) excuse(watch, now);
+      if (watch.plan().unit_node == node) watch.slow_host(now);
     }
   }
 
-  void excuse(SessionWatch& watch, Instant now) {
-    for (uint32_t flow : watch.flows) ledger_.excuse(flow, now);
-  }
-
-  [[nodiscard]] bool cell_faults_so_far(Instant now) const {
-    return std::any_of(plan_.faults.begin(), plan_.faults.end(), [now](const FaultWindow& window) {
-      return window.layer == FaultLayer::kCell && window.begin <= now;
-    });
-  }
-
-  void check_session(NetdevSession& session, const char* role, Instant now) {
+  void check_session(NetdevSession& session, std::string_view role, Instant now) {
     const SessionConservation sums = session.conservation();
     if (sums.holds()) return;
     ledger_.violation(
@@ -251,7 +178,6 @@ class NetdevScenario final : public Scenario {
 
   const WorldPlan& plan_;
   FlowLedger& ledger_;
-  Trace& trace_;
   RandomSource& random_;
   std::vector<SessionWatch> watches_;
   std::vector<std::unique_ptr<FrameStation>> stations_;

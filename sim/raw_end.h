@@ -23,6 +23,7 @@ struct RawNode {
   ChannelAdapter* adapter = nullptr;
   Lid lid;
   PdId pd;
+  bool frozen = false;
 };
 
 /// Owner: its pair.

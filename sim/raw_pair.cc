@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kReconnectDelay = 1ms;
 constexpr Duration kFlushTime = 100ms;
+/// What a connection outlives: less than retry_count timeouts of 20 ms.
+constexpr Duration kPatience = 100ms;
 constexpr Duration kTrickleGap = 20ms;
 /// An unacknowledged message that has not come after this long never will.
 constexpr Duration kDatagramLife = 50ms;
@@ -64,7 +66,7 @@ uint32_t RawPair::step(uint32_t polled, Instant now) {
 }
 
 int RawPair::connect(Instant now) {
-  if (nodes_[0]->adapter == nullptr || nodes_[1]->adapter == nullptr) return 0;
+  if (nodes_[0]->adapter == nullptr || nodes_[1]->adapter == nullptr || frozen()) return 0;
   if (now < connect_at_) {
     wake(connect_at_);
     return 0;
@@ -84,6 +86,7 @@ int RawPair::connect(Instant now) {
     for (uint32_t i = 0; i < plan_.recv_wqes; ++i) ends_[side]->want_receive(now);
   }
   error_has_reason_ = false;
+  connected_at_ = now;
   state_ = State::kUp;
   return 1;
 }
@@ -91,7 +94,7 @@ int RawPair::connect(Instant now) {
 // ---- completions
 
 int RawPair::take_completions(uint32_t side, Instant now) {
-  if (ends_[side] == nullptr || !ends_[side]->alive()) return 0;
+  if (ends_[side] == nullptr || !ends_[side]->alive() || nodes_[side]->frozen) return 0;
   RawEnd& end = *ends_[side];
   std::array<WorkCompletion, 16> wcs;
   uint32_t count = end.poll_sends(wcs);
@@ -155,14 +158,16 @@ void RawPair::take_written(uint32_t side, const WorkCompletion& wc, Instant now)
 
 void RawPair::broke(std::string_view what, WcStatus status, Instant now) {
   if (state_ == State::kFlushing) return;
-  if (!error_has_reason_) complain(now, fmt::format("{}: {}", what, to_string(status)));
+  const Duration hindered = world_.hindered(plan_.nodes[0], plan_.nodes[1], connected_at_, now);
+  if (!error_has_reason_ && hindered < kPatience)
+    complain(now, fmt::format("{}: {}", what, to_string(status)));
   fail(now);
 }
 
 // ---- traffic
 
 int RawPair::send_more(uint32_t side, Instant now) {
-  if (state_ != State::kUp) return 0;  // the other side has just failed
+  if (state_ != State::kUp || nodes_[side]->frozen) return 0;  // the other side may just have failed
   const bool planned = sent_[side] < plan_.messages[side];
   if (stopped_ || (!planned && !trickle_) || plan_.messages[side] == 0) {
     excuse_unacknowledged(now);
@@ -196,8 +201,9 @@ bool RawPair::post_something(uint32_t side, Instant now) {
 bool RawPair::post_message(uint32_t side, bool write, Instant now) {
   RawEnd& from = *ends_[side];
   RawEnd& to = *ends_[1 - side];
-  const auto bytes =
-      static_cast<uint32_t>(plan_.bytes_min + random_.below(plan_.bytes_max - plan_.bytes_min + 1));
+  const bool planned = sent_[side] < plan_.messages[side];
+  const uint32_t most = planned ? plan_.bytes_max : trickle_bytes(sent_[side], plan_.bytes_max);
+  const auto bytes = static_cast<uint32_t>(plan_.bytes_min + random_.below(most - plan_.bytes_min + 1));
   const uint64_t wr_id = from.next_wr_id();
   SendRequest request;
   request.opcode = write ? SendOpcode::kRdmaWriteWithImm : SendOpcode::kSend;
@@ -240,7 +246,8 @@ bool RawPair::post_read(uint32_t side, Instant now) {
 }
 
 void RawPair::excuse_unacknowledged(Instant now) {
-  const bool faulty = !world_.faults.empty() || !world_.cuts.empty() || !world_.crashes.empty();
+  const bool faulty =
+      !world_.faults.empty() || !world_.cuts.empty() || !world_.crashes.empty() || !world_.freezes.empty();
   if (is_acknowledged(plan_.type) || !faulty) return;
   for (uint32_t side = 0; side < 2; ++side) {
     if (ledger_.outstanding(flows_[side]) == 0) continue;
@@ -279,6 +286,11 @@ void RawPair::link_reset(uint32_t link, bool switch_death) {
   if (!switch_death) error_has_reason_ = true;
 }
 
+void RawPair::freeze_changed(Instant now) noexcept {
+  look_again_ = true;
+  flush_limit_ = now + kFlushTime;
+}
+
 void RawPair::fail(Instant now) {
   for (uint32_t flow : flows_) ledger_.excuse(flow, now);
   for (auto& end : ends_) {
@@ -289,6 +301,7 @@ void RawPair::fail(Instant now) {
 }
 
 int RawPair::finish_flush(Instant now) {
+  if (frozen()) return 0;
   for (const auto& end : ends_) {
     if (!end->alive() || end->flushed()) continue;
     if (now < flush_limit_) {

@@ -1,6 +1,6 @@
-// sim/raw_pair.h -- two queue pairs that talk: RC, UC, RD or UD, Sends, RDMA writes with idata and RDMA reads.
-// Connections are made out of band; everything else goes through the fabric. Checks that every WQE completes
-// exactly once and in order, and that data arrives whole.
+// sim/raw_pair.h -- two queue pairs that talk: RC, UC, RD or UD, Sends, RDMA writes with idata and RDMA
+// reads. Connections are made out of band; everything else goes through the fabric. Checks that every WQE
+// completes exactly once and in order, and that data arrives whole.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ class RawPair {
   /// A node of this pair dies now; its adapter still exists.
   void node_crashed(uint32_t node, Instant now);
   void link_reset(uint32_t link, bool switch_death);
+  /// A node was frozen or thawed: its QPs are not touched meanwhile.
+  void freeze_changed(Instant now) noexcept;
   void trickle() noexcept;
   void stop() noexcept;
   [[nodiscard]] bool finished() const noexcept;
@@ -50,6 +52,7 @@ class RawPair {
   void fail(Instant now);
   int finish_flush(Instant now);
   void excuse_unacknowledged(Instant now);
+  [[nodiscard]] bool frozen() const noexcept { return nodes_[0]->frozen || nodes_[1]->frozen; }
   void wake(Instant at) noexcept { wake_at_ = std::min(wake_at_, at); }
   void complain(Instant now, const std::string& text);
 
@@ -63,6 +66,7 @@ class RawPair {
   std::unique_ptr<RawEnd> ends_[2];
   State state_ = State::kDown;
   Instant connect_at_{};
+  Instant connected_at_{};
   Instant flush_limit_ = kNever;
   Instant next_at_[2] = {};    // next message
   Instant last_move_[2] = {};  // a message was sent or arrived

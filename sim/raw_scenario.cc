@@ -59,6 +59,10 @@ class RawScenario final : public Scenario {
   void crash(uint32_t node, Instant now) override {
     for (auto& pair : pairs_) pair->node_crashed(node, now);
   }
+  void freeze(uint32_t node, bool on, Instant now) override {
+    if (node < nodes_.size()) nodes_[node].frozen = on;
+    for (auto& pair : pairs_) pair->freeze_changed(now);
+  }
   void link_change(uint32_t link, bool /*up*/, bool switch_death, Instant /*now*/) override {
     for (auto& pair : pairs_) pair->link_reset(link, switch_death);
   }

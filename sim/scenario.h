@@ -28,6 +28,8 @@ class Scenario {
                                             Instant now) = 0;
   /// The node's app is about to be destroyed, without any goodbye to its peers.
   virtual void crash(uint32_t node, Instant now) = 0;
+  /// A node gets no more turns, or gets them again.
+  virtual void freeze(uint32_t /*node*/, bool /*on*/, Instant /*now*/) {}
   /// A link went down or came up anew: what was in flight on it is gone. `switch_death`: because a switch is
   /// dead.
   virtual void link_change(uint32_t link, bool up, bool switch_death, Instant now) = 0;
@@ -37,6 +39,10 @@ class Scenario {
   [[nodiscard]] virtual Instant deadline() const = 0;
   /// Invariants of the nodes that had their turn; a broken one goes into the ledger.
   virtual void check(uint32_t polled, Instant now) = 0;
+  /// True when everything lent is back where it belongs.
+  [[nodiscard]] virtual bool at_rest() const { return true; }
+  /// The world is over: whatever is not at rest goes into the ledger.
+  virtual void check_at_rest(Instant /*now*/) {}
   /// True when something new has passed on every flow since `since`.
   [[nodiscard]] virtual bool recovered(Instant since) const = 0;
   /// True when all planned traffic has been offered.

@@ -1,5 +1,6 @@
-// sim/sim_fabric.h -- the fabric of a simulated world: switches and links, how they are wired, how they die and
-// come back. Link n - 1 joins endnode n to its switch; the last link joins two switches when there are two.
+// sim/sim_fabric.h -- the fabric of a simulated world: switches and links, how they are wired, how they die
+// and come back. Link n - 1 joins endnode n to its switch; the last link joins two switches when there are
+// two.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,13 @@
 // weft-sim -- runs simulated fabrics by seed and says how to replay what failed. docs/simulator.md.
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <random>
 #include <string>
@@ -25,6 +26,7 @@ struct Options {
   uint64_t seeds = 1;
   Profile profile = Profile::kMixed;
   Traffic traffic = Traffic::kAny;
+  uint32_t edition = kPlanEdition;
   bool verbose = false;
   bool flits = false;
   bool json = false;
@@ -40,8 +42,7 @@ struct Tally {
   uint64_t frames_lost = 0;
   uint64_t crashes = 0;
   uint64_t runs_with_crash = 0;
-  double cpu_max_ms = 0;
-  uint64_t cpu_max_seed = 0;
+  std::vector<std::pair<double, uint64_t>> cpu_ms;  // with the seed
 };
 
 /// A check that fails ends the process; the seed must not be lost with it.
@@ -53,15 +54,16 @@ void on_fatal_signal(int signal_number) {
 }
 
 std::string replay_command(const Options& options, uint64_t seed) {
-  return fmt::format("weft-sim --seed {} --profile {} --traffic {} --verbose", seed,
-                     to_string(options.profile), to_string(options.traffic));
+  std::string command = fmt::format("weft-sim --seed {} --profile {} --traffic {} --verbose", seed,
+                                    to_string(options.profile), to_string(options.traffic));
+  if (options.edition != kPlanEdition) command += fmt::format(" --edition {}", options.edition);
+  return command;
 }
 
 double cpu_ms() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
-         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
+  timespec spent{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  return static_cast<double>(spent.tv_sec) * 1e3 + static_cast<double>(spent.tv_nsec) / 1e6;
 }
 
 bool run_one(const Options& options, uint64_t seed, Tally& tally) {
@@ -70,17 +72,14 @@ bool run_one(const Options& options, uint64_t seed, Tally& tally) {
   abort_note[std::min(note.size(), sizeof abort_note - 1)] = '\0';
   WorldOutput output;
   if (options.verbose) {
-    std::cout << describe(make_world_plan(seed, options.profile, options.traffic));
+    std::cout << describe(make_world_plan(seed, options.profile, options.traffic, options.edition));
     output.trace = &std::cout;
     output.flits = options.flits;
   }
   const double before = cpu_ms();
-  const WorldResult result = run_world(seed, options.profile, options.traffic, output);
+  const WorldResult result = run_world(seed, options.profile, options.traffic, output, options.edition);
   const double spent = cpu_ms() - before;
-  if (spent > tally.cpu_max_ms) {
-    tally.cpu_max_ms = spent;
-    tally.cpu_max_seed = seed;
-  }
+  tally.cpu_ms.emplace_back(spent, seed);
   ++tally.runs;
   tally.frames_sent += result.frames.sent;
   tally.frames_arrived += result.frames.arrived;
@@ -89,9 +88,10 @@ bool run_one(const Options& options, uint64_t seed, Tally& tally) {
   tally.runs_with_crash += result.crashes != 0 ? 1 : 0;
   if (options.verbose) {
     fmt::print(
-        "seed {} {}: {} turns, {:.3f} virtual s, {:.1f} ms CPU, frames {} sent {} arrived {} excused, hash "
+        "seed {} {}: {} turns, {} flits, {:.3f} virtual s, {:.1f} ms CPU, frames {} sent {} arrived {} "
+        "excused, hash "
         "{:016x}\n",
-        seed, result.ok ? "ok" : "FAILED", result.turns,
+        seed, result.ok ? "ok" : "FAILED", result.turns, result.flits,
         std::chrono::duration<double>(result.ended.time_since_epoch()).count(), spent, result.frames.sent,
         result.frames.arrived, result.frames.lost_to_crash, result.trace_hash);
   }
@@ -102,22 +102,29 @@ bool run_one(const Options& options, uint64_t seed, Tally& tally) {
   return false;
 }
 
-void print_tally(const Options& options, const Tally& tally) {
+void print_tally(const Options& options, Tally& tally) {
+  std::sort(tally.cpu_ms.begin(), tally.cpu_ms.end());
+  const auto cpu = [&](size_t per_mille) {
+    return tally.cpu_ms[std::min(tally.cpu_ms.size() - 1, tally.cpu_ms.size() * per_mille / 1000)];
+  };
+  const auto [slowest_ms, slowest] = tally.cpu_ms.back();
   if (options.json) {
     fmt::print(
         "{{\"seeds\":{},\"from\":{},\"failed\":{},\"seeds_with_crashes\":{},\"crashes\":{},\"frames_sent\":{}"
         ","
-        "\"frames_arrived\":{},\"frames_excused\":{},\"cpu_ms_max\":{:.1f},\"cpu_ms_max_seed\":{}}}\n",
+        "\"frames_arrived\":{},\"frames_excused\":{},\"cpu_ms_p50\":{:.1f},\"cpu_ms_p90\":{:.1f},"
+        "\"cpu_ms_p99\":{:.1f},\"cpu_ms_max\":{:.1f},\"cpu_ms_max_seed\":{}}}\n",
         tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.crashes, tally.frames_sent,
-        tally.frames_arrived, tally.frames_lost, tally.cpu_max_ms, tally.cpu_max_seed);
+        tally.frames_arrived, tally.frames_lost, cpu(500).first, cpu(900).first, cpu(990).first, slowest_ms,
+        slowest);
     return;
   }
   fmt::print(
-      "{} seeds from {}, {} failed; {} with crashes; frames {} sent, {} arrived, {} lost with a reason; "
-      "slowest "
-      "seed {} with {:.1f} ms CPU\n",
+      "{} seeds from {}, {} failed; {} with crashes; frames {} sent, {} arrived, {} lost with a reason\n",
       tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.frames_sent, tally.frames_arrived,
-      tally.frames_lost, tally.cpu_max_seed, tally.cpu_max_ms);
+      tally.frames_lost);
+  fmt::print("CPU per seed: median {:.1f} ms, p90 {:.1f}, p99 {:.1f}, slowest {:.1f} (seed {})\n",
+             cpu(500).first, cpu(900).first, cpu(990).first, slowest_ms, slowest);
 }
 
 uint64_t fresh_seed() {
@@ -137,10 +144,12 @@ int parse(int argc, char** argv, Options& options) {
       "profile", po::value(&profile)->default_value("mixed"),
       "mixed, clean, flits, cells, crashes, pressure or everything")(
       "traffic", po::value(&traffic)->default_value("any"),
-      "any, raw (queue pairs) or netdev (split driver)")("verbose,v", po::bool_switch(&options.verbose),
-                                                         "print plan and trace")(
+      "any, cells (between link endpoints), raw (queue pairs) or netdev (split driver)")(
+      "verbose,v", po::bool_switch(&options.verbose), "print plan and trace")(
       "flits", po::bool_switch(&options.flits), "the trace shows flits too")(
       "plan", po::bool_switch(&options.plan_only), "print the plan only")(
+      "edition", po::value(&options.edition)->default_value(kPlanEdition),
+      "what seeds mean: 1 is the first form of the plan")(
       "keep-going,k", po::bool_switch(&options.keep_going), "do not stop at the tenth failure")(
       "json", po::bool_switch(&options.json), "the summary as one JSON object")(
       "config", po::value<std::string>(), "a file with lines option = value");
@@ -177,13 +186,14 @@ int run_all(const Options& options) {
   Tally tally;
   for (uint64_t i = 0; i < options.seeds; ++i) {
     if (options.plan_only) {
-      std::cout << describe(make_world_plan(options.from + i, options.profile, options.traffic));
+      std::cout << describe(
+          make_world_plan(options.from + i, options.profile, options.traffic, options.edition));
       continue;
     }
     const bool ok = run_one(options, options.from + i, tally);
     if (!ok && !options.keep_going && tally.failed >= 10) break;
   }
-  if (!options.plan_only) print_tally(options, tally);
+  if (!options.plan_only && tally.runs != 0) print_tally(options, tally);
   return tally.failed == 0 ? 0 : 1;
 }
 

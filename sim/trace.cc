@@ -17,8 +17,9 @@ double seconds(Instant now) {
 
 std::string_view to_string(TraceKind kind) noexcept {
   static constexpr std::array<std::string_view, static_cast<size_t>(TraceKind::kCount)> kNames{
-      "flit",       "frame-sent", "frame-arrived", "frame-refused", "work-posted", "completion", "crash",
-      "node-start", "link-cut",   "link-mended",   "faults",        "session",     "VIOLATION"};
+      "flit",       "frame-sent",  "frame-arrived", "frame-refused", "work-posted",
+      "completion", "crash",       "node-start",    "freeze",        "thaw",
+      "link-cut",   "link-mended", "faults",        "session",       "VIOLATION"};
   return kind < TraceKind::kCount ? kNames[static_cast<size_t>(kind)] : "unknown";
 }
 

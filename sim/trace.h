@@ -19,6 +19,8 @@ enum class TraceKind : uint8_t {
   kCompletion,    // a: flow, b: wr_id, c: status and opcode
   kNodeCrash,     // a: node
   kNodeStart,     // a: node, b: incarnation
+  kNodeFreeze,    // a: node
+  kNodeThaw,      // a: node
   kLinkCut,       // a: link
   kLinkMended,    // a: link
   kFaults,        // a: link and direction, b: layer, c: packed rates

@@ -41,9 +41,17 @@ int Turns::poll(uint32_t id, Instant now) noexcept {
   polled_ |= 1U << id;
   taker.due = taker.seat->deadline();
   taker.awake = done != 0;
+  const bool late = done == 0 && taker.due <= now;
+  taker.late_in_a_row = late ? taker.late_in_a_row + 1 : 0;
   if (done != 0) ++taker.busy;
-  if (done == 0 && taker.due <= now) ++taker.late;
+  if (late) ++taker.late;
   return done;
+}
+
+uint32_t Turns::late_in_a_row() const noexcept {
+  uint32_t most = 0;
+  for (const Taker& taker : seats_) most = std::max(most, taker.late_in_a_row);
+  return most;
 }
 
 Instant Turns::next_deadline() const noexcept {

@@ -46,6 +46,9 @@ class Turns {
   /// When the next node must be woken.
   [[nodiscard]] Instant next_deadline() const noexcept;
 
+  /// Most turns in a row that a node has let pass without work though its deadline had come.
+  [[nodiscard]] uint32_t late_in_a_row() const noexcept;
+
   /// For people who look for a bug: turns with work, and turns without any though a deadline had passed.
   [[nodiscard]] uint64_t busy_turns(uint32_t seat) const noexcept { return seats_[seat].busy; }
   [[nodiscard]] uint64_t late_turns(uint32_t seat) const noexcept { return seats_[seat].late; }
@@ -58,6 +61,7 @@ class Turns {
     bool frozen = false;
     uint64_t busy = 0;
     uint64_t late = 0;
+    uint32_t late_in_a_row = 0;
   };
 
   int poll(uint32_t seat, Instant now) noexcept;

@@ -22,8 +22,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint32_t kIdleTurnsMax = 20'000;
+constexpr uint32_t kLateTurnsMax = 5'000;
 constexpr Duration kRestTime = 50ms;
+constexpr Duration kQuietTime = 1ms;  // after the last keepalive, before the world is at rest
 constexpr uint64_t kTurnsMax = 2'000'000;
 
 }  // namespace
@@ -52,6 +53,7 @@ World::World(const WorldPlan& plan, const WorldOutput& output)
       scenario_(make_scenario()),
       turns_(random_, plan.skip_ppm),
       deaths_(plan.fabric.nodes()),
+      freezes_(plan.fabric.nodes()),
       lives_(plan.fabric.nodes()),
       link_news_(plan.fabric.links()) {
   turns_.add(std::make_unique<SwitchSeat>(fabric_, 0));
@@ -89,7 +91,7 @@ WorldResult World::run() {
     const int work = take_turn();
     tell_link_news();
     check_invariants();
-    change_phase();
+    change_phase(work);
     advance(work);
     if (++turn_count_ == kTurnsMax) ledger_.violation(now_, "the run does not end");
   }
@@ -128,6 +130,7 @@ void World::complain(std::string_view who, uint32_t number, const std::string& w
 /// What a node did not touch in this turn is as it was.
 void World::check_invariants() {
   const uint32_t polled = turns_.polled();
+  if (turns_.late_in_a_row() >= kLateTurnsMax) complain_late();
   for (uint32_t index = 0; index < fabric_.switches(); ++index) {
     if ((polled >> plan_.fabric.switch_node(index) & 1) == 0) continue;
     if (const Switch* core = fabric_.switch_at(index)) complain("switch", index, check_switch_cells(*core));
@@ -154,12 +157,14 @@ void World::advance(int work) {
     return;
   }
   now_ += step;
-  if (++idle_turns_ == kIdleTurnsMax) {
-    ledger_.violation(now_, "somebody has a deadline in the past and never meets it");
-  }
+  if (++idle_turns_ == kLateTurnsMax) complain_late();
 }
 
-void World::change_phase() {
+void World::complain_late() {
+  ledger_.violation(now_, "somebody has a deadline in the past and never meets it");
+}
+
+void World::change_phase(int work) {
   switch (phase_) {
     case Phase::kTraffic: {
       const Instant faults_end = plan_.faults_end();
@@ -186,9 +191,14 @@ void World::change_phase() {
       }
       phase_ = Phase::kRest;
       phase_limit_ = now_ + kRestTime;
+      rest_limit_ = now_ + kRecoveryTime;
       return;
     case Phase::kRest:
-      if (now_ >= phase_limit_) phase_ = Phase::kOver;
+      if (work != 0) phase_limit_ = std::max(phase_limit_, now_ + kQuietTime);
+      if (now_ < phase_limit_) return;
+      // What was lost at the end of the faults is repeated at growing intervals.
+      if (scenario_->at_rest() || now_ >= rest_limit_) phase_ = Phase::kOver;
+      phase_limit_ = now_ + kRestTime;
       return;
     case Phase::kOver:
       return;
@@ -202,6 +212,7 @@ void World::finish() {
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
     complain("link", link, check_credits_at_rest(fabric_.cable(link), plan_.fabric.lanes));
   }
+  scenario_->check_at_rest(now_);
 }
 
 WorldResult World::result() const {
@@ -223,8 +234,9 @@ WorldResult World::result() const {
   return result;
 }
 
-WorldResult run_world(uint64_t seed, Profile profile, Traffic traffic, const WorldOutput& output) {
-  World world(make_world_plan(seed, profile, traffic), output);
+WorldResult run_world(uint64_t seed, Profile profile, Traffic traffic, const WorldOutput& output,
+                      uint32_t edition) {
+  World world(make_world_plan(seed, profile, traffic, edition), output);
   return world.run();
 }
 

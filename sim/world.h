@@ -49,7 +49,7 @@ class World final : private SimFabric::Observer {
   [[nodiscard]] WorldResult run();
 
  private:
-  enum class EventKind : uint8_t { kFaultsBegin, kFaultsEnd, kCut, kMend, kCrash, kRestart };
+  enum class EventKind : uint8_t { kFaults, kCut, kMend, kCrash, kRestart, kFreeze, kThaw };
   struct Event {
     Instant at{};
     EventKind kind{};
@@ -70,16 +70,18 @@ class World final : private SimFabric::Observer {
   void check_invariants();
   void advance(int work);
   [[nodiscard]] Instant next_deadline() const;
-  void change_phase();
+  void change_phase(int work);
   void finish();
   [[nodiscard]] WorldResult result() const;
+  void complain_late();
   void complain(std::string_view who, uint32_t number, const std::string& what);
 
   // world_faults.cc: what goes wrong, and when.
   void plan_events();
   void run_events();
-  void apply_faults(const FaultWindow& window, bool on);
+  void apply_faults(const FaultWindow& changed);
   void apply_cut(uint32_t link, bool on);
+  void apply_freeze(uint32_t node, bool on);
   void die(uint32_t node);
   void come_back(uint32_t node);
   void wire(uint32_t link);
@@ -102,12 +104,14 @@ class World final : private SimFabric::Observer {
   Turns turns_;                         // by node
   std::vector<EndnodeSeat*> endnodes_;  // by link
   std::vector<uint32_t> deaths_;        // by node; crashes in force
+  std::vector<uint32_t> freezes_;       // by node; in force
   std::vector<uint64_t> lives_;         // by node
   std::vector<LinkNews> link_news_;
   std::vector<Event> events_;
   size_t next_event_ = 0;
   Phase phase_ = Phase::kTraffic;
   Instant phase_limit_ = kNever;
+  Instant rest_limit_ = kNever;
   bool trickling_ = false;
   uint32_t idle_turns_ = 0;  // in a row, without time to jump to
   uint64_t turn_count_ = 0;
@@ -118,6 +122,6 @@ class World final : private SimFabric::Observer {
 
 /// Makes the plan and runs it.
 [[nodiscard]] WorldResult run_world(uint64_t seed, Profile profile, Traffic traffic,
-                                    const WorldOutput& output = {});
+                                    const WorldOutput& output = {}, uint32_t edition = kPlanEdition);
 
 }  // namespace weft::sim

@@ -9,8 +9,8 @@ namespace weft::sim {
 
 void World::plan_events() {
   for (uint32_t i = 0; i < plan_.faults.size(); ++i) {
-    events_.push_back({plan_.faults[i].begin, EventKind::kFaultsBegin, i});
-    events_.push_back({plan_.faults[i].end, EventKind::kFaultsEnd, i});
+    events_.push_back({plan_.faults[i].begin, EventKind::kFaults, i});
+    events_.push_back({plan_.faults[i].end, EventKind::kFaults, i});
   }
   for (const CutWindow& cut : plan_.cuts) {
     events_.push_back({cut.begin, EventKind::kCut, cut.link});
@@ -20,6 +20,10 @@ void World::plan_events() {
     events_.push_back({crash.at, EventKind::kCrash, crash.node});
     events_.push_back({crash.back_at, EventKind::kRestart, crash.node});
   }
+  for (const Freeze& freeze : plan_.freezes) {
+    events_.push_back({freeze.at, EventKind::kFreeze, freeze.node});
+    events_.push_back({freeze.until, EventKind::kThaw, freeze.node});
+  }
   std::stable_sort(events_.begin(), events_.end(),
                    [](const Event& a, const Event& b) { return a.at < b.at; });
 }
@@ -28,11 +32,8 @@ void World::run_events() {
   for (; next_event_ < events_.size() && events_[next_event_].at <= now_; ++next_event_) {
     const Event& event = events_[next_event_];
     switch (event.kind) {
-      case EventKind::kFaultsBegin:
-        apply_faults(plan_.faults[event.index], true);
-        break;
-      case EventKind::kFaultsEnd:
-        apply_faults(plan_.faults[event.index], false);
+      case EventKind::kFaults:
+        apply_faults(plan_.faults[event.index]);
         break;
       case EventKind::kCut:
         apply_cut(event.index, true);
@@ -46,18 +47,33 @@ void World::run_events() {
       case EventKind::kRestart:
         if (--deaths_[event.index] == 0) come_back(event.index);
         break;
+      case EventKind::kFreeze:
+        if (freezes_[event.index]++ == 0) apply_freeze(event.index, true);
+        break;
+      case EventKind::kThaw:
+        if (--freezes_[event.index] == 0) apply_freeze(event.index, false);
+        break;
     }
   }
 }
 
-void World::apply_faults(const FaultWindow& window, bool on) {
-  const FaultRates rates = on ? window.rates : FaultRates{};
-  trace_.event(now_, TraceKind::kFaults, window.link << 1 | window.from_end,
-               static_cast<uint64_t>(window.layer), on ? rates.drop_ppm : 0);
-  if (window.layer == FaultLayer::kFlit) {
-    fabric_.cable(window.link).set_faults(window.from_end, rates);
+/// A window begins or ends. Of several on one direction of a link the last one counts, and any cut.
+void World::apply_faults(const FaultWindow& changed) {
+  FaultRates rates;
+  for (const FaultWindow& window : plan_.faults) {
+    const bool same = window.layer == changed.layer && window.link == changed.link &&
+                      (window.layer == FaultLayer::kCell || window.from_end == changed.from_end);
+    if (!same || now_ < window.begin || now_ >= window.end) continue;
+    const bool cut = rates.cut || window.rates.cut;
+    rates = window.rates;
+    rates.cut = cut;
+  }
+  trace_.event(now_, TraceKind::kFaults, changed.link << 1 | changed.from_end,
+               static_cast<uint64_t>(changed.layer), rates.drop_ppm);
+  if (changed.layer == FaultLayer::kFlit) {
+    fabric_.cable(changed.link).set_faults(changed.from_end, rates);
   } else {
-    endnodes_[window.link]->set_cell_faults(rates);
+    endnodes_[changed.link]->set_cell_faults(rates);
   }
 }
 
@@ -65,6 +81,12 @@ void World::apply_cut(uint32_t link, bool on) {
   trace_.event(now_, on ? TraceKind::kLinkCut : TraceKind::kLinkMended, link);
   fabric_.cut(link, on);
   wire(link);
+}
+
+void World::apply_freeze(uint32_t node, bool on) {
+  trace_.event(now_, on ? TraceKind::kNodeFreeze : TraceKind::kNodeThaw, node);
+  turns_.freeze(node, on);
+  scenario_->freeze(node, on, now_);
 }
 
 /// A node dies without any goodbye to its peers.

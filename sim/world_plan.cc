@@ -1,28 +1,23 @@
 #include "sim/world_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
-#include "base/rng.h"
+#include "messages/cell.h"
 #include "messages/flit.h"
+#include "sim/plan_draw.h"
+#include "sim/plan_extras.h"
 
 namespace weft::sim {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<std::string_view, static_cast<size_t>(Profile::kCount)> kProfileNames{
-    "mixed", "clean", "flits", "cells", "crashes", "pressure", "everything"};
-constexpr std::array<std::string_view, static_cast<size_t>(Traffic::kCount)> kTrafficNames{"any", "cells",
-                                                                                           "raw", "netdev"};
-
 /// Draws a plan. One stream of random numbers: any change of an earlier draw changes all later ones, so old
 /// seeds mean something new after a change here; regress files therefore name what they showed.
-class Planner {
+class Planner : private PlanDraw {
  public:
-  Planner(WorldPlan& plan) : plan_(plan), random_(plan.seed * 0x9e3779b97f4a7c15ULL + 0x57454654) {}
+  explicit Planner(WorldPlan& plan) : PlanDraw(plan.seed * 0x9e3779b97f4a7c15ULL + 0x57454654), plan_(plan) {}
 
   void draw() {
     if (plan_.profile == Profile::kMixed) {
@@ -38,9 +33,9 @@ class Planner {
     // Nobody repairs a cell that is lost above the links unless queue pairs do.
     if (plan_.traffic == Traffic::kCells && plan_.profile == Profile::kCellFaults)
       plan_.profile = Profile::kFlitFaults;
-    plan_.step_min = Duration(static_cast<int64_t>(100 + random_.below(400)));
-    plan_.step_max = plan_.step_min + Duration(static_cast<int64_t>(random_.below(3000)));
-    plan_.skip_ppm = chance(2) ? 0 : static_cast<uint32_t>(random_.below(300'000));
+    plan_.step_min = Duration(100 + below(400));
+    plan_.step_max = plan_.step_min + Duration(below(3000));
+    plan_.skip_ppm = chance(2) ? 0 : below(300'000);
     fabric();
     if (plan_.traffic == Traffic::kCells) cell_flows();
     if (plan_.traffic == Traffic::kRaw) raw_pairs();
@@ -54,19 +49,6 @@ class Planner {
   [[nodiscard]] bool is(Profile profile) const {
     return plan_.profile == profile || plan_.profile == Profile::kEverything;
   }
-  bool chance(uint64_t one_in) { return random_.below(one_in) == 0; }
-  uint32_t between(uint32_t low, uint32_t high) {
-    return low + static_cast<uint32_t>(random_.below(high - low + 1));
-  }
-  Duration between(Duration low, Duration high) {
-    return low +
-           Duration(static_cast<int64_t>(random_.below(static_cast<uint64_t>((high - low).count()) + 1)));
-  }
-  template <class T, size_t N>
-  T pick(const std::array<T, N>& choices) {
-    return choices[random_.below(N)];
-  }
-
   void fabric() {
     FabricPlan& fabric = plan_.fabric;
     fabric.cell_payload_bytes = pick(std::array{256U, 256U, 512U, 1024U, 1024U, 4096U});
@@ -74,7 +56,7 @@ class Planner {
     fabric.flit_payload_bytes = small_flits ? kFlitPayloadBytesConformance : 0;
     fabric.cut_through = chance(3);
     fabric.lanes = between(1, 4);
-    fabric.credits_per_lane = between(2, 32);
+    fabric.credits_per_lane = between(2U, 32U);
     if (is(Profile::kPressure) || chance(8)) fabric.credits_per_lane = between(1, 2);
     if (small_flits && !fabric.cut_through) {  // decisions 2.6
       const uint32_t cell_bytes = cell_bytes_max(fabric.cell_payload_bytes);
@@ -92,7 +74,7 @@ class Planner {
       flow.from = between(1, plan_.fabric.endnodes);
       flow.to = between(1, plan_.fabric.endnodes - 1);
       if (flow.to >= flow.from) ++flow.to;
-      flow.vl = VirtualLane(static_cast<uint8_t>(random_.below(plan_.fabric.lanes)));
+      flow.vl = VirtualLane(static_cast<uint8_t>(below(plan_.fabric.lanes)));
       flow.cells = between(1, 300);
       flow.bytes_max = between(60, plan_.fabric.cell_payload_bytes);
       flow.gap = gap();
@@ -110,7 +92,7 @@ class Planner {
       if (pair.nodes[1] >= pair.nodes[0]) ++pair.nodes[1];
       pair.type = pick(std::array{QpType::kRc, QpType::kRc, QpType::kRc, QpType::kUc, QpType::kUd});
       pair.ack_mode = chance(4) ? AckMode::kStrict : AckMode::kSelective;
-      pair.sl = ServiceLevel(static_cast<uint8_t>(random_.below(plan_.fabric.lanes)));
+      pair.sl = ServiceLevel(static_cast<uint8_t>(below(plan_.fabric.lanes)));
       const uint32_t cell = plan_.fabric.cell_payload_bytes;
       pair.bytes_min = 80;
       pair.bytes_max =
@@ -164,7 +146,7 @@ class Planner {
       for (uint32_t& frames : session.frames) frames = std::max(5U, frames / 4);
     }
     session.gap = gap();
-    session.sl = ServiceLevel(static_cast<uint8_t>(random_.below(plan_.fabric.lanes)));
+    session.sl = ServiceLevel(static_cast<uint8_t>(below(plan_.fabric.lanes)));
     session.force_indicate = chance(5);
     session.pool_elements = is(Profile::kPressure) ? 4 : between(8, 64);
     session.pool_element_bytes = session.bytes_max + 64 > 2048 ? 16384 : 2048;
@@ -220,115 +202,77 @@ class Planner {
   }
 
   WorldPlan& plan_;
-  SeededRandom random_;
 };
 
-double milliseconds(Instant at) {
-  return std::chrono::duration<double, std::milli>(at.time_since_epoch()).count();
-}
-
-void describe_faults(const WorldPlan& plan, std::string& out) {
-  for (const FaultWindow& w : plan.faults) {
-    out += fmt::format(
-        "  {} faults on link {} from end {}: {:.3f}..{:.3f} ms drop {} corrupt {} duplicate {} reorder {} "
-        "delay {} ppm\n",
-        w.layer == FaultLayer::kFlit ? "flit" : "cell", w.link, w.from_end, milliseconds(w.begin),
-        milliseconds(w.end), w.rates.drop_ppm, w.rates.corrupt_ppm, w.rates.duplicate_ppm,
-        w.rates.reorder_ppm, w.rates.delay_ppm);
-  }
-  for (const CutWindow& w : plan.cuts) {
-    out +=
-        fmt::format("  link {} cut: {:.3f}..{:.3f} ms\n", w.link, milliseconds(w.begin), milliseconds(w.end));
-  }
-  for (const Crash& c : plan.crashes) {
-    out += fmt::format("  node {} dead: {:.3f}..{:.3f} ms\n", c.node, milliseconds(c.at),
-                       milliseconds(c.back_at));
-  }
-}
-
 }  // namespace
-
-std::string_view to_string(Profile profile) noexcept {
-  return profile < Profile::kCount ? kProfileNames[static_cast<size_t>(profile)] : "unknown";
-}
-
-bool parse_profile(std::string_view text, Profile& out) noexcept {
-  const auto at = std::find(kProfileNames.begin(), kProfileNames.end(), text);
-  if (at == kProfileNames.end()) return false;
-  out = static_cast<Profile>(at - kProfileNames.begin());
-  return true;
-}
-
-std::string_view to_string(Traffic traffic) noexcept {
-  return traffic < Traffic::kCount ? kTrafficNames[static_cast<size_t>(traffic)] : "unknown";
-}
-
-bool parse_traffic(std::string_view text, Traffic& out) noexcept {
-  const auto at = std::find(kTrafficNames.begin(), kTrafficNames.end(), text);
-  if (at == kTrafficNames.end()) return false;
-  out = static_cast<Traffic>(at - kTrafficNames.begin());
-  return true;
-}
-
-std::string_view type_name(QpType type) noexcept {
-  switch (type) {
-    case QpType::kRc:
-      return "rc";
-    case QpType::kUc:
-      return "uc";
-    case QpType::kUd:
-      return "ud";
-    case QpType::kRd:
-      return "rd";
-    case QpType::kRaw:
-      return "raw";
-  }
-  return "unknown";
-}
 
 Instant WorldPlan::faults_end() const noexcept {
   Instant end{};
   for (const FaultWindow& window : faults) end = std::max(end, window.end);
   for (const CutWindow& cut : cuts) end = std::max(end, cut.end);
   for (const Crash& crash : crashes) end = std::max(end, crash.back_at);
+  for (const Freeze& freeze : freezes) end = std::max(end, freeze.until);
   return end;
 }
 
-WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic) {
+Duration WorldPlan::hindered(uint32_t node, uint32_t other, Instant from, Instant to) const noexcept {
+  Duration sum{};
+  const auto add = [&](Instant begin, Instant end) {
+    sum += std::max(Duration{}, std::min(end, to) - std::max(begin, from));
+  };
+  // Who takes nothing backs up the lanes of everybody who sends to it, wherever that is.
+  for (const Freeze& freeze : freezes) add(freeze.at, freeze.until);
+  for (const FaultWindow& window : faults) {
+    if (window.rates.cut) add(window.begin, window.end);
+  }
+  if (fabric.switch_of(node) == fabric.switch_of(other)) return sum;
+  for (const Crash& crash : crashes) {
+    if (fabric.is_switch(crash.node)) add(crash.at, crash.back_at);
+  }
+  for (const CutWindow& cut : cuts) {
+    if (fabric.on_path(cut.link, node, other)) add(cut.begin, cut.end);
+  }
+  return sum;
+}
+
+namespace {
+
+uint64_t flits_of(const FabricPlan& fabric, uint64_t bytes) {
+  const uint64_t cells = bytes / fabric.cell_payload_bytes + 1;
+  if (fabric.flit_payload_bytes == 0) return cells;
+  return (bytes + cells * (kCellHeaderBytes + kCrcBytes)) / fabric.flit_payload_bytes + cells;
+}
+
+}  // namespace
+
+uint64_t WorldPlan::flits() const noexcept {
+  const uint64_t hops = fabric.switches() + 1;
+  uint64_t sum = 0;
+  for (const CellFlowPlan& flow : cell_flows) {
+    sum += flow.cells * hops * flits_of(fabric, (flow.bytes_min + flow.bytes_max) / 2);
+  }
+  for (const RawPairPlan& pair : raw_pairs) {
+    const uint64_t messages = uint64_t{pair.messages[0]} + pair.messages[1];
+    sum += messages * hops * flits_of(fabric, (pair.bytes_min + pair.bytes_max) / 2);
+  }
+  for (const SessionPlan& session : sessions) {
+    const uint64_t frames = uint64_t{session.frames[0]} + session.frames[1];
+    sum += frames * hops * flits_of(fabric, (session.bytes_min + session.bytes_max) / 2);
+  }
+  return sum;
+}
+
+WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic, uint32_t edition) {
   WorldPlan plan;
   plan.seed = seed;
   plan.profile = profile;
   plan.traffic = traffic;
   Planner(plan).draw();
+  if (edition >= 2) {
+    add_extras(plan);
+    limit_size(plan);
+  }
   return plan;
-}
-
-std::string describe(const WorldPlan& plan) {
-  const FabricPlan& f = plan.fabric;
-  std::string out = fmt::format(
-      "seed {} profile {} traffic {}: {} endnodes, cell payload {}, flit payload {}, {} lanes x {} "
-      "credits{}{}\n",
-      plan.seed, to_string(plan.profile), to_string(plan.traffic), f.endnodes, f.cell_payload_bytes,
-      f.flit_payload_bytes, f.lanes, f.credits_per_lane, f.cut_through ? ", cut-through" : "",
-      f.receiver_rereads ? ", rereading links" : "");
-  for (const CellFlowPlan& c : plan.cell_flows) {
-    out += fmt::format("  cells {} -> {} lane {}: {} of {}..{} bytes\n", c.from, c.to, c.vl.value(), c.cells,
-                       c.bytes_min, c.bytes_max);
-  }
-  for (const RawPairPlan& p : plan.raw_pairs) {
-    out += fmt::format("  {} nodes {} <-> {} messages {}/{} of {}..{} bytes, {} send {} recv WQEs{}{}\n",
-                       type_name(p.type), p.nodes[0], p.nodes[1], p.messages[0], p.messages[1], p.bytes_min,
-                       p.bytes_max, p.send_wqes, p.recv_wqes, p.one_sided ? ", one-sided too" : "",
-                       p.ack_mode == AckMode::kStrict ? ", strict acks" : "");
-  }
-  for (const SessionPlan& s : plan.sessions) {
-    out += fmt::format("  session host {} unit {} {} {} frames {}/{} of {}..{} bytes, pools {} x {}\n",
-                       s.host_node, s.unit_node, weft::to_string(s.mode), weft::to_string(s.encoding),
-                       s.frames[0], s.frames[1], s.bytes_min, s.bytes_max, s.pool_elements,
-                       s.pool_element_bytes);
-  }
-  describe_faults(plan, out);
-  return out;
 }
 
 }  // namespace weft::sim

@@ -47,6 +47,7 @@ enum class Traffic : uint8_t {
 
 /// Bounds of one seed (decisions 5.2).
 inline constexpr uint32_t kFramesPerSeedMax = 2000;
+inline constexpr uint64_t kFlitsPerSeedMax = 12'000;  // planned, see WorldPlan::flits()
 inline constexpr Duration kFaultsEndLatest = std::chrono::milliseconds(2500);
 inline constexpr Duration kRecoveryTime = std::chrono::seconds(5);
 inline constexpr Duration kDrainTime = std::chrono::seconds(2);
@@ -67,6 +68,7 @@ struct FaultWindow {
   Instant end{};
 };
 
+/// Begin and end at the same time: a link reset.
 struct CutWindow {
   uint32_t link = 0;
   Instant begin{};
@@ -77,6 +79,13 @@ struct Crash {
   uint32_t node = 0;
   Instant at{};
   Instant back_at{};
+};
+
+/// A node that gets no turn, as under SIGSTOP: its links stay up, its timers pass unseen.
+struct Freeze {
+  uint32_t node = 0;
+  Instant at{};
+  Instant until{};
 };
 
 struct FabricPlan {
@@ -137,6 +146,23 @@ struct RawPairPlan {
   Duration receiver_pause{};  // a slow receiver posts receive WQEs this much later
 };
 
+/// What a host asks of its NIC while frames move.
+enum class ConfigChangeKind : uint8_t {
+  kMtu,
+  kMac,
+  kPromiscuous,
+  kMulticast,
+  kFeatures,
+  kReadStatistics,
+  kClearStatistics,
+};
+inline constexpr uint32_t kConfigChangeKinds = 7;
+
+struct ConfigChange {
+  Instant at{};
+  ConfigChangeKind kind{};
+};
+
 struct SessionPlan {
   uint32_t host_node = 1;
   uint32_t unit_node = 2;
@@ -151,6 +177,8 @@ struct SessionPlan {
   bool force_indicate = false;
   uint32_t pool_elements = 64;
   uint32_t pool_element_bytes = 2048;
+  std::vector<ConfigChange> changes{};
+  Instant close_at = kNever;  // the host closes the session in good order and opens it again
 };
 
 struct WorldPlan {
@@ -164,16 +192,27 @@ struct WorldPlan {
   std::vector<FaultWindow> faults;
   std::vector<CutWindow> cuts;
   std::vector<Crash> crashes;
+  std::vector<Freeze> freezes;
   Duration step_min{};  // virtual time of a busy turn
   Duration step_max{};
   uint32_t skip_ppm = 0;  // a node misses its turn
 
   /// When the last fault is over; the start of the world when there is none.
   [[nodiscard]] Instant faults_end() const noexcept;
+  /// How long, between two times, cells between two endnodes may not have passed although the links of both
+  /// were up: a node was frozen or one direction of a link dead, on their path or beside it where lanes back
+  /// up, or the other's switch was away.
+  [[nodiscard]] Duration hindered(uint32_t node, uint32_t other, Instant from, Instant to) const noexcept;
+  /// About how many flits the planned traffic takes, without repeats and control traffic.
+  [[nodiscard]] uint64_t flits() const noexcept;
 };
 
-/// The same seed, profile and traffic give the same plan.
-[[nodiscard]] WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic);
+/// What a seed means. Edition 1 is the first form of the simulator; later ones add to the plan that is drawn.
+inline constexpr uint32_t kPlanEdition = 2;
+
+/// The same seed, profile, traffic and edition give the same plan.
+[[nodiscard]] WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic,
+                                        uint32_t edition = kPlanEdition);
 /// Several lines for people.
 [[nodiscard]] std::string describe(const WorldPlan& plan);
 

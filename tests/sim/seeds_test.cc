@@ -17,6 +17,7 @@
 namespace weft::sim {
 namespace {
 
+/// Fresh seeds of a run; WEFT_SIM_SEEDS says otherwise, for builds that are slow.
 constexpr uint64_t kFreshSeeds = 300;
 
 /// Sessions come and go by the thousand; their log lines belong to the processes.
@@ -33,8 +34,8 @@ std::string replay_hint(uint64_t seed, Profile profile, Traffic traffic) {
   return text.str();
 }
 
-void run_and_expect_ok(uint64_t seed, Profile profile, Traffic traffic) {
-  const WorldResult result = run_world(seed, profile, traffic);
+void run_and_expect_ok(uint64_t seed, Profile profile, Traffic traffic, uint32_t edition = kPlanEdition) {
+  const WorldResult result = run_world(seed, profile, traffic, {}, edition);
   EXPECT_TRUE(result.ok) << "seed " << seed << ": "
                          << (result.violations.empty() ? "" : result.violations.front()) << '\n'
                          << replay_hint(seed, profile, traffic);
@@ -47,11 +48,17 @@ uint64_t base_seed() {
          0xFFFF'FFFF'FFFF;
 }
 
+uint64_t fresh_seeds() {
+  const char* given = std::getenv("WEFT_SIM_SEEDS");
+  return given == nullptr ? kFreshSeeds : std::strtoull(given, nullptr, 10);
+}
+
 TEST(SimSeeds, fresh_seeds_keep_every_invariant) {
   const uint64_t base = base_seed();
-  std::cout << "fresh seeds " << base << " to " << base + kFreshSeeds - 1
-            << "; again with WEFT_SIM_SEED=" << base << std::endl;
-  for (uint64_t i = 0; i < kFreshSeeds; ++i) {
+  const uint64_t count = fresh_seeds();
+  std::cout << "fresh seeds " << base << " to " << base + count - 1 << "; again with WEFT_SIM_SEED=" << base
+            << std::endl;
+  for (uint64_t i = 0; i < count; ++i) {
     // Known before the run, should a check end the process.
     if (i % 50 == 0) std::cout << "at seed " << base + i << std::endl;
     run_and_expect_ok(base + i, Profile::kMixed, Traffic::kAny);
@@ -75,20 +82,53 @@ TEST(SimSeeds, different_seeds_are_different_worlds) {
   EXPECT_NE(first.trace_hash, second.trace_hash);
 }
 
-TEST(SimSeeds, seeds_stay_within_their_size) {
-  for (uint64_t seed = 100; seed < 140; ++seed) {
-    const WorldResult result = run_world(seed, Profile::kEverything, Traffic::kAny);
-    EXPECT_LE(result.frames.sent, kFramesPerSeedMax + 200) << "seed " << seed;
-    EXPECT_LE(result.ended, Instant(std::chrono::seconds(10))) << "seed " << seed;
+/// Not CPU: that depends on the machine.
+TEST(SimSeeds, plans_stay_within_their_size) {
+  for (uint64_t seed = 1; seed <= 3000; ++seed) {
+    const WorldPlan plan = make_world_plan(seed, Profile::kMixed, Traffic::kAny);
+    uint64_t frames = 0;
+    for (const CellFlowPlan& flow : plan.cell_flows) frames += flow.cells;
+    for (const RawPairPlan& pair : plan.raw_pairs) frames += pair.messages[0] + pair.messages[1];
+    for (const SessionPlan& session : plan.sessions) frames += session.frames[0] + session.frames[1];
+    EXPECT_LE(frames, kFramesPerSeedMax) << "seed " << seed;
+    EXPECT_LE(plan.flits(), kFlitsPerSeedMax + kFlitsPerSeedMax / 4) << "seed " << seed;
+    EXPECT_LE(plan.faults_end(), Instant(kFaultsEndLatest)) << "seed " << seed;
   }
 }
 
-/// tests/regress/NAME.seed: one line `seed profile traffic`, then comment lines that say what it showed.
+TEST(SimSeeds, runs_stay_within_their_size) {
+  for (uint64_t seed = 100; seed < 140; ++seed) {
+    const WorldResult result = run_world(seed, Profile::kEverything, Traffic::kAny);
+    EXPECT_LE(result.frames.sent, kFramesPerSeedMax + 600) << "seed " << seed;  // and what trickles
+    EXPECT_LE(result.ended, Instant(std::chrono::seconds(10))) << "seed " << seed;
+    EXPECT_LE(result.turns, 100'000U) << "seed " << seed;
+  }
+}
+
+/// A regress file names the edition of its plan: what an edition draws must not change.
+TEST(SimSeeds, a_later_edition_leaves_earlier_plans_alone) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const WorldPlan first = make_world_plan(seed, Profile::kEverything, Traffic::kAny, 1);
+    EXPECT_TRUE(first.freezes.empty() && first.fabric.far_nodes == 0) << "seed " << seed;
+  }
+  const WorldPlan known = make_world_plan(148, Profile::kEverything, Traffic::kNetdev, 1);
+  ASSERT_EQ(known.sessions.size(), 2U);
+  EXPECT_EQ(known.sessions[0].mode, TransferMode::kSendDataOnly);
+  EXPECT_EQ(known.sessions[0].frames[0], 36U);
+  EXPECT_EQ(known.faults.size(), 8U);
+  ASSERT_EQ(known.crashes.size(), 2U);
+  EXPECT_EQ(known.crashes[1].node, kSwitchNode);
+  EXPECT_EQ(known.crashes[1].at.time_since_epoch() / std::chrono::milliseconds(1), 1584);
+}
+
+/// tests/regress/NAME.seed: one line `seed profile traffic [edition]`, then comment lines that say what it
+/// showed. The edition of the plan keeps the seed's meaning.
 struct RegressSeed {
   std::string file;
   uint64_t seed = 0;
   Profile profile = Profile::kMixed;
   Traffic traffic = Traffic::kAny;
+  uint32_t edition = 1;
 };
 
 std::vector<RegressSeed> regress_seeds() {
@@ -107,6 +147,8 @@ std::vector<RegressSeed> regress_seeds() {
     in >> seed.seed >> profile >> traffic;
     EXPECT_TRUE(in && parse_profile(profile, seed.profile) && parse_traffic(traffic, seed.traffic))
         << seed.file;
+    if (uint32_t edition = 0; in >> edition) seed.edition = edition;
+    EXPECT_TRUE(seed.edition >= 1 && seed.edition <= kPlanEdition) << seed.file;
     seeds.push_back(seed);
   }
   return seeds;
@@ -115,7 +157,7 @@ std::vector<RegressSeed> regress_seeds() {
 TEST(SimSeeds, seeds_that_failed_once_hold) {
   for (const RegressSeed& seed : regress_seeds()) {
     SCOPED_TRACE(seed.file);
-    run_and_expect_ok(seed.seed, seed.profile, seed.traffic);
+    run_and_expect_ok(seed.seed, seed.profile, seed.traffic, seed.edition);
   }
 }
 

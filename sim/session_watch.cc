@@ -1,0 +1,253 @@
+// How it works: a frame that a station has handed over while its session was open is promised; it may be
+// missing at the end only if the session left its open state, or one of its nodes died, afterwards. A session
+// that leaves its open state needs a reason itself: a dead node, a cut link, cells lost above the links, its
+// own close, a path that was dead for almost as long as silence may last, or, without acknowledgements, a
+// link that was reset.
+#include "sim/session_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace weft::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a session outlives: less than its 1.5 s of silence, keepalive interval included (decisions 2.13).
+constexpr Duration kPatience = 900ms;
+/// What a slow host may take with certainty, less than kSlowHostMax.
+constexpr Duration kSlowHostPatience = 400ms;
+
+FrameSource source_of(const SessionPlan& plan, uint32_t flow, uint32_t frames) {
+  FrameSource source;
+  source.flow = flow;
+  source.frames = frames;
+  source.bytes_min = plan.bytes_min;
+  source.bytes_max = plan.bytes_max;
+  source.gap = plan.gap;
+  return source;
+}
+
+}  // namespace
+
+SessionWatch::SessionWatch(const SessionPlan& plan, const WorldPlan& world, size_t host_index,
+                           FlowLedger& ledger, Trace& trace)
+    : plan_(plan),
+      world_(world),
+      host_index_(host_index),
+      ledger_(ledger),
+      trace_(trace),
+      changes_(plan.changes),
+      close_due_(plan.close_at != kNever) {
+  const std::string name = fmt::format("host {} <-> unit {}", plan.host_node, plan.unit_node);
+  flows_[0] = ledger.add_flow({host_mac(plan), lan_mac(plan), name + " out"});
+  flows_[1] = ledger.add_flow({lan_mac(plan), host_mac(plan), name + " in"});
+  std::stable_sort(changes_.begin(), changes_.end(),
+                   [](const ConfigChange& a, const ConfigChange& b) { return a.at < b.at; });
+}
+
+void SessionWatch::join(FrameStation& os, FrameStation& nic) {
+  os_ = &os;
+  nic_ = &nic;
+  os.add_source(source_of(plan_, flows_[0], plan_.frames[0]));
+  os.add_sink(flows_[1]);
+  os.set_reader_pause(plan_.reader_pause[1]);
+  nic_source_ = nic.sources().size();
+  nic.add_source(source_of(plan_, flows_[1], plan_.frames[1]));
+  nic.add_sink(flows_[0]);
+  nic.set_reader_pause(plan_.reader_pause[0]);
+}
+
+NetdevSession* SessionWatch::at_host(const SessionNodes& nodes) const {
+  if (nodes.host == nullptr) return nullptr;
+  NetdevSession& session = nodes.host->session(host_index_);
+  return session.state() == SessionState::kOpen ? &session : nullptr;
+}
+
+NetdevSession* SessionWatch::at_unit(const SessionNodes& nodes) const {
+  if (nodes.unit == nullptr) return nullptr;
+  return nodes.unit->session_with(Lid(static_cast<uint16_t>(plan_.host_node)));
+}
+
+// ---- what happens to it
+
+void SessionWatch::node_died(uint32_t node, Instant now) {
+  reason_ = true;
+  excuse(now);
+  if (node != plan_.host_node) return;
+  // The next life of the host starts with the address it was configured with.
+  use_address(host_mac(plan_));
+  mac_turn_ = 0;
+  settling_ = closing_ = false;
+}
+
+void SessionWatch::link_changed(uint32_t link, bool switch_death) {
+  if (!world_.fabric.on_path(link, plan_.host_node, plan_.unit_node)) return;
+  if (!switch_death || plan_.mode == TransferMode::kSendReceive) reason_ = true;
+  if (!switch_death && link + 1 != plan_.unit_node) cut_ = true;
+}
+
+void SessionWatch::observe(const SessionNodes& nodes, Instant now) {
+  NetdevSession* host = at_host(nodes);
+  const bool reopened = host != nullptr && (!host_end_.open || host->incarnation() != host_end_.incarnation);
+  note(host_end_, host, "host", now);
+  note(unit_end_, at_unit(nodes), "unit", now);
+  if (reopened && mac_turn_ != 0) settling_ = true;  // the opening names the configured address
+  if (settling_ && host != nullptr && nodes.host->driver(host_index_).controller().settled()) {
+    settling_ = false;
+    excuse(now);
+  }
+  os_->sources().front().open = host_end_.open && !settling_;
+  nic_->sources()[nic_source_].open = unit_end_.open && !settling_;
+}
+
+void SessionWatch::note(End& end, const NetdevSession* session, std::string_view role, Instant now) {
+  const bool open = session != nullptr;
+  const uint64_t incarnation = open ? session->incarnation() : 0;
+  if (open == end.open && (!open || incarnation == end.incarnation)) return;
+  trace_.event(now, TraceKind::kSessionState, flows_[0] | (&end == &unit_end_ ? 1U << 8 : 0), open ? 1 : 0,
+               incarnation);
+  if (end.open) {
+    if (!may_be_lost(end, now)) {
+      ledger_.violation(now, fmt::format("session host {} <-> unit {} was lost at the {} without a reason",
+                                         plan_.host_node, plan_.unit_node, role));
+    }
+    excuse(now);
+  }
+  end = {open, incarnation, now};
+  // Once both ends are open again, a new loss needs a new reason.
+  if (host_end_.open && unit_end_.open) reason_ = false;
+}
+
+bool SessionWatch::may_be_lost(const End& end, Instant now) const {
+  if (reason_ || world_.hindered(plan_.host_node, plan_.unit_node, end.since, now) >= kPatience) return true;
+  return std::any_of(world_.faults.begin(), world_.faults.end(), [now](const FaultWindow& window) {
+    return window.layer == FaultLayer::kCell && window.begin <= now;
+  });
+}
+
+void SessionWatch::slow_host(Instant now) {
+  const Instant since = host_end_.open ? host_end_.since : Instant{};
+  if (cut_ || world_.hindered(plan_.host_node, plan_.unit_node, since, now) >= kSlowHostPatience) excuse(now);
+}
+
+void SessionWatch::excuse(Instant now) {
+  for (uint32_t flow : flows_) ledger_.excuse(flow, now);
+}
+
+// ---- what the host asks
+
+bool SessionWatch::act(const SessionNodes& nodes, Instant now) {
+  bool touched = false;
+  NetdevSession* open = at_host(nodes);
+  for (; next_change_ < changes_.size() && changes_[next_change_].at <= now; ++next_change_) {
+    if (open == nullptr) continue;
+    apply(changes_[next_change_], *nodes.host, now);
+    touched = true;
+  }
+  if (close_due_ && plan_.close_at <= now) {
+    close_due_ = false;
+    if (open != nullptr) {
+      reason_ = closing_ = touched = true;
+      open->close();
+    }
+  }
+  if (closing_ && nodes.host != nullptr && nodes.host->session(host_index_).state() == SessionState::kIdle) {
+    closing_ = false;
+    touched = true;
+    nodes.host->driver(host_index_).open();
+  }
+  return touched;
+}
+
+Instant SessionWatch::deadline() const noexcept {
+  const Instant close = close_due_ ? plan_.close_at : kNever;
+  return next_change_ < changes_.size() ? std::min(close, changes_[next_change_].at) : close;
+}
+
+void SessionWatch::apply(const ConfigChange& change, HostNode& host, Instant now) {
+  NicController& controller = host.driver(host_index_).controller();
+  NicFilters filters = controller.settings().filters;
+  switch (change.kind) {
+    case ConfigChangeKind::kMtu:  // never less than the frames need
+      return controller.set_mtu(
+          std::max(mtu_of(plan_), controller.settings().mtu_bytes == 9000 ? 0U : 9000U));
+    case ConfigChangeKind::kMac: {
+      MacAddress mac = host_mac(plan_);
+      mac[2] = ++mac_turn_;
+      controller.set_mac(mac);
+      use_address(mac);
+      settling_ = true;
+      return excuse(now);
+    }
+    case ConfigChangeKind::kPromiscuous:  // units here do not allow it
+      filters.promiscuous = !filters.promiscuous;
+      return controller.set_filters(filters);
+    case ConfigChangeKind::kMulticast:
+      filters.all_multicast = !filters.all_multicast;
+      return controller.set_filters(filters);
+    case ConfigChangeKind::kFeatures:
+      return controller.set_features(controller.settings().features == kOffloadsAll ? Offload::kNone
+                                                                                    : kOffloadsAll);
+    case ConfigChangeKind::kReadStatistics:
+      return controller.read_statistics();
+    case ConfigChangeKind::kClearStatistics:
+      return controller.clear_statistics();
+  }
+}
+
+void SessionWatch::use_address(const MacAddress& mac) {
+  ledger_.set_addresses(flows_[0], mac, lan_mac(plan_));
+  ledger_.set_addresses(flows_[1], lan_mac(plan_), mac);
+}
+
+// ---- what holds between its ends
+
+/// Of both ends while they are open in the same session; false otherwise.
+bool SessionWatch::sums(const SessionNodes& nodes, SessionConservation& host,
+                        SessionConservation& unit) const {
+  NetdevSession* h = at_host(nodes);
+  NetdevSession* u = at_unit(nodes);
+  if (h == nullptr || u == nullptr || h->peer().nonce != u->peer().nonce) return false;
+  host = h->conservation();
+  unit = u->conservation();
+  return true;
+}
+
+/// An end knows at most as many free elements of its peer as the peer has exposed: else an element was
+/// announced twice.
+void SessionWatch::check(const SessionNodes& nodes, Instant now) {
+  SessionConservation host;
+  SessionConservation unit;
+  if (!sums(nodes, host, unit)) return;
+  if (host.peer_free <= unit.own_exposed && unit.peer_free <= host.own_exposed) return;
+  complain("elements announced twice", host, unit, now);
+}
+
+bool SessionWatch::at_rest(const SessionNodes& nodes) const {
+  SessionConservation host;
+  SessionConservation unit;
+  if (!sums(nodes, host, unit)) return true;
+  return host.peer_free == unit.own_exposed && unit.peer_free == host.own_exposed &&
+         host.own_exposed == host.own_elements && unit.own_exposed == unit.own_elements;
+}
+
+void SessionWatch::check_at_rest(const SessionNodes& nodes, Instant now) {
+  if (at_rest(nodes)) return;
+  SessionConservation host;
+  SessionConservation unit;
+  if (sums(nodes, host, unit)) complain("elements are missing at rest", host, unit, now);
+}
+
+void SessionWatch::complain(std::string_view what, const SessionConservation& host,
+                            const SessionConservation& unit, Instant now) {
+  ledger_.violation(
+      now,
+      fmt::format("session host {} <-> unit {}: {}: the host has {} of {} exposed and knows {} free ones, "
+                  "the unit has {} of {} and knows {}",
+                  plan_.host_node, plan_.unit_node, what, host.own_exposed, host.own_elements, host.peer_free,
+                  unit.own_exposed, unit.own_elements, unit.peer_free));
+}
+
+}  // namespace weft::sim
