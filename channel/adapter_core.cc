@@ -294,7 +294,7 @@ void ChannelAdapter::Core::fail_overrun() noexcept {
 Instant ChannelAdapter::Core::deadline() const noexcept {
   // What waits for credit is woken by the link.
   if ((engine.send_list.size() != 0 && engine.send_ready) || engine.overrun_pending) return Instant::min();
-  Instant at = std::min(engine.timers.earliest(), rd.owes_acks() ? Instant::min() : kNever);
+  Instant at = std::min(engine.timers.earliest(), rd.acks_ready() ? Instant::min() : kNever);
   at = std::min(at, engine.loopback.deadline());
   for (uint64_t i = 0; i < engine.ack_list.size(); ++i) {
     const QueuePair& qp = engine.ack_list.peek(i);

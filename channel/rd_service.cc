@@ -211,7 +211,7 @@ AckCode RdService::execute(QueuePair& qp, const CellView& cell) noexcept {
 void RdService::answer(RdContext& context, const QueuePair& qp, const CellView& cell,
                        const AckBody& body) noexcept {
   acks_due_ += context.ack_due ? 0 : 1;
-  context.ack_due = true;
+  context.ack_due = acks_ready_ = true;
   context.ack = body;
   context.ack_from = qp.qpn;
   context.ack_to = cell.src_qpn;
@@ -220,6 +220,7 @@ void RdService::answer(RdContext& context, const QueuePair& qp, const CellView& 
 
 uint32_t RdService::send_acks() noexcept {
   uint32_t sent = 0;
+  acks_ready_ = false;
   if (acks_due_ == 0) return 0;
   for (RdContext& context : contexts_) {
     if (!context.ack_due) continue;

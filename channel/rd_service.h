@@ -45,7 +45,8 @@ class RdService {
   void on_timer(QueuePair& qp) noexcept;
   /// The QP has stopped: it gives its place back.
   void forget(QueuePair& qp) noexcept;
-  [[nodiscard]] bool owes_acks() const noexcept { return acks_due_ != 0; }
+  /// An acknowledgement can go at once. One that found no credit or no link waits until that changes.
+  [[nodiscard]] bool acks_ready() const noexcept { return acks_ready_; }
 
  private:
   [[nodiscard]] RdContext* find(Lid remote, uint8_t port) noexcept;
@@ -64,6 +65,7 @@ class RdService {
   Requester& requester_;
   std::vector<RdContext> contexts_;
   uint32_t acks_due_ = 0;
+  bool acks_ready_ = false;  // one came due since the last send_acks()
 };
 
 }  // namespace weft
