@@ -125,6 +125,8 @@ Status plan_zmq(const SwitchOptions& options, SwitchPlan& plan) {
   out.endpoints = options.listen;
   if (options.curve_secret.empty() && !options.curve_allow.empty())
     return Error{"--curve-allow needs --curve-secret"};
+  if (!options.curve_secret.empty() && options.curve_allow.empty() && options.neighbour_keys.empty())
+    return Error{"--curve-secret needs --curve-allow, or --neighbour-key to join with"};
   if (Status good = ZmqAcceptor::check_endpoints(options.listen, !options.curve_allow.empty()); !good)
     return good;
   if (options.curve_allow.empty()) return {};

@@ -121,6 +121,12 @@ TEST(SwitchOptions, what_is_wrong_is_named) {
   options.joins = {};
   options.neighbour_keys = {"s2=/k/s2.public"};
   EXPECT_EQ(error(options), "--neighbour-key s2=/k/s2.public: there is no --join s2");
+  options = options_of({"h=2:1"}, {});
+  options.curve_secret = "/k/s1.secret";
+  EXPECT_EQ(error(options), "--curve-secret needs --curve-allow, or --neighbour-key to join with");
+  options.curve_secret = "";
+  options.curve_allow = "/k/allow";
+  EXPECT_EQ(error(options), "--curve-allow needs --curve-secret");
 }
 
 }  // namespace
