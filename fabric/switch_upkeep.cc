@@ -108,9 +108,12 @@ uint32_t Switch::drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounte
 void Switch::tick() noexcept {
   next_tick_ = now_ + kTickInterval;
   for (Port* out : attached_) {
+    // A neighbour whose own output is frozen resumes when its lifetime has passed: wait for that, or cells to
+    // everybody behind it would go too.
+    const Duration lifetime = out->peer_is_endnode ? config_.lifetime : 2 * config_.lifetime;
     for (uint32_t left = out->waiting_lanes; left != 0 && out->up; left &= left - 1) {
       const VirtualLane vl = lane_at(static_cast<uint32_t>(std::countr_zero(left)));
-      if (now_ - out->egress[vl.value()].progress_at < config_.lifetime) continue;
+      if (now_ - out->egress[vl.value()].progress_at < lifetime) continue;
       if (out->link->credits(vl) == 0) out->stalled_lanes |= lane_bit(vl);
       drop_queued(*out, vl, SwitchPortCounter::kDropLifetime);
     }

@@ -62,6 +62,7 @@ struct Station {
 
   std::unique_ptr<LinkConnection> link;
   LinkCellPort port;
+  bool frozen = false;
   std::vector<uint32_t> received;             // numbers of the cells
   std::vector<std::vector<std::byte>> bytes;  // and the cells
 };
@@ -105,7 +106,8 @@ class SwitchRow : public ::testing::Test {
       clock.advance(5ms);
       for (Box* box : {s1.get(), s2.get()})
         if (box != nullptr) box->poll(clock.now());
-      for (Station* station : {a.get(), b.get()}) station->poll(clock.now());
+      for (Station* station : {a.get(), b.get()})
+        if (!station->frozen) station->poll(clock.now());
     }
   }
   /// `count` cells each way, numbered from `first`; all arrive in order.

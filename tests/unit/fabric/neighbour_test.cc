@@ -30,6 +30,20 @@ TEST_F(SwitchRow, a_cell_never_goes_back_to_the_switch_it_came_from) {
   EXPECT_EQ(s2->drops(2, SwitchPortCounter::kDropLoop), 1U);
 }
 
+TEST_F(SwitchRow, a_frozen_node_is_given_up_by_the_switch_next_to_it) {
+  b->frozen = true;
+  for (int i = 0; i < 500; ++i) {  // 2.5 s
+    while (a->send({.number = 1})) {
+    }
+    run(1);
+  }
+  EXPECT_GT(s2->drops(2, SwitchPortCounter::kDropLifetime), 0U);
+  EXPECT_EQ(s1->drops(1, SwitchPortCounter::kDropLifetime), 0U) << "others behind s2 may be awake";
+  b->frozen = false;
+  run(50);
+  expect_both_ways(1000, 50);
+}
+
 TEST_F(SwitchRow, either_switch_may_die_and_come_back) {
   for (const bool first : {true, false}) {
     if (first) {
