@@ -16,7 +16,7 @@ class StrongId {
   constexpr StrongId() = default;
   constexpr explicit StrongId(Rep value) noexcept : value_(value) {}
   [[nodiscard]] constexpr Rep value() const noexcept { return value_; }
-  friend constexpr auto operator<=>(const StrongId&, const StrongId&) = default;
+  friend constexpr auto operator<=>(const StrongId&, const StrongId&) = default;  // NOLINT: 0, no pointer
 
  private:
   Rep value_{};

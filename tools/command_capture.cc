@@ -41,7 +41,8 @@ Result<std::vector<std::string>> interfaces_of(ControlClient& client, const std:
   Result<ControlReply> reply = client.ask(control, {}, kAnswerTimeout);
   if (!reply.ok()) return reply.error();
   std::vector<std::string> names;
-  for (const std::string& name : reply.value().info.interfaces) names.push_back(node + ":" + name);
+  for (const std::string& name : reply.value().info.interfaces)
+    names.push_back(fmt::format("{}:{}", node, name));
   if (names.empty())
     return Error{fmt::format("no frames pass through node '{}'; capture a host or a unit", node)};
   return names;

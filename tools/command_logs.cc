@@ -103,8 +103,8 @@ int command_logs(const Arguments& arguments) {
   Result<StateDir> dir = chosen_fabric(fabric, Among::kSeen);
   if (!dir.ok()) return failure("logs", dir.error().text);
   std::vector<LogFile> files = logs_in(dir.value());
-  std::vector<std::string> known;
-  for (const LogFile& file : files) known.push_back(file.name);
+  std::vector<std::string> known(files.size());
+  std::transform(files.begin(), files.end(), known.begin(), [](const LogFile& file) { return file.name; });
   for (const std::string& node : nodes)
     if (std::find(known.begin(), known.end(), node) == known.end())
       return failure("logs", fmt::format("fabric '{}' has no log of a node '{}'{}", dir.value().fabric(),
@@ -113,11 +113,11 @@ int command_logs(const Arguments& arguments) {
     std::erase_if(files, [&nodes](const LogFile& file) {
       return std::find(nodes.begin(), nodes.end(), file.name) == nodes.end();
     });
-  do {
+  for (;;) {
     print_new(files);
-    if (follow) std::this_thread::sleep_for(100ms);
-  } while (follow);
-  return kExitDone;
+    if (!follow) return kExitDone;
+    std::this_thread::sleep_for(100ms);
+  }
 }
 
 }  // namespace weft
