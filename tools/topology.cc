@@ -99,7 +99,7 @@ class Reader {
 };
 
 std::string Reader::node_name(TopologySection& section, const char* example) {
-  const std::string name = section.required_text("name", example);
+  std::string name = section.required_text("name", example);
   if (!valid_name(name, kNodeNameBytesMax))
     section.fault("name",
                   fmt::format("'{}' is not a node name: use 1 to {} letters, digits, '-', '_' and '.'", name,
