@@ -58,16 +58,13 @@ std::string_view to_string(TrafficPhase phase) noexcept {
 }
 
 GenPort::GenPort(const MacAddress& mac, const Clock& clock)
-    : clock_(clock),
+    : ModelPort("gen", mac, {.most = kGenFrameBytesMax - kEthernetHeaderBytes - kVlanTagBytes},
+                kGenFrameBytesMax),
+      clock_(clock),
       self_(station_for(mac)),
       slots_(kGenWindowMax),
       scratch_(kVnetBytes + kGenFrameBytesMax),
-      reply_(kGenResolutionBytesMax) {
-  info_.kind = "gen";
-  info_.mac = mac;
-  info_.mtu_bytes = kGenFrameBytesMax - kEthernetHeaderBytes - kVlanTagBytes;
-  info_.frame_bytes_max = kGenFrameBytesMax;
-}
+      reply_(kGenResolutionBytesMax) {}
 
 Status GenPort::start(const TrafficSpec& spec) {
   if (Status checked = check_spec(spec); !checked) return checked;
@@ -369,23 +366,9 @@ Instant GenPort::deadline() const noexcept {
   return Instant(Duration(next));
 }
 
-Status GenPort::set_offloads(Offload wanted) {
-  if (wanted != Offload::kNone) return Error{"gen: has no offloads"};
-  return {};
-}
-
 Status GenPort::set_mac(const MacAddress& mac) {
-  if (!is_station(mac)) return Error{"gen: " + to_string(mac) + " cannot be a station's address"};
-  info_.mac = mac;
+  if (Status set = ModelPort::set_mac(mac); !set) return set;
   self_ = station_for(mac);
-  return {};
-}
-
-Status GenPort::set_mtu(uint32_t mtu_bytes) {
-  if (mtu_bytes < 68 || mtu_bytes > kGenFrameBytesMax - kEthernetHeaderBytes) {
-    return Error{"gen: MTU " + std::to_string(mtu_bytes) + " is not in 68..9004"};
-  }
-  info_.mtu_bytes = mtu_bytes;
   return {};
 }
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/frame_port.h"
 #include "base/latency_histogram.h"
+#include "base/model_port.h"
 #include "host_driver/gen_frames.h"
 
 namespace weft {
@@ -71,7 +71,7 @@ struct TrafficResult {
 
 /// Owner: the host's thread. `clock` outlives the port; time stamps come from it, so that a round trip is not
 /// measured in turns of the loop.
-class GenPort final : public FramePort {
+class GenPort final : public ModelPort {
  public:
   GenPort(const MacAddress& mac, const Clock& clock);
 
@@ -84,20 +84,13 @@ class GenPort final : public FramePort {
            phase_ == TrafficPhase::kIdle;
   }
 
-  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
   int poll(Instant now) noexcept override;
-  void wait_fds(std::vector<pollfd>&) const override {}
   [[nodiscard]] Instant deadline() const noexcept override;
   void set_carrier(bool up) noexcept override { carrier_ = up; }
-  [[nodiscard]] bool carrier() const noexcept override { return true; }
-  Status set_offloads(Offload wanted) override;
   Status set_mac(const MacAddress& mac) override;
-  Status set_mtu(uint32_t mtu_bytes) override;
-  Status set_promiscuous(bool) override { return {}; }
-  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
  private:
   struct Outstanding {
@@ -121,8 +114,6 @@ class GenPort final : public FramePort {
   [[nodiscard]] GenKind kind_now() const noexcept;
 
   const Clock& clock_;
-  FramePortInfo info_;
-  CounterSet<PortCounter> counters_;
   GenStation self_;
   GenStation target_;
   TrafficSpec spec_;

@@ -44,12 +44,8 @@ bool somebody_listens(const sockaddr_un& address) noexcept {
 
 }  // namespace
 
-UnixPort::UnixPort(const MacAddress& mac) : in_(kInBytes), out_(kLengthBytes + kFrameBytesMax) {
-  info_.kind = "unix";
-  info_.mac = mac;
-  info_.mtu_bytes = 9000;
-  info_.frame_bytes_max = kFrameBytesMax;
-}
+UnixPort::UnixPort(const MacAddress& mac)
+    : ModelPort("unix", mac, {}, kFrameBytesMax), in_(kInBytes), out_(kLengthBytes + kFrameBytesMax) {}
 
 UnixPort::~UnixPort() {
   if (!path_.empty()) ::unlink(path_.c_str());
@@ -214,23 +210,6 @@ void UnixPort::wait_fds(std::vector<pollfd>& out) const {
   }
   const bool left = out_from_ != out_to_;
   out.push_back({peer_.get(), static_cast<short>(left ? POLLIN | POLLOUT : POLLIN), 0});
-}
-
-Status UnixPort::set_offloads(Offload wanted) {
-  if (wanted != Offload::kNone) return Error{"unix: has no offloads"};
-  return {};
-}
-
-Status UnixPort::set_mac(const MacAddress& mac) {
-  if (!is_station(mac)) return Error{"unix: " + to_string(mac) + " cannot be a station's address"};
-  info_.mac = mac;
-  return {};
-}
-
-Status UnixPort::set_mtu(uint32_t mtu_bytes) {
-  if (mtu_bytes < 68 || mtu_bytes > 9000) return Error{"unix: MTU is not in 68..9000"};
-  info_.mtu_bytes = mtu_bytes;
-  return {};
 }
 
 }  // namespace weft

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "base/frame_port.h"
+#include "base/model_port.h"
 #include "base/unique_fd.h"
 
 namespace weft {
 
 /// Owner: the host's thread.
-class UnixPort final : public FramePort {
+class UnixPort final : public ModelPort {
  public:
   /// Listens at `path`, mode 0600; replaces a socket that a dead process left. `mac` is what the session is
   /// opened with: the machine behind the socket must use it, unless the unit bridges.
@@ -23,20 +23,13 @@ class UnixPort final : public FramePort {
   static Result<std::unique_ptr<UnixPort>> adopt(UniqueFd fd, const MacAddress& mac);
   ~UnixPort() override;
 
-  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
   /// Takes a new peer when there is none; sends what a full socket left over.
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
-  void set_carrier(bool) noexcept override {}
   [[nodiscard]] bool carrier() const noexcept override { return peer_.valid(); }
-  Status set_offloads(Offload wanted) override;
-  Status set_mac(const MacAddress& mac) override;
-  Status set_mtu(uint32_t mtu_bytes) override;
-  Status set_promiscuous(bool) override { return {}; }
-  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
  private:
   explicit UnixPort(const MacAddress& mac);
@@ -47,9 +40,7 @@ class UnixPort final : public FramePort {
 
   UniqueFd listener_;
   UniqueFd peer_;
-  std::string path_;  // to unlink; empty when adopted
-  FramePortInfo info_;
-  CounterSet<PortCounter> counters_;
+  std::string path_;           // to unlink; empty when adopted
   std::vector<std::byte> in_;  // received, not yet read
   size_t in_from_ = 0, in_to_ = 0;
   std::vector<std::byte> out_;  // the end of a frame that the socket took in part

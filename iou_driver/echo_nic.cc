@@ -62,15 +62,12 @@ std::span<std::byte> transport_part(std::span<std::byte> frame, uint32_t from, s
 }  // namespace
 
 EchoNic::EchoNic(const EchoNicConfig& config)
-    : config_(config),
+    : ModelPort("echo", config.nic_mac, {.most = config.mtu_bytes},
+                kEthernetHeaderBytes + kVlanTagBytes + config.mtu_bytes),
+      config_(config),
       slot_bytes_(kVnetBytes + kEthernetHeaderBytes + kVlanTagBytes + config.mtu_bytes + kLinkAddressOption),
       storage_(size_t{config.answers} * slot_bytes_),
-      bytes_(config.answers) {
-  info_.kind = "echo";
-  info_.mac = config.nic_mac;
-  info_.mtu_bytes = config.mtu_bytes;
-  info_.frame_bytes_max = kEthernetHeaderBytes + kVlanTagBytes + config.mtu_bytes;
-}
+      bytes_(config.answers) {}
 
 FrameReadResult EchoNic::read_frame(std::span<std::byte> into) noexcept {
   if (used_ == 0) return {FrameIo::kEmpty, 0};
@@ -204,26 +201,6 @@ bool EchoNic::answer_neighbour(std::span<std::byte> frame, uint32_t at, std::spa
   bytes_[(first_ + used_) % config_.answers] =
       static_cast<uint32_t>(kVnetBytes + at + kIpv6HeaderBytes + whole.size());
   return true;
-}
-
-Status EchoNic::set_offloads(Offload wanted) {
-  if (wanted != Offload::kNone) return Error{"echo: has no offloads"};
-  return {};
-}
-
-Status EchoNic::set_mac(const MacAddress& mac) {
-  if (!is_station(mac)) return Error{"echo: " + to_string(mac) + " cannot be the address of a NIC"};
-  info_.mac = mac;
-  return {};
-}
-
-Status EchoNic::set_mtu(uint32_t mtu_bytes) {
-  if (mtu_bytes < 68 || mtu_bytes > config_.mtu_bytes) {
-    return Error{"echo: MTU " + std::to_string(mtu_bytes) + " is not in 68.." +
-                 std::to_string(config_.mtu_bytes)};
-  }
-  info_.mtu_bytes = mtu_bytes;
-  return {};
 }
 
 }  // namespace weft

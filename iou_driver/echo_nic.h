@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "base/frame_port.h"
+#include "base/model_port.h"
 
 namespace weft {
 
@@ -26,24 +26,14 @@ struct EchoNicConfig {
 };
 
 /// Owner: the unit's thread. Every frame is answered, refused as busy, or counted as kNoReceiver.
-class EchoNic final : public FramePort {
+class EchoNic final : public ModelPort {
  public:
   explicit EchoNic(const EchoNicConfig& config);
 
-  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
-  int poll(Instant) noexcept override { return 0; }
-  void wait_fds(std::vector<pollfd>&) const override {}
   [[nodiscard]] Instant deadline() const noexcept override { return used_ != 0 ? Instant::min() : kNever; }
-  void set_carrier(bool) noexcept override {}
-  [[nodiscard]] bool carrier() const noexcept override { return true; }
-  Status set_offloads(Offload wanted) override;
-  Status set_mac(const MacAddress& mac) override;
-  Status set_mtu(uint32_t mtu_bytes) override;
-  Status set_promiscuous(bool) override { return {}; }
-  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
  private:
   bool answer(std::span<std::byte> frame) noexcept;
@@ -57,8 +47,6 @@ class EchoNic final : public FramePort {
   }
 
   EchoNicConfig config_;
-  FramePortInfo info_;
-  CounterSet<PortCounter> counters_;
   uint32_t slot_bytes_;
   std::vector<std::byte> storage_;  // answers x slot_bytes_
   std::vector<uint32_t> bytes_;     // length of each answer

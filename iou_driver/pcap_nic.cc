@@ -15,15 +15,13 @@ constexpr Duration kFlushInterval = std::chrono::milliseconds(200);
 
 }  // namespace
 
+PcapNic::PcapNic(const std::string& in, const MacAddress& mac) : ModelPort("pcap", mac, {}, kFrameBytesMax) {
+  info_.name = in;
+}
+
 Result<std::unique_ptr<PcapNic>> PcapNic::open(const std::string& in, const std::string& out,
                                                const MacAddress& mac) {
-  std::unique_ptr<PcapNic> nic(new PcapNic());  // tidy: private constructor
-  nic->info_ = {.kind = "pcap",
-                .name = in,
-                .mac = mac,
-                .mtu_bytes = 9000,
-                .frame_bytes_max = kFrameBytesMax,
-                .offloads = Offload::kNone};
+  std::unique_ptr<PcapNic> nic(new PcapNic(in, mac));  // tidy: private constructor
   if (!in.empty()) {
     char error[PCAP_ERRBUF_SIZE]{};
     nic->in_ = ::pcap_open_offline_with_tstamp_precision(in.c_str(), PCAP_TSTAMP_PRECISION_NANO, error);
@@ -134,23 +132,6 @@ FrameIo PcapNic::write_frame(std::span<const std::byte> head, std::span<const st
   ::pcap_dump(reinterpret_cast<u_char*>(out_), &header, reinterpret_cast<const u_char*>(scratch_.data()));
   if (flush_at_ == kNever) flush_at_ = now_ + kFlushInterval;
   return FrameIo::kOk;
-}
-
-Status PcapNic::set_offloads(Offload wanted) {
-  if (wanted != Offload::kNone) return Error{"pcap: has no offloads"};
-  return {};
-}
-
-Status PcapNic::set_mac(const MacAddress& mac) {
-  if (!is_station(mac)) return Error{"pcap: " + to_string(mac) + " cannot be the address of a NIC"};
-  info_.mac = mac;
-  return {};
-}
-
-Status PcapNic::set_mtu(uint32_t mtu_bytes) {
-  if (mtu_bytes < 68 || mtu_bytes > 9000) return Error{"pcap: MTU is not in 68..9000"};
-  info_.mtu_bytes = mtu_bytes;
-  return {};
 }
 
 }  // namespace weft

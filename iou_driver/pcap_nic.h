@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/frame_port.h"
+#include "base/model_port.h"
 
 struct pcap;
 struct pcap_dumper;
@@ -17,7 +17,7 @@ namespace weft {
 
 /// Owner: the unit's thread. Replays by the time that poll() is given, so a run in virtual time repeats
 /// exactly.
-class PcapNic final : public FramePort {
+class PcapNic final : public ModelPort {
  public:
   /// Fails when IN cannot be read or is not Ethernet, or OUT cannot be created.
   static Result<std::unique_ptr<PcapNic>> open(const std::string& in, const std::string& out,
@@ -29,20 +29,11 @@ class PcapNic final : public FramePort {
   /// Writes what is buffered for OUT.
   void flush() noexcept;
 
-  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
   int poll(Instant now) noexcept override;
-  void wait_fds(std::vector<pollfd>&) const override {}
   [[nodiscard]] Instant deadline() const noexcept override;
-  void set_carrier(bool) noexcept override {}
-  [[nodiscard]] bool carrier() const noexcept override { return true; }
-  Status set_offloads(Offload wanted) override;
-  Status set_mac(const MacAddress& mac) override;
-  Status set_mtu(uint32_t mtu_bytes) override;
-  Status set_promiscuous(bool) override { return {}; }
-  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
  private:
   struct Recorded {
@@ -50,7 +41,7 @@ class PcapNic final : public FramePort {
     uint32_t original_bytes = 0;
     uint64_t at_ns = 0;  // since the first frame
   };
-  PcapNic() = default;
+  PcapNic(const std::string& in, const MacAddress& mac);
   void read_next() noexcept;
 
   pcap* in_ = nullptr;
@@ -63,8 +54,6 @@ class PcapNic final : public FramePort {
   std::optional<Instant> started_;
   Instant now_{};
   Instant flush_at_ = kNever;
-  FramePortInfo info_;
-  CounterSet<PortCounter> counters_;
 };
 
 }  // namespace weft

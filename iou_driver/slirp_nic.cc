@@ -105,16 +105,14 @@ SlirpConfig lan_config(const SlirpNicConfig& config) {
 }  // namespace
 
 SlirpNic::SlirpNic(const SlirpNicConfig& config, const Clock& clock)
-    : config_(config),
+    : ModelPort("slirp", config.mac, {.least = 576, .most = config.mtu_bytes},
+                kEthernetHeaderBytes + kVlanTagBytes + config.mtu_bytes),
+      config_(config),
       clock_(clock),
       slot_bytes_(kEthernetHeaderBytes + kVlanTagBytes + config.mtu_bytes),
       storage_(size_t{config.frames} * slot_bytes_),
       bytes_(config.frames),
       scratch_(slot_bytes_) {
-  info_.kind = "slirp";
-  info_.mac = config.mac;
-  info_.mtu_bytes = config.mtu_bytes;
-  info_.frame_bytes_max = slot_bytes_;
   fds_.reserve(256);
 }
 
@@ -242,25 +240,6 @@ Instant SlirpNic::deadline() const noexcept {
     }
   }
   return next;
-}
-
-Status SlirpNic::set_offloads(Offload wanted) {
-  if (wanted != Offload::kNone) return Error{"slirp: has no offloads"};
-  return {};
-}
-
-Status SlirpNic::set_mac(const MacAddress& mac) {
-  if (!is_station(mac)) return Error{"slirp: " + to_string(mac) + " cannot be the address of a NIC"};
-  info_.mac = mac;
-  return {};
-}
-
-Status SlirpNic::set_mtu(uint32_t mtu_bytes) {
-  if (mtu_bytes > config_.mtu_bytes || mtu_bytes < 576) {
-    return Error{"slirp: MTU is not in 576.." + std::to_string(config_.mtu_bytes)};
-  }
-  info_.mtu_bytes = mtu_bytes;
-  return {};
 }
 
 }  // namespace weft

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/frame_port.h"
+#include "base/model_port.h"
 
 struct Slirp;
 
@@ -22,12 +22,11 @@ struct SlirpNicConfig {
 };
 
 /// Owner: the unit's thread. `clock` outlives it.
-class SlirpNic final : public FramePort {
+class SlirpNic final : public ModelPort {
  public:
   static Result<std::unique_ptr<SlirpNic>> open(const SlirpNicConfig& config, const Clock& clock);
   ~SlirpNic() override;
 
-  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
@@ -35,13 +34,6 @@ class SlirpNic final : public FramePort {
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] Instant deadline() const noexcept override;
-  void set_carrier(bool) noexcept override {}
-  [[nodiscard]] bool carrier() const noexcept override { return true; }
-  Status set_offloads(Offload wanted) override;
-  Status set_mac(const MacAddress& mac) override;
-  Status set_mtu(uint32_t mtu_bytes) override;
-  Status set_promiscuous(bool) override { return {}; }
-  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
   struct Callbacks;  // what libslirp calls
 
@@ -62,8 +54,6 @@ class SlirpNic final : public FramePort {
   SlirpNicConfig config_;
   const Clock& clock_;
   Slirp* slirp_ = nullptr;
-  FramePortInfo info_;
-  CounterSet<PortCounter> counters_;
   std::array<Timer, 4> timers_;
   std::vector<pollfd> fds_;  // of the last look
   Instant next_look_ = Instant::min();
