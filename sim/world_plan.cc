@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "fabric/link_engine.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
 #include "sim/plan_draw.h"
@@ -223,7 +224,8 @@ Duration WorldPlan::hindered(uint32_t node, uint32_t other, Instant from, Instan
   // Who takes nothing backs up the lanes of everybody who sends to it, wherever that is.
   for (const Freeze& freeze : freezes) add(freeze.at, freeze.until);
   for (const FaultWindow& window : faults) {
-    if (window.rates.cut) add(window.begin, window.end);
+    // The link notices only with its next probe that it is whole again.
+    if (window.rates.cut) add(window.begin, window.end + LinkTimers{}.probe_max);
   }
   if (fabric.switch_of(node) == fabric.switch_of(other)) return sum;
   for (const Crash& crash : crashes) {
