@@ -37,7 +37,9 @@ void LoopRunner::idle(Instant now) {
     idle_from_ = now;
     penalty_ = {};
   }
-  if (now - idle_from_ + penalty_ >= config_.spin) {
+  Duration spin = config_.spin;
+  for (const Pollable* core : cores_) spin = std::min(spin, core->spin_max());
+  if (now - idle_from_ + penalty_ >= spin) {
     sleep(now);
     return;
   }

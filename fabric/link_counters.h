@@ -14,6 +14,7 @@ enum class LinkCounter : uint8_t {
   kIncarnation,    // gauge
   kFlitsSent,      // data flits, each counted once
   kFlitsReceived,  // data flits accepted in order
+  kBurstsSent,     // times data flits were handed to the carrier
   kAckFlitsSent,
   kAckFlitsReceived,
   kCreditFlitsSent,
@@ -51,6 +52,7 @@ struct CounterLabels<LinkCounter> {
       "incarnation",
       "flits_sent",
       "flits_received",
+      "bursts_sent",
       "ack_flits_sent",
       "ack_flits_received",
       "credit_flits_sent",

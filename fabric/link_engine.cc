@@ -42,7 +42,7 @@ void LinkEngine::bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& pa
   publish_every_ = carrier_->publish_every();
   tell_at_ = std::clamp(params.credits_per_lane / 2, 1U, kFlitsPerAck);
   for (LaneCredit& lane : lanes_) lane.reset(params.credits_per_lane);
-  tx_position_ = sent_ = counted_sent_ = acknowledged_ = 0;
+  tx_position_ = sent_ = counted_sent_ = published_ = acknowledged_ = 0;
   received_ = told_received_ = consumed_position_ = 0;
   starved_lanes_ = open_lanes_ = untold_lanes_ = repeats_ = 0;
   gap_ahead_ = 0;

@@ -69,6 +69,9 @@ class LinkEngine final : public Link {
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override;
+  [[nodiscard]] Duration spin_max() const noexcept override {
+    return carrier_ != nullptr ? carrier_->spin_max() : Duration::max();
+  }
   [[nodiscard]] Instant deadline() const noexcept override;
 
   // ---- for operators and tests --------------------
@@ -130,6 +133,7 @@ class LinkEngine final : public Link {
   uint64_t tx_position_ = 0;    // of the next slot
   uint64_t sent_ = 0;           // data flits; the newest one's number
   uint64_t counted_sent_ = 0;
+  uint64_t published_ = 0;
   uint64_t acknowledged_ = 0;
   std::array<uint64_t, kWindow> sent_position_{};  // by number modulo kWindow
 

@@ -60,6 +60,9 @@ void LinkEngine::publish_now(Instant now) noexcept {
   end_run();
   carrier_->publish(now);
   unpublished_ = 0;
+  if (published_ == sent_) return;
+  published_ = sent_;
+  counters_.add(LinkCounter::kBurstsSent);
 }
 
 std::byte* LinkEngine::claim(VirtualLane vl) noexcept {

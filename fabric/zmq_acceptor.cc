@@ -44,7 +44,7 @@ class HubChannel final : public BurstChannel {
   bool send_burst(ZmqMessage& message) noexcept override;
   void pump() noexcept override {}
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}  // the acceptor waits for all
-  bool quiet() noexcept override { return true; }
+  bool quiet() noexcept override;
   bool gone() const noexcept override { return false; }
   void detach() noexcept override;
 
@@ -142,7 +142,10 @@ class Hub final : public std::enable_shared_from_this<Hub> {
       reason = admission_.admit(hello, Takeover::kAllow, link);
     }
     const LinkHello answer = reason == LinkRefusal::kNone ? link.welcome : admission_.refusal(hello, reason);
-    if (reason == LinkRefusal::kNone) bring_up(id, key, hello, link, now);
+    if (reason == LinkRefusal::kNone) {
+      body.widen_connection();
+      bring_up(id, key, hello, link, now);
+    }
     const LinkHelloWire wire = encode_link_hello(answer);
     ZmqMessage message;
     if (message.assign(bytes_of(wire))) static_cast<void>(send(id, message));
@@ -177,6 +180,11 @@ class Hub final : public std::enable_shared_from_this<Hub> {
 
 bool HubChannel::send_burst(ZmqMessage& message) noexcept {
   return hub_->send(id_, message);
+}
+/// Looks again although the acceptor has: what a link sends before it sleeps may take notice of a message
+/// that arrives meanwhile, and the descriptor then says nothing about it.
+bool HubChannel::quiet() noexcept {
+  return !hub_->socket().readable();
 }
 void HubChannel::detach() noexcept {
   hub_->forget(key_);

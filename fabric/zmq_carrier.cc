@@ -1,7 +1,7 @@
-// How it works: flits are staged one behind the other and leave as one message per publish; a copy by
-// reference stays until the flits in it are acknowledged, and a repeat sends it again -- what the peer had
-// already, it drops by number. Messages that arrive stay in a ring until the engine has consumed their last
-// flit. An empty burst is a sign of life.
+// How it works: flits are composed one behind the other in a buffer that leaves as one message per publish,
+// uncopied; a reference stays until the flits in it are acknowledged, and a repeat sends it again -- what the
+// peer had already, it drops by number. Messages that arrive stay in a ring until the engine has consumed
+// their last flit. An empty burst is a sign of life.
 #include "fabric/zmq_carrier.h"
 
 #include <algorithm>
@@ -30,11 +30,13 @@ ZmqCarrier::ZmqCarrier(std::shared_ptr<BurstChannel> channel, uint64_t nonce, ui
       now_(now),
       heard_at_(now),
       spoke_at_(now),
-      staging_(kNonceBytes + size_t{kFlitsPerBurstMax} * slot_bytes_),
-      staged_bytes_(kNonceBytes),
+      burst_bytes_max_(kNonceBytes + size_t{kFlitsPerBurstMax} * slot_bytes_),
+      pool_(kPoolBuffers, burst_bytes_max_),
+      spare_(burst_bytes_max_),
+      staging_(pool_.take()),
       sent_(kBursts),
       arrived_(kBursts) {
-  store_be(staging_.data(), nonce_);
+  begin_burst();
 }
 
 ZmqCarrier::~ZmqCarrier() {
@@ -44,9 +46,9 @@ ZmqCarrier::~ZmqCarrier() {
 // ---- sending --------------------
 
 TxRun ZmqCarrier::claim(uint32_t reserve) noexcept {
-  if (sent_next_ - sent_first_ + reserve >= kBursts || staging_.size() - staged_bytes_ < slot_bytes_)
+  if (sent_next_ - sent_first_ + reserve >= kBursts || burst_bytes_max_ - staged_bytes_ < slot_bytes_)
     return {};
-  return {staging_.data() + staged_bytes_, slot_bytes_, 1};
+  return {staging_ + staged_bytes_, slot_bytes_, 1};
 }
 
 void ZmqCarrier::commit(uint32_t slots, uint32_t last_bytes) noexcept {
@@ -55,13 +57,13 @@ void ZmqCarrier::commit(uint32_t slots, uint32_t last_bytes) noexcept {
   staged_data_ |= kind == static_cast<uint8_t>(FlitKind::kData);
   staged_bytes_ += last_bytes;
   ++tx_position_;
-  if (staging_.size() - staged_bytes_ < slot_bytes_) publish(now_);
+  if (burst_bytes_max_ - staged_bytes_ < slot_bytes_) publish(now_);
 }
 
 void ZmqCarrier::publish(Instant now) noexcept {
   if (staged_bytes_ == kNonceBytes) return;
   ZmqMessage message;
-  if (message.assign({staging_.data(), staged_bytes_})) {
+  if (wrap_burst(message)) {
     if (staged_data_) {
       SentBurst& kept = sent_[sent_next_++ % kBursts];
       kept.message = message.share();
@@ -70,6 +72,24 @@ void ZmqCarrier::publish(Instant now) noexcept {
     static_cast<void>(channel_->send_burst(message));
   }
   spoke_at_ = now;
+  begin_burst();
+}
+
+/// A long burst leaves in the buffer it was composed in, a short one as a copy.
+bool ZmqCarrier::wrap_burst(ZmqMessage& out) noexcept {
+  if (staging_ == spare_.data() || staged_bytes_ <= kCopiedBytesMax) {
+    return out.assign({staging_, staged_bytes_});
+  }
+  if (!pool_.lend(staging_, staged_bytes_, out)) return false;
+  staging_ = spare_.data();
+  return true;
+}
+
+void ZmqCarrier::begin_burst() noexcept {
+  if (staging_ == spare_.data()) {
+    if (std::byte* buffer = pool_.take(); buffer != nullptr) staging_ = buffer;
+  }
+  store_be(staging_, nonce_);
   staged_bytes_ = kNonceBytes;
   staged_data_ = false;
 }
@@ -137,8 +157,7 @@ CarrierState ZmqCarrier::poll(Instant now) noexcept {
   if (channel_->gone() || now - heard_at_ >= liveness_) return CarrierState::kPeerGone;
   if (now - spoke_at_ >= liveness_ / 4) {
     ZmqMessage sign_of_life;
-    if (sign_of_life.assign({staging_.data(), kNonceBytes}))
-      static_cast<void>(channel_->send_burst(sign_of_life));
+    if (sign_of_life.assign({staging_, kNonceBytes})) static_cast<void>(channel_->send_burst(sign_of_life));
     spoke_at_ = now;
   }
   return CarrierState::kUp;

@@ -6,7 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/burst_pool.h"
 #include "fabric/carrier.h"
+#include "fabric/limits.h"
 #include "fabric/zmq_socket.h"
 
 namespace weft {
@@ -61,16 +63,21 @@ class ZmqCarrier final : public Carrier {
   void wait_fds(std::vector<pollfd>& out) const override { channel_->wait_fds(out); }
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override {}
+  [[nodiscard]] Duration spin_max() const noexcept override { return kZmqSpinMax; }
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:
   static constexpr uint32_t kFlitsPerBurstMax = 64;
+  static constexpr uint32_t kPoolBuffers = 8;           // bursts of full length on the way or unacknowledged
+  static constexpr size_t kCopiedBytesMax = 16 * 1024;  // a shorter burst is copied: its buffer stays
   static constexpr uint32_t kBursts =
       2048;  // kept or waiting, per direction; a power of two above any window
   struct SentBurst {
     ZmqMessage message;
     uint64_t end = 0;  // position behind its last slot
   };
+  [[nodiscard]] bool wrap_burst(ZmqMessage& out) noexcept;
+  void begin_burst() noexcept;
   struct ReceivedBurst {
     ZmqMessage message;
     uint64_t end = 0;
@@ -84,7 +91,10 @@ class ZmqCarrier final : public Carrier {
   Instant heard_at_;
   Instant spoke_at_;
 
-  std::vector<std::byte> staging_;  // the burst being filled
+  size_t burst_bytes_max_;
+  BurstPool pool_;
+  std::vector<std::byte> spare_;  // filled while all of the pool is on the way
+  std::byte* staging_;            // the burst being filled: a buffer of the pool, or the spare one
   size_t staged_bytes_ = 0;
   bool staged_data_ = false;  // it has a sequenced flit
   uint64_t tx_position_ = 0;

@@ -56,6 +56,7 @@ class Dealer final : public BurstChannel {
   bool take_answer(LinkHello& out) noexcept {
     pump();
     const bool good = decode_link_hello(answer_.bytes(), out) == LinkHelloError::kNone;
+    if (good) answer_.widen_connection();
     answer_.clear();
     return good;
   }

@@ -1,5 +1,6 @@
 #include "fabric/zmq_socket.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -26,6 +27,14 @@ bool ZmqMessage::assign(std::span<const std::byte> data) noexcept {
   return true;
 }
 
+bool ZmqMessage::lend(std::span<std::byte> data, zmq_free_fn* release, void* hint) noexcept {
+  zmq_msg_t fresh;
+  if (zmq_msg_init_data(&fresh, data.data(), data.size(), release, hint) != 0) return false;
+  zmq_msg_move(&raw_, &fresh);
+  zmq_msg_close(&fresh);
+  return true;
+}
+
 ZmqMessage ZmqMessage::share() noexcept {
   ZmqMessage other;
   zmq_msg_copy(&other.raw_, &raw_);
@@ -35,6 +44,14 @@ ZmqMessage ZmqMessage::share() noexcept {
 std::string_view ZmqMessage::property(const char* name) const noexcept {
   const char* value = zmq_msg_gets(&raw_, name);
   return value != nullptr ? std::string_view(value) : std::string_view{};
+}
+
+void ZmqMessage::widen_connection() const noexcept {
+  const int fd = zmq_msg_get(&raw_, ZMQ_SRCFD);
+  int family = AF_UNSPEC;
+  socklen_t bytes = sizeof family;
+  if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) != 0 || family != AF_UNIX) return;
+  static_cast<void>(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kIpcSendBytes, sizeof kIpcSendBytes));
 }
 
 void ZmqMessage::clear() noexcept {

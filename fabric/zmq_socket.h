@@ -15,6 +15,10 @@
 
 namespace weft {
 
+/// Bytes an ipc connection takes before its writer waits. The system's default, 208 KiB, is less than one
+/// burst: writer and reader would wake each other several times for it.
+inline constexpr int kIpcSendBytes = 1 << 20;
+
 /// A received or to-be-sent message. Move-only.
 class ZmqMessage {
  public:
@@ -28,6 +32,9 @@ class ZmqMessage {
 
   /// A copy of `data`; false without memory.
   [[nodiscard]] bool assign(std::span<const std::byte> data) noexcept;
+  /// The bytes themselves, without a copy: `release(data, hint)` is called when the last reference is gone,
+  /// by whichever thread that is. False without memory; `release` is then not called.
+  [[nodiscard]] bool lend(std::span<std::byte> data, zmq_free_fn* release, void* hint) noexcept;
   /// Another reference to the same bytes.
   [[nodiscard]] ZmqMessage share() noexcept;
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
@@ -37,6 +44,9 @@ class ZmqMessage {
   /// A property of the connection the message came by ("User-Id", "Peer-Address"); empty when unknown.
   [[nodiscard]] std::string_view property(const char* name) const noexcept;
   void clear() noexcept;
+  /// Gives the ipc connection this message has just come by room for kIpcSendBytes on its way out. No effect
+  /// on other transports; less where the system allows less.
+  void widen_connection() const noexcept;
   [[nodiscard]] zmq_msg_t* raw() noexcept { return &raw_; }
 
  private:

@@ -102,6 +102,32 @@ class ZmqLink : public ::testing::Test {
   std::vector<std::vector<std::byte>> received;
 };
 
+// Sending makes ZeroMQ take notice of what arrives, and its descriptor then stays silent: the links, which
+// send before they sleep, must look again after the acceptor did.
+TEST_F(ZmqLink, a_switch_does_not_sleep_while_a_burst_waits) {
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  listen(endpoint);
+  const auto a = join(endpoint, 0xA);
+  LinkCellPort port_a(a->link());
+  ports = {&port_a};
+  EXPECT_EQ(fabric->spin_max(), Duration::max());
+  ASSERT_TRUE(until([&] { return port_a.up(); }));
+  EXPECT_EQ(fabric->spin_max(), kZmqSpinMax);  // the library's threads want the cores
+  const std::vector<std::byte> cell = make_cell({});
+  std::byte* to = port_a.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
+  ASSERT_NE(to, nullptr);
+  std::memcpy(to, cell.data(), cell.size());
+  port_a.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+  port_a.flush(clock.now());
+  bool awake = false;
+  for (const Instant end = clock.now() + 20s; !awake && clock.now() < end;) {
+    awake = !fabric->prepare_sleep();
+    fabric->finish_sleep();
+    std::this_thread::sleep_for(100us);
+  }
+  EXPECT_TRUE(awake);
+}
+
 TEST_F(ZmqLink, ipc_carries_cells_and_comes_back_when_the_switch_does) {
   const std::string endpoint = "ipc://" + dir.path() + "/z";
   listen(endpoint);

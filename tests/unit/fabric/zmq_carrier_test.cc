@@ -1,0 +1,180 @@
+// Bursts of the ZeroMQ carrier and the buffers they leave in, without sockets: messages stay where a test
+// sees them, virtual time stands still.
+#include "fabric/zmq_carrier.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/endian.h"
+#include "messages/flit.h"
+#include "tests/support/temp_dir.h"
+
+namespace weft::test {
+namespace {
+
+constexpr uint64_t kNonce = kZmqNonceBit | 7;
+constexpr uint32_t kPayloadBytes = 4096;
+constexpr uint32_t kFlitBytes = kFlitHeaderBytes + kPayloadBytes;
+constexpr uint32_t kFlitsPerBurst = 64;
+
+/// Keeps every message, as ZeroMQ does until it is sent.
+class Held final : public BurstChannel {
+ public:
+  bool send_burst(ZmqMessage& message) noexcept override {
+    messages.push_back(std::move(message));
+    return true;
+  }
+  void pump() noexcept override {}
+  void wait_fds(std::vector<pollfd>& /*out*/) const override {}
+  bool quiet() noexcept override { return true; }
+  bool gone() const noexcept override { return false; }
+  void detach() noexcept override {}
+  std::vector<ZmqMessage> messages;
+};
+
+class Bursts : public ::testing::Test {
+ protected:
+  std::shared_ptr<Held> held = std::make_shared<Held>();
+  std::unique_ptr<ZmqCarrier> carrier =
+      std::make_unique<ZmqCarrier>(held, kNonce, kPayloadBytes, kZmqLivenessIpc, Instant{});
+  uint8_t next = 1;  // fills the next burst
+
+  void send(uint32_t flits) {
+    for (uint32_t i = 0; i < flits; ++i) {
+      const TxRun run = carrier->claim(0);
+      ASSERT_NE(run.count, 0U);
+      std::memset(run.first, next, kFlitBytes);
+      run.first[0] = static_cast<std::byte>(static_cast<int>(FlitKind::kData) << 4);
+      carrier->commit(1, kFlitBytes);
+    }
+    carrier->publish(Instant{});
+    ++next;
+  }
+  /// The burst has this many flits filled with `value`.
+  static void expect_burst(const ZmqMessage& message, uint32_t flits, uint8_t value) {
+    const std::span<const std::byte> bytes = message.bytes();
+    ASSERT_EQ(bytes.size(), 8 + size_t{flits} * kFlitBytes);
+    EXPECT_EQ(load_be<uint64_t>(bytes.data()), kNonce);
+    for (uint32_t i = 0; i < flits; ++i) {
+      EXPECT_EQ(bytes[8 + size_t{i} * kFlitBytes + 1], std::byte{value});
+      EXPECT_EQ(bytes[8 + size_t{i + 1} * kFlitBytes - 1], std::byte{value});
+    }
+  }
+};
+
+TEST_F(Bursts, sixty_four_flits_leave_as_one_message) {
+  send(kFlitsPerBurst);
+  ASSERT_EQ(held->messages.size(), 1U);
+  expect_burst(held->messages[0], kFlitsPerBurst, 1);
+}
+
+TEST_F(Bursts, a_burst_leaves_in_the_buffer_it_was_composed_in) {
+  const std::byte* at = carrier->claim(0).first;
+  send(kFlitsPerBurst);
+  EXPECT_EQ(held->messages[0].bytes().data() + 8, at);
+  send(1);  // short: copied
+  EXPECT_NE(carrier->claim(0).first, at);
+  expect_burst(held->messages[1], 1, 2);
+}
+
+TEST_F(Bursts, no_buffer_is_written_again_before_it_was_acknowledged_and_sent) {
+  constexpr uint32_t kBursts = 20;  // more than there are buffers
+  for (uint32_t i = 0; i < kBursts; ++i) send(kFlitsPerBurst);
+  for (uint32_t i = 0; i < kBursts; ++i) {
+    expect_burst(held->messages[i], kFlitsPerBurst, static_cast<uint8_t>(i + 1));
+  }
+  // All are acknowledged, but the last ten are not sent yet: they must stay as they are.
+  carrier->retire(uint64_t{kBursts} * kFlitsPerBurst);
+  held->messages.erase(held->messages.begin(), held->messages.begin() + 10);
+  for (uint32_t i = 0; i < kBursts; ++i) send(kFlitsPerBurst);
+  for (uint32_t i = 0; i < 30; ++i) {
+    expect_burst(held->messages[i], kFlitsPerBurst, static_cast<uint8_t>(i + 11));
+  }
+}
+
+TEST_F(Bursts, a_repeat_sends_what_was_sent) {
+  for (int i = 0; i < 12; ++i) send(kFlitsPerBurst);
+  held->messages.clear();  // sent, and lost
+  carrier->retire(kFlitsPerBurst);
+  send(kFlitsPerBurst);
+  held->messages.clear();
+  carrier->resend(kFlitsPerBurst);
+  ASSERT_EQ(held->messages.size(), 12U);
+  for (uint32_t i = 0; i < 12; ++i) {
+    expect_burst(held->messages[i], kFlitsPerBurst, static_cast<uint8_t>(i + 2));
+  }
+}
+
+TEST_F(Bursts, what_is_on_the_way_outlives_the_link) {
+  send(kFlitsPerBurst);
+  carrier.reset();
+  expect_burst(held->messages[0], kFlitsPerBurst, 1);
+}
+
+/// What the connection that `message` came by takes before its writer waits.
+int send_bytes(ZmqMessage& message) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  getsockopt(zmq_msg_get(message.raw(), ZMQ_SRCFD), SOL_SOCKET, SO_SNDBUF, &value, &size);
+  return value;
+}
+
+TEST(ZmqMessage, widens_the_ipc_connection_it_came_by) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the library's own threads are not instrumented and look like races";
+#endif
+  const TempDir dir;
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  const std::shared_ptr<ZmqContext> context = ZmqContext::create().value();
+  const std::unique_ptr<ZmqSocket> listener = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  const std::unique_ptr<ZmqSocket> caller = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  ASSERT_TRUE(listener->bind(endpoint).ok());
+  ASSERT_TRUE(caller->connect(endpoint).ok());
+  const std::array<std::byte, 4> word{};
+  ZmqMessage message;
+  ASSERT_TRUE(message.assign(word));
+  ASSERT_GE(zmq_msg_send(message.raw(), caller->raw(), 0), 0);
+  ASSERT_GE(zmq_msg_recv(message.raw(), listener->raw(), 0), 0);
+  const int before = send_bytes(message);
+  message.widen_connection();
+  EXPECT_GT(send_bytes(message), before);
+}
+
+TEST(BurstPool, a_buffer_is_free_when_the_last_reference_is_gone) {
+  BurstPool pool(1, 1024);
+  std::byte* buffer = pool.take();
+  ASSERT_NE(buffer, nullptr);
+  EXPECT_EQ(pool.take(), nullptr);
+  ZmqMessage message;
+  ASSERT_TRUE(pool.lend(buffer, 100, message));
+  EXPECT_EQ(message.bytes().size(), 100U);
+  ZmqMessage second = message.share();
+  message.clear();
+  EXPECT_EQ(pool.take(), nullptr);
+  second.clear();
+  EXPECT_EQ(pool.take(), buffer);
+}
+
+TEST(BurstPool, buffers_come_back_from_another_thread) {
+  BurstPool pool(2, 1024);
+  for (uint8_t round = 0; round < 100; ++round) {
+    std::vector<ZmqMessage> sent(2);
+    for (ZmqMessage& message : sent) {
+      std::byte* buffer = pool.take();
+      ASSERT_NE(buffer, nullptr);
+      std::memset(buffer, round, 1024);
+      ASSERT_TRUE(pool.lend(buffer, 1024, message));
+    }
+    std::thread sender([&] { sent.clear(); });
+    sender.join();
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
