@@ -13,15 +13,16 @@ namespace weft {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only
 
 /// Packets a requester may have unacknowledged and a responder keeps state for. Both sides of every QP use
-/// this number, so it belongs to the wire. 128 packets of one cell cover 10 us at 13 M cells/s, twice the
-/// round trip.
-inline constexpr uint32_t kPacketWindow = 128;
+/// this number, so it belongs to the wire. 256 packets of one cell cover 20 us at 13 M cells/s, four times
+/// the round trip over shared memory, and the whole byte window when they are cells of the default size.
+inline constexpr uint32_t kPacketWindow = 256;
 static_assert((kPacketWindow & (kPacketWindow - 1)) == 0 && (Psn::kMask + 1) % kPacketWindow == 0,
               "a PSN's low bits are its place in the window");
 
-/// Bytes a QP may have unacknowledged: four of the largest packets at the default cell. More only fills
-/// switch buffers (decisions P7).
-inline constexpr uint64_t kByteWindow = 256 * 1024;
+/// Bytes a QP may have unacknowledged: four of the largest packets at the default cell, and four full bursts
+/// of a ZeroMQ link, so that each hop there and back has one in hand. A shared-memory link's slots bound what
+/// is in flight there well before (decisions P7).
+inline constexpr uint64_t kByteWindow = 1024 * 1024;
 
 /// Acknowledgement by decisions 2.4.
 inline constexpr uint32_t kCellsPerAck = 16;
@@ -31,8 +32,9 @@ inline constexpr uint32_t kAcksPerTurn = 4;
 /// Strict mode: cells waiting for their own ACK. When full, cells are dropped and come again.
 inline constexpr uint32_t kStrictAcksMax = 256;
 
-/// Work of one poll(): cells sent per QP before the next one has its turn, and in all (decisions P9).
-inline constexpr uint32_t kCellsPerQpTurn = 32;
+/// Work of one poll(): cells sent per QP before the next one has its turn, and in all (decisions P9). A turn
+/// of one QP fills a burst of a ZeroMQ link.
+inline constexpr uint32_t kCellsPerQpTurn = 64;
 inline constexpr uint32_t kCellsPerTurn = 128;
 inline constexpr uint32_t kQpsPerTurn = 64;
 inline constexpr uint32_t kTimersPerTurn = 64;
