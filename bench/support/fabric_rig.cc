@@ -88,10 +88,7 @@ std::string Fabric::endpoint() const {
 
 class Endnode::Core {
  public:
-  Core(const Fabric& fabric, Lid lid)
-      : sleeps(fabric.config().link == "zmq"),
-        connection(connect(fabric, lid, random)),
-        port(connection->link()) {}
+  Core(const Fabric& fabric, Lid lid) : connection(connect(fabric, lid, random)), port(connection->link()) {}
 
   void sleep(Instant due) noexcept {
     if (port.prepare_sleep()) {
@@ -114,7 +111,7 @@ class Endnode::Core {
     return connect_link(config, random).value();
   }
 
-  bool sleeps;
+  Instant idle_from = kNever;
   std::vector<pollfd> fds;
   SystemRandom random;
   std::unique_ptr<LinkConnection> connection;
@@ -133,12 +130,24 @@ void Endnode::wait_up() {
   }
 }
 
-void Endnode::idle(Instant due) noexcept {
-  if (core_->sleeps) {
+void Endnode::end_turn(uint32_t work, Instant due) noexcept {
+  if (work != 0) {
+    core_->idle_from = kNever;
+    return;
+  }
+  const Instant at = now();
+  if (core_->idle_from == kNever) core_->idle_from = at;
+  if (at - core_->idle_from >= core_->connection->link().spin_max()) {
     core_->sleep(due);
   } else {
     yield_core();
   }
+}
+
+double Endnode::flits_per_burst() const noexcept {
+  const auto& counters = core_->connection->link().counters();
+  return static_cast<double>(counters.get(LinkCounter::kFlitsSent)) /
+         static_cast<double>(std::max<uint64_t>(counters.get(LinkCounter::kBurstsSent), 1));
 }
 
 CellPort& Endnode::port() noexcept {

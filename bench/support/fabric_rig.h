@@ -60,9 +60,11 @@ class Endnode {
   /// Polls until the link is up; aborts after five seconds.
   void wait_up();
   [[nodiscard]] CellPort& port() noexcept;
-  /// What a loop does that found nothing: shared memory yields the core; ZeroMQ sleeps until something
-  /// arrives or `due`, because its own threads need the cores.
-  void idle(Instant due) noexcept;
+  /// Ends a turn of a loop that did `work`. Without work the core is yielded; a ZeroMQ link sleeps after
+  /// kZmqSpinMax, as the loops of Weft's programs do, until something arrives or `due`.
+  void end_turn(uint32_t work, Instant due) noexcept;
+  /// Data flits of a mean burst, since the link came up.
+  [[nodiscard]] double flits_per_burst() const noexcept;
   [[nodiscard]] static Instant now() noexcept { return MonotonicClock().now(); }
 
  private:
