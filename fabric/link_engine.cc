@@ -36,7 +36,7 @@ LinkEngine::~LinkEngine() = default;
 
 void LinkEngine::bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept {
   take_down();
-  carrier_ = std::move(carrier);
+  carrier_ = wrapper_ != nullptr ? wrapper_->wrap(std::move(carrier)) : std::move(carrier);
   params_ = params;
   profile_ = {params.flit_payload_bytes, params.lanes, params.whole_cell_flits};
   publish_every_ = carrier_->publish_every();

@@ -32,6 +32,13 @@ class LinkSupervisor {
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
 };
 
+/// Stands between an engine and the carriers it is given: traces and faults of tests, whatever the carrier.
+class CarrierWrapper {
+ public:
+  virtual ~CarrierWrapper() = default;
+  [[nodiscard]] virtual std::unique_ptr<Carrier> wrap(std::unique_ptr<Carrier> carrier) = 0;
+};
+
 /// Timers of one engine; the simulator shortens or stretches them.
 struct LinkTimers {
   Duration ack_delay = 10us;   // an idle link tells what it owes after this long
@@ -49,6 +56,8 @@ class LinkEngine final : public Link {
 
   /// `supervisor` must outlive the engine or be replaced by null first.
   void set_supervisor(LinkSupervisor* supervisor) noexcept { supervisor_ = supervisor; }
+  /// Every later carrier is wrapped. `wrapper` must outlive the engine; null: none.
+  void set_carrier_wrapper(CarrierWrapper* wrapper) noexcept { wrapper_ = wrapper; }
   /// A handshake ended well: starts a new incarnation over `carrier`. Everything of the old one is dropped.
   void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept;
   /// The peer is gone. Unacknowledged flits are lost and counted. No effect on a link that is down.
@@ -116,6 +125,7 @@ class LinkEngine final : public Link {
 
   LinkTimers timers_;
   LinkSupervisor* supervisor_ = nullptr;
+  CarrierWrapper* wrapper_ = nullptr;
   std::unique_ptr<Carrier> carrier_;
   LinkState state_ = LinkState::kDown;
   LinkParams params_;

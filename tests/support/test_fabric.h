@@ -1,38 +1,69 @@
-// tests/support/test_fabric.h -- one switch and N endnode cell ports over memory cables, in virtual time.
+// tests/support/test_fabric.h -- one switch and N endnode cell ports in virtual time, over links of any kind:
+// memory cables, shared memory between two ends of one process, ZeroMQ over a Unix socket. The latter two
+// come up through the production acceptors and connectors.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <ostream>
+#include <string>
 #include <vector>
 
+#include "fabric/admission.h"
 #include "fabric/link_cell_port.h"
+#include "fabric/link_connect.h"
 #include "fabric/memory_link.h"
 #include "fabric/switch.h"
 #include "tests/support/flit_trace.h"
+#include "tests/support/link_probe.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/test_cells.h"
 
 namespace weft::test {
 
+enum class LinkKind : uint8_t { kMem, kShm, kZmq, kTcp };  // kZmq: ipc; kTcp: ZeroMQ over loopback
+/// The kinds that a row is shown over; tcp is ZeroMQ again.
+inline constexpr std::array kLinkKinds{LinkKind::kMem, LinkKind::kShm, LinkKind::kZmq};
+[[nodiscard]] std::string to_string(LinkKind kind);
+inline void PrintTo(LinkKind kind, std::ostream* out) {
+  *out << to_string(kind);
+}
+
+/// To be called from SetUp() of a suite over links of kind `kind`.
+inline void skip_what_a_sanitizer_misreads([[maybe_unused]] LinkKind kind) {
+#if defined(__SANITIZE_THREAD__)
+  if (kind == LinkKind::kZmq || kind == LinkKind::kTcp) {
+    GTEST_SKIP() << "ZeroMQ's own threads are not instrumented";
+  }
+#endif
+}
+/// Base of suites that run over every kind of link:
+/// INSTANTIATE_TEST_SUITE_P(Links, Suite, kEveryLink, link_name).
+class OverLinks : public ::testing::TestWithParam<LinkKind> {
+ protected:
+  void SetUp() override { skip_what_a_sanitizer_misreads(GetParam()); }
+};
+inline const auto kEveryLink = ::testing::ValuesIn(kLinkKinds);
+inline std::string link_name(const ::testing::TestParamInfo<LinkKind>& param_info) {
+  return to_string(param_info.param);
+}
+
 struct TestFabricConfig {
+  LinkKind links = LinkKind::kMem;
   SwitchConfig switching;
   uint32_t nodes = 2;  // node i has LID i + 1 and sits on port i + 1
   uint64_t seed = 1;
-  bool receiver_rereads = false;
-  FlitFaults faults;                   // on every link, both ways
-  std::vector<uint32_t> node_credits;  // per node; empty: as the switch
+  bool receiver_rereads = false;  // memory cables only; see MemoryCableConfig
+  FlitFaults faults;              // on every link, both ways
 };
 
 /// Small cells unless told otherwise.
-inline SwitchConfig small_switch(uint32_t flit_payload_bytes = 0, uint32_t credits = 32) {
-  SwitchConfig config;
-  config.ports = 4;
-  config.link.guid = Guid(0x5);
-  config.link.cell_payload_bytes = 256;
-  config.link.flit_payload_bytes = flit_payload_bytes;
-  config.link.credits_per_lane = credits;
-  return config;
-}
+SwitchConfig small_switch(uint32_t flit_payload_bytes = 0, uint32_t credits = 32);
+
+/// End of a link.
+inline constexpr uint32_t kNode = 0;
+inline constexpr uint32_t kSwitch = 1;
 
 /// Sends if the port has room now.
 inline bool send_cell(LinkCellPort& port, const std::vector<std::byte>& cell) {
@@ -46,39 +77,12 @@ inline bool send_cell(LinkCellPort& port, const std::vector<std::byte>& cell) {
 
 class TestFabric {
  public:
-  explicit TestFabric(const TestFabricConfig& config)
-      : random(config.seed), fabric(std::make_unique<Switch>(config.switching)) {
-    for (uint32_t i = 0; i < config.nodes; ++i) {
-      MemoryCableConfig cable;
-      cable.ends[0] = cable.ends[1] = config.switching.link;
-      cable.ends[0].guid = Guid(0x100 + i);
-      cable.ends[0].lid = Lid(static_cast<uint16_t>(i + 1));
-      if (i < config.node_credits.size()) cable.ends[0].credits_per_lane = config.node_credits[i];
-      cable.receiver_rereads = config.receiver_rereads;
-      cable.faults[0] = cable.faults[1] = config.faults;
-      traces.push_back(std::make_unique<FlitTrace>(cable.ends[0].flit_payload_bytes == 0));
-      cable.observer = traces.back().get();
-      cable.grant.port = static_cast<uint16_t>(i + 1);
-      cables.push_back(std::make_unique<MemoryCable>(cable, random));
-      nodes.push_back(std::make_unique<LinkCellPort>(cables[i]->end(0)));
-      received.emplace_back();
-      fabric->attach(static_cast<PortNumber>(i + 1), cables[i]->end(1));
-      fabric->forwarding().set(Lid(static_cast<uint16_t>(i + 1)), static_cast<PortNumber>(i + 1));
-      EXPECT_EQ(cables[i]->plug(clock.now()), LinkRefusal::kNone);
-    }
-    step();
-  }
+  explicit TestFabric(const TestFabricConfig& config);
+  ~TestFabric();
 
-  /// One turn of everything. `consuming(i)` false leaves node i's cells in its link.
-  void step(Duration by = 1us) {
-    clock.advance(by);
-    for (auto& node : nodes) node->poll(clock.now());
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (!frozen(i)) take(i);
-    }
-    for (size_t i = 0; i < nodes.size(); ++i) nodes[i]->flush(clock.now());
-    fabric->poll(clock.now());
-  }
+  /// One turn of everything: nodes, then the switch. Frozen nodes leave their cells in their links; lent ones
+  /// are polled by whoever has them.
+  void step(Duration by = 1us);
   void run(int steps, Duration by = 1us) {
     for (int i = 0; i < steps; ++i) step(by);
   }
@@ -90,48 +94,52 @@ class TestFabric {
     return send(node, make_cell(cell));
   }
 
+  /// One end of the link of node `node`.
+  [[nodiscard]] LinkEngine& link(uint32_t node, uint32_t end);
+  void set_faults(uint32_t node, uint32_t from_end, const FlitFaults& faults);
+  [[nodiscard]] const FaultCounts& fault_counts(uint32_t node, uint32_t from_end) const;
+
   [[nodiscard]] uint64_t count(uint32_t port, SwitchPortCounter counter) const {
     return fabric->port(static_cast<PortNumber>(port)).counters.get(counter);
   }
-  [[nodiscard]] uint64_t total(SwitchPortCounter counter) const {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i <= fabric->ports(); ++i) sum += count(i, counter);
-    return sum;
-  }
-  [[nodiscard]] uint64_t drops() const {
-    uint64_t sum = 0;
-    for (auto c = static_cast<size_t>(kFirstDrop); c < static_cast<size_t>(SwitchPortCounter::kCount); ++c) {
-      sum += total(static_cast<SwitchPortCounter>(c));
-    }
-    return sum;
-  }
+  [[nodiscard]] uint64_t total(SwitchPortCounter counter) const;
+  [[nodiscard]] uint64_t drops() const;
   /// SAN-NODE-01: no cell is made or swallowed.
-  void expect_conserved() const {
-    EXPECT_EQ(total(SwitchPortCounter::kCellsIn),
-              total(SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
-  }
+  void expect_conserved() const;
 
-  void freeze(uint32_t node, bool on) {
-    if (frozen_.size() <= node) frozen_.resize(node + 1);
-    frozen_[node] = on;
+  void freeze(uint32_t node, bool on) { nodes_[node].frozen = on; }
+  /// The node's port, for an adapter that polls it itself.
+  [[nodiscard]] CellPort& lend(uint32_t node) {
+    nodes_[node].lent = true;
+    return *nodes[node];
   }
-  [[nodiscard]] bool frozen(size_t node) const { return node < frozen_.size() && frozen_[node]; }
 
   SeededRandom random;
   ManualClock clock;
-  std::vector<std::unique_ptr<FlitTrace>> traces;  // per cable; end 0 is the node
-  std::vector<std::unique_ptr<MemoryCable>> cables;
+  std::vector<std::unique_ptr<FlitTrace>> traces;    // per link
+  std::vector<std::unique_ptr<MemoryCable>> cables;  // memory links only
   std::unique_ptr<Switch> fabric;
   std::vector<std::unique_ptr<LinkCellPort>> nodes;
   std::vector<std::vector<std::vector<std::byte>>> received;  // per node, in order
 
  private:
-  void take(size_t node) {
-    const std::span<const RxCell> cells = nodes[node]->receive();
-    for (const RxCell& cell : cells) received[node].emplace_back(cell.bytes.begin(), cell.bytes.end());
-    if (!cells.empty()) nodes[node]->release();
-  }
-  std::vector<bool> frozen_;
+  struct NodeState {
+    bool frozen = false;
+    bool lent = false;
+  };
+  void add_cable(const TestFabricConfig& config, uint32_t node);
+  void join(const TestFabricConfig& config);
+  void settle();
+  void take(size_t node);
+
+  std::vector<NodeState> nodes_;
+  // Links that are not memory cables, in the order of their making.
+  LinkKind kind_;
+  TempDir dir_;
+  std::vector<std::unique_ptr<LinkProbe>> probes_;
+  std::unique_ptr<Admission> admission_;
+  std::unique_ptr<Pollable> acceptor_;
+  std::vector<std::unique_ptr<LinkConnection>> connections_;
 };
 
 }  // namespace weft::test

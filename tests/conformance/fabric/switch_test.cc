@@ -8,17 +8,30 @@
 namespace weft::test {
 namespace {
 
-constexpr uint32_t kNode = 0;  // end of a cable
-constexpr uint32_t kSwitch = 1;
+class OverSwitch : public OverLinks {
+ protected:
+  [[nodiscard]] TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0) const {
+    TestFabricConfig config;
+    config.links = GetParam();
+    config.switching = small_switch(flit_payload_bytes);
+    config.nodes = nodes;
+    return config;
+  }
+};
+class SanSw : public OverSwitch {
+ protected:
+  bool head_leaves_alone(bool cut_through);
+};
+class SanNode : public OverSwitch {
+ protected:
+  size_t throughput(bool other_way_too);
+};
+class PushNode : public OverSwitch {};
+INSTANTIATE_TEST_SUITE_P(Links, SanSw, kEveryLink, link_name);
+INSTANTIATE_TEST_SUITE_P(Links, SanNode, kEveryLink, link_name);
+INSTANTIATE_TEST_SUITE_P(Links, PushNode, kEveryLink, link_name);
 
-TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0) {
-  TestFabricConfig config;
-  config.switching = small_switch(flit_payload_bytes);
-  config.nodes = nodes;
-  return config;
-}
-
-TEST(SanSw, SAN_SW_01_forwards_by_dlid_and_changes_nothing) {
+TEST_P(SanSw, SAN_SW_01_forwards_by_dlid_and_changes_nothing) {
   covers("SAN-SW-01");
   TestFabric fabric(fabric_of(4));
   for (uint16_t to = 2; to <= 4; ++to) {
@@ -34,12 +47,12 @@ TEST(SanSw, SAN_SW_01_forwards_by_dlid_and_changes_nothing) {
 }
 
 /// Lets one head flit in and waits: has it left before its tail came?
-bool head_leaves_alone(bool cut_through) {
+bool SanSw::head_leaves_alone(bool cut_through) {
   TestFabricConfig config = fabric_of(2, 96);
   config.switching.link.cut_through = cut_through;
   TestFabric fabric(config);
   const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
-  LinkEngine& sender = fabric.cables[0]->end(kNode);
+  LinkEngine& sender = fabric.link(0, kNode);
   std::byte* to = sender.claim(VirtualLane(0));
   if (to == nullptr) return false;
   std::memcpy(to, cell.data(), 96);
@@ -48,27 +61,27 @@ bool head_leaves_alone(bool cut_through) {
   return fabric.traces[1]->count(kSwitch, FlitKind::kData) == 1;
 }
 
-TEST(SanSw, SAN_SW_03_cut_through_is_a_choice) {
+TEST_P(SanSw, SAN_SW_03_cut_through_is_a_choice) {
   covers("SAN-SW-03");
   EXPECT_TRUE(head_leaves_alone(true));
   EXPECT_FALSE(head_leaves_alone(false));
 }
 
-TEST(SanSw, SAN_SW_04_each_port_has_an_engine_of_its_own_without_name) {
+TEST_P(SanSw, SAN_SW_04_each_port_has_an_engine_of_its_own_without_name) {
   covers("SAN-SW-04");
   TestFabric fabric(fabric_of(3));
   ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2)}));
   ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(2)}));
   fabric.run(50);
-  EXPECT_EQ(fabric.cables[0]->end(kSwitch).counters().get(LinkCounter::kFlitsReceived), 1U);
-  EXPECT_EQ(fabric.cables[2]->end(kSwitch).counters().get(LinkCounter::kFlitsReceived), 1U);
-  EXPECT_EQ(fabric.cables[1]->end(kSwitch).counters().get(LinkCounter::kFlitsSent), 2U);
-  EXPECT_EQ(fabric.cables[1]->end(kSwitch).counters().get(LinkCounter::kFlitsReceived), 0U);
+  EXPECT_EQ(fabric.link(0, kSwitch).counters().get(LinkCounter::kFlitsReceived), 1U);
+  EXPECT_EQ(fabric.link(2, kSwitch).counters().get(LinkCounter::kFlitsReceived), 1U);
+  EXPECT_EQ(fabric.link(1, kSwitch).counters().get(LinkCounter::kFlitsSent), 2U);
+  EXPECT_EQ(fabric.link(1, kSwitch).counters().get(LinkCounter::kFlitsReceived), 0U);
   // A flit header has room for kind, lane, flags, size, numbers, credit and check: 16 bytes, no address.
   EXPECT_EQ(sizeof(FlitHeader), 16U);
 }
 
-TEST(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
+TEST_P(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
   covers("SAN-SW-05");
   for (const bool per_input : {false, true}) {
     TestFabricConfig config = fabric_of(4);
@@ -88,12 +101,12 @@ TEST(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
   }
 }
 
-TEST(SanNode, SAN_NODE_01_a_switch_neither_makes_nor_swallows_frames) {
+TEST_P(SanNode, SAN_NODE_01_a_switch_neither_makes_nor_swallows_frames) {
   covers("SAN-NODE-01");
   for (const uint32_t flit_payload : {0U, 96U}) {
     TestFabric fabric(fabric_of(3, flit_payload));
     uint64_t sent = 0;
-    for (int turn = 0; turn < 1000; ++turn) {
+    for (int turn = 0; turn < 300; ++turn) {
       for (uint32_t from = 0; from < 3; ++from) {
         const Lid to(static_cast<uint16_t>(1 + fabric.random.below(3)));
         if (fabric.send(from, TestCell{.dlid = to, .payload_bytes = 200})) ++sent;
@@ -111,26 +124,26 @@ TEST(SanNode, SAN_NODE_01_a_switch_neither_makes_nor_swallows_frames) {
 }
 
 /// Cells node 0 gets through to node 1 while node 1 sends nothing, or all it can.
-size_t throughput(bool other_way_too) {
+size_t SanNode::throughput(bool other_way_too) {
   TestFabric fabric(fabric_of(2));
-  for (int turn = 0; turn < 500; ++turn) {
+  for (int turn = 0; turn < 200; ++turn) {
     while (fabric.send(0, TestCell{.dlid = Lid(2)})) continue;
     while (other_way_too && fabric.send(1, TestCell{.dlid = Lid(1)})) continue;
     fabric.step();
   }
-  EXPECT_EQ(fabric.received[0].size() > 1000, other_way_too);
+  EXPECT_EQ(fabric.received[0].size() > 400, other_way_too);
   return fabric.received[1].size();
 }
 
-TEST(SanNode, SAN_NODE_02_both_directions_at_once) {
+TEST_P(SanNode, SAN_NODE_02_both_directions_at_once) {
   covers("SAN-NODE-02");
   const size_t alone = throughput(false);
   const size_t both = throughput(true);
-  EXPECT_GT(alone, 1000U);
+  EXPECT_GT(alone, 400U);
   EXPECT_GE(both * 100, alone * 95);
 }
 
-TEST(PushNode, PUSH_NODE_02_each_port_has_an_address_of_its_own) {
+TEST_P(PushNode, PUSH_NODE_02_each_port_has_an_address_of_its_own) {
   covers("PUSH-NODE-02");
   const NodeEntry a{"a", Guid(0xA), Lid(1)};
   EXPECT_TRUE(Admission::check({a, {"b", Guid(0xB), Lid(2)}}, 2).ok());

@@ -7,9 +7,6 @@
 namespace weft::test {
 namespace {
 
-constexpr uint32_t kNode = 0;  // end of a cable
-constexpr uint32_t kSwitch = 1;
-
 TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0, uint32_t credits = 8) {
   TestFabricConfig config;
   config.switching = small_switch(flit_payload_bytes, credits);
@@ -50,7 +47,7 @@ TEST(SwitchIngress, each_refusal_has_its_own_counter) {
   ASSERT_TRUE(fabric.send(0, TestCell{}));
   fabric.run(30);
   EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropPortDown), 1U);
-  EXPECT_EQ(fabric.cables[0]->end(kNode).credits(VirtualLane(0)), 8U) << "credit of dropped cells comes back";
+  EXPECT_EQ(fabric.link(0, kNode).credits(VirtualLane(0)), 8U) << "credit of dropped cells comes back";
 }
 
 TEST(SwitchIngress, lane_15_is_bounded_and_rated_and_qp1_is_rated) {
@@ -98,10 +95,10 @@ TEST(SwitchLifetime, a_frozen_endnode_loses_its_cells_after_two_seconds_and_harm
   }
   EXPECT_EQ(fabric.drops(), 0U) << "back-pressure first";
   EXPECT_FALSE(fabric.send(0, TestCell{.dlid = Lid(2)}));
-  EXPECT_EQ(fabric.cables[1]->end(kSwitch).state(), LinkState::kUp) << "frozen is not dead (decisions 2.9)";
+  EXPECT_EQ(fabric.link(1, kSwitch).state(), LinkState::kUp) << "frozen is not dead (decisions 2.9)";
   fabric.run(30, 100ms);
   EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropLifetime), 8U);
-  EXPECT_EQ(fabric.cables[1]->end(kSwitch).counters().get(LinkCounter::kPeerStalled), 1U);
+  EXPECT_EQ(fabric.link(1, kSwitch).counters().get(LinkCounter::kPeerStalled), 1U);
   // From now on its cells go at once, and the lane is free for others.
   ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2)}));
   ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(3)}));
@@ -115,14 +112,14 @@ TEST(SwitchLifetime, a_frozen_endnode_loses_its_cells_after_two_seconds_and_harm
   ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2)}));
   fabric.run(5);
   EXPECT_EQ(fabric.received[1].size(), 9U);
-  EXPECT_EQ(fabric.cables[1]->end(kNode).incarnation(), 1U);
+  EXPECT_EQ(fabric.link(1, kNode).incarnation(), 1U);
   fabric.expect_conserved();
 }
 
 /// Sends the head flit of a four-flit cell from node 0 to node 1 and lets it pass.
 void begin_cell(TestFabric& fabric) {
   const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
-  LinkEngine& sender = fabric.cables[0]->end(kNode);
+  LinkEngine& sender = fabric.link(0, kNode);
   std::byte* to = sender.claim(VirtualLane(0));
   ASSERT_NE(to, nullptr);
   std::memcpy(to, cell.data(), 96);
@@ -175,10 +172,9 @@ TEST(SwitchReset, an_output_that_dies_returns_the_credit_of_what_waited_for_it) 
   fabric.cables[1]->unplug();
   fabric.run(50);
   EXPECT_EQ(fabric.fabric->cells_held(), 0U);
-  EXPECT_EQ(fabric.cables[0]->end(kNode).credits(VirtualLane(0)), 8U);
+  EXPECT_EQ(fabric.link(0, kNode).credits(VirtualLane(0)), 8U);
   EXPECT_GT(fabric.count(1, SwitchPortCounter::kDropPortDown), 0U);
-  EXPECT_GT(fabric.cables[1]->end(kSwitch).counters().get(LinkCounter::kFlitsLostAtReset), 0U)
-      << "decisions 2.11";
+  EXPECT_GT(fabric.link(1, kSwitch).counters().get(LinkCounter::kFlitsLostAtReset), 0U) << "decisions 2.11";
   fabric.expect_conserved();
 }
 

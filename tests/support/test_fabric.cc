@@ -1,0 +1,209 @@
+// How it works: time is virtual for every kind of link. Memory and shared memory deliver at once. ZeroMQ has
+// threads of its own: after each half of a turn the fabric waits, in real time, until what was sent has arrived,
+// so that a turn means the same everywhere.
+#include "tests/support/test_fabric.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "fabric/shm_acceptor.h"
+#include "fabric/zmq_acceptor.h"
+
+namespace weft::test {
+namespace {
+
+/// Only a machine that has stopped takes that long.
+constexpr Duration kRealWaitMax = 20s;
+/// Virtual time may run ahead of ZeroMQ's threads: silence is no death here.
+constexpr Duration kLiveness = 10min;
+
+Guid node_guid(uint32_t node) {
+  return Guid(0x100 + node);
+}
+
+template <typename Condition>
+bool wait_until(Condition holds) {
+  const MonotonicClock clock;
+  const Instant end = clock.now() + kRealWaitMax;
+  while (!holds()) {
+    if (clock.now() > end) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string to_string(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::kMem:
+      return "mem";
+    case LinkKind::kShm:
+      return "shm";
+    case LinkKind::kZmq:
+      return "zmq";
+    case LinkKind::kTcp:
+      return "tcp";
+  }
+  return "?";
+}
+
+SwitchConfig small_switch(uint32_t flit_payload_bytes, uint32_t credits) {
+  SwitchConfig config;
+  config.ports = 4;
+  config.link.guid = Guid(0x5);
+  config.link.cell_payload_bytes = 256;
+  config.link.flit_payload_bytes = flit_payload_bytes;
+  config.link.credits_per_lane = credits;
+  return config;
+}
+
+TestFabric::TestFabric(const TestFabricConfig& config)
+    : random(config.seed),
+      fabric(std::make_unique<Switch>(config.switching)),
+      received(config.nodes),
+      nodes_(config.nodes),
+      kind_(config.links) {
+  log_setup("test", LogLevel::kWarn);
+  for (uint32_t i = 0; i < config.nodes; ++i) {
+    traces.push_back(std::make_unique<FlitTrace>(config.switching.link.flit_payload_bytes == 0));
+  }
+  if (kind_ == LinkKind::kMem) {
+    for (uint32_t i = 0; i < config.nodes; ++i) add_cable(config, i);
+    step();
+  } else {
+    join(config);
+  }
+}
+
+TestFabric::~TestFabric() = default;
+
+void TestFabric::add_cable(const TestFabricConfig& config, uint32_t node) {
+  const Lid lid(static_cast<uint16_t>(node + 1));
+  MemoryCableConfig cable;
+  cable.ends[kNode] = cable.ends[kSwitch] = config.switching.link;
+  cable.ends[kNode].guid = node_guid(node);
+  cable.ends[kNode].lid = lid;
+  cable.receiver_rereads = config.receiver_rereads;
+  cable.faults[kNode] = cable.faults[kSwitch] = config.faults;
+  cable.observer = traces[node].get();
+  cable.grant.port = static_cast<uint16_t>(node + 1);
+  cables.push_back(std::make_unique<MemoryCable>(cable, random));
+  nodes.push_back(std::make_unique<LinkCellPort>(cables[node]->end(kNode)));
+  fabric->attach(static_cast<PortNumber>(node + 1), cables[node]->end(kSwitch));
+  fabric->forwarding().set(lid, static_cast<PortNumber>(node + 1));
+  EXPECT_EQ(cables[node]->plug(clock.now()), LinkRefusal::kNone);
+}
+
+void TestFabric::join(const TestFabricConfig& config) {
+  std::vector<NodeEntry> entries;
+  for (uint32_t i = 0; i < config.nodes; ++i) {
+    entries.push_back({fmt::format("n{}", i), node_guid(i), Lid(static_cast<uint16_t>(i + 1))});
+  }
+  admission_ = std::make_unique<Admission>(*fabric, entries);
+  const std::string path = dir_.path() + "/s";
+  std::string where = "ipc://" + path;
+  if (kind_ == LinkKind::kTcp) where = fmt::format("tcp://127.0.0.1:{}", 20000 + getpid() % 20000);
+  if (kind_ == LinkKind::kShm) {
+    where = "shm:" + path;
+    acceptor_ = std::move(ShmAcceptor::create(path, *admission_).value());
+  } else {
+    ZmqAcceptorConfig listen;
+    listen.endpoints = {where};
+    listen.liveness = kLiveness;
+    acceptor_ = std::move(ZmqAcceptor::create(listen, *admission_).value());
+  }
+  const uint32_t slot_bytes = kFlitHeaderBytes + cell_bytes_max(config.switching.link.cell_payload_bytes);
+  for (uint32_t i = 0; i < config.nodes; ++i) {
+    LinkEndpointConfig endpoint;
+    endpoint.link = config.switching.link;
+    endpoint.link.guid = node_guid(i);
+    endpoint.endpoint = where;
+    endpoint.liveness = kLiveness;
+    connections_.push_back(std::move(connect_link(endpoint, random).value()));
+    probes_.push_back(std::make_unique<LinkProbe>(*traces[i], random, slot_bytes));
+    probes_[i]->watch(kNode, connections_[i]->link());
+    probes_[i]->watch(kSwitch, admission_->engine(i));
+    set_faults(i, kNode, config.faults);
+    set_faults(i, kSwitch, config.faults);
+    nodes.push_back(std::make_unique<LinkCellPort>(connections_[i]->link()));
+  }
+  const bool up = wait_until([&] {
+    step(1ms);
+    return std::all_of(nodes.begin(), nodes.end(), [](const auto& node) { return node->up(); });
+  });
+  EXPECT_TRUE(up) << "the links do not come up";
+}
+
+void TestFabric::step(Duration by) {
+  clock.advance(by);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes_[i].lent) continue;
+    nodes[i]->poll(clock.now());
+    if (!nodes_[i].frozen) take(i);
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes_[i].lent) nodes[i]->flush(clock.now());
+  }
+  settle();
+  fabric->poll(clock.now());
+  settle();
+}
+
+void TestFabric::settle() {
+  if (acceptor_ == nullptr) return;
+  acceptor_->poll(clock.now());
+  if (kind_ == LinkKind::kShm) return;
+  const bool arrived = wait_until([&] {
+    acceptor_->poll(clock.now());
+    return std::all_of(probes_.begin(), probes_.end(), [](const auto& probe) { return probe->settled(); });
+  });
+  EXPECT_TRUE(arrived) << "ZeroMQ kept something";
+}
+
+void TestFabric::take(size_t node) {
+  const std::span<const RxCell> cells = nodes[node]->receive();
+  for (const RxCell& cell : cells) received[node].emplace_back(cell.bytes.begin(), cell.bytes.end());
+  if (!cells.empty()) nodes[node]->release();
+}
+
+LinkEngine& TestFabric::link(uint32_t node, uint32_t end) {
+  if (kind_ == LinkKind::kMem) return cables[node]->end(end);
+  return end == kNode ? connections_[node]->link() : admission_->engine(node);
+}
+
+void TestFabric::set_faults(uint32_t node, uint32_t from_end, const FlitFaults& faults) {
+  if (kind_ == LinkKind::kMem) {
+    cables[node]->set_faults(from_end, faults);
+  } else {
+    probes_[node]->set_faults(from_end, faults);
+  }
+}
+
+const FaultCounts& TestFabric::fault_counts(uint32_t node, uint32_t from_end) const {
+  return kind_ == LinkKind::kMem ? cables[node]->fault_counts(from_end)
+                                 : probes_[node]->fault_counts(from_end);
+}
+
+uint64_t TestFabric::total(SwitchPortCounter counter) const {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i <= fabric->ports(); ++i) sum += count(i, counter);
+  return sum;
+}
+
+uint64_t TestFabric::drops() const {
+  uint64_t sum = 0;
+  for (auto c = static_cast<size_t>(kFirstDrop); c < static_cast<size_t>(SwitchPortCounter::kCount); ++c) {
+    sum += total(static_cast<SwitchPortCounter>(c));
+  }
+  return sum;
+}
+
+void TestFabric::expect_conserved() const {
+  EXPECT_EQ(total(SwitchPortCounter::kCellsIn),
+            total(SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
+}
+
+}  // namespace weft::test
