@@ -78,6 +78,7 @@ Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes) {
 
 Status ChannelAdapter::destroy_cq(CompletionQueue* cq) {
   core_->engine.count(AdapterCounter::kAgentCalls);
+  if (!core_->owns(cq)) return Error{"destroy_cq: the CQ belongs to another adapter"};
   if (cq->users != 0) return Error{"destroy_cq: QPs still complete there; destroy them first"};
   core_->cqs[cq->index()].reset();
   return {};
@@ -89,6 +90,8 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
   const AdapterLimits& most = limits();
   if (config.send_cq == nullptr || config.recv_cq == nullptr)
     return Error{"create_qp: needs a CQ for each queue"};
+  if (!core_->owns(config.send_cq) || !core_->owns(config.recv_cq))
+    return Error{"create_qp: a CQ belongs to another adapter"};
   if (config.pd.value() >= core_->pds.size() || !core_->pds[config.pd.value()]) {
     return Error{"create_qp: no such protection domain"};
   }

@@ -40,6 +40,9 @@ class ChannelAdapter::Core {
   /// A number for a new QP; 0 when the table is full or every free number is still resting.
   [[nodiscard]] Qpn take_qpn() noexcept;
   void give_back_qpn(Qpn qpn) noexcept;
+  [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
+    return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
+  }
 
   Engine engine;
   Segmenter segmenter;

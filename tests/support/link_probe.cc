@@ -1,6 +1,7 @@
-// How it works: a probe copies each slot when it is committed and shows it when it is published, or sent again.
-// A carrier that lets the receiver read again sends nothing twice: there the second reading is shown. Arrived
-// slots are taken from the carrier at once and kept until the engine asks, so that arrivals can be counted.
+// How it works: a probe copies each slot when it is committed and shows it when it is published, or sent
+// again. A carrier that lets the receiver read again sends nothing twice: there the second reading is shown.
+// Arrived slots are taken from the carrier at once and kept until the engine asks, so that arrivals can be
+// counted.
 #include "tests/support/link_probe.h"
 
 #include <algorithm>

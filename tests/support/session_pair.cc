@@ -71,8 +71,12 @@ SessionPairOptions& SessionPairOptions::mode(TransferMode mode, MessageEncoding 
 }
 
 SessionPair::SessionPair(const SessionPairOptions& with)
-    : options(with), pipe(with.cell_payload_bytes), randoms_{SeededRandom(11), SeededRandom(22)} {
+    : options(with),
+      pipe(with.cell_payload_bytes),
+      fabric(with.fabric ? std::make_unique<TestFabric>(*with.fabric) : nullptr),
+      randoms_{SeededRandom(11), SeededRandom(22)} {
   clock.advance(std::chrono::seconds(1));
+  if (fabric != nullptr) clock.set(fabric->clock.now());
   make_host();
   make_unit();
   turn();
@@ -82,7 +86,7 @@ SessionPair::SessionPair(const SessionPairOptions& with)
 void SessionPair::make_host() {
   adapters_[0] =
       std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x1001), .number = 1}, randoms_[0]);
-  adapters_[0]->attach(pipe.end(0));
+  adapters_[0]->attach(port(0));
   host_ = std::make_unique<NetdevSession>(options.host, *adapters_[0], randoms_[0]);
   host_->set_events(&host_events);
 }
@@ -90,7 +94,7 @@ void SessionPair::make_host() {
 void SessionPair::make_unit() {
   adapters_[1] =
       std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x1002), .number = 2}, randoms_[1]);
-  adapters_[1]->attach(pipe.end(1));
+  adapters_[1]->attach(port(1));
   acceptor_ = std::make_unique<SessionAcceptor>(options.unit, *adapters_[1], randoms_[1]);
   acceptor_->set_events(&unit_events);
 }
@@ -127,7 +131,12 @@ NetdevSession& SessionPair::unit() {
 
 void SessionPair::turn(Duration step) {
   (void)poll(clock.now());
-  clock.advance(step);
+  if (fabric != nullptr) {
+    fabric->step(step);
+    clock.set(fabric->clock.now());
+  } else {
+    clock.advance(step);
+  }
 }
 
 int SessionPair::poll(Instant now) {

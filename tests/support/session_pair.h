@@ -1,5 +1,5 @@
 // tests/support/session_pair.h -- a host session and a unit's acceptor over two adapters and a traced pipe,
-// in virtual time. Side 0 is the host (LID 1), side 1 the unit (LID 2). Each driver half is played by the
+// or a switch with links of a kind, in virtual time. Side 0 is the host (LID 1), side 1 the unit (LID 2). Each driver half is played by the
 // test: frames are made from a number, checked bit by bit on arrival, and kept or released as the test says.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "channel/adapter.h"
 #include "channel/netdev_session.h"
 #include "tests/support/pipe_port.h"
+#include "tests/support/test_fabric.h"
 
 namespace weft::test {
 
@@ -66,6 +68,8 @@ struct SessionPairOptions {
   AcceptorConfig unit;
   uint32_t cell_payload_bytes = 1024;
   bool open = true;
+  /// Instead of the pipe: a switch whose nodes 0 and 1 are host and unit.
+  std::optional<TestFabricConfig> fabric;
   SessionPairOptions();
   /// Both sides.
   SessionPairOptions& pools(std::vector<PoolClass> classes);
@@ -109,6 +113,7 @@ class SessionPair {
   SessionPairOptions options;
   ManualClock clock;
   Pipe pipe;
+  std::unique_ptr<TestFabric> fabric;  // null over the pipe
   RecordingEvents host_events;
   RecordingEvents unit_events;
 
@@ -118,6 +123,9 @@ class SessionPair {
   /// Returns work done.
   int poll(Instant now);
   [[nodiscard]] Instant deadline() const;
+  [[nodiscard]] CellPort& port(int index) {
+    return fabric != nullptr ? fabric->lend(static_cast<uint32_t>(index)) : pipe.end(index);
+  }
 
   SeededRandom randoms_[2];
   std::array<std::unique_ptr<ChannelAdapter>, 2> adapters_;

@@ -1,6 +1,6 @@
 // How it works: time is virtual for every kind of link. Memory and shared memory deliver at once. ZeroMQ has
-// threads of its own: after each half of a turn the fabric waits, in real time, until what was sent has arrived,
-// so that a turn means the same everywhere.
+// threads of its own: after each half of a turn the fabric waits, in real time, until what was sent has
+// arrived, so that a turn means the same everywhere.
 #include "tests/support/test_fabric.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// PUSH-WQ, SAN-QP, SAN-CQ, TPT-CQ: work queues, doorbells, completion queues.
+// PUSH-WQ, TPT-CQ: work queues, doorbells, completion queues.
 #include <algorithm>
 #include <set>
 
@@ -234,76 +234,6 @@ TEST_F(PushWq, PUSH_WQ_08_unregistered_memory_is_not_read) {
       EXPECT_TRUE(pair.pipe.sent_by(0).empty());
     }
   }
-}
-
-TEST_F(PushWq, SAN_QP_03_loop_back_within_one_adapter) {
-  covers("SAN-QP-03");
-  const QpConfig config{.type = QpType::kRc};
-  QueuePair* a = pair.make_qp(0, config);
-  QueuePair* b = pair.make_qp(0, config);
-  pair.bring_up(0, *a, config, adapter().qpn(*b), Lid(1), Psn(5), Psn(9));
-  pair.bring_up(0, *b, config, adapter().qpn(*a), Lid(1), Psn(9), Psn(5));
-  pair.side(0).fill(0, 300, 3);
-  ASSERT_EQ(pair.post_recv(0, *b, 7, {pair.side(0).sge(8192, 512)}), PostResult::kOk);
-  const Sge sge = pair.side(0).sge(0, 300);
-  ASSERT_EQ(adapter().post_send(*a, send_request(sge)), PostResult::kOk);
-  pair.run();
-  EXPECT_EQ(pair.side(0).completions.size(), 2U);
-  EXPECT_EQ(pair.side(0).bytes_at(8192, 300), pair.side(0).bytes_at(0, 300));
-}
-
-TEST_F(PushWq, SAN_QP_05_outstanding_requests_are_limited) {
-  covers("SAN-QP-05");
-  auto qps = pair.connect({.type = QpType::kRc, .send_wqes = 5});
-  post_recvs(*qps[1], 10);
-  pair.pipe.set_filter(
-      [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kDrop : Verdict::kPass; });
-  const Sge sge = pair.side(0).sge(0, 64);
-  int posted = 0;
-  while (adapter().post_send(*qps[0], send_request(sge)) == PostResult::kOk) ++posted;
-  EXPECT_EQ(posted, 5);
-  pair.run(50);
-  std::set<uint32_t> psns;
-  for (const TracedCell* cell : pair.pipe.sent_by(0, Opcode::kSend)) psns.insert(cell->view.psn.value());
-  EXPECT_EQ(psns.size(), 5U);
-}
-
-TEST_F(PushWq, SAN_QP_06_thousands_of_qps) {
-  covers("SAN-QP-06");
-  std::set<uint32_t> numbers;
-  for (int i = 0; i < 4096; ++i) {
-    auto qp = adapter().create_qp({.type = QpType::kRc,
-                                   .pd = pair.side(0).pd,
-                                   .send_cq = pair.side(0).cq,
-                                   .recv_cq = pair.side(0).cq,
-                                   .send_wqes = 1,
-                                   .recv_wqes = 1,
-                                   .sges = 1});
-    ASSERT_TRUE(qp.ok()) << i << ": " << qp.error().text;
-    numbers.insert(adapter().qpn(**qp).value());
-  }
-  EXPECT_EQ(numbers.size(), 4096U);
-  EXPECT_FALSE(adapter()
-                   .create_qp({.type = QpType::kRc,
-                               .pd = pair.side(0).pd,
-                               .send_cq = pair.side(0).cq,
-                               .recv_cq = pair.side(0).cq})
-                   .ok());
-}
-
-TEST_F(PushWq, SAN_CQ_01_one_queue_for_several_qps) {
-  covers("SAN-CQ-01");
-  auto first = pair.connect({.type = QpType::kRc});
-  auto second = pair.connect({.type = QpType::kRc});
-  post_recvs(*first[1], 1);
-  post_recvs(*second[1], 1);
-  const Sge sge = pair.side(0).sge(0, 64);
-  ASSERT_EQ(adapter().post_send(*first[0], send_request(sge)), PostResult::kOk);
-  ASSERT_EQ(adapter().post_send(*second[0], send_request(sge)), PostResult::kOk);
-  pair.run();
-  std::set<uint32_t> qpns;
-  for (const WorkCompletion& completion : pair.side(0).completions) qpns.insert(completion.qpn.value());
-  EXPECT_EQ(qpns, (std::set<uint32_t>{adapter().qpn(*first[0]).value(), adapter().qpn(*second[0]).value()}));
 }
 
 TEST_F(PushWq, PUSH_SEND_01_both_ends_take_part) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <functional>
+#include <utility>
 #include <vector>
 
 #include "channel/counters.h"
@@ -48,8 +48,10 @@ class RemoteAccess : public ::testing::Test {
         cells.begin(), cells.end(), [code](const TracedCell* c) { return c->view.ack.code == code; }));
   }
 
-  /// A write that must be refused: memory stays, NAK 3, error CQE, both QPs in error.
-  void expect_refused(uint64_t va, Rkey key, uint32_t bytes, SendOpcode opcode = SendOpcode::kRdmaWrite) {
+  /// A write that must be refused for `reason`: memory stays, NAK 3, error CQE, both QPs in error.
+  void expect_refused(AccessFault reason, uint64_t va, Rkey key, uint32_t bytes,
+                      SendOpcode opcode = SendOpcode::kRdmaWrite) {
+    const uint64_t refused_before = pair_.side(1).adapter->access_faults().get(reason);
     pair_.side(0).fill(0, 4096, 0x31);
     const std::vector<std::byte> target = pair_.side(1).memory;
     const std::vector<std::byte> own = pair_.side(0).memory;
@@ -59,7 +61,10 @@ class RemoteAccess : public ::testing::Test {
     EXPECT_EQ(pair_.side(0).memory, own);
     EXPECT_EQ(last_status(), WcStatus::kRemoteAccess);
     EXPECT_EQ(naks(AckCode::kRemoteAccess), naks_before + 1);
-    EXPECT_EQ(pair_.side(0).adapter->query_qp(*qps_[0]).state, QpState::kErr);
+    EXPECT_EQ(pair_.side(1).adapter->access_faults().get(reason), refused_before + 1) << to_string(reason);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(pair_.side(i).adapter->query_qp(*qps_[static_cast<size_t>(i)]).state, QpState::kErr);
+    }
     connect();
   }
   void expect_granted(uint64_t va, Rkey key, uint32_t bytes) {
@@ -92,19 +97,21 @@ class TptLocalRc : public RemoteAccess {};
 TEST_F(TptRemoteRc, TPT_REMOTE_02a_no_such_key) {
   covers("TPT-REMOTE-02a");
   expect_granted(target().addr, target().rkey, 100);
-  expect_refused(target().addr, Rkey(target().rkey.value() ^ 0x5500), 100);
+  expect_refused(AccessFault::kNotValid, target().addr, Rkey(target().rkey.value() ^ 0x5500), 100);
+  const Rkey unbound = table().alloc_rkey(pair_.side(1).pd).value();
+  expect_refused(AccessFault::kNotValid, target().addr, unbound, 100);
 }
 
 TEST_F(TptRemoteRc, TPT_REMOTE_02b_a_region_s_local_key) {
   covers("TPT-REMOTE-02b");
-  expect_refused(target().addr, Rkey(target().lkey.value()), 100);
+  expect_refused(AccessFault::kWrongType, target().addr, Rkey(target().lkey.value()), 100);
 }
 
 TEST_F(TptRemoteRc, TPT_REMOTE_02c_another_protection_domain) {
   covers("TPT-REMOTE-02c");
   const PdId other = pair_.side(1).adapter->alloc_pd().value();
   const auto region = table().reg_mr(other, pair_.side(1).memory, Access::kLocalWrite | kReadWrite).value();
-  expect_refused(region.addr, region.rkey, 100);
+  expect_refused(AccessFault::kWrongPd, region.addr, region.rkey, 100);
 }
 
 TEST_F(TptRemoteRc, TPT_REMOTE_02d_an_old_instance) {
@@ -114,23 +121,24 @@ TEST_F(TptRemoteRc, TPT_REMOTE_02d_an_old_instance) {
   Rkey now;
   ASSERT_EQ(table().rebind_window(pair_.side(1).pd, bind, now), AccessFault::kNone);
   expect_granted(target().addr, now, 100);
-  expect_refused(target().addr, first, 100);
+  expect_refused(AccessFault::kWrongInstance, target().addr, first, 100);
 }
 
 TEST_F(TptRemoteRc, TPT_REMOTE_02e_outside_the_window) {
   covers("TPT-REMOTE-02e");
   const Rkey key = bound_key(1000, 200);
   expect_granted(target().addr + 1000, key, 200);
-  expect_refused(target().addr + 1000, key, 201);
-  expect_refused(target().addr + 999, key, 1);
+  expect_refused(AccessFault::kOutOfBounds, target().addr + 1000, key, 201);
+  expect_refused(AccessFault::kOutOfBounds, target().addr + 999, key, 1);
+  expect_refused(AccessFault::kOutOfBounds, target().addr + 1200, key, 1);
 }
 
 TEST_F(TptRemoteRc, TPT_REMOTE_02f_the_right_is_missing) {
   covers("TPT-REMOTE-02f");
   const Rkey reads = bound_key(0, 4096, Access::kRemoteRead);
-  expect_refused(target().addr, reads, 100);
+  expect_refused(AccessFault::kRightMissing, target().addr, reads, 100);
   const Rkey writes = bound_key(0, 4096, Access::kRemoteWrite);
-  expect_refused(target().addr, writes, 100, SendOpcode::kRdmaRead);
+  expect_refused(AccessFault::kRightMissing, target().addr, writes, 100, SendOpcode::kRdmaRead);
 }
 
 TEST_F(TptRemoteRc, a_write_of_many_packets_that_leaves_the_window_late_stops_there) {
@@ -169,9 +177,11 @@ TEST_F(SanRmpRc, SAN_RMP_09_key_and_address_travel_in_a_message_and_come_back_in
 TEST_F(SanRmpRc, SAN_RMP_10_refused_unless_key_and_range_are_what_is_bound) {
   covers("SAN-RMP-10 PUSH-RDMAW-02");
   const Rkey key = bound_key(0, 100);
-  expect_refused(target().addr, Rkey(key.value() + 1), 100);
-  expect_refused(target().addr + 4096, key, 100);
-  expect_refused(target().addr, key, 101);
+  const Rkey other = bound_key(8192, 100);
+  expect_refused(AccessFault::kNotValid, target().addr, Rkey(~key.value()), 100);
+  expect_refused(AccessFault::kOutOfBounds, target().addr, other, 100);
+  expect_refused(AccessFault::kOutOfBounds, target().addr + 4096, key, 100);
+  expect_refused(AccessFault::kOutOfBounds, target().addr, key, 101);
   expect_granted(target().addr, key, 100);
 }
 
@@ -179,7 +189,7 @@ TEST_F(SanRmpRc, SAN_RMP_12_one_shot_first_good_second_refused) {
   covers("SAN-RMP-12");
   const Rkey key = bound_key(0, 20'000, kReadWrite | Access::kOneShot);
   expect_granted(target().addr, key, 20'000);  // many packets, one operation
-  expect_refused(target().addr, key, 100);
+  expect_refused(AccessFault::kNotValid, target().addr, key, 100);
 }
 
 TEST_F(SanRmpRc, SAN_RMP_06_after_unbind_remote_access_is_refused) {
@@ -187,64 +197,98 @@ TEST_F(SanRmpRc, SAN_RMP_06_after_unbind_remote_access_is_refused) {
   const Rkey key = bound_key(0, 100);
   expect_granted(target().addr, key, 100);
   ASSERT_EQ(table().bind_rkey(pair_.side(1).pd, {key, {}, 0, 0, Access::kNone}), AccessFault::kNone);
-  expect_refused(target().addr, key, 100);
-}
-
-TEST_F(SanRmpRc, SAN_RMP_08_all_queue_pairs_of_the_owner_share_a_key) {
-  covers("SAN-RMP-08");
-  const Rkey key = bound_key(0, 4096);
-  for (int i = 0; i < 10; ++i) {
-    expect_granted(target().addr, key, 64);
-    connect();
-  }
-  // A node without a connection cannot: a cell for this QP from a stranger's QP is dropped, memory stays.
-  const auto writes = pair_.pipe.sent_by(0, Opcode::kRdmaWrite);
-  ASSERT_FALSE(writes.empty());
-  std::vector<std::byte> forged = writes.back()->bytes;
-  store_be<uint16_t>(forged.data() + 10, 77);  // source LID
-  const std::vector<std::byte> before = pair_.side(1).memory;
-  forged[kCellHeaderBytes + kVaBytes] ^= std::byte{0xFF};
-  pair_.pipe.inject(1, forged);
-  pair_.run(20);
-  EXPECT_EQ(pair_.side(1).memory, before);
+  expect_refused(AccessFault::kNotValid, target().addr, key, 100);
 }
 
 TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed) {
   covers("TPT-LOCAL-01");
-  const Sge bad{target().addr, 64, Lkey(0x1234)};
-  SendRequest request;
-  request.wr_id = 5;
-  request.sges = {&bad, 1};
-  // The post takes it, the fault shows as a completion.
-  ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], request), PostResult::kOk);
-  EXPECT_TRUE(pair_.side(0).completions.empty());
+  PairSide& side = pair_.side(0);
+  std::array<Sge, 3> segments{side.sge(0, 10), side.sge(20, 10), side.sge(40, 10)};
+  const auto post = [&](uint64_t wr_id, std::span<const Sge> sges, SendOpcode opcode = SendOpcode::kSend) {
+    SendRequest request;
+    request.wr_id = wr_id;
+    request.opcode = opcode;
+    request.sges = sges;
+    request.bind = {side.adapter->memory().alloc_rkey(side.pd).value(), side.region.lkey, side.region.addr,
+                    64, kReadWrite};
+    return side.adapter->post_send(*qps_[0], request);
+  };
+  // Several segments for data, none for a bind (C-34).
+  ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 64)}), PostResult::kOk);
+  EXPECT_EQ(post(1, segments), PostResult::kOk);
+  EXPECT_EQ(post(2, {}, SendOpcode::kBindWindow), PostResult::kOk);
+  EXPECT_EQ(post(3, segments, SendOpcode::kBindWindow), PostResult::kBadSges);
+  EXPECT_EQ(post(3, {}), PostResult::kBadSges);
   pair_.run(20);
-  ASSERT_EQ(pair_.side(0).completions.size(), 1U);
-  EXPECT_EQ(pair_.side(0).completions[0].wr_id, 5U);
-  EXPECT_EQ(pair_.side(0).completions[0].status, WcStatus::kLocalProtection);
+  ASSERT_EQ(side.completions.size(), 2U);
+  for (const WorkCompletion& done : side.completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
+  // Whichever segment is bad, the post takes it, and the fault shows as a completion of that WQE.
+  for (Sge& bad : segments) {
+    const Sge good = std::exchange(bad, Sge{bad.addr, bad.length, Lkey(0x1234)});
+    ASSERT_EQ(post(5, segments), PostResult::kOk);
+    EXPECT_TRUE(side.adapter->query_cq(*side.cq).fill == 0);
+    pair_.run(20);
+    EXPECT_EQ(side.completions.back().wr_id, 5U);
+    EXPECT_EQ(last_status(), WcStatus::kLocalProtection);
+    bad = good;
+    connect();
+  }
+  // And at processing time: a segment that was good when posted, and whose region ended since.
+  const auto ending =
+      side.adapter->memory().reg_mr(side.pd, side.memory, Access::kLocalWrite, {.base_addr = 4096}).value();
+  const Sge gone{ending.addr, 64, ending.lkey};
+  SendRequest request;
+  request.wr_id = 6;
+  request.sges = {&gone, 1};
+  ASSERT_EQ(side.adapter->post(*qps_[0], request), PostResult::kOk);
+  ASSERT_TRUE(side.adapter->memory().dereg_mr(ending.lkey).ok());
+  side.adapter->ring_send(*qps_[0]);
+  pair_.run(20);
+  ASSERT_EQ(side.completions.size(), 1U);
+  EXPECT_EQ(last_status(), WcStatus::kLocalProtection);
 }
 
 TEST_F(TptLocalRc, TPT_LOCAL_02_each_violated_check_gives_an_error_completion_and_sends_nothing) {
-  covers("TPT-LOCAL-02a TPT-LOCAL-02b TPT-LOCAL-02c TPT-LOCAL-02e TPT-LOCAL-02f");
+  covers("TPT-LOCAL-02a TPT-LOCAL-02b TPT-LOCAL-02c TPT-LOCAL-02d TPT-LOCAL-02e TPT-LOCAL-02f");
   PairSide& side = pair_.side(0);
+  MemoryTable& memory = side.adapter->memory();
   const PdId other = side.adapter->alloc_pd().value();
-  const auto foreign = side.adapter->memory().reg_mr(other, side.memory, Access::kLocalWrite).value();
+  const auto foreign = memory.reg_mr(other, side.memory, Access::kLocalWrite).value();
   const auto unreadable =
-      side.adapter->memory().reg_mr(side.pd, side.memory, Access::kNoLocalRead | Access::kLocalWrite).value();
-  const std::array<Sge, 5> bad{Sge{side.region.addr, 64, Lkey(side.region.lkey.value() ^ 0x770)},
-                               Sge{side.region.addr, 64, Lkey(side.region.rkey.value())},
-                               Sge{foreign.addr, 64, foreign.lkey},
-                               Sge{side.region.addr + side.region.length - 63, 64, side.region.lkey},
-                               Sge{unreadable.addr, 64, unreadable.lkey}};
-  for (const Sge& sge : bad) {
-    const size_t cells_before = pair_.pipe.sent_by(0).size();
-    SendRequest request;
-    request.sges = {&sge, 1};
-    ASSERT_EQ(side.adapter->post_send(*qps_[0], request), PostResult::kOk);
-    pair_.run(20);
-    EXPECT_EQ(last_status(), WcStatus::kLocalProtection);
-    EXPECT_EQ(pair_.pipe.sent_by(0).size(), cells_before);
-    connect();
+      memory.reg_mr(side.pd, side.memory, Access::kNoLocalRead | Access::kLocalWrite).value();
+  const Lkey old = memory.reg_mr(side.pd, side.memory, Access::kLocalWrite).value().lkey;
+  // Keys rest as long as they can: one after the other is used until the entry comes round again.
+  ASSERT_TRUE(memory.dereg_mr(old).ok());
+  for (uint32_t i = 0; i < side.adapter->limits().keys; ++i) {
+    const auto next = memory.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
+    std::byte* at = nullptr;
+    const Sge probe{next.addr, 1, old};
+    if (memory.check_local(side.pd, probe, AccessKind::kLocalRead, at) == AccessFault::kWrongInstance) break;
+    ASSERT_TRUE(memory.dereg_mr(next.lkey).ok());
+  }
+  const std::array<std::pair<AccessFault, Sge>, 6> bad{
+      {{AccessFault::kNotValid, {side.region.addr, 64, Lkey(side.region.lkey.value() ^ 0x770)}},
+       {AccessFault::kWrongType, {side.region.addr, 64, Lkey(side.region.rkey.value())}},
+       {AccessFault::kWrongPd, {foreign.addr, 64, foreign.lkey}},
+       {AccessFault::kWrongInstance, {side.region.addr, 64, old}},
+       {AccessFault::kOutOfBounds, {side.region.addr + side.region.length - 63, 64, side.region.lkey}},
+       {AccessFault::kRightMissing, {unreadable.addr, 64, unreadable.lkey}}}};
+  for (const auto& [reason, sge] : bad) {
+    for (const SendOpcode opcode : {SendOpcode::kSend, SendOpcode::kRdmaWrite}) {
+      const size_t cells_before = pair_.pipe.sent_by(0).size();
+      const uint64_t refused_before = side.adapter->access_faults().get(reason);
+      SendRequest request;
+      request.opcode = opcode;
+      request.sges = {&sge, 1};
+      request.remote_addr = target().addr;
+      request.rkey = target().rkey;
+      ASSERT_EQ(side.adapter->post_send(*qps_[0], request), PostResult::kOk);
+      pair_.run(20);
+      EXPECT_EQ(last_status(), WcStatus::kLocalProtection) << to_string(reason);
+      EXPECT_EQ(pair_.pipe.sent_by(0).size(), cells_before) << to_string(reason);
+      EXPECT_EQ(side.adapter->access_faults().get(reason), refused_before + 1) << to_string(reason);
+      connect();
+    }
   }
 }
 
@@ -288,6 +332,25 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
   pair_.run(20);
   EXPECT_EQ(last_status(), WcStatus::kMwBind);
   EXPECT_FALSE(memory.query(second.value())->valid);
+}
+
+TEST_F(TptLocalRc, TPT_LOCAL_03_a_bad_receive_segment_stores_nothing) {
+  covers("TPT-LOCAL-03");
+  PairSide& owner = pair_.side(1);
+  // The good segment before it, too, stays as it was.
+  ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {owner.sge(0, 128), Sge{owner.region.addr, 512, Lkey(0x99)}}),
+            PostResult::kOk);
+  const std::vector<std::byte> before = owner.memory;
+  pair_.side(0).fill(0, 512, 1);
+  const Sge sge = pair_.side(0).sge(0, 512);
+  SendRequest request;
+  request.sges = {&sge, 1};
+  ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], request), PostResult::kOk);
+  pair_.run(40);
+  EXPECT_TRUE(owner.memory == before);
+  ASSERT_FALSE(owner.completions.empty());
+  EXPECT_EQ(owner.completions.front().wr_id, 7U);
+  EXPECT_EQ(owner.completions.front().status, WcStatus::kLocalProtection);
 }
 
 TEST_F(TptLocalRc, TPT_LOCAL_03_one_bad_segment_and_nothing_is_transferred) {

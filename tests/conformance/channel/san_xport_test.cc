@@ -20,6 +20,13 @@ class SanXport : public ::testing::Test {
       EXPECT_EQ(completion.status, WcStatus::kSuccess);
   }
 
+  QueuePair* rd_qp(int index) {
+    const QpConfig config{.type = QpType::kRd};
+    QueuePair* qp = pair.make_qp(index, config);
+    pair.bring_up(index, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+    return qp;
+  }
+
   AdapterPair pair;
 };
 
@@ -185,6 +192,52 @@ TEST_F(SanXport, SAN_XPORT_10_rd_talks_to_many) {
   pair.run(50'000);
   expect_all_good(0, 30);
   expect_all_good(1, 30);
+}
+
+TEST_F(SanXport, SAN_XPORT_12_queue_pairs_share_the_numbers_of_a_context) {
+  covers("SAN-XPORT-12");
+  QueuePair* from[2] = {rd_qp(0), rd_qp(0)};
+  QueuePair* to[2] = {rd_qp(1), rd_qp(1)};
+  for (int i = 0; i < 2; ++i) {
+    for (int n = 0; n < 3; ++n) {
+      ASSERT_EQ(pair.post_recv(1, *to[i], 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+      post(*from[i], 0, 64, 1, {.lid = Lid(2), .qpn = adapter(1).qpn(*to[i])});
+    }
+  }
+  pair.run(50);
+  EXPECT_EQ(pair.side(0).completions.size(), 6U);
+  EXPECT_EQ(pair.side(1).completions.size(), 6U);
+  const auto cells = pair.pipe.sent_by(0, Opcode::kSend);
+  ASSERT_EQ(cells.size(), 6U);
+  bool both = false;
+  for (size_t i = 1; i < cells.size(); ++i) {
+    EXPECT_EQ(cells[i]->view.psn, cells[i - 1]->view.psn.plus(1));
+    both |= cells[i]->view.src_qpn != cells[i - 1]->view.src_qpn;
+  }
+  EXPECT_TRUE(both);
+}
+
+TEST(SanXportLimits, SAN_XPORT_12_no_context_left_refuses_a_new_peer) {
+  covers("SAN-XPORT-12");
+  AdapterLimits limits;
+  limits.rd_contexts = 1;
+  AdapterPair pair(256, limits);
+  const QpConfig config{.type = QpType::kRd};
+  QueuePair* qp = pair.make_qp(0, config);
+  QueuePair* peer = pair.make_qp(1, config);
+  pair.bring_up(0, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+  pair.bring_up(1, *peer, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+  ASSERT_EQ(pair.post_recv(1, *peer, 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 64);
+  for (const Lid lid : {Lid(2), Lid(3)}) {
+    const Destination dest{.lid = lid, .qpn = pair.side(1).adapter->qpn(*peer)};
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.wr_id = lid.value(), .sges = {&sge, 1}, .dest = dest}),
+              PostResult::kOk);
+    pair.run(20);
+  }
+  ASSERT_EQ(pair.side(0).completions.size(), 2U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kLocalEecOperation);
 }
 
 TEST_F(SanXport, SAN_XPORT_14_ud_neither_repeats_nor_reports) {

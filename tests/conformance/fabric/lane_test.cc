@@ -134,8 +134,8 @@ TEST_P(SanVl, SAN_VL_04_a_later_frame_passes_a_blocked_one) {
   EXPECT_LT(blocked.flits[1], stuck);
 }
 
-/// Nodes 2 and 3 offer node 1 twice what it takes on lanes 0 to 2. How many of those cells leave the switch before a
-/// cell of lane 3 that has just come from node 0: the worst of a few.
+/// Nodes 2 and 3 offer node 1 twice what it takes on lanes 0 to 2. How many of those cells leave the switch
+/// before a cell of lane 3 that has just come from node 0: the worst of a few.
 uint32_t SanVl::cells_before_an_urgent_one(const VlArbitration& tables) {
   TestFabricConfig config = fabric_of(4, 0, 16);
   config.switching.arbitration = tables;

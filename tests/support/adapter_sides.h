@@ -1,0 +1,141 @@
+// tests/support/adapter_sides.h -- channel adapters in virtual time, with what most tests need: a PD, a CQ
+// and a registered buffer on each side, and connected QPs on demand. Side i has LID i + 1. What joins them is
+// a traced pipe (adapter_pair.h) or a switch with real links (adapter_star.h).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "channel/adapter.h"
+
+namespace weft::test {
+
+inline constexpr uint32_t kPairBufferBytes = 1U << 20;
+
+struct PairSide {
+  explicit PairSide(uint64_t seed) : random(seed), memory(kPairBufferBytes) {}
+  SeededRandom random;
+  std::unique_ptr<ChannelAdapter> adapter;
+  PdId pd;
+  CompletionQueue* cq = nullptr;
+  std::vector<std::byte> memory;
+  MemoryRegion region;
+  std::vector<WorkCompletion> completions;  // everything polled so far
+
+  [[nodiscard]] Sge sge(uint32_t offset, uint32_t bytes) const {
+    return {.addr = region.addr + offset, .length = bytes, .lkey = region.lkey};
+  }
+  void fill(uint32_t offset, uint32_t bytes, uint8_t first) {
+    for (uint32_t i = 0; i < bytes; ++i)
+      memory[offset + i] = static_cast<std::byte>(first + i * 7 + (i >> 8));
+  }
+  [[nodiscard]] std::vector<std::byte> bytes_at(uint32_t offset, uint32_t bytes) const {
+    return {memory.begin() + offset, memory.begin() + offset + bytes};
+  }
+};
+
+class AdapterSides {
+ public:
+  virtual ~AdapterSides() = default;
+
+  [[nodiscard]] PairSide& side(int index) { return sides[static_cast<size_t>(index)]; }
+
+  QueuePair* make_qp(int index, QpConfig config) {
+    PairSide& at = side(index);
+    config.pd = at.pd;
+    if (config.send_cq == nullptr) config.send_cq = at.cq;
+    if (config.recv_cq == nullptr) config.recv_cq = at.cq;
+    return at.adapter->create_qp(config).value();
+  }
+
+  /// Takes a QP from RESET to RTS. `peer` and `dlid` matter for connected services only.
+  void bring_up(int index, QueuePair& qp, const QpConfig& config, Qpn peer, Lid dlid, Psn sq, Psn rq,
+                QpAttr attr = {}) {
+    ChannelAdapter& adapter = *side(index).adapter;
+    attr.access = Access::kRemoteWrite | Access::kRemoteRead;
+    attr.qkey = kQkey;
+    attr.dest_qpn = peer;
+    attr.dlid = dlid;
+    attr.sq_psn = sq;
+    attr.rq_psn = rq;
+    const bool acknowledged = is_acknowledged(config.type);
+    const bool connected = is_connected(config.type);
+    attr.state = QpState::kInit;
+    uint32_t mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort;
+    mask |= connected ? kQpAttrAccess : kQpAttrQkey;
+    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), ModifyResult::kOk);
+    attr.state = QpState::kRtr;
+    mask = kQpAttrState;
+    if (connected) mask |= kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
+    if (config.type == QpType::kRc) mask |= kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
+    if (config.type == QpType::kRd) mask |= kQpAttrMinRnrTimer;
+    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), ModifyResult::kOk);
+    attr.state = QpState::kRts;
+    mask = kQpAttrState | kQpAttrSqPsn;
+    if (acknowledged) mask |= kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry;
+    if (config.type == QpType::kRc) mask |= kQpAttrMaxRdAtomic;
+    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), ModifyResult::kOk);
+  }
+
+  /// A QP of side `a` and one of side `b` bound to each other, both in RTS.
+  std::array<QueuePair*, 2> connect(const QpConfig& config, const QpAttr& attr = {}, int a = 0, int b = 1) {
+    const std::array<QueuePair*, 2> qps{make_qp(a, config), make_qp(b, config)};
+    const auto lid = [](int index) { return Lid(static_cast<uint16_t>(index + 1)); };
+    bring_up(a, *qps[0], config, side(b).adapter->qpn(*qps[1]), lid(b), Psn(100), Psn(0xFFFFF0), attr);
+    bring_up(b, *qps[1], config, side(a).adapter->qpn(*qps[0]), lid(a), Psn(0xFFFFF0), Psn(100), attr);
+    return qps;
+  }
+
+  PostResult post_recv(int index, QueuePair& qp, uint64_t wr_id, std::vector<Sge> sges) {
+    return side(index).adapter->post_recv(qp, RecvRequest{.wr_id = wr_id, .sges = sges});
+  }
+
+  /// One turn of one adapter; time stands still.
+  void run_one(int index) {
+    PairSide& at = side(index);
+    at.adapter->poll(now());
+    std::array<WorkCompletion, 32> got;
+    uint32_t count;
+    while ((count = at.adapter->poll_cq(*at.cq, got)) > 0) {
+      at.completions.insert(at.completions.end(), got.begin(), got.begin() + count);
+    }
+  }
+
+  /// `turns` turns of all adapters; virtual time moves on by `step` after each.
+  void run(int turns = 200, Duration step = std::chrono::microseconds(10)) {
+    for (int turn = 0; turn < turns; ++turn) {
+      for (int i = 0; i < static_cast<int>(sides.size()); ++i) run_one(i);
+      pass(step);
+    }
+  }
+
+  static constexpr uint32_t kQkey = 0x1234;
+  std::deque<PairSide> sides;
+
+ protected:
+  /// Adapters go before the ports they use.
+  void remove_sides() { sides.clear(); }
+  /// The next side, whose adapter gets `port`.
+  void add_side(CellPort& port, const AdapterLimits& limits = {}, bool verify_cells = false) {
+    const uint64_t index = sides.size();
+    PairSide& side = sides.emplace_back(11 * (index + 1));
+    const AdapterConfig config{.guid = Guid(0x1001 + index), .limits = limits, .verify_cells = verify_cells};
+    side.adapter = std::make_unique<ChannelAdapter>(config, side.random);
+    side.adapter->attach(port);
+    side.pd = side.adapter->alloc_pd().value();
+    side.cq = side.adapter->create_cq(1024).value();
+    const Access all = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kWindowBind;
+    side.region = side.adapter->memory().reg_mr(side.pd, side.memory, all).value();
+  }
+  [[nodiscard]] virtual Instant now() const = 0;
+  /// Moves cells and time.
+  virtual void pass(Duration step) = 0;
+};
+
+}  // namespace weft::test
