@@ -15,6 +15,18 @@ namespace weft {
 template <class E>
 struct CounterLabels;
 
+/// Are there as many names as places, all of them different?
+template <size_t N>
+[[nodiscard]] consteval bool names_are_distinct(const std::array<std::string_view, N>& labels) {
+  for (size_t i = 0; i < N; ++i) {
+    if (labels[i].empty()) return false;
+    for (size_t before = 0; before < i; ++before) {
+      if (labels[before] == labels[i]) return false;
+    }
+  }
+  return true;
+}
+
 /// A single-writer counter or gauge that another process may read at any time.
 using CounterCell = std::atomic<uint64_t>;
 
@@ -22,7 +34,8 @@ template <class E>
 class CounterSet {
  public:
   static constexpr size_t kSize = static_cast<size_t>(E::kCount);
-  static_assert(CounterLabels<E>::kLabels.size() == kSize, "every enumerator has a label");
+  static_assert(CounterLabels<E>::kLabels.size() == kSize && names_are_distinct(CounterLabels<E>::kLabels),
+                "every enumerator has a label of its own");
 
   CounterSet() = default;
   CounterSet(const CounterSet&) = delete;

@@ -336,7 +336,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va,
                                                         job.bytes, AccessKind::kRemoteRead, grant);
   if (too_long || fault != AccessFault::kNone) {
-    engine_.faults.add(fault);
+    if (fault != AccessFault::kNone) engine_.faults.add(fault);
     if (arrival.read_again) return Step::kDone;
     return refuse(arrival, too_long ? ResponderFault::kUnsupported : ResponderFault::kRemoteAccess);
   }

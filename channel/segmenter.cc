@@ -169,7 +169,10 @@ AccessFault Segmenter::place_received(QueuePair& qp, uint64_t wqe, uint64_t offs
       std::byte* at = nullptr;
       if (sge.length == 0) continue;
       const AccessFault fault = engine_.memory.check_local(qp.config.pd, sge, AccessKind::kLocalWrite, at);
-      if (fault != AccessFault::kNone) return fault;
+      if (fault != AccessFault::kNone) {
+        engine_.faults.add(fault);
+        return fault;
+      }
     }
     request.checked = true;
   }

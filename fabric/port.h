@@ -41,7 +41,7 @@ enum class SwitchPortCounter : uint8_t {
   kDropLifetime,   // the output gave no credit for 2 s
   kDropLinkReset,  // the input link went down before the cell was on its way
   kDropPoisoned,   // the previous hop said so
-  kDropOverflow,   // more flits than granted: cannot happen behind a link engine
+  kDropTooLong,    // more flits than the largest cell has, and no tail among them
   kCount,
 };
 template <>
@@ -69,7 +69,7 @@ struct CounterLabels<SwitchPortCounter> {
       "drop_lifetime",
       "drop_link_reset",
       "drop_poisoned",
-      "drop_overflow",
+      "drop_too_long",
   };
 };
 inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
@@ -95,6 +95,7 @@ class PortSet {
 struct Ingress {
   bool open = false;      // head seen, tail not yet
   bool dropping = false;  // already counted; the rest is swallowed
+  uint32_t flits = 0;     // of it so far
   PortNumber output = kPortNone;
 };
 

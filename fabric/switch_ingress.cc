@@ -35,6 +35,7 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   if (flit.head) {
     in.counters.add(SwitchPortCounter::kCellsIn);
     const SwitchPortCounter reason = admit(in, flit, cell.output);
+    cell.flits = 0;
     cell.dropping = reason != kAdmitted;
     if (cell.dropping) [[unlikely]]
       in.counters.add(reason);
@@ -45,6 +46,10 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
     return;
   }
   Port& out = *ports_[cell.output];
+  if (++cell.flits > flits_per_cell_) [[unlikely]] {
+    in.link->grant(flit.vl, 1 + drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
+    return;
+  }
   if (pass_through(in, out, flit)) {
     in.link->grant(flit.vl, 1);
   } else {
@@ -118,8 +123,9 @@ bool Switch::pass_through(Port& in, Port& out, const RxFlit& flit) noexcept {
 
 void Switch::enqueue(Port& in, Port& out, const RxFlit& flit) noexcept {
   if (!in.buffers[flit.vl.value()]->push(out.number, flit)) [[unlikely]] {
-    // The link engine refuses flits without credit and lane 15 is checked at the head.
-    in.link->grant(flit.vl, drop_from(in, out, flit.vl, SwitchPortCounter::kDropOverflow));
+    // Not behind a link engine, which refuses flits without credit; on lane 15 the head found room for a
+    // cell.
+    in.link->grant(flit.vl, drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
     return;
   }
   Egress& lane = out.egress[flit.vl.value()];

@@ -34,6 +34,7 @@ class ScriptCarrier final : public Carrier {
   uint64_t resent_from = UINT64_MAX;  // last resend()
   uint64_t retired = 0;
   bool can_reread = false;
+  CarrierState condition = CarrierState::kUp;  // what poll() finds
 
   TxRun claim(uint32_t reserve) noexcept override {
     if (filled_.size() + reserve >= kSlots) return {};
@@ -62,7 +63,7 @@ class ScriptCarrier final : public Carrier {
     return can_reread;
   }
   std::string_view kind() const noexcept override { return "script"; }
-  CarrierState poll(Instant /*now*/) noexcept override { return CarrierState::kUp; }
+  CarrierState poll(Instant /*now*/) noexcept override { return condition; }
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   bool prepare_sleep() noexcept override { return cursor_ == arrived_.size(); }
   void finish_sleep() noexcept override {}

@@ -66,7 +66,7 @@ TestFabric::TestFabric(const TestFabricConfig& config)
       received(config.nodes),
       nodes_(config.nodes),
       kind_(config.links) {
-  log_setup("test", LogLevel::kWarn);
+  log_setup("test", LogLevel::kError);
   for (uint32_t i = 0; i < config.nodes; ++i) {
     traces.push_back(std::make_unique<FlitTrace>(config.switching.link.flit_payload_bytes == 0));
   }
@@ -86,6 +86,12 @@ void TestFabric::add_cable(const TestFabricConfig& config, uint32_t node) {
   cable.ends[kNode] = cable.ends[kSwitch] = config.switching.link;
   cable.ends[kNode].guid = node_guid(node);
   cable.ends[kNode].lid = lid;
+  if (node == 1 && config.node_lanes != 0) cable.ends[kNode].lanes = config.node_lanes;
+  if (node == 0 && config.first_is_a_switch) {
+    cable.ends[kNode].is_switch = true;
+    cable.ends[kNode].lid = kLidNone;
+    fabric->forwarding().set(Lid(9), 1);
+  }
   cable.receiver_rereads = config.receiver_rereads;
   cable.faults[kNode] = cable.faults[kSwitch] = config.faults;
   cable.observer = traces[node].get();

@@ -114,6 +114,33 @@ TEST_F(AdapterRules, PUSH_WQ_10_the_adapter_alone_does_not_manage_buffers) {
   EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 4U);
 }
 
+TEST(AdapterRulesLimits, SAN_NODE_04_an_endnode_may_do_without_inbound_rdma) {
+  covers("SAN-NODE-04");
+  AdapterLimits limits;
+  limits.queue_pairs = 16;
+  limits.inbound_rdma = false;
+  AdapterPair pair(256, limits);
+  // What it can do is asked of it.
+  EXPECT_EQ(pair.side(1).adapter->limits().queue_pairs, 16U);
+  EXPECT_FALSE(pair.side(1).adapter->limits().inbound_rdma);
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {
+    const auto qps = pair.connect({});
+    const std::vector<std::byte> before = pair.side(1).memory;
+    pair.side(0).fill(0, 64, 5);
+    pair.side(0).completions.clear();
+    const Sge sge = pair.side(0).sge(0, 64);
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = opcode,
+                                                        .sges = {&sge, 1},
+                                                        .remote_addr = pair.side(1).region.addr,
+                                                        .rkey = pair.side(1).region.rkey}),
+              PostResult::kOk);
+    pair.run(20);
+    ASSERT_EQ(pair.side(0).completions.size(), 1U);
+    EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kRemoteInvalidRequest);
+    EXPECT_TRUE(pair.side(1).memory == before);
+  }
+}
+
 TEST_F(AdapterRules, SAN_WQE_08_addresses_belong_to_the_owner_of_the_queue_pair) {
   covers("SAN-WQE-08");
   // Both sides register different memory under the same numbers.

@@ -25,6 +25,7 @@ class PushCellLinks : public LinkKinds {};
 class PushChanLinks : public LinkKinds {};
 class SanXportLinks : public LinkKinds {};
 class SanRmpLinks : public LinkKinds {};
+class SanSemLinks : public LinkKinds {};
 class SessionLinks : public LinkKinds {
  protected:
   /// Streams `frames` frames each way at the same time past slow readers, all of them numbered and checked.
@@ -35,6 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Links, PushCellLinks, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, PushChanLinks, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, SanXportLinks, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, SanRmpLinks, kEveryLink, link_name);
+INSTANTIATE_TEST_SUITE_P(Links, SanSemLinks, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, SessionLinks, kEveryLink, link_name);
 
 /// The cells that one end of a link put on it; on these links a flit is a cell.
@@ -72,8 +74,7 @@ TEST_P(PushCellLinks, PUSH_CELL_cells_cross_as_they_were_made) {
   const std::vector<CellView> cells = cells_of(sent, Opcode::kRdmaWrite);
   ASSERT_EQ(cells.size(), 3U);
   ASSERT_EQ(forwarded.size(), 3U);
-  const std::array<size_t, 3> cell_bytes{300, 292,
-                                         128};  // the worked example of LAY-CELL, without packet CRC
+  const std::array<size_t, 3> cell_bytes{304, 292, 128};  // LAY-CELL, without packet CRC
   for (uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(sent[i].payload.size(), cell_bytes[i]);
     EXPECT_EQ(sent[i].payload, forwarded[i].payload);
@@ -136,6 +137,53 @@ TEST_P(PushChanLinks, PUSH_CHAN_all_four_kinds_of_channel_carry_messages) {
                               !cells_of(star.fabric.traces[1]->data(kNode), Opcode::kAck).empty();
     EXPECT_EQ(acknowledged, is_acknowledged(type));
   }
+}
+
+TEST_P(SanSemLinks, SAN_SEM_03_command_by_send_data_by_rdma_completion_by_send) {
+  covers("SAN-SEM-03");
+  AdapterStar star(fabric_of(2));
+  const auto qps = star.connect({});
+  PairSide& host = star.side(0);
+  PairSide& unit = star.side(1);
+  const auto send = [&](int from, uint32_t offset, uint32_t bytes) {
+    const Sge sge = star.side(from).sge(offset, bytes);
+    return star.side(from).adapter->post_send(*qps[static_cast<size_t>(from)], {.sges = {&sge, 1}});
+  };
+  // A disk write: the command names 1000 bytes of the host by address and key.
+  host.fill(4096, 1000, 6);
+  store_be(host.memory.data(), host.region.addr + 4096);
+  store_be(host.memory.data() + 8, host.region.rkey.value());
+  ASSERT_EQ(star.post_recv(0, *qps[0], 70, {host.sge(512, 64)}), PostResult::kOk);
+  ASSERT_EQ(star.post_recv(1, *qps[1], 71, {unit.sge(0, 64)}), PostResult::kOk);
+  for (auto& trace : star.fabric.traces) trace->clear();
+  ASSERT_EQ(send(0, 0, 12), PostResult::kOk);
+  star.run(20);
+  ASSERT_EQ(unit.completions.size(), 1U);
+  // The unit fetches the data itself; the host's process takes no part.
+  const Sge sink = unit.sge(8192, 1000);
+  ASSERT_EQ(unit.adapter->post_send(*qps[1], {.wr_id = 2,
+                                              .opcode = SendOpcode::kRdmaRead,
+                                              .sges = {&sink, 1},
+                                              .remote_addr = load_be<uint64_t>(unit.memory.data()),
+                                              .rkey = Rkey(load_be<uint32_t>(unit.memory.data() + 8))}),
+            PostResult::kOk);
+  star.run(50);
+  ASSERT_EQ(unit.completions.size(), 2U);
+  EXPECT_EQ(unit.bytes_at(8192, 1000), host.bytes_at(4096, 1000));
+  EXPECT_EQ(host.completions.size(), 1U) << "its own Send, nothing of the transfer";
+  ASSERT_EQ(send(1, 0, 8), PostResult::kOk);
+  star.run(20);
+  ASSERT_EQ(host.completions.size(), 2U);
+  EXPECT_EQ(host.completions[1].wr_id, 70U);
+  // On the host's link, in this order.
+  std::vector<Opcode> order;
+  for (const TracedFlit& flit : star.fabric.traces[0]->flits) {
+    if (flit.fields.kind != FlitKind::kData) continue;
+    const Opcode opcode = cells_of({flit}, static_cast<Opcode>(flit.payload[13])).at(0).opcode;
+    if (opcode != Opcode::kAck && (order.empty() || order.back() != opcode)) order.push_back(opcode);
+  }
+  EXPECT_EQ(order, (std::vector<Opcode>{Opcode::kSend, Opcode::kRdmaReadRequest, Opcode::kRdmaReadResponse,
+                                        Opcode::kSend}));
 }
 
 /// Sends `count` messages of 700 bytes from side 0 to side 1, receive WQEs late on purpose, and checks them.

@@ -88,6 +88,49 @@ TEST_F(SanRmp, SAN_RMP_04_bind_succeeds_if_authorised_else_invalid_parameter) {
   EXPECT_EQ(bind(pd_, read_only.lkey, read_only.addr, 8, Access::kRemoteRead), AccessFault::kNone);
 }
 
+TEST_F(SanRmp, SAN_LMP_01_remote_protection_never_grants_more_than_local) {
+  test::covers("SAN-LMP-01");
+  struct Rights {
+    Access access;
+    bool reads;
+    bool writes;
+  };
+  const std::array<Rights, 4> local{{{Access::kNoLocalRead, false, false},
+                                     {Access::kNone, true, false},
+                                     {Access::kNoLocalRead | Access::kLocalWrite, false, true},
+                                     {Access::kLocalWrite, true, true}}};
+  const std::array<Rights, 4> remote{{{Access::kNone, false, false},
+                                      {Access::kRemoteRead, true, false},
+                                      {Access::kRemoteWrite, false, true},
+                                      {kReadWrite, true, true}}};
+  for (const Rights& own : local) {
+    const auto region = table_.reg_mr(pd_, memory_, own.access | Access::kWindowBind).value();
+    for (const Rights& given : remote) {
+      const Rkey key = table_.alloc_rkey(pd_).value();
+      const bool within = (own.reads || !given.reads) && (own.writes || !given.writes);
+      const AccessFault expected = within ? AccessFault::kNone : AccessFault::kRightMissing;
+      EXPECT_EQ(table_.bind_rkey(pd_, {key, region.lkey, region.addr, 8, given.access}), expected);
+      // Neither when the region is registered with remote rights of its own.
+      if (given.access != Access::kNone) {
+        EXPECT_EQ(table_.reg_mr(pd_, memory_, own.access | given.access).ok(), within);
+      }
+      // And what the key then opens is what was given, access by access.
+      RemoteGrant grant;
+      for (const auto& [kind, right] : {std::pair{AccessKind::kRemoteRead, given.reads},
+                                        std::pair{AccessKind::kRemoteWrite, given.writes}}) {
+        const AccessFault got = table_.check_remote(pd_, key, region.addr, 8, kind, grant);
+        EXPECT_EQ(got == AccessFault::kNone, within && right);
+      }
+      ASSERT_TRUE(table_.dealloc_rkey(key).ok());
+    }
+  }
+  // Memory of somebody else is not the consumer's to open.
+  const auto foreign = table_.reg_mr(PdId{2}, memory_, kBindable).value();
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  EXPECT_EQ(table_.bind_rkey(pd_, {key, foreign.lkey, foreign.addr, 8, Access::kRemoteRead}),
+            AccessFault::kWrongPd);
+}
+
 TEST_F(SanRmp, SAN_RMP_06_unbind_is_bind_with_null_address_and_length) {
   test::covers("SAN-RMP-06");
   const Rkey key = table_.alloc_rkey(pd_).value();

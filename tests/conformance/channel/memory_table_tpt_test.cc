@@ -73,6 +73,38 @@ TEST_F(TptEntryRow, TPT_ENTRY_08_no_window_without_window_binding) {
   EXPECT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kReadWrite}), AccessFault::kNone);
 }
 
+TEST_F(TptEntryRow, TPT_WQE_01_operations_name_a_part_of_a_region_or_of_a_window_bound_to_one) {
+  test::covers("TPT-WQE-01");
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr + 16, 32, kReadWrite}),
+            AccessFault::kNone);
+  EXPECT_EQ(local(region_.addr + 3, 5, region_.lkey, AccessKind::kLocalRead), AccessFault::kNone);
+  EXPECT_EQ(remote(key, region_.addr + 20, 5), AccessFault::kNone);
+  // To nothing registered, to a region that has ended, to another window: no window.
+  const Rkey second = table_.alloc_rkey(pd_).value();
+  const auto ended = table_.reg_mr(pd_, memory_, kBindable).value();
+  ASSERT_TRUE(table_.dereg_mr(ended.lkey).ok());
+  const auto bind_to = [&](uint32_t tag) {
+    return table_.bind_rkey(pd_, {second, Lkey(tag), region_.addr + 16, 8, kReadWrite});
+  };
+  EXPECT_EQ(bind_to(0x12345), AccessFault::kNotValid);
+  EXPECT_EQ(bind_to(ended.lkey.value()), AccessFault::kNotValid);
+  EXPECT_EQ(bind_to(key.value()), AccessFault::kWrongType);
+  EXPECT_FALSE(table_.query(second.value())->valid);
+}
+
+TEST_F(TptEntryRow, TPT_REG_09_a_region_with_bound_windows_stays) {
+  test::covers("TPT-REG-09");
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kReadWrite}), AccessFault::kNone);
+  EXPECT_FALSE(table_.dereg_mr(region_.lkey).ok());
+  EXPECT_EQ(remote(key, region_.addr, 8), AccessFault::kNone) << "nothing has changed";
+  EXPECT_EQ(local(region_.addr, 8, region_.lkey, AccessKind::kLocalWrite), AccessFault::kNone);
+  ASSERT_EQ(table_.unbind_rkey(pd_, key), AccessFault::kNone);
+  EXPECT_TRUE(table_.dereg_mr(region_.lkey).ok());
+  EXPECT_EQ(local(region_.addr, 8, region_.lkey, AccessKind::kLocalWrite), AccessFault::kNotValid);
+}
+
 TEST_F(TptLocal, TPT_LOCAL_02a_invalid_entry) {
   test::covers("TPT-LOCAL-02a");
   EXPECT_EQ(local(region_.addr, 1, Lkey(region_.lkey.value() ^ 0x100), AccessKind::kLocalRead),

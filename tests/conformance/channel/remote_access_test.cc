@@ -307,6 +307,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_02f_a_receive_needs_local_write) {
   EXPECT_EQ(owner.memory, before);
   ASSERT_FALSE(owner.completions.empty());
   EXPECT_EQ(owner.completions.front().status, WcStatus::kLocalProtection);
+  EXPECT_EQ(owner.adapter->access_faults().get(AccessFault::kRightMissing), 1U);
   EXPECT_EQ(last_status(), WcStatus::kRemoteOperation);
 }
 
@@ -351,6 +352,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_03_a_bad_receive_segment_stores_nothing) {
   ASSERT_FALSE(owner.completions.empty());
   EXPECT_EQ(owner.completions.front().wr_id, 7U);
   EXPECT_EQ(owner.completions.front().status, WcStatus::kLocalProtection);
+  EXPECT_EQ(owner.adapter->access_faults().get(AccessFault::kNotValid), 1U);
 }
 
 TEST_F(TptLocalRc, TPT_LOCAL_03_one_bad_segment_and_nothing_is_transferred) {

@@ -82,7 +82,7 @@ TEST_F(SanQp, SAN_QP_03_a_qp_belongs_to_one_adapter) {
   ChannelAdapter& other = adapter(1);
   EXPECT_EQ(other.post_send(*qps[0], {.wr_id = 1, .sges = {&theirs, 1}}), PostResult::kBadState);
   EXPECT_EQ(other.post_recv(*qps[0], {.wr_id = 1, .sges = {&theirs, 1}}), PostResult::kBadState);
-  ASSERT_EQ(adapter().post(*qps[0], {.wr_id = 1, .sges = {&own, 1}}), PostResult::kOk);
+  ASSERT_EQ(adapter().post(*qps[0], SendRequest{.wr_id = 1, .sges = {&own, 1}}), PostResult::kOk);
   other.ring_send(*qps[0]);
   pair.run(5);
   EXPECT_TRUE(pair.pipe.trace().empty()) << "rung by another adapter";
@@ -185,7 +185,7 @@ TEST_F(SanQp, SAN_QP_06_thousands_of_qps) {
 
 TEST_F(SanQp, SAN_CQ_01_one_queue_for_several_qps) {
   covers("SAN-CQ-01");
-  CompletionQueue* shared = adapter().create_cq(6).value();
+  CompletionQueue* shared = adapter().create_cq(8).value();
   const QpConfig config{.send_cq = shared, .recv_cq = shared};
   QueuePair* from[2];
   std::set<uint32_t> numbers;
@@ -199,7 +199,7 @@ TEST_F(SanQp, SAN_CQ_01_one_queue_for_several_qps) {
       ASSERT_EQ(pair.post_recv(1, *to, 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
     }
   }
-  EXPECT_EQ(adapter().query_cq(*shared).depth, 6U);
+  EXPECT_EQ(adapter().query_cq(*shared).depth, 8U);
   EXPECT_EQ(adapter().query_cq(*shared).fill, 0U);
   for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(send(*from[i % 2], pair.side(0).sge(0, 64), i), PostResult::kOk);
   pair.run(20);

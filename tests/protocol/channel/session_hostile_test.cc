@@ -2,6 +2,7 @@
 // its own name, ends what it must end and nothing else (decisions 2.16, section 4).
 #include <gtest/gtest.h>
 
+#include "tests/support/reason_table.h"
 #include "tests/support/scripted_host.h"
 
 namespace weft {
@@ -243,6 +244,81 @@ TEST(HostileModes, pools_do_not_exist_in_the_other_modes) {
   host.say({.context = 3, .body = indicate});
   EXPECT_EQ(host.count(C::kMsgNotExpected), 3U);
   EXPECT_EQ(host.unit().state(), SessionState::kOpening);
+}
+
+// ---- messages that are refused while the session goes on --------------------------------------
+
+/// LAY-MSG: function, version, context, then the body.
+std::vector<std::byte> frame_of(uint16_t function, std::vector<uint32_t> body, uint16_t version = 1) {
+  std::vector<std::byte> out(12 + 4 * body.size());
+  store_be(out.data(), function);
+  store_be(out.data() + 2, version);
+  store_be(out.data() + 4, uint64_t{1});
+  for (size_t i = 0; i < body.size(); ++i) store_be(out.data() + 12 + 4 * i, body[i]);
+  return out;
+}
+
+struct BadMessage {
+  C reason;
+  std::vector<std::byte> (*bytes)();
+  TransferMode mode = TransferMode::kRdma;
+  MessageEncoding encoding = MessageEncoding::kBytes;
+};
+
+constexpr std::array kBadMessages{
+    BadMessage{C::kMsgTooShort, [] { return std::vector<std::byte>(5); }},
+    BadMessage{C::kMsgTooLong,
+               [] {
+                 std::vector<uint32_t> body(751);
+                 body[0] = 3000;
+                 return frame_of(6, body);
+               },
+               TransferMode::kSendDataOnly},
+    BadMessage{C::kMsgUnknownFunction, [] { return frame_of(0x63, {}); }},
+    BadMessage{C::kMsgWrongVersion,
+               [] {
+                 return frame_of(2, {2048, 64}, 7);
+               }},
+    BadMessage{C::kMsgLengthMismatch,
+               [] {
+                 return frame_of(2, {2048, 64, 0});
+               }},
+    BadMessage{C::kMsgCountLimit,
+               [] { return frame_of(4, std::vector<uint32_t>(kNetdevPoolsPerMessageMax + 1, 7)); }},
+    BadMessage{C::kMsgBadValue,
+               [] {
+                 return frame_of(1, {7, 0, 256, 0xA01, 0, 0x100000, 0, 0});
+               }},
+    BadMessage{C::kMsgNotParsed,
+               [] {  // a second segment
+                 std::vector<std::byte> out(24);
+                 out[0] = std::byte{1};
+                 return out;
+               },
+               TransferMode::kRdma, MessageEncoding::kCapnp},
+    BadMessage{C::kMsgNotExpected,
+               [] {
+                 return frame_of(6, {4, 0x01020304});
+               }},
+};
+static_assert(names_every_reason(kBadMessages, C::kMsgTooShort, C::kPoolRefUnknown));
+
+TEST(HostileMessages, each_refusal_has_its_own_counter_and_the_session_goes_on) {
+  for (const BadMessage& one : kBadMessages) {
+    AcceptorConfig config = unit_config();
+    config.session.frame_bytes_max = 1514;
+    ScriptedHost host(config, one.mode, one.encoding);
+    ASSERT_TRUE(host.connect());
+    host.advertise(one.mode == TransferMode::kRdma ? 0 : kPoolOfReceiveWqes, 8, 1514);
+    host.say_bytes(one.bytes());
+    for (auto i = static_cast<size_t>(C::kMsgTooShort); i < static_cast<size_t>(C::kPoolRefUnknown); ++i) {
+      const auto counter = static_cast<C>(i);
+      EXPECT_EQ(host.count(counter), counter == one.reason ? 1U : 0U)
+          << CounterSet<C>::label(counter) << " while provoking " << CounterSet<C>::label(one.reason);
+    }
+    EXPECT_EQ(host.unit().state(), SessionState::kOpen) << CounterSet<C>::label(one.reason);
+    EXPECT_EQ(host.unit().front_frame(), nullptr);
+  }
 }
 
 // ---- opening ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fabric/link_handshake.h"
-#include "tests/support/requirement.h"
+#include "tests/support/reason_table.h"
 
 namespace weft::test {
 namespace {
@@ -21,12 +21,28 @@ Bytes hello_bytes() {
   return {bytes.begin(), bytes.end()};
 }
 
-LinkHelloError decode_with(size_t offset, std::initializer_list<uint8_t> change) {
-  Bytes bytes = hello_bytes();
-  for (const uint8_t value : change) bytes[offset++] = static_cast<std::byte>(value);
-  LinkHello out;
-  return decode_link_hello(bytes, out);
-}
+/// A HELLO some bytes of which are changed from `offset` on, or of which the first `length` arrive.
+struct Mistake {
+  LinkHelloError reason;
+  size_t offset;
+  std::array<int, 4> values;  // -1: unchanged
+  size_t length = 64;
+};
+
+constexpr std::array kMistakes{
+    Mistake{LinkHelloError::kLength, 0, {-1, -1, -1, -1}, 63},
+    Mistake{LinkHelloError::kMagic, 0, {0, -1, -1, -1}},
+    Mistake{LinkHelloError::kKind, 4, {4, -1, -1, -1}},
+    Mistake{LinkHelloError::kReserved, 60, {-1, -1, -1, 1}},
+    Mistake{LinkHelloError::kReserved, 14, {0x80, -1, -1, -1}},
+    Mistake{LinkHelloError::kVersion, 6, {0, 2, 0, 1}},
+    Mistake{LinkHelloError::kRange, 5, {1, -1, -1, -1}},        // a HELLO refuses nothing
+    Mistake{LinkHelloError::kRange, 10, {0xFF, 0xFF, -1, -1}},  // LID
+    Mistake{LinkHelloError::kRange, 36, {0, 0, 0, 16}},         // cell payload
+    Mistake{LinkHelloError::kRange, 40, {0, 16, -1, -1}},       // lanes
+    Mistake{LinkHelloError::kRange, 42, {0, 0, -1, -1}},        // credits
+};
+static_assert(names_every_reason(kMistakes, LinkHelloError::kLength, LinkHelloError::kCount));
 
 TEST(LinkHello, layout_is_as_written) {
   const Bytes bytes = hello_bytes();
@@ -41,19 +57,15 @@ TEST(LinkHello, layout_is_as_written) {
 }
 
 TEST(LinkHello, each_mistake_has_its_name) {
-  LinkHello out;
-  const Bytes whole = hello_bytes();
-  EXPECT_EQ(decode_link_hello(std::span(whole).first(63), out), LinkHelloError::kLength);
-  EXPECT_EQ(decode_with(0, {0}), LinkHelloError::kMagic);
-  EXPECT_EQ(decode_with(4, {4}), LinkHelloError::kKind);
-  EXPECT_EQ(decode_with(63, {1}), LinkHelloError::kReserved);
-  EXPECT_EQ(decode_with(14, {0x80}), LinkHelloError::kReserved);
-  EXPECT_EQ(decode_with(6, {0, 2, 0, 1}), LinkHelloError::kVersion);
-  EXPECT_EQ(decode_with(5, {1}), LinkHelloError::kRange);             // a HELLO refuses nothing
-  EXPECT_EQ(decode_with(10, {0xFF, 0xFF}), LinkHelloError::kRange);   // LID
-  EXPECT_EQ(decode_with(36, {0, 0, 0, 16}), LinkHelloError::kRange);  // cell payload
-  EXPECT_EQ(decode_with(40, {0, 16}), LinkHelloError::kRange);        // lanes
-  EXPECT_EQ(decode_with(42, {0, 0}), LinkHelloError::kRange);         // credits
+  for (const Mistake& one : kMistakes) {
+    Bytes bytes = hello_bytes();
+    for (size_t i = 0; i < one.values.size(); ++i) {
+      if (one.values[i] >= 0) bytes[one.offset + i] = static_cast<std::byte>(one.values[i]);
+    }
+    LinkHello out;
+    EXPECT_EQ(decode_link_hello(std::span(bytes).first(one.length), out), one.reason)
+        << "offset " << one.offset;
+  }
 }
 
 class Negotiation : public ::testing::Test {

@@ -2,6 +2,7 @@
 // suffers.
 #include <gtest/gtest.h>
 
+#include "tests/support/reason_table.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
@@ -14,76 +15,172 @@ TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0, uint
   return config;
 }
 
-TEST(SwitchIngress, each_refusal_has_its_own_counter) {
-  struct Case {
-    SwitchPortCounter counter;
-    size_t offset;
-    uint8_t value;
-  };
-  const Case cases[] = {
-      {SwitchPortCounter::kDropVersion, 12, 9},       {SwitchPortCounter::kDropAddress, 0, 9},
-      {SwitchPortCounter::kDropAddress, 4, 0xFF},     {SwitchPortCounter::kDropLaneMismatch, 15, 1},
-      {SwitchPortCounter::kDropForeignSource, 11, 2}, {SwitchPortCounter::kDropForeignSource, 9, 1},
-      {SwitchPortCounter::kDropForeignSubnet, 3, 1},  {SwitchPortCounter::kDropNoRoute, 5, 99}};
-  TestFabric fabric(fabric_of(2));
-  for (const Case& one : cases) {
-    const uint64_t before = fabric.count(1, one.counter);
-    std::vector<std::byte> cell = make_cell({});
-    cell[one.offset] = static_cast<std::byte>(one.value);
-    if (one.offset == 4) cell[5] = std::byte{0xFF};
-    const size_t covered = cell.size() - kCrcBytes;
-    store_be(cell.data() + covered, crc32c({cell.data(), covered}));
-    std::byte* to = fabric.nodes[0]->claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
-    ASSERT_NE(to, nullptr);
-    std::memcpy(to, cell.data(), cell.size());
-    fabric.nodes[0]->commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
-    fabric.run(3);
-    EXPECT_EQ(fabric.count(1, one.counter), before + 1) << one.offset;
+/// Sends flits as they are given, past the cell port: `flags` and bytes of a cell, from node 0 on lane `vl`.
+void send_flit(TestFabric& fabric, VirtualLane vl, int flags, std::span<const std::byte> bytes) {
+  LinkEngine& sender = fabric.link(0, kNode);
+  std::byte* to = sender.claim(vl);
+  ASSERT_NE(to, nullptr);
+  std::copy(bytes.begin(), bytes.end(), to);
+  sender.commit({vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(bytes.size()), 0});
+}
+
+std::vector<std::byte> first_flit() {
+  std::vector<std::byte> cell = make_cell({});
+  cell.resize(kFlitPayloadBytesConformance);
+  return cell;
+}
+
+/// A cell from node 0 to node 1 whose bytes from `offset` on are `values`, under a right CRC.
+void send_changed(TestFabric& fabric, size_t offset, std::initializer_list<int> values) {
+  std::vector<std::byte> cell = make_cell({});
+  for (const int value : values) cell[offset++] = static_cast<std::byte>(value);
+  const size_t covered = cell.size() - kCrcBytes;
+  store_be(cell.data() + covered, crc32c({cell.data(), covered}));
+  std::byte* to = fabric.nodes[0]->claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
+  ASSERT_NE(to, nullptr);
+  std::memcpy(to, cell.data(), cell.size());
+  fabric.nodes[0]->commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+}
+
+/// What makes the switch drop one cell of port 1, by the name it is counted under. Two nodes unless told
+/// otherwise.
+struct Drop {
+  SwitchPortCounter reason;
+  void (*provoke)(TestFabric& fabric);
+  void (*change)(TestFabricConfig& config) = nullptr;
+};
+
+void in_small_flits(TestFabricConfig& config) {
+  config.switching.link.flit_payload_bytes = kFlitPayloadBytesConformance;
+}
+void in_small_flits_cut_through(TestFabricConfig& config) {
+  in_small_flits(config);
+  config.switching.link.cut_through = true;
+}
+
+constexpr std::array kDrops{
+    Drop{SwitchPortCounter::kDropTooShort,
+         [](TestFabric& at) {
+           send_flit(at, VirtualLane(0), kFlitHead | kFlitTail, std::array<std::byte, 20>{});
+         },
+         in_small_flits},
+    Drop{SwitchPortCounter::kDropVersion, [](TestFabric& at) { send_changed(at, 12, {9}); }},
+    Drop{SwitchPortCounter::kDropAddress, [](TestFabric& at) { send_changed(at, 0, {9}); }},
+    Drop{SwitchPortCounter::kDropAddress,
+         [](TestFabric& at) {
+           send_changed(at, 4, {0, 0});
+         }},
+    Drop{SwitchPortCounter::kDropAddress,
+         [](TestFabric& at) {
+           send_changed(at, 4, {0xFF, 0xFF});
+         }},
+    Drop{SwitchPortCounter::kDropLaneMismatch, [](TestFabric& at) { send_changed(at, 15, {1}); }},
+    Drop{SwitchPortCounter::kDropForeignSource, [](TestFabric& at) { send_changed(at, 11, {2}); }},
+    Drop{SwitchPortCounter::kDropForeignSource, [](TestFabric& at) { send_changed(at, 9, {1}); }},
+    Drop{SwitchPortCounter::kDropForeignSubnet, [](TestFabric& at) { send_changed(at, 3, {1}); }},
+    Drop{SwitchPortCounter::kDropNoRoute, [](TestFabric& at) { send_changed(at, 5, {99}); }},
+    Drop{SwitchPortCounter::kDropPortDown,
+         [](TestFabric& at) {
+           at.cables[1]->unplug();
+           at.run(5);
+           ASSERT_TRUE(at.send(0, TestCell{}));
+         }},
+    Drop{SwitchPortCounter::kDropNoLane,
+         [](TestFabric& at) { ASSERT_TRUE(at.send(0, TestCell{.vl = VirtualLane(3)})); },
+         [](TestFabricConfig& config) { config.node_lanes = 2; }},
+    Drop{SwitchPortCounter::kDropManagementFull,
+         [](TestFabric& at) {  // credits of the output run out on every lane but 15: fill its ring
+           at.freeze(1, true);
+           while (at.count(1, SwitchPortCounter::kDropManagementFull) == 0 && at.clock.now() < Instant(1s)) {
+             static_cast<void>(at.send(0, TestCell{.vl = kVlManagement, .opcode = Opcode::kUdSend}));
+             at.step(20us);
+           }
+         },
+         [](TestFabricConfig& config) { config.switching.management_per_second = 100'000; }},
+    Drop{SwitchPortCounter::kDropManagementRate,
+         [](TestFabric& at) {
+           for (int i = 0; i < 65; ++i, at.run(2)) {
+             ASSERT_TRUE(at.send(0, TestCell{.vl = kVlManagement, .opcode = Opcode::kUdSend}));
+           }
+           EXPECT_EQ(at.received[1].size(), 64U) << "the burst";
+         },
+         [](TestFabricConfig& config) { config.switching.management_per_second = 10; }},
+    Drop{SwitchPortCounter::kDropGsiRate,
+         [](TestFabric& at) {
+           for (int i = 0; i < 257; ++i, at.run(2)) {
+             ASSERT_TRUE(at.send(0, TestCell{.dest_qpn = kQpnGsi, .opcode = Opcode::kUdSend}));
+           }
+           EXPECT_EQ(at.received[1].size(), 256U) << "the burst";
+         },
+         [](TestFabricConfig& config) { config.switching.gsi_per_second = 10; }},
+    Drop{SwitchPortCounter::kDropLifetime,
+         [](TestFabric& at) {
+           at.freeze(1, true);
+           for (int i = 0; i < 9; ++i, at.run(20)) ASSERT_TRUE(at.send(0, TestCell{}));
+           at.run(30, 100ms);
+         }},
+    Drop{SwitchPortCounter::kDropLinkReset,
+         [](TestFabric& at) {
+           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
+           at.run(5);
+           at.cables[0]->unplug();
+         },
+         in_small_flits},
+    Drop{SwitchPortCounter::kDropPoisoned,
+         [](TestFabric& at) {
+           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
+           send_flit(at, VirtualLane(0), kFlitTail | kFlitPoison, {});
+         },
+         in_small_flits},
+    Drop{SwitchPortCounter::kDropTooLong,
+         [](TestFabric& at) {
+           const std::array<std::byte, 96> more{};
+           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
+           for (int i = 0; i < 6; ++i, at.run(50)) send_flit(at, VirtualLane(0), 0, more);
+           send_flit(at, VirtualLane(0), kFlitTail, more);
+         },
+         in_small_flits},
+    Drop{SwitchPortCounter::kDropTooLong,
+         [](TestFabric& at) {  // its head is through already: the next hop is told
+           const std::array<std::byte, 96> more{};
+           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
+           for (int i = 0; i < 20; ++i, at.run(50)) send_flit(at, VirtualLane(0), 0, more);
+           EXPECT_EQ(at.nodes[1]->counters().get(CellPortCounter::kPoisoned), 1U);
+           ASSERT_TRUE(at.send(1, TestCell{.dlid = Lid(2)}));
+           at.run(50);
+           EXPECT_EQ(at.received[1].size(), 1U) << "the lane is free for others though the tail never came";
+         },
+         in_small_flits_cut_through},
+    Drop{SwitchPortCounter::kDropLoop,
+         [](TestFabric& at) {  // a switch on port 1 sends what would go back to it
+           ASSERT_TRUE(at.send(0, make_cell({.dlid = Lid(9), .slid = Lid(7)})));
+         },
+         [](TestFabricConfig& config) { config.first_is_a_switch = true; }},
+};
+static_assert(names_every_reason(kDrops, kFirstDrop, SwitchPortCounter::kCount));
+
+TEST(SwitchIngress, each_reason_to_drop_a_cell_has_its_own_counter) {
+  for (const Drop& one : kDrops) {
+    const std::string_view name = CounterSet<SwitchPortCounter>::label(one.reason);
+    TestFabricConfig config = fabric_of(2);
+    if (one.change != nullptr) one.change(config);
+    TestFabric fabric(config);
+    one.provoke(fabric);
+    fabric.run(60);
+    EXPECT_EQ(fabric.count(1, one.reason), 1U) << name;
+    EXPECT_EQ(fabric.drops(), 1U) << name << ": and under no other";
     fabric.expect_conserved();
+    EXPECT_EQ(fabric.link(1, kSwitch).incarnation(), 1U) << name << ": nobody else's link suffers";
   }
-  EXPECT_TRUE(fabric.received[1].empty());
+}
+
+TEST(SwitchIngress, credit_of_dropped_cells_comes_back) {
+  TestFabric fabric(fabric_of(2));
   fabric.cables[1]->unplug();
   fabric.run(5);
-  ASSERT_TRUE(fabric.send(0, TestCell{}));
-  fabric.run(30);
-  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropPortDown), 1U);
-  EXPECT_EQ(fabric.link(0, kNode).credits(VirtualLane(0)), 8U) << "credit of dropped cells comes back";
-}
-
-TEST(SwitchIngress, lane_15_is_bounded_and_rated_and_qp1_is_rated) {
-  TestFabricConfig config = fabric_of(2);
-  config.switching.management_per_second = config.switching.gsi_per_second = 10;
-  TestFabric fabric(config);
-  for (int i = 0; i < 200; ++i) {
-    static_cast<void>(fabric.send(0, TestCell{.vl = kVlManagement, .opcode = Opcode::kUdSend}));
-    fabric.run(2);
-  }
-  EXPECT_EQ(fabric.received[1].size(), 64U) << "the burst";
-  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropManagementRate), 136U);
-  fabric.received[1].clear();
-  for (int i = 0; i < 600; ++i) {
-    static_cast<void>(fabric.send(0, TestCell{.dest_qpn = kQpnGsi, .opcode = Opcode::kUdSend}));
-    fabric.run(2);
-  }
-  EXPECT_EQ(fabric.received[1].size(), 256U);
-  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropGsiRate), 344U);
-  fabric.step(1s);
-  ASSERT_TRUE(fabric.send(0, TestCell{.dest_qpn = kQpnGsi, .opcode = Opcode::kUdSend}));
-  fabric.run(5);
-  EXPECT_EQ(fabric.received[1].size(), 257U);
-}
-
-TEST(SwitchIngress, lane_15_full_is_dropped_not_blocked) {
-  TestFabricConfig config = fabric_of(2);
-  config.switching.management_per_second = 100'000;
-  TestFabric fabric(config);
-  fabric.freeze(1, true);
-  for (int i = 0; i < 1000; ++i) {
-    static_cast<void>(fabric.send(0, TestCell{.vl = kVlManagement, .opcode = Opcode::kUdSend}));
-    fabric.step(20us);
-  }
-  EXPECT_GT(fabric.count(1, SwitchPortCounter::kDropManagementFull), 100U);
-  fabric.expect_conserved();
+  for (int i = 0; i < 20; ++i, fabric.run(30)) ASSERT_TRUE(fabric.send(0, TestCell{}));
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropPortDown), 20U);
+  EXPECT_EQ(fabric.link(0, kNode).credits(VirtualLane(0)), 8U);
 }
 
 TEST(SwitchLifetime, a_frozen_endnode_loses_its_cells_after_two_seconds_and_harms_nobody) {
