@@ -1,7 +1,7 @@
 // tests/support/session_pair.h -- a host session and a unit's acceptor over two adapters and a traced pipe,
-// or a switch with links of a kind, in virtual time. Side 0 is the host (LID 1), side 1 the unit (LID 2). Each
-// driver half is played by the test: frames are made from a number, checked bit by bit on arrival, and kept
-// or released as the test says.
+// or a switch with links of a kind, in virtual time. Side 0 is the host (LID 1), side 1 the unit (LID 2).
+// Each driver half is played by the test: frames are made from a number, checked bit by bit on arrival, and
+// kept or released as the test says.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -7,6 +7,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "base/log.h"
 #include "fabric/shm_acceptor.h"
 #include "fabric/zmq_acceptor.h"
@@ -25,11 +28,16 @@ Guid node_guid(uint32_t node) {
 
 template <typename Condition>
 bool wait_until(Condition holds) {
+  constexpr int kYields = 100;  // ZeroMQ's thread answers within tens of microseconds, if it gets a core
   const MonotonicClock clock;
   const Instant end = clock.now() + kRealWaitMax;
-  while (!holds()) {
+  for (int turn = 0; !holds(); ++turn) {
     if (clock.now() > end) return false;
-    sched_yield();
+    if (turn < kYields) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(100us);
+    }
   }
   return true;
 }
@@ -58,6 +66,17 @@ SwitchConfig small_switch(uint32_t flit_payload_bytes, uint32_t credits) {
   config.link.flit_payload_bytes = flit_payload_bytes;
   config.link.credits_per_lane = credits;
   return config;
+}
+
+void send_flit(LinkEngine& from, const std::vector<std::byte>& cell, size_t index) {
+  const size_t begin = index * from.params().flit_payload_bytes;
+  const size_t bytes = std::min<size_t>(from.params().flit_payload_bytes, cell.size() - begin);
+  const VirtualLane vl = peek_vl(cell.data());
+  std::byte* to = from.claim(vl);
+  ASSERT_NE(to, nullptr);
+  std::memcpy(to, cell.data() + begin, bytes);
+  const int flags = (begin == 0 ? kFlitHead : 0) | (begin + bytes == cell.size() ? kFlitTail : 0);
+  from.commit({vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(bytes), 0});
 }
 
 TestFabric::TestFabric(const TestFabricConfig& config)

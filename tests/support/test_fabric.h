@@ -77,6 +77,9 @@ inline bool send_cell(LinkCellPort& port, const std::vector<std::byte>& cell) {
   return true;
 }
 
+/// Sends flit `index` of a cell past the cell port: on links with small flits a cell may come piece by piece.
+void send_flit(LinkEngine& from, const std::vector<std::byte>& cell, size_t index);
+
 class TestFabric {
  public:
   explicit TestFabric(const TestFabricConfig& config);

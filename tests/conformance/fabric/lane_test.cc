@@ -209,29 +209,45 @@ TEST_P(SanVl, SAN_VL_07_frames_do_not_mix_on_a_lane) {
   }
 }
 
+TEST_P(SanVl, SAN_VL_07_a_frame_that_comes_flit_by_flit_has_its_lane_to_itself) {
+  covers("SAN-VL-07");
+  TestFabricConfig config = fabric_of(3, kFlitPayloadBytesConformance, 16);
+  config.switching.link.cut_through = true;
+  TestFabric fabric(config);
+  LinkEngine& slow = fabric.link(0, kNode);
+  const std::vector<std::byte> cell =
+      make_cell({.dlid = Lid(2), .slid = Lid(1), .number = 1, .payload_bytes = 256});
+  send_flit(slow, cell, 0);
+  fabric.run(3);
+  EXPECT_EQ(fabric.traces[1]->data(kSwitch).size(), 1U) << "its head has gone through";
+  // Others towards the same node: on its lane, and on another, which is not held up.
+  ASSERT_TRUE(fabric.send(2, TestCell{.number = 2, .payload_bytes = 256}));
+  ASSERT_TRUE(fabric.send(2, TestCell{.vl = lane(1), .number = 3, .payload_bytes = 256}));
+  fabric.run(20);
+  for (size_t i = 1; i < 4; ++i) {
+    send_flit(slow, cell, i);
+    fabric.run(3);
+  }
+  fabric.run(20);
+  std::vector<uint32_t> arrived;
+  for (const std::vector<std::byte>& got : fabric.received[1]) arrived.push_back(cell_number(got));
+  EXPECT_EQ(arrived, (std::vector<uint32_t>{3, 1, 2}));
+}
+
 TEST_P(SanVl, SAN_VL_07_strict_mode_moves_one_frame_per_lane_in_the_whole_switch) {
   covers("SAN-VL-07");
-  TestFabricConfig config = fabric_of(4, 96, 16);
+  TestFabricConfig config = fabric_of(4, kFlitPayloadBytesConformance, 16);
   config.switching.link.cut_through = true;
   config.switching.one_cell_per_lane = true;
   TestFabric fabric(config);
   // Half a frame from node 0 to node 1 holds the lane; node 2 to node 3 must wait for its tail.
-  LinkEngine& sender = fabric.link(0, kNode);
   const std::vector<std::byte> cell = make_cell({.dlid = Lid(2), .slid = Lid(1), .payload_bytes = 256});
-  const auto flit = [&](uint32_t index) {
-    const size_t bytes = std::min<size_t>(96, cell.size() - size_t{index} * 96);
-    std::byte* to = sender.claim(lane(0));
-    ASSERT_NE(to, nullptr);
-    std::memcpy(to, cell.data() + size_t{index} * 96, bytes);
-    const int flags = (index == 0 ? kFlitHead : 0) | (index == 3 ? kFlitTail : 0);
-    sender.commit({lane(0), static_cast<uint8_t>(flags), static_cast<uint32_t>(bytes), 0});
-  };
-  flit(0);
+  send_flit(fabric.link(0, kNode), cell, 0);
   fabric.run(3);
   ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(4), .payload_bytes = 256}));
   fabric.run(20);
   EXPECT_TRUE(fabric.received[3].empty());
-  for (uint32_t i = 1; i < 4; ++i) flit(i);
+  for (size_t i = 1; i < 4; ++i) send_flit(fabric.link(0, kNode), cell, i);
   fabric.run(20);
   EXPECT_EQ(fabric.received[1].size(), 1U);
   EXPECT_EQ(fabric.received[3].size(), 1U);

@@ -51,12 +51,7 @@ bool SanSw::head_leaves_alone(bool cut_through) {
   TestFabricConfig config = fabric_of(2, 96);
   config.switching.link.cut_through = cut_through;
   TestFabric fabric(config);
-  const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
-  LinkEngine& sender = fabric.link(0, kNode);
-  std::byte* to = sender.claim(VirtualLane(0));
-  if (to == nullptr) return false;
-  std::memcpy(to, cell.data(), 96);
-  sender.commit({VirtualLane(0), kFlitHead, 96, 0});
+  send_flit(fabric.link(0, kNode), make_cell({.payload_bytes = 256}), 0);
   fabric.run(20);
   return fabric.traces[1]->count(kSwitch, FlitKind::kData) == 1;
 }

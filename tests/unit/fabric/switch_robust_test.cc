@@ -15,19 +15,13 @@ TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0, uint
   return config;
 }
 
-/// Sends flits as they are given, past the cell port: `flags` and bytes of a cell, from node 0 on lane `vl`.
-void send_flit(TestFabric& fabric, VirtualLane vl, int flags, std::span<const std::byte> bytes) {
+/// One flit from node 0 on lane 0, whatever is in it.
+void send_raw(TestFabric& fabric, int flags, std::span<const std::byte> bytes) {
   LinkEngine& sender = fabric.link(0, kNode);
-  std::byte* to = sender.claim(vl);
+  std::byte* to = sender.claim(VirtualLane(0));
   ASSERT_NE(to, nullptr);
   std::copy(bytes.begin(), bytes.end(), to);
-  sender.commit({vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(bytes.size()), 0});
-}
-
-std::vector<std::byte> first_flit() {
-  std::vector<std::byte> cell = make_cell({});
-  cell.resize(kFlitPayloadBytesConformance);
-  return cell;
+  sender.commit({VirtualLane(0), static_cast<uint8_t>(flags), static_cast<uint32_t>(bytes.size()), 0});
 }
 
 /// A cell from node 0 to node 1 whose bytes from `offset` on are `values`, under a right CRC.
@@ -60,9 +54,7 @@ void in_small_flits_cut_through(TestFabricConfig& config) {
 
 constexpr std::array kDrops{
     Drop{SwitchPortCounter::kDropTooShort,
-         [](TestFabric& at) {
-           send_flit(at, VirtualLane(0), kFlitHead | kFlitTail, std::array<std::byte, 20>{});
-         },
+         [](TestFabric& at) { send_raw(at, kFlitHead | kFlitTail, std::array<std::byte, 20>{}); },
          in_small_flits},
     Drop{SwitchPortCounter::kDropVersion, [](TestFabric& at) { send_changed(at, 12, {9}); }},
     Drop{SwitchPortCounter::kDropAddress, [](TestFabric& at) { send_changed(at, 0, {9}); }},
@@ -121,30 +113,30 @@ constexpr std::array kDrops{
          }},
     Drop{SwitchPortCounter::kDropLinkReset,
          [](TestFabric& at) {
-           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
+           send_flit(at.link(0, kNode), make_cell({.payload_bytes = 256}), 0);
            at.run(5);
            at.cables[0]->unplug();
          },
          in_small_flits},
     Drop{SwitchPortCounter::kDropPoisoned,
          [](TestFabric& at) {
-           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
-           send_flit(at, VirtualLane(0), kFlitTail | kFlitPoison, {});
+           send_flit(at.link(0, kNode), make_cell({.payload_bytes = 256}), 0);
+           send_raw(at, kFlitTail | kFlitPoison, {});
          },
          in_small_flits},
     Drop{SwitchPortCounter::kDropTooLong,
          [](TestFabric& at) {
            const std::array<std::byte, 96> more{};
-           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
-           for (int i = 0; i < 6; ++i, at.run(50)) send_flit(at, VirtualLane(0), 0, more);
-           send_flit(at, VirtualLane(0), kFlitTail, more);
+           send_flit(at.link(0, kNode), make_cell({.payload_bytes = 256}), 0);
+           for (int i = 0; i < 6; ++i, at.run(50)) send_raw(at, 0, more);
+           send_raw(at, kFlitTail, more);
          },
          in_small_flits},
     Drop{SwitchPortCounter::kDropTooLong,
          [](TestFabric& at) {  // its head is through already: the next hop is told
            const std::array<std::byte, 96> more{};
-           send_flit(at, VirtualLane(0), kFlitHead, first_flit());
-           for (int i = 0; i < 20; ++i, at.run(50)) send_flit(at, VirtualLane(0), 0, more);
+           send_flit(at.link(0, kNode), make_cell({.payload_bytes = 256}), 0);
+           for (int i = 0; i < 20; ++i, at.run(50)) send_raw(at, 0, more);
            EXPECT_EQ(at.nodes[1]->counters().get(CellPortCounter::kPoisoned), 1U);
            ASSERT_TRUE(at.send(1, TestCell{.dlid = Lid(2)}));
            at.run(50);
@@ -215,12 +207,7 @@ TEST(SwitchLifetime, a_frozen_endnode_loses_its_cells_after_two_seconds_and_harm
 
 /// Sends the head flit of a four-flit cell from node 0 to node 1 and lets it pass.
 void begin_cell(TestFabric& fabric) {
-  const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
-  LinkEngine& sender = fabric.link(0, kNode);
-  std::byte* to = sender.claim(VirtualLane(0));
-  ASSERT_NE(to, nullptr);
-  std::memcpy(to, cell.data(), 96);
-  sender.commit({VirtualLane(0), kFlitHead, 96, 0});
+  send_flit(fabric.link(0, kNode), make_cell({.payload_bytes = 256}), 0);
   fabric.run(10);
 }
 
