@@ -43,8 +43,9 @@ void print_help() {
 }
 
 int wrong_command(const std::string& word) {
-  std::vector<std::string> known;
-  for (const Subcommand& command : kSubcommands) known.emplace_back(command.name);
+  std::vector<std::string> known(kSubcommands.size());
+  std::transform(kSubcommands.begin(), kSubcommands.end(), known.begin(),
+                 [](const Subcommand& command) { return std::string(command.name); });
   const bool option = word.starts_with("-");
   if (option) known = {"--help", "--version"};
   (void)failure("", word.empty() ? fmt::format("a command is missing; known: {}", joined(known))
