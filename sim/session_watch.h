@@ -22,8 +22,7 @@ struct SessionNodes {
 /// Owner: the netdev scenario.
 class SessionWatch {
  public:
-  /// `host_index` counts the sessions of the host. `nic` already has its sources from other sessions. All
-  /// references must outlive the watch.
+  /// `host_index`: which of its host's sessions it is, from 0. All references must outlive the watch.
   SessionWatch(const SessionPlan& plan, const WorldPlan& world, size_t host_index, FlowLedger& ledger,
                Trace& trace);
   /// The stations at both ends; adds this session's sources and sinks.
