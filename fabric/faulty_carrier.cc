@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "fabric/limits.h"
+#include "messages/flit.h"
 
 namespace weft {
 
@@ -51,7 +52,7 @@ uint32_t FaultyCarrier::deliver_held(std::span<RxSlot> out, HeldState state) noe
 /// Decides one slot's fate; writes 0..2 slots to `out`, which has room for two.
 uint32_t FaultyCarrier::pass(const RxSlot& slot, std::span<RxSlot> out) noexcept {
   if (faults_.cut || random_.chance_ppm(faults_.drop_ppm)) {
-    ++counts_.dropped;
+    lose(slot);
     return 0;
   }
   if (random_.chance_ppm(faults_.corrupt_ppm)) {
@@ -104,8 +105,17 @@ uint32_t FaultyCarrier::receive(std::span<RxSlot> out) noexcept {
   return count;
 }
 
+/// A control flit that is lost is not repeated. Nobody gives its slot back unless more comes behind it, and a
+/// sender whose slots are all lost that way could not send any more.
+void FaultyCarrier::lose(const RxSlot& slot) noexcept {
+  ++counts_.dropped;
+  const bool control = FlitKind(std::to_integer<uint8_t>(slot.bytes[0]) >> 4) != FlitKind::kData;
+  if (control && slot.position == released_) inner_->release(++released_);
+}
+
 void FaultyCarrier::release(uint64_t before) noexcept {
   inner_->release(before);
+  released_ = std::max(released_, before);
   if (held_count_ == 0) return;
   for (Held& held : held_) {
     if (held.state != HeldState::kDelivered) continue;

@@ -48,6 +48,7 @@ class FaultyCarrier final : public Carrier {
   Held* hold(const RxSlot& slot, HeldState state) noexcept;
   uint32_t deliver_held(std::span<RxSlot> out, HeldState state) noexcept;
   uint32_t pass(const RxSlot& slot, std::span<RxSlot> out) noexcept;
+  void lose(const RxSlot& slot) noexcept;
 
   std::unique_ptr<Carrier> inner_;
   uint32_t slot_bytes_;
@@ -58,6 +59,7 @@ class FaultyCarrier final : public Carrier {
   std::vector<std::byte> storage_;
   std::vector<Held> held_;
   uint32_t held_count_ = 0;  // entries that are not free
+  uint64_t released_ = 0;    // slots before this position have been given back
 };
 
 }  // namespace weft
