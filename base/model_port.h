@@ -1,6 +1,6 @@
-// base/model_port.h -- what ports without an interface of the kernel share: no offloads, a medium that is always
-// up, an address and an MTU that are only numbers. `EchoNic`, `SlirpNic`, `PcapNic`, `GenPort` and `UnixPort`
-// are such.
+// base/model_port.h -- what ports without an interface of the kernel share: no offloads, a medium that is
+// always up, an address and an MTU that are only numbers. `EchoNic`, `SlirpNic`, `PcapNic`, `GenPort` and
+// `UnixPort` are such.
 #pragma once
 
 #include <string>
