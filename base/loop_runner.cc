@@ -37,9 +37,7 @@ void LoopRunner::idle(Instant now) {
     idle_from_ = now;
     penalty_ = {};
   }
-  Duration spin = config_.spin;
-  for (const Pollable* core : cores_) spin = std::min(spin, core->spin_max());
-  if (now - idle_from_ + penalty_ >= spin) {
+  if (now - idle_from_ + penalty_ >= config_.spin) {
     sleep(now);
     return;
   }

@@ -23,10 +23,6 @@ class Pollable {
   [[nodiscard]] virtual bool prepare_sleep() noexcept = 0;
   /// Undoes prepare_sleep().
   virtual void finish_sleep() noexcept = 0;
-  /// How long a loop without work may go on looking, for this core's sake, before it sleeps. What another
-  /// process writes into shared memory is found by looking; what a thread of this process brings is delayed
-  /// by it, when cores are few.
-  [[nodiscard]] virtual Duration spin_max() const noexcept { return Duration::max(); }
   /// Latest time of the next poll().
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
 };

@@ -56,7 +56,6 @@ class Endnode final : public Pollable {
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override { return port_.prepare_sleep(); }
   void finish_sleep() noexcept override { port_.finish_sleep(); }
-  [[nodiscard]] Duration spin_max() const noexcept override { return link_->link().spin_max(); }
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:

@@ -75,7 +75,6 @@ class Carrier {
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   [[nodiscard]] virtual bool prepare_sleep() noexcept = 0;
   virtual void finish_sleep() noexcept = 0;
-  [[nodiscard]] virtual Duration spin_max() const noexcept { return Duration::max(); }
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
 };
 

@@ -42,9 +42,6 @@ inline constexpr uint32_t kControlSlots = 8;
 inline constexpr uint32_t kFlitRepeatsMax = 16;
 /// Flits published at once on rings: the peer works while the burst goes on (decisions P9).
 inline constexpr uint32_t kFlitsPerPublish = 8;
-/// A loop with a ZeroMQ link sleeps this long after its last work. The library's threads need the cores that
-/// spinning takes: of 0, 50 us and 2 ms, 50 us moves most.
-inline constexpr Duration kZmqSpinMax = 50us;
 /// An output without credit for this long drops its cells (head-of-queue lifetime, decisions section 4).
 inline constexpr Duration kHeadOfQueueLifetime = 2s;
 inline constexpr Duration kPeerStalledNotice = 1s;

@@ -78,9 +78,6 @@ class LinkEngine final : public Link {
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override;
-  [[nodiscard]] Duration spin_max() const noexcept override {
-    return carrier_ != nullptr ? carrier_->spin_max() : Duration::max();
-  }
   [[nodiscard]] Instant deadline() const noexcept override;
 
   // ---- for operators and tests --------------------

@@ -65,7 +65,6 @@ class Switch final : public Pollable {
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override;
-  [[nodiscard]] Duration spin_max() const noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:

@@ -162,12 +162,6 @@ void Switch::finish_sleep() noexcept {
   for (Port* port : attached_) port->link->finish_sleep();
 }
 
-Duration Switch::spin_max() const noexcept {
-  Duration shortest = Duration::max();
-  for (const Port* port : attached_) shortest = std::min(shortest, port->link->spin_max());
-  return shortest;
-}
-
 Instant Switch::deadline() const noexcept {
   Instant due = kNever;
   for (const Port* port : attached_) {

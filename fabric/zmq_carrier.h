@@ -8,7 +8,6 @@
 
 #include "fabric/burst_pool.h"
 #include "fabric/carrier.h"
-#include "fabric/limits.h"
 #include "fabric/zmq_socket.h"
 
 namespace weft {
@@ -63,7 +62,6 @@ class ZmqCarrier final : public Carrier {
   void wait_fds(std::vector<pollfd>& out) const override { channel_->wait_fds(out); }
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override {}
-  [[nodiscard]] Duration spin_max() const noexcept override { return kZmqSpinMax; }
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/loop_runner.h"
 #include "fabric/link_connect.h"
 
 namespace weft::bench {
@@ -137,7 +138,7 @@ void Endnode::end_turn(uint32_t work, Instant due) noexcept {
   }
   const Instant at = now();
   if (core_->idle_from == kNever) core_->idle_from = at;
-  if (at - core_->idle_from >= core_->connection->link().spin_max()) {
+  if (at - core_->idle_from >= LoopConfig{}.spin) {
     core_->sleep(due);
   } else {
     yield_core();

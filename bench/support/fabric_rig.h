@@ -60,8 +60,8 @@ class Endnode {
   /// Polls until the link is up; aborts after five seconds.
   void wait_up();
   [[nodiscard]] CellPort& port() noexcept;
-  /// Ends a turn of a loop that did `work`. Without work the core is yielded; a ZeroMQ link sleeps after
-  /// kZmqSpinMax, as the loops of Weft's programs do, until something arrives or `due`.
+  /// Ends a turn of a loop that did `work`. Without work it yields the core, and after a while sleeps until
+  /// something arrives or `due`, as the loops of Weft's programs do.
   void end_turn(uint32_t work, Instant due) noexcept;
   /// Data flits of a mean burst, since the link came up.
   [[nodiscard]] double flits_per_burst() const noexcept;

@@ -25,7 +25,6 @@ class Scripted final : public Pollable {
     return quiet;
   }
   void finish_sleep() noexcept override { ++finished; }
-  Duration spin_max() const noexcept override { return spin; }
   Instant deadline() const noexcept override { return due; }
 
   int work = 0;
@@ -35,7 +34,6 @@ class Scripted final : public Pollable {
   bool quiet = true;
   int fd = -1;
   Instant due = kNever;
-  Duration spin = Duration::max();
 };
 
 LoopConfig no_spin() {
@@ -54,20 +52,6 @@ TEST(LoopRunner, works_before_it_sleeps) {
   EXPECT_EQ(loop.turn(), 0);
   EXPECT_EQ(core.prepared, 1);
   EXPECT_EQ(core.finished, 1);
-  EXPECT_EQ(loop.counters().get(LoopCounter::kSleeps), 1U);
-}
-
-TEST(LoopRunner, spins_no_longer_than_every_core_allows) {
-  const MonotonicClock clock;
-  LoopRunner loop(clock, {.spin = std::chrono::hours(1)});
-  Scripted patient;
-  Scripted hurried;
-  for (Scripted* core : {&patient, &hurried}) loop.add(*core);
-  hurried.due = Instant::min();
-  loop.turn();
-  EXPECT_EQ(loop.counters().get(LoopCounter::kSleeps), 0U);
-  hurried.spin = Duration{0};
-  loop.turn();
   EXPECT_EQ(loop.counters().get(LoopCounter::kSleeps), 1U);
 }
 

@@ -110,9 +110,7 @@ TEST_F(ZmqLink, a_switch_does_not_sleep_while_a_burst_waits) {
   const auto a = join(endpoint, 0xA);
   LinkCellPort port_a(a->link());
   ports = {&port_a};
-  EXPECT_EQ(fabric->spin_max(), Duration::max());
   ASSERT_TRUE(until([&] { return port_a.up(); }));
-  EXPECT_EQ(fabric->spin_max(), kZmqSpinMax);  // the library's threads want the cores
   const std::vector<std::byte> cell = make_cell({});
   std::byte* to = port_a.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
   ASSERT_NE(to, nullptr);
