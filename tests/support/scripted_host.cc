@@ -71,6 +71,15 @@ bool ScriptedHost::connect() {
   return false;
 }
 
+void ScriptedHost::knock(CmKind kind, uint64_t with_nonce) {
+  CmEndpoint once(*adapters[0]);
+  ASSERT_TRUE(once.open(Qpn(), 1).ok());
+  const CmOffer carried = kind == CmKind::kReq ? offer : CmOffer{};
+  ASSERT_TRUE(
+      once.send({.kind = kind, .nonce = with_nonce, .offer = carried}, Lid(2), kQpnGsi, ServiceLevel()));
+  run(20);
+}
+
 void ScriptedHost::say(const NetdevMessage& message) {
   std::vector<std::byte> bytes(16384);
   bytes.resize(encoding_ == MessageEncoding::kBytes ? encode_netdev_bytes(message, bytes)

@@ -33,6 +33,8 @@ class ScriptedHost {
   SessionRefusal refusal = SessionRefusal::kNone;
   CmOffer answer;  // of the unit
 
+  /// One datagram from a queue pair that lives for it alone; a REQ carries `offer`.
+  void knock(CmKind kind, uint64_t with_nonce);
   void say(const NetdevMessage& message);
   void say_bytes(std::vector<std::byte> bytes);
   /// Advertises one pool of this host's own and grants the unit everything it needs to be open.

@@ -82,6 +82,7 @@ TEST(PushPool, PUSH_POOL_02_the_five_values_stand_in_the_message) {
   ASSERT_EQ(first.size(), 1U);
   EXPECT_EQ(load_be<uint32_t>(entry + 12), first[0]->rkey.value());
   EXPECT_EQ(load_be<uint64_t>(entry + 16), first[0]->va);
+  EXPECT_EQ(pair.receive(1), numbers(1, 1)) << "and lies where the owner looks";
 }
 
 TEST(PushPool, PUSH_POOL_03_the_handle_rides_in_the_message_and_opens_the_pool) {
@@ -195,6 +196,15 @@ TEST(PushPool, PUSH_POOL_08_silence_to_a_get_is_no_error) {
   EXPECT_GE(pair.unit().counters().get(C::kPoolGetsRefused), 1U);
   EXPECT_EQ(pair.receive(1), numbers(0, 8));
   EXPECT_EQ(pair.stream(0, 100, 40, 1000), numbers(100, 40));
+  pair.run(50);
+  // Nor is it ever: for seconds the pool is used up, asked for, not enlarged, emptied and used again.
+  for (uint32_t round = 0; round < 20; ++round) {
+    for (uint32_t i = 0; i < 8; ++i) EXPECT_TRUE(pair.send(0, i, 1000));
+    pair.run_for(200ms);
+    EXPECT_EQ(pair.receive(1), numbers(0, 8));
+    pair.run(50);
+  }
+  EXPECT_GE(pair.host().counters().get(C::kPoolGetsOut), 4U);
   EXPECT_EQ(adverts(read_wire(pair.pipe, 1024), 1).size(), 1U);
   EXPECT_EQ(pair.host().state(), SessionState::kOpen);
 }

@@ -62,13 +62,6 @@ TEST(SessionDefence, a_key_of_another_session_is_of_no_use) {
   EXPECT_EQ(pair.side(1).adapter->access_faults().get(AccessFault::kWrongPd), 1U);
 }
 
-void ask_again(ScriptedHost& host, uint64_t nonce) {
-  CmEndpoint asker(*host.adapters[0]);
-  ASSERT_TRUE(asker.open(Qpn(), 1).ok());
-  asker.send({.kind = CmKind::kReq, .nonce = nonce, .offer = host.offer}, Lid(2), kQpnGsi, ServiceLevel());
-  host.run(20);
-}
-
 TEST(SessionDefence, a_guessed_key_costs_the_session_and_each_time_more_time) {
   covers("DECISIONS-4");
   SessionPairOptions options;
@@ -98,7 +91,7 @@ TEST(SessionDefence, a_guessed_key_costs_the_session_and_each_time_more_time) {
     const Instant lost = host.clock.now();
     const uint64_t before = accepted();
     for (int tries = 0; tries < 1000 && accepted() == before; ++tries) {
-      ask_again(host, ++nonce);
+      host.knock(CmKind::kReq, ++nonce);
       host.run(5, 1ms);
     }
     waits.push_back(host.clock.now() - lost);

@@ -72,5 +72,19 @@ TEST_F(RewrittenFrame, a_head_rewritten_while_the_nic_is_busy_is_checked_again) 
   EXPECT_EQ(world.session().state(), SessionState::kOpen);
 }
 
+TEST_F(RewrittenFrame, a_head_rewritten_while_the_os_is_busy_is_checked_again) {
+  covers("DECISIONS-2.16 DECISIONS-4");
+  world.os().writes_allowed = 0;
+  world.nic().inject(make_ethernet(host_mac(0), kLanMac, 4, 1000));
+  world.run();
+  EXPECT_GT(world.host().counters().get(HostCounter::kOsBusyTurns), 0U);
+  rewrite_front(world.session());
+  world.os().writes_allowed = 10;
+  world.run();
+  EXPECT_TRUE(world.os().written.empty());
+  EXPECT_EQ(world.host().counters().get(HostCounter::kBadVnetHeader), 1U);
+  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+}
+
 }  // namespace
 }  // namespace weft::test

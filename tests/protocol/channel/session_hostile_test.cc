@@ -373,11 +373,7 @@ TEST(Acceptor, a_repeated_request_gets_the_same_answer_and_no_second_session) {
   ASSERT_TRUE(host.connect());
   const CmOffer first = host.answer;
   host.datagrams.clear();
-  CmEndpoint again(*host.adapters[0]);
-  ASSERT_TRUE(again.open(Qpn(), 1).ok());
-  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
-             ServiceLevel());
-  host.run(20);
+  host.knock(CmKind::kReq, host.nonce);
   ASSERT_EQ(host.datagrams.size(), 1U);
   EXPECT_EQ(host.datagrams[0].offer, first);
   EXPECT_EQ(host.acceptor->sessions().size(), 1U);
@@ -390,11 +386,7 @@ TEST(Acceptor, a_host_that_comes_back_ends_its_old_session) {
   NetdevSession& old = host.unit();
   host.nonce = 0x9999;
   EXPECT_TRUE(host.acceptor->sessions().size() == 1);
-  CmEndpoint again(*host.adapters[0]);
-  ASSERT_TRUE(again.open(Qpn(), 1).ok());
-  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
-             ServiceLevel());
-  host.run(20);
+  host.knock(CmKind::kReq, host.nonce);
   EXPECT_EQ(old.counters().get(C::kLostReplaced), 1U);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
 }
@@ -407,11 +399,7 @@ TEST(Acceptor, sessions_and_requests_are_bounded) {
   for (uint8_t i = 0; i < 8; ++i) {
     host.nonce = 100 + i;
     host.offer.mac = {2, 0, 0, 0, 1, i};
-    CmEndpoint one(*host.adapters[0]);
-    ASSERT_TRUE(one.open(Qpn(), 1).ok());
-    one.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
-             ServiceLevel());
-    host.run(20);
+    host.knock(CmKind::kReq, host.nonce);
   }
   const auto& counters = host.acceptor->counters();
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 2U);
@@ -422,11 +410,8 @@ TEST(Acceptor, sessions_and_requests_are_bounded) {
 
 TEST(Acceptor, datagrams_for_no_session_are_counted) {
   ScriptedHost host(unit_config());
-  CmEndpoint stranger(*host.adapters[0]);
-  ASSERT_TRUE(stranger.open(Qpn(), 1).ok());
-  stranger.send({.kind = CmKind::kDreq, .nonce = 4, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
-  stranger.send({.kind = CmKind::kDrep, .nonce = 4, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
-  host.run(20);
+  host.knock(CmKind::kDreq, 4);
+  host.knock(CmKind::kDrep, 4);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownMessage), 2U);
 }
 
@@ -458,14 +443,9 @@ TEST(Acceptor, a_forged_disconnect_needs_the_nonce) {
   ScriptedHost host(unit_config());
   ASSERT_TRUE(host.connect());
   host.advertise();
-  CmEndpoint stranger(*host.adapters[0]);
-  ASSERT_TRUE(stranger.open(Qpn(), 1).ok());
-  stranger.send({.kind = CmKind::kDreq, .nonce = host.nonce + 1, .offer = {}}, Lid(2), kQpnGsi,
-                ServiceLevel());
-  host.run(20);
+  host.knock(CmKind::kDreq, host.nonce + 1);
   EXPECT_EQ(host.unit().state(), SessionState::kOpen);
-  stranger.send({.kind = CmKind::kDreq, .nonce = host.nonce, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
-  host.run(20);
+  host.knock(CmKind::kDreq, host.nonce);
   EXPECT_EQ(host.unit().state(), SessionState::kLost);
   EXPECT_EQ(host.count(C::kLostPeerLeft), 1U);
 }
@@ -477,16 +457,10 @@ TEST(Acceptor, a_host_that_broke_the_rules_waits_longer_each_time) {
   host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
   ASSERT_EQ(host.unit().state(), SessionState::kLost);
   host.nonce = 77;
-  CmEndpoint again(*host.adapters[0]);
-  ASSERT_TRUE(again.open(Qpn(), 1).ok());
-  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
-             ServiceLevel());
-  host.run(20);
+  host.knock(CmKind::kReq, host.nonce);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 1U);
   host.run(200, 1ms);
-  again.send({.kind = CmKind::kReq, .nonce = host.nonce, .offer = host.offer}, Lid(2), kQpnGsi,
-             ServiceLevel());
-  host.run(20);
+  host.knock(CmKind::kReq, host.nonce);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
 }
 
