@@ -7,8 +7,9 @@ import netns
 from run import covers
 
 
-def status_of(process):
-    lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+def status_of(task):
+    """Fields of /proc/TASK/status; `task` is "self", PID or PID/task/TID."""
+    lines = pathlib.Path(f"/proc/{task}/status").read_text().splitlines()
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
@@ -16,7 +17,7 @@ class PrivilegesTest(unittest.TestCase):
     def assert_none(self, process):
         # Every thread: a library's own threads are as exposed as ours.
         for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
-            fields = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+            fields = status_of(f"{process.pid}/task/{task.name}")
             for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
                 self.assertEqual(int(fields[name], 16), 0, f"{process.name}: {name} of thread {task.name}")
             self.assertEqual(fields["NoNewPrivs"].strip(), "1", process.name)
@@ -27,24 +28,21 @@ class PrivilegesTest(unittest.TestCase):
         return process
 
     @covers("DECISIONS-4")
-    @unittest.skipUnless(harness.IS_ROOT, "only root has capabilities to drop")
+    @unittest.skipIf(int(status_of("self")["CapEff"], 16) == 0, "there are no capabilities to drop")
     def test_endnodes_drop_everything_before_there_is_a_link(self):
         with harness.Fabric(["host", "unit"]) as fabric:
             switch = fabric.switch()
             unit = fabric.unit("unit", "echo")
             host = fabric.host("host", {"unit": "gen:"})
-            self.assertNotEqual(int(status_of_self()["CapEff"], 16), 0, "the test itself has some")
             for process in (unit, host):  # no switch runs: no byte of the fabric can have come
                 self.up(process)
                 self.assert_none(process)
-                self.assertEqual(process.stats.total(r"link\..*cells_received"), 0)
             self.up(switch)
             self.assert_none(switch)
             for process in (unit, host):
                 self.assert_none(process)
 
     @covers("DECISIONS-4")
-    @unittest.skipUnless(harness.IS_ROOT, "a TAP needs root")
     def test_a_descriptor_keeps_working_without_the_right_to_open_it(self):
         netns.require_root()
         with netns.Namespace("priv") as space, harness.Fabric(["host", "unit"], link="ipc") as fabric:
@@ -56,11 +54,6 @@ class PrivilegesTest(unittest.TestCase):
                 harness.wait_for(lambda: process.stats.read(), f"{process.name} has a stats page")
                 self.assert_none(process)
             harness.wait_for(lambda: host.stats.total(r"unit\..*opened") > 0, "the session opens over a TAP")
-
-
-def status_of_self():
-    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
-    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
 if __name__ == "__main__":
