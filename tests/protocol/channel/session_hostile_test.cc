@@ -198,31 +198,6 @@ TEST_F(Hostile, flush_of_pools_nobody_knows_is_answered) {
   EXPECT_EQ(host.unit().state(), SessionState::kOpen);
 }
 
-TEST_F(Hostile, absurd_counts_are_dropped_before_anything_is_read) {
-  std::vector<std::byte> message(12 + 4 * 65);
-  message[1] = std::byte{4};  // BufferPoolFlushRequest
-  message[3] = std::byte{1};
-  host.say_bytes(message);
-  EXPECT_EQ(host.count(C::kMsgCountLimit), 1U);
-  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
-}
-
-TEST(HostileModes, bytes_that_are_no_capnp_message) {
-  ScriptedHost host(unit_config(), TransferMode::kRdma, MessageEncoding::kCapnp);
-  ASSERT_TRUE(host.connect());
-  host.advertise();
-  std::vector<std::byte> two_segments(24);
-  two_segments[0] = std::byte{1};
-  host.say_bytes(two_segments);
-  EXPECT_EQ(host.count(C::kMsgNotParsed), 1U);
-  std::vector<std::byte> wild_pointer(24);
-  wild_pointer[4] = std::byte{2};
-  std::fill(wild_pointer.begin() + 8, wild_pointer.begin() + 16, std::byte{0x7C});
-  host.say_bytes(wild_pointer);
-  EXPECT_EQ(host.count(C::kMsgNotParsed), 2U);
-  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
-}
-
 TEST_F(Hostile, silence_ends_a_session_within_two_seconds) {
   const Instant silent = host.clock.now();
   host.pipe.set_filter(

@@ -160,35 +160,6 @@ TEST(LinkDefence, hellos_are_limited_to_one_a_second_for_each_address) {
   }
 }
 
-TEST(LinkDefence, every_reason_to_refuse_a_hello_has_a_counter) {
-  struct Case {
-    AdmissionCounter counter;
-    void (*spoil)(LinkHello&);
-  };
-  const Case cases[] = {
-      {AdmissionCounter::kWelcomed, [](LinkHello&) {}},
-      {AdmissionCounter::kRefusedVersion, [](LinkHello& h) { h.version_min = h.version_max = 99; }},
-      {AdmissionCounter::kRefusedFlitPayload, [](LinkHello& h) { h.flit_payload_bytes += 64; }},
-      {AdmissionCounter::kRefusedCellPayload, [](LinkHello& h) { h.cell_payload_bytes *= 2; }},
-      {AdmissionCounter::kRefusedCredits, [](LinkHello& h) { h.credits_per_lane = 0; }},
-      {AdmissionCounter::kRefusedLidInvalid, [](LinkHello& h) { h.lid = Lid(2); }},
-      {AdmissionCounter::kRefusedNotAllowed, [](LinkHello& h) { h.guid = Guid(0xC); }},
-  };
-  for (const Case& one : cases) {
-    Door door;
-    LinkConfig link = small_switch().link;
-    link.guid = Guid(0xA);
-    LinkHello hello = make_hello(link, 7);
-    one.spoil(hello);
-    AdmittedLink admitted;
-    const LinkRefusal refusal = door.admission.admit(hello, Takeover::kRefuse, admitted);
-    EXPECT_EQ(refusal == LinkRefusal::kNone, one.counter == AdmissionCounter::kWelcomed)
-        << to_string(refusal);
-    EXPECT_EQ(door.admission.counters().get(one.counter), 1U) << to_string(refusal);
-    EXPECT_EQ(door.admission.counters().get(AdmissionCounter::kHellos), 1U);
-  }
-}
-
 /// A switch made by hand that welcomes an endnode with memory of the test's choice.
 class HostileSwitch : public ::testing::Test {
  protected:
