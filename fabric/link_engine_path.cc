@@ -140,8 +140,12 @@ void LinkEngine::tell_peer(bool everything) noexcept {
   if (answer_now_) {
     answer_now_ = false;
     acknowledge = true;
-    for (uint32_t i = 0; i < params_.lanes; ++i) lanes_[i].forget_told();
-    untold_lanes_ = (1U << params_.lanes) - 1;
+    untold_lanes_ = 0;
+    for (uint32_t i = 0; i < params_.lanes; ++i) {
+      lanes_[i].forget_told();
+      // A lane that was never used has nothing to tell; its bit would stay and never let the link rest.
+      if (lanes_[i].untold() != 0) untold_lanes_ |= 1U << i;
+    }
   }
   // Each flit tells one lane's credit, so one turn per lane is enough.
   for (uint32_t turn = 0; turn <= params_.lanes; ++turn) {

@@ -276,6 +276,17 @@ TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) 
   EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
 }
 
+TEST_F(Engine, after_an_answer_it_rests_though_some_lanes_were_never_used) {
+  carrier->arrive(data(1, {.vl = VirtualLane(1)}));
+  receive();
+  carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 1}));
+  receive();
+  engine.poll(now);
+  engine.flush(now);
+  EXPECT_FALSE(sent().empty());
+  EXPECT_EQ(engine.deadline(), kNever);
+}
+
 TEST_F(Engine, numbers_wrap) {
   uint64_t accepted = 0;
   for (uint32_t i = 1; i <= 70'000; ++i) {
