@@ -54,6 +54,18 @@ TEST_F(TptEntryRow, TPT_ENTRY_03_an_old_key_fails_once_the_entry_is_redefined) {
   EXPECT_EQ(use_old_key_of_a_reused_entry(random_, pd_, memory_), AccessFault::kWrongInstance);
 }
 
+TEST_F(TptEntryRow, TPT_ENTRY_03_an_old_key_binds_and_ends_nothing) {
+  test::covers("TPT-ENTRY-03");
+  const Rkey old = table_.alloc_rkey(pd_).value();
+  Rkey now = old;
+  const BindRequest bind{old, region_.lkey, region_.addr, 8, kReadWrite};
+  ASSERT_EQ(table_.rebind_window(pd_, bind, now), AccessFault::kNone);
+  EXPECT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kWrongInstance);
+  EXPECT_EQ(table_.unbind_rkey(pd_, old), AccessFault::kWrongInstance);
+  EXPECT_EQ(table_.invalidate(pd_, old), AccessFault::kWrongInstance);
+  EXPECT_EQ(remote(now, region_.addr, 8), AccessFault::kNone);
+}
+
 TEST_F(TptEntryRow, TPT_ENTRY_04_start_and_length_bound_the_region_and_the_pd_has_to_match) {
   test::covers("TPT-ENTRY-04");
   const auto region = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();

@@ -141,7 +141,8 @@ TEST_F(TptRemoteRc, TPT_REMOTE_02f_the_right_is_missing) {
   expect_refused(AccessFault::kRightMissing, target().addr, writes, 100, SendOpcode::kRdmaRead);
 }
 
-TEST_F(TptRemoteRc, a_write_of_many_packets_that_leaves_the_window_late_stops_there) {
+TEST_F(TptRemoteRc, TPT_REMOTE_02e_a_write_of_many_packets_that_leaves_the_window_late_stops_there) {
+  covers("TPT-REMOTE-02e");
   const Rkey key = bound_key(0, 20'000);
   pair_.side(0).fill(0, 40'000, 0x44);
   const std::vector<std::byte> beyond = pair_.side(1).bytes_at(20'000, 40'000);
