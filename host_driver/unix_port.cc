@@ -188,8 +188,9 @@ FrameIo UnixPort::write_frame(std::span<const std::byte> head, std::span<const s
     return FrameIo::kDropped;
   }
   if (out_from_ != out_to_ && !send_left_over()) {
-    counters_.add(PortCounter::kWriteBusy);
-    return peer_.valid() ? FrameIo::kBusy : FrameIo::kDown;
+    const bool there = peer_.valid();
+    counters_.add(there ? PortCounter::kWriteBusy : PortCounter::kNoReceiver);
+    return there ? FrameIo::kBusy : FrameIo::kDown;
   }
   store_be(out_.data(), static_cast<uint32_t>(length));
   std::memcpy(out_.data() + kLengthBytes, head.data() + kVnetBytes, head.size() - kVnetBytes);

@@ -112,15 +112,15 @@ FrameIo PcapNic::write_frame(std::span<const std::byte> head, std::span<const st
     return FrameIo::kDropped;
   }
   const size_t bytes = head.size() - kVnetBytes + rest.size();
+  if (bytes > kFrameBytesMax) {
+    counters_.add(PortCounter::kWriteTooLong);
+    return FrameIo::kDropped;
+  }
   counters_.add(PortCounter::kFramesWritten);
   counters_.add(PortCounter::kBytesWritten, bytes);
   if (out_ == nullptr) {
     counters_.add(PortCounter::kNoReceiver);
     return FrameIo::kOk;
-  }
-  if (bytes > scratch_.size()) {
-    counters_.add(PortCounter::kWriteTooLong);
-    return FrameIo::kDropped;
   }
   std::memcpy(scratch_.data(), head.data() + kVnetBytes, head.size() - kVnetBytes);
   if (!rest.empty()) std::memcpy(scratch_.data() + head.size() - kVnetBytes, rest.data(), rest.size());

@@ -2,8 +2,12 @@
 // of reasons with what provokes each, and does not compile while a reason is missing.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cstddef>
+
+#include "base/counters.h"
 
 namespace weft::test {
 
@@ -17,6 +21,16 @@ template <class Reason, class Case, size_t N>
     if (!named) return false;
   }
   return true;
+}
+
+/// Of the counters from `first` up to but not `end`, `reason` has moved and no other.
+template <class Reason>
+void expect_only(const CounterSet<Reason>& counters, Reason reason, Reason first, Reason end) {
+  for (auto value = static_cast<size_t>(first); value < static_cast<size_t>(end); ++value) {
+    const auto counter = static_cast<Reason>(value);
+    EXPECT_EQ(counters.get(counter) != 0, counter == reason)
+        << CounterSet<Reason>::label(counter) << " while provoking " << CounterSet<Reason>::label(reason);
+  }
 }
 
 }  // namespace weft::test

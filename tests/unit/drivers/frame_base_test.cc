@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "messages/cfg_data.h"
 #include "tests/support/memory_frame_port.h"
+#include "tests/support/reason_table.h"
 
 namespace weft {
 namespace {
@@ -236,6 +237,78 @@ TEST(FrameWriter, an_open_checksum_is_filled_in_for_a_port_that_cannot) {
   const std::span<const std::byte> got = std::span<const std::byte>(port.written[0]).subspan(kVnetBytes);
   EXPECT_TRUE(transport_checksum_ok(got.data() + 14, 4, kIpProtocolUdp, got.subspan(34)));
   EXPECT_NE(load_be<uint16_t>(got.data() + 40), 0);
+}
+
+struct BadVnet {
+  VnetError reason;
+  VnetHeader header;
+};
+/// Over a TCP segment of 1000 bytes, IPv4.
+constexpr std::array kBadVnets{
+    BadVnet{VnetError::kFlags, {.flags = 0x80}},
+    BadVnet{VnetError::kFlags, {.gso_type = 77}},
+    BadVnet{VnetError::kChecksum,
+            {.flags = kVnetNeedsChecksum, .checksum_start = 34, .checksum_offset = 0xFFFF}},
+    BadVnet{VnetError::kChecksum, {.flags = kVnetNeedsChecksum, .checksum_start = 13, .checksum_offset = 16}},
+    BadVnet{VnetError::kChecksum, {.gso_type = 1, .gso_bytes = 100}},
+    BadVnet{VnetError::kGsoSize,
+            {.flags = kVnetNeedsChecksum, .gso_type = 1, .checksum_start = 34, .checksum_offset = 16}},
+    BadVnet{VnetError::kProtocol,
+            {.flags = kVnetNeedsChecksum,
+             .gso_type = 5,
+             .gso_bytes = 100,
+             .checksum_start = 34,
+             .checksum_offset = 6}},
+};
+static_assert(test::names_every_reason(kBadVnets, VnetError::kFlags, VnetError::kCount));
+
+TEST(VnetHeader, each_refusal_has_its_name) {
+  const Bytes frame = gso_frame(4, kIpProtocolTcp, 1000, 100);
+  const std::span<const std::byte> ethernet = std::span(frame).subspan(kVnetBytes);
+  const auto bytes = static_cast<uint32_t>(ethernet.size());
+  for (const BadVnet& one : kBadVnets) {
+    EXPECT_EQ(to_string(check_vnet(one.header, ethernet, bytes)), to_string(one.reason));
+  }
+  EXPECT_EQ(check_vnet(load_vnet(frame.data()), ethernet, bytes), VnetError::kNone);
+}
+
+struct WriterCase {
+  WriterCounter reason;
+  FrameIo answer;
+  Bytes (*frame)();
+  bool port_drops = false;
+};
+constexpr std::array kWriterCases{
+    WriterCase{WriterCounter::kChecksumsFilled, FrameIo::kOk,
+               [] {
+                 Bytes frame = gso_frame(4, kIpProtocolUdp, 100, 1000);
+                 frame[1] = std::byte{0};  // no GSO, the checksum is still open
+                 return frame;
+               }},
+    WriterCase{WriterCounter::kSegmentsDropped, FrameIo::kOk,
+               [] { return gso_frame(4, kIpProtocolUdp, 900, 1000); }, true},
+    WriterCase{WriterCounter::kNotSegmentable, FrameIo::kDropped,
+               [] {
+                 Bytes frame = gso_frame(4, kIpProtocolTcp, 1000, 100);
+                 frame[kVnetBytes + 14 + 20 + 12] = std::byte{0x10};  // TCP header of 4 bytes
+                 return frame;
+               }},
+};
+static_assert(test::names_every_reason(kWriterCases, WriterCounter::kChecksumsFilled, WriterCounter::kCount));
+
+TEST(FrameWriter, what_the_port_cannot_do_and_what_nobody_can_is_counted_by_name) {
+  for (const WriterCase& one : kWriterCases) {
+    test::MemoryFramePort port(kTo);
+    port.drop = one.port_drops;
+    FrameWriter writer(port);
+    const Bytes frame = one.frame();
+    FrameHead head;
+    ASSERT_TRUE(copy_head(frame, head));
+    EXPECT_EQ(writer.write(head, std::span(frame).subspan(head.size)), one.answer);
+    EXPECT_EQ(port.written.size(), one.reason == WriterCounter::kChecksumsFilled ? 1U : 0U);
+    EXPECT_FALSE(writer.holding());
+    test::expect_only(writer.counters(), one.reason, WriterCounter::kChecksumsFilled, WriterCounter::kCount);
+  }
 }
 
 TEST(CfgData, round_trips_and_refusals) {

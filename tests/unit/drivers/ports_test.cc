@@ -22,6 +22,7 @@
 #include "iou_driver/packet_nic.h"
 #include "iou_driver/pcap_nic.h"
 #include "iou_driver/slirp_nic.h"
+#include "tests/support/reason_table.h"
 #include "tests/support/temp_dir.h"
 
 namespace weft {
@@ -130,6 +131,7 @@ TEST(UnixPort, a_stream_out_of_step_is_hung_up_and_the_next_peer_is_served) {
     for (int i = 0; i < 100 && (*port)->carrier(); ++i) (void)(*port)->read_frame(into);
     EXPECT_FALSE((*port)->carrier());
     EXPECT_EQ((*port)->counters().get(PortCounter::kReadMalformed), 1u);
+    EXPECT_EQ((*port)->counters().get(PortCounter::kCarrierChanges), 2u);
   }
   const UniqueFd peer(connect_unix(dir.path() + "/vm"));
   (*port)->poll(clock.now());
@@ -187,6 +189,132 @@ TEST(SlirpNic, gateway_answers_arp_and_echo) {
   const Bytes pong = wait_frame(**nic, clock);
   ASSERT_GT(pong.size(), kVnetBytes + 14);
   EXPECT_EQ(check_answer(std::span(pong).subspan(kVnetBytes), self, gateway, 1).verdict, GenVerdict::kGood);
+}
+
+/// A port, and the peer behind a unix one.
+struct PortBench {
+  void listen() {
+    auto made = UnixPort::listen(dir.path() + "/vm", kMac);
+    ASSERT_TRUE(made.ok()) << made.error().text;
+    port = std::move(*made);
+  }
+  void connect() {
+    listen();
+    peer = UniqueFd(connect_unix(dir.path() + "/vm"));
+    port->poll(now);
+  }
+  /// What the peer sends: its length, whatever that says, and a frame.
+  void hear(uint32_t length, uint32_t frame_bytes) {
+    Bytes bytes(4);
+    store_be(bytes.data(), length);
+    bytes.resize(4 + frame_bytes);
+    ASSERT_EQ(::write(peer.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+  void record(const std::string& file) {
+    auto made = PcapNic::open("", file, kMac);
+    ASSERT_TRUE(made.ok()) << made.error().text;
+    port = std::move(*made);
+    ASSERT_EQ(write_whole(*port, port_frame(100, 1)), FrameIo::kOk);
+  }
+  void replay(const std::string& file) {
+    auto made = PcapNic::open(file, "", kMac);
+    ASSERT_TRUE(made.ok()) << made.error().text;
+    port = std::move(*made);
+  }
+  FrameIo read(size_t room = 9100) {
+    Bytes into(room);
+    return port->read_frame(into).io;
+  }
+
+  test::TempDir dir;
+  Instant now{1s};
+  UniqueFd peer;
+  std::unique_ptr<FramePort> port;
+};
+
+struct PortCase {
+  PortCounter reason;
+  void (*provoke)(PortBench& at);
+};
+constexpr std::array kPortCases{
+    PortCase{PortCounter::kReadTooLong,
+             [](PortBench& at) {
+               at.connect();
+               at.hear(100, 100);
+               EXPECT_EQ(at.read(kVnetBytes + 99), FrameIo::kDropped);
+             }},
+    PortCase{PortCounter::kReadMalformed,
+             [](PortBench& at) {
+               at.connect();
+               at.hear(kEthernetHeaderBytes - 1, 100);
+               EXPECT_EQ(at.read(), FrameIo::kDropped);
+             }},
+    PortCase{PortCounter::kReadErrors,
+             [](PortBench& at) {  // a file cut in the middle of a record
+               const std::string file = at.dir.path() + "/lan.pcap";
+               at.record(file);
+               at.port.reset();
+               std::filesystem::resize_file(file, std::filesystem::file_size(file) - 10);
+               at.replay(file);
+               EXPECT_EQ(at.read(), FrameIo::kEmpty);
+             }},
+    PortCase{PortCounter::kWriteTooLong,
+             [](PortBench& at) {
+               at.connect();
+               EXPECT_EQ(write_whole(*at.port, port_frame(20000, 1)), FrameIo::kDropped);
+             }},
+    PortCase{PortCounter::kWriteTooLong,
+             [](PortBench& at) {
+               at.record(at.dir.path() + "/lan.pcap");
+               EXPECT_EQ(write_whole(*at.port, port_frame(100'000, 1)), FrameIo::kDropped);
+               EXPECT_EQ(at.port->counters().get(PortCounter::kFramesWritten), 1U) << "the first";
+             }},
+    PortCase{PortCounter::kWriteMalformed,
+             [](PortBench& at) {
+               at.connect();
+               const Bytes tiny(kVnetBytes + kEthernetHeaderBytes - 1);
+               EXPECT_EQ(write_whole(*at.port, tiny), FrameIo::kDropped);
+             }},
+    PortCase{PortCounter::kWriteBusy,
+             [](PortBench& at) {
+               at.connect();
+               int frames = 0;
+               while (write_whole(*at.port, port_frame(1500, 1)) == FrameIo::kOk) ASSERT_LT(++frames, 10000);
+             }},
+    PortCase{PortCounter::kWriteErrors,
+             [](PortBench& at) {
+               at.record("/dev/full");
+               at.now += 10s;
+               at.port->poll(at.now);
+             }},
+    PortCase{PortCounter::kNoReceiver,
+             [](PortBench& at) {
+               at.listen();
+               EXPECT_EQ(write_whole(*at.port, port_frame(100, 1)), FrameIo::kDown);
+             }},
+};
+static_assert(test::names_every_reason(kPortCases, PortCounter::kReadTooLong,
+                                       PortCounter::kVlanTagsInserted));
+
+TEST(Ports, each_frame_that_goes_no_further_is_counted_under_its_own_name) {
+  for (const PortCase& one : kPortCases) {
+    PortBench at;
+    one.provoke(at);
+    ASSERT_NE(at.port, nullptr);
+    test::expect_only(at.port->counters(), one.reason, PortCounter::kReadTooLong,
+                      PortCounter::kVlanTagsInserted);
+  }
+}
+
+TEST(UnixPort, a_peer_that_leaves_a_frame_behind_is_no_busy_one) {
+  PortBench at;
+  at.connect();
+  int frames = 0;
+  while (write_whole(*at.port, port_frame(1500, 1)) == FrameIo::kOk) ASSERT_LT(++frames, 10000);
+  at.peer.reset();
+  EXPECT_EQ(write_whole(*at.port, port_frame(100, 1)), FrameIo::kDown);
+  EXPECT_EQ(at.port->counters().get(PortCounter::kWriteBusy), 1U);
+  EXPECT_EQ(at.port->counters().get(PortCounter::kNoReceiver), 1U);
 }
 
 /// Runs `body` in a child with a network namespace of its own; gtest failures there fail the test here.
@@ -278,6 +406,7 @@ TEST(PacketNic, frames_cross_a_veth_with_tags_and_without_our_own) {
       ::usleep(20'000);
     }
     EXPECT_FALSE((*b)->carrier());
+    EXPECT_EQ((*b)->counters().get(PortCounter::kCarrierChanges), 1u);
     EXPECT_FALSE(PacketNic::open("none").ok());
   });
 }
