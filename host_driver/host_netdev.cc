@@ -73,11 +73,8 @@ int HostNetdev::deliver() noexcept {
 
 /// False when the frame must be offered again.
 bool HostNetdev::deliver_front(const InboundFrame& frame) noexcept {
-  if (!copy_head(frame.bytes, head_)) {
-    counters_.add(HostCounter::kBadFrame);
-    return true;
-  }
-  if (check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
+  if (!copy_head(frame.bytes, head_) ||
+      check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
     counters_.add(HostCounter::kBadVnetHeader);
     return true;
   }
@@ -158,6 +155,7 @@ void HostNetdev::apply_features(Offload features) noexcept {
   if (set.ok()) {
     features_ = usable;
   } else {
+    counters_.add(HostCounter::kOsOffloadErrors);
     log(LogLevel::kWarn, "{}", set.error().text);
   }
 }
@@ -180,6 +178,7 @@ void HostNetdev::on_config_request(NetdevSession&, const CfgRequest& request, Cf
   uint32_t value = 0;
   if (utility && request.code == static_cast<uint16_t>(UtilityCode::kLinkState)) {
     if (!decode_u32(request.data, value) || value > 1) {
+      counters_.add(HostCounter::kBadRequests);
       reply.status = CfgStatus::kBadData;
       return;
     }

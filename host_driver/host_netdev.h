@@ -34,24 +34,25 @@ inline constexpr Duration kCarrierGrace = std::chrono::seconds(5);
 enum class HostCounter : uint8_t {
   kFramesToUnit,
   kFramesToOs,
-  kBadVnetHeader,   // from the unit: flags, checksum place or GSO type that cannot be
-  kBadFrame,        // shorter than an Ethernet header
-  kOsRefused,       // the OS interface refused the frame for good
-  kOsDown,          // the OS interface is down; the frame is lost, as with any NIC
   kOsBusyTurns,     // the OS interface took nothing; the element was kept
   kNoElementTurns,  // the peer had no free element; the OS was not read
-  kReadRefused,     // the OS offered a frame that fits no element
   kCarrierUp,
   kCarrierDown,
+  kBadVnetHeader,    // from the unit: flags, checksum place or GSO type that cannot be
+  kOsRefused,        // the OS interface refused the frame for good
+  kOsDown,           // the OS interface is down; the frame is lost, as with any NIC
+  kReadRefused,      // the OS offered a frame that fits no element
   kUnknownRequests,  // configuration requests of the unit that are not known here
+  kBadRequests,      // those that are, with data that cannot be
+  kOsOffloadErrors,  // the OS interface refused the offloads agreed
   kCount,
 };
 template <>
 struct CounterLabels<HostCounter> {
-  static constexpr std::array<std::string_view, 12> kLabels{
-      "frames_to_unit", "frames_to_os", "bad_vnet_header", "bad_frame",
-      "os_refused",     "os_down",      "os_busy_turns",   "no_element_turns",
-      "read_refused",   "carrier_up",   "carrier_down",    "unknown_requests"};
+  static constexpr std::array<std::string_view, 13> kLabels{
+      "frames_to_unit",   "frames_to_os",    "os_busy_turns",    "no_element_turns", "carrier_up",
+      "carrier_down",     "bad_vnet_header", "os_refused",       "os_down",          "read_refused",
+      "unknown_requests", "bad_requests",    "os_offload_errors"};
 };
 
 /// Owner: the host's thread, which polls the adapter before each poll() of this. Session and port outlive it.

@@ -38,38 +38,40 @@ enum class UnitCounter : uint8_t {
   kFramesToLan,
   kFramesToHosts,
   kFramesBetweenHosts,
-  kBadFrame,        // shorter than an Ethernet header
-  kBadVnetHeader,   // flags, checksum place or GSO type that cannot be
-  kForeignSource,   // source address is not the host's, and the unit does not bridge
-  kGroupSource,     // a group address as source
-  kTooLongForMtu,   // longer than the MTU, without GSO
-  kNicRefused,      // the NIC refused the frame for good
-  kNicDown,         // the NIC is down; the frame is lost
-  kNicBusyTurns,    // the NIC took nothing; the element was kept
-  kNoHostFor,       // a LAN frame that no host wants
-  kLanReadRefused,  // the NIC offered a frame that fits no element
-  kLanBadVnetHeader,
+  kNicBusyTurns,      // the NIC took nothing; the element was kept
   kHostBusyTurns,     // a host had no free element; the frame waits
-  kSlowHostDrops,     // waited kSlowHostMax
-  kTooLongForHost,    // a frame no element of that session can hold
   kSegmentedForHost,  // GSO frames cut, or checksums filled in, because the host cannot
   kLinkEvents,        // link state told to a host
   kHostsAdmitted,
-  kHostsRefusedMac,  // address taken, a group or zero
-  kNicOffloadErrors,
+  kBadVnetHeader,      // flags, checksum place or GSO type that cannot be
+  kForeignSource,      // source address is not the host's, and the unit does not bridge
+  kGroupSource,        // a group address as source
+  kTooLongForMtu,      // longer than the MTU, without GSO
+  kNicRefused,         // the NIC refused the frame for good
+  kNicDown,            // the NIC is down; the frame is lost
+  kNoHostFor,          // a LAN frame that no host wants
+  kLanReadRefused,     // the NIC offered a frame that fits no element
+  kLanBadVnetHeader,   // as kBadVnetHeader, from the NIC
+  kUncuttableForHost,  // a frame to be cut for a host, whose headers contradict each other
+  kTooLongForHost,     // a frame no element of that session can hold
+  kSlowHostDrops,      // waited kSlowHostMax
+  kHostsRefusedMac,    // address taken, a group or zero
+  kNicOffloadErrors,   // the NIC refused the offloads that all hosts have
   kCount,
 };
 template <>
 struct CounterLabels<UnitCounter> {
-  static constexpr std::array<std::string_view, 22> kLabels{
-      "frames_to_lan",     "frames_to_hosts",     "frames_between_hosts",
-      "bad_frame",         "bad_vnet_header",     "foreign_source",
-      "group_source",      "too_long_for_mtu",    "nic_refused",
-      "nic_down",          "nic_busy_turns",      "no_host_for",
-      "lan_read_refused",  "lan_bad_vnet_header", "host_busy_turns",
-      "slow_host_drops",   "too_long_for_host",   "segmented_for_host",
-      "link_events",       "hosts_admitted",      "hosts_refused_mac",
-      "nic_offload_errors"};
+  static constexpr std::array<std::string_view, 22> kLabels{"frames_to_lan",        "frames_to_hosts",
+                                                            "frames_between_hosts", "nic_busy_turns",
+                                                            "host_busy_turns",      "segmented_for_host",
+                                                            "link_events",          "hosts_admitted",
+                                                            "bad_vnet_header",      "foreign_source",
+                                                            "group_source",         "too_long_for_mtu",
+                                                            "nic_refused",          "nic_down",
+                                                            "no_host_for",          "lan_read_refused",
+                                                            "lan_bad_vnet_header",  "uncuttable_for_host",
+                                                            "too_long_for_host",    "slow_host_drops",
+                                                            "hosts_refused_mac",    "nic_offload_errors"};
 };
 
 /// Owner: the unit's thread, which polls the adapter before each poll() of this. Acceptor and NIC outlive it.
@@ -90,6 +92,7 @@ class IouNetdev final : public AcceptorEvents, public DriverHalf {
     return {clients_.data(), client_count_};
   }
   [[nodiscard]] CounterSet<UnitCounter>& counters() noexcept { return counters_; }
+  [[nodiscard]] NicConfigService& config() noexcept { return config_; }
   /// Puts all counters of this half on the page. False when it is full.
   bool publish(StatsPage& page, std::string_view prefix);
 
@@ -117,7 +120,7 @@ class IouNetdev final : public AcceptorEvents, public DriverHalf {
   int take_from_hosts() noexcept;
   int take_from(uint32_t index) noexcept;
   [[nodiscard]] bool forward_front(uint32_t index, const InboundFrame& frame) noexcept;
-  [[nodiscard]] bool head_allowed(UnitClient& from) noexcept;
+  [[nodiscard]] bool head_allowed(UnitClient& from, const InboundFrame& frame) noexcept;
   void refuse(UnitClient& from, UnitCounter reason) noexcept;
   [[nodiscard]] bool waits_for(UnitClient& from, UnitClient& to) noexcept;
   [[nodiscard]] bool write_to_nic(UnitClient& from, std::span<const std::byte> rest) noexcept;

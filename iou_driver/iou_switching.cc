@@ -49,9 +49,10 @@ void IouNetdev::refuse(UnitClient& from, UnitCounter reason) noexcept {
   ++from.statistics.errors;
 }
 
-/// Looks at head_ alone, never at the element.
-bool IouNetdev::head_allowed(UnitClient& from) noexcept {
-  if (check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
+/// Copies the head of the frame and looks at the copy alone, never at the element.
+bool IouNetdev::head_allowed(UnitClient& from, const InboundFrame& frame) noexcept {
+  if (!copy_head(frame.bytes, head_) ||
+      check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
     refuse(from, UnitCounter::kBadVnetHeader);
     return false;
   }
@@ -87,11 +88,7 @@ uint32_t IouNetdev::targets_for(const MacAddress& destination, uint32_t except) 
 /// True when the frame has reached everybody it was for, or was refused.
 bool IouNetdev::forward_front(uint32_t index, const InboundFrame& frame) noexcept {
   UnitClient& from = clients_[index];
-  if (!copy_head(frame.bytes, head_)) {
-    refuse(from, UnitCounter::kBadFrame);
-    return true;
-  }
-  if (!head_allowed(from)) return true;
+  if (!head_allowed(from, frame)) return true;
   const std::span<const std::byte> rest = frame.bytes.subspan(head_.size);
   uint32_t left = targets_for(head_.destination, index) & ~from.delivered;
   if ((left & kToNic) != 0) {
@@ -351,7 +348,7 @@ IouNetdev::Handed IouNetdev::serve_held_to(uint32_t index) noexcept {
   const std::span<const std::byte> rest = bytes.subspan(held_.head.size);
   if (fits_as_it_is(to, held_.head)) return hand_over(index, held_.head, rest);
   if (!segmenter_.start(held_.head.span(), rest)) {
-    counters_.add(UnitCounter::kLanBadVnetHeader);
+    counters_.add(UnitCounter::kUncuttableForHost);
     return Handed::kDone;
   }
   counters_.add(UnitCounter::kSegmentedForHost);

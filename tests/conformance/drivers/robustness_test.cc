@@ -241,6 +241,8 @@ TEST(BackPressure, nothing_is_lost_or_reordered_behind_a_slow_nic_or_os) {
   EXPECT_EQ(DriverWorld::taken(world.nic()), to_lan);
   EXPECT_EQ(DriverWorld::taken(world.os()), to_os);
   EXPECT_GT(world.unit().counters().get(UnitCounter::kNicBusyTurns), 0u);
+  EXPECT_GT(world.host().counters().get(HostCounter::kNoElementTurns), 0u);
+  EXPECT_GT(world.host().counters().get(HostCounter::kOsBusyTurns), 0u);
 }
 
 TEST(BackPressure, a_stopped_host_does_not_stop_its_neighbour) {
@@ -265,6 +267,7 @@ TEST(Session, carrier_goes_five_seconds_after_the_session_and_comes_back_with_it
   EXPECT_FALSE(world.os().carrier_set);
   world.run_until_open();
   EXPECT_TRUE(world.os().carrier_set);
+  const uint64_t before = world.host().counters().get(HostCounter::kCarrierDown);
   world.nodes[world.units[0].node].paused = true;  // the unit is stopped
   world.run_for(2s);
   EXPECT_NE(world.session().state(), SessionState::kOpen);
@@ -274,6 +277,7 @@ TEST(Session, carrier_goes_five_seconds_after_the_session_and_comes_back_with_it
   EXPECT_EQ(world.os().to_read.size(), 1u);  // not read without a session
   world.run_for(4s);
   EXPECT_FALSE(world.os().carrier_set);
+  EXPECT_EQ(world.host().counters().get(HostCounter::kCarrierDown), before + 1);
   world.nodes[world.units[0].node].paused = false;
   world.run_for(3s);
   world.run_until_open();
