@@ -267,7 +267,7 @@ class NetdevSession {
 
 // ---- unit side --------------------
 
-/// Why the unit refuses a session; travels in the CM REJ.
+/// Why the unit refuses a session; travels in the CM REJ. A LID that asks too often gets no answer at all.
 enum class SessionRefusal : uint8_t {
   kNone = 0,
   kVersion = 1,
@@ -279,9 +279,8 @@ enum class SessionRefusal : uint8_t {
   kSessionsFull = 7,
   kNoMemory = 8,
   kMalformed = 9,
-  kRate = 10,            // too many requests from this LID
-  kPolicy = 11,          // the driver half said no
-  kUnknownSession = 12,  // answer to an RTU: no such session here
+  kPolicy = 10,          // the driver half said no
+  kUnknownSession = 11,  // answer to an RTU: no such session here
   kCount,
 };
 [[nodiscard]] std::string_view to_string(SessionRefusal refusal) noexcept;

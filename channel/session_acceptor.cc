@@ -48,8 +48,6 @@ AcceptorCounter counter_of(SessionRefusal refusal) noexcept {
       return AcceptorCounter::kRefusedFull;
     case SessionRefusal::kNoMemory:
       return AcceptorCounter::kRefusedMemory;
-    case SessionRefusal::kRate:
-      return AcceptorCounter::kRefusedRate;
     case SessionRefusal::kMalformed:
       return AcceptorCounter::kMalformed;
     case SessionRefusal::kUnknownSession:
@@ -418,8 +416,6 @@ std::string_view to_string(SessionRefusal refusal) noexcept {
       return "no-memory";
     case SessionRefusal::kMalformed:
       return "malformed";
-    case SessionRefusal::kRate:
-      return "rate";
     case SessionRefusal::kPolicy:
       return "policy";
     case SessionRefusal::kUnknownSession:

@@ -66,8 +66,7 @@ int NetdevSession::Core::poll_sends() noexcept {
   const uint32_t count = channels_.poll_sends(done);
   for (uint32_t i = 0; i < count && !loss_; ++i) {
     if (done[i].status != WcStatus::kSuccess) {
-      log(LogLevel::kInfo, "{}: send failed: {}", config_.name, to_string(done[i].status));
-      fail(C::kLostQpError);
+      work_failed("send", done[i].status);
     } else if (work_kind(done[i].wr_id) == WorkKind::kControlSend) {
       const auto slot = static_cast<uint32_t>(work_number(done[i].wr_id));
       slot_indications_[slot] = 0;
@@ -88,11 +87,14 @@ int NetdevSession::Core::poll_receives() noexcept {
   return static_cast<int>(count);
 }
 
+/// While our port is down nothing ends a queue pair but the adapter, which gives the port up when we do.
+void NetdevSession::Core::work_failed(std::string_view what, WcStatus status) noexcept {
+  log(LogLevel::kInfo, "{}: {} failed: {}", config_.name, what, to_string(status));
+  fail(port_down_since_ != kNever ? C::kLostPortDown : C::kLostQpError);
+}
+
 void NetdevSession::Core::on_receive(const WorkCompletion& done) noexcept {
-  if (done.status != WcStatus::kSuccess) {
-    log(LogLevel::kInfo, "{}: receive failed: {}", config_.name, to_string(done.status));
-    return fail(C::kLostQpError);
-  }
+  if (done.status != WcStatus::kSuccess) return work_failed("receive", done.status);
   if (done.opcode == WcOpcode::kRdataIndicate) return on_rdata(done);
   if (work_kind(done.wr_id) == WorkKind::kFrameRecv) return on_frame_recv(done);
   // A message on channel 0 says as much as an RTU: the peer is ready.

@@ -121,6 +121,7 @@ class NetdevSession::Core {
   // session_core.cc
   void enter(SessionState state) noexcept;
   void fail(SessionCounter reason) noexcept;
+  void work_failed(std::string_view what, WcStatus status) noexcept;
   void violation(SessionCounter reason) noexcept;
   void teardown() noexcept;
   void drop_frames() noexcept;

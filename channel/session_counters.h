@@ -96,6 +96,7 @@ enum class SessionCounter : uint8_t {
   kFlushRequestsIn,
   kFlushRepliesOut,
   kFlushRepliesIn,
+  kFlushRepliesDropped,  // more requests than we remember until writes under way are done
   kFlushTimedOut,
   kPoolsFreed,
   kCount,
@@ -182,6 +183,7 @@ struct CounterLabels<SessionCounter> {
       "flush_requests_in",
       "flush_replies_out",
       "flush_replies_in",
+      "flush_replies_dropped",
       "flush_timed_out",
       "pools_freed"};
 };

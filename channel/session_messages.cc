@@ -315,7 +315,7 @@ void NetdevSession::Core::handle(uint64_t context, const BufferPoolFlushRequest&
     }
   }
   if (!flush_replies_.push({.context = context, .after_frame = out_first_ + out_posted_})) {
-    counters_.add(C::kConfigRepliesDropped);
+    counters_.add(C::kFlushRepliesDropped);
   }
 }
 

@@ -323,40 +323,62 @@ TEST(HostileMessages, each_refusal_has_its_own_counter_and_the_session_goes_on) 
 
 // ---- opening ----------------------------------------------------------------------------------
 
-TEST(Acceptor, every_refusal_has_its_name) {
-  struct Case {
-    SessionRefusal refusal;
-    AcceptorCounter counter;
-    void (*spoil)(CmOffer&);
-  };
-  const Case cases[] = {
-      {SessionRefusal::kVersion, AcceptorCounter::kRefusedVersion,
-       [](CmOffer& offer) { offer.version_min = offer.version_max = 2; }},
-      {SessionRefusal::kEncoding, AcceptorCounter::kRefusedEncoding,
-       [](CmOffer& offer) { offer.encoding = 3; }},
-      {SessionRefusal::kMode, AcceptorCounter::kRefusedMode, [](CmOffer& offer) { offer.mode = 9; }},
-      {SessionRefusal::kIdataFormat, AcceptorCounter::kRefusedIdataFormat,
-       [](CmOffer& offer) { offer.idata_format = 0; }},
-      {SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes,
-       [](CmOffer& offer) { offer.frame_bytes_max = 20; }},
-      {SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes,
-       [](CmOffer& offer) { offer.message_bytes = 100; }},
-  };
-  for (const Case& one : cases) {
-    ScriptedHost host(unit_config());
-    one.spoil(host.offer);
-    EXPECT_FALSE(host.connect());
-    EXPECT_EQ(host.refusal, one.refusal);
-    EXPECT_EQ(host.acceptor->counters().get(one.counter), 1U);
-  }
-}
+struct Refused {
+  SessionRefusal reason;
+  AcceptorCounter counter;
+  void (*provoke)(AcceptorConfig&);
+  void (*spoil)(ScriptedHost&);
+};
+void nothing(AcceptorConfig&) {}
+void honest(ScriptedHost&) {}
 
-TEST(Acceptor, a_mode_can_be_forbidden_and_needs_inbound_rdma) {
-  AcceptorConfig config = unit_config();
-  config.allow_rdma = false;
-  ScriptedHost host(config);
-  EXPECT_FALSE(host.connect());
-  EXPECT_EQ(host.refusal, SessionRefusal::kMode);
+constexpr std::array kRefused{
+    Refused{SessionRefusal::kVersion, AcceptorCounter::kRefusedVersion, nothing,
+            [](ScriptedHost& host) { host.offer.version_min = host.offer.version_max = 2; }},
+    Refused{SessionRefusal::kEncoding, AcceptorCounter::kRefusedEncoding, nothing,
+            [](ScriptedHost& host) { host.offer.encoding = 3; }},
+    Refused{SessionRefusal::kMode, AcceptorCounter::kRefusedMode, nothing,
+            [](ScriptedHost& host) { host.offer.mode = 9; }},
+    Refused{SessionRefusal::kMode, AcceptorCounter::kRefusedMode,
+            [](AcceptorConfig& config) { config.allow_rdma = false; }, honest},
+    Refused{SessionRefusal::kIdataFormat, AcceptorCounter::kRefusedIdataFormat, nothing,
+            [](ScriptedHost& host) { host.offer.idata_format = 0; }},
+    Refused{SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes, nothing,
+            [](ScriptedHost& host) { host.offer.frame_bytes_max = 20; }},
+    Refused{SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes, nothing,
+            [](ScriptedHost& host) { host.offer.message_bytes = 100; }},
+    Refused{SessionRefusal::kMacTaken, AcceptorCounter::kRefusedMacTaken, nothing,
+            [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kMacTaken; }},
+    Refused{SessionRefusal::kSessionsFull, AcceptorCounter::kRefusedFull,
+            [](AcceptorConfig& config) { config.sessions_max = 0; }, honest},
+    Refused{SessionRefusal::kNoMemory, AcceptorCounter::kRefusedMemory,
+            [](AcceptorConfig& config) {
+              config.session.pools = {{64, 65536}, {2048, 32}};
+            },
+            honest},
+    Refused{SessionRefusal::kMalformed, AcceptorCounter::kMalformed, nothing,
+            [](ScriptedHost& host) {  // RDMA takes two
+              host.offer.channels = 1;
+              host.offer.data = {};
+            }},
+    Refused{SessionRefusal::kPolicy, AcceptorCounter::kRefusedPolicy, nothing,
+            [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kPolicy; }},
+    Refused{SessionRefusal::kUnknownSession, AcceptorCounter::kUnknownSession, nothing,
+            [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kUnknownSession; }},
+};
+static_assert(names_every_reason(kRefused, SessionRefusal::kVersion, SessionRefusal::kCount));
+
+TEST(Acceptor, every_refusal_has_its_name) {
+  for (const Refused& one : kRefused) {
+    AcceptorConfig config = unit_config();
+    one.provoke(config);
+    ScriptedHost host(config);
+    one.spoil(host);
+    EXPECT_FALSE(host.connect());
+    EXPECT_EQ(to_string(host.refusal), to_string(one.reason));
+    expect_only(host.acceptor->counters(), one.counter, AcceptorCounter::kRepeated, AcceptorCounter::kCount);
+    EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRequests), 1U);
+  }
 }
 
 TEST(Acceptor, the_driver_may_say_no) {
