@@ -228,10 +228,12 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& pa
   void* socket = zmq_socket(context, ZMQ_ROUTER);
   const int queued = kQueuedMessagesMax;
   const int zero = 0;
+  const int told = 1;  // when a reply cannot be sent
   const auto largest = static_cast<int64_t>(kControlMessageBytesMax);
   const std::string endpoint = "ipc://" + path;
   if (socket == nullptr || zmq_setsockopt(socket, ZMQ_RCVHWM, &queued, sizeof queued) != 0 ||
       zmq_setsockopt(socket, ZMQ_SNDHWM, &queued, sizeof queued) != 0 ||
+      zmq_setsockopt(socket, ZMQ_ROUTER_MANDATORY, &told, sizeof told) != 0 ||
       zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) != 0 ||
       zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest) != 0 ||
       zmq_bind(socket, endpoint.c_str()) != 0) {

@@ -108,6 +108,36 @@ TEST_F(ControlServerTest, malformed_is_counted_and_harmless) {
   EXPECT_EQ(server_->counters().get(ControlCounter::kMalformed), 2U);
 }
 
+TEST_F(ControlServerTest, a_client_that_reads_nothing_loses_its_own_replies_only) {
+  auto opened = ControlServer::open(path_, handler_);
+  ASSERT_TRUE(opened.ok()) << opened.error().text;
+  server_ = std::move(opened).value();
+  void* context = zmq_ctx_new();
+  void* socket = zmq_socket(context, ZMQ_DEALER);
+  const int one = 1;
+  const int zero = 0;
+  ASSERT_EQ(zmq_setsockopt(socket, ZMQ_RCVHWM, &one, sizeof one), 0);
+  ASSERT_EQ(zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero), 0);
+  ASSERT_EQ(zmq_connect(socket, ("ipc://" + path_).c_str()), 0);
+  const MonotonicClock clock;
+  Instant turn{1s};
+  const auto lost = [&] { return server_->counters().get(ControlCounter::kReplyLost); };
+  for (const Instant end = clock.now() + 20s; lost() == 0 && clock.now() < end; turn += 10ms) {
+    if (zmq_send(socket, nullptr, 0, ZMQ_SNDMORE | ZMQ_DONTWAIT) == 0)
+      zmq_send(socket, "garbage!", 8, ZMQ_DONTWAIT);
+    server_->poll(turn);
+  }
+  EXPECT_GT(lost(), 0U);
+  thread_ = std::thread([&] {
+    for (; !stop_; turn += 10ms) server_->poll(turn);
+  });
+  ControlClient client;
+  EXPECT_TRUE(client.ask(path_, {}, 5s).ok());
+  stop();
+  zmq_close(socket);
+  zmq_ctx_term(context);
+}
+
 TEST_F(ControlServerTest, private_directory_and_one_owner) {
   start();
   Result<std::unique_ptr<ControlServer>> second = ControlServer::open(path_, handler_);

@@ -196,7 +196,7 @@ TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counte
   const std::string endpoint = "ipc://" + dir.path() + "/z";
   listen(endpoint);
   const auto context = ZmqContext::create().value();
-  const auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
   ASSERT_TRUE(socket->connect(endpoint).ok());
   const auto send = [&](std::span<const std::byte> bytes) {
     ZmqMessage message;
@@ -213,6 +213,14 @@ TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counte
   EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kUnknownPeer), 1U);
   EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kMalformed), 1U);
   EXPECT_GE(admission->counters().get(AdmissionCounter::kRefusedRate), 20U);
+  ASSERT_TRUE(until([&] {
+    ZmqMessage answer;
+    LinkHello hello;
+    return socket->receive(answer) && decode_link_hello(answer.bytes(), hello) == LinkHelloError::kNone &&
+           hello.refusal == LinkRefusal::kRate;
+  }));
+  socket.reset();  // gone, and its link still has something to say
+  EXPECT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kSendsRefused) != 0; }));
 }
 
 TEST_F(ZmqLink, tcp_beyond_loopback_needs_keys) {
