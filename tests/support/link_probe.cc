@@ -1,7 +1,7 @@
 // How it works: a probe copies each slot when it is committed and shows it when it is published, or sent
-// again. A carrier that lets the receiver read again sends nothing twice: there the second reading is shown.
-// Arrived slots are taken from the carrier at once and kept until the engine asks, so that arrivals can be
-// counted.
+// again: ZeroMQ carriers repeat whole bursts that have data in them. A carrier that lets the receiver read
+// again sends nothing twice: there the second reading is shown. Arrived slots are taken from the carrier at
+// once and kept until the engine asks, so that arrivals can be counted.
 #include "tests/support/link_probe.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/endian.h"
+#include "messages/flit.h"
 
 namespace weft::test {
 
@@ -35,16 +36,23 @@ class CarrierProbe final : public Carrier {
   }
   void publish(Instant now) noexcept override {
     const uint64_t end = first_sent_ + sent_.size();
+    if (end != published_) bursts_.push_back({published_, end});
     show(std::exchange(published_, end), end);
     inner_->publish(now);
   }
   [[nodiscard]] uint32_t publish_every() const noexcept override { return inner_->publish_every(); }
   void retire(uint64_t before) noexcept override {
-    for (; first_sent_ < before && first_sent_ < published_; ++first_sent_) sent_.pop_front();
+    for (; !bursts_.empty() && bursts_.front().end <= before; bursts_.pop_front()) {
+      for (; first_sent_ < bursts_.front().end; ++first_sent_) sent_.pop_front();
+    }
     inner_->retire(before);
   }
   void resend(uint64_t from) noexcept override {
-    if (inner_->kind() == "zmq") show(std::max(from, first_sent_), published_);
+    if (inner_->kind() == "zmq") {
+      for (const Burst& burst : bursts_) {
+        if (burst.end > from && has_data(burst)) show(burst.begin, burst.end);
+      }
+    }
     inner_->resend(from);
   }
 
@@ -85,19 +93,30 @@ class CarrierProbe final : public Carrier {
   }
 
  private:
+  struct Burst {
+    uint64_t begin = 0, end = 0;  // slots published together
+  };
+  [[nodiscard]] std::vector<std::byte>& slot(uint64_t at) noexcept {
+    return sent_[static_cast<size_t>(at - first_sent_)];
+  }
   void show(uint64_t from, uint64_t to) noexcept {
-    for (uint64_t at = from; at < to; ++at) {
-      link_.observer_.on_flit(end_.index, sent_[static_cast<size_t>(at - first_sent_)]);
-    }
+    for (uint64_t at = from; at < to; ++at) link_.observer_.on_flit(end_.index, slot(at));
     end_.published += to - from;
+  }
+  [[nodiscard]] bool has_data(const Burst& burst) noexcept {
+    for (uint64_t at = burst.begin; at < burst.end; ++at) {
+      if (static_cast<uint8_t>(slot(at).front()) >> 4 == static_cast<uint8_t>(FlitKind::kData)) return true;
+    }
+    return false;
   }
 
   std::unique_ptr<Carrier> inner_;
   LinkProbe& link_;
   LinkProbe::End& end_;
   TxRun run_;
-  std::deque<std::vector<std::byte>> sent_;  // not yet retired, from position first_sent_ on
+  std::deque<std::vector<std::byte>> sent_;  // of bursts not yet retired, from position first_sent_ on
   uint64_t first_sent_ = 0;
+  std::deque<Burst> bursts_;  // published, not yet retired
   uint64_t published_ = 0;
   std::deque<RxSlot> arrived_;
   uint64_t seen_ = 0;

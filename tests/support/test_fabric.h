@@ -140,6 +140,7 @@ class TestFabric {
   std::vector<NodeState> nodes_;
   // Links that are not memory cables, in the order of their making.
   LinkKind kind_;
+  bool unsettled_ = false;  // the test has failed: no more waiting
   TempDir dir_;
   std::vector<std::unique_ptr<LinkProbe>> probes_;
   std::unique_ptr<Admission> admission_;
