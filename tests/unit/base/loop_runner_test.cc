@@ -89,6 +89,34 @@ TEST(LoopRunner, a_descriptor_ends_the_sleep) {
   close(core.fd);
 }
 
+/// Somebody else has the core for a millisecond whenever the loop looks at it.
+class LateClock final : public Clock {
+ public:
+  [[nodiscard]] Instant now() const noexcept override { return now_ += std::chrono::milliseconds(1); }
+
+ private:
+  mutable Instant now_{};
+};
+
+TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
+  const LateClock clock;
+  LoopConfig config;
+  config.spin = std::chrono::milliseconds(20);
+  LoopRunner loop(clock, config);
+  Scripted core;
+  core.due = Instant::min();
+  loop.add(core);
+  int turns = 0;
+  while (core.prepared == 0 && turns < 100) {
+    loop.turn();
+    ++turns;
+  }
+  const uint64_t late = loop.counters().get(LoopCounter::kLateYields);
+  EXPECT_EQ(late + 1, static_cast<uint64_t>(turns)) << "all turns but the one that slept";
+  EXPECT_GT(late, 1U);
+  EXPECT_LT(turns, 8) << "without them two clock readings a turn, ten turns";
+}
+
 TEST(ProcessGuard, the_end_of_the_parent_ends_the_loop) {
   const MonotonicClock clock;
   LoopRunner loop(clock);
