@@ -64,6 +64,8 @@ struct Case {
   Reason reason;
   void (*provoke)(Bench& at);
 };
+template <class Reason>
+Case(Reason, void (*)(Bench&)) -> Case<Reason>;
 
 // ---- the unit half ----------------------------------------------------------------------------
 
