@@ -38,17 +38,6 @@ inline void skip_what_a_sanitizer_misreads([[maybe_unused]] LinkKind kind) {
   }
 #endif
 }
-/// Base of suites that run over every kind of link:
-/// INSTANTIATE_TEST_SUITE_P(Links, Suite, kEveryLink, link_name).
-class OverLinks : public ::testing::TestWithParam<LinkKind> {
- protected:
-  void SetUp() override { skip_what_a_sanitizer_misreads(GetParam()); }
-};
-inline const auto kEveryLink = ::testing::ValuesIn(kLinkKinds);
-inline std::string link_name(const ::testing::TestParamInfo<LinkKind>& param_info) {
-  return to_string(param_info.param);
-}
-
 struct TestFabricConfig {
   LinkKind links = LinkKind::kMem;
   SwitchConfig switching;
@@ -62,6 +51,26 @@ struct TestFabricConfig {
 
 /// Small cells unless told otherwise.
 SwitchConfig small_switch(uint32_t flit_payload_bytes = 0, uint32_t credits = 32);
+
+/// Base of suites that run over every kind of link:
+/// INSTANTIATE_TEST_SUITE_P(Links, Suite, kEveryLink, link_name).
+class OverLinks : public ::testing::TestWithParam<LinkKind> {
+ protected:
+  void SetUp() override { skip_what_a_sanitizer_misreads(GetParam()); }
+  /// A fabric over links of the kind under test.
+  [[nodiscard]] TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0,
+                                           uint32_t credits = 32) const {
+    TestFabricConfig config;
+    config.links = GetParam();
+    config.switching = small_switch(flit_payload_bytes, credits);
+    config.nodes = nodes;
+    return config;
+  }
+};
+inline const auto kEveryLink = ::testing::ValuesIn(kLinkKinds);
+inline std::string link_name(const ::testing::TestParamInfo<LinkKind>& param_info) {
+  return to_string(param_info.param);
+}
 
 /// End of a link.
 inline constexpr uint32_t kNode = 0;

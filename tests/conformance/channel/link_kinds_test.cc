@@ -13,11 +13,8 @@ class LinkKinds : public OverLinks {
  protected:
   [[nodiscard]] TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0,
                                            uint32_t credits = 32) const {
-    TestFabricConfig config;
-    config.links = GetParam();
-    config.switching = small_switch(flit_payload_bytes, credits);
+    TestFabricConfig config = OverLinks::fabric_of(nodes, flit_payload_bytes, credits);
     config.switching.link.cut_through = true;
-    config.nodes = nodes;
     return config;
   }
 };

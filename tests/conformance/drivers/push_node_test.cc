@@ -167,6 +167,15 @@ std::set<std::string> includes_of(const std::string& file, std::set<std::string>
   return seen;
 }
 
+/// The channel interface lies below the messaging layer: no adapter header comes up to a driver half.
+void expect_above_the_channel_interface(const std::set<std::string>& headers) {
+  ASSERT_TRUE(headers.contains("channel/netdev_session.h"));
+  for (const char* below :
+       {"channel/adapter.h", "channel/verbs.h", "channel/memory_table.h", "fabric/cell_port.h"}) {
+    EXPECT_FALSE(headers.contains(below)) << below;
+  }
+}
+
 TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interface) {
   covers("PUSH-DRV-02");
   if (std::getenv("WEFT_SOURCE") == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set";
@@ -176,12 +185,7 @@ TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interf
   const std::set<std::string> headers =
       includes_of("host_driver/host_netdev.h", includes_of("host_driver/host_netdev.cc"));
   ASSERT_TRUE(headers.contains("base/frame_port.h"));
-  ASSERT_TRUE(headers.contains("channel/netdev_session.h"));
-  // The channel interface lies below the messaging layer: no adapter header comes up to here.
-  for (const char* below :
-       {"channel/adapter.h", "channel/verbs.h", "channel/memory_table.h", "fabric/cell_port.h"}) {
-    EXPECT_FALSE(headers.contains(below)) << below;
-  }
+  expect_above_the_channel_interface(headers);
   // And the messaging layer is the one that reaches it.
   EXPECT_TRUE(includes_of("channel/netdev_session.cc").contains("channel/adapter.h"));
 }
@@ -193,11 +197,7 @@ TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_in
   std::set<std::string> headers = includes_of("iou_driver/iou_netdev.cc");
   headers = includes_of("iou_driver/iou_switching.cc", headers);
   headers = includes_of("iou_driver/nic_config_service.cc", headers);
-  ASSERT_TRUE(headers.contains("channel/netdev_session.h"));
-  for (const char* below :
-       {"channel/adapter.h", "channel/verbs.h", "channel/memory_table.h", "fabric/cell_port.h"}) {
-    EXPECT_FALSE(headers.contains(below)) << below;
-  }
+  expect_above_the_channel_interface(headers);
   // The NIC is touched through the LAN interface only: no kind of NIC is known to the half.
   for (const char* nic :
        {"iou_driver/echo_nic.h", "iou_driver/packet_nic.h", "iou_driver/slirp_nic.h", "base/tap_port.h"}) {

@@ -12,15 +12,7 @@ namespace {
 class SanFlit : public OverLinks {
  protected:
   [[nodiscard]] TestFabricConfig flits96(uint32_t nodes = 2, uint32_t credits = 32) const {
-    return flits(kFlitPayloadBytesConformance, nodes, credits);
-  }
-  [[nodiscard]] TestFabricConfig flits(uint32_t payload_bytes, uint32_t nodes = 2,
-                                       uint32_t credits = 32) const {
-    TestFabricConfig config;
-    config.links = GetParam();
-    config.switching = small_switch(payload_bytes, credits);
-    config.nodes = nodes;
-    return config;
+    return fabric_of(nodes, kFlitPayloadBytesConformance, credits);
   }
 };
 class SanFrame : public SanFlit {};
@@ -122,7 +114,7 @@ TEST_P(SanFlit, SAN_FLIT_04_a_damaged_flit_is_repeated_on_its_hop_only) {
   covers("SAN-FLIT-04");
   for (const uint32_t flit_payload : {0U, kFlitPayloadBytesConformance}) {
     const size_t flits_of_cell = flit_payload == 0 ? 1 : 4;
-    TestFabric fabric(flits(flit_payload));
+    TestFabric fabric(fabric_of(2, flit_payload));
     FlitFaults damage;
     damage.corrupt_ppm = 1'000'000;
     fabric.set_faults(1, kSwitch, damage);

@@ -36,14 +36,6 @@ class PickyNode {
 
 class SanVl : public OverLinks {
  protected:
-  [[nodiscard]] TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0,
-                                           uint32_t credits = 32) const {
-    TestFabricConfig config;
-    config.links = GetParam();
-    config.switching = small_switch(flit_payload_bytes, credits);
-    config.nodes = nodes;
-    return config;
-  }
   uint32_t lane_0_throughput(bool stop_lane_1);
   uint32_t cells_before_an_urgent_one(const VlArbitration& tables);
 };

@@ -8,25 +8,15 @@
 namespace weft::test {
 namespace {
 
-class OverSwitch : public OverLinks {
- protected:
-  [[nodiscard]] TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0) const {
-    TestFabricConfig config;
-    config.links = GetParam();
-    config.switching = small_switch(flit_payload_bytes);
-    config.nodes = nodes;
-    return config;
-  }
-};
-class SanSw : public OverSwitch {
+class SanSw : public OverLinks {
  protected:
   bool head_leaves_alone(bool cut_through);
 };
-class SanNode : public OverSwitch {
+class SanNode : public OverLinks {
  protected:
   size_t throughput(bool other_way_too);
 };
-class PushNode : public OverSwitch {};
+class PushNode : public OverLinks {};
 INSTANTIATE_TEST_SUITE_P(Links, SanSw, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, SanNode, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, PushNode, kEveryLink, link_name);
