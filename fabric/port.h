@@ -30,6 +30,7 @@ enum class SwitchPortCounter : uint8_t {
   kDropAddress,        // prefix or LID impossible
   kDropLaneMismatch,   // the cell names another lane than its flit
   kDropForeignSource,  // source LID or subnet is not this port's (decisions section 4)
+  kDropReversePath,    // from a neighbouring switch that the route to the source does not lead to
   kDropForeignSubnet,  // destination in another subnet, and no router here
   kDropNoRoute,
   kDropPortDown,
@@ -58,6 +59,7 @@ struct CounterLabels<SwitchPortCounter> {
       "drop_address",
       "drop_lane_mismatch",
       "drop_foreign_source",
+      "drop_reverse_path",
       "drop_foreign_subnet",
       "drop_no_route",
       "drop_port_down",

@@ -80,6 +80,7 @@ class Switch final : public Pollable {
   [[nodiscard]] SwitchPortCounter admit(Port& in, const RxFlit& head, PortNumber& output) noexcept;
   [[nodiscard]] SwitchPortCounter check_rates(Port& in, const RxFlit& head) noexcept;
   [[nodiscard]] SwitchPortCounter check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept;
+  [[nodiscard]] bool leads_back(const Port& in, PortNumber output, Lid slid) const noexcept;
   [[nodiscard]] bool pass_through(Port& in, Port& out, const RxFlit& flit) noexcept;
   void enqueue(Port& in, Port& out, const RxFlit& flit) noexcept;
 

@@ -72,13 +72,21 @@ SwitchPortCounter Switch::admit(Port& in, const RxFlit& head, PortNumber& output
   }
   if ((source & 0x0F) != head.vl.value()) return SwitchPortCounter::kDropLaneMismatch;
   const SubnetId source_subnet(static_cast<uint16_t>(source >> 48));
-  if (in.peer_is_endnode && (slid != in.lid || source_subnet != config_.subnet))
+  if ((in.peer_is_endnode && slid != in.lid) || source_subnet != config_.subnet)
     return SwitchPortCounter::kDropForeignSource;
   if (SubnetId(static_cast<uint16_t>(destination >> 32)) != config_.subnet)
     return SwitchPortCounter::kDropForeignSubnet;
   output = forwarding_.find(in.number, dlid);
   const SwitchPortCounter refused = check_output(in, head.vl, output);
-  return refused != kAdmitted ? refused : check_rates(in, head);
+  if (refused != kAdmitted) return refused;
+  if (!in.peer_is_endnode && !leads_back(in, output, slid)) return SwitchPortCounter::kDropReversePath;
+  return check_rates(in, head);
+}
+
+/// Would an answer that enters by `output` leave by `in`? Links form a tree, so an honest neighbour's cells
+/// come from LIDs behind it.
+bool Switch::leads_back(const Port& in, PortNumber output, Lid slid) const noexcept {
+  return forwarding_.find(output, slid) == in.number;
 }
 
 SwitchPortCounter Switch::check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept {

@@ -22,6 +22,35 @@ TEST_F(SwitchRow, sources_are_checked_where_cells_enter_the_fabric) {
   EXPECT_EQ(s1->drops(1, SwitchPortCounter::kDropForeignSource), 1U);
 }
 
+TEST_F(SwitchRow, a_neighbour_speaks_only_for_the_nodes_behind_it) {
+  s1.reset();
+  connector.reset();
+  run(20);
+  LinkEndpointConfig in_place_of_s1 = endpoint(kGuid1, kLidNone, "s2");
+  in_place_of_s1.link.is_switch = true;
+  auto liar = std::make_unique<Station>(in_place_of_s1, random);
+  const auto run_both = [&] {
+    for (int i = 0; i < 40; ++i) {
+      run(1);
+      liar->poll(clock.now());
+    }
+  };
+  run_both();
+  ASSERT_TRUE(liar->port.up());
+  ASSERT_TRUE(liar->send({.dlid = Lid(2), .slid = Lid(2), .number = 1}));  // the node itself
+  ASSERT_TRUE(liar->send({.dlid = Lid(2), .slid = Lid(7), .number = 2}));  // nobody
+  ASSERT_TRUE(liar->send({.dlid = Lid(2), .slid = kLidNone, .number = 3}));
+  ASSERT_TRUE(liar->send({.dlid = Lid(2), .slid = Lid(1), .number = 4}));
+  run_both();
+  EXPECT_EQ(b->received, std::vector<uint32_t>{4});
+  EXPECT_EQ(s2->drops(2, SwitchPortCounter::kDropReversePath), 3U);
+  liar.reset();
+  run(20);
+  start_s1();
+  run(200);
+  expect_both_ways(1, 50);
+}
+
 TEST_F(SwitchRow, a_cell_never_goes_back_to_the_switch_it_came_from) {
   s2->core.forwarding().set(Lid(9), 2);
   s1->core.forwarding().set(Lid(9), 2);

@@ -148,6 +148,14 @@ constexpr std::array kDrops{
            ASSERT_TRUE(at.send(0, make_cell({.dlid = Lid(9), .slid = Lid(7)})));
          },
          [](TestFabricConfig& config) { config.first_is_a_switch = true; }},
+    Drop{SwitchPortCounter::kDropReversePath,
+         [](TestFabric& at) {  // a switch on port 1 sends for a node on another port
+           ASSERT_TRUE(at.send(0, make_cell({.dlid = Lid(2), .slid = Lid(3)})));
+         },
+         [](TestFabricConfig& config) { config.first_is_a_switch = true; }},
+    Drop{SwitchPortCounter::kDropForeignSource,
+         [](TestFabric& at) { send_changed(at, 9, {1}); },  // or for another subnet
+         [](TestFabricConfig& config) { config.first_is_a_switch = true; }},
 };
 static_assert(names_every_reason(kDrops, kFirstDrop, SwitchPortCounter::kCount));
 
@@ -164,6 +172,20 @@ TEST(SwitchIngress, each_reason_to_drop_a_cell_has_its_own_counter) {
     fabric.expect_conserved();
     EXPECT_EQ(fabric.link(1, kSwitch).incarnation(), 1U) << name << ": nobody else's link suffers";
   }
+}
+
+TEST(SwitchIngress, a_table_for_each_input_shows_the_way_back_from_the_output) {
+  TestFabricConfig config = fabric_of(3);
+  config.switching.table_per_input = true;
+  config.first_is_a_switch = true;
+  TestFabric fabric(config);
+  fabric.fabric->forwarding().set_for(2, Lid(9), 3);  // node 2 would answer LID 9 elsewhere
+  for (const uint16_t to : {uint16_t{2}, uint16_t{3}})
+    ASSERT_TRUE(fabric.send(0, make_cell({.dlid = Lid(to), .slid = Lid(9)})));
+  fabric.run(5);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropReversePath), 1U);
+  EXPECT_TRUE(fabric.received[1].empty());
+  EXPECT_EQ(fabric.received[2].size(), 1U);
 }
 
 TEST(SwitchIngress, credit_of_dropped_cells_comes_back) {
