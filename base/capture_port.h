@@ -1,11 +1,12 @@
-// base/capture_port.h -- a FramePort that lets every frame pass and, while a capture runs, leaves a copy in a
-// CaptureRing, which all ports of a process share. Wrap each port of a driver half in one; without a capture
-// it costs one branch a frame.
+// base/capture_port.h -- a FramePort that lets every frame pass and, while captures run, leaves a copy in the
+// CaptureRing of each, which all ports of a process share. Wrap each port of a driver half in one; without a
+// capture it costs one branch a frame.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/capture_ring.h"
 #include "base/frame_port.h"
@@ -19,10 +20,10 @@ class CapturePort final : public FramePort {
   CapturePort(std::unique_ptr<FramePort> inner, std::string name)
       : inner_(std::move(inner)), name_(std::move(name)) {}
 
-  /// Copies frames into `ring` as those of `port`; replaces a capture that runs. `frame_bytes_max` 0 keeps
-  /// all of a frame, the vnet header never.
-  void start_capture(std::shared_ptr<CaptureRing> ring, uint32_t port, uint32_t frame_bytes_max) noexcept;
-  void stop_capture() noexcept { ring_.reset(); }
+  /// Copies frames into `ring` as those of `port`, beside the captures that run. `frame_bytes_max` 0 keeps
+  /// all of a frame, the vnet header never. Allocates: for people's requests.
+  void start_capture(std::shared_ptr<CaptureRing> ring, uint32_t port, uint32_t frame_bytes_max);
+  void stop_capture(const CaptureRing& ring) noexcept;
   [[nodiscard]] FramePort& inner() noexcept { return *inner_; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
@@ -45,22 +46,14 @@ class CapturePort final : public FramePort {
   void copy(FrameDirection direction, std::span<const std::byte> head,
             std::span<const std::byte> rest) noexcept;
 
+  struct Copy {
+    std::shared_ptr<CaptureRing> ring;
+    uint32_t port;
+    uint32_t keep_max;
+  };
   std::unique_ptr<FramePort> inner_;
   std::string name_;
-  std::shared_ptr<CaptureRing> ring_;
-  uint32_t port_ = 0;
-  uint32_t keep_max_ = 0;
+  std::vector<Copy> copies_;
 };
-
-/// What a capture is to take.
-struct CaptureRequest {
-  std::string path;       // of the ring to create
-  std::string interface;  // name of one port; empty: all
-  uint32_t frame_bytes_max = 0;
-  uint32_t ring_bytes = 0;
-};
-/// Creates the ring and starts to copy at the ports asked for, each under its index in `ports`. Fails, with
-/// the names there are, when none has that name.
-Status start_capture(std::span<CapturePort* const> ports, const CaptureRequest& options);
 
 }  // namespace weft

@@ -194,7 +194,7 @@ ControlReply ZmqControlServer::dispatch(const ControlRequest& request) {
     case ControlAction::kCaptureStart:
       return reply_with(handler_.capture_start(request.capture));
     case ControlAction::kCaptureStop:
-      return reply_with(handler_.capture_stop());
+      return reply_with(handler_.capture_stop(request.capture.path));
     case ControlAction::kUnknown:
       break;
   }
@@ -215,7 +215,7 @@ Result<TrafficFigures> ControlHandler::traffic_report() {
 Status ControlHandler::capture_start(const CaptureSpec&) {
   return Error{"no frames pass through this process"};
 }
-Status ControlHandler::capture_stop() {
+Status ControlHandler::capture_stop(const std::string&) {
   return Error{"no frames pass through this process"};
 }
 

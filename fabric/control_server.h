@@ -27,8 +27,8 @@ class ControlHandler {
   virtual Status traffic_start(const TrafficRun& run);
   virtual Result<TrafficFigures> traffic_stop();
   virtual Result<TrafficFigures> traffic_report();
-  virtual Status capture_start(const CaptureSpec& run);
-  virtual Status capture_stop();
+  virtual Status capture_start(const CaptureSpec& spec);
+  virtual Status capture_stop(const std::string& path);
 };
 
 enum class ControlCounter : uint8_t { kRequests, kMalformed, kRefused, kReplyLost, kCount };

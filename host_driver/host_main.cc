@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/capture_port.h"
+#include "base/capture_set.h"
 #include "base/ethernet.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
@@ -266,11 +266,17 @@ TrafficSpec spec_of(const TrafficRun& run) {
   return spec;
 }
 
+std::vector<CapturePort*> ports_of(const std::vector<Interface>& interfaces) {
+  std::vector<CapturePort*> ports;
+  for (const Interface& interface : interfaces) ports.push_back(interface.port.get());
+  return ports;
+}
+
 /// What `weft` asks of this process.
 class HostControl final : public ControlHandler {
  public:
   HostControl(const Options& options, std::vector<Interface>& interfaces)
-      : options_(options), interfaces_(interfaces) {}
+      : options_(options), interfaces_(interfaces), captures_(ports_of(interfaces)) {}
 
   NodeInfo info() override {
     NodeInfo out = describe_endnode(options_.node, "weft-host");
@@ -304,12 +310,11 @@ class HostControl final : public ControlHandler {
     return figures(last_->result(), !last_->finished());
   }
   Status capture_start(const CaptureSpec& spec) override {
-    std::vector<CapturePort*> ports;
-    for (Interface& interface : interfaces_) ports.push_back(interface.port.get());
-    return start_capture(ports, {spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes});
+    return captures_.start({spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes,
+                            static_cast<pid_t>(spec.reader_pid)});
   }
-  Status capture_stop() override {
-    for (Interface& interface : interfaces_) interface.port->stop_capture();
+  Status capture_stop(const std::string& path) override {
+    captures_.stop(path);
     return {};
   }
 
@@ -325,6 +330,7 @@ class HostControl final : public ControlHandler {
 
   const Options& options_;
   std::vector<Interface>& interfaces_;
+  CaptureSet captures_;
   GenPort* last_ = nullptr;
 };
 

@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <thread>
 
-#include "base/capture_port.h"
+#include "base/capture_set.h"
 #include "base/ethernet.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
@@ -109,7 +108,7 @@ AcceptorConfig acceptor_config(const Options& options, std::vector<PoolClass> po
 class UnitControl final : public ControlHandler {
  public:
   UnitControl(const Options& options, CapturePort& port, SessionAcceptor& acceptor)
-      : options_(options), port_(port), acceptor_(acceptor) {}
+      : options_(options), port_(port), acceptor_(acceptor), captures_({&port}) {}
 
   NodeInfo info() override {
     NodeInfo out = describe_endnode(options_.node, "weft-iou");
@@ -127,11 +126,11 @@ class UnitControl final : public ControlHandler {
     return out;
   }
   Status capture_start(const CaptureSpec& spec) override {
-    const std::array<CapturePort*, 1> ports{&port_};
-    return start_capture(ports, {spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes});
+    return captures_.start({spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes,
+                            static_cast<pid_t>(spec.reader_pid)});
   }
-  Status capture_stop() override {
-    port_.stop_capture();
+  Status capture_stop(const std::string& path) override {
+    captures_.stop(path);
     return {};
   }
 
@@ -139,6 +138,7 @@ class UnitControl final : public ControlHandler {
   const Options& options_;
   CapturePort& port_;
   SessionAcceptor& acceptor_;
+  CaptureSet captures_;
 };
 
 /// Flushes the pools and says good-bye, for a bounded time.

@@ -14,7 +14,7 @@ struct Request {
     trafficStop @3 :Void;              # ends the run early; answers with the report
     trafficReport @4 :Void;            # how far is it
     captureStart @5 :CaptureSpec;      # driver halves only
-    captureStop @6 :Void;
+    captureStop @6 :Text;              # path of the ring whose capture is to end
   }
 }
 
@@ -111,4 +111,5 @@ struct CaptureSpec {
   frameBytesMax @1 :UInt32;            # bytes kept of each frame; 0: all
   ringBytes @2 :UInt32;                # 0: 8 MiB
   interface @3 :Text;                  # one of NodeInfo.interfaces; absent: all of them
+  readerPid @4 :UInt32;                # process that reads the ring; when it is gone, so is the capture
 }

@@ -264,11 +264,12 @@ Result<ControlRequest> read_request(schema::Request::Reader from) {
       to.action = ControlAction::kCaptureStart;
       const auto capture = from.getCaptureStart();
       to.capture = {text_of(capture.getPath()), capture.getFrameBytesMax(), capture.getRingBytes(),
-                    text_of(capture.getInterface())};
+                    text_of(capture.getInterface()), capture.getReaderPid()};
       return to;
     }
     case schema::Request::CAPTURE_STOP:
       to.action = ControlAction::kCaptureStop;
+      to.capture.path = text_of(from.getCaptureStop());
       return to;
   }
   to.action = ControlAction::kUnknown;
@@ -325,11 +326,14 @@ std::vector<std::byte> encode_control_request(const ControlRequest& request) {
       capture.setFrameBytesMax(request.capture.frame_bytes_max);
       capture.setRingBytes(request.capture.ring_bytes);
       capture.setInterface(bounded(request.capture.interface, scratch));
+      capture.setReaderPid(request.capture.reader_pid);
       break;
     }
-    case ControlAction::kCaptureStop:
-      root.setCaptureStop();
+    case ControlAction::kCaptureStop: {
+      std::string scratch;
+      root.setCaptureStop(bounded(request.capture.path, scratch));
       break;
+    }
   }
   return flatten(message);
 }

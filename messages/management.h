@@ -100,6 +100,7 @@ struct CaptureSpec {
   uint32_t frame_bytes_max = 0;  // kept of each frame; 0: all
   uint32_t ring_bytes = 0;       // 0: 8 MiB
   std::string interface;         // one of NodeInfo::interfaces; empty: all
+  uint32_t reader_pid = 0;       // process that reads the ring
 };
 
 enum class ControlAction : uint8_t {
@@ -116,7 +117,7 @@ struct ControlRequest {
   uint64_t id = 0;
   ControlAction action = ControlAction::kInfo;
   TrafficRun traffic;   // kTrafficStart
-  CaptureSpec capture;  // kCaptureStart
+  CaptureSpec capture;  // kCaptureStart; of kCaptureStop the path alone
 };
 
 enum class ControlAnswer : uint8_t { kError, kDone, kInfo, kTraffic };

@@ -124,7 +124,8 @@ int run(const CaptureOptions& options) {
 
   ControlRequest request;
   request.action = ControlAction::kCaptureStart;
-  request.capture = {dir.value().file(name + ".capture"), options.keep, 0, options.interface};
+  request.capture = {dir.value().file(fmt::format("{}.capture.{}", name, getpid())), options.keep, 0,
+                     options.interface, static_cast<uint32_t>(getpid())};
   if (Result<ControlReply> reply = client.ask(control, request, kAnswerTimeout); !reply.ok())
     return failure("capture", reply.error().text);
   Result<CaptureRing> ring = CaptureRing::open(request.capture.path);

@@ -95,6 +95,19 @@ class ToolsTest(WeftCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("350", done.stdout)
 
+    def test_captures_of_a_node_run_side_by_side(self):
+        self.up(ECHO + 'nic = "echo"\n')
+        files = [self.path / f"{name}.pcapng" for name in ("first", "second")]
+        captures = []
+        for file in files:
+            captures.append(self.start("capture", "h1", "-o", file, "-c", "200", stderr=subprocess.PIPE))
+            harness.wait_for(file.exists, "the capture has begun")
+        self.assertEqual(self.weft("traffic", "--bulk-only", "-n", 100)[0], 0)
+        for capture, file in zip(captures, files):
+            self.assertEqual(capture.wait(10), 0, capture.stderr.read())
+            self.assertEqual(len(read_pcapng(file.read_bytes())[1]), 200)
+        self.assertEqual(list((self.state / "t").glob("*.capture*")), [], "rings are removed")
+
     def test_capture_ends_with_its_node(self):
         self.up(ECHO)
         file = self.path / "frames.pcapng"

@@ -81,10 +81,24 @@ TEST(Management, report_and_error_come_back) {
   EXPECT_EQ(decode_control_reply(encode_control_reply(reply)).value().error.size(), kControlTextBytesMax);
 }
 
+TEST(Management, captures_come_back) {
+  ControlRequest request;
+  request.action = ControlAction::kCaptureStart;
+  request.capture = {"/run/x.cap", 128, 4096, "eth0", 77};
+  const ControlRequest start = decode_control_request(encode_control_request(request)).value();
+  EXPECT_EQ(start.capture.path, "/run/x.cap");
+  EXPECT_EQ(start.capture.interface, "eth0");
+  EXPECT_EQ(start.capture.reader_pid, 77U);
+  request.action = ControlAction::kCaptureStop;
+  const ControlRequest stop = decode_control_request(encode_control_request(request)).value();
+  EXPECT_EQ(stop.action, ControlAction::kCaptureStop);
+  EXPECT_EQ(stop.capture.path, "/run/x.cap");
+}
+
 TEST(Management, every_cut_and_every_flipped_byte_is_survived) {
   ControlRequest request;
   request.action = ControlAction::kCaptureStart;
-  request.capture = {"/run/x.cap", 128, 4096, "eth0"};
+  request.capture = {"/run/x.cap", 128, 4096, "eth0", 77};
   const std::vector<std::byte> good = encode_control_request(request);
   for (size_t bytes = 0; bytes < good.size(); ++bytes)
     EXPECT_FALSE(decode_control_request(std::span(good).first(bytes)).ok()) << bytes;
