@@ -137,8 +137,8 @@ int parse(int argc, char** argv, Options& options) {
   po::options_description visible("weft-sim: whole fabrics in one thread and virtual time, by seed");
   std::string profile = "mixed";
   std::string traffic = "any";
-  visible.add_options()("help", "this text")("version", "version of weft")("seed", po::value<uint64_t>(),
-                                                                           "run this seed alone")(
+  visible.add_options()("help,h", "this text")("version", "version of weft")("seed", po::value<uint64_t>(),
+                                                                             "run this seed alone")(
       "seeds", po::value<uint64_t>(&options.seeds)->default_value(100), "how many seeds to run")(
       "from", po::value<uint64_t>(), "the first of them; fresh and printed when not given")(
       "profile", po::value(&profile)->default_value("mixed"),

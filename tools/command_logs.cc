@@ -96,8 +96,8 @@ int command_logs(const Arguments& arguments) {
   CommandLine line(
       "weft logs", "weft logs [options] [NODE...]",
       "Prints what the processes have logged, in the order of time; also after the fabric has ended.");
-  line.text("fabric", "NAME", fabric, "which one, when there are several");
-  line.flag("follow,f", follow, "goes on with new lines until Ctrl-C");
+  line.text("fabric,f", "NAME", fabric, "which one, when there are several");
+  line.flag("follow,F", follow, "goes on with new lines until Ctrl-C");
   line.words("NODE", nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   Result<StateDir> dir = chosen_fabric(fabric, Among::kSeen);

@@ -123,10 +123,10 @@ int command_traffic(const Arguments& arguments) {
               "of the bulk run, instead of a number of frames");
   line.number("rate,r", "N", options.run.rate, 0, 1'000'000'000,
               "bulk frames per second; 0: as many as come back");
-  line.texts("size,s", "BYTES", options.sizes, "frame length of the bulk run; several go in turn (1514)");
-  line.number("window,w", "N", options.run.window, 1, 4096, "bulk frames without answer (64)");
+  line.texts("size", "BYTES", options.sizes, "frame length of the bulk run; several go in turn (1514)");
+  line.number("window", "N", options.run.window, 1, 4096, "bulk frames without answer (64)");
   line.number("round-trips", "N", options.run.round_trips, 0, 1'000'000, "of each kind (100)");
-  line.number("timeout", "MS", options.run.timeout_ms, 1, 60'000, "an answer later than this is lost");
+  line.number("answer-timeout", "MS", options.run.timeout_ms, 1, 60'000, "an answer later than this is lost");
   line.number("seed", "N", options.run.seed, 0, UINT64_MAX, "of the pattern");
   line.number("port", "N", options.port, 0, 15, "generator of the host, when it has several");
   line.text("target", "ADDRESS", options.target, "IPv4 address that answers");

@@ -34,7 +34,7 @@ class BlockersTest(WeftCase):
 
     def load(self, *options):
         """Traffic that goes on for longer than the test looks."""
-        return self.start("traffic", "--bulk-only", "--duration", 60, "--timeout", 60000, *options)
+        return self.start("traffic", "--bulk-only", "--duration", 60, "--answer-timeout", 60000, *options)
 
     def wait_for_line(self, pattern):
         seen = []

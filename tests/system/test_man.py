@@ -6,19 +6,19 @@ import harness
 from weft_case import SOURCE
 
 MAN = SOURCE / "docs" / "man"
-ALWAYS = {"--help", "--version", "--config"}
+ALWAYS = {"-h", "--help", "--version", "--config"}
 COMMANDS = ["up", "down", "status", "stat", "logs", "exec", "traffic", "capture", "demo", "keygen"]
 
 
 def documented(page):
-    """Section or subsection -> options that have a paragraph (.TP) of their own there."""
+    """Section or subsection -> options that have a paragraph (.TP) of their own there, short and long."""
     found, section, tag = {}, "", False
     for line in (MAN / f"{page}.1").read_text().splitlines():
         if line.startswith((".SH ", ".SS ")):
             section = line[4:]
             found[section] = set()
         if tag:
-            found[section] |= set(re.findall(r"--[a-z0-9-]+", plain(line)))
+            found[section] |= set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z0-9-]*", plain(line)))
         tag = line == ".TP"
     return found
 
@@ -27,11 +27,17 @@ def plain(line):
     return re.sub(r"\\f.", "", line).replace("\\-", "-")
 
 
-def offered(program, *words):
-    """Options in the list that --help prints."""
+def listed(program, *words):
+    """The list that --help prints: long option -> (short one or "", name of its value or "")."""
     code, text, errors = harness.run_program(program, *words, "--help")
     assert code == 0, errors
-    return set(re.findall(r"^  (?:-\w \[ )?(--[a-z0-9-]+)", text, re.M))
+    return {long: (short, value)
+            for short, long, value in re.findall(r"^  (?:(-\w) \[ )?(--[a-z0-9-]+)(?: \])?(?: ([A-Z]+))?", text, re.M)}
+
+
+def offered(program, *words):
+    options = listed(program, *words)
+    return set(options) | {short for short, _ in options.values() if short}
 
 
 class ManTest(unittest.TestCase):
@@ -51,6 +57,14 @@ class ManTest(unittest.TestCase):
         for command in COMMANDS:
             with self.subTest(command=command):
                 self.assertEqual(pages[f"weft {command}"], offered("weft", command) - ALWAYS)
+
+    def test_options_of_weft_mean_the_same_in_every_command(self):
+        longs, shorts = {}, {}
+        for command in COMMANDS:
+            for long, (short, value) in listed("weft", command).items():
+                self.assertEqual(longs.setdefault(long, (short, value)), (short, value), f"{command} {long}")
+                if short:
+                    self.assertEqual(shorts.setdefault(short, long), long, f"{command} {short}")
 
     def test_pages_name_pages_that_exist(self):
         for page in MAN.glob("*.1"):

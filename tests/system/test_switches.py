@@ -42,7 +42,7 @@ class SwitchesTest(WeftCase):
     def test_each_switch_may_die_under_load(self):
         for victim in ("s1", "s2", "s3"):
             with self.subTest(victim=victim):
-                load = self.start("traffic", "h1", "--json", "--bulk-only", "--duration", 2, "--timeout", 10000,
+                load = self.start("traffic", "h1", "--json", "--bulk-only", "--duration", 2, "--answer-timeout", 10000,
                                   stdout=subprocess.PIPE)
                 code, nodes = self.nodes()
                 self.assertEqual(code, 0)
