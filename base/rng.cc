@@ -12,12 +12,14 @@ namespace weft {
 
 uint64_t RandomSource::below(uint64_t bound) noexcept {
   if (bound == 0) return 0;
-  // Lemire's multiply-shift; the rejection keeps it exactly uniform.
-  const uint64_t threshold = (0 - bound) % bound;
-  for (;;) {
-    const auto wide = static_cast<unsigned __int128>(next()) * bound;
-    if (static_cast<uint64_t>(wide) >= threshold) return static_cast<uint64_t>(wide >> 64);
+  // Lemire's multiply-shift; the rejection keeps it exactly uniform. The threshold is below the bound, so the
+  // division that gives it is hardly ever made.
+  auto wide = static_cast<unsigned __int128>(next()) * bound;
+  if (static_cast<uint64_t>(wide) < bound) [[unlikely]] {
+    const uint64_t threshold = (0 - bound) % bound;
+    while (static_cast<uint64_t>(wide) < threshold) wide = static_cast<unsigned __int128>(next()) * bound;
   }
+  return static_cast<uint64_t>(wide >> 64);
 }
 
 void RandomSource::fill(std::span<std::byte> out) noexcept {

@@ -240,9 +240,11 @@ void NetdevSession::Core::probe() noexcept {
 
 /// Answers transactions whose time is over, or all of them at a loss.
 void NetdevSession::Core::expire_transactions(bool all) noexcept {
+  if (transactions_open_ == 0) return;
   for (Transaction& transaction : transactions_) {
     if (transaction.context == 0 || (!all && now_ < transaction.deadline)) continue;
     const Transaction expired = std::exchange(transaction, {});
+    --transactions_open_;
     if (expired.internal) continue;
     counters_.add(C::kConfigTimedOut);
     CfgReply reply;
@@ -261,6 +263,7 @@ Instant NetdevSession::Core::deadline() const noexcept {
   if (can_renew()) next = std::min(next, renew_at_);  // else a completion wakes us
   next = std::min(next, probe_due());
   if (port_down_since_ == kNever) next = std::min(next, silent_until() + Duration(1));
+  if (transactions_open_ == 0) return next;
   for (const Transaction& transaction : transactions_) {
     if (transaction.context != 0) next = std::min(next, transaction.deadline);
   }

@@ -287,6 +287,7 @@ class NetdevSession::Core {
 
   // transactions
   std::vector<Transaction> transactions_;
+  uint32_t transactions_open_ = 0;
   uint64_t next_context_ = 1;
   FixedRing<FlushReplyDue> flush_replies_;
   FlushAsked own_flush_;   // our pools, at close

@@ -58,6 +58,9 @@ int NetdevSession::Core::send_pending() noexcept {
 
 /// New pools, several in one message (PUSH-POOL-05).
 bool NetdevSession::Core::send_adverts() noexcept {
+  const bool any = std::any_of(own_pools_.begin(), own_pools_.end(),
+                               [](const OwnPool& own) { return own.advert_pending && own.pool->live(); });
+  if (!any) return false;
   BufferRecvPool body;
   for (OwnPool& own : own_pools_) {
     if (!own.advert_pending || !own.pool->live() || body.pools.full()) continue;
@@ -171,6 +174,7 @@ uint64_t NetdevSession::Core::start_transaction(const CfgRequest& request, bool 
                                .code = request.code,
                                .data = request.data}};
     if (!send_message(message)) return 0;
+    if (place.context == 0) ++transactions_open_;
     place = {.context = context,
              .request_class = request.request_class,
              .code = request.code,
@@ -414,6 +418,7 @@ void NetdevSession::Core::handle(uint64_t context, const CfgUtilReply& body) noe
   if (place == transactions_.end()) return counters_.add(C::kConfigReplyUnknown);
   const bool internal = place->internal;
   *place = {};
+  --transactions_open_;
   if (internal) return;
   counters_.add(C::kConfigRepliesIn);
   CfgReply reply;

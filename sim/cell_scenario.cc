@@ -16,10 +16,6 @@
 namespace weft::sim {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr Duration kTrickleGap = 20ms;
-
 struct CellFlow {
   const CellFlowPlan* plan = nullptr;
   uint32_t flow = 0;
@@ -98,7 +94,7 @@ class CellEndnode final : public EndnodeApp {
         return work;
       }
       if (!send_one(flow, now)) return work;
-      const Duration pause = planned ? flow.plan->gap : kTrickleGap;
+      const Duration pause = planned ? flow.plan->gap : traffic_.ledger.trickle_gap();
       flow.next_at =
           now +
           Duration(static_cast<int64_t>(traffic_.random.below(2 * static_cast<uint64_t>(pause.count()) + 1)));
@@ -166,7 +162,7 @@ class CellScenario final : public Scenario {
   }
   uint32_t step(uint32_t /*polled*/, Instant /*now*/) override { return 0; }
   [[nodiscard]] Instant deadline() const override { return kNever; }
-  void check(uint32_t /*polled*/, Instant /*now*/) override {}
+  void check(uint32_t /*worked*/, Instant /*now*/) override {}
   [[nodiscard]] bool recovered(Instant since) const override {
     return std::all_of(traffic_.flows.begin(), traffic_.flows.end(),
                        [&](const CellFlow& flow) { return traffic_.ledger.passed_since(flow.flow, since); });

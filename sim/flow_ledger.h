@@ -19,11 +19,15 @@ namespace weft::sim {
 /// Smallest frame that can carry a ledger entry, without vnet header.
 inline constexpr uint32_t kLedgerFrameBytesMin = 60;
 
-/// Until a run may stop, every flow sends a little: mostly small frames, so that a seed keeps its size.
-inline constexpr uint32_t kTrickleBytes = 300;
+/// Until a run may stop, every flow sends a little: mostly small frames and hardly ever one of full size, so
+/// that a seed keeps its size.
 [[nodiscard]] inline uint32_t trickle_bytes(uint64_t number, uint32_t bytes_max) noexcept {
-  return number % 8 == 7 ? bytes_max : std::min(bytes_max, kTrickleBytes);
+  if (number % 64 == 63) return bytes_max;
+  return std::min(bytes_max, number % 8 == 7 ? 4000U : 300U);
 }
+
+/// Between two of them, by all flows together.
+inline constexpr Duration kTrickleGap = std::chrono::milliseconds(10);
 
 struct FlowEnds {
   MacAddress source{};
@@ -65,6 +69,8 @@ class FlowLedger {
 
   [[nodiscard]] FlowTotals totals(uint32_t flow) const noexcept;
   [[nodiscard]] uint32_t flows() const noexcept { return static_cast<uint32_t>(flows_.size()); }
+  /// Between two frames of a flow that only trickles, on average.
+  [[nodiscard]] Duration trickle_gap() const noexcept { return kTrickleGap * flows(); }
   [[nodiscard]] const std::string& name(uint32_t flow) const noexcept { return flows_[flow].ends.name; }
   /// What went wrong, first thing first; empty when all is well.
   [[nodiscard]] const std::vector<std::string>& violations() const noexcept { return violations_; }

@@ -6,7 +6,6 @@
 namespace weft::sim {
 namespace {
 
-constexpr Duration kTrickleGap = std::chrono::milliseconds(25);
 constexpr uint32_t kFrameBytesMax = 65'536;
 
 }  // namespace
@@ -39,7 +38,7 @@ FrameReadResult FrameStation::read_frame(std::span<std::byte> into) noexcept {
   const bool planned = source->offered < source->frames;
   const uint32_t most = planned ? source->bytes_max : trickle_bytes(source->offered, source->bytes_max);
   const auto bytes = static_cast<uint32_t>(source->bytes_min + random_.below(most - source->bytes_min + 1));
-  const Duration pause = planned ? source->gap : kTrickleGap;
+  const Duration pause = planned ? source->gap : ledger_.trickle_gap();
   source->next_at =
       now_ + Duration(static_cast<int64_t>(random_.below(2 * static_cast<uint64_t>(pause.count()) + 1)));
   ++source->offered;

@@ -28,7 +28,7 @@ SessionConfig session_config(SessionRole role, const SessionPlan& plan) {
   config.force_indicate = plan.force_indicate;
   config.unit = Lid(static_cast<uint16_t>(plan.unit_node));
   config.sl = plan.sl;
-  config.limits.send_ring_bytes = 256 * 1024;
+  config.limits.send_ring_bytes = 64 * 1024;
   return config;
 }
 

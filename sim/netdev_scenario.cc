@@ -86,12 +86,12 @@ class NetdevScenario final : public Scenario {
     return due;
   }
 
-  void check(uint32_t polled, Instant now) override {
+  void check(uint32_t worked, Instant now) override {
     for (SessionWatch& watch : watches_) {
-      if ((polled & watch.nodes()) != 0) watch.check(nodes_of(watch), now);
+      if ((worked & watch.nodes()) != 0) watch.check(nodes_of(watch), now);
     }
     for (uint32_t node = 0; node < hosts_.size(); ++node) {
-      if ((polled >> node & 1) == 0) continue;
+      if ((worked >> node & 1) == 0) continue;
       if (hosts_[node] != nullptr) {
         for (size_t i = 0; i < hosts_[node]->sessions(); ++i)
           check_session(hosts_[node]->session(i), "host", now);

@@ -1,5 +1,7 @@
 #include "sim/raw_end.h"
 
+#include <algorithm>
+
 namespace weft::sim {
 namespace {
 
@@ -69,7 +71,11 @@ bool RawEnd::connect(const RawEnd& peer) {
   attr.rq_psn = peer.first_psn_;
   mask = kQpAttrState;
   if (connected) mask |= kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
-  if (acknowledged) mask |= kQpAttrMinRnrTimer;
+  if (acknowledged) {
+    // A slow reader asks for patience; else most of the run would be cells sent again too early.
+    attr.min_rnr_timer = std::max(attr.min_rnr_timer, plan_.receiver_pause / 2);
+    mask |= kQpAttrMinRnrTimer;
+  }
   if (acknowledged && connected) mask |= kQpAttrMaxDestRdAtomic;
   if (adapter.modify_qp(*qp_, attr, mask) != ModifyResult::kOk) return false;
   attr.state = QpState::kRts;

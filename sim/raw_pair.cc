@@ -20,7 +20,6 @@ constexpr Duration kReconnectDelay = 1ms;
 constexpr Duration kFlushTime = 100ms;
 /// What a connection outlives: less than retry_count timeouts of 20 ms.
 constexpr Duration kPatience = 100ms;
-constexpr Duration kTrickleGap = 20ms;
 /// An unacknowledged message that has not come after this long never will.
 constexpr Duration kDatagramLife = 50ms;
 
@@ -179,7 +178,7 @@ int RawPair::send_more(uint32_t side, Instant now) {
   }
   excuse_unacknowledged(now);
   if (!post_something(side, now)) return 0;
-  const Duration pause = planned ? plan_.gap : kTrickleGap;
+  const Duration pause = planned ? plan_.gap : ledger_.trickle_gap();
   next_at_[side] =
       now + Duration(static_cast<int64_t>(random_.below(2 * static_cast<uint64_t>(pause.count()) + 1)));
   wake(next_at_[side]);

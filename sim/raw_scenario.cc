@@ -76,7 +76,7 @@ class RawScenario final : public Scenario {
     for (const auto& pair : pairs_) due = std::min(due, pair->deadline());
     return due;
   }
-  void check(uint32_t /*polled*/, Instant /*now*/) override {}
+  void check(uint32_t /*worked*/, Instant /*now*/) override {}
   [[nodiscard]] bool recovered(Instant since) const override {
     return std::all_of(pairs_.begin(), pairs_.end(),
                        [since](const auto& pair) { return pair->recovered(since); });

@@ -37,8 +37,8 @@ class Scenario {
   /// the others are as they were. Returns a bit for each node it did something to, so that they wake.
   virtual uint32_t step(uint32_t polled, Instant now) = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
-  /// Invariants of the nodes that had their turn; a broken one goes into the ledger.
-  virtual void check(uint32_t polled, Instant now) = 0;
+  /// Invariants of the nodes that did something in their turn; a broken one goes into the ledger.
+  virtual void check(uint32_t worked, Instant now) = 0;
   /// True when everything lent is back where it belongs.
   [[nodiscard]] virtual bool at_rest() const { return true; }
   /// The world is over: whatever is not at rest goes into the ledger.

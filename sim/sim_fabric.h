@@ -48,6 +48,11 @@ class SimFabric {
 
   /// True when flits wait for the switch or one of its links has come or gone.
   [[nodiscard]] bool switch_disturbed(uint32_t index) const noexcept;
+  /// The nodes at the ends of a link, a bit each.
+  [[nodiscard]] uint32_t nodes_of(uint32_t link) const noexcept {
+    if (is_trunk(link)) return 1U << plan_.switch_node(0) | 1U << plan_.switch_node(1);
+    return 1U << (link + 1) | 1U << plan_.switch_node(plan_.switch_of(link + 1));
+  }
   /// A link is up for traffic once its upper end, a switch, has seen it too.
   [[nodiscard]] bool carries(uint32_t link) noexcept;
   /// True when a switch at either end of the link is dead.

@@ -32,6 +32,7 @@ struct Options {
   bool json = false;
   bool plan_only = false;
   bool keep_going = false;
+  bool each = false;
 };
 
 struct Tally {
@@ -86,7 +87,7 @@ bool run_one(const Options& options, uint64_t seed, Tally& tally) {
   tally.frames_lost += result.frames.lost_to_crash;
   tally.crashes += result.crashes;
   tally.runs_with_crash += result.crashes != 0 ? 1 : 0;
-  if (options.verbose) {
+  if (options.verbose || options.each) {
     fmt::print(
         "seed {} {}: {} turns, {} flits, {:.3f} virtual s, {:.1f} ms CPU, frames {} sent {} arrived {} "
         "excused, hash "
@@ -151,6 +152,7 @@ int parse(int argc, char** argv, Options& options) {
       "edition", po::value(&options.edition)->default_value(kPlanEdition),
       "what seeds mean: 1 is the first form of the plan")(
       "keep-going,k", po::bool_switch(&options.keep_going), "do not stop at the tenth failure")(
+      "each", po::bool_switch(&options.each), "one line per seed: what it did and what it cost")(
       "json", po::bool_switch(&options.json), "the summary as one JSON object")(
       "config", po::value<std::string>(), "a file with lines option = value");
   po::variables_map given;

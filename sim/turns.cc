@@ -22,7 +22,7 @@ void Turns::freeze(uint32_t seat, bool frozen) noexcept {
 int Turns::take(Instant now) noexcept {
   std::array<uint32_t, kSeatsMax> order;
   std::iota(order.begin(), order.begin() + seats(), 0U);
-  polled_ = 0;
+  polled_ = worked_ = 0;
   int work = 0;
   for (uint32_t left = seats(); left > 0; --left) {
     std::swap(order[left - 1], order[random_.below(left)]);
@@ -43,7 +43,10 @@ int Turns::poll(uint32_t id, Instant now) noexcept {
   taker.awake = done != 0;
   const bool late = done == 0 && taker.due <= now;
   taker.late_in_a_row = late ? taker.late_in_a_row + 1 : 0;
-  if (done != 0) ++taker.busy;
+  if (done != 0) {
+    worked_ |= 1U << id;
+    ++taker.busy;
+  }
   if (late) ++taker.late;
   return done;
 }

@@ -43,6 +43,8 @@ class Turns {
   int take(Instant now) noexcept;
   /// Nodes that had their turn in the last take(), a bit each.
   [[nodiscard]] uint32_t polled() const noexcept { return polled_; }
+  /// Those of them that found something to do.
+  [[nodiscard]] uint32_t worked() const noexcept { return worked_; }
   /// When the next node must be woken.
   [[nodiscard]] Instant next_deadline() const noexcept;
 
@@ -69,6 +71,7 @@ class Turns {
   RandomSource& random_;
   uint32_t skip_ppm_;
   uint32_t polled_ = 0;
+  uint32_t worked_ = 0;
   std::vector<Taker> seats_;
 };
 

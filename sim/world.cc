@@ -113,7 +113,9 @@ int World::take_turn() {
 }
 
 void World::tell_link_news() {
+  const uint32_t polled = std::exchange(rewired_, false) ? ~0U : turns_.polled();
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
+    if ((polled & fabric_.nodes_of(link)) == 0) continue;
     LinkNews& news = link_news_[link];
     const bool up = fabric_.carries(link);
     const uint64_t incarnation = fabric_.cable(link).end(0).incarnation();
@@ -127,18 +129,19 @@ void World::complain(std::string_view who, uint32_t number, const std::string& w
   if (!what.empty()) ledger_.violation(now_, fmt::format("{} {}: {}", who, number, what));
 }
 
-/// What a node did not touch in this turn is as it was.
+/// What no node touched in this turn is as it was.
 void World::check_invariants() {
   const uint32_t polled = turns_.polled();
   if (turns_.late_in_a_row() >= kLateTurnsMax) complain_late();
   for (uint32_t index = 0; index < fabric_.switches(); ++index) {
-    if ((polled >> plan_.fabric.switch_node(index) & 1) == 0) continue;
+    if ((turns_.worked() >> plan_.fabric.switch_node(index) & 1) == 0) continue;
     if (const Switch* core = fabric_.switch_at(index)) complain("switch", index, check_switch_cells(*core));
   }
-  for (uint32_t link = 0; polled != 0 && link < fabric_.links(); ++link) {
+  for (uint32_t link = 0; link < fabric_.links(); ++link) {
+    if ((polled & fabric_.nodes_of(link)) == 0) continue;
     complain("link", link, check_credits(fabric_.cable(link), plan_.fabric.lanes));
   }
-  scenario_->check(polled, now_);
+  scenario_->check(turns_.worked(), now_);
 }
 
 Instant World::next_deadline() const {
@@ -169,7 +172,7 @@ void World::change_phase(int work) {
     case Phase::kTraffic: {
       const Instant faults_end = plan_.faults_end();
       if (phase_limit_ == kNever) phase_limit_ = faults_end + kRecoveryTime;
-      const bool offered = scenario_->finished();
+      const bool offered = trickling_ || scenario_->finished();
       if (offered && !std::exchange(trickling_, true)) {
         scenario_->trickle(now_);
         for (uint32_t node = 0; node < turns_.seats(); ++node) turns_.wake(node);

@@ -113,6 +113,7 @@ class World final : private SimFabric::Observer {
   Instant phase_limit_ = kNever;
   Instant rest_limit_ = kNever;
   bool trickling_ = false;
+  bool rewired_ = true;      // links were plugged or unplugged since the scenario heard of them last
   uint32_t idle_turns_ = 0;  // in a row, without time to jump to
   uint64_t turn_count_ = 0;
   uint64_t flits_ = 0;

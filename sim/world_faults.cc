@@ -81,6 +81,7 @@ void World::apply_cut(uint32_t link, bool on) {
   trace_.event(now_, on ? TraceKind::kLinkCut : TraceKind::kLinkMended, link);
   fabric_.cut(link, on);
   wire(link);
+  rewired_ = true;
 }
 
 void World::apply_freeze(uint32_t node, bool on) {
@@ -116,6 +117,7 @@ void World::come_back(uint32_t node) {
 }
 
 void World::wire_all() {
+  rewired_ = true;
   for (uint32_t link = 0; link < fabric_.links(); ++link) wire(link);
 }
 
