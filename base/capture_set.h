@@ -32,7 +32,7 @@ class CaptureSet {
   explicit CaptureSet(std::vector<CapturePort*> ports) : ports_(std::move(ports)) {}
 
   /// Creates the ring and starts to copy at the ports asked for, each under its index among the ports. Fails,
-  /// saying which there are, when no port has that name or kCapturesMax captures run, and then leaves no file.
+  /// saying which there are, when no port has that name or kCapturesMax captures run; then leaves no file.
   Status start(const CaptureRequest& request);
   /// Ends the capture into the ring `path`; one that has ended is no error.
   void stop(const std::string& path) noexcept;

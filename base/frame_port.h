@@ -70,16 +70,17 @@ enum class PortCounter : uint8_t {
   kWriteErrors,       // the system refused a write; the frame is lost
   kNoReceiver,        // nobody behind the port, or nothing there answers this frame; the frame is lost
   kVlanTagsInserted,  // tags that came beside the frame
+  kForeignUser,       // another user knocked at our socket and was sent away
   kCarrierChanges,
   kCount,
 };
 
 template <>
 struct CounterLabels<PortCounter> {
-  static constexpr std::array<std::string_view, 14> kLabels{
+  static constexpr std::array<std::string_view, 15> kLabels{
       "frames_read",    "bytes_read",  "frames_written",     "bytes_written",   "read_too_long",
       "read_malformed", "read_errors", "write_too_long",     "write_malformed", "write_busy",
-      "write_errors",   "no_receiver", "vlan_tags_inserted", "carrier_changes"};
+      "write_errors",   "no_receiver", "vlan_tags_inserted", "foreign_user",    "carrier_changes"};
 };
 
 struct FramePortInfo {

@@ -100,7 +100,7 @@ bool UnixPort::accept_peer() noexcept {
   UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!peer.valid()) return false;
   if (!same_user(peer.get())) {
-    counters_.add(PortCounter::kReadErrors);
+    counters_.add(PortCounter::kForeignUser);
     return false;
   }
   counters_.add(PortCounter::kCarrierChanges);

@@ -23,6 +23,7 @@
 #include "iou_driver/pcap_nic.h"
 #include "iou_driver/slirp_nic.h"
 #include "tests/support/reason_table.h"
+#include "tests/support/stranger.h"
 #include "tests/support/temp_dir.h"
 
 namespace weft {
@@ -304,6 +305,25 @@ TEST(Ports, each_frame_that_goes_no_further_is_counted_under_its_own_name) {
     test::expect_only(at.port->counters(), one.reason, PortCounter::kReadTooLong,
                       PortCounter::kVlanTagsInserted);
   }
+}
+
+TEST(UnixPort, another_user_is_sent_away_and_ours_is_let_in) {
+  if (::geteuid() != 0) GTEST_SKIP() << "acting as another user needs root";
+  PortBench at;
+  at.listen();
+  test::open_to_all(at.dir, at.dir.path() + "/vm");
+  {
+    const test::AsStranger stranger;
+    at.peer = UniqueFd(connect_unix(at.dir.path() + "/vm"));
+  }
+  at.port->poll(at.now);
+  EXPECT_FALSE(at.port->carrier());
+  EXPECT_EQ(::send(at.peer.get(), "x", 1, MSG_NOSIGNAL), -1) << "its connection is closed";
+  test::expect_only(at.port->counters(), PortCounter::kForeignUser, PortCounter::kReadTooLong,
+                    PortCounter::kCount);
+  at.peer = UniqueFd(connect_unix(at.dir.path() + "/vm"));
+  at.port->poll(at.now);
+  EXPECT_TRUE(at.port->carrier());
 }
 
 TEST(UnixPort, a_peer_that_leaves_a_frame_behind_is_no_busy_one) {

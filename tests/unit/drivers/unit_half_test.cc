@@ -81,6 +81,41 @@ TEST(UnitHalf, a_change_of_mtu_is_followed_as_far_as_the_nic_goes) {
   EXPECT_EQ(world.unit().counters().get(UnitCounter::kTooLongForMtu), 2u);
 }
 
+/// An address that a host has taken by configuration belongs to it as the one that it opened its session
+/// with; the acceptor, which knows only that one, asks the unit half. Given back, it is free again.
+TEST(UnitHalf, an_address_that_another_host_took_later_admits_nobody_else) {
+  DriverWorldConfig config;
+  config.hosts = 2;
+  DriverWorld world(config);
+  const auto take = [&world](const MacAddress& mac) {
+    ASSERT_NE(world.session(0).request_config({.request_class = CfgClass::kMacConfig,
+                                               .code = static_cast<uint16_t>(MacConfigCode::kSetMac),
+                                               .data = std::as_bytes(std::span(mac))}),
+              0u);
+    world.run();
+  };
+  DriverWorld::Node& late = world.nodes[world.hosts[1].node];
+  late.paused = true;
+  world.run_for(500ms);
+  ASSERT_EQ(world.session(0).state(), SessionState::kOpen);
+  take(host_mac(1));
+  late.paused = false;
+  world.run_for(500ms);
+  const SessionAcceptor& acceptor = *world.units[0].acceptor;
+  EXPECT_NE(world.session(1).state(), SessionState::kOpen);
+  EXPECT_GT(world.unit().counters().get(UnitCounter::kHostsRefusedMac), 0u);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kHostsAdmitted), 1u);
+  EXPECT_EQ(acceptor.counters().get(AcceptorCounter::kRefusedMacTaken),
+            world.unit().counters().get(UnitCounter::kHostsRefusedMac));
+  const auto frame = make_ethernet(host_mac(1), kLanMac, 1);
+  world.nic().inject(frame);
+  world.run();
+  EXPECT_EQ(DriverWorld::taken(world.os(0)), Frames{frame});
+  take(host_mac(0));
+  world.run_for(10s);
+  EXPECT_EQ(world.session(1).state(), SessionState::kOpen);
+}
+
 /// A frame that the LAN has and a neighbour has not is not sent to the LAN again when its sender dies.
 TEST(UnitHalf, a_frame_half_way_at_the_death_of_its_host_reaches_everybody_once) {
   DriverWorldConfig config;

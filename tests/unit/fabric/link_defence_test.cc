@@ -26,28 +26,12 @@
 #include "fabric/zmq_acceptor.h"
 #include "fabric/zmq_connector.h"
 #include "tests/support/requirement.h"
+#include "tests/support/stranger.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
 namespace {
-
-constexpr uid_t kStranger = 65534;
-
-/// Acts as another user while it lives; sockets made meanwhile bear that user's credentials.
-class AsStranger {
- public:
-  AsStranger() { EXPECT_EQ(seteuid(kStranger), 0); }
-  AsStranger(const AsStranger&) = delete;
-  AsStranger& operator=(const AsStranger&) = delete;
-  ~AsStranger() { EXPECT_EQ(seteuid(0), 0); }
-};
-
-/// Opens directory and socket to everybody, as if their modes had failed to protect.
-void open_to_all(const TempDir& dir, const std::string& socket) {
-  ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
-  ASSERT_EQ(chmod(socket.c_str(), 0666), 0);
-}
 
 struct Door {
   Switch fabric{small_switch()};
