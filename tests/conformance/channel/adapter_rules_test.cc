@@ -79,7 +79,7 @@ TEST_F(AdapterRules, PUSH_WQ_07_errors_and_notifications_come_from_the_agent) {
 }
 
 TEST_F(AdapterRules, PUSH_WQ_09_transfers_do_not) {
-  covers("PUSH-WQ-09 SAN-RMP-05");
+  covers("PUSH-WQ-09");
   auto qps = pair.connect({});
   const uint64_t before[2] = {agent_calls(0), agent_calls(1)};
   uint64_t done = 0;

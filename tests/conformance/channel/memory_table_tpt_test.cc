@@ -74,6 +74,47 @@ TEST_F(TptEntryRow, TPT_ENTRY_04_start_and_length_bound_the_region_and_the_pd_ha
   EXPECT_EQ(local(region.addr, 4, region.lkey, AccessKind::kLocalWrite, PdId{2}), AccessFault::kWrongPd);
 }
 
+/// All sixteen combinations against all four accesses. A region has the local bits, its window the remote
+/// ones; remote bits beyond the local ones make no entry (SAN-LMP-01).
+TEST_F(TptEntryRow, TPT_ENTRY_07_four_bits_each_for_its_own_access) {
+  test::covers("TPT-ENTRY-07");
+  for (uint32_t bits = 0; bits < 16; ++bits) {
+    const bool local_read = (bits & 1) != 0;
+    const bool local_write = (bits & 2) != 0;
+    const bool remote_read = (bits & 4) != 0;
+    const bool remote_write = (bits & 8) != 0;
+    const Access access = (local_read ? Access::kNone : Access::kNoLocalRead) |
+                          (local_write ? Access::kLocalWrite : Access::kNone) |
+                          (remote_read ? Access::kRemoteRead : Access::kNone) |
+                          (remote_write ? Access::kRemoteWrite : Access::kNone);
+    const Result<MemoryRegion> made = table_.reg_mr(pd_, memory_, access);
+    const bool within = (local_read || !remote_read) && (local_write || !remote_write);
+    ASSERT_EQ(made.ok(), within) << bits;
+    if (!within) continue;
+    const auto expect = [bits](AccessFault got, bool allowed, AccessFault otherwise) {
+      EXPECT_EQ(got, allowed ? AccessFault::kNone : otherwise) << bits;
+    };
+    const MemoryRegion region = made.value();
+    expect(local(region.addr, 8, region.lkey, AccessKind::kLocalRead), local_read,
+           AccessFault::kRightMissing);
+    expect(local(region.addr, 8, region.lkey, AccessKind::kLocalWrite), local_write,
+           AccessFault::kRightMissing);
+    const bool window = remote_read || remote_write;
+    const AccessFault closed = window ? AccessFault::kRightMissing : AccessFault::kNotValid;
+    expect(remote(region.rkey, region.addr, 8, AccessKind::kRemoteRead), remote_read, closed);
+    expect(remote(region.rkey, region.addr, 8, AccessKind::kRemoteWrite), remote_write, closed);
+    const TptEntry own = table_.query(region.lkey.value()).value();
+    EXPECT_EQ(std::pair(own.local_read, own.local_write), std::pair(local_read, local_write));
+    EXPECT_FALSE(own.remote_read || own.remote_write);
+    if (window) {
+      const TptEntry given = table_.query(region.rkey.value()).value();
+      EXPECT_EQ(std::pair(given.remote_read, given.remote_write), std::pair(remote_read, remote_write));
+      EXPECT_FALSE(given.local_read || given.local_write);
+    }
+    ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  }
+}
+
 TEST_F(TptEntryRow, TPT_ENTRY_08_no_window_without_window_binding) {
   test::covers("TPT-ENTRY-08");
   const auto closed = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();

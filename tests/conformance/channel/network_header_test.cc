@@ -29,15 +29,31 @@ class NetworkHeader : public ::testing::Test {
     pair.run(400);
   }
 
+  /// The transport header and the local addresses of a message of three cells and of its ACK.
+  void expect_headers(const std::array<QueuePair*, 2>& qps) {
+    const auto requests = pair.pipe.sent_by(0, Opcode::kSend);
+    ASSERT_EQ(requests.size(), 3U);
+    for (uint16_t i = 0; i < 3; ++i) EXPECT_EQ(requests[i]->view.cell_number, i);
+    for (const TracedCell& cell : pair.pipe.trace()) {
+      const auto from = static_cast<size_t>(cell.from);
+      EXPECT_EQ(cell.view.psn, Psn(5));
+      EXPECT_EQ(cell.view.slid, Lid(static_cast<uint16_t>(from + 1)));
+      EXPECT_EQ(cell.view.dlid, Lid(static_cast<uint16_t>(2 - from)));
+      EXPECT_EQ(cell.view.src_qpn, pair.side(cell.from).adapter->qpn(*qps[from]));
+      EXPECT_EQ(cell.view.dest_qpn, pair.side(1 - cell.from).adapter->qpn(*qps[1 - from]));
+    }
+  }
+
   AdapterPair pair;
 };
 
 TEST_F(NetworkHeader, SAN_FRAME_03_local_header_within_the_subnet) {
   covers("SAN-FRAME-03");
   pair.side(0).fill(0, 600, 1);
-  send(connect(SubnetId(1)));
+  const auto qps = connect(SubnetId(1));
+  send(qps);
   ASSERT_EQ(pair.side(1).completions.size(), 1U);
-  ASSERT_FALSE(pair.pipe.trace().empty());
+  expect_headers(qps);
   for (const TracedCell& cell : pair.pipe.trace()) EXPECT_FALSE(cell.view.has(kCellGlobal));
 }
 
@@ -47,18 +63,23 @@ TEST_F(NetworkHeader, SAN_FRAME_03_global_header_to_another_subnet) {
   // A router stands between: towards either side the far one's source address is of another subnet.
   pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {
     if ((static_cast<uint8_t>(bytes[14]) & kCellGlobal) == 0) return Verdict::kPass;
-    const Gid source = make_gid(SubnetId(2), pair.pipe.end(from).info().guid);
-    std::memcpy(bytes.data() + kCellHeaderBytes + offsetof(GlobalHeaderWire, source), source.data(),
-                source.size());
+    const Guid guid = pair.pipe.end(from).info().guid;
+    const Gid source = make_gid(SubnetId(2), guid);
+    std::byte* at = bytes.data() + kCellHeaderBytes + offsetof(GlobalHeaderWire, source);
+    const Gid own = make_gid(SubnetId(1), guid);
+    EXPECT_EQ(std::memcmp(at, own.data(), own.size()), 0);
+    std::memcpy(at, source.data(), source.size());
     const size_t covered = bytes.size() - kCrcBytes;
     store_be(bytes.data() + covered, crc32c(std::span(bytes).first(covered)));
     return Verdict::kPass;
   });
-  send(connect(SubnetId(2)));
+  const auto qps = connect(SubnetId(2));
+  send(qps);
   ASSERT_EQ(pair.side(0).completions.size(), 1U);
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
   ASSERT_EQ(pair.side(1).completions.size(), 1U);
   EXPECT_EQ(pair.side(1).bytes_at(0, 600), pair.side(0).bytes_at(0, 600));
+  expect_headers(qps);
   ASSERT_GE(pair.pipe.trace().size(), 4U);  // three cells and an ACK
   for (const TracedCell& cell : pair.pipe.trace()) {
     ASSERT_TRUE(cell.view.has(kCellGlobal));

@@ -167,7 +167,7 @@ TEST_F(PushRdma, SAN_WQE_02_read_fills_a_scatter_list) {
 }
 
 TEST_F(PushRdma, SAN_WQE_05_access_between_bind_and_unbind_only) {
-  covers("SAN-WQE-05 SAN-RMP-09 TPT-WQE-02");
+  covers("SAN-WQE-05 TPT-WQE-02");
   auto qps = pair.connect({.type = QpType::kRc});
   PairSide& owner = pair.side(1);
   const Rkey key = owner.adapter->memory().alloc_rkey(owner.pd).value();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "channel/counters.h"
+#include "messages/transport_headers.h"
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
 
@@ -153,7 +154,7 @@ TEST_F(TptRemoteRc, TPT_REMOTE_02e_a_write_of_many_packets_that_leaves_the_windo
 
 TEST_F(SanRmpRc, SAN_RMP_09_key_and_address_travel_in_a_message_and_come_back_in_the_operation) {
   covers("SAN-RMP-09");
-  const Rkey key = bound_key(64, 256);
+  const Rkey key = bound_key(64, 20'000);
   const uint64_t va = target().addr + 64;
   // The owner advertises: a Send with both.
   std::array<std::byte, 12> advertisement;
@@ -167,12 +168,37 @@ TEST_F(SanRmpRc, SAN_RMP_09_key_and_address_travel_in_a_message_and_come_back_in
   ASSERT_EQ(pair_.side(1).adapter->post_send(*qps_[1], send), PostResult::kOk);
   pair_.run(40);
   const std::byte* got = pair_.side(0).memory.data() + 8192;
-  // The peer uses what it read.
-  expect_granted(load_be<uint64_t>(got), Rkey(load_be<uint32_t>(got + 8)), 100);
-  const auto writes = pair_.pipe.sent_by(0, Opcode::kRdmaWrite);
-  ASSERT_FALSE(writes.empty());
-  EXPECT_EQ(writes.back()->view.va, va);
-  EXPECT_EQ(writes.back()->view.rkey, key);
+  // The peer uses what it read, for each operation on that range, and names it in each packet of one.
+  const auto advertised_va = load_be<uint64_t>(got);
+  const Rkey advertised_key(load_be<uint32_t>(got + 8));
+  const auto pairs_sent = [this] {
+    std::vector<std::pair<uint64_t, Rkey>> out;
+    for (const TracedCell* cell : pair_.pipe.sent_by(0, Opcode::kRdmaWrite))
+      if (cell->view.has(kCellVa)) out.emplace_back(cell->view.va, cell->view.rkey);
+    pair_.pipe.clear_trace();
+    return out;
+  };
+  expect_granted(advertised_va, advertised_key, 100);
+  EXPECT_EQ(pairs_sent(), (std::vector{std::pair{va, key}}));
+  const uint32_t packet = 64 * 256;
+  expect_granted(advertised_va + 5, advertised_key, packet + 100);
+  EXPECT_EQ(pairs_sent(), (std::vector{std::pair{va + 5, key}, std::pair{va + 5 + packet, key}}));
+  const Sge into = pair_.side(0).sge(0, 50);
+  SendRequest read;
+  read.opcode = SendOpcode::kRdmaRead;
+  read.sges = {&into, 1};
+  read.remote_addr = advertised_va + 9;
+  read.rkey = advertised_key;
+  ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], read), PostResult::kOk);
+  pair_.run(60);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+  const auto reads = pair_.pipe.sent_by(0, Opcode::kRdmaReadRequest);
+  ASSERT_EQ(reads.size(), 1U);
+  ReadRequestWire request;
+  ASSERT_EQ(reads[0]->view.payload.size(), sizeof request);
+  std::memcpy(&request, reads[0]->view.payload.data(), sizeof request);
+  EXPECT_EQ(request.source_address.get(), va + 9);
+  EXPECT_EQ(request.source_key.get(), key.value());
 }
 
 TEST_F(SanRmpRc, SAN_RMP_10_refused_unless_key_and_range_are_what_is_bound) {
@@ -328,6 +354,14 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
   EXPECT_EQ(side.adapter->counters().get(AdapterCounter::kAgentCalls), agent_calls)
       << "no kernel agent in a bind";
   EXPECT_TRUE(memory.query(key.value())->one_touch_enabled);
+  SendRequest unbind;
+  unbind.opcode = SendOpcode::kUnbindWindow;
+  unbind.bind.window = key;
+  ASSERT_EQ(side.adapter->post_send(*qps_[0], unbind), PostResult::kOk);
+  pair_.run(20);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+  EXPECT_FALSE(memory.query(key.value())->valid);
+  EXPECT_EQ(side.adapter->counters().get(AdapterCounter::kAgentCalls), agent_calls) << "nor in its end";
   const Rkey second = memory.alloc_rkey(side.pd).value();
   bind.bind = {second, closed.lkey, closed.addr, 64, kReadWrite};
   ASSERT_EQ(side.adapter->post_send(*qps_[0], bind), PostResult::kOk);
