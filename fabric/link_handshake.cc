@@ -18,9 +18,11 @@ uint32_t flit_payload_of(const LinkConfig& config) noexcept {
                                         : cell_bytes_max(config.cell_payload_bytes);
 }
 
-/// A switch that stores a cell before it forwards needs a whole cell's flits at once (decisions 2.6).
-bool enough_credits(uint32_t credits, uint32_t cell_bytes, uint32_t flit_bytes, bool cut_through) noexcept {
-  return cut_through || credits >= flits_per_cell(cell_bytes, flit_bytes);
+/// A switch that stores a cell before it forwards needs a whole cell's flits at once (decisions 2.6). An
+/// endnode puts cells together in memory of its own and gives every flit back.
+bool enough_credits(const LinkConfig& own, uint32_t credits) noexcept {
+  const bool stores = own.is_switch && !own.cut_through;
+  return !stores || credits >= flits_per_cell(own.cell_payload_bytes, flit_payload_of(own));
 }
 
 LinkParams make_params(const LinkConfig& own, const LinkHello& agreed) noexcept {
@@ -56,7 +58,7 @@ Status check_link_config(const LinkConfig& config) {
     return Error{
         fmt::format("{} credits per lane: choose 1 to {}", config.credits_per_lane, kCreditsPerLaneMax)};
   }
-  if (!enough_credits(config.credits_per_lane, config.cell_payload_bytes, flit_bytes, config.cut_through)) {
+  if (!enough_credits(config, config.credits_per_lane)) {
     return Error{fmt::format(
         "{} credits per lane cannot hold one cell of {} flits: give more credits, larger flits or "
         "cut-through",
@@ -91,9 +93,7 @@ LinkRefusal answer_hello(const LinkConfig& own, const LinkHello& hello, const Li
   if (hello.cell_payload_bytes != own.cell_payload_bytes) return LinkRefusal::kCellPayload;
   if (hello.flit_payload_bytes != flit_payload_of(own)) return LinkRefusal::kFlitPayload;
   const uint32_t credits = std::min<uint32_t>(hello.credits_per_lane, own.credits_per_lane);
-  if (!enough_credits(credits, own.cell_payload_bytes, hello.flit_payload_bytes, own.cut_through)) {
-    return LinkRefusal::kCredits;
-  }
+  if (!enough_credits(own, credits)) return LinkRefusal::kCredits;
   LinkHello answer = make_hello(own, hello.boot_nonce);
   answer.kind = LinkMessageKind::kWelcome;
   answer.version_min = answer.version_max = version;
@@ -122,7 +122,8 @@ LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkPa
     return LinkRefusal::kVersion;
   if (welcome.cell_payload_bytes != own.cell_payload_bytes) return LinkRefusal::kCellPayload;
   if (welcome.flit_payload_bytes != flit_payload_of(own)) return LinkRefusal::kFlitPayload;
-  if (welcome.lanes > own.lanes || welcome.credits_per_lane > own.credits_per_lane)
+  if (welcome.lanes > own.lanes || welcome.credits_per_lane > own.credits_per_lane ||
+      !enough_credits(own, welcome.credits_per_lane))
     return LinkRefusal::kCredits;
   if (own.lid != kLidNone && welcome.lid != own.lid) return LinkRefusal::kLidInvalid;
   params = make_params(own, welcome);

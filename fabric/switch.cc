@@ -28,8 +28,9 @@ Status Switch::check(const SwitchConfig& config) {
   if (config.ports < 1 || config.ports >= PortSet::kPortsMax) {
     return Error{fmt::format("{} ports: choose 1 to {}", config.ports, PortSet::kPortsMax - 1)};
   }
-  Status link = check_link_config(config.link);
-  if (!link) return link;
+  LinkConfig link = config.link;
+  link.is_switch = true;
+  if (Status good = check_link_config(link); !good) return good;
   if (config.arbitration.high.empty() && config.arbitration.low.empty()) return {};
   return VlArbiter().configure(config.arbitration, config.link.lanes);
 }

@@ -100,7 +100,6 @@ Status plan_joins(const SwitchOptions& options, SwitchPlan& plan) {
     out.node = static_cast<size_t>(neighbour - plan.nodes.data());
     out.endpoint.endpoint = join->rest;
     out.endpoint.link = plan.config.link;
-    out.endpoint.link.is_switch = true;
     plan.joins.push_back(std::move(out));
   }
   for (const std::string& text : options.neighbour_keys) {
@@ -184,6 +183,7 @@ Result<SwitchPlan> plan_switch(const SwitchOptions& options) {
   config.ports =
       options.ports != 0 ? options.ports : static_cast<uint32_t>(std::max<size_t>(plan.nodes.size(), 1));
   config.link = link_config(options);
+  config.link.is_switch = true;
   config.link.cut_through = options.cut_through;
   if (Status fits = Admission::check(plan.nodes, config.ports); !fits) return fits.error();
   if (Status good = Switch::check(config); !good) return good.error();

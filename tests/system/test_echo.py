@@ -67,6 +67,11 @@ class EchoTest(unittest.TestCase):
         codes, _ = self.echo_over("shm", frames_count=500, switch_options=sizes, node_options=sizes)
         self.assertEqual(codes, {"switch": 0, "unit": 0, "host": 0})
 
+    def test_one_credit_and_flits_that_pass_before_their_cell_is_whole(self):
+        sizes = ["--cell-payload", "256", "--flit-payload", "96", "--credits", "1"]
+        codes, _ = self.echo_over("shm", frames_count=200, switch_options=[*sizes, "--cut-through"], node_options=sizes)
+        self.assertEqual(codes, {"switch": 0, "unit": 0, "host": 0})
+
     @covers("PUSH-DRV-01")
     def test_the_halves_are_two_programs_and_meet_only_over_the_fabric(self):
         with harness.Fabric(["host", "unit"]) as fabric:

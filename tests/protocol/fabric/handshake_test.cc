@@ -105,17 +105,33 @@ TEST_F(Negotiation, versions_must_meet) {
   EXPECT_EQ(welcome.version_max, kLinkVersionMax);
 }
 
-TEST_F(Negotiation, too_few_credits_for_a_cell_are_refused_unless_cut_through) {
+TEST_F(Negotiation, a_switch_that_stores_cells_refuses_too_few_credits_for_one) {
   own.cell_payload_bytes = theirs.cell_payload_bytes = 256;
   own.flit_payload_bytes = theirs.flit_payload_bytes = 96;
+  own.is_switch = true;
   theirs.credits_per_lane = 3;
   hello = make_hello(theirs, 1);
-  EXPECT_FALSE(check_link_config(theirs).ok());
+  EXPECT_TRUE(check_link_config(theirs).ok()) << "an endnode stores nothing";
   EXPECT_EQ(answer(), LinkRefusal::kCredits);
   own.cut_through = true;
   EXPECT_EQ(answer(), LinkRefusal::kNone);
+  theirs.is_switch = true;
+  EXPECT_FALSE(check_link_config(theirs).ok());
   theirs.cut_through = true;
   EXPECT_TRUE(check_link_config(theirs).ok());
+}
+
+TEST_F(Negotiation, a_joining_switch_that_stores_cells_refuses_too_few_credits_for_one) {
+  own.cell_payload_bytes = theirs.cell_payload_bytes = 256;
+  own.flit_payload_bytes = theirs.flit_payload_bytes = 96;
+  own.is_switch = theirs.is_switch = own.cut_through = true;
+  own.credits_per_lane = 3;
+  hello = make_hello(theirs, 1);
+  ASSERT_EQ(answer(), LinkRefusal::kNone) << "the accepting switch passes cells on as they come";
+  LinkParams joined;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kCredits);
+  theirs.cut_through = true;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNone);
 }
 
 TEST_F(Negotiation, a_welcome_beyond_the_offer_is_refused) {
