@@ -3,18 +3,18 @@
 // TopologyFault, which parse_topology() turns into its Error.
 #include "tools/topology.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 
 #include "base/words.h"
+#include "fabric/link_handshake.h"
 #include "tools/topology_section.h"
+#include "tools/topology_text.h"
 
 namespace weft {
 namespace {
@@ -25,43 +25,6 @@ constexpr uint32_t kMtuMax = 9000;
 constexpr size_t kInterfaceNameBytesMax = 15;
 constexpr size_t kAddressesMax = 16;
 constexpr size_t kPoolsMax = 4;
-
-bool valid_name(std::string_view name, size_t bytes_max) {
-  if (name.empty() || name.size() > bytes_max || name.front() == '-' || name.front() == '.') return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  });
-}
-
-bool valid_ip(const std::string& text, int* family) {
-  unsigned char raw[16];
-  for (const int candidate : {AF_INET, AF_INET6}) {
-    if (inet_pton(candidate, text.c_str(), raw) != 1) continue;
-    *family = candidate;
-    return true;
-  }
-  return false;
-}
-
-bool valid_prefix(const std::string& text) {
-  const size_t slash = text.find('/');
-  int family = 0;
-  if (slash == std::string::npos || !valid_ip(text.substr(0, slash), &family)) return false;
-  const std::string digits = text.substr(slash + 1);
-  if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos)
-    return false;
-  return std::stoi(digits) <= (family == AF_INET ? 32 : 128);
-}
-
-bool valid_endpoint(std::string_view endpoint) {
-  if (endpoint.starts_with("ipc:///")) return endpoint.size() > 7 && endpoint.size() < 100;
-  if (!endpoint.starts_with("tcp://")) return false;
-  const size_t colon = endpoint.rfind(':');
-  if (colon < 7 || endpoint.size() - colon < 2 || endpoint.size() - colon > 6) return false;
-  const std::string_view digits = endpoint.substr(colon + 1);
-  return digits.find_first_not_of("0123456789") == std::string_view::npos;
-}
 
 /// Reads one file; lives as long as parse_topology() runs.
 class Reader {
@@ -85,6 +48,8 @@ class Reader {
   std::string node_name(TopologySection& section, const char* example);
   std::string netns(TopologySection& section);
   void check_interface_free(TopologySection& section, const std::string& netns, const std::string& name);
+  void check_mac_free(TopologySection& section, uint32_t unit_index, const MacBytes& mac);
+  void read_links(const toml::table& table);
   void check_endpoints() const;
   void check_something_to_run() const;
 
@@ -95,6 +60,7 @@ class Reader {
   std::vector<std::string> switch_names_;
   std::vector<std::string> unit_names_;
   std::set<std::string> interfaces_;
+  std::set<std::pair<uint32_t, MacBytes>> macs_;  // unit, station on its LAN
   uint32_t endnodes_ = 0;
 };
 
@@ -232,9 +198,11 @@ void Reader::read_interface(TopologySection& section, InterfaceSettings& interfa
           "addresses",
           fmt::format("'{}' is not an address with its prefix length, like \"10.9.0.1/24\"", address));
   interface.gateway = section.text("gateway", {});
-  int family = 0;
-  if (!interface.gateway.empty() && !valid_ip(interface.gateway, &family))
+  if (interface.gateway.empty()) return;
+  if (!valid_ip(interface.gateway))
     section.fault("gateway", fmt::format("'{}' is not an IP address", interface.gateway));
+  if (!reaches_gateway(interface.addresses, interface.gateway))
+    section.fault("gateway", fmt::format("gateway {} lies in no network of 'addresses'", interface.gateway));
 }
 
 void Reader::read_packet_interface(TopologySection& section, InterfaceSettings& interface) {
@@ -250,6 +218,13 @@ void read_station(TopologySection& section, InterfaceSettings& interface, const 
   const std::string mac = section.text("mac", {});
   if (!mac.empty() && !parse_mac(mac, interface.mac))
     section.fault("mac", fmt::format("'{}' is not a unicast MAC address, like \"02:00:00:00:00:01\"", mac));
+}
+
+void Reader::check_mac_free(TopologySection& section, uint32_t unit_index, const MacBytes& mac) {
+  if (!macs_.emplace(unit_index, mac).second)
+    section.fault(section.has("mac") ? "mac" : "name",
+                  fmt::format("MAC address {} is used twice on the LAN of one unit; give each its own",
+                              format_mac(mac)));
 }
 
 void Reader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index) {
@@ -274,6 +249,7 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
             "unit '{}' hangs on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
             unit.name, switch_names_[unit.switch_index], host.name, switch_names_[host.switch_index]));
   read_station(section, port.interface, stable_mac(out_.fabric, host.name, index));
+  check_mac_free(section, port.unit_index, port.interface.mac);
   const std::string os = section.text("os", "tap");
   if (os.starts_with("unix:")) {
     port.os = OsKind::kUnix;
@@ -324,7 +300,10 @@ void Reader::read_unit(const toml::table& table) {
   read_endnode(section, node);
   node.nic = static_cast<NicKind>(section.choice("nic", {"echo", "tap", "packet", "slirp", "pcap"}, 0));
   read_station(section, node.interface, stable_mac(out_.fabric, node.name, 0));
-  if (node.nic == NicKind::kTap) read_interface(section, node.interface, fmt::format("weft-{}", node.name));
+  if (node.nic == NicKind::kTap) {
+    read_interface(section, node.interface, fmt::format("weft-{}", node.name));
+    check_mac_free(section, static_cast<uint32_t>(out_.units.size()), node.interface.mac);
+  }
   if (node.nic == NicKind::kPacket) read_packet_interface(section, node.interface);
   if (node.nic == NicKind::kTap || node.nic == NicKind::kPacket)
     check_interface_free(section, node.netns, node.interface.name);
@@ -373,6 +352,26 @@ void Reader::check_something_to_run() const {
   }
 }
 
+void Reader::read_links(const toml::table& table) {
+  TopologySection section(table, file_, "[links]");
+  LinkSettings& links = out_.links;
+  links.cell_payload = section.number("cell_payload", kCellPayloadBytesMin, kCellPayloadBytesMax, 0);
+  links.flit_payload =
+      section.number("flit_payload", kFlitPayloadBytesMin, cell_bytes_max(kCellPayloadBytesMax), 0);
+  links.lanes = section.number("lanes", 1, kDataLanesMax, 0);
+  links.credits = section.number("credits", 1, kCreditsPerLaneMax, 0);
+  links.cut_through = section.flag("cut_through", false);
+  section.finish();
+  LinkConfig config;
+  if (links.cell_payload != 0) config.cell_payload_bytes = links.cell_payload;
+  if (links.credits != 0) config.credits_per_lane = links.credits;
+  config.flit_payload_bytes = links.flit_payload;
+  config.cut_through = links.cut_through;
+  config.is_switch = true;
+  if (Status checked = check_link_config(config); !checked.ok())
+    section.fault(section.has("credits") ? "credits" : "flit_payload", checked.error().text);
+}
+
 Topology Reader::read() {
   TopologySection root(root_, file_, "the file");
   out_.fabric = root.required_text("fabric", "demo");
@@ -380,15 +379,7 @@ Topology Reader::read() {
     root.fault("fabric",
                fmt::format("'{}' is not a fabric name: use 1 to {} letters, digits, '-', '_' and '.'",
                            out_.fabric, kNodeNameBytesMax));
-  if (const toml::table* settings = root.subtable("links"); settings != nullptr) {
-    TopologySection section(*settings, file_, "[links]");
-    out_.links.cell_payload = section.number("cell_payload", 256, 8192, 0);
-    out_.links.flit_payload = section.number("flit_payload", 96, 16384, 0);
-    out_.links.lanes = section.number("lanes", 1, 15, 0);
-    out_.links.credits = section.number("credits", 1, 32767, 0);
-    out_.links.cut_through = section.flag("cut_through", false);
-    section.finish();
-  }
+  if (const toml::table* links = root.subtable("links"); links != nullptr) read_links(*links);
   if (const toml::table* curve = root.subtable("curve"); curve != nullptr) {
     TopologySection section(*curve, file_, "[curve]");
     out_.curve_dir = section.required_text("keys", "keys");
@@ -439,9 +430,10 @@ Result<Topology> parse_topology(std::string_view text, const std::string& file_n
 Result<Topology> load_topology(const std::string& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad() || (text.empty() && errno != 0))
-    return errno_error("cannot read topology " + path, errno != 0 ? errno : EIO);
+  std::string text(kTopologyFileBytesMax + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in.is_open() || in.bad()) return errno_error("cannot read topology " + path, errno != 0 ? errno : EIO);
+  text.resize(static_cast<size_t>(in.gcount()));
   return parse_topology(text, path);
 }
 

@@ -148,6 +148,27 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
        "\"s1\"\n"
        "[[host]]\nname=\"h1\"\nswitch=\"s2\"\nos=\"gen\"\n",
        "t.toml:10:6: unit 'u1' hangs on switch 's1', host 'h1' on 's2', and no [[link]] leads"},
+      {"gateway out of reach",
+       kHead + kUnit + "nic=\"tap\"\naddresses=[\"10.0.0.1/25\"]\ngateway=\"10.0.0.129\"\n",
+       "t.toml:8:9: gateway 10.0.0.129 lies in no network of 'addresses'"},
+      {"gateway of the other family",
+       kHead + kUnit + "nic=\"tap\"\naddresses=[\"10.0.0.1/0\"]\ngateway=\"fd00::1\"\n",
+       "t.toml:8:9: gateway fd00::1 lies in no network"},
+      {"mac twice",
+       kHead + kUnit +
+           "[[host]]\nname=\"a\"\nos=\"gen\"\nmac=\"02:00:00:00:00:01\"\n[[host]]\nname=\"b\"\n"
+           "os=\"gen\"\nmac=\"02:00:00:00:00:01\"\n",
+       "t.toml:13:5: MAC address 02:00:00:00:00:01 is used twice"},
+      {"mac of the unit's TAP",
+       kHead + kUnit +
+           "nic=\"tap\"\nmac=\"02:00:00:00:00:01\"\n[[host]]\nname=\"a\"\nmac=\"02:00:00:00:00:01\"\n",
+       "t.toml:10:5: MAC address 02:00:00:00:00:01 is used twice"},
+      {"port number", kHead + kUnit + "link=\"zmq\"\nendpoint=\"tcp://127.0.0.1:65536\"\n",
+       "t.toml:7:10: 'tcp://127.0.0.1:65536' is not an endpoint"},
+      {"credits below a cell", "fabric=\"f\"\n[links]\nflit_payload=96\ncredits=4\n[[switch]]\nname=\"s1\"\n",
+       "t.toml:4:9: 4 credits per lane cannot hold one cell of 44 flits"},
+      {"flits above a cell", "fabric=\"f\"\n[links]\nflit_payload=8000\n[[switch]]\nname=\"s1\"\n",
+       "t.toml:3:14: flit payload of 8000 bytes"},
       {"no unit", kHead + "[[host]]\nname=\"h1\"\n", "t.toml:4:1: host 'h1' needs a unit; add [[unit]]"},
       {"half a link", kTwo + "[[link]]\nswitches=[\"s1\"]\n", "t.toml:7:10: a link joins two switches"},
       {"link to itself", kTwo + "[[link]]\nswitches=[\"s1\", \"s1\"]\n",
@@ -165,10 +186,31 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
         << bad.name << ": " << refusal(bad.text);
 }
 
-TEST(Topology, a_file_that_is_not_there) {
-  const Result<Topology> got = load_topology("/nonexistent/t.toml");
-  ASSERT_FALSE(got.ok());
-  EXPECT_NE(got.error().text.find("/nonexistent/t.toml"), std::string::npos);
+TEST(Topology, gateways_in_reach_and_addresses_that_two_units_share_are_good) {
+  for (const char* gateway : {"10.0.0.126", "fe80::1", "fd09::ffff"})
+    EXPECT_EQ(refusal(kHead + kUnit + "nic=\"tap\"\naddresses=[\"10.0.0.1/25\", \"fd09::1/64\"]\ngateway=\"" +
+                      gateway + "\"\n"),
+              "accepted")
+        << gateway;
+  EXPECT_EQ(refusal(kHead + kUnit + "[[unit]]\nname=\"u2\"\n[[host]]\nname=\"h1\"\n" +
+                    "[[host.port]]\nunit=\"u1\"\nos=\"gen\"\nmac=\"02:00:00:00:00:01\"\n" +
+                    "[[host.port]]\nunit=\"u2\"\nos=\"gen\"\nmac=\"02:00:00:00:00:01\"\n"),
+            "accepted");
+  EXPECT_EQ(
+      refusal(
+          "fabric=\"f\"\n[links]\nflit_payload=96\ncredits=4\ncut_through=true\n[[switch]]\nname=\"s1\"\n"),
+      "accepted");
+}
+
+TEST(Topology, a_file_that_cannot_be_read) {
+  for (const auto& [path, why] : {std::pair{"/nonexistent/t.toml", "No such file"},
+                                  {"/", "Is a directory"},
+                                  {"/dev/zero", "larger than"}}) {
+    const Result<Topology> got = load_topology(path);
+    ASSERT_FALSE(got.ok());
+    EXPECT_NE(got.error().text.find(path), std::string::npos) << got.error().text;
+    EXPECT_NE(got.error().text.find(why), std::string::npos) << got.error().text;
+  }
 }
 
 }  // namespace
