@@ -78,6 +78,7 @@ Status GenPort::start(const TrafficSpec& spec) {
   next_sequence_ = oldest_ = highest_received_ = bulk_first_ = bulk_sent_ = 0;
   bulk_started_ns_ = bulk_last_ns_ = next_send_ns_ = 0;
   resolve_tries_ = resolve_open_ = 0;
+  stopping_ = false;
   resolve_sent_ns_ = now_ns() - kResolveIntervalNs;
   const bool need_ipv4 =
       spec.icmp || spec.udp || spec.bulk_frames != 0 || spec.bulk_duration > Duration::zero();
@@ -94,7 +95,10 @@ Status GenPort::start(const TrafficSpec& spec) {
 }
 
 void GenPort::stop() noexcept {
-  if (!finished()) phase_ = TrafficPhase::kFinished;
+  if (finished()) return;
+  stopping_ = true;
+  if (phase_ == TrafficPhase::kResolving) phase_ = TrafficPhase::kFinished;
+  advance();
 }
 
 TrafficResult GenPort::result() const noexcept {
@@ -114,7 +118,7 @@ GenKind GenPort::kind_now() const noexcept {
 
 bool GenPort::bulk_all_sent(int64_t now) const noexcept {
   const bool timed = spec_.bulk_duration > Duration::zero();
-  if (spec_.bulk_frames == 0 && !timed) return true;
+  if (stopping_ || (spec_.bulk_frames == 0 && !timed)) return true;
   if (spec_.bulk_frames != 0 && bulk_sent_ >= spec_.bulk_frames) return true;
   return timed && bulk_started_ns_ != 0 && now - bulk_started_ns_ >= spec_.bulk_duration.count();
 }
@@ -124,7 +128,7 @@ bool GenPort::may_send(int64_t now) const noexcept {
     case TrafficPhase::kResolving:
       return now - resolve_sent_ns_ >= kResolveIntervalNs;
     case TrafficPhase::kRoundTrips:
-      return oldest_ == next_sequence_;
+      return oldest_ == next_sequence_ && !stopping_;
     case TrafficPhase::kBulk:
       return next_sequence_ - oldest_ < spec_.window && now >= next_send_ns_ && !bulk_all_sent(now);
     case TrafficPhase::kIdle:
@@ -140,6 +144,7 @@ bool GenPort::may_send(int64_t now) const noexcept {
 void GenPort::advance() noexcept {
   const std::array<bool, 4> wanted{spec_.arp, spec_.icmp, spec_.icmpv6, spec_.udp};
   if (phase_ == TrafficPhase::kRoundTrips) {
+    if (stopping_ && oldest_ == next_sequence_) kind_index_ = static_cast<uint32_t>(wanted.size());
     while (kind_index_ < wanted.size() && (!wanted[kind_index_] || trips_done_ >= spec_.round_trips)) {
       ++kind_index_;
       trips_done_ = 0;

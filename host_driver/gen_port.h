@@ -77,6 +77,7 @@ class GenPort final : public ModelPort {
 
   /// Ends a run that is under way. Fails, changing nothing, when a value of `spec` is out of range.
   Status start(const TrafficSpec& spec);
+  /// Sends no more; the run is finished() when what is on its way has come back or is given up.
   void stop() noexcept;
   [[nodiscard]] TrafficResult result() const noexcept;
   [[nodiscard]] bool finished() const noexcept {
@@ -135,6 +136,7 @@ class GenPort final : public ModelPort {
   uint32_t resolve_tries_ = 0;
   uint32_t resolve_open_ = 0;  // requests sent less answers seen: an answer more is no repetition
   bool resolved_ipv4_ = false, resolved_ipv6_ = false;
+  bool stopping_ = false;  // stop() was called: nothing new leaves
   bool carrier_ = false;
   std::vector<Outstanding> slots_;
   std::vector<std::byte> scratch_;

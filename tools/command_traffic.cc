@@ -16,6 +16,12 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 
+/// The first signal ends the run in order, the next one this program.
+void stop_or_end(int number) {
+  interrupted = true;
+  signal(number, SIG_DFL);
+}
+
 struct TrafficOptions {
   std::string fabric, target, target6;
   Arguments node, sizes;
@@ -49,8 +55,8 @@ std::string complete(TrafficOptions& options) {
   for (const std::string& size : options.sizes) {
     unsigned bytes = 0;
     char rest = 0;
-    if (sscanf(size.c_str(), "%u%c", &bytes, &rest) != 1 || bytes < 94 || bytes > 9018)
-      return fmt::format("option --size needs a frame length from 94 to 9018, not '{}'", size);
+    if (sscanf(size.c_str(), "%u%c", &bytes, &rest) != 1 || bytes < 60 || bytes > 9018)
+      return fmt::format("option --size needs a frame length from 60 to 9018, not '{}'", size);
     run.sizes.push_back(bytes);
   }
   if (run.sizes.size() > kTrafficSizesMax) return "option --size: at most 8 lengths";
@@ -84,7 +90,7 @@ int run(TrafficOptions& options) {
   if (!dir.ok()) return failure("traffic", dir.error().text);
   Result<RecordedProcess> node = generator_of(dir.value().load(), options.node);
   if (!node.ok()) return failure("traffic", node.error().text);
-  signal(SIGINT, [](int) { interrupted = true; });
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, stop_or_end);
   const bool terminal = isatty(STDERR_FILENO) != 0;
   Result<TrafficFigures> figures = run_traffic(dir.value().file(node.value().name + ".ctl"), options.run,
                                                [terminal](const TrafficFigures& so_far) {
@@ -105,7 +111,7 @@ int run(TrafficOptions& options) {
     return failure("traffic",
                    fmt::format("nobody on the unit's LAN answered ARP for {}; is it up (weft status)?",
                                options.target.empty() ? "the echo object" : options.target));
-  return good || interrupted ? kExitDone : kExitFailed;
+  return good ? kExitDone : kExitFailed;
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ Result<TrafficFigures> run_traffic(const std::string& control_path, const Traffi
   if (Result<ControlReply> started = client.ask(control_path, request, kAnswerTimeout); !started.ok())
     return started.error();
   int missed = 0;
+  bool stopping = false;
   for (;;) {
     std::this_thread::sleep_for(50ms);
     request.action = ControlAction::kTrafficReport;
@@ -47,12 +48,11 @@ Result<TrafficFigures> run_traffic(const std::string& control_path, const Traffi
     }
     missed = 0;
     const TrafficFigures& figures = reply.value().traffic;
-    if (figures.running && (!progress || progress(figures))) continue;
     if (!figures.running) return figures;
+    if (stopping || !progress || progress(figures)) continue;
+    stopping = true;  // what is on its way still counts
     request.action = ControlAction::kTrafficStop;
-    reply = client.ask(control_path, request, kAnswerTimeout);
-    if (!reply.ok()) return reply.error();
-    return reply.value().traffic;
+    if (reply = client.ask(control_path, request, kAnswerTimeout); !reply.ok()) return reply.error();
   }
 }
 

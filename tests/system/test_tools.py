@@ -73,6 +73,23 @@ class ToolsTest(WeftCase):
                 self.assertIn(says, errors)
         self.assertFalse((self.path / "none").exists(), "a capture that does not start leaves no file")
 
+    def test_traffic_that_is_interrupted_waits_for_its_frames(self):
+        self.up(ECHO + 'nic = "echo"\n')
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                before = self.frames_to_os()
+                traffic = self.start("traffic", "--json", "--duration", "60", stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE)
+                harness.wait_for(lambda: self.frames_to_os() > before + 1000, "frames pass")
+                traffic.send_signal(number)
+                text, errors = traffic.communicate(timeout=10)
+                report = json.loads(text)
+                self.assertEqual((traffic.returncode, report["good"]), (0, True), errors)
+                self.assertEqual(report["frames_sent"], report["frames_received"])
+
+    def frames_to_os(self):
+        return json.loads(self.weft("stat", "--json")[1])["counters"]["h1.unit.2.driver.frames_to_os"]
+
     def test_capture_takes_all_interfaces_of_a_host_or_the_one_named(self):
         self.up(TWO_PORTS)
         files = {}

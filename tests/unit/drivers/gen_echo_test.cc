@@ -110,6 +110,7 @@ class Stall final : public Wire {
     most = std::max(most, held_.size());
     if (clock.now() >= until_) frames.swap(held_);
   }
+  void stall_for(Duration length) { until_ = clock.now() + length; }
   size_t most = 0;
 
  private:
@@ -141,6 +142,31 @@ TEST(GenEcho, loss_repetition_and_corruption_are_told_apart) {
   EXPECT_EQ(result.duplicated, wire.doubled);
   EXPECT_EQ(result.lost, wire.dropped + wire.spoilt);
   EXPECT_EQ(result.frames_received, result.frames_sent - result.lost);
+}
+
+TEST(GenEcho, a_run_that_is_stopped_waits_for_what_is_on_its_way) {
+  for (const uint32_t round_trips : {0U, 1000U}) {  // stopped in the bulk run, stopped in the round trips
+    Stall wire(2s);
+    wire.clock.advance(2s);
+    TrafficSpec spec;
+    spec.round_trips = round_trips;
+    ASSERT_TRUE(wire.gen.start(spec).ok());
+    while (wire.gen.result().frames_received < 100) wire.turn();
+    wire.stall_for(1s);
+    for (int i = 0; i < 100; ++i) wire.turn();
+    const uint64_t sent = wire.gen.result().frames_sent;
+    ASSERT_GT(sent, wire.gen.result().frames_received);
+    wire.gen.stop();
+    EXPECT_FALSE(wire.gen.finished());
+    for (int i = 0; i < 20'000 && !wire.gen.finished(); ++i) {
+      if (!wire.turn()) wire.clock.advance(100us);
+    }
+    const TrafficResult result = wire.gen.result();
+    EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+    EXPECT_EQ(result.frames_sent, sent) << "nothing left after stop()";
+    EXPECT_EQ(result.frames_received, sent);
+    EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.late, 0u);
+  }
 }
 
 TEST(GenEcho, the_rate_is_kept) {
