@@ -71,8 +71,10 @@ std::string status_json(const StateDir& dir, const RunRecord& record, const std:
         node.process.pid, node.running, node.info.ready, json_text(state_word(node)), node.info.lid,
         node.info.guid, node.process.restarts, sessions, ports);
   }
-  return fmt::format("{{\"fabric\":{},\"running\":{},\"topology\":{},\"state_dir\":{},\"nodes\":[{}]}}",
-                     json_text(dir.fabric()), up, json_text(record.topology), json_text(dir.path()), list);
+  return fmt::format(
+      "{{\"fabric\":{},\"running\":{},\"launcher\":{},\"topology\":{},\"state_dir\":{},\"nodes\":[{}]}}",
+      json_text(dir.fabric()), up, up ? record.launcher : 0, json_text(record.topology),
+      json_text(dir.path()), list);
 }
 
 void print_status(const StateDir& dir, const RunRecord& record, const std::vector<NodeStatus>& nodes) {

@@ -81,6 +81,7 @@ class LauncherTest(WeftCase):
         self.assertEqual(code, 0)
         self.assertEqual([(n["name"], n["ready"], n["pid"]) for n in status["nodes"]],
                          [(name, True, pids[name]) for name in ("s1", "u1", "h1")])
+        self.assertIn(f"launcher pid {status['launcher']}\n", self.weft("status")[1])
         code, _, errors = self.weft("up", self.file)
         self.assertEqual(code, 1)
         self.assertIn("fabric 't' is already running", errors)
@@ -94,7 +95,8 @@ class LauncherTest(WeftCase):
             self.assertEqual((code, text), (1, ""), words)
             self.assertEqual(errors, f"weft {words[0]}: fabric 't' is not running; start it with weft up FILE\n")
         code, text, _ = self.weft("status", "--fabric", "t", "--json")
-        self.assertEqual((code, json.loads(text)["running"]), (1, False))
+        ended = json.loads(text)
+        self.assertEqual((code, ended["running"], ended["launcher"]), (1, False, 0))
 
     def test_what_dies_comes_back(self):
         process = self.up()
@@ -256,7 +258,7 @@ class LauncherTest(WeftCase):
             (["down", "--fabric", ".."], 1, "'..' is not the name of a fabric"),
             (["logs"], 1, "no fabric has run here"),
             (["logs", "--fabric", "none"], 1, "no fabric 'none' has run here"),
-            (["traffic", "--size", "5"], 2, "--size needs a frame length from 94 to 9018"),
+            (["traffic", "--size", "5"], 2, "--size needs a frame length from 60 to 9018"),
             (["traffic", "--rate", "-1"], 2, "--rate needs a whole number"),
             (["capture", "h1"], 2, "the file is missing"),
             (["exec"], 2, "NODE or COMMAND is missing"),
