@@ -267,8 +267,9 @@ TrafficSpec spec_of(const TrafficRun& run) {
 }
 
 std::vector<CapturePort*> ports_of(const std::vector<Interface>& interfaces) {
-  std::vector<CapturePort*> ports;
-  for (const Interface& interface : interfaces) ports.push_back(interface.port.get());
+  std::vector<CapturePort*> ports(interfaces.size());
+  std::transform(interfaces.begin(), interfaces.end(), ports.begin(),
+                 [](const Interface& interface) { return interface.port.get(); });
   return ports;
 }
 
