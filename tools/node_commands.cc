@@ -50,10 +50,11 @@ std::set<std::string> listen_endpoints(const Topology& topology, uint32_t index,
   return listen;
 }
 
+/// Keys that are there are used wherever somebody else could connect: on loopback, too, other users can.
 bool has_curve(const Topology& topology, uint32_t switch_index) {
   const std::set<std::string> listen = listen_endpoints(topology, switch_index, {});
   return !topology.curve_dir.empty() &&
-         std::any_of(listen.begin(), listen.end(), [](const auto& e) { return !is_local_endpoint(e); });
+         std::any_of(listen.begin(), listen.end(), [](const auto& e) { return e.starts_with("tcp://"); });
 }
 
 /// Options that all three programs share.

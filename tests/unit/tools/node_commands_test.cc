@@ -143,6 +143,9 @@ link = "zmq"
   EXPECT_EQ(values(commands[2], "--curve-server"), Strings{"/k/s1.public"})
       << "one key holder makes all of them so";
   topology.units[0].endpoint = "tcp://127.0.0.1:7000";
+  EXPECT_THAT(node_commands(topology, assign_lids(topology, {}), "/d", "info")[1].arguments,
+              Contains("--curve-secret"));
+  topology.units[0].endpoint.clear();
   for (const NodeCommand& command : node_commands(topology, assign_lids(topology, {}), "/d", "info"))
     EXPECT_THAT(command.arguments, Not(Contains("--curve-secret"))) << command.name;
 }
@@ -214,6 +217,8 @@ TEST(NodeCommands, allow_file_binds_key_to_name_and_guid) {
   Topology topology = parsed("fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[unit]]\nname=\"u1\"\nlink=\"zmq\"\n");
   topology.curve_dir = dir;
   EXPECT_EQ(curve_allow_text(topology, 0).value(), "") << "a socket of this user alone needs no keys";
+  topology.units[0].endpoint = "tcp://127.0.0.1:7000";
+  EXPECT_FALSE(curve_allow_text(topology, 0).ok()) << "keys that are there are used on loopback too";
   topology.units[0].endpoint = "tcp://192.0.2.1:7000";
   std::filesystem::remove(dir / "u1.public");
   EXPECT_FALSE(curve_allow_text(topology, 0).ok());
