@@ -14,8 +14,8 @@ constexpr int64_t kResolveIntervalNs = 200'000'000;
 constexpr uint32_t kResolveTriesMax = 25;
 constexpr std::array<GenKind, 4> kRoundTripKinds{GenKind::kArp, GenKind::kIcmp, GenKind::kIcmpv6,
                                                  GenKind::kUdp};
-constexpr std::array<std::string_view, 7> kPhaseNames{"idle",     "resolving", "round-trips", "bulk",
-                                                      "draining", "finished",  "failed"};
+constexpr std::array<std::string_view, 8> kPhaseNames{"idle",     "resolving", "round-trips", "bulk",
+                                                      "draining", "finished",  "failed",      "too-long"};
 
 RoundTripFigures figures(const LatencyHistogram& from) noexcept {
   return {.count = from.count(),
@@ -135,6 +135,7 @@ bool GenPort::may_send(int64_t now) const noexcept {
     case TrafficPhase::kDraining:
     case TrafficPhase::kFinished:
     case TrafficPhase::kFailed:
+    case TrafficPhase::kTooLong:
       return false;
   }
   return false;
@@ -209,7 +210,7 @@ FrameReadResult GenPort::read_frame(std::span<std::byte> into) noexcept {
   advance();
   if (bytes == 0) {  // longer than the session carries: the run cannot be made
     counters_.add(PortCounter::kReadTooLong);
-    phase_ = TrafficPhase::kFailed;
+    phase_ = TrafficPhase::kTooLong;
     return {FrameIo::kDropped, 0};
   }
   return count_read(bytes);

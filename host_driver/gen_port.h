@@ -41,7 +41,17 @@ struct TrafficSpec {
   std::array<uint8_t, 16> target_ipv6{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
 };
 
-enum class TrafficPhase : uint8_t { kIdle, kResolving, kRoundTrips, kBulk, kDraining, kFinished, kFailed };
+/// The last three end a run: kFailed when nobody answered, kTooLong at a frame that the session cannot carry.
+enum class TrafficPhase : uint8_t {
+  kIdle,
+  kResolving,
+  kRoundTrips,
+  kBulk,
+  kDraining,
+  kFinished,
+  kFailed,
+  kTooLong
+};
 [[nodiscard]] std::string_view to_string(TrafficPhase phase) noexcept;
 
 struct RoundTripFigures {
@@ -81,8 +91,7 @@ class GenPort final : public ModelPort {
   void stop() noexcept;
   [[nodiscard]] TrafficResult result() const noexcept;
   [[nodiscard]] bool finished() const noexcept {
-    return phase_ == TrafficPhase::kFinished || phase_ == TrafficPhase::kFailed ||
-           phase_ == TrafficPhase::kIdle;
+    return phase_ == TrafficPhase::kIdle || phase_ >= TrafficPhase::kFinished;
   }
 
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;

@@ -101,7 +101,8 @@ int run(TrafficOptions& options) {
     const ssize_t written = write(STDERR_FILENO, "\r\x1b[2K", 5);
   if (!figures.ok()) return failure("traffic", figures.error().text);
   const bool good = all_came_back(figures.value());
-  const bool no_answer = figures.value().phase == "failed";
+  const std::string& phase = figures.value().phase;
+  const bool no_answer = phase == "failed";
   if (options.json) {
     print_line(fmt::format("{{\"good\":{},{}}}", good, traffic_json_fields(figures.value())));
   } else if (!no_answer) {
@@ -111,6 +112,8 @@ int run(TrafficOptions& options) {
     return failure("traffic",
                    fmt::format("nobody on the unit's LAN answered ARP for {}; is it up (weft status)?",
                                options.target.empty() ? "the echo object" : options.target));
+  if (phase == "too-long")
+    return failure("traffic", "a frame of this size is longer than the session carries");
   return good ? kExitDone : kExitFailed;
 }
 

@@ -188,6 +188,20 @@ TEST(GenEcho, an_object_that_does_not_answer_ends_the_run_as_failed) {
   EXPECT_EQ(wire.run(spec).phase, TrafficPhase::kFailed);
 }
 
+TEST(GenEcho, a_frame_that_the_session_does_not_carry_ends_the_run_and_says_so) {
+  Wire wire;
+  TrafficSpec spec;
+  spec.round_trips = 0;
+  spec.sizes = {98, 1514};
+  spec.size_count = 2;
+  ASSERT_TRUE(wire.gen.start(spec).ok());
+  while (wire.gen.result().frames_sent == 0) wire.turn();
+  Frame room(kVnetBytes + 1000);
+  EXPECT_EQ(wire.gen.read_frame(room).io, FrameIo::kDropped);
+  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kTooLong);
+  EXPECT_TRUE(wire.gen.finished());
+}
+
 TEST(GenEcho, values_out_of_range_are_refused) {
   ManualClock clock;
   GenPort gen(kHost, clock);
