@@ -1,5 +1,7 @@
 #include "channel/endnode.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -12,12 +14,6 @@ void declare_endnode_options(CommandLine& line, EndnodeOptions& out) {
   line.text("curve-server", "FILE", out.curve_server, "public key of the switch");
   line.texts("pool", "BYTESxCOUNT", out.pools,
              "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
-}
-
-NodeInfo describe_endnode(const EndnodeOptions& options, const char* program) {
-  NodeInfo out = describe_node(options, program);
-  out.lid = static_cast<uint16_t>(options.lid);
-  return out;
 }
 
 namespace {
@@ -47,6 +43,7 @@ Status check_endnode_options(const std::string& program, const EndnodeOptions& o
 Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts) {
   if (texts.empty()) return SessionConfig{}.pools;
   std::vector<PoolClass> pools;
+  uint64_t together = 0;
   for (const std::string& text : texts) {
     const char* end = text.data() + text.size();
     PoolClass pool;
@@ -56,10 +53,11 @@ Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts
     if (!middle || count.ec != std::errc() || count.ptr != end) {
       return Error{"--pool " + text + ": write BYTESxCOUNT, as 2048x256"};
     }
-    if (pool.element_bytes < 64 || pool.element_bytes > kPoolElementBytesMax || pool.elements == 0 ||
-        pool.elements > kPoolElementsMax) {
-      return Error{"--pool " + text + ": elements of 64 to " + std::to_string(kPoolElementBytesMax) +
-                   " bytes, 1 to " + std::to_string(kPoolElementsMax) + " of them"};
+    together += pool.elements;
+    if (pool.element_bytes < kOwnElementBytesMin || pool.element_bytes > kPoolElementBytesMax ||
+        pool.elements == 0 || together > kOwnElementsTogetherMax) {
+      return Error{fmt::format("--pool {}: elements of {} to {} bytes, 1 to {} of them in all pools", text,
+                               kOwnElementBytesMin, kPoolElementBytesMax, kOwnElementsTogetherMax)};
     }
     pools.push_back(pool);
   }
@@ -87,6 +85,17 @@ Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeOptions& options, 
 void Endnode::publish(StatsPage& page) {
   port_.publish(page, "link");
   adapter_.publish(page, "adapter");
+}
+
+NodeInfo Endnode::describe(const EndnodeOptions& options, const char* program) const {
+  NodeInfo out = describe_node(options, program);
+  out.lid = static_cast<uint16_t>(options.lid);
+  out.ready = port_.up();
+  if (!out.ready) {
+    out.fault = link_->trouble().empty() ? "no link to the switch yet"
+                                         : fmt::format("no link to the switch: {}", link_->trouble());
+  }
+  return out;
 }
 
 int Endnode::poll(Instant now) noexcept {

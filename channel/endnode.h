@@ -33,10 +33,6 @@ void declare_endnode_options(CommandLine& line, EndnodeOptions& out);
 /// Checks what belongs together and sets up the log. The error text is for the user.
 Status check_endnode_options(const std::string& program, const EndnodeOptions& options);
 
-/// What every endnode program answers about itself on its control endpoint; sessions and state are the
-/// caller's.
-[[nodiscard]] NodeInfo describe_endnode(const EndnodeOptions& options, const char* program);
-
 /// "2048x256": elements of 2048 bytes, 256 of them. The default when `texts` is empty.
 Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts);
 
@@ -51,6 +47,9 @@ class Endnode final : public Pollable {
   [[nodiscard]] ChannelAdapter& adapter() noexcept { return adapter_; }
   [[nodiscard]] LinkCellPort& port() noexcept { return port_; }
   void publish(StatsPage& page);
+  /// What every endnode program answers about itself on its control endpoint: who it is, ready while the link
+  /// is up, else why it is not. Sessions and state are the caller's.
+  [[nodiscard]] NodeInfo describe(const EndnodeOptions& options, const char* program) const;
 
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;

@@ -32,6 +32,9 @@ bool NetdevSession::port_up() const noexcept {
 const SessionPeer& NetdevSession::peer() const noexcept {
   return core_->peer();
 }
+SessionRefusal NetdevSession::refusal() const noexcept {
+  return core_->refusal();
+}
 const SessionConfig& NetdevSession::config() const noexcept {
   return core_->config();
 }

@@ -61,10 +61,28 @@ enum class SessionRole : uint8_t { kHost, kUnit };
 enum class SessionState : uint8_t { kIdle, kConnecting, kOpening, kOpen, kClosing, kLost, kCount };
 [[nodiscard]] std::string_view to_string(SessionState state) noexcept;
 
+/// Why the unit refuses a session; travels in the CM REJ. A LID that asks too often gets no answer at all.
+enum class SessionRefusal : uint8_t {
+  kNone = 0,
+  kVersion = 1,
+  kEncoding = 2,
+  kMode = 3,         // not allowed here, or the adapter has no inbound RDMA (C-16)
+  kIdataFormat = 4,  // PUSH-IDATA-07
+  kFrameBytes = 5,   // smaller than an Ethernet frame
+  kMacTaken = 6,     // another session has this MAC address (decisions 2.22)
+  kSessionsFull = 7,
+  kNoMemory = 8,
+  kMalformed = 9,
+  kPolicy = 10,          // the driver half said no
+  kUnknownSession = 11,  // answer to an RTU: no such session here
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(SessionRefusal refusal) noexcept;
+
 /// Receive memory of one size that this side offers (decisions 2.18).
 struct PoolClass {
-  uint32_t element_bytes = 0;  // 64..kPoolElementBytesMax; vnet header included
-  uint32_t elements = 0;       // 1..kPoolElementsMax
+  uint32_t element_bytes = 0;  // kOwnElementBytesMin..kPoolElementBytesMax; vnet header included
+  uint32_t elements = 0;       // 1..kOwnElementsTogetherMax in all classes
 };
 
 /// Bounds on what a peer can make us do and on how long we wait; each has a counter (decisions section 4).
@@ -219,6 +237,8 @@ class NetdevSession {
   [[nodiscard]] bool port_up() const noexcept;
   [[nodiscard]] const SessionPeer& peer() const noexcept;
   [[nodiscard]] const SessionConfig& config() const noexcept;
+  /// Host: why the last attempt to connect failed; kNone once one has succeeded, or while none was answered.
+  [[nodiscard]] SessionRefusal refusal() const noexcept;
   /// Counts the incarnations of this object, from 1 at the first kOpening.
   [[nodiscard]] uint64_t incarnation() const noexcept;
 
@@ -266,24 +286,6 @@ class NetdevSession {
 };
 
 // ---- unit side --------------------
-
-/// Why the unit refuses a session; travels in the CM REJ. A LID that asks too often gets no answer at all.
-enum class SessionRefusal : uint8_t {
-  kNone = 0,
-  kVersion = 1,
-  kEncoding = 2,
-  kMode = 3,         // not allowed here, or the adapter has no inbound RDMA (C-16)
-  kIdataFormat = 4,  // PUSH-IDATA-07
-  kFrameBytes = 5,   // smaller than an Ethernet frame
-  kMacTaken = 6,     // another session has this MAC address (decisions 2.22)
-  kSessionsFull = 7,
-  kNoMemory = 8,
-  kMalformed = 9,
-  kPolicy = 10,          // the driver half said no
-  kUnknownSession = 11,  // answer to an RTU: no such session here
-  kCount,
-};
-[[nodiscard]] std::string_view to_string(SessionRefusal refusal) noexcept;
 
 struct AcceptorConfig {
   SessionConfig session;  // for each session; role, unit and mode are not used

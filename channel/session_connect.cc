@@ -21,6 +21,10 @@ constexpr uint32_t kReceiveSlotsMax = 1024;
 constexpr Duration kRefusedDelayMax = std::chrono::seconds(1);
 constexpr uint32_t kFramesInRingMin = 4;
 
+static_assert(kOwnElementBytesMin == kVnetBytes + kSessionFrameBytesMin);
+static_assert(kOwnElementsTogetherMax * SessionLimits{}.pools_per_class + kRdmaControlSlots <=
+              AdapterLimits{}.cqes_per_queue);
+
 constexpr uint32_t round_up(uint32_t value, uint32_t to) {
   return (value + to - 1) / to * to;
 }
@@ -203,23 +207,26 @@ void NetdevSession::Core::ask() noexcept {
   if (own_cm_ == nullptr) own_cm_ = std::make_unique<CmEndpoint>(adapter_);
   if (!own_cm_->is_open()) {
     if (const Status status = own_cm_->open(Qpn(), config_.port); !status) {
-      log(LogLevel::kError, "{}: {}", config_.name, status.error().text);
-      counters_.add(C::kLostNoMemory);
-      return;
+      return no_memory(status);
     }
   }
   if (!live()) {
     peer_ = {.lid = config_.unit, .nonce = random_.next(), .encoding = config_.encoding};
     if (const Status status = begin_incarnation(config_.mode); !status) {
-      log(LogLevel::kError, "{}: {}", config_.name, status.error().text);
-      counters_.add(C::kLostNoMemory);
-      return;
+      return no_memory(status);
     }
     peer_cm_qpn_ = kQpnGsi;
   }
   if (!channels_.port_up()) return;
   counters_.add(C::kConnectRequests);
   send_cm(CmKind::kReq);
+}
+
+/// An attempt that could not be made; the next one follows.
+void NetdevSession::Core::no_memory(const Status& status) noexcept {
+  counters_.add(C::kLostNoMemory);
+  refusal_ = SessionRefusal::kNoMemory;
+  if (message_log_.allow(now_)) log(LogLevel::kError, "{}: {}", config_.name, status.error().text);
 }
 
 void NetdevSession::Core::send_cm(CmKind kind) noexcept {
@@ -278,6 +285,7 @@ void NetdevSession::Core::on_reply(const CmDatagram& datagram) noexcept {
   const CmOffer& offer = datagram.message.offer;
   if (!good_reply(offer)) {
     counters_.add(C::kConnectMalformed);
+    refusal_ = SessionRefusal::kMalformed;
     return;
   }
   if (const Status status = channels_.connect(datagram.lid, offer.control, offer.data); !status) {
@@ -291,6 +299,7 @@ void NetdevSession::Core::on_reply(const CmDatagram& datagram) noexcept {
   peer_message_bytes_ = offer.message_bytes;
   peer_cm_qpn_ = datagram.qpn;
   connected_ = true;
+  refusal_ = SessionRefusal::kNone;
   heard();
   keepalive_at_ = now_ + config_.limits.keepalive_interval;
   send_cm(CmKind::kRtu);
@@ -302,11 +311,11 @@ void NetdevSession::Core::on_reject(const CmDatagram& datagram) noexcept {
   if (forgotten && state_ != SessionState::kConnecting) return fail(C::kLostForgotten);
   if (forgotten || state_ != SessionState::kConnecting) return;
   counters_.add(C::kConnectRefused);
-  const auto reason = static_cast<SessionRefusal>(
+  refusal_ = static_cast<SessionRefusal>(
       std::min<uint16_t>(datagram.message.reason, static_cast<uint16_t>(SessionRefusal::kCount)));
   if (connect_delay_ == config_.limits.connect_interval) {
     log(LogLevel::kWarn, "{}: unit {} refuses: {} (it speaks versions {} to {})", config_.name,
-        peer_.lid.value(), to_string(reason), datagram.message.version_min, datagram.message.version_max);
+        peer_.lid.value(), to_string(refusal_), datagram.message.version_min, datagram.message.version_max);
   }
   channels_.destroy();
   own_pools_.clear();

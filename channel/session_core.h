@@ -45,6 +45,7 @@ class NetdevSession::Core {
   [[nodiscard]] SessionState state() const noexcept { return state_; }
   [[nodiscard]] const SessionPeer& peer() const noexcept { return peer_; }
   [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
+  [[nodiscard]] SessionRefusal refusal() const noexcept { return refusal_; }
   [[nodiscard]] uint64_t incarnation() const noexcept { return incarnation_; }
   [[nodiscard]] std::span<std::byte> claim_frame(uint32_t bytes_max) noexcept;
   void submit_frame(uint32_t bytes) noexcept;
@@ -153,6 +154,7 @@ class NetdevSession::Core {
   [[nodiscard]] CmOffer make_offer() const noexcept;
   int poll_connect() noexcept;
   void ask() noexcept;
+  void no_memory(const Status& status) noexcept;
   void on_reply(const CmDatagram& datagram) noexcept;
   [[nodiscard]] bool good_reply(const CmOffer& offer) const noexcept;
   void on_reject(const CmDatagram& datagram) noexcept;
@@ -232,6 +234,7 @@ class NetdevSession::Core {
   Qpn peer_cm_qpn_;
   uint32_t peer_message_bytes_ = 0;
   bool connected_ = false;  // we may send
+  SessionRefusal refusal_ = SessionRefusal::kNone;
   Instant connect_at_{};
   Duration connect_delay_{};  // grows after violations and refusals
   Instant heard_at_{};

@@ -31,6 +31,8 @@ class LinkConnection {
     engine_.set_supervisor(supervisor_.get());
   }
   [[nodiscard]] LinkEngine& link() noexcept { return engine_; }
+  /// See LinkSupervisor.
+  [[nodiscard]] std::string_view trouble() const noexcept { return supervisor_->trouble(); }
 
  private:
   std::unique_ptr<LinkSupervisor> supervisor_;

@@ -30,6 +30,8 @@ class LinkSupervisor {
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   /// Latest time of the next supervise().
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+  /// Why the last attempt brought no link; empty while there is one, and before the first attempt has ended.
+  [[nodiscard]] virtual std::string_view trouble() const noexcept { return {}; }
 };
 
 /// Stands between an engine and the carriers it is given: traces and faults of tests, whatever the carrier.

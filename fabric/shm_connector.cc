@@ -37,6 +37,7 @@ class ShmConnector final : public LinkSupervisor {
     if (was_up_) return kNever;
     return socket_.valid() ? answer_until_ : retry_at_;
   }
+  std::string_view trouble() const noexcept override { return trouble_; }
 
  private:
   static constexpr Duration kRetryInterval = kLinkRetryInterval;
@@ -79,6 +80,7 @@ class ShmConnector final : public LinkSupervisor {
                    std::move(packet.fds[2])};
     engine.bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kEndnode), params, now);
     was_up_ = true;
+    trouble_.clear();
     limiter_ = LogLimiter(kProblemLogInterval);
     log(LogLevel::kInfo, "joined {} as lid {} on port {}", path_, params.lid.value(), params.switch_port);
     return 1;
@@ -86,6 +88,7 @@ class ShmConnector final : public LinkSupervisor {
 
   int fail(Instant now, std::string_view why) noexcept {
     socket_.reset();
+    trouble_ = why;
     retry_at_ = now + kRetryInterval;
     if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", path_, why);
     return 0;
@@ -100,6 +103,7 @@ class ShmConnector final : public LinkSupervisor {
   bool was_up_ = false;
   Instant retry_at_ = Instant::min();
   Instant answer_until_{};
+  std::string trouble_;
   LogLimiter limiter_{kProblemLogInterval};
 };
 

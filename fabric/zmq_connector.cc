@@ -120,6 +120,7 @@ class ZmqConnector final : public LinkSupervisor {
     if (!was_up_) dealer_->wait_fds(out);
   }
   Instant deadline() const noexcept override { return was_up_ ? kNever : hello_at_; }
+  std::string_view trouble() const noexcept override { return trouble_; }
 
  private:
   void say_hello(Instant now) noexcept {
@@ -148,6 +149,7 @@ class ZmqConnector final : public LinkSupervisor {
     engine.bring_up(std::move(carrier), params, now);
     was_up_ = true;
     key_refused_ = false;
+    trouble_.clear();
     limiter_ = LogLimiter(kProblemLogInterval);
     log(LogLevel::kInfo, "joined {} as lid {} on port {}", config_.endpoint, params.lid.value(),
         params.switch_port);
@@ -155,6 +157,7 @@ class ZmqConnector final : public LinkSupervisor {
   }
 
   void complain(Instant now, std::string_view why) noexcept {
+    trouble_ = why;
     if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", config_.endpoint, why);
   }
 
@@ -167,6 +170,7 @@ class ZmqConnector final : public LinkSupervisor {
   Instant hello_at_ = Instant::min();
   Instant reconnect_at_ = kNever;
   Instant patient_until_ = kNever;  // a connection takes a moment: no complaint before
+  std::string trouble_;
   LogLimiter limiter_{kProblemLogInterval};
 };
 

@@ -212,6 +212,13 @@ NicSettings settings_for(const FramePortInfo& info) {
   return settings;
 }
 
+/// Empty while it is not known.
+std::string why_not_open(const NetdevSession& session) {
+  if (session.refusal() == SessionRefusal::kNone) return {};
+  return fmt::format("session with lid {} refused: {}", session.config().unit.value(),
+                     to_string(session.refusal()));
+}
+
 RoundTripTimes times(const RoundTripFigures& from) {
   return {.count = from.count,
           .p50_ns = from.p50_ns,
@@ -276,15 +283,16 @@ std::vector<CapturePort*> ports_of(const std::vector<Interface>& interfaces) {
 /// What `weft` asks of this process.
 class HostControl final : public ControlHandler {
  public:
-  HostControl(const Options& options, std::vector<Interface>& interfaces)
-      : options_(options), interfaces_(interfaces), captures_(ports_of(interfaces)) {}
+  HostControl(const Options& options, const Endnode& endnode, std::vector<Interface>& interfaces)
+      : options_(options), endnode_(endnode), interfaces_(interfaces), captures_(ports_of(interfaces)) {}
 
   NodeInfo info() override {
-    NodeInfo out = describe_endnode(options_.node, "weft-host");
+    NodeInfo out = endnode_.describe(options_.node, "weft-host");
     for (Interface& interface : interfaces_) {
       const NetdevSession& session = *interface.session;
       const bool open = session.state() == SessionState::kOpen;
       out.ready = out.ready && open;
+      if (!open && out.fault.empty()) out.fault = why_not_open(session);
       out.interfaces.push_back(interface.port->name());
       out.sessions.push_back({.peer_lid = session.config().unit.value(),
                               .state = std::string(to_string(session.state())),
@@ -330,6 +338,7 @@ class HostControl final : public ControlHandler {
   }
 
   const Options& options_;
+  const Endnode& endnode_;
   std::vector<Interface>& interfaces_;
   CaptureSet captures_;
   GenPort* last_ = nullptr;
@@ -376,7 +385,7 @@ Status run(const Options& options, const Plan& plan) {
     node->add(*interface.half);
     interface.half->open();
   }
-  HostControl handler(options, interfaces);
+  HostControl handler(options, *node, interfaces);
   Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
   if (!control) return control.error();
   page->publish("loop", loop.counters());

@@ -107,11 +107,11 @@ AcceptorConfig acceptor_config(const Options& options, std::vector<PoolClass> po
 /// What `weft` asks of this process.
 class UnitControl final : public ControlHandler {
  public:
-  UnitControl(const Options& options, CapturePort& port, SessionAcceptor& acceptor)
-      : options_(options), port_(port), acceptor_(acceptor), captures_({&port}) {}
+  UnitControl(const Options& options, const Endnode& endnode, CapturePort& port, SessionAcceptor& acceptor)
+      : options_(options), endnode_(endnode), port_(port), acceptor_(acceptor), captures_({&port}) {}
 
   NodeInfo info() override {
-    NodeInfo out = describe_endnode(options_.node, "weft-iou");
+    NodeInfo out = endnode_.describe(options_.node, "weft-iou");
     out.state = "listening";
     out.interfaces.push_back(port_.name());
     for (const NetdevSession* session : acceptor_.sessions()) {
@@ -136,6 +136,7 @@ class UnitControl final : public ControlHandler {
 
  private:
   const Options& options_;
+  const Endnode& endnode_;
   CapturePort& port_;
   SessionAcceptor& acceptor_;
   CaptureSet captures_;
@@ -179,7 +180,7 @@ Status run(const Options& options, std::vector<PoolClass> pools) {
   (*node)->publish(*page);
   half.publish(*page, "unit");
   (*node)->add(half);
-  UnitControl handler(options, port, acceptor);
+  UnitControl handler(options, **node, port, acceptor);
   Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
   if (!control) return control.error();
   page->publish("loop", loop.counters());

@@ -35,12 +35,12 @@ struct NodeInfo {
   pid @3 :UInt32;
   lid @4 :UInt16;                      # 0: none yet, or a switch
   guid @5 :UInt64;
-  ready @6 :Bool;                      # endnode: every session it was told to open is open; switch: listens
+  ready @6 :Bool;                      # endnode: link and sessions are up; switch: listens
   state @7 :Text;                      # one word for people: "open", "connecting", "listening"
   sessions @8 :List(Session);          # at most 64
   wireVersion @9 :UInt16;              # highest link version it speaks
   ports @10 :List(Port);               # switch only; at most 64
-  fault @11 :Text;                     # why it is not ready, when it knows: "switch refused: version"
+  fault @11 :Text;                     # why it is not ready, when it knows: "no link to the switch: version"
   interfaces @12 :List(Text);          # host and unit only, at most 64: "eth0", "gen0"; a capture counts them from 0
 
   struct Session {

@@ -134,6 +134,11 @@ inline constexpr uint32_t kNetdevIndicationsPerMessageMax = 64;
 inline constexpr uint32_t kCfgDataBytesMax = 1024;
 inline constexpr uint32_t kPoolElementsMax = 1U << 16;
 inline constexpr uint32_t kPoolElementBytesMax = 1U << 24;
+/// What one side may be configured to offer; a peer may advertise anything within the limits above. The
+/// smallest element holds a vnet header and an Ethernet frame without padding; all pools together, grown to
+/// twice their number, find room in one completion queue.
+inline constexpr uint32_t kOwnElementBytesMin = 72;
+inline constexpr uint32_t kOwnElementsTogetherMax = 32704;
 /// Frames any mode must carry: 9000 bytes MTU, Ethernet header, one VLAN tag (decisions 1.17).
 inline constexpr uint32_t kJumboFrameBytes = 9018;
 /// Largest frame of RDMA mode without the vnet header; with it an element of 64 KiB is full (decisions 2.18).

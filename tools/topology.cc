@@ -13,6 +13,7 @@
 
 #include "base/words.h"
 #include "fabric/link_handshake.h"
+#include "messages/netdev.h"
 #include "tools/topology_section.h"
 #include "tools/topology_text.h"
 
@@ -106,14 +107,20 @@ void Reader::read_switch(const toml::table& table) {
 }
 
 void Reader::read_pools(TopologySection& section, Endnode& node) {
+  uint64_t together = 0;
   for (const std::string& pool : section.texts("pools")) {
     unsigned bytes = 0;
     unsigned count = 0;
     char rest = 0;
-    if (pool.size() > 20 || std::sscanf(pool.c_str(), "%ux%u%c", &bytes, &count, &rest) != 2 || bytes < 64 ||
-        bytes > (1U << 24) || count < 1 || count > (1U << 16))
+    if (pool.size() > 20 || std::sscanf(pool.c_str(), "%ux%u%c", &bytes, &count, &rest) != 2)
       section.fault("pools",
                     fmt::format("'{}' is not a pool; write ELEMENT_BYTESxELEMENTS like \"2048x256\"", pool));
+    together += count;
+    if (bytes < kOwnElementBytesMin || bytes > kPoolElementBytesMax || count < 1 ||
+        together > kOwnElementsTogetherMax)
+      section.fault("pools",
+                    fmt::format("'{}': elements of {} to {} bytes, 1 to {} of them in all pools", pool,
+                                kOwnElementBytesMin, kPoolElementBytesMax, kOwnElementsTogetherMax));
     if (!node.pools.empty() && bytes <= node.pools.back().element_bytes)
       section.fault("pools", "list the pools from the smallest element to the largest");
     node.pools.push_back({bytes, count});

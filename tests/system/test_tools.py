@@ -135,6 +135,28 @@ class ToolsTest(WeftCase):
         self.assertIn("node 'h1' has ended, and the capture with it", capture.stderr.read())
         self.assertEqual(read_pcapng(file.read_bytes()), (["h1:gen0"], []))
 
+    def test_what_is_not_ready_says_why(self):
+        """A host whose key is not the one that its switch knows; then one whose switch is frozen when it starts."""
+        link = 'link = "zmq"\nendpoint = "tcp://127.0.0.1:17719"\n'
+        topology = ECHO.replace('os = "gen"\n', 'os = "gen"\n' + link) + link
+        self.file.write_text(topology.replace("[[switch]]", '[curve]\nkeys = "keys"\n[[switch]]'))
+        for keys in ("keys", "other"):
+            self.assertEqual(self.weft("keygen", "--dir", self.path / keys, "s1", "h1", "u1")[0], 0)
+        shutil.copy(self.path / "other" / "h1.secret", self.path / "keys" / "h1.secret")
+        code, _, errors = self.weft("up", "--timeout", 3, self.file)
+        self.assertEqual(code, 1)
+        self.assertIn("not ready in time: h1: no link to the switch: the switch does not know our key; see weft logs", errors)
+        self.up(ECHO)
+        switch = self.pid_of("s1")
+        os.kill(switch, signal.SIGSTOP)
+        os.kill(self.pid_of("h1"), signal.SIGKILL)
+        try:
+            harness.wait_for(lambda: "no link to the switch: the switch does not answer" in self.weft("status")[1],
+                             "the host says what it waits for", 10.0)
+        finally:
+            os.kill(switch, signal.SIGCONT)
+        harness.wait_for(lambda: self.weft("status")[0] == 0, "all are ready again")
+
     def pid_of(self, node):
         _, text, _ = self.weft("status", "--json")
         return next(entry["pid"] for entry in json.loads(text)["nodes"] if entry["name"] == node)

@@ -33,8 +33,10 @@ TEST(SessionReasons, a_refusal_of_the_unit_is_counted_and_asked_about_again) {
   EXPECT_EQ(count(pair, C::kConnectRefused), 1U);
   EXPECT_EQ(count(pair, C::kConnectMalformed), 0U);
   EXPECT_EQ(pair.host().state(), SessionState::kConnecting);
+  EXPECT_EQ(pair.host().refusal(), SessionRefusal::kPolicy);
   pair.unit_events.admit_answer = SessionRefusal::kNone;
   pair.run_until_open();
+  EXPECT_EQ(pair.host().refusal(), SessionRefusal::kNone);
 }
 
 TEST(SessionReasons, an_answer_to_another_question_opens_nothing) {
@@ -69,6 +71,7 @@ TEST(SessionReasons, a_host_without_queue_pairs_left_says_so) {
   pair.run(10);
   EXPECT_EQ(count(pair, C::kLostNoMemory), 1U);
   EXPECT_EQ(count(pair, C::kConnectRequests), 0U);
+  EXPECT_EQ(pair.host().refusal(), SessionRefusal::kNoMemory);
   all.clear();
   pair.run_until_open();
 }
