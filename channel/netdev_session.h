@@ -87,7 +87,9 @@ struct PoolClass {
 
 /// Bounds on what a peer can make us do and on how long we wait; each has a counter (decisions section 4).
 struct SessionLimits {
-  uint32_t pools_per_class = 2;         // growth on BufferRecvPoolGet ends here (PUSH-POOL-08)
+  uint32_t pools_per_class = 2;  // growth on BufferRecvPoolGet ends here (PUSH-POOL-08)
+  /// Pools made on demand follow each other at this distance: to flush and ask in turn costs us little.
+  Duration grow_interval = std::chrono::milliseconds(10);
   uint32_t peer_pools = 64;             // advertisements we remember
   uint64_t peer_elements = 1U << 17;    // over all of them
   uint32_t send_ring_bytes = 4U << 20;  // registered memory for outbound frames; raised to 4 largest frames

@@ -45,6 +45,7 @@ RemotePoolFault RemotePools::add(const PoolAdvert& advert) {
 }
 
 RemotePoolFault RemotePools::renew_all(Pool& pool, uint32_t& renewed) noexcept {
+  if (pool.count == pool.advert.elements) return RemotePoolFault::kNotConsumed;
   for (uint32_t i = 0; i < pool.advert.elements; ++i) {
     if (pool.is_free[i]) continue;
     pool.push(i);
@@ -52,7 +53,7 @@ RemotePoolFault RemotePools::renew_all(Pool& pool, uint32_t& renewed) noexcept {
   }
   free_ += renewed;
   consumed_ -= renewed;
-  return renewed != 0 ? RemotePoolFault::kNone : RemotePoolFault::kNotConsumed;
+  return RemotePoolFault::kNone;
 }
 
 RemotePoolFault RemotePools::renew(const PoolRun& run, uint32_t& renewed) noexcept {
@@ -67,7 +68,7 @@ RemotePoolFault RemotePools::renew(const PoolRun& run, uint32_t& renewed) noexce
   for (uint32_t i = run.first; i < run.first + run.count; ++i) {
     if (pool->is_free[i]) {
       fault = RemotePoolFault::kNotConsumed;
-      continue;
+      break;
     }
     pool->push(i);
     ++renewed;

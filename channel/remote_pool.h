@@ -40,7 +40,8 @@ class RemotePools {
       : pools_max_(pools_max), elements_max_(elements_max) {}
 
   [[nodiscard]] RemotePoolFault add(const PoolAdvert& advert);
-  /// Elements of the run become free again; those that were free already stay so and are reported.
+  /// Elements of the run become free again, up to the first that is so already, which is reported: what a
+  /// peer can make us do is bounded by what we have used.
   /// @param renewed  how many became free
   [[nodiscard]] RemotePoolFault renew(const PoolRun& run, uint32_t& renewed) noexcept;
   /// Stops using the pool. False when there is no such pool.

@@ -78,8 +78,7 @@ Status NetdevSession::Core::begin_incarnation(TransferMode mode) {
   drop_inbound();
   earlier_ = nullptr;
   own_pools_.clear();
-  next_reference_ = config_.pool_reference_base +
-                    (config_.role == SessionRole::kHost ? kPoolReferenceFirstHost : kPoolReferenceFirstUnit);
+  next_reference_ = first_reference();
   next_receive_slot_ = 0;
   peer_.mode = mode;
   const ChannelSizes sizes = sizes_for(mode);
@@ -92,7 +91,7 @@ Status NetdevSession::Core::begin_incarnation(TransferMode mode) {
   Status status = make_pools();
   if (!status) channels_.destroy();
   missed_packets_ = channels_.missed_packets();
-  get_at_ = Instant::min();
+  get_at_ = grow_at_ = Instant::min();
   get_interval_ = config_.limits.connect_interval;
   port_down_since_ = kNever;
   port_up_at_ = probed_at_ = now_;

@@ -168,6 +168,7 @@ void NetdevSession::Core::finish_close() noexcept {
   loss_.reset();
   drop_frames();
   for (OwnPool& own : own_pools_) own.pool->retire();
+  drop_spent_pools();
   remote_.clear();
   channels_.destroy();
   connected_ = false;

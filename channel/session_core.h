@@ -176,6 +176,9 @@ class NetdevSession::Core {
   bool indicate(RecvPool& pool, uint32_t element, uint32_t bytes) noexcept;
   [[nodiscard]] bool check_fault(IndicationFault fault) noexcept;
   [[nodiscard]] RecvPool* own_pool(uint32_t reference) noexcept;
+  [[nodiscard]] uint32_t first_reference() const noexcept;
+  void pool_missing(uint32_t reference) noexcept;
+  void drop_spent_pools() noexcept;
   void skip_refused() noexcept;
   [[nodiscard]] bool behind_earlier() noexcept;
   void free_front() noexcept;
@@ -255,9 +258,10 @@ class NetdevSession::Core {
 
   // our pools
   std::vector<OwnPool> own_pools_;
-  uint32_t next_reference_ = 0;
+  uint32_t next_reference_ = 0;     // given in order, never twice in an incarnation
   uint32_t next_receive_slot_ = 0;  // modes without RDMA: slots are used in turn
   Instant renew_at_ = kNever;
+  Instant grow_at_{};  // no pool is made on demand before
 
   // outbound
   RemotePools remote_;

@@ -195,6 +195,24 @@ RecvPool* NetdevSession::Core::own_pool(uint32_t reference) noexcept {
   return nullptr;
 }
 
+uint32_t NetdevSession::Core::first_reference() const noexcept {
+  return config_.pool_reference_base +
+         (config_.role == SessionRole::kHost ? kPoolReferenceFirstHost : kPoolReferenceFirstUnit);
+}
+
+/// The peer names a pool that we do not have, or not any more.
+void NetdevSession::Core::pool_missing(uint32_t reference) noexcept {
+  const uint32_t number = reference - first_reference();  // wraps to something huge below the first
+  const bool was_ours = number < next_reference_ - first_reference() && number % kPoolReferenceStep == 0;
+  violation(was_ours ? C::kIdataPoolFlushed : C::kIdataPoolUnknown);
+}
+
+/// Memory of pools that were flushed goes back as soon as the driver has taken their last frame.
+void NetdevSession::Core::drop_spent_pools() noexcept {
+  std::erase_if(own_pools_,
+                [](const OwnPool& own) { return !own.pool->live() && own.pool->indicated() == 0; });
+}
+
 /// False and a session reset for an indication that does not fit our own record (decisions 2.16).
 bool NetdevSession::Core::check_fault(IndicationFault fault) noexcept {
   switch (fault) {
@@ -247,7 +265,7 @@ bool NetdevSession::Core::indicate(RecvPool& pool, uint32_t element, uint32_t by
 void NetdevSession::Core::on_rdata(const WorkCompletion& done) noexcept {
   const PoolElement used = decode_idata(done.imm);
   RecvPool* pool = rdma() ? own_pool(used.pool) : nullptr;
-  if (pool == nullptr) return violation(C::kIdataPoolUnknown);
+  if (pool == nullptr) return pool_missing(used.pool);
   if (!check_fault(pool->check_write(used, done.written_va, done.byte_count))) return;
   indicate(*pool, used.element, done.byte_count);
 }
@@ -318,7 +336,7 @@ void NetdevSession::Core::free_front() noexcept {
   ++frames_released_;
   done.pool->free_element(done.frame.element);
   if (!live() && inbound_.empty()) update_gauges();  // no keepalive does it any more
-  if (!done.pool->live()) return;
+  if (!done.pool->live()) return drop_spent_pools();
   if (!rdma() && !repost_receive(*done.pool, done.frame.element)) fail(C::kLostQpError);
   if (renew_at_ == kNever) renew_at_ = now_ + config_.limits.renew_delay;
 }

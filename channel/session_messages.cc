@@ -274,12 +274,13 @@ void NetdevSession::Core::handle(uint64_t, const BufferRecvPoolGet& body) noexce
     return pools.element_bytes >= body.packet_bytes;
   });
   const auto wanted = static_cast<uint32_t>(fits - config_.pools.begin());
-  const auto have = std::count_if(own_pools_.begin(), own_pools_.end(), [&](const OwnPool& own) {
-    return own.pool->live() && own.pool_class == wanted;
-  });
+  // A flushed pool counts as long as the driver has frames in it: inbound_ and memory have room for no more.
+  const auto have = std::count_if(own_pools_.begin(), own_pools_.end(),
+                                  [&](const OwnPool& own) { return own.pool_class == wanted; });
   const bool allowed = fits != config_.pools.end() && have < config_.limits.pools_per_class &&
-                       state_ != SessionState::kClosing;
-  if (!allowed || !add_pool(wanted)) counters_.add(C::kPoolGetsRefused);
+                       now_ >= grow_at_ && state_ != SessionState::kClosing;
+  if (!allowed || !add_pool(wanted)) return counters_.add(C::kPoolGetsRefused);
+  grow_at_ = now_ + config_.limits.grow_interval;
 }
 
 void NetdevSession::Core::handle(uint64_t, const BufferRecvPoolUpdate& body) noexcept {
@@ -318,6 +319,7 @@ void NetdevSession::Core::handle(uint64_t context, const BufferPoolFlushRequest&
       counters_.add(C::kFlushUnknownPool);
     }
   }
+  drop_spent_pools();
   if (!flush_replies_.push({.context = context, .after_frame = out_first_ + out_posted_})) {
     counters_.add(C::kFlushRepliesDropped);
   }
@@ -335,6 +337,7 @@ void NetdevSession::Core::handle(uint64_t context, const BufferPoolFlushReply&) 
     for (OwnPool& own : own_pools_) {
       if (own.pool->live() && own.pool->reference() != kPoolOfReceiveWqes) flush_own_pool(*own.pool);
     }
+    drop_spent_pools();
   } else if (context == peer_flush_.context && context != 0 && !peer_flush_.done) {
     peer_flush_.done = true;
     remote_.clear();
@@ -353,7 +356,7 @@ void NetdevSession::Core::handle(uint64_t, const BufferRdmaIndicate& body) noexc
   if (!rdma()) return counters_.add(C::kMsgNotExpected);
   for (const Indication& used : body.used) {
     RecvPool* pool = own_pool(used.pool);
-    if (pool == nullptr) return violation(C::kIdataPoolUnknown);
+    if (pool == nullptr) return pool_missing(used.pool);
     if (!check_fault(pool->check_indication(used))) return;
     counters_.add(C::kIndicationsIn);
     indicate(*pool, used.element, used.data_bytes);

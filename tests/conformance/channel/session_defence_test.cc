@@ -152,6 +152,7 @@ TEST(SessionDefence, completions_of_all_elements_and_messages_have_room) {
   host.advertise();
   for (const uint32_t bytes : {256U, 2048U}) {
     host.say({.context = 1, .body = BufferRecvPoolGet{.packet_bytes = bytes, .packets = 1}});
+    host.run(100, options.unit.session.limits.grow_interval / 100);
   }
   ASSERT_EQ(host.pools.size(), 4U);
   const auto poll_adapters = [&] {

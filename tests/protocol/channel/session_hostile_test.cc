@@ -188,6 +188,38 @@ TEST_F(Hostile, demand_for_pools_is_bounded) {
   EXPECT_EQ(host.unit().conservation().own_elements, 8U + 4 + 8);
 }
 
+TEST_F(Hostile, pools_flushed_full_and_asked_for_again_stay_bounded) {
+  const auto get = [&](uint32_t bytes) {
+    host.say({.context = 1, .body = BufferRecvPoolGet{.packet_bytes = bytes, .packets = 1}});
+    host.run(200, 100us);  // pools on demand follow each other at a distance
+  };
+  uint32_t number = 0;
+  for (uint32_t round = 0; round < 10; ++round) {  // the driver takes no frame
+    for (uint32_t pool = 0; pool < host.pools.size(); ++pool) {
+      for (uint32_t i = 0; i < host.pools[pool].elements; ++i) {
+        host.write(host.element(i, pool), ++number, 100, idata_of(host.element(i, pool)));
+      }
+    }
+    BufferPoolFlushRequest flush;
+    for (const PoolAdvert& pool : host.pools) flush.pools.push_back(pool.pool);
+    host.pools.clear();
+    host.say({.context = 2, .body = flush});
+    for (const uint32_t bytes : {2048U, 2048U, 16384U, 16384U}) get(bytes);
+  }
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+  EXPECT_EQ(host.count(C::kFramesIn), 2U * (8 + 4)) << "two pools of each size, all of them full";
+  EXPECT_EQ(host.count(C::kPoolGetsRefused), 40U - 2);
+  EXPECT_TRUE(host.unit().conservation().holds());
+  for (uint32_t i = 1; i <= number; ++i) {
+    ASSERT_NE(host.unit().front_frame(), nullptr);
+    EXPECT_EQ(check_frame(host.unit().front_frame()->bytes), i) << "flushed, and still whole and in order";
+    host.unit().release_frame();
+  }
+  EXPECT_EQ(host.unit().conservation().own_elements, 0U);
+  get(2048);
+  EXPECT_EQ(host.unit().conservation().own_elements, 8U) << "there is room again";
+}
+
 TEST_F(Hostile, flush_of_pools_nobody_knows_is_answered) {
   BufferPoolFlushRequest body;
   body.pools.push_back(77);

@@ -116,6 +116,21 @@ TEST(RemotePools, limits_and_faults) {
   EXPECT_EQ(pools.elements(), 2U);
 }
 
+TEST(RemotePools, a_renewal_goes_as_far_as_what_was_used) {
+  RemotePools pools(2, 10);
+  ASSERT_EQ(pools.add(advert(0, 8, 64)), RemotePoolFault::kNone);
+  RemoteElement element;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pools.take(64, element));
+  uint32_t renewed = 0;
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 1, .count = 7}, renewed), RemotePoolFault::kNotConsumed);
+  EXPECT_EQ(renewed, 2U);
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 0, .count = 0}, renewed), RemotePoolFault::kNone);
+  EXPECT_EQ(renewed, 1U);
+  EXPECT_EQ(pools.free(), 8U);
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 0, .count = 0}, renewed), RemotePoolFault::kNotConsumed);
+  EXPECT_EQ(renewed, 0U);
+}
+
 TEST(RemotePools, a_direction_uses_idata_only_when_every_pool_fits) {
   RemotePools pools(8, 1000);
   ASSERT_EQ(pools.add(advert(255, 2, 512)), RemotePoolFault::kNone);
