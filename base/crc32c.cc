@@ -6,6 +6,8 @@
 // x^(8 n - 33); there is one per lane length, made by the compiler. crc32c_copy() is the same loop with a
 // store beside each load.
 //
+// Inputs of crc32c_wide::kBytesMin and more are taken in larger pieces where the CPU can (crc32c_wide.cc).
+//
 // The instruction belongs to both baselines this is built for (x86-64-v2, armv8-a+crc); carry-less
 // multiplication does not and is asked for at start. Without it there is one chain, on other machines a
 // table.
@@ -14,6 +16,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+
+#include "base/crc32c_polynomial.h"
+#include "base/crc32c_wide.h"
 
 #if defined(__x86_64__) && defined(__SSE4_2__)
 #define WEFT_CRC_INSTRUCTION 1
@@ -27,23 +32,9 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli, reflected: bit 31 is x^0
-constexpr uint32_t kOne = 0x8000'0000;
-
-/// Product with x.
-constexpr uint32_t times_x(uint32_t a) noexcept {
-  return (a >> 1) ^ ((a & 1) != 0 ? kPolynomial : 0);
-}
-
-/// Product of two reflected polynomials.
-constexpr uint32_t multiply(uint32_t a, uint32_t b) noexcept {
-  uint32_t product = 0;
-  for (; a != 0; a <<= 1) {
-    if ((a & kOne) != 0) product ^= b;
-    b = times_x(b);
-  }
-  return product;
-}
+using crc32c_polynomial::kOne;
+using crc32c_polynomial::multiply;
+using crc32c_polynomial::times_x;
 
 constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};
@@ -208,13 +199,14 @@ template <bool kCopy>
   return one_chain<kCopy>(state, to, from, bytes);
 }
 
-// Before it is initialised this is false, which is slow and right.
+// Before they are initialised these are false, which is slow and right.
 const bool kHaveMultiply = __builtin_cpu_supports("pclmul") != 0;
+const bool kHaveWide = crc32c_wide::supported();
 
 #endif
 
 template <bool kCopy>
-inline uint32_t run(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
+inline uint32_t run_narrow(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
 #if defined(WEFT_CRC_INSTRUCTION)
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
@@ -229,6 +221,26 @@ inline uint32_t run(uint32_t crc, void* to, const void* from, size_t bytes) noex
   }
   return crc32c_extend_table(crc, from, bytes);
 #endif
+}
+
+template <bool kCopy>
+inline uint32_t run(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
+#if defined(WEFT_CRC_WIDE)
+  if (bytes >= crc32c_wide::kBytesMin && kHaveWide) {
+    auto* out = static_cast<unsigned char*>(to);
+    const auto* in = static_cast<const unsigned char*>(from);
+    const size_t blocks = bytes - bytes % crc32c_wide::kBlockBytes;
+    uint32_t state = ~crc;
+    if constexpr (kCopy) {
+      state = crc32c_wide::copy(state, out, in, blocks);
+      out += blocks;
+    } else {
+      state = crc32c_wide::extend(state, in, blocks);
+    }
+    return ~one_chain<kCopy>(state, out, in + blocks, bytes - blocks);
+  }
+#endif
+  return run_narrow<kCopy>(crc, to, from, bytes);
 }
 
 }  // namespace
@@ -246,6 +258,10 @@ uint32_t crc32c_extend(uint32_t crc, const void* data, size_t bytes) noexcept {
 
 uint32_t crc32c_copy(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
   return run<true>(crc, to, from, bytes);
+}
+
+uint32_t crc32c_copy_narrow(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
+  return run_narrow<true>(crc, to, from, bytes);
 }
 
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b) noexcept {

@@ -63,6 +63,9 @@ template <Word64... Words>
 /// CRC of A followed by B from crc(A), crc(B) and B's length, in O(log length).
 [[nodiscard]] uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b) noexcept;
 
+/// crc32c_copy() as it runs where the CPU cannot multiply four pieces at once; for tests and measurements.
+[[nodiscard]] uint32_t crc32c_copy_narrow(uint32_t crc, void* to, const void* from, size_t bytes) noexcept;
+
 /// The portable version, for tests and for CPUs without the instruction.
 [[nodiscard]] uint32_t crc32c_extend_table(uint32_t crc, const void* data, size_t bytes) noexcept;
 

@@ -31,12 +31,14 @@ TEST(Crc32c, every_version_agrees_at_every_length_and_offset) {
   std::vector<std::byte> data(4200);
   random.fill(data);
   std::vector<std::byte> copy(data.size());
-  for (size_t bytes = 0; bytes < data.size(); bytes += bytes < 300 ? 1 : 97) {
+  for (size_t bytes = 0; bytes < data.size(); bytes += bytes < 900 ? 1 : 97) {
     const size_t offset = bytes % 8;
     if (offset + bytes > data.size()) break;
     const std::byte* from = data.data() + offset;
     const uint32_t expected = crc32c_extend_table(17, from, bytes);
     EXPECT_EQ(crc32c_extend(17, from, bytes), expected) << bytes;
+    EXPECT_EQ(crc32c_copy_narrow(17, copy.data(), from, bytes), expected) << bytes;
+    std::fill(copy.begin(), copy.end(), std::byte{0x5a});
     EXPECT_EQ(crc32c_copy(17, copy.data(), from, bytes), expected) << bytes;
     EXPECT_EQ(std::vector(from, from + bytes), std::vector(copy.data(), copy.data() + bytes));
   }
@@ -94,6 +96,7 @@ TEST(Crc32c, long_inputs_take_several_rounds_and_any_alignment) {
       EXPECT_EQ(crc32c_copy(0, to, from, bytes), expected) << bytes << " at " << offset;
       EXPECT_TRUE(std::equal(from, from + bytes, to));
       EXPECT_EQ(to[bytes], std::byte{0x5a}) << "wrote beyond the end";
+      EXPECT_EQ(crc32c_copy_narrow(0, to, from, bytes), expected) << bytes << " at " << offset;
     }
   }
 }
