@@ -1,5 +1,6 @@
 #include "fabric/zmq_socket.h"
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -62,6 +63,10 @@ void ZmqMessage::clear() noexcept {
 Result<std::shared_ptr<ZmqContext>> ZmqContext::create() {
   void* raw = zmq_ctx_new();
   if (raw == nullptr) return zmq_failure("cannot start ZeroMQ");
+  // From any other policy a change may be refused, and the library would abort.
+  if (sched_getscheduler(0) == SCHED_OTHER) {
+    static_cast<void>(zmq_ctx_set(raw, ZMQ_THREAD_SCHED_POLICY, SCHED_BATCH));
+  }
   return std::make_shared<ZmqContext>(raw);
 }
 

@@ -53,7 +53,9 @@ class ZmqMessage {
   zmq_msg_t raw_;
 };
 
-/// Owner: one thread.
+/// Its I/O threads run as batch work: a thread that the kernel wakes for the first 32 KiB of a burst does not
+/// take the core from the one that is writing the rest, and finds it all when its turn comes
+/// (docs/performance.md). Owner: one thread.
 class ZmqContext {
  public:
   static Result<std::shared_ptr<ZmqContext>> create();

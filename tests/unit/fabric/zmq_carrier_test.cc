@@ -3,10 +3,14 @@
 #include "fabric/zmq_carrier.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -125,25 +129,49 @@ int send_bytes(ZmqMessage& message) {
   return value;
 }
 
+/// Two sockets and a message that has come from one to the other over ipc.
+struct IpcPair {
+  IpcPair() {
+    const std::string endpoint = "ipc://" + dir.path() + "/z";
+    EXPECT_TRUE(listener->bind(endpoint).ok());
+    EXPECT_TRUE(caller->connect(endpoint).ok());
+    const std::array<std::byte, 4> word{};
+    EXPECT_TRUE(message.assign(word));
+    EXPECT_GE(zmq_msg_send(message.raw(), caller->raw(), 0), 0);
+    EXPECT_GE(zmq_msg_recv(message.raw(), listener->raw(), 0), 0);
+  }
+  TempDir dir;
+  std::shared_ptr<ZmqContext> context = ZmqContext::create().value();
+  std::unique_ptr<ZmqSocket> listener = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  std::unique_ptr<ZmqSocket> caller = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  ZmqMessage message;
+};
+
 TEST(ZmqMessage, widens_the_ipc_connection_it_came_by) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the library's own threads are not instrumented and look like races";
 #endif
-  const TempDir dir;
-  const std::string endpoint = "ipc://" + dir.path() + "/z";
-  const std::shared_ptr<ZmqContext> context = ZmqContext::create().value();
-  const std::unique_ptr<ZmqSocket> listener = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
-  const std::unique_ptr<ZmqSocket> caller = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
-  ASSERT_TRUE(listener->bind(endpoint).ok());
-  ASSERT_TRUE(caller->connect(endpoint).ok());
-  const std::array<std::byte, 4> word{};
-  ZmqMessage message;
-  ASSERT_TRUE(message.assign(word));
-  ASSERT_GE(zmq_msg_send(message.raw(), caller->raw(), 0), 0);
-  ASSERT_GE(zmq_msg_recv(message.raw(), listener->raw(), 0), 0);
-  const int before = send_bytes(message);
-  message.widen_connection();
-  EXPECT_GT(send_bytes(message), before);
+  IpcPair pair;
+  const int before = send_bytes(pair.message);
+  pair.message.widen_connection();
+  EXPECT_GT(send_bytes(pair.message), before);
+}
+
+TEST(ZmqContext, its_io_threads_run_as_batch_work) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the library's own threads are not instrumented and look like races";
+#endif
+  if (sched_getscheduler(0) != SCHED_OTHER) GTEST_SKIP() << "run with a policy of its own, which is kept";
+  const IpcPair pair;
+  int found = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name.find("IO/") == std::string::npos) continue;
+    ++found;
+    EXPECT_EQ(sched_getscheduler(std::stoi(task.path().filename())), SCHED_BATCH) << name;
+  }
+  EXPECT_EQ(found, 1);
 }
 
 TEST(BurstPool, a_buffer_is_free_when_the_last_reference_is_gone) {
