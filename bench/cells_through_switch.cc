@@ -125,13 +125,11 @@ void measure(const Options& options) {
   const Fabric fabric(options.rig);
   Children unit;
   unit.start([&] {
-    pin_to_core(options.rig.unit_core);
     Endnode node(fabric, kUnitLid);
     node.wait_up();
     shared.unit_ready.store(true);
     run_sink(node, shared);
   });
-  pin_to_core(options.rig.host_core);
   Endnode node(fabric, kHostLid);
   node.wait_up();
   while (!shared.unit_ready.load()) yield_core();

@@ -117,7 +117,7 @@ int run(int argc, char** argv) {
                       "payload bytes of a cell");
   known.add_options()("bytes", po::value(&options.bytes)->default_value(4096), "of one write");
   known.add_options()("window", po::value(&options.window)->default_value(64),
-                      "writes outstanding, at most 256");
+                      "writes outstanding, at most 1024");
   known.add_options()("seconds", po::value(&options.seconds)->default_value(0.5, "0.5"), "measured time");
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);

@@ -51,7 +51,6 @@ bool await_message(VerbsEnd& end, uint32_t bytes) {
 }
 
 void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& options) {
-  pin_to_core(options.rig.unit_core);
   Endnode node(fabric, kUnitLid);
   node.wait_up();
   VerbsEnd end(node.port(), exchange, false, kRegionBytes);
@@ -86,7 +85,6 @@ void measure(const Options& options) {
   const Fabric fabric(options.rig);
   Children unit;
   unit.start([&] { run_unit(fabric, exchange, options); });
-  pin_to_core(options.rig.host_core);
   Endnode node(fabric, kHostLid);
   node.wait_up();
   VerbsEnd end(node.port(), exchange, true, kRegionBytes);

@@ -22,7 +22,6 @@ size_t region_bytes(const Options& options) {
 }
 
 void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& options) {
-  pin_to_core(options.rig.unit_core);
   Endnode node(fabric, kUnitLid);
   node.wait_up();
   VerbsEnd end(node.port(), exchange, false, region_bytes(options));
@@ -60,7 +59,6 @@ void measure(const Options& options) {
   const Fabric fabric(options.rig);
   Children unit;
   unit.start([&] { run_unit(fabric, exchange, options); });
-  pin_to_core(options.rig.host_core);
   Endnode node(fabric, kHostLid);
   node.wait_up();
   VerbsEnd end(node.port(), exchange, true, region_bytes(options));
@@ -79,7 +77,7 @@ int run(int argc, char** argv) {
   po::options_description known("rc_write: RDMA writes on RC through the switch");
   known.add_options()("bytes", po::value(&options.bytes)->default_value(4096), "of one write");
   known.add_options()("window", po::value(&options.window)->default_value(64),
-                      "writes outstanding, at most 256");
+                      "writes outstanding, at most 1024");
   known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3, "0.3"), "measured time");
   add_rig_options(known, options.rig);
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;

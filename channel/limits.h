@@ -13,16 +13,17 @@ namespace weft {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only
 
 /// Packets a requester may have unacknowledged and a responder keeps state for. Both sides of every QP use
-/// this number, so it belongs to the wire. 256 packets of one cell cover 20 us at 13 M cells/s, four times
+/// this number, so it belongs to the wire. 512 packets of one cell cover 40 us at 13 M cells/s, eight times
 /// the round trip over shared memory, and the whole byte window when they are cells of the default size.
-inline constexpr uint32_t kPacketWindow = 256;
+inline constexpr uint32_t kPacketWindow = 512;
 static_assert((kPacketWindow & (kPacketWindow - 1)) == 0 && (Psn::kMask + 1) % kPacketWindow == 0,
               "a PSN's low bits are its place in the window");
 
-/// Bytes a QP may have unacknowledged: four of the largest packets at the default cell, and four full bursts
-/// of a ZeroMQ link, so that each hop there and back has one in hand. A shared-memory link's slots bound what
-/// is in flight there well before (decisions P7).
-inline constexpr uint64_t kByteWindow = 1024 * 1024;
+/// Bytes a QP may have unacknowledged: eight of the largest packets at the default cell, and eight full
+/// bursts of a ZeroMQ link: six threads work on them, and four bursts left some with nothing to do
+/// (docs/performance.md). A shared-memory link's slots bound what is in flight there well before (decisions
+/// P7).
+inline constexpr uint64_t kByteWindow = 2048 * 1024;
 
 /// Acknowledgement by decisions 2.4.
 inline constexpr uint32_t kCellsPerAck = 16;

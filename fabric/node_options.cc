@@ -1,5 +1,7 @@
 #include "fabric/node_options.h"
 
+#include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -14,6 +16,8 @@ void declare_node_options(CommandLine& line, NodeOptions& out) {
   line.hex("guid", "HEX", out.guid, "GUID of this node, unique in the fabric");
   line.text("log-level", "LEVEL", out.log_level, "debug, info, warn or error (info)");
   line.number("parent-fd", "N", out.parent_fd, 0, INT32_MAX, "pipe whose end of file ends this process");
+  line.number("core", "N", out.core, 0, CPU_SETSIZE - 1,
+              "core that the loop is bound to; ZeroMQ's threads are not");
   line.text("curve-secret", "FILE", out.curve_secret,
             "this node's secret key; needed for tcp beyond loopback");
   line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
@@ -31,6 +35,16 @@ Status check_node_options(const std::string& program, const NodeOptions& options
   if (options.guid == 0) return Error{"--guid is missing: 16 hexadecimal digits, unique in the fabric"};
   log_setup(program, level);
   return {};
+}
+
+Status bind_loop(const NodeOptions& options) {
+  if (options.core == UINT32_MAX) return {};
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(options.core, &set);
+  if (sched_setaffinity(0, sizeof set, &set) == 0) return {};
+  return Error{fmt::format("--core {}: not a core that this process may use; taskset -cp $$ shows which are",
+                           options.core)};
 }
 
 LinkConfig link_config(const NodeOptions& options) noexcept {

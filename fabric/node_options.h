@@ -18,6 +18,7 @@ struct NodeOptions {
   std::string log_level = "info";
   uint64_t guid = 0;
   uint32_t parent_fd = UINT32_MAX;  // none
+  uint32_t core = UINT32_MAX;       // any
   std::string curve_secret;         // file
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
@@ -34,6 +35,9 @@ struct NodeOptions {
 void declare_node_options(CommandLine& line, NodeOptions& out);
 /// Checks what has no range of its own and sets up the log. The error text is for the user.
 Status check_node_options(const std::string& program, const NodeOptions& options);
+/// Binds the calling thread, which runs the loop, to --core if that was given. To be called when the links
+/// are made: the threads of ZeroMQ run by then and are left where the process was allowed to run.
+Status bind_loop(const NodeOptions& options);
 
 /// What the ends of this process's links offer.
 [[nodiscard]] LinkConfig link_config(const NodeOptions& options) noexcept;

@@ -91,6 +91,7 @@ Status run(const SwitchOptions& options, SwitchPlan plan) {
   loop.add(**control);
   loop.add(**guard);
   log(LogLevel::kInfo, "{} ports, listening on {}.sock", plan.config.ports, base);
+  if (Status bound = bind_loop(options); !bound) return bound;
   loop.run();
   return {};
 }

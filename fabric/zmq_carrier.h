@@ -66,7 +66,7 @@ class ZmqCarrier final : public Carrier {
 
  private:
   static constexpr uint32_t kFlitsPerBurstMax = 64;
-  static constexpr uint32_t kPoolBuffers = 8;           // bursts of full length on the way or unacknowledged
+  static constexpr uint32_t kPoolBuffers = 16;          // bursts of full length on the way or unacknowledged
   static constexpr size_t kCopiedBytesMax = 16 * 1024;  // a shorter burst is copied: its buffer stays
   static constexpr uint32_t kBursts =
       2048;  // kept or waiting, per direction; a power of two above any window

@@ -393,6 +393,7 @@ Status run(const Options& options, const Plan& plan) {
   loop.add(*node);
   loop.add(**control);
   loop.add(**guard);
+  if (Status bound = bind_loop(options.node); !bound) return bound;
   loop.run();
   end_orderly(*node, interfaces, clock);
   return {};

@@ -188,6 +188,7 @@ Status run(const Options& options, std::vector<PoolClass> pools) {
   loop.add(**node);
   loop.add(**control);
   loop.add(**guard);
+  if (Status bound = bind_loop(options.node); !bound) return bound;
   loop.run();
   end_orderly(**node, acceptor, clock);
   return {};

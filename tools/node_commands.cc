@@ -58,11 +58,12 @@ bool has_curve(const Topology& topology, uint32_t switch_index) {
 }
 
 /// Options that all three programs share.
-void add_common(NodeCommand& command, const Topology& topology, Guid guid, const std::string& state_dir,
-                const std::string& log_level) {
+template <class Node>
+void add_common(NodeCommand& command, const Topology& topology, const Node& node,
+                const std::string& state_dir, const std::string& log_level) {
   auto& out = command.arguments;
   out.insert(out.end(), {"--name", command.name, "--dir", state_dir, "--guid",
-                         fmt::format("{:016x}", guid.value()), "--log-level", log_level});
+                         fmt::format("{:016x}", node.guid.value()), "--log-level", log_level});
   const LinkSettings& links = topology.links;
   const auto number = [&out](const char* option, uint32_t value) {
     if (value != 0) out.insert(out.end(), {option, std::to_string(value)});
@@ -71,6 +72,7 @@ void add_common(NodeCommand& command, const Topology& topology, Guid guid, const
   number("--flit-payload", links.flit_payload);
   number("--lanes", links.lanes);
   number("--credits", links.credits);
+  if (node.core != kAnyCore) out.insert(out.end(), {"--core", std::to_string(node.core)});
 }
 
 /// The links of a switch to its neighbours, and which LIDs lie behind each.
@@ -109,7 +111,7 @@ NodeCommand switch_command(const Topology& topology, uint32_t index, const std::
                            const std::string& state_dir, const std::string& log_level) {
   const SwitchNode& node = topology.switches[index];
   NodeCommand command{node.name, NodeRole::kSwitch, "weft-switch", {}, {}, node.netns, kLidNone, {}};
-  add_common(command, topology, node.guid, state_dir, log_level);
+  add_common(command, topology, node, state_dir, log_level);
   if (topology.links.cut_through) command.arguments.emplace_back("--cut-through");
   for (const Endnode* endnode : endnodes_in_order(topology)) {
     if (endnode->switch_index != index) continue;
@@ -137,7 +139,7 @@ NodeCommand endnode_command(const Topology& topology, const Endnode& node, NodeR
   const Lid lid = lids.at(node.name);
   NodeCommand command{node.name, role, role == NodeRole::kHost ? "weft-host" : "weft-iou", {}, {}, node.netns,
                       lid,       {}};
-  add_common(command, topology, node.guid, state_dir, log_level);
+  add_common(command, topology, node, state_dir, log_level);
   auto& out = command.arguments;
   const std::string endpoint =
       join_endpoint(topology, node.switch_index, node.link, node.endpoint, state_dir);

@@ -96,6 +96,7 @@ void Reader::read_switch(const toml::table& table) {
   node.guid = stable_guid(out_.fabric, node.name);
   node.ports = section.number("ports", 1, kSwitchPortsMax, 0);
   node.netns = netns(section);
+  node.core = section.number("core", 0, kCoreMax, kAnyCore);
   node.listen = section.texts("listen");
   for (const std::string& endpoint : node.listen)
     if (!valid_endpoint(endpoint))
@@ -177,6 +178,7 @@ void Reader::read_endnode(TopologySection& section, Endnode& node) {
   node.switch_index = switch_named(section, "switch", on);
   node.link = read_link_kind(section, node.endpoint);
   node.netns = netns(section);
+  node.core = section.number("core", 0, kCoreMax, kAnyCore);
   read_pools(section, node);
 }
 

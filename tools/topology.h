@@ -20,6 +20,9 @@ inline constexpr size_t kTopologyNodesMax = 1024;
 inline constexpr size_t kNodeNameBytesMax = 31;
 inline constexpr size_t kPortsPerHostMax = 16;
 
+inline constexpr uint32_t kCoreMax = 1023;
+inline constexpr uint32_t kAnyCore = UINT32_MAX;
+
 using MacBytes = std::array<uint8_t, 6>;
 [[nodiscard]] std::string format_mac(const MacBytes& mac);
 /// "02:00:00:00:00:01"; false leaves `out` unchanged.
@@ -56,6 +59,7 @@ struct SwitchNode {
   uint32_t ports = 0;               // 0: as many as nodes hang on it
   std::vector<std::string> listen;  // zmq endpoints beside the one in the state directory
   std::string netns;
+  uint32_t core = kAnyCore;
 };
 
 /// A link between two switches; `from` joins `to`, which listens.
@@ -74,6 +78,7 @@ struct Endnode {
   LinkKind link = LinkKind::kAuto;
   std::string endpoint;  // zmq: where the switch listens; empty: the socket in the state directory
   std::string netns;
+  uint32_t core = kAnyCore;
   std::vector<PoolSetting> pools;
   uint32_t order = 0;  // place among all endnodes of the file
 };

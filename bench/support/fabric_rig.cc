@@ -49,6 +49,8 @@ void add_rig_options(boost::program_options::options_description& known, RigConf
                       "core; -1 = any");
   known.add_options()("unit-core", po::value(&config.unit_core)->default_value(config.unit_core),
                       "core; -1 = any");
+  known.add_options()("zmq-core", po::value(&config.zmq_core)->default_value(config.zmq_core),
+                      "core of ZeroMQ's threads; -1 = any");
 }
 
 Fabric::Fabric(const RigConfig& config) : config_(config), directory_(make_directory()) {
@@ -67,7 +69,8 @@ Fabric::Fabric(const RigConfig& config) : config_(config), directory_(make_direc
   option("--cell-payload", std::to_string(config.cell_payload_bytes));
   option("--credits", std::to_string(config.credits));
   if (config.link == "zmq") option("--listen", endpoint());
-  switch_.exec(arguments, config.switch_core);
+  if (config.switch_core >= 0) option("--core", std::to_string(config.switch_core));
+  switch_.exec(arguments, config.zmq_core);
   const std::filesystem::path socket = directory_ / (config.link == "zmq" ? "fabric.ipc" : "sw.sock");
   const double deadline = seconds_now() + kStartSeconds;
   while (!std::filesystem::exists(socket)) {
@@ -119,7 +122,12 @@ class Endnode::Core {
   LinkCellPort port;
 };
 
-Endnode::Endnode(const Fabric& fabric, Lid lid) : core_(std::make_unique<Core>(fabric, lid)) {}
+Endnode::Endnode(const Fabric& fabric, Lid lid) {
+  const RigConfig& config = fabric.config();
+  pin_to_core(config.zmq_core);  // ZeroMQ's threads start with the link and stay where they start
+  core_ = std::make_unique<Core>(fabric, lid);
+  pin_to_core(lid == kHostLid ? config.host_core : config.unit_core);
+}
 Endnode::~Endnode() = default;
 
 void Endnode::wait_up() {

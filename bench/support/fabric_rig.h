@@ -27,9 +27,10 @@ struct RigConfig {
   int host_core = 1;  // -1 = any
   int switch_core = 0;
   int unit_core = 1;
+  int zmq_core = -1;  // of ZeroMQ's threads, of all three processes
 };
 
-/// --payload, --link, --host-core, --switch-core, --unit-core.
+/// --payload, --credits, --link, --host-core, --switch-core, --unit-core, --zmq-core.
 void add_rig_options(boost::program_options::options_description& known, RigConfig& config);
 
 /// The switch process and the directory it keeps its sockets in. Made before the children fork; both end with
@@ -50,7 +51,7 @@ class Fabric {
   Children switch_;
 };
 
-/// One endnode's link. Owner: the process that made it.
+/// One endnode's link. Owner: the process that made it, which is bound to the node's core.
 class Endnode {
  public:
   Endnode(const Fabric& fabric, Lid lid);

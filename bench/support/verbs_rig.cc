@@ -9,7 +9,7 @@
 namespace weft::bench {
 namespace {
 
-constexpr uint32_t kWqes = 256;
+constexpr uint32_t kWqes = 1024;
 constexpr double kConnectSeconds = 5;
 
 AdapterConfig adapter_config(bool host) {

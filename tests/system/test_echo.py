@@ -1,4 +1,5 @@
 """Three and more processes: frames cross host, switch and unit and come back, over every kind of link."""
+import os
 import pathlib
 import unittest
 
@@ -56,6 +57,20 @@ class EchoTest(unittest.TestCase):
         codes, sockets = self.echo_over("ipc")
         self.assertEqual(codes, {"switch": 0, "unit": 0, "host": 0})
         self.assertEqual(sockets, [])
+
+    def test_a_core_binds_the_loop_and_not_the_threads_of_zmq(self):
+        allowed = os.sched_getaffinity(0)
+        core = max(allowed)
+        with harness.Fabric(["host"], link="ipc") as fabric:
+            switch = fabric.switch(["--core", str(core)])
+            fabric.start()
+            harness.wait_for(lambda: os.sched_getaffinity(switch.pid) == {core}, "the loop to be bound")
+            tasks = {int(task.name): (task / "comm").read_text().strip()
+                     for task in pathlib.Path(f"/proc/{switch.pid}/task").iterdir()}
+            others = [task for task, name in tasks.items() if "IO/" in name]
+            self.assertNotEqual(others, [], tasks)
+            for task in others:
+                self.assertEqual(os.sched_getaffinity(task), allowed)
 
     def test_zmq_tcp_on_loopback_needs_no_keys(self):
         codes, _ = self.echo_over("tcp://127.0.0.1:17711", frames_count=300)

@@ -67,6 +67,13 @@ class CommandLineTest(unittest.TestCase):
                 self.assertEqual(code, 2, errors)
                 self.assertIn(option.lstrip("-"), errors)
 
+    def test_a_core_that_is_not_there_ends_the_program(self):
+        with harness.Fabric(["a"]) as fabric:
+            for program, good in GOOD.items():
+                code, _, errors = harness.run_program(program, "--name", "a", "--dir", fabric.directory, *good, "--core", "1023")
+                self.assertEqual(code, 1, errors)
+                self.assertIn("--core 1023: not a core that this process may use", errors)
+
     def test_help_and_version(self):
         for program in ("weft-switch", "weft-host", "weft-iou", "weft"):
             code, text, errors = harness.run_program(program, "--help")

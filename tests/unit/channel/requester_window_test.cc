@@ -30,10 +30,10 @@ class RequesterWindow : public ::testing::Test {
   }
 };
 
-TEST_F(RequesterWindow, one_mebibyte_leaves_without_an_acknowledgement_and_no_more) {
+TEST_F(RequesterWindow, two_mebibytes_leave_without_an_acknowledgement_and_no_more) {
   post(kWrites + 10);
   for (int turn = 0; turn < 50; ++turn) pair.run_one(0);
-  EXPECT_EQ(kByteWindow, uint64_t{1} << 20);
+  EXPECT_EQ(kByteWindow, uint64_t{2} << 20);
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), kWrites);
   pair.run();
   EXPECT_EQ(pair.side(0).completions.size(), kWrites + 10);

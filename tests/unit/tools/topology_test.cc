@@ -60,7 +60,8 @@ TEST(Topology, names_give_stable_addresses) {
 TEST(Topology, all_keys_reach_the_model) {
   const Result<Topology> got = parse_topology(
       "fabric = \"f\"\n[links]\ncell_payload=256\nflit_payload=96\nlanes=2\ncredits=8\ncut_through=true\n"
-      "[curve]\nkeys=\"k\"\n[[switch]]\nname=\"s1\"\nports=4\nlisten=[\"tcp://10.0.0.1:7000\"]\nnetns=\"n\"\n"
+      "[curve]\nkeys=\"k\"\n[[switch]]\nname=\"s1\"\nports=4\nlisten=[\"tcp://"
+      "10.0.0.1:7000\"]\nnetns=\"n\"\ncore=3\n"
       "[[host]]\nname=\"h1\"\nlink=\"zmq\"\nendpoint=\"tcp://"
       "10.0.0.1:7000\"\nmode=\"sendrecv\"\nencoding=\"bytes\"\n"
       "interface=\"eth0\"\naddresses=[\"10.9.0.1/24\"]\ngateway=\"10.9.0.254\"\nmtu=9000\n"
@@ -73,6 +74,7 @@ TEST(Topology, all_keys_reach_the_model) {
   EXPECT_EQ(t.links.cell_payload, 256U);
   EXPECT_TRUE(t.links.cut_through);
   EXPECT_EQ(t.curve_dir, "k");
+  EXPECT_EQ(t.switches[0].core, 3U);
   EXPECT_EQ(t.switches[0].listen.size(), 1U);
   const HostNode& h = t.hosts[0];
   EXPECT_EQ(h.link, LinkKind::kZmq);
