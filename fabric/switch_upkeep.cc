@@ -76,12 +76,14 @@ void Switch::forget_link(Port& port) noexcept {
   port.poison_lanes = port.stalled_lanes = 0;
 }
 
-/// Drops everything that waits for one lane of an output and returns the credits.
+/// Drops everything that waits for one lane of an output and returns the credits, but none to a link that is
+/// a new one already.
 void Switch::drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept {
   for (Port* in : attached_) {
     if (in->buffers[vl.value()] == nullptr) continue;
     const uint32_t flits = drop_from(*in, out, vl, reason);
-    if (flits != 0 && in->up) in->link->grant(vl, flits);
+    const bool same_link = in->up && in->link->incarnation() == in->incarnation;
+    if (flits != 0 && same_link) in->link->grant(vl, flits);
   }
 }
 

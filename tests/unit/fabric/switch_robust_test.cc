@@ -284,6 +284,30 @@ TEST(SwitchReset, an_output_that_dies_returns_the_credit_of_what_waited_for_it) 
   fabric.expect_conserved();
 }
 
+/// Both links of a cell that waits are new ones when a switch that was frozen looks again.
+TEST(SwitchReset, a_new_link_gets_no_credit_of_the_old_one) {
+  TestFabric fabric(fabric_of(3));
+  fabric.freeze(0, true);
+  for (int i = 0; i < 100; ++i) {
+    static_cast<void>(fabric.send(2, TestCell{.dlid = Lid(1)}));
+    fabric.step();
+  }
+  EXPECT_GT(fabric.fabric->cells_held(), 0U);
+  for (const size_t link : {size_t{0}, size_t{2}}) {
+    fabric.cables[link]->unplug();
+    EXPECT_EQ(fabric.cables[link]->plug(fabric.clock.now()), LinkRefusal::kNone);
+  }
+  fabric.freeze(0, false);
+  fabric.run(2000);
+  ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(1)}));
+  fabric.run(50);
+  EXPECT_FALSE(fabric.received[0].empty());
+  EXPECT_EQ(fabric.link(2, kNode).counters().get(LinkCounter::kCreditBeyondSent), 0U);
+  EXPECT_EQ(fabric.link(2, kNode).incarnation(), 2U);
+  EXPECT_EQ(fabric.link(2, kNode).credits(VirtualLane(0)), 8U);
+  fabric.expect_conserved();
+}
+
 TEST(SwitchReset, traffic_survives_links_that_come_and_go) {
   TestFabricConfig config = fabric_of(3, 96, 16);
   config.switching.link.cut_through = true;
