@@ -140,13 +140,20 @@ void Completer::repair_gaps(QueuePair& qp) noexcept {
   while (newest > tx.first && tx.at(newest - 1).acked == 0) --newest;
   for (uint64_t n = tx.first; n < newest; ++n) {
     TxPacket& packet = tx.at(n);
-    if (packet.is_read) continue;
     uint64_t before = cell_mask(packet.cells);
-    if (n + 1 == newest) before = cell_mask(static_cast<uint32_t>(std::bit_width(packet.acked)));
+    if (packet.is_read) {
+      // The first packet that the peer has not executed, though later ones have come: the request was lost, or
+      // came too early and was dropped. Of others nobody can say.
+      before = n == tx.cumulative ? 1 : 0;
+    } else if (n + 1 == newest) {
+      before = cell_mask(static_cast<uint32_t>(std::bit_width(packet.acked)));
+    }
     const uint64_t missing = before & ~packet.acked & ~packet.pending;
     if (missing == 0) continue;
-    if (packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx)) continue;
-    repeat(qp, n, missing);
+    const TxPacket& proof = tx.at(newest - 1);
+    const bool overtaken = packet.is_read && !proof.repeated && proof.sent_at > packet.sent_at;
+    const bool lately = packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx);
+    if (overtaken || !lately) repeat(qp, n, missing);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "messages/cell.h"
 #include "tests/support/adapter_pair.h"
 
 namespace weft::test {
@@ -42,6 +43,38 @@ TEST(Adapter, rdma_write_with_idata_indicates_without_a_receive_wqe) {
   EXPECT_EQ(got.written_va, pair.side(1).region.addr + 64);
   EXPECT_EQ(pair.side(1).bytes_at(64, 4000), pair.side(0).bytes_at(0, 4000));
   EXPECT_EQ(pair.side(0).completions.size(), 1U);
+}
+
+/// Nobody acknowledges a read request out of turn, but what came after it tells that it is missing.
+TEST(Adapter, a_lost_read_request_is_asked_again_without_a_timeout) {
+  AdapterPair pair;
+  auto [a, b] = pair.connect({});
+  ChannelAdapter& adapter = *pair.side(0).adapter;
+  pair.side(1).fill(0, 4096, 5);
+  int to_lose = 2;
+  pair.pipe.set_filter([&](int, std::vector<std::byte>& bytes) {
+    CellView cell;
+    EXPECT_EQ(decode_cell(bytes, CrcCheck::kAlreadyVerified, cell), CellError::kNone);
+    return cell.opcode == Opcode::kRdmaReadRequest && to_lose-- > 0 ? Verdict::kDrop : Verdict::kPass;
+  });
+  const auto post = [&](SendOpcode opcode, uint32_t offset) {
+    const Sge sge = pair.side(0).sge(offset, 100);
+    ASSERT_EQ(adapter.post_send(*a, {.wr_id = offset,
+                                     .opcode = opcode,
+                                     .sges = {&sge, 1},
+                                     .remote_addr = pair.side(1).region.addr + offset,
+                                     .rkey = pair.side(1).region.rkey}),
+              PostResult::kOk);
+  };
+  post(SendOpcode::kRdmaRead, 0);
+  for (uint32_t i = 1; i <= 20; ++i) {
+    post(SendOpcode::kRdmaWrite, 4096 + i * 100);
+    pair.run(2);
+  }
+  EXPECT_LE(to_lose, 0);
+  EXPECT_EQ(pair.side(0).completions.size(), 21U);
+  EXPECT_EQ(pair.side(0).bytes_at(0, 100), pair.side(1).bytes_at(0, 100));
+  EXPECT_EQ(adapter.counters(*a).get(QpCounter::kTimeouts), 0U);
 }
 
 }  // namespace
