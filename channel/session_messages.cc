@@ -113,8 +113,9 @@ bool NetdevSession::Core::renewal_due() const noexcept {
   });
 }
 
+/// Pools whose flush has been asked are the peer's no more.
 bool NetdevSession::Core::can_renew() const noexcept {
-  return channels_.free_control_slots() > kSlotsForOthers;
+  return own_flush_.context == 0 && channels_.free_control_slots() > kSlotsForOthers;
 }
 
 bool NetdevSession::Core::send_updates() noexcept {

@@ -80,6 +80,23 @@ TEST_P(SessionModes, close_flushes_and_both_sides_end) {
   pair.expect_conserved();
 }
 
+/// What the driver frees while its pools are being flushed belongs to nobody any more.
+TEST_P(SessionModes, a_pool_that_is_being_flushed_is_not_renewed) {
+  SessionPair pair(options());
+  for (uint32_t number = 0; number < 8; ++number) EXPECT_TRUE(pair.send(1, number, 500));
+  pair.run(20);
+  EXPECT_EQ(pair.receive(0, 1), numbers(0, 1));
+  NetdevSession& unit = pair.unit();
+  pair.host().close();
+  pair.turn();
+  pair.turn();
+  EXPECT_EQ(pair.receive(0), numbers(1, 7));
+  pair.run_by_deadlines(100ms);
+  EXPECT_EQ(pair.host().state(), SessionState::kIdle);
+  EXPECT_EQ(unit.counters().get(C::kPoolRefUnknown), 0U);
+  EXPECT_EQ(pair.host().counters().get(C::kFlushTimedOut), 0U);
+}
+
 TEST_P(SessionModes, a_killed_host_comes_back) {
   SessionPair pair(options());
   EXPECT_EQ(pair.stream(0, 1, 50, 500), numbers(1, 50));
