@@ -74,6 +74,9 @@ uint64_t NetdevSession::request_config(const CfgRequest& request) noexcept {
 const CounterSet<SessionCounter>& NetdevSession::counters() const noexcept {
   return core_->counters();
 }
+const CounterSet<QpCounter>& NetdevSession::channel_counters(uint32_t channel) noexcept {
+  return core_->channel_counters(channel);
+}
 SessionConservation NetdevSession::conservation() const noexcept {
   return core_->conservation();
 }

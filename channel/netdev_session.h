@@ -40,6 +40,7 @@
 #include "base/counters.h"
 #include "base/frame_port.h"
 #include "base/rng.h"
+#include "channel/counters.h"
 #include "channel/session_counters.h"
 #include "messages/ids.h"
 #include "messages/netdev.h"
@@ -275,6 +276,8 @@ class NetdevSession {
 
   // ---- for tests, tools and the simulator --------------------
   [[nodiscard]] const CounterSet<SessionCounter>& counters() const noexcept;
+  /// Of the queue pairs of channel 0 or 1, over all incarnations.
+  [[nodiscard]] const CounterSet<QpCounter>& channel_counters(uint32_t channel) noexcept;
   [[nodiscard]] SessionConservation conservation() const noexcept;
   /// Puts the counters on the page as `prefix.NAME`. False when the page is full.
   bool publish(StatsPage& page, std::string_view prefix);

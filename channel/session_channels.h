@@ -72,6 +72,11 @@ class SessionChannels {
   /// Brings the published counters up to date: a queue pair counts for itself and lives only as long as its
   /// incarnation.
   void update_totals() noexcept;
+  /// Of channel 0 or 1, brought up to date.
+  [[nodiscard]] const CounterSet<QpCounter>& totals(uint32_t channel) noexcept {
+    update_totals();
+    return totals_[channel].published;
+  }
   [[nodiscard]] bool live() const noexcept { return control_qp_ != nullptr; }
   [[nodiscard]] const ChannelSizes& sizes() const noexcept { return sizes_; }
 

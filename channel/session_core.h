@@ -56,6 +56,9 @@ class NetdevSession::Core {
   void release_frame() noexcept;
   [[nodiscard]] uint64_t request_config(const CfgRequest& request) noexcept;
   [[nodiscard]] const CounterSet<SessionCounter>& counters() const noexcept { return counters_; }
+  [[nodiscard]] const CounterSet<QpCounter>& channel_counters(uint32_t channel) noexcept {
+    return channels_.totals(channel);
+  }
   [[nodiscard]] SessionConservation conservation() const noexcept;
   bool publish(StatsPage& page, std::string_view prefix);
 

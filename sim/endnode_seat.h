@@ -29,6 +29,8 @@ class EndnodeSeat final : public Seat {
   int poll(Instant now) noexcept override { return app_->poll(now); }
   [[nodiscard]] Instant deadline() const noexcept override { return app_->deadline(); }
   [[nodiscard]] bool disturbed() const noexcept override;
+  /// Of its port, while it lives.
+  [[nodiscard]] const CounterSet<CellPortCounter>& counters() const noexcept { return port_->counters(); }
 
  private:
   MemoryCable& cable_;

@@ -46,13 +46,19 @@ AcceptorConfig acceptor_config(const std::vector<const SessionPlan*>& plans) {
   return config;
 }
 
-template <class E>
-void list(std::string& out, std::string_view prefix, const CounterSet<E>& counters) {
-  for (size_t i = 0; i < CounterSet<E>::kSize; ++i) {
-    const auto counter = static_cast<E>(i);
-    if (counters.get(counter) == 0) continue;
-    out += fmt::format("\n    {} {} {}", prefix, CounterSet<E>::label(counter), counters.get(counter));
-  }
+/// Counters that are not zero, a line each.
+template <class Node>
+std::string list_counters(Node& node, std::string_view kind) {
+  std::string out;
+  node.each_counters([&]<class E>(std::string_view owner, const CounterSet<E>& counters) {
+    for (size_t i = 0; i < CounterSet<E>::kSize; ++i) {
+      const auto counter = static_cast<E>(i);
+      if (counters.get(counter) == 0) continue;
+      out +=
+          fmt::format("\n    {} {} {} {}", kind, owner, CounterSet<E>::label(counter), counters.get(counter));
+    }
+  });
+  return out;
 }
 
 }  // namespace
@@ -101,16 +107,9 @@ Instant HostNode::deadline() const noexcept {
 }
 
 std::string HostNode::report() {
-  std::string out;
-  for (Half& half : halves_) {
-    const std::string prefix = fmt::format("host {}", half.session->config().name);
-    list(out, prefix, half.driver->counters());
-    list(out, prefix + " session", half.session->counters());
-  }
-  list(out, "host adapter", adapter_.counters());
-  out += fmt::format("\n    host deadlines: adapter {} ns, all {} ns",
-                     adapter_.deadline().time_since_epoch().count(), deadline().time_since_epoch().count());
-  return out;
+  return list_counters(*this, "host") + fmt::format("\n    host deadlines: adapter {} ns, all {} ns",
+                                                    adapter_.deadline().time_since_epoch().count(),
+                                                    deadline().time_since_epoch().count());
 }
 
 // ---- UnitNode ---------------------------------------------------------------------------------------------
@@ -133,15 +132,9 @@ Instant UnitNode::deadline() const noexcept {
 }
 
 std::string UnitNode::report() {
-  std::string out;
-  list(out, "unit", driver_.counters());
-  for (NetdevSession* session : acceptor_.sessions()) {
-    list(out, fmt::format("unit session {}", session->config().name), session->counters());
-  }
-  list(out, "unit adapter", adapter_.counters());
-  out += fmt::format("\n    unit deadlines: adapter {} ns, all {} ns",
-                     adapter_.deadline().time_since_epoch().count(), deadline().time_since_epoch().count());
-  return out;
+  return list_counters(*this, "unit") + fmt::format("\n    unit deadlines: adapter {} ns, all {} ns",
+                                                    adapter_.deadline().time_since_epoch().count(),
+                                                    deadline().time_since_epoch().count());
 }
 
 NetdevSession* UnitNode::session_with(Lid host) noexcept {

@@ -38,6 +38,9 @@ class HostNode final : public EndnodeApp {
   [[nodiscard]] size_t sessions() const noexcept { return halves_.size(); }
   [[nodiscard]] NetdevSession& session(size_t index) noexcept { return *halves_[index].session; }
   [[nodiscard]] HostNetdev& driver(size_t index) noexcept { return *halves_[index].driver; }
+  /// Calls `visit(owner, set)` for each counter set of the node.
+  template <class Visit>
+  void each_counters(Visit visit);
   [[nodiscard]] std::string report();
 
  private:
@@ -66,6 +69,9 @@ class UnitNode final : public EndnodeApp {
     return driver_.counters().get(UnitCounter::kSlowHostDrops);
   }
   uint64_t slow_host_drops_seen = 0;  // by the scenario
+  /// See HostNode.
+  template <class Visit>
+  void each_counters(Visit visit);
   [[nodiscard]] std::string report();
 
  private:
@@ -74,5 +80,39 @@ class UnitNode final : public EndnodeApp {
   SessionAcceptor acceptor_;
   IouNetdev driver_;
 };
+
+template <class Visit>
+void each_counters(NetdevSession& session, Visit visit) {
+  visit(session.config().name, session.counters());
+  for (uint32_t channel = 0; channel < 2; ++channel) {
+    visit(session.config().name, session.channel_counters(channel));
+  }
+}
+
+template <class Visit>
+void each_counters(const ChannelAdapter& adapter, Visit visit) {
+  visit("adapter", adapter.counters());
+  visit("adapter", adapter.bad_cells());
+  visit("adapter", adapter.access_faults());
+}
+
+template <class Visit>
+void HostNode::each_counters(Visit visit) {
+  for (Half& half : halves_) {
+    visit(half.session->config().name, half.driver->counters());
+    visit(half.session->config().name, half.driver->controller().counters());
+    sim::each_counters(*half.session, visit);
+  }
+  sim::each_counters(adapter_, visit);
+}
+
+template <class Visit>
+void UnitNode::each_counters(Visit visit) {
+  visit("unit", driver_.counters());
+  visit("unit", driver_.config().counters());
+  visit("unit", acceptor_.counters());
+  for (NetdevSession* session : acceptor_.sessions()) sim::each_counters(*session, visit);
+  sim::each_counters(adapter_, visit);
+}
 
 }  // namespace weft::sim

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/conduct.h"
 #include "sim/netdev_nodes.h"
 #include "sim/session_watch.h"
 
@@ -18,7 +19,7 @@ namespace {
 class NetdevScenario final : public Scenario {
  public:
   NetdevScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
-      : plan_(plan), ledger_(ledger), random_(random) {
+      : plan_(plan), ledger_(ledger), conduct_(plan, ledger), random_(random) {
     const size_t nodes = plan.fabric.endnodes + 1;
     hosts_.resize(nodes);
     units_.resize(nodes);
@@ -101,6 +102,14 @@ class NetdevScenario final : public Scenario {
     }
   }
 
+  void judge(uint32_t node, Instant now) override {
+    const auto each = [&](std::string_view owner, const auto& counters) {
+      conduct_.judge(fmt::format("node {}, {},", node, owner), counters, now);
+    };
+    if (hosts_[node] != nullptr) hosts_[node]->each_counters(each);
+    if (units_[node] != nullptr) units_[node]->each_counters(each);
+  }
+
   [[nodiscard]] bool at_rest() const override {
     return std::all_of(watches_.begin(), watches_.end(),
                        [this](const SessionWatch& watch) { return watch.at_rest(nodes_of(watch)); });
@@ -178,6 +187,7 @@ class NetdevScenario final : public Scenario {
 
   const WorldPlan& plan_;
   FlowLedger& ledger_;
+  Conduct conduct_;
   RandomSource& random_;
   std::vector<SessionWatch> watches_;
   std::vector<std::unique_ptr<FrameStation>> stations_;

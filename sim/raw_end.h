@@ -52,6 +52,9 @@ class RawEnd {
   /// Forgets the QP without a word: its adapter is gone.
   void abandon() noexcept { qp_ = nullptr; }
   [[nodiscard]] bool alive() const noexcept { return qp_ != nullptr; }
+  [[nodiscard]] const CounterSet<QpCounter>& counters() const noexcept {
+    return node_.adapter->counters(*qp_);
+  }
   [[nodiscard]] Destination address(ServiceLevel sl) const noexcept;
 
   // ---- send queue

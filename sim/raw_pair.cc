@@ -26,8 +26,14 @@ constexpr Duration kDatagramLife = 50ms;
 }  // namespace
 
 RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
-                 FlowLedger& ledger, Trace& trace, RandomSource& random)
-    : plan_(plan), world_(world), nodes_{&first, &second}, ledger_(ledger), trace_(trace), random_(random) {
+                 FlowLedger& ledger, Conduct& conduct, Trace& trace, RandomSource& random)
+    : plan_(plan),
+      world_(world),
+      nodes_{&first, &second},
+      ledger_(ledger),
+      conduct_(conduct),
+      trace_(trace),
+      random_(random) {
   const bool cells_faulty =
       std::any_of(world.faults.begin(), world.faults.end(),
                   [](const FaultWindow& window) { return window.layer == FaultLayer::kCell; });
@@ -279,6 +285,14 @@ void RawPair::node_crashed(uint32_t node, Instant now) {
   }
 }
 
+void RawPair::judge(uint32_t node, Instant now) {
+  for (uint32_t side = 0; side < 2; ++side) {
+    if (plan_.nodes[side] != node || ends_[side] == nullptr || !ends_[side]->alive()) continue;
+    conduct_.judge(fmt::format("node {}, {},", node, ledger_.name(flows_[side])), ends_[side]->counters(),
+                   now);
+  }
+}
+
 void RawPair::link_reset(uint32_t link, bool switch_death) {
   if (!world_.fabric.on_path(link, plan_.nodes[0], plan_.nodes[1])) return;
   // A dead switch is no reason for a connection to die: timers stop while the port is down (decisions 2.12).
@@ -310,9 +324,10 @@ int RawPair::finish_flush(Instant now) {
     complain(now, fmt::format("{} sends and {} receives never completed", end->sends().size(),
                               end->receives_posted()));
   }
-  for (auto& end : ends_) {
-    end->destroy();
-    end.reset();
+  for (uint32_t side = 0; side < 2; ++side) {
+    judge(plan_.nodes[side], now);
+    ends_[side]->destroy();
+    ends_[side].reset();
   }
   state_ = State::kDown;
   connect_at_ = now + kReconnectDelay;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/rng.h"
+#include "sim/conduct.h"
 #include "sim/flow_ledger.h"
 #include "sim/raw_end.h"
 #include "sim/world_plan.h"
@@ -18,7 +19,7 @@ namespace weft::sim {
 class RawPair {
  public:
   RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
-          FlowLedger& ledger, Trace& trace, RandomSource& random);
+          FlowLedger& ledger, Conduct& conduct, Trace& trace, RandomSource& random);
 
   /// See Scenario::step().
   uint32_t step(uint32_t polled, Instant now);
@@ -28,6 +29,8 @@ class RawPair {
   /// A node of this pair dies now; its adapter still exists.
   void node_crashed(uint32_t node, Instant now);
   void link_reset(uint32_t link, bool switch_death);
+  /// See Scenario::judge().
+  void judge(uint32_t node, Instant now);
   /// A node was frozen or thawed: its QPs are not touched meanwhile.
   void freeze_changed(Instant now) noexcept;
   void trickle() noexcept;
@@ -60,6 +63,7 @@ class RawPair {
   const WorldPlan& world_;
   RawNode* nodes_[2];
   FlowLedger& ledger_;
+  Conduct& conduct_;
   Trace& trace_;
   RandomSource& random_;
   uint32_t flows_[2] = {0, 0};  // from side 0, from side 1

@@ -1,9 +1,12 @@
 #include "sim/raw_scenario.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "sim/conduct.h"
 #include "sim/raw_pair.h"
 
 namespace weft::sim {
@@ -44,10 +47,10 @@ class RawEndnode final : public EndnodeApp {
 class RawScenario final : public Scenario {
  public:
   RawScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
-      : plan_(plan), nodes_(plan.fabric.endnodes + 1) {
+      : plan_(plan), conduct_(plan, ledger), nodes_(plan.fabric.endnodes + 1) {
     for (const RawPairPlan& pair : plan.raw_pairs) {
       pairs_.push_back(std::make_unique<RawPair>(pair, plan, nodes_[pair.nodes[0]], nodes_[pair.nodes[1]],
-                                                 ledger, trace, random));
+                                                 ledger, conduct_, trace, random));
     }
   }
 
@@ -77,6 +80,15 @@ class RawScenario final : public Scenario {
     return due;
   }
   void check(uint32_t /*worked*/, Instant /*now*/) override {}
+  void judge(uint32_t node, Instant now) override {
+    for (auto& pair : pairs_) pair->judge(node, now);
+    const ChannelAdapter* adapter = nodes_[node].adapter;
+    if (adapter == nullptr) return;
+    const std::string owner = fmt::format("node {}, adapter,", node);
+    conduct_.judge(owner, adapter->counters(), now);
+    conduct_.judge(owner, adapter->bad_cells(), now);
+    conduct_.judge(owner, adapter->access_faults(), now);
+  }
   [[nodiscard]] bool recovered(Instant since) const override {
     return std::all_of(pairs_.begin(), pairs_.end(),
                        [since](const auto& pair) { return pair->recovered(since); });
@@ -96,6 +108,7 @@ class RawScenario final : public Scenario {
 
  private:
   const WorldPlan& plan_;
+  Conduct conduct_;
   std::vector<RawNode> nodes_;
   std::vector<std::unique_ptr<RawPair>> pairs_;
 };

@@ -41,6 +41,8 @@ class Scenario {
   virtual void check(uint32_t worked, Instant now) = 0;
   /// True when everything lent is back where it belongs.
   [[nodiscard]] virtual bool at_rest() const { return true; }
+  /// The node dies or the world ends: counters that no honest node moves go into the ledger.
+  virtual void judge(uint32_t /*node*/, Instant /*now*/) {}
   /// The world is over: whatever is not at rest goes into the ledger.
   virtual void check_at_rest(Instant /*now*/) {}
   /// True when something new has passed on every flow since `since`.

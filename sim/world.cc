@@ -46,6 +46,7 @@ World::World(const WorldPlan& plan, const WorldOutput& output)
     : plan_(plan),
       trace_(output.trace, output.flits),
       ledger_(trace_),
+      conduct_(plan_, ledger_),
       random_(plan.seed ^ 0x1111),
       link_random_(plan.seed ^ 0x2222),
       traffic_random_(plan.seed ^ 0x3333),
@@ -216,6 +217,30 @@ void World::finish() {
     complain("link", link, check_credits_at_rest(fabric_.cable(link), plan_.fabric.lanes));
   }
   scenario_->check_at_rest(now_);
+  for (uint32_t node = 0; node < turns_.seats(); ++node) judge(node);
+  judge_links();
+}
+
+/// The counters of a node, dead ones excepted: they have been judged when they died.
+void World::judge(uint32_t node) {
+  if (!plan_.fabric.is_switch(node)) {
+    if (endnodes_[node - 1]->alive())
+      conduct_.judge(fmt::format("node {}, port,", node), endnodes_[node - 1]->counters(), now_);
+    return scenario_->judge(node, now_);
+  }
+  const Switch* core = fabric_.switch_at(node == kSwitchNode ? 0 : 1);
+  for (uint32_t port = 1; core != nullptr && port <= core->ports(); ++port) {
+    conduct_.judge(fmt::format("switch node {}, port {},", node, port),
+                   core->port(static_cast<PortNumber>(port)).counters, now_);
+  }
+}
+
+void World::judge_links() {
+  for (uint32_t link = 0; link < fabric_.links(); ++link) {
+    for (uint32_t end = 0; end < 2; ++end) {
+      conduct_.judge(fmt::format("link {} end {}", link, end), fabric_.cable(link).end(end).counters(), now_);
+    }
+  }
 }
 
 WorldResult World::result() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "sim/conduct.h"
 #include "sim/endnode_seat.h"
 #include "sim/flow_ledger.h"
 #include "sim/scenario.h"
@@ -74,6 +75,8 @@ class World final : private SimFabric::Observer {
   void finish();
   [[nodiscard]] WorldResult result() const;
   void complain_late();
+  void judge(uint32_t node);
+  void judge_links();
   void complain(std::string_view who, uint32_t number, const std::string& what);
 
   // world_faults.cc: what goes wrong, and when.
@@ -95,6 +98,7 @@ class World final : private SimFabric::Observer {
   WorldPlan plan_;
   Trace trace_;
   FlowLedger ledger_;
+  Conduct conduct_;
   SeededRandom random_;       // order of turns, time
   SeededRandom link_random_;  // nonces and faults
   SeededRandom traffic_random_;
