@@ -32,6 +32,7 @@ struct NicFilters {
   uint32_t multicast_count = 0;
   std::array<MacAddress, kMulticastFiltersMax> multicast{};
   [[nodiscard]] bool wants_group(const MacAddress& group) const noexcept;
+  friend bool operator==(const NicFilters&, const NicFilters&) = default;
 };
 inline constexpr uint32_t kNicFiltersBytesMax = 8 + 6 * kMulticastFiltersMax;
 

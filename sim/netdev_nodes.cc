@@ -28,7 +28,7 @@ SessionConfig session_config(SessionRole role, const SessionPlan& plan) {
   config.force_indicate = plan.force_indicate;
   config.unit = Lid(static_cast<uint16_t>(plan.unit_node));
   config.sl = plan.sl;
-  config.limits.send_ring_bytes = 64 * 1024;
+  config.limits.send_ring_bytes = 16 * 1024;
   return config;
 }
 
@@ -135,6 +135,14 @@ std::string UnitNode::report() {
   return list_counters(*this, "unit") + fmt::format("\n    unit deadlines: adapter {} ns, all {} ns",
                                                     adapter_.deadline().time_since_epoch().count(),
                                                     deadline().time_since_epoch().count());
+}
+
+const UnitClient* UnitNode::client_of(const NetdevSession& session) const noexcept {
+  const auto clients = driver_.clients();
+  const auto at = std::find_if(clients.begin(), clients.end(), [&](const UnitClient& client) {
+    return client.active && client.session == &session;
+  });
+  return at != clients.end() ? &*at : nullptr;
 }
 
 NetdevSession* UnitNode::session_with(Lid host) noexcept {

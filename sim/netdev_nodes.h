@@ -64,6 +64,8 @@ class UnitNode final : public EndnodeApp {
   [[nodiscard]] Instant deadline() const noexcept override;
   /// The open session with this host; null when there is none.
   [[nodiscard]] NetdevSession* session_with(Lid host) noexcept;
+  /// What the unit does for the host of an open session.
+  [[nodiscard]] const UnitClient* client_of(const NetdevSession& session) const noexcept;
   [[nodiscard]] SessionAcceptor& acceptor() noexcept { return acceptor_; }
   [[nodiscard]] uint64_t slow_host_drops() noexcept {
     return driver_.counters().get(UnitCounter::kSlowHostDrops);

@@ -29,6 +29,12 @@ FrameSource source_of(const SessionPlan& plan, uint32_t flow, uint32_t frames) {
   return source;
 }
 
+/// Over all incarnations.
+uint64_t missed_packets(NetdevSession& session) {
+  return session.channel_counters(0).get(QpCounter::kMissedPackets) +
+         session.channel_counters(1).get(QpCounter::kMissedPackets);
+}
+
 }  // namespace
 
 SessionWatch::SessionWatch(const SessionPlan& plan, const WorldPlan& world, size_t host_index,
@@ -102,7 +108,7 @@ void SessionWatch::observe(const SessionNodes& nodes, Instant now) {
   nic_->sources()[nic_source_].open = unit_end_.open && !settling_;
 }
 
-void SessionWatch::note(End& end, const NetdevSession* session, std::string_view role, Instant now) {
+void SessionWatch::note(End& end, NetdevSession* session, std::string_view role, Instant now) {
   const bool open = session != nullptr;
   const uint64_t incarnation = open ? session->incarnation() : 0;
   if (open == end.open && (!open || incarnation == end.incarnation)) return;
@@ -115,7 +121,7 @@ void SessionWatch::note(End& end, const NetdevSession* session, std::string_view
     }
     excuse(now);
   }
-  end = {open, incarnation, now};
+  end = {open, incarnation, now, open ? missed_packets(*session) : 0};
   // Once both ends are open again, a new loss needs a new reason.
   if (host_end_.open && unit_end_.open) reason_ = false;
 }
@@ -218,6 +224,10 @@ bool SessionWatch::sums(const SessionNodes& nodes, SessionConservation& host,
 /// An end knows at most as many free elements of its peer as the peer has exposed: else an element was
 /// announced twice.
 void SessionWatch::check(const SessionNodes& nodes, Instant now) {
+  if (plan_.mode == TransferMode::kSendReceive) {
+    check_gaps(host_end_, at_host(nodes), "host", now);
+    check_gaps(unit_end_, at_unit(nodes), "unit", now);
+  }
   SessionConservation host;
   SessionConservation unit;
   if (!sums(nodes, host, unit)) return;
@@ -225,19 +235,45 @@ void SessionWatch::check(const SessionNodes& nodes, Instant now) {
   complain("elements announced twice", host, unit, now);
 }
 
+/// Without acknowledgements nobody sends again what is missing: the session ends (decisions 2.19).
+void SessionWatch::check_gaps(const End& end, NetdevSession* session, std::string_view role, Instant now) {
+  const bool same = end.open && session != nullptr && session->incarnation() == end.incarnation;
+  if (!same || missed_packets(*session) == end.missed) return;
+  ledger_.violation(now, fmt::format("session host {} <-> unit {} goes on at the {} after a gap",
+                                     plan_.host_node, plan_.unit_node, role));
+}
+
 bool SessionWatch::at_rest(const SessionNodes& nodes) const {
   SessionConservation host;
   SessionConservation unit;
   if (!sums(nodes, host, unit)) return true;
-  return host.peer_free == unit.own_exposed && unit.peer_free == host.own_exposed &&
-         host.own_exposed == host.own_elements && unit.own_exposed == unit.own_elements;
+  return nodes.host->driver(host_index_).controller().settled() && host.peer_free == unit.own_exposed &&
+         unit.peer_free == host.own_exposed && host.own_exposed == host.own_elements &&
+         unit.own_exposed == unit.own_elements;
 }
 
 void SessionWatch::check_at_rest(const SessionNodes& nodes, Instant now) {
-  if (at_rest(nodes)) return;
   SessionConservation host;
   SessionConservation unit;
-  if (sums(nodes, host, unit)) complain("elements are missing at rest", host, unit, now);
+  if (!sums(nodes, host, unit)) return;
+  if (!at_rest(nodes)) return complain("elements or answers are missing at rest", host, unit, now);
+  const std::string wrong = disagreement(nodes);
+  if (!wrong.empty()) complain(wrong, host, unit, now);
+}
+
+std::string SessionWatch::disagreement(const SessionNodes& nodes) const {
+  HostNetdev& driver = nodes.host->driver(host_index_);
+  const NicController& controller = driver.controller();
+  const NicSettings& wanted = controller.settings();
+  const UnitClient* client = nodes.unit->client_of(*at_unit(nodes));
+  if (client == nullptr) return "the unit's driver does not serve it";
+  if (!driver.carrier() || !client->link_known) return "the host's interface has no carrier";
+  if (client->mac != wanted.mac) return "the unit has another address of the host";
+  if (client->mtu_bytes != wanted.mtu_bytes) return "the unit has another MTU of the host";
+  if (client->features != controller.granted()) return "the unit has other features of the host";
+  // A wish for all frames is refused, and what else was asked with it.
+  if (!wanted.filters.promiscuous && client->filters != wanted.filters) return "the unit has other filters";
+  return {};
 }
 
 void SessionWatch::complain(std::string_view what, const SessionConservation& host,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,7 +48,8 @@ class SessionWatch {
   void slow_host(Instant now);
   /// What holds between the two ends at every moment.
   void check(const SessionNodes& nodes, Instant now);
-  /// Nothing is under way: each end knows every element that the other has exposed, and all of them are.
+  /// Nothing is under way: each end knows every element that the other has exposed, and all of them are; every
+  /// request of the host has its answer.
   [[nodiscard]] bool at_rest(const SessionNodes& nodes) const;
   void check_at_rest(const SessionNodes& nodes, Instant now);
 
@@ -63,18 +65,22 @@ class SessionWatch {
   struct End {
     bool open = false;
     uint64_t incarnation = 0;
-    Instant since{};  // open
+    Instant since{};      // open
+    uint64_t missed = 0;  // packets that its channels had missed before
   };
 
   [[nodiscard]] NetdevSession* at_host(const SessionNodes& nodes) const;
   [[nodiscard]] NetdevSession* at_unit(const SessionNodes& nodes) const;
-  void note(End& end, const NetdevSession* session, std::string_view role, Instant now);
+  void note(End& end, NetdevSession* session, std::string_view role, Instant now);
+  void check_gaps(const End& end, NetdevSession* session, std::string_view role, Instant now);
   [[nodiscard]] bool may_be_lost(const End& end, Instant now) const;
   void apply(const ConfigChange& change, HostNode& host, Instant now);
   void use_address(const MacAddress& mac);
   void excuse(Instant now);
   [[nodiscard]] bool sums(const SessionNodes& nodes, SessionConservation& host,
                           SessionConservation& unit) const;
+  /// Where the unit does something else for its host than the host asked for last; empty when nowhere.
+  [[nodiscard]] std::string disagreement(const SessionNodes& nodes) const;
   void complain(std::string_view what, const SessionConservation& host, const SessionConservation& unit,
                 Instant now);
 

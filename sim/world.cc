@@ -26,6 +26,10 @@ constexpr uint32_t kLateTurnsMax = 5'000;
 constexpr Duration kRestTime = 50ms;
 constexpr Duration kQuietTime = 1ms;  // after the last keepalive, before the world is at rest
 constexpr uint64_t kTurnsMax = 2'000'000;
+/// One world in four stays on with nothing to carry: keepalives, probes and grace times must keep it as it is.
+constexpr Duration kIdleTime = 5200ms;
+constexpr uint64_t kIdleOneIn = 4;
+constexpr Instant kIdleLatest{4s};  // a run ends within 10 s
 
 }  // namespace
 
@@ -196,13 +200,24 @@ void World::change_phase(int work) {
       phase_ = Phase::kRest;
       phase_limit_ = now_ + kRestTime;
       rest_limit_ = now_ + kRecoveryTime;
+      idles_ = plan_.seed % kIdleOneIn == 0 && now_ < kIdleLatest;
       return;
     case Phase::kRest:
       if (work != 0) phase_limit_ = std::max(phase_limit_, now_ + kQuietTime);
       if (now_ < phase_limit_) return;
       // What was lost at the end of the faults is repeated at growing intervals.
-      if (scenario_->at_rest() || now_ >= rest_limit_) phase_ = Phase::kOver;
       phase_limit_ = now_ + kRestTime;
+      if (!scenario_->at_rest() && now_ < rest_limit_) return;
+      phase_ = Phase::kOver;
+      if (!std::exchange(idles_, false)) return;
+      phase_ = Phase::kIdle;
+      phase_limit_ = now_ + kIdleTime;
+      return;
+    case Phase::kIdle:
+      if (now_ < phase_limit_) return;
+      phase_ = Phase::kRest;  // a keepalive may just be under way
+      phase_limit_ = now_ + kQuietTime;
+      rest_limit_ = now_ + kDrainTime;
       return;
     case Phase::kOver:
       return;

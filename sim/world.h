@@ -62,7 +62,7 @@ class World final : private SimFabric::Observer {
     uint64_t incarnation = 0;
   };
   class SwitchSeat;
-  enum class Phase : uint8_t { kTraffic, kDrain, kRest, kOver };
+  enum class Phase : uint8_t { kTraffic, kDrain, kRest, kIdle, kOver };
 
   // world.cc: the run.
   [[nodiscard]] std::unique_ptr<Scenario> make_scenario();
@@ -116,6 +116,7 @@ class World final : private SimFabric::Observer {
   Phase phase_ = Phase::kTraffic;
   Instant phase_limit_ = kNever;
   Instant rest_limit_ = kNever;
+  bool idles_ = false;  // the rest is followed by a long silence
   bool trickling_ = false;
   bool rewired_ = true;      // links were plugged or unplugged since the scenario heard of them last
   uint32_t idle_turns_ = 0;  // in a row, without time to jump to
