@@ -142,8 +142,8 @@ void Completer::repair_gaps(QueuePair& qp) noexcept {
     TxPacket& packet = tx.at(n);
     uint64_t before = cell_mask(packet.cells);
     if (packet.is_read) {
-      // The first packet that the peer has not executed, though later ones have come: the request was lost, or
-      // came too early and was dropped. Of others nobody can say.
+      // The first packet that the peer has not executed, though later ones have come: the request was lost,
+      // or came too early and was dropped. Of others nobody can say.
       before = n == tx.cumulative ? 1 : 0;
     } else if (n + 1 == newest) {
       before = cell_mask(static_cast<uint32_t>(std::bit_width(packet.acked)));

@@ -1,7 +1,7 @@
-// sim/conduct.h -- what honest nodes never count. Every drop, refusal and malformed input has a counter of its
-// own; in a world where all nodes keep the rules most of them stay zero whatever the fabric does, and more of
-// them when nothing goes wrong. A counter that moved all the same names the rule that somebody broke, even
-// when the other end repaired the damage.
+// sim/conduct.h -- what honest nodes never count. Every drop, refusal and malformed input has a counter of
+// its own; in a world where all nodes keep the rules most of them stay zero whatever the fabric does, and
+// more of them when nothing goes wrong. A counter that moved all the same names the rule that somebody broke,
+// even when the other end repaired the damage.
 #pragma once
 
 #include <string_view>

@@ -137,6 +137,34 @@ class Extras : private PlanDraw {
   WorldPlan& plan_;
 };
 
+class Storms : private PlanDraw {
+ public:
+  explicit Storms(WorldPlan& plan) : PlanDraw(plan.seed * 0x9e3779b97f4a7c15ULL + 0x53544f52), plan_(plan) {}
+
+  void add() {
+    const bool crashes = plan_.profile == Profile::kCrashes || plan_.profile == Profile::kEverything;
+    if (!crashes || chance(3)) return;
+    for (uint32_t i = between(1U, 3U); i > 0; --i) storm(Instant(between(520us, 20ms)));
+  }
+
+ private:
+  void storm(Instant at) {
+    for (uint32_t link = 0; link < plan_.fabric.links(); ++link) {
+      if (!chance(4)) plan_.cuts.push_back({link, at, at});
+    }
+    if (chance(2)) {  // a switch that finds all of them new
+      const uint32_t node = plan_.fabric.switch_node(below(plan_.fabric.switches()));
+      plan_.freezes.push_back({node, at - between(0us, 15us), at + between(1us, 2ms)});
+    }
+    if (chance(2)) {  // cells that wait in the switch
+      const uint32_t node = between(1, plan_.fabric.endnodes);
+      plan_.freezes.push_back({node, at - between(0us, 500us), at + between(1us, 2ms)});
+    }
+  }
+
+  WorldPlan& plan_;
+};
+
 template <class T>
 void scale(T& count, uint64_t budget, uint64_t planned, T least) {
   if (count == 0) return;
@@ -147,6 +175,10 @@ void scale(T& count, uint64_t budget, uint64_t planned, T least) {
 
 void add_extras(WorldPlan& plan) {
   Extras(plan).add();
+}
+
+void add_storms(WorldPlan& plan) {
+  Storms(plan).add();
 }
 
 void limit_size(WorldPlan& plan) {

@@ -10,6 +10,10 @@ namespace weft::sim {
 /// reliable datagrams, frames up to 65,000 bytes, changes of the NIC's configuration, sessions that close.
 void add_extras(WorldPlan& plan);
 
+/// Edition 3: several links reset at one moment while there is much traffic, before a switch that is frozen
+/// or around an endnode that is.
+void add_storms(WorldPlan& plan);
+
 /// Scales the traffic down to kFlitsPerSeedMax.
 void limit_size(WorldPlan& plan);
 

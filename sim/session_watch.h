@@ -48,8 +48,8 @@ class SessionWatch {
   void slow_host(Instant now);
   /// What holds between the two ends at every moment.
   void check(const SessionNodes& nodes, Instant now);
-  /// Nothing is under way: each end knows every element that the other has exposed, and all of them are; every
-  /// request of the host has its answer.
+  /// Nothing is under way: each end knows every element that the other has exposed, and all of them are;
+  /// every request of the host has its answer.
   [[nodiscard]] bool at_rest(const SessionNodes& nodes) const;
   void check_at_rest(const SessionNodes& nodes, Instant now);
 

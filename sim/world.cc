@@ -26,7 +26,8 @@ constexpr uint32_t kLateTurnsMax = 5'000;
 constexpr Duration kRestTime = 50ms;
 constexpr Duration kQuietTime = 1ms;  // after the last keepalive, before the world is at rest
 constexpr uint64_t kTurnsMax = 2'000'000;
-/// One world in four stays on with nothing to carry: keepalives, probes and grace times must keep it as it is.
+/// One world in four stays on with nothing to carry: keepalives, probes and grace times must keep it as it
+/// is.
 constexpr Duration kIdleTime = 5200ms;
 constexpr uint64_t kIdleOneIn = 4;
 constexpr Instant kIdleLatest{4s};  // a run ends within 10 s

@@ -274,6 +274,7 @@ WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic, uint3
     add_extras(plan);
     limit_size(plan);
   }
+  if (edition >= 3) add_storms(plan);
   return plan;
 }
 

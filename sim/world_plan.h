@@ -208,7 +208,7 @@ struct WorldPlan {
 };
 
 /// What a seed means. Edition 1 is the first form of the simulator; later ones add to the plan that is drawn.
-inline constexpr uint32_t kPlanEdition = 2;
+inline constexpr uint32_t kPlanEdition = 3;
 
 /// The same seed, profile, traffic and edition give the same plan.
 [[nodiscard]] WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic,

@@ -111,6 +111,14 @@ TEST(SimSeeds, a_later_edition_leaves_earlier_plans_alone) {
     const WorldPlan first = make_world_plan(seed, Profile::kEverything, Traffic::kAny, 1);
     EXPECT_TRUE(first.freezes.empty() && first.fabric.far_nodes == 0) << "seed " << seed;
   }
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const WorldPlan second = make_world_plan(seed, Profile::kCrashes, Traffic::kAny, 2);
+    const WorldPlan third = make_world_plan(seed, Profile::kCrashes, Traffic::kAny, 3);
+    ASSERT_GE(third.cuts.size(), second.cuts.size()) << "seed " << seed;
+    for (size_t i = 0; i < second.cuts.size(); ++i) EXPECT_EQ(second.cuts[i].begin, third.cuts[i].begin);
+    EXPECT_EQ(second.sessions.size(), third.sessions.size()) << "seed " << seed;
+    EXPECT_EQ(second.flits(), third.flits()) << "seed " << seed;
+  }
   const WorldPlan known = make_world_plan(148, Profile::kEverything, Traffic::kNetdev, 1);
   ASSERT_EQ(known.sessions.size(), 2U);
   EXPECT_EQ(known.sessions[0].mode, TransferMode::kSendDataOnly);
