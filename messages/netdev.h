@@ -64,7 +64,7 @@ enum class UtilityCode : uint16_t {
   kClearStatistics = 2,  // no data
   kCapabilities = 3,     // reply: Offload bits 32, MTU 32, largest frame 32
   kLinkState = 4,        // 32 bits: 1 up, 0 down; the sender tells, the reply is empty
-  kKeepalive = 5,        // 64 bits: frames put on the data channel so far; the reply is empty
+  kKeepalive = 5,        // 64 bits: frames completed on the data channel; the reply is empty
 };
 
 /// Status of a CfgUtilReply.

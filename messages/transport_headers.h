@@ -1,5 +1,5 @@
-// messages/transport_headers.h -- what stands in a cell's payload for requests without data and in ACK cells:
-// LAY-READ, LAY-FETCH and the selective blocks of decisions 2.3.
+// messages/transport_headers.h -- what stands in a cell's payload for read requests and in ACK cells:
+// LAY-READ and the selective blocks of decisions 2.3.
 #pragma once
 
 #include <cstddef>
@@ -28,18 +28,6 @@ static_assert(offsetof(ReadRequestWire, sink_address) == 4 && offsetof(ReadReque
               offsetof(ReadRequestWire, source_key) == 16 &&
               offsetof(ReadRequestWire, source_address) == 20 &&
               offsetof(ReadRequestWire, message_sequence) == 28);
-
-/// LAY-FETCH: payload of a FetchOp request.
-struct FetchOpRequestWire {
-  Be64 address;
-  Be32 key;
-  uint8_t operation;      // 1 compare-swap, 2 fetch-add, 3 swap, 4 or, 5 and
-  uint8_t operand_bytes;  // 4 or 8
-  Be16 zero;
-  Be64 compare;
-  Be64 operand;
-};
-static_assert(sizeof(FetchOpRequestWire) == 32 && offsetof(FetchOpRequestWire, compare) == 16);
 
 /// One selective block of an ACK: bit i set = cell `base_cell + i` of packet `psn` has arrived. At most
 /// three.
