@@ -11,9 +11,9 @@
 namespace weft {
 namespace {
 
-constexpr Access kBindable = Access::kLocalWrite | Access::kWindowBind;
-constexpr Access kReadWrite = Access::kRemoteRead | Access::kRemoteWrite;
-constexpr Access kFull = kBindable | kReadWrite;
+constexpr Access kRegionRights = Access::kLocalWrite | Access::kWindowBind;
+constexpr Access kRemoteBoth = Access::kRemoteRead | Access::kRemoteWrite;
+constexpr Access kFull = kRegionRights | kRemoteBoth;
 
 class TptTable : public ::testing::Test {
  protected:
@@ -58,7 +58,7 @@ TEST_F(TptEntryRow, TPT_ENTRY_03_an_old_key_binds_and_ends_nothing) {
   test::covers("TPT-ENTRY-03");
   const Rkey old = table_.alloc_rkey(pd_).value();
   Rkey now = old;
-  const BindRequest bind{old, region_.lkey, region_.addr, 8, kReadWrite};
+  const BindRequest bind{old, region_.lkey, region_.addr, 8, kRemoteBoth};
   ASSERT_EQ(table_.rebind_window(pd_, bind, now), AccessFault::kNone);
   EXPECT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kWrongInstance);
   EXPECT_EQ(table_.unbind_rkey(pd_, old), AccessFault::kWrongInstance);
@@ -120,25 +120,25 @@ TEST_F(TptEntryRow, TPT_ENTRY_08_no_window_without_window_binding) {
   const auto closed = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();
   const Rkey key = table_.alloc_rkey(pd_).value();
   EXPECT_FALSE(table_.query(closed.lkey.value())->window_binding);
-  EXPECT_EQ(table_.bind_rkey(pd_, {key, closed.lkey, closed.addr, 8, kReadWrite}),
+  EXPECT_EQ(table_.bind_rkey(pd_, {key, closed.lkey, closed.addr, 8, kRemoteBoth}),
             AccessFault::kNoWindowBind);
   EXPECT_TRUE(table_.query(region_.lkey.value())->window_binding);
-  EXPECT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kReadWrite}), AccessFault::kNone);
+  EXPECT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kRemoteBoth}), AccessFault::kNone);
 }
 
 TEST_F(TptEntryRow, TPT_WQE_01_operations_name_a_part_of_a_region_or_of_a_window_bound_to_one) {
   test::covers("TPT-WQE-01");
   const Rkey key = table_.alloc_rkey(pd_).value();
-  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr + 16, 32, kReadWrite}),
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr + 16, 32, kRemoteBoth}),
             AccessFault::kNone);
   EXPECT_EQ(local(region_.addr + 3, 5, region_.lkey, AccessKind::kLocalRead), AccessFault::kNone);
   EXPECT_EQ(remote(key, region_.addr + 20, 5), AccessFault::kNone);
   // To nothing registered, to a region that has ended, to another window: no window.
   const Rkey second = table_.alloc_rkey(pd_).value();
-  const auto ended = table_.reg_mr(pd_, memory_, kBindable).value();
+  const auto ended = table_.reg_mr(pd_, memory_, kRegionRights).value();
   ASSERT_TRUE(table_.dereg_mr(ended.lkey).ok());
   const auto bind_to = [&](uint32_t tag) {
-    return table_.bind_rkey(pd_, {second, Lkey(tag), region_.addr + 16, 8, kReadWrite});
+    return table_.bind_rkey(pd_, {second, Lkey(tag), region_.addr + 16, 8, kRemoteBoth});
   };
   EXPECT_EQ(bind_to(0x12345), AccessFault::kNotValid);
   EXPECT_EQ(bind_to(ended.lkey.value()), AccessFault::kNotValid);
@@ -149,7 +149,7 @@ TEST_F(TptEntryRow, TPT_WQE_01_operations_name_a_part_of_a_region_or_of_a_window
 TEST_F(TptEntryRow, TPT_REG_09_a_region_with_bound_windows_stays) {
   test::covers("TPT-REG-09");
   const Rkey key = table_.alloc_rkey(pd_).value();
-  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kReadWrite}), AccessFault::kNone);
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kRemoteBoth}), AccessFault::kNone);
   EXPECT_FALSE(table_.dereg_mr(region_.lkey).ok());
   EXPECT_EQ(remote(key, region_.addr, 8), AccessFault::kNone) << "nothing has changed";
   EXPECT_EQ(local(region_.addr, 8, region_.lkey, AccessKind::kLocalWrite), AccessFault::kNone);
@@ -204,10 +204,10 @@ TEST_F(TptLocal, TPT_LOCAL_02g_binding_needs_consent_and_one_touch_is_set) {
   test::covers("TPT-LOCAL-02g");
   const auto closed = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();
   const Rkey key = table_.alloc_rkey(pd_).value();
-  EXPECT_EQ(table_.bind_rkey(pd_, {key, closed.lkey, closed.addr, 8, kReadWrite}),
+  EXPECT_EQ(table_.bind_rkey(pd_, {key, closed.lkey, closed.addr, 8, kRemoteBoth}),
             AccessFault::kNoWindowBind);
   EXPECT_FALSE(table_.query(key.value())->valid);
-  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kReadWrite | Access::kOneShot}),
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kRemoteBoth | Access::kOneShot}),
             AccessFault::kNone);
   EXPECT_TRUE(table_.query(key.value())->one_touch_enabled);
 }
@@ -236,7 +236,7 @@ TEST_F(TptRemote, TPT_REMOTE_02d_an_old_instance) {
   test::covers("TPT-REMOTE-02d");
   const Rkey first = table_.alloc_rkey(pd_).value();
   Rkey now = first;
-  ASSERT_EQ(table_.rebind_window(pd_, {first, region_.lkey, region_.addr, 8, kReadWrite}, now),
+  ASSERT_EQ(table_.rebind_window(pd_, {first, region_.lkey, region_.addr, 8, kRemoteBoth}, now),
             AccessFault::kNone);
   EXPECT_EQ(remote(now, region_.addr, 8), AccessFault::kNone);
   EXPECT_EQ(remote(first, region_.addr, 8), AccessFault::kWrongInstance);
@@ -245,7 +245,8 @@ TEST_F(TptRemote, TPT_REMOTE_02d_an_old_instance) {
 TEST_F(TptRemote, TPT_REMOTE_02e_outside_the_window) {
   test::covers("TPT-REMOTE-02e");
   const Rkey key = table_.alloc_rkey(pd_).value();
-  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr + 8, 16, kReadWrite}), AccessFault::kNone);
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr + 8, 16, kRemoteBoth}),
+            AccessFault::kNone);
   EXPECT_EQ(remote(key, region_.addr + 8, 16), AccessFault::kNone);
   EXPECT_EQ(remote(key, region_.addr + 8, 17), AccessFault::kOutOfBounds)
       << "inside the region, outside the window";
