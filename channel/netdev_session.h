@@ -40,13 +40,13 @@
 #include "base/counters.h"
 #include "base/frame_port.h"
 #include "base/rng.h"
-#include "channel/counters.h"
 #include "channel/session_counters.h"
 #include "messages/ids.h"
 #include "messages/netdev.h"
 
 namespace weft {
 
+enum class QpCounter : uint8_t;  // channel/counters.h
 class ChannelAdapter;
 class StatsPage;
 class NetdevSession;
