@@ -48,7 +48,7 @@ TEST(Adapter, rdma_write_with_idata_indicates_without_a_receive_wqe) {
 /// Nobody acknowledges a read request out of turn, but what came after it tells that it is missing.
 TEST(Adapter, a_lost_read_request_is_asked_again_without_a_timeout) {
   AdapterPair pair;
-  auto [a, b] = pair.connect({});
+  QueuePair& qp = *pair.connect({})[0];
   ChannelAdapter& adapter = *pair.side(0).adapter;
   pair.side(1).fill(0, 4096, 5);
   int to_lose = 2;
@@ -59,7 +59,7 @@ TEST(Adapter, a_lost_read_request_is_asked_again_without_a_timeout) {
   });
   const auto post = [&](SendOpcode opcode, uint32_t offset) {
     const Sge sge = pair.side(0).sge(offset, 100);
-    ASSERT_EQ(adapter.post_send(*a, {.wr_id = offset,
+    ASSERT_EQ(adapter.post_send(qp, {.wr_id = offset,
                                      .opcode = opcode,
                                      .sges = {&sge, 1},
                                      .remote_addr = pair.side(1).region.addr + offset,
@@ -74,7 +74,7 @@ TEST(Adapter, a_lost_read_request_is_asked_again_without_a_timeout) {
   EXPECT_LE(to_lose, 0);
   EXPECT_EQ(pair.side(0).completions.size(), 21U);
   EXPECT_EQ(pair.side(0).bytes_at(0, 100), pair.side(1).bytes_at(0, 100));
-  EXPECT_EQ(adapter.counters(*a).get(QpCounter::kTimeouts), 0U);
+  EXPECT_EQ(adapter.counters(qp).get(QpCounter::kTimeouts), 0U);
 }
 
 }  // namespace
