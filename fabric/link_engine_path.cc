@@ -10,6 +10,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "fabric/link_engine.h"
 
 namespace weft {
@@ -39,7 +40,9 @@ std::byte* LinkEngine::next_slot(uint32_t reserve) noexcept {
     run_ = carrier_->claim(reserve);
     if (run_.count == 0) return nullptr;
   }
-  return run_.first + size_t{run_used_} * run_.stride;
+  std::byte* slot = run_.first + size_t{run_used_} * run_.stride;
+  if (run_used_ + 1 < run_.count) prefetch_to_write(slot + run_.stride, run_.stride);
+  return slot;
 }
 
 void LinkEngine::finish_slot(uint32_t bytes) noexcept {
@@ -191,7 +194,7 @@ std::span<const RxFlit> LinkEngine::receive() noexcept {
   std::array<RxSlot, kFlitsPerReceiveMax> slots;
   const uint32_t count = carrier_->receive(std::span(slots).first(kFlitsPerReceiveMax - first));
   for (uint32_t i = 0; i < count; ++i) {
-    if (i + 1 < count) __builtin_prefetch(slots[i + 1].bytes);
+    if (i + 1 < count) prefetch_to_read(slots[i + 1].bytes, slots[i + 1].size);
     if (!take_slot(slots[i])) break;
   }
   if (count != 0) heard_at_ = now_;

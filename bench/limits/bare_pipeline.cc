@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
+#include "base/prefetch.h"
 #include "bench/support/measure.h"
 #include "bench/support/options.h"
 #include "messages/cell.h"
@@ -68,6 +69,7 @@ class Ring {
       other_ = shared_->tail.value.load(std::memory_order_acquire);  // pairs with release()
       if (next_ - other_ > mask_) return nullptr;
     }
+    prefetch_to_write(slot(next_ + 1), slot_bytes_);
     return slot(next_);
   }
   void commit() noexcept { ++next_; }
@@ -84,6 +86,7 @@ class Ring {
       other_ = shared_->head.value.load(std::memory_order_acquire);  // pairs with publish()
       if (next_ == other_) return nullptr;
     }
+    if (next_ + 1 != other_) prefetch_to_read(slot(next_ + 1), slot_bytes_);
     return slot(next_);
   }
   void pop() noexcept { ++next_; }

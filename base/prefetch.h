@@ -1,0 +1,34 @@
+// base/prefetch.h -- hints for memory that another core has just used. A slot of a ring is a handful of cache
+// lines; asked for one slot early they come while the slot before is worked on.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace weft {
+
+inline constexpr size_t kCacheLineBytes = 64;
+/// The first lines are asked for, the processor's own prefetcher does the rest: a cell of 256 bytes with its
+/// headers, or the head of a longer one.
+inline constexpr size_t kPrefetchBytesMax = 6 * kCacheLineBytes;
+
+/// Lines that are about to be read.
+inline void prefetch_to_read(const std::byte* at, size_t bytes) noexcept {
+  const std::byte* end = at + std::min(bytes, kPrefetchBytesMax);
+  for (; at < end; at += kCacheLineBytes) __builtin_prefetch(at);
+}
+
+/// Lines that are about to be written: taken away from whoever read them.
+inline void prefetch_to_write(std::byte* at, size_t bytes) noexcept {
+  std::byte* end = at + std::min(bytes, kPrefetchBytesMax);
+  for (; at < end; at += kCacheLineBytes) {
+#if defined(__x86_64__)
+    // Not in the baseline, where __builtin_prefetch() asks for a line to read; a no-op where it is not known.
+    asm volatile("prefetchw %0" : : "m"(*at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
+  }
+}
+
+}  // namespace weft
