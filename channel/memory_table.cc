@@ -52,8 +52,10 @@ constexpr Access kRemoteRights = Access::kRemoteRead | Access::kRemoteWrite | Ac
   return !reads || !has(local, Access::kNoLocalRead);
 }
 
+}  // namespace
+
 /// One line of cache: a check touches one entry.
-struct alignas(64) Entry {
+struct alignas(64) MemoryTable::Entry {
   uint64_t start = 0;           // first address as its users name it
   uint64_t length = 0;          // bytes
   std::byte* memory = nullptr;  // where the first byte lies
@@ -72,8 +74,6 @@ struct alignas(64) Entry {
   }
   [[nodiscard]] std::byte* translate(uint64_t addr) const noexcept { return memory + (addr - start); }
 };
-
-}  // namespace
 
 class MemoryTable::Core {
  public:

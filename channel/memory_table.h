@@ -140,6 +140,7 @@ class MemoryTable {
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
 
  private:
+  struct Entry;
   class Core;
   std::unique_ptr<Core> core_;
   uint64_t revision_ = 1;

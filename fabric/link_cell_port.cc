@@ -61,7 +61,7 @@ void LinkCellPort::start_incarnation() noexcept {
 std::byte* LinkCellPort::claim(VirtualLane vl, uint32_t cell_bytes) noexcept {
   if (!up_ || cell_bytes > cell_bytes_max_) return nullptr;
   if (whole_) return link_.claim(vl);
-  if ((sending_lanes_ & (1U << vl.value())) != 0 || link_.state() != LinkState::kUp) return nullptr;
+  if ((sending_lanes_ & lane_bit(vl)) != 0 || link_.state() != LinkState::kUp) return nullptr;
   return buffer(sending_[vl.value()].buffer);
 }
 
@@ -73,7 +73,7 @@ void LinkCellPort::commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc
   }
   sending_[vl.value()].bytes = cell_bytes;
   sending_[vl.value()].done = 0;
-  sending_lanes_ |= 1U << vl.value();
+  sending_lanes_ |= lane_bit(vl);
   pump(vl);
 }
 
@@ -88,7 +88,7 @@ void LinkCellPort::pump(VirtualLane vl) noexcept {
     link_.commit({vl, static_cast<uint8_t>(flags), bytes, 0});
     cell.done += bytes;
   }
-  sending_lanes_ &= ~(1U << vl.value());
+  sending_lanes_ &= ~lane_bit(vl);
 }
 
 void LinkCellPort::pump_all() noexcept {

@@ -16,10 +16,6 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
-  return 1U << vl.value();
-}
-
 /// Signed distance between a 16-bit number on the wire and a 64-bit one here.
 int distance(uint16_t wire, uint64_t here) noexcept {
   return static_cast<int16_t>(static_cast<uint16_t>(wire - static_cast<uint16_t>(here)));

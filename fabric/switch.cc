@@ -16,9 +16,6 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
-  return 1U << vl.value();
-}
 constexpr uint32_t kManagementBurst = 64;
 constexpr uint32_t kGsiBurst = 256;
 

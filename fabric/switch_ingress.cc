@@ -15,10 +15,6 @@ namespace {
 constexpr SwitchPortCounter kAdmitted = SwitchPortCounter::kCount;
 constexpr size_t kDestQpnOffset = 16;
 
-constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
-  return 1U << vl.value();
-}
-
 }  // namespace
 
 int Switch::receive_flits(Port& in) noexcept {

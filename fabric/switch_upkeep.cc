@@ -16,9 +16,6 @@ namespace {
 constexpr Duration kTickInterval = 50ms;
 constexpr Duration kDownPollInterval = 1ms;
 
-constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
-  return 1U << vl.value();
-}
 constexpr VirtualLane lane_at(uint32_t index) noexcept {
   return VirtualLane(static_cast<uint8_t>(index));
 }

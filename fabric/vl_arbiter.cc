@@ -26,7 +26,7 @@ Status VlArbiter::configure(const VlArbitration& tables, uint32_t lanes) {
       if (entry.vl.value() >= kVlManagement.value()) {
         return Error{fmt::format("lane {} in an arbitration table: choose 0 to 14", entry.vl.value())};
       }
-      if (entry.weight != 0) seen |= 1U << entry.vl.value();
+      if (entry.weight != 0) seen |= lane_bit(entry.vl);
     }
   }
   const uint32_t wanted = (1U << lanes) - 1;
@@ -37,7 +37,7 @@ Status VlArbiter::configure(const VlArbitration& tables, uint32_t lanes) {
     for (const VlWeight& entry : entries) {
       if (entry.weight == 0) continue;
       table.entries.push_back(entry);
-      table.lanes |= 1U << entry.vl.value();
+      table.lanes |= lane_bit(entry.vl);
     }
   };
   fill(high_, tables.high);

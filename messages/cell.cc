@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<size_t>(CellError::kCount)> kErrorNames{
+constexpr std::array<std::string_view, static_cast<size_t>(CellError::kCount)> kCellErrorNames{
     "none", "too short", "version", "reserved", "address", "opcode", "flags", "length", "cell number", "crc"};
 
 uint64_t load_word(const std::byte* at) noexcept {
@@ -96,7 +96,7 @@ bool usable_lid(uint64_t lid) noexcept {
 }  // namespace
 
 std::string_view to_string(CellError error) noexcept {
-  return kErrorNames[static_cast<size_t>(error)];
+  return kCellErrorNames[static_cast<size_t>(error)];
 }
 
 CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept {

@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<size_t>(FlitError::kCount)> kErrorNames{
+constexpr std::array<std::string_view, static_cast<size_t>(FlitError::kCount)> kFlitErrorNames{
     "none", "too short", "length", "crc", "kind", "reserved", "lane", "flags"};
 
 constexpr uint8_t kDataFlags = kFlitHead | kFlitTail | kFlitPoison;
@@ -44,7 +44,7 @@ FlitError check_form(const FlitFields& fields, const FlitProfile& profile) noexc
 }  // namespace
 
 std::string_view to_string(FlitError error) noexcept {
-  return kErrorNames[static_cast<size_t>(error)];
+  return kFlitErrorNames[static_cast<size_t>(error)];
 }
 
 FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profile, FlitView& out) noexcept {

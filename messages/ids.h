@@ -31,6 +31,10 @@ inline constexpr Qpn kQpnSmi{0};
 inline constexpr Qpn kQpnGsi{1};
 inline constexpr uint8_t kVlCount = 16;
 inline constexpr VirtualLane kVlManagement{15};
+/// The lane's place in a set of lanes.
+[[nodiscard]] constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
+  return 1U << vl.value();
+}
 
 /// Packet sequence number: 24 bits that wrap. Order is defined within half the space.
 class Psn {

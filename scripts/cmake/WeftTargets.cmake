@@ -20,6 +20,8 @@ target_compile_features(weft_options INTERFACE cxx_std_20)
 target_include_directories(weft_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/weft>)
 add_compile_options(-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor
   -Woverloaded-virtual -Werror)
+# Nobody replaces a function of ours at load time, so position-independent code may inline them.
+add_compile_options(-fno-semantic-interposition)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   add_compile_options(-march=x86-64-v2)
 elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
@@ -35,10 +37,13 @@ if(WEFT_SANITIZE)
   target_compile_definitions(weft_options INTERFACE WEFT_DEEP_CHECKS=1)
 endif()
 
-# weft_library(NAME SOURCES ... LINK ... [PRIVATE_LINK ...]): one folder, one target, the arrows as LINK.
+# weft_library(NAME SOURCES ... [PATH ...] LINK ... [PRIVATE_LINK ...]): one folder, one target, the arrows as LINK. The
+# sources after PATH, which every cell goes through, are compiled as one, so that calls between them are inlined.
 function(weft_library NAME)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  add_library(${NAME} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;PATH;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(${NAME} STATIC ${ARG_SOURCES} ${ARG_PATH})
+  set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  set_source_files_properties(${ARG_PATH} PROPERTIES UNITY_GROUP path)
   target_link_libraries(${NAME} PUBLIC weft_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
   string(REPLACE "weft_" "" SHORT ${NAME})
   set_target_properties(${NAME} PROPERTIES EXPORT_NAME ${SHORT})
