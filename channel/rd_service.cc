@@ -61,9 +61,12 @@ bool RdService::acquire(RdContext& context, QueuePair& qp) noexcept {
   return true;
 }
 
-void RdService::release(RdContext& context) noexcept {
+/// A number that may not have been executed is not counted on from: the far side would still want it, the next
+/// message would be given it, and a late copy under the number after it would then be executed as well.
+void RdService::release(RdContext& context, Outcome outcome) noexcept {
   context.holder = nullptr;
-  context.next = context.next.plus(1);
+  context.next = outcome == Outcome::kAnswered ? context.next.plus(1)
+                                               : Psn(static_cast<uint32_t>(engine_.random.next()));
   QueuePair* next = context.waiting_first;
   if (next == nullptr) return;
   context.waiting_first = next->rd_next;
@@ -72,10 +75,10 @@ void RdService::release(RdContext& context) noexcept {
   engine_.want_send(*next);
 }
 
-void RdService::release_if_idle(QueuePair& qp) noexcept {
+void RdService::release_if_idle(QueuePair& qp, Outcome outcome) noexcept {
   if (qp.tx.first != qp.tx.end) return;
   RdContext* context = context_of(qp);
-  if (context != nullptr) release(*context);
+  if (context != nullptr) release(*context, outcome);
   if (qp.sq.started < qp.sq.rung) engine_.want_send(qp);
 }
 
@@ -88,7 +91,7 @@ void RdService::forget(QueuePair& qp) noexcept {
       if (context.waiting_last == at) context.waiting_last = before;
       break;
     }
-    if (context.holder == &qp) release(context);
+    if (context.holder == &qp) release(context, Outcome::kGivenUp);
   }
   qp.rd_waits = false;
 }
@@ -105,13 +108,13 @@ uint32_t RdService::run(QueuePair& qp, bool& blocked) noexcept {
   }
   if (!acquire(*context, qp)) return 0;
   const uint32_t sent = requester_.run(qp, 1, blocked);
-  release_if_idle(qp);
+  release_if_idle(qp, Outcome::kGivenUp);
   return sent;
 }
 
 void RdService::on_timer(QueuePair& qp) noexcept {
   completer_.on_timer(qp);
-  release_if_idle(qp);
+  release_if_idle(qp, Outcome::kGivenUp);
 }
 
 void RdService::take_cell(QueuePair& qp, const CellView& cell) noexcept {
@@ -126,9 +129,12 @@ void RdService::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   if (forged) return engine_.count(AdapterCounter::kDropSource);
   if (cell.ack.code != AckCode::kSequenceError) {
     completer_.take_ack(qp, cell);
-    return release_if_idle(qp);
+    const bool waits = cell.ack.code == AckCode::kReceiverNotReady;
+    return release_if_idle(qp, waits ? Outcome::kGivenUp : Outcome::kAnswered);
   }
   qp.counters.add(QpCounter::kNaksReceived);
+  // A refusal of something older says nothing of what is in flight, which may have been executed since.
+  if (cell.ack.cell_number != static_cast<uint16_t>(context->next.value())) return;
   if (cell.ack.psn == context->next) return;  // what is in flight already
   context->next = cell.ack.psn;
   qp.tx.first_psn = Psn(context->next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
@@ -150,6 +156,7 @@ void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
     body.code = context->last_code;
   } else if (cell.psn != context->expected) {
     body.psn = context->expected;
+    body.cell_number = static_cast<uint16_t>(cell.psn.value());
     body.code = AckCode::kSequenceError;
   } else {
     body.code = execute(qp, cell);

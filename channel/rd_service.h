@@ -52,8 +52,10 @@ class RdService {
   [[nodiscard]] RdContext* find(Lid remote, uint8_t port) noexcept;
   [[nodiscard]] RdContext* context_of(const QueuePair& qp) noexcept;
   [[nodiscard]] bool acquire(RdContext& context, QueuePair& qp) noexcept;
-  void release(RdContext& context) noexcept;
-  void release_if_idle(QueuePair& qp) noexcept;
+  /// Whether the far side has spoken for the message that leaves the context.
+  enum class Outcome : uint8_t { kAnswered, kGivenUp };
+  void release(RdContext& context, Outcome outcome) noexcept;
+  void release_if_idle(QueuePair& qp, Outcome outcome) noexcept;
   void take_request(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] AckCode execute(QueuePair& qp, const CellView& cell) noexcept;
   void take_ack(QueuePair& qp, const CellView& cell) noexcept;

@@ -25,43 +25,23 @@ constexpr std::array<E, 0> kNotInPeace{};
 
 using Session = SessionCounter;
 template <>
-constexpr std::array kNever<Session>{Session::kFrameTooLong,
-                                     Session::kConnectMalformed,
-                                     Session::kLostViolation,
-                                     Session::kLostNoMemory,
-                                     Session::kConfigRepliesDropped,
-                                     Session::kMsgTooShort,
-                                     Session::kMsgTooLong,
-                                     Session::kMsgUnknownFunction,
-                                     Session::kMsgWrongVersion,
-                                     Session::kMsgLengthMismatch,
-                                     Session::kMsgCountLimit,
-                                     Session::kMsgBadValue,
-                                     Session::kMsgNotParsed,
-                                     Session::kMsgNotExpected,
-                                     Session::kPoolRefUnknown,
-                                     Session::kPoolRefTaken,
-                                     Session::kPoolLimit,
-                                     Session::kPoolElementRange,
-                                     Session::kPoolRenewNotConsumed,
-                                     Session::kFlushUnknownPool,
-                                     Session::kFlushReplyUnknown,
-                                     Session::kIdataPoolUnknown,
-                                     Session::kIdataPoolFlushed,
-                                     Session::kIdataElementRange,
-                                     Session::kIdataElementNotFree,
-                                     Session::kIdataSizeWrong,
-                                     Session::kIdataAddressWrong,
-                                     Session::kIdataTooLong,
-                                     Session::kKeyRefused,
-                                     Session::kFrameTooShort,
-                                     Session::kCreditOverrun,
-                                     Session::kFlushRepliesDropped};
+constexpr std::array kNever<Session>{
+    Session::kFrameTooLong,       Session::kConnectMalformed,  Session::kLostViolation,
+    Session::kLostNoMemory,       Session::kMsgTooShort,       Session::kMsgTooLong,
+    Session::kMsgUnknownFunction, Session::kMsgWrongVersion,   Session::kMsgLengthMismatch,
+    Session::kMsgCountLimit,      Session::kMsgBadValue,       Session::kMsgNotParsed,
+    Session::kMsgNotExpected,     Session::kPoolRefUnknown,    Session::kPoolRefTaken,
+    Session::kPoolLimit,          Session::kPoolElementRange,  Session::kPoolRenewNotConsumed,
+    Session::kFlushUnknownPool,   Session::kFlushReplyUnknown, Session::kIdataPoolUnknown,
+    Session::kIdataPoolFlushed,   Session::kIdataElementRange, Session::kIdataElementNotFree,
+    Session::kIdataSizeWrong,     Session::kIdataAddressWrong, Session::kIdataTooLong,
+    Session::kKeyRefused,         Session::kFrameTooShort,     Session::kCreditOverrun,
+    Session::kFlushRepliesDropped};
 template <>
 constexpr std::array kNotInPeace<Session>{
-    Session::kConnectRefused,     Session::kLostSilence,  Session::kLostQpError,   Session::kLostGap,
-    Session::kLostPortDown,       Session::kLostReplaced, Session::kLostForgotten, Session::kProbesOut,
-    Session::kConfigReplyUnknown, Session::kFlushTimedOut};
+    Session::kConnectRefused,     Session::kLostSilence,   Session::kLostQpError,         Session::kLostGap,
+    Session::kLostPortDown,       Session::kLostReplaced,  Session::kLostForgotten,       Session::kProbesOut,
+    Session::kConfigReplyUnknown, Session::kFlushTimedOut, Session::kConfigRepliesDropped};
 
 using Acceptor = AcceptorCounter;
 template <>

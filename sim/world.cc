@@ -94,6 +94,7 @@ std::unique_ptr<Scenario> World::make_scenario() {
 WorldResult World::run() {
   while (phase_ != Phase::kOver && ledger_.violations().empty()) {
     run_events();
+    if (rewired_) tell_link_news();  // what a reset ends may end in this very turn
     const int work = take_turn();
     tell_link_news();
     check_invariants();
