@@ -21,7 +21,8 @@ inline constexpr std::array<uint32_t, 32> kRnrTimerUnits{
 
 /// The smallest code that waits at least `delay`; 0, the longest, when none does.
 [[nodiscard]] constexpr uint16_t rnr_code(Duration delay) noexcept {
-  for (uint16_t code = 1; code < kRnrTimerUnits.size(); ++code) {
+  constexpr auto kCodes = static_cast<uint16_t>(kRnrTimerUnits.size());
+  for (uint16_t code = 1; code < kCodes; ++code) {
     if (rnr_delay(code) >= delay) return code;
   }
   return 0;
