@@ -61,8 +61,8 @@ bool RdService::acquire(RdContext& context, QueuePair& qp) noexcept {
   return true;
 }
 
-/// A number that may not have been executed is not counted on from: the far side would still want it, the next
-/// message would be given it, and a late copy under the number after it would then be executed as well.
+/// A number that may not have been executed is not counted on from: the far side would still want it, the
+/// next message would be given it, and a late copy under the number after it would then be executed as well.
 void RdService::release(RdContext& context, Outcome outcome) noexcept {
   context.holder = nullptr;
   context.next = outcome == Outcome::kAnswered ? context.next.plus(1)
@@ -135,7 +135,7 @@ void RdService::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   qp.counters.add(QpCounter::kNaksReceived);
   // A refusal of something older says nothing of what is in flight, which may have been executed since.
   if (cell.ack.cell_number != static_cast<uint16_t>(context->next.value())) return;
-  if (cell.ack.psn == context->next) return;  // what is in flight already
+  if (cell.ack.psn == context->next) return;  // refused and wanted at once: nothing an honest peer says
   context->next = cell.ack.psn;
   qp.tx.first_psn = Psn(context->next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
   qp.tx.at(qp.tx.first).pending = 1;
