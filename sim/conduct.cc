@@ -122,10 +122,10 @@ constexpr std::array kNotInPeace<CellPortError>{CellPortError::kPoisoned, CellPo
 using Drop = SwitchPortCounter;
 template <>
 constexpr std::array kNever<Drop>{
-    Drop::kDropTooShort,      Drop::kDropVersion,        Drop::kDropAddress,        Drop::kDropLaneMismatch,
-    Drop::kDropForeignSource, Drop::kDropForeignSubnet,  Drop::kDropNoRoute,        Drop::kDropNoLane,
-    Drop::kDropLoop,          Drop::kDropManagementFull, Drop::kDropManagementRate, Drop::kDropGsiRate,
-    Drop::kDropTooLong};
+    Drop::kDropTooShort,      Drop::kDropVersion,       Drop::kDropAddress,        Drop::kDropLaneMismatch,
+    Drop::kDropForeignSource, Drop::kDropForeignSubnet, Drop::kDropReversePath,    Drop::kDropNoRoute,
+    Drop::kDropNoLane,        Drop::kDropLoop,          Drop::kDropManagementFull, Drop::kDropManagementRate,
+    Drop::kDropGsiRate,       Drop::kDropTooLong};
 template <>
 constexpr std::array kNotInPeace<Drop>{Drop::kPoisonOut, Drop::kDropPortDown, Drop::kDropLifetime,
                                        Drop::kDropLinkReset, Drop::kDropPoisoned};

@@ -12,6 +12,7 @@
 #include "channel/netdev_session.h"
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
+#include "sim/adapter_counters.h"
 #include "sim/frame_station.h"
 #include "sim/scenario.h"
 #include "sim/world_plan.h"
@@ -89,13 +90,6 @@ void each_counters(NetdevSession& session, Visit visit) {
   for (uint32_t channel = 0; channel < 2; ++channel) {
     visit(session.config().name, session.channel_counters(channel));
   }
-}
-
-template <class Visit>
-void each_counters(const ChannelAdapter& adapter, Visit visit) {
-  visit("adapter", adapter.counters());
-  visit("adapter", adapter.bad_cells());
-  visit("adapter", adapter.access_faults());
 }
 
 template <class Visit>

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <vector>
 
+#include "sim/adapter_counters.h"
 #include "sim/conduct.h"
 #include "sim/raw_pair.h"
 
@@ -84,10 +86,9 @@ class RawScenario final : public Scenario {
     for (auto& pair : pairs_) pair->judge(node, now);
     const ChannelAdapter* adapter = nodes_[node].adapter;
     if (adapter == nullptr) return;
-    const std::string owner = fmt::format("node {}, adapter,", node);
-    conduct_.judge(owner, adapter->counters(), now);
-    conduct_.judge(owner, adapter->bad_cells(), now);
-    conduct_.judge(owner, adapter->access_faults(), now);
+    each_counters(*adapter, [&](std::string_view owner, const auto& counters) {
+      conduct_.judge(fmt::format("node {}, {},", node, owner), counters, now);
+    });
   }
   [[nodiscard]] bool recovered(Instant since) const override {
     return std::all_of(pairs_.begin(), pairs_.end(),

@@ -94,9 +94,9 @@ std::unique_ptr<Scenario> World::make_scenario() {
 WorldResult World::run() {
   while (phase_ != Phase::kOver && ledger_.violations().empty()) {
     run_events();
-    if (rewired_) tell_link_news();  // what a reset ends may end in this very turn
+    if (std::exchange(rewired_, false)) tell_link_news(~0U);  // what a reset ends may end in this very turn
     const int work = take_turn();
-    tell_link_news();
+    tell_link_news(turns_.polled());
     check_invariants();
     change_phase(work);
     advance(work);
@@ -119,10 +119,10 @@ int World::take_turn() {
   return work;
 }
 
-void World::tell_link_news() {
-  const uint32_t polled = std::exchange(rewired_, false) ? ~0U : turns_.polled();
+/// Of links that one of these nodes may have changed.
+void World::tell_link_news(uint32_t nodes) {
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
-    if ((polled & fabric_.nodes_of(link)) == 0) continue;
+    if ((nodes & fabric_.nodes_of(link)) == 0) continue;
     LinkNews& news = link_news_[link];
     const bool up = fabric_.carries(link);
     const uint64_t incarnation = fabric_.cable(link).end(0).incarnation();

@@ -67,7 +67,7 @@ class World final : private SimFabric::Observer {
   // world.cc: the run.
   [[nodiscard]] std::unique_ptr<Scenario> make_scenario();
   int take_turn();
-  void tell_link_news();
+  void tell_link_news(uint32_t nodes);
   void check_invariants();
   void advance(int work);
   [[nodiscard]] Instant next_deadline() const;
