@@ -11,6 +11,16 @@
 
 namespace weft {
 
+static_assert(kCoreMax == CPU_SETSIZE - 1);
+
+bool bind_to_core(uint32_t core) noexcept {
+  if (core == kAnyCore) return true;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
 LoopRunner::LoopRunner(const Clock& clock, const LoopConfig& config) : clock_(clock), config_(config) {}
 
 void LoopRunner::run() {

@@ -59,4 +59,12 @@ class LoopRunner {
   CounterSet<LoopCounter> counters_;
 };
 
+/// "No core in particular" where a core is asked for.
+inline constexpr uint32_t kAnyCore = UINT32_MAX;
+/// Highest core number that can be asked for.
+inline constexpr uint32_t kCoreMax = 1023;
+
+/// Runs the calling thread on this core only; kAnyCore leaves it free. False: not a core the thread may use.
+bool bind_to_core(uint32_t core) noexcept;
+
 }  // namespace weft

@@ -1,7 +1,6 @@
 #include "fabric/node_options.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -16,8 +15,7 @@ void declare_node_options(CommandLine& line, NodeOptions& out) {
   line.hex("guid", "HEX", out.guid, "GUID of this node, unique in the fabric");
   line.text("log-level", "LEVEL", out.log_level, "debug, info, warn or error (info)");
   line.number("parent-fd", "N", out.parent_fd, 0, INT32_MAX, "pipe whose end of file ends this process");
-  line.number("core", "N", out.core, 0, CPU_SETSIZE - 1,
-              "core that the loop is bound to; ZeroMQ's threads are not");
+  line.number("core", "N", out.core, 0, kCoreMax, "core that the loop is bound to; ZeroMQ's threads are not");
   line.text("curve-secret", "FILE", out.curve_secret,
             "this node's secret key; needed for tcp beyond loopback");
   line.number("cell-payload", "BYTES", out.cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax,
@@ -38,11 +36,7 @@ Status check_node_options(const std::string& program, const NodeOptions& options
 }
 
 Status bind_loop(const NodeOptions& options) {
-  if (options.core == UINT32_MAX) return {};
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(options.core, &set);
-  if (sched_setaffinity(0, sizeof set, &set) == 0) return {};
+  if (bind_to_core(options.core)) return {};
   return Error{fmt::format("--core {}: not a core that this process may use; taskset -cp $$ shows which are",
                            options.core)};
 }

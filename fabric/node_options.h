@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/command_line.h"
+#include "base/loop_runner.h"
 #include "base/result.h"
 #include "fabric/link_handshake.h"
 #include "messages/management.h"
@@ -18,8 +19,8 @@ struct NodeOptions {
   std::string log_level = "info";
   uint64_t guid = 0;
   uint32_t parent_fd = UINT32_MAX;  // none
-  uint32_t core = UINT32_MAX;       // any
-  std::string curve_secret;         // file
+  uint32_t core = kAnyCore;
+  std::string curve_secret;  // file
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
   uint32_t lanes = kDataLanesDefault;

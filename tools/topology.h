@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/loop_runner.h"
 #include "base/result.h"
 #include "messages/ids.h"
 
@@ -19,9 +20,6 @@ inline constexpr size_t kTopologyFileBytesMax = 1U << 20;
 inline constexpr size_t kTopologyNodesMax = 1024;
 inline constexpr size_t kNodeNameBytesMax = 31;
 inline constexpr size_t kPortsPerHostMax = 16;
-
-inline constexpr uint32_t kCoreMax = 1023;
-inline constexpr uint32_t kAnyCore = UINT32_MAX;
 
 using MacBytes = std::array<uint8_t, 6>;
 [[nodiscard]] std::string format_mac(const MacBytes& mac);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/loop_runner.h"
 
 namespace weft::bench {
 
@@ -22,11 +23,7 @@ void print_figure(std::string_view name, double value, std::string_view unit) {
 }
 
 void pin_to_core(int core) {
-  if (core < 0) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(core), &set);
-  (void)sched_setaffinity(0, sizeof set, &set);
+  (void)bind_to_core(core < 0 ? kAnyCore : static_cast<uint32_t>(core));
 }
 
 std::byte* map_shared(size_t bytes) {
