@@ -115,7 +115,7 @@ void ChannelAdapter::Core::port_came_up(EnginePort& port) noexcept {
     if (qp == nullptr || qp->port != number_of(port)) continue;
     if (payload_before != port.info.cell_payload_bytes && qp->tx.first != qp->tx.end) {
       // Packets in flight were cut for another cell size: they cannot be repeated.
-      enter_error(engine, *qp, AsyncEventKind::kQpFatal, WcStatus::kFatal);
+      fail_qp(*qp, WcStatus::kFatal);
     } else if (qp->abilities().finish_send && qp->acknowledged()) {
       completer.repeat_all(*qp);
     }
@@ -138,11 +138,8 @@ void ChannelAdapter::Core::expire_port(EnginePort& port) noexcept {
     if (qp == nullptr || qp->port != number_of(port) || !qp->acknowledged() || !qp->abilities().receive)
       continue;
     if (qp->path.carrier == &engine.loopback) continue;
-    if (qp->tx.first != qp->tx.end) {
-      completer.fail_packet(*qp, qp->tx.first, WcStatus::kRetryExceeded);
-    } else {
-      enter_error(engine, *qp, AsyncEventKind::kQpFatal, WcStatus::kRetryExceeded);
-    }
+    if (qp->tx.first != qp->tx.end) completer.fail_packet(*qp, qp->tx.first, WcStatus::kRetryExceeded);
+    fail_qp(*qp, WcStatus::kRetryExceeded);
   }
 }
 
@@ -285,10 +282,14 @@ void ChannelAdapter::Core::fail_overrun() noexcept {
   engine.overrun_pending = false;
   for (const auto& qp : engine.table) {
     if (qp == nullptr || qp->state == QpState::kReset || qp->state == QpState::kErr) continue;
-    if (qp->config.send_cq->overrun() || qp->config.recv_cq->overrun()) {
-      enter_error(engine, *qp, AsyncEventKind::kQpFatal, WcStatus::kFatal);
-    }
+    if (qp->config.send_cq->overrun() || qp->config.recv_cq->overrun()) fail_qp(*qp, WcStatus::kFatal);
   }
+}
+
+/// Ends a QP for a reason outside its own work.
+void ChannelAdapter::Core::fail_qp(QueuePair& qp, WcStatus status) noexcept {
+  enter_error(engine, qp, AsyncEventKind::kQpFatal, status);
+  if (qp.config.type == QpType::kRd) rd.forget(qp);
 }
 
 Instant ChannelAdapter::Core::deadline() const noexcept {

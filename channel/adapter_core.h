@@ -69,6 +69,7 @@ class ChannelAdapter::Core {
   int run_timers() noexcept;
   void flush_ports() noexcept;
   void fail_overrun() noexcept;
+  void fail_qp(QueuePair& qp, WcStatus status) noexcept;
 
   void take_cell(const EnginePort& port, std::span<const std::byte> bytes) noexcept;
   void dispatch(QueuePair& qp, const CellView& cell) noexcept;

@@ -56,9 +56,18 @@ bool RdService::acquire(RdContext& context, QueuePair& qp) noexcept {
     context.waiting_last = &qp;
     return false;
   }
-  context.holder = &qp;
-  qp.tx.first_psn = Psn(context.next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
+  lend(context, qp);
   return true;
+}
+
+void RdService::lend(RdContext& context, QueuePair& qp) noexcept {
+  context.holder = &qp;
+  number_packet(context, qp);
+}
+
+/// The packet in flight gets the context's number.
+void RdService::number_packet(const RdContext& context, QueuePair& qp) noexcept {
+  qp.tx.first_psn = Psn(context.next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
 }
 
 /// A number that may not have been executed is not counted on from: the far side would still want it, the
@@ -72,6 +81,7 @@ void RdService::release(RdContext& context, Outcome outcome) noexcept {
   context.waiting_first = next->rd_next;
   if (context.waiting_first == nullptr) context.waiting_last = nullptr;
   next->rd_waits = false;
+  lend(context, *next);
   engine_.want_send(*next);
 }
 
@@ -137,7 +147,7 @@ void RdService::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   if (cell.ack.cell_number != static_cast<uint16_t>(context->next.value())) return;
   if (cell.ack.psn == context->next) return;  // refused and wanted at once: nothing an honest peer says
   context->next = cell.ack.psn;
-  qp.tx.first_psn = Psn(context->next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
+  number_packet(*context, qp);
   qp.tx.at(qp.tx.first).pending = 1;
   qp.tx.cursor = qp.tx.first;
   engine_.want_send(qp);

@@ -52,6 +52,8 @@ class RdService {
   [[nodiscard]] RdContext* find(Lid remote, uint8_t port) noexcept;
   [[nodiscard]] RdContext* context_of(const QueuePair& qp) noexcept;
   [[nodiscard]] bool acquire(RdContext& context, QueuePair& qp) noexcept;
+  static void lend(RdContext& context, QueuePair& qp) noexcept;
+  static void number_packet(const RdContext& context, QueuePair& qp) noexcept;
   /// Whether the far side has spoken for the message that leaves the context.
   enum class Outcome : uint8_t { kAnswered, kGivenUp };
   void release(RdContext& context, Outcome outcome) noexcept;

@@ -62,7 +62,10 @@ class ReliableDatagram : public ::testing::Test {
     EXPECT_EQ(executed(), before + 1) << "a late copy was executed";
   }
   [[nodiscard]] size_t executed() { return pair.side(1).completions.size(); }
-  [[nodiscard]] WcStatus last_status() { return pair.side(0).completions.back().status; }
+  [[nodiscard]] WcStatus last_status() {
+    const auto& done = pair.side(0).completions;
+    return done.empty() ? WcStatus::kGeneral : done.back().status;
+  }
 
   AdapterPair pair;
   QueuePair* from = rd_qp(0);
@@ -147,6 +150,29 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   pair.run(50);
   EXPECT_EQ(pair.side(0).completions.size(), done + 1);
   EXPECT_EQ(executed(), 3U);
+}
+
+/// The completion of the second message overruns the queue while the third is on its way.
+TEST_F(ReliableDatagram, a_queue_pair_that_fails_gives_its_place_back) {
+  QueuePair* failing = rd_qp(0, {.send_cq = adapter().create_cq(1).value()});
+  for (int i = 0; i < 3; ++i) send(*failing, *peer);
+  pair.run(20);
+  ASSERT_EQ(adapter().query_qp(*failing).state, QpState::kErr);
+  expect_the_next_is_executed_once();
+}
+
+TEST_F(ReliableDatagram, a_queue_pair_that_ends_before_its_turn_passes_it_on) {
+  lose_the_second_message();
+  QueuePair* second = rd_qp(0);
+  send(*second, *peer);
+  send(*other, *peer);
+  pair.run(2);
+  pair.pipe.set_filter(nullptr);
+  ASSERT_TRUE(adapter().destroy_qp(from).ok());
+  ASSERT_TRUE(adapter().destroy_qp(second).ok());
+  pair.run(50);
+  EXPECT_EQ(executed(), 2U);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
 }
 
 }  // namespace
