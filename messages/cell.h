@@ -207,10 +207,15 @@ struct CellVariable {
   const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;
   const uint64_t tail = uint64_t{variable.flags2} << 56 | uint64_t{variable.psn.value()} << 32 |
                         uint64_t{variable.cell_number} << 16 | uint64_t{variable.payload_bytes};
-  const std::array<uint64_t, 4> words{fixed.address_words[0], fixed.address_words[1] | to_big(kind),
-                                      fixed.qpn_word, to_big(tail)};
-  for (size_t i = 0; i < words.size(); ++i) std::memcpy(to + 8 * i, &words[i], sizeof words[i]);
-  return crc32c_words(0, words[0], words[1], words[2], words[3]);
+  const uint64_t w0 = fixed.address_words[0];
+  const uint64_t w1 = fixed.address_words[1] | to_big(kind);
+  const uint64_t w2 = fixed.qpn_word;
+  const uint64_t w3 = to_big(tail);
+  std::memcpy(to, &w0, sizeof w0);
+  std::memcpy(to + 8, &w1, sizeof w1);
+  std::memcpy(to + 16, &w2, sizeof w2);
+  std::memcpy(to + 24, &w3, sizeof w3);
+  return crc32c_words(0, w0, w1, w2, w3);
 }
 
 }  // namespace weft
