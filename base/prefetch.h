@@ -1,13 +1,17 @@
 // base/prefetch.h -- hints for memory that another core has just used. A slot of a ring is a handful of cache
-// lines; asked for one slot early they come while the slot before is worked on.
+// lines; asked for two slots early they come while the slots before are worked on.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace weft {
 
 inline constexpr size_t kCacheLineBytes = 64;
+/// How early: a line takes as long to come from another core as a cell of 256 bytes to be checked or
+/// composed, and they do not come evenly. A third slot gains nothing.
+inline constexpr uint32_t kPrefetchSlots = 2;
 /// The first lines are asked for, the processor's own prefetcher does the rest: a cell of 256 bytes with its
 /// headers, or the head of a longer one.
 inline constexpr size_t kPrefetchBytesMax = 6 * kCacheLineBytes;

@@ -158,6 +158,7 @@ class LinkEngine final : public Link {
   bool repeat_wanted_ = false;  // by the peer
   bool retire_due_ = false;
   bool answer_now_ = false;
+  std::array<RxSlot, kFlitsPerReceiveMax> arrived_{};  // of one receive(); a member, so that it is made once
   std::array<RxFlit, kFlitsPerReceiveMax> rx_{};
 
   // Lanes.

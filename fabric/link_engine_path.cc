@@ -35,9 +35,11 @@ std::byte* LinkEngine::next_slot(uint32_t reserve) noexcept {
     end_run();
     run_ = carrier_->claim(reserve);
     if (run_.count == 0) return nullptr;
+    if (run_.count > 1) prefetch_to_write(run_.first + run_.stride, run_.stride);
   }
   std::byte* slot = run_.first + size_t{run_used_} * run_.stride;
-  if (run_used_ + 1 < run_.count) prefetch_to_write(slot + run_.stride, run_.stride);
+  if (run_used_ + kPrefetchSlots < run_.count)
+    prefetch_to_write(slot + size_t{kPrefetchSlots} * run_.stride, run_.stride);
   return slot;
 }
 
@@ -187,11 +189,12 @@ uint32_t LinkEngine::credits(VirtualLane vl) const noexcept {
 std::span<const RxFlit> LinkEngine::receive() noexcept {
   if (state_ != LinkState::kUp) return {};
   const uint32_t first = rx_count_;
-  std::array<RxSlot, kFlitsPerReceiveMax> slots;
-  const uint32_t count = carrier_->receive(std::span(slots).first(kFlitsPerReceiveMax - first));
+  const uint32_t count = carrier_->receive(std::span(arrived_).first(kFlitsPerReceiveMax - first));
+  if (count > 1) prefetch_to_read(arrived_[1].bytes, arrived_[1].size);
   for (uint32_t i = 0; i < count; ++i) {
-    if (i + 1 < count) prefetch_to_read(slots[i + 1].bytes, slots[i + 1].size);
-    if (!take_slot(slots[i])) break;
+    const uint32_t soon = i + kPrefetchSlots;
+    if (soon < count) prefetch_to_read(arrived_[soon].bytes, arrived_[soon].size);
+    if (!take_slot(arrived_[i])) break;
   }
   if (count != 0) heard_at_ = now_;
   if (retire_due_) {

@@ -69,7 +69,7 @@ class Ring {
       other_ = shared_->tail.value.load(std::memory_order_acquire);  // pairs with release()
       if (next_ - other_ > mask_) return nullptr;
     }
-    prefetch_to_write(slot(next_ + 1), slot_bytes_);
+    prefetch_to_write(slot(next_ + kPrefetchSlots), slot_bytes_);
     return slot(next_);
   }
   void commit() noexcept { ++next_; }
@@ -86,7 +86,7 @@ class Ring {
       other_ = shared_->head.value.load(std::memory_order_acquire);  // pairs with publish()
       if (next_ == other_) return nullptr;
     }
-    if (next_ + 1 != other_) prefetch_to_read(slot(next_ + 1), slot_bytes_);
+    if (other_ - next_ > kPrefetchSlots) prefetch_to_read(slot(next_ + kPrefetchSlots), slot_bytes_);
     return slot(next_);
   }
   void pop() noexcept { ++next_; }
