@@ -146,15 +146,16 @@ void ChannelAdapter::Core::expire_port(EnginePort& port) noexcept {
 int ChannelAdapter::Core::receive_cells(CellPort& carrier, const EnginePort& port) noexcept {
   const std::span<const RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
-  for (const RxCell& cell : cells) take_cell(port, cell.bytes);
+  CellView cell;  // one for all: making it anew costs more than reading a header
+  for (const RxCell& arrived : cells) take_cell(port, arrived.bytes, cell);
   engine.counters.add(AdapterCounter::kCellsReceived, cells.size());
   if (&carrier == &engine.loopback) engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
   carrier.release();
   return static_cast<int>(cells.size());
 }
 
-void ChannelAdapter::Core::take_cell(const EnginePort& port, std::span<const std::byte> bytes) noexcept {
-  CellView cell;
+void ChannelAdapter::Core::take_cell(const EnginePort& port, std::span<const std::byte> bytes,
+                                     CellView& cell) noexcept {
   const CrcCheck crc = engine.config.verify_cells ? CrcCheck::kVerify : CrcCheck::kAlreadyVerified;
   const CellError error = decode_cell(bytes, crc, cell);
   if (error != CellError::kNone) [[unlikely]]

@@ -71,7 +71,7 @@ class ChannelAdapter::Core {
   void fail_overrun() noexcept;
   void fail_qp(QueuePair& qp, WcStatus status) noexcept;
 
-  void take_cell(const EnginePort& port, std::span<const std::byte> bytes) noexcept;
+  void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
   void dispatch(QueuePair& qp, const CellView& cell) noexcept;
   void port_came_up(EnginePort& port) noexcept;
   void port_went_down(EnginePort& port) noexcept;

@@ -1,11 +1,11 @@
 // How it works: a cell goes through check_psn, check_sequence, check_operation, check_resources,
-// check_length, check_rkey, execute, complete and acknowledge; each step returns the next one. The first
-// cells of a packet open it: an RDMA write when the cell with its address has come, a Send when every Send
-// before it is known, because receive WQEs are taken strictly in PSN order. Cells of a packet that is not
-// open wait in the stash and count as received. Data is placed by cell number, in whatever order cells
-// arrive; packets are executed in PSN order, and only then does anything become visible: completions,
-// acknowledgement of the last cell, NAKs. A packet that fails a check is marked and answered when its turn
-// comes. What has been acknowledged is never forgotten.
+// check_length, check_rkey, execute, complete and acknowledge; each step returns the next one, which is
+// always further down. The first cells of a packet open it: an RDMA write when the cell with its address has
+// come, a Send when every Send before it is known, because receive WQEs are taken strictly in PSN order.
+// Cells of a packet that is not open wait in the stash and count as received. Data is placed by cell number,
+// in whatever order cells arrive; packets are executed in PSN order, and only then does anything become
+// visible: completions, acknowledgement of the last cell, NAKs. A packet that fails a check is marked and
+// answered when its turn comes. What has been acknowledged is never forgotten.
 #include "channel/responder.h"
 
 #include <algorithm>
@@ -23,40 +23,15 @@ namespace weft {
 
 void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
   Arrival arrival{.qp = qp, .cell = cell, .packet = qp.rx.at(cell.psn)};
-  Step step = Step::kCheckPsn;
-  while (step != Step::kDone) {
-    switch (step) {
-      case Step::kCheckPsn:
-        step = check_psn(arrival);
-        break;
-      case Step::kCheckSequence:
-        step = check_sequence(arrival);
-        break;
-      case Step::kCheckOperation:
-        step = check_operation(arrival);
-        break;
-      case Step::kCheckResources:
-        step = check_resources(arrival);
-        break;
-      case Step::kCheckLength:
-        step = check_length(arrival);
-        break;
-      case Step::kCheckRkey:
-        step = check_rkey(arrival);
-        break;
-      case Step::kExecute:
-        step = execute(arrival);
-        break;
-      case Step::kComplete:
-        step = complete(arrival);
-        break;
-      case Step::kAcknowledge:
-        step = acknowledge(arrival);
-        break;
-      case Step::kDone:
-        break;
-    }
-  }
+  Step step = check_psn(arrival);
+  if (step == Step::kCheckSequence) step = check_sequence(arrival);
+  if (step == Step::kCheckOperation) step = check_operation(arrival);
+  if (step == Step::kCheckResources) step = check_resources(arrival);
+  if (step == Step::kCheckLength) step = check_length(arrival);
+  if (step == Step::kCheckRkey) step = check_rkey(arrival);
+  if (step == Step::kExecute) step = execute(arrival);
+  if (step == Step::kComplete) step = complete(arrival);
+  if (step == Step::kAcknowledge) acknowledge(arrival);
 }
 
 Responder::Step Responder::check_psn(Arrival& arrival) noexcept {
@@ -294,11 +269,10 @@ Responder::Step Responder::complete(Arrival& arrival) noexcept {
   return Step::kAcknowledge;
 }
 
-Responder::Step Responder::acknowledge(Arrival& arrival) noexcept {
+void Responder::acknowledge(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   const bool at_once = arrival.cell.has(kCellAckWanted) || ++qp.rx.cells_since_ack >= kCellsPerAck;
   engine_.want_ack(qp, at_once);
-  return Step::kDone;
 }
 
 Responder::Step Responder::refuse(Arrival& arrival, ResponderFault fault) noexcept {

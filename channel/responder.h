@@ -23,7 +23,6 @@ class Responder {
 
  private:
   enum class Step : uint8_t {
-    kCheckPsn,
     kCheckSequence,
     kCheckOperation,
     kCheckResources,
@@ -52,7 +51,7 @@ class Responder {
   [[nodiscard]] Step check_rkey(Arrival& arrival) noexcept;
   [[nodiscard]] Step execute(Arrival& arrival) noexcept;
   [[nodiscard]] Step complete(Arrival& arrival) noexcept;
-  [[nodiscard]] Step acknowledge(Arrival& arrival) noexcept;
+  void acknowledge(Arrival& arrival) noexcept;
 
   [[nodiscard]] Step take_duplicate(Arrival& arrival) noexcept;
   [[nodiscard]] Step refuse(Arrival& arrival, ResponderFault fault) noexcept;

@@ -19,18 +19,17 @@ uint64_t load_word(const std::byte* at) noexcept {
   return load_be<uint64_t>(at);
 }
 
-/// Flags that only some operations may carry.
+/// Flags that only some operations may carry. Without branches: which flags come is up to the traffic.
 CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
-  const bool first = (flags & kCellFirst) != 0;
-  const bool last = (flags & kCellLast) != 0;
+  const uint32_t first = cell_number == 0 ? kCellFirst : 0;
+  const uint32_t va = cell_number == 0 && (properties & kOpVaInFirstCell) != 0 ? kCellVa : 0;
+  const uint32_t whole = (properties & kOpMultiCell) != 0 ? 0 : kCellFirst | kCellLast;
+  const uint32_t no_idata = (properties & kOpMayCarryIdata) != 0 ? 0 : kCellIdata;
+  const uint32_t no_crc = (flags & kCellLast) != 0 ? 0 : kCellPacketCrc;
   if ((flags2 & ~(kCell2More | kCell2Solicited | kCell2Continues)) != 0) return CellError::kReserved;
-  if (first != (cell_number == 0) || cell_number >= kCellsPerPacketMax) return CellError::kCellNumber;
-  if ((properties & kOpMultiCell) == 0 && !(first && last)) return CellError::kFlags;
-  const bool wants_va = first && (properties & kOpVaInFirstCell) != 0;
-  if (((flags & kCellVa) != 0) != wants_va) return CellError::kFlags;
-  if ((flags & kCellIdata) != 0 && (properties & kOpMayCarryIdata) == 0) return CellError::kFlags;
-  if ((flags & kCellPacketCrc) != 0 && !last) return CellError::kFlags;
-  return CellError::kNone;
+  if (((flags ^ first) & kCellFirst) != 0 || cell_number >= kCellsPerPacketMax) return CellError::kCellNumber;
+  const uint32_t wrong = (~flags & whole) | ((flags ^ va) & kCellVa) | (flags & (no_idata | no_crc));
+  return wrong == 0 ? CellError::kNone : CellError::kFlags;
 }
 
 AckBody load_ack(const std::byte* at) noexcept {
@@ -54,11 +53,11 @@ CellError check_ack(const std::byte* at, uint32_t payload_bytes) noexcept {
   return reserved == std::byte{0} ? CellError::kNone : CellError::kReserved;
 }
 
+constexpr uint8_t kFlagsWithParts = kCellGlobal | kCellVa | kCellIdata | kCellPacketCrc;
+constexpr uint16_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge;
+
 /// Takes what stands between header and data; the caller checked the total size.
-void take_parts(std::span<const std::byte> parts, uint16_t properties, uint32_t payload_bytes,
-                CellView& out) noexcept {
-  const std::byte* at = parts.data();
-  out.global_header = nullptr;
+void take_parts(const std::byte* at, uint16_t properties, uint32_t payload_bytes, CellView& out) noexcept {
   if (out.has(kCellGlobal)) {
     out.global_header = at;
     at += kGlobalHeaderBytes;
@@ -83,6 +82,7 @@ void take_parts(std::span<const std::byte> parts, uint16_t properties, uint32_t 
 }
 
 uint32_t parts_bytes(uint8_t flags, uint16_t properties) noexcept {
+  if ((flags & kFlagsWithParts) == 0 && (properties & kOpsWithParts) == 0) return 0;
   return ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0) + ((flags & kCellVa) != 0 ? kVaBytes : 0) +
          ((properties & kOpDatagramHeader) != 0 ? kDatagramHeaderBytes : 0) +
          ((properties & kOpAcknowledge) != 0 ? kAckBodyBytes : 0) +
@@ -122,9 +122,8 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   const CellError bad = check_flags(properties, flags, flags2, cell_number);
   if (bad != CellError::kNone) return bad;
   const auto payload_bytes = static_cast<uint32_t>(w3 & 0xFFFF);
-  if (cell.size() != kCellHeaderBytes + parts_bytes(flags, properties) + payload_bytes + kCrcBytes) {
-    return CellError::kLength;
-  }
+  const uint32_t parts_size = parts_bytes(flags, properties);
+  if (cell.size() != kCellHeaderBytes + parts_size + payload_bytes + kCrcBytes) return CellError::kLength;
   if (crc == CrcCheck::kVerify) {
     const size_t covered = cell.size() - kCrcBytes;
     if (crc32c(cell.first(covered)) != load_be<uint32_t>(cell.data() + covered)) return CellError::kCrc;
@@ -151,8 +150,14 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   out.src_qpn = Qpn(static_cast<uint32_t>(w2));
   out.psn = Psn(static_cast<uint32_t>(w3 >> 32));
   out.cell_number = cell_number;
+  out.va = 0;
+  out.rkey = {};
+  out.idata = out.qkey = out.packet_crc = 0;
+  out.pkey = 0;
   out.ack = ack;
-  take_parts(cell.subspan(kCellHeaderBytes), properties, payload_bytes, out);
+  out.global_header = nullptr;
+  out.payload = {cell.data() + kCellHeaderBytes, payload_bytes};
+  if (parts_size != 0) take_parts(cell.data() + kCellHeaderBytes, properties, payload_bytes, out);
   return CellError::kNone;
 }
 

@@ -169,8 +169,9 @@ struct CellView {
 enum class CrcCheck : uint8_t { kVerify, kAlreadyVerified };
 
 /// Checks length, version, reserved bits, addresses, operation, flags and (kVerify) the cell CRC, reading
-/// each header byte once. `out` is set only on kNone. Costs one pass over the payload with kVerify, none
-/// without. PUSH-CELL-01, PUSH-CELL-02, PUSH-CELL-05.
+/// each header byte once. `out` is set only on kNone, and then every field of it: what the cell does not have
+/// is zero. Costs one pass over the payload with kVerify, none without. PUSH-CELL-01, PUSH-CELL-02,
+/// PUSH-CELL-05.
 [[nodiscard]] CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept;
 
 /// The header words of a QP that do not change from cell to cell (decisions P2).

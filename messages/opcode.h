@@ -69,7 +69,15 @@ inline constexpr std::array kOpcodes{
   return nullptr;
 }
 
+inline constexpr std::array<uint16_t, 256> kOpcodeProperties = [] {
+  std::array<uint16_t, 256> table{};
+  for (const OpcodeInfo& info : kOpcodes) table[static_cast<uint8_t>(info.opcode)] = info.properties;
+  return table;
+}();
+
 /// Properties of a valid operation; 0 otherwise. One table look-up.
-[[nodiscard]] uint16_t opcode_properties(uint8_t wire) noexcept;
+[[nodiscard]] constexpr uint16_t opcode_properties(uint8_t wire) noexcept {
+  return kOpcodeProperties[wire];
+}
 
 }  // namespace weft

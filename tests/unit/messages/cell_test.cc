@@ -73,6 +73,72 @@ TEST(Cell, round_trip_of_a_write_with_idata) {
   EXPECT_EQ(view.sl, ServiceLevel(3));
 }
 
+TEST(Cell, nothing_of_the_cell_before_stays_in_a_view) {
+  constexpr std::array kRich{
+      CellVariable{.opcode = Opcode::kRdmaWrite, .flags = kCellFirst | kCellLast | kCellGlobal | kCellVa},
+      CellVariable{
+          .opcode = Opcode::kUdSend, .flags = kCellFirst | kCellLast | kCellIdata, .flags2 = kCell2Solicited},
+      CellVariable{.opcode = Opcode::kSend, .flags = kCellFirst | kCellLast | kCellPacketCrc},
+      CellVariable{.opcode = Opcode::kNak, .flags = kCellFirst | kCellLast}};
+  const auto plain = make_cell(send_variable(3), std::vector<std::byte>(3));
+  for (const CellVariable& variable : kRich) {
+    const bool global = (variable.flags & kCellGlobal) != 0;
+    const bool nak = variable.opcode == Opcode::kNak;
+    const uint32_t parts_bytes =
+        (global ? kGlobalHeaderBytes + kVaBytes : 0) +
+        (variable.opcode == Opcode::kUdSend ? kDatagramHeaderBytes + kIdataBytes : 0) +
+        (variable.opcode == Opcode::kSend ? kCrcBytes : 0) + (nak ? kAckBodyBytes : 0);
+    std::vector<std::byte> parts(parts_bytes, std::byte{1});
+    if (nak) parts[0] = parts[7] = std::byte{0};
+    if (variable.opcode == Opcode::kUdSend) parts[6] = parts[7] = std::byte{0};
+    CellView view;
+    ASSERT_EQ(decode_cell(make_cell(variable, parts), CrcCheck::kVerify, view), CellError::kNone);
+    ASSERT_EQ(decode_cell(plain, CrcCheck::kVerify, view), CellError::kNone);
+    EXPECT_EQ(view.va, 0U);
+    EXPECT_EQ(view.rkey, Rkey(0));
+    EXPECT_EQ(view.idata, 0U);
+    EXPECT_EQ(view.qkey, 0U);
+    EXPECT_EQ(view.pkey, 0U);
+    EXPECT_EQ(view.packet_crc, 0U);
+    EXPECT_EQ(view.flags2, 0U);
+    EXPECT_EQ(view.global_header, nullptr);
+    EXPECT_EQ(view.ack.psn, Psn(0));
+    EXPECT_EQ(view.ack.cell_number, 0U);
+    EXPECT_EQ(view.ack.code, AckCode::kAck);
+    EXPECT_EQ(view.ack.messages_completed, 0U);
+    EXPECT_EQ(view.payload.data(), plain.data() + kCellHeaderBytes);
+    EXPECT_EQ(view.payload.size(), 3U);
+  }
+}
+
+/// What the layout says of flags, rule by rule.
+CellError rule_broken(const OpcodeInfo& operation, uint8_t flags, uint16_t number) {
+  const auto set = [flags](CellFlag flag) { return (flags & flag) != 0; };
+  const auto may = [&](OpcodeProperty property) { return (operation.properties & property) != 0; };
+  if (set(kCellFirst) != (number == 0) || number >= kCellsPerPacketMax) return CellError::kCellNumber;
+  if (!may(kOpMultiCell) && !(set(kCellFirst) && set(kCellLast))) return CellError::kFlags;
+  if (set(kCellVa) != (set(kCellFirst) && may(kOpVaInFirstCell))) return CellError::kFlags;
+  if (set(kCellIdata) && !may(kOpMayCarryIdata)) return CellError::kFlags;
+  if (set(kCellPacketCrc) && !set(kCellLast)) return CellError::kFlags;
+  return CellError::kLength;  // the cell below is longer than any of these
+}
+
+TEST(Cell, every_operation_with_every_set_of_flags) {
+  constexpr std::array<uint16_t, 4> kNumbers{0, 1, 63, 64};
+  for (const OpcodeInfo& operation : kOpcodes) {
+    for (uint32_t flags = 0; flags < 256; ++flags) {
+      for (const uint16_t number : kNumbers) {
+        const CellVariable variable{
+            .opcode = operation.opcode, .flags = static_cast<uint8_t>(flags), .cell_number = number};
+        CellView view;
+        EXPECT_EQ(decode_cell(make_cell(variable, std::vector<std::byte>(200)), CrcCheck::kVerify, view),
+                  rule_broken(operation, variable.flags, number))
+            << operation.name << ", flags " << flags << ", cell " << number;
+      }
+    }
+  }
+}
+
 /// A Send of three bytes, one byte of which is changed, or of which the first `bytes` arrive.
 struct Malformed {
   CellError reason;
