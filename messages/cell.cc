@@ -32,15 +32,9 @@ CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16
   return wrong == 0 ? CellError::kNone : CellError::kFlags;
 }
 
-AckBody load_ack(const std::byte* at) noexcept {
-  return {.psn = Psn(load_be<uint32_t>(at)),
-          .cell_number = load_be<uint16_t>(at + 4),
-          .code = static_cast<AckCode>(at[6]),
-          .messages_completed = load_be<uint32_t>(at + 8)};
-}
-
-/// Reserved bytes and form of an ACK's body and blocks; `at` is the body.
-CellError check_ack(const std::byte* at, uint32_t payload_bytes) noexcept {
+/// Reserved bytes, form and fields of an ACK's body at `at` and of the blocks behind it. Not inline: data
+/// cells need the registers.
+[[gnu::noinline]] CellError take_ack(const std::byte* at, uint32_t payload_bytes, AckBody& out) noexcept {
   if (payload_bytes % sizeof(SelectiveBlockWire) != 0 ||
       payload_bytes > kSelectiveBlocksMax * sizeof(SelectiveBlockWire)) {
     return CellError::kLength;
@@ -50,14 +44,22 @@ CellError check_ack(const std::byte* at, uint32_t payload_bytes) noexcept {
   for (const std::byte* end = block + payload_bytes; block != end; block += sizeof(SelectiveBlockWire)) {
     reserved |= block[0] | block[6] | block[7];
   }
-  return reserved == std::byte{0} ? CellError::kNone : CellError::kReserved;
+  if (reserved != std::byte{0} || at[6] >= std::byte{static_cast<uint8_t>(AckCode::kCount)}) {
+    return CellError::kReserved;
+  }
+  out = {.psn = Psn(load_be<uint32_t>(at)),
+         .cell_number = load_be<uint16_t>(at + 4),
+         .code = static_cast<AckCode>(at[6]),
+         .messages_completed = load_be<uint32_t>(at + 8)};
+  return CellError::kNone;
 }
 
 constexpr uint8_t kFlagsWithParts = kCellGlobal | kCellVa | kCellIdata | kCellPacketCrc;
 constexpr uint16_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge;
 
 /// Takes what stands between header and data; the caller checked the total size.
-void take_parts(const std::byte* at, uint16_t properties, uint32_t payload_bytes, CellView& out) noexcept {
+[[gnu::noinline]] void take_parts(const std::byte* at, uint16_t properties, uint32_t payload_bytes,
+                                  CellView& out) noexcept {
   if (out.has(kCellGlobal)) {
     out.global_header = at;
     at += kGlobalHeaderBytes;
@@ -132,9 +134,7 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   const std::byte* parts =
       cell.data() + kCellHeaderBytes + ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0);
   if ((properties & kOpAcknowledge) != 0) {
-    if (const CellError form = check_ack(parts, payload_bytes); form != CellError::kNone) return form;
-    ack = load_ack(parts);
-    if (ack.code >= AckCode::kCount) return CellError::kReserved;
+    if (const CellError form = take_ack(parts, payload_bytes, ack); form != CellError::kNone) return form;
   }
   if ((properties & kOpDatagramHeader) != 0 && load_be<uint16_t>(parts + 6) != 0) return CellError::kReserved;
   out.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
