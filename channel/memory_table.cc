@@ -171,6 +171,9 @@ MemoryTable::~MemoryTable() = default;
 Result<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                                          const RegisterOptions& options) {
   const Access remote = only(access, kRemoteRights);
+  if (options.type != EntryType::kRegion) {
+    return Error{"reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved"};
+  }
   if (memory.empty()) return Error{"reg_mr: no memory given; a region has at least one byte"};
   if (!local_rights_suffice(access, remote)) {
     return Error{

@@ -51,8 +51,8 @@ struct RemoteGrant {
   uint64_t room = 0;  // bytes from `at` to the end of what the key opens
 };
 
-/// Two bits (TPT-ENTRY-05); 2 and 3 are not made by this table.
-enum class EntryType : uint8_t { kRegion = 0, kWindow = 1 };
+/// Two bits (TPT-ENTRY-05). This table makes the first two.
+enum class EntryType : uint8_t { kRegion = 0, kWindow = 1, kIscsiRegion = 2, kReserved = 3 };
 
 /// One entry as a query shows it (LAY-TPT).
 struct TptEntry {
@@ -77,6 +77,8 @@ struct RegisterOptions {
   /// First address as peers and work requests name it; 0 = the memory's own address. Windows of the split
   /// driver use a random base, so that no process address is shown (SAN-LMP-13, decisions section 4).
   uint64_t base_addr = 0;
+  /// What the entry becomes; anything but kRegion is refused.
+  EntryType type = EntryType::kRegion;
 };
 
 /// Owner: the adapter's thread. Checks are O(1): one table look-up, no hash (decisions P8). All calls but

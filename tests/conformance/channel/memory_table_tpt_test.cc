@@ -74,6 +74,59 @@ TEST_F(TptEntryRow, TPT_ENTRY_04_start_and_length_bound_the_region_and_the_pd_ha
   EXPECT_EQ(local(region.addr, 4, region.lkey, AccessKind::kLocalWrite, PdId{2}), AccessFault::kWrongPd);
 }
 
+TEST_F(TptEntryRow, TPT_ENTRY_05_four_types_in_two_bits_and_only_regions_and_windows_are_made) {
+  test::covers("TPT-ENTRY-05");
+  const auto code = [](EntryType type) { return static_cast<uint32_t>(type); };
+  EXPECT_EQ(code(table_.query(region_.lkey.value())->type), 0b00U);
+  EXPECT_EQ(code(table_.query(region_.rkey.value())->type), 0b01U);
+  EXPECT_EQ(code(EntryType::kIscsiRegion), 0b10U);
+  EXPECT_EQ(code(EntryType::kReserved), 0b11U);
+  // Refused, however often, and no entry is used up: the table has sixteen.
+  for (int i = 0; i < 20; ++i) {
+    for (const EntryType type : {EntryType::kWindow, EntryType::kIscsiRegion, EntryType::kReserved}) {
+      EXPECT_FALSE(table_.reg_mr(pd_, memory_, kFull, {.type = type}).ok());
+    }
+  }
+  EXPECT_TRUE(table_.reg_mr(pd_, memory_, kFull, {.type = EntryType::kRegion}).ok());
+}
+
+TEST_F(TptEntryRow, TPT_ENTRY_05_while_valid_is_clear_every_access_is_refused) {
+  test::covers("TPT-ENTRY-05");
+  constexpr Access kAllRemote = kRemoteBoth | Access::kRemoteAtomic;
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  const BindRequest bind{key, region_.lkey, region_.addr, 64, kAllRemote};
+  const auto expect_valid = [&](bool valid) {
+    EXPECT_EQ(table_.query(key.value())->valid, valid);
+    for (const AccessKind kind :
+         {AccessKind::kRemoteRead, AccessKind::kRemoteWrite, AccessKind::kRemoteAtomic}) {
+      EXPECT_EQ(remote(key, region_.addr, 8, kind), valid ? AccessFault::kNone : AccessFault::kNotValid);
+    }
+  };
+  expect_valid(false);
+  ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone);
+  expect_valid(true);
+  ASSERT_EQ(table_.unbind_rkey(pd_, key), AccessFault::kNone);
+  expect_valid(false);
+  ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone);
+  ASSERT_EQ(table_.invalidate(pd_, key), AccessFault::kNone);
+  expect_valid(false);
+  BindRequest one_shot = bind;
+  one_shot.access = kAllRemote | Access::kOneShot;
+  ASSERT_EQ(table_.bind_rkey(pd_, one_shot), AccessFault::kNone);
+  RemoteGrant grant;
+  ASSERT_EQ(table_.check_remote(pd_, key, region_.addr, 8, AccessKind::kRemoteWrite, grant),
+            AccessFault::kNone);
+  table_.finish_remote(grant);
+  expect_valid(false);
+  // A region is valid from registration to deregistration.
+  const MemoryRegion region = table_.reg_mr(pd_, memory_, kRegionRights).value();
+  EXPECT_TRUE(table_.query(region.lkey.value())->valid);
+  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  for (const AccessKind kind : {AccessKind::kLocalRead, AccessKind::kLocalWrite}) {
+    EXPECT_EQ(local(region.addr, 8, region.lkey, kind), AccessFault::kNotValid);
+  }
+}
+
 /// All sixteen combinations against all four accesses. A region has the local bits, its window the remote
 /// ones; remote bits beyond the local ones make no entry (SAN-LMP-01).
 TEST_F(TptEntryRow, TPT_ENTRY_07_four_bits_each_for_its_own_access) {
