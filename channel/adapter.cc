@@ -101,8 +101,10 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
   }
   Qpn number = config.wanted_qpn;
   if (number == Qpn(0)) {
-    number = core_->take_qpn();
-    if (number == Qpn(0)) return Error{"create_qp: all QPs are in use; raise AdapterLimits::queue_pairs"};
+    number = core_->numbers.take(engine.now);
+    if (number == Qpn(0)) {
+      return Error{"create_qp: all QP numbers are in use or resting; raise AdapterLimits::queue_pairs"};
+    }
   } else if (number != kQpnGsi || config.type != QpType::kUd) {
     return Error{"create_qp: only QP 1, a UD QP, can be asked for by number"};
   } else if (engine.table[number.value()] != nullptr) {
@@ -126,7 +128,7 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
   if (qp->in_ack_list) engine.ack_list.remove(*qp);
   --qp->config.send_cq->users;
   --qp->config.recv_cq->users;
-  core_->give_back_qpn(qp->qpn);
+  core_->numbers.give_back(qp->qpn, engine.now);
   engine.table[qp->qpn.value() & engine.table_mask].reset();
   return {};
 }

@@ -23,42 +23,7 @@ ChannelAdapter::Core::Core(const AdapterConfig& config, RandomSource& random, co
       acknowledger(engine, segmenter),
       rd(engine, segmenter, completer, requester),
       pds(config.limits.protection_domains + 1),
-      slots(engine.table.size()),
-      free_slots(engine.table.size()) {
-  // Slots 0 and 1 belong to the management QPs. All others start at a random number (decisions, section 4).
-  const uint32_t usable = std::min<uint32_t>(config.limits.queue_pairs + 2, engine.table_mask + 1);
-  for (uint32_t slot = 2; slot < usable; ++slot) {
-    slots[slot].high = slots[slot].first_high =
-        static_cast<uint32_t>(random.below((kQpnMask + 1) / (engine.table_mask + 1)));
-    free_slots[free_tail++] = slot;
-  }
-}
-
-Qpn ChannelAdapter::Core::take_qpn() noexcept {
-  const uint32_t stride = engine.table_mask + 1;
-  const uint32_t rounds = (kQpnMask + 1) / stride;
-  for (uint64_t tries = free_tail - free_head; tries > 0; --tries) {
-    const uint32_t index = free_slots[free_head++ % free_slots.size()];
-    QpSlot& slot = slots[index];
-    const uint32_t number = slot.high * stride + index;
-    const uint32_t next = (slot.high + 1) % rounds;
-    if (next == slot.first_high) {  // this number ends a round: its successor was used when the round began
-      if (engine.now - slot.round_began < kQpnRest && slot.round_began != Instant{}) {
-        free_slots[free_tail++ % free_slots.size()] = index;
-        continue;
-      }
-      slot.round_began = engine.now;
-    }
-    slot.high = next;
-    return Qpn(number);
-  }
-  return Qpn(0);
-}
-
-void ChannelAdapter::Core::give_back_qpn(Qpn qpn) noexcept {
-  if (qpn.value() <= kQpnGsi.value()) return;
-  free_slots[free_tail++ % free_slots.size()] = qpn.value() & engine.table_mask;
-}
+      numbers(config.limits.queue_pairs, engine.table_mask + 1, random) {}
 
 void ChannelAdapter::Core::attach(CellPort& carrier) {
   engine.ports.push_back({.carrier = &carrier});

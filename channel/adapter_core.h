@@ -8,6 +8,7 @@
 #include "channel/acknowledger.h"
 #include "channel/completer.h"
 #include "channel/engine.h"
+#include "channel/qp_numbers.h"
 #include "channel/rd_service.h"
 #include "channel/requester.h"
 #include "channel/responder.h"
@@ -15,14 +16,6 @@
 #include "channel/unreliable_responder.h"
 
 namespace weft {
-
-/// When a slot of the QP table was used last, so that no number comes back too soon.
-struct QpSlot {
-  uint32_t high = 0;        // upper bits of the next number
-  uint32_t first_high = 0;  // where the present round of numbers began
-  Instant round_began{};
-  bool reserved = false;  // of a management QP
-};
 
 class ChannelAdapter::Core {
  public:
@@ -37,9 +30,6 @@ class ChannelAdapter::Core {
   void ring_recv(QueuePair& qp) noexcept;
 
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
-  /// A number for a new QP; 0 when the table is full or every free number is still resting.
-  [[nodiscard]] Qpn take_qpn() noexcept;
-  void give_back_qpn(Qpn qpn) noexcept;
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
     return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
   }
@@ -55,10 +45,7 @@ class ChannelAdapter::Core {
 
   std::vector<bool> pds;
   std::vector<std::unique_ptr<CompletionQueue>> cqs;
-  std::vector<QpSlot> slots;
-  std::vector<uint32_t> free_slots;  // ring, longest free first
-  uint64_t free_head = 0;
-  uint64_t free_tail = 0;
+  QpNumbers numbers;
 
  private:
   // Stages of a turn, in order.

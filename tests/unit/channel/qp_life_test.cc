@@ -303,7 +303,7 @@ TEST_F(QpLife, a_key_revoked_in_the_middle_of_a_packet_stops_the_rest_of_it) {
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kRemoteAccess);
 }
 
-TEST_F(QpLife, numbers_of_qps_are_24_bits_and_rest_after_use) {
+TEST_F(QpLife, numbers_of_qps_are_24_bits_and_not_given_out_again_at_once) {
   AdapterLimits limits;
   limits.queue_pairs = 4;
   AdapterPair small(256, limits);
