@@ -19,6 +19,10 @@
 namespace weft {
 namespace {
 
+// Exit codes of what could not be started, as shells, env(1) and nice(1) have them.
+constexpr int kExitCannotRun = 126;
+constexpr int kExitNotFound = 127;
+
 /// Puts "--" behind NODE, so that the options of COMMAND are its own. `valued`: our options that take a word.
 Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued) {
   size_t at = 0;
@@ -65,7 +69,7 @@ int command_exec(const Arguments& arguments) {
   CommandLine line(
       "weft exec", "weft exec [options] NODE [--] COMMAND [ARGUMENTS]",
       "Runs a command in the network namespace of a node, where its interface is. Needs the rights that "
-      "weft up had. The\nexit code is the command's.");
+      "weft up had. The\nexit code is the command's; 126 when it cannot be run, 127 when it is not found.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.words("NODE or COMMAND", words, 2, 4096);
   if (std::optional<int> code = line.parse(shielded(arguments, {"--fabric", "-f", "--config"}))) return *code;
@@ -78,7 +82,11 @@ int command_exec(const Arguments& arguments) {
   for (size_t i = 1; i < words.size(); ++i) argv.push_back(words[i].data());
   argv.push_back(nullptr);
   execvp(argv[0], argv.data());
-  return failure("exec", errno_error(fmt::format("cannot run '{}'", words[1]), errno).text);
+  const int fault = errno;
+  const std::string what =
+      fmt::format("cannot run '{}' in the network namespace of node '{}'", words[1], node.value().name);
+  (void)failure("exec", errno_error(what, fault).text);
+  return fault == ENOENT ? kExitNotFound : kExitCannotRun;
 }
 
 }  // namespace weft

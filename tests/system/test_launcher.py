@@ -146,8 +146,22 @@ class LauncherTest(WeftCase):
         self.up()
         for words in (["h1", "--", "sh", "-c", "exit 7"], ["h1", "sh", "-c", "exit 7"], ["-f", "t", "h1", "sh", "-c", "exit 7"]):
             self.assertEqual(self.weft("exec", *words)[0], 7, words)
-        code, _, errors = self.weft("exec", "h1", "nosuchprogram", "-x")
-        self.assertEqual((code, errors), (1, "weft exec: cannot run 'nosuchprogram': No such file or directory\n"))
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            # No process of ours stands between the command and its caller: a shell says 128 + N.
+            killed = ["exec", "h1", "sh", "-c", f"kill -{int(number)} $$"]
+            self.assertEqual(self.weft(*killed)[0], -number)
+            shell = ["sh", "-c", '"$@"; exit $?', "sh", self.bin / "weft", *killed]
+            self.assertEqual(subprocess.run(shell, env=self.environment, stderr=subprocess.DEVNULL).returncode, 128 + number)
+
+    def test_exec_of_what_cannot_be_run_exits_like_a_shell(self):
+        self.up()
+        plain = self.path / "plain"
+        plain.write_text("#!/bin/sh\n")
+        for command, code, reason in (
+                ("nosuchprogram", 127, "No such file or directory"), ("./nosuchprogram", 127, "No such file or directory"),
+                (plain, 126, "Permission denied"), (self.path, 126, "Permission denied")):
+            self.assertEqual(self.weft("exec", "h1", command, "-x"), (
+                code, "", f"weft exec: cannot run '{command}' in the network namespace of node 'h1': {reason}\n"))
 
     def test_exec_in_our_own_namespace_needs_no_right(self):
         if not harness.IS_ROOT:
