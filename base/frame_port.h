@@ -90,6 +90,8 @@ struct FramePortInfo {
   uint32_t mtu_bytes = 1500;     // payload of an Ethernet frame without GSO, without the 14-byte header
   uint32_t frame_bytes_max = 0;  // largest frame read or written, without vnet header
   Offload offloads = Offload::kNone;
+  bool promiscuous = false;  // somebody has switched that on at the interface: its OS wants all frames
+  bool all_multicast = false;
 };
 
 enum class FrameIo : uint8_t {

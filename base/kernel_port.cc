@@ -1,7 +1,10 @@
 #include "base/kernel_port.h"
 
+#include <net/if.h>
+
 #include <cerrno>
 
+#include "base/ethernet.h"
 #include "base/log.h"
 
 namespace weft {
@@ -14,13 +17,11 @@ constexpr uint32_t kFrameBytesMax = 65524;
 }  // namespace
 
 Status KernelPort::describe(std::string kind, Offload offloads) {
-  const Result<MacAddress> mac = interface_.mac();
-  if (!mac) return mac.error();
   const uint32_t mtu = interface_.mtu();
   if (mtu == 0) return Error{"interface " + interface_.name() + " is gone"};
   info_ = {.kind = std::move(kind),
            .name = interface_.name(),
-           .mac = mac.value(),
+           .mac = interface_.mac(),
            .mtu_bytes = mtu,
            .frame_bytes_max = kFrameBytesMax,
            .offloads = offloads};
@@ -28,8 +29,15 @@ Status KernelPort::describe(std::string kind, Offload offloads) {
     log(LogLevel::kInfo, "{} {}: {}; longer frames are dropped and counted", info_.kind, info_.name,
         sized.error().text);
   }
-  up_ = (interface_.flags() & up_flag_) != 0;
+  follow_flags();
   return {};
+}
+
+void KernelPort::follow_flags() noexcept {
+  const uint32_t flags = interface_.flags();
+  up_ = (flags & up_flag_) != 0;
+  info_.promiscuous = (flags & IFF_PROMISC) != 0;
+  info_.all_multicast = (flags & IFF_ALLMULTI) != 0;
 }
 
 FrameIo KernelPort::write_failed(int error) noexcept {
@@ -62,11 +70,13 @@ FrameIo KernelPort::write_failed(int error) noexcept {
 int KernelPort::poll(Instant now) noexcept {
   if (now < next_look_) return 0;
   next_look_ = now + kLookInterval;
-  const bool up = (interface_.flags() & up_flag_) != 0;
-  if (up != up_) counters_.add(PortCounter::kCarrierChanges);
-  up_ = up;
+  const bool up_before = up_;
+  follow_flags();
+  if (up_ != up_before) counters_.add(PortCounter::kCarrierChanges);
   const uint32_t mtu = interface_.mtu();
   if (mtu != 0) info_.mtu_bytes = mtu;
+  const MacAddress mac = interface_.mac();
+  if (is_station(mac)) info_.mac = mac;
   return 0;
 }
 

@@ -1,5 +1,5 @@
 // base/kernel_port.h -- what ports on a network interface of the kernel share: a descriptor that frames
-// cross, the interface behind it, its MTU and state as they are now, and what an error of a write means.
+// cross, the interface behind it, its settings and state as they are now, and what an error of a write means.
 // `TapPort` and `PacketNic` are the two.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace weft {
 class KernelPort : public FramePort {
  public:
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
-  /// Looks a few times a second whether the interface is up and which MTU it has: whoever may change it does
-  /// so by `ip link`, and the frames show it.
+  /// Looks a few times a second whether the interface is up and which MTU, address and filters it has:
+  /// whoever may change them does so by `ip link`, and info() shows it.
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] Instant deadline() const noexcept override { return next_look_; }
@@ -41,6 +41,8 @@ class KernelPort : public FramePort {
   CounterSet<PortCounter> counters_;
 
  private:
+  void follow_flags() noexcept;
+
   uint32_t up_flag_;
   Instant next_look_ = Instant::min();
   bool up_ = true;

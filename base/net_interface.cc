@@ -71,10 +71,10 @@ Result<NetInterface> NetInterface::open(const std::string& name) {
   return interface;
 }
 
-Result<MacAddress> NetInterface::mac() const {
+MacAddress NetInterface::mac() const noexcept {
   ifreq request = request_for(name_);
-  if (::ioctl(socket_.get(), SIOCGIFHWADDR, &request) != 0) return errno_error("address of " + name_, errno);
-  MacAddress mac;
+  MacAddress mac{};
+  if (::ioctl(socket_.get(), SIOCGIFHWADDR, &request) != 0) return mac;
   std::memcpy(mac.data(), request.ifr_hwaddr.sa_data, mac.size());
   return mac;
 }

@@ -1,6 +1,6 @@
 // base/net_interface.h -- what the drivers ask of and set on a network interface of the process's own
-// namespace: index, address, MTU, flags, largest GSO and GRO frame. Set-up only, except mtu() and
-// flags().
+// namespace: index, address, MTU, flags, largest GSO and GRO frame. Set-up only, except mac(),
+// mtu() and flags().
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,16 @@ class NetInterface {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] int index() const noexcept { return index_; }
-  Result<MacAddress> mac() const;
+  /// Zero when the interface is gone. One system call.
+  [[nodiscard]] MacAddress mac() const noexcept;
   /// 0 when the interface is gone. One system call.
   [[nodiscard]] uint32_t mtu() const noexcept;
   /// Needs CAP_NET_ADMIN in the namespace.
   Status set_mtu(uint32_t bytes) const;
   /// Largest frame that the stack hands to the interface and that it gathers from it. Needs CAP_NET_ADMIN.
   Status set_gso_max(uint32_t bytes) const;
-  /// IFF_UP and IFF_RUNNING as bits of SIOCGIFFLAGS; 0 when the interface is gone. One system call.
+  /// IFF_UP, IFF_RUNNING, IFF_PROMISC and IFF_ALLMULTI as bits of SIOCGIFFLAGS; the last two as `ip link set`
+  /// left them, not as packet sockets and bridges want them. 0 when the interface is gone. One system call.
   [[nodiscard]] uint32_t flags() const noexcept;
 
  private:

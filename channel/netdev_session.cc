@@ -8,6 +8,9 @@ NetdevSession::NetdevSession(const SessionConfig& config, ChannelAdapter& adapte
     : core_(std::make_unique<Core>(*this, config, adapter, random)) {}
 NetdevSession::~NetdevSession() = default;
 
+void NetdevSession::set_mac(const MacAddress& mac) noexcept {
+  core_->set_mac(mac);
+}
 void NetdevSession::set_events(SessionEvents* events) noexcept {
   core_->set_events(events);
 }

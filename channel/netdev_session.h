@@ -225,6 +225,10 @@ class NetdevSession {
   /// Who is told; null for nobody. May be changed between polls.
   void set_events(SessionEvents* events) noexcept;
 
+  /// The address of our port has changed: what the next opening says. A unit that is connected learns it by a
+  /// configuration request.
+  void set_mac(const MacAddress& mac) noexcept;
+
   /// Host: starts to connect (and to reconnect after each loss). No effect in other states than kIdle.
   void open() noexcept;
   /// Flushes all pools both ways, disconnects and ends in kIdle after at most flush_timeout. Frames submitted

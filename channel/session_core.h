@@ -38,6 +38,7 @@ class NetdevSession::Core {
 
   // ---- what the facade calls; see netdev_session.h ----------------------------------------------
   void set_events(SessionEvents* events) noexcept { events_ = events; }
+  void set_mac(const MacAddress& mac) noexcept { config_.mac = mac; }
   void open() noexcept;
   void close() noexcept;
   int poll(Instant now) noexcept;

@@ -19,7 +19,8 @@ constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 HostNetdev::HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings)
     : session_(session), port_(port), controller_(session, settings), writer_(port) {
   session_.set_events(this);
-  mtu_bytes_ = port.info().mtu_bytes;
+  os_.mac = port.info().mac;
+  os_.mtu_bytes = port.info().mtu_bytes;
   carrier_ = true;
   set_carrier(false);
 }
@@ -42,8 +43,8 @@ bool HostNetdev::publish(StatsPage& page, std::string_view prefix) {
 int HostNetdev::poll(Instant now) noexcept {
   now_ = now;
   int work = port_.poll(now);
-  if (port_.info().mtu_bytes != mtu_bytes_) [[unlikely]]
-    follow_mtu();
+  if (const OsSettings os = os_settings(); os != os_) [[unlikely]]
+    follow_os(os);
   work += session_.poll(now);
   work += deliver();
   work += collect();
@@ -142,10 +143,24 @@ void HostNetdev::set_carrier(bool up) noexcept {
   counters_.add(up ? HostCounter::kCarrierUp : HostCounter::kCarrierDown);
 }
 
-/// Somebody has changed the MTU of the interface: the unit takes frames of that size from now on.
-void HostNetdev::follow_mtu() noexcept {
-  mtu_bytes_ = port_.info().mtu_bytes;
-  controller_.set_mtu(std::min(mtu_bytes_, kMtuBytesMax));
+HostNetdev::OsSettings HostNetdev::os_settings() const noexcept {
+  const FramePortInfo& info = port_.info();
+  return {.mac = info.mac,
+          .mtu_bytes = info.mtu_bytes,
+          .promiscuous = info.promiscuous,
+          .all_multicast = info.all_multicast};
+}
+
+/// Somebody has changed the interface: the unit treats this host accordingly from now on.
+void HostNetdev::follow_os(const OsSettings& os) noexcept {
+  if (os.mtu_bytes != os_.mtu_bytes) controller_.set_mtu(std::min(os.mtu_bytes, kMtuBytesMax));
+  if (os.mac != os_.mac) {
+    session_.set_mac(os.mac);
+    controller_.set_mac(os.mac);
+  }
+  if (os.promiscuous != os_.promiscuous || os.all_multicast != os_.all_multicast)
+    controller_.set_os_filters(os.promiscuous, os.all_multicast);
+  os_ = os;
 }
 
 void HostNetdev::apply_features(Offload features) noexcept {

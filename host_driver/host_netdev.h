@@ -74,6 +74,8 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   [[nodiscard]] FramePort& port() noexcept { return port_; }
   [[nodiscard]] NicController& controller() noexcept { return controller_; }
   [[nodiscard]] bool carrier() const noexcept { return carrier_; }
+  /// Link of the LAN NIC, as the unit said last.
+  [[nodiscard]] bool lan_up() const noexcept { return lan_up_; }
   [[nodiscard]] CounterSet<HostCounter>& counters() noexcept { return counters_; }
   /// Puts all counters of this half on the page. False when it is full.
   bool publish(StatsPage& page, std::string_view prefix);
@@ -88,7 +90,16 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   [[nodiscard]] bool deliver_front(const InboundFrame& frame) noexcept;
   int collect() noexcept;
   void apply_features(Offload features) noexcept;
-  void follow_mtu() noexcept;
+  /// What an administrator changes at the interface, and the unit has to follow.
+  struct OsSettings {
+    MacAddress mac{};
+    uint32_t mtu_bytes = 0;
+    bool promiscuous = false;
+    bool all_multicast = false;
+    friend bool operator==(const OsSettings&, const OsSettings&) = default;
+  };
+  [[nodiscard]] OsSettings os_settings() const noexcept;
+  void follow_os(const OsSettings& os) noexcept;
   void set_carrier(bool up) noexcept;
 
   NetdevSession& session_;
@@ -100,7 +111,7 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   Instant now_{};
   Instant carrier_off_at_ = kNever;
   Offload features_ = Offload::kNone;  // that the port uses now
-  uint32_t mtu_bytes_ = 0;             // of the port, as the controller knows it
+  OsSettings os_;                      // as the controller knows them
   bool lan_up_ = true;                 // as the unit said last
   bool carrier_ = true;                // as the OS was told last
   bool held_ = false;                  // the last claim failed: the port's frames must wait

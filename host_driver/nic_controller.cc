@@ -8,8 +8,8 @@ namespace weft {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(NicRequest::kCount)> kRequestNames{
-    "initialise",   "set MAC",      "set MTU",         "set filters",
-    "set features", "capabilities", "read statistics", "clear statistics"};
+    "initialise",   "set MAC", "set MTU", "set filters",     "set features",
+    "capabilities", "get MAC", "get MTU", "read statistics", "clear statistics"};
 
 constexpr uint32_t bit(NicRequest request) noexcept {
   return 1U << static_cast<unsigned>(request);
@@ -44,6 +44,14 @@ void NicController::set_mtu(uint32_t mtu_bytes) noexcept {
 
 void NicController::set_filters(const NicFilters& filters) noexcept {
   settings_.filters = filters;
+  promiscuous_refused_ = false;
+  want(NicRequest::kSetFilters);
+}
+
+void NicController::set_os_filters(bool promiscuous, bool all_multicast) noexcept {
+  os_promiscuous_ = promiscuous;
+  os_all_multicast_ = all_multicast;
+  promiscuous_refused_ = false;
   want(NicRequest::kSetFilters);
 }
 
@@ -52,16 +60,31 @@ void NicController::set_features(Offload features) noexcept {
   want(NicRequest::kSetFeatures);
 }
 
+void NicController::refresh() noexcept {
+  want(NicRequest::kCapabilities);
+  want(NicRequest::kGetMac);
+  want(NicRequest::kGetMtu);
+  want(NicRequest::kReadStatistics);
+}
+
 void NicController::replay() noexcept {
   counters_.add(ControllerCounter::kReplays);
   wanted_ = kReplayed;
   transaction_ = 0;
+  promiscuous_refused_ = false;
 }
 
 void NicController::forget() noexcept {
   wanted_ = 0;
   transaction_ = 0;
   granted_ = Offload::kNone;
+}
+
+NicFilters NicController::wanted_filters() const noexcept {
+  NicFilters filters = settings_.filters;
+  filters.promiscuous = (filters.promiscuous || os_promiscuous_) && !promiscuous_refused_;
+  filters.all_multicast = filters.all_multicast || os_all_multicast_;
+  return filters;
 }
 
 CfgRequest NicController::build(NicRequest request) noexcept {
@@ -74,12 +97,17 @@ CfgRequest NicController::build(NicRequest request) noexcept {
     case NicRequest::kSetMtu:
       return mac_config(MacConfigCode::kSetMtu, room.first(encode_u32(settings_.mtu_bytes, room)));
     case NicRequest::kSetFilters:
-      return mac_config(MacConfigCode::kSetFilters, room.first(encode_filters(settings_.filters, room)));
+      sent_filters_ = wanted_filters();
+      return mac_config(MacConfigCode::kSetFilters, room.first(encode_filters(sent_filters_, room)));
     case NicRequest::kSetFeatures:
       return mac_config(MacConfigCode::kSetFeatures,
                         room.first(encode_u32(static_cast<uint32_t>(settings_.features), room)));
     case NicRequest::kCapabilities:
       return utility(UtilityCode::kCapabilities);
+    case NicRequest::kGetMac:
+      return mac_config(MacConfigCode::kGetMac, {});
+    case NicRequest::kGetMtu:
+      return mac_config(MacConfigCode::kGetMtu, {});
     case NicRequest::kReadStatistics:
       return utility(UtilityCode::kReadStatistics);
     case NicRequest::kClearStatistics:
@@ -110,14 +138,22 @@ bool NicController::accept(NicRequest request, const CfgReply& reply) noexcept {
     }
     case NicRequest::kCapabilities:
       return decode_capabilities(reply.view(), capabilities_);
+    case NicRequest::kGetMac:
+      return decode_mac(reply.view(), mac_);
+    case NicRequest::kGetMtu:
+      return decode_u32(reply.view(), mtu_bytes_);
     case NicRequest::kReadStatistics:
       if (!decode_statistics(reply.view(), statistics_)) return false;
       ++statistics_read_;
       return true;
     case NicRequest::kInitialise:
+      filters_ = {};
+      return true;
+    case NicRequest::kSetFilters:
+      filters_ = sent_filters_;
+      return true;
     case NicRequest::kSetMac:
     case NicRequest::kSetMtu:
-    case NicRequest::kSetFilters:
     case NicRequest::kClearStatistics:
     case NicRequest::kCount:
       return true;
@@ -153,6 +189,14 @@ void NicController::refused(const CfgReply& reply) noexcept {
   }
   counters_.add(reply.status == CfgStatus::kNotPermitted ? ControllerCounter::kRefused
                                                          : ControllerCounter::kFailed);
+  if (current_ == NicRequest::kSetFilters && reply.status == CfgStatus::kNotPermitted &&
+      sent_filters_.promiscuous) {
+    log(LogLevel::kWarn, "the unit does not allow promiscuous mode; its topology entry may: {}",
+        "promiscuous = \"allowed\"");
+    promiscuous_refused_ = true;
+    want(NicRequest::kSetFilters);  // the others of the filters
+    return;
+  }
   log(LogLevel::kWarn, "unit answered '{}' to {}", to_string(reply.status), to_string(current_));
 }
 

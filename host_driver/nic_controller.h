@@ -32,6 +32,8 @@ enum class NicRequest : uint8_t {
   kSetFilters,
   kSetFeatures,
   kCapabilities,
+  kGetMac,
+  kGetMtu,
   kReadStatistics,
   kClearStatistics,
   kCount,
@@ -66,8 +68,12 @@ class NicController {
   void set_mtu(uint32_t mtu_bytes) noexcept;
   void set_filters(const NicFilters& filters) noexcept;
   void set_features(Offload features) noexcept;
+  /// What the OS has switched on at its interface; holds beside settings().filters.
+  void set_os_filters(bool promiscuous, bool all_multicast) noexcept;
   void read_statistics() noexcept { want(NicRequest::kReadStatistics); }
   void clear_statistics() noexcept { want(NicRequest::kClearStatistics); }
+  /// Asks for everything that the unit can tell: capabilities, MAC, MTU, statistics.
+  void refresh() noexcept;
 
   /// The session has opened: everything is sent again.
   void replay() noexcept;
@@ -87,6 +93,13 @@ class NicController {
   [[nodiscard]] const NicStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] uint64_t statistics_read() const noexcept { return statistics_read_; }
   [[nodiscard]] const NicCapabilities& capabilities() const noexcept { return capabilities_; }
+  /// As the unit answered last: the host's address there, and the MTU in force.
+  [[nodiscard]] const MacAddress& mac() const noexcept { return mac_; }
+  [[nodiscard]] uint32_t mtu_bytes() const noexcept { return mtu_bytes_; }
+  /// In force at the unit.
+  [[nodiscard]] const NicFilters& filters() const noexcept { return filters_; }
+  /// Promiscuous mode is wanted, and the unit does not allow it.
+  [[nodiscard]] bool promiscuous_refused() const noexcept { return promiscuous_refused_; }
   /// Status of the last reply to `request`.
   [[nodiscard]] CfgStatus last_status(NicRequest request) const noexcept {
     return last_status_[static_cast<size_t>(request)];
@@ -98,6 +111,7 @@ class NicController {
   [[nodiscard]] CfgRequest build(NicRequest request) noexcept;
   [[nodiscard]] bool accept(NicRequest request, const CfgReply& reply) noexcept;
   void refused(const CfgReply& reply) noexcept;
+  [[nodiscard]] NicFilters wanted_filters() const noexcept;
 
   NetdevSession& session_;
   NicSettings settings_;
@@ -109,6 +123,13 @@ class NicController {
   NicStatistics statistics_;
   uint64_t statistics_read_ = 0;
   NicCapabilities capabilities_;
+  MacAddress mac_{};
+  uint32_t mtu_bytes_ = 0;
+  bool os_promiscuous_ = false;
+  bool os_all_multicast_ = false;
+  bool promiscuous_refused_ = false;
+  NicFilters sent_filters_;  // of the last kSetFilters
+  NicFilters filters_;
   std::array<CfgStatus, static_cast<size_t>(NicRequest::kCount)> last_status_{};
   CounterSet<ControllerCounter> counters_;
 };

@@ -164,14 +164,16 @@ CfgStatus NicConfigService::set_filters(UnitClient& client, std::span<const Unit
     counters_.add(ConfigCounter::kPromiscuousRefused);
     return CfgStatus::kNotPermitted;
   }
-  client.filters = filters;
-  bool promiscuous = false;
+  bool promiscuous = filters.promiscuous;
   for (const UnitClient& other : all)
-    promiscuous = promiscuous || (other.active && other.filters.promiscuous);
+    promiscuous = promiscuous || (&other != &client && other.active && other.filters.promiscuous);
   const Status set = nic_.set_promiscuous(promiscuous);
-  if (set.ok()) return CfgStatus::kGood;
-  log(LogLevel::kWarn, "{}", set.error().text);
-  return CfgStatus::kFailed;
+  if (!set.ok()) {
+    log(LogLevel::kWarn, "{}", set.error().text);
+    return CfgStatus::kFailed;
+  }
+  client.filters = filters;
+  return CfgStatus::kGood;
 }
 
 CfgStatus NicConfigService::set_features(UnitClient& client, const CfgRequest& request,

@@ -271,8 +271,9 @@ std::string SessionWatch::disagreement(const SessionNodes& nodes) const {
   if (client->mac != wanted.mac) return "the unit has another address of the host";
   if (client->mtu_bytes != wanted.mtu_bytes) return "the unit has another MTU of the host";
   if (client->features != controller.granted()) return "the unit has other features of the host";
-  // A wish for all frames is refused, and what else was asked with it.
-  if (!wanted.filters.promiscuous && client->filters != wanted.filters) return "the unit has other filters";
+  NicFilters filters = wanted.filters;
+  filters.promiscuous = false;  // refused, and the others asked for once more
+  if (client->filters != filters || controller.filters() != filters) return "the unit has other filters";
   return {};
 }
 

@@ -41,6 +41,11 @@ class MemoryFramePort final : public FramePort {
   }
   /// As inject(), vnet header included in `bytes`.
   void inject_raw(std::span<const std::byte> bytes) { to_read.emplace_back(bytes.begin(), bytes.end()); }
+  /// As `ip link set promisc on` and `allmulticast on`.
+  void switch_filters(bool promiscuous_on, bool all_multicast_on) {
+    info_.promiscuous = promiscuous_on;
+    info_.all_multicast = all_multicast_on;
+  }
 
   std::deque<Bytes> to_read;         // not yet read by the driver
   std::vector<Bytes> written;        // what the driver wrote, vnet header included

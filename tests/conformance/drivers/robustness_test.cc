@@ -87,8 +87,8 @@ TEST(Shared, promiscuous_only_where_the_topology_allows_it) {
     filters.promiscuous = true;
     world.host(1).controller().set_filters(filters);
     world.run();
-    EXPECT_EQ(world.host(1).controller().last_status(NicRequest::kSetFilters),
-              allowed ? CfgStatus::kGood : CfgStatus::kNotPermitted);
+    EXPECT_EQ(world.host(1).controller().promiscuous_refused(), !allowed);
+    EXPECT_EQ(world.unit().config().counters().get(ConfigCounter::kPromiscuousRefused), allowed ? 0u : 1u);
     world.nic().inject(make_ethernet(host_mac(0), kLanMac, 1));
     world.os(0).inject(make_ethernet(kLanMac, host_mac(0), 2));
     world.run();

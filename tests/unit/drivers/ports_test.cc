@@ -369,6 +369,15 @@ TEST(TapPort, frames_cross_an_interface_and_settings_take_effect) {
     shell("ip link set wtest0 mtu 4000");
     (*port)->poll(clock.now());
     EXPECT_EQ((*port)->info().mtu_bytes, 4000u) << "a change by others is noticed";
+    EXPECT_FALSE((*port)->info().promiscuous || (*port)->info().all_multicast);
+    shell("ip link set wtest0 address 02:00:00:00:00:77 promisc on allmulticast on");
+    (*port)->poll(clock.now() + std::chrono::seconds(1));
+    EXPECT_EQ(to_string((*port)->info().mac), "02:00:00:00:00:77");
+    EXPECT_TRUE((*port)->info().promiscuous && (*port)->info().all_multicast);
+    shell("ip link set wtest0 promisc off allmulticast off");
+    (*port)->poll(clock.now() + std::chrono::seconds(2));
+    EXPECT_FALSE((*port)->info().promiscuous || (*port)->info().all_multicast);
+    EXPECT_TRUE((*port)->set_mac(kMac).ok());
     EXPECT_TRUE(is_subset(Offload::kChecksum | Offload::kTso4, (*port)->info().offloads));
     EXPECT_TRUE((*port)->set_offloads((*port)->info().offloads).ok());
     shell("ip addr add 10.0.2.2/24 dev wtest0 && ip link set wtest0 up");

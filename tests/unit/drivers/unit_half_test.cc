@@ -53,6 +53,80 @@ TEST(UnitHalf, a_frame_before_the_session_is_open_belongs_to_its_own_host) {
   EXPECT_EQ(DriverWorld::taken(nic), Frames{ethernet});
 }
 
+/// `ip link set ... address` at the host: the unit takes frames from there, now and after the next opening.
+TEST(UnitHalf, a_change_of_address_is_followed) {
+  DriverWorld world;
+  world.run_until_open();
+  const MacAddress other{0x02, 0, 0, 0, 0x77, 1};
+  ASSERT_TRUE(world.os().set_mac(other).ok());
+  world.run();
+  EXPECT_EQ(world.unit().clients()[0].mac, other);
+  world.os().inject(make_ethernet(kLanMac, other, 1));
+  world.nic().inject(make_ethernet(other, kLanMac, 2));
+  world.run();
+  EXPECT_EQ(world.nic().written.size(), 1U);
+  EXPECT_EQ(world.os().written.size(), 1U);
+  world.nodes[world.units[0].node].paused = true;
+  world.run_for(3s);
+  ASSERT_NE(world.session().state(), SessionState::kOpen);
+  world.nodes[world.units[0].node].paused = false;
+  world.run_for(3s);
+  world.run_until_open();
+  for (const UnitClient& client : world.unit().clients()) {
+    if (client.active) {
+      EXPECT_EQ(client.session->peer().mac, other);
+    }
+  }
+}
+
+/// `ip link set ... promisc on` at the host, beside what was asked of the NIC itself.
+TEST(UnitHalf, filters_of_the_interface_are_followed_as_far_as_the_unit_allows) {
+  for (const bool allowed : {false, true}) {
+    DriverWorldConfig config;
+    config.policy.promiscuous_allowed = allowed;
+    DriverWorld world(config);
+    world.run_until_open();
+    NicController& controller = world.host().controller();
+    NicFilters groups;
+    groups.all_multicast = false;
+    groups.multicast_count = 1;
+    groups.multicast[0] = {0x01, 0, 0x5E, 0, 0, 9};
+    controller.set_filters(groups);
+    world.os().switch_filters(true, false);
+    world.run();
+    NicFilters expected = groups;
+    expected.promiscuous = allowed;
+    EXPECT_EQ(world.unit().clients()[0].filters, expected);
+    EXPECT_EQ(controller.filters(), expected);
+    EXPECT_EQ(controller.promiscuous_refused(), !allowed);
+    EXPECT_EQ(world.nic().promiscuous, allowed);
+    world.os().switch_filters(false, true);
+    world.run();
+    expected = groups;
+    expected.all_multicast = true;
+    EXPECT_EQ(world.unit().clients()[0].filters, expected);
+    EXPECT_FALSE(controller.promiscuous_refused());
+    world.os().switch_filters(false, false);
+    world.run();
+    EXPECT_EQ(world.unit().clients()[0].filters, groups);
+    EXPECT_EQ(controller.settings().filters, groups);
+  }
+}
+
+/// What the NIC refuses is not in force.
+TEST(UnitHalf, filters_that_the_nic_refuses_change_nothing) {
+  DriverWorldConfig config;
+  config.policy.promiscuous_allowed = true;
+  DriverWorld world(config);
+  world.run_until_open();
+  world.nic().refuse_settings = true;
+  world.os().switch_filters(true, false);
+  world.run();
+  EXPECT_EQ(world.host().controller().last_status(NicRequest::kSetFilters), CfgStatus::kFailed);
+  EXPECT_FALSE(world.host().controller().filters().promiscuous);
+  EXPECT_FALSE(world.unit().clients()[0].filters.promiscuous);
+}
+
 /// `ip link set ... mtu` at the host, later at the unit: each takes effect at once, the host knows the limit.
 TEST(UnitHalf, a_change_of_mtu_is_followed_as_far_as_the_nic_goes) {
   DriverWorld world;
