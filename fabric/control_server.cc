@@ -177,6 +177,14 @@ ControlReply reply_with(const Result<TrafficFigures>& report) {
   return reply;
 }
 
+ControlReply reply_with(const Result<NicReport>& report) {
+  if (!report.ok()) return refusal(report.error());
+  ControlReply reply;
+  reply.answer = ControlAnswer::kNic;
+  reply.nic = report.value();
+  return reply;
+}
+
 ControlReply ZmqControlServer::dispatch(const ControlRequest& request) {
   switch (request.action) {
     case ControlAction::kInfo: {
@@ -195,6 +203,10 @@ ControlReply ZmqControlServer::dispatch(const ControlRequest& request) {
       return reply_with(handler_.capture_start(request.capture));
     case ControlAction::kCaptureStop:
       return reply_with(handler_.capture_stop(request.capture.path));
+    case ControlAction::kNicAsk:
+      return reply_with(handler_.nic_ask(request.nic));
+    case ControlAction::kNicReport:
+      return reply_with(handler_.nic_report(request.nic.interface));
     case ControlAction::kUnknown:
       break;
   }
@@ -217,6 +229,13 @@ Status ControlHandler::capture_start(const CaptureSpec&) {
 }
 Status ControlHandler::capture_stop(const std::string&) {
   return Error{"no frames pass through this process"};
+}
+
+Result<NicReport> ControlHandler::nic_ask(const NicWish&) {
+  return Error{"only a host has the NIC of a unit"};
+}
+Result<NicReport> ControlHandler::nic_report(const std::string&) {
+  return Error{"only a host has the NIC of a unit"};
 }
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& path, ControlHandler& handler) {

@@ -29,6 +29,9 @@ class ControlHandler {
   virtual Result<TrafficFigures> traffic_report();
   virtual Status capture_start(const CaptureSpec& spec);
   virtual Status capture_stop(const std::string& path);
+  /// Passes the wish on and asks the unit for its NIC; the answers come later, to nic_report().
+  virtual Result<NicReport> nic_ask(const NicWish& wish);
+  virtual Result<NicReport> nic_report(const std::string& interface);
 };
 
 enum class ControlCounter : uint8_t { kRequests, kMalformed, kRefused, kReplyLost, kCount };

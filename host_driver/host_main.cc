@@ -14,10 +14,12 @@
 #include "base/privileges.h"
 #include "base/process_guard.h"
 #include "base/tap_port.h"
+#include "base/words.h"
 #include "channel/endnode.h"
 #include "fabric/control_server.h"
 #include "host_driver/gen_port.h"
 #include "host_driver/host_netdev.h"
+#include "host_driver/nic_report.h"
 #include "host_driver/unix_port.h"
 
 namespace weft {
@@ -326,8 +328,29 @@ class HostControl final : public ControlHandler {
     captures_.stop(path);
     return {};
   }
+  Result<NicReport> nic_ask(const NicWish& wish) override {
+    Result<Interface*> interface = find_interface(wish.interface);
+    if (!interface) return interface.error();
+    if (Status asked = ask_nic(*(*interface)->half, wish); !asked) return asked.error();
+    return nic_report(wish.interface);
+  }
+  Result<NicReport> nic_report(const std::string& name) override {
+    Result<Interface*> interface = find_interface(name);
+    if (!interface) return interface.error();
+    Result<NicReport> report = report_nic(*(*interface)->half);
+    if (report) report->interface = name;
+    return report;
+  }
 
  private:
+  Result<Interface*> find_interface(const std::string& name) {
+    std::vector<std::string> known;
+    for (Interface& interface : interfaces_) {
+      if (interface.port->name() == name) return &interface;
+      known.push_back(interface.port->name());
+    }
+    return Error{fmt::format("this host has no interface '{}'{}", name, choices(name, known))};
+  }
   Result<GenPort*> find_gen(uint16_t index) {
     uint16_t found = 0;
     for (Interface& interface : interfaces_) {

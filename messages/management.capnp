@@ -15,6 +15,9 @@ struct Request {
     trafficReport @4 :Void;            # how far is it
     captureStart @5 :CaptureSpec;      # driver halves only
     captureStop @6 :Text;              # path of the ring whose capture is to end
+    nicAsk @7 :NicWish;                # host only: passes the wish on, asks the unit for the rest; answered at once,
+                                       # the unit's answers come later: nicReport until it is not pending
+    nicReport @8 :Text;                # one of NodeInfo.interfaces
   }
 }
 
@@ -25,6 +28,7 @@ struct Reply {
     done @2 :Void;
     info @3 :NodeInfo;
     traffic @4 :TrafficFigures;
+    nic @5 :NicReport;
   }
 }
 
@@ -112,4 +116,43 @@ struct CaptureSpec {
   ringBytes @2 :UInt32;                # 0: 8 MiB
   interface @3 :Text;                  # one of NodeInfo.interfaces; absent: all of them
   readerPid @4 :UInt32;                # process that reads the ring; when it is gone, so is the capture
+}
+
+# What a host is to ask of the LAN NIC at the far end of an interface's session.
+struct NicWish {
+  interface @0 :Text;                  # one of NodeInfo.interfaces
+  clear @1 :Bool;                      # the statistics, after they have been read
+  setPromiscuous @2 :Bool;             # the next field counts; so with the two that follow
+  promiscuous @3 :Bool;
+  setAllMulticast @4 :Bool;
+  allMulticast @5 :Bool;
+  setMulticast @6 :Bool;
+  multicast @7 :List(Text);            # MAC addresses, at most 64; replace those before
+}
+
+struct NicReport {
+  interface @0 :Text;
+  unitLid @1 :UInt16;
+  pending @2 :Bool;                    # answers of the unit are still to come
+  reads @3 :UInt64;                    # how often the statistics came; not grown: the session ended meanwhile
+  linkUp @4 :Bool;                     # of the NIC
+  mac @5 :Text;                        # of the host, as the unit has it
+  mtu @6 :UInt32;                      # in force
+  nicMtu @7 :UInt32;                   # of the NIC
+  offloads @8 :List(Text);             # in force
+  nicOffloads @9 :List(Text);          # of the NIC
+  promiscuous @10 :Bool;               # in force; so with the two that follow
+  allMulticast @11 :Bool;
+  multicast @12 :List(Text);
+  statistics @13 :Statistics;
+  faults @14 :List(Text);              # what is not as the host wants it, and how to mend it
+
+  struct Statistics {                  # of this session alone; in is from the LAN to the host
+    framesIn @0 :UInt64;
+    bytesIn @1 :UInt64;
+    framesOut @2 :UInt64;
+    bytesOut @3 :UInt64;
+    drops @4 :UInt64;
+    errors @5 :UInt64;
+  }
 }

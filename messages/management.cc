@@ -26,6 +26,23 @@ std::string text_of(capnp::Text::Reader text) {
   return {text.begin(), bytes};
 }
 
+unsigned words_in(const std::vector<std::string>& list) {
+  return static_cast<unsigned>(std::min(list.size(), kControlWordsMax));
+}
+
+/// `to` has words_in(from) entries.
+void put_words(capnp::List<capnp::Text>::Builder to, const std::vector<std::string>& from) {
+  std::string scratch;
+  for (unsigned i = 0; i < to.size(); ++i) to.set(i, bounded(from[i], scratch));
+}
+
+std::vector<std::string> words_of(capnp::List<capnp::Text>::Reader from) {
+  std::vector<std::string> to;
+  for (unsigned i = 0; i < std::min<size_t>(from.size(), kControlWordsMax); ++i)
+    to.push_back(text_of(from[i]));
+  return to;
+}
+
 std::vector<std::byte> flatten(capnp::MessageBuilder& message) {
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(message);
   const kj::ArrayPtr<const kj::byte> bytes = words.asBytes();
@@ -205,9 +222,7 @@ void put_info(schema::NodeInfo::Builder to, const NodeInfo& from) {
   to.setFault(bounded(from.fault, scratch));
   put_sessions(to, from.sessions);
   put_ports(to, from.ports);
-  const auto interfaces = static_cast<unsigned>(std::min(from.interfaces.size(), kControlPortsMax));
-  auto names = to.initInterfaces(interfaces);
-  for (unsigned i = 0; i < interfaces; ++i) names.set(i, bounded(from.interfaces[i], scratch));
+  put_words(to.initInterfaces(words_in(from.interfaces)), from.interfaces);
 }
 
 NodeInfo get_info(schema::NodeInfo::Reader from) {
@@ -234,9 +249,88 @@ NodeInfo get_info(schema::NodeInfo::Reader from) {
     to.ports.push_back({port.getNumber(), text_of(port.getState()), port.getLid(), text_of(port.getPeer()),
                         text_of(port.getCarrier())});
   }
-  const auto interfaces = from.getInterfaces();
-  for (unsigned i = 0; i < std::min<size_t>(interfaces.size(), kControlPortsMax); ++i)
-    to.interfaces.push_back(text_of(interfaces[i]));
+  to.interfaces = words_of(from.getInterfaces());
+  return to;
+}
+
+void put_nic_wish(schema::NicWish::Builder to, const NicWish& from) {
+  std::string scratch;
+  to.setInterface(bounded(from.interface, scratch));
+  to.setClear(from.clear);
+  to.setSetPromiscuous(from.promiscuous.has_value());
+  to.setPromiscuous(from.promiscuous.value_or(false));
+  to.setSetAllMulticast(from.all_multicast.has_value());
+  to.setAllMulticast(from.all_multicast.value_or(false));
+  to.setSetMulticast(from.multicast.has_value());
+  if (from.multicast) put_words(to.initMulticast(words_in(*from.multicast)), *from.multicast);
+}
+
+Result<NicWish> get_nic_wish(schema::NicWish::Reader from) {
+  NicWish to;
+  to.interface = text_of(from.getInterface());
+  to.clear = from.getClear();
+  if (from.getSetPromiscuous()) to.promiscuous = from.getPromiscuous();
+  if (from.getSetAllMulticast()) to.all_multicast = from.getAllMulticast();
+  if (!from.getSetMulticast()) return to;
+  if (from.getMulticast().size() > kMulticastFiltersMax) return Error{"at most 64 multicast addresses"};
+  to.multicast = words_of(from.getMulticast());
+  return to;
+}
+
+void put_statistics(schema::NicReport::Statistics::Builder to, const NicStatistics& from) {
+  to.setFramesIn(from.frames_in);
+  to.setBytesIn(from.bytes_in);
+  to.setFramesOut(from.frames_out);
+  to.setBytesOut(from.bytes_out);
+  to.setDrops(from.drops);
+  to.setErrors(from.errors);
+}
+
+NicStatistics get_statistics(schema::NicReport::Statistics::Reader from) {
+  return {.frames_in = from.getFramesIn(),
+          .bytes_in = from.getBytesIn(),
+          .frames_out = from.getFramesOut(),
+          .bytes_out = from.getBytesOut(),
+          .drops = from.getDrops(),
+          .errors = from.getErrors()};
+}
+
+void put_nic_report(schema::NicReport::Builder to, const NicReport& from) {
+  std::string scratch;
+  to.setInterface(bounded(from.interface, scratch));
+  to.setUnitLid(from.unit_lid);
+  to.setPending(from.pending);
+  to.setReads(from.reads);
+  to.setLinkUp(from.link_up);
+  to.setMac(bounded(from.mac, scratch));
+  to.setMtu(from.mtu);
+  to.setNicMtu(from.nic_mtu);
+  put_words(to.initOffloads(words_in(from.offloads)), from.offloads);
+  put_words(to.initNicOffloads(words_in(from.nic_offloads)), from.nic_offloads);
+  to.setPromiscuous(from.promiscuous);
+  to.setAllMulticast(from.all_multicast);
+  put_words(to.initMulticast(words_in(from.multicast)), from.multicast);
+  put_statistics(to.initStatistics(), from.statistics);
+  put_words(to.initFaults(words_in(from.faults)), from.faults);
+}
+
+NicReport get_nic_report(schema::NicReport::Reader from) {
+  NicReport to;
+  to.interface = text_of(from.getInterface());
+  to.unit_lid = from.getUnitLid();
+  to.pending = from.getPending();
+  to.reads = from.getReads();
+  to.link_up = from.getLinkUp();
+  to.mac = text_of(from.getMac());
+  to.mtu = from.getMtu();
+  to.nic_mtu = from.getNicMtu();
+  to.offloads = words_of(from.getOffloads());
+  to.nic_offloads = words_of(from.getNicOffloads());
+  to.promiscuous = from.getPromiscuous();
+  to.all_multicast = from.getAllMulticast();
+  to.multicast = words_of(from.getMulticast());
+  to.statistics = get_statistics(from.getStatistics());
+  to.faults = words_of(from.getFaults());
   return to;
 }
 
@@ -271,6 +365,17 @@ Result<ControlRequest> read_request(schema::Request::Reader from) {
       to.action = ControlAction::kCaptureStop;
       to.capture.path = text_of(from.getCaptureStop());
       return to;
+    case schema::Request::NIC_ASK: {
+      Result<NicWish> wish = get_nic_wish(from.getNicAsk());
+      if (!wish.ok()) return wish.error();
+      to.action = ControlAction::kNicAsk;
+      to.nic = std::move(wish).value();
+      return to;
+    }
+    case schema::Request::NIC_REPORT:
+      to.action = ControlAction::kNicReport;
+      to.nic.interface = text_of(from.getNicReport());
+      return to;
   }
   to.action = ControlAction::kUnknown;
   return to;
@@ -294,6 +399,10 @@ Result<ControlReply> read_reply(schema::Reply::Reader from) {
     case schema::Reply::TRAFFIC:
       to.answer = ControlAnswer::kTraffic;
       to.traffic = get_traffic_figures(from.getTraffic());
+      return to;
+    case schema::Reply::NIC:
+      to.answer = ControlAnswer::kNic;
+      to.nic = get_nic_report(from.getNic());
       return to;
   }
   return Error{"control message: unknown kind of reply; `weft` is older than the process it asks"};
@@ -334,6 +443,14 @@ std::vector<std::byte> encode_control_request(const ControlRequest& request) {
       root.setCaptureStop(bounded(request.capture.path, scratch));
       break;
     }
+    case ControlAction::kNicAsk:
+      put_nic_wish(root.initNicAsk(), request.nic);
+      break;
+    case ControlAction::kNicReport: {
+      std::string scratch;
+      root.setNicReport(bounded(request.nic.interface, scratch));
+      break;
+    }
   }
   return flatten(message);
 }
@@ -356,6 +473,9 @@ std::vector<std::byte> encode_control_reply(const ControlReply& reply) {
       break;
     case ControlAnswer::kTraffic:
       put_traffic_figures(root.initTraffic(), reply.traffic);
+      break;
+    case ControlAnswer::kNic:
+      put_nic_report(root.initNic(), reply.nic);
       break;
   }
   return flatten(message);

@@ -5,12 +5,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "messages/cfg_data.h"
 
 namespace weft {
 
@@ -18,6 +20,7 @@ namespace weft {
 inline constexpr size_t kControlMessageBytesMax = 64 * 1024;
 inline constexpr size_t kControlSessionsMax = 64;
 inline constexpr size_t kControlPortsMax = 64;
+inline constexpr size_t kControlWordsMax = 64;  // of a list of short texts
 inline constexpr size_t kControlTextBytesMax = 1024;
 inline constexpr size_t kTrafficSizesMax = 8;
 inline constexpr size_t kTrafficKinds = 4;
@@ -103,6 +106,34 @@ struct CaptureSpec {
   uint32_t reader_pid = 0;       // process that reads the ring
 };
 
+/// What a host is to ask of the LAN NIC at the far end of an interface's session. Fields as in
+/// management.capnp.
+struct NicWish {
+  std::string interface;  // one of NodeInfo::interfaces
+  bool clear = false;     // the statistics, after they have been read
+  std::optional<bool> promiscuous;
+  std::optional<bool> all_multicast;
+  std::optional<std::vector<std::string>> multicast;  // MAC addresses, at most kMulticastFiltersMax
+};
+
+struct NicReport {
+  std::string interface;
+  uint16_t unit_lid = 0;
+  bool pending = false;  // answers of the unit are still to come
+  uint64_t reads = 0;    // how often the statistics came
+  bool link_up = false;
+  std::string mac;       // of the host, as the unit has it
+  uint32_t mtu = 0;      // in force
+  uint32_t nic_mtu = 0;  // of the NIC
+  std::vector<std::string> offloads;
+  std::vector<std::string> nic_offloads;
+  bool promiscuous = false;
+  bool all_multicast = false;
+  std::vector<std::string> multicast;
+  NicStatistics statistics;
+  std::vector<std::string> faults;  // what is not as the host wants it, and how to mend it
+};
+
 enum class ControlAction : uint8_t {
   kInfo,
   kTrafficStart,
@@ -110,6 +141,8 @@ enum class ControlAction : uint8_t {
   kTrafficReport,
   kCaptureStart,
   kCaptureStop,
+  kNicAsk,
+  kNicReport,
   kUnknown,  // decoded from a newer asker; answered with an error
 };
 
@@ -118,9 +151,10 @@ struct ControlRequest {
   ControlAction action = ControlAction::kInfo;
   TrafficRun traffic;   // kTrafficStart
   CaptureSpec capture;  // kCaptureStart; of kCaptureStop the path alone
+  NicWish nic;          // kNicAsk; of kNicReport the interface alone
 };
 
-enum class ControlAnswer : uint8_t { kError, kDone, kInfo, kTraffic };
+enum class ControlAnswer : uint8_t { kError, kDone, kInfo, kTraffic, kNic };
 
 struct ControlReply {
   uint64_t id = 0;
@@ -128,6 +162,7 @@ struct ControlReply {
   std::string error;
   NodeInfo info;
   TrafficFigures traffic;
+  NicReport nic;
 };
 
 /// One single-segment Cap'n Proto message. Texts are cut to kControlTextBytesMax, lists to their limits.

@@ -20,6 +20,7 @@ int command_logs(const Arguments& arguments);
 int command_exec(const Arguments& arguments);
 int command_traffic(const Arguments& arguments);
 int command_stat(const Arguments& arguments);
+int command_nic(const Arguments& arguments);
 int command_capture(const Arguments& arguments);
 int command_demo(const Arguments& arguments);
 int command_keygen(const Arguments& arguments);

@@ -30,6 +30,11 @@ class Handler final : public ControlHandler {
     if (run.bulk_frames == 0) throw std::runtime_error("no frames");
     return {};
   }
+  Result<NicReport> nic_ask(const NicWish& wish) override {
+    NicReport report;
+    report.interface = wish.interface;
+    return report;
+  }
 };
 
 class ControlServerTest : public ::testing::Test {
@@ -85,9 +90,16 @@ TEST_F(ControlServerTest, answers_and_refuses) {
   EXPECT_TRUE(client.ask(path_, request, 5s).ok());
   request.action = ControlAction::kCaptureStop;
   EXPECT_FALSE(client.ask(path_, request, 5s).ok());
+  request.action = ControlAction::kNicAsk;
+  request.nic.interface = "eth0";
+  const Result<ControlReply> nic = client.ask(path_, request, 5s);
+  ASSERT_TRUE(nic.ok()) << nic.error().text;
+  EXPECT_EQ(nic.value().nic.interface, "eth0");
+  request.action = ControlAction::kNicReport;
+  EXPECT_EQ(client.ask(path_, request, 5s).error().text, "only a host has the NIC of a unit");
   stop();
-  EXPECT_EQ(server_->counters().get(ControlCounter::kRequests), 4U);
-  EXPECT_EQ(server_->counters().get(ControlCounter::kRefused), 2U);
+  EXPECT_EQ(server_->counters().get(ControlCounter::kRequests), 6U);
+  EXPECT_EQ(server_->counters().get(ControlCounter::kRefused), 3U);
 }
 
 TEST_F(ControlServerTest, malformed_is_counted_and_harmless) {

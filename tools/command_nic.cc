@@ -1,0 +1,239 @@
+// weft nic.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "base/command_line.h"
+#include "base/ethernet.h"
+#include "base/words.h"
+#include "fabric/control_client.h"
+#include "tools/command.h"
+#include "tools/node_commands.h"
+
+namespace weft {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kAnswerTimeout = 3s;  // of the host, and of the unit behind it
+constexpr Duration kLookInterval = 2ms;
+
+struct NicOptions {
+  std::string fabric, promiscuous, all_multicast, multicast;
+  Arguments place;  // HOST or HOST:INTERFACE
+  bool clear = false;
+  bool json = false;
+};
+
+/// Nothing given leaves `out` alone.
+bool parse_switch(const std::string& text, std::optional<bool>& out) {
+  if (text.empty()) return true;
+  if (text == "on" || text == "off") out = text == "on";
+  return out.has_value();
+}
+
+/// Turns texts into the wish; the text of what is wrong otherwise.
+std::string complete(const NicOptions& options, NicWish& wish) {
+  wish.clear = options.clear;
+  if (!parse_switch(options.promiscuous, wish.promiscuous))
+    return fmt::format("option --promisc needs on or off, not '{}'", options.promiscuous);
+  if (!parse_switch(options.all_multicast, wish.all_multicast))
+    return fmt::format("option --all-multicast needs on or off, not '{}'", options.all_multicast);
+  if (options.multicast.empty()) return {};
+  wish.multicast.emplace();
+  for (size_t at = 0; options.multicast != "none" && at <= options.multicast.size();) {
+    const size_t end = std::min(options.multicast.find(',', at), options.multicast.size());
+    const std::string text = options.multicast.substr(at, end - at);
+    const std::optional<MacAddress> mac = parse_mac(text);
+    if (!mac || !is_group(*mac))
+      return fmt::format(
+          "option --multicast needs multicast addresses like 01:00:5e:00:00:fb, or none, not '{}'", text);
+    wish.multicast->push_back(to_string(*mac));
+    at = end + 1;
+  }
+  if (wish.multicast->size() > kMulticastFiltersMax)
+    return fmt::format("option --multicast: at most {} addresses", kMulticastFiltersMax);
+  return {};
+}
+
+/// A host's NICs are asked through it alone.
+Result<RecordedProcess> host_of(const RunRecord& record, const std::string& name) {
+  Result<RecordedProcess> node = chosen_node(record, name);
+  if (!node.ok() || node.value().program == "weft-host") return node;
+  std::vector<std::string> hosts;
+  for (const RecordedProcess& process : record.processes)
+    if (process.program == "weft-host") hosts.push_back(process.name);
+  return Error{fmt::format("node '{}' is no host; a unit's NIC is asked through a host that uses it: {}",
+                           name, joined(hosts))};
+}
+
+/// One host's control endpoint.
+class NicClient {
+ public:
+  explicit NicClient(std::string path) : path_(std::move(path)) {}
+
+  Result<std::vector<std::string>> interfaces();
+  /// Passes `wish` on and waits until the unit has answered everything.
+  Result<NicReport> ask(const NicWish& wish);
+
+ private:
+  ControlClient client_;
+  std::string path_;
+};
+
+Result<std::vector<std::string>> NicClient::interfaces() {
+  Result<ControlReply> reply = client_.ask(path_, {}, kAnswerTimeout);
+  if (!reply.ok()) return reply.error();
+  return reply.value().info.interfaces;
+}
+
+Result<NicReport> NicClient::ask(const NicWish& wish) {
+  const MonotonicClock clock;
+  const Instant end = clock.now() + kAnswerTimeout;
+  ControlRequest request;
+  request.action = ControlAction::kNicAsk;
+  request.nic = wish;
+  Result<ControlReply> reply = client_.ask(path_, request, kAnswerTimeout);
+  if (!reply.ok()) return reply.error();
+  const uint64_t reads_before = reply.value().nic.reads;
+  request.action = ControlAction::kNicReport;
+  while (reply.value().nic.pending) {
+    if (clock.now() >= end)
+      return Error{fmt::format("the unit, lid {}, does not answer; weft stat says what holds it up",
+                               reply.value().nic.unit_lid)};
+    std::this_thread::sleep_for(kLookInterval);
+    reply = client_.ask(path_, request, kAnswerTimeout);
+    if (!reply.ok()) return reply.error();
+  }
+  if (reply.value().nic.reads == reads_before)
+    return Error{"the session with the unit was interrupted; ask again"};
+  return reply.value().nic;
+}
+
+bool in_force(const NicWish& wish, const NicReport& report) {
+  return wish.promiscuous.value_or(report.promiscuous) == report.promiscuous &&
+         wish.all_multicast.value_or(report.all_multicast) == report.all_multicast &&
+         wish.multicast.value_or(report.multicast) == report.multicast;
+}
+
+std::string unit_name(const StateDir& dir, uint16_t lid) {
+  for (const auto& [name, number] : load_lids(dir.file("lids")))
+    if (number.value() == lid) return name;
+  return {};
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string json_list(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ",") + json_text(word);
+  return "[" + out + "]";
+}
+
+std::string nic_json(const StateDir& dir, const std::string& host, const NicReport& r) {
+  const NicStatistics& s = r.statistics;
+  return fmt::format(
+      "{{\"node\":{},\"interface\":{},\"unit\":{},\"unit_lid\":{},\"link_up\":{},\"mac\":{},\"mtu\":{},"
+      "\"nic_mtu\":{},\"offloads\":{},\"nic_offloads\":{},\"promiscuous\":{},\"all_multicast\":{},"
+      "\"multicast\":{},\"statistics\":{{\"frames_in\":{},\"bytes_in\":{},\"frames_out\":{},\"bytes_out\":{},"
+      "\"drops\":{},\"errors\":{}}},\"faults\":{}}}",
+      json_text(host), json_text(r.interface), json_text(unit_name(dir, r.unit_lid)), r.unit_lid, r.link_up,
+      json_text(r.mac), r.mtu, r.nic_mtu, json_list(r.offloads), json_list(r.nic_offloads), r.promiscuous,
+      r.all_multicast, json_list(r.multicast), s.frames_in, s.bytes_in, s.frames_out, s.bytes_out, s.drops,
+      s.errors, json_list(r.faults));
+}
+
+std::string nic_table(const StateDir& dir, const std::string& host, const NicReport& r) {
+  const auto word = [](bool on) { return on ? "on" : "off"; };
+  const NicStatistics& s = r.statistics;
+  std::string text = fmt::format("{}:{}, NIC of unit {} (lid {})\n", host, r.interface,
+                                 unit_name(dir, r.unit_lid), r.unit_lid);
+  const auto row = [&text](std::string_view name, const auto& value) {
+    text += fmt::format("  {:<14} {}\n", name, value);
+  };
+  row("link", r.link_up ? "up" : "down");
+  row("address", r.mac);
+  row("mtu", fmt::format("{} (of the NIC {})", r.mtu, r.nic_mtu));
+  row("offloads", fmt::format("{} (of the NIC {})", listed(r.offloads), listed(r.nic_offloads)));
+  row("promiscuous", word(r.promiscuous));
+  row("all-multicast", word(r.all_multicast));
+  row("multicast", listed(r.multicast));
+  row("frames in", s.frames_in);
+  row("bytes in", s.bytes_in);
+  row("frames out", s.frames_out);
+  row("bytes out", s.bytes_out);
+  row("drops", s.drops);
+  row("errors", s.errors);
+  for (const std::string& fault : r.faults) row("note", fault);
+  text.pop_back();
+  return text;
+}
+
+/// The interface named, or all of them; only one when something is to be changed.
+Result<std::vector<std::string>> chosen_interfaces(NicClient& client, const std::string& host,
+                                                   const std::string& interface, bool changes) {
+  if (!interface.empty()) return std::vector<std::string>{interface};
+  Result<std::vector<std::string>> all = client.interfaces();
+  if (!all.ok() || !changes || all.value().size() == 1) return all;
+  std::vector<std::string> places;
+  for (const std::string& name : all.value()) places.push_back(fmt::format("{}:{}", host, name));
+  return Error{fmt::format("node '{}' has several interfaces; choose: {}", host, joined(places))};
+}
+
+int run(const NicOptions& options, NicWish wish) {
+  Result<StateDir> dir = chosen_fabric(options.fabric);
+  if (!dir.ok()) return failure("nic", dir.error().text);
+  const size_t colon = options.place[0].find(':');
+  const std::string host = options.place[0].substr(0, colon);
+  const std::string interface = colon == std::string::npos ? "" : options.place[0].substr(colon + 1);
+  Result<RecordedProcess> node = host_of(dir.value().load(), host);
+  if (!node.ok()) return failure("nic", node.error().text);
+  NicClient client(dir.value().file(host + ".ctl"));
+  const bool filters = wish.promiscuous || wish.all_multicast || wish.multicast;
+  Result<std::vector<std::string>> names = chosen_interfaces(client, host, interface, wish.clear || filters);
+  if (!names.ok()) return failure("nic", names.error().text);
+  std::vector<std::string> shown;
+  std::string refused;
+  for (const std::string& name : names.value()) {
+    wish.interface = name;
+    Result<NicReport> report = client.ask(wish);
+    if (!report.ok()) return failure("nic", report.error().text);
+    const NicReport& nic = report.value();
+    shown.push_back(options.json ? nic_json(dir.value(), host, nic) : nic_table(dir.value(), host, nic));
+    if (!in_force(wish, nic)) refused = fmt::format("not in force: {}", joined(nic.faults));
+  }
+  print_line(options.json ? fmt::format("{{\"nics\":[{}]}}", fmt::join(shown, ","))
+                          : fmt::format("{}", fmt::join(shown, "\n")));
+  return refused.empty() ? kExitDone : failure("nic", refused);
+}
+
+}  // namespace
+
+int command_nic(const Arguments& arguments) {
+  NicOptions options;
+  CommandLine line(
+      "weft nic", "weft nic [options] HOST[:INTERFACE]",
+      "Asks the LAN NIC that a host uses through its I/O unit: link, address, MTU, offloads, filters, and "
+      "the "
+      "statistics of this\nhost's frames. The filters are kept as long as the host runs; address and MTU "
+      "follow the host's interface (ip link set).");
+  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
+  line.flag("clear", options.clear, "sets the statistics to zero once they have been read");
+  line.text("promisc", "STATE", options.promiscuous,
+            "on: all frames of the LAN, if the unit's topology entry says promiscuous = \"allowed\"; or off");
+  line.text("all-multicast", "STATE", options.all_multicast,
+            "on: frames to all multicast addresses, as at the start; off: to those of --multicast");
+  line.text("multicast", "MACS", options.multicast, "multicast addresses, with commas between, or none");
+  line.flag("json", options.json, "one JSON object");
+  line.words("HOST", options.place, 1, 1);
+  if (std::optional<int> code = line.parse(arguments)) return *code;
+  NicWish wish;
+  if (const std::string wrong = complete(options, wish); !wrong.empty()) return line.wrong_use(wrong);
+  return run(options, wish);
+}
+
+}  // namespace weft
