@@ -9,11 +9,12 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
+#include <sstream>
 
+#include "base/text_file.h"
 #include "base/words.h"
 
 namespace weft {
@@ -100,8 +101,9 @@ std::string CommandLine::Impl::help_text() const {
 
 void CommandLine::Impl::read_file(const std::string& path, const po::options_description& known,
                                   po::variables_map& into) {
-  std::ifstream in(path);
-  if (!in) throw WrongUse{fmt::format("cannot read the file of --config, {}", path)};
+  const Result<std::string> text = read_text_file(path);
+  if (!text) throw WrongUse{"option --config: " + text.error().text};
+  std::istringstream in(text.value());
   po::store(po::parse_config_file(in, known), into);
 }
 

@@ -9,9 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 
+#include "base/text_file.h"
 #include "base/unique_fd.h"
 
 namespace weft {
@@ -31,8 +31,9 @@ bool is_comment(const std::string& line) {
 
 /// The only line of a key file that is no comment.
 Result<std::string> read_key_line(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return errno_error("cannot read key file " + path, errno);
+  const Result<std::string> text = read_text_file(path);
+  if (!text) return text.error();
+  std::istringstream in(text.value());
   std::string line;
   while (std::getline(in, line)) {
     if (is_comment(line)) continue;
@@ -68,12 +69,12 @@ Status write_curve_keys(const std::string& path, const CurveKeyPair& keys) {
 }
 
 Result<CurveKeyPair> read_curve_secret(const std::string& path) {
+  Result<std::string> secret = read_key_line(path);
+  if (!secret) return secret.error();
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return errno_error("cannot read key file " + path, errno);
   if ((info.st_mode & 077) != 0)
     return Error{fmt::format("key file {} may be read by others: chmod 600 {}", path, path)};
-  Result<std::string> secret = read_key_line(path);
-  if (!secret) return secret.error();
   KeyBuffer public_key{};
   if (zmq_curve_public(public_key.data(), secret->c_str()) != 0) {
     return Error{fmt::format("{} holds no CURVE secret key", path)};
@@ -86,8 +87,9 @@ Result<std::string> read_curve_public(const std::string& path) {
 }
 
 Result<std::vector<CurveAllowed>> read_curve_allow(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return errno_error("cannot read " + path, errno);
+  const Result<std::string> text = read_text_file(path);
+  if (!text) return text.error();
+  std::istringstream in(text.value());
   std::vector<CurveAllowed> out;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {

@@ -11,22 +11,28 @@ namespace {
 
 constexpr std::string_view kShmPrefix = "shm:";
 
+/// Reads the key files that are named.
+Status read_keys(const LinkEndpointConfig& config, ZmqConnectorConfig& out) {
+  if (!config.curve_secret_file.empty()) {
+    Result<CurveKeyPair> keys = read_curve_secret(config.curve_secret_file);
+    if (!keys) return keys.error();
+    out.own_keys = *keys;
+  }
+  if (!config.curve_server_file.empty()) {
+    Result<std::string> key = read_curve_public(config.curve_server_file);
+    if (!key) return key.error();
+    out.server_public_key = *key;
+  }
+  return {};
+}
+
 Result<std::unique_ptr<LinkSupervisor>> connector_for(const LinkEndpointConfig& config,
                                                       RandomSource& random) {
   if (config.endpoint.starts_with(kShmPrefix)) {
     return make_shm_connector(config.endpoint.substr(kShmPrefix.size()), config.link, random);
   }
   ZmqConnectorConfig zmq{config.link, config.endpoint, {}, {}, config.liveness};
-  if (!config.curve_secret_file.empty()) {
-    Result<CurveKeyPair> keys = read_curve_secret(config.curve_secret_file);
-    if (!keys) return keys.error();
-    zmq.own_keys = *keys;
-  }
-  if (!config.curve_server_file.empty()) {
-    Result<std::string> key = read_curve_public(config.curve_server_file);
-    if (!key) return key.error();
-    zmq.server_public_key = *key;
-  }
+  if (Status read = read_keys(config, zmq); !read) return read.error();
   return make_zmq_connector(zmq, random);
 }
 
@@ -48,7 +54,8 @@ Status check_link_endpoint(const LinkEndpointConfig& config) {
                     "keygen makes them",
                     endpoint)};
   }
-  return {};
+  ZmqConnectorConfig keys;
+  return read_keys(config, keys);
 }
 
 Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,

@@ -39,7 +39,8 @@ class LinkConnection {
   LinkEngine engine_;
 };
 
-/// Checks the form of the endpoint, and that one which leaves this machine comes with keys. Reads no file.
+/// Checks the form of the endpoint, that one which leaves this machine comes with keys, and that the files of
+/// those hold keys.
 Status check_link_endpoint(const LinkEndpointConfig& config);
 
 /// Prepares what keeps a link to the endpoint up, for an engine that the caller owns; nothing is connected

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/ethernet.h"
+#include "base/text_file.h"
 
 namespace weft {
 namespace {
@@ -23,6 +24,7 @@ Result<std::unique_ptr<PcapNic>> PcapNic::open(const std::string& in, const std:
                                                const MacAddress& mac) {
   std::unique_ptr<PcapNic> nic(new PcapNic(in, mac));  // tidy: private constructor
   if (!in.empty()) {
+    if (Status file = check_is_file(in); !file) return Error{"pcap: " + file.error().text};
     char error[PCAP_ERRBUF_SIZE]{};
     nic->in_ = ::pcap_open_offline_with_tstamp_precision(in.c_str(), PCAP_TSTAMP_PRECISION_NANO, error);
     if (nic->in_ == nullptr) return Error{"pcap: " + std::string(error)};

@@ -14,6 +14,7 @@
 
 #include "base/command_line.h"
 #include "base/log.h"
+#include "base/text_file.h"
 #include "base/unique_fd.h"
 #include "tools/command.h"
 #include "tools/launcher.h"
@@ -138,7 +139,9 @@ int command_up(const Arguments& arguments) {
     return line.wrong_use(fmt::format("option --log-level is debug, info, warn or error, not '{}'",
                                       options.launcher.log_level));
 
-  Result<Topology> topology = load_topology(files[0]);
+  const Result<std::string> text = read_text_file(files[0]);
+  if (!text.ok()) return line.wrong_use(text.error().text);
+  Result<Topology> topology = parse_topology(text.value(), files[0]);
   if (!topology.ok()) return failure("up", topology.error().text);
   if (options.check) {
     const Topology& t = topology.value();

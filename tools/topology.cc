@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -423,8 +421,6 @@ Topology Reader::read() {
 }  // namespace
 
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name) {
-  if (text.size() > kTopologyFileBytesMax)
-    return Error{fmt::format("{}: larger than {} bytes", file_name, kTopologyFileBytesMax)};
   try {
     const toml::table root = toml::parse(text, file_name);
     return Reader(root, file_name).read();
@@ -434,16 +430,6 @@ Result<Topology> parse_topology(std::string_view text, const std::string& file_n
   } catch (const TopologyFault& fault) {
     return Error{fault.text};
   }
-}
-
-Result<Topology> load_topology(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kTopologyFileBytesMax + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in.is_open() || in.bad()) return errno_error("cannot read topology " + path, errno != 0 ? errno : EIO);
-  text.resize(static_cast<size_t>(in.gcount()));
-  return parse_topology(text, path);
 }
 
 }  // namespace weft

@@ -16,7 +16,6 @@
 
 namespace weft {
 
-inline constexpr size_t kTopologyFileBytesMax = 1U << 20;
 inline constexpr size_t kTopologyNodesMax = 1024;
 inline constexpr size_t kNodeNameBytesMax = 31;
 inline constexpr size_t kPortsPerHostMax = 16;
@@ -136,7 +135,5 @@ inline constexpr uint32_t kNoSwitch = ~uint32_t{0};
 
 /// Parses and checks `text`. Errors read "FILE:LINE:COLUMN: what is wrong; how to mend it".
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name);
-/// Reads the file at `path`, at most kTopologyFileBytesMax.
-Result<Topology> load_topology(const std::string& path);
 
 }  // namespace weft

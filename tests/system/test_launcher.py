@@ -258,8 +258,14 @@ class LauncherTest(WeftCase):
         self.assertIn("told to fail", errors)
 
     def test_bad_input(self):
+        fifo = self.path / "fifo"
+        os.mkfifo(fifo)
         table = [
-            (["up", "/nonexistent.toml"], 1, "cannot read topology /nonexistent.toml"),
+            (["up", "/nonexistent.toml"], 2, "cannot read /nonexistent.toml: No such file or directory"),
+            (["up", "--check", self.path], 2, f"cannot read {self.path}: it is a directory, not a file"),
+            (["up", "--check", "/dev/null"], 2, "cannot read /dev/null: it is a device, not a file"),
+            (["up", "--check", fifo], 2, f"cannot read {fifo}: it is a FIFO, not a file"),
+            (["status", "--config", self.path], 2, f"--config: cannot read {self.path}: it is a directory"),
             (["up"], 2, "FILE is missing"),
             (["up", "--nonsense", "x"], 2, "unknown option '--nonsense'"),
             (["up", "--quite", "x"], 2, "did you mean '--quiet'?"),

@@ -1,6 +1,7 @@
 // Options: right use fills the variables, wrong use is one line and exit code 2.
 #include "base/command_line.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -95,6 +96,18 @@ TEST(CommandLine, file_fills_in_what_the_line_leaves_out) {
   EXPECT_EQ(parse(got, {"--config", path, "f"}), 2);
   std::filesystem::remove(path);
   EXPECT_EQ(parse(got, {"--config", path, "f"}), 2);
+}
+
+TEST(CommandLine, a_file_of_options_that_is_none_is_told_in_one_line) {
+  for (const auto& [path, why] : {std::pair{"/", "it is a directory, not a file"},
+                                  {"/dev/null", "it is a device, not a file"},
+                                  {"/nonexistent", "No such file or directory"}}) {
+    Options got;
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(parse(got, {"--config", path, "f"}), 2);
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+              fmt::format("prog: option --config: cannot read {}: {}; see prog --help\n", path, why));
+  }
 }
 
 }  // namespace

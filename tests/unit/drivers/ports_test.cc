@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -168,6 +169,9 @@ TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
   }
   EXPECT_TRUE((*in)->replayed());
   EXPECT_FALSE(PcapNic::open(dir.path() + "/none.pcap", "", kMac).ok());
+  const std::string fifo = dir.path() + "/fifo";  // its writer would be waited for
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_FALSE(PcapNic::open(fifo, "", kMac).ok());
 }
 
 TEST(SlirpNic, gateway_answers_arp_and_echo) {

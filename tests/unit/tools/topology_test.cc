@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/text_file.h"
+
 namespace weft {
 namespace {
 
@@ -26,7 +28,7 @@ TEST(Topology, examples_are_good) {
   size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(source) + "/docs/examples")) {
     if (entry.path().extension() != ".toml") continue;
-    const Result<Topology> topology = load_topology(entry.path());
+    const Result<Topology> topology = parse_topology(read_text_file(entry.path()).value(), entry.path());
     EXPECT_TRUE(topology.ok()) << topology.error().text;
     ++count;
   }
@@ -206,17 +208,6 @@ TEST(Topology, gateways_in_reach_and_addresses_that_two_units_share_are_good) {
       refusal(
           "fabric=\"f\"\n[links]\nflit_payload=96\ncredits=4\ncut_through=true\n[[switch]]\nname=\"s1\"\n"),
       "accepted");
-}
-
-TEST(Topology, a_file_that_cannot_be_read) {
-  for (const auto& [path, why] : {std::pair{"/nonexistent/t.toml", "No such file"},
-                                  {"/", "Is a directory"},
-                                  {"/dev/zero", "larger than"}}) {
-    const Result<Topology> got = load_topology(path);
-    ASSERT_FALSE(got.ok());
-    EXPECT_NE(got.error().text.find(path), std::string::npos) << got.error().text;
-    EXPECT_NE(got.error().text.find(why), std::string::npos) << got.error().text;
-  }
 }
 
 }  // namespace

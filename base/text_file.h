@@ -1,0 +1,21 @@
+// base/text_file.h -- reads the small files that people write and name on a command line: options, topologies,
+// keys. Anything but a regular file is refused by name, so that a directory does not read as an empty file and
+// nobody waits for a FIFO.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/result.h"
+
+namespace weft {
+
+/// More than anybody writes by hand.
+inline constexpr size_t kTextFileBytesMax = 1U << 20;
+
+/// Fails unless `path` leads to a regular file. Errors read "cannot read PATH: why".
+Status check_is_file(const std::string& path);
+/// The whole file at `path`. Errors read "cannot read PATH: why".
+Result<std::string> read_text_file(const std::string& path);
+
+}  // namespace weft
