@@ -12,10 +12,12 @@ namespace {
 
 constexpr int64_t kResolveIntervalNs = 200'000'000;
 constexpr uint32_t kResolveTriesMax = 25;
+/// Most that one turn takes off a lease: a machine or process that stood still has not heard its asker.
+constexpr int64_t kLeaseStepNs = 1'000'000'000;
 constexpr std::array<GenKind, 4> kRoundTripKinds{GenKind::kArp, GenKind::kIcmp, GenKind::kIcmpv6,
                                                  GenKind::kUdp};
-constexpr std::array<std::string_view, 8> kPhaseNames{"idle",     "resolving", "round-trips", "bulk",
-                                                      "draining", "finished",  "failed",      "too-long"};
+constexpr std::array<std::string_view, 9> kPhaseNames{
+    "idle", "resolving", "round-trips", "bulk", "draining", "finished", "failed", "too-long", "abandoned"};
 
 RoundTripFigures figures(const LatencyHistogram& from) noexcept {
   return {.count = from.count(),
@@ -80,6 +82,8 @@ Status GenPort::start(const TrafficSpec& spec) {
   resolve_tries_ = resolve_open_ = 0;
   stopping_ = false;
   resolve_sent_ns_ = now_ns() - kResolveIntervalNs;
+  polled_ns_ = now_ns();
+  unrenewed_ns_ = 0;
   const bool need_ipv4 =
       spec.icmp || spec.udp || spec.bulk_frames != 0 || spec.bulk_duration > Duration::zero();
   resolved_ipv4_ = !need_ipv4;
@@ -136,6 +140,7 @@ bool GenPort::may_send(int64_t now) const noexcept {
     case TrafficPhase::kFinished:
     case TrafficPhase::kFailed:
     case TrafficPhase::kTooLong:
+    case TrafficPhase::kAbandoned:
       return false;
   }
   return false;
@@ -343,9 +348,19 @@ void GenPort::resolve_or_fail(int64_t now) noexcept {
   }
 }
 
+bool GenPort::lease_ran_out(int64_t now) noexcept {
+  unrenewed_ns_ += std::min(now - polled_ns_, kLeaseStepNs);
+  polled_ns_ = now;
+  return spec_.lease != Duration::zero() && unrenewed_ns_ >= spec_.lease.count();
+}
+
 int GenPort::poll(Instant) noexcept {
   if (finished()) return 0;
   const int64_t now = now_ns();
+  if (lease_ran_out(now)) {
+    phase_ = TrafficPhase::kAbandoned;
+    return 0;
+  }
   if (phase_ == TrafficPhase::kResolving) {
     resolve_or_fail(now);
     return 0;
@@ -369,6 +384,7 @@ Instant GenPort::deadline() const noexcept {
   if (phase_ == TrafficPhase::kBulk && spec_.bulk_duration > Duration::zero() && bulk_started_ns_ != 0) {
     next = std::min(next, bulk_started_ns_ + spec_.bulk_duration.count());
   }
+  if (spec_.lease != Duration::zero()) next = std::min(next, now + kLeaseStepNs);
   return Instant(Duration(next));
 }
 

@@ -37,11 +37,13 @@ struct TrafficSpec {
   uint32_t window = 64;                               // bulk frames without answer, 1..kGenWindowMax
   Duration answer_timeout = std::chrono::seconds(2);  // then a frame counts as lost
   uint64_t seed = 1;                                  // of pattern and run number
+  Duration lease{};                                   // renew() comes at least so often; 0: it need not
   std::array<uint8_t, 4> target_ipv4{10, 77, 0, 1};
   std::array<uint8_t, 16> target_ipv6{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
 };
 
-/// The last three end a run: kFailed when nobody answered, kTooLong at a frame that the session cannot carry.
+/// The last four end a run: kFailed when nobody answered, kTooLong at a frame that the session cannot carry,
+/// kAbandoned when the lease ran out.
 enum class TrafficPhase : uint8_t {
   kIdle,
   kResolving,
@@ -50,7 +52,8 @@ enum class TrafficPhase : uint8_t {
   kDraining,
   kFinished,
   kFailed,
-  kTooLong
+  kTooLong,
+  kAbandoned
 };
 [[nodiscard]] std::string_view to_string(TrafficPhase phase) noexcept;
 
@@ -89,6 +92,8 @@ class GenPort final : public ModelPort {
   Status start(const TrafficSpec& spec);
   /// Sends no more; the run is finished() when what is on its way has come back or is given up.
   void stop() noexcept;
+  /// Whoever wanted the run is still there.
+  void renew() noexcept { unrenewed_ns_ = 0; }
   [[nodiscard]] TrafficResult result() const noexcept;
   [[nodiscard]] bool finished() const noexcept {
     return phase_ == TrafficPhase::kIdle || phase_ >= TrafficPhase::kFinished;
@@ -117,6 +122,7 @@ class GenPort final : public ModelPort {
   void take_resolution(const GenAnswer& answer) noexcept;
   void round_trip_done(int64_t sent_ns) noexcept;
   void give_up_overdue(int64_t now) noexcept;
+  [[nodiscard]] bool lease_ran_out(int64_t now) noexcept;
   void resolve_or_fail(int64_t now) noexcept;
   void advance() noexcept;
   [[nodiscard]] bool bulk_all_sent(int64_t now) const noexcept;
@@ -142,6 +148,8 @@ class GenPort final : public ModelPort {
   int64_t bulk_last_ns_ = 0;
   int64_t next_send_ns_ = 0;
   int64_t resolve_sent_ns_ = 0;
+  int64_t polled_ns_ = 0;
+  int64_t unrenewed_ns_ = 0;  // since renew(), as far as this process ran
   uint32_t resolve_tries_ = 0;
   uint32_t resolve_open_ = 0;  // requests sent less answers seen: an answer more is no repetition
   bool resolved_ipv4_ = false, resolved_ipv6_ = false;

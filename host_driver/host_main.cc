@@ -249,8 +249,13 @@ TrafficFigures figures(const TrafficResult& from, bool running) {
   return out;
 }
 
+/// Who asks for a run asks for its report many times a second; a run that nobody asks about has lost its
+/// asker.
+constexpr Duration kTrafficLease = std::chrono::seconds(5);
+
 TrafficSpec spec_of(const TrafficRun& run) {
   TrafficSpec spec;
+  spec.lease = kTrafficLease;
   spec.round_trips = run.round_trips;
   spec.arp = run.arp;
   spec.icmp = run.icmp;
@@ -318,6 +323,7 @@ class HostControl final : public ControlHandler {
   }
   Result<TrafficFigures> traffic_report() override {
     if (last_ == nullptr) return Error{"no traffic was started since this host began"};
+    last_->renew();
     return figures(last_->result(), !last_->finished());
   }
   Status capture_start(const CaptureSpec& spec) override {

@@ -10,7 +10,7 @@ struct Request {
   id @0 :UInt64;                       # chosen by the asker, comes back in the reply
   union {
     info @1 :Void;                     # who are you and are you ready
-    trafficStart @2 :TrafficRun;       # gen: port only; refused while a run is on
+    trafficStart @2 :TrafficRun;       # gen: port only; refused while a run is on. It ends 5 s after the last report
     trafficStop @3 :Void;              # ends the run early; answers with the report
     trafficReport @4 :Void;            # how far is it
     captureStart @5 :CaptureSpec;      # driver halves only
@@ -86,7 +86,8 @@ struct TrafficRun {
 
 struct TrafficFigures {
   running @0 :Bool;
-  phase @1 :Text;                      # "idle", "resolving", "round trips", "bulk", "draining", "finished", "failed"
+  phase @1 :Text;                      # "idle", "resolving", "round-trips", "bulk", "draining", "finished", "failed",
+                                       # "too-long", "abandoned"
   framesSent @2 :UInt64;               # bulk frames and round trips together
   framesReceived @3 :UInt64;           # answers that came back right
   lost @4 :UInt64;                     # no good answer in time

@@ -114,6 +114,8 @@ int run(TrafficOptions& options) {
                                options.target.empty() ? "the echo object" : options.target));
   if (phase == "too-long")
     return failure("traffic", "a frame of this size is longer than the session carries");
+  if (phase == "abandoned")
+    return failure("traffic", "the host ended the run: for seconds nobody asked for its report");
   return good ? kExitDone : kExitFailed;
 }
 

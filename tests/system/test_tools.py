@@ -87,6 +87,17 @@ class ToolsTest(WeftCase):
                 self.assertEqual((traffic.returncode, report["good"]), (0, True), errors)
                 self.assertEqual(report["frames_sent"], report["frames_received"])
 
+    def test_traffic_whose_asker_was_killed_ends(self):
+        self.up(ECHO + 'nic = "echo"\n')
+        before = self.frames_to_os()
+        traffic = self.start("traffic", "--duration", "600")
+        harness.wait_for(lambda: self.frames_to_os() > before + 1000, "frames pass")
+        traffic.kill()
+        traffic.wait()
+        code, _, errors = self.weft("traffic")
+        self.assertEqual((code, errors), (1, "weft traffic: a run is on already; wait for its end\n"))
+        harness.wait_for(lambda: self.weft("traffic", "-n", 100)[0] == 0, "the next run is let in", 30)
+
     def frames_to_os(self):
         return json.loads(self.weft("stat", "--json")[1])["counters"]["h1.unit.2.driver.frames_to_os"]
 

@@ -78,6 +78,69 @@ TEST(GenEcho, every_kind_of_round_trip_and_a_verified_bulk_run) {
   EXPECT_GT(result.bulk_gbps(), 0.0);
 }
 
+/// A run that would not end by itself for a day.
+class Abandoned : public ::testing::Test {
+ protected:
+  void run_for(Duration length, bool renewed) {
+    for (const Instant until = wire.clock.now() + length; wire.clock.now() < until;) {
+      wire.turn();
+      wire.clock.advance(1ms);
+      if (renewed) wire.gen.renew();
+    }
+  }
+
+  static TrafficSpec endless() {
+    TrafficSpec spec;
+    spec.bulk_frames = 0;
+    spec.bulk_duration = 24h;
+    spec.lease = 5s;
+    return spec;
+  }
+
+  Wire wire;
+};
+
+TEST_F(Abandoned, a_run_ends_when_its_lease_is_not_renewed) {
+  ASSERT_TRUE(wire.gen.start(endless()).ok());
+  run_for(20s, true);
+  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kBulk);
+  run_for(4900ms, false);
+  EXPECT_FALSE(wire.gen.finished());
+  run_for(200ms, false);
+  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kAbandoned);
+  EXPECT_TRUE(wire.gen.finished());
+  const uint64_t sent = wire.gen.result().frames_sent;
+  run_for(1s, true);
+  EXPECT_EQ(wire.gen.result().frames_sent, sent);
+  EXPECT_TRUE(wire.gen.start(endless()).ok()) << "the next run";
+}
+
+/// While nothing is sent, too: the loop sleeps by deadline().
+TEST_F(Abandoned, a_run_that_waits_for_an_answer_ends_too) {
+  TrafficSpec spec = endless();
+  spec.answer_timeout = 24h;
+  ASSERT_TRUE(wire.gen.start(spec).ok());
+  run_for(1s, true);
+  Frame frame(kVnetBytes + kGenFrameBytesMax);
+  while (wire.gen.read_frame(frame).io == FrameIo::kOk) wire.clock.advance(1us);
+  const Instant lost = wire.clock.now();
+  while (!wire.gen.finished()) {
+    ASSERT_LE(wire.gen.deadline(), lost + 7s);
+    wire.clock.set(std::max(wire.gen.deadline(), wire.clock.now() + 1us));
+    wire.gen.poll(wire.clock.now());
+  }
+  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kAbandoned);
+  EXPECT_GE(wire.clock.now(), lost + 5s - 1ms);
+}
+
+TEST_F(Abandoned, a_process_that_stood_still_gives_its_asker_time) {
+  ASSERT_TRUE(wire.gen.start(endless()).ok());
+  run_for(1s, true);
+  wire.clock.advance(1h);
+  run_for(1s, false);
+  EXPECT_FALSE(wire.gen.finished());
+}
+
 class Spoiler final : public Wire {
  public:
   void back(std::deque<Frame>& frames) override {
