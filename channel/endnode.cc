@@ -54,11 +54,8 @@ Result<std::vector<PoolClass>> parse_pools(const std::vector<std::string>& texts
       return Error{"--pool " + text + ": write BYTESxCOUNT, as 2048x256"};
     }
     together += pool.elements;
-    if (pool.element_bytes < kOwnElementBytesMin || pool.element_bytes > kPoolElementBytesMax ||
-        pool.elements == 0 || together > kOwnElementsTogetherMax) {
-      return Error{fmt::format("--pool {}: elements of {} to {} bytes, 1 to {} of them in all pools", text,
-                               kOwnElementBytesMin, kPoolElementBytesMax, kOwnElementsTogetherMax)};
-    }
+    const std::string fault = own_pool_fault(pool.element_bytes, pool.elements, together);
+    if (!fault.empty()) return Error{fmt::format("--pool {}: {}", text, fault)};
     pools.push_back(pool);
   }
   const auto smaller = [](const PoolClass& a, const PoolClass& b) {

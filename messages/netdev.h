@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace weft {
@@ -139,6 +140,8 @@ inline constexpr uint32_t kPoolElementBytesMax = 1U << 24;
 /// twice their number, find room in one completion queue.
 inline constexpr uint32_t kOwnElementBytesMin = 72;
 inline constexpr uint32_t kOwnElementsTogetherMax = 32704;
+/// Why a pool cannot be offered, for the user; empty when it can. `together`: elements of all pools so far.
+[[nodiscard]] std::string own_pool_fault(uint32_t element_bytes, uint32_t elements, uint64_t together);
 /// Frames any mode must carry: 9000 bytes MTU, Ethernet header, one VLAN tag (decisions 1.17).
 inline constexpr uint32_t kJumboFrameBytes = 9018;
 /// Largest frame of RDMA mode without the vnet header; with it an element of 64 KiB is full (decisions 2.18).

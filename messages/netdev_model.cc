@@ -1,5 +1,7 @@
 #include "messages/netdev_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace weft {
@@ -69,6 +71,13 @@ struct CheckValues {
 };
 
 }  // namespace
+
+std::string own_pool_fault(uint32_t element_bytes, uint32_t elements, uint64_t together) {
+  const bool fits = element_bytes >= kOwnElementBytesMin && element_bytes <= kPoolElementBytesMax;
+  if (fits && elements != 0 && together <= kOwnElementsTogetherMax) return {};
+  return fmt::format("elements of {} to {} bytes, 1 to {} of them in all pools", kOwnElementBytesMin,
+                     kPoolElementBytesMax, kOwnElementsTogetherMax);
+}
 
 bool operator==(const NetdevMessage& a, const NetdevMessage& b) noexcept {
   return a.context == b.context && std::visit(SameBody{}, a.body, b.body);

@@ -115,11 +115,8 @@ void Reader::read_pools(TopologySection& section, Endnode& node) {
       section.fault("pools",
                     fmt::format("'{}' is not a pool; write ELEMENT_BYTESxELEMENTS like \"2048x256\"", pool));
     together += count;
-    if (bytes < kOwnElementBytesMin || bytes > kPoolElementBytesMax || count < 1 ||
-        together > kOwnElementsTogetherMax)
-      section.fault("pools",
-                    fmt::format("'{}': elements of {} to {} bytes, 1 to {} of them in all pools", pool,
-                                kOwnElementBytesMin, kPoolElementBytesMax, kOwnElementsTogetherMax));
+    const std::string fault = own_pool_fault(bytes, count, together);
+    if (!fault.empty()) section.fault("pools", fmt::format("'{}': {}", pool, fault));
     if (!node.pools.empty() && bytes <= node.pools.back().element_bytes)
       section.fault("pools", "list the pools from the smallest element to the largest");
     node.pools.push_back({bytes, count});

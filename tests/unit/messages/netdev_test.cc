@@ -408,5 +408,15 @@ TEST(Idata, limits_are_inclusive) {
   EXPECT_FALSE(fits_idata(255, 256, 65537));
 }
 
+TEST(OwnPool, is_within_what_a_node_may_offer_to_the_last_byte_and_element) {
+  EXPECT_EQ(own_pool_fault(kOwnElementBytesMin, 1, 1), "");
+  EXPECT_EQ(own_pool_fault(kPoolElementBytesMax, 1, kOwnElementsTogetherMax), "");
+  const std::string why = "elements of 72 to 16777216 bytes, 1 to 32704 of them in all pools";
+  EXPECT_EQ(own_pool_fault(kOwnElementBytesMin - 1, 1, 1), why);
+  EXPECT_EQ(own_pool_fault(kPoolElementBytesMax + 1, 1, 1), why);
+  EXPECT_EQ(own_pool_fault(2048, 0, 0), why);
+  EXPECT_EQ(own_pool_fault(2048, 1, uint64_t{kOwnElementsTogetherMax} + 1), why);
+}
+
 }  // namespace
 }  // namespace weft
