@@ -36,7 +36,7 @@ def require_root():
         raise unittest.SkipTest(f"may not make network namespaces here: {error}") from None
     run("ip", "netns", "delete", name, check=False)
     if not os.path.exists("/dev/net/tun"):
-        raise unittest.SkipTest("no /dev/net/tun here")
+        raise unittest.SkipTest("no /dev/net/tun here; needs the kernel's module tun")
 
 
 class Namespace:

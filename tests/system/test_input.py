@@ -123,7 +123,7 @@ class TapTest(unittest.TestCase):
 
     def test_without_permission_it_says_what_is_missing_and_what_works(self):
         if not os.path.exists("/dev/net/tun"):
-            self.skipTest("no /dev/net/tun here")
+            self.skipTest("no /dev/net/tun here; needs the kernel's module tun")
         user = NOBODY if harness.IS_ROOT else None
         with harness.Fabric(["a"], user=user) as fabric:
             code, _, errors = harness.run_program("weft-host", *self.host_options(fabric.directory, "weft-none0"), user=user)

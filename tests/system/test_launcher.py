@@ -176,7 +176,7 @@ class LauncherTest(WeftCase):
             self.skipTest("needs root, to give rights up")
         unshare = ["unshare", "-Urn"]
         if subprocess.run(harness.as_user(NOBODY) + unshare + ["true"], capture_output=True).returncode != 0:
-            self.skipTest("users may not make namespaces here")
+            self.skipTest("users may not make namespaces here; needs sysctl kernel.unprivileged_userns_clone=1")
         self.give_to_nobody()
         self.file.write_text(ECHO.replace('os = "gen"', 'os = "gen"\nnetns = "h1"'))
         done = self.as_nobody("up", "--detach", self.file, wrapper=unshare)

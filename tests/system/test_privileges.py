@@ -28,7 +28,7 @@ class PrivilegesTest(unittest.TestCase):
         return process
 
     @covers("DECISIONS-4")
-    @unittest.skipIf(int(status_of("self")["CapEff"], 16) == 0, "there are no capabilities to drop")
+    @unittest.skipIf(int(status_of("self")["CapEff"], 16) == 0, "there are no capabilities to drop; needs root")
     def test_endnodes_drop_everything_before_there_is_a_link(self):
         with harness.Fabric(["host", "unit"]) as fabric:
             switch = fabric.switch()

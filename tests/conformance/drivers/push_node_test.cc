@@ -178,7 +178,8 @@ void expect_above_the_channel_interface(const std::set<std::string>& headers) {
 
 TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interface) {
   covers("PUSH-DRV-02");
-  if (std::getenv("WEFT_SOURCE") == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set";
+  if (std::getenv("WEFT_SOURCE") == nullptr)
+    GTEST_SKIP() << "WEFT_SOURCE is not set; ctest sets it to the source tree";
   // The half is made of an OS interface and a messaging layer, and of nothing else.
   static_assert(std::is_constructible_v<HostNetdev, NetdevSession&, FramePort&, const NicSettings&>);
   static_assert(std::is_base_of_v<FramePort, MemoryFramePort>);
@@ -192,7 +193,8 @@ TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interf
 
 TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_interface) {
   covers("PUSH-DRV-03");
-  if (std::getenv("WEFT_SOURCE") == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set";
+  if (std::getenv("WEFT_SOURCE") == nullptr)
+    GTEST_SKIP() << "WEFT_SOURCE is not set; ctest sets it to the source tree";
   static_assert(std::is_constructible_v<IouNetdev, SessionAcceptor&, FramePort&, const NicPolicy&>);
   std::set<std::string> headers = includes_of("iou_driver/iou_netdev.cc");
   headers = includes_of("iou_driver/iou_switching.cc", headers);

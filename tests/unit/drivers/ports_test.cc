@@ -352,7 +352,8 @@ void in_namespace(const std::function<void()>& body) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no right to make a network namespace";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "may not make a network namespace here; needs CAP_SYS_ADMIN";
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
@@ -362,7 +363,8 @@ void shell(const std::string& command) {
 
 TEST(TapPort, frames_cross_an_interface_and_settings_take_effect) {
   if (::geteuid() != 0) GTEST_SKIP() << "a TAP interface needs root";
-  if (::access("/dev/net/tun", F_OK) != 0) GTEST_SKIP() << "no /dev/net/tun here";
+  if (::access("/dev/net/tun", F_OK) != 0)
+    GTEST_SKIP() << "no /dev/net/tun here; needs the kernel's module tun";
   in_namespace([] {
     const MonotonicClock clock;
     Result<std::unique_ptr<TapPort>> port = TapPort::open("wtest0");

@@ -149,7 +149,7 @@ struct IpcPair {
 
 TEST(ZmqMessage, widens_the_ipc_connection_it_came_by) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the library's own threads are not instrumented and look like races";
+  GTEST_SKIP() << "ZeroMQ's own threads are not instrumented and look like races; any other build runs it";
 #endif
   IpcPair pair;
   const int before = send_bytes(pair.message);
@@ -159,9 +159,10 @@ TEST(ZmqMessage, widens_the_ipc_connection_it_came_by) {
 
 TEST(ZmqContext, its_io_threads_run_as_batch_work) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the library's own threads are not instrumented and look like races";
+  GTEST_SKIP() << "ZeroMQ's own threads are not instrumented and look like races; any other build runs it";
 #endif
-  if (sched_getscheduler(0) != SCHED_OTHER) GTEST_SKIP() << "run with a policy of its own, which is kept";
+  if (sched_getscheduler(0) != SCHED_OTHER)
+    GTEST_SKIP() << "this process has a scheduling policy of its own, which is kept; needs chrt --other 0";
   const IpcPair pair;
   int found = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

@@ -24,7 +24,7 @@ std::string refusal(const std::string& text) {
 
 TEST(Topology, examples_are_good) {
   const char* source = std::getenv("WEFT_SOURCE");
-  if (source == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set";
+  if (source == nullptr) GTEST_SKIP() << "WEFT_SOURCE is not set; ctest sets it to the source tree";
   size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(source) + "/docs/examples")) {
     if (entry.path().extension() != ".toml") continue;
