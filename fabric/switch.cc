@@ -40,6 +40,7 @@ Switch::Switch(const SwitchConfig& config)
   const Status good = check(config);
   WEFT_CHECK(good.ok(), good.error().text.c_str());
   config_.link.is_switch = true;
+  lane_outputs_.fill(kPortNone);
   const bool given = !config.arbitration.high.empty() || !config.arbitration.low.empty();
   const VlArbitration tables = given ? config.arbitration : equal_arbitration(config.link.lanes);
   for (uint32_t i = 0; i <= config.ports; ++i) {
@@ -126,8 +127,8 @@ bool Switch::lane_is_free(const Port& out, VirtualLane vl, PortNumber input) con
   const PortNumber owner = out.egress[vl.value()].owner;
   if (owner != kPortNone && owner != input) return false;
   if (!config_.one_cell_per_lane) return true;
-  const LaneLock& held = lane_locks_[vl.value()];
-  return held.output == kPortNone || (held.output == out.number && held.input == input);
+  const PortNumber held = lane_outputs_[vl.value()];
+  return held == kPortNone || held == out.number;
 }
 
 uint32_t Switch::send_turn(Port& out, VirtualLane vl, uint32_t bytes_wanted) noexcept {
@@ -184,12 +185,12 @@ void Switch::note_sent(Port& in, Port& out, const TxFlit& flit) noexcept {
 
 void Switch::lock(Port& in, Port& out, VirtualLane vl) noexcept {
   out.egress[vl.value()].owner = out.egress[vl.value()].last = in.number;
-  if (config_.one_cell_per_lane) lane_locks_[vl.value()] = {in.number, out.number};
+  if (config_.one_cell_per_lane) lane_outputs_[vl.value()] = out.number;
 }
 
 void Switch::unlock(Port& out, VirtualLane vl) noexcept {
   out.egress[vl.value()].owner = kPortNone;
-  if (config_.one_cell_per_lane && lane_locks_[vl.value()].output == out.number) lane_locks_[vl.value()] = {};
+  if (lane_outputs_[vl.value()] == out.number) lane_outputs_[vl.value()] = kPortNone;
 }
 
 /// Tells the next hop to forget cells whose rest will not come (decisions 2.7).

@@ -69,11 +69,6 @@ class Switch final : public Pollable {
 
  private:
   static constexpr uint32_t kTurnsPerForwardMax = 64;
-  struct LaneLock {
-    PortNumber input = kPortNone;
-    PortNumber output = kPortNone;
-  };
-
   // Input (switch_ingress.cc).
   int receive_flits(Port& in) noexcept;
   void take_flit(Port& in, const RxFlit& flit) noexcept;
@@ -110,7 +105,7 @@ class Switch final : public Pollable {
   ForwardingTable forwarding_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<Port*> attached_;
-  std::array<LaneLock, kVlCount> lane_locks_{};  // one_cell_per_lane
+  std::array<PortNumber, kVlCount> lane_outputs_;  // one_cell_per_lane: where the lane's cell goes now
   Instant now_{};
   Instant next_tick_{};
   Instant next_down_poll_{};
