@@ -143,6 +143,9 @@ TEST_F(Negotiation, a_welcome_beyond_the_offer_is_refused) {
   welcome = good;
   welcome.cell_payload_bytes = 512;
   EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kCellPayload);
+  welcome = good;
+  welcome.flit_payload_bytes = 96;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kFlitPayload);
   theirs.lid = Lid(9);
   EXPECT_EQ(take_welcome(theirs, good, joined), LinkRefusal::kLidInvalid);
   EXPECT_EQ(take_welcome(theirs, make_refusal(own, 1, LinkRefusal::kNoPort), joined), LinkRefusal::kNoPort);

@@ -140,6 +140,12 @@ constexpr std::array kOffences{
               store_be(longer.data() + 2, uint16_t{60000});
               at.carrier->arrive(longer);
             }},
+    Offence{LinkCounter::kBadLength, LinkState::kUp,
+            [](Engine& at) {  // flits without number carry no data
+              std::vector<std::byte> longer(kFlitHeaderBytes + 8);
+              compose_flit(longer.data(), {.kind = FlitKind::kAck, .payload_bytes = 8}, true, 0);
+              at.carrier->arrive(longer);
+            }},
     Offence{LinkCounter::kBadCrc, LinkState::kUp, [](Engine& at) { flip(at, 5); }},
     Offence{LinkCounter::kBadCrc, LinkState::kUp, [](Engine& at) { flip(at, 40); }},
     Offence{LinkCounter::kBadKind, LinkState::kFaulty,
@@ -156,6 +162,11 @@ constexpr std::array kOffences{
             [](Engine& at) {
               at.carrier->arrive(Engine::control({.kind = FlitKind::kAck, .flags = kFlitTail}));
             }},
+    Offence{LinkCounter::kBadFlags, LinkState::kFaulty,
+            [](Engine& at) {  // poison ends a cell, so it is a tail
+              at.start(false);
+              arrive_as(at, {.flags = kFlitHead | kFlitPoison});
+            }},
     Offence{LinkCounter::kBadFraming, LinkState::kFaulty,
             [](Engine& at) {  // head after head on a lane; another lane may begin meanwhile
               at.start(false);
@@ -164,6 +175,11 @@ constexpr std::array kOffences{
               EXPECT_EQ(at.receive().size(), 2U);
               EXPECT_EQ(at.engine.state(), LinkState::kUp);
               at.carrier->arrive(at.data(3, {.flags = kFlitHead}));
+            }},
+    Offence{LinkCounter::kBadFraming, LinkState::kFaulty,
+            [](Engine& at) {  // the end of a cell that has not begun
+              at.start(false);
+              at.carrier->arrive(at.data(1, {.flags = kFlitTail}));
             }},
     Offence{
         LinkCounter::kAckBeyondSent, LinkState::kFaulty,
@@ -274,6 +290,33 @@ TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) 
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 4}));
   receive();
   EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
+}
+
+TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves) {
+  ASSERT_TRUE(send());
+  engine.flush(now);
+  engine.poll(now);
+  const LinkTimers timers;
+  Duration between = timers.probe_first;
+  for (int asked = 0; asked < 12; ++asked, between = std::min(between * 2, timers.probe_max)) {
+    sent();
+    now += between - 1us;
+    engine.poll(now);
+    EXPECT_TRUE(sent().empty()) << asked;
+    now += 1us;
+    engine.poll(now);
+    EXPECT_EQ(sent().size(), 1U) << asked;
+  }
+  EXPECT_EQ(between, timers.probe_max);
+  carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = 1}));
+  receive();
+  ASSERT_TRUE(send());
+  engine.flush(now);
+  sent();
+  engine.poll(now);
+  now += timers.probe_first;
+  engine.poll(now);
+  EXPECT_EQ(sent().size(), 1U) << "progress begins anew";
 }
 
 TEST_F(Engine, after_an_answer_it_rests_though_some_lanes_were_never_used) {

@@ -325,6 +325,9 @@ TEST(CfgData, round_trips_and_refusals) {
   EXPECT_TRUE(back.promiscuous);
   EXPECT_EQ(back.multicast[1], filters.multicast[1]);
   EXPECT_FALSE(decode_filters(std::span<const std::byte>(out).first(bytes - 1), back));
+  filters.multicast[1] = {2, 2, 3, 4, 5, 6};
+  encode_filters(filters, out);
+  EXPECT_FALSE(decode_filters(std::span<const std::byte>(out).first(bytes), back)) << "one station's address";
   store_be(out.data() + 4, uint32_t{65});
   EXPECT_FALSE(decode_filters(std::span<const std::byte>(out).first(8 + 6 * 65), back));
   store_be(out.data(), uint32_t{0x80});

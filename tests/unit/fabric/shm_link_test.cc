@@ -148,7 +148,10 @@ TEST_F(ShmLink, socket_needs_a_private_directory_and_no_living_listener) {
   EXPECT_FALSE(ShmAcceptor::create(socket_path(), admission).ok());
   const std::string open_dir = dir.path() + "/open";
   ASSERT_EQ(mkdir(open_dir.c_str(), 0755), 0);
-  EXPECT_FALSE(ShmAcceptor::create(open_dir + "/s.sock", admission).ok());
+  for (const mode_t mode : {0755U, 0750U, 0701U}) {
+    ASSERT_EQ(chmod(open_dir.c_str(), mode), 0);
+    EXPECT_FALSE(ShmAcceptor::create(open_dir + "/s.sock", admission).ok()) << mode;
+  }
   struct stat info {};
   ASSERT_EQ(stat(socket_path().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 077, 0U);

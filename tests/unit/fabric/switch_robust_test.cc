@@ -2,6 +2,8 @@
 // suffers.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/support/reason_table.h"
 #include "tests/support/test_fabric.h"
 
@@ -171,6 +173,8 @@ TEST(SwitchIngress, each_reason_to_drop_a_cell_has_its_own_counter) {
     EXPECT_EQ(fabric.drops(), 1U) << name << ": and under no other";
     fabric.expect_conserved();
     EXPECT_EQ(fabric.link(1, kSwitch).incarnation(), 1U) << name << ": nobody else's link suffers";
+    if (fabric.link(0, kNode).state() != LinkState::kUp) continue;
+    EXPECT_EQ(fabric.link(0, kNode).credits(VirtualLane(0)), 8U) << name << ": each flit's credit, once";
   }
 }
 
@@ -257,6 +261,28 @@ TEST(SwitchPoison, a_cell_whose_sender_dies_is_ended_and_the_lane_goes_on) {
   EXPECT_EQ(fabric.received[1].size(), 2U);
 }
 
+TEST(SwitchPoison, the_rest_of_a_cell_never_follows_to_the_next_link_of_its_output) {
+  TestFabricConfig config = fabric_of(2, 96);
+  config.switching.link.cut_through = true;
+  TestFabric fabric(config);
+  begin_cell(fabric);
+  fabric.cables[1]->unplug();
+  fabric.run(5);
+  EXPECT_EQ(fabric.cables[1]->plug(fabric.clock.now()), LinkRefusal::kNone);
+  fabric.run(2000);
+  const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
+  for (size_t flit = 1; flit < 4; ++flit) send_flit(fabric.link(0, kNode), cell, flit);
+  fabric.run(50);
+  EXPECT_EQ(fabric.link(1, kNode).counters().get(LinkCounter::kBadFraming), 0U);
+  EXPECT_EQ(fabric.link(1, kNode).incarnation(), 2U);
+  EXPECT_TRUE(fabric.received[1].empty());
+  ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 256}));
+  fabric.run(50);
+  EXPECT_EQ(fabric.received[1].size(), 1U);
+  EXPECT_EQ(fabric.link(0, kNode).credits(VirtualLane(0)), 8U);
+  fabric.expect_conserved();
+}
+
 TEST(SwitchPoison, a_stored_cell_whose_sender_dies_never_leaves) {
   TestFabric fabric(fabric_of(2, 96));
   begin_cell(fabric);
@@ -265,6 +291,23 @@ TEST(SwitchPoison, a_stored_cell_whose_sender_dies_never_leaves) {
   EXPECT_EQ(fabric.traces[1]->count(kSwitch, FlitKind::kData), 0U);
   EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropLinkReset), 1U);
   fabric.expect_conserved();
+}
+
+TEST(SwitchForward, inputs_of_a_lane_are_served_in_turn) {
+  TestFabric fabric(fabric_of(4));
+  fabric.freeze(3, true);
+  for (int i = 0; i < 200; ++i, fabric.step()) {
+    for (uint32_t from = 0; from < 3; ++from) static_cast<void>(fabric.send(from, TestCell{.dlid = Lid(4)}));
+  }
+  EXPECT_EQ(fabric.fabric->cells_held(), 24U) << "each of them has used up its credit";
+  fabric.freeze(3, false);
+  fabric.run(50);
+  ASSERT_EQ(fabric.received[3].size(), 32U);
+  for (size_t i = 8; i + 3 <= 32; i += 3) {  // behind those that were on the link already
+    std::set<uint16_t> sources;
+    for (size_t of = i; of < i + 3; ++of) sources.insert(load_be<uint16_t>(&fabric.received[3][of][10]));
+    EXPECT_EQ(sources.size(), 3U) << i;
+  }
 }
 
 TEST(SwitchReset, an_output_that_dies_returns_the_credit_of_what_waited_for_it) {
@@ -370,6 +413,15 @@ TEST(VlArbiterTest, weights_share_and_high_goes_first) {
   ASSERT_TRUE(arbiter.configure(tables, 3).ok());
   serve(0b111, 6500);
   EXPECT_EQ(bytes[0] + bytes[1], 6400U);
+  uint32_t low_turns = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    const VlArbiter::Choice choice = arbiter.choose(0b111);
+    arbiter.charge(64);
+    if (choice.vl == VirtualLane(2)) continue;
+    EXPECT_EQ(choice.bytes, 1U) << "one cell, then high again";
+    ++low_turns;
+  }
+  EXPECT_GE(low_turns, 3U);
   EXPECT_FALSE(arbiter.configure(tables, 4).ok()) << "lane 3 would starve";
   tables.low.push_back({kVlManagement, 1});
   EXPECT_FALSE(arbiter.configure(tables, 3).ok());

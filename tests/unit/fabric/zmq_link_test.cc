@@ -207,12 +207,14 @@ TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counte
   send(std::span(burst).first(3));
   LinkConfig link = small_switch().link;
   link.guid = Guid(0xA);
+  send(bytes_of(encode_link_hello(make_hello(link, 7))));  // a nonce by which a burst might pass for a HELLO
   for (uint64_t i = 0; i < 40; ++i) send(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | i))));
   send(burst);
   ASSERT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kStaleNonce) == 1; }));
   EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kUnknownPeer), 1U);
   EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kMalformed), 1U);
   EXPECT_GE(admission->counters().get(AdmissionCounter::kRefusedRate), 20U);
+  EXPECT_EQ(admission->counters().get(AdmissionCounter::kRefusedNotAllowed), 1U);
   ASSERT_TRUE(until([&] {
     ZmqMessage answer;
     LinkHello hello;
@@ -221,6 +223,17 @@ TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counte
   }));
   socket.reset();  // gone, and its link still has something to say
   EXPECT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kSendsRefused) != 0; }));
+}
+
+TEST_F(ZmqLink, an_ipc_endpoint_needs_a_private_directory) {
+  Switch core(small_switch());
+  Admission nodes(core, {{"a", Guid(0xA), Lid(1)}});
+  ZmqAcceptorConfig config;
+  config.endpoints = {"ipc://" + dir.path() + "/z"};
+  ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
+  EXPECT_FALSE(ZmqAcceptor::create(config, nodes).ok());
+  ASSERT_EQ(chmod(dir.path().c_str(), 0700), 0);
+  EXPECT_TRUE(ZmqAcceptor::create(config, nodes).ok());
 }
 
 TEST_F(ZmqLink, tcp_beyond_loopback_needs_keys) {

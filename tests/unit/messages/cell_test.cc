@@ -139,6 +139,20 @@ TEST(Cell, every_operation_with_every_set_of_flags) {
   }
 }
 
+TEST(Cell, neither_end_has_the_permissive_lid_or_none) {
+  for (const uint16_t lid : {uint16_t{0}, uint16_t{kLidMax + 1}}) {
+    for (const bool source : {false, true}) {
+      CellAddress address = kAddress;
+      (source ? address.slid : address.dlid) = Lid(lid);
+      std::vector<std::byte> cell(kCellHeaderBytes + kCrcBytes);
+      store_be(cell.data() + kCellHeaderBytes,
+               compose_cell_header(cell.data(), make_cell_template(address), send_variable(0)));
+      CellView view;
+      EXPECT_EQ(decode_cell(cell, CrcCheck::kVerify, view), CellError::kAddress) << lid << source;
+    }
+  }
+}
+
 /// A Send of three bytes, one byte of which is changed, or of which the first `bytes` arrive.
 struct Malformed {
   CellError reason;

@@ -85,6 +85,9 @@ TEST(Cm, refusals_have_their_own_names) {
   EXPECT_EQ(changed(23, 3), CmError::kBadValue);     // three channels
   EXPECT_EQ(changed(23, 1), CmError::kBadValue);     // one channel, yet a second QPN
   EXPECT_EQ(changed(16, 0xFF), CmError::kBadValue);  // lowest version above the highest
+  CmMessage twice = request();
+  twice.offer.data.qpn = twice.offer.control.qpn;
+  EXPECT_EQ(decode(encoded(twice)), CmError::kBadValue) << "both channels on one queue pair";
 }
 
 TEST(Cm, bit_flips_are_survived) {

@@ -203,7 +203,10 @@ std::vector<Edge> pool_edges() {
           edge("largest context", [](PoolAdvert& a) { a.context = UINT64_MAX; }),
           edge("receive WQEs", [](PoolAdvert& a) { a.pool = kPoolOfReceiveWqes, a.handle = Rkey(); }),
           edge(
-              "receive WQEs with a handle", [](PoolAdvert& a) { a.pool = kPoolOfReceiveWqes; }, false)};
+              "receive WQEs with a handle", [](PoolAdvert& a) { a.pool = kPoolOfReceiveWqes; }, false),
+          edge(
+              "WQEs at 1", [](PoolAdvert& a) { a.pool = kPoolOfReceiveWqes, a.handle = {}, a.address = 1; },
+              false)};
 }
 
 std::vector<Edge> other_edges() {
@@ -354,11 +357,11 @@ TEST(NetdevCapnpCodec, version_and_unknown_function_have_their_own_names) {
 }
 
 /// A list that claims 2^29 entries of no size costs the sender nothing; it must cost the reader nothing
-/// either.
+/// either. Sixty-four runs of no size would each renew a whole pool.
 TEST(NetdevCapnpCodec, absurd_list_counts_are_refused_before_the_loop) {
   NetdevCapnp capnp(4096);
-  // Root struct of two data words and one pointer, function bufferRecvPool; its list pointer claims a
-  // composite list whose tag says 2^29 entries of 0 words.
+  // Root struct of two data words and one pointer; its list pointer claims a composite list whose tag says so
+  // many entries of 0 words.
   std::vector<std::byte> wire(8 + 8 * 5);
   const auto put = [&](size_t word, uint64_t value) {
     std::memcpy(wire.data() + 8 * word, &value, sizeof value);
@@ -366,11 +369,14 @@ TEST(NetdevCapnpCodec, absurd_list_counts_are_refused_before_the_loop) {
   put(0, uint64_t{5} << 32);
   put(1, uint64_t{2} << 32 | uint64_t{1} << 48);  // root: 2 data words, 1 pointer
   put(2, 9);                                      // context
-  put(3, 1);                                      // version 1, function 0
   put(4, 1 | uint64_t{7} << 32);                  // list, composite, 0 words
-  put(5, uint64_t{(1U << 29) - 1} << 2);          // tag: many entries, no words
-  NetdevMessage out;
-  EXPECT_EQ(capnp.decode(wire, out), NetdevError::kNotParsed) << "the traversal limit counts them";
+  constexpr std::array<std::pair<uint64_t, uint64_t>, 2> kClaims{{{0, (1U << 29) - 1}, {2, 64}}};
+  for (const auto& [function, entries] : kClaims) {
+    put(3, 1 | function << 16);  // version 1; bufferRecvPool or bufferRecvPoolUpdate
+    put(5, entries << 2);        // tag: many entries, no words
+    NetdevMessage out;
+    EXPECT_EQ(capnp.decode(wire, out), NetdevError::kNotParsed) << "the traversal limit counts them";
+  }
 }
 
 /// Any bit flip gives a message that passes the checks or a named refusal; never a crash or an exception.
