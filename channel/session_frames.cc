@@ -264,7 +264,7 @@ bool NetdevSession::Core::indicate(RecvPool& pool, uint32_t element, uint32_t by
 
 void NetdevSession::Core::on_rdata(const WorkCompletion& done) noexcept {
   const PoolElement used = decode_idata(done.imm);
-  RecvPool* pool = rdma() ? own_pool(used.pool) : nullptr;
+  RecvPool* pool = own_pool(used.pool);
   if (pool == nullptr) return pool_missing(used.pool);
   if (!check_fault(pool->check_write(used, done.written_va, done.byte_count))) return;
   indicate(*pool, used.element, done.byte_count);
