@@ -77,6 +77,7 @@ TEST_F(SanRmp, SAN_RMP_04_bind_succeeds_if_authorised_else_invalid_parameter) {
   const uint64_t end = region_.addr + 128;
   EXPECT_EQ(bind(pd_, region_.lkey, end - 8, 9, kReadWrite), AccessFault::kOutOfBounds);
   EXPECT_EQ(bind(pd_, region_.lkey, region_.addr - 1, 8, kReadWrite), AccessFault::kOutOfBounds);
+  EXPECT_EQ(bind(pd_, region_.lkey, region_.addr, 0, kReadWrite), AccessFault::kOutOfBounds);
   EXPECT_EQ(bind(pd_, region_.lkey, region_.addr, ~uint64_t{0}, kReadWrite), AccessFault::kOutOfBounds);
   EXPECT_EQ(bind(pd_, Lkey(region_.lkey.value() ^ 1), region_.addr, 8, kReadWrite), AccessFault::kNotValid);
   EXPECT_EQ(bind(PdId{2}, region_.lkey, region_.addr, 8, kReadWrite), AccessFault::kWrongPd);

@@ -106,30 +106,35 @@ TEST(PushFlush, PUSH_FLUSH_02_the_initiator_writes_nothing_after_its_reply) {
   EXPECT_GT(writes, 10U);
 }
 
-/// A write that was posted before the request came is on its way still: the reply must not overtake it.
+/// A write that was posted before the request came is on its way still: the reply must not overtake it, nor
+/// the message that tells of it.
 TEST(PushFlush, PUSH_FLUSH_02_the_reply_waits_for_writes_under_way) {
   covers("PUSH-FLUSH-02");
-  SessionPair pair;
-  pair.pipe.set_filter([](int from, std::vector<std::byte>& bytes) {
-    CellView view;
-    EXPECT_EQ(decode_cell(bytes, CrcCheck::kVerify, view), CellError::kNone);
-    return from == 1 && view.opcode == Opcode::kRdmaWrite ? Verdict::kHold : Verdict::kPass;
-  });
-  EXPECT_TRUE(pair.send(1, 1, 1500));
-  pair.run(20);
-  pair.host().close();
-  pair.run(500);
-  EXPECT_EQ(bodies<BufferPoolFlushRequest>(read_wire(pair.pipe, 1024), 0).size(), 2U);
-  EXPECT_TRUE(bodies<BufferPoolFlushReply>(read_wire(pair.pipe, 1024), 1).empty());
-  EXPECT_EQ(pair.host().counters().get(C::kPoolsFreed), 0U) << "the pool is still there for it";
-  pair.pipe.set_filter(nullptr);
-  pair.pipe.release_held();
-  pair.run(500);
-  EXPECT_EQ(pair.receive(0), std::vector<uint32_t>{1});
-  pair.run(500);
-  EXPECT_EQ(bodies<BufferPoolFlushReply>(read_wire(pair.pipe, 1024), 1).size(), 2U);
-  EXPECT_EQ(pair.host().counters().get(C::kPoolsFreed), 2U);
-  EXPECT_EQ(pair.host().state(), SessionState::kIdle);
+  for (const bool by_message : {false, true}) {
+    SessionPairOptions options;
+    options.unit.session.force_indicate = by_message;
+    SessionPair pair(options);
+    pair.pipe.set_filter([](int from, std::vector<std::byte>& bytes) {
+      CellView view;
+      EXPECT_EQ(decode_cell(bytes, CrcCheck::kVerify, view), CellError::kNone);
+      return from == 1 && view.opcode == Opcode::kRdmaWrite ? Verdict::kHold : Verdict::kPass;
+    });
+    EXPECT_TRUE(pair.send(1, 1, 1500));
+    pair.run(20);
+    pair.host().close();
+    pair.run(500);
+    EXPECT_EQ(bodies<BufferPoolFlushRequest>(read_wire(pair.pipe, 1024), 0).size(), 2U);
+    EXPECT_TRUE(bodies<BufferPoolFlushReply>(read_wire(pair.pipe, 1024), 1).empty());
+    EXPECT_EQ(pair.host().counters().get(C::kPoolsFreed), 0U) << "the pool is still there for it";
+    pair.pipe.set_filter(nullptr);
+    pair.pipe.release_held();
+    pair.run(500);
+    EXPECT_EQ(pair.receive(0), std::vector<uint32_t>{1});
+    pair.run(500);
+    EXPECT_EQ(bodies<BufferPoolFlushReply>(read_wire(pair.pipe, 1024), 1).size(), 2U);
+    EXPECT_EQ(pair.host().counters().get(C::kPoolsFreed), 2U);
+    EXPECT_EQ(pair.host().state(), SessionState::kIdle);
+  }
 }
 
 TEST(PushFlush, PUSH_FLUSH_03_the_initiator_may_ask_and_the_pool_is_gone) {

@@ -62,6 +62,20 @@ TEST(SessionDefence, a_key_of_another_session_is_of_no_use) {
   EXPECT_EQ(pair.side(1).adapter->access_faults().get(AccessFault::kWrongPd), 1U);
 }
 
+/// What was written is nobody's to read: not the writer's either.
+TEST(SessionDefence, the_handle_of_a_pool_allows_writing_alone) {
+  covers("DECISIONS-4");
+  ScriptedHost host{SessionPairOptions().unit};
+  ASSERT_TRUE(host.connect());
+  ASSERT_FALSE(host.pools.empty());
+  for (const PoolAdvert& pool : host.pools) {
+    const std::optional<TptEntry> entry = host.adapters[1]->memory().query(pool.handle.value());
+    ASSERT_TRUE(entry.has_value());
+    EXPECT_TRUE(entry->remote_write);
+    EXPECT_FALSE(entry->remote_read || entry->remote_atomic || entry->window_binding);
+  }
+}
+
 TEST(SessionDefence, a_guessed_key_costs_the_session_and_each_time_more_time) {
   covers("DECISIONS-4");
   SessionPairOptions options;

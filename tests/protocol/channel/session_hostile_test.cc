@@ -46,6 +46,11 @@ TEST_F(Hostile, idata_for_a_pool_that_was_never_advertised) {
   expect_reset(C::kIdataPoolUnknown);
 }
 
+TEST_F(Hostile, idata_for_a_number_between_those_of_our_pools) {
+  host.write(host.element(0), 1, 100, encode_idata({2, 0, 2048}));
+  expect_reset(C::kIdataPoolUnknown);
+}
+
 TEST_F(Hostile, idata_for_an_element_out_of_range) {
   host.write(host.element(0), 1, 100, encode_idata({1, 8, 2048}));
   expect_reset(C::kIdataElementRange);
@@ -188,6 +193,45 @@ TEST_F(Hostile, demand_for_pools_is_bounded) {
   EXPECT_EQ(host.unit().conservation().own_elements, 8U + 4 + 8);
 }
 
+TEST_F(Hostile, pools_on_demand_follow_each_other_at_a_distance_and_not_while_closing) {
+  SessionPairOptions options;
+  options.unit.session.limits.pools_per_class = 8;
+  ScriptedHost asker(options.unit);
+  ASSERT_TRUE(asker.connect());
+  asker.advertise();
+  const auto get = [&] {
+    asker.say({.context = 1, .body = BufferRecvPoolGet{.packet_bytes = 64, .packets = 1}});
+  };
+  get();
+  get();
+  EXPECT_EQ(asker.count(C::kPoolGetsRefused), 1U);
+  asker.run(100, 100us);
+  get();
+  EXPECT_EQ(asker.count(C::kPoolGetsRefused), 1U);
+  asker.run(100, 100us);
+  asker.acceptor->close();
+  asker.run(1);
+  get();
+  EXPECT_EQ(asker.count(C::kPoolGetsRefused), 2U);
+}
+
+TEST_F(Hostile, a_reply_answers_only_what_was_asked) {
+  const uint64_t asked = host.unit().request_config({.request_class = CfgClass::kUtility, .code = 4});
+  host.run(20);
+  const auto utility = static_cast<uint16_t>(CfgClass::kUtility);
+  const auto mac_config = static_cast<uint16_t>(CfgClass::kMacConfig);
+  const auto reply = [&](uint16_t request_class, uint16_t code) {
+    host.say({.context = asked, .body = CfgUtilReply{request_class, code, 0, {}}});
+  };
+  reply(mac_config, 4);
+  reply(utility, 5);
+  EXPECT_EQ(host.count(C::kConfigReplyUnknown), 2U);
+  EXPECT_TRUE(host.events.replies.empty());
+  reply(utility, 4);
+  ASSERT_EQ(host.events.replies.size(), 1U);
+  EXPECT_EQ(host.events.replies[0].transaction, asked);
+}
+
 TEST_F(Hostile, pools_flushed_full_and_asked_for_again_stay_bounded) {
   const auto get = [&](uint32_t bytes) {
     host.say({.context = 1, .body = BufferRecvPoolGet{.packet_bytes = bytes, .packets = 1}});
@@ -250,6 +294,21 @@ TEST(HostileModes, more_plain_sends_than_credits) {
   EXPECT_EQ(host.count(C::kFramesIn), 4U);
 }
 
+TEST(HostileModes, a_plain_send_into_a_slot_that_was_not_renewed_yet) {
+  AcceptorConfig config = unit_config();
+  config.session.pools = {{2048, 8}};
+  ScriptedHost host(config, TransferMode::kSendReceive);
+  ASSERT_TRUE(host.connect());
+  host.advertise(kPoolOfReceiveWqes, 8, 9018);
+  for (uint32_t i = 0; i < 8; ++i) host.send_plain(i, 500);
+  host.unit().release_frame();
+  EXPECT_EQ(host.count(C::kUpdatesOut), 0U);
+  host.send_plain(8, 500);
+  EXPECT_EQ(host.count(C::kCreditOverrun), 1U);
+  EXPECT_EQ(host.count(C::kLostViolation), 1U);
+  EXPECT_EQ(host.count(C::kFramesIn), 8U);
+}
+
 TEST(HostileModes, more_send_data_than_credits) {
   AcceptorConfig config = unit_config();
   config.session.pools = {{2048, 4}};
@@ -301,8 +360,9 @@ constexpr std::array kBadMessages{
     BadMessage{C::kMsgTooShort, [] { return std::vector<std::byte>(5); }},
     BadMessage{C::kMsgTooLong,
                [] {
-                 std::vector<uint32_t> body(751);
-                 body[0] = 3000;
+                 // A slot has 1536 bytes, twelve of them for the vnet header.
+                 std::vector<uint32_t> body(1 + 1528 / 4);
+                 body[0] = 1528;
                  return frame_of(6, body);
                },
                TransferMode::kSendDataOnly},
@@ -395,6 +455,8 @@ constexpr std::array kRefused{
             }},
     Refused{SessionRefusal::kPolicy, AcceptorCounter::kRefusedPolicy, nothing,
             [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kPolicy; }},
+    Refused{SessionRefusal::kPolicy, AcceptorCounter::kRefusedPolicy, nothing,
+            [](ScriptedHost& host) { host.acceptor->close(); }},
     Refused{SessionRefusal::kUnknownSession, AcceptorCounter::kUnknownSession, nothing,
             [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kUnknownSession; }},
 };

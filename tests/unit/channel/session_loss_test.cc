@@ -135,6 +135,19 @@ TEST(SessionLoss, a_dead_unit_is_noticed_within_two_seconds_and_its_frames_are_c
   EXPECT_EQ(pair.stream(0, 50, 20, 1000), numbers(50, 20));
 }
 
+TEST(SessionLoss, a_driver_that_lets_go_of_nothing_does_not_keep_the_next_session_away) {
+  SessionPair pair;
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(pair.send(1, i, 1000));
+  pair.run(20);
+  pair.kill(1);
+  pair.revive(1);
+  while (pair.host().state() == SessionState::kOpen) pair.turn(1ms);
+  EXPECT_NE(pair.host().front_frame(), nullptr) << "it has until the next attempt";
+  pair.run_until_open();
+  EXPECT_EQ(pair.host().front_frame(), nullptr);
+  EXPECT_EQ(pair.host().counters().get(C::kInboundLostAtReset), 3U);
+}
+
 TEST(SessionLoss, frames_the_driver_has_not_taken_survive_a_loss) {
   SessionPair pair;
   for (uint32_t i = 0; i < 5; ++i) EXPECT_TRUE(pair.send(0, i, 1000));
