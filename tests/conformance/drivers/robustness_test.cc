@@ -27,6 +27,7 @@ TEST(Shared, unit_switches_between_its_hosts_and_floods_broadcast) {
   world.run_until_open();
   world.os(0).inject(make_ethernet(host_mac(1), host_mac(0), 1));
   world.os(0).inject(make_ethernet(kMacBroadcast, host_mac(0), 2));
+  world.os(0).inject(make_ethernet(host_mac(0), host_mac(0), 4));  // to itself: nobody else's business
   world.run(1000);
   EXPECT_EQ(DriverWorld::taken(world.os(1)), (Frames{make_ethernet(host_mac(1), host_mac(0), 1),
                                                      make_ethernet(kMacBroadcast, host_mac(0), 2)}));
@@ -94,6 +95,28 @@ TEST(Shared, promiscuous_only_where_the_topology_allows_it) {
     world.run();
     EXPECT_EQ(world.os(0).written.size(), 1u);
     EXPECT_EQ(world.os(1).written.size(), allowed ? 2u : 0u);
+  }
+}
+
+TEST(Shared, the_nic_is_promiscuous_as_long_as_one_host_wants_it) {
+  covers("DECISIONS-4");
+  DriverWorldConfig config = hosts(2);
+  config.policy.promiscuous_allowed = true;
+  DriverWorld world(config);
+  world.run_until_open();
+  const auto set = [&world](size_t host, bool promiscuous) {
+    NicFilters filters;
+    filters.promiscuous = promiscuous;
+    world.host(host).controller().set_filters(filters);
+    world.run();
+  };
+  EXPECT_FALSE(world.nic().promiscuous);
+  for (const size_t first : {size_t{0}, size_t{1}}) {
+    set(first, true);
+    set(1 - first, false);
+    EXPECT_TRUE(world.nic().promiscuous) << first;
+    set(first, false);
+    EXPECT_FALSE(world.nic().promiscuous) << first;
   }
 }
 
@@ -412,6 +435,23 @@ TEST(Offloads, lan_frames_are_cut_for_a_host_that_cannot_take_them_whole) {
   ASSERT_EQ(got.size(), 8u);
   EXPECT_EQ(got.back(), make_ethernet(host_mac(0), kLanMac, 1));
   EXPECT_EQ(world.unit().counters().get(UnitCounter::kSegmentedForHost), 1u);
+}
+
+TEST(Offloads, a_frame_that_is_cut_waits_for_the_only_host_as_any_other_does) {
+  covers("DECISIONS-2.21");
+  DriverWorldConfig config;
+  config.nic_offloads = kTcp4;
+  config.pools = {{2048, 4}};
+  DriverWorld world(config);
+  world.run_until_open();
+  world.os().busy = true;
+  world.nic().inject_raw(tso_frame(host_mac(0), kLanMac, 20'000, 1448));
+  world.run_for(2 * kSlowHostMax);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSegmentedForHost), 1u);
+  world.os().busy = false;
+  world.run(3000);
+  EXPECT_EQ(DriverWorld::taken(world.os()).size(), 14u);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
 }
 
 TEST(Frames, any_ethertype_and_vlan_tags_pass) {

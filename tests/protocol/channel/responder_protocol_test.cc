@@ -209,6 +209,14 @@ TEST_F(ResponderProtocol, cells_of_one_packet_that_contradict_each_other_end_the
   EXPECT_EQ(sent.back().ack.code, AckCode::kNotSupported);
 }
 
+TEST_F(ResponderProtocol, cells_of_one_packet_with_other_flags_of_the_message_end_the_connection) {
+  post_recv(1);
+  receive({.flags = kCellFirst, .flags2 = kCell2Solicited, .bytes = 256});
+  receive({.cell = 1, .flags = kCellLast, .bytes = 10});
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
 TEST_F(ResponderProtocol, a_short_cell_in_the_middle_is_dropped) {
   post_recv(1);
   receive({.flags = kCellFirst, .bytes = 100});

@@ -240,6 +240,18 @@ constexpr std::array kConfigCases{
            at.open();
            ask(at, MacConfigCode::kSetMac, kTwo);
          }},
+    Case{ConfigCounter::kBadData,
+         [](Bench& at) {
+           at.open();
+           constexpr std::array<std::byte, 4> kLess{{{}, {}, {}, std::byte{67}}};
+           ask(at, MacConfigCode::kSetMtu, kLess);
+         }},
+    Case{ConfigCounter::kBadData,
+         [](Bench& at) {  // a feature that does not exist
+           at.open();
+           constexpr std::array<std::byte, 4> kMore{{std::byte{0x80}, {}, {}, {}}};
+           ask(at, MacConfigCode::kSetFeatures, kMore);
+         }},
     Case{ConfigCounter::kMacTaken,
          [](Bench& at) {
            at.config.hosts = 2;

@@ -298,6 +298,22 @@ TEST(EchoNic, is_busy_when_nobody_reads_and_loses_nothing) {
   EXPECT_EQ(echo.write_frame(bytes, {}), FrameIo::kOk);
 }
 
+/// RFC 4861 7.1.1: a solicitation that a router has passed on comes from no neighbour.
+TEST(EchoNic, only_neighbours_are_answered_where_it_is) {
+  const EchoNicConfig config;
+  const GenStation object{config.object_mac, config.ipv4, config.ipv6};
+  const GenStation asker{kHost, {10, 77, 1, 1}, {0xFD, 0x77, 1}};
+  for (const uint8_t hop_limit : {uint8_t{255}, uint8_t{254}}) {
+    EchoNic echo(config);
+    Frame frame(kVnetBytes + kGenFrameBytesMax);
+    const uint32_t bytes =
+        build_request(GenKind::kNeighbour, asker, object, 0, {}, std::span(frame).subspan(kVnetBytes));
+    frame[kVnetBytes + kEthernetHeaderBytes + 7] = std::byte{hop_limit};
+    EXPECT_EQ(echo.write_frame(std::span(frame).first(kVnetBytes + bytes), {}), FrameIo::kOk);
+    EXPECT_EQ(echo.read_frame(frame).io, hop_limit == 255 ? FrameIo::kOk : FrameIo::kEmpty);
+  }
+}
+
 TEST(EchoNic, frames_for_others_and_cut_frames_get_no_answer) {
   EchoNic echo{EchoNicConfig{}};
   for (size_t length = kVnetBytes + kEthernetHeaderBytes; length < 80; ++length) {

@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "base/checksum.h"
@@ -252,6 +253,15 @@ constexpr std::array kPortCases{
              [](PortBench& at) {
                at.connect();
                at.hear(kEthernetHeaderBytes - 1, 100);
+               EXPECT_EQ(at.read(), FrameIo::kDropped);
+             }},
+    PortCase{PortCounter::kReadMalformed,
+             [](PortBench& at) {  // recorded in part
+               const std::string file = at.dir.path() + "/lan.pcap";
+               at.record(file);
+               at.port.reset();
+               std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(37).put(0x7F);
+               at.replay(file);
                EXPECT_EQ(at.read(), FrameIo::kDropped);
              }},
     PortCase{PortCounter::kReadErrors,

@@ -1,4 +1,5 @@
-// The unit half: frames that come before their session is open, or stay behind when it ends; the NIC's MTU.
+// The unit half: frames that come before their session is open, or stay behind when it ends; hosts that are
+// slow, gone or back; what they set on the NIC.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -241,6 +242,151 @@ TEST(UnitHalf, a_host_that_takes_nothing_does_not_stop_the_frames_of_another) {
   world.os(0).inject(sent.front());
   world.run_for(50ms);
   EXPECT_EQ(DriverWorld::taken(world.os(1)), Frames{sent.front()}) << "back among the others";
+  const uint64_t before = world.unit().counters().get(UnitCounter::kSlowHostDrops);
+  world.os(1).busy = true;
+  for (const auto& frame : sent) world.os(0).inject(frame);
+  world.run_for(kSlowHostMax - 50ms);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), before) << "and waited for like them";
+}
+
+TEST(UnitHalf, while_its_own_port_is_down_no_host_is_slow) {
+  DriverWorldConfig config;
+  config.hosts = 2;
+  config.pools.front().elements = 4;
+  DriverWorld world(config);
+  world.run_until_open();
+  world.os(1).busy = true;
+  Frames sent;
+  for (uint32_t i = 0; i < 40; ++i) {
+    sent.push_back(make_ethernet(host_mac(1), host_mac(0), i));
+    world.os(0).inject(sent.back());
+  }
+  world.run_for(100ms);
+  world.cable_of_unit(0).unplug();
+  world.run_for(kSlowHostMax + 100ms);
+  world.os(1).busy = false;
+  EXPECT_EQ(world.cable_of_unit(0).plug(world.clock.now()), LinkRefusal::kNone);
+  world.run_for(500ms);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  EXPECT_EQ(DriverWorld::taken(world.os(1)), sent);
+}
+
+TEST(UnitHalf, frames_for_a_host_that_left_go_to_the_lan) {
+  DriverWorldConfig config;
+  config.hosts = 2;
+  DriverWorld world(config);
+  world.run_until_open();
+  world.session(1).close();
+  world.run_for(100ms);
+  const auto frame = make_ethernet(host_mac(1), host_mac(0), 1);
+  world.os(0).inject(frame);
+  world.run();
+  EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{frame});
+}
+
+TEST(UnitHalf, a_host_that_is_back_before_it_was_missed_takes_its_own_place) {
+  DriverWorld world;
+  world.run_until_open();
+  DriverWorld::HostInterface& interface = world.hosts[0].interfaces[0];
+  interface.half.reset();
+  const SessionConfig session{.pools = world.config.pools, .mac = host_mac(0), .unit = Lid(1)};
+  interface.session =
+      std::make_unique<NetdevSession>(session, *world.nodes[world.hosts[0].node].adapter, world.random);
+  NicSettings settings;
+  settings.mac = host_mac(0);
+  interface.half = std::make_unique<HostNetdev>(*interface.session, *interface.os, settings);
+  interface.half->open();
+  world.run_for(50ms);
+  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kHostsRefusedMac), 0u);
+}
+
+TEST(UnitHalf, a_link_event_that_nobody_confirmed_is_told_again) {
+  DriverWorld world;
+  world.run_until_open();
+  const uint64_t before = world.unit().counters().get(UnitCounter::kLinkEvents);
+  world.nic().carrier_up = false;
+  world.nodes[world.hosts[0].node].paused = true;
+  world.run_for(SessionLimits{}.config_timeout + 100ms);
+  world.nodes[world.hosts[0].node].paused = false;
+  world.run_for(50ms);
+  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+  EXPECT_EQ(world.unit().counters().get(UnitCounter::kLinkEvents), before + 2);
+  EXPECT_FALSE(world.os().carrier_set);
+}
+
+TEST(UnitHalf, features_are_granted_within_what_the_session_agreed_on) {
+  DriverWorldConfig config;
+  config.host_offloads = Offload::kChecksum;
+  config.nic_offloads = Offload::kChecksum | Offload::kTso4;
+  DriverWorld world(config);
+  world.run_until_open();
+  std::array<std::byte, 4> wanted{};
+  encode_u32(static_cast<uint32_t>(config.nic_offloads), wanted);
+  ASSERT_NE(world.session().request_config({.request_class = CfgClass::kMacConfig,
+                                            .code = static_cast<uint16_t>(MacConfigCode::kSetFeatures),
+                                            .data = wanted}),
+            0u);
+  world.run();
+  EXPECT_EQ(world.unit().clients().front().features, Offload::kChecksum);
+}
+
+/// Two hosts share the NIC's own address; one alone may have it.
+TEST(UnitHalf, the_nic_takes_the_address_of_its_only_host) {
+  for (const uint32_t hosts : {1U, 2U}) {
+    DriverWorldConfig config;
+    config.hosts = hosts;
+    config.policy.program_nic_mac = true;
+    DriverWorld world(config);
+    world.run_until_open();
+    const MacAddress before = world.nic().info().mac;
+    constexpr MacAddress kOther{2, 0, 0, 0, 0, 0x77};
+    world.host(0).controller().set_mac(kOther);
+    world.run();
+    EXPECT_EQ(world.nic().info().mac, hosts == 1 ? kOther : before);
+  }
+}
+
+TEST(UnitHalf, initialise_begins_anew) {
+  DriverWorldConfig config;
+  config.policy.promiscuous_allowed = true;
+  DriverWorld world(config);
+  world.run_until_open();
+  NicFilters filters;
+  filters.promiscuous = true;
+  world.host().controller().set_filters(filters);
+  world.host().controller().set_mtu(1300);
+  world.run();
+  const UnitClient& client = world.unit().clients().front();
+  EXPECT_TRUE(client.filters.promiscuous);
+  ASSERT_NE(world.session().request_config({.request_class = CfgClass::kMacConfig,
+                                            .code = static_cast<uint16_t>(MacConfigCode::kInitialise)}),
+            0u);
+  world.run();
+  EXPECT_FALSE(client.filters.promiscuous);
+  EXPECT_EQ(client.mtu_bytes, world.nic().info().mtu_bytes);
+}
+
+TEST(UnitHalf, statistics_say_what_became_of_each_frame) {
+  DriverWorld world;
+  world.run_until_open();
+  const auto out = [&world] {
+    world.os().inject(make_ethernet(kLanMac, host_mac(0), 1, 100));
+    world.run();
+  };
+  out();
+  world.nic().inject(make_ethernet(host_mac(0), kLanMac, 1, 300));
+  world.os().inject(make_ethernet(kLanMac, kLanMac, 1, 100));  // not its own address
+  world.run();
+  world.nic().drop = true;
+  out();
+  world.nic().drop = false;
+  world.nic().down = true;
+  out();
+  EXPECT_EQ(
+      world.unit().clients().front().statistics,
+      (NicStatistics{
+          .frames_in = 1, .bytes_in = 300, .frames_out = 1, .bytes_out = 100, .drops = 2, .errors = 1}));
 }
 
 }  // namespace
