@@ -337,7 +337,9 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
     RemoteGrant grant;
     const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va + begin,
                                                           bytes, AccessKind::kRemoteRead, grant);
-    if (fault != AccessFault::kNone) {  // revoked meanwhile: the requester asks again and is refused then
+    // Revoked meanwhile: what is left is not read. The request was executed once, so that a repetition may be
+    // an old one and ends nothing: the requester asks until its retries are used up.
+    if (fault != AccessFault::kNone) {
       engine_.faults.add(fault);
       ++rx.reads_head;
       continue;
