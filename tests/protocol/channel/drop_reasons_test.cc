@@ -153,6 +153,12 @@ constexpr std::array kDrops{
            at.post_recv(8);
            at.receive({});
          }},
+    Drop{AdapterCounter::kDropLength,
+         [](Bench& at) {
+           at.use(QpType::kUd);
+           at.post_recv(8);
+           at.receive({.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey)});
+         }},
     Drop{AdapterCounter::kDropRdContext,
          [](Bench& at) {  // one context, and a second remote node
            at.use(QpType::kRd);
@@ -187,6 +193,16 @@ TEST(AdapterDrops, each_reason_has_its_own_counter_and_stores_nothing) {
       EXPECT_NE(done.status, WcStatus::kSuccess) << name;
     }
   }
+}
+
+TEST(AdapterDrops, a_packet_that_goes_on_as_another_operation_is_missed) {
+  Bench at;
+  at.use(QpType::kUc);
+  at.post_recv(1024);
+  at.receive({.flags = kCellFirst, .bytes = 256});
+  at.receive({.opcode = Opcode::kRdmaWrite, .flags = kCellLast, .number = 1});
+  EXPECT_TRUE(at.pair.side(0).completions.empty());
+  EXPECT_EQ(at.pair.side(0).adapter->missed_packets(*at.qp), 1U);
 }
 
 }  // namespace

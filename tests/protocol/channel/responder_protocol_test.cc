@@ -14,6 +14,8 @@
 namespace weft::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr Psn kFirst{0xFFFFF0};  // numbers wrap soon
 constexpr Qpn kPeer{0x222222};
 
@@ -217,6 +219,47 @@ TEST_F(ResponderProtocol, cells_of_one_packet_with_other_flags_of_the_message_en
   EXPECT_EQ(state(), QpState::kErr);
 }
 
+TEST_F(ResponderProtocol, a_receive_posted_before_the_refusal_could_leave_makes_it_an_acknowledgement) {
+  make({.idata_takes_recv_wqe = true});
+  pair.pipe.set_room(0, 0);
+  Built cell = write(0, pair.side(0).region.addr, pair.side(0).region.rkey);
+  cell.flags |= kCellIdata;
+  cell.parts.resize(kVaBytes + kIdataBytes);
+  receive(cell);
+  post_recv(1);
+  pair.pipe.set_room(0, 100);
+  pair.run_one(0);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kAck);
+}
+
+TEST_F(ResponderProtocol, a_message_that_goes_on_as_another_operation_ends_the_connection) {
+  post_recv(1);
+  receive({.flags2 = kCell2More});
+  Built next = write(1, pair.side(0).region.addr, pair.side(0).region.rkey);
+  next.flags2 = kCell2Continues;
+  receive(next);
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
+TEST_F(ResponderProtocol, a_write_that_waited_for_a_receive_is_acknowledged_when_one_is_posted) {
+  make({.idata_takes_recv_wqe = true});
+  Built cell = write(0, pair.side(0).region.addr, pair.side(0).region.rkey);
+  cell.flags |= kCellIdata;
+  cell.parts.resize(kVaBytes + kIdataBytes);
+  receive(cell);
+  ASSERT_EQ(answers().size(), 1U) << "not ready";
+  post_recv(1);
+  pair.run_one(0);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kAck);
+  EXPECT_EQ(sent[0].ack.psn, kFirst);
+  EXPECT_EQ(completions().size(), 1U);
+}
+
 TEST_F(ResponderProtocol, a_short_cell_in_the_middle_is_dropped) {
   post_recv(1);
   receive({.flags = kCellFirst, .bytes = 100});
@@ -288,6 +331,52 @@ TEST_F(ResponderProtocol, an_acknowledgement_of_what_was_never_sent_changes_noth
   receive({.opcode = Opcode::kAck, .parts = body, .bytes = 0});
   EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
   EXPECT_EQ(state(), QpState::kRts);
+}
+
+TEST_F(ResponderProtocol, an_acknowledgement_of_a_cell_no_packet_has_changes_nothing) {
+  const Sge sge = pair.side(0).sge(0, 16);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.sges = {&sge, 1}}), PostResult::kOk);
+  pair.run_one(0);
+  std::vector<std::byte> body(kAckBodyBytes);
+  store_be(body.data(), Psn(1).value());
+  store_be(body.data() + 4, uint16_t{kCellsPerPacketMax});
+  receive({.opcode = Opcode::kAck, .parts = body, .bytes = 0});
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_TRUE(completions().empty());
+}
+
+TEST_F(ResponderProtocol, a_packet_whose_sum_is_never_right_is_given_up) {
+  const Sge sge = pair.side(0).sge(0, 16);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.sges = {&sge, 1}}), PostResult::kOk);
+  std::vector<std::byte> body(kAckBodyBytes);
+  store_be(body.data(), Psn(1).value());
+  body[6] = std::byte{static_cast<uint8_t>(AckCode::kPacketCrc)};
+  for (uint32_t naks = 0; naks < 9; ++naks) {
+    pair.run(5, 1ms);
+    receive({.opcode = Opcode::kNak, .parts = body, .bytes = 0});
+  }
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].status, WcStatus::kRetryExceeded);
+}
+
+TEST_F(ResponderProtocol, a_read_response_that_does_not_fit_the_request_fails_it) {
+  const std::array<Built, 2> wrong{
+      {{.opcode = Opcode::kRdmaReadResponse, .psn = 17, .cell = 1, .flags = kCellLast, .bytes = 50},
+       {.opcode = Opcode::kRdmaReadResponse, .psn = 17, .cell = 2, .flags = kCellLast, .bytes = 256}}};
+  for (const Built& response : wrong) {
+    make({});
+    const Sge sge = pair.side(0).sge(0, 300);
+    ASSERT_EQ(
+        pair.side(0).adapter->post_send(
+            *qp, {.opcode = SendOpcode::kRdmaRead, .sges = {&sge, 1}, .remote_addr = 4096, .rkey = Rkey(5)}),
+        PostResult::kOk);
+    pair.run_one(0);
+    receive(response);
+    ASSERT_FALSE(completions().empty());
+    EXPECT_EQ(completions().back().status, WcStatus::kBadResponse) << response.cell;
+    EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+    EXPECT_EQ(state(), QpState::kErr);
+  }
 }
 
 TEST_F(ResponderProtocol, operations_the_service_does_not_have_are_refused) {

@@ -2,6 +2,8 @@
 // limits, a port that goes down, completion queues that overrun, numbers of QPs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 
 #include "channel/bring_up.h"
@@ -132,6 +134,36 @@ TEST_F(QpLife, rnr_retries_are_counted_and_seven_means_for_ever) {
   }
 }
 
+TEST_F(QpLife, rnr_retries_are_counted_for_each_message_anew_and_once_for_each_pause) {
+  QpAttr attr;
+  attr.rnr_retry = 2;
+  attr.min_rnr_timer = 1ms;
+  auto qps = pair.connect({}, attr);
+  pair.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kTwice : Verdict::kPass; });
+  for (uint64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(send(*qps[0], i), PostResult::kOk);
+    run_for(1500us);  // two refusals
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+    run_for(3ms);
+    ASSERT_EQ(pair.side(0).completions.size(), i + 1);
+    EXPECT_EQ(pair.side(0).completions[i].status, WcStatus::kSuccess) << i;
+    EXPECT_EQ(adapter(1).counters(*qps[1]).get(QpCounter::kRnrNaksSent), 2 * (i + 1));
+  }
+}
+
+TEST_F(QpLife, silence_is_asked_about_ever_more_rarely) {
+  QpAttr attr;
+  attr.ack_timeout = 1s;
+  attr.retry_count = 7;
+  auto qps = pair.connect({}, attr);
+  drop_from(1);
+  ASSERT_EQ(send(*qps[0], 1), PostResult::kOk);
+  run_for(1s);
+  EXPECT_GE(pair.pipe.sent_by(0).size(), 5U);
+  EXPECT_LE(pair.pipe.sent_by(0).size(), 8U) << "after 20, 60, 140, 300 ms and then each quarter of a second";
+}
+
 TEST_F(QpLife, draining_finishes_what_was_started_and_holds_the_rest) {
   auto qps = pair.connect({});
   for (int i = 0; i < 3; ++i)
@@ -183,7 +215,10 @@ TEST_F(QpLife, a_bad_send_on_an_unacknowledged_service_stops_the_send_queue_alon
 }
 
 TEST_F(QpLife, nothing_is_lost_while_the_port_is_down_for_less_than_ten_seconds) {
-  auto qps = pair.connect({});
+  QpAttr attr;
+  attr.ack_timeout = 8ms;  // what cannot leave needs no retry
+  attr.retry_count = 0;
+  auto qps = pair.connect({}, attr);
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
   drop_from(0);  // what was in flight is gone with the link
   pair.side(0).fill(0, 4000, 9);
@@ -259,6 +294,17 @@ TEST_F(QpLife, unsignalled_wqes_complete_in_silence) {
   EXPECT_EQ(pair.side(1).completions.size(), 6U);
 }
 
+TEST_F(QpLife, a_wqe_that_fails_completes_though_it_is_unsignalled) {
+  auto qps = pair.connect({.signal_all = false});
+  Sge bad = pair.side(0).sge(0, 100);
+  bad.lkey = Lkey(bad.lkey.value() ^ 1);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 3, .sges = {&bad, 1}}), PostResult::kOk);
+  pair.run(5);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].wr_id, 3U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kLocalProtection);
+}
+
 TEST_F(QpLife, the_first_key_violation_ends_the_connection_at_both_ends) {
   auto qps = pair.connect({});
   const std::vector<std::byte> before = pair.side(1).memory;
@@ -280,27 +326,103 @@ TEST_F(QpLife, the_first_key_violation_ends_the_connection_at_both_ends) {
 }
 
 TEST_F(QpLife, a_key_revoked_in_the_middle_of_a_packet_stops_the_rest_of_it) {
-  auto qps = pair.connect({});
+  PairSide& far = pair.side(1);
+  MemoryTable& table = adapter(1).memory();
+  const auto write = [&](QueuePair& qp, uint64_t address, Rkey key, uint32_t bytes) {
+    const Sge sge = pair.side(0).sge(0, bytes);
+    EXPECT_EQ(adapter().post_send(qp, {.wr_id = 1,
+                                       .opcode = SendOpcode::kRdmaWrite,
+                                       .sges = {&sge, 1},
+                                       .remote_addr = address,
+                                       .rkey = key}),
+              PostResult::kOk);
+    pair.run(3);
+  };
+  const std::array<std::function<void(Rkey, uint64_t)>, 5> revocations{
+      [&](Rkey key, uint64_t) { EXPECT_EQ(table.unbind_rkey(far.pd, key), AccessFault::kNone); },
+      [&](Rkey key, uint64_t) { EXPECT_EQ(table.invalidate(far.pd, key), AccessFault::kNone); },
+      [&](Rkey key, uint64_t) { EXPECT_TRUE(table.dealloc_rkey(key).ok()); },
+      [&](Rkey key, uint64_t address) {  // it serves one operation, and another ends first
+        write(*pair.connect({})[0], address, key, 16);
+      },
+      [&](Rkey, uint64_t) { EXPECT_TRUE(table.dereg_mr(far.region.lkey).ok()); }};
   pair.side(0).fill(0, 1024, 1);
-  pair.pipe.set_filter([](int from, std::vector<std::byte>& cell) {
-    return from == 0 && load_be<uint16_t>(cell.data() + 28) > 1 ? Verdict::kHold : Verdict::kPass;
-  });
-  const Sge sge = pair.side(0).sge(0, 1024);
+  for (uint32_t i = 0; i < revocations.size(); ++i) {
+    auto qps = pair.connect({});
+    pair.side(0).completions.clear();
+    pair.pipe.set_filter([](int from, std::vector<std::byte>& cell) {
+      return from == 0 && load_be<uint16_t>(cell.data() + 28) > 1 ? Verdict::kHold : Verdict::kPass;
+    });
+    const uint32_t offset = i * 4096;
+    const uint64_t address = far.region.addr + offset;
+    Rkey key = far.region.rkey;
+    if (i + 1 < revocations.size()) {
+      const Access access = i == 3 ? Access::kRemoteWrite | Access::kOneShot : Access::kRemoteWrite;
+      key = table.alloc_rkey(far.pd).value();
+      ASSERT_EQ(table.bind_rkey(far.pd, {key, far.region.lkey, address, 1024, access}), AccessFault::kNone);
+    }
+    write(*qps[0], address, key, 1024);
+    EXPECT_EQ(far.bytes_at(offset, 512), pair.side(0).bytes_at(0, 512));
+    revocations[i](key, address);
+    pair.pipe.set_filter(nullptr);
+    pair.pipe.release_held();
+    pair.run(20);
+    EXPECT_EQ(far.bytes_at(offset + 512, 512), std::vector<std::byte>(512)) << i;
+    EXPECT_EQ(pair.side(0).completions.back().status, WcStatus::kRemoteAccess) << i;
+    if (i == 3) {
+      EXPECT_TRUE(table.dealloc_rkey(key).ok());
+    }
+  }
+}
+
+TEST_F(QpLife, a_key_revoked_in_the_middle_of_a_read_stops_the_rest_of_it) {
+  QpAttr attr;
+  attr.max_rd_atomic = 4;
+  attr.ack_timeout = 8ms;
+  attr.retry_count = 3;
+  auto qps = pair.connect({}, attr);
+  pair.side(1).fill(0, 4096, 1);
+  pair.pipe.set_room(1, 4);
+  const Sge sge = pair.side(0).sge(0, 4096);
   ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 1,
-                                          .opcode = SendOpcode::kRdmaWrite,
+                                          .opcode = SendOpcode::kRdmaRead,
                                           .sges = {&sge, 1},
                                           .remote_addr = pair.side(1).region.addr,
                                           .rkey = pair.side(1).region.rkey}),
             PostResult::kOk);
-  pair.run(3);
-  EXPECT_EQ(pair.side(1).bytes_at(0, 512), pair.side(0).bytes_at(0, 512));
+  pair.run(5);
   ASSERT_TRUE(adapter(1).memory().dereg_mr(pair.side(1).region.lkey).ok());
-  pair.pipe.set_filter(nullptr);
-  pair.pipe.release_held();
-  pair.run(20);
-  EXPECT_EQ(pair.side(1).bytes_at(512, 512), std::vector<std::byte>(512));
+  pair.pipe.set_room(1, 1000);
+  run_for(100ms);
+  EXPECT_EQ(pair.side(0).bytes_at(1024, 3072), std::vector<std::byte>(3072));
   ASSERT_EQ(pair.side(0).completions.size(), 1U);
-  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kRemoteAccess);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kRetryExceeded) << "old repetitions end nothing";
+  EXPECT_EQ(adapter(1).query_qp(*qps[1]).state, QpState::kRts);
+}
+
+TEST_F(QpLife, a_send_that_invalidates_ends_the_window_it_names) {
+  auto qps = pair.connect({});
+  PairSide& far = pair.side(1);
+  MemoryTable& table = adapter(1).memory();
+  const Rkey key = table.alloc_rkey(far.pd).value();
+  ASSERT_EQ(table.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite}),
+            AccessFault::kNone);
+  const Sge sge = pair.side(0).sge(0, 16);
+  for (uint64_t i = 0; i < 2; ++i) {  // the second names what is bound no more
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {far.sge(4096, 64)}), PostResult::kOk);
+    ASSERT_EQ(
+        adapter().post_send(
+            *qps[0], {.wr_id = i, .opcode = SendOpcode::kSendWithInvalidate, .sges = {&sge, 1}, .rkey = key}),
+        PostResult::kOk);
+    run_for(1ms);
+    EXPECT_FALSE(table.query(key.value())->valid);
+  }
+  ASSERT_GE(far.completions.size(), 1U);
+  EXPECT_EQ(far.completions[0].flags, kWcWithInvalidate);
+  EXPECT_EQ(far.completions[0].invalidated, key);
+  ASSERT_EQ(pair.side(0).completions.size(), 2U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kRemoteAccess);
 }
 
 TEST_F(QpLife, numbers_of_qps_are_24_bits_and_not_given_out_again_at_once) {
@@ -366,6 +488,62 @@ TEST_F(QpLife, a_uc_gap_drops_the_message_counts_it_and_goes_on_with_the_next) {
   EXPECT_EQ(pair.side(1).memory[0], std::byte{1});
   EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
   EXPECT_TRUE(pair.pipe.sent_by(1).empty());
+}
+
+/// Each packet that will not come is counted once: by that a session knows what it lost.
+TEST_F(QpLife, uc_counts_every_packet_that_is_missing) {
+  struct Loss {
+    uint32_t packet_bytes;
+    std::vector<int> dropped;  // cells of two messages of 1024 bytes
+    uint64_t missed;
+  };
+  const std::array<Loss, 3> losses{{{1024, {3, 4}, 2},  // the end of one packet and the beginning of the next
+                                    {512, {0}, 2},      // the first packet of a message, so all of it
+                                    {256, {0}, 4}}};
+  for (const Loss& loss : losses) {
+    auto qps = pair.connect({.type = QpType::kUc, .packet_bytes = loss.packet_bytes});
+    for (uint64_t i = 0; i < 2; ++i)
+      ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+    int cells = 0;
+    pair.pipe.set_filter([&](int, std::vector<std::byte>&) {
+      const bool gone = std::count(loss.dropped.begin(), loss.dropped.end(), cells++) != 0;
+      return gone ? Verdict::kDrop : Verdict::kPass;
+    });
+    for (uint64_t i = 0; i < 2; ++i) ASSERT_EQ(send(*qps[0], i, 1024), PostResult::kOk);
+    pair.run(5);
+    pair.pipe.set_filter(nullptr);
+    EXPECT_EQ(adapter(1).missed_packets(*qps[1]), loss.missed) << loss.packet_bytes;
+  }
+}
+
+TEST_F(QpLife, a_uc_write_that_nobody_can_be_told_of_is_missed) {
+  auto qps = pair.connect({.type = QpType::kUc, .idata_takes_recv_wqe = true});
+  const Sge sge = pair.side(0).sge(0, 16);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = pair.side(1).region.addr,
+                                          .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  pair.run(5);
+  EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropNoRecvWqe), 1U);
+  EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
+}
+
+TEST_F(QpLife, an_endnode_without_inbound_rdma_drops_unacknowledged_writes_too) {
+  AdapterLimits limits;
+  limits.inbound_rdma = false;
+  AdapterPair closed(256, limits);
+  auto qps = closed.connect({.type = QpType::kUc});
+  closed.side(0).fill(0, 16, 1);
+  const Sge sge = closed.side(0).sge(0, 16);
+  ASSERT_EQ(closed.side(0).adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaWrite,
+                                                        .sges = {&sge, 1},
+                                                        .remote_addr = closed.side(1).region.addr,
+                                                        .rkey = closed.side(1).region.rkey}),
+            PostResult::kOk);
+  closed.run(5);
+  EXPECT_EQ(closed.side(1).bytes_at(0, 16), std::vector<std::byte>(16));
+  EXPECT_EQ(closed.side(1).adapter->counters().get(AdapterCounter::kDropAccess), 1U);
 }
 
 TEST_F(QpLife, a_unit_answers_with_ready_to_receive_first) {
