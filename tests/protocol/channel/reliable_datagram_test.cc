@@ -152,6 +152,32 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   EXPECT_EQ(executed(), 3U);
 }
 
+/// Only the queue pair that was written to, on its node, can say that a message was executed.
+TEST_F(ReliableDatagram, an_answer_of_somebody_else_is_none) {
+  std::vector<std::byte> answer;
+  pair.pipe.set_filter([&answer](int sender, std::vector<std::byte>& cell) {
+    if (sender != 1) return Verdict::kPass;
+    answer = cell;
+    return Verdict::kHold;
+  });
+  send(*from, *peer);
+  pair.run(5);
+  ASSERT_FALSE(answer.empty());
+  constexpr std::array<size_t, 2> kSlidAndQpn{11, 23};
+  for (const size_t offset : kSlidAndQpn) {
+    std::vector<std::byte> forged = answer;
+    forged[offset] ^= std::byte{8};
+    pair.pipe.inject(0, forged);
+    pair.run(5);
+  }
+  EXPECT_EQ(adapter().counters().get(AdapterCounter::kDropSource), 2U);
+  EXPECT_TRUE(pair.side(0).completions.empty());
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(5);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+}
+
 /// The completion of the second message overruns the queue while the third is on its way.
 TEST_F(ReliableDatagram, a_queue_pair_that_fails_gives_its_place_back) {
   QueuePair* failing = rd_qp(0, {.send_cq = adapter().create_cq(1).value()});

@@ -35,6 +35,12 @@ TEST_F(MemoryTableTest, lkey_and_rkey_differ_and_no_remote_rights_mean_no_rkey) 
   EXPECT_EQ(local.rkey.value(), 0U);
 }
 
+TEST_F(MemoryTableTest, the_last_key_is_not_enough_for_remote_rights) {
+  MemoryTable one{1, 0, random_};
+  EXPECT_FALSE(one.reg_mr(pd_, memory_, kAll).ok());
+  EXPECT_TRUE(one.reg_mr(pd_, memory_, Access::kLocalWrite).ok());
+}
+
 TEST_F(MemoryTableTest, remote_rights_need_the_local_ones) {
   EXPECT_FALSE(table_.reg_mr(pd_, memory_, Access::kRemoteWrite).ok());
   EXPECT_FALSE(table_.reg_mr(pd_, memory_, Access::kRemoteAtomic).ok());

@@ -2,7 +2,6 @@
 // limits, a port that goes down, completion queues that overrun, numbers of QPs.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -425,6 +424,44 @@ TEST_F(QpLife, a_send_that_invalidates_ends_the_window_it_names) {
   EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kRemoteAccess);
 }
 
+TEST_F(QpLife, one_that_is_destroyed_answers_nobody) {
+  auto qps = pair.connect({.signal_all = false});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  ASSERT_EQ(send(*qps[0], 1, 64), PostResult::kOk);
+  pair.run(2);
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  ASSERT_TRUE(pair.pipe.sent_by(1).empty()) << "the acknowledgement waits for company";
+  ASSERT_TRUE(adapter(1).destroy_qp(qps[1]).ok());
+  pair.run(20);
+  EXPECT_TRUE(pair.pipe.sent_by(1).empty());
+}
+
+TEST_F(QpLife, packets_are_no_longer_than_the_path_allows) {
+  QpAttr attr;
+  attr.path_mtu_bytes = 512;
+  auto qps = pair.connect({}, attr);
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+  ASSERT_EQ(send(*qps[0], 1, 1024), PostResult::kOk);
+  pair.run(5);
+  const auto cells = pair.pipe.sent_by(0);
+  ASSERT_EQ(cells.size(), 4U);
+  EXPECT_EQ(cells[1]->view.psn, cells[0]->view.psn);
+  EXPECT_EQ(cells[2]->view.psn, cells[0]->view.psn.plus(1));
+  QpConfig config{.pd = pair.side(0).pd, .sges = adapter().limits().sges_per_wqe + 1};
+  config.send_cq = config.recv_cq = pair.side(0).cq;
+  EXPECT_FALSE(adapter().create_qp(config).ok());
+}
+
+TEST_F(QpLife, a_protection_domain_stays_while_a_queue_pair_is_in_it) {
+  const PdId pd = adapter().alloc_pd().value();
+  QpConfig config{.pd = pd};
+  config.send_cq = config.recv_cq = pair.side(0).cq;
+  QueuePair* qp = adapter().create_qp(config).value();
+  EXPECT_FALSE(adapter().dealloc_pd(pd).ok());
+  ASSERT_TRUE(adapter().destroy_qp(qp).ok());
+  EXPECT_TRUE(adapter().dealloc_pd(pd).ok());
+}
+
 TEST_F(QpLife, numbers_of_qps_are_24_bits_and_not_given_out_again_at_once) {
   AdapterLimits limits;
   limits.queue_pairs = 4;
@@ -488,62 +525,6 @@ TEST_F(QpLife, a_uc_gap_drops_the_message_counts_it_and_goes_on_with_the_next) {
   EXPECT_EQ(pair.side(1).memory[0], std::byte{1});
   EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
   EXPECT_TRUE(pair.pipe.sent_by(1).empty());
-}
-
-/// Each packet that will not come is counted once: by that a session knows what it lost.
-TEST_F(QpLife, uc_counts_every_packet_that_is_missing) {
-  struct Loss {
-    uint32_t packet_bytes;
-    std::vector<int> dropped;  // cells of two messages of 1024 bytes
-    uint64_t missed;
-  };
-  const std::array<Loss, 3> losses{{{1024, {3, 4}, 2},  // the end of one packet and the beginning of the next
-                                    {512, {0}, 2},      // the first packet of a message, so all of it
-                                    {256, {0}, 4}}};
-  for (const Loss& loss : losses) {
-    auto qps = pair.connect({.type = QpType::kUc, .packet_bytes = loss.packet_bytes});
-    for (uint64_t i = 0; i < 2; ++i)
-      ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
-    int cells = 0;
-    pair.pipe.set_filter([&](int, std::vector<std::byte>&) {
-      const bool gone = std::count(loss.dropped.begin(), loss.dropped.end(), cells++) != 0;
-      return gone ? Verdict::kDrop : Verdict::kPass;
-    });
-    for (uint64_t i = 0; i < 2; ++i) ASSERT_EQ(send(*qps[0], i, 1024), PostResult::kOk);
-    pair.run(5);
-    pair.pipe.set_filter(nullptr);
-    EXPECT_EQ(adapter(1).missed_packets(*qps[1]), loss.missed) << loss.packet_bytes;
-  }
-}
-
-TEST_F(QpLife, a_uc_write_that_nobody_can_be_told_of_is_missed) {
-  auto qps = pair.connect({.type = QpType::kUc, .idata_takes_recv_wqe = true});
-  const Sge sge = pair.side(0).sge(0, 16);
-  ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
-                                          .sges = {&sge, 1},
-                                          .remote_addr = pair.side(1).region.addr,
-                                          .rkey = pair.side(1).region.rkey}),
-            PostResult::kOk);
-  pair.run(5);
-  EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropNoRecvWqe), 1U);
-  EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
-}
-
-TEST_F(QpLife, an_endnode_without_inbound_rdma_drops_unacknowledged_writes_too) {
-  AdapterLimits limits;
-  limits.inbound_rdma = false;
-  AdapterPair closed(256, limits);
-  auto qps = closed.connect({.type = QpType::kUc});
-  closed.side(0).fill(0, 16, 1);
-  const Sge sge = closed.side(0).sge(0, 16);
-  ASSERT_EQ(closed.side(0).adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaWrite,
-                                                        .sges = {&sge, 1},
-                                                        .remote_addr = closed.side(1).region.addr,
-                                                        .rkey = closed.side(1).region.rkey}),
-            PostResult::kOk);
-  closed.run(5);
-  EXPECT_EQ(closed.side(1).bytes_at(0, 16), std::vector<std::byte>(16));
-  EXPECT_EQ(closed.side(1).adapter->counters().get(AdapterCounter::kDropAccess), 1U);
 }
 
 TEST_F(QpLife, a_unit_answers_with_ready_to_receive_first) {

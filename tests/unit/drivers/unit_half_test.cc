@@ -367,6 +367,21 @@ TEST(UnitHalf, initialise_begins_anew) {
   EXPECT_EQ(client.mtu_bytes, world.nic().info().mtu_bytes);
 }
 
+TEST(UnitHalf, a_setting_that_nobody_confirmed_is_asked_for_again) {
+  DriverWorld world;
+  world.run_until_open();
+  const auto& counters = world.host().controller().counters();
+  const uint64_t before = counters.get(ControllerCounter::kRequests);
+  world.host().controller().set_mtu(1300);
+  world.nodes[world.units[0].node].paused = true;
+  world.run_for(SessionLimits{}.config_timeout + 100ms);
+  world.nodes[world.units[0].node].paused = false;
+  world.run_for(50ms);
+  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+  EXPECT_EQ(counters.get(ControllerCounter::kRequests), before + 2);
+  EXPECT_TRUE(world.host().controller().settled());
+}
+
 TEST(UnitHalf, statistics_say_what_became_of_each_frame) {
   DriverWorld world;
   world.run_until_open();
