@@ -210,6 +210,8 @@ TEST_F(QpLife, a_bad_send_on_an_unacknowledged_service_stops_the_send_queue_alon
   ASSERT_EQ(pair.post_recv(1, *qps[1], 8, {pair.side(1).sge(0, 256)}), PostResult::kOk);
   ASSERT_EQ(send(*qps[0], 4), PostResult::kOk);
   pair.run(5);
+  ASSERT_EQ(pair.side(0).completions.size(), 4U) << "and sends again";
+  EXPECT_EQ(pair.side(0).completions.back().wr_id, 4U);
   EXPECT_EQ(pair.side(0).completions.back().status, WcStatus::kSuccess);
 }
 
@@ -279,6 +281,12 @@ TEST_F(QpLife, an_armed_cq_notifies_once_and_solicited_only_when_asked) {
   EXPECT_TRUE(adapter(1).take_cq_notification(*pair.side(1).cq));
   EXPECT_FALSE(adapter(1).take_cq_notification(*pair.side(1).cq));
   EXPECT_NE(pair.side(1).completions.back().flags & kWcSolicited, 0);
+  adapter().arm_cq(*pair.side(0).cq, CqNotify::kSolicited);
+  Sge bad = pair.side(0).sge(0, 100);
+  bad.lkey = Lkey(bad.lkey.value() ^ 1);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.sges = {&bad, 1}}), PostResult::kOk);
+  pair.run(5);
+  EXPECT_TRUE(adapter().take_cq_notification(*pair.side(0).cq)) << "a failure is always said";
 }
 
 TEST_F(QpLife, unsignalled_wqes_complete_in_silence) {
@@ -450,6 +458,21 @@ TEST_F(QpLife, packets_are_no_longer_than_the_path_allows) {
   QpConfig config{.pd = pair.side(0).pd, .sges = adapter().limits().sges_per_wqe + 1};
   config.send_cq = config.recv_cq = pair.side(0).cq;
   EXPECT_FALSE(adapter().create_qp(config).ok());
+}
+
+TEST_F(QpLife, requests_that_cannot_be_are_refused_when_they_are_posted) {
+  AdapterLimits limits;
+  limits.message_bytes_max = 1000;
+  AdapterPair small(256, limits);
+  auto qps = small.connect({});
+  const auto post = [&](SendOpcode opcode, uint32_t flags, uint32_t bytes) {
+    const Sge sge = small.side(0).sge(0, bytes);
+    return small.side(0).adapter->post_send(
+        *qps[0], {.opcode = opcode, .flags = flags, .sges = {&sge, 1}, .remote_addr = 1, .rkey = Rkey(1)});
+  };
+  EXPECT_EQ(post(SendOpcode::kSend, 0, 1001), PostResult::kTooLong);
+  EXPECT_EQ(post(SendOpcode::kSend, 0, 1000), PostResult::kOk);
+  EXPECT_EQ(post(SendOpcode::kRdmaRead, kSendInline, 8), PostResult::kBadOpcode);
 }
 
 TEST_F(QpLife, a_protection_domain_stays_while_a_queue_pair_is_in_it) {
