@@ -44,6 +44,13 @@ void Pipe::inject_as_is(int to, std::vector<std::byte> cell) {
   ends_[to]->arrived_.push_back(std::move(cell));
 }
 
+void Pipe::set_cell_payload(uint32_t bytes) {
+  for (const auto& end : ends_) {
+    end->info_.cell_payload_bytes = bytes;
+    end->staging_.resize(cell_bytes_max(bytes));
+  }
+}
+
 std::vector<const TracedCell*> Pipe::sent_by(int from) const {
   std::vector<const TracedCell*> out;
   for (const TracedCell& cell : trace_) {

@@ -19,6 +19,7 @@ struct HandMade {
   Lid dlid{1};
   Lid slid{2};
   uint32_t dest_flip = 0;  // bits of the QP number that are wrong
+  SubnetId dest_subnet{1};
 };
 
 class Bench {
@@ -38,7 +39,7 @@ class Bench {
   }
   void receive(const HandMade& cell) {
     const CellTemplate fixed =
-        make_cell_template({.dest_subnet = SubnetId(1),
+        make_cell_template({.dest_subnet = cell.dest_subnet,
                             .src_subnet = SubnetId(1),
                             .dlid = cell.dlid,
                             .slid = cell.slid,
@@ -96,6 +97,12 @@ constexpr std::array kDrops{
            at.use(QpType::kRc);
            at.receive({.dlid = Lid(5)});
          }},
+    Drop{AdapterCounter::kDropOtherLid,
+         [](Bench& at) {  // the same LID in another subnet
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           at.receive({.dest_subnet = SubnetId(2)});
+         }},
     Drop{AdapterCounter::kDropNoQp,
          [](Bench& at) {
            at.use(QpType::kRc);
@@ -114,6 +121,13 @@ constexpr std::array kDrops{
            at.use(QpType::kRc);
            at.post_recv(64);
            at.receive({.slid = Lid(3)});
+         }},
+    Drop{AdapterCounter::kDropSource,
+         [](Bench& at) {  // a peer of this subnet, as if a router stood between
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           at.receive({.flags = kCellFirst | kCellLast | kCellGlobal,
+                       .parts = std::vector<std::byte>(kGlobalHeaderBytes)});
          }},
     Drop{AdapterCounter::kDropQkey,
          [](Bench& at) {

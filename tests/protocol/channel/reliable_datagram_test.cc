@@ -201,5 +201,28 @@ TEST_F(ReliableDatagram, a_queue_pair_that_ends_before_its_turn_passes_it_on) {
   EXPECT_EQ(last_status(), WcStatus::kSuccess);
 }
 
+TEST_F(ReliableDatagram, a_key_for_one_operation_serves_one) {
+  PairSide& far = pair.side(1);
+  QpAttr attr;
+  attr.access = Access::kRemoteWrite;
+  ASSERT_EQ(adapter(1).modify_qp(*peer, attr, kQpAttrAccess), ModifyResult::kOk);
+  MemoryTable& table = adapter(1).memory();
+  const Rkey key = table.alloc_rkey(far.pd).value();
+  ASSERT_EQ(table.bind_rkey(
+                far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite | Access::kOneShot}),
+            AccessFault::kNone);
+  for (const WcStatus expected : {WcStatus::kSuccess, WcStatus::kRemoteAccess}) {
+    const Sge sge = pair.side(0).sge(0, 16);
+    ASSERT_EQ(adapter().post_send(*from, {.opcode = SendOpcode::kRdmaWrite,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = far.region.addr,
+                                          .rkey = key,
+                                          .dest = {.lid = Lid(2), .qpn = adapter(1).qpn(*peer)}}),
+              PostResult::kOk);
+    pair.run(20);
+    EXPECT_EQ(last_status(), expected);
+  }
+}
+
 }  // namespace
 }  // namespace weft::test

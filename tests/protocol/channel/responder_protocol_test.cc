@@ -400,5 +400,20 @@ TEST_F(ResponderProtocol, every_cell_gets_its_own_ack_in_strict_mode) {
   EXPECT_EQ(completions().size(), 1U);
 }
 
+TEST_F(ResponderProtocol, cells_that_waited_for_their_place_are_given_up_at_reset) {
+  const auto fill_the_stash = [this] {
+    for (uint16_t i = 1; i <= AdapterLimits{}.stash_cells_per_qp; ++i)
+      receive({.opcode = Opcode::kRdmaWrite, .cell = i, .flags = 0, .bytes = 256});
+  };
+  for (int life = 0; life < 2; ++life) {
+    fill_the_stash();
+    EXPECT_EQ(counted(AdapterCounter::kStashFull), 0U) << life;
+    QpAttr reset;
+    reset.state = QpState::kReset;
+    ASSERT_EQ(pair.side(0).adapter->modify_qp(*qp, reset, kQpAttrState), ModifyResult::kOk);
+    pair.bring_up(0, *qp, {}, kPeer, Lid(2), Psn(1), kFirst);
+  }
+}
+
 }  // namespace
 }  // namespace weft::test

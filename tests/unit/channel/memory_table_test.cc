@@ -203,6 +203,24 @@ TEST_F(MemoryTableTest, a_late_finish_does_not_hurt_the_next_user_of_the_entry) 
             AccessFault::kNone);
 }
 
+TEST_F(MemoryTableTest, a_one_shot_key_that_has_served_is_bound_again_and_leaves_its_region) {
+  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(
+        table_.bind_rkey(pd_, {key, region.lkey, region.addr, 8, Access::kRemoteWrite | Access::kOneShot}),
+        AccessFault::kNone);
+    RemoteGrant grant;
+    ASSERT_EQ(table_.check_remote(pd_, key, region.addr, 8, AccessKind::kRemoteWrite, grant),
+              AccessFault::kNone);
+    table_.finish_remote(grant);
+    EXPECT_FALSE(table_.query(key.value())->valid);
+  }
+  EXPECT_EQ(table_.query(region.lkey.value())->bound_windows, 1U);
+  ASSERT_TRUE(table_.dealloc_rkey(key).ok());
+  EXPECT_TRUE(table_.dereg_mr(region.lkey).ok());
+}
+
 TEST_F(MemoryTableTest, pd_unused_sees_regions_windows_and_unbound_keys) {
   EXPECT_TRUE(table_.pd_unused(pd_));
   const auto region = table_.reg_mr(pd_, memory_, kAll).value();
