@@ -2,6 +2,7 @@
 // layer, whose addresses a WQE names.
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
+#include "tests/support/scripted_host.h"
 #include "tests/support/session_pair.h"
 
 namespace weft::test {
@@ -190,6 +191,28 @@ TEST(AdapterRulesSession, PUSH_WQ_10_the_messaging_layer_adds_flow_control) {
   EXPECT_TRUE(was_held);
   ASSERT_EQ(got.size(), 200U);
   for (uint32_t i = 0; i < 200; ++i) EXPECT_EQ(got[i], i);
+}
+
+/// C-16: a unit without inbound RDMA refuses the mode that needs it, and talks in the others.
+TEST(AdapterRulesLimits, SAN_NODE_04_a_unit_without_inbound_rdma_refuses_the_mode) {
+  covers("SAN-NODE-04");
+  SeededRandom random(9);
+  AdapterConfig config{.guid = Guid(0x1002), .number = 2};
+  config.limits.inbound_rdma = false;
+  const AcceptorConfig unit = SessionPairOptions().unit;
+  ScriptedHost host(unit);
+  host.acceptor.reset();
+  host.adapters[1] = std::make_unique<ChannelAdapter>(config, random);
+  host.adapters[1]->attach(host.pipe.end(1));
+  host.acceptor = std::make_unique<SessionAcceptor>(unit, *host.adapters[1], random);
+  host.run(2);
+  EXPECT_FALSE(host.connect());
+  EXPECT_EQ(host.refusal, SessionRefusal::kMode);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedMode), 1U);
+  host.offer.mode = static_cast<uint8_t>(TransferMode::kSendReceive);
+  host.reopen();
+  ++host.nonce;
+  EXPECT_TRUE(host.connect());
 }
 
 }  // namespace

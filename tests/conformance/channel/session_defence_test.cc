@@ -218,5 +218,41 @@ TEST(SessionDefence, a_session_whose_completions_would_not_fit_is_refused) {
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedMemory), 1U);
 }
 
+/// Channel 0 carries messages: what its peer writes by RDMA there is refused, whatever key it has.
+TEST(SessionDefence, nothing_is_written_through_channel_0) {
+  covers("DECISIONS-4");
+  ScriptedHost host{SessionPairOptions().unit};
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  ASSERT_EQ(host.unit().state(), SessionState::kOpen);
+  Psn next;
+  for (const TracedCell* cell : host.pipe.sent_by(0, Opcode::kSend)) {
+    if (cell->view.dest_qpn == host.answer.control.qpn) next = cell->view.psn.plus(1);
+  }
+  const std::array<std::pair<size_t, uint32_t>, 3> as_if_there{
+      {{16, host.answer.control.qpn.value()}, {20, host.offer.control.qpn.value()}, {24, next.value()}}};
+  host.pipe.set_filter([&](int, std::vector<std::byte>& bytes) {
+    CellView view;
+    const bool write = decode_cell(bytes, CrcCheck::kAlreadyVerified, view) == CellError::kNone &&
+                       view.opcode == Opcode::kRdmaWrite;
+    if (!write) return Verdict::kPass;
+    for (const auto& [at, value] : as_if_there) {
+      const uint32_t others = load_be<uint32_t>(bytes.data() + at) & ~Psn::kMask;
+      store_be(bytes.data() + at, others | value);
+    }
+    host.pipe.inject(1, bytes);
+    return Verdict::kDrop;
+  });
+  host.pipe.clear_trace();
+  NetdevSession& session = host.unit();
+  host.write(host.element(0), 1, 100, std::nullopt);
+  const auto refused = host.pipe.sent_by(1, Opcode::kNak);
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(refused[0]->view.ack.code, AckCode::kNotSupported);
+  EXPECT_EQ(refused[0]->view.ack.psn, next);
+  EXPECT_EQ(session.state(), SessionState::kLost);
+  EXPECT_EQ(session.counters().get(C::kFramesIn), 0U);
+}
+
 }  // namespace
 }  // namespace weft::test

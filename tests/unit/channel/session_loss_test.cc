@@ -135,6 +135,38 @@ TEST(SessionLoss, a_dead_unit_is_noticed_within_two_seconds_and_its_frames_are_c
   EXPECT_EQ(pair.stream(0, 50, 20, 1000), numbers(50, 20));
 }
 
+/// The writes arrived; the message that speaks of them did not.
+TEST(SessionLoss, frames_in_an_indication_that_was_never_acknowledged_are_counted) {
+  SessionPairOptions options;
+  options.host.force_indicate = true;
+  SessionPair pair(options);
+  pair.pipe.set_filter([](int from, std::vector<std::byte>& bytes) {
+    CellView view;
+    const bool message = decode_cell(bytes, CrcCheck::kAlreadyVerified, view) == CellError::kNone &&
+                         view.opcode == Opcode::kSend;
+    return from == 0 && message ? Verdict::kDrop : Verdict::kPass;
+  });
+  for (uint32_t i = 0; i < 5; ++i) EXPECT_TRUE(pair.send(0, i, 1000));
+  pair.run(50);
+  EXPECT_EQ(pair.host().conservation().frames_completed, 5U);
+  while (pair.host().state() == SessionState::kOpen) pair.turn(1ms);
+  EXPECT_EQ(pair.host().counters().get(C::kFramesLostAtReset), 5U);
+}
+
+/// Each side says at once that it is back, whatever part of the interval has passed.
+TEST(SessionLoss, a_port_that_returns_is_followed_by_a_keepalive) {
+  SessionPair pair;
+  for (int i = 0; i < 3; ++i) {
+    pair.pipe.set_up(false);
+    pair.run_for(180ms);
+    pair.pipe.clear_trace();
+    pair.pipe.set_up(true);
+    pair.run(20);
+    EXPECT_FALSE(pair.pipe.sent_by(0, Opcode::kSend).empty()) << i;
+    EXPECT_FALSE(pair.pipe.sent_by(1, Opcode::kSend).empty()) << i;
+  }
+}
+
 TEST(SessionLoss, a_driver_that_lets_go_of_nothing_does_not_keep_the_next_session_away) {
   SessionPair pair;
   for (uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(pair.send(1, i, 1000));

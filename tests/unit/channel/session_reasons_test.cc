@@ -59,6 +59,29 @@ TEST(SessionReasons, a_refused_host_asks_ever_more_rarely_until_it_was_healthy) 
   EXPECT_LT(pair.clock.now() - lost, 2 * SessionLimits{}.connect_interval);
 }
 
+/// The unit names pools that do not exist; the host does not wear itself out on it.
+TEST(SessionReasons, a_host_whose_unit_breaks_the_rules_waits_longer_each_time) {
+  SessionPair pair;
+  pair.pipe.set_filter([](int from, std::vector<std::byte>& cell) {
+    const auto flags = static_cast<uint8_t>(cell[14]);
+    if (from != 1 || (flags & kCellIdata) == 0) return Verdict::kPass;
+    cell[kCellHeaderBytes + ((flags & kCellVa) != 0 ? kVaBytes : 0)] ^= std::byte{0x7F};
+    const size_t covered = cell.size() - kCrcBytes;
+    store_be(cell.data() + covered, crc32c({cell.data(), covered}));
+    return Verdict::kPass;
+  });
+  Duration least = SessionLimits{}.connect_interval;
+  for (uint64_t offence = 1; offence <= 3; ++offence, least *= 2) {
+    ASSERT_TRUE(pair.send(1, 1, 500));
+    while (pair.host().state() == SessionState::kOpen) pair.turn(1ms);
+    EXPECT_EQ(count(pair, C::kLostViolation), offence);
+    const Instant lost = pair.clock.now();
+    pair.run_until_open();
+    EXPECT_GE(pair.clock.now() - lost, least - 1ms);
+    EXPECT_LT(pair.clock.now() - lost, 2 * least);
+  }
+}
+
 bool is_reply(int from, const std::vector<std::byte>& cell) {
   constexpr size_t kKind = kCellHeaderBytes + kDatagramHeaderBytes;
   return from == 1 && load_be<uint16_t>(cell.data() + kKind) == static_cast<uint16_t>(CmKind::kRep);
