@@ -207,6 +207,66 @@ TEST(GenEcho, loss_repetition_and_corruption_are_told_apart) {
   EXPECT_EQ(result.frames_received, result.frames_sent - result.lost);
 }
 
+/// A bulk run whose answers come back when and as the test says.
+class Stamps : public ::testing::Test {
+ protected:
+  class Hand final : public Wire {
+   public:
+    void back(std::deque<Frame>& frames) override {
+      if (gen.result().phase != TrafficPhase::kBulk) return;
+      kept.insert(kept.end(), frames.begin(), frames.end());
+      frames.clear();
+    }
+    /// Until `count` answers are in the hand.
+    void collect(size_t count) {
+      TrafficSpec spec;
+      spec.round_trips = 0;
+      spec.answer_timeout = 100ms;
+      ASSERT_TRUE(gen.start(spec).ok());
+      for (int i = 0; i < 1000 && kept.size() < count; ++i) turn();
+      ASSERT_EQ(kept.size(), count);
+    }
+    void deliver(const Frame& frame) { EXPECT_EQ(gen.write_frame(frame, {}), FrameIo::kOk); }
+    std::vector<Frame> kept;
+  };
+  Hand wire;
+};
+
+TEST_F(Stamps, an_answer_behind_a_later_one_is_reordered) {
+  wire.collect(3);
+  for (const size_t number : {1U, 0U, 2U}) wire.deliver(wire.kept[number]);
+  const TrafficResult result = wire.gen.result();
+  EXPECT_EQ(result.reordered, 1U);
+  EXPECT_EQ(result.frames_received, 3U);
+  EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.late, 0U);
+}
+
+TEST_F(Stamps, an_answer_after_its_time_is_late_and_its_repetition_a_duplicate) {
+  wire.collect(1);
+  wire.clock.advance(200ms);
+  wire.gen.poll(wire.clock.now());
+  const uint64_t lost = wire.gen.result().lost;
+  EXPECT_GE(lost, 1U);
+  wire.deliver(wire.kept[0]);
+  EXPECT_EQ(wire.gen.result().late, 1U);
+  EXPECT_EQ(wire.gen.result().duplicated, 0U);
+  wire.deliver(wire.kept[0]);
+  EXPECT_EQ(wire.gen.result().late, 1U);
+  EXPECT_EQ(wire.gen.result().duplicated, 1U);
+  EXPECT_EQ(wire.gen.result().lost, lost) << "what was lost stays lost";
+  EXPECT_EQ(wire.gen.result().frames_received, 0U);
+}
+
+TEST_F(Stamps, a_stamp_that_was_never_sent_is_corruption) {
+  Hand ahead;
+  ahead.collect(9);
+  wire.collect(1);
+  wire.deliver(ahead.kept[8]);
+  EXPECT_EQ(wire.gen.result().corrupted, 1U);
+  EXPECT_EQ(wire.gen.result().duplicated + wire.gen.result().late, 0U);
+  EXPECT_EQ(wire.gen.result().frames_received, 0U);
+}
+
 TEST(GenEcho, a_run_that_is_stopped_waits_for_what_is_on_its_way) {
   for (const uint32_t round_trips : {0U, 1000U}) {  // stopped in the bulk run, stopped in the round trips
     Stall wire(2s);

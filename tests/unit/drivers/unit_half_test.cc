@@ -331,6 +331,18 @@ TEST(UnitHalf, features_are_granted_within_what_the_session_agreed_on) {
   EXPECT_EQ(world.unit().clients().front().features, Offload::kChecksum);
 }
 
+TEST(UnitHalf, the_interface_of_a_host_does_what_was_granted_and_no_more) {
+  DriverWorldConfig config;
+  config.host_offloads = config.nic_offloads = Offload::kChecksum | Offload::kTso4;
+  DriverWorld world(config);
+  world.run_until_open();
+  ASSERT_EQ(world.os().offloads_set, Offload::kChecksum | Offload::kTso4);
+  world.host().controller().set_features(Offload::kChecksum);
+  world.run();
+  EXPECT_EQ(world.host().controller().granted(), Offload::kChecksum);
+  EXPECT_EQ(world.os().offloads_set, Offload::kChecksum);
+}
+
 /// Two hosts share the NIC's own address; one alone may have it.
 TEST(UnitHalf, the_nic_takes_the_address_of_its_only_host) {
   for (const uint32_t hosts : {1U, 2U}) {
