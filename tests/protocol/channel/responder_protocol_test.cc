@@ -82,6 +82,23 @@ class ResponderProtocol : public ::testing::Test {
             .parts = va_and_key(va, key),
             .bytes = bytes};
   }
+  /// A message of one cell; the first has number 1.
+  void post_send() {
+    const Sge sge = pair.side(0).sge(0, 16);
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.sges = {&sge, 1}}), PostResult::kOk);
+  }
+  /// An acknowledgement of nothing in order, and out of it of the message with that number.
+  void receive_block(uint32_t psn) {
+    std::vector<std::byte> cell = build({.opcode = Opcode::kAck,
+                                         .parts = std::vector<std::byte>(kAckBodyBytes),
+                                         .bytes = sizeof(SelectiveBlockWire),
+                                         .fill = std::byte{0}});
+    std::byte* block = cell.data() + kCellHeaderBytes + kAckBodyBytes;
+    store_be(block, psn);
+    store_be(block + 8, uint64_t{1});
+    pair.pipe.inject(0, cell);
+    pair.run_one(0);
+  }
   /// Takes what the adapter has sent since the last call.
   std::vector<CellView> answers() {
     std::vector<CellView> out;
@@ -413,6 +430,35 @@ TEST_F(ResponderProtocol, cells_that_waited_for_their_place_are_given_up_at_rese
     ASSERT_EQ(pair.side(0).adapter->modify_qp(*qp, reset, kQpAttrState), ModifyResult::kOk);
     pair.bring_up(0, *qp, {}, kPeer, Lid(2), Psn(1), kFirst);
   }
+}
+
+TEST_F(ResponderProtocol, a_gap_that_two_acknowledgements_name_is_repaired_once) {
+  for (int i = 0; i < 2; ++i) post_send();
+  const auto sent_first = [this] {
+    const auto cells = pair.pipe.sent_by(0, Opcode::kSend);
+    return std::count_if(cells.begin(), cells.end(),
+                         [](const auto* cell) { return cell->view.psn == Psn(1); });
+  };
+  pair.run_one(0);
+  receive_block(2);
+  EXPECT_EQ(sent_first(), 2) << "the second has arrived, the first has not";
+  receive_block(2);
+  EXPECT_EQ(sent_first(), 2) << "its repetition is on the way";
+  pair.run(1, 1ms);
+  receive_block(2);
+  EXPECT_EQ(sent_first(), 3);
+}
+
+TEST_F(ResponderProtocol, a_packet_that_arrives_ever_again_and_is_never_executed_is_given_up) {
+  post_send();
+  pair.run_one(0);
+  const Duration all_retries = 8 * QpAttr().ack_timeout;
+  for (Duration passed{}; passed < 2 * all_retries && completions().empty(); passed += 1ms) {
+    receive_block(1);
+    pair.run(1, 1ms);
+  }
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].status, WcStatus::kRetryExceeded);
 }
 
 }  // namespace
