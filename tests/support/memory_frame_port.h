@@ -47,12 +47,13 @@ class MemoryFramePort final : public FramePort {
     info_.all_multicast = all_multicast_on;
   }
 
-  std::deque<Bytes> to_read;         // not yet read by the driver
-  std::vector<Bytes> written;        // what the driver wrote, vnet header included
-  std::vector<uint32_t> head_bytes;  // length of the private head of each written frame
-  bool busy = false;                 // write_frame() answers kBusy
-  bool drop = false;                 // write_frame() answers kDropped
-  bool down = false;                 // both directions answer kDown
+  std::deque<Bytes> to_read;                    // not yet read by the driver
+  std::vector<Bytes> written;                   // what the driver wrote, vnet header included
+  std::vector<uint32_t> head_bytes;             // length of the private head of each written frame
+  std::vector<std::span<std::byte>> read_into;  // where the driver wanted each frame
+  bool busy = false;                            // write_frame() answers kBusy
+  bool drop = false;                            // write_frame() answers kDropped
+  bool down = false;                            // both directions answer kDown
   uint64_t writes_allowed = std::numeric_limits<uint64_t>::max();  // slow reader behind the port: then kBusy
   bool carrier_up = true;                                          // of the medium
   bool carrier_set = false;                                        // last set_carrier()
@@ -74,6 +75,7 @@ class MemoryFramePort final : public FramePort {
       return {FrameIo::kDropped, 0};
     }
     std::memcpy(into.data(), frame.data(), frame.size());
+    read_into.push_back(into);
     counters_.add(PortCounter::kFramesRead);
     counters_.add(PortCounter::kBytesRead, frame.size() - kVnetBytes);
     return {FrameIo::kOk, static_cast<uint32_t>(frame.size())};

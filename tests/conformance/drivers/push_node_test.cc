@@ -176,6 +176,38 @@ void expect_above_the_channel_interface(const std::set<std::string>& headers) {
   }
 }
 
+/// What the adapter has written is what the NIC sends, and what the NIC has read is what the adapter sends:
+/// a byte changed in that memory meanwhile is changed at the other end. Only the head of an outbound frame is
+/// private, by decisions section 4.
+TEST(PushNode, PUSH_NODE_06_adapter_and_nic_work_on_the_same_memory) {
+  covers("PUSH-NODE-06");
+  constexpr uint32_t kPlace = 500;
+  static_assert(kPlace > kFrameHeadBytes);
+  DriverWorld world;
+  world.run_until_open();
+  std::vector<std::byte> expected = make_ethernet(kLanMac, host_mac(0), 1, 1000);
+  world.os().inject(expected);
+  world.nic().before_write = [&world] {
+    const InboundFrame* frame = world.units[0].acceptor->sessions()[0]->front_frame();
+    ASSERT_NE(frame, nullptr);
+    const_cast<std::byte*>(frame->bytes.data())[kVnetBytes + kPlace] ^= std::byte{1};
+  };
+  world.run();
+  expected[kPlace] ^= std::byte{1};
+  EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{expected});
+
+  world.nic().before_write = nullptr;
+  expected = make_ethernet(host_mac(0), kLanMac, 2, 1000);
+  world.nic().inject(expected);
+  for (int i = 0; i < 1000 && world.nic().read_into.empty(); ++i) world.turn();
+  ASSERT_EQ(world.nic().read_into.size(), 1U);
+  EXPECT_TRUE(world.os().written.empty());
+  world.nic().read_into[0][kVnetBytes + kPlace] ^= std::byte{1};
+  world.run();
+  expected[kPlace] ^= std::byte{1};
+  EXPECT_EQ(DriverWorld::taken(world.os()), Frames{expected});
+}
+
 TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interface) {
   covers("PUSH-DRV-02");
   if (std::getenv("WEFT_SOURCE") == nullptr)
