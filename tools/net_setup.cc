@@ -150,7 +150,7 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
   }
   const std::string& name = settings.name;
   std::vector<std::vector<std::string>> steps;
-  steps.push_back({"link", "set", "dev", name, "alias", tag, "address", format_mac(settings.mac)});
+  steps.push_back({"link", "set", "dev", name, "alias", tag, "address", to_string(settings.mac)});
   if (settings.mtu != 0) steps.push_back({"link", "set", "dev", name, "mtu", std::to_string(settings.mtu)});
   steps.push_back({"link", "set", "dev", name, "up"});
   for (const std::string& address : settings.addresses) {

@@ -175,7 +175,7 @@ void add_host_ports(NodeCommand& command, const HostNode& node, const Topology& 
         out.push_back("unix:" + port.path);
         break;
     }
-    if (!all_taps) out.insert(out.end(), {"--mac", format_mac(port.interface.mac)});
+    if (!all_taps) out.insert(out.end(), {"--mac", to_string(port.interface.mac)});
     const auto kind = is_tap(port) ? HandedDescriptor::Kind::kTap : HandedDescriptor::Kind::kNone;
     if (any_tap) command.descriptors.push_back({kind, "--os-fd", port.interface});
     mtu = std::max(mtu, port.interface.mtu);

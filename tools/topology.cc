@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/words.h"
@@ -47,7 +48,7 @@ class Reader {
   std::string node_name(TopologySection& section, const char* example);
   std::string netns(TopologySection& section);
   void check_interface_free(TopologySection& section, const std::string& netns, const std::string& name);
-  void check_mac_free(TopologySection& section, uint32_t unit_index, const MacBytes& mac);
+  void check_mac_free(TopologySection& section, uint32_t unit_index, const MacAddress& mac);
   void read_links(const toml::table& table);
   void check_endpoints() const;
   void check_something_to_run() const;
@@ -59,7 +60,7 @@ class Reader {
   std::vector<std::string> switch_names_;
   std::vector<std::string> unit_names_;
   std::set<std::string> interfaces_;
-  std::set<std::pair<uint32_t, MacBytes>> macs_;  // unit, station on its LAN
+  std::set<std::pair<uint32_t, MacAddress>> macs_;  // unit, station on its LAN
   uint32_t endnodes_ = 0;
 };
 
@@ -216,19 +217,22 @@ void Reader::read_packet_interface(TopologySection& section, InterfaceSettings& 
 }
 
 /// MAC and MTU, which every kind of host port has.
-void read_station(TopologySection& section, InterfaceSettings& interface, const MacBytes& default_mac) {
+void read_station(TopologySection& section, InterfaceSettings& interface, const MacAddress& default_mac) {
   interface.mtu = section.number("mtu", kMtuMin, kMtuMax, 0);
   interface.mac = default_mac;
   const std::string mac = section.text("mac", {});
-  if (!mac.empty() && !parse_mac(mac, interface.mac))
+  if (mac.empty()) return;
+  const std::optional<MacAddress> station = parse_mac(mac);
+  if (!station || !is_station(*station))
     section.fault("mac", fmt::format("'{}' is not a unicast MAC address, like \"02:00:00:00:00:01\"", mac));
+  interface.mac = *station;
 }
 
-void Reader::check_mac_free(TopologySection& section, uint32_t unit_index, const MacBytes& mac) {
+void Reader::check_mac_free(TopologySection& section, uint32_t unit_index, const MacAddress& mac) {
   if (!macs_.emplace(unit_index, mac).second)
     section.fault(section.has("mac") ? "mac" : "name",
                   fmt::format("MAC address {} is used twice on the LAN of one unit; give each its own",
-                              format_mac(mac)));
+                              to_string(mac)));
 }
 
 void Reader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index) {

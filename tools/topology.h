@@ -3,13 +3,13 @@
 // to start from.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/ethernet.h"
 #include "base/loop_runner.h"
 #include "base/result.h"
 #include "messages/ids.h"
@@ -19,11 +19,6 @@ namespace weft {
 inline constexpr size_t kTopologyNodesMax = 1024;
 inline constexpr size_t kNodeNameBytesMax = 31;
 inline constexpr size_t kPortsPerHostMax = 16;
-
-using MacBytes = std::array<uint8_t, 6>;
-[[nodiscard]] std::string format_mac(const MacBytes& mac);
-/// "02:00:00:00:00:01"; false leaves `out` unchanged.
-[[nodiscard]] bool parse_mac(std::string_view text, MacBytes& out);
 
 /// Settings that hold for every link of the fabric; 0 means the programs' own default.
 struct LinkSettings {
@@ -47,7 +42,7 @@ struct InterfaceSettings {
   std::vector<std::string> addresses;  // "10.9.0.1/24", "fd09::1/64"
   std::string gateway;                 // default route, empty for none
   uint32_t mtu = 0;                    // 0: leave it
-  MacBytes mac{};
+  MacAddress mac{};
 };
 
 struct SwitchNode {
@@ -126,7 +121,7 @@ struct Topology {
 /// Stable name of a node: the same for every start of the same fabric (decisions 2.15).
 [[nodiscard]] Guid stable_guid(std::string_view fabric, std::string_view node) noexcept;
 /// Locally administered address, stable as above; `index` tells the ports of a node apart.
-[[nodiscard]] MacBytes stable_mac(std::string_view fabric, std::string_view node, uint32_t index) noexcept;
+[[nodiscard]] MacAddress stable_mac(std::string_view fabric, std::string_view node, uint32_t index) noexcept;
 
 /// For every switch the neighbour that comes next on the way from switch `from` to it; kNoSwitch for `from`
 /// itself and where no link leads.

@@ -1,6 +1,4 @@
 // Names that stay the same from start to start, and the words of the topology's choices.
-#include <fmt/format.h>
-
 #include <array>
 
 #include "tools/topology.h"
@@ -23,13 +21,6 @@ uint64_t stable_hash(std::string_view fabric, std::string_view node, uint32_t in
   return hash ^ (hash >> 31);
 }
 
-int hex_digit(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 constexpr std::array<std::string_view, 3> kLinkKinds{"auto", "shm", "zmq"};
 constexpr std::array<std::string_view, 3> kOsKinds{"tap", "gen", "unix"};
 constexpr std::array<std::string_view, 5> kNicKinds{"echo", "tap", "packet", "slirp", "pcap"};
@@ -44,25 +35,6 @@ std::string_view to_string(OsKind kind) noexcept {
 }
 std::string_view to_string(NicKind kind) noexcept {
   return kNicKinds[static_cast<size_t>(kind)];
-}
-
-std::string format_mac(const MacBytes& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4],
-                     mac[5]);
-}
-
-bool parse_mac(std::string_view text, MacBytes& out) {
-  MacBytes mac{};
-  if (text.size() != 17) return false;
-  for (size_t i = 0; i < mac.size(); ++i) {
-    const int high = hex_digit(text[i * 3]);
-    const int low = hex_digit(text[i * 3 + 1]);
-    if (high < 0 || low < 0 || (i < 5 && text[i * 3 + 2] != ':')) return false;
-    mac[i] = static_cast<uint8_t>(high * 16 + low);
-  }
-  if ((mac[0] & 1) != 0 || mac == MacBytes{}) return false;
-  out = mac;
-  return true;
 }
 
 std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from) {
@@ -91,9 +63,9 @@ Guid stable_guid(std::string_view fabric, std::string_view node) noexcept {
   return Guid(hash == 0 ? 1 : hash);
 }
 
-MacBytes stable_mac(std::string_view fabric, std::string_view node, uint32_t index) noexcept {
+MacAddress stable_mac(std::string_view fabric, std::string_view node, uint32_t index) noexcept {
   const uint64_t hash = stable_hash(fabric, node, index + 1);
-  MacBytes mac{};
+  MacAddress mac{};
   for (size_t i = 0; i < mac.size(); ++i) mac[i] = static_cast<uint8_t>(hash >> (8 * i));
   mac[0] = static_cast<uint8_t>((mac[0] & 0xFC) | 0x02);
   return mac;

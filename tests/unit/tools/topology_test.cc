@@ -49,12 +49,10 @@ TEST(Topology, names_give_stable_addresses) {
   EXPECT_EQ(stable_guid("f", "h1"), stable_guid("f", "h1"));
   EXPECT_NE(stable_guid("f", "h1"), stable_guid("f", "h2"));
   EXPECT_NE(stable_guid("f", "h1"), stable_guid("g", "h1"));
-  const MacBytes mac = stable_mac("f", "h1", 0);
+  const MacAddress mac = stable_mac("f", "h1", 0);
   EXPECT_EQ(mac[0] & 3, 2) << "locally administered, unicast";
   EXPECT_NE(mac, stable_mac("f", "h1", 1));
-  MacBytes back{};
-  EXPECT_TRUE(parse_mac(format_mac(mac), back));
-  EXPECT_EQ(back, mac);
+  EXPECT_EQ(parse_mac(to_string(mac)), mac);
   // A changed value would renumber every fabric that exists.
   EXPECT_EQ(stable_guid("demo", "h1").value(), 4259736811763507143U);
 }
