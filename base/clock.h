@@ -7,6 +7,8 @@
 
 namespace weft {
 
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only
+
 using Duration = std::chrono::nanoseconds;
 
 /// Tag clock: time points of the fabric, real or virtual, in nanoseconds since an arbitrary start.

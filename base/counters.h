@@ -10,10 +10,10 @@
 
 namespace weft {
 
-/// Specialise for a counter enum: `static constexpr std::array<std::string_view, N> kLabels` in enum order.
-/// The enum's last enumerator is kCount; a missing label does not compile.
+/// What `counter_labels(E)` returns, in enum order: a constexpr function beside the counter enum E, in its
+/// namespace. The enum's last enumerator is kCount; a missing label does not compile.
 template <class E>
-struct CounterLabels;
+using CounterNames = std::array<std::string_view, static_cast<size_t>(E::kCount)>;
 
 /// Are there as many names as places, all of them different?
 template <size_t N>
@@ -34,8 +34,8 @@ template <class E>
 class CounterSet {
  public:
   static constexpr size_t kSize = static_cast<size_t>(E::kCount);
-  static_assert(CounterLabels<E>::kLabels.size() == kSize && names_are_distinct(CounterLabels<E>::kLabels),
-                "every enumerator has a label of its own");
+  static constexpr CounterNames<E> kLabels = counter_labels(E{});
+  static_assert(names_are_distinct(kLabels), "every enumerator has a label of its own");
 
   CounterSet() = default;
   CounterSet(const CounterSet&) = delete;
@@ -51,7 +51,7 @@ class CounterSet {
     return cells_[static_cast<size_t>(counter)].load(std::memory_order_relaxed);
   }
   [[nodiscard]] static constexpr std::string_view label(E counter) noexcept {
-    return CounterLabels<E>::kLabels[static_cast<size_t>(counter)];
+    return kLabels[static_cast<size_t>(counter)];
   }
   /// Moves the set to `cells` (kSize of them, which must outlive the set), keeping the values.
   void bind(CounterCell* cells) noexcept {

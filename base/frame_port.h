@@ -75,13 +75,11 @@ enum class PortCounter : uint8_t {
   kCount,
 };
 
-template <>
-struct CounterLabels<PortCounter> {
-  static constexpr std::array<std::string_view, 15> kLabels{
-      "frames_read",    "bytes_read",  "frames_written",     "bytes_written",   "read_too_long",
-      "read_malformed", "read_errors", "write_too_long",     "write_malformed", "write_busy",
-      "write_errors",   "no_receiver", "vlan_tags_inserted", "foreign_user",    "carrier_changes"};
-};
+[[nodiscard]] constexpr CounterNames<PortCounter> counter_labels(PortCounter /*of*/) noexcept {
+  return {"frames_read",    "bytes_read",  "frames_written",     "bytes_written",   "read_too_long",
+          "read_malformed", "read_errors", "write_too_long",     "write_malformed", "write_busy",
+          "write_errors",   "no_receiver", "vlan_tags_inserted", "foreign_user",    "carrier_changes"};
+}
 
 struct FramePortInfo {
   std::string kind;              // "tap", "packet", "slirp", "pcap", "echo", "gen", "unix", "memory"

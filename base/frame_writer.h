@@ -41,11 +41,9 @@ enum class WriterCounter : uint8_t {
   kNotSegmentable,   // headers that contradict each other
   kCount,
 };
-template <>
-struct CounterLabels<WriterCounter> {
-  static constexpr std::array<std::string_view, 5> kLabels{
-      "segmented", "segments_written", "checksums_filled", "segments_dropped", "not_segmentable"};
-};
+[[nodiscard]] constexpr CounterNames<WriterCounter> counter_labels(WriterCounter /*of*/) noexcept {
+  return {"segmented", "segments_written", "checksums_filled", "segments_dropped", "not_segmentable"};
+}
 
 /// Writes frames to one port, and does in software what the port cannot. Owner: the thread of the port.
 class FrameWriter {

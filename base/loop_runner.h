@@ -24,11 +24,9 @@ struct LoopConfig {
 };
 
 enum class LoopCounter : uint8_t { kTurns, kWorkingTurns, kSleeps, kStalls, kLateYields, kCount };
-template <>
-struct CounterLabels<LoopCounter> {
-  static constexpr std::array<std::string_view, static_cast<size_t>(LoopCounter::kCount)> kLabels{
-      "turns", "working_turns", "sleeps", "stalls", "late_yields"};
-};
+[[nodiscard]] constexpr CounterNames<LoopCounter> counter_labels(LoopCounter /*of*/) noexcept {
+  return {"turns", "working_turns", "sleeps", "stalls", "late_yields"};
+}
 
 /// Owner: the thread that calls run(). Only stop() may be called from elsewhere, signal handlers included.
 class LoopRunner {

@@ -35,7 +35,7 @@ class StatsPage {
   /// the set then keeps its own storage. The page must outlive the set.
   template <class E>
   bool publish(std::string_view prefix, CounterSet<E>& counters) {
-    CounterCell* cells = append(prefix, CounterLabels<E>::kLabels);
+    CounterCell* cells = append(prefix, CounterSet<E>::kLabels);
     if (cells == nullptr) return false;
     counters.bind(cells);
     return true;

@@ -36,7 +36,7 @@ struct Options {
 
 class Source {
  public:
-  Source(CellPort& port, uint32_t payload_bytes)
+  Source(fabric::CellPort& port, uint32_t payload_bytes)
       : port_(port),
         payload_bytes_(payload_bytes),
         memory_(kMemoryBytes + kCellPayloadBytesMax, std::byte{7}),
@@ -64,7 +64,7 @@ class Source {
   }
 
  private:
-  CellPort& port_;
+  fabric::CellPort& port_;
   uint32_t payload_bytes_;
   std::vector<std::byte> memory_;
   CellTemplate fixed_;
@@ -74,7 +74,7 @@ class Source {
 
 /// Keeps the link busy; returns cells per second at the unit after a short warm-up.
 double run_source(Endnode& node, const Shared& shared, const Options& options) {
-  CellPort& port = node.port();
+  fabric::CellPort& port = node.port();
   Source source(port, options.rig.cell_payload_bytes);
   double start = 0;
   uint64_t before = 0;
@@ -98,7 +98,7 @@ double run_source(Endnode& node, const Shared& shared, const Options& options) {
 }
 
 void run_sink(Endnode& node, Shared& shared) {
-  CellPort& port = node.port();
+  fabric::CellPort& port = node.port();
   std::vector<std::byte> memory(kMemoryBytes + kCellPayloadBytesMax);
   uint64_t at = 0;
   uint64_t delivered = 0;
@@ -106,7 +106,7 @@ void run_sink(Endnode& node, Shared& shared) {
     const Instant now = Endnode::now();
     port.poll(now);
     const auto cells = port.receive();
-    for (const RxCell& cell : cells) {
+    for (const fabric::RxCell& cell : cells) {
       const size_t payload = cell.bytes.size() - kCellHeaderBytes - kCrcBytes;
       std::memcpy(memory.data() + at, cell.bytes.data() + kCellHeaderBytes, payload);
       at = (at + payload) % kMemoryBytes;

@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "bench/support/options.h"
 #include "bench/support/verbs_rig.h"
-#include "fabric/memory_link.h"
-#include "fabric/switch.h"
+#include "fabric/link/memory_link.h"
+#include "fabric/switch/switch.h"
 
 namespace weft::bench {
 namespace {
@@ -19,9 +19,9 @@ struct Options {
   double seconds = 0.5;
 };
 
-MemoryCableConfig cable_config(const Options& options, Lid lid) {
-  MemoryCableConfig config;
-  for (LinkConfig& end : config.ends) end.cell_payload_bytes = options.cell_payload_bytes;
+fabric::MemoryCableConfig cable_config(const Options& options, Lid lid) {
+  fabric::MemoryCableConfig config;
+  for (fabric::LinkConfig& end : config.ends) end.cell_payload_bytes = options.cell_payload_bytes;
   config.ends[0].guid = Guid(lid.value() + 1U);
   config.ends[0].lid = lid;
   config.ends[1].guid = Guid(1);
@@ -30,8 +30,8 @@ MemoryCableConfig cable_config(const Options& options, Lid lid) {
   return config;
 }
 
-SwitchConfig switch_config(const Options& options) {
-  SwitchConfig config;
+fabric::SwitchConfig switch_config(const Options& options) {
+  fabric::SwitchConfig config;
   config.link = cable_config(options, kLidNone).ends[1];
   config.ports = 2;
   return config;
@@ -58,11 +58,11 @@ struct World {
   }
 
   SystemRandom random;
-  MemoryCable host_cable;
-  MemoryCable unit_cable;
-  Switch middle;
-  LinkCellPort host_port;
-  LinkCellPort unit_port;
+  fabric::MemoryCable host_cable;
+  fabric::MemoryCable unit_cable;
+  fabric::Switch middle;
+  fabric::LinkCellPort host_port;
+  fabric::LinkCellPort unit_port;
 };
 
 /// Time spent in one part, in nanoseconds.

@@ -22,25 +22,25 @@ struct Options {
 };
 
 void post_receive(VerbsEnd& end, uint32_t bytes) {
-  const Sge sge = end.sge(0, bytes);
-  WEFT_CHECK(end.adapter().post_recv(end.qp(), {.wr_id = 1, .sges = {&sge, 1}}) == PostResult::kOk,
+  const adapter::Sge sge = end.sge(0, bytes);
+  WEFT_CHECK(end.adapter().post_recv(end.qp(), {.wr_id = 1, .sges = {&sge, 1}}) == adapter::PostResult::kOk,
              "post_recv");
 }
 
 void post_message(VerbsEnd& end, uint32_t bytes) {
-  const Sge sge = end.sge(kRegionBytes / 2, bytes);
-  SendRequest request;
-  request.flags = kSendInline;
+  const adapter::Sge sge = end.sge(kRegionBytes / 2, bytes);
+  adapter::SendRequest request;
+  request.flags = adapter::kSendInline;
   request.sges = {&sge, 1};
-  WEFT_CHECK(end.adapter().post_send(end.qp(), request) == PostResult::kOk, "post_send");
+  WEFT_CHECK(end.adapter().post_send(end.qp(), request) == adapter::PostResult::kOk, "post_send");
 }
 
 /// Waits for the next message and replaces its receive WQE; false when told to stop.
 bool await_message(VerbsEnd& end, uint32_t bytes) {
   for (;;) {
     bool got = false;
-    for (const WorkCompletion& completion : end.completions())
-      got = got || completion.opcode == WcOpcode::kRecv;
+    for (const adapter::WorkCompletion& completion : end.completions())
+      got = got || completion.opcode == adapter::WcOpcode::kRecv;
     if (got) {
       post_receive(end, bytes);
       return true;

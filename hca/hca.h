@@ -7,17 +7,17 @@
 #include <memory>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "base/pollable.h"
-#include "channel/adapter.h"
 #include "hca/hca_limits.h"
 
-namespace weft {
+namespace weft::hca {
 
 /// Hears of asynchronous events, in order, on the owner's thread, from within poll().
 class HcaEvents {
  public:
   virtual ~HcaEvents() = default;
-  virtual void on_event(const AsyncEvent& event) noexcept = 0;
+  virtual void on_event(const adapter::AsyncEvent& event) noexcept = 0;
 };
 
 /// Owner: one thread.
@@ -25,12 +25,12 @@ class Hca final : public Pollable {
  public:
   /// `random` and every attached port must outlive it. `events` may be null.
   Hca(Guid guid, RandomSource& random, HcaEvents* events = nullptr,
-      const AdapterLimits& limits = hca_limits());
+      const adapter::AdapterLimits& limits = hca_limits());
 
-  [[nodiscard]] ChannelAdapter& adapter() noexcept { return adapter_; }
-  void attach(CellPort& port);
+  [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_; }
+  void attach(fabric::CellPort& port);
   /// RESET to RTS.
-  [[nodiscard]] ModifyResult connect(QueuePair& qp, const QpAttr& attr);
+  [[nodiscard]] adapter::ModifyResult connect(adapter::QueuePair& qp, const adapter::QpAttr& attr);
 
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
@@ -39,9 +39,9 @@ class Hca final : public Pollable {
   [[nodiscard]] Instant deadline() const noexcept override { return adapter_.deadline(); }
 
  private:
-  ChannelAdapter adapter_;
+  adapter::ChannelAdapter adapter_;
   HcaEvents* events_;
-  std::vector<CellPort*> ports_;
+  std::vector<fabric::CellPort*> ports_;
 };
 
-}  // namespace weft
+}  // namespace weft::hca

@@ -1,12 +1,12 @@
 // hca/hca_limits.h -- what a host channel adapter holds: thousands of QPs (SAN-QP-06).
 #pragma once
 
-#include "channel/adapter.h"
+#include "adapter/adapter.h"
 
-namespace weft {
+namespace weft::hca {
 
-[[nodiscard]] constexpr AdapterLimits hca_limits() noexcept {
-  AdapterLimits limits;
+[[nodiscard]] constexpr adapter::AdapterLimits hca_limits() noexcept {
+  adapter::AdapterLimits limits;
   limits.queue_pairs = 4096;
   limits.completion_queues = 1024;
   limits.protection_domains = 1024;
@@ -15,4 +15,4 @@ namespace weft {
   return limits;
 }
 
-}  // namespace weft
+}  // namespace weft::hca

@@ -7,7 +7,7 @@
 #include "base/crc32c.h"
 #include "base/endian.h"
 
-namespace weft {
+namespace weft::host {
 namespace {
 
 constexpr uint16_t kMagic = 0x5747;  // "WG"
@@ -271,4 +271,4 @@ uint32_t build_resolution_answer(std::span<const std::byte> frame, const GenStat
   return kEthernetHeaderBytes + kIpv6HeaderBytes + kNeighbourBytes;
 }
 
-}  // namespace weft
+}  // namespace weft::host

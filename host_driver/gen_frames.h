@@ -12,7 +12,7 @@
 
 #include "base/ethernet.h"
 
-namespace weft {
+namespace weft::host {
 
 inline constexpr uint32_t kGenStampBytes = 16;
 /// Smallest frame over IPv4, and over IPv6.
@@ -64,4 +64,4 @@ struct GenAnswer {
 [[nodiscard]] uint32_t build_resolution_answer(std::span<const std::byte> frame, const GenStation& self,
                                                std::span<std::byte> out) noexcept;
 
-}  // namespace weft
+}  // namespace weft::host

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace weft {
+namespace weft::host {
 namespace {
 
 constexpr int64_t kResolveIntervalNs = 200'000'000;
@@ -394,4 +394,4 @@ Status GenPort::set_mac(const MacAddress& mac) {
   return {};
 }
 
-}  // namespace weft
+}  // namespace weft::host

@@ -18,7 +18,7 @@
 #include "base/model_port.h"
 #include "host_driver/gen_frames.h"
 
-namespace weft {
+namespace weft::host {
 
 inline constexpr uint32_t kGenFrameBytesMax = 9018;
 inline constexpr uint32_t kGenSizesMax = 8;
@@ -164,4 +164,4 @@ class GenPort final : public ModelPort {
   LatencyHistogram bulk_trips_;
 };
 
-}  // namespace weft
+}  // namespace weft::host

@@ -15,20 +15,20 @@
 #include "base/process_guard.h"
 #include "base/tap_port.h"
 #include "base/words.h"
-#include "channel/endnode.h"
-#include "fabric/control_server.h"
+#include "control/control_server.h"
 #include "host_driver/gen_port.h"
 #include "host_driver/host_netdev.h"
 #include "host_driver/nic_report.h"
 #include "host_driver/unix_port.h"
+#include "node/endnode.h"
 
-namespace weft {
+namespace weft::host {
 namespace {
 
 constexpr Duration kOrderlyEndMax = std::chrono::milliseconds(800);
 
 struct Options {
-  EndnodeOptions node;
+  node::EndnodeOptions node;
   std::vector<std::string> units;
   std::vector<std::string> os;
   std::vector<std::string> os_fds;
@@ -39,7 +39,7 @@ struct Options {
 };
 
 void declare(CommandLine& line, Options& out) {
-  declare_endnode_options(line, out.node);
+  node::declare_endnode_options(line, out.node);
   line.texts("unit", "LID", out.units, "I/O unit to use; repeat for several");
   line.texts("os", "INTERFACE", out.os, "tap:NAME, gen: or unix:PATH; one per unit, in the same order");
   line.texts("os-fd", "N", out.os_fds, "descriptor of that interface, opened by the launcher; one per unit");
@@ -78,7 +78,7 @@ MacAddress mac_for(uint64_t guid, size_t index) {
 struct Interface {
   std::unique_ptr<CapturePort> port;
   GenPort* gen = nullptr;  // the port behind `port`, when it is one
-  std::unique_ptr<NetdevSession> session;
+  std::unique_ptr<session::NetdevSession> session;
   std::unique_ptr<HostNetdev> half;
 };
 
@@ -113,7 +113,7 @@ struct Plan {
   std::vector<Item> items;
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
-  std::vector<PoolClass> pools;
+  std::vector<session::PoolClass> pools;
 };
 
 Status plan_item(const Options& options, size_t index, Plan::Item& item) {
@@ -158,15 +158,15 @@ Result<Plan> make_plan(const Options& options) {
     if (Status good = plan_item(options, i, item); !good) return good.error();
     plan.items.push_back(std::move(item));
   }
-  Result<std::vector<PoolClass>> pools = parse_pools(options.node.pools);
+  Result<std::vector<session::PoolClass>> pools = node::parse_pools(options.node.pools);
   if (!pools) return pools.error();
   plan.pools = std::move(*pools);
   return plan;
 }
 
-SessionConfig session_config(const Plan& plan, const Plan::Item& item, const FramePortInfo& port) {
-  SessionConfig config;
-  config.role = SessionRole::kHost;
+session::SessionConfig session_config(const Plan& plan, const Plan::Item& item, const FramePortInfo& port) {
+  session::SessionConfig config;
+  config.role = session::SessionRole::kHost;
   config.name = fmt::format("unit {}", item.unit.value());
   config.mode = plan.mode;
   config.encoding = plan.encoding;
@@ -215,13 +215,13 @@ NicSettings settings_for(const FramePortInfo& info) {
 }
 
 /// Empty while it is not known.
-std::string why_not_open(const NetdevSession& session) {
-  if (session.refusal() == SessionRefusal::kNone) return {};
+std::string why_not_open(const session::NetdevSession& session) {
+  if (session.refusal() == session::SessionRefusal::kNone) return {};
   return fmt::format("session with lid {} refused: {}", session.config().unit.value(),
                      to_string(session.refusal()));
 }
 
-RoundTripTimes times(const RoundTripFigures& from) {
+control::RoundTripTimes times(const RoundTripFigures& from) {
   return {.count = from.count,
           .p50_ns = from.p50_ns,
           .p99_ns = from.p99_ns,
@@ -229,8 +229,8 @@ RoundTripTimes times(const RoundTripFigures& from) {
           .max_ns = from.max_ns};
 }
 
-TrafficFigures figures(const TrafficResult& from, bool running) {
-  TrafficFigures out;
+control::TrafficFigures figures(const TrafficResult& from, bool running) {
+  control::TrafficFigures out;
   out.running = running;
   out.phase = to_string(from.phase);
   out.frames_sent = from.frames_sent;
@@ -253,7 +253,7 @@ TrafficFigures figures(const TrafficResult& from, bool running) {
 /// asker.
 constexpr Duration kTrafficLease = std::chrono::seconds(5);
 
-TrafficSpec spec_of(const TrafficRun& run) {
+TrafficSpec spec_of(const control::TrafficRun& run) {
   TrafficSpec spec;
   spec.lease = kTrafficLease;
   spec.round_trips = run.round_trips;
@@ -288,16 +288,16 @@ std::vector<CapturePort*> ports_of(const std::vector<Interface>& interfaces) {
 }
 
 /// What `weft` asks of this process.
-class HostControl final : public ControlHandler {
+class HostControl final : public control::ControlHandler {
  public:
-  HostControl(const Options& options, const Endnode& endnode, std::vector<Interface>& interfaces)
+  HostControl(const Options& options, const node::Endnode& endnode, std::vector<Interface>& interfaces)
       : options_(options), endnode_(endnode), interfaces_(interfaces), captures_(ports_of(interfaces)) {}
 
-  NodeInfo info() override {
-    NodeInfo out = endnode_.describe(options_.node, "weft-host");
+  control::NodeInfo info() override {
+    control::NodeInfo out = endnode_.describe(options_.node, "weft-host");
     for (Interface& interface : interfaces_) {
-      const NetdevSession& session = *interface.session;
-      const bool open = session.state() == SessionState::kOpen;
+      const session::NetdevSession& session = *interface.session;
+      const bool open = session.state() == session::SessionState::kOpen;
       out.ready = out.ready && open;
       if (!open && out.fault.empty()) out.fault = why_not_open(session);
       out.interfaces.push_back(interface.port->name());
@@ -305,28 +305,28 @@ class HostControl final : public ControlHandler {
                               .state = std::string(to_string(session.state())),
                               .mode = options_.mode,
                               .encoding = options_.encoding,
-                              .mac = to_string(interface.port->info().mac)});
+                              .mac = weft::to_string(interface.port->info().mac)});
     }
     out.state = out.ready ? "open" : "connecting";
     return out;
   }
-  Status traffic_start(const TrafficRun& run) override {
+  Status traffic_start(const control::TrafficRun& run) override {
     Result<GenPort*> gen = find_gen(run.port);
     if (!gen) return gen.error();
     if (!(*gen)->finished()) return Error{"a run is on already; wait for its end"};
     last_ = *gen;
     return (*gen)->start(spec_of(run));
   }
-  Result<TrafficFigures> traffic_stop() override {
+  Result<control::TrafficFigures> traffic_stop() override {
     if (last_ != nullptr) last_->stop();
     return traffic_report();
   }
-  Result<TrafficFigures> traffic_report() override {
+  Result<control::TrafficFigures> traffic_report() override {
     if (last_ == nullptr) return Error{"no traffic was started since this host began"};
     last_->renew();
     return figures(last_->result(), !last_->finished());
   }
-  Status capture_start(const CaptureSpec& spec) override {
+  Status capture_start(const control::CaptureSpec& spec) override {
     return captures_.start({spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes,
                             static_cast<pid_t>(spec.reader_pid)});
   }
@@ -334,16 +334,16 @@ class HostControl final : public ControlHandler {
     captures_.stop(path);
     return {};
   }
-  Result<NicReport> nic_ask(const NicWish& wish) override {
+  Result<control::NicReport> nic_ask(const control::NicWish& wish) override {
     Result<Interface*> interface = find_interface(wish.interface);
     if (!interface) return interface.error();
     if (Status asked = ask_nic(*(*interface)->half, wish); !asked) return asked.error();
     return nic_report(wish.interface);
   }
-  Result<NicReport> nic_report(const std::string& name) override {
+  Result<control::NicReport> nic_report(const std::string& name) override {
     Result<Interface*> interface = find_interface(name);
     if (!interface) return interface.error();
-    Result<NicReport> report = report_nic(*(*interface)->half);
+    Result<control::NicReport> report = report_nic(*(*interface)->half);
     if (report) report->interface = name;
     return report;
   }
@@ -367,21 +367,22 @@ class HostControl final : public ControlHandler {
   }
 
   const Options& options_;
-  const Endnode& endnode_;
+  const node::Endnode& endnode_;
   std::vector<Interface>& interfaces_;
   CaptureSet captures_;
   GenPort* last_ = nullptr;
 };
 
 /// Flushes the pools and says good-bye, for a bounded time.
-void end_orderly(Endnode& node, std::vector<Interface>& interfaces, const Clock& clock) {
+void end_orderly(node::Endnode& node, std::vector<Interface>& interfaces, const Clock& clock) {
   for (Interface& interface : interfaces) interface.session->close();
   const Instant until = clock.now() + kOrderlyEndMax;
   bool idle = false;
   while (!idle && clock.now() < until) {
     idle = node.poll(clock.now()) == 0;
     if (idle) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    for (Interface& interface : interfaces) idle = idle && interface.session->state() == SessionState::kIdle;
+    for (Interface& interface : interfaces)
+      idle = idle && interface.session->state() == session::SessionState::kIdle;
   }
 }
 
@@ -391,8 +392,8 @@ Status run(const Options& options, const Plan& plan) {
   LoopRunner loop(clock);
   Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(loop, options.node.parent());
   if (!guard) return guard.error();
-  std::optional<StatsPage> page;  // outlives the counters on it
-  std::unique_ptr<Endnode> node;  // outlives the sessions on its adapter
+  std::optional<StatsPage> page;        // outlives the counters on it
+  std::unique_ptr<node::Endnode> node;  // outlives the sessions on its adapter
   std::vector<Interface> interfaces;
   if (Status opened = open_interfaces(options, plan, clock, interfaces); !opened) return opened;
   if (Status dropped = drop_privileges(); !dropped) return dropped;
@@ -400,29 +401,30 @@ Status run(const Options& options, const Plan& plan) {
   Result<StatsPage> made = StatsPage::create(base + ".stats");
   if (!made) return made.error();
   page = std::move(*made);
-  Result<std::unique_ptr<Endnode>> created = Endnode::create(options.node, random);
+  Result<std::unique_ptr<node::Endnode>> created = node::Endnode::create(options.node, random);
   if (!created) return created.error();
   node = std::move(*created);
   node->publish(*page);
   for (size_t i = 0; i < interfaces.size(); ++i) {
     Interface& interface = interfaces[i];
     const FramePortInfo& info = interface.port->info();
-    interface.session =
-        std::make_unique<NetdevSession>(session_config(plan, plan.items[i], info), node->adapter(), random);
+    interface.session = std::make_unique<session::NetdevSession>(session_config(plan, plan.items[i], info),
+                                                                 node->adapter(), random);
     interface.half = std::make_unique<HostNetdev>(*interface.session, *interface.port, settings_for(info));
     interface.half->publish(*page, fmt::format("unit.{}", plan.items[i].unit.value()));
     node->add(*interface.half);
     interface.half->open();
   }
   HostControl handler(options, *node, interfaces);
-  Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
+  Result<std::unique_ptr<control::ControlServer>> control =
+      control::ControlServer::open(base + ".ctl", handler);
   if (!control) return control.error();
   page->publish("loop", loop.counters());
   page->publish("control", (*control)->counters());
   loop.add(*node);
   loop.add(**control);
   loop.add(**guard);
-  if (Status bound = bind_loop(options.node); !bound) return bound;
+  if (Status bound = node::bind_loop(options.node); !bound) return bound;
   loop.run();
   end_orderly(*node, interfaces, clock);
   return {};
@@ -435,17 +437,17 @@ int main_program(int argc, char** argv) {
   Options options;
   declare(line, options);
   if (const std::optional<int> code = line.parse(argc, argv)) return *code;
-  if (const Status good = check_endnode_options("weft-host", options.node); !good) {
+  if (const Status good = node::check_endnode_options("weft-host", options.node); !good) {
     return line.wrong_use(good.error().text);
   }
   Result<Plan> plan = make_plan(options);
   if (!plan) return line.wrong_use(plan.error().text);
-  return exit_code_of(run(options, *plan));
+  return node::exit_code_of(run(options, *plan));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::host
 
 int main(int argc, char** argv) {
-  return weft::main_program(argc, argv);
+  return weft::host::main_program(argc, argv);
 }

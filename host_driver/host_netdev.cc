@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-namespace weft {
+namespace weft::host {
 namespace {
 
 /// How soon to look again at an OS interface that was busy: it cannot be waited for.
@@ -16,7 +16,7 @@ constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
 }  // namespace
 
-HostNetdev::HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings)
+HostNetdev::HostNetdev(session::NetdevSession& session, FramePort& port, const NicSettings& settings)
     : session_(session), port_(port), controller_(session, settings), writer_(port) {
   session_.set_events(this);
   os_.mac = port.info().mac;
@@ -64,7 +64,7 @@ int HostNetdev::deliver() noexcept {
   }
   int delivered = 0;
   for (uint32_t i = 0; i < kHostWritesPerPoll; ++i) {
-    const InboundFrame* frame = session_.front_frame();
+    const session::InboundFrame* frame = session_.front_frame();
     if (frame == nullptr || !deliver_front(*frame)) break;
     session_.release_frame();
     ++delivered;
@@ -73,7 +73,7 @@ int HostNetdev::deliver() noexcept {
 }
 
 /// False when the frame must be offered again.
-bool HostNetdev::deliver_front(const InboundFrame& frame) noexcept {
+bool HostNetdev::deliver_front(const session::InboundFrame& frame) noexcept {
   if (!copy_head(frame.bytes, head_) ||
       check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
     counters_.add(HostCounter::kBadVnetHeader);
@@ -99,7 +99,7 @@ bool HostNetdev::deliver_front(const InboundFrame& frame) noexcept {
 
 int HostNetdev::collect() noexcept {
   held_ = true;
-  if (session_.state() != SessionState::kOpen) return 0;
+  if (session_.state() != session::SessionState::kOpen) return 0;
   const uint32_t wanted = std::min(session_.frame_bytes_max(), kVnetBytes + port_.info().frame_bytes_max);
   int collected = 0;
   for (uint32_t i = 0; i < kHostReadsPerPoll; ++i) {
@@ -175,20 +175,21 @@ void HostNetdev::apply_features(Offload features) noexcept {
   }
 }
 
-void HostNetdev::on_state(NetdevSession& session, SessionState state) noexcept {
-  if (state == SessionState::kOpen) {
+void HostNetdev::on_state(session::NetdevSession& session, session::SessionState state) noexcept {
+  if (state == session::SessionState::kOpen) {
     lan_up_ = true;
     carrier_off_at_ = kNever;
     apply_features(session.peer().features);
     controller_.replay();
     set_carrier(true);
-  } else if (state == SessionState::kLost || state == SessionState::kIdle) {
+  } else if (state == session::SessionState::kLost || state == session::SessionState::kIdle) {
     controller_.forget();
     if (carrier_ && carrier_off_at_ == kNever) carrier_off_at_ = now_ + kCarrierGrace;
   }
 }
 
-void HostNetdev::on_config_request(NetdevSession&, const CfgRequest& request, CfgReply& reply) noexcept {
+void HostNetdev::on_config_request(session::NetdevSession&, const session::CfgRequest& request,
+                                   session::CfgReply& reply) noexcept {
   const bool utility = request.request_class == CfgClass::kUtility;
   uint32_t value = 0;
   if (utility && request.code == static_cast<uint16_t>(UtilityCode::kLinkState)) {
@@ -210,12 +211,13 @@ void HostNetdev::on_config_request(NetdevSession&, const CfgRequest& request, Cf
   }
 }
 
-void HostNetdev::on_config_reply(NetdevSession& session, uint64_t transaction,
-                                 const CfgReply& reply) noexcept {
+void HostNetdev::on_config_reply(session::NetdevSession& session, uint64_t transaction,
+                                 const session::CfgReply& reply) noexcept {
   if (!controller_.take_reply(transaction, reply)) return;
   const bool features = controller_.last_status(NicRequest::kSetFeatures) == CfgStatus::kGood &&
-                        session.state() == SessionState::kOpen && controller_.granted() != Offload::kNone;
+                        session.state() == session::SessionState::kOpen &&
+                        controller_.granted() != Offload::kNone;
   if (features) apply_features(controller_.granted() & session.peer().features);
 }
 
-}  // namespace weft
+}  // namespace weft::host

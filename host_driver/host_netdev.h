@@ -20,10 +20,10 @@
 #include "base/frame_port.h"
 #include "base/frame_writer.h"
 #include "base/stats_page.h"
-#include "channel/netdev_session.h"
 #include "host_driver/nic_controller.h"
+#include "session/netdev_session.h"
 
-namespace weft {
+namespace weft::host {
 
 /// A TAP reader gets its turn after this many frames (decisions P9).
 inline constexpr uint32_t kHostReadsPerPoll = 4;
@@ -47,18 +47,16 @@ enum class HostCounter : uint8_t {
   kOsOffloadErrors,  // the OS interface refused the offloads agreed
   kCount,
 };
-template <>
-struct CounterLabels<HostCounter> {
-  static constexpr std::array<std::string_view, 13> kLabels{
-      "frames_to_unit",   "frames_to_os",    "os_busy_turns",    "no_element_turns", "carrier_up",
-      "carrier_down",     "bad_vnet_header", "os_refused",       "os_down",          "read_refused",
-      "unknown_requests", "bad_requests",    "os_offload_errors"};
-};
+[[nodiscard]] constexpr CounterNames<HostCounter> counter_labels(HostCounter /*of*/) noexcept {
+  return {"frames_to_unit",   "frames_to_os",    "os_busy_turns",    "no_element_turns", "carrier_up",
+          "carrier_down",     "bad_vnet_header", "os_refused",       "os_down",          "read_refused",
+          "unknown_requests", "bad_requests",    "os_offload_errors"};
+}
 
 /// Owner: the host's thread, which polls the adapter before each poll() of this. Session and port outlive it.
-class HostNetdev final : public SessionEvents, public DriverHalf {
+class HostNetdev final : public session::SessionEvents, public DriverHalf {
  public:
-  HostNetdev(NetdevSession& session, FramePort& port, const NicSettings& settings);
+  HostNetdev(session::NetdevSession& session, FramePort& port, const NicSettings& settings);
   ~HostNetdev() override;
   HostNetdev(const HostNetdev&) = delete;
   HostNetdev& operator=(const HostNetdev&) = delete;
@@ -70,7 +68,7 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   /// The port's descriptors, but none while its frames could not be taken anyway.
   void wait_fds(std::vector<pollfd>& out) const override;
 
-  [[nodiscard]] NetdevSession& session() noexcept { return session_; }
+  [[nodiscard]] session::NetdevSession& session() noexcept { return session_; }
   [[nodiscard]] FramePort& port() noexcept { return port_; }
   [[nodiscard]] NicController& controller() noexcept { return controller_; }
   [[nodiscard]] bool carrier() const noexcept { return carrier_; }
@@ -80,14 +78,15 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   /// Puts all counters of this half on the page. False when it is full.
   bool publish(StatsPage& page, std::string_view prefix);
 
-  void on_state(NetdevSession& session, SessionState state) noexcept override;
-  void on_config_request(NetdevSession& session, const CfgRequest& request,
-                         CfgReply& reply) noexcept override;
-  void on_config_reply(NetdevSession& session, uint64_t transaction, const CfgReply& reply) noexcept override;
+  void on_state(session::NetdevSession& session, session::SessionState state) noexcept override;
+  void on_config_request(session::NetdevSession& session, const session::CfgRequest& request,
+                         session::CfgReply& reply) noexcept override;
+  void on_config_reply(session::NetdevSession& session, uint64_t transaction,
+                       const session::CfgReply& reply) noexcept override;
 
  private:
   int deliver() noexcept;
-  [[nodiscard]] bool deliver_front(const InboundFrame& frame) noexcept;
+  [[nodiscard]] bool deliver_front(const session::InboundFrame& frame) noexcept;
   int collect() noexcept;
   void apply_features(Offload features) noexcept;
   /// What an administrator changes at the interface, and the unit has to follow.
@@ -102,7 +101,7 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   void follow_os(const OsSettings& os) noexcept;
   void set_carrier(bool up) noexcept;
 
-  NetdevSession& session_;
+  session::NetdevSession& session_;
   FramePort& port_;
   NicController controller_;
   FrameWriter writer_;
@@ -117,4 +116,4 @@ class HostNetdev final : public SessionEvents, public DriverHalf {
   bool held_ = false;                  // the last claim failed: the port's frames must wait
 };
 
-}  // namespace weft
+}  // namespace weft::host

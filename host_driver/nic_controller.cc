@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 
-namespace weft {
+namespace weft::host {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(NicRequest::kCount)> kRequestNames{
@@ -18,10 +18,10 @@ constexpr uint32_t kReplayed = bit(NicRequest::kInitialise) | bit(NicRequest::kS
                                bit(NicRequest::kSetMtu) | bit(NicRequest::kSetFilters) |
                                bit(NicRequest::kSetFeatures) | bit(NicRequest::kCapabilities);
 
-CfgRequest mac_config(MacConfigCode code, std::span<const std::byte> data) noexcept {
+session::CfgRequest mac_config(MacConfigCode code, std::span<const std::byte> data) noexcept {
   return {.request_class = CfgClass::kMacConfig, .code = static_cast<uint16_t>(code), .data = data};
 }
-CfgRequest utility(UtilityCode code) noexcept {
+session::CfgRequest utility(UtilityCode code) noexcept {
   return {.request_class = CfgClass::kUtility, .code = static_cast<uint16_t>(code), .data = {}};
 }
 
@@ -87,7 +87,7 @@ NicFilters NicController::wanted_filters() const noexcept {
   return filters;
 }
 
-CfgRequest NicController::build(NicRequest request) noexcept {
+session::CfgRequest NicController::build(NicRequest request) noexcept {
   const std::span<std::byte> room(data_);
   switch (request) {
     case NicRequest::kInitialise:
@@ -119,7 +119,7 @@ CfgRequest NicController::build(NicRequest request) noexcept {
 }
 
 int NicController::poll() noexcept {
-  if (wanted_ == 0 || transaction_ != 0 || session_.state() != SessionState::kOpen) return 0;
+  if (wanted_ == 0 || transaction_ != 0 || session_.state() != session::SessionState::kOpen) return 0;
   current_ = static_cast<NicRequest>(std::countr_zero(wanted_));
   transaction_ = session_.request_config(build(current_));
   if (transaction_ == 0) return 0;
@@ -128,7 +128,7 @@ int NicController::poll() noexcept {
   return 1;
 }
 
-bool NicController::accept(NicRequest request, const CfgReply& reply) noexcept {
+bool NicController::accept(NicRequest request, const session::CfgReply& reply) noexcept {
   switch (request) {
     case NicRequest::kSetFeatures: {
       uint32_t granted = 0;
@@ -161,7 +161,7 @@ bool NicController::accept(NicRequest request, const CfgReply& reply) noexcept {
   return false;
 }
 
-bool NicController::take_reply(uint64_t transaction, const CfgReply& reply) noexcept {
+bool NicController::take_reply(uint64_t transaction, const session::CfgReply& reply) noexcept {
   if (transaction == 0 || transaction != transaction_) return false;
   transaction_ = 0;
   last_status_[static_cast<size_t>(current_)] = reply.status;
@@ -176,7 +176,7 @@ bool NicController::take_reply(uint64_t transaction, const CfgReply& reply) noex
   return true;
 }
 
-void NicController::refused(const CfgReply& reply) noexcept {
+void NicController::refused(const session::CfgReply& reply) noexcept {
   uint32_t limit = 0;
   if (reply.status == CfgStatus::kLimited && current_ == NicRequest::kSetMtu &&
       decode_u32(reply.view(), limit)) {
@@ -200,4 +200,4 @@ void NicController::refused(const CfgReply& reply) noexcept {
   log(LogLevel::kWarn, "unit answered '{}' to {}", to_string(reply.status), to_string(current_));
 }
 
-}  // namespace weft
+}  // namespace weft::host

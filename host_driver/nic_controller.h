@@ -9,10 +9,10 @@
 
 #include "base/counters.h"
 #include "base/frame_port.h"
-#include "channel/netdev_session.h"
 #include "messages/cfg_data.h"
+#include "session/netdev_session.h"
 
-namespace weft {
+namespace weft::host {
 
 /// Jumbo frames end here.
 inline constexpr uint32_t kMtuBytesMax = 9000;
@@ -51,16 +51,14 @@ enum class ControllerCounter : uint8_t {
   kBadReply,
   kCount
 };
-template <>
-struct CounterLabels<ControllerCounter> {
-  static constexpr std::array<std::string_view, 8> kLabels{"replays", "requests", "good",      "refused",
-                                                           "failed",  "limited",  "timed_out", "bad_reply"};
-};
+[[nodiscard]] constexpr CounterNames<ControllerCounter> counter_labels(ControllerCounter /*of*/) noexcept {
+  return {"replays", "requests", "good", "refused", "failed", "limited", "timed_out", "bad_reply"};
+}
 
 /// Owner: the host's thread. The session outlives it.
 class NicController {
  public:
-  NicController(NetdevSession& session, const NicSettings& settings) noexcept
+  NicController(session::NetdevSession& session, const NicSettings& settings) noexcept
       : session_(session), settings_(settings) {}
 
   /// Each keeps the new setting for every later replay and sends it when the session is open.
@@ -82,7 +80,7 @@ class NicController {
   /// Sends the next request when none is on its way. Returns work done.
   int poll() noexcept;
   /// Takes the reply of one of its own transactions; false when the transaction is not its own.
-  bool take_reply(uint64_t transaction, const CfgReply& reply) noexcept;
+  bool take_reply(uint64_t transaction, const session::CfgReply& reply) noexcept;
 
   /// All wanted requests have been answered.
   [[nodiscard]] bool settled() const noexcept { return wanted_ == 0 && transaction_ == 0; }
@@ -108,12 +106,12 @@ class NicController {
 
  private:
   void want(NicRequest request) noexcept { wanted_ |= 1U << static_cast<unsigned>(request); }
-  [[nodiscard]] CfgRequest build(NicRequest request) noexcept;
-  [[nodiscard]] bool accept(NicRequest request, const CfgReply& reply) noexcept;
-  void refused(const CfgReply& reply) noexcept;
+  [[nodiscard]] session::CfgRequest build(NicRequest request) noexcept;
+  [[nodiscard]] bool accept(NicRequest request, const session::CfgReply& reply) noexcept;
+  void refused(const session::CfgReply& reply) noexcept;
   [[nodiscard]] NicFilters wanted_filters() const noexcept;
 
-  NetdevSession& session_;
+  session::NetdevSession& session_;
   NicSettings settings_;
   uint32_t wanted_ = 0;  // bit per NicRequest, sent lowest first
   NicRequest current_ = NicRequest::kCount;
@@ -134,4 +132,4 @@ class NicController {
   CounterSet<ControllerCounter> counters_;
 };
 
-}  // namespace weft
+}  // namespace weft::host

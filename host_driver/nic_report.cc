@@ -6,7 +6,7 @@
 
 #include "base/ethernet.h"
 
-namespace weft {
+namespace weft::host {
 namespace {
 
 constexpr std::array<std::pair<Offload, const char*>, 6> kOffloadNames{{{Offload::kChecksum, "checksum"},
@@ -23,15 +23,15 @@ std::vector<std::string> names_of(Offload set) {
   return names;
 }
 
-Status check_open(const NetdevSession& session) {
-  if (session.state() == SessionState::kOpen) return {};
+Status check_open(const session::NetdevSession& session) {
+  if (session.state() == session::SessionState::kOpen) return {};
   return Error{
       fmt::format("the session with the unit, lid {}, is {}: its NIC can be asked once that is open; see "
                   "weft status",
                   session.config().unit.value(), to_string(session.state()))};
 }
 
-Result<NicFilters> filters_for(const NicWish& wish, NicFilters filters) {
+Result<NicFilters> filters_for(const control::NicWish& wish, NicFilters filters) {
   filters.promiscuous = wish.promiscuous.value_or(filters.promiscuous);
   filters.all_multicast = wish.all_multicast.value_or(filters.all_multicast);
   if (!wish.multicast) return filters;
@@ -69,7 +69,7 @@ std::vector<std::string> faults_of(const NicController& controller, const FrameP
     faults.push_back(fmt::format(
         "the unit has not taken the interface's address {}, another of its hosts may have it: give "
         "one of them another, in the topology or by ip link set",
-        to_string(wanted.mac)));
+        weft::to_string(wanted.mac)));
   if (controller.mtu_bytes() < wanted.mtu_bytes)
     faults.push_back(fmt::format(
         "the interface has MTU {}, the unit's NIC less: raise that, in the topology or by ip link "
@@ -80,7 +80,7 @@ std::vector<std::string> faults_of(const NicController& controller, const FrameP
 
 }  // namespace
 
-Status ask_nic(HostNetdev& half, const NicWish& wish) {
+Status ask_nic(HostNetdev& half, const control::NicWish& wish) {
   if (Status open = check_open(half.session()); !open) return open;
   NicController& controller = half.controller();
   if (wish.promiscuous || wish.all_multicast || wish.multicast) {
@@ -93,16 +93,16 @@ Status ask_nic(HostNetdev& half, const NicWish& wish) {
   return {};
 }
 
-Result<NicReport> report_nic(HostNetdev& half) {
+Result<control::NicReport> report_nic(HostNetdev& half) {
   if (Status open = check_open(half.session()); !open) return open.error();
   const NicController& controller = half.controller();
   const NicFilters& filters = controller.filters();
-  NicReport report;
+  control::NicReport report;
   report.unit_lid = half.session().config().unit.value();
   report.pending = !controller.settled();
   report.reads = controller.statistics_read();
   report.link_up = half.lan_up();
-  report.mac = to_string(controller.mac());
+  report.mac = weft::to_string(controller.mac());
   report.mtu = controller.mtu_bytes();
   report.nic_mtu = controller.capabilities().mtu_bytes;
   report.offloads = names_of(controller.granted());
@@ -110,10 +110,10 @@ Result<NicReport> report_nic(HostNetdev& half) {
   report.promiscuous = filters.promiscuous;
   report.all_multicast = filters.all_multicast;
   for (uint32_t i = 0; i < filters.multicast_count; ++i)
-    report.multicast.push_back(to_string(filters.multicast[i]));
+    report.multicast.push_back(weft::to_string(filters.multicast[i]));
   report.statistics = controller.statistics();
   if (!report.pending) report.faults = faults_of(controller, half.port().info());
   return report;
 }
 
-}  // namespace weft
+}  // namespace weft::host

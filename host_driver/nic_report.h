@@ -3,17 +3,17 @@
 #pragma once
 
 #include "base/result.h"
+#include "control/management.h"
 #include "host_driver/host_netdev.h"
-#include "messages/management.h"
 
-namespace weft {
+namespace weft::host {
 
 /// Passes on what `wish` names and asks the unit for everything else. Fails, changing nothing, when the
 /// session is not open or a multicast address is none.
-Status ask_nic(HostNetdev& half, const NicWish& wish);
+Status ask_nic(HostNetdev& half, const control::NicWish& wish);
 
 /// What the unit has answered so far; `interface` is left empty. Fails when the session is not open: then no
 /// answer will come.
-Result<NicReport> report_nic(HostNetdev& half);
+Result<control::NicReport> report_nic(HostNetdev& half);
 
-}  // namespace weft
+}  // namespace weft::host

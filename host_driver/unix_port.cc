@@ -15,7 +15,7 @@
 #include "base/ethernet.h"
 #include "base/log.h"
 
-namespace weft {
+namespace weft::host {
 namespace {
 
 constexpr uint32_t kLengthBytes = 4;
@@ -213,4 +213,4 @@ void UnixPort::wait_fds(std::vector<pollfd>& out) const {
   out.push_back({peer_.get(), static_cast<short>(left ? POLLIN | POLLOUT : POLLIN), 0});
 }
 
-}  // namespace weft
+}  // namespace weft::host

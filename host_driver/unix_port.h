@@ -11,7 +11,7 @@
 #include "base/model_port.h"
 #include "base/unique_fd.h"
 
-namespace weft {
+namespace weft::host {
 
 /// Owner: the host's thread.
 class UnixPort final : public ModelPort {
@@ -47,4 +47,4 @@ class UnixPort final : public ModelPort {
   size_t out_from_ = 0, out_to_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::host

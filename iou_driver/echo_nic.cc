@@ -10,7 +10,7 @@
 #include "base/endian.h"
 #include "base/ethernet.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 constexpr uint32_t kArpBytes = 28;
@@ -203,4 +203,4 @@ bool EchoNic::answer_neighbour(std::span<std::byte> frame, uint32_t at, std::spa
   return true;
 }
 
-}  // namespace weft
+}  // namespace weft::iou

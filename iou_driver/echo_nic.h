@@ -12,7 +12,7 @@
 
 #include "base/model_port.h"
 
-namespace weft {
+namespace weft::iou {
 
 inline constexpr uint16_t kUdpEchoPort = 7;
 
@@ -54,4 +54,4 @@ class EchoNic final : public ModelPort {
   uint32_t used_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::iou

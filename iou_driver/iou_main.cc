@@ -14,21 +14,21 @@
 #include "base/privileges.h"
 #include "base/process_guard.h"
 #include "base/tap_port.h"
-#include "channel/endnode.h"
-#include "fabric/control_server.h"
+#include "control/control_server.h"
 #include "iou_driver/echo_nic.h"
 #include "iou_driver/iou_netdev.h"
 #include "iou_driver/packet_nic.h"
 #include "iou_driver/pcap_nic.h"
 #include "iou_driver/slirp_nic.h"
+#include "node/endnode.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 constexpr Duration kOrderlyEndMax = std::chrono::milliseconds(800);
 
 struct Options {
-  EndnodeOptions node;
+  node::EndnodeOptions node;
   std::string nic;
   uint32_t nic_fd = UINT32_MAX;  // none
   bool bridge = false;
@@ -37,7 +37,7 @@ struct Options {
 };
 
 void declare(CommandLine& line, Options& out) {
-  declare_endnode_options(line, out.node);
+  node::declare_endnode_options(line, out.node);
   line.text("nic", "NIC", out.nic, "tap:NAME, packet:INTERFACE, slirp, pcap:IN[,OUT] or echo");
   line.number("nic-fd", "N", out.nic_fd, 0, INT32_MAX, "descriptor of that NIC, opened by the launcher");
   line.flag("bridge", out.bridge, "hosts may send frames with source addresses that are not their own");
@@ -92,10 +92,10 @@ bool nic_known(const std::string& nic) {
   return nic == "echo" || nic == "slirp" || names_one("tap:") || names_one("packet:") || names_one("pcap:");
 }
 
-AcceptorConfig acceptor_config(const Options& options, std::vector<PoolClass> pools,
-                               const FramePortInfo& nic) {
-  AcceptorConfig config;
-  config.session.role = SessionRole::kUnit;
+session::AcceptorConfig acceptor_config(const Options& options, std::vector<session::PoolClass> pools,
+                                        const FramePortInfo& nic) {
+  session::AcceptorConfig config;
+  config.session.role = session::SessionRole::kUnit;
   config.session.name = "host";
   config.session.pools = std::move(pools);
   config.session.features = nic.offloads;
@@ -105,27 +105,28 @@ AcceptorConfig acceptor_config(const Options& options, std::vector<PoolClass> po
 }
 
 /// What `weft` asks of this process.
-class UnitControl final : public ControlHandler {
+class UnitControl final : public control::ControlHandler {
  public:
-  UnitControl(const Options& options, const Endnode& endnode, CapturePort& port, SessionAcceptor& acceptor)
+  UnitControl(const Options& options, const node::Endnode& endnode, CapturePort& port,
+              session::SessionAcceptor& acceptor)
       : options_(options), endnode_(endnode), port_(port), acceptor_(acceptor), captures_({&port}) {}
 
-  NodeInfo info() override {
-    NodeInfo out = endnode_.describe(options_.node, "weft-iou");
+  control::NodeInfo info() override {
+    control::NodeInfo out = endnode_.describe(options_.node, "weft-iou");
     out.state = "listening";
     out.interfaces.push_back(port_.name());
-    for (const NetdevSession* session : acceptor_.sessions()) {
-      const SessionPeer& peer = session->peer();
+    for (const session::NetdevSession* session : acceptor_.sessions()) {
+      const session::SessionPeer& peer = session->peer();
       out.sessions.push_back({.peer_lid = peer.lid.value(),
                               .state = std::string(to_string(session->state())),
                               .mode = std::string(to_string(peer.mode)),
                               .encoding = std::string(to_string(peer.encoding)),
                               .mac = to_string(peer.mac)});
-      if (session->state() == SessionState::kOpen) out.state = "open";
+      if (session->state() == session::SessionState::kOpen) out.state = "open";
     }
     return out;
   }
-  Status capture_start(const CaptureSpec& spec) override {
+  Status capture_start(const control::CaptureSpec& spec) override {
     return captures_.start({spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes,
                             static_cast<pid_t>(spec.reader_pid)});
   }
@@ -136,14 +137,14 @@ class UnitControl final : public ControlHandler {
 
  private:
   const Options& options_;
-  const Endnode& endnode_;
+  const node::Endnode& endnode_;
   CapturePort& port_;
-  SessionAcceptor& acceptor_;
+  session::SessionAcceptor& acceptor_;
   CaptureSet captures_;
 };
 
 /// Flushes the pools and says good-bye, for a bounded time.
-void end_orderly(Endnode& node, SessionAcceptor& acceptor, const Clock& clock) {
+void end_orderly(node::Endnode& node, session::SessionAcceptor& acceptor, const Clock& clock) {
   acceptor.close();
   const Instant until = clock.now() + kOrderlyEndMax;
   while (!acceptor.all_idle() && clock.now() < until) {
@@ -151,7 +152,7 @@ void end_orderly(Endnode& node, SessionAcceptor& acceptor, const Clock& clock) {
   }
 }
 
-Status run(const Options& options, std::vector<PoolClass> pools) {
+Status run(const Options& options, std::vector<session::PoolClass> pools) {
   const MonotonicClock clock;
   SystemRandom random;
   LoopRunner loop(clock);
@@ -166,10 +167,10 @@ Status run(const Options& options, std::vector<PoolClass> pools) {
   Result<StatsPage> made = StatsPage::create(base + ".stats");
   if (!made) return made.error();
   page = std::move(*made);
-  Result<std::unique_ptr<Endnode>> node = Endnode::create(options.node, random);
+  Result<std::unique_ptr<node::Endnode>> node = node::Endnode::create(options.node, random);
   if (!node) return node.error();
-  SessionAcceptor acceptor(acceptor_config(options, std::move(pools), port.info()), (*node)->adapter(),
-                           random);
+  session::SessionAcceptor acceptor(acceptor_config(options, std::move(pools), port.info()),
+                                    (*node)->adapter(), random);
   // Interfaces of the kernel keep their own address: their other side is a stack of its own.
   const bool model = port.info().kind != "tap" && port.info().kind != "packet";
   IouNetdev half(acceptor, port,
@@ -181,14 +182,15 @@ Status run(const Options& options, std::vector<PoolClass> pools) {
   half.publish(*page, "unit");
   (*node)->add(half);
   UnitControl handler(options, **node, port, acceptor);
-  Result<std::unique_ptr<ControlServer>> control = ControlServer::open(base + ".ctl", handler);
+  Result<std::unique_ptr<control::ControlServer>> control =
+      control::ControlServer::open(base + ".ctl", handler);
   if (!control) return control.error();
   page->publish("loop", loop.counters());
   page->publish("control", (*control)->counters());
   loop.add(**node);
   loop.add(**control);
   loop.add(**guard);
-  if (Status bound = bind_loop(options.node); !bound) return bound;
+  if (Status bound = node::bind_loop(options.node); !bound) return bound;
   loop.run();
   end_orderly(**node, acceptor, clock);
   return {};
@@ -201,7 +203,7 @@ int main_program(int argc, char** argv) {
   Options options;
   declare(line, options);
   if (const std::optional<int> code = line.parse(argc, argv)) return *code;
-  if (const Status good = check_endnode_options("weft-iou", options.node); !good) {
+  if (const Status good = node::check_endnode_options("weft-iou", options.node); !good) {
     return line.wrong_use(good.error().text);
   }
   if (options.nic.empty()) return line.wrong_use("--nic is missing: echo needs no right and no network");
@@ -209,14 +211,14 @@ int main_program(int argc, char** argv) {
     return line.wrong_use("--nic " + options.nic +
                           ": write tap:NAME, packet:INTERFACE, slirp, pcap:IN[,OUT] or echo");
   }
-  Result<std::vector<PoolClass>> pools = parse_pools(options.node.pools);
+  Result<std::vector<session::PoolClass>> pools = node::parse_pools(options.node.pools);
   if (!pools) return line.wrong_use(pools.error().text);
-  return exit_code_of(run(options, std::move(*pools)));
+  return node::exit_code_of(run(options, std::move(*pools)));
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::iou
 
 int main(int argc, char** argv) {
-  return weft::main_program(argc, argv);
+  return weft::iou::main_program(argc, argv);
 }

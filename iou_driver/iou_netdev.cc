@@ -6,14 +6,14 @@
 #include "base/ethernet.h"
 #include "base/log.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 constexpr Duration kBusyRetry = std::chrono::milliseconds(1);
 
 }  // namespace
 
-IouNetdev::IouNetdev(SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy)
+IouNetdev::IouNetdev(session::SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy)
     : acceptor_(acceptor), nic_(nic), policy_(policy), config_(nic, policy), nic_writer_(nic) {
   held_.bytes.resize(kSegmenterBytesMax);
   acceptor_.set_events(this);
@@ -65,44 +65,44 @@ uint32_t IouNetdev::active_count() const noexcept {
   return count;
 }
 
-UnitClient* IouNetdev::client_of(const NetdevSession& session) noexcept {
+UnitClient* IouNetdev::client_of(const session::NetdevSession& session) noexcept {
   for (uint32_t i = 0; i < client_count_; ++i) {
     if (clients_[i].session == &session) return &clients_[i];
   }
   return nullptr;
 }
 
-SessionRefusal IouNetdev::admit(const SessionPeer& peer) noexcept {
+session::SessionRefusal IouNetdev::admit(const session::SessionPeer& peer) noexcept {
   if (!is_station(peer.mac)) {
     counters_.add(UnitCounter::kHostsRefusedMac);
-    return SessionRefusal::kPolicy;
+    return session::SessionRefusal::kPolicy;
   }
   for (const UnitClient& client : clients()) {
     // The same node coming back replaces its own session.
     if (client.active && client.mac == peer.mac && client.session->peer().lid != peer.lid) {
       counters_.add(UnitCounter::kHostsRefusedMac);
-      return SessionRefusal::kMacTaken;
+      return session::SessionRefusal::kMacTaken;
     }
   }
   counters_.add(UnitCounter::kHostsAdmitted);
-  return SessionRefusal::kNone;
+  return session::SessionRefusal::kNone;
 }
 
-void IouNetdev::on_state(NetdevSession& session, SessionState state) noexcept {
+void IouNetdev::on_state(session::NetdevSession& session, session::SessionState state) noexcept {
   UnitClient* client = client_of(session);
   if (client == nullptr) {
-    if (state != SessionState::kOpening || client_count_ == kUnitClientsMax) return;
+    if (state != session::SessionState::kOpening || client_count_ == kUnitClientsMax) return;
     client = &clients_[client_count_++];
     client->session = &session;
   }
   // Channel 1 may be faster than channel 0: frames can be here before the session is open.
-  if (state == SessionState::kOpening) client->reset(session.peer(), nic_.info().mtu_bytes);
-  client->active = state == SessionState::kOpen;
+  if (state == session::SessionState::kOpening) client->reset(session.peer(), nic_.info().mtu_bytes);
+  client->active = state == session::SessionState::kOpen;
   update_nic_offloads();
 }
 
-void IouNetdev::on_config_request(NetdevSession& session, const CfgRequest& request,
-                                  CfgReply& reply) noexcept {
+void IouNetdev::on_config_request(session::NetdevSession& session, const session::CfgRequest& request,
+                                  session::CfgReply& reply) noexcept {
   UnitClient* client = client_of(session);
   if (client == nullptr) {
     reply.status = CfgStatus::kFailed;
@@ -112,8 +112,8 @@ void IouNetdev::on_config_request(NetdevSession& session, const CfgRequest& requ
   update_nic_offloads();
 }
 
-void IouNetdev::on_config_reply(NetdevSession& session, uint64_t transaction,
-                                const CfgReply& reply) noexcept {
+void IouNetdev::on_config_reply(session::NetdevSession& session, uint64_t transaction,
+                                const session::CfgReply& reply) noexcept {
   UnitClient* client = client_of(session);
   if (client == nullptr || transaction != client->link_transaction) return;
   client->link_transaction = 0;
@@ -128,9 +128,9 @@ void IouNetdev::tell_link_state() noexcept {
     if (client.link_known && client.link_told == up) continue;
     std::array<std::byte, 4> data{};
     encode_u32(up ? 1 : 0, data);
-    const CfgRequest request{.request_class = CfgClass::kUtility,
-                             .code = static_cast<uint16_t>(UtilityCode::kLinkState),
-                             .data = data};
+    const session::CfgRequest request{.request_class = CfgClass::kUtility,
+                                      .code = static_cast<uint16_t>(UtilityCode::kLinkState),
+                                      .data = data};
     client.link_transaction = client.session->request_config(request);
     if (client.link_transaction == 0) continue;
     client.link_told = up;
@@ -155,4 +155,4 @@ void IouNetdev::update_nic_offloads() noexcept {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::iou

@@ -23,11 +23,11 @@
 #include "base/frame_writer.h"
 #include "base/segmenter.h"
 #include "base/stats_page.h"
-#include "channel/netdev_session.h"
 #include "iou_driver/nic_config_service.h"
 #include "iou_driver/unit_client.h"
+#include "session/netdev_session.h"
 
-namespace weft {
+namespace weft::iou {
 
 inline constexpr uint32_t kUnitReadsPerPoll = 8;
 inline constexpr uint32_t kUnitWritesPerPoll = 32;  // per session
@@ -59,25 +59,24 @@ enum class UnitCounter : uint8_t {
   kNicOffloadErrors,   // the NIC refused the offloads that all hosts have
   kCount,
 };
-template <>
-struct CounterLabels<UnitCounter> {
-  static constexpr std::array<std::string_view, 22> kLabels{"frames_to_lan",        "frames_to_hosts",
-                                                            "frames_between_hosts", "nic_busy_turns",
-                                                            "host_busy_turns",      "segmented_for_host",
-                                                            "link_events",          "hosts_admitted",
-                                                            "bad_vnet_header",      "foreign_source",
-                                                            "group_source",         "too_long_for_mtu",
-                                                            "nic_refused",          "nic_down",
-                                                            "no_host_for",          "lan_read_refused",
-                                                            "lan_bad_vnet_header",  "uncuttable_for_host",
-                                                            "too_long_for_host",    "slow_host_drops",
-                                                            "hosts_refused_mac",    "nic_offload_errors"};
-};
+[[nodiscard]] constexpr CounterNames<UnitCounter> counter_labels(UnitCounter /*of*/) noexcept {
+  return {"frames_to_lan",        "frames_to_hosts",
+          "frames_between_hosts", "nic_busy_turns",
+          "host_busy_turns",      "segmented_for_host",
+          "link_events",          "hosts_admitted",
+          "bad_vnet_header",      "foreign_source",
+          "group_source",         "too_long_for_mtu",
+          "nic_refused",          "nic_down",
+          "no_host_for",          "lan_read_refused",
+          "lan_bad_vnet_header",  "uncuttable_for_host",
+          "too_long_for_host",    "slow_host_drops",
+          "hosts_refused_mac",    "nic_offload_errors"};
+}
 
 /// Owner: the unit's thread, which polls the adapter before each poll() of this. Acceptor and NIC outlive it.
-class IouNetdev final : public AcceptorEvents, public DriverHalf {
+class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
  public:
-  IouNetdev(SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy);
+  IouNetdev(session::SessionAcceptor& acceptor, FramePort& nic, const NicPolicy& policy);
   ~IouNetdev() override;
   IouNetdev(const IouNetdev&) = delete;
   IouNetdev& operator=(const IouNetdev&) = delete;
@@ -96,11 +95,12 @@ class IouNetdev final : public AcceptorEvents, public DriverHalf {
   /// Puts all counters of this half on the page. False when it is full.
   bool publish(StatsPage& page, std::string_view prefix);
 
-  SessionRefusal admit(const SessionPeer& peer) noexcept override;
-  void on_state(NetdevSession& session, SessionState state) noexcept override;
-  void on_config_request(NetdevSession& session, const CfgRequest& request,
-                         CfgReply& reply) noexcept override;
-  void on_config_reply(NetdevSession& session, uint64_t transaction, const CfgReply& reply) noexcept override;
+  session::SessionRefusal admit(const session::SessionPeer& peer) noexcept override;
+  void on_state(session::NetdevSession& session, session::SessionState state) noexcept override;
+  void on_config_request(session::NetdevSession& session, const session::CfgRequest& request,
+                         session::CfgReply& reply) noexcept override;
+  void on_config_reply(session::NetdevSession& session, uint64_t transaction,
+                       const session::CfgReply& reply) noexcept override;
 
  private:
   static constexpr uint32_t kToNic = 1U << kUnitClientsMax;
@@ -119,8 +119,8 @@ class IouNetdev final : public AcceptorEvents, public DriverHalf {
   // Host -> LAN and other hosts.
   int take_from_hosts() noexcept;
   int take_from(uint32_t index) noexcept;
-  [[nodiscard]] bool forward_front(uint32_t index, const InboundFrame& frame) noexcept;
-  [[nodiscard]] bool head_allowed(UnitClient& from, const InboundFrame& frame) noexcept;
+  [[nodiscard]] bool forward_front(uint32_t index, const session::InboundFrame& frame) noexcept;
+  [[nodiscard]] bool head_allowed(UnitClient& from, const session::InboundFrame& frame) noexcept;
   void refuse(UnitClient& from, UnitCounter reason) noexcept;
   [[nodiscard]] bool waits_for(UnitClient& from, UnitClient& to) noexcept;
   [[nodiscard]] bool write_to_nic(UnitClient& from, std::span<const std::byte> rest) noexcept;
@@ -144,9 +144,9 @@ class IouNetdev final : public AcceptorEvents, public DriverHalf {
 
   void tell_link_state() noexcept;
   void update_nic_offloads() noexcept;
-  [[nodiscard]] UnitClient* client_of(const NetdevSession& session) noexcept;
+  [[nodiscard]] UnitClient* client_of(const session::NetdevSession& session) noexcept;
 
-  SessionAcceptor& acceptor_;
+  session::SessionAcceptor& acceptor_;
   FramePort& nic_;
   NicPolicy policy_;
   NicConfigService config_;
@@ -164,4 +164,4 @@ class IouNetdev final : public AcceptorEvents, public DriverHalf {
   CounterSet<UnitCounter> counters_;
 };
 
-}  // namespace weft
+}  // namespace weft::iou

@@ -11,7 +11,7 @@
 #include "base/ethernet.h"
 #include "iou_driver/iou_netdev.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 constexpr uint32_t bit_of(uint32_t index) noexcept {
@@ -32,10 +32,10 @@ int IouNetdev::take_from_hosts() noexcept {
 }
 
 int IouNetdev::take_from(uint32_t index) noexcept {
-  NetdevSession& session = *clients_[index].session;
+  session::NetdevSession& session = *clients_[index].session;
   int taken = 0;
   for (uint32_t i = 0; i < kUnitWritesPerPoll; ++i) {
-    const InboundFrame* frame = session.front_frame();
+    const session::InboundFrame* frame = session.front_frame();
     if (frame == nullptr || !forward_front(index, *frame)) break;
     clients_[index].delivered = 0;
     session.release_frame();
@@ -50,7 +50,7 @@ void IouNetdev::refuse(UnitClient& from, UnitCounter reason) noexcept {
 }
 
 /// Copies the head of the frame and looks at the copy alone, never at the element.
-bool IouNetdev::head_allowed(UnitClient& from, const InboundFrame& frame) noexcept {
+bool IouNetdev::head_allowed(UnitClient& from, const session::InboundFrame& frame) noexcept {
   if (!copy_head(frame.bytes, head_) ||
       check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
     refuse(from, UnitCounter::kBadVnetHeader);
@@ -86,7 +86,7 @@ uint32_t IouNetdev::targets_for(const MacAddress& destination, uint32_t except) 
 }
 
 /// True when the frame has reached everybody it was for, or was refused.
-bool IouNetdev::forward_front(uint32_t index, const InboundFrame& frame) noexcept {
+bool IouNetdev::forward_front(uint32_t index, const session::InboundFrame& frame) noexcept {
   UnitClient& from = clients_[index];
   if (!head_allowed(from, frame)) return true;
   const std::span<const std::byte> rest = frame.bytes.subspan(head_.size);
@@ -204,7 +204,7 @@ std::span<std::byte> IouNetdev::claim_landing(uint32_t& client) noexcept {
     const uint32_t index = (landing_ + i) % client_count_;
     if (!clients_[index].active) continue;
     ++active;
-    NetdevSession& session = *clients_[index].session;
+    session::NetdevSession& session = *clients_[index].session;
     const std::span<std::byte> into = session.claim_frame(std::min(session.frame_bytes_max(), nic_bytes));
     if (into.empty()) continue;
     if (into.size() < nic_bytes) {
@@ -376,4 +376,4 @@ IouNetdev::Handed IouNetdev::cut_held_for(UnitClient& to) noexcept {
   return Handed::kDone;
 }
 
-}  // namespace weft
+}  // namespace weft::iou

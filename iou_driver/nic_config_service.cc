@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "messages/netdev.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 constexpr uint32_t kMtuBytesMin = 68;
@@ -50,8 +50,8 @@ void NicConfigService::count(CfgStatus status) noexcept {
   }
 }
 
-void NicConfigService::apply(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request,
-                             CfgReply& reply) noexcept {
+void NicConfigService::apply(UnitClient& client, std::span<const UnitClient> all,
+                             const session::CfgRequest& request, session::CfgReply& reply) noexcept {
   reply.status = CfgStatus::kUnknownRequest;
   if (request.request_class == CfgClass::kMacConfig) {
     reply.status = apply_mac_config(client, all, request, reply);
@@ -62,7 +62,8 @@ void NicConfigService::apply(UnitClient& client, std::span<const UnitClient> all
 }
 
 CfgStatus NicConfigService::apply_mac_config(UnitClient& client, std::span<const UnitClient> all,
-                                             const CfgRequest& request, CfgReply& reply) noexcept {
+                                             const session::CfgRequest& request,
+                                             session::CfgReply& reply) noexcept {
   switch (static_cast<MacConfigCode>(request.code)) {
     case MacConfigCode::kInitialise:
       return request.data.empty() ? initialise(client) : CfgStatus::kBadData;
@@ -84,8 +85,8 @@ CfgStatus NicConfigService::apply_mac_config(UnitClient& client, std::span<const
   return CfgStatus::kUnknownRequest;
 }
 
-CfgStatus NicConfigService::apply_utility(UnitClient& client, const CfgRequest& request,
-                                          CfgReply& reply) noexcept {
+CfgStatus NicConfigService::apply_utility(UnitClient& client, const session::CfgRequest& request,
+                                          session::CfgReply& reply) noexcept {
   switch (static_cast<UtilityCode>(request.code)) {
     case UtilityCode::kReadStatistics:
       reply.bytes = encode_statistics(client.statistics, reply.data);
@@ -118,7 +119,7 @@ CfgStatus NicConfigService::initialise(UnitClient& client) noexcept {
 }
 
 CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClient> all,
-                                    const CfgRequest& request) noexcept {
+                                    const session::CfgRequest& request) noexcept {
   MacAddress mac{};
   if (!decode_mac(request.data, mac)) return CfgStatus::kBadData;
   if (mac_taken(mac, &client, all)) {
@@ -138,7 +139,8 @@ CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClie
 
 /// What a host wants is kept: the NIC's own MTU limits it for as long as that is smaller. We may try to raise
 /// it, but on an interface of the kernel that takes a right that was given up (docs/split_driver.md, Rights).
-CfgStatus NicConfigService::set_mtu(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept {
+CfgStatus NicConfigService::set_mtu(UnitClient& client, const session::CfgRequest& request,
+                                    session::CfgReply& reply) noexcept {
   uint32_t mtu = 0;
   if (!decode_u32(request.data, mtu) || mtu < kMtuBytesMin) return CfgStatus::kBadData;
   client.mtu_bytes = mtu;
@@ -157,7 +159,7 @@ CfgStatus NicConfigService::set_mtu(UnitClient& client, const CfgRequest& reques
 }
 
 CfgStatus NicConfigService::set_filters(UnitClient& client, std::span<const UnitClient> all,
-                                        const CfgRequest& request) noexcept {
+                                        const session::CfgRequest& request) noexcept {
   NicFilters filters;
   if (!decode_filters(request.data, filters)) return CfgStatus::kBadData;
   if (filters.promiscuous && !policy_.promiscuous_allowed) {
@@ -176,8 +178,8 @@ CfgStatus NicConfigService::set_filters(UnitClient& client, std::span<const Unit
   return CfgStatus::kGood;
 }
 
-CfgStatus NicConfigService::set_features(UnitClient& client, const CfgRequest& request,
-                                         CfgReply& reply) noexcept {
+CfgStatus NicConfigService::set_features(UnitClient& client, const session::CfgRequest& request,
+                                         session::CfgReply& reply) noexcept {
   uint32_t wanted = 0;
   if (!decode_u32(request.data, wanted) || (wanted & ~static_cast<uint32_t>(kOffloadsAll)) != 0) {
     return CfgStatus::kBadData;
@@ -187,4 +189,4 @@ CfgStatus NicConfigService::set_features(UnitClient& client, const CfgRequest& r
   return CfgStatus::kGood;
 }
 
-}  // namespace weft
+}  // namespace weft::iou

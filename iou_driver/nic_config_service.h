@@ -8,10 +8,10 @@
 
 #include "base/counters.h"
 #include "base/frame_port.h"
-#include "channel/netdev_session.h"
 #include "iou_driver/unit_client.h"
+#include "session/netdev_session.h"
 
-namespace weft {
+namespace weft::iou {
 
 struct NicPolicy {
   bool bridge = false;  // frames with a foreign source address may pass
@@ -29,11 +29,9 @@ enum class ConfigCounter : uint8_t {
   kMtuLimited,  // the NIC's own MTU is smaller than what a host wants, and may not be changed by us
   kCount,
 };
-template <>
-struct CounterLabels<ConfigCounter> {
-  static constexpr std::array<std::string_view, 7> kLabels{
-      "applied", "unknown", "bad_data", "mac_taken", "promiscuous_refused", "nic_refused", "mtu_limited"};
-};
+[[nodiscard]] constexpr CounterNames<ConfigCounter> counter_labels(ConfigCounter /*of*/) noexcept {
+  return {"applied", "unknown", "bad_data", "mac_taken", "promiscuous_refused", "nic_refused", "mtu_limited"};
+}
 
 /// Owner: the unit's thread. The NIC outlives it.
 class NicConfigService {
@@ -41,20 +39,24 @@ class NicConfigService {
   NicConfigService(FramePort& nic, const NicPolicy& policy) noexcept : nic_(nic), policy_(policy) {}
 
   /// Carries out one request of `client`; `all` are the unit's clients, for questions that concern several.
-  void apply(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request,
-             CfgReply& reply) noexcept;
+  void apply(UnitClient& client, std::span<const UnitClient> all, const session::CfgRequest& request,
+             session::CfgReply& reply) noexcept;
   [[nodiscard]] CounterSet<ConfigCounter>& counters() noexcept { return counters_; }
 
  private:
-  CfgStatus apply_mac_config(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request,
-                             CfgReply& reply) noexcept;
-  CfgStatus apply_utility(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;
+  CfgStatus apply_mac_config(UnitClient& client, std::span<const UnitClient> all,
+                             const session::CfgRequest& request, session::CfgReply& reply) noexcept;
+  CfgStatus apply_utility(UnitClient& client, const session::CfgRequest& request,
+                          session::CfgReply& reply) noexcept;
   CfgStatus initialise(UnitClient& client) noexcept;
-  CfgStatus set_mac(UnitClient& client, std::span<const UnitClient> all, const CfgRequest& request) noexcept;
-  CfgStatus set_mtu(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;
+  CfgStatus set_mac(UnitClient& client, std::span<const UnitClient> all,
+                    const session::CfgRequest& request) noexcept;
+  CfgStatus set_mtu(UnitClient& client, const session::CfgRequest& request,
+                    session::CfgReply& reply) noexcept;
   CfgStatus set_filters(UnitClient& client, std::span<const UnitClient> all,
-                        const CfgRequest& request) noexcept;
-  CfgStatus set_features(UnitClient& client, const CfgRequest& request, CfgReply& reply) noexcept;
+                        const session::CfgRequest& request) noexcept;
+  CfgStatus set_features(UnitClient& client, const session::CfgRequest& request,
+                         session::CfgReply& reply) noexcept;
   void count(CfgStatus status) noexcept;
 
   FramePort& nic_;
@@ -66,4 +68,4 @@ class NicConfigService {
 [[nodiscard]] bool mac_taken(const MacAddress& mac, const UnitClient* self,
                              std::span<const UnitClient> all) noexcept;
 
-}  // namespace weft
+}  // namespace weft::iou

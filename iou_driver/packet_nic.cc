@@ -14,7 +14,7 @@
 #include "base/ethernet.h"
 #include "base/vnet_header.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 constexpr uint32_t kKernelVnetBytes =
@@ -186,4 +186,4 @@ Status PacketNic::set_mac(const MacAddress& mac) {
                " is served without it"};
 }
 
-}  // namespace weft
+}  // namespace weft::iou

@@ -12,7 +12,7 @@
 
 #include "base/kernel_port.h"
 
-namespace weft {
+namespace weft::iou {
 
 /// Owner: the unit's thread.
 class PacketNic final : public KernelPort {
@@ -41,4 +41,4 @@ class PacketNic final : public KernelPort {
                                       uint16_t tag) noexcept;
 };
 
-}  // namespace weft
+}  // namespace weft::iou

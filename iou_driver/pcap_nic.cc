@@ -8,7 +8,7 @@
 #include "base/ethernet.h"
 #include "base/text_file.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 constexpr uint32_t kFrameBytesMax = 65524;
@@ -136,4 +136,4 @@ FrameIo PcapNic::write_frame(std::span<const std::byte> head, std::span<const st
   return FrameIo::kOk;
 }
 
-}  // namespace weft
+}  // namespace weft::iou

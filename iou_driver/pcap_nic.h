@@ -13,7 +13,7 @@
 struct pcap;
 struct pcap_dumper;
 
-namespace weft {
+namespace weft::iou {
 
 /// Owner: the unit's thread. Replays by the time that poll() is given, so a run in virtual time repeats
 /// exactly.
@@ -56,4 +56,4 @@ class PcapNic final : public ModelPort {
   Instant flush_at_ = kNever;
 };
 
-}  // namespace weft
+}  // namespace weft::iou

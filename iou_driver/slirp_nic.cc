@@ -13,7 +13,7 @@
 #include "base/ethernet.h"
 #include "base/log.h"
 
-namespace weft {
+namespace weft::iou {
 namespace {
 
 /// While the loop spins, sockets are looked at this often: each look costs a system call per turn otherwise.
@@ -242,4 +242,4 @@ Instant SlirpNic::deadline() const noexcept {
   return next;
 }
 
-}  // namespace weft
+}  // namespace weft::iou

@@ -12,7 +12,7 @@
 
 struct Slirp;
 
-namespace weft {
+namespace weft::iou {
 
 struct SlirpNicConfig {
   MacAddress mac{0x02, 0, 0, 0, 0x51, 0x01};
@@ -67,4 +67,4 @@ class SlirpNic final : public ModelPort {
   std::vector<std::byte> scratch_;
 };
 
-}  // namespace weft
+}  // namespace weft::iou

@@ -8,13 +8,13 @@
 
 #include "base/clock.h"
 #include "base/frame_port.h"
-#include "channel/netdev_session.h"
 #include "messages/cfg_data.h"
+#include "session/netdev_session.h"
 
-namespace weft {
+namespace weft::iou {
 
 struct UnitClient {
-  NetdevSession* session = nullptr;
+  session::NetdevSession* session = nullptr;
   bool active = false;  // the session is open
   MacAddress mac{};
   uint32_t mtu_bytes = 0;  // of frames without GSO, as the host wants it
@@ -30,7 +30,7 @@ struct UnitClient {
   bool slow = false;  // did not take a LAN frame in time; gets none on credit until it takes one again
 
   /// For a host whose session is being opened.
-  void reset(const SessionPeer& peer, uint32_t nic_mtu_bytes) noexcept {
+  void reset(const session::SessionPeer& peer, uint32_t nic_mtu_bytes) noexcept {
     mac = peer.mac;
     mtu_bytes = nic_mtu_bytes;
     filters = {};
@@ -54,4 +54,4 @@ struct UnitClient {
 
 inline constexpr uint32_t kUnitClientsMax = 31;  // one bit each, and one for the NIC
 
-}  // namespace weft
+}  // namespace weft::iou

@@ -1,13 +1,13 @@
 // sim/adapter_counters.h -- the counter sets of an adapter, for reports and for what must stay zero.
 #pragma once
 
-#include "channel/adapter.h"
+#include "adapter/adapter.h"
 
 namespace weft::sim {
 
 /// Calls `visit(owner, set)` for each counter set of the adapter.
 template <class Visit>
-void each_counters(const ChannelAdapter& adapter, Visit visit) {
+void each_counters(const adapter::ChannelAdapter& adapter, Visit visit) {
   visit("adapter", adapter.counters());
   visit("adapter", adapter.bad_cells());
   visit("adapter", adapter.access_faults());

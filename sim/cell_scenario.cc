@@ -42,7 +42,7 @@ struct CellTraffic {
 
 class CellEndnode final : public EndnodeApp {
  public:
-  CellEndnode(CellTraffic& traffic, uint32_t node, CellPort& port)
+  CellEndnode(CellTraffic& traffic, uint32_t node, fabric::CellPort& port)
       : traffic_(traffic), node_(node), port_(port), scratch_(kVnetBytes + kCellPayloadBytesMax) {}
 
   int poll(Instant now) noexcept override {
@@ -62,7 +62,7 @@ class CellEndnode final : public EndnodeApp {
  private:
   int receive(Instant now) noexcept {
     const auto cells = port_.receive();
-    for (const RxCell& cell : cells) {
+    for (const fabric::RxCell& cell : cells) {
       CellView view;
       if (decode_cell(cell.bytes, CrcCheck::kVerify, view) != CellError::kNone) {
         traffic_.ledger.violation(now, "a cell arrived damaged");
@@ -133,7 +133,7 @@ class CellEndnode final : public EndnodeApp {
 
   CellTraffic& traffic_;
   uint32_t node_;
-  CellPort& port_;
+  fabric::CellPort& port_;
   Instant due_ = kNever;
   std::vector<std::byte> scratch_;
 };
@@ -148,7 +148,7 @@ class CellScenario final : public Scenario {
     }
   }
 
-  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t /*incarnation*/, CellPort& port,
+  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t /*incarnation*/, fabric::CellPort& port,
                                     Instant /*now*/) override {
     return std::make_unique<CellEndnode>(traffic_, node, port);
   }

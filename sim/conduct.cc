@@ -5,13 +5,13 @@
 #include <array>
 #include <span>
 
-#include "channel/counters.h"
-#include "channel/session_counters.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/link_counters.h"
-#include "fabric/port.h"
+#include "adapter/counters.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/link_counters.h"
+#include "fabric/switch/port.h"
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
+#include "session/session_counters.h"
 
 namespace weft::sim {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::array<E, 0> kNever{};
 template <class E>
 constexpr std::array<E, 0> kNotInPeace{};
 
-using Session = SessionCounter;
+using Session = session::SessionCounter;
 template <>
 constexpr std::array kNever<Session>{
     Session::kFrameTooLong,       Session::kConnectMalformed,  Session::kLostViolation,
@@ -43,7 +43,7 @@ constexpr std::array kNotInPeace<Session>{
     Session::kLostPortDown,       Session::kLostReplaced,  Session::kLostForgotten,       Session::kProbesOut,
     Session::kConfigReplyUnknown, Session::kFlushTimedOut, Session::kConfigRepliesDropped};
 
-using Acceptor = AcceptorCounter;
+using Acceptor = session::AcceptorCounter;
 template <>
 constexpr std::array kNever<Acceptor>{
     Acceptor::kMalformed,       Acceptor::kRefusedVersion,     Acceptor::kRefusedEncoding,
@@ -54,7 +54,7 @@ template <>
 constexpr std::array kNotInPeace<Acceptor>{Acceptor::kRepeated, Acceptor::kUnknownSession,
                                            Acceptor::kUnknownMessage};
 
-using Adapter = AdapterCounter;
+using Adapter = adapter::AdapterCounter;
 template <>
 constexpr std::array kNever<Adapter>{Adapter::kDropOtherLid,  Adapter::kDropQkey,   Adapter::kDropService,
                                      Adapter::kDropSegment,   Adapter::kDropAccess, Adapter::kDropLength,
@@ -65,43 +65,48 @@ constexpr std::array kNotInPeace<Adapter>{
     Adapter::kQpErrors,    Adapter::kPortDowns,  Adapter::kPortExpired};
 
 template <>
-constexpr std::array kNever<QpCounter>{QpCounter::kProtocolViolations, QpCounter::kAccessRefused,
-                                       QpCounter::kBeyondWindow};
+constexpr std::array kNever<adapter::QpCounter>{adapter::QpCounter::kProtocolViolations,
+                                                adapter::QpCounter::kAccessRefused,
+                                                adapter::QpCounter::kBeyondWindow};
 template <>
-constexpr std::array kNotInPeace<QpCounter>{QpCounter::kTimeouts, QpCounter::kGapsSeen,
-                                            QpCounter::kCellsStashed, QpCounter::kMissedPackets};
+constexpr std::array kNotInPeace<adapter::QpCounter>{
+    adapter::QpCounter::kTimeouts, adapter::QpCounter::kGapsSeen, adapter::QpCounter::kCellsStashed,
+    adapter::QpCounter::kMissedPackets};
 
 template <>
 constexpr std::array kNever<CellError>{CellError::kTooShort, CellError::kVersion,    CellError::kReserved,
                                        CellError::kAddress,  CellError::kOpcode,     CellError::kFlags,
                                        CellError::kLength,   CellError::kCellNumber, CellError::kCrc};
 template <>
-constexpr std::array kNever<AccessFault>{AccessFault::kNotValid,     AccessFault::kWrongType,
-                                         AccessFault::kWrongPd,      AccessFault::kWrongInstance,
-                                         AccessFault::kOutOfBounds,  AccessFault::kRightMissing,
-                                         AccessFault::kNoWindowBind, AccessFault::kAlreadyBound};
+constexpr std::array kNever<adapter::AccessFault>{
+    adapter::AccessFault::kNotValid,     adapter::AccessFault::kWrongType,
+    adapter::AccessFault::kWrongPd,      adapter::AccessFault::kWrongInstance,
+    adapter::AccessFault::kOutOfBounds,  adapter::AccessFault::kRightMissing,
+    adapter::AccessFault::kNoWindowBind, adapter::AccessFault::kAlreadyBound};
 
-using Host = HostCounter;
+using Host = host::HostCounter;
 template <>
 constexpr std::array kNever<Host>{Host::kBadVnetHeader,  Host::kOsRefused,       Host::kOsDown,
                                   Host::kReadRefused,    Host::kUnknownRequests, Host::kBadRequests,
                                   Host::kOsOffloadErrors};
 template <>
-constexpr std::array kNever<ControllerCounter>{ControllerCounter::kFailed, ControllerCounter::kBadReply};
+constexpr std::array kNever<host::ControllerCounter>{host::ControllerCounter::kFailed,
+                                                     host::ControllerCounter::kBadReply};
 template <>
-constexpr std::array kNotInPeace<ControllerCounter>{ControllerCounter::kTimedOut};
+constexpr std::array kNotInPeace<host::ControllerCounter>{host::ControllerCounter::kTimedOut};
 template <>
-constexpr std::array kNever<ConfigCounter>{ConfigCounter::kUnknown, ConfigCounter::kBadData,
-                                           ConfigCounter::kMacTaken, ConfigCounter::kNicRefused};
+constexpr std::array kNever<iou::ConfigCounter>{iou::ConfigCounter::kUnknown, iou::ConfigCounter::kBadData,
+                                                iou::ConfigCounter::kMacTaken,
+                                                iou::ConfigCounter::kNicRefused};
 
-using Unit = UnitCounter;
+using Unit = iou::UnitCounter;
 template <>
 constexpr std::array kNever<Unit>{Unit::kBadVnetHeader,    Unit::kGroupSource,       Unit::kTooLongForMtu,
                                   Unit::kNicRefused,       Unit::kNicDown,           Unit::kLanReadRefused,
                                   Unit::kLanBadVnetHeader, Unit::kUncuttableForHost, Unit::kHostsRefusedMac,
                                   Unit::kNicOffloadErrors};
 
-using Wire = LinkCounter;
+using Wire = fabric::LinkCounter;
 template <>
 constexpr std::array kNever<Wire>{Wire::kTooShort,      Wire::kBadKind,          Wire::kBadReserved,
                                   Wire::kBadLane,       Wire::kBadFlags,         Wire::kBadFraming,
@@ -112,14 +117,14 @@ constexpr std::array kNotInPeace<Wire>{Wire::kBadLength,     Wire::kRepeatsReque
                                        Wire::kOutOfSequence, Wire::kBadCrc,           Wire::kPeerGone,
                                        Wire::kPeerStalled,   Wire::kFlitsLostAtReset};
 
-using CellPortError = CellPortCounter;
+using CellPortError = fabric::CellPortCounter;
 template <>
 constexpr std::array kNever<CellPortError>{CellPortError::kTooShort, CellPortError::kTooLong,
                                            CellPortError::kBadCrc};
 template <>
 constexpr std::array kNotInPeace<CellPortError>{CellPortError::kPoisoned, CellPortError::kUnfinishedAtReset};
 
-using Drop = SwitchPortCounter;
+using Drop = fabric::SwitchPortCounter;
 template <>
 constexpr std::array kNever<Drop>{
     Drop::kDropTooShort,      Drop::kDropVersion,       Drop::kDropAddress,        Drop::kDropLaneMismatch,
@@ -155,18 +160,18 @@ void Conduct::judge(std::string_view owner, const CounterSet<E>& counters, Insta
     ledger_.violation(now, fmt::format("{} counts what honest nodes never cause:{}", owner, moved));
 }
 
-template void Conduct::judge(std::string_view, const CounterSet<SessionCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<AcceptorCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<AdapterCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<QpCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<session::SessionCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<session::AcceptorCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<adapter::AdapterCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<adapter::QpCounter>&, Instant);
 template void Conduct::judge(std::string_view, const CounterSet<CellError>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<AccessFault>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<HostCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<ControllerCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<ConfigCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<UnitCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<LinkCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<CellPortCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<SwitchPortCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<adapter::AccessFault>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<host::HostCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<host::ControllerCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<iou::ConfigCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<iou::UnitCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<fabric::LinkCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<fabric::CellPortCounter>&, Instant);
+template void Conduct::judge(std::string_view, const CounterSet<fabric::SwitchPortCounter>&, Instant);
 
 }  // namespace weft::sim

@@ -3,8 +3,8 @@
 namespace weft::sim {
 
 void EndnodeSeat::begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now) {
-  port_ = std::make_unique<LinkCellPort>(cable_.end(0));
-  faulty_port_ = std::make_unique<FaultyCellPort>(*port_, random_, faults_);
+  port_ = std::make_unique<fabric::LinkCellPort>(cable_.end(0));
+  faulty_port_ = std::make_unique<fabric::FaultyCellPort>(*port_, random_, faults_);
   app_ = scenario.start(node, life, *faulty_port_, now);
 }
 
@@ -14,14 +14,14 @@ void EndnodeSeat::end_life() noexcept {
   port_.reset();
 }
 
-void EndnodeSeat::set_cell_faults(const CellFaults& faults) noexcept {
+void EndnodeSeat::set_cell_faults(const fabric::CellFaults& faults) noexcept {
   faults_ = faults;
   if (faulty_port_ != nullptr) faulty_port_->set_faults(faults);
 }
 
 bool EndnodeSeat::disturbed() const noexcept {
-  const LinkEngine& engine = cable_.end(0);
-  const bool up = engine.state() == LinkState::kUp;
+  const fabric::LinkEngine& engine = cable_.end(0);
+  const bool up = engine.state() == fabric::LinkState::kUp;
   if (up != port_->up() || (up && engine.incarnation() != port_->incarnation())) return true;
   return cable_.input_waits(0);
 }

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "fabric/faulty_cell_port.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/memory_link.h"
+#include "fabric/link/faulty_cell_port.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/memory_link.h"
 #include "sim/scenario.h"
 #include "sim/turns.h"
 
@@ -17,27 +17,29 @@ namespace weft::sim {
 class EndnodeSeat final : public Seat {
  public:
   /// The node uses end 0 of `cable`. Both references must outlive the seat.
-  EndnodeSeat(MemoryCable& cable, RandomSource& faults) : cable_(cable), random_(faults) {}
+  EndnodeSeat(fabric::MemoryCable& cable, RandomSource& faults) : cable_(cable), random_(faults) {}
 
   /// `life` counts from 1.
   void begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now);
   void end_life() noexcept;
   /// Kept over deaths.
-  void set_cell_faults(const CellFaults& faults) noexcept;
+  void set_cell_faults(const fabric::CellFaults& faults) noexcept;
 
   [[nodiscard]] bool alive() const noexcept override { return app_ != nullptr; }
   int poll(Instant now) noexcept override { return app_->poll(now); }
   [[nodiscard]] Instant deadline() const noexcept override { return app_->deadline(); }
   [[nodiscard]] bool disturbed() const noexcept override;
   /// Of its port, while it lives.
-  [[nodiscard]] const CounterSet<CellPortCounter>& counters() const noexcept { return port_->counters(); }
+  [[nodiscard]] const CounterSet<fabric::CellPortCounter>& counters() const noexcept {
+    return port_->counters();
+  }
 
  private:
-  MemoryCable& cable_;
+  fabric::MemoryCable& cable_;
   RandomSource& random_;
-  CellFaults faults_;
-  std::unique_ptr<LinkCellPort> port_;
-  std::unique_ptr<FaultyCellPort> faulty_port_;
+  fabric::CellFaults faults_;
+  std::unique_ptr<fabric::LinkCellPort> port_;
+  std::unique_ptr<fabric::FaultyCellPort> faulty_port_;
   std::unique_ptr<EndnodeApp> app_;
 };
 

@@ -4,12 +4,13 @@
 
 namespace weft::sim {
 
-std::string check_credits(MemoryCable& cable, uint32_t lanes) {
-  if (cable.end(0).state() != LinkState::kUp || cable.end(1).state() != LinkState::kUp) return {};
+std::string check_credits(fabric::MemoryCable& cable, uint32_t lanes) {
+  if (cable.end(0).state() != fabric::LinkState::kUp || cable.end(1).state() != fabric::LinkState::kUp)
+    return {};
   for (uint32_t from = 0; from < 2; ++from) {
     for (uint8_t lane = 0; lane < lanes; ++lane) {
-      const LaneCredit& sender = cable.end(from).lane(VirtualLane(lane));
-      const LaneCredit& receiver = cable.end(1 - from).lane(VirtualLane(lane));
+      const fabric::LaneCredit& sender = cable.end(from).lane(VirtualLane(lane));
+      const fabric::LaneCredit& receiver = cable.end(1 - from).lane(VirtualLane(lane));
       const uint64_t granted = receiver.arrived() - receiver.held();
       const uint64_t returned = sender.available() + sender.sent() - sender.capacity();
       const bool holds = receiver.arrived() <= sender.sent() && granted <= receiver.arrived() &&
@@ -22,14 +23,14 @@ std::string check_credits(MemoryCable& cable, uint32_t lanes) {
   return {};
 }
 
-std::string check_credits_at_rest(MemoryCable& cable, uint32_t lanes) {
-  if (cable.end(0).state() != LinkState::kUp || cable.end(1).state() != LinkState::kUp) {
+std::string check_credits_at_rest(fabric::MemoryCable& cable, uint32_t lanes) {
+  if (cable.end(0).state() != fabric::LinkState::kUp || cable.end(1).state() != fabric::LinkState::kUp) {
     return fmt::format("{} and {} at the end", to_string(cable.end(0).state()),
                        to_string(cable.end(1).state()));
   }
   for (uint32_t from = 0; from < 2; ++from) {
     for (uint8_t lane = 0; lane < lanes; ++lane) {
-      const LaneCredit& sender = cable.end(from).lane(VirtualLane(lane));
+      const fabric::LaneCredit& sender = cable.end(from).lane(VirtualLane(lane));
       if (sender.available() == sender.capacity()) continue;
       return fmt::format("from end {} lane {}: {} of {} credits are missing at rest", from, lane,
                          sender.capacity() - sender.available(), sender.capacity());
@@ -38,16 +39,16 @@ std::string check_credits_at_rest(MemoryCable& cable, uint32_t lanes) {
   return {};
 }
 
-std::string check_switch_cells(const Switch& core) {
+std::string check_switch_cells(const fabric::Switch& core) {
   uint64_t in = 0;
   uint64_t gone = 0;
   for (uint32_t number = 1; number <= core.ports(); ++number) {
-    const auto& counters = core.port(static_cast<PortNumber>(number)).counters;
-    in += counters.get(SwitchPortCounter::kCellsIn);
-    gone += counters.get(SwitchPortCounter::kCellsOut);
-    for (auto i = static_cast<uint32_t>(kFirstDrop); i < static_cast<uint32_t>(SwitchPortCounter::kCount);
-         ++i) {
-      gone += counters.get(static_cast<SwitchPortCounter>(i));
+    const auto& counters = core.port(static_cast<fabric::PortNumber>(number)).counters;
+    in += counters.get(fabric::SwitchPortCounter::kCellsIn);
+    gone += counters.get(fabric::SwitchPortCounter::kCellsOut);
+    for (auto i = static_cast<uint32_t>(fabric::kFirstDrop);
+         i < static_cast<uint32_t>(fabric::SwitchPortCounter::kCount); ++i) {
+      gone += counters.get(static_cast<fabric::SwitchPortCounter>(i));
     }
   }
   if (in == gone + core.cells_held()) return {};

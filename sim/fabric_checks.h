@@ -5,18 +5,18 @@
 #include <cstdint>
 #include <string>
 
-#include "fabric/memory_link.h"
-#include "fabric/switch.h"
+#include "fabric/link/memory_link.h"
+#include "fabric/switch/switch.h"
 
 namespace weft::sim {
 
 /// Per lane no total of one end is ahead of the total of the other end it answers. Then granted - sent = free
 /// is the same as free + in flight + held + not yet told = capacity. Holds at every moment of a link that is
 /// up at both ends.
-[[nodiscard]] std::string check_credits(MemoryCable& cable, uint32_t lanes);
+[[nodiscard]] std::string check_credits(fabric::MemoryCable& cable, uint32_t lanes);
 /// Nothing is under way: every credit is back.
-[[nodiscard]] std::string check_credits_at_rest(MemoryCable& cable, uint32_t lanes);
+[[nodiscard]] std::string check_credits_at_rest(fabric::MemoryCable& cable, uint32_t lanes);
 /// Cells in = cells out + drops + cells that wait, at every moment (SAN-NODE-01).
-[[nodiscard]] std::string check_switch_cells(const Switch& core);
+[[nodiscard]] std::string check_switch_cells(const fabric::Switch& core);
 
 }  // namespace weft::sim

@@ -7,8 +7,8 @@
 namespace weft::sim {
 namespace {
 
-AdapterConfig adapter_config(uint32_t node) {
-  AdapterConfig config;
+adapter::AdapterConfig adapter_config(uint32_t node) {
+  adapter::AdapterConfig config;
   config.guid = Guid(0x5745'4654'0000'0000ULL + node);
   config.limits.queue_pairs = 128;
   config.limits.completion_queues = 128;
@@ -16,8 +16,8 @@ AdapterConfig adapter_config(uint32_t node) {
   return config;
 }
 
-SessionConfig session_config(SessionRole role, const SessionPlan& plan) {
-  SessionConfig config;
+session::SessionConfig session_config(session::SessionRole role, const SessionPlan& plan) {
+  session::SessionConfig config;
   config.role = role;
   config.name = fmt::format("{}-{}", plan.host_node, plan.unit_node);
   config.mode = plan.mode;
@@ -32,12 +32,12 @@ SessionConfig session_config(SessionRole role, const SessionPlan& plan) {
   return config;
 }
 
-AcceptorConfig acceptor_config(const std::vector<const SessionPlan*>& plans) {
-  AcceptorConfig config;
-  config.session = session_config(SessionRole::kUnit, *plans.front());
+session::AcceptorConfig acceptor_config(const std::vector<const SessionPlan*>& plans) {
+  session::AcceptorConfig config;
+  config.session = session_config(session::SessionRole::kUnit, *plans.front());
   config.session.mac = lan_mac(*plans.front());
   for (const SessionPlan* plan : plans) {
-    PoolClass& pool = config.session.pools.front();
+    session::PoolClass& pool = config.session.pools.front();
     pool.element_bytes = std::max(pool.element_bytes, plan->pool_element_bytes);
     pool.elements = std::min(pool.elements, plan->pool_elements);
     config.session.frame_bytes_max =
@@ -78,17 +78,17 @@ uint32_t mtu_of(const SessionPlan& plan) {
 
 // ---- HostNode ---------------------------------------------------------------------------------------------
 
-HostNode::HostNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
-                   const std::vector<FrameStation*>& stations)
+HostNode::HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
+                   const std::vector<const SessionPlan*>& plans, const std::vector<FrameStation*>& stations)
     : random_(seed), adapter_(adapter_config(node), random_) {
   adapter_.attach(port);
   for (size_t i = 0; i < plans.size(); ++i) {
     Half half;
-    half.session =
-        std::make_unique<NetdevSession>(session_config(SessionRole::kHost, *plans[i]), adapter_, random_);
-    half.driver = std::make_unique<HostNetdev>(
+    half.session = std::make_unique<session::NetdevSession>(
+        session_config(session::SessionRole::kHost, *plans[i]), adapter_, random_);
+    half.driver = std::make_unique<host::HostNetdev>(
         *half.session, *stations[i],
-        NicSettings{.mac = host_mac(*plans[i]), .mtu_bytes = mtu_of(*plans[i]), .filters = {}});
+        host::NicSettings{.mac = host_mac(*plans[i]), .mtu_bytes = mtu_of(*plans[i]), .filters = {}});
     half.driver->open();
     halves_.push_back(std::move(half));
   }
@@ -114,12 +114,12 @@ std::string HostNode::report() {
 
 // ---- UnitNode ---------------------------------------------------------------------------------------------
 
-UnitNode::UnitNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
-                   FrameStation& nic)
+UnitNode::UnitNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
+                   const std::vector<const SessionPlan*>& plans, FrameStation& nic)
     : random_(seed),
       adapter_(adapter_config(node), random_),
       acceptor_(acceptor_config(plans), adapter_, random_),
-      driver_(acceptor_, nic, NicPolicy{}) {
+      driver_(acceptor_, nic, iou::NicPolicy{}) {
   adapter_.attach(port);
 }
 
@@ -137,17 +137,17 @@ std::string UnitNode::report() {
                                                     deadline().time_since_epoch().count());
 }
 
-const UnitClient* UnitNode::client_of(const NetdevSession& session) const noexcept {
+const iou::UnitClient* UnitNode::client_of(const session::NetdevSession& session) const noexcept {
   const auto clients = driver_.clients();
-  const auto at = std::find_if(clients.begin(), clients.end(), [&](const UnitClient& client) {
+  const auto at = std::find_if(clients.begin(), clients.end(), [&](const iou::UnitClient& client) {
     return client.active && client.session == &session;
   });
   return at != clients.end() ? &*at : nullptr;
 }
 
-NetdevSession* UnitNode::session_with(Lid host) noexcept {
-  for (NetdevSession* session : acceptor_.sessions()) {
-    if (session->state() == SessionState::kOpen && session->peer().lid == host) return session;
+session::NetdevSession* UnitNode::session_with(Lid host) noexcept {
+  for (session::NetdevSession* session : acceptor_.sessions()) {
+    if (session->state() == session::SessionState::kOpen && session->peer().lid == host) return session;
   }
   return nullptr;
 }

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "base/rng.h"
-#include "channel/adapter.h"
-#include "channel/netdev_session.h"
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
+#include "session/netdev_session.h"
 #include "sim/adapter_counters.h"
 #include "sim/frame_station.h"
 #include "sim/scenario.h"
@@ -31,14 +31,14 @@ inline constexpr uint32_t kNicMtuBytes = 65'000;
 class HostNode final : public EndnodeApp {
  public:
   /// @param stations  the OS interface of each session, same order as `plans`
-  HostNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
+  HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port, const std::vector<const SessionPlan*>& plans,
            const std::vector<FrameStation*>& stations);
 
   int poll(Instant now) noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
   [[nodiscard]] size_t sessions() const noexcept { return halves_.size(); }
-  [[nodiscard]] NetdevSession& session(size_t index) noexcept { return *halves_[index].session; }
-  [[nodiscard]] HostNetdev& driver(size_t index) noexcept { return *halves_[index].driver; }
+  [[nodiscard]] session::NetdevSession& session(size_t index) noexcept { return *halves_[index].session; }
+  [[nodiscard]] host::HostNetdev& driver(size_t index) noexcept { return *halves_[index].driver; }
   /// Calls `visit(owner, set)` for each counter set of the node.
   template <class Visit>
   void each_counters(Visit visit);
@@ -46,30 +46,30 @@ class HostNode final : public EndnodeApp {
 
  private:
   struct Half {
-    std::unique_ptr<NetdevSession> session;
-    std::unique_ptr<HostNetdev> driver;
+    std::unique_ptr<session::NetdevSession> session;
+    std::unique_ptr<host::HostNetdev> driver;
   };
 
   SeededRandom random_;
-  ChannelAdapter adapter_;
+  adapter::ChannelAdapter adapter_;
   std::vector<Half> halves_;
 };
 
 /// An I/O unit: one LAN NIC, shared by its hosts.
 class UnitNode final : public EndnodeApp {
  public:
-  UnitNode(uint32_t node, uint64_t seed, CellPort& port, const std::vector<const SessionPlan*>& plans,
+  UnitNode(uint32_t node, uint64_t seed, fabric::CellPort& port, const std::vector<const SessionPlan*>& plans,
            FrameStation& nic);
 
   int poll(Instant now) noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
   /// The open session with this host; null when there is none.
-  [[nodiscard]] NetdevSession* session_with(Lid host) noexcept;
+  [[nodiscard]] session::NetdevSession* session_with(Lid host) noexcept;
   /// What the unit does for the host of an open session.
-  [[nodiscard]] const UnitClient* client_of(const NetdevSession& session) const noexcept;
-  [[nodiscard]] SessionAcceptor& acceptor() noexcept { return acceptor_; }
+  [[nodiscard]] const iou::UnitClient* client_of(const session::NetdevSession& session) const noexcept;
+  [[nodiscard]] session::SessionAcceptor& acceptor() noexcept { return acceptor_; }
   [[nodiscard]] uint64_t slow_host_drops() noexcept {
-    return driver_.counters().get(UnitCounter::kSlowHostDrops);
+    return driver_.counters().get(iou::UnitCounter::kSlowHostDrops);
   }
   uint64_t slow_host_drops_seen = 0;  // by the scenario
   /// See HostNode.
@@ -79,13 +79,13 @@ class UnitNode final : public EndnodeApp {
 
  private:
   SeededRandom random_;
-  ChannelAdapter adapter_;
-  SessionAcceptor acceptor_;
-  IouNetdev driver_;
+  adapter::ChannelAdapter adapter_;
+  session::SessionAcceptor acceptor_;
+  iou::IouNetdev driver_;
 };
 
 template <class Visit>
-void each_counters(NetdevSession& session, Visit visit) {
+void each_counters(session::NetdevSession& session, Visit visit) {
   visit(session.config().name, session.counters());
   for (uint32_t channel = 0; channel < 2; ++channel) {
     visit(session.config().name, session.channel_counters(channel));
@@ -107,7 +107,7 @@ void UnitNode::each_counters(Visit visit) {
   visit("unit", driver_.counters());
   visit("unit", driver_.config().counters());
   visit("unit", acceptor_.counters());
-  for (NetdevSession* session : acceptor_.sessions()) sim::each_counters(*session, visit);
+  for (session::NetdevSession* session : acceptor_.sessions()) sim::each_counters(*session, visit);
   sim::each_counters(adapter_, visit);
 }
 

@@ -27,7 +27,7 @@ class NetdevScenario final : public Scenario {
     for (const SessionPlan& session : plan.sessions) add_session(session, trace);
   }
 
-  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, CellPort& port,
+  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, fabric::CellPort& port,
                                     Instant now) override {
     const uint64_t seed = plan_.seed ^ (incarnation << 16 | node << 4 | 0x5);
     std::vector<const SessionPlan*> of_unit;
@@ -98,7 +98,8 @@ class NetdevScenario final : public Scenario {
           check_session(hosts_[node]->session(i), "host", now);
       }
       if (units_[node] == nullptr) continue;
-      for (NetdevSession* session : units_[node]->acceptor().sessions()) check_session(*session, "unit", now);
+      for (session::NetdevSession* session : units_[node]->acceptor().sessions())
+        check_session(*session, "unit", now);
     }
   }
 
@@ -172,8 +173,8 @@ class NetdevScenario final : public Scenario {
     }
   }
 
-  void check_session(NetdevSession& session, std::string_view role, Instant now) {
-    const SessionConservation sums = session.conservation();
+  void check_session(session::NetdevSession& session, std::string_view role, Instant now) {
+    const session::SessionConservation sums = session.conservation();
     if (sums.holds()) return;
     ledger_.violation(
         now,

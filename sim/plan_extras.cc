@@ -61,7 +61,7 @@ class Extras : private PlanDraw {
   void datagrams() {
     for (RawPairPlan& pair : plan_.raw_pairs) {
       if (!chance(4)) continue;
-      pair.type = chance(4) ? QpType::kUd : QpType::kRd;
+      pair.type = chance(4) ? adapter::QpType::kUd : adapter::QpType::kRd;
       pair.bytes_max = std::clamp(pair.bytes_max, pair.bytes_min, plan_.fabric.cell_payload_bytes - 16);
       pair.one_sided = false;
       pair.packet_bytes = 0;

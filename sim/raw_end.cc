@@ -26,17 +26,17 @@ RawEnd::RawEnd(const RawPairPlan& plan, RawNode& node, RandomSource& random)
 }
 
 bool RawEnd::create() {
-  ChannelAdapter& adapter = *node_.adapter;
-  const auto reg = [&](std::span<std::byte> memory, Access access) {
+  adapter::ChannelAdapter& adapter = *node_.adapter;
+  const auto reg = [&](std::span<std::byte> memory, adapter::Access access) {
     return adapter.memory().reg_mr(node_.pd, memory, access, {.base_addr = random_base(random_)}).value();
   };
-  send_mr_ = reg(send_memory_, Access::kLocalWrite);
-  receive_mr_ = reg(receive_memory_, Access::kLocalWrite);
-  window_mr_ = reg(window_memory_, Access::kLocalWrite | Access::kRemoteWrite);
-  source_mr_ = reg(source_memory_, Access::kRemoteRead);
+  send_mr_ = reg(send_memory_, adapter::Access::kLocalWrite);
+  receive_mr_ = reg(receive_memory_, adapter::Access::kLocalWrite);
+  window_mr_ = reg(window_memory_, adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite);
+  source_mr_ = reg(source_memory_, adapter::Access::kRemoteRead);
   send_cq_ = adapter.create_cq(plan_.send_wqes + 1).value();
   recv_cq_ = adapter.create_cq(plan_.recv_wqes + kRawWindowSlots + 1).value();
-  QpConfig config;
+  adapter::QpConfig config;
   config.type = plan_.type;
   config.pd = node_.pd;
   config.send_cq = send_cq_;
@@ -55,57 +55,60 @@ bool RawEnd::create() {
 }
 
 bool RawEnd::connect(const RawEnd& peer) {
-  QpAttr attr;
-  attr.state = QpState::kInit;
-  attr.access = Access::kRemoteRead | Access::kRemoteWrite;
+  adapter::QpAttr attr;
+  attr.state = adapter::QpState::kInit;
+  attr.access = adapter::Access::kRemoteRead | adapter::Access::kRemoteWrite;
   attr.qkey = kQkey;
-  const bool connected = is_connected(plan_.type);
-  const bool acknowledged = is_acknowledged(plan_.type);
-  uint32_t mask = kQpAttrState | kQpAttrPort | kQpAttrPkeyIndex | (connected ? kQpAttrAccess : kQpAttrQkey);
-  ChannelAdapter& adapter = *node_.adapter;
-  if (adapter.modify_qp(*qp_, attr, mask) != ModifyResult::kOk) return false;
-  attr.state = QpState::kRtr;
+  const bool connected = adapter::is_connected(plan_.type);
+  const bool acknowledged = adapter::is_acknowledged(plan_.type);
+  uint32_t mask = adapter::kQpAttrState | adapter::kQpAttrPort | adapter::kQpAttrPkeyIndex |
+                  (connected ? adapter::kQpAttrAccess : adapter::kQpAttrQkey);
+  adapter::ChannelAdapter& adapter = *node_.adapter;
+  if (adapter.modify_qp(*qp_, attr, mask) != adapter::ModifyResult::kOk) return false;
+  attr.state = adapter::QpState::kRtr;
   attr.dlid = peer.node_.lid;
   attr.sl = plan_.sl;
   attr.dest_qpn = peer.node_.adapter->qpn(*peer.qp_);
   attr.rq_psn = peer.first_psn_;
-  mask = kQpAttrState;
-  if (connected) mask |= kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
+  mask = adapter::kQpAttrState;
+  if (connected)
+    mask |=
+        adapter::kQpAttrAddress | adapter::kQpAttrPathMtu | adapter::kQpAttrDestQpn | adapter::kQpAttrRqPsn;
   if (acknowledged) {
     // A slow reader asks for patience; else most of the run would be cells sent again too early.
     attr.min_rnr_timer = std::max(attr.min_rnr_timer, plan_.receiver_pause / 2);
-    mask |= kQpAttrMinRnrTimer;
+    mask |= adapter::kQpAttrMinRnrTimer;
   }
-  if (acknowledged && connected) mask |= kQpAttrMaxDestRdAtomic;
-  if (adapter.modify_qp(*qp_, attr, mask) != ModifyResult::kOk) return false;
-  attr.state = QpState::kRts;
+  if (acknowledged && connected) mask |= adapter::kQpAttrMaxDestRdAtomic;
+  if (adapter.modify_qp(*qp_, attr, mask) != adapter::ModifyResult::kOk) return false;
+  attr.state = adapter::QpState::kRts;
   attr.sq_psn = first_psn_;
-  mask = kQpAttrState | kQpAttrSqPsn;
-  if (acknowledged) mask |= kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry;
-  if (acknowledged && connected) mask |= kQpAttrMaxRdAtomic;
-  return adapter.modify_qp(*qp_, attr, mask) == ModifyResult::kOk;
+  mask = adapter::kQpAttrState | adapter::kQpAttrSqPsn;
+  if (acknowledged) mask |= adapter::kQpAttrTimeout | adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry;
+  if (acknowledged && connected) mask |= adapter::kQpAttrMaxRdAtomic;
+  return adapter.modify_qp(*qp_, attr, mask) == adapter::ModifyResult::kOk;
 }
 
 void RawEnd::fail() {
-  QpAttr attr;
-  attr.state = QpState::kErr;
-  static_cast<void>(node_.adapter->modify_qp(*qp_, attr, kQpAttrState));
+  adapter::QpAttr attr;
+  attr.state = adapter::QpState::kErr;
+  static_cast<void>(node_.adapter->modify_qp(*qp_, attr, adapter::kQpAttrState));
   receives_due_.clear();
 }
 
 void RawEnd::destroy() {
   if (qp_ == nullptr) return;
-  ChannelAdapter& adapter = *node_.adapter;
+  adapter::ChannelAdapter& adapter = *node_.adapter;
   static_cast<void>(adapter.destroy_qp(qp_));
   static_cast<void>(adapter.destroy_cq(send_cq_));
   static_cast<void>(adapter.destroy_cq(recv_cq_));
-  for (const MemoryRegion& region : {send_mr_, receive_mr_, window_mr_, source_mr_}) {
+  for (const adapter::MemoryRegion& region : {send_mr_, receive_mr_, window_mr_, source_mr_}) {
     static_cast<void>(adapter.memory().dereg_mr(region.lkey));
   }
   qp_ = nullptr;
 }
 
-Destination RawEnd::address(ServiceLevel sl) const noexcept {
+adapter::Destination RawEnd::address(ServiceLevel sl) const noexcept {
   return {node_.lid, node_.adapter->qpn(*qp_), kQkey, sl};
 }
 
@@ -115,19 +118,19 @@ std::span<std::byte> RawEnd::send_slot(uint64_t wr_id) noexcept {
   return std::span(send_memory_).subspan(wr_id % plan_.send_wqes * plan_.bytes_max, plan_.bytes_max);
 }
 
-PostResult RawEnd::post(SendRequest request, const Outstanding& what) {
+adapter::PostResult RawEnd::post(adapter::SendRequest request, const Outstanding& what) {
   const uint64_t offset = next_send_ % plan_.send_wqes * plan_.bytes_max;
-  const Sge sge{send_mr_.addr + offset, what.bytes, send_mr_.lkey};
+  const adapter::Sge sge{send_mr_.addr + offset, what.bytes, send_mr_.lkey};
   request.wr_id = next_send_;
   request.sges = {&sge, 1};
-  const PostResult result = node_.adapter->post_send(*qp_, request);
-  if (result != PostResult::kOk) return result;
+  const adapter::PostResult result = node_.adapter->post_send(*qp_, request);
+  if (result != adapter::PostResult::kOk) return result;
   sends_.push_back(what);
   sends_.back().wr_id = next_send_++;
   return result;
 }
 
-uint32_t RawEnd::poll_sends(std::span<WorkCompletion> out) noexcept {
+uint32_t RawEnd::poll_sends(std::span<adapter::WorkCompletion> out) noexcept {
   return node_.adapter->poll_cq(*send_cq_, out);
 }
 
@@ -144,7 +147,7 @@ std::span<std::byte> RawEnd::receive_slot(uint64_t wr_id) noexcept {
   return std::span(receive_memory_).subspan(wr_id % plan_.recv_wqes * plan_.bytes_max, plan_.bytes_max);
 }
 
-uint32_t RawEnd::poll_receives(std::span<WorkCompletion> out) noexcept {
+uint32_t RawEnd::poll_receives(std::span<adapter::WorkCompletion> out) noexcept {
   return node_.adapter->poll_cq(*recv_cq_, out);
 }
 
@@ -156,8 +159,8 @@ bool RawEnd::finish_receive(uint64_t wr_id) {
 
 bool RawEnd::post_one_receive() {
   const uint64_t offset = next_receive_ % plan_.recv_wqes * plan_.bytes_max;
-  const Sge sge{receive_mr_.addr + offset, plan_.bytes_max, receive_mr_.lkey};
-  if (node_.adapter->post_recv(*qp_, {next_receive_, {&sge, 1}}) != PostResult::kOk) return false;
+  const adapter::Sge sge{receive_mr_.addr + offset, plan_.bytes_max, receive_mr_.lkey};
+  if (node_.adapter->post_recv(*qp_, {next_receive_, {&sge, 1}}) != adapter::PostResult::kOk) return false;
   receives_.push_back(next_receive_++);
   return true;
 }

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "base/rng.h"
-#include "channel/adapter.h"
 #include "sim/world_plan.h"
 
 namespace weft::sim {
@@ -20,9 +20,9 @@ inline constexpr uint32_t kRawSourceBytes = 16'384;
 
 /// What an end needs to know of the adapter it sits on; null adapter while the node is dead.
 struct RawNode {
-  ChannelAdapter* adapter = nullptr;
+  adapter::ChannelAdapter* adapter = nullptr;
   Lid lid;
-  PdId pd;
+  adapter::PdId pd;
   bool frozen = false;
 };
 
@@ -52,10 +52,10 @@ class RawEnd {
   /// Forgets the QP without a word: its adapter is gone.
   void abandon() noexcept { qp_ = nullptr; }
   [[nodiscard]] bool alive() const noexcept { return qp_ != nullptr; }
-  [[nodiscard]] const CounterSet<QpCounter>& counters() const noexcept {
+  [[nodiscard]] const CounterSet<adapter::QpCounter>& counters() const noexcept {
     return node_.adapter->counters(*qp_);
   }
-  [[nodiscard]] Destination address(ServiceLevel sl) const noexcept;
+  [[nodiscard]] adapter::Destination address(ServiceLevel sl) const noexcept;
 
   // ---- send queue
   [[nodiscard]] const std::deque<Outstanding>& sends() const noexcept { return sends_; }
@@ -63,15 +63,15 @@ class RawEnd {
   /// Memory of a send WQE, bytes_max of the plan.
   [[nodiscard]] std::span<std::byte> send_slot(uint64_t wr_id) noexcept;
   /// Posts `request` with one SGE over the first `bytes` of the next slot. Unchanged unless kOk.
-  [[nodiscard]] PostResult post(SendRequest request, const Outstanding& what);
-  [[nodiscard]] uint32_t poll_sends(std::span<WorkCompletion> out) noexcept;
+  [[nodiscard]] adapter::PostResult post(adapter::SendRequest request, const Outstanding& what);
+  [[nodiscard]] uint32_t poll_sends(std::span<adapter::WorkCompletion> out) noexcept;
   /// The WQE that must complete next, if `wr_id` is it.
   [[nodiscard]] std::optional<Outstanding> finish_send(uint64_t wr_id);
 
   // ---- receive queue
   [[nodiscard]] uint32_t receives_posted() const noexcept { return static_cast<uint32_t>(receives_.size()); }
   [[nodiscard]] std::span<std::byte> receive_slot(uint64_t wr_id) noexcept;
-  [[nodiscard]] uint32_t poll_receives(std::span<WorkCompletion> out) noexcept;
+  [[nodiscard]] uint32_t poll_receives(std::span<adapter::WorkCompletion> out) noexcept;
   /// False when another WQE must complete next.
   [[nodiscard]] bool finish_receive(uint64_t wr_id);
   /// One more receive WQE is to be posted at this time.
@@ -86,9 +86,9 @@ class RawEnd {
   uint32_t take_slot() noexcept;
   void free_slot() noexcept { ++free_slots_; }
   [[nodiscard]] uint32_t next_slot() const noexcept { return next_slot_; }
-  [[nodiscard]] const MemoryRegion& window() const noexcept { return window_mr_; }
+  [[nodiscard]] const adapter::MemoryRegion& window() const noexcept { return window_mr_; }
   [[nodiscard]] std::span<const std::byte> window_memory() const noexcept { return window_memory_; }
-  [[nodiscard]] const MemoryRegion& source() const noexcept { return source_mr_; }
+  [[nodiscard]] const adapter::MemoryRegion& source() const noexcept { return source_mr_; }
   [[nodiscard]] std::span<const std::byte> source_memory() const noexcept { return source_memory_; }
 
  private:
@@ -97,15 +97,15 @@ class RawEnd {
   const RawPairPlan& plan_;
   RawNode& node_;
   RandomSource& random_;
-  CompletionQueue* send_cq_ = nullptr;
-  CompletionQueue* recv_cq_ = nullptr;
-  QueuePair* qp_ = nullptr;
+  adapter::CompletionQueue* send_cq_ = nullptr;
+  adapter::CompletionQueue* recv_cq_ = nullptr;
+  adapter::QueuePair* qp_ = nullptr;
   Psn first_psn_;
   std::vector<std::byte> send_memory_;
   std::vector<std::byte> receive_memory_;
   std::vector<std::byte> window_memory_;
   std::vector<std::byte> source_memory_;
-  MemoryRegion send_mr_, receive_mr_, window_mr_, source_mr_;
+  adapter::MemoryRegion send_mr_, receive_mr_, window_mr_, source_mr_;
   std::deque<Outstanding> sends_;
   std::deque<uint64_t> receives_;
   std::deque<Instant> receives_due_;

@@ -39,7 +39,7 @@ RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first
                   [](const FaultWindow& window) { return window.layer == FaultLayer::kCell; });
   for (uint32_t side = 0; side < 2; ++side) {
     FlowEnds ends;
-    ends.loose = plan.type == QpType::kUd && cells_faulty;
+    ends.loose = plan.type == adapter::QpType::kUd && cells_faulty;
     ends.name = fmt::format("{} node {} -> {}", type_name(plan.type), plan.nodes[side], plan.nodes[1 - side]);
     flows_[side] = ledger.add_flow(ends);
   }
@@ -101,7 +101,7 @@ int RawPair::connect(Instant now) {
 int RawPair::take_completions(uint32_t side, Instant now) {
   if (ends_[side] == nullptr || !ends_[side]->alive() || nodes_[side]->frozen) return 0;
   RawEnd& end = *ends_[side];
-  std::array<WorkCompletion, 16> wcs;
+  std::array<adapter::WorkCompletion, 16> wcs;
   uint32_t count = end.poll_sends(wcs);
   int work = static_cast<int>(count);
   for (uint32_t i = 0; i < count; ++i) take_send_completion(side, wcs[i], now);
@@ -113,13 +113,13 @@ int RawPair::take_completions(uint32_t side, Instant now) {
   return work;
 }
 
-void RawPair::take_send_completion(uint32_t side, const WorkCompletion& wc, Instant now) {
+void RawPair::take_send_completion(uint32_t side, const adapter::WorkCompletion& wc, Instant now) {
   RawEnd& end = *ends_[side];
   trace_.event(now, TraceKind::kCompletion, flows_[side], wc.wr_id,
                static_cast<uint64_t>(wc.status) << 8 | static_cast<uint64_t>(wc.opcode));
   const auto done = end.finish_send(wc.wr_id);
   if (!done) return complain(now, fmt::format("send completion {} is not the one that was next", wc.wr_id));
-  if (wc.status != WcStatus::kSuccess) return broke("a work request failed", wc.status, now);
+  if (wc.status != adapter::WcStatus::kSuccess) return broke("a work request failed", wc.status, now);
   last_move_[side] = now;
   if (done->kind != RawEnd::Kind::kRead || ends_[1 - side] == nullptr) return;
   const std::byte* expected = ends_[1 - side]->source_memory().data() + done->source_offset;
@@ -127,17 +127,17 @@ void RawPair::take_send_completion(uint32_t side, const WorkCompletion& wc, Inst
     complain(now, "RDMA read: wrong data");
 }
 
-void RawPair::take_receive_completion(uint32_t side, const WorkCompletion& wc, Instant now) {
+void RawPair::take_receive_completion(uint32_t side, const adapter::WorkCompletion& wc, Instant now) {
   RawEnd& end = *ends_[side];
   trace_.event(now, TraceKind::kCompletion, flows_[1 - side] | 0x100, wc.wr_id,
                static_cast<uint64_t>(wc.status) << 8 | static_cast<uint64_t>(wc.opcode));
-  const bool used_wqe = wc.opcode != WcOpcode::kRdataIndicate;
+  const bool used_wqe = wc.opcode != adapter::WcOpcode::kRdataIndicate;
   if (used_wqe && !end.finish_receive(wc.wr_id)) {
     return complain(now, fmt::format("receive completion {} is not the one that was next", wc.wr_id));
   }
-  if (wc.status != WcStatus::kSuccess) return broke("a receive WQE failed", wc.status, now);
+  if (wc.status != adapter::WcStatus::kSuccess) return broke("a receive WQE failed", wc.status, now);
   last_move_[1 - side] = now;
-  if (wc.opcode != WcOpcode::kRecv) {
+  if (wc.opcode != adapter::WcOpcode::kRecv) {
     take_written(side, wc, now);
   } else if (wc.byte_count < kVnetBytes || wc.byte_count > plan_.bytes_max) {
     complain(now, fmt::format("a Send of {} bytes arrived", wc.byte_count));
@@ -149,7 +149,7 @@ void RawPair::take_receive_completion(uint32_t side, const WorkCompletion& wc, I
 }
 
 /// An RDMA write with idata has come.
-void RawPair::take_written(uint32_t side, const WorkCompletion& wc, Instant now) {
+void RawPair::take_written(uint32_t side, const adapter::WorkCompletion& wc, Instant now) {
   RawEnd& end = *ends_[side];
   const uint64_t offset = wc.written_va - end.window().addr;
   const bool inside =
@@ -161,7 +161,7 @@ void RawPair::take_written(uint32_t side, const WorkCompletion& wc, Instant now)
   end.free_slot();
 }
 
-void RawPair::broke(std::string_view what, WcStatus status, Instant now) {
+void RawPair::broke(std::string_view what, adapter::WcStatus status, Instant now) {
   if (state_ == State::kFlushing) return;
   const Duration hindered = world_.hindered(plan_.nodes[0], plan_.nodes[1], connected_at_, now);
   if (!error_has_reason_ && hindered < kPatience)
@@ -195,11 +195,12 @@ bool RawPair::post_something(uint32_t side, Instant now) {
   const RawEnd& to = *ends_[1 - side];
   if (ends_[side]->sends().size() >= plan_.send_wqes) return false;
   const bool write = plan_.one_sided && random_.below(3) == 0;
-  const bool reads = plan_.one_sided && plan_.type == QpType::kRc;
+  const bool reads = plan_.one_sided && plan_.type == adapter::QpType::kRc;
   if (reads && random_.below(6) == 0) return post_read(side, now);
   if (write && !to.has_free_slot()) return false;
   // Without acknowledgement nobody tells the sender to wait: it must know that a receive WQE is there.
-  if (!is_acknowledged(plan_.type) && to.receives_posted() <= ledger_.outstanding(flows_[side])) return false;
+  if (!adapter::is_acknowledged(plan_.type) && to.receives_posted() <= ledger_.outstanding(flows_[side]))
+    return false;
   return post_message(side, write, now);
 }
 
@@ -210,21 +211,22 @@ bool RawPair::post_message(uint32_t side, bool write, Instant now) {
   const uint32_t most = planned ? plan_.bytes_max : trickle_bytes(sent_[side], plan_.bytes_max);
   const auto bytes = static_cast<uint32_t>(plan_.bytes_min + random_.below(most - plan_.bytes_min + 1));
   const uint64_t wr_id = from.next_wr_id();
-  SendRequest request;
-  request.opcode = write ? SendOpcode::kRdmaWriteWithImm : SendOpcode::kSend;
+  adapter::SendRequest request;
+  request.opcode = write ? adapter::SendOpcode::kRdmaWriteWithImm : adapter::SendOpcode::kSend;
   if (write) {
     request.imm = to.next_slot();
     request.remote_addr = to.window().addr + uint64_t{request.imm} * plan_.bytes_max;
     request.rkey = to.window().rkey;
   }
-  if (!is_connected(plan_.type)) request.dest = to.address(plan_.sl);
+  if (!adapter::is_connected(plan_.type)) request.dest = to.address(plan_.sl);
   ledger_.send(flows_[side], now, bytes - kVnetBytes, false, from.send_slot(wr_id));
   const auto kind = write ? RawEnd::Kind::kWrite : RawEnd::Kind::kSend;
-  const PostResult result = from.post(request, {.kind = kind, .bytes = bytes});
-  if (result != PostResult::kOk) {
+  const adapter::PostResult result = from.post(request, {.kind = kind, .bytes = bytes});
+  if (result != adapter::PostResult::kOk) {
     ledger_.excuse(flows_[side], now);
     // The adapter may have moved the QP to its error state before its completion was polled.
-    if (result != PostResult::kBadState) complain(now, fmt::format("post_send: {}", to_string(result)));
+    if (result != adapter::PostResult::kBadState)
+      complain(now, fmt::format("post_send: {}", to_string(result)));
     return false;
   }
   if (write) to.take_slot();
@@ -240,12 +242,12 @@ bool RawPair::post_read(uint32_t side, Instant now) {
   const auto bytes = static_cast<uint32_t>(1 + random_.below(std::min(plan_.bytes_max, kRawSourceBytes)));
   const auto source_offset = static_cast<uint32_t>(random_.below(kRawSourceBytes - bytes + 1));
   const uint64_t wr_id = from.next_wr_id();
-  SendRequest request;
-  request.opcode = SendOpcode::kRdmaRead;
+  adapter::SendRequest request;
+  request.opcode = adapter::SendOpcode::kRdmaRead;
   request.remote_addr = to.source().addr + source_offset;
   request.rkey = to.source().rkey;
   const RawEnd::Outstanding what{.kind = RawEnd::Kind::kRead, .bytes = bytes, .source_offset = source_offset};
-  if (from.post(request, what) != PostResult::kOk) return false;
+  if (from.post(request, what) != adapter::PostResult::kOk) return false;
   trace_.event(now, TraceKind::kWorkPosted, 0x200, wr_id, source_offset);
   return true;
 }
@@ -253,7 +255,7 @@ bool RawPair::post_read(uint32_t side, Instant now) {
 void RawPair::excuse_unacknowledged(Instant now) {
   const bool faulty =
       !world_.faults.empty() || !world_.cuts.empty() || !world_.crashes.empty() || !world_.freezes.empty();
-  if (is_acknowledged(plan_.type) || !faulty) return;
+  if (adapter::is_acknowledged(plan_.type) || !faulty) return;
   for (uint32_t side = 0; side < 2; ++side) {
     if (ledger_.outstanding(flows_[side]) == 0) continue;
     if (now - last_move_[side] >= kDatagramLife) {

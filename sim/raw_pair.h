@@ -44,10 +44,10 @@ class RawPair {
 
   int connect(Instant now);
   int take_completions(uint32_t side, Instant now);
-  void take_send_completion(uint32_t side, const WorkCompletion& wc, Instant now);
-  void take_receive_completion(uint32_t side, const WorkCompletion& wc, Instant now);
-  void take_written(uint32_t side, const WorkCompletion& wc, Instant now);
-  void broke(std::string_view what, WcStatus status, Instant now);
+  void take_send_completion(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
+  void take_receive_completion(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
+  void take_written(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
+  void broke(std::string_view what, adapter::WcStatus status, Instant now);
   int send_more(uint32_t side, Instant now);
   [[nodiscard]] bool post_something(uint32_t side, Instant now);
   [[nodiscard]] bool post_message(uint32_t side, bool write, Instant now);

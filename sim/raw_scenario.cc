@@ -17,7 +17,7 @@ namespace {
 /// One endnode: an adapter and nothing above it.
 class RawEndnode final : public EndnodeApp {
  public:
-  RawEndnode(RawNode& slot, uint32_t node, uint64_t incarnation, CellPort& port, uint64_t seed)
+  RawEndnode(RawNode& slot, uint32_t node, uint64_t incarnation, fabric::CellPort& port, uint64_t seed)
       : slot_(slot), random_(seed ^ (incarnation << 8 | node)), adapter_(config_of(node), random_) {
     adapter_.attach(port);
     slot_.adapter = &adapter_;
@@ -32,8 +32,8 @@ class RawEndnode final : public EndnodeApp {
   [[nodiscard]] Instant deadline() const noexcept override { return adapter_.deadline(); }
 
  private:
-  static AdapterConfig config_of(uint32_t node) {
-    AdapterConfig config;
+  static adapter::AdapterConfig config_of(uint32_t node) {
+    adapter::AdapterConfig config;
     config.guid = Guid(0x5745'4654'0000'0000ULL + node);
     config.limits.queue_pairs = 64;
     config.limits.completion_queues = 64;
@@ -43,7 +43,7 @@ class RawEndnode final : public EndnodeApp {
 
   RawNode& slot_;
   SeededRandom random_;
-  ChannelAdapter adapter_;
+  adapter::ChannelAdapter adapter_;
 };
 
 class RawScenario final : public Scenario {
@@ -56,7 +56,7 @@ class RawScenario final : public Scenario {
     }
   }
 
-  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, CellPort& port,
+  std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, fabric::CellPort& port,
                                     Instant /*now*/) override {
     for (auto& pair : pairs_) pair->look_again();
     return std::make_unique<RawEndnode>(nodes_[node], node, incarnation, port, plan_.seed);
@@ -84,7 +84,7 @@ class RawScenario final : public Scenario {
   void check(uint32_t /*worked*/, Instant /*now*/) override {}
   void judge(uint32_t node, Instant now) override {
     for (auto& pair : pairs_) pair->judge(node, now);
-    const ChannelAdapter* adapter = nodes_[node].adapter;
+    const adapter::ChannelAdapter* adapter = nodes_[node].adapter;
     if (adapter == nullptr) return;
     each_counters(*adapter, [&](std::string_view owner, const auto& counters) {
       conduct_.judge(fmt::format("node {}, {},", node, owner), counters, now);

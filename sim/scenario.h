@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "fabric/cell_port.h"
+#include "fabric/link/cell_port.h"
 
 namespace weft::sim {
 
@@ -24,7 +24,7 @@ class Scenario {
  public:
   virtual ~Scenario() = default;
   /// A node comes to life. `port` outlives the app; `incarnation` counts the node's lives from 1.
-  virtual std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, CellPort& port,
+  virtual std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, fabric::CellPort& port,
                                             Instant now) = 0;
   /// The node's app is about to be destroyed, without any goodbye to its peers.
   virtual void crash(uint32_t node, Instant now) = 0;

@@ -30,9 +30,9 @@ FrameSource source_of(const SessionPlan& plan, uint32_t flow, uint32_t frames) {
 }
 
 /// Over all incarnations.
-uint64_t missed_packets(NetdevSession& session) {
-  return session.channel_counters(0).get(QpCounter::kMissedPackets) +
-         session.channel_counters(1).get(QpCounter::kMissedPackets);
+uint64_t missed_packets(session::NetdevSession& session) {
+  return session.channel_counters(0).get(adapter::QpCounter::kMissedPackets) +
+         session.channel_counters(1).get(adapter::QpCounter::kMissedPackets);
 }
 
 }  // namespace
@@ -65,13 +65,13 @@ void SessionWatch::join(FrameStation& os, FrameStation& nic) {
   nic.set_reader_pause(plan_.reader_pause[0]);
 }
 
-NetdevSession* SessionWatch::at_host(const SessionNodes& nodes) const {
+session::NetdevSession* SessionWatch::at_host(const SessionNodes& nodes) const {
   if (nodes.host == nullptr) return nullptr;
-  NetdevSession& session = nodes.host->session(host_index_);
-  return session.state() == SessionState::kOpen ? &session : nullptr;
+  session::NetdevSession& session = nodes.host->session(host_index_);
+  return session.state() == session::SessionState::kOpen ? &session : nullptr;
 }
 
-NetdevSession* SessionWatch::at_unit(const SessionNodes& nodes) const {
+session::NetdevSession* SessionWatch::at_unit(const SessionNodes& nodes) const {
   if (nodes.unit == nullptr) return nullptr;
   return nodes.unit->session_with(Lid(static_cast<uint16_t>(plan_.host_node)));
 }
@@ -95,7 +95,7 @@ void SessionWatch::link_changed(uint32_t link, bool switch_death) {
 }
 
 void SessionWatch::observe(const SessionNodes& nodes, Instant now) {
-  NetdevSession* host = at_host(nodes);
+  session::NetdevSession* host = at_host(nodes);
   const bool reopened = host != nullptr && (!host_end_.open || host->incarnation() != host_end_.incarnation);
   note(host_end_, host, "host", now);
   note(unit_end_, at_unit(nodes), "unit", now);
@@ -108,7 +108,7 @@ void SessionWatch::observe(const SessionNodes& nodes, Instant now) {
   nic_->sources()[nic_source_].open = unit_end_.open && !settling_;
 }
 
-void SessionWatch::note(End& end, NetdevSession* session, std::string_view role, Instant now) {
+void SessionWatch::note(End& end, session::NetdevSession* session, std::string_view role, Instant now) {
   const bool open = session != nullptr;
   const uint64_t incarnation = open ? session->incarnation() : 0;
   if (open == end.open && (!open || incarnation == end.incarnation)) return;
@@ -146,7 +146,7 @@ void SessionWatch::excuse(Instant now) {
 
 bool SessionWatch::act(const SessionNodes& nodes, Instant now) {
   bool touched = false;
-  NetdevSession* open = at_host(nodes);
+  session::NetdevSession* open = at_host(nodes);
   for (; next_change_ < changes_.size() && changes_[next_change_].at <= now; ++next_change_) {
     if (open == nullptr) continue;
     apply(changes_[next_change_], *nodes.host, now);
@@ -159,7 +159,8 @@ bool SessionWatch::act(const SessionNodes& nodes, Instant now) {
       open->close();
     }
   }
-  if (closing_ && nodes.host != nullptr && nodes.host->session(host_index_).state() == SessionState::kIdle) {
+  if (closing_ && nodes.host != nullptr &&
+      nodes.host->session(host_index_).state() == session::SessionState::kIdle) {
     closing_ = false;
     touched = true;
     nodes.host->driver(host_index_).open();
@@ -173,7 +174,7 @@ Instant SessionWatch::deadline() const noexcept {
 }
 
 void SessionWatch::apply(const ConfigChange& change, HostNode& host, Instant now) {
-  NicController& controller = host.driver(host_index_).controller();
+  host::NicController& controller = host.driver(host_index_).controller();
   NicFilters filters = controller.settings().filters;
   switch (change.kind) {
     case ConfigChangeKind::kMtu:  // never less than the frames need
@@ -211,10 +212,10 @@ void SessionWatch::use_address(const MacAddress& mac) {
 // ---- what holds between its ends
 
 /// Of both ends while they are open in the same session; false otherwise.
-bool SessionWatch::sums(const SessionNodes& nodes, SessionConservation& host,
-                        SessionConservation& unit) const {
-  NetdevSession* h = at_host(nodes);
-  NetdevSession* u = at_unit(nodes);
+bool SessionWatch::sums(const SessionNodes& nodes, session::SessionConservation& host,
+                        session::SessionConservation& unit) const {
+  session::NetdevSession* h = at_host(nodes);
+  session::NetdevSession* u = at_unit(nodes);
   if (h == nullptr || u == nullptr || h->peer().nonce != u->peer().nonce) return false;
   host = h->conservation();
   unit = u->conservation();
@@ -228,15 +229,16 @@ void SessionWatch::check(const SessionNodes& nodes, Instant now) {
     check_gaps(host_end_, at_host(nodes), "host", now);
     check_gaps(unit_end_, at_unit(nodes), "unit", now);
   }
-  SessionConservation host;
-  SessionConservation unit;
+  session::SessionConservation host;
+  session::SessionConservation unit;
   if (!sums(nodes, host, unit)) return;
   if (host.peer_free <= unit.own_exposed && unit.peer_free <= host.own_exposed) return;
   complain("elements announced twice", host, unit, now);
 }
 
 /// Without acknowledgements nobody sends again what is missing: the session ends (decisions 2.19).
-void SessionWatch::check_gaps(const End& end, NetdevSession* session, std::string_view role, Instant now) {
+void SessionWatch::check_gaps(const End& end, session::NetdevSession* session, std::string_view role,
+                              Instant now) {
   const bool same = end.open && session != nullptr && session->incarnation() == end.incarnation;
   if (!same || missed_packets(*session) == end.missed) return;
   ledger_.violation(now, fmt::format("session host {} <-> unit {} goes on at the {} after a gap",
@@ -244,8 +246,8 @@ void SessionWatch::check_gaps(const End& end, NetdevSession* session, std::strin
 }
 
 bool SessionWatch::at_rest(const SessionNodes& nodes) const {
-  SessionConservation host;
-  SessionConservation unit;
+  session::SessionConservation host;
+  session::SessionConservation unit;
   if (!sums(nodes, host, unit)) return true;
   return nodes.host->driver(host_index_).controller().settled() && host.peer_free == unit.own_exposed &&
          unit.peer_free == host.own_exposed && host.own_exposed == host.own_elements &&
@@ -253,8 +255,8 @@ bool SessionWatch::at_rest(const SessionNodes& nodes) const {
 }
 
 void SessionWatch::check_at_rest(const SessionNodes& nodes, Instant now) {
-  SessionConservation host;
-  SessionConservation unit;
+  session::SessionConservation host;
+  session::SessionConservation unit;
   if (!sums(nodes, host, unit)) return;
   if (!at_rest(nodes)) return complain("elements or answers are missing at rest", host, unit, now);
   const std::string wrong = disagreement(nodes);
@@ -262,10 +264,10 @@ void SessionWatch::check_at_rest(const SessionNodes& nodes, Instant now) {
 }
 
 std::string SessionWatch::disagreement(const SessionNodes& nodes) const {
-  HostNetdev& driver = nodes.host->driver(host_index_);
-  const NicController& controller = driver.controller();
-  const NicSettings& wanted = controller.settings();
-  const UnitClient* client = nodes.unit->client_of(*at_unit(nodes));
+  host::HostNetdev& driver = nodes.host->driver(host_index_);
+  const host::NicController& controller = driver.controller();
+  const host::NicSettings& wanted = controller.settings();
+  const iou::UnitClient* client = nodes.unit->client_of(*at_unit(nodes));
   if (client == nullptr) return "the unit's driver does not serve it";
   if (!driver.carrier() || !client->link_known) return "the host's interface has no carrier";
   if (client->mac != wanted.mac) return "the unit has another address of the host";
@@ -277,8 +279,8 @@ std::string SessionWatch::disagreement(const SessionNodes& nodes) const {
   return {};
 }
 
-void SessionWatch::complain(std::string_view what, const SessionConservation& host,
-                            const SessionConservation& unit, Instant now) {
+void SessionWatch::complain(std::string_view what, const session::SessionConservation& host,
+                            const session::SessionConservation& unit, Instant now) {
   ledger_.violation(
       now,
       fmt::format("session host {} <-> unit {}: {}: the host has {} of {} exposed and knows {} free ones, "

@@ -69,20 +69,20 @@ class SessionWatch {
     uint64_t missed = 0;  // packets that its channels had missed before
   };
 
-  [[nodiscard]] NetdevSession* at_host(const SessionNodes& nodes) const;
-  [[nodiscard]] NetdevSession* at_unit(const SessionNodes& nodes) const;
-  void note(End& end, NetdevSession* session, std::string_view role, Instant now);
-  void check_gaps(const End& end, NetdevSession* session, std::string_view role, Instant now);
+  [[nodiscard]] session::NetdevSession* at_host(const SessionNodes& nodes) const;
+  [[nodiscard]] session::NetdevSession* at_unit(const SessionNodes& nodes) const;
+  void note(End& end, session::NetdevSession* session, std::string_view role, Instant now);
+  void check_gaps(const End& end, session::NetdevSession* session, std::string_view role, Instant now);
   [[nodiscard]] bool may_be_lost(const End& end, Instant now) const;
   void apply(const ConfigChange& change, HostNode& host, Instant now);
   void use_address(const MacAddress& mac);
   void excuse(Instant now);
-  [[nodiscard]] bool sums(const SessionNodes& nodes, SessionConservation& host,
-                          SessionConservation& unit) const;
+  [[nodiscard]] bool sums(const SessionNodes& nodes, session::SessionConservation& host,
+                          session::SessionConservation& unit) const;
   /// Where the unit does something else for its host than the host asked for last; empty when nowhere.
   [[nodiscard]] std::string disagreement(const SessionNodes& nodes) const;
-  void complain(std::string_view what, const SessionConservation& host, const SessionConservation& unit,
-                Instant now);
+  void complain(std::string_view what, const session::SessionConservation& host,
+                const session::SessionConservation& unit, Instant now);
 
   const SessionPlan& plan_;
   const WorldPlan& world_;

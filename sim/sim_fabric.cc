@@ -6,14 +6,14 @@ namespace {
 constexpr uint64_t kSwitchGuid = 0x5745'4654'5357'0000ULL;
 constexpr uint64_t kEndnodeGuid = 0x5745'4654'0000'0000ULL;
 
-PortNumber port_of(uint32_t link) noexcept {
-  return static_cast<PortNumber>(link + 1);
+fabric::PortNumber port_of(uint32_t link) noexcept {
+  return static_cast<fabric::PortNumber>(link + 1);
 }
 
 }  // namespace
 
 /// Names the link of a flit; a cable only knows its ends.
-class SimFabric::Watch final : public FlitObserver {
+class SimFabric::Watch final : public fabric::FlitObserver {
  public:
   Watch(Observer& observer, uint32_t link) : observer_(observer), link_(link) {}
   void on_flit(uint32_t from_end, std::span<const std::byte> flit) noexcept override {
@@ -40,16 +40,16 @@ void SimFabric::add_link(uint32_t link, RandomSource& random, Observer& observer
   LinkSlot& slot = links_[link];
   slot.watch = std::make_unique<Watch>(observer, link);
   slot.endnode_lives = is_trunk(link);
-  MemoryCableConfig config;
+  fabric::MemoryCableConfig config;
   for (uint32_t end = 0; end < 2; ++end) config.ends[end] = end_config(link, end);
   config.grant = {config.ends[0].lid, port_of(link), SubnetId(0)};
   config.receiver_rereads = plan_.receiver_rereads;
   config.observer = slot.watch.get();
-  slot.cable = std::make_unique<MemoryCable>(config, random);
+  slot.cable = std::make_unique<fabric::MemoryCable>(config, random);
 }
 
-LinkConfig SimFabric::end_config(uint32_t link, uint32_t end) const {
-  LinkConfig config;
+fabric::LinkConfig SimFabric::end_config(uint32_t link, uint32_t end) const {
+  fabric::LinkConfig config;
   config.cell_payload_bytes = plan_.cell_payload_bytes;
   config.flit_payload_bytes = plan_.flit_payload_bytes;
   config.lanes = plan_.lanes;
@@ -67,11 +67,11 @@ bool SimFabric::attached(uint32_t link, uint32_t index) const noexcept {
 }
 
 void SimFabric::start_switch(uint32_t index) {
-  SwitchConfig config;
+  fabric::SwitchConfig config;
   config.link = end_config(0, 1);
   config.ports = links();
-  switches_[index] = std::make_unique<Switch>(config);
-  Switch& made = *switches_[index];
+  switches_[index] = std::make_unique<fabric::Switch>(config);
+  fabric::Switch& made = *switches_[index];
   for (uint32_t link = 0; link < links(); ++link) {
     if (attached(link, index)) made.attach(port_of(link), links_[link].cable->end(end_at(link, index)));
     if (is_trunk(link)) continue;
@@ -104,9 +104,9 @@ bool SimFabric::switch_disturbed(uint32_t index) const noexcept {
   for (uint32_t link = 0; link < links(); ++link) {
     if (!attached(link, index)) continue;
     const uint32_t end = end_at(link, index);
-    const LinkEngine& engine = links_[link].cable->end(end);
-    const Port& port = switches_[index]->port(port_of(link));
-    const bool up = engine.state() == LinkState::kUp;
+    const fabric::LinkEngine& engine = links_[link].cable->end(end);
+    const fabric::Port& port = switches_[index]->port(port_of(link));
+    const bool up = engine.state() == fabric::LinkState::kUp;
     if (up != port.up || (up && engine.incarnation() != port.incarnation)) return true;
     if (links_[link].cable->input_waits(end)) return true;
   }
@@ -115,7 +115,7 @@ bool SimFabric::switch_disturbed(uint32_t index) const noexcept {
 
 bool SimFabric::carries(uint32_t link) noexcept {
   const uint32_t upper = is_trunk(link) ? 0 : plan_.switch_of(link + 1);
-  return links_[link].cable->end(0).state() == LinkState::kUp && switches_[upper] != nullptr &&
+  return links_[link].cable->end(0).state() == fabric::LinkState::kUp && switches_[upper] != nullptr &&
          switches_[upper]->port(port_of(link)).up;
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "fabric/memory_link.h"
-#include "fabric/switch.h"
+#include "fabric/link/memory_link.h"
+#include "fabric/switch/switch.h"
 #include "sim/world_plan.h"
 
 namespace weft::sim {
@@ -34,8 +34,8 @@ class SimFabric {
   [[nodiscard]] uint32_t links() const noexcept { return static_cast<uint32_t>(links_.size()); }
   [[nodiscard]] uint32_t switches() const noexcept { return static_cast<uint32_t>(switches_.size()); }
   /// Null while it is dead.
-  [[nodiscard]] Switch* switch_at(uint32_t index) noexcept { return switches_[index].get(); }
-  [[nodiscard]] MemoryCable& cable(uint32_t link) noexcept { return *links_[link].cable; }
+  [[nodiscard]] fabric::Switch* switch_at(uint32_t index) noexcept { return switches_[index].get(); }
+  [[nodiscard]] fabric::MemoryCable& cable(uint32_t link) noexcept { return *links_[link].cable; }
 
   void start_switch(uint32_t index);
   void crash_switch(uint32_t index);
@@ -62,7 +62,7 @@ class SimFabric {
   class Watch;
   struct LinkSlot {
     std::unique_ptr<Watch> watch;
-    std::unique_ptr<MemoryCable> cable;
+    std::unique_ptr<fabric::MemoryCable> cable;
     bool endnode_lives = false;  // of a link between switches: always
     int cuts = 0;                // in force
   };
@@ -73,12 +73,12 @@ class SimFabric {
   [[nodiscard]] uint32_t end_at(uint32_t link, uint32_t index) const noexcept {
     return is_trunk(link) && index == 1 ? 0 : 1;
   }
-  [[nodiscard]] LinkConfig end_config(uint32_t link, uint32_t end) const;
+  [[nodiscard]] fabric::LinkConfig end_config(uint32_t link, uint32_t end) const;
   void add_link(uint32_t link, RandomSource& random, Observer& observer);
 
   const FabricPlan& plan_;
   std::vector<LinkSlot> links_;
-  std::vector<std::unique_ptr<Switch>> switches_;
+  std::vector<std::unique_ptr<fabric::Switch>> switches_;
 };
 
 }  // namespace weft::sim

@@ -142,7 +142,8 @@ void World::check_invariants() {
   if (turns_.late_in_a_row() >= kLateTurnsMax) complain_late();
   for (uint32_t index = 0; index < fabric_.switches(); ++index) {
     if ((turns_.worked() >> plan_.fabric.switch_node(index) & 1) == 0) continue;
-    if (const Switch* core = fabric_.switch_at(index)) complain("switch", index, check_switch_cells(*core));
+    if (const fabric::Switch* core = fabric_.switch_at(index))
+      complain("switch", index, check_switch_cells(*core));
   }
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
     if ((polled & fabric_.nodes_of(link)) == 0) continue;
@@ -245,10 +246,10 @@ void World::judge(uint32_t node) {
       conduct_.judge(fmt::format("node {}, port,", node), endnodes_[node - 1]->counters(), now_);
     return scenario_->judge(node, now_);
   }
-  const Switch* core = fabric_.switch_at(node == kSwitchNode ? 0 : 1);
+  const fabric::Switch* core = fabric_.switch_at(node == kSwitchNode ? 0 : 1);
   for (uint32_t port = 1; core != nullptr && port <= core->ports(); ++port) {
     conduct_.judge(fmt::format("switch node {}, port {},", node, port),
-                   core->port(static_cast<PortNumber>(port)).counters, now_);
+                   core->port(static_cast<fabric::PortNumber>(port)).counters, now_);
   }
 }
 

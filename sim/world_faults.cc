@@ -59,7 +59,7 @@ void World::run_events() {
 
 /// A window begins or ends. Of several on one direction of a link the last one counts, and any cut.
 void World::apply_faults(const FaultWindow& changed) {
-  FaultRates rates;
+  fabric::FaultRates rates;
   for (const FaultWindow& window : plan_.faults) {
     const bool same = window.layer == changed.layer && window.link == changed.link &&
                       (window.layer == FaultLayer::kCell || window.from_end == changed.from_end);

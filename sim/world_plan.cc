@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "fabric/link_engine.h"
+#include "fabric/link/link_engine.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
 #include "sim/plan_draw.h"
@@ -91,13 +91,14 @@ class Planner : private PlanDraw {
       pair.nodes[0] = between(1, plan_.fabric.endnodes);
       pair.nodes[1] = between(1, plan_.fabric.endnodes - 1);
       if (pair.nodes[1] >= pair.nodes[0]) ++pair.nodes[1];
-      pair.type = pick(std::array{QpType::kRc, QpType::kRc, QpType::kRc, QpType::kUc, QpType::kUd});
-      pair.ack_mode = chance(4) ? AckMode::kStrict : AckMode::kSelective;
+      pair.type = pick(std::array{adapter::QpType::kRc, adapter::QpType::kRc, adapter::QpType::kRc,
+                                  adapter::QpType::kUc, adapter::QpType::kUd});
+      pair.ack_mode = chance(4) ? adapter::AckMode::kStrict : adapter::AckMode::kSelective;
       pair.sl = ServiceLevel(static_cast<uint8_t>(below(plan_.fabric.lanes)));
       const uint32_t cell = plan_.fabric.cell_payload_bytes;
       pair.bytes_min = 80;
       pair.bytes_max =
-          pair.type == QpType::kUd ? cell - 16 : pick(std::array{200U, cell, 3 * cell, 40 * cell});
+          pair.type == adapter::QpType::kUd ? cell - 16 : pick(std::array{200U, cell, 3 * cell, 40 * cell});
       pair.bytes_max = std::clamp(pair.bytes_max, pair.bytes_min, 32'768U);
       const uint32_t share = std::max(1U, std::min(budget, 600'000 / pair.bytes_max));
       pair.messages[0] = between(1, share);
@@ -107,7 +108,7 @@ class Planner : private PlanDraw {
       pair.packet_bytes = chance(3) ? cell * between(1, 8) : 0;
       pair.packet_crc = chance(4);
       pair.idata_takes_recv_wqe = chance(2);
-      pair.one_sided = pair.type == QpType::kRc && !chance(3);
+      pair.one_sided = pair.type == adapter::QpType::kRc && !chance(3);
       pair.gap = gap();
       if (is(Profile::kPressure) && chance(2)) pair.receiver_pause = between(10us, 2ms);
       plan_.raw_pairs.push_back(pair);
@@ -171,7 +172,7 @@ class Planner : private PlanDraw {
       window.end = std::min(window.begin + between(1ms, 1000ms), Instant(kFaultsEndLatest));
       // Together at most ppm_max, and often much less.
       const uint32_t total = chance(2) ? ppm_max : between(0, ppm_max);
-      FaultRates& rates = window.rates;
+      fabric::FaultRates& rates = window.rates;
       rates.drop_ppm = between(0, total);
       rates.corrupt_ppm = between(0, total - rates.drop_ppm);
       const uint32_t rest = total - rates.drop_ppm - rates.corrupt_ppm;
@@ -225,7 +226,7 @@ Duration WorldPlan::hindered(uint32_t node, uint32_t other, Instant from, Instan
   for (const Freeze& freeze : freezes) add(freeze.at, freeze.until);
   for (const FaultWindow& window : faults) {
     // The link notices only with its next probe that it is whole again.
-    if (window.rates.cut) add(window.begin, window.end + LinkTimers{}.probe_max);
+    if (window.rates.cut) add(window.begin, window.end + fabric::LinkTimers{}.probe_max);
   }
   if (fabric.switch_of(node) == fabric.switch_of(other)) return sum;
   for (const Crash& crash : crashes) {

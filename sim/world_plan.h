@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "adapter/verbs.h"
 #include "base/clock.h"
-#include "channel/verbs.h"
-#include "fabric/fault_config.h"
-#include "fabric/limits.h"
+#include "fabric/link/fault_config.h"
+#include "fabric/link/limits.h"
 #include "messages/ids.h"
 #include "messages/netdev.h"
 
@@ -43,7 +43,7 @@ enum class Traffic : uint8_t {
 [[nodiscard]] bool parse_traffic(std::string_view text, Traffic& out) noexcept;
 
 /// "rc", "uc", "ud", "rd".
-[[nodiscard]] std::string_view type_name(QpType type) noexcept;
+[[nodiscard]] std::string_view type_name(adapter::QpType type) noexcept;
 
 /// Bounds of one seed (decisions 5.2).
 inline constexpr uint32_t kFramesPerSeedMax = 2000;
@@ -63,7 +63,7 @@ struct FaultWindow {
   uint32_t link = 0;
   uint32_t from_end =
       0;  // flits: sent by the endnode (0) or the switch (1); cells: always toward the endnode
-  FaultRates rates;
+  fabric::FaultRates rates;
   Instant begin{};
   Instant end{};
 };
@@ -130,8 +130,8 @@ struct CellFlowPlan {
 /// Two queue pairs that talk.
 struct RawPairPlan {
   uint32_t nodes[2] = {1, 2};
-  QpType type = QpType::kRc;
-  AckMode ack_mode = AckMode::kSelective;
+  adapter::QpType type = adapter::QpType::kRc;
+  adapter::AckMode ack_mode = adapter::AckMode::kSelective;
   ServiceLevel sl;
   uint32_t messages[2] = {0, 0};  // from nodes[0], from nodes[1]
   uint32_t bytes_min = 64;

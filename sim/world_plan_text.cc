@@ -68,17 +68,17 @@ bool parse_traffic(std::string_view text, Traffic& out) noexcept {
   return true;
 }
 
-std::string_view type_name(QpType type) noexcept {
+std::string_view type_name(adapter::QpType type) noexcept {
   switch (type) {
-    case QpType::kRc:
+    case adapter::QpType::kRc:
       return "rc";
-    case QpType::kUc:
+    case adapter::QpType::kUc:
       return "uc";
-    case QpType::kUd:
+    case adapter::QpType::kUd:
       return "ud";
-    case QpType::kRd:
+    case adapter::QpType::kRd:
       return "rd";
-    case QpType::kRaw:
+    case adapter::QpType::kRaw:
       return "raw";
   }
   return "unknown";
@@ -101,7 +101,7 @@ std::string describe(const WorldPlan& plan) {
     out += fmt::format("  {} nodes {} <-> {} messages {}/{} of {}..{} bytes, {} send {} recv WQEs{}{}\n",
                        type_name(p.type), p.nodes[0], p.nodes[1], p.messages[0], p.messages[1], p.bytes_min,
                        p.bytes_max, p.send_wqes, p.recv_wqes, p.one_sided ? ", one-sided too" : "",
-                       p.ack_mode == AckMode::kStrict ? ", strict acks" : "");
+                       p.ack_mode == adapter::AckMode::kStrict ? ", strict acks" : "");
   }
   for (const SessionPlan& s : plan.sessions) {
     out += fmt::format("  session host {} unit {} {} {} frames {}/{} of {}..{} bytes, pools {} x {}\n",

@@ -40,9 +40,9 @@ void World::describe_end() {
                                   turns_.busy_turns(node), turn_count_, turns_.late_turns(node)));
   }
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
-    trace_.note(now_,
-                fmt::format("link {} is {} and {}", link, weft::to_string(fabric_.cable(link).end(0).state()),
-                            weft::to_string(fabric_.cable(link).end(1).state())));
+    trace_.note(now_, fmt::format("link {} is {} and {}", link,
+                                  weft::fabric::to_string(fabric_.cable(link).end(0).state()),
+                                  weft::fabric::to_string(fabric_.cable(link).end(1).state())));
   }
   trace_.note(now_, scenario_->report());
 }

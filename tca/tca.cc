@@ -1,48 +1,48 @@
 #include "tca/tca.h"
 
-#include "channel/bring_up.h"
-#include "channel/event_log.h"
+#include "adapter/bring_up.h"
+#include "adapter/event_log.h"
 
-namespace weft {
+namespace weft::tca {
 
-Tca::Tca(Guid guid, RandomSource& random, const AdapterLimits& limits)
+Tca::Tca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits)
     : adapter_({.guid = guid, .number = 0, .limits = limits}, random) {}
 
-void Tca::attach(CellPort& port) {
+void Tca::attach(fabric::CellPort& port) {
   adapter_.attach(port);
   ports_.push_back(&port);
 }
 
-ModifyResult Tca::accept(QueuePair& qp, const QpAttr& attr) {
-  return bring_up(adapter_, qp, attr, QpState::kRtr);
+adapter::ModifyResult Tca::accept(adapter::QueuePair& qp, const adapter::QpAttr& attr) {
+  return adapter::bring_up(adapter_, qp, attr, adapter::QpState::kRtr);
 }
-ModifyResult Tca::confirm(QueuePair& qp, const QpAttr& attr) {
-  return bring_up(adapter_, qp, attr, QpState::kRts);
+adapter::ModifyResult Tca::confirm(adapter::QueuePair& qp, const adapter::QpAttr& attr) {
+  return adapter::bring_up(adapter_, qp, attr, adapter::QpState::kRts);
 }
 
 int Tca::poll(Instant now) noexcept {
   int work = adapter_.poll(now);
-  AsyncEvent event;
+  adapter::AsyncEvent event;
   while (adapter_.next_event(event)) {
     ++events_seen_[static_cast<size_t>(event.kind)];
-    log_event("tca", event);
+    adapter::log_event("tca", event);
     ++work;
   }
   return work;
 }
 
 void Tca::wait_fds(std::vector<pollfd>& out) const {
-  for (const CellPort* port : ports_) port->wait_fds(out);
+  for (const fabric::CellPort* port : ports_) port->wait_fds(out);
 }
 
 bool Tca::prepare_sleep() noexcept {
   bool quiet = true;
-  for (CellPort* port : ports_) quiet = port->prepare_sleep() && quiet;
+  for (fabric::CellPort* port : ports_) quiet = port->prepare_sleep() && quiet;
   return quiet;
 }
 
 void Tca::finish_sleep() noexcept {
-  for (CellPort* port : ports_) port->finish_sleep();
+  for (fabric::CellPort* port : ports_) port->finish_sleep();
 }
 
-}  // namespace weft
+}  // namespace weft::tca

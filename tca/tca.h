@@ -8,25 +8,25 @@
 #include <cstdint>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "base/pollable.h"
-#include "channel/adapter.h"
 #include "tca/tca_limits.h"
 
-namespace weft {
+namespace weft::tca {
 
 /// Owner: one thread.
 class Tca final : public Pollable {
  public:
   /// `random` and every attached port must outlive it.
-  Tca(Guid guid, RandomSource& random, const AdapterLimits& limits = tca_limits());
+  Tca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits = tca_limits());
 
-  [[nodiscard]] ChannelAdapter& adapter() noexcept { return adapter_; }
-  void attach(CellPort& port);
+  [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_; }
+  void attach(fabric::CellPort& port);
   /// RESET to RTR: takes messages, sends none.
-  [[nodiscard]] ModifyResult accept(QueuePair& qp, const QpAttr& attr);
+  [[nodiscard]] adapter::ModifyResult accept(adapter::QueuePair& qp, const adapter::QpAttr& attr);
   /// RTR to RTS.
-  [[nodiscard]] ModifyResult confirm(QueuePair& qp, const QpAttr& attr);
-  [[nodiscard]] uint64_t events_seen(AsyncEventKind kind) const noexcept {
+  [[nodiscard]] adapter::ModifyResult confirm(adapter::QueuePair& qp, const adapter::QpAttr& attr);
+  [[nodiscard]] uint64_t events_seen(adapter::AsyncEventKind kind) const noexcept {
     return events_seen_[static_cast<size_t>(kind)];
   }
 
@@ -37,9 +37,9 @@ class Tca final : public Pollable {
   [[nodiscard]] Instant deadline() const noexcept override { return adapter_.deadline(); }
 
  private:
-  ChannelAdapter adapter_;
-  std::vector<CellPort*> ports_;
-  std::array<uint64_t, static_cast<size_t>(AsyncEventKind::kCount)> events_seen_{};
+  adapter::ChannelAdapter adapter_;
+  std::vector<fabric::CellPort*> ports_;
+  std::array<uint64_t, static_cast<size_t>(adapter::AsyncEventKind::kCount)> events_seen_{};
 };
 
-}  // namespace weft
+}  // namespace weft::tca

@@ -1,12 +1,12 @@
 // tca/tca_limits.h -- what a target channel adapter holds: tens of QPs, inbound RDMA on (SAN-QP-06, C-16).
 #pragma once
 
-#include "channel/adapter.h"
+#include "adapter/adapter.h"
 
-namespace weft {
+namespace weft::tca {
 
-[[nodiscard]] constexpr AdapterLimits tca_limits() noexcept {
-  AdapterLimits limits;
+[[nodiscard]] constexpr adapter::AdapterLimits tca_limits() noexcept {
+  adapter::AdapterLimits limits;
   limits.queue_pairs = 64;
   limits.completion_queues = 64;
   limits.protection_domains = 64;
@@ -16,4 +16,4 @@ namespace weft {
   return limits;
 }
 
-}  // namespace weft
+}  // namespace weft::tca

@@ -10,9 +10,9 @@
 #include <charconv>
 #include <string_view>
 
-#include "channel/netdev_session.h"
+#include "session/netdev_session.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct Place {
@@ -141,7 +141,9 @@ std::string standing(const Place& place, const CounterValues& before, const Coun
       value_of(after, place.stem + "peer_elements") != 0)
     return fmt::format("the pools of {} for {} are full: all {} elements hold frames that nobody takes",
                        place.peer, place.here, value_of(after, place.stem + "peer_elements"));
-  const auto not_open = [](uint64_t state) { return state != static_cast<uint64_t>(SessionState::kOpen); };
+  const auto not_open = [](uint64_t state) {
+    return state != static_cast<uint64_t>(session::SessionState::kOpen);
+  };
   if (place.word == "state" && place.stem.find(".acceptor.") == std::string::npos &&
       still(place.stem + "state", not_open))
     return fmt::format("the session of {} with {} is not open", place.here, place.peer);
@@ -191,4 +193,4 @@ std::vector<std::string> find_blockers(const FabricView& view, const CounterValu
   return lines;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

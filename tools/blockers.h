@@ -10,7 +10,7 @@
 
 #include "tools/state_dir.h"
 
-namespace weft {
+namespace weft::tools {
 
 /// What the tool knows about the fabric beside its counters.
 struct FabricView {
@@ -31,4 +31,4 @@ using CounterValues = std::map<std::string, uint64_t>;
 /// Growth of one counter; a process that started again counts from zero.
 [[nodiscard]] uint64_t growth(const CounterValues& before, const std::string& name, uint64_t now);
 
-}  // namespace weft
+}  // namespace weft::tools

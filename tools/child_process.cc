@@ -19,7 +19,7 @@
 
 #include "base/unique_fd.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -170,4 +170,4 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 
-namespace weft {
+namespace weft::tools {
 
 /// Descriptors of a child are 0, 1, 2, then kFirstHandedFd and on, in the order of `handed`.
 inline constexpr int kFirstHandedFd = 3;
@@ -37,4 +37,4 @@ Result<CommandResult> run_command(const std::vector<std::string>& argv, int netn
 /// Path of a program of ours: beside this program, else through PATH; empty when there is none.
 std::string find_program(const std::string& name);
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "tools/state_dir.h"
 
-namespace weft {
+namespace weft::tools {
 
 using Arguments = std::vector<std::string>;
 
@@ -49,4 +49,4 @@ int failure(std::string_view command, std::string_view text);
 /// A JSON string with its quotes.
 std::string json_text(std::string_view text);
 
-}  // namespace weft
+}  // namespace weft::tools

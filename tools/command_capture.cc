@@ -11,11 +11,11 @@
 
 #include "base/capture_ring.h"
 #include "base/command_line.h"
-#include "fabric/control_client.h"
+#include "control/control_client.h"
 #include "tools/command.h"
 #include "tools/pcapng_writer.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -36,9 +36,9 @@ struct CaptureOptions {
 };
 
 /// The names of a node's interfaces, with the node's own before them: a file may hold several nodes one day.
-Result<std::vector<std::string>> interfaces_of(ControlClient& client, const std::string& control,
+Result<std::vector<std::string>> interfaces_of(control::ControlClient& client, const std::string& control,
                                                const std::string& node) {
-  Result<ControlReply> reply = client.ask(control, {}, kAnswerTimeout);
+  Result<control::ControlReply> reply = client.ask(control, {}, kAnswerTimeout);
   if (!reply.ok()) return reply.error();
   std::vector<std::string> names;
   for (const std::string& name : reply.value().info.interfaces)
@@ -116,23 +116,23 @@ int run(const CaptureOptions& options) {
   if (!node.ok()) return failure("capture", node.error().text);
   const std::string& name = node.value().name;
   const std::string control = dir.value().file(name + ".ctl");
-  ControlClient client;
+  control::ControlClient client;
   Result<std::vector<std::string>> names = interfaces_of(client, control, name);
   if (!names.ok()) return failure("capture", names.error().text);
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
 
-  ControlRequest request;
-  request.action = ControlAction::kCaptureStart;
+  control::ControlRequest request;
+  request.action = control::ControlAction::kCaptureStart;
   request.capture = {dir.value().file(fmt::format("{}.capture.{}", name, getpid())), options.keep, 0,
                      options.interface, static_cast<uint32_t>(getpid())};
-  if (Result<ControlReply> reply = client.ask(control, request, kAnswerTimeout); !reply.ok())
+  if (Result<control::ControlReply> reply = client.ask(control, request, kAnswerTimeout); !reply.ok())
     return failure("capture", reply.error().text);
   Result<CaptureRing> ring = CaptureRing::open(request.capture.path);
   unlink(request.capture.path.c_str());
   const int code = ring.ok() ? copy_frames(ring.value(), node.value(), names.value(), options)
                              : failure("capture", ring.error().text);
-  request.action = ControlAction::kCaptureStop;
+  request.action = control::ControlAction::kCaptureStop;
   (void)client.ask(control, request, kAnswerTimeout).ok();
   return code;
 }
@@ -159,4 +159,4 @@ int command_capture(const Arguments& arguments) {
   return run(options);
 }
 
-}  // namespace weft
+}  // namespace weft::tools

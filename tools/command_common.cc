@@ -6,7 +6,7 @@
 #include "base/words.h"
 #include "tools/command.h"
 
-namespace weft {
+namespace weft::tools {
 
 namespace {
 
@@ -79,4 +79,4 @@ std::string json_text(std::string_view text) {
   return out + "\"";
 }
 
-}  // namespace weft
+}  // namespace weft::tools

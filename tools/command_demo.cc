@@ -14,7 +14,7 @@
 #include "tools/launcher.h"
 #include "tools/traffic_client.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 constexpr std::string_view kDemoTopology = R"([[switch]]
@@ -66,16 +66,17 @@ std::string demo_topology(const DemoOptions& options) {
 }
 
 /// Runs the generator beside the launcher, which goes on watching its processes.
-Result<TrafficFigures> drive(Launcher& launcher, const DemoOptions& options) {
-  TrafficRun run;
+Result<control::TrafficFigures> drive(Launcher& launcher, const DemoOptions& options) {
+  control::TrafficRun run;
   run.round_trips = options.round_trips;
   run.bulk_frames = options.frames;
   run.sizes = {98, 594, 1514};
-  std::optional<Result<TrafficFigures>> result;
+  std::optional<Result<control::TrafficFigures>> result;
   std::atomic<bool> done{false};
   const std::string control = launcher.state_path() + "/h1.ctl";
   std::thread driver([&] {
-    result = run_traffic(control, run, [&](const TrafficFigures&) { return !launcher.stop_requested(); });
+    result =
+        run_traffic(control, run, [&](const control::TrafficFigures&) { return !launcher.stop_requested(); });
     done = true;
   });
   launcher.watch([&done] { return !done; });
@@ -83,7 +84,7 @@ Result<TrafficFigures> drive(Launcher& launcher, const DemoOptions& options) {
   return std::move(*result);
 }
 
-void print_report(const TrafficFigures& figures, const DemoCounters& counters) {
+void print_report(const control::TrafficFigures& figures, const DemoCounters& counters) {
   print_line("\n  h1 (weft-host, generator) --- s1 (weft-switch) --- u1 (weft-iou, echo LAN)\n");
   print_line(traffic_table(figures));
   print_line(fmt::format("  RDMA writes with immediate data {}, retries {}, credit stalls {}",
@@ -101,7 +102,8 @@ int run_demo(const DemoOptions& options) {
   Launcher launcher(std::move(topology).value(), launcher_options);
   Status up = launcher.start();
   if (up.ok()) up = launcher.wait_ready();
-  Result<TrafficFigures> figures = up.ok() ? drive(launcher, options) : Result<TrafficFigures>(up.error());
+  Result<control::TrafficFigures> figures =
+      up.ok() ? drive(launcher, options) : Result<control::TrafficFigures>(up.error());
   DemoCounters counters;
   // Queue pairs are brought up to date twice a second.
   const Instant settled = MonotonicClock().now() + std::chrono::milliseconds(600);
@@ -147,4 +149,4 @@ int command_demo(const Arguments& arguments) {
   return run_demo(options);
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -16,7 +16,7 @@
 #include "base/unique_fd.h"
 #include "tools/command.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 // Exit codes of what could not be started, as shells, env(1) and nice(1) have them.
@@ -89,4 +89,4 @@ int command_exec(const Arguments& arguments) {
   return fault == ENOENT ? kExitNotFound : kExitCannotRun;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "tools/command.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 constexpr size_t kKeyText = 41;  // 40 characters of Z85 and the final zero
@@ -69,4 +69,4 @@ int command_keygen(const Arguments& arguments) {
   return kExitDone;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

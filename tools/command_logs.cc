@@ -14,7 +14,7 @@
 #include "base/words.h"
 #include "tools/command.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -120,4 +120,4 @@ int command_logs(const Arguments& arguments) {
   }
 }
 
-}  // namespace weft
+}  // namespace weft::tools

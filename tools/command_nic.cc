@@ -8,11 +8,11 @@
 #include "base/command_line.h"
 #include "base/ethernet.h"
 #include "base/words.h"
-#include "fabric/control_client.h"
+#include "control/control_client.h"
 #include "tools/command.h"
 #include "tools/node_commands.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -35,7 +35,7 @@ bool parse_switch(const std::string& text, std::optional<bool>& out) {
 }
 
 /// Turns texts into the wish; the text of what is wrong otherwise.
-std::string complete(const NicOptions& options, NicWish& wish) {
+std::string complete(const NicOptions& options, control::NicWish& wish) {
   wish.clear = options.clear;
   if (!parse_switch(options.promiscuous, wish.promiscuous))
     return fmt::format("option --promisc needs on or off, not '{}'", options.promiscuous);
@@ -50,7 +50,7 @@ std::string complete(const NicOptions& options, NicWish& wish) {
     if (!mac || !is_group(*mac))
       return fmt::format(
           "option --multicast needs multicast addresses like 01:00:5e:00:00:fb, or none, not '{}'", text);
-    wish.multicast->push_back(to_string(*mac));
+    wish.multicast->push_back(weft::to_string(*mac));
     at = end + 1;
   }
   if (wish.multicast->size() > kMulticastFiltersMax)
@@ -76,29 +76,29 @@ class NicClient {
 
   Result<std::vector<std::string>> interfaces();
   /// Passes `wish` on and waits until the unit has answered everything.
-  Result<NicReport> ask(const NicWish& wish);
+  Result<control::NicReport> ask(const control::NicWish& wish);
 
  private:
-  ControlClient client_;
+  control::ControlClient client_;
   std::string path_;
 };
 
 Result<std::vector<std::string>> NicClient::interfaces() {
-  Result<ControlReply> reply = client_.ask(path_, {}, kAnswerTimeout);
+  Result<control::ControlReply> reply = client_.ask(path_, {}, kAnswerTimeout);
   if (!reply.ok()) return reply.error();
   return reply.value().info.interfaces;
 }
 
-Result<NicReport> NicClient::ask(const NicWish& wish) {
+Result<control::NicReport> NicClient::ask(const control::NicWish& wish) {
   const MonotonicClock clock;
   const Instant end = clock.now() + kAnswerTimeout;
-  ControlRequest request;
-  request.action = ControlAction::kNicAsk;
+  control::ControlRequest request;
+  request.action = control::ControlAction::kNicAsk;
   request.nic = wish;
-  Result<ControlReply> reply = client_.ask(path_, request, kAnswerTimeout);
+  Result<control::ControlReply> reply = client_.ask(path_, request, kAnswerTimeout);
   if (!reply.ok()) return reply.error();
   const uint64_t reads_before = reply.value().nic.reads;
-  request.action = ControlAction::kNicReport;
+  request.action = control::ControlAction::kNicReport;
   while (reply.value().nic.pending) {
     if (clock.now() >= end)
       return Error{fmt::format("the unit, lid {}, does not answer; weft stat says what holds it up",
@@ -112,7 +112,7 @@ Result<NicReport> NicClient::ask(const NicWish& wish) {
   return reply.value().nic;
 }
 
-bool in_force(const NicWish& wish, const NicReport& report) {
+bool in_force(const control::NicWish& wish, const control::NicReport& report) {
   return wish.promiscuous.value_or(report.promiscuous) == report.promiscuous &&
          wish.all_multicast.value_or(report.all_multicast) == report.all_multicast &&
          wish.multicast.value_or(report.multicast) == report.multicast;
@@ -134,7 +134,7 @@ std::string json_list(const std::vector<std::string>& words) {
   return "[" + out + "]";
 }
 
-std::string nic_json(const StateDir& dir, const std::string& host, const NicReport& r) {
+std::string nic_json(const StateDir& dir, const std::string& host, const control::NicReport& r) {
   const NicStatistics& s = r.statistics;
   return fmt::format(
       "{{\"node\":{},\"interface\":{},\"unit\":{},\"unit_lid\":{},\"link_up\":{},\"mac\":{},\"mtu\":{},"
@@ -147,7 +147,7 @@ std::string nic_json(const StateDir& dir, const std::string& host, const NicRepo
       s.errors, json_list(r.faults));
 }
 
-std::string nic_table(const StateDir& dir, const std::string& host, const NicReport& r) {
+std::string nic_table(const StateDir& dir, const std::string& host, const control::NicReport& r) {
   const auto word = [](bool on) { return on ? "on" : "off"; };
   const NicStatistics& s = r.statistics;
   std::string text = fmt::format("{}:{}, NIC of unit {} (lid {})\n", host, r.interface,
@@ -184,7 +184,7 @@ Result<std::vector<std::string>> chosen_interfaces(NicClient& client, const std:
   return Error{fmt::format("node '{}' has several interfaces; choose: {}", host, joined(places))};
 }
 
-int run(const NicOptions& options, NicWish wish) {
+int run(const NicOptions& options, control::NicWish wish) {
   Result<StateDir> dir = chosen_fabric(options.fabric);
   if (!dir.ok()) return failure("nic", dir.error().text);
   const size_t colon = options.place[0].find(':');
@@ -200,9 +200,9 @@ int run(const NicOptions& options, NicWish wish) {
   std::string refused;
   for (const std::string& name : names.value()) {
     wish.interface = name;
-    Result<NicReport> report = client.ask(wish);
+    Result<control::NicReport> report = client.ask(wish);
     if (!report.ok()) return failure("nic", report.error().text);
-    const NicReport& nic = report.value();
+    const control::NicReport& nic = report.value();
     shown.push_back(options.json ? nic_json(dir.value(), host, nic) : nic_table(dir.value(), host, nic));
     if (!in_force(wish, nic)) refused = fmt::format("not in force: {}", joined(nic.faults));
   }
@@ -231,9 +231,9 @@ int command_nic(const Arguments& arguments) {
   line.flag("json", options.json, "one JSON object");
   line.words("HOST", options.place, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  NicWish wish;
+  control::NicWish wish;
   if (const std::string wrong = complete(options, wish); !wrong.empty()) return line.wrong_use(wrong);
   return run(options, wish);
 }
 
-}  // namespace weft
+}  // namespace weft::tools

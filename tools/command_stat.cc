@@ -17,7 +17,7 @@
 #include "tools/command.h"
 #include "tools/node_commands.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -132,4 +132,4 @@ int command_stat(const Arguments& arguments) {
   return kExitDone;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "base/command_line.h"
-#include "fabric/control_client.h"
+#include "control/control_client.h"
 #include "tools/command.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -18,11 +18,11 @@ struct NodeStatus {
   RecordedProcess process;
   bool running = false;
   bool answers = false;
-  NodeInfo info;
+  control::NodeInfo info;
 };
 
 std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
-  ControlClient client;
+  control::ControlClient client;
   std::vector<NodeStatus> out;
   for (const RecordedProcess& process : record.processes) {
     if (process.program == "holder") continue;
@@ -30,7 +30,7 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
     status.process = process;
     status.running = is_running(process.pid, process.start_ticks);
     if (status.running) {
-      Result<ControlReply> reply = client.ask(dir.file(process.name + ".ctl"), {}, 500ms);
+      Result<control::ControlReply> reply = client.ask(dir.file(process.name + ".ctl"), {}, 500ms);
       status.answers = reply.ok();
       if (reply.ok()) status.info = reply.value().info;
     }
@@ -55,12 +55,12 @@ std::string status_json(const StateDir& dir, const RunRecord& record, const std:
   std::string list;
   for (const NodeStatus& node : nodes) {
     std::string sessions;
-    for (const SessionInfo& s : node.info.sessions)
+    for (const control::SessionInfo& s : node.info.sessions)
       sessions += fmt::format("{}{{\"peer_lid\":{},\"state\":{},\"mode\":{},\"encoding\":{},\"mac\":{}}}",
                               sessions.empty() ? "" : ",", s.peer_lid, json_text(s.state), json_text(s.mode),
                               json_text(s.encoding), json_text(s.mac));
     std::string ports;
-    for (const PortInfo& p : node.info.ports)
+    for (const control::PortInfo& p : node.info.ports)
       ports += fmt::format("{}{{\"port\":{},\"state\":{},\"lid\":{},\"peer\":{},\"carrier\":{}}}",
                            ports.empty() ? "" : ",", p.number, json_text(p.state), p.lid, json_text(p.peer),
                            json_text(p.carrier));
@@ -85,10 +85,10 @@ void print_status(const StateDir& dir, const RunRecord& record, const std::vecto
     const std::string lid = node.info.lid == 0 ? "-" : std::to_string(node.info.lid);
     print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", node.process.name, node.process.program,
                            node.process.pid, lid, node.process.restarts, state_word(node)));
-    for (const SessionInfo& s : node.info.sessions)
+    for (const control::SessionInfo& s : node.info.sessions)
       print_line(fmt::format("{:<12}   session with lid {}: {}, {}, {}, {}", "", s.peer_lid, s.state, s.mode,
                              s.encoding, s.mac));
-    for (const PortInfo& p : node.info.ports)
+    for (const control::PortInfo& p : node.info.ports)
       print_line(fmt::format("{:<12}   port {}: {}{}{}", "", p.number, p.state,
                              p.peer.empty() ? "" : ", " + with_lid(p.peer, p.lid),
                              p.carrier.empty() ? "" : " over " + p.carrier));
@@ -126,4 +126,4 @@ int command_status(const Arguments& arguments) {
   return good ? kExitDone : kExitFailed;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

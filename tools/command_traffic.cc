@@ -11,7 +11,7 @@
 #include "tools/command.h"
 #include "tools/traffic_client.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 std::atomic<bool> interrupted{false};
@@ -30,7 +30,7 @@ struct TrafficOptions {
   uint64_t duration_s = 0;
   uint64_t frames = 0;
   uint32_t port = 0;
-  TrafficRun run;
+  control::TrafficRun run;
 };
 
 /// The host asked for, or the first one of the fabric.
@@ -49,7 +49,7 @@ Result<RecordedProcess> generator_of(const RunRecord& record, const Arguments& n
 
 /// Turns texts into the run; the text of what is wrong otherwise.
 std::string complete(TrafficOptions& options) {
-  TrafficRun& run = options.run;
+  control::TrafficRun& run = options.run;
   run.port = static_cast<uint16_t>(options.port);
   if (!options.sizes.empty()) run.sizes.clear();
   for (const std::string& size : options.sizes) {
@@ -59,7 +59,7 @@ std::string complete(TrafficOptions& options) {
       return fmt::format("option --size needs a frame length from 60 to 9018, not '{}'", size);
     run.sizes.push_back(bytes);
   }
-  if (run.sizes.size() > kTrafficSizesMax) return "option --size: at most 8 lengths";
+  if (run.sizes.size() > control::kTrafficSizesMax) return "option --size: at most 8 lengths";
   if (options.no_round_trips) run.round_trips = 0;
   run.bulk_duration_ms = options.duration_s * 1000;
   run.bulk_frames = options.frames;
@@ -78,7 +78,7 @@ std::string complete(TrafficOptions& options) {
   return {};
 }
 
-void show_progress(const TrafficFigures& figures) {
+void show_progress(const control::TrafficFigures& figures) {
   const std::string line = fmt::format(
       "\r\x1b[2K{}: sent {}, came back {}, lost {}, corrupted {}, {:.2f} Gb/s", figures.phase,
       figures.frames_sent, figures.frames_received, figures.lost, figures.corrupted, gbps_of(figures));
@@ -92,11 +92,12 @@ int run(TrafficOptions& options) {
   if (!node.ok()) return failure("traffic", node.error().text);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, stop_or_end);
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  Result<TrafficFigures> figures = run_traffic(dir.value().file(node.value().name + ".ctl"), options.run,
-                                               [terminal](const TrafficFigures& so_far) {
-                                                 if (terminal) show_progress(so_far);
-                                                 return !interrupted;
-                                               });
+  Result<control::TrafficFigures> figures =
+      run_traffic(dir.value().file(node.value().name + ".ctl"), options.run,
+                  [terminal](const control::TrafficFigures& so_far) {
+                    if (terminal) show_progress(so_far);
+                    return !interrupted;
+                  });
   if (terminal) [[maybe_unused]]
     const ssize_t written = write(STDERR_FILENO, "\r\x1b[2K", 5);
   if (!figures.ok()) return failure("traffic", figures.error().text);
@@ -150,4 +151,4 @@ int command_traffic(const Arguments& arguments) {
   return run(options);
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -19,7 +19,7 @@
 #include "tools/command.h"
 #include "tools/launcher.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -187,4 +187,4 @@ int command_down(const Arguments& arguments) {
   return kExitDone;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

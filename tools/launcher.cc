@@ -21,14 +21,14 @@
 #include <map>
 #include <optional>
 
-#include "fabric/control_client.h"
+#include "control/control_client.h"
 #include "tools/child_process.h"
 #include "tools/live_view.h"
 #include "tools/net_setup.h"
 #include "tools/node_process.h"
 #include "tools/state_dir.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -86,7 +86,7 @@ class Launcher::Impl {
   UniqueFd signals_;
   UniqueFd lifeline_in_;
   UniqueFd lifeline_out_;
-  ControlClient client_;
+  control::ControlClient client_;
   LiveView view_;
   size_t next_asked_ = 0;
   bool stop_requested_ = false;
@@ -244,8 +244,9 @@ void Launcher::Impl::ask_due(Instant now) {
 void Launcher::Impl::ask(NodeProcess& node, Instant now) {
   const bool was_ready = node.ready;
   if (access(node.control_path().c_str(), F_OK) == 0) {
-    Result<ControlReply> reply = client_.ask(node.control_path(), {}, kAnswerTimeout);
-    node.ready = reply.ok() && reply.value().answer == ControlAnswer::kInfo && reply.value().info.ready;
+    Result<control::ControlReply> reply = client_.ask(node.control_path(), {}, kAnswerTimeout);
+    node.ready =
+        reply.ok() && reply.value().answer == control::ControlAnswer::kInfo && reply.value().info.ready;
     if (reply.ok()) node.info = reply.value().info;
   }
   if (node.ready && !was_ready)
@@ -387,4 +388,4 @@ int Launcher::pid_of(const std::string& node) const {
   return impl_->pid_of(node);
 }
 
-}  // namespace weft
+}  // namespace weft::tools

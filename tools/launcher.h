@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "tools/topology.h"
 
-namespace weft {
+namespace weft::tools {
 
 struct LauncherOptions {
   std::string topology_path;  // for the record
@@ -51,4 +51,4 @@ class Launcher {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 std::string describe(const NodeProcess& node) {
@@ -14,7 +14,7 @@ std::string describe(const NodeProcess& node) {
   if (!node.info.fault.empty()) return node.info.fault;
   if (node.info.state.empty()) return "starting";
   size_t up = 0;
-  for (const PortInfo& port : node.info.ports) up += port.state == "up" ? 1U : 0U;
+  for (const control::PortInfo& port : node.info.ports) up += port.state == "up" ? 1U : 0U;
   if (!node.info.ports.empty())
     return fmt::format("{}, {} of {} ports up", node.info.state, up, node.info.ports.size());
   return node.info.state;
@@ -52,4 +52,4 @@ void LiveView::finish() {
   lines_ = 0;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

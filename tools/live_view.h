@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "tools/node_process.h"
 
-namespace weft {
+namespace weft::tools {
 
 class LiveView {
  public:
@@ -21,4 +21,4 @@ class LiveView {
   size_t lines_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::tools

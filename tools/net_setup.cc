@@ -20,7 +20,7 @@
 #include "base/tap_port.h"
 #include "tools/child_process.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -150,7 +150,7 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
   }
   const std::string& name = settings.name;
   std::vector<std::vector<std::string>> steps;
-  steps.push_back({"link", "set", "dev", name, "alias", tag, "address", to_string(settings.mac)});
+  steps.push_back({"link", "set", "dev", name, "alias", tag, "address", weft::to_string(settings.mac)});
   if (settings.mtu != 0) steps.push_back({"link", "set", "dev", name, "mtu", std::to_string(settings.mtu)});
   steps.push_back({"link", "set", "dev", name, "up"});
   for (const std::string& address : settings.addresses) {
@@ -178,4 +178,4 @@ Result<UniqueFd> open_packet_socket(const std::string& name, int netns_fd) {
   return errno_error("packet: cannot open a packet socket", errno);
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -19,7 +19,7 @@
 #include "base/unique_fd.h"
 #include "tools/topology.h"
 
-namespace weft {
+namespace weft::tools {
 
 /// Text in the interface's alias that tells whose it is: "weft:FABRIC".
 [[nodiscard]] std::string interface_tag(const std::string& fabric);
@@ -71,4 +71,4 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
 /// exist.
 Result<UniqueFd> open_packet_socket(const std::string& name, int netns_fd);
 
-}  // namespace weft
+}  // namespace weft::tools

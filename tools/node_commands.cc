@@ -8,7 +8,7 @@
 
 #include "base/words.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 std::vector<const Endnode*> endnodes_in_order(const Topology& topology) {
@@ -175,7 +175,7 @@ void add_host_ports(NodeCommand& command, const HostNode& node, const Topology& 
         out.push_back("unix:" + port.path);
         break;
     }
-    if (!all_taps) out.insert(out.end(), {"--mac", to_string(port.interface.mac)});
+    if (!all_taps) out.insert(out.end(), {"--mac", weft::to_string(port.interface.mac)});
     const auto kind = is_tap(port) ? HandedDescriptor::Kind::kTap : HandedDescriptor::Kind::kNone;
     if (any_tap) command.descriptors.push_back({kind, "--os-fd", port.interface});
     mtu = std::max(mtu, port.interface.mtu);
@@ -314,4 +314,4 @@ std::vector<NodeCommand> node_commands(const Topology& topology, const std::map<
   return commands;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -11,7 +11,7 @@
 #include "messages/ids.h"
 #include "tools/topology.h"
 
-namespace weft {
+namespace weft::tools {
 
 enum class NodeRole : uint8_t { kSwitch, kUnit, kHost };
 [[nodiscard]] std::string_view to_string(NodeRole role) noexcept;
@@ -52,4 +52,4 @@ Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_i
 std::vector<NodeCommand> node_commands(const Topology& topology, const std::map<std::string, Lid>& lids,
                                        const std::string& state_dir, const std::string& log_level);
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -10,7 +10,7 @@
 
 #include "tools/child_process.h"
 
-namespace weft {
+namespace weft::tools {
 
 NodeProcess::NodeProcess(NodeCommand command, std::string program_path, const StateDir& dir, int netns_fd,
                          int lifeline, std::vector<UniqueFd> descriptors)
@@ -89,4 +89,4 @@ std::string NodeProcess::last_words() const {
   return text == std::string::npos ? last : last.substr(text + 3);
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "messages/management.h"
+#include "control/management.h"
 #include "tools/node_commands.h"
 #include "tools/state_dir.h"
 
-namespace weft {
+namespace weft::tools {
 
 inline constexpr Duration kBackOffFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kBackOffMax = std::chrono::seconds(1);
@@ -49,7 +49,7 @@ class NodeProcess {
   /// The last line of its log, for messages.
   [[nodiscard]] std::string last_words() const;
 
-  NodeInfo info;            // as it answered last
+  control::NodeInfo info;   // as it answered last
   bool ready = false;       // by its last answer
   bool ever_ready = false;  // since the launcher started
   Instant next_question = Instant::min();
@@ -72,4 +72,4 @@ class NodeProcess {
   int last_exit_code_ = 0;
 };
 
-}  // namespace weft
+}  // namespace weft::tools

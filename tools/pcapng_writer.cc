@@ -4,7 +4,7 @@
 
 #include "base/command_line.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 constexpr uint32_t kSectionHeader = 0x0A0D0D0A;
@@ -96,4 +96,4 @@ bool PcapngWriter::frame(const CapturedFrame& frame) {
   return out_.good();
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -8,7 +8,7 @@
 
 #include "base/capture_ring.h"
 
-namespace weft {
+namespace weft::tools {
 
 class PcapngWriter {
  public:
@@ -27,4 +27,4 @@ class PcapngWriter {
   std::ofstream out_;
 };
 
-}  // namespace weft
+}  // namespace weft::tools

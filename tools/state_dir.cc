@@ -22,7 +22,7 @@
 #include "tools/net_setup.h"
 #include "tools/topology.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -225,4 +225,4 @@ void clean_up_leftovers(const StateDir& dir, const RunRecord& record) {
   dir.remove_runtime_files();
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
-namespace weft {
+namespace weft::tools {
 
 /// One process that the launcher started. A pid alone may name somebody else later; with its start time it is
 /// unique.
@@ -96,4 +96,4 @@ class StateDir {
 /// behind. Only for the holder of the lock.
 void clean_up_leftovers(const StateDir& dir, const RunRecord& record);
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -11,12 +11,12 @@
 #include <set>
 
 #include "base/words.h"
-#include "fabric/link_handshake.h"
+#include "fabric/link/link_handshake.h"
 #include "messages/netdev.h"
 #include "tools/topology_section.h"
 #include "tools/topology_text.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 constexpr uint32_t kSwitchPortsMax = 64;
@@ -232,7 +232,7 @@ void Reader::check_mac_free(TopologySection& section, uint32_t unit_index, const
   if (!macs_.emplace(unit_index, mac).second)
     section.fault(section.has("mac") ? "mac" : "name",
                   fmt::format("MAC address {} is used twice on the LAN of one unit; give each its own",
-                              to_string(mac)));
+                              weft::to_string(mac)));
 }
 
 void Reader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index) {
@@ -366,17 +366,17 @@ void Reader::read_links(const toml::table& table) {
   links.cell_payload = section.number("cell_payload", kCellPayloadBytesMin, kCellPayloadBytesMax, 0);
   links.flit_payload =
       section.number("flit_payload", kFlitPayloadBytesMin, cell_bytes_max(kCellPayloadBytesMax), 0);
-  links.lanes = section.number("lanes", 1, kDataLanesMax, 0);
-  links.credits = section.number("credits", 1, kCreditsPerLaneMax, 0);
+  links.lanes = section.number("lanes", 1, fabric::kDataLanesMax, 0);
+  links.credits = section.number("credits", 1, fabric::kCreditsPerLaneMax, 0);
   links.cut_through = section.flag("cut_through", false);
   section.finish();
-  LinkConfig config;
+  fabric::LinkConfig config;
   if (links.cell_payload != 0) config.cell_payload_bytes = links.cell_payload;
   if (links.credits != 0) config.credits_per_lane = links.credits;
   config.flit_payload_bytes = links.flit_payload;
   config.cut_through = links.cut_through;
   config.is_switch = true;
-  if (Status checked = check_link_config(config); !checked.ok())
+  if (Status checked = fabric::check_link_config(config); !checked.ok())
     section.fault(section.has("credits") ? "credits" : "flit_payload", checked.error().text);
 }
 
@@ -433,4 +433,4 @@ Result<Topology> parse_topology(std::string_view text, const std::string& file_n
   }
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "messages/ids.h"
 
-namespace weft {
+namespace weft::tools {
 
 inline constexpr size_t kTopologyNodesMax = 1024;
 inline constexpr size_t kNodeNameBytesMax = 31;
@@ -131,4 +131,4 @@ inline constexpr uint32_t kNoSwitch = ~uint32_t{0};
 /// Parses and checks `text`. Errors read "FILE:LINE:COLUMN: what is wrong; how to mend it".
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name);
 
-}  // namespace weft
+}  // namespace weft::tools

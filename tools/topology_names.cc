@@ -3,7 +3,7 @@
 
 #include "tools/topology.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 /// FNV-1a, then the finaliser of splitmix64 so that similar names differ in all bits.
@@ -71,4 +71,4 @@ MacAddress stable_mac(std::string_view fabric, std::string_view node, uint32_t i
   return mac;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

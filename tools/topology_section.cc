@@ -6,7 +6,7 @@
 
 #include "base/words.h"
 
-namespace weft {
+namespace weft::tools {
 
 void topology_fault(const std::string& file, const toml::node& where, const std::string& text) {
   const toml::source_position at = where.source().begin;
@@ -121,4 +121,4 @@ void TopologySection::finish() const {
                                   std::string(first->str()), choices(first->str(), known))};
 }
 
-}  // namespace weft
+}  // namespace weft::tools

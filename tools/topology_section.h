@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 
-namespace weft {
+namespace weft::tools {
 
 /// Thrown inside the reader only; parse_topology() turns it into an Error.
 struct TopologyFault {
@@ -55,4 +55,4 @@ class TopologySection {
   std::vector<std::string> asked_;
 };
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstdint>
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct IpAddress {
@@ -88,4 +88,4 @@ bool valid_endpoint(std::string_view endpoint) {
   return colon >= 7 && parse_digits(endpoint.substr(colon + 1), 65535, port) && port != 0;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weft::tools {
 
 /// 1 to `bytes_max` letters, digits, '-', '_' and '.', of which the first is no '-' and no '.'.
 [[nodiscard]] bool valid_name(std::string_view name, size_t bytes_max);
@@ -24,4 +24,4 @@ namespace weft {
 /// "tcp://ADDRESS:PORT" with a port from 1 to 65535, or "ipc:///PATH" of at most 93 bytes.
 [[nodiscard]] bool valid_endpoint(std::string_view endpoint);
 
-}  // namespace weft
+}  // namespace weft::tools

@@ -6,69 +6,71 @@
 #include <chrono>
 #include <thread>
 
-#include "fabric/control_client.h"
+#include "control/control_client.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr Duration kAnswerTimeout = 3s;
 constexpr int kMissedAnswersMax = 10;
-constexpr std::array<const char*, kTrafficKinds> kKindNames{"arp", "icmp", "icmpv6", "udp"};
+constexpr std::array<const char*, control::kTrafficKinds> kKindNames{"arp", "icmp", "icmpv6", "udp"};
 
 double us(uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1'000.0;
 }
 
-std::string times_json(const RoundTripTimes& t) {
+std::string times_json(const control::RoundTripTimes& t) {
   return fmt::format("{{\"count\":{},\"p50\":{:.2f},\"p99\":{:.2f},\"p999\":{:.2f},\"max\":{:.2f}}}", t.count,
                      us(t.p50_ns), us(t.p99_ns), us(t.p999_ns), us(t.max_ns));
 }
 
 }  // namespace
 
-Result<TrafficFigures> run_traffic(const std::string& control_path, const TrafficRun& run,
-                                   const std::function<bool(const TrafficFigures&)>& progress) {
-  ControlClient client;
-  ControlRequest request;
-  request.action = ControlAction::kTrafficStart;
+Result<control::TrafficFigures> run_traffic(
+    const std::string& control_path, const control::TrafficRun& run,
+    const std::function<bool(const control::TrafficFigures&)>& progress) {
+  control::ControlClient client;
+  control::ControlRequest request;
+  request.action = control::ControlAction::kTrafficStart;
   request.traffic = run;
-  if (Result<ControlReply> started = client.ask(control_path, request, kAnswerTimeout); !started.ok())
+  if (Result<control::ControlReply> started = client.ask(control_path, request, kAnswerTimeout);
+      !started.ok())
     return started.error();
   int missed = 0;
   bool stopping = false;
   for (;;) {
     std::this_thread::sleep_for(50ms);
-    request.action = ControlAction::kTrafficReport;
-    Result<ControlReply> reply = client.ask(control_path, request, kAnswerTimeout);
+    request.action = control::ControlAction::kTrafficReport;
+    Result<control::ControlReply> reply = client.ask(control_path, request, kAnswerTimeout);
     if (!reply.ok()) {
       if (++missed >= kMissedAnswersMax) return reply.error();
       continue;
     }
     missed = 0;
-    const TrafficFigures& figures = reply.value().traffic;
+    const control::TrafficFigures& figures = reply.value().traffic;
     if (!figures.running) return figures;
     if (stopping || !progress || progress(figures)) continue;
     stopping = true;  // what is on its way still counts
-    request.action = ControlAction::kTrafficStop;
+    request.action = control::ControlAction::kTrafficStop;
     if (reply = client.ask(control_path, request, kAnswerTimeout); !reply.ok()) return reply.error();
   }
 }
 
-bool all_came_back(const TrafficFigures& f) noexcept {
+bool all_came_back(const control::TrafficFigures& f) noexcept {
   return f.phase == "finished" && f.frames_sent > 0 && f.frames_received == f.frames_sent && f.lost == 0 &&
          f.corrupted == 0 && f.duplicated == 0 && f.reordered == 0 && f.late == 0;
 }
 
-double gbps_of(const TrafficFigures& f) noexcept {
+double gbps_of(const control::TrafficFigures& f) noexcept {
   return f.bulk_ns == 0 ? 0.0
                         : static_cast<double>(f.bulk_bytes_received) * 8.0 / static_cast<double>(f.bulk_ns);
 }
 
-std::string traffic_json_fields(const TrafficFigures& f) {
+std::string traffic_json_fields(const control::TrafficFigures& f) {
   std::string kinds;
-  for (size_t i = 0; i < kTrafficKinds; ++i)
+  for (size_t i = 0; i < control::kTrafficKinds; ++i)
     kinds += fmt::format("{}\"{}\":{}", i == 0 ? "" : ",", kKindNames[i], times_json(f.by_kind[i]));
   return fmt::format(
       "\"frames_sent\":{},\"frames_received\":{},\"lost\":{},\"corrupted\":{},\"duplicated\":{},"
@@ -79,18 +81,18 @@ std::string traffic_json_fields(const TrafficFigures& f) {
       times_json(f.round_trip), kinds, times_json(f.bulk_round_trip), f.bulk_bytes_received, gbps_of(f));
 }
 
-std::string traffic_table(const TrafficFigures& f) {
+std::string traffic_table(const control::TrafficFigures& f) {
   std::string text =
       fmt::format("  frames sent {}, came back {}, lost {}, corrupted {}, duplicated {}, reordered {}\n",
                   f.frames_sent, f.frames_received, f.lost, f.corrupted, f.duplicated, f.reordered);
   text += fmt::format("  {:<14} {:>9} {:>10} {:>10} {:>10} {:>10}\n", "round trip, us", "count", "median",
                       "p99", "p99.9", "max");
-  const auto row = [&text](const char* name, const RoundTripTimes& t) {
+  const auto row = [&text](const char* name, const control::RoundTripTimes& t) {
     if (t.count == 0) return;
     text += fmt::format("  {:<14} {:>9} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.1f}\n", name, t.count,
                         us(t.p50_ns), us(t.p99_ns), us(t.p999_ns), us(t.max_ns));
   };
-  for (size_t i = 0; i < kTrafficKinds; ++i) row(kKindNames[i], f.by_kind[i]);
+  for (size_t i = 0; i < control::kTrafficKinds; ++i) row(kKindNames[i], f.by_kind[i]);
   row("under load", f.bulk_round_trip);
   if (f.bulk_ns != 0)
     text += fmt::format("  bulk: {} frames, {:.1f} MB verified, {:.2f} Gb/s each way, {:.0f} frames/s\n",
@@ -100,4 +102,4 @@ std::string traffic_table(const TrafficFigures& f) {
   return text;
 }
 
-}  // namespace weft
+}  // namespace weft::tools

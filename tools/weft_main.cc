@@ -11,7 +11,7 @@
 #include "base/words.h"
 #include "tools/command.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 struct Subcommand {
@@ -75,12 +75,12 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools
 
 int main(int argc, char** argv) {
   try {
-    return weft::run(argc, argv);
+    return weft::tools::run(argc, argv);
   } catch (const std::exception& fault) {
-    return weft::failure("", fault.what());
+    return weft::tools::failure("", fault.what());
   }
 }

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
-#include "fabric/link_connect.h"
+#include "fabric/link/link_connect.h"
 
 namespace weft::bench {
 namespace {
@@ -105,21 +105,22 @@ class Endnode::Core {
     port.finish_sleep();
   }
 
-  static std::unique_ptr<LinkConnection> connect(const Fabric& fabric, Lid lid, RandomSource& random) {
-    LinkEndpointConfig config;
+  static std::unique_ptr<fabric::LinkConnection> connect(const Fabric& fabric, Lid lid,
+                                                         RandomSource& random) {
+    fabric::LinkEndpointConfig config;
     config.link.guid = guid_of(lid);
     config.link.lid = lid;
     config.link.cell_payload_bytes = fabric.config().cell_payload_bytes;
     config.link.credits_per_lane = fabric.config().credits;
     config.endpoint = fabric.endpoint();
-    return connect_link(config, random).value();
+    return fabric::connect_link(config, random).value();
   }
 
   Instant idle_from = kNever;
   std::vector<pollfd> fds;
   SystemRandom random;
-  std::unique_ptr<LinkConnection> connection;
-  LinkCellPort port;
+  std::unique_ptr<fabric::LinkConnection> connection;
+  fabric::LinkCellPort port;
 };
 
 Endnode::Endnode(const Fabric& fabric, Lid lid) {
@@ -155,11 +156,11 @@ void Endnode::end_turn(uint32_t work, Instant due) noexcept {
 
 double Endnode::flits_per_burst() const noexcept {
   const auto& counters = core_->connection->link().counters();
-  return static_cast<double>(counters.get(LinkCounter::kFlitsSent)) /
-         static_cast<double>(std::max<uint64_t>(counters.get(LinkCounter::kBurstsSent), 1));
+  return static_cast<double>(counters.get(fabric::LinkCounter::kFlitsSent)) /
+         static_cast<double>(std::max<uint64_t>(counters.get(fabric::LinkCounter::kBurstsSent), 1));
 }
 
-CellPort& Endnode::port() noexcept {
+fabric::CellPort& Endnode::port() noexcept {
   return core_->port;
 }
 

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "bench/support/measure.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/link_engine.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/link_engine.h"
 #include "messages/ids.h"
 
 namespace weft::bench {
@@ -21,9 +21,9 @@ inline constexpr Lid kHostLid{1};
 inline constexpr Lid kUnitLid{2};
 
 struct RigConfig {
-  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
+  uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   std::string link = "shm";  // or "zmq": ZeroMQ over ipc
-  uint32_t credits = kCreditsPerLaneDefault;
+  uint32_t credits = fabric::kCreditsPerLaneDefault;
   int host_core = 1;  // -1 = any
   int switch_core = 0;
   int unit_core = 1;
@@ -60,7 +60,7 @@ class Endnode {
   ~Endnode();
   /// Polls until the link is up; aborts after five seconds.
   void wait_up();
-  [[nodiscard]] CellPort& port() noexcept;
+  [[nodiscard]] fabric::CellPort& port() noexcept;
   /// Ends a turn of a loop that did `work`. Without work it yields the core, and after a while sleeps until
   /// something arrives or `due`, as the loops of Weft's programs do.
   void end_turn(uint32_t work, Instant due) noexcept;

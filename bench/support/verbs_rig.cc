@@ -12,34 +12,35 @@ namespace {
 constexpr uint32_t kWqes = 1024;
 constexpr double kConnectSeconds = 5;
 
-AdapterConfig adapter_config(bool host) {
-  AdapterConfig config;
+adapter::AdapterConfig adapter_config(bool host) {
+  adapter::AdapterConfig config;
   config.guid = Guid(host ? 2 : 3);
   return config;
 }
 
 }  // namespace
 
-VerbsEnd::VerbsEnd(CellPort& port, VerbsExchange& exchange, bool host, size_t bytes)
+VerbsEnd::VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, size_t bytes)
     : exchange_(exchange),
       host_(host),
       adapter_(adapter_config(host), random_),
       memory_(bytes, std::byte{7}),
       completions_(kWqes) {
   adapter_.attach(port);
-  const PdId pd = adapter_.alloc_pd().value();
-  const Access rights = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead;
+  const adapter::PdId pd = adapter_.alloc_pd().value();
+  const adapter::Access rights =
+      adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
   region_ = adapter_.memory().reg_mr(pd, memory_, rights).value();
   cq_ = adapter_.create_cq(4 * kWqes).value();
-  QpConfig config;
+  adapter::QpConfig config;
   config.pd = pd;
   config.send_cq = config.recv_cq = cq_;
   config.send_wqes = config.recv_wqes = kWqes;
   qp_ = adapter_.create_qp(config).value();
-  QpAttr attr;
-  attr.state = QpState::kInit;
-  attr.access = Access::kRemoteWrite | Access::kRemoteRead;
-  modify(attr, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess);
+  adapter::QpAttr attr;
+  attr.state = adapter::QpState::kInit;
+  attr.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
+  modify(attr, adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort | adapter::kQpAttrAccess);
   psn_ = Psn(static_cast<uint32_t>(random_.next()));
   VerbsName& own = exchange_.names[host ? 0 : 1];
   own.qpn = adapter_.qpn(*qp_).value();
@@ -49,22 +50,23 @@ VerbsEnd::VerbsEnd(CellPort& port, VerbsExchange& exchange, bool host, size_t by
   own.valid.store(true);
 }
 
-void VerbsEnd::modify(const QpAttr& attr, uint32_t mask) {
-  const ModifyResult result = adapter_.modify_qp(*qp_, attr, mask | kQpAttrState);
-  WEFT_CHECK(result == ModifyResult::kOk, std::string(to_string(result)).c_str());
+void VerbsEnd::modify(const adapter::QpAttr& attr, uint32_t mask) {
+  const adapter::ModifyResult result = adapter_.modify_qp(*qp_, attr, mask | adapter::kQpAttrState);
+  WEFT_CHECK(result == adapter::ModifyResult::kOk, std::string(to_string(result)).c_str());
 }
 
 void VerbsEnd::bring_up() {
-  QpAttr attr;
-  attr.state = QpState::kRtr;
+  adapter::QpAttr attr;
+  attr.state = adapter::QpState::kRtr;
   attr.dlid = host_ ? kUnitLid : kHostLid;
   attr.dest_qpn = Qpn(peer().qpn);
   attr.rq_psn = Psn(peer().psn);
-  modify(attr, kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic |
-                   kQpAttrMinRnrTimer);
-  attr.state = QpState::kRts;
+  modify(attr, adapter::kQpAttrAddress | adapter::kQpAttrPathMtu | adapter::kQpAttrDestQpn |
+                   adapter::kQpAttrRqPsn | adapter::kQpAttrMaxDestRdAtomic | adapter::kQpAttrMinRnrTimer);
+  attr.state = adapter::QpState::kRts;
   attr.sq_psn = psn_;
-  modify(attr, kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic);
+  modify(attr, adapter::kQpAttrTimeout | adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry |
+                   adapter::kQpAttrSqPsn | adapter::kQpAttrMaxRdAtomic);
   exchange_.names[host_ ? 0 : 1].connected.store(true);
 }
 
@@ -83,10 +85,10 @@ void VerbsEnd::connect() {
   wait_for(peer().connected);
 }
 
-std::span<const WorkCompletion> VerbsEnd::completions() noexcept {
+std::span<const adapter::WorkCompletion> VerbsEnd::completions() noexcept {
   const uint32_t count = adapter_.poll_cq(*cq_, completions_);
   for (uint32_t i = 0; i < count; ++i) {
-    WEFT_CHECK(completions_[i].status == WcStatus::kSuccess, "a work request failed");
+    WEFT_CHECK(completions_[i].status == adapter::WcStatus::kSuccess, "a work request failed");
   }
   return std::span(completions_).first(count);
 }
@@ -94,13 +96,13 @@ std::span<const WorkCompletion> VerbsEnd::completions() noexcept {
 uint32_t WriteStream::post() noexcept {
   uint32_t posted = 0;
   for (; outstanding_ < window_; ++outstanding_, ++posted) {
-    const Sge sge = end_.sge(at_, bytes_);
-    SendRequest request;
-    request.opcode = SendOpcode::kRdmaWrite;
+    const adapter::Sge sge = end_.sge(at_, bytes_);
+    adapter::SendRequest request;
+    request.opcode = adapter::SendOpcode::kRdmaWrite;
     request.sges = {&sge, 1};
     request.remote_addr = end_.peer().addr + at_;
     request.rkey = Rkey(end_.peer().rkey);
-    if (end_.adapter().post(end_.qp(), request) != PostResult::kOk) break;
+    if (end_.adapter().post(end_.qp(), request) != adapter::PostResult::kOk) break;
     at_ = (at_ + bytes_) % kMemoryBytes;
   }
   if (posted != 0) end_.adapter().ring_send(end_.qp());

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "bench/support/fabric_rig.h"
-#include "channel/adapter.h"
 
 namespace weft::bench {
 
@@ -33,39 +33,39 @@ class VerbsEnd {
  public:
   /// @param port   up, and outlives this object
   /// @param bytes  of the region
-  VerbsEnd(CellPort& port, VerbsExchange& exchange, bool host, size_t bytes);
+  VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, size_t bytes);
   /// Brings the QP to RTS; the other side's name must be valid.
   void bring_up();
   /// Waits for the other side and brings the QP to RTS; aborts after five seconds.
   void connect();
 
-  [[nodiscard]] ChannelAdapter& adapter() noexcept { return adapter_; }
-  [[nodiscard]] QueuePair& qp() noexcept { return *qp_; }
+  [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_; }
+  [[nodiscard]] adapter::QueuePair& qp() noexcept { return *qp_; }
   [[nodiscard]] const VerbsName& peer() const noexcept { return exchange_.names[host_ ? 1 : 0]; }
   [[nodiscard]] std::span<std::byte> memory() noexcept { return memory_; }
   /// A segment of the region.
-  [[nodiscard]] Sge sge(uint64_t offset, uint32_t length) const noexcept {
+  [[nodiscard]] adapter::Sge sge(uint64_t offset, uint32_t length) const noexcept {
     return {region_.addr + offset, length, region_.lkey};
   }
   int poll() noexcept { return adapter_.poll(Endnode::now()); }
   /// Completions since the last call; aborts when one failed.
-  [[nodiscard]] std::span<const WorkCompletion> completions() noexcept;
+  [[nodiscard]] std::span<const adapter::WorkCompletion> completions() noexcept;
   [[nodiscard]] bool stopped() const noexcept { return exchange_.stop.load(std::memory_order_relaxed); }
 
  private:
-  void modify(const QpAttr& attr, uint32_t mask);
+  void modify(const adapter::QpAttr& attr, uint32_t mask);
   void wait_for(const std::atomic<bool>& flag);
 
   VerbsExchange& exchange_;
   bool host_;
   SystemRandom random_;
-  ChannelAdapter adapter_;
+  adapter::ChannelAdapter adapter_;
   std::vector<std::byte> memory_;
-  MemoryRegion region_;
-  CompletionQueue* cq_ = nullptr;
-  QueuePair* qp_ = nullptr;
+  adapter::MemoryRegion region_;
+  adapter::CompletionQueue* cq_ = nullptr;
+  adapter::QueuePair* qp_ = nullptr;
   Psn psn_;
-  std::vector<WorkCompletion> completions_;
+  std::vector<adapter::WorkCompletion> completions_;
 };
 
 /// Keeps a window of RDMA writes outstanding; source and target run through kMemoryBytes, as in

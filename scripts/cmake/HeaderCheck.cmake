@@ -1,8 +1,8 @@
 # Every public header compiles alone (house style 2): one generated source per header, compiled, never linked.
-file(GLOB HEADERS CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
-  ${CMAKE_SOURCE_DIR}/base/*.h ${CMAKE_SOURCE_DIR}/messages/*.h ${CMAKE_SOURCE_DIR}/fabric/*.h ${CMAKE_SOURCE_DIR}/channel/*.h
-  ${CMAKE_SOURCE_DIR}/hca/*.h ${CMAKE_SOURCE_DIR}/tca/*.h ${CMAKE_SOURCE_DIR}/host_driver/*.h
-  ${CMAKE_SOURCE_DIR}/iou_driver/*.h ${CMAKE_SOURCE_DIR}/sim/*.h)
+foreach(FOLDER base messages fabric control adapter session hca tca node host_driver iou_driver sim tools)
+  file(GLOB_RECURSE OF_FOLDER CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${FOLDER}/*.h)
+  list(APPEND HEADERS ${OF_FOLDER})
+endforeach()
 foreach(HEADER ${HEADERS})
   string(REPLACE "/" "_" NAME ${HEADER})
   set(SOURCE ${CMAKE_BINARY_DIR}/header_check/${NAME}.cc)

@@ -9,7 +9,7 @@ install(TARGETS ${LIBRARIES} weft_options EXPORT WeftTargets ARCHIVE DESTINATION
 if(PROGRAMS)
   install(TARGETS ${PROGRAMS} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-foreach(FOLDER base messages fabric channel hca tca host_driver iou_driver sim)
+foreach(FOLDER base messages fabric control adapter session hca tca node host_driver iou_driver sim)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/${FOLDER} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft
     FILES_MATCHING PATTERN "*.h")
 endforeach()

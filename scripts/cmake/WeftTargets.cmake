@@ -37,13 +37,6 @@ if(WEFT_SANITIZE)
   target_compile_definitions(weft_options INTERFACE WEFT_DEEP_CHECKS=1)
 endif()
 
-# The release build has to end within four minutes from clean on two cores, so it compiles four sources at a time; the other
-# builds take every source alone, but for a path. g++ then takes a class of a source file for one of a header.
-set(WEFT_TOGETHER 4)
-if(CMAKE_BUILD_TYPE STREQUAL "Release" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-subobject-linkage)
-endif()
-
 # weft_library(NAME SOURCES ... [PATH ...] LINK ... [PRIVATE_LINK ...]): one folder, one target, the arrows as LINK. The
 # sources after PATH, which every cell goes through, are compiled as one, so that calls between them are inlined.
 function(weft_library NAME)
@@ -51,26 +44,11 @@ function(weft_library NAME)
   add_library(${NAME} STATIC ${ARG_SOURCES} ${ARG_PATH})
   set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   set_source_files_properties(${ARG_PATH} PROPERTIES UNITY_GROUP path)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    set(COUNT 0)
-    foreach(SOURCE ${ARG_SOURCES})
-      math(EXPR GROUP "${COUNT} / ${WEFT_TOGETHER}")
-      math(EXPR COUNT "${COUNT} + 1")
-      set_source_files_properties(${SOURCE} PROPERTIES UNITY_GROUP together_${GROUP})
-    endforeach()
-  endif()
   target_link_libraries(${NAME} PUBLIC weft_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
   string(REPLACE "weft_" "" SHORT ${NAME})
   set_target_properties(${NAME} PROPERTIES EXPORT_NAME ${SHORT})
   add_library(Weft::${SHORT} ALIAS ${NAME})
   set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${NAME})
-endfunction()
-
-# weft_together(TARGET): the same for a target that is no weft_library.
-function(weft_together TARGET)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WEFT_TOGETHER})
-  endif()
 endfunction()
 
 # weft_quick_build(TARGET LEVEL): code that need not be fast is optimised less in the release build: -O0, or -O1, at which g++
@@ -119,7 +97,6 @@ function(weft_tests FOLDER)
   string(REPLACE "/" "_" NAME "test_${FOLDER}")
   add_executable(${NAME} ${SOURCES})
   target_link_libraries(${NAME} PRIVATE weft_options weft_test_support ${ARG_LINK} GTest::gtest_main GTest::gmock)
-  weft_together(${NAME})
   weft_quick_build(${NAME} -O0)
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT ARG_TIMEOUT)

@@ -8,27 +8,27 @@
 #include <span>
 #include <vector>
 
+#include "adapter/adapter.h"
+#include "adapter/bring_up.h"
 #include "base/rng.h"
-#include "channel/adapter.h"
-#include "channel/bring_up.h"
-#include "fabric/cell_port.h"
+#include "fabric/link/cell_port.h"
 #include "messages/cell.h"
 
 namespace weft {
 namespace {
 
 /// A port that swallows what is sent and gives what the test puts in.
-class FuzzPort final : public CellPort {
+class FuzzPort final : public fabric::CellPort {
  public:
   [[nodiscard]] bool up() const noexcept override { return true; }
-  [[nodiscard]] const CellPortInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] const fabric::CellPortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] uint64_t incarnation() const noexcept override { return 1; }
   int poll(Instant) noexcept override { return 0; }
   [[nodiscard]] std::byte* claim(VirtualLane, uint32_t bytes) noexcept override {
     return bytes <= sizeof staging_ ? staging_ : nullptr;
   }
   void commit(VirtualLane, uint32_t, uint32_t) noexcept override {}
-  [[nodiscard]] std::span<const RxCell> receive() noexcept override { return views_; }
+  [[nodiscard]] std::span<const fabric::RxCell> receive() noexcept override { return views_; }
   void release() noexcept override { views_.clear(); }
   void flush(Instant) noexcept override {}
   void wait_fds(std::vector<pollfd>&) const override {}
@@ -38,9 +38,9 @@ class FuzzPort final : public CellPort {
   void put(const std::vector<std::byte>& cell) { views_.push_back({cell, VirtualLane(0)}); }
 
  private:
-  CellPortInfo info_{
+  fabric::CellPortInfo info_{
       .guid = Guid(1), .lid = Lid(1), .subnet = SubnetId(1), .cell_payload_bytes = 256, .lanes = 4};
-  std::vector<RxCell> views_;
+  std::vector<fabric::RxCell> views_;
   std::byte staging_[cell_bytes_max(256)] = {};
 };
 
@@ -64,49 +64,51 @@ struct Target {
   static constexpr uint32_t kRegion = 4096;
   SeededRandom random{7};
   FuzzPort port;
-  AdapterLimits limits{.queue_pairs = 8, .keys = 64};
-  ChannelAdapter adapter{{.guid = Guid(1), .limits = limits}, random};
+  adapter::AdapterLimits limits{.queue_pairs = 8, .keys = 64};
+  adapter::ChannelAdapter adapter{{.guid = Guid(1), .limits = limits}, random};
   std::vector<std::byte> memory = std::vector<std::byte>(kRegion + 2 * kGuard, std::byte{0xAB});
-  MemoryRegion region{};
-  CompletionQueue* cq = nullptr;
-  std::vector<QueuePair*> qps;
+  adapter::MemoryRegion region{};
+  adapter::CompletionQueue* cq = nullptr;
+  std::vector<adapter::QueuePair*> qps;
   Instant now{};
 
   Target() {
     adapter.attach(port);
-    const PdId pd = adapter.alloc_pd().value();
+    const adapter::PdId pd = adapter.alloc_pd().value();
     cq = adapter.create_cq(256).value();
     region = adapter.memory()
                  .reg_mr(pd, std::span(memory).subspan(kGuard, kRegion),
-                         Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
+                         adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
+                             adapter::Access::kRemoteRead)
                  .value();
-    for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd, QpType::kRaw}) {
-      QpConfig config{.type = type};
+    for (const adapter::QpType type : {adapter::QpType::kRc, adapter::QpType::kUc, adapter::QpType::kUd,
+                                       adapter::QpType::kRd, adapter::QpType::kRaw}) {
+      adapter::QpConfig config{.type = type};
       config.pd = pd;
       config.send_cq = config.recv_cq = cq;
-      config.idata_takes_recv_wqe = type == QpType::kRc;
+      config.idata_takes_recv_wqe = type == adapter::QpType::kRc;
       qps.push_back(adapter.create_qp(config).value());
     }
   }
   void revive() {
-    const Sge sge{.addr = region.addr + 2048, .length = 1024, .lkey = region.lkey};
-    for (QueuePair* qp : qps) {
-      const QpState state = adapter.query_qp(*qp).state;
-      if (state == QpState::kErr) {
-        (void)adapter.modify_qp(*qp, {}, kQpAttrState);
+    const adapter::Sge sge{.addr = region.addr + 2048, .length = 1024, .lkey = region.lkey};
+    for (adapter::QueuePair* qp : qps) {
+      const adapter::QpState state = adapter.query_qp(*qp).state;
+      if (state == adapter::QpState::kErr) {
+        (void)adapter.modify_qp(*qp, {}, adapter::kQpAttrState);
       }
-      QpAttr attr;
-      attr.access = Access::kRemoteWrite | Access::kRemoteRead;
+      adapter::QpAttr attr;
+      attr.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
       attr.dlid = Lid(2);
       attr.dest_qpn = Qpn(5);
       attr.qkey = 1;
-      (void)bring_up(adapter, *qp, attr);
+      (void)adapter::bring_up(adapter, *qp, attr);
       (void)adapter.post_recv(*qp, {.wr_id = 1, .sges = {&sge, 1}});
       (void)adapter.post_send(*qp, {.wr_id = 2, .sges = {&sge, 1}, .dest = {.lid = Lid(2), .qpn = Qpn(5)}});
     }
   }
   void check() {
-    std::vector<WorkCompletion> out(64);
+    std::vector<adapter::WorkCompletion> out(64);
     while (adapter.poll_cq(*cq, out) == out.size()) {
     }
     for (uint32_t i = 0; i < kGuard; ++i) {

@@ -44,19 +44,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   }
   auto owned = std::make_unique<weft::test::ScriptCarrier>();
   weft::test::ScriptCarrier& carrier = *owned;
-  weft::LinkEngine engine;
+  weft::fabric::LinkEngine engine;
   weft::Instant now{};
   engine.bring_up(std::move(owned), weft::test::ScriptCarrier::params(whole_cell), now);
   // Each 18 bytes are one flit; every other one is repaired.
-  for (size_t at = 0, turn = 0; at + 18 <= input.size() && engine.state() == weft::LinkState::kUp;
+  for (size_t at = 0, turn = 0; at + 18 <= input.size() && engine.state() == weft::fabric::LinkState::kUp;
        at += 18, ++turn) {
     const std::span<const std::byte> raw = input.subspan(at, 18);
     carrier.arrive(turn % 2 == 0 ? repaired(raw, whole_cell)
                                  : std::vector<std::byte>(raw.begin(), raw.end()));
     now += std::chrono::microseconds(100);
     engine.poll(now);
-    if (engine.state() != weft::LinkState::kUp) break;
-    for (const weft::RxFlit& flit : engine.receive()) {
+    if (engine.state() != weft::fabric::LinkState::kUp) break;
+    for (const weft::fabric::RxFlit& flit : engine.receive()) {
       if (static_cast<uint8_t>(input[at]) % 3 == 0) engine.grant(flit.vl, 1);
     }
     engine.release();

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "messages/management.h"
+#include "control/management.h"
 
 namespace {
 
@@ -21,7 +21,7 @@ void round_trip(std::span<const std::byte> input, Decode decode, Encode encode) 
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), bytes);
-  round_trip(input, weft::decode_control_request, weft::encode_control_request);
-  round_trip(input, weft::decode_control_reply, weft::encode_control_reply);
+  round_trip(input, weft::control::decode_control_request, weft::control::encode_control_request);
+  round_trip(input, weft::control::decode_control_reply, weft::control::encode_control_reply);
   return 0;
 }

@@ -9,14 +9,14 @@
 #include <span>
 #include <vector>
 
-#include "fabric/slot_ring.h"
+#include "fabric/carrier/slot_ring.h"
 
 namespace {
 
-constexpr weft::RingGeometry kShape{64, 32};
+constexpr weft::fabric::RingGeometry kShape{64, 32};
 
 struct Shared {
-  weft::RingControl control{};
+  weft::fabric::RingControl control{};
   alignas(64) std::array<std::byte, size_t{64} * 32> slots{};
 };
 
@@ -25,8 +25,8 @@ bool inside(const Shared& shared, const std::byte* at, size_t bytes) {
   return at >= begin && at + bytes <= begin + shared.slots.size();
 }
 
-void consume(Shared& shared, weft::RingConsumer& ring, uint8_t action) {
-  std::array<weft::RxSlot, 64> out;
+void consume(Shared& shared, weft::fabric::RingConsumer& ring, uint8_t action) {
+  std::array<weft::fabric::RxSlot, 64> out;
   const uint32_t got = ring.receive(std::span(out).first(1U + (action & 0x3F)));
   if (got > kShape.slots) std::abort();
   for (uint32_t i = 0; i < got; ++i) {
@@ -40,8 +40,8 @@ void consume(Shared& shared, weft::RingConsumer& ring, uint8_t action) {
   if ((action & 0x80) != 0 && got != 0) ring.reread(out[0].position);
 }
 
-void produce(Shared& shared, weft::RingProducer& ring, uint8_t action) {
-  const weft::TxRun run = ring.claim(action & 0x0F);
+void produce(Shared& shared, weft::fabric::RingProducer& ring, uint8_t action) {
+  const weft::fabric::TxRun run = ring.claim(action & 0x0F);
   if (run.count > kShape.slots) std::abort();
   if (run.count != 0 && !inside(shared, run.first, size_t{run.stride} * run.count)) std::abort();
   if (run.count != 0) std::memset(run.first, action, size_t{run.stride} * run.count);
@@ -53,8 +53,8 @@ void produce(Shared& shared, weft::RingProducer& ring, uint8_t action) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const auto shared = std::make_unique<Shared>();
-  weft::RingConsumer consumer(shared->control, shared->slots.data(), kShape);
-  weft::RingProducer producer(shared->control, shared->slots.data(), kShape);
+  weft::fabric::RingConsumer consumer(shared->control, shared->slots.data(), kShape);
+  weft::fabric::RingProducer producer(shared->control, shared->slots.data(), kShape);
   for (size_t at = 0; at + 10 <= bytes; at += 10) {
     uint64_t value = 0;
     std::memcpy(&value, data + at + 2, sizeof value);

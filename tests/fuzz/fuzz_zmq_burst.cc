@@ -9,18 +9,18 @@
 #include <vector>
 
 #include "base/endian.h"
-#include "fabric/link_engine.h"
-#include "fabric/zmq_carrier.h"
+#include "fabric/carrier/zmq_carrier.h"
+#include "fabric/link/link_engine.h"
 #include "tests/support/script_carrier.h"
 
 namespace {
 
-constexpr uint64_t kNonce = weft::kZmqNonceBit | 0x0123456789ABCDEFU;
+constexpr uint64_t kNonce = weft::fabric::kZmqNonceBit | 0x0123456789ABCDEFU;
 constexpr size_t kNonceBytes = 8;
 
-class NoWayOut final : public weft::BurstChannel {
+class NoWayOut final : public weft::fabric::BurstChannel {
  public:
-  bool send_burst(weft::ZmqMessage& /*message*/) noexcept override { return true; }
+  bool send_burst(weft::fabric::ZmqMessage& /*message*/) noexcept override { return true; }
   void pump() noexcept override {}
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   bool quiet() noexcept override { return true; }
@@ -30,14 +30,14 @@ class NoWayOut final : public weft::BurstChannel {
 
 /// The next message: a length byte (times four), then that many bytes; the nonce is wrong when the length is
 /// odd.
-weft::ZmqMessage next_message(std::span<const std::byte>& input) {
+weft::fabric::ZmqMessage next_message(std::span<const std::byte>& input) {
   const auto length = static_cast<uint8_t>(input.front());
   const size_t bytes = std::min<size_t>(input.size() - 1, size_t{length} * 4);
   std::vector<std::byte> burst(kNonceBytes);
   weft::store_be(burst.data(), length % 2 == 0 ? kNonce : kNonce + length);
   burst.insert(burst.end(), input.begin() + 1, input.begin() + 1 + static_cast<ptrdiff_t>(bytes));
   input = input.subspan(1 + bytes);
-  weft::ZmqMessage message;
+  weft::fabric::ZmqMessage message;
   if (!message.assign(burst)) std::abort();
   return message;
 }
@@ -47,19 +47,19 @@ weft::ZmqMessage next_message(std::span<const std::byte>& input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   std::span<const std::byte> input(reinterpret_cast<const std::byte*>(data), bytes);
   weft::Instant now{};
-  auto owned = std::make_unique<weft::ZmqCarrier>(std::make_shared<NoWayOut>(), kNonce,
-                                                  weft::test::ScriptCarrier::kFlitPayloadBytes,
-                                                  weft::kZmqLivenessIpc, now);
-  weft::ZmqCarrier& carrier = *owned;
-  weft::LinkEngine engine;
+  auto owned = std::make_unique<weft::fabric::ZmqCarrier>(std::make_shared<NoWayOut>(), kNonce,
+                                                          weft::test::ScriptCarrier::kFlitPayloadBytes,
+                                                          weft::fabric::kZmqLivenessIpc, now);
+  weft::fabric::ZmqCarrier& carrier = *owned;
+  weft::fabric::LinkEngine engine;
   engine.bring_up(std::move(owned), weft::test::ScriptCarrier::params(bytes % 2 == 0), now);
-  while (!input.empty() && engine.state() == weft::LinkState::kUp) {
-    weft::ZmqMessage message = next_message(input);
+  while (!input.empty() && engine.state() == weft::fabric::LinkState::kUp) {
+    weft::fabric::ZmqMessage message = next_message(input);
     static_cast<void>(carrier.deliver(message));
     now += std::chrono::microseconds(100);
     engine.poll(now);
-    if (engine.state() != weft::LinkState::kUp) break;
-    for (const weft::RxFlit& flit : engine.receive()) engine.grant(flit.vl, 1);
+    if (engine.state() != weft::fabric::LinkState::kUp) break;
+    for (const weft::fabric::RxFlit& flit : engine.receive()) engine.grant(flit.vl, 1);
     engine.release();
     engine.flush(now);
   }

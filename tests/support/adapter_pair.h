@@ -9,7 +9,7 @@ namespace weft::test {
 
 class AdapterPair final : public AdapterSides {
  public:
-  explicit AdapterPair(uint32_t cell_payload_bytes = 256, const AdapterLimits& limits = {},
+  explicit AdapterPair(uint32_t cell_payload_bytes = 256, const adapter::AdapterLimits& limits = {},
                        bool verify_cells = false)
       : pipe(cell_payload_bytes) {
     for (int i = 0; i < 2; ++i) add_side(pipe.end(i), limits, verify_cells);

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "channel/adapter.h"
 
 namespace weft::test {
 
@@ -21,14 +21,14 @@ inline constexpr uint32_t kPairBufferBytes = 1U << 20;
 struct PairSide {
   explicit PairSide(uint64_t seed) : random(seed), memory(kPairBufferBytes) {}
   SeededRandom random;
-  std::unique_ptr<ChannelAdapter> adapter;
-  PdId pd;
-  CompletionQueue* cq = nullptr;
+  std::unique_ptr<adapter::ChannelAdapter> adapter;
+  adapter::PdId pd;
+  adapter::CompletionQueue* cq = nullptr;
   std::vector<std::byte> memory;
-  MemoryRegion region;
-  std::vector<WorkCompletion> completions;  // everything polled so far
+  adapter::MemoryRegion region;
+  std::vector<adapter::WorkCompletion> completions;  // everything polled so far
 
-  [[nodiscard]] Sge sge(uint32_t offset, uint32_t bytes) const {
+  [[nodiscard]] adapter::Sge sge(uint32_t offset, uint32_t bytes) const {
     return {.addr = region.addr + offset, .length = bytes, .lkey = region.lkey};
   }
   void fill(uint32_t offset, uint32_t bytes, uint8_t first) {
@@ -46,7 +46,7 @@ class AdapterSides {
 
   [[nodiscard]] PairSide& side(int index) { return sides[static_cast<size_t>(index)]; }
 
-  QueuePair* make_qp(int index, QpConfig config) {
+  adapter::QueuePair* make_qp(int index, adapter::QpConfig config) {
     PairSide& at = side(index);
     config.pd = at.pd;
     if (config.send_cq == nullptr) config.send_cq = at.cq;
@@ -55,52 +55,57 @@ class AdapterSides {
   }
 
   /// Takes a QP from RESET to RTS. `peer` and `dlid` matter for connected services only.
-  void bring_up(int index, QueuePair& qp, const QpConfig& config, Qpn peer, Lid dlid, Psn sq, Psn rq,
-                QpAttr attr = {}) {
-    ChannelAdapter& adapter = *side(index).adapter;
-    attr.access = Access::kRemoteWrite | Access::kRemoteRead;
+  void bring_up(int index, adapter::QueuePair& qp, const adapter::QpConfig& config, Qpn peer, Lid dlid,
+                Psn sq, Psn rq, adapter::QpAttr attr = {}) {
+    adapter::ChannelAdapter& adapter = *side(index).adapter;
+    attr.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
     attr.qkey = kQkey;
     attr.dest_qpn = peer;
     attr.dlid = dlid;
     attr.sq_psn = sq;
     attr.rq_psn = rq;
-    const bool acknowledged = is_acknowledged(config.type);
-    const bool connected = is_connected(config.type);
-    attr.state = QpState::kInit;
-    uint32_t mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort;
-    mask |= connected ? kQpAttrAccess : kQpAttrQkey;
-    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), ModifyResult::kOk);
-    attr.state = QpState::kRtr;
-    mask = kQpAttrState;
-    if (connected) mask |= kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
-    if (config.type == QpType::kRc) mask |= kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
-    if (config.type == QpType::kRd) mask |= kQpAttrMinRnrTimer;
-    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), ModifyResult::kOk);
-    attr.state = QpState::kRts;
-    mask = kQpAttrState | kQpAttrSqPsn;
-    if (acknowledged) mask |= kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry;
-    if (config.type == QpType::kRc) mask |= kQpAttrMaxRdAtomic;
-    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), ModifyResult::kOk);
+    const bool acknowledged = adapter::is_acknowledged(config.type);
+    const bool connected = adapter::is_connected(config.type);
+    attr.state = adapter::QpState::kInit;
+    uint32_t mask = adapter::kQpAttrState | adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort;
+    mask |= connected ? adapter::kQpAttrAccess : adapter::kQpAttrQkey;
+    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), adapter::ModifyResult::kOk);
+    attr.state = adapter::QpState::kRtr;
+    mask = adapter::kQpAttrState;
+    if (connected)
+      mask |=
+          adapter::kQpAttrAddress | adapter::kQpAttrPathMtu | adapter::kQpAttrDestQpn | adapter::kQpAttrRqPsn;
+    if (config.type == adapter::QpType::kRc)
+      mask |= adapter::kQpAttrMaxDestRdAtomic | adapter::kQpAttrMinRnrTimer;
+    if (config.type == adapter::QpType::kRd) mask |= adapter::kQpAttrMinRnrTimer;
+    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), adapter::ModifyResult::kOk);
+    attr.state = adapter::QpState::kRts;
+    mask = adapter::kQpAttrState | adapter::kQpAttrSqPsn;
+    if (acknowledged) mask |= adapter::kQpAttrTimeout | adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry;
+    if (config.type == adapter::QpType::kRc) mask |= adapter::kQpAttrMaxRdAtomic;
+    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), adapter::ModifyResult::kOk);
   }
 
   /// A QP of side `a` and one of side `b` bound to each other, both in RTS.
-  std::array<QueuePair*, 2> connect(const QpConfig& config, const QpAttr& attr = {}, int a = 0, int b = 1) {
-    const std::array<QueuePair*, 2> qps{make_qp(a, config), make_qp(b, config)};
+  std::array<adapter::QueuePair*, 2> connect(const adapter::QpConfig& config,
+                                             const adapter::QpAttr& attr = {}, int a = 0, int b = 1) {
+    const std::array<adapter::QueuePair*, 2> qps{make_qp(a, config), make_qp(b, config)};
     const auto lid = [](int index) { return Lid(static_cast<uint16_t>(index + 1)); };
     bring_up(a, *qps[0], config, side(b).adapter->qpn(*qps[1]), lid(b), Psn(100), Psn(0xFFFFF0), attr);
     bring_up(b, *qps[1], config, side(a).adapter->qpn(*qps[0]), lid(a), Psn(0xFFFFF0), Psn(100), attr);
     return qps;
   }
 
-  PostResult post_recv(int index, QueuePair& qp, uint64_t wr_id, std::vector<Sge> sges) {
-    return side(index).adapter->post_recv(qp, RecvRequest{.wr_id = wr_id, .sges = sges});
+  adapter::PostResult post_recv(int index, adapter::QueuePair& qp, uint64_t wr_id,
+                                std::vector<adapter::Sge> sges) {
+    return side(index).adapter->post_recv(qp, adapter::RecvRequest{.wr_id = wr_id, .sges = sges});
   }
 
   /// One turn of one adapter; time stands still.
   void run_one(int index) {
     PairSide& at = side(index);
     at.adapter->poll(now());
-    std::array<WorkCompletion, 32> got;
+    std::array<adapter::WorkCompletion, 32> got;
     uint32_t count;
     while ((count = at.adapter->poll_cq(*at.cq, got)) > 0) {
       at.completions.insert(at.completions.end(), got.begin(), got.begin() + count);
@@ -122,15 +127,18 @@ class AdapterSides {
   /// Adapters go before the ports they use.
   void remove_sides() { sides.clear(); }
   /// The next side, whose adapter gets `port`.
-  void add_side(CellPort& port, const AdapterLimits& limits = {}, bool verify_cells = false) {
+  void add_side(fabric::CellPort& port, const adapter::AdapterLimits& limits = {},
+                bool verify_cells = false) {
     const uint64_t index = sides.size();
     PairSide& side = sides.emplace_back(11 * (index + 1));
-    const AdapterConfig config{.guid = Guid(0x1001 + index), .limits = limits, .verify_cells = verify_cells};
-    side.adapter = std::make_unique<ChannelAdapter>(config, side.random);
+    const adapter::AdapterConfig config{
+        .guid = Guid(0x1001 + index), .limits = limits, .verify_cells = verify_cells};
+    side.adapter = std::make_unique<adapter::ChannelAdapter>(config, side.random);
     side.adapter->attach(port);
     side.pd = side.adapter->alloc_pd().value();
     side.cq = side.adapter->create_cq(1024).value();
-    const Access all = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kWindowBind;
+    const adapter::Access all = adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
+                                adapter::Access::kRemoteRead | adapter::Access::kWindowBind;
     side.region = side.adapter->memory().reg_mr(side.pd, side.memory, all).value();
   }
   [[nodiscard]] virtual Instant now() const = 0;

@@ -2,7 +2,7 @@
 // above the links, where only the transport notices.
 #pragma once
 
-#include "fabric/faulty_cell_port.h"
+#include "fabric/link/faulty_cell_port.h"
 #include "tests/support/adapter_sides.h"
 #include "tests/support/test_fabric.h"
 
@@ -12,17 +12,17 @@ class AdapterStar final : public AdapterSides {
  public:
   explicit AdapterStar(const TestFabricConfig& config) : fabric(config) {
     for (uint32_t i = 0; i < config.nodes; ++i) {
-      ports_.push_back(std::make_unique<FaultyCellPort>(fabric.lend(i), fabric.random));
+      ports_.push_back(std::make_unique<fabric::FaultyCellPort>(fabric.lend(i), fabric.random));
       add_side(*ports_[i]);
     }
     run(2);
   }
   ~AdapterStar() override { remove_sides(); }
   /// Faults of the cells that arrive at side `index`.
-  void set_cell_faults(int index, const CellFaults& faults) {
+  void set_cell_faults(int index, const fabric::CellFaults& faults) {
     ports_[static_cast<size_t>(index)]->set_faults(faults);
   }
-  [[nodiscard]] const FaultCounts& cell_fault_counts(int index) const {
+  [[nodiscard]] const fabric::FaultCounts& cell_fault_counts(int index) const {
     return ports_[static_cast<size_t>(index)]->counts();
   }
 
@@ -32,7 +32,7 @@ class AdapterStar final : public AdapterSides {
   [[nodiscard]] Instant now() const override { return fabric.clock.now(); }
   void pass(Duration step) override { fabric.step(step); }
 
-  std::vector<std::unique_ptr<FaultyCellPort>> ports_;
+  std::vector<std::unique_ptr<fabric::FaultyCellPort>> ports_;
 };
 
 }  // namespace weft::test

@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "base/endian.h"
 #include "base/ethernet.h"
 #include "base/log.h"
-#include "channel/adapter.h"
-#include "channel/netdev_session.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/memory_link.h"
-#include "fabric/switch.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/memory_link.h"
+#include "fabric/switch/switch.h"
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
+#include "session/netdev_session.h"
 #include "tests/support/memory_frame_port.h"
 
 namespace weft::test {
@@ -49,12 +49,12 @@ struct DriverWorldConfig {
   uint32_t credits = 32;
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
-  std::vector<PoolClass> pools = {{2048, 16}, {65536, 4}};
+  std::vector<session::PoolClass> pools = {{2048, 16}, {65536, 4}};
   Offload host_offloads = Offload::kNone;
   Offload nic_offloads = Offload::kNone;
-  NicPolicy policy;
+  iou::NicPolicy policy;
   std::vector<MacAddress> macs;  // of hosts; host_mac() where missing
-  FlitObserver* observer = nullptr;
+  fabric::FlitObserver* observer = nullptr;
   uint64_t seed = 1;
 };
 
@@ -62,22 +62,22 @@ class DriverWorld {
  public:
   /// Sees the wire between an endnode and the switch.
   struct Node {
-    std::unique_ptr<MemoryCable> cable;
-    std::unique_ptr<LinkCellPort> port;
-    std::unique_ptr<ChannelAdapter> adapter;
+    std::unique_ptr<fabric::MemoryCable> cable;
+    std::unique_ptr<fabric::LinkCellPort> port;
+    std::unique_ptr<adapter::ChannelAdapter> adapter;
     bool paused = false;  // not polled: a stopped process
   };
   struct Unit {
     size_t node = 0;
     std::unique_ptr<MemoryFramePort> nic;
-    std::unique_ptr<SessionAcceptor> acceptor;
-    std::unique_ptr<IouNetdev> half;
+    std::unique_ptr<session::SessionAcceptor> acceptor;
+    std::unique_ptr<iou::IouNetdev> half;
   };
   struct HostInterface {
     size_t unit = 0;
     std::unique_ptr<MemoryFramePort> os;
-    std::unique_ptr<NetdevSession> session;
-    std::unique_ptr<HostNetdev> half;
+    std::unique_ptr<session::NetdevSession> session;
+    std::unique_ptr<host::HostNetdev> half;
   };
   struct Host {
     size_t node = 0;
@@ -86,12 +86,12 @@ class DriverWorld {
 
   explicit DriverWorld(const DriverWorldConfig& wanted = {}) : config(wanted), random(wanted.seed) {
     log_setup("test", LogLevel::kError);
-    SwitchConfig switching;
+    fabric::SwitchConfig switching;
     switching.ports = config.units + config.hosts;
     switching.link.guid = Guid(0x5);
     switching.link.cell_payload_bytes = config.cell_payload_bytes;
     switching.link.credits_per_lane = config.credits;
-    fabric = std::make_unique<Switch>(switching);
+    fabric = std::make_unique<fabric::Switch>(switching);
     for (uint32_t i = 0; i < config.units; ++i) make_unit(switching.link);
     for (uint32_t i = 0; i < config.hosts; ++i) make_host(switching.link, i);
   }
@@ -100,15 +100,15 @@ class DriverWorld {
   [[nodiscard]] MemoryFramePort& os(size_t host = 0, size_t interface = 0) {
     return *hosts[host].interfaces[interface].os;
   }
-  [[nodiscard]] HostNetdev& host(size_t index = 0, size_t interface = 0) {
+  [[nodiscard]] host::HostNetdev& host(size_t index = 0, size_t interface = 0) {
     return *hosts[index].interfaces[interface].half;
   }
-  [[nodiscard]] IouNetdev& unit(size_t index = 0) { return *units[index].half; }
-  [[nodiscard]] NetdevSession& session(size_t index = 0, size_t interface = 0) {
+  [[nodiscard]] iou::IouNetdev& unit(size_t index = 0) { return *units[index].half; }
+  [[nodiscard]] session::NetdevSession& session(size_t index = 0, size_t interface = 0) {
     return *hosts[index].interfaces[interface].session;
   }
-  [[nodiscard]] MemoryCable& cable_of_unit(size_t unit) { return *nodes[units[unit].node].cable; }
-  [[nodiscard]] MemoryCable& cable_of_host(size_t host) { return *nodes[hosts[host].node].cable; }
+  [[nodiscard]] fabric::MemoryCable& cable_of_unit(size_t unit) { return *nodes[units[unit].node].cable; }
+  [[nodiscard]] fabric::MemoryCable& cable_of_host(size_t host) { return *nodes[hosts[host].node].cable; }
 
   void turn(Duration step = std::chrono::microseconds(5)) {
     clock.advance(step);
@@ -142,7 +142,7 @@ class DriverWorld {
   [[nodiscard]] bool all_open() {
     for (Host& host : hosts) {
       for (HostInterface& interface : host.interfaces) {
-        if (interface.session->state() != SessionState::kOpen) return false;
+        if (interface.session->state() != session::SessionState::kOpen) return false;
         if (!interface.half->controller().settled()) return false;
       }
     }
@@ -161,34 +161,35 @@ class DriverWorld {
   DriverWorldConfig config;
   ManualClock clock;
   SeededRandom random;
-  std::unique_ptr<Switch> fabric;
+  std::unique_ptr<fabric::Switch> fabric;
   std::vector<Node> nodes;
   std::vector<Unit> units;
   std::vector<Host> hosts;
 
  private:
-  size_t make_node(const LinkConfig& link) {
+  size_t make_node(const fabric::LinkConfig& link) {
     const size_t index = nodes.size();
     const auto number = static_cast<uint16_t>(index + 1);
-    MemoryCableConfig cable;
+    fabric::MemoryCableConfig cable;
     cable.ends[0] = cable.ends[1] = link;
     cable.ends[0].guid = Guid(0x100 + index);
     cable.ends[0].lid = Lid(number);
     cable.grant.port = number;
     cable.observer = config.observer;
     Node node;
-    node.cable = std::make_unique<MemoryCable>(cable, random);
-    node.port = std::make_unique<LinkCellPort>(node.cable->end(0));
-    node.adapter = std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x100 + index)}, random);
+    node.cable = std::make_unique<fabric::MemoryCable>(cable, random);
+    node.port = std::make_unique<fabric::LinkCellPort>(node.cable->end(0));
+    node.adapter = std::make_unique<adapter::ChannelAdapter>(
+        adapter::AdapterConfig{.guid = Guid(0x100 + index)}, random);
     node.adapter->attach(*node.port);
-    fabric->attach(static_cast<PortNumber>(number), node.cable->end(1));
-    fabric->forwarding().set(Lid(number), static_cast<PortNumber>(number));
+    fabric->attach(static_cast<fabric::PortNumber>(number), node.cable->end(1));
+    fabric->forwarding().set(Lid(number), static_cast<fabric::PortNumber>(number));
     EXPECT_EQ(node.cable->plug(clock.now()), LinkRefusal::kNone);
     nodes.push_back(std::move(node));
     return index;
   }
-  SessionConfig session_config(SessionRole role, const MemoryFramePort& port) const {
-    SessionConfig out;
+  session::SessionConfig session_config(session::SessionRole role, const MemoryFramePort& port) const {
+    session::SessionConfig out;
     out.role = role;
     out.mode = config.mode;
     out.encoding = config.encoding;
@@ -198,18 +199,18 @@ class DriverWorld {
     out.mac = port.info().mac;
     return out;
   }
-  void make_unit(const LinkConfig& link) {
+  void make_unit(const fabric::LinkConfig& link) {
     Unit unit;
     unit.node = make_node(link);
     unit.nic = std::make_unique<MemoryFramePort>(
         MacAddress{0x02, 0, 0, 0, 0xEE, static_cast<uint8_t>(unit.node)}, config.nic_offloads, 9000, 65524);
-    AcceptorConfig acceptor;
-    acceptor.session = session_config(SessionRole::kUnit, *unit.nic);
-    unit.acceptor = std::make_unique<SessionAcceptor>(acceptor, *nodes[unit.node].adapter, random);
-    unit.half = std::make_unique<IouNetdev>(*unit.acceptor, *unit.nic, config.policy);
+    session::AcceptorConfig acceptor;
+    acceptor.session = session_config(session::SessionRole::kUnit, *unit.nic);
+    unit.acceptor = std::make_unique<session::SessionAcceptor>(acceptor, *nodes[unit.node].adapter, random);
+    unit.half = std::make_unique<iou::IouNetdev>(*unit.acceptor, *unit.nic, config.policy);
     units.push_back(std::move(unit));
   }
-  void make_host(const LinkConfig& link, uint32_t index) {
+  void make_host(const fabric::LinkConfig& link, uint32_t index) {
     Host host;
     host.node = make_node(link);
     const std::vector<uint32_t> uses =
@@ -219,13 +220,14 @@ class DriverWorld {
       interface.unit = unit;
       const MacAddress mac = index < config.macs.size() ? config.macs[index] : host_mac(index);
       interface.os = std::make_unique<MemoryFramePort>(mac, config.host_offloads, 1500, 65524);
-      SessionConfig session = session_config(SessionRole::kHost, *interface.os);
+      session::SessionConfig session = session_config(session::SessionRole::kHost, *interface.os);
       session.unit = Lid(static_cast<uint16_t>(units[unit].node + 1));
-      interface.session = std::make_unique<NetdevSession>(session, *nodes[host.node].adapter, random);
-      NicSettings settings;
+      interface.session =
+          std::make_unique<session::NetdevSession>(session, *nodes[host.node].adapter, random);
+      host::NicSettings settings;
       settings.mac = mac;
       settings.features = config.host_offloads;
-      interface.half = std::make_unique<HostNetdev>(*interface.session, *interface.os, settings);
+      interface.half = std::make_unique<host::HostNetdev>(*interface.session, *interface.os, settings);
       interface.half->open();
       host.interfaces.push_back(std::move(interface));
     }

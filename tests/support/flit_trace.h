@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "fabric/memory_link.h"
+#include "fabric/link/memory_link.h"
 #include "messages/flit.h"
 
 namespace weft::test {
@@ -17,7 +17,7 @@ struct TracedFlit {
   std::vector<std::byte> payload;
 };
 
-class FlitTrace final : public FlitObserver {
+class FlitTrace final : public fabric::FlitObserver {
  public:
   explicit FlitTrace(bool whole_cell) : whole_cell_(whole_cell) {}
 

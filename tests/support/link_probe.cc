@@ -13,9 +13,9 @@
 
 namespace weft::test {
 
-class CarrierProbe final : public Carrier {
+class CarrierProbe final : public fabric::Carrier {
  public:
-  CarrierProbe(std::unique_ptr<Carrier> inner, LinkProbe& link, uint32_t end)
+  CarrierProbe(std::unique_ptr<fabric::Carrier> inner, LinkProbe& link, uint32_t end)
       : inner_(std::move(inner)), link_(link), end_(link.ends_[end]) {
     end_.published = end_.arrived = 0;
     end_.probe = this;
@@ -24,7 +24,7 @@ class CarrierProbe final : public Carrier {
     if (end_.probe == this) end_.probe = nullptr;
   }
 
-  TxRun claim(uint32_t reserve) noexcept override { return run_ = inner_->claim(reserve); }
+  fabric::TxRun claim(uint32_t reserve) noexcept override { return run_ = inner_->claim(reserve); }
   void commit(uint32_t slots, uint32_t last_bytes) noexcept override {
     for (uint32_t i = 0; i < slots; ++i) {
       const std::byte* slot = run_.first + size_t{i} * run_.stride;
@@ -56,7 +56,7 @@ class CarrierProbe final : public Carrier {
     inner_->resend(from);
   }
 
-  [[nodiscard]] uint32_t receive(std::span<RxSlot> out) noexcept override {
+  [[nodiscard]] uint32_t receive(std::span<fabric::RxSlot> out) noexcept override {
     take_in();
     const size_t count = std::min(out.size(), arrived_.size());
     std::copy_n(arrived_.begin(), count, out.begin());
@@ -71,16 +71,16 @@ class CarrierProbe final : public Carrier {
   }
 
   [[nodiscard]] std::string_view kind() const noexcept override { return inner_->kind(); }
-  [[nodiscard]] CarrierState poll(Instant now) noexcept override { return inner_->poll(now); }
+  [[nodiscard]] fabric::CarrierState poll(Instant now) noexcept override { return inner_->poll(now); }
   void wait_fds(std::vector<pollfd>& out) const override { inner_->wait_fds(out); }
   [[nodiscard]] bool prepare_sleep() noexcept override { return arrived_.empty() && inner_->prepare_sleep(); }
   void finish_sleep() noexcept override { inner_->finish_sleep(); }
   [[nodiscard]] Instant deadline() const noexcept override { return inner_->deadline(); }
 
   void take_in() noexcept {
-    std::array<RxSlot, 64> slots;
+    std::array<fabric::RxSlot, 64> slots;
     while (const uint32_t count = inner_->receive(slots)) {
-      for (const RxSlot& slot : std::span(slots).first(count)) {
+      for (const fabric::RxSlot& slot : std::span(slots).first(count)) {
         if (slot.position < seen_ && slot.size >= kFlitHeaderBytes) {
           const size_t bytes = kFlitHeaderBytes + size_t{load_be<uint16_t>(slot.bytes + 2)};
           link_.observer_.on_flit(1 - end_.index, {slot.bytes, std::min<size_t>(bytes, slot.size)});
@@ -110,19 +110,19 @@ class CarrierProbe final : public Carrier {
     return false;
   }
 
-  std::unique_ptr<Carrier> inner_;
+  std::unique_ptr<fabric::Carrier> inner_;
   LinkProbe& link_;
   LinkProbe::End& end_;
-  TxRun run_;
+  fabric::TxRun run_;
   std::deque<std::vector<std::byte>> sent_;  // of bursts not yet retired, from position first_sent_ on
   uint64_t first_sent_ = 0;
   std::deque<Burst> bursts_;  // published, not yet retired
   uint64_t published_ = 0;
-  std::deque<RxSlot> arrived_;
+  std::deque<fabric::RxSlot> arrived_;
   uint64_t seen_ = 0;
 };
 
-LinkProbe::LinkProbe(FlitObserver& observer, RandomSource& random, uint32_t slot_bytes)
+LinkProbe::LinkProbe(fabric::FlitObserver& observer, RandomSource& random, uint32_t slot_bytes)
     : observer_(observer), random_(random), slot_bytes_(slot_bytes) {
   for (uint32_t i = 0; i < 2; ++i) {
     ends_[i].link = this;
@@ -131,15 +131,15 @@ LinkProbe::LinkProbe(FlitObserver& observer, RandomSource& random, uint32_t slot
 }
 LinkProbe::~LinkProbe() = default;
 
-void LinkProbe::watch(uint32_t end, LinkEngine& engine) {
+void LinkProbe::watch(uint32_t end, fabric::LinkEngine& engine) {
   engine.set_carrier_wrapper(&ends_[end]);
 }
 
-std::unique_ptr<Carrier> LinkProbe::End::wrap(std::unique_ptr<Carrier> carrier) {
+std::unique_ptr<fabric::Carrier> LinkProbe::End::wrap(std::unique_ptr<fabric::Carrier> carrier) {
   const uint32_t sender = 1 - index;
-  return std::make_unique<FaultyCarrier>(std::make_unique<CarrierProbe>(std::move(carrier), *link, index),
-                                         link->slot_bytes_, link->random_, link->faults_[sender],
-                                         link->counts_[sender]);
+  return std::make_unique<fabric::FaultyCarrier>(
+      std::make_unique<CarrierProbe>(std::move(carrier), *link, index), link->slot_bytes_, link->random_,
+      link->faults_[sender], link->counts_[sender]);
 }
 
 bool LinkProbe::settled() {

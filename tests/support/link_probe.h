@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "base/rng.h"
-#include "fabric/faulty_carrier.h"
-#include "fabric/link_engine.h"
-#include "fabric/memory_link.h"
+#include "fabric/link/faulty_carrier.h"
+#include "fabric/link/link_engine.h"
+#include "fabric/link/memory_link.h"
 
 namespace weft::test {
 
@@ -19,13 +19,15 @@ class CarrierProbe;
 class LinkProbe {
  public:
   /// @param slot_bytes  of the largest flit with its header
-  LinkProbe(FlitObserver& observer, RandomSource& random, uint32_t slot_bytes);
+  LinkProbe(fabric::FlitObserver& observer, RandomSource& random, uint32_t slot_bytes);
   ~LinkProbe();
 
   /// From now on the carriers of `engine` pass through here.
-  void watch(uint32_t end, LinkEngine& engine);
-  void set_faults(uint32_t from_end, const FlitFaults& faults) noexcept { faults_[from_end] = faults; }
-  [[nodiscard]] const FaultCounts& fault_counts(uint32_t from_end) const noexcept {
+  void watch(uint32_t end, fabric::LinkEngine& engine);
+  void set_faults(uint32_t from_end, const fabric::FlitFaults& faults) noexcept {
+    faults_[from_end] = faults;
+  }
+  [[nodiscard]] const fabric::FaultCounts& fault_counts(uint32_t from_end) const noexcept {
     return counts_[from_end];
   }
   /// Takes in what has arrived. @return true when everything published at one end is at the other.
@@ -33,9 +35,9 @@ class LinkProbe {
 
  private:
   friend class CarrierProbe;
-  class End final : public CarrierWrapper {
+  class End final : public fabric::CarrierWrapper {
    public:
-    std::unique_ptr<Carrier> wrap(std::unique_ptr<Carrier> carrier) override;
+    std::unique_ptr<fabric::Carrier> wrap(std::unique_ptr<fabric::Carrier> carrier) override;
     LinkProbe* link = nullptr;
     uint32_t index = 0;
     CarrierProbe* probe = nullptr;  // of the carrier in use
@@ -43,11 +45,11 @@ class LinkProbe {
     uint64_t arrived = 0;
   };
 
-  FlitObserver& observer_;
+  fabric::FlitObserver& observer_;
   RandomSource& random_;
   uint32_t slot_bytes_;
-  std::array<FlitFaults, 2> faults_{};
-  std::array<FaultCounts, 2> counts_{};
+  std::array<fabric::FlitFaults, 2> faults_{};
+  std::array<fabric::FaultCounts, 2> counts_{};
   std::array<End, 2> ends_;
 };
 

@@ -11,11 +11,11 @@ namespace weft::test {
 Pipe::Pipe(uint32_t cell_payload_bytes, Lid lid0, Lid lid1) {
   const Lid lids[2] = {lid0, lid1};
   for (int i = 0; i < 2; ++i) {
-    const CellPortInfo info{.guid = Guid(0x1000U + lids[i].value()),
-                            .lid = lids[i],
-                            .subnet = SubnetId(1),
-                            .cell_payload_bytes = cell_payload_bytes,
-                            .lanes = 4};
+    const fabric::CellPortInfo info{.guid = Guid(0x1000U + lids[i].value()),
+                                    .lid = lids[i],
+                                    .subnet = SubnetId(1),
+                                    .cell_payload_bytes = cell_payload_bytes,
+                                    .lanes = 4};
     ends_[i] = std::make_unique<PipePort>(*this, i, info);
   }
 }
@@ -87,7 +87,7 @@ void Pipe::pass(int from, const std::vector<std::byte>& bytes) {
   ends_[1 - from]->arrived_.push_back(bytes);
 }
 
-PipePort::PipePort(Pipe& pipe, int index, const CellPortInfo& info)
+PipePort::PipePort(Pipe& pipe, int index, const fabric::CellPortInfo& info)
     : pipe_(pipe), index_(index), info_(info), staging_(cell_bytes_max(info.cell_payload_bytes)) {}
 
 std::byte* PipePort::claim(VirtualLane, uint32_t cell_bytes) noexcept {
@@ -103,7 +103,7 @@ void PipePort::commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) no
   pipe_.send(index_, std::move(bytes));
 }
 
-std::span<const RxCell> PipePort::receive() noexcept {
+std::span<const fabric::RxCell> PipePort::receive() noexcept {
   views_.clear();
   if (!pipe_.up_) return {};
   while (!arrived_.empty() && views_.size() < kCellsPerReceive) {

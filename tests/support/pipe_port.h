@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "fabric/cell_port.h"
+#include "fabric/link/cell_port.h"
 #include "messages/cell.h"
 
 namespace weft::test {
@@ -68,16 +68,16 @@ class Pipe {
   bool up_ = true;
 };
 
-class PipePort final : public CellPort {
+class PipePort final : public fabric::CellPort {
  public:
-  PipePort(Pipe& pipe, int index, const CellPortInfo& info);
+  PipePort(Pipe& pipe, int index, const fabric::CellPortInfo& info);
   [[nodiscard]] bool up() const noexcept override { return pipe_.up_; }
-  [[nodiscard]] const CellPortInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] const fabric::CellPortInfo& info() const noexcept override { return info_; }
   [[nodiscard]] uint64_t incarnation() const noexcept override { return 1; }
   int poll(Instant) noexcept override { return 0; }
   [[nodiscard]] std::byte* claim(VirtualLane vl, uint32_t cell_bytes) noexcept override;
   void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept override;
-  [[nodiscard]] std::span<const RxCell> receive() noexcept override;
+  [[nodiscard]] std::span<const fabric::RxCell> receive() noexcept override;
   void release() noexcept override;
   void flush(Instant) noexcept override {}
   void wait_fds(std::vector<pollfd>&) const override {}
@@ -91,11 +91,11 @@ class PipePort final : public CellPort {
 
   Pipe& pipe_;
   int index_;
-  CellPortInfo info_;
+  fabric::CellPortInfo info_;
   std::vector<std::byte> staging_;
   std::deque<std::vector<std::byte>> arrived_;
   std::deque<std::vector<std::byte>> lent_;
-  std::vector<RxCell> views_;
+  std::vector<fabric::RxCell> views_;
 };
 
 }  // namespace weft::test

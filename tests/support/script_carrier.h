@@ -6,19 +6,19 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/carrier.h"
-#include "fabric/link_engine.h"
+#include "fabric/link/carrier.h"
+#include "fabric/link/link_engine.h"
 #include "messages/flit.h"
 
 namespace weft::test {
 
-class ScriptCarrier final : public Carrier {
+class ScriptCarrier final : public fabric::Carrier {
  public:
   static constexpr uint32_t kFlitPayloadBytes = 512;
   static constexpr uint32_t kSlots = 64;
 
-  static LinkParams params(bool whole_cell, uint32_t credits = 8) {
-    LinkParams out;
+  static fabric::LinkParams params(bool whole_cell, uint32_t credits = 8) {
+    fabric::LinkParams out;
     out.flit_payload_bytes = kFlitPayloadBytes;
     out.cell_payload_bytes = 256;
     out.lanes = 4;
@@ -34,9 +34,9 @@ class ScriptCarrier final : public Carrier {
   uint64_t resent_from = UINT64_MAX;  // last resend()
   uint64_t retired = 0;
   bool can_reread = false;
-  CarrierState condition = CarrierState::kUp;  // what poll() finds
+  fabric::CarrierState condition = fabric::CarrierState::kUp;  // what poll() finds
 
-  TxRun claim(uint32_t reserve) noexcept override {
+  fabric::TxRun claim(uint32_t reserve) noexcept override {
     if (filled_.size() + reserve >= kSlots) return {};
     return {staging_.data(), static_cast<uint32_t>(staging_.size()), 1};
   }
@@ -50,7 +50,7 @@ class ScriptCarrier final : public Carrier {
   uint32_t publish_every() const noexcept override { return 8; }
   void retire(uint64_t before) noexcept override { retired = before; }
   void resend(uint64_t from) noexcept override { resent_from = from; }
-  uint32_t receive(std::span<RxSlot> out) noexcept override {
+  uint32_t receive(std::span<fabric::RxSlot> out) noexcept override {
     uint32_t count = 0;
     for (; count < out.size() && cursor_ < arrived_.size(); ++count, ++cursor_) {
       out[count] = {arrived_[cursor_].data(), static_cast<uint32_t>(arrived_[cursor_].size()), cursor_};
@@ -63,7 +63,7 @@ class ScriptCarrier final : public Carrier {
     return can_reread;
   }
   std::string_view kind() const noexcept override { return "script"; }
-  CarrierState poll(Instant /*now*/) noexcept override { return condition; }
+  fabric::CarrierState poll(Instant /*now*/) noexcept override { return condition; }
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   bool prepare_sleep() noexcept override { return cursor_ == arrived_.size(); }
   void finish_sleep() noexcept override {}

@@ -11,21 +11,21 @@ constexpr uint32_t kFrameRecvs = 16;
 constexpr uint32_t kControlSends = 160;  // more than a unit has receive slots
 }  // namespace
 
-ScriptedHost::ScriptedHost(const AcceptorConfig& config, TransferMode mode, MessageEncoding encoding)
+ScriptedHost::ScriptedHost(const session::AcceptorConfig& config, TransferMode mode, MessageEncoding encoding)
     : pipe(1024), randoms_{SeededRandom(5), SeededRandom(6)}, encoding_(encoding) {
   clock.advance(std::chrono::seconds(1));
   for (int i = 0; i < 2; ++i) {
-    adapters[i] =
-        std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x1001U + static_cast<unsigned>(i)),
-                                                       .number = static_cast<uint8_t>(i + 1)},
-                                         randoms_[i]);
+    adapters[i] = std::make_unique<adapter::ChannelAdapter>(
+        adapter::AdapterConfig{.guid = Guid(0x1001U + static_cast<unsigned>(i)),
+                               .number = static_cast<uint8_t>(i + 1)},
+        randoms_[i]);
     adapters[i]->attach(pipe.end(i));
   }
-  acceptor = std::make_unique<SessionAcceptor>(config, *adapters[1], randoms_[1]);
+  acceptor = std::make_unique<session::SessionAcceptor>(config, *adapters[1], randoms_[1]);
   acceptor->set_events(&events);
-  cm_ = std::make_unique<CmEndpoint>(*adapters[0]);
+  cm_ = std::make_unique<session::CmEndpoint>(*adapters[0]);
   EXPECT_TRUE(cm_->open(Qpn(), 1).ok());
-  channels_ = std::make_unique<SessionChannels>(*adapters[0], randoms_[0]);
+  channels_ = std::make_unique<session::SessionChannels>(*adapters[0], randoms_[0]);
   offer = {.encoding = static_cast<uint8_t>(encoding),
            .mode = static_cast<uint8_t>(mode),
            .idata_format = static_cast<uint8_t>(IdataFormat::kPoolElementSize),
@@ -41,12 +41,12 @@ ScriptedHost::ScriptedHost(const AcceptorConfig& config, TransferMode mode, Mess
 
 void ScriptedHost::reopen() {
   const auto mode = static_cast<TransferMode>(offer.mode);
-  const ChannelSizes sizes{.mode = mode,
-                           .message_bytes = 16384,
-                           .control_sends = kControlSends,
-                           .frame_recvs = mode == TransferMode::kSendReceive ? kFrameRecvs : 0,
-                           .indications = 1024,
-                           .send_ring_bytes = 1U << 20};
+  const session::ChannelSizes sizes{.mode = mode,
+                                    .message_bytes = 16384,
+                                    .control_sends = kControlSends,
+                                    .frame_recvs = mode == TransferMode::kSendReceive ? kFrameRecvs : 0,
+                                    .indications = 1024,
+                                    .send_ring_bytes = 1U << 20};
   const Status made = channels_->create(sizes);
   EXPECT_TRUE(made.ok()) << made.error().text;
   offer.control = channels_->control_channel();
@@ -59,7 +59,7 @@ bool ScriptedHost::connect() {
   cm_->send({.kind = CmKind::kReq, .nonce = nonce, .offer = offer}, Lid(2), kQpnGsi, ServiceLevel());
   run(20);
   for (const CmMessage& message : datagrams) {
-    if (message.kind == CmKind::kRej) refusal = static_cast<SessionRefusal>(message.reason);
+    if (message.kind == CmKind::kRej) refusal = static_cast<session::SessionRefusal>(message.reason);
     if (message.kind != CmKind::kRep) continue;
     answer = message.offer;
     const Status status = channels_->connect(Lid(2), answer.control, answer.data);
@@ -72,7 +72,7 @@ bool ScriptedHost::connect() {
 }
 
 void ScriptedHost::knock(CmKind kind, uint64_t with_nonce) {
-  CmEndpoint once(*adapters[0]);
+  session::CmEndpoint once(*adapters[0]);
   ASSERT_TRUE(once.open(Qpn(), 1).ok());
   const CmOffer carried = kind == CmKind::kReq ? offer : CmOffer{};
   ASSERT_TRUE(
@@ -92,17 +92,18 @@ void ScriptedHost::say_bytes(std::vector<std::byte> bytes) {
   ASSERT_GE(slot.size(), bytes.size());
   std::copy(bytes.begin(), bytes.end(), slot.begin());
   uint32_t number = 0;
-  ASSERT_EQ(channels_->send_control(static_cast<uint32_t>(bytes.size()), number), PostResult::kOk);
+  ASSERT_EQ(channels_->send_control(static_cast<uint32_t>(bytes.size()), number), adapter::PostResult::kOk);
   run(20);
 }
 
 void ScriptedHost::advertise(uint32_t reference, uint32_t elements, uint32_t element_bytes) {
-  memory_.push_back(std::make_unique<PoolMemory>(PoolMemory::allocate(size_t{elements} * element_bytes)));
+  memory_.push_back(
+      std::make_unique<session::PoolMemory>(session::PoolMemory::allocate(size_t{elements} * element_bytes)));
   const bool rdma = reference != kPoolOfReceiveWqes;
   BufferRecvPool body;
   PoolAdvert advert{.pool = reference, .elements = elements, .element_bytes = element_bytes};
   if (rdma) {
-    const Result<MemoryRegion> region = channels_->register_memory(memory_.back()->span(), true);
+    const Result<adapter::MemoryRegion> region = channels_->register_memory(memory_.back()->span(), true);
     ASSERT_TRUE(region.ok());
     advert.handle = region.value().rkey;
     advert.address = region.value().addr;
@@ -111,23 +112,23 @@ void ScriptedHost::advertise(uint32_t reference, uint32_t elements, uint32_t ele
   say({.context = 1, .body = body});
 }
 
-void ScriptedHost::write(const RemoteElement& element, uint32_t number, uint32_t frame_bytes,
+void ScriptedHost::write(const session::RemoteElement& element, uint32_t number, uint32_t frame_bytes,
                          std::optional<uint32_t> idata) {
   const std::vector<std::byte> frame = make_frame(number, frame_bytes);
   std::byte* at = channels_->ring().claim(static_cast<uint32_t>(frame.size()));
   ASSERT_NE(at, nullptr);
   std::copy(frame.begin(), frame.end(), at);
   (void)channels_->ring().commit(static_cast<uint32_t>(frame.size()));
-  const Sge sge = channels_->ring_sge(at, static_cast<uint32_t>(frame.size()));
-  SendRequest request;
-  request.wr_id = make_wr_id(WorkKind::kFrameSend, number);
-  request.opcode = idata ? SendOpcode::kRdmaWriteWithImm : SendOpcode::kRdmaWrite;
-  request.flags = kSendSignaled;
+  const adapter::Sge sge = channels_->ring_sge(at, static_cast<uint32_t>(frame.size()));
+  adapter::SendRequest request;
+  request.wr_id = session::make_wr_id(session::WorkKind::kFrameSend, number);
+  request.opcode = idata ? adapter::SendOpcode::kRdmaWriteWithImm : adapter::SendOpcode::kRdmaWrite;
+  request.flags = adapter::kSendSignaled;
   request.sges = {&sge, 1};
   request.imm = idata.value_or(0);
   request.remote_addr = element.address;
   request.rkey = element.handle;
-  ASSERT_EQ(channels_->post_data(request), PostResult::kOk);
+  ASSERT_EQ(channels_->post_data(request), adapter::PostResult::kOk);
   channels_->ring_data();
   run(40);
 }
@@ -138,17 +139,17 @@ void ScriptedHost::send_plain(uint32_t number, uint32_t frame_bytes) {
   ASSERT_NE(at, nullptr);
   std::copy(frame.begin(), frame.end(), at);
   (void)channels_->ring().commit(static_cast<uint32_t>(frame.size()));
-  const Sge sge = channels_->ring_sge(at + kVnetBytes, frame_bytes);
-  SendRequest request;
-  request.wr_id = make_wr_id(WorkKind::kFrameSend, number);
-  request.flags = kSendSignaled;
+  const adapter::Sge sge = channels_->ring_sge(at + kVnetBytes, frame_bytes);
+  adapter::SendRequest request;
+  request.wr_id = session::make_wr_id(session::WorkKind::kFrameSend, number);
+  request.flags = adapter::kSendSignaled;
   request.sges = {&sge, 1};
-  ASSERT_EQ(channels_->post_data(request), PostResult::kOk);
+  ASSERT_EQ(channels_->post_data(request), adapter::PostResult::kOk);
   channels_->ring_data();
   run(20);
 }
 
-RemoteElement ScriptedHost::element(uint32_t index, uint32_t pool) {
+session::RemoteElement ScriptedHost::element(uint32_t index, uint32_t pool) {
   EXPECT_LT(pool, pools.size());
   const PoolAdvert& advert = pools.at(pool);
   return {.pool = advert.pool,
@@ -168,34 +169,36 @@ void ScriptedHost::run(int turns, Duration step) {
   }
 }
 
-NetdevSession& ScriptedHost::unit() {
+session::NetdevSession& ScriptedHost::unit() {
   const auto sessions = acceptor->sessions();
-  const auto at = std::find_if(sessions.begin(), sessions.end(), [](NetdevSession* session) {
-    return session->state() != SessionState::kLost && session->state() != SessionState::kIdle;
+  const auto at = std::find_if(sessions.begin(), sessions.end(), [](session::NetdevSession* session) {
+    return session->state() != session::SessionState::kLost &&
+           session->state() != session::SessionState::kIdle;
   });
   return at != sessions.end() ? **at : *sessions.back();
 }
 
 void ScriptedHost::poll() {
-  CmDatagram datagram;
-  while (cm_->receive(datagram) == CmReceive::kMessage) {
+  session::CmDatagram datagram;
+  while (cm_->receive(datagram) == session::CmReceive::kMessage) {
     datagrams.push_back(datagram.message);
     unit_cm_ = datagram.qpn;
   }
-  std::array<WorkCompletion, 16> done;
+  std::array<adapter::WorkCompletion, 16> done;
   uint32_t count = channels_->poll_sends(done);
   for (uint32_t i = 0; i < count; ++i) {
-    if (done[i].status != WcStatus::kSuccess) failed.push_back(done[i]);
-    if (work_kind(done[i].wr_id) == WorkKind::kControlSend) {
-      channels_->control_sent(static_cast<uint32_t>(work_number(done[i].wr_id)));
+    if (done[i].status != adapter::WcStatus::kSuccess) failed.push_back(done[i]);
+    if (session::work_kind(done[i].wr_id) == session::WorkKind::kControlSend) {
+      channels_->control_sent(static_cast<uint32_t>(session::work_number(done[i].wr_id)));
     }
   }
   count = channels_->poll_receives(done);
   for (uint32_t i = 0; i < count; ++i) {
-    if (done[i].opcode == WcOpcode::kRdataIndicate) {
+    if (done[i].opcode == adapter::WcOpcode::kRdataIndicate) {
       indicated.push_back(done[i]);
-    } else if (done[i].status == WcStatus::kSuccess && work_kind(done[i].wr_id) == WorkKind::kControlRecv) {
-      const auto slot = static_cast<uint32_t>(work_number(done[i].wr_id));
+    } else if (done[i].status == adapter::WcStatus::kSuccess &&
+               session::work_kind(done[i].wr_id) == session::WorkKind::kControlRecv) {
+      const auto slot = static_cast<uint32_t>(session::work_number(done[i].wr_id));
       hear(channels_->control_message(slot, done[i].byte_count));
       EXPECT_TRUE(channels_->repost_control(slot));
     }
@@ -213,7 +216,7 @@ void ScriptedHost::hear(std::span<const std::byte> bytes) {
   } else if (const auto* update = std::get_if<BufferRecvPoolUpdate>(&message.body)) {
     renewed.insert(renewed.end(), update->runs.begin(), update->runs.end());
   } else if (const auto* reply = std::get_if<CfgUtilReply>(&message.body)) {
-    CfgReply& out = replies.emplace_back();
+    session::CfgReply& out = replies.emplace_back();
     out.status = static_cast<CfgStatus>(reply->status);
     out.bytes = static_cast<uint32_t>(reply->data.size());
     std::copy(reply->data.begin(), reply->data.end(), out.data.begin());

@@ -8,18 +8,18 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "channel/cm_endpoint.h"
-#include "channel/netdev_session.h"
-#include "channel/remote_pool.h"
-#include "channel/session_channels.h"
 #include "messages/netdev_capnp.h"
+#include "session/cm_endpoint.h"
+#include "session/netdev_session.h"
+#include "session/remote_pool.h"
+#include "session/session_channels.h"
 #include "tests/support/session_pair.h"
 
 namespace weft::test {
 
 class ScriptedHost {
  public:
-  explicit ScriptedHost(const AcceptorConfig& unit, TransferMode mode = TransferMode::kRdma,
+  explicit ScriptedHost(const session::AcceptorConfig& unit, TransferMode mode = TransferMode::kRdma,
                         MessageEncoding encoding = MessageEncoding::kBytes);
 
   /// The offer of the next REQ, correct to begin with.
@@ -30,7 +30,7 @@ class ScriptedHost {
   void reopen();
   /// Sends REQ; true when REP came (then RTU follows), false on REJ or silence. `refusal` has the reason.
   bool connect();
-  SessionRefusal refusal = SessionRefusal::kNone;
+  session::SessionRefusal refusal = session::SessionRefusal::kNone;
   CmOffer answer;  // of the unit
 
   /// One datagram from a queue pair that lives for it alone; a REQ carries `offer`.
@@ -40,30 +40,30 @@ class ScriptedHost {
   /// Advertises one pool of this host's own and grants the unit everything it needs to be open.
   void advertise(uint32_t reference = 0, uint32_t elements = 8, uint32_t element_bytes = 2048);
   /// RDMA write of make_frame(number, frame_bytes).
-  void write(const RemoteElement& element, uint32_t number, uint32_t frame_bytes,
+  void write(const session::RemoteElement& element, uint32_t number, uint32_t frame_bytes,
              std::optional<uint32_t> idata);
   void send_plain(uint32_t number, uint32_t frame_bytes);
   /// Element `index` of the unit's first pool, as advertised.
-  [[nodiscard]] RemoteElement element(uint32_t index, uint32_t pool = 0);
+  [[nodiscard]] session::RemoteElement element(uint32_t index, uint32_t pool = 0);
 
   void run(int turns = 100, Duration step = std::chrono::microseconds(10));
   /// The unit's session; the one that is alive, if any.
-  [[nodiscard]] NetdevSession& unit();
-  [[nodiscard]] uint64_t count(SessionCounter counter) { return unit().counters().get(counter); }
+  [[nodiscard]] session::NetdevSession& unit();
+  [[nodiscard]] uint64_t count(session::SessionCounter counter) { return unit().counters().get(counter); }
 
   ManualClock clock;
   Pipe pipe;
   RecordingEvents events;
   std::vector<PoolAdvert> pools;                           // advertised by the unit
-  std::vector<WorkCompletion> indicated;                   // writes of the unit into our memory
-  std::vector<WorkCompletion> failed;                      // work requests of ours that failed
+  std::vector<adapter::WorkCompletion> indicated;          // writes of the unit into our memory
+  std::vector<adapter::WorkCompletion> failed;             // work requests of ours that failed
   std::vector<std::pair<NetdevFunction, uint64_t>> heard;  // messages of the unit: function and context
-  std::vector<CfgReply> replies;
+  std::vector<session::CfgReply> replies;
   std::vector<PoolRun> renewed;
   std::vector<CmMessage> datagrams;
-  std::unique_ptr<ChannelAdapter> adapters[2];
-  std::unique_ptr<SessionAcceptor> acceptor;
-  SessionChannels& channels() { return *channels_; }
+  std::unique_ptr<adapter::ChannelAdapter> adapters[2];
+  std::unique_ptr<session::SessionAcceptor> acceptor;
+  session::SessionChannels& channels() { return *channels_; }
 
  private:
   void poll();
@@ -72,9 +72,9 @@ class ScriptedHost {
   SeededRandom randoms_[2];
   MessageEncoding encoding_;
   NetdevCapnp capnp_{32768};
-  std::unique_ptr<CmEndpoint> cm_;
-  std::unique_ptr<SessionChannels> channels_;
-  std::vector<std::unique_ptr<PoolMemory>> memory_;
+  std::unique_ptr<session::CmEndpoint> cm_;
+  std::unique_ptr<session::SessionChannels> channels_;
+  std::vector<std::unique_ptr<session::PoolMemory>> memory_;
   Qpn unit_cm_;
 };
 

@@ -45,7 +45,7 @@ uint32_t check_frame(std::span<const std::byte> bytes) {
 }
 
 SessionPairOptions::SessionPairOptions() {
-  host.role = SessionRole::kHost;
+  host.role = session::SessionRole::kHost;
   host.name = "host";
   host.unit = Lid(2);
   host.mac = {2, 0, 0, 0, 0, 1};
@@ -58,7 +58,7 @@ SessionPairOptions::SessionPairOptions() {
   unit.session.mac = {2, 0, 0, 0, 0, 2};
 }
 
-SessionPairOptions& SessionPairOptions::pools(std::vector<PoolClass> classes) {
+SessionPairOptions& SessionPairOptions::pools(std::vector<session::PoolClass> classes) {
   host.pools = classes;
   unit.session.pools = std::move(classes);
   return *this;
@@ -84,18 +84,18 @@ SessionPair::SessionPair(const SessionPairOptions& with)
 }
 
 void SessionPair::make_host() {
-  adapters_[0] =
-      std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x1001), .number = 1}, randoms_[0]);
+  adapters_[0] = std::make_unique<adapter::ChannelAdapter>(
+      adapter::AdapterConfig{.guid = Guid(0x1001), .number = 1}, randoms_[0]);
   adapters_[0]->attach(port(0));
-  host_ = std::make_unique<NetdevSession>(options.host, *adapters_[0], randoms_[0]);
+  host_ = std::make_unique<session::NetdevSession>(options.host, *adapters_[0], randoms_[0]);
   host_->set_events(&host_events);
 }
 
 void SessionPair::make_unit() {
-  adapters_[1] =
-      std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(0x1002), .number = 2}, randoms_[1]);
+  adapters_[1] = std::make_unique<adapter::ChannelAdapter>(
+      adapter::AdapterConfig{.guid = Guid(0x1002), .number = 2}, randoms_[1]);
   adapters_[1]->attach(port(1));
-  acceptor_ = std::make_unique<SessionAcceptor>(options.unit, *adapters_[1], randoms_[1]);
+  acceptor_ = std::make_unique<session::SessionAcceptor>(options.unit, *adapters_[1], randoms_[1]);
   acceptor_->set_events(&unit_events);
 }
 
@@ -120,10 +120,11 @@ void SessionPair::restart_host() {
   revive(0);
 }
 
-NetdevSession& SessionPair::unit() {
+session::NetdevSession& SessionPair::unit() {
   const auto sessions = acceptor_->sessions();
-  const auto at = std::find_if(sessions.begin(), sessions.end(), [](NetdevSession* session) {
-    return session->state() != SessionState::kLost && session->state() != SessionState::kIdle;
+  const auto at = std::find_if(sessions.begin(), sessions.end(), [](session::NetdevSession* session) {
+    return session->state() != session::SessionState::kLost &&
+           session->state() != session::SessionState::kIdle;
   });
   EXPECT_FALSE(sessions.empty()) << "no session yet";
   return at != sessions.end() ? **at : *sessions.back();
@@ -176,8 +177,8 @@ void SessionPair::run_until_open() {
   host_->open();
   for (int i = 0; i < 100000; ++i) {
     turn(std::chrono::microseconds(100));
-    if (host_->state() == SessionState::kOpen && !acceptor_->sessions().empty() &&
-        unit().state() == SessionState::kOpen) {
+    if (host_->state() == session::SessionState::kOpen && !acceptor_->sessions().empty() &&
+        unit().state() == session::SessionState::kOpen) {
       return;
     }
   }
@@ -185,7 +186,7 @@ void SessionPair::run_until_open() {
 }
 
 bool SessionPair::send(int from, uint32_t number, uint32_t frame_bytes) {
-  NetdevSession& session = side(from);
+  session::NetdevSession& session = side(from);
   const std::span<std::byte> into = session.claim_frame(kVnetBytes + frame_bytes);
   if (into.empty()) return false;
   const std::vector<std::byte> frame = make_frame(number, frame_bytes);
@@ -198,9 +199,9 @@ bool SessionPair::send(int from, uint32_t number, uint32_t frame_bytes) {
 
 std::vector<uint32_t> SessionPair::receive(int at, uint32_t limit) {
   std::vector<uint32_t> out;
-  NetdevSession& session = side(at);
+  session::NetdevSession& session = side(at);
   while (out.size() < limit) {
-    const InboundFrame* frame = session.front_frame();
+    const session::InboundFrame* frame = session.front_frame();
     if (frame == nullptr) break;
     out.push_back(check_frame(frame->bytes));
     session.release_frame();
@@ -226,7 +227,7 @@ std::vector<uint32_t> SessionPair::stream(int from, uint32_t first, uint32_t cou
 
 void SessionPair::expect_conserved() {
   EXPECT_TRUE(host_->conservation().holds());
-  for (NetdevSession* session : acceptor_->sessions()) EXPECT_TRUE(session->conservation().holds());
+  for (session::NetdevSession* session : acceptor_->sessions()) EXPECT_TRUE(session->conservation().holds());
 }
 
 }  // namespace weft::test

@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "adapter/adapter.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "channel/adapter.h"
-#include "channel/netdev_session.h"
+#include "session/netdev_session.h"
 #include "tests/support/pipe_port.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
 
 /// What a session told its driver.
-class RecordingEvents : public AcceptorEvents {
+class RecordingEvents : public session::AcceptorEvents {
  public:
   struct Reply {
     uint64_t transaction = 0;
@@ -35,26 +35,30 @@ class RecordingEvents : public AcceptorEvents {
     std::vector<std::byte> data;
   };
 
-  void on_state(NetdevSession&, SessionState state) noexcept override { states.push_back(state); }
-  void on_config_request(NetdevSession&, const CfgRequest& request, CfgReply& reply) noexcept override {
+  void on_state(session::NetdevSession&, session::SessionState state) noexcept override {
+    states.push_back(state);
+  }
+  void on_config_request(session::NetdevSession&, const session::CfgRequest& request,
+                         session::CfgReply& reply) noexcept override {
     requests.push_back({request.request_class, request.code, {request.data.begin(), request.data.end()}});
     reply = answer;
   }
-  void on_config_reply(NetdevSession&, uint64_t transaction, const CfgReply& reply) noexcept override {
+  void on_config_reply(session::NetdevSession&, uint64_t transaction,
+                       const session::CfgReply& reply) noexcept override {
     const auto data = reply.view();
     replies.push_back({transaction, reply.status, {data.begin(), data.end()}});
   }
-  SessionRefusal admit(const SessionPeer& peer) noexcept override {
+  session::SessionRefusal admit(const session::SessionPeer& peer) noexcept override {
     admitted.push_back(peer);
     return admit_answer;
   }
 
-  std::vector<SessionState> states;
+  std::vector<session::SessionState> states;
   std::vector<Request> requests;
   std::vector<Reply> replies;
-  std::vector<SessionPeer> admitted;
-  CfgReply answer;
-  SessionRefusal admit_answer = SessionRefusal::kNone;
+  std::vector<session::SessionPeer> admitted;
+  session::CfgReply answer;
+  session::SessionRefusal admit_answer = session::SessionRefusal::kNone;
 };
 
 /// Frame `number`: vnet header zero, Ethernet header, then bytes that depend on number and place.
@@ -65,15 +69,15 @@ std::vector<uint32_t> numbers(uint32_t first, uint32_t count);
 uint32_t check_frame(std::span<const std::byte> bytes);
 
 struct SessionPairOptions {
-  SessionConfig host;
-  AcceptorConfig unit;
+  session::SessionConfig host;
+  session::AcceptorConfig unit;
   uint32_t cell_payload_bytes = 1024;
   bool open = true;
   /// Instead of the pipe: a switch whose nodes 0 and 1 are host and unit.
   std::optional<TestFabricConfig> fabric;
   SessionPairOptions();
   /// Both sides.
-  SessionPairOptions& pools(std::vector<PoolClass> classes);
+  SessionPairOptions& pools(std::vector<session::PoolClass> classes);
   SessionPairOptions& mode(TransferMode mode, MessageEncoding encoding = MessageEncoding::kCapnp);
 };
 
@@ -81,12 +85,12 @@ class SessionPair {
  public:
   explicit SessionPair(const SessionPairOptions& options = {});
 
-  [[nodiscard]] NetdevSession& host() { return *host_; }
+  [[nodiscard]] session::NetdevSession& host() { return *host_; }
   /// The unit's session; the newest one that is not lost.
-  [[nodiscard]] NetdevSession& unit();
-  [[nodiscard]] NetdevSession& side(int index) { return index == 0 ? host() : unit(); }
-  [[nodiscard]] SessionAcceptor& acceptor() { return *acceptor_; }
-  [[nodiscard]] ChannelAdapter& adapter(int index) { return *adapters_[static_cast<size_t>(index)]; }
+  [[nodiscard]] session::NetdevSession& unit();
+  [[nodiscard]] session::NetdevSession& side(int index) { return index == 0 ? host() : unit(); }
+  [[nodiscard]] session::SessionAcceptor& acceptor() { return *acceptor_; }
+  [[nodiscard]] adapter::ChannelAdapter& adapter(int index) { return *adapters_[static_cast<size_t>(index)]; }
 
   /// One turn of everything, then time moves on by `step`.
   void turn(Duration step = std::chrono::microseconds(10));
@@ -124,14 +128,14 @@ class SessionPair {
   /// Returns work done.
   int poll(Instant now);
   [[nodiscard]] Instant deadline() const;
-  [[nodiscard]] CellPort& port(int index) {
+  [[nodiscard]] fabric::CellPort& port(int index) {
     return fabric != nullptr ? fabric->lend(static_cast<uint32_t>(index)) : pipe.end(index);
   }
 
   SeededRandom randoms_[2];
-  std::array<std::unique_ptr<ChannelAdapter>, 2> adapters_;
-  std::unique_ptr<NetdevSession> host_;
-  std::unique_ptr<SessionAcceptor> acceptor_;
+  std::array<std::unique_ptr<adapter::ChannelAdapter>, 2> adapters_;
+  std::unique_ptr<session::NetdevSession> host_;
+  std::unique_ptr<session::SessionAcceptor> acceptor_;
 };
 
 }  // namespace weft::test

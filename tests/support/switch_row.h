@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "fabric/link_cell_port.h"
-#include "fabric/link_connect.h"
-#include "fabric/shm_acceptor.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/link_connect.h"
+#include "fabric/switch/shm_acceptor.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
@@ -22,12 +22,12 @@ inline constexpr Guid kGuid2{0x52};
 
 /// A switch as weft-switch builds it, without its process.
 struct Box {
-  Box(Guid guid, std::vector<NodeEntry> nodes, const std::string& socket)
+  Box(Guid guid, std::vector<fabric::NodeEntry> nodes, const std::string& socket)
       : core(config(guid)), admission(core, std::move(nodes)) {
-    acceptor = std::move(ShmAcceptor::create(socket, admission).value());
+    acceptor = std::move(fabric::ShmAcceptor::create(socket, admission).value());
   }
-  static SwitchConfig config(Guid guid) {
-    SwitchConfig out = small_switch();
+  static fabric::SwitchConfig config(Guid guid) {
+    fabric::SwitchConfig out = small_switch();
     out.link.guid = guid;
     return out;
   }
@@ -35,23 +35,23 @@ struct Box {
     acceptor->poll(now);
     core.poll(now);
   }
-  [[nodiscard]] uint64_t drops(PortNumber port, SwitchPortCounter counter) const {
+  [[nodiscard]] uint64_t drops(fabric::PortNumber port, fabric::SwitchPortCounter counter) const {
     return core.port(port).counters.get(counter);
   }
 
-  Switch core;
-  Admission admission;
-  std::unique_ptr<ShmAcceptor> acceptor;
+  fabric::Switch core;
+  fabric::Admission admission;
+  std::unique_ptr<fabric::ShmAcceptor> acceptor;
 };
 
 /// An endnode's end of a link.
 struct Station {
-  Station(const LinkEndpointConfig& config, RandomSource& random)
-      : link(std::move(connect_link(config, random).value())), port(link->link()) {}
+  Station(const fabric::LinkEndpointConfig& config, RandomSource& random)
+      : link(std::move(fabric::connect_link(config, random).value())), port(link->link()) {}
   void poll(Instant now) {
     port.poll(now);
-    const std::span<const RxCell> cells = port.receive();
-    for (const RxCell& cell : cells) {
+    const std::span<const fabric::RxCell> cells = port.receive();
+    for (const fabric::RxCell& cell : cells) {
       received.push_back(cell_number(cell.bytes));
       bytes.emplace_back(cell.bytes.begin(), cell.bytes.end());
     }
@@ -60,8 +60,8 @@ struct Station {
   }
   bool send(const TestCell& what) { return send_cell(port, make_cell(what)); }
 
-  std::unique_ptr<LinkConnection> link;
-  LinkCellPort port;
+  std::unique_ptr<fabric::LinkConnection> link;
+  fabric::LinkCellPort port;
   bool frozen = false;
   std::vector<uint32_t> received;             // numbers of the cells
   std::vector<std::vector<std::byte>> bytes;  // and the cells
@@ -76,8 +76,8 @@ class SwitchRow : public ::testing::Test {
     b = std::make_unique<Station>(endpoint(kGuidB, Lid(2), "s2"), random);
     run(50);
   }
-  LinkEndpointConfig endpoint(Guid guid, Lid lid, const std::string& at) const {
-    LinkEndpointConfig out;
+  fabric::LinkEndpointConfig endpoint(Guid guid, Lid lid, const std::string& at) const {
+    fabric::LinkEndpointConfig out;
     out.link = small_switch().link;
     out.link.guid = guid;
     out.link.lid = lid;
@@ -87,18 +87,19 @@ class SwitchRow : public ::testing::Test {
   void start_s1() {
     s1.reset();
     connector.reset();
-    LinkEndpointConfig to_s2 = endpoint(kGuid1, kLidNone, "s2");
+    fabric::LinkEndpointConfig to_s2 = endpoint(kGuid1, kLidNone, "s2");
     to_s2.link.is_switch = true;
-    connector = std::move(make_connector(to_s2, random).value());
+    connector = std::move(fabric::make_connector(to_s2, random).value());
     s1 = std::make_unique<Box>(
-        kGuid1, std::vector<NodeEntry>{{"a", kGuidA, Lid(1)}, {"s2", kGuid2, kLidNone, {Lid(2)}, true}},
+        kGuid1,
+        std::vector<fabric::NodeEntry>{{"a", kGuidA, Lid(1)}, {"s2", kGuid2, kLidNone, {Lid(2)}, true}},
         dir.path() + "/s1");
     s1->admission.engine(1).set_supervisor(connector.get());
   }
   void start_s2() {
     s2.reset();
     s2 = std::make_unique<Box>(
-        kGuid2, std::vector<NodeEntry>{{"b", kGuidB, Lid(2)}, {"s1", kGuid1, kLidNone, {Lid(1)}}},
+        kGuid2, std::vector<fabric::NodeEntry>{{"b", kGuidB, Lid(2)}, {"s1", kGuid1, kLidNone, {Lid(1)}}},
         dir.path() + "/s2");
   }
   void run(int steps) {
@@ -128,7 +129,7 @@ class SwitchRow : public ::testing::Test {
   TempDir dir;
   SeededRandom random{1};
   ManualClock clock;
-  std::unique_ptr<LinkSupervisor> connector;
+  std::unique_ptr<fabric::LinkSupervisor> connector;
   std::unique_ptr<Box> s1, s2;
   std::unique_ptr<Station> a, b;
 };

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/log.h"
-#include "fabric/shm_acceptor.h"
-#include "fabric/zmq_acceptor.h"
+#include "fabric/switch/shm_acceptor.h"
+#include "fabric/switch/zmq_acceptor.h"
 
 namespace weft::test {
 namespace {
@@ -58,8 +58,8 @@ std::string to_string(LinkKind kind) {
   return "?";
 }
 
-SwitchConfig small_switch(uint32_t flit_payload_bytes, uint32_t credits) {
-  SwitchConfig config;
+fabric::SwitchConfig small_switch(uint32_t flit_payload_bytes, uint32_t credits) {
+  fabric::SwitchConfig config;
   config.ports = 4;
   config.link.guid = Guid(0x5);
   config.link.cell_payload_bytes = 256;
@@ -68,7 +68,7 @@ SwitchConfig small_switch(uint32_t flit_payload_bytes, uint32_t credits) {
   return config;
 }
 
-void send_flit(LinkEngine& from, const std::vector<std::byte>& cell, size_t index) {
+void send_flit(fabric::LinkEngine& from, const std::vector<std::byte>& cell, size_t index) {
   const size_t begin = index * from.params().flit_payload_bytes;
   const size_t bytes = std::min<size_t>(from.params().flit_payload_bytes, cell.size() - begin);
   const VirtualLane vl = peek_vl(cell.data());
@@ -81,7 +81,7 @@ void send_flit(LinkEngine& from, const std::vector<std::byte>& cell, size_t inde
 
 TestFabric::TestFabric(const TestFabricConfig& config)
     : random(config.seed),
-      fabric(std::make_unique<Switch>(config.switching)),
+      fabric(std::make_unique<fabric::Switch>(config.switching)),
       received(config.nodes),
       nodes_(config.nodes),
       kind_(config.links) {
@@ -101,7 +101,7 @@ TestFabric::~TestFabric() = default;
 
 void TestFabric::add_cable(const TestFabricConfig& config, uint32_t node) {
   const Lid lid(static_cast<uint16_t>(node + 1));
-  MemoryCableConfig cable;
+  fabric::MemoryCableConfig cable;
   cable.ends[kNode] = cable.ends[kSwitch] = config.switching.link;
   cable.ends[kNode].guid = node_guid(node);
   cable.ends[kNode].lid = lid;
@@ -115,45 +115,45 @@ void TestFabric::add_cable(const TestFabricConfig& config, uint32_t node) {
   cable.faults[kNode] = cable.faults[kSwitch] = config.faults;
   cable.observer = traces[node].get();
   cable.grant.port = static_cast<uint16_t>(node + 1);
-  cables.push_back(std::make_unique<MemoryCable>(cable, random));
-  nodes.push_back(std::make_unique<LinkCellPort>(cables[node]->end(kNode)));
-  fabric->attach(static_cast<PortNumber>(node + 1), cables[node]->end(kSwitch));
-  fabric->forwarding().set(lid, static_cast<PortNumber>(node + 1));
+  cables.push_back(std::make_unique<fabric::MemoryCable>(cable, random));
+  nodes.push_back(std::make_unique<fabric::LinkCellPort>(cables[node]->end(kNode)));
+  fabric->attach(static_cast<fabric::PortNumber>(node + 1), cables[node]->end(kSwitch));
+  fabric->forwarding().set(lid, static_cast<fabric::PortNumber>(node + 1));
   EXPECT_EQ(cables[node]->plug(clock.now()), LinkRefusal::kNone);
 }
 
 void TestFabric::join(const TestFabricConfig& config) {
-  std::vector<NodeEntry> entries;
+  std::vector<fabric::NodeEntry> entries;
   for (uint32_t i = 0; i < config.nodes; ++i) {
     entries.push_back({fmt::format("n{}", i), node_guid(i), Lid(static_cast<uint16_t>(i + 1))});
   }
-  admission_ = std::make_unique<Admission>(*fabric, entries);
+  admission_ = std::make_unique<fabric::Admission>(*fabric, entries);
   const std::string path = dir_.path() + "/s";
   std::string where = "ipc://" + path;
   if (kind_ == LinkKind::kTcp) where = fmt::format("tcp://127.0.0.1:{}", 20000 + getpid() % 20000);
   if (kind_ == LinkKind::kShm) {
     where = "shm:" + path;
-    acceptor_ = std::move(ShmAcceptor::create(path, *admission_).value());
+    acceptor_ = std::move(fabric::ShmAcceptor::create(path, *admission_).value());
   } else {
-    ZmqAcceptorConfig listen;
+    fabric::ZmqAcceptorConfig listen;
     listen.endpoints = {where};
     listen.liveness = kLiveness;
-    acceptor_ = std::move(ZmqAcceptor::create(listen, *admission_).value());
+    acceptor_ = std::move(fabric::ZmqAcceptor::create(listen, *admission_).value());
   }
   const uint32_t slot_bytes = kFlitHeaderBytes + cell_bytes_max(config.switching.link.cell_payload_bytes);
   for (uint32_t i = 0; i < config.nodes; ++i) {
-    LinkEndpointConfig endpoint;
+    fabric::LinkEndpointConfig endpoint;
     endpoint.link = config.switching.link;
     endpoint.link.guid = node_guid(i);
     endpoint.endpoint = where;
     endpoint.liveness = kLiveness;
-    connections_.push_back(std::move(connect_link(endpoint, random).value()));
+    connections_.push_back(std::move(fabric::connect_link(endpoint, random).value()));
     probes_.push_back(std::make_unique<LinkProbe>(*traces[i], random, slot_bytes));
     probes_[i]->watch(kNode, connections_[i]->link());
     probes_[i]->watch(kSwitch, admission_->engine(i));
     set_faults(i, kNode, config.faults);
     set_faults(i, kSwitch, config.faults);
-    nodes.push_back(std::make_unique<LinkCellPort>(connections_[i]->link()));
+    nodes.push_back(std::make_unique<fabric::LinkCellPort>(connections_[i]->link()));
   }
   const bool up = wait_until([&] {
     step(1ms);
@@ -189,17 +189,17 @@ void TestFabric::settle() {
 }
 
 void TestFabric::take(size_t node) {
-  const std::span<const RxCell> cells = nodes[node]->receive();
-  for (const RxCell& cell : cells) received[node].emplace_back(cell.bytes.begin(), cell.bytes.end());
+  const std::span<const fabric::RxCell> cells = nodes[node]->receive();
+  for (const fabric::RxCell& cell : cells) received[node].emplace_back(cell.bytes.begin(), cell.bytes.end());
   if (!cells.empty()) nodes[node]->release();
 }
 
-LinkEngine& TestFabric::link(uint32_t node, uint32_t end) {
+fabric::LinkEngine& TestFabric::link(uint32_t node, uint32_t end) {
   if (kind_ == LinkKind::kMem) return cables[node]->end(end);
   return end == kNode ? connections_[node]->link() : admission_->engine(node);
 }
 
-void TestFabric::set_faults(uint32_t node, uint32_t from_end, const FlitFaults& faults) {
+void TestFabric::set_faults(uint32_t node, uint32_t from_end, const fabric::FlitFaults& faults) {
   if (kind_ == LinkKind::kMem) {
     cables[node]->set_faults(from_end, faults);
   } else {
@@ -207,12 +207,12 @@ void TestFabric::set_faults(uint32_t node, uint32_t from_end, const FlitFaults& 
   }
 }
 
-const FaultCounts& TestFabric::fault_counts(uint32_t node, uint32_t from_end) const {
+const fabric::FaultCounts& TestFabric::fault_counts(uint32_t node, uint32_t from_end) const {
   return kind_ == LinkKind::kMem ? cables[node]->fault_counts(from_end)
                                  : probes_[node]->fault_counts(from_end);
 }
 
-uint64_t TestFabric::total(SwitchPortCounter counter) const {
+uint64_t TestFabric::total(fabric::SwitchPortCounter counter) const {
   uint64_t sum = 0;
   for (uint32_t i = 0; i <= fabric->ports(); ++i) sum += count(i, counter);
   return sum;
@@ -220,15 +220,16 @@ uint64_t TestFabric::total(SwitchPortCounter counter) const {
 
 uint64_t TestFabric::drops() const {
   uint64_t sum = 0;
-  for (auto c = static_cast<size_t>(kFirstDrop); c < static_cast<size_t>(SwitchPortCounter::kCount); ++c) {
-    sum += total(static_cast<SwitchPortCounter>(c));
+  for (auto c = static_cast<size_t>(fabric::kFirstDrop);
+       c < static_cast<size_t>(fabric::SwitchPortCounter::kCount); ++c) {
+    sum += total(static_cast<fabric::SwitchPortCounter>(c));
   }
   return sum;
 }
 
 void TestFabric::expect_conserved() const {
-  EXPECT_EQ(total(SwitchPortCounter::kCellsIn),
-            total(SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
+  EXPECT_EQ(total(fabric::SwitchPortCounter::kCellsIn),
+            total(fabric::SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
 }
 
 }  // namespace weft::test

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "fabric/admission.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/link_connect.h"
-#include "fabric/memory_link.h"
-#include "fabric/switch.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/link_connect.h"
+#include "fabric/link/memory_link.h"
+#include "fabric/switch/admission.h"
+#include "fabric/switch/switch.h"
 #include "tests/support/flit_trace.h"
 #include "tests/support/link_probe.h"
 #include "tests/support/temp_dir.h"
@@ -40,17 +40,17 @@ inline void skip_what_a_sanitizer_misreads([[maybe_unused]] LinkKind kind) {
 }
 struct TestFabricConfig {
   LinkKind links = LinkKind::kMem;
-  SwitchConfig switching;
+  fabric::SwitchConfig switching;
   uint32_t nodes = 2;  // node i has LID i + 1 and sits on port i + 1
   uint64_t seed = 1;
   bool receiver_rereads = false;   // memory cables only; see MemoryCableConfig
   uint32_t node_lanes = 0;         // memory cables only: lanes of node 1, fewer than the others have
   bool first_is_a_switch = false;  // memory cables only: node 0 says so, and LID 9 lies behind it
-  FlitFaults faults;               // on every link, both ways
+  fabric::FlitFaults faults;       // on every link, both ways
 };
 
 /// Small cells unless told otherwise.
-SwitchConfig small_switch(uint32_t flit_payload_bytes = 0, uint32_t credits = 32);
+fabric::SwitchConfig small_switch(uint32_t flit_payload_bytes = 0, uint32_t credits = 32);
 
 /// Base of suites that run over every kind of link:
 /// INSTANTIATE_TEST_SUITE_P(Links, Suite, kEveryLink, link_name).
@@ -77,7 +77,7 @@ inline constexpr uint32_t kNode = 0;
 inline constexpr uint32_t kSwitch = 1;
 
 /// Sends if the port has room now.
-inline bool send_cell(LinkCellPort& port, const std::vector<std::byte>& cell) {
+inline bool send_cell(fabric::LinkCellPort& port, const std::vector<std::byte>& cell) {
   const VirtualLane vl = peek_vl(cell.data());
   std::byte* to = port.claim(vl, static_cast<uint32_t>(cell.size()));
   if (to == nullptr) return false;
@@ -87,7 +87,7 @@ inline bool send_cell(LinkCellPort& port, const std::vector<std::byte>& cell) {
 }
 
 /// Sends flit `index` of a cell past the cell port: on links with small flits a cell may come piece by piece.
-void send_flit(LinkEngine& from, const std::vector<std::byte>& cell, size_t index);
+void send_flit(fabric::LinkEngine& from, const std::vector<std::byte>& cell, size_t index);
 
 class TestFabric {
  public:
@@ -109,31 +109,31 @@ class TestFabric {
   }
 
   /// One end of the link of node `node`.
-  [[nodiscard]] LinkEngine& link(uint32_t node, uint32_t end);
-  void set_faults(uint32_t node, uint32_t from_end, const FlitFaults& faults);
-  [[nodiscard]] const FaultCounts& fault_counts(uint32_t node, uint32_t from_end) const;
+  [[nodiscard]] fabric::LinkEngine& link(uint32_t node, uint32_t end);
+  void set_faults(uint32_t node, uint32_t from_end, const fabric::FlitFaults& faults);
+  [[nodiscard]] const fabric::FaultCounts& fault_counts(uint32_t node, uint32_t from_end) const;
 
-  [[nodiscard]] uint64_t count(uint32_t port, SwitchPortCounter counter) const {
-    return fabric->port(static_cast<PortNumber>(port)).counters.get(counter);
+  [[nodiscard]] uint64_t count(uint32_t port, fabric::SwitchPortCounter counter) const {
+    return fabric->port(static_cast<fabric::PortNumber>(port)).counters.get(counter);
   }
-  [[nodiscard]] uint64_t total(SwitchPortCounter counter) const;
+  [[nodiscard]] uint64_t total(fabric::SwitchPortCounter counter) const;
   [[nodiscard]] uint64_t drops() const;
   /// SAN-NODE-01: no cell is made or swallowed.
   void expect_conserved() const;
 
   void freeze(uint32_t node, bool on) { nodes_[node].frozen = on; }
   /// The node's port, for an adapter that polls it itself.
-  [[nodiscard]] CellPort& lend(uint32_t node) {
+  [[nodiscard]] fabric::CellPort& lend(uint32_t node) {
     nodes_[node].lent = true;
     return *nodes[node];
   }
 
   SeededRandom random;
   ManualClock clock;
-  std::vector<std::unique_ptr<FlitTrace>> traces;    // per link
-  std::vector<std::unique_ptr<MemoryCable>> cables;  // memory links only
-  std::unique_ptr<Switch> fabric;
-  std::vector<std::unique_ptr<LinkCellPort>> nodes;
+  std::vector<std::unique_ptr<FlitTrace>> traces;            // per link
+  std::vector<std::unique_ptr<fabric::MemoryCable>> cables;  // memory links only
+  std::unique_ptr<fabric::Switch> fabric;
+  std::vector<std::unique_ptr<fabric::LinkCellPort>> nodes;
   std::vector<std::vector<std::vector<std::byte>>> received;  // per node, in order
 
  private:
@@ -152,9 +152,9 @@ class TestFabric {
   bool unsettled_ = false;  // the test has failed: no more waiting
   TempDir dir_;
   std::vector<std::unique_ptr<LinkProbe>> probes_;
-  std::unique_ptr<Admission> admission_;
+  std::unique_ptr<fabric::Admission> admission_;
   std::unique_ptr<Pollable> acceptor_;
-  std::vector<std::unique_ptr<LinkConnection>> connections_;
+  std::vector<std::unique_ptr<fabric::LinkConnection>> connections_;
 };
 
 }  // namespace weft::test

@@ -75,7 +75,7 @@ TEST(PushNode, PUSH_NODE_04_two_hosts_share_a_unit_and_both_move_data) {
 }
 
 /// Looks for the LAN object's address in the header of every cell.
-class CellWatch final : public FlitObserver {
+class CellWatch final : public fabric::FlitObserver {
  public:
   void on_flit(uint32_t, std::span<const std::byte> flit) noexcept override {
     if (static_cast<uint8_t>(flit[0]) >> 4 != static_cast<uint8_t>(FlitKind::kData)) return;
@@ -108,11 +108,11 @@ TEST(PushCfg, PUSH_CFG_03_initialise_set_mac_and_read_statistics) {
   covers("PUSH-CFG-03 PUSH-DRV-06");
   DriverWorld world;
   world.run_until_open();
-  EXPECT_EQ(world.host().controller().last_status(NicRequest::kInitialise), CfgStatus::kGood);
+  EXPECT_EQ(world.host().controller().last_status(host::NicRequest::kInitialise), CfgStatus::kGood);
   const MacAddress other{0x02, 0, 0, 0, 0, 0x2A};
   world.host().controller().set_mac(other);
   world.run();
-  EXPECT_EQ(world.host().controller().last_status(NicRequest::kSetMac), CfgStatus::kGood);
+  EXPECT_EQ(world.host().controller().last_status(host::NicRequest::kSetMac), CfgStatus::kGood);
   EXPECT_EQ(world.nic().info().mac, other);
   world.os().inject(make_ethernet(kLanMac, other, 1, 300));
   world.os().inject(make_ethernet(kLanMac, other, 2, 64));
@@ -169,9 +169,9 @@ std::set<std::string> includes_of(const std::string& file, std::set<std::string>
 
 /// The channel interface lies below the messaging layer: no adapter header comes up to a driver half.
 void expect_above_the_channel_interface(const std::set<std::string>& headers) {
-  ASSERT_TRUE(headers.contains("channel/netdev_session.h"));
+  ASSERT_TRUE(headers.contains("session/netdev_session.h"));
   for (const char* below :
-       {"channel/adapter.h", "channel/verbs.h", "channel/memory_table.h", "fabric/cell_port.h"}) {
+       {"adapter/adapter.h", "adapter/verbs.h", "adapter/memory/memory_table.h", "fabric/link/cell_port.h"}) {
     EXPECT_FALSE(headers.contains(below)) << below;
   }
 }
@@ -188,7 +188,7 @@ TEST(PushNode, PUSH_NODE_06_adapter_and_nic_work_on_the_same_memory) {
   std::vector<std::byte> expected = make_ethernet(kLanMac, host_mac(0), 1, 1000);
   world.os().inject(expected);
   world.nic().before_write = [&world] {
-    const InboundFrame* frame = world.units[0].acceptor->sessions()[0]->front_frame();
+    const session::InboundFrame* frame = world.units[0].acceptor->sessions()[0]->front_frame();
     ASSERT_NE(frame, nullptr);
     const_cast<std::byte*>(frame->bytes.data())[kVnetBytes + kPlace] ^= std::byte{1};
   };
@@ -213,21 +213,23 @@ TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interf
   if (std::getenv("WEFT_SOURCE") == nullptr)
     GTEST_SKIP() << "WEFT_SOURCE is not set; ctest sets it to the source tree";
   // The half is made of an OS interface and a messaging layer, and of nothing else.
-  static_assert(std::is_constructible_v<HostNetdev, NetdevSession&, FramePort&, const NicSettings&>);
+  static_assert(std::is_constructible_v<host::HostNetdev, session::NetdevSession&, FramePort&,
+                                        const host::NicSettings&>);
   static_assert(std::is_base_of_v<FramePort, MemoryFramePort>);
   const std::set<std::string> headers =
       includes_of("host_driver/host_netdev.h", includes_of("host_driver/host_netdev.cc"));
   ASSERT_TRUE(headers.contains("base/frame_port.h"));
   expect_above_the_channel_interface(headers);
   // And the messaging layer is the one that reaches it.
-  EXPECT_TRUE(includes_of("channel/netdev_session.cc").contains("channel/adapter.h"));
+  EXPECT_TRUE(includes_of("session/netdev_session.cc").contains("adapter/adapter.h"));
 }
 
 TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_interface) {
   covers("PUSH-DRV-03");
   if (std::getenv("WEFT_SOURCE") == nullptr)
     GTEST_SKIP() << "WEFT_SOURCE is not set; ctest sets it to the source tree";
-  static_assert(std::is_constructible_v<IouNetdev, SessionAcceptor&, FramePort&, const NicPolicy&>);
+  static_assert(
+      std::is_constructible_v<iou::IouNetdev, session::SessionAcceptor&, FramePort&, const iou::NicPolicy&>);
   std::set<std::string> headers = includes_of("iou_driver/iou_netdev.cc");
   headers = includes_of("iou_driver/iou_switching.cc", headers);
   headers = includes_of("iou_driver/nic_config_service.cc", headers);
@@ -237,7 +239,7 @@ TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_in
        {"iou_driver/echo_nic.h", "iou_driver/packet_nic.h", "iou_driver/slirp_nic.h", "base/tap_port.h"}) {
     EXPECT_FALSE(headers.contains(nic)) << nic;
   }
-  EXPECT_FALSE(includes_of("channel/session_acceptor.cc").contains("iou_driver/iou_netdev.h"));
+  EXPECT_FALSE(includes_of("session/session_acceptor.cc").contains("iou_driver/iou_netdev.h"));
 }
 
 TEST(PushDrv, PUSH_DRV_07_inbound_lan_frames_reach_the_host_stack_unchanged) {
@@ -255,9 +257,9 @@ TEST(PushDrv, PUSH_DRV_07_inbound_lan_frames_reach_the_host_stack_unchanged) {
     }
     world.run(2000);
     EXPECT_EQ(DriverWorld::taken(world.os()), wanted) << to_string(mode);
-    const CounterSet<SessionCounter>& unit = world.units[0].acceptor->sessions()[0]->counters();
+    const CounterSet<session::SessionCounter>& unit = world.units[0].acceptor->sessions()[0]->counters();
     if (mode == TransferMode::kRdma) {
-      EXPECT_EQ(unit.get(SessionCounter::kWritesWithIdata), wanted.size());
+      EXPECT_EQ(unit.get(session::SessionCounter::kWritesWithIdata), wanted.size());
     }
   }
 }
@@ -278,7 +280,7 @@ TEST(PushDrv, PUSH_DRV_08_outbound_host_packets_leave_the_nic_unchanged) {
     world.run(2000);
     EXPECT_EQ(DriverWorld::taken(world.nic()), wanted) << to_string(mode);
     if (mode == TransferMode::kRdma) {
-      EXPECT_EQ(world.session().counters().get(SessionCounter::kWritesWithIdata), wanted.size());
+      EXPECT_EQ(world.session().counters().get(session::SessionCounter::kWritesWithIdata), wanted.size());
     }
   }
 }

@@ -14,8 +14,8 @@ namespace {
 using Frames = std::vector<std::vector<std::byte>>;
 
 /// The peer's second write, at the worst moment: the frame is checked, its element still in use.
-void rewrite_front(NetdevSession& session) {
-  const InboundFrame* frame = session.front_frame();
+void rewrite_front(session::NetdevSession& session) {
+  const session::InboundFrame* frame = session.front_frame();
   ASSERT_NE(frame, nullptr);
   std::byte* element = const_cast<std::byte*>(frame->bytes.data());
   std::fill_n(element, std::min<size_t>(frame->bytes.size(), kFrameHeadBytes), std::byte{0xFF});
@@ -30,7 +30,7 @@ class RewrittenFrame : public ::testing::Test {
 
 TEST_F(RewrittenFrame, the_unit_sends_the_head_it_has_checked) {
   covers("DECISIONS-2.16 DECISIONS-4");
-  NetdevSession& session = *world.units[0].acceptor->sessions()[0];
+  session::NetdevSession& session = *world.units[0].acceptor->sessions()[0];
   uint32_t rewritten = 0;
   world.nic().before_write = [&] {
     rewrite_front(session);
@@ -63,13 +63,13 @@ TEST_F(RewrittenFrame, a_head_rewritten_while_the_nic_is_busy_is_checked_again) 
   world.nic().writes_allowed = 0;
   world.os().inject(make_ethernet(kLanMac, host_mac(0), 3, 1000));
   world.run();
-  EXPECT_GT(world.unit().counters().get(UnitCounter::kNicBusyTurns), 0U);
+  EXPECT_GT(world.unit().counters().get(iou::UnitCounter::kNicBusyTurns), 0U);
   rewrite_front(*world.units[0].acceptor->sessions()[0]);
   world.nic().writes_allowed = 10;
   world.run();
   EXPECT_TRUE(world.nic().written.empty());
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kBadVnetHeader), 1U);
-  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kBadVnetHeader), 1U);
+  EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
 }
 
 TEST_F(RewrittenFrame, a_head_rewritten_while_the_os_is_busy_is_checked_again) {
@@ -77,13 +77,13 @@ TEST_F(RewrittenFrame, a_head_rewritten_while_the_os_is_busy_is_checked_again) {
   world.os().writes_allowed = 0;
   world.nic().inject(make_ethernet(host_mac(0), kLanMac, 4, 1000));
   world.run();
-  EXPECT_GT(world.host().counters().get(HostCounter::kOsBusyTurns), 0U);
+  EXPECT_GT(world.host().counters().get(host::HostCounter::kOsBusyTurns), 0U);
   rewrite_front(world.session());
   world.os().writes_allowed = 10;
   world.run();
   EXPECT_TRUE(world.os().written.empty());
-  EXPECT_EQ(world.host().counters().get(HostCounter::kBadVnetHeader), 1U);
-  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+  EXPECT_EQ(world.host().counters().get(host::HostCounter::kBadVnetHeader), 1U);
+  EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
 }
 
 }  // namespace

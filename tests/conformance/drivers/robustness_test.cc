@@ -47,16 +47,16 @@ TEST(Shared, a_taken_address_is_refused) {
   config.macs = {host_mac(0), host_mac(0)};
   DriverWorld world(config);
   world.run_for(2s);
-  const bool first = world.session(0).state() == SessionState::kOpen;
-  const bool second = world.session(1).state() == SessionState::kOpen;
+  const bool first = world.session(0).state() == session::SessionState::kOpen;
+  const bool second = world.session(1).state() == session::SessionState::kOpen;
   EXPECT_NE(first, second);
-  EXPECT_GT(world.units[0].acceptor->counters().get(AcceptorCounter::kRefusedMacTaken), 0u);
+  EXPECT_GT(world.units[0].acceptor->counters().get(session::AcceptorCounter::kRefusedMacTaken), 0u);
   // Nor can an open session take it by configuration.
   DriverWorld other(hosts(2));
   other.run_until_open();
   other.host(1).controller().set_mac(host_mac(0));
   other.run();
-  EXPECT_EQ(other.host(1).controller().last_status(NicRequest::kSetMac), CfgStatus::kNotPermitted);
+  EXPECT_EQ(other.host(1).controller().last_status(host::NicRequest::kSetMac), CfgStatus::kNotPermitted);
 }
 
 TEST(Shared, a_foreign_source_address_is_dropped_unless_the_unit_bridges) {
@@ -71,8 +71,8 @@ TEST(Shared, a_foreign_source_address_is_dropped_unless_the_unit_bridges) {
     world.os().inject(make_ethernet(kLanMac, host_mac(0), 3));
     world.run();
     EXPECT_EQ(world.nic().written.size(), bridge ? 2u : 1u);
-    EXPECT_EQ(world.unit().counters().get(UnitCounter::kForeignSource), bridge ? 0u : 1u);
-    EXPECT_EQ(world.unit().counters().get(UnitCounter::kGroupSource), 1u);
+    EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kForeignSource), bridge ? 0u : 1u);
+    EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kGroupSource), 1u);
     EXPECT_EQ(world.unit().clients()[0].statistics.errors, bridge ? 1u : 2u);
   }
 }
@@ -89,7 +89,8 @@ TEST(Shared, promiscuous_only_where_the_topology_allows_it) {
     world.host(1).controller().set_filters(filters);
     world.run();
     EXPECT_EQ(world.host(1).controller().promiscuous_refused(), !allowed);
-    EXPECT_EQ(world.unit().config().counters().get(ConfigCounter::kPromiscuousRefused), allowed ? 0u : 1u);
+    EXPECT_EQ(world.unit().config().counters().get(iou::ConfigCounter::kPromiscuousRefused),
+              allowed ? 0u : 1u);
     world.nic().inject(make_ethernet(host_mac(0), kLanMac, 1));
     world.os(0).inject(make_ethernet(kLanMac, host_mac(0), 2));
     world.run();
@@ -138,7 +139,7 @@ TEST(Shared, multicast_goes_where_the_filters_want_it) {
   world.run();
   EXPECT_EQ(world.os(0).written.size(), 2u);
   EXPECT_EQ(world.os(1).written.size(), 1u);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kNoHostFor), 1u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kNoHostFor), 1u);
 }
 
 TEST(Shared, statistics_are_per_session) {
@@ -220,20 +221,20 @@ TEST(Hostile, vnet_headers_that_cannot_be_are_dropped_by_both_halves) {
   world.os().inject(make_ethernet(kLanMac, host_mac(0), 2));
   world.run();
   EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(kLanMac, host_mac(0), 2)});
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kBadVnetHeader), bad.size());
-  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kBadVnetHeader), bad.size());
+  EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
 }
 
 TEST(Hostile, a_frame_longer_than_the_mtu_is_dropped_and_counted) {
   covers("DECISIONS-4");
   DriverWorld world;
   world.run_until_open();
-  EXPECT_EQ(world.host().controller().last_status(NicRequest::kSetMtu), CfgStatus::kGood);
+  EXPECT_EQ(world.host().controller().last_status(host::NicRequest::kSetMtu), CfgStatus::kGood);
   world.os().inject(make_ethernet(kLanMac, host_mac(0), 1, 1519));
   world.os().inject(make_ethernet(kLanMac, host_mac(0), 2, 1518));
   world.run();
   EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(kLanMac, host_mac(0), 2, 1518)});
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kTooLongForMtu), 1u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kTooLongForMtu), 1u);
 }
 
 TEST(BackPressure, nothing_is_lost_or_reordered_behind_a_slow_nic_or_os) {
@@ -263,9 +264,9 @@ TEST(BackPressure, nothing_is_lost_or_reordered_behind_a_slow_nic_or_os) {
   }
   EXPECT_EQ(DriverWorld::taken(world.nic()), to_lan);
   EXPECT_EQ(DriverWorld::taken(world.os()), to_os);
-  EXPECT_GT(world.unit().counters().get(UnitCounter::kNicBusyTurns), 0u);
-  EXPECT_GT(world.host().counters().get(HostCounter::kNoElementTurns), 0u);
-  EXPECT_GT(world.host().counters().get(HostCounter::kOsBusyTurns), 0u);
+  EXPECT_GT(world.unit().counters().get(iou::UnitCounter::kNicBusyTurns), 0u);
+  EXPECT_GT(world.host().counters().get(host::HostCounter::kNoElementTurns), 0u);
+  EXPECT_GT(world.host().counters().get(host::HostCounter::kOsBusyTurns), 0u);
 }
 
 TEST(BackPressure, a_stopped_host_does_not_stop_its_neighbour) {
@@ -281,7 +282,7 @@ TEST(BackPressure, a_stopped_host_does_not_stop_its_neighbour) {
   }
   world.run_for(3s, 100us);
   EXPECT_EQ(world.os(1).written.size(), 40u);
-  EXPECT_GT(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  EXPECT_GT(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
 }
 
 TEST(Session, carrier_goes_five_seconds_after_the_session_and_comes_back_with_it) {
@@ -290,17 +291,17 @@ TEST(Session, carrier_goes_five_seconds_after_the_session_and_comes_back_with_it
   EXPECT_FALSE(world.os().carrier_set);
   world.run_until_open();
   EXPECT_TRUE(world.os().carrier_set);
-  const uint64_t before = world.host().counters().get(HostCounter::kCarrierDown);
+  const uint64_t before = world.host().counters().get(host::HostCounter::kCarrierDown);
   world.nodes[world.units[0].node].paused = true;  // the unit is stopped
   world.run_for(2s);
-  EXPECT_NE(world.session().state(), SessionState::kOpen);
+  EXPECT_NE(world.session().state(), session::SessionState::kOpen);
   EXPECT_TRUE(world.os().carrier_set);
   world.os().inject(make_ethernet(kLanMac, host_mac(0), 1));
   world.run_for(1s);
   EXPECT_EQ(world.os().to_read.size(), 1u);  // not read without a session
   world.run_for(4s);
   EXPECT_FALSE(world.os().carrier_set);
-  EXPECT_EQ(world.host().counters().get(HostCounter::kCarrierDown), before + 1);
+  EXPECT_EQ(world.host().counters().get(host::HostCounter::kCarrierDown), before + 1);
   world.nodes[world.units[0].node].paused = false;
   world.run_for(3s);
   world.run_until_open();
@@ -322,13 +323,13 @@ TEST(Session, settings_are_replayed_when_the_session_returns) {
   world.run();
   world.nodes[world.units[0].node].paused = true;
   world.run_for(3s);
-  ASSERT_NE(world.session().state(), SessionState::kOpen);
+  ASSERT_NE(world.session().state(), session::SessionState::kOpen);
   world.nodes[world.units[0].node].paused = false;
   world.run_for(3s);
   world.run_until_open();
-  EXPECT_EQ(world.host().controller().counters().get(ControllerCounter::kReplays), 2u);
+  EXPECT_EQ(world.host().controller().counters().get(host::ControllerCounter::kReplays), 2u);
   bool found = false;
-  for (const UnitClient& client : world.unit().clients()) {
+  for (const iou::UnitClient& client : world.unit().clients()) {
     if (!client.active) continue;
     found = true;
     EXPECT_TRUE(client.filters.promiscuous);
@@ -349,7 +350,7 @@ TEST(Session, link_state_of_the_lan_reaches_the_host) {
   world.nic().carrier_up = true;
   world.run();
   EXPECT_TRUE(world.os().carrier_set);
-  EXPECT_GE(world.unit().counters().get(UnitCounter::kLinkEvents), 3u);
+  EXPECT_GE(world.unit().counters().get(iou::UnitCounter::kLinkEvents), 3u);
 }
 
 /// A TCP segment of `payload` bytes over IPv4 with its checksum left open, as a stack hands it to a TSO NIC.
@@ -434,7 +435,7 @@ TEST(Offloads, lan_frames_are_cut_for_a_host_that_cannot_take_them_whole) {
   const Frames got = DriverWorld::taken(world.os());
   ASSERT_EQ(got.size(), 8u);
   EXPECT_EQ(got.back(), make_ethernet(host_mac(0), kLanMac, 1));
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSegmentedForHost), 1u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSegmentedForHost), 1u);
 }
 
 TEST(Offloads, a_frame_that_is_cut_waits_for_the_only_host_as_any_other_does) {
@@ -446,12 +447,12 @@ TEST(Offloads, a_frame_that_is_cut_waits_for_the_only_host_as_any_other_does) {
   world.run_until_open();
   world.os().busy = true;
   world.nic().inject_raw(tso_frame(host_mac(0), kLanMac, 20'000, 1448));
-  world.run_for(2 * kSlowHostMax);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSegmentedForHost), 1u);
+  world.run_for(2 * iou::kSlowHostMax);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSegmentedForHost), 1u);
   world.os().busy = false;
   world.run(3000);
   EXPECT_EQ(DriverWorld::taken(world.os()).size(), 14u);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
 }
 
 TEST(Frames, any_ethertype_and_vlan_tags_pass) {

@@ -8,6 +8,7 @@
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 struct Shape {

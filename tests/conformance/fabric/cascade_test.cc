@@ -5,6 +5,7 @@
 #include "tests/support/switch_row.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 using SanCascade = SwitchRow;

@@ -7,6 +7,7 @@
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 constexpr VirtualLane lane(uint32_t number) {

@@ -1,11 +1,12 @@
 // SAN-SW, SAN-NODE, PUSH-NODE and SAN-LAYER as far as link and switch go.
 #include <gtest/gtest.h>
 
-#include "fabric/admission.h"
+#include "fabric/switch/admission.h"
 #include "tests/support/requirement.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 class SanSw : public OverLinks {

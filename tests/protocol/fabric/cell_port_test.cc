@@ -2,12 +2,13 @@
 // next good one arrives.
 #include <gtest/gtest.h>
 
-#include "fabric/link_cell_port.h"
+#include "fabric/link/link_cell_port.h"
 #include "tests/support/reason_table.h"
 #include "tests/support/script_carrier.h"
 #include "tests/support/test_cells.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 class Port {

@@ -4,10 +4,11 @@
 #include <cstring>
 #include <vector>
 
-#include "fabric/link_handshake.h"
+#include "fabric/link/link_handshake.h"
 #include "tests/support/reason_table.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 using Bytes = std::vector<std::byte>;

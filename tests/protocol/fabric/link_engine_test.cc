@@ -8,6 +8,7 @@
 #include "tests/support/test_cells.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 class Engine : public ::testing::Test {

@@ -13,17 +13,17 @@
 #include <string>
 
 #include "base/clock.h"
-#include "fabric/control_server.h"
+#include "control/control_server.h"
 
 namespace {
 
 volatile sig_atomic_t stopped = 0;
 
-class Handler final : public weft::ControlHandler {
+class Handler final : public weft::control::ControlHandler {
  public:
   explicit Handler(std::string name) : name_(std::move(name)) {}
-  [[nodiscard]] weft::NodeInfo info() override {
-    weft::NodeInfo info;
+  [[nodiscard]] weft::control::NodeInfo info() override {
+    weft::control::NodeInfo info;
     info.name = name_;
     info.pid = static_cast<uint32_t>(getpid());
     info.ready = !named_by("STAND_IN_NEVER_READY");
@@ -57,7 +57,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   signal(SIGTERM, [](int) { stopped = 1; });
-  auto server = weft::ControlServer::open(option(argc, argv, "--dir") + "/" + name + ".ctl", handler);
+  auto server =
+      weft::control::ControlServer::open(option(argc, argv, "--dir") + "/" + name + ".ctl", handler);
   if (!server.ok()) {
     std::fprintf(stderr, "stand-in: %s\n", server.error().text.c_str());
     return 1;

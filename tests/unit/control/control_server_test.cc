@@ -1,5 +1,5 @@
 // The control endpoint over a real socket in a private directory.
-#include "fabric/control_server.h"
+#include "control/control_server.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "fabric/control_client.h"
+#include "control/control_client.h"
 
-namespace weft {
+namespace weft::control {
 namespace {
 
 using namespace std::chrono_literals;
@@ -167,4 +167,4 @@ TEST_F(ControlServerTest, nobody_there_is_told_within_the_timeout) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::control

@@ -30,7 +30,7 @@ struct Bench {
     unit.answer.bytes = bytes;
     world->units[0].acceptor->set_events(&unit);
   }
-  NetdevSession& unit_session() { return *world->units[0].acceptor->sessions().front(); }
+  session::NetdevSession& unit_session() { return *world->units[0].acceptor->sessions().front(); }
 
   DriverWorldConfig config;
   RecordingEvents unit;
@@ -70,42 +70,42 @@ Case(Reason, void (*)(Bench&)) -> Case<Reason>;
 // ---- the unit half ----------------------------------------------------------------------------
 
 constexpr std::array kUnitCases{
-    Case{UnitCounter::kBadVnetHeader,
+    Case{iou::UnitCounter::kBadVnetHeader,
          [](Bench& at) {
            const Bytes frame = make_ethernet(kLanMac, host_mac(0), 1);
            at.open().os().inject_raw(with_vnet({.flags = 0x80}, frame));
          }},
-    Case{UnitCounter::kForeignSource,
+    Case{iou::UnitCounter::kForeignSource,
          [](Bench& at) { at.open().os().inject(make_ethernet(kLanMac, kForeign, 1)); }},
-    Case{UnitCounter::kGroupSource,
+    Case{iou::UnitCounter::kGroupSource,
          [](Bench& at) { at.open().os().inject(make_ethernet(kLanMac, kGroup, 1)); }},
-    Case{UnitCounter::kTooLongForMtu,
+    Case{iou::UnitCounter::kTooLongForMtu,
          [](Bench& at) { at.open().os().inject(make_ethernet(kLanMac, host_mac(0), 1, 1519)); }},
-    Case{UnitCounter::kNicRefused,
+    Case{iou::UnitCounter::kNicRefused,
          [](Bench& at) {
            at.open().nic().drop = true;
            at.world->os().inject(make_ethernet(kLanMac, host_mac(0), 1));
          }},
-    Case{UnitCounter::kNicDown,
+    Case{iou::UnitCounter::kNicDown,
          [](Bench& at) {
            at.open().nic().down = true;
            at.world->os().inject(make_ethernet(kLanMac, host_mac(0), 1));
          }},
-    Case{UnitCounter::kNoHostFor,
+    Case{iou::UnitCounter::kNoHostFor,
          [](Bench& at) { at.open().nic().inject(make_ethernet(kForeign, kLanMac, 1)); }},
-    Case{UnitCounter::kLanReadRefused,
+    Case{iou::UnitCounter::kLanReadRefused,
          [](Bench& at) { at.open().nic().inject(make_ethernet(host_mac(0), kLanMac, 1, 70'000)); }},
-    Case{UnitCounter::kLanBadVnetHeader,
+    Case{iou::UnitCounter::kLanBadVnetHeader,
          [](Bench& at) {
            const Bytes frame = make_ethernet(host_mac(0), kLanMac, 1);
            at.open().nic().inject_raw(with_vnet({.flags = 0x80}, frame));
          }},
-    Case{UnitCounter::kUncuttableForHost,
+    Case{iou::UnitCounter::kUncuttableForHost,
          [](Bench& at) {
            at.config.nic_offloads = Offload::kChecksum | Offload::kTso4;
            at.open().nic().inject_raw(uncuttable(host_mac(0), kLanMac));
          }},
-    Case{UnitCounter::kUncuttableForHost,
+    Case{iou::UnitCounter::kUncuttableForHost,
          [](Bench& at) {  // between hosts
            at.config.hosts = 2;
            at.config.host_offloads = Offload::kChecksum | Offload::kTso4;
@@ -113,44 +113,46 @@ constexpr std::array kUnitCases{
            at.world->run();
            at.world->os(0).inject_raw(uncuttable(host_mac(1), host_mac(0)));
          }},
-    Case{UnitCounter::kTooLongForHost,
+    Case{iou::UnitCounter::kTooLongForHost,
          [](Bench& at) {
            at.config.mode = TransferMode::kSendReceive;
            at.open().nic().inject(make_ethernet(host_mac(0), kLanMac, 1, 20'000));
          }},
-    Case{UnitCounter::kSlowHostDrops,
+    Case{iou::UnitCounter::kSlowHostDrops,
          [](Bench& at) {
            at.config.hosts = 2;
            at.config.pools = {{2048, 4}};
            at.open().os(1).busy = true;
            for (uint32_t i = 0; i < 40; ++i) at.world->nic().inject(make_ethernet(host_mac(1), kLanMac, i));
-           at.world->run_for(kSlowHostMax + 100ms);
+           at.world->run_for(iou::kSlowHostMax + 100ms);
          }},
-    Case{UnitCounter::kHostsRefusedMac,
+    Case{iou::UnitCounter::kHostsRefusedMac,
          [](Bench& at) {
            at.config.macs = {kGroup};
            at.make().run_for(100ms);
          }},
-    Case{UnitCounter::kNicOffloadErrors,
+    Case{iou::UnitCounter::kNicOffloadErrors,
          [](Bench& at) {
            at.config.host_offloads = at.config.nic_offloads = Offload::kChecksum;
            at.make().nic().refuse_settings = true;
            at.world->run_until_open();
          }},
 };
-static_assert(names_every_reason(kUnitCases, UnitCounter::kBadVnetHeader, UnitCounter::kCount));
+static_assert(names_every_reason(kUnitCases, iou::UnitCounter::kBadVnetHeader, iou::UnitCounter::kCount));
 
 TEST(UnitReasons, each_has_its_own_counter_and_nothing_passes) {
   for (const auto& one : kUnitCases) {
     Bench at;
     one.provoke(at);
     at.world->run();
-    expect_only(at.world->unit().counters(), one.reason, UnitCounter::kBadVnetHeader, UnitCounter::kCount);
+    expect_only(at.world->unit().counters(), one.reason, iou::UnitCounter::kBadVnetHeader,
+                iou::UnitCounter::kCount);
     EXPECT_TRUE(at.world->nic().written.empty());
     EXPECT_TRUE(at.world->os().written.empty());
-    const bool refused = one.reason == UnitCounter::kHostsRefusedMac;
-    EXPECT_EQ(at.world->session().state() == SessionState::kOpen, !refused);
-    EXPECT_EQ(at.world->unit().counters().get(UnitCounter::kHostsAdmitted), refused ? 0 : at.config.hosts);
+    const bool refused = one.reason == iou::UnitCounter::kHostsRefusedMac;
+    EXPECT_EQ(at.world->session().state() == session::SessionState::kOpen, !refused);
+    EXPECT_EQ(at.world->unit().counters().get(iou::UnitCounter::kHostsAdmitted),
+              refused ? 0 : at.config.hosts);
   }
 }
 
@@ -166,54 +168,55 @@ void hand_to_host(Bench& at, const Bytes& bytes) {
 constexpr std::array<std::byte, 4> kTwo{std::byte{0}, std::byte{0}, std::byte{0}, std::byte{2}};
 
 constexpr std::array kHostCases{
-    Case{HostCounter::kBadVnetHeader,
+    Case{host::HostCounter::kBadVnetHeader,
          [](Bench& at) {
            at.open();
            hand_to_host(at, with_vnet({.gso_type = 77}, make_ethernet(host_mac(0), kLanMac, 1)));
          }},
-    Case{HostCounter::kOsRefused,
+    Case{host::HostCounter::kOsRefused,
          [](Bench& at) {
            at.open().os().drop = true;
            at.world->nic().inject(make_ethernet(host_mac(0), kLanMac, 1));
          }},
-    Case{HostCounter::kOsDown,
+    Case{host::HostCounter::kOsDown,
          [](Bench& at) {
            at.open().os().down = true;
            at.world->nic().inject(make_ethernet(host_mac(0), kLanMac, 1));
          }},
-    Case{HostCounter::kReadRefused,
+    Case{host::HostCounter::kReadRefused,
          [](Bench& at) { at.open().os().inject(make_ethernet(kLanMac, host_mac(0), 1, 70'000)); }},
-    Case{HostCounter::kUnknownRequests,
+    Case{host::HostCounter::kUnknownRequests,
          [](Bench& at) {
            at.open();
            EXPECT_NE(at.unit_session().request_config({.request_class = CfgClass::kMacConfig, .code = 99}),
                      0U);
          }},
-    Case{HostCounter::kBadRequests,
+    Case{host::HostCounter::kBadRequests,
          [](Bench& at) {
            at.open();
            const auto code = static_cast<uint16_t>(UtilityCode::kLinkState);
            EXPECT_NE(at.unit_session().request_config({.code = code, .data = kTwo}), 0U);
          }},
-    Case{HostCounter::kOsOffloadErrors,
+    Case{host::HostCounter::kOsOffloadErrors,
          [](Bench& at) {
            at.config.host_offloads = at.config.nic_offloads = Offload::kChecksum;
            at.make().os().refuse_settings = true;
            at.world->run_until_open();
          }},
 };
-static_assert(names_every_reason(kHostCases, HostCounter::kBadVnetHeader, HostCounter::kCount));
+static_assert(names_every_reason(kHostCases, host::HostCounter::kBadVnetHeader, host::HostCounter::kCount));
 
 TEST(HostReasons, each_has_its_own_counter_and_nothing_passes) {
   for (const auto& one : kHostCases) {
     Bench at;
     one.provoke(at);
     at.world->run();
-    expect_only(at.world->host().counters(), one.reason, HostCounter::kBadVnetHeader, HostCounter::kCount);
+    expect_only(at.world->host().counters(), one.reason, host::HostCounter::kBadVnetHeader,
+                host::HostCounter::kCount);
     EXPECT_TRUE(at.world->os().written.empty());
     EXPECT_TRUE(at.world->nic().written.empty());
     EXPECT_TRUE(at.world->os().carrier_set);
-    EXPECT_EQ(at.world->session().state(), SessionState::kOpen);
+    EXPECT_EQ(at.world->session().state(), session::SessionState::kOpen);
   }
 }
 
@@ -230,35 +233,35 @@ void ask_for_mac(Bench& at, const MacAddress& mac, size_t host = 0) {
 }
 
 constexpr std::array kConfigCases{
-    Case{ConfigCounter::kUnknown,
+    Case{iou::ConfigCounter::kUnknown,
          [](Bench& at) {
            at.open();
            ask(at, static_cast<MacConfigCode>(99), {});
          }},
-    Case{ConfigCounter::kBadData,
+    Case{iou::ConfigCounter::kBadData,
          [](Bench& at) {
            at.open();
            ask(at, MacConfigCode::kSetMac, kTwo);
          }},
-    Case{ConfigCounter::kBadData,
+    Case{iou::ConfigCounter::kBadData,
          [](Bench& at) {
            at.open();
            constexpr std::array<std::byte, 4> kLess{{{}, {}, {}, std::byte{67}}};
            ask(at, MacConfigCode::kSetMtu, kLess);
          }},
-    Case{ConfigCounter::kBadData,
+    Case{iou::ConfigCounter::kBadData,
          [](Bench& at) {  // a feature that does not exist
            at.open();
            constexpr std::array<std::byte, 4> kMore{{std::byte{0x80}, {}, {}, {}}};
            ask(at, MacConfigCode::kSetFeatures, kMore);
          }},
-    Case{ConfigCounter::kMacTaken,
+    Case{iou::ConfigCounter::kMacTaken,
          [](Bench& at) {
            at.config.hosts = 2;
            at.open();
            ask_for_mac(at, host_mac(1));
          }},
-    Case{ConfigCounter::kPromiscuousRefused,
+    Case{iou::ConfigCounter::kPromiscuousRefused,
          [](Bench& at) {
            at.open();
            NicFilters filters;
@@ -266,79 +269,81 @@ constexpr std::array kConfigCases{
            std::array<std::byte, kNicFiltersBytesMax> data{};
            ask(at, MacConfigCode::kSetFilters, std::span(data).first(encode_filters(filters, data)));
          }},
-    Case{ConfigCounter::kNicRefused,
+    Case{iou::ConfigCounter::kNicRefused,
          [](Bench& at) {
            at.open().nic().refuse_settings = true;
            ask_for_mac(at, kForeign);
          }},
     Case{
-        ConfigCounter::kMtuLimited,
+        iou::ConfigCounter::kMtuLimited,
         [](Bench& at) {
           at.open().nic().refuse_settings = true;
           constexpr std::array<std::byte, 4> kMore{std::byte{0}, std::byte{0}, std::byte{0x40}, std::byte{0}};
           ask(at, MacConfigCode::kSetMtu, kMore);
         }},
 };
-static_assert(names_every_reason(kConfigCases, ConfigCounter::kUnknown, ConfigCounter::kCount));
+static_assert(names_every_reason(kConfigCases, iou::ConfigCounter::kUnknown, iou::ConfigCounter::kCount));
 
 TEST(ConfigReasons, each_has_its_own_counter_and_changes_nothing) {
   for (const auto& one : kConfigCases) {
     Bench at;
     one.provoke(at);
     const auto& config = at.world->unit().config().counters();
-    const uint64_t applied = config.get(ConfigCounter::kApplied);
+    const uint64_t applied = config.get(iou::ConfigCounter::kApplied);
     EXPECT_GT(applied, 0U);
     at.world->run();
-    expect_only(config, one.reason, ConfigCounter::kUnknown, ConfigCounter::kCount);
-    EXPECT_EQ(config.get(ConfigCounter::kApplied), applied);
-    for (const UnitClient& client : at.world->unit().clients()) {
+    expect_only(config, one.reason, iou::ConfigCounter::kUnknown, iou::ConfigCounter::kCount);
+    EXPECT_EQ(config.get(iou::ConfigCounter::kApplied), applied);
+    for (const iou::UnitClient& client : at.world->unit().clients()) {
       EXPECT_EQ(client.mac, client.session->peer().mac);
       EXPECT_FALSE(client.filters.promiscuous);
     }
-    EXPECT_EQ(at.world->session().state(), SessionState::kOpen);
+    EXPECT_EQ(at.world->session().state(), session::SessionState::kOpen);
   }
 }
 
 constexpr std::array kControllerCases{
-    Case{ControllerCounter::kRefused,
+    Case{host::ControllerCounter::kRefused,
          [](Bench& at) {
            at.open().host().controller().read_statistics();
            at.answer_for_the_unit(CfgStatus::kNotPermitted, 0);
          }},
-    Case{ControllerCounter::kFailed,
+    Case{host::ControllerCounter::kFailed,
          [](Bench& at) {
            at.open().host().controller().read_statistics();
            at.answer_for_the_unit(CfgStatus::kFailed, 0);
          }},
-    Case{ControllerCounter::kLimited,
+    Case{host::ControllerCounter::kLimited,
          [](Bench& at) {
            at.open().host().controller().set_mtu(9000);
            at.answer_for_the_unit(CfgStatus::kLimited, 4);
          }},
-    Case{ControllerCounter::kTimedOut,
+    Case{host::ControllerCounter::kTimedOut,
          [](Bench& at) {
            at.open().host().controller().read_statistics();
            at.world->nodes[at.world->units[0].node].paused = true;
-           at.world->run_for(SessionLimits{}.config_timeout + 100ms);
-           EXPECT_EQ(at.world->session().counters().get(SessionCounter::kConfigTimedOut), 1U);
+           at.world->run_for(session::SessionLimits{}.config_timeout + 100ms);
+           EXPECT_EQ(at.world->session().counters().get(session::SessionCounter::kConfigTimedOut), 1U);
          }},
-    Case{ControllerCounter::kBadReply,
+    Case{host::ControllerCounter::kBadReply,
          [](Bench& at) {
            at.open().host().controller().read_statistics();
            at.answer_for_the_unit(CfgStatus::kGood, kNicStatisticsBytes - 1);
          }},
 };
-static_assert(names_every_reason(kControllerCases, ControllerCounter::kRefused, ControllerCounter::kCount));
+static_assert(names_every_reason(kControllerCases, host::ControllerCounter::kRefused,
+                                 host::ControllerCounter::kCount));
 
 TEST(ControllerReasons, each_has_its_own_counter) {
   for (const auto& one : kControllerCases) {
     Bench at;
     one.provoke(at);
     at.world->run();
-    NicController& controller = at.world->host().controller();
-    expect_only(controller.counters(), one.reason, ControllerCounter::kRefused, ControllerCounter::kCount);
+    host::NicController& controller = at.world->host().controller();
+    expect_only(controller.counters(), one.reason, host::ControllerCounter::kRefused,
+                host::ControllerCounter::kCount);
     EXPECT_EQ(controller.statistics_read(), 0U);
-    EXPECT_EQ(at.world->session().state(), SessionState::kOpen);
+    EXPECT_EQ(at.world->session().state(), session::SessionState::kOpen);
   }
 }
 

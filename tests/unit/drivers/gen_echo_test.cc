@@ -18,7 +18,7 @@ constexpr MacAddress kHost{0x02, 0, 0, 0, 0, 0x2A};
 /// Carries frames between station and object; `out` and `in` may spoil them.
 class Wire {
  public:
-  Wire() : gen(kHost, clock), echo(EchoNicConfig{}) { gen.set_carrier(true); }
+  Wire() : gen(kHost, clock), echo(iou::EchoNicConfig{}) { gen.set_carrier(true); }
   virtual ~Wire() = default;
   virtual void back(std::deque<Frame>&) {}
 
@@ -26,7 +26,7 @@ class Wire {
     clock.advance(1us);
     gen.poll(clock.now());
     bool moved = false;
-    Frame frame(kVnetBytes + kGenFrameBytesMax);
+    Frame frame(kVnetBytes + host::kGenFrameBytesMax);
     FrameReadResult got = gen.read_frame(frame);
     if (got.io == FrameIo::kOk) {
       moved = true;
@@ -46,7 +46,7 @@ class Wire {
     }
     return moved;
   }
-  TrafficResult run(const TrafficSpec& spec) {
+  host::TrafficResult run(const host::TrafficSpec& spec) {
     EXPECT_TRUE(gen.start(spec).ok());
     for (int i = 0; i < 2'000'000 && !gen.finished(); ++i) {
       if (!turn()) clock.advance(100us);
@@ -55,25 +55,25 @@ class Wire {
   }
 
   ManualClock clock;
-  GenPort gen;
-  EchoNic echo;
+  host::GenPort gen;
+  iou::EchoNic echo;
   std::deque<Frame> answers;
 };
 
 TEST(GenEcho, every_kind_of_round_trip_and_a_verified_bulk_run) {
   Wire wire;
   wire.clock.advance(1s);
-  TrafficSpec spec;
+  host::TrafficSpec spec;
   spec.round_trips = 20;
   spec.bulk_frames = 500;
   spec.sizes = {60, 98, 1514, 9014};
   spec.size_count = 4;
-  const TrafficResult result = wire.run(spec);
-  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  const host::TrafficResult result = wire.run(spec);
+  EXPECT_EQ(result.phase, host::TrafficPhase::kFinished);
   EXPECT_EQ(result.frames_sent, 4 * 20 + 500u);
   EXPECT_EQ(result.frames_received, result.frames_sent);
   EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.reordered + result.late, 0u);
-  for (const RoundTripFigures& kind : result.by_kind) EXPECT_EQ(kind.count, 20u);
+  for (const host::RoundTripFigures& kind : result.by_kind) EXPECT_EQ(kind.count, 20u);
   EXPECT_EQ(result.bulk_bytes_received, 125u * (60 + 98 + 1514 + 9014));
   EXPECT_GT(result.bulk_gbps(), 0.0);
 }
@@ -89,8 +89,8 @@ class Abandoned : public ::testing::Test {
     }
   }
 
-  static TrafficSpec endless() {
-    TrafficSpec spec;
+  static host::TrafficSpec endless() {
+    host::TrafficSpec spec;
     spec.bulk_frames = 0;
     spec.bulk_duration = 24h;
     spec.lease = 5s;
@@ -103,11 +103,11 @@ class Abandoned : public ::testing::Test {
 TEST_F(Abandoned, a_run_ends_when_its_lease_is_not_renewed) {
   ASSERT_TRUE(wire.gen.start(endless()).ok());
   run_for(20s, true);
-  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kBulk);
+  EXPECT_EQ(wire.gen.result().phase, host::TrafficPhase::kBulk);
   run_for(4900ms, false);
   EXPECT_FALSE(wire.gen.finished());
   run_for(200ms, false);
-  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kAbandoned);
+  EXPECT_EQ(wire.gen.result().phase, host::TrafficPhase::kAbandoned);
   EXPECT_TRUE(wire.gen.finished());
   const uint64_t sent = wire.gen.result().frames_sent;
   run_for(1s, true);
@@ -117,11 +117,11 @@ TEST_F(Abandoned, a_run_ends_when_its_lease_is_not_renewed) {
 
 /// While nothing is sent, too: the loop sleeps by deadline().
 TEST_F(Abandoned, a_run_that_waits_for_an_answer_ends_too) {
-  TrafficSpec spec = endless();
+  host::TrafficSpec spec = endless();
   spec.answer_timeout = 24h;
   ASSERT_TRUE(wire.gen.start(spec).ok());
   run_for(1s, true);
-  Frame frame(kVnetBytes + kGenFrameBytesMax);
+  Frame frame(kVnetBytes + host::kGenFrameBytesMax);
   while (wire.gen.read_frame(frame).io == FrameIo::kOk) wire.clock.advance(1us);
   const Instant lost = wire.clock.now();
   while (!wire.gen.finished()) {
@@ -129,7 +129,7 @@ TEST_F(Abandoned, a_run_that_waits_for_an_answer_ends_too) {
     wire.clock.set(std::max(wire.gen.deadline(), wire.clock.now() + 1us));
     wire.gen.poll(wire.clock.now());
   }
-  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kAbandoned);
+  EXPECT_EQ(wire.gen.result().phase, host::TrafficPhase::kAbandoned);
   EXPECT_GE(wire.clock.now(), lost + 5s - 1ms);
 }
 
@@ -144,7 +144,7 @@ TEST_F(Abandoned, a_process_that_stood_still_gives_its_asker_time) {
 class Spoiler final : public Wire {
  public:
   void back(std::deque<Frame>& frames) override {
-    if (frames.empty() || ++count_ % 10 != 0 || gen.result().phase != TrafficPhase::kBulk) return;
+    if (frames.empty() || ++count_ % 10 != 0 || gen.result().phase != host::TrafficPhase::kBulk) return;
     const uint64_t which = count_ / 10 % 3;
     if (which == 0) {
       frames.pop_front();
@@ -183,24 +183,24 @@ class Stall final : public Wire {
 
 TEST(GenEcho, answers_to_repeated_resolution_are_no_duplicates) {
   Stall wire(1s);
-  TrafficSpec spec;
+  host::TrafficSpec spec;
   spec.round_trips = 20;
   spec.bulk_frames = 100;
-  const TrafficResult result = wire.run(spec);
+  const host::TrafficResult result = wire.run(spec);
   ASSERT_GT(wire.most, 1U) << "it asked more than once";
-  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  EXPECT_EQ(result.phase, host::TrafficPhase::kFinished);
   EXPECT_EQ(result.frames_received, result.frames_sent);
   EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.reordered + result.late, 0u);
 }
 
 TEST(GenEcho, loss_repetition_and_corruption_are_told_apart) {
   Spoiler wire;
-  TrafficSpec spec;
+  host::TrafficSpec spec;
   spec.bulk_frames = 600;
   spec.answer_timeout = 100ms;
-  const TrafficResult result = wire.run(spec);
+  const host::TrafficResult result = wire.run(spec);
   EXPECT_GT(wire.dropped, 0u);
-  EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+  EXPECT_EQ(result.phase, host::TrafficPhase::kFinished);
   EXPECT_EQ(result.corrupted, wire.spoilt);
   EXPECT_EQ(result.duplicated, wire.doubled);
   EXPECT_EQ(result.lost, wire.dropped + wire.spoilt);
@@ -213,13 +213,13 @@ class Stamps : public ::testing::Test {
   class Hand final : public Wire {
    public:
     void back(std::deque<Frame>& frames) override {
-      if (gen.result().phase != TrafficPhase::kBulk) return;
+      if (gen.result().phase != host::TrafficPhase::kBulk) return;
       kept.insert(kept.end(), frames.begin(), frames.end());
       frames.clear();
     }
     /// Until `count` answers are in the hand.
     void collect(size_t count) {
-      TrafficSpec spec;
+      host::TrafficSpec spec;
       spec.round_trips = 0;
       spec.answer_timeout = 100ms;
       ASSERT_TRUE(gen.start(spec).ok());
@@ -235,7 +235,7 @@ class Stamps : public ::testing::Test {
 TEST_F(Stamps, an_answer_behind_a_later_one_is_reordered) {
   wire.collect(3);
   for (const size_t number : {1U, 0U, 2U}) wire.deliver(wire.kept[number]);
-  const TrafficResult result = wire.gen.result();
+  const host::TrafficResult result = wire.gen.result();
   EXPECT_EQ(result.reordered, 1U);
   EXPECT_EQ(result.frames_received, 3U);
   EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.late, 0U);
@@ -271,7 +271,7 @@ TEST(GenEcho, a_run_that_is_stopped_waits_for_what_is_on_its_way) {
   for (const uint32_t round_trips : {0U, 1000U}) {  // stopped in the bulk run, stopped in the round trips
     Stall wire(2s);
     wire.clock.advance(2s);
-    TrafficSpec spec;
+    host::TrafficSpec spec;
     spec.round_trips = round_trips;
     ASSERT_TRUE(wire.gen.start(spec).ok());
     while (wire.gen.result().frames_received < 100) wire.turn();
@@ -284,8 +284,8 @@ TEST(GenEcho, a_run_that_is_stopped_waits_for_what_is_on_its_way) {
     for (int i = 0; i < 20'000 && !wire.gen.finished(); ++i) {
       if (!wire.turn()) wire.clock.advance(100us);
     }
-    const TrafficResult result = wire.gen.result();
-    EXPECT_EQ(result.phase, TrafficPhase::kFinished);
+    const host::TrafficResult result = wire.gen.result();
+    EXPECT_EQ(result.phase, host::TrafficPhase::kFinished);
     EXPECT_EQ(result.frames_sent, sent) << "nothing left after stop()";
     EXPECT_EQ(result.frames_received, sent);
     EXPECT_EQ(result.lost + result.corrupted + result.duplicated + result.late, 0u);
@@ -294,26 +294,26 @@ TEST(GenEcho, a_run_that_is_stopped_waits_for_what_is_on_its_way) {
 
 TEST(GenEcho, the_rate_is_kept) {
   Wire wire;
-  TrafficSpec spec;
+  host::TrafficSpec spec;
   spec.round_trips = 0;
   spec.bulk_frames = 0;
   spec.bulk_duration = 1s;
   spec.rate_per_s = 1000;
-  const TrafficResult result = wire.run(spec);
+  const host::TrafficResult result = wire.run(spec);
   EXPECT_NEAR(static_cast<double>(result.frames_sent), 1000.0, 12.0);
   EXPECT_EQ(result.lost, 0u);
 }
 
 TEST(GenEcho, an_object_that_does_not_answer_ends_the_run_as_failed) {
   Wire wire;
-  TrafficSpec spec;
+  host::TrafficSpec spec;
   spec.target_ipv4 = {10, 77, 9, 9};
-  EXPECT_EQ(wire.run(spec).phase, TrafficPhase::kFailed);
+  EXPECT_EQ(wire.run(spec).phase, host::TrafficPhase::kFailed);
 }
 
 TEST(GenEcho, a_frame_that_the_session_does_not_carry_ends_the_run_and_says_so) {
   Wire wire;
-  TrafficSpec spec;
+  host::TrafficSpec spec;
   spec.round_trips = 0;
   spec.sizes = {98, 1514};
   spec.size_count = 2;
@@ -321,14 +321,14 @@ TEST(GenEcho, a_frame_that_the_session_does_not_carry_ends_the_run_and_says_so) 
   while (wire.gen.result().frames_sent == 0) wire.turn();
   Frame room(kVnetBytes + 1000);
   EXPECT_EQ(wire.gen.read_frame(room).io, FrameIo::kDropped);
-  EXPECT_EQ(wire.gen.result().phase, TrafficPhase::kTooLong);
+  EXPECT_EQ(wire.gen.result().phase, host::TrafficPhase::kTooLong);
   EXPECT_TRUE(wire.gen.finished());
 }
 
 TEST(GenEcho, values_out_of_range_are_refused) {
   ManualClock clock;
-  GenPort gen(kHost, clock);
-  TrafficSpec spec;
+  host::GenPort gen(kHost, clock);
+  host::TrafficSpec spec;
   spec.window = 0;
   EXPECT_FALSE(gen.start(spec).ok());
   spec = {};
@@ -341,33 +341,33 @@ TEST(GenEcho, values_out_of_range_are_refused) {
 }
 
 TEST(EchoNic, is_busy_when_nobody_reads_and_loses_nothing) {
-  EchoNicConfig config;
+  iou::EchoNicConfig config;
   config.answers = 4;
-  EchoNic echo(config);
+  iou::EchoNic echo(config);
   ManualClock clock;
-  GenPort gen(kHost, clock);
-  ASSERT_TRUE(gen.start(TrafficSpec{}).ok());
-  Frame frame(kVnetBytes + kGenFrameBytesMax);
+  host::GenPort gen(kHost, clock);
+  ASSERT_TRUE(gen.start(host::TrafficSpec{}).ok());
+  Frame frame(kVnetBytes + host::kGenFrameBytesMax);
   const FrameReadResult got = gen.read_frame(frame);
   ASSERT_EQ(got.io, FrameIo::kOk);
   const std::span<const std::byte> bytes(frame.data(), got.bytes);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(echo.write_frame(bytes, {}), FrameIo::kOk);
   EXPECT_EQ(echo.write_frame(bytes, {}), FrameIo::kBusy);
-  Frame answer(kVnetBytes + kGenFrameBytesMax);
+  Frame answer(kVnetBytes + host::kGenFrameBytesMax);
   EXPECT_EQ(echo.read_frame(answer).io, FrameIo::kOk);
   EXPECT_EQ(echo.write_frame(bytes, {}), FrameIo::kOk);
 }
 
 /// RFC 4861 7.1.1: a solicitation that a router has passed on comes from no neighbour.
 TEST(EchoNic, only_neighbours_are_answered_where_it_is) {
-  const EchoNicConfig config;
-  const GenStation object{config.object_mac, config.ipv4, config.ipv6};
-  const GenStation asker{kHost, {10, 77, 1, 1}, {0xFD, 0x77, 1}};
+  const iou::EchoNicConfig config;
+  const host::GenStation object{config.object_mac, config.ipv4, config.ipv6};
+  const host::GenStation asker{kHost, {10, 77, 1, 1}, {0xFD, 0x77, 1}};
   for (const uint8_t hop_limit : {uint8_t{255}, uint8_t{254}}) {
-    EchoNic echo(config);
-    Frame frame(kVnetBytes + kGenFrameBytesMax);
-    const uint32_t bytes =
-        build_request(GenKind::kNeighbour, asker, object, 0, {}, std::span(frame).subspan(kVnetBytes));
+    iou::EchoNic echo(config);
+    Frame frame(kVnetBytes + host::kGenFrameBytesMax);
+    const uint32_t bytes = host::build_request(host::GenKind::kNeighbour, asker, object, 0, {},
+                                               std::span(frame).subspan(kVnetBytes));
     frame[kVnetBytes + kEthernetHeaderBytes + 7] = std::byte{hop_limit};
     EXPECT_EQ(echo.write_frame(std::span(frame).first(kVnetBytes + bytes), {}), FrameIo::kOk);
     EXPECT_EQ(echo.read_frame(frame).io, hop_limit == 255 ? FrameIo::kOk : FrameIo::kEmpty);
@@ -375,7 +375,7 @@ TEST(EchoNic, only_neighbours_are_answered_where_it_is) {
 }
 
 TEST(EchoNic, frames_for_others_and_cut_frames_get_no_answer) {
-  EchoNic echo{EchoNicConfig{}};
+  iou::EchoNic echo{iou::EchoNicConfig{}};
   for (size_t length = kVnetBytes + kEthernetHeaderBytes; length < 80; ++length) {
     Frame frame(length, std::byte{0xFF});
     frame[kVnetBytes + 12] = std::byte{0x08};
@@ -383,7 +383,7 @@ TEST(EchoNic, frames_for_others_and_cut_frames_get_no_answer) {
     EXPECT_EQ(echo.write_frame(frame, {}), FrameIo::kOk);
   }
   EXPECT_EQ(echo.write_frame(Frame(kVnetBytes + 13), {}), FrameIo::kDropped);
-  Frame into(kVnetBytes + kGenFrameBytesMax);
+  Frame into(kVnetBytes + host::kGenFrameBytesMax);
   EXPECT_EQ(echo.read_frame(into).io, FrameIo::kEmpty);
   EXPECT_EQ(echo.counters().get(PortCounter::kWriteMalformed), 1u);
 }

@@ -13,11 +13,11 @@ using namespace std::chrono_literals;
 constexpr MacAddress kWanted{0x01, 0, 0x5E, 0, 0, 9};
 
 /// Asks, and lets the unit answer.
-NicReport answered(DriverWorld& world, const NicWish& wish = {}) {
-  EXPECT_TRUE(ask_nic(world.host(), wish).ok());
-  EXPECT_TRUE(report_nic(world.host()).value().pending) << "the answers take a round trip";
+control::NicReport answered(DriverWorld& world, const control::NicWish& wish = {}) {
+  EXPECT_TRUE(host::ask_nic(world.host(), wish).ok());
+  EXPECT_TRUE(host::report_nic(world.host()).value().pending) << "the answers take a round trip";
   world.run();
-  const NicReport report = report_nic(world.host()).value();
+  const control::NicReport report = host::report_nic(world.host()).value();
   EXPECT_FALSE(report.pending);
   return report;
 }
@@ -28,7 +28,7 @@ TEST(NicReport, says_what_the_unit_says) {
   config.nic_offloads = Offload::kChecksum | Offload::kTso4;
   DriverWorld world(config);
   world.run_until_open();
-  const NicReport report = answered(world);
+  const control::NicReport report = answered(world);
   EXPECT_EQ(report.unit_lid, 1U);
   EXPECT_EQ(report.reads, 1U);
   EXPECT_TRUE(report.link_up);
@@ -53,7 +53,7 @@ TEST(NicReport, statistics_are_read_before_they_are_cleared) {
   for (uint32_t i = 0; i < 3; ++i) world.os().inject(make_ethernet(kLanMac, host_mac(0), i));
   world.nic().inject(make_ethernet(host_mac(0), kLanMac, 9));
   world.run();
-  NicWish clear;
+  control::NicWish clear;
   clear.clear = true;
   const NicStatistics before = answered(world, clear).statistics;
   EXPECT_EQ(before, (NicStatistics{.frames_in = 1, .bytes_in = 200, .frames_out = 3, .bytes_out = 600}));
@@ -65,10 +65,10 @@ TEST(NicReport, a_wish_changes_the_filters_it_names_and_no_other) {
   config.policy.promiscuous_allowed = true;
   DriverWorld world(config);
   world.run_until_open();
-  NicWish groups;
+  control::NicWish groups;
   groups.all_multicast = false;
   groups.multicast = std::vector<std::string>{weft::to_string(kWanted)};
-  NicReport report = answered(world, groups);
+  control::NicReport report = answered(world, groups);
   EXPECT_FALSE(report.promiscuous || report.all_multicast);
   EXPECT_EQ(report.multicast, *groups.multicast);
   world.nic().inject(make_ethernet(kWanted, kLanMac, 1));
@@ -76,7 +76,7 @@ TEST(NicReport, a_wish_changes_the_filters_it_names_and_no_other) {
   world.nic().inject(make_ethernet(kLanMac, kWanted, 3));
   world.run();
   EXPECT_EQ(world.os().written.size(), 1U);
-  NicWish all;
+  control::NicWish all;
   all.promiscuous = true;
   report = answered(world, all);
   EXPECT_TRUE(report.promiscuous);
@@ -95,10 +95,10 @@ TEST(NicReport, what_is_not_as_the_host_wants_it_is_said) {
   world.nic().refuse_settings = true;
   ASSERT_TRUE(world.os().set_mac(host_mac(1)).ok());
   world.os().switch_filters(false, true);
-  NicWish wish;
+  control::NicWish wish;
   wish.promiscuous = true;
   wish.all_multicast = false;
-  const NicReport report = answered(world, wish);
+  const control::NicReport report = answered(world, wish);
   EXPECT_FALSE(report.promiscuous);
   EXPECT_TRUE(report.all_multicast);
   EXPECT_EQ(report.mtu, 1400U);
@@ -114,23 +114,24 @@ TEST(NicReport, what_is_not_as_the_host_wants_it_is_said) {
 
 TEST(NicReport, refuses_what_cannot_be) {
   DriverWorld world;
-  EXPECT_NE(ask_nic(world.host(), {}).error().text.find("is connecting"), std::string::npos);
-  EXPECT_FALSE(report_nic(world.host()).ok());
+  EXPECT_NE(host::ask_nic(world.host(), {}).error().text.find("is connecting"), std::string::npos);
+  EXPECT_FALSE(host::report_nic(world.host()).ok());
   world.run_until_open();
-  NicWish wish;
+  control::NicWish wish;
   wish.all_multicast = false;
   for (const auto& text : {"02:00:00:00:00:01", "x", ""}) {
     wish.multicast = std::vector<std::string>{text};
-    EXPECT_NE(ask_nic(world.host(), wish).error().text.find("is no multicast address"), std::string::npos);
+    EXPECT_NE(host::ask_nic(world.host(), wish).error().text.find("is no multicast address"),
+              std::string::npos);
   }
   wish.multicast = std::vector<std::string>(kMulticastFiltersMax + 1, weft::to_string(kWanted));
-  EXPECT_FALSE(ask_nic(world.host(), wish).ok());
+  EXPECT_FALSE(host::ask_nic(world.host(), wish).ok());
   EXPECT_TRUE(world.host().controller().settings().filters.all_multicast) << "nothing was changed";
   EXPECT_TRUE(world.host().controller().settled()) << "nothing was asked";
   world.nodes[world.units[0].node].paused = true;
-  ASSERT_TRUE(ask_nic(world.host(), {}).ok());
+  ASSERT_TRUE(host::ask_nic(world.host(), {}).ok());
   world.run_for(3s);
-  EXPECT_FALSE(report_nic(world.host()).ok()) << "no answer will come";
+  EXPECT_FALSE(host::report_nic(world.host()).ok()) << "no answer will come";
 }
 
 }  // namespace

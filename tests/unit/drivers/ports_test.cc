@@ -79,7 +79,7 @@ int connect_unix(const std::string& path) {
 TEST(UnixPort, frames_cross_length_prefixed_both_ways) {
   const test::TempDir dir;
   const MonotonicClock clock;
-  Result<std::unique_ptr<UnixPort>> port = UnixPort::listen(dir.path() + "/vm", kMac);
+  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kMac);
   ASSERT_TRUE(port.ok()) << port.error().text;
   EXPECT_FALSE((*port)->carrier());
   const UniqueFd peer(connect_unix(dir.path() + "/vm"));
@@ -104,7 +104,7 @@ TEST(UnixPort, frames_cross_length_prefixed_both_ways) {
 TEST(UnixPort, a_reader_that_stops_makes_it_busy_and_nothing_is_lost) {
   const test::TempDir dir;
   const MonotonicClock clock;
-  Result<std::unique_ptr<UnixPort>> port = UnixPort::listen(dir.path() + "/vm", kMac);
+  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kMac);
   ASSERT_TRUE(port.ok());
   const UniqueFd peer(connect_unix(dir.path() + "/vm"));
   (*port)->poll(clock.now());
@@ -124,7 +124,7 @@ TEST(UnixPort, a_reader_that_stops_makes_it_busy_and_nothing_is_lost) {
 TEST(UnixPort, a_stream_out_of_step_is_hung_up_and_the_next_peer_is_served) {
   const test::TempDir dir;
   const MonotonicClock clock;
-  Result<std::unique_ptr<UnixPort>> port = UnixPort::listen(dir.path() + "/vm", kMac);
+  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kMac);
   ASSERT_TRUE(port.ok());
   {
     const UniqueFd peer(connect_unix(dir.path() + "/vm"));
@@ -140,14 +140,14 @@ TEST(UnixPort, a_stream_out_of_step_is_hung_up_and_the_next_peer_is_served) {
   (*port)->poll(clock.now());
   EXPECT_TRUE((*port)->carrier());
   // A second process may not take the path.
-  EXPECT_FALSE(UnixPort::listen(dir.path() + "/vm", kMac).ok());
+  EXPECT_FALSE(host::UnixPort::listen(dir.path() + "/vm", kMac).ok());
 }
 
 TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
   const test::TempDir dir;
   const std::string file = dir.path() + "/lan.pcap";
   {
-    Result<std::unique_ptr<PcapNic>> out = PcapNic::open("", file, kMac);
+    Result<std::unique_ptr<iou::PcapNic>> out = iou::PcapNic::open("", file, kMac);
     ASSERT_TRUE(out.ok()) << out.error().text;
     Instant now{};
     for (uint8_t i = 0; i < 5; ++i, now += 100ms) {
@@ -155,7 +155,7 @@ TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
       ASSERT_EQ(write_whole(**out, port_frame(60U + 300U * i, i)), FrameIo::kOk);
     }
   }
-  Result<std::unique_ptr<PcapNic>> in = PcapNic::open(file, "", kMac);
+  Result<std::unique_ptr<iou::PcapNic>> in = iou::PcapNic::open(file, "", kMac);
   ASSERT_TRUE(in.ok()) << in.error().text;
   Instant now{1s};
   Bytes into(70000);
@@ -169,38 +169,40 @@ TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
     now += 100ms;
   }
   EXPECT_TRUE((*in)->replayed());
-  EXPECT_FALSE(PcapNic::open(dir.path() + "/none.pcap", "", kMac).ok());
+  EXPECT_FALSE(iou::PcapNic::open(dir.path() + "/none.pcap", "", kMac).ok());
   const std::string fifo = dir.path() + "/fifo";  // its writer would be waited for
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_FALSE(PcapNic::open(fifo, "", kMac).ok());
+  EXPECT_FALSE(iou::PcapNic::open(fifo, "", kMac).ok());
 }
 
 TEST(SlirpNic, gateway_answers_arp_and_echo) {
   const MonotonicClock clock;
-  Result<std::unique_ptr<SlirpNic>> nic = SlirpNic::open(SlirpNicConfig{}, clock);
+  Result<std::unique_ptr<iou::SlirpNic>> nic = iou::SlirpNic::open(iou::SlirpNicConfig{}, clock);
   ASSERT_TRUE(nic.ok()) << nic.error().text;
-  GenStation self{.mac = kMac, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
-  GenStation gateway{.mac = {}, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
+  host::GenStation self{.mac = kMac, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
+  host::GenStation gateway{.mac = {}, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
   Bytes frame(kVnetBytes + 200);
   const std::span<std::byte> ethernet = std::span(frame).subspan(kVnetBytes);
-  const uint32_t arp = build_request(GenKind::kArp, self, gateway, 0, {}, ethernet);
+  const uint32_t arp = host::build_request(host::GenKind::kArp, self, gateway, 0, {}, ethernet);
   ASSERT_EQ(write_whole(**nic, std::span(frame).first(kVnetBytes + arp)), FrameIo::kOk);
   const Bytes reply = wait_frame(**nic, clock);
   ASSERT_GT(reply.size(), kVnetBytes + 14);
-  const GenAnswer answer = check_answer(std::span(reply).subspan(kVnetBytes), self, gateway, 1);
-  ASSERT_EQ(answer.verdict, GenVerdict::kGood);
+  const host::GenAnswer answer = host::check_answer(std::span(reply).subspan(kVnetBytes), self, gateway, 1);
+  ASSERT_EQ(answer.verdict, host::GenVerdict::kGood);
   gateway.mac = answer.answered_by;
-  const uint32_t echo = build_request(GenKind::kIcmp, self, gateway, 98, {.run = 1, .sequence = 5}, ethernet);
+  const uint32_t echo =
+      host::build_request(host::GenKind::kIcmp, self, gateway, 98, {.run = 1, .sequence = 5}, ethernet);
   ASSERT_EQ(write_whole(**nic, std::span(frame).first(kVnetBytes + echo)), FrameIo::kOk);
   const Bytes pong = wait_frame(**nic, clock);
   ASSERT_GT(pong.size(), kVnetBytes + 14);
-  EXPECT_EQ(check_answer(std::span(pong).subspan(kVnetBytes), self, gateway, 1).verdict, GenVerdict::kGood);
+  EXPECT_EQ(host::check_answer(std::span(pong).subspan(kVnetBytes), self, gateway, 1).verdict,
+            host::GenVerdict::kGood);
 }
 
 /// A port, and the peer behind a unix one.
 struct PortBench {
   void listen() {
-    auto made = UnixPort::listen(dir.path() + "/vm", kMac);
+    auto made = host::UnixPort::listen(dir.path() + "/vm", kMac);
     ASSERT_TRUE(made.ok()) << made.error().text;
     port = std::move(*made);
   }
@@ -217,13 +219,13 @@ struct PortBench {
     ASSERT_EQ(::write(peer.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
   void record(const std::string& file) {
-    auto made = PcapNic::open("", file, kMac);
+    auto made = iou::PcapNic::open("", file, kMac);
     ASSERT_TRUE(made.ok()) << made.error().text;
     port = std::move(*made);
     ASSERT_EQ(write_whole(*port, port_frame(100, 1)), FrameIo::kOk);
   }
   void replay(const std::string& file) {
-    auto made = PcapNic::open(file, "", kMac);
+    auto made = iou::PcapNic::open(file, "", kMac);
     ASSERT_TRUE(made.ok()) << made.error().text;
     port = std::move(*made);
   }
@@ -397,18 +399,18 @@ TEST(TapPort, frames_cross_an_interface_and_settings_take_effect) {
     EXPECT_TRUE(is_subset(Offload::kChecksum | Offload::kTso4, (*port)->info().offloads));
     EXPECT_TRUE((*port)->set_offloads((*port)->info().offloads).ok());
     shell("ip addr add 10.0.2.2/24 dev wtest0 && ip link set wtest0 up");
-    const GenStation self{.mac = kPeer, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
-    const GenStation kernel{.mac = kMac, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
+    const host::GenStation self{.mac = kPeer, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
+    const host::GenStation kernel{.mac = kMac, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
     Bytes frame(kVnetBytes + 200);
     const uint32_t arp =
-        build_request(GenKind::kArp, self, kernel, 0, {}, std::span(frame).subspan(kVnetBytes));
+        host::build_request(host::GenKind::kArp, self, kernel, 0, {}, std::span(frame).subspan(kVnetBytes));
     ASSERT_EQ(write_whole(**port, std::span(frame).first(kVnetBytes + arp)), FrameIo::kOk);
     bool answered = false;
     for (int i = 0; i < 50 && !answered; ++i) {  // the kernel also sends its own discovery
       const Bytes got = wait_frame(**port, clock);
       if (got.empty()) break;
-      const GenAnswer answer = check_answer(std::span(got).subspan(kVnetBytes), self, kernel, 0);
-      answered = answer.verdict == GenVerdict::kGood && answer.answered_by == kMac;
+      const host::GenAnswer answer = host::check_answer(std::span(got).subspan(kVnetBytes), self, kernel, 0);
+      answered = answer.verdict == host::GenVerdict::kGood && answer.answered_by == kMac;
     }
     EXPECT_TRUE(answered);
     EXPECT_FALSE(open_tap("a-name-that-is-too-long").ok());
@@ -426,8 +428,8 @@ TEST(PacketNic, frames_cross_a_veth_with_tags_and_without_our_own) {
     const MonotonicClock clock;
     shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
     shell("ip link add va type veth peer name vb && ip link set va up && ip link set vb up");
-    Result<std::unique_ptr<PacketNic>> a = PacketNic::open("va");
-    Result<std::unique_ptr<PacketNic>> b = PacketNic::open("vb");
+    Result<std::unique_ptr<iou::PacketNic>> a = iou::PacketNic::open("va");
+    Result<std::unique_ptr<iou::PacketNic>> b = iou::PacketNic::open("vb");
     ASSERT_TRUE(a.ok() && b.ok()) << (a.ok() ? b.error().text : a.error().text);
     const Bytes frame = port_frame(1514, 5);
     ASSERT_EQ(write_whole(**a, frame), FrameIo::kOk);
@@ -452,7 +454,7 @@ TEST(PacketNic, frames_cross_a_veth_with_tags_and_without_our_own) {
     }
     EXPECT_FALSE((*b)->carrier());
     EXPECT_EQ((*b)->counters().get(PortCounter::kCarrierChanges), 1u);
-    EXPECT_FALSE(PacketNic::open("none").ok());
+    EXPECT_FALSE(iou::PacketNic::open("none").ok());
   });
 }
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "channel/session_core.h"
 #include "iou_driver/iou_netdev.h"
+#include "session/session_core.h"
 #include "tests/support/driver_world.h"
 #include "tests/support/session_pair.h"
 
@@ -22,7 +22,7 @@ TEST(UnitHalf, a_frame_before_the_session_is_open_belongs_to_its_own_host) {
   options.host.mac = host_mac(0);
   SessionPair pair(options);
   MemoryFramePort nic(kLanMac);
-  IouNetdev half(pair.acceptor(), nic, {});
+  iou::IouNetdev half(pair.acceptor(), nic, {});
   const auto run = [&](int turns) {
     for (int i = 0; i < turns; ++i) {
       pair.turn();
@@ -40,8 +40,8 @@ TEST(UnitHalf, a_frame_before_the_session_is_open_belongs_to_its_own_host) {
     return from == 0 && message ? Verdict::kHold : Verdict::kPass;
   });
   run(50);
-  ASSERT_EQ(pair.host().state(), SessionState::kOpen);
-  ASSERT_EQ(pair.unit().state(), SessionState::kOpening);
+  ASSERT_EQ(pair.host().state(), session::SessionState::kOpen);
+  ASSERT_EQ(pair.unit().state(), session::SessionState::kOpening);
   std::vector<std::byte> frame(kVnetBytes);
   const auto ethernet = make_ethernet(kLanMac, host_mac(1), 1);
   frame.insert(frame.end(), ethernet.begin(), ethernet.end());
@@ -50,7 +50,7 @@ TEST(UnitHalf, a_frame_before_the_session_is_open_belongs_to_its_own_host) {
   std::copy(frame.begin(), frame.end(), into.begin());
   pair.host().submit_frame(static_cast<uint32_t>(frame.size()));
   run(50);
-  EXPECT_EQ(half.counters().get(UnitCounter::kForeignSource), 0U);
+  EXPECT_EQ(half.counters().get(iou::UnitCounter::kForeignSource), 0U);
   EXPECT_EQ(DriverWorld::taken(nic), Frames{ethernet});
 }
 
@@ -69,11 +69,11 @@ TEST(UnitHalf, a_change_of_address_is_followed) {
   EXPECT_EQ(world.os().written.size(), 1U);
   world.nodes[world.units[0].node].paused = true;
   world.run_for(3s);
-  ASSERT_NE(world.session().state(), SessionState::kOpen);
+  ASSERT_NE(world.session().state(), session::SessionState::kOpen);
   world.nodes[world.units[0].node].paused = false;
   world.run_for(3s);
   world.run_until_open();
-  for (const UnitClient& client : world.unit().clients()) {
+  for (const iou::UnitClient& client : world.unit().clients()) {
     if (client.active) {
       EXPECT_EQ(client.session->peer().mac, other);
     }
@@ -87,7 +87,7 @@ TEST(UnitHalf, filters_of_the_interface_are_followed_as_far_as_the_unit_allows) 
     config.policy.promiscuous_allowed = allowed;
     DriverWorld world(config);
     world.run_until_open();
-    NicController& controller = world.host().controller();
+    host::NicController& controller = world.host().controller();
     NicFilters groups;
     groups.all_multicast = false;
     groups.multicast_count = 1;
@@ -123,7 +123,7 @@ TEST(UnitHalf, filters_that_the_nic_refuses_change_nothing) {
   world.nic().refuse_settings = true;
   world.os().switch_filters(true, false);
   world.run();
-  EXPECT_EQ(world.host().controller().last_status(NicRequest::kSetFilters), CfgStatus::kFailed);
+  EXPECT_EQ(world.host().controller().last_status(host::NicRequest::kSetFilters), CfgStatus::kFailed);
   EXPECT_FALSE(world.host().controller().filters().promiscuous);
   EXPECT_FALSE(world.unit().clients()[0].filters.promiscuous);
 }
@@ -134,15 +134,15 @@ TEST(UnitHalf, a_change_of_mtu_is_followed_as_far_as_the_nic_goes) {
   ASSERT_TRUE(world.nic().set_mtu(1500).ok());
   world.nic().refuse_settings = true;  // an interface of the kernel, privileges dropped
   world.run_until_open();
-  const NicController& controller = world.host().controller();
-  EXPECT_EQ(controller.last_status(NicRequest::kSetMtu), CfgStatus::kGood);
+  const host::NicController& controller = world.host().controller();
+  EXPECT_EQ(controller.last_status(host::NicRequest::kSetMtu), CfgStatus::kGood);
   const auto jumbo = make_ethernet(kLanMac, host_mac(0), 1, 9014);
   ASSERT_TRUE(world.os().set_mtu(9000).ok());
   world.os().inject(jumbo);
   world.run();
-  EXPECT_EQ(controller.last_status(NicRequest::kSetMtu), CfgStatus::kLimited);
-  EXPECT_EQ(world.host().controller().counters().get(ControllerCounter::kLimited), 1u);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kTooLongForMtu), 1u);
+  EXPECT_EQ(controller.last_status(host::NicRequest::kSetMtu), CfgStatus::kLimited);
+  EXPECT_EQ(world.host().controller().counters().get(host::ControllerCounter::kLimited), 1u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kTooLongForMtu), 1u);
   EXPECT_TRUE(world.nic().written.empty());
   world.nic().refuse_settings = false;
   ASSERT_TRUE(world.nic().set_mtu(9000).ok());  // by whoever may
@@ -153,7 +153,7 @@ TEST(UnitHalf, a_change_of_mtu_is_followed_as_far_as_the_nic_goes) {
   world.run();
   world.os().inject(jumbo);
   world.run();
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kTooLongForMtu), 2u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kTooLongForMtu), 2u);
 }
 
 /// An address that a host has taken by configuration belongs to it as the one that it opened its session
@@ -172,23 +172,23 @@ TEST(UnitHalf, an_address_that_another_host_took_later_admits_nobody_else) {
   DriverWorld::Node& late = world.nodes[world.hosts[1].node];
   late.paused = true;
   world.run_for(500ms);
-  ASSERT_EQ(world.session(0).state(), SessionState::kOpen);
+  ASSERT_EQ(world.session(0).state(), session::SessionState::kOpen);
   take(host_mac(1));
   late.paused = false;
   world.run_for(500ms);
-  const SessionAcceptor& acceptor = *world.units[0].acceptor;
-  EXPECT_NE(world.session(1).state(), SessionState::kOpen);
-  EXPECT_GT(world.unit().counters().get(UnitCounter::kHostsRefusedMac), 0u);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kHostsAdmitted), 1u);
-  EXPECT_EQ(acceptor.counters().get(AcceptorCounter::kRefusedMacTaken),
-            world.unit().counters().get(UnitCounter::kHostsRefusedMac));
+  const session::SessionAcceptor& acceptor = *world.units[0].acceptor;
+  EXPECT_NE(world.session(1).state(), session::SessionState::kOpen);
+  EXPECT_GT(world.unit().counters().get(iou::UnitCounter::kHostsRefusedMac), 0u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kHostsAdmitted), 1u);
+  EXPECT_EQ(acceptor.counters().get(session::AcceptorCounter::kRefusedMacTaken),
+            world.unit().counters().get(iou::UnitCounter::kHostsRefusedMac));
   const auto frame = make_ethernet(host_mac(1), kLanMac, 1);
   world.nic().inject(frame);
   world.run();
   EXPECT_EQ(DriverWorld::taken(world.os(0)), Frames{frame});
   take(host_mac(0));
   world.run_for(10s);
-  EXPECT_EQ(world.session(1).state(), SessionState::kOpen);
+  EXPECT_EQ(world.session(1).state(), session::SessionState::kOpen);
 }
 
 /// A frame that the LAN has and a neighbour has not is not sent to the LAN again when its sender dies.
@@ -201,8 +201,8 @@ TEST(UnitHalf, a_frame_half_way_at_the_death_of_its_host_reaches_everybody_once)
   world.os(1).busy = true;
   for (uint32_t i = 0; i < 40; ++i) world.os(0).inject(make_ethernet(kMacBroadcast, host_mac(0), i));
   world.run(2000);
-  ASSERT_GT(world.unit().counters().get(UnitCounter::kHostBusyTurns), 0u);
-  for (NetdevSession* session : world.units[0].acceptor->sessions()) {
+  ASSERT_GT(world.unit().counters().get(iou::UnitCounter::kHostBusyTurns), 0u);
+  for (session::NetdevSession* session : world.units[0].acceptor->sessions()) {
     if (session->peer().mac == host_mac(0)) session->core().replace();  // as if it had come back
   }
   world.run();
@@ -228,13 +228,13 @@ TEST(UnitHalf, a_host_that_takes_nothing_does_not_stop_the_frames_of_another) {
     sent.push_back(make_ethernet(kMacBroadcast, host_mac(0), i));
     world.os(0).inject(sent.back());
   }
-  world.run_for(kSlowHostMax - 50ms);
+  world.run_for(iou::kSlowHostMax - 50ms);
   EXPECT_LT(world.nic().written.size(), sent.size());
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
   world.run_for(200ms);
   EXPECT_EQ(DriverWorld::taken(world.nic()), sent);
   EXPECT_EQ(DriverWorld::taken(world.os(2)), sent);
-  EXPECT_GT(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  EXPECT_GT(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
   world.os(1).busy = false;
   world.run_for(50ms);
   const Frames first = DriverWorld::taken(world.os(1));
@@ -242,11 +242,12 @@ TEST(UnitHalf, a_host_that_takes_nothing_does_not_stop_the_frames_of_another) {
   world.os(0).inject(sent.front());
   world.run_for(50ms);
   EXPECT_EQ(DriverWorld::taken(world.os(1)), Frames{sent.front()}) << "back among the others";
-  const uint64_t before = world.unit().counters().get(UnitCounter::kSlowHostDrops);
+  const uint64_t before = world.unit().counters().get(iou::UnitCounter::kSlowHostDrops);
   world.os(1).busy = true;
   for (const auto& frame : sent) world.os(0).inject(frame);
-  world.run_for(kSlowHostMax - 50ms);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), before) << "and waited for like them";
+  world.run_for(iou::kSlowHostMax - 50ms);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), before)
+      << "and waited for like them";
 }
 
 TEST(UnitHalf, while_its_own_port_is_down_no_host_is_slow) {
@@ -263,11 +264,11 @@ TEST(UnitHalf, while_its_own_port_is_down_no_host_is_slow) {
   }
   world.run_for(100ms);
   world.cable_of_unit(0).unplug();
-  world.run_for(kSlowHostMax + 100ms);
+  world.run_for(iou::kSlowHostMax + 100ms);
   world.os(1).busy = false;
   EXPECT_EQ(world.cable_of_unit(0).plug(world.clock.now()), LinkRefusal::kNone);
   world.run_for(500ms);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kSlowHostDrops), 0u);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
   EXPECT_EQ(DriverWorld::taken(world.os(1)), sent);
 }
 
@@ -289,29 +290,29 @@ TEST(UnitHalf, a_host_that_is_back_before_it_was_missed_takes_its_own_place) {
   world.run_until_open();
   DriverWorld::HostInterface& interface = world.hosts[0].interfaces[0];
   interface.half.reset();
-  const SessionConfig session{.pools = world.config.pools, .mac = host_mac(0), .unit = Lid(1)};
-  interface.session =
-      std::make_unique<NetdevSession>(session, *world.nodes[world.hosts[0].node].adapter, world.random);
-  NicSettings settings;
+  const session::SessionConfig session{.pools = world.config.pools, .mac = host_mac(0), .unit = Lid(1)};
+  interface.session = std::make_unique<session::NetdevSession>(
+      session, *world.nodes[world.hosts[0].node].adapter, world.random);
+  host::NicSettings settings;
   settings.mac = host_mac(0);
-  interface.half = std::make_unique<HostNetdev>(*interface.session, *interface.os, settings);
+  interface.half = std::make_unique<host::HostNetdev>(*interface.session, *interface.os, settings);
   interface.half->open();
   world.run_for(50ms);
-  EXPECT_EQ(world.session().state(), SessionState::kOpen);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kHostsRefusedMac), 0u);
+  EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kHostsRefusedMac), 0u);
 }
 
 TEST(UnitHalf, a_link_event_that_nobody_confirmed_is_told_again) {
   DriverWorld world;
   world.run_until_open();
-  const uint64_t before = world.unit().counters().get(UnitCounter::kLinkEvents);
+  const uint64_t before = world.unit().counters().get(iou::UnitCounter::kLinkEvents);
   world.nic().carrier_up = false;
   world.nodes[world.hosts[0].node].paused = true;
-  world.run_for(SessionLimits{}.config_timeout + 100ms);
+  world.run_for(session::SessionLimits{}.config_timeout + 100ms);
   world.nodes[world.hosts[0].node].paused = false;
   world.run_for(50ms);
-  EXPECT_EQ(world.session().state(), SessionState::kOpen);
-  EXPECT_EQ(world.unit().counters().get(UnitCounter::kLinkEvents), before + 2);
+  EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kLinkEvents), before + 2);
   EXPECT_FALSE(world.os().carrier_set);
 }
 
@@ -369,7 +370,7 @@ TEST(UnitHalf, initialise_begins_anew) {
   world.host().controller().set_filters(filters);
   world.host().controller().set_mtu(1300);
   world.run();
-  const UnitClient& client = world.unit().clients().front();
+  const iou::UnitClient& client = world.unit().clients().front();
   EXPECT_TRUE(client.filters.promiscuous);
   ASSERT_NE(world.session().request_config({.request_class = CfgClass::kMacConfig,
                                             .code = static_cast<uint16_t>(MacConfigCode::kInitialise)}),
@@ -383,14 +384,14 @@ TEST(UnitHalf, a_setting_that_nobody_confirmed_is_asked_for_again) {
   DriverWorld world;
   world.run_until_open();
   const auto& counters = world.host().controller().counters();
-  const uint64_t before = counters.get(ControllerCounter::kRequests);
+  const uint64_t before = counters.get(host::ControllerCounter::kRequests);
   world.host().controller().set_mtu(1300);
   world.nodes[world.units[0].node].paused = true;
-  world.run_for(SessionLimits{}.config_timeout + 100ms);
+  world.run_for(session::SessionLimits{}.config_timeout + 100ms);
   world.nodes[world.units[0].node].paused = false;
   world.run_for(50ms);
-  EXPECT_EQ(world.session().state(), SessionState::kOpen);
-  EXPECT_EQ(counters.get(ControllerCounter::kRequests), before + 2);
+  EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
+  EXPECT_EQ(counters.get(host::ControllerCounter::kRequests), before + 2);
   EXPECT_TRUE(world.host().controller().settled());
 }
 

@@ -1,6 +1,6 @@
 // Who is let in, and under which name everybody else is refused and counted. What needs a socket -- malformed
 // and silent guests, foreign keys, floods -- is in the tests of the links.
-#include "fabric/admission.h"
+#include "fabric/switch/admission.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include "tests/support/script_carrier.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 struct Gate {

@@ -16,21 +16,22 @@
 #include <thread>
 
 #include "base/shared_region.h"
-#include "fabric/admission.h"
-#include "fabric/hello_limiter.h"
-#include "fabric/link_connect.h"
-#include "fabric/shm_acceptor.h"
-#include "fabric/shm_carrier.h"
-#include "fabric/slot_ring.h"
-#include "fabric/unix_socket.h"
-#include "fabric/zmq_acceptor.h"
-#include "fabric/zmq_connector.h"
+#include "fabric/carrier/hello_limiter.h"
+#include "fabric/carrier/shm_carrier.h"
+#include "fabric/carrier/slot_ring.h"
+#include "fabric/carrier/unix_socket.h"
+#include "fabric/carrier/zmq_connector.h"
+#include "fabric/link/link_connect.h"
+#include "fabric/switch/admission.h"
+#include "fabric/switch/shm_acceptor.h"
+#include "fabric/switch/zmq_acceptor.h"
 #include "tests/support/requirement.h"
 #include "tests/support/stranger.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 struct Door {

@@ -1,14 +1,14 @@
-#include "fabric/memory_link.h"
+#include "fabric/link/memory_link.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "fabric/faulty_cell_port.h"
-#include "fabric/link_cell_port.h"
+#include "fabric/link/faulty_cell_port.h"
+#include "fabric/link/link_cell_port.h"
 #include "tests/support/test_cells.h"
 
-namespace weft {
+namespace weft::fabric {
 namespace {
 
 struct Profile {
@@ -127,4 +127,4 @@ TEST_P(MemoryLink, flit_faults_cost_nothing_but_time) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::fabric

@@ -2,10 +2,11 @@
 // say so.
 #include <gtest/gtest.h>
 
-#include "fabric/switch_options.h"
+#include "node/switch_options.h"
 #include "tests/support/switch_row.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 TEST_F(SwitchRow, cells_cross_both_switches_both_ways) {
@@ -117,8 +118,8 @@ TEST_F(SwitchRow, only_the_neighbour_itself_gets_its_port) {
   expect_both_ways(1, 10);
 }
 
-SwitchOptions options_of(std::vector<std::string> nodes, std::vector<std::string> neighbours) {
-  SwitchOptions out;
+node::SwitchOptions options_of(std::vector<std::string> nodes, std::vector<std::string> neighbours) {
+  node::SwitchOptions out;
   out.guid = 1;
   out.nodes = std::move(nodes);
   out.neighbours = std::move(neighbours);
@@ -126,9 +127,9 @@ SwitchOptions options_of(std::vector<std::string> nodes, std::vector<std::string
 }
 
 TEST(SwitchOptions, nodes_come_first_then_neighbours) {
-  SwitchOptions options = options_of({"h=2:1"}, {"s2=0x52:4,5", "s3=53:"});
+  node::SwitchOptions options = options_of({"h=2:1"}, {"s2=0x52:4,5", "s3=53:"});
   options.joins = {"s2=shm:/d/s2.sock"};
-  Result<SwitchPlan> plan = plan_switch(options);
+  Result<node::SwitchPlan> plan = node::plan_switch(options);
   ASSERT_TRUE(plan.ok()) << plan.error().text;
   EXPECT_EQ(plan->config.ports, 3U);
   ASSERT_EQ(plan->nodes.size(), 3U);
@@ -141,14 +142,14 @@ TEST(SwitchOptions, nodes_come_first_then_neighbours) {
 }
 
 TEST(SwitchOptions, a_switch_between_switches_needs_no_node_of_its_own) {
-  Result<SwitchPlan> plan = plan_switch(options_of({}, {"s1=51:1", "s3=53:2"}));
+  Result<node::SwitchPlan> plan = node::plan_switch(options_of({}, {"s1=51:1", "s3=53:2"}));
   ASSERT_TRUE(plan.ok()) << plan.error().text;
   EXPECT_EQ(plan->config.ports, 2U);
 }
 
 TEST(SwitchOptions, what_is_wrong_is_named) {
-  const auto error = [](const SwitchOptions& options) {
-    Result<SwitchPlan> plan = plan_switch(options);
+  const auto error = [](const node::SwitchOptions& options) {
+    Result<node::SwitchPlan> plan = node::plan_switch(options);
     return plan.ok() ? std::string("good") : plan.error().text;
   };
   EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=52:1"})), "nodes h and s2 share a name, GUID or LID");
@@ -156,7 +157,7 @@ TEST(SwitchOptions, what_is_wrong_is_named) {
             "--neighbour s2=52:4,0: LIDs are numbers from 1 to 65534");
   EXPECT_EQ(error(options_of({"h=2:1"}, {"s2"})), "--neighbour s2: write NAME=GUID:LID,LID,...");
   EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=5x:4"})), "--neighbour s2=5x:4: the GUID is hexadecimal");
-  SwitchOptions options = options_of({"h=2:1"}, {"s2=52:4"});
+  node::SwitchOptions options = options_of({"h=2:1"}, {"s2=52:4"});
   options.joins = {"s3=shm:/d/s3.sock"};
   EXPECT_EQ(error(options), "--join s3=shm:/d/s3.sock: there is no --neighbour s3");
   options.joins = {"s2=tcp://192.0.2.1:7000"};

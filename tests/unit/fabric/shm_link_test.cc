@@ -9,16 +9,17 @@
 #include <thread>
 
 #include "base/shared_region.h"
-#include "fabric/admission.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/link_connect.h"
-#include "fabric/shm_acceptor.h"
-#include "fabric/slot_ring.h"
-#include "fabric/unix_socket.h"
+#include "fabric/carrier/slot_ring.h"
+#include "fabric/carrier/unix_socket.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/link_connect.h"
+#include "fabric/switch/admission.h"
+#include "fabric/switch/shm_acceptor.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 class ShmLink : public ::testing::Test {

@@ -8,6 +8,7 @@
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0, uint32_t credits = 8) {

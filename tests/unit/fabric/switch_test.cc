@@ -1,4 +1,4 @@
-#include "fabric/switch.h"
+#include "fabric/switch/switch.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 struct Case {

@@ -1,6 +1,6 @@
 // Bursts of the ZeroMQ carrier and the buffers they leave in, without sockets: messages stay where a test
 // sees them, virtual time stands still.
-#include "fabric/zmq_carrier.h"
+#include "fabric/carrier/zmq_carrier.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -20,6 +20,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 constexpr uint64_t kNonce = kZmqNonceBit | 7;

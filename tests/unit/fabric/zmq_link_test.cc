@@ -6,17 +6,18 @@
 #include <functional>
 #include <thread>
 
-#include "fabric/admission.h"
-#include "fabric/link_cell_port.h"
-#include "fabric/link_connect.h"
-#include "fabric/zmq_acceptor.h"
-#include "fabric/zmq_carrier.h"
-#include "fabric/zmq_connector.h"
-#include "fabric/zmq_socket.h"
+#include "fabric/carrier/zmq_carrier.h"
+#include "fabric/carrier/zmq_connector.h"
+#include "fabric/carrier/zmq_socket.h"
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/link_connect.h"
+#include "fabric/switch/admission.h"
+#include "fabric/switch/zmq_acceptor.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
+using namespace fabric;
 namespace {
 
 class ZmqLink : public ::testing::Test {

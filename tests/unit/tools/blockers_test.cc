@@ -4,15 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "channel/netdev_session.h"
+#include "session/netdev_session.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr auto kOpen = static_cast<uint64_t>(SessionState::kOpen);
+constexpr auto kOpen = static_cast<uint64_t>(session::SessionState::kOpen);
 
 FabricView fabric() {
   using Life = FabricView::Life;
@@ -88,4 +88,4 @@ TEST(Blockers, a_restarted_process_counts_from_zero) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 using ::testing::Contains;
@@ -243,4 +243,4 @@ TEST(NodeCommands, lids_stay_with_their_nodes) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

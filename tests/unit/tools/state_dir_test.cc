@@ -15,7 +15,7 @@
 
 #include "tools/child_process.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 class StateDirTest : public ::testing::Test {
@@ -184,4 +184,4 @@ TEST(ChildProcess, children_get_only_what_they_are_given) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

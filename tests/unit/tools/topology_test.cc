@@ -10,7 +10,7 @@
 
 #include "base/text_file.h"
 
-namespace weft {
+namespace weft::tools {
 namespace {
 
 const std::string kTwo = "fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[switch]]\nname=\"s2\"\n";
@@ -52,7 +52,7 @@ TEST(Topology, names_give_stable_addresses) {
   const MacAddress mac = stable_mac("f", "h1", 0);
   EXPECT_EQ(mac[0] & 3, 2) << "locally administered, unicast";
   EXPECT_NE(mac, stable_mac("f", "h1", 1));
-  EXPECT_EQ(parse_mac(to_string(mac)), mac);
+  EXPECT_EQ(parse_mac(weft::to_string(mac)), mac);
   // A changed value would renumber every fabric that exists.
   EXPECT_EQ(stable_guid("demo", "h1").value(), 4259736811763507143U);
 }
@@ -209,4 +209,4 @@ TEST(Topology, gateways_in_reach_and_addresses_that_two_units_share_are_good) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::tools

@@ -1,0 +1,249 @@
+#include "adapter/adapter.h"
+
+#include <array>
+#include <string>
+
+#include "adapter/adapter_core.h"
+#include "adapter/queues/qp_lifecycle.h"
+#include "base/stats_page.h"
+
+namespace weft::adapter {
+namespace {
+
+constexpr std::array<std::string_view, static_cast<size_t>(AsyncEventKind::kCount)> kEventNames{
+    "QP fatal",   "QP request error", "QP access error", "SQ drained",
+    "CQ overrun", "port up",          "port down",       "port expired"};
+
+}  // namespace
+
+std::string_view to_string(AsyncEventKind kind) noexcept {
+  return kEventNames[static_cast<size_t>(kind)];
+}
+
+ChannelAdapter::ChannelAdapter(const AdapterConfig& config, RandomSource& random)
+    : core_(std::make_unique<Core>(config, random, this)) {}
+ChannelAdapter::~ChannelAdapter() = default;
+
+void ChannelAdapter::attach(fabric::CellPort& port) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  core_->attach(port);
+}
+
+const AdapterLimits& ChannelAdapter::limits() const noexcept {
+  return core_->engine.config.limits;
+}
+
+Result<PdId> ChannelAdapter::alloc_pd() {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  for (size_t i = 1; i < core_->pds.size(); ++i) {
+    if (core_->pds[i]) continue;
+    core_->pds[i] = true;
+    return PdId(static_cast<uint32_t>(i));
+  }
+  return Error{
+      "alloc_pd: all protection domains are in use; release one or raise AdapterLimits::protection_domains"};
+}
+
+Status ChannelAdapter::dealloc_pd(PdId pd) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
+    return Error{"dealloc_pd: no such protection domain"};
+  if (!core_->engine.memory.pd_unused(pd)) return Error{"dealloc_pd: regions or keys still belong to it"};
+  for (const auto& qp : core_->engine.table) {
+    if (qp != nullptr && qp->config.pd == pd) return Error{"dealloc_pd: a QP still belongs to it"};
+  }
+  core_->pds[pd.value()] = false;
+  return {};
+}
+
+MemoryTable& ChannelAdapter::memory() noexcept {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  return core_->engine.memory;
+}
+
+Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (cqes == 0 || cqes > limits().cqes_per_queue) {
+    return Error{"create_cq: " + std::to_string(cqes) + " entries; 1 to " +
+                 std::to_string(limits().cqes_per_queue) + " are possible"};
+  }
+  for (uint32_t i = 0; i < limits().completion_queues; ++i) {
+    if (i == core_->cqs.size()) core_->cqs.emplace_back();
+    if (core_->cqs[i] != nullptr) continue;
+    core_->cqs[i] = std::make_unique<CompletionQueue>(i, cqes);
+    return core_->cqs[i].get();
+  }
+  return Error{"create_cq: all completion queues are in use; raise AdapterLimits::completion_queues"};
+}
+
+Status ChannelAdapter::destroy_cq(CompletionQueue* cq) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (!core_->owns(cq)) return Error{"destroy_cq: the CQ belongs to another adapter"};
+  if (cq->users != 0) return Error{"destroy_cq: QPs still complete there; destroy them first"};
+  core_->cqs[cq->index()].reset();
+  return {};
+}
+
+Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
+  Engine& engine = core_->engine;
+  engine.count(AdapterCounter::kAgentCalls);
+  const AdapterLimits& most = limits();
+  if (config.send_cq == nullptr || config.recv_cq == nullptr)
+    return Error{"create_qp: needs a CQ for each queue"};
+  if (!core_->owns(config.send_cq) || !core_->owns(config.recv_cq))
+    return Error{"create_qp: a CQ belongs to another adapter"};
+  if (config.pd.value() >= core_->pds.size() || !core_->pds[config.pd.value()]) {
+    return Error{"create_qp: no such protection domain"};
+  }
+  if (config.send_wqes == 0 || config.recv_wqes == 0 || config.send_wqes > most.wqes_per_queue ||
+      config.recv_wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe) {
+    return Error{"create_qp: more WQEs or segments than AdapterLimits allow, or none"};
+  }
+  Qpn number = config.wanted_qpn;
+  if (number == Qpn(0)) {
+    number = core_->numbers.take(engine.now);
+    if (number == Qpn(0)) {
+      return Error{"create_qp: all QP numbers are in use or resting; raise AdapterLimits::queue_pairs"};
+    }
+  } else if (number != kQpnGsi || config.type != QpType::kUd) {
+    return Error{"create_qp: only QP 1, a UD QP, can be asked for by number"};
+  } else if (engine.table[number.value()] != nullptr) {
+    return Error{"create_qp: QP 1 exists already"};
+  }
+  auto& slot = engine.table[number.value() & engine.table_mask];
+  slot = std::make_unique<QueuePair>(config, number, this, most.inline_bytes);
+  slot->port = config.port;
+  ++config.send_cq->users;
+  ++config.recv_cq->users;
+  return slot.get();
+}
+
+Status ChannelAdapter::destroy_qp(QueuePair* qp) {
+  Engine& engine = core_->engine;
+  engine.count(AdapterCounter::kAgentCalls);
+  if (qp->owner != this) return Error{"destroy_qp: the QP belongs to another adapter"};
+  core_->rd.forget(*qp);
+  forget_everything(engine, *qp);
+  if (qp->in_send_list) engine.send_list.remove(*qp);
+  if (qp->in_ack_list) engine.ack_list.remove(*qp);
+  --qp->config.send_cq->users;
+  --qp->config.recv_cq->users;
+  core_->numbers.give_back(qp->qpn, engine.now);
+  engine.table[qp->qpn.value() & engine.table_mask].reset();
+  return {};
+}
+
+ModifyResult ChannelAdapter::modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  return qp.owner == this ? core_->modify(qp, attr, mask) : ModifyResult::kBadValue;
+}
+
+QpAttr ChannelAdapter::query_qp(const QueuePair& qp) const {
+  QpAttr attr = qp.attr;
+  attr.state = qp.state;
+  return attr;
+}
+
+const QpConfig& ChannelAdapter::config(const QueuePair& qp) const noexcept {
+  return qp.config;
+}
+
+Qpn ChannelAdapter::qpn(const QueuePair& qp) const noexcept {
+  return qp.qpn;
+}
+
+uint64_t ChannelAdapter::missed_packets(const QueuePair& qp) const noexcept {
+  return qp.counters.get(QpCounter::kMissedPackets);
+}
+
+const CounterSet<QpCounter>& ChannelAdapter::counters(const QueuePair& qp) const noexcept {
+  return qp.counters;
+}
+const CounterSet<AdapterCounter>& ChannelAdapter::counters() const noexcept {
+  return core_->engine.counters;
+}
+const CounterSet<CellError>& ChannelAdapter::bad_cells() const noexcept {
+  return core_->engine.bad_cells;
+}
+const CounterSet<AccessFault>& ChannelAdapter::access_faults() const noexcept {
+  return core_->engine.faults;
+}
+
+bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix) {
+  const std::string name(prefix);
+  return page.publish(name, core_->engine.counters) &&
+         page.publish(name + ".bad_cell", core_->engine.bad_cells) &&
+         page.publish(name + ".refused", core_->engine.faults);
+}
+
+bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix, QueuePair& qp) {
+  return page.publish(prefix, qp.counters);
+}
+
+CqInfo ChannelAdapter::query_cq(const CompletionQueue& cq) const noexcept {
+  return {.depth = cq.depth(), .fill = cq.fill(), .overrun = cq.overrun()};
+}
+
+uint32_t ChannelAdapter::ports() const noexcept {
+  return static_cast<uint32_t>(core_->engine.ports.size());
+}
+
+const fabric::CellPortInfo* ChannelAdapter::port_info(uint8_t port) const noexcept {
+  if (port == 0 || port > ports() || !core_->engine.ports[port - 1U].known) return nullptr;
+  return &core_->engine.ports[port - 1U].info;
+}
+
+bool ChannelAdapter::port_up(uint8_t port) const noexcept {
+  return port != 0 && port <= ports() && core_->engine.ports[port - 1U].up;
+}
+
+PostResult ChannelAdapter::post(QueuePair& qp, const SendRequest& request) noexcept {
+  return core_->post(qp, request);
+}
+PostResult ChannelAdapter::post(QueuePair& qp, const RecvRequest& request) noexcept {
+  return core_->post(qp, request);
+}
+void ChannelAdapter::ring_send(QueuePair& qp) noexcept {
+  core_->ring_send(qp);
+}
+void ChannelAdapter::ring_recv(QueuePair& qp) noexcept {
+  core_->ring_recv(qp);
+}
+
+PostResult ChannelAdapter::post_send(QueuePair& qp, const SendRequest& request) noexcept {
+  const PostResult result = core_->post(qp, request);
+  if (result == PostResult::kOk) core_->ring_send(qp);
+  return result;
+}
+
+PostResult ChannelAdapter::post_recv(QueuePair& qp, const RecvRequest& request) noexcept {
+  const PostResult result = core_->post(qp, request);
+  if (result == PostResult::kOk) core_->ring_recv(qp);
+  return result;
+}
+
+uint32_t ChannelAdapter::poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept {
+  return cq.poll(out);
+}
+void ChannelAdapter::arm_cq(CompletionQueue& cq, CqNotify when) noexcept {
+  cq.arm(when);
+}
+bool ChannelAdapter::take_cq_notification(CompletionQueue& cq) noexcept {
+  return cq.take_notification();
+}
+
+bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {
+  Engine& engine = core_->engine;
+  if (engine.events_head == engine.events_tail) return false;
+  out = engine.events[engine.events_head++ % engine.events.size()];
+  return true;
+}
+
+int ChannelAdapter::poll(Instant now) noexcept {
+  return core_->poll(now);
+}
+Instant ChannelAdapter::deadline() const noexcept {
+  return core_->deadline();
+}
+
+}  // namespace weft::adapter

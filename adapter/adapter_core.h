@@ -1,0 +1,72 @@
+// adapter/adapter_core.h -- the adapter behind adapter.h: owns the parts, hands each cell to the right one,
+// runs the turn. Internal to channel/.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "adapter/engine.h"
+#include "adapter/queues/qp_numbers.h"
+#include "adapter/transport/acknowledger.h"
+#include "adapter/transport/completer.h"
+#include "adapter/transport/rd_service.h"
+#include "adapter/transport/requester.h"
+#include "adapter/transport/responder.h"
+#include "adapter/transport/segmenter.h"
+#include "adapter/transport/unreliable_responder.h"
+
+namespace weft::adapter {
+
+class ChannelAdapter::Core {
+ public:
+  Core(const AdapterConfig& config, RandomSource& random, const ChannelAdapter* self);
+
+  void attach(fabric::CellPort& carrier);
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+  [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
+  void ring_send(QueuePair& qp) noexcept;
+  [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
+  void ring_recv(QueuePair& qp) noexcept;
+
+  [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
+  [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
+    return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
+  }
+
+  Engine engine;
+  Segmenter segmenter;
+  Completer completer;
+  Requester requester;
+  Responder responder;
+  UnreliableResponder unreliable;
+  Acknowledger acknowledger;
+  RdService rd;
+
+  std::vector<bool> pds;
+  std::vector<std::unique_ptr<CompletionQueue>> cqs;
+  QpNumbers numbers;
+
+ private:
+  // Stages of a turn, in order.
+  int watch_ports() noexcept;
+  int receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept;
+  int send_cells() noexcept;
+  int send_acks() noexcept;
+  int run_timers() noexcept;
+  void flush_ports() noexcept;
+  void fail_overrun() noexcept;
+  void fail_qp(QueuePair& qp, WcStatus status) noexcept;
+
+  void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
+  void dispatch(QueuePair& qp, const CellView& cell) noexcept;
+  void port_came_up(EnginePort& port) noexcept;
+  void port_went_down(EnginePort& port) noexcept;
+  void expire_port(EnginePort& port) noexcept;
+  [[nodiscard]] uint8_t number_of(const EnginePort& port) const noexcept;
+  uint32_t run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
+  [[nodiscard]] PostResult check_post(const QueuePair& qp, const SendRequest& request,
+                                      const SendOpcodeRule*& rule, uint64_t& length) const noexcept;
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,108 @@
+// Posting: a work request is checked against the table of operations, copied into its slot with its segments
+// and inline data, and counted. Nothing here allocates, locks or enters the kernel (PUSH-WQ-09).
+#include <cstring>
+
+#include "adapter/adapter_core.h"
+#include "adapter/queues/qp_lifecycle.h"
+
+namespace weft::adapter {
+namespace {
+
+uint64_t total_bytes(std::span<const Sge> sges) noexcept {
+  uint64_t bytes = 0;
+  for (const Sge& sge : sges) bytes += sge.length;
+  return bytes;
+}
+
+}  // namespace
+
+PostResult ChannelAdapter::Core::check_post(const QueuePair& qp, const SendRequest& request,
+                                            const SendOpcodeRule*& rule, uint64_t& length) const noexcept {
+  if (qp.owner != engine.owner || !qp.abilities().post_send) return PostResult::kBadState;
+  rule = find_send_opcode(request.opcode);
+  if (rule == nullptr || (rule->services & service_bit(qp.config.type)) == 0) return PostResult::kBadOpcode;
+  if (qp.sq.full()) return PostResult::kWouldBlock;
+  if (!rule->moves_data) return request.sges.empty() ? PostResult::kOk : PostResult::kBadSges;
+  if (request.sges.empty() || request.sges.size() > qp.sq.sges_max()) return PostResult::kBadSges;
+  length = total_bytes(request.sges);
+  const bool is_inline = (request.flags & kSendInline) != 0;
+  if (is_inline && (length > qp.sq.inline_max() || request.opcode == SendOpcode::kRdmaRead)) {
+    return request.opcode == SendOpcode::kRdmaRead ? PostResult::kBadOpcode : PostResult::kTooLong;
+  }
+  if (length > engine.config.limits.message_bytes_max) return PostResult::kTooLong;
+  if (!is_connected(qp.config.type)) {
+    if (request.dest.lid == kLidNone) return PostResult::kNoDestination;
+    const EnginePort& port = engine.ports[qp.port - 1U];
+    const uint32_t segment = port.known ? port.info.cell_payload_bytes : kCellPayloadBytesMax;
+    if (length > segment) return PostResult::kTooLong;
+  }
+  const bool no_address = rule->wire != Opcode::kSend && request.remote_addr == kNoRemoteAddr;
+  if (rule->needs_remote_key && (request.rkey == Rkey() || no_address)) return PostResult::kNoRemoteKey;
+  return PostResult::kOk;
+}
+
+PostResult ChannelAdapter::Core::post(QueuePair& qp, const SendRequest& request) noexcept {
+  const SendOpcodeRule* rule = nullptr;
+  uint64_t length = 0;
+  const PostResult result = check_post(qp, request, rule, length);
+  if (result != PostResult::kOk) return result;
+  const uint64_t position = qp.sq.posted++;
+  SendWqe& wqe = qp.sq.at(position);
+  wqe = SendWqe();
+  wqe.wr_id = request.wr_id;
+  wqe.opcode = request.opcode;
+  wqe.completion = rule->completion;
+  wqe.flags = request.flags;
+  wqe.length = static_cast<uint32_t>(length);
+  wqe.imm = request.imm;
+  wqe.remote_addr = request.remote_addr;
+  wqe.rkey = request.rkey;
+  wqe.dest = request.dest;
+  wqe.sge_count = static_cast<uint8_t>(request.sges.size());
+  if (request.opcode == SendOpcode::kDelay) wqe.delay = request.delay;
+  if (request.opcode == SendOpcode::kBindWindow || request.opcode == SendOpcode::kUnbindWindow) {
+    wqe.bind = request.bind;
+  }
+  if (rule->moves_data && (request.flags & kSendInline) != 0) {
+    std::byte* to = qp.sq.inline_data(position);
+    for (const Sge& sge : request.sges) {
+      if (sge.length == 0) continue;
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): a work request names memory by number, as in verbs
+      std::memcpy(to, reinterpret_cast<const std::byte*>(sge.addr), sge.length);
+      to += sge.length;
+    }
+  } else {
+    std::copy(request.sges.begin(), request.sges.end(), qp.sq.sges(position));
+  }
+  return PostResult::kOk;
+}
+
+void ChannelAdapter::Core::ring_send(QueuePair& qp) noexcept {
+  if (qp.owner != engine.owner || qp.sq.rung == qp.sq.posted) return;
+  if (qp.abilities().flush_send) return flush_send(engine, qp);
+  qp.sq.rung = qp.sq.posted;
+  engine.want_send(qp);
+}
+
+PostResult ChannelAdapter::Core::post(QueuePair& qp, const RecvRequest& request) noexcept {
+  if (qp.owner != engine.owner || !qp.abilities().post_recv) return PostResult::kBadState;
+  if (request.sges.size() > qp.rq.sges_max()) return PostResult::kBadSges;
+  if (qp.rq.full()) return PostResult::kWouldBlock;
+  const uint64_t position = qp.rq.posted++;
+  RecvWqe& wqe = qp.rq.at(position);
+  wqe.wr_id = request.wr_id;
+  wqe.bytes = total_bytes(request.sges);
+  wqe.sge_count = static_cast<uint8_t>(request.sges.size());
+  wqe.checked = false;
+  std::copy(request.sges.begin(), request.sges.end(), qp.rq.sges(position));
+  return PostResult::kOk;
+}
+
+void ChannelAdapter::Core::ring_recv(QueuePair& qp) noexcept {
+  if (qp.owner != engine.owner || qp.rq.rung == qp.rq.posted) return;
+  if (qp.abilities().flush_recv) return flush_recv(engine, qp);
+  qp.rq.rung = qp.rq.posted;
+  if (qp.rx.blocked && qp.config.type == QpType::kRc) responder.receive_posted(qp);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,96 @@
+// adapter/counters.h -- what an adapter and each of its QPs count. Every drop, NAK, retry and stall has its
+// own name (house style 24).
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "adapter/memory/memory_table.h"
+#include "base/counters.h"
+#include "messages/cell.h"
+
+namespace weft {
+
+/// Cells that decode_cell() refused, by reason.
+[[nodiscard]] constexpr CounterNames<CellError> counter_labels(CellError /*of*/) noexcept {
+  return {"none",   "too_short", "version", "reserved",    "address",
+          "opcode", "flags",     "length",  "cell_number", "crc"};
+}
+
+}  // namespace weft
+
+namespace weft::adapter {
+
+enum class AdapterCounter : uint8_t {
+  kAgentCalls,  // calls above the line in adapter.h (PUSH-WQ-07)
+  kCellsSent,
+  kCellsReceived,
+  kCellsLooped,   // between two QPs of this adapter
+  kDropOtherLid,  // addressed to a LID that is not ours
+  kDropNoQp,      // no such QP, or an old number of its slot
+  kDropQpState,   // the QP does not receive in its state
+  kDropSource,    // forged: not from the bound peer (PUSH-CHAN-07)
+  kDropQkey,
+  kDropService,    // an operation that the QP's service does not have
+  kDropSegment,    // a cell that is not full and not the last, or longer than a cell payload
+  kDropNoRecvWqe,  // unacknowledged Send that found no receive WQE
+  kDropAccess,     // unacknowledged RDMA write refused (C-23)
+  kDropLength,     // unacknowledged message longer than its receive WQE
+  kDropRdContext,  // no context left for another remote (SAN-XPORT-12)
+  kStashFull,
+  kQpErrors,  // QPs that went to the error state by themselves
+  kCqOverruns,
+  kEventsLost,
+  kPortDowns,
+  kPortExpired,  // a port stayed down longer than QPs wait
+  kCount,
+};
+[[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
+  return {"agent_calls",  "cells_sent",       "cells_received", "cells_looped", "drop_other_lid",
+          "drop_no_qp",   "drop_qp_state",    "drop_source",    "drop_qkey",    "drop_service",
+          "drop_segment", "drop_no_recv_wqe", "drop_access",    "drop_length",  "drop_rd_context",
+          "stash_full",   "qp_errors",        "cq_overruns",    "events_lost",  "port_downs",
+          "port_expired"};
+}
+
+enum class QpCounter : uint8_t {
+  kCellsSent,
+  kCellsReceived,
+  kMessagesSent,
+  kMessagesReceived,
+  kBytesSent,  // of completed messages
+  kBytesReceived,
+  kAcksSent,
+  kAcksReceived,
+  kNaksSent,
+  kNaksReceived,
+  kRnrNaksSent,
+  kRnrNaksReceived,
+  kCellsRepeated,
+  kTimeouts,  // retransmission timer expired
+  kDuplicateCells,
+  kGapsSeen,  // a cell arrived out of turn (acknowledged services)
+  kCellsStashed,
+  kBeyondWindow,   // PSN outside the window: neither expected nor a duplicate
+  kMissedPackets,  // unacknowledged connected: lost for good (decisions 2.19)
+  kAccessRefused,
+  kProtocolViolations,  // cells of one packet that contradict each other, impossible acknowledgements
+  kCreditStalls,        // turns that ended without credit or slot
+  kCount,
+};
+[[nodiscard]] constexpr CounterNames<QpCounter> counter_labels(QpCounter /*of*/) noexcept {
+  return {"cells_sent",          "cells_received", "messages_sent",   "messages_received",
+          "bytes_sent",          "bytes_received", "acks_sent",       "acks_received",
+          "naks_sent",           "naks_received",  "rnr_naks_sent",   "rnr_naks_received",
+          "cells_repeated",      "timeouts",       "duplicate_cells", "gaps_seen",
+          "cells_stashed",       "beyond_window",  "missed_packets",  "access_refused",
+          "protocol_violations", "credit_stalls"};
+}
+
+/// Accesses that the memory table refused, by reason.
+[[nodiscard]] constexpr CounterNames<AccessFault> counter_labels(AccessFault /*of*/) noexcept {
+  return {"none",          "not_valid",     "wrong_type",     "wrong_pd",     "wrong_instance",
+          "out_of_bounds", "right_missing", "no_window_bind", "already_bound"};
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,32 @@
+#include "adapter/event_log.h"
+
+#include "base/log.h"
+
+namespace weft::adapter {
+
+void log_event(std::string_view name, const AsyncEvent& event) {
+  switch (event.kind) {
+    case AsyncEventKind::kQpFatal:
+    case AsyncEventKind::kQpRequestError:
+    case AsyncEventKind::kQpAccessError:
+      log(LogLevel::kWarn, "{}: QP {:#x}: {}: {}", name, event.qpn.value(), to_string(event.kind),
+          to_string(event.status));
+      return;
+    case AsyncEventKind::kCqOverrun:
+      log(LogLevel::kError, "{}: a completion queue has overrun, QP {:#x} lost an entry; make it deeper",
+          name, event.qpn.value());
+      return;
+    case AsyncEventKind::kPortUp:
+    case AsyncEventKind::kPortDown:
+      log(LogLevel::kInfo, "{}: {} {}", name, to_string(event.kind), event.port);
+      return;
+    case AsyncEventKind::kPortExpired:
+      log(LogLevel::kWarn, "{}: port {} stayed down too long; its connections have failed", name, event.port);
+      return;
+    case AsyncEventKind::kSqDrained:
+    case AsyncEventKind::kCount:
+      return;
+  }
+}
+
+}  // namespace weft::adapter

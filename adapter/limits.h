@@ -1,0 +1,63 @@
+// adapter/limits.h -- tunables of the channel adapter, each with its reason (house style 23).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "messages/cell.h"
+#include "messages/ids.h"
+
+namespace weft::adapter {
+
+/// Packets a requester may have unacknowledged and a responder keeps state for. Both sides of every QP use
+/// this number, so it belongs to the wire. 512 packets of one cell cover 40 us at 13 M cells/s, eight times
+/// the round trip over shared memory, and the whole byte window when they are cells of the default size.
+inline constexpr uint32_t kPacketWindow = 512;
+static_assert((kPacketWindow & (kPacketWindow - 1)) == 0 && (Psn::kMask + 1) % kPacketWindow == 0,
+              "a PSN's low bits are its place in the window");
+
+/// Bytes a QP may have unacknowledged: eight of the largest packets at the default cell, and eight full
+/// bursts of a ZeroMQ link: six threads work on them, and four bursts left some with nothing to do
+/// (docs/performance.md). A shared-memory link's slots bound what is in flight there well before (decisions
+/// P7).
+inline constexpr uint64_t kByteWindow = 2048 * 1024;
+
+/// Acknowledgement by decisions 2.4.
+inline constexpr uint32_t kCellsPerAck = 16;
+inline constexpr Duration kAckDelay = 50us;
+/// ACK cells that one turn sends for one QP; what is left waits for the next turn.
+inline constexpr uint32_t kAcksPerTurn = 4;
+/// Strict mode: cells waiting for their own ACK. When full, cells are dropped and come again.
+inline constexpr uint32_t kStrictAcksMax = 256;
+
+/// Work of one poll(): cells sent per QP before the next one has its turn, and in all (decisions P9). A turn
+/// of one QP fills a burst of a ZeroMQ link.
+inline constexpr uint32_t kCellsPerQpTurn = 64;
+inline constexpr uint32_t kCellsPerTurn = 128;
+inline constexpr uint32_t kQpsPerTurn = 64;
+inline constexpr uint32_t kTimersPerTurn = 64;
+/// WQEs without data (bind, invalidate, delay) executed in a row for one QP.
+inline constexpr uint32_t kLocalWqesPerTurn = 16;
+
+/// Retransmission: the timer follows the measured round trip between these bounds; the upper one is this part
+/// of the QP's ack_timeout. The lower one is above what a busy scheduler adds.
+inline constexpr Duration kRetransmitMin = 10ms;
+inline constexpr uint32_t kRepeatsPerAckTimeout = 4;
+inline constexpr uint32_t kRetransmitCellsMax = 256;
+/// A gap is repaired again after at least this long, for links whose round trip measures as nothing.
+inline constexpr Duration kRepairIntervalMin = 20us;
+
+/// RDMA reads a responder keeps waiting per QP (one per packet). Power of two.
+inline constexpr uint32_t kReadsPerQp = 16;
+/// Packets of an RDMA read are kept short: a lost response cell repeats the packet.
+inline constexpr uint32_t kReadCellsMax = 16;
+
+/// QPs outlive a dead local port this long (decisions 2.12).
+inline constexpr Duration kPortDownLimit = 10s;
+/// A QPN is not given out again before (decisions section 4).
+inline constexpr Duration kQpnRest = 60s;
+inline constexpr uint32_t kAsyncEventsMax = 1024;
+inline constexpr uint32_t kLoopbackCells = 64;
+
+}  // namespace weft::adapter

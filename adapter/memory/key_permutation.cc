@@ -1,0 +1,78 @@
+// How it works: a Feistel network is a bijection whatever its round function is; it is unpredictable when the
+// round function is. Ours is SipHash cut down to one fixed-size block: one round to take the block in, two to
+// finish. Six Feistel rounds over so small a domain leave no shortcut to somebody who sees a few thousand
+// keys of his own. A multiply-and-xorshift mixer would be faster, and solvable from those keys (decisions
+// section 4).
+#include "adapter/memory/key_permutation.h"
+
+#include <bit>
+
+namespace weft::adapter {
+namespace {
+
+constexpr uint32_t kRounds = 6;
+constexpr uint32_t kHalfBits = kPermutedBits / 2;
+constexpr uint32_t kHalfMask = (1U << kHalfBits) - 1;
+static_assert(2 * kHalfBits == kPermutedBits);
+
+struct SipState {
+  uint64_t a, b, c, d;
+
+  void round() noexcept {
+    a += b;
+    c += d;
+    b = std::rotl(b, 13) ^ a;
+    d = std::rotl(d, 16) ^ c;
+    a = std::rotl(a, 32);
+    c += b;
+    a += d;
+    b = std::rotl(b, 17) ^ c;
+    d = std::rotl(d, 21) ^ a;
+    c = std::rotl(c, 32);
+  }
+};
+
+}  // namespace
+
+KeyPermutation::KeyPermutation(RandomSource& random) noexcept {
+  const uint64_t secret_low = random.next();
+  const uint64_t secret_high = random.next();
+  start_ = {secret_low ^ 0x736f6d6570736575ULL, secret_high ^ 0x646f72616e646f6dULL,
+            secret_low ^ 0x6c7967656e657261ULL, secret_high ^ 0x7465646279746573ULL};
+}
+
+uint32_t KeyPermutation::mix(uint32_t round, uint32_t half) const noexcept {
+  const uint64_t block = (static_cast<uint64_t>(round) << 32) | half;
+  SipState state{start_[0], start_[1], start_[2], start_[3]};
+  state.d ^= block;
+  state.round();
+  state.a ^= block;
+  state.c ^= 0xff;
+  state.round();
+  state.round();
+  return static_cast<uint32_t>(state.a ^ state.b ^ state.c ^ state.d) & kHalfMask;
+}
+
+uint32_t KeyPermutation::forward(uint32_t plain) const noexcept {
+  uint32_t left = (plain >> kHalfBits) & kHalfMask;
+  uint32_t right = plain & kHalfMask;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const uint32_t next = left ^ mix(round, right);
+    left = right;
+    right = next;
+  }
+  return (left << kHalfBits) | right;
+}
+
+uint32_t KeyPermutation::backward(uint32_t permuted) const noexcept {
+  uint32_t left = (permuted >> kHalfBits) & kHalfMask;
+  uint32_t right = permuted & kHalfMask;
+  for (uint32_t round = kRounds; round-- > 0;) {
+    const uint32_t previous = right ^ mix(round, left);
+    right = left;
+    left = previous;
+  }
+  return (left << kHalfBits) | right;
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,51 @@
+// adapter/queues/completion_queue.h -- a bounded ring of completions, shared by any number of QPs (SAN-CQ-01,
+// TPT-CQ-01).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "adapter/adapter.h"
+#include "adapter/verbs.h"
+
+namespace weft::adapter {
+
+/// Owner: the adapter's thread. Made by ChannelAdapter::create_cq().
+class CompletionQueue {
+ public:
+  /// @param cqes entries it must hold, 1..2^31; rounded up to a power of two
+  CompletionQueue(uint32_t index, uint32_t cqes);
+
+  /// Adds an entry. False when the queue is full: the entry is lost, the queue is overrun from then on.
+  bool push(const WorkCompletion& entry) noexcept;
+  /// Takes up to `out.size()` entries, oldest first.
+  [[nodiscard]] uint32_t poll(std::span<WorkCompletion> out) noexcept;
+
+  /// Entries it can hold.
+  [[nodiscard]] uint32_t depth() const noexcept { return mask_ + 1; }
+  /// Entries that wait to be polled.
+  [[nodiscard]] uint32_t fill() const noexcept { return static_cast<uint32_t>(tail_ - head_); }
+  [[nodiscard]] bool overrun() const noexcept { return overrun_; }
+
+  /// Asks for one notification; take_notification() then answers true once.
+  void arm(CqNotify when) noexcept { notify_ = when; }
+  [[nodiscard]] bool take_notification() noexcept;
+
+  [[nodiscard]] uint32_t index() const noexcept { return index_; }
+  /// QPs that complete into it; a queue in use is not destroyed.
+  uint32_t users = 0;
+  bool overrun_reported = false;  // the event was raised and the QPs were failed
+
+ private:
+  std::unique_ptr<WorkCompletion[]> entries_;
+  uint64_t head_ = 0;
+  uint64_t tail_ = 0;
+  uint32_t mask_;
+  uint32_t index_;
+  CqNotify notify_ = CqNotify::kOff;
+  bool notified_ = false;
+  bool overrun_ = false;
+};
+
+}  // namespace weft::adapter

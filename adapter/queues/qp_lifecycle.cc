@@ -1,0 +1,131 @@
+#include "adapter/queues/qp_lifecycle.h"
+
+#include <algorithm>
+
+#include "adapter/transport/segmenter.h"
+
+namespace weft::adapter {
+namespace {
+
+/// No timer, no cell in flight, nothing to repeat.
+void stop_sending(Engine& engine, QueuePair& qp) noexcept {
+  engine.timers.remove(qp);
+  SendSide& tx = qp.tx;
+  tx.first = tx.cursor = tx.cumulative = tx.end;
+  tx.bytes_in_flight = 0;
+  tx.reads_in_flight = 0;
+  tx.retransmit_at = kNever;
+  tx.rnr_until = tx.delay_until = Instant::min();
+}
+
+void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
+  engine.stash.drop_all(qp.rx);
+  qp.rx.ack_due = qp.rx.ack_now = false;
+  qp.rx.nak = AckCode::kAck;
+  qp.rx.reads_head = qp.rx.reads_tail;
+  qp.rx.strict_head = qp.rx.strict_tail;
+}
+
+}  // namespace
+
+void start_receiving(Engine& engine, QueuePair& qp) noexcept {
+  ReceiveSide& rx = qp.rx;
+  stop_receiving(engine, qp);
+  rx.packets.fill({});
+  rx.expected = rx.base_psn = rx.next_psn = qp.attr.rq_psn;
+  rx.next_cell = rx.uc_cell = 0;
+  rx.highest = 0;
+  rx.in_message = rx.completing = rx.uc_skipping = false;
+  rx.message_bytes = 0;
+  rx.messages_completed = 0;
+  rx.cells_since_ack = 0;
+  qp.peer_lid = qp.attr.dlid;
+  qp.peer_qpn = qp.attr.dest_qpn;
+  make_path(engine, qp);
+}
+
+void start_sending(Engine& engine, QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  stop_sending(engine, qp);
+  tx.first = tx.end = tx.cursor = tx.cumulative = 0;
+  tx.first_psn = qp.attr.sq_psn;
+  tx.retries = tx.rnr_retries = 0;
+  tx.halted = tx.drain_reported = false;
+  tx.rtt_known = false;
+  tx.rtt = tx.rtt_spread = Duration::zero();
+  tx.timeout = qp.attr.ack_timeout;
+  tx.progress_at = engine.now;
+}
+
+void make_path(Engine& engine, QueuePair& qp) noexcept {
+  EnginePort& port = engine.port_of(qp);
+  if (!port.known) return;
+  const fabric::CellPortInfo& info = port.info;
+  QpPath& path = qp.path;
+  path.vl = lane_of(info, qp.attr.sl);
+  path.carrier = qp.attr.dlid == info.lid ? &engine.loopback : port.carrier;
+  path.fixed = make_template(info, qp.attr.dlid, qp.attr.dest_qpn, qp.qpn, qp.attr.sl, path.vl);
+  path.is_global = qp.attr.dgid != Gid{} && subnet_of(qp.attr.dgid) != info.subnet;
+  if (path.is_global) path.global = make_global_header(make_gid(info.subnet, info.guid), qp.attr.dgid);
+  path.segment_bytes = info.cell_payload_bytes;
+  path.generation = port.generation;
+  const uint32_t largest = path.segment_bytes * kCellsPerPacketMax;
+  uint32_t bytes = largest;
+  for (const uint32_t wanted : {qp.config.packet_bytes, qp.attr.path_mtu_bytes}) {
+    if (wanted != 0) bytes = std::min(bytes, wanted);
+  }
+  path.packet_bytes = std::max(bytes / path.segment_bytes, 1U) * path.segment_bytes;
+}
+
+void flush_send(Engine& engine, QueuePair& qp) noexcept {
+  stop_sending(engine, qp);
+  SendQueue& sq = qp.sq;
+  for (; sq.done < sq.posted; ++sq.done) {
+    const SendWqe& wqe = sq.at(sq.done);
+    engine.complete(
+        qp.config.send_cq,
+        {.wr_id = wqe.wr_id, .status = WcStatus::kFlushed, .opcode = wqe.completion, .qpn = qp.qpn});
+  }
+  sq.started = sq.rung = sq.posted;
+}
+
+void flush_recv(Engine& engine, QueuePair& qp) noexcept {
+  stop_receiving(engine, qp);
+  RecvQueue& rq = qp.rq;
+  for (; rq.done < rq.posted; ++rq.done) {
+    engine.complete(qp.config.recv_cq, {.wr_id = rq.at(rq.done).wr_id,
+                                        .status = WcStatus::kFlushed,
+                                        .opcode = WcOpcode::kRecv,
+                                        .qpn = qp.qpn});
+  }
+  rq.taken = rq.rung = rq.posted;
+}
+
+void flush_all(Engine& engine, QueuePair& qp) noexcept {
+  flush_send(engine, qp);
+  flush_recv(engine, qp);
+}
+
+void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept {
+  if (qp.state == QpState::kErr) return;
+  qp.state = QpState::kErr;
+  engine.count(AdapterCounter::kQpErrors);
+  engine.raise({.kind = kind, .qpn = qp.qpn, .status = status, .port = qp.port});
+  flush_all(engine, qp);
+}
+
+void enter_send_error(Engine& engine, QueuePair& qp) noexcept {
+  qp.state = QpState::kSqe;
+  flush_send(engine, qp);
+}
+
+void forget_everything(Engine& engine, QueuePair& qp) noexcept {
+  stop_sending(engine, qp);
+  stop_receiving(engine, qp);
+  qp.sq.clear();
+  qp.rq.clear();
+  qp.path = {};
+  qp.attr = {};
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,29 @@
+// adapter/queues/qp_lifecycle.h -- what entering a QP state does: counters of both sides start, queues are
+// flushed in order, everything is forgotten (house style 25, 29).
+#pragma once
+
+#include "adapter/engine.h"
+#include "adapter/queues/queue_pair.h"
+
+namespace weft::adapter {
+
+/// Entry to RTR and to RTS: both sides start at the attributes' PSNs.
+void start_receiving(Engine& engine, QueuePair& qp) noexcept;
+void start_sending(Engine& engine, QueuePair& qp) noexcept;
+
+/// The adapter gives up on a QP: everything left completes as flushed, in order. `kind` says why.
+void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept;
+/// A send failed on a service without acknowledgement: its send queue is flushed, the receive queue works on.
+void enter_send_error(Engine& engine, QueuePair& qp) noexcept;
+/// modify_qp() to ERR.
+void flush_all(Engine& engine, QueuePair& qp) noexcept;
+void flush_send(Engine& engine, QueuePair& qp) noexcept;
+void flush_recv(Engine& engine, QueuePair& qp) noexcept;
+
+/// RESET: no completion is made; what was queued is forgotten.
+void forget_everything(Engine& engine, QueuePair& qp) noexcept;
+
+/// Bytes and cells of one packet, from the attributes and the port.
+void make_path(Engine& engine, QueuePair& qp) noexcept;
+
+}  // namespace weft::adapter

@@ -1,0 +1,42 @@
+// adapter/queues/qp_numbers.h -- gives out queue pair numbers. The low bits are a place in the adapter's QP
+// table, the others step each time the place is used, from a random start: a cell for a queue pair that is
+// gone finds nobody, and numbers are not to be foreseen (decisions, section 4).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "messages/ids.h"
+
+namespace weft::adapter {
+
+/// Owner: the adapter's thread. Places are used again first in, first out. All storage is taken at
+/// construction.
+class QpNumbers {
+ public:
+  /// @param queue_pairs most numbers out at once  @param places size of the QP table: a power of two, at most
+  ///                    2^24; its places 0 and 1 belong to the management QPs
+  QpNumbers(uint32_t queue_pairs, uint32_t places, RandomSource& random);
+
+  /// A number that was not out within the last kQpnRest; 0 when all are out or resting.
+  [[nodiscard]] Qpn take(Instant now) noexcept;
+  /// Ends the use of a taken number. Management numbers are nobody's and ignored.
+  void give_back(Qpn qpn, Instant now) noexcept;
+
+ private:
+  struct Place {
+    uint32_t high = 0;        // upper bits of the next number
+    uint32_t first_high = 0;  // where each round of numbers begins
+    Instant rests_until = Instant::min();
+  };
+
+  uint32_t mask_;
+  std::vector<Place> places_;
+  std::vector<uint32_t> free_;  // ring, longest free first
+  uint64_t free_head_ = 0;
+  uint64_t free_tail_ = 0;
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,137 @@
+#include "adapter/queues/qp_rules.h"
+
+#include <array>
+
+namespace weft::adapter {
+namespace {
+
+constexpr uint16_t kRc = service_bit(QpType::kRc);
+constexpr uint16_t kUc = service_bit(QpType::kUc);
+constexpr uint16_t kUd = service_bit(QpType::kUd);
+constexpr uint16_t kRd = service_bit(QpType::kRd);
+constexpr uint16_t kRaw = service_bit(QpType::kRaw);
+constexpr uint16_t kDatagram = kUd | kRaw;
+constexpr uint16_t kAll = kRc | kUc | kUd | kRd | kRaw;
+
+constexpr uint32_t kAccess = kQpAttrAccess;
+constexpr uint32_t kPkey = kQpAttrPkeyIndex;
+constexpr uint32_t kPort = kQpAttrPort;
+constexpr uint32_t kQkey = kQpAttrQkey;
+constexpr uint32_t kRnrTimer = kQpAttrMinRnrTimer;
+constexpr uint32_t kRcRtr = kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn |
+                            kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
+constexpr uint32_t kUcRtr = kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
+constexpr uint32_t kRcRts =
+    kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic;
+constexpr uint32_t kRdRts = kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry;
+constexpr uint32_t kRcSqd = kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry |
+                            kQpAttrMaxRdAtomic | kQpAttrMaxDestRdAtomic | kPkey | kAccess | kRnrTimer;
+
+using S = QpState;
+constexpr std::array kRules{
+    QpRule{S::kReset, S::kInit, kRc | kUc, kPkey | kPort | kAccess, 0},
+    QpRule{S::kReset, S::kInit, kRd, kPkey | kPort | kQkey, kAccess},
+    QpRule{S::kReset, S::kInit, kUd, kPkey | kPort | kQkey, 0},
+    QpRule{S::kReset, S::kInit, kRaw, kPort, 0},
+    QpRule{S::kInit, S::kInit, kRc | kUc, 0, kPkey | kPort | kAccess},
+    QpRule{S::kInit, S::kInit, kRd, 0, kPkey | kPort | kAccess | kQkey},
+    QpRule{S::kInit, S::kInit, kDatagram, 0, kPkey | kPort | kQkey},
+    QpRule{S::kInit, S::kRtr, kRc, kRcRtr, kPkey | kAccess},
+    QpRule{S::kInit, S::kRtr, kUc, kUcRtr, kPkey | kAccess},
+    QpRule{S::kInit, S::kRtr, kRd, kRnrTimer, kPkey | kAccess | kQkey},
+    QpRule{S::kInit, S::kRtr, kDatagram, 0, kPkey | kQkey},
+    QpRule{S::kRtr, S::kRts, kRc, kRcRts, kAccess | kRnrTimer},
+    QpRule{S::kRtr, S::kRts, kUc, kQpAttrSqPsn, kAccess},
+    QpRule{S::kRtr, S::kRts, kRd, kRdRts, kAccess | kQkey | kRnrTimer | kQpAttrSqPsn},
+    QpRule{S::kRtr, S::kRts, kDatagram, kQpAttrSqPsn, kQkey},
+    QpRule{S::kRts, S::kRts, kRc, 0, kAccess | kRnrTimer},
+    QpRule{S::kRts, S::kRts, kUc, 0, kAccess},
+    QpRule{S::kRts, S::kRts, kRd, 0, kAccess | kQkey | kRnrTimer},
+    QpRule{S::kRts, S::kRts, kDatagram, 0, kQkey},
+    QpRule{S::kRts, S::kSqd, kAll, 0, 0},
+    QpRule{S::kSqd, S::kRts, kRc, 0, kAccess | kRnrTimer},
+    QpRule{S::kSqd, S::kRts, kUc, 0, kAccess},
+    QpRule{S::kSqd, S::kRts, kRd, 0, kAccess | kQkey | kRnrTimer},
+    QpRule{S::kSqd, S::kRts, kDatagram, 0, kQkey},
+    QpRule{S::kSqd, S::kSqd, kRc, 0, kRcSqd},
+    QpRule{S::kSqd, S::kSqd, kUc, 0, kQpAttrAddress | kPkey | kAccess},
+    QpRule{S::kSqd, S::kSqd, kRd, 0, kRdRts | kPkey | kAccess | kQkey | kRnrTimer},
+    QpRule{S::kSqd, S::kSqd, kDatagram, 0, kPkey | kQkey},
+    // kSqe is entered by the adapter alone, and only by services without acknowledgement.
+    QpRule{S::kSqe, S::kRts, kUc, 0, kAccess},
+    QpRule{S::kSqe, S::kRts, kDatagram, 0, kQkey},
+};
+
+/// From every state, for every service.
+constexpr std::array kAnyRules{
+    QpRule{S::kReset, S::kReset, kAll, 0, 0},
+    QpRule{S::kReset, S::kErr, kAll, 0, 0},
+};
+
+bool out_of_range(QpState state) noexcept {
+  return static_cast<uint32_t>(state) >= kQpStateCount;
+}
+
+}  // namespace
+
+std::span<const QpRule> qp_rules() noexcept {
+  return kRules;
+}
+
+const QpRule* find_qp_rule(QpType type, QpState from, QpState to) noexcept {
+  if (out_of_range(from) || out_of_range(to)) return nullptr;
+  for (const QpRule& rule : kAnyRules) {
+    if (rule.to == to && (rule.services & service_bit(type)) != 0) return &rule;
+  }
+  for (const QpRule& rule : kRules) {
+    if (rule.from == from && rule.to == to && (rule.services & service_bit(type)) != 0) return &rule;
+  }
+  return nullptr;
+}
+
+ModifyResult check_qp_move(QpType type, QpState from, QpState to, uint32_t mask) noexcept {
+  const QpRule* rule = find_qp_rule(type, from, to);
+  if (rule == nullptr) return ModifyResult::kBadTransition;
+  const uint32_t attributes = mask & ~uint32_t{kQpAttrState};
+  if ((rule->required & ~attributes) != 0) return ModifyResult::kMissingAttribute;
+  if ((attributes & ~(rule->required | rule->optional)) != 0) return ModifyResult::kUnexpectedAttribute;
+  return ModifyResult::kOk;
+}
+
+ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) noexcept {
+  const auto named = [mask](uint32_t bit) { return (mask & bit) != 0; };
+  const bool bad = (named(kQpAttrPort) && (attr.port == 0 || attr.port > ports)) ||
+                   (named(kQpAttrAddress) && (attr.dlid == kLidNone || attr.dlid.value() > kLidMax)) ||
+                   (named(kQpAttrAddress) && attr.sl.value() >= kVlCount) ||
+                   (named(kQpAttrDestQpn) && (attr.dest_qpn.value() & ~kQpnMask) != 0) ||
+                   (named(kQpAttrRetryCount) && attr.retry_count > 7) ||
+                   (named(kQpAttrRnrRetry) && attr.rnr_retry > 7) ||
+                   (named(kQpAttrTimeout) && attr.ack_timeout < Duration::zero()) ||
+                   (named(kQpAttrMinRnrTimer) && attr.min_rnr_timer < Duration::zero());
+  return bad ? ModifyResult::kBadValue : ModifyResult::kOk;
+}
+
+void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept {
+  const auto take = [&](uint32_t bit, auto member) {
+    if ((mask & bit) != 0) into.*member = from.*member;
+  };
+  take(kQpAttrAccess, &QpAttr::access);
+  take(kQpAttrPkeyIndex, &QpAttr::pkey_index);
+  take(kQpAttrPort, &QpAttr::port);
+  take(kQpAttrQkey, &QpAttr::qkey);
+  take(kQpAttrAddress, &QpAttr::dlid);
+  take(kQpAttrAddress, &QpAttr::dgid);
+  take(kQpAttrAddress, &QpAttr::sl);
+  take(kQpAttrPathMtu, &QpAttr::path_mtu_bytes);
+  take(kQpAttrTimeout, &QpAttr::ack_timeout);
+  take(kQpAttrRetryCount, &QpAttr::retry_count);
+  take(kQpAttrRnrRetry, &QpAttr::rnr_retry);
+  take(kQpAttrRqPsn, &QpAttr::rq_psn);
+  take(kQpAttrMaxRdAtomic, &QpAttr::max_rd_atomic);
+  take(kQpAttrMinRnrTimer, &QpAttr::min_rnr_timer);
+  take(kQpAttrSqPsn, &QpAttr::sq_psn);
+  take(kQpAttrMaxDestRdAtomic, &QpAttr::max_dest_rd_atomic);
+  take(kQpAttrDestQpn, &QpAttr::dest_qpn);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,16 @@
+#include "adapter/queues/queue_pair.h"
+
+#include <algorithm>
+
+namespace weft::adapter {
+
+QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const ChannelAdapter* adapter, uint32_t inline_bytes)
+    : qpn(number),
+      sq(wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
+      rq(wanted.recv_wqes, std::max(wanted.sges, 1U)),
+      config(wanted),
+      owner(adapter) {
+  if (wanted.ack_mode == AckMode::kStrict) rx.strict_acks = std::make_unique<StrictAck[]>(kStrictAcksMax);
+}
+
+}  // namespace weft::adapter

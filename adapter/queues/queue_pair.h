@@ -1,0 +1,234 @@
+// adapter/queues/queue_pair.h -- a QP as the adapter's parts see it: queues, attributes, and the state of
+// requester and responder. Users hold only the pointer; they see a QP through ChannelAdapter.
+//
+// Packets in flight are numbered by 64-bit counts from the first packet after RTR or RTS on; the PSN of
+// packet n is the initial PSN plus n.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "adapter/adapter.h"
+#include "adapter/counters.h"
+#include "adapter/limits.h"
+#include "adapter/queues/qp_rules.h"
+#include "adapter/queues/work_queue.h"
+#include "adapter/verbs.h"
+#include "base/clock.h"
+#include "base/counters.h"
+#include "fabric/link/cell_port.h"
+#include "messages/cell.h"
+
+namespace weft::adapter {
+
+/// Bits 0..cells-1.
+[[nodiscard]] constexpr uint64_t cell_mask(uint32_t cells) noexcept {
+  return cells >= kCellsPerPacketMax ? ~uint64_t{0} : (uint64_t{1} << cells) - 1;
+}
+
+/// One packet of the requester: a piece of a WQE under one PSN.
+struct TxPacket {
+  uint64_t pending = 0;   // cells to be sent now; read: bit 0, the request
+  uint64_t acked = 0;     // cells the peer has; read: response cells that have come
+  Instant sent_at{};      // when its last pending cell left
+  Instant repaired_at{};  // when cells were last marked for repetition
+  uint32_t wqe = 0;       // low bits of the WQE's position in the SQ
+  uint32_t offset = 0;    // of its first byte in the message
+  uint32_t bytes = 0;
+  uint32_t packet_crc = 0;
+  uint8_t hashed_cells = 0;  // cells that packet_crc covers
+  uint8_t crc_naks = 0;      // times the peer found the packet CRC wrong
+  Opcode opcode{};
+  uint8_t cells = 0;  // of the packet; read: of the response
+  uint8_t flags2 = 0;
+  bool last = false;  // of its message
+  bool ack_wanted = false;
+  bool sent = false;      // every cell has left at least once
+  bool repeated = false;  // its round trip says nothing
+  bool is_read = false;
+  bool probed = false;     // its execution was asked for with its last cell
+  bool has_idata = false;  // its last cell carries immediate data, or the key to invalidate
+  bool invalidates = false;
+};
+
+/// Requester side. Written by requester and completer.
+struct SendSide {
+  std::array<TxPacket, kPacketWindow> packets;
+  Psn first_psn{};          // PSN of packet 0
+  uint64_t first = 0;       // oldest packet not yet retired
+  uint64_t end = 0;         // next packet to be made
+  uint64_t cursor = 0;      // no packet before it has pending cells
+  uint64_t cumulative = 0;  // packets before it are acknowledged
+  uint64_t bytes_in_flight = 0;
+  uint32_t reads_in_flight = 0;
+  uint8_t retries = 0;
+  uint8_t rnr_retries = 0;
+  bool halted = false;  // a WQE has failed: nothing new is started
+  bool drain_reported = false;
+  Instant progress_at{};  // last acknowledgement of something new
+  Instant retransmit_at = kNever;
+  Instant rnr_until = Instant::min();    // paused by RNR NAK
+  Instant delay_until = Instant::min();  // paused by a delay WQE
+  bool rtt_known = false;
+  Duration rtt{};  // smoothed
+  Duration rtt_spread{};
+  Duration timeout{};  // current retransmission timeout, with back-off
+
+  [[nodiscard]] TxPacket& at(uint64_t number) noexcept { return packets[number & (kPacketWindow - 1)]; }
+  [[nodiscard]] Psn psn_of(uint64_t number) const noexcept {
+    return first_psn.plus(static_cast<uint32_t>(number & Psn::kMask));
+  }
+};
+
+/// kFree: no cell seen. kWaiting: cells seen, place unknown (stash). kOpen: cells are placed on arrival.
+/// kPlaced: all cells placed. kRefused: a check failed; answered when its turn comes.
+enum class RxState : uint8_t { kFree, kWaiting, kOpen, kPlaced, kRefused };
+
+/// Why the responder refuses a packet; table in responder_faults.h.
+enum class ResponderFault : uint8_t {
+  kNone,
+  kUnsupported,   // operation not allowed on this QP
+  kRemoteAccess,  // key, bounds or right
+  kTooLong,       // longer than the receive WQE
+  kLocalAccess,   // the receive WQE names memory that is not ours
+  kPacketCrc,
+  kViolation,  // cells that contradict each other
+  kCount,
+};
+
+inline constexpr uint8_t kNoCell = 0xFF;
+
+/// One packet of the responder.
+struct RxPacket {
+  uint64_t seen = 0;    // cells that count as received
+  uint64_t placed = 0;  // cells whose data lies in memory
+  uint64_t idata_cells = 0;
+  uint64_t va = 0;
+  uint64_t wqe = 0;         // Send: position in the RQ
+  uint32_t offset = 0;      // Send: of its first byte in the message
+  uint32_t last_bytes = 0;  // payload of the last cell
+  uint32_t imm = 0;
+  uint32_t packet_crc = 0;
+  RemoteGrant grant{};  // of byte 0; good while `revision` is the table's
+  uint64_t revision = 0;
+  Rkey rkey{};
+  Opcode opcode{};
+  RxState state = RxState::kFree;
+  ResponderFault fault = ResponderFault::kNone;
+  uint8_t flags2 = 0;
+  uint8_t cells = 0;             // 0 until the last cell was seen
+  uint8_t final_cell = kNoCell;  // placed last: acknowledged when the packet is executed
+  bool has_wqe = false;          // a receive WQE is set aside for it
+  bool has_imm = false;
+  bool invalidates = false;
+  bool has_packet_crc = false;
+  bool dirty = false;  // something new that no ACK has told yet
+
+  [[nodiscard]] bool more() const noexcept { return (flags2 & kCell2More) != 0; }
+};
+
+/// An RDMA read that waits for its response cells to be sent.
+struct ReadJob {
+  Psn psn{};
+  uint64_t source_va = 0;
+  uint64_t sink_va = 0;
+  Rkey source_key{};
+  uint32_t sink_key = 0;
+  uint32_t bytes = 0;
+  uint8_t cells = 0;
+  uint8_t next = 0;
+};
+
+struct StrictAck {
+  Psn psn{};
+  uint16_t cell = 0;
+};
+
+/// Responder side. Written by the responder.
+struct ReceiveSide {
+  std::array<RxPacket, kPacketWindow> packets;
+  std::array<ReadJob, kReadsPerQp> reads;
+  std::unique_ptr<StrictAck[]> strict_acks;  // kStrictAcksMax, strict mode only
+  Psn expected{};                            // oldest packet not executed
+  Psn base_psn{};                            // oldest packet whose place may be unknown
+  Psn next_psn{};                            // where the next cell in turn would be
+  uint32_t next_cell = 0;
+  uint64_t highest = 0;   // distance from `expected` of the newest packet seen, plus one
+  uint64_t base_wqe = 0;  // Send being assigned
+  uint32_t base_offset = 0;
+  bool in_message = false;  // base_psn continues a Send
+  bool completing = false;  // `expected` continues a message
+  Opcode message_opcode{};
+  uint64_t message_bytes = 0;  // of the message being completed
+  uint64_t message_va = 0;
+  uint32_t messages_completed = 0;
+  uint32_t reads_head = 0;
+  uint32_t reads_tail = 0;
+  uint32_t strict_head = 0;
+  uint32_t strict_tail = 0;
+  uint32_t cells_since_ack = 0;
+  uint32_t stash_head = 0;  // list of stashed cells, 0 = none
+  uint32_t stash_count = 0;
+  uint32_t uc_cell = 0;       // unacknowledged: next cell of `expected`
+  bool uc_skipping = false;   // dropping until the next message begins
+  bool blocked = false;       // base_psn waits for a receive WQE
+  uint8_t executed_cell = 0;  // last cell of the packet before `expected`
+  bool ack_due = false;       // something to acknowledge
+  bool ack_now = false;
+  AckCode nak = AckCode::kAck;  // kAck: none; otherwise to be sent for nak_psn
+  Psn nak_psn{};
+  uint16_t nak_cell = 0;
+  Instant ack_at = kNever;
+
+  [[nodiscard]] RxPacket& at(Psn psn) noexcept { return packets[psn.value() & (kPacketWindow - 1)]; }
+};
+
+/// Where cells of a QP leave, and the header words that stay the same. Renewed when the port comes up.
+struct QpPath {
+  fabric::CellPort* carrier = nullptr;
+  CellTemplate fixed{};
+  VirtualLane vl{};
+  uint32_t segment_bytes = 0;
+  uint32_t packet_bytes = 0;
+  uint32_t generation = 0;  // of the port it was made for; 0 = none yet
+  bool is_global = false;   // the peer is in another subnet: `global` follows the MAC header (SAN-FRAME-03)
+  GlobalHeaderWire global{};
+
+  [[nodiscard]] const GlobalHeaderWire* global_header() const noexcept {
+    return is_global ? &global : nullptr;
+  }
+};
+
+class QueuePair {
+ public:
+  QueuePair(const QpConfig& wanted, Qpn number, const ChannelAdapter* adapter, uint32_t inline_bytes);
+
+  [[nodiscard]] const QpAbilities& abilities() const noexcept { return qp_abilities(state); }
+  [[nodiscard]] bool acknowledged() const noexcept { return is_acknowledged(config.type); }
+
+  // Read for every cell.
+  Qpn qpn{};
+  QpState state = QpState::kReset;
+  bool in_send_list = false;
+  bool in_ack_list = false;
+  uint8_t port = 1;
+  uint32_t timer_slot = 0;  // place in the timer heap, 0 = not there
+  Lid peer_lid{};
+  Qpn peer_qpn{};
+  QpPath path{};
+  QueuePair* rd_next = nullptr;  // RD: next in the line for a context
+  bool rd_waits = false;
+
+  SendQueue sq;
+  RecvQueue rq;
+  SendSide tx;
+  ReceiveSide rx;
+
+  QpConfig config;
+  QpAttr attr;
+  const ChannelAdapter* owner;
+  CounterSet<QpCounter> counters;
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,122 @@
+// adapter/queues/work_queue.h -- the send and the receive queue of a QP: rings of WQEs with their data
+// segments beside them, all memory taken at creation (SAN-QP-01, PUSH-WQ-02). A WQE stays in its slot from
+// the post to its completion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "adapter/verbs.h"
+#include "messages/opcode.h"
+
+namespace weft::adapter {
+
+/// What a work request kind may do, as a table; code asks it, nobody lists opcodes elsewhere.
+struct SendOpcodeRule {
+  SendOpcode opcode;
+  uint16_t services;      // service_bit() of those that can
+  bool moves_data;        // needs data segments (C-34)
+  bool needs_remote_key;  // PUSH-RDMAW-01
+  bool has_imm;
+  Opcode wire{};  // of connected services; not used where no data moves
+  WcOpcode completion;
+};
+/// Null for a value that is no operation.
+[[nodiscard]] const SendOpcodeRule* find_send_opcode(SendOpcode opcode) noexcept;
+
+/// A posted work request and how far it has got.
+struct SendWqe {
+  uint64_t wr_id = 0;
+  uint64_t remote_addr = 0;
+  uint32_t length = 0;  // bytes of the message
+  uint32_t cut = 0;     // bytes already cut into packets
+  uint32_t flags = 0;   // SendFlag
+  uint32_t imm = 0;
+  Rkey rkey{};
+  SendOpcode opcode{};
+  WcStatus status = WcStatus::kSuccess;
+  WcOpcode completion{};
+  uint8_t sge_count = 0;
+  std::byte* single_at = nullptr;  // one segment only: where it lies, while `revision` is the table's
+  uint64_t revision = 0;
+  bool started = false;   // its data segments were checked
+  bool cut_done = false;  // all packets are made
+  bool done = false;      // ready to complete when its turn comes
+  Destination dest{};
+  union {
+    BindRequest bind;
+    Duration delay;
+  };
+  SendWqe() noexcept : delay{} {}
+};
+
+/// Free-running positions: done <= started <= rung <= posted.
+class SendQueue {
+ public:
+  SendQueue(uint32_t wqes, uint32_t sges, uint32_t inline_bytes);
+
+  [[nodiscard]] bool full() const noexcept { return posted - done >= wqes_; }
+  [[nodiscard]] SendWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }
+  /// Data segments of a WQE; of an inline one, a single segment without key.
+  [[nodiscard]] Sge* sges(uint64_t position) noexcept { return &sges_[(position & mask_) * sges_per_wqe_]; }
+  [[nodiscard]] std::byte* inline_data(uint64_t position) noexcept {
+    return &inline_[(position & mask_) * inline_bytes_];
+  }
+  [[nodiscard]] uint32_t capacity() const noexcept { return wqes_; }
+  [[nodiscard]] uint32_t sges_max() const noexcept { return sges_per_wqe_; }
+  [[nodiscard]] uint32_t inline_max() const noexcept { return inline_bytes_; }
+  /// Forgets everything queued.
+  void clear() noexcept { posted = rung = started = done = 0; }
+
+  uint64_t posted = 0;
+  uint64_t rung = 0;     // doorbell: WQEs before it may be executed
+  uint64_t started = 0;  // WQEs before it are cut into packets or executed
+  uint64_t done = 0;     // WQEs before it are completed
+
+ private:
+  uint32_t wqes_;
+  uint32_t mask_;
+  uint32_t sges_per_wqe_;
+  uint32_t inline_bytes_;
+  std::unique_ptr<SendWqe[]> slots_;
+  std::unique_ptr<Sge[]> sges_;
+  std::unique_ptr<std::byte[]> inline_;
+};
+
+struct RecvWqe {
+  uint64_t wr_id = 0;
+  uint64_t bytes = 0;  // room in all segments
+  uint8_t sge_count = 0;
+  bool checked = false;  // every segment was found good when the first data came (TPT-LOCAL-03)
+};
+
+/// Free-running positions: done <= taken <= rung <= posted. A receive queue knows one WQE kind (SAN-WQE-07).
+class RecvQueue {
+ public:
+  RecvQueue(uint32_t wqes, uint32_t sges);
+
+  [[nodiscard]] bool full() const noexcept { return posted - done >= wqes_; }
+  /// Nothing that the doorbell has announced is left to be taken.
+  [[nodiscard]] bool empty() const noexcept { return taken == rung; }
+  [[nodiscard]] RecvWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }
+  [[nodiscard]] Sge* sges(uint64_t position) noexcept { return &sges_[(position & mask_) * sges_per_wqe_]; }
+  [[nodiscard]] uint32_t capacity() const noexcept { return wqes_; }
+  [[nodiscard]] uint32_t sges_max() const noexcept { return sges_per_wqe_; }
+  void clear() noexcept { posted = rung = taken = done = 0; }
+
+  uint64_t posted = 0;
+  uint64_t rung = 0;   // doorbell: WQEs before it may be used
+  uint64_t taken = 0;  // WQEs before it belong to a message that has begun to arrive
+  uint64_t done = 0;
+
+ private:
+  uint32_t wqes_;
+  uint32_t mask_;
+  uint32_t sges_per_wqe_;
+  std::unique_ptr<RecvWqe[]> slots_;
+  std::unique_ptr<Sge[]> sges_;
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,144 @@
+#include "adapter/transport/acknowledger.h"
+
+#include <array>
+#include <bit>
+
+#include "adapter/transport/completer.h"
+#include "messages/transport_headers.h"
+
+namespace weft::adapter {
+namespace {
+
+Outlet outlet_of(const QueuePair& qp) noexcept {
+  return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header()};
+}
+
+}  // namespace
+
+void set_nak(QueuePair& qp, AckCode code, Psn psn, uint16_t cell) noexcept {
+  ReceiveSide& rx = qp.rx;
+  if (rx.nak != AckCode::kAck && !nak_rule(rx.nak).repeats) return;
+  rx.nak = code;
+  rx.nak_psn = psn;
+  rx.nak_cell = cell;
+}
+
+bool strict_acks_full(const QueuePair& qp) noexcept {
+  return qp.rx.strict_acks != nullptr && qp.rx.strict_tail - qp.rx.strict_head == kStrictAcksMax;
+}
+
+bool add_strict_ack(QueuePair& qp, Psn psn, uint16_t cell) noexcept {
+  ReceiveSide& rx = qp.rx;
+  if (rx.strict_acks == nullptr) return true;
+  if (strict_acks_full(qp)) return false;
+  rx.strict_acks[rx.strict_tail++ % kStrictAcksMax] = {psn, cell};
+  return true;
+}
+
+uint32_t Acknowledger::run(QueuePair& qp, bool& done) noexcept {
+  ReceiveSide& rx = qp.rx;
+  done = false;
+  const bool strict = rx.strict_acks != nullptr;
+  // A receive WQE came before the NAK could leave: nothing to complain about any more.
+  if (rx.nak == AckCode::kReceiverNotReady && rx.nak_psn != rx.expected) rx.nak = AckCode::kAck;
+  const bool due = rx.ack_now || rx.nak != AckCode::kAck || strict || engine_.now >= rx.ack_at;
+  if (!due || !engine_.path_ready(qp)) return 0;
+  uint32_t sent = 0;
+  if (rx.nak != AckCode::kAck) {
+    if (!send_nak(qp)) return 0;
+    sent = 1;
+    rx.ack_due = strict;  // a NAK acknowledges everything before its PSN
+  }
+  if (qp.abilities().receive) {
+    sent += strict ? send_strict(qp, done) : (rx.ack_due ? send_selective(qp, done) : 0);
+    done = done || !rx.ack_due;
+  } else {
+    done = true;  // an errored QP says its NAK and nothing more
+  }
+  if (done) {
+    rx.ack_due = rx.ack_now = false;
+    rx.ack_at = kNever;
+    rx.cells_since_ack = 0;
+  }
+  engine_.counters.add(AdapterCounter::kCellsSent, sent);
+  return sent;
+}
+
+bool Acknowledger::send_nak(QueuePair& qp) noexcept {
+  ReceiveSide& rx = qp.rx;
+  const AckBody body{.psn = rx.nak_psn,
+                     .cell_number = rx.nak_cell,
+                     .code = rx.nak,
+                     .messages_completed = rx.messages_completed};
+  if (segmenter_.send_ack(outlet_of(qp), body, {}) != CellSent::kYes) return false;
+  qp.counters.add(rx.nak == AckCode::kReceiverNotReady ? QpCounter::kRnrNaksSent : QpCounter::kNaksSent);
+  rx.nak = AckCode::kAck;
+  return true;
+}
+
+uint32_t Acknowledger::send_strict(QueuePair& qp, bool& done) noexcept {
+  ReceiveSide& rx = qp.rx;
+  uint32_t sent = 0;
+  while (rx.strict_head != rx.strict_tail && sent < kCellsPerQpTurn) {
+    const StrictAck& ack = rx.strict_acks[rx.strict_head % kStrictAcksMax];
+    const AckBody body{.psn = ack.psn, .cell_number = ack.cell, .messages_completed = rx.messages_completed};
+    if (segmenter_.send_ack(outlet_of(qp), body, {}) != CellSent::kYes) break;
+    ++rx.strict_head;
+    ++sent;
+  }
+  qp.counters.add(QpCounter::kAcksSent, sent);
+  done = rx.strict_head == rx.strict_tail;
+  return sent;
+}
+
+/// The newest cell up to which everything has arrived. The last cell of a packet is named only when the
+/// packet was executed.
+AckBody Acknowledger::cumulative(QueuePair& qp) const noexcept {
+  ReceiveSide& rx = qp.rx;
+  const RxPacket& head = rx.at(rx.expected);
+  AckBody body{.psn = rx.expected.plus(Psn::kMask), .cell_number = rx.executed_cell};
+  body.messages_completed = rx.messages_completed;
+  if (head.state == RxState::kFree || head.state == RxState::kRefused) return body;
+  auto cells = static_cast<uint32_t>(std::countr_one(head.seen));
+  if (cells != 0 && cells == head.cells) --cells;
+  if (cells == 0) return body;
+  body.psn = rx.expected;
+  body.cell_number = static_cast<uint16_t>(cells - 1);
+  return body;
+}
+
+uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
+  ReceiveSide& rx = qp.rx;
+  uint64_t next = 0;
+  for (uint32_t sent = 0; sent < kAcksPerTurn; ++sent) {
+    std::array<std::byte, kSelectiveBlocksMax * sizeof(SelectiveBlockWire)> blocks{};
+    size_t bytes = 0;
+    const uint64_t first = next;
+    for (; next < rx.highest && bytes < blocks.size(); ++next) {
+      const Psn psn = rx.expected.plus(static_cast<uint32_t>(next));
+      const RxPacket& packet = rx.at(psn);
+      const bool in_turn = next == 0 && (packet.seen & (packet.seen + 1)) == 0;
+      if (!packet.dirty || packet.seen == 0 || in_turn || packet.state == RxState::kRefused) continue;
+      std::byte* at = &blocks[bytes];
+      store_be(at, psn.value());
+      store_be(at + 4, uint32_t{0});
+      store_be(at + 8, packet.seen);
+      bytes += sizeof(SelectiveBlockWire);
+    }
+    if (sent > 0 && bytes == 0) {
+      done = true;
+      return sent;
+    }
+    if (segmenter_.send_ack(outlet_of(qp), cumulative(qp), {blocks.data(), bytes}) != CellSent::kYes)
+      return sent;
+    qp.counters.add(QpCounter::kAcksSent);
+    for (uint64_t n = first; n < next; ++n) rx.at(rx.expected.plus(static_cast<uint32_t>(n))).dirty = false;
+    if (next >= rx.highest) {
+      done = true;
+      return sent + 1;
+    }
+  }
+  return kAcksPerTurn;
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,441 @@
+// How it works: an ACK names the newest cell up to which everything has arrived (cumulative) and, behind
+// it, up to three blocks of cells that arrived out of turn. Cumulative acknowledgement alone retires
+// packets and completes WQEs; the blocks only say what need not be repeated. What is older than something
+// acknowledged and still missing is sent again at once, but not twice within a round trip; what no ACK
+// speaks about is sent again by the timer, whose period follows the measured round trip and doubles from
+// one expiry to the next. Each full ack_timeout without progress counts as one retry. In strict mode an ACK
+// names one cell and only that (C-14).
+#include "adapter/transport/completer.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "adapter/queues/qp_lifecycle.h"
+#include "adapter/transport/rnr_timer.h"
+#include "messages/transport_headers.h"
+
+namespace weft::adapter {
+namespace {
+
+constexpr std::array kNakRules{
+    NakRule{AckCode::kAck, true, WcStatus::kSuccess},
+    NakRule{AckCode::kSequenceError, true, WcStatus::kRetryExceeded},
+    NakRule{AckCode::kReceiverNotReady, true, WcStatus::kRnrRetryExceeded},
+    NakRule{AckCode::kRemoteAccess, false, WcStatus::kRemoteAccess},
+    NakRule{AckCode::kNotSupported, false, WcStatus::kRemoteInvalidRequest},
+    NakRule{AckCode::kRemoteOperation, false, WcStatus::kRemoteOperation},
+    NakRule{AckCode::kPacketCrc, true, WcStatus::kRetryExceeded},
+};
+static_assert(kNakRules.size() == static_cast<size_t>(AckCode::kCount));
+
+constexpr uint8_t kRnrForEver = 7;
+/// Before the first round trip is measured: a lost first message must not cost a whole ack_timeout.
+constexpr Duration kTimeoutRttUnknown = 20ms;
+/// ack_timeout 0 means "never give up"; repetition then goes by this.
+constexpr Duration kTimeoutWhenEndless = 20ms;
+
+/// Where the back-off ends. A QP that may not retry waits the whole ack_timeout; others ask several times
+/// within one, so that heavy loss does not look like silence.
+Duration longest_timeout(const QueuePair& qp) noexcept {
+  const Duration whole = qp.attr.ack_timeout > Duration::zero() ? qp.attr.ack_timeout : kTimeoutWhenEndless;
+  return qp.attr.retry_count == 0 ? whole
+                                  : std::max(whole / kRepeatsPerAckTimeout, std::min(whole, kRetransmitMin));
+}
+
+/// Retransmission timeout without back-off.
+Duration base_timeout(const QueuePair& qp) noexcept {
+  const Duration longest = longest_timeout(qp);
+  if (qp.attr.retry_count == 0) return longest;
+  if (!qp.tx.rtt_known) return std::min(longest, kTimeoutRttUnknown);
+  return std::min(std::max(qp.tx.rtt + 4 * qp.tx.rtt_spread, kRetransmitMin), longest);
+}
+
+Duration repair_interval(const SendSide& tx) noexcept {
+  return std::max(tx.rtt + 4 * tx.rtt_spread, kRepairIntervalMin);
+}
+
+}  // namespace
+
+const NakRule& nak_rule(AckCode code) noexcept {
+  return kNakRules[static_cast<size_t>(code)];
+}
+
+bool Completer::number_of(const QueuePair& qp, Psn psn, uint64_t& number) const noexcept {
+  const SendSide& tx = qp.tx;
+  const int64_t distance = psn.distance_from(tx.psn_of(tx.first));
+  if (distance < 0 || distance >= static_cast<int64_t>(tx.end - tx.first)) return false;
+  number = tx.first + static_cast<uint64_t>(distance);
+  return true;
+}
+
+void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
+  SendSide& tx = qp.tx;
+  const bool nak = cell.ack.code != AckCode::kAck;
+  qp.counters.add(nak ? QpCounter::kNaksReceived : QpCounter::kAcksReceived);
+  if (!qp.abilities().finish_send) return;
+  if (cell.ack.cell_number >= kCellsPerPacketMax) return qp.counters.add(QpCounter::kProtocolViolations);
+  Progress progress;
+  uint64_t number = 0;
+  if (number_of(qp, cell.ack.psn, number)) {
+    if (nak) return take_nak(qp, cell, number);
+    if (qp.config.ack_mode == AckMode::kStrict) {
+      acknowledge_cells(qp, number, uint64_t{1} << (cell.ack.cell_number % kCellsPerPacketMax), progress);
+    } else {
+      acknowledge_before(qp, number, progress);
+      acknowledge_cells(qp, number, cell_mask(cell.ack.cell_number + 1U), progress);
+      if (cell.ack.cell_number + 1U >= tx.at(number).cells) acknowledge_before(qp, number + 1, progress);
+    }
+  } else if (!cell.ack.psn.before(tx.psn_of(tx.end))) {
+    qp.counters.add(QpCounter::kProtocolViolations);  // acknowledges what was never sent
+    return;
+  }
+  if (!cell.payload.empty()) {
+    take_blocks(qp, cell, progress);
+    repair_gaps(qp);
+  }
+  if (progress.any) made_progress(qp);
+}
+
+void Completer::acknowledge_before(QueuePair& qp, uint64_t number, Progress& progress) noexcept {
+  SendSide& tx = qp.tx;
+  for (uint64_t n = tx.cumulative; n < number; ++n) {
+    TxPacket& packet = tx.at(n);
+    if (!packet.is_read) packet.acked = cell_mask(packet.cells);
+    packet.pending = packet.is_read ? packet.pending : 0;
+    progress.any = true;
+  }
+  tx.cumulative = std::max(tx.cumulative, number);
+}
+
+void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells,
+                                  Progress& progress) noexcept {
+  TxPacket& packet = qp.tx.at(number);
+  if (packet.is_read) return;
+  cells &= cell_mask(packet.cells);
+  if ((cells & ~packet.acked) == 0) return;
+  packet.acked |= cells;
+  packet.pending &= ~cells;
+  // What was acknowledged before and asked for again is no progress: such a packet must be executed at last.
+  if (!packet.probed && packet.crc_naks == 0) progress.any = true;
+}
+
+void Completer::take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept {
+  std::span<const std::byte> rest = cell.payload;
+  for (uint32_t i = 0; i < kSelectiveBlocksMax && rest.size() >= sizeof(SelectiveBlockWire); ++i) {
+    const Psn psn(load_be<uint32_t>(rest.data()));
+    const uint32_t base = load_be<uint16_t>(rest.data() + 4);
+    const uint64_t bits = load_be<uint64_t>(rest.data() + 8);
+    uint64_t number = 0;
+    if (base < kCellsPerPacketMax && number_of(qp, psn, number)) {
+      acknowledge_cells(qp, number, bits << base, progress);
+    }
+    rest = rest.subspan(sizeof(SelectiveBlockWire));
+  }
+}
+
+void Completer::repair_gaps(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  uint64_t newest = tx.end;
+  while (newest > tx.first && tx.at(newest - 1).acked == 0) --newest;
+  for (uint64_t n = tx.first; n < newest; ++n) {
+    TxPacket& packet = tx.at(n);
+    uint64_t before = cell_mask(packet.cells);
+    if (packet.is_read) {
+      // The first packet that the peer has not executed, though later ones have come: the request was lost,
+      // or came too early and was dropped. Of others nobody can say.
+      before = n == tx.cumulative ? 1 : 0;
+    } else if (n + 1 == newest) {
+      before = cell_mask(static_cast<uint32_t>(std::bit_width(packet.acked)));
+    }
+    const uint64_t missing = before & ~packet.acked & ~packet.pending;
+    if (missing == 0) continue;
+    const TxPacket& proof = tx.at(newest - 1);
+    const bool overtaken = packet.is_read && !proof.repeated && proof.sent_at > packet.sent_at;
+    const bool lately = packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx);
+    if (overtaken || !lately) repeat(qp, n, missing);
+  }
+}
+
+void Completer::repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept {
+  SendSide& tx = qp.tx;
+  TxPacket& packet = tx.at(number);
+  packet.pending |= cells;
+  packet.repeated = true;
+  packet.ack_wanted = true;
+  packet.repaired_at = engine_.now;
+  tx.cursor = std::min(tx.cursor, number);
+  qp.counters.add(QpCounter::kCellsRepeated, static_cast<uint64_t>(std::popcount(cells)));
+  engine_.want_send(qp);
+}
+
+void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) noexcept {
+  SendSide& tx = qp.tx;
+  uint32_t marked = 0;
+  for (uint64_t n = number; n < tx.end && marked < cells_max; ++n) {
+    TxPacket& packet = tx.at(n);
+    if (!packet.sent) break;
+    uint64_t missing = packet.is_read ? uint64_t{packet.acked != cell_mask(packet.cells)}
+                                      : cell_mask(packet.cells) & ~packet.acked;
+    if (missing == 0 && n == number) {
+      // All of it has arrived, but nobody says that it was executed: ask with its last cell, then with all
+      // of it.
+      if (packet.probed) packet.acked = 0;
+      missing = packet.probed ? cell_mask(packet.cells) : uint64_t{1} << (packet.cells - 1U);
+      packet.probed = true;
+    }
+    missing &= ~packet.pending;
+    if (missing != 0) repeat(qp, n, missing);
+    marked += static_cast<uint32_t>(std::popcount(missing));
+  }
+}
+
+void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) noexcept {
+  SendSide& tx = qp.tx;
+  const NakRule& rule = nak_rule(cell.ack.code);
+  Progress progress;
+  if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
+  if (progress.any) made_progress(qp);
+  if (qp.state == QpState::kErr || number < tx.first) return;
+  if (!rule.repeats) return fail_packet(qp, number, rule.status);
+  if (cell.ack.code == AckCode::kReceiverNotReady) {
+    qp.counters.add(QpCounter::kRnrNaksReceived);
+    if (engine_.now < tx.rnr_until) return;  // the pause for this one is running
+    if (qp.attr.rnr_retry != kRnrForEver && tx.rnr_retries++ >= qp.attr.rnr_retry) {
+      return fail_packet(qp, number, rule.status);
+    }
+    tx.rnr_until = engine_.now + rnr_delay(cell.ack.cell_number);
+    for (uint64_t n = tx.first; n < tx.end; ++n) {
+      if (tx.at(n).sent) tx.at(n).pending = 0;
+    }
+    tx.retransmit_at = kNever;
+    engine_.timers.arm(qp, tx.rnr_until);
+    return;
+  }
+  TxPacket& packet = tx.at(number);
+  if (cell.ack.code == AckCode::kPacketCrc) {
+    if (packet.crc_naks++ >= qp.attr.retry_count) return fail_packet(qp, number, rule.status);
+    packet.acked = 0;
+  } else {
+    if (packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx)) return;
+    acknowledge_cells(qp, number, cell_mask(cell.ack.cell_number), progress);
+  }
+  repeat_from(qp, number, kRetransmitCellsMax);
+}
+
+void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept {
+  SendSide& tx = qp.tx;
+  uint64_t number = 0;
+  if (!qp.abilities().finish_send || !number_of(qp, cell.psn, number)) return;
+  TxPacket& packet = tx.at(number);
+  const uint32_t begin = cell.cell_number * qp.path.segment_bytes;
+  if (!packet.is_read || cell.cell_number >= packet.cells) {
+    qp.counters.add(QpCounter::kProtocolViolations);
+    return fail_packet(qp, number, WcStatus::kBadResponse);
+  }
+  const uint64_t bit = uint64_t{1} << cell.cell_number;
+  if ((packet.acked & bit) != 0) return qp.counters.add(QpCounter::kDuplicateCells);
+  if (cell.payload.size() != std::min(qp.path.segment_bytes, packet.bytes - begin)) {
+    qp.counters.add(QpCounter::kProtocolViolations);
+    return fail_packet(qp, number, WcStatus::kBadResponse);
+  }
+  const SendWqe& wqe = qp.sq.at(packet.wqe);
+  const AccessFault fault = segmenter_.scatter(qp.config.pd, {qp.sq.sges(packet.wqe), wqe.sge_count},
+                                               uint64_t{packet.offset} + begin, cell.payload);
+  if (fault != AccessFault::kNone) return fail_packet(qp, number, WcStatus::kLocalProtection);
+  packet.acked |= bit;
+  Progress progress{true};
+  if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
+  made_progress(qp);
+  // The last response cell has come and others have not: they are lost, ask again.
+  const bool gap = number >= tx.first && cell.has(kCellLast) && packet.acked != cell_mask(packet.cells);
+  if (gap && !packet.pending && engine_.now - packet.repaired_at >= repair_interval(tx))
+    repeat(qp, number, 1);
+}
+
+void Completer::made_progress(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  tx.progress_at = engine_.now;
+  tx.retries = tx.rnr_retries = 0;
+  retire_packets(qp);
+  tx.timeout = base_timeout(qp);
+  rearm(qp);
+  retire(qp);
+}
+
+void Completer::sample_rtt(SendSide& tx, Duration sample) noexcept {
+  if (!tx.rtt_known) {
+    tx.rtt_known = true;
+    tx.rtt = sample;
+    tx.rtt_spread = sample / 2;
+    return;
+  }
+  const Duration error = sample - tx.rtt;
+  tx.rtt += error / 8;
+  tx.rtt_spread += ((error < Duration::zero() ? -error : error) - tx.rtt_spread) / 4;
+}
+
+void Completer::retire_packets(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  const bool strict = qp.config.ack_mode == AckMode::kStrict;
+  while (tx.first < tx.end) {
+    TxPacket& packet = tx.at(tx.first);
+    const bool whole = packet.acked == cell_mask(packet.cells);
+    if (packet.is_read || strict ? !whole : tx.first >= tx.cumulative) break;
+    tx.bytes_in_flight -= packet.bytes;
+    if (packet.is_read) {
+      --tx.reads_in_flight;
+    } else if (packet.sent && !packet.repeated) {
+      sample_rtt(tx, engine_.now - packet.sent_at);
+    }
+    if (packet.last) qp.sq.at(packet.wqe).done = true;
+    ++tx.first;
+  }
+  tx.cursor = std::max(tx.cursor, tx.first);
+  tx.cumulative = std::max(tx.cumulative, tx.first);
+}
+
+void Completer::rearm(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  if (tx.first == tx.end || !qp.acknowledged()) {
+    tx.retransmit_at = kNever;
+    return;
+  }
+  tx.retransmit_at = engine_.now + tx.timeout;
+  engine_.timers.arm(qp, tx.retransmit_at);
+}
+
+void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
+  SendSide& tx = qp.tx;
+  TxPacket& packet = tx.at(number);
+  packet.sent = true;
+  packet.sent_at = engine_.now;
+  if (!qp.acknowledged()) {
+    tx.bytes_in_flight -= packet.bytes;
+    if (packet.last) qp.sq.at(packet.wqe).done = true;
+    tx.first = tx.cumulative = number + 1;
+    return retire(qp);
+  }
+  if (tx.retransmit_at == kNever) {
+    tx.progress_at = engine_.now;
+    tx.retries = 0;
+    tx.timeout = base_timeout(qp);
+    rearm(qp);
+  }
+}
+
+void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noexcept {
+  SendSide& tx = qp.tx;
+  SendQueue& sq = qp.sq;
+  SendWqe& wqe = sq.at(tx.at(number).wqe);
+  wqe.status = status;
+  wqe.done = true;
+  tx.halted = true;
+  sq.started = sq.done + (tx.at(number).wqe - static_cast<uint32_t>(sq.done)) + 1U;
+  for (uint64_t n = number; n < tx.end; ++n) {
+    tx.bytes_in_flight -= tx.at(n).bytes;
+    tx.reads_in_flight -= tx.at(n).is_read ? 1U : 0U;
+  }
+  tx.end = number;
+  tx.cursor = std::min(tx.cursor, number);
+  tx.cumulative = std::min(tx.cumulative, number);
+  retire(qp);
+}
+
+void Completer::retire(QueuePair& qp) noexcept {
+  SendQueue& sq = qp.sq;
+  const uint64_t before = sq.done;
+  while (sq.done < sq.started && sq.at(sq.done).done) {
+    if (!complete_head(qp)) return;
+  }
+  if (sq.done != before && sq.started < sq.rung) engine_.want_send(qp);
+  if (qp.state == QpState::kSqd && !qp.tx.drain_reported && sq.done == sq.started &&
+      qp.tx.first == qp.tx.end) {
+    qp.tx.drain_reported = true;
+    engine_.raise({.kind = AsyncEventKind::kSqDrained, .qpn = qp.qpn, .port = qp.port});
+  }
+}
+
+bool Completer::complete_head(QueuePair& qp) noexcept {
+  SendQueue& sq = qp.sq;
+  const SendWqe& wqe = sq.at(sq.done);
+  const WcStatus status = wqe.status;
+  const bool signaled = qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
+  ++sq.done;
+  if (status == WcStatus::kSuccess) {
+    qp.counters.add(QpCounter::kMessagesSent);
+    qp.counters.add(QpCounter::kBytesSent, wqe.length);
+  }
+  if (signaled || status != WcStatus::kSuccess) {
+    engine_.complete(qp.config.send_cq, {.wr_id = wqe.wr_id,
+                                         .status = status,
+                                         .opcode = wqe.completion,
+                                         .qpn = qp.qpn,
+                                         .byte_count = wqe.length});
+  }
+  if (status == WcStatus::kSuccess) return qp.state != QpState::kErr;
+  if (qp.acknowledged()) {
+    enter_error(engine_, qp, AsyncEventKind::kQpFatal, status);
+  } else {
+    enter_send_error(engine_, qp);
+  }
+  return false;
+}
+
+void Completer::on_timer(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  const Instant now = engine_.now;
+  if (tx.rnr_until != Instant::min() && now >= tx.rnr_until) {
+    tx.rnr_until = Instant::min();
+    repeat_from(qp, tx.first, ~0U);
+    engine_.want_send(qp);  // also for what was marked before or during the pause
+    rearm(qp);
+  }
+  if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.want_send(qp);
+  if (now >= tx.retransmit_at) on_retransmit_timer(qp);
+  Instant next = tx.retransmit_at;
+  for (const Instant pause : {tx.rnr_until, tx.delay_until}) {
+    if (pause > now) next = std::min(next, pause);
+  }
+  if (next != kNever) engine_.timers.arm(qp, next);
+}
+
+void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  if (tx.first == tx.end) {
+    tx.retransmit_at = kNever;
+    return;
+  }
+  const TxPacket& head = tx.at(tx.first);
+  if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
+    // Nobody can answer what has not left: the port is down (decisions 2.12), the lane has no credit, or the
+    // responder asked for a pause.
+    tx.progress_at = engine_.now;
+    return rearm(qp);
+  }
+  const Instant quiet_since = std::max(tx.progress_at, head.sent_at);
+  if (engine_.now - quiet_since < tx.timeout) {
+    tx.retransmit_at = quiet_since + tx.timeout;
+    return;
+  }
+  qp.counters.add(QpCounter::kTimeouts);
+  const Duration silence = engine_.now - tx.progress_at;
+  if (qp.attr.ack_timeout > Duration::zero() && silence >= qp.attr.ack_timeout * (tx.retries + 1) &&
+      tx.retries++ >= qp.attr.retry_count) {
+    return fail_packet(qp, tx.first, WcStatus::kRetryExceeded);
+  }
+  tx.timeout = std::min(tx.timeout * 2, longest_timeout(qp));
+  repeat_from(qp, tx.first, kRetransmitCellsMax);
+  rearm(qp);
+}
+
+void Completer::repeat_all(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  tx.progress_at = engine_.now;
+  tx.retries = 0;
+  if (tx.first == tx.end) return;
+  repeat_from(qp, tx.first, ~0U);
+  rearm(qp);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,63 @@
+// adapter/transport/completer.h -- the requester's other half: takes ACKs, NAKs and read responses, marks
+// what has to be repeated, completes WQEs in the order of posting (PUSH-CHAN-02, SAN-XPORT-17) and runs the
+// retransmission timer.
+#pragma once
+
+#include <cstdint>
+
+#include "adapter/engine.h"
+#include "adapter/transport/segmenter.h"
+
+namespace weft::adapter {
+
+/// What a NAK means to the requester; one row per code, `repeats` when the packet is sent again.
+struct NakRule {
+  AckCode code;
+  bool repeats;
+  WcStatus status;  // of the WQE when not repeated
+};
+[[nodiscard]] const NakRule& nak_rule(AckCode code) noexcept;
+
+class Completer {
+ public:
+  Completer(Engine& engine, Segmenter& segmenter) noexcept : engine_(engine), segmenter_(segmenter) {}
+
+  /// An ACK or NAK cell from the bound peer.
+  void take_ack(QueuePair& qp, const CellView& cell) noexcept;
+  /// A cell of an RDMA read response from the bound peer.
+  void take_read_response(QueuePair& qp, const CellView& cell) noexcept;
+  /// All pending cells of packet `number` have left. Unacknowledged services complete here (PUSH-CHAN-03).
+  void packet_sent(QueuePair& qp, uint64_t number) noexcept;
+  /// Packet `number` cannot be sent: its WQE fails once those before it have completed.
+  void fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noexcept;
+  /// Completes every WQE at the head of the queue that is done.
+  void retire(QueuePair& qp) noexcept;
+  /// The QP's timer has come up: retransmission, end of an RNR pause or of a delay.
+  void on_timer(QueuePair& qp) noexcept;
+  /// The link was lost and is back: everything in flight is sent again where it is missing.
+  void repeat_all(QueuePair& qp) noexcept;
+
+ private:
+  struct Progress {
+    bool any = false;
+  };
+  void acknowledge_before(QueuePair& qp, uint64_t number, Progress& progress) noexcept;
+  void acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells, Progress& progress) noexcept;
+  void take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept;
+  void take_nak(QueuePair& qp, const CellView& cell, uint64_t number) noexcept;
+  void repair_gaps(QueuePair& qp) noexcept;
+  void made_progress(QueuePair& qp) noexcept;
+  void repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept;
+  void repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) noexcept;
+  void sample_rtt(SendSide& tx, Duration sample) noexcept;
+  void on_retransmit_timer(QueuePair& qp) noexcept;
+  void retire_packets(QueuePair& qp) noexcept;
+  [[nodiscard]] bool complete_head(QueuePair& qp) noexcept;
+  [[nodiscard]] bool number_of(const QueuePair& qp, Psn psn, uint64_t& number) const noexcept;
+  void rearm(QueuePair& qp) noexcept;
+
+  Engine& engine_;
+  Segmenter& segmenter_;
+};
+
+}  // namespace weft::adapter

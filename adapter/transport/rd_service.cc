@@ -1,0 +1,259 @@
+// How it works: an RD QP makes one packet at a time and lends the context of its destination; the packet gets
+// the context's next number. Timer, retries and RNR pauses are those of RC and run on the QP. The far side
+// executes the expected number, answers the one before it again, and names the number it wants for anything
+// else: since a single message is in flight, the sender simply takes that number. So contexts need no
+// handshake and survive a restart of either side.
+#include "adapter/transport/rd_service.h"
+
+#include <cstring>
+#include <utility>
+
+#include "adapter/queues/qp_lifecycle.h"
+#include "adapter/transport/responder.h"
+#include "adapter/transport/rnr_timer.h"
+
+namespace weft::adapter {
+
+RdService::RdService(Engine& engine, Segmenter& segmenter, Completer& completer, Requester& requester)
+    : engine_(engine),
+      segmenter_(segmenter),
+      completer_(completer),
+      requester_(requester),
+      contexts_(engine.config.limits.rd_contexts) {}
+
+RdContext* RdService::find(Lid remote, uint8_t port) noexcept {
+  RdContext* unused = nullptr;
+  for (RdContext& context : contexts_) {
+    if (context.port == port && context.remote == remote) return &context;
+    if (context.port == 0 && unused == nullptr) unused = &context;
+  }
+  if (unused == nullptr) {
+    engine_.count(AdapterCounter::kDropRdContext);
+    return nullptr;
+  }
+  *unused = {};
+  unused->remote = remote;
+  unused->port = port;
+  unused->next = Psn(static_cast<uint32_t>(engine_.random.next()));
+  return unused;
+}
+
+/// The context that the QP's packet in flight belongs to.
+RdContext* RdService::context_of(const QueuePair& qp) noexcept {
+  for (RdContext& context : contexts_) {
+    if (context.holder == &qp) return &context;
+  }
+  return nullptr;
+}
+
+bool RdService::acquire(RdContext& context, QueuePair& qp) noexcept {
+  if (context.holder == &qp) return true;
+  if (context.holder != nullptr) {
+    if (qp.rd_waits) return false;
+    qp.rd_waits = true;
+    qp.rd_next = nullptr;
+    (context.waiting_last != nullptr ? context.waiting_last->rd_next : context.waiting_first) = &qp;
+    context.waiting_last = &qp;
+    return false;
+  }
+  lend(context, qp);
+  return true;
+}
+
+void RdService::lend(RdContext& context, QueuePair& qp) noexcept {
+  context.holder = &qp;
+  number_packet(context, qp);
+}
+
+/// The packet in flight gets the context's number.
+void RdService::number_packet(const RdContext& context, QueuePair& qp) noexcept {
+  qp.tx.first_psn = Psn(context.next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
+}
+
+/// A number that may not have been executed is not counted on from: the far side would still want it, the
+/// next message would be given it, and a late copy under the number after it would then be executed as well.
+void RdService::release(RdContext& context, Outcome outcome) noexcept {
+  context.holder = nullptr;
+  context.next = outcome == Outcome::kAnswered ? context.next.plus(1)
+                                               : Psn(static_cast<uint32_t>(engine_.random.next()));
+  QueuePair* next = context.waiting_first;
+  if (next == nullptr) return;
+  context.waiting_first = next->rd_next;
+  if (context.waiting_first == nullptr) context.waiting_last = nullptr;
+  next->rd_waits = false;
+  lend(context, *next);
+  engine_.want_send(*next);
+}
+
+void RdService::release_if_idle(QueuePair& qp, Outcome outcome) noexcept {
+  if (qp.tx.first != qp.tx.end) return;
+  RdContext* context = context_of(qp);
+  if (context != nullptr) release(*context, outcome);
+  if (qp.sq.started < qp.sq.rung) engine_.want_send(qp);
+}
+
+void RdService::forget(QueuePair& qp) noexcept {
+  for (RdContext& context : contexts_) {
+    QueuePair* before = nullptr;
+    for (QueuePair* at = context.waiting_first; at != nullptr; before = at, at = at->rd_next) {
+      if (at != &qp) continue;
+      (before != nullptr ? before->rd_next : context.waiting_first) = at->rd_next;
+      if (context.waiting_last == at) context.waiting_last = before;
+      break;
+    }
+    if (context.holder == &qp) release(context, Outcome::kGivenUp);
+  }
+  qp.rd_waits = false;
+}
+
+uint32_t RdService::run(QueuePair& qp, bool& blocked) noexcept {
+  if (qp.rd_waits || !engine_.path_ready(qp)) return 0;
+  if (qp.tx.first == qp.tx.end) requester_.prepare_packet(qp);
+  if (qp.tx.first == qp.tx.end) return 0;
+  const SendWqe& wqe = qp.sq.at(qp.tx.at(qp.tx.first).wqe);
+  RdContext* context = find(wqe.dest.lid, qp.port);
+  if (context == nullptr) {
+    completer_.fail_packet(qp, qp.tx.first, WcStatus::kLocalEecOperation);
+    return 0;
+  }
+  if (!acquire(*context, qp)) return 0;
+  const uint32_t sent = requester_.run(qp, 1, blocked);
+  release_if_idle(qp, Outcome::kGivenUp);
+  return sent;
+}
+
+void RdService::on_timer(QueuePair& qp) noexcept {
+  completer_.on_timer(qp);
+  release_if_idle(qp, Outcome::kGivenUp);
+}
+
+void RdService::take_cell(QueuePair& qp, const CellView& cell) noexcept {
+  const bool acknowledges = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpAcknowledge) != 0;
+  return acknowledges ? take_ack(qp, cell) : take_request(qp, cell);
+}
+
+void RdService::take_ack(QueuePair& qp, const CellView& cell) noexcept {
+  RdContext* context = context_of(qp);
+  const bool forged = context == nullptr || context->remote != cell.slid ||
+                      qp.sq.at(qp.tx.at(qp.tx.first).wqe).dest.qpn != cell.src_qpn;
+  if (forged) return engine_.count(AdapterCounter::kDropSource);
+  if (cell.ack.code != AckCode::kSequenceError) {
+    completer_.take_ack(qp, cell);
+    const bool waits = cell.ack.code == AckCode::kReceiverNotReady;
+    return release_if_idle(qp, waits ? Outcome::kGivenUp : Outcome::kAnswered);
+  }
+  qp.counters.add(QpCounter::kNaksReceived);
+  // A refusal of something older says nothing of what is in flight, which may have been executed since.
+  if (cell.ack.cell_number != static_cast<uint16_t>(context->next.value())) return;
+  if (cell.ack.psn == context->next) return;  // refused and wanted at once: nothing an honest peer says
+  context->next = cell.ack.psn;
+  number_packet(*context, qp);
+  qp.tx.at(qp.tx.first).pending = 1;
+  qp.tx.cursor = qp.tx.first;
+  engine_.want_send(qp);
+}
+
+void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
+  RdContext* context = find(cell.slid, qp.port);
+  if (context == nullptr) return;
+  if (!context->expects) {
+    context->expects = true;
+    context->expected = cell.psn;
+  }
+  AckBody body{.psn = cell.psn, .messages_completed = context->messages_completed};
+  if (cell.psn == context->expected.plus(Psn::kMask)) {
+    qp.counters.add(QpCounter::kDuplicateCells);
+    body.code = context->last_code;
+  } else if (cell.psn != context->expected) {
+    body.psn = context->expected;
+    body.cell_number = static_cast<uint16_t>(cell.psn.value());
+    body.code = AckCode::kSequenceError;
+  } else {
+    body.code = execute(qp, cell);
+    if (body.code == AckCode::kReceiverNotReady) {
+      body.cell_number = rnr_code(qp.attr.min_rnr_timer);
+    } else {
+      context->expected = context->expected.plus(1);
+      context->last_code = body.code;
+      if (body.code == AckCode::kAck) ++context->messages_completed;
+    }
+    body.messages_completed = context->messages_completed;
+  }
+  answer(*context, qp, cell, body);
+}
+
+AckCode RdService::execute(QueuePair& qp, const CellView& cell) noexcept {
+  const bool write = cell.opcode == Opcode::kRdmaWrite;
+  const bool wants_wqe = !write || (cell.has(kCellIdata) && qp.config.idata_takes_recv_wqe);
+  if ((!write && cell.opcode != Opcode::kSend) || !(cell.has(kCellFirst) && cell.has(kCellLast))) {
+    return AckCode::kNotSupported;
+  }
+  if (write && (!has(qp.attr.access, Access::kRemoteWrite) || !engine_.config.limits.inbound_rdma)) {
+    return AckCode::kNotSupported;
+  }
+  if (wants_wqe && qp.rq.empty()) return AckCode::kReceiverNotReady;
+  if (write) {
+    RemoteGrant grant;
+    const AccessFault fault = engine_.memory.check_remote(
+        qp.config.pd, cell.rkey, cell.va, cell.payload.size(), AccessKind::kRemoteWrite, grant);
+    if (fault != AccessFault::kNone) {
+      engine_.faults.add(fault);
+      qp.counters.add(QpCounter::kAccessRefused);
+      return AckCode::kRemoteAccess;
+    }
+    if (!cell.payload.empty()) std::memcpy(grant.at, cell.payload.data(), cell.payload.size());
+    engine_.memory.finish_remote(grant);
+  } else {
+    const RecvWqe& wqe = qp.rq.at(qp.rq.taken);
+    if (cell.payload.size() > wqe.bytes) return AckCode::kNotSupported;
+    if (segmenter_.place_received(qp, qp.rq.taken, 0, cell.payload) != AccessFault::kNone) {
+      return AckCode::kRemoteOperation;
+    }
+  }
+  if (write && !cell.has(kCellIdata)) return AckCode::kAck;
+  if (wants_wqe) ++qp.rq.taken;
+  deliver(engine_, qp,
+          {.is_send = !write,
+           .has_imm = cell.has(kCellIdata),
+           .solicited = (cell.flags2 & kCell2Solicited) != 0,
+           .imm = cell.idata,
+           .bytes = cell.payload.size(),
+           .va = cell.va,
+           .src_lid = cell.slid,
+           .src_qpn = cell.src_qpn},
+          wants_wqe);
+  return AckCode::kAck;
+}
+
+void RdService::answer(RdContext& context, const QueuePair& qp, const CellView& cell,
+                       const AckBody& body) noexcept {
+  acks_due_ += context.ack_due ? 0 : 1;
+  context.ack_due = acks_ready_ = true;
+  context.ack = body;
+  context.ack_from = qp.qpn;
+  context.ack_to = cell.src_qpn;
+  context.ack_sl = cell.sl;
+}
+
+uint32_t RdService::send_acks() noexcept {
+  uint32_t sent = 0;
+  acks_ready_ = false;
+  if (acks_due_ == 0) return 0;
+  for (RdContext& context : contexts_) {
+    if (!context.ack_due) continue;
+    EnginePort& port = engine_.ports[context.port - 1U];
+    if (!port.up && context.remote != port.info.lid) continue;
+    const VirtualLane vl = lane_of(port.info, context.ack_sl);
+    const Outlet outlet{
+        context.remote == port.info.lid ? &engine_.loopback : port.carrier,
+        make_template(port.info, context.remote, context.ack_to, context.ack_from, context.ack_sl, vl), vl};
+    if (segmenter_.send_ack(outlet, context.ack, {}) != CellSent::kYes) continue;
+    context.ack_due = false;
+    --acks_due_;
+    ++sent;
+  }
+  engine_.counters.add(AdapterCounter::kCellsSent, sent);
+  return sent;
+}
+
+}  // namespace weft::adapter

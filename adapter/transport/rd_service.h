@@ -1,0 +1,75 @@
+// adapter/transport/rd_service.h -- reliable datagrams: one end-to-end context per remote endnode holds the
+// packet numbers of both directions, shared by all RD QPs that talk with it (SAN-XPORT-10..12). Contexts
+// appear by themselves. A context carries one message of one cell at a time, as InfiniBand's EE contexts do;
+// QPs that want it meanwhile wait in turn.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "adapter/engine.h"
+#include "adapter/transport/completer.h"
+#include "adapter/transport/requester.h"
+#include "adapter/transport/segmenter.h"
+
+namespace weft::adapter {
+
+/// State shared with one remote endnode.
+struct RdContext {
+  Lid remote{};
+  uint8_t port = 0;      // 0 = free
+  bool expects = false;  // `expected` is known
+  Psn next{};            // of the message in flight or the next one
+  Psn expected{};
+  AckCode last_code = AckCode::kAck;  // answer to the message before `expected`
+  uint32_t messages_completed = 0;
+  QueuePair* holder = nullptr;  // whose message is in flight
+  QueuePair* waiting_first = nullptr;
+  QueuePair* waiting_last = nullptr;
+  bool ack_due = false;
+  AckBody ack{};
+  Qpn ack_from{};
+  Qpn ack_to{};
+  ServiceLevel ack_sl{};
+};
+
+class RdService {
+ public:
+  RdService(Engine& engine, Segmenter& segmenter, Completer& completer, Requester& requester);
+
+  /// A cell to an RD QP: request or acknowledgement.
+  void take_cell(QueuePair& qp, const CellView& cell) noexcept;
+  /// Sends what the QP may send now.
+  uint32_t run(QueuePair& qp, bool& blocked) noexcept;
+  uint32_t send_acks() noexcept;
+  void on_timer(QueuePair& qp) noexcept;
+  /// The QP has stopped: it gives its place back.
+  void forget(QueuePair& qp) noexcept;
+  /// An acknowledgement can go at once. One that found no credit or no link waits until that changes.
+  [[nodiscard]] bool acks_ready() const noexcept { return acks_ready_; }
+
+ private:
+  [[nodiscard]] RdContext* find(Lid remote, uint8_t port) noexcept;
+  [[nodiscard]] RdContext* context_of(const QueuePair& qp) noexcept;
+  [[nodiscard]] bool acquire(RdContext& context, QueuePair& qp) noexcept;
+  static void lend(RdContext& context, QueuePair& qp) noexcept;
+  static void number_packet(const RdContext& context, QueuePair& qp) noexcept;
+  /// Whether the far side has spoken for the message that leaves the context.
+  enum class Outcome : uint8_t { kAnswered, kGivenUp };
+  void release(RdContext& context, Outcome outcome) noexcept;
+  void release_if_idle(QueuePair& qp, Outcome outcome) noexcept;
+  void take_request(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] AckCode execute(QueuePair& qp, const CellView& cell) noexcept;
+  void take_ack(QueuePair& qp, const CellView& cell) noexcept;
+  void answer(RdContext& context, const QueuePair& qp, const CellView& cell, const AckBody& body) noexcept;
+
+  Engine& engine_;
+  Segmenter& segmenter_;
+  Completer& completer_;
+  Requester& requester_;
+  std::vector<RdContext> contexts_;
+  uint32_t acks_due_ = 0;
+  bool acks_ready_ = false;  // one came due since the last send_acks()
+};
+
+}  // namespace weft::adapter

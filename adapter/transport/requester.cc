@@ -1,0 +1,221 @@
+// How it works: packets are made only when the cells before them have left, so at most one packet of a QP
+// waits for credit. `cursor` walks over the packets in flight; a repetition sets bits in a packet's `pending`
+// and moves the cursor back, and the same loop sends them. A WQE counts as started when its last packet is
+// made.
+#include "adapter/transport/requester.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace weft::adapter {
+namespace {
+
+bool carries_data(SendOpcode opcode) noexcept {
+  return find_send_opcode(opcode)->moves_data;
+}
+
+/// Operation on the wire, by service.
+Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
+  switch (type) {
+    case QpType::kUd:
+      return Opcode::kUdSend;
+    case QpType::kRaw:
+      return Opcode::kRaw;
+    case QpType::kRc:
+    case QpType::kUc:
+    case QpType::kRd:
+      break;
+  }
+  return rule.wire;
+}
+
+}  // namespace
+
+bool Requester::has_work(const QueuePair& qp) const noexcept {
+  const SendSide& tx = qp.tx;
+  if (engine_.now < tx.rnr_until) return false;
+  return tx.cursor < tx.end || (qp.abilities().execute_send && !tx.halted && qp.sq.started < qp.sq.rung &&
+                                engine_.now >= tx.delay_until && tx.end - tx.first < kPacketWindow);
+}
+
+uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
+  SendSide& tx = qp.tx;
+  uint32_t sent = 0;
+  uint32_t local = 0;
+  if (engine_.now < tx.rnr_until || !engine_.path_ready(qp)) return 0;
+  while (sent < budget && !blocked && qp.abilities().finish_send) {
+    if (tx.cursor < tx.end) {
+      if (tx.at(tx.cursor).pending != 0) {
+        sent += send_pending(qp, tx.cursor, budget - sent, blocked);
+      } else {
+        ++tx.cursor;
+      }
+      continue;
+    }
+    const Step step = next_packet(qp);
+    if (step == Step::kStop) break;
+    if (step == Step::kAgain && ++local == kLocalWqesPerTurn) {
+      engine_.want_send(qp);
+      break;
+    }
+  }
+  return sent;
+}
+
+void Requester::prepare_packet(QueuePair& qp) noexcept {
+  if (engine_.now < qp.tx.rnr_until) return;
+  for (uint32_t local = 0; local < kLocalWqesPerTurn; ++local) {
+    if (next_packet(qp) != Step::kAgain) return;
+  }
+  engine_.want_send(qp);
+}
+
+uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept {
+  TxPacket& packet = qp.tx.at(number);
+  const Psn psn = qp.tx.psn_of(number);
+  uint32_t sent = 0;
+  while (packet.pending != 0 && sent < budget) {
+    const auto cell = static_cast<uint32_t>(std::countr_zero(packet.pending));
+    const CellSent result = segmenter_.send_request_cell(qp, packet, psn, cell);
+    if (result == CellSent::kNoCredit) {
+      blocked = true;
+      qp.counters.add(QpCounter::kCreditStalls);
+      break;
+    }
+    if (result == CellSent::kLocalFault) [[unlikely]] {
+      completer_.fail_packet(qp, number, WcStatus::kLocalProtection);
+      break;
+    }
+    packet.pending &= packet.pending - 1;
+    ++sent;
+  }
+  qp.counters.add(QpCounter::kCellsSent, sent);
+  engine_.counters.add(AdapterCounter::kCellsSent, sent);
+  if (packet.pending == 0 && number < qp.tx.end) completer_.packet_sent(qp, number);
+  return sent;
+}
+
+Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  SendQueue& sq = qp.sq;
+  if (!qp.abilities().execute_send || tx.halted || sq.started == sq.rung) return Step::kStop;
+  if (engine_.now < tx.delay_until) return Step::kStop;
+  SendWqe& wqe = sq.at(sq.started);
+  if ((wqe.flags & kSendFence) != 0 && tx.reads_in_flight != 0) return Step::kStop;
+  if (!carries_data(wqe.opcode)) return execute_local(qp, wqe);
+  if (!wqe.started && !start_message(qp, wqe)) return Step::kAgain;
+  if (!check_window(qp, wqe)) return Step::kStop;
+  make_packet(qp, wqe);
+  return Step::kPacket;
+}
+
+bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
+  wqe.started = true;
+  const bool read = find_send_opcode(wqe.opcode)->wire == Opcode::kRdmaReadRequest;
+  const bool too_long = !is_connected(qp.config.type) && wqe.length > qp.path.segment_bytes;
+  if (too_long) {
+    finish_local(qp, wqe, WcStatus::kLocalLength);
+  } else if (!segmenter_.check_segments(qp, qp.sq.started,
+                                        read ? AccessKind::kLocalWrite : AccessKind::kLocalRead)) {
+    finish_local(qp, wqe, WcStatus::kLocalProtection);
+  } else if (read && qp.attr.max_rd_atomic == 0) {
+    finish_local(qp, wqe, WcStatus::kLocalQpOperation);
+  } else {
+    return true;
+  }
+  return false;
+}
+
+uint32_t Requester::packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept {
+  const bool read = find_send_opcode(wqe.opcode)->wire == Opcode::kRdmaReadRequest;
+  return read ? std::min(qp.path.packet_bytes, kReadCellsMax * qp.path.segment_bytes) : qp.path.packet_bytes;
+}
+
+bool Requester::check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept {
+  const SendSide& tx = qp.tx;
+  if (tx.end - tx.first >= (qp.config.type == QpType::kRd ? 1 : kPacketWindow)) return false;
+  const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
+  if (tx.bytes_in_flight != 0 && tx.bytes_in_flight + bytes > kByteWindow) return false;
+  const bool read = find_send_opcode(wqe.opcode)->wire == Opcode::kRdmaReadRequest;
+  return !read || tx.reads_in_flight < std::min<uint32_t>(qp.attr.max_rd_atomic, kReadsPerQp);
+}
+
+void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
+  SendSide& tx = qp.tx;
+  const SendOpcodeRule& rule = *find_send_opcode(wqe.opcode);
+  const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
+  const bool last = wqe.cut + bytes == wqe.length;
+  const bool signaled = qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
+  const uint64_t after = tx.bytes_in_flight + bytes;
+  const bool half_window = (tx.bytes_in_flight < kByteWindow / 2 && after >= kByteWindow / 2) ||
+                           (tx.end - tx.first) % (kPacketWindow / 2) == kPacketWindow / 2 - 1;
+  TxPacket& packet = tx.at(tx.end);
+  packet = {};
+  packet.wqe = static_cast<uint32_t>(qp.sq.started);
+  packet.offset = wqe.cut;
+  packet.bytes = bytes;
+  packet.opcode = wire_opcode(qp.config.type, rule);
+  packet.cells = static_cast<uint8_t>(cells_of(bytes, qp.path.segment_bytes));
+  packet.is_read = packet.opcode == Opcode::kRdmaReadRequest;
+  packet.pending = packet.is_read ? 1 : cell_mask(packet.cells);
+  packet.last = last;
+  packet.has_idata = last && rule.has_imm;
+  packet.invalidates = last && wqe.opcode == SendOpcode::kSendWithInvalidate;
+  packet.ack_wanted = qp.acknowledged() && ((last && signaled) || half_window);
+  const bool solicited = last && (wqe.flags & kSendSolicited) != 0;
+  if (!packet.is_read) {
+    packet.flags2 = static_cast<uint8_t>((last ? 0 : kCell2More) | (wqe.cut != 0 ? kCell2Continues : 0) |
+                                         (solicited ? kCell2Solicited : 0));
+  }
+  tx.reads_in_flight += packet.is_read ? 1U : 0U;
+  tx.bytes_in_flight = after;
+  wqe.cut += bytes;
+  ++tx.end;
+  if (last) ++qp.sq.started;
+}
+
+Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
+  AccessFault fault = AccessFault::kNone;
+  switch (wqe.opcode) {
+    case SendOpcode::kBindWindow:
+      fault = engine_.memory.bind_rkey(qp.config.pd, wqe.bind);
+      break;
+    case SendOpcode::kUnbindWindow:
+      fault = engine_.memory.unbind_rkey(qp.config.pd, wqe.bind.window);
+      break;
+    case SendOpcode::kLocalInvalidate:
+      fault = engine_.memory.invalidate(qp.config.pd, wqe.rkey);
+      break;
+    case SendOpcode::kDelay:
+      if (!wqe.started) {
+        wqe.started = true;
+        qp.tx.delay_until = engine_.now + wqe.delay;
+        engine_.timers.arm(qp, qp.tx.delay_until);
+        return Step::kStop;
+      }
+      qp.tx.delay_until = Instant::min();
+      break;
+    case SendOpcode::kRdmaWrite:
+    case SendOpcode::kRdmaWriteWithImm:
+    case SendOpcode::kSend:
+    case SendOpcode::kSendWithImm:
+    case SendOpcode::kRdmaRead:
+    case SendOpcode::kCompareSwap:
+    case SendOpcode::kFetchAdd:
+    case SendOpcode::kSendWithInvalidate:
+      break;  // carry data: not executed here
+  }
+  if (fault != AccessFault::kNone) engine_.faults.add(fault);
+  finish_local(qp, wqe, fault == AccessFault::kNone ? WcStatus::kSuccess : WcStatus::kMwBind);
+  return Step::kAgain;
+}
+
+void Requester::finish_local(QueuePair& qp, SendWqe& wqe, WcStatus status) noexcept {
+  wqe.done = true;
+  wqe.status = status;
+  if (status != WcStatus::kSuccess) qp.tx.halted = true;
+  ++qp.sq.started;
+  completer_.retire(qp);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,42 @@
+// adapter/transport/requester.h -- executes the send queue in order: WQEs without data at once, messages as
+// packets and cells within the packet window, the byte window and the carrier's credit.
+#pragma once
+
+#include <cstdint>
+
+#include "adapter/engine.h"
+#include "adapter/transport/completer.h"
+#include "adapter/transport/segmenter.h"
+
+namespace weft::adapter {
+
+class Requester {
+ public:
+  Requester(Engine& engine, Segmenter& segmenter, Completer& completer) noexcept
+      : engine_(engine), segmenter_(segmenter), completer_(completer) {}
+
+  /// Sends up to `budget` cells of `qp`; returns how many. `blocked` is set when credit or slots ran out.
+  uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
+  /// RD: executes WQEs without data and makes one packet, sends nothing.
+  void prepare_packet(QueuePair& qp) noexcept;
+  /// True while run() could do something without an acknowledgement or a timer in between.
+  [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept;
+
+ private:
+  // Steps of taking the next WQE, in this order. kPacket: a packet was made; kAgain: look at the next WQE.
+  enum class Step : uint8_t { kPacket, kAgain, kStop };
+  [[nodiscard]] Step next_packet(QueuePair& qp) noexcept;
+  [[nodiscard]] bool check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept;
+  [[nodiscard]] Step execute_local(QueuePair& qp, SendWqe& wqe) noexcept;
+  [[nodiscard]] bool start_message(QueuePair& qp, SendWqe& wqe) noexcept;
+  void make_packet(QueuePair& qp, SendWqe& wqe) noexcept;
+  [[nodiscard]] uint32_t packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept;
+  void finish_local(QueuePair& qp, SendWqe& wqe, WcStatus status) noexcept;
+  uint32_t send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept;
+
+  Engine& engine_;
+  Segmenter& segmenter_;
+  Completer& completer_;
+};
+
+}  // namespace weft::adapter

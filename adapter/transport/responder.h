@@ -1,0 +1,98 @@
+// adapter/transport/responder.h -- the receiving half of RC: named steps from the arrival of a request cell
+// to its acknowledgement (house style 26). docs/transport.md has the same names in a picture.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "adapter/engine.h"
+#include "adapter/transport/segmenter.h"
+
+namespace weft::adapter {
+
+class Responder {
+ public:
+  Responder(Engine& engine, Segmenter& segmenter) noexcept : engine_(engine), segmenter_(segmenter) {}
+
+  /// A request cell from the bound peer of an RC QP.
+  void take_request(QueuePair& qp, const CellView& cell) noexcept;
+  /// A receive WQE was posted: a message that waited for one goes on.
+  void receive_posted(QueuePair& qp) noexcept;
+  /// Sends response cells of RDMA reads; returns how many.
+  uint32_t send_reads(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
+
+ private:
+  enum class Step : uint8_t {
+    kCheckSequence,
+    kCheckOperation,
+    kCheckResources,
+    kCheckLength,
+    kCheckRkey,
+    kExecute,
+    kComplete,
+    kAcknowledge,
+    kDone,
+  };
+  /// One cell on its way through the steps.
+  struct Arrival {
+    QueuePair& qp;
+    const CellView& cell;
+    RxPacket& packet;
+    uint64_t distance = 0;    // from the expected PSN
+    std::byte* at = nullptr;  // RDMA write: where the data goes
+    bool read_again = false;  // a repeated RDMA read request
+  };
+
+  [[nodiscard]] Step check_psn(Arrival& arrival) noexcept;
+  [[nodiscard]] Step check_sequence(Arrival& arrival) noexcept;
+  [[nodiscard]] Step check_operation(Arrival& arrival) noexcept;
+  [[nodiscard]] Step check_resources(Arrival& arrival) noexcept;
+  [[nodiscard]] Step check_length(Arrival& arrival) noexcept;
+  [[nodiscard]] Step check_rkey(Arrival& arrival) noexcept;
+  [[nodiscard]] Step execute(Arrival& arrival) noexcept;
+  [[nodiscard]] Step complete(Arrival& arrival) noexcept;
+  void acknowledge(Arrival& arrival) noexcept;
+
+  [[nodiscard]] Step take_duplicate(Arrival& arrival) noexcept;
+  [[nodiscard]] Step refuse(Arrival& arrival, ResponderFault fault) noexcept;
+  [[nodiscard]] Step hold(Arrival& arrival) noexcept;
+  [[nodiscard]] bool consistent(const Arrival& arrival) const noexcept;
+  void note_turn(Arrival& arrival) noexcept;
+  void open_packet(Arrival& arrival) noexcept;
+  [[nodiscard]] Step queue_read(Arrival& arrival) noexcept;
+
+  // Packets, in PSN order.
+  void resolve_bases(QueuePair& qp) noexcept;
+  [[nodiscard]] bool assign_send(QueuePair& qp, RxPacket& packet) noexcept;
+  [[nodiscard]] bool pass_write(QueuePair& qp, RxPacket& packet) noexcept;
+  void place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept;
+  [[nodiscard]] ResponderFault place(QueuePair& qp, RxPacket& packet, uint32_t number,
+                                     std::span<const std::byte> data) noexcept;
+  void mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number) noexcept;
+  void complete_in_order(QueuePair& qp) noexcept;
+  [[nodiscard]] bool finish_packet(QueuePair& qp, RxPacket& packet) noexcept;
+  [[nodiscard]] bool packet_crc_right(QueuePair& qp, RxPacket& packet) noexcept;
+  void answer_refusal(QueuePair& qp, RxPacket& packet) noexcept;
+  void send_rnr(QueuePair& qp) noexcept;
+  [[nodiscard]] uint32_t packet_bytes(const QueuePair& qp, const RxPacket& packet) const noexcept;
+
+  Engine& engine_;
+  Segmenter& segmenter_;
+};
+
+/// Completion of a received message, the same for all services.
+struct Delivery {
+  bool is_send = true;
+  bool has_imm = false;
+  bool invalidated = false;
+  bool solicited = false;
+  uint32_t imm = 0;
+  uint64_t bytes = 0;
+  uint64_t va = 0;
+  Lid src_lid{};
+  Qpn src_qpn{};
+};
+/// Makes the CQE of a message. `with_wqe`: the oldest receive WQE completes with it.
+void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_wqe) noexcept;
+
+}  // namespace weft::adapter

@@ -1,0 +1,345 @@
+// How it works: cell i of a packet carries bytes [i * segment, (i + 1) * segment) of it, so every cell can be
+// made again at any time from the WQE alone: nothing is kept for repetition. The first cell of each RDMA
+// packet names the address its packet begins at, so that packets can be placed in any order; the last cell of
+// a message carries the immediate data.
+#include "adapter/transport/segmenter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "messages/transport_headers.h"
+
+namespace weft::adapter {
+namespace {
+
+/// Appends fields between header and data, hashing them.
+class PartWriter {
+ public:
+  PartWriter(std::byte* at, uint32_t crc) noexcept : at_(at), crc_(crc) {}
+  template <class T>
+  void put(T value) noexcept {
+    store_be(at_, value);
+    crc_ = crc32c_extend(crc_, at_, sizeof value);
+    at_ += sizeof value;
+  }
+  [[nodiscard]] std::byte* at() const noexcept { return at_; }
+  [[nodiscard]] uint32_t crc() const noexcept { return crc_; }
+
+ private:
+  std::byte* at_;
+  uint32_t crc_;
+};
+
+[[nodiscard]] uint32_t network_bytes(const GlobalHeaderWire* global) noexcept {
+  return kCellHeaderBytes + (global != nullptr ? kGlobalHeaderBytes : 0);
+}
+
+/// Writes the network part of a cell of `cell_bytes`: the MAC header and, to another subnet, the global
+/// header (SAN-FRAME-03). Returns its CRC.
+[[nodiscard, gnu::always_inline]] inline uint32_t begin_cell(std::byte* cell, uint32_t cell_bytes,
+                                                             const CellTemplate& fixed,
+                                                             const GlobalHeaderWire* global,
+                                                             CellVariable variable) noexcept {
+  if (global == nullptr) [[likely]]
+    return compose_cell_header(cell, fixed, variable);
+  variable.flags |= kCellGlobal;
+  const uint32_t crc = compose_cell_header(cell, fixed, variable);
+  GlobalHeaderWire header = *global;
+  header.payload_bytes.set(static_cast<uint16_t>(cell_bytes - kCellHeaderBytes - kGlobalHeaderBytes));
+  return crc32c_copy(crc, cell + kCellHeaderBytes, &header, sizeof header);
+}
+
+/// Puts the cell CRC behind the body and hands the cell over.
+void finish_cell(fabric::CellPort& carrier, VirtualLane vl, std::byte* cell, uint32_t bytes,
+                 uint32_t crc) noexcept {
+  store_be(cell + bytes - kCrcBytes, crc);
+  carrier.commit(vl, bytes, crc);
+}
+
+}  // namespace
+
+VirtualLane lane_of(const fabric::CellPortInfo& info, ServiceLevel sl) noexcept {
+  const uint32_t lanes = std::clamp(info.lanes, 1U, uint32_t{kVlCount} - 1);
+  return VirtualLane(static_cast<uint8_t>(sl.value() % lanes));
+}
+
+CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest, Qpn source, ServiceLevel sl,
+                           VirtualLane vl) noexcept {
+  return make_cell_template({.dest_subnet = info.subnet,
+                             .src_subnet = info.subnet,
+                             .dlid = dlid,
+                             .slid = info.lid,
+                             .vl = vl,
+                             .sl = sl,
+                             .dest_qpn = dest,
+                             .src_qpn = source});
+}
+
+Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
+  if (is_connected(qp.config.type))
+    return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header()};
+  const EnginePort& port = engine_.port_of(qp);
+  const VirtualLane vl = lane_of(port.info, wqe.dest.sl);
+  const bool loops = wqe.dest.lid == port.info.lid;
+  return {loops ? &engine_.loopback : port.carrier,
+          make_template(port.info, wqe.dest.lid, wqe.dest.qpn, qp.qpn, wqe.dest.sl, vl), vl};
+}
+
+bool Segmenter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept {
+  const SendWqe& request = qp.sq.at(wqe);
+  if ((request.flags & kSendInline) != 0) return true;
+  const Sge* sges = qp.sq.sges(wqe);
+  for (uint32_t i = 0; i < request.sge_count; ++i) {
+    if (sges[i].length == 0) continue;
+    std::byte* at = nullptr;
+    const AccessFault fault = engine_.memory.check_local(qp.config.pd, sges[i], kind, at);
+    if (fault != AccessFault::kNone) {
+      engine_.faults.add(fault);
+      return false;
+    }
+  }
+  return true;
+}
+
+AccessFault Segmenter::gather(QueuePair& qp, const TxPacket& packet, uint64_t offset, std::span<std::byte> to,
+                              uint32_t& crc) noexcept {
+  SendWqe& wqe = qp.sq.at(packet.wqe);
+  if ((wqe.flags & kSendInline) != 0) {
+    crc = crc32c_copy(crc, to.data(), qp.sq.inline_data(packet.wqe) + offset, to.size());
+    return AccessFault::kNone;
+  }
+  const Sge* sge = qp.sq.sges(packet.wqe);
+  if (wqe.sge_count == 1 && !to.empty()) [[likely]] {
+    if (wqe.revision != engine_.memory.revision()) {
+      const AccessFault fault =
+          engine_.memory.check_local(qp.config.pd, *sge, AccessKind::kLocalRead, wqe.single_at);
+      if (fault != AccessFault::kNone) return fault;
+      wqe.revision = engine_.memory.revision();
+    }
+    crc = crc32c_copy(crc, to.data(), wqe.single_at + offset, to.size());
+    return AccessFault::kNone;
+  }
+  for (uint32_t left = wqe.sge_count; left > 0 && !to.empty(); --left, ++sge) {
+    if (offset >= sge->length) {
+      offset -= sge->length;
+      continue;
+    }
+    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge->length - offset, to.size()));
+    std::byte* from = nullptr;
+    const Sge piece{sge->addr + offset, bytes, sge->lkey};
+    const AccessFault fault = engine_.memory.check_local(qp.config.pd, piece, AccessKind::kLocalRead, from);
+    if (fault != AccessFault::kNone) [[unlikely]]
+      return fault;
+    crc = crc32c_copy(crc, to.data(), from, bytes);
+    to = to.subspan(bytes);
+    offset = 0;
+  }
+  return AccessFault::kNone;
+}
+
+AccessFault Segmenter::scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
+                               std::span<const std::byte> from) noexcept {
+  for (const Sge& sge : list) {
+    if (from.empty()) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - offset, from.size()));
+    std::byte* to = nullptr;
+    const Sge piece{sge.addr + offset, bytes, sge.lkey};
+    const AccessFault fault = engine_.memory.check_local(pd, piece, AccessKind::kLocalWrite, to);
+    if (fault != AccessFault::kNone) [[unlikely]] {
+      engine_.faults.add(fault);
+      return fault;
+    }
+    std::memcpy(to, from.data(), bytes);
+    from = from.subspan(bytes);
+    offset = 0;
+  }
+  return from.empty() ? AccessFault::kNone : AccessFault::kOutOfBounds;
+}
+
+AccessFault Segmenter::place_received(QueuePair& qp, uint64_t wqe, uint64_t offset,
+                                      std::span<const std::byte> from) noexcept {
+  RecvWqe& request = qp.rq.at(wqe);
+  const std::span<const Sge> list{qp.rq.sges(wqe), request.sge_count};
+  if (!request.checked) {
+    for (const Sge& sge : list) {
+      std::byte* at = nullptr;
+      if (sge.length == 0) continue;
+      const AccessFault fault = engine_.memory.check_local(qp.config.pd, sge, AccessKind::kLocalWrite, at);
+      if (fault != AccessFault::kNone) {
+        engine_.faults.add(fault);
+        return fault;
+      }
+    }
+    request.checked = true;
+  }
+  return scatter(qp.config.pd, list, offset, from);
+}
+
+uint32_t Segmenter::hash_scattered(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t bytes,
+                                   uint32_t crc) noexcept {
+  for (const Sge& sge : list) {
+    if (bytes == 0) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const auto piece = static_cast<uint32_t>(std::min<uint64_t>(sge.length - offset, bytes));
+    std::byte* at = nullptr;
+    const Sge part{sge.addr + offset, piece, sge.lkey};
+    if (engine_.memory.check_local(pd, part, AccessKind::kLocalWrite, at) != AccessFault::kNone) break;
+    crc = crc32c_extend(crc, at, piece);
+    bytes -= piece;
+    offset = 0;
+  }
+  return crc;
+}
+
+CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept {
+  if (packet.is_read) return send_read_request(qp, packet, psn);
+  const SendWqe& wqe = qp.sq.at(packet.wqe);
+  const uint32_t begin = number * qp.path.segment_bytes;
+  const uint32_t bytes = std::min(qp.path.segment_bytes, packet.bytes - begin);
+  const uint16_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
+  const bool last = number + 1U == packet.cells;
+  const bool closing = (packet.pending & (packet.pending - 1)) == 0;  // of those that wait
+  const bool va = number == 0 && (properties & kOpVaInFirstCell) != 0;
+  const bool datagram = (properties & kOpDatagramHeader) != 0;
+  const bool idata = last && packet.has_idata;
+  const bool packet_crc = last && qp.config.packet_crc && (properties & kOpMultiCell) != 0;
+  const bool connected = is_connected(qp.config.type);
+  const GlobalHeaderWire* global = connected ? qp.path.global_header() : nullptr;
+  const uint32_t head = network_bytes(global);
+  const uint32_t size = head + (va ? kVaBytes : 0) + (datagram ? kDatagramHeaderBytes : 0) +
+                        (idata ? kIdataBytes : 0) + bytes + (packet_crc ? kCrcBytes : 0) + kCrcBytes;
+  Outlet other{};
+  if (!connected) other = outlet_of(qp, wqe);
+  fabric::CellPort& carrier = connected ? *qp.path.carrier : *other.carrier;
+  const VirtualLane vl = connected ? qp.path.vl : other.vl;
+  std::byte* cell = carrier.claim(vl, size);
+  if (cell == nullptr) return CellSent::kNoCredit;
+
+  const CellVariable variable{
+      .opcode = packet.opcode,
+      .flags =
+          static_cast<uint8_t>((number == 0 ? kCellFirst : 0) | (last ? kCellLast : 0) | (va ? kCellVa : 0) |
+                               (idata ? kCellIdata : 0) | (packet_crc ? kCellPacketCrc : 0) |
+                               (closing && packet.ack_wanted ? kCellAckWanted : 0) |
+                               (last && packet.invalidates ? kCellInvalidateKey : 0)),
+      .flags2 = packet.flags2,
+      .psn = psn,
+      .cell_number = static_cast<uint16_t>(number),
+      .payload_bytes = static_cast<uint16_t>(bytes)};
+  const CellTemplate& fixed = connected ? qp.path.fixed : other.fixed;
+  const uint32_t header_crc = begin_cell(cell, size, fixed, global, variable);
+  // With a packet CRC the body is hashed by itself and both sums are combined from it; otherwise in one go.
+  PartWriter parts(cell + head, qp.config.packet_crc ? 0 : header_crc);
+  if (va) {
+    parts.put(wqe.remote_addr + packet.offset);
+    parts.put(wqe.rkey.value());
+  }
+  if (datagram) {
+    parts.put(wqe.dest.qkey);
+    parts.put(uint32_t{0});
+  }
+  if (idata) parts.put(packet.invalidates ? wqe.rkey.value() : wqe.imm);
+  uint32_t crc = parts.crc();
+  const AccessFault fault = gather(qp, packet, uint64_t{packet.offset} + begin, {parts.at(), bytes}, crc);
+  if (fault != AccessFault::kNone) [[unlikely]] {
+    engine_.faults.add(fault);
+    return CellSent::kLocalFault;
+  }
+  if (qp.config.packet_crc) {
+    const auto body = static_cast<uint64_t>(parts.at() - cell) - head + bytes;
+    if (number == packet.hashed_cells) {  // first time, which is in cell order
+      packet.packet_crc = crc32c_combine(packet.packet_crc, crc, body);
+      ++packet.hashed_cells;
+    }
+    crc = crc32c_combine(header_crc, crc, body);
+    if (packet_crc) {
+      store_be(parts.at() + bytes, packet.packet_crc);
+      crc = crc32c_extend(crc, parts.at() + bytes, kCrcBytes);
+    }
+  }
+  finish_cell(carrier, vl, cell, size, crc);
+  return CellSent::kYes;
+}
+
+CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
+  const SendWqe& wqe = qp.sq.at(packet.wqe);
+  const GlobalHeaderWire* global = qp.path.global_header();
+  const uint32_t head = network_bytes(global);
+  const auto size = static_cast<uint32_t>(head + sizeof(ReadRequestWire) + kCrcBytes);
+  std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
+  if (cell == nullptr) return CellSent::kNoCredit;
+  // The sink address is the offset in the requester's scatter list: no process address is shown.
+  ReadRequestWire request;
+  request.sink_key.set(qp.sq.sges(packet.wqe)->lkey.value());
+  request.sink_address.set(packet.offset);
+  request.length.set(packet.bytes);
+  request.source_key.set(wqe.rkey.value());
+  request.source_address.set(wqe.remote_addr + packet.offset);
+  request.message_sequence.set(packet.wqe);
+  const uint32_t crc = begin_cell(
+      cell, size, qp.path.fixed, global,
+      {.opcode = packet.opcode,
+       .flags = static_cast<uint8_t>(kCellFirst | kCellLast | (packet.ack_wanted ? kCellAckWanted : 0)),
+       .flags2 = packet.flags2,
+       .psn = psn,
+       .payload_bytes = sizeof request});
+  finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
+              crc32c_copy(crc, cell + head, &request, sizeof request));
+  return CellSent::kYes;
+}
+
+CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job, const std::byte* source) noexcept {
+  const uint32_t begin = job.next * qp.path.segment_bytes;
+  const uint32_t bytes = std::min(qp.path.segment_bytes, job.bytes - begin);
+  const bool first = job.next == 0;
+  const bool last = job.next + 1U == job.cells;
+  const GlobalHeaderWire* global = qp.path.global_header();
+  const uint32_t head = network_bytes(global);
+  const uint32_t size = head + (first ? kVaBytes : 0) + bytes + kCrcBytes;
+  std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
+  if (cell == nullptr) return CellSent::kNoCredit;
+  const uint32_t header_crc =
+      begin_cell(cell, size, qp.path.fixed, global,
+                 {.opcode = Opcode::kRdmaReadResponse,
+                  .flags = static_cast<uint8_t>((first ? kCellFirst | kCellVa : 0) | (last ? kCellLast : 0)),
+                  .psn = job.psn,
+                  .cell_number = job.next,
+                  .payload_bytes = static_cast<uint16_t>(bytes)});
+  PartWriter parts(cell + head, header_crc);
+  if (first) {
+    parts.put(job.sink_va);
+    parts.put(job.sink_key);
+  }
+  finish_cell(*qp.path.carrier, qp.path.vl, cell, size, crc32c_copy(parts.crc(), parts.at(), source, bytes));
+  return CellSent::kYes;
+}
+
+CellSent Segmenter::send_ack(const Outlet& outlet, const AckBody& body,
+                             std::span<const std::byte> blocks) noexcept {
+  const uint32_t head = network_bytes(outlet.global);
+  const auto size = static_cast<uint32_t>(head + kAckBodyBytes + blocks.size() + kCrcBytes);
+  std::byte* cell = outlet.carrier->claim(outlet.vl, size);
+  if (cell == nullptr) return CellSent::kNoCredit;
+  const uint32_t header_crc = begin_cell(cell, size, outlet.fixed, outlet.global,
+                                         {.opcode = body.code == AckCode::kAck ? Opcode::kAck : Opcode::kNak,
+                                          .flags = kCellFirst | kCellLast,
+                                          .psn = body.psn,
+                                          .payload_bytes = static_cast<uint16_t>(blocks.size())});
+  PartWriter parts(cell + head, header_crc);
+  parts.put(body.psn.value());
+  parts.put(uint32_t{body.cell_number} << 16 | uint32_t{static_cast<uint8_t>(body.code)} << 8);
+  parts.put(body.messages_completed);
+  finish_cell(*outlet.carrier, outlet.vl, cell, size,
+              crc32c_copy(parts.crc(), parts.at(), blocks.data(), blocks.size()));
+  return CellSent::kYes;
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,81 @@
+// adapter/transport/segmenter.h -- cuts messages into packets and cells and puts the bytes on the fabric
+// (PUSH-CELL-01..11). A cell is written once, straight into the carrier's memory: header from the QP's
+// template, data gathered from the WQE's segments while it is hashed (decisions P1, P2).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "adapter/engine.h"
+#include "adapter/queues/queue_pair.h"
+#include "messages/cell.h"
+
+namespace weft::adapter {
+
+/// Cells of a packet of `bytes`; a packet without data has one.
+[[nodiscard]] constexpr uint32_t cells_of(uint32_t bytes, uint32_t segment_bytes) noexcept {
+  return bytes == 0 ? 1 : (bytes + segment_bytes - 1) / segment_bytes;
+}
+
+enum class CellSent : uint8_t {
+  kYes,
+  kNoCredit,    // nothing happened; try in the next turn
+  kLocalFault,  // a data segment is no longer ours to read
+};
+
+/// Where a cell leaves and what its header always says.
+struct Outlet {
+  fabric::CellPort* carrier;
+  CellTemplate fixed{};
+  VirtualLane vl{};
+  const GlobalHeaderWire* global = nullptr;  // to another subnet
+};
+
+class Segmenter {
+ public:
+  explicit Segmenter(Engine& engine) noexcept : engine_(engine) {}
+
+  /// Sends cell `number` of a request packet.
+  [[nodiscard]] CellSent send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
+                                           uint32_t number) noexcept;
+  /// Sends the next response cell of an RDMA read from `source`.
+  [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job,
+                                            const std::byte* source) noexcept;
+  /// Sends an ACK or NAK with its selective blocks, 16 bytes each, ready for the wire.
+  [[nodiscard]] CellSent send_ack(const Outlet& outlet, const AckBody& body,
+                                  std::span<const std::byte> blocks) noexcept;
+
+  /// Checks every data segment of a WQE; false when one is not ours (SAN-QP-02).
+  [[nodiscard]] bool check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
+
+  /// Copies payload to its place in a scatter list, each piece checked. kNone, or why nothing more was
+  /// stored.
+  [[nodiscard]] AccessFault scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
+                                    std::span<const std::byte> from) noexcept;
+
+  /// Copies payload to its place in a receive WQE. With the first bytes of a WQE all its segments are
+  /// checked, so that nothing is stored when any of them is bad (TPT-LOCAL-03).
+  [[nodiscard]] AccessFault place_received(QueuePair& qp, uint64_t wqe, uint64_t offset,
+                                           std::span<const std::byte> from) noexcept;
+
+  /// CRC continued over a piece of what lies in a scatter list.
+  [[nodiscard]] uint32_t hash_scattered(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t bytes,
+                                        uint32_t crc) noexcept;
+
+ private:
+  [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
+  [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
+  [[nodiscard]] AccessFault gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,
+                                   std::span<std::byte> to, uint32_t& crc) noexcept;
+
+  Engine& engine_;
+};
+
+/// Header template for a destination; used at bring-up and per datagram.
+[[nodiscard]] CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest, Qpn source,
+                                         ServiceLevel sl, VirtualLane vl) noexcept;
+/// The lane of a service level: data lanes in turn (decisions 1.15).
+[[nodiscard]] VirtualLane lane_of(const fabric::CellPortInfo& info, ServiceLevel sl) noexcept;
+
+}  // namespace weft::adapter

@@ -1,0 +1,34 @@
+// adapter/transport/unreliable_responder.h -- the receiving half of UC, UD and RAW: no acknowledgement,
+// nothing held back. What does not fit is dropped and counted; a UC QP picks up again where a message begins.
+#pragma once
+
+#include "adapter/engine.h"
+#include "adapter/transport/responder.h"
+#include "adapter/transport/segmenter.h"
+
+namespace weft::adapter {
+
+class UnreliableResponder {
+ public:
+  UnreliableResponder(Engine& engine, Segmenter& segmenter) noexcept
+      : engine_(engine), segmenter_(segmenter) {}
+
+  /// A cell from the bound peer of a UC QP.
+  void take_connected(QueuePair& qp, const CellView& cell) noexcept;
+  /// A cell to a UD or RAW QP.
+  void take_datagram(QueuePair& qp, const CellView& cell) noexcept;
+
+ private:
+  [[nodiscard]] bool check_turn(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] bool open_message(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] bool check_operation(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] bool place(QueuePair& qp, const CellView& cell) noexcept;
+  void finish_packet(QueuePair& qp, const CellView& cell) noexcept;
+  /// The message under way is lost; the next one that begins is taken.
+  void abandon(QueuePair& qp, uint64_t packets) noexcept;
+
+  Engine& engine_;
+  Segmenter& segmenter_;
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,250 @@
+// adapter/verbs.h -- the words of the verbs: types, attributes and codes as libibverbs has them, in C++
+// types. Numbers equal libibverbs' where it has one, so that the drop-in library converts by cast.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/clock.h"
+#include "messages/global_header.h"
+#include "messages/ids.h"
+
+namespace weft::adapter {
+
+// ---- services and states --------------------
+
+/// Transport service, fixed when the QP is created (SAN-QP-04, SAN-XPORT-01, C-10).
+/// acknowledged and connected: RC; acknowledged only: RD; connected only: UC; neither: UD (PUSH-CHAN-01).
+enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kRd = 5, kRaw = 8 };
+[[nodiscard]] constexpr bool is_acknowledged(QpType type) noexcept {
+  return type == QpType::kRc || type == QpType::kRd;
+}
+[[nodiscard]] constexpr bool is_connected(QpType type) noexcept {
+  return type == QpType::kRc || type == QpType::kUc;
+}
+
+enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd = 4, kSqe = 5, kErr = 6 };
+[[nodiscard]] std::string_view to_string(QpState state) noexcept;
+
+/// One ACK per cell (SAN-XPORT-07, C-14) or coalesced and selective (decisions 1.10).
+enum class AckMode : uint8_t { kSelective, kStrict };
+
+// ---- access rights --------------------
+
+/// Bits of a region or window (TPT-ENTRY-07/08/09). Local read is always granted to regions by verbs; the
+/// catalogue has it as a bit of its own, so it can be withheld.
+enum class Access : uint32_t {
+  kNone = 0,
+  kLocalWrite = 1U << 0,
+  kRemoteWrite = 1U << 1,
+  kRemoteRead = 1U << 2,
+  kRemoteAtomic = 1U << 3,
+  kWindowBind = 1U << 4,
+  kZeroBased = 1U << 5,
+  kNoLocalRead = 1U << 30,
+  kOneShot = 1U << 31,  // the key dies with its first operation (SAN-RMP-12, C-24)
+};
+[[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
+  return static_cast<Access>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
+}
+[[nodiscard]] constexpr bool has(Access set, Access bit) noexcept {
+  return (static_cast<uint32_t>(set) & static_cast<uint32_t>(bit)) != 0;
+}
+
+// ---- work requests --------------------
+
+/// A data segment: local memory under a local key (PUSH-WQ-03).
+struct Sge {
+  uint64_t addr = 0;    // address in the region's own addressing (normally the process's pointer)
+  uint32_t length = 0;  // bytes
+  Lkey lkey{};
+};
+
+enum class SendOpcode : uint8_t {
+  kRdmaWrite = 0,
+  kRdmaWriteWithImm = 1,
+  kSend = 2,
+  kSendWithImm = 3,
+  kRdmaRead = 4,
+  kCompareSwap = 5,
+  kFetchAdd = 6,
+  kLocalInvalidate = 7,
+  kBindWindow = 8,
+  kSendWithInvalidate = 9,
+  kDelay = 64,  // SAN-WQE-06
+  kUnbindWindow = 65,
+};
+
+enum SendFlag : uint32_t {
+  kSendFence = 1 << 0,
+  kSendSignaled = 1 << 1,
+  kSendSolicited = 1 << 2,
+  kSendInline = 1 << 3,  // data is copied at the post; no LKey needed
+};
+
+/// Where a datagram goes (PUSH-CHAN-05); `lid` 0 means no destination was given.
+struct Destination {
+  Lid lid{};
+  Qpn qpn{};
+  uint32_t qkey = 0;
+  ServiceLevel sl{};
+};
+
+/// What a bind work request ties to a window (SAN-WQE-05, TPT-WQE-02).
+struct BindRequest {
+  Rkey window{};  // current key of the window
+  Lkey region{};
+  uint64_t addr = 0;  // within the region; 0 with length 0 unbinds (SAN-RMP-06)
+  uint64_t length = 0;
+  Access access = Access::kNone;
+};
+
+/// A request that names no remote address; 0 is an address like any other (zero-based windows).
+inline constexpr uint64_t kNoRemoteAddr = ~uint64_t{0};
+
+struct SendRequest {
+  uint64_t wr_id = 0;
+  SendOpcode opcode = SendOpcode::kSend;
+  uint32_t flags = 0;           // SendFlag
+  std::span<const Sge> sges{};  // copied by the post; at least one for WRs that move data (C-34)
+  uint32_t imm = 0;             // immediate data, host order
+  uint64_t remote_addr = kNoRemoteAddr;
+  Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
+  uint64_t compare = 0;  // kCompareSwap
+  uint64_t operand = 0;  // kCompareSwap: new value; kFetchAdd: addend
+  Destination dest{};    // UD and RD
+  BindRequest bind{};    // kBindWindow, kUnbindWindow
+  Duration delay{};      // kDelay
+};
+
+struct RecvRequest {
+  uint64_t wr_id = 0;
+  std::span<const Sge> sges{};  // copied by the post
+};
+
+enum class PostResult : uint8_t {
+  kOk,
+  kWouldBlock,  // queue full; nothing was posted
+  kBadState,
+  kBadOpcode,      // this service or queue cannot do that
+  kNoDestination,  // PUSH-CHAN-05
+  kNoRemoteKey,    // PUSH-RDMAW-01: address or handle missing
+  kBadSges,        // none where data moves, or more than max_sge
+  kTooLong,        // longer than the service carries (PUSH-CELL-06)
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(PostResult result) noexcept;
+
+// ---- completions --------------------
+
+/// Numbers as enum ibv_wc_status.
+enum class WcStatus : uint8_t {
+  kSuccess = 0,
+  kLocalLength = 1,
+  kLocalQpOperation = 2,
+  kLocalEecOperation = 3,
+  kLocalProtection = 4,
+  kFlushed = 5,
+  kMwBind = 6,
+  kBadResponse = 7,
+  kLocalAccess = 8,
+  kRemoteInvalidRequest = 9,
+  kRemoteAccess = 10,
+  kRemoteOperation = 11,
+  kRetryExceeded = 12,
+  kRnrRetryExceeded = 13,
+  kRemoteAborted = 17,
+  kFatal = 19,
+  kResponseTimeout = 20,
+  kGeneral = 21,
+};
+[[nodiscard]] std::string_view to_string(WcStatus status) noexcept;
+
+/// Numbers as enum ibv_wc_opcode; kRdataIndicate is ours (O-06).
+enum class WcOpcode : uint8_t {
+  kSend = 0,
+  kRdmaWrite = 1,
+  kRdmaRead = 2,
+  kCompareSwap = 3,
+  kFetchAdd = 4,
+  kBindWindow = 5,
+  kLocalInvalidate = 6,
+  kDelay = 64,
+  kRecv = 128,
+  kRecvRdmaWithImm = 129,
+  kRdataIndicate = 130,  // an RDMA write with idata arrived on a push-push channel; no receive WQE was used
+};
+
+enum WcFlag : uint8_t { kWcWithImm = 1 << 1, kWcWithInvalidate = 1 << 3, kWcSolicited = 1 << 4 };
+
+/// TPT-CQ-01: which QP, which WQE.
+struct WorkCompletion {
+  uint64_t wr_id = 0;
+  WcStatus status = WcStatus::kSuccess;
+  WcOpcode opcode = WcOpcode::kSend;
+  uint8_t flags = 0;  // WcFlag
+  Qpn qpn{};
+  uint32_t byte_count = 0;  // bytes received or read; with kRdataIndicate bytes written (C-05)
+  uint32_t imm = 0;         // immediate data, host order
+  uint64_t written_va = 0;  // kRdataIndicate, kRecvRdmaWithImm: address the write began at (decisions 2.16)
+  Rkey invalidated{};
+  Lid src_lid{};  // datagrams
+  Qpn src_qpn{};  // datagrams
+};
+
+// ---- QP attributes --------------------
+
+/// Bits of enum ibv_qp_attr_mask that apply.
+enum QpAttrMask : uint32_t {
+  kQpAttrState = 1 << 0,
+  kQpAttrAccess = 1 << 3,
+  kQpAttrPkeyIndex = 1 << 4,
+  kQpAttrPort = 1 << 5,
+  kQpAttrQkey = 1 << 6,
+  kQpAttrAddress = 1 << 7,
+  kQpAttrPathMtu = 1 << 8,
+  kQpAttrTimeout = 1 << 9,
+  kQpAttrRetryCount = 1 << 10,
+  kQpAttrRnrRetry = 1 << 11,
+  kQpAttrRqPsn = 1 << 12,
+  kQpAttrMaxRdAtomic = 1 << 13,
+  kQpAttrMinRnrTimer = 1 << 15,
+  kQpAttrSqPsn = 1 << 16,
+  kQpAttrMaxDestRdAtomic = 1 << 17,
+  kQpAttrDestQpn = 1 << 20,
+};
+
+struct QpAttr {
+  QpState state = QpState::kReset;
+  Access access = Access::kNone;  // which remote operations this QP lets in
+  uint16_t pkey_index = 0;
+  uint8_t port = 1;
+  uint32_t qkey = 0;
+  Lid dlid{};                   // kQpAttrAddress; of the router's port when the peer is in another subnet
+  Gid dgid{};                   // kQpAttrAddress; zero, or in our subnet: the local network header is enough
+  ServiceLevel sl{};            // kQpAttrAddress
+  uint32_t path_mtu_bytes = 0;  // bytes per packet; 0 = the largest the port allows
+  Duration ack_timeout = std::chrono::milliseconds(20);
+  uint8_t retry_count = 7;  // 0..7
+  uint8_t rnr_retry = 7;    // 0..7; 7 = for ever
+  Psn rq_psn{};
+  Psn sq_psn{};
+  uint8_t max_rd_atomic = 16;
+  uint8_t max_dest_rd_atomic = 16;
+  Duration min_rnr_timer = std::chrono::microseconds(100);
+  Qpn dest_qpn{};
+};
+
+enum class ModifyResult : uint8_t {
+  kOk,
+  kBadTransition,
+  kMissingAttribute,
+  kUnexpectedAttribute,
+  kBadValue,
+  kCount
+};
+[[nodiscard]] std::string_view to_string(ModifyResult result) noexcept;
+
+}  // namespace weft::adapter

@@ -1,0 +1,50 @@
+// base/fixed_ring.h -- a bounded queue of values in memory taken once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace weft {
+
+/// Owner: one thread.
+template <class T>
+class FixedRing {
+ public:
+  /// Empties the queue and gives it room for `capacity` values.
+  void reset(size_t capacity) {
+    values_.assign(capacity, T{});
+    head_ = count_ = 0;
+  }
+  void clear() noexcept { head_ = count_ = 0; }
+  [[nodiscard]] size_t size() const noexcept { return count_; }
+  [[nodiscard]] size_t capacity() const noexcept { return values_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] bool full() const noexcept { return count_ == values_.size(); }
+  /// The `index`-th oldest; index < size().
+  [[nodiscard]] T& at(size_t index) noexcept {
+    const size_t place = head_ + index;
+    return values_[place < values_.size() ? place : place - values_.size()];
+  }
+  [[nodiscard]] T& front() noexcept { return at(0); }
+  [[nodiscard]] T& back() noexcept { return at(count_ - 1); }
+  /// False when full.
+  bool push(const T& value) noexcept {
+    if (full()) return false;
+    ++count_;
+    back() = value;
+    return true;
+  }
+  void pop() noexcept {
+    head_ = head_ + 1 < values_.size() ? head_ + 1 : 0;
+    --count_;
+  }
+  void pop_back() noexcept { --count_; }
+
+ private:
+  std::vector<T> values_;
+  size_t head_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace weft

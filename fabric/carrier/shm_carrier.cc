@@ -1,0 +1,104 @@
+// How it works: the region begins with one control block per ring, then the slots of ring 0, then those of
+// ring 1. All sizes come from the handshake; nothing in the region is believed but the two positions of the
+// peer, which the rings check. The peer's death shows as a hang-up of the socket; a frozen peer is
+// back-pressure, nothing more (decisions 2.9).
+#include "fabric/carrier/shm_carrier.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "fabric/carrier/slot_ring.h"
+#include "fabric/carrier/unix_socket.h"
+#include "fabric/link/limits.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr size_t kControlBytes = 4096;
+constexpr Duration kHangUpCheck =
+    20ms;  // one system call each time while the loop spins; asleep, the socket wakes us
+static_assert(2 * sizeof(RingControl) <= kControlBytes);
+
+size_t ring_bytes(RingGeometry shape) noexcept {
+  return size_t{shape.slots} * shape.slot_bytes;
+}
+
+RingControl& control_at(const SharedRegion& region, size_t ring) noexcept {
+  return *reinterpret_cast<RingControl*>(region.bytes().data() + ring * sizeof(RingControl));
+}
+
+std::byte* slots_at(const SharedRegion& region, size_t ring, RingGeometry shape) noexcept {
+  return region.bytes().data() + kControlBytes + ring * ring_bytes(shape);
+}
+
+class ShmCarrier final : public Carrier {
+ public:
+  ShmCarrier(ShmParts parts, RingGeometry shape, size_t tx_ring)
+      : parts_(std::move(parts)),
+        producer_(control_at(parts_.region, tx_ring), slots_at(parts_.region, tx_ring, shape), shape),
+        consumer_(control_at(parts_.region, 1 - tx_ring), slots_at(parts_.region, 1 - tx_ring, shape),
+                  shape) {}
+
+  TxRun claim(uint32_t reserve) noexcept override { return producer_.claim(reserve); }
+  void commit(uint32_t slots, uint32_t /*last_bytes*/) noexcept override { producer_.commit(slots); }
+  void publish(Instant /*now*/) noexcept override {
+    if (producer_.publish()) [[unlikely]]
+      wake_peer();
+  }
+  uint32_t publish_every() const noexcept override { return kFlitsPerPublish; }
+  // The consumer's tail frees the slots, and it reads again by itself.
+  void retire(uint64_t /*before*/) noexcept override {}
+  void resend(uint64_t /*from*/) noexcept override {}
+
+  uint32_t receive(std::span<RxSlot> out) noexcept override { return consumer_.receive(out); }
+  void release(uint64_t before) noexcept override { consumer_.release(before); }
+  bool reread(uint64_t from) noexcept override {
+    consumer_.reread(from);
+    return true;
+  }
+
+  std::string_view kind() const noexcept override { return "shm"; }
+  CarrierState poll(Instant now) noexcept override {
+    if (producer_.faulty() || consumer_.faulty()) return CarrierState::kFaulty;
+    if (now < check_at_) return CarrierState::kUp;
+    check_at_ = now + kHangUpCheck;
+    return peer_hung_up(parts_.socket.get()) ? CarrierState::kPeerGone : CarrierState::kUp;
+  }
+  void wait_fds(std::vector<pollfd>& out) const override {
+    out.push_back({parts_.wake_self.get(), POLLIN, 0});
+    out.push_back({parts_.socket.get(), POLLIN | POLLRDHUP, 0});
+  }
+  bool prepare_sleep() noexcept override { return consumer_.prepare_sleep(); }
+  void finish_sleep() noexcept override {
+    consumer_.finish_sleep();
+    uint64_t events = 0;
+    static_cast<void>(!read(parts_.wake_self.get(), &events, sizeof events));
+    check_at_ = Instant::min();
+  }
+  Instant deadline() const noexcept override { return kNever; }
+
+ private:
+  [[gnu::cold]] void wake_peer() noexcept {
+    const uint64_t one = 1;
+    static_cast<void>(!write(parts_.wake_peer.get(), &one, sizeof one));
+  }
+
+  ShmParts parts_;
+  RingProducer producer_;
+  RingConsumer consumer_;
+  Instant check_at_ = Instant::min();
+};
+
+}  // namespace
+
+size_t shm_region_bytes(RingGeometry shape) noexcept {
+  return SharedRegion::rounded(kControlBytes + 2 * ring_bytes(shape));
+}
+
+std::unique_ptr<Carrier> make_shm_carrier(ShmParts parts, RingGeometry shape, ShmSide side) {
+  WEFT_CHECK(parts.region.bytes().size() == shm_region_bytes(shape), "region fits the rings");
+  return std::make_unique<ShmCarrier>(std::move(parts), shape, side == ShmSide::kSwitch ? 0 : 1);
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,33 @@
+// fabric/carrier/shm_carrier.h -- a carrier over two rings in a sealed memfd, with an eventfd per side for
+// wake-ups and the Unix socket of the handshake as proof of life. docs/shared_memory.md has the layout.
+#pragma once
+
+#include <memory>
+
+#include "base/shared_region.h"
+#include "base/unique_fd.h"
+#include "fabric/link/carrier.h"
+#include "fabric/link/link_handshake.h"
+
+namespace weft::fabric {
+
+/// Bytes of the region of one link.
+[[nodiscard]] size_t shm_region_bytes(RingGeometry shape) noexcept;
+
+/// What one end of a shared-memory link holds.
+struct ShmParts {
+  SharedRegion region;
+  UniqueFd socket;     // connected to the peer
+  UniqueFd wake_self;  // eventfd we sleep on
+  UniqueFd wake_peer;  // eventfd the peer sleeps on
+};
+
+/// Descriptors that come with WELCOME: memfd, eventfd of the endnode, eventfd of the switch.
+inline constexpr size_t kShmWelcomeFds = 3;
+
+enum class ShmSide : uint8_t { kSwitch, kEndnode };
+
+/// The switch uses ring 0 to send, the endnode ring 1. `parts.region` has shm_region_bytes(shape) bytes.
+[[nodiscard]] std::unique_ptr<Carrier> make_shm_carrier(ShmParts parts, RingGeometry shape, ShmSide side);
+
+}  // namespace weft::fabric

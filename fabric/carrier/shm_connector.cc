@@ -1,0 +1,117 @@
+// How it works: connect, HELLO, wait up to a second, check what came, go up. On any failure, and when the
+// link goes down, start over a moment later.
+#include "fabric/carrier/shm_connector.h"
+
+#include <array>
+
+#include "base/log.h"
+#include "fabric/carrier/shm_carrier.h"
+#include "fabric/carrier/unix_socket.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr Duration kAnswerWait = 1s;
+
+class ShmConnector final : public LinkSupervisor {
+ public:
+  ShmConnector(std::string path, const LinkConfig& config, RandomSource& random)
+      : path_(std::move(path)), config_(config), random_(random) {}
+
+  int supervise(LinkEngine& engine, Instant now) noexcept override {
+    if (engine.state() == LinkState::kUp) return 0;
+    if (was_up_) {
+      was_up_ = false;
+      socket_.reset();
+      retry_at_ = now + kRetryInterval;
+      log(LogLevel::kWarn, "link to {} lost", path_);
+    }
+    if (!socket_.valid()) return now < retry_at_ ? 0 : join(now);
+    return take_answer(engine, now);
+  }
+
+  void wait_fds(std::vector<pollfd>& out) const override {
+    if (socket_.valid()) out.push_back({socket_.get(), POLLIN, 0});
+  }
+  Instant deadline() const noexcept override {
+    if (was_up_) return kNever;
+    return socket_.valid() ? answer_until_ : retry_at_;
+  }
+  std::string_view trouble() const noexcept override { return trouble_; }
+
+ private:
+  static constexpr Duration kRetryInterval = kLinkRetryInterval;
+
+  int join(Instant now) noexcept {
+    Result<UniqueFd> socket = connect_unix(path_);
+    const LinkHelloWire wire = encode_link_hello(make_hello(config_, random_.next()));
+    if (!socket) return fail(now, socket.error().text);
+    if (!peer_is_our_user(socket->get())) return fail(now, "the switch runs under another user");
+    if (!send_packet(socket->get(), bytes_of(wire), {})) return fail(now, "HELLO could not be sent");
+    socket_ = std::move(*socket);
+    answer_until_ = now + kAnswerWait;
+    return 1;
+  }
+
+  int take_answer(LinkEngine& engine, Instant now) noexcept {
+    LinkHelloWire wire;
+    Packet packet;
+    switch (receive_packet(socket_.get(), std::as_writable_bytes(std::span(&wire, 1)), packet)) {
+      case PacketIo::kEmpty:
+        return now < answer_until_ ? 0 : fail(now, "the switch does not answer");
+      case PacketIo::kClosed:
+        return fail(now, "the switch hung up");
+      case PacketIo::kOk:
+        break;
+    }
+    LinkHello answer;
+    if (packet.bytes != sizeof wire || packet.truncated ||
+        decode_link_hello(bytes_of(wire), answer) != LinkHelloError::kNone) {
+      return fail(now, "the switch's answer is malformed");
+    }
+    LinkParams params;
+    const LinkRefusal refusal = take_welcome(config_, answer, params);
+    if (refusal != LinkRefusal::kNone) return fail(now, to_string(refusal));
+    if (packet.fd_count != kShmWelcomeFds) return fail(now, "the switch sent no shared memory");
+    const RingGeometry shape = ring_geometry(params.flit_payload_bytes);
+    Result<SharedRegion> region = SharedRegion::adopt(std::move(packet.fds[0]), shm_region_bytes(shape));
+    if (!region) return fail(now, region.error().text);
+    ShmParts parts{std::move(*region), std::move(socket_), std::move(packet.fds[1]),
+                   std::move(packet.fds[2])};
+    engine.bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kEndnode), params, now);
+    was_up_ = true;
+    trouble_.clear();
+    limiter_ = LogLimiter(kProblemLogInterval);
+    log(LogLevel::kInfo, "joined {} as lid {} on port {}", path_, params.lid.value(), params.switch_port);
+    return 1;
+  }
+
+  int fail(Instant now, std::string_view why) noexcept {
+    socket_.reset();
+    trouble_ = why;
+    retry_at_ = now + kRetryInterval;
+    if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", path_, why);
+    return 0;
+  }
+
+  static constexpr Duration kProblemLogInterval = 5s;
+
+  std::string path_;
+  LinkConfig config_;
+  RandomSource& random_;
+  UniqueFd socket_;
+  bool was_up_ = false;
+  Instant retry_at_ = Instant::min();
+  Instant answer_until_{};
+  std::string trouble_;
+  LogLimiter limiter_{kProblemLogInterval};
+};
+
+}  // namespace
+
+std::unique_ptr<LinkSupervisor> make_shm_connector(const std::string& path, const LinkConfig& config,
+                                                   RandomSource& random) {
+  return std::make_unique<ShmConnector>(path, config, random);
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,45 @@
+// fabric/carrier/unix_socket.h -- Unix SOCK_SEQPACKET sockets by path: one message is one packet, descriptors
+// travel with it, and the kernel says when the peer has died. Never abstract addresses: they know no
+// permissions (decisions section 4).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace weft::fabric {
+
+inline constexpr size_t kPassedFdsMax = 4;
+
+/// The directory of a socket `path` must be ours and closed to others (0700).
+Status check_private_directory(const std::string& path);
+/// Listens at `path`, mode 0600; see check_private_directory(). A socket file nobody listens on
+/// is replaced; a living one is refused. Non-blocking.
+Result<UniqueFd> listen_unix(const std::string& path, int backlog);
+/// Non-blocking connect.
+Result<UniqueFd> connect_unix(const std::string& path);
+/// True when the process at the other end runs under our user.
+[[nodiscard]] bool peer_is_our_user(int socket) noexcept;
+/// True once the peer has hung up.
+[[nodiscard]] bool peer_hung_up(int socket) noexcept;
+
+/// Sends one packet with descriptors, which stay ours. False when it could not go whole.
+[[nodiscard]] bool send_packet(int socket, std::span<const std::byte> data,
+                               std::span<const int> fds) noexcept;
+
+enum class PacketIo : uint8_t { kOk, kEmpty, kClosed };
+struct Packet {
+  size_t bytes = 0;
+  bool truncated = false;                   // longer than the buffer, or too many descriptors
+  std::array<UniqueFd, kPassedFdsMax> fds;  // received ones first
+  size_t fd_count = 0;
+};
+/// Receives one packet without waiting.
+[[nodiscard]] PacketIo receive_packet(int socket, std::span<std::byte> into, Packet& out) noexcept;
+
+}  // namespace weft::fabric

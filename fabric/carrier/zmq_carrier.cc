@@ -1,0 +1,174 @@
+// How it works: flits are composed one behind the other in a buffer that leaves as one message per publish,
+// uncopied; a reference stays until the flits in it are acknowledged, and a repeat sends it again -- what the
+// peer had already, it drops by number. Messages that arrive stay in a ring until the engine has consumed
+// their last flit. An empty burst is a sign of life.
+#include "fabric/carrier/zmq_carrier.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/endian.h"
+#include "messages/flit.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr size_t kNonceBytes = 8;
+
+}  // namespace
+
+Duration default_liveness(const std::string& endpoint) {
+  return endpoint.starts_with("tcp://") ? kZmqLivenessTcp : kZmqLivenessIpc;
+}
+
+ZmqCarrier::ZmqCarrier(std::shared_ptr<BurstChannel> channel, uint64_t nonce, uint32_t flit_payload_bytes,
+                       Duration liveness, Instant now)
+    : channel_(std::move(channel)),
+      nonce_(nonce),
+      slot_bytes_(kFlitHeaderBytes + flit_payload_bytes),
+      liveness_(liveness),
+      now_(now),
+      heard_at_(now),
+      spoke_at_(now),
+      burst_bytes_max_(kNonceBytes + size_t{kFlitsPerBurstMax} * slot_bytes_),
+      pool_(kPoolBuffers, burst_bytes_max_),
+      spare_(burst_bytes_max_),
+      staging_(pool_.take()),
+      sent_(kBursts),
+      arrived_(kBursts) {
+  begin_burst();
+}
+
+ZmqCarrier::~ZmqCarrier() {
+  channel_->detach();
+}
+
+// ---- sending --------------------
+
+TxRun ZmqCarrier::claim(uint32_t reserve) noexcept {
+  if (sent_next_ - sent_first_ + reserve >= kBursts || burst_bytes_max_ - staged_bytes_ < slot_bytes_)
+    return {};
+  return {staging_ + staged_bytes_, slot_bytes_, 1};
+}
+
+void ZmqCarrier::commit(uint32_t slots, uint32_t last_bytes) noexcept {
+  if (slots == 0) return;
+  const auto kind = static_cast<uint8_t>(staging_[staged_bytes_]) >> 4;
+  staged_data_ |= kind == static_cast<uint8_t>(FlitKind::kData);
+  staged_bytes_ += last_bytes;
+  ++tx_position_;
+  if (burst_bytes_max_ - staged_bytes_ < slot_bytes_) publish(now_);
+}
+
+void ZmqCarrier::publish(Instant now) noexcept {
+  if (staged_bytes_ == kNonceBytes) return;
+  ZmqMessage message;
+  if (wrap_burst(message)) {
+    if (staged_data_) {
+      SentBurst& kept = sent_[sent_next_++ % kBursts];
+      kept.message = message.share();
+      kept.end = tx_position_;
+    }
+    static_cast<void>(channel_->send_burst(message));
+  }
+  spoke_at_ = now;
+  begin_burst();
+}
+
+/// A long burst leaves in the buffer it was composed in, a short one as a copy.
+bool ZmqCarrier::wrap_burst(ZmqMessage& out) noexcept {
+  if (staging_ == spare_.data() || staged_bytes_ <= kCopiedBytesMax) {
+    return out.assign({staging_, staged_bytes_});
+  }
+  if (!pool_.lend(staging_, staged_bytes_, out)) return false;
+  staging_ = spare_.data();
+  return true;
+}
+
+void ZmqCarrier::begin_burst() noexcept {
+  if (staging_ == spare_.data()) {
+    if (std::byte* buffer = pool_.take(); buffer != nullptr) staging_ = buffer;
+  }
+  store_be(staging_, nonce_);
+  staged_bytes_ = kNonceBytes;
+  staged_data_ = false;
+}
+
+void ZmqCarrier::retire(uint64_t before) noexcept {
+  for (; sent_first_ != sent_next_ && sent_[sent_first_ % kBursts].end <= before; ++sent_first_) {
+    sent_[sent_first_ % kBursts].message.clear();
+  }
+}
+
+void ZmqCarrier::resend(uint64_t from) noexcept {
+  for (uint64_t i = sent_first_; i != sent_next_; ++i) {
+    SentBurst& kept = sent_[i % kBursts];
+    if (kept.end <= from) continue;
+    ZmqMessage again = kept.message.share();
+    if (!channel_->send_burst(again)) return;
+  }
+}
+
+// ---- receiving --------------------
+
+bool ZmqCarrier::deliver(ZmqMessage& message) noexcept {
+  const std::span<const std::byte> bytes = message.bytes();
+  if (bytes.size() < kNonceBytes || load_be<uint64_t>(bytes.data()) != nonce_) return false;
+  heard_at_ = now_;
+  if (bytes.size() == kNonceBytes) return true;
+  if (arrived_next_ - arrived_first_ == kBursts) return false;
+  arrived_[arrived_next_++ % kBursts].message = std::move(message);
+  return true;
+}
+
+uint32_t ZmqCarrier::receive(std::span<RxSlot> out) noexcept {
+  if (arrived_reading_ == arrived_next_) channel_->pump();
+  uint32_t count = 0;
+  while (count < out.size() && arrived_reading_ != arrived_next_) {
+    ReceivedBurst& burst = arrived_[arrived_reading_ % kBursts];
+    const std::span<const std::byte> rest =
+        burst.message.bytes().subspan(std::max(read_offset_, kNonceBytes));
+    // A burst that ends inside a flit gives a short slot, which the engine refuses under its own name.
+    const size_t claimed = rest.size() < kFlitHeaderBytes
+                               ? rest.size()
+                               : kFlitHeaderBytes + size_t{load_be<uint16_t>(rest.data() + 2)};
+    const size_t bytes = std::min(claimed, rest.size());
+    out[count++] = {rest.data(), static_cast<uint32_t>(bytes), rx_position_++};
+    read_offset_ = std::max(read_offset_, kNonceBytes) + bytes;
+    if (bytes < rest.size()) continue;
+    burst.end = rx_position_;
+    ++arrived_reading_;
+    read_offset_ = 0;
+  }
+  return count;
+}
+
+void ZmqCarrier::release(uint64_t before) noexcept {
+  for (; arrived_first_ != arrived_reading_ && arrived_[arrived_first_ % kBursts].end <= before;
+       ++arrived_first_) {
+    arrived_[arrived_first_ % kBursts].message.clear();
+  }
+}
+
+// ---- upkeep --------------------
+
+CarrierState ZmqCarrier::poll(Instant now) noexcept {
+  now_ = now;
+  if (channel_->gone() || now - heard_at_ >= liveness_) return CarrierState::kPeerGone;
+  if (now - spoke_at_ >= liveness_ / 4) {
+    ZmqMessage sign_of_life;
+    if (sign_of_life.assign({staging_, kNonceBytes})) static_cast<void>(channel_->send_burst(sign_of_life));
+    spoke_at_ = now;
+  }
+  return CarrierState::kUp;
+}
+
+bool ZmqCarrier::prepare_sleep() noexcept {
+  return arrived_reading_ == arrived_next_ && channel_->quiet();
+}
+
+Instant ZmqCarrier::deadline() const noexcept {
+  return std::min(heard_at_ + liveness_, spoke_at_ + liveness_ / 4);
+}
+
+}  // namespace weft::fabric

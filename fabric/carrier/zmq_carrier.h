@@ -1,0 +1,111 @@
+// fabric/carrier/zmq_carrier.h -- a carrier over ZeroMQ: one message is a burst of flits behind the 64-bit
+// nonce of the link's incarnation, so that what a dead incarnation left in queues is told apart (decisions
+// 2.10). Sent messages are kept by reference until acknowledged: the retry buffer.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "fabric/carrier/burst_pool.h"
+#include "fabric/carrier/zmq_socket.h"
+#include "fabric/link/carrier.h"
+
+namespace weft::fabric {
+
+/// Silence after which a peer counts as dead.
+inline constexpr Duration kZmqLivenessIpc = std::chrono::milliseconds(1500);  // others notice within 2 s
+/// TCP may stall for seconds under loss.
+inline constexpr Duration kZmqLivenessTcp = std::chrono::seconds(5);
+[[nodiscard]] Duration default_liveness(const std::string& endpoint);
+
+/// Nonces have their top bit set, so that no burst can be mistaken for a handshake message, which begins with
+/// a magic.
+inline constexpr uint64_t kZmqNonceBit = uint64_t{1} << 63;
+
+/// The way out, and on endnodes the way in. Owner: the link's thread.
+class BurstChannel {
+ public:
+  virtual ~BurstChannel() = default;
+  /// Sends a burst; false when it could not go (it then counts as lost).
+  [[nodiscard]] virtual bool send_burst(ZmqMessage& message) noexcept = 0;
+  /// Takes in what has arrived, by ZmqCarrier::deliver(). Nothing to do where somebody else does it.
+  virtual void pump() noexcept = 0;
+  virtual void wait_fds(std::vector<pollfd>& out) const = 0;
+  /// True when nothing has arrived that pump() would take in.
+  [[nodiscard]] virtual bool quiet() noexcept = 0;
+  /// True once the connection is known to be gone.
+  [[nodiscard]] virtual bool gone() const noexcept = 0;
+  /// The carrier ends.
+  virtual void detach() noexcept = 0;
+};
+
+class ZmqCarrier final : public Carrier {
+ public:
+  ZmqCarrier(std::shared_ptr<BurstChannel> channel, uint64_t nonce, uint32_t flit_payload_bytes,
+             Duration liveness, Instant now);
+  ~ZmqCarrier() override;
+
+  /// A message of this link's connection. False when its nonce is another's, or there is no room.
+  [[nodiscard]] bool deliver(ZmqMessage& message) noexcept;
+
+  [[nodiscard]] TxRun claim(uint32_t reserve) noexcept override;
+  void commit(uint32_t slots, uint32_t last_bytes) noexcept override;
+  void publish(Instant now) noexcept override;
+  [[nodiscard]] uint32_t publish_every() const noexcept override { return kFlitsPerBurstMax; }
+  void retire(uint64_t before) noexcept override;
+  void resend(uint64_t from) noexcept override;
+  [[nodiscard]] uint32_t receive(std::span<RxSlot> out) noexcept override;
+  void release(uint64_t before) noexcept override;
+  [[nodiscard]] bool reread(uint64_t /*from*/) noexcept override { return false; }
+  [[nodiscard]] std::string_view kind() const noexcept override { return "zmq"; }
+  [[nodiscard]] CarrierState poll(Instant now) noexcept override;
+  void wait_fds(std::vector<pollfd>& out) const override { channel_->wait_fds(out); }
+  [[nodiscard]] bool prepare_sleep() noexcept override;
+  void finish_sleep() noexcept override {}
+  [[nodiscard]] Instant deadline() const noexcept override;
+
+ private:
+  static constexpr uint32_t kFlitsPerBurstMax = 64;
+  static constexpr uint32_t kPoolBuffers = 16;          // bursts of full length on the way or unacknowledged
+  static constexpr size_t kCopiedBytesMax = 16 * 1024;  // a shorter burst is copied: its buffer stays
+  static constexpr uint32_t kBursts =
+      2048;  // kept or waiting, per direction; a power of two above any window
+  struct SentBurst {
+    ZmqMessage message;
+    uint64_t end = 0;  // position behind its last slot
+  };
+  [[nodiscard]] bool wrap_burst(ZmqMessage& out) noexcept;
+  void begin_burst() noexcept;
+  struct ReceivedBurst {
+    ZmqMessage message;
+    uint64_t end = 0;
+  };
+
+  std::shared_ptr<BurstChannel> channel_;
+  uint64_t nonce_;
+  uint32_t slot_bytes_;
+  Duration liveness_;
+  Instant now_;
+  Instant heard_at_;
+  Instant spoke_at_;
+
+  size_t burst_bytes_max_;
+  BurstPool pool_;
+  std::vector<std::byte> spare_;  // filled while all of the pool is on the way
+  std::byte* staging_;            // the burst being filled: a buffer of the pool, or the spare one
+  size_t staged_bytes_ = 0;
+  bool staged_data_ = false;  // it has a sequenced flit
+  uint64_t tx_position_ = 0;
+  std::vector<SentBurst> sent_;  // ring
+  uint64_t sent_first_ = 0;
+  uint64_t sent_next_ = 0;
+
+  std::vector<ReceivedBurst> arrived_;  // ring
+  uint64_t arrived_first_ = 0;          // oldest not released
+  uint64_t arrived_reading_ = 0;
+  uint64_t arrived_next_ = 0;
+  size_t read_offset_ = 0;  // in the burst being read
+  uint64_t rx_position_ = 0;
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,229 @@
+// How it works: the DEALER connects and reconnects by itself; messages only queue while a connection stands
+// (IMMEDIATE). HELLO carries a fresh nonce and is said again every second until WELCOME echoes it; then the
+// carrier takes the socket's bursts. A monitor tells of a lost connection at once; silence tells of a frozen
+// or vanished switch. Either way the next HELLO has the next nonce, and bursts that still come with an old
+// one are dropped.
+#include "fabric/carrier/zmq_connector.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/log.h"
+#include "fabric/carrier/zmq_carrier.h"
+#include "fabric/carrier/zmq_socket.h"
+#include "messages/link_hello.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr Duration kReconnectInterval = 1s;
+constexpr Duration kHelloInterval = 1s;
+constexpr Duration kMonitorInterval = 20ms;
+constexpr Duration kProblemLogInterval = 5s;
+constexpr int kMessagesPerPump = 64;
+
+/// The DEALER and its monitor; shared by the connector and the carrier of the moment.
+class Dealer final : public BurstChannel {
+ public:
+  Dealer(std::unique_ptr<ZmqSocket> socket, std::unique_ptr<ZmqSocket> monitor)
+      : socket_(std::move(socket)), monitor_(std::move(monitor)) {}
+  ~Dealer() override { zmq_socket_monitor(socket_->raw(), nullptr, 0); }
+
+  bool send_burst(ZmqMessage& message) noexcept override { return socket_->send(message); }
+  void pump() noexcept override {
+    for (int i = 0; i < kMessagesPerPump; ++i) {
+      ZmqMessage message;
+      if (!socket_->receive(message)) return;
+      if (carrier_ != nullptr && carrier_->deliver(message)) continue;
+      if (carrier_ == nullptr && message.bytes().size() == sizeof(LinkHelloWire))
+        answer_ = std::move(message);
+    }
+  }
+  void wait_fds(std::vector<pollfd>& out) const override {
+    out.push_back({socket_->fd(), POLLIN, 0});
+    out.push_back({monitor_->fd(), POLLIN, 0});
+  }
+  bool quiet() noexcept override { return !socket_->readable() && !monitor_->readable(); }
+  bool gone() const noexcept override { return gone_; }
+  void detach() noexcept override { carrier_ = nullptr; }
+
+  void attach(ZmqCarrier& carrier) noexcept {
+    carrier_ = &carrier;
+    gone_ = false;
+  }
+  /// Answer to a HELLO, if one has come.
+  bool take_answer(LinkHello& out) noexcept {
+    pump();
+    const bool good = decode_link_hello(answer_.bytes(), out) == LinkHelloError::kNone;
+    if (good) answer_.widen_connection();
+    answer_.clear();
+    return good;
+  }
+  void watch(Instant now) noexcept {
+    if (now < watch_at_) return;
+    watch_at_ = now + kMonitorInterval;
+    ZmqMessage event;
+    while (monitor_->receive(event)) {
+      uint16_t kind = 0;
+      if (event.bytes().size() >= sizeof kind && event.more()) {
+        std::memcpy(&kind, event.bytes().data(), sizeof kind);
+        if (kind == ZMQ_EVENT_DISCONNECTED) gone_ = true;
+        if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) refused_ = true;
+      }
+    }
+  }
+  /// The switch does not know our key, as far as noticed since the last call.
+  bool take_refused() noexcept { return std::exchange(refused_, false); }
+  /// libzmq gives up a connection whose key was refused; this begins anew.
+  void reconnect(const std::string& endpoint) noexcept {
+    zmq_disconnect(socket_->raw(), endpoint.c_str());
+    zmq_connect(socket_->raw(), endpoint.c_str());
+  }
+
+ private:
+  std::unique_ptr<ZmqSocket> socket_;
+  std::unique_ptr<ZmqSocket> monitor_;
+  ZmqCarrier* carrier_ = nullptr;
+  ZmqMessage answer_;
+  bool gone_ = false;
+  bool refused_ = false;
+  Instant watch_at_ = Instant::min();
+};
+
+class ZmqConnector final : public LinkSupervisor {
+ public:
+  ZmqConnector(const ZmqConnectorConfig& config, std::shared_ptr<Dealer> dealer, RandomSource& random)
+      : config_(config), dealer_(std::move(dealer)), random_(random) {}
+
+  int supervise(LinkEngine& engine, Instant now) noexcept override {
+    dealer_->watch(now);
+    if (engine.state() == LinkState::kUp) return 0;
+    if (std::exchange(was_up_, false)) {
+      log(LogLevel::kWarn, "link to {} lost", config_.endpoint);
+      hello_at_ = now;
+    }
+    if (dealer_->take_refused()) {
+      key_refused_ = true;
+      reconnect_at_ = now + kReconnectInterval;
+    }
+    if (now >= reconnect_at_) {
+      reconnect_at_ = kNever;
+      dealer_->reconnect(config_.endpoint);
+    }
+    LinkHello answer;
+    if (dealer_->take_answer(answer) && answer.boot_nonce == nonce_) return take(engine, answer, now);
+    if (now >= hello_at_) say_hello(now);
+    return 0;
+  }
+  void wait_fds(std::vector<pollfd>& out) const override {
+    if (!was_up_) dealer_->wait_fds(out);
+  }
+  Instant deadline() const noexcept override { return was_up_ ? kNever : hello_at_; }
+  std::string_view trouble() const noexcept override { return trouble_; }
+
+ private:
+  void say_hello(Instant now) noexcept {
+    nonce_ = random_.next() | kZmqNonceBit;
+    ZmqMessage message;
+    const LinkHelloWire wire = encode_link_hello(make_hello(config_.link, nonce_));
+    const bool sent = message.assign(bytes_of(wire)) && dealer_->send_burst(message);
+    hello_at_ = now + (sent ? kHelloInterval : kLinkRetryInterval);
+    if (patient_until_ == kNever) patient_until_ = now + kReconnectInterval;
+    if (key_refused_)
+      complain(now, "the switch does not know our key");
+    else if (!sent && now >= patient_until_)
+      complain(now, "nobody is there");
+  }
+
+  int take(LinkEngine& engine, const LinkHello& answer, Instant now) noexcept {
+    LinkParams params;
+    const LinkRefusal refusal = take_welcome(config_.link, answer, params);
+    if (refusal != LinkRefusal::kNone) {
+      complain(now, to_string(refusal));
+      return 0;
+    }
+    auto carrier =
+        std::make_unique<ZmqCarrier>(dealer_, nonce_, params.flit_payload_bytes, config_.liveness, now);
+    dealer_->attach(*carrier);
+    engine.bring_up(std::move(carrier), params, now);
+    was_up_ = true;
+    key_refused_ = false;
+    trouble_.clear();
+    limiter_ = LogLimiter(kProblemLogInterval);
+    log(LogLevel::kInfo, "joined {} as lid {} on port {}", config_.endpoint, params.lid.value(),
+        params.switch_port);
+    return 1;
+  }
+
+  void complain(Instant now, std::string_view why) noexcept {
+    trouble_ = why;
+    if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", config_.endpoint, why);
+  }
+
+  ZmqConnectorConfig config_;
+  std::shared_ptr<Dealer> dealer_;
+  RandomSource& random_;
+  uint64_t nonce_ = 0;
+  bool was_up_ = false;
+  bool key_refused_ = false;
+  Instant hello_at_ = Instant::min();
+  Instant reconnect_at_ = kNever;
+  Instant patient_until_ = kNever;  // a connection takes a moment: no complaint before
+  std::string trouble_;
+  LogLimiter limiter_{kProblemLogInterval};
+};
+
+Status set_curve(ZmqSocket& socket, const ZmqConnectorConfig& config) {
+  if (config.server_public_key.empty()) return {};
+  for (const auto& [option, key] : {std::pair{ZMQ_CURVE_SERVERKEY, &config.server_public_key},
+                                    std::pair{ZMQ_CURVE_PUBLICKEY, &config.own_keys.public_key},
+                                    std::pair{ZMQ_CURVE_SECRETKEY, &config.own_keys.secret_key}}) {
+    if (Status done = socket.set(option, *key); !done) return done;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<ZmqSocket>> make_monitor(const std::shared_ptr<ZmqContext>& context,
+                                                ZmqSocket& watched) {
+  constexpr const char* kEndpoint = "inproc://monitor";
+  if (zmq_socket_monitor(watched.raw(), kEndpoint,
+                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) != 0) {
+    return Error{"cannot watch the connection"};
+  }
+  Result<std::unique_ptr<ZmqSocket>> monitor = ZmqSocket::create(context, ZMQ_PAIR);
+  if (!monitor) return monitor;
+  if (Status done = (*monitor)->connect(kEndpoint); !done) return done.error();
+  return monitor;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LinkSupervisor>> make_zmq_connector(const ZmqConnectorConfig& given,
+                                                           RandomSource& random) {
+  ZmqConnectorConfig config = given;
+  if (config.liveness == Duration{}) config.liveness = default_liveness(config.endpoint);
+  const bool keys = !config.server_public_key.empty() && !config.own_keys.secret_key.empty();
+  if (!keys && !config.server_public_key.empty())
+    return Error{"CURVE needs the own secret key too: --curve-secret FILE"};
+  if (!keys && endpoint_needs_curve(config.endpoint)) {
+    return Error{
+        fmt::format("{} leaves this machine and needs keys: --curve-secret FILE --curve-server FILE; "
+                    "weft keygen makes them",
+                    config.endpoint)};
+  }
+  Result<std::shared_ptr<ZmqContext>> context = ZmqContext::create();
+  if (!context) return context.error();
+  Result<std::unique_ptr<ZmqSocket>> socket = ZmqSocket::create(*context, ZMQ_DEALER);
+  if (!socket) return socket.error();
+  if (Status done = (*socket)->set_link_options(config.liveness); !done) return done.error();
+  if (Status done = (*socket)->set(ZMQ_IMMEDIATE, 1); !done) return done.error();
+  if (Status done = set_curve(**socket, config); !done) return done.error();
+  Result<std::unique_ptr<ZmqSocket>> monitor = make_monitor(*context, **socket);
+  if (!monitor) return monitor.error();
+  if (Status done = (*socket)->connect(config.endpoint); !done) return done.error();
+  auto dealer = std::make_shared<Dealer>(std::move(*socket), std::move(*monitor));
+  return std::unique_ptr<LinkSupervisor>(std::make_unique<ZmqConnector>(config, std::move(dealer), random));
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,66 @@
+// fabric/link/cell_port.h -- a link as a channel adapter sees it: whole cells in and out. With whole-cell
+// flits nothing is copied; with smaller flits the port segments and reassembles (PUSH-CELL-04 is the
+// adapter's, this is the link's part of SAN-FLIT-01).
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "messages/ids.h"
+
+namespace weft::fabric {
+
+struct CellPortInfo {
+  Guid guid{};
+  Lid lid{};
+  SubnetId subnet{};
+  uint32_t cell_payload_bytes = 0;
+  uint32_t lanes = 0;
+};
+
+/// A received cell, its CRC already verified. In the carrier's memory: copy a header field once, then use the
+/// copy.
+struct RxCell {
+  std::span<const std::byte> bytes{};
+  VirtualLane vl{};
+};
+
+/// Owner: one thread. Nothing here blocks or allocates after the link is up.
+class CellPort {
+ public:
+  virtual ~CellPort() = default;
+  /// True while the link is up and info() is valid.
+  [[nodiscard]] virtual bool up() const noexcept = 0;
+  [[nodiscard]] virtual const CellPortInfo& info() const noexcept = 0;
+  /// See Link::incarnation().
+  [[nodiscard]] virtual uint64_t incarnation() const noexcept = 0;
+
+  virtual int poll(Instant now) noexcept = 0;
+
+  /// Memory for one cell of up to `cell_bytes`; null when the lane has no credit or no slot is free. Nothing
+  /// is reserved until commit(); a further claim gives the same memory.
+  [[nodiscard]] virtual std::byte* claim(VirtualLane vl, uint32_t cell_bytes) noexcept = 0;
+  /// Sends the claimed cell. `cell_crc` is the CRC that stands in its last four bytes.
+  virtual void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept = 0;
+
+  /// Cells that arrived; valid until release().
+  [[nodiscard]] virtual std::span<const RxCell> receive() noexcept = 0;
+  /// Gives back all cells of the last receive() and grants credit for them: an endnode always consumes
+  /// (decisions P5).
+  virtual void release() noexcept = 0;
+
+  virtual void flush(Instant now) noexcept = 0;
+
+  /// See Pollable.
+  virtual void wait_fds(std::vector<pollfd>& out) const = 0;
+  [[nodiscard]] virtual bool prepare_sleep() noexcept = 0;
+  virtual void finish_sleep() noexcept = 0;
+  [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,38 @@
+// fabric/link/fault_config.h -- faults on demand, below the link engine (flits) and above it (cells). Rates
+// are in parts per million and drawn from the injected RandomSource, so that a seed replays a run.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace weft::fabric {
+
+/// Applied to each unit in this order; the first that strikes decides. All zero: no faults.
+struct FaultRates {
+  uint32_t drop_ppm = 0;
+  uint32_t corrupt_ppm = 0;    // one bit flips
+  uint32_t duplicate_ppm = 0;  // arrives twice in a row
+  uint32_t reorder_ppm = 0;    // arrives after the next one
+  uint32_t delay_ppm = 0;      // arrives delay_min..delay_max later, behind others
+  Duration delay_min{};
+  Duration delay_max{};
+  bool cut = false;  // nothing arrives
+};
+/// Below the link engine: loses, damages and doubles flits; the engine repairs it.
+using FlitFaults = FaultRates;
+/// Above the link engine: loses cells; only end-to-end acknowledgement repairs it. A corrupted cell is caught
+/// by its CRC and therefore dropped.
+using CellFaults = FaultRates;
+
+/// What was done.
+struct FaultCounts {
+  uint64_t passed = 0;
+  uint64_t dropped = 0;
+  uint64_t corrupted = 0;
+  uint64_t duplicated = 0;
+  uint64_t reordered = 0;
+  uint64_t delayed = 0;
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,49 @@
+// fabric/link/limits.h -- tunables of links and switches, each with its reason (house style 23).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "messages/cell.h"
+
+namespace weft::fabric {
+
+/// Cell payload when the topology names none. Against 1024, 64 KiB writes are 25 % faster over shared memory
+/// and 40 % over ZeroMQ; small messages the same: a cell is as long as its data (docs/performance.md).
+inline constexpr uint32_t kCellPayloadBytesDefault = 4096;
+/// Bytes in flight per direction of a link, headers included: 256 slots of 1 KiB cells, 64 of 4 KiB ones.
+/// Fewer slots make the ends run in step, and each waits for the other's cache lines: 128 slots of 1 KiB move
+/// 28 % less. More falls out of the cache (decisions P7; docs/performance.md).
+inline constexpr uint32_t kLinkRingBytes = 512 * 1024;
+inline constexpr uint32_t kLinkRingSlotsMin = 32;
+inline constexpr uint32_t kLinkRingSlotsMax = 256;
+/// Flit buffers per data lane unless the topology says otherwise (O-10). An endnode that shares its core with
+/// another is away for tens of microseconds; 32 stall a lane meanwhile (256-byte cells: 2.5 M/s with 32, 4.0
+/// with 128, 4.6 with 256). Over ZeroMQ they are four full bursts.
+inline constexpr uint32_t kCreditsPerLaneDefault = 256;
+inline constexpr uint32_t kCreditsPerLaneMax = 32767;
+inline constexpr uint32_t kDataLanesDefault = 4;
+inline constexpr uint32_t kDataLanesMax = 15;
+/// Cells taken from one input per poll: bounds a turn (house style 17).
+inline constexpr uint32_t kFlitsPerReceiveMax = 64;
+/// Cells sent per lane before the arbiter looks again (decisions P9).
+inline constexpr uint32_t kCellsPerArbitrationMax = 16;
+/// An ack or credit travels alone after this many flits (O-11).
+inline constexpr uint32_t kFlitsPerAck = 8;
+/// Slots only acks, credits and repeat requests may take, so that two full rings never wait for each other.
+inline constexpr uint32_t kControlSlots = 8;
+/// Repeats of one flit before the link is declared faulty. Damaged shared memory fails at once and for ever;
+/// a carrier that loses every tenth flit fails 16 times in a row once in 10^16 flits, so that flit loss alone
+/// never resets a link (decisions 2.25; three repeats, as P3 has it, would reset such a link every ten
+/// thousand flits).
+inline constexpr uint32_t kFlitRepeatsMax = 16;
+/// Flits published at once on rings: the peer works while the burst goes on (decisions P9).
+inline constexpr uint32_t kFlitsPerPublish = 8;
+/// An output without credit for this long drops its cells (head-of-queue lifetime, decisions section 4).
+inline constexpr Duration kHeadOfQueueLifetime = 2s;
+inline constexpr Duration kPeerStalledNotice = 1s;
+/// An endnode whose link is down tries this often.
+inline constexpr Duration kLinkRetryInterval = 100ms;
+
+}  // namespace weft::fabric

@@ -1,0 +1,182 @@
+// fabric/link/link_engine.h -- the link-level engine (LLE, SAN-SW-04): what makes a lossy, stalling or
+// hostile carrier a Link. It numbers data flits of all lanes in one sequence per direction, acknowledges
+// cumulatively, repeats from the gap on (go-back-N, SAN-FLIT-04), and keeps absolute credits per lane
+// (SAN-VL-03). docs/flow_control.md.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "base/stats_page.h"
+#include "fabric/link/carrier.h"
+#include "fabric/link/credit.h"
+#include "fabric/link/limits.h"
+#include "fabric/link/link.h"
+#include "fabric/link/link_counters.h"
+
+namespace weft::fabric {
+
+class LinkEngine;
+
+/// Brings a link up and watches over it from outside: connectors, acceptors, cables. Called from
+/// LinkEngine::poll().
+class LinkSupervisor {
+ public:
+  virtual ~LinkSupervisor() = default;
+  /// Calls engine.bring_up() when a carrier is ready, engine.take_down() when the peer is gone. Returns work
+  /// done.
+  virtual int supervise(LinkEngine& engine, Instant now) noexcept = 0;
+  virtual void wait_fds(std::vector<pollfd>& out) const = 0;
+  /// Latest time of the next supervise().
+  [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+  /// Why the last attempt brought no link; empty while there is one, and before the first attempt has ended.
+  [[nodiscard]] virtual std::string_view trouble() const noexcept { return {}; }
+};
+
+/// Stands between an engine and the carriers it is given: traces and faults of tests, whatever the carrier.
+class CarrierWrapper {
+ public:
+  virtual ~CarrierWrapper() = default;
+  [[nodiscard]] virtual std::unique_ptr<Carrier> wrap(std::unique_ptr<Carrier> carrier) = 0;
+};
+
+/// Timers of one engine; the simulator shortens or stretches them.
+struct LinkTimers {
+  Duration ack_delay = 10us;   // an idle link tells what it owes after this long
+  Duration probe_first = 2ms;  // no progress: ask the peer to answer
+  Duration probe_max = 200ms;  // the interval doubles up to this
+};
+
+/// Owner: one thread. Between claim() and commit() no other call is made.
+class LinkEngine final : public Link {
+ public:
+  explicit LinkEngine(const LinkTimers& timers = {}) noexcept;
+  ~LinkEngine() override;
+  LinkEngine(const LinkEngine&) = delete;
+  LinkEngine& operator=(const LinkEngine&) = delete;
+
+  /// `supervisor` must outlive the engine or be replaced by null first.
+  void set_supervisor(LinkSupervisor* supervisor) noexcept { supervisor_ = supervisor; }
+  /// Every later carrier is wrapped. `wrapper` must outlive the engine; null: none.
+  void set_carrier_wrapper(CarrierWrapper* wrapper) noexcept { wrapper_ = wrapper; }
+  /// A handshake ended well: starts a new incarnation over `carrier`. Everything of the old one is dropped.
+  void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept;
+  /// The peer is gone. Unacknowledged flits are lost and counted. No effect on a link that is down.
+  void take_down() noexcept;
+
+  // ---- Link --------------------
+  [[nodiscard]] LinkState state() const noexcept override { return state_; }
+  [[nodiscard]] const LinkParams& params() const noexcept override { return params_; }
+  [[nodiscard]] uint64_t incarnation() const noexcept override { return incarnation_; }
+  int poll(Instant now) noexcept override;
+  [[nodiscard]] std::byte* claim(VirtualLane vl) noexcept override;
+  void commit(const TxFlit& flit) noexcept override;
+  [[nodiscard]] uint32_t credits(VirtualLane vl) const noexcept override;
+  [[nodiscard]] std::span<const RxFlit> receive() noexcept override;
+  void release() noexcept override;
+  void grant(VirtualLane vl, uint32_t flits) noexcept override;
+  void flush(Instant now) noexcept override;
+  void wait_fds(std::vector<pollfd>& out) const override;
+  [[nodiscard]] bool prepare_sleep() noexcept override;
+  void finish_sleep() noexcept override;
+  [[nodiscard]] Instant deadline() const noexcept override;
+
+  // ---- for operators and tests --------------------
+  [[nodiscard]] const CounterSet<LinkCounter>& counters() const noexcept { return counters_; }
+  [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return lanes_[vl.value()]; }
+  /// Data flits sent and not yet acknowledged.
+  [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
+  /// "mem", "shm", "zmq"; empty while the link is down.
+  [[nodiscard]] std::string_view carrier_kind() const noexcept;
+  /// Puts the counters on `page` as `prefix.NAME` and `prefix.vl.N.NAME`.
+  void publish(StatsPage& page, std::string_view prefix);
+
+ private:
+  static constexpr uint32_t kWindow = 1024;  // unacknowledged flits at most; above any ring's slots
+
+  // Sending (link_engine_path.cc).
+  std::byte* next_slot(uint32_t reserve) noexcept;
+  void finish_slot(uint32_t bytes) noexcept;
+  void end_run() noexcept;
+  void publish_now(Instant now) noexcept;
+  [[nodiscard]] bool send_control(FlitKind kind, uint8_t flags) noexcept;
+  FlitFields fields_to_send(FlitKind kind) noexcept;
+  void tell_peer(bool everything) noexcept;
+  [[nodiscard]] bool lane_owes(uint64_t threshold) const noexcept;
+  void serve_repeat() noexcept;
+
+  // Receiving (link_engine_path.cc). False ends the burst.
+  bool take_slot(const RxSlot& slot) noexcept;
+  bool take_data(const FlitView& flit, uint64_t position) noexcept;
+  bool take_control(const FlitView& flit, uint64_t position) noexcept;
+  bool absorb_news(const FlitFields& fields) noexcept;
+  [[nodiscard]] bool fits_framing(const FlitFields& fields) noexcept;
+  bool refuse(FlitError error) noexcept;
+  bool ask_repeat(bool again) noexcept;
+  void fault(LinkCounter reason) noexcept;
+
+  // Upkeep (link_engine.cc).
+  void watch_carrier(Instant now) noexcept;
+  void watch_progress(Instant now) noexcept;
+  void watch_silence(Instant now) noexcept;
+  void refresh_gauges(Instant now) noexcept;
+
+  LinkTimers timers_;
+  LinkSupervisor* supervisor_ = nullptr;
+  CarrierWrapper* wrapper_ = nullptr;
+  std::unique_ptr<Carrier> carrier_;
+  LinkState state_ = LinkState::kDown;
+  LinkParams params_;
+  FlitProfile profile_;
+  uint64_t incarnation_ = 0;
+  Instant now_{};
+
+  // Sending.
+  TxRun run_;  // slots claimed from the carrier
+  uint32_t run_used_ = 0;
+  uint32_t run_last_bytes_ = 0;
+  uint32_t unpublished_ = 0;  // flits since the last publish
+  uint32_t publish_every_ = 0;
+  uint32_t starved_lanes_ = 0;  // bit per lane that wanted to send and had no credit
+  uint64_t tx_position_ = 0;    // of the next slot
+  uint64_t sent_ = 0;           // data flits; the newest one's number
+  uint64_t counted_sent_ = 0;
+  uint64_t published_ = 0;
+  uint64_t acknowledged_ = 0;
+  std::array<uint64_t, kWindow> sent_position_{};  // by number modulo kWindow
+
+  // Receiving.
+  uint64_t received_ = 0;           // data flits accepted; the newest one's number
+  uint64_t told_received_ = 0;      // what the peer has been told
+  uint64_t consumed_position_ = 0;  // slots before it are done with
+  uint32_t rx_count_ = 0;           // views handed out since release()
+  uint32_t open_lanes_ = 0;         // bit per lane inside a cell
+  uint32_t repeats_ = 0;            // for the flit after received_
+  int gap_ahead_ = 0;               // distance of the last flit behind a gap
+  bool repeat_asked_ = false;
+  bool repeat_wanted_ = false;  // by the peer
+  bool retire_due_ = false;
+  bool answer_now_ = false;
+  std::array<RxSlot, kFlitsPerReceiveMax> arrived_{};  // of one receive(); a member, so that it is made once
+  std::array<RxFlit, kFlitsPerReceiveMax> rx_{};
+
+  // Lanes.
+  uint32_t untold_lanes_ = 0;      // bit per lane with credit to tell
+  uint32_t lanes_after_last_ = 0;  // bits above the lane told last: lanes take turns
+  uint32_t tell_at_ = 0;           // flits received or given back that are worth a flit of their own
+  std::array<LaneCredit, kVlCount> lanes_{};
+
+  // Timers.
+  Instant owed_since_ = kNever;  // something is untold since
+  Instant probe_at_ = kNever;
+  Instant heard_at_{};
+  Instant gauges_at_{};
+  Duration probe_interval_{};
+  bool stall_counted_ = false;
+
+  CounterSet<LinkCounter> counters_;
+  std::array<CounterSet<LaneCounter>, kVlCount> lane_counters_{};
+};
+
+}  // namespace weft::fabric

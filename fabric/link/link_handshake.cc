@@ -1,0 +1,142 @@
+// How it works: HELLO carries the joining side's offer. The accepting side compares sizes, takes the smaller
+// lane and credit counts and the highest common version, and answers with the result; the joining side checks
+// that the result lies within its offer. Neither side trusts the other's arithmetic.
+#include "fabric/link/link_handshake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "messages/cell.h"
+
+namespace weft::fabric {
+namespace {
+
+uint32_t flit_payload_of(const LinkConfig& config) noexcept {
+  return config.flit_payload_bytes != 0 ? config.flit_payload_bytes
+                                        : cell_bytes_max(config.cell_payload_bytes);
+}
+
+/// A switch that stores a cell before it forwards needs a whole cell's flits at once (decisions 2.6). An
+/// endnode puts cells together in memory of its own and gives every flit back.
+bool enough_credits(const LinkConfig& own, uint32_t credits) noexcept {
+  const bool stores = own.is_switch && !own.cut_through;
+  return !stores || credits >= flits_per_cell(own.cell_payload_bytes, flit_payload_of(own));
+}
+
+LinkParams make_params(const LinkConfig& own, const LinkHello& agreed) noexcept {
+  LinkParams params;
+  params.local_guid = own.guid;
+  params.lid = agreed.lid;
+  params.subnet = agreed.subnet;
+  params.switch_port = agreed.port;
+  params.flit_payload_bytes = agreed.flit_payload_bytes;
+  params.cell_payload_bytes = agreed.cell_payload_bytes;
+  params.lanes = agreed.lanes;
+  params.credits_per_lane = agreed.credits_per_lane;
+  params.whole_cell_flits = agreed.flit_payload_bytes >= cell_bytes_max(agreed.cell_payload_bytes);
+  return params;
+}
+
+}  // namespace
+
+Status check_link_config(const LinkConfig& config) {
+  if (config.cell_payload_bytes < kCellPayloadBytesMin || config.cell_payload_bytes > kCellPayloadBytesMax) {
+    return Error{fmt::format("cell payload of {} bytes: choose {} to {}", config.cell_payload_bytes,
+                             kCellPayloadBytesMin, kCellPayloadBytesMax)};
+  }
+  const uint32_t flit_bytes = flit_payload_of(config);
+  if (flit_bytes < kFlitPayloadBytesMin || flit_bytes > cell_bytes_max(config.cell_payload_bytes)) {
+    return Error{fmt::format("flit payload of {} bytes: choose 0 for whole cells, or {} to {}", flit_bytes,
+                             kFlitPayloadBytesMin, cell_bytes_max(config.cell_payload_bytes))};
+  }
+  if (config.lanes < 1 || config.lanes > kDataLanesMax) {
+    return Error{fmt::format("{} lanes: choose 1 to {}", config.lanes, kDataLanesMax)};
+  }
+  if (config.credits_per_lane < 1 || config.credits_per_lane > kCreditsPerLaneMax) {
+    return Error{
+        fmt::format("{} credits per lane: choose 1 to {}", config.credits_per_lane, kCreditsPerLaneMax)};
+  }
+  if (!enough_credits(config, config.credits_per_lane)) {
+    return Error{fmt::format(
+        "{} credits per lane cannot hold one cell of {} flits: give more credits, larger flits or "
+        "cut-through",
+        config.credits_per_lane, flits_per_cell(config.cell_payload_bytes, flit_bytes))};
+  }
+  return {};
+}
+
+uint32_t flits_per_cell(uint32_t cell_payload_bytes, uint32_t flit_payload_bytes) noexcept {
+  return (cell_bytes_max(cell_payload_bytes) + flit_payload_bytes - 1) / flit_payload_bytes;
+}
+
+LinkHello make_hello(const LinkConfig& config, uint64_t boot_nonce) noexcept {
+  LinkHello hello;
+  hello.lid = config.lid;
+  hello.flags = static_cast<uint16_t>((config.cut_through ? kLinkCutThrough : 0) |
+                                      (config.is_switch ? kLinkSwitch : 0));
+  hello.guid = config.guid;
+  hello.boot_nonce = boot_nonce;
+  hello.flit_payload_bytes = flit_payload_of(config);
+  hello.cell_payload_bytes = config.cell_payload_bytes;
+  hello.lanes = static_cast<uint16_t>(config.lanes);
+  hello.credits_per_lane = static_cast<uint16_t>(config.credits_per_lane);
+  return hello;
+}
+
+LinkRefusal answer_hello(const LinkConfig& own, const LinkHello& hello, const LinkGrant& grant,
+                         LinkHello& welcome, LinkParams& params) noexcept {
+  if (hello.kind != LinkMessageKind::kHello) return LinkRefusal::kVersion;
+  const uint16_t version = std::min(hello.version_max, kLinkVersionMax);
+  if (version < hello.version_min || version < kLinkVersionMin) return LinkRefusal::kVersion;
+  if (hello.cell_payload_bytes != own.cell_payload_bytes) return LinkRefusal::kCellPayload;
+  if (hello.flit_payload_bytes != flit_payload_of(own)) return LinkRefusal::kFlitPayload;
+  const uint32_t credits = std::min<uint32_t>(hello.credits_per_lane, own.credits_per_lane);
+  if (!enough_credits(own, credits)) return LinkRefusal::kCredits;
+  LinkHello answer = make_hello(own, hello.boot_nonce);
+  answer.kind = LinkMessageKind::kWelcome;
+  answer.version_min = answer.version_max = version;
+  answer.lid = grant.lid;
+  answer.port = grant.port;
+  answer.subnet = grant.subnet;
+  answer.lanes = static_cast<uint16_t>(std::min<uint32_t>(hello.lanes, own.lanes));
+  answer.credits_per_lane = static_cast<uint16_t>(credits);
+  welcome = answer;
+  params = make_params(own, answer);
+  params.peer_guid = hello.guid;
+  return LinkRefusal::kNone;
+}
+
+LinkHello make_refusal(const LinkConfig& own, uint64_t boot_nonce, LinkRefusal reason) noexcept {
+  LinkHello refusal = make_hello(own, boot_nonce);
+  refusal.kind = LinkMessageKind::kRefuse;
+  refusal.refusal = reason;
+  return refusal;
+}
+
+LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkParams& params) noexcept {
+  if (welcome.kind == LinkMessageKind::kRefuse) return welcome.refusal;
+  if (welcome.kind != LinkMessageKind::kWelcome) return LinkRefusal::kVersion;
+  if (welcome.version_max < kLinkVersionMin || welcome.version_max > kLinkVersionMax)
+    return LinkRefusal::kVersion;
+  if (welcome.cell_payload_bytes != own.cell_payload_bytes) return LinkRefusal::kCellPayload;
+  if (welcome.flit_payload_bytes != flit_payload_of(own)) return LinkRefusal::kFlitPayload;
+  if (welcome.lanes > own.lanes || welcome.credits_per_lane > own.credits_per_lane ||
+      !enough_credits(own, welcome.credits_per_lane))
+    return LinkRefusal::kCredits;
+  if (own.lid != kLidNone && welcome.lid != own.lid) return LinkRefusal::kLidInvalid;
+  params = make_params(own, welcome);
+  params.peer_guid = welcome.guid;
+  return LinkRefusal::kNone;
+}
+
+RingGeometry ring_geometry(uint32_t flit_payload_bytes) noexcept {
+  RingGeometry out;
+  out.slot_bytes = (kFlitHeaderBytes + flit_payload_bytes + 63U) & ~63U;
+  out.slots =
+      std::clamp(std::bit_floor(kLinkRingBytes / out.slot_bytes), kLinkRingSlotsMin, kLinkRingSlotsMax);
+  return out;
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,56 @@
+// fabric/link/link_handshake.h -- what a link end offers and how two offers become LinkParams (decisions
+// 2.8). No I/O: every carrier moves the same 64 bytes its own way.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "fabric/link/limits.h"
+#include "fabric/link/link.h"
+#include "messages/link_hello.h"
+
+namespace weft::fabric {
+
+/// What one end wants. Sizes must be equal at both ends; lanes and credits become the smaller of both.
+struct LinkConfig {
+  Guid guid;
+  Lid lid;  // endnode: wanted, kLidNone = any
+  uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
+  uint32_t flit_payload_bytes = 0;  // 0: a whole cell per flit
+  uint32_t lanes = kDataLanesDefault;
+  uint32_t credits_per_lane = kCreditsPerLaneDefault;
+  bool cut_through = false;  // this end forwards before the tail has come
+  bool is_switch = false;
+};
+
+/// Says what is wrong with a configuration, naming the option and the range.
+Status check_link_config(const LinkConfig& config);
+
+/// Flits of the largest cell.
+[[nodiscard]] uint32_t flits_per_cell(uint32_t cell_payload_bytes, uint32_t flit_payload_bytes) noexcept;
+
+[[nodiscard]] LinkHello make_hello(const LinkConfig& config, uint64_t boot_nonce) noexcept;
+
+/// The accepting side's answer to HELLO. `lid`, `port` and `subnet` are what admission decided; `params` is
+/// set only with LinkRefusal::kNone.
+struct LinkGrant {
+  Lid lid;
+  uint16_t port = 0;
+  SubnetId subnet;
+};
+[[nodiscard]] LinkRefusal answer_hello(const LinkConfig& own, const LinkHello& hello, const LinkGrant& grant,
+                                       LinkHello& welcome, LinkParams& params) noexcept;
+[[nodiscard]] LinkHello make_refusal(const LinkConfig& own, uint64_t boot_nonce, LinkRefusal reason) noexcept;
+
+/// The joining side checks WELCOME against its own offer: a peer that chose what was not offered is refused.
+[[nodiscard]] LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome,
+                                       LinkParams& params) noexcept;
+
+/// Slots of a ring whose slots hold one flit each (decisions P7).
+struct RingGeometry {
+  uint32_t slot_bytes = 0;  // multiple of 64
+  uint32_t slots = 0;       // power of two
+};
+[[nodiscard]] RingGeometry ring_geometry(uint32_t flit_payload_bytes) noexcept;
+
+}  // namespace weft::fabric

@@ -1,0 +1,65 @@
+// fabric/link/memory_link.h -- a link whose two ends live in one thread: tests and the simulator. A
+// MemoryCable owns both ends; plugging it runs the real handshake over encoded bytes, unplugging it is a link
+// reset at both ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/rng.h"
+#include "fabric/link/fault_config.h"
+#include "fabric/link/link_engine.h"
+#include "fabric/link/link_handshake.h"
+
+namespace weft::fabric {
+
+/// Sees every flit a memory link is given to carry, repeats included. For tests and traces.
+class FlitObserver {
+ public:
+  virtual ~FlitObserver() = default;
+  /// `from_end` is 0 or 1: the sender.
+  virtual void on_flit(uint32_t from_end, std::span<const std::byte> flit) noexcept = 0;
+};
+
+struct MemoryCableConfig {
+  LinkConfig ends[2];  // end 0 joins (endnode), end 1 accepts (switch)
+  LinkTimers timers;
+  LinkGrant grant;                // what end 1 assigns; lid kLidNone = what end 0 wants
+  bool receiver_rereads = false;  // true: as shared memory does; false: the sender repeats, as on a wire
+  uint32_t ring_slots = 0;        // 0: by ring_geometry(); else a power of two
+  Duration replug_delay = 1ms;    // after a fault, the link comes back by itself
+  FlitFaults faults[2];           // of flits sent by end 0, by end 1
+  FlitObserver* observer = nullptr;
+};
+
+/// Owner: the thread of both ends.
+class MemoryCable {
+ public:
+  /// `random` gives the nonces and drives the faults; it must outlive the cable.
+  MemoryCable(const MemoryCableConfig& config, RandomSource& random);
+  ~MemoryCable();
+  MemoryCable(const MemoryCable&) = delete;
+  MemoryCable& operator=(const MemoryCable&) = delete;
+
+  /// Joins the ends: both are up afterwards, in a new incarnation. @return why not, and both stay down.
+  LinkRefusal plug(Instant now) noexcept;
+  /// Takes both ends down; they stay down until plug().
+  void unplug() noexcept;
+  [[nodiscard]] bool plugged() const noexcept;
+
+  /// The ends; constant for the cable's life.
+  [[nodiscard]] LinkEngine& end(uint32_t index) noexcept;
+  /// True when flits wait that the engine of end `index` has not read yet.
+  [[nodiscard]] bool input_waits(uint32_t index) const noexcept;
+  /// Faults may change while the link runs.
+  void set_faults(uint32_t from_end, const FlitFaults& faults) noexcept;
+  /// What the fault layer did to flits sent by `from_end`.
+  [[nodiscard]] const FaultCounts& fault_counts(uint32_t from_end) const noexcept;
+
+ private:
+  class Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,102 @@
+// fabric/switch/admission.h -- who may join a switch, and by which port: the node table of the topology. Owns
+// the link engines of the ports. Acceptors (shared memory, ZeroMQ) ask it and hand the finished carrier to
+// the engine it names.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/counters.h"
+#include "fabric/link/link_engine.h"
+#include "fabric/link/link_handshake.h"
+#include "fabric/switch/switch.h"
+
+namespace weft::fabric {
+
+/// One line of the table: an endnode, or a neighbouring switch with the LIDs behind it.
+struct NodeEntry {
+  std::string name;
+  Guid guid;
+  Lid lid;                    // kLidNone: a switch
+  std::vector<Lid> beyond{};  // of a switch: the endnodes that cells reach through it
+  bool we_join = false;       // this side connects; a HELLO from there is refused
+  [[nodiscard]] bool is_switch() const noexcept { return lid == kLidNone; }
+};
+
+enum class AdmissionCounter : uint8_t {
+  kHellos,
+  kWelcomed,
+  kMalformed,    // no handshake message
+  kForeignUser,  // another uid on a local socket
+  kUnknownKey,   // CURVE key not in the table
+  kSilent,       // connected and said nothing
+  kRefusedVersion,
+  kRefusedFlitPayload,
+  kRefusedCellPayload,
+  kRefusedCredits,
+  kRefusedLidTaken,
+  kRefusedLidInvalid,
+  kRefusedNoPort,
+  kRefusedNotAllowed,
+  kRefusedRate,
+  kCount,
+};
+[[nodiscard]] constexpr CounterNames<AdmissionCounter> counter_labels(AdmissionCounter /*of*/) noexcept {
+  return {"hellos",
+          "welcomed",
+          "malformed",
+          "foreign_user",
+          "unknown_key",
+          "silent",
+          "refused_version",
+          "refused_flit_payload",
+          "refused_cell_payload",
+          "refused_credits",
+          "refused_lid_taken",
+          "refused_lid_invalid",
+          "refused_no_port",
+          "refused_not_allowed",
+          "refused_rate"};
+}
+
+/// Where an admitted node's link goes.
+struct AdmittedLink {
+  LinkEngine* engine = nullptr;
+  LinkParams params;
+  LinkHello welcome;
+};
+
+enum class Takeover : uint8_t { kRefuse, kAllow };
+
+/// Owner: the switch's thread.
+class Admission {
+ public:
+  /// Node i gets port i + 1 and its entries in the forwarding table. Fails when there are more nodes than
+  /// ports, or when a name, GUID or LID occurs twice or is impossible.
+  static Status check(const std::vector<NodeEntry>& nodes, uint32_t ports);
+  /// `fabric` must outlive the admission's links; call check() first.
+  Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTimers& timers = {});
+
+  /// Decides about a HELLO. `takeover`: may a new incarnation replace a link that is still up?
+  [[nodiscard]] LinkRefusal admit(const LinkHello& hello, Takeover takeover, AdmittedLink& out) noexcept;
+  /// The node a GUID belongs to; null when it is none of ours.
+  [[nodiscard]] const NodeEntry* find(Guid guid) const noexcept;
+  [[nodiscard]] const std::vector<NodeEntry>& nodes() const noexcept { return nodes_; }
+  [[nodiscard]] LinkEngine& engine(size_t node) noexcept { return *engines_[node]; }
+  [[nodiscard]] CounterSet<AdmissionCounter>& counters() noexcept { return counters_; }
+  /// The answer that goes with a refusal.
+  [[nodiscard]] LinkHello refusal(const LinkHello& hello, LinkRefusal reason) noexcept;
+
+ private:
+  [[nodiscard]] LinkRefusal decide(const LinkHello& hello, Takeover takeover, AdmittedLink& out) noexcept;
+
+  Switch& fabric_;
+  std::vector<NodeEntry> nodes_;
+  std::vector<std::unique_ptr<LinkEngine>> engines_;
+  CounterSet<AdmissionCounter> counters_;
+};
+
+}  // namespace weft::fabric

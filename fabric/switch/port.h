@@ -1,0 +1,139 @@
+// fabric/switch/port.h -- one port of a switch: its link engine, the flit buffers of its input lanes, the
+// locks and the arbiter of its output. State only; the switch moves the flits (fabric/switch/switch.h).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/token_bucket.h"
+#include "fabric/link/link_engine.h"
+#include "fabric/switch/forwarding_table.h"
+#include "fabric/switch/vl_arbiter.h"
+#include "fabric/switch/vl_buffer.h"
+
+namespace weft::fabric {
+
+/// Cells in = cells out + drops + cells that wait, at every moment, summed over the ports (SAN-NODE-01).
+enum class SwitchPortCounter : uint8_t {
+  kCellsIn,   // heads that arrived
+  kCellsOut,  // tails that left
+  kFlitsIn,
+  kFlitsOut,
+  kFlitsPassed,  // of kFlitsOut: went from ring to ring without waiting
+  kPoisonOut,    // tails that told the next hop to forget the cell
+  // Drops, each counted at the port the cell came in by.
+  kDropTooShort,  // head flit without a whole header
+  kDropVersion,
+  kDropAddress,        // prefix or LID impossible
+  kDropLaneMismatch,   // the cell names another lane than its flit
+  kDropForeignSource,  // source LID or subnet is not this port's (decisions section 4)
+  kDropReversePath,    // from a neighbouring switch that the route to the source does not lead to
+  kDropForeignSubnet,  // destination in another subnet, and no router here
+  kDropNoRoute,
+  kDropPortDown,
+  kDropNoLane,  // the output has fewer lanes
+  kDropLoop,    // would go back to the switch it came from
+  kDropManagementFull,
+  kDropManagementRate,
+  kDropGsiRate,    // too many cells for QP1
+  kDropLifetime,   // the output gave no credit for 2 s
+  kDropLinkReset,  // the input link went down before the cell was on its way
+  kDropPoisoned,   // the previous hop said so
+  kDropTooLong,    // more flits than the largest cell has, and no tail among them
+  kCount,
+};
+[[nodiscard]] constexpr CounterNames<SwitchPortCounter> counter_labels(SwitchPortCounter /*of*/) noexcept {
+  return {
+      "cells_in",
+      "cells_out",
+      "flits_in",
+      "flits_out",
+      "flits_passed",
+      "poison_out",
+      "drop_too_short",
+      "drop_version",
+      "drop_address",
+      "drop_lane_mismatch",
+      "drop_foreign_source",
+      "drop_reverse_path",
+      "drop_foreign_subnet",
+      "drop_no_route",
+      "drop_port_down",
+      "drop_no_lane",
+      "drop_loop",
+      "drop_management_full",
+      "drop_management_rate",
+      "drop_gsi_rate",
+      "drop_lifetime",
+      "drop_link_reset",
+      "drop_poisoned",
+      "drop_too_long",
+  };
+}
+inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
+
+/// A set of ports with a fair successor.
+class PortSet {
+ public:
+  static constexpr uint32_t kPortsMax = 256;
+  void insert(PortNumber port) noexcept { words_[port / 64] |= uint64_t{1} << (port % 64); }
+  void erase(PortNumber port) noexcept { words_[port / 64] &= ~(uint64_t{1} << (port % 64)); }
+  [[nodiscard]] bool contains(PortNumber port) const noexcept {
+    return (words_[port / 64] >> (port % 64) & 1) != 0;
+  }
+  [[nodiscard]] bool empty() const noexcept { return (words_[0] | words_[1] | words_[2] | words_[3]) == 0; }
+  /// The first member above `port`, else the lowest one; kPortNone of an empty set.
+  [[nodiscard]] PortNumber after(PortNumber port) const noexcept;
+
+ private:
+  std::array<uint64_t, kPortsMax / 64> words_{};
+};
+
+/// The cell that is coming in on one lane.
+struct Ingress {
+  bool open = false;      // head seen, tail not yet
+  bool dropping = false;  // already counted; the rest is swallowed
+  uint32_t flits = 0;     // of it so far
+  PortNumber output = kPortNone;
+};
+
+/// One lane of an output.
+struct Egress {
+  PortNumber owner = kPortNone;  // input whose cell is on the wire: no other may send here (SAN-VL-07)
+  PortNumber last = 0;           // input served last: turns go round from here
+  PortSet ready;                 // inputs with a cell that may start, or go on
+  uint32_t flits = 0;            // waiting for this lane, whichever input
+  Instant progress_at{};         // last flit sent, or first one queued
+};
+
+struct Port {
+  explicit Port(PortNumber port_number) noexcept : number(port_number) {}
+
+  PortNumber number;
+  LinkEngine* link = nullptr;
+  bool up = false;
+  bool peer_is_endnode = false;
+  uint64_t incarnation = 0;
+  uint32_t lanes = 0;
+  Lid lid;
+
+  // Input.
+  std::array<std::unique_ptr<VlBuffer>, kVlCount> buffers;
+  std::array<Ingress, kVlCount> ingress{};
+  TokenBucket management_rate{0, 0};
+  TokenBucket gsi_rate{0, 0};
+
+  // Output. Lanes as bits.
+  uint32_t waiting_lanes = 0;  // lanes with flits queued
+  uint32_t poison_lanes = 0;   // lanes that owe the next hop a poisoned tail
+  uint32_t stalled_lanes = 0;  // lifetime passed without credit: drop at once until credit comes
+  std::array<Egress, kVlCount> egress{};
+  VlArbiter arbiter;
+
+  CounterSet<SwitchPortCounter> counters;
+};
+
+}  // namespace weft::fabric

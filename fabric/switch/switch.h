@@ -1,0 +1,115 @@
+// fabric/switch/switch.h -- the switch core: moves flits between its ports by DLID and lane, and never opens
+// a payload (SAN-SW-01). No I/O, no threads: links and time come from outside. docs/flow_control.md.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/pollable.h"
+#include "base/result.h"
+#include "base/stats_page.h"
+#include "fabric/link/link_handshake.h"
+#include "fabric/switch/forwarding_table.h"
+#include "fabric/switch/port.h"
+
+namespace weft::fabric {
+
+/// Cells of lane 15 that wait at one input (decisions 1.15).
+inline constexpr uint32_t kManagementCellsMax = 32;
+
+struct SwitchConfig {
+  LinkConfig link;  // what every port offers; link.cut_through: forward before the tail has come
+  SubnetId subnet;
+  uint32_t ports = 16;           // 1..255, not counting the management port 0
+  bool table_per_input = false;  // SAN-SW-05
+  bool one_cell_per_lane =
+      false;                  // strict reading of SAN-VL-07 (C-32): one cell per lane in the whole switch
+  VlArbitration arbitration;  // empty: every lane alike
+  uint32_t management_per_second = 2000;  // lane 15, per input port
+  uint32_t gsi_per_second = 2000;         // cells for QP1, per input port
+  Duration lifetime = kHeadOfQueueLifetime;
+};
+
+/// Owner: one thread. poll() and below neither allocate nor make system calls.
+class Switch final : public Pollable {
+ public:
+  /// Says what is wrong with a configuration.
+  static Status check(const SwitchConfig& config);
+  explicit Switch(const SwitchConfig& config);
+  ~Switch() override;
+  Switch(const Switch&) = delete;
+  Switch& operator=(const Switch&) = delete;
+
+  /// Puts a link on a port: 1..ports, or 0 for the management endnode (C-15). The link may go up and down as
+  /// it likes and must outlive the switch. Nobody else calls it.
+  void attach(PortNumber port, LinkEngine& link);
+
+  /// What ports 1.. offer in a handshake.
+  [[nodiscard]] const LinkConfig& link_config() const noexcept { return config_.link; }
+  [[nodiscard]] const SwitchConfig& config() const noexcept { return config_; }
+  [[nodiscard]] ForwardingTable& forwarding() noexcept { return forwarding_; }
+  [[nodiscard]] const ForwardingTable& forwarding() const noexcept { return forwarding_; }
+  /// Weights of one output. Refused as a whole or taken as a whole.
+  Status set_arbitration(PortNumber port, const VlArbitration& tables);
+
+  [[nodiscard]] const Port& port(PortNumber number) const noexcept { return *ports_[number]; }
+  [[nodiscard]] uint32_t ports() const noexcept { return static_cast<uint32_t>(ports_.size()) - 1; }
+  /// Cells that wait or are on their way through, for the conservation check.
+  [[nodiscard]] uint64_t cells_held() const noexcept;
+  /// Puts all counters on `page`: PREFIX.N.NAME, PREFIX.N.link.NAME, PREFIX.N.link.vl.V.NAME.
+  void publish(StatsPage& page, std::string_view prefix);
+
+  // ---- Pollable --------------------
+  int poll(Instant now) noexcept override;
+  void wait_fds(std::vector<pollfd>& out) const override;
+  [[nodiscard]] bool prepare_sleep() noexcept override;
+  void finish_sleep() noexcept override;
+  [[nodiscard]] Instant deadline() const noexcept override;
+
+ private:
+  static constexpr uint32_t kTurnsPerForwardMax = 64;
+  // Input (switch_ingress.cc).
+  int receive_flits(Port& in) noexcept;
+  void take_flit(Port& in, const RxFlit& flit) noexcept;
+  [[nodiscard]] SwitchPortCounter admit(Port& in, const RxFlit& head, PortNumber& output) noexcept;
+  [[nodiscard]] SwitchPortCounter check_rates(Port& in, const RxFlit& head) noexcept;
+  [[nodiscard]] SwitchPortCounter check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept;
+  [[nodiscard]] bool leads_back(const Port& in, PortNumber output, Lid slid) const noexcept;
+  [[nodiscard]] bool pass_through(Port& in, Port& out, const RxFlit& flit) noexcept;
+  void enqueue(Port& in, Port& out, const RxFlit& flit) noexcept;
+
+  // Output (switch.cc).
+  int forward(Port& out) noexcept;
+  [[nodiscard]] uint32_t ready_lanes(Port& out) const noexcept;
+  uint32_t send_turn(Port& out, VirtualLane vl, uint32_t bytes_wanted) noexcept;
+  [[nodiscard]] bool send_front(Port& in, Port& out, VirtualLane vl) noexcept;
+  void note_sent(Port& in, Port& out, const TxFlit& flit) noexcept;
+  void send_poison(Port& out) noexcept;
+  void update_ready(Port& in, Port& out, VirtualLane vl) noexcept;
+  void lock(Port& in, Port& out, VirtualLane vl) noexcept;
+  void unlock(Port& out, VirtualLane vl) noexcept;
+  [[nodiscard]] bool lane_is_free(const Port& out, VirtualLane vl, PortNumber input) const noexcept;
+
+  // Links and time (switch_upkeep.cc).
+  int watch_links(Instant now) noexcept;
+  void take_link_up(Port& port) noexcept;
+  void make_buffers(Port& port) noexcept;
+  void forget_link(Port& port) noexcept;
+  void drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
+  [[nodiscard]] uint32_t drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
+  void tick() noexcept;
+
+  SwitchConfig config_;
+  uint32_t flits_per_cell_;
+  ForwardingTable forwarding_;
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<Port*> attached_;
+  std::array<PortNumber, kVlCount> lane_outputs_;  // one_cell_per_lane: where the lane's cell goes now
+  Instant now_{};
+  Instant next_tick_{};
+  Instant next_down_poll_{};
+  size_t first_ = 0;  // port that goes first this turn
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,70 @@
+// fabric/switch/vl_buffer.h -- the flit buffers of one lane of one switch input: as many as credits were
+// granted, in one queue per output, so that cells for a blocked output do not hold up those for another
+// (SAN-VL-04).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "fabric/link/link.h"
+
+namespace weft::fabric {
+
+/// A flit that waits; its payload lies in the buffer.
+struct QueuedFlit {
+  std::span<const std::byte> payload;
+  uint32_t cell_crc = 0;
+  bool head = false;
+  bool tail = false;
+  bool poison = false;
+};
+
+/// Owner: the switch's thread. All calls are O(1) but clear().
+class VlBuffer {
+ public:
+  /// @param flits      buffers, 1..kCreditsPerLaneMax
+  /// @param flit_bytes largest payload
+  /// @param outputs    queues
+  VlBuffer(uint32_t flits, uint32_t flit_bytes, uint32_t outputs);
+
+  [[nodiscard]] uint32_t free_flits() const noexcept { return free_count_; }
+  /// Copies the flit to the end of `output`'s queue. False when no buffer is free; nothing was changed.
+  [[nodiscard]] bool push(uint32_t output, const RxFlit& flit) noexcept;
+  /// Flits that wait for `output`, and cells among them whose tail is here.
+  [[nodiscard]] uint32_t flits(uint32_t output) const noexcept { return queues_[output].flits; }
+  [[nodiscard]] uint32_t whole_cells(uint32_t output) const noexcept { return queues_[output].tails; }
+  /// Cells among them whose head is here.
+  [[nodiscard]] uint32_t heads(uint32_t output) const noexcept { return queues_[output].heads; }
+  /// Oldest flit for `output`, which must have one.
+  [[nodiscard]] QueuedFlit front(uint32_t output) const noexcept;
+  void pop(uint32_t output) noexcept;
+  /// Drops all flits for `output`. @return flits dropped; `heads` is how many cells began among them.
+  uint32_t clear(uint32_t output, uint32_t& heads) noexcept;
+
+ private:
+  static constexpr uint32_t kEnd = UINT32_MAX;
+  struct Entry {
+    uint32_t next = kEnd;
+    uint32_t bytes = 0;
+    uint32_t cell_crc = 0;
+    bool head = false;
+    bool tail = false;
+    bool poison = false;
+  };
+  struct Queue {
+    uint32_t first = kEnd;
+    uint32_t last = kEnd;
+    uint32_t flits = 0;
+    uint32_t heads = 0;
+    uint32_t tails = 0;
+  };
+
+  uint32_t stride_;
+  uint32_t free_ = kEnd;
+  uint32_t free_count_;
+  std::unique_ptr<std::byte[]> storage_;
+  std::vector<Entry> entries_;
+  std::vector<Queue> queues_;
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,75 @@
+#include "fabric/switch/zap_handler.h"
+
+#include <poll.h>
+
+#include <array>
+#include <cstring>
+
+namespace weft::fabric {
+namespace {
+
+constexpr size_t kRequestParts = 7;  // version, request id, domain, address, identity, mechanism, credentials
+constexpr size_t kCurveKeyBytes = 32;
+constexpr int kRequestsPerPump = 16;
+
+std::span<const std::byte> text_bytes(std::string_view text) noexcept {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ZapHandler>> ZapHandler::create(const std::shared_ptr<ZmqContext>& context,
+                                                       std::vector<CurveAllowed> allowed,
+                                                       CounterSet<AdmissionCounter>& counters) {
+  Result<std::unique_ptr<ZmqSocket>> socket = ZmqSocket::create(context, ZMQ_REP);
+  if (!socket) return socket.error();
+  if (Status done = (*socket)->bind("inproc://zeromq.zap.01"); !done) return done.error();
+  return std::unique_ptr<ZapHandler>(
+      new ZapHandler(std::move(*socket), std::move(allowed), counters));  // tidy: private constructor
+}
+
+const CurveAllowed* ZapHandler::find(std::span<const std::byte> key) const noexcept {
+  for (const CurveAllowed& node : allowed_) {
+    std::array<uint8_t, kCurveKeyBytes> raw{};
+    if (zmq_z85_decode(raw.data(), node.public_key.c_str()) == nullptr) continue;
+    if (key.size() == raw.size() && std::memcmp(key.data(), raw.data(), raw.size()) == 0) return &node;
+  }
+  return nullptr;
+}
+
+void ZapHandler::answer(std::span<const std::byte> request_id, const CurveAllowed* node) noexcept {
+  const std::array<std::span<const std::byte>, 6> parts{
+      text_bytes("1.0"),
+      request_id,
+      text_bytes(node != nullptr ? "200" : "400"),
+      text_bytes(node != nullptr ? "OK" : "unknown key"),
+      text_bytes(node != nullptr ? std::string_view(node->name) : ""),
+      {}};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ZmqMessage part;
+    if (!part.assign(parts[i]) || !socket_->send(part, i + 1 < parts.size())) return;
+  }
+}
+
+void ZapHandler::pump() noexcept {
+  for (int request = 0; request < kRequestsPerPump; ++request) {
+    std::array<ZmqMessage, kRequestParts> parts;
+    size_t count = 0;
+    for (bool more = true; more;) {
+      ZmqMessage part;
+      if (!socket_->receive(part)) return;
+      more = part.more();
+      if (count < parts.size()) parts[count] = std::move(part);
+      ++count;
+    }
+    const std::span<const std::byte> mechanism = parts[5].bytes();
+    const std::string_view curve = "CURVE";
+    const bool is_curve = count == kRequestParts && mechanism.size() == curve.size() &&
+                          std::memcmp(mechanism.data(), curve.data(), curve.size()) == 0;
+    const CurveAllowed* node = is_curve ? find(parts[6].bytes()) : nullptr;
+    if (node == nullptr) counters_.add(AdmissionCounter::kUnknownKey);
+    answer(parts[1].bytes(), node);
+  }
+}
+
+}  // namespace weft::fabric

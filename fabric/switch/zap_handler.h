@@ -1,0 +1,38 @@
+// fabric/switch/zap_handler.h -- who ZeroMQ lets in: the switch's answer to its context's authentication
+// requests (ZAP, RFC 27). A key stands for a node by name; everybody else is refused and counted.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "fabric/carrier/curve_keys.h"
+#include "fabric/carrier/zmq_socket.h"
+#include "fabric/switch/admission.h"
+
+namespace weft::fabric {
+
+/// Owner: the switch's thread.
+class ZapHandler {
+ public:
+  /// Must exist before a socket of `context` listens. Unknown keys are counted in `counters`.
+  static Result<std::unique_ptr<ZapHandler>> create(const std::shared_ptr<ZmqContext>& context,
+                                                    std::vector<CurveAllowed> allowed,
+                                                    CounterSet<AdmissionCounter>& counters);
+  /// Answers what waits, at most a few requests a call.
+  void pump() noexcept;
+  void wait_fds(std::vector<pollfd>& out) const { out.push_back({socket_->fd(), POLLIN, 0}); }
+  [[nodiscard]] bool quiet() const noexcept { return !socket_->readable(); }
+
+ private:
+  ZapHandler(std::unique_ptr<ZmqSocket> socket, std::vector<CurveAllowed> allowed,
+             CounterSet<AdmissionCounter>& counters) noexcept
+      : socket_(std::move(socket)), allowed_(std::move(allowed)), counters_(counters) {}
+  [[nodiscard]] const CurveAllowed* find(std::span<const std::byte> key) const noexcept;
+  void answer(std::span<const std::byte> request_id, const CurveAllowed* node) noexcept;
+
+  std::unique_ptr<ZmqSocket> socket_;
+  std::vector<CurveAllowed> allowed_;
+  CounterSet<AdmissionCounter>& counters_;
+};
+
+}  // namespace weft::fabric

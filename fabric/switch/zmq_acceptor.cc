@@ -1,0 +1,295 @@
+// How it works: each endpoint is a hub with a ROUTER. A message from a connection we know goes to its
+// carrier; a HELLO goes to admission and, welcome, makes this connection the node's, whatever it had before;
+// everything else is counted and dropped. Under CURVE the node that owns the key must be the node the HELLO
+// names, on this very connection.
+#include "fabric/switch/zmq_acceptor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/log.h"
+#include "fabric/carrier/hello_limiter.h"
+#include "fabric/carrier/unix_socket.h"
+#include "fabric/carrier/zmq_carrier.h"
+#include "fabric/carrier/zmq_socket.h"
+#include "fabric/switch/zap_handler.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr int kMessagesPerPump = 64;
+constexpr Duration kZapInterval = 2ms;
+
+/// The identity a ROUTER gives a connection: a zero byte and four more.
+using PeerId = uint64_t;
+PeerId read_id(std::span<const std::byte> bytes) noexcept {
+  PeerId id = bytes.size();
+  for (const std::byte byte : bytes.first(std::min<size_t>(bytes.size(), 7))) {
+    id = id << 8 | static_cast<uint8_t>(byte);
+  }
+  return id;
+}
+
+class Hub;
+
+/// One node's connection at a hub.
+class HubChannel final : public BurstChannel {
+ public:
+  HubChannel(std::shared_ptr<Hub> hub, ZmqMessage id, PeerId key) noexcept
+      : hub_(std::move(hub)), id_(std::move(id)), key_(key) {}
+  bool send_burst(ZmqMessage& message) noexcept override;
+  void pump() noexcept override {}
+  void wait_fds(std::vector<pollfd>& /*out*/) const override {}  // the acceptor waits for all
+  bool quiet() noexcept override;
+  bool gone() const noexcept override { return false; }
+  void detach() noexcept override;
+
+ private:
+  std::shared_ptr<Hub> hub_;
+  ZmqMessage id_;
+  PeerId key_;
+};
+
+class Hub final : public std::enable_shared_from_this<Hub> {
+ public:
+  Hub(std::unique_ptr<ZmqSocket> socket, Admission& admission, CounterSet<ZmqAcceptorCounter>& counters,
+      Duration liveness, bool curve)
+      : socket_(std::move(socket)),
+        admission_(admission),
+        counters_(counters),
+        liveness_(liveness),
+        curve_(curve) {}
+
+  int pump(Instant now) noexcept {
+    int work = 0;
+    for (; work < kMessagesPerPump; ++work) {
+      ZmqMessage id;
+      ZmqMessage body;
+      if (!socket_->receive(id)) break;
+      bool whole = id.more() && socket_->receive(body);
+      for (bool more = body.more(); more;) {
+        ZmqMessage extra;
+        whole = false;
+        more = socket_->receive(extra) && extra.more();
+      }
+      if (whole) {
+        take(id, body, now);
+      } else {
+        counters_.add(ZmqAcceptorCounter::kMalformed);
+      }
+    }
+    return work;
+  }
+
+  bool send(ZmqMessage& id, ZmqMessage& message) noexcept {
+    ZmqMessage to = id.share();
+    if (socket_->send(to, true) && socket_->send(message)) return true;
+    counters_.add(ZmqAcceptorCounter::kSendsRefused);
+    return false;
+  }
+  void forget(PeerId key) noexcept {
+    std::erase_if(peers_, [key](const Peer& peer) { return peer.key == key; });
+  }
+  [[nodiscard]] const ZmqSocket& socket() const noexcept { return *socket_; }
+
+ private:
+  struct Peer {
+    PeerId key = 0;
+    ZmqCarrier* carrier = nullptr;
+  };
+
+  void take(ZmqMessage& id, ZmqMessage& body, Instant now) noexcept {
+    const PeerId key = read_id(id.bytes());
+    LinkHello hello;
+    if (decode_link_hello(body.bytes(), hello) == LinkHelloError::kNone) {
+      greet(id, key, body, hello, now);
+      return;
+    }
+    const auto peer =
+        std::find_if(peers_.begin(), peers_.end(), [key](const Peer& p) { return p.key == key; });
+    if (peer == peers_.end()) {
+      counters_.add(body.bytes().size() >= sizeof(uint64_t) ? ZmqAcceptorCounter::kUnknownPeer
+                                                            : ZmqAcceptorCounter::kMalformed);
+    } else if (peer->carrier->deliver(body)) {
+      counters_.add(ZmqAcceptorCounter::kBursts);
+    } else {
+      counters_.add(ZmqAcceptorCounter::kStaleNonce);
+    }
+  }
+
+  /// The node whose key this connection showed must be the one it says it is (decisions section 4).
+  [[nodiscard]] bool key_fits(const ZmqMessage& body, Guid guid) const noexcept {
+    if (!curve_) return true;
+    const NodeEntry* node = admission_.find(guid);
+    return node != nullptr && body.property("User-Id") == node->name;
+  }
+
+  void greet(ZmqMessage& id, PeerId key, const ZmqMessage& body, const LinkHello& hello,
+             Instant now) noexcept {
+    LinkRefusal reason = LinkRefusal::kNone;
+    AdmittedLink link;
+    if (!limiter_.allow(body.property("Peer-Address"), now)) {
+      reason = LinkRefusal::kRate;
+      admission_.counters().add(AdmissionCounter::kRefusedRate);
+    } else if (!key_fits(body, hello.guid) || (hello.boot_nonce & kZmqNonceBit) == 0) {
+      reason = LinkRefusal::kNotAllowed;
+      admission_.counters().add(AdmissionCounter::kRefusedNotAllowed);
+    } else {
+      reason = admission_.admit(hello, Takeover::kAllow, link);
+    }
+    const LinkHello answer = reason == LinkRefusal::kNone ? link.welcome : admission_.refusal(hello, reason);
+    if (reason == LinkRefusal::kNone) {
+      body.widen_connection();
+      bring_up(id, key, hello, link, now);
+    }
+    const LinkHelloWire wire = encode_link_hello(answer);
+    ZmqMessage message;
+    if (message.assign(bytes_of(wire))) static_cast<void>(send(id, message));
+    if (reason != LinkRefusal::kNone && log_limiter_.allow(now)) {
+      log(LogLevel::kWarn, "refused guid {:016x}: {}", hello.guid.value(), to_string(reason));
+    }
+  }
+
+  void bring_up(ZmqMessage& id, PeerId key, const LinkHello& hello, const AdmittedLink& link,
+                Instant now) noexcept {
+    link.engine->take_down();  // its carrier leaves the table of its hub
+    auto channel = std::make_shared<HubChannel>(shared_from_this(), id.share(), key);
+    auto carrier = std::make_unique<ZmqCarrier>(std::move(channel), hello.boot_nonce,
+                                                link.params.flit_payload_bytes, liveness_, now);
+    // A connection that says HELLO again speaks for its new incarnation alone.
+    forget(key);
+    peers_.push_back({key, carrier.get()});
+    link.engine->bring_up(std::move(carrier), link.params, now);
+    log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over ZeroMQ", link.params.switch_port,
+        link.params.lid.value(), link.params.peer_guid.value());
+  }
+
+  std::unique_ptr<ZmqSocket> socket_;
+  Admission& admission_;
+  CounterSet<ZmqAcceptorCounter>& counters_;
+  Duration liveness_;
+  bool curve_;
+  std::vector<Peer> peers_;
+  HelloLimiter limiter_;
+  LogLimiter log_limiter_{std::chrono::seconds(1)};
+};
+
+bool HubChannel::send_burst(ZmqMessage& message) noexcept {
+  return hub_->send(id_, message);
+}
+/// Looks again although the acceptor has: what a link sends before it sleeps may take notice of a message
+/// that arrives meanwhile, and the descriptor then says nothing about it.
+bool HubChannel::quiet() noexcept {
+  return !hub_->socket().readable();
+}
+void HubChannel::detach() noexcept {
+  hub_->forget(key_);
+}
+
+class ZmqAcceptorImpl final : public ZmqAcceptor {
+ public:
+  explicit ZmqAcceptorImpl(std::shared_ptr<ZmqContext> context) : context_(std::move(context)) {}
+  ~ZmqAcceptorImpl() override {
+    for (const std::string& path : paths_) unlink(path.c_str());  // libzmq leaves them
+  }
+
+  Status listen(const ZmqAcceptorConfig& config, Admission& admission) {
+    const bool curve = !config.keys.secret_key.empty();
+    if (curve) {
+      Result<std::unique_ptr<ZapHandler>> zap =
+          ZapHandler::create(context_, config.allowed, admission.counters());
+      if (!zap) return zap.error();
+      zap_ = std::move(*zap);
+    }
+    for (const std::string& endpoint : config.endpoints) {
+      const Duration liveness = config.liveness != Duration{} ? config.liveness : default_liveness(endpoint);
+      Result<std::unique_ptr<ZmqSocket>> socket = ZmqSocket::create(context_, ZMQ_ROUTER);
+      if (!socket) return socket.error();
+      if (Status done = prepare(**socket, endpoint, liveness, config); !done) return done;
+      if (endpoint.starts_with(kIpc)) paths_.push_back(endpoint.substr(kIpc.size()));
+      hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, liveness, curve));
+    }
+    return {};
+  }
+
+  CounterSet<ZmqAcceptorCounter>& counters() noexcept override { return counters_; }
+  int poll(Instant now) noexcept override {
+    int work = 0;
+    for (const std::shared_ptr<Hub>& hub : hubs_) work += hub->pump(now);
+    if (zap_ != nullptr && now >= zap_at_) {
+      zap_at_ = now + kZapInterval;
+      zap_->pump();
+    }
+    return work;
+  }
+  void wait_fds(std::vector<pollfd>& out) const override {
+    for (const std::shared_ptr<Hub>& hub : hubs_) out.push_back({hub->socket().fd(), POLLIN, 0});
+    if (zap_ != nullptr) zap_->wait_fds(out);
+  }
+  bool prepare_sleep() noexcept override {
+    const bool idle =
+        std::none_of(hubs_.begin(), hubs_.end(), [](const auto& hub) { return hub->socket().readable(); });
+    return idle && (zap_ == nullptr || zap_->quiet());
+  }
+  void finish_sleep() noexcept override { zap_at_ = Instant::min(); }
+  Instant deadline() const noexcept override { return kNever; }
+
+ private:
+  static Status prepare(ZmqSocket& socket, const std::string& endpoint, Duration liveness,
+                        const ZmqAcceptorConfig& config) {
+    if (Status done = socket.set_link_options(liveness); !done) return done;
+    if (Status done = socket.set(ZMQ_ROUTER_MANDATORY, 1); !done) return done;
+    if (!config.keys.secret_key.empty()) {
+      if (Status done = socket.set(ZMQ_CURVE_SERVER, 1); !done) return done;
+      if (Status done = socket.set(ZMQ_CURVE_SECRETKEY, config.keys.secret_key); !done) return done;
+      if (Status done = socket.set(ZMQ_ZAP_DOMAIN, std::string("weft")); !done) return done;
+    }
+    if (endpoint.starts_with(kIpc)) {
+      if (Status mine = check_private_directory(endpoint.substr(kIpc.size())); !mine) return mine;
+      if (Status done = socket.accept_own_user_only(); !done) return done;
+    }
+    return socket.bind(endpoint);
+  }
+
+  static constexpr std::string_view kIpc = "ipc://";
+  std::shared_ptr<ZmqContext> context_;
+  std::vector<std::string> paths_;  // of ipc sockets we bound
+  std::unique_ptr<ZapHandler> zap_;
+  CounterSet<ZmqAcceptorCounter> counters_;
+  std::vector<std::shared_ptr<Hub>> hubs_;
+  Instant zap_at_ = Instant::min();
+};
+
+}  // namespace
+
+Status ZmqAcceptor::check_endpoints(const std::vector<std::string>& endpoints, bool keys) {
+  for (const std::string& endpoint : endpoints) {
+    const bool known = endpoint.starts_with("ipc://") || endpoint.starts_with("tcp://");
+    if (!known) return Error{fmt::format("endpoint {}: write ipc://PATH or tcp://ADDR:PORT", endpoint)};
+    if (endpoint_needs_curve(endpoint) && !keys) {
+      return Error{
+          fmt::format("{} can be reached from other machines and needs keys: --curve-secret FILE "
+                      "--curve-allow FILE; weft keygen makes them",
+                      endpoint)};
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<ZmqAcceptor>> ZmqAcceptor::create(const ZmqAcceptorConfig& config,
+                                                         Admission& admission) {
+  if (Status good = check_endpoints(config.endpoints, !config.keys.secret_key.empty()); !good) {
+    return good.error();
+  }
+  Result<std::shared_ptr<ZmqContext>> context = ZmqContext::create();
+  if (!context) return context.error();
+  auto acceptor = std::make_unique<ZmqAcceptorImpl>(*context);
+  if (Status done = acceptor->listen(config, admission); !done) return done.error();
+  return std::unique_ptr<ZmqAcceptor>(std::move(acceptor));
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,47 @@
+// fabric/switch/zmq_acceptor.h -- the switch's side of ZeroMQ links: one ROUTER per endpoint serves all nodes
+// that come there (decisions 2.10). A connection is told apart by the identity the ROUTER itself gives it,
+// never by one the peer chose.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/pollable.h"
+#include "base/result.h"
+#include "fabric/carrier/curve_keys.h"
+#include "fabric/switch/admission.h"
+
+namespace weft::fabric {
+
+struct ZmqAcceptorConfig {
+  std::vector<std::string> endpoints;  // ipc://PATH or tcp://ADDR:PORT
+  CurveKeyPair keys;                   // empty: no CURVE
+  std::vector<CurveAllowed> allowed;   // keys that may join
+  Duration liveness{};                 // 0: by endpoint
+};
+
+enum class ZmqAcceptorCounter : uint8_t {
+  kBursts,
+  kStaleNonce,    // burst of another incarnation, or no room
+  kUnknownPeer,   // burst of a connection that never said HELLO
+  kMalformed,     // neither burst nor handshake
+  kSendsRefused,  // ZeroMQ's queue was full or the peer gone; the flits are repeated
+  kCount,
+};
+[[nodiscard]] constexpr CounterNames<ZmqAcceptorCounter> counter_labels(ZmqAcceptorCounter /*of*/) noexcept {
+  return {"bursts", "stale_nonce", "unknown_peer", "malformed", "sends_refused"};
+}
+
+/// Owner: the switch's thread. Poll it before the switch.
+class ZmqAcceptor : public Pollable {
+ public:
+  /// Checks the form of each endpoint, and that those which others can reach come with keys.
+  static Status check_endpoints(const std::vector<std::string>& endpoints, bool keys);
+  /// Listens. Refuses a tcp endpoint that is not loopback without keys. An ipc path's directory must be this
+  /// user's alone. `admission` must outlive the acceptor.
+  static Result<std::unique_ptr<ZmqAcceptor>> create(const ZmqAcceptorConfig& config, Admission& admission);
+  [[nodiscard]] virtual CounterSet<ZmqAcceptorCounter>& counters() noexcept = 0;
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,351 @@
+// session/netdev_session.h -- push-push messaging (PUSH-DRV-04): one session joins a host half and a unit
+// half and moves Ethernet frames both ways without either ever asking for data. The driver halves see frames,
+// configuration requests and a state; work queues, keys, pools and connections stay behind this header
+// (PUSH-DRV-05).
+//
+// A driver half does, each turn, after its adapter's poll():
+//
+//   session.poll(now);
+//   while (const InboundFrame* frame = session.front_frame()) {        // in the order of indication
+//     if (port.write_frame(copy of head, rest) == FrameIo::kBusy) break;  // keeps the element: back-pressure
+//     session.release_frame();                                          // the element goes back, in batches
+//   }
+//   for (int i = 0; i < 4; ++i) {
+//     std::span<std::byte> into = session.claim_frame(frame_bytes_max);
+//     if (into.empty()) break;                                          // no free element at the peer
+//     const FrameReadResult got = port.read_frame(into);
+//     if (got.io != FrameIo::kOk) {
+//       session.abandon_frame();
+//       break;
+//     }
+//     session.submit_frame(got.bytes);
+//   }
+//   session.flush();                                                   // what was submitted leaves now
+//
+// A frame here is `[vnet header, kVnetBytes][Ethernet frame]` in every mode. The modes without RDMA do not
+// carry the vnet header: features are masked to none there and the receiver sees an all-zero header
+// (decisions 1.17). docs/session.md has the life of a session, the state diagram, flush and loss rules.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/frame_port.h"
+#include "base/rng.h"
+#include "messages/ids.h"
+#include "messages/netdev.h"
+#include "session/session_counters.h"
+
+namespace weft::adapter {
+class ChannelAdapter;
+enum class QpCounter : uint8_t;  // adapter/counters.h
+}  // namespace weft::adapter
+
+namespace weft {
+class StatsPage;
+}  // namespace weft
+
+namespace weft::session {
+
+class NetdevSession;
+
+enum class SessionRole : uint8_t { kHost, kUnit };
+
+/// kIdle      never opened, or closed by close(); a host session stays here until open()
+/// kConnecting the host has asked, no answer yet; asks again by itself
+/// kOpening   connected; waits for RTU (unit) or the first advertisement of the peer
+/// kOpen      frames move
+/// kClosing   pools are being flushed
+/// kLost      the peer is gone or broke the rules; a host session reconnects by itself
+enum class SessionState : uint8_t { kIdle, kConnecting, kOpening, kOpen, kClosing, kLost, kCount };
+[[nodiscard]] std::string_view to_string(SessionState state) noexcept;
+
+/// Why the unit refuses a session; travels in the CM REJ. A LID that asks too often gets no answer at all.
+enum class SessionRefusal : uint8_t {
+  kNone = 0,
+  kVersion = 1,
+  kEncoding = 2,
+  kMode = 3,         // not allowed here, or the adapter has no inbound RDMA (C-16)
+  kIdataFormat = 4,  // PUSH-IDATA-07
+  kFrameBytes = 5,   // smaller than an Ethernet frame
+  kMacTaken = 6,     // another session has this MAC address (decisions 2.22)
+  kSessionsFull = 7,
+  kNoMemory = 8,
+  kMalformed = 9,
+  kPolicy = 10,          // the driver half said no
+  kUnknownSession = 11,  // answer to an RTU: no such session here
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(SessionRefusal refusal) noexcept;
+
+/// Receive memory of one size that this side offers (decisions 2.18).
+struct PoolClass {
+  uint32_t element_bytes = 0;  // kOwnElementBytesMin..kPoolElementBytesMax; vnet header included
+  uint32_t elements = 0;       // 1..kOwnElementsTogetherMax in all classes
+};
+
+/// Bounds on what a peer can make us do and on how long we wait; each has a counter (decisions section 4).
+struct SessionLimits {
+  uint32_t pools_per_class = 2;  // growth on BufferRecvPoolGet ends here (PUSH-POOL-08)
+  /// Pools made on demand follow each other at this distance: to flush and ask in turn costs us little.
+  Duration grow_interval = std::chrono::milliseconds(10);
+  uint32_t peer_pools = 64;             // advertisements we remember
+  uint64_t peer_elements = 1U << 17;    // over all of them
+  uint32_t send_ring_bytes = 4U << 20;  // registered memory for outbound frames; raised to 4 largest frames
+  uint32_t send_slots = 512;            // outbound frames in flight
+  uint32_t config_requests = 16;        // transactions waiting for a reply
+  /// Freed elements are renewed by the quarter of a pool, or this long after the first.
+  Duration renew_delay = std::chrono::microseconds(200);
+  Duration connect_interval = std::chrono::milliseconds(100);
+  Duration connect_interval_max =
+      std::chrono::seconds(10);  // after violations the interval doubles up to this
+  Duration keepalive_interval = std::chrono::milliseconds(500);
+  Duration silence_max = std::chrono::milliseconds(1500);  // decisions 2.13
+  /// After the port came back, a peer from which nothing has come since is given this long: its own port may
+  /// be later.
+  Duration port_up_grace = std::chrono::milliseconds(1900);
+  Duration probe_after = std::chrono::milliseconds(600);  // host: silent that long, a unit is asked by RTU
+  Duration port_down_max = std::chrono::seconds(10);      // a switch may be away this long (decisions 2.12)
+  Duration config_timeout = std::chrono::seconds(1);
+  Duration flush_timeout = std::chrono::milliseconds(500);
+};
+
+struct SessionConfig {
+  SessionRole role = SessionRole::kHost;
+  std::string name = "session";                        // for logs
+  TransferMode mode = TransferMode::kRdma;             // host: wanted
+  MessageEncoding encoding = MessageEncoding::kCapnp;  // host: wanted
+  /// Our receive memory, smallest element first. In modes without RDMA the first class's count is the number
+  /// of receive WQEs.
+  std::vector<PoolClass> pools = {{2048, 256}, {65536, 32}};
+  uint32_t frame_bytes_max = kGsoFrameBytesMax;  // largest Ethernet frame we take, without vnet header
+  Offload features = Offload::kNone;             // what our port can do; the session has what both can
+  MacAddress mac{};                              // of our port
+  bool force_indicate = false;                   // BufferRDMAIndicate for every write (PUSH-RDMAW-04)
+  /// First reference of our pools, before the side's own bit; kept below 2^31 (PUSH-IDATA-03).
+  uint32_t pool_reference_base = 0;
+  bool random_pool_context = false;  // PUSH-POOL-04: the peer must not care
+  Lid unit{};                        // host: where to connect
+  ServiceLevel sl{};
+  uint8_t port = 1;  // of the adapter
+  SessionLimits limits{};
+};
+
+/// What the peer said at the opening. Valid from kOpening on.
+struct SessionPeer {
+  Lid lid{};
+  uint64_t nonce = 0;  // of the session
+  MacAddress mac{};
+  TransferMode mode = TransferMode::kRdma;
+  MessageEncoding encoding = MessageEncoding::kCapnp;
+  uint32_t frame_bytes_max = 0;               // agreed: the smaller of both
+  Offload features = Offload::kNone;          // agreed: what both can; none without RDMA
+  Offload offered_features = Offload::kNone;  // the peer's own
+};
+
+/// A frame that arrived, in place in our pool element. A hostile peer can rewrite the bytes until the element
+/// is released: copy the head, check the copy, use the copy (decisions 2.16, section 4).
+struct InboundFrame {
+  std::span<const std::byte> bytes{};  // vnet header and frame; at least kVnetBytes + 14
+  uint32_t pool = 0;
+  uint32_t element = 0;
+};
+
+struct CfgRequest {
+  CfgClass request_class = CfgClass::kUtility;
+  uint16_t code = 0;                  // MacConfigCode or UtilityCode
+  std::span<const std::byte> data{};  // <= kCfgDataBytesMax; copied by the callee where kept
+};
+/// Filled in by the answering side; `status` kGood and no data to begin with.
+struct CfgReply {
+  CfgStatus status = CfgStatus::kGood;
+  uint32_t bytes = 0;
+  std::array<std::byte, kCfgDataBytesMax> data{};
+  [[nodiscard]] std::span<const std::byte> view() const noexcept { return {data.data(), bytes}; }
+};
+
+/// What a session tells its driver half. Called from poll(), close() or open() on the owner's thread; must
+/// not block, throw or destroy the session. claim_frame(), release_frame() and request_config() may be called
+/// from inside.
+class SessionEvents {
+ public:
+  virtual ~SessionEvents() = default;
+  /// `state` has just been entered. kOpen is the hook to replay filters, MTU and MAC (decisions 2.21).
+  virtual void on_state(NetdevSession& session, SessionState state) noexcept = 0;
+  /// The peer asks; the reply leaves when this returns. Keepalives never come here.
+  virtual void on_config_request(NetdevSession& session, const CfgRequest& request,
+                                 CfgReply& reply) noexcept = 0;
+  /// The answer to request_config(); exactly once per transaction, also after a time-out or the session's
+  /// loss.
+  virtual void on_config_reply(NetdevSession& session, uint64_t transaction,
+                               const CfgReply& reply) noexcept = 0;
+};
+
+/// Where every element and frame of a session is; the simulator checks the sums at each step.
+struct SessionConservation {
+  // Our pools: elements = exposed + indicated + freed.
+  uint64_t own_elements = 0;
+  uint64_t own_exposed = 0;    // the peer may write
+  uint64_t own_indicated = 0;  // waiting for the driver or held by it
+  uint64_t own_freed = 0;      // released, renewal not yet sent
+  // The peer's pools as we know them: elements = free + consumed.
+  uint64_t peer_elements = 0;
+  uint64_t peer_free = 0;
+  uint64_t peer_consumed = 0;
+  // Outbound frames of this incarnation: submitted = completed + in flight + waiting.
+  uint64_t frames_submitted = 0;
+  uint64_t frames_completed = 0;
+  uint64_t frames_in_flight = 0;
+  uint64_t frames_waiting = 0;
+  /// Inbound frames: indicated = released + queued.
+  uint64_t frames_indicated = 0;
+  uint64_t frames_released = 0;
+  uint64_t frames_queued = 0;
+  [[nodiscard]] bool holds() const noexcept {
+    return own_elements == own_exposed + own_indicated + own_freed &&
+           peer_elements == peer_free + peer_consumed &&
+           frames_submitted == frames_completed + frames_in_flight + frames_waiting &&
+           frames_indicated == frames_released + frames_queued;
+  }
+};
+
+/// One end of a session. Owner: the thread that polls the adapter. The adapter, random source and events
+/// outlive it. Memory is taken when an incarnation opens and when a pool grows, never on the way of a frame.
+/// After a loss a host session connects again by itself; frames posted before it are never sent again
+/// (decisions 2.12).
+class NetdevSession {
+ public:
+  NetdevSession(const SessionConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random);
+  ~NetdevSession();
+  NetdevSession(const NetdevSession&) = delete;
+  NetdevSession& operator=(const NetdevSession&) = delete;
+
+  /// Who is told; null for nobody. May be changed between polls.
+  void set_events(SessionEvents* events) noexcept;
+
+  /// The address of our port has changed: what the next opening says. A unit that is connected learns it by a
+  /// configuration request.
+  void set_mac(const MacAddress& mac) noexcept;
+
+  /// Host: starts to connect (and to reconnect after each loss). No effect in other states than kIdle.
+  void open() noexcept;
+  /// Flushes all pools both ways, disconnects and ends in kIdle after at most flush_timeout. Frames submitted
+  /// before are completed first, as far as the time allows.
+  void close() noexcept;
+
+  /// One bounded turn: completions, messages, renewals, timers. Returns work done.
+  int poll(Instant now) noexcept;
+  /// When poll() wants to run next though nothing arrives.
+  [[nodiscard]] Instant deadline() const noexcept;
+  [[nodiscard]] SessionState state() const noexcept;
+  /// True while the link of the session's port is up; the session may be open without it for a while.
+  [[nodiscard]] bool port_up() const noexcept;
+  [[nodiscard]] const SessionPeer& peer() const noexcept;
+  [[nodiscard]] const SessionConfig& config() const noexcept;
+  /// Host: why the last attempt to connect failed; kNone once one has succeeded, or while none was answered.
+  [[nodiscard]] SessionRefusal refusal() const noexcept;
+  /// Counts the incarnations of this object, from 1 at the first kOpening.
+  [[nodiscard]] uint64_t incarnation() const noexcept;
+
+  // ---- outbound --------------------
+  /// Registered send memory for one frame of up to `bytes_max` bytes, vnet header included. Empty when the
+  /// peer has no free element, our send memory is in flight, a frame still waits for a larger element, or the
+  /// session is not open: do not read the frame then. Claiming again gives the same memory.
+  [[nodiscard]] std::span<std::byte> claim_frame(uint32_t bytes_max) noexcept;
+  /// Hands the claimed frame over; `bytes` <= the claim. It leaves at the next flush() or poll(). A frame
+  /// longer than the agreed maximum is refused and counted, never cut (PUSH-DATA-02).
+  void submit_frame(uint32_t bytes) noexcept;
+  /// Gives the claim back unused.
+  void abandon_frame() noexcept;
+  /// Posts what was submitted and rings the doorbell once.
+  void flush() noexcept;
+  /// vnet header plus frame, as the session agreed; 0 while not open.
+  [[nodiscard]] uint32_t frame_bytes_max() const noexcept;
+
+  // ---- inbound --------------------
+  /// The oldest frame not yet released; null when there is none. Valid until release_frame(), also across a
+  /// loss.
+  [[nodiscard]] const InboundFrame* front_frame() noexcept;
+  /// The `index`-th oldest (0 = front), for drivers that look ahead; null when there are not so many.
+  [[nodiscard]] const InboundFrame* peek_frame(uint32_t index) noexcept;
+  /// The front's element may be written again; the peer learns of it in a batch.
+  void release_frame() noexcept;
+
+  // ---- configuration --------------------
+  /// Asks the peer. Returns the transaction (never 0), or 0 when not open, the data is too long or
+  /// config_requests are waiting already.
+  [[nodiscard]] uint64_t request_config(const CfgRequest& request) noexcept;
+
+  // ---- for tests, tools and the simulator --------------------
+  [[nodiscard]] const CounterSet<SessionCounter>& counters() const noexcept;
+  /// Of the queue pairs of channel 0 or 1, over all incarnations.
+  [[nodiscard]] const CounterSet<adapter::QpCounter>& channel_counters(uint32_t channel) noexcept;
+  [[nodiscard]] SessionConservation conservation() const noexcept;
+  /// Puts the counters on the page as `prefix.NAME`. False when the page is full.
+  bool publish(StatsPage& page, std::string_view prefix);
+
+  class Core;
+  /// For the acceptor and white-box tests.
+  [[nodiscard]] Core& core() noexcept { return *core_; }
+
+ private:
+  std::unique_ptr<Core> core_;
+};
+
+// ---- unit side --------------------
+
+struct AcceptorConfig {
+  SessionConfig session;  // for each session; role, unit and mode are not used
+  uint32_t sessions_max = 16;
+  bool allow_rdma = true;
+  bool allow_send_receive = true;
+  bool allow_send_data_only = true;
+  uint32_t requests_per_second = 50;  // per LID, decisions section 4
+};
+
+/// What the acceptor asks and tells its driver half, besides the events of each session.
+class AcceptorEvents : public SessionEvents {
+ public:
+  /// A host asks to come in. Everything but policy has been checked.
+  virtual SessionRefusal admit(const SessionPeer& peer) noexcept = 0;
+};
+
+/// Listens on QP1 of its adapter and owns the unit's sessions. A session object is used again for a later
+/// host once it is lost or closed and its inbound frames have been released. Owner: the thread that polls the
+/// adapter.
+class SessionAcceptor {
+ public:
+  SessionAcceptor(const AcceptorConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random);
+  ~SessionAcceptor();
+  SessionAcceptor(const SessionAcceptor&) = delete;
+  SessionAcceptor& operator=(const SessionAcceptor&) = delete;
+
+  void set_events(AcceptorEvents* events) noexcept;
+  /// Counters of the acceptor as `prefix.NAME`, of its sessions as `prefix.session.INDEX.NAME` as they come.
+  void publish(StatsPage& page, std::string_view prefix);
+
+  /// Polls the listener and all sessions.
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+  /// Closes all sessions; poll until all_idle().
+  void close() noexcept;
+  [[nodiscard]] bool all_idle() const noexcept;
+
+  /// Every session object made so far, in the order of their making; look at state().
+  [[nodiscard]] std::span<NetdevSession* const> sessions() noexcept;
+  [[nodiscard]] const CounterSet<AcceptorCounter>& counters() const noexcept;
+
+ private:
+  class Core;
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace weft::session

@@ -1,0 +1,430 @@
+// How it works. One UD queue pair with number 1 takes every datagram. A REQ is checked in the order rate,
+// session it may belong to, version, encoding, mode, idata format, frame size, MAC address, policy, room; the
+// first that fails goes into the REJ. A REQ with the nonce of a live session is answered as before; one with
+// a new nonce from a host whose LID and MAC address have a session means that this host has come back, and
+// ends the old session. Everything else must name a session by nonce and source LID.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.h"
+#include "base/stats_page.h"
+#include "session/session_core.h"
+
+namespace weft::session {
+
+namespace {
+
+constexpr uint32_t kDatagramsPerTurn = 16;
+constexpr size_t kRememberedLids = 256;
+constexpr Duration kRateWindow = std::chrono::seconds(1);
+constexpr Duration kListenRetry = std::chrono::milliseconds(100);
+
+/// What one LID has asked for lately, and what it has to wait after breaking the rules (decisions section 4).
+struct Asker {
+  Lid lid;
+  uint32_t requests = 0;  // in this window
+  Instant window_end = Instant::min();
+  Duration penalty{};
+  Instant not_before = Instant::min();
+};
+
+AcceptorCounter counter_of(SessionRefusal refusal) noexcept {
+  switch (refusal) {
+    case SessionRefusal::kVersion:
+      return AcceptorCounter::kRefusedVersion;
+    case SessionRefusal::kEncoding:
+      return AcceptorCounter::kRefusedEncoding;
+    case SessionRefusal::kMode:
+      return AcceptorCounter::kRefusedMode;
+    case SessionRefusal::kIdataFormat:
+      return AcceptorCounter::kRefusedIdataFormat;
+    case SessionRefusal::kFrameBytes:
+      return AcceptorCounter::kRefusedFrameBytes;
+    case SessionRefusal::kMacTaken:
+      return AcceptorCounter::kRefusedMacTaken;
+    case SessionRefusal::kSessionsFull:
+      return AcceptorCounter::kRefusedFull;
+    case SessionRefusal::kNoMemory:
+      return AcceptorCounter::kRefusedMemory;
+    case SessionRefusal::kMalformed:
+      return AcceptorCounter::kMalformed;
+    case SessionRefusal::kUnknownSession:
+      return AcceptorCounter::kUnknownSession;
+    case SessionRefusal::kNone:
+    case SessionRefusal::kPolicy:
+    case SessionRefusal::kCount:
+      break;
+  }
+  return AcceptorCounter::kRefusedPolicy;
+}
+
+}  // namespace
+
+class SessionAcceptor::Core {
+ public:
+  Core(const AcceptorConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random)
+      : config_(config), adapter_(adapter), random_(random), cm_(adapter) {
+    config_.session.role = SessionRole::kUnit;
+    sessions_.reserve(config_.sessions_max);
+    views_.reserve(config_.sessions_max);
+  }
+
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+  void close() noexcept;
+  [[nodiscard]] bool all_idle() const noexcept;
+  void set_events(AcceptorEvents* events) noexcept;
+  void publish(StatsPage& page, std::string_view prefix);
+
+  [[nodiscard]] std::span<NetdevSession* const> sessions() noexcept { return views_; }
+  [[nodiscard]] const CounterSet<AcceptorCounter>& counters() const noexcept { return counters_; }
+
+ private:
+  int poll_listener(Instant now) noexcept;
+  void on_request(const CmDatagram& datagram, Instant now) noexcept;
+  void on_unknown(const CmDatagram& datagram, Instant now) noexcept;
+  [[nodiscard]] SessionRefusal judge(const CmDatagram& datagram, SessionPeer& peer) noexcept;
+  [[nodiscard]] bool mode_allowed(uint8_t mode) const noexcept;
+  [[nodiscard]] SessionRefusal check_mac(const SessionPeer& peer) noexcept;
+  [[nodiscard]] SessionRefusal start(const CmDatagram& datagram, const SessionPeer& peer,
+                                     Instant now) noexcept;
+  [[nodiscard]] bool within_rate(Lid lid, Instant now) noexcept;
+  [[nodiscard]] Asker& asker(Lid lid) noexcept;
+  [[nodiscard]] NetdevSession* find(uint64_t nonce, Lid lid) noexcept;
+  [[nodiscard]] NetdevSession::Core* end_earlier(const SessionPeer& peer) noexcept;
+  [[nodiscard]] NetdevSession* free_session();
+  void reject(const CmDatagram& datagram, SessionRefusal refusal) noexcept;
+  void punish(Lid lid, Instant now) noexcept;
+  [[nodiscard]] std::string session_prefix(size_t index) const {
+    return fmt::format("{}.session.{}", prefix_, index);
+  }
+
+  AcceptorConfig config_;
+  adapter::ChannelAdapter& adapter_;
+  RandomSource& random_;
+  AcceptorEvents* events_ = nullptr;
+  CounterSet<AcceptorCounter> counters_;
+  StatsPage* page_ = nullptr;
+  std::string prefix_;
+  CmEndpoint cm_;
+  Instant listen_at_ = Instant::min();
+  bool closed_ = false;
+  std::vector<std::unique_ptr<NetdevSession>> sessions_;
+  std::vector<NetdevSession*> views_;
+  std::array<Asker, kRememberedLids> askers_;
+  LogLimiter refusal_log_{std::chrono::seconds(1)};
+};
+
+int SessionAcceptor::Core::poll(Instant now) noexcept {
+  int work = poll_listener(now);
+  for (NetdevSession* session : views_) {
+    work += session->poll(now);
+    if (session->core().take_violation()) punish(session->peer().lid, now);
+  }
+  return work;
+}
+
+int SessionAcceptor::Core::poll_listener(Instant now) noexcept {
+  if (!cm_.is_open()) {
+    if (now < listen_at_ || closed_) return 0;
+    listen_at_ = now + kListenRetry;
+    if (const Status status = cm_.open(kQpnGsi, config_.session.port); !status) {
+      log(LogLevel::kError, "{}: cannot listen: {}", config_.session.name, status.error().text);
+      return 0;
+    }
+  }
+  int work = 0;
+  CmDatagram datagram;
+  for (uint32_t i = 0; i < kDatagramsPerTurn; ++i) {
+    const CmReceive got = cm_.receive(datagram);
+    if (got == CmReceive::kNone) break;
+    ++work;
+    if (got == CmReceive::kMalformed) {
+      counters_.add(AcceptorCounter::kMalformed);
+      continue;
+    }
+    NetdevSession* session = find(datagram.message.nonce, datagram.lid);
+    if (datagram.message.kind == CmKind::kReq) counters_.add(AcceptorCounter::kRequests);
+    if (session != nullptr) {
+      if (datagram.message.kind == CmKind::kReq) counters_.add(AcceptorCounter::kRepeated);
+      session->core().on_datagram(datagram);
+    } else if (datagram.message.kind == CmKind::kReq) {
+      on_request(datagram, now);
+    } else if (datagram.message.kind == CmKind::kRtu) {
+      on_unknown(datagram, now);
+    } else {
+      counters_.add(AcceptorCounter::kUnknownMessage);
+    }
+  }
+  return work;
+}
+
+void SessionAcceptor::Core::on_request(const CmDatagram& datagram, Instant now) noexcept {
+  if (!within_rate(datagram.lid, now)) return counters_.add(AcceptorCounter::kRefusedRate);
+  SessionPeer peer;
+  SessionRefusal refusal = closed_ ? SessionRefusal::kPolicy : judge(datagram, peer);
+  if (refusal == SessionRefusal::kNone) refusal = start(datagram, peer, now);
+  if (refusal == SessionRefusal::kNone) return counters_.add(AcceptorCounter::kAccepted);
+  counters_.add(counter_of(refusal));
+  if (refusal_log_.allow(now)) {
+    log(LogLevel::kWarn, "{}: session asked for by lid {} refused: {}", config_.session.name,
+        datagram.lid.value(), to_string(refusal));
+  }
+  reject(datagram, refusal);
+}
+
+/// A host whose unit died and came back, or gave it up, learns it from us. Only that host can be told: the
+/// answer goes to the LID that its switch port vouches for and names a nonce that nobody else knows.
+void SessionAcceptor::Core::on_unknown(const CmDatagram& datagram, Instant now) noexcept {
+  if (!within_rate(datagram.lid, now)) return counters_.add(AcceptorCounter::kRefusedRate);
+  counters_.add(AcceptorCounter::kUnknownSession);
+  reject(datagram, SessionRefusal::kUnknownSession);
+}
+
+bool SessionAcceptor::Core::mode_allowed(uint8_t mode) const noexcept {
+  switch (static_cast<TransferMode>(mode)) {
+    case TransferMode::kRdma:
+      return config_.allow_rdma && adapter_.limits().inbound_rdma;  // C-16
+    case TransferMode::kSendReceive:
+      return config_.allow_send_receive;
+    case TransferMode::kSendDataOnly:
+      return config_.allow_send_data_only;
+  }
+  return false;
+}
+
+SessionRefusal SessionAcceptor::Core::judge(const CmDatagram& datagram, SessionPeer& peer) noexcept {
+  const CmOffer& offer = datagram.message.offer;
+  if (offer.version_min > kNetdevVersion || offer.version_max < kNetdevVersion)
+    return SessionRefusal::kVersion;
+  const bool known_encoding = offer.encoding == static_cast<uint8_t>(MessageEncoding::kCapnp) ||
+                              offer.encoding == static_cast<uint8_t>(MessageEncoding::kBytes);
+  if (!known_encoding) return SessionRefusal::kEncoding;
+  if (!mode_allowed(offer.mode)) return SessionRefusal::kMode;
+  if (offer.idata_format != static_cast<uint8_t>(IdataFormat::kPoolElementSize))
+    return SessionRefusal::kIdataFormat;
+  peer = {.lid = datagram.lid,
+          .nonce = datagram.message.nonce,
+          .mac = offer.mac,
+          .mode = static_cast<TransferMode>(offer.mode),
+          .encoding = static_cast<MessageEncoding>(offer.encoding),
+          .frame_bytes_max = offer.frame_bytes_max,
+          .offered_features = static_cast<Offload>(offer.features)};
+  const bool one_channel = peer.mode == TransferMode::kSendDataOnly;
+  if (offer.channels != (one_channel ? 1 : 2)) return SessionRefusal::kMalformed;
+  if (offer.frame_bytes_max < kSessionFrameBytesMin || offer.frame_bytes_max > kPoolElementBytesMax ||
+      offer.message_bytes < kSessionMessageBytesMin) {
+    return SessionRefusal::kFrameBytes;
+  }
+  if (const SessionRefusal refusal = check_mac(peer); refusal != SessionRefusal::kNone) return refusal;
+  return events_ != nullptr ? events_->admit(peer) : SessionRefusal::kNone;
+}
+
+/// A MAC address belongs to one session; its host may come back under a new nonce (decisions 2.12, 2.22).
+SessionRefusal SessionAcceptor::Core::check_mac(const SessionPeer& peer) noexcept {
+  for (NetdevSession* session : views_) {
+    if (!session->core().live() || session->peer().mac != peer.mac) continue;
+    if (session->peer().lid != peer.lid && peer.mac != MacAddress{}) return SessionRefusal::kMacTaken;
+  }
+  return SessionRefusal::kNone;
+}
+
+SessionRefusal SessionAcceptor::Core::start(const CmDatagram& datagram, const SessionPeer& peer,
+                                            Instant now) noexcept {
+  NetdevSession::Core* earlier = end_earlier(peer);
+  try {
+    NetdevSession* session = free_session();
+    if (session == nullptr && earlier != nullptr) {
+      earlier->drop_inbound();
+      session = free_session();
+    }
+    if (session == nullptr) return SessionRefusal::kSessionsFull;
+    const Status status = session->core().accept(datagram, peer, cm_, now);
+    if (status && earlier != nullptr) session->core().follow(*earlier);
+    if (status) return SessionRefusal::kNone;
+    log(LogLevel::kError, "{}: {}", config_.session.name, status.error().text);
+  } catch (const std::bad_alloc&) {
+    log(LogLevel::kError, "{}: out of memory for a session", config_.session.name);
+  }
+  return SessionRefusal::kNoMemory;
+}
+
+/// Ends the session that the host had before. The driver may still hold frames of that one, which go before
+/// those of the new one, but of none before it: a host that dies again and again takes two sessions at most.
+/// Returns the one that holds frames, if any.
+NetdevSession::Core* SessionAcceptor::Core::end_earlier(const SessionPeer& peer) noexcept {
+  NetdevSession::Core* last = nullptr;
+  for (NetdevSession* session : views_) {
+    if (session->peer().mac != peer.mac || session->peer().lid != peer.lid) continue;
+    NetdevSession::Core& core = session->core();
+    const bool newest = core.live();
+    if (newest) core.replace();
+    if (!core.holds_frames()) continue;
+    if (last != nullptr) (newest ? *last : core).drop_inbound();
+    if (last == nullptr || newest) last = &core;
+  }
+  return last;
+}
+
+NetdevSession* SessionAcceptor::Core::free_session() {
+  for (NetdevSession* session : views_) {
+    if (session->core().reusable()) return session;
+  }
+  if (sessions_.size() >= config_.sessions_max) return nullptr;
+  SessionConfig config = config_.session;
+  config.name = fmt::format("{}.{}", config.name, sessions_.size());
+  sessions_.push_back(std::make_unique<NetdevSession>(config, adapter_, random_));
+  views_.push_back(sessions_.back().get());
+  views_.back()->set_events(events_);
+  if (page_ != nullptr) {
+    (void)views_.back()->publish(*page_, session_prefix(views_.size() - 1));
+  }
+  return views_.back();
+}
+
+void SessionAcceptor::Core::reject(const CmDatagram& datagram, SessionRefusal refusal) noexcept {
+  const CmMessage message{.kind = CmKind::kRej,
+                          .nonce = datagram.message.nonce,
+                          .offer = {},
+                          .reason = static_cast<uint16_t>(refusal),
+                          .version_min = kNetdevVersion,
+                          .version_max = kNetdevVersion};
+  (void)cm_.send(message, datagram.lid, datagram.qpn, config_.session.sl);
+}
+
+NetdevSession* SessionAcceptor::Core::find(uint64_t nonce, Lid lid) noexcept {
+  for (NetdevSession* session : views_) {
+    if (session->core().is_session(nonce, lid)) return session;
+  }
+  return nullptr;
+}
+
+// ---- bounds on askers ---------------------------------------------------------------------------
+
+Asker& SessionAcceptor::Core::asker(Lid lid) noexcept {
+  Asker* oldest = &askers_.front();
+  for (Asker& known : askers_) {
+    if (known.lid == lid) return known;
+    if (std::max(known.window_end, known.not_before) < std::max(oldest->window_end, oldest->not_before)) {
+      oldest = &known;
+    }
+  }
+  *oldest = {.lid = lid};
+  return *oldest;
+}
+
+bool SessionAcceptor::Core::within_rate(Lid lid, Instant now) noexcept {
+  Asker& known = asker(lid);
+  if (now >= known.window_end) {
+    known.window_end = now + kRateWindow;
+    known.requests = 0;
+  }
+  return ++known.requests <= config_.requests_per_second && now >= known.not_before;
+}
+
+/// After a violation a LID waits, each time twice as long.
+void SessionAcceptor::Core::punish(Lid lid, Instant now) noexcept {
+  Asker& known = asker(lid);
+  const bool again = now < known.not_before + config_.session.limits.connect_interval_max;
+  known.penalty = again && known.penalty != Duration::zero()
+                      ? std::min(known.penalty * 2, config_.session.limits.connect_interval_max)
+                      : config_.session.limits.connect_interval;
+  known.not_before = now + known.penalty;
+}
+
+// ---- the rest -----------------------------------------------------------------------------------
+
+Instant SessionAcceptor::Core::deadline() const noexcept {
+  Instant next = cm_.is_open() || closed_ ? kNever : listen_at_;
+  for (NetdevSession* session : views_) next = std::min(next, session->deadline());
+  return next;
+}
+
+void SessionAcceptor::Core::close() noexcept {
+  closed_ = true;
+  for (NetdevSession* session : views_) session->close();
+}
+
+bool SessionAcceptor::Core::all_idle() const noexcept {
+  return std::none_of(views_.begin(), views_.end(),
+                      [](NetdevSession* session) { return session->core().live(); });
+}
+
+void SessionAcceptor::Core::set_events(AcceptorEvents* events) noexcept {
+  events_ = events;
+  for (NetdevSession* session : views_) session->set_events(events);
+}
+
+void SessionAcceptor::Core::publish(StatsPage& page, std::string_view prefix) {
+  page_ = &page;
+  prefix_ = prefix;
+  (void)page.publish(prefix, counters_);
+  for (size_t i = 0; i < views_.size(); ++i) {
+    (void)views_[i]->publish(page, session_prefix(i));
+  }
+}
+
+SessionAcceptor::SessionAcceptor(const AcceptorConfig& config, adapter::ChannelAdapter& adapter,
+                                 RandomSource& random)
+    : core_(std::make_unique<Core>(config, adapter, random)) {}
+SessionAcceptor::~SessionAcceptor() = default;
+void SessionAcceptor::set_events(AcceptorEvents* events) noexcept {
+  core_->set_events(events);
+}
+void SessionAcceptor::publish(StatsPage& page, std::string_view prefix) {
+  core_->publish(page, prefix);
+}
+int SessionAcceptor::poll(Instant now) noexcept {
+  return core_->poll(now);
+}
+Instant SessionAcceptor::deadline() const noexcept {
+  return core_->deadline();
+}
+void SessionAcceptor::close() noexcept {
+  core_->close();
+}
+bool SessionAcceptor::all_idle() const noexcept {
+  return core_->all_idle();
+}
+std::span<NetdevSession* const> SessionAcceptor::sessions() noexcept {
+  return core_->sessions();
+}
+const CounterSet<AcceptorCounter>& SessionAcceptor::counters() const noexcept {
+  return core_->counters();
+}
+
+std::string_view to_string(SessionRefusal refusal) noexcept {
+  switch (refusal) {
+    case SessionRefusal::kNone:
+      return "none";
+    case SessionRefusal::kVersion:
+      return "version";
+    case SessionRefusal::kEncoding:
+      return "encoding";
+    case SessionRefusal::kMode:
+      return "mode";
+    case SessionRefusal::kIdataFormat:
+      return "idata-format";
+    case SessionRefusal::kFrameBytes:
+      return "frame-bytes";
+    case SessionRefusal::kMacTaken:
+      return "mac-taken";
+    case SessionRefusal::kSessionsFull:
+      return "sessions-full";
+    case SessionRefusal::kNoMemory:
+      return "no-memory";
+    case SessionRefusal::kMalformed:
+      return "malformed";
+    case SessionRefusal::kPolicy:
+      return "policy";
+    case SessionRefusal::kUnknownSession:
+      return "unknown-session";
+    case SessionRefusal::kCount:
+      break;
+  }
+  return "?";
+}
+
+}  // namespace weft::session

@@ -1,0 +1,326 @@
+// TPT-ENTRY, TPT-LOCAL-02 and TPT-REMOTE-02 by lettered check, seen at the protection table. The same
+// checks end to end are in remote_access_test.cc.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <span>
+
+#include "adapter/memory/memory_table.h"
+#include "tests/support/requirement.h"
+
+namespace weft::adapter {
+namespace {
+
+constexpr Access kRegionRights = Access::kLocalWrite | Access::kWindowBind;
+constexpr Access kRemoteBoth = Access::kRemoteRead | Access::kRemoteWrite;
+constexpr Access kFull = kRegionRights | kRemoteBoth;
+
+class TptTable : public ::testing::Test {
+ protected:
+  AccessFault local(uint64_t addr, uint32_t length, Lkey key, AccessKind kind, PdId pd = PdId{1}) {
+    std::byte* at = nullptr;
+    return table_.check_local(pd, {addr, length, key}, kind, at);
+  }
+  AccessFault remote(Rkey key, uint64_t va, uint64_t length, AccessKind kind = AccessKind::kRemoteWrite,
+                     PdId pd = PdId{1}) {
+    RemoteGrant grant;
+    return table_.check_remote(pd, key, va, length, kind, grant);
+  }
+
+  SeededRandom random_{1};
+  MemoryTable table_{16, 0, random_};
+  PdId pd_{1};
+  std::array<std::byte, 64> memory_{};
+  MemoryRegion region_ = table_.reg_mr(pd_, memory_, kFull).value();
+};
+class TptEntryRow : public TptTable {};
+class TptLocal : public TptTable {};
+class TptRemote : public TptTable {};
+
+/// Registers twice in a table of one entry, so that the slot is used again, and tries the first key.
+AccessFault use_old_key_of_a_reused_entry(RandomSource& random, PdId pd, std::span<std::byte> memory) {
+  MemoryTable one_entry(1, 0, random);
+  const auto old_region = one_entry.reg_mr(pd, memory, Access::kLocalWrite).value();
+  EXPECT_TRUE(one_entry.dereg_mr(old_region.lkey).ok());
+  const auto new_region = one_entry.reg_mr(pd, memory, Access::kLocalWrite).value();
+  std::byte* at = nullptr;
+  EXPECT_EQ(one_entry.check_local(pd, {new_region.addr, 1, new_region.lkey}, AccessKind::kLocalRead, at),
+            AccessFault::kNone);
+  return one_entry.check_local(pd, {old_region.addr, 1, old_region.lkey}, AccessKind::kLocalRead, at);
+}
+
+TEST_F(TptEntryRow, TPT_ENTRY_03_an_old_key_fails_once_the_entry_is_redefined) {
+  test::covers("TPT-ENTRY-03");
+  EXPECT_EQ(use_old_key_of_a_reused_entry(random_, pd_, memory_), AccessFault::kWrongInstance);
+}
+
+TEST_F(TptEntryRow, TPT_ENTRY_03_an_old_key_binds_and_ends_nothing) {
+  test::covers("TPT-ENTRY-03");
+  const Rkey old = table_.alloc_rkey(pd_).value();
+  Rkey now = old;
+  const BindRequest bind{old, region_.lkey, region_.addr, 8, kRemoteBoth};
+  ASSERT_EQ(table_.rebind_window(pd_, bind, now), AccessFault::kNone);
+  EXPECT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kWrongInstance);
+  EXPECT_EQ(table_.unbind_rkey(pd_, old), AccessFault::kWrongInstance);
+  EXPECT_EQ(table_.invalidate(pd_, old), AccessFault::kWrongInstance);
+  EXPECT_EQ(remote(now, region_.addr, 8), AccessFault::kNone);
+}
+
+TEST_F(TptEntryRow, TPT_ENTRY_04_start_and_length_bound_the_region_and_the_pd_has_to_match) {
+  test::covers("TPT-ENTRY-04");
+  const auto region = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();
+  EXPECT_EQ(local(region.addr + 60, 4, region.lkey, AccessKind::kLocalWrite), AccessFault::kNone);
+  EXPECT_EQ(local(region.addr + 60, 5, region.lkey, AccessKind::kLocalWrite), AccessFault::kOutOfBounds);
+  EXPECT_EQ(local(region.addr, 4, region.lkey, AccessKind::kLocalWrite, PdId{2}), AccessFault::kWrongPd);
+}
+
+TEST_F(TptEntryRow, TPT_ENTRY_05_four_types_in_two_bits_and_only_regions_and_windows_are_made) {
+  test::covers("TPT-ENTRY-05");
+  const auto code = [](EntryType type) { return static_cast<uint32_t>(type); };
+  EXPECT_EQ(code(table_.query(region_.lkey.value())->type), 0b00U);
+  EXPECT_EQ(code(table_.query(region_.rkey.value())->type), 0b01U);
+  EXPECT_EQ(code(EntryType::kIscsiRegion), 0b10U);
+  EXPECT_EQ(code(EntryType::kReserved), 0b11U);
+  // Refused, however often, and no entry is used up: the table has sixteen.
+  for (int i = 0; i < 20; ++i) {
+    for (const EntryType type : {EntryType::kWindow, EntryType::kIscsiRegion, EntryType::kReserved}) {
+      EXPECT_FALSE(table_.reg_mr(pd_, memory_, kFull, {.type = type}).ok());
+    }
+  }
+  EXPECT_TRUE(table_.reg_mr(pd_, memory_, kFull, {.type = EntryType::kRegion}).ok());
+}
+
+TEST_F(TptEntryRow, TPT_ENTRY_05_while_valid_is_clear_every_access_is_refused) {
+  test::covers("TPT-ENTRY-05");
+  constexpr Access kAllRemote = kRemoteBoth | Access::kRemoteAtomic;
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  const BindRequest bind{key, region_.lkey, region_.addr, 64, kAllRemote};
+  const auto expect_valid = [&](bool valid) {
+    EXPECT_EQ(table_.query(key.value())->valid, valid);
+    for (const AccessKind kind :
+         {AccessKind::kRemoteRead, AccessKind::kRemoteWrite, AccessKind::kRemoteAtomic}) {
+      EXPECT_EQ(remote(key, region_.addr, 8, kind), valid ? AccessFault::kNone : AccessFault::kNotValid);
+    }
+  };
+  expect_valid(false);
+  ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone);
+  expect_valid(true);
+  ASSERT_EQ(table_.unbind_rkey(pd_, key), AccessFault::kNone);
+  expect_valid(false);
+  ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone);
+  ASSERT_EQ(table_.invalidate(pd_, key), AccessFault::kNone);
+  expect_valid(false);
+  BindRequest one_shot = bind;
+  one_shot.access = kAllRemote | Access::kOneShot;
+  ASSERT_EQ(table_.bind_rkey(pd_, one_shot), AccessFault::kNone);
+  RemoteGrant grant;
+  ASSERT_EQ(table_.check_remote(pd_, key, region_.addr, 8, AccessKind::kRemoteWrite, grant),
+            AccessFault::kNone);
+  table_.finish_remote(grant);
+  expect_valid(false);
+  // A region is valid from registration to deregistration.
+  const MemoryRegion region = table_.reg_mr(pd_, memory_, kRegionRights).value();
+  EXPECT_TRUE(table_.query(region.lkey.value())->valid);
+  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  for (const AccessKind kind : {AccessKind::kLocalRead, AccessKind::kLocalWrite}) {
+    EXPECT_EQ(local(region.addr, 8, region.lkey, kind), AccessFault::kNotValid);
+  }
+}
+
+/// All sixteen combinations against all four accesses. A region has the local bits, its window the remote
+/// ones; remote bits beyond the local ones make no entry (SAN-LMP-01).
+TEST_F(TptEntryRow, TPT_ENTRY_07_four_bits_each_for_its_own_access) {
+  test::covers("TPT-ENTRY-07");
+  for (uint32_t bits = 0; bits < 16; ++bits) {
+    const bool local_read = (bits & 1) != 0;
+    const bool local_write = (bits & 2) != 0;
+    const bool remote_read = (bits & 4) != 0;
+    const bool remote_write = (bits & 8) != 0;
+    const Access access = (local_read ? Access::kNone : Access::kNoLocalRead) |
+                          (local_write ? Access::kLocalWrite : Access::kNone) |
+                          (remote_read ? Access::kRemoteRead : Access::kNone) |
+                          (remote_write ? Access::kRemoteWrite : Access::kNone);
+    const Result<MemoryRegion> made = table_.reg_mr(pd_, memory_, access);
+    const bool within = (local_read || !remote_read) && (local_write || !remote_write);
+    ASSERT_EQ(made.ok(), within) << bits;
+    if (!within) continue;
+    const auto expect = [bits](AccessFault got, bool allowed, AccessFault otherwise) {
+      EXPECT_EQ(got, allowed ? AccessFault::kNone : otherwise) << bits;
+    };
+    const MemoryRegion region = made.value();
+    expect(local(region.addr, 8, region.lkey, AccessKind::kLocalRead), local_read,
+           AccessFault::kRightMissing);
+    expect(local(region.addr, 8, region.lkey, AccessKind::kLocalWrite), local_write,
+           AccessFault::kRightMissing);
+    const bool window = remote_read || remote_write;
+    const AccessFault closed = window ? AccessFault::kRightMissing : AccessFault::kNotValid;
+    expect(remote(region.rkey, region.addr, 8, AccessKind::kRemoteRead), remote_read, closed);
+    expect(remote(region.rkey, region.addr, 8, AccessKind::kRemoteWrite), remote_write, closed);
+    const TptEntry own = table_.query(region.lkey.value()).value();
+    EXPECT_EQ(std::pair(own.local_read, own.local_write), std::pair(local_read, local_write));
+    EXPECT_FALSE(own.remote_read || own.remote_write);
+    if (window) {
+      const TptEntry given = table_.query(region.rkey.value()).value();
+      EXPECT_EQ(std::pair(given.remote_read, given.remote_write), std::pair(remote_read, remote_write));
+      EXPECT_FALSE(given.local_read || given.local_write);
+    }
+    ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  }
+}
+
+TEST_F(TptEntryRow, TPT_ENTRY_08_no_window_without_window_binding) {
+  test::covers("TPT-ENTRY-08");
+  const auto closed = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  EXPECT_FALSE(table_.query(closed.lkey.value())->window_binding);
+  EXPECT_EQ(table_.bind_rkey(pd_, {key, closed.lkey, closed.addr, 8, kRemoteBoth}),
+            AccessFault::kNoWindowBind);
+  EXPECT_TRUE(table_.query(region_.lkey.value())->window_binding);
+  EXPECT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kRemoteBoth}), AccessFault::kNone);
+}
+
+TEST_F(TptEntryRow, TPT_WQE_01_operations_name_a_part_of_a_region_or_of_a_window_bound_to_one) {
+  test::covers("TPT-WQE-01");
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr + 16, 32, kRemoteBoth}),
+            AccessFault::kNone);
+  EXPECT_EQ(local(region_.addr + 3, 5, region_.lkey, AccessKind::kLocalRead), AccessFault::kNone);
+  EXPECT_EQ(remote(key, region_.addr + 20, 5), AccessFault::kNone);
+  // To nothing registered, to a region that has ended, to another window: no window.
+  const Rkey second = table_.alloc_rkey(pd_).value();
+  const auto ended = table_.reg_mr(pd_, memory_, kRegionRights).value();
+  ASSERT_TRUE(table_.dereg_mr(ended.lkey).ok());
+  const auto bind_to = [&](uint32_t tag) {
+    return table_.bind_rkey(pd_, {second, Lkey(tag), region_.addr + 16, 8, kRemoteBoth});
+  };
+  EXPECT_EQ(bind_to(0x12345), AccessFault::kNotValid);
+  EXPECT_EQ(bind_to(ended.lkey.value()), AccessFault::kNotValid);
+  EXPECT_EQ(bind_to(key.value()), AccessFault::kWrongType);
+  EXPECT_FALSE(table_.query(second.value())->valid);
+}
+
+TEST_F(TptEntryRow, TPT_REG_09_a_region_with_bound_windows_stays) {
+  test::covers("TPT-REG-09");
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kRemoteBoth}), AccessFault::kNone);
+  EXPECT_FALSE(table_.dereg_mr(region_.lkey).ok());
+  EXPECT_EQ(remote(key, region_.addr, 8), AccessFault::kNone) << "nothing has changed";
+  EXPECT_EQ(local(region_.addr, 8, region_.lkey, AccessKind::kLocalWrite), AccessFault::kNone);
+  ASSERT_EQ(table_.unbind_rkey(pd_, key), AccessFault::kNone);
+  EXPECT_TRUE(table_.dereg_mr(region_.lkey).ok());
+  EXPECT_EQ(local(region_.addr, 8, region_.lkey, AccessKind::kLocalWrite), AccessFault::kNotValid);
+}
+
+TEST_F(TptLocal, TPT_LOCAL_02a_invalid_entry) {
+  test::covers("TPT-LOCAL-02a");
+  EXPECT_EQ(local(region_.addr, 1, Lkey(region_.lkey.value() ^ 0x100), AccessKind::kLocalRead),
+            AccessFault::kNotValid);
+  ASSERT_TRUE(table_.dereg_mr(region_.lkey).ok());
+  EXPECT_EQ(local(region_.addr, 1, region_.lkey, AccessKind::kLocalRead), AccessFault::kNotValid);
+}
+
+TEST_F(TptLocal, TPT_LOCAL_02b_a_window_cannot_be_used_for_local_access) {
+  test::covers("TPT-LOCAL-02b");
+  EXPECT_EQ(local(region_.addr, 1, Lkey(region_.rkey.value()), AccessKind::kLocalRead),
+            AccessFault::kWrongType);
+}
+
+TEST_F(TptLocal, TPT_LOCAL_02c_another_protection_domain) {
+  test::covers("TPT-LOCAL-02c");
+  EXPECT_EQ(local(region_.addr, 1, region_.lkey, AccessKind::kLocalRead, PdId{2}), AccessFault::kWrongPd);
+}
+
+TEST_F(TptLocal, TPT_LOCAL_02d_an_old_instance) {
+  test::covers("TPT-LOCAL-02d");
+  EXPECT_EQ(use_old_key_of_a_reused_entry(random_, pd_, memory_), AccessFault::kWrongInstance);
+}
+
+TEST_F(TptLocal, TPT_LOCAL_02e_outside_the_region) {
+  test::covers("TPT-LOCAL-02e");
+  EXPECT_EQ(local(region_.addr, 64, region_.lkey, AccessKind::kLocalRead), AccessFault::kNone);
+  EXPECT_EQ(local(region_.addr, 65, region_.lkey, AccessKind::kLocalRead), AccessFault::kOutOfBounds);
+  EXPECT_EQ(local(region_.addr - 1, 1, region_.lkey, AccessKind::kLocalRead), AccessFault::kOutOfBounds);
+  EXPECT_EQ(local(region_.addr + 64, 1, region_.lkey, AccessKind::kLocalRead), AccessFault::kOutOfBounds);
+}
+
+TEST_F(TptLocal, TPT_LOCAL_02f_the_right_is_missing) {
+  test::covers("TPT-LOCAL-02f");
+  const auto read_only = table_.reg_mr(pd_, memory_, Access::kNone).value();
+  EXPECT_EQ(local(read_only.addr, 1, read_only.lkey, AccessKind::kLocalRead), AccessFault::kNone);
+  EXPECT_EQ(local(read_only.addr, 1, read_only.lkey, AccessKind::kLocalWrite), AccessFault::kRightMissing);
+  const auto write_only = table_.reg_mr(pd_, memory_, Access::kNoLocalRead | Access::kLocalWrite).value();
+  EXPECT_EQ(local(write_only.addr, 1, write_only.lkey, AccessKind::kLocalRead), AccessFault::kRightMissing);
+  EXPECT_EQ(local(write_only.addr, 1, write_only.lkey, AccessKind::kLocalWrite), AccessFault::kNone);
+}
+
+TEST_F(TptLocal, TPT_LOCAL_02g_binding_needs_consent_and_one_touch_is_set) {
+  test::covers("TPT-LOCAL-02g");
+  const auto closed = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  EXPECT_EQ(table_.bind_rkey(pd_, {key, closed.lkey, closed.addr, 8, kRemoteBoth}),
+            AccessFault::kNoWindowBind);
+  EXPECT_FALSE(table_.query(key.value())->valid);
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kRemoteBoth | Access::kOneShot}),
+            AccessFault::kNone);
+  EXPECT_TRUE(table_.query(key.value())->one_touch_enabled);
+}
+
+TEST_F(TptRemote, TPT_REMOTE_02a_invalid_entry) {
+  test::covers("TPT-REMOTE-02a");
+  EXPECT_EQ(remote(region_.rkey, region_.addr, 8), AccessFault::kNone);
+  EXPECT_EQ(remote(Rkey(region_.rkey.value() ^ 0x100), region_.addr, 8), AccessFault::kNotValid);
+  const Rkey unbound = table_.alloc_rkey(pd_).value();
+  EXPECT_EQ(remote(unbound, region_.addr, 8), AccessFault::kNotValid);
+  ASSERT_EQ(table_.invalidate(pd_, region_.rkey), AccessFault::kNone);
+  EXPECT_EQ(remote(region_.rkey, region_.addr, 8), AccessFault::kNotValid);
+}
+
+TEST_F(TptRemote, TPT_REMOTE_02b_a_region_cannot_be_reached_remotely) {
+  test::covers("TPT-REMOTE-02b");
+  EXPECT_EQ(remote(Rkey(region_.lkey.value()), region_.addr, 8), AccessFault::kWrongType);
+}
+
+TEST_F(TptRemote, TPT_REMOTE_02c_another_protection_domain) {
+  test::covers("TPT-REMOTE-02c");
+  EXPECT_EQ(remote(region_.rkey, region_.addr, 8, AccessKind::kRemoteWrite, PdId{2}), AccessFault::kWrongPd);
+}
+
+TEST_F(TptRemote, TPT_REMOTE_02d_an_old_instance) {
+  test::covers("TPT-REMOTE-02d");
+  const Rkey first = table_.alloc_rkey(pd_).value();
+  Rkey now = first;
+  ASSERT_EQ(table_.rebind_window(pd_, {first, region_.lkey, region_.addr, 8, kRemoteBoth}, now),
+            AccessFault::kNone);
+  EXPECT_EQ(remote(now, region_.addr, 8), AccessFault::kNone);
+  EXPECT_EQ(remote(first, region_.addr, 8), AccessFault::kWrongInstance);
+}
+
+TEST_F(TptRemote, TPT_REMOTE_02e_outside_the_window) {
+  test::covers("TPT-REMOTE-02e");
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr + 8, 16, kRemoteBoth}),
+            AccessFault::kNone);
+  EXPECT_EQ(remote(key, region_.addr + 8, 16), AccessFault::kNone);
+  EXPECT_EQ(remote(key, region_.addr + 8, 17), AccessFault::kOutOfBounds)
+      << "inside the region, outside the window";
+  EXPECT_EQ(remote(key, region_.addr + 7, 1), AccessFault::kOutOfBounds);
+  EXPECT_EQ(remote(key, region_.addr + 9, ~uint64_t{0}), AccessFault::kOutOfBounds) << "a length that wraps";
+}
+
+TEST_F(TptRemote, TPT_REMOTE_02f_the_right_is_missing) {
+  test::covers("TPT-REMOTE-02f");
+  const Rkey reads = table_.alloc_rkey(pd_).value();
+  const Rkey writes = table_.alloc_rkey(pd_).value();
+  ASSERT_EQ(table_.bind_rkey(pd_, {reads, region_.lkey, region_.addr, 8, Access::kRemoteRead}),
+            AccessFault::kNone);
+  ASSERT_EQ(table_.bind_rkey(pd_, {writes, region_.lkey, region_.addr, 8, Access::kRemoteWrite}),
+            AccessFault::kNone);
+  EXPECT_EQ(remote(reads, region_.addr, 8, AccessKind::kRemoteRead), AccessFault::kNone);
+  EXPECT_EQ(remote(reads, region_.addr, 8, AccessKind::kRemoteWrite), AccessFault::kRightMissing);
+  EXPECT_EQ(remote(writes, region_.addr, 8, AccessKind::kRemoteRead), AccessFault::kRightMissing);
+  EXPECT_EQ(remote(writes, region_.addr, 8, AccessKind::kRemoteAtomic), AccessFault::kRightMissing);
+  EXPECT_EQ(remote(writes, region_.addr, 8, AccessKind::kRemoteWrite), AccessFault::kNone);
+}
+
+}  // namespace
+}  // namespace weft::adapter

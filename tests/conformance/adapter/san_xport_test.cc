@@ -1,0 +1,276 @@
+// SAN-XPORT: what the services promise under loss, duplication and late receivers.
+#include <numeric>
+
+#include "tests/support/adapter_pair.h"
+#include "tests/support/requirement.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+class SanXport : public ::testing::Test {
+ protected:
+  ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
+  void post(QueuePair& qp, uint32_t offset, uint32_t bytes, uint64_t wr_id, const Destination& dest = {}) {
+    const Sge sge = pair.side(0).sge(offset, bytes);
+    ASSERT_EQ(adapter().post_send(qp, {.wr_id = wr_id, .sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+  }
+  void expect_all_good(int index, size_t count) {
+    ASSERT_EQ(pair.side(index).completions.size(), count);
+    for (const auto& completion : pair.side(index).completions)
+      EXPECT_EQ(completion.status, WcStatus::kSuccess);
+  }
+
+  QueuePair* rd_qp(int index) {
+    const QpConfig config{.type = QpType::kRd};
+    QueuePair* qp = pair.make_qp(index, config);
+    pair.bring_up(index, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+    return qp;
+  }
+
+  AdapterPair pair;
+};
+
+TEST_F(SanXport, SAN_XPORT_02_rc_has_one_peer) {
+  covers("SAN-XPORT-02");
+  const QpConfig config{.type = QpType::kRc};
+  auto qps = pair.connect(config);
+  QpAttr attr;
+  attr.state = QpState::kRtr;
+  attr.dest_qpn = Qpn(999);
+  EXPECT_NE(adapter().modify_qp(*qps[0], attr, adapter::kQpAttrState | adapter::kQpAttrDestQpn),
+            ModifyResult::kOk);
+  EXPECT_EQ(adapter().query_qp(*qps[0]).dest_qpn, adapter(1).qpn(*qps[1]));
+}
+
+TEST_F(SanXport, SAN_XPORT_03_a_lost_cell_is_repeated_under_its_number) {
+  covers("SAN-XPORT-03 SAN-XPORT-08");
+  for (const uint16_t lost : {uint16_t{0}, uint16_t{1}, uint16_t{2}, uint16_t{3}}) {
+    auto qps = pair.connect({.type = QpType::kRc});
+    pair.side(0).completions.clear();
+    pair.side(1).completions.clear();
+    pair.pipe.clear_trace();
+    pair.side(0).fill(0, 1000, static_cast<uint8_t>(lost));
+    bool dropped = false;
+    pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {
+      if (from != 0 || dropped || load_be<uint16_t>(bytes.data() + 28) != lost) return Verdict::kPass;
+      dropped = true;
+      return Verdict::kDrop;
+    });
+    ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+    post(*qps[0], 0, 1000, 1);
+    pair.run(20'000);
+    ASSERT_TRUE(dropped);
+    expect_all_good(0, 1);
+    expect_all_good(1, 1);
+    EXPECT_EQ(pair.side(1).bytes_at(0, 1000), pair.side(0).bytes_at(0, 1000));
+    // The pipe traces what passed: the dropped cell shows once, under its own numbers.
+    size_t seen = 0;
+    for (const TracedCell* cell : pair.pipe.sent_by(0, Opcode::kSend)) {
+      EXPECT_EQ(cell->view.psn, Psn(100));
+      seen += cell->view.cell_number == lost ? 1 : 0;
+    }
+    EXPECT_GE(seen, 1U);
+  }
+}
+
+TEST_F(SanXport, SAN_XPORT_08_a_suppressed_ack_makes_the_cell_come_again) {
+  covers("SAN-XPORT-08");
+  auto qps = pair.connect({.type = QpType::kRc});
+  int suppressed = 0;
+  pair.pipe.set_filter([&](int from, std::vector<std::byte>&) {
+    return from == 1 && suppressed++ == 0 ? Verdict::kDrop : Verdict::kPass;
+  });
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+  post(*qps[0], 0, 100, 1);
+  pair.run(20'000);
+  EXPECT_GE(pair.pipe.sent_by(0, Opcode::kSend).size(), 2U);
+  expect_all_good(0, 1);
+  expect_all_good(1, 1);  // delivered once
+}
+
+TEST_F(SanXport, SAN_XPORT_04_loss_and_late_receivers_stay_unseen) {
+  covers("SAN-XPORT-04 SAN-XPORT-17");
+  auto qps = pair.connect({.type = QpType::kRc, .send_wqes = 64, .recv_wqes = 64});
+  SeededRandom random(4);
+  pair.pipe.set_filter([&](int, std::vector<std::byte>&) {
+    if (random.chance_ppm(50'000)) return Verdict::kDrop;
+    return random.chance_ppm(20'000) ? Verdict::kTwice : Verdict::kPass;
+  });
+  uint64_t posted = 0;
+  uint64_t received = 0;
+  constexpr uint64_t kMessages = 400;
+  while (pair.side(1).completions.size() < kMessages &&
+         pair.clock.now() < Instant(std::chrono::seconds(60))) {
+    while (posted < kMessages && posted < pair.side(0).completions.size() + 32) {
+      pair.side(0).fill(static_cast<uint32_t>(posted % 32) * 1024, 700, static_cast<uint8_t>(posted));
+      post(*qps[0], static_cast<uint32_t>(posted % 32) * 1024, 700, posted);
+      ++posted;
+    }
+    pair.run(20);  // the receive WQE comes late on purpose
+    while (received < kMessages && received < pair.side(1).completions.size() + 3) {
+      ASSERT_EQ(pair.post_recv(1, *qps[1], received,
+                               {pair.side(1).sge(static_cast<uint32_t>(received) * 1024, 1024)}),
+                PostResult::kOk);
+      ++received;
+    }
+  }
+  pair.run(20'000);
+  expect_all_good(0, kMessages);
+  expect_all_good(1, kMessages);
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    EXPECT_EQ(pair.side(1).completions[i].wr_id, i);
+    EXPECT_EQ(pair.side(1).completions[i].byte_count, 700U);
+    EXPECT_EQ(pair.side(1).memory[i * 1024], static_cast<std::byte>(i)) << i;
+    EXPECT_EQ(pair.side(1).memory[i * 1024 + 699], static_cast<std::byte>(i + 699 * 7 + (699 >> 8))) << i;
+  }
+}
+
+TEST_F(SanXport, SAN_XPORT_06_acknowledged_before_the_consumer_looks) {
+  covers("SAN-XPORT-06");
+  auto qps = pair.connect({.type = QpType::kRc});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+  post(*qps[0], 0, 100, 1);
+  for (int i = 0; i < 50; ++i) {  // the consumer of side 1 never polls its CQ
+    adapter(0).poll(pair.clock.now());
+    adapter(1).poll(pair.clock.now());
+    pair.clock.advance(std::chrono::microseconds(10));
+  }
+  EXPECT_FALSE(pair.pipe.sent_by(1, Opcode::kAck).empty());
+}
+
+TEST_F(SanXport, SAN_XPORT_07_one_ack_per_cell_in_strict_mode) {
+  covers("SAN-XPORT-07");
+  auto qps = pair.connect({.type = QpType::kRc, .ack_mode = AckMode::kStrict});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
+  post(*qps[0], 0, 2000, 1);
+  pair.run();
+  const auto requests = pair.pipe.sent_by(0, Opcode::kSend);
+  const auto acks = pair.pipe.sent_by(1, Opcode::kAck);
+  ASSERT_EQ(requests.size(), 8U);
+  ASSERT_EQ(acks.size(), 8U);
+  for (size_t i = 0; i < acks.size(); ++i) EXPECT_EQ(acks[i]->view.ack.cell_number, i);
+}
+
+TEST_F(SanXport, SAN_FRAME_04_an_ack_fits_one_conformance_flit) {
+  covers("SAN-FRAME-04");
+  auto qps = pair.connect({.type = QpType::kRc});
+  SeededRandom random(9);
+  pair.pipe.set_filter([&](int from, std::vector<std::byte>&) {
+    return from == 0 && random.chance_ppm(200'000) ? Verdict::kDrop : Verdict::kPass;
+  });
+  for (uint64_t i = 0; i < 20; ++i) {
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 8192)}), PostResult::kOk);
+    post(*qps[0], 0, 6000, i);
+  }
+  pair.run(50'000);
+  expect_all_good(1, 20);
+  for (const TracedCell* cell : pair.pipe.sent_by(1)) EXPECT_LE(cell->bytes.size(), 96U);
+}
+
+TEST_F(SanXport, SAN_XPORT_10_rd_talks_to_many) {
+  covers("SAN-XPORT-10 SAN-XPORT-11");
+  const QpConfig config{.type = QpType::kRd};
+  QueuePair* from = pair.make_qp(0, config);
+  pair.bring_up(0, *from, config, Qpn(0), Lid(0), Psn(1), Psn(0));
+  std::vector<QueuePair*> peers;
+  SeededRandom random(5);
+  pair.pipe.set_filter([&](int, std::vector<std::byte>&) {
+    return random.chance_ppm(50'000) ? Verdict::kDrop : Verdict::kPass;
+  });
+  for (int i = 0; i < 3; ++i) {
+    peers.push_back(pair.make_qp(1, config));
+    pair.bring_up(1, *peers.back(), config, Qpn(0), Lid(0), Psn(1), Psn(0));
+    for (uint64_t m = 0; m < 10; ++m) {
+      ASSERT_EQ(pair.post_recv(1, *peers.back(), m, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+    }
+  }
+  for (uint64_t m = 0; m < 10; ++m) {
+    for (QueuePair* peer : peers) {
+      post(*from, 0, 200, m, {.lid = Lid(2), .qpn = adapter(1).qpn(*peer), .qkey = AdapterPair::kQkey});
+    }
+    pair.run(2000);
+  }
+  pair.run(50'000);
+  expect_all_good(0, 30);
+  expect_all_good(1, 30);
+}
+
+TEST_F(SanXport, SAN_XPORT_12_queue_pairs_share_the_numbers_of_a_context) {
+  covers("SAN-XPORT-12");
+  QueuePair* from[2] = {rd_qp(0), rd_qp(0)};
+  QueuePair* to[2] = {rd_qp(1), rd_qp(1)};
+  for (int i = 0; i < 2; ++i) {
+    for (int n = 0; n < 3; ++n) {
+      ASSERT_EQ(pair.post_recv(1, *to[i], 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+      post(*from[i], 0, 64, 1, {.lid = Lid(2), .qpn = adapter(1).qpn(*to[i])});
+    }
+  }
+  pair.run(50);
+  EXPECT_EQ(pair.side(0).completions.size(), 6U);
+  EXPECT_EQ(pair.side(1).completions.size(), 6U);
+  const auto cells = pair.pipe.sent_by(0, Opcode::kSend);
+  ASSERT_EQ(cells.size(), 6U);
+  bool both = false;
+  for (size_t i = 1; i < cells.size(); ++i) {
+    EXPECT_EQ(cells[i]->view.psn, cells[i - 1]->view.psn.plus(1));
+    both |= cells[i]->view.src_qpn != cells[i - 1]->view.src_qpn;
+  }
+  EXPECT_TRUE(both);
+}
+
+TEST(SanXportLimits, SAN_XPORT_12_no_context_left_refuses_a_new_peer) {
+  covers("SAN-XPORT-12");
+  AdapterLimits limits;
+  limits.rd_contexts = 1;
+  AdapterPair pair(256, limits);
+  const QpConfig config{.type = QpType::kRd};
+  QueuePair* qp = pair.make_qp(0, config);
+  QueuePair* peer = pair.make_qp(1, config);
+  pair.bring_up(0, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+  pair.bring_up(1, *peer, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+  ASSERT_EQ(pair.post_recv(1, *peer, 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 64);
+  for (const Lid lid : {Lid(2), Lid(3)}) {
+    const Destination dest{.lid = lid, .qpn = pair.side(1).adapter->qpn(*peer)};
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.wr_id = lid.value(), .sges = {&sge, 1}, .dest = dest}),
+              PostResult::kOk);
+    pair.run(20);
+  }
+  ASSERT_EQ(pair.side(0).completions.size(), 2U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kLocalEecOperation);
+}
+
+TEST_F(SanXport, SAN_XPORT_14_ud_neither_repeats_nor_reports) {
+  covers("SAN-XPORT-14");
+  const QpConfig config{.type = QpType::kUd};
+  QueuePair* from = pair.make_qp(0, config);
+  QueuePair* to = pair.make_qp(1, config);
+  pair.bring_up(0, *from, config, Qpn(0), Lid(0), Psn(1), Psn(0));
+  pair.bring_up(1, *to, config, Qpn(0), Lid(0), Psn(1), Psn(0));
+  pair.pipe.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+  ASSERT_EQ(pair.post_recv(1, *to, 7, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+  post(*from, 0, 100, 1, {.lid = Lid(2), .qpn = adapter(1).qpn(*to), .qkey = AdapterPair::kQkey});
+  pair.run(50'000);
+  expect_all_good(0, 1);
+  EXPECT_TRUE(pair.side(1).completions.empty());
+  EXPECT_TRUE(pair.pipe.trace().empty());
+}
+
+TEST_F(SanXport, SAN_XPORT_09_receiver_not_ready_is_refused_and_retried) {
+  covers("SAN-XPORT-09");
+  auto qps = pair.connect({.type = QpType::kRc});
+  post(*qps[0], 0, 600, 1);
+  pair.run(100);
+  const auto naks = pair.pipe.sent_by(1, Opcode::kNak);
+  ASSERT_FALSE(naks.empty());
+  EXPECT_EQ(naks[0]->view.ack.code, AckCode::kReceiverNotReady);
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+  pair.run(20'000);
+  expect_all_good(0, 1);
+  expect_all_good(1, 1);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,225 @@
+// Cells that reach an adapter and go no further: each reason under its own name, nothing delivered, nothing
+// stored, and no answer that a stranger could use.
+#include <algorithm>
+
+#include "base/endian.h"
+#include "tests/support/adapter_pair.h"
+#include "tests/support/reason_table.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+/// A cell by hand from side 1 to the QP under test at side 0.
+struct HandMade {
+  Opcode opcode = Opcode::kSend;
+  uint8_t flags = kCellFirst | kCellLast;
+  uint16_t number = 0;
+  std::vector<std::byte> parts{};  // between header and data
+  uint32_t bytes = 16;
+  Lid dlid{1};
+  Lid slid{2};
+  uint32_t dest_flip = 0;  // bits of the QP number that are wrong
+  SubnetId dest_subnet{1};
+};
+
+class Bench {
+ public:
+  Bench() : pair(256, small()) { before_ = pair.side(0).memory; }
+
+  /// Makes the QP under test, connected to one of side 1 if its service connects.
+  void use(QpType type) {
+    const auto qps = pair.connect({.type = type});
+    qp = qps[0];
+    peer_ = pair.side(1).adapter->qpn(*qps[1]);
+    pair.run(2);
+    pair.pipe.clear_trace();
+  }
+  void post_recv(uint32_t bytes) {
+    ASSERT_EQ(pair.post_recv(0, *qp, 1, {pair.side(0).sge(0, bytes)}), PostResult::kOk);
+  }
+  void receive(const HandMade& cell) {
+    const CellTemplate fixed =
+        make_cell_template({.dest_subnet = cell.dest_subnet,
+                            .src_subnet = SubnetId(1),
+                            .dlid = cell.dlid,
+                            .slid = cell.slid,
+                            .vl = VirtualLane(0),
+                            .sl = ServiceLevel(0),
+                            .dest_qpn = Qpn(pair.side(0).adapter->qpn(*qp).value() ^ cell.dest_flip),
+                            .src_qpn = peer_});
+    std::vector<std::byte> out(kCellHeaderBytes + cell.parts.size() + cell.bytes + kCrcBytes,
+                               std::byte{0x5A});
+    (void)compose_cell_header(out.data(), fixed,
+                              {.opcode = cell.opcode,
+                               .flags = cell.flags,
+                               .psn = Psn(0xFFFFF0),
+                               .cell_number = cell.number,
+                               .payload_bytes = static_cast<uint16_t>(cell.bytes)});
+    std::copy(cell.parts.begin(), cell.parts.end(), out.begin() + kCellHeaderBytes);
+    pair.pipe.inject(0, std::move(out));
+    pair.run_one(0);
+  }
+  /// First part of a write to side 0.
+  [[nodiscard]] std::vector<std::byte> va_and_key(uint32_t wrong_bits = 0) {
+    std::vector<std::byte> out(kVaBytes);
+    store_be(out.data(), pair.side(0).region.addr);
+    store_be(out.data() + 8, pair.side(0).region.rkey.value() ^ wrong_bits);
+    return out;
+  }
+  static std::vector<std::byte> qkey(uint32_t value) {
+    std::vector<std::byte> out(kDatagramHeaderBytes);
+    store_be(out.data(), value);
+    return out;
+  }
+  [[nodiscard]] bool untouched() { return pair.side(0).memory == before_; }
+
+  AdapterPair pair;
+  QueuePair* qp = nullptr;
+
+ private:
+  static AdapterLimits small() {
+    AdapterLimits limits;
+    limits.rd_contexts = 1;
+    return limits;
+  }
+  Qpn peer_{};
+  std::vector<std::byte> before_;
+};
+
+struct Drop {
+  AdapterCounter reason;
+  void (*provoke)(Bench& at);
+};
+
+constexpr std::array kDrops{
+    Drop{AdapterCounter::kDropOtherLid,
+         [](Bench& at) {
+           at.use(QpType::kRc);
+           at.receive({.dlid = Lid(5)});
+         }},
+    Drop{AdapterCounter::kDropOtherLid,
+         [](Bench& at) {  // the same LID in another subnet
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           at.receive({.dest_subnet = SubnetId(2)});
+         }},
+    Drop{AdapterCounter::kDropNoQp,
+         [](Bench& at) {
+           at.use(QpType::kRc);
+           at.receive({.dest_flip = 0x800000});
+         }},
+    Drop{AdapterCounter::kDropQpState,
+         [](Bench& at) {
+           at.use(QpType::kRc);
+           QpAttr reset;
+           reset.state = QpState::kReset;
+           ASSERT_EQ(at.pair.side(0).adapter->modify_qp(*at.qp, reset, adapter::kQpAttrState),
+                     ModifyResult::kOk);
+           at.receive({});
+         }},
+    Drop{AdapterCounter::kDropSource,
+         [](Bench& at) {
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           at.receive({.slid = Lid(3)});
+         }},
+    Drop{AdapterCounter::kDropSource,
+         [](Bench& at) {  // a peer of this subnet, as if a router stood between
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           at.receive({.flags = kCellFirst | kCellLast | kCellGlobal,
+                       .parts = std::vector<std::byte>(kGlobalHeaderBytes)});
+         }},
+    Drop{AdapterCounter::kDropQkey,
+         [](Bench& at) {
+           at.use(QpType::kUd);
+           at.post_recv(64);
+           at.receive({.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey + 1)});
+         }},
+    Drop{AdapterCounter::kDropService,
+         [](Bench& at) {  // an RDMA write to a datagram QP
+           at.use(QpType::kUd);
+           at.post_recv(64);
+           at.receive({.opcode = Opcode::kRdmaWrite,
+                       .flags = kCellFirst | kCellLast | kCellVa,
+                       .parts = at.va_and_key()});
+         }},
+    Drop{AdapterCounter::kDropSegment,
+         [](Bench& at) {  // not full and not the last
+           at.use(QpType::kUc);
+           at.post_recv(64);
+           at.receive({.flags = kCellFirst});
+         }},
+    Drop{AdapterCounter::kDropNoRecvWqe,
+         [](Bench& at) {
+           at.use(QpType::kUc);
+           at.receive({});
+         }},
+    Drop{AdapterCounter::kDropAccess,
+         [](Bench& at) {
+           at.use(QpType::kUc);
+           at.receive({.opcode = Opcode::kRdmaWrite,
+                       .flags = kCellFirst | kCellLast | kCellVa,
+                       .parts = at.va_and_key(0x5500)});
+         }},
+    Drop{AdapterCounter::kDropLength,
+         [](Bench& at) {
+           at.use(QpType::kUc);
+           at.post_recv(8);
+           at.receive({});
+         }},
+    Drop{AdapterCounter::kDropLength,
+         [](Bench& at) {
+           at.use(QpType::kUd);
+           at.post_recv(8);
+           at.receive({.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey)});
+         }},
+    Drop{AdapterCounter::kDropRdContext,
+         [](Bench& at) {  // one context, and a second remote node
+           at.use(QpType::kRd);
+           at.receive({.slid = Lid(2)});
+           at.receive({.slid = Lid(3)});
+         }},
+    Drop{AdapterCounter::kStashFull,
+         [](Bench& at) {  // writes whose first cell is missing: nobody knows where they go
+           at.use(QpType::kRc);
+           const auto room = static_cast<uint16_t>(AdapterLimits{}.stash_cells_per_qp);
+           for (uint16_t i = 1; i <= room + 1; ++i) {
+             at.receive({.opcode = Opcode::kRdmaWrite, .flags = 0, .number = i, .bytes = 256});
+           }
+         }},
+};
+static_assert(names_every_reason(kDrops, AdapterCounter::kDropOtherLid, AdapterCounter::kQpErrors));
+
+TEST(AdapterDrops, each_reason_has_its_own_counter_and_stores_nothing) {
+  for (const Drop& one : kDrops) {
+    const std::string_view name = CounterSet<AdapterCounter>::label(one.reason);
+    Bench at;
+    one.provoke(at);
+    const auto& counters = at.pair.side(0).adapter->counters();
+    for (auto i = static_cast<size_t>(AdapterCounter::kDropOtherLid);
+         i < static_cast<size_t>(AdapterCounter::kQpErrors); ++i) {
+      const auto counter = static_cast<AdapterCounter>(i);
+      EXPECT_EQ(counters.get(counter), counter == one.reason ? 1U : 0U)
+          << CounterSet<AdapterCounter>::label(counter) << " while provoking " << name;
+    }
+    EXPECT_TRUE(at.untouched()) << name;
+    for (const WorkCompletion& done : at.pair.side(0).completions) {
+      EXPECT_NE(done.status, WcStatus::kSuccess) << name;
+    }
+  }
+}
+
+TEST(AdapterDrops, a_packet_that_goes_on_as_another_operation_is_missed) {
+  Bench at;
+  at.use(QpType::kUc);
+  at.post_recv(1024);
+  at.receive({.flags = kCellFirst, .bytes = 256});
+  at.receive({.opcode = Opcode::kRdmaWrite, .flags = kCellLast, .number = 1});
+  EXPECT_TRUE(at.pair.side(0).completions.empty());
+  EXPECT_EQ(at.pair.side(0).adapter->missed_packets(*at.qp), 1U);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,229 @@
+// Numbers of reliable datagrams when a message is given up: what was not answered is not counted on from, so
+// no late copy is ever executed a second time, and a queue pair that ends keeps nobody from the far side.
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+using namespace std::chrono_literals;
+
+class ReliableDatagram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (uint64_t i = 0; i < 4; ++i) {
+      ASSERT_EQ(pair.post_recv(1, *peer, i, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+    }
+  }
+  ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
+  /// One that gives up at the first silence and at the first "not ready".
+  QueuePair* rd_qp(int index, QpConfig config = {}) {
+    config.type = QpType::kRd;
+    QpAttr attr;
+    attr.ack_timeout = 8ms;
+    attr.retry_count = attr.rnr_retry = 0;
+    QueuePair* qp = pair.make_qp(index, config);
+    pair.bring_up(index, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0), attr);
+    return qp;
+  }
+  void send(QueuePair& qp, const QueuePair& to, uint32_t bytes = 64) {
+    const Sge sge = pair.side(0).sge(0, bytes);
+    const Destination dest{.lid = Lid(2), .qpn = adapter(1).qpn(to)};
+    ASSERT_EQ(adapter().post_send(qp, {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+  }
+  void move_to(QueuePair& qp, QpState state) {
+    QpAttr attr;
+    attr.state = state;
+    ASSERT_EQ(adapter().modify_qp(qp, attr, adapter::kQpAttrState), ModifyResult::kOk);
+  }
+  /// One message arrives, so that the far side wants a certain number, and the next one is lost.
+  void lose_the_second_message() {
+    send(*from, *peer);
+    pair.run(20);
+    ASSERT_EQ(executed(), 1U);
+    pair.pipe.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+    send(*from, *peer);
+    pair.run(2);
+  }
+  /// The message after one that was given up, whose first cell comes again when all is over.
+  void expect_the_next_is_executed_once() {
+    const size_t before = executed();
+    std::vector<std::byte> copy;
+    pair.pipe.set_filter([&copy](int sender, std::vector<std::byte>& cell) {
+      if (sender == 0 && copy.empty()) copy = cell;
+      return Verdict::kPass;
+    });
+    send(*other, *peer);
+    pair.run(50);
+    EXPECT_EQ(last_status(), WcStatus::kSuccess);
+    EXPECT_EQ(executed(), before + 1);
+    ASSERT_FALSE(copy.empty());
+    pair.pipe.inject(1, copy);
+    pair.run(50);
+    EXPECT_EQ(executed(), before + 1) << "a late copy was executed";
+  }
+  [[nodiscard]] size_t executed() { return pair.side(1).completions.size(); }
+  [[nodiscard]] WcStatus last_status() {
+    const auto& done = pair.side(0).completions;
+    return done.empty() ? WcStatus::kGeneral : done.back().status;
+  }
+
+  AdapterPair pair;
+  QueuePair* from = rd_qp(0);
+  QueuePair* other = rd_qp(0);
+  QueuePair* peer = rd_qp(1);
+};
+
+TEST_F(ReliableDatagram, the_number_of_a_message_that_timed_out_is_not_counted_on_from) {
+  lose_the_second_message();
+  pair.run(100, 100us);
+  ASSERT_EQ(last_status(), WcStatus::kRetryExceeded);
+  expect_the_next_is_executed_once();
+}
+
+TEST_F(ReliableDatagram, the_number_of_a_message_that_was_flushed_is_not_counted_on_from) {
+  lose_the_second_message();
+  move_to(*from, QpState::kErr);
+  pair.run(1);
+  ASSERT_EQ(last_status(), WcStatus::kFlushed);
+  expect_the_next_is_executed_once();
+}
+
+TEST_F(ReliableDatagram, the_number_a_destroyed_queue_pair_used_is_not_counted_on_from) {
+  lose_the_second_message();
+  ASSERT_TRUE(adapter().destroy_qp(from).ok());
+  expect_the_next_is_executed_once();
+}
+
+TEST_F(ReliableDatagram, the_number_of_a_message_for_which_nobody_was_ready_is_not_counted_on_from) {
+  QueuePair* unready = rd_qp(1);
+  send(*from, *unready);
+  pair.run(20);
+  ASSERT_EQ(last_status(), WcStatus::kRnrRetryExceeded);
+  expect_the_next_is_executed_once();
+}
+
+/// The far side has counted a message that it refused for what it is.
+TEST_F(ReliableDatagram, the_number_of_a_message_that_was_refused_is_counted_on_from) {
+  send(*from, *peer, 256);
+  pair.run(20);
+  QueuePair* small = rd_qp(1);
+  ASSERT_EQ(pair.post_recv(1, *small, 9, {pair.side(1).sge(0, 8)}), PostResult::kOk);
+  send(*from, *small);
+  pair.run(20);
+  ASSERT_EQ(last_status(), WcStatus::kRemoteInvalidRequest);
+  send(*other, *peer);
+  pair.run(20);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+  const auto sent = pair.pipe.sent_by(0);
+  ASSERT_EQ(sent.size(), 3U);
+  EXPECT_EQ(sent[1]->view.psn, sent[0]->view.psn.plus(1));
+  EXPECT_EQ(sent[2]->view.psn, sent[0]->view.psn.plus(2));
+}
+
+/// A refusal names the number that it refuses. Taken for one of what is in flight now, it would give that the
+/// number of a message that was executed, whose answer would then be repeated.
+TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
+  lose_the_second_message();
+  move_to(*from, QpState::kErr);
+  std::vector<std::byte> refusal;
+  pair.pipe.set_filter([&refusal](int sender, std::vector<std::byte>& cell) {
+    if (sender == 1 && refusal.empty()) refusal = cell;
+    return Verdict::kPass;
+  });
+  send(*other, *peer);
+  pair.run(50);
+  ASSERT_EQ(executed(), 2U);
+  CellView view;
+  ASSERT_EQ(decode_cell(refusal, CrcCheck::kVerify, view), CellError::kNone);
+  ASSERT_EQ(view.ack.code, AckCode::kSequenceError);
+
+  pair.pipe.set_filter([](int, std::vector<std::byte>&) { return Verdict::kHold; });
+  send(*other, *peer);
+  pair.run_one(0);
+  const size_t done = pair.side(0).completions.size();
+  pair.pipe.inject(0, refusal);
+  pair.pipe.set_filter(nullptr);
+  pair.run(50);
+  EXPECT_EQ(pair.side(0).completions.size(), done) << "nobody has executed it yet";
+  EXPECT_EQ(executed(), 2U);
+  pair.pipe.release_held();
+  pair.run(50);
+  EXPECT_EQ(pair.side(0).completions.size(), done + 1);
+  EXPECT_EQ(executed(), 3U);
+}
+
+/// Only the queue pair that was written to, on its node, can say that a message was executed.
+TEST_F(ReliableDatagram, an_answer_of_somebody_else_is_none) {
+  std::vector<std::byte> answer;
+  pair.pipe.set_filter([&answer](int sender, std::vector<std::byte>& cell) {
+    if (sender != 1) return Verdict::kPass;
+    answer = cell;
+    return Verdict::kHold;
+  });
+  send(*from, *peer);
+  pair.run(5);
+  ASSERT_FALSE(answer.empty());
+  constexpr std::array<size_t, 2> kSlidAndQpn{11, 23};
+  for (const size_t offset : kSlidAndQpn) {
+    std::vector<std::byte> forged = answer;
+    forged[offset] ^= std::byte{8};
+    pair.pipe.inject(0, forged);
+    pair.run(5);
+  }
+  EXPECT_EQ(adapter().counters().get(AdapterCounter::kDropSource), 2U);
+  EXPECT_TRUE(pair.side(0).completions.empty());
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(5);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+}
+
+/// The completion of the second message overruns the queue while the third is on its way.
+TEST_F(ReliableDatagram, a_queue_pair_that_fails_gives_its_place_back) {
+  QueuePair* failing = rd_qp(0, {.send_cq = adapter().create_cq(1).value()});
+  for (int i = 0; i < 3; ++i) send(*failing, *peer);
+  pair.run(20);
+  ASSERT_EQ(adapter().query_qp(*failing).state, QpState::kErr);
+  expect_the_next_is_executed_once();
+}
+
+TEST_F(ReliableDatagram, a_queue_pair_that_ends_before_its_turn_passes_it_on) {
+  lose_the_second_message();
+  QueuePair* second = rd_qp(0);
+  send(*second, *peer);
+  send(*other, *peer);
+  pair.run(2);
+  pair.pipe.set_filter(nullptr);
+  ASSERT_TRUE(adapter().destroy_qp(from).ok());
+  ASSERT_TRUE(adapter().destroy_qp(second).ok());
+  pair.run(50);
+  EXPECT_EQ(executed(), 2U);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+}
+
+TEST_F(ReliableDatagram, a_key_for_one_operation_serves_one) {
+  PairSide& far = pair.side(1);
+  QpAttr attr;
+  attr.access = Access::kRemoteWrite;
+  ASSERT_EQ(adapter(1).modify_qp(*peer, attr, adapter::kQpAttrAccess), ModifyResult::kOk);
+  MemoryTable& table = adapter(1).memory();
+  const Rkey key = table.alloc_rkey(far.pd).value();
+  ASSERT_EQ(table.bind_rkey(
+                far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite | Access::kOneShot}),
+            AccessFault::kNone);
+  for (const WcStatus expected : {WcStatus::kSuccess, WcStatus::kRemoteAccess}) {
+    const Sge sge = pair.side(0).sge(0, 16);
+    ASSERT_EQ(adapter().post_send(*from, {.opcode = SendOpcode::kRdmaWrite,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = far.region.addr,
+                                          .rkey = key,
+                                          .dest = {.lid = Lid(2), .qpn = adapter(1).qpn(*peer)}}),
+              PostResult::kOk);
+    pair.run(20);
+    EXPECT_EQ(last_status(), expected);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

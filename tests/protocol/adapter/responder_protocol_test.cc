@@ -1,0 +1,466 @@
+// Cells built by hand, one at a time, into an RC QP: past, expected, future, beyond, malformed, forged, and
+// what comes back. The peer is the test itself; the pipe's other end has no adapter.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "adapter/limits.h"
+#include "base/crc32c.h"
+#include "messages/transport_headers.h"
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Psn kFirst{0xFFFFF0};  // numbers wrap soon
+constexpr Qpn kPeer{0x222222};
+
+struct Built {
+  Opcode opcode = Opcode::kSend;
+  int32_t psn = 0;  // from kFirst
+  uint16_t cell = 0;
+  uint8_t flags = kCellFirst | kCellLast;
+  uint8_t flags2 = 0;
+  std::vector<std::byte> parts{};  // between header and data
+  uint32_t bytes = 16;
+  std::byte fill{0x5A};
+  Lid slid{2};
+  Qpn source = kPeer;
+};
+
+class ResponderProtocol : public ::testing::Test {
+ protected:
+  void SetUp() override { make({}); }
+
+  void make(QpConfig config) {
+    qp = pair.make_qp(0, config);
+    pair.bring_up(0, *qp, config, kPeer, Lid(2), Psn(1), kFirst);
+    pair.run_one(0);
+  }
+  void post_recv(uint64_t wr_id, uint32_t bytes = 1024) {
+    ASSERT_EQ(pair.post_recv(0, *qp, wr_id, {pair.side(0).sge(static_cast<uint32_t>(wr_id) * 4096, bytes)}),
+              PostResult::kOk);
+  }
+  std::vector<std::byte> build(const Built& cell) {
+    const CellTemplate fixed = make_cell_template({.dest_subnet = SubnetId(1),
+                                                   .src_subnet = SubnetId(1),
+                                                   .dlid = Lid(1),
+                                                   .slid = cell.slid,
+                                                   .vl = VirtualLane(0),
+                                                   .sl = ServiceLevel(0),
+                                                   .dest_qpn = pair.side(0).adapter->qpn(*qp),
+                                                   .src_qpn = cell.source});
+    std::vector<std::byte> out(kCellHeaderBytes + cell.parts.size() + cell.bytes + kCrcBytes, cell.fill);
+    (void)compose_cell_header(out.data(), fixed,
+                              {.opcode = cell.opcode,
+                               .flags = cell.flags,
+                               .flags2 = cell.flags2,
+                               .psn = kFirst.plus(static_cast<uint32_t>(cell.psn)),
+                               .cell_number = cell.cell,
+                               .payload_bytes = static_cast<uint16_t>(cell.bytes)});
+    std::copy(cell.parts.begin(), cell.parts.end(), out.begin() + kCellHeaderBytes);
+    return out;
+  }
+  void receive(const Built& cell) {
+    pair.pipe.inject(0, build(cell));
+    pair.run_one(0);
+  }
+  static std::vector<std::byte> va_and_key(uint64_t va, Rkey key) {
+    std::vector<std::byte> out(kVaBytes);
+    store_be(out.data(), va);
+    store_be(out.data() + 8, key.value());
+    return out;
+  }
+  Built write(int32_t psn, uint64_t va, Rkey key, uint32_t bytes = 16) {
+    return {.opcode = Opcode::kRdmaWrite,
+            .psn = psn,
+            .flags = kCellFirst | kCellLast | kCellVa | kCellAckWanted,
+            .parts = va_and_key(va, key),
+            .bytes = bytes};
+  }
+  /// A message of one cell; the first has number 1.
+  void post_send() {
+    const Sge sge = pair.side(0).sge(0, 16);
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.sges = {&sge, 1}}), PostResult::kOk);
+  }
+  /// An acknowledgement of nothing in order, and out of it of the message with that number.
+  void receive_block(uint32_t psn) {
+    std::vector<std::byte> cell = build({.opcode = Opcode::kAck,
+                                         .parts = std::vector<std::byte>(kAckBodyBytes),
+                                         .bytes = sizeof(SelectiveBlockWire),
+                                         .fill = std::byte{0}});
+    std::byte* block = cell.data() + kCellHeaderBytes + kAckBodyBytes;
+    store_be(block, psn);
+    store_be(block + 8, uint64_t{1});
+    pair.pipe.inject(0, cell);
+    pair.run_one(0);
+  }
+  /// Takes what the adapter has sent since the last call.
+  std::vector<CellView> answers() {
+    std::vector<CellView> out;
+    for (const TracedCell* cell : pair.pipe.sent_by(0)) {
+      kept.push_back(cell->bytes);  // the views point into it
+      EXPECT_EQ(decode_cell(kept.back(), CrcCheck::kVerify, out.emplace_back()), CellError::kNone);
+    }
+    pair.pipe.clear_trace();
+    return out;
+  }
+  uint64_t counted(AdapterCounter counter) { return pair.side(0).adapter->counters().get(counter); }
+  uint64_t counted(QpCounter counter) { return pair.side(0).adapter->counters(*qp).get(counter); }
+  QpState state() { return pair.side(0).adapter->query_qp(*qp).state; }
+  const std::vector<WorkCompletion>& completions() { return pair.side(0).completions; }
+
+  AdapterPair pair;
+  QueuePair* qp = nullptr;
+  std::deque<std::vector<std::byte>> kept;
+};
+
+TEST_F(ResponderProtocol, expected_is_delivered_and_acknowledged) {
+  post_recv(1);
+  receive({.flags = kCellFirst | kCellLast | kCellAckWanted});
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].byte_count, 16U);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].opcode, Opcode::kAck);
+  EXPECT_EQ(sent[0].dest_qpn, kPeer);
+  EXPECT_EQ(sent[0].ack.psn, kFirst);
+  EXPECT_EQ(sent[0].ack.cell_number, 0);
+  EXPECT_EQ(sent[0].ack.messages_completed, 1U);
+  EXPECT_TRUE(sent[0].payload.empty());
+}
+
+TEST_F(ResponderProtocol, past_is_acknowledged_again_and_not_delivered_again) {
+  post_recv(1);
+  post_recv(2);
+  receive({});
+  answers();
+  receive({.fill = std::byte{0x11}});
+  EXPECT_EQ(completions().size(), 1U);
+  EXPECT_EQ(pair.side(0).memory[4096], std::byte{0x5A});
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.psn, kFirst);
+  EXPECT_EQ(counted(QpCounter::kDuplicateCells), 1U);
+}
+
+TEST_F(ResponderProtocol, future_is_held_reported_in_a_block_and_delivered_in_turn) {
+  post_recv(1);
+  post_recv(2);
+  receive({.psn = 1, .fill = std::byte{0x11}});
+  EXPECT_TRUE(completions().empty());
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.psn, kFirst.plus(Psn::kMask));
+  ASSERT_EQ(sent[0].payload.size(), sizeof(SelectiveBlockWire));
+  EXPECT_EQ(Psn(load_be<uint32_t>(sent[0].payload.data())), kFirst.plus(1));
+  EXPECT_EQ(load_be<uint16_t>(sent[0].payload.data() + 4), 0);
+  EXPECT_EQ(load_be<uint64_t>(sent[0].payload.data() + 8), 1U);
+  receive({});
+  ASSERT_EQ(completions().size(), 2U);
+  EXPECT_EQ(pair.side(0).memory[4096], std::byte{0x5A});
+  EXPECT_EQ(pair.side(0).memory[8192], std::byte{0x11});
+}
+
+TEST_F(ResponderProtocol, beyond_the_window_is_answered_with_the_wanted_number) {
+  receive({.psn = static_cast<int32_t>(kPacketWindow)});
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kSequenceError);
+  EXPECT_EQ(sent[0].ack.psn, kFirst);
+  EXPECT_EQ(counted(QpCounter::kBeyondWindow), 1U);
+  EXPECT_EQ(state(), QpState::kRts);
+}
+
+TEST_F(ResponderProtocol, no_receive_wqe_is_answered_with_not_ready_and_the_timer) {
+  receive({.flags = kCellFirst | kCellLast | kCellAckWanted});
+  auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kReceiverNotReady);
+  EXPECT_EQ(sent[0].ack.psn, kFirst);
+  EXPECT_EQ(sent[0].ack.cell_number, 7);  // 0.12 ms: the shortest that is not below 100 us
+  post_recv(1);
+  receive({});
+  EXPECT_EQ(completions().size(), 1U);
+}
+
+TEST_F(ResponderProtocol, forged_sources_do_nothing_not_even_a_nak) {
+  post_recv(1);
+  receive({.slid = Lid(3)});
+  receive({.source = Qpn(5)});
+  Built bad_key = write(0, 0, Rkey(1));
+  bad_key.slid = Lid(3);
+  receive(bad_key);
+  EXPECT_TRUE(answers().empty());
+  EXPECT_EQ(counted(AdapterCounter::kDropSource), 3U);
+  EXPECT_EQ(state(), QpState::kRts);
+}
+
+TEST_F(ResponderProtocol, a_key_beyond_the_window_is_not_looked_at) {
+  receive(write(static_cast<int32_t>(kPacketWindow) + 5, 0, Rkey(1)));
+  EXPECT_EQ(state(), QpState::kRts);
+  EXPECT_EQ(counted(QpCounter::kAccessRefused), 0U);
+}
+
+TEST_F(ResponderProtocol, a_bad_key_in_a_future_packet_is_answered_in_its_turn) {
+  receive(write(1, pair.side(0).region.addr, Rkey(1)));
+  EXPECT_EQ(state(), QpState::kRts);
+  answers();
+  receive(write(0, pair.side(0).region.addr, pair.side(0).region.rkey));
+  EXPECT_EQ(state(), QpState::kErr);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kRemoteAccess);
+  EXPECT_EQ(sent[0].ack.psn, kFirst.plus(1));  // and with it everything before is acknowledged
+}
+
+TEST_F(ResponderProtocol, cells_of_one_packet_that_contradict_each_other_end_the_connection) {
+  post_recv(1);
+  receive({.cell = 1, .flags = kCellLast, .bytes = 10});
+  receive({.cell = 2, .flags = kCellLast, .bytes = 10});
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_EQ(state(), QpState::kErr);
+  const auto sent = answers();
+  EXPECT_EQ(sent.back().ack.code, AckCode::kNotSupported);
+}
+
+TEST_F(ResponderProtocol, cells_of_one_packet_with_other_flags_of_the_message_end_the_connection) {
+  post_recv(1);
+  receive({.flags = kCellFirst, .flags2 = kCell2Solicited, .bytes = 256});
+  receive({.cell = 1, .flags = kCellLast, .bytes = 10});
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
+TEST_F(ResponderProtocol, a_receive_posted_before_the_refusal_could_leave_makes_it_an_acknowledgement) {
+  make({.idata_takes_recv_wqe = true});
+  pair.pipe.set_room(0, 0);
+  Built cell = write(0, pair.side(0).region.addr, pair.side(0).region.rkey);
+  cell.flags |= kCellIdata;
+  cell.parts.resize(kVaBytes + kIdataBytes);
+  receive(cell);
+  post_recv(1);
+  pair.pipe.set_room(0, 100);
+  pair.run_one(0);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kAck);
+}
+
+TEST_F(ResponderProtocol, a_message_that_goes_on_as_another_operation_ends_the_connection) {
+  post_recv(1);
+  receive({.flags2 = kCell2More});
+  Built next = write(1, pair.side(0).region.addr, pair.side(0).region.rkey);
+  next.flags2 = kCell2Continues;
+  receive(next);
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
+TEST_F(ResponderProtocol, a_write_that_waited_for_a_receive_is_acknowledged_when_one_is_posted) {
+  make({.idata_takes_recv_wqe = true});
+  Built cell = write(0, pair.side(0).region.addr, pair.side(0).region.rkey);
+  cell.flags |= kCellIdata;
+  cell.parts.resize(kVaBytes + kIdataBytes);
+  receive(cell);
+  ASSERT_EQ(answers().size(), 1U) << "not ready";
+  post_recv(1);
+  pair.run_one(0);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kAck);
+  EXPECT_EQ(sent[0].ack.psn, kFirst);
+  EXPECT_EQ(completions().size(), 1U);
+}
+
+TEST_F(ResponderProtocol, a_short_cell_in_the_middle_is_dropped) {
+  post_recv(1);
+  receive({.flags = kCellFirst, .bytes = 100});
+  EXPECT_EQ(counted(AdapterCounter::kDropSegment), 1U);
+  EXPECT_TRUE(answers().empty());
+}
+
+TEST_F(ResponderProtocol, a_message_longer_than_its_wqe_completes_it_with_a_length_error) {
+  post_recv(1, 8);
+  receive({});
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].status, WcStatus::kLocalLength);
+  EXPECT_EQ(answers().back().ack.code, AckCode::kNotSupported);
+  EXPECT_EQ(pair.side(0).memory[4096], std::byte{0});
+}
+
+TEST_F(ResponderProtocol, a_write_without_its_first_cell_waits_in_the_stash) {
+  const uint64_t va = pair.side(0).region.addr;
+  receive(
+      {.opcode = Opcode::kRdmaWrite, .cell = 1, .flags = kCellLast, .bytes = 10, .fill = std::byte{0x22}});
+  EXPECT_EQ(counted(QpCounter::kCellsStashed), 1U);
+  EXPECT_EQ(pair.side(0).memory[256], std::byte{0});
+  Built first = write(0, va, pair.side(0).region.rkey, 256);
+  first.flags = kCellFirst | kCellVa;
+  receive(first);
+  EXPECT_EQ(pair.side(0).memory[0], std::byte{0x5A});
+  EXPECT_EQ(pair.side(0).memory[256], std::byte{0x22});
+  EXPECT_EQ(pair.side(0).memory[266], std::byte{0});
+}
+
+TEST_F(ResponderProtocol, a_full_stash_drops_and_does_not_acknowledge) {
+  const uint32_t room = pair.side(0).adapter->limits().stash_cells_per_qp;
+  for (uint32_t i = 0; i <= room; ++i) {
+    receive({.opcode = Opcode::kRdmaWrite,
+             .psn = static_cast<int32_t>(i),
+             .cell = 1,
+             .flags = kCellLast,
+             .bytes = 10});
+  }
+  EXPECT_EQ(counted(QpCounter::kCellsStashed), room);
+  EXPECT_EQ(counted(AdapterCounter::kStashFull), 1U);
+  for (const CellView& cell : answers()) {
+    for (size_t at = 0; at < cell.payload.size(); at += 16) {
+      EXPECT_NE(Psn(load_be<uint32_t>(cell.payload.data() + at)), kFirst.plus(room));
+    }
+  }
+}
+
+TEST_F(ResponderProtocol, sixteen_cells_are_acknowledged_together_and_fewer_after_fifty_microseconds) {
+  for (uint64_t i = 0; i < 20; ++i) post_recv(i, 64);
+  for (int32_t i = 0; i < 15; ++i) pair.pipe.inject(0, build({.psn = i}));
+  pair.run_one(0);
+  EXPECT_TRUE(answers().empty());
+  pair.pipe.inject(0, build({.psn = 15}));
+  pair.run_one(0);
+  auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.psn, kFirst.plus(15));
+  receive({.psn = 16});
+  EXPECT_TRUE(answers().empty());
+  pair.clock.advance(kAckDelay);
+  pair.run_one(0);
+  EXPECT_EQ(answers().size(), 1U);
+}
+
+TEST_F(ResponderProtocol, an_acknowledgement_of_what_was_never_sent_changes_nothing) {
+  std::vector<std::byte> body(kAckBodyBytes);
+  store_be(body.data(), Psn(50).value());
+  receive({.opcode = Opcode::kAck, .parts = body, .bytes = 0});
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_EQ(state(), QpState::kRts);
+}
+
+TEST_F(ResponderProtocol, an_acknowledgement_of_a_cell_no_packet_has_changes_nothing) {
+  const Sge sge = pair.side(0).sge(0, 16);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.sges = {&sge, 1}}), PostResult::kOk);
+  pair.run_one(0);
+  std::vector<std::byte> body(kAckBodyBytes);
+  store_be(body.data(), Psn(1).value());
+  store_be(body.data() + 4, uint16_t{kCellsPerPacketMax});
+  receive({.opcode = Opcode::kAck, .parts = body, .bytes = 0});
+  EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+  EXPECT_TRUE(completions().empty());
+}
+
+TEST_F(ResponderProtocol, a_packet_whose_sum_is_never_right_is_given_up) {
+  const Sge sge = pair.side(0).sge(0, 16);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.sges = {&sge, 1}}), PostResult::kOk);
+  std::vector<std::byte> body(kAckBodyBytes);
+  store_be(body.data(), Psn(1).value());
+  body[6] = std::byte{static_cast<uint8_t>(AckCode::kPacketCrc)};
+  for (uint32_t naks = 0; naks < 9; ++naks) {
+    pair.run(5, 1ms);
+    receive({.opcode = Opcode::kNak, .parts = body, .bytes = 0});
+  }
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].status, WcStatus::kRetryExceeded);
+}
+
+TEST_F(ResponderProtocol, a_read_response_that_does_not_fit_the_request_fails_it) {
+  const std::array<Built, 2> wrong{
+      {{.opcode = Opcode::kRdmaReadResponse, .psn = 17, .cell = 1, .flags = kCellLast, .bytes = 50},
+       {.opcode = Opcode::kRdmaReadResponse, .psn = 17, .cell = 2, .flags = kCellLast, .bytes = 256}}};
+  for (const Built& response : wrong) {
+    make({});
+    const Sge sge = pair.side(0).sge(0, 300);
+    ASSERT_EQ(
+        pair.side(0).adapter->post_send(
+            *qp, {.opcode = SendOpcode::kRdmaRead, .sges = {&sge, 1}, .remote_addr = 4096, .rkey = Rkey(5)}),
+        PostResult::kOk);
+    pair.run_one(0);
+    receive(response);
+    ASSERT_FALSE(completions().empty());
+    EXPECT_EQ(completions().back().status, WcStatus::kBadResponse) << response.cell;
+    EXPECT_EQ(counted(QpCounter::kProtocolViolations), 1U);
+    EXPECT_EQ(state(), QpState::kErr);
+  }
+}
+
+TEST_F(ResponderProtocol, operations_the_service_does_not_have_are_refused) {
+  receive({.opcode = Opcode::kFetchOpRequest, .bytes = 32});
+  EXPECT_EQ(answers().back().ack.code, AckCode::kNotSupported);
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
+TEST_F(ResponderProtocol, every_cell_gets_its_own_ack_in_strict_mode) {
+  make({.ack_mode = AckMode::kStrict});
+  post_recv(1);
+  receive({.cell = 2, .flags = kCellLast, .bytes = 10});
+  receive({.cell = 1, .flags = 0, .bytes = 256});
+  receive({.cell = 0, .flags = kCellFirst, .bytes = 256});
+  std::vector<uint16_t> cells;
+  for (const CellView& cell : answers()) {
+    EXPECT_EQ(cell.ack.psn, kFirst);
+    cells.push_back(cell.ack.cell_number);
+  }
+  EXPECT_EQ(cells, (std::vector<uint16_t>{2, 1, 0}));
+  EXPECT_EQ(completions().size(), 1U);
+}
+
+TEST_F(ResponderProtocol, cells_that_waited_for_their_place_are_given_up_at_reset) {
+  const auto fill_the_stash = [this] {
+    for (uint16_t i = 1; i <= AdapterLimits{}.stash_cells_per_qp; ++i)
+      receive({.opcode = Opcode::kRdmaWrite, .cell = i, .flags = 0, .bytes = 256});
+  };
+  for (int life = 0; life < 2; ++life) {
+    fill_the_stash();
+    EXPECT_EQ(counted(AdapterCounter::kStashFull), 0U) << life;
+    QpAttr reset;
+    reset.state = QpState::kReset;
+    ASSERT_EQ(pair.side(0).adapter->modify_qp(*qp, reset, adapter::kQpAttrState), ModifyResult::kOk);
+    pair.bring_up(0, *qp, {}, kPeer, Lid(2), Psn(1), kFirst);
+  }
+}
+
+TEST_F(ResponderProtocol, a_gap_that_two_acknowledgements_name_is_repaired_once) {
+  for (int i = 0; i < 2; ++i) post_send();
+  const auto sent_first = [this] {
+    const auto cells = pair.pipe.sent_by(0, Opcode::kSend);
+    return std::count_if(cells.begin(), cells.end(),
+                         [](const auto* cell) { return cell->view.psn == Psn(1); });
+  };
+  pair.run_one(0);
+  receive_block(2);
+  EXPECT_EQ(sent_first(), 2) << "the second has arrived, the first has not";
+  receive_block(2);
+  EXPECT_EQ(sent_first(), 2) << "its repetition is on the way";
+  pair.run(1, 1ms);
+  receive_block(2);
+  EXPECT_EQ(sent_first(), 3);
+}
+
+TEST_F(ResponderProtocol, a_packet_that_arrives_ever_again_and_is_never_executed_is_given_up) {
+  post_send();
+  pair.run_one(0);
+  const Duration all_retries = 8 * QpAttr().ack_timeout;
+  for (Duration passed{}; passed < 2 * all_retries && completions().empty(); passed += 1ms) {
+    receive_block(1);
+    pair.run(1, 1ms);
+  }
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].status, WcStatus::kRetryExceeded);
+}
+
+}  // namespace
+}  // namespace weft::test

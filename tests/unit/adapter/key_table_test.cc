@@ -1,0 +1,177 @@
+#include "adapter/memory/key_table.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <set>
+
+namespace weft::adapter {
+namespace {
+
+TEST(KeyPermutation, backward_undoes_forward_over_samples_and_edges) {
+  SeededRandom random(7);
+  const KeyPermutation permutation(random);
+  for (uint32_t plain : {0U, 1U, kPermutedMask - 1, kPermutedMask}) {
+    EXPECT_EQ(permutation.backward(permutation.forward(plain)), plain);
+  }
+  for (int i = 0; i < 100'000; ++i) {
+    const auto plain = static_cast<uint32_t>(random.below(kPermutedMask + 1));
+    const uint32_t permuted = permutation.forward(plain);
+    ASSERT_LE(permuted, kPermutedMask);
+    ASSERT_EQ(permutation.backward(permuted), plain);
+  }
+}
+
+TEST(KeyPermutation, one_input_bit_changes_about_half_of_the_output_bits) {
+  SeededRandom random(8);
+  const KeyPermutation permutation(random);
+  constexpr int kSamples = 4096;
+  uint64_t changed = 0;
+  for (int i = 0; i < kSamples; ++i) {
+    const auto plain = static_cast<uint32_t>(random.below(kPermutedMask + 1));
+    const uint32_t flipped = plain ^ (1U << random.below(kPermutedBits));
+    const uint32_t difference = permutation.forward(plain) ^ permutation.forward(flipped);
+    ASSERT_NE(difference, 0U);
+    changed += static_cast<uint64_t>(std::popcount(difference));
+  }
+  const double mean = static_cast<double>(changed) / kSamples;
+  EXPECT_GT(mean, 13.5);
+  EXPECT_LT(mean, 14.5);
+}
+
+TEST(KeyPermutation, two_adapters_have_nothing_in_common) {
+  SeededRandom random(9);
+  const KeyPermutation first(random);
+  const KeyPermutation second(random);
+  int same = 0;
+  for (uint32_t plain = 0; plain < 10'000; ++plain)
+    same += first.forward(plain) == second.forward(plain) ? 1 : 0;
+  EXPECT_LE(same, 2);
+}
+
+TEST(KeyTable, keys_carry_the_adapter_number_and_are_found_again) {
+  SeededRandom random(1);
+  KeyTable table(100, 0xB, random);
+  for (int i = 0; i < 100; ++i) {
+    const auto index = table.take();
+    ASSERT_TRUE(index);
+    const uint32_t key = table.key_of(*index);
+    EXPECT_EQ(key >> 28, 0xBU);
+    const auto parts = table.find(key);
+    ASSERT_TRUE(parts);
+    EXPECT_EQ(parts->index, *index);
+    EXPECT_EQ(parts->instance, table.instance_of(*index));
+  }
+  EXPECT_FALSE(table.take()) << "all hundred are in use";
+}
+
+TEST(KeyTable, a_key_of_another_adapter_is_not_found) {
+  SeededRandom random(2);
+  KeyTable table(kKeysMax, 3, random);
+  const uint32_t key = table.key_of(*table.take());
+  EXPECT_TRUE(table.find(key));
+  EXPECT_FALSE(table.find(key ^ 0x1000'0000U));
+}
+
+TEST(KeyTable, indices_are_reused_first_in_first_out) {
+  SeededRandom random(3);
+  KeyTable table(4, 0, random);
+  for (uint32_t expected = 0; expected < 4; ++expected) EXPECT_EQ(table.take(), expected);
+  table.give_back(2);
+  table.give_back(0);
+  table.give_back(3);
+  EXPECT_EQ(table.take(), 2U);
+  table.give_back(1);
+  EXPECT_EQ(table.take(), 0U);
+  EXPECT_EQ(table.take(), 3U);
+  EXPECT_EQ(table.take(), 1U);
+  EXPECT_FALSE(table.take());
+}
+
+TEST(KeyTable, instances_step_by_one_and_old_keys_are_seen_as_old) {
+  SeededRandom random(4);
+  KeyTable table(1, 1, random);
+  uint8_t last = table.instance_of(0);
+  std::set<uint32_t> keys;
+  for (int i = 0; i < 256; ++i) {
+    ASSERT_EQ(table.take(), 0U);
+    EXPECT_EQ(table.instance_of(0), static_cast<uint8_t>(last + 1));
+    last = table.instance_of(0);
+    const uint32_t key = table.key_of(0);
+    EXPECT_TRUE(keys.insert(key).second) << "no key twice within 256 definitions";
+    table.renew(0);
+    EXPECT_NE(table.find(key)->instance, table.instance_of(0));
+    table.give_back(0);
+    last = table.instance_of(0);
+    if (i == 126) break;  // two steps per turn: 254 of the 256 instances
+  }
+}
+
+TEST(KeyTable, key_zero_is_never_given_out) {
+  // One of the 2^28 pairs gives 0. A full-size table that goes through all 256 instances of every index meets
+  // it.
+  SeededRandom random(5);
+  KeyTable table(kKeysMax, 0, random);
+  const auto zero = table.find(0);
+  ASSERT_TRUE(zero) << "a full-size table has the index";
+  while (table.free_count() != 0) static_cast<void>(table.take());
+  int renewals = 0;
+  for (int step = 0; step < 512; ++step) {
+    table.renew(zero->index);
+    ASSERT_NE(table.key_of(zero->index), 0U);
+    ASSERT_NE(table.instance_of(zero->index), zero->instance);
+    ++renewals;
+  }
+  EXPECT_EQ(renewals, 512);
+}
+
+TEST(KeyTable, first_instances_are_random) {
+  SeededRandom random(6);
+  KeyTable table(1024, 0, random);
+  std::set<uint8_t> seen;
+  for (uint32_t index = 0; index < 1024; ++index) seen.insert(table.instance_of(index));
+  EXPECT_GT(seen.size(), 200U);
+}
+
+TEST(KeyTable, keys_are_not_sequential_nor_is_their_difference) {
+  SeededRandom random(10);
+  KeyTable table(65'536, 0, random);
+  constexpr int kKeys = 4096;
+  std::set<uint32_t> differences;
+  std::array<int, 16> top_buckets{};
+  uint32_t previous = 0;
+  int neighbours = 0;
+  for (int i = 0; i < kKeys; ++i) {
+    const uint32_t key = table.key_of(*table.take());
+    const uint32_t difference = key - previous;
+    differences.insert(difference);
+    neighbours += difference + 256 < 512 ? 1 : 0;
+    ++top_buckets[key >> 24];
+    previous = key;
+  }
+  EXPECT_GT(differences.size(), static_cast<size_t>(kKeys - 8))
+      << "a common difference would let a peer guess";
+  EXPECT_LE(neighbours, 2);
+  for (int count : top_buckets) {  // chi-square would say the same; 256 expected, 6 sigma = 93
+    EXPECT_GT(count, 256 - 93);
+    EXPECT_LT(count, 256 + 93);
+  }
+}
+
+TEST(KeyTable, random_guesses_hit_about_as_often_as_there_are_live_keys) {
+  SeededRandom random(11);
+  KeyTable table(kKeysMax, 0, random);
+  for (uint32_t i = 0; i < kKeysMax; ++i) static_cast<void>(table.take());
+  int hits = 0;
+  constexpr int kGuesses = 100'000;
+  for (int i = 0; i < kGuesses; ++i) {
+    const auto parts = table.find(static_cast<uint32_t>(random.below(kPermutedMask + 1)));
+    ASSERT_TRUE(parts);
+    hits += parts->instance == table.instance_of(parts->index) ? 1 : 0;
+  }
+  EXPECT_NEAR(hits, kGuesses / 256, 120) << "one live instance of 256 (decisions section 4)";
+}
+
+}  // namespace
+}  // namespace weft::adapter

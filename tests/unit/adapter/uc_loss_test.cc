@@ -1,0 +1,77 @@
+// What the unacknowledged connected service drops: every packet that is missing is counted, by that a session
+// knows what it lost (decisions 2.19).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+class UcLoss : public ::testing::Test {
+ protected:
+  ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
+  AdapterPair pair;
+};
+
+TEST_F(UcLoss, uc_counts_every_packet_that_is_missing) {
+  struct Loss {
+    uint32_t packet_bytes;
+    std::vector<int> dropped;  // cells of two messages of 1024 bytes
+    uint64_t missed;
+  };
+  const std::array<Loss, 3> losses{{{1024, {3, 4}, 2},  // the end of one packet and the beginning of the next
+                                    {512, {0}, 2},      // the first packet of a message, so all of it
+                                    {256, {0}, 4}}};
+  for (const Loss& loss : losses) {
+    auto qps = pair.connect({.type = QpType::kUc, .packet_bytes = loss.packet_bytes});
+    for (uint64_t i = 0; i < 2; ++i)
+      ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+    int cells = 0;
+    pair.pipe.set_filter([&](int, std::vector<std::byte>&) {
+      const bool gone = std::count(loss.dropped.begin(), loss.dropped.end(), cells++) != 0;
+      return gone ? Verdict::kDrop : Verdict::kPass;
+    });
+    const Sge sge = pair.side(0).sge(0, 1024);
+    for (uint64_t i = 0; i < 2; ++i)
+      ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = i, .sges = {&sge, 1}}), PostResult::kOk);
+    pair.run(5);
+    pair.pipe.set_filter(nullptr);
+    EXPECT_EQ(adapter(1).missed_packets(*qps[1]), loss.missed) << loss.packet_bytes;
+  }
+}
+
+TEST_F(UcLoss, a_uc_write_that_nobody_can_be_told_of_is_missed) {
+  auto qps = pair.connect({.type = QpType::kUc, .idata_takes_recv_wqe = true});
+  const Sge sge = pair.side(0).sge(0, 16);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = pair.side(1).region.addr,
+                                          .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  pair.run(5);
+  EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropNoRecvWqe), 1U);
+  EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
+}
+
+TEST_F(UcLoss, an_endnode_without_inbound_rdma_drops_unacknowledged_writes_too) {
+  AdapterLimits limits;
+  limits.inbound_rdma = false;
+  AdapterPair closed(256, limits);
+  auto qps = closed.connect({.type = QpType::kUc});
+  closed.side(0).fill(0, 16, 1);
+  const Sge sge = closed.side(0).sge(0, 16);
+  ASSERT_EQ(closed.side(0).adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaWrite,
+                                                        .sges = {&sge, 1},
+                                                        .remote_addr = closed.side(1).region.addr,
+                                                        .rkey = closed.side(1).region.rkey}),
+            PostResult::kOk);
+  closed.run(5);
+  EXPECT_EQ(closed.side(1).bytes_at(0, 16), std::vector<std::byte>(16));
+  EXPECT_EQ(closed.side(1).adapter->counters().get(AdapterCounter::kDropAccess), 1U);
+}
+
+}  // namespace
+}  // namespace weft::test
