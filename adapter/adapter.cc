@@ -1,6 +1,5 @@
 #include "adapter/adapter.h"
 
-#include <array>
 #include <string>
 
 #include "adapter/adapter_core.h"
@@ -8,20 +7,8 @@
 #include "base/stats_page.h"
 
 namespace weft::adapter {
-namespace {
-
-constexpr std::array<std::string_view, static_cast<size_t>(AsyncEventKind::kCount)> kEventNames{
-    "QP fatal",   "QP request error", "QP access error", "SQ drained",
-    "CQ overrun", "port up",          "port down",       "port expired"};
-
-}  // namespace
-
-std::string_view to_string(AsyncEventKind kind) noexcept {
-  return kEventNames[static_cast<size_t>(kind)];
-}
-
 ChannelAdapter::ChannelAdapter(const AdapterConfig& config, RandomSource& random)
-    : core_(std::make_unique<Core>(config, random, this)) {}
+    : core_(std::make_unique<AdapterCore>(config, random)) {}
 ChannelAdapter::~ChannelAdapter() = default;
 
 void ChannelAdapter::attach(fabric::CellPort& port) {
@@ -111,7 +98,7 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
     return Error{"create_qp: QP 1 exists already"};
   }
   auto& slot = engine.table[number.value() & engine.table_mask];
-  slot = std::make_unique<QueuePair>(config, number, this, most.inline_bytes);
+  slot = std::make_unique<QueuePair>(config, number, &engine, most.inline_bytes);
   slot->port = config.port;
   ++config.send_cq->users;
   ++config.recv_cq->users;
@@ -121,7 +108,7 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
 Status ChannelAdapter::destroy_qp(QueuePair* qp) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
-  if (qp->owner != this) return Error{"destroy_qp: the QP belongs to another adapter"};
+  if (qp->owner != &engine) return Error{"destroy_qp: the QP belongs to another adapter"};
   core_->rd.forget(*qp);
   forget_everything(engine, *qp);
   if (qp->in_send_list) engine.send_list.remove(*qp);
@@ -135,7 +122,7 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
 
 ModifyResult ChannelAdapter::modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  return qp.owner == this ? core_->modify(qp, attr, mask) : ModifyResult::kBadValue;
+  return qp.owner == &core_->engine ? core_->modify(qp, attr, mask) : ModifyResult::kBadValue;
 }
 
 QpAttr ChannelAdapter::query_qp(const QueuePair& qp) const {

@@ -10,7 +10,9 @@
 #include <span>
 #include <string_view>
 
+#include "adapter/config.h"
 #include "adapter/counters.h"
+#include "adapter/events.h"
 #include "adapter/memory/memory_table.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
@@ -25,84 +27,7 @@ class StatsPage;
 
 namespace weft::adapter {
 
-class CompletionQueue;
-class QueuePair;
-
-/// What an adapter can hold; capability query (SAN-NODE-04, C-16).
-struct AdapterLimits {
-  uint32_t queue_pairs = 4096;
-  uint32_t completion_queues = 1024;
-  uint32_t cqes_per_queue = 65536;
-  uint32_t wqes_per_queue = 16384;
-  uint32_t sges_per_wqe = 16;
-  uint32_t inline_bytes = 256;
-  uint32_t protection_domains = 1024;
-  uint32_t keys = 65536;       // regions and windows together
-  uint32_t stash_cells = 256;  // cells whose base is unknown (decisions 2.1)
-  uint32_t stash_cells_per_qp = 32;
-  uint32_t rd_contexts = 64;
-  uint32_t message_bytes_max = 1U << 31;
-  bool inbound_rdma = true;
-};
-
-struct AdapterConfig {
-  Guid guid{};
-  uint8_t number = 0;  // of this adapter in its computer, top 4 bits of every key (LAY-STAG)
-  AdapterLimits limits{};
-  /// Verify the CRC of each cell again: for carriers that do not (CellPort promises that they do).
-  bool verify_cells = false;
-};
-
-struct QpConfig {
-  QpType type = QpType::kRc;
-  PdId pd{};
-  CompletionQueue* send_cq = nullptr;
-  CompletionQueue* recv_cq = nullptr;
-  uint32_t send_wqes = 128;  // outstanding requests (SAN-QP-05, decisions 1.16)
-  uint32_t recv_wqes = 128;
-  uint32_t sges = 4;
-  AckMode ack_mode = AckMode::kSelective;
-  bool signal_all = true;            // every WQE makes a CQE (O-25)
-  bool idata_takes_recv_wqe = true;  // false: push-push channel, kRdataIndicate (O-06)
-  bool packet_crc = false;           // PUSH-CELL-08
-  uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
-  /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.
-  /// 0 = any (random, decisions section 4).
-  Qpn wanted_qpn{};
-  uint8_t port = 1;  // of wanted_qpn
-};
-
-/// What happens beside completions; the numbers of async events in libibverbs differ, the meaning does not.
-enum class AsyncEventKind : uint8_t {
-  kQpFatal,         // the QP gave up: retries exceeded, local fault; `status` says why
-  kQpRequestError,  // the peer asked for something this QP does not allow, or broke the protocol
-  kQpAccessError,   // the peer's key, range or right did not fit
-  kSqDrained,       // SQD: everything started has completed
-  kCqOverrun,       // `cq`: a completion was lost; the QPs that complete there are in error
-  kPortUp,
-  kPortDown,
-  kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)
-  kCount,
-};
-[[nodiscard]] std::string_view to_string(AsyncEventKind kind) noexcept;
-
-struct AsyncEvent {
-  AsyncEventKind kind{};
-  Qpn qpn{};
-  WcStatus status = WcStatus::kSuccess;
-  uint8_t port = 0;
-  CompletionQueue* cq = nullptr;
-};
-
-/// What create_cq() and a query answer (SAN-CQ-01).
-struct CqInfo {
-  uint32_t depth = 0;  // entries it holds
-  uint32_t fill = 0;   // entries waiting
-  bool overrun = false;
-};
-
-/// When an armed CQ gives its one notification.
-enum class CqNotify : uint8_t { kOff, kSolicited, kNext };
+class AdapterCore;
 
 /// Owner: one thread. Objects it creates belong to it and die with it.
 class ChannelAdapter {
@@ -178,8 +103,7 @@ class ChannelAdapter {
   [[nodiscard]] Instant deadline() const noexcept;
 
  private:
-  class Core;
-  std::unique_ptr<Core> core_;
+  std::unique_ptr<AdapterCore> core_;
 };
 
 }  // namespace weft::adapter

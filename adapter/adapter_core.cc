@@ -13,8 +13,8 @@
 
 namespace weft::adapter {
 
-ChannelAdapter::Core::Core(const AdapterConfig& config, RandomSource& random, const ChannelAdapter* self)
-    : engine(config, random, self),
+AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
+    : engine(config, random),
       segmenter(engine),
       completer(engine, segmenter),
       requester(engine, segmenter, completer),
@@ -25,12 +25,12 @@ ChannelAdapter::Core::Core(const AdapterConfig& config, RandomSource& random, co
       pds(config.limits.protection_domains + 1),
       numbers(config.limits.queue_pairs, engine.table_mask + 1, random) {}
 
-void ChannelAdapter::Core::attach(fabric::CellPort& carrier) {
+void AdapterCore::attach(fabric::CellPort& carrier) {
   engine.ports.push_back({.carrier = &carrier});
   if (carrier.up()) port_came_up(engine.ports.back());
 }
 
-int ChannelAdapter::Core::poll(Instant now) noexcept {
+int AdapterCore::poll(Instant now) noexcept {
   engine.now = now;
   int work = watch_ports();
   for (const EnginePort& port : engine.ports) {
@@ -46,7 +46,7 @@ int ChannelAdapter::Core::poll(Instant now) noexcept {
   return work;
 }
 
-int ChannelAdapter::Core::watch_ports() noexcept {
+int AdapterCore::watch_ports() noexcept {
   int work = 0;
   for (EnginePort& port : engine.ports) {
     work += port.carrier->poll(engine.now);
@@ -62,11 +62,11 @@ int ChannelAdapter::Core::watch_ports() noexcept {
   return work;
 }
 
-uint8_t ChannelAdapter::Core::number_of(const EnginePort& port) const noexcept {
+uint8_t AdapterCore::number_of(const EnginePort& port) const noexcept {
   return static_cast<uint8_t>(&port - engine.ports.data() + 1);
 }
 
-void ChannelAdapter::Core::port_came_up(EnginePort& port) noexcept {
+void AdapterCore::port_came_up(EnginePort& port) noexcept {
   const uint32_t payload_before = port.info.cell_payload_bytes;
   const bool again = port.known;
   port.info = port.carrier->info();
@@ -88,14 +88,14 @@ void ChannelAdapter::Core::port_came_up(EnginePort& port) noexcept {
   }
 }
 
-void ChannelAdapter::Core::port_went_down(EnginePort& port) noexcept {
+void AdapterCore::port_went_down(EnginePort& port) noexcept {
   port.up = false;
   port.down_since = engine.now;
   engine.count(AdapterCounter::kPortDowns);
   engine.raise({.kind = AsyncEventKind::kPortDown, .port = number_of(port)});
 }
 
-void ChannelAdapter::Core::expire_port(EnginePort& port) noexcept {
+void AdapterCore::expire_port(EnginePort& port) noexcept {
   port.expired = true;
   engine.count(AdapterCounter::kPortExpired);
   engine.raise({.kind = AsyncEventKind::kPortExpired, .port = number_of(port)});
@@ -108,7 +108,7 @@ void ChannelAdapter::Core::expire_port(EnginePort& port) noexcept {
   }
 }
 
-int ChannelAdapter::Core::receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept {
+int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept {
   const std::span<const fabric::RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
   CellView cell;  // one for all: making it anew costs more than reading a header
@@ -119,8 +119,8 @@ int ChannelAdapter::Core::receive_cells(fabric::CellPort& carrier, const EngineP
   return static_cast<int>(cells.size());
 }
 
-void ChannelAdapter::Core::take_cell(const EnginePort& port, std::span<const std::byte> bytes,
-                                     CellView& cell) noexcept {
+void AdapterCore::take_cell(const EnginePort& port, std::span<const std::byte> bytes,
+                            CellView& cell) noexcept {
   const CrcCheck crc = engine.config.verify_cells ? CrcCheck::kVerify : CrcCheck::kAlreadyVerified;
   const CellError error = decode_cell(bytes, crc, cell);
   if (error != CellError::kNone) [[unlikely]]
@@ -153,7 +153,7 @@ bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
 
 }  // namespace
 
-void ChannelAdapter::Core::dispatch(QueuePair& qp, const CellView& cell) noexcept {
+void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   const bool connected = is_connected(qp.config.type);
   if (connected && !from_peer(qp, cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropSource);
@@ -176,7 +176,7 @@ void ChannelAdapter::Core::dispatch(QueuePair& qp, const CellView& cell) noexcep
   }
 }
 
-uint32_t ChannelAdapter::Core::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
+uint32_t AdapterCore::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
   if (qp.config.type == QpType::kRd) return rd.run(qp, blocked);
   uint32_t sent = 0;
   if (qp.rx.reads_head != qp.rx.reads_tail) sent = responder.send_reads(qp, budget, blocked);
@@ -184,7 +184,7 @@ uint32_t ChannelAdapter::Core::run_qp(QueuePair& qp, uint32_t budget, bool& bloc
   return sent;
 }
 
-int ChannelAdapter::Core::send_cells() noexcept {
+int AdapterCore::send_cells() noexcept {
   uint32_t sent = 0;
   uint64_t turns = engine.send_list.size();
   engine.send_ready = turns > kQpsPerTurn;
@@ -207,7 +207,7 @@ int ChannelAdapter::Core::send_cells() noexcept {
   return static_cast<int>(sent);
 }
 
-int ChannelAdapter::Core::send_acks() noexcept {
+int AdapterCore::send_acks() noexcept {
   uint32_t sent = 0;
   engine.acks_stalled = false;
   for (uint64_t left = engine.ack_list.size(); left > 0; --left) {
@@ -224,7 +224,7 @@ int ChannelAdapter::Core::send_acks() noexcept {
   return static_cast<int>(sent + rd.send_acks());
 }
 
-int ChannelAdapter::Core::run_timers() noexcept {
+int AdapterCore::run_timers() noexcept {
   int work = 0;
   for (uint32_t left = kTimersPerTurn; left > 0; --left) {
     QueuePair* qp = engine.timers.pop_due(engine.now);
@@ -239,12 +239,12 @@ int ChannelAdapter::Core::run_timers() noexcept {
   return work;
 }
 
-void ChannelAdapter::Core::flush_ports() noexcept {
+void AdapterCore::flush_ports() noexcept {
   for (const EnginePort& port : engine.ports) port.carrier->flush(engine.now);
 }
 
 /// A CQ that lost a completion cannot be trusted any more: its QPs go to the error state.
-void ChannelAdapter::Core::fail_overrun() noexcept {
+void AdapterCore::fail_overrun() noexcept {
   engine.overrun_pending = false;
   for (const auto& qp : engine.table) {
     if (qp == nullptr || qp->state == QpState::kReset || qp->state == QpState::kErr) continue;
@@ -253,12 +253,12 @@ void ChannelAdapter::Core::fail_overrun() noexcept {
 }
 
 /// Ends a QP for a reason outside its own work.
-void ChannelAdapter::Core::fail_qp(QueuePair& qp, WcStatus status) noexcept {
+void AdapterCore::fail_qp(QueuePair& qp, WcStatus status) noexcept {
   enter_error(engine, qp, AsyncEventKind::kQpFatal, status);
   if (qp.config.type == QpType::kRd) rd.forget(qp);
 }
 
-Instant ChannelAdapter::Core::deadline() const noexcept {
+Instant AdapterCore::deadline() const noexcept {
   // What waits for credit is woken by the link.
   if ((engine.send_list.size() != 0 && engine.send_ready) || engine.overrun_pending) return Instant::min();
   Instant at = std::min(engine.timers.earliest(), rd.acks_ready() ? Instant::min() : kNever);
@@ -275,7 +275,7 @@ Instant ChannelAdapter::Core::deadline() const noexcept {
   return at;
 }
 
-ModifyResult ChannelAdapter::Core::modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
+ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
   const QpState to = (mask & kQpAttrState) != 0 ? attr.state : qp.state;
   ModifyResult result = check_qp_move(qp.config.type, qp.state, to, mask);
   if (result != ModifyResult::kOk) return result;

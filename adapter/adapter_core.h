@@ -1,5 +1,5 @@
 // adapter/adapter_core.h -- the adapter behind adapter.h: owns the parts, hands each cell to the right one,
-// runs the turn. Internal to channel/.
+// runs the turn. Internal to adapter/.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@
 
 namespace weft::adapter {
 
-class ChannelAdapter::Core {
+class AdapterCore {
  public:
-  Core(const AdapterConfig& config, RandomSource& random, const ChannelAdapter* self);
+  AdapterCore(const AdapterConfig& config, RandomSource& random);
 
   void attach(fabric::CellPort& carrier);
   int poll(Instant now) noexcept;

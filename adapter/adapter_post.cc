@@ -16,9 +16,9 @@ uint64_t total_bytes(std::span<const Sge> sges) noexcept {
 
 }  // namespace
 
-PostResult ChannelAdapter::Core::check_post(const QueuePair& qp, const SendRequest& request,
-                                            const SendOpcodeRule*& rule, uint64_t& length) const noexcept {
-  if (qp.owner != engine.owner || !qp.abilities().post_send) return PostResult::kBadState;
+PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& request,
+                                   const SendOpcodeRule*& rule, uint64_t& length) const noexcept {
+  if (qp.owner != &engine || !qp.abilities().post_send) return PostResult::kBadState;
   rule = find_send_opcode(request.opcode);
   if (rule == nullptr || (rule->services & service_bit(qp.config.type)) == 0) return PostResult::kBadOpcode;
   if (qp.sq.full()) return PostResult::kWouldBlock;
@@ -41,7 +41,7 @@ PostResult ChannelAdapter::Core::check_post(const QueuePair& qp, const SendReque
   return PostResult::kOk;
 }
 
-PostResult ChannelAdapter::Core::post(QueuePair& qp, const SendRequest& request) noexcept {
+PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept {
   const SendOpcodeRule* rule = nullptr;
   uint64_t length = 0;
   const PostResult result = check_post(qp, request, rule, length);
@@ -77,15 +77,15 @@ PostResult ChannelAdapter::Core::post(QueuePair& qp, const SendRequest& request)
   return PostResult::kOk;
 }
 
-void ChannelAdapter::Core::ring_send(QueuePair& qp) noexcept {
-  if (qp.owner != engine.owner || qp.sq.rung == qp.sq.posted) return;
+void AdapterCore::ring_send(QueuePair& qp) noexcept {
+  if (qp.owner != &engine || qp.sq.rung == qp.sq.posted) return;
   if (qp.abilities().flush_send) return flush_send(engine, qp);
   qp.sq.rung = qp.sq.posted;
   engine.want_send(qp);
 }
 
-PostResult ChannelAdapter::Core::post(QueuePair& qp, const RecvRequest& request) noexcept {
-  if (qp.owner != engine.owner || !qp.abilities().post_recv) return PostResult::kBadState;
+PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept {
+  if (qp.owner != &engine || !qp.abilities().post_recv) return PostResult::kBadState;
   if (request.sges.size() > qp.rq.sges_max()) return PostResult::kBadSges;
   if (qp.rq.full()) return PostResult::kWouldBlock;
   const uint64_t position = qp.rq.posted++;
@@ -98,8 +98,8 @@ PostResult ChannelAdapter::Core::post(QueuePair& qp, const RecvRequest& request)
   return PostResult::kOk;
 }
 
-void ChannelAdapter::Core::ring_recv(QueuePair& qp) noexcept {
-  if (qp.owner != engine.owner || qp.rq.rung == qp.rq.posted) return;
+void AdapterCore::ring_recv(QueuePair& qp) noexcept {
+  if (qp.owner != &engine || qp.rq.rung == qp.rq.posted) return;
   if (qp.abilities().flush_recv) return flush_recv(engine, qp);
   qp.rq.rung = qp.rq.posted;
   if (qp.rx.blocked && qp.config.type == QpType::kRc) responder.receive_posted(qp);

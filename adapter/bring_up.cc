@@ -1,5 +1,6 @@
 #include "adapter/bring_up.h"
 
+#include "adapter/adapter.h"
 #include "adapter/queues/qp_rules.h"
 #include "adapter/queues/queue_pair.h"
 

@@ -2,9 +2,12 @@
 // service needs (PUSH-WQ-06). What a program does with three ibv_modify_qp() calls.
 #pragma once
 
-#include "adapter/adapter.h"
+#include "adapter/verbs.h"
 
 namespace weft::adapter {
+
+class ChannelAdapter;
+class QueuePair;
 
 /// Walks RESET, INIT, RTR, RTS as far as `target`. `attr` names the peer on connected services (dlid,
 /// dest_qpn, both PSNs) and the Q_Key on datagram services; what the service does not have is ignored.

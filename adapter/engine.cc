@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "adapter/queues/qp_lifecycle.h"
-
 namespace weft::adapter {
 
 void QpList::remove(const QueuePair& qp) noexcept {
@@ -15,10 +13,9 @@ void QpList::remove(const QueuePair& qp) noexcept {
   }
 }
 
-Engine::Engine(const AdapterConfig& wanted, RandomSource& source, const ChannelAdapter* self)
+Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
     : config(wanted),
       random(source),
-      owner(self),
       memory(wanted.limits.keys, wanted.number, source),
       stash(wanted.limits.stash_cells, wanted.limits.stash_cells_per_qp),
       loopback(kLoopbackCells),
@@ -31,8 +28,13 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source, const ChannelA
 
 bool Engine::path_ready(QueuePair& qp) noexcept {
   EnginePort& port = port_of(qp);
-  if (qp.path.generation != port.generation) make_path(*this, qp);
+  if (qp.path.generation != port.generation) set_path(qp);
   return port.up || (port.known && qp.path.carrier == &loopback);
+}
+
+void Engine::set_path(QueuePair& qp) noexcept {
+  const EnginePort& port = port_of(qp);
+  if (port.known) qp.path = make_path(port, loopback, qp.attr, qp.qpn, qp.config.packet_bytes);
 }
 
 void Engine::want_send(QueuePair& qp) noexcept {

@@ -1,5 +1,5 @@
 // adapter/engine.h -- what requester, responder and completer of one adapter share: table of QPs, memory
-// table, ports, lists of QPs with work, timers, events, counters. Internal to channel/.
+// table, ports, lists of QPs with work, timers, events, counters. Internal to adapter/.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "adapter/adapter.h"
+#include "adapter/config.h"
 #include "adapter/counters.h"
+#include "adapter/events.h"
 #include "adapter/loopback_port.h"
 #include "adapter/memory/memory_table.h"
+#include "adapter/path.h"
 #include "adapter/queues/completion_queue.h"
 #include "adapter/queues/queue_pair.h"
 #include "adapter/timer_heap.h"
@@ -40,20 +42,8 @@ class QpList {
   uint64_t tail_ = 0;
 };
 
-/// One physical port and what the adapter last knew of it.
-struct EnginePort {
-  fabric::CellPort* carrier = nullptr;
-  fabric::CellPortInfo info{};
-  bool up = false;
-  bool known = false;    // was up once: info is valid
-  bool expired = false;  // QPs on it have been failed
-  uint64_t incarnation = 0;
-  uint32_t generation = 0;  // steps each time it comes up
-  Instant down_since{};
-};
-
 struct Engine {
-  Engine(const AdapterConfig& wanted, RandomSource& source, const ChannelAdapter* self);
+  Engine(const AdapterConfig& wanted, RandomSource& source);
 
   /// The QP of a number; null when there is none. One load and one compare.
   [[nodiscard]] QueuePair* find_qp(Qpn qpn) const noexcept {
@@ -63,6 +53,9 @@ struct Engine {
   [[nodiscard]] EnginePort& port_of(const QueuePair& qp) noexcept { return ports[qp.port - 1U]; }
   /// True when cells of this QP may leave now: its path is made and its port is up.
   [[nodiscard]] bool path_ready(QueuePair& qp) noexcept;
+
+  /// Makes the QP's path from its attributes and what its port is now.
+  void set_path(QueuePair& qp) noexcept;
 
   /// QP has something to send: it gets a turn in this or the next poll().
   void want_send(QueuePair& qp) noexcept;
@@ -75,7 +68,6 @@ struct Engine {
 
   AdapterConfig config;
   RandomSource& random;
-  const ChannelAdapter* owner;
   MemoryTable memory;
   Stash stash;
   LoopbackPort loopback;

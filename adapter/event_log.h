@@ -1,7 +1,9 @@
 // adapter/event_log.h -- writes asynchronous events to the log, one line each, rate-limited.
 #pragma once
 
-#include "adapter/adapter.h"
+#include <string_view>
+
+#include "adapter/events.h"
 
 namespace weft::adapter {
 

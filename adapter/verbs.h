@@ -31,6 +31,9 @@ enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd =
 /// One ACK per cell (SAN-XPORT-07, C-14) or coalesced and selective (decisions 1.10).
 enum class AckMode : uint8_t { kSelective, kStrict };
 
+/// A protection domain: what belongs together, and to nobody else.
+using PdId = StrongId<struct PdTag, uint32_t>;
+
 // ---- access rights --------------------
 
 /// Bits of a region or window (TPT-ENTRY-07/08/09). Local read is always granted to regions by verbs; the
@@ -193,6 +196,16 @@ struct WorkCompletion {
   Lid src_lid{};  // datagrams
   Qpn src_qpn{};  // datagrams
 };
+
+/// What create_cq() and a query answer (SAN-CQ-01).
+struct CqInfo {
+  uint32_t depth = 0;  // entries it holds
+  uint32_t fill = 0;   // entries waiting
+  bool overrun = false;
+};
+
+/// When an armed CQ gives its one notification.
+enum class CqNotify : uint8_t { kOff, kSolicited, kNext };
 
 // ---- QP attributes --------------------
 

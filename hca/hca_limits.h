@@ -1,7 +1,7 @@
 // hca/hca_limits.h -- what a host channel adapter holds: thousands of QPs (SAN-QP-06).
 #pragma once
 
-#include "adapter/adapter.h"
+#include "adapter/config.h"
 
 namespace weft::hca {
 

@@ -1,7 +1,7 @@
 // tca/tca_limits.h -- what a target channel adapter holds: tens of QPs, inbound RDMA on (SAN-QP-06, C-16).
 #pragma once
 
-#include "adapter/adapter.h"
+#include "adapter/config.h"
 
 namespace weft::tca {
 

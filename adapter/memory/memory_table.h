@@ -15,8 +15,6 @@
 
 namespace weft::adapter {
 
-using PdId = StrongId<struct PdTag, uint32_t>;
-
 /// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4).
 struct MemoryRegion {
   Lkey lkey{};

@@ -6,7 +6,6 @@
 #include <memory>
 #include <span>
 
-#include "adapter/adapter.h"
 #include "adapter/verbs.h"
 
 namespace weft::adapter {

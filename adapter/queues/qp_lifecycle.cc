@@ -1,9 +1,5 @@
 #include "adapter/queues/qp_lifecycle.h"
 
-#include <algorithm>
-
-#include "adapter/transport/segmenter.h"
-
 namespace weft::adapter {
 namespace {
 
@@ -41,7 +37,7 @@ void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   rx.cells_since_ack = 0;
   qp.peer_lid = qp.attr.dlid;
   qp.peer_qpn = qp.attr.dest_qpn;
-  make_path(engine, qp);
+  engine.set_path(qp);
 }
 
 void start_sending(Engine& engine, QueuePair& qp) noexcept {
@@ -55,26 +51,6 @@ void start_sending(Engine& engine, QueuePair& qp) noexcept {
   tx.rtt = tx.rtt_spread = Duration::zero();
   tx.timeout = qp.attr.ack_timeout;
   tx.progress_at = engine.now;
-}
-
-void make_path(Engine& engine, QueuePair& qp) noexcept {
-  EnginePort& port = engine.port_of(qp);
-  if (!port.known) return;
-  const fabric::CellPortInfo& info = port.info;
-  QpPath& path = qp.path;
-  path.vl = lane_of(info, qp.attr.sl);
-  path.carrier = qp.attr.dlid == info.lid ? &engine.loopback : port.carrier;
-  path.fixed = make_template(info, qp.attr.dlid, qp.attr.dest_qpn, qp.qpn, qp.attr.sl, path.vl);
-  path.is_global = qp.attr.dgid != Gid{} && subnet_of(qp.attr.dgid) != info.subnet;
-  if (path.is_global) path.global = make_global_header(make_gid(info.subnet, info.guid), qp.attr.dgid);
-  path.segment_bytes = info.cell_payload_bytes;
-  path.generation = port.generation;
-  const uint32_t largest = path.segment_bytes * kCellsPerPacketMax;
-  uint32_t bytes = largest;
-  for (const uint32_t wanted : {qp.config.packet_bytes, qp.attr.path_mtu_bytes}) {
-    if (wanted != 0) bytes = std::min(bytes, wanted);
-  }
-  path.packet_bytes = std::max(bytes / path.segment_bytes, 1U) * path.segment_bytes;
 }
 
 void flush_send(Engine& engine, QueuePair& qp) noexcept {

@@ -23,7 +23,4 @@ void flush_recv(Engine& engine, QueuePair& qp) noexcept;
 /// RESET: no completion is made; what was queued is forgotten.
 void forget_everything(Engine& engine, QueuePair& qp) noexcept;
 
-/// Bytes and cells of one packet, from the attributes and the port.
-void make_path(Engine& engine, QueuePair& qp) noexcept;
-
 }  // namespace weft::adapter

@@ -4,7 +4,7 @@
 
 namespace weft::adapter {
 
-QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const ChannelAdapter* adapter, uint32_t inline_bytes)
+QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes)
     : qpn(number),
       sq(wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
       rq(wanted.recv_wqes, std::max(wanted.sges, 1U)),

@@ -9,18 +9,20 @@
 #include <cstdint>
 #include <memory>
 
-#include "adapter/adapter.h"
+#include "adapter/config.h"
 #include "adapter/counters.h"
 #include "adapter/limits.h"
+#include "adapter/path.h"
 #include "adapter/queues/qp_rules.h"
 #include "adapter/queues/work_queue.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "fabric/link/cell_port.h"
 #include "messages/cell.h"
 
 namespace weft::adapter {
+
+struct Engine;
 
 /// Bits 0..cells-1.
 [[nodiscard]] constexpr uint64_t cell_mask(uint32_t cells) noexcept {
@@ -184,25 +186,9 @@ struct ReceiveSide {
   [[nodiscard]] RxPacket& at(Psn psn) noexcept { return packets[psn.value() & (kPacketWindow - 1)]; }
 };
 
-/// Where cells of a QP leave, and the header words that stay the same. Renewed when the port comes up.
-struct QpPath {
-  fabric::CellPort* carrier = nullptr;
-  CellTemplate fixed{};
-  VirtualLane vl{};
-  uint32_t segment_bytes = 0;
-  uint32_t packet_bytes = 0;
-  uint32_t generation = 0;  // of the port it was made for; 0 = none yet
-  bool is_global = false;   // the peer is in another subnet: `global` follows the MAC header (SAN-FRAME-03)
-  GlobalHeaderWire global{};
-
-  [[nodiscard]] const GlobalHeaderWire* global_header() const noexcept {
-    return is_global ? &global : nullptr;
-  }
-};
-
 class QueuePair {
  public:
-  QueuePair(const QpConfig& wanted, Qpn number, const ChannelAdapter* adapter, uint32_t inline_bytes);
+  QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes);
 
   [[nodiscard]] const QpAbilities& abilities() const noexcept { return qp_abilities(state); }
   [[nodiscard]] bool acknowledged() const noexcept { return is_acknowledged(config.type); }
@@ -227,7 +213,7 @@ class QueuePair {
 
   QpConfig config;
   QpAttr attr;
-  const ChannelAdapter* owner;
+  const Engine* owner;  // the adapter that made it
   CounterSet<QpCounter> counters;
 };
 

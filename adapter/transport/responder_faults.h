@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "adapter/adapter.h"
+#include "adapter/events.h"
 #include "adapter/queues/queue_pair.h"
 #include "messages/cell.h"
 

@@ -59,23 +59,6 @@ void finish_cell(fabric::CellPort& carrier, VirtualLane vl, std::byte* cell, uin
 
 }  // namespace
 
-VirtualLane lane_of(const fabric::CellPortInfo& info, ServiceLevel sl) noexcept {
-  const uint32_t lanes = std::clamp(info.lanes, 1U, uint32_t{kVlCount} - 1);
-  return VirtualLane(static_cast<uint8_t>(sl.value() % lanes));
-}
-
-CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest, Qpn source, ServiceLevel sl,
-                           VirtualLane vl) noexcept {
-  return make_cell_template({.dest_subnet = info.subnet,
-                             .src_subnet = info.subnet,
-                             .dlid = dlid,
-                             .slid = info.lid,
-                             .vl = vl,
-                             .sl = sl,
-                             .dest_qpn = dest,
-                             .src_qpn = source});
-}
-
 Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
   if (is_connected(qp.config.type))
     return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header()};

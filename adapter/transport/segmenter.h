@@ -72,10 +72,4 @@ class Segmenter {
   Engine& engine_;
 };
 
-/// Header template for a destination; used at bring-up and per datagram.
-[[nodiscard]] CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest, Qpn source,
-                                         ServiceLevel sl, VirtualLane vl) noexcept;
-/// The lane of a service level: data lanes in turn (decisions 1.15).
-[[nodiscard]] VirtualLane lane_of(const fabric::CellPortInfo& info, ServiceLevel sl) noexcept;
-
 }  // namespace weft::adapter

@@ -1,0 +1,58 @@
+// adapter/config.h -- what an adapter and its QPs are created as: below adapter.h, for its parts need it too.
+#pragma once
+
+#include <cstdint>
+
+#include "adapter/verbs.h"
+#include "messages/ids.h"
+
+namespace weft::adapter {
+
+class CompletionQueue;
+class QueuePair;
+
+/// What an adapter can hold; capability query (SAN-NODE-04, C-16).
+struct AdapterLimits {
+  uint32_t queue_pairs = 4096;
+  uint32_t completion_queues = 1024;
+  uint32_t cqes_per_queue = 65536;
+  uint32_t wqes_per_queue = 16384;
+  uint32_t sges_per_wqe = 16;
+  uint32_t inline_bytes = 256;
+  uint32_t protection_domains = 1024;
+  uint32_t keys = 65536;       // regions and windows together
+  uint32_t stash_cells = 256;  // cells whose base is unknown (decisions 2.1)
+  uint32_t stash_cells_per_qp = 32;
+  uint32_t rd_contexts = 64;
+  uint32_t message_bytes_max = 1U << 31;
+  bool inbound_rdma = true;
+};
+
+struct AdapterConfig {
+  Guid guid{};
+  uint8_t number = 0;  // of this adapter in its computer, top 4 bits of every key (LAY-STAG)
+  AdapterLimits limits{};
+  /// Verify the CRC of each cell again: for carriers that do not (CellPort promises that they do).
+  bool verify_cells = false;
+};
+
+struct QpConfig {
+  QpType type = QpType::kRc;
+  PdId pd{};
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  uint32_t send_wqes = 128;  // outstanding requests (SAN-QP-05, decisions 1.16)
+  uint32_t recv_wqes = 128;
+  uint32_t sges = 4;
+  AckMode ack_mode = AckMode::kSelective;
+  bool signal_all = true;            // every WQE makes a CQE (O-25)
+  bool idata_takes_recv_wqe = true;  // false: push-push channel, kRdataIndicate (O-06)
+  bool packet_crc = false;           // PUSH-CELL-08
+  uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
+  /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.
+  /// 0 = any (random, decisions section 4).
+  Qpn wanted_qpn{};
+  uint8_t port = 1;  // of wanted_qpn
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,18 @@
+#include "adapter/events.h"
+
+#include <array>
+
+namespace weft::adapter {
+namespace {
+
+constexpr std::array<std::string_view, static_cast<size_t>(AsyncEventKind::kCount)> kEventNames{
+    "QP fatal",   "QP request error", "QP access error", "SQ drained",
+    "CQ overrun", "port up",          "port down",       "port expired"};
+
+}  // namespace
+
+std::string_view to_string(AsyncEventKind kind) noexcept {
+  return kEventNames[static_cast<size_t>(kind)];
+}
+
+}  // namespace weft::adapter

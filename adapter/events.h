@@ -1,0 +1,36 @@
+// adapter/events.h -- asynchronous events: what an adapter tells its owner beside completions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "adapter/verbs.h"
+#include "messages/ids.h"
+
+namespace weft::adapter {
+
+class CompletionQueue;
+
+/// What happens beside completions; the numbers of async events in libibverbs differ, the meaning does not.
+enum class AsyncEventKind : uint8_t {
+  kQpFatal,         // the QP gave up: retries exceeded, local fault; `status` says why
+  kQpRequestError,  // the peer asked for something this QP does not allow, or broke the protocol
+  kQpAccessError,   // the peer's key, range or right did not fit
+  kSqDrained,       // SQD: everything started has completed
+  kCqOverrun,       // `cq`: a completion was lost; the QPs that complete there are in error
+  kPortUp,
+  kPortDown,
+  kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)
+  kCount,
+};
+[[nodiscard]] std::string_view to_string(AsyncEventKind kind) noexcept;
+
+struct AsyncEvent {
+  AsyncEventKind kind{};
+  Qpn qpn{};
+  WcStatus status = WcStatus::kSuccess;
+  uint8_t port = 0;
+  CompletionQueue* cq = nullptr;
+};
+
+}  // namespace weft::adapter
