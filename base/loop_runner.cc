@@ -1,8 +1,8 @@
-// How it works: a turn reads the clock once and polls every core. Idle turns yield; the time a yield takes
-// tells whether the core is wanted. After the window every core is asked to prepare: it tells its peers that
-// a wake-up is needed and looks once more. If one finds work all of them finish and the loop goes on; else
-// ppoll() waits for the earliest deadline. No wake-up is lost, because a peer publishes first and then looks
-// whether we sleep.
+// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns yield; the
+// time a yield takes tells whether the core is wanted. After the window, or at once when the work before was
+// no traffic, every core is asked to prepare: it tells its peers that a wake-up is needed and looks once
+// more. If one finds work all of them finish and the loop goes on; else ppoll() waits for the earliest
+// deadline. No wake-up is lost, because a peer publishes first and then looks whether we sleep.
 #include "base/loop_runner.h"
 
 #include <sched.h>
@@ -34,11 +34,17 @@ int LoopRunner::turn() {
   counters_.add(LoopCounter::kTurns);
   if (work != 0) {
     counters_.add(LoopCounter::kWorkingTurns);
-    idle_from_ = kNever;
+    note_work(now);
     return work;
   }
   idle(now);
   return 0;
+}
+
+void LoopRunner::note_work(Instant now) noexcept {
+  if (busy_from_ == kNever || now - worked_at_ >= config_.spin) busy_from_ = now;
+  worked_at_ = now;
+  idle_from_ = kNever;
 }
 
 void LoopRunner::idle(Instant now) {
@@ -47,11 +53,13 @@ void LoopRunner::idle(Instant now) {
     idle_from_ = now;
     penalty_ = {};
   }
-  if (now - idle_from_ + penalty_ >= config_.spin) {
+  const bool traffic = busy_from_ != kNever && worked_at_ - busy_from_ >= config_.traffic;
+  if (!traffic || now - idle_from_ + penalty_ >= config_.spin) {
     sleep(now);
     return;
   }
   sched_yield();
+  counters_.add(LoopCounter::kYields);
   const Duration away = clock_.now() - now;
   if (away > config_.yield_late) {
     counters_.add(LoopCounter::kLateYields);

@@ -1,6 +1,8 @@
-// base/loop_runner.h -- drives cores: poll all, and when nothing is left to do spin a while, then sleep until
-// a descriptor or a deadline wakes us. A wake-up across cores costs 25 us, so the window is long (decisions
-// 5.5); but when sched_yield() comes back late, somebody needs the core and the loop sleeps sooner.
+// base/loop_runner.h -- drives cores: poll all, and when nothing is left to do sleep until a descriptor or a
+// deadline wakes us. A wake-up across cores costs 25 us, so while traffic flows the loop spins a while before
+// it sleeps (decisions 5.5): traffic is work that has gone on for some time, not the one message or the timer
+// that an idle fabric has twice a second. When sched_yield() comes back late, somebody needs the core and the
+// loop sleeps sooner.
 #pragma once
 
 #include <poll.h>
@@ -17,15 +19,16 @@
 namespace weft {
 
 struct LoopConfig {
-  Duration spin = std::chrono::milliseconds(2);         // after the last work
+  Duration spin = std::chrono::milliseconds(2);     // after the last work of traffic
+  Duration traffic = std::chrono::milliseconds(8);  // work without a pause of `spin` for so long is traffic
   Duration sleep_max = std::chrono::milliseconds(500);  // a lost wake-up costs at most this
   Duration stall = std::chrono::milliseconds(10);       // a turn longer than this is counted
   Duration yield_late = std::chrono::microseconds(50);  // a yield longer than this shortens the window
 };
 
-enum class LoopCounter : uint8_t { kTurns, kWorkingTurns, kSleeps, kStalls, kLateYields, kCount };
+enum class LoopCounter : uint8_t { kTurns, kWorkingTurns, kSleeps, kStalls, kYields, kLateYields, kCount };
 [[nodiscard]] constexpr CounterNames<LoopCounter> counter_labels(LoopCounter /*of*/) noexcept {
-  return {"turns", "working_turns", "sleeps", "stalls", "late_yields"};
+  return {"turns", "working_turns", "sleeps", "stalls", "yields", "late_yields"};
 }
 
 /// Owner: the thread that calls run(). Only stop() may be called from elsewhere, signal handlers included.
@@ -44,6 +47,7 @@ class LoopRunner {
   [[nodiscard]] CounterSet<LoopCounter>& counters() noexcept { return counters_; }
 
  private:
+  void note_work(Instant now) noexcept;
   void idle(Instant now);
   void sleep(Instant now);
 
@@ -52,6 +56,8 @@ class LoopRunner {
   std::vector<Pollable*> cores_;
   std::vector<pollfd> fds_;
   std::atomic<bool> stopped_{false};
+  Instant busy_from_ = kNever;  // first work after a pause of at least `spin`
+  Instant worked_at_ = kNever;  // the last work
   Instant idle_from_ = kNever;  // when work ran out
   Duration penalty_{};          // of late yields since then
   CounterSet<LoopCounter> counters_;

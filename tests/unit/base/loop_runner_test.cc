@@ -102,10 +102,13 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
   const LateClock clock;
   LoopConfig config;
   config.spin = std::chrono::milliseconds(20);
+  config.traffic = Duration{0};
   LoopRunner loop(clock, config);
   Scripted core;
   core.due = Instant::min();
+  core.work = 1;
   loop.add(core);
+  loop.turn();
   int turns = 0;
   while (core.prepared == 0 && turns < 100) {
     loop.turn();
@@ -115,6 +118,58 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
   EXPECT_EQ(late + 1, static_cast<uint64_t>(turns)) << "all turns but the one that slept";
   EXPECT_GT(late, 1U);
   EXPECT_LT(turns, 8) << "without them two clock readings a turn, ten turns";
+}
+
+constexpr Duration kOnce = std::chrono::hours(1);
+
+/// Gives the loop one piece of work at every `pause` for as long as `lasting`, a turn each 10 us; returns how
+/// often it yielded and leaves it idle.
+uint64_t yields_for(LoopRunner& loop, Scripted& core, ManualClock& clock, Duration lasting, Duration pause) {
+  const uint64_t before = loop.counters().get(LoopCounter::kYields);
+  const Instant end = clock.now() + lasting;
+  Instant next = clock.now();
+  for (; clock.now() < end; clock.advance(std::chrono::microseconds(10))) {
+    if (clock.now() >= next) {
+      core.work = 1;
+      next += pause;
+    }
+    loop.turn();
+  }
+  return loop.counters().get(LoopCounter::kYields) - before;
+}
+
+TEST(LoopRunner, an_idle_fabric_is_never_yielded_for) {
+  ManualClock clock;
+  LoopRunner loop(clock);
+  Scripted core;
+  core.due = Instant::min();
+  loop.add(core);
+  using std::chrono::microseconds;
+  using std::chrono::milliseconds;
+  // A keepalive and what follows it: a handful of turns with work, twice a second.
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(yields_for(loop, core, clock, microseconds(300), microseconds(50)), 0U);
+    EXPECT_EQ(yields_for(loop, core, clock, milliseconds(500), kOnce), 0U);
+  }
+  // Timers that find nothing to do are no work.
+  EXPECT_GT(loop.counters().get(LoopCounter::kSleeps), 0U);
+}
+
+TEST(LoopRunner, traffic_is_spun_for_until_its_window_is_over) {
+  ManualClock clock;
+  LoopRunner loop(clock);
+  Scripted core;
+  core.due = Instant::min();
+  loop.add(core);
+  using std::chrono::milliseconds;
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(8), milliseconds(1)), 0U) << "not yet for long enough";
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(100), milliseconds(1)), 100U * 99U)
+      << "every turn without work, 99 of 100";
+  const uint64_t slept = loop.counters().get(LoopCounter::kSleeps);
+  EXPECT_GT(yields_for(loop, core, clock, milliseconds(3), kOnce), 150U);
+  EXPECT_GT(loop.counters().get(LoopCounter::kSleeps), slept) << "the window of 2 ms is over";
+  // After the pause one piece of work is no traffic again.
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(7), milliseconds(1)), 0U);
 }
 
 TEST(ProcessGuard, the_end_of_the_parent_ends_the_loop) {
