@@ -87,6 +87,7 @@ Status NetdevSession::Core::begin_incarnation(TransferMode mode) {
   inbound_.reset(std::max(sizes.indications, receive_slots()));
   frames_indicated_ = frames_released_ = 0;
   frames_arrived_ = frames_promised_ = 0;
+  frames_told_ = {};
   indicate_mode_ = config_.force_indicate;
   Status status = make_pools();
   if (!status) channels_.destroy();

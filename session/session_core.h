@@ -199,6 +199,7 @@ class NetdevSession::Core {
   bool send_updates() noexcept;
   void maybe_get() noexcept;
   void send_keepalive() noexcept;
+  [[nodiscard]] bool owes_promise() const noexcept;
   [[nodiscard]] bool renewal_due() const noexcept;
   [[nodiscard]] bool can_renew() const noexcept;
   void on_message(std::span<const std::byte> bytes) noexcept;
@@ -297,6 +298,8 @@ class NetdevSession::Core {
   uint64_t frames_released_ = 0;
   uint64_t frames_arrived_ = 0;   // of this incarnation
   uint64_t frames_promised_ = 0;  // the peer's count in its keepalive before last
+  /// Our counts in the last two keepalives: a promise is only looked at when the next one comes.
+  std::array<uint64_t, 2> frames_told_{};
 
   // transactions
   std::vector<Transaction> transactions_;

@@ -158,7 +158,15 @@ void NetdevSession::Core::send_keepalive() noexcept {
   const CfgRequest request{.request_class = CfgClass::kUtility,
                            .code = static_cast<uint16_t>(UtilityCode::kKeepalive),
                            .data = data};
-  if (start_transaction(request, true) != 0) counters_.add(C::kKeepalivesOut);
+  if (start_transaction(request, true) == 0) return;
+  counters_.add(C::kKeepalivesOut);
+  frames_told_ = {out_first_, frames_told_[0]};
+}
+
+/// Frames may have been lost without notice, and the peer has not yet been told twice how many there were.
+bool NetdevSession::Core::owes_promise() const noexcept {
+  return peer_.mode == TransferMode::kSendReceive &&
+         (frames_told_[0] != out_first_ || frames_told_[1] != out_first_);
 }
 
 uint64_t NetdevSession::Core::start_transaction(const CfgRequest& request, bool internal) noexcept {
@@ -410,6 +418,11 @@ void NetdevSession::Core::on_keepalive(const CfgUtilRequest& body, CfgReply& rep
   }
   if (peer_.mode == TransferMode::kSendReceive && frames_arrived_ < frames_promised_) fail(C::kLostGap);
   frames_promised_ = load_be<uint64_t>(body.data.data());
+  if (config_.role != SessionRole::kUnit || keepalive_at_ == kNever || owes_promise()) return;
+  // One question and its answer show both sides that the other lives: a unit asks only when nobody asks it,
+  // so that an idle session costs one exchange in an interval.
+  keepalive_at_ = now_ + config_.limits.keepalive_interval * 5 / 4;
+  update_gauges();
 }
 
 void NetdevSession::Core::handle(uint64_t context, const CfgUtilReply& body) noexcept {

@@ -93,6 +93,22 @@ TEST(SessionLoss, a_gap_at_the_end_is_found_by_the_keepalive) {
   EXPECT_EQ(pair.stream(0, 20, 10, 500), numbers(20, 10));
 }
 
+/// A unit that is asked does not ask; but it promises when it has sent.
+TEST(SessionLoss, a_gap_at_the_end_of_what_a_unit_sent_is_found_too) {
+  SessionPair pair(SessionPairOptions().mode(TransferMode::kSendReceive));
+  EXPECT_EQ(pair.stream(1, 0, 10, 500), numbers(0, 10));
+  pair.run_for(5s);
+  pair.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kDrop : Verdict::kPass; });
+  EXPECT_TRUE(pair.send(1, 10, 500));
+  pair.run(10);
+  pair.pipe.set_filter(nullptr);
+  pair.run_for(1600ms);
+  EXPECT_EQ(pair.host().counters().get(C::kLostGap), 1U);
+  pair.run_until_open();
+  EXPECT_EQ(pair.stream(1, 20, 10, 500), numbers(20, 10));
+}
+
 /// A switch that dies is not a session that dies (decisions 2.12).
 TEST(SessionLoss, a_link_that_is_away_for_eight_seconds_loses_nothing) {
   SessionPair pair;
