@@ -33,10 +33,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kTurn = 50ms;
+constexpr Duration kTurn = 50ms;  // while somebody looks: the live table, the caller's step
 constexpr Duration kAnswerTimeout = 100ms;
 constexpr Duration kAskWhileStarting = 20ms;
-constexpr Duration kAskWhenReady = 1s;
+constexpr Duration kAskLive = 1s;
+constexpr Duration kAskWhenReady = 10s;  // nobody looks, and a question wakes the process that is asked
 constexpr Duration kPoliteEnd = 2s;
 
 }  // namespace
@@ -252,14 +253,20 @@ void Launcher::Impl::ask(NodeProcess& node, Instant now) {
   if (node.ready && !was_ready)
     say(fmt::format("{} {}", node.command().name, node.info.state.empty() ? "is ready" : node.info.state));
   node.ever_ready = node.ever_ready || node.ready;
-  node.next_question = now + (node.ready ? kAskWhenReady : kAskWhileStarting);
+  if (!node.ready) {
+    node.next_question = now + (node.age(now) < options_.ready_timeout ? kAskWhileStarting : kAskLive);
+  } else {
+    node.next_question = now + (options_.live ? kAskLive : kAskWhenReady);
+  }
 }
 
 void Launcher::Impl::turn(Duration wait) {
   Instant now = MonotonicClock().now();
-  for (const NodeProcess& node : nodes_)
-    if (!node.running() && options_.restart)
-      wait = std::min(wait, std::max(node.next_start() - now, Duration(1ms)));
+  for (const NodeProcess& node : nodes_) {
+    if (!node.running() && !options_.restart) continue;
+    const Instant due = node.running() ? node.next_question : node.next_start();
+    wait = std::min(wait, std::max(due > now ? due - now : Duration{0}, Duration(1ms)));
+  }
   pollfd item{signals_.get(), POLLIN, 0};
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wait).count();
   if (::poll(&item, 1, static_cast<int>(std::max<int64_t>(milliseconds, 1))) > 0) {
@@ -318,7 +325,8 @@ Status Launcher::Impl::wait_ready() {
 
 void Launcher::Impl::watch(const std::function<bool()>& step) {
   starting_ = false;
-  while (!stop_requested_ && (!step || step())) turn(kTurn);
+  const Duration wait = options_.live || step ? kTurn : kAskWhenReady;
+  while (!stop_requested_ && (!step || step())) turn(wait);
 }
 
 void Launcher::Impl::end_role(NodeRole role) {

@@ -37,6 +37,8 @@ class NodeProcess {
   [[nodiscard]] const NodeCommand& command() const noexcept { return command_; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   [[nodiscard]] bool running() const noexcept { return pid_ > 0; }
+  /// Since its last start.
+  [[nodiscard]] Duration age(Instant now) const noexcept { return now - started_; }
   [[nodiscard]] Instant next_start() const noexcept { return next_start_; }
   [[nodiscard]] Duration back_off() const noexcept { return back_off_; }
   [[nodiscard]] uint32_t restarts() const noexcept { return restarts_; }
