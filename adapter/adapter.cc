@@ -36,9 +36,9 @@ Status ChannelAdapter::dealloc_pd(PdId pd) {
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
     return Error{"dealloc_pd: no such protection domain"};
   if (!core_->engine.memory.pd_unused(pd)) return Error{"dealloc_pd: regions or keys still belong to it"};
-  for (const auto& qp : core_->engine.table) {
-    if (qp != nullptr && qp->config.pd == pd) return Error{"dealloc_pd: a QP still belongs to it"};
-  }
+  bool used = false;
+  core_->engine.for_each_qp([&](const QueuePair& qp) { used |= qp.config.pd == pd; });
+  if (used) return Error{"dealloc_pd: a QP still belongs to it"};
   core_->pds[pd.value()] = false;
   return {};
 }
@@ -94,10 +94,12 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
     }
   } else if (number != kQpnGsi || config.type != QpType::kUd) {
     return Error{"create_qp: only QP 1, a UD QP, can be asked for by number"};
-  } else if (engine.table[number.value()] != nullptr) {
-    return Error{"create_qp: QP 1 exists already"};
+  } else if (config.port == 0 || config.port > engine.ports.size()) {
+    return Error{"create_qp: QP 1 of a port that does not exist"};
+  } else if (core_->place_of(number, config.port) != nullptr) {
+    return Error{"create_qp: QP 1 of this port exists already"};
   }
-  auto& slot = engine.table[number.value() & engine.table_mask];
+  auto& slot = core_->place_of(number, config.port);
   slot = std::make_unique<QueuePair>(config, number, &engine, most.inline_bytes);
   slot->port = config.port;
   ++config.send_cq->users;
@@ -111,12 +113,12 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
   if (qp->owner != &engine) return Error{"destroy_qp: the QP belongs to another adapter"};
   core_->rd.forget(*qp);
   forget_everything(engine, *qp);
-  if (qp->in_send_list) engine.send_list.remove(*qp);
-  if (qp->in_ack_list) engine.ack_list.remove(*qp);
+  if (qp->in_send_list) engine.send_list.remove(qp);
+  if (qp->in_ack_list) engine.ack_list.remove(qp);
   --qp->config.send_cq->users;
   --qp->config.recv_cq->users;
   core_->numbers.give_back(qp->qpn, engine.now);
-  engine.table[qp->qpn.value() & engine.table_mask].reset();
+  core_->place_of(qp->qpn, qp->config.port).reset();
   return {};
 }
 
@@ -221,8 +223,9 @@ bool ChannelAdapter::take_cq_notification(CompletionQueue& cq) noexcept {
 
 bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {
   Engine& engine = core_->engine;
-  if (engine.events_head == engine.events_tail) return false;
-  out = engine.events[engine.events_head++ % engine.events.size()];
+  if (engine.events.empty()) return false;
+  out = engine.events.front();
+  engine.events.pop();
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "adapter/loopback_port.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "base/log.h"
 
@@ -26,7 +27,10 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       numbers(config.limits.queue_pairs, engine.table_mask + 1, random) {}
 
 void AdapterCore::attach(fabric::CellPort& carrier) {
-  engine.ports.push_back({.carrier = &carrier});
+  engine.ports.push_back({.carrier = &carrier,
+                          .loopback = std::make_unique<LoopbackPort>(kLoopbackCells),
+                          .number = static_cast<uint8_t>(engine.ports.size() + 1)});
+  engine.gsi.emplace_back();
   if (carrier.up()) port_came_up(engine.ports.back());
 }
 
@@ -36,7 +40,7 @@ int AdapterCore::poll(Instant now) noexcept {
   for (const EnginePort& port : engine.ports) {
     if (port.up) work += receive_cells(*port.carrier, port);
   }
-  if (!engine.ports.empty()) work += receive_cells(engine.loopback, engine.ports.front());
+  for (const EnginePort& port : engine.ports) work += receive_cells(*port.loopback, port);
   work += run_timers();
   work += send_acks();  // first: with one credit per lane, data would leave none for them
   work += send_cells();
@@ -62,10 +66,6 @@ int AdapterCore::watch_ports() noexcept {
   return work;
 }
 
-uint8_t AdapterCore::number_of(const EnginePort& port) const noexcept {
-  return static_cast<uint8_t>(&port - engine.ports.data() + 1);
-}
-
 void AdapterCore::port_came_up(EnginePort& port) noexcept {
   const uint32_t payload_before = port.info.cell_payload_bytes;
   const bool again = port.known;
@@ -74,38 +74,36 @@ void AdapterCore::port_came_up(EnginePort& port) noexcept {
   port.up = port.known = true;
   port.expired = false;
   ++port.generation;
-  engine.raise({.kind = AsyncEventKind::kPortUp, .port = number_of(port)});
+  engine.raise({.kind = AsyncEventKind::kPortUp, .port = port.number});
   if (!again) return;
-  for (const auto& qp : engine.table) {
-    if (qp == nullptr || qp->port != number_of(port)) continue;
-    if (payload_before != port.info.cell_payload_bytes && qp->tx.first != qp->tx.end) {
+  engine.for_each_qp([&](QueuePair& qp) {
+    if (qp.port != port.number) return;
+    if (payload_before != port.info.cell_payload_bytes && qp.tx.first != qp.tx.end) {
       // Packets in flight were cut for another cell size: they cannot be repeated.
-      fail_qp(*qp, WcStatus::kFatal);
-    } else if (qp->abilities().finish_send && qp->acknowledged()) {
-      completer.repeat_all(*qp);
+      fail_qp(qp, WcStatus::kFatal);
+    } else if (qp.abilities().finish_send && qp.acknowledged()) {
+      completer.repeat_all(qp);
     }
-    if (qp->abilities().execute_send) engine.want_send(*qp);
-  }
+    if (qp.abilities().finish_send) engine.want_send(qp);
+  });
 }
 
 void AdapterCore::port_went_down(EnginePort& port) noexcept {
   port.up = false;
   port.down_since = engine.now;
   engine.count(AdapterCounter::kPortDowns);
-  engine.raise({.kind = AsyncEventKind::kPortDown, .port = number_of(port)});
+  engine.raise({.kind = AsyncEventKind::kPortDown, .port = port.number});
 }
 
 void AdapterCore::expire_port(EnginePort& port) noexcept {
   port.expired = true;
   engine.count(AdapterCounter::kPortExpired);
-  engine.raise({.kind = AsyncEventKind::kPortExpired, .port = number_of(port)});
-  for (const auto& qp : engine.table) {
-    if (qp == nullptr || qp->port != number_of(port) || !qp->acknowledged() || !qp->abilities().receive)
-      continue;
-    if (qp->path.carrier == &engine.loopback) continue;
-    if (qp->tx.first != qp->tx.end) completer.fail_packet(*qp, qp->tx.first, WcStatus::kRetryExceeded);
-    fail_qp(*qp, WcStatus::kRetryExceeded);
-  }
+  engine.raise({.kind = AsyncEventKind::kPortExpired, .port = port.number});
+  engine.for_each_qp([&](QueuePair& qp) {
+    if (qp.port != port.number || !qp.acknowledged() || !qp.abilities().receive || qp.path.loops) return;
+    if (qp.tx.first != qp.tx.end) completer.fail_packet(qp, qp.tx.first, WcStatus::kRetryExceeded);
+    fail_qp(qp, WcStatus::kRetryExceeded);
+  });
 }
 
 int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept {
@@ -114,7 +112,7 @@ int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port
   CellView cell;  // one for all: making it anew costs more than reading a header
   for (const fabric::RxCell& arrived : cells) take_cell(port, arrived.bytes, cell);
   engine.counters.add(AdapterCounter::kCellsReceived, cells.size());
-  if (&carrier == &engine.loopback) engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
+  if (&carrier == port.loopback.get()) engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
   carrier.release();
   return static_cast<int>(cells.size());
 }
@@ -128,8 +126,11 @@ void AdapterCore::take_cell(const EnginePort& port, std::span<const std::byte> b
   if (cell.dlid != port.info.lid || cell.dest_subnet != port.info.subnet) [[unlikely]]
     return engine.count(AdapterCounter::kDropOtherLid);
   QueuePair* qp = engine.find_qp(cell.dest_qpn);
+  if (qp == nullptr && cell.dest_qpn == kQpnGsi) qp = engine.find_gsi(port);
   if (qp == nullptr) [[unlikely]]
     return engine.count(AdapterCounter::kDropNoQp);
+  if (qp->port != port.number) [[unlikely]]
+    return engine.count(AdapterCounter::kDropOtherLid);
   if (!qp->abilities().receive) [[unlikely]]
     return engine.count(AdapterCounter::kDropQpState);
   const uint32_t segment = port.info.cell_payload_bytes;
@@ -179,47 +180,54 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
 uint32_t AdapterCore::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
   if (qp.config.type == QpType::kRd) return rd.run(qp, blocked);
   uint32_t sent = 0;
-  if (qp.rx.reads_head != qp.rx.reads_tail) sent = responder.send_reads(qp, budget, blocked);
+  if (!qp.rx.reads.empty()) sent = responder.send_reads(qp, budget, blocked);
   if (!blocked && sent < budget) sent += requester.run(qp, budget - sent, blocked);
   return sent;
 }
 
+/// Every QP of the list gets a try. Those that find no credit do not count for the length of the turn, or one
+/// that finds it could stand behind them unseen.
 int AdapterCore::send_cells() noexcept {
   uint32_t sent = 0;
-  uint64_t turns = engine.send_list.size();
-  engine.send_ready = turns > kQpsPerTurn;
-  turns = std::min<uint64_t>(turns, kQpsPerTurn);
-  for (; turns > 0 && sent < kCellsPerTurn; --turns) {
-    QueuePair& qp = *engine.send_list.pop();
+  uint32_t moved = 0;
+  size_t left = engine.send_list.size();
+  engine.send_ready = false;
+  for (; left > 0 && sent < kCellsPerTurn && moved < kQpsPerTurn; --left) {
+    QueuePair& qp = *engine.send_list.front();
+    engine.send_list.pop();
     qp.in_send_list = false;
     bool blocked = false;
     const uint32_t cells = run_qp(qp, kCellsPerQpTurn, blocked);
     sent += cells;
+    moved += cells != 0 ? 1 : 0;
     const bool more = qp.config.type == QpType::kRd ? blocked : requester.has_work(qp);
-    const bool reads = qp.rx.reads_head != qp.rx.reads_tail;
+    const bool reads = !qp.rx.reads.empty();
     if (qp.in_send_list || !(more || reads) || !engine.path_ready(qp)) continue;
     // It stays on the list; but only one that moved is worth another turn at once.
     qp.in_send_list = true;
-    engine.send_list.push(qp);
+    engine.send_list.push(&qp);
     engine.send_ready |= cells != 0 && !blocked;
   }
-  engine.send_ready |= turns != 0;
+  engine.send_ready |= left != 0;
   return static_cast<int>(sent);
 }
 
 int AdapterCore::send_acks() noexcept {
   uint32_t sent = 0;
-  engine.acks_stalled = false;
-  for (uint64_t left = engine.ack_list.size(); left > 0; --left) {
-    QueuePair& qp = *engine.ack_list.pop();
+  engine.acks_at = kNever;
+  for (size_t left = engine.ack_list.size(); left > 0; --left) {
+    QueuePair& qp = *engine.ack_list.front();
+    engine.ack_list.pop();
     qp.in_ack_list = false;
     bool done = false;
     const uint32_t cells = acknowledger.run(qp, done);
     sent += cells;
     if (done) continue;
     qp.in_ack_list = true;
-    engine.ack_list.push(qp);
-    engine.acks_stalled |= cells == 0;
+    engine.ack_list.push(&qp);
+    // One that is due and did not leave waits for credit or its port, and those wake the adapter.
+    const Instant due = qp.rx.ack_now ? Instant::min() : qp.rx.ack_at;
+    if (cells != 0 || due > engine.now) engine.acks_at = std::min(engine.acks_at, due);
   }
   return static_cast<int>(sent + rd.send_acks());
 }
@@ -243,12 +251,15 @@ void AdapterCore::flush_ports() noexcept {
   for (const EnginePort& port : engine.ports) port.carrier->flush(engine.now);
 }
 
-/// A CQ that lost a completion cannot be trusted any more: its QPs go to the error state.
+/// A QP that lost a completion cannot go on.
 void AdapterCore::fail_overrun() noexcept {
   engine.overrun_pending = false;
-  for (const auto& qp : engine.table) {
-    if (qp == nullptr || qp->state == QpState::kReset || qp->state == QpState::kErr) continue;
-    if (qp->config.send_cq->overrun() || qp->config.recv_cq->overrun()) fail_qp(*qp, WcStatus::kFatal);
+  engine.for_each_qp([this](QueuePair& qp) {
+    if (qp.state == QpState::kReset || qp.state == QpState::kErr) return;
+    if (qp.config.send_cq->fails_users || qp.config.recv_cq->fails_users) fail_qp(qp, WcStatus::kFatal);
+  });
+  for (const auto& cq : cqs) {
+    if (cq != nullptr) cq->fails_users = false;
   }
 }
 
@@ -260,19 +271,26 @@ void AdapterCore::fail_qp(QueuePair& qp, WcStatus status) noexcept {
 
 Instant AdapterCore::deadline() const noexcept {
   // What waits for credit is woken by the link.
-  if ((engine.send_list.size() != 0 && engine.send_ready) || engine.overrun_pending) return Instant::min();
+  if ((!engine.send_list.empty() && engine.send_ready) || engine.overrun_pending) return Instant::min();
   Instant at = std::min(engine.timers.earliest(), rd.acks_ready() ? Instant::min() : kNever);
-  at = std::min(at, engine.loopback.deadline());
-  for (uint64_t i = 0; i < engine.ack_list.size(); ++i) {
-    const QueuePair& qp = engine.ack_list.peek(i);
-    const Instant due = qp.rx.ack_now ? Instant::min() : qp.rx.ack_at;
-    if (due > engine.now || !engine.acks_stalled) at = std::min(at, due);
-  }
+  at = std::min(at, engine.acks_at);
   for (const EnginePort& port : engine.ports) {
-    at = std::min(at, port.carrier->deadline());
+    at = std::min({at, port.carrier->deadline(), port.loopback->deadline()});
     if (!port.up && port.known && !port.expired) at = std::min(at, port.down_since + kPortDownLimit);
   }
   return at;
+}
+
+/// Where a QP sends is changed only while nothing of it is under way, and the cells of its next port have the
+/// same size as those of packets that are half received.
+ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, uint32_t mask) const noexcept {
+  const bool to_port = (mask & kQpAttrPort) != 0;
+  if (to_port && qp.qpn == kQpnGsi && attr.port != qp.config.port) return ModifyResult::kBadValue;
+  if (qp.state != QpState::kSqd || (mask & (kQpAttrAddress | kQpAttrPort)) == 0) return ModifyResult::kOk;
+  if (!Completer::drained(qp)) return ModifyResult::kBadTransition;
+  const EnginePort& port = engine.ports[(to_port ? attr.port : qp.port) - 1U];
+  const bool other_cells = port.known && qp.path.segment_bytes != port.info.cell_payload_bytes;
+  return to_port && other_cells ? ModifyResult::kBadValue : ModifyResult::kOk;
 }
 
 ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
@@ -281,11 +299,17 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
   if (result != ModifyResult::kOk) return result;
   result = check_qp_values(attr, mask, static_cast<uint32_t>(engine.ports.size()));
   if (result != ModifyResult::kOk) return result;
+  result = check_move(qp, attr, mask);
+  if (result != ModifyResult::kOk) return result;
   const QpState from = qp.state;
   merge_qp_attr(qp.attr, attr, mask);
   if ((mask & kQpAttrPort) != 0) qp.port = qp.attr.port;
   qp.state = qp.attr.state = to;
   if (to == QpState::kReset) forget_everything(engine, qp);
+  if (from == QpState::kSqd && (mask & (kQpAttrAddress | kQpAttrPort)) != 0) {
+    qp.peer_lid = qp.attr.dlid;
+    qp.path.generation = 0;  // made anew with the next cell
+  }
   if (to == QpState::kRtr && from == QpState::kInit) start_receiving(engine, qp);
   if (to == QpState::kRts && from == QpState::kRtr) start_sending(engine, qp);
   if (to == QpState::kRts && from == QpState::kSqe) qp.tx.halted = false;

@@ -30,6 +30,10 @@ class AdapterCore {
   void ring_recv(QueuePair& qp) noexcept;
 
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
+  /// Where a QP of this number is kept: in the table, or with its port.
+  [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
+    return number == kQpnGsi ? engine.gsi[port - 1U] : engine.table[number.value() & engine.table_mask];
+  }
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
     return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
   }
@@ -60,10 +64,11 @@ class AdapterCore {
 
   void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
   void dispatch(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] ModifyResult check_move(const QueuePair& qp, const QpAttr& attr,
+                                        uint32_t mask) const noexcept;
   void port_came_up(EnginePort& port) noexcept;
   void port_went_down(EnginePort& port) noexcept;
   void expire_port(EnginePort& port) noexcept;
-  [[nodiscard]] uint8_t number_of(const EnginePort& port) const noexcept;
   uint32_t run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
   [[nodiscard]] PostResult check_post(const QueuePair& qp, const SendRequest& request,
                                       const SendOpcodeRule*& rule, uint64_t& length) const noexcept;

@@ -22,13 +22,12 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   rule = find_send_opcode(request.opcode);
   if (rule == nullptr || (rule->services & service_bit(qp.config.type)) == 0) return PostResult::kBadOpcode;
   if (qp.sq.full()) return PostResult::kWouldBlock;
-  if (!rule->moves_data) return request.sges.empty() ? PostResult::kOk : PostResult::kBadSges;
+  if (!rule->moves_data()) return request.sges.empty() ? PostResult::kOk : PostResult::kBadSges;
   if (request.sges.empty() || request.sges.size() > qp.sq.sges_max()) return PostResult::kBadSges;
   length = total_bytes(request.sges);
   const bool is_inline = (request.flags & kSendInline) != 0;
-  if (is_inline && (length > qp.sq.inline_max() || request.opcode == SendOpcode::kRdmaRead)) {
-    return request.opcode == SendOpcode::kRdmaRead ? PostResult::kBadOpcode : PostResult::kTooLong;
-  }
+  if (is_inline && rule->is_read()) return PostResult::kBadOpcode;
+  if (is_inline && length > qp.sq.inline_max()) return PostResult::kTooLong;
   if (length > engine.config.limits.message_bytes_max) return PostResult::kTooLong;
   if (!is_connected(qp.config.type)) {
     if (request.dest.lid == kLidNone) return PostResult::kNoDestination;
@@ -36,8 +35,8 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
     const uint32_t segment = port.known ? port.info.cell_payload_bytes : kCellPayloadBytesMax;
     if (length > segment) return PostResult::kTooLong;
   }
-  const bool no_address = rule->wire != Opcode::kSend && request.remote_addr == kNoRemoteAddr;
-  if (rule->needs_remote_key && (request.rkey == Rkey() || no_address)) return PostResult::kNoRemoteKey;
+  if (rule->needs_remote_key && request.rkey == Rkey()) return PostResult::kNoRemoteKey;
+  if (rule->needs_remote_addr && request.remote_addr == kNoRemoteAddr) return PostResult::kNoRemoteKey;
   return PostResult::kOk;
 }
 
@@ -50,8 +49,7 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   SendWqe& wqe = qp.sq.at(position);
   wqe = SendWqe();
   wqe.wr_id = request.wr_id;
-  wqe.opcode = request.opcode;
-  wqe.completion = rule->completion;
+  wqe.rule = rule;
   wqe.flags = request.flags;
   wqe.length = static_cast<uint32_t>(length);
   wqe.imm = request.imm;
@@ -59,11 +57,9 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   wqe.rkey = request.rkey;
   wqe.dest = request.dest;
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
-  if (request.opcode == SendOpcode::kDelay) wqe.delay = request.delay;
-  if (request.opcode == SendOpcode::kBindWindow || request.opcode == SendOpcode::kUnbindWindow) {
-    wqe.bind = request.bind;
-  }
-  if (rule->moves_data && (request.flags & kSendInline) != 0) {
+  if (rule->work == SendWork::kDelay) wqe.delay = request.delay;
+  if (rule->work == SendWork::kBind || rule->work == SendWork::kUnbind) wqe.bind = request.bind;
+  if (rule->moves_data() && (request.flags & kSendInline) != 0) {
     std::byte* to = qp.sq.inline_data(position);
     for (const Sge& sge : request.sges) {
       if (sge.length == 0) continue;

@@ -11,7 +11,6 @@
 #include "adapter/config.h"
 #include "adapter/counters.h"
 #include "adapter/events.h"
-#include "adapter/loopback_port.h"
 #include "adapter/memory/memory_table.h"
 #include "adapter/path.h"
 #include "adapter/queues/completion_queue.h"
@@ -19,28 +18,10 @@
 #include "adapter/timer_heap.h"
 #include "adapter/transport/stash.h"
 #include "base/clock.h"
+#include "base/fixed_ring.h"
 #include "base/rng.h"
 
 namespace weft::adapter {
-
-/// A ring of QPs, each in it at most once. Sized for all QPs at creation.
-class QpList {
- public:
-  explicit QpList(uint32_t capacity) : ring_(capacity) {}
-  void push(QueuePair& qp) noexcept { ring_[tail_++ % ring_.size()] = &qp; }
-  [[nodiscard]] QueuePair* pop() noexcept { return head_ == tail_ ? nullptr : ring_[head_++ % ring_.size()]; }
-  /// The `index`-th oldest, below size().
-  [[nodiscard]] const QueuePair& peek(uint64_t index) const noexcept {
-    return *ring_[(head_ + index) % ring_.size()];
-  }
-  [[nodiscard]] uint64_t size() const noexcept { return tail_ - head_; }
-  void remove(const QueuePair& qp) noexcept;
-
- private:
-  std::vector<QueuePair*> ring_;
-  uint64_t head_ = 0;
-  uint64_t tail_ = 0;
-};
 
 struct Engine {
   Engine(const AdapterConfig& wanted, RandomSource& source);
@@ -49,6 +30,20 @@ struct Engine {
   [[nodiscard]] QueuePair* find_qp(Qpn qpn) const noexcept {
     QueuePair* qp = table[qpn.value() & table_mask].get();
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
+  }
+  /// The management QP of a port; null when there is none.
+  [[nodiscard]] QueuePair* find_gsi(const EnginePort& port) const noexcept {
+    return gsi[port.number - 1U].get();
+  }
+  /// Calls `action` with every QP.
+  template <class Action>
+  void for_each_qp(Action action) {
+    for (const auto& qp : table) {
+      if (qp != nullptr) action(*qp);
+    }
+    for (const auto& qp : gsi) {
+      if (qp != nullptr) action(*qp);
+    }
   }
   [[nodiscard]] EnginePort& port_of(const QueuePair& qp) noexcept { return ports[qp.port - 1U]; }
   /// True when cells of this QP may leave now: its path is made and its port is up.
@@ -70,13 +65,13 @@ struct Engine {
   RandomSource& random;
   MemoryTable memory;
   Stash stash;
-  LoopbackPort loopback;
   TimerHeap timers;
-  QpList send_list;
-  QpList ack_list;
-  bool send_ready = false;    // somebody on send_list can do more than wait for credit or an acknowledgement
-  bool acks_stalled = false;  // acknowledgements that were due have found no credit
+  FixedRing<QueuePair*> send_list;  // QPs that can send, or could with credit; each once
+  FixedRing<QueuePair*> ack_list;   // QPs that owe an acknowledgement; each once
+  bool send_ready = false;          // somebody on send_list may be waiting for no credit
+  Instant acks_at = kNever;         // when the next acknowledgement can go that does not wait for credit
   std::vector<EnginePort> ports;
+  std::vector<std::unique_ptr<QueuePair>> gsi;  // QP 1 of each port, as `ports`
   std::vector<std::unique_ptr<QueuePair>> table;
   uint32_t table_mask;
   Instant now{};
@@ -84,9 +79,7 @@ struct Engine {
   CounterSet<CellError> bad_cells;
   CounterSet<AccessFault> faults;
 
-  std::vector<AsyncEvent> events;  // ring of kAsyncEventsMax
-  uint64_t events_head = 0;
-  uint64_t events_tail = 0;
+  FixedRing<AsyncEvent> events;
   bool overrun_pending = false;  // some CQ has overrun and its QPs have not been failed yet
 };
 

@@ -59,5 +59,7 @@ inline constexpr Duration kPortDownLimit = 10s;
 inline constexpr Duration kQpnRest = 60s;
 inline constexpr uint32_t kAsyncEventsMax = 1024;
 inline constexpr uint32_t kLoopbackCells = 64;
+/// Ports of an adapter: their numbers are one byte.
+inline constexpr uint32_t kPortsMax = 255;
 
 }  // namespace weft::adapter

@@ -3,35 +3,30 @@
 namespace weft::adapter {
 
 LoopbackPort::LoopbackPort(uint32_t cells)
-    : slots_(cells),
-      memory_(std::make_unique_for_overwrite<std::byte[]>(size_t{cells} * kSlotBytes)),
-      bytes_(cells),
-      lanes_(cells) {
+    : slots_(cells), memory_(std::make_unique_for_overwrite<std::byte[]>(size_t{cells} * kSlotBytes)) {
+  waiting_.reset(cells);
   view_.reserve(cells);
 }
 
 std::byte* LoopbackPort::claim(VirtualLane, uint32_t cell_bytes) noexcept {
-  if (tail_ - head_ == slots_ || cell_bytes > kSlotBytes) return nullptr;
-  return &memory_[size_t{tail_ % slots_} * kSlotBytes];
+  if (waiting_.full() || cell_bytes > kSlotBytes) return nullptr;
+  return &memory_[size_t{next_slot_} * kSlotBytes];
 }
 
 void LoopbackPort::commit(VirtualLane vl, uint32_t cell_bytes, uint32_t) noexcept {
-  bytes_[tail_ % slots_] = cell_bytes;
-  lanes_[tail_ % slots_] = vl;
-  ++tail_;
+  waiting_.push({{&memory_[size_t{next_slot_} * kSlotBytes], cell_bytes}, vl});
+  next_slot_ = next_slot_ + 1 < slots_ ? next_slot_ + 1 : 0;
 }
 
 std::span<const fabric::RxCell> LoopbackPort::receive() noexcept {
   view_.clear();
-  for (received_ = head_; received_ != tail_; ++received_) {
-    const uint64_t slot = received_ % slots_;
-    view_.push_back({{&memory_[size_t{slot} * kSlotBytes], bytes_[slot]}, lanes_[slot]});
-  }
+  for (size_t i = 0; i < waiting_.size(); ++i) view_.push_back(waiting_.at(i));
   return view_;
 }
 
 void LoopbackPort::release() noexcept {
-  head_ = received_;
+  for (size_t left = view_.size(); left > 0; --left) waiting_.pop();
+  view_.clear();
 }
 
 }  // namespace weft::adapter

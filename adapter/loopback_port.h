@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fixed_ring.h"
 #include "fabric/link/cell_port.h"
 #include "messages/cell.h"
 
@@ -24,10 +25,10 @@ class LoopbackPort final : public fabric::CellPort {
   void release() noexcept override;
   void flush(Instant) noexcept override {}
   void wait_fds(std::vector<pollfd>&) const override {}
-  [[nodiscard]] bool prepare_sleep() noexcept override { return tail_ == head_; }
+  [[nodiscard]] bool prepare_sleep() noexcept override { return waiting_.empty(); }
   void finish_sleep() noexcept override {}
   [[nodiscard]] Instant deadline() const noexcept override {
-    return tail_ == head_ ? kNever : Instant::min();
+    return waiting_.empty() ? kNever : Instant::min();
   }
 
  private:
@@ -36,12 +37,9 @@ class LoopbackPort final : public fabric::CellPort {
   fabric::CellPortInfo info_;
   uint32_t slots_;
   std::unique_ptr<std::byte[]> memory_;
-  std::vector<uint32_t> bytes_;
-  std::vector<VirtualLane> lanes_;
-  std::vector<fabric::RxCell> view_;
-  uint64_t head_ = 0;
-  uint64_t tail_ = 0;
-  uint64_t received_ = 0;  // cells before it are in the view
+  uint32_t next_slot_ = 0;
+  FixedRing<fabric::RxCell> waiting_;  // in the slots before next_slot_
+  std::vector<fabric::RxCell> view_;   // the oldest of them, being looked at
 };
 
 }  // namespace weft::adapter

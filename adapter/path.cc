@@ -21,12 +21,12 @@ CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest,
                              .src_qpn = source});
 }
 
-QpPath make_path(const EnginePort& port, fabric::CellPort& loopback, const QpAttr& attr, Qpn source,
-                 uint32_t packet_bytes) noexcept {
+QpPath make_path(const EnginePort& port, const QpAttr& attr, Qpn source, uint32_t packet_bytes) noexcept {
   const fabric::CellPortInfo& info = port.info;
   QpPath path;
   path.vl = lane_of(info, attr.sl);
-  path.carrier = attr.dlid == info.lid ? &loopback : port.carrier;
+  path.loops = attr.dlid == info.lid;
+  path.carrier = path.loops ? port.loopback.get() : port.carrier;
   path.fixed = make_template(info, attr.dlid, attr.dest_qpn, source, attr.sl, path.vl);
   path.is_global = attr.dgid != Gid{} && subnet_of(attr.dgid) != info.subnet;
   if (path.is_global) path.global = make_global_header(make_gid(info.subnet, info.guid), attr.dgid);
@@ -36,7 +36,8 @@ QpPath make_path(const EnginePort& port, fabric::CellPort& loopback, const QpAtt
   for (const uint32_t wanted : {packet_bytes, attr.path_mtu_bytes}) {
     if (wanted != 0) bytes = std::min(bytes, wanted);
   }
-  path.packet_bytes = std::max(bytes / path.segment_bytes, 1U) * path.segment_bytes;
+  // Whole cells; a packet shorter than a cell is one short cell.
+  path.packet_bytes = bytes < path.segment_bytes ? bytes : bytes / path.segment_bytes * path.segment_bytes;
   return path;
 }
 

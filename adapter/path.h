@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "adapter/verbs.h"
 #include "base/clock.h"
@@ -15,6 +16,8 @@ namespace weft::adapter {
 /// One physical port and what the adapter last knew of it.
 struct EnginePort {
   fabric::CellPort* carrier = nullptr;
+  std::unique_ptr<fabric::CellPort> loopback;  // to QPs of this port (SAN-QP-03)
+  uint8_t number = 0;                          // 1, 2, ...
   fabric::CellPortInfo info{};
   bool up = false;
   bool known = false;    // was up once: info is valid
@@ -27,11 +30,12 @@ struct EnginePort {
 /// Where cells of a QP leave, and the header words that stay the same. Renewed when the port comes up.
 struct QpPath {
   fabric::CellPort* carrier = nullptr;
+  bool loops = false;  // to this port itself: needs no link
   CellTemplate fixed{};
   VirtualLane vl{};
   uint32_t segment_bytes = 0;
   uint32_t packet_bytes = 0;
-  uint32_t generation = 0;  // of the port it was made for; 0 = none yet
+  uint32_t generation = 0;  // of the port it was made for; 0 = to be made
   bool is_global = false;   // the peer is in another subnet: `global` follows the MAC header (SAN-FRAME-03)
   GlobalHeaderWire global{};
 
@@ -40,10 +44,9 @@ struct QpPath {
   }
 };
 
-/// The path of a QP whose number is `source`, with `attr`, over a port that is known. A peer that is this
-/// port itself is reached over `loopback`. `packet_bytes` 0: no wish.
-[[nodiscard]] QpPath make_path(const EnginePort& port, fabric::CellPort& loopback, const QpAttr& attr,
-                               Qpn source, uint32_t packet_bytes) noexcept;
+/// The path of a QP whose number is `source`, with `attr`, over a known port. `packet_bytes` 0: no wish.
+[[nodiscard]] QpPath make_path(const EnginePort& port, const QpAttr& attr, Qpn source,
+                               uint32_t packet_bytes) noexcept;
 
 /// Header template for a destination; used at bring-up and per datagram.
 [[nodiscard]] CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest, Qpn source,

@@ -26,6 +26,10 @@ class FixedRing {
     const size_t place = head_ + index;
     return values_[place < values_.size() ? place : place - values_.size()];
   }
+  [[nodiscard]] const T& at(size_t index) const noexcept {
+    const size_t place = head_ + index;
+    return values_[place < values_.size() ? place : place - values_.size()];
+  }
   [[nodiscard]] T& front() noexcept { return at(0); }
   [[nodiscard]] T& back() noexcept { return at(count_ - 1); }
   /// False when full.
@@ -40,6 +44,14 @@ class FixedRing {
     --count_;
   }
   void pop_back() noexcept { --count_; }
+  /// Takes out every value equal to `value`; the others keep their order.
+  void remove(const T& value) noexcept {
+    for (size_t left = count_; left > 0; --left) {
+      const T first = front();
+      pop();
+      if (!(first == value)) push(first);
+    }
+  }
 
  private:
   std::vector<T> values_;

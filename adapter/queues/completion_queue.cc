@@ -4,17 +4,15 @@
 
 namespace weft::adapter {
 
-CompletionQueue::CompletionQueue(uint32_t index, uint32_t cqes)
-    : entries_(std::make_unique<WorkCompletion[]>(std::bit_ceil(cqes))),
-      mask_(std::bit_ceil(cqes) - 1),
-      index_(index) {}
+CompletionQueue::CompletionQueue(uint32_t index, uint32_t cqes) : index_(index) {
+  entries_.reset(std::bit_ceil(cqes));
+}
 
 bool CompletionQueue::push(const WorkCompletion& entry) noexcept {
-  if (tail_ - head_ > mask_) [[unlikely]] {
+  if (!entries_.push(entry)) [[unlikely]] {
     overrun_ = true;
     return false;
   }
-  entries_[tail_++ & mask_] = entry;
   if (notify_ != CqNotify::kOff) {
     const bool solicited = (entry.flags & kWcSolicited) != 0 || entry.status != WcStatus::kSuccess;
     if (notify_ == CqNotify::kNext || solicited) {
@@ -27,7 +25,8 @@ bool CompletionQueue::push(const WorkCompletion& entry) noexcept {
 
 uint32_t CompletionQueue::poll(std::span<WorkCompletion> out) noexcept {
   uint32_t taken = 0;
-  while (taken < out.size() && head_ != tail_) out[taken++] = entries_[head_++ & mask_];
+  for (; taken < out.size() && !entries_.empty(); entries_.pop()) out[taken++] = entries_.front();
+  overrun_told_ = overrun_told_ && taken == 0;
   return taken;
 }
 

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <utility>
 
 #include "adapter/verbs.h"
+#include "base/fixed_ring.h"
 
 namespace weft::adapter {
 
@@ -22,10 +23,13 @@ class CompletionQueue {
   [[nodiscard]] uint32_t poll(std::span<WorkCompletion> out) noexcept;
 
   /// Entries it can hold.
-  [[nodiscard]] uint32_t depth() const noexcept { return mask_ + 1; }
+  [[nodiscard]] uint32_t depth() const noexcept { return static_cast<uint32_t>(entries_.capacity()); }
   /// Entries that wait to be polled.
-  [[nodiscard]] uint32_t fill() const noexcept { return static_cast<uint32_t>(tail_ - head_); }
+  [[nodiscard]] uint32_t fill() const noexcept { return static_cast<uint32_t>(entries_.size()); }
+  /// It has lost an entry at some time.
   [[nodiscard]] bool overrun() const noexcept { return overrun_; }
+  /// True once after an overrun; again when entries were taken in between.
+  [[nodiscard]] bool tell_overrun() noexcept { return !std::exchange(overrun_told_, true); }
 
   /// Asks for one notification; take_notification() then answers true once.
   void arm(CqNotify when) noexcept { notify_ = when; }
@@ -34,17 +38,15 @@ class CompletionQueue {
   [[nodiscard]] uint32_t index() const noexcept { return index_; }
   /// QPs that complete into it; a queue in use is not destroyed.
   uint32_t users = 0;
-  bool overrun_reported = false;  // the event was raised and the QPs were failed
+  bool fails_users = false;  // an entry was lost and the QPs that complete here have not been failed yet
 
  private:
-  std::unique_ptr<WorkCompletion[]> entries_;
-  uint64_t head_ = 0;
-  uint64_t tail_ = 0;
-  uint32_t mask_;
+  FixedRing<WorkCompletion> entries_;
   uint32_t index_;
   CqNotify notify_ = CqNotify::kOff;
   bool notified_ = false;
   bool overrun_ = false;
+  bool overrun_told_ = false;
 };
 
 }  // namespace weft::adapter

@@ -18,39 +18,25 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   engine.stash.drop_all(qp.rx);
   qp.rx.ack_due = qp.rx.ack_now = false;
   qp.rx.nak = AckCode::kAck;
-  qp.rx.reads_head = qp.rx.reads_tail;
-  qp.rx.strict_head = qp.rx.strict_tail;
+  qp.rx.reads.clear();
+  qp.rx.strict_acks.clear();
 }
 
 }  // namespace
 
 void start_receiving(Engine& engine, QueuePair& qp) noexcept {
-  ReceiveSide& rx = qp.rx;
   stop_receiving(engine, qp);
-  rx.packets.fill({});
-  rx.expected = rx.base_psn = rx.next_psn = qp.attr.rq_psn;
-  rx.next_cell = rx.uc_cell = 0;
-  rx.highest = 0;
-  rx.in_message = rx.completing = rx.uc_skipping = false;
-  rx.message_bytes = 0;
-  rx.messages_completed = 0;
-  rx.cells_since_ack = 0;
+  qp.rx.packets.fill({});
+  const Psn begin = qp.attr.rq_psn;
+  qp.rx.start({.expected = begin, .base_psn = begin, .next_psn = begin});
   qp.peer_lid = qp.attr.dlid;
   qp.peer_qpn = qp.attr.dest_qpn;
   engine.set_path(qp);
 }
 
 void start_sending(Engine& engine, QueuePair& qp) noexcept {
-  SendSide& tx = qp.tx;
   stop_sending(engine, qp);
-  tx.first = tx.end = tx.cursor = tx.cumulative = 0;
-  tx.first_psn = qp.attr.sq_psn;
-  tx.retries = tx.rnr_retries = 0;
-  tx.halted = tx.drain_reported = false;
-  tx.rtt_known = false;
-  tx.rtt = tx.rtt_spread = Duration::zero();
-  tx.timeout = qp.attr.ack_timeout;
-  tx.progress_at = engine.now;
+  qp.tx.start({.first_psn = qp.attr.sq_psn, .progress_at = engine.now, .timeout = qp.attr.ack_timeout});
 }
 
 void flush_send(Engine& engine, QueuePair& qp) noexcept {
@@ -60,7 +46,7 @@ void flush_send(Engine& engine, QueuePair& qp) noexcept {
     const SendWqe& wqe = sq.at(sq.done);
     engine.complete(
         qp.config.send_cq,
-        {.wr_id = wqe.wr_id, .status = WcStatus::kFlushed, .opcode = wqe.completion, .qpn = qp.qpn});
+        {.wr_id = wqe.wr_id, .status = WcStatus::kFlushed, .opcode = wqe.rule->completion, .qpn = qp.qpn});
   }
   sq.started = sq.rung = sq.posted;
 }

@@ -9,21 +9,23 @@
 namespace weft::adapter {
 
 QpNumbers::QpNumbers(uint32_t queue_pairs, uint32_t places, RandomSource& random)
-    : mask_(places - 1), places_(places), free_(places) {
+    : mask_(places - 1), places_(places) {
+  free_.reset(places);
   const uint32_t usable = std::min(queue_pairs + kQpnGsi.value() + 1, places);
   for (uint32_t index = kQpnGsi.value() + 1; index < usable; ++index) {
     Place& place = places_[index];
     place.high = place.first_high = static_cast<uint32_t>(random.below((kQpnMask + 1) / places));
-    free_[free_tail_++] = index;
+    free_.push(index);
   }
 }
 
 Qpn QpNumbers::take(Instant now) noexcept {
-  for (uint64_t tries = free_tail_ - free_head_; tries > 0; --tries) {
-    const uint32_t index = free_[free_head_++ & mask_];
+  for (size_t tries = free_.size(); tries > 0; --tries) {
+    const uint32_t index = free_.front();
+    free_.pop();
     Place& place = places_[index];
     if (now < place.rests_until) {
-      free_[free_tail_++ & mask_] = index;
+      free_.push(index);
       continue;
     }
     const uint32_t number = place.high * (mask_ + 1) + index;
@@ -38,7 +40,7 @@ void QpNumbers::give_back(Qpn qpn, Instant now) noexcept {
   const uint32_t index = qpn.value() & mask_;
   Place& place = places_[index];
   if (place.high == place.first_high) place.rests_until = now + kQpnRest;
-  free_[free_tail_++ & mask_] = index;
+  free_.push(index);
 }
 
 }  // namespace weft::adapter

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fixed_ring.h"
 #include "base/rng.h"
 #include "messages/ids.h"
 
@@ -34,9 +35,7 @@ class QpNumbers {
 
   uint32_t mask_;
   std::vector<Place> places_;
-  std::vector<uint32_t> free_;  // ring, longest free first
-  uint64_t free_head_ = 0;
-  uint64_t free_tail_ = 0;
+  FixedRing<uint32_t> free_;  // places, longest free first
 };
 
 }  // namespace weft::adapter

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "adapter/limits.h"
+
 namespace weft::adapter {
 namespace {
 
@@ -68,6 +70,10 @@ constexpr std::array kAnyRules{
     QpRule{S::kReset, S::kErr, kAll, 0, 0},
 };
 
+/// Rights a QP can grant its peer. Programs of the verbs name local write, too, though it says nothing here.
+constexpr auto kQpRights =
+    static_cast<uint32_t>(Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead);
+
 bool out_of_range(QpState state) noexcept {
   return static_cast<uint32_t>(state) >= kQpStateCount;
 }
@@ -103,6 +109,10 @@ ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) 
   const bool bad = (named(kQpAttrPort) && (attr.port == 0 || attr.port > ports)) ||
                    (named(kQpAttrAddress) && (attr.dlid == kLidNone || attr.dlid.value() > kLidMax)) ||
                    (named(kQpAttrAddress) && attr.sl.value() >= kVlCount) ||
+                   (named(kQpAttrPkeyIndex) && attr.pkey_index != 0) ||
+                   (named(kQpAttrAccess) && (static_cast<uint32_t>(attr.access) & ~kQpRights) != 0) ||
+                   (named(kQpAttrMaxRdAtomic) && attr.max_rd_atomic > kReadsPerQp) ||
+                   (named(kQpAttrMaxDestRdAtomic) && attr.max_dest_rd_atomic > kReadsPerQp) ||
                    (named(kQpAttrDestQpn) && (attr.dest_qpn.value() & ~kQpnMask) != 0) ||
                    (named(kQpAttrRetryCount) && attr.retry_count > 7) ||
                    (named(kQpAttrRnrRetry) && attr.rnr_retry > 7) ||

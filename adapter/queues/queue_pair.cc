@@ -10,7 +10,8 @@ QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, 
       rq(wanted.recv_wqes, std::max(wanted.sges, 1U)),
       config(wanted),
       owner(adapter) {
-  if (wanted.ack_mode == AckMode::kStrict) rx.strict_acks = std::make_unique<StrictAck[]>(kStrictAcksMax);
+  if (wanted.type == QpType::kRc) rx.reads.reset(kReadsPerQp);
+  if (wanted.ack_mode == AckMode::kStrict) rx.strict_acks.reset(kStrictAcksMax);
 }
 
 }  // namespace weft::adapter

@@ -18,6 +18,7 @@
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/fixed_ring.h"
 #include "messages/cell.h"
 
 namespace weft::adapter {
@@ -54,9 +55,8 @@ struct TxPacket {
   bool invalidates = false;
 };
 
-/// Requester side. Written by requester and completer.
-struct SendSide {
-  std::array<TxPacket, kPacketWindow> packets;
+/// How far the requester has got since it began to send.
+struct SendProgress {
   Psn first_psn{};          // PSN of packet 0
   uint64_t first = 0;       // oldest packet not yet retired
   uint64_t end = 0;         // next packet to be made
@@ -76,7 +76,14 @@ struct SendSide {
   Duration rtt{};  // smoothed
   Duration rtt_spread{};
   Duration timeout{};  // current retransmission timeout, with back-off
+};
 
+/// Requester side. Written by requester and completer. A start begins with a fresh SendProgress; what packets
+/// hold from before is out of its window.
+struct SendSide : SendProgress {
+  std::array<TxPacket, kPacketWindow> packets;
+
+  void start(const SendProgress& begin) noexcept { static_cast<SendProgress&>(*this) = begin; }
   [[nodiscard]] TxPacket& at(uint64_t number) noexcept { return packets[number & (kPacketWindow - 1)]; }
   [[nodiscard]] Psn psn_of(uint64_t number) const noexcept {
     return first_psn.plus(static_cast<uint32_t>(number & Psn::kMask));
@@ -147,14 +154,11 @@ struct StrictAck {
   uint16_t cell = 0;
 };
 
-/// Responder side. Written by the responder.
-struct ReceiveSide {
-  std::array<RxPacket, kPacketWindow> packets;
-  std::array<ReadJob, kReadsPerQp> reads;
-  std::unique_ptr<StrictAck[]> strict_acks;  // kStrictAcksMax, strict mode only
-  Psn expected{};                            // oldest packet not executed
-  Psn base_psn{};                            // oldest packet whose place may be unknown
-  Psn next_psn{};                            // where the next cell in turn would be
+/// How far the responder has got since it began to receive.
+struct ReceiveProgress {
+  Psn expected{};  // oldest packet not executed
+  Psn base_psn{};  // oldest packet whose place may be unknown
+  Psn next_psn{};  // where the next cell in turn would be
   uint32_t next_cell = 0;
   uint64_t highest = 0;   // distance from `expected` of the newest packet seen, plus one
   uint64_t base_wqe = 0;  // Send being assigned
@@ -165,13 +169,7 @@ struct ReceiveSide {
   uint64_t message_bytes = 0;  // of the message being completed
   uint64_t message_va = 0;
   uint32_t messages_completed = 0;
-  uint32_t reads_head = 0;
-  uint32_t reads_tail = 0;
-  uint32_t strict_head = 0;
-  uint32_t strict_tail = 0;
   uint32_t cells_since_ack = 0;
-  uint32_t stash_head = 0;  // list of stashed cells, 0 = none
-  uint32_t stash_count = 0;
   uint32_t uc_cell = 0;       // unacknowledged: next cell of `expected`
   bool uc_skipping = false;   // dropping until the next message begins
   bool blocked = false;       // base_psn waits for a receive WQE
@@ -182,8 +180,25 @@ struct ReceiveSide {
   Psn nak_psn{};
   uint16_t nak_cell = 0;
   Instant ack_at = kNever;
+};
 
+/// Responder side. Written by the responder. A start begins with a fresh ReceiveProgress, no packets, and
+/// empty queues.
+struct ReceiveSide : ReceiveProgress {
+  std::array<RxPacket, kPacketWindow> packets;
+  FixedRing<ReadJob> reads;          // RC
+  FixedRing<StrictAck> strict_acks;  // strict mode
+  uint32_t stash_head = 0;           // list of stashed cells, 0 = none
+  uint32_t stash_count = 0;
+
+  void start(const ReceiveProgress& begin) noexcept { static_cast<ReceiveProgress&>(*this) = begin; }
   [[nodiscard]] RxPacket& at(Psn psn) noexcept { return packets[psn.value() & (kPacketWindow - 1)]; }
+};
+
+/// RD: the line of QPs that wait for the context of their destination.
+struct RdLine {
+  QueuePair* next = nullptr;
+  bool waits = false;
 };
 
 class QueuePair {
@@ -203,8 +218,7 @@ class QueuePair {
   Lid peer_lid{};
   Qpn peer_qpn{};
   QpPath path{};
-  QueuePair* rd_next = nullptr;  // RD: next in the line for a context
-  bool rd_waits = false;
+  RdLine rd_line{};
 
   SendQueue sq;
   RecvQueue rq;

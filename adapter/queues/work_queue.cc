@@ -15,30 +15,34 @@ constexpr uint16_t kMemory = kConnected | service_bit(QpType::kRd);
 constexpr uint16_t kDatagram = service_bit(QpType::kUd) | service_bit(QpType::kRaw);
 constexpr uint16_t kAll = kMemory | kDatagram;
 
+using S = SendOpcode;
+using W = SendWork;
+constexpr uint16_t kNobody = 0;  // no service offers these yet: posting them is refused as kBadOpcode
+
 constexpr std::array kSendOpcodes{
-    //                opcode                          services    data   key    imm    completion
-    SendOpcodeRule{SendOpcode::kRdmaWrite, kMemory, true, true, false, Opcode::kRdmaWrite,
+    // operation, services, work, remote key, remote address, 4 bytes beside, a key, on the wire, completion
+    SendOpcodeRule{S::kRdmaWrite, kMemory, W::kMessage, true, true, false, false, Opcode::kRdmaWrite,
                    WcOpcode::kRdmaWrite},
-    SendOpcodeRule{SendOpcode::kRdmaWriteWithImm, kMemory, true, true, true, Opcode::kRdmaWrite,
+    SendOpcodeRule{S::kRdmaWriteWithImm, kMemory, W::kMessage, true, true, true, false, Opcode::kRdmaWrite,
                    WcOpcode::kRdmaWrite},
-    SendOpcodeRule{SendOpcode::kSend, kAll, true, false, false, Opcode::kSend, WcOpcode::kSend},
-    SendOpcodeRule{SendOpcode::kSendWithImm, kMemory | service_bit(QpType::kUd), true, false, true,
-                   Opcode::kSend, WcOpcode::kSend},
-    SendOpcodeRule{SendOpcode::kRdmaRead, kRc, true, true, false, Opcode::kRdmaReadRequest,
-                   WcOpcode::kRdmaRead},
-    SendOpcodeRule{SendOpcode::kLocalInvalidate, kMemory, false, false, false, Opcode::kSend,
-                   WcOpcode::kLocalInvalidate},
-    SendOpcodeRule{SendOpcode::kBindWindow, kMemory, false, false, false, Opcode::kSend,
-                   WcOpcode::kBindWindow},
-    SendOpcodeRule{SendOpcode::kUnbindWindow, kMemory, false, false, false, Opcode::kSend,
-                   WcOpcode::kBindWindow},
-    SendOpcodeRule{SendOpcode::kSendWithInvalidate, kReliable, true, true, true, Opcode::kSend,
+    SendOpcodeRule{S::kSend, kAll, W::kMessage, false, false, false, false, Opcode::kSend, WcOpcode::kSend},
+    SendOpcodeRule{S::kSendWithImm, kMemory | service_bit(QpType::kUd), W::kMessage, false, false, true,
+                   false, Opcode::kSend, WcOpcode::kSend},
+    SendOpcodeRule{S::kSendWithInvalidate, kReliable, W::kMessage, true, false, true, true, Opcode::kSend,
                    WcOpcode::kSend},
-    SendOpcodeRule{SendOpcode::kDelay, kAll, false, false, false, Opcode::kSend, WcOpcode::kDelay},
-    // No service offers these yet: posting them is refused as kBadOpcode.
-    SendOpcodeRule{SendOpcode::kCompareSwap, 0, true, true, false, Opcode::kFetchOpRequest,
+    SendOpcodeRule{S::kRdmaRead, kRc, W::kRead, true, true, false, false, Opcode::kRdmaReadRequest,
+                   WcOpcode::kRdmaRead},
+    SendOpcodeRule{S::kLocalInvalidate, kMemory, W::kInvalidate, false, false, false, false, Opcode::kSend,
+                   WcOpcode::kLocalInvalidate},
+    SendOpcodeRule{S::kBindWindow, kMemory, W::kBind, false, false, false, false, Opcode::kSend,
+                   WcOpcode::kBindWindow},
+    SendOpcodeRule{S::kUnbindWindow, kMemory, W::kUnbind, false, false, false, false, Opcode::kSend,
+                   WcOpcode::kBindWindow},
+    SendOpcodeRule{S::kDelay, kAll, W::kDelay, false, false, false, false, Opcode::kSend, WcOpcode::kDelay},
+    SendOpcodeRule{S::kCompareSwap, kNobody, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
                    WcOpcode::kCompareSwap},
-    SendOpcodeRule{SendOpcode::kFetchAdd, 0, true, true, false, Opcode::kFetchOpRequest, WcOpcode::kFetchAdd},
+    SendOpcodeRule{S::kFetchAdd, kNobody, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
+                   WcOpcode::kFetchAdd},
 };
 
 }  // namespace

@@ -13,15 +13,31 @@
 
 namespace weft::adapter {
 
-/// What a work request kind may do, as a table; code asks it, nobody lists opcodes elsewhere.
+/// What a work request makes the adapter do.
+enum class SendWork : uint8_t {
+  kMessage,  // data leaves
+  kRead,     // data comes
+  kBind,     // the others move no data and are done by the adapter itself
+  kUnbind,
+  kInvalidate,
+  kDelay,
+};
+
+/// What an operation may do and needs, as a table; code asks it, nobody lists opcodes elsewhere.
 struct SendOpcodeRule {
   SendOpcode opcode;
-  uint16_t services;      // service_bit() of those that can
-  bool moves_data;        // needs data segments (C-34)
-  bool needs_remote_key;  // PUSH-RDMAW-01
-  bool has_imm;
-  Opcode wire{};  // of connected services; not used where no data moves
+  uint16_t services;  // service_bit() of those that can
+  SendWork work;
+  bool needs_remote_key;   // PUSH-RDMAW-01
+  bool needs_remote_addr;  // likewise
+  bool has_imm;            // four bytes beside the data: immediate data or the key to invalidate
+  bool invalidates;        // those bytes are a key
+  Opcode wire{};           // of connected services; not used where no data moves
   WcOpcode completion;
+
+  /// Needs data segments (C-34).
+  [[nodiscard]] constexpr bool moves_data() const noexcept { return work <= SendWork::kRead; }
+  [[nodiscard]] constexpr bool is_read() const noexcept { return work == SendWork::kRead; }
 };
 /// Null for a value that is no operation.
 [[nodiscard]] const SendOpcodeRule* find_send_opcode(SendOpcode opcode) noexcept;
@@ -35,15 +51,13 @@ struct SendWqe {
   uint32_t flags = 0;   // SendFlag
   uint32_t imm = 0;
   Rkey rkey{};
-  SendOpcode opcode{};
+  const SendOpcodeRule* rule = nullptr;  // of its operation
   WcStatus status = WcStatus::kSuccess;
-  WcOpcode completion{};
   uint8_t sge_count = 0;
   std::byte* single_at = nullptr;  // one segment only: where it lies, while `revision` is the table's
   uint64_t revision = 0;
-  bool started = false;   // its data segments were checked
-  bool cut_done = false;  // all packets are made
-  bool done = false;      // ready to complete when its turn comes
+  bool started = false;  // its data segments were checked, its delay has begun
+  bool done = false;     // ready to complete when its turn comes
   Destination dest{};
   union {
     BindRequest bind;
@@ -59,6 +73,9 @@ class SendQueue {
 
   [[nodiscard]] bool full() const noexcept { return posted - done >= wqes_; }
   [[nodiscard]] SendWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }
+  [[nodiscard]] const SendWqe& at(uint64_t position) const noexcept { return slots_[position & mask_]; }
+  /// A WQE has begun of which more is to be executed: a message is half cut, a delay runs.
+  [[nodiscard]] bool half_executed() const noexcept { return started < rung && at(started).started; }
   /// Data segments of a WQE; of an inline one, a single segment without key.
   [[nodiscard]] Sge* sges(uint64_t position) noexcept { return &sges_[(position & mask_) * sges_per_wqe_]; }
   [[nodiscard]] std::byte* inline_data(uint64_t position) noexcept {

@@ -24,21 +24,17 @@ void set_nak(QueuePair& qp, AckCode code, Psn psn, uint16_t cell) noexcept {
 }
 
 bool strict_acks_full(const QueuePair& qp) noexcept {
-  return qp.rx.strict_acks != nullptr && qp.rx.strict_tail - qp.rx.strict_head == kStrictAcksMax;
+  return qp.config.ack_mode == AckMode::kStrict && qp.rx.strict_acks.full();
 }
 
 bool add_strict_ack(QueuePair& qp, Psn psn, uint16_t cell) noexcept {
-  ReceiveSide& rx = qp.rx;
-  if (rx.strict_acks == nullptr) return true;
-  if (strict_acks_full(qp)) return false;
-  rx.strict_acks[rx.strict_tail++ % kStrictAcksMax] = {psn, cell};
-  return true;
+  return qp.config.ack_mode != AckMode::kStrict || qp.rx.strict_acks.push({psn, cell});
 }
 
 uint32_t Acknowledger::run(QueuePair& qp, bool& done) noexcept {
   ReceiveSide& rx = qp.rx;
   done = false;
-  const bool strict = rx.strict_acks != nullptr;
+  const bool strict = qp.config.ack_mode == AckMode::kStrict;
   // A receive WQE came before the NAK could leave: nothing to complain about any more.
   if (rx.nak == AckCode::kReceiverNotReady && rx.nak_psn != rx.expected) rx.nak = AckCode::kAck;
   const bool due = rx.ack_now || rx.nak != AckCode::kAck || strict || engine_.now >= rx.ack_at;
@@ -79,15 +75,14 @@ bool Acknowledger::send_nak(QueuePair& qp) noexcept {
 uint32_t Acknowledger::send_strict(QueuePair& qp, bool& done) noexcept {
   ReceiveSide& rx = qp.rx;
   uint32_t sent = 0;
-  while (rx.strict_head != rx.strict_tail && sent < kCellsPerQpTurn) {
-    const StrictAck& ack = rx.strict_acks[rx.strict_head % kStrictAcksMax];
+  for (; !rx.strict_acks.empty() && sent < kCellsPerQpTurn; ++sent) {
+    const StrictAck& ack = rx.strict_acks.front();
     const AckBody body{.psn = ack.psn, .cell_number = ack.cell, .messages_completed = rx.messages_completed};
     if (segmenter_.send_ack(outlet_of(qp), body, {}) != CellSent::kYes) break;
-    ++rx.strict_head;
-    ++sent;
+    rx.strict_acks.pop();
   }
   qp.counters.add(QpCounter::kAcksSent, sent);
-  done = rx.strict_head == rx.strict_tail;
+  done = rx.strict_acks.empty();
   return sent;
 }
 

@@ -261,6 +261,7 @@ void Completer::made_progress(QueuePair& qp) noexcept {
   tx.timeout = base_timeout(qp);
   rearm(qp);
   retire(qp);
+  if (qp.sq.started < qp.sq.rung) engine_.want_send(qp);  // the window is open again
 }
 
 void Completer::sample_rtt(SendSide& tx, Duration sample) noexcept {
@@ -336,7 +337,9 @@ void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noe
     tx.bytes_in_flight -= tx.at(n).bytes;
     tx.reads_in_flight -= tx.at(n).is_read ? 1U : 0U;
   }
-  tx.end = number;
+  // Without acknowledgement the peer may have seen some of its cells: what is sent next must not look like
+  // the rest of it, so its PSN is not used again and the peer notices a gap.
+  tx.end = qp.acknowledged() ? number : number + 1;
   tx.cursor = std::min(tx.cursor, number);
   tx.cumulative = std::min(tx.cumulative, number);
   retire(qp);
@@ -349,11 +352,14 @@ void Completer::retire(QueuePair& qp) noexcept {
     if (!complete_head(qp)) return;
   }
   if (sq.done != before && sq.started < sq.rung) engine_.want_send(qp);
-  if (qp.state == QpState::kSqd && !qp.tx.drain_reported && sq.done == sq.started &&
-      qp.tx.first == qp.tx.end) {
+  if (qp.state == QpState::kSqd && !qp.tx.drain_reported && drained(qp)) {
     qp.tx.drain_reported = true;
     engine_.raise({.kind = AsyncEventKind::kSqDrained, .qpn = qp.qpn, .port = qp.port});
   }
+}
+
+bool Completer::drained(const QueuePair& qp) noexcept {
+  return qp.sq.done == qp.sq.started && qp.tx.first == qp.tx.end && !qp.sq.half_executed();
 }
 
 bool Completer::complete_head(QueuePair& qp) noexcept {
@@ -369,7 +375,7 @@ bool Completer::complete_head(QueuePair& qp) noexcept {
   if (signaled || status != WcStatus::kSuccess) {
     engine_.complete(qp.config.send_cq, {.wr_id = wqe.wr_id,
                                          .status = status,
-                                         .opcode = wqe.completion,
+                                         .opcode = wqe.rule->completion,
                                          .qpn = qp.qpn,
                                          .byte_count = wqe.length});
   }

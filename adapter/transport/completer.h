@@ -32,6 +32,8 @@ class Completer {
   void fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noexcept;
   /// Completes every WQE at the head of the queue that is done.
   void retire(QueuePair& qp) noexcept;
+  /// Everything that was begun is completed.
+  [[nodiscard]] static bool drained(const QueuePair& qp) noexcept;
   /// The QP's timer has come up: retransmission, end of an RNR pause or of a delay.
   void on_timer(QueuePair& qp) noexcept;
   /// The link was lost and is back: everything in flight is sent again where it is missing.

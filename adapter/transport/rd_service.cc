@@ -49,10 +49,10 @@ RdContext* RdService::context_of(const QueuePair& qp) noexcept {
 bool RdService::acquire(RdContext& context, QueuePair& qp) noexcept {
   if (context.holder == &qp) return true;
   if (context.holder != nullptr) {
-    if (qp.rd_waits) return false;
-    qp.rd_waits = true;
-    qp.rd_next = nullptr;
-    (context.waiting_last != nullptr ? context.waiting_last->rd_next : context.waiting_first) = &qp;
+    if (qp.rd_line.waits) return false;
+    qp.rd_line.waits = true;
+    qp.rd_line.next = nullptr;
+    (context.waiting_last != nullptr ? context.waiting_last->rd_line.next : context.waiting_first) = &qp;
     context.waiting_last = &qp;
     return false;
   }
@@ -78,9 +78,9 @@ void RdService::release(RdContext& context, Outcome outcome) noexcept {
                                                : Psn(static_cast<uint32_t>(engine_.random.next()));
   QueuePair* next = context.waiting_first;
   if (next == nullptr) return;
-  context.waiting_first = next->rd_next;
+  context.waiting_first = next->rd_line.next;
   if (context.waiting_first == nullptr) context.waiting_last = nullptr;
-  next->rd_waits = false;
+  next->rd_line.waits = false;
   lend(context, *next);
   engine_.want_send(*next);
 }
@@ -95,19 +95,19 @@ void RdService::release_if_idle(QueuePair& qp, Outcome outcome) noexcept {
 void RdService::forget(QueuePair& qp) noexcept {
   for (RdContext& context : contexts_) {
     QueuePair* before = nullptr;
-    for (QueuePair* at = context.waiting_first; at != nullptr; before = at, at = at->rd_next) {
+    for (QueuePair* at = context.waiting_first; at != nullptr; before = at, at = at->rd_line.next) {
       if (at != &qp) continue;
-      (before != nullptr ? before->rd_next : context.waiting_first) = at->rd_next;
+      (before != nullptr ? before->rd_line.next : context.waiting_first) = at->rd_line.next;
       if (context.waiting_last == at) context.waiting_last = before;
       break;
     }
     if (context.holder == &qp) release(context, Outcome::kGivenUp);
   }
-  qp.rd_waits = false;
+  qp.rd_line.waits = false;
 }
 
 uint32_t RdService::run(QueuePair& qp, bool& blocked) noexcept {
-  if (qp.rd_waits || !engine_.path_ready(qp)) return 0;
+  if (qp.rd_line.waits || !engine_.path_ready(qp)) return 0;
   if (qp.tx.first == qp.tx.end) requester_.prepare_packet(qp);
   if (qp.tx.first == qp.tx.end) return 0;
   const SendWqe& wqe = qp.sq.at(qp.tx.at(qp.tx.first).wqe);
@@ -245,7 +245,7 @@ uint32_t RdService::send_acks() noexcept {
     if (!port.up && context.remote != port.info.lid) continue;
     const VirtualLane vl = lane_of(port.info, context.ack_sl);
     const Outlet outlet{
-        context.remote == port.info.lid ? &engine_.loopback : port.carrier,
+        context.remote == port.info.lid ? port.loopback.get() : port.carrier,
         make_template(port.info, context.remote, context.ack_to, context.ack_from, context.ack_sl, vl), vl};
     if (segmenter_.send_ack(outlet, context.ack, {}) != CellSent::kYes) continue;
     context.ack_due = false;

@@ -10,10 +10,6 @@
 namespace weft::adapter {
 namespace {
 
-bool carries_data(SendOpcode opcode) noexcept {
-  return find_send_opcode(opcode)->moves_data;
-}
-
 /// Operation on the wire, by service.
 Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
   switch (type) {
@@ -34,8 +30,19 @@ Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
 bool Requester::has_work(const QueuePair& qp) const noexcept {
   const SendSide& tx = qp.tx;
   if (engine_.now < tx.rnr_until) return false;
-  return tx.cursor < tx.end || (qp.abilities().execute_send && !tx.halted && qp.sq.started < qp.sq.rung &&
-                                engine_.now >= tx.delay_until && tx.end - tx.first < kPacketWindow);
+  return tx.cursor < tx.end || may_execute(qp);
+}
+
+/// The head of the queue can be taken up, or one more packet of it be made.
+bool Requester::may_execute(const QueuePair& qp) const noexcept {
+  const SendSide& tx = qp.tx;
+  if (tx.halted || qp.sq.started == qp.sq.rung || engine_.now < tx.delay_until) return false;
+  const SendWqe& wqe = qp.sq.at(qp.sq.started);
+  // While the queue drains, what has begun is finished and nothing else begins.
+  const bool may = wqe.started ? qp.abilities().finish_send : qp.abilities().execute_send;
+  const bool fenced = !wqe.started && (wqe.flags & kSendFence) != 0 && tx.reads_in_flight != 0;
+  if (!may || fenced) return false;
+  return !wqe.started || !wqe.rule->moves_data() || check_window(qp, wqe);
 }
 
 uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
@@ -96,22 +103,20 @@ uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget
 }
 
 Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
-  SendSide& tx = qp.tx;
-  SendQueue& sq = qp.sq;
-  if (!qp.abilities().execute_send || tx.halted || sq.started == sq.rung) return Step::kStop;
-  if (engine_.now < tx.delay_until) return Step::kStop;
-  SendWqe& wqe = sq.at(sq.started);
-  if ((wqe.flags & kSendFence) != 0 && tx.reads_in_flight != 0) return Step::kStop;
-  if (!carries_data(wqe.opcode)) return execute_local(qp, wqe);
-  if (!wqe.started && !start_message(qp, wqe)) return Step::kAgain;
-  if (!check_window(qp, wqe)) return Step::kStop;
+  if (!may_execute(qp)) return Step::kStop;
+  SendWqe& wqe = qp.sq.at(qp.sq.started);
+  if (!wqe.rule->moves_data()) return execute_local(qp, wqe);
+  if (!wqe.started) {
+    if (!start_message(qp, wqe)) return Step::kAgain;
+    if (!check_window(qp, wqe)) return Step::kStop;
+  }
   make_packet(qp, wqe);
   return Step::kPacket;
 }
 
 bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
   wqe.started = true;
-  const bool read = find_send_opcode(wqe.opcode)->wire == Opcode::kRdmaReadRequest;
+  const bool read = wqe.rule->is_read();
   const bool too_long = !is_connected(qp.config.type) && wqe.length > qp.path.segment_bytes;
   if (too_long) {
     finish_local(qp, wqe, WcStatus::kLocalLength);
@@ -127,7 +132,7 @@ bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
 }
 
 uint32_t Requester::packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept {
-  const bool read = find_send_opcode(wqe.opcode)->wire == Opcode::kRdmaReadRequest;
+  const bool read = wqe.rule->is_read();
   return read ? std::min(qp.path.packet_bytes, kReadCellsMax * qp.path.segment_bytes) : qp.path.packet_bytes;
 }
 
@@ -136,13 +141,13 @@ bool Requester::check_window(const QueuePair& qp, const SendWqe& wqe) const noex
   if (tx.end - tx.first >= (qp.config.type == QpType::kRd ? 1 : kPacketWindow)) return false;
   const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
   if (tx.bytes_in_flight != 0 && tx.bytes_in_flight + bytes > kByteWindow) return false;
-  const bool read = find_send_opcode(wqe.opcode)->wire == Opcode::kRdmaReadRequest;
+  const bool read = wqe.rule->is_read();
   return !read || tx.reads_in_flight < std::min<uint32_t>(qp.attr.max_rd_atomic, kReadsPerQp);
 }
 
 void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
   SendSide& tx = qp.tx;
-  const SendOpcodeRule& rule = *find_send_opcode(wqe.opcode);
+  const SendOpcodeRule& rule = *wqe.rule;
   const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
   const bool last = wqe.cut + bytes == wqe.length;
   const bool signaled = qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
@@ -156,11 +161,11 @@ void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
   packet.bytes = bytes;
   packet.opcode = wire_opcode(qp.config.type, rule);
   packet.cells = static_cast<uint8_t>(cells_of(bytes, qp.path.segment_bytes));
-  packet.is_read = packet.opcode == Opcode::kRdmaReadRequest;
+  packet.is_read = rule.is_read();
   packet.pending = packet.is_read ? 1 : cell_mask(packet.cells);
   packet.last = last;
   packet.has_idata = last && rule.has_imm;
-  packet.invalidates = last && wqe.opcode == SendOpcode::kSendWithInvalidate;
+  packet.invalidates = last && rule.invalidates;
   packet.ack_wanted = qp.acknowledged() && ((last && signaled) || half_window);
   const bool solicited = last && (wqe.flags & kSendSolicited) != 0;
   if (!packet.is_read) {
@@ -176,17 +181,17 @@ void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
 
 Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
   AccessFault fault = AccessFault::kNone;
-  switch (wqe.opcode) {
-    case SendOpcode::kBindWindow:
+  switch (wqe.rule->work) {
+    case SendWork::kBind:
       fault = engine_.memory.bind_rkey(qp.config.pd, wqe.bind);
       break;
-    case SendOpcode::kUnbindWindow:
+    case SendWork::kUnbind:
       fault = engine_.memory.unbind_rkey(qp.config.pd, wqe.bind.window);
       break;
-    case SendOpcode::kLocalInvalidate:
+    case SendWork::kInvalidate:
       fault = engine_.memory.invalidate(qp.config.pd, wqe.rkey);
       break;
-    case SendOpcode::kDelay:
+    case SendWork::kDelay:
       if (!wqe.started) {
         wqe.started = true;
         qp.tx.delay_until = engine_.now + wqe.delay;
@@ -195,15 +200,9 @@ Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
       }
       qp.tx.delay_until = Instant::min();
       break;
-    case SendOpcode::kRdmaWrite:
-    case SendOpcode::kRdmaWriteWithImm:
-    case SendOpcode::kSend:
-    case SendOpcode::kSendWithImm:
-    case SendOpcode::kRdmaRead:
-    case SendOpcode::kCompareSwap:
-    case SendOpcode::kFetchAdd:
-    case SendOpcode::kSendWithInvalidate:
-      break;  // carry data: not executed here
+    case SendWork::kMessage:
+    case SendWork::kRead:
+      break;  // not executed here
   }
   if (fault != AccessFault::kNone) engine_.faults.add(fault);
   finish_local(qp, wqe, fault == AccessFault::kNone ? WcStatus::kSuccess : WcStatus::kMwBind);

@@ -26,6 +26,7 @@ class Requester {
   // Steps of taking the next WQE, in this order. kPacket: a packet was made; kAgain: look at the next WQE.
   enum class Step : uint8_t { kPacket, kAgain, kStop };
   [[nodiscard]] Step next_packet(QueuePair& qp) noexcept;
+  [[nodiscard]] bool may_execute(const QueuePair& qp) const noexcept;
   [[nodiscard]] bool check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   [[nodiscard]] Step execute_local(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] bool start_message(QueuePair& qp, SendWqe& wqe) noexcept;

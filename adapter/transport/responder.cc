@@ -122,6 +122,7 @@ Responder::Step Responder::check_operation(Arrival& arrival) noexcept {
       return Step::kCheckResources;
     case Opcode::kRdmaReadRequest:
       if (!has(qp.attr.access, Access::kRemoteRead) || !engine_.config.limits.inbound_rdma) break;
+      if (qp.attr.max_dest_rd_atomic == 0) break;
       return queue_read(arrival);
     case Opcode::kFetchOpRequest:
     case Opcode::kTerminate:
@@ -295,7 +296,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   if (cell.payload.size() != sizeof(ReadRequestWire)) {
     return arrival.read_again ? Step::kDone : refuse(arrival, ResponderFault::kViolation);
   }
-  if (rx.reads_tail - rx.reads_head == kReadsPerQp) return Step::kDone;  // not received: it will come again
+  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;  // not received: it will come again
   ReadRequestWire request;
   std::memcpy(&request, cell.payload.data(), sizeof request);
   const ReadJob job{.psn = cell.psn,
@@ -316,7 +317,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   }
   if (!arrival.read_again && arrival.distance != 0)
     return Step::kDone;  // reads see what was written before them
-  rx.reads[rx.reads_tail++ % kReadsPerQp] = job;
+  rx.reads.push(job);
   engine_.want_send(qp);
   if (arrival.read_again) return Step::kDone;
   open_packet(arrival);
@@ -329,9 +330,9 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
 uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
   ReceiveSide& rx = qp.rx;
   uint32_t sent = 0;
-  if (rx.reads_head == rx.reads_tail || !engine_.path_ready(qp)) return 0;
-  while (rx.reads_head != rx.reads_tail && sent < budget && !blocked) {
-    ReadJob& job = rx.reads[rx.reads_head % kReadsPerQp];
+  if (rx.reads.empty() || !engine_.path_ready(qp)) return 0;
+  while (!rx.reads.empty() && sent < budget && !blocked) {
+    ReadJob& job = rx.reads.front();
     const uint32_t begin = job.next * qp.path.segment_bytes;
     const uint32_t bytes = std::min(qp.path.segment_bytes, job.bytes - begin);
     RemoteGrant grant;
@@ -341,7 +342,7 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
     // an old one and ends nothing: the requester asks until its retries are used up.
     if (fault != AccessFault::kNone) {
       engine_.faults.add(fault);
-      ++rx.reads_head;
+      rx.reads.pop();
       continue;
     }
     if (segmenter_.send_read_response(qp, job, grant.at) == CellSent::kNoCredit) {
@@ -350,7 +351,7 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
       break;
     }
     ++sent;
-    if (++job.next == job.cells) ++rx.reads_head;
+    if (++job.next == job.cells) rx.reads.pop();
   }
   qp.counters.add(QpCounter::kCellsSent, sent);
   engine_.counters.add(AdapterCounter::kCellsSent, sent);

@@ -13,6 +13,36 @@
 namespace weft::adapter {
 namespace {
 
+/// Bytes [begin, begin + bytes) of what a list of segments names.
+struct Stretch {
+  uint64_t begin;
+  uint64_t bytes;
+};
+
+/// The walk over a scatter/gather list: calls `action(address, bytes)` for each piece of the stretch, in
+/// order, after checking it. kNone, or why it went no further; kOutOfBounds when the list is too short.
+template <class Action>
+[[gnu::always_inline]] inline AccessFault for_each_piece(const MemoryTable& memory, PdId pd,
+                                                         std::span<const Sge> list, Stretch stretch,
+                                                         AccessKind kind, Action action) noexcept {
+  for (const Sge& sge : list) {
+    if (stretch.bytes == 0) break;
+    if (stretch.begin >= sge.length) {
+      stretch.begin -= sge.length;
+      continue;
+    }
+    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - stretch.begin, stretch.bytes));
+    std::byte* at = nullptr;
+    const AccessFault fault = memory.check_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, at);
+    if (fault != AccessFault::kNone) [[unlikely]]
+      return fault;
+    action(at, bytes);
+    stretch.bytes -= bytes;
+    stretch.begin = 0;
+  }
+  return stretch.bytes == 0 ? AccessFault::kNone : AccessFault::kOutOfBounds;
+}
+
 /// Appends fields between header and data, hashing them.
 class PartWriter {
  public:
@@ -65,24 +95,26 @@ Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
   const EnginePort& port = engine_.port_of(qp);
   const VirtualLane vl = lane_of(port.info, wqe.dest.sl);
   const bool loops = wqe.dest.lid == port.info.lid;
-  return {loops ? &engine_.loopback : port.carrier,
+  return {loops ? port.loopback.get() : port.carrier,
           make_template(port.info, wqe.dest.lid, wqe.dest.qpn, qp.qpn, wqe.dest.sl, vl), vl};
+}
+
+AccessFault Segmenter::check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept {
+  for (const Sge& sge : list) {
+    std::byte* at = nullptr;
+    if (sge.length == 0) continue;
+    const AccessFault fault = engine_.memory.check_local(pd, sge, kind, at);
+    if (fault == AccessFault::kNone) continue;
+    engine_.faults.add(fault);
+    return fault;
+  }
+  return AccessFault::kNone;
 }
 
 bool Segmenter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept {
   const SendWqe& request = qp.sq.at(wqe);
   if ((request.flags & kSendInline) != 0) return true;
-  const Sge* sges = qp.sq.sges(wqe);
-  for (uint32_t i = 0; i < request.sge_count; ++i) {
-    if (sges[i].length == 0) continue;
-    std::byte* at = nullptr;
-    const AccessFault fault = engine_.memory.check_local(qp.config.pd, sges[i], kind, at);
-    if (fault != AccessFault::kNone) {
-      engine_.faults.add(fault);
-      return false;
-    }
-  }
-  return true;
+  return check_list(qp.config.pd, {qp.sq.sges(wqe), request.sge_count}, kind) == AccessFault::kNone;
 }
 
 AccessFault Segmenter::gather(QueuePair& qp, const TxPacket& packet, uint64_t offset, std::span<std::byte> to,
@@ -103,45 +135,25 @@ AccessFault Segmenter::gather(QueuePair& qp, const TxPacket& packet, uint64_t of
     crc = crc32c_copy(crc, to.data(), wqe.single_at + offset, to.size());
     return AccessFault::kNone;
   }
-  for (uint32_t left = wqe.sge_count; left > 0 && !to.empty(); --left, ++sge) {
-    if (offset >= sge->length) {
-      offset -= sge->length;
-      continue;
-    }
-    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge->length - offset, to.size()));
-    std::byte* from = nullptr;
-    const Sge piece{sge->addr + offset, bytes, sge->lkey};
-    const AccessFault fault = engine_.memory.check_local(qp.config.pd, piece, AccessKind::kLocalRead, from);
-    if (fault != AccessFault::kNone) [[unlikely]]
-      return fault;
-    crc = crc32c_copy(crc, to.data(), from, bytes);
-    to = to.subspan(bytes);
-    offset = 0;
-  }
-  return AccessFault::kNone;
+  std::byte* at = to.data();
+  return for_each_piece(engine_.memory, qp.config.pd, {sge, wqe.sge_count}, {offset, to.size()},
+                        AccessKind::kLocalRead, [&](const std::byte* piece, uint32_t bytes) {
+                          crc = crc32c_copy(crc, at, piece, bytes);
+                          at += bytes;
+                        });
 }
 
 AccessFault Segmenter::scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
                                std::span<const std::byte> from) noexcept {
-  for (const Sge& sge : list) {
-    if (from.empty()) break;
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - offset, from.size()));
-    std::byte* to = nullptr;
-    const Sge piece{sge.addr + offset, bytes, sge.lkey};
-    const AccessFault fault = engine_.memory.check_local(pd, piece, AccessKind::kLocalWrite, to);
-    if (fault != AccessFault::kNone) [[unlikely]] {
-      engine_.faults.add(fault);
-      return fault;
-    }
-    std::memcpy(to, from.data(), bytes);
-    from = from.subspan(bytes);
-    offset = 0;
-  }
-  return from.empty() ? AccessFault::kNone : AccessFault::kOutOfBounds;
+  const std::byte* data = from.data();
+  const AccessFault fault = for_each_piece(engine_.memory, pd, list, {offset, from.size()},
+                                           AccessKind::kLocalWrite, [&](std::byte* piece, uint32_t bytes) {
+                                             std::memcpy(piece, data, bytes);
+                                             data += bytes;
+                                           });
+  if (fault != AccessFault::kNone) [[unlikely]]
+    engine_.faults.add(fault);
+  return fault;
 }
 
 AccessFault Segmenter::place_received(QueuePair& qp, uint64_t wqe, uint64_t offset,
@@ -149,15 +161,8 @@ AccessFault Segmenter::place_received(QueuePair& qp, uint64_t wqe, uint64_t offs
   RecvWqe& request = qp.rq.at(wqe);
   const std::span<const Sge> list{qp.rq.sges(wqe), request.sge_count};
   if (!request.checked) {
-    for (const Sge& sge : list) {
-      std::byte* at = nullptr;
-      if (sge.length == 0) continue;
-      const AccessFault fault = engine_.memory.check_local(qp.config.pd, sge, AccessKind::kLocalWrite, at);
-      if (fault != AccessFault::kNone) {
-        engine_.faults.add(fault);
-        return fault;
-      }
-    }
+    const AccessFault fault = check_list(qp.config.pd, list, AccessKind::kLocalWrite);
+    if (fault != AccessFault::kNone) return fault;
     request.checked = true;
   }
   return scatter(qp.config.pd, list, offset, from);
@@ -165,20 +170,9 @@ AccessFault Segmenter::place_received(QueuePair& qp, uint64_t wqe, uint64_t offs
 
 uint32_t Segmenter::hash_scattered(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t bytes,
                                    uint32_t crc) noexcept {
-  for (const Sge& sge : list) {
-    if (bytes == 0) break;
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const auto piece = static_cast<uint32_t>(std::min<uint64_t>(sge.length - offset, bytes));
-    std::byte* at = nullptr;
-    const Sge part{sge.addr + offset, piece, sge.lkey};
-    if (engine_.memory.check_local(pd, part, AccessKind::kLocalWrite, at) != AccessFault::kNone) break;
-    crc = crc32c_extend(crc, at, piece);
-    bytes -= piece;
-    offset = 0;
-  }
+  (void)for_each_piece(
+      engine_.memory, pd, list, {offset, bytes}, AccessKind::kLocalWrite,
+      [&](const std::byte* piece, uint32_t length) { crc = crc32c_extend(crc, piece, length); });
   return crc;
 }
 

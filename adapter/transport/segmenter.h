@@ -64,6 +64,8 @@ class Segmenter {
                                         uint32_t crc) noexcept;
 
  private:
+  /// Every segment is ours and allows `kind`; kNone, or the first fault, counted.
+  [[nodiscard]] AccessFault check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept;
   [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] AccessFault gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,

@@ -2,6 +2,8 @@
 // is, must not idle the sender before the byte window is full; reads have a window of their own.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "adapter/limits.h"
 #include "tests/support/adapter_pair.h"
 
@@ -108,6 +110,59 @@ TEST_F(ReadWindow, a_queue_pair_that_may_not_read_says_so) {
   ASSERT_EQ(pair.side(0).completions.size(), 1U);
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kLocalQpOperation);
   EXPECT_TRUE(pair.pipe.sent_by(0).empty());
+}
+
+TEST_F(ReadWindow, no_more_reads_are_kept_than_the_responder_said) {
+  QpAttr attr;
+  attr.max_dest_rd_atomic = 2;
+  const auto qps = pair.connect({}, attr);
+  pair.pipe.set_room(1, 0);  // no response leaves: what is kept stays
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(post(*qps[0], SendOpcode::kRdmaRead), PostResult::kOk);
+  pair.run(5);
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaReadRequest).size(), 5U);
+  pair.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kDrop : Verdict::kPass; });
+  pair.pipe.set_room(1, UINT32_MAX);
+  pair.run(5);
+  EXPECT_EQ(pair.pipe.sent_by(1, Opcode::kRdmaReadResponse).size(), 2U);
+  pair.pipe.set_filter(nullptr);
+  pair.run(3000);
+  EXPECT_EQ(pair.side(0).completions.size(), 5U) << "those that were not kept come again";
+}
+
+TEST_F(ReadWindow, a_responder_that_keeps_no_reads_refuses_them) {
+  QpAttr attr;
+  attr.max_dest_rd_atomic = 0;
+  const auto qps = pair.connect({}, attr);
+  ASSERT_EQ(post(*qps[0], SendOpcode::kRdmaRead), PostResult::kOk);
+  pair.run(20);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kRemoteInvalidRequest);
+}
+
+/// The path MTU bounds a packet, also below the size of a cell.
+TEST(PathMtu, bounds_every_packet_also_below_a_cell) {
+  for (const uint32_t mtu : {300U, 1000U, 4096U, 9000U}) {
+    AdapterPair pair(4096);
+    QpAttr attr;
+    attr.path_mtu_bytes = mtu;
+    for (const QpType type : {QpType::kRc, QpType::kUc}) {
+      const auto qps = pair.connect({.type = type}, attr);
+      pair.side(0).fill(0, 10'000, 3);
+      pair.pipe.clear_trace();
+      ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 10'000)}), PostResult::kOk);
+      const Sge sge = pair.side(0).sge(0, 10'000);
+      ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}}), PostResult::kOk);
+      pair.run(50);
+      std::map<uint32_t, size_t> packets;
+      for (const TracedCell* cell : pair.pipe.sent_by(0, Opcode::kSend))
+        packets[cell->view.psn.value()] += cell->view.payload.size();
+      EXPECT_GE(packets.size(), (10'000 + mtu - 1) / mtu);
+      for (const auto& [psn, bytes] : packets) EXPECT_LE(bytes, mtu);
+      EXPECT_EQ(pair.side(1).bytes_at(0, 10'000), pair.side(0).bytes_at(0, 10'000)) << mtu;
+      pair.side(1).fill(0, 10'000, 99);
+    }
+  }
 }
 
 }  // namespace

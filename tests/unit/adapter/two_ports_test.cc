@@ -1,0 +1,161 @@
+// An adapter with two ports: each has an address and a management queue pair of its own, and a QP belongs to
+// the port it was given.
+#include <gtest/gtest.h>
+
+#include "adapter/bring_up.h"
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+using namespace std::chrono_literals;
+
+/// `near` has ports 1 (LID 1) and 2 (LID 3); their far ends are LIDs 2 and 4 of nobody.
+class TwoPorts : public ::testing::Test {
+ protected:
+  TwoPorts() {
+    near.attach(first.end(0));
+    near.attach(second.end(0));
+    near.poll(clock.now());
+    pd = near.alloc_pd().value();
+    cq = near.create_cq(64).value();
+    region = near.memory().reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteRead).value();
+  }
+  QueuePair* make_qp(QpConfig config = {}) {
+    config.pd = pd;
+    config.send_cq = config.recv_cq = cq;
+    return near.create_qp(config).value();
+  }
+  [[nodiscard]] Sge sge(uint32_t offset, uint32_t bytes) const {
+    return {region.addr + offset, bytes, region.lkey};
+  }
+  void run(int turns) {
+    for (int i = 0; i < turns; ++i) {
+      near.poll(clock.now());
+      clock.advance(100us);
+      std::array<WorkCompletion, 8> some;
+      const uint32_t count = near.poll_cq(*cq, some);
+      completions.insert(completions.end(), some.begin(), some.begin() + count);
+    }
+  }
+
+  ManualClock clock;
+  Pipe first{256, Lid(1), Lid(2)};
+  Pipe second{256, Lid(3), Lid(4)};
+  SeededRandom random{5};
+  std::vector<std::byte> memory = std::vector<std::byte>(8192);
+  ChannelAdapter near{{.guid = Guid(9)}, random};
+  PdId pd;
+  CompletionQueue* cq = nullptr;
+  MemoryRegion region;
+  std::vector<WorkCompletion> completions;
+};
+
+/// SAN-QP-03 holds for every port.
+TEST_F(TwoPorts, two_queue_pairs_of_one_port_talk_without_a_link_whichever_port_it_is) {
+  for (const uint8_t port : {uint8_t{1}, uint8_t{2}}) {
+    completions.clear();
+    QueuePair* a = make_qp();
+    QueuePair* b = make_qp();
+    for (auto [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+      const Lid own = near.port_info(port)->lid;
+      ASSERT_EQ(
+          bring_up(near, *from,
+                   {.access = Access::kRemoteRead, .port = port, .dlid = own, .dest_qpn = near.qpn(*to)}),
+          ModifyResult::kOk);
+    }
+    memory[0] = std::byte{port};
+    const Sge from = sge(0, 64);
+    const Sge to = sge(4096, 64);
+    const Sge sink = sge(6000, 64);
+    ASSERT_EQ(near.post_recv(*b, {.wr_id = 1, .sges = {&to, 1}}), PostResult::kOk);
+    ASSERT_EQ(near.post_send(*a, {.wr_id = 2, .sges = {&from, 1}}), PostResult::kOk);
+    ASSERT_EQ(near.post_send(*a, {.wr_id = 3,
+                                  .opcode = SendOpcode::kRdmaRead,
+                                  .sges = {&sink, 1},
+                                  .remote_addr = region.addr,
+                                  .rkey = region.rkey}),
+              PostResult::kOk);
+    run(50);
+    ASSERT_EQ(completions.size(), 3U) << "port " << int{port};
+    for (const WorkCompletion& done : completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
+    EXPECT_EQ(memory[4096], std::byte{port});
+    EXPECT_EQ(memory[6000], std::byte{port});
+    EXPECT_TRUE(first.trace().empty());
+    EXPECT_TRUE(second.trace().empty());
+  }
+}
+
+TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
+  const QpConfig config{.type = QpType::kUd, .wanted_qpn = kQpnGsi, .port = 1};
+  QueuePair* one = make_qp(config);
+  QpConfig other = config;
+  other.port = 2;
+  QueuePair* two = make_qp(other);
+  ASSERT_NE(one, two);
+  EXPECT_EQ(near.qpn(*one), kQpnGsi);
+  EXPECT_EQ(near.qpn(*two), kQpnGsi);
+  other.pd = pd;
+  other.send_cq = other.recv_cq = cq;
+  EXPECT_FALSE(near.create_qp(other).ok()) << "there is one already";
+  other.port = 3;
+  EXPECT_FALSE(near.create_qp(other).ok()) << "no such port";
+
+  EXPECT_EQ(bring_up(near, *one, {.port = 2, .qkey = 7}), ModifyResult::kBadValue) << "it is port 1's";
+  ASSERT_EQ(bring_up(near, *one, {.port = 1, .qkey = 7}), ModifyResult::kOk);
+  ASSERT_EQ(bring_up(near, *two, {.port = 2, .qkey = 7}), ModifyResult::kOk);
+  const Sge into = sge(0, 64);
+  ASSERT_EQ(near.post_recv(*one, {.wr_id = 1, .sges = {&into, 1}}), PostResult::kOk);
+  ASSERT_EQ(near.post_recv(*two, {.wr_id = 2, .sges = {&into, 1}}), PostResult::kOk);
+
+  SeededRandom seed(6);
+  ChannelAdapter far({.guid = Guid(10)}, seed);
+  far.attach(first.end(1));
+  far.attach(second.end(1));
+  far.poll(clock.now());
+  const PdId far_pd = far.alloc_pd().value();
+  CompletionQueue* far_cq = far.create_cq(8).value();
+  std::vector<std::byte> bytes(64);
+  const MemoryRegion lent = far.memory().reg_mr(far_pd, bytes, Access::kNone).value();
+  const Sge data{lent.addr, 64, lent.lkey};
+  for (const uint8_t port : {uint8_t{2}, uint8_t{1}}) {
+    completions.clear();
+    QueuePair* qp =
+        far.create_qp({.type = QpType::kUd, .pd = far_pd, .send_cq = far_cq, .recv_cq = far_cq}).value();
+    ASSERT_EQ(bring_up(far, *qp, {.port = port, .qkey = 7}), ModifyResult::kOk);
+    const Destination to{.lid = near.port_info(port)->lid, .qpn = kQpnGsi, .qkey = 7};
+    ASSERT_EQ(far.post_send(*qp, {.sges = {&data, 1}, .dest = to}), PostResult::kOk);
+    far.poll(clock.now());
+    run(3);
+    ASSERT_EQ(completions.size(), 1U) << "port " << int{port};
+    EXPECT_EQ(completions[0].wr_id, port);
+  }
+  EXPECT_TRUE(near.destroy_qp(two).ok());
+  EXPECT_TRUE(near.create_qp([&] {
+                    other.port = 2;
+                    return other;
+                  }())
+                  .ok())
+      << "the number is free again";
+}
+
+TEST_F(TwoPorts, a_queue_pair_moved_to_another_port_sends_there) {
+  QueuePair* qp = make_qp();
+  ASSERT_EQ(bring_up(near, *qp, {.dlid = Lid(2), .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
+  QpAttr attr{.state = QpState::kSqd, .port = 2, .dlid = Lid(4)};
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState | kQpAttrPort | kQpAttrAddress), ModifyResult::kOk);
+  attr.state = QpState::kRts;
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  const Sge data = sge(0, 64);
+  ASSERT_EQ(near.post_send(*qp, {.sges = {&data, 1}}), PostResult::kOk);
+  run(2);
+  EXPECT_TRUE(first.trace().empty());
+  ASSERT_EQ(second.sent_by(0).size(), 1U);
+  EXPECT_EQ(second.sent_by(0)[0]->view.slid, Lid(3));
+  EXPECT_EQ(second.sent_by(0)[0]->view.dlid, Lid(4));
+}
+
+}  // namespace
+}  // namespace weft::test
