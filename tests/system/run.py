@@ -8,6 +8,7 @@ every process and removes every namespace it made, and fails.
 """
 import argparse
 import faulthandler
+import functools
 import importlib
 import json
 import os
@@ -32,6 +33,19 @@ def covers(ids):
     return mark
 
 
+def count_assertions():
+    """Every assert method of unittest counts, so that a record says whether a test evaluated any."""
+    def counting(method):
+        @functools.wraps(method)
+        def call(case, *arguments, **named):
+            case.evaluated = getattr(case, "evaluated", 0) + 1
+            return method(case, *arguments, **named)
+        return call
+    for name in dir(unittest.TestCase):
+        if name.startswith("assert"):
+            setattr(unittest.TestCase, name, counting(getattr(unittest.TestCase, name)))
+
+
 class RecordingResult(unittest.TextTestResult):
     """Keeps what GoogleTest would have written about each test."""
 
@@ -50,6 +64,8 @@ class RecordingResult(unittest.TextTestResult):
             self.records[-1]["req"] = req
 
     def stopTest(self, test):
+        if getattr(test, "evaluated", 0) and "req" in self.records[-1]:
+            self.records[-1]["asserted"] = self.records[-1]["req"]
         self.records[-1]["time"] = f"{time.monotonic() - self.started:.3f}s"
         super().stopTest(test)
 
@@ -111,6 +127,7 @@ def main():
     parser.add_argument("module")
     parser.add_argument("names", nargs="*", help="CLASS or CLASS.test; all of the module without")
     options = parser.parse_args()
+    count_assertions()
     module = importlib.import_module(options.module)
     loader = unittest.defaultTestLoader
     suite = loader.loadTestsFromNames(options.names, module) if options.names else loader.loadTestsFromModule(module)

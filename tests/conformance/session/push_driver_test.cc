@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 fs::path source_root() {
   if (const char* given = std::getenv("WEFT_SOURCE")) return given;
   fs::path at = fs::current_path();
-  while (!fs::exists(at / "channel" / "netdev_session.h") && at.has_relative_path()) at = at.parent_path();
+  while (!fs::exists(at / "session" / "netdev_session.h") && at.has_relative_path()) at = at.parent_path();
   return at;
 }
 
