@@ -3,8 +3,9 @@
 #include "base/log.h"
 
 namespace weft::adapter {
+namespace {
 
-void log_event(std::string_view name, const AsyncEvent& event) {
+void write_line(const std::string& name, const AsyncEvent& event) {
   switch (event.kind) {
     case AsyncEventKind::kQpFatal:
     case AsyncEventKind::kQpRequestError:
@@ -27,6 +28,20 @@ void log_event(std::string_view name, const AsyncEvent& event) {
     case AsyncEventKind::kCount:
       return;
   }
+}
+
+}  // namespace
+
+void EventLog::write(const AsyncEvent& event, Instant now) {
+  if (event.kind == AsyncEventKind::kSqDrained) return;
+  if (now >= second_ends_) {
+    if (lines_ > kLinesPerSecond) {
+      log(LogLevel::kWarn, "{}: {} more events of the same second", name_, lines_ - kLinesPerSecond);
+    }
+    second_ends_ = now + std::chrono::seconds(1);
+    lines_ = 0;
+  }
+  if (++lines_ <= kLinesPerSecond) write_line(name_, event);
 }
 
 }  // namespace weft::adapter

@@ -1,14 +1,8 @@
-// hca/hca.h -- the host channel adapter: a ChannelAdapter with a host's limits, whose asynchronous events go
-// to the log and, if wanted, to a handler. Bring-up: the host opens connections, so its QPs go from RESET to
-// RTS in one call.
+// hca/hca.h -- the host channel adapter: a host's limits, and a handler for asynchronous events if one is
+// wanted. Bring-up: the host opens connections, so its QPs go from RESET to RTS in one call.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <vector>
-
-#include "adapter/adapter.h"
-#include "base/pollable.h"
+#include "adapter/running_adapter.h"
 #include "hca/hca_limits.h"
 
 namespace weft::hca {
@@ -21,27 +15,22 @@ class HcaEvents {
 };
 
 /// Owner: one thread.
-class Hca final : public Pollable {
+class Hca final : public adapter::RunningAdapter {
  public:
-  /// `random` and every attached port must outlive it. `events` may be null.
+  /// `events` may be null.
   Hca(Guid guid, RandomSource& random, HcaEvents* events = nullptr,
-      const adapter::AdapterLimits& limits = hca_limits());
+      const adapter::AdapterLimits& limits = hca_limits())
+      : RunningAdapter("hca", {.guid = guid, .limits = limits}, random), events_(events) {}
 
-  [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_; }
-  void attach(fabric::CellPort& port);
   /// RESET to RTS.
   [[nodiscard]] adapter::ModifyResult connect(adapter::QueuePair& qp, const adapter::QpAttr& attr);
 
-  int poll(Instant now) noexcept override;
-  void wait_fds(std::vector<pollfd>& out) const override;
-  [[nodiscard]] bool prepare_sleep() noexcept override;
-  void finish_sleep() noexcept override;
-  [[nodiscard]] Instant deadline() const noexcept override { return adapter_.deadline(); }
-
  private:
-  adapter::ChannelAdapter adapter_;
+  void on_event(const adapter::AsyncEvent& event) noexcept override {
+    if (events_ != nullptr) events_->on_event(event);
+  }
+
   HcaEvents* events_;
-  std::vector<fabric::CellPort*> ports_;
 };
 
 }  // namespace weft::hca

@@ -16,6 +16,7 @@
 #include "base/tap_port.h"
 #include "base/words.h"
 #include "control/control_server.h"
+#include "hca/hca.h"
 #include "host_driver/gen_port.h"
 #include "host_driver/host_netdev.h"
 #include "host_driver/nic_report.h"
@@ -401,7 +402,8 @@ Status run(const Options& options, const Plan& plan) {
   Result<StatsPage> made = StatsPage::create(base + ".stats");
   if (!made) return made.error();
   page = std::move(*made);
-  Result<std::unique_ptr<node::Endnode>> created = node::Endnode::create(options.node, random);
+  Result<std::unique_ptr<node::Endnode>> created = node::Endnode::create(
+      options.node, std::make_unique<hca::Hca>(Guid(options.node.guid), random), random);
   if (!created) return created.error();
   node = std::move(*created);
   node->publish(*page);

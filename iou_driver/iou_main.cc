@@ -21,6 +21,7 @@
 #include "iou_driver/pcap_nic.h"
 #include "iou_driver/slirp_nic.h"
 #include "node/endnode.h"
+#include "tca/tca.h"
 
 namespace weft::iou {
 namespace {
@@ -167,7 +168,8 @@ Status run(const Options& options, std::vector<session::PoolClass> pools) {
   Result<StatsPage> made = StatsPage::create(base + ".stats");
   if (!made) return made.error();
   page = std::move(*made);
-  Result<std::unique_ptr<node::Endnode>> node = node::Endnode::create(options.node, random);
+  auto tca = std::make_unique<tca::Tca>(Guid(options.node.guid), random, tca::tca_limits(options.sessions));
+  Result<std::unique_ptr<node::Endnode>> node = node::Endnode::create(options.node, std::move(tca), random);
   if (!node) return node.error();
   session::SessionAcceptor acceptor(acceptor_config(options, std::move(pools), port.info()),
                                     (*node)->adapter(), random);

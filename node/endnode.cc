@@ -65,25 +65,25 @@ Result<std::vector<session::PoolClass>> parse_pools(const std::vector<std::strin
   return pools;
 }
 
-Endnode::Endnode(std::unique_ptr<fabric::LinkConnection> link, const adapter::AdapterConfig& config,
-                 RandomSource& random)
-    : link_(std::move(link)), port_(link_->link()), adapter_(config, random) {
-  adapter_.attach(port_);
+Endnode::Endnode(std::unique_ptr<fabric::LinkConnection> link,
+                 std::unique_ptr<adapter::RunningAdapter> adapter)
+    : link_(std::move(link)), port_(link_->link()), adapter_(std::move(adapter)) {
+  adapter_->attach(port_);
 }
 
-Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeOptions& options, RandomSource& random) {
+Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeOptions& options,
+                                                 std::unique_ptr<adapter::RunningAdapter> adapter,
+                                                 RandomSource& random) {
   Result<std::unique_ptr<fabric::LinkConnection>> link =
       fabric::connect_link(endpoint_config(options), random);
   if (!link) return link.error();
-  adapter::AdapterConfig adapter;
-  adapter.guid = Guid(options.guid);
   return std::unique_ptr<Endnode>(
-      new Endnode(std::move(*link), adapter, random));  // tidy: private constructor
+      new Endnode(std::move(*link), std::move(adapter)));  // tidy: private constructor
 }
 
 void Endnode::publish(StatsPage& page) {
   port_.publish(page, "link");
-  adapter_.publish(page, "adapter");
+  adapter_->adapter().publish(page, "adapter");
 }
 
 control::NodeInfo Endnode::describe(const EndnodeOptions& options, const char* program) const {
@@ -98,18 +98,18 @@ control::NodeInfo Endnode::describe(const EndnodeOptions& options, const char* p
 }
 
 int Endnode::poll(Instant now) noexcept {
-  int work = adapter_.poll(now);
+  int work = adapter_->poll(now);
   for (DriverHalf* half : halves_) work += half->poll(now);
   return work;
 }
 
 void Endnode::wait_fds(std::vector<pollfd>& out) const {
-  port_.wait_fds(out);
+  adapter_->wait_fds(out);
   for (const DriverHalf* half : halves_) half->wait_fds(out);
 }
 
 Instant Endnode::deadline() const noexcept {
-  Instant next = std::min(adapter_.deadline(), port_.deadline());
+  Instant next = adapter_->deadline();
   for (const DriverHalf* half : halves_) next = std::min(next, half->deadline());
   return next;
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "adapter/adapter.h"
+#include "adapter/running_adapter.h"
 #include "base/command_line.h"
 #include "base/driver_half.h"
 #include "base/pollable.h"
@@ -39,12 +39,15 @@ Result<std::vector<session::PoolClass>> parse_pools(const std::vector<std::strin
 /// Owner: the loop's thread.
 class Endnode final : public Pollable {
  public:
-  /// Prepares link and adapter; nothing is connected before the first poll(). `random` outlives the endnode.
-  static Result<std::unique_ptr<Endnode>> create(const EndnodeOptions& options, RandomSource& random);
+  /// Prepares the link and attaches the adapter, an Hca or a Tca, to it; nothing is connected before the
+  /// first poll(). `random` outlives the endnode.
+  static Result<std::unique_ptr<Endnode>> create(const EndnodeOptions& options,
+                                                 std::unique_ptr<adapter::RunningAdapter> adapter,
+                                                 RandomSource& random);
 
   /// Polled after the adapter, in the order added; outlives the loop.
   void add(DriverHalf& half) { halves_.push_back(&half); }
-  [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_; }
+  [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_->adapter(); }
   [[nodiscard]] fabric::LinkCellPort& port() noexcept { return port_; }
   void publish(StatsPage& page);
   /// What every endnode program answers about itself on its control endpoint: who it is, ready while the link
@@ -53,17 +56,16 @@ class Endnode final : public Pollable {
 
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
-  [[nodiscard]] bool prepare_sleep() noexcept override { return port_.prepare_sleep(); }
-  void finish_sleep() noexcept override { port_.finish_sleep(); }
+  [[nodiscard]] bool prepare_sleep() noexcept override { return adapter_->prepare_sleep(); }
+  void finish_sleep() noexcept override { adapter_->finish_sleep(); }
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:
-  Endnode(std::unique_ptr<fabric::LinkConnection> link, const adapter::AdapterConfig& config,
-          RandomSource& random);
+  Endnode(std::unique_ptr<fabric::LinkConnection> link, std::unique_ptr<adapter::RunningAdapter> adapter);
 
   std::unique_ptr<fabric::LinkConnection> link_;
   fabric::LinkCellPort port_;
-  adapter::ChannelAdapter adapter_;
+  std::unique_ptr<adapter::RunningAdapter> adapter_;
   std::vector<DriverHalf*> halves_;
 };
 

@@ -7,13 +7,15 @@
 namespace weft::sim {
 namespace {
 
-adapter::AdapterConfig adapter_config(uint32_t node) {
-  adapter::AdapterConfig config;
-  config.guid = Guid(0x5745'4654'0000'0000ULL + node);
-  config.limits.queue_pairs = 128;
-  config.limits.completion_queues = 128;
-  config.limits.keys = 1024;
-  return config;
+Guid guid_of(uint32_t node) {
+  return Guid(0x5745'4654'0000'0000ULL + node);
+}
+
+/// Less than processes have: an adapter is made anew with every crash.
+adapter::AdapterLimits small(adapter::AdapterLimits limits) {
+  limits.queue_pairs = limits.completion_queues = 128;
+  limits.keys = 1024;
+  return limits;
 }
 
 session::SessionConfig session_config(session::SessionRole role, const SessionPlan& plan) {
@@ -80,12 +82,12 @@ uint32_t mtu_of(const SessionPlan& plan) {
 
 HostNode::HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
                    const std::vector<const SessionPlan*>& plans, const std::vector<FrameStation*>& stations)
-    : random_(seed), adapter_(adapter_config(node), random_) {
+    : random_(seed), adapter_(guid_of(node), random_, nullptr, small(hca::hca_limits())) {
   adapter_.attach(port);
   for (size_t i = 0; i < plans.size(); ++i) {
     Half half;
     half.session = std::make_unique<session::NetdevSession>(
-        session_config(session::SessionRole::kHost, *plans[i]), adapter_, random_);
+        session_config(session::SessionRole::kHost, *plans[i]), adapter_.adapter(), random_);
     half.driver = std::make_unique<host::HostNetdev>(
         *half.session, *stations[i],
         host::NicSettings{.mac = host_mac(*plans[i]), .mtu_bytes = mtu_of(*plans[i]), .filters = {}});
@@ -117,8 +119,8 @@ std::string HostNode::report() {
 UnitNode::UnitNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
                    const std::vector<const SessionPlan*>& plans, FrameStation& nic)
     : random_(seed),
-      adapter_(adapter_config(node), random_),
-      acceptor_(acceptor_config(plans), adapter_, random_),
+      adapter_(guid_of(node), random_, small(tca::tca_limits())),
+      acceptor_(acceptor_config(plans), adapter_.adapter(), random_),
       driver_(acceptor_, nic, iou::NicPolicy{}) {
   adapter_.attach(port);
 }

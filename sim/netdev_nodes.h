@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "adapter/adapter.h"
 #include "base/rng.h"
+#include "hca/hca.h"
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
 #include "session/netdev_session.h"
@@ -16,6 +16,7 @@
 #include "sim/frame_station.h"
 #include "sim/scenario.h"
 #include "sim/world_plan.h"
+#include "tca/tca.h"
 
 namespace weft::sim {
 
@@ -51,7 +52,7 @@ class HostNode final : public EndnodeApp {
   };
 
   SeededRandom random_;
-  adapter::ChannelAdapter adapter_;
+  hca::Hca adapter_;
   std::vector<Half> halves_;
 };
 
@@ -79,7 +80,7 @@ class UnitNode final : public EndnodeApp {
 
  private:
   SeededRandom random_;
-  adapter::ChannelAdapter adapter_;
+  tca::Tca adapter_;
   session::SessionAcceptor acceptor_;
   iou::IouNetdev driver_;
 };
@@ -99,7 +100,7 @@ void HostNode::each_counters(Visit visit) {
     visit(half.session->config().name, half.driver->controller().counters());
     sim::each_counters(*half.session, visit);
   }
-  sim::each_counters(adapter_, visit);
+  sim::each_counters(adapter_.adapter(), visit);
 }
 
 template <class Visit>
@@ -108,7 +109,7 @@ void UnitNode::each_counters(Visit visit) {
   visit("unit", driver_.config().counters());
   visit("unit", acceptor_.counters());
   for (session::NetdevSession* session : acceptor_.sessions()) sim::each_counters(*session, visit);
-  sim::each_counters(adapter_, visit);
+  sim::each_counters(adapter_.adapter(), visit);
 }
 
 }  // namespace weft::sim
