@@ -47,6 +47,7 @@ int AdapterCore::poll(Instant now) noexcept {
   if (engine.overrun_pending) [[unlikely]]
     fail_overrun();
   flush_ports();
+  if (work == 0) drop_spent_timers();
   return work;
 }
 
@@ -245,6 +246,16 @@ int AdapterCore::run_timers() noexcept {
     ++work;
   }
   return work;
+}
+
+/// A timer stays in the heap when what it watched is done (timer_heap.h). Before the loop sleeps it goes, so
+/// that it wakes nobody for nothing.
+void AdapterCore::drop_spent_timers() noexcept {
+  for (QueuePair* qp = engine.timers.first(); qp != nullptr; qp = engine.timers.first()) {
+    const bool due = engine.timers.earliest() <= engine.now;
+    if (due || qp->config.type == QpType::kRd || completer.waits_for_time(*qp)) return;
+    engine.timers.remove(*qp);
+  }
 }
 
 void AdapterCore::flush_ports() noexcept {

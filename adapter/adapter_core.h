@@ -58,6 +58,7 @@ class AdapterCore {
   int send_cells() noexcept;
   int send_acks() noexcept;
   int run_timers() noexcept;
+  void drop_spent_timers() noexcept;
   void flush_ports() noexcept;
   void fail_overrun() noexcept;
   void fail_qp(QueuePair& qp, WcStatus status) noexcept;

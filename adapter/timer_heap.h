@@ -25,6 +25,8 @@ class TimerHeap {
   void remove(QueuePair& qp) noexcept;
   /// A QP whose time has come, removed; null when there is none.
   [[nodiscard]] QueuePair* pop_due(Instant now) noexcept;
+  /// The QP of earliest(); null when there is none.
+  [[nodiscard]] QueuePair* first() const noexcept { return heap_.size() > 1 ? heap_[1].qp : nullptr; }
   [[nodiscard]] Instant earliest() const noexcept { return heap_.size() > 1 ? heap_[1].at : kNever; }
 
  private:

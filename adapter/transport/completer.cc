@@ -388,6 +388,11 @@ bool Completer::complete_head(QueuePair& qp) noexcept {
   return false;
 }
 
+bool Completer::waits_for_time(const QueuePair& qp) const noexcept {
+  const SendSide& tx = qp.tx;
+  return tx.retransmit_at != kNever || tx.rnr_until != Instant::min() || tx.delay_until > engine_.now;
+}
+
 void Completer::on_timer(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   const Instant now = engine_.now;

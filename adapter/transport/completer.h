@@ -36,6 +36,8 @@ class Completer {
   [[nodiscard]] static bool drained(const QueuePair& qp) noexcept;
   /// The QP's timer has come up: retransmission, end of an RNR pause or of a delay.
   void on_timer(QueuePair& qp) noexcept;
+  /// False when on_timer() would find nothing to do, now or later.
+  [[nodiscard]] bool waits_for_time(const QueuePair& qp) const noexcept;
   /// The link was lost and is back: everything in flight is sent again where it is missing.
   void repeat_all(QueuePair& qp) noexcept;
 

@@ -48,6 +48,13 @@ TEST_F(RequesterWindow, one_turn_fills_a_burst) {
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), kCellsPerQpTurn);
 }
 
+TEST_F(RequesterWindow, nothing_wakes_an_adapter_whose_work_is_done) {
+  post(1);
+  pair.run();
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  for (const int side : {0, 1}) EXPECT_EQ(pair.side(side).adapter->deadline(), kNever) << side;
+}
+
 class ReadWindow : public ::testing::Test {
  protected:
   PostResult post(QueuePair& qp, SendOpcode opcode, uint32_t flags = 0) {
