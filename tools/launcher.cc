@@ -37,7 +37,7 @@ constexpr Duration kTurn = 50ms;  // while somebody looks: the live table, the c
 constexpr Duration kAnswerTimeout = 100ms;
 constexpr Duration kAskWhileStarting = 20ms;
 constexpr Duration kAskLive = 1s;
-constexpr Duration kAskWhenReady = 10s;  // nobody looks, and a question wakes the process that is asked
+constexpr Duration kAskWhenReady = 30s;  // nobody looks, and a question wakes the process that is asked
 constexpr Duration kPoliteEnd = 2s;
 
 }  // namespace

@@ -46,6 +46,8 @@ class ShmCarrier final : public Carrier {
     if (producer_.publish()) [[unlikely]]
       wake_peer();
   }
+  void publish_quietly(Instant /*now*/) noexcept override { producer_.publish_quietly(); }
+  bool keeps_all() const noexcept override { return true; }
   uint32_t publish_every() const noexcept override { return kFlitsPerPublish; }
   // The consumer's tail frees the slots, and it reads again by itself.
   void retire(uint64_t /*before*/) noexcept override {}

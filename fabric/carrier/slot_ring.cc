@@ -28,10 +28,14 @@ TxRun RingProducer::claim(uint32_t reserve) noexcept {
           std::min(free - reserve, shape_.slots - index)};
 }
 
-bool RingProducer::publish() noexcept {
+void RingProducer::publish_quietly() noexcept {
   published_ = written_;
   // Pairs with the acquire load in RingConsumer::look(): the slots are filled before the head shows them.
   control_.head.store(published_, std::memory_order_release);
+}
+
+bool RingProducer::publish() noexcept {
+  publish_quietly();
   // Pairs with the exchange in prepare_sleep(); see "How it works".
   return control_.sleeping.exchange(0, std::memory_order_seq_cst) != 0;
 }

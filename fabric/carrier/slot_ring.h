@@ -34,6 +34,8 @@ class RingProducer {
   void commit(uint32_t slots) noexcept { written_ += slots; }
   /// Shows the consumer everything committed. @return true when it sleeps and must be woken.
   [[nodiscard]] bool publish() noexcept;
+  /// As publish(), and lets a consumer that sleeps sleep on.
+  void publish_quietly() noexcept;
   /// The consumer gave back what it never had.
   [[nodiscard]] bool faulty() const noexcept { return faulty_; }
 

@@ -51,6 +51,11 @@ class Carrier {
   virtual void commit(uint32_t slots, uint32_t last_bytes) noexcept = 0;
   /// Hands everything committed to the peer.
   virtual void publish(Instant now) noexcept = 0;
+  /// As publish(), for what the peer need not be woken for: it looks when it wakes for another reason.
+  virtual void publish_quietly(Instant now) noexcept { publish(now); }
+  /// True when what is published is never lost and a peer that sleeps finds it later, so that nobody has to
+  /// ask again.
+  [[nodiscard]] virtual bool keeps_all() const noexcept { return false; }
   /// Flits after which a burst is worth publishing though more may follow.
   [[nodiscard]] virtual uint32_t publish_every() const noexcept = 0;
   /// Slots before this position will not be asked for again.

@@ -148,11 +148,34 @@ void LinkEngine::wait_fds(std::vector<pollfd>& out) const {
 
 bool LinkEngine::prepare_sleep() noexcept {
   if (state_ != LinkState::kUp) return state_ == LinkState::kDown;
+  const bool quietly = unpublished_ == 0 && owes_little();
   tell_peer(true);
+  if (quietly && unpublished_ != 0) {
+    end_run();
+    carrier_->publish_quietly(now_);
+    unpublished_ = 0;
+  }
   publish_now(now_);
+  if (!peer_is_watched()) probe_at_ = kNever;
   if (received_ == told_received_ && untold_lanes_ == 0) owed_since_ = kNever;
   refresh_gauges(now_);
   return carrier_->prepare_sleep();
+}
+
+/// The peer can go on sending without being told: a few flits are unacknowledged, and no lane that has credit
+/// to come is near its end.
+bool LinkEngine::owes_little() const noexcept {
+  if (answer_now_ || received_ - told_received_ >= tell_at_ || lane_owes(tell_at_)) return false;
+  for (uint32_t left = untold_lanes_; left != 0; left &= left - 1) {
+    if (lanes_[static_cast<size_t>(std::countr_zero(left))].held() != 0) return false;
+  }
+  return true;
+}
+
+/// False when the peer's silence means nothing: no lane waits for its credit, and the carrier keeps the few
+/// flits that it may acknowledge without waking us (owes_little() of its side).
+bool LinkEngine::peer_is_watched() const noexcept {
+  return starved_lanes_ != 0 || sent_ - acknowledged_ >= kFlitsPerAck || !carrier_->keeps_all();
 }
 
 void LinkEngine::finish_sleep() noexcept {
@@ -163,9 +186,10 @@ Instant LinkEngine::deadline() const noexcept {
   if (state_ == LinkState::kFaulty) return Instant::min();  // poll() takes it down
   Instant due = supervisor_ != nullptr ? supervisor_->deadline() : kNever;
   if (state_ != LinkState::kUp) return due;
-  due = std::min({due, probe_at_, carrier_->deadline()});
+  due = std::min(due, carrier_->deadline());
+  if (peer_is_watched()) due = std::min(due, probe_at_);
   // What was sent, or found no credit, since the last poll() is not yet watched.
-  if (probe_at_ == kNever && (sent_ != acknowledged_ || starved_lanes_ != 0)) {
+  if (probe_at_ == kNever && peer_is_watched() && (sent_ != acknowledged_ || starved_lanes_ != 0)) {
     due = std::min(due, now_ + probe_interval_);
   }
   return owed_since_ == kNever ? due : std::min(due, owed_since_ + timers_.ack_delay);

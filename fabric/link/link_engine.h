@@ -104,6 +104,8 @@ class LinkEngine final : public Link {
   FlitFields fields_to_send(FlitKind kind) noexcept;
   void tell_peer(bool everything) noexcept;
   [[nodiscard]] bool lane_owes(uint64_t threshold) const noexcept;
+  [[nodiscard]] bool owes_little() const noexcept;
+  [[nodiscard]] bool peer_is_watched() const noexcept;
   void serve_repeat() noexcept;
 
   // Receiving (link_engine_path.cc). False ends the burst.

@@ -10,8 +10,10 @@ import harness
 from weft_case import WeftCase
 
 SECONDS = 10.0
-WAKES_EACH = 4.0     # a second, for each link and each session a process holds
-CORE_SHARE = 0.01    # of a process with one session; 0.001 on a quiet machine with a release build
+# A second, for each link and each session a process holds: 4, and half as many again for a machine so busy that the
+# parts of a keepalive arrive one by one.
+WAKES_EACH = 4.0 * 1.5
+CORE_SHARE = 0.01  # of a process with one session; 0.001 on a quiet machine with a release build
 TICK = os.sysconf("SC_CLK_TCK")
 
 

@@ -89,6 +89,47 @@ TEST_F(ShmLink, joins_and_carries_cells) {
   EXPECT_EQ(received.front(), cell);
 }
 
+/// True when the link's descriptors end a sleep.
+bool is_woken(const LinkEngine& link) {
+  std::vector<pollfd> fds;
+  link.wait_fds(fds);
+  return ::poll(fds.data(), fds.size(), 0) > 0;
+}
+
+/// A few acknowledgements are left in the ring for the peer's next wake-up; many wake it, for a sender that
+/// waits.
+TEST_F(ShmLink, a_sleeping_peer_is_not_woken_for_a_few_acknowledgements) {
+  const auto a = join(0xA);
+  const auto b = join(0xB);
+  LinkCellPort port_a(a->link());
+  LinkCellPort port_b(b->link());
+  ports = {&port_a, &port_b};
+  run(20);
+  const std::vector<std::byte> cell = make_cell({});
+  for (const auto& [cells, woken] : {std::pair(1, false), std::pair(4, false), std::pair(9, true)}) {
+    for (int i = 0; i < cells; ++i) {
+      std::byte* to = port_a.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
+      ASSERT_NE(to, nullptr);
+      std::memcpy(to, cell.data(), cell.size());
+      port_a.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+    }
+    port_a.flush(clock.now());
+    port_a.poll(clock.now());
+    ASSERT_TRUE(port_a.prepare_sleep());
+    EXPECT_EQ(port_a.deadline() == kNever, !woken) << "no probe for what is in shared memory";
+    fabric.poll(clock.now());
+    ASSERT_TRUE(fabric.prepare_sleep());
+    EXPECT_EQ(is_woken(a->link()), woken) << cells;
+    fabric.finish_sleep();
+    port_a.finish_sleep();
+    clock.advance(500ms);
+    EXPECT_TRUE(port_a.receive().empty());
+    EXPECT_EQ(a->link().unacknowledged(), 0U) << cells;
+    EXPECT_EQ(a->link().counters().get(LinkCounter::kProbesSent), 0U);
+    run(5);
+  }
+}
+
 TEST_F(ShmLink, comes_back_when_either_side_returns) {
   auto a = join(0xA);
   auto port = std::make_unique<LinkCellPort>(a->link());
