@@ -72,13 +72,28 @@ enum class PortCounter : uint8_t {
   kVlanTagsInserted,  // tags that came beside the frame
   kForeignUser,       // another user knocked at our socket and was sent away
   kCarrierChanges,
+  kInterfaceGone,         // the interface was deleted, renamed or moved while we used it
+  kInterfaceBack,         // it was there again under its name, and taken up
+  kSocketDrops,           // the kernel dropped frames to be read: our socket had no room for them
+  kInterfaceReadDrops,    // the interface dropped frames on their way to us
+  kInterfaceReadErrors,   // the interface got them damaged
+  kInterfaceWriteDrops,   // the interface dropped frames on their way from us, or from others who use it
+  kInterfaceWriteErrors,  // the interface could not pass them on
   kCount,
 };
 
 [[nodiscard]] constexpr CounterNames<PortCounter> counter_labels(PortCounter /*of*/) noexcept {
-  return {"frames_read",    "bytes_read",  "frames_written",     "bytes_written",   "read_too_long",
-          "read_malformed", "read_errors", "write_too_long",     "write_malformed", "write_busy",
-          "write_errors",   "no_receiver", "vlan_tags_inserted", "foreign_user",    "carrier_changes"};
+  return {"frames_read",           "bytes_read",
+          "frames_written",        "bytes_written",
+          "read_too_long",         "read_malformed",
+          "read_errors",           "write_too_long",
+          "write_malformed",       "write_busy",
+          "write_errors",          "no_receiver",
+          "vlan_tags_inserted",    "foreign_user",
+          "carrier_changes",       "interface_gone",
+          "interface_back",        "socket_drops",
+          "interface_read_drops",  "interface_read_errors",
+          "interface_write_drops", "interface_write_errors"};
 }
 
 struct FramePortInfo {
@@ -90,6 +105,7 @@ struct FramePortInfo {
   Offload offloads = Offload::kNone;
   bool promiscuous = false;  // somebody has switched that on at the interface: its OS wants all frames
   bool all_multicast = false;
+  bool gone = false;  // there is no interface of that name now; the port waits for it
 };
 
 enum class FrameIo : uint8_t {

@@ -1,14 +1,22 @@
 #include "base/net_interface.h"
 
+#include <fcntl.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+
+#include "base/ethernet.h"
 
 namespace weft {
 namespace {
@@ -36,6 +44,20 @@ SizeAttribute size_attribute(uint16_t type, uint32_t value) noexcept {
   return {.header = {.rta_len = sizeof(SizeAttribute), .rta_type = type}, .value = value};
 }
 
+struct GetLink {
+  nlmsghdr header;
+  ifinfomsg link;
+};
+
+/// Reads a number and what stands before it; zero at the end.
+uint64_t next_number(std::string_view& text) noexcept {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return error == std::errc{} ? value : 0;
+}
+
 /// Sends one netlink request and waits for its acknowledgement.
 Status exchange(int fd, const SetSizes& request, const std::string& what) {
   if (::send(fd, &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request)) {
@@ -56,19 +78,55 @@ Status exchange(int fd, const SetSizes& request, const std::string& what) {
 
 }  // namespace
 
+InterfaceLosses find_losses(std::string_view text, std::string_view name) noexcept {
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (!line.starts_with(name) || line.size() == name.size() || line[name.size()] != ':') continue;
+    line.remove_prefix(name.size() + 1);
+    // bytes packets errs drop fifo frame compressed multicast, then the same of what was sent
+    std::array<uint64_t, 12> values{};
+    for (uint64_t& value : values) value = next_number(line);
+    return {.receive_errors = values[2],
+            .receive_drops = values[3],
+            .send_errors = values[10],
+            .send_drops = values[11]};
+  }
+  return {};
+}
+
 Result<NetInterface> NetInterface::open(const std::string& name) {
+  Result<NetInterface> interface = expect(name);
+  if (!interface) return interface.error();
+  if (interface->index() == 0) return errno_error("interface " + name, ENODEV);
+  return interface;
+}
+
+Result<NetInterface> NetInterface::expect(const std::string& name) {
   if (name.empty() || name.size() >= IFNAMSIZ)
     return Error{"interface name '" + name + "' is not 1..15 long"};
   NetInterface interface;
   interface.name_ = name;
   interface.socket_.reset(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!interface.socket_.valid()) return errno_error("socket", errno);
-  ifreq request = request_for(name);
-  if (::ioctl(interface.socket_.get(), SIOCGIFINDEX, &request) != 0) {
-    return errno_error("interface " + name, errno);
-  }
-  interface.index_ = request.ifr_ifindex;
+  interface.counts_.reset(::open("/proc/self/net/dev", O_RDONLY | O_CLOEXEC));
+  interface.follow();
   return interface;
+}
+
+int NetInterface::find() const noexcept {
+  ifreq request = request_for(name_);
+  return ::ioctl(socket_.get(), SIOCGIFINDEX, &request) == 0 ? request.ifr_ifindex : 0;
+}
+
+InterfaceLosses NetInterface::losses() const noexcept {
+  std::array<char, 16384> text;  // some 120 interfaces; those beyond show no losses
+  size_t bytes = 0;
+  for (ssize_t got = 1; got > 0 && bytes < text.size();
+       bytes += static_cast<size_t>(std::max<ssize_t>(got, 0)))
+    got = ::pread(counts_.get(), text.data() + bytes, text.size() - bytes, static_cast<off_t>(bytes));
+  return find_losses({text.data(), bytes}, name_);
 }
 
 MacAddress NetInterface::mac() const noexcept {
@@ -94,7 +152,59 @@ Status NetInterface::set_mtu(uint32_t bytes) const {
   return {};
 }
 
-Status NetInterface::set_gso_max(uint32_t bytes) const {
+Status NetInterface::set_mac(const MacAddress& mac) const {
+  ifreq request = request_for(name_);
+  request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+  std::memcpy(request.ifr_hwaddr.sa_data, mac.data(), mac.size());
+  if (::ioctl(socket_.get(), SIOCSIFHWADDR, &request) != 0)
+    return errno_error("address " + to_string(mac) + " on " + name_, errno);
+  return {};
+}
+
+Result<GsoSizes> NetInterface::gso_sizes() const {
+  const std::string what = "largest GSO frame of " + name_;
+  const UniqueFd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  if (!netlink.valid()) return errno_error("netlink socket", errno);
+  GetLink request{};
+  request.header = {.nlmsg_len = sizeof request,
+                    .nlmsg_type = RTM_GETLINK,
+                    .nlmsg_flags = NLM_F_REQUEST,
+                    .nlmsg_seq = 1,
+                    .nlmsg_pid = 0};
+  request.link.ifi_family = AF_UNSPEC;
+  request.link.ifi_index = index_;
+  if (::send(netlink.get(), &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request))
+    return errno_error(what, errno);
+  alignas(nlmsghdr) std::array<std::byte, 32768> answer;
+  const ssize_t got = ::recv(netlink.get(), answer.data(), answer.size(), 0);
+  nlmsghdr header{};
+  constexpr size_t kAttributesAt = NLMSG_ALIGN(sizeof(nlmsghdr)) + NLMSG_ALIGN(sizeof(ifinfomsg));
+  if (got < static_cast<ssize_t>(kAttributesAt)) return errno_error(what, errno);
+  std::memcpy(&header, answer.data(), sizeof header);
+  if (header.nlmsg_type != RTM_NEWLINK) return errno_error(what, ENODEV);
+  GsoSizes sizes;
+  rtattr attribute{};
+  for (size_t at = kAttributesAt; at + sizeof attribute <= static_cast<size_t>(got);
+       at += RTA_ALIGN(attribute.rta_len)) {
+    std::memcpy(&attribute, answer.data() + at, sizeof attribute);
+    if (attribute.rta_len < sizeof attribute) break;
+    uint32_t* const into = attribute.rta_type == IFLA_GSO_MAX_SIZE   ? &sizes.gso_bytes
+                           : attribute.rta_type == IFLA_GRO_MAX_SIZE ? &sizes.gro_bytes
+                                                                     : nullptr;
+    if (into == nullptr || attribute.rta_len < sizeof(SizeAttribute)) continue;
+    if (at + sizeof(SizeAttribute) <= static_cast<size_t>(got))
+      std::memcpy(into, answer.data() + at + sizeof attribute, sizeof *into);
+  }
+  return sizes;
+}
+
+Status NetInterface::limit_gso(uint32_t bytes) const {
+  Result<GsoSizes> now = gso_sizes();
+  if (now && now->gso_bytes != 0 && now->gso_bytes <= bytes && now->gro_bytes <= bytes) return {};
+  return set_gso_sizes({bytes, bytes});
+}
+
+Status NetInterface::set_gso_sizes(const GsoSizes& sizes) const {
   const UniqueFd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   if (!netlink.valid()) return errno_error("netlink socket", errno);
   SetSizes request{};
@@ -105,8 +215,8 @@ Status NetInterface::set_gso_max(uint32_t bytes) const {
                     .nlmsg_pid = 0};
   request.link.ifi_family = AF_UNSPEC;
   request.link.ifi_index = index_;
-  request.gso = size_attribute(IFLA_GSO_MAX_SIZE, bytes);
-  request.gro = size_attribute(IFLA_GRO_MAX_SIZE, bytes);
+  request.gso = size_attribute(IFLA_GSO_MAX_SIZE, sizes.gso_bytes);
+  request.gro = size_attribute(IFLA_GRO_MAX_SIZE, sizes.gro_bytes);
   return exchange(netlink.get(), request, "largest GSO frame of " + name_);
 }
 

@@ -1,10 +1,11 @@
 // base/net_interface.h -- what the drivers ask of and set on a network interface of the process's own
-// namespace: index, address, MTU, flags, largest GSO and GRO frame. Set-up only, except mac(),
-// mtu() and flags().
+// namespace: index, address, MTU, flags, largest GSO and GRO frame, losses. Set-up only, except find(),
+// mac(), mtu(), flags() and losses(), which take no lock of the kernel that others hold for long.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/frame_port.h"
 #include "base/result.h"
@@ -16,22 +17,55 @@ namespace weft {
 /// bytes when it is not told otherwise (decisions 2.18).
 inline constexpr uint32_t kGsoBytesMax = 65000;
 
+/// Frames that an interface lost, as it counts them since it was made.
+struct InterfaceLosses {
+  uint64_t receive_errors = 0;
+  uint64_t receive_drops = 0;
+  uint64_t send_errors = 0;
+  uint64_t send_drops = 0;
+};
+
+/// The line of interface `name` in the text of /proc/net/dev; zeros when it has none.
+[[nodiscard]] InterfaceLosses find_losses(std::string_view text, std::string_view name) noexcept;
+
+/// Largest frame that the stack hands to an interface (GSO) and that it gathers from it (GRO).
+struct GsoSizes {
+  uint32_t gso_bytes = 0;
+  uint32_t gro_bytes = 0;
+  friend bool operator==(const GsoSizes&, const GsoSizes&) = default;
+};
+
+/// A name, and the interface that has it: that one may go and another come.
 class NetInterface {
  public:
   /// Fails when there is no interface of that name.
   static Result<NetInterface> open(const std::string& name);
+  /// As open(), also where there is none yet: index() is 0 then.
+  static Result<NetInterface> expect(const std::string& name);
   NetInterface() = default;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// Of the interface that had the name at open() or at the last follow().
   [[nodiscard]] int index() const noexcept { return index_; }
+  /// Index of the interface that has the name now; 0 when there is none. One system call.
+  [[nodiscard]] int find() const noexcept;
+  /// Means the interface that has the name now from here on.
+  void follow() noexcept { index_ = find(); }
+  /// Zeros when the interface is gone.
+  [[nodiscard]] InterfaceLosses losses() const noexcept;
   /// Zero when the interface is gone. One system call.
   [[nodiscard]] MacAddress mac() const noexcept;
   /// 0 when the interface is gone. One system call.
   [[nodiscard]] uint32_t mtu() const noexcept;
   /// Needs CAP_NET_ADMIN in the namespace.
   Status set_mtu(uint32_t bytes) const;
-  /// Largest frame that the stack hands to the interface and that it gathers from it. Needs CAP_NET_ADMIN.
-  Status set_gso_max(uint32_t bytes) const;
+  /// Needs CAP_NET_ADMIN in the namespace, and some drivers want the interface down.
+  Status set_mac(const MacAddress& mac) const;
+  [[nodiscard]] Result<GsoSizes> gso_sizes() const;
+  /// Needs CAP_NET_ADMIN.
+  Status set_gso_sizes(const GsoSizes& sizes) const;
+  /// Makes sure that neither size is above `bytes`; needs CAP_NET_ADMIN when one is.
+  Status limit_gso(uint32_t bytes) const;
   /// IFF_UP, IFF_RUNNING, IFF_PROMISC and IFF_ALLMULTI as bits of SIOCGIFFLAGS; the last two as `ip link set`
   /// left them, not as packet sockets and bridges want them. 0 when the interface is gone. One system call.
   [[nodiscard]] uint32_t flags() const noexcept;
@@ -40,6 +74,7 @@ class NetInterface {
   std::string name_;
   int index_ = 0;
   UniqueFd socket_;
+  UniqueFd counts_;  // /proc/self/net/dev
 };
 
 }  // namespace weft

@@ -39,6 +39,16 @@ Offload probe_offloads(int fd) noexcept {
   return Offload::kNone;
 }
 
+/// What stands in front of each frame. Before the interface is up, so that none comes with another header.
+Status set_format(int fd, const std::string& name) {
+  int header_bytes = kVnetBytes;
+  int little = 1;
+  if (::ioctl(fd, TUNSETVNETHDRSZ, &header_bytes) != 0)
+    return errno_error("tap: " + name + ": vnet header", errno);
+  if (::ioctl(fd, TUNSETVNETLE, &little) != 0) return errno_error("tap: " + name + ": byte order", errno);
+  return {};
+}
+
 Error permission_error(const std::string& what) {
   return Error{
       what +
@@ -57,17 +67,28 @@ Result<UniqueFd> open_tap(const std::string& name) {
       return permission_error("tap: /dev/net/tun is closed to this user (chmod 666 opens it to all)");
     return errno_error("tap: /dev/net/tun (is the tun module there?)", errno);
   }
+  if (Status attached = attach_tap(fd.get(), name); !attached) return attached.error();
+  return fd;
+}
+
+Status attach_tap(int fd, const std::string& name) {
   ifreq request{};
   name.copy(request.ifr_name, IFNAMSIZ - 1);
   request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
-  if (::ioctl(fd.get(), TUNSETIFF, &request) != 0) {
+  if (::ioctl(fd, TUNSETIFF, &request) != 0) {
     if (errno == EPERM) return permission_error("tap: interface " + name);
     if (errno == EBUSY)
       return Error{"tap: interface " + name + " is busy: another process is attached to it"};
     if (errno == EINVAL) return Error{"tap: interface " + name + " exists and is no single-queue TAP"};
     return errno_error("tap: interface " + name, errno);
   }
-  return fd;
+  return set_format(fd, name);
+}
+
+std::string tap_name(int fd) {
+  ifreq request{};
+  if (::ioctl(fd, TUNGETIFF, &request) != 0) return {};
+  return {request.ifr_name, ::strnlen(request.ifr_name, IFNAMSIZ)};
 }
 
 Result<std::unique_ptr<TapPort>> TapPort::open(const std::string& name) {
@@ -94,28 +115,36 @@ Result<std::unique_ptr<TapPort>> TapPort::adopt(UniqueFd fd) {
 }
 
 Status TapPort::prepare() {
-  const std::string what = "tap: " + interface_.name();
-  int header_bytes = kVnetBytes;
-  int little = 1;
-  if (::ioctl(fd_.get(), TUNSETVNETHDRSZ, &header_bytes) != 0)
-    return errno_error(what + ": vnet header", errno);
-  if (::ioctl(fd_.get(), TUNSETVNETLE, &little) != 0) return errno_error(what + ": byte order", errno);
+  if (Status formed = set_format(fd_.get(), interface_.name()); !formed) return formed;
   const int status_flags = ::fcntl(fd_.get(), F_GETFL);
-  if (::fcntl(fd_.get(), F_SETFL, status_flags | O_NONBLOCK) != 0) return errno_error(what, errno);
+  if (::fcntl(fd_.get(), F_SETFL, status_flags | O_NONBLOCK) != 0)
+    return errno_error("tap: " + interface_.name(), errno);
   if (Status described = describe("tap", probe_offloads(fd_.get())); !described) return described;
   return set_offloads(Offload::kNone);
 }
 
+Status TapPort::attach() {
+  const std::string attached_to = tap_name(fd_.get());
+  if (!attached_to.empty() && attached_to != interface_.name())
+    return Error{"our own is now called " + attached_to + "; give it its name back: ip link set dev " +
+                 attached_to + " name " + interface_.name()};
+  if (attached_to.empty()) {
+    if (Status attached = attach_tap(fd_.get(), interface_.name()); !attached) return attached;
+  }
+  // Also where another process attached it: a new interface knows nothing of what the old one was told.
+  if (Status formed = set_format(fd_.get(), interface_.name()); !formed) return formed;
+  tell_carrier();
+  if (::ioctl(fd_.get(), TUNSETOFFLOAD, tun_flags(offloads_)) != 0) return errno_error("offloads", errno);
+  return {};
+}
+
 FrameReadResult TapPort::read_frame(std::span<std::byte> into) noexcept {
+  if (!here()) [[unlikely]]
+    return {FrameIo::kDown, 0};
   std::byte beyond;  // takes a byte only when the frame is longer than the caller's memory
   const iovec parts[2]{{into.data(), into.size()}, {&beyond, 1}};
   const ssize_t got = ::readv(fd_.get(), parts, 2);
-  if (got < 0) {
-    if (errno == EAGAIN || errno == EINTR) return {FrameIo::kEmpty, 0};
-    if (errno == EBADFD || errno == ENODEV) return {FrameIo::kDown, 0};
-    counters_.add(PortCounter::kReadErrors);
-    return {FrameIo::kEmpty, 0};
-  }
+  if (got < 0) return read_failed(errno);
   const auto bytes = static_cast<size_t>(got);
   if (bytes > into.size()) {
     counters_.add(PortCounter::kReadTooLong);
@@ -131,6 +160,8 @@ FrameReadResult TapPort::read_frame(std::span<std::byte> into) noexcept {
 }
 
 FrameIo TapPort::write_frame(std::span<const std::byte> head, std::span<const std::byte> rest) noexcept {
+  if (!here()) [[unlikely]]
+    return write_failed(ENODEV);
   // writev takes pointers to mutable memory and only reads it.
   const iovec parts[2]{{const_cast<std::byte*>(head.data()), head.size()},
                        {const_cast<std::byte*>(rest.data()), rest.size()}};
@@ -142,13 +173,20 @@ FrameIo TapPort::write_frame(std::span<const std::byte> head, std::span<const st
 }
 
 void TapPort::set_carrier(bool up) noexcept {
-  int value = up ? 1 : 0;
+  carrier_ = up;
+  if (here()) tell_carrier();
+}
+
+void TapPort::tell_carrier() noexcept {
+  const int value = carrier_ ? 1 : 0;
   if (::ioctl(fd_.get(), TUNSETCARRIER, &value) != 0) counters_.add(PortCounter::kWriteErrors);
 }
 
 Status TapPort::set_offloads(Offload wanted) {
   if (!is_subset(wanted, info_.offloads))
     return Error{"tap " + info_.name + ": offloads not offered by this kernel"};
+  offloads_ = wanted;
+  if (!here()) return {};
   if (::ioctl(fd_.get(), TUNSETOFFLOAD, tun_flags(wanted)) != 0) {
     return errno_error("tap " + info_.name + ": offloads", errno);
   }
@@ -158,12 +196,7 @@ Status TapPort::set_offloads(Offload wanted) {
 Status TapPort::set_mac(const MacAddress& mac) {
   if (!is_station(mac)) return Error{"tap: " + to_string(mac) + " cannot be the address of an interface"};
   if (mac == info_.mac) return {};
-  ifreq request{};
-  info_.name.copy(request.ifr_name, IFNAMSIZ - 1);
-  request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
-  std::memcpy(request.ifr_hwaddr.sa_data, mac.data(), mac.size());
-  if (::ioctl(fd_.get(), SIOCSIFHWADDR, &request) != 0)
-    return errno_error("address of tap " + info_.name, errno);
+  if (Status set = interface_.set_mac(mac); !set) return set;
   info_.mac = mac;
   return {};
 }

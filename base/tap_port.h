@@ -18,8 +18,18 @@ namespace weft {
 /// the launcher calls before it passes the descriptor on. Needs CAP_NET_ADMIN unless the interface belongs to
 /// the caller; the error says so and what works without.
 Result<UniqueFd> open_tap(const std::string& name);
+/// Attaches a descriptor of open_tap() whose interface was deleted to the interface `name` of the namespace
+/// it was opened in; makes that when there is none. All who share the descriptor are attached by it. Rights
+/// as for open_tap().
+Status attach_tap(int fd, const std::string& name);
+/// Name of the interface that a descriptor of open_tap() is attached to; empty when that was deleted.
+[[nodiscard]] std::string tap_name(int fd);
 
 /// Owner: the thread of the driver half.
+///
+/// An interface that was deleted takes its descriptor's place with it, but the descriptor can be attached
+/// again: by this process when somebody has made a persistent interface of that name that it may use, or by
+/// whoever shares the open descriptor and has the right to make one (the launcher).
 class TapPort final : public KernelPort {
  public:
   static Result<std::unique_ptr<TapPort>> open(const std::string& name);
@@ -30,6 +40,7 @@ class TapPort final : public KernelPort {
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
   void set_carrier(bool up) noexcept override;
+  /// While the interface is gone: kept for when it is back.
   Status set_offloads(Offload wanted) override;
   Status set_mac(const MacAddress& mac) override;
   /// The other side of a TAP is our own stack: it hands us everything anyway.
@@ -37,8 +48,14 @@ class TapPort final : public KernelPort {
 
  private:
   TapPort(UniqueFd fd, NetInterface interface) noexcept
-      : KernelPort(std::move(fd), std::move(interface), IFF_UP) {}
+      : KernelPort(std::move(fd), std::move(interface), IFF_UP, Side::kInterfaceSends) {}
   Status prepare();
+  void tell_carrier() noexcept;
+  Status attach() override;
+  void detach() noexcept override {}
+
+  Offload offloads_ = Offload::kNone;  // in force, or to be when the interface is back
+  bool carrier_ = true;                // the same
 };
 
 }  // namespace weft

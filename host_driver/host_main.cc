@@ -9,6 +9,7 @@
 
 #include "base/capture_set.h"
 #include "base/ethernet.h"
+#include "base/kernel_port.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
 #include "base/privileges.h"
@@ -296,11 +297,15 @@ class HostControl final : public control::ControlHandler {
 
   control::NodeInfo info() override {
     control::NodeInfo out = endnode_.describe(options_.node, "weft-host");
+    bool gone = false;
     for (Interface& interface : interfaces_) {
       const session::NetdevSession& session = *interface.session;
       const bool open = session.state() == session::SessionState::kOpen;
       out.ready = out.ready && open;
       if (!open && out.fault.empty()) out.fault = why_not_open(session);
+      const std::string fault = interface_fault(*interface.port);
+      if (out.fault.empty()) out.fault = fault;
+      gone = gone || interface.port->info().gone;
       out.interfaces.push_back(interface.port->name());
       out.sessions.push_back({.peer_lid = session.config().unit.value(),
                               .state = std::string(to_string(session.state())),
@@ -309,6 +314,7 @@ class HostControl final : public control::ControlHandler {
                               .mac = weft::to_string(interface.port->info().mac)});
     }
     out.state = out.ready ? "open" : "connecting";
+    if (gone) out.ready = false;
     return out;
   }
   Status traffic_start(const control::TrafficRun& run) override {

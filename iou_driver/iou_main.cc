@@ -9,6 +9,7 @@
 
 #include "base/capture_set.h"
 #include "base/ethernet.h"
+#include "base/kernel_port.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
 #include "base/privileges.h"
@@ -116,6 +117,8 @@ class UnitControl final : public control::ControlHandler {
     control::NodeInfo out = endnode_.describe(options_.node, "weft-iou");
     out.state = "listening";
     out.interfaces.push_back(port_.name());
+    if (port_.info().gone) out.ready = false;
+    if (out.fault.empty()) out.fault = interface_fault(port_);
     for (const session::NetdevSession* session : acceptor_.sessions()) {
       const session::SessionPeer& peer = session->peer();
       out.sessions.push_back({.peer_lid = peer.lid.value(),

@@ -1,6 +1,7 @@
 #include "iou_driver/packet_nic.h"
 
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -25,6 +26,13 @@ template <class T>
 Status set_option(int fd, int level, int option, const T& value, const char* what) {
   if (::setsockopt(fd, level, option, &value, sizeof value) != 0) return errno_error(what, errno);
   return {};
+}
+
+packet_mreq promiscuous_on(int index) noexcept {
+  packet_mreq membership{};
+  membership.mr_ifindex = index;
+  membership.mr_type = PACKET_MR_PROMISC;
+  return membership;
 }
 
 Result<UniqueFd> open_socket(const std::string& interface_name) {
@@ -54,9 +62,7 @@ Status PacketNic::set_up_socket() {
   if (!set_option(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kSocketBufferBytes, "packet: buffer").ok()) {
     (void)set_option(fd_.get(), SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes, "packet: buffer").ok();
   }
-  packet_mreq membership{};
-  membership.mr_ifindex = interface_.index();
-  membership.mr_type = PACKET_MR_PROMISC;
+  const packet_mreq membership = promiscuous_on(interface_.index());
   if (Status set =
           set_option(fd_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership, "packet: promiscuous");
       !set) {
@@ -84,20 +90,48 @@ Result<std::unique_ptr<PacketNic>> PacketNic::adopt(UniqueFd socket, const std::
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != AF_PACKET) {
     return Error{"packet: descriptor is no packet socket"};
   }
-  Result<NetInterface> interface = NetInterface::open(interface_name);
+  Result<NetInterface> interface = NetInterface::expect(interface_name);
   if (!interface) return interface.error();
   std::unique_ptr<PacketNic> nic(
       new PacketNic(std::move(socket), std::move(*interface)));  // tidy: private constructor
-  if (Status prepared = nic->prepare(); !prepared) return prepared.error();
+  constexpr Offload kOffloads = kOffloadsAll;  // the kernel does in software what the interface cannot
+  if (nic->interface_.index() == 0) {
+    nic->describe_absent("packet", kOffloads);
+    return nic;
+  }
+  if (Status set_up = nic->attach(); !set_up) return set_up.error();
+  if (Status described = nic->describe("packet", kOffloads); !described) return described.error();
   return nic;
 }
 
-Status PacketNic::prepare() {
-  if (Status set_up = set_up_socket(); !set_up) return set_up;
-  return describe("packet", kOffloadsAll);  // the kernel does in software what the interface cannot
+Status PacketNic::attach() {
+  const int none = 0;
+  (void)::setsockopt(fd_.get(), SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none);  // there may be none
+  return set_up_socket();
+}
+
+/// A renamed interface is still there: it is neither kept promiscuous nor heard.
+void PacketNic::detach() noexcept {
+  const packet_mreq membership = promiscuous_on(interface_.index());
+  (void)::setsockopt(fd_.get(), SOL_PACKET, PACKET_DROP_MEMBERSHIP, &membership, sizeof membership);
+  sock_filter nothing{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
+  const sock_fprog program{.len = 1, .filter = &nothing};
+  (void)::setsockopt(fd_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  (void)::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);  // reading it clears it
+}
+
+void PacketNic::count_descriptor_losses() noexcept {
+  tpacket_stats seen{};  // since the last time it was asked
+  socklen_t bytes = sizeof seen;
+  if (::getsockopt(fd_.get(), SOL_PACKET, PACKET_STATISTICS, &seen, &bytes) == 0 && seen.tp_drops != 0)
+    counters_.add(PortCounter::kSocketDrops, seen.tp_drops);
 }
 
 FrameReadResult PacketNic::read_frame(std::span<std::byte> into) noexcept {
+  if (!here()) [[unlikely]]
+    return {FrameIo::kDown, 0};
   if (into.size() < kVnetBytes + kEthernetHeaderBytes + kVlanTagBytes) return {FrameIo::kDropped, 0};
   const std::span<std::byte> frame = into.subspan(kVnetBytes);
   iovec parts[2]{{into.data(), kKernelVnetBytes}, {frame.data(), frame.size()}};
@@ -108,11 +142,7 @@ FrameReadResult PacketNic::read_frame(std::span<std::byte> into) noexcept {
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   const ssize_t got = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_TRUNC);
-  if (got < 0) {
-    if (errno == EAGAIN || errno == EINTR) return {FrameIo::kEmpty, 0};
-    if (errno != ENETDOWN) counters_.add(PortCounter::kReadErrors);
-    return {errno == ENETDOWN ? FrameIo::kDown : FrameIo::kEmpty, 0};
-  }
+  if (got < 0) return read_failed(errno);
   auto bytes = static_cast<size_t>(got);
   if ((message.msg_flags & MSG_TRUNC) != 0 || bytes > kKernelVnetBytes + frame.size()) {
     counters_.add(PortCounter::kReadTooLong);
@@ -165,6 +195,8 @@ FrameIo PacketNic::write_frame(std::span<const std::byte> head, std::span<const 
     counters_.add(PortCounter::kWriteMalformed);
     return FrameIo::kDropped;
   }
+  if (!here()) [[unlikely]]
+    return write_failed(ENODEV);
   // sendmsg takes pointers to mutable memory and only reads it.
   auto* from = const_cast<std::byte*>(head.data());
   iovec parts[3]{{from, kKernelVnetBytes},

@@ -1,7 +1,8 @@
 // iou_driver/packet_nic.h -- `--nic packet:IF`: a real interface (a veth, an Ethernet card) through a packet
 // socket with vnet headers (decisions 5.8). Our own frames do not come back (PACKET_IGNORE_OUTGOING); VLAN
 // tags that the kernel took out are put back; open checksums of veth frames travel as such; the interface is
-// made to gather no frame longer than an element.
+// made to gather no frame longer than an element. The socket outlives the interface: it is bound anew,
+// without any right, to the next one of that name.
 #pragma once
 
 #include <net/if.h>
@@ -20,6 +21,7 @@ class PacketNic final : public KernelPort {
   /// Opens the socket too. Needs CAP_NET_RAW; the error says so and what works without.
   static Result<std::unique_ptr<PacketNic>> open(const std::string& interface_name);
   /// Takes a raw AF_PACKET socket of protocol 0, neither bound nor set up, from who was allowed to open one.
+  /// The interface may be missing: the port starts without it and takes it up when it is there.
   static Result<std::unique_ptr<PacketNic>> adopt(UniqueFd socket, const std::string& interface_name);
 
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
@@ -34,8 +36,10 @@ class PacketNic final : public KernelPort {
 
  private:
   PacketNic(UniqueFd socket, NetInterface interface) noexcept
-      : KernelPort(std::move(socket), std::move(interface), IFF_RUNNING) {}
-  Status prepare();
+      : KernelPort(std::move(socket), std::move(interface), IFF_RUNNING, Side::kInterfaceReceives) {}
+  Status attach() override;
+  void detach() noexcept override;
+  void count_descriptor_losses() noexcept override;
   Status set_up_socket();
   [[nodiscard]] uint32_t put_tag_back(std::span<std::byte> into, uint32_t bytes, uint16_t protocol,
                                       uint16_t tag) noexcept;

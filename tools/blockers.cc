@@ -100,29 +100,64 @@ Place Reader::place_of(const std::string& name) const {
   return place;
 }
 
-/// Counters of waiting and what they say; {0} is the node that counts, {1} its peer, {2} the lane.
+/// Counters of waiting or loss and what they say; {0} is the node that counts, {1} its peer, {2} the lane.
 struct WaitRule {
   std::string_view word;
   const char* text;
 };
+constexpr std::array kLossRules{
+    WaitRule{"drop_lifetime",
+             "cells from {1} waited at {0} for 2 s for a node that does not read, and were dropped"},
+    WaitRule{"drop_port_down", "cells from {1} were dropped at {0}: the node they go to has not joined"},
+    WaitRule{"slow_host_drops", "{0} dropped frames from its LAN: a host's pools stayed full"},
+    WaitRule{"socket_drops", "the kernel dropped frames of the LAN: {0} reads its socket too slowly"},
+    WaitRule{"interface_read_drops",
+             "the interface of {0} dropped frames that came in: {0} reads too slowly"},
+    WaitRule{"interface_read_errors", "the interface of {0} got damaged frames"},
+    WaitRule{"interface_write_drops", "the interface of {0} dropped frames that went out"},
+    WaitRule{"interface_write_errors", "the interface of {0} could not pass frames on"},
+    WaitRule{"read_too_long", "{0} dropped frames of its interface that are longer than an element"},
+    WaitRule{"read_malformed", "{0} dropped frames of its interface that are no Ethernet frames"},
+    WaitRule{"read_errors", "the system refused {0} a read of its interface"},
+    WaitRule{"write_too_long", "the interface of {0} refused frames longer than its MTU"},
+    WaitRule{"write_malformed", "the interface of {0} refused frames whose headers contradict each other"},
+    WaitRule{"write_errors", "the interface of {0} refused frames"},
+    WaitRule{"too_long_for_mtu", "{0} dropped frames longer than the MTU of its NIC or of their host"},
+    WaitRule{"too_long_for_host", "{0} dropped frames longer than a host's elements"},
+    WaitRule{"uncuttable_for_host", "{0} dropped frames that it cannot cut for a host"},
+    WaitRule{"foreign_source", "{0} dropped frames whose source address is not their host's own"},
+    WaitRule{"group_source", "{0} dropped frames with a group address as source"},
+    WaitRule{"bad_vnet_header", "{0} dropped frames with an impossible offload header"},
+    WaitRule{"lan_bad_vnet_header", "{0} dropped LAN frames with an impossible offload header"},
+    WaitRule{"lan_read_refused", "{0} dropped LAN frames that fit no element"},
+    WaitRule{"read_refused", "{0} dropped frames of its OS that fit no element"},
+    WaitRule{"nic_down", "{0} dropped frames: its NIC is down or gone"},
+    WaitRule{"nic_refused", "the NIC of {0} refused frames"},
+    WaitRule{"os_down", "{0} dropped frames from {1}: its OS interface is down or gone"},
+    WaitRule{"os_refused", "the OS interface of {0} refused frames from {1}"},
+    WaitRule{"segments_dropped", "the interface of {0} refused pieces of cut frames"},
+    WaitRule{"not_segmentable", "{0} dropped frames that have to be cut and cannot be"}};
 constexpr std::array kWaitRules{
     WaitRule{"credit_stalls", "lane {2} from {0} to {1} waited for credit: {1} drains it too slowly"},
     WaitRule{"slot_stalls", "the link from {0} to {1} was full: {1} reads it too slowly"},
     WaitRule{"peer_stalled", "{1} did not read the link from {0} for a second"},
-    WaitRule{"drop_lifetime",
-             "cells from {1} waited at {0} for 2 s for a node that does not read, and were dropped"},
-    WaitRule{"drop_port_down", "cells from {1} were dropped at {0}: the node they go to has not joined"},
     WaitRule{"no_element_turns", "frames from {0} waited for a free element in the pools of {1}"},
     WaitRule{"claim_no_element", "frames from {0} waited for a free element in the pools of {1}"},
     WaitRule{"claim_no_memory",
              "{0} had no registered memory left for frames to {1}: acknowledgements come too slowly"},
     WaitRule{"host_busy_turns", "frames from the LAN of {0} waited for a host whose pools are full"},
-    WaitRule{"slow_host_drops", "{0} dropped frames from its LAN: a host's pools stayed full"},
     WaitRule{"nic_busy_turns", "the LAN interface of {0} took no frame"},
     WaitRule{"os_busy_turns", "the OS interface of {0} for {1} took no frame: its reader is slow or stopped"},
     WaitRule{"rnr_naks_received", "{1} had no receive request posted for {0}"},
     WaitRule{"stash_full", "cells came to {0} before the first of their packet and found no room"},
 };
+
+template <size_t kCount>
+const WaitRule* rule_for(const std::array<WaitRule, kCount>& rules, std::string_view word) {
+  const auto at =
+      std::find_if(rules.begin(), rules.end(), [&](const WaitRule& rule) { return rule.word == word; });
+  return at == rules.end() ? nullptr : &*at;
+}
 
 /// A condition that holds at both looks.
 std::string standing(const Place& place, const CounterValues& before, const CounterValues& after) {
@@ -141,6 +176,9 @@ std::string standing(const Place& place, const CounterValues& before, const Coun
       value_of(after, place.stem + "peer_elements") != 0)
     return fmt::format("the pools of {} for {} are full: all {} elements hold frames that nobody takes",
                        place.peer, place.here, value_of(after, place.stem + "peer_elements"));
+  if (place.word == "interface_gone" &&
+      value_of(after, place.stem + "interface_back") < value_of(after, place.stem + place.word))
+    return fmt::format("an interface of {} is gone (deleted or renamed); weft status names it", place.here);
   const auto not_open = [](uint64_t state) {
     return state != static_cast<uint64_t>(session::SessionState::kOpen);
   };
@@ -171,26 +209,32 @@ std::vector<std::string> find_blockers(const FabricView& view, const CounterValu
     if (life == FabricView::Life::kFrozen) add_line(lines, node + " is frozen (stopped by a signal)");
   }
   const Reader reader(view, after);
+  std::vector<std::pair<uint64_t, std::string>> losses;
   std::vector<std::pair<uint64_t, std::string>> waits;
   for (const auto& [name, value] : after) {
     const Place place = reader.place_of(name);
     add_line(lines, standing(place, before, after));
-    const auto rule = std::find_if(kWaitRules.begin(), kWaitRules.end(), [&place](const WaitRule& candidate) {
-      return candidate.word == place.word;
-    });
+    const WaitRule* const loss = rule_for(kLossRules, place.word);
+    const WaitRule* const rule = loss != nullptr ? loss : rule_for(kWaitRules, place.word);
     const uint64_t grown = growth(before, name, value);
     // Queue pairs count the same waiting as the lane they use.
-    if (rule == kWaitRules.end() || grown == 0 || (place.word == "credit_stalls" && place.lane.empty()))
-      continue;
-    waits.emplace_back(
-        grown, fmt::format("{} ({}, {:.0f}/s)",
-                           fmt::format(fmt::runtime(rule->text), place.here, place.peer, place.lane), name,
-                           static_cast<double>(grown) / seconds));
+    if (rule == nullptr || grown == 0 || (place.word == "credit_stalls" && place.lane.empty())) continue;
+    (loss != nullptr ? losses : waits)
+        .emplace_back(grown,
+                      fmt::format("{} ({}, {:.0f}/s)",
+                                  fmt::format(fmt::runtime(rule->text), place.here, place.peer, place.lane),
+                                  name, static_cast<double>(grown) / seconds));
   }
-  std::stable_sort(waits.begin(), waits.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (auto& [grown, line] : waits) add_line(lines, std::move(line));
+  for (auto* const list : {&losses, &waits}) {
+    std::stable_sort(list->begin(), list->end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (auto& [grown, line] : *list) add_line(lines, std::move(line));
+  }
   return lines;
+}
+
+bool counts_losses(std::string_view name) noexcept {
+  return rule_for(kLossRules, name.substr(name.rfind('.') + 1)) != nullptr;
 }
 
 }  // namespace weft::tools

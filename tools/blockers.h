@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/state_dir.h"
@@ -23,10 +24,13 @@ struct FabricView {
 /// Counters by name, the node's before them: "h1.link.vl.0.credits".
 using CounterValues = std::map<std::string, uint64_t>;
 
-/// One line for each thing that blocked between the two looks, `seconds` apart: first what stands still, then
-/// what waited, the most frequent first. Empty when nothing did.
+/// One line for each thing that blocked or dropped between the two looks, `seconds` apart: first what stands
+/// still, then what dropped, then what waited, the most frequent first. Empty when nothing did.
 [[nodiscard]] std::vector<std::string> find_blockers(const FabricView& view, const CounterValues& before,
                                                      const CounterValues& after, double seconds);
+
+/// True when the counter of that name, its last word or the whole, counts frames or cells lost.
+[[nodiscard]] bool counts_losses(std::string_view name) noexcept;
 
 /// Growth of one counter; a process that started again counts from zero.
 [[nodiscard]] uint64_t growth(const CounterValues& before, const std::string& name, uint64_t now);

@@ -1,14 +1,17 @@
 // weft nic.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
 
 #include "base/command_line.h"
 #include "base/ethernet.h"
+#include "base/stats_page.h"
 #include "base/words.h"
 #include "control/control_client.h"
+#include "tools/blockers.h"
 #include "tools/command.h"
 #include "tools/node_commands.h"
 
@@ -134,20 +137,54 @@ std::string json_list(const std::vector<std::string>& words) {
   return "[" + out + "]";
 }
 
-std::string nic_json(const StateDir& dir, const std::string& host, const control::NicReport& r) {
+/// What the statistics of the NIC do not show: frames lost by kernel, interface or one of the halves,
+/// under the names of their counters, and what the two processes say of their interfaces.
+struct FarAndNear {
+  std::vector<std::pair<std::string, uint64_t>> losses;
+  std::vector<std::string> faults;
+};
+
+void add_side(const StateDir& dir, const std::string& node, const std::vector<std::string>& prefixes,
+              FarAndNear& out) {
+  auto page = read_stats_page(dir.file(node + ".stats"));
+  if (!page.ok()) return;  // a unit of another launcher
+  for (const auto& [name, value] : page.value())
+    if (counts_losses(name) &&
+        std::any_of(prefixes.begin(), prefixes.end(),
+                    [&counter = name](const auto& prefix) { return counter.starts_with(prefix); }))
+      out.losses.emplace_back(node + "." + name, value);
+  control::ControlClient client;
+  Result<control::ControlReply> reply = client.ask(dir.file(node + ".ctl"), {}, kAnswerTimeout);
+  if (reply.ok() && !reply.value().info.fault.empty())
+    out.faults.push_back(fmt::format("{}: {}", node, reply.value().info.fault));
+}
+
+FarAndNear look_at_both(const StateDir& dir, const std::string& host, uint16_t unit_lid) {
+  FarAndNear out;
+  add_side(dir, host, {fmt::format("unit.{}.", unit_lid)}, out);
+  add_side(dir, unit_name(dir, unit_lid), {"unit.nic.", "unit.driver.", "unit.writer."}, out);
+  return out;
+}
+
+std::string nic_json(const StateDir& dir, const std::string& host, const control::NicReport& r,
+                     const FarAndNear& both) {
   const NicStatistics& s = r.statistics;
+  std::string losses;
+  for (const auto& [name, value] : both.losses)
+    losses += fmt::format("{}{}:{}", losses.empty() ? "" : ",", json_text(name), value);
   return fmt::format(
       "{{\"node\":{},\"interface\":{},\"unit\":{},\"unit_lid\":{},\"link_up\":{},\"mac\":{},\"mtu\":{},"
       "\"nic_mtu\":{},\"offloads\":{},\"nic_offloads\":{},\"promiscuous\":{},\"all_multicast\":{},"
       "\"multicast\":{},\"statistics\":{{\"frames_in\":{},\"bytes_in\":{},\"frames_out\":{},\"bytes_out\":{},"
-      "\"drops\":{},\"errors\":{}}},\"faults\":{}}}",
+      "\"drops\":{},\"errors\":{}}},\"losses\":{{{}}},\"faults\":{}}}",
       json_text(host), json_text(r.interface), json_text(unit_name(dir, r.unit_lid)), r.unit_lid, r.link_up,
       json_text(r.mac), r.mtu, r.nic_mtu, json_list(r.offloads), json_list(r.nic_offloads), r.promiscuous,
       r.all_multicast, json_list(r.multicast), s.frames_in, s.bytes_in, s.frames_out, s.bytes_out, s.drops,
-      s.errors, json_list(r.faults));
+      s.errors, losses, json_list(r.faults));
 }
 
-std::string nic_table(const StateDir& dir, const std::string& host, const control::NicReport& r) {
+std::string nic_table(const StateDir& dir, const std::string& host, const control::NicReport& r,
+                      const FarAndNear& both) {
   const auto word = [](bool on) { return on ? "on" : "off"; };
   const NicStatistics& s = r.statistics;
   std::string text = fmt::format("{}:{}, NIC of unit {} (lid {})\n", host, r.interface,
@@ -168,6 +205,8 @@ std::string nic_table(const StateDir& dir, const std::string& host, const contro
   row("bytes out", s.bytes_out);
   row("drops", s.drops);
   row("errors", s.errors);
+  for (const auto& [name, value] : both.losses)
+    if (value != 0) row("lost", fmt::format("{} ({})", value, name));
   for (const std::string& fault : r.faults) row("note", fault);
   text.pop_back();
   return text;
@@ -202,8 +241,11 @@ int run(const NicOptions& options, control::NicWish wish) {
     wish.interface = name;
     Result<control::NicReport> report = client.ask(wish);
     if (!report.ok()) return failure("nic", report.error().text);
-    const control::NicReport& nic = report.value();
-    shown.push_back(options.json ? nic_json(dir.value(), host, nic) : nic_table(dir.value(), host, nic));
+    control::NicReport& nic = report.value();
+    const FarAndNear both = look_at_both(dir.value(), host, nic.unit_lid);
+    nic.faults.insert(nic.faults.end(), both.faults.begin(), both.faults.end());
+    shown.push_back(options.json ? nic_json(dir.value(), host, nic, both)
+                                 : nic_table(dir.value(), host, nic, both));
     if (!in_force(wish, nic)) refused = fmt::format("not in force: {}", joined(nic.faults));
   }
   print_line(options.json ? fmt::format("{{\"nics\":[{}]}}", fmt::join(shown, ","))

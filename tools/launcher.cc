@@ -23,6 +23,7 @@
 
 #include "control/control_client.h"
 #include "tools/child_process.h"
+#include "tools/interface_keeper.h"
 #include "tools/live_view.h"
 #include "tools/net_setup.h"
 #include "tools/node_process.h"
@@ -64,7 +65,6 @@ class Launcher::Impl {
   Status write_allow_files() const;
   Status prepare(NodeCommand command);
   Result<int> netns_fd(const std::string& name);
-  Result<UniqueFd> open_descriptor(const HandedDescriptor& wanted, const std::string& netns, int netns_fd);
   void turn(Duration wait);
   void reap();
   void restart_due(Instant now);
@@ -81,6 +81,7 @@ class Launcher::Impl {
   LauncherOptions options_;
   std::optional<StateDir> dir_;
   std::map<std::string, std::unique_ptr<NetNamespace>> namespaces_;
+  std::optional<InterfaceKeeper> keeper_;
   std::vector<RecordedInterface> interfaces_;
   std::vector<NodeProcess> nodes_;
   std::map<std::string, Lid> lids_;
@@ -148,15 +149,6 @@ Result<int> Launcher::Impl::netns_fd(const std::string& name) {
   return entry->fd();
 }
 
-Result<UniqueFd> Launcher::Impl::open_descriptor(const HandedDescriptor& wanted, const std::string& netns,
-                                                 int ns_fd) {
-  if (wanted.kind == HandedDescriptor::Kind::kNone) return UniqueFd();
-  if (wanted.kind == HandedDescriptor::Kind::kPacket) return open_packet_socket(wanted.interface.name, ns_fd);
-  Result<UniqueFd> tap = create_tap(wanted.interface, interface_tag(topology_.fabric), ns_fd);
-  if (tap.ok()) interfaces_.push_back({wanted.interface.name, netns});
-  return tap;
-}
-
 Status Launcher::Impl::prepare(NodeCommand command) {
   const std::string path = find_program(command.program);
   if (path.empty())
@@ -165,8 +157,10 @@ Status Launcher::Impl::prepare(NodeCommand command) {
   if (!ns_fd.ok()) return Error{fmt::format("node '{}': {}", command.name, ns_fd.error().text)};
   std::vector<UniqueFd> descriptors;
   for (const HandedDescriptor& wanted : command.descriptors) {
-    Result<UniqueFd> fd = open_descriptor(wanted, command.netns, ns_fd.value());
+    Result<UniqueFd> fd = keeper_->open(command.name, wanted, ns_fd.value());
     if (!fd.ok()) return Error{fmt::format("node '{}': {}", command.name, fd.error().text)};
+    if (wanted.kind == HandedDescriptor::Kind::kTap)
+      interfaces_.push_back({wanted.interface.name, command.netns});
     descriptors.push_back(std::move(fd).value());
   }
   nodes_.emplace_back(std::move(command), path, *dir_, ns_fd.value(), lifeline_in_.get(),
@@ -183,6 +177,7 @@ Status Launcher::Impl::start() {
   if (Status caught = catch_signals(); !caught.ok()) return caught;
   if (Status written = write_lids(); !written.ok()) return written;
   if (Status written = write_allow_files(); !written.ok()) return written;
+  keeper_.emplace(interface_tag(topology_.fabric));
   for (NodeCommand& command : node_commands(topology_, lids_, dir_->path(), options_.log_level))
     if (Status prepared = prepare(std::move(command)); !prepared.ok()) return prepared;
   const Instant now = MonotonicClock().now();
@@ -227,6 +222,10 @@ void Launcher::Impl::restart_due(Instant now) {
   if (!options_.restart || stop_requested_) return;
   for (NodeProcess& node : nodes_) {
     if (node.running() || now < node.next_start() || (starting_ && !node.ever_ready)) continue;
+    if (!keeper_->whole(node.command().name)) {  // it would end at once, again and again
+      node.postpone(now);
+      continue;
+    }
     if (Status started = node.start(now); !started.ok()) say(started.error().text);
     save_record();
   }
@@ -253,7 +252,8 @@ void Launcher::Impl::ask(NodeProcess& node, Instant now) {
   if (node.ready && !was_ready)
     say(fmt::format("{} {}", node.command().name, node.info.state.empty() ? "is ready" : node.info.state));
   node.ever_ready = node.ever_ready || node.ready;
-  if (!node.ready) {
+  const bool waits = node.ever_ready && !node.info.fault.empty();  // for an interface, say: no need to hurry
+  if (!node.ready && !waits) {
     node.next_question = now + (node.age(now) < options_.ready_timeout ? kAskWhileStarting : kAskLive);
   } else {
     node.next_question = now + (options_.live ? kAskLive : kAskWhenReady);
@@ -276,6 +276,7 @@ void Launcher::Impl::turn(Duration wait) {
   }
   reap();
   now = MonotonicClock().now();
+  for (const std::string& line : keeper_->look(now)) say(line);
   restart_due(now);
   ask_due(now);
   if (options_.live) view_.draw(topology_.fabric, nodes_, now);
@@ -357,7 +358,8 @@ void Launcher::Impl::stop() {
   if (!dir_.has_value()) return;
   stop_requested_ = true;
   for (const NodeRole role : {NodeRole::kHost, NodeRole::kUnit, NodeRole::kSwitch}) end_role(role);
-  nodes_.clear();  // closes the TAPs: the interfaces are gone
+  nodes_.clear();
+  keeper_.reset();  // with the last copies of the descriptors the TAPs are gone
   namespaces_.clear();
   if (options_.live) view_.finish();
   dir_->remove_runtime_files();

@@ -144,9 +144,18 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
     Result<UniqueFd> opened = open_tap(settings.name);
     if (!opened.ok()) return opened.error();
     tap = std::move(opened).value();
+  }
+  if (Status set_up = set_up_tap(settings, tag, netns_fd); !set_up.ok()) return set_up.error();
+  return tap;
+}
+
+Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd) {
+  {
+    const NetnsScope scope(netns_fd);
+    if (!scope.status().ok()) return scope.status().error();
     Result<NetInterface> interface = NetInterface::open(settings.name);
     if (!interface.ok()) return interface.error();
-    if (Status sized = interface.value().set_gso_max(kGsoBytesMax); !sized.ok()) return sized.error();
+    if (Status sized = interface.value().limit_gso(kGsoBytesMax); !sized.ok()) return sized.error();
   }
   const std::string& name = settings.name;
   std::vector<std::vector<std::string>> steps;
@@ -154,15 +163,15 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
   if (settings.mtu != 0) steps.push_back({"link", "set", "dev", name, "mtu", std::to_string(settings.mtu)});
   steps.push_back({"link", "set", "dev", name, "up"});
   for (const std::string& address : settings.addresses) {
-    steps.push_back({"address", "add", address, "dev", name});
+    steps.push_back({"address", "replace", address, "dev", name});
     // Duplicate address detection would wait for a carrier that comes later.
     if (address.find(':') != std::string::npos) steps.back().emplace_back("nodad");
   }
   if (!settings.gateway.empty())
-    steps.push_back({"route", "add", "default", "via", settings.gateway, "dev", name});
+    steps.push_back({"route", "replace", "default", "via", settings.gateway, "dev", name});
   for (const std::vector<std::string>& step : steps)
     if (Status done = run_ip(step, netns_fd); !done.ok()) return done.error();
-  return tap;
+  return {};
 }
 
 Result<UniqueFd> open_packet_socket(const std::string& name, int netns_fd) {

@@ -67,6 +67,10 @@ class NetnsScope {
 /// what works without.
 Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd);
 
+/// Gives the TAP `settings.name`, which exists, all of that: what create_tap() does after making it, and
+/// again when it had to be made anew.
+Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd);
+
 /// Opens a packet socket for interface `name` in namespace `netns_fd`. Needs CAP_NET_RAW. The interface must
 /// exist.
 Result<UniqueFd> open_packet_socket(const std::string& name, int netns_fd);

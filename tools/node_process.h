@@ -32,6 +32,8 @@ class NodeProcess {
   Status start(Instant now);
   /// Takes note of an exit and sets the time of the next start.
   void ended(int wait_status, Instant now);
+  /// Puts the next start off: something it needs is missing.
+  void postpone(Instant now) noexcept { next_start_ = now + back_off_; }
   void signal(int number) const;
 
   [[nodiscard]] const NodeCommand& command() const noexcept { return command_; }

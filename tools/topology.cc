@@ -226,6 +226,7 @@ void read_station(TopologySection& section, InterfaceSettings& interface, const 
   if (!station || !is_station(*station))
     section.fault("mac", fmt::format("'{}' is not a unicast MAC address, like \"02:00:00:00:00:01\"", mac));
   interface.mac = *station;
+  interface.mac_given = true;
 }
 
 void Reader::check_mac_free(TopologySection& section, uint32_t unit_index, const MacAddress& mac) {

@@ -43,6 +43,7 @@ struct InterfaceSettings {
   std::string gateway;                 // default route, empty for none
   uint32_t mtu = 0;                    // 0: leave it
   MacAddress mac{};
+  bool mac_given = false;  // by the file, not made from the names
 };
 
 struct SwitchNode {

@@ -1,13 +1,9 @@
-// The ports that meet a kernel or a library: unix, pcap and slirp as any user; tap and packet only as root,
-// in a network namespace of the test's own.
+// The ports that meet a library or a socket of the kernel: unix, pcap and slirp, as any user. Those on
+// network interfaces are in kernel_ports_test.cc.
 #include <gtest/gtest.h>
-#include <net/if.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,13 +13,11 @@
 
 #include "base/checksum.h"
 #include "base/endian.h"
-#include "base/privileges.h"
-#include "base/tap_port.h"
 #include "host_driver/gen_frames.h"
 #include "host_driver/unix_port.h"
-#include "iou_driver/packet_nic.h"
 #include "iou_driver/pcap_nic.h"
 #include "iou_driver/slirp_nic.h"
+#include "tests/support/port_frames.h"
 #include "tests/support/reason_table.h"
 #include "tests/support/stranger.h"
 #include "tests/support/temp_dir.h"
@@ -33,39 +27,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using Bytes = std::vector<std::byte>;
-constexpr MacAddress kMac{0x02, 0, 0, 0, 0, 0x2A};
-constexpr MacAddress kPeer{0x02, 0, 0, 0, 0, 0x2B};
-
-/// vnet header of zeros and an Ethernet frame.
-Bytes port_frame(uint32_t frame_bytes, uint8_t fill, const MacAddress& to = kPeer,
-                 const MacAddress& from = kMac) {
-  Bytes bytes(kVnetBytes + frame_bytes, std::byte{fill});
-  std::fill_n(bytes.begin(), kVnetBytes, std::byte{0});
-  std::memcpy(bytes.data() + kVnetBytes, to.data(), 6);
-  std::memcpy(bytes.data() + kVnetBytes + 6, from.data(), 6);
-  store_be(bytes.data() + kVnetBytes + 12, uint16_t{0x88B5});
-  return bytes;
-}
-
-FrameIo write_whole(FramePort& port, std::span<const std::byte> frame) {
-  const size_t head = std::min<size_t>(frame.size(), 128);
-  return port.write_frame(frame.first(head), frame.subspan(head));
-}
-
-/// Polls until a frame comes; empty after two seconds.
-Bytes wait_frame(FramePort& port, const Clock& clock) {
-  Bytes into(70000);
-  for (int i = 0; i < 2000; ++i) {
-    port.poll(clock.now());
-    const FrameReadResult got = port.read_frame(into);
-    if (got.io == FrameIo::kOk) {
-      into.resize(got.bytes);
-      return into;
-    }
-    ::usleep(1000);
-  }
-  return {};
-}
+constexpr MacAddress kMac = test::kPortMac;
+using test::port_frame;
+using test::wait_frame;
+using test::write_whole;
 
 int connect_unix(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -351,111 +316,6 @@ TEST(UnixPort, a_peer_that_leaves_a_frame_behind_is_no_busy_one) {
   EXPECT_EQ(write_whole(*at.port, port_frame(100, 1)), FrameIo::kDown);
   EXPECT_EQ(at.port->counters().get(PortCounter::kWriteBusy), 1U);
   EXPECT_EQ(at.port->counters().get(PortCounter::kNoReceiver), 1U);
-}
-
-/// Runs `body` in a child with a network namespace of its own; gtest failures there fail the test here.
-void in_namespace(const std::function<void()>& body) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    if (::unshare(CLONE_NEWNET) != 0) ::_exit(77);
-    body();
-    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-    GTEST_SKIP() << "may not make a network namespace here; needs CAP_SYS_ADMIN";
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-void shell(const std::string& command) {
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
-}
-
-TEST(TapPort, frames_cross_an_interface_and_settings_take_effect) {
-  if (::geteuid() != 0) GTEST_SKIP() << "a TAP interface needs root";
-  if (::access("/dev/net/tun", F_OK) != 0)
-    GTEST_SKIP() << "no /dev/net/tun here; needs the kernel's module tun";
-  in_namespace([] {
-    const MonotonicClock clock;
-    Result<std::unique_ptr<TapPort>> port = TapPort::open("wtest0");
-    ASSERT_TRUE(port.ok()) << port.error().text;
-    EXPECT_TRUE((*port)->set_mac(kMac).ok());
-    EXPECT_TRUE((*port)->set_mtu(9000).ok());
-    EXPECT_EQ((*port)->info().mtu_bytes, 9000u);
-    shell("ip link set wtest0 mtu 4000");
-    (*port)->poll(clock.now());
-    EXPECT_EQ((*port)->info().mtu_bytes, 4000u) << "a change by others is noticed";
-    EXPECT_FALSE((*port)->info().promiscuous || (*port)->info().all_multicast);
-    shell("ip link set wtest0 address 02:00:00:00:00:77 promisc on allmulticast on");
-    (*port)->poll(clock.now() + std::chrono::seconds(1));
-    EXPECT_EQ(to_string((*port)->info().mac), "02:00:00:00:00:77");
-    EXPECT_TRUE((*port)->info().promiscuous && (*port)->info().all_multicast);
-    shell("ip link set wtest0 promisc off allmulticast off");
-    (*port)->poll(clock.now() + std::chrono::seconds(2));
-    EXPECT_FALSE((*port)->info().promiscuous || (*port)->info().all_multicast);
-    EXPECT_TRUE((*port)->set_mac(kMac).ok());
-    EXPECT_TRUE(is_subset(Offload::kChecksum | Offload::kTso4, (*port)->info().offloads));
-    EXPECT_TRUE((*port)->set_offloads((*port)->info().offloads).ok());
-    shell("ip addr add 10.0.2.2/24 dev wtest0 && ip link set wtest0 up");
-    const host::GenStation self{.mac = kPeer, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
-    const host::GenStation kernel{.mac = kMac, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
-    Bytes frame(kVnetBytes + 200);
-    const uint32_t arp =
-        host::build_request(host::GenKind::kArp, self, kernel, 0, {}, std::span(frame).subspan(kVnetBytes));
-    ASSERT_EQ(write_whole(**port, std::span(frame).first(kVnetBytes + arp)), FrameIo::kOk);
-    bool answered = false;
-    for (int i = 0; i < 50 && !answered; ++i) {  // the kernel also sends its own discovery
-      const Bytes got = wait_frame(**port, clock);
-      if (got.empty()) break;
-      const host::GenAnswer answer = host::check_answer(std::span(got).subspan(kVnetBytes), self, kernel, 0);
-      answered = answer.verdict == host::GenVerdict::kGood && answer.answered_by == kMac;
-    }
-    EXPECT_TRUE(answered);
-    EXPECT_FALSE(open_tap("a-name-that-is-too-long").ok());
-    EXPECT_NE(open_tap("wtest0").error().text.find("busy"), std::string::npos);
-    EXPECT_TRUE(drop_privileges().ok());
-    EXPECT_TRUE(has_no_privileges());
-    EXPECT_NE(open_tap("wtest1").error().text.find("CAP_NET_ADMIN"), std::string::npos);
-    EXPECT_EQ(write_whole(**port, std::span(frame).first(kVnetBytes + arp)), FrameIo::kOk);  // still works
-  });
-}
-
-TEST(PacketNic, frames_cross_a_veth_with_tags_and_without_our_own) {
-  if (::geteuid() != 0) GTEST_SKIP() << "a packet socket needs root";
-  in_namespace([] {
-    const MonotonicClock clock;
-    shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
-    shell("ip link add va type veth peer name vb && ip link set va up && ip link set vb up");
-    Result<std::unique_ptr<iou::PacketNic>> a = iou::PacketNic::open("va");
-    Result<std::unique_ptr<iou::PacketNic>> b = iou::PacketNic::open("vb");
-    ASSERT_TRUE(a.ok() && b.ok()) << (a.ok() ? b.error().text : a.error().text);
-    const Bytes frame = port_frame(1514, 5);
-    ASSERT_EQ(write_whole(**a, frame), FrameIo::kOk);
-    Bytes got = wait_frame(**b, clock);
-    ASSERT_EQ(got.size(), frame.size());
-    EXPECT_TRUE(std::equal(got.begin() + kVnetBytes, got.end(), frame.begin() + kVnetBytes));
-    Bytes into(70000);
-    EXPECT_EQ((*a)->read_frame(into).io, FrameIo::kEmpty);  // our own frame does not come back
-    Bytes tagged = port_frame(104, 6);
-    store_be(tagged.data() + kVnetBytes + 12, uint16_t{0x8100});
-    store_be(tagged.data() + kVnetBytes + 14, uint16_t{0x0123});
-    store_be(tagged.data() + kVnetBytes + 16, uint16_t{0x88B5});
-    ASSERT_EQ(write_whole(**a, tagged), FrameIo::kOk);
-    got = wait_frame(**b, clock);
-    ASSERT_EQ(got.size(), tagged.size());
-    EXPECT_TRUE(std::equal(got.begin() + kVnetBytes, got.end(), tagged.begin() + kVnetBytes));
-    EXPECT_EQ((*b)->counters().get(PortCounter::kVlanTagsInserted), 1u);
-    shell("ip link set va down");
-    for (int i = 0; i < 250 && (*b)->carrier(); ++i) {  // the kernel may take a second
-      (*b)->poll(clock.now());
-      ::usleep(20'000);
-    }
-    EXPECT_FALSE((*b)->carrier());
-    EXPECT_EQ((*b)->counters().get(PortCounter::kCarrierChanges), 1u);
-    EXPECT_FALSE(iou::PacketNic::open("none").ok());
-  });
 }
 
 }  // namespace

@@ -81,6 +81,29 @@ TEST(Blockers, peers_that_are_gone_frozen_or_not_joined_come_first) {
                           "(s.1.port.1.drop_port_down, 10/s)"));
 }
 
+TEST(Blockers, what_was_dropped_comes_before_what_waited_under_the_name_of_its_counter) {
+  const CounterValues before{{"u1.unit.driver.nic_busy_turns", 0}, {"u1.unit.nic.socket_drops", 4}};
+  const CounterValues after{{"u1.unit.driver.nic_busy_turns", 900},
+                            {"u1.unit.nic.socket_drops", 24},
+                            {"h1.unit.2.os.interface_read_drops", 40}};
+  EXPECT_THAT(find_blockers(fabric(), before, after, 1),
+              ElementsAre("the interface of h1 dropped frames that came in: h1 reads too slowly "
+                          "(h1.unit.2.os.interface_read_drops, 40/s)",
+                          "the kernel dropped frames of the LAN: u1 reads its socket too slowly "
+                          "(u1.unit.nic.socket_drops, 20/s)",
+                          "the LAN interface of u1 took no frame (u1.unit.driver.nic_busy_turns, 900/s)"));
+  EXPECT_TRUE(counts_losses("u1.unit.nic.socket_drops"));
+  EXPECT_FALSE(counts_losses("u1.unit.driver.nic_busy_turns"));
+}
+
+TEST(Blockers, an_interface_is_gone_until_it_is_back_as_often) {
+  CounterValues look{{"u1.unit.nic.interface_gone", 2}, {"u1.unit.nic.interface_back", 1}};
+  EXPECT_THAT(find_blockers(fabric(), look, look, 1),
+              ElementsAre("an interface of u1 is gone (deleted or renamed); weft status names it"));
+  look["u1.unit.nic.interface_back"] = 2;
+  EXPECT_THAT(find_blockers(fabric(), look, look, 1), IsEmpty());
+}
+
 TEST(Blockers, a_restarted_process_counts_from_zero) {
   EXPECT_EQ(growth({{"a", 5}}, "a", 7), 2U);
   EXPECT_EQ(growth({{"a", 5}}, "a", 3), 3U);

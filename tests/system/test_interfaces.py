@@ -1,0 +1,216 @@
+"""Interfaces come and go under a running fabric: a LAN NIC or a TAP that is deleted, renamed, set down or made anew."""
+import json
+import os
+import pathlib
+import re
+import signal
+import time
+import unittest
+
+import harness
+import netns
+from weft_case import WeftCase
+
+NOTICE = 1.0  # seconds until it is noticed (issue 7, section 3)
+FABRIC = """fabric = "t"
+[[switch]]
+name = "s1"
+[[host]]
+name = "h1"
+netns = "{host}"
+interface = "eth0"
+addresses = ["10.9.2.1/24"]
+[[unit]]
+name = "u1"
+{unit}
+"""
+PACKET = 'nic = "packet"\nnetns = "{lan}"\ninterface = "u0"\n{more}'
+TAP = 'nic = "tap"\nnetns = "{lan}"\ninterface = "lan0"\naddresses = ["10.9.2.254/24"]\n'
+
+
+class InterfacesTest(WeftCase):
+    def setUp(self):
+        super().setUp()
+        netns.require_root()
+        self.host, self.lan, self.far = (netns.Namespace(role) for role in ("host", "lan", "far"))
+        for namespace in (self.host, self.lan, self.far):
+            self.addCleanup(namespace.delete)
+            namespace.exec("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1",
+                           check=False)
+
+    def make_veth(self):
+        self.lan.ip("link", "add", "u0", "type", "veth", "peer", "name", "b0", "netns", self.far.name)
+        self.lan.ip("link", "set", "u0", "up")
+        self.far.ip("addr", "add", "10.9.2.254/24", "dev", "b0")
+        self.far.ip("link", "set", "b0", "up")
+
+    def bring_up(self, unit, more=""):
+        if "packet" in unit:
+            self.make_veth()
+        self.launcher = self.up(FABRIC.format(host=self.host.name, unit=unit.format(lan=self.lan.name, more=more)))
+        self.assertTrue(self.pings())
+
+    def ping(self, wait=1):
+        return not re.search(" 0 received", self.host.exec("ping", "-c1", f"-W{wait}", "10.9.2.254", check=False))
+
+    def pings(self):
+        return harness.wait_for(self.ping, "a ping is answered", interval=0.05)
+
+    def node(self, name):
+        return next(entry for entry in json.loads(self.weft("status", "--json")[1])["nodes"] if entry["name"] == name)
+
+    def fault(self, name, expected, code=None):
+        """weft status says it within a second; returns how long it took."""
+        def said():
+            status, text, _ = self.weft("status")
+            line = next(line for line in text.splitlines() if line.startswith(name + " "))
+            return (expected in line if expected else "interface" not in line) and code in (None, status)
+        _, took = harness.wait_for(said, f"{name}: {expected}", interval=0.02)
+        return took
+
+    def cpu_share(self, *nodes, seconds=1.0):
+        """Part of a core that the processes of these nodes use."""
+        def ticks():
+            total = 0
+            for node in nodes:
+                fields = pathlib.Path(f"/proc/{self.node(node)['pid']}/stat").read_text().rsplit(")", 1)[1].split()
+                total += int(fields[11]) + int(fields[12])
+            return total
+        before, start = ticks(), time.monotonic()
+        time.sleep(seconds)
+        return (ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
+
+    def identity(self):
+        return [(self.node(name)["pid"], self.node(name)["restarts"]) for name in ("h1", "u1")]
+
+    def counter(self, name):
+        return json.loads(self.weft("stat", "--json", "--all", "--interval", 10)[1])["counters"][name]
+
+    def logs(self):
+        return self.weft("logs")[1]
+
+    def expect_notice(self, node, text, code):
+        took = self.fault(node, text, code)
+        self.assertLess(took, NOTICE + 0.5, "and the time of the commands that look")
+        self.assertLess(self.cpu_share("h1", "u1"), 0.4, "nothing spins")
+        blocked = json.loads(self.weft("stat", "--json", "--interval", 50)[1])["blocked"]
+        if "gone" in text:
+            self.assertTrue(any(f"interface of {node} is gone" in line for line in blocked), blocked)
+            self.assertIn("the interface is gone", self.logs())
+
+    def test_a_lan_interface_that_is_deleted_and_made_anew(self):
+        self.bring_up(PACKET)
+        before = self.identity()
+        opened = self.counter("u1.unit.driver.hosts_admitted")
+        self.far.ip("link", "del", "b0")  # the other end, and with it ours
+        self.expect_notice("u1", "interface u0 is gone", 1)
+        harness.wait_for(lambda: "NO-CARRIER" in self.host.ip("link", "show", "eth0"), "the host's carrier is off")
+        nic = json.loads(self.weft("nic", "h1", "--json")[1])["nics"][0]
+        self.assertFalse(nic["link_up"])
+        self.assertIn("u1: interface u0 is gone", nic["faults"])
+        self.make_veth()
+        self.assertLess(self.fault("u1", "", 0), NOTICE + 0.5)
+        self.pings()
+        self.assertEqual(self.identity(), before, "no restart")
+        self.assertEqual(self.counter("u1.unit.driver.hosts_admitted"), opened, "no new session")
+        self.assertIn("the interface is back", self.logs())
+
+    def test_a_lan_interface_that_is_renamed_or_set_down(self):
+        self.bring_up(PACKET)
+        before = self.identity()
+        for away, text, code, back in (
+                ([["down"], ["name", "x0"]], "interface u0 is gone", 1, [("x0", "name", "u0"), ("u0", "up")]),
+                ([["down"]], "interface u0 is down", 0, [("u0", "up")])):
+            for words in away:
+                self.lan.ip("link", "set", "dev", "u0", *words)
+            self.expect_notice("u1", text, code)
+            for device, *words in back:
+                self.lan.ip("link", "set", "dev", device, *words)
+            self.fault("u1", "", 0)
+            self.pings()
+        self.assertEqual(self.identity(), before)
+
+    def test_a_unit_that_dies_while_its_interface_is_away_comes_back_without_it(self):
+        self.bring_up(PACKET)
+        self.lan.ip("link", "del", "u0")
+        self.fault("u1", "interface u0 is gone")
+        os.kill(self.node("u1")["pid"], signal.SIGKILL)
+        harness.wait_for(lambda: self.node("u1")["restarts"] == 1, "it is started again")
+        self.fault("u1", "interface u0 is gone", 1)
+        time.sleep(1)
+        self.assertEqual(self.node("u1")["restarts"], 1, "and stays up")
+        self.make_veth()
+        self.pings()
+
+    def test_a_deleted_tap_is_made_anew_by_the_launcher(self):
+        self.bring_up(TAP)
+        before = self.identity()
+        for node, namespace, name, address in (("h1", self.host, "eth0", "10.9.2.1"), ("u1", self.lan, "lan0", "10.9.2.254")):
+            namespace.ip("link", "set", "dev", name, "txqueuelen", "77")
+            mac = namespace.interface(name)["address"]
+            namespace.ip("link", "del", name)
+            _, took = harness.wait_for(lambda: namespace.interface(name) and address in str(namespace.interface(name)["addr_info"]),
+                                       "the interface is there again")
+            self.assertLess(took, NOTICE)
+            self.assertNotEqual(namespace.interface(name)["txqlen"], 77, "another one")
+            self.assertEqual(namespace.interface(name)["address"], mac)
+            self.pings()
+            self.fault(node, "", 0)
+            self.assertIn("the interface is back", self.logs())
+        self.assertEqual(self.identity(), before)
+        self.assertLess(self.cpu_share("h1", "u1"), 0.4)
+        self.launcher.terminate()
+        self.launcher.wait(20)
+        self.assertIsNone(self.host.interface("eth0"), "removed at the end")
+
+    def test_a_tap_that_cannot_be_made_anew_keeps_a_dead_host_from_starting_in_vain(self):
+        self.bring_up(TAP)
+        os.kill(self.launcher.pid, signal.SIGSTOP)  # so that somebody else is faster
+        self.host.ip("link", "del", "eth0")
+        self.expect_notice("h1", "interface eth0 is gone", 1)
+        self.host.ip("link", "add", "eth0", "type", "veth", "peer", "name", "x1")
+        pid = self.node("h1")["pid"]
+        os.kill(pid, signal.SIGKILL)
+        os.kill(self.launcher.pid, signal.SIGCONT)
+        harness.wait_for(lambda: not self.node("h1")["running"], "it is dead")
+        time.sleep(1.5)
+        self.assertEqual(self.node("h1")["restarts"], 0)
+        self.host.ip("link", "del", "eth0")
+        self.pings()
+        self.assertEqual(self.node("h1")["restarts"], 1)
+
+    def test_a_tap_that_is_renamed_is_used_again_under_its_name(self):
+        self.bring_up(TAP)
+        before = self.identity()
+        self.host.ip("link", "set", "dev", "eth0", "down")
+        self.host.ip("link", "set", "dev", "eth0", "name", "x0")
+        self.expect_notice("h1", "interface eth0 is gone", 1)
+        self.host.ip("link", "set", "dev", "x0", "name", "eth0")
+        self.host.ip("link", "set", "dev", "eth0", "up")
+        self.fault("h1", "", 0)
+        self.pings()
+        self.assertEqual(self.identity(), before)
+
+    def test_losses_of_the_kernel_at_the_lan_have_a_name(self):
+        self.bring_up(PACKET)
+        unit = self.node("u1")["pid"]
+        os.kill(unit, signal.SIGSTOP)
+        try:
+            wire = self.far.socket(netns.socket.AF_PACKET, netns.socket.SOCK_RAW)
+            self.addCleanup(wire.close)
+            wire.bind(("b0", 0))
+            mac = bytes.fromhex(self.host.interface("eth0")["address"].replace(":", ""))
+            frame = mac + bytes.fromhex("0200000000ee") + b"\x88\xb5" + bytes(1400)
+            for _ in range(8000):
+                wire.send(frame)
+        finally:
+            os.kill(unit, signal.SIGCONT)
+        harness.wait_for(lambda: self.counter("u1.unit.nic.socket_drops") > 0, "they are counted")
+        self.pings()
+        nic = json.loads(self.weft("nic", "h1", "--json")[1])["nics"][0]
+        self.assertGreater(nic["losses"]["u1.unit.nic.socket_drops"], 0)
+        self.assertIn("u1.unit.nic.socket_drops", self.weft("nic", "h1")[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

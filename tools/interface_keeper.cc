@@ -1,0 +1,151 @@
+#include "tools/interface_keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "base/tap_port.h"
+#include "tools/net_setup.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr Duration kLookInterval = std::chrono::milliseconds(250);
+
+}  // namespace
+
+InterfaceKeeper::~InterfaceKeeper() {
+  for (const Kept& kept : kept_) restore(kept);
+}
+
+Result<UniqueFd> InterfaceKeeper::open(const std::string& node, const HandedDescriptor& wanted,
+                                       int netns_fd) {
+  if (wanted.kind == HandedDescriptor::Kind::kNone) return UniqueFd();
+  Kept kept;
+  kept.node = node;
+  kept.kind = wanted.kind;
+  kept.settings = wanted.interface;
+  kept.netns_fd = netns_fd;
+  Result<UniqueFd> fd = wanted.kind == HandedDescriptor::Kind::kPacket
+                            ? borrow(kept)
+                            : create_tap(wanted.interface, tag_, netns_fd);
+  if (!fd.ok()) return fd.error();
+  if (kept.kind == HandedDescriptor::Kind::kTap) {
+    kept.tap.reset(fcntl(fd.value().get(), F_DUPFD_CLOEXEC, 0));
+    if (!kept.tap.valid()) return errno_error("tap: interface " + wanted.interface.name, errno);
+  }
+  kept_.push_back(std::move(kept));
+  return fd;
+}
+
+Result<UniqueFd> InterfaceKeeper::borrow(Kept& kept) {
+  Result<UniqueFd> fd = open_packet_socket(kept.settings.name, kept.netns_fd);
+  if (!fd.ok()) return fd;
+  {
+    const NetnsScope scope(kept.netns_fd);
+    if (!scope.status().ok()) return scope.status().error();
+    Result<NetInterface> interface = NetInterface::open(kept.settings.name);
+    if (!interface.ok()) return interface.error();
+    kept.interface = std::move(interface).value();
+  }
+  if (Status set = set_borrowed(kept); !set.ok()) {
+    restore(kept);
+    return set.error();
+  }
+  return fd;
+}
+
+Status InterfaceKeeper::set_borrowed(Kept& kept) const {
+  const NetInterface& interface = kept.interface;
+  const InterfaceSettings& wanted = kept.settings;
+  kept.mtu_before = 0;
+  kept.mac_before = {};
+  kept.sizes_before = {};
+  const uint32_t mtu = interface.mtu();
+  if (wanted.mtu != 0 && wanted.mtu != mtu) {
+    if (Status set = interface.set_mtu(wanted.mtu); !set.ok()) return set;
+    kept.mtu_before = mtu;
+  }
+  const MacAddress mac = interface.mac();
+  if (wanted.mac_given && wanted.mac != mac) {
+    if (Status set = interface.set_mac(wanted.mac); !set.ok()) return set;
+    kept.mac_before = mac;
+  }
+  const NetnsScope scope(kept.netns_fd);  // for netlink
+  if (!scope.status().ok()) return scope.status().error();
+  Result<GsoSizes> sizes = interface.gso_sizes();
+  if (!sizes.ok()) return sizes.error();
+  const GsoSizes limited{std::min(sizes.value().gso_bytes, kGsoBytesMax),
+                         std::min(sizes.value().gro_bytes, kGsoBytesMax)};
+  // Without the right to it longer frames are dropped and counted, as the process says.
+  if (limited != sizes.value() && interface.set_gso_sizes(limited).ok()) kept.sizes_before = sizes.value();
+  return {};
+}
+
+/// What somebody else has changed in the meantime stays as he left it.
+void InterfaceKeeper::restore(const Kept& kept) const {
+  const NetInterface& interface = kept.interface;
+  if (kept.kind != HandedDescriptor::Kind::kPacket || interface.index() == 0 ||
+      interface.find() != interface.index())
+    return;
+  if (kept.mtu_before != 0 && interface.mtu() == kept.settings.mtu)
+    (void)interface.set_mtu(kept.mtu_before).ok();
+  if (kept.mac_before != MacAddress{} && interface.mac() == kept.settings.mac)
+    (void)interface.set_mac(kept.mac_before).ok();
+  const NetnsScope scope(kept.netns_fd);
+  if (kept.sizes_before != GsoSizes{} && scope.status().ok())
+    (void)interface.set_gso_sizes(kept.sizes_before).ok();
+}
+
+/// `done` says what was done, if anything was.
+Status InterfaceKeeper::mend(Kept& kept, std::string& done) const {
+  const std::string& name = kept.settings.name;
+  if (kept.kind == HandedDescriptor::Kind::kPacket) {
+    const int index = kept.interface.find();
+    if (index == kept.interface.index() && !kept.unfinished) return {};
+    kept.interface.follow();
+    if (index == 0) return {};
+    kept.unfinished = true;
+    if (Status set = set_borrowed(kept); !set.ok()) return set;
+    done = fmt::format("interface {} is back", name);
+  } else {
+    const bool attached = !tap_name(kept.tap.get()).empty();
+    if (attached && !kept.unfinished) return {};
+    kept.unfinished = true;
+    if (!attached) {
+      if (Status made = attach_tap(kept.tap.get(), name); !made.ok()) return made;
+    }
+    if (Status set_up = set_up_tap(kept.settings, tag_, kept.netns_fd); !set_up.ok()) return set_up;
+    done = fmt::format("interface {} was deleted and has been made anew", name);
+  }
+  kept.unfinished = false;
+  return {};
+}
+
+std::vector<std::string> InterfaceKeeper::look(Instant now) {
+  std::vector<std::string> lines;
+  if (now < next_look_) return lines;
+  next_look_ = now + kLookInterval;
+  for (Kept& kept : kept_) {
+    std::string done;
+    const Status mended = mend(kept, done);
+    if (mended.ok()) {
+      kept.complaint.clear();
+    } else if (kept.complaint != mended.error().text) {
+      kept.complaint = done = mended.error().text;
+    }
+    if (!done.empty()) lines.push_back(fmt::format("{}: {}", kept.node, done));
+  }
+  return lines;
+}
+
+bool InterfaceKeeper::whole(const std::string& node) const {
+  return std::none_of(kept_.begin(), kept_.end(), [&node](const Kept& kept) {
+    return kept.node == node && kept.kind == HandedDescriptor::Kind::kTap && tap_name(kept.tap.get()).empty();
+  });
+}
+
+}  // namespace weft::tools

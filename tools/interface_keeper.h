@@ -1,0 +1,65 @@
+// tools/interface_keeper.h -- keeps the interfaces of a fabric there and as its topology wants them, for as
+// long as the launcher runs: it alone has the rights.
+//
+// A TAP that was deleted is made anew on the same open descriptor (TUNSETIFF), which the processes share: the
+// one that uses it, and the next one after a restart, find it attached again. An interface of the LAN that a
+// unit borrows (`nic = "packet"`) gets the MTU and address of the topology and a limit for gathered frames;
+// when it is made anew by its owner it gets them again, and at the end its own are restored.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/net_interface.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "tools/node_commands.h"
+
+namespace weft::tools {
+
+/// Owner: the launcher's thread.
+class InterfaceKeeper {
+ public:
+  /// `tag` marks TAPs as ours, see interface_tag().
+  explicit InterfaceKeeper(std::string tag) : tag_(std::move(tag)) {}
+  InterfaceKeeper(const InterfaceKeeper&) = delete;
+  InterfaceKeeper& operator=(const InterfaceKeeper&) = delete;
+  /// Restores what was borrowed.
+  ~InterfaceKeeper();
+
+  /// Makes or opens what `node` wants, in namespace `netns_fd` (-1: ours), and keeps it from here on. The
+  /// namespace outlives the keeper.
+  Result<UniqueFd> open(const std::string& node, const HandedDescriptor& wanted, int netns_fd);
+  /// Looks a few times a second whether all are there and mends what is not. A line for each thing done, and
+  /// for each that failed unless it was said already.
+  std::vector<std::string> look(Instant now);
+  /// False while a TAP of `node` cannot be made: its process would not start.
+  [[nodiscard]] bool whole(const std::string& node) const;
+
+ private:
+  struct Kept {
+    std::string node;
+    HandedDescriptor::Kind kind = HandedDescriptor::Kind::kNone;
+    InterfaceSettings settings;
+    int netns_fd = -1;
+    UniqueFd tap;             // shares the description of the descriptor handed out
+    NetInterface interface;   // borrowed; its sockets belong to the namespace
+    uint32_t mtu_before = 0;  // 0: not changed
+    MacAddress mac_before{};  // zero: not changed
+    GsoSizes sizes_before;    // zero: not changed
+    bool unfinished = false;  // mending failed half-way
+    std::string complaint;    // said already
+  };
+
+  Result<UniqueFd> borrow(Kept& kept);
+  Status set_borrowed(Kept& kept) const;
+  void restore(const Kept& kept) const;
+  Status mend(Kept& kept, std::string& done) const;
+
+  std::string tag_;
+  std::vector<Kept> kept_;
+  Instant next_look_ = Instant::min();
+};
+
+}  // namespace weft::tools
