@@ -27,6 +27,10 @@ FrameIo FrameWriter::write(const FrameHead& head, std::span<const std::byte> res
     FrameLayout layout;
     (void)parse_frame(head.frame(), layout);
     needed = offloads_needed(head.vnet, layout.ip_version);
+    if (cut_of(head.vnet, head.frame(), head.frame_bytes).pieces > kGsoPiecesMax) {
+      counters_.add(WriterCounter::kTooManySegments);
+      return FrameIo::kDropped;
+    }
   }
   const FramePortInfo& info = port_.info();
   const bool too_long = head.vnet.gso_type != 0 && head.frame_bytes > info.frame_bytes_max;
@@ -42,7 +46,8 @@ FrameIo FrameWriter::write(const FrameHead& head, std::span<const std::byte> res
 }
 
 bool FrameWriter::flush() noexcept {
-  while (holding()) {
+  for (uint32_t written = 0; holding(); ++written) {
+    if (written == kPiecesPerFlush) return false;
     if (piece_bytes_ == 0) piece_bytes_ = segmenter_.next(piece_);
     if (piece_bytes_ == 0) {  // cannot be: piece_ holds the longest segment
       segmenter_.cancel();

@@ -33,16 +33,21 @@ struct FrameHead {
 /// Copies and reads the head of `element`. False when it is shorter than vnet and Ethernet header.
 [[nodiscard]] bool copy_head(std::span<const std::byte> element, FrameHead& out) noexcept;
 
+/// Pieces written before the caller gets its turn back; a 64 KiB frame in pieces of 1448 bytes has 46.
+inline constexpr uint32_t kPiecesPerFlush = 64;
+
 enum class WriterCounter : uint8_t {
   kSegmented,  // frames that the port could not take whole
   kSegmentsWritten,
   kChecksumsFilled,  // frames whose checksum the port could not fill in
   kSegmentsDropped,  // the port refused a piece
   kNotSegmentable,   // headers that contradict each other
+  kTooManySegments,  // more than kGsoPiecesMax
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<WriterCounter> counter_labels(WriterCounter /*of*/) noexcept {
-  return {"segmented", "segments_written", "checksums_filled", "segments_dropped", "not_segmentable"};
+  return {"segmented",        "segments_written", "checksums_filled",
+          "segments_dropped", "not_segmentable",  "too_many_segments"};
 }
 
 /// Writes frames to one port, and does in software what the port cannot. Owner: the thread of the port.
@@ -54,7 +59,7 @@ class FrameWriter {
   /// earlier frame are still to be written. A frame that was cut counts as written once its pieces are held
   /// here.
   [[nodiscard]] FrameIo write(const FrameHead& head, std::span<const std::byte> rest) noexcept;
-  /// Tries to write held pieces; true when none is left.
+  /// Tries to write held pieces, kPiecesPerFlush at most; true when none is left.
   bool flush() noexcept;
   [[nodiscard]] bool holding() const noexcept { return segmenter_.active() || piece_bytes_ != 0; }
   [[nodiscard]] CounterSet<WriterCounter>& counters() noexcept { return counters_; }

@@ -43,7 +43,7 @@ bool Segmenter::start(std::span<const std::byte> head, std::span<const std::byte
     header_bytes_ = layout_.transport_offset + words * 4;
     if (words * 4 < kTcpHeaderBytesMin) return false;
   }
-  active_ = header_bytes_ <= bytes_;
+  active_ = header_bytes_ <= bytes_ && (bytes_ - header_bytes_) / vnet_.gso_bytes < kGsoPiecesMax;
   return active_;
 }
 

@@ -22,8 +22,8 @@ class Segmenter {
   Segmenter();
 
   /// Copies a frame whose vnet header has passed check_vnet(). A frame without GSO becomes one segment with
-  /// its checksum filled in. False, holding nothing, when the frame is too long or its headers contradict
-  /// each other.
+  /// its checksum filled in. False, holding nothing, when the frame is too long, its headers contradict each
+  /// other, or it would become more than kGsoPiecesMax.
   [[nodiscard]] bool start(std::span<const std::byte> head, std::span<const std::byte> rest) noexcept;
   /// True while there is a segment left.
   [[nodiscard]] bool active() const noexcept { return active_; }

@@ -1,5 +1,6 @@
 #include "base/vnet_header.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -79,6 +80,23 @@ VnetError check_vnet(const VnetHeader& header, std::span<const std::byte> frame_
   if (!parse_frame(frame_head, layout) || layout.transport_offset == 0) return VnetError::kProtocol;
   if (!gso_fits(gso, layout) || header.checksum_start < layout.network_offset) return VnetError::kProtocol;
   return VnetError::kNone;
+}
+
+GsoCut cut_of(const VnetHeader& header, std::span<const std::byte> frame_head,
+              uint32_t frame_bytes) noexcept {
+  FrameLayout layout;
+  if (header.gso_type == 0 || header.gso_bytes == 0 || !parse_frame(frame_head, layout))
+    return {.frame_bytes = frame_bytes};
+  uint32_t headers = layout.transport_offset + kUdpHeaderBytes;
+  if (layout.protocol == kIpProtocolTcp) {
+    const uint32_t at = layout.transport_offset + 12;
+    const uint32_t words = at < frame_head.size() ? static_cast<uint32_t>(frame_head[at]) >> 4 : 0;
+    headers = layout.transport_offset + std::max(words * 4, kTcpHeaderBytesMin);
+  }
+  if (headers >= frame_bytes) return {.frame_bytes = frame_bytes};
+  const uint32_t payload = frame_bytes - headers;
+  return {.frame_bytes = headers + std::min<uint32_t>(header.gso_bytes, payload),
+          .pieces = (payload + header.gso_bytes - 1) / header.gso_bytes};
 }
 
 Offload offloads_needed(const VnetHeader& header, uint8_t ip_version) noexcept {

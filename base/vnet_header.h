@@ -46,6 +46,18 @@ enum class VnetError : uint8_t {
 /// must lie in it -- and `frame_bytes` is the whole length.
 [[nodiscard]] VnetError check_vnet(const VnetHeader& header, std::span<const std::byte> frame_head,
                                    uint32_t frame_bytes) noexcept;
+/// Most pieces that a GSO frame may stand for. Linux's smallest MSS, 48 bytes, less 12 of time stamps makes
+/// 1820 of a whole element; one byte a piece would make 65,000 of it, each a system call or an element.
+inline constexpr uint32_t kGsoPiecesMax = 2048;
+
+/// What a frame is when it is cut as its header says.
+struct GsoCut {
+  uint32_t frame_bytes = 0;  // of the longest piece, Ethernet header included
+  uint32_t pieces = 1;
+};
+/// Of a frame that passed check_vnet(); `frame_head` as there. A frame without GSO is one piece.
+[[nodiscard]] GsoCut cut_of(const VnetHeader& header, std::span<const std::byte> frame_head,
+                            uint32_t frame_bytes) noexcept;
 /// What the receiver of a frame with this header must be able to do; `ip_version` tells USO4 from USO6.
 [[nodiscard]] Offload offloads_needed(const VnetHeader& header, uint8_t ip_version) noexcept;
 

@@ -21,6 +21,7 @@ HostNetdev::HostNetdev(session::NetdevSession& session, FramePort& port, const N
   session_.set_events(this);
   os_.mac = port.info().mac;
   os_.mtu_bytes = port.info().mtu_bytes;
+  say_mtu(os_.mtu_bytes);
   carrier_ = true;
   set_carrier(false);
 }
@@ -151,8 +152,18 @@ HostNetdev::OsSettings HostNetdev::os_settings() const noexcept {
           .all_multicast = info.all_multicast};
 }
 
+void HostNetdev::say_mtu(uint32_t mtu_bytes) const {
+  if (mtu_bytes <= kMtuBytesMax) return;
+  const FramePortInfo& info = port_.info();
+  log(LogLevel::kWarn,
+      "{} {} has MTU {}, the fabric carries {}: longer frames are dropped by the unit; ip link set dev {} "
+      "mtu {}",
+      info.kind, info.name, mtu_bytes, kMtuBytesMax, info.name, kMtuBytesMax);
+}
+
 /// Somebody has changed the interface: the unit treats this host accordingly from now on.
 void HostNetdev::follow_os(const OsSettings& os) noexcept {
+  if (os.mtu_bytes != os_.mtu_bytes) say_mtu(os.mtu_bytes);
   if (os.mtu_bytes != os_.mtu_bytes) controller_.set_mtu(std::min(os.mtu_bytes, kMtuBytesMax));
   if (os.mac != os_.mac) {
     session_.set_mac(os.mac);

@@ -99,6 +99,7 @@ class HostNetdev final : public session::SessionEvents, public DriverHalf {
   };
   [[nodiscard]] OsSettings os_settings() const noexcept;
   void follow_os(const OsSettings& os) noexcept;
+  void say_mtu(uint32_t mtu_bytes) const;
   void set_carrier(bool up) noexcept;
 
   session::NetdevSession& session_;

@@ -70,6 +70,11 @@ std::vector<std::string> faults_of(const NicController& controller, const FrameP
         "the unit has not taken the interface's address {}, another of its hosts may have it: give "
         "one of them another, in the topology or by ip link set",
         weft::to_string(wanted.mac)));
+  if (os.mtu_bytes > kMtuBytesMax)
+    faults.push_back(
+        fmt::format("the interface has MTU {}, the fabric carries {}: longer frames are dropped; ip link set "
+                    "dev {} mtu {}",
+                    os.mtu_bytes, kMtuBytesMax, os.name, kMtuBytesMax));
   if (controller.mtu_bytes() < wanted.mtu_bytes)
     faults.push_back(fmt::format(
         "the interface has MTU {}, the unit's NIC less: raise that, in the topology or by ip link "

@@ -46,13 +46,13 @@ enum class UnitCounter : uint8_t {
   kBadVnetHeader,      // flags, checksum place or GSO type that cannot be
   kForeignSource,      // source address is not the host's, and the unit does not bridge
   kGroupSource,        // a group address as source
-  kTooLongForMtu,      // longer than the MTU, without GSO
+  kTooLongForMtu,      // longer than the MTU, whole or as pieces of a GSO frame
   kNicRefused,         // the NIC refused the frame for good
   kNicDown,            // the NIC is down; the frame is lost
   kNoHostFor,          // a LAN frame that no host wants
   kLanReadRefused,     // the NIC offered a frame that fits no element
   kLanBadVnetHeader,   // as kBadVnetHeader, from the NIC
-  kUncuttableForHost,  // a frame to be cut for a host, whose headers contradict each other
+  kUncuttableForHost,  // a frame to be cut for a host: headers contradict each other, or too many pieces
   kTooLongForHost,     // a frame no element of that session can hold
   kSlowHostDrops,      // waited kSlowHostMax
   kHostsRefusedMac,    // address taken, a group or zero

@@ -65,7 +65,7 @@ bool IouNetdev::head_allowed(UnitClient& from, const session::InboundFrame& fram
     return false;
   }
   const uint32_t longest = kEthernetHeaderBytes + kVlanTagBytes + from.mtu_in_force(nic_.info().mtu_bytes);
-  if (head_.vnet.gso_type == 0 && head_.frame_bytes > longest) {
+  if (cut_of(head_.vnet, head_.frame(), head_.frame_bytes).frame_bytes > longest) {
     refuse(from, UnitCounter::kTooLongForMtu);
     return false;
   }

@@ -11,18 +11,19 @@
 namespace weft::iou {
 namespace {
 
-constexpr uint32_t kFrameBytesMax = 65524;
 constexpr Duration kFlushInterval = std::chrono::milliseconds(200);
 
 }  // namespace
 
-PcapNic::PcapNic(const std::string& in, const MacAddress& mac) : ModelPort("pcap", mac, {}, kFrameBytesMax) {
+PcapNic::PcapNic(const std::string& in, const MacAddress& mac)
+    : ModelPort("pcap", mac, {}, kPcapFrameBytesMax) {
   info_.name = in;
 }
 
 Result<std::unique_ptr<PcapNic>> PcapNic::open(const std::string& in, const std::string& out,
                                                const MacAddress& mac) {
   std::unique_ptr<PcapNic> nic(new PcapNic(in, mac));  // tidy: private constructor
+  if (Status different = check_different_files(in, out); !different) return different.error();
   if (!in.empty()) {
     if (Status file = check_is_file(in); !file) return Error{"pcap: " + file.error().text};
     char error[PCAP_ERRBUF_SIZE]{};
@@ -32,24 +33,19 @@ Result<std::unique_ptr<PcapNic>> PcapNic::open(const std::string& in, const std:
     nic->read_next();
   }
   if (!out.empty()) {
-    nic->out_format_ =
-        ::pcap_open_dead_with_tstamp_precision(DLT_EN10MB, kFrameBytesMax, PCAP_TSTAMP_PRECISION_NANO);
-    if (nic->out_format_ == nullptr) return Error{"pcap: no memory for " + out};
-    nic->out_ = ::pcap_dump_open(nic->out_format_, out.c_str());
-    if (nic->out_ == nullptr) return Error{"pcap: " + std::string(::pcap_geterr(nic->out_format_))};
-    nic->scratch_.resize(kFrameBytesMax);
+    Result<std::unique_ptr<PcapFile>> file = PcapFile::open(out);
+    if (!file) return file.error();
+    nic->out_ = std::move(*file);
   }
   return nic;
 }
 
 PcapNic::~PcapNic() {
-  if (out_ != nullptr) ::pcap_dump_close(out_);
-  if (out_format_ != nullptr) ::pcap_close(out_format_);
   if (in_ != nullptr) ::pcap_close(in_);
 }
 
 void PcapNic::flush() noexcept {
-  if (out_ != nullptr && ::pcap_dump_flush(out_) != 0) counters_.add(PortCounter::kWriteErrors);
+  if (out_ != nullptr) counters_.add(PortCounter::kWriteErrors, out_->flush());
 }
 
 void PcapNic::read_next() noexcept {
@@ -114,7 +110,7 @@ FrameIo PcapNic::write_frame(std::span<const std::byte> head, std::span<const st
     return FrameIo::kDropped;
   }
   const size_t bytes = head.size() - kVnetBytes + rest.size();
-  if (bytes > kFrameBytesMax) {
+  if (bytes > kPcapFrameBytesMax) {
     counters_.add(PortCounter::kWriteTooLong);
     return FrameIo::kDropped;
   }
@@ -124,14 +120,7 @@ FrameIo PcapNic::write_frame(std::span<const std::byte> head, std::span<const st
     counters_.add(PortCounter::kNoReceiver);
     return FrameIo::kOk;
   }
-  std::memcpy(scratch_.data(), head.data() + kVnetBytes, head.size() - kVnetBytes);
-  if (!rest.empty()) std::memcpy(scratch_.data() + head.size() - kVnetBytes, rest.data(), rest.size());
-  const int64_t ns = now_.time_since_epoch().count();
-  pcap_pkthdr header{};
-  header.ts.tv_sec = ns / 1'000'000'000;
-  header.ts.tv_usec = ns % 1'000'000'000;  // nanoseconds, as the file's header says
-  header.caplen = header.len = static_cast<uint32_t>(bytes);
-  ::pcap_dump(reinterpret_cast<u_char*>(out_), &header, reinterpret_cast<const u_char*>(scratch_.data()));
+  counters_.add(PortCounter::kWriteErrors, out_->add(now_, head.subspan(kVnetBytes), rest));
   if (flush_at_ == kNever) flush_at_ = now_ + kFlushInterval;
   return FrameIo::kOk;
 }

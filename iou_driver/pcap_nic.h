@@ -1,17 +1,16 @@
 // iou_driver/pcap_nic.h -- `--nic pcap:IN[,OUT]`: a LAN that is a recording. Frames of IN (pcap or pcapng,
 // Ethernet) come in at their recorded distances, from the moment the first host is there; frames of the hosts
-// are recorded in OUT (pcap). Either may be empty.
+// are recorded in OUT (pcap), behind what it holds already. Either may be empty.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/model_port.h"
+#include "iou_driver/pcap_file.h"
 
 struct pcap;
-struct pcap_dumper;
 
 namespace weft::iou {
 
@@ -19,7 +18,8 @@ namespace weft::iou {
 /// exactly.
 class PcapNic final : public ModelPort {
  public:
-  /// Fails when IN cannot be read or is not Ethernet, or OUT cannot be created.
+  /// Fails when IN cannot be read or is not Ethernet, or OUT cannot be written,
+  /// holds anything but an earlier recording, or is IN.
   static Result<std::unique_ptr<PcapNic>> open(const std::string& in, const std::string& out,
                                                const MacAddress& mac);
   ~PcapNic() override;
@@ -45,9 +45,7 @@ class PcapNic final : public ModelPort {
   void read_next() noexcept;
 
   pcap* in_ = nullptr;
-  pcap* out_format_ = nullptr;
-  pcap_dumper* out_ = nullptr;
-  std::vector<std::byte> scratch_;  // a whole frame for OUT
+  std::unique_ptr<PcapFile> out_;
   std::optional<Recorded> next_;
   uint64_t first_ns_ = 0;
   bool any_read_ = false;

@@ -136,6 +136,7 @@ constexpr std::array kLossRules{
     WaitRule{"os_down", "{0} dropped frames from {1}: its OS interface is down or gone"},
     WaitRule{"os_refused", "the OS interface of {0} refused frames from {1}"},
     WaitRule{"segments_dropped", "the interface of {0} refused pieces of cut frames"},
+    WaitRule{"too_many_segments", "{0} dropped frames that would become thousands of pieces"},
     WaitRule{"not_segmentable", "{0} dropped frames that have to be cut and cannot be"}};
 constexpr std::array kWaitRules{
     WaitRule{"credit_stalls", "lane {2} from {0} to {1} waited for credit: {1} drains it too slowly"},

@@ -38,6 +38,7 @@ Result<UniqueFd> InterfaceKeeper::open(const std::string& node, const HandedDesc
     if (!kept.tap.valid()) return errno_error("tap: interface " + wanted.interface.name, errno);
   }
   kept_.push_back(std::move(kept));
+  next_look_ = MonotonicClock().now() + kLookInterval;
   return fd;
 }
 

@@ -34,6 +34,8 @@ class InterfaceKeeper {
   /// Looks a few times a second whether all are there and mends what is not. A line for each thing done, and
   /// for each that failed unless it was said already.
   std::vector<std::string> look(Instant now);
+  /// When look() has to be called next; kNever when nothing is kept.
+  [[nodiscard]] Instant next_look() const noexcept { return next_look_; }
   /// False while a TAP of `node` cannot be made: its process would not start.
   [[nodiscard]] bool whole(const std::string& node) const;
 
@@ -59,7 +61,7 @@ class InterfaceKeeper {
 
   std::string tag_;
   std::vector<Kept> kept_;
-  Instant next_look_ = Instant::min();
+  Instant next_look_ = kNever;
 };
 
 }  // namespace weft::tools

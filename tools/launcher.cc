@@ -262,6 +262,8 @@ void Launcher::Impl::ask(NodeProcess& node, Instant now) {
 
 void Launcher::Impl::turn(Duration wait) {
   Instant now = MonotonicClock().now();
+  if (keeper_->next_look() != kNever)
+    wait = std::min(wait, std::max(keeper_->next_look() - now, Duration(1ms)));
   for (const NodeProcess& node : nodes_) {
     if (!node.running() && !options_.restart) continue;
     const Instant due = node.running() ? node.next_question : node.next_start();

@@ -47,6 +47,9 @@ class MemoryFramePort final : public FramePort {
     info_.all_multicast = all_multicast_on;
   }
 
+  /// As `ip link set mtu`, which knows no limit of ours.
+  void show_mtu(uint32_t mtu_bytes) { info_.mtu_bytes = mtu_bytes; }
+
   std::deque<Bytes> to_read;                    // not yet read by the driver
   std::vector<Bytes> written;                   // what the driver wrote, vnet header included
   std::vector<uint32_t> head_bytes;             // length of the private head of each written frame

@@ -66,8 +66,8 @@ class Namespace:
         if LIBC.setns(self.fd, CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), "setns")
 
-    def ip(self, *words):
-        return run("ip", "-n", self.name, *words)
+    def ip(self, *words, check=True):
+        return run("ip", "-n", self.name, *words, check=check)
 
     def exec(self, *command, check=True):
         return run("ip", "netns", "exec", self.name, *command, check=check)

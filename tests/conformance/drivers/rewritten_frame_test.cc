@@ -86,5 +86,25 @@ TEST_F(RewrittenFrame, a_head_rewritten_while_the_os_is_busy_is_checked_again) {
   EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
 }
 
+/// A copy for another host is made after the frame went to the LAN: of the head that was checked, not of
+/// what the element holds by then.
+TEST(RewrittenCopy, another_host_gets_the_head_that_was_checked) {
+  covers("DECISIONS-2.16 DECISIONS-4");
+  DriverWorldConfig config;
+  config.hosts = 2;
+  DriverWorld world(config);
+  world.run_until_open();
+  session::NetdevSession* sender = nullptr;
+  for (session::NetdevSession* session : world.units[0].acceptor->sessions())
+    if (session->peer().mac == host_mac(0)) sender = session;
+  ASSERT_NE(sender, nullptr);
+  world.nic().before_write = [&] { rewrite_front(*sender); };
+  const std::vector<std::byte> frame = make_ethernet(kMacBroadcast, host_mac(0), 5, 1000);
+  world.os(0).inject(frame);
+  world.run();
+  EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{frame});
+  EXPECT_EQ(DriverWorld::taken(world.os(1)), Frames{frame});
+}
+
 }  // namespace
 }  // namespace weft::test

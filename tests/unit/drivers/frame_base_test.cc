@@ -239,6 +239,57 @@ TEST(FrameWriter, an_open_checksum_is_filled_in_for_a_port_that_cannot) {
   EXPECT_NE(load_be<uint16_t>(got.data() + 40), 0);
 }
 
+/// However small the pieces, one turn stays bounded, and in the end all are written.
+TEST(FrameWriter, a_frame_of_many_pieces_is_written_in_bounded_turns) {
+  test::MemoryFramePort port(kTo);
+  FrameWriter writer(port);
+  constexpr uint32_t kPieces = 500;
+  const Bytes frame = gso_frame(4, kIpProtocolTcp, kPieces * 32, 32);
+  FrameHead head;
+  ASSERT_TRUE(copy_head(frame, head));
+  EXPECT_EQ(writer.write(head, std::span(frame).subspan(head.size)), FrameIo::kOk);
+  EXPECT_EQ(port.written.size(), kPiecesPerFlush);
+  ASSERT_TRUE(writer.holding());
+  for (size_t turn = 2; writer.holding(); ++turn) {
+    writer.flush();
+    ASSERT_LE(port.written.size(), turn * kPiecesPerFlush);
+  }
+  EXPECT_EQ(port.written.size(), kPieces);
+}
+
+/// A port that cuts by itself is not asked to make tens of thousands of pieces either.
+TEST(FrameWriter, a_port_with_offloads_gets_no_frame_of_too_many_pieces) {
+  test::MemoryFramePort port(kTo, kOffloadsAll, 9000, 65524);
+  FrameWriter writer(port);
+  for (const auto& [segment, answer] :
+       {std::pair{uint16_t{29}, FrameIo::kDropped}, {uint16_t{30}, FrameIo::kOk}}) {
+    const Bytes frame = gso_frame(6, kIpProtocolTcp, 30 * kGsoPiecesMax, segment);
+    FrameHead head;
+    ASSERT_TRUE(copy_head(frame, head));
+    EXPECT_EQ(writer.write(head, std::span(frame).subspan(head.size)), answer) << segment;
+  }
+  EXPECT_EQ(writer.counters().get(WriterCounter::kTooManySegments), 1U);
+  Segmenter segmenter;
+  EXPECT_FALSE(segmenter.start(gso_frame(4, kIpProtocolUdp, 60'000, 7), {}));
+}
+
+TEST(VnetHeader, the_longest_piece_of_a_frame_is_known_before_it_is_cut) {
+  for (const uint8_t version : {uint8_t{4}, uint8_t{6}}) {
+    const uint32_t ip = version == 4 ? 20 : 40;
+    for (const uint8_t protocol : {kIpProtocolTcp, kIpProtocolUdp}) {
+      const uint32_t headers = 14 + ip + (protocol == kIpProtocolTcp ? 32 : 8);
+      for (const uint32_t payload : {500U, 3000U, 3001U}) {
+        const Bytes frame = gso_frame(version, protocol, payload, 1000);
+        const std::span<const std::byte> ethernet = std::span(frame).subspan(kVnetBytes);
+        const GsoCut cut = cut_of(load_vnet(frame.data()), ethernet.first(100), headers + payload);
+        EXPECT_EQ(cut.frame_bytes, headers + std::min(payload, 1000U));
+        EXPECT_EQ(cut.pieces, (payload + 999) / 1000);
+        EXPECT_EQ(cut_of({}, ethernet, headers + payload).frame_bytes, headers + payload);
+      }
+    }
+  }
+}
+
 struct BadVnet {
   VnetError reason;
   VnetHeader header;
@@ -293,6 +344,8 @@ constexpr std::array kWriterCases{
                  frame[kVnetBytes + 14 + 20 + 12] = std::byte{0x10};  // TCP header of 4 bytes
                  return frame;
                }},
+    WriterCase{WriterCounter::kTooManySegments, FrameIo::kDropped,
+               [] { return gso_frame(4, kIpProtocolTcp, 60'000, 1); }},
 };
 static_assert(test::names_every_reason(kWriterCases, WriterCounter::kChecksumsFilled, WriterCounter::kCount));
 

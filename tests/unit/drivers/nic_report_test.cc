@@ -112,6 +112,17 @@ TEST(NicReport, what_is_not_as_the_host_wants_it_is_said) {
   }
 }
 
+TEST(NicReport, an_interface_with_a_larger_mtu_than_the_fabric_carries_is_told) {
+  DriverWorld world;
+  world.run_until_open();
+  world.os().show_mtu(host::kMtuBytesMax);
+  EXPECT_TRUE(answered(world).faults.empty());
+  world.os().show_mtu(host::kMtuBytesMax + 1);
+  const control::NicReport report = answered(world);
+  ASSERT_EQ(report.faults.size(), 1U);
+  EXPECT_NE(report.faults[0].find("has MTU 9001, the fabric carries 9000"), std::string::npos);
+}
+
 TEST(NicReport, refuses_what_cannot_be) {
   DriverWorld world;
   EXPECT_NE(host::ask_nic(world.host(), {}).error().text.find("is connecting"), std::string::npos);

@@ -140,6 +140,89 @@ TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
   EXPECT_FALSE(iou::PcapNic::open(fifo, "", kMac).ok());
 }
 
+std::string contents(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+uint32_t frames_in(const std::string& file) {
+  Result<std::unique_ptr<iou::PcapNic>> in = iou::PcapNic::open(file, "", kMac);
+  uint32_t frames = 0;
+  Bytes into(70000);
+  Instant now{1s};
+  for (; in.ok() && !(*in)->replayed(); now += 1h) {
+    (*in)->poll(now);
+    frames += (*in)->read_frame(into).io == FrameIo::kOk ? 1U : 0U;
+  }
+  return frames;
+}
+
+/// Records a frame of that length in `file`; the error otherwise.
+std::string record_one(const std::string& file, uint32_t frame_bytes) {
+  Result<std::unique_ptr<iou::PcapNic>> out = iou::PcapNic::open("", file, kMac);
+  if (!out.ok()) return out.error().text;
+  (*out)->poll(Instant{5s});
+  EXPECT_EQ(write_whole(**out, port_frame(frame_bytes, 1)), FrameIo::kOk);
+  return {};
+}
+
+TEST(PcapNic, a_recording_goes_on_behind_what_the_file_holds) {
+  const test::TempDir dir;
+  const std::string file = dir.path() + "/lan.pcap";
+  std::string before;
+  for (uint32_t run = 1; run <= 3; ++run) {
+    ASSERT_EQ(record_one(file, 100 * run), "");
+    EXPECT_TRUE(contents(file).starts_with(before));
+    before = contents(file);
+    EXPECT_EQ(frames_in(file), run);
+  }
+  { std::ofstream(dir.path() + "/empty.pcap"); }
+  EXPECT_EQ(record_one(dir.path() + "/empty.pcap", 100), "") << "made, not yet written";
+  EXPECT_EQ(frames_in(dir.path() + "/empty.pcap"), 1U);
+}
+
+/// Whatever it is, it is the user's: it stays as it is and the error says what to do.
+TEST(PcapNic, a_file_that_is_no_whole_recording_is_refused_and_left_alone) {
+  const test::TempDir dir;
+  const std::string file = dir.path() + "/lan.pcap";
+  ASSERT_EQ(record_one(file, 100), "");
+  const std::string good = contents(file);
+  std::string microseconds = good;
+  microseconds[1] = '\xC3';
+  std::string endless = good;
+  endless[24 + 11] = '\x7F';
+  const std::pair<std::string, const char*> cases[]{
+      {"my thesis", "is no recording of this program"},
+      {good.substr(0, 20), "is no recording of this program"},
+      {microseconds, "is no recording of this program"},
+      {good.substr(0, good.size() - 1), "ends in the middle of a frame"},
+      {good + good.substr(24, 15), "ends in the middle of a frame"},
+      {endless, "ends in the middle of a frame"}};
+  for (const auto& [bytes, says] : cases) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+    EXPECT_NE(record_one(file, 100).find(says), std::string::npos) << record_one(file, 100);
+    EXPECT_EQ(contents(file), bytes);
+  }
+}
+
+TEST(PcapNic, one_file_is_not_read_and_written_nor_written_twice) {
+  const test::TempDir dir;
+  const std::string file = dir.path() + "/lan.pcap";
+  ASSERT_EQ(record_one(file, 100), "");
+  const std::string before = contents(file);
+  std::filesystem::create_hard_link(file, dir.path() + "/hard.pcap");
+  std::filesystem::create_symlink(file, dir.path() + "/soft.pcap");
+  for (const std::string& out : {file, dir.path() + "/hard.pcap", dir.path() + "/soft.pcap"}) {
+    Result<std::unique_ptr<iou::PcapNic>> nic = iou::PcapNic::open(file, out, kMac);
+    ASSERT_FALSE(nic.ok()) << out;
+    EXPECT_NE(nic.error().text.find("are one file"), std::string::npos);
+  }
+  EXPECT_EQ(contents(file), before);
+  Result<std::unique_ptr<iou::PcapNic>> first = iou::PcapNic::open("", file, kMac);
+  ASSERT_TRUE(first.ok());
+  EXPECT_NE(record_one(file, 100).find("another process records"), std::string::npos);
+}
+
 TEST(SlirpNic, gateway_answers_arp_and_echo) {
   const MonotonicClock clock;
   Result<std::unique_ptr<iou::SlirpNic>> nic = iou::SlirpNic::open(iou::SlirpNicConfig{}, clock);

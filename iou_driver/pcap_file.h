@@ -1,0 +1,52 @@
+// iou_driver/pcap_file.h -- a recording that is written: pcap with nanoseconds, Ethernet. It is the user's
+// file: what is in it stays. A new run goes on behind the last frame; a file that is none of ours is refused.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace weft::iou {
+
+/// Longest frame it takes, Ethernet header included.
+inline constexpr uint32_t kPcapFrameBytesMax = 65524;
+
+/// Owner: the unit's thread. Whole records are written at once, so that kill -9 leaves no half one.
+class PcapFile {
+ public:
+  /// Creates `path`, or opens it to go on behind its last frame. Fails, leaving the file alone, when it is
+  /// not a whole recording of this kind or another process writes it; the error says what mends it.
+  static Result<std::unique_ptr<PcapFile>> open(const std::string& path);
+  ~PcapFile();
+  PcapFile(const PcapFile&) = delete;
+  PcapFile& operator=(const PcapFile&) = delete;
+
+  /// Adds a frame given in two parts, kPcapFrameBytesMax at most. Returns the number of frames that were lost
+  /// because the file could not be written.
+  uint64_t add(Instant at, std::span<const std::byte> head, std::span<const std::byte> rest) noexcept;
+  /// Writes what is buffered; returns as add().
+  uint64_t flush() noexcept;
+
+ private:
+  explicit PcapFile(UniqueFd fd);
+  void put(const void* bytes, size_t count) noexcept;
+  void put_file_header() noexcept;
+  Status check_existing(const std::string& path, uint64_t file_bytes) const;
+
+  UniqueFd fd_;
+  bool regular_ = false;
+  std::vector<std::byte> buffer_;  // whole records
+  size_t used_ = 0;
+  uint64_t frames_ = 0;   // in the buffer
+  uint64_t written_ = 0;  // bytes in the file
+};
+
+/// Fails when both paths lead to one file.
+Status check_different_files(const std::string& in, const std::string& out);
+
+}  // namespace weft::iou

@@ -1,0 +1,112 @@
+// What a sender left undone -- the checksum, the segmentation -- stays written in front of its frame on every
+// way through the two halves: it is the receiver's only word of it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/vnet_header.h"
+#include "tests/support/driver_world.h"
+
+namespace weft::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// A TCP segment without checksum, or a frame of several; vnet header in front.
+Bytes unfinished(const MacAddress& to, const MacAddress& from, bool gso, uint16_t segment = 400,
+                 uint32_t frame_bytes = 1400) {
+  Bytes bytes(kVnetBytes);
+  Bytes frame = make_ethernet(to, from, 1, frame_bytes, kEtherTypeIpv4);
+  std::fill_n(frame.begin() + 14, 40, std::byte{0});
+  frame[14] = std::byte{0x45};
+  store_be(frame.data() + 16, static_cast<uint16_t>(frame.size() - 14));
+  frame[23] = std::byte{kIpProtocolTcp};
+  frame[46] = std::byte{0x50};
+  VnetHeader vnet{.flags = kVnetNeedsChecksum, .checksum_start = 34, .checksum_offset = 16};
+  if (gso) {
+    vnet.gso_type = static_cast<uint8_t>(VnetGso::kTcp4);
+    vnet.header_bytes = 54;
+    vnet.gso_bytes = segment;
+  }
+  store_vnet(bytes.data(), vnet);
+  bytes.insert(bytes.end(), frame.begin(), frame.end());
+  return bytes;
+}
+
+class OffloadPassage : public ::testing::TestWithParam<bool> {
+ protected:
+  OffloadPassage() : world(config()) { world.run_until_open(); }
+  static DriverWorldConfig config() {
+    DriverWorldConfig config;
+    config.hosts = 3;
+    config.host_offloads = config.nic_offloads = kOffloadsAll;
+    return config;
+  }
+  DriverWorld world;
+};
+
+TEST_P(OffloadPassage, from_the_lan_to_one_host) {
+  const Bytes frame = unfinished(host_mac(0), kLanMac, GetParam());
+  world.nic().inject_raw(frame);
+  world.run();
+  EXPECT_EQ(world.os(0).written, std::vector<Bytes>{frame});
+}
+
+TEST_P(OffloadPassage, from_the_lan_to_the_host_that_did_not_get_the_last_frame) {
+  for (const uint32_t host : {0U, 1U, 2U, 1U, 0U}) {
+    const Bytes frame = unfinished(host_mac(host), kLanMac, GetParam());
+    world.os(host).written.clear();
+    world.nic().inject_raw(frame);
+    world.run();
+    EXPECT_EQ(world.os(host).written, std::vector<Bytes>{frame}) << host;
+  }
+}
+
+TEST_P(OffloadPassage, from_the_lan_to_all_hosts) {
+  const Bytes frame = unfinished(kMacBroadcast, kLanMac, GetParam());
+  world.nic().inject_raw(frame);
+  world.run();
+  for (size_t host = 0; host < 3; ++host)
+    EXPECT_EQ(world.os(host).written, std::vector<Bytes>{frame}) << host;
+}
+
+TEST_P(OffloadPassage, from_a_host_to_the_lan) {
+  const Bytes frame = unfinished(kLanMac, host_mac(0), GetParam());
+  world.os(0).inject_raw(frame);
+  world.run();
+  EXPECT_EQ(world.nic().written, std::vector<Bytes>{frame});
+}
+
+TEST_P(OffloadPassage, from_a_host_to_all_others_and_the_lan) {
+  const Bytes frame = unfinished(kMacBroadcast, host_mac(0), GetParam());
+  world.os(0).inject_raw(frame);
+  world.run();
+  EXPECT_EQ(world.nic().written, std::vector<Bytes>{frame});
+  EXPECT_TRUE(world.os(0).written.empty());
+  for (size_t host = 1; host < 3; ++host)
+    EXPECT_EQ(world.os(host).written, std::vector<Bytes>{frame}) << host;
+}
+
+INSTANTIATE_TEST_SUITE_P(Unfinished, OffloadPassage, ::testing::Bool());
+
+/// The pieces of a GSO frame are held to the NIC's MTU like any frame; a tag is allowed on top.
+TEST(UnitMtu, a_frame_whose_pieces_are_longer_than_the_mtu_is_dropped_and_counted) {
+  DriverWorldConfig config;
+  config.host_offloads = config.nic_offloads = kOffloadsAll;
+  DriverWorld world(config);
+  world.run_until_open();
+  ASSERT_TRUE(world.nic().set_mtu(1000).ok());
+  constexpr uint16_t kLongest = 14 + 4 + 1000 - 54;
+  uint64_t refused = 0;
+  for (const auto& [segment, passes] : {std::pair{kLongest, true}, {uint16_t{kLongest + 1}, false}}) {
+    const Bytes frame = unfinished(kLanMac, host_mac(0), true, segment, 5000);
+    world.os().inject_raw(frame);
+    world.run();
+    refused += passes ? 0 : 1;
+    EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kTooLongForMtu), refused);
+    EXPECT_EQ(world.nic().written.size(), 1U);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
