@@ -58,6 +58,9 @@ class SwitchesTest(WeftCase):
                                  f"queue pairs outlive a switch: {damage}\n{self.weft('logs')[1]}")
                 for host in ("h1", "h3"):
                     self.traffic(host, "-n", 500)
+        logs = self.weft("logs")[1]
+        for adapter in ("hca", "tca"):
+            self.assertIn(f"{adapter}: port down 1", logs, "hosts and units log what their adapters report")
 
 
 TWO_MACHINES = """fabric = "t"

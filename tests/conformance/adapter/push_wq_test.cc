@@ -1,5 +1,6 @@
 // PUSH-WQ, TPT-CQ: work queues, doorbells, completion queues.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tests/support/adapter_pair.h"
@@ -43,6 +44,46 @@ TEST_F(PushWq, PUSH_WQ_01_both_queues_and_both_classes) {
   EXPECT_EQ(pair.side(0).completions[1].opcode, WcOpcode::kRdmaWrite);
   EXPECT_EQ(pair.side(0).completions[2].opcode, WcOpcode::kRdmaRead);
   for (const auto& completion : pair.side(0).completions) EXPECT_EQ(completion.status, WcStatus::kSuccess);
+}
+
+/// Each of two QPs uses its send queue and its receive queue at once, with both classes on every service that
+/// has them.
+TEST_F(PushWq, PUSH_WQ_01_both_queues_of_one_pair_work_at_the_same_time) {
+  covers("PUSH-WQ-01");
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    const auto qps = pair.connect({.type = type});
+    for (int side = 0; side < 2; ++side) {
+      PairSide& here = pair.side(side);
+      PairSide& there = pair.side(1 - side);
+      QueuePair& qp = *qps[static_cast<size_t>(side)];
+      here.completions.clear();
+      here.fill(0, 600, static_cast<uint8_t>(side * 40 + 1));
+      ASSERT_EQ(pair.post_recv(side, qp, 10, {here.sge(8192, 600)}), PostResult::kOk);
+      const Sge sge = here.sge(0, 600);
+      SendRequest request{.wr_id = 1, .sges = {&sge, 1}};
+      ASSERT_EQ(here.adapter->post_send(qp, request), PostResult::kOk);
+      request.wr_id = 2;
+      request.opcode = SendOpcode::kRdmaWrite;
+      request.remote_addr = there.region.addr + 16'384;
+      request.rkey = there.region.rkey;
+      ASSERT_EQ(here.adapter->post_send(qp, request), PostResult::kOk);
+    }
+    pair.run();
+    for (int side = 0; side < 2; ++side) {
+      PairSide& here = pair.side(side);
+      std::map<WcOpcode, uint64_t> done;
+      for (const WorkCompletion& completion : here.completions) {
+        EXPECT_EQ(completion.status, WcStatus::kSuccess);
+        EXPECT_EQ(completion.qpn, here.adapter->qpn(*qps[static_cast<size_t>(side)]));
+        done[completion.opcode] = completion.wr_id;
+      }
+      const std::map<WcOpcode, uint64_t> wanted{
+          {WcOpcode::kSend, 1}, {WcOpcode::kRdmaWrite, 2}, {WcOpcode::kRecv, 10}};
+      EXPECT_EQ(done, wanted) << "send queue and receive queue of side " << side;
+      EXPECT_EQ(here.bytes_at(8192, 600), pair.side(1 - side).bytes_at(0, 600));
+      EXPECT_EQ(here.bytes_at(16'384, 600), pair.side(1 - side).bytes_at(0, 600));
+    }
+  }
 }
 
 TEST_F(PushWq, PUSH_WQ_02_a_descriptor_stays_until_the_adapter_is_done) {

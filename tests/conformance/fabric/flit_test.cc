@@ -5,6 +5,7 @@
 
 #include "tests/support/requirement.h"
 #include "tests/support/test_fabric.h"
+#include "tests/support/two_switches.h"
 
 namespace weft::test {
 using namespace fabric;
@@ -188,62 +189,6 @@ TEST_P(SanFlit, SAN_FLIT_06_contention_slows_and_loses_nothing) {
   EXPECT_GT(withheld[2], 100U);
   fabric.expect_conserved();
 }
-
-/// Host -- switch -- switch -- unit.
-struct TwoSwitches {
-  TwoSwitches() : first(small_switch(96)), second(small_switch(96)) {
-    for (uint32_t link = 0; link < 3; ++link) {
-      MemoryCableConfig config;
-      for (LinkConfig& end : config.ends) end = small_switch(96).link;
-      config.ends[0].guid = Guid(link + 1);
-      if (link != 1) config.ends[0].lid = Lid(link == 0 ? 1 : 2);
-      traces.push_back(std::make_unique<FlitTrace>(false));
-      config.observer = traces.back().get();
-      cables.push_back(std::make_unique<MemoryCable>(config, random));
-      EXPECT_EQ(cables.back()->plug(clock.now()), LinkRefusal::kNone);
-    }
-    first.attach(1, cables[0]->end(1));
-    first.attach(2, cables[1]->end(0));
-    second.attach(1, cables[1]->end(1));
-    second.attach(2, cables[2]->end(1));
-    for (Switch* one : {&first, &second}) {
-      one->forwarding().set(Lid(1), 1);
-      one->forwarding().set(Lid(2), 2);
-    }
-    host = std::make_unique<LinkCellPort>(cables[0]->end(0));
-    unit = std::make_unique<LinkCellPort>(cables[2]->end(0));
-    turn();
-  }
-  void turn() {
-    clock.advance(2us);
-    for (LinkCellPort* port : {host.get(), unit.get()}) {
-      port->poll(clock.now());
-      const size_t got = port->receive().size();
-      (port == host.get() ? at_host : at_unit) += got;
-      if (got != 0) port->release();
-      port->flush(clock.now());
-    }
-    first.poll(clock.now());
-    second.poll(clock.now());
-  }
-  static void send(LinkCellPort& from, const std::vector<std::byte>& cell) {
-    std::byte* to = from.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
-    ASSERT_NE(to, nullptr);
-    std::memcpy(to, cell.data(), cell.size());
-    from.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
-  }
-
-  SeededRandom random{1};
-  ManualClock clock;
-  std::vector<std::unique_ptr<FlitTrace>> traces;
-  std::vector<std::unique_ptr<MemoryCable>> cables;
-  Switch first;
-  Switch second;
-  std::unique_ptr<LinkCellPort> host;
-  std::unique_ptr<LinkCellPort> unit;
-  size_t at_host = 0;
-  size_t at_unit = 0;
-};
 
 TEST(SanFlitPath, SAN_FLIT_07_worked_example) {
   covers("SAN-FLIT-07");

@@ -85,8 +85,8 @@ TEST_F(AdapterRules, PUSH_WQ_07_errors_and_notifications_come_from_the_agent) {
   EXPECT_EQ(event.qpn, adapter(1).qpn(*qps[1]));
 }
 
-TEST_F(AdapterRules, PUSH_WQ_09_transfers_do_not) {
-  covers("PUSH-WQ-09");
+TEST_F(AdapterRules, PUSH_WQ_07_transfers_do_not) {
+  covers("PUSH-WQ-07");
   auto qps = pair.connect({});
   const uint64_t before[2] = {agent_calls(0), agent_calls(1)};
   uint64_t done = 0;

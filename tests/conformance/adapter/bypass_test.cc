@@ -1,0 +1,168 @@
+// PUSH-WQ-09: transfers between registered buffers need neither the kernel nor memory. A child process
+// makes ten thousand of them under a filter with which the kernel ends it at the first system call.
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/link_connect.h"
+#include "fabric/switch/admission.h"
+#include "fabric/switch/shm_acceptor.h"
+#include "tests/support/adapter_sides.h"
+#include "tests/support/allocation_counter.h"
+#include "tests/support/requirement.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t kTransfers = 10'000;
+constexpr uint64_t kBatch = 40;
+
+/// From now on every system call but the one that ends the process kills it.
+bool forbid_system_calls() {
+  std::array<sock_filter, 4> code{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  }};
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/// Two adapters around a switch over shared memory, as processes have it.
+class ShmSides final : public AdapterSides {
+ public:
+  ShmSides() : core(small_switch()), admission(core, {{"a", Guid(1), Lid(1)}, {"b", Guid(2), Lid(2)}}) {
+    acceptor = std::move(fabric::ShmAcceptor::create(dir.path() + "/s", admission).value());
+    for (uint64_t i = 0; i < 2; ++i) {
+      fabric::LinkEndpointConfig config;
+      config.link = small_switch().link;
+      config.link.guid = Guid(i + 1);
+      config.endpoint = "shm:" + dir.path() + "/s";
+      links.push_back(std::move(fabric::connect_link(config, random).value()));
+      ports.push_back(std::make_unique<fabric::LinkCellPort>(links.back()->link()));
+      add_side(*ports.back());
+    }
+    for (int turn = 0; turn < 2000 && !(ports[0]->up() && ports[1]->up()); ++turn) run(1, 1ms);
+    EXPECT_TRUE(ports[0]->up() && ports[1]->up());
+  }
+  ~ShmSides() override { remove_sides(); }
+
+  ManualClock clock;
+  SeededRandom random{1};
+  TempDir dir;
+  fabric::Switch core;
+  fabric::Admission admission;
+  std::unique_ptr<fabric::ShmAcceptor> acceptor;
+  std::vector<std::unique_ptr<fabric::LinkConnection>> links;
+  std::vector<std::unique_ptr<fabric::LinkCellPort>> ports;
+
+ private:
+  [[nodiscard]] Instant now() const override { return clock.now(); }
+  void pass(Duration step) override {
+    acceptor->poll(clock.now());
+    core.poll(clock.now());
+    clock.advance(step);
+  }
+};
+
+class Bypass : public ::testing::Test {
+ protected:
+  /// One turn of adapters and switch; who opens links and numbers nodes is not asked.
+  void turn() {
+    sides.clock.advance(Duration(1));
+    for (PairSide& side : sides.sides) side.adapter->poll(sides.clock.now());
+    sides.core.poll(sides.clock.now());
+  }
+  uint64_t take(int side) {
+    std::array<WorkCompletion, kBatch> got;
+    const uint32_t count = sides.side(side).adapter->poll_cq(*sides.side(side).cq, got);
+    for (uint32_t i = 0; i < count; ++i) bad += got[i].status != WcStatus::kSuccess ? 1U : 0U;
+    return count;
+  }
+  /// Sends, writes and reads in turn; true when all have completed.
+  bool transfer(uint64_t count) {
+    PairSide& near = sides.side(0);
+    PairSide& far = sides.side(1);
+    uint64_t done = 0;
+    uint64_t posted = 0;
+    for (uint64_t turns = 0; done < count && turns < 100 * count; ++turns) {
+      for (; posted < count && posted < done + kBatch; ++posted) {
+        constexpr std::array kOpcodes{SendOpcode::kSend, SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead};
+        const Sge into = far.sge(4096, 600);
+        const Sge data = near.sge(0, 600);
+        const SendOpcode opcode = kOpcodes[posted % kOpcodes.size()];
+        if (opcode == SendOpcode::kSend &&
+            far.adapter->post_recv(*qps[1], {.wr_id = posted, .sges = {&into, 1}}) != PostResult::kOk)
+          return false;
+        const SendRequest request{.wr_id = posted,
+                                  .opcode = opcode,
+                                  .sges = {&data, 1},
+                                  .remote_addr = far.region.addr,
+                                  .rkey = far.region.rkey};
+        if (near.adapter->post_send(*qps[0], request) != PostResult::kOk) return false;
+      }
+      turn();
+      done += take(0);
+      take(1);
+    }
+    return done == count && bad == 0;
+  }
+
+  ShmSides sides;
+  std::array<QueuePair*, 2> qps = sides.connect({});
+  uint64_t bad = 0;
+};
+
+/// How the child ended: its exit code, or minus the signal.
+int outcome_of(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) return -1000;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_F(Bypass, PUSH_WQ_09_ten_thousand_transfers_enter_no_kernel_and_take_no_memory) {
+  covers("PUSH-WQ-09");
+  ASSERT_TRUE(transfer(100)) << "all is warm";
+  const uint64_t calls = sides.side(0).adapter->counters().get(AdapterCounter::kAgentCalls);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!forbid_system_calls()) _exit(2);
+    const uint64_t before = allocations();
+    if (!transfer(kTransfers)) _exit(3);
+    if (allocations() != before) _exit(4);
+    if (sides.side(0).adapter->counters().get(AdapterCounter::kAgentCalls) != calls) _exit(5);
+    _exit(0);
+  }
+  EXPECT_EQ(outcome_of(child), 0) << "-31: a system call; 3: not all completed; 4: memory was taken";
+}
+
+/// The filter bites: the test above would notice.
+TEST(BypassFilter, a_system_call_under_the_filter_ends_the_process) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!forbid_system_calls()) _exit(2);
+    (void)syscall(SYS_getpid);
+    _exit(0);
+  }
+  EXPECT_EQ(outcome_of(child), -SIGSYS);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,254 @@
+// SAN-XPORT and SAN-STRIPE over more than one path, and reliable datagrams over more than one node: what
+// holds whatever way cells take.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/adapter_paths.h"
+#include "tests/support/adapter_star.h"
+#include "tests/support/requirement.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+using namespace std::chrono_literals;
+
+SendRequest request(SendOpcode opcode, const Sge& sge, const PairSide& far, uint64_t at) {
+  return {.opcode = opcode, .sges = {&sge, 1}, .remote_addr = far.region.addr + at, .rkey = far.region.rkey};
+}
+
+TEST(SanPaths, SAN_XPORT_09_acknowledgements_take_another_way_than_what_they_answer) {
+  covers("SAN-XPORT-09");
+  AdapterPaths paths({.out = {{{0}, {1}}}});
+  const auto qps = paths.connect({});
+  PairSide& near = paths.side(0);
+  PairSide& far = paths.side(1);
+  paths.set_cell_faults({.drop_ppm = 50'000});
+  near.fill(0, 20'000, 3);
+  far.fill(60'000, 5'000, 9);
+  ASSERT_EQ(paths.post_recv(1, *qps[1], 7, {far.sge(0, 20'000)}), PostResult::kOk);
+  const Sge data = near.sge(0, 20'000);
+  const Sge sink = near.sge(40'000, 5'000);
+  ASSERT_EQ(near.adapter->post_send(*qps[0], request(SendOpcode::kSend, data, far, 0)), PostResult::kOk);
+  ASSERT_EQ(near.adapter->post_send(*qps[0], request(SendOpcode::kRdmaWrite, data, far, 30'000)),
+            PostResult::kOk);
+  ASSERT_EQ(near.adapter->post_send(*qps[0], request(SendOpcode::kRdmaRead, sink, far, 60'000)),
+            PostResult::kOk);
+  paths.run(50'000);
+  ASSERT_EQ(near.completions.size(), 3U);
+  for (const WorkCompletion& done : near.completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
+  EXPECT_EQ(far.bytes_at(0, 20'000), near.bytes_at(0, 20'000));
+  EXPECT_EQ(far.bytes_at(30'000, 20'000), near.bytes_at(0, 20'000));
+  EXPECT_EQ(near.bytes_at(40'000, 5'000), far.bytes_at(60'000, 5'000));
+  // Refused for its key: the NAK comes the other way, too.
+  SendRequest bad = request(SendOpcode::kRdmaWrite, data, far, 0);
+  bad.rkey = Rkey(far.region.rkey.value() ^ 0x100);
+  ASSERT_EQ(near.adapter->post_send(*qps[0], bad), PostResult::kOk);
+  paths.run(50'000);
+  ASSERT_EQ(near.completions.size(), 4U);
+  EXPECT_EQ(near.completions[3].status, WcStatus::kRemoteAccess);
+  EXPECT_GT(paths.cells(0, 0), 100U);
+  EXPECT_EQ(paths.cells(0, 1), 0U) << "no answer took the way of the requests";
+  EXPECT_GT(paths.cells(1, 1), 10U);
+  EXPECT_EQ(paths.cells(1, 0), 0U);
+}
+
+TEST(SanPaths, SAN_STRIPE_02_one_path_delivers_late_and_the_data_is_right) {
+  covers("SAN-STRIPE-02");
+  for (const SendOpcode opcode : {SendOpcode::kSend, SendOpcode::kRdmaWriteWithImm}) {
+    AdapterPaths paths({.out = {{{0, 1, 2}, {0}}}, .paths = 3});
+    const auto qps = paths.connect({});
+    PairSide& near = paths.side(0);
+    PairSide& far = paths.side(1);
+    near.fill(0, 15'000, 3);
+    ASSERT_EQ(paths.post_recv(1, *qps[1], 7, {far.sge(100'000, 15'000)}), PostResult::kOk);
+    const Sge data = near.sge(0, 15'000);
+    paths.port(1).hold(1, true);
+    ASSERT_EQ(near.adapter->post_send(*qps[0], request(opcode, data, far, 0)), PostResult::kOk);
+    paths.run(30);
+    EXPECT_TRUE(far.completions.empty()) << "a third of it is under way";
+    paths.port(1).hold(1, false);
+    paths.run(100);
+    ASSERT_EQ(far.completions.size(), 1U);
+    ASSERT_EQ(near.completions.size(), 1U);
+    EXPECT_EQ(far.completions[0].byte_count, 15'000U);
+    const uint32_t at = opcode == SendOpcode::kSend ? 100'000 : 0;
+    EXPECT_EQ(far.bytes_at(at, 15'000), near.bytes_at(0, 15'000));
+    for (size_t path = 0; path < 3; ++path) EXPECT_GE(paths.cells(path, 0), 15'000U / 256 / 3) << path;
+    EXPECT_GT(far.adapter->counters(*qps[1]).get(QpCounter::kGapsSeen), 0U) << "cells came out of turn";
+  }
+}
+
+/// Sends `count` numbered messages of `bytes` from side 0 and gives receive WQEs late; both sides see every
+/// one once, in the order of posting, with its own data.
+void expect_in_order(AdapterSides& sides, std::array<QueuePair*, 2> qps, uint32_t count, uint32_t bytes,
+                     const Destination& dest = {}) {
+  constexpr uint32_t kSlots = 64;
+  constexpr uint32_t kSlotBytes = 1024;
+  PairSide& near = sides.side(0);
+  PairSide& far = sides.side(1);
+  const auto first_byte = [](uint64_t number) { return static_cast<uint8_t>(number * 13 + (number >> 8)); };
+  uint32_t posted = 0;
+  uint32_t lent = 0;
+  uint32_t seen = 0;
+  uint32_t done = 0;
+  uint32_t starved = 0;
+  for (uint32_t idle = 0; (seen < count || done < count) && idle < 20'000; ++idle) {
+    while (posted < count && posted < done + kSlots / 2) {
+      const uint32_t at = posted % kSlots * kSlotBytes;
+      near.fill(at, bytes, first_byte(posted));
+      const Sge sge = near.sge(at, bytes);
+      ASSERT_EQ(near.adapter->post_send(*qps[0], {.wr_id = posted, .sges = {&sge, 1}, .dest = dest}),
+                PostResult::kOk);
+      ++posted;
+    }
+    sides.run(1, 20us);
+    for (const WorkCompletion& completion : near.completions) {
+      ASSERT_EQ(completion.status, WcStatus::kSuccess);
+      ASSERT_EQ(completion.wr_id, done) << "completed in the order of posting";
+      ++done;
+      idle = 0;
+    }
+    near.completions.clear();
+    for (const WorkCompletion& completion : far.completions) {
+      ASSERT_EQ(completion.status, WcStatus::kSuccess);
+      ASSERT_EQ(completion.wr_id, seen) << "delivered in the order of posting";
+      ASSERT_EQ(completion.byte_count, bytes);
+      const uint32_t at = seen % kSlots * kSlotBytes;
+      const uint8_t first = first_byte(seen);
+      ASSERT_EQ(far.memory[at], static_cast<std::byte>(first)) << seen;
+      const uint32_t last = bytes - 1;
+      ASSERT_EQ(far.memory[at + last], static_cast<std::byte>(first + last * 7 + (last >> 8))) << seen;
+      ++seen;
+      idle = 0;
+    }
+    far.completions.clear();
+    // A few at a time, and the next ones late: nothing was left for three turns.
+    starved = lent == seen ? starved + 1 : 0;
+    while (starved >= 3 && lent < count && lent < seen + 24) {
+      ASSERT_EQ(sides.post_recv(1, *qps[1], lent, {far.sge(lent % kSlots * kSlotBytes, kSlotBytes)}),
+                PostResult::kOk);
+      ++lent;
+    }
+  }
+  EXPECT_EQ(seen, count);
+  EXPECT_EQ(done, count);
+}
+
+TEST(SanPaths, SAN_XPORT_17_ten_thousand_messages_arrive_in_order_under_loss_and_striping) {
+  covers("SAN-XPORT-17 SAN-XPORT-04");
+  AdapterPaths paths({.out = {{{0, 1}, {0, 1}}}});
+  const auto qps = paths.connect({});
+  paths.set_cell_faults({.drop_ppm = 10'000, .duplicate_ppm = 5'000, .reorder_ppm = 20'000});
+  expect_in_order(paths, qps, 10'000, 600);
+  EXPECT_GT(paths.cells(0, 0), 10'000U);
+  EXPECT_GT(paths.cells(1, 0), 10'000U);
+  EXPECT_GT(paths.side(0).adapter->counters(*qps[0]).get(QpCounter::kCellsRepeated), 200U);
+}
+
+TEST(SanPaths, SAN_XPORT_17_ten_thousand_messages_arrive_in_order_between_two_rd_queue_pairs) {
+  covers("SAN-XPORT-17 SAN-XPORT-11");
+  AdapterPaths paths({.out = {{{0, 1}, {0, 1}}}});
+  const QpConfig config{.type = QpType::kRd};
+  std::array<QueuePair*, 2> qps{};
+  for (int i = 0; i < 2; ++i) {
+    qps[static_cast<size_t>(i)] = paths.make_qp(i, config);
+    paths.bring_up(i, *qps[static_cast<size_t>(i)], config, Qpn(0), Lid(0), Psn(0), Psn(0));
+  }
+  paths.set_cell_faults({.drop_ppm = 10'000, .duplicate_ppm = 5'000, .reorder_ppm = 20'000});
+  const Destination dest{
+      .lid = Lid(2), .qpn = paths.side(1).adapter->qpn(*qps[1]), .qkey = AdapterSides::kQkey};
+  expect_in_order(paths, qps, 10'000, 200, dest);
+  EXPECT_GT(paths.cells(0, 0), 5'000U);
+  EXPECT_GT(paths.cells(1, 0), 5'000U);
+}
+
+/// Nodes 1 and 2 around a switch talk with node 0.
+class RdStar : public ::testing::Test {
+ protected:
+  RdStar() {
+    TestFabricConfig config;
+    config.switching = small_switch();
+    config.nodes = 3;
+    star = std::make_unique<AdapterStar>(config);
+  }
+  QueuePair* open(int index) {
+    const QpConfig config{.type = QpType::kRd};
+    QueuePair* qp = star->make_qp(index, config);
+    star->bring_up(index, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+    return qp;
+  }
+  Destination address_of(int index, const QueuePair& qp) {
+    return {.lid = Lid(static_cast<uint16_t>(index + 1)),
+            .qpn = star->side(index).adapter->qpn(qp),
+            .qkey = AdapterSides::kQkey};
+  }
+  std::unique_ptr<AdapterStar> star;
+};
+
+TEST_F(RdStar, SAN_XPORT_10_one_queue_pair_exchanges_with_three_on_two_nodes) {
+  covers("SAN-XPORT-10");
+  struct Peer {
+    int node;
+    QueuePair* qp;
+  };
+  QueuePair* one = open(0);
+  const std::array<Peer, 3> peers{{{1, open(1)}, {1, open(1)}, {2, open(2)}}};
+  for (uint64_t i = 0; i < peers.size(); ++i) {
+    const Peer& peer = peers[i];
+    const auto offset = static_cast<uint32_t>(i) * 1024;
+    ASSERT_EQ(star->post_recv(peer.node, *peer.qp, i, {star->side(peer.node).sge(offset, 256)}),
+              PostResult::kOk);
+    ASSERT_EQ(star->post_recv(0, *one, 10 + i, {star->side(0).sge(65'536 + offset, 256)}), PostResult::kOk);
+    star->side(0).fill(offset, 200, static_cast<uint8_t>(i + 1));
+    const Sge out = star->side(0).sge(offset, 200);
+    ASSERT_EQ(
+        star->side(0).adapter->post_send(*one, {.sges = {&out, 1}, .dest = address_of(peer.node, *peer.qp)}),
+        PostResult::kOk);
+    star->side(peer.node).fill(32'768 + offset, 150, static_cast<uint8_t>(i + 101));
+    const Sge back = star->side(peer.node).sge(32'768 + offset, 150);
+    ASSERT_EQ(
+        star->side(peer.node).adapter->post_send(*peer.qp, {.sges = {&back, 1}, .dest = address_of(0, *one)}),
+        PostResult::kOk);
+  }
+  star->run(500);
+  std::map<std::pair<uint16_t, uint32_t>, size_t> senders;
+  for (const WorkCompletion& done : star->side(0).completions) {
+    EXPECT_EQ(done.status, WcStatus::kSuccess);
+    if (done.opcode != WcOpcode::kRecv) continue;
+    ++senders[{done.src_lid.value(), done.src_qpn.value()}];
+    // Which peer's data lies there is told by who sent it.
+    for (uint64_t i = 0; i < peers.size(); ++i) {
+      if (done.src_qpn != star->side(peers[i].node).adapter->qpn(*peers[i].qp) ||
+          done.src_lid.value() != peers[i].node + 1)
+        continue;
+      const auto at = static_cast<uint32_t>(65'536 + (done.wr_id - 10) * 1024);
+      EXPECT_EQ(star->side(0).bytes_at(at, 150),
+                star->side(peers[i].node).bytes_at(32'768 + static_cast<uint32_t>(i) * 1024, 150));
+    }
+  }
+  EXPECT_EQ(senders.size(), 3U) << "one receive queue takes from all of them";
+  EXPECT_EQ(star->side(0).completions.size(), 6U);
+  for (uint64_t i = 0; i < peers.size(); ++i) {
+    const auto offset = static_cast<uint32_t>(i) * 1024;
+    EXPECT_EQ(star->side(peers[i].node).bytes_at(offset, 200), star->side(0).bytes_at(offset, 200)) << i;
+  }
+}
+
+TEST_F(RdStar, SAN_XPORT_11_loss_repetition_and_late_receivers_stay_unseen) {
+  covers("SAN-XPORT-11");
+  QueuePair* one = open(0);
+  QueuePair* two = open(1);
+  for (int side = 0; side < 2; ++side) {
+    star->set_cell_faults(side, {.drop_ppm = 50'000, .duplicate_ppm = 20'000, .reorder_ppm = 20'000});
+  }
+  expect_in_order(*star, {one, two}, 1'000, 200, address_of(1, *two));
+  EXPECT_GT(star->side(1).adapter->counters(*two).get(QpCounter::kDuplicateCells), 20U)
+      << "what came again was not executed again";
+  EXPECT_GT(star->side(0).adapter->counters(*one).get(QpCounter::kRnrNaksReceived), 0U)
+      << "receivers were late";
+}
+
+}  // namespace
+}  // namespace weft::test
