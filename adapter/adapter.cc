@@ -86,6 +86,10 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
       config.recv_wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe) {
     return Error{"create_qp: more WQEs or segments than AdapterLimits allow, or none"};
   }
+  if (config.ack_mode == AckMode::kStrict && !is_acknowledged(config.type))
+    return Error{"create_qp: a service without acknowledgement has no way to acknowledge"};
+  if (config.packet_crc && !is_connected(config.type))
+    return Error{"create_qp: only packets of connected services carry a CRC"};
   Qpn number = config.wanted_qpn;
   if (number == Qpn(0)) {
     number = core_->numbers.take(engine.now);

@@ -21,6 +21,7 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   if (qp.owner != &engine || !qp.abilities().post_send) return PostResult::kBadState;
   rule = find_send_opcode(request.opcode);
   if (rule == nullptr || (rule->services & service_bit(qp.config.type)) == 0) return PostResult::kBadOpcode;
+  if ((request.flags & ~kSendFlagsAll) != 0) return PostResult::kBadOpcode;
   if (qp.sq.full()) return PostResult::kWouldBlock;
   if (!rule->moves_data()) return request.sges.empty() ? PostResult::kOk : PostResult::kBadSges;
   if (request.sges.empty() || request.sges.size() > qp.sq.sges_max()) return PostResult::kBadSges;

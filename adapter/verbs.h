@@ -86,6 +86,7 @@ enum SendFlag : uint32_t {
   kSendSolicited = 1 << 2,
   kSendInline = 1 << 3,  // data is copied at the post; no LKey needed
 };
+inline constexpr uint32_t kSendFlagsAll = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
 
 /// Where a datagram goes (PUSH-CHAN-05); `lid` 0 means no destination was given.
 struct Destination {

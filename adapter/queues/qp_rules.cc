@@ -3,6 +3,7 @@
 #include <array>
 
 #include "adapter/limits.h"
+#include "adapter/transport/rnr_timer.h"
 
 namespace weft::adapter {
 namespace {
@@ -117,7 +118,8 @@ ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) 
                    (named(kQpAttrRetryCount) && attr.retry_count > 7) ||
                    (named(kQpAttrRnrRetry) && attr.rnr_retry > 7) ||
                    (named(kQpAttrTimeout) && attr.ack_timeout < Duration::zero()) ||
-                   (named(kQpAttrMinRnrTimer) && attr.min_rnr_timer < Duration::zero());
+                   (named(kQpAttrMinRnrTimer) &&
+                    (attr.min_rnr_timer < Duration::zero() || attr.min_rnr_timer > rnr_delay(0)));
   return bad ? ModifyResult::kBadValue : ModifyResult::kOk;
 }
 

@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "adapter/transport/rnr_timer.h"
+
 namespace weft::adapter {
 namespace {
 
@@ -103,6 +105,9 @@ TEST(QpRules, values_out_of_range_are_refused_one_by_one) {
   EXPECT_TRUE(refused(adapter::kQpAttrRnrRetry, [](QpAttr& a) { a.rnr_retry = 8; }));
   EXPECT_TRUE(refused(adapter::kQpAttrTimeout, [](QpAttr& a) { a.ack_timeout = Duration(-1); }));
   EXPECT_TRUE(refused(adapter::kQpAttrMinRnrTimer, [](QpAttr& a) { a.min_rnr_timer = Duration(-1); }));
+  EXPECT_TRUE(refused(adapter::kQpAttrMinRnrTimer, [](QpAttr& a) {
+    a.min_rnr_timer = rnr_delay(0) + Duration(1);
+  })) << "longer than any code says";
 }
 
 }  // namespace

@@ -112,6 +112,22 @@ TEST_F(QpStates, a_receive_with_more_segments_than_agreed_is_refused) {
   EXPECT_EQ(pair.post_recv(0, *qps[0], 2, {sge, sge}), PostResult::kOk);
 }
 
+TEST_F(QpStates, what_a_service_does_not_have_is_refused_where_it_is_asked_for) {
+  const auto made = [this](const QpConfig& wanted) {
+    QpConfig config = wanted;
+    config.pd = pair.side(0).pd;
+    config.send_cq = config.recv_cq = pair.side(0).cq;
+    return adapter().create_qp(config).ok();
+  };
+  for (const QpType type : {QpType::kRc, QpType::kRd, QpType::kUc, QpType::kUd, QpType::kRaw}) {
+    EXPECT_EQ(made({.type = type, .ack_mode = AckMode::kStrict}), is_acknowledged(type));
+    EXPECT_EQ(made({.type = type, .packet_crc = true}), is_connected(type));
+  }
+  const auto qps = pair.connect({});
+  const Sge sge = pair.side(0).sge(0, 64);
+  EXPECT_EQ(adapter().post_send(*qps[0], {.flags = 1U << 4, .sges = {&sge, 1}}), PostResult::kBadOpcode);
+}
+
 TEST_F(QpStates, one_that_starts_again_has_all_its_retries) {
   QpAttr attr;
   attr.rnr_retry = 2;

@@ -140,6 +140,33 @@ TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
       << "the number is free again";
 }
 
+TEST_F(TwoPorts, a_queue_pair_takes_nothing_that_comes_in_by_another_port) {
+  const QpConfig config{.type = QpType::kUd};
+  QueuePair* qp = make_qp(config);
+  ASSERT_EQ(bring_up(near, *qp, {.port = 1, .qkey = 7}), ModifyResult::kOk);
+  const Sge into = sge(0, 64);
+  ASSERT_EQ(near.post_recv(*qp, {.wr_id = 1, .sges = {&into, 1}}), PostResult::kOk);
+  SeededRandom seed(6);
+  ChannelAdapter far({.guid = Guid(10)}, seed);
+  far.attach(second.end(1));
+  far.poll(clock.now());
+  const PdId far_pd = far.alloc_pd().value();
+  CompletionQueue* far_cq = far.create_cq(8).value();
+  std::vector<std::byte> bytes(64);
+  const MemoryRegion lent = far.memory().reg_mr(far_pd, bytes, Access::kNone).value();
+  const Sge data{lent.addr, 64, lent.lkey};
+  QueuePair* from =
+      far.create_qp({.type = QpType::kUd, .pd = far_pd, .send_cq = far_cq, .recv_cq = far_cq}).value();
+  ASSERT_EQ(bring_up(far, *from, {.qkey = 7}), ModifyResult::kOk);
+  ASSERT_EQ(
+      far.post_send(*from, {.sges = {&data, 1}, .dest = {.lid = Lid(3), .qpn = near.qpn(*qp), .qkey = 7}}),
+      PostResult::kOk);
+  far.poll(clock.now());
+  run(3);
+  EXPECT_TRUE(completions.empty()) << "addressed to port 2's LID and port 1's QP";
+  EXPECT_EQ(near.counters().get(AdapterCounter::kDropOtherLid), 1U);
+}
+
 TEST_F(TwoPorts, a_queue_pair_moved_to_another_port_sends_there) {
   QueuePair* qp = make_qp();
   ASSERT_EQ(bring_up(near, *qp, {.dlid = Lid(2), .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
