@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 
@@ -13,7 +16,9 @@
 namespace weft::tools {
 namespace {
 
-constexpr Duration kLookInterval = std::chrono::milliseconds(250);
+constexpr Duration kLookInterval =
+    std::chrono::milliseconds(250);  // while something is amiss, or nobody tells
+constexpr Duration kRareLookInterval = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -38,8 +43,44 @@ Result<UniqueFd> InterfaceKeeper::open(const std::string& node, const HandedDesc
     if (!kept.tap.valid()) return errno_error("tap: interface " + wanted.interface.name, errno);
   }
   kept_.push_back(std::move(kept));
+  listen(netns_fd);
   next_look_ = MonotonicClock().now() + kLookInterval;
   return fd;
+}
+
+/// Without such a socket the interfaces are looked at often instead.
+void InterfaceKeeper::listen(int netns_fd) {
+  if (news_.contains(netns_fd)) return;
+  UniqueFd& socket = news_[netns_fd];
+  const NetnsScope scope(netns_fd);
+  if (!scope.status().ok()) return;
+  socket.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) socket.reset();
+}
+
+void InterfaceKeeper::wait_fds(std::vector<pollfd>& out) const {
+  for (const auto& [netns, socket] : news_)
+    if (socket.valid()) out.push_back({socket.get(), POLLIN, 0});
+}
+
+/// What exactly changed does not matter; nor does it when there was more than the kernel could keep for us.
+bool InterfaceKeeper::hears_news() const noexcept {
+  bool heard = false;
+  std::array<std::byte, 8192> message;
+  for (const auto& [netns, socket] : news_)
+    while (socket.valid() &&
+           (::recv(socket.get(), message.data(), message.size(), 0) > 0 || errno == ENOBUFS))
+      heard = true;
+  return heard;
+}
+
+bool InterfaceKeeper::amiss() const noexcept {
+  return std::any_of(news_.begin(), news_.end(), [](const auto& entry) { return !entry.second.valid(); }) ||
+         std::any_of(kept_.begin(), kept_.end(),
+                     [](const Kept& kept) { return kept.unfinished || !kept.complaint.empty(); });
 }
 
 Result<UniqueFd> InterfaceKeeper::borrow(Kept& kept) {
@@ -128,8 +169,7 @@ Status InterfaceKeeper::mend(Kept& kept, std::string& done) const {
 
 std::vector<std::string> InterfaceKeeper::look(Instant now) {
   std::vector<std::string> lines;
-  if (now < next_look_) return lines;
-  next_look_ = now + kLookInterval;
+  if (!hears_news() && now < next_look_) return lines;
   for (Kept& kept : kept_) {
     std::string done;
     const Status mended = mend(kept, done);
@@ -140,6 +180,7 @@ std::vector<std::string> InterfaceKeeper::look(Instant now) {
     }
     if (!done.empty()) lines.push_back(fmt::format("{}: {}", kept.node, done));
   }
+  if (!kept_.empty()) next_look_ = now + (amiss() ? kLookInterval : kRareLookInterval);
   return lines;
 }
 

@@ -7,6 +7,9 @@
 // when it is made anew by its owner it gets them again, and at the end its own are restored.
 #pragma once
 
+#include <poll.h>
+
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,11 +34,14 @@ class InterfaceKeeper {
   /// Makes or opens what `node` wants, in namespace `netns_fd` (-1: ours), and keeps it from here on. The
   /// namespace outlives the keeper.
   Result<UniqueFd> open(const std::string& node, const HandedDescriptor& wanted, int netns_fd);
-  /// Looks a few times a second whether all are there and mends what is not. A line for each thing done, and
-  /// for each that failed unless it was said already.
+  /// When the kernel tells of a change, and a few times a second while something is amiss: looks whether all
+  /// are there and mends what is not. A line for each thing done, and for each that failed unless it was said
+  /// already.
   std::vector<std::string> look(Instant now);
-  /// When look() has to be called next; kNever when nothing is kept.
+  /// When look() has to be called next though nothing is told; kNever when nothing is kept.
   [[nodiscard]] Instant next_look() const noexcept { return next_look_; }
+  /// Adds the descriptors on which the kernel tells.
+  void wait_fds(std::vector<pollfd>& out) const;
   /// False while a TAP of `node` cannot be made: its process would not start.
   [[nodiscard]] bool whole(const std::string& node) const;
 
@@ -54,6 +60,9 @@ class InterfaceKeeper {
     std::string complaint;    // said already
   };
 
+  void listen(int netns_fd);
+  [[nodiscard]] bool hears_news() const noexcept;
+  [[nodiscard]] bool amiss() const noexcept;
   Result<UniqueFd> borrow(Kept& kept);
   Status set_borrowed(Kept& kept) const;
   void restore(const Kept& kept) const;
@@ -61,6 +70,7 @@ class InterfaceKeeper {
 
   std::string tag_;
   std::vector<Kept> kept_;
+  std::map<int, UniqueFd> news_;  // of links, by namespace
   Instant next_look_ = kNever;
 };
 

@@ -269,9 +269,10 @@ void Launcher::Impl::turn(Duration wait) {
     const Instant due = node.running() ? node.next_question : node.next_start();
     wait = std::min(wait, std::max(due > now ? due - now : Duration{0}, Duration(1ms)));
   }
-  pollfd item{signals_.get(), POLLIN, 0};
+  std::vector<pollfd> items{{signals_.get(), POLLIN, 0}};
+  keeper_->wait_fds(items);
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wait).count();
-  if (::poll(&item, 1, static_cast<int>(std::max<int64_t>(milliseconds, 1))) > 0) {
+  if (::poll(items.data(), items.size(), static_cast<int>(std::max<int64_t>(milliseconds, 1))) > 0) {
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof info) == sizeof info)
       if (info.ssi_signo != static_cast<unsigned>(SIGCHLD)) stop_requested_ = true;
