@@ -69,14 +69,12 @@ int AdapterCore::watch_ports() noexcept {
 
 void AdapterCore::port_came_up(EnginePort& port) noexcept {
   const uint32_t payload_before = port.info.cell_payload_bytes;
-  const bool again = port.known;
   port.info = port.carrier->info();
   port.incarnation = port.carrier->incarnation();
   port.up = port.known = true;
   port.expired = false;
   ++port.generation;
   engine.raise({.kind = AsyncEventKind::kPortUp, .port = port.number});
-  if (!again) return;
   engine.for_each_qp([&](QueuePair& qp) {
     if (qp.port != port.number) return;
     if (payload_before != port.info.cell_payload_bytes && qp.tx.first != qp.tx.end) {

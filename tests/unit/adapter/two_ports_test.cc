@@ -140,6 +140,31 @@ TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
       << "the number is free again";
 }
 
+/// What was posted before the port's link was up for the first time leaves with it.
+TEST(FirstLink, finds_what_was_posted_before) {
+  ManualClock clock;
+  Pipe pipe;
+  pipe.set_up(false);
+  SeededRandom random(5);
+  std::vector<std::byte> memory(4096);
+  ChannelAdapter adapter({.guid = Guid(9)}, random);
+  adapter.attach(pipe.end(0));
+  const PdId pd = adapter.alloc_pd().value();
+  CompletionQueue* cq = adapter.create_cq(64).value();
+  const MemoryRegion region = adapter.memory().reg_mr(pd, memory, Access::kNone).value();
+  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd}) {
+    QueuePair* qp = adapter.create_qp({.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
+    ASSERT_EQ(bring_up(adapter, *qp, {.qkey = 7, .dlid = Lid(2), .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
+    const Sge data{region.addr, 64, region.lkey};
+    const Destination dest{.lid = Lid(2), .qpn = Qpn(0x222), .qkey = 7};
+    ASSERT_EQ(adapter.post_send(*qp, {.sges = {&data, 1}, .dest = dest}), PostResult::kOk);
+  }
+  for (int turn = 0; turn < 5; ++turn) adapter.poll(clock.now());
+  pipe.set_up(true);
+  for (int turn = 0; turn < 5; ++turn) adapter.poll(clock.now());
+  EXPECT_EQ(pipe.sent_by(0).size(), 4U);
+}
+
 TEST_F(TwoPorts, a_queue_pair_takes_nothing_that_comes_in_by_another_port) {
   const QpConfig config{.type = QpType::kUd};
   QueuePair* qp = make_qp(config);
