@@ -42,13 +42,16 @@ bool log_enabled(LogLevel level) noexcept {
   return level >= state().lowest;
 }
 
+std::string log_line(LogLevel level, std::string_view text) {
+  const auto since = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  return fmt::format("{}.{:06} {} {}[{}]: {}\n", since.count() / 1'000'000, since.count() % 1'000'000,
+                     kLevelNames[static_cast<size_t>(level)], state().program, getpid(), text);
+}
+
 void log_write(LogLevel level, std::string_view text) noexcept {
   try {
-    const auto since = std::chrono::duration_cast<std::chrono::microseconds>(
-        std::chrono::system_clock::now().time_since_epoch());
-    const std::string line =
-        fmt::format("{}.{:06} {} {}[{}]: {}\n", since.count() / 1'000'000, since.count() % 1'000'000,
-                    kLevelNames[static_cast<size_t>(level)], state().program, getpid(), text);
+    const std::string line = log_line(level, text);
     // One write per line keeps lines of several processes whole; a full pipe loses the line, not the program.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   } catch (...) {

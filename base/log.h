@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,8 @@ void log_setup(std::string_view program, LogLevel lowest);
 /// Parses "debug", "info", "warn" or "error"; false leaves `out` unchanged.
 [[nodiscard]] bool parse_log_level(std::string_view text, LogLevel& out) noexcept;
 [[nodiscard]] bool log_enabled(LogLevel level) noexcept;
+/// A whole line as log_write() prints it, for a log that is not our own standard error.
+[[nodiscard]] std::string log_line(LogLevel level, std::string_view text);
 void log_write(LogLevel level, std::string_view text) noexcept;
 
 template <class... Args>

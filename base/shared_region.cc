@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "base/process_limits.h"
+
 namespace weft {
 namespace {
 
@@ -29,8 +31,8 @@ Result<SharedRegion> SharedRegion::create(const char* name, size_t bytes) {
   bytes = rounded(bytes);
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return errno_error("cannot create shared memory", errno);
-  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
-    return errno_error("cannot size shared memory", errno);
+  if (Status allocated = allocate_file(fd.get(), bytes, "shared memory"); !allocated)
+    return allocated.error();
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return errno_error("cannot seal shared memory", errno);
   Result<std::span<std::byte>> mapped = map_shared(fd.get(), bytes);
   if (!mapped) return mapped.error();

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/process_limits.h"
+
 namespace weft {
 namespace {
 
@@ -44,10 +46,11 @@ Result<StatsPage> StatsPage::create(const std::string& path, uint32_t capacity) 
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return errno_error("cannot create stats page " + path, errno);
   const size_t bytes = page_bytes(capacity);
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    const int saved = errno;
+  // With its blocks: a full disk is told now, and not by SIGBUS at some counter.
+  if (Status allocated = allocate_file(fd, bytes, "stats page " + path); !allocated) {
     close(fd);
-    return errno_error("cannot size stats page " + path, saved);
+    unlink(path.c_str());
+    return allocated.error();
   }
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   const int saved = errno;

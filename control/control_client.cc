@@ -6,10 +6,15 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/process_limits.h"
+
 namespace weft::control {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr size_t kDescriptors = 12;
+constexpr size_t kThreads = 2;
 
 /// A DEALER that is closed at the end of the question.
 class Socket {
@@ -53,7 +58,17 @@ ControlClient::~ControlClient() {
   if (context_ != nullptr) zmq_ctx_term(context_);
 }
 
+/// libzmq ends the process when it gets no descriptor or thread; its threads start with the first socket.
+Status ControlClient::check_room() {
+  if (Status room = check_spare_descriptors(kDescriptors); !room) return room;
+  if (has_threads_) return {};
+  if (Status room = check_spare_threads(kThreads); !room) return room;
+  has_threads_ = true;
+  return {};
+}
+
 Result<ControlReply> ControlClient::ask(const std::string& path, ControlRequest request, Duration timeout) {
+  if (Status room = check_room(); !room) return room.error();
   const Socket socket(context_);
   const int zero = 0;
   const auto largest = static_cast<int64_t>(kControlMessageBytesMax);

@@ -23,7 +23,10 @@ class ControlClient {
   Result<ControlReply> ask(const std::string& path, ControlRequest request, Duration timeout);
 
  private:
+  Status check_room();
+
   void* context_;
+  bool has_threads_ = false;  // libzmq starts them with the first socket
   uint64_t next_id_ = 1;
 };
 

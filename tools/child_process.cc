@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/process_limits.h"
 #include "base/unique_fd.h"
 
 namespace weft::tools {
@@ -24,7 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kParkedFdMin = 200;  // above every number a child sees
 constexpr size_t kOutputBytesMax = 64 * 1024;
 constexpr off_t kLogBytesMax = 8 << 20;
 
@@ -39,11 +39,15 @@ struct ChildSetup {
 
   void become() {
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what we inherited ourselves too
+    // Above every number that the child is to see, and no higher: the limit of open files may be low.
+    const auto above = static_cast<int>(fds.size());
+    const int parked = fcntl(report_fd, F_DUPFD_CLOEXEC, above);
+    if (parked < 0) return;
+    report_fd = parked;
     for (int& fd : fds) {
-      fd = fcntl(fd, F_DUPFD_CLOEXEC, kParkedFdMin);
+      fd = fcntl(fd, F_DUPFD_CLOEXEC, above);
       if (fd < 0) return;
     }
-    report_fd = fcntl(report_fd, F_DUPFD_CLOEXEC, kParkedFdMin);
     if (netns_fd >= 0 && setns(netns_fd, CLONE_NEWNET) != 0) return;
     for (size_t i = 0; i < fds.size(); ++i)
       if (dup2(fds[i], static_cast<int>(i)) < 0) return;
@@ -85,7 +89,7 @@ Result<pid_t> fork_and_exec(const ChildSpec& spec, int output) {
   setup.fds.insert(setup.fds.end(), spec.handed.begin(), spec.handed.end());
 
   const pid_t pid = fork();
-  if (pid < 0) return errno_error("cannot start " + spec.argv[0], errno);
+  if (pid < 0) return no_process("cannot start " + spec.argv[0], errno);
   if (pid == 0) {
     setup.become();
     const int failure = errno;

@@ -1,0 +1,25 @@
+// base/process_limits.h -- asks for what a library needs before it is called: libzmq ends the whole process
+// when a descriptor or a thread is refused to it, and a file that cannot grow ends it by SIGBUS.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace weft {
+
+/// Makes room for `count` descriptors in all, raising our own limit up to what the user may have. Fails with
+/// a line that names both numbers.
+Status allow_descriptors(uint64_t count);
+/// Fails unless `count` more descriptors can be opened now.
+Status check_spare_descriptors(size_t count);
+/// Fails unless `count` threads can be started now.
+Status check_spare_threads(size_t count);
+/// What fork() failed by, in words that say what to raise.
+Error no_process(const std::string& what, int error);
+/// Gives the file its blocks, so that no write to its mapping can fail. `what` names it in the error.
+Status allocate_file(int fd, size_t bytes, const std::string& what);
+
+}  // namespace weft
