@@ -1,15 +1,20 @@
 #include "fabric/switch/zap_handler.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 
 namespace weft::fabric {
 namespace {
 
 constexpr size_t kRequestParts = 7;  // version, request id, domain, address, identity, mechanism, credentials
 constexpr size_t kCurveKeyBytes = 32;
+constexpr size_t kCurveKeyText = 41;  // Z85, with its end
+constexpr size_t kAddressBytesShown = 64;
 constexpr int kRequestsPerPump = 16;
 
 std::span<const std::byte> text_bytes(std::string_view text) noexcept {
@@ -51,7 +56,30 @@ void ZapHandler::answer(std::span<const std::byte> request_id, const CurveAllowe
   }
 }
 
-void ZapHandler::pump() noexcept {
+/// The address is libzmq's word, the key the peer's: both are shown as bytes, neither is trusted as text.
+void ZapHandler::refuse(std::span<const std::byte> address, std::span<const std::byte> key,
+                        Instant now) noexcept {
+  counters_.add(AdmissionCounter::kUnknownKey);
+  if (!limiter_.allow(now)) return;
+  std::array<char, kAddressBytesShown + 1> from{};
+  for (size_t i = 0; i < std::min(address.size(), kAddressBytesShown); ++i) {
+    const auto c = std::to_integer<unsigned char>(address[i]);
+    from[i] = c > 0x20 && c < 0x7f ? static_cast<char>(c) : '?';
+  }
+  std::array<uint8_t, kCurveKeyBytes> raw{};
+  std::array<char, kCurveKeyText> text{};
+  if (key.size() == raw.size()) {
+    std::memcpy(raw.data(), key.data(), raw.size());
+    zmq_z85_encode(text.data(), raw.data(), raw.size());
+  }
+  const std::string more = limiter_.suppressed() == 0
+                               ? std::string()
+                               : fmt::format("; {} more since the last such line", limiter_.suppressed());
+  log(LogLevel::kWarn, "refused a connection from {}: no node has its public key '{}'{}",
+      from[0] != 0 ? from.data() : "an unknown address", text.data(), more);
+}
+
+void ZapHandler::pump(Instant now) noexcept {
   for (int request = 0; request < kRequestsPerPump; ++request) {
     std::array<ZmqMessage, kRequestParts> parts;
     size_t count = 0;
@@ -67,7 +95,7 @@ void ZapHandler::pump() noexcept {
     const bool is_curve = count == kRequestParts && mechanism.size() == curve.size() &&
                           std::memcmp(mechanism.data(), curve.data(), curve.size()) == 0;
     const CurveAllowed* node = is_curve ? find(parts[6].bytes()) : nullptr;
-    if (node == nullptr) counters_.add(AdmissionCounter::kUnknownKey);
+    if (node == nullptr) refuse(parts[3].bytes(), parts[6].bytes(), now);
     answer(parts[1].bytes(), node);
   }
 }

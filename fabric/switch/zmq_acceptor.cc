@@ -222,7 +222,7 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
     for (const std::shared_ptr<Hub>& hub : hubs_) work += hub->pump(now);
     if (zap_ != nullptr && now >= zap_at_) {
       zap_at_ = now + kZapInterval;
-      zap_->pump();
+      zap_->pump(now);
     }
     return work;
   }
