@@ -110,8 +110,13 @@ session::AcceptorConfig acceptor_config(const Options& options, std::vector<sess
 class UnitControl final : public control::ControlHandler {
  public:
   UnitControl(const Options& options, const node::Endnode& endnode, CapturePort& port,
-              session::SessionAcceptor& acceptor)
-      : options_(options), endnode_(endnode), port_(port), acceptor_(acceptor), captures_({&port}) {}
+              session::SessionAcceptor& acceptor, const IouNetdev& half)
+      : options_(options),
+        endnode_(endnode),
+        port_(port),
+        acceptor_(acceptor),
+        half_(half),
+        captures_({&port}) {}
 
   control::NodeInfo info() override {
     control::NodeInfo out = endnode_.describe(options_.node, "weft-iou");
@@ -125,7 +130,7 @@ class UnitControl final : public control::ControlHandler {
                               .state = std::string(to_string(session->state())),
                               .mode = std::string(to_string(peer.mode)),
                               .encoding = std::string(to_string(peer.encoding)),
-                              .mac = to_string(peer.mac)});
+                              .mac = to_string(mac_of(*session))});
       if (session->state() == session::SessionState::kOpen) out.state = "open";
     }
     return out;
@@ -140,10 +145,19 @@ class UnitControl final : public control::ControlHandler {
   }
 
  private:
+  /// The address that the host has now: it may have changed since the session began.
+  [[nodiscard]] MacAddress mac_of(const session::NetdevSession& session) const {
+    for (const UnitClient& client : half_.clients()) {
+      if (client.session == &session && client.active) return client.mac;
+    }
+    return session.peer().mac;
+  }
+
   const Options& options_;
   const node::Endnode& endnode_;
   CapturePort& port_;
   session::SessionAcceptor& acceptor_;
+  const IouNetdev& half_;
   CaptureSet captures_;
 };
 
@@ -186,7 +200,7 @@ Status run(const Options& options, std::vector<session::PoolClass> pools) {
   (*node)->publish(*page);
   half.publish(*page, "unit");
   (*node)->add(half);
-  UnitControl handler(options, **node, port, acceptor);
+  UnitControl handler(options, **node, port, acceptor, half);
   Result<std::unique_ptr<control::ControlServer>> control =
       control::ControlServer::open(base + ".ctl", handler);
   if (!control) return control.error();

@@ -153,6 +153,9 @@ class NicTest(WeftCase):
         harness.wait_for(lambda: self.nic()["promiscuous"], "the unit has followed")
         report = self.nic()
         self.assertEqual((report["mac"], report["mtu"]), ("02:00:00:00:77:01", 1400))
+        nodes = {node["name"]: node for node in json.loads(self.weft("status", "--json")[1])["nodes"]}
+        self.assertEqual({session["mac"] for name in ("h1", "u1") for session in nodes[name]["sessions"]},
+                         {"02:00:00:00:77:01"}, "both ends of the session name one address")
         ping()
         wire = lan.socket(socket.AF_PACKET, socket.SOCK_RAW)
         self.addCleanup(wire.close)
