@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kAnswerTimeout = 3s;
 constexpr Duration kLifeCheck = 200ms;
+constexpr Duration kSilence = 1s;  // after so long without a frame we say that we wait
 
 std::atomic<bool> interrupted{false};
 
@@ -59,19 +60,32 @@ class Copier {
 
  private:
   [[nodiscard]] bool time_is_up(Instant now) const { return interrupted || now >= end_; }
+  void say_that_we_wait(const RecordedProcess& node, Instant now);
 
   CaptureRing& ring_;
   PcapngWriter& out_;
   size_t interfaces_;
   const CaptureOptions& options_;
   Instant end_ = kNever;
+  Instant silent_at_ = kNever;
   uint64_t frames_ = 0;
 };
+
+/// Once: who captures an idle interface should not think that the tool hangs.
+void Copier::say_that_we_wait(const RecordedProcess& node, Instant now) {
+  if (now < silent_at_) return;
+  silent_at_ = kNever;
+  const std::string line = fmt::format(
+      "weft capture: {} at node '{}'; waiting, Ctrl-C ends the capture\n",
+      frames_ == 0 ? "no frames pass" : fmt::format("{} frames, and no more pass now", frames_), node.name);
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
 
 Status Copier::run(const RecordedProcess& node) {
   const MonotonicClock clock;
   if (options_.duration_s != 0) end_ = clock.now() + std::chrono::seconds(options_.duration_s);
   Instant life_check = clock.now() + kLifeCheck;
+  silent_at_ = clock.now() + kSilence;
   CapturedFrame frame;
   while (options_.count == 0 || frames_ < options_.count) {
     switch (ring_.read(frame)) {
@@ -79,10 +93,12 @@ Status Copier::run(const RecordedProcess& node) {
         if (frame.port >= interfaces_) return Error{"the capture ring is damaged"};
         if (!out_.frame(frame)) return Error{"cannot write " + options_.output};
         ++frames_;
+        if (silent_at_ != kNever) silent_at_ = clock.now() + kSilence;
         break;
       case CaptureRing::ReadResult::kEmpty:
         if (time_is_up(clock.now())) return {};
         out_.flush();
+        say_that_we_wait(node, clock.now());
         if (clock.now() >= life_check && !is_running(node.pid, node.start_ticks))
           return Error{fmt::format("node '{}' has ended, and the capture with it", node.name)};
         if (clock.now() >= life_check) life_check = clock.now() + kLifeCheck;
@@ -103,8 +119,10 @@ int copy_frames(CaptureRing& ring, const RecordedProcess& node, const std::vecto
   Copier copier(ring, out, names.size(), options);
   const Status done = copier.run(node);
   out.flush();
-  const std::string summary =
-      fmt::format("{} frames captured, {} more found no room\n", copier.frames(), ring.dropped());
+  std::string summary = fmt::format("{} frames captured", copier.frames());
+  if (ring.dropped() != 0)
+    summary += fmt::format(", {} more missed: they came faster than they could be written", ring.dropped());
+  summary += '\n';
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, summary.data(), summary.size());
   return done.ok() ? kExitDone : failure("capture", done.error().text);
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -65,6 +66,17 @@ std::string demo_topology(const DemoOptions& options) {
   return text;
 }
 
+/// What the processes said, before the directory with their logs goes.
+void print_logs(const std::string& state_path) {
+  for (const char* node : {"s1", "h1", "u1"}) {
+    std::ifstream log(fmt::format("{}/{}.log", state_path, node));
+    for (std::string line; std::getline(log, line);) {
+      const std::string named = fmt::format("{} {}\n", node, line);
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, named.data(), named.size());
+    }
+  }
+}
+
 /// Runs the generator beside the launcher, which goes on watching its processes.
 Result<control::TrafficFigures> drive(Launcher& launcher, const DemoOptions& options) {
   control::TrafficRun run;
@@ -111,7 +123,10 @@ int run_demo(const DemoOptions& options) {
   if (figures.ok()) counters = read_counters(launcher.state_path());
   launcher.stop();
   Result<StateDir> dir = StateDir::open(fabric);
-  if (figures.ok() && dir.ok()) dir.value().remove_all();  // after a failure its logs stay
+  if (dir.ok()) {
+    if (!figures.ok()) print_logs(dir.value().path());
+    dir.value().remove_all();
+  }
   if (!figures.ok()) return failure("demo", figures.error().text);
 
   const bool good = all_came_back(figures.value());

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +46,19 @@ UniqueFd open_namespace(const std::string& process, const char* kind) {
   return UniqueFd(open(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
+/// Gives this process a /sys of its own that shows the network namespace it is in now: the one it came with
+/// shows the interfaces of outside. The mount is seen by nobody else.
+Status renew_sys() {
+  struct statvfs before {};
+  const bool read_only = statvfs("/sys", &before) == 0 && (before.f_flag & ST_RDONLY) != 0;
+  const unsigned long flags =
+      MS_NOSUID | MS_NODEV | MS_NOEXEC | (read_only ? static_cast<unsigned long>(MS_RDONLY) : 0UL);
+  if (unshare(CLONE_NEWNS) != 0 || mount("", "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0 ||
+      mount("sysfs", "/sys", "sysfs", flags, nullptr) != 0)
+    return errno_error("/sys still shows the interfaces of outside: cannot mount it anew", errno);
+  return {};
+}
+
 /// Moves this process where the node is; nothing happens when it is there already.
 Status enter(const RecordedProcess& node) {
   const std::string process = std::to_string(node.pid);
@@ -55,7 +70,10 @@ Status enter(const RecordedProcess& node) {
   const UniqueFd user = open_namespace(process, "user");
   if (user.valid() && !same_namespace(user.get(), open_namespace("self", "user").get()))
     (void)setns(user.get(), CLONE_NEWUSER);  // the next step says what is missing
-  if (setns(network.get(), CLONE_NEWNET) == 0) return {};
+  if (setns(network.get(), CLONE_NEWNET) == 0) {
+    if (Status renewed = renew_sys(); !renewed) (void)failure("exec", renewed.error().text);
+    return {};
+  }
   return errno_error(
       fmt::format("cannot enter the namespace of node '{}' (needs CAP_SYS_ADMIN, as weft up did)", node.name),
       errno);
@@ -68,7 +86,8 @@ int command_exec(const Arguments& arguments) {
   Arguments words;
   CommandLine line(
       "weft exec", "weft exec [options] NODE [--] COMMAND [ARGUMENTS]",
-      "Runs a command in the network namespace of a node, where its interface is. Needs the rights that "
+      "Runs a command in the network namespace of a node, where its interface is, with a /sys of that "
+      "namespace. Needs the rights that "
       "weft up had. The\nexit code is the command's; 126 when it cannot be run, 127 when it is not found.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.words("NODE or COMMAND", words, 2, 4096);

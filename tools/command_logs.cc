@@ -68,9 +68,11 @@ std::string format_time(uint64_t time_us) {
                      local.tm_min, local.tm_sec, time_us % 1'000'000);
 }
 
-void print_new(std::vector<LogFile>& files) {
+/// Prints what is no older than `since_us`; a line without time is as old as the one before it.
+void print_new(std::vector<LogFile>& files, uint64_t since_us) {
   std::vector<LogLine> lines;
   for (LogFile& file : files) read_new(file, lines);
+  std::erase_if(lines, [since_us](const LogLine& line) { return line.time_us < since_us; });
   std::stable_sort(lines.begin(), lines.end(),
                    [](const LogLine& a, const LogLine& b) { return a.time_us < b.time_us; });
   for (const LogLine& line : lines)
@@ -92,12 +94,15 @@ std::vector<LogFile> logs_in(const StateDir& dir) {
 int command_logs(const Arguments& arguments) {
   std::string fabric;
   bool follow = false;
+  bool all = false;
   Arguments nodes;
-  CommandLine line(
-      "weft logs", "weft logs [options] [NODE...]",
-      "Prints what the processes have logged, in the order of time; also after the fabric has ended.");
+  CommandLine line("weft logs", "weft logs [options] [NODE...]",
+                   "Prints what the processes have logged in the latest run, in the order of time, with the "
+                   "cause of every "
+                   "death; also\nafter the fabric has ended.");
   line.text("fabric,f", "NAME", fabric, "which one, when there are several");
   line.flag("follow,F", follow, "goes on with new lines until Ctrl-C");
+  line.flag("all", all, "earlier runs too");
   line.words("NODE", nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   Result<StateDir> dir = chosen_fabric(fabric, Among::kSeen);
@@ -113,8 +118,9 @@ int command_logs(const Arguments& arguments) {
     std::erase_if(files, [&nodes](const LogFile& file) {
       return std::find(nodes.begin(), nodes.end(), file.name) == nodes.end();
     });
+  const uint64_t since_us = all ? 0 : dir.value().started_us();
   for (;;) {
-    print_new(files);
+    print_new(files, since_us);
     if (!follow) return kExitDone;
     std::this_thread::sleep_for(100ms);
   }

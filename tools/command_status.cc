@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 
 #include "base/command_line.h"
 #include "control/control_client.h"
 #include "tools/command.h"
+#include "tools/node_commands.h"
 
 namespace weft::tools {
 namespace {
@@ -39,9 +41,28 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
   return out;
 }
 
+using NamesByLid = std::map<uint16_t, std::string>;
+
+NamesByLid names_in(const StateDir& dir) {
+  NamesByLid names;
+  for (const auto& [name, lid] : load_lids(dir.file("lids"))) names[lid.value()] = name;
+  return names;
+}
+
+/// Empty when the launcher gave that LID to nobody.
+std::string name_of(const NamesByLid& names, uint16_t lid) {
+  const auto at = names.find(lid);
+  return at == names.end() ? std::string() : at->second;
+}
+
 /// Switches have no LID, and a node that has not joined has none yet.
 std::string with_lid(const std::string& name, uint16_t lid) {
   return lid == 0 ? name : fmt::format("{} (lid {})", name, lid);
+}
+
+std::string peer_text(const NamesByLid& names, uint16_t lid) {
+  const std::string name = name_of(names, lid);
+  return name.empty() ? fmt::format("lid {}", lid) : with_lid(name, lid);
 }
 
 std::string state_word(const NodeStatus& node) {
@@ -52,13 +73,15 @@ std::string state_word(const NodeStatus& node) {
 
 std::string status_json(const StateDir& dir, const RunRecord& record, const std::vector<NodeStatus>& nodes,
                         bool up) {
+  const NamesByLid names = names_in(dir);
   std::string list;
   for (const NodeStatus& node : nodes) {
     std::string sessions;
     for (const control::SessionInfo& s : node.info.sessions)
-      sessions += fmt::format("{}{{\"peer_lid\":{},\"state\":{},\"mode\":{},\"encoding\":{},\"mac\":{}}}",
-                              sessions.empty() ? "" : ",", s.peer_lid, json_text(s.state), json_text(s.mode),
-                              json_text(s.encoding), json_text(s.mac));
+      sessions +=
+          fmt::format("{}{{\"peer\":{},\"peer_lid\":{},\"state\":{},\"mode\":{},\"encoding\":{},\"mac\":{}}}",
+                      sessions.empty() ? "" : ",", json_text(name_of(names, s.peer_lid)), s.peer_lid,
+                      json_text(s.state), json_text(s.mode), json_text(s.encoding), json_text(s.mac));
     std::string ports;
     for (const control::PortInfo& p : node.info.ports)
       ports += fmt::format("{}{{\"port\":{},\"state\":{},\"lid\":{},\"peer\":{},\"carrier\":{}}}",
@@ -68,8 +91,8 @@ std::string status_json(const StateDir& dir, const RunRecord& record, const std:
         "{}{{\"name\":{},\"program\":{},\"pid\":{},\"running\":{},\"ready\":{},\"state\":{},\"lid\":{},"
         "\"guid\":\"{:016x}\",\"restarts\":{},\"sessions\":[{}],\"ports\":[{}]}}",
         list.empty() ? "" : ",", json_text(node.process.name), json_text(node.process.program),
-        node.process.pid, node.running, node.info.ready, json_text(state_word(node)), node.info.lid,
-        node.info.guid, node.process.restarts, sessions, ports);
+        node.running ? std::to_string(node.process.pid) : "null", node.running, node.info.ready,
+        json_text(state_word(node)), node.info.lid, node.info.guid, node.process.restarts, sessions, ports);
   }
   return fmt::format(
       "{{\"fabric\":{},\"running\":{},\"launcher\":{},\"topology\":{},\"state_dir\":{},\"nodes\":[{}]}}",
@@ -78,16 +101,18 @@ std::string status_json(const StateDir& dir, const RunRecord& record, const std:
 }
 
 void print_status(const StateDir& dir, const RunRecord& record, const std::vector<NodeStatus>& nodes) {
+  const NamesByLid names = names_in(dir);
   print_line(fmt::format("fabric {} ({}), launcher pid {}", dir.fabric(), record.topology, record.launcher));
   print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", "node", "program", "pid", "lid", "restarts",
                          "state"));
   for (const NodeStatus& node : nodes) {
     const std::string lid = node.info.lid == 0 ? "-" : std::to_string(node.info.lid);
+    const std::string pid = node.running ? std::to_string(node.process.pid) : "-";
     print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", node.process.name, node.process.program,
-                           node.process.pid, lid, node.process.restarts, state_word(node)));
+                           pid, lid, node.process.restarts, state_word(node)));
     for (const control::SessionInfo& s : node.info.sessions)
-      print_line(fmt::format("{:<12}   session with lid {}: {}, {}, {}, {}", "", s.peer_lid, s.state, s.mode,
-                             s.encoding, s.mac));
+      print_line(fmt::format("{:<12}   session with {}: {}, {}, {}, {}", "", peer_text(names, s.peer_lid),
+                             s.state, s.mode, s.encoding, s.mac));
     for (const control::PortInfo& p : node.info.ports)
       print_line(fmt::format("{:<12}   port {}: {}{}{}", "", p.number, p.state,
                              p.peer.empty() ? "" : ", " + with_lid(p.peer, p.lid),
@@ -104,7 +129,7 @@ int command_status(const Arguments& arguments) {
   CommandLine line(
       "weft status", "weft status [options]",
       "Lists the processes of a running fabric with their sessions and ports. Exit code 0 when all are "
-      "ready, else 1.");
+      "ready, else 1. A\nprocess that does not run has no pid: -, or null with --json.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);

@@ -14,6 +14,7 @@
 
 #include "base/command_line.h"
 #include "base/log.h"
+#include "base/process_limits.h"
 #include "base/text_file.h"
 #include "base/unique_fd.h"
 #include "tools/command.h"
@@ -54,12 +55,15 @@ int run_fabric(Topology topology, const UpOptions& options, Report& report) {
   const auto start = std::chrono::steady_clock::now();
   Launcher launcher(std::move(topology), options.launcher);
   Status up = launcher.start();
-  if (up.ok()) up = launcher.wait_ready();
+  const bool started = up.ok();
+  if (started) up = launcher.wait_ready();
   if (!up.ok()) {
     launcher.stop();
     if (launcher.stop_requested() && up.error().text == "stopped by a signal") return kExitDone;
-    report.failed(up.error().text);
-    return failure("up", up.error().text);
+    const std::string why =
+        up.error().text + (started ? fmt::format("; see weft logs --fabric {}", fabric) : std::string());
+    report.failed(why);
+    return failure("up", why);
   }
   const auto took =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
@@ -80,7 +84,7 @@ std::optional<int> become_daemon(UniqueFd& report_out, bool quiet) {
   const UniqueFd in(ends[0]);
   report_out.reset(ends[1]);
   const pid_t pid = fork();
-  if (pid < 0) return failure("up", errno_error("cannot start a daemon", errno).text);
+  if (pid < 0) return failure("up", no_process("cannot start a daemon", errno).text);
   if (pid != 0) {
     report_out.reset();
     std::string text;

@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 
+#include "base/process_limits.h"
 #include "control/control_client.h"
 #include "tools/child_process.h"
 #include "tools/interface_keeper.h"
@@ -40,6 +41,9 @@ constexpr Duration kAskWhileStarting = 20ms;
 constexpr Duration kAskLive = 1s;
 constexpr Duration kAskWhenReady = 30s;  // nobody looks, and a question wakes the process that is asked
 constexpr Duration kPoliteEnd = 2s;
+constexpr size_t kOwnDescriptors = 64;
+constexpr size_t kStateBytes = 64 * 1024;
+constexpr size_t kStateBytesPerNode = 320 * 1024;  // stats page, sockets, the beginning of a log
 
 }  // namespace
 
@@ -61,6 +65,7 @@ class Launcher::Impl {
 
  private:
   Status catch_signals();
+  Status check_room() const;
   Status write_lids();
   Status write_allow_files() const;
   Status prepare(NodeCommand command);
@@ -71,7 +76,7 @@ class Launcher::Impl {
   void ask_due(Instant now);
   void ask(NodeProcess& node, Instant now);
   void end_role(NodeRole role);
-  void save_record() const;
+  void save_record();
   [[nodiscard]] bool all_ready() const;
   [[nodiscard]] const NodeProcess* first_failure() const;
   [[nodiscard]] std::string laggards() const;
@@ -93,6 +98,7 @@ class Launcher::Impl {
   size_t next_asked_ = 0;
   bool stop_requested_ = false;
   bool starting_ = true;
+  bool unsaved_ = false;  // the record on the disk is behind: no space for it
 };
 
 void Launcher::Impl::say(const std::string& text) const {
@@ -116,12 +122,23 @@ Status Launcher::Impl::catch_signals() {
   return {};
 }
 
+/// Whether the fabric fits into what the user and the disk have left, before anything is started.
+Status Launcher::Impl::check_room() const {
+  const size_t nodes = topology_.hosts.size() + topology_.units.size() + topology_.switches.size();
+  // Ours: two for each process, and the interfaces; a process of ours has the same limit, and a switch needs
+  // the most, four for each port.
+  const size_t own = kOwnDescriptors + 4 * nodes;
+  if (Status allowed = allow_descriptors(own); !allowed.ok()) return allowed;
+  return dir_->check_space(kStateBytes + nodes * kStateBytesPerNode);
+}
+
 Status Launcher::Impl::write_lids() {
   lids_ = assign_lids(topology_, load_lids(dir_->file("lids")));
   std::ofstream out(dir_->file("lids"), std::ios::trunc);
   for (const auto& [name, lid] : lids_)
     out << fmt::format("{:016x} {} {}\n", stable_guid(topology_.fabric, name).value(), lid.value(), name);
-  return out.flush() ? Status{} : errno_error("cannot write " + dir_->file("lids"), errno);
+  if (!out.flush()) return errno_error("cannot write " + dir_->file("lids"), errno);
+  return dir_->note_start();
 }
 
 Status Launcher::Impl::write_allow_files() const {
@@ -174,6 +191,7 @@ Status Launcher::Impl::start() {
   if (Status locked = dir.value().lock(); !locked.ok()) return locked;
   dir_ = std::move(dir).value();
   clean_up_leftovers(*dir_, dir_->load());
+  if (Status room = check_room(); !room.ok()) return room;
   if (Status caught = catch_signals(); !caught.ok()) return caught;
   if (Status written = write_lids(); !written.ok()) return written;
   if (Status written = write_allow_files(); !written.ok()) return written;
@@ -188,7 +206,7 @@ Status Launcher::Impl::start() {
   return {};
 }
 
-void Launcher::Impl::save_record() const {
+void Launcher::Impl::save_record() {
   RunRecord record{
       getpid(), process_start_ticks(getpid()), options_.topology_path, !starting_, {}, interfaces_, {}};
   for (const auto& [name, netns] : namespaces_)
@@ -201,7 +219,7 @@ void Launcher::Impl::save_record() const {
     for (uint32_t i = 0; i < command.peers.size(); ++i)
       record.ports.push_back({command.name, i + 1, command.peers[i]});
   }
-  (void)dir_->save(record).ok();
+  unsaved_ = !dir_->save(record).ok();
 }
 
 void Launcher::Impl::reap() {
@@ -211,10 +229,16 @@ void Launcher::Impl::reap() {
     const Instant now = MonotonicClock().now();
     node.ended(status, now);
     save_record();
-    if (stop_requested_ || (starting_ && !node.ever_ready)) continue;
+    const std::string death = fmt::format("{} {}", node.command().name, node.last_exit());
+    if (stop_requested_ || (starting_ && !node.ever_ready)) {
+      node.note(death);
+      continue;
+    }
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(node.next_start() - now).count();
-    say(fmt::format("{} {}: {}", node.command().name, node.last_exit(),
-                    options_.restart ? fmt::format("starts again in {} ms", wait) : "stays down"));
+    const std::string line = fmt::format(
+        "{}: {}", death, options_.restart ? fmt::format("starts again in {} ms", wait) : "stays down");
+    node.note(line);
+    say(line);
   }
 }
 
@@ -278,6 +302,7 @@ void Launcher::Impl::turn(Duration wait) {
       if (info.ssi_signo != static_cast<unsigned>(SIGCHLD)) stop_requested_ = true;
   }
   reap();
+  if (unsaved_) save_record();
   now = MonotonicClock().now();
   for (const std::string& line : keeper_->look(now)) say(line);
   restart_due(now);
@@ -315,11 +340,9 @@ Status Launcher::Impl::wait_ready() {
   while (!all_ready()) {
     if (stop_requested_) return Error{"stopped by a signal"};
     if (const NodeProcess* failed = first_failure(); failed != nullptr)
-      return Error{fmt::format("node '{}' {}: {} (log: {})", failed->command().name, failed->last_exit(),
-                               failed->last_words(), failed->log_path())};
-    if (MonotonicClock().now() >= end)
       return Error{
-          fmt::format("not ready in time: {}; see weft logs --fabric {}", laggards(), topology_.fabric)};
+          fmt::format("node '{}' {}: {}", failed->command().name, failed->last_exit(), failed->last_words())};
+    if (MonotonicClock().now() >= end) return Error{fmt::format("not ready in time: {}", laggards())};
     turn(2ms);
   }
   starting_ = false;
@@ -330,7 +353,7 @@ Status Launcher::Impl::wait_ready() {
 void Launcher::Impl::watch(const std::function<bool()>& step) {
   starting_ = false;
   const Duration wait = options_.live || step ? kTurn : kAskWhenReady;
-  while (!stop_requested_ && (!step || step())) turn(wait);
+  while (!stop_requested_ && (!step || step())) turn(unsaved_ ? std::min(wait, kAskLive) : wait);
 }
 
 void Launcher::Impl::end_role(NodeRole role) {

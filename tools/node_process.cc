@@ -1,16 +1,28 @@
 #include "tools/node_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 
+#include "base/log.h"
 #include "tools/child_process.h"
 
 namespace weft::tools {
+namespace {
+
+/// "SIGSEGV"; signals of real time have no name.
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("SIGRTMIN+{}", number - SIGRTMIN);
+}
+
+}  // namespace
 
 NodeProcess::NodeProcess(NodeCommand command, std::string program_path, const StateDir& dir, int netns_fd,
                          int lifeline, std::vector<UniqueFd> descriptors)
@@ -41,6 +53,7 @@ Status NodeProcess::start(Instant now) {
     next_start_ = now + back_off_;
     return pid.error();
   }
+  note(fmt::format("{} starts: {}, pid {}", command_.name, command_.program, pid.value()));
   if (started_ != Instant{}) ++restarts_;
   pid_ = pid.value();
   start_ticks_ = process_start_ticks(pid_);
@@ -54,11 +67,13 @@ void NodeProcess::ended(int wait_status, Instant now) {
   if (WIFSIGNALED(wait_status)) {
     last_exit_code_ = 128 + WTERMSIG(wait_status);
     last_exit_ =
-        fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        fmt::format("killed by signal {} ({}{})", WTERMSIG(wait_status), signal_name(WTERMSIG(wait_status)),
+                    WCOREDUMP(wait_status) ? ", core dumped" : "");
   } else {
     last_exit_code_ = WEXITSTATUS(wait_status);
     last_exit_ = fmt::format("ended with code {}", last_exit_code_);
   }
+  last_words_ = last_line();
   back_off_ = now - started_ >= kHealthy ? kBackOffFirst : back_off_;
   next_start_ = now + back_off_;
   back_off_ = std::min(back_off_ * 2, kBackOffMax);
@@ -76,7 +91,15 @@ RecordedProcess NodeProcess::record() const {
   return {command_.name, command_.program, pid_, start_ticks_, restarts_};
 }
 
-std::string NodeProcess::last_words() const {
+void NodeProcess::note(std::string_view text) const {
+  const UniqueFd log(open(log_path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string line = log_line(LogLevel::kInfo, text);
+  // A log that cannot take the line loses it, as it would lose one of the process.
+  if (log.valid()) [[maybe_unused]]
+    const ssize_t written = write(log.get(), line.data(), line.size());
+}
+
+std::string NodeProcess::last_line() const {
   std::ifstream in(log_path_, std::ios::ate);
   const auto end = static_cast<std::streamoff>(in.tellg());
   in.seekg(std::max<std::streamoff>(end - 4096, 0));

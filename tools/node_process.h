@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -35,6 +36,8 @@ class NodeProcess {
   /// Puts the next start off: something it needs is missing.
   void postpone(Instant now) noexcept { next_start_ = now + back_off_; }
   void signal(int number) const;
+  /// Adds a line of the launcher's to the log of the process: why it ended, when it starts.
+  void note(std::string_view text) const;
 
   [[nodiscard]] const NodeCommand& command() const noexcept { return command_; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
@@ -47,11 +50,11 @@ class NodeProcess {
   [[nodiscard]] const std::string& control_path() const noexcept { return control_path_; }
   [[nodiscard]] const std::string& log_path() const noexcept { return log_path_; }
   [[nodiscard]] RecordedProcess record() const;
-  /// "ended with code 1", "killed by signal 9".
+  /// "ended with code 1", "killed by signal 9 (SIGKILL)".
   [[nodiscard]] const std::string& last_exit() const noexcept { return last_exit_; }
   [[nodiscard]] int last_exit_code() const noexcept { return last_exit_code_; }
-  /// The last line of its log, for messages.
-  [[nodiscard]] std::string last_words() const;
+  /// The last line of its log before it ended, for messages.
+  [[nodiscard]] const std::string& last_words() const noexcept { return last_words_; }
 
   control::NodeInfo info;   // as it answered last
   bool ready = false;       // by its last answer
@@ -59,6 +62,8 @@ class NodeProcess {
   Instant next_question = Instant::min();
 
  private:
+  [[nodiscard]] std::string last_line() const;
+
   NodeCommand command_;
   std::string program_path_;
   std::string control_path_;
@@ -73,6 +78,7 @@ class NodeProcess {
   Duration back_off_ = kBackOffFirst;
   uint32_t restarts_ = 0;
   std::string last_exit_;
+  std::string last_words_;
   int last_exit_code_ = 0;
 };
 

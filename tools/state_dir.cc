@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +33,12 @@ namespace fs = std::filesystem;
 /// directory.
 constexpr size_t kStatePathBytesMax = 107 - kNodeNameBytesMax - 7;
 
+constexpr size_t kRecordGrowth = 4096;  // of the next record over this one
+
 /// What survives the end of a run.
 bool is_kept(const fs::path& file) {
   return file.extension() == ".log" || file.extension() == ".old" || file.filename() == "lids" ||
-         file.filename() == "lock";
+         file.filename() == "lock" || file.filename() == "started";
 }
 
 Status make_private(const std::string& path) {
@@ -161,13 +164,46 @@ Status StateDir::save(const RunRecord& record) const {
   for (const RecordedPort& p : record.ports)
     text << "port " << p.node << ' ' << p.number << ' ' << p.peer << '\n';
   const std::string fresh = file("run.new");
+  const std::string bytes = text.str();
   {
-    std::ofstream out(fresh, std::ios::trunc);
-    if (!(out << text.str()) || !out.flush()) return errno_error("cannot write " + fresh, errno);
+    // Not truncated first: what an earlier save() set aside is written over.
+    const UniqueFd out(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!out.valid() ||
+        pwrite(out.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()) ||
+        ftruncate(out.get(), static_cast<off_t>(bytes.size())) != 0)
+      return errno_error("cannot write " + fresh, errno);
   }
   if (rename(fresh.c_str(), file("run").c_str()) != 0)
     return errno_error("cannot write " + file("run"), errno);
+  const UniqueFd next(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (next.valid())
+    static_cast<void>(posix_fallocate(next.get(), 0, static_cast<off_t>(bytes.size() + kRecordGrowth)));
   return {};
+}
+
+Status StateDir::check_space(size_t bytes) const {
+  struct statvfs info {};
+  if (statvfs(path_.c_str(), &info) != 0) return errno_error("cannot use state directory " + path_, errno);
+  const uint64_t free = uint64_t{info.f_bavail} * info.f_frsize;
+  if (free >= bytes) return {};
+  return Error{
+      fmt::format("state directory {} has {} KiB free, this fabric needs {} KiB: make room or set "
+                  "WEFT_STATE_DIR to another",
+                  path_, free / 1024, (bytes + 1023) / 1024)};
+}
+
+Status StateDir::note_start() const {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  std::ofstream out(file("started"), std::ios::trunc);
+  out << std::chrono::duration_cast<std::chrono::microseconds>(since).count() << '\n';
+  return out.flush() ? Status{} : errno_error("cannot write " + file("started"), errno);
+}
+
+uint64_t StateDir::started_us() const {
+  std::ifstream in(file("started"));
+  uint64_t since = 0;
+  in >> since;
+  return since;
 }
 
 RunRecord StateDir::load() const {

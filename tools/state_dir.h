@@ -75,6 +75,15 @@ class StateDir {
   /// True when some launcher holds the lock.
   [[nodiscard]] bool locked() const;
 
+  /// Fails unless the file system has room for so many more bytes.
+  [[nodiscard]] Status check_space(size_t bytes) const;
+  /// Notes that a run begins now.
+  [[nodiscard]] Status note_start() const;
+  /// When the latest run began, in microseconds since 1970; 0 when that was never noted.
+  [[nodiscard]] uint64_t started_us() const;
+
+  /// Keeps the space of one further record, so that a disk that is full later does not keep the record from
+  /// being right.
   Status save(const RunRecord& record) const;
   /// An empty record when there is none.
   [[nodiscard]] RunRecord load() const;

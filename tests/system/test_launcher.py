@@ -61,7 +61,7 @@ class LauncherTest(WeftCase):
 
     def assert_clean(self):
         left = [entry.name for entry in (self.state / "t").iterdir() if entry.suffix != ".log"]
-        self.assertEqual(sorted(left), ["lids", "lock"])
+        self.assertEqual(sorted(left), ["lids", "lock", "started"])
 
     def test_up_and_ctrl_c_leave_nothing(self):
         process = self.up()
@@ -127,9 +127,9 @@ class LauncherTest(WeftCase):
             h1.write("1795279077.000002 warn weft-host[2]: second\nnot yet whole")
 
         def check():
-            code, text, errors = self.weft("logs", TZ="UTC")
+            code, text, errors = self.weft("logs", "--all", TZ="UTC")
             self.assertEqual((code, errors), (0, ""))
-            self.assertEqual([line.split(None, 2) for line in text.splitlines()],
+            self.assertEqual([line.split(None, 2) for line in text.splitlines() if " weft[" not in line],
                              [["11-21", "16:37:57.000001", "s1         info weft-switch[1]: first"],
                               ["11-21", "16:37:57.000001", "s1         of two lines"],
                               ["11-21", "16:37:57.000002", "h1         warn weft-host[2]: second"],
@@ -137,10 +137,48 @@ class LauncherTest(WeftCase):
         check()
         self.assertEqual(self.weft("down")[0], 0)
         check()
-        self.assertEqual(len(self.weft("logs", "h1")[1].splitlines()), 1)
+        self.assertEqual(len([line for line in self.weft("logs", "--all", "h1")[1].splitlines() if " weft[" not in line]), 1)
         code, _, errors = self.weft("logs", "h2")
         self.assertEqual(code, 1)
         self.assertIn("has no log of a node 'h2'; did you mean 'h1'? known: h1, s1, u1", errors)
+
+    def test_the_cause_of_every_death_is_in_the_logs(self):
+        """Also with --detach, when nobody reads what the launcher prints."""
+        self.assertEqual(self.weft("up", "--detach", self.file)[0], 0)
+        self.addCleanup(self.weft, "down")
+        for name, number in (("h1", signal.SIGSEGV), ("u1", signal.SIGKILL), ("s1", signal.SIGABRT)):
+            before = self.record()[name]
+            os.kill(before, number)
+            harness.wait_for(lambda: self.record()[name] not in (0, before), f"{name} is back", 3.0)
+            text = self.weft("logs", name)[1]
+            self.assertRegex(text, rf"{name} killed by signal {int(number)} \({number.name}(, core dumped)?\): starts again in")
+            self.assertRegex(text, rf"{name} starts: \S+, pid {self.record()[name]}")
+
+    def test_logs_are_those_of_the_latest_run(self):
+        for _ in range(2):
+            self.assertEqual(self.weft("up", "--detach", self.file)[0], 0)
+            pids = self.record()
+            self.assertEqual(self.weft("down")[0], 0)
+        text = self.weft("logs")[1]
+        self.assertEqual(set(re.findall(r"starts: \S+, pid (\d+)", text)), {str(pids[name]) for name in ("s1", "u1", "h1")})
+        self.assertEqual(len(re.findall(r"starts: ", self.weft("logs", "--all")[1])), 6)
+
+    def test_a_dead_process_has_no_pid(self):
+        self.up(options=["--no-restart"])
+        os.kill(self.record()["h1"], signal.SIGKILL)
+        harness.wait_for(lambda: self.record()["h1"] == 0, "h1 is reaped")
+        nodes = {node["name"]: node for node in json.loads(self.weft("status", "--json")[1])["nodes"]}
+        self.assertEqual((nodes["h1"]["pid"], nodes["h1"]["running"]), (None, False))
+        self.assertRegex(self.weft("status")[1], r"(?m)^h1 +weft-host +- ")
+
+    def test_exec_shows_the_interfaces_of_the_node_in_sys_too(self):
+        netns.require_root()
+        self.up(TAP)
+        outside = sorted(os.listdir("/sys/class/net"))
+        code, text, errors = self.weft("exec", "h1", "--", "ls", "/sys/class/net")
+        self.assertEqual((code, errors), (0, ""))
+        self.assertEqual(sorted(text.split()), ["eth0", "lo"])
+        self.assertEqual(sorted(os.listdir("/sys/class/net")), outside, "nobody else sees the mount")
 
     def test_exec_takes_the_options_of_the_command_and_its_exit_code(self):
         self.up()
@@ -243,7 +281,8 @@ class LauncherTest(WeftCase):
     def test_failure_of_a_node_is_the_launchers(self):
         code, _, errors = self.weft("up", self.file, STAND_IN_FAIL="u1")
         self.assertEqual(code, 1)
-        self.assertRegex(errors, r"^weft up: node 'u1' ended with code 1: stand-in: told to fail \(log: .*u1.log\)\n$")
+        self.assertEqual(errors, "weft up: node 'u1' ended with code 1: stand-in: told to fail; see weft logs --fabric t\n")
+        self.assertIn("u1 ended with code 1", self.weft("logs", "u1")[1])
         self.assert_clean()
 
     def test_not_ready_in_time_names_the_cause(self):

@@ -1,6 +1,7 @@
 """The tools on a fabric of real programs: demo, traffic, stat, capture, status; what the launcher shows of them."""
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -44,6 +45,34 @@ class ToolsTest(WeftCase):
                 self.assertLessEqual({"p50", "p99"}, set(report["rtt_us"]))
                 self.assertGreaterEqual(report["rdma_writes_with_idata"], 4400, "there and back by RDMA write")
                 self.assertEqual(list((self.path / "state").iterdir()), [])
+
+    def test_a_demo_that_fails_leaves_nothing_but_its_words(self):
+        programs = self.path / "bin"
+        programs.mkdir()
+        for program in ("weft", "weft-switch", "weft-iou"):
+            shutil.copy(harness.BIN / program, programs)
+        (programs / "weft-host").symlink_to("/bin/false")
+        self.bin = programs
+        code, _, errors = self.weft("demo", "--json", "--frames", 10)
+        self.assertEqual(code, 1)
+        self.assertIn("weft demo: node 'h1' ended with code 1", errors)
+        self.assertIn("s1 ", errors, "what the others said")
+        self.assertEqual(list((self.path / "state").iterdir()), [])
+
+    def test_a_capture_without_frames_says_that_it_waits(self):
+        self.up()
+        capture = self.start("capture", "h1", "-o", self.path / "none.pcapng", "-c", "1", stderr=subprocess.PIPE)
+        self.assertEqual(capture.stderr.readline(),
+                         "weft capture: no frames pass at node 'h1'; waiting, Ctrl-C ends the capture\n")
+        capture.send_signal(signal.SIGINT)
+        self.assertEqual(capture.wait(10), 0)
+        self.assertEqual(capture.stderr.read(), "0 frames captured\n")
+
+    def test_status_names_peers(self):
+        self.up()
+        nodes = {node["name"]: node for node in json.loads(self.weft("status", "--json")[1])["nodes"]}
+        self.assertEqual((nodes["h1"]["sessions"][0]["peer"], nodes["u1"]["sessions"][0]["peer"]), ("u1", "h1"))
+        self.assertRegex(self.weft("status")[1], r"session with u1 \(lid \d+\): open")
 
     def test_traffic_stat_and_capture(self):
         self.up(ECHO + 'nic = "echo"\n')
@@ -157,6 +186,10 @@ class ToolsTest(WeftCase):
         code, _, errors = self.weft("up", "--timeout", 3, self.file)
         self.assertEqual(code, 1)
         self.assertIn("not ready in time: h1: no link to the switch: the switch does not know our key; see weft logs", errors)
+        key = (self.path / "other" / "h1.public").read_text().strip()
+        # The launcher's h1 shows the public key of its secret; where it came from stands before it.
+        self.assertRegex(self.weft("logs", "s1")[1], r"refused a connection from \S*127\.0\.0\.1: no node has its public key '"
+                         + re.escape(key) + "'")
         self.up(ECHO)
         switch = self.pid_of("s1")
         os.kill(switch, signal.SIGSTOP)
