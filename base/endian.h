@@ -33,6 +33,22 @@ template <class T>
   return to_big(raw);
 }
 
+/// Reads an unsigned integer as it lies in memory, once: what is done with the value later never looks at the
+/// memory again, though somebody else may write there at any time.
+template <class T>
+[[nodiscard]] inline T load_once(const std::byte* from) noexcept {
+  static_assert(std::is_unsigned_v<T>);
+  T raw;
+  std::memcpy(&raw, from, sizeof raw);
+  // To the compiler the value now comes from here, so it cannot read the memory a second time for it.
+  asm("" : "+r"(raw));
+  return raw;
+}
+template <class T>
+[[nodiscard]] inline T load_be_once(const std::byte* from) noexcept {
+  return to_big(load_once<T>(from));
+}
+
 /// Writes a big-endian integer to any address.
 template <class T>
 inline void store_be(std::byte* to, T value) noexcept {

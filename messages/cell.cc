@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, static_cast<size_t>(CellError::kCount)> k
     "none", "too short", "version", "reserved", "address", "opcode", "flags", "length", "cell number", "crc"};
 
 uint64_t load_word(const std::byte* at) noexcept {
-  return load_be<uint64_t>(at);
+  return load_be_once<uint64_t>(at);
 }
 
 /// Flags that only some operations may carry. Without branches: which flags come is up to the traffic.
@@ -44,12 +44,13 @@ CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16
   for (const std::byte* end = block + payload_bytes; block != end; block += sizeof(SelectiveBlockWire)) {
     reserved |= block[0] | block[6] | block[7];
   }
-  if (reserved != std::byte{0} || at[6] >= std::byte{static_cast<uint8_t>(AckCode::kCount)}) {
+  const auto code = load_once<uint8_t>(at + 6);
+  if (reserved != std::byte{0} || code >= static_cast<uint8_t>(AckCode::kCount)) {
     return CellError::kReserved;
   }
   out = {.psn = Psn(load_be<uint32_t>(at)),
          .cell_number = load_be<uint16_t>(at + 4),
-         .code = static_cast<AckCode>(at[6]),
+         .code = static_cast<AckCode>(code),
          .messages_completed = load_be<uint32_t>(at + 8)};
   return CellError::kNone;
 }

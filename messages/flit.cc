@@ -1,7 +1,7 @@
 // How it works: both header words are loaded once into registers; the payload is hashed in place once. In a
-// whole-cell link the payload's last four bytes are the cell's CRC: it is verified over the cell, and the
-// flit CRC runs over header bytes 0..11 and those four bytes, so no byte of the payload is hashed twice
-// (decisions P1).
+// whole-cell link the payload's last four bytes are the cell's CRC: the flit CRC runs over header bytes 0..11
+// and those four bytes, then the cell's CRC is verified over the cell, so no byte of the payload is hashed
+// twice (decisions P1).
 #include "messages/flit.h"
 
 #include <array>
@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(FlitError::kCount)> kFlitErrorNames{
-    "none", "too short", "length", "crc", "kind", "reserved", "lane", "flags"};
+    "none", "too short", "length", "crc", "cell crc", "kind", "reserved", "lane", "flags"};
 
 constexpr uint8_t kDataFlags = kFlitHead | kFlitTail | kFlitPoison;
 
@@ -49,8 +49,8 @@ std::string_view to_string(FlitError error) noexcept {
 
 FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profile, FlitView& out) noexcept {
   if (flit.size() < kFlitHeaderBytes) return FlitError::kTooShort;
-  const auto word0 = load_be<uint64_t>(flit.data());
-  const auto word1 = load_be<uint64_t>(flit.data() + 8);
+  const auto word0 = load_be_once<uint64_t>(flit.data());
+  const auto word1 = load_be_once<uint64_t>(flit.data() + 8);
   const auto payload_bytes = static_cast<uint32_t>((word0 >> 32) & 0xFFFF);
   const auto kind = static_cast<uint8_t>(word0 >> 60);
   if (payload_bytes > profile.payload_bytes_max) return FlitError::kLength;
@@ -61,8 +61,7 @@ FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profil
   uint32_t crc = 0;
   if (kind == 0 && profile.whole_cell) {
     if (payload_bytes < kCellHeaderBytes + kCrcBytes) return FlitError::kLength;
-    cell_crc = load_be<uint32_t>(payload.data() + payload_bytes - kCrcBytes);
-    if (crc32c(payload.first(payload_bytes - kCrcBytes)) != cell_crc) return FlitError::kCrc;
+    cell_crc = load_be_once<uint32_t>(payload.data() + payload_bytes - kCrcBytes);
     crc = cell_flit_crc(word0, word1, cell_crc);
   } else {
     crc = crc32c_extend(header_crc(word0, word1), payload.data(), payload.size());
@@ -81,6 +80,10 @@ FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profil
   fields.credit = static_cast<uint16_t>(word1 >> 32);
   const FlitError form = check_form(fields, profile);
   if (form != FlitError::kNone) return form;
+  if (kind == 0 && profile.whole_cell && crc32c(payload.first(payload_bytes - kCrcBytes)) != cell_crc) {
+    out = FlitView{fields, cell_crc, {}};
+    return FlitError::kCellCrc;
+  }
   out = FlitView{fields, cell_crc, payload};
   return FlitError::kNone;
 }

@@ -52,13 +52,14 @@ static_assert(offsetof(FlitHeader, payload_bytes) == 2 && offsetof(FlitHeader, s
               offsetof(FlitHeader, acknowledged) == 6 && offsetof(FlitHeader, credit_vl) == 8 &&
               offsetof(FlitHeader, credit) == 10 && offsetof(FlitHeader, crc) == 12);
 
-/// Why a flit was refused. The first three look like damage on the way: the flit is repeated. The others
+/// Why a flit was refused. The first four look like damage on the way: the flit is repeated. The others
 /// stand behind a right CRC, so the peer broke the protocol.
 enum class FlitError : uint8_t {
   kNone,
   kTooShort,
   kLength,  // payload size impossible for this link
   kCrc,
+  kCellCrc,  // whole-cell links: the header is good, the cell in it is not
   kKind,
   kReserved,  // a reserved bit or byte is not zero
   kLane,      // lane or credit lane that this link does not have
@@ -67,7 +68,7 @@ enum class FlitError : uint8_t {
 };
 [[nodiscard]] std::string_view to_string(FlitError error) noexcept;
 [[nodiscard]] constexpr bool is_damage(FlitError error) noexcept {
-  return error <= FlitError::kCrc;
+  return error <= FlitError::kCellCrc;
 }
 
 /// What both ends of a link agreed on, as far as a flit's form goes.
@@ -97,8 +98,8 @@ struct FlitView {
 };
 
 /// Checks size, CRC (one pass over the payload: in whole-cell links the cell's CRC, which the flit CRC
-/// covers), kind, reserved bits, lanes and flags, reading each header byte once. `out` is set only on kNone.
-/// SAN-FLIT-03.
+/// covers), kind, reserved bits, lanes and flags, reading each header byte once. `out` is set only on kNone
+/// and, without payload, on kCellCrc. SAN-FLIT-03.
 [[nodiscard]] FlitError decode_flit(std::span<const std::byte> flit, const FlitProfile& profile,
                                     FlitView& out) noexcept;
 

@@ -111,11 +111,11 @@ template <>
 constexpr std::array kNever<Wire>{Wire::kTooShort,      Wire::kBadKind,          Wire::kBadReserved,
                                   Wire::kBadLane,       Wire::kBadFlags,         Wire::kBadFraming,
                                   Wire::kAckBeyondSent, Wire::kCreditBeyondSent, Wire::kSentWithoutCredit,
-                                  Wire::kCarrierFaults};
+                                  Wire::kCarrierFaults, Wire::kTornCells};
 template <>
-constexpr std::array kNotInPeace<Wire>{Wire::kBadLength,     Wire::kRepeatsRequested, Wire::kDuplicates,
-                                       Wire::kOutOfSequence, Wire::kBadCrc,           Wire::kPeerGone,
-                                       Wire::kPeerStalled,   Wire::kFlitsLostAtReset};
+constexpr std::array kNotInPeace<Wire>{
+    Wire::kBadLength,  Wire::kRepeatsRequested, Wire::kDuplicates,  Wire::kOutOfSequence,   Wire::kBadCrc,
+    Wire::kBadCellCrc, Wire::kPeerGone,         Wire::kPeerStalled, Wire::kFlitsLostAtReset};
 
 using CellPortError = fabric::CellPortCounter;
 template <>

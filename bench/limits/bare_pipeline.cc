@@ -258,7 +258,7 @@ uint64_t forward(const Shape& shape, Ring& in, Ring* outputs, const uint16_t* po
   for (; moved < shape.batch; ++moved) {
     const std::byte* slot = in.front();
     if (slot == nullptr) break;
-    Ring& out = outputs[shape.plain ? 0 : port_of_lid[peek_dlid(slot + kFlitHeaderBytes).value()]];
+    Ring& out = outputs[shape.plain ? 0 : port_of_lid[CellHead(slot + kFlitHeaderBytes).dlid().value()]];
     std::byte* to = out.claim();
     if (to == nullptr) break;
     if (shape.plain) {

@@ -29,6 +29,7 @@ enum class LinkCounter : uint8_t {
   kTooShort,
   kBadLength,
   kBadCrc,
+  kBadCellCrc,  // good flit header, damaged cell
   kBadKind,
   kBadReserved,
   kBadLane,
@@ -43,6 +44,7 @@ enum class LinkCounter : uint8_t {
   kPeerStalled,       // no sign of life for 1 s while the link stayed up (decisions 2.9)
   kResets,            // times the link came up again
   kFlitsLostAtReset,  // unacknowledged when the link went down (decisions 2.11)
+  kTornCells,         // damaged in every repeat behind a good flit header: dropped, the link goes on
   kSlotStalls,        // claims refused for want of a slot
   kCount,
 };
@@ -66,6 +68,7 @@ enum class LinkCounter : uint8_t {
       "flit_too_short",
       "flit_bad_length",
       "flit_bad_crc",
+      "flit_bad_cell_crc",
       "flit_bad_kind",
       "flit_bad_reserved",
       "flit_bad_lane",
@@ -80,6 +83,7 @@ enum class LinkCounter : uint8_t {
       "peer_stalled",
       "resets",
       "flits_lost_at_reset",
+      "torn_cells",
       "slot_stalls",
   };
 }

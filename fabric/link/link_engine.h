@@ -114,7 +114,9 @@ class LinkEngine final : public Link {
   bool take_control(const FlitView& flit, uint64_t position) noexcept;
   bool absorb_news(const FlitFields& fields) noexcept;
   [[nodiscard]] bool fits_framing(const FlitFields& fields) noexcept;
-  bool refuse(FlitError error) noexcept;
+  [[nodiscard]] bool accept(const FlitFields& fields, uint64_t position) noexcept;
+  bool refuse(FlitError error, const FlitFields& fields, uint64_t position) noexcept;
+  bool drop_torn(const FlitFields& fields, uint64_t position) noexcept;
   bool ask_repeat(bool again) noexcept;
   void fault(LinkCounter reason) noexcept;
 

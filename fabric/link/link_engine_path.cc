@@ -23,8 +23,8 @@ int distance(uint16_t wire, uint64_t here) noexcept {
 
 constexpr std::array<LinkCounter, static_cast<size_t>(FlitError::kCount)> kRefusals{
     LinkCounter::kCount,  // kNone: not a refusal
-    LinkCounter::kTooShort,    LinkCounter::kBadLength, LinkCounter::kBadCrc,  LinkCounter::kBadKind,
-    LinkCounter::kBadReserved, LinkCounter::kBadLane,   LinkCounter::kBadFlags};
+    LinkCounter::kTooShort, LinkCounter::kBadLength,   LinkCounter::kBadCrc,  LinkCounter::kBadCellCrc,
+    LinkCounter::kBadKind,  LinkCounter::kBadReserved, LinkCounter::kBadLane, LinkCounter::kBadFlags};
 
 }  // namespace
 
@@ -227,7 +227,7 @@ bool LinkEngine::take_slot(const RxSlot& slot) noexcept {
   FlitView flit;
   const FlitError error = decode_flit({slot.bytes, slot.size}, profile_, flit);
   if (error != FlitError::kNone) [[unlikely]]
-    return refuse(error);
+    return refuse(error, flit.fields, slot.position);
   if (!absorb_news(flit.fields)) return false;
   return flit.fields.kind == FlitKind::kData ? take_data(flit, slot.position)
                                              : take_control(flit, slot.position);
@@ -275,6 +275,18 @@ bool LinkEngine::take_data(const FlitView& flit, uint64_t position) noexcept {
     gap_ahead_ = ahead;
     return ask_repeat(new_round);
   }
+  if (!accept(fields, position)) return false;
+  rx_[rx_count_++] = {fields.vl,
+                      (fields.flags & kFlitHead) != 0,
+                      (fields.flags & kFlitTail) != 0,
+                      (fields.flags & kFlitPoison) != 0,
+                      flit.cell_crc,
+                      flit.payload};
+  return true;
+}
+
+/// The next flit in order: what holds whether or not its cell is handed out.
+[[gnu::always_inline]] inline bool LinkEngine::accept(const FlitFields& fields, uint64_t position) noexcept {
   if (fields.vl != kVlManagement && !lanes_[fields.vl.value()].arrive()) {
     fault(LinkCounter::kSentWithoutCredit);
     return false;
@@ -288,12 +300,6 @@ bool LinkEngine::take_data(const FlitView& flit, uint64_t position) noexcept {
   repeats_ = 0;
   gap_ahead_ = 0;
   repeat_asked_ = false;
-  rx_[rx_count_++] = {fields.vl,
-                      (fields.flags & kFlitHead) != 0,
-                      (fields.flags & kFlitTail) != 0,
-                      (fields.flags & kFlitPoison) != 0,
-                      flit.cell_crc,
-                      flit.payload};
   return true;
 }
 
@@ -323,14 +329,28 @@ bool LinkEngine::take_control(const FlitView& flit, uint64_t position) noexcept 
   return true;
 }
 
-bool LinkEngine::refuse(FlitError error) noexcept {
+bool LinkEngine::refuse(FlitError error, const FlitFields& fields, uint64_t position) noexcept {
   const LinkCounter reason = kRefusals[static_cast<size_t>(error)];
   if (is_damage(error)) {
     counters_.add(reason);
+    if (error == FlitError::kCellCrc && repeats_ >= kFlitRepeatsMax &&
+        distance(fields.sequence, received_ + 1) == 0) {
+      return drop_torn(fields, position);
+    }
     return ask_repeat(false);
   }
   fault(reason);
   return false;
+}
+
+/// The sender vouches for the flit and not for the cell in it: a switch forwards what a hostile endnode
+/// changed while it was copied, and no repeat makes it whole. The link is good; the cell is lost as if its
+/// sender had not sent it, and its credit goes back.
+bool LinkEngine::drop_torn(const FlitFields& fields, uint64_t position) noexcept {
+  if (!absorb_news(fields) || !accept(fields, position)) return false;
+  counters_.add(LinkCounter::kTornCells);
+  grant(fields.vl, 1);
+  return true;
 }
 
 bool LinkEngine::ask_repeat(bool again) noexcept {

@@ -72,12 +72,13 @@ class Switch final : public Pollable {
   // Input (switch_ingress.cc).
   int receive_flits(Port& in) noexcept;
   void take_flit(Port& in, const RxFlit& flit) noexcept;
-  [[nodiscard]] SwitchPortCounter admit(Port& in, const RxFlit& head, PortNumber& output) noexcept;
-  [[nodiscard]] SwitchPortCounter check_rates(Port& in, const RxFlit& head) noexcept;
+  [[nodiscard]] SwitchPortCounter admit(Port& in, VirtualLane vl, const CellHead& head,
+                                        PortNumber& output) noexcept;
+  [[nodiscard]] SwitchPortCounter check_rates(Port& in, VirtualLane vl, Qpn dest_qpn) noexcept;
   [[nodiscard]] SwitchPortCounter check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept;
   [[nodiscard]] bool leads_back(const Port& in, PortNumber output, Lid slid) const noexcept;
-  [[nodiscard]] bool pass_through(Port& in, Port& out, const RxFlit& flit) noexcept;
-  void enqueue(Port& in, Port& out, const RxFlit& flit) noexcept;
+  [[nodiscard]] bool pass_through(Port& in, Port& out, const CheckedFlit& checked) noexcept;
+  void enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept;
 
   // Output (switch.cc).
   int forward(Port& out) noexcept;

@@ -1,11 +1,9 @@
 // How it works: the head flit of a cell decides -- header sane, source true, rate kept, route known, output
-// there -- once, and the rest of the cell follows. A flit goes from ring to ring when its output has nothing
+// there -- once, and the rest of the cell follows. The flit lies in memory that its sender can still change,
+// so the header is read once into registers and leaves from there (CheckedFlit). A flit goes from ring to ring when its output has nothing
 // waiting and credit at hand; otherwise it waits in the buffer its credit stands for, in the queue of its
 // output. So the input ring is always drained, whatever an output does (decisions P4), and the credit goes
 // back when the flit leaves.
-#include <cstring>
-
-#include "base/endian.h"
 #include "fabric/switch/switch.h"
 #include "messages/cell.h"
 
@@ -13,7 +11,6 @@ namespace weft::fabric {
 namespace {
 
 constexpr SwitchPortCounter kAdmitted = SwitchPortCounter::kCount;
-constexpr size_t kDestQpnOffset = 16;
 
 }  // namespace
 
@@ -28,9 +25,14 @@ int Switch::receive_flits(Port& in) noexcept {
 
 void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
+  CellHead head;
   if (flit.head) {
     in.counters.add(SwitchPortCounter::kCellsIn);
-    const SwitchPortCounter reason = admit(in, flit, cell.output);
+    SwitchPortCounter reason = SwitchPortCounter::kDropTooShort;
+    if (flit.payload.size() >= kCellHeaderBytes) [[likely]] {
+      head = CellHead(flit.payload.data());
+      reason = admit(in, flit.vl, head, cell.output);
+    }
     cell.flits = 0;
     cell.dropping = reason != kAdmitted;
     if (cell.dropping) [[unlikely]]
@@ -46,37 +48,29 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
     in.link->grant(flit.vl, 1 + drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
     return;
   }
-  if (pass_through(in, out, flit)) {
+  const CheckedFlit checked{flit, flit.head ? &head : nullptr, flits_per_cell_ == 1};
+  if (pass_through(in, out, checked)) {
     in.link->grant(flit.vl, 1);
   } else {
-    enqueue(in, out, flit);
+    enqueue(in, out, checked);
   }
 }
 
 /// Every check a cell meets at the port it enters by. Clauses: SAN-SW-01, SAN-VL-02, decisions section 4.
-SwitchPortCounter Switch::admit(Port& in, const RxFlit& head, PortNumber& output) noexcept {
-  const std::byte* cell = head.payload.data();
-  if (head.payload.size() < kCellHeaderBytes) return SwitchPortCounter::kDropTooShort;
-  const auto destination = load_be<uint64_t>(cell);
-  const auto source = load_be<uint64_t>(cell + 8);
-  const Lid dlid(static_cast<uint16_t>(destination >> 16));
-  const Lid slid(static_cast<uint16_t>(source >> 32));
-  if (static_cast<uint8_t>(source >> 24) != kCellVersion) return SwitchPortCounter::kDropVersion;
-  if ((destination >> 48) != kAddressPrefix || (destination & 0xFFFF) != kAddressPrefix || dlid == kLidNone ||
-      dlid.value() > kLidMax) {
+SwitchPortCounter Switch::admit(Port& in, VirtualLane vl, const CellHead& head, PortNumber& output) noexcept {
+  const Lid dlid = head.dlid();
+  if (head.version() != kCellVersion) return SwitchPortCounter::kDropVersion;
+  if (!head.prefixes_fit() || dlid == kLidNone || dlid.value() > kLidMax)
     return SwitchPortCounter::kDropAddress;
-  }
-  if ((source & 0x0F) != head.vl.value()) return SwitchPortCounter::kDropLaneMismatch;
-  const SubnetId source_subnet(static_cast<uint16_t>(source >> 48));
-  if ((in.peer_is_endnode && slid != in.lid) || source_subnet != config_.subnet)
+  if (head.vl() != vl) return SwitchPortCounter::kDropLaneMismatch;
+  if ((in.peer_is_endnode && head.slid() != in.lid) || head.source_subnet() != config_.subnet)
     return SwitchPortCounter::kDropForeignSource;
-  if (SubnetId(static_cast<uint16_t>(destination >> 32)) != config_.subnet)
-    return SwitchPortCounter::kDropForeignSubnet;
+  if (head.dest_subnet() != config_.subnet) return SwitchPortCounter::kDropForeignSubnet;
   output = forwarding_.find(in.number, dlid);
-  const SwitchPortCounter refused = check_output(in, head.vl, output);
+  const SwitchPortCounter refused = check_output(in, vl, output);
   if (refused != kAdmitted) return refused;
-  if (!in.peer_is_endnode && !leads_back(in, output, slid)) return SwitchPortCounter::kDropReversePath;
-  return check_rates(in, head);
+  if (!in.peer_is_endnode && !leads_back(in, output, head.slid())) return SwitchPortCounter::kDropReversePath;
+  return check_rates(in, vl, head.dest_qpn());
 }
 
 /// Would an answer that enters by `output` leave by `in`? Links form a tree, so an honest neighbour's cells
@@ -98,24 +92,24 @@ SwitchPortCounter Switch::check_output(const Port& in, VirtualLane vl, PortNumbe
   return kAdmitted;
 }
 
-SwitchPortCounter Switch::check_rates(Port& in, const RxFlit& head) noexcept {
-  if (head.vl == kVlManagement) {
-    const bool fits = in.buffers[head.vl.value()]->free_flits() >= flits_per_cell_;
+SwitchPortCounter Switch::check_rates(Port& in, VirtualLane vl, Qpn dest_qpn) noexcept {
+  if (vl == kVlManagement) {
+    const bool fits = in.buffers[vl.value()]->free_flits() >= flits_per_cell_;
     if (!fits) return SwitchPortCounter::kDropManagementFull;
     return in.management_rate.take(now_) ? kAdmitted : SwitchPortCounter::kDropManagementRate;
   }
-  const Qpn dest_qpn(load_be<uint32_t>(head.payload.data() + kDestQpnOffset));
   if (dest_qpn != kQpnGsi || in.gsi_rate.take(now_)) return kAdmitted;
   return SwitchPortCounter::kDropGsiRate;
 }
 
 /// Ring to ring: only when nothing waits for this output, so that order and arbitration hold.
-bool Switch::pass_through(Port& in, Port& out, const RxFlit& flit) noexcept {
+bool Switch::pass_through(Port& in, Port& out, const CheckedFlit& checked) noexcept {
+  const RxFlit& flit = checked.flit;
   if (((out.waiting_lanes | out.poison_lanes) != 0) || !lane_is_free(out, flit.vl, in.number)) return false;
   if (!(flit.head && flit.tail) && !config_.link.cut_through) return false;
   std::byte* to = out.link->claim(flit.vl);
   if (to == nullptr) return false;
-  if (!flit.payload.empty()) std::memcpy(to, flit.payload.data(), flit.payload.size());
+  checked.copy_to(to);
   const int flags =
       (flit.head ? kFlitHead : 0) | (flit.tail ? kFlitTail : 0) | (flit.poison ? kFlitPoison : 0);
   note_sent(
@@ -125,8 +119,9 @@ bool Switch::pass_through(Port& in, Port& out, const RxFlit& flit) noexcept {
   return true;
 }
 
-void Switch::enqueue(Port& in, Port& out, const RxFlit& flit) noexcept {
-  if (!in.buffers[flit.vl.value()]->push(out.number, flit)) [[unlikely]] {
+void Switch::enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept {
+  const RxFlit& flit = checked.flit;
+  if (!in.buffers[flit.vl.value()]->push(out.number, checked)) [[unlikely]] {
     // Not behind a link engine, which refuses flits without credit; on lane 15 the head found room for a
     // cell.
     in.link->grant(flit.vl, drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));

@@ -1,7 +1,5 @@
 #include "fabric/switch/vl_buffer.h"
 
-#include <cstring>
-
 namespace weft::fabric {
 
 VlBuffer::VlBuffer(uint32_t flits, uint32_t flit_bytes, uint32_t outputs)
@@ -15,7 +13,8 @@ VlBuffer::VlBuffer(uint32_t flits, uint32_t flit_bytes, uint32_t outputs)
   for (uint32_t i = 0; i + 1 < flits; ++i) entries_[i].next = i + 1;
 }
 
-bool VlBuffer::push(uint32_t output, const RxFlit& flit) noexcept {
+bool VlBuffer::push(uint32_t output, const CheckedFlit& checked) noexcept {
+  const RxFlit& flit = checked.flit;
   if (free_ == kEnd) return false;
   const uint32_t index = free_;
   Entry& entry = entries_[index];
@@ -23,8 +22,7 @@ bool VlBuffer::push(uint32_t output, const RxFlit& flit) noexcept {
   --free_count_;
   entry = {kEnd,       static_cast<uint32_t>(flit.payload.size()), flit.cell_crc, flit.head, flit.tail,
            flit.poison};
-  if (entry.bytes != 0)
-    std::memcpy(storage_.get() + size_t{index} * stride_, flit.payload.data(), entry.bytes);
+  checked.copy_to(storage_.get() + size_t{index} * stride_);
   Queue& queue = queues_[output];
   (queue.last == kEnd ? queue.first : entries_[queue.last].next) = index;
   queue.last = index;

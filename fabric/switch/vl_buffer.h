@@ -3,12 +3,38 @@
 // (SAN-VL-04).
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
+#include "base/endian.h"
 #include "fabric/link/link.h"
+#include "messages/cell.h"
 
 namespace weft::fabric {
+
+/// A flit on its way through the switch, whose bytes still lie where its sender may change them.
+struct CheckedFlit {
+  const RxFlit& flit;
+  const CellHead* head = nullptr;  // a head flit's header, as it was checked
+  bool whole_cell = false;         // the flit is a cell, and `flit.cell_crc` its verified CRC
+
+  /// Copies flit.payload.size() bytes, header and CRC from the private copies and the rest from the flit. A
+  /// cell that was changed meanwhile fails its CRC at the next hop, which drops it (LinkCounter::kTornCells).
+  void copy_to(std::byte* to) const noexcept {
+    size_t from = 0;
+    size_t until = flit.payload.size();
+    if (head != nullptr) {
+      head->store(to);
+      from = kCellHeaderBytes;
+    }
+    if (whole_cell) {
+      until -= kCrcBytes;
+      store_be(to + until, flit.cell_crc);
+    }
+    if (from < until) std::memcpy(to + from, flit.payload.data() + from, until - from);
+  }
+};
 
 /// A flit that waits; its payload lies in the buffer.
 struct QueuedFlit {
@@ -29,7 +55,7 @@ class VlBuffer {
 
   [[nodiscard]] uint32_t free_flits() const noexcept { return free_count_; }
   /// Copies the flit to the end of `output`'s queue. False when no buffer is free; nothing was changed.
-  [[nodiscard]] bool push(uint32_t output, const RxFlit& flit) noexcept;
+  [[nodiscard]] bool push(uint32_t output, const CheckedFlit& checked) noexcept;
   /// Flits that wait for `output`, and cells among them whose tail is here.
   [[nodiscard]] uint32_t flits(uint32_t output) const noexcept { return queues_[output].flits; }
   [[nodiscard]] uint32_t whole_cells(uint32_t output) const noexcept { return queues_[output].tails; }

@@ -97,7 +97,7 @@ std::byte* PipePort::claim(VirtualLane, uint32_t cell_bytes) noexcept {
 
 void PipePort::commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept {
   std::vector<std::byte> bytes(staging_.begin(), staging_.begin() + cell_bytes);
-  EXPECT_EQ(peek_vl(bytes.data()), vl);
+  EXPECT_EQ(CellHead(bytes.data()).vl(), vl);
   EXPECT_EQ(load_be<uint32_t>(bytes.data() + bytes.size() - kCrcBytes), cell_crc);
   if (pipe_.room_[index_] != UINT32_MAX) --pipe_.room_[index_];
   pipe_.send(index_, std::move(bytes));
@@ -109,7 +109,7 @@ std::span<const fabric::RxCell> PipePort::receive() noexcept {
   while (!arrived_.empty() && views_.size() < kCellsPerReceive) {
     lent_.push_back(std::move(arrived_.front()));
     arrived_.pop_front();
-    views_.push_back({lent_.back(), peek_vl(lent_.back().data())});
+    views_.push_back({lent_.back(), CellHead(lent_.back().data()).vl()});
   }
   return views_;
 }

@@ -71,7 +71,7 @@ fabric::SwitchConfig small_switch(uint32_t flit_payload_bytes, uint32_t credits)
 void send_flit(fabric::LinkEngine& from, const std::vector<std::byte>& cell, size_t index) {
   const size_t begin = index * from.params().flit_payload_bytes;
   const size_t bytes = std::min<size_t>(from.params().flit_payload_bytes, cell.size() - begin);
-  const VirtualLane vl = peek_vl(cell.data());
+  const VirtualLane vl = CellHead(cell.data()).vl();
   std::byte* to = from.claim(vl);
   ASSERT_NE(to, nullptr);
   std::memcpy(to, cell.data() + begin, bytes);

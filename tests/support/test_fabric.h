@@ -78,7 +78,7 @@ inline constexpr uint32_t kSwitch = 1;
 
 /// Sends if the port has room now.
 inline bool send_cell(fabric::LinkCellPort& port, const std::vector<std::byte>& cell) {
-  const VirtualLane vl = peek_vl(cell.data());
+  const VirtualLane vl = CellHead(cell.data()).vl();
   std::byte* to = port.claim(vl, static_cast<uint32_t>(cell.size()));
   if (to == nullptr) return false;
   std::memcpy(to, cell.data(), cell.size());

@@ -28,7 +28,7 @@ TEST_F(SanCascade, SAN_VL_02_lane_is_equal_on_all_hops) {
     EXPECT_EQ(sent_on(*s2->core.port(1).link, lane), lane + 1U) << "to the destination";
   }
   for (const std::vector<std::byte>& cell : b->bytes)
-    EXPECT_EQ(peek_vl(cell.data()).value(), cell_number(cell));
+    EXPECT_EQ(CellHead(cell.data()).vl().value(), cell_number(cell));
 }
 
 TEST_F(SanCascade, SAN_SW_01_cascaded_switches_forward_by_dlid_and_change_nothing) {

@@ -106,7 +106,8 @@ TEST_P(SanFlit, SAN_FLIT_03_header_carries_lane_check_size_and_credit) {
 /// Flits that one end refused as damaged, for whatever part of them was hit.
 uint64_t damaged(const LinkEngine& end) {
   uint64_t sum = 0;
-  for (const LinkCounter c : {LinkCounter::kBadCrc, LinkCounter::kBadLength, LinkCounter::kTooShort}) {
+  for (const LinkCounter c :
+       {LinkCounter::kBadCrc, LinkCounter::kBadCellCrc, LinkCounter::kBadLength, LinkCounter::kTooShort}) {
     sum += end.counters().get(c);
   }
   return sum;

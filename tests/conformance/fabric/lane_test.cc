@@ -70,7 +70,7 @@ TEST_P(SanVl, SAN_VL_02_frame_keeps_its_lane) {
   ASSERT_EQ(fabric.received[1].size(), 5U);
   for (const uint32_t hop : {0U, 1U}) {
     for (const TracedFlit& flit : fabric.traces[hop]->data(hop == 0 ? kNode : kSwitch)) {
-      EXPECT_EQ(flit.fields.vl, peek_vl(flit.payload.data()));
+      EXPECT_EQ(flit.fields.vl, CellHead(flit.payload.data()).vl());
       EXPECT_EQ(flit.fields.vl.value(), cell_number(flit.payload));
     }
   }

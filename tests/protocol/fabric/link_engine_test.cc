@@ -148,7 +148,7 @@ constexpr std::array kOffences{
               at.carrier->arrive(longer);
             }},
     Offence{LinkCounter::kBadCrc, LinkState::kUp, [](Engine& at) { flip(at, 5); }},
-    Offence{LinkCounter::kBadCrc, LinkState::kUp, [](Engine& at) { flip(at, 40); }},
+    Offence{LinkCounter::kBadCellCrc, LinkState::kUp, [](Engine& at) { flip(at, 40); }},
     Offence{LinkCounter::kBadKind, LinkState::kFaulty,
             [](Engine& at) { at.carrier->arrive(Engine::control({.kind = static_cast<FlitKind>(7)})); }},
     Offence{LinkCounter::kBadReserved, LinkState::kFaulty,
@@ -195,7 +195,7 @@ constexpr std::array kOffences{
     Offence{LinkCounter::kRepeatsExhausted, LinkState::kFaulty,
             [](Engine& at) {
               at.start(true, true);
-              flip(at, 40);
+              flip(at, 5);
               for (uint32_t i = 0; i < kFlitRepeatsMax; ++i) EXPECT_TRUE(at.receive().empty());
               EXPECT_EQ(at.engine.state(), LinkState::kUp);
             }},
@@ -222,6 +222,26 @@ TEST_F(Engine, each_offence_has_its_own_counter) {
       EXPECT_EQ(engine.state(), LinkState::kDown);
     }
   }
+}
+
+/// A sender that changes a cell while a switch copies it leaves a flit that no repeat mends: whoever stands
+/// behind the switch loses that cell and nothing else.
+TEST_F(Engine, a_cell_that_no_repeat_mends_is_dropped_and_the_link_goes_on) {
+  start(true, true);
+  flip(*this, 40);
+  carrier->arrive(data(2));
+  for (uint32_t i = 0; i < kFlitRepeatsMax; ++i) {
+    EXPECT_TRUE(receive().empty());
+    EXPECT_EQ(count(LinkCounter::kTornCells), 0U) << "asked for again first";
+  }
+  EXPECT_EQ(receive(), Numbers{2});
+  EXPECT_EQ(engine.state(), LinkState::kUp);
+  EXPECT_EQ(count(LinkCounter::kTornCells), 1U);
+  EXPECT_EQ(count(LinkCounter::kRepeatsExhausted), 0U);
+  EXPECT_EQ(engine.lane(VirtualLane(0)).held(), 0U) << "the credit of the dropped cell goes back";
+  EXPECT_EQ(engine.lane(VirtualLane(0)).arrived(), 2U) << "and it was spent like any other";
+  carrier->arrive(data(3));
+  EXPECT_EQ(receive(), Numbers{3});
 }
 
 TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) {
