@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/signalfd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 
@@ -27,7 +26,7 @@ Result<std::unique_ptr<ProcessGuard>> ProcessGuard::create(LoopRunner& loop, int
   }
   UniqueFd signals(signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signals.valid()) return errno_error("cannot set up signals", errno);
-  if (parent_fd >= 0 && fcntl(parent_fd, F_SETFL, O_NONBLOCK) != 0) {
+  if (parent_fd >= 0 && fcntl(parent_fd, F_GETFD) < 0) {
     return errno_error("--parent-fd names no descriptor", errno);
   }
   return std::unique_ptr<ProcessGuard>(
@@ -42,8 +41,10 @@ int ProcessGuard::poll(Instant now) noexcept {
     log(LogLevel::kInfo, "{}: ending", info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
     loop_.stop();
   }
-  std::array<std::byte, 64> ignored;
-  if (parent_fd_ >= 0 && read(parent_fd_, ignored.data(), ignored.size()) == 0) {
+  // Asked, never read: all children of the launcher share this open file and with it O_NONBLOCK, and one of
+  // them could make the others wait in a read().
+  pollfd parent{parent_fd_, 0, 0};
+  if (parent_fd_ >= 0 && ::poll(&parent, 1, 0) > 0 && (parent.revents & (POLLHUP | POLLERR)) != 0) {
     log(LogLevel::kInfo, "parent is gone: ending");
     parent_fd_ = -1;
     loop_.stop();
@@ -53,7 +54,7 @@ int ProcessGuard::poll(Instant now) noexcept {
 
 void ProcessGuard::wait_fds(std::vector<pollfd>& out) const {
   out.push_back({signals_.get(), POLLIN, 0});
-  if (parent_fd_ >= 0) out.push_back({parent_fd_, POLLIN, 0});
+  if (parent_fd_ >= 0) out.push_back({parent_fd_, 0, 0});  // a hang-up is always told
 }
 
 }  // namespace weft

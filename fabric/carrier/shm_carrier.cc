@@ -1,11 +1,12 @@
 // How it works: the region begins with one control block per ring, then the slots of ring 0, then those of
 // ring 1. All sizes come from the handshake; nothing in the region is believed but the two positions of the
-// peer, which the rings check. The peer's death shows as a hang-up of the socket; a frozen peer is
-// back-pressure, nothing more (decisions 2.9).
+// peer, which the rings check. A sleeper is woken by a packet on the socket of the handshake: each side has
+// an end of its own, so no flag that a peer sets on its descriptor can make a call of ours wait, as it could
+// on an eventfd that both share (docs/shared_memory.md). The peer's death shows as a hang-up of the socket; a
+// frozen peer is back-pressure, nothing more (decisions 2.9).
 #include "fabric/carrier/shm_carrier.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <array>
 
 #include "base/check.h"
 #include "fabric/carrier/slot_ring.h"
@@ -65,25 +66,22 @@ class ShmCarrier final : public Carrier {
     if (producer_.faulty() || consumer_.faulty()) return CarrierState::kFaulty;
     if (now < check_at_) return CarrierState::kUp;
     check_at_ = now + kHangUpCheck;
-    return peer_hung_up(parts_.socket.get()) ? CarrierState::kPeerGone : CarrierState::kUp;
+    return drain_packets(parts_.socket.get()) ? CarrierState::kUp : CarrierState::kPeerGone;
   }
   void wait_fds(std::vector<pollfd>& out) const override {
-    out.push_back({parts_.wake_self.get(), POLLIN, 0});
     out.push_back({parts_.socket.get(), POLLIN | POLLRDHUP, 0});
   }
   bool prepare_sleep() noexcept override { return consumer_.prepare_sleep(); }
   void finish_sleep() noexcept override {
     consumer_.finish_sleep();
-    uint64_t events = 0;
-    static_cast<void>(!read(parts_.wake_self.get(), &events, sizeof events));
-    check_at_ = Instant::min();
+    check_at_ = Instant::min();  // takes the wake-up from the socket, too
   }
   Instant deadline() const noexcept override { return kNever; }
 
  private:
   [[gnu::cold]] void wake_peer() noexcept {
-    const uint64_t one = 1;
-    static_cast<void>(!write(parts_.wake_peer.get(), &one, sizeof one));
+    // A peer whose socket is full has wake-ups to read already.
+    static_cast<void>(send_packet(parts_.socket.get(), std::array{std::byte{1}}, {}));
   }
 
   ShmParts parts_;

@@ -1,5 +1,5 @@
-// fabric/carrier/shm_carrier.h -- a carrier over two rings in a sealed memfd, with an eventfd per side for
-// wake-ups and the Unix socket of the handshake as proof of life. docs/shared_memory.md has the layout.
+// fabric/carrier/shm_carrier.h -- a carrier over two rings in a sealed memfd, with the Unix socket of the
+// handshake for wake-ups and as proof of life. docs/shared_memory.md has the layout.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,12 @@ namespace weft::fabric {
 /// What one end of a shared-memory link holds.
 struct ShmParts {
   SharedRegion region;
-  UniqueFd socket;     // connected to the peer
-  UniqueFd wake_self;  // eventfd we sleep on
-  UniqueFd wake_peer;  // eventfd the peer sleeps on
+  UniqueFd socket;  // connected to the peer; non-blocking
 };
 
-/// Descriptors that come with WELCOME: memfd, eventfd of the endnode, eventfd of the switch.
-inline constexpr size_t kShmWelcomeFds = 3;
+/// Descriptors that come with WELCOME: the memfd. It is the only open file that both sides ever share, and
+/// nobody reads or writes it as one.
+inline constexpr size_t kShmWelcomeFds = 1;
 
 enum class ShmSide : uint8_t { kSwitch, kEndnode };
 

@@ -76,8 +76,7 @@ class ShmConnector final : public LinkSupervisor {
     const RingGeometry shape = ring_geometry(params.flit_payload_bytes);
     Result<SharedRegion> region = SharedRegion::adopt(std::move(packet.fds[0]), shm_region_bytes(shape));
     if (!region) return fail(now, region.error().text);
-    ShmParts parts{std::move(*region), std::move(socket_), std::move(packet.fds[1]),
-                   std::move(packet.fds[2])};
+    ShmParts parts{std::move(*region), std::move(socket_)};
     engine.bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kEndnode), params, now);
     was_up_ = true;
     trouble_.clear();

@@ -12,6 +12,9 @@
 namespace weft::fabric {
 namespace {
 
+/// An honest peer leaves one wake-up at most. One that floods us is read faster than it writes, turn by turn.
+constexpr int kPacketsPerDrain = 32;
+
 Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -90,6 +93,17 @@ bool peer_hung_up(int socket) noexcept {
   std::byte one;
   const ssize_t got = recv(socket, &one, sizeof one, MSG_PEEK | MSG_DONTWAIT);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+bool drain_packets(int socket) noexcept {
+  std::byte one;
+  for (int packet = 0; packet < kPacketsPerDrain; ++packet) {
+    // The rest of a longer packet goes with it; descriptors nobody asks for are closed by the kernel.
+    const ssize_t got = recv(socket, &one, sizeof one, MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  }
+  return true;
 }
 
 bool send_packet(int socket, std::span<const std::byte> data, std::span<const int> fds) noexcept {

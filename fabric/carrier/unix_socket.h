@@ -28,6 +28,10 @@ Result<UniqueFd> connect_unix(const std::string& path);
 /// True once the peer has hung up.
 [[nodiscard]] bool peer_hung_up(int socket) noexcept;
 
+/// Takes the packets that wait, a bounded number, and whatever descriptors came with them. False once the
+/// peer has hung up. Unlike peer_hung_up() it leaves nothing behind that keeps the socket ready.
+[[nodiscard]] bool drain_packets(int socket) noexcept;
+
 /// Sends one packet with descriptors, which stay ours. False when it could not go whole.
 [[nodiscard]] bool send_packet(int socket, std::span<const std::byte> data,
                                std::span<const int> fds) noexcept;

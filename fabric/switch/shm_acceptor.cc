@@ -1,14 +1,15 @@
-// How it works: a guest has a second to say HELLO. Admission names the engine; a region and two eventfds are
-// made for this incarnation alone and leave with the WELCOME. The engine goes up at once, the endnode when it
+// How it works: a guest has a second to say HELLO. Admission names the engine; a region is made for this
+// incarnation alone and leaves with the WELCOME. The engine goes up at once, the endnode when it
 // has read the answer: what is sent meanwhile waits in the ring.
 #include "fabric/switch/shm_acceptor.h"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <system_error>
 
 #include "fabric/carrier/shm_carrier.h"
 #include "fabric/carrier/unix_socket.h"
@@ -17,6 +18,8 @@ namespace weft::fabric {
 namespace {
 
 constexpr Duration kAcceptCheck = 5ms;
+/// Between attempts to let somebody in when guests or descriptors have run out.
+constexpr Duration kAcceptPause = 100ms;
 constexpr Duration kHelloWait = 1s;
 constexpr size_t kGuestsMax = 16;
 constexpr int kBacklog = 64;
@@ -47,9 +50,16 @@ int ShmAcceptor::poll(Instant now) noexcept {
 }
 
 void ShmAcceptor::let_in(Instant now) noexcept {
+  accepts_ = false;
   while (guests_.size() < kGuestsMax) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.valid()) return;
+    if (!socket.valid()) {
+      accepts_ = errno == EAGAIN || errno == EWOULDBLOCK;
+      if (!accepts_ && limiter_.allow(now)) {
+        log(LogLevel::kError, "{}: nobody can join: {}", path_, std::generic_category().message(errno));
+      }
+      return;
+    }
     if (!peer_is_our_user(socket.get())) {
       admission_.counters().add(AdmissionCounter::kForeignUser);
       continue;
@@ -90,17 +100,14 @@ bool ShmAcceptor::serve(Guest& guest, Instant now) noexcept {
 void ShmAcceptor::welcome(Guest& guest, const AdmittedLink& link, Instant now) noexcept {
   const RingGeometry shape = ring_geometry(link.params.flit_payload_bytes);
   Result<SharedRegion> region = SharedRegion::create("weft-link", shm_region_bytes(shape));
-  UniqueFd wake_endnode(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  UniqueFd wake_switch(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!region || !wake_endnode.valid() || !wake_switch.valid()) {
+  if (!region) {
     log(LogLevel::kError, "port {}: no memory or descriptors for a link", link.params.switch_port);
     return;
   }
   const LinkHelloWire wire = encode_link_hello(link.welcome);
-  const std::array<int, kShmWelcomeFds> fds{region->fd(), wake_endnode.get(), wake_switch.get()};
+  const std::array<int, kShmWelcomeFds> fds{region->fd()};
   if (!send_packet(guest.socket.get(), bytes_of(wire), fds)) return;
-  ShmParts parts{std::move(*region), std::move(guest.socket), std::move(wake_switch),
-                 std::move(wake_endnode)};
+  ShmParts parts{std::move(*region), std::move(guest.socket)};
   link.engine->bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kSwitch), link.params, now);
   log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over shared memory", link.params.switch_port,
       link.params.lid.value(), link.params.peer_guid.value());
@@ -115,12 +122,13 @@ void ShmAcceptor::refuse(Guest& guest, const LinkHello& hello, LinkRefusal reaso
 }
 
 void ShmAcceptor::wait_fds(std::vector<pollfd>& out) const {
-  out.push_back({listener_.get(), POLLIN, 0});
+  // Not while nobody can be let in: the listener would stay ready and the loop never sleep.
+  if (accepts_) out.push_back({listener_.get(), POLLIN, 0});
   for (const Guest& guest : guests_) out.push_back({guest.socket.get(), POLLIN, 0});
 }
 
 Instant ShmAcceptor::deadline() const noexcept {
-  Instant due = kNever;
+  Instant due = accepts_ ? kNever : check_at_ + kAcceptPause;
   for (const Guest& guest : guests_) due = std::min(due, guest.until);
   return due;
 }

@@ -1,6 +1,5 @@
 // fabric/switch/shm_acceptor.h -- the switch's side of shared-memory links (decisions 2.9): an endnode
-// connects to a Unix socket and says HELLO; the answer is WELCOME with a fresh memfd and two eventfds, or
-// REFUSE.
+// connects to a Unix socket and says HELLO; the answer is WELCOME with a fresh memfd, or REFUSE.
 #pragma once
 
 #include <memory>
@@ -46,6 +45,7 @@ class ShmAcceptor final : public Pollable {
   Admission& admission_;
   std::vector<Guest> guests_;
   Instant check_at_ = Instant::min();
+  bool accepts_ = true;  // somebody who connects now is let in
   LogLimiter limiter_{std::chrono::seconds(1)};
 };
 

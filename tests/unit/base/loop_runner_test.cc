@@ -1,5 +1,6 @@
 #include "base/loop_runner.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "base/process_guard.h"
+#include "tests/support/rescue.h"
 
 namespace weft {
 namespace {
@@ -182,6 +184,21 @@ TEST(ProcessGuard, the_end_of_the_parent_ends_the_loop) {
   loop.add(**guard);
   close(ends[1]);
   loop.run();
+  close(ends[0]);
+}
+
+/// All children of a launcher share the open file of that pipe, so each of them can change its flags.
+TEST(ProcessGuard, another_child_cannot_make_it_wait_for_the_parent) {
+  const MonotonicClock clock;
+  LoopRunner loop(clock);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  auto guard = ProcessGuard::create(loop, ends[0]);
+  ASSERT_TRUE(guard.ok());
+  ASSERT_EQ(fcntl(ends[0], F_SETFL, fcntl(ends[0], F_GETFL) & ~O_NONBLOCK), 0);
+  EXPECT_TRUE(test::returns_by_itself([&] { (*guard)->poll(clock.now()); },
+                                      [&] { EXPECT_EQ(write(ends[1], "x", 1), 1); }));
+  close(ends[1]);
   close(ends[0]);
 }
 

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -26,6 +27,7 @@
 #include "fabric/switch/shm_acceptor.h"
 #include "fabric/switch/zmq_acceptor.h"
 #include "tests/support/requirement.h"
+#include "tests/support/rescue.h"
 #include "tests/support/stranger.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
@@ -212,6 +214,155 @@ TEST_F(HostileSwitch, memory_that_could_shrink_or_is_no_memfd_is_not_mapped) {
   ASSERT_EQ(pipe(ends), 0);
   const UniqueFd other(ends[1]);
   EXPECT_EQ(welcome_with(UniqueFd(ends[0])), LinkState::kDown);
+}
+
+/// An endnode made by hand that has joined a switch, and its view of the memory of its link.
+class HostileEndnode : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", door.admission).value());
+    socket = std::move(connect_unix(dir.path() + "/s.sock").value());
+    LinkConfig link = small_switch().link;
+    link.guid = Guid(0xA);
+    const LinkHelloWire hello = encode_link_hello(make_hello(link, 77));
+    ASSERT_TRUE(send_packet(socket.get(), bytes_of(hello), {}));
+    run(10);
+    LinkHelloWire answer;
+    ASSERT_EQ(receive_packet(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), welcome),
+              PacketIo::kOk);
+    ASSERT_GE(welcome.fd_count, 1U);
+    const uint32_t flit = make_hello(link, 0).flit_payload_bytes;
+    Result<SharedRegion> shared = SharedRegion::adopt(
+        UniqueFd(dup(welcome.fds[0].get())), SharedRegion::rounded(shm_region_bytes(ring_geometry(flit))));
+    ASSERT_TRUE(shared.ok());
+    region.emplace(std::move(*shared));
+    ASSERT_EQ(end().state(), LinkState::kUp);
+  }
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      clock.advance(10ms);
+      acceptor->poll(clock.now());
+      door.fabric.poll(clock.now());
+    }
+  }
+  [[nodiscard]] LinkEngine& end() { return door.admission.engine(0); }
+  /// Ring 0 is the one the switch sends on.
+  [[nodiscard]] RingControl& ring_to_us() { return *reinterpret_cast<RingControl*>(region->bytes().data()); }
+
+  /// Makes every descriptor that both sides hold, and our own, one that waits.
+  void let_descriptors_block() {
+    for (size_t i = 0; i <= welcome.fd_count; ++i) {
+      const int fd = i < welcome.fd_count ? welcome.fds[i].get() : socket.get();
+      ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK), 0);
+    }
+  }
+  /// Ends a read() or write() of the switch on a descriptor that both sides hold.
+  void free_the_switch() {
+    for (size_t i = 0; i < welcome.fd_count; ++i) {
+      uint64_t value = 1;
+      const int fd = welcome.fds[i].get();
+      fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+      static_cast<void>(!read(fd, &value, sizeof value));
+      value = 1;
+      static_cast<void>(!write(fd, &value, sizeof value));
+    }
+  }
+
+  TempDir dir;
+  ManualClock clock{};
+  Door door;
+  std::unique_ptr<ShmAcceptor> acceptor;
+  UniqueFd socket;
+  Packet welcome;
+  std::optional<SharedRegion> region;
+};
+
+TEST_F(HostileEndnode, cannot_make_the_switch_wait_for_a_wake_up) {
+  covers("DECISIONS-4");
+  let_descriptors_block();
+  EXPECT_TRUE(returns_by_itself(
+      [&] {
+        static_cast<void>(door.fabric.prepare_sleep());
+        door.fabric.finish_sleep();
+        door.fabric.poll(clock.now());
+      },
+      [&] { free_the_switch(); }));
+  EXPECT_EQ(end().state(), LinkState::kUp);
+}
+
+TEST_F(HostileEndnode, cannot_make_the_switch_wait_while_it_wakes_others) {
+  covers("DECISIONS-4");
+  let_descriptors_block();
+  for (size_t i = 0; i < welcome.fd_count; ++i) {  // a counter that takes no more, if it is one
+    const uint64_t most = UINT64_MAX - 1;
+    const int fd = welcome.fds[i].get();
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    struct stat info {};
+    ASSERT_EQ(fstat(fd, &info), 0);
+    if (!S_ISREG(info.st_mode)) static_cast<void>(!write(fd, &most, sizeof most));
+  }
+  let_descriptors_block();
+  const std::vector<std::byte> cell = make_cell({});
+  EXPECT_TRUE(returns_by_itself(
+      [&] {
+        for (int i = 0; i < 20; ++i) {
+          ring_to_us().sleeping.store(1);
+          std::byte* to = end().claim(VirtualLane(0));
+          if (to == nullptr) break;
+          std::memcpy(to, cell.data(), cell.size());
+          end().commit(
+              {VirtualLane(0), kFlitHead | kFlitTail, static_cast<uint32_t>(cell.size()), cell_crc(cell)});
+          end().flush(clock.now());
+        }
+      },
+      [&] { free_the_switch(); }));
+  EXPECT_EQ(ring_to_us().sleeping.load(), 0U) << "the switch did wake us";
+  EXPECT_EQ(end().state(), LinkState::kUp);
+}
+
+/// Whatever else an endnode says on the socket of its link, the switch sleeps again.
+TEST_F(HostileEndnode, cannot_keep_the_switch_awake_by_what_it_leaves_unread) {
+  covers("DECISIONS-4");
+  const std::array<std::byte, 100> junk{};
+  for (int i = 0; i < 5; ++i) {
+    const std::array fds{socket.get(), socket.get()};
+    ASSERT_TRUE(send_packet(socket.get(), junk, fds));
+  }
+  run(10);
+  std::vector<pollfd> fds;
+  door.fabric.wait_fds(fds);
+  ASSERT_FALSE(fds.empty());
+  EXPECT_EQ(poll(fds.data(), fds.size(), 0), 0) << "the loop would never sleep";
+  EXPECT_EQ(end().state(), LinkState::kUp);
+  socket.reset();
+  EXPECT_EQ(poll(fds.data(), fds.size(), 0), 1) << "the death of the endnode still wakes it";
+  run(5);
+  EXPECT_EQ(end().state(), LinkState::kDown);
+}
+
+/// More guests than are let in at once wait outside, without the loop spinning for them.
+TEST(LinkDefence, guests_that_have_to_wait_do_not_keep_the_switch_awake) {
+  covers("DECISIONS-4");
+  const TempDir dir;
+  Door door;
+  const auto acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", door.admission).value());
+  std::vector<UniqueFd> guests;
+  for (int i = 0; i < 17; ++i) guests.push_back(std::move(connect_unix(dir.path() + "/s.sock").value()));
+  ManualClock clock;
+  clock.advance(10s);
+  acceptor->poll(clock.now());
+  std::vector<pollfd> fds;
+  acceptor->wait_fds(fds);
+  ASSERT_EQ(fds.size(), 16U) << "the guests that were let in, who say nothing, and not the door";
+  EXPECT_EQ(poll(fds.data(), fds.size(), 0), 0);
+  EXPECT_LE(acceptor->deadline(), clock.now() + 200ms) << "and the switch looks again soon";
+  clock.advance(1100ms);
+  acceptor->poll(clock.now());
+  clock.advance(10ms);
+  acceptor->poll(clock.now());
+  fds.clear();
+  acceptor->wait_fds(fds);
+  EXPECT_EQ(fds.size(), 2U) << "the door, and the last guest";
 }
 
 }  // namespace
