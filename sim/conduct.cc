@@ -132,8 +132,8 @@ constexpr std::array kNever<Drop>{
     Drop::kDropNoLane,        Drop::kDropLoop,          Drop::kDropManagementFull, Drop::kDropManagementRate,
     Drop::kDropGsiRate,       Drop::kDropTooLong};
 template <>
-constexpr std::array kNotInPeace<Drop>{Drop::kPoisonOut, Drop::kDropPortDown, Drop::kDropLifetime,
-                                       Drop::kDropLinkReset, Drop::kDropPoisoned};
+constexpr std::array kNotInPeace<Drop>{Drop::kPoisonOut,    Drop::kDropPortDown,  Drop::kDropStandstill,
+                                       Drop::kDropLifetime, Drop::kDropLinkReset, Drop::kDropPoisoned};
 
 template <class E>
 void list(const CounterSet<E>& counters, std::span<const E> forbidden, std::string& out) {

@@ -106,6 +106,9 @@ struct WaitRule {
   const char* text;
 };
 constexpr std::array kLossRules{
+    WaitRule{
+        "drop_standstill",
+        "cells from {1} were dropped at {0}: the node they go to does not read, and they crowded others'"},
     WaitRule{"drop_lifetime",
              "cells from {1} waited at {0} for 2 s for a node that does not read, and were dropped"},
     WaitRule{"drop_port_down", "cells from {1} were dropped at {0}: the node they go to has not joined"},

@@ -40,8 +40,13 @@ inline constexpr uint32_t kControlSlots = 8;
 inline constexpr uint32_t kFlitRepeatsMax = 16;
 /// Flits published at once on rings: the peer works while the burst goes on (decisions P9).
 inline constexpr uint32_t kFlitsPerPublish = 8;
-/// An output without credit for this long drops its cells (head-of-queue lifetime, decisions section 4).
+/// An output lane that moved nothing for this long drops its cells (head-of-queue lifetime, decisions section
+/// 4), whether it had no credit or no slot: at default sizes a link has fewer slots than credits.
 inline constexpr Duration kHeadOfQueueLifetime = 2s;
+/// An output lane that could move nothing for this long stands still: its cells may not crowd those for other
+/// outputs any more. Longer than an endnode that runs is kept from its core by a few others; with the tick
+/// that notices it well below the 50 ms that a frozen host may cost its neighbours.
+inline constexpr Duration kOutputStandstill = 25ms;
 inline constexpr Duration kPeerStalledNotice = 1s;
 /// An endnode whose link is down tries this often.
 inline constexpr Duration kLinkRetryInterval = 100ms;

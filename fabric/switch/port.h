@@ -38,11 +38,12 @@ enum class SwitchPortCounter : uint8_t {
   kDropLoop,    // would go back to the switch it came from
   kDropManagementFull,
   kDropManagementRate,
-  kDropGsiRate,    // too many cells for QP1
-  kDropLifetime,   // the output gave no credit for 2 s
-  kDropLinkReset,  // the input link went down before the cell was on its way
-  kDropPoisoned,   // the previous hop said so
-  kDropTooLong,    // more flits than the largest cell has, and no tail among them
+  kDropGsiRate,     // too many cells for QP1
+  kDropStandstill,  // the output moved nothing for 25 ms, and its cells crowded those for others
+  kDropLifetime,    // the output moved nothing for 2 s
+  kDropLinkReset,   // the input link went down before the cell was on its way
+  kDropPoisoned,    // the previous hop said so
+  kDropTooLong,     // more flits than the largest cell has, and no tail among them
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<SwitchPortCounter> counter_labels(SwitchPortCounter /*of*/) noexcept {
@@ -67,6 +68,7 @@ enum class SwitchPortCounter : uint8_t {
       "drop_management_full",
       "drop_management_rate",
       "drop_gsi_rate",
+      "drop_standstill",
       "drop_lifetime",
       "drop_link_reset",
       "drop_poisoned",
@@ -129,7 +131,9 @@ struct Port {
   // Output. Lanes as bits.
   uint32_t waiting_lanes = 0;  // lanes with flits queued
   uint32_t poison_lanes = 0;   // lanes that owe the next hop a poisoned tail
-  uint32_t stalled_lanes = 0;  // lifetime passed without credit: drop at once until credit comes
+  uint32_t stalled_lanes = 0;  // stand still: drop what would crowd others out
+  uint32_t expired_lanes = 0;  // of those: lifetime passed, drop everything at once
+  Instant progress_at{};       // last flit sent on any lane
   std::array<Egress, kVlCount> egress{};
   VlArbiter arbiter;
 

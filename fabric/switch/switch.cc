@@ -171,7 +171,7 @@ bool Switch::send_front(Port& in, Port& out, VirtualLane vl) noexcept {
 void Switch::note_sent(Port& in, Port& out, const TxFlit& flit) noexcept {
   out.link->commit(flit);
   out.counters.add(SwitchPortCounter::kFlitsOut);
-  out.egress[flit.vl.value()].progress_at = now_;
+  out.egress[flit.vl.value()].progress_at = out.progress_at = now_;
   if ((flit.flags & kFlitHead) != 0) lock(in, out, flit.vl);
   if ((flit.flags & kFlitTail) == 0) return;
   unlock(out, flit.vl);

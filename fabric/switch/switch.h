@@ -29,6 +29,7 @@ struct SwitchConfig {
   uint32_t management_per_second = 2000;  // lane 15, per input port
   uint32_t gsi_per_second = 2000;         // cells for QP1, per input port
   Duration lifetime = kHeadOfQueueLifetime;
+  Duration standstill = kOutputStandstill;
 };
 
 /// Owner: one thread. poll() and below neither allocate nor make system calls.
@@ -76,6 +77,7 @@ class Switch final : public Pollable {
                                         PortNumber& output) noexcept;
   [[nodiscard]] SwitchPortCounter check_rates(Port& in, VirtualLane vl, Qpn dest_qpn) noexcept;
   [[nodiscard]] SwitchPortCounter check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept;
+  [[nodiscard]] SwitchPortCounter check_stalled(const Port& in, Port& out, VirtualLane vl) noexcept;
   [[nodiscard]] bool leads_back(const Port& in, PortNumber output, Lid slid) const noexcept;
   [[nodiscard]] bool pass_through(Port& in, Port& out, const CheckedFlit& checked) noexcept;
   void enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept;
@@ -97,9 +99,15 @@ class Switch final : public Pollable {
   void take_link_up(Port& port) noexcept;
   void make_buffers(Port& port) noexcept;
   void forget_link(Port& port) noexcept;
+  void return_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept;
   void drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
   [[nodiscard]] uint32_t drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
   void tick() noexcept;
+  void end_overdue_cells(Port& out) noexcept;
+  [[nodiscard]] bool can_send(Port& out, VirtualLane vl) noexcept;
+  [[nodiscard]] bool stands_still(Port& out, VirtualLane vl, Duration limit) noexcept;
+  [[nodiscard]] bool crowded(const Port& in, VirtualLane vl, uint32_t more) const noexcept;
+  void make_room(Port& out, VirtualLane vl) noexcept;
 
   SwitchConfig config_;
   uint32_t flits_per_cell_;

@@ -1,9 +1,9 @@
 // How it works: the head flit of a cell decides -- header sane, source true, rate kept, route known, output
 // there -- once, and the rest of the cell follows. The flit lies in memory that its sender can still change,
-// so the header is read once into registers and leaves from there (CheckedFlit). A flit goes from ring to ring when its output has nothing
-// waiting and credit at hand; otherwise it waits in the buffer its credit stands for, in the queue of its
-// output. So the input ring is always drained, whatever an output does (decisions P4), and the credit goes
-// back when the flit leaves.
+// so the header is read once into registers and leaves from there (CheckedFlit). A flit goes from ring to
+// ring when its output has nothing waiting and credit at hand; otherwise it waits in the buffer its credit
+// stands for, in the queue of its output. So the input ring is always drained, whatever an output does
+// (decisions P4), and the credit goes back when the flit leaves.
 #include "fabric/switch/switch.h"
 #include "messages/cell.h"
 
@@ -85,11 +85,20 @@ SwitchPortCounter Switch::check_output(const Port& in, VirtualLane vl, PortNumbe
   if (!out.up) return SwitchPortCounter::kDropPortDown;
   if (vl != kVlManagement && vl.value() >= out.lanes) return SwitchPortCounter::kDropNoLane;
   if (&out == &in && !in.peer_is_endnode) return SwitchPortCounter::kDropLoop;
-  if ((out.stalled_lanes & lane_bit(vl)) != 0) [[unlikely]] {
-    if (out.link->credits(vl) == 0) return SwitchPortCounter::kDropLifetime;
-    out.stalled_lanes &= ~lane_bit(vl);
-  }
+  if ((out.stalled_lanes & lane_bit(vl)) != 0) [[unlikely]]
+    return check_stalled(in, out, vl);
   return kAdmitted;
+}
+
+/// A cell for an output that stood still when it was last looked at.
+SwitchPortCounter Switch::check_stalled(const Port& in, Port& out, VirtualLane vl) noexcept {
+  if (can_send(out, vl)) {
+    out.stalled_lanes &= ~lane_bit(vl);
+    out.expired_lanes &= ~lane_bit(vl);
+    return kAdmitted;
+  }
+  if ((out.expired_lanes & lane_bit(vl)) != 0) return SwitchPortCounter::kDropLifetime;
+  return crowded(in, vl, flits_per_cell_) ? SwitchPortCounter::kDropStandstill : kAdmitted;
 }
 
 SwitchPortCounter Switch::check_rates(Port& in, VirtualLane vl, Qpn dest_qpn) noexcept {

@@ -1,8 +1,9 @@
 // How it works: links come and go. When an input goes, what it left behind is dropped and every lane its
 // cells had begun to cross is told so; when an output goes, what waited for it is dropped and its buffers'
-// credits go back. Twice a second-tenth the lifetimes are looked at: a lane whose output gave no credit for
-// that long drops what waits, and everything that comes after, until credit returns, so that one frozen
-// endnode cannot stop the others.
+// credits go back. Every 5 ms a tick looks at the lanes of outputs on which something waits. One that could
+// move nothing for 25 ms stands still: its cells may fill the half of an input's lane that others leave free,
+// and no more, so that one frozen endnode cannot take all of a sender's credit. One that moved nothing for
+// 2 s drops everything until it moves again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace weft::fabric {
 namespace {
 
-constexpr Duration kTickInterval = 50ms;
+constexpr Duration kTickInterval = 5ms;
 constexpr Duration kDownPollInterval = 1ms;
 
 constexpr VirtualLane lane_at(uint32_t index) noexcept {
@@ -70,17 +71,19 @@ void Switch::forget_link(Port& port) noexcept {
     drop_queued(port, vl, SwitchPortCounter::kDropPortDown);
   }
   port.ingress = {};
-  port.poison_lanes = port.stalled_lanes = 0;
+  port.poison_lanes = port.stalled_lanes = port.expired_lanes = 0;
 }
 
-/// Drops everything that waits for one lane of an output and returns the credits, but none to a link that is
-/// a new one already.
+/// Gives credit back for flits that were dropped, but none to a link that is a new one already.
+void Switch::return_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept {
+  const bool same_link = in.up && in.link->incarnation() == in.incarnation;
+  if (flits != 0 && same_link) in.link->grant(vl, flits);
+}
+
+/// Drops everything that waits for one lane of an output.
 void Switch::drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept {
   for (Port* in : attached_) {
-    if (in->buffers[vl.value()] == nullptr) continue;
-    const uint32_t flits = drop_from(*in, out, vl, reason);
-    const bool same_link = in->up && in->link->incarnation() == in->incarnation;
-    if (flits != 0 && same_link) in->link->grant(vl, flits);
+    if (in->buffers[vl.value()] != nullptr) return_credit(*in, vl, drop_from(*in, out, vl, reason));
   }
 }
 
@@ -107,15 +110,67 @@ uint32_t Switch::drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounte
 void Switch::tick() noexcept {
   next_tick_ = now_ + kTickInterval;
   for (Port* out : attached_) {
-    // A neighbour whose own output is frozen resumes when its lifetime has passed: wait for that, or cells to
-    // everybody behind it would go too.
-    const Duration lifetime = out->peer_is_endnode ? config_.lifetime : 2 * config_.lifetime;
-    for (uint32_t left = out->waiting_lanes; left != 0 && out->up; left &= left - 1) {
+    if (!out->up) continue;
+    if (config_.link.cut_through) end_overdue_cells(*out);
+    // A neighbour whose own output is frozen goes on when it has dropped what crowds it: wait for that, or
+    // cells to everybody behind it would go too.
+    const int patience = out->peer_is_endnode ? 1 : 2;
+    for (uint32_t left = out->waiting_lanes; left != 0; left &= left - 1) {
       const VirtualLane vl = lane_at(static_cast<uint32_t>(std::countr_zero(left)));
-      if (now_ - out->egress[vl.value()].progress_at < lifetime) continue;
-      if (out->link->credits(vl) == 0) out->stalled_lanes |= lane_bit(vl);
-      drop_queued(*out, vl, SwitchPortCounter::kDropLifetime);
+      if (now_ - out->egress[vl.value()].progress_at >= patience * config_.lifetime) {
+        if (!can_send(*out, vl)) {
+          out->stalled_lanes |= lane_bit(vl);
+          out->expired_lanes |= lane_bit(vl);
+        }
+        drop_queued(*out, vl, SwitchPortCounter::kDropLifetime);
+      } else if (stands_still(*out, vl, patience * config_.standstill)) {
+        out->stalled_lanes |= lane_bit(vl);
+        make_room(*out, vl);
+      }
     }
+  }
+}
+
+/// With cut-through a cell is under way before its tail has come. One whose sender adds nothing to it for a
+/// lifetime, frozen or hostile, gives up the output's lane, and with strict lanes that of the whole switch.
+void Switch::end_overdue_cells(Port& out) noexcept {
+  for (uint32_t i = 0; i < kVlCount; ++i) {
+    Egress& lane = out.egress[i];
+    if (lane.owner == kPortNone || lane.ready.contains(lane.owner)) continue;
+    if (now_ - lane.progress_at < config_.lifetime) continue;
+    Port& in = *ports_[lane.owner];
+    return_credit(in, lane_at(i), drop_from(in, out, lane_at(i), SwitchPortCounter::kDropLifetime));
+    lane.progress_at = now_;  // those behind it wait for the output only from now on
+  }
+}
+
+/// True when the output would take a flit: it has credit and a slot.
+bool Switch::can_send(Port& out, VirtualLane vl) noexcept {
+  return out.link->claim(vl) != nullptr;
+}
+
+/// Without credit the lane is watched alone, without a slot the whole output: while other lanes move, this
+/// one is merely not its turn.
+bool Switch::stands_still(Port& out, VirtualLane vl, Duration limit) noexcept {
+  if (now_ - out.egress[vl.value()].progress_at < limit) return false;
+  if (out.link->credits(vl) == 0) return true;
+  return now_ - out.progress_at >= limit && !can_send(out, vl);
+}
+
+/// With `more` flits, more than half of an input lane's buffers are in use: what stands still there is in the
+/// way of others. The link may use fewer than there are, since both its ends chose the number.
+bool Switch::crowded(const Port& in, VirtualLane vl, uint32_t more) const noexcept {
+  const VlBuffer& buffer = *in.buffers[vl.value()];
+  const uint32_t usable = vl == kVlManagement ? buffer.capacity() : in.link->params().credits_per_lane;
+  return buffer.capacity() - buffer.free_flits() + more > usable / 2;
+}
+
+/// Takes what waits for a lane that stands still out of the inputs that it crowds.
+void Switch::make_room(Port& out, VirtualLane vl) noexcept {
+  for (Port* in : attached_) {
+    if (in->buffers[vl.value()] == nullptr || in->buffers[vl.value()]->flits(out.number) == 0) continue;
+    if (!crowded(*in, vl, 0)) continue;
+    return_credit(*in, vl, drop_from(*in, out, vl, SwitchPortCounter::kDropStandstill));
   }
 }
 

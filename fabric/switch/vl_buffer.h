@@ -53,6 +53,7 @@ class VlBuffer {
   /// @param outputs    queues
   VlBuffer(uint32_t flits, uint32_t flit_bytes, uint32_t outputs);
 
+  [[nodiscard]] uint32_t capacity() const noexcept { return static_cast<uint32_t>(entries_.size()); }
   [[nodiscard]] uint32_t free_flits() const noexcept { return free_count_; }
   /// Copies the flit to the end of `output`'s queue. False when no buffer is free; nothing was changed.
   [[nodiscard]] bool push(uint32_t output, const CheckedFlit& checked) noexcept;

@@ -106,6 +106,7 @@ void TestFabric::add_cable(const TestFabricConfig& config, uint32_t node) {
   cable.ends[kNode].guid = node_guid(node);
   cable.ends[kNode].lid = lid;
   if (node == 1 && config.node_lanes != 0) cable.ends[kNode].lanes = config.node_lanes;
+  if (config.node_credits != 0) cable.ends[kNode].credits_per_lane = config.node_credits;
   if (node == 0 && config.first_is_a_switch) {
     cable.ends[kNode].is_switch = true;
     cable.ends[kNode].lid = kLidNone;

@@ -44,6 +44,7 @@ struct TestFabricConfig {
   uint32_t nodes = 2;  // node i has LID i + 1 and sits on port i + 1
   uint64_t seed = 1;
   bool receiver_rereads = false;   // memory cables only; see MemoryCableConfig
+  uint32_t node_credits = 0;       // memory cables only: of every node, fewer than the switch offers
   uint32_t node_lanes = 0;         // memory cables only: lanes of node 1, fewer than the others have
   bool first_is_a_switch = false;  // memory cables only: node 0 says so, and LID 9 lies behind it
   fabric::FlitFaults faults;       // on every link, both ways
