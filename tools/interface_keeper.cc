@@ -23,17 +23,19 @@ constexpr Duration kRareLookInterval = std::chrono::seconds(10);
 }  // namespace
 
 InterfaceKeeper::~InterfaceKeeper() {
-  for (const Kept& kept : kept_) restore(kept);
+  for (const Kept& kept : kept_)
+    if (kept.borrowed.index != 0) give_back(kept.borrowed, kept.netns_fd);
 }
 
 Result<UniqueFd> InterfaceKeeper::open(const std::string& node, const HandedDescriptor& wanted,
-                                       int netns_fd) {
+                                       const std::string& netns, int netns_fd) {
   if (wanted.kind == HandedDescriptor::Kind::kNone) return UniqueFd();
   Kept kept;
   kept.node = node;
   kept.kind = wanted.kind;
   kept.settings = wanted.interface;
   kept.netns_fd = netns_fd;
+  kept.borrowed.netns = netns;
   Result<UniqueFd> fd = wanted.kind == HandedDescriptor::Kind::kPacket
                             ? borrow(kept)
                             : create_tap(wanted.interface, tag_, netns_fd);
@@ -94,27 +96,30 @@ Result<UniqueFd> InterfaceKeeper::borrow(Kept& kept) {
     kept.interface = std::move(interface).value();
   }
   if (Status set = set_borrowed(kept); !set.ok()) {
-    restore(kept);
+    give_back(kept.borrowed, kept.netns_fd);
     return set.error();
   }
   return fd;
 }
 
-Status InterfaceKeeper::set_borrowed(Kept& kept) const {
+/// Called again for the same interface it goes on with what is left to do.
+Status InterfaceKeeper::set_borrowed(Kept& kept) {
   const NetInterface& interface = kept.interface;
   const InterfaceSettings& wanted = kept.settings;
-  kept.mtu_before = 0;
-  kept.mac_before = {};
-  kept.sizes_before = {};
+  BorrowedInterface& borrowed = kept.borrowed;
+  if (borrowed.index != interface.index())
+    borrowed = {wanted.name, borrowed.netns, interface.index(), 0, 0, {}, {}, {}, {}};
   const uint32_t mtu = interface.mtu();
   if (wanted.mtu != 0 && wanted.mtu != mtu) {
     if (Status set = interface.set_mtu(wanted.mtu); !set.ok()) return set;
-    kept.mtu_before = mtu;
+    borrowed.mtu = wanted.mtu;
+    borrowed.mtu_before = mtu;
   }
   const MacAddress mac = interface.mac();
   if (wanted.mac_given && wanted.mac != mac) {
     if (Status set = interface.set_mac(wanted.mac); !set.ok()) return set;
-    kept.mac_before = mac;
+    borrowed.mac = wanted.mac;
+    borrowed.mac_before = mac;
   }
   const NetnsScope scope(kept.netns_fd);  // for netlink
   if (!scope.status().ok()) return scope.status().error();
@@ -123,27 +128,21 @@ Status InterfaceKeeper::set_borrowed(Kept& kept) const {
   const GsoSizes limited{std::min(sizes.value().gso_bytes, kGsoBytesMax),
                          std::min(sizes.value().gro_bytes, kGsoBytesMax)};
   // Without the right to it longer frames are dropped and counted, as the process says.
-  if (limited != sizes.value() && interface.set_gso_sizes(limited).ok()) kept.sizes_before = sizes.value();
+  if (limited == sizes.value() || !interface.set_gso_sizes(limited).ok()) return {};
+  borrowed.sizes = limited;
+  borrowed.sizes_before = sizes.value();
   return {};
 }
 
-/// What somebody else has changed in the meantime stays as he left it.
-void InterfaceKeeper::restore(const Kept& kept) const {
-  const NetInterface& interface = kept.interface;
-  if (kept.kind != HandedDescriptor::Kind::kPacket || interface.index() == 0 ||
-      interface.find() != interface.index())
-    return;
-  if (kept.mtu_before != 0 && interface.mtu() == kept.settings.mtu)
-    (void)interface.set_mtu(kept.mtu_before).ok();
-  if (kept.mac_before != MacAddress{} && interface.mac() == kept.settings.mac)
-    (void)interface.set_mac(kept.mac_before).ok();
-  const NetnsScope scope(kept.netns_fd);
-  if (kept.sizes_before != GsoSizes{} && scope.status().ok())
-    (void)interface.set_gso_sizes(kept.sizes_before).ok();
+std::vector<BorrowedInterface> InterfaceKeeper::borrowed() const {
+  std::vector<BorrowedInterface> all;
+  for (const Kept& kept : kept_)
+    if (kept.borrowed.index != 0) all.push_back(kept.borrowed);
+  return all;
 }
 
 /// `done` says what was done, if anything was.
-Status InterfaceKeeper::mend(Kept& kept, std::string& done) const {
+Status InterfaceKeeper::mend(Kept& kept, std::string& done) {
   const std::string& name = kept.settings.name;
   if (kept.kind == HandedDescriptor::Kind::kPacket) {
     const int index = kept.interface.find();

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "tools/node_commands.h"
+#include "tools/state_dir.h"
 
 namespace weft::tools {
 
@@ -31,9 +32,12 @@ class InterfaceKeeper {
   /// Restores what was borrowed.
   ~InterfaceKeeper();
 
-  /// Makes or opens what `node` wants, in namespace `netns_fd` (-1: ours), and keeps it from here on. The
-  /// namespace outlives the keeper.
-  Result<UniqueFd> open(const std::string& node, const HandedDescriptor& wanted, int netns_fd);
+  /// Makes or opens what `node` wants, in the namespace of that name and descriptor (-1: ours), and keeps it
+  /// from here on. The namespace outlives the keeper.
+  Result<UniqueFd> open(const std::string& node, const HandedDescriptor& wanted, const std::string& netns,
+                        int netns_fd);
+  /// For the record, so that a launcher that is killed leaves nothing changed for ever.
+  [[nodiscard]] std::vector<BorrowedInterface> borrowed() const;
   /// When the kernel tells of a change, and a few times a second while something is amiss: looks whether all
   /// are there and mends what is not. A line for each thing done, and for each that failed unless it was said
   /// already.
@@ -51,11 +55,9 @@ class InterfaceKeeper {
     HandedDescriptor::Kind kind = HandedDescriptor::Kind::kNone;
     InterfaceSettings settings;
     int netns_fd = -1;
-    UniqueFd tap;             // shares the description of the descriptor handed out
-    NetInterface interface;   // borrowed; its sockets belong to the namespace
-    uint32_t mtu_before = 0;  // 0: not changed
-    MacAddress mac_before{};  // zero: not changed
-    GsoSizes sizes_before;    // zero: not changed
+    UniqueFd tap;            // shares the description of the descriptor handed out
+    NetInterface interface;  // borrowed; its sockets belong to the namespace
+    BorrowedInterface borrowed;
     bool unfinished = false;  // mending failed half-way
     std::string complaint;    // said already
   };
@@ -64,9 +66,8 @@ class InterfaceKeeper {
   [[nodiscard]] bool hears_news() const noexcept;
   [[nodiscard]] bool amiss() const noexcept;
   Result<UniqueFd> borrow(Kept& kept);
-  Status set_borrowed(Kept& kept) const;
-  void restore(const Kept& kept) const;
-  Status mend(Kept& kept, std::string& done) const;
+  static Status set_borrowed(Kept& kept);
+  Status mend(Kept& kept, std::string& done);
 
   std::string tag_;
   std::vector<Kept> kept_;

@@ -174,7 +174,7 @@ Status Launcher::Impl::prepare(NodeCommand command) {
   if (!ns_fd.ok()) return Error{fmt::format("node '{}': {}", command.name, ns_fd.error().text)};
   std::vector<UniqueFd> descriptors;
   for (const HandedDescriptor& wanted : command.descriptors) {
-    Result<UniqueFd> fd = keeper_->open(command.name, wanted, ns_fd.value());
+    Result<UniqueFd> fd = keeper_->open(command.name, wanted, command.netns, ns_fd.value());
     if (!fd.ok()) return Error{fmt::format("node '{}': {}", command.name, fd.error().text)};
     if (wanted.kind == HandedDescriptor::Kind::kTap)
       interfaces_.push_back({wanted.interface.name, command.netns});
@@ -208,7 +208,8 @@ Status Launcher::Impl::start() {
 
 void Launcher::Impl::save_record() {
   RunRecord record{
-      getpid(), process_start_ticks(getpid()), options_.topology_path, !starting_, {}, interfaces_, {}};
+      getpid(), process_start_ticks(getpid()), options_.topology_path, !starting_, {}, interfaces_, {}, {}};
+  if (keeper_.has_value()) record.borrowed = keeper_->borrowed();
   for (const auto& [name, netns] : namespaces_)
     if (netns != nullptr && netns->holder() != 0)
       record.processes.push_back(
@@ -304,7 +305,9 @@ void Launcher::Impl::turn(Duration wait) {
   reap();
   if (unsaved_) save_record();
   now = MonotonicClock().now();
-  for (const std::string& line : keeper_->look(now)) say(line);
+  const std::vector<std::string> mended = keeper_->look(now);
+  for (const std::string& line : mended) say(line);
+  if (!mended.empty()) save_record();
   restart_due(now);
   ask_due(now);
   if (options_.live) view_.draw(topology_.fabric, nodes_, now);

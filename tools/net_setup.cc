@@ -174,6 +174,20 @@ Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int
   return {};
 }
 
+void give_back(const BorrowedInterface& borrowed, int netns_fd) {
+  const NetnsScope scope(netns_fd);
+  if (!scope.status().ok()) return;
+  Result<NetInterface> interface = NetInterface::open(borrowed.name);
+  if (!interface.ok() || interface.value().index() != borrowed.index) return;
+  const NetInterface& its = interface.value();
+  if (borrowed.mtu_before != 0 && its.mtu() == borrowed.mtu) (void)its.set_mtu(borrowed.mtu_before).ok();
+  if (borrowed.mac_before != MacAddress{} && its.mac() == borrowed.mac)
+    (void)its.set_mac(borrowed.mac_before).ok();
+  if (borrowed.sizes_before == GsoSizes{}) return;
+  Result<GsoSizes> sizes = its.gso_sizes();
+  if (sizes.ok() && sizes.value() == borrowed.sizes) (void)its.set_gso_sizes(borrowed.sizes_before).ok();
+}
+
 Result<UniqueFd> open_packet_socket(const std::string& name, int netns_fd) {
   const NetnsScope scope(netns_fd);
   if (!scope.status().ok()) return scope.status().error();

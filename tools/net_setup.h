@@ -15,11 +15,23 @@
 #include <string>
 #include <vector>
 
+#include "base/net_interface.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
+
+/// An interface of somebody else whose settings were changed for the run: what we set, and what it had
+/// before. Zeros: not changed.
+struct BorrowedInterface {
+  std::string name;
+  std::string netns;  // empty: the launcher's own
+  int index = 0;
+  uint32_t mtu = 0, mtu_before = 0;
+  MacAddress mac{}, mac_before{};
+  GsoSizes sizes, sizes_before;
+};
 
 /// Text in the interface's alias that tells whose it is: "weft:FABRIC".
 [[nodiscard]] std::string interface_tag(const std::string& fabric);
@@ -70,6 +82,10 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
 /// Gives the TAP `settings.name`, which exists, all of that: what create_tap() does after making it, and
 /// again when it had to be made anew.
 Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd);
+
+/// Gives the interface that still is the one of `borrowed` its settings back. What somebody else has changed
+/// in the meantime stays as he left it.
+void give_back(const BorrowedInterface& borrowed, int netns_fd);
 
 /// Opens a packet socket for interface `name` in namespace `netns_fd`. Needs CAP_NET_RAW. The interface must
 /// exist.

@@ -20,6 +20,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/ethernet.h"
 #include "tools/net_setup.h"
 #include "tools/topology.h"
 
@@ -163,6 +164,11 @@ Status StateDir::save(const RunRecord& record) const {
     text << "interface " << i.name << ' ' << (i.netns.empty() ? "-" : i.netns) << '\n';
   for (const RecordedPort& p : record.ports)
     text << "port " << p.node << ' ' << p.number << ' ' << p.peer << '\n';
+  for (const BorrowedInterface& b : record.borrowed)
+    text << "borrowed " << b.name << ' ' << (b.netns.empty() ? "-" : b.netns) << ' ' << b.index << ' '
+         << b.mtu << ' ' << b.mtu_before << ' ' << weft::to_string(b.mac) << ' '
+         << weft::to_string(b.mac_before) << ' ' << b.sizes.gso_bytes << ' ' << b.sizes.gro_bytes << ' '
+         << b.sizes_before.gso_bytes << ' ' << b.sizes_before.gro_bytes << '\n';
   const std::string fresh = file("run.new");
   const std::string bytes = text.str();
   {
@@ -222,6 +228,18 @@ RunRecord StateDir::load() const {
       record.processes.push_back(process);
     RecordedPort port;
     if (kind == "port" && words >> port.node >> port.number >> port.peer) record.ports.push_back(port);
+    BorrowedInterface borrowed;
+    std::string mac;
+    std::string mac_before;
+    if (kind == "borrowed" && words >> borrowed.name >> borrowed.netns >> borrowed.index >> borrowed.mtu >>
+                                  borrowed.mtu_before >> mac >> mac_before >> borrowed.sizes.gso_bytes >>
+                                  borrowed.sizes.gro_bytes >> borrowed.sizes_before.gso_bytes >>
+                                  borrowed.sizes_before.gro_bytes) {
+      if (borrowed.netns == "-") borrowed.netns.clear();
+      borrowed.mac = parse_mac(mac).value_or(MacAddress{});
+      borrowed.mac_before = parse_mac(mac_before).value_or(MacAddress{});
+      record.borrowed.push_back(borrowed);
+    }
     RecordedInterface interface;
     if (kind == "interface" && words >> interface.name >> interface.netns) {
       if (interface.netns == "-") interface.netns.clear();
@@ -258,6 +276,11 @@ void clean_up_leftovers(const StateDir& dir, const RunRecord& record) {
   // Namespaces that the launcher made are gone with their holder; only its own may still have interfaces.
   for (const RecordedInterface& interface : record.interfaces)
     if (interface.netns.empty()) remove_tagged_interface(interface.name, interface_tag(dir.fabric()));
+  for (const BorrowedInterface& borrowed : record.borrowed) {
+    const UniqueFd netns(
+        borrowed.netns.empty() ? -1 : ::open(("/run/netns/" + borrowed.netns).c_str(), O_RDONLY | O_CLOEXEC));
+    if (borrowed.netns.empty() || netns.valid()) give_back(borrowed, netns.get());
+  }
   dir.remove_runtime_files();
 }
 

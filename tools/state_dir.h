@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "tools/net_setup.h"
 
 namespace weft::tools {
 
@@ -44,6 +45,7 @@ struct RunRecord {
   std::vector<RecordedProcess> processes;
   std::vector<RecordedInterface> interfaces;
   std::vector<RecordedPort> ports;
+  std::vector<BorrowedInterface> borrowed;
 };
 
 /// Start time of a process in clock ticks since boot; 0 when there is none of that number.

@@ -217,6 +217,19 @@ class InterfacesTest(WeftCase):
         self.assertEqual({**after, "address": ""}, {**before, "mtu": 1500, "address": ""})
         self.assertNotEqual(after["address"], fresh)
 
+    def test_a_killed_launcher_leaves_nothing_changed_behind_weft_down(self):
+        self.make_veth()
+        self.lan.ip("link", "set", "u0", "gso_max_size", "65536")
+        before = self.settings()
+        launcher = self.up(FABRIC.format(host=self.host.name, unit=PACKET.format(
+            lan=self.lan.name, more='mtu = 1400\nmac = "02:00:00:00:55:02"\n')))
+        self.assertEqual((self.settings()["mtu"], self.settings()["address"]), (1400, "02:00:00:00:55:02"))
+        launcher.kill()
+        launcher.wait(10)
+        self.lan.ip("link", "set", "u0", "mtu", "1450")  # somebody's own wish from here on
+        self.assertEqual(self.weft("down")[0], 0)
+        self.assertEqual(self.settings(), {**before, "mtu": 1450})
+
     def test_a_setting_that_the_interface_refuses_is_an_error_and_changes_nothing(self):
         self.make_veth()
         self.lan.ip("link", "add", "link", "u0", "name", "v0", "type", "macvlan", check=False)

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "tools/child_process.h"
 
@@ -42,9 +43,22 @@ TEST_F(StateDirTest, record_comes_back) {
                    true,
                    {{"h1", "weft-host", 33, 44, 5}},
                    {{"eth0", "n1"}, {"weft0", ""}},
-                   {{"s1", 2, "h1"}}};
+                   {{"s1", 2, "h1"}},
+                   {}};
+  record.borrowed = {
+      {"u0", "lan", 7, 1400, 1500, {2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}, {65000, 64000}, {65536, 65535}},
+      {"u1", "", 8, 0, 0, {}, {}, {}, {}}};
   ASSERT_TRUE(dir.value().save(record).ok());
   const RunRecord back = dir.value().load();
+  ASSERT_EQ(back.borrowed.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    const BorrowedInterface& is = back.borrowed[i];
+    const BorrowedInterface& was = record.borrowed[i];
+    EXPECT_EQ(std::tie(is.name, is.netns, is.index, is.mtu, is.mtu_before, is.mac, is.mac_before),
+              std::tie(was.name, was.netns, was.index, was.mtu, was.mtu_before, was.mac, was.mac_before));
+    EXPECT_EQ(is.sizes, was.sizes);
+    EXPECT_EQ(is.sizes_before, was.sizes_before);
+  }
   EXPECT_EQ(back.launcher, 11);
   EXPECT_EQ(back.launcher_ticks, 22U);
   EXPECT_TRUE(back.ready);
