@@ -33,9 +33,9 @@ enum class AdapterCounter : uint8_t {
   kDropQkey,
   kDropService,    // an operation that the QP's service does not have
   kDropSegment,    // a cell that is not full and not the last, or longer than a cell payload
-  kDropNoRecvWqe,  // unacknowledged Send that found no receive WQE
-  kDropAccess,     // unacknowledged RDMA write refused (C-23)
-  kDropLength,     // unacknowledged message longer than its receive WQE
+  kDropNoRecvWqe,  // unacknowledged message that found no receive WQE
+  kDropAccess,     // refused: right, key or range of an RDMA operation, or memory of a receive WQE (C-23)
+  kDropLength,     // longer than its receive WQE or than a message may be
   kDropRdContext,  // no context left for another remote (SAN-XPORT-12)
   kStashFull,
   kQpErrors,  // QPs that went to the error state by themselves
@@ -71,20 +71,24 @@ enum class QpCounter : uint8_t {
   kDuplicateCells,
   kGapsSeen,  // a cell arrived out of turn (acknowledged services)
   kCellsStashed,
-  kBeyondWindow,   // PSN outside the window: neither expected nor a duplicate
-  kMissedPackets,  // unacknowledged connected: lost for good (decisions 2.19)
-  kAccessRefused,
+  kBeyondWindow,        // PSN outside the window: neither expected nor a duplicate
+  kMissedPackets,       // unacknowledged connected: lost for good (decisions 2.19)
+  kAccessRefused,       // RDMA refused: the QP's right, key, range
   kProtocolViolations,  // cells of one packet that contradict each other, impossible acknowledgements
   kCreditStalls,        // turns that ended without credit or slot
+  kRequestsRefused,     // operation not offered, too long, wrong Q_Key, no or unusable receive WQE
+  kPacketCrcErrors,     // packets whose own sum was wrong (PUSH-CELL-08)
+  kReadsNotRepeated,    // a read request under an old PSN that was not executed as just that read
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<QpCounter> counter_labels(QpCounter /*of*/) noexcept {
-  return {"cells_sent",          "cells_received", "messages_sent",   "messages_received",
-          "bytes_sent",          "bytes_received", "acks_sent",       "acks_received",
-          "naks_sent",           "naks_received",  "rnr_naks_sent",   "rnr_naks_received",
-          "cells_repeated",      "timeouts",       "duplicate_cells", "gaps_seen",
-          "cells_stashed",       "beyond_window",  "missed_packets",  "access_refused",
-          "protocol_violations", "credit_stalls"};
+  return {"cells_sent",          "cells_received", "messages_sent",    "messages_received",
+          "bytes_sent",          "bytes_received", "acks_sent",        "acks_received",
+          "naks_sent",           "naks_received",  "rnr_naks_sent",    "rnr_naks_received",
+          "cells_repeated",      "timeouts",       "duplicate_cells",  "gaps_seen",
+          "cells_stashed",       "beyond_window",  "missed_packets",   "access_refused",
+          "protocol_violations", "credit_stalls",  "requests_refused", "packet_crc_errors",
+          "reads_not_repeated"};
 }
 
 /// Accesses that the memory table refused, by reason.

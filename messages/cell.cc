@@ -137,7 +137,10 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   if ((properties & kOpAcknowledge) != 0) {
     if (const CellError form = take_ack(parts, payload_bytes, ack); form != CellError::kNone) return form;
   }
-  if ((properties & kOpDatagramHeader) != 0 && load_be<uint16_t>(parts + 6) != 0) return CellError::kReserved;
+  if ((properties & kOpDatagramHeader) != 0) {
+    const std::byte* datagram = parts + ((flags & kCellVa) != 0 ? kVaBytes : 0);
+    if (load_be<uint16_t>(datagram + 6) != 0) return CellError::kReserved;
+  }
   out.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
   out.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
   out.dlid = Lid(static_cast<uint16_t>(dlid));

@@ -5,7 +5,7 @@
 //   12 version 8   13 operation 8   14 flags 8   15 SL 7..4, VL 3..0
 //   16 destination QPN 32 (high byte 0)    20 source QPN 32 (high byte 0)
 //   24 flags2 8    25 PSN 24               28 cell number 16   30 payload bytes 16
-//   32 [GLOBAL: 40-byte IPv6-shaped header] [VA 64, MH 32] [UD: Q_Key 32, P_Key 16, 0 16] [idata 32]
+//   32 [GLOBAL: 40-byte IPv6-shaped header] [VA 64, MH 32] [UD, RD: Q_Key 32, P_Key 16, 0 16] [idata 32]
 //      [ACK, NAK: 12-byte body] data [packet CRC 32] cell CRC 32
 //
 // docs/wire_format.md has the picture and a worked example.

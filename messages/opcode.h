@@ -22,18 +22,28 @@ enum class Opcode : uint8_t {
   kNak = 0x11,
   kRaw = 0x20,
   kUdSend = 0x21,
+  kRdSend = 0x22,  // reliable datagrams carry a Q_Key as UD does (SAN-XPORT-10)
+  kRdWrite = 0x23,
 };
 
 enum OpcodeProperty : uint16_t {
   kOpRequest = 1 << 0,        // goes from requester to responder and takes a PSN
   kOpResponse = 1 << 1,       // answers a request: data of a read or FetchOp
   kOpAcknowledge = 1 << 2,    // ACK or NAK
-  kOpNeedsRecvWqe = 1 << 3,   // consumes a receive WQE
+  kOpNeedsRecvWqe = 1 << 3,   // its data goes to a receive WQE
   kOpVaInFirstCell = 1 << 4,  // first cell of each packet carries VA and MH
   kOpMayCarryIdata = 1 << 5,
   kOpMultiCell = 1 << 6,       // a packet may have more than one cell
   kOpDatagramHeader = 1 << 7,  // 8 bytes Q_Key, P_Key follow the header
   kOpFixedBody = 1 << 8,       // the payload is a header of its own, of fixed_body_bytes at least
+  kOpWritesMemory = 1 << 9,    // changes the responder's memory under a key: needs the right to write
+  kOpReadsMemory = 1 << 10,    // reads it under a key: needs the right to read
+  // Services whose responder offers it.
+  kOpOnRc = 1 << 11,
+  kOpOnUc = 1 << 12,
+  kOpOnRd = 1 << 13,
+  kOpOnUd = 1 << 14,
+  kOpOnRaw = 1 << 15,
 };
 
 struct OpcodeInfo {
@@ -44,10 +54,14 @@ struct OpcodeInfo {
 };
 
 inline constexpr std::array kOpcodes{
-    OpcodeInfo{Opcode::kSend, "send", kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpMultiCell, 0},
-    OpcodeInfo{Opcode::kRdmaWrite, "rdma-write",
-               kOpRequest | kOpVaInFirstCell | kOpMayCarryIdata | kOpMultiCell, 0},
-    OpcodeInfo{Opcode::kRdmaReadRequest, "rdma-read-request", kOpRequest | kOpFixedBody, 32},
+    OpcodeInfo{Opcode::kSend, "send",
+               kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpMultiCell | kOpOnRc | kOpOnUc, 0},
+    OpcodeInfo{
+        Opcode::kRdmaWrite, "rdma-write",
+        kOpRequest | kOpWritesMemory | kOpVaInFirstCell | kOpMayCarryIdata | kOpMultiCell | kOpOnRc | kOpOnUc,
+        0},
+    OpcodeInfo{Opcode::kRdmaReadRequest, "rdma-read-request",
+               kOpRequest | kOpReadsMemory | kOpFixedBody | kOpOnRc, 32},
     OpcodeInfo{Opcode::kRdmaReadResponse, "rdma-read-response", kOpResponse | kOpVaInFirstCell | kOpMultiCell,
                0},
     OpcodeInfo{Opcode::kFetchOpRequest, "fetchop-request", kOpRequest | kOpFixedBody, 32},
@@ -56,9 +70,14 @@ inline constexpr std::array kOpcodes{
     OpcodeInfo{Opcode::kStreamSegment, "stream-segment", kOpRequest, 0},
     OpcodeInfo{Opcode::kAck, "ack", kOpAcknowledge, 0},
     OpcodeInfo{Opcode::kNak, "nak", kOpAcknowledge, 0},
-    OpcodeInfo{Opcode::kRaw, "raw", kOpRequest | kOpNeedsRecvWqe, 0},
+    OpcodeInfo{Opcode::kRaw, "raw", kOpRequest | kOpNeedsRecvWqe | kOpOnRaw, 0},
     OpcodeInfo{Opcode::kUdSend, "ud-send",
-               kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpDatagramHeader, 0},
+               kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpDatagramHeader | kOpOnUd, 0},
+    OpcodeInfo{Opcode::kRdSend, "rd-send",
+               kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpDatagramHeader | kOpOnRd, 0},
+    OpcodeInfo{
+        Opcode::kRdWrite, "rd-write",
+        kOpRequest | kOpWritesMemory | kOpVaInFirstCell | kOpMayCarryIdata | kOpDatagramHeader | kOpOnRd, 0},
 };
 
 /// Null for a value that is no operation.

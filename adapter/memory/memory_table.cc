@@ -64,6 +64,7 @@ struct alignas(64) MemoryTable::Entry {
   uint32_t region = kNoEntry;    // window: the region it is bound to
   uint32_t windows = 0;          // region: explicit windows bound to it
   uint32_t implicit = kNoEntry;  // region: its implicit window; window: itself when it is one
+  uint32_t binding = 0;          // window: number of the bind that it stands for, 0 = not bound
   EntryType type = EntryType::kRegion;
   bool taken = false;
   bool valid = false;
@@ -134,6 +135,7 @@ class MemoryTable::Core {
     entry.memory = region.translate(request.addr);
     entry.rights = only(request.access, kRemoteRights | Access::kOneShot);
     entry.region = index_of(region);
+    entry.binding = next_binding();
     entry.valid = true;
     ++entries_[entry.region].windows;
   }
@@ -146,6 +148,7 @@ class MemoryTable::Core {
       entry.region = kNoEntry;
     }
     entry.valid = false;
+    entry.binding = 0;
     entry.start = entry.length = 0;
     entry.memory = nullptr;
     entry.rights = Access::kNone;
@@ -155,6 +158,11 @@ class MemoryTable::Core {
     return entries_[window].implicit != kNoEntry;
   }
 
+  /// Never 0.
+  [[nodiscard]] uint32_t next_binding() noexcept {
+    return bindings_ = bindings_ + 1 == 0 ? 1 : bindings_ + 1;
+  }
+
   void release(uint32_t index) noexcept {
     entries_[index] = Entry{};
     keys_.give_back(index);
@@ -162,6 +170,7 @@ class MemoryTable::Core {
 
   KeyTable keys_;
   std::vector<Entry> entries_;
+  uint32_t bindings_ = 0;  // made so far
 };
 
 MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random)
@@ -211,6 +220,7 @@ Result<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, A
     window.type = EntryType::kWindow;
     window.region = region_index;
     window.implicit = window_index;
+    window.binding = core_->next_binding();
     region.implicit = window_index;
     result.rkey = Rkey(core_->keys_.key_of(window_index));
   }
@@ -284,6 +294,17 @@ AccessFault MemoryTable::unbind_rkey(PdId pd, Rkey key) noexcept {
   return AccessFault::kNone;
 }
 
+AccessFault MemoryTable::destroy_window(PdId pd, Rkey key) noexcept {
+  uint32_t window = 0;
+  const AccessFault fault = core_->find_window(pd, key, window);
+  if (fault != AccessFault::kNone) return fault;
+  if (core_->is_implicit(window)) return AccessFault::kWrongType;
+  ++revision_;
+  core_->unbind(window);
+  core_->release(window);
+  return AccessFault::kNone;
+}
+
 AccessFault MemoryTable::rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept {
   uint32_t window = 0;
   AccessFault fault = core_->find_window(pd, request.window, window);
@@ -334,17 +355,25 @@ AccessFault MemoryTable::check_remote(PdId pd, Rkey key, uint64_t va, uint64_t l
     return AccessFault::kOutOfBounds;
   if (!permits(entry->rights, kind)) [[unlikely]]
     return AccessFault::kRightMissing;
-  const uint32_t index = core_->index_of(*entry);
-  out = {entry->translate(va), index, core_->keys_.instance_of(index), entry->length - (va - entry->start)};
+  out = {.at = entry->translate(va),
+         .room = entry->length - (va - entry->start),
+         .entry = core_->index_of(*entry),
+         .binding = entry->binding,
+         .one_shot = has(entry->rights, Access::kOneShot)};
   return AccessFault::kNone;
 }
 
 void MemoryTable::finish_remote(const RemoteGrant& grant) noexcept {
+  if (!grant.one_shot) [[likely]]
+    return;
   Entry& entry = core_->entries_[grant.entry];
-  if (!entry.valid || core_->keys_.instance_of(grant.entry) != grant.instance) return;
-  if (!has(entry.rights, Access::kOneShot)) return;
+  if (!entry.valid || entry.binding != grant.binding) return;
   entry.valid = false;
   ++revision_;
+}
+
+bool MemoryTable::still_bound(const RemoteGrant& grant) const noexcept {
+  return grant.binding != 0 && core_->entries_[grant.entry].binding == grant.binding;
 }
 
 std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {

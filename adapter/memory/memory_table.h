@@ -41,12 +41,13 @@ enum class AccessFault : uint8_t {
 /// Access the caller wants to make.
 enum class AccessKind : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite, kRemoteAtomic };
 
-/// A granted remote access: where the bytes lie, and the entry for finish_remote().
+/// A granted remote access: where the bytes lie, and which binding of which key granted it.
 struct RemoteGrant {
   std::byte* at = nullptr;
-  uint32_t entry = 0;
-  uint8_t instance = 0;
   uint64_t room = 0;  // bytes from `at` to the end of what the key opens
+  uint32_t entry = 0;
+  uint32_t binding = 0;   // each bind has a number of its own: the same key bound anew is another grant
+  bool one_shot = false;  // serves one operation (SAN-RMP-12)
 };
 
 /// Two bits (TPT-ENTRY-05). This table makes the first two.
@@ -111,6 +112,9 @@ class MemoryTable {
   [[nodiscard]] AccessFault bind_rkey(PdId pd, const BindRequest& request) noexcept;
   /// Also for a key that is not bound.
   [[nodiscard]] AccessFault unbind_rkey(PdId pd, Rkey key) noexcept;
+  /// What an unbind WQE does: dissolves the tie and destroys the window; its key names nothing any more
+  /// (TPT-WQE-02).
+  [[nodiscard]] AccessFault destroy_window(PdId pd, Rkey key) noexcept;
 
   /// libibverbs type-1 window: a further bind replaces the range under a new instance, which is returned in
   /// `key`. Length zero unbinds, under a new instance too. `key` changes only on kNone.
@@ -129,8 +133,11 @@ class MemoryTable {
   /// invalidated or used up. A grant may be used again, within its room, while this has not moved (decisions
   /// P8).
   [[nodiscard]] uint64_t revision() const noexcept { return revision_; }
-  /// Tells the table that a granted operation has ended; a one-shot key dies here (SAN-RMP-12).
+  /// Tells the table that a granted operation is executed; a one-shot key dies here (SAN-RMP-12).
   void finish_remote(const RemoteGrant& grant) noexcept;
+  /// The binding that granted this stands, though a one-shot key of it may have served: for an RDMA read
+  /// whose data leaves after its execution.
+  [[nodiscard]] bool still_bound(const RemoteGrant& grant) const noexcept;
 
   /// The entry a local or remote key names, whoever owns it; nothing for old keys and free entries. For tools
   /// and tests.

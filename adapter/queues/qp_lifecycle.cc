@@ -19,6 +19,7 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.rx.ack_due = qp.rx.ack_now = false;
   qp.rx.nak = AckCode::kAck;
   qp.rx.reads.clear();
+  qp.rx.executed_reads.clear();
   qp.rx.strict_acks.clear();
 }
 

@@ -10,7 +10,10 @@ QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, 
       rq(wanted.recv_wqes, std::max(wanted.sges, 1U)),
       config(wanted),
       owner(adapter) {
-  if (wanted.type == QpType::kRc) rx.reads.reset(kReadsPerQp);
+  if (wanted.type == QpType::kRc) {
+    rx.reads.reset(kReadsPerQp);
+    rx.executed_reads.reset(kReadsPerQp);
+  }
   if (wanted.ack_mode == AckMode::kStrict) rx.strict_acks.reset(kStrictAcksMax);
 }
 

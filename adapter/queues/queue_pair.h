@@ -97,9 +97,12 @@ enum class RxState : uint8_t { kFree, kWaiting, kOpen, kPlaced, kRefused };
 /// Why the responder refuses a packet; table in responder_faults.h.
 enum class ResponderFault : uint8_t {
   kNone,
-  kUnsupported,   // operation not allowed on this QP
+  kUnsupported,   // the service does not offer the operation
+  kNotGranted,    // the QP or the endnode does not grant it
+  kWrongQkey,     // datagram for somebody else
+  kNoRecvWqe,     // nobody is ready to take it
   kRemoteAccess,  // key, bounds or right
-  kTooLong,       // longer than the receive WQE
+  kTooLong,       // longer than the receive WQE, or than a message may be
   kLocalAccess,   // the receive WQE names memory that is not ours
   kPacketCrc,
   kViolation,  // cells that contradict each other
@@ -128,6 +131,8 @@ struct RxPacket {
   uint8_t flags2 = 0;
   uint8_t cells = 0;             // 0 until the last cell was seen
   uint8_t final_cell = kNoCell;  // placed last: acknowledged when the packet is executed
+  bool fills_wqe = false;        // a Send: its data goes to a receive WQE
+  bool waits_turn = false;       // its key serves one operation: placed when it is the expected packet
   bool has_wqe = false;          // a receive WQE is set aside for it
   bool has_imm = false;
   bool invalidates = false;
@@ -140,6 +145,8 @@ struct RxPacket {
 /// An RDMA read that waits for its response cells to be sent.
 struct ReadJob {
   Psn psn{};
+  RemoteGrant grant{};  // of its first byte; good while `revision` is the table's
+  uint64_t revision = 0;
   uint64_t source_va = 0;
   uint64_t sink_va = 0;
   Rkey source_key{};
@@ -147,6 +154,16 @@ struct ReadJob {
   uint32_t bytes = 0;
   uint8_t cells = 0;
   uint8_t next = 0;
+};
+
+/// An RDMA read that was executed, as its request named it: what a repeated request is compared with.
+struct ExecutedRead {
+  Psn psn{};
+  Rkey key{};
+  uint64_t va = 0;
+  uint32_t bytes = 0;
+
+  [[nodiscard]] bool operator==(const ExecutedRead&) const noexcept = default;
 };
 
 struct StrictAck {
@@ -168,6 +185,7 @@ struct ReceiveProgress {
   Opcode message_opcode{};
   uint64_t message_bytes = 0;  // of the message being completed
   uint64_t message_va = 0;
+  Rkey message_key{};
   uint32_t messages_completed = 0;
   uint32_t cells_since_ack = 0;
   uint32_t uc_cell = 0;       // unacknowledged: next cell of `expected`
@@ -186,9 +204,10 @@ struct ReceiveProgress {
 /// empty queues.
 struct ReceiveSide : ReceiveProgress {
   std::array<RxPacket, kPacketWindow> packets;
-  FixedRing<ReadJob> reads;          // RC
-  FixedRing<StrictAck> strict_acks;  // strict mode
-  uint32_t stash_head = 0;           // list of stashed cells, 0 = none
+  FixedRing<ReadJob> reads;                // RC
+  FixedRing<ExecutedRead> executed_reads;  // RC: the newest; a requester has no older one in flight
+  FixedRing<StrictAck> strict_acks;        // strict mode
+  uint32_t stash_head = 0;                 // list of stashed cells, 0 = none
   uint32_t stash_count = 0;
 
   void start(const ReceiveProgress& begin) noexcept { static_cast<ReceiveProgress&>(*this) = begin; }

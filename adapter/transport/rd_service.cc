@@ -5,7 +5,6 @@
 // handshake and survive a restart of either side.
 #include "adapter/transport/rd_service.h"
 
-#include <cstring>
 #include <utility>
 
 #include "adapter/queues/qp_lifecycle.h"
@@ -17,6 +16,7 @@ namespace weft::adapter {
 RdService::RdService(Engine& engine, Segmenter& segmenter, Completer& completer, Requester& requester)
     : engine_(engine),
       segmenter_(segmenter),
+      placement_(engine, segmenter),
       completer_(completer),
       requester_(requester),
       contexts_(engine.config.limits.rd_contexts) {}
@@ -183,46 +183,43 @@ void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
 }
 
 AckCode RdService::execute(QueuePair& qp, const CellView& cell) noexcept {
-  const bool write = cell.opcode == Opcode::kRdmaWrite;
-  const bool wants_wqe = !write || (cell.has(kCellIdata) && qp.config.idata_takes_recv_wqe);
-  if ((!write && cell.opcode != Opcode::kSend) || !(cell.has(kCellFirst) && cell.has(kCellLast))) {
-    return AckCode::kNotSupported;
+  const ResponderFault fault = take_message(qp, cell);
+  if (fault == ResponderFault::kNoRecvWqe) {
+    qp.counters.add(QpCounter::kRnrNaksSent);  // it will come again
+  } else if (fault != ResponderFault::kNone) {
+    placement_.count(qp, fault);
   }
-  if (write && (!has(qp.attr.access, Access::kRemoteWrite) || !engine_.config.limits.inbound_rdma)) {
-    return AckCode::kNotSupported;
-  }
-  if (wants_wqe && qp.rq.empty()) return AckCode::kReceiverNotReady;
-  if (write) {
-    RemoteGrant grant;
-    const AccessFault fault = engine_.memory.check_remote(
-        qp.config.pd, cell.rkey, cell.va, cell.payload.size(), AccessKind::kRemoteWrite, grant);
-    if (fault != AccessFault::kNone) {
-      engine_.faults.add(fault);
-      qp.counters.add(QpCounter::kAccessRefused);
-      return AckCode::kRemoteAccess;
-    }
-    if (!cell.payload.empty()) std::memcpy(grant.at, cell.payload.data(), cell.payload.size());
-    engine_.memory.finish_remote(grant);
-  } else {
-    const RecvWqe& wqe = qp.rq.at(qp.rq.taken);
-    if (cell.payload.size() > wqe.bytes) return AckCode::kNotSupported;
-    if (segmenter_.place_received(qp, qp.rq.taken, 0, cell.payload) != AccessFault::kNone) {
-      return AckCode::kRemoteOperation;
-    }
-  }
-  if (write && !cell.has(kCellIdata)) return AckCode::kAck;
+  return fault_rule(fault).nak;
+}
+
+/// One cell is the whole message: it is placed and executed at once, or nothing happens.
+ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noexcept {
+  ResponderFault fault = placement_.check_operation(qp, cell);
+  if (fault != ResponderFault::kNone) return fault;
+  RxPacket packet;
+  begin_packet(packet, cell);
+  describe_packet(packet, cell);
+  const bool wants_wqe = packet.fills_wqe || (packet.has_imm && qp.config.idata_takes_recv_wqe);
+  if (wants_wqe && qp.rq.empty()) return ResponderFault::kNoRecvWqe;
+  packet.wqe = qp.rq.taken;
+  fault = placement_.place(qp, packet, 0, cell.payload);
+  if (fault == ResponderFault::kNone) fault = placement_.finish(qp, packet);
+  if (fault != ResponderFault::kNone) return fault;
+  if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
   if (wants_wqe) ++qp.rq.taken;
+  const bool invalidates = packet.invalidates && packet.has_imm;
   deliver(engine_, qp,
-          {.is_send = !write,
-           .has_imm = cell.has(kCellIdata),
+          {.is_send = packet.fills_wqe,
+           .has_imm = packet.has_imm && !invalidates,
+           .invalidated = invalidates,
            .solicited = (cell.flags2 & kCell2Solicited) != 0,
-           .imm = cell.idata,
+           .imm = packet.imm,
            .bytes = cell.payload.size(),
            .va = cell.va,
            .src_lid = cell.slid,
            .src_qpn = cell.src_qpn},
           wants_wqe);
-  return AckCode::kAck;
+  return ResponderFault::kNone;
 }
 
 void RdService::answer(RdContext& context, const QueuePair& qp, const CellView& cell,

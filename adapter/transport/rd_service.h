@@ -9,6 +9,7 @@
 
 #include "adapter/engine.h"
 #include "adapter/transport/completer.h"
+#include "adapter/transport/placement.h"
 #include "adapter/transport/requester.h"
 #include "adapter/transport/segmenter.h"
 
@@ -60,11 +61,13 @@ class RdService {
   void release_if_idle(QueuePair& qp, Outcome outcome) noexcept;
   void take_request(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] AckCode execute(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] ResponderFault take_message(QueuePair& qp, const CellView& cell) noexcept;
   void take_ack(QueuePair& qp, const CellView& cell) noexcept;
   void answer(RdContext& context, const QueuePair& qp, const CellView& cell, const AckBody& body) noexcept;
 
   Engine& engine_;
   Segmenter& segmenter_;
+  Placement placement_;
   Completer& completer_;
   Requester& requester_;
   std::vector<RdContext> contexts_;

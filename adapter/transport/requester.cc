@@ -17,9 +17,10 @@ Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
       return Opcode::kUdSend;
     case QpType::kRaw:
       return Opcode::kRaw;
+    case QpType::kRd:
+      return rule.wire == Opcode::kRdmaWrite ? Opcode::kRdWrite : Opcode::kRdSend;
     case QpType::kRc:
     case QpType::kUc:
-    case QpType::kRd:
       break;
   }
   return rule.wire;
@@ -167,11 +168,9 @@ void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
   packet.has_idata = last && rule.has_imm;
   packet.invalidates = last && rule.invalidates;
   packet.ack_wanted = qp.acknowledged() && ((last && signaled) || half_window);
-  const bool solicited = last && (wqe.flags & kSendSolicited) != 0;
-  if (!packet.is_read) {
-    packet.flags2 = static_cast<uint8_t>((last ? 0 : kCell2More) | (wqe.cut != 0 ? kCell2Continues : 0) |
-                                         (solicited ? kCell2Solicited : 0));
-  }
+  const bool solicited = last && !packet.is_read && (wqe.flags & kSendSolicited) != 0;
+  packet.flags2 = static_cast<uint8_t>((last ? 0 : kCell2More) | (wqe.cut != 0 ? kCell2Continues : 0) |
+                                       (solicited ? kCell2Solicited : 0));
   tx.reads_in_flight += packet.is_read ? 1U : 0U;
   tx.bytes_in_flight = after;
   wqe.cut += bytes;
@@ -186,7 +185,7 @@ Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
       fault = engine_.memory.bind_rkey(qp.config.pd, wqe.bind);
       break;
     case SendWork::kUnbind:
-      fault = engine_.memory.unbind_rkey(qp.config.pd, wqe.bind.window);
+      fault = engine_.memory.destroy_window(qp.config.pd, wqe.bind.window);
       break;
     case SendWork::kInvalidate:
       fault = engine_.memory.invalidate(qp.config.pd, wqe.rkey);

@@ -5,7 +5,8 @@
 // Cells of a packet that is not open wait in the stash and count as received. Data is placed by cell number,
 // in whatever order cells arrive; packets are executed in PSN order, and only then does anything become
 // visible: completions, acknowledgement of the last cell, NAKs. A packet that fails a check is marked and
-// answered when its turn comes. What has been acknowledged is never forgotten.
+// answered when its turn comes. Whatever allowed a placement is asked again when the packet is executed, for
+// rights and keys end meanwhile. What has been acknowledged is never forgotten.
 #include "adapter/transport/responder.h"
 
 #include <algorithm>
@@ -20,6 +21,13 @@
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
+namespace {
+
+[[nodiscard]] bool is_read_request(const CellView& cell) noexcept {
+  return (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpReadsMemory) != 0;
+}
+
+}  // namespace
 
 void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
   Arrival arrival{.qp = qp, .cell = cell, .packet = qp.rx.at(cell.psn)};
@@ -52,10 +60,7 @@ Responder::Step Responder::check_psn(Arrival& arrival) noexcept {
 Responder::Step Responder::take_duplicate(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   qp.counters.add(QpCounter::kDuplicateCells);
-  if (arrival.cell.opcode == Opcode::kRdmaReadRequest) {
-    arrival.read_again = true;
-    return queue_read(arrival);
-  }
+  if (is_read_request(arrival.cell)) return repeat_read(arrival);
   if (!add_strict_ack(qp, arrival.cell.psn, arrival.cell.cell_number)) return Step::kDone;
   engine_.want_ack(qp, true);
   return Step::kDone;
@@ -113,60 +118,21 @@ void Responder::note_turn(Arrival& arrival) noexcept {
 }
 
 Responder::Step Responder::check_operation(Arrival& arrival) noexcept {
-  const QueuePair& qp = arrival.qp;
-  switch (arrival.cell.opcode) {
-    case Opcode::kSend:
-      return Step::kCheckResources;
-    case Opcode::kRdmaWrite:
-      if (!has(qp.attr.access, Access::kRemoteWrite) || !engine_.config.limits.inbound_rdma) break;
-      return Step::kCheckResources;
-    case Opcode::kRdmaReadRequest:
-      if (!has(qp.attr.access, Access::kRemoteRead) || !engine_.config.limits.inbound_rdma) break;
-      if (qp.attr.max_dest_rd_atomic == 0) break;
-      return queue_read(arrival);
-    case Opcode::kFetchOpRequest:
-    case Opcode::kTerminate:
-    case Opcode::kStreamSegment:
-    case Opcode::kRaw:
-    case Opcode::kUdSend:
-    case Opcode::kRdmaReadResponse:
-    case Opcode::kFetchOpResponse:
-    case Opcode::kAck:
-    case Opcode::kNak:
-      break;
-  }
-  return refuse(arrival, ResponderFault::kUnsupported);
+  const ResponderFault fault = placement_.check_operation(arrival.qp, arrival.cell);
+  if (fault != ResponderFault::kNone) return refuse(arrival, fault);
+  return is_read_request(arrival.cell) ? queue_read(arrival) : Step::kCheckResources;
 }
 
 void Responder::open_packet(Arrival& arrival) noexcept {
   RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
   if (packet.state == RxState::kFree) {
-    packet = {};
+    begin_packet(packet, cell);
     packet.state = RxState::kWaiting;
-    packet.opcode = cell.opcode;
-    packet.flags2 = cell.flags2;
     arrival.qp.rx.highest = std::max(arrival.qp.rx.highest, arrival.distance + 1);
   }
-  if (cell.has(kCellLast)) {
-    packet.cells = static_cast<uint8_t>(cell.cell_number + 1U);
-    packet.last_bytes = static_cast<uint32_t>(cell.payload.size());
-  }
-  if (cell.has(kCellIdata)) {
-    packet.has_imm = true;
-    packet.imm = cell.idata;
-    packet.idata_cells |= uint64_t{1} << cell.cell_number;
-  }
-  if (cell.has(kCellInvalidateKey)) packet.invalidates = true;
-  if (cell.has(kCellPacketCrc)) {
-    packet.has_packet_crc = true;
-    packet.packet_crc = cell.packet_crc;
-  }
-  if (cell.has(kCellVa) && packet.state == RxState::kWaiting) {
-    packet.va = cell.va;
-    packet.rkey = cell.rkey;
-    packet.state = RxState::kOpen;
-  }
+  describe_packet(packet, cell);
+  if (cell.has(kCellVa) && packet.state == RxState::kWaiting) packet.state = RxState::kOpen;
 }
 
 Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
@@ -175,7 +141,7 @@ Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
   if (strict_acks_full(qp)) return Step::kDone;
   const bool was_free = packet.state == RxState::kFree;
   open_packet(arrival);
-  if (arrival.cell.psn == qp.rx.base_psn && packet.opcode == Opcode::kSend) resolve_bases(qp);
+  if (arrival.cell.psn == qp.rx.base_psn && packet.fills_wqe) resolve_bases(qp);
   if (packet.state == RxState::kOpen) [[likely]]
     return Step::kCheckLength;
   if (packet.state == RxState::kRefused) return Step::kComplete;
@@ -188,7 +154,7 @@ Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
 Responder::Step Responder::hold(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
-  if (arrival.packet.opcode == Opcode::kSend && qp.rq.empty()) {
+  if (arrival.packet.fills_wqe && qp.rq.empty()) {
     if (arrival.distance == 0 && (arrival.cell.has(kCellFirst) || arrival.cell.has(kCellAckWanted)))
       send_rnr(qp);
     return Step::kDone;
@@ -205,46 +171,33 @@ Responder::Step Responder::hold(Arrival& arrival) noexcept {
 
 Responder::Step Responder::check_length(Arrival& arrival) noexcept {
   const RxPacket& packet = arrival.packet;
-  if (packet.opcode != Opcode::kSend) return Step::kCheckRkey;
-  QueuePair& qp = arrival.qp;
-  const uint64_t end = uint64_t{packet.offset} + arrival.cell.cell_number * qp.path.segment_bytes +
-                       arrival.cell.payload.size();
-  if (end > qp.rq.at(packet.wqe).bytes) return refuse(arrival, ResponderFault::kTooLong);
-  return Step::kExecute;
+  if (!packet.fills_wqe) return Step::kCheckRkey;
+  const ResponderFault fault = placement_.check_length(arrival.qp, packet, arrival.end());
+  return fault == ResponderFault::kNone ? Step::kExecute : refuse(arrival, fault);
 }
 
-/// The range of a packet is known only with its last cell. The grant for its first cell says how much room
-/// there is behind; later cells need no look-up while they stay inside and no key was revoked.
 Responder::Step Responder::check_rkey(Arrival& arrival) noexcept {
-  QueuePair& qp = arrival.qp;
   RxPacket& packet = arrival.packet;
-  const uint64_t begin = uint64_t{arrival.cell.cell_number} * qp.path.segment_bytes;
-  const uint64_t end = begin + arrival.cell.payload.size();
-  if (packet.revision != engine_.memory.revision() || end > packet.grant.room) {
-    const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va, end,
-                                                          AccessKind::kRemoteWrite, packet.grant);
-    if (fault != AccessFault::kNone) [[unlikely]] {
-      engine_.faults.add(fault);
-      return refuse(arrival, ResponderFault::kRemoteAccess);
-    }
-    packet.revision = engine_.memory.revision();
-  }
-  arrival.at = packet.grant.at + begin;
-  return Step::kExecute;
+  const ResponderFault fault = placement_.check_rkey(arrival.qp, packet, arrival.end());
+  if (fault != ResponderFault::kNone) [[unlikely]]
+    return refuse(arrival, fault);
+  if (!packet.grant.one_shot || arrival.distance == 0) [[likely]]
+    return Step::kExecute;
+  // An operation before this one may use the key up: nothing is written under it out of turn (SAN-RMP-12).
+  packet.state = RxState::kWaiting;
+  packet.waits_turn = true;
+  const Step next = hold(arrival);
+  if (next == Step::kDone && packet.seen == 0) packet.state = RxState::kFree;  // as if it had never come
+  return next;
 }
 
 Responder::Step Responder::execute(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
-  if (packet.opcode == Opcode::kSend) {
-    const uint64_t offset = uint64_t{packet.offset} + cell.cell_number * qp.path.segment_bytes;
-    if (segmenter_.place_received(qp, packet.wqe, offset, cell.payload) != AccessFault::kNone) {
-      return refuse(arrival, ResponderFault::kLocalAccess);
-    }
-  } else if (!cell.payload.empty()) {
-    std::memcpy(arrival.at, cell.payload.data(), cell.payload.size());
-  }
+  const ResponderFault fault = placement_.copy(qp, packet, arrival.begin(), cell.payload);
+  if (fault != ResponderFault::kNone) [[unlikely]]
+    return refuse(arrival, fault);
   packet.seen |= uint64_t{1} << cell.cell_number;
   mark_placed(qp, cell.psn, packet, cell.cell_number);
   if (qp.rx.stash_count != 0) [[unlikely]]
@@ -278,8 +231,7 @@ void Responder::acknowledge(Arrival& arrival) noexcept {
 
 Responder::Step Responder::refuse(Arrival& arrival, ResponderFault fault) noexcept {
   RxPacket& packet = arrival.packet;
-  if (fault == ResponderFault::kViolation) arrival.qp.counters.add(QpCounter::kProtocolViolations);
-  if (fault == ResponderFault::kRemoteAccess) arrival.qp.counters.add(QpCounter::kAccessRefused);
+  placement_.count(arrival.qp, fault);
   arrival.qp.rx.highest = std::max(arrival.qp.rx.highest, arrival.distance + 1);
   packet.state = RxState::kRefused;
   packet.fault = fault;
@@ -289,42 +241,70 @@ Responder::Step Responder::refuse(Arrival& arrival, ResponderFault fault) noexce
 
 // ---- RDMA read --------------------
 
+/// The read that a request asks for; its check says whether it may be.
+ResponderFault Responder::read_job(const Arrival& arrival, ReadJob& job) noexcept {
+  const QueuePair& qp = arrival.qp;
+  const CellView& cell = arrival.cell;
+  if (cell.payload.size() != sizeof(ReadRequestWire)) return ResponderFault::kViolation;
+  ReadRequestWire request;
+  std::memcpy(&request, cell.payload.data(), sizeof request);
+  const uint32_t bytes = request.length.get();
+  if (bytes > kReadCellsMax * qp.path.segment_bytes) return ResponderFault::kUnsupported;
+  job = {.psn = cell.psn,
+         .source_va = request.source_address.get(),
+         .sink_va = request.sink_address.get(),
+         .source_key = Rkey(request.source_key.get()),
+         .sink_key = request.sink_key.get(),
+         .bytes = bytes,
+         .cells = static_cast<uint8_t>(cells_of(bytes, qp.path.segment_bytes))};
+  return placement_.check_read(qp, job);
+}
+
 Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
-  const CellView& cell = arrival.cell;
-  if (cell.payload.size() != sizeof(ReadRequestWire)) {
-    return arrival.read_again ? Step::kDone : refuse(arrival, ResponderFault::kViolation);
-  }
+  RxPacket& packet = arrival.packet;
   if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;  // not received: it will come again
-  ReadRequestWire request;
-  std::memcpy(&request, cell.payload.data(), sizeof request);
-  const ReadJob job{.psn = cell.psn,
-                    .source_va = request.source_address.get(),
-                    .sink_va = request.sink_address.get(),
-                    .source_key = Rkey(request.source_key.get()),
-                    .sink_key = request.sink_key.get(),
-                    .bytes = request.length.get(),
-                    .cells = static_cast<uint8_t>(cells_of(request.length.get(), qp.path.segment_bytes))};
-  RemoteGrant grant;
-  const bool too_long = request.length.get() > kReadCellsMax * qp.path.segment_bytes;
-  const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va,
-                                                        job.bytes, AccessKind::kRemoteRead, grant);
-  if (too_long || fault != AccessFault::kNone) {
-    if (fault != AccessFault::kNone) engine_.faults.add(fault);
-    if (arrival.read_again) return Step::kDone;
-    return refuse(arrival, too_long ? ResponderFault::kUnsupported : ResponderFault::kRemoteAccess);
-  }
-  if (!arrival.read_again && arrival.distance != 0)
-    return Step::kDone;  // reads see what was written before them
+  ReadJob job;
+  const ResponderFault fault = read_job(arrival, job);
+  if (fault != ResponderFault::kNone) return refuse(arrival, fault);
+  if (arrival.distance != 0) return Step::kDone;  // reads see what was written before them
   rx.reads.push(job);
   engine_.want_send(qp);
-  if (arrival.read_again) return Step::kDone;
   open_packet(arrival);
-  arrival.packet.grant = grant;
-  arrival.packet.seen = 1;
-  mark_placed(qp, cell.psn, arrival.packet, 0);
+  packet.va = job.source_va;
+  packet.rkey = job.source_key;
+  packet.last_bytes = job.bytes;
+  packet.grant = job.grant;
+  packet.seen = 1;
+  mark_placed(qp, arrival.cell.psn, packet, 0);
   return Step::kComplete;
+}
+
+/// A read request under an old PSN: response cells were lost, says an honest peer. It is served again if just
+/// this read was executed there, by the same checks; otherwise nothing happens, for a late copy ends nothing.
+Responder::Step Responder::repeat_read(Arrival& arrival) noexcept {
+  QueuePair& qp = arrival.qp;
+  ReceiveSide& rx = qp.rx;
+  ReadJob job;
+  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;
+  ResponderFault fault = placement_.check_operation(qp, arrival.cell);
+  if (fault == ResponderFault::kNone) fault = read_job(arrival, job);
+  if (fault != ResponderFault::kNone) {
+    placement_.count(qp, fault);
+    return Step::kDone;
+  }
+  bool executed = false;
+  for (size_t i = 0; i < rx.executed_reads.size() && !executed; ++i) {
+    executed = rx.executed_reads.at(i) == ExecutedRead{job.psn, job.source_key, job.source_va, job.bytes};
+  }
+  if (!executed) {
+    qp.counters.add(QpCounter::kReadsNotRepeated);
+    return Step::kDone;
+  }
+  rx.reads.push(job);
+  engine_.want_send(qp);
+  return Step::kDone;
 }
 
 uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
@@ -334,18 +314,14 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
   while (!rx.reads.empty() && sent < budget && !blocked) {
     ReadJob& job = rx.reads.front();
     const uint32_t begin = job.next * qp.path.segment_bytes;
-    const uint32_t bytes = std::min(qp.path.segment_bytes, job.bytes - begin);
-    RemoteGrant grant;
-    const AccessFault fault = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va + begin,
-                                                          bytes, AccessKind::kRemoteRead, grant);
     // Revoked meanwhile: what is left is not read. The request was executed once, so that a repetition may be
     // an old one and ends nothing: the requester asks until its retries are used up.
-    if (fault != AccessFault::kNone) {
-      engine_.faults.add(fault);
+    if (const ResponderFault fault = placement_.check_read(qp, job); fault != ResponderFault::kNone) {
+      placement_.count(qp, fault);
       rx.reads.pop();
       continue;
     }
-    if (segmenter_.send_read_response(qp, job, grant.at) == CellSent::kNoCredit) {
+    if (segmenter_.send_read_response(qp, job, job.grant.at + begin) == CellSent::kNoCredit) {
       blocked = true;
       qp.counters.add(QpCounter::kCreditStalls);
       break;

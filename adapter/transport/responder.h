@@ -6,13 +6,15 @@
 #include <span>
 
 #include "adapter/engine.h"
+#include "adapter/transport/placement.h"
 #include "adapter/transport/segmenter.h"
 
 namespace weft::adapter {
 
 class Responder {
  public:
-  Responder(Engine& engine, Segmenter& segmenter) noexcept : engine_(engine), segmenter_(segmenter) {}
+  Responder(Engine& engine, Segmenter& segmenter) noexcept
+      : engine_(engine), segmenter_(segmenter), placement_(engine, segmenter) {}
 
   /// A request cell from the bound peer of an RC QP.
   void take_request(QueuePair& qp, const CellView& cell) noexcept;
@@ -38,9 +40,13 @@ class Responder {
     QueuePair& qp;
     const CellView& cell;
     RxPacket& packet;
-    uint64_t distance = 0;    // from the expected PSN
-    std::byte* at = nullptr;  // RDMA write: where the data goes
-    bool read_again = false;  // a repeated RDMA read request
+    uint64_t distance = 0;  // from the expected PSN
+
+    /// Where the cell's data begins and ends in its packet.
+    [[nodiscard]] uint64_t begin() const noexcept {
+      return uint64_t{cell.cell_number} * qp.path.segment_bytes;
+    }
+    [[nodiscard]] uint64_t end() const noexcept { return begin() + cell.payload.size(); }
   };
 
   [[nodiscard]] Step check_psn(Arrival& arrival) noexcept;
@@ -59,25 +65,28 @@ class Responder {
   [[nodiscard]] bool consistent(const Arrival& arrival) const noexcept;
   void note_turn(Arrival& arrival) noexcept;
   void open_packet(Arrival& arrival) noexcept;
+  [[nodiscard]] ResponderFault read_job(const Arrival& arrival, ReadJob& job) noexcept;
   [[nodiscard]] Step queue_read(Arrival& arrival) noexcept;
+  [[nodiscard]] Step repeat_read(Arrival& arrival) noexcept;
 
   // Packets, in PSN order.
   void resolve_bases(QueuePair& qp) noexcept;
   [[nodiscard]] bool assign_send(QueuePair& qp, RxPacket& packet) noexcept;
   [[nodiscard]] bool pass_write(QueuePair& qp, RxPacket& packet) noexcept;
   void place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept;
-  [[nodiscard]] ResponderFault place(QueuePair& qp, RxPacket& packet, uint32_t number,
-                                     std::span<const std::byte> data) noexcept;
+  void open_in_turn(QueuePair& qp, RxPacket& packet) noexcept;
   void mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number) noexcept;
   void complete_in_order(QueuePair& qp) noexcept;
   [[nodiscard]] bool finish_packet(QueuePair& qp, RxPacket& packet) noexcept;
-  [[nodiscard]] bool packet_crc_right(QueuePair& qp, RxPacket& packet) noexcept;
+  [[nodiscard]] bool finish_message(QueuePair& qp, RxPacket& packet) noexcept;
+  [[nodiscard]] bool refuse_in_turn(QueuePair& qp, RxPacket& packet, ResponderFault fault) noexcept;
   void answer_refusal(QueuePair& qp, RxPacket& packet) noexcept;
   void send_rnr(QueuePair& qp) noexcept;
   [[nodiscard]] uint32_t packet_bytes(const QueuePair& qp, const RxPacket& packet) const noexcept;
 
   Engine& engine_;
   Segmenter& segmenter_;
+  Placement placement_;
 };
 
 /// Completion of a received message, the same for all services.

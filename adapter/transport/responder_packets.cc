@@ -49,7 +49,7 @@ void Responder::resolve_bases(QueuePair& qp) noexcept {
     const Psn psn = rx.base_psn;
     RxPacket& packet = rx.at(psn);
     if (packet.state == RxState::kFree || packet.state == RxState::kRefused) return;
-    if (packet.opcode == Opcode::kSend) {
+    if (packet.fills_wqe) {
       if (!packet.has_wqe) {
         if (!assign_send(qp, packet)) return;
         place_stashed(qp, psn, packet);
@@ -84,7 +84,8 @@ bool Responder::assign_send(QueuePair& qp, RxPacket& packet) noexcept {
 
 /// A write with immediate data sets a receive WQE aside, in its turn; without, it is simply passed.
 bool Responder::pass_write(QueuePair& qp, RxPacket& packet) noexcept {
-  if (packet.opcode != Opcode::kRdmaWrite || !qp.config.idata_takes_recv_wqe || packet.more()) return true;
+  const bool writes = (opcode_properties(static_cast<uint8_t>(packet.opcode)) & kOpWritesMemory) != 0;
+  if (!writes || !qp.config.idata_takes_recv_wqe || packet.more()) return true;
   if (packet.has_wqe) return true;
   if (!packet.has_imm) return packet.state == RxState::kPlaced;
   if (qp.rq.empty()) {
@@ -101,8 +102,10 @@ void Responder::place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept
     const uint32_t index = engine_.stash.take(qp.rx, psn);
     if (index == 0) return;
     const uint32_t number = engine_.stash.at(index).number;
-    const ResponderFault fault = place(qp, packet, number, engine_.stash.payload(index));
+    const uint64_t begin = uint64_t{number} * qp.path.segment_bytes;
+    const ResponderFault fault = placement_.place(qp, packet, begin, engine_.stash.payload(index));
     if (fault != ResponderFault::kNone) {
+      placement_.count(qp, fault);
       packet.state = RxState::kRefused;
       packet.fault = fault;
       return;
@@ -111,32 +114,22 @@ void Responder::place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept
   }
 }
 
-/// The checks of length and key and the copy, for one cell that waited.
-ResponderFault Responder::place(QueuePair& qp, RxPacket& packet, uint32_t number,
-                                std::span<const std::byte> data) noexcept {
-  const uint64_t begin = uint64_t{number} * qp.path.segment_bytes;
-  if (packet.opcode == Opcode::kSend) {
-    const RecvWqe& wqe = qp.rq.at(packet.wqe);
-    if (packet.offset + begin + data.size() > wqe.bytes) return ResponderFault::kTooLong;
-    const AccessFault fault = segmenter_.place_received(qp, packet.wqe, packet.offset + begin, data);
-    return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
-  }
-  RemoteGrant grant;
-  const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin,
-                                                        data.size(), AccessKind::kRemoteWrite, grant);
-  if (fault != AccessFault::kNone) {
-    engine_.faults.add(fault);
-    qp.counters.add(QpCounter::kAccessRefused);
-    return ResponderFault::kRemoteAccess;
-  }
-  if (!data.empty()) std::memcpy(grant.at, data.data(), data.size());
-  return ResponderFault::kNone;
+/// A packet under a one-shot key that came out of turn: now it is the expected one.
+void Responder::open_in_turn(QueuePair& qp, RxPacket& packet) noexcept {
+  const Psn psn = qp.rx.expected;
+  packet.waits_turn = false;
+  if (packet.state != RxState::kWaiting) return;
+  packet.state = RxState::kOpen;
+  place_stashed(qp, psn, packet);
+  if (psn == qp.rx.base_psn) resolve_bases(qp);
 }
 
 void Responder::complete_in_order(QueuePair& qp) noexcept {
   ReceiveSide& rx = qp.rx;
   while (qp.abilities().receive) {
     RxPacket& packet = rx.at(rx.expected);
+    if (packet.waits_turn) [[unlikely]]
+      open_in_turn(qp, packet);
     if (packet.state == RxState::kRefused) return answer_refusal(qp, packet);
     if (packet.state != RxState::kPlaced || !finish_packet(qp, packet)) return;
     (void)add_strict_ack(qp, rx.expected, packet.final_cell);
@@ -150,86 +143,53 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
 /// Executes the packet at the head. False when it has to wait for a receive WQE or was refused.
 bool Responder::finish_packet(QueuePair& qp, RxPacket& packet) noexcept {
   ReceiveSide& rx = qp.rx;
-  const bool continues = (packet.flags2 & kCell2Continues) != 0;
-  if (continues != rx.completing || (continues && packet.opcode != rx.message_opcode)) {
-    qp.counters.add(QpCounter::kProtocolViolations);
-    packet.fault = ResponderFault::kViolation;
-    answer_refusal(qp, packet);
-    return false;
+  const uint32_t bytes = packet_bytes(qp, packet);
+  ResponderFault fault = placement_.check_turn(qp, packet, bytes);
+  if (fault == ResponderFault::kNone && packet.has_packet_crc && !placement_.packet_crc_right(qp, packet)) {
+    fault = ResponderFault::kPacketCrc;
   }
-  if (packet.has_packet_crc && !packet_crc_right(qp, packet)) {
-    packet.fault = ResponderFault::kPacketCrc;
-    answer_refusal(qp, packet);
-    return false;
-  }
-  const bool write = packet.opcode == Opcode::kRdmaWrite;
-  const bool last = !packet.more();
-  const bool wants_wqe = last && write && packet.has_imm && qp.config.idata_takes_recv_wqe;
-  if (wants_wqe && !packet.has_wqe) {
+  if (fault != ResponderFault::kNone) return refuse_in_turn(qp, packet, fault);
+  const bool idata_wqe =
+      !packet.more() && !packet.fills_wqe && packet.has_imm && qp.config.idata_takes_recv_wqe;
+  if (idata_wqe && !packet.has_wqe) {
     resolve_bases(qp);
     if (!packet.has_wqe) {
       send_rnr(qp);
       return false;
     }
   }
-  if (!rx.completing) {
-    rx.message_bytes = 0;
-    rx.message_va = packet.va;
-    rx.message_opcode = packet.opcode;
+  placement_.pass_turn(qp, packet, bytes);
+  if ((opcode_properties(static_cast<uint8_t>(packet.opcode)) & kOpReadsMemory) != 0) {
+    if (rx.executed_reads.full()) rx.executed_reads.pop();
+    rx.executed_reads.push({rx.expected, packet.rkey, packet.va, bytes});
   }
-  rx.message_bytes += packet.opcode == Opcode::kRdmaReadRequest ? 0 : packet_bytes(qp, packet);
-  rx.completing = !last;
-  if (!last) return true;
-  // A one-shot key serves one operation, however many packets that takes (SAN-RMP-12).
-  if (write || packet.opcode == Opcode::kRdmaReadRequest) engine_.memory.finish_remote(packet.grant);
+  return packet.more() || finish_message(qp, packet);
+}
+
+bool Responder::finish_message(QueuePair& qp, RxPacket& packet) noexcept {
+  ReceiveSide& rx = qp.rx;
+  const ResponderFault fault = placement_.finish(qp, packet);
+  if (fault != ResponderFault::kNone) return refuse_in_turn(qp, packet, fault);
   ++rx.messages_completed;
+  if (!packet.fills_wqe && !packet.has_imm) return true;
   const bool invalidates = packet.invalidates && packet.has_imm;
-  if (invalidates && engine_.memory.invalidate(qp.config.pd, Rkey(packet.imm)) != AccessFault::kNone) {
-    packet.fault = ResponderFault::kRemoteAccess;
-    answer_refusal(qp, packet);
-    return false;
-  }
-  if (packet.opcode == Opcode::kSend || packet.has_imm) {
-    deliver(engine_, qp,
-            {.is_send = packet.opcode == Opcode::kSend,
-             .has_imm = packet.has_imm && !invalidates,
-             .invalidated = invalidates,
-             .solicited = (packet.flags2 & kCell2Solicited) != 0,
-             .imm = packet.imm,
-             .bytes = rx.message_bytes,
-             .va = rx.message_va},
-            packet.has_wqe);
-  }
+  deliver(engine_, qp,
+          {.is_send = packet.fills_wqe,
+           .has_imm = packet.has_imm && !invalidates,
+           .invalidated = invalidates,
+           .solicited = (packet.flags2 & kCell2Solicited) != 0,
+           .imm = packet.imm,
+           .bytes = rx.message_bytes,
+           .va = rx.message_va},
+          packet.has_wqe);
   return true;
 }
 
-/// PUSH-CELL-08: the sum over VA and key, immediate data and data of all cells in cell order.
-bool Responder::packet_crc_right(QueuePair& qp, RxPacket& packet) noexcept {
-  uint32_t crc = 0;
-  std::array<std::byte, kVaBytes> parts{};
-  for (uint32_t i = 0; i < packet.cells; ++i) {
-    if (i == 0 && packet.opcode == Opcode::kRdmaWrite) {
-      store_be(parts.data(), packet.va);
-      store_be(parts.data() + 8, packet.rkey.value());
-      crc = crc32c_extend(crc, parts.data(), kVaBytes);
-    }
-    if ((packet.idata_cells >> i & 1) != 0) {
-      store_be(parts.data(), packet.imm);
-      crc = crc32c_extend(crc, parts.data(), kIdataBytes);
-    }
-    const uint64_t begin = uint64_t{i} * qp.path.segment_bytes;
-    const uint32_t bytes = i + 1U == packet.cells ? packet.last_bytes : qp.path.segment_bytes;
-    if (packet.opcode == Opcode::kSend) {
-      crc = segmenter_.hash_scattered(qp.config.pd, {qp.rq.sges(packet.wqe), qp.rq.at(packet.wqe).sge_count},
-                                      packet.offset + begin, bytes, crc);
-    } else if (bytes != 0) {
-      RemoteGrant grant;
-      const AccessFault fault = engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin,
-                                                            bytes, AccessKind::kRemoteWrite, grant);
-      if (fault == AccessFault::kNone) crc = crc32c_extend(crc, grant.at, bytes);
-    }
-  }
-  return crc == packet.packet_crc;
+bool Responder::refuse_in_turn(QueuePair& qp, RxPacket& packet, ResponderFault fault) noexcept {
+  placement_.count(qp, fault);
+  packet.fault = fault;
+  answer_refusal(qp, packet);
+  return false;
 }
 
 void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {

@@ -4,8 +4,6 @@
 // be missing adds one to kMissedPackets, by which a session notices (decisions 2.19).
 #include "adapter/transport/unreliable_responder.h"
 
-#include <cstring>
-
 namespace weft::adapter {
 
 void UnreliableResponder::abandon(QueuePair& qp, uint64_t packets) noexcept {
@@ -44,110 +42,70 @@ bool UnreliableResponder::check_turn(QueuePair& qp, const CellView& cell) noexce
   return true;
 }
 
-bool UnreliableResponder::check_operation(QueuePair& qp, const CellView& cell) noexcept {
-  const bool write = cell.opcode == Opcode::kRdmaWrite;
-  if (!write && cell.opcode != Opcode::kSend) {
-    engine_.count(AdapterCounter::kDropService);
-    return false;
-  }
-  if (write && (!has(qp.attr.access, Access::kRemoteWrite) || !engine_.config.limits.inbound_rdma)) {
-    engine_.count(AdapterCounter::kDropAccess);
-    return false;
-  }
-  return true;
-}
-
 /// First cell of a packet.
-bool UnreliableResponder::open_message(QueuePair& qp, const CellView& cell) noexcept {
+ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   RxPacket& packet = rx.packets[0];
-  const bool continues = (cell.flags2 & kCell2Continues) != 0;
-  if (continues != rx.completing || (continues && cell.opcode != rx.message_opcode)) {
-    qp.counters.add(QpCounter::kProtocolViolations);
-    return false;
-  }
-  if (!check_operation(qp, cell)) return false;
-  packet = {};
-  packet.opcode = cell.opcode;
-  packet.flags2 = cell.flags2;
-  packet.va = cell.va;
-  packet.rkey = cell.rkey;
-  if (continues) {
+  ResponderFault fault = placement_.check_operation(qp, cell);
+  if (fault != ResponderFault::kNone) return fault;
+  begin_packet(packet, cell);
+  describe_packet(packet, cell);
+  fault = placement_.check_turn(qp, packet, 0);  // nothing is stored that does not belong to its message
+  if (fault != ResponderFault::kNone) return fault;
+  if (rx.completing) {
     packet.offset = static_cast<uint32_t>(rx.message_bytes);
     packet.wqe = rx.base_wqe;
-    return true;
+    return ResponderFault::kNone;
   }
-  rx.message_bytes = 0;
-  rx.message_va = cell.va;
-  rx.message_opcode = cell.opcode;
-  if (cell.opcode != Opcode::kSend) return true;
-  if (qp.rq.empty()) {
-    engine_.count(AdapterCounter::kDropNoRecvWqe);
-    return false;
-  }
+  if (!packet.fills_wqe) return ResponderFault::kNone;
+  if (qp.rq.empty()) return ResponderFault::kNoRecvWqe;
   rx.base_wqe = packet.wqe = qp.rq.taken++;
-  return true;
+  return ResponderFault::kNone;
 }
 
-bool UnreliableResponder::place(QueuePair& qp, const CellView& cell) noexcept {
+/// A further cell of the packet under way.
+ResponderFault UnreliableResponder::continue_packet(QueuePair& qp, const CellView& cell) noexcept {
   RxPacket& packet = qp.rx.packets[0];
-  const uint64_t begin = uint64_t{cell.cell_number} * qp.path.segment_bytes;
-  if (packet.opcode == Opcode::kSend) {
-    const RecvWqe& wqe = qp.rq.at(packet.wqe);
-    if (packet.offset + begin + cell.payload.size() > wqe.bytes) {
-      engine_.count(AdapterCounter::kDropLength);
-      return false;
-    }
-    return segmenter_.place_received(qp, packet.wqe, packet.offset + begin, cell.payload) ==
-           AccessFault::kNone;
-  }
-  const AccessFault fault =
-      engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va + begin, cell.payload.size(),
-                                  AccessKind::kRemoteWrite, packet.grant);
-  if (fault != AccessFault::kNone) {
-    engine_.faults.add(fault);
-    engine_.count(AdapterCounter::kDropAccess);
-    qp.counters.add(QpCounter::kAccessRefused);
-    return false;
-  }
-  if (!cell.payload.empty()) std::memcpy(packet.grant.at, cell.payload.data(), cell.payload.size());
-  return true;
+  if (packet.opcode != cell.opcode || packet.flags2 != cell.flags2) return ResponderFault::kViolation;
+  describe_packet(packet, cell);
+  return ResponderFault::kNone;
 }
 
 void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) noexcept {
   if (!check_turn(qp, cell)) return;
   RxPacket& packet = qp.rx.packets[0];
-  const bool fits = cell.has(kCellFirst) ? open_message(qp, cell)
-                                         : packet.opcode == cell.opcode && packet.flags2 == cell.flags2;
-  if (!fits || !place(qp, cell)) return abandon(qp, 1);
-  if (cell.has(kCellIdata)) {
-    packet.has_imm = true;
-    packet.imm = cell.idata;
-  }
-  if (cell.has(kCellLast)) finish_packet(qp, cell);
+  const uint64_t begin = uint64_t{cell.cell_number} * qp.path.segment_bytes;
+  ResponderFault fault = cell.has(kCellFirst) ? open_packet(qp, cell) : continue_packet(qp, cell);
+  if (fault == ResponderFault::kNone) fault = placement_.place(qp, packet, begin, cell.payload);
+  if (fault == ResponderFault::kNone && cell.has(kCellLast)) fault = finish_packet(qp, cell);
+  if (fault == ResponderFault::kNone) return;
+  placement_.count(qp, fault);
+  abandon(qp, 1);
 }
 
-void UnreliableResponder::finish_packet(QueuePair& qp, const CellView& cell) noexcept {
+ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   RxPacket& packet = rx.packets[0];
-  rx.message_bytes += cell.cell_number * qp.path.segment_bytes + cell.payload.size();
-  rx.completing = packet.more();
-  if (packet.opcode == Opcode::kRdmaWrite) engine_.memory.finish_remote(packet.grant);
-  if (packet.more()) return;
+  const auto bytes = static_cast<uint32_t>(cell.cell_number * qp.path.segment_bytes + cell.payload.size());
+  ResponderFault fault = placement_.check_turn(qp, packet, bytes);
+  if (fault == ResponderFault::kNone && packet.has_packet_crc && !placement_.packet_crc_right(qp, packet)) {
+    fault = ResponderFault::kPacketCrc;
+  }
+  if (fault != ResponderFault::kNone) return fault;
+  placement_.pass_turn(qp, packet, bytes);
+  if (packet.more()) return ResponderFault::kNone;
+  fault = placement_.finish(qp, packet);
+  if (fault != ResponderFault::kNone) return fault;
   ++rx.messages_completed;
-  const bool is_send = packet.opcode == Opcode::kSend;
-  if (!is_send && !packet.has_imm) return;
-  const bool with_wqe = is_send || qp.config.idata_takes_recv_wqe;
-  if (!is_send && with_wqe) {
-    if (qp.rq.empty()) {  // the data lies in memory, but nobody can be told
-      engine_.count(AdapterCounter::kDropNoRecvWqe);
-      qp.counters.add(QpCounter::kMissedPackets);
-      return;
-    }
+  if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
+  const bool idata_wqe = !packet.fills_wqe && qp.config.idata_takes_recv_wqe;
+  if (idata_wqe) {
+    // The data lies in memory, but nobody can be told.
+    if (qp.rq.empty()) return ResponderFault::kNoRecvWqe;
     ++qp.rq.taken;
   }
   deliver(engine_, qp,
-          {.is_send = is_send,
+          {.is_send = packet.fills_wqe,
            .has_imm = packet.has_imm,
            .solicited = (packet.flags2 & kCell2Solicited) != 0,
            .imm = packet.imm,
@@ -155,21 +113,20 @@ void UnreliableResponder::finish_packet(QueuePair& qp, const CellView& cell) noe
            .va = rx.message_va,
            .src_lid = cell.slid,
            .src_qpn = cell.src_qpn},
-          with_wqe);
+          packet.fills_wqe || idata_wqe);
+  return ResponderFault::kNone;
 }
 
 void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noexcept {
-  const bool raw = qp.config.type == QpType::kRaw;
-  if (cell.opcode != (raw ? Opcode::kRaw : Opcode::kUdSend))
-    return engine_.count(AdapterCounter::kDropService);
-  if (!raw && cell.qkey != qp.attr.qkey) return engine_.count(AdapterCounter::kDropQkey);
-  if (qp.rq.empty()) return engine_.count(AdapterCounter::kDropNoRecvWqe);
-  const uint64_t position = qp.rq.taken;
-  const RecvWqe& wqe = qp.rq.at(position);
-  if (cell.payload.size() > wqe.bytes) return engine_.count(AdapterCounter::kDropLength);
-  if (segmenter_.place_received(qp, position, 0, cell.payload) != AccessFault::kNone) {
-    return engine_.count(AdapterCounter::kDropAccess);
+  ResponderFault fault = placement_.check_operation(qp, cell);
+  if (fault == ResponderFault::kNone && qp.rq.empty()) fault = ResponderFault::kNoRecvWqe;
+  if (fault == ResponderFault::kNone) {
+    RxPacket packet;
+    begin_packet(packet, cell);
+    packet.wqe = qp.rq.taken;
+    fault = placement_.place(qp, packet, 0, cell.payload);
   }
+  if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
   ++qp.rq.taken;
   deliver(engine_, qp,
           {.has_imm = cell.has(kCellIdata),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "adapter/engine.h"
+#include "adapter/transport/placement.h"
 #include "adapter/transport/responder.h"
 #include "adapter/transport/segmenter.h"
 
@@ -11,7 +12,7 @@ namespace weft::adapter {
 class UnreliableResponder {
  public:
   UnreliableResponder(Engine& engine, Segmenter& segmenter) noexcept
-      : engine_(engine), segmenter_(segmenter) {}
+      : engine_(engine), placement_(engine, segmenter) {}
 
   /// A cell from the bound peer of a UC QP.
   void take_connected(QueuePair& qp, const CellView& cell) noexcept;
@@ -20,15 +21,14 @@ class UnreliableResponder {
 
  private:
   [[nodiscard]] bool check_turn(QueuePair& qp, const CellView& cell) noexcept;
-  [[nodiscard]] bool open_message(QueuePair& qp, const CellView& cell) noexcept;
-  [[nodiscard]] bool check_operation(QueuePair& qp, const CellView& cell) noexcept;
-  [[nodiscard]] bool place(QueuePair& qp, const CellView& cell) noexcept;
-  void finish_packet(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] ResponderFault open_packet(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] ResponderFault continue_packet(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] ResponderFault finish_packet(QueuePair& qp, const CellView& cell) noexcept;
   /// The message under way is lost; the next one that begins is taken.
   void abandon(QueuePair& qp, uint64_t packets) noexcept;
 
   Engine& engine_;
-  Segmenter& segmenter_;
+  Placement placement_;
 };
 
 }  // namespace weft::adapter

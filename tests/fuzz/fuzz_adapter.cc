@@ -44,6 +44,8 @@ class FuzzPort final : public fabric::CellPort {
   std::byte staging_[cell_bytes_max(256)] = {};
 };
 
+constexpr uint32_t kQkey = 1;
+
 class Bytes {
  public:
   explicit Bytes(std::span<const uint8_t> data) : data_(data) {}
@@ -68,19 +70,22 @@ struct Target {
   adapter::ChannelAdapter adapter{{.guid = Guid(1), .limits = limits}, random};
   std::vector<std::byte> memory = std::vector<std::byte>(kRegion + 2 * kGuard, std::byte{0xAB});
   adapter::MemoryRegion region{};
+  adapter::PdId pd{};
+  Rkey window{};
   adapter::CompletionQueue* cq = nullptr;
   std::vector<adapter::QueuePair*> qps;
   Instant now{};
 
   Target() {
     adapter.attach(port);
-    const adapter::PdId pd = adapter.alloc_pd().value();
+    pd = adapter.alloc_pd().value();
     cq = adapter.create_cq(256).value();
     region = adapter.memory()
                  .reg_mr(pd, std::span(memory).subspan(kGuard, kRegion),
                          adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
-                             adapter::Access::kRemoteRead)
+                             adapter::Access::kRemoteRead | adapter::Access::kWindowBind)
                  .value();
+    window = adapter.memory().alloc_rkey(pd).value();
     for (const adapter::QpType type : {adapter::QpType::kRc, adapter::QpType::kUc, adapter::QpType::kUd,
                                        adapter::QpType::kRd, adapter::QpType::kRaw}) {
       adapter::QpConfig config{.type = type};
@@ -101,10 +106,35 @@ struct Target {
       attr.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
       attr.dlid = Lid(2);
       attr.dest_qpn = Qpn(5);
-      attr.qkey = 1;
+      attr.qkey = kQkey;
       (void)adapter::bring_up(adapter, *qp, attr);
       (void)adapter.post_recv(*qp, {.wr_id = 1, .sges = {&sge, 1}});
       (void)adapter.post_send(*qp, {.wr_id = 2, .sges = {&sge, 1}, .dest = {.lid = Lid(2), .qpn = Qpn(5)}});
+    }
+  }
+  /// The region's key, or that of a window that comes and goes.
+  [[nodiscard]] Rkey key(uint8_t which) const { return (which & 1) != 0 ? window : region.rkey; }
+  /// What the owner does meanwhile: keys that serve once, end, or point elsewhere; rights that end.
+  void change(uint8_t what) {
+    adapter::MemoryTable& table = adapter.memory();
+    const adapter::BindRequest bind{
+        window, region.lkey, region.addr + uint64_t{what} * 4, 1024,
+        adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead |
+            ((what & 4) != 0 ? adapter::Access::kOneShot : adapter::Access::kNone)};
+    adapter::QpAttr attr;
+    attr.access = (what & 8) != 0 ? adapter::Access::kRemoteWrite : adapter::Access::kRemoteRead;
+    switch (what % 4) {
+      case 0:
+        (void)table.bind_rkey(pd, bind);
+        break;
+      case 1:
+        (void)table.unbind_rkey(pd, window);
+        break;
+      case 2:
+        (void)table.rebind_window(pd, bind, window);
+        break;
+      default:
+        (void)adapter.modify_qp(*qps[what / 16 % qps.size()], attr, adapter::kQpAttrAccess);
     }
   }
   void check() {
@@ -150,11 +180,16 @@ std::vector<std::byte> make_cell(Target& target, Bytes& bytes) {
   std::byte* body = cell.data() + kCellHeaderBytes;
   if ((variable.flags & kCellVa) != 0 && (which & 0x40) != 0) {
     store_be(body, target.region.addr + static_cast<uint64_t>(which) * 32);
-    store_be(body + 8, target.region.rkey.value());
+    store_be(body + 8, target.key(which).value());
+  }
+  if ((properties & kOpDatagramHeader) != 0 && (which & 0x20) != 0) {
+    std::byte* datagram = body + ((variable.flags & kCellVa) != 0 ? kVaBytes : 0);
+    store_be(datagram, kQkey);
+    store_be(datagram + 4, uint32_t{0});
   }
   if (opcode == Opcode::kRdmaReadRequest && length == 32 && (which & 0x40) != 0) {
     store_be(body + 12, uint32_t{which} * 20);
-    store_be(body + 16, target.region.rkey.value());
+    store_be(body + 16, target.key(which).value());
     store_be(body + 20, target.region.addr + which);
   }
   if ((properties & kOpAcknowledge) != 0) {
@@ -179,6 +214,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
       target.port.put(cells.back());
     }
     target.now += std::chrono::microseconds(100);
+    if (const uint8_t what = input.next(); (what & 0x80) != 0) target.change(what & 0x7F);
     (void)target.adapter.poll(target.now);
     target.check();
   }

@@ -205,6 +205,12 @@ TEST_F(PushRdma, SAN_WQE_05_access_between_bind_and_unbind_only) {
   ASSERT_EQ(pair.side(0).completions.size(), 2U);
   EXPECT_EQ(pair.side(0).completions[1].status, adapter::WcStatus::kRemoteAccess);
   EXPECT_EQ(owner.bytes_at(0, 256), before);
+  // The window is destroyed, not only untied: its key names nothing, and cannot be bound again.
+  EXPECT_FALSE(owner.adapter->memory().query(key.value()).has_value());
+  qps = pair.connect({.type = adapter::QpType::kRc});
+  ASSERT_EQ(owner.adapter->post_send(*qps[1], bind), adapter::PostResult::kOk);
+  pair.run();
+  EXPECT_EQ(owner.completions.back().status, adapter::WcStatus::kMwBind);
 }
 
 }  // namespace

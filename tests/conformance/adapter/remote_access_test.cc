@@ -361,7 +361,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
   ASSERT_EQ(side.adapter->post_send(*qps_[0], unbind), PostResult::kOk);
   pair_.run(20);
   EXPECT_EQ(last_status(), WcStatus::kSuccess);
-  EXPECT_FALSE(memory.query(key.value())->valid);
+  EXPECT_FALSE(memory.query(key.value()).has_value());
   EXPECT_EQ(side.adapter->counters().get(AdapterCounter::kAgentCalls), agent_calls) << "nor in its end";
   const Rkey second = memory.alloc_rkey(side.pd).value();
   bind.bind = {second, closed.lkey, closed.addr, 64, kReadWrite};

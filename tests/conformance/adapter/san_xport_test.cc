@@ -203,13 +203,13 @@ TEST_F(SanXport, SAN_XPORT_12_queue_pairs_share_the_numbers_of_a_context) {
   for (int i = 0; i < 2; ++i) {
     for (int n = 0; n < 3; ++n) {
       ASSERT_EQ(pair.post_recv(1, *to[i], 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
-      post(*from[i], 0, 64, 1, {.lid = Lid(2), .qpn = adapter(1).qpn(*to[i])});
+      post(*from[i], 0, 64, 1, {.lid = Lid(2), .qpn = adapter(1).qpn(*to[i]), .qkey = AdapterPair::kQkey});
     }
   }
   pair.run(50);
   EXPECT_EQ(pair.side(0).completions.size(), 6U);
   EXPECT_EQ(pair.side(1).completions.size(), 6U);
-  const auto cells = pair.pipe.sent_by(0, Opcode::kSend);
+  const auto cells = pair.pipe.sent_by(0, Opcode::kRdSend);
   ASSERT_EQ(cells.size(), 6U);
   bool both = false;
   for (size_t i = 1; i < cells.size(); ++i) {
@@ -233,7 +233,7 @@ TEST(SanXportLimits, SAN_XPORT_12_no_context_left_refuses_a_new_peer) {
   ASSERT_EQ(pair.post_recv(1, *peer, 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
   const Sge sge = pair.side(0).sge(0, 64);
   for (const Lid lid : {Lid(2), Lid(3)}) {
-    const Destination dest{.lid = lid, .qpn = pair.side(1).adapter->qpn(*peer)};
+    const Destination dest{.lid = lid, .qpn = pair.side(1).adapter->qpn(*peer), .qkey = AdapterPair::kQkey};
     ASSERT_EQ(pair.side(0).adapter->post_send(*qp, {.wr_id = lid.value(), .sges = {&sge, 1}, .dest = dest}),
               PostResult::kOk);
     pair.run(20);

@@ -137,6 +137,18 @@ constexpr std::array kDrops{
            at.post_recv(64);
            at.receive({.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey + 1)});
          }},
+    Drop{AdapterCounter::kDropQkey,
+         [](Bench& at) {
+           at.use(QpType::kRd);
+           at.post_recv(64);
+           at.receive({.opcode = Opcode::kRdSend, .parts = Bench::qkey(AdapterPair::kQkey + 1)});
+         }},
+    Drop{AdapterCounter::kDropService,
+         [](Bench& at) {  // a Send without the Q_Key that reliable datagrams have
+           at.use(QpType::kRd);
+           at.post_recv(64);
+           at.receive({});
+         }},
     Drop{AdapterCounter::kDropService,
          [](Bench& at) {  // an RDMA write to a datagram QP
            at.use(QpType::kUd);
@@ -169,6 +181,24 @@ constexpr std::array kDrops{
            at.post_recv(8);
            at.receive({});
          }},
+    Drop{AdapterCounter::kDropAccess,
+         [](Bench& at) {  // the same on an acknowledged service
+           at.use(QpType::kRc);
+           at.receive({.opcode = Opcode::kRdmaWrite,
+                       .flags = kCellFirst | kCellLast | kCellVa,
+                       .parts = at.va_and_key(0x5500)});
+         }},
+    Drop{AdapterCounter::kDropAccess,
+         [](Bench& at) {  // a good key, and a QP that does not grant writes
+           at.use(QpType::kUc);
+           QpAttr attr;
+           attr.access = Access::kRemoteRead;
+           ASSERT_EQ(at.pair.side(0).adapter->modify_qp(*at.qp, attr, adapter::kQpAttrAccess),
+                     ModifyResult::kOk);
+           at.receive({.opcode = Opcode::kRdmaWrite,
+                       .flags = kCellFirst | kCellLast | kCellVa,
+                       .parts = at.va_and_key()});
+         }},
     Drop{AdapterCounter::kDropLength,
          [](Bench& at) {
            at.use(QpType::kUd);
@@ -178,8 +208,9 @@ constexpr std::array kDrops{
     Drop{AdapterCounter::kDropRdContext,
          [](Bench& at) {  // one context, and a second remote node
            at.use(QpType::kRd);
-           at.receive({.slid = Lid(2)});
-           at.receive({.slid = Lid(3)});
+           for (const Lid lid : {Lid(2), Lid(3)}) {
+             at.receive({.opcode = Opcode::kRdSend, .parts = Bench::qkey(AdapterPair::kQkey), .slid = lid});
+           }
          }},
     Drop{AdapterCounter::kStashFull,
          [](Bench& at) {  // writes whose first cell is missing: nobody knows where they go

@@ -28,7 +28,7 @@ class ReliableDatagram : public ::testing::Test {
   }
   void send(QueuePair& qp, const QueuePair& to, uint32_t bytes = 64) {
     const Sge sge = pair.side(0).sge(0, bytes);
-    const Destination dest{.lid = Lid(2), .qpn = adapter(1).qpn(to)};
+    const Destination dest{.lid = Lid(2), .qpn = adapter(1).qpn(to), .qkey = AdapterPair::kQkey};
     ASSERT_EQ(adapter().post_send(qp, {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
   }
   void move_to(QueuePair& qp, QpState state) {
@@ -61,6 +61,9 @@ class ReliableDatagram : public ::testing::Test {
     pair.pipe.inject(1, copy);
     pair.run(50);
     EXPECT_EQ(executed(), before + 1) << "a late copy was executed";
+  }
+  [[nodiscard]] Destination to_peer() {
+    return {.lid = Lid(2), .qpn = adapter(1).qpn(*peer), .qkey = AdapterPair::kQkey};
   }
   [[nodiscard]] size_t executed() { return pair.side(1).completions.size(); }
   [[nodiscard]] WcStatus last_status() {
@@ -218,11 +221,59 @@ TEST_F(ReliableDatagram, a_key_for_one_operation_serves_one) {
                                           .sges = {&sge, 1},
                                           .remote_addr = far.region.addr,
                                           .rkey = key,
-                                          .dest = {.lid = Lid(2), .qpn = adapter(1).qpn(*peer)}}),
+                                          .dest = to_peer()}),
               PostResult::kOk);
     pair.run(20);
     EXPECT_EQ(last_status(), expected);
   }
+}
+
+/// The Q_Key says whom a datagram is for; the sender of a wrong one is told.
+TEST_F(ReliableDatagram, a_wrong_q_key_is_refused_and_stores_nothing) {
+  pair.side(0).fill(0, 64, 5);
+  const std::vector<std::byte> before = pair.side(1).memory;
+  QpAttr attr;
+  attr.access = Access::kRemoteWrite;
+  ASSERT_EQ(adapter(1).modify_qp(*peer, attr, adapter::kQpAttrAccess), ModifyResult::kOk);
+  QueuePair* writer = rd_qp(0);
+  const Sge sge = pair.side(0).sge(0, 64);
+  Destination dest = to_peer();
+  dest.qkey ^= 1;
+  const SendRequest bad_send{.sges = {&sge, 1}, .dest = dest};
+  const SendRequest bad_write{.opcode = SendOpcode::kRdmaWrite,
+                              .sges = {&sge, 1},
+                              .remote_addr = pair.side(1).region.addr,
+                              .rkey = pair.side(1).region.rkey,
+                              .dest = dest};
+  for (const auto& [qp, request] : {std::pair{from, bad_send}, std::pair{writer, bad_write}}) {
+    ASSERT_EQ(adapter().post_send(*qp, request), PostResult::kOk);
+    pair.run(20);
+    EXPECT_EQ(last_status(), WcStatus::kRemoteInvalidRequest);
+  }
+  EXPECT_EQ(executed(), 0U);
+  EXPECT_TRUE(pair.side(1).memory == before);
+  EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropQkey), 2U);
+  EXPECT_EQ(adapter(1).counters(*peer).get(QpCounter::kRequestsRefused), 2U);
+  expect_the_next_is_executed_once();
+}
+
+TEST_F(ReliableDatagram, a_send_that_invalidates_a_key_does_so) {
+  PairSide& far = pair.side(1);
+  MemoryTable& table = adapter(1).memory();
+  const Rkey key = table.alloc_rkey(far.pd).value();
+  ASSERT_EQ(table.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite}),
+            AccessFault::kNone);
+  const Sge sge = pair.side(0).sge(0, 16);
+  const SendRequest request{
+      .opcode = SendOpcode::kSendWithInvalidate, .sges = {&sge, 1}, .rkey = key, .dest = to_peer()};
+  for (const WcStatus expected : {WcStatus::kSuccess, WcStatus::kRemoteAccess}) {
+    ASSERT_EQ(adapter().post_send(*from, request), PostResult::kOk);
+    pair.run(20);
+    EXPECT_EQ(last_status(), expected) << "a key that is not bound cannot be invalidated";
+  }
+  ASSERT_EQ(executed(), 1U);
+  EXPECT_EQ(far.completions[0].invalidated, key);
+  EXPECT_FALSE(table.query(key.value())->valid);
 }
 
 }  // namespace

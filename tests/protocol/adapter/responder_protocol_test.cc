@@ -397,6 +397,86 @@ TEST_F(ResponderProtocol, a_read_response_that_does_not_fit_the_request_fails_it
   }
 }
 
+/// Its number is the larger one: the expected one has wrapped.
+TEST_F(ResponderProtocol, a_send_of_before_the_wrap_is_not_executed_again_after_it) {
+  for (uint64_t i = 0; i < 17; ++i) post_recv(i, 64);
+  for (int32_t i = 0; i < 16; ++i) receive({.psn = i});
+  ASSERT_EQ(completions().size(), 16U);
+  ASSERT_EQ(kFirst.plus(16), Psn(0));
+  for (const int32_t old : {15, 3}) receive({.psn = old, .fill = std::byte{0x11}});
+  EXPECT_EQ(completions().size(), 16U);
+  EXPECT_EQ(counted(QpCounter::kDuplicateCells), 2U);
+  EXPECT_EQ(counted(QpCounter::kBeyondWindow), 0U);
+  EXPECT_EQ(pair.side(0).memory[16 * 4096], std::byte{0}) << "nothing of it was stored";
+  receive({.psn = 16});
+  EXPECT_EQ(completions().size(), 17U);
+}
+
+TEST_F(ResponderProtocol, a_repeated_write_is_not_placed_again) {
+  const MemoryRegion& region = pair.side(0).region;
+  receive(write(0, region.addr, region.rkey));
+  ASSERT_EQ(pair.side(0).memory[0], std::byte{0x5A});
+  pair.side(0).memory[0] = std::byte{0x77};  // the owner has taken it, and uses the memory for something else
+  answers();
+  Built again = write(0, region.addr, region.rkey);
+  again.fill = std::byte{0x11};
+  receive(again);
+  EXPECT_EQ(pair.side(0).memory[0], std::byte{0x77});
+  EXPECT_EQ(pair.side(0).memory[1], std::byte{0x5A});
+  EXPECT_EQ(counted(QpCounter::kDuplicateCells), 1U);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kAck);
+}
+
+/// A good key is not enough: the QP has to grant the operation.
+TEST_F(ResponderProtocol, an_operation_that_the_queue_pair_does_not_grant_is_refused) {
+  QpAttr attr;
+  attr.access = Access::kRemoteRead;
+  ASSERT_EQ(pair.side(0).adapter->modify_qp(*qp, attr, kQpAttrAccess), ModifyResult::kOk);
+  receive(write(0, pair.side(0).region.addr, pair.side(0).region.rkey));
+  EXPECT_EQ(answers().back().ack.code, AckCode::kNotSupported);
+  EXPECT_EQ(counted(QpCounter::kAccessRefused), 1U);
+  EXPECT_EQ(pair.side(0).memory[0], std::byte{0});
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
+/// One operation is one range under one key; a packet elsewhere would be a second one.
+TEST_F(ResponderProtocol, packets_of_a_write_go_on_where_the_last_one_ended_under_the_same_key) {
+  const MemoryRegion& region = pair.side(0).region;
+  MemoryTable& table = pair.side(0).adapter->memory();
+  const Rkey other = table.alloc_rkey(pair.side(0).pd).value();
+  ASSERT_EQ(table.bind_rkey(pair.side(0).pd, {other, region.lkey, region.addr, 4096, Access::kRemoteWrite}),
+            AccessFault::kNone);
+  struct Second {
+    uint64_t va;
+    Rkey key;
+    QpState state;
+  };
+  const std::array<Second, 4> seconds{{{region.addr + 16, region.rkey, QpState::kRts},
+                                       {region.addr + 17, region.rkey, QpState::kErr},
+                                       {region.addr, region.rkey, QpState::kErr},
+                                       {region.addr + 16, other, QpState::kErr}}};
+  for (const Second& second : seconds) {
+    make({.idata_takes_recv_wqe = false});
+    pair.side(0).completions.clear();
+    Built begin = write(0, region.addr, region.rkey);
+    begin.flags2 = kCell2More;
+    receive(begin);
+    Built end = write(1, second.va, second.key);
+    end.flags |= kCellIdata;
+    end.flags2 = kCell2Continues;
+    end.parts.resize(kVaBytes + kIdataBytes);
+    receive(end);
+    const bool good = second.state == QpState::kRts;
+    EXPECT_EQ(state(), second.state);
+    EXPECT_EQ(counted(QpCounter::kProtocolViolations), good ? 0U : 1U);
+    size_t indicated = 0;
+    for (const WorkCompletion& done : completions()) indicated += done.opcode == WcOpcode::kRdataIndicate;
+    EXPECT_EQ(indicated, good ? 1U : 0U);
+  }
+}
+
 TEST_F(ResponderProtocol, operations_the_service_does_not_have_are_refused) {
   receive({.opcode = Opcode::kFetchOpRequest, .bytes = 32});
   EXPECT_EQ(answers().back().ack.code, AckCode::kNotSupported);

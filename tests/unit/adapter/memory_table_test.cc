@@ -96,7 +96,7 @@ TEST_F(MemoryTableTest, a_zero_length_access_needs_a_valid_key_too) {
 
 TEST_F(MemoryTableTest, outputs_are_written_only_on_success) {
   const auto region = table_.reg_mr(pd_, memory_, kAll).value();
-  RemoteGrant grant{memory_.data() + 1, 77, 3};
+  RemoteGrant grant{.at = memory_.data() + 1, .entry = 77};
   EXPECT_NE(table_.check_remote(pd_, region.rkey, 0, 1, AccessKind::kRemoteWrite, grant), AccessFault::kNone);
   EXPECT_EQ(grant.entry, 77U);
   std::byte* at = memory_.data() + 9;

@@ -78,6 +78,7 @@ TEST(Cell, nothing_of_the_cell_before_stays_in_a_view) {
       CellVariable{.opcode = Opcode::kRdmaWrite, .flags = kCellFirst | kCellLast | kCellGlobal | kCellVa},
       CellVariable{
           .opcode = Opcode::kUdSend, .flags = kCellFirst | kCellLast | kCellIdata, .flags2 = kCell2Solicited},
+      CellVariable{.opcode = Opcode::kRdWrite, .flags = kCellFirst | kCellLast | kCellVa},
       CellVariable{.opcode = Opcode::kSend, .flags = kCellFirst | kCellLast | kCellPacketCrc},
       CellVariable{.opcode = Opcode::kNak, .flags = kCellFirst | kCellLast}};
   const auto plain = make_cell(send_variable(3), std::vector<std::byte>(3));
@@ -87,10 +88,12 @@ TEST(Cell, nothing_of_the_cell_before_stays_in_a_view) {
     const uint32_t parts_bytes =
         (global ? kGlobalHeaderBytes + kVaBytes : 0) +
         (variable.opcode == Opcode::kUdSend ? kDatagramHeaderBytes + kIdataBytes : 0) +
+        (variable.opcode == Opcode::kRdWrite ? kVaBytes + kDatagramHeaderBytes : 0) +
         (variable.opcode == Opcode::kSend ? kCrcBytes : 0) + (nak ? kAckBodyBytes : 0);
     std::vector<std::byte> parts(parts_bytes, std::byte{1});
     if (nak) parts[0] = parts[7] = std::byte{0};
     if (variable.opcode == Opcode::kUdSend) parts[6] = parts[7] = std::byte{0};
+    if (variable.opcode == Opcode::kRdWrite) parts[18] = parts[19] = std::byte{0};
     CellView view;
     ASSERT_EQ(decode_cell(make_cell(variable, parts), CrcCheck::kVerify, view), CellError::kNone);
     ASSERT_EQ(decode_cell(plain, CrcCheck::kVerify, view), CellError::kNone);

@@ -74,6 +74,11 @@ const char* const kDatagram =
     "02 00 00 01 00 02 02 00  00 01 00 01 01 21 c0 10"
     "00 00 00 01 00 00 00 42  00 00 00 09 00 00 00 02"
     "80 01 00 00 ff ff 00 00  ca fe 6f 42 fa d5";
+const char* const kReliableWrite =
+    "02 00 00 01 00 02 02 00  00 01 00 01 01 23 d2 10"
+    "00 00 00 2a 00 00 00 42  00 00 00 09 00 00 00 02"
+    "5c 3a 71 e6 d0 42 10 00  2a 9e 4c 01 80 01 00 00"
+    "ff ff 00 00 ca fe fd 52 5c 83";
 const char* const kReadRequest =
     "02 00 00 01 00 02 02 00  00 01 00 01 01 03 c2 00"
     "00 4a 1c 07 00 91 d3 02  00 2f 0a 11 00 00 00 20"
@@ -156,6 +161,21 @@ TEST(WireGolden, a_datagram_has_eight_bytes_more) {
   EXPECT_EQ(view.payload.size(), 2U);
   EXPECT_EQ(changed(kDatagram, 38, 1), CellError::kReserved);
   EXPECT_EQ(changed(kDatagram, 39, 1), CellError::kReserved);
+}
+
+TEST(WireGolden, a_reliable_datagram_write_has_its_q_key_behind_the_address) {
+  const std::vector<std::byte> cell = test::from_hex(kReliableWrite);
+  const CellView view = decoded(cell);
+  EXPECT_EQ(view.opcode, Opcode::kRdWrite);
+  EXPECT_EQ(view.va, 0x5c3a71e6d0421000U);
+  EXPECT_EQ(view.rkey, Rkey(0x2a9e4c01));
+  EXPECT_EQ(view.qkey, 0x80010000U);
+  EXPECT_EQ(view.pkey, 0xFFFF);
+  EXPECT_EQ(view.payload.data(), cell.data() + 52);
+  EXPECT_EQ(view.payload.size(), 2U);
+  EXPECT_EQ(changed(kReliableWrite, 50, 1), CellError::kReserved);
+  EXPECT_EQ(changed(kReliableWrite, 51, 1), CellError::kReserved);
+  EXPECT_EQ(changed(kReliableWrite, 14, 0x80 | 0x10), CellError::kFlags) << "it is one cell";
 }
 
 TEST(WireGolden, a_read_request_names_sink_and_source) {

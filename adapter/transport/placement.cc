@@ -1,0 +1,213 @@
+#include "adapter/transport/placement.h"
+
+#include <array>
+#include <cstring>
+
+#include "base/crc32c.h"
+
+namespace weft::adapter {
+namespace {
+
+[[nodiscard]] uint16_t properties_of(Opcode opcode) noexcept {
+  return opcode_properties(static_cast<uint8_t>(opcode));
+}
+
+/// The bit of a service in the table of operations.
+[[nodiscard]] constexpr uint16_t wire_service(QpType type) noexcept {
+  switch (type) {
+    case QpType::kRc:
+      return kOpOnRc;
+    case QpType::kUc:
+      return kOpOnUc;
+    case QpType::kRd:
+      return kOpOnRd;
+    case QpType::kUd:
+      return kOpOnUd;
+    case QpType::kRaw:
+      return kOpOnRaw;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void begin_packet(RxPacket& packet, const CellView& cell) noexcept {
+  packet = {};
+  packet.opcode = cell.opcode;
+  packet.flags2 = cell.flags2;
+  packet.fills_wqe = (properties_of(cell.opcode) & kOpNeedsRecvWqe) != 0;
+}
+
+void describe_packet(RxPacket& packet, const CellView& cell) noexcept {
+  if (cell.has(kCellLast)) {
+    packet.cells = static_cast<uint8_t>(cell.cell_number + 1U);
+    packet.last_bytes = static_cast<uint32_t>(cell.payload.size());
+  }
+  if (cell.has(kCellIdata)) {
+    packet.has_imm = true;
+    packet.imm = cell.idata;
+    packet.idata_cells |= uint64_t{1} << cell.cell_number;
+  }
+  if (cell.has(kCellInvalidateKey)) packet.invalidates = true;
+  if (cell.has(kCellPacketCrc)) {
+    packet.has_packet_crc = true;
+    packet.packet_crc = cell.packet_crc;
+  }
+  if (cell.cell_number != 0) return;
+  packet.va = cell.va;
+  packet.rkey = cell.rkey;
+  packet.revision = 0;  // what was granted for another address is no grant for this one
+}
+
+ResponderFault Placement::check_operation(const QueuePair& qp, const CellView& cell) const noexcept {
+  const uint16_t properties = properties_of(cell.opcode);
+  if ((properties & kOpRequest) == 0 || (properties & wire_service(qp.config.type)) == 0) {
+    return ResponderFault::kUnsupported;
+  }
+  const bool datagram = (properties & (kOpOnRc | kOpOnUc)) == 0;  // one packet is the whole message
+  if (datagram && (cell.flags2 & (kCell2More | kCell2Continues)) != 0) return ResponderFault::kViolation;
+  if ((properties & kOpDatagramHeader) != 0 && cell.qkey != qp.attr.qkey) return ResponderFault::kWrongQkey;
+  return check_rights(qp, cell.opcode);
+}
+
+ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const noexcept {
+  const uint16_t properties = properties_of(opcode);
+  if ((properties & (kOpWritesMemory | kOpReadsMemory)) == 0) return ResponderFault::kNone;
+  const Access right = (properties & kOpWritesMemory) != 0 ? Access::kRemoteWrite : Access::kRemoteRead;
+  const bool none = (properties & kOpReadsMemory) != 0 && qp.attr.max_dest_rd_atomic == 0;
+  const bool granted = has(qp.attr.access, right) && engine_.config.limits.inbound_rdma && !none;
+  return granted ? ResponderFault::kNone : ResponderFault::kNotGranted;
+}
+
+ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
+  RemoteGrant grant;
+  AccessFault fault =
+      engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, grant);
+  // The key was bound anew since the packet's first bytes were placed: they lie where it pointed before.
+  const bool moved = packet.revision != 0 && grant.binding != packet.grant.binding;
+  if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
+  if (fault != AccessFault::kNone) {
+    engine_.faults.add(fault);
+    return ResponderFault::kRemoteAccess;
+  }
+  packet.grant = grant;
+  packet.revision = engine_.memory.revision();
+  return ResponderFault::kNone;
+}
+
+ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t begin,
+                               std::span<const std::byte> data) noexcept {
+  if (packet.fills_wqe) {
+    const AccessFault fault = segmenter_.place_received(qp, packet.wqe, packet.offset + begin, data);
+    return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
+  }
+  if (!data.empty()) std::memcpy(packet.grant.at + begin, data.data(), data.size());
+  return ResponderFault::kNone;
+}
+
+ResponderFault Placement::place(QueuePair& qp, RxPacket& packet, uint64_t begin,
+                                std::span<const std::byte> data) noexcept {
+  ResponderFault fault = check_length(qp, packet, begin + data.size());
+  if (fault == ResponderFault::kNone && !packet.fills_wqe)
+    fault = check_rkey(qp, packet, begin + data.size());
+  return fault == ResponderFault::kNone ? copy(qp, packet, begin, data) : fault;
+}
+
+ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t bytes) noexcept {
+  const ReceiveSide& rx = qp.rx;
+  const bool continues = (packet.flags2 & kCell2Continues) != 0;
+  if (continues != rx.completing || (continues && packet.opcode != rx.message_opcode)) {
+    return ResponderFault::kViolation;
+  }
+  const uint64_t before = continues ? rx.message_bytes : 0;
+  if (before + bytes > engine_.config.limits.message_bytes_max) return ResponderFault::kTooLong;
+  if (packet.fills_wqe) return ResponderFault::kNone;
+  // One operation is one range under one key, however many packets it takes.
+  if (continues && (packet.rkey != rx.message_key || packet.va != rx.message_va + before)) {
+    return ResponderFault::kViolation;
+  }
+  const ResponderFault fault = check_rights(qp, packet.opcode);
+  if (fault != ResponderFault::kNone || (properties_of(packet.opcode) & kOpWritesMemory) == 0) return fault;
+  return check_rkey(qp, packet, bytes);
+}
+
+void Placement::pass_turn(QueuePair& qp, const RxPacket& packet, uint32_t bytes) noexcept {
+  ReceiveSide& rx = qp.rx;
+  if (!rx.completing) {
+    rx.message_bytes = 0;
+    rx.message_va = packet.va;
+    rx.message_key = packet.rkey;
+    rx.message_opcode = packet.opcode;
+  }
+  rx.message_bytes += bytes;
+  rx.completing = packet.more();
+}
+
+ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
+  if (last.invalidates && last.has_imm) {
+    if (!qp.acknowledged()) return ResponderFault::kUnsupported;
+    const AccessFault fault = engine_.memory.invalidate(qp.config.pd, Rkey(last.imm));
+    if (fault != AccessFault::kNone) {
+      engine_.faults.add(fault);
+      return ResponderFault::kRemoteAccess;
+    }
+  }
+  if (!last.fills_wqe) engine_.memory.finish_remote(last.grant);
+  return ResponderFault::kNone;
+}
+
+ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept {
+  const ResponderFault fault = check_rights(qp, Opcode::kRdmaReadRequest);
+  const bool begun = job.revision != 0;
+  if (fault != ResponderFault::kNone || job.revision == engine_.memory.revision()) return fault;
+  AccessFault refused = AccessFault::kNone;
+  if (begun && job.grant.one_shot) {  // the key has served: this read is what it has served
+    if (!engine_.memory.still_bound(job.grant)) refused = AccessFault::kNotValid;
+  } else {
+    RemoteGrant grant;
+    refused = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va, job.bytes,
+                                          AccessKind::kRemoteRead, grant);
+    const bool moved = begun && grant.binding != job.grant.binding;
+    if (refused == AccessFault::kNone && moved) refused = AccessFault::kNotValid;
+    if (refused == AccessFault::kNone) job.grant = grant;
+  }
+  if (refused != AccessFault::kNone) {
+    engine_.faults.add(refused);
+    return ResponderFault::kRemoteAccess;
+  }
+  job.revision = engine_.memory.revision();
+  return ResponderFault::kNone;
+}
+
+bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept {
+  uint32_t crc = 0;
+  std::array<std::byte, kVaBytes> parts{};
+  for (uint32_t i = 0; i < packet.cells; ++i) {
+    if (i == 0 && !packet.fills_wqe) {
+      store_be(parts.data(), packet.va);
+      store_be(parts.data() + 8, packet.rkey.value());
+      crc = crc32c_extend(crc, parts.data(), kVaBytes);
+    }
+    if ((packet.idata_cells >> i & 1) != 0) {
+      store_be(parts.data(), packet.imm);
+      crc = crc32c_extend(crc, parts.data(), kIdataBytes);
+    }
+    const uint64_t begin = uint64_t{i} * qp.path.segment_bytes;
+    const uint32_t bytes = i + 1U == packet.cells ? packet.last_bytes : qp.path.segment_bytes;
+    if (packet.fills_wqe) {
+      crc = segmenter_.hash_scattered(qp.config.pd, {qp.rq.sges(packet.wqe), qp.rq.at(packet.wqe).sge_count},
+                                      packet.offset + begin, bytes, crc);
+    } else if (bytes != 0) {
+      crc = crc32c_extend(crc, packet.grant.at + begin, bytes);
+    }
+  }
+  return crc == packet.packet_crc;
+}
+
+void Placement::count(QueuePair& qp, ResponderFault fault) noexcept {
+  const FaultRule& rule = fault_rule(fault);
+  qp.counters.add(rule.counter);
+  if (rule.drop != AdapterCounter::kCount) engine_.count(rule.drop);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,80 @@
+// adapter/transport/placement.h -- may what arrived be done here, and where do its bytes go? The checks of
+// operation, length and key, the copy, and the end of an operation, the same for every service; what is
+// refused is counted here and nowhere else. A responder says in which order cells are taken and who hears of
+// it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "adapter/engine.h"
+#include "adapter/transport/responder_faults.h"
+#include "adapter/transport/segmenter.h"
+
+namespace weft::adapter {
+
+class Placement {
+ public:
+  Placement(Engine& engine, Segmenter& segmenter) noexcept : engine_(engine), segmenter_(segmenter) {}
+
+  /// Has the QP's service this operation, and does the QP grant it now: its remote rights, inbound RDMA of
+  /// the endnode (SAN-NODE-04), a datagram's Q_Key?
+  [[nodiscard]] ResponderFault check_operation(const QueuePair& qp, const CellView& cell) const noexcept;
+  /// The part of it that may change while a packet waits for its turn.
+  [[nodiscard]] ResponderFault check_rights(const QueuePair& qp, Opcode opcode) const noexcept;
+
+  /// A Send fits its receive WQE up to byte `end` of the packet.
+  [[nodiscard]] ResponderFault check_length(QueuePair& qp, const RxPacket& packet,
+                                            uint64_t end) const noexcept {
+    const bool fits = !packet.fills_wqe || packet.offset + end <= qp.rq.at(packet.wqe).bytes;
+    return fits ? ResponderFault::kNone : ResponderFault::kTooLong;
+  }
+  /// The packet's key opens its memory up to byte `end` of the packet, and it is the memory where earlier
+  /// bytes went. The range of a packet is known only with its last cell: the grant for its first cell says
+  /// how much room there is behind, and no look-up is needed inside it while nothing is revoked (decisions
+  /// P8).
+  [[nodiscard]] ResponderFault check_rkey(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
+    if (packet.revision == engine_.memory.revision() && end <= packet.grant.room) [[likely]]
+      return ResponderFault::kNone;
+    return look_up(qp, packet, end);
+  }
+  /// Copies checked bytes to their place, `begin` bytes behind the start of the packet.
+  [[nodiscard]] ResponderFault copy(QueuePair& qp, const RxPacket& packet, uint64_t begin,
+                                    std::span<const std::byte> data) noexcept;
+  /// check_length(), check_rkey() and copy().
+  [[nodiscard]] ResponderFault place(QueuePair& qp, RxPacket& packet, uint64_t begin,
+                                     std::span<const std::byte> data) noexcept;
+
+  /// A packet's turn to be executed has come: it goes on where its message was, the message is not too long,
+  /// and whatever allowed its placement allows it still, though it may have been placed long before.
+  [[nodiscard]] ResponderFault check_turn(QueuePair& qp, RxPacket& packet, uint32_t bytes) noexcept;
+  /// Counts the packet to its message.
+  void pass_turn(QueuePair& qp, const RxPacket& packet, uint32_t bytes) noexcept;
+  /// The message has ended with this packet: a one-shot key has served (SAN-RMP-12), and the key that the
+  /// message names for it is invalidated.
+  [[nodiscard]] ResponderFault finish(QueuePair& qp, const RxPacket& last) noexcept;
+
+  /// The source of an RDMA read may be read: asked before it is queued and again for each cell that leaves.
+  /// On kNone `job.grant` says where it lies.
+  [[nodiscard]] ResponderFault check_read(const QueuePair& qp, ReadJob& job) noexcept;
+  /// PUSH-CELL-08: the sum over VA and key, immediate data and data of all cells in cell order.
+  [[nodiscard]] bool packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept;
+
+  /// Counts a refusal: on the QP and, by reason, on the adapter.
+  void count(QueuePair& qp, ResponderFault fault) noexcept;
+
+ private:
+  [[nodiscard, gnu::cold]] ResponderFault look_up(const QueuePair& qp, RxPacket& packet,
+                                                  uint64_t end) noexcept;
+
+  Engine& engine_;
+  Segmenter& segmenter_;
+};
+
+/// Forgets what `packet` was and makes it the one that `cell` belongs to.
+void begin_packet(RxPacket& packet, const CellView& cell) noexcept;
+/// What a cell says of its packet.
+void describe_packet(RxPacket& packet, const CellView& cell) noexcept;
+
+}  // namespace weft::adapter
