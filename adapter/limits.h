@@ -57,6 +57,9 @@ inline constexpr uint32_t kReadCellsMax = 16;
 inline constexpr Duration kPortDownLimit = 10s;
 /// A QPN is not given out again before (decisions section 4).
 inline constexpr Duration kQpnRest = 60s;
+/// A context of reliable datagrams is not given to another remote before: what it knows keeps a late copy of
+/// an executed message from being executed again. A peer that still repeats something uses it, and it stays.
+inline constexpr Duration kRdContextRest = 60s;
 inline constexpr uint32_t kAsyncEventsMax = 1024;
 inline constexpr uint32_t kLoopbackCells = 64;
 /// Ports of an adapter: their numbers are one byte.

@@ -21,11 +21,21 @@ RdService::RdService(Engine& engine, Segmenter& segmenter, Completer& completer,
       requester_(requester),
       contexts_(engine.config.limits.rd_contexts) {}
 
+/// A free context, or one that nobody has used for so long that no message under its numbers is under way.
+bool RdService::may_reuse(const RdContext& context) const noexcept {
+  if (context.port == 0) return true;
+  if (context.holder != nullptr || context.waiting_first != nullptr || context.ack_due) return false;
+  return engine_.now - context.used_at >= kRdContextRest;
+}
+
 RdContext* RdService::find(Lid remote, uint8_t port) noexcept {
-  RdContext* unused = nullptr;
+  RdContext* unused = nullptr;  // the one that has rested longest
   for (RdContext& context : contexts_) {
-    if (context.port == port && context.remote == remote) return &context;
-    if (context.port == 0 && unused == nullptr) unused = &context;
+    if (context.port == port && context.remote == remote) {
+      context.used_at = engine_.now;
+      return &context;
+    }
+    if (may_reuse(context) && (unused == nullptr || context.used_at < unused->used_at)) unused = &context;
   }
   if (unused == nullptr) {
     engine_.count(AdapterCounter::kDropRdContext);
@@ -34,6 +44,7 @@ RdContext* RdService::find(Lid remote, uint8_t port) noexcept {
   *unused = {};
   unused->remote = remote;
   unused->port = port;
+  unused->used_at = engine_.now;
   unused->next = Psn(static_cast<uint32_t>(engine_.random.next()));
   return unused;
 }

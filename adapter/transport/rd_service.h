@@ -1,7 +1,8 @@
 // adapter/transport/rd_service.h -- reliable datagrams: one end-to-end context per remote endnode holds the
 // packet numbers of both directions, shared by all RD QPs that talk with it (SAN-XPORT-10..12). Contexts
-// appear by themselves. A context carries one message of one cell at a time, as InfiniBand's EE contexts do;
-// QPs that want it meanwhile wait in turn.
+// appear by themselves, and one that has rested long enough is given to another remote when none is free. A
+// context carries one message of one cell at a time, as InfiniBand's EE contexts do; QPs that want it
+// meanwhile wait in turn.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace weft::adapter {
 /// State shared with one remote endnode.
 struct RdContext {
   Lid remote{};
-  uint8_t port = 0;      // 0 = free
+  uint8_t port = 0;  // 0 = free
+  Instant used_at = Instant::min();
   bool expects = false;  // `expected` is known
   Psn next{};            // of the message in flight or the next one
   Psn expected{};
@@ -50,6 +52,7 @@ class RdService {
   [[nodiscard]] bool acks_ready() const noexcept { return acks_ready_; }
 
  private:
+  [[nodiscard]] bool may_reuse(const RdContext& context) const noexcept;
   [[nodiscard]] RdContext* find(Lid remote, uint8_t port) noexcept;
   [[nodiscard]] RdContext* context_of(const QueuePair& qp) noexcept;
   [[nodiscard]] bool acquire(RdContext& context, QueuePair& qp) noexcept;

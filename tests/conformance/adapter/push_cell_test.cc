@@ -334,6 +334,48 @@ TEST_F(PushCell, PUSH_CELL_10_numbers_per_packet_and_cell) {
   }
 }
 
+/// Reliable datagrams: per end-to-end context, whatever queue pairs share it, and per direction.
+TEST_F(PushCell, PUSH_CELL_10_numbers_per_packet_of_a_context) {
+  covers("PUSH-CELL-10");
+  const QpConfig config{.type = QpType::kRd};
+  std::array<std::array<QueuePair*, 2>, 2> ends{};
+  for (int side = 0; side < 2; ++side) {
+    for (QueuePair*& qp : ends[static_cast<size_t>(side)]) {
+      qp = pair.make_qp(side, config);
+      pair.bring_up(side, *qp, config, Qpn(0), Lid(0), Psn(7), Psn(7));
+      for (uint64_t i = 0; i < 4; ++i) {
+        ASSERT_EQ(pair.post_recv(side, *qp, i, {pair.side(side).sge(0, 256)}), PostResult::kOk);
+      }
+    }
+  }
+  const auto send = [&](int from, size_t qp, size_t to) {
+    const Sge sge = pair.side(from).sge(0, 100);
+    const Destination dest{.lid = Lid(static_cast<uint16_t>(2 - from)),
+                           .qpn = pair.side(1 - from).adapter->qpn(*ends[static_cast<size_t>(1 - from)][to]),
+                           .qkey = AdapterPair::kQkey};
+    ASSERT_EQ(pair.side(from).adapter->post_send(*ends[static_cast<size_t>(from)][qp],
+                                                 {.sges = {&sge, 1}, .dest = dest}),
+              PostResult::kOk);
+    pair.run(20);
+  };
+  for (const size_t qp : {0U, 1U, 0U}) {
+    send(0, qp, 1 - qp);
+    send(1, qp, qp);
+  }
+  std::array<Psn, 2> first{};
+  for (int from = 0; from < 2; ++from) {
+    const auto cells = pair.pipe.sent_by(from, Opcode::kRdSend);
+    ASSERT_EQ(cells.size(), 3U);
+    first[static_cast<size_t>(from)] = cells[0]->view.psn;
+    for (uint32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(cells[i]->view.psn, cells[0]->view.psn.plus(i));
+      EXPECT_EQ(cells[i]->view.cell_number, 0);
+    }
+    EXPECT_NE(cells[0]->view.src_qpn, cells[1]->view.src_qpn);
+  }
+  EXPECT_NE(first[0], first[1]) << "each direction has numbers of its own";
+}
+
 TEST_F(PushCell, PUSH_CELL_11_all_but_the_last_cell_are_full) {
   covers("PUSH-CELL-11 SAN-STRIPE-02");
   use(kRc);

@@ -220,6 +220,111 @@ TEST_F(SanRmpRc, SAN_RMP_12_one_shot_first_good_second_refused) {
   expect_refused(AccessFault::kNotValid, target().addr, key, 100);
 }
 
+/// On each service, and whatever the order in which packets come: the key serves the first operation whole,
+/// and no other writes a byte.
+TEST_F(SanRmpRc, SAN_RMP_12_one_shot_on_every_service_and_in_any_order) {
+  covers("SAN-RMP-12");
+  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kRd}) {
+    config_ = {.type = type, .idata_takes_recv_wqe = false, .packet_bytes = 512};
+    qps_ = pair_.connect(config_);
+    if (type == QpType::kRd) {
+      QpAttr attr;
+      attr.access = Access::kRemoteWrite;
+      ASSERT_EQ(pair_.side(1).adapter->modify_qp(*qps_[1], attr, kQpAttrAccess), ModifyResult::kOk);
+    }
+    pair_.side(1).completions.clear();
+    std::fill(pair_.side(1).memory.begin(), pair_.side(1).memory.end(), std::byte{0});
+    const Rkey key = bound_key(0, 8192, Access::kRemoteWrite | Access::kOneShot);
+    const uint32_t bytes = type == QpType::kRd ? 200 : 2000;
+    pair_.side(0).fill(0, 2 * bytes, 0x21);
+    // The cells of both writes come backwards where that is allowed.
+    if (type == QpType::kRc) {
+      pair_.pipe.set_filter(
+          [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kHold : Verdict::kPass; });
+    }
+    for (uint32_t i = 0; i < 2; ++i) {
+      const Sge sge = pair_.side(0).sge(i * bytes, bytes);
+      const Destination dest{
+          .lid = Lid(2), .qpn = pair_.side(1).adapter->qpn(*qps_[1]), .qkey = AdapterPair::kQkey};
+      ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
+                                                            .sges = {&sge, 1},
+                                                            .imm = i,
+                                                            .remote_addr = target().addr + i * bytes,
+                                                            .rkey = key,
+                                                            .dest = dest}),
+                PostResult::kOk);
+    }
+    pair_.run(3);
+    pair_.pipe.set_filter(nullptr);
+    pair_.pipe.release_held(true);
+    pair_.run(60);
+    ASSERT_EQ(pair_.side(1).completions.size(), 1U) << static_cast<int>(type);
+    EXPECT_EQ(pair_.side(1).completions[0].imm, 0U);
+    EXPECT_EQ(pair_.side(1).completions[0].byte_count, bytes);
+    EXPECT_EQ(pair_.side(1).bytes_at(0, bytes), pair_.side(0).bytes_at(0, bytes));
+    EXPECT_EQ(pair_.side(1).bytes_at(bytes, bytes), std::vector<std::byte>(bytes));
+    EXPECT_FALSE(table().query(key.value())->valid);
+  }
+}
+
+/// Whatever the service, and under an old number too.
+TEST(SanNodeAdapter, SAN_NODE_04_an_endnode_without_inbound_rdma_refuses_it_on_every_way) {
+  covers("SAN-NODE-04");
+  AdapterLimits limits;
+  limits.inbound_rdma = false;
+  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kRd}) {
+    for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {
+      if (opcode == SendOpcode::kRdmaRead && type != QpType::kRc) continue;
+      AdapterPair pair(256, limits);
+      const auto qps = pair.connect({.type = type});
+      ChannelAdapter& near = *pair.side(0).adapter;
+      ChannelAdapter& far = *pair.side(1).adapter;
+      QpAttr attr;
+      attr.access = kReadWrite;
+      ASSERT_EQ(far.modify_qp(*qps[1], attr, kQpAttrAccess), ModifyResult::kOk);
+      pair.side(0).fill(0, 64, 5);
+      pair.side(1).fill(4096, 64, 9);
+      const auto before = std::array{pair.side(0).memory, pair.side(1).memory};
+      const Sge sge = pair.side(0).sge(0, 64);
+      const Destination dest{.lid = Lid(2), .qpn = far.qpn(*qps[1]), .qkey = AdapterPair::kQkey};
+      ASSERT_EQ(near.post_send(*qps[0], {.opcode = opcode,
+                                         .sges = {&sge, 1},
+                                         .remote_addr = pair.side(1).region.addr + 4096,
+                                         .rkey = pair.side(1).region.rkey,
+                                         .dest = dest}),
+                PostResult::kOk);
+      pair.run(30);
+      const WcStatus told = type == QpType::kUc ? WcStatus::kSuccess : WcStatus::kRemoteInvalidRequest;
+      ASSERT_EQ(pair.side(0).completions.size(), 1U);
+      EXPECT_EQ(pair.side(0).completions[0].status, told);
+      EXPECT_EQ(far.counters(*qps[1]).get(QpCounter::kAccessRefused), 1U);
+      EXPECT_TRUE((std::array{pair.side(0).memory, pair.side(1).memory}) == before);
+      EXPECT_TRUE(pair.pipe.sent_by(1, Opcode::kRdmaReadResponse).empty());
+    }
+  }
+  // A read that comes under the number of something that was executed.
+  AdapterPair pair(256, limits);
+  const auto qps = pair.connect({});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(8192, 64)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}}), PostResult::kOk);
+  pair.run(20);
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  std::vector<std::byte> cell = pair.pipe.sent_by(0, Opcode::kSend).at(0)->bytes;
+  cell.resize(kCellHeaderBytes + sizeof(ReadRequestWire) + kCrcBytes);
+  cell[13] = std::byte{static_cast<uint8_t>(Opcode::kRdmaReadRequest)};
+  store_be(cell.data() + 30, static_cast<uint16_t>(sizeof(ReadRequestWire)));
+  ReadRequestWire request{};
+  request.length.set(64);
+  request.source_key.set(pair.side(1).region.rkey.value());
+  request.source_address.set(pair.side(1).region.addr);
+  std::memcpy(cell.data() + kCellHeaderBytes, &request, sizeof request);
+  pair.pipe.inject(1, cell);
+  pair.run(20);
+  EXPECT_TRUE(pair.pipe.sent_by(1, Opcode::kRdmaReadResponse).empty());
+  EXPECT_EQ(pair.side(1).adapter->counters(*qps[1]).get(QpCounter::kAccessRefused), 1U);
+}
+
 TEST_F(SanRmpRc, SAN_RMP_06_after_unbind_remote_access_is_refused) {
   covers("SAN-RMP-06");
   const Rkey key = bound_key(0, 100);

@@ -1,5 +1,6 @@
 // Numbers of reliable datagrams when a message is given up: what was not answered is not counted on from, so
 // no late copy is ever executed a second time, and a queue pair that ends keeps nobody from the far side.
+#include "adapter/limits.h"
 #include "tests/support/adapter_pair.h"
 
 namespace weft::test {
@@ -154,6 +155,51 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   pair.run(50);
   EXPECT_EQ(pair.side(0).completions.size(), done + 1);
   EXPECT_EQ(executed(), 3U);
+}
+
+/// A context that rests goes to another node; one in use stays, and with it what keeps late copies out.
+TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_remote) {
+  AdapterLimits limits;
+  limits.rd_contexts = 2;
+  AdapterPair pair(256, limits);
+  const QpConfig config{.type = QpType::kRd};
+  std::array<QueuePair*, 2> qps{};
+  for (int i = 0; i < 2; ++i) {
+    qps[static_cast<size_t>(i)] = pair.make_qp(i, config);
+    pair.bring_up(i, *qps[static_cast<size_t>(i)], config, Qpn(0), Lid(0), Psn(0), Psn(0));
+  }
+  for (uint64_t i = 0; i < 8; ++i) {
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+  }
+  const auto& counters = pair.side(1).adapter->counters();
+  const Sge sge = pair.side(0).sge(0, 64);
+  const Destination dest{
+      .lid = Lid(2), .qpn = pair.side(1).adapter->qpn(*qps[1]), .qkey = AdapterPair::kQkey};
+  const auto send = [&] {
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+    pair.run(20);
+  };
+  const auto from = [&](uint16_t lid) {
+    std::vector<std::byte> cell = pair.pipe.sent_by(0, Opcode::kRdSend).back()->bytes;
+    store_be(cell.data() + 10, lid);
+    pair.pipe.inject(1, cell);
+    pair.run(20);
+    return pair.side(1).completions.size();
+  };
+  send();
+  EXPECT_EQ(from(3), 2U);
+  EXPECT_EQ(from(4), 2U) << "no context left";
+  pair.clock.advance(kRdContextRest - 1s);
+  send();
+  EXPECT_EQ(from(4), 3U) << "nobody has rested long enough";
+  EXPECT_EQ(counters.get(AdapterCounter::kDropRdContext), 2U);
+  pair.clock.advance(2s);
+  EXPECT_EQ(from(4), 4U) << "the place of node 3";
+  EXPECT_EQ(counters.get(AdapterCounter::kDropRdContext), 2U);
+  EXPECT_EQ(from(1), 4U) << "a late copy of what node 1 has sent";
+  send();
+  EXPECT_EQ(pair.side(1).completions.size(), 5U);
+  EXPECT_EQ(pair.side(0).completions.size(), 3U);
 }
 
 /// Only the queue pair that was written to, on its node, can say that a message was executed.
