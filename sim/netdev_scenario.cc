@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/conduct.h"
+#include "sim/counter_check.h"
 #include "sim/netdev_nodes.h"
 #include "sim/session_watch.h"
 
@@ -19,7 +19,7 @@ namespace {
 class NetdevScenario final : public Scenario {
  public:
   NetdevScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
-      : plan_(plan), ledger_(ledger), conduct_(plan, ledger), random_(random) {
+      : plan_(plan), ledger_(ledger), counter_check_(plan, ledger), random_(random) {
     const size_t nodes = plan.fabric.endnodes + 1;
     hosts_.resize(nodes);
     units_.resize(nodes);
@@ -103,9 +103,9 @@ class NetdevScenario final : public Scenario {
     }
   }
 
-  void judge(uint32_t node, Instant now) override {
+  void check_counters(uint32_t node, Instant now) override {
     const auto each = [&](std::string_view owner, const auto& counters) {
-      conduct_.judge(fmt::format("node {}, {},", node, owner), counters, now);
+      counter_check_.check(fmt::format("node {}, {},", node, owner), counters, now);
     };
     if (hosts_[node] != nullptr) hosts_[node]->each_counters(each);
     if (units_[node] != nullptr) units_[node]->each_counters(each);
@@ -188,7 +188,7 @@ class NetdevScenario final : public Scenario {
 
   const WorldPlan& plan_;
   FlowLedger& ledger_;
-  Conduct conduct_;
+  CounterCheck counter_check_;
   RandomSource& random_;
   std::vector<SessionWatch> watches_;
   std::vector<std::unique_ptr<FrameStation>> stations_;

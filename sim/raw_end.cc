@@ -23,6 +23,9 @@ RawEnd::RawEnd(const RawPairPlan& plan, RawNode& node, RandomSource& random)
       window_memory_(size_t{kRawWindowSlots} * plan.bytes_max),
       source_memory_(kRawSourceBytes) {
   random_.fill(source_memory_);
+  sends_.reset(plan.send_wqes);
+  receives_.reset(plan.recv_wqes);
+  receives_due_.reset(plan.recv_wqes + kRawWindowSlots);
 }
 
 bool RawEnd::create() {
@@ -125,7 +128,7 @@ adapter::PostResult RawEnd::post(adapter::SendRequest request, const Outstanding
   request.sges = {&sge, 1};
   const adapter::PostResult result = node_.adapter->post_send(*qp_, request);
   if (result != adapter::PostResult::kOk) return result;
-  sends_.push_back(what);
+  static_cast<void>(sends_.push(what));
   sends_.back().wr_id = next_send_++;
   return result;
 }
@@ -137,7 +140,7 @@ uint32_t RawEnd::poll_sends(std::span<adapter::WorkCompletion> out) noexcept {
 std::optional<RawEnd::Outstanding> RawEnd::finish_send(uint64_t wr_id) {
   if (sends_.empty() || sends_.front().wr_id != wr_id) return std::nullopt;
   const Outstanding done = sends_.front();
-  sends_.pop_front();
+  sends_.pop();
   return done;
 }
 
@@ -153,7 +156,7 @@ uint32_t RawEnd::poll_receives(std::span<adapter::WorkCompletion> out) noexcept 
 
 bool RawEnd::finish_receive(uint64_t wr_id) {
   if (receives_.empty() || receives_.front() != wr_id) return false;
-  receives_.pop_front();
+  receives_.pop();
   return true;
 }
 
@@ -161,19 +164,19 @@ bool RawEnd::post_one_receive() {
   const uint64_t offset = next_receive_ % plan_.recv_wqes * plan_.bytes_max;
   const adapter::Sge sge{receive_mr_.addr + offset, plan_.bytes_max, receive_mr_.lkey};
   if (node_.adapter->post_recv(*qp_, {next_receive_, {&sge, 1}}) != adapter::PostResult::kOk) return false;
-  receives_.push_back(next_receive_++);
+  static_cast<void>(receives_.push(next_receive_++));
   return true;
 }
 
 int RawEnd::post_receives(Instant now) {
   int posted = 0;
   for (; !receives_due_.empty() && receives_due_.front() <= now && post_one_receive(); ++posted) {
-    receives_due_.pop_front();
+    receives_due_.pop();
   }
   return posted;
 }
 
-Instant RawEnd::next_receive_due() const noexcept {
+Instant RawEnd::next_receive_due() noexcept {
   return receives_due_.empty() ? kNever : receives_due_.front();
 }
 

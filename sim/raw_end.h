@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "adapter/adapter.h"
+#include "base/fixed_ring.h"
 #include "base/rng.h"
 #include "sim/world_plan.h"
 
@@ -58,7 +58,7 @@ class RawEnd {
   [[nodiscard]] adapter::Destination address(ServiceLevel sl) const noexcept;
 
   // ---- send queue
-  [[nodiscard]] const std::deque<Outstanding>& sends() const noexcept { return sends_; }
+  [[nodiscard]] const FixedRing<Outstanding>& sends() const noexcept { return sends_; }
   [[nodiscard]] uint64_t next_wr_id() const noexcept { return next_send_; }
   /// Memory of a send WQE, bytes_max of the plan.
   [[nodiscard]] std::span<std::byte> send_slot(uint64_t wr_id) noexcept;
@@ -75,10 +75,10 @@ class RawEnd {
   /// False when another WQE must complete next.
   [[nodiscard]] bool finish_receive(uint64_t wr_id);
   /// One more receive WQE is to be posted at this time.
-  void want_receive(Instant at) { receives_due_.push_back(at); }
+  void want_receive(Instant at) { static_cast<void>(receives_due_.push(at)); }
   /// Posts what is due. Returns how many.
   int post_receives(Instant now);
-  [[nodiscard]] Instant next_receive_due() const noexcept;
+  [[nodiscard]] Instant next_receive_due() noexcept;
 
   // ---- memory that the peer writes and reads
   /// Takes the next slot of the peer's writes; false when all are full.
@@ -106,9 +106,9 @@ class RawEnd {
   std::vector<std::byte> window_memory_;
   std::vector<std::byte> source_memory_;
   adapter::MemoryRegion send_mr_, receive_mr_, window_mr_, source_mr_;
-  std::deque<Outstanding> sends_;
-  std::deque<uint64_t> receives_;
-  std::deque<Instant> receives_due_;
+  FixedRing<Outstanding> sends_;
+  FixedRing<uint64_t> receives_;
+  FixedRing<Instant> receives_due_;
   uint64_t next_send_ = 0;
   uint64_t next_receive_ = 0;
   uint32_t next_slot_ = 0;

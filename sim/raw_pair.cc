@@ -26,12 +26,12 @@ constexpr Duration kDatagramLife = 50ms;
 }  // namespace
 
 RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
-                 FlowLedger& ledger, Conduct& conduct, Trace& trace, RandomSource& random)
+                 FlowLedger& ledger, CounterCheck& counter_check, Trace& trace, RandomSource& random)
     : plan_(plan),
       world_(world),
       nodes_{&first, &second},
       ledger_(ledger),
-      conduct_(conduct),
+      counter_check_(counter_check),
       trace_(trace),
       random_(random) {
   const bool cells_faulty =
@@ -45,7 +45,7 @@ RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first
   }
 }
 
-void RawPair::complain(Instant now, const std::string& text) {
+void RawPair::violation(Instant now, const std::string& text) {
   ledger_.violation(now, fmt::format("{}: {}", ledger_.name(flows_[0]), text));
 }
 
@@ -84,10 +84,10 @@ int RawPair::connect(Instant now) {
   }
   for (uint32_t side = 0; side < 2; ++side) {
     ends_[side] = std::make_unique<RawEnd>(plan_, *nodes_[side], random_);
-    if (!ends_[side]->create()) complain(now, "create_qp refused");
+    if (!ends_[side]->create()) violation(now, "create_qp refused");
   }
   for (uint32_t side = 0; side < 2; ++side) {
-    if (!ends_[side]->connect(*ends_[1 - side])) complain(now, "modify_qp refused");
+    if (!ends_[side]->connect(*ends_[1 - side])) violation(now, "modify_qp refused");
     for (uint32_t i = 0; i < plan_.recv_wqes; ++i) ends_[side]->want_receive(now);
   }
   error_has_reason_ = false;
@@ -118,13 +118,13 @@ void RawPair::take_send_completion(uint32_t side, const adapter::WorkCompletion&
   trace_.event(now, TraceKind::kCompletion, flows_[side], wc.wr_id,
                static_cast<uint64_t>(wc.status) << 8 | static_cast<uint64_t>(wc.opcode));
   const auto done = end.finish_send(wc.wr_id);
-  if (!done) return complain(now, fmt::format("send completion {} is not the one that was next", wc.wr_id));
+  if (!done) return violation(now, fmt::format("send completion {} is not the one that was next", wc.wr_id));
   if (wc.status != adapter::WcStatus::kSuccess) return broke("a work request failed", wc.status, now);
   last_move_[side] = now;
   if (done->kind != RawEnd::Kind::kRead || ends_[1 - side] == nullptr) return;
   const std::byte* expected = ends_[1 - side]->source_memory().data() + done->source_offset;
   if (std::memcmp(end.send_slot(wc.wr_id).data(), expected, done->bytes) != 0)
-    complain(now, "RDMA read: wrong data");
+    violation(now, "RDMA read: wrong data");
 }
 
 void RawPair::take_receive_completion(uint32_t side, const adapter::WorkCompletion& wc, Instant now) {
@@ -133,14 +133,14 @@ void RawPair::take_receive_completion(uint32_t side, const adapter::WorkCompleti
                static_cast<uint64_t>(wc.status) << 8 | static_cast<uint64_t>(wc.opcode));
   const bool used_wqe = wc.opcode != adapter::WcOpcode::kRdataIndicate;
   if (used_wqe && !end.finish_receive(wc.wr_id)) {
-    return complain(now, fmt::format("receive completion {} is not the one that was next", wc.wr_id));
+    return violation(now, fmt::format("receive completion {} is not the one that was next", wc.wr_id));
   }
   if (wc.status != adapter::WcStatus::kSuccess) return broke("a receive WQE failed", wc.status, now);
   last_move_[1 - side] = now;
   if (wc.opcode != adapter::WcOpcode::kRecv) {
     take_written(side, wc, now);
   } else if (wc.byte_count < kVnetBytes || wc.byte_count > plan_.bytes_max) {
-    complain(now, fmt::format("a Send of {} bytes arrived", wc.byte_count));
+    violation(now, fmt::format("a Send of {} bytes arrived", wc.byte_count));
   } else {
     ledger_.arrive(flows_[1 - side], now,
                    end.receive_slot(wc.wr_id).subspan(kVnetBytes, wc.byte_count - kVnetBytes));
@@ -154,8 +154,8 @@ void RawPair::take_written(uint32_t side, const adapter::WorkCompletion& wc, Ins
   const uint64_t offset = wc.written_va - end.window().addr;
   const bool inside =
       offset < end.window_memory().size() && wc.byte_count >= kVnetBytes && wc.byte_count <= plan_.bytes_max;
-  if (!inside) return complain(now, fmt::format("idata for {} bytes at offset {:x}", wc.byte_count, offset));
-  if (wc.imm != offset / plan_.bytes_max) complain(now, "idata names another slot than was written");
+  if (!inside) return violation(now, fmt::format("idata for {} bytes at offset {:x}", wc.byte_count, offset));
+  if (wc.imm != offset / plan_.bytes_max) violation(now, "idata names another slot than was written");
   ledger_.arrive(flows_[1 - side], now,
                  end.window_memory().subspan(offset + kVnetBytes, wc.byte_count - kVnetBytes));
   end.free_slot();
@@ -165,7 +165,7 @@ void RawPair::broke(std::string_view what, adapter::WcStatus status, Instant now
   if (state_ == State::kFlushing) return;
   const Duration hindered = world_.hindered(plan_.nodes[0], plan_.nodes[1], connected_at_, now);
   if (!error_has_reason_ && hindered < kPatience)
-    complain(now, fmt::format("{}: {}", what, to_string(status)));
+    violation(now, fmt::format("{}: {}", what, to_string(status)));
   fail(now);
 }
 
@@ -226,7 +226,7 @@ bool RawPair::post_message(uint32_t side, bool write, Instant now) {
     ledger_.excuse(flows_[side], now);
     // The adapter may have moved the QP to its error state before its completion was polled.
     if (result != adapter::PostResult::kBadState)
-      complain(now, fmt::format("post_send: {}", to_string(result)));
+      violation(now, fmt::format("post_send: {}", to_string(result)));
     return false;
   }
   if (write) to.take_slot();
@@ -287,11 +287,11 @@ void RawPair::node_crashed(uint32_t node, Instant now) {
   }
 }
 
-void RawPair::judge(uint32_t node, Instant now) {
+void RawPair::check_counters(uint32_t node, Instant now) {
   for (uint32_t side = 0; side < 2; ++side) {
     if (plan_.nodes[side] != node || ends_[side] == nullptr || !ends_[side]->alive()) continue;
-    conduct_.judge(fmt::format("node {}, {},", node, ledger_.name(flows_[side])), ends_[side]->counters(),
-                   now);
+    counter_check_.check(fmt::format("node {}, {},", node, ledger_.name(flows_[side])),
+                         ends_[side]->counters(), now);
   }
 }
 
@@ -323,11 +323,11 @@ int RawPair::finish_flush(Instant now) {
       wake(flush_limit_);
       return 0;
     }
-    complain(now, fmt::format("{} sends and {} receives never completed", end->sends().size(),
-                              end->receives_posted()));
+    violation(now, fmt::format("{} sends and {} receives never completed", end->sends().size(),
+                               end->receives_posted()));
   }
   for (uint32_t side = 0; side < 2; ++side) {
-    judge(plan_.nodes[side], now);
+    check_counters(plan_.nodes[side], now);
     ends_[side]->destroy();
     ends_[side].reset();
   }
@@ -337,7 +337,7 @@ int RawPair::finish_flush(Instant now) {
   return 1;
 }
 
-// ---- judgement
+// ---- state
 
 bool RawPair::finished() const noexcept {
   return sent_[0] >= plan_.messages[0] && sent_[1] >= plan_.messages[1];

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/rng.h"
-#include "sim/conduct.h"
+#include "sim/counter_check.h"
 #include "sim/flow_ledger.h"
 #include "sim/raw_end.h"
 #include "sim/world_plan.h"
@@ -19,7 +19,7 @@ namespace weft::sim {
 class RawPair {
  public:
   RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
-          FlowLedger& ledger, Conduct& conduct, Trace& trace, RandomSource& random);
+          FlowLedger& ledger, CounterCheck& counter_check, Trace& trace, RandomSource& random);
 
   /// See Scenario::step().
   uint32_t step(uint32_t polled, Instant now);
@@ -29,8 +29,8 @@ class RawPair {
   /// A node of this pair dies now; its adapter still exists.
   void node_crashed(uint32_t node, Instant now);
   void link_reset(uint32_t link, bool switch_death);
-  /// See Scenario::judge().
-  void judge(uint32_t node, Instant now);
+  /// See Scenario::check_counters().
+  void check_counters(uint32_t node, Instant now);
   /// A node was frozen or thawed: its QPs are not touched meanwhile.
   void freeze_changed(Instant now) noexcept;
   void trickle() noexcept;
@@ -57,13 +57,13 @@ class RawPair {
   void excuse_unacknowledged(Instant now);
   [[nodiscard]] bool frozen() const noexcept { return nodes_[0]->frozen || nodes_[1]->frozen; }
   void wake(Instant at) noexcept { wake_at_ = std::min(wake_at_, at); }
-  void complain(Instant now, const std::string& text);
+  void violation(Instant now, const std::string& text);
 
   const RawPairPlan& plan_;
   const WorldPlan& world_;
   RawNode* nodes_[2];
   FlowLedger& ledger_;
-  Conduct& conduct_;
+  CounterCheck& counter_check_;
   Trace& trace_;
   RandomSource& random_;
   uint32_t flows_[2] = {0, 0};  // from side 0, from side 1

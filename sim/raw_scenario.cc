@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/adapter_counters.h"
-#include "sim/conduct.h"
+#include "sim/counter_check.h"
 #include "sim/raw_pair.h"
 
 namespace weft::sim {
@@ -49,10 +49,10 @@ class RawEndnode final : public EndnodeApp {
 class RawScenario final : public Scenario {
  public:
   RawScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
-      : plan_(plan), conduct_(plan, ledger), nodes_(plan.fabric.endnodes + 1) {
+      : plan_(plan), counter_check_(plan, ledger), nodes_(plan.fabric.endnodes + 1) {
     for (const RawPairPlan& pair : plan.raw_pairs) {
       pairs_.push_back(std::make_unique<RawPair>(pair, plan, nodes_[pair.nodes[0]], nodes_[pair.nodes[1]],
-                                                 ledger, conduct_, trace, random));
+                                                 ledger, counter_check_, trace, random));
     }
   }
 
@@ -82,12 +82,12 @@ class RawScenario final : public Scenario {
     return due;
   }
   void check(uint32_t /*worked*/, Instant /*now*/) override {}
-  void judge(uint32_t node, Instant now) override {
-    for (auto& pair : pairs_) pair->judge(node, now);
+  void check_counters(uint32_t node, Instant now) override {
+    for (auto& pair : pairs_) pair->check_counters(node, now);
     const adapter::ChannelAdapter* adapter = nodes_[node].adapter;
     if (adapter == nullptr) return;
     each_counters(*adapter, [&](std::string_view owner, const auto& counters) {
-      conduct_.judge(fmt::format("node {}, {},", node, owner), counters, now);
+      counter_check_.check(fmt::format("node {}, {},", node, owner), counters, now);
     });
   }
   [[nodiscard]] bool recovered(Instant since) const override {
@@ -109,7 +109,7 @@ class RawScenario final : public Scenario {
 
  private:
   const WorldPlan& plan_;
-  Conduct conduct_;
+  CounterCheck counter_check_;
   std::vector<RawNode> nodes_;
   std::vector<std::unique_ptr<RawPair>> pairs_;
 };

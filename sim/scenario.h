@@ -1,5 +1,5 @@
 // sim/scenario.h -- what runs on the endnodes of a simulated fabric. The world builds, polls, kills and
-// rebuilds; the scenario makes the traffic and judges what came of it.
+// rebuilds; the scenario makes the traffic and checks what came of it.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class Scenario {
   /// True when everything lent is back where it belongs.
   [[nodiscard]] virtual bool at_rest() const { return true; }
   /// The node dies or the world ends: counters that no honest node moves go into the ledger.
-  virtual void judge(uint32_t /*node*/, Instant /*now*/) {}
+  virtual void check_counters(uint32_t /*node*/, Instant /*now*/) {}
   /// The world is over: whatever is not at rest goes into the ledger.
   virtual void check_at_rest(Instant /*now*/) {}
   /// True when something new has passed on every flow since `since`.

@@ -233,7 +233,7 @@ void SessionWatch::check(const SessionNodes& nodes, Instant now) {
   session::SessionConservation unit;
   if (!sums(nodes, host, unit)) return;
   if (host.peer_free <= unit.own_exposed && unit.peer_free <= host.own_exposed) return;
-  complain("elements announced twice", host, unit, now);
+  violation("elements announced twice", host, unit, now);
 }
 
 /// Without acknowledgements nobody sends again what is missing: the session ends (decisions 2.19).
@@ -258,9 +258,9 @@ void SessionWatch::check_at_rest(const SessionNodes& nodes, Instant now) {
   session::SessionConservation host;
   session::SessionConservation unit;
   if (!sums(nodes, host, unit)) return;
-  if (!at_rest(nodes)) return complain("elements or answers are missing at rest", host, unit, now);
+  if (!at_rest(nodes)) return violation("elements or answers are missing at rest", host, unit, now);
   const std::string wrong = disagreement(nodes);
-  if (!wrong.empty()) complain(wrong, host, unit, now);
+  if (!wrong.empty()) violation(wrong, host, unit, now);
 }
 
 std::string SessionWatch::disagreement(const SessionNodes& nodes) const {
@@ -279,8 +279,8 @@ std::string SessionWatch::disagreement(const SessionNodes& nodes) const {
   return {};
 }
 
-void SessionWatch::complain(std::string_view what, const session::SessionConservation& host,
-                            const session::SessionConservation& unit, Instant now) {
+void SessionWatch::violation(std::string_view what, const session::SessionConservation& host,
+                             const session::SessionConservation& unit, Instant now) {
   ledger_.violation(
       now,
       fmt::format("session host {} <-> unit {}: {}: the host has {} of {} exposed and knows {} free ones, "

@@ -81,8 +81,8 @@ class SessionWatch {
                           session::SessionConservation& unit) const;
   /// Where the unit does something else for its host than the host asked for last; empty when nowhere.
   [[nodiscard]] std::string disagreement(const SessionNodes& nodes) const;
-  void complain(std::string_view what, const session::SessionConservation& host,
-                const session::SessionConservation& unit, Instant now);
+  void violation(std::string_view what, const session::SessionConservation& host,
+                 const session::SessionConservation& unit, Instant now);
 
   const SessionPlan& plan_;
   const WorldPlan& world_;

@@ -11,10 +11,10 @@
 
 namespace weft::sim {
 
-/// A node as a taker of turns. Owner: the world.
-class Seat {
+/// What takes turns: a switch or an endnode. Owner: the world.
+class SimNode {
  public:
-  virtual ~Seat() = default;
+  virtual ~SimNode() = default;
   /// False while the node is dead.
   [[nodiscard]] virtual bool alive() const noexcept = 0;
   virtual int poll(Instant now) noexcept = 0;
@@ -26,18 +26,18 @@ class Seat {
 /// Owner: the world.
 class Turns {
  public:
-  static constexpr uint32_t kSeatsMax = 32;
+  static constexpr uint32_t kNodesMax = 32;
 
   /// `skip_ppm`: how often a node that is awake misses its turn. `random` must outlive this.
   Turns(RandomSource& random, uint32_t skip_ppm) noexcept : random_(random), skip_ppm_(skip_ppm) {}
 
-  /// Seats are numbered as they come.
-  void add(std::unique_ptr<Seat> seat);
-  [[nodiscard]] uint32_t seats() const noexcept { return static_cast<uint32_t>(seats_.size()); }
+  /// Nodes are numbered as they come.
+  void add(std::unique_ptr<SimNode> node);
+  [[nodiscard]] uint32_t nodes() const noexcept { return static_cast<uint32_t>(nodes_.size()); }
   /// Something happened to the node that it cannot see: it gets a turn.
-  void wake(uint32_t seat) noexcept { seats_[seat].awake = true; }
+  void wake(uint32_t node) noexcept { nodes_[node].awake = true; }
   /// Stops a node as SIGSTOP does: no turns, and its deadlines pass unseen.
-  void freeze(uint32_t seat, bool frozen) noexcept;
+  void freeze(uint32_t node, bool frozen) noexcept;
 
   /// One turn. Returns the work done; a missed turn counts, because nobody knows what there was to do.
   int take(Instant now) noexcept;
@@ -52,12 +52,12 @@ class Turns {
   [[nodiscard]] uint32_t late_in_a_row() const noexcept;
 
   /// For people who look for a bug: turns with work, and turns without any though a deadline had passed.
-  [[nodiscard]] uint64_t busy_turns(uint32_t seat) const noexcept { return seats_[seat].busy; }
-  [[nodiscard]] uint64_t late_turns(uint32_t seat) const noexcept { return seats_[seat].late; }
+  [[nodiscard]] uint64_t busy_turns(uint32_t node) const noexcept { return nodes_[node].busy; }
+  [[nodiscard]] uint64_t late_turns(uint32_t node) const noexcept { return nodes_[node].late; }
 
  private:
-  struct Taker {
-    std::unique_ptr<Seat> seat;
+  struct Entry {
+    std::unique_ptr<SimNode> node;
     Instant due{};
     bool awake = true;
     bool frozen = false;
@@ -66,13 +66,13 @@ class Turns {
     uint32_t late_in_a_row = 0;
   };
 
-  int poll(uint32_t seat, Instant now) noexcept;
+  int poll(uint32_t node, Instant now) noexcept;
 
   RandomSource& random_;
   uint32_t skip_ppm_;
   uint32_t polled_ = 0;
   uint32_t worked_ = 0;
-  std::vector<Taker> seats_;
+  std::vector<Entry> nodes_;
 };
 
 }  // namespace weft::sim

@@ -1,4 +1,4 @@
-// How it works: every object of a node belongs to its seat and dies with it; cables, ledger and scenario
+// How it works: every object of a node dies with the node; cables, ledger and scenario
 // stand outside. A turn polls the nodes that are awake in random order (a node may miss its turn), lets the
 // scenario work, and checks the invariants. After a turn with work, time moves by a random small step; after
 // one without, it jumps to the next deadline or event. Traffic runs until all that was planned is offered,
@@ -34,9 +34,9 @@ constexpr Instant kIdleLatest{4s};  // a run ends within 10 s
 
 }  // namespace
 
-class World::SwitchSeat final : public Seat {
+class World::SimSwitch final : public SimNode {
  public:
-  SwitchSeat(SimFabric& fabric, uint32_t index) : fabric_(fabric), index_(index) {}
+  SimSwitch(SimFabric& fabric, uint32_t index) : fabric_(fabric), index_(index) {}
   [[nodiscard]] bool alive() const noexcept override { return fabric_.switch_at(index_) != nullptr; }
   int poll(Instant now) noexcept override { return fabric_.switch_at(index_)->poll(now); }
   [[nodiscard]] Instant deadline() const noexcept override { return fabric_.switch_at(index_)->deadline(); }
@@ -51,7 +51,7 @@ World::World(const WorldPlan& plan, const WorldOutput& output)
     : plan_(plan),
       trace_(output.trace, output.flits),
       ledger_(trace_),
-      conduct_(plan_, ledger_),
+      counter_check_(plan_, ledger_),
       random_(plan.seed ^ 0x1111),
       link_random_(plan.seed ^ 0x2222),
       traffic_random_(plan.seed ^ 0x3333),
@@ -62,13 +62,13 @@ World::World(const WorldPlan& plan, const WorldOutput& output)
       freezes_(plan.fabric.nodes()),
       lives_(plan.fabric.nodes()),
       link_news_(plan.fabric.links()) {
-  turns_.add(std::make_unique<SwitchSeat>(fabric_, 0));
+  turns_.add(std::make_unique<SimSwitch>(fabric_, 0));
   for (uint32_t link = 0; link < plan_.fabric.endnodes; ++link) {
-    auto seat = std::make_unique<EndnodeSeat>(fabric_.cable(link), link_random_);
-    endnodes_.push_back(seat.get());
-    turns_.add(std::move(seat));
+    auto node = std::make_unique<SimEndnode>(fabric_.cable(link), link_random_);
+    endnodes_.push_back(node.get());
+    turns_.add(std::move(node));
   }
-  if (plan_.fabric.switches() > 1) turns_.add(std::make_unique<SwitchSeat>(fabric_, 1));
+  if (plan_.fabric.switches() > 1) turns_.add(std::make_unique<SimSwitch>(fabric_, 1));
   plan_events();
   for (uint32_t index = 0; index < fabric_.switches(); ++index) come_back(plan_.fabric.switch_node(index));
   for (uint32_t node = 1; node <= plan_.fabric.endnodes; ++node) come_back(node);
@@ -109,7 +109,7 @@ WorldResult World::run() {
 int World::take_turn() {
   int work = turns_.take(now_);
   const uint32_t touched = scenario_->step(turns_.polled(), now_);
-  for (uint32_t node = 0; node < turns_.seats(); ++node) {
+  for (uint32_t node = 0; node < turns_.nodes(); ++node) {
     if ((touched >> node & 1) == 0) continue;
     turns_.wake(node);
     ++work;
@@ -132,22 +132,22 @@ void World::tell_link_news(uint32_t nodes) {
   }
 }
 
-void World::complain(std::string_view who, uint32_t number, const std::string& what) {
+void World::violation(std::string_view who, uint32_t number, const std::string& what) {
   if (!what.empty()) ledger_.violation(now_, fmt::format("{} {}: {}", who, number, what));
 }
 
 /// What no node touched in this turn is as it was.
 void World::check_invariants() {
   const uint32_t polled = turns_.polled();
-  if (turns_.late_in_a_row() >= kLateTurnsMax) complain_late();
+  if (turns_.late_in_a_row() >= kLateTurnsMax) late_violation();
   for (uint32_t index = 0; index < fabric_.switches(); ++index) {
     if ((turns_.worked() >> plan_.fabric.switch_node(index) & 1) == 0) continue;
     if (const fabric::Switch* core = fabric_.switch_at(index))
-      complain("switch", index, check_switch_cells(*core));
+      violation("switch", index, check_switch_cells(*core));
   }
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
     if ((polled & fabric_.nodes_of(link)) == 0) continue;
-    complain("link", link, check_credits(fabric_.cable(link), plan_.fabric.lanes));
+    violation("link", link, check_credits(fabric_.cable(link), plan_.fabric.lanes));
   }
   scenario_->check(turns_.worked(), now_);
 }
@@ -168,10 +168,10 @@ void World::advance(int work) {
     return;
   }
   now_ += step;
-  if (++idle_turns_ == kLateTurnsMax) complain_late();
+  if (++idle_turns_ == kLateTurnsMax) late_violation();
 }
 
-void World::complain_late() {
+void World::late_violation() {
   ledger_.violation(now_, "somebody has a deadline in the past and never meets it");
 }
 
@@ -183,7 +183,7 @@ void World::change_phase(int work) {
       const bool offered = trickling_ || scenario_->finished();
       if (offered && !std::exchange(trickling_, true)) {
         scenario_->trickle(now_);
-        for (uint32_t node = 0; node < turns_.seats(); ++node) turns_.wake(node);
+        for (uint32_t node = 0; node < turns_.nodes(); ++node) turns_.wake(node);
       }
       if (now_ < phase_limit_ && (!offered || now_ < faults_end || !scenario_->recovered(faults_end))) return;
       if (now_ >= phase_limit_ && !scenario_->recovered(faults_end)) {
@@ -232,31 +232,32 @@ void World::finish() {
   if (!ledger_.violations().empty()) return;
   ledger_.settle(now_);
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
-    complain("link", link, check_credits_at_rest(fabric_.cable(link), plan_.fabric.lanes));
+    violation("link", link, check_credits_at_rest(fabric_.cable(link), plan_.fabric.lanes));
   }
   scenario_->check_at_rest(now_);
-  for (uint32_t node = 0; node < turns_.seats(); ++node) judge(node);
-  judge_links();
+  for (uint32_t node = 0; node < turns_.nodes(); ++node) check_counters(node);
+  check_link_counters();
 }
 
-/// The counters of a node, dead ones excepted: they have been judged when they died.
-void World::judge(uint32_t node) {
+/// The counters of a node, dead ones excepted: they were checked when they died.
+void World::check_counters(uint32_t node) {
   if (!plan_.fabric.is_switch(node)) {
     if (endnodes_[node - 1]->alive())
-      conduct_.judge(fmt::format("node {}, port,", node), endnodes_[node - 1]->counters(), now_);
-    return scenario_->judge(node, now_);
+      counter_check_.check(fmt::format("node {}, port,", node), endnodes_[node - 1]->counters(), now_);
+    return scenario_->check_counters(node, now_);
   }
   const fabric::Switch* core = fabric_.switch_at(node == kSwitchNode ? 0 : 1);
   for (uint32_t port = 1; core != nullptr && port <= core->ports(); ++port) {
-    conduct_.judge(fmt::format("switch node {}, port {},", node, port),
-                   core->port(static_cast<fabric::PortNumber>(port)).counters, now_);
+    counter_check_.check(fmt::format("switch node {}, port {},", node, port),
+                         core->port(static_cast<fabric::PortNumber>(port)).counters, now_);
   }
 }
 
-void World::judge_links() {
+void World::check_link_counters() {
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
     for (uint32_t end = 0; end < 2; ++end) {
-      conduct_.judge(fmt::format("link {} end {}", link, end), fabric_.cable(link).end(end).counters(), now_);
+      counter_check_.check(fmt::format("link {} end {}", link, end), fabric_.cable(link).end(end).counters(),
+                           now_);
     }
   }
 }

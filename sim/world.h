@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "sim/conduct.h"
-#include "sim/endnode_seat.h"
+#include "sim/counter_check.h"
 #include "sim/flow_ledger.h"
 #include "sim/scenario.h"
+#include "sim/sim_endnode.h"
 #include "sim/sim_fabric.h"
 #include "sim/trace.h"
 #include "sim/turns.h"
@@ -61,7 +61,7 @@ class World final : private SimFabric::Observer {
     bool up = false;
     uint64_t incarnation = 0;
   };
-  class SwitchSeat;
+  class SimSwitch;
   enum class Phase : uint8_t { kTraffic, kDrain, kRest, kIdle, kOver };
 
   // world.cc: the run.
@@ -74,10 +74,10 @@ class World final : private SimFabric::Observer {
   void change_phase(int work);
   void finish();
   [[nodiscard]] WorldResult result() const;
-  void complain_late();
-  void judge(uint32_t node);
-  void judge_links();
-  void complain(std::string_view who, uint32_t number, const std::string& what);
+  void late_violation();
+  void check_counters(uint32_t node);
+  void check_link_counters();
+  void violation(std::string_view who, uint32_t number, const std::string& what);
 
   // world_faults.cc: what goes wrong, and when.
   void plan_events();
@@ -98,7 +98,7 @@ class World final : private SimFabric::Observer {
   WorldPlan plan_;
   Trace trace_;
   FlowLedger ledger_;
-  Conduct conduct_;
+  CounterCheck counter_check_;
   SeededRandom random_;       // order of turns, time
   SeededRandom link_random_;  // nonces and faults
   SeededRandom traffic_random_;
@@ -106,7 +106,7 @@ class World final : private SimFabric::Observer {
   SimFabric fabric_;
   std::unique_ptr<Scenario> scenario_;  // outlives the nodes
   Turns turns_;                         // by node
-  std::vector<EndnodeSeat*> endnodes_;  // by link
+  std::vector<SimEndnode*> endnodes_;   // by link
   std::vector<uint32_t> deaths_;        // by node; crashes in force
   std::vector<uint32_t> freezes_;       // by node; in force
   std::vector<uint64_t> lives_;         // by node

@@ -94,7 +94,7 @@ void World::apply_freeze(uint32_t node, bool on) {
 void World::die(uint32_t node) {
   ++crashes_;
   trace_.event(now_, TraceKind::kNodeCrash, node);
-  judge(node);
+  check_counters(node);
   if (plan_.fabric.is_switch(node)) {
     fabric_.crash_switch(node == kSwitchNode ? 0 : 1);
   } else {

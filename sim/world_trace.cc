@@ -35,7 +35,7 @@ void World::describe_cell(uint32_t link_and_end, std::span<const std::byte> cell
 }
 
 void World::describe_end() {
-  for (uint32_t node = 0; node < turns_.seats(); ++node) {
+  for (uint32_t node = 0; node < turns_.nodes(); ++node) {
     trace_.note(now_, fmt::format("node {} was busy in {} of {} turns, late in {}", node,
                                   turns_.busy_turns(node), turn_count_, turns_.late_turns(node)));
   }

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct SeatState {
+struct NodeState {
   int work = 0;  // of the next polls
   int polls = 0;
   bool alive = true;
@@ -18,9 +18,9 @@ struct SeatState {
   Instant due = kNever;
 };
 
-class TestSeat final : public Seat {
+class TestNode final : public SimNode {
  public:
-  explicit TestSeat(SeatState& state) : state_(state) {}
+  explicit TestNode(NodeState& state) : state_(state) {}
   [[nodiscard]] bool alive() const noexcept override { return state_.alive; }
   int poll(Instant /*now*/) noexcept override {
     ++state_.polls;
@@ -30,27 +30,27 @@ class TestSeat final : public Seat {
   [[nodiscard]] bool disturbed() const noexcept override { return state_.disturbed; }
 
  private:
-  SeatState& state_;
+  NodeState& state_;
 };
 
 class TurnsTest : public ::testing::Test {
  protected:
-  TurnsTest() { turns_.add(std::make_unique<TestSeat>(seat_)); }
+  TurnsTest() { turns_.add(std::make_unique<TestNode>(node_)); }
   /// True when the node had its turn.
   bool polled_at(Duration at) {
-    const int before = seat_.polls;
+    const int before = node_.polls;
     turns_.take(Instant(at));
-    EXPECT_EQ(turns_.polled() != 0, seat_.polls != before);
-    return seat_.polls != before;
+    EXPECT_EQ(turns_.polled() != 0, node_.polls != before);
+    return node_.polls != before;
   }
 
-  SeatState seat_;
+  NodeState node_;
   SeededRandom random_{1};
   Turns turns_{random_, 0};
 };
 
 TEST_F(TurnsTest, a_node_with_nothing_to_do_sleeps_until_its_deadline) {
-  seat_.due = Instant(10us);
+  node_.due = Instant(10us);
   EXPECT_TRUE(polled_at(0us));
   EXPECT_FALSE(polled_at(5us));
   EXPECT_EQ(turns_.next_deadline(), Instant(10us));
@@ -58,25 +58,25 @@ TEST_F(TurnsTest, a_node_with_nothing_to_do_sleeps_until_its_deadline) {
 }
 
 TEST_F(TurnsTest, work_keeps_it_awake) {
-  seat_.work = 1;
+  node_.work = 1;
   EXPECT_TRUE(polled_at(0us));
-  seat_.work = 0;
+  node_.work = 0;
   EXPECT_TRUE(polled_at(1us));
   EXPECT_FALSE(polled_at(2us));
 }
 
 TEST_F(TurnsTest, what_comes_from_outside_wakes_it) {
   EXPECT_TRUE(polled_at(0us));
-  seat_.disturbed = true;
+  node_.disturbed = true;
   EXPECT_TRUE(polled_at(1us));
-  seat_.disturbed = false;
+  node_.disturbed = false;
   EXPECT_FALSE(polled_at(2us));
   turns_.wake(0);
   EXPECT_TRUE(polled_at(3us));
 }
 
 TEST_F(TurnsTest, a_frozen_node_gets_no_turn_and_its_deadlines_pass) {
-  seat_.due = Instant(10us);
+  node_.due = Instant(10us);
   EXPECT_TRUE(polled_at(0us));
   turns_.freeze(0, true);
   EXPECT_FALSE(polled_at(20us));
@@ -86,16 +86,16 @@ TEST_F(TurnsTest, a_frozen_node_gets_no_turn_and_its_deadlines_pass) {
 }
 
 TEST_F(TurnsTest, a_dead_node_gets_no_turn) {
-  seat_.alive = false;
+  node_.alive = false;
   EXPECT_FALSE(polled_at(0us));
   EXPECT_EQ(turns_.next_deadline(), kNever);
 }
 
 TEST_F(TurnsTest, a_deadline_that_is_never_met_is_counted) {
-  seat_.due = Instant(1us);
+  node_.due = Instant(1us);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(polled_at(2us));
   EXPECT_EQ(turns_.late_in_a_row(), 3U);
-  seat_.work = 1;
+  node_.work = 1;
   EXPECT_TRUE(polled_at(3us));
   EXPECT_EQ(turns_.late_in_a_row(), 0U);
 }

@@ -1,4 +1,4 @@
-// sim/endnode_seat.h -- one endnode of a simulated world: its port on its link, faults above the link, and
+// sim/sim_endnode.h -- one endnode of a simulated world: its port on its link, faults above the link, and
 // what the scenario runs on it. Lives, dies and lives again.
 #pragma once
 
@@ -14,10 +14,10 @@
 namespace weft::sim {
 
 /// Owner: the world's turns.
-class EndnodeSeat final : public Seat {
+class SimEndnode final : public SimNode {
  public:
-  /// The node uses end 0 of `cable`. Both references must outlive the seat.
-  EndnodeSeat(fabric::MemoryCable& cable, RandomSource& faults) : cable_(cable), random_(faults) {}
+  /// The node uses end 0 of `cable`. Both references must outlive the node.
+  SimEndnode(fabric::MemoryCable& cable, RandomSource& faults) : cable_(cable), random_(faults) {}
 
   /// `life` counts from 1.
   void begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now);

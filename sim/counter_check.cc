@@ -1,4 +1,4 @@
-#include "sim/conduct.h"
+#include "sim/counter_check.h"
 
 #include <fmt/format.h>
 
@@ -146,13 +146,13 @@ void list(const CounterSet<E>& counters, std::span<const E> forbidden, std::stri
 }  // namespace
 
 /// A raw pair whose receiver has no WQE makes its peer repeat, in peace too.
-Conduct::Conduct(const WorldPlan& plan, FlowLedger& ledger) noexcept
+CounterCheck::CounterCheck(const WorldPlan& plan, FlowLedger& ledger) noexcept
     : ledger_(ledger),
       peaceful_(plan.faults.empty() && plan.cuts.empty() && plan.crashes.empty() && plan.freezes.empty() &&
                 plan.raw_pairs.empty()) {}
 
 template <class E>
-void Conduct::judge(std::string_view owner, const CounterSet<E>& counters, Instant now) {
+void CounterCheck::check(std::string_view owner, const CounterSet<E>& counters, Instant now) {
   std::string moved;
   list<E>(counters, kNever<E>, moved);
   if (peaceful_) list<E>(counters, kNotInPeace<E>, moved);
@@ -160,18 +160,18 @@ void Conduct::judge(std::string_view owner, const CounterSet<E>& counters, Insta
     ledger_.violation(now, fmt::format("{} counts what honest nodes never cause:{}", owner, moved));
 }
 
-template void Conduct::judge(std::string_view, const CounterSet<session::SessionCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<session::AcceptorCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<adapter::AdapterCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<adapter::QpCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<CellError>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<adapter::AccessFault>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<host::HostCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<host::ControllerCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<iou::ConfigCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<iou::UnitCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<fabric::LinkCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<fabric::CellPortCounter>&, Instant);
-template void Conduct::judge(std::string_view, const CounterSet<fabric::SwitchPortCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<session::SessionCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<session::AcceptorCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<adapter::AdapterCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<adapter::QpCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<CellError>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<adapter::AccessFault>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<host::HostCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<host::ControllerCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<iou::ConfigCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<iou::UnitCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<fabric::LinkCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<fabric::CellPortCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<fabric::SwitchPortCounter>&, Instant);
 
 }  // namespace weft::sim

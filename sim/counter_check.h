@@ -1,4 +1,4 @@
-// sim/conduct.h -- what honest nodes never count. Every drop, refusal and malformed input has a counter of
+// sim/counter_check.h -- what honest nodes never count. Every drop, refusal and malformed input has a counter of
 // its own; in a world where all nodes keep the rules most of them stay zero whatever the fabric does, and
 // more of them when nothing goes wrong. A counter that moved all the same names the rule that somebody broke,
 // even when the other end repaired the damage.
@@ -14,15 +14,15 @@
 namespace weft::sim {
 
 /// Owner: the world's thread.
-class Conduct {
+class CounterCheck {
  public:
   /// Both references must outlive this.
-  Conduct(const WorldPlan& plan, FlowLedger& ledger) noexcept;
+  CounterCheck(const WorldPlan& plan, FlowLedger& ledger) noexcept;
 
   /// A set of counters, at the end of its owner's life: what should be zero and is not goes into the ledger.
   /// Does nothing for sets without such counters.
   template <class E>
-  void judge(std::string_view owner, const CounterSet<E>& counters, Instant now);
+  void check(std::string_view owner, const CounterSet<E>& counters, Instant now);
 
  private:
   FlowLedger& ledger_;

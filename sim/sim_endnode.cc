@@ -1,25 +1,25 @@
-#include "sim/endnode_seat.h"
+#include "sim/sim_endnode.h"
 
 namespace weft::sim {
 
-void EndnodeSeat::begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now) {
+void SimEndnode::begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now) {
   port_ = std::make_unique<fabric::LinkCellPort>(cable_.end(0));
   faulty_port_ = std::make_unique<fabric::FaultyCellPort>(*port_, random_, faults_);
   app_ = scenario.start(node, life, *faulty_port_, now);
 }
 
-void EndnodeSeat::end_life() noexcept {
+void SimEndnode::end_life() noexcept {
   app_.reset();
   faulty_port_.reset();
   port_.reset();
 }
 
-void EndnodeSeat::set_cell_faults(const fabric::CellFaults& faults) noexcept {
+void SimEndnode::set_cell_faults(const fabric::CellFaults& faults) noexcept {
   faults_ = faults;
   if (faulty_port_ != nullptr) faulty_port_->set_faults(faults);
 }
 
-bool EndnodeSeat::disturbed() const noexcept {
+bool SimEndnode::disturbed() const noexcept {
   const fabric::LinkEngine& engine = cable_.end(0);
   const bool up = engine.state() == fabric::LinkState::kUp;
   if (up != port_->up() || (up && engine.incarnation() != port_->incarnation())) return true;
