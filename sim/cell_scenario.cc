@@ -140,10 +140,11 @@ class CellEndnode final : public EndnodeApp {
 
 class CellScenario final : public Scenario {
  public:
-  CellScenario(const WorldPlan& plan, FlowLedger& ledger, RandomSource& random)
-      : traffic_{plan.fabric, ledger, random, {}, std::vector<bool>(plan.fabric.links())} {
-    for (const CellFlowPlan& flow : plan.cell_flows) {
-      const uint32_t id = ledger.add_flow({.name = fmt::format("cells {} -> {}", flow.from, flow.to)});
+  explicit CellScenario(const WorldParts& parts)
+      : traffic_{
+            parts.plan.fabric, parts.ledger, parts.random, {}, std::vector<bool>(parts.plan.fabric.links())} {
+    for (const CellFlowPlan& flow : parts.plan.cell_flows) {
+      const uint32_t id = parts.ledger.add_flow({.name = fmt::format("cells {} -> {}", flow.from, flow.to)});
       traffic_.flows.push_back({&flow, id, 0, {}});
     }
   }
@@ -184,9 +185,8 @@ class CellScenario final : public Scenario {
 
 }  // namespace
 
-std::unique_ptr<Scenario> make_cell_scenario(const WorldPlan& plan, FlowLedger& ledger,
-                                             RandomSource& random) {
-  return std::make_unique<CellScenario>(plan, ledger, random);
+std::unique_ptr<Scenario> make_cell_scenario(const WorldParts& parts) {
+  return std::make_unique<CellScenario>(parts);
 }
 
 }  // namespace weft::sim

@@ -146,13 +146,15 @@ void list(const CounterSet<E>& counters, std::span<const E> forbidden, std::stri
 }  // namespace
 
 /// A raw pair whose receiver has no WQE makes its peer repeat, in peace too.
-CounterCheck::CounterCheck(const WorldPlan& plan, FlowLedger& ledger) noexcept
+CounterCheck::CounterCheck(const WorldPlan& plan, FlowLedger& ledger, FaultEffects& effects) noexcept
     : ledger_(ledger),
+      effects_(effects),
       peaceful_(plan.faults.empty() && plan.cuts.empty() && plan.crashes.empty() && plan.freezes.empty() &&
                 plan.raw_pairs.empty()) {}
 
 template <class E>
 void CounterCheck::check(std::string_view owner, const CounterSet<E>& counters, Instant now) {
+  effects_.add(counters);
   std::string moved;
   list<E>(counters, kNever<E>, moved);
   if (peaceful_) list<E>(counters, kNotInPeace<E>, moved);

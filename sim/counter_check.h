@@ -1,5 +1,5 @@
-// sim/counter_check.h -- what honest nodes never count. Every drop, refusal and malformed input has a counter of
-// its own; in a world where all nodes keep the rules most of them stay zero whatever the fabric does, and
+// sim/counter_check.h -- what honest nodes never count. Every drop, refusal and malformed input has a counter
+// of its own; in a world where all nodes keep the rules most of them stay zero whatever the fabric does, and
 // more of them when nothing goes wrong. A counter that moved all the same names the rule that somebody broke,
 // even when the other end repaired the damage.
 #pragma once
@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
+#include "sim/fault_effects.h"
 #include "sim/flow_ledger.h"
 #include "sim/world_plan.h"
 
@@ -16,16 +17,17 @@ namespace weft::sim {
 /// Owner: the world's thread.
 class CounterCheck {
  public:
-  /// Both references must outlive this.
-  CounterCheck(const WorldPlan& plan, FlowLedger& ledger) noexcept;
+  /// All references must outlive this. What faults did is added to `effects`.
+  CounterCheck(const WorldPlan& plan, FlowLedger& ledger, FaultEffects& effects) noexcept;
 
   /// A set of counters, at the end of its owner's life: what should be zero and is not goes into the ledger.
-  /// Does nothing for sets without such counters.
+  /// Call it once in a set's life.
   template <class E>
   void check(std::string_view owner, const CounterSet<E>& counters, Instant now);
 
  private:
   FlowLedger& ledger_;
+  FaultEffects& effects_;
   bool peaceful_;  // nothing goes wrong in this world
 };
 

@@ -39,20 +39,24 @@ std::string check_credits_at_rest(fabric::MemoryCable& cable, uint32_t lanes) {
   return {};
 }
 
-std::string check_switch_cells(const fabric::Switch& core) {
-  uint64_t in = 0;
-  uint64_t gone = 0;
+SwitchCells count_switch_cells(const fabric::Switch& core) {
+  SwitchCells cells;
   for (uint32_t number = 1; number <= core.ports(); ++number) {
     const auto& counters = core.port(static_cast<fabric::PortNumber>(number)).counters;
-    in += counters.get(fabric::SwitchPortCounter::kCellsIn);
-    gone += counters.get(fabric::SwitchPortCounter::kCellsOut);
+    cells.in += counters.get(fabric::SwitchPortCounter::kCellsIn);
+    cells.out_or_dropped += counters.get(fabric::SwitchPortCounter::kCellsOut);
     for (auto i = static_cast<uint32_t>(fabric::kFirstDrop);
          i < static_cast<uint32_t>(fabric::SwitchPortCounter::kCount); ++i) {
-      gone += counters.get(static_cast<fabric::SwitchPortCounter>(i));
+      cells.out_or_dropped += counters.get(static_cast<fabric::SwitchPortCounter>(i));
     }
   }
-  if (in == gone + core.cells_held()) return {};
-  return fmt::format("{} cells in, {} out or dropped, {} held", in, gone, core.cells_held());
+  cells.held = core.cells_held();
+  return cells;
+}
+
+std::string check_switch_cells(const SwitchCells& cells) {
+  if (cells.in == cells.out_or_dropped + cells.held) return {};
+  return fmt::format("{} cells in, {} out or dropped, {} held", cells.in, cells.out_or_dropped, cells.held);
 }
 
 }  // namespace weft::sim

@@ -7,6 +7,7 @@
 
 #include "fabric/link/memory_link.h"
 #include "fabric/switch/switch.h"
+#include "sim/saboteur.h"
 
 namespace weft::sim {
 
@@ -16,7 +17,8 @@ namespace weft::sim {
 [[nodiscard]] std::string check_credits(fabric::MemoryCable& cable, uint32_t lanes);
 /// Nothing is under way: every credit is back.
 [[nodiscard]] std::string check_credits_at_rest(fabric::MemoryCable& cable, uint32_t lanes);
+[[nodiscard]] SwitchCells count_switch_cells(const fabric::Switch& core);
 /// Cells in = cells out + drops + cells that wait, at every moment (SAN-NODE-01).
-[[nodiscard]] std::string check_switch_cells(const fabric::Switch& core);
+[[nodiscard]] std::string check_switch_cells(const SwitchCells& cells);
 
 }  // namespace weft::sim

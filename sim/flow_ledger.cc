@@ -37,7 +37,7 @@ void fill(std::span<std::byte> out, uint64_t seed) noexcept {
 }  // namespace
 
 uint32_t FlowLedger::add_flow(const FlowEnds& ends) {
-  flows_.push_back(Flow{.ends = ends, .entries = {}});
+  flows_.push_back(Flow{.ends = ends, .entries = {}, .late = {}});
   return static_cast<uint32_t>(flows_.size() - 1);
 }
 
@@ -76,6 +76,37 @@ bool FlowLedger::peek(std::span<const std::byte> frame, uint32_t& flow, uint64_t
 }
 
 void FlowLedger::arrive(uint32_t expected_flow, Instant now, std::span<const std::byte> frame) {
+  if (saboteur_ == nullptr) return take(expected_flow, now, frame);
+  take_tampered(expected_flow, now, frame);
+}
+
+void FlowLedger::take_tampered(uint32_t expected_flow, Instant now, std::span<const std::byte> frame) {
+  std::vector<std::byte> copy(frame.begin(), frame.end());
+  switch (saboteur_->on_frame(expected_flow, now)) {
+    case FrameFate::kLost:
+      return;
+    case FrameFate::kAfterNext:
+      if (flows_[expected_flow].late.empty()) return flows_[expected_flow].late.swap(copy);
+      break;
+    case FrameFate::kTwice:
+      take(expected_flow, now, copy);
+      break;
+    case FrameFate::kShortened:
+      copy.pop_back();
+      break;
+    case FrameFate::kDamaged:
+      copy[kFillerAt] ^= std::byte{1};
+      break;
+    case FrameFate::kArrives:
+      break;
+  }
+  take(expected_flow, now, copy);
+  if (flows_[expected_flow].late.empty()) return;
+  take(expected_flow, now, flows_[expected_flow].late);
+  flows_[expected_flow].late.clear();
+}
+
+void FlowLedger::take(uint32_t expected_flow, Instant now, std::span<const std::byte> frame) {
   uint32_t flow_id = 0;
   uint64_t number = 0;
   if (!peek(frame, flow_id, number) || flow_id >= flows_.size()) {

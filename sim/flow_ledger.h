@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/frame_port.h"
+#include "sim/saboteur.h"
 #include "sim/trace.h"
 
 namespace weft::sim {
@@ -45,7 +46,9 @@ struct FlowTotals {
 /// Owner: the world's thread.
 class FlowLedger {
  public:
-  explicit FlowLedger(Trace& trace) noexcept : trace_(trace) {}
+  /// `saboteur` null: nobody plants bugs.
+  explicit FlowLedger(Trace& trace, Saboteur* saboteur = nullptr) noexcept
+      : trace_(trace), saboteur_(saboteur) {}
 
   uint32_t add_flow(const FlowEnds& ends);
   /// From now on frames of the flow carry these addresses.
@@ -53,7 +56,7 @@ class FlowLedger {
   /// Writes the next frame of a flow, vnet header and `bytes` of frame, and enters it. `into` holds
   /// kVnetBytes + bytes. `doomed`: the session was not open, so nobody promised to carry it.
   void send(uint32_t flow, Instant now, uint32_t bytes, bool doomed, std::span<std::byte> into);
-  /// Checks what came out at the other end: content, CRC, destination, order, not twice. Returns the flow.
+  /// Checks what came out at the other end: content, CRC, destination, order, not twice.
   void arrive(uint32_t expected_flow, Instant now, std::span<const std::byte> frame);
   /// Which flow a frame belongs to; false when it is none of ours.
   [[nodiscard]] static bool peek(std::span<const std::byte> frame, uint32_t& flow, uint64_t& number) noexcept;
@@ -90,9 +93,14 @@ class FlowLedger {
     uint64_t next_expected = 0;  // no number below it may arrive any more
     uint64_t arrived = 0;
     uint64_t excused = 0;
+    std::vector<std::byte> late;  // a frame that a saboteur keeps until the next one has come
   };
 
+  void take(uint32_t expected_flow, Instant now, std::span<const std::byte> frame);
+  void take_tampered(uint32_t expected_flow, Instant now, std::span<const std::byte> frame);
+
   Trace& trace_;
+  Saboteur* saboteur_;
   std::vector<Flow> flows_;
   std::vector<std::string> violations_;
 };

@@ -18,13 +18,12 @@ namespace {
 
 class NetdevScenario final : public Scenario {
  public:
-  NetdevScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
-      : plan_(plan), ledger_(ledger), counter_check_(plan, ledger), random_(random) {
-    const size_t nodes = plan.fabric.endnodes + 1;
+  explicit NetdevScenario(const WorldParts& parts) : parts_(parts), plan_(parts.plan), ledger_(parts.ledger) {
+    const size_t nodes = plan_.fabric.endnodes + 1;
     hosts_.resize(nodes);
     units_.resize(nodes);
     nics_.resize(nodes);
-    for (const SessionPlan& session : plan.sessions) add_session(session, trace);
+    for (const SessionPlan& session : plan_.sessions) add_session(session);
   }
 
   std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, fabric::CellPort& port,
@@ -94,26 +93,26 @@ class NetdevScenario final : public Scenario {
     for (uint32_t node = 0; node < hosts_.size(); ++node) {
       if ((worked >> node & 1) == 0) continue;
       if (hosts_[node] != nullptr) {
-        for (size_t i = 0; i < hosts_[node]->sessions(); ++i)
-          check_session(hosts_[node]->session(i), "host", now);
+        for (size_t i = 0; i < hosts_[node]->sessions(); ++i) check_session(hosts_[node]->session(i), now);
       }
       if (units_[node] == nullptr) continue;
       for (session::NetdevSession* session : units_[node]->acceptor().sessions())
-        check_session(*session, "unit", now);
+        check_session(*session, now);
     }
   }
 
   void check_counters(uint32_t node, Instant now) override {
     const auto each = [&](std::string_view owner, const auto& counters) {
-      counter_check_.check(fmt::format("node {}, {},", node, owner), counters, now);
+      parts_.counter_check.check(fmt::format("node {}, {},", node, owner), counters, now);
     };
     if (hosts_[node] != nullptr) hosts_[node]->each_counters(each);
     if (units_[node] != nullptr) units_[node]->each_counters(each);
   }
 
-  [[nodiscard]] bool at_rest() const override {
-    return std::all_of(watches_.begin(), watches_.end(),
-                       [this](const SessionWatch& watch) { return watch.at_rest(nodes_of(watch)); });
+  [[nodiscard]] bool at_rest(Instant now) const override {
+    return std::all_of(watches_.begin(), watches_.end(), [this, now](const SessionWatch& watch) {
+      return watch.at_rest(nodes_of(watch), now);
+    });
   }
   void check_at_rest(Instant now) override {
     for (SessionWatch& watch : watches_) watch.check_at_rest(nodes_of(watch), now);
@@ -144,16 +143,17 @@ class NetdevScenario final : public Scenario {
   }
 
  private:
-  void add_session(const SessionPlan& session, Trace& trace) {
+  void add_session(const SessionPlan& session) {
     const auto of_host = std::count_if(watches_.begin(), watches_.end(), [&](const SessionWatch& watch) {
       return watch.plan().host_node == session.host_node;
     });
-    watches_.emplace_back(session, plan_, static_cast<size_t>(of_host), ledger_, trace);
-    auto os = std::make_unique<FrameStation>("os", host_mac(session), mtu_of(session), ledger_, random_);
+    watches_.emplace_back(session, parts_, static_cast<size_t>(of_host));
+    auto os =
+        std::make_unique<FrameStation>("os", host_mac(session), mtu_of(session), ledger_, parts_.random);
     FrameStation*& nic = nics_[session.unit_node];
     if (nic == nullptr) {
       stations_.push_back(
-          std::make_unique<FrameStation>("nic", MacAddress{}, kNicMtuBytes, ledger_, random_));
+          std::make_unique<FrameStation>("nic", MacAddress{}, kNicMtuBytes, ledger_, parts_.random));
       nic = stations_.back().get();
     }
     watches_.back().join(*os, *nic);
@@ -173,23 +173,24 @@ class NetdevScenario final : public Scenario {
     }
   }
 
-  void check_session(session::NetdevSession& session, std::string_view role, Instant now) {
-    const session::SessionConservation sums = session.conservation();
+  void check_session(session::NetdevSession& session, Instant now) {
+    session::SessionConservation sums = session.conservation();
+    const session::SessionRole role = session.config().role;
+    if (parts_.saboteur != nullptr) parts_.saboteur->on_session_sums(role, now, sums);
     if (sums.holds()) return;
     ledger_.violation(
-        now,
-        fmt::format("{} session {}: own {} = {} + {} + {}, peer {} = {} + {}, frames {} = {} + {} + {}, "
-                    "inbound {} = {} + {}",
-                    role, session.config().name, sums.own_elements, sums.own_exposed, sums.own_indicated,
-                    sums.own_freed, sums.peer_elements, sums.peer_free, sums.peer_consumed,
-                    sums.frames_submitted, sums.frames_completed, sums.frames_in_flight, sums.frames_waiting,
-                    sums.frames_indicated, sums.frames_released, sums.frames_queued));
+        now, fmt::format("{} session {}: own {} = {} + {} + {}, peer {} = {} + {}, frames {} = {} + {} + {}, "
+                         "inbound {} = {} + {}",
+                         role == session::SessionRole::kHost ? "host" : "unit", session.config().name,
+                         sums.own_elements, sums.own_exposed, sums.own_indicated, sums.own_freed,
+                         sums.peer_elements, sums.peer_free, sums.peer_consumed, sums.frames_submitted,
+                         sums.frames_completed, sums.frames_in_flight, sums.frames_waiting,
+                         sums.frames_indicated, sums.frames_released, sums.frames_queued));
   }
 
+  const WorldParts parts_;
   const WorldPlan& plan_;
   FlowLedger& ledger_;
-  CounterCheck counter_check_;
-  RandomSource& random_;
   std::vector<SessionWatch> watches_;
   std::vector<std::unique_ptr<FrameStation>> stations_;
   std::vector<HostNode*> hosts_;  // by node; null while dead
@@ -200,9 +201,8 @@ class NetdevScenario final : public Scenario {
 
 }  // namespace
 
-std::unique_ptr<Scenario> make_netdev_scenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace,
-                                               RandomSource& random) {
-  return std::make_unique<NetdevScenario>(plan, ledger, trace, random);
+std::unique_ptr<Scenario> make_netdev_scenario(const WorldParts& parts) {
+  return std::make_unique<NetdevScenario>(parts);
 }
 
 }  // namespace weft::sim

@@ -12,7 +12,6 @@
 namespace weft::sim {
 
 /// All references must outlive the scenario.
-[[nodiscard]] std::unique_ptr<Scenario> make_netdev_scenario(const WorldPlan& plan, FlowLedger& ledger,
-                                                             Trace& trace, RandomSource& random);
+[[nodiscard]] std::unique_ptr<Scenario> make_netdev_scenario(const WorldParts& parts);
 
 }  // namespace weft::sim

@@ -25,23 +25,23 @@ constexpr Duration kDatagramLife = 50ms;
 
 }  // namespace
 
-RawPair::RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
-                 FlowLedger& ledger, CounterCheck& counter_check, Trace& trace, RandomSource& random)
+RawPair::RawPair(const RawPairPlan& plan, const WorldParts& parts, RawNode& first, RawNode& second)
     : plan_(plan),
-      world_(world),
+      world_(parts.plan),
       nodes_{&first, &second},
-      ledger_(ledger),
-      counter_check_(counter_check),
-      trace_(trace),
-      random_(random) {
+      ledger_(parts.ledger),
+      counter_check_(parts.counter_check),
+      trace_(parts.trace),
+      random_(parts.random),
+      saboteur_(parts.saboteur) {
   const bool cells_faulty =
-      std::any_of(world.faults.begin(), world.faults.end(),
+      std::any_of(world_.faults.begin(), world_.faults.end(),
                   [](const FaultWindow& window) { return window.layer == FaultLayer::kCell; });
   for (uint32_t side = 0; side < 2; ++side) {
     FlowEnds ends;
     ends.loose = plan.type == adapter::QpType::kUd && cells_faulty;
     ends.name = fmt::format("{} node {} -> {}", type_name(plan.type), plan.nodes[side], plan.nodes[1 - side]);
-    flows_[side] = ledger.add_flow(ends);
+    flows_[side] = ledger_.add_flow(ends);
   }
 }
 
@@ -103,9 +103,11 @@ int RawPair::take_completions(uint32_t side, Instant now) {
   RawEnd& end = *ends_[side];
   std::array<adapter::WorkCompletion, 16> wcs;
   uint32_t count = end.poll_sends(wcs);
+  if (saboteur_ != nullptr) count = saboteur_->on_completions(true, wcs, count);
   int work = static_cast<int>(count);
   for (uint32_t i = 0; i < count; ++i) take_send_completion(side, wcs[i], now);
   count = end.poll_receives(wcs);
+  if (saboteur_ != nullptr) count = saboteur_->on_completions(false, wcs, count);
   work += static_cast<int>(count);
   for (uint32_t i = 0; i < count; ++i) take_receive_completion(side, wcs[i], now);
   if (state_ == State::kUp) work += end.post_receives(now);

@@ -8,18 +8,16 @@
 #include <string>
 
 #include "base/rng.h"
-#include "sim/counter_check.h"
-#include "sim/flow_ledger.h"
 #include "sim/raw_end.h"
-#include "sim/world_plan.h"
+#include "sim/scenario.h"
 
 namespace weft::sim {
 
 /// Owner: the raw scenario.
 class RawPair {
  public:
-  RawPair(const RawPairPlan& plan, const WorldPlan& world, RawNode& first, RawNode& second,
-          FlowLedger& ledger, CounterCheck& counter_check, Trace& trace, RandomSource& random);
+  /// All references must outlive the pair.
+  RawPair(const RawPairPlan& plan, const WorldParts& parts, RawNode& first, RawNode& second);
 
   /// See Scenario::step().
   uint32_t step(uint32_t polled, Instant now);
@@ -66,6 +64,7 @@ class RawPair {
   CounterCheck& counter_check_;
   Trace& trace_;
   RandomSource& random_;
+  Saboteur* saboteur_;
   uint32_t flows_[2] = {0, 0};  // from side 0, from side 1
   std::unique_ptr<RawEnd> ends_[2];
   State state_ = State::kDown;

@@ -48,11 +48,10 @@ class RawEndnode final : public EndnodeApp {
 
 class RawScenario final : public Scenario {
  public:
-  RawScenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace, RandomSource& random)
-      : plan_(plan), counter_check_(plan, ledger), nodes_(plan.fabric.endnodes + 1) {
-    for (const RawPairPlan& pair : plan.raw_pairs) {
-      pairs_.push_back(std::make_unique<RawPair>(pair, plan, nodes_[pair.nodes[0]], nodes_[pair.nodes[1]],
-                                                 ledger, counter_check_, trace, random));
+  explicit RawScenario(const WorldParts& parts)
+      : plan_(parts.plan), counter_check_(parts.counter_check), nodes_(parts.plan.fabric.endnodes + 1) {
+    for (const RawPairPlan& pair : plan_.raw_pairs) {
+      pairs_.push_back(std::make_unique<RawPair>(pair, parts, nodes_[pair.nodes[0]], nodes_[pair.nodes[1]]));
     }
   }
 
@@ -109,16 +108,15 @@ class RawScenario final : public Scenario {
 
  private:
   const WorldPlan& plan_;
-  CounterCheck counter_check_;
+  CounterCheck& counter_check_;
   std::vector<RawNode> nodes_;
   std::vector<std::unique_ptr<RawPair>> pairs_;
 };
 
 }  // namespace
 
-std::unique_ptr<Scenario> make_raw_scenario(const WorldPlan& plan, FlowLedger& ledger, Trace& trace,
-                                            RandomSource& random) {
-  return std::make_unique<RawScenario>(plan, ledger, trace, random);
+std::unique_ptr<Scenario> make_raw_scenario(const WorldParts& parts) {
+  return std::make_unique<RawScenario>(parts);
 }
 
 }  // namespace weft::sim

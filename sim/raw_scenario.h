@@ -11,7 +11,6 @@
 namespace weft::sim {
 
 /// All references must outlive the scenario.
-[[nodiscard]] std::unique_ptr<Scenario> make_raw_scenario(const WorldPlan& plan, FlowLedger& ledger,
-                                                          Trace& trace, RandomSource& random);
+[[nodiscard]] std::unique_ptr<Scenario> make_raw_scenario(const WorldParts& parts);
 
 }  // namespace weft::sim

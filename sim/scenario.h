@@ -7,9 +7,25 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "fabric/link/cell_port.h"
+#include "sim/counter_check.h"
+#include "sim/flow_ledger.h"
+#include "sim/saboteur.h"
+#include "sim/trace.h"
+#include "sim/world_plan.h"
 
 namespace weft::sim {
+
+/// What a scenario gets from its world, whose parts outlive it.
+struct WorldParts {
+  const WorldPlan& plan;
+  FlowLedger& ledger;
+  CounterCheck& counter_check;
+  Trace& trace;
+  RandomSource& random;
+  Saboteur* saboteur = nullptr;  // null: nobody plants bugs
+};
 
 /// Everything one endnode process would hold; destroyed by a crash.
 class EndnodeApp {
@@ -40,7 +56,7 @@ class Scenario {
   /// Invariants of the nodes that did something in their turn; a broken one goes into the ledger.
   virtual void check(uint32_t worked, Instant now) = 0;
   /// True when everything lent is back where it belongs.
-  [[nodiscard]] virtual bool at_rest() const { return true; }
+  [[nodiscard]] virtual bool at_rest(Instant /*now*/) const { return true; }
   /// The node dies or the world ends: counters that no honest node moves go into the ledger.
   virtual void check_counters(uint32_t /*node*/, Instant /*now*/) {}
   /// The world is over: whatever is not at rest goes into the ledger.

@@ -37,18 +37,18 @@ uint64_t missed_packets(session::NetdevSession& session) {
 
 }  // namespace
 
-SessionWatch::SessionWatch(const SessionPlan& plan, const WorldPlan& world, size_t host_index,
-                           FlowLedger& ledger, Trace& trace)
+SessionWatch::SessionWatch(const SessionPlan& plan, const WorldParts& parts, size_t host_index)
     : plan_(plan),
-      world_(world),
+      world_(parts.plan),
       host_index_(host_index),
-      ledger_(ledger),
-      trace_(trace),
+      ledger_(parts.ledger),
+      trace_(parts.trace),
+      saboteur_(parts.saboteur),
       changes_(plan.changes),
       close_due_(plan.close_at != kNever) {
   const std::string name = fmt::format("host {} <-> unit {}", plan.host_node, plan.unit_node);
-  flows_[0] = ledger.add_flow({host_mac(plan), lan_mac(plan), name + " out"});
-  flows_[1] = ledger.add_flow({lan_mac(plan), host_mac(plan), name + " in"});
+  flows_[0] = ledger_.add_flow({host_mac(plan), lan_mac(plan), name + " out"});
+  flows_[1] = ledger_.add_flow({lan_mac(plan), host_mac(plan), name + " in"});
   std::stable_sort(changes_.begin(), changes_.end(),
                    [](const ConfigChange& a, const ConfigChange& b) { return a.at < b.at; });
 }
@@ -212,13 +212,17 @@ void SessionWatch::use_address(const MacAddress& mac) {
 // ---- what holds between its ends
 
 /// Of both ends while they are open in the same session; false otherwise.
-bool SessionWatch::sums(const SessionNodes& nodes, session::SessionConservation& host,
+bool SessionWatch::sums(const SessionNodes& nodes, Instant now, session::SessionConservation& host,
                         session::SessionConservation& unit) const {
   session::NetdevSession* h = at_host(nodes);
   session::NetdevSession* u = at_unit(nodes);
   if (h == nullptr || u == nullptr || h->peer().nonce != u->peer().nonce) return false;
   host = h->conservation();
   unit = u->conservation();
+  if (saboteur_ != nullptr) {
+    saboteur_->on_session_sums(session::SessionRole::kHost, now, host);
+    saboteur_->on_session_sums(session::SessionRole::kUnit, now, unit);
+  }
   return true;
 }
 
@@ -231,7 +235,7 @@ void SessionWatch::check(const SessionNodes& nodes, Instant now) {
   }
   session::SessionConservation host;
   session::SessionConservation unit;
-  if (!sums(nodes, host, unit)) return;
+  if (!sums(nodes, now, host, unit)) return;
   if (host.peer_free <= unit.own_exposed && unit.peer_free <= host.own_exposed) return;
   violation("elements announced twice", host, unit, now);
 }
@@ -245,10 +249,10 @@ void SessionWatch::check_gaps(const End& end, session::NetdevSession* session, s
                                      plan_.host_node, plan_.unit_node, role));
 }
 
-bool SessionWatch::at_rest(const SessionNodes& nodes) const {
+bool SessionWatch::at_rest(const SessionNodes& nodes, Instant now) const {
   session::SessionConservation host;
   session::SessionConservation unit;
-  if (!sums(nodes, host, unit)) return true;
+  if (!sums(nodes, now, host, unit)) return true;
   return nodes.host->driver(host_index_).controller().settled() && host.peer_free == unit.own_exposed &&
          unit.peer_free == host.own_exposed && host.own_exposed == host.own_elements &&
          unit.own_exposed == unit.own_elements;
@@ -257,8 +261,8 @@ bool SessionWatch::at_rest(const SessionNodes& nodes) const {
 void SessionWatch::check_at_rest(const SessionNodes& nodes, Instant now) {
   session::SessionConservation host;
   session::SessionConservation unit;
-  if (!sums(nodes, host, unit)) return;
-  if (!at_rest(nodes)) return violation("elements or answers are missing at rest", host, unit, now);
+  if (!sums(nodes, now, host, unit)) return;
+  if (!at_rest(nodes, now)) return violation("elements or answers are missing at rest", host, unit, now);
   const std::string wrong = disagreement(nodes);
   if (!wrong.empty()) violation(wrong, host, unit, now);
 }

@@ -24,8 +24,7 @@ struct SessionNodes {
 class SessionWatch {
  public:
   /// `host_index`: which of its host's sessions it is, from 0. All references must outlive the watch.
-  SessionWatch(const SessionPlan& plan, const WorldPlan& world, size_t host_index, FlowLedger& ledger,
-               Trace& trace);
+  SessionWatch(const SessionPlan& plan, const WorldParts& parts, size_t host_index);
   /// The stations at both ends; adds this session's sources and sinks.
   void join(FrameStation& os, FrameStation& nic);
 
@@ -50,7 +49,7 @@ class SessionWatch {
   void check(const SessionNodes& nodes, Instant now);
   /// Nothing is under way: each end knows every element that the other has exposed, and all of them are;
   /// every request of the host has its answer.
-  [[nodiscard]] bool at_rest(const SessionNodes& nodes) const;
+  [[nodiscard]] bool at_rest(const SessionNodes& nodes, Instant now) const;
   void check_at_rest(const SessionNodes& nodes, Instant now);
 
   [[nodiscard]] bool recovered(Instant since) const {
@@ -77,7 +76,7 @@ class SessionWatch {
   void apply(const ConfigChange& change, HostNode& host, Instant now);
   void use_address(const MacAddress& mac);
   void excuse(Instant now);
-  [[nodiscard]] bool sums(const SessionNodes& nodes, session::SessionConservation& host,
+  [[nodiscard]] bool sums(const SessionNodes& nodes, Instant now, session::SessionConservation& host,
                           session::SessionConservation& unit) const;
   /// Where the unit does something else for its host than the host asked for last; empty when nowhere.
   [[nodiscard]] std::string disagreement(const SessionNodes& nodes) const;
@@ -89,6 +88,7 @@ class SessionWatch {
   size_t host_index_;
   FlowLedger& ledger_;
   Trace& trace_;
+  Saboteur* saboteur_;
   uint32_t flows_[2];  // host to LAN, LAN to host
   FrameStation* os_ = nullptr;
   FrameStation* nic_ = nullptr;

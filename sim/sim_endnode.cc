@@ -5,11 +5,17 @@ namespace weft::sim {
 void SimEndnode::begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now) {
   port_ = std::make_unique<fabric::LinkCellPort>(cable_.end(0));
   faulty_port_ = std::make_unique<fabric::FaultyCellPort>(*port_, random_, faults_);
-  app_ = scenario.start(node, life, *faulty_port_, now);
+  fabric::CellPort* port = faulty_port_.get();
+  if (saboteur_ != nullptr) {
+    tampered_port_ = std::make_unique<TamperedPort>(*port, *saboteur_, node);
+    port = tampered_port_.get();
+  }
+  app_ = scenario.start(node, life, *port, now);
 }
 
 void SimEndnode::end_life() noexcept {
   app_.reset();
+  tampered_port_.reset();
   faulty_port_.reset();
   port_.reset();
 }

@@ -9,6 +9,7 @@
 #include "fabric/link/link_cell_port.h"
 #include "fabric/link/memory_link.h"
 #include "sim/scenario.h"
+#include "sim/tampered_port.h"
 #include "sim/turns.h"
 
 namespace weft::sim {
@@ -16,8 +17,10 @@ namespace weft::sim {
 /// Owner: the world's turns.
 class SimEndnode final : public SimNode {
  public:
-  /// The node uses end 0 of `cable`. Both references must outlive the node.
-  SimEndnode(fabric::MemoryCable& cable, RandomSource& faults) : cable_(cable), random_(faults) {}
+  /// The node uses end 0 of `cable`. Both references must outlive the node,
+  /// and so must `saboteur` unless it is null.
+  SimEndnode(fabric::MemoryCable& cable, RandomSource& faults, Saboteur* saboteur)
+      : cable_(cable), random_(faults), saboteur_(saboteur) {}
 
   /// `life` counts from 1.
   void begin_life(Scenario& scenario, uint32_t node, uint64_t life, Instant now);
@@ -37,9 +40,11 @@ class SimEndnode final : public SimNode {
  private:
   fabric::MemoryCable& cable_;
   RandomSource& random_;
+  Saboteur* saboteur_;
   fabric::CellFaults faults_;
   std::unique_ptr<fabric::LinkCellPort> port_;
   std::unique_ptr<fabric::FaultyCellPort> faulty_port_;
+  std::unique_ptr<TamperedPort> tampered_port_;  // where there is a saboteur
   std::unique_ptr<EndnodeApp> app_;
 };
 

@@ -19,6 +19,9 @@ class SimFabric::Watch final : public fabric::FlitObserver {
   void on_flit(uint32_t from_end, std::span<const std::byte> flit) noexcept override {
     observer_.on_flit(link_ << 1 | from_end, flit);
   }
+  void tamper(uint32_t from_end, std::span<std::byte> flit) noexcept override {
+    observer_.tamper(link_ << 1 | from_end, flit);
+  }
 
  private:
   Observer& observer_;

@@ -23,6 +23,8 @@ class SimFabric {
    public:
     virtual ~Observer() = default;
     virtual void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept = 0;
+    /// May change a flit before the other end sees it.
+    virtual void tamper(uint32_t link_and_end, std::span<std::byte> flit) noexcept = 0;
   };
 
   /// All references must outlive the fabric. Nothing lives yet.

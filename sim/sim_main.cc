@@ -41,7 +41,7 @@ struct Tally {
   uint64_t frames_sent = 0;
   uint64_t frames_arrived = 0;
   uint64_t frames_lost = 0;
-  uint64_t crashes = 0;
+  FaultEffects effects;
   uint64_t runs_with_crash = 0;
   std::vector<std::pair<double, uint64_t>> cpu_ms;  // with the seed
 };
@@ -85,8 +85,8 @@ bool run_one(const Options& options, uint64_t seed, Tally& tally) {
   tally.frames_sent += result.frames.sent;
   tally.frames_arrived += result.frames.arrived;
   tally.frames_lost += result.frames.lost_to_crash;
-  tally.crashes += result.crashes;
-  tally.runs_with_crash += result.crashes != 0 ? 1 : 0;
+  tally.effects += result.effects;
+  tally.runs_with_crash += result.effects.nodes_died != 0 ? 1 : 0;
   if (options.verbose || options.each) {
     fmt::print(
         "seed {} {}: {} turns, {} flits, {:.3f} virtual s, {:.1f} ms CPU, frames {} sent {} arrived {} "
@@ -115,15 +115,16 @@ void print_tally(const Options& options, Tally& tally) {
         ","
         "\"frames_arrived\":{},\"frames_excused\":{},\"cpu_ms_p50\":{:.1f},\"cpu_ms_p90\":{:.1f},"
         "\"cpu_ms_p99\":{:.1f},\"cpu_ms_max\":{:.1f},\"cpu_ms_max_seed\":{}}}\n",
-        tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.crashes, tally.frames_sent,
-        tally.frames_arrived, tally.frames_lost, cpu(500).first, cpu(900).first, cpu(990).first, slowest_ms,
-        slowest);
+        tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.effects.nodes_died,
+        tally.frames_sent, tally.frames_arrived, tally.frames_lost, cpu(500).first, cpu(900).first,
+        cpu(990).first, slowest_ms, slowest);
     return;
   }
   fmt::print(
       "{} seeds from {}, {} failed; {} with crashes; frames {} sent, {} arrived, {} lost with a reason\n",
       tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.frames_sent, tally.frames_arrived,
       tally.frames_lost);
+  fmt::print("faults, as their victims counted: {}\n", describe(tally.effects));
   fmt::print("CPU per seed: median {:.1f} ms, p90 {:.1f}, p99 {:.1f}, slowest {:.1f} (seed {})\n",
              cpu(500).first, cpu(900).first, cpu(990).first, slowest_ms, slowest);
 }
@@ -195,8 +196,12 @@ int run_all(const Options& options) {
     const bool ok = run_one(options, options.from + i, tally);
     if (!ok && !options.keep_going && tally.failed >= 10) break;
   }
-  if (!options.plan_only && tally.runs != 0) print_tally(options, tally);
-  return tally.failed == 0 ? 0 : 1;
+  if (options.plan_only || tally.runs == 0) return 0;
+  print_tally(options, tally);
+  const bool all_kinds = options.profile == Profile::kMixed && options.traffic == Traffic::kAny;
+  const std::string few = all_kinds ? too_few_faults(tally.effects, tally.runs) : "";
+  if (!few.empty()) fmt::print(stderr, "too few faults struck: {}\n", few);
+  return tally.failed == 0 && few.empty() ? 0 : 1;
 }
 
 }  // namespace

@@ -28,8 +28,12 @@ int Turns::take(Instant now) noexcept {
     std::swap(order[left - 1], order[random_.below(left)]);
     const uint32_t id = order[left - 1];
     const Entry& entry = nodes_[id];
-    if (entry.frozen || !entry.node->alive()) continue;
+    if (!entry.node->alive()) continue;
     if (!entry.awake && entry.due > now && !entry.node->disturbed()) continue;
+    if (entry.frozen) {
+      ++missed_;
+      continue;
+    }
     work += random_.chance_ppm(skip_ppm_) ? 1 : poll(id, now);
   }
   return work;

@@ -50,6 +50,9 @@ class Turns {
 
   /// Most turns in a row that a node has let pass without work though its deadline had come.
   [[nodiscard]] uint32_t late_in_a_row() const noexcept;
+  [[nodiscard]] bool alive(uint32_t node) const noexcept { return nodes_[node].node->alive(); }
+  /// Turns that frozen nodes did not get though they had something to do.
+  [[nodiscard]] uint64_t missed() const noexcept { return missed_; }
 
   /// For people who look for a bug: turns with work, and turns without any though a deadline had passed.
   [[nodiscard]] uint64_t busy_turns(uint32_t node) const noexcept { return nodes_[node].busy; }
@@ -72,6 +75,7 @@ class Turns {
   uint32_t skip_ppm_;
   uint32_t polled_ = 0;
   uint32_t worked_ = 0;
+  uint64_t missed_ = 0;
   std::vector<Entry> nodes_;
 };
 

@@ -47,11 +47,12 @@ class World::SimSwitch final : public SimNode {
   uint32_t index_;
 };
 
-World::World(const WorldPlan& plan, const WorldOutput& output)
+World::World(const WorldPlan& plan, const WorldOutput& output, Saboteur* saboteur)
     : plan_(plan),
+      saboteur_(saboteur),
       trace_(output.trace, output.flits),
-      ledger_(trace_),
-      counter_check_(plan_, ledger_),
+      ledger_(trace_, saboteur),
+      counter_check_(plan_, ledger_, effects_),
       random_(plan.seed ^ 0x1111),
       link_random_(plan.seed ^ 0x2222),
       traffic_random_(plan.seed ^ 0x3333),
@@ -64,7 +65,7 @@ World::World(const WorldPlan& plan, const WorldOutput& output)
       link_news_(plan.fabric.links()) {
   turns_.add(std::make_unique<SimSwitch>(fabric_, 0));
   for (uint32_t link = 0; link < plan_.fabric.endnodes; ++link) {
-    auto node = std::make_unique<SimEndnode>(fabric_.cable(link), link_random_);
+    auto node = std::make_unique<SimEndnode>(fabric_.cable(link), link_random_, saboteur_);
     endnodes_.push_back(node.get());
     turns_.add(std::move(node));
   }
@@ -77,13 +78,14 @@ World::World(const WorldPlan& plan, const WorldOutput& output)
 World::~World() = default;
 
 std::unique_ptr<Scenario> World::make_scenario() {
+  const WorldParts parts{plan_, ledger_, counter_check_, trace_, traffic_random_, saboteur_};
   switch (plan_.traffic) {
     case Traffic::kCells:
-      return make_cell_scenario(plan_, ledger_, traffic_random_);
+      return make_cell_scenario(parts);
     case Traffic::kRaw:
-      return make_raw_scenario(plan_, ledger_, trace_, traffic_random_);
+      return make_raw_scenario(parts);
     case Traffic::kNetdev:
-      return make_netdev_scenario(plan_, ledger_, trace_, traffic_random_);
+      return make_netdev_scenario(parts);
     case Traffic::kAny:
     case Traffic::kCount:
       break;
@@ -142,8 +144,11 @@ void World::check_invariants() {
   if (turns_.late_in_a_row() >= kLateTurnsMax) late_violation();
   for (uint32_t index = 0; index < fabric_.switches(); ++index) {
     if ((turns_.worked() >> plan_.fabric.switch_node(index) & 1) == 0) continue;
-    if (const fabric::Switch* core = fabric_.switch_at(index))
-      violation("switch", index, check_switch_cells(*core));
+    const fabric::Switch* core = fabric_.switch_at(index);
+    if (core == nullptr) continue;
+    SwitchCells cells = count_switch_cells(*core);
+    if (saboteur_ != nullptr) saboteur_->on_switch_cells(cells);
+    violation("switch", index, check_switch_cells(cells));
   }
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
     if ((polled & fabric_.nodes_of(link)) == 0) continue;
@@ -210,7 +215,7 @@ void World::change_phase(int work) {
       if (now_ < phase_limit_) return;
       // What was lost at the end of the faults is repeated at growing intervals.
       phase_limit_ = now_ + kRestTime;
-      if (!scenario_->at_rest() && now_ < rest_limit_) return;
+      if (!scenario_->at_rest(now_) && now_ < rest_limit_) return;
       phase_ = Phase::kOver;
       if (!std::exchange(idles_, false)) return;
       phase_ = Phase::kIdle;
@@ -271,7 +276,8 @@ WorldResult World::result() const {
   result.turns = turn_count_;
   result.flits = flits_;
   result.ended = now_;
-  result.crashes = crashes_;
+  result.effects = effects_;
+  result.effects.turns_missed = turns_.missed();
   for (uint32_t flow = 0; flow < ledger_.flows(); ++flow) {
     const FlowTotals totals = ledger_.totals(flow);
     result.frames.sent += totals.sent;

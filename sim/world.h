@@ -31,7 +31,7 @@ struct WorldResult {
   uint64_t flits = 0;
   Instant ended{};    // virtual
   FlowTotals frames;  // over all flows
-  uint32_t crashes = 0;
+  FaultEffects effects;
 };
 
 struct WorldOutput {
@@ -42,7 +42,8 @@ struct WorldOutput {
 /// Owner: one thread. A world runs once.
 class World final : private SimFabric::Observer {
  public:
-  explicit World(const WorldPlan& plan, const WorldOutput& output = {});
+  /// `saboteur` null: nobody plants bugs; else it must outlive the world.
+  explicit World(const WorldPlan& plan, const WorldOutput& output = {}, Saboteur* saboteur = nullptr);
   ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -82,6 +83,7 @@ class World final : private SimFabric::Observer {
   // world_faults.cc: what goes wrong, and when.
   void plan_events();
   void run_events();
+  [[nodiscard]] bool happens(EventKind kind) noexcept;
   void apply_faults(const FaultWindow& changed);
   void apply_cut(uint32_t link, bool on);
   void apply_freeze(uint32_t node, bool on);
@@ -92,12 +94,15 @@ class World final : private SimFabric::Observer {
 
   // world_trace.cc: for people who look for a bug.
   void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept override;
+  void tamper(uint32_t link_and_end, std::span<std::byte> flit) noexcept override;
   void describe_cell(uint32_t link_and_end, std::span<const std::byte> cell);
   void describe_end();
 
   WorldPlan plan_;
+  Saboteur* saboteur_;
   Trace trace_;
   FlowLedger ledger_;
+  FaultEffects effects_;
   CounterCheck counter_check_;
   SeededRandom random_;       // order of turns, time
   SeededRandom link_random_;  // nonces and faults
@@ -123,7 +128,6 @@ class World final : private SimFabric::Observer {
   uint64_t turn_count_ = 0;
   uint64_t flits_ = 0;
   uint64_t flits_seen_ = 0;
-  uint32_t crashes_ = 0;
 };
 
 /// Makes the plan and runs it.

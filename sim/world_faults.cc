@@ -31,6 +31,7 @@ void World::plan_events() {
 void World::run_events() {
   for (; next_event_ < events_.size() && events_[next_event_].at <= now_; ++next_event_) {
     const Event& event = events_[next_event_];
+    if (event.kind != EventKind::kFaults && !happens(event.kind)) continue;
     switch (event.kind) {
       case EventKind::kFaults:
         apply_faults(plan_.faults[event.index]);
@@ -57,6 +58,25 @@ void World::run_events() {
   }
 }
 
+/// False where a saboteur withholds such events.
+bool World::happens(EventKind kind) noexcept {
+  if (saboteur_ == nullptr) return true;
+  switch (kind) {
+    case EventKind::kCut:
+    case EventKind::kMend:
+      return saboteur_->lets_happen(FaultKind::kCut);
+    case EventKind::kCrash:
+    case EventKind::kRestart:
+      return saboteur_->lets_happen(FaultKind::kCrash);
+    case EventKind::kFreeze:
+    case EventKind::kThaw:
+      return saboteur_->lets_happen(FaultKind::kFreeze);
+    case EventKind::kFaults:
+      break;
+  }
+  return true;
+}
+
 /// A window begins or ends. Of several on one direction of a link the last one counts, and any cut.
 void World::apply_faults(const FaultWindow& changed) {
   fabric::FaultRates rates;
@@ -67,6 +87,11 @@ void World::apply_faults(const FaultWindow& changed) {
     const bool cut = rates.cut || window.rates.cut;
     rates = window.rates;
     rates.cut = cut;
+  }
+  const FaultKind kind = changed.layer == FaultLayer::kFlit ? FaultKind::kFlits : FaultKind::kCells;
+  if (saboteur_ != nullptr) {
+    if (!saboteur_->lets_happen(kind)) return;
+    saboteur_->change_rates(kind, rates);
   }
   trace_.event(now_, TraceKind::kFaults, changed.link << 1 | changed.from_end,
                static_cast<uint64_t>(changed.layer), rates.drop_ppm);
@@ -79,8 +104,10 @@ void World::apply_faults(const FaultWindow& changed) {
 
 void World::apply_cut(uint32_t link, bool on) {
   trace_.event(now_, on ? TraceKind::kLinkCut : TraceKind::kLinkMended, link);
+  const bool carried = fabric_.cable(link).plugged();
   fabric_.cut(link, on);
   wire(link);
+  if (carried && fabric_.cable(link).end(0).state() != fabric::LinkState::kUp) ++effects_.links_cut;
   rewired_ = true;
 }
 
@@ -92,7 +119,6 @@ void World::apply_freeze(uint32_t node, bool on) {
 
 /// A node dies without any goodbye to its peers.
 void World::die(uint32_t node) {
-  ++crashes_;
   trace_.event(now_, TraceKind::kNodeCrash, node);
   check_counters(node);
   if (plan_.fabric.is_switch(node)) {
@@ -102,6 +128,7 @@ void World::die(uint32_t node) {
     endnodes_[node - 1]->end_life();
     fabric_.set_endnode_alive(node, false);
   }
+  if (!turns_.alive(node)) ++effects_.nodes_died;
   wire_all();
 }
 
@@ -113,6 +140,7 @@ void World::come_back(uint32_t node) {
     endnodes_[node - 1]->begin_life(*scenario_, node, lives_[node], now_);
     fabric_.set_endnode_alive(node, true);
   }
+  if (lives_[node] > 1 && turns_.alive(node)) ++effects_.nodes_returned;
   turns_.wake(node);
   wire_all();
 }

@@ -18,6 +18,10 @@ void World::on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noex
   }
 }
 
+void World::tamper(uint32_t link_and_end, std::span<std::byte> flit) noexcept {
+  if (saboteur_ != nullptr) saboteur_->on_flit(link_and_end >> 1, link_and_end & 1, flit);
+}
+
 /// One line for a cell that fills its flit.
 void World::describe_cell(uint32_t link_and_end, std::span<const std::byte> cell) {
   CellView view;

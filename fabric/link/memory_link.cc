@@ -49,7 +49,10 @@ class MemoryCarrier final : public Carrier {
   }
   void commit(uint32_t slots, uint32_t /*last_bytes*/) noexcept override { tx_->written += slots; }
   void publish(Instant /*now*/) noexcept override {
-    for (uint64_t p = tx_->published; observer_ != nullptr && p != tx_->written; ++p) observe(p);
+    for (uint64_t p = tx_->published; observer_ != nullptr && p != tx_->written; ++p) {
+      observer_->tamper(end_, flit_at(p));
+      observe(p);
+    }
     tx_->published = tx_->written;
   }
   [[nodiscard]] uint32_t publish_every() const noexcept override { return kFlitsPerPublish; }
@@ -82,9 +85,10 @@ class MemoryCarrier final : public Carrier {
   Instant deadline() const noexcept override { return kNever; }
 
  private:
-  void observe(uint64_t position) noexcept {
-    const std::byte* flit = tx_->at(position);
-    observer_->on_flit(end_, {flit, kFlitHeaderBytes + size_t{load_be<uint16_t>(flit + 2)}});
+  void observe(uint64_t position) noexcept { observer_->on_flit(end_, flit_at(position)); }
+  [[nodiscard]] std::span<std::byte> flit_at(uint64_t position) noexcept {
+    std::byte* flit = tx_->at(position);
+    return {flit, kFlitHeaderBytes + size_t{load_be<uint16_t>(flit + 2)}};
   }
 
   std::shared_ptr<MemoryRing> tx_;

@@ -14,12 +14,14 @@
 
 namespace weft::fabric {
 
-/// Sees every flit a memory link is given to carry, repeats included. For tests and traces.
+/// Sees every flit a memory link is given to carry, repeats included, and may change it: tests and traces.
 class FlitObserver {
  public:
   virtual ~FlitObserver() = default;
   /// `from_end` is 0 or 1: the sender.
   virtual void on_flit(uint32_t from_end, std::span<const std::byte> flit) noexcept = 0;
+  /// Called once for each flit before the other end can see it. What is changed stays changed.
+  virtual void tamper(uint32_t /*from_end*/, std::span<std::byte> /*flit*/) noexcept {}
 };
 
 struct MemoryCableConfig {

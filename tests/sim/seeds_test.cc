@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -34,11 +35,13 @@ std::string replay_hint(uint64_t seed, Profile profile, Traffic traffic) {
   return text.str();
 }
 
-void run_and_expect_ok(uint64_t seed, Profile profile, Traffic traffic, uint32_t edition = kPlanEdition) {
+FaultEffects run_and_expect_ok(uint64_t seed, Profile profile, Traffic traffic,
+                               uint32_t edition = kPlanEdition) {
   const WorldResult result = run_world(seed, profile, traffic, {}, edition);
   EXPECT_TRUE(result.ok) << "seed " << seed << ": "
                          << (result.violations.empty() ? "" : result.violations.front()) << '\n'
                          << replay_hint(seed, profile, traffic);
+  return result.effects;
 }
 
 uint64_t base_seed() {
@@ -58,12 +61,14 @@ TEST(SimSeeds, fresh_seeds_keep_every_invariant) {
   const uint64_t count = fresh_seeds();
   std::cout << "fresh seeds " << base << " to " << base + count - 1 << "; again with WEFT_SIM_SEED=" << base
             << std::endl;
+  FaultEffects effects;
   for (uint64_t i = 0; i < count; ++i) {
     // Known before the run, should a check end the process.
     if (i % 50 == 0) std::cout << "at seed " << base + i << std::endl;
-    run_and_expect_ok(base + i, Profile::kMixed, Traffic::kAny);
-    if (::testing::Test::HasFailure() && i > 20) break;
+    effects += run_and_expect_ok(base + i, Profile::kMixed, Traffic::kAny);
+    if (::testing::Test::HasFailure() && i > 20) return;
   }
+  EXPECT_EQ(too_few_faults(effects, count), "") << "faults that are planned and do not strike show nothing";
 }
 
 TEST(SimSeeds, a_seed_replays_exactly) {
@@ -94,6 +99,24 @@ TEST(SimSeeds, plans_stay_within_their_size) {
     EXPECT_LE(plan.flits(), kFlitsPerSeedMax + kFlitsPerSeedMax / 4) << "seed " << seed;
     EXPECT_LE(plan.faults_end(), Instant(kFaultsEndLatest)) << "seed " << seed;
   }
+}
+
+/// What a plan never draws no victim can count.
+TEST(SimSeeds, plans_draw_each_kind_of_fault) {
+  uint64_t drawn[2][6] = {};
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    for (const FaultWindow& window : make_world_plan(seed, Profile::kMixed, Traffic::kAny).faults) {
+      auto& of_layer = drawn[static_cast<size_t>(window.layer)];
+      const fabric::FaultRates& rates = window.rates;
+      const uint32_t each[] = {rates.drop_ppm,    rates.corrupt_ppm, rates.duplicate_ppm,
+                               rates.reorder_ppm, rates.delay_ppm,   rates.cut ? 1U : 0U};
+      for (size_t i = 0; i < std::size(each); ++i) of_layer[i] += each[i] != 0 ? 1 : 0;
+    }
+  }
+  for (const auto& of_layer : drawn) {
+    for (size_t i = 0; i < 5; ++i) EXPECT_GT(of_layer[i], 20U) << "rate " << i;
+  }
+  EXPECT_GT(drawn[static_cast<size_t>(FaultLayer::kFlit)][5], 20U) << "links dead in one direction";
 }
 
 TEST(SimSeeds, runs_stay_within_their_size) {
