@@ -46,9 +46,9 @@ bool RawEnd::create() {
   config.recv_cq = recv_cq_;
   config.send_wqes = plan_.send_wqes;
   config.recv_wqes = plan_.recv_wqes;
-  config.ack_mode = plan_.ack_mode;
+  if (adapter::is_acknowledged(plan_.type)) config.ack_mode = plan_.ack_mode;
   config.idata_takes_recv_wqe = plan_.idata_takes_recv_wqe;
-  config.packet_crc = plan_.packet_crc;
+  config.packet_crc = plan_.packet_crc && adapter::is_connected(plan_.type);
   config.packet_bytes = plan_.packet_bytes;
   auto made = adapter.create_qp(config);
   if (!made.ok()) return false;
