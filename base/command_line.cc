@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <charconv>
 #include <cstdio>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <sstream>
 
+#include "base/parse_number.h"
 #include "base/text_file.h"
 #include "base/words.h"
 
@@ -31,12 +31,6 @@ void write_line(int fd, const std::string& text) {
 std::string long_name(const char* name) {
   const std::string text(name);
   return text.substr(0, text.find(','));
-}
-
-bool parse_number(std::string_view text, int base, uint64_t& out) {
-  if (base == 16 && (text.starts_with("0x") || text.starts_with("0X"))) text.remove_prefix(2);
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), out, base);
-  return fault == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
 
 /// Thrown by setters; becomes the line of wrong_use().
@@ -85,11 +79,11 @@ template <class Number>
 void CommandLine::Impl::add_number(const char* name, const char* value_name, const char* help, Number& out,
                                    Number lowest, Number highest) {
   add(name, value_name, help, false, [key = long_name(name), &out, lowest, highest](const Values& given) {
-    uint64_t value = 0;
-    if (!parse_number(given.back(), 10, value) || value < lowest || value > highest)
+    const std::optional<uint64_t> value = parse_number<uint64_t>(given.back());
+    if (!value || *value < lowest || *value > highest)
       throw WrongUse{fmt::format("option --{} needs a whole number from {} to {}, not '{}'", key, lowest,
                                  highest, given.back())};
-    out = static_cast<Number>(value);
+    out = static_cast<Number>(*value);
   });
 }
 
@@ -182,9 +176,21 @@ void CommandLine::number(const char* name, const char* value_name, uint32_t& out
 
 void CommandLine::hex(const char* name, const char* value_name, uint64_t& out, const char* help) {
   impl_->add(name, value_name, help, false, [key = long_name(name), &out](const Impl::Values& given) {
-    if (!parse_number(given.back(), 16, out))
+    const std::optional<uint64_t> value = parse_hex<uint64_t>(given.back());
+    if (!value)
       throw WrongUse{fmt::format("option --{} needs a hexadecimal number, not '{}'", key, given.back())};
+    out = *value;
   });
+}
+
+void CommandLine::value(const char* name, const char* value_name, bool many, ValueReader take,
+                        const char* help) {
+  impl_->add(name, value_name, help, many,
+             [key = long_name(name), take = std::move(take)](const Impl::Values& given) {
+               for (const std::string& text : given)
+                 if (const std::string fault = take(text); !fault.empty())
+                   throw WrongUse{fmt::format("option --{} {}: {}", key, text, fault)};
+             });
 }
 
 void CommandLine::words(const char* value_name, std::vector<std::string>& out, size_t lowest,

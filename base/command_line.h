@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,10 @@ class CommandLine {
   void texts(const char* name, const char* value_name, std::vector<std::string>& out, const char* help);
   /// Hexadecimal with or without 0x.
   void hex(const char* name, const char* value_name, uint64_t& out, const char* help);
+  /// An option of a form of its own. `take` gets each value and answers what is wrong with it, or nothing;
+  /// with `many` the option may stand several times.
+  using ValueReader = std::function<std::string(const std::string&)>;
+  void value(const char* name, const char* value_name, bool many, ValueReader take, const char* help);
   /// Words without option: `lowest` to `highest` of them. Everything after "--" counts as such words.
   void words(const char* value_name, std::vector<std::string>& out, size_t lowest, size_t highest);
 

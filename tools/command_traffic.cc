@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/command_line.h"
+#include "base/parse_number.h"
 #include "tools/command.h"
 #include "tools/traffic_client.h"
 
@@ -53,9 +54,8 @@ std::string complete(TrafficOptions& options) {
   run.port = static_cast<uint16_t>(options.port);
   if (!options.sizes.empty()) run.sizes.clear();
   for (const std::string& size : options.sizes) {
-    unsigned bytes = 0;
-    char rest = 0;
-    if (sscanf(size.c_str(), "%u%c", &bytes, &rest) != 1 || bytes < 60 || bytes > 9018)
+    const uint32_t bytes = parse_number<uint32_t>(size).value_or(0);
+    if (bytes < 60 || bytes > 9018)
       return fmt::format("option --size needs a frame length from 60 to 9018, not '{}'", size);
     run.sizes.push_back(bytes);
   }

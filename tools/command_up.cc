@@ -115,8 +115,9 @@ void resolve_paths(Topology& topology, const std::string& file) {
   };
   resolve(topology.curve_dir);
   for (UnitNode& unit : topology.units) {
-    resolve(unit.pcap_in);
-    resolve(unit.pcap_out);
+    if (unit.nic.kind != node::NicKind::kPcap) continue;
+    resolve(unit.nic.argument);
+    resolve(unit.nic.output);
   }
 }
 
@@ -135,13 +136,13 @@ int command_up(const Arguments& arguments) {
   line.flag("no-restart", options.no_restart, "does not restart what dies");
   line.flag("quiet,q", options.quiet, "prints nothing but errors");
   line.number("timeout", "SECONDS", options.timeout_s, 1, 3600, "to wait until every session is open (15)");
-  line.text("log-level", "LEVEL", options.launcher.log_level,
-            "of the processes: debug, info, warn, error (info)");
+  std::string log_level = "info";
+  line.text("log-level", "LEVEL", log_level, "of the processes: debug, info, warn, error (info)");
   line.words("FILE", files, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  if (LogLevel level{}; !parse_log_level(options.launcher.log_level, level))
-    return line.wrong_use(fmt::format("option --log-level is debug, info, warn or error, not '{}'",
-                                      options.launcher.log_level));
+  if (!parse_log_level(log_level, options.launcher.log_level))
+    return line.wrong_use(
+        fmt::format("option --log-level is debug, info, warn or error, not '{}'", log_level));
 
   const Result<std::string> text = read_text_file(files[0]);
   if (!text.ok()) return line.wrong_use(text.error().text);

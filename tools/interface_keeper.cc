@@ -16,6 +16,8 @@
 namespace weft::tools {
 namespace {
 
+using node::PortDescriptor;
+
 constexpr Duration kLookInterval =
     std::chrono::milliseconds(250);  // while something is amiss, or nobody tells
 constexpr Duration kRareLookInterval = std::chrono::seconds(10);
@@ -29,18 +31,18 @@ InterfaceKeeper::~InterfaceKeeper() {
 
 Result<UniqueFd> InterfaceKeeper::open(const std::string& node, const HandedDescriptor& wanted,
                                        const std::string& netns, int netns_fd) {
-  if (wanted.kind == HandedDescriptor::Kind::kNone) return UniqueFd();
+  if (wanted.kind == PortDescriptor::kNone) return UniqueFd();
   Kept kept;
   kept.node = node;
   kept.kind = wanted.kind;
   kept.settings = wanted.interface;
   kept.netns_fd = netns_fd;
   kept.borrowed.netns = netns;
-  Result<UniqueFd> fd = wanted.kind == HandedDescriptor::Kind::kPacket
+  Result<UniqueFd> fd = wanted.kind == PortDescriptor::kPacketSocket
                             ? borrow(kept)
                             : create_tap(wanted.interface, tag_, netns_fd);
   if (!fd.ok()) return fd.error();
-  if (kept.kind == HandedDescriptor::Kind::kTap) {
+  if (kept.kind == PortDescriptor::kTap) {
     kept.tap.reset(fcntl(fd.value().get(), F_DUPFD_CLOEXEC, 0));
     if (!kept.tap.valid()) return errno_error("tap: interface " + wanted.interface.name, errno);
   }
@@ -144,7 +146,7 @@ std::vector<BorrowedInterface> InterfaceKeeper::borrowed() const {
 /// `done` says what was done, if anything was.
 Status InterfaceKeeper::mend(Kept& kept, std::string& done) {
   const std::string& name = kept.settings.name;
-  if (kept.kind == HandedDescriptor::Kind::kPacket) {
+  if (kept.kind == PortDescriptor::kPacketSocket) {
     const int index = kept.interface.find();
     if (index == kept.interface.index() && !kept.unfinished) return {};
     kept.interface.follow();
@@ -185,7 +187,7 @@ std::vector<std::string> InterfaceKeeper::look(Instant now) {
 
 bool InterfaceKeeper::whole(const std::string& node) const {
   return std::none_of(kept_.begin(), kept_.end(), [&node](const Kept& kept) {
-    return kept.node == node && kept.kind == HandedDescriptor::Kind::kTap && tap_name(kept.tap.get()).empty();
+    return kept.node == node && kept.kind == PortDescriptor::kTap && tap_name(kept.tap.get()).empty();
   });
 }
 

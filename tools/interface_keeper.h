@@ -52,7 +52,7 @@ class InterfaceKeeper {
  private:
   struct Kept {
     std::string node;
-    HandedDescriptor::Kind kind = HandedDescriptor::Kind::kNone;
+    node::PortDescriptor kind = node::PortDescriptor::kNone;
     InterfaceSettings settings;
     int netns_fd = -1;
     UniqueFd tap;            // shares the description of the descriptor handed out

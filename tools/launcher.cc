@@ -167,16 +167,18 @@ Result<int> Launcher::Impl::netns_fd(const std::string& name) {
 }
 
 Status Launcher::Impl::prepare(NodeCommand command) {
-  const std::string path = find_program(command.program);
+  const std::string path = find_program(command.program());
   if (path.empty())
-    return Error{fmt::format("program {} is not there; build it or install Weft", command.program)};
+    return Error{fmt::format("program {} is not there; build it or install Weft", command.program())};
+  const std::string fault = std::visit([](const auto& spec) { return node::spec_fault(spec); }, command.spec);
+  if (!fault.empty()) return Error{fmt::format("node '{}': {}", command.name, fault)};
   Result<int> ns_fd = netns_fd(command.netns);
   if (!ns_fd.ok()) return Error{fmt::format("node '{}': {}", command.name, ns_fd.error().text)};
   std::vector<UniqueFd> descriptors;
   for (const HandedDescriptor& wanted : command.descriptors) {
     Result<UniqueFd> fd = keeper_->open(command.name, wanted, command.netns, ns_fd.value());
     if (!fd.ok()) return Error{fmt::format("node '{}': {}", command.name, fd.error().text)};
-    if (wanted.kind == HandedDescriptor::Kind::kTap)
+    if (wanted.kind == node::PortDescriptor::kTap)
       interfaces_.push_back({wanted.interface.name, command.netns});
     descriptors.push_back(std::move(fd).value());
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "tools/topology.h"
 
@@ -14,7 +15,7 @@ namespace weft::tools {
 
 struct LauncherOptions {
   std::string topology_path;  // for the record
-  std::string log_level = "info";
+  LogLevel log_level = LogLevel::kInfo;
   Duration ready_timeout = std::chrono::seconds(15);  // until every session is open
   bool restart = true;                                // what dies
   bool live = false;                                  // redraw a table on the terminal

@@ -39,7 +39,7 @@ void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& n
   };
   add(fmt::format("fabric {}: Ctrl-C ends it", fabric));
   for (const NodeProcess& node : nodes) {
-    const Lid lid = node.command().lid;
+    const Lid lid = node.command().lid();
     add(fmt::format("  {:<10} {:<6} {:<9} {:<30} pid {} restarts {}", node.command().name,
                     to_string(node.command().role), lid == kLidNone ? "" : fmt::format("lid {}", lid.value()),
                     describe(node), node.pid(), node.restarts()));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/words.h"
+#include "node/spec_values.h"
 
 namespace weft::tools {
 namespace {
@@ -57,47 +58,41 @@ bool has_curve(const Topology& topology, uint32_t switch_index) {
          std::any_of(listen.begin(), listen.end(), [](const auto& e) { return e.starts_with("tcp://"); });
 }
 
-/// Options that all three programs share.
-template <class Node>
-void add_common(NodeCommand& command, const Topology& topology, const Node& node,
-                const std::string& state_dir, const std::string& log_level) {
-  auto& out = command.arguments;
-  out.insert(out.end(), {"--name", command.name, "--dir", state_dir, "--guid",
-                         fmt::format("{:016x}", node.guid.value()), "--log-level", log_level});
-  const LinkSettings& links = topology.links;
-  const auto number = [&out](const char* option, uint32_t value) {
-    if (value != 0) out.insert(out.end(), {option, std::to_string(value)});
-  };
-  number("--cell-payload", links.cell_payload);
-  number("--flit-payload", links.flit_payload);
-  number("--lanes", links.lanes);
-  number("--credits", links.credits);
-  if (node.core != kAnyCore) out.insert(out.end(), {"--core", std::to_string(node.core)});
+/// What all three programs have.
+template <class Spec, class Node>
+Spec common_spec(const Topology& topology, const Node& node, const std::string& state_dir,
+                 LogLevel log_level) {
+  Spec spec;
+  spec.name = node.name;
+  spec.dir = state_dir;
+  spec.guid = node.guid;
+  spec.log_level = log_level;
+  spec.core = node.core;
+  spec.links = topology.links;
+  return spec;
 }
 
 /// The links of a switch to its neighbours, and which LIDs lie behind each.
-void add_neighbours(NodeCommand& command, const Topology& topology, uint32_t index,
-                    const std::map<std::string, Lid>& lids, const std::string& state_dir) {
+std::vector<node::NeighbourSpec> neighbours_of(const Topology& topology, uint32_t index,
+                                               const std::map<std::string, Lid>& lids,
+                                               const std::string& state_dir) {
+  std::vector<node::NeighbourSpec> out;
   const std::vector<uint32_t> next = next_switches(topology, index);
   for (const SwitchLink& link : topology.switch_links) {
     if (link.from != index && link.to != index) continue;
     const uint32_t there = link.from == index ? link.to : link.from;
-    const SwitchNode& neighbour = topology.switches[there];
-    std::vector<uint16_t> beyond;
+    const SwitchNode& other = topology.switches[there];
+    node::NeighbourSpec& neighbour = out.emplace_back();
+    neighbour.name = other.name;
+    neighbour.guid = other.guid;
     for (const Endnode* endnode : endnodes_in_order(topology))
-      if (next[endnode->switch_index] == there) beyond.push_back(lids.at(endnode->name).value());
-    command.peers.push_back(neighbour.name);
-    auto& out = command.arguments;
-    out.insert(out.end(), {"--neighbour", fmt::format("{}={:016x}:{}", neighbour.name, neighbour.guid.value(),
-                                                      fmt::join(beyond, ","))});
+      if (next[endnode->switch_index] == there) neighbour.beyond.push_back(lids.at(endnode->name));
     if (link.to == index) continue;
-    out.insert(out.end(),
-               {"--join", fmt::format("{}={}", neighbour.name,
-                                      join_endpoint(topology, there, link.link, link.endpoint, state_dir))});
+    neighbour.endpoint = join_endpoint(topology, there, link.link, link.endpoint, state_dir);
     if (link.link == LinkKind::kZmq && has_curve(topology, there))
-      out.insert(out.end(),
-                 {"--neighbour-key", neighbour.name + "=" + public_file(topology, neighbour.name)});
+      neighbour.key = public_file(topology, other.name);
   }
+  return out;
 }
 
 /// True when the switch itself joins one that wants keys.
@@ -108,106 +103,98 @@ bool joins_with_curve(const Topology& topology, uint32_t index) {
 }
 
 NodeCommand switch_command(const Topology& topology, uint32_t index, const std::map<std::string, Lid>& lids,
-                           const std::string& state_dir, const std::string& log_level) {
+                           const std::string& state_dir, LogLevel log_level) {
   const SwitchNode& node = topology.switches[index];
-  NodeCommand command{node.name, NodeRole::kSwitch, "weft-switch", {}, {}, node.netns, kLidNone, {}};
-  add_common(command, topology, node, state_dir, log_level);
-  if (topology.links.cut_through) command.arguments.emplace_back("--cut-through");
+  NodeCommand command{node.name, NodeRole::kSwitch, {}, {}, node.netns, {}};
+  auto spec = common_spec<node::SwitchSpec>(topology, node, state_dir, log_level);
+  spec.cut_through = topology.cut_through;
   for (const Endnode* endnode : endnodes_in_order(topology)) {
     if (endnode->switch_index != index) continue;
     command.peers.push_back(endnode->name);
-    command.arguments.insert(command.arguments.end(),
-                             {"--node", fmt::format("{}={:016x}:{}", endnode->name, endnode->guid.value(),
-                                                    lids.at(endnode->name).value())});
+    spec.nodes.push_back({endnode->name, endnode->guid, lids.at(endnode->name)});
   }
-  add_neighbours(command, topology, index, lids, state_dir);
-  const size_t ports = node.ports != 0 ? node.ports : std::max<size_t>(command.peers.size(), 1);
-  command.arguments.insert(command.arguments.end(), {"--ports", std::to_string(ports)});
-  for (const std::string& endpoint : listen_endpoints(topology, index, state_dir))
-    command.arguments.insert(command.arguments.end(), {"--listen", endpoint});
+  spec.neighbours = neighbours_of(topology, index, lids, state_dir);
+  for (const node::NeighbourSpec& neighbour : spec.neighbours) command.peers.push_back(neighbour.name);
+  spec.ports =
+      node.ports != 0 ? node.ports : static_cast<uint32_t>(std::max<size_t>(command.peers.size(), 1));
+  const std::set<std::string> listen = listen_endpoints(topology, index, state_dir);
+  spec.listen.assign(listen.begin(), listen.end());
   if (has_curve(topology, index) || joins_with_curve(topology, index))
-    command.arguments.insert(command.arguments.end(), {"--curve-secret", secret_file(topology, node.name)});
-  if (has_curve(topology, index))
-    command.arguments.insert(command.arguments.end(),
-                             {"--curve-allow", state_dir + "/" + node.name + ".allow"});
+    spec.curve_secret = secret_file(topology, node.name);
+  if (has_curve(topology, index)) spec.curve_allow = state_dir + "/" + node.name + ".allow";
+  command.spec = std::move(spec);
   return command;
 }
 
-NodeCommand endnode_command(const Topology& topology, const Endnode& node, NodeRole role,
-                            const std::map<std::string, Lid>& lids, const std::string& state_dir,
-                            const std::string& log_level) {
-  const Lid lid = lids.at(node.name);
-  NodeCommand command{node.name, role, role == NodeRole::kHost ? "weft-host" : "weft-iou", {}, {}, node.netns,
-                      lid,       {}};
-  add_common(command, topology, node, state_dir, log_level);
-  auto& out = command.arguments;
-  const std::string endpoint =
-      join_endpoint(topology, node.switch_index, node.link, node.endpoint, state_dir);
-  out.insert(out.end(), {"--lid", std::to_string(lid.value()), "--switch", endpoint});
-  if (node.link == LinkKind::kZmq && has_curve(topology, node.switch_index))
-    out.insert(out.end(), {"--curve-secret", secret_file(topology, node.name), "--curve-server",
-                           public_file(topology, topology.switches[node.switch_index].name)});
-  for (const PoolSetting& pool : node.pools)
-    out.insert(out.end(), {"--pool", fmt::format("{}x{}", pool.element_bytes, pool.elements)});
-  return command;
+template <class Spec>
+Spec endnode_spec(const Topology& topology, const Endnode& node, const std::map<std::string, Lid>& lids,
+                  const std::string& state_dir, LogLevel log_level) {
+  auto spec = common_spec<Spec>(topology, node, state_dir, log_level);
+  spec.lid = lids.at(node.name);
+  spec.endpoint = join_endpoint(topology, node.switch_index, node.link, node.endpoint, state_dir);
+  if (node.link == LinkKind::kZmq && has_curve(topology, node.switch_index)) {
+    spec.curve_secret = secret_file(topology, node.name);
+    spec.curve_server = public_file(topology, topology.switches[node.switch_index].name);
+  }
+  spec.pools = node.pools;
+  return spec;
 }
 
-/// Interfaces of a host, one option of each kind per unit and in the same order. A TAP already has its
-/// address and MTU; weft-host takes one MTU for all others.
-void add_host_ports(NodeCommand& command, const HostNode& node, const Topology& topology,
-                    const std::map<std::string, Lid>& lids) {
-  auto& out = command.arguments;
-  const auto is_tap = [](const HostPort& port) { return port.os == OsKind::kTap; };
-  const bool any_tap = std::any_of(node.ports.begin(), node.ports.end(), is_tap);
-  const bool all_taps = std::all_of(node.ports.begin(), node.ports.end(), is_tap);
-  uint32_t mtu = 0;
+/// The launcher has given a TAP its address and MTU already. Behind a host of a unit that bridges there may
+/// be anybody, so its interface gets all frames.
+void add_host_ports(NodeCommand& command, node::HostSpec& spec, const HostNode& node,
+                    const Topology& topology, const std::map<std::string, Lid>& lids) {
   for (const HostPort& port : node.ports) {
-    out.insert(out.end(),
-               {"--unit", std::to_string(lids.at(topology.units[port.unit_index].name).value()), "--os"});
-    switch (port.os) {
-      case OsKind::kTap:
-        out.push_back("tap:" + port.interface.name);
-        break;
-      case OsKind::kGen:
-        out.emplace_back("gen:");
-        break;
-      case OsKind::kUnix:
-        out.push_back("unix:" + port.path);
-        break;
-    }
-    if (!all_taps) out.insert(out.end(), {"--mac", weft::to_string(port.interface.mac)});
-    const auto kind = is_tap(port) ? HandedDescriptor::Kind::kTap : HandedDescriptor::Kind::kNone;
-    if (any_tap) command.descriptors.push_back({kind, "--os-fd", port.interface});
-    mtu = std::max(mtu, port.interface.mtu);
+    const UnitNode& unit = topology.units[port.unit_index];
+    node::HostPortSpec& out = spec.ports.emplace_back();
+    out.unit = lids.at(unit.name);
+    out.os = port.os;
+    out.promiscuous = unit.bridge;
+    const node::PortDescriptor descriptor = node::row_of(port.os.kind).descriptor;
+    command.descriptors.push_back({descriptor, port.interface});
+    if (descriptor != node::PortDescriptor::kNone) continue;
+    out.mac = port.interface.mac;
+    out.mtu_bytes = port.interface.mtu;
   }
-  if (!any_tap && mtu != 0) out.insert(out.end(), {"--mtu", std::to_string(mtu)});
 }
 
-void add_nic(NodeCommand& command, const UnitNode& node) {
-  auto& out = command.arguments;
-  out.emplace_back("--nic");
-  switch (node.nic) {
-    case NicKind::kEcho:
-      out.emplace_back("echo");
-      break;
-    case NicKind::kSlirp:
-      out.emplace_back("slirp");
-      break;
-    case NicKind::kTap:
-      out.push_back("tap:" + node.interface.name);
-      command.descriptors.push_back({HandedDescriptor::Kind::kTap, "--nic-fd", node.interface});
-      break;
-    case NicKind::kPacket:
-      out.push_back("packet:" + node.interface.name);
-      command.descriptors.push_back({HandedDescriptor::Kind::kPacket, "--nic-fd", node.interface});
-      break;
-    case NicKind::kPcap:
-      out.push_back("pcap:" + node.pcap_in + (node.pcap_out.empty() ? "" : "," + node.pcap_out));
-      break;
-  }
-  if (node.bridge) out.emplace_back("--bridge");
-  if (node.promiscuous_allowed) out.emplace_back("--promiscuous-allowed");
+NodeCommand host_command(const Topology& topology, const HostNode& node,
+                         const std::map<std::string, Lid>& lids, const std::string& state_dir,
+                         LogLevel log_level) {
+  NodeCommand command{node.name, NodeRole::kHost, {}, {}, node.netns, {}};
+  auto spec = endnode_spec<node::HostSpec>(topology, node, lids, state_dir, log_level);
+  spec.mode = node.mode;
+  spec.encoding = node.encoding;
+  add_host_ports(command, spec, node, topology, lids);
+  command.spec = std::move(spec);
+  return command;
 }
+
+NodeCommand unit_command(const Topology& topology, const UnitNode& node,
+                         const std::map<std::string, Lid>& lids, const std::string& state_dir,
+                         LogLevel log_level) {
+  NodeCommand command{node.name, NodeRole::kUnit, {}, {}, node.netns, {}};
+  auto spec = endnode_spec<node::UnitSpec>(topology, node, lids, state_dir, log_level);
+  spec.nic = node.nic;
+  spec.bridge = node.bridge;
+  spec.promiscuous_allowed = node.promiscuous_allowed;
+  spec.hosts_max = node.hosts_max;
+  command.descriptors.push_back({node::row_of(node.nic.kind).descriptor, node.interface});
+  command.spec = std::move(spec);
+  return command;
+}
+
+/// Sets the descriptors in the spec of each kind of process.
+struct DescriptorSetter {
+  const std::vector<int>& ports;
+  void operator()(node::SwitchSpec& /*spec*/) const {}
+  void operator()(node::HostSpec& spec) const {
+    for (size_t i = 0; i < std::min(ports.size(), spec.ports.size()); ++i) spec.ports[i].fd = ports[i];
+  }
+  void operator()(node::UnitSpec& spec) const {
+    if (!ports.empty()) spec.nic_fd = ports.front();
+  }
+};
 
 }  // namespace
 
@@ -265,9 +252,9 @@ std::map<std::string, Lid> load_lids(const std::string& path) {
   std::map<std::string, Lid> lids;
   std::ifstream in(path);
   std::string guid;
-  unsigned lid = 0;
-  for (std::string name; in >> guid >> lid >> name;)
-    if (lid >= 1 && lid <= kLidMax) lids[name] = Lid(static_cast<uint16_t>(lid));
+  std::string number;
+  for (std::string name; in >> guid >> number >> name;)
+    if (const Result<Lid> lid = node::parse_lid(number); lid.ok()) lids[name] = lid.value();
   return lids;
 }
 
@@ -296,21 +283,27 @@ Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_i
   return text;
 }
 
+Lid NodeCommand::lid() const noexcept {
+  if (const auto* host = std::get_if<node::HostSpec>(&spec)) return host->lid;
+  if (const auto* unit = std::get_if<node::UnitSpec>(&spec)) return unit->lid;
+  return kLidNone;
+}
+
+node::NodeSpec with_descriptors(node::NodeSpec spec, int parent_fd, const std::vector<int>& ports) {
+  node::process_of(spec).parent_fd = parent_fd;
+  std::visit(DescriptorSetter{ports}, spec);
+  return spec;
+}
+
 std::vector<NodeCommand> node_commands(const Topology& topology, const std::map<std::string, Lid>& lids,
-                                       const std::string& state_dir, const std::string& log_level) {
+                                       const std::string& state_dir, LogLevel log_level) {
   std::vector<NodeCommand> commands;
   for (uint32_t i = 0; i < topology.switches.size(); ++i)
     commands.push_back(switch_command(topology, i, lids, state_dir, log_level));
-  for (const UnitNode& node : topology.units) {
-    commands.push_back(endnode_command(topology, node, NodeRole::kUnit, lids, state_dir, log_level));
-    add_nic(commands.back(), node);
-  }
-  for (const HostNode& node : topology.hosts) {
-    commands.push_back(endnode_command(topology, node, NodeRole::kHost, lids, state_dir, log_level));
-    commands.back().arguments.insert(commands.back().arguments.end(),
-                                     {"--mode", node.mode, "--encoding", node.encoding});
-    add_host_ports(commands.back(), node, topology, lids);
-  }
+  for (const UnitNode& node : topology.units)
+    commands.push_back(unit_command(topology, node, lids, state_dir, log_level));
+  for (const HostNode& node : topology.hosts)
+    commands.push_back(host_command(topology, node, lids, state_dir, log_level));
   return commands;
 }
 

@@ -1,5 +1,5 @@
-// tools/node_commands.h -- from a topology to the command lines of weft-switch, weft-host and weft-iou. Pure
-// text: no process is started and nothing is opened, so tests read the result.
+// tools/node_commands.h -- from a topology to the configuration of each process. Nothing is started or opened
+// here, so tests read the result; node/spec_codec.h makes the command lines.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "messages/ids.h"
+#include "node/spec.h"
+#include "node/spec_codec.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
@@ -16,24 +19,28 @@ namespace weft::tools {
 enum class NodeRole : uint8_t { kSwitch, kUnit, kHost };
 [[nodiscard]] std::string_view to_string(NodeRole role) noexcept;
 
-/// A descriptor that the launcher opens and the program gets by `option NUMBER`.
+/// A descriptor that the launcher opens for a port of the process.
 struct HandedDescriptor {
-  enum class Kind : uint8_t { kTap, kPacket, kNone };  // kNone: -1 in the place of a port that needs none
-  Kind kind = Kind::kTap;
-  std::string option;  // "--os-fd", "--nic-fd"
+  node::PortDescriptor kind = node::PortDescriptor::kNone;
   InterfaceSettings interface;
 };
 
 struct NodeCommand {
   std::string name;
   NodeRole role = NodeRole::kSwitch;
-  std::string program;
-  std::vector<std::string> arguments;  // without --parent-fd and the descriptors
-  std::vector<HandedDescriptor> descriptors;
+  node::NodeSpec spec;                        // without descriptors, which with_descriptors() adds
+  std::vector<HandedDescriptor> descriptors;  // one per port of the process
   std::string netns;
-  Lid lid;                         // none for a switch
   std::vector<std::string> peers;  // of a switch: who hangs on port 1, 2, ...
+
+  [[nodiscard]] const char* program() const noexcept { return node::program_of(spec); }
+  /// None for a switch.
+  [[nodiscard]] Lid lid() const noexcept;
 };
+
+/// The configuration as the process gets it: `parent_fd` is its lifeline, `ports` the descriptors of its
+/// ports, -1 for those that need none.
+node::NodeSpec with_descriptors(node::NodeSpec spec, int parent_fd, const std::vector<int>& ports);
 
 /// LID of every endnode by name. Nodes that `earlier` names keep theirs (decisions 2.15); new ones get the
 /// next free number in file order, from 1.
@@ -50,6 +57,6 @@ Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_i
 
 /// Commands in the order of starting: switches, units, hosts. `state_dir` is where sockets and pages go.
 std::vector<NodeCommand> node_commands(const Topology& topology, const std::map<std::string, Lid>& lids,
-                                       const std::string& state_dir, const std::string& log_level);
+                                       const std::string& state_dir, LogLevel log_level);
 
 }  // namespace weft::tools

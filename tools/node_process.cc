@@ -36,16 +36,14 @@ NodeProcess::NodeProcess(NodeCommand command, std::string program_path, const St
 
 Status NodeProcess::start(Instant now) {
   ChildSpec spec;
-  spec.argv.push_back(program_path_);
-  spec.argv.insert(spec.argv.end(), command_.arguments.begin(), command_.arguments.end());
-  spec.argv.insert(spec.argv.end(), {"--parent-fd", std::to_string(kFirstHandedFd)});
   spec.handed.push_back(lifeline_);
-  for (size_t i = 0; i < descriptors_.size(); ++i) {
-    const std::string& option = command_.descriptors[i].option;
-    const int number = kFirstHandedFd + static_cast<int>(spec.handed.size());
-    spec.argv.push_back(fmt::format("{}={}", option, descriptors_[i].valid() ? number : -1));
-    if (descriptors_[i].valid()) spec.handed.push_back(descriptors_[i].get());
+  std::vector<int> ports;
+  for (const UniqueFd& descriptor : descriptors_) {
+    ports.push_back(descriptor.valid() ? kFirstHandedFd + static_cast<int>(spec.handed.size()) : -1);
+    if (descriptor.valid()) spec.handed.push_back(descriptor.get());
   }
+  spec.argv = node::encode(with_descriptors(command_.spec, kFirstHandedFd, ports));
+  spec.argv.insert(spec.argv.begin(), program_path_);
   spec.log_path = log_path_;
   spec.netns_fd = netns_fd_;
   Result<pid_t> pid = start_child(spec);
@@ -53,7 +51,7 @@ Status NodeProcess::start(Instant now) {
     next_start_ = now + back_off_;
     return pid.error();
   }
-  note(fmt::format("{} starts: {}, pid {}", command_.name, command_.program, pid.value()));
+  note(fmt::format("{} starts: {}, pid {}", command_.name, command_.program(), pid.value()));
   if (started_ != Instant{}) ++restarts_;
   pid_ = pid.value();
   start_ticks_ = process_start_ticks(pid_);
@@ -88,7 +86,7 @@ void NodeProcess::signal(int number) const {
 }
 
 RecordedProcess NodeProcess::record() const {
-  return {command_.name, command_.program, pid_, start_ticks_, restarts_};
+  return {command_.name, command_.program(), pid_, start_ticks_, restarts_};
 }
 
 void NodeProcess::note(std::string_view text) const {

@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "base/ethernet.h"
+#include "base/parse_number.h"
 #include "tools/net_setup.h"
 #include "tools/topology.h"
 
@@ -32,7 +33,7 @@ namespace fs = std::filesystem;
 
 /// A Unix socket has at most 107 characters; two slashes, a node's name and ".sock" stand behind the
 /// directory.
-constexpr size_t kStatePathBytesMax = 107 - kNodeNameBytesMax - 7;
+constexpr size_t kStatePathBytesMax = 107 - node::kNodeNameBytesMax - 7;
 
 constexpr size_t kRecordGrowth = 4096;  // of the next record over this one
 
@@ -85,7 +86,7 @@ uint64_t process_start_ticks(pid_t pid) {
   const std::vector<std::string> fields = stat_fields(pid);
   constexpr size_t kStartTime = 22 - 3;
   if (fields.size() <= kStartTime || fields[0] == "Z" || fields[0] == "X") return 0;
-  return std::strtoull(fields[kStartTime].c_str(), nullptr, 10);
+  return parse_number<uint64_t>(fields[kStartTime]).value_or(0);
 }
 
 bool is_stopped(pid_t pid) {

@@ -11,20 +11,20 @@
 #include <set>
 
 #include "base/words.h"
+#include "control/management.h"
 #include "fabric/link/link_handshake.h"
-#include "messages/netdev.h"
+#include "node/names.h"
+#include "node/spec_values.h"
 #include "tools/topology_section.h"
 #include "tools/topology_text.h"
 
 namespace weft::tools {
 namespace {
 
-constexpr uint32_t kSwitchPortsMax = 64;
-constexpr uint32_t kMtuMin = 68;
-constexpr uint32_t kMtuMax = 9000;
-constexpr size_t kInterfaceNameBytesMax = 15;
-constexpr size_t kAddressesMax = 16;
-constexpr size_t kPoolsMax = 4;
+using node::name_fault;
+using node::NicKind;
+using node::OsKind;
+static_assert(kTopologyPortsMax == control::kControlPortsMax && kTopologyPortsMax <= node::kSwitchPortsMax);
 
 /// Reads one file; lives as long as parse_topology() runs.
 class Reader {
@@ -41,14 +41,18 @@ class Reader {
   LinkKind read_link_kind(TopologySection& section, std::string& endpoint);
   uint32_t switch_named(TopologySection& section, const char* key, const std::string& name);
   void read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index);
-  void read_interface(TopologySection& section, InterfaceSettings& interface,
-                      const std::string& default_name);
+  void read_interface(TopologySection& section, InterfaceSettings& interface, const std::string& default_name,
+                      const std::string& unit);
   void read_packet_interface(TopologySection& section, InterfaceSettings& interface);
   void read_pools(TopologySection& section, Endnode& node);
   std::string node_name(TopologySection& section, const char* example);
   std::string netns(TopologySection& section);
   void check_interface_free(TopologySection& section, const std::string& netns, const std::string& name);
-  void check_mac_free(TopologySection& section, uint32_t unit_index, const MacAddress& mac);
+  void check_mac_free(TopologySection& section, const std::string& unit, const MacAddress& mac);
+  void check_room(TopologySection& section, const HostNode& host, uint32_t unit_index);
+  void claim(TopologySection& section, const char* key, const std::string& thing, const std::string& scope);
+  void read_nic(TopologySection& section, UnitNode& node);
+  void read_pcap(TopologySection& section, node::NicName& nic);
   void read_links(const toml::table& table);
   void check_endpoints() const;
   void check_something_to_run() const;
@@ -59,17 +63,23 @@ class Reader {
   std::map<std::string, const toml::table*> names_;
   std::vector<std::string> switch_names_;
   std::vector<std::string> unit_names_;
-  std::set<std::string> interfaces_;
-  std::set<std::pair<uint32_t, MacAddress>> macs_;  // unit, station on its LAN
+  std::set<std::pair<std::string, std::string>> claimed_;  // where, what only one may have
+  std::vector<uint32_t> hosts_of_unit_;                    // as many as units
   uint32_t endnodes_ = 0;
 };
 
+/// The name stands at `key`, or was made from the node's when there is no such key.
+void check_name(const TopologySection& section, const char* key, const std::string& name, size_t bytes_max,
+                std::string_view what) {
+  const std::string fault = name_fault(name, bytes_max, what);
+  if (fault.empty()) return;
+  if (section.has(key)) section.fault(key, fault);
+  section.fault("name", fmt::format("{}; set '{}'", fault, key));
+}
+
 std::string Reader::node_name(TopologySection& section, const char* example) {
   std::string name = section.required_text("name", example);
-  if (!valid_name(name, kNodeNameBytesMax))
-    section.fault("name",
-                  fmt::format("'{}' is not a node name: use 1 to {} letters, digits, '-', '_' and '.'", name,
-                              kNodeNameBytesMax));
+  check_name(section, "name", name, node::kNodeNameBytesMax, "a node");
   if (name == "weft") section.fault("name", "'weft' is the launcher's own name; choose another");
   const auto [earlier, fresh] = names_.emplace(name, &section.table());
   if (!fresh)
@@ -82,9 +92,7 @@ std::string Reader::node_name(TopologySection& section, const char* example) {
 
 std::string Reader::netns(TopologySection& section) {
   std::string name = section.text("netns", {});
-  if (!name.empty() && !valid_name(name, kNodeNameBytesMax))
-    section.fault("netns",
-                  fmt::format("'{}' is not a namespace name: use letters, digits, '-', '_' and '.'", name));
+  if (!name.empty()) check_name(section, "netns", name, node::kNodeNameBytesMax, "a namespace");
   return name;
 }
 
@@ -93,7 +101,7 @@ void Reader::read_switch(const toml::table& table) {
   SwitchNode node;
   node.name = node_name(section, "s1");
   node.guid = stable_guid(out_.fabric, node.name);
-  node.ports = section.number("ports", 1, kSwitchPortsMax, 0);
+  node.ports = section.number("ports", 1, kTopologyPortsMax, 0);
   node.netns = netns(section);
   node.core = section.number("core", 0, kCoreMax, kAnyCore);
   node.listen = section.texts("listen");
@@ -107,22 +115,12 @@ void Reader::read_switch(const toml::table& table) {
 }
 
 void Reader::read_pools(TopologySection& section, Endnode& node) {
-  uint64_t together = 0;
-  for (const std::string& pool : section.texts("pools")) {
-    unsigned bytes = 0;
-    unsigned count = 0;
-    char rest = 0;
-    if (pool.size() > 20 || std::sscanf(pool.c_str(), "%ux%u%c", &bytes, &count, &rest) != 2)
-      section.fault("pools",
-                    fmt::format("'{}' is not a pool; write ELEMENT_BYTESxELEMENTS like \"2048x256\"", pool));
-    together += count;
-    const std::string fault = own_pool_fault(bytes, count, together);
-    if (!fault.empty()) section.fault("pools", fmt::format("'{}': {}", pool, fault));
-    if (!node.pools.empty() && bytes <= node.pools.back().element_bytes)
-      section.fault("pools", "list the pools from the smallest element to the largest");
-    node.pools.push_back({bytes, count});
+  for (const std::string& text : section.texts("pools")) {
+    const Result<node::PoolSpec> pool = node::parse_pool(text);
+    if (!pool.ok()) section.fault("pools", fmt::format("'{}': {}", text, pool.error().text));
+    node.pools.push_back(pool.value());
   }
-  if (node.pools.size() > kPoolsMax) section.fault("pools", fmt::format("at most {} pools", kPoolsMax));
+  if (const std::string fault = node::pools_fault(node.pools); !fault.empty()) section.fault("pools", fault);
 }
 
 /// Index of a switch that stands in the file.
@@ -178,22 +176,23 @@ void Reader::read_endnode(TopologySection& section, Endnode& node) {
   read_pools(section, node);
 }
 
+/// Takes a thing that only one may have; `scope` says where: "on the LAN of unit 'u1'".
+void Reader::claim(TopologySection& section, const char* key, const std::string& thing,
+                   const std::string& scope) {
+  if (!claimed_.emplace(scope, thing).second)
+    section.fault(section.has(key) ? key : "name", fmt::format("{} is used twice {}", thing, scope));
+}
+
 void Reader::check_interface_free(TopologySection& section, const std::string& netns_name,
                                   const std::string& name) {
-  if (!interfaces_.insert(netns_name + "/" + name).second)
-    section.fault(section.has("interface") ? "interface" : "name",
-                  fmt::format("interface '{}' is used twice; give each its own name", name));
+  claim(section, "interface", fmt::format("interface '{}'", name),
+        netns_name.empty() ? "in the launcher's namespace" : fmt::format("in namespace '{}'", netns_name));
 }
 
 void Reader::read_interface(TopologySection& section, InterfaceSettings& interface,
-                            const std::string& default_name) {
+                            const std::string& default_name, const std::string& unit) {
   interface.name = section.text("interface", default_name);
-  if (!valid_name(interface.name, kInterfaceNameBytesMax))
-    section.fault(
-        section.has("interface") ? "interface" : "name",
-        fmt::format(
-            "'{}' cannot name an interface (at most 15 letters, digits, '-', '_', '.'); set 'interface'",
-            interface.name));
+  check_name(section, "interface", interface.name, node::kInterfaceNameBytesMax, "an interface");
   interface.addresses = section.texts("addresses");
   if (interface.addresses.size() > kAddressesMax)
     section.fault("addresses", fmt::format("at most {} addresses", kAddressesMax));
@@ -202,6 +201,9 @@ void Reader::read_interface(TopologySection& section, InterfaceSettings& interfa
       section.fault(
           "addresses",
           fmt::format("'{}' is not an address with its prefix length, like \"10.9.0.1/24\"", address));
+  for (const std::string& address : interface.addresses)
+    claim(section, "addresses", fmt::format("address {}", address_of(address)),
+          fmt::format("on the LAN of unit '{}'", unit));
   interface.gateway = section.text("gateway", {});
   if (interface.gateway.empty()) return;
   if (!valid_ip(interface.gateway))
@@ -212,13 +214,12 @@ void Reader::read_interface(TopologySection& section, InterfaceSettings& interfa
 
 void Reader::read_packet_interface(TopologySection& section, InterfaceSettings& interface) {
   interface.name = section.required_text("interface", "eth0");
-  if (!valid_name(interface.name, kInterfaceNameBytesMax))
-    section.fault("interface", fmt::format("'{}' cannot name an interface", interface.name));
+  check_name(section, "interface", interface.name, node::kInterfaceNameBytesMax, "an interface");
 }
 
 /// MAC and MTU, which every kind of host port has.
 void read_station(TopologySection& section, InterfaceSettings& interface, const MacAddress& default_mac) {
-  interface.mtu = section.number("mtu", kMtuMin, kMtuMax, 0);
+  interface.mtu = section.number("mtu", node::kMtuMin, node::kMtuMax, 0);
   interface.mac = default_mac;
   const std::string mac = section.text("mac", {});
   if (mac.empty()) return;
@@ -229,11 +230,25 @@ void read_station(TopologySection& section, InterfaceSettings& interface, const 
   interface.mac_given = true;
 }
 
-void Reader::check_mac_free(TopologySection& section, uint32_t unit_index, const MacAddress& mac) {
-  if (!macs_.emplace(unit_index, mac).second)
-    section.fault(section.has("mac") ? "mac" : "name",
-                  fmt::format("MAC address {} is used twice on the LAN of one unit; give each its own",
-                              weft::to_string(mac)));
+void Reader::check_mac_free(TopologySection& section, const std::string& unit, const MacAddress& mac) {
+  claim(section, "mac", fmt::format("MAC address {}", weft::to_string(mac)),
+        fmt::format("on the LAN of unit '{}'", unit));
+}
+
+/// "tap" is named by the key 'interface', and a path stands from the root on.
+node::OsName read_os(const TopologySection& section, const std::string& text) {
+  if (text == "tap") return {.kind = OsKind::kTap};
+  const Result<node::OsName> os = node::parse_os(text);
+  const std::vector<std::string> known{"tap", "gen", "unix:/PATH"};
+  if (!os.ok() && !text.starts_with("unix:"))
+    section.fault("os", fmt::format("'os' cannot be '{}'{}", text, choices(text, known)));
+  if (os.ok() && os.value().kind == OsKind::kTap)
+    section.fault("os", fmt::format("write os = \"tap\" and interface = \"{}\"", os.value().argument));
+  const bool absolute = text.starts_with("unix:/");
+  if (!os.ok() || (os.value().kind == OsKind::kUnix && !absolute))
+    section.fault(
+        "os", fmt::format("write os = \"unix:/absolute/path\", at most {} bytes", node::kSocketPathBytesMax));
+  return os.value();
 }
 
 void Reader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index) {
@@ -258,25 +273,37 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
             "unit '{}' hangs on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
             unit.name, switch_names_[unit.switch_index], host.name, switch_names_[host.switch_index]));
   read_station(section, port.interface, stable_mac(out_.fabric, host.name, index));
-  check_mac_free(section, port.unit_index, port.interface.mac);
-  const std::string os = section.text("os", "tap");
-  if (os.starts_with("unix:")) {
-    port.os = OsKind::kUnix;
-    port.path = os.substr(5);
-    if (port.path.empty() || port.path.front() != '/' || port.path.size() > 100)
-      section.fault("os", "write os = \"unix:/absolute/path\", at most 100 bytes");
-    return;
+  check_mac_free(section, unit.name, port.interface.mac);
+  check_room(section, host, port.unit_index);
+  const std::string text = section.text("os", "tap");
+  port.os = read_os(section, text);
+  switch (port.os.kind) {
+    case OsKind::kTap: {
+      const std::string suffix = index == 0 ? std::string{} : fmt::format("-{}", index);
+      read_interface(section, port.interface, fmt::format("weft-{}{}", host.name, suffix), unit.name);
+      check_interface_free(section, host.netns, port.interface.name);
+      port.os.argument = port.interface.name;
+      return;
+    }
+    case OsKind::kUnix:
+      claim(section, "os", fmt::format("socket {}", port.os.argument), "by hosts");
+      break;
+    case OsKind::kGen:
+      break;
   }
-  const std::vector<std::string> known{"tap", "gen", "unix:PATH"};
-  if (os != "tap" && os != "gen")
-    section.fault("os", fmt::format("'os' cannot be '{}'{}", os, choices(os, known)));
-  if (os == "gen") {
-    port.os = OsKind::kGen;
-    return;
-  }
-  const std::string suffix = index == 0 ? std::string{} : fmt::format("-{}", index);
-  read_interface(section, port.interface, fmt::format("weft-{}{}", host.name, suffix));
-  check_interface_free(section, host.netns, port.interface.name);
+  section.no_use({"interface", "addresses", "gateway"},
+                 fmt::format("goes with os = \"tap\"; this host has os = \"{}\"", text));
+}
+
+/// A unit serves so many hosts, and says the next one only when it comes that there is no place.
+void Reader::check_room(TopologySection& section, const HostNode& host, uint32_t unit_index) {
+  const UnitNode& unit = out_.units[unit_index];
+  if (++hosts_of_unit_[unit_index] <= unit.hosts_max) return;
+  section.fault(
+      section.has("unit") ? "unit" : "name",
+      fmt::format("unit '{}' has room for {} hosts, and '{}' is one more: write hosts = {} or more, "
+                  "at most {}, at the unit, or add another unit",
+                  unit.name, unit.hosts_max, host.name, unit.hosts_max + 1, node::kHostsPerUnitMax));
 }
 
 void Reader::read_host(const toml::table& table) {
@@ -284,13 +311,13 @@ void Reader::read_host(const toml::table& table) {
   HostNode node;
   node.name = node_name(section, "h1");
   read_endnode(section, node);
-  const std::array<const char*, 3> modes{"rdma", "sendrecv", "senddata"};
-  node.mode = modes[section.choice("mode", {"rdma", "sendrecv", "senddata"}, 0)];
-  const std::array<const char*, 2> encodings{"capnp", "bytes"};
-  node.encoding = encodings[section.choice("encoding", {"capnp", "bytes"}, 0)];
+  const std::vector<std::string>& modes = node::mode_words();
+  node.mode = node::parse_mode(modes[section.choice("mode", modes, 0)]).value();
+  const std::vector<std::string>& encodings = node::encoding_words();
+  node.encoding = node::parse_encoding(encodings[section.choice("encoding", encodings, 0)]).value();
   const std::vector<const toml::table*> ports = section.tables("port");
-  if (ports.size() > kPortsPerHostMax)
-    section.fault("port", fmt::format("a host has at most {} ports", kPortsPerHostMax));
+  if (ports.size() > node::kHostPortsMax)
+    section.fault("port", fmt::format("a host has at most {} ports", node::kHostPortsMax));
   if (ports.empty()) read_host_port(section, node.ports.emplace_back(), node, 0);
   for (const toml::table* port : ports) {
     TopologySection part(*port, file_, "[[host.port]]");
@@ -302,27 +329,77 @@ void Reader::read_host(const toml::table& table) {
   out_.hosts.push_back(std::move(node));
 }
 
+std::vector<std::string> nic_words() {
+  std::vector<std::string> words;
+  for (const auto& row : node::kNicKinds) words.emplace_back(row.name);
+  return words;
+}
+
+/// The file that is played, and the one that is written, if any.
+void Reader::read_pcap(TopologySection& section, node::NicName& nic) {
+  nic.output = section.text("output", {});
+  nic.argument = section.required_text("input", "frames.pcap");
+  if (nic.argument.empty() || nic.argument.find(',') != std::string::npos)
+    section.fault("input", "names a file, without a comma in its name");
+  if (nic.output == nic.argument)
+    section.fault("output", "'output' is the file of 'input': the frames to play would be lost");
+  if (!nic.output.empty()) claim(section, "output", fmt::format("file {}", nic.output), "as output");
+}
+
+void Reader::read_nic(TopologySection& section, UnitNode& node) {
+  const std::vector<std::string> words = nic_words();
+  node.nic.kind = node::kNicKinds[section.choice("nic", words, 0)].kind;
+  const auto goes_with = [&](const char* kinds) {
+    return fmt::format("goes with nic = {}; this unit has {}\"{}\"", kinds,
+                       section.has("nic") ? "" : "none, which is ", to_string(node.nic.kind));
+  };
+  switch (node.nic.kind) {
+    case NicKind::kTap:
+      read_station(section, node.interface, stable_mac(out_.fabric, node.name, 0));
+      read_interface(section, node.interface, fmt::format("weft-{}", node.name), node.name);
+      check_mac_free(section, node.name, node.interface.mac);
+      break;
+    case NicKind::kPacket:
+      read_station(section, node.interface, {});
+      read_packet_interface(section, node.interface);
+      if (node.interface.mac_given) check_mac_free(section, node.name, node.interface.mac);
+      section.no_use(
+          {"addresses", "gateway"},
+          fmt::format("cannot be set at an interface that exists: ip address and ip route of dev {} "
+                      "do it",
+                      node.interface.name));
+      break;
+    case NicKind::kPcap:
+      read_pcap(section, node.nic);
+      break;
+    case NicKind::kEcho:
+    case NicKind::kSlirp:
+      break;
+  }
+  if (node::row_of(node.nic.kind).argument == node::PortArgument::kInterface) {
+    check_interface_free(section, node.netns, node.interface.name);
+    node.nic.argument = node.interface.name;
+  }
+  section.no_use(node.nic.kind == NicKind::kPcap ? std::initializer_list<const char*>{}
+                                                 : std::initializer_list<const char*>{"input", "output"},
+                 goes_with("\"pcap\""));
+  if (node.nic.kind == NicKind::kTap || node.nic.kind == NicKind::kPacket) return;
+  section.no_use({"interface"}, goes_with("\"tap\" or \"packet\""));
+  section.no_use({"mtu", "mac"}, goes_with("\"tap\" or \"packet\""));
+  section.no_use({"addresses", "gateway"}, goes_with("\"tap\""));
+}
+
 void Reader::read_unit(const toml::table& table) {
   TopologySection section(table, file_, "[[unit]]");
   UnitNode node;
   node.name = node_name(section, "u1");
   read_endnode(section, node);
-  node.nic = static_cast<NicKind>(section.choice("nic", {"echo", "tap", "packet", "slirp", "pcap"}, 0));
-  read_station(section, node.interface, stable_mac(out_.fabric, node.name, 0));
-  if (node.nic == NicKind::kTap) {
-    read_interface(section, node.interface, fmt::format("weft-{}", node.name));
-    check_mac_free(section, static_cast<uint32_t>(out_.units.size()), node.interface.mac);
-  }
-  if (node.nic == NicKind::kPacket) read_packet_interface(section, node.interface);
-  if (node.nic == NicKind::kTap || node.nic == NicKind::kPacket)
-    check_interface_free(section, node.netns, node.interface.name);
-  if (node.nic == NicKind::kPcap) {
-    node.pcap_in = section.required_text("input", "frames.pcap");
-    node.pcap_out = section.text("output", {});
-  }
+  read_nic(section, node);
   node.bridge = section.flag("bridge", false);
   node.promiscuous_allowed = section.choice("promiscuous", {"refused", "allowed"}, 0) == 1;
+  node.hosts_max = section.number("hosts", 1, node::kHostsPerUnitMax, node::kHostsPerUnitDefault);
   section.finish();
+  hosts_of_unit_.push_back(0);
   unit_names_.push_back(node.name);
   out_.units.push_back(std::move(node));
 }
@@ -353,7 +430,7 @@ void Reader::check_something_to_run() const {
         static_cast<size_t>(std::count_if(out_.hosts.begin(), out_.hosts.end(), here) +
                             std::count_if(out_.units.begin(), out_.units.end(), here) +
                             std::count_if(out_.switch_links.begin(), out_.switch_links.end(), ends_here));
-    const uint32_t ports = node.ports == 0 ? kSwitchPortsMax : node.ports;
+    const uint32_t ports = node.ports == 0 ? kTopologyPortsMax : node.ports;
     if (count > ports)
       topology_fault(
           file_, *names_.at(node.name),
@@ -363,19 +440,20 @@ void Reader::check_something_to_run() const {
 
 void Reader::read_links(const toml::table& table) {
   TopologySection section(table, file_, "[links]");
-  LinkSettings& links = out_.links;
-  links.cell_payload = section.number("cell_payload", kCellPayloadBytesMin, kCellPayloadBytesMax, 0);
-  links.flit_payload =
+  node::LinkSpec& links = out_.links;
+  links.cell_payload_bytes =
+      section.number("cell_payload", kCellPayloadBytesMin, kCellPayloadBytesMax, links.cell_payload_bytes);
+  links.flit_payload_bytes =
       section.number("flit_payload", kFlitPayloadBytesMin, cell_bytes_max(kCellPayloadBytesMax), 0);
-  links.lanes = section.number("lanes", 1, fabric::kDataLanesMax, 0);
-  links.credits = section.number("credits", 1, fabric::kCreditsPerLaneMax, 0);
-  links.cut_through = section.flag("cut_through", false);
+  links.lanes = section.number("lanes", 1, fabric::kDataLanesMax, links.lanes);
+  links.credits = section.number("credits", 1, fabric::kCreditsPerLaneMax, links.credits);
+  out_.cut_through = section.flag("cut_through", false);
   section.finish();
   fabric::LinkConfig config;
-  if (links.cell_payload != 0) config.cell_payload_bytes = links.cell_payload;
-  if (links.credits != 0) config.credits_per_lane = links.credits;
-  config.flit_payload_bytes = links.flit_payload;
-  config.cut_through = links.cut_through;
+  config.cell_payload_bytes = links.cell_payload_bytes;
+  config.credits_per_lane = links.credits;
+  config.flit_payload_bytes = links.flit_payload_bytes;
+  config.cut_through = out_.cut_through;
   config.is_switch = true;
   if (Status checked = fabric::check_link_config(config); !checked.ok())
     section.fault(section.has("credits") ? "credits" : "flit_payload", checked.error().text);
@@ -384,10 +462,7 @@ void Reader::read_links(const toml::table& table) {
 Topology Reader::read() {
   TopologySection root(root_, file_, "the file");
   out_.fabric = root.required_text("fabric", "demo");
-  if (!valid_name(out_.fabric, kNodeNameBytesMax))
-    root.fault("fabric",
-               fmt::format("'{}' is not a fabric name: use 1 to {} letters, digits, '-', '_' and '.'",
-                           out_.fabric, kNodeNameBytesMax));
+  check_name(root, "fabric", out_.fabric, node::kNodeNameBytesMax, "a fabric");
   if (const toml::table* links = root.subtable("links"); links != nullptr) read_links(*links);
   if (const toml::table* curve = root.subtable("curve"); curve != nullptr) {
     TopologySection section(*curve, file_, "[curve]");

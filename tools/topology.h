@@ -13,28 +13,18 @@
 #include "base/loop_runner.h"
 #include "base/result.h"
 #include "messages/ids.h"
+#include "node/limits.h"
+#include "node/spec.h"
 
 namespace weft::tools {
 
 inline constexpr size_t kTopologyNodesMax = 1024;
-inline constexpr size_t kNodeNameBytesMax = 31;
-inline constexpr size_t kPortsPerHostMax = 16;
-
-/// Settings that hold for every link of the fabric; 0 means the programs' own default.
-struct LinkSettings {
-  uint32_t cell_payload = 0;
-  uint32_t flit_payload = 0;
-  uint32_t lanes = 0;
-  uint32_t credits = 0;
-  bool cut_through = false;
-};
+/// Ports of a switch: as many as its control endpoint can tell of.
+inline constexpr uint32_t kTopologyPortsMax = 64;
+/// Addresses of one interface.
+inline constexpr size_t kAddressesMax = 16;
 
 enum class LinkKind : uint8_t { kAuto, kShm, kZmq };
-
-struct PoolSetting {
-  uint32_t element_bytes = 0;
-  uint32_t elements = 0;
-};
 
 /// An interface that the launcher creates (TAP) or uses (packet).
 struct InterfaceSettings {
@@ -72,39 +62,35 @@ struct Endnode {
   std::string endpoint;  // zmq: where the switch listens; empty: the socket in the state directory
   std::string netns;
   uint32_t core = kAnyCore;
-  std::vector<PoolSetting> pools;
+  std::vector<node::PoolSpec> pools;
   uint32_t order = 0;  // place among all endnodes of the file
 };
-
-enum class OsKind : uint8_t { kTap, kGen, kUnix };
 
 /// One session of a host: an OS interface served by one unit.
 struct HostPort {
   uint32_t unit_index = 0;
-  OsKind os = OsKind::kTap;
-  InterfaceSettings interface;  // kTap; `mac` and `mtu` of the others too
-  std::string path;             // kUnix
+  node::OsName os;
+  InterfaceSettings interface;  // of a TAP; `mac` and `mtu` of the others too
 };
 
 struct HostNode : Endnode {
   std::vector<HostPort> ports;
-  std::string mode = "rdma";       // rdma, sendrecv, senddata
-  std::string encoding = "capnp";  // capnp, bytes
+  TransferMode mode = TransferMode::kRdma;
+  MessageEncoding encoding = MessageEncoding::kCapnp;
 };
 
-enum class NicKind : uint8_t { kEcho, kTap, kPacket, kSlirp, kPcap };
-
 struct UnitNode : Endnode {
-  NicKind nic = NicKind::kEcho;
-  InterfaceSettings interface;  // kTap, kPacket
-  std::string pcap_in, pcap_out;
+  node::NicName nic;
+  InterfaceSettings interface;  // of a TAP, and the name of one that exists
   bool bridge = false;
   bool promiscuous_allowed = false;
+  uint32_t hosts_max = node::kHostsPerUnitDefault;
 };
 
 struct Topology {
   std::string fabric;
-  LinkSettings links;
+  node::LinkSpec links;
+  bool cut_through = false;
   std::string curve_dir;  // directory with NAME.secret and NAME.public; empty: no CURVE
   std::vector<SwitchNode> switches;
   std::vector<SwitchLink> switch_links;  // without loops: no two paths between two switches
@@ -113,8 +99,6 @@ struct Topology {
 };
 
 [[nodiscard]] std::string_view to_string(LinkKind kind) noexcept;
-[[nodiscard]] std::string_view to_string(OsKind kind) noexcept;
-[[nodiscard]] std::string_view to_string(NicKind kind) noexcept;
 
 /// True for ipc:// and for tcp:// endpoints of this machine only: they need no CURVE keys.
 [[nodiscard]] bool is_local_endpoint(std::string_view endpoint) noexcept;

@@ -22,19 +22,11 @@ uint64_t stable_hash(std::string_view fabric, std::string_view node, uint32_t in
 }
 
 constexpr std::array<std::string_view, 3> kLinkKinds{"auto", "shm", "zmq"};
-constexpr std::array<std::string_view, 3> kOsKinds{"tap", "gen", "unix"};
-constexpr std::array<std::string_view, 5> kNicKinds{"echo", "tap", "packet", "slirp", "pcap"};
 
 }  // namespace
 
 std::string_view to_string(LinkKind kind) noexcept {
   return kLinkKinds[static_cast<size_t>(kind)];
-}
-std::string_view to_string(OsKind kind) noexcept {
-  return kOsKinds[static_cast<size_t>(kind)];
-}
-std::string_view to_string(NicKind kind) noexcept {
-  return kNicKinds[static_cast<size_t>(kind)];
 }
 
 std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from) {

@@ -32,9 +32,14 @@ std::string TopologySection::text(const char* key, std::string fallback) {
 }
 
 std::string TopologySection::required_text(const char* key, const char* example) {
-  if (!table_.contains(key))
+  if (!table_.contains(key)) {
+    for (const auto& [other, node] : table_) {
+      const bool asked = std::find(asked_.begin(), asked_.end(), other.str()) != asked_.end();
+      if (!asked && !suggestion(other.str(), {key}).empty()) has_no_key(other, {key});
+    }
     topology_fault(file_, table_,
                    fmt::format("{} needs '{}'; for example: {} = \"{}\"", what_, key, key, example));
+  }
   return text(key, {});
 }
 
@@ -70,8 +75,16 @@ std::vector<std::string> TopologySection::texts(const char* key) {
   return out;
 }
 
-size_t TopologySection::choice(const char* key, std::initializer_list<std::string_view> words,
-                               size_t fallback) {
+void TopologySection::no_use(std::initializer_list<const char*> keys, const std::string& why) const {
+  for (const char* key : keys) {
+    const auto at = table_.find(key);
+    if (at == table_.end()) continue;
+    const toml::source_position place = at->first.source().begin;
+    throw TopologyFault{fmt::format("{}:{}:{}: '{}' {}", file_, place.line, place.column, key, why)};
+  }
+}
+
+size_t TopologySection::choice(const char* key, const std::vector<std::string>& words, size_t fallback) {
   if (!table_.contains(key)) {
     asked_.emplace_back(key);
     return fallback;
@@ -79,8 +92,7 @@ size_t TopologySection::choice(const char* key, std::initializer_list<std::strin
   const std::string value = text(key, {});
   const auto at = std::find(words.begin(), words.end(), value);
   if (at != words.end()) return static_cast<size_t>(at - words.begin());
-  const std::vector<std::string> known(words.begin(), words.end());
-  fault(key, fmt::format("'{}' cannot be '{}'{}", key, value, choices(value, known)));
+  fault(key, fmt::format("'{}' cannot be '{}'{}", key, value, choices(value, words)));
 }
 
 std::vector<const toml::table*> TopologySection::tables(const char* key) {
@@ -116,9 +128,13 @@ void TopologySection::finish() const {
   std::vector<std::string> known(asked_.begin(), asked_.end());
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  const toml::source_position at = first->source().begin;
+  has_no_key(*first, known);
+}
+
+void TopologySection::has_no_key(const toml::key& key, const std::vector<std::string>& known) const {
+  const toml::source_position at = key.source().begin;
   throw TopologyFault{fmt::format("{}:{}:{}: {} has no key '{}'{}", file_, at.line, at.column, what_,
-                                  std::string(first->str()), choices(first->str(), known))};
+                                  std::string(key.str()), choices(key.str(), known))};
 }
 
 }  // namespace weft::tools

@@ -7,7 +7,6 @@
 
 #include <initializer_list>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -32,8 +31,11 @@ class TopologySection {
   uint32_t number(const char* key, uint32_t lowest, uint32_t highest, uint32_t fallback);
   bool flag(const char* key, bool fallback);
   std::vector<std::string> texts(const char* key);
+  /// The keys are known, but make no sense here: `why` follows "'KEY' " in the complaint about one that
+  /// stands there all the same.
+  void no_use(std::initializer_list<const char*> keys, const std::string& why) const;
   /// Index of the text in `words`.
-  size_t choice(const char* key, std::initializer_list<std::string_view> words, size_t fallback);
+  size_t choice(const char* key, const std::vector<std::string>& words, size_t fallback);
   /// Tables under [[...key]], or none.
   std::vector<const toml::table*> tables(const char* key);
   const toml::table* subtable(const char* key);
@@ -48,6 +50,7 @@ class TopologySection {
 
  private:
   const toml::node* find(const char* key);
+  [[noreturn]] void has_no_key(const toml::key& key, const std::vector<std::string>& known) const;
 
   const toml::table& table_;
   const std::string& file_;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
+
+#include "base/parse_number.h"
+#include "node/spec_values.h"
 
 namespace weft::tools {
 namespace {
@@ -29,16 +31,11 @@ bool parse_ip(const std::string& text, IpAddress& out) {
   return false;
 }
 
-/// The whole of `digits` is a decimal number up to `highest`.
-bool parse_digits(std::string_view digits, uint32_t highest, uint32_t& out) {
-  const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
-  return fault == std::errc() && end == digits.data() + digits.size() && out <= highest;
-}
-
 bool parse_prefix(const std::string& text, Prefix& out) {
   const size_t slash = text.find('/');
-  return slash != std::string::npos && parse_ip(text.substr(0, slash), out.ip) &&
-         parse_digits(std::string_view(text).substr(slash + 1), out.ip.bytes * 8, out.bits);
+  if (slash == std::string::npos || !parse_ip(text.substr(0, slash), out.ip)) return false;
+  out.bits = parse_number<uint32_t>(std::string_view(text).substr(slash + 1)).value_or(UINT32_MAX);
+  return out.bits <= out.ip.bytes * 8;
 }
 
 bool holds(const Prefix& network, const IpAddress& ip) {
@@ -52,14 +49,6 @@ bool holds(const Prefix& network, const IpAddress& ip) {
 
 }  // namespace
 
-bool valid_name(std::string_view name, size_t bytes_max) {
-  if (name.empty() || name.size() > bytes_max || name.front() == '-' || name.front() == '.') return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  });
-}
-
 bool valid_ip(const std::string& text) {
   IpAddress ip;
   return parse_ip(text, ip);
@@ -68,6 +57,14 @@ bool valid_ip(const std::string& text) {
 bool valid_prefix(const std::string& text) {
   Prefix prefix;
   return parse_prefix(text, prefix);
+}
+
+std::string address_of(const std::string& prefix) {
+  Prefix parsed;
+  if (!parse_prefix(prefix, parsed)) return prefix;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const int family = parsed.ip.bytes == 4 ? AF_INET : AF_INET6;
+  return inet_ntop(family, parsed.ip.raw.data(), text.data(), text.size());
 }
 
 bool reaches_gateway(const std::vector<std::string>& addresses, const std::string& gateway) {
@@ -81,11 +78,8 @@ bool reaches_gateway(const std::vector<std::string>& addresses, const std::strin
 }
 
 bool valid_endpoint(std::string_view endpoint) {
-  if (endpoint.starts_with("ipc:///")) return endpoint.size() > 7 && endpoint.size() < 100;
-  if (!endpoint.starts_with("tcp://")) return false;
-  const size_t colon = endpoint.rfind(':');
-  uint32_t port = 0;
-  return colon >= 7 && parse_digits(endpoint.substr(colon + 1), 65535, port) && port != 0;
+  if (endpoint.starts_with("ipc://") && !endpoint.starts_with("ipc:///")) return false;
+  return node::valid_zmq_endpoint(endpoint);
 }
 
 }  // namespace weft::tools

@@ -69,18 +69,18 @@ class RunningAdapters : public ::testing::Test {
     auto hca = std::make_unique<hca::Hca>(Guid(0x11), ends[0].random);
     auto tca = std::make_unique<tca::Tca>(Guid(0x22), ends[1].random);
     running = {hca.get(), tca.get()};
-    ends[0].node = std::move(node::Endnode::create(options(0x11, 1), std::move(hca), ends[0].random).value());
-    ends[1].node = std::move(node::Endnode::create(options(0x22, 2), std::move(tca), ends[1].random).value());
+    ends[0].node = std::move(node::Endnode::create(spec_of(0x11, 1), std::move(hca), ends[0].random).value());
+    ends[1].node = std::move(node::Endnode::create(spec_of(0x22, 2), std::move(tca), ends[1].random).value());
     for (int turn = 0; turn < 2000 && !up(); ++turn) run(1, 1ms);
     EXPECT_TRUE(up()) << "the links do not come up";
     for (End& end : ends) end.open();
     connect({});
   }
 
-  [[nodiscard]] node::EndnodeOptions options(uint64_t guid, uint32_t lid) const {
-    node::EndnodeOptions out;
-    out.guid = guid;
-    out.lid = lid;
+  [[nodiscard]] node::EndnodeSpec spec_of(uint64_t guid, uint16_t lid) const {
+    node::EndnodeSpec out;
+    out.guid = Guid(guid);
+    out.lid = Lid(lid);
     out.endpoint = "shm:" + dir.path() + "/s";
     return out;
   }

@@ -1,8 +1,6 @@
-// Switches that are neighbours: cells across both, either one dying, who may have the port; the options that
-// say so.
+// Switches that are neighbours: cells across both, either one dying, who may have the port.
 #include <gtest/gtest.h>
 
-#include "node/switch_options.h"
 #include "tests/support/switch_row.h"
 
 namespace weft::test {
@@ -116,61 +114,6 @@ TEST_F(SwitchRow, only_the_neighbour_itself_gets_its_port) {
   }
   EXPECT_GT(s1->admission.counters().get(AdmissionCounter::kRefusedNotAllowed), before);
   expect_both_ways(1, 10);
-}
-
-node::SwitchOptions options_of(std::vector<std::string> nodes, std::vector<std::string> neighbours) {
-  node::SwitchOptions out;
-  out.guid = 1;
-  out.nodes = std::move(nodes);
-  out.neighbours = std::move(neighbours);
-  return out;
-}
-
-TEST(SwitchOptions, nodes_come_first_then_neighbours) {
-  node::SwitchOptions options = options_of({"h=2:1"}, {"s2=0x52:4,5", "s3=53:"});
-  options.joins = {"s2=shm:/d/s2.sock"};
-  Result<node::SwitchPlan> plan = node::plan_switch(options);
-  ASSERT_TRUE(plan.ok()) << plan.error().text;
-  EXPECT_EQ(plan->config.ports, 3U);
-  ASSERT_EQ(plan->nodes.size(), 3U);
-  EXPECT_EQ(plan->nodes[1].beyond, (std::vector<Lid>{Lid(4), Lid(5)}));
-  EXPECT_TRUE(plan->nodes[1].we_join);
-  EXPECT_TRUE(plan->nodes[2].is_switch() && !plan->nodes[2].we_join && plan->nodes[2].beyond.empty());
-  ASSERT_EQ(plan->joins.size(), 1U);
-  EXPECT_EQ(plan->joins[0].node, 1U);
-  EXPECT_TRUE(plan->joins[0].endpoint.link.is_switch);
-}
-
-TEST(SwitchOptions, a_switch_between_switches_needs_no_node_of_its_own) {
-  Result<node::SwitchPlan> plan = node::plan_switch(options_of({}, {"s1=51:1", "s3=53:2"}));
-  ASSERT_TRUE(plan.ok()) << plan.error().text;
-  EXPECT_EQ(plan->config.ports, 2U);
-}
-
-TEST(SwitchOptions, what_is_wrong_is_named) {
-  const auto error = [](const node::SwitchOptions& options) {
-    Result<node::SwitchPlan> plan = node::plan_switch(options);
-    return plan.ok() ? std::string("good") : plan.error().text;
-  };
-  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=52:1"})), "nodes h and s2 share a name, GUID or LID");
-  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=52:4,0"})),
-            "--neighbour s2=52:4,0: LIDs are numbers from 1 to 65534");
-  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2"})), "--neighbour s2: write NAME=GUID:LID,LID,...");
-  EXPECT_EQ(error(options_of({"h=2:1"}, {"s2=5x:4"})), "--neighbour s2=5x:4: the GUID is hexadecimal");
-  node::SwitchOptions options = options_of({"h=2:1"}, {"s2=52:4"});
-  options.joins = {"s3=shm:/d/s3.sock"};
-  EXPECT_EQ(error(options), "--join s3=shm:/d/s3.sock: there is no --neighbour s3");
-  options.joins = {"s2=tcp://192.0.2.1:7000"};
-  EXPECT_NE(error(options).find("leaves this machine and needs keys"), std::string::npos);
-  options.joins = {};
-  options.neighbour_keys = {"s2=/k/s2.public"};
-  EXPECT_EQ(error(options), "--neighbour-key s2=/k/s2.public: there is no --join s2");
-  options = options_of({"h=2:1"}, {});
-  options.curve_secret = "/k/s1.secret";
-  EXPECT_EQ(error(options), "--curve-secret needs --curve-allow, or --neighbour-key to join with");
-  options.curve_secret = "";
-  options.curve_allow = "/k/allow";
-  EXPECT_EQ(error(options), "--curve-allow needs --curve-secret");
 }
 
 }  // namespace

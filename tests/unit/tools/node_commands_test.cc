@@ -11,9 +11,7 @@
 namespace weft::tools {
 namespace {
 
-using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 Topology parsed(const std::string& text) {
   Result<Topology> topology = parse_topology(text, "t.toml");
@@ -21,12 +19,14 @@ Topology parsed(const std::string& text) {
   return std::move(topology).value();
 }
 
-/// What follows `option`, in order of appearance.
-std::vector<std::string> values(const NodeCommand& command, const std::string& option) {
-  std::vector<std::string> out;
-  for (size_t i = 0; i + 1 < command.arguments.size(); ++i)
-    if (command.arguments[i] == option) out.push_back(command.arguments[i + 1]);
-  return out;
+const node::SwitchSpec& switch_of(const NodeCommand& command) {
+  return std::get<node::SwitchSpec>(command.spec);
+}
+const node::HostSpec& host_of(const NodeCommand& command) {
+  return std::get<node::HostSpec>(command.spec);
+}
+const node::UnitSpec& unit_of(const NodeCommand& command) {
+  return std::get<node::UnitSpec>(command.spec);
 }
 
 using Strings = std::vector<std::string>;
@@ -48,47 +48,62 @@ nic = "packet"
 interface = "eth9"
 bridge = true
 promiscuous = "allowed"
+hosts = 3
 )";
 
 TEST(NodeCommands, start_order_and_numbers) {
   const Topology topology = parsed(kSmall);
   const auto lids = assign_lids(topology, {});
-  const std::vector<NodeCommand> commands = node_commands(topology, lids, "/run/f", "warn");
+  const std::vector<NodeCommand> commands = node_commands(topology, lids, "/run/f", LogLevel::kWarn);
   ASSERT_EQ(commands.size(), 3U);
   EXPECT_EQ(commands[0].role, NodeRole::kSwitch);
   EXPECT_EQ(commands[1].role, NodeRole::kUnit);
   EXPECT_EQ(commands[2].role, NodeRole::kHost);
   EXPECT_EQ(lids.at("h1"), Lid(1));
   EXPECT_EQ(lids.at("u1"), Lid(2));
-  EXPECT_EQ(values(commands[0], "--node"), (Strings{"h1=" + values(commands[2], "--guid")[0] + ":1",
-                                                    "u1=" + values(commands[1], "--guid")[0] + ":2"}));
-  EXPECT_EQ(values(commands[0], "--ports"), Strings{"2"});
-  EXPECT_EQ(values(commands[2], "--unit"), Strings{"2"});
+  EXPECT_EQ(switch_of(commands[0]).nodes,
+            (std::vector<node::SwitchNodeSpec>{{"h1", host_of(commands[2]).guid, Lid(1)},
+                                               {"u1", unit_of(commands[1]).guid, Lid(2)}}));
+  EXPECT_EQ(switch_of(commands[0]).ports, 2U);
+  EXPECT_EQ(host_of(commands[2]).ports[0].unit, Lid(2));
   for (const NodeCommand& command : commands) {
-    EXPECT_EQ(values(command, "--cell-payload"), Strings{"256"});
-    EXPECT_EQ(values(command, "--log-level"), Strings{"warn"});
-    EXPECT_EQ(values(command, "--dir"), Strings{"/run/f"});
+    const node::ProcessSpec& process = node::process_of(command.spec);
+    EXPECT_EQ(process.links.cell_payload_bytes, 256U);
+    EXPECT_EQ(process.log_level, LogLevel::kWarn);
+    EXPECT_EQ(process.dir, "/run/f");
   }
 }
 
 TEST(NodeCommands, drivers_get_what_the_file_says) {
   const Topology topology = parsed(kSmall);
   const std::vector<NodeCommand> commands =
-      node_commands(topology, assign_lids(topology, {}), "/run/f", "info");
+      node_commands(topology, assign_lids(topology, {}), "/run/f", LogLevel::kInfo);
   const NodeCommand& unit = commands[1];
-  EXPECT_EQ(values(unit, "--nic"), Strings{"packet:eth9"});
-  EXPECT_THAT(unit.arguments, Contains("--bridge"));
-  EXPECT_THAT(unit.arguments, Contains("--promiscuous-allowed"));
+  EXPECT_EQ(to_string(unit_of(unit).nic), "packet:eth9");
+  EXPECT_TRUE(unit_of(unit).bridge && unit_of(unit).promiscuous_allowed);
+  EXPECT_EQ(unit_of(unit).hosts_max, 3U);
   ASSERT_EQ(unit.descriptors.size(), 1U);
-  EXPECT_EQ(unit.descriptors[0].kind, HandedDescriptor::Kind::kPacket);
-  EXPECT_EQ(unit.descriptors[0].option, "--nic-fd");
+  EXPECT_EQ(unit.descriptors[0].kind, node::PortDescriptor::kPacketSocket);
   const NodeCommand& host = commands[2];
-  EXPECT_EQ(values(host, "--os"), Strings{"tap:eth0"});
-  EXPECT_EQ(values(host, "--mode"), Strings{"sendrecv"});
-  EXPECT_EQ(values(host, "--encoding"), Strings{"bytes"});
-  EXPECT_EQ(values(host, "--pool"), Strings{"2048x16"});
-  EXPECT_EQ(values(host, "--switch"), Strings{"shm:/run/f/s1.sock"});
-  EXPECT_EQ(host.descriptors[0].option, "--os-fd");
+  ASSERT_EQ(host_of(host).ports.size(), 1U);
+  EXPECT_EQ(to_string(host_of(host).ports[0].os), "tap:eth0");
+  EXPECT_TRUE(host_of(host).ports[0].promiscuous) << "its unit bridges";
+  EXPECT_EQ(host_of(host).mode, TransferMode::kSendReceive);
+  EXPECT_EQ(host_of(host).encoding, MessageEncoding::kBytes);
+  EXPECT_EQ(host_of(host).pools, (std::vector<node::PoolSpec>{{2048, 16}}));
+  EXPECT_EQ(host_of(host).endpoint, "shm:/run/f/s1.sock");
+  EXPECT_EQ(host.descriptors[0].kind, node::PortDescriptor::kTap);
+  EXPECT_EQ(host_of(host).ports[0].mac, std::nullopt) << "the launcher has set it";
+}
+
+TEST(NodeCommands, processes_get_the_numbers_of_their_descriptors) {
+  const Topology topology = parsed(kSmall);
+  const auto commands = node_commands(topology, assign_lids(topology, {}), "/run/f", LogLevel::kInfo);
+  const node::NodeSpec unit = with_descriptors(commands[1].spec, 3, {4});
+  EXPECT_EQ(node::process_of(unit).parent_fd, 3);
+  EXPECT_EQ(std::get<node::UnitSpec>(unit).nic_fd, 4);
+  const node::NodeSpec host = with_descriptors(commands[2].spec, 3, {-1});
+  EXPECT_EQ(std::get<node::HostSpec>(host).ports[0].fd, -1);
 }
 
 TEST(NodeCommands, every_port_of_a_host_pairs_its_options) {
@@ -109,12 +124,19 @@ unit = "u1"
 os = "unix:/run/q"
 mtu = 9000
 )");
-  const NodeCommand host = node_commands(topology, assign_lids(topology, {}), "/d", "info").back();
-  EXPECT_EQ(values(host, "--unit"), (Strings{"2", "1"}));
-  EXPECT_EQ(values(host, "--os"), (Strings{"gen:", "unix:/run/q"}));
-  EXPECT_EQ(values(host, "--mtu"), Strings{"9000"});
-  EXPECT_EQ(values(host, "--mac").size(), 2U);
-  EXPECT_TRUE(host.descriptors.empty());
+  const NodeCommand host = node_commands(topology, assign_lids(topology, {}), "/d", LogLevel::kInfo).back();
+  const std::vector<node::HostPortSpec>& ports = host_of(host).ports;
+  ASSERT_EQ(ports.size(), 2U);
+  EXPECT_EQ(ports[0].unit, Lid(2));
+  EXPECT_EQ(ports[1].unit, Lid(1));
+  EXPECT_EQ(to_string(ports[0].os), "gen");
+  EXPECT_EQ(to_string(ports[1].os), "unix:/run/q");
+  EXPECT_EQ(ports[0].mtu_bytes, 0U);
+  EXPECT_EQ(ports[1].mtu_bytes, 9000U) << "each interface has its own";
+  EXPECT_TRUE(ports[0].mac && ports[1].mac && ports[0].mac != ports[1].mac);
+  EXPECT_FALSE(ports[0].promiscuous || ports[1].promiscuous);
+  for (const HandedDescriptor& descriptor : host.descriptors)
+    EXPECT_EQ(descriptor.kind, node::PortDescriptor::kNone);
 }
 
 TEST(NodeCommands, zmq_links_and_keys) {
@@ -133,21 +155,21 @@ os = "gen"
 link = "zmq"
 )");
   topology.curve_dir = "/k";
-  const std::vector<NodeCommand> commands = node_commands(topology, assign_lids(topology, {}), "/d", "info");
-  EXPECT_EQ(values(commands[0], "--listen"), (Strings{"ipc:///d/s1.zmq", "tcp://192.0.2.1:7000"}));
-  EXPECT_EQ(values(commands[0], "--curve-secret"), Strings{"/k/s1.secret"});
-  EXPECT_EQ(values(commands[0], "--curve-allow"), Strings{"/d/s1.allow"});
-  EXPECT_EQ(values(commands[1], "--curve-secret"), Strings{"/k/u1.secret"});
-  EXPECT_EQ(values(commands[1], "--curve-server"), Strings{"/k/s1.public"});
-  EXPECT_EQ(values(commands[2], "--switch"), Strings{"ipc:///d/s1.zmq"});
-  EXPECT_EQ(values(commands[2], "--curve-server"), Strings{"/k/s1.public"})
-      << "one key holder makes all of them so";
+  const std::vector<NodeCommand> commands =
+      node_commands(topology, assign_lids(topology, {}), "/d", LogLevel::kInfo);
+  EXPECT_EQ(switch_of(commands[0]).listen, (Strings{"ipc:///d/s1.zmq", "tcp://192.0.2.1:7000"}));
+  EXPECT_EQ(switch_of(commands[0]).curve_secret, "/k/s1.secret");
+  EXPECT_EQ(switch_of(commands[0]).curve_allow, "/d/s1.allow");
+  EXPECT_EQ(unit_of(commands[1]).curve_secret, "/k/u1.secret");
+  EXPECT_EQ(unit_of(commands[1]).curve_server, "/k/s1.public");
+  EXPECT_EQ(host_of(commands[2]).endpoint, "ipc:///d/s1.zmq");
+  EXPECT_EQ(host_of(commands[2]).curve_server, "/k/s1.public") << "one key holder makes all of them so";
   topology.units[0].endpoint = "tcp://127.0.0.1:7000";
-  EXPECT_THAT(node_commands(topology, assign_lids(topology, {}), "/d", "info")[1].arguments,
-              Contains("--curve-secret"));
+  EXPECT_NE(
+      unit_of(node_commands(topology, assign_lids(topology, {}), "/d", LogLevel::kInfo)[1]).curve_secret, "");
   topology.units[0].endpoint.clear();
-  for (const NodeCommand& command : node_commands(topology, assign_lids(topology, {}), "/d", "info"))
-    EXPECT_THAT(command.arguments, Not(Contains("--curve-secret"))) << command.name;
+  for (const NodeCommand& command : node_commands(topology, assign_lids(topology, {}), "/d", LogLevel::kInfo))
+    EXPECT_EQ(node::process_of(command.spec).curve_secret, "") << command.name;
 }
 
 constexpr const char* kRow = R"(fabric = "f"
@@ -181,24 +203,25 @@ switch = "s3"
 TEST(NodeCommands, switches_know_which_lids_lie_behind_each_neighbour) {
   Topology topology = parsed(kRow);
   topology.curve_dir = "/k";
-  const std::vector<NodeCommand> commands = node_commands(topology, assign_lids(topology, {}), "/d", "info");
-  const auto guid = [&topology](uint32_t i) {
-    return fmt::format("{:016x}", topology.switches[i].guid.value());
-  };
-  EXPECT_EQ(values(commands[0], "--neighbour"), Strings{"s2=" + guid(1) + ":2,3"});
-  EXPECT_EQ(values(commands[0], "--join"), Strings{"s2=shm:/d/s2.sock"});
-  EXPECT_THAT(commands[0].arguments, Not(Contains("--curve-secret")));
+  const std::vector<NodeCommand> commands =
+      node_commands(topology, assign_lids(topology, {}), "/d", LogLevel::kInfo);
+  using Neighbours = std::vector<node::NeighbourSpec>;
+  const auto guid = [&topology](uint32_t i) { return topology.switches[i].guid; };
+  const node::SwitchSpec& s1 = switch_of(commands[0]);
+  EXPECT_EQ(s1.neighbours, (Neighbours{{"s2", guid(1), {Lid(2), Lid(3)}, "shm:/d/s2.sock", ""}}));
+  EXPECT_EQ(s1.curve_secret, "");
   EXPECT_EQ(commands[0].peers, (Strings{"h1", "s2"}));
-  EXPECT_EQ(values(commands[0], "--ports"), Strings{"2"});
-  EXPECT_EQ(values(commands[1], "--neighbour"), (Strings{"s1=" + guid(0) + ":1", "s3=" + guid(2) + ":3"}));
-  EXPECT_THAT(commands[1].arguments, Not(Contains("--join"))) << "the second of a link listens";
-  EXPECT_EQ(values(commands[1], "--listen"), Strings{"tcp://192.0.2.1:7000"});
-  EXPECT_EQ(values(commands[1], "--curve-allow"), Strings{"/d/s2.allow"});
-  EXPECT_EQ(values(commands[2], "--neighbour"), Strings{"s2=" + guid(1) + ":1,2"});
-  EXPECT_EQ(values(commands[2], "--join"), Strings{"s2=tcp://192.0.2.1:7000"});
-  EXPECT_EQ(values(commands[2], "--neighbour-key"), Strings{"s2=/k/s2.public"});
-  EXPECT_EQ(values(commands[2], "--curve-secret"), Strings{"/k/s3.secret"});
-  EXPECT_THAT(commands[2].arguments, Not(Contains("--curve-allow"))) << "nobody joins s3 over tcp";
+  EXPECT_EQ(s1.ports, 2U);
+  const node::SwitchSpec& s2 = switch_of(commands[1]);
+  EXPECT_EQ(s2.neighbours, (Neighbours{{"s1", guid(0), {Lid(1)}, "", ""}, {"s3", guid(2), {Lid(3)}, "", ""}}))
+      << "the second of a link listens";
+  EXPECT_EQ(s2.listen, Strings{"tcp://192.0.2.1:7000"});
+  EXPECT_EQ(s2.curve_allow, "/d/s2.allow");
+  const node::SwitchSpec& s3 = switch_of(commands[2]);
+  EXPECT_EQ(s3.neighbours,
+            (Neighbours{{"s2", guid(1), {Lid(1), Lid(2)}, "tcp://192.0.2.1:7000", "/k/s2.public"}}));
+  EXPECT_EQ(s3.curve_secret, "/k/s3.secret");
+  EXPECT_EQ(s3.curve_allow, "") << "nobody joins s3 over tcp";
   EXPECT_THAT(check_curve_keys(topology).error().text, HasSubstr("no keys of s2, s3 in /k"));
 }
 
@@ -231,6 +254,23 @@ TEST(NodeCommands, allow_file_binds_key_to_name_and_guid) {
   EXPECT_TRUE(text.value().ends_with(" " + key + "\n"));
   EXPECT_EQ(text.value().size(), 3 + 16 + 1 + 40 + 1U);
   std::filesystem::remove_all(dir);
+}
+
+/// Every program can read what the launcher writes for it.
+TEST(NodeCommands, commands_are_read_as_they_were_meant) {
+  for (const std::string& text : {kSmall, std::string(kRow)}) {
+    const Topology topology = parsed(text);
+    for (const NodeCommand& command :
+         node_commands(topology, assign_lids(topology, {}), "/run/f", LogLevel::kInfo)) {
+      const node::NodeSpec given = with_descriptors(command.spec, 3, {});
+      const auto read_again = [](auto spec) {
+        decltype(spec) got;
+        EXPECT_EQ(node::decode(node::encode(spec), got), std::nullopt);
+        return got == spec;
+      };
+      EXPECT_TRUE(std::visit(read_again, given)) << command.name;
+    }
+  }
 }
 
 TEST(NodeCommands, lids_stay_with_their_nodes) {

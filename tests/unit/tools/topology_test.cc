@@ -66,24 +66,26 @@ TEST(Topology, all_keys_reach_the_model) {
       "10.0.0.1:7000\"\nmode=\"sendrecv\"\nencoding=\"bytes\"\n"
       "interface=\"eth0\"\naddresses=[\"10.9.0.1/24\"]\ngateway=\"10.9.0.254\"\nmtu=9000\n"
       "mac=\"02:00:00:00:00:01\"\npools=[\"2048x4\"]\n"
-      "[[unit]]\nname=\"u1\"\nnic=\"pcap\"\ninput=\"a\"\noutput=\"b\"\nbridge=true\npromiscuous="
+      "[[unit]]\nname=\"u1\"\nnic=\"pcap\"\ninput=\"a\"\noutput=\"b\"\nhosts=31\nbridge=true\npromiscuous="
       "\"allowed\"\n",
       "t.toml");
   ASSERT_TRUE(got.ok()) << got.error().text;
   const Topology& t = got.value();
-  EXPECT_EQ(t.links.cell_payload, 256U);
-  EXPECT_TRUE(t.links.cut_through);
+  EXPECT_EQ(t.links.cell_payload_bytes, 256U);
+  EXPECT_TRUE(t.cut_through);
   EXPECT_EQ(t.curve_dir, "k");
   EXPECT_EQ(t.switches[0].core, 3U);
   EXPECT_EQ(t.switches[0].listen.size(), 1U);
   const HostNode& h = t.hosts[0];
   EXPECT_EQ(h.link, LinkKind::kZmq);
-  EXPECT_EQ(h.mode, "sendrecv");
+  EXPECT_EQ(h.mode, TransferMode::kSendReceive);
   EXPECT_EQ(h.ports[0].interface.mtu, 9000U);
   EXPECT_EQ(h.ports[0].interface.gateway, "10.9.0.254");
   EXPECT_EQ(h.ports[0].interface.mac[5], 1);
   EXPECT_EQ(h.pools[0].elements, 4U);
-  EXPECT_EQ(t.units[0].pcap_out, "b");
+  EXPECT_EQ(t.units[0].nic.argument, "a");
+  EXPECT_EQ(t.units[0].nic.output, "b");
+  EXPECT_EQ(t.units[0].hosts_max, 31U);
   EXPECT_TRUE(t.units[0].bridge && t.units[0].promiscuous_allowed);
 }
 
@@ -120,17 +122,59 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
       {"wrong type", kHead + kUnit + "nic = 3\n", "t.toml:6:7: 'nic' must be a text in quotes"},
       {"wrong word", kHead + kUnit + "nic = \"ecco\"\n",
        "t.toml:6:7: 'nic' cannot be 'ecco'; did you mean 'echo'? known: echo, tap, packet, slirp, pcap"},
-      {"number", kHead + kUnit + "mtu = 10\n", "t.toml:6:7: 'mtu' must be a whole number from 68 to 9000"},
+      {"number", kHead + kUnit + "nic = \"tap\"\nmtu = 10\n",
+       "t.toml:7:7: 'mtu' must be a whole number from 68 to 9000"},
       {"double name", kHead + "[[unit]]\nname=\"s1\"\n", "t.toml:5:6: 's1' is already the node at line 2"},
-      {"bad name", kHead + "[[unit]]\nname=\"a/b\"\n", "t.toml:5:6: 'a/b' is not a node name"},
+      {"bad name", kHead + "[[unit]]\nname=\"a/b\"\n", "t.toml:5:6: 'a/b' cannot name a node: use 1 to 31"},
+      {"name with a dash", kHead + "[[unit]]\nname=\"-u\"\n",
+       "t.toml:5:6: '-u' cannot name a node: a name may not begin with '-'"},
+      {"name with a dot", "fabric=\".f\"\n",
+       "t.toml:1:8: '.f' cannot name a fabric: a name may not begin with '.'"},
+      {"mistyped required key", "fabrik=\"f\"\n[[switch]]\nname=\"s\"\n",
+       "t.toml:1:1: the file has no key 'fabrik'; did you mean 'fabric'?"},
+      {"mistyped name", kHead + "[[unit]]\nnane=\"u\"\n",
+       "t.toml:5:1: [[unit]] has no key 'nane'; did you mean 'name'?"},
+      {"interface without nic", kHead + kUnit + "interface=\"eth0\"\n",
+       "t.toml:6:1: 'interface' goes with nic = \"tap\" or \"packet\"; this unit has none, which is "
+       "\"echo\""},
+      {"interface of slirp", kHead + kUnit + "nic=\"slirp\"\ninterface=\"eth0\"\n",
+       "t.toml:7:1: 'interface' goes with nic = \"tap\" or \"packet\"; this unit has \"slirp\""},
+      {"addresses of a generator", kHead + kUnit + "[[host]]\nname=\"h\"\nos=\"gen\"\naddresses=[]\n",
+       "t.toml:9:1: 'addresses' goes with os = \"tap\"; this host has os = \"gen\""},
+      {"addresses of a real NIC",
+       kHead + kUnit + "nic=\"packet\"\ninterface=\"eth0\"\ngateway=\"10.0.0.1\"\n",
+       "t.toml:8:1: 'gateway' cannot be set at an interface that exists: ip address and ip route of dev "
+       "eth0"},
+      {"input of a TAP", kHead + kUnit + "nic=\"tap\"\ninput=\"f\"\n",
+       "t.toml:7:1: 'input' goes with nic = \"pcap\""},
+      {"the same file twice", kHead + kUnit + "nic=\"pcap\"\ninput=\"f\"\noutput=\"f\"\n",
+       "t.toml:8:8: 'output' is the file of 'input'"},
+      {"relative socket", kHead + kUnit + "[[host]]\nname=\"h\"\nos=\"unix:q\"\n",
+       "t.toml:8:4: write os = \"unix:/absolute/path\""},
+      {"socket twice",
+       kHead + kUnit + "[[host]]\nname=\"a\"\nos=\"unix:/q\"\n[[host]]\nname=\"b\"\nos=\"unix:/q\"\n",
+       "t.toml:11:4: socket /q is used twice by hosts"},
+      {"a kind of OS that is none", kHead + kUnit + "[[host]]\nname=\"h\"\nos=\"gem\"\n",
+       "t.toml:8:4: 'os' cannot be 'gem'; did you mean 'gen'? known: tap, gen, unix:/PATH"},
+      {"address twice",
+       kHead + kUnit +
+           "nic=\"tap\"\naddresses=[\"fd09::1/64\"]\n[[host]]\nname=\"h\"\naddresses=[\"FD09:0::1/128\"]\n",
+       "t.toml:10:11: address fd09::1 is used twice on the LAN of unit 'u1'"},
+      {"more hosts than room",
+       kHead + kUnit +
+           "hosts=1\n[[host]]\nname=\"a\"\nos=\"gen\"\n[[host]]\nname=\"b\"\nos=\"gen\"\nunit=\"u1\"\n",
+       "t.toml:13:6: unit 'u1' has room for 1 hosts, and 'b' is one more: write hosts = 2 or more, at most "
+       "31"},
+      {"hosts beyond the maximum", kHead + kUnit + "hosts=32\n",
+       "t.toml:6:7: 'hosts' must be a whole number from 1 to 31"},
       {"single brackets", "fabric=\"f\"\n[switch]\nname=\"s1\"\n",
        "t.toml:2:1: write [[switch]] with double"},
       {"address", kHead + kUnit + "nic=\"tap\"\naddresses=[\"10.0.0.1\"]\n",
        "t.toml:7:11: '10.0.0.1' is not an address"},
       {"gateway", kHead + kUnit + "nic=\"tap\"\ngateway=\"x\"\n", "t.toml:7:9: 'x' is not an IP address"},
-      {"mac", kHead + kUnit + "mac=\"03:00:00:00:00:01\"\n",
-       "t.toml:6:5: '03:00:00:00:00:01' is not a unicast MAC"},
-      {"pool", kHead + kUnit + "pools=[\"12\"]\n", "t.toml:6:7: '12' is not a pool"},
+      {"mac", kHead + kUnit + "nic=\"tap\"\nmac=\"03:00:00:00:00:01\"\n",
+       "t.toml:7:5: '03:00:00:00:00:01' is not a unicast MAC"},
+      {"pool", kHead + kUnit + "pools=[\"12\"]\n", "t.toml:6:7: '12': write ELEMENT_BYTESxELEMENTS"},
       {"small elements", kHead + kUnit + "pools=[\"71x4\"]\n",
        "t.toml:6:7: '71x4': elements of 72 to 16777216 bytes"},
       {"many elements", kHead + kUnit + "pools=[\"2048x32000\", \"4096x705\"]\n",
@@ -190,6 +234,18 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
   for (const Bad& bad : table)
     EXPECT_EQ(refusal(bad.text).substr(0, std::string(bad.answer).size()), bad.answer)
         << bad.name << ": " << refusal(bad.text);
+}
+
+TEST(Topology, a_unit_serves_as_many_hosts_as_it_has_room_for) {
+  const auto with_hosts = [](size_t count, const std::string& key) {
+    std::string text = kHead + kUnit + key;
+    for (size_t i = 0; i < count; ++i) text += "[[host]]\nname=\"h" + std::to_string(i) + "\"\nos=\"gen\"\n";
+    return refusal(text);
+  };
+  EXPECT_EQ(with_hosts(node::kHostsPerUnitDefault, ""), "accepted");
+  EXPECT_NE(with_hosts(node::kHostsPerUnitDefault + 1, "").find("write hosts = 17 or more"),
+            std::string::npos);
+  EXPECT_EQ(with_hosts(20, "hosts=20\n"), "accepted");
 }
 
 TEST(Topology, gateways_in_reach_and_addresses_that_two_units_share_are_good) {

@@ -1,0 +1,120 @@
+// node/spec.h -- the configuration of one process of a fabric, typed. The launcher makes it from a topology
+// file, node/spec_codec.h turns it into a command line and back, and the programs are built from it. A field
+// that is added here needs one line in spec_codec.cc, and nothing elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/frame_port.h"
+#include "base/log.h"
+#include "base/loop_runner.h"
+#include "fabric/link/limits.h"
+#include "messages/ids.h"
+#include "messages/netdev.h"
+#include "node/limits.h"
+#include "node/port_kind.h"
+
+namespace weft::node {
+
+/// What the ends of a link offer; the same in the whole fabric.
+struct LinkSpec {
+  uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
+  uint32_t flit_payload_bytes = 0;  // 0: a whole cell
+  uint32_t lanes = fabric::kDataLanesDefault;
+  uint32_t credits = fabric::kCreditsPerLaneDefault;
+  friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
+};
+
+/// What every process has.
+struct ProcessSpec {
+  std::string name;
+  std::string dir = ".";
+  LogLevel log_level = LogLevel::kInfo;
+  Guid guid;
+  int parent_fd = -1;  // pipe whose end of file ends the process; -1: none
+  uint32_t core = kAnyCore;
+  std::string curve_secret;  // file
+  LinkSpec links;
+
+  /// DIR/NAME, to which the endings of its files are added.
+  [[nodiscard]] std::string file_base() const { return dir + "/" + name; }
+  friend bool operator==(const ProcessSpec&, const ProcessSpec&) = default;
+};
+
+struct PoolSpec {
+  uint32_t element_bytes = 0;
+  uint32_t elements = 0;
+  friend bool operator==(const PoolSpec&, const PoolSpec&) = default;
+};
+
+/// What hosts and units have.
+struct EndnodeSpec : ProcessSpec {
+  Lid lid;
+  std::string endpoint;         // of the switch: "shm:PATH", "ipc://PATH", "tcp://HOST:PORT"
+  std::string curve_server;     // file
+  std::vector<PoolSpec> pools;  // smallest elements first; empty: the session's own
+  friend bool operator==(const EndnodeSpec&, const EndnodeSpec&) = default;
+};
+
+/// An OS interface of a host and the unit that serves it.
+struct HostPortSpec {
+  Lid unit;
+  OsName os{.kind = OsKind::kGen};
+  int fd = -1;                    // the interface, opened by the launcher; -1: the program opens it
+  std::optional<MacAddress> mac;  // none: the interface's own, else one made from the GUID
+  uint32_t mtu_bytes = 0;         // 0: the interface's own
+  bool promiscuous = false;       // wants all frames of the LAN: something behind it bridges
+  friend bool operator==(const HostPortSpec&, const HostPortSpec&) = default;
+};
+
+struct HostSpec : EndnodeSpec {
+  std::vector<HostPortSpec> ports;
+  TransferMode mode = TransferMode::kRdma;
+  MessageEncoding encoding = MessageEncoding::kCapnp;
+  friend bool operator==(const HostSpec&, const HostSpec&) = default;
+};
+
+struct UnitSpec : EndnodeSpec {
+  NicName nic;
+  int nic_fd = -1;
+  bool bridge = false;
+  bool promiscuous_allowed = false;
+  uint32_t hosts_max = kHostsPerUnitDefault;
+  friend bool operator==(const UnitSpec&, const UnitSpec&) = default;
+};
+
+/// An endnode that may join a switch.
+struct SwitchNodeSpec {
+  std::string name;
+  Guid guid;
+  Lid lid;
+  friend bool operator==(const SwitchNodeSpec&, const SwitchNodeSpec&) = default;
+};
+
+/// A neighbouring switch.
+struct NeighbourSpec {
+  std::string name;
+  Guid guid;
+  std::vector<Lid> beyond;  // endnodes that are reached through it
+  std::string endpoint;     // where we join it; empty: it joins us
+  std::string key;          // file with its public key, where we join it with keys
+  friend bool operator==(const NeighbourSpec&, const NeighbourSpec&) = default;
+};
+
+struct SwitchSpec : ProcessSpec {
+  std::vector<SwitchNodeSpec> nodes;      // node i has port i + 1
+  std::vector<NeighbourSpec> neighbours;  // the ports after them
+  uint32_t ports = 0;                     // 0: as many as nodes and neighbours
+  std::vector<std::string> listen;        // ZeroMQ endpoints
+  std::string curve_allow;                // file: who may join
+  bool cut_through = false;
+  friend bool operator==(const SwitchSpec&, const SwitchSpec&) = default;
+};
+
+using NodeSpec = std::variant<SwitchSpec, HostSpec, UnitSpec>;
+
+}  // namespace weft::node

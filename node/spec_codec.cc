@@ -1,0 +1,525 @@
+// How it works: fields() of each kind of process names its options once, in order. It is run with two
+// codecs: OptionReader declares them on a CommandLine that fills the fields in, OptionWriter takes down each
+// field's values as texts. encode() compares those with the texts of a default spec and writes what differs.
+// Lists that belong together (the ports of a host, the neighbours of a switch) are options side by side, so
+// they are split into lists before writing and joined after reading.
+#include "node/spec_codec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/command_line.h"
+#include "base/ethernet.h"
+#include "base/parse_number.h"
+#include "fabric/link/link_handshake.h"
+#include "node/names.h"
+#include "node/spec_values.h"
+
+namespace weft::node {
+namespace {
+
+/// How a value is written, for people and for the two codecs.
+template <class Value>
+struct Form {
+  const char* value_name;
+  std::function<Result<Value>(const std::string&)> parse;
+  std::function<std::string(const Value&)> print;
+};
+
+Form<std::string> text(const char* value_name) {
+  return {value_name, [](const std::string& given) { return Result<std::string>(given); },
+          [](const std::string& value) { return value; }};
+}
+
+template <class Number>
+Form<Number> number(const char* value_name, Number lowest, Number highest) {
+  return {value_name,
+          [lowest, highest](const std::string& given) -> Result<Number> {
+            const std::optional<Number> value = parse_number<Number>(given);
+            if (!value || *value < lowest || *value > highest)
+              return Error{fmt::format("not a whole number from {} to {}", lowest, highest)};
+            return *value;
+          },
+          [](const Number& value) { return fmt::to_string(value); }};
+}
+
+Form<int> descriptor() {
+  return number<int>("N", -1, INT32_MAX);
+}
+
+Form<Guid> guid() {
+  return {"HEX", parse_guid, guid_text};
+}
+
+Form<Lid> lid() {
+  return {"LID", parse_lid, [](const Lid& value) { return fmt::to_string(value.value()); }};
+}
+
+Form<LogLevel> level() {
+  return {"LEVEL", parse_level, [](const LogLevel& value) { return std::string(level_text(value)); }};
+}
+
+Form<std::optional<MacAddress>> station() {
+  return {"MAC", parse_station,
+          [](const std::optional<MacAddress>& value) { return value ? weft::to_string(*value) : "auto"; }};
+}
+
+/// 0, or what an interface can have.
+Form<uint32_t> mtu() {
+  return {"BYTES",
+          [](const std::string& given) -> Result<uint32_t> {
+            const std::optional<uint32_t> value = parse_number<uint32_t>(given);
+            if (!value || (*value != 0 && (*value < kMtuMin || *value > kMtuMax)))
+              return Error{fmt::format("not a whole number from {} to {}", kMtuMin, kMtuMax)};
+            return *value;
+          },
+          [](const uint32_t& value) { return fmt::to_string(value); }};
+}
+
+Form<bool> on_off() {
+  return {"STATE",
+          [](const std::string& given) -> Result<bool> {
+            if (given != "on" && given != "off") return Error{"on or off"};
+            return given == "on";
+          },
+          [](const bool& value) { return std::string(value ? "on" : "off"); }};
+}
+
+std::string print_os(const OsName& os) {
+  return to_string(os);
+}
+std::string print_nic(const NicName& nic) {
+  return to_string(nic);
+}
+template <class Word>
+std::string print_word(const Word& word) {
+  return std::string(to_string(word));
+}
+
+/// "NAME=REST".
+Form<NamedText> named(const char* form) {
+  return {form, [form](const std::string& given) { return parse_named(given, form); },
+          [](const NamedText& value) { return value.name + "=" + value.rest; }};
+}
+
+/// Declares options whose values go into the fields. The fields outlive the reading.
+class OptionReader {
+ public:
+  explicit OptionReader(CommandLine& line) : line_(line) {}
+
+  template <class Value>
+  void one(const char* name, const Form<Value>& form, Value& field, const char* help) {
+    line_.value(
+        name, form.value_name, false,
+        [&field, parse = form.parse](const std::string& given) {
+          Result<Value> value = parse(given);
+          if (value) field = std::move(*value);
+          return value.error().text;
+        },
+        help);
+  }
+  /// Must stand on the command line; `remedy` says what to write.
+  template <class Value>
+  void required(const char* name, const Form<Value>& form, Value& field, const char* remedy,
+                const char* help) {
+    required_.emplace_back(name, remedy);
+    one(name, form, field, help);
+  }
+  template <class Value>
+  void many(const char* name, const Form<Value>& form, std::vector<Value>& field, const char* help) {
+    line_.value(
+        name, form.value_name, true,
+        [&field, parse = form.parse](const std::string& given) {
+          Result<Value> value = parse(given);
+          if (value) field.push_back(std::move(*value));
+          return value.error().text;
+        },
+        help);
+  }
+  void flag(const char* name, bool& field, const char* help) { line_.flag(name, field, help); }
+
+  /// What is missing, after parse(); empty when nothing is.
+  [[nodiscard]] std::string missing() const {
+    for (const auto& [name, remedy] : required_)
+      if (!line_.given(name)) return fmt::format("--{} is missing: {}", name, remedy);
+    return {};
+  }
+
+ private:
+  CommandLine& line_;
+  std::vector<std::pair<const char*, const char*>> required_;
+};
+
+/// Takes down every option with its values.
+class OptionWriter {
+ public:
+  struct Option {
+    const char* name;
+    bool flag;
+    bool always;
+    std::vector<std::string> values;
+  };
+
+  template <class Value>
+  void one(const char* name, const Form<Value>& form, const Value& field, const char* /*help*/) {
+    options_.push_back({name, false, false, {form.print(field)}});
+  }
+  template <class Value>
+  void required(const char* name, const Form<Value>& form, const Value& field, const char* /*remedy*/,
+                const char* /*help*/) {
+    options_.push_back({name, false, true, {form.print(field)}});
+  }
+  template <class Value>
+  void many(const char* name, const Form<Value>& form, const std::vector<Value>& field,
+            const char* /*help*/) {
+    Option option{name, false, false, {}};
+    for (const Value& value : field) option.values.push_back(form.print(value));
+    options_.push_back(std::move(option));
+  }
+  void flag(const char* name, bool field, const char* /*help*/) {
+    options_.push_back({name, true, false, {field ? "true" : "false"}});
+  }
+
+  /// Options that differ from those of `defaults`, which were taken down in the same order.
+  [[nodiscard]] std::vector<std::string> arguments(const OptionWriter& defaults) const {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < options_.size(); ++i) {
+      const Option& option = options_[i];
+      if (!option.always && option.values == defaults.options_[i].values) continue;
+      const std::string name = fmt::format("--{}", option.name);
+      for (const std::string& value : option.values) {
+        if (option.flag || value.empty() || value.front() == '-') {
+          out.push_back(option.flag ? name : name + "=" + value);
+        } else {
+          out.insert(out.end(), {name, value});
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::vector<Option> options_;
+};
+
+template <class Codec, class Spec>
+void process_fields(Codec& c, Spec& s) {
+  c.required("name", text("NAME"), s.name, "the name of this node", "of this node; names its files in --dir");
+  c.one("dir", text("DIR"), s.dir, "state directory, mode 0700: NAME.stats, NAME.ctl, of a switch NAME.sock");
+  c.required("guid", guid(), s.guid, "16 hexadecimal digits, unique in the fabric",
+             "GUID of this node, unique in the fabric");
+  c.one("log-level", level(), s.log_level, "debug, info, warn or error (info)");
+  c.one("parent-fd", descriptor(), s.parent_fd, "pipe whose end of file ends this process; -1: none");
+  c.one("core", number<uint32_t>("N", 0, kCoreMax), s.core,
+        "core that the loop is bound to; ZeroMQ's threads are not");
+  c.one("curve-secret", text("FILE"), s.curve_secret,
+        "this node's secret key; needed for tcp beyond loopback");
+  c.one("cell-payload", number<uint32_t>("BYTES", kCellPayloadBytesMin, kCellPayloadBytesMax),
+        s.links.cell_payload_bytes, "data bytes per cell, the same in the whole fabric");
+  c.one("flit-payload", number<uint32_t>("BYTES", 0, cell_bytes_max(kCellPayloadBytesMax)),
+        s.links.flit_payload_bytes, "bytes per flit; 0: a whole cell");
+  c.one("lanes", number<uint32_t>("N", 1, fabric::kDataLanesMax), s.links.lanes, "data lanes");
+  c.one("credits", number<uint32_t>("N", 1, fabric::kCreditsPerLaneMax), s.links.credits,
+        "flit buffers per lane");
+}
+
+template <class Codec, class Spec>
+void endnode_fields(Codec& c, Spec& s) {
+  process_fields(c, s);
+  c.required("lid", lid(), s.lid, "the number the switch's --node option has",
+             "local identifier, as the switch knows it");
+  c.required("switch", text("ENDPOINT"), s.endpoint, "shm:DIR/SWITCH.sock for one on this machine",
+             "shm:SOCKET-OF-SWITCH, ipc://PATH or tcp://HOST:PORT");
+  c.one("curve-server", text("FILE"), s.curve_server, "public key of the switch");
+  c.many("pool", Form<PoolSpec>{"BYTESxCOUNT", parse_pool, pool_text}, s.pools,
+         "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
+}
+
+/// The ports of a host as options side by side: what stands at place i belongs to unit i.
+struct PortLists {
+  std::vector<Lid> units;
+  std::vector<OsName> os;
+  std::vector<int> fds;
+  std::vector<std::optional<MacAddress>> macs;
+  std::vector<uint32_t> mtus;
+  std::vector<bool> promiscuous;
+};
+
+/// The field of every port; nothing when all of them have their default.
+template <class Value>
+std::vector<Value> column(const std::vector<HostPortSpec>& ports, Value HostPortSpec::*field) {
+  std::vector<Value> out;
+  for (const HostPortSpec& port : ports) out.push_back(port.*field);
+  const bool plain = std::all_of(out.begin(), out.end(),
+                                 [field](const Value& value) { return value == HostPortSpec{}.*field; });
+  return plain ? std::vector<Value>{} : out;
+}
+
+/// The inverse; ports without a value keep the default.
+template <class Value>
+void set_column(const std::vector<Value>& values, Value HostPortSpec::*field,
+                std::vector<HostPortSpec>& ports) {
+  for (size_t i = 0; i < std::min(values.size(), ports.size()); ++i) ports[i].*field = values[i];
+}
+
+PortLists split(const std::vector<HostPortSpec>& ports) {
+  PortLists out;
+  for (const HostPortSpec& port : ports) {
+    out.units.push_back(port.unit);
+    out.os.push_back(port.os);
+  }
+  out.fds = column(ports, &HostPortSpec::fd);
+  out.macs = column(ports, &HostPortSpec::mac);
+  out.mtus = column(ports, &HostPortSpec::mtu_bytes);
+  out.promiscuous = column(ports, &HostPortSpec::promiscuous);
+  return out;
+}
+
+/// Fails with what does not pair.
+std::string join(const PortLists& lists, std::vector<HostPortSpec>& ports) {
+  const size_t count = lists.units.size();
+  if (count == 0) return "--unit is missing: the LID of an I/O unit";
+  if (lists.os.size() != count) return "give one --os for each --unit";
+  const size_t longest =
+      std::max({lists.fds.size(), lists.macs.size(), lists.mtus.size(), lists.promiscuous.size()});
+  if (longest > count) return "give at most one --os-fd, --mac, --mtu and --promiscuous for each --unit";
+  ports.assign(count, {});
+  set_column(lists.units, &HostPortSpec::unit, ports);
+  set_column(lists.os, &HostPortSpec::os, ports);
+  set_column(lists.fds, &HostPortSpec::fd, ports);
+  set_column(lists.macs, &HostPortSpec::mac, ports);
+  // One MTU is that of all interfaces.
+  const bool shared = lists.mtus.size() == 1;
+  set_column(shared ? std::vector<uint32_t>(count, lists.mtus.front()) : lists.mtus, &HostPortSpec::mtu_bytes,
+             ports);
+  set_column(lists.promiscuous, &HostPortSpec::promiscuous, ports);
+  return {};
+}
+
+template <class Codec>
+void fields(Codec& c, HostSpec& s, PortLists& ports) {
+  endnode_fields(c, s);
+  c.many("unit", lid(), ports.units, "I/O unit to use; repeat for several");
+  c.many("os", Form<OsName>{"INTERFACE", parse_os, print_os}, ports.os,
+         "tap:NAME, gen or unix:PATH; one per unit, in the same order");
+  c.many("os-fd", descriptor(), ports.fds,
+         "descriptor of that interface, opened by the launcher; -1: none; one per unit");
+  c.many("mac", station(), ports.macs,
+         "address of the interface, or auto; one per unit (made from the GUID unless given)");
+  c.many("mtu", mtu(), ports.mtus, "MTU of the interface, 0: as it is; one for all, or one per unit");
+  c.many("promiscuous", on_off(), ports.promiscuous,
+         "on: the interface wants all frames of the LAN, because something behind it bridges; one per unit");
+  c.one("mode", Form<TransferMode>{"MODE", parse_mode, print_word<TransferMode>}, s.mode,
+        "rdma, sendrecv or senddata");
+  c.one("encoding", Form<MessageEncoding>{"NAME", parse_encoding, print_word<MessageEncoding>}, s.encoding,
+        "of driver messages: capnp or bytes");
+}
+
+template <class Codec>
+void fields(Codec& c, UnitSpec& s) {
+  endnode_fields(c, s);
+  c.required("nic", Form<NicName>{"NIC", parse_nic, print_nic}, s.nic, "echo needs no right and no network",
+             "tap:NAME, packet:INTERFACE, slirp, pcap:IN[,OUT] or echo");
+  c.one("nic-fd", descriptor(), s.nic_fd, "descriptor of that NIC, opened by the launcher; -1: none");
+  c.flag("bridge", s.bridge,
+         "hosts may send frames with source addresses that are not their own, and ask for all frames");
+  c.flag("promiscuous-allowed", s.promiscuous_allowed, "hosts may ask for their neighbours' frames");
+  c.one("sessions", number<uint32_t>("N", 1, kHostsPerUnitMax), s.hosts_max, "most hosts at a time (16)");
+}
+
+/// Neighbours whose endpoint, or whose key, stands in an option of its own.
+struct NeighbourLists {
+  std::vector<NamedText> joins;
+  std::vector<NamedText> keys;
+};
+
+NeighbourLists split(const std::vector<NeighbourSpec>& neighbours) {
+  NeighbourLists out;
+  for (const NeighbourSpec& neighbour : neighbours) {
+    if (!neighbour.endpoint.empty()) out.joins.push_back({neighbour.name, neighbour.endpoint});
+    if (!neighbour.key.empty()) out.keys.push_back({neighbour.name, neighbour.key});
+  }
+  return out;
+}
+
+std::string join(const NeighbourLists& lists, std::vector<NeighbourSpec>& neighbours) {
+  const auto named_so = [&neighbours](const std::string& name) {
+    return std::find_if(neighbours.begin(), neighbours.end(),
+                        [&name](const NeighbourSpec& neighbour) { return neighbour.name == name; });
+  };
+  for (const NamedText& item : lists.joins) {
+    const auto at = named_so(item.name);
+    const std::string option = fmt::format("--join {}={}", item.name, item.rest);
+    if (at == neighbours.end()) return fmt::format("{}: there is no --neighbour {}", option, item.name);
+    if (!at->endpoint.empty()) return fmt::format("{}: stands twice", option);
+    at->endpoint = item.rest;
+  }
+  for (const NamedText& item : lists.keys) {
+    const auto at = named_so(item.name);
+    const std::string option = fmt::format("--neighbour-key {}={}", item.name, item.rest);
+    if (at == neighbours.end() || at->endpoint.empty())
+      return fmt::format("{}: there is no --join {}", option, item.name);
+    if (!at->key.empty()) return fmt::format("{}: stands twice", option);
+    at->key = item.rest;
+  }
+  return {};
+}
+
+template <class Codec>
+void fields(Codec& c, SwitchSpec& s, NeighbourLists& neighbours) {
+  process_fields(c, s);
+  c.many("node", Form<SwitchNodeSpec>{"NAME=GUID:LID", parse_switch_node, switch_node_text}, s.nodes,
+         "a node that may join; repeat. Node i gets port i. GUID in hex");
+  c.many(
+      "neighbour", Form<NeighbourSpec>{"NAME=GUID:LIDS", parse_neighbour, neighbour_text}, s.neighbours,
+      "a neighbouring switch and the LIDs behind it, with commas; repeat. Ports follow those of the nodes");
+  c.many("join", named("NAME=ENDPOINT"), neighbours.joins,
+         "connects to that neighbour at shm:PATH, ipc://PATH or tcp://HOST:PORT; without, it joins us");
+  c.many("neighbour-key", named("NAME=FILE"), neighbours.keys, "public key of a neighbour that we join");
+  c.one("ports", number<uint32_t>("N", 1, kSwitchPortsMax), s.ports,
+        "ports; as many as nodes and neighbours unless given");
+  c.many(
+      "listen", text("ENDPOINT"), s.listen,
+      "also serve nodes over ZeroMQ at ipc://PATH or tcp://ADDR:PORT; repeat. One endpoint serves all nodes");
+  c.one("curve-allow", text("FILE"), s.curve_allow, "who may join: lines NAME GUIDHEX PUBLICKEY");
+  c.flag("cut-through", s.cut_through, "forward a cell before its tail has come");
+}
+
+std::string process_fault(const ProcessSpec& spec) {
+  if (const std::string fault = name_fault(spec.name, kNodeNameBytesMax, "a node"); !fault.empty())
+    return "--name: " + fault;
+  return spec.dir.empty() ? "--dir is empty; . is the working directory" : "";
+}
+
+std::string endnode_fault(const EndnodeSpec& spec) {
+  if (std::string fault = process_fault(spec); !fault.empty()) return fault;
+  const std::string fault = pools_fault(spec.pools);
+  return fault.empty() ? fault : "--pool: " + fault;
+}
+
+/// Parses, then `finish` makes the spec whole and says what is wrong with it.
+template <class Declare, class Finish>
+std::optional<int> read(CommandLine& line, const std::vector<std::string>& arguments, Declare declare,
+                        Finish finish) {
+  OptionReader reader(line);
+  declare(reader);
+  if (const std::optional<int> code = line.parse(arguments)) return code;
+  std::string fault = reader.missing();
+  if (fault.empty()) fault = finish();
+  return fault.empty() ? std::nullopt : std::optional<int>(line.wrong_use(fault));
+}
+
+/// Smallest elements first, as the session wants them.
+void sort_pools(EndnodeSpec& spec) {
+  std::stable_sort(spec.pools.begin(), spec.pools.end(),
+                   [](const PoolSpec& a, const PoolSpec& b) { return a.element_bytes < b.element_bytes; });
+}
+
+}  // namespace
+
+const char* program_of(const NodeSpec& spec) noexcept {
+  struct Names {
+    const char* operator()(const SwitchSpec&) const noexcept { return "weft-switch"; }
+    const char* operator()(const HostSpec&) const noexcept { return "weft-host"; }
+    const char* operator()(const UnitSpec&) const noexcept { return "weft-iou"; }
+  };
+  return std::visit(Names{}, spec);
+}
+
+std::vector<std::string> encode(const SwitchSpec& spec) {
+  OptionWriter mine;
+  OptionWriter defaults;
+  SwitchSpec copy = spec;
+  SwitchSpec plain;
+  NeighbourLists lists = split(spec.neighbours);
+  NeighbourLists none;
+  fields(mine, copy, lists);
+  fields(defaults, plain, none);
+  return mine.arguments(defaults);
+}
+
+std::vector<std::string> encode(const HostSpec& spec) {
+  OptionWriter mine;
+  OptionWriter defaults;
+  HostSpec copy = spec;
+  HostSpec plain;
+  PortLists lists = split(spec.ports);
+  PortLists none;
+  fields(mine, copy, lists);
+  fields(defaults, plain, none);
+  return mine.arguments(defaults);
+}
+
+std::vector<std::string> encode(const UnitSpec& spec) {
+  OptionWriter mine;
+  OptionWriter defaults;
+  UnitSpec copy = spec;
+  UnitSpec plain;
+  fields(mine, copy);
+  fields(defaults, plain);
+  return mine.arguments(defaults);
+}
+
+std::vector<std::string> encode(const NodeSpec& spec) {
+  return std::visit([](const auto& kind) { return encode(kind); }, spec);
+}
+
+std::string spec_fault(const SwitchSpec& spec) {
+  return process_fault(spec);
+}
+
+std::string spec_fault(const HostSpec& spec) {
+  if (std::string fault = endnode_fault(spec); !fault.empty()) return fault;
+  return spec.ports.size() > kHostPortsMax ? fmt::format("at most {} units", kHostPortsMax) : "";
+}
+
+std::string spec_fault(const UnitSpec& spec) {
+  if (std::string fault = endnode_fault(spec); !fault.empty()) return fault;
+  const bool comma = spec.nic.argument.find(',') != std::string::npos;
+  return comma ? fmt::format("--nic {}: the first comma begins the name of the output", to_string(spec.nic))
+               : "";
+}
+
+std::optional<int> decode(const std::vector<std::string>& arguments, SwitchSpec& out) {
+  CommandLine line(
+      "weft-switch", "weft-switch --name NAME --guid HEX --node NAME=GUID:LID... [options]",
+      "Forwards cells between the nodes of a fabric. Each node has a port of its own; local nodes join over "
+      "the socket DIR/NAME.sock (shared memory).");
+  NeighbourLists lists;
+  return read(
+      line, arguments, [&](OptionReader& reader) { fields(reader, out, lists); },
+      [&] {
+        const std::string fault = join(lists, out.neighbours);
+        return fault.empty() ? spec_fault(out) : fault;
+      });
+}
+
+std::optional<int> decode(const std::vector<std::string>& arguments, HostSpec& out) {
+  CommandLine line("weft-host",
+                   "weft-host --name NAME --lid N --guid HEX --switch ENDPOINT --unit LID --os INTERFACE",
+                   "The host half of the split network driver: joins an OS interface to an I/O unit.");
+  PortLists lists;
+  return read(
+      line, arguments, [&](OptionReader& reader) { fields(reader, out, lists); },
+      [&] {
+        sort_pools(out);
+        const std::string fault = join(lists, out.ports);
+        return fault.empty() ? spec_fault(out) : fault;
+      });
+}
+
+std::optional<int> decode(const std::vector<std::string>& arguments, UnitSpec& out) {
+  CommandLine line(
+      "weft-iou", "weft-iou --name NAME --lid N --guid HEX --switch ENDPOINT --nic NIC",
+      "The I/O unit half of the split network driver: shares a LAN NIC among the hosts of a fabric.");
+  return read(
+      line, arguments, [&](OptionReader& reader) { fields(reader, out); },
+      [&] {
+        sort_pools(out);
+        return spec_fault(out);
+      });
+}
+
+}  // namespace weft::node

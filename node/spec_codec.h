@@ -1,0 +1,50 @@
+// node/spec_codec.h -- a NodeSpec as the command line of its program: what the launcher writes and what
+// weft-switch, weft-host and weft-iou read, from one description of the options, so that
+// decode(encode(spec)) == spec. People use the same options (docs/man).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "node/spec.h"
+
+namespace weft::node {
+
+/// "weft-switch", "weft-host", "weft-iou".
+[[nodiscard]] const char* program_of(const NodeSpec& spec) noexcept;
+[[nodiscard]] inline const ProcessSpec& process_of(const NodeSpec& spec) noexcept {
+  return *std::visit([](const ProcessSpec& part) { return &part; }, spec);
+}
+[[nodiscard]] inline ProcessSpec& process_of(NodeSpec& spec) noexcept {
+  return *std::visit([](ProcessSpec& part) { return &part; }, spec);
+}
+
+/// The arguments without the program's name. Options that have their default are left out.
+[[nodiscard]] std::vector<std::string> encode(const SwitchSpec& spec);
+[[nodiscard]] std::vector<std::string> encode(const HostSpec& spec);
+[[nodiscard]] std::vector<std::string> encode(const UnitSpec& spec);
+[[nodiscard]] std::vector<std::string> encode(const NodeSpec& spec);
+
+/// Reads what encode() or a person wrote. Nothing when the program is to run; otherwise its exit code: 0
+/// after --help or --version, 2 after one line about what is wrong.
+[[nodiscard]] std::optional<int> decode(const std::vector<std::string>& arguments, SwitchSpec& out);
+[[nodiscard]] std::optional<int> decode(const std::vector<std::string>& arguments, HostSpec& out);
+[[nodiscard]] std::optional<int> decode(const std::vector<std::string>& arguments, UnitSpec& out);
+
+/// Why a program cannot run with this, as far as no file has to be read for it; empty when it can. decode()
+/// asks, and so may whoever makes a spec.
+[[nodiscard]] std::string spec_fault(const SwitchSpec& spec);
+[[nodiscard]] std::string spec_fault(const HostSpec& spec);
+[[nodiscard]] std::string spec_fault(const UnitSpec& spec);
+
+/// main() of a program: reads `argv`, then run(spec).
+template <class Spec, class Run>
+int run_program(int argc, char** argv, Run run) {
+  Spec spec;
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (const std::optional<int> code = decode(arguments, spec)) return *code;
+  return run(spec);
+}
+
+}  // namespace weft::node

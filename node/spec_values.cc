@@ -1,0 +1,186 @@
+#include "node/spec_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/ethernet.h"
+#include "base/parse_number.h"
+#include "base/words.h"
+#include "node/names.h"
+
+namespace weft::node {
+namespace {
+
+constexpr std::array kLevels{LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarn, LogLevel::kError};
+constexpr std::array<std::string_view, 4> kLevelWords{"debug", "info", "warn", "error"};
+constexpr std::array kModes{TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly};
+constexpr std::array kEncodings{MessageEncoding::kCapnp, MessageEncoding::kBytes};
+
+/// The value whose word `text` is.
+template <class Values>
+Result<typename Values::value_type> parse_word(std::string_view text, const Values& values,
+                                               const std::vector<std::string>& words) {
+  const auto at = std::find(words.begin(), words.end(), text);
+  if (at == words.end()) return Error{fmt::format("one of {}{}", joined(words), suggestion(text, words))};
+  return values[static_cast<size_t>(at - words.begin())];
+}
+
+template <class Values>
+std::vector<std::string> words_of(const Values& values) {
+  std::vector<std::string> words;
+  for (const auto value : values) words.emplace_back(to_string(value));
+  return words;
+}
+
+/// "NAME=GUID:REST"; name and GUID go to `out`.
+template <class Node>
+Result<std::string> parse_guid_named(std::string_view text, std::string_view form, Node& out) {
+  Result<NamedText> named = parse_named(text, form);
+  if (!named) return named.error();
+  const size_t colon = named->rest.find(':');
+  if (colon == std::string::npos) return Error{fmt::format("write {}", form)};
+  Result<Guid> guid = parse_guid(named->rest.substr(0, colon));
+  if (!guid) return guid.error();
+  out.name = named->name;
+  out.guid = *guid;
+  return named->rest.substr(colon + 1);
+}
+
+}  // namespace
+
+Result<Lid> parse_lid(std::string_view text) {
+  const std::optional<uint16_t> lid = parse_number<uint16_t>(text);
+  if (!lid || *lid == 0 || *lid > kLidMax)
+    return Error{fmt::format("a LID is a whole number from 1 to {}", kLidMax)};
+  return Lid(*lid);
+}
+
+Result<Guid> parse_guid(std::string_view text) {
+  const std::optional<uint64_t> guid = parse_hex<uint64_t>(text);
+  if (!guid || *guid == 0) return Error{"a GUID is up to 16 hexadecimal digits, not 0"};
+  return Guid(*guid);
+}
+
+std::string guid_text(Guid guid) {
+  return fmt::format("{:016x}", guid.value());
+}
+
+Result<std::optional<MacAddress>> parse_station(std::string_view text) {
+  if (text == "auto") return std::optional<MacAddress>{};
+  const std::optional<MacAddress> mac = parse_mac(text);
+  if (!mac || !is_station(*mac))
+    return Error{"six hexadecimal pairs with colons, not a group address and not zero"};
+  return mac;
+}
+
+Result<LogLevel> parse_level(std::string_view text) {
+  return parse_word(text, kLevels, {kLevelWords.begin(), kLevelWords.end()});
+}
+std::string_view level_text(LogLevel level) noexcept {
+  return kLevelWords[static_cast<size_t>(level)];
+}
+
+const std::vector<std::string>& mode_words() {
+  static const std::vector<std::string> kWords = words_of(kModes);
+  return kWords;
+}
+const std::vector<std::string>& encoding_words() {
+  static const std::vector<std::string> kWords = words_of(kEncodings);
+  return kWords;
+}
+Result<TransferMode> parse_mode(std::string_view text) {
+  return parse_word(text, kModes, mode_words());
+}
+Result<MessageEncoding> parse_encoding(std::string_view text) {
+  return parse_word(text, kEncodings, encoding_words());
+}
+
+Result<PoolSpec> parse_pool(std::string_view text) {
+  const size_t cross = std::min(text.find('x'), text.size());
+  const std::optional<uint32_t> bytes = parse_number<uint32_t>(text.substr(0, cross));
+  const std::optional<uint32_t> elements =
+      parse_number<uint32_t>(text.substr(std::min(cross + 1, text.size())));
+  if (!bytes || !elements) return Error{"write ELEMENT_BYTESxELEMENTS, like 2048x256"};
+  if (const std::string fault = own_pool_fault(*bytes, *elements, *elements); !fault.empty())
+    return Error{fault};
+  return PoolSpec{*bytes, *elements};
+}
+
+std::string pool_text(const PoolSpec& pool) {
+  return fmt::format("{}x{}", pool.element_bytes, pool.elements);
+}
+
+std::string pools_fault(const std::vector<PoolSpec>& pools) {
+  if (pools.size() > kPoolsMax) return fmt::format("at most {} pools", kPoolsMax);
+  uint64_t together = 0;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    if (i != 0 && pools[i].element_bytes <= pools[i - 1].element_bytes)
+      return "list the pools from the smallest element to the largest";
+    together += pools[i].elements;
+    const std::string fault = own_pool_fault(pools[i].element_bytes, pools[i].elements, together);
+    if (!fault.empty()) return fmt::format("'{}': {}", pool_text(pools[i]), fault);
+  }
+  return {};
+}
+
+bool valid_zmq_endpoint(std::string_view endpoint) {
+  constexpr std::string_view kIpc = "ipc://";
+  constexpr std::string_view kTcp = "tcp://";
+  if (endpoint.starts_with(kIpc))
+    return endpoint.size() > kIpc.size() && endpoint.size() <= kIpc.size() + kSocketPathBytesMax;
+  if (!endpoint.starts_with(kTcp)) return false;
+  const size_t colon = endpoint.rfind(':');
+  const std::optional<uint16_t> port =
+      parse_number<uint16_t>(endpoint.substr(std::min(colon + 1, endpoint.size())));
+  return colon > kTcp.size() && port.value_or(0) != 0;
+}
+
+Result<NamedText> parse_named(std::string_view text, std::string_view form) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size())
+    return Error{fmt::format("write {}", form)};
+  NamedText out{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
+  if (const std::string fault = name_fault(out.name, kNodeNameBytesMax, "a node"); !fault.empty())
+    return Error{fault};
+  return out;
+}
+
+Result<SwitchNodeSpec> parse_switch_node(std::string_view text) {
+  SwitchNodeSpec out;
+  const Result<std::string> rest = parse_guid_named(text, "NAME=GUID:LID", out);
+  if (!rest) return rest.error();
+  const Result<Lid> lid = parse_lid(rest.value());
+  if (!lid) return lid.error();
+  out.lid = lid.value();
+  return out;
+}
+
+std::string switch_node_text(const SwitchNodeSpec& node) {
+  return fmt::format("{}={}:{}", node.name, guid_text(node.guid), node.lid.value());
+}
+
+Result<NeighbourSpec> parse_neighbour(std::string_view text) {
+  NeighbourSpec out;
+  const Result<std::string> rest = parse_guid_named(text, "NAME=GUID:LID,LID,...", out);
+  if (!rest) return rest.error();
+  std::string_view list = rest.value();
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    const Result<Lid> lid = parse_lid(list.substr(0, comma));
+    if (!lid) return lid.error();
+    out.beyond.push_back(lid.value());
+    if (comma + 1 == list.size()) return Error{"no LID stands behind the last comma"};
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return out;
+}
+
+std::string neighbour_text(const NeighbourSpec& neighbour) {
+  std::vector<uint16_t> lids;
+  for (const Lid lid : neighbour.beyond) lids.push_back(lid.value());
+  return fmt::format("{}={}:{}", neighbour.name, guid_text(neighbour.guid), fmt::join(lids, ","));
+}
+
+}  // namespace weft::node

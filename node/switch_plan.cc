@@ -1,0 +1,83 @@
+#include "node/switch_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fabric/carrier/curve_keys.h"
+#include "node/process.h"
+
+namespace weft::node {
+namespace {
+
+static_assert(kSwitchPortsMax == fabric::PortSet::kPortsMax - 1);
+
+Status plan_joins(const SwitchSpec& spec, SwitchPlan& plan) {
+  for (size_t i = 0; i < spec.neighbours.size(); ++i) {
+    const NeighbourSpec& neighbour = spec.neighbours[i];
+    if (neighbour.endpoint.empty()) continue;
+    SwitchJoin out;
+    out.node = spec.nodes.size() + i;
+    out.endpoint.endpoint = neighbour.endpoint;
+    out.endpoint.link = plan.config.link;
+    if (!neighbour.key.empty()) {
+      out.endpoint.curve_secret_file = spec.curve_secret;
+      out.endpoint.curve_server_file = neighbour.key;
+    }
+    if (Status good = fabric::check_link_endpoint(out.endpoint); !good) return good;
+    plan.joins.push_back(std::move(out));
+  }
+  return {};
+}
+
+/// Keys and endpoints; names and GUIDs of the two tables must agree.
+Status plan_zmq(const SwitchSpec& spec, SwitchPlan& plan) {
+  fabric::ZmqAcceptorConfig& out = plan.zmq;
+  out.endpoints = spec.listen;
+  const bool joins_with_key = std::any_of(spec.neighbours.begin(), spec.neighbours.end(),
+                                          [](const NeighbourSpec& n) { return !n.key.empty(); });
+  if (spec.curve_secret.empty() && !spec.curve_allow.empty())
+    return Error{"--curve-allow needs --curve-secret"};
+  if (!spec.curve_secret.empty() && spec.curve_allow.empty() && !joins_with_key)
+    return Error{"--curve-secret needs --curve-allow, or --neighbour-key to join with"};
+  if (Status good = fabric::ZmqAcceptor::check_endpoints(spec.listen, !spec.curve_allow.empty()); !good)
+    return good;
+  if (spec.curve_allow.empty()) return {};
+  Result<fabric::CurveKeyPair> keys = fabric::read_curve_secret(spec.curve_secret);
+  if (!keys) return keys.error();
+  Result<std::vector<fabric::CurveAllowed>> allowed = fabric::read_curve_allow(spec.curve_allow);
+  if (!allowed) return allowed.error();
+  for (const fabric::CurveAllowed& entry : *allowed) {
+    const bool known = std::any_of(plan.nodes.begin(), plan.nodes.end(), [&](const fabric::NodeEntry& node) {
+      return node.name == entry.name && node.guid == entry.guid;
+    });
+    if (!known)
+      return Error{fmt::format("{}: neither --node nor --neighbour {}={:x}", spec.curve_allow, entry.name,
+                               entry.guid.value())};
+  }
+  out.keys = *keys;
+  out.allowed = *allowed;
+  return {};
+}
+
+}  // namespace
+
+Result<SwitchPlan> plan_switch(const SwitchSpec& spec) {
+  SwitchPlan plan;
+  for (const SwitchNodeSpec& node : spec.nodes) plan.nodes.push_back({node.name, node.guid, node.lid});
+  for (const NeighbourSpec& neighbour : spec.neighbours)
+    plan.nodes.push_back(
+        {neighbour.name, neighbour.guid, kLidNone, neighbour.beyond, !neighbour.endpoint.empty()});
+  fabric::SwitchConfig& config = plan.config;
+  config.ports = spec.ports != 0 ? spec.ports : static_cast<uint32_t>(std::max<size_t>(plan.nodes.size(), 1));
+  config.link = link_config(spec);
+  config.link.is_switch = true;
+  config.link.cut_through = spec.cut_through;
+  if (Status fits = fabric::Admission::check(plan.nodes, config.ports); !fits) return fits.error();
+  if (Status good = fabric::Switch::check(config); !good) return good.error();
+  if (Status good = plan_joins(spec, plan); !good) return good.error();
+  if (Status good = plan_zmq(spec, plan); !good) return good.error();
+  return plan;
+}
+
+}  // namespace weft::node

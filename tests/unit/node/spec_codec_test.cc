@@ -1,0 +1,288 @@
+// The configuration of a process and its command line: what is written is what is read, for any spec; and
+// what a person writes wrongly is refused with what would be right.
+#include "node/spec_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/rng.h"
+#include "fabric/link/link_handshake.h"
+
+namespace weft::node {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+/// Draws specs that a process could have; every field takes its default now and then.
+class SpecMaker {
+ public:
+  explicit SpecMaker(uint64_t seed) : random_(seed) {}
+
+  SwitchSpec make_switch() {
+    SwitchSpec spec;
+    fill(spec);
+    for (uint64_t i = below(4); i > 0; --i) spec.nodes.push_back({name(), guid(), lid()});
+    for (uint64_t i = below(4); i > 0; --i) {
+      NeighbourSpec& neighbour = spec.neighbours.emplace_back();
+      neighbour.name = name() + std::to_string(i);  // options find a neighbour by its name
+      neighbour.guid = guid();
+      for (uint64_t n = below(3); n > 0; --n) neighbour.beyond.push_back(lid());
+      if (maybe()) neighbour.endpoint = text();
+      if (!neighbour.endpoint.empty() && maybe()) neighbour.key = text();
+    }
+    if (maybe()) spec.ports = 1 + below(kSwitchPortsMax);
+    for (uint64_t i = below(3); i > 0; --i) spec.listen.push_back(text());
+    if (maybe()) spec.curve_allow = text();
+    spec.cut_through = maybe();
+    return spec;
+  }
+
+  HostSpec make_host() {
+    HostSpec spec;
+    fill_endnode(spec);
+    for (uint64_t i = 1 + below(4); i > 0; --i) {
+      HostPortSpec& port = spec.ports.emplace_back();
+      port.unit = lid();
+      port.os.kind = kOsKinds[below(kOsKinds.size())].kind;
+      fill_argument(row_of(port.os.kind).argument, port.os.argument);
+      if (maybe()) port.fd = static_cast<int>(below(1000));
+      if (maybe()) port.mac = MacAddress{2, byte(), byte(), byte(), byte(), byte()};
+      if (maybe()) port.mtu_bytes = kMtuMin + below(kMtuMax - kMtuMin + 1);
+      port.promiscuous = maybe();
+    }
+    spec.mode =
+        std::array{TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}[below(3)];
+    spec.encoding = maybe() ? MessageEncoding::kBytes : MessageEncoding::kCapnp;
+    return spec;
+  }
+
+  UnitSpec make_unit() {
+    UnitSpec spec;
+    fill_endnode(spec);
+    spec.nic.kind = kNicKinds[below(kNicKinds.size())].kind;
+    fill_argument(row_of(spec.nic.kind).argument, spec.nic.argument);
+    std::erase(spec.nic.argument, ',');
+    if (row_of(spec.nic.kind).argument == PortArgument::kFiles && maybe()) spec.nic.output = text();
+    if (maybe()) spec.nic_fd = static_cast<int>(below(1000));
+    spec.bridge = maybe();
+    spec.promiscuous_allowed = maybe();
+    if (maybe()) spec.hosts_max = 1 + below(kHostsPerUnitMax);
+    return spec;
+  }
+
+ private:
+  uint32_t below(uint64_t bound) { return static_cast<uint32_t>(random_.below(bound)); }
+  bool maybe() { return below(2) == 0; }
+  uint8_t byte() { return static_cast<uint8_t>(below(256)); }
+  Lid lid() { return Lid(static_cast<uint16_t>(1 + below(kLidMax))); }
+  Guid guid() { return Guid(random_.next() | 1U); }
+  std::string letters(std::string_view from, uint64_t bytes) {
+    std::string out;
+    for (; bytes > 0; --bytes) out += from[below(from.size())];
+    return out;
+  }
+  std::string name() { return "n" + letters("abcXYZ019-_.", below(20)); }
+  /// A path or endpoint: whatever a file may be called, dashes, spaces and signs of the options included.
+  std::string text() { return letters("-/=:, x\"'#\\", 1) + letters("abc/=:,.- \"'#\\[]", below(30)); }
+
+  void fill_argument(PortArgument form, std::string& argument) {
+    if (form == PortArgument::kInterface) argument = "i" + letters("abc019-_.", below(14));
+    if (form == PortArgument::kPath || form == PortArgument::kFiles) argument = "/" + text();
+  }
+  void fill(ProcessSpec& spec) {
+    spec.name = name();
+    if (maybe()) spec.dir = text();
+    spec.log_level =
+        std::array{LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarn, LogLevel::kError}[below(4)];
+    spec.guid = guid();
+    if (maybe()) spec.parent_fd = static_cast<int>(below(1000));
+    if (maybe()) spec.core = below(kCoreMax + 1);
+    if (maybe()) spec.curve_secret = text();
+    if (maybe())
+      spec.links.cell_payload_bytes =
+          kCellPayloadBytesMin + below(kCellPayloadBytesMax - kCellPayloadBytesMin + 1);
+    if (maybe()) spec.links.flit_payload_bytes = below(cell_bytes_max(kCellPayloadBytesMax) + 1);
+    if (maybe()) spec.links.lanes = 1 + below(fabric::kDataLanesMax);
+    if (maybe()) spec.links.credits = 1 + below(fabric::kCreditsPerLaneMax);
+  }
+  void fill_endnode(EndnodeSpec& spec) {
+    fill(spec);
+    spec.lid = lid();
+    spec.endpoint = text();
+    if (maybe()) spec.curve_server = text();
+    uint32_t bytes = kOwnElementBytesMin;
+    for (uint64_t i = below(kPoolsMax + 1); i > 0; --i) {
+      spec.pools.push_back({bytes, 1 + below(kOwnElementsTogetherMax / kPoolsMax)});
+      bytes += 1 + below(100'000);
+    }
+  }
+
+  SeededRandom random_;
+};
+
+/// Reads `arguments` into a fresh spec; the complaint, if any, in `said`.
+template <class Spec>
+std::optional<int> read(const Strings& arguments, Spec& out, std::string& said) {
+  ::testing::internal::CaptureStderr();
+  const std::optional<int> code = decode(arguments, out);
+  said = ::testing::internal::GetCapturedStderr();
+  return code;
+}
+
+template <class Spec>
+void expect_same_again(const Spec& spec) {
+  const Strings arguments = encode(spec);
+  Spec got;
+  std::string said;
+  EXPECT_EQ(read(arguments, got, said), std::nullopt) << said;
+  EXPECT_TRUE(got == spec) << ::testing::PrintToString(arguments) << "\n"
+                           << ::testing::PrintToString(encode(got));
+}
+
+TEST(SpecCodec, what_is_written_is_read_again) {
+  for (uint64_t seed = 1; seed <= 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    SpecMaker maker(seed);
+    expect_same_again(maker.make_switch());
+    expect_same_again(maker.make_host());
+    expect_same_again(maker.make_unit());
+  }
+}
+
+TEST(SpecCodec, defaults_are_left_out) {
+  UnitSpec spec;
+  spec.name = "u1";
+  spec.guid = Guid(0xB1);
+  spec.lid = Lid(2);
+  spec.endpoint = "shm:/d/s1.sock";
+  EXPECT_EQ(encode(spec), (Strings{"--name", "u1", "--guid", "00000000000000b1", "--lid", "2", "--switch",
+                                   "shm:/d/s1.sock", "--nic", "echo"}));
+}
+
+const Strings kHost{"--name", "h1", "--guid", "a1", "--lid", "1", "--switch", "shm:/d/s", "--unit", "2"};
+const Strings kUnit{"--name", "u1", "--guid", "b1", "--lid", "2", "--switch", "shm:/d/s"};
+const Strings kSwitch{"--name", "s1", "--guid", "51"};
+
+struct Refused {
+  Strings arguments;
+  const char* answer;  // how the line begins
+};
+
+template <class Spec>
+void expect_refused(const char* program, const Strings& rest, const std::vector<Refused>& table) {
+  for (const Refused& bad : table) {
+    Strings arguments = rest;
+    arguments.insert(arguments.end(), bad.arguments.begin(), bad.arguments.end());
+    Spec got;
+    std::string said;
+    EXPECT_EQ(read(arguments, got, said), 2);
+    const std::string wanted = std::string(program) + ": " + bad.answer;
+    EXPECT_EQ(said.substr(0, wanted.size()), wanted) << said;
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  }
+}
+
+TEST(SpecCodec, numbers_are_read_whole) {
+  const Strings host = [] {
+    Strings out = kHost;
+    out.insert(out.end(), {"--os", "gen"});
+    return out;
+  }();
+  expect_refused<HostSpec>(
+      "weft-host", host,
+      {{{"--unit", "12abc", "--os", "gen"}, "option --unit 12abc: a LID is a whole number from 1 to 65534"},
+       {{"--unit", "0", "--os", "gen"}, "option --unit 0: a LID is"},
+       {{"--unit", "65535", "--os", "gen"}, "option --unit 65535: a LID is"},
+       {{"--os-fd", "3x"}, "option --os-fd 3x: not a whole number"},
+       {{"--mtu", "9000 "}, "option --mtu 9000 : not a whole number from 68 to 9000"},
+       {{"--mtu", "67"}, "option --mtu 67: not a whole number from 68 to 9000"},
+       {{"--pool", "2048x16x"}, "option --pool 2048x16x: write ELEMENT_BYTESxELEMENTS"},
+       {{"--pool", "x16"}, "option --pool x16: write ELEMENT_BYTESxELEMENTS"},
+       {{"--core", "1024"}, "option --core 1024: not a whole number from 0 to 1023"},
+       {{"--credits", "1e3"}, "option --credits 1e3: not a whole number"}});
+  expect_refused<SwitchSpec>("weft-switch", kSwitch,
+                             {{{"--node", "h1=a1:1x"}, "option --node h1=a1:1x: a LID is a whole number"},
+                              {{"--node", "h1=a1g:1"}, "option --node h1=a1g:1: a GUID is up to 16 hex"},
+                              {{"--neighbour", "s2=52:4,"}, "option --neighbour s2=52:4,: no LID stands"},
+                              {{"--ports", "256"}, "option --ports 256: not a whole number from 1 to 255"}});
+}
+
+TEST(SpecCodec, unknown_kinds_are_refused) {
+  expect_refused<HostSpec>(
+      "weft-host", kHost,
+      {{{"--os", "teapot:x"}, "option --os teapot:x: write tap:INTERFACE, gen or unix:PATH"},
+       {{"--os", "gem"}, "option --os gem: write tap:INTERFACE, gen or unix:PATH; did you mean 'gen'?"},
+       {{"--os", "tap"}, "option --os tap: write tap:INTERFACE"},
+       {{"--os", "tap:../x"}, "option --os tap:../x: '../x' cannot name an interface: a name may not begin"},
+       {{"--os", "gen:7"}, "option --os gen:7: gen takes no '7'"},
+       {{"--os", "gen", "--mode", "fast"}, "option --mode fast: one of rdma, sendrecv, senddata"},
+       {{"--os", "gen", "--encoding", "xml"}, "option --encoding xml: one of capnp, bytes"}});
+  expect_refused<UnitSpec>(
+      "weft-iou", kUnit,
+      {{{"--nic", "ecco"},
+        "option --nic ecco: write echo, tap:INTERFACE, packet:INTERFACE, slirp or pcap:IN[,OUT]; did you "
+        "mean"},
+       {{"--nic", "packet:"}, "option --nic packet:: write packet:INTERFACE"},
+       {{"--nic", "pcap:,out"}, "option --nic pcap:,out: write pcap:IN[,OUT]"},
+       {{"--nic", "echo", "--sessions", "32"}, "option --sessions 32: not a whole number from 1 to 31"}});
+}
+
+TEST(SpecCodec, what_is_missing_or_does_not_pair_is_said) {
+  expect_refused<UnitSpec>("weft-iou", kUnit, {{{}, "--nic is missing: echo needs no right and no network"}});
+  expect_refused<UnitSpec>("weft-iou", {"--name", "u1"}, {{{}, "--guid is missing: 16 hexadecimal digits"}});
+  expect_refused<HostSpec>(
+      "weft-host", {"--name", "h1", "--guid", "a1", "--lid", "1"},
+      {{{}, "--switch is missing: shm:DIR/SWITCH.sock"}, {{"--switch", "shm:/s"}, "--unit is missing"}});
+  expect_refused<HostSpec>(
+      "weft-host", kHost,
+      {{{}, "give one --os for each --unit"},
+       {{"--os", "gen", "--os", "gen"}, "give one --os for each --unit"},
+       {{"--os", "gen", "--mac", "auto", "--mac", "auto"}, "give at most one --os-fd, --mac, --mtu"},
+       {{"--os", "gen", "--mac", "01:00:00:00:00:01"},
+        "option --mac 01:00:00:00:00:01: six hexadecimal pairs"},
+       {{"--os", "gen", "--pool", "2048x4", "--pool", "2048x8"},
+        "--pool: list the pools from the smallest"}});
+  expect_refused<HostSpec>(
+      "weft-host", {"--name", "../h1"},
+      {{{"--guid", "a1", "--lid", "1", "--switch", "shm:/s", "--unit", "2", "--os", "gen"},
+        "--name: '../h1' cannot name a node: a name may not begin with '.'"}});
+  expect_refused<SwitchSpec>(
+      "weft-switch", kSwitch,
+      {{{"--join", "s3=shm:/d/s3.sock"}, "--join s3=shm:/d/s3.sock: there is no --neighbour s3"},
+       {{"--neighbour", "s2=52:4", "--join", "s2=shm:/a", "--join", "s2=shm:/b"},
+        "--join s2=shm:/b: stands twice"},
+       {{"--neighbour", "s2=52:4", "--neighbour-key", "s2=/k"},
+        "--neighbour-key s2=/k: there is no --join s2"}});
+}
+
+TEST(SpecCodec, people_may_write_less_than_the_launcher) {
+  Strings arguments = kHost;
+  arguments.insert(arguments.end(),
+                   {"--os", "gen:", "--unit", "3", "--os", "tap:eth1", "--mac", "02:00:00:00:00:01", "--mtu",
+                    "9000", "--pool", "65536x4", "--pool", "2048x8"});
+  HostSpec got;
+  std::string said;
+  ASSERT_EQ(read(arguments, got, said), std::nullopt) << said;
+  ASSERT_EQ(got.ports.size(), 2U);
+  EXPECT_EQ(got.ports[0].os.kind, OsKind::kGen);
+  EXPECT_EQ(got.ports[0].mac, (MacAddress{2, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(got.ports[1].mac, std::nullopt) << "the second interface has none of its own";
+  EXPECT_EQ(got.ports[0].mtu_bytes, 9000U);
+  EXPECT_EQ(got.ports[1].mtu_bytes, 9000U) << "one MTU is that of all interfaces";
+  EXPECT_EQ(got.pools, (std::vector<PoolSpec>{{2048, 8}, {65536, 4}})) << "in the order the session wants";
+}
+
+TEST(SpecCodec, help_names_every_option) {
+  ::testing::internal::CaptureStdout();
+  UnitSpec unit;
+  EXPECT_EQ(decode({"--help"}, unit), 0);
+  const std::string text = ::testing::internal::GetCapturedStdout();
+  for (const char* option :
+       {"--name NAME", "--nic NIC", "--sessions N", "--bridge", "--pool BYTESxCOUNT", "--config FILE"})
+    EXPECT_NE(text.find(option), std::string::npos) << option;
+}
+
+}  // namespace
+}  // namespace weft::node

@@ -1,0 +1,57 @@
+// From the configuration of a switch to what the process is built of.
+#include "node/switch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "node/spec_codec.h"
+
+namespace weft::node {
+namespace {
+
+/// A switch with these options.
+SwitchSpec switch_of(std::vector<std::string> options) {
+  options.insert(options.begin(), {"--name", "s1", "--guid", "1"});
+  SwitchSpec out;
+  EXPECT_EQ(decode(options, out), std::nullopt);
+  return out;
+}
+
+TEST(SwitchPlan, nodes_come_first_then_neighbours) {
+  const Result<SwitchPlan> plan =
+      plan_switch(switch_of({"--neighbour", "s2=0x52:4,5", "--neighbour", "s3=53:", "--node", "h=2:1",
+                             "--join", "s2=shm:/d/s2.sock"}));
+  ASSERT_TRUE(plan.ok()) << plan.error().text;
+  const SwitchPlan& got = plan.value();
+  EXPECT_EQ(got.config.ports, 3U);
+  ASSERT_EQ(got.nodes.size(), 3U);
+  EXPECT_EQ(got.nodes[1].beyond, (std::vector<Lid>{Lid(4), Lid(5)}));
+  EXPECT_TRUE(got.nodes[1].we_join);
+  EXPECT_TRUE(got.nodes[2].is_switch() && !got.nodes[2].we_join && got.nodes[2].beyond.empty());
+  ASSERT_EQ(got.joins.size(), 1U);
+  EXPECT_EQ(got.joins[0].node, 1U);
+  EXPECT_TRUE(got.joins[0].endpoint.link.is_switch);
+}
+
+TEST(SwitchPlan, a_switch_between_switches_needs_no_node_of_its_own) {
+  const Result<SwitchPlan> plan =
+      plan_switch(switch_of({"--neighbour", "s1=51:1", "--neighbour", "s3=53:2"}));
+  ASSERT_TRUE(plan.ok()) << plan.error().text;
+  EXPECT_EQ(plan.value().config.ports, 2U);
+}
+
+TEST(SwitchPlan, what_is_wrong_is_named) {
+  const auto error = [](std::vector<std::string> options) {
+    const Result<SwitchPlan> plan = plan_switch(switch_of(std::move(options)));
+    return plan.ok() ? std::string("good") : plan.error().text;
+  };
+  EXPECT_EQ(error({"--node", "h=2:1", "--neighbour", "s2=52:1"}), "nodes h and s2 share a name, GUID or LID");
+  EXPECT_NE(error({"--node", "h=2:1", "--neighbour", "s2=52:4", "--join", "s2=tcp://192.0.2.1:7000"})
+                .find("leaves this machine and needs keys"),
+            std::string::npos);
+  EXPECT_EQ(error({"--node", "h=2:1", "--curve-secret", "/k/s1.secret"}),
+            "--curve-secret needs --curve-allow, or --neighbour-key to join with");
+  EXPECT_EQ(error({"--node", "h=2:1", "--curve-allow", "/k/allow"}), "--curve-allow needs --curve-secret");
+}
+
+}  // namespace
+}  // namespace weft::node
