@@ -65,13 +65,14 @@ constexpr std::array kNotInPeace<Adapter>{
     Adapter::kQpErrors,    Adapter::kPortDowns,  Adapter::kPortExpired};
 
 template <>
-constexpr std::array kNever<adapter::QpCounter>{adapter::QpCounter::kProtocolViolations,
-                                                adapter::QpCounter::kAccessRefused,
-                                                adapter::QpCounter::kBeyondWindow};
+constexpr std::array kNever<adapter::QpCounter>{
+    adapter::QpCounter::kProtocolViolations, adapter::QpCounter::kAccessRefused,
+    adapter::QpCounter::kBeyondWindow, adapter::QpCounter::kPacketCrcErrors};
 template <>
 constexpr std::array kNotInPeace<adapter::QpCounter>{
-    adapter::QpCounter::kTimeouts, adapter::QpCounter::kGapsSeen, adapter::QpCounter::kCellsStashed,
-    adapter::QpCounter::kMissedPackets};
+    adapter::QpCounter::kTimeouts,        adapter::QpCounter::kGapsSeen,
+    adapter::QpCounter::kCellsStashed,    adapter::QpCounter::kMissedPackets,
+    adapter::QpCounter::kRequestsRefused, adapter::QpCounter::kReadsNotRepeated};
 
 template <>
 constexpr std::array kNever<CellError>{CellError::kTooShort, CellError::kVersion,    CellError::kReserved,
