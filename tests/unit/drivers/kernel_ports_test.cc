@@ -48,12 +48,17 @@ void shell(const std::string& command) {
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
+/// Time for poll(), each call a second on, so that a port looks every time.
+Instant later() {
+  static Instant now = MonotonicClock().now() + 24h;
+  return now += 1s;
+}
+
 /// The kernel raises the carrier of a veth a moment after both ends were set up.
 void wait_for_carrier(FramePort& port) {
-  const MonotonicClock clock;
   for (int i = 0; i < 1000 && !port.carrier(); ++i) {
     ::usleep(10'000);
-    port.poll(clock.now() + i * 1s);
+    port.poll(later());
   }
   ASSERT_TRUE(port.carrier());
 }
@@ -136,7 +141,7 @@ TEST(PacketNic, frames_cross_a_veth_with_tags_and_without_our_own) {
     EXPECT_EQ((*b)->counters().get(PortCounter::kVlanTagsInserted), 1u);
     shell("ip link set va down");
     for (int i = 0; i < 250 && (*b)->carrier(); ++i) {  // the kernel may take a second
-      (*b)->poll(clock.now());
+      (*b)->poll(later());
       ::usleep(20'000);
     }
     EXPECT_FALSE((*b)->carrier());
@@ -162,9 +167,9 @@ bool wakes(const FramePort& port) {
   return ::poll(fds.data(), fds.size(), 20) > 0;
 }
 
-void turn(FramePort& port, Instant& now) {
+void turn(FramePort& port) {
   Bytes into(70000);
-  port.poll(now += 300ms);
+  port.poll(later());
   while (port.read_frame(into).io == FrameIo::kOk) {
   }
 }
@@ -174,7 +179,6 @@ void turn(FramePort& port, Instant& now) {
 TEST(PacketNic, an_interface_that_goes_is_taken_up_again_when_it_comes_back) {
   if (::geteuid() != 0) GTEST_SKIP() << "a packet socket needs root";
   in_namespace([] {
-    Instant now = MonotonicClock().now() + 24h;
     const std::string make =
         "ip link add va type veth peer name vb && ip link set va up && ip link set vb up";
     shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
@@ -193,8 +197,8 @@ TEST(PacketNic, an_interface_that_goes_is_taken_up_again_when_it_comes_back) {
     uint64_t times = 0;
     for (const auto& way : ways) {
       shell(way.gone);
-      turn(**a, now);
-      turn(**a, now);
+      turn(**a);
+      turn(**a);
       EXPECT_TRUE((*a)->info().gone) << way.gone;
       EXPECT_FALSE((*a)->carrier());
       EXPECT_EQ(interface_fault(**a), "interface va is gone");
@@ -202,16 +206,16 @@ TEST(PacketNic, an_interface_that_goes_is_taken_up_again_when_it_comes_back) {
       EXPECT_EQ(write_whole(**a, port_frame(300, 1)), FrameIo::kDown);
       EXPECT_EQ((*a)->counters().get(PortCounter::kInterfaceGone), ++times);
       shell(way.back);
-      turn(**a, now);
-      turn(**b, now);
+      turn(**a);
+      turn(**b);
       EXPECT_FALSE((*a)->info().gone) << way.back;
       EXPECT_EQ((*a)->counters().get(PortCounter::kInterfaceBack), times);
       expect_way(**a, **b);
       expect_way(**b, **a);
     }
     shell("ip link del va; " + make);  // between two looks
-    turn(**a, now);
-    turn(**b, now);
+    turn(**a);
+    turn(**b);
     expect_way(**a, **b);
     EXPECT_EQ(interface_fault(**a), "");
   });
@@ -220,7 +224,6 @@ TEST(PacketNic, an_interface_that_goes_is_taken_up_again_when_it_comes_back) {
 TEST(PacketNic, one_whose_interface_is_away_starts_without_it) {
   if (::geteuid() != 0) GTEST_SKIP() << "a packet socket needs root";
   in_namespace([] {
-    Instant now = MonotonicClock().now() + 24h;
     UniqueFd fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     Result<std::unique_ptr<iou::PacketNic>> a = iou::PacketNic::adopt(std::move(fd), "va");
     ASSERT_TRUE(a.ok()) << a.error().text;
@@ -228,7 +231,7 @@ TEST(PacketNic, one_whose_interface_is_away_starts_without_it) {
     EXPECT_FALSE((*a)->carrier());
     EXPECT_FALSE(wakes(**a));
     shell("ip link add va mtu 1400 type veth peer name vb && ip link set va up && ip link set vb up");
-    turn(**a, now);
+    turn(**a);
     EXPECT_FALSE((*a)->info().gone);
     EXPECT_EQ((*a)->info().mtu_bytes, 1400U);
     Result<std::unique_ptr<iou::PacketNic>> b = iou::PacketNic::open("vb");
@@ -241,7 +244,6 @@ TEST(PacketNic, one_whose_interface_is_away_starts_without_it) {
 TEST(PacketNic, frames_that_found_no_room_in_the_socket_are_counted) {
   if (::geteuid() != 0) GTEST_SKIP() << "a packet socket needs root";
   in_namespace([] {
-    Instant now = MonotonicClock().now() + 24h;
     shell("ip link add va type veth peer name vb && ip link set va up && ip link set vb up");
     Result<std::unique_ptr<iou::PacketNic>> a = iou::PacketNic::open("va");
     Result<std::unique_ptr<iou::PacketNic>> b = iou::PacketNic::open("vb");
@@ -252,11 +254,11 @@ TEST(PacketNic, frames_that_found_no_room_in_the_socket_are_counted) {
     for (int i = 0; i < 20000; ++i) (void)write_whole(**a, frame);
     uint64_t read = 0;
     for (Bytes into(70000); (*b)->read_frame(into).io == FrameIo::kOk;) ++read;
-    (*b)->poll(now += 1s);
+    (*b)->poll(later());
     const uint64_t dropped = (*b)->counters().get(PortCounter::kSocketDrops);
     EXPECT_GT(dropped, 0U);
     EXPECT_GE(read + dropped, (*a)->counters().get(PortCounter::kFramesWritten));
-    (*b)->poll(now += 1s);
+    (*b)->poll(later());
     EXPECT_EQ((*b)->counters().get(PortCounter::kSocketDrops), dropped) << "counted once";
   });
 }
@@ -265,15 +267,14 @@ TEST(PacketNic, frames_that_found_no_room_in_the_socket_are_counted) {
 TEST(TapPort, frames_that_the_interface_dropped_are_counted) {
   if (::geteuid() != 0) GTEST_SKIP() << "a TAP interface needs root";
   in_namespace([] {
-    Instant now = MonotonicClock().now() + 24h;
     Result<std::unique_ptr<TapPort>> tap = TapPort::open("wtest0");
     ASSERT_TRUE(tap.ok()) << tap.error().text;
     shell("ip link set wtest0 up txqueuelen 4");
     Result<std::unique_ptr<iou::PacketNic>> os = iou::PacketNic::open("wtest0");
     ASSERT_TRUE(os.ok());
-    (*tap)->poll(now += 1s);
+    (*tap)->poll(later());
     for (int i = 0; i < 3000; ++i) (void)write_whole(**os, port_frame(1000, 1));
-    (*tap)->poll(now += 2s);
+    (*tap)->poll(later());
     EXPECT_GT((*tap)->counters().get(PortCounter::kInterfaceReadDrops), 0U);
     EXPECT_EQ((*tap)->counters().get(PortCounter::kInterfaceWriteDrops), 0U);
   });
@@ -283,14 +284,13 @@ TEST(TapPort, frames_that_the_interface_dropped_are_counted) {
 TEST(TapPort, a_deleted_interface_made_anew_on_the_shared_descriptor_is_taken_up) {
   if (::geteuid() != 0) GTEST_SKIP() << "a TAP interface needs root";
   in_namespace([] {
-    Instant now = MonotonicClock().now() + 24h;
     Result<UniqueFd> shared = open_tap("wtest0");
     ASSERT_TRUE(shared.ok()) << shared.error().text;
     Result<std::unique_ptr<TapPort>> tap = TapPort::adopt(UniqueFd(::dup(shared->get())));
     ASSERT_TRUE(tap.ok()) << tap.error().text;
     ASSERT_TRUE((*tap)->set_offloads(Offload::kChecksum).ok());
     shell("ip link set wtest0 up");
-    turn(**tap, now);
+    turn(**tap);
     ASSERT_TRUE((*tap)->carrier());
     shell("ip link del wtest0");
     Bytes into(70000);
@@ -299,18 +299,18 @@ TEST(TapPort, a_deleted_interface_made_anew_on_the_shared_descriptor_is_taken_up
     EXPECT_FALSE(wakes(**tap));
     EXPECT_EQ(tap_name(shared->get()), "");
     (*tap)->set_carrier(false);
-    turn(**tap, now);
+    turn(**tap);
     EXPECT_TRUE((*tap)->info().gone);
     EXPECT_EQ((*tap)->counters().get(PortCounter::kReadErrors), 0U);
     ASSERT_TRUE(attach_tap(shared->get(), "wtest0").ok());
     EXPECT_EQ(tap_name(shared->get()), "wtest0");
     shell("ip link set wtest0 up");
-    turn(**tap, now);
+    turn(**tap);
     EXPECT_FALSE((*tap)->info().gone);
     EXPECT_EQ(std::system("grep -q 0 /proc/self/net/dev && ip link show wtest0 | grep -q NO-CARRIER"), 0)
         << "the carrier set meanwhile";
     (*tap)->set_carrier(true);
-    turn(**tap, now);
+    turn(**tap);
     Result<std::unique_ptr<iou::PacketNic>> os = iou::PacketNic::open("wtest0");
     ASSERT_TRUE(os.ok());
     expect_way(**os, **tap);
