@@ -11,7 +11,7 @@ namespace weft::fabric {
 /// Applied to each unit in this order; the first that strikes decides. All zero: no faults.
 struct FaultRates {
   uint32_t drop_ppm = 0;
-  uint32_t corrupt_ppm = 0;    // one bit flips
+  uint32_t corrupt_ppm = 0;    // one bit flips, anywhere in the unit
   uint32_t duplicate_ppm = 0;  // arrives twice in a row
   uint32_t reorder_ppm = 0;    // arrives after the next one
   uint32_t delay_ppm = 0;      // arrives delay_min..delay_max later, behind others

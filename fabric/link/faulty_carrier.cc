@@ -4,10 +4,21 @@
 #include <array>
 #include <cstring>
 
+#include "base/endian.h"
 #include "fabric/link/limits.h"
 #include "messages/flit.h"
 
 namespace weft::fabric {
+
+namespace {
+
+/// What of a slot is flit: past its end there is nothing to damage.
+uint32_t flit_bytes(const RxSlot& slot) noexcept {
+  if (slot.size < kFlitHeaderBytes) return slot.size;
+  return std::min(slot.size, kFlitHeaderBytes + uint32_t{load_be<uint16_t>(slot.bytes + 2)});
+}
+
+}  // namespace
 
 FaultyCarrier::FaultyCarrier(std::unique_ptr<Carrier> inner, uint32_t slot_bytes, RandomSource& random,
                              const FlitFaults& faults, FaultCounts& counts)
@@ -57,8 +68,7 @@ uint32_t FaultyCarrier::pass(const RxSlot& slot, std::span<RxSlot> out) noexcept
   }
   if (random_.chance_ppm(faults_.corrupt_ppm)) {
     if (Held* held = hold(slot, HeldState::kDelivered)) {
-      // The header and the first payload bytes: past a short flit's end there is nothing to damage.
-      const auto bit = static_cast<uint32_t>(random_.below(uint64_t{std::min(held->slot.size, 48U)} * 8));
+      const auto bit = static_cast<uint32_t>(random_.below(uint64_t{flit_bytes(held->slot)} * 8));
       storage_[static_cast<size_t>(held->slot.bytes - storage_.data()) + bit / 8] ^= std::byte{1}
                                                                                      << (bit % 8);
       ++counts_.corrupted;

@@ -97,6 +97,7 @@ class LinkEngine final : public Link {
 
   // Sending (link_engine_path.cc).
   std::byte* next_slot(uint32_t reserve) noexcept;
+  std::byte* control_slot() noexcept;
   void finish_slot(uint32_t bytes) noexcept;
   void end_run() noexcept;
   void publish_now(Instant now) noexcept;

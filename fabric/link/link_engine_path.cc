@@ -117,8 +117,17 @@ void LinkEngine::commit(const TxFlit& flit) noexcept {
   if (unpublished_ >= publish_every_) publish_now(now_);
 }
 
+/// A slot for a flit without data: one of those that data may use, else one of the reserve, and of that one
+/// alone, so that the rest of the run does not fall to data.
+std::byte* LinkEngine::control_slot() noexcept {
+  if (std::byte* slot = next_slot(kControlSlots)) return slot;
+  run_ = carrier_->claim(0);
+  run_.count = std::min(run_.count, 1U);
+  return run_.count != 0 ? run_.first : nullptr;
+}
+
 bool LinkEngine::send_control(FlitKind kind, uint8_t flags) noexcept {
-  std::byte* slot = next_slot(0);
+  std::byte* slot = control_slot();
   if (slot == nullptr) return false;
   FlitFields fields = fields_to_send(kind);
   fields.flags = flags;

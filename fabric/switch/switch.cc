@@ -63,14 +63,6 @@ void Switch::attach(PortNumber number, LinkEngine& link) {
   attached_.push_back(&port);
 }
 
-Status Switch::set_arbitration(PortNumber number, const VlArbitration& tables) {
-  if (number >= ports_.size()) return Error{fmt::format("no port {}", number)};
-  VlArbiter fresh;
-  Status fits = fresh.configure(tables, config_.link.lanes);
-  if (fits) ports_[number]->arbiter = std::move(fresh);
-  return fits;
-}
-
 int Switch::poll(Instant now) noexcept {
   now_ = now;
   if (attached_.empty()) return 0;

@@ -51,8 +51,6 @@ class Switch final : public Pollable {
   [[nodiscard]] const SwitchConfig& config() const noexcept { return config_; }
   [[nodiscard]] ForwardingTable& forwarding() noexcept { return forwarding_; }
   [[nodiscard]] const ForwardingTable& forwarding() const noexcept { return forwarding_; }
-  /// Weights of one output. Refused as a whole or taken as a whole.
-  Status set_arbitration(PortNumber port, const VlArbitration& tables);
 
   [[nodiscard]] const Port& port(PortNumber number) const noexcept { return *ports_[number]; }
   [[nodiscard]] uint32_t ports() const noexcept { return static_cast<uint32_t>(ports_.size()) - 1; }

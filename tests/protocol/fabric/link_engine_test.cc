@@ -77,6 +77,36 @@ class Engine : public ::testing::Test {
 };
 using Numbers = std::vector<uint32_t>;
 
+/// A ring that nobody reads and that gives all its free slots in one run, as rings in memory do.
+class RunCarrier final : public Carrier {
+ public:
+  static constexpr uint32_t kSlots = 32;
+  TxRun claim(uint32_t reserve) noexcept override {
+    const uint32_t free = kSlots - used_;
+    if (free <= reserve) return {};
+    return {bytes_.data() + size_t{used_} * kStride, kStride, free - reserve};
+  }
+  void commit(uint32_t slots, uint32_t /*last_bytes*/) noexcept override { used_ += slots; }
+  void publish(Instant /*now*/) noexcept override {}
+  uint32_t publish_every() const noexcept override { return 8; }
+  void retire(uint64_t /*before*/) noexcept override {}
+  void resend(uint64_t /*from*/) noexcept override {}
+  uint32_t receive(std::span<RxSlot> /*out*/) noexcept override { return 0; }
+  void release(uint64_t /*before*/) noexcept override {}
+  bool reread(uint64_t /*from*/) noexcept override { return true; }
+  std::string_view kind() const noexcept override { return "run"; }
+  CarrierState poll(Instant /*now*/) noexcept override { return CarrierState::kUp; }
+  void wait_fds(std::vector<pollfd>& /*out*/) const override {}
+  bool prepare_sleep() noexcept override { return true; }
+  void finish_sleep() noexcept override {}
+  Instant deadline() const noexcept override { return kNever; }
+
+ private:
+  static constexpr uint32_t kStride = kFlitHeaderBytes + ScriptCarrier::kFlitPayloadBytes;
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(size_t{kSlots} * kStride);
+  uint32_t used_ = 0;
+};
+
 TEST_F(Engine, takes_the_expected_drops_the_past_asks_once_for_what_is_missing) {
   carrier->arrive(data(1));
   carrier->arrive(data(1));
@@ -242,6 +272,24 @@ TEST_F(Engine, a_cell_that_no_repeat_mends_is_dropped_and_the_link_goes_on) {
   EXPECT_EQ(engine.lane(VirtualLane(0)).arrived(), 2U) << "and it was spent like any other";
   carrier->arrive(data(3));
   EXPECT_EQ(receive(), Numbers{3});
+}
+
+/// Two full rings whose owners both have something to acknowledge would wait for each other for ever.
+TEST_F(Engine, data_never_takes_the_slots_that_are_kept_for_flits_without_data) {
+  engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true, 1000), now);
+  uint32_t data = 0;
+  while (send()) ++data;
+  EXPECT_EQ(data, RunCarrier::kSlots - kControlSlots);
+  engine.poll(now);  // from here on its progress is watched
+  for (uint32_t i = 0; i < kControlSlots; ++i) {
+    now += 300ms;
+    engine.poll(now);  // nothing is acknowledged: the peer is asked
+    EXPECT_EQ(count(LinkCounter::kProbesSent), i + 1);
+    EXPECT_FALSE(send()) << "behind flit without data number " << i;
+  }
+  now += 300ms;
+  engine.poll(now);
+  EXPECT_EQ(count(LinkCounter::kProbesSent), kControlSlots) << "now the ring is really full";
 }
 
 TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) {
