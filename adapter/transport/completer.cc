@@ -123,9 +123,9 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
 void Completer::take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept {
   std::span<const std::byte> rest = cell.payload;
   for (uint32_t i = 0; i < kSelectiveBlocksMax && rest.size() >= sizeof(SelectiveBlockWire); ++i) {
-    const Psn psn(load_be<uint32_t>(rest.data()));
-    const uint32_t base = load_be<uint16_t>(rest.data() + 4);
-    const uint64_t bits = load_be<uint64_t>(rest.data() + 8);
+    const Psn psn(load_be_once<uint32_t>(rest.data()));
+    const uint32_t base = load_be_once<uint16_t>(rest.data() + 4);
+    const uint64_t bits = load_be_once<uint64_t>(rest.data() + 8);
     uint64_t number = 0;
     if (base < kCellsPerPacketMax && number_of(qp, psn, number)) {
       acknowledge_cells(qp, number, bits << base, progress);

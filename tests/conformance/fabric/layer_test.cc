@@ -1,0 +1,66 @@
+// SAN-LAYER-01 as the sources have it: what a layer includes is what it knows of the others. scripts/tidy
+// refuses a wrong include in every folder; here the rule of the network and the link layer is on record.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/requirement.h"
+
+namespace weft::test {
+namespace {
+
+/// Our own headers that the sources of a folder include, with who does: "fabric/link/x.cc: base/y.h".
+std::vector<std::string> includes_of(const std::string& folder) {
+  const std::filesystem::path root = WEFT_SOURCE_DIR;
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(root / folder)) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".h" && extension != ".cc") continue;
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      if (!line.starts_with("#include \"")) continue;
+      const size_t begin = line.find('"') + 1;
+      out.push_back(folder + "/" + entry.path().filename().string() + ": " +
+                    line.substr(begin, line.rfind('"') - begin));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> outside(const std::string& folder, const std::vector<std::string>& allowed) {
+  std::vector<std::string> strays;
+  for (const std::string& include : includes_of(folder)) {
+    const std::string header = include.substr(include.find(": ") + 2);
+    const auto fits = [&header](const std::string& prefix) { return header.starts_with(prefix); };
+    if (std::none_of(allowed.begin(), allowed.end(), fits)) strays.push_back(include);
+  }
+  return strays;
+}
+
+using Strays = std::vector<std::string>;
+
+TEST(SanLayer, SAN_LAYER_01_links_and_switches_know_no_transport) {
+  covers("SAN-LAYER-01");
+  ASSERT_GT(includes_of("fabric/link").size(), 20U) << "the sources are there to be looked at";
+  EXPECT_EQ(outside("fabric/link", {"base/", "messages/", "fabric/link/", "fabric/carrier/"}), Strays{});
+  EXPECT_EQ(outside("fabric/carrier", {"base/", "messages/", "fabric/link/", "fabric/carrier/"}), Strays{});
+  EXPECT_EQ(outside("fabric/switch", {"base/", "messages/", "fabric/link/", "fabric/carrier/",
+                                      "fabric/switch/", "control/", "node/"}),
+            Strays{});
+}
+
+/// Only what makes a connection by its name, shm:, ipc:// or tcp://, knows which carriers there are.
+TEST(SanLayer, SAN_LAYER_01_the_link_layer_does_not_know_how_bits_are_transmitted) {
+  covers("SAN-LAYER-01");
+  Strays knowing;
+  for (const std::string& stray : outside("fabric/link", {"base/", "messages/", "fabric/link/"})) {
+    if (!stray.starts_with("fabric/link/link_connect.cc: ")) knowing.push_back(stray);
+  }
+  EXPECT_EQ(knowing, Strays{});
+}
+
+}  // namespace
+}  // namespace weft::test
