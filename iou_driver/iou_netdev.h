@@ -31,8 +31,10 @@ namespace weft::iou {
 
 inline constexpr uint32_t kUnitReadsPerPoll = 8;
 inline constexpr uint32_t kUnitWritesPerPoll = 32;  // per session
-/// With several hosts: how long a frame waits for one of them before it is dropped for that one.
-inline constexpr Duration kSlowHostMax = std::chrono::milliseconds(500);
+/// With several hosts: how long a frame waits for one of them before it is dropped for that one. As long as a
+/// switch waits for an output that stands still (docs/flow_control.md): a host that stops costs its
+/// neighbours less than 50 ms wherever its frames get stuck.
+inline constexpr Duration kSlowHostMax = std::chrono::milliseconds(25);
 
 enum class UnitCounter : uint8_t {
   kFramesToLan,

@@ -228,7 +228,7 @@ TEST(UnitHalf, a_host_that_takes_nothing_does_not_stop_the_frames_of_another) {
     sent.push_back(make_ethernet(kMacBroadcast, host_mac(0), i));
     world.os(0).inject(sent.back());
   }
-  world.run_for(iou::kSlowHostMax - 50ms);
+  world.run_for(iou::kSlowHostMax / 2);
   EXPECT_LT(world.nic().written.size(), sent.size());
   EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
   world.run_for(200ms);
@@ -245,7 +245,7 @@ TEST(UnitHalf, a_host_that_takes_nothing_does_not_stop_the_frames_of_another) {
   const uint64_t before = world.unit().counters().get(iou::UnitCounter::kSlowHostDrops);
   world.os(1).busy = true;
   for (const auto& frame : sent) world.os(0).inject(frame);
-  world.run_for(iou::kSlowHostMax - 50ms);
+  world.run_for(iou::kSlowHostMax / 2);
   EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), before)
       << "and waited for like them";
 }
@@ -262,7 +262,7 @@ TEST(UnitHalf, while_its_own_port_is_down_no_host_is_slow) {
     sent.push_back(make_ethernet(host_mac(1), host_mac(0), i));
     world.os(0).inject(sent.back());
   }
-  world.run_for(100ms);
+  world.run_for(iou::kSlowHostMax / 2);
   world.cable_of_unit(0).unplug();
   world.run_for(iou::kSlowHostMax + 100ms);
   world.os(1).busy = false;
