@@ -21,7 +21,7 @@ session::AcceptorConfig acceptor_config(const node::UnitSpec& spec, const FrameP
   config.session.pools = node::session_pools(spec);
   config.session.features = nic.offloads;
   config.session.mac = nic.mac;
-  config.sessions_max = spec.hosts_max;
+  config.hosts_max = spec.hosts_max;
   return config;
 }
 

@@ -82,6 +82,7 @@ enum class SessionRefusal : uint8_t {
   kMalformed = 9,
   kPolicy = 10,          // the driver half said no
   kUnknownSession = 11,  // answer to an RTU: no such session here
+  kLidFull = 12,         // this LID has as many sessions under other MAC addresses as one LID may have
   kCount,
 };
 [[nodiscard]] std::string_view to_string(SessionRefusal refusal) noexcept;
@@ -304,7 +305,11 @@ class NetdevSession {
 
 struct AcceptorConfig {
   SessionConfig session;  // for each session; role, unit and mode are not used
-  uint32_t sessions_max = 16;
+  /// Hosts at a time. A host that came back while the driver still holds frames of its last session counts
+  /// twice until those are gone.
+  uint32_t hosts_max = 16;
+  /// Of one LID under different MAC addresses, so that no single host takes every place.
+  uint32_t sessions_per_lid = 4;
   bool allow_rdma = true;
   bool allow_send_receive = true;
   bool allow_send_data_only = true;

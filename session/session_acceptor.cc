@@ -1,8 +1,9 @@
 // How it works. One UD queue pair with number 1 takes every datagram. A REQ is checked in the order rate,
-// session it may belong to, version, encoding, mode, idata format, frame size, MAC address, policy, room; the
-// first that fails goes into the REJ. A REQ with the nonce of a live session is answered as before; one with
-// a new nonce from a host whose LID and MAC address have a session means that this host has come back, and
-// ends the old session. Everything else must name a session by nonce and source LID.
+// session it may belong to, version, encoding, mode, idata format, frame size, MAC address, sessions of its
+// LID, policy, room; the first that fails goes into the REJ. A REQ with the nonce of a live session is
+// answered as before; one with a new nonce from a host whose LID and MAC address have a session means that
+// this host has come back, and ends the old session. Everything else must name a session by nonce and source
+// LID.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -52,6 +53,8 @@ AcceptorCounter counter_of(SessionRefusal refusal) noexcept {
       return AcceptorCounter::kMalformed;
     case SessionRefusal::kUnknownSession:
       return AcceptorCounter::kUnknownSession;
+    case SessionRefusal::kLidFull:
+      return AcceptorCounter::kRefusedLidFull;
     case SessionRefusal::kNone:
     case SessionRefusal::kPolicy:
     case SessionRefusal::kCount:
@@ -67,8 +70,8 @@ class SessionAcceptor::Core {
   Core(const AcceptorConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random)
       : config_(config), adapter_(adapter), random_(random), cm_(adapter) {
     config_.session.role = SessionRole::kUnit;
-    sessions_.reserve(config_.sessions_max);
-    views_.reserve(config_.sessions_max);
+    sessions_.reserve(config_.hosts_max);
+    views_.reserve(config_.hosts_max);
   }
 
   int poll(Instant now) noexcept;
@@ -88,6 +91,7 @@ class SessionAcceptor::Core {
   [[nodiscard]] SessionRefusal judge(const CmDatagram& datagram, SessionPeer& peer) noexcept;
   [[nodiscard]] bool mode_allowed(uint8_t mode) const noexcept;
   [[nodiscard]] SessionRefusal check_mac(const SessionPeer& peer) noexcept;
+  [[nodiscard]] size_t others_of(const SessionPeer& peer) const noexcept;
   [[nodiscard]] SessionRefusal start(const CmDatagram& datagram, const SessionPeer& peer,
                                      Instant now) noexcept;
   [[nodiscard]] bool within_rate(Lid lid, Instant now) noexcept;
@@ -219,6 +223,7 @@ SessionRefusal SessionAcceptor::Core::judge(const CmDatagram& datagram, SessionP
     return SessionRefusal::kFrameBytes;
   }
   if (const SessionRefusal refusal = check_mac(peer); refusal != SessionRefusal::kNone) return refusal;
+  if (others_of(peer) >= config_.sessions_per_lid) return SessionRefusal::kLidFull;
   return events_ != nullptr ? events_->admit(peer) : SessionRefusal::kNone;
 }
 
@@ -229,6 +234,13 @@ SessionRefusal SessionAcceptor::Core::check_mac(const SessionPeer& peer) noexcep
     if (session->peer().lid != peer.lid && peer.mac != MacAddress{}) return SessionRefusal::kMacTaken;
   }
   return SessionRefusal::kNone;
+}
+
+/// Session objects that the LID of `peer` occupies under other MAC addresses, held frames included.
+size_t SessionAcceptor::Core::others_of(const SessionPeer& peer) const noexcept {
+  return static_cast<size_t>(std::count_if(views_.begin(), views_.end(), [&](NetdevSession* session) {
+    return !session->core().reusable() && session->peer().lid == peer.lid && session->peer().mac != peer.mac;
+  }));
 }
 
 SessionRefusal SessionAcceptor::Core::start(const CmDatagram& datagram, const SessionPeer& peer,
@@ -272,7 +284,7 @@ NetdevSession* SessionAcceptor::Core::free_session() {
   for (NetdevSession* session : views_) {
     if (session->core().reusable()) return session;
   }
-  if (sessions_.size() >= config_.sessions_max) return nullptr;
+  if (sessions_.size() >= config_.hosts_max) return nullptr;
   SessionConfig config = config_.session;
   config.name = fmt::format("{}.{}", config.name, sessions_.size());
   sessions_.push_back(std::make_unique<NetdevSession>(config, adapter_, random_));
@@ -421,6 +433,8 @@ std::string_view to_string(SessionRefusal refusal) noexcept {
       return "policy";
     case SessionRefusal::kUnknownSession:
       return "unknown-session";
+    case SessionRefusal::kLidFull:
+      return "lid-full";
     case SessionRefusal::kCount:
       break;
   }

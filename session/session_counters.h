@@ -224,6 +224,7 @@ enum class AcceptorCounter : uint8_t {
   kRefusedMemory,
   kRefusedRate,
   kRefusedPolicy,
+  kRefusedLidFull,  // too many sessions of one LID
   kCount,
 };
 
@@ -243,7 +244,8 @@ enum class AcceptorCounter : uint8_t {
           "refused_full",
           "refused_memory",
           "refused_rate",
-          "refused_policy"};
+          "refused_policy",
+          "refused_lid_full"};
 }
 
 }  // namespace weft::session

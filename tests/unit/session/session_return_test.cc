@@ -79,7 +79,7 @@ TEST_P(Order, only_one_session_is_kept_for_its_frames) {
 
 TEST(OrderBound, a_unit_with_no_session_to_spare_drops_the_held_frames) {
   SessionPairOptions options;
-  options.unit.sessions_max = 1;
+  options.unit.hosts_max = 1;
   SessionPair pair(options);
   Order::die_and_return(pair, 0, 5);
   EXPECT_EQ(pair.unit().counters().get(C::kInboundLostAtReset), 5U);

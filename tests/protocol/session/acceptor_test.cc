@@ -1,0 +1,212 @@
+// A unit's acceptor under pressure: every refusal has its name, what one host can take or cost is bounded
+// (decisions 2.22, section 4).
+#include <gtest/gtest.h>
+
+#include "tests/support/reason_table.h"
+#include "tests/support/scripted_host.h"
+
+namespace weft::session {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
+using C = SessionCounter;
+
+AcceptorConfig unit_config() {
+  SessionPairOptions options;
+  options.unit.session.pools = {{2048, 8}, {16384, 4}};
+  return options.unit;
+}
+
+struct Refused {
+  SessionRefusal reason;
+  AcceptorCounter counter;
+  void (*provoke)(AcceptorConfig&);
+  void (*spoil)(ScriptedHost&);
+};
+void nothing(AcceptorConfig&) {}
+void honest(ScriptedHost&) {}
+
+constexpr std::array kRefused{
+    Refused{SessionRefusal::kVersion, AcceptorCounter::kRefusedVersion, nothing,
+            [](ScriptedHost& host) { host.offer.version_min = host.offer.version_max = 2; }},
+    Refused{SessionRefusal::kEncoding, AcceptorCounter::kRefusedEncoding, nothing,
+            [](ScriptedHost& host) { host.offer.encoding = 3; }},
+    Refused{SessionRefusal::kMode, AcceptorCounter::kRefusedMode, nothing,
+            [](ScriptedHost& host) { host.offer.mode = 9; }},
+    Refused{SessionRefusal::kMode, AcceptorCounter::kRefusedMode,
+            [](AcceptorConfig& config) { config.allow_rdma = false; }, honest},
+    Refused{SessionRefusal::kIdataFormat, AcceptorCounter::kRefusedIdataFormat, nothing,
+            [](ScriptedHost& host) { host.offer.idata_format = 0; }},
+    Refused{SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes, nothing,
+            [](ScriptedHost& host) { host.offer.frame_bytes_max = 20; }},
+    Refused{SessionRefusal::kFrameBytes, AcceptorCounter::kRefusedFrameBytes, nothing,
+            [](ScriptedHost& host) { host.offer.message_bytes = 100; }},
+    Refused{SessionRefusal::kMacTaken, AcceptorCounter::kRefusedMacTaken, nothing,
+            [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kMacTaken; }},
+    Refused{SessionRefusal::kSessionsFull, AcceptorCounter::kRefusedFull,
+            [](AcceptorConfig& config) { config.hosts_max = 0; }, honest},
+    Refused{SessionRefusal::kNoMemory, AcceptorCounter::kRefusedMemory,
+            [](AcceptorConfig& config) {
+              config.session.pools = {{64, 65536}, {2048, 32}};
+            },
+            honest},
+    Refused{SessionRefusal::kMalformed, AcceptorCounter::kMalformed, nothing,
+            [](ScriptedHost& host) {  // RDMA takes two
+              host.offer.channels = 1;
+              host.offer.data = {};
+            }},
+    Refused{SessionRefusal::kPolicy, AcceptorCounter::kRefusedPolicy, nothing,
+            [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kPolicy; }},
+    Refused{SessionRefusal::kPolicy, AcceptorCounter::kRefusedPolicy, nothing,
+            [](ScriptedHost& host) { host.acceptor->close(); }},
+    Refused{SessionRefusal::kUnknownSession, AcceptorCounter::kUnknownSession, nothing,
+            [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kUnknownSession; }},
+    Refused{SessionRefusal::kLidFull, AcceptorCounter::kRefusedLidFull,
+            [](AcceptorConfig& config) { config.sessions_per_lid = 0; }, honest},
+};
+static_assert(names_every_reason(kRefused, SessionRefusal::kVersion, SessionRefusal::kCount));
+
+TEST(Acceptor, every_refusal_has_its_name) {
+  for (const Refused& one : kRefused) {
+    AcceptorConfig config = unit_config();
+    one.provoke(config);
+    ScriptedHost host(config);
+    one.spoil(host);
+    EXPECT_FALSE(host.connect());
+    EXPECT_EQ(to_string(host.refusal), to_string(one.reason));
+    expect_only(host.acceptor->counters(), one.counter, AcceptorCounter::kRepeated, AcceptorCounter::kCount);
+    EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRequests), 1U);
+  }
+}
+
+TEST(Acceptor, the_driver_may_say_no) {
+  ScriptedHost host(unit_config());
+  host.events.admit_answer = SessionRefusal::kPolicy;
+  EXPECT_FALSE(host.connect());
+  EXPECT_EQ(host.refusal, SessionRefusal::kPolicy);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedPolicy), 1U);
+  ASSERT_EQ(host.events.admitted.size(), 1U);
+  EXPECT_EQ(host.events.admitted[0].mac, (MacAddress{2, 0, 0, 0, 0, 7}));
+}
+
+TEST(Acceptor, a_repeated_request_gets_the_same_answer_and_no_second_session) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  const CmOffer first = host.answer;
+  host.datagrams.clear();
+  host.knock(CmKind::kReq, host.nonce);
+  ASSERT_EQ(host.datagrams.size(), 1U);
+  EXPECT_EQ(host.datagrams[0].offer, first);
+  EXPECT_EQ(host.acceptor->sessions().size(), 1U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRepeated), 1U);
+}
+
+TEST(Acceptor, a_host_that_comes_back_ends_its_old_session) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  NetdevSession& old = host.unit();
+  host.nonce = 0x9999;
+  EXPECT_TRUE(host.acceptor->sessions().size() == 1);
+  host.knock(CmKind::kReq, host.nonce);
+  EXPECT_EQ(old.counters().get(C::kLostReplaced), 1U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
+}
+
+TEST(Acceptor, sessions_and_requests_are_bounded) {
+  AcceptorConfig config = unit_config();
+  config.hosts_max = 2;
+  config.requests_per_second = 5;
+  ScriptedHost host(config);
+  for (uint8_t i = 0; i < 8; ++i) {
+    host.nonce = 100 + i;
+    host.offer.mac = {2, 0, 0, 0, 1, i};
+    host.knock(CmKind::kReq, host.nonce);
+  }
+  const auto& counters = host.acceptor->counters();
+  EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 2U);
+  EXPECT_EQ(counters.get(AcceptorCounter::kRefusedFull), 3U);
+  EXPECT_EQ(counters.get(AcceptorCounter::kRefusedRate), 3U);
+  EXPECT_EQ(host.acceptor->sessions().size(), 2U);
+}
+
+/// One host that asks under ever new MAC addresses leaves places for others; a MAC address that it has
+/// already is no further one, and a session that ends makes room.
+TEST(Acceptor, one_lid_cannot_take_every_session) {
+  AcceptorConfig config = unit_config();
+  ScriptedHost host(config);
+  const auto ask = [&](uint8_t mac, uint64_t nonce) {
+    host.offer.mac = {2, 0, 0, 0, 1, mac};
+    host.knock(CmKind::kReq, nonce);
+  };
+  for (uint8_t i = 0; i < 20; ++i) ask(i, 100U + i);
+  const auto& counters = host.acceptor->counters();
+  EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid);
+  EXPECT_EQ(counters.get(AcceptorCounter::kRefusedLidFull), 20U - config.sessions_per_lid);
+  EXPECT_EQ(counters.get(AcceptorCounter::kRefusedFull), 0U);
+  EXPECT_LT(host.acceptor->sessions().size(), config.hosts_max);
+  ask(0, 200);
+  EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid + 1U) << "comes back";
+  host.knock(CmKind::kDreq, 200);
+  ask(50, 201);
+  EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid + 2U);
+}
+
+TEST(Acceptor, datagrams_for_no_session_are_counted) {
+  ScriptedHost host(unit_config());
+  host.knock(CmKind::kDreq, 4);
+  host.knock(CmKind::kDrep, 4);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownMessage), 2U);
+}
+
+/// Who asks for a session that is not there is told so, not more often than a LID may ask for anything.
+TEST(Acceptor, an_rtu_for_no_session_is_refused_at_a_bounded_rate) {
+  AcceptorConfig config = unit_config();
+  config.requests_per_second = 5;
+  ScriptedHost host(config);
+  CmEndpoint asker(*host.adapters[0]);
+  ASSERT_TRUE(asker.open(Qpn(), 1).ok());
+  uint32_t answers = 0;
+  for (uint64_t nonce = 0; nonce < 20; ++nonce) {
+    asker.send({.kind = CmKind::kRtu, .nonce = nonce, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
+    host.run(5);
+    CmDatagram answer;
+    while (asker.receive(answer) == CmReceive::kMessage) {
+      EXPECT_EQ(answer.message.kind, CmKind::kRej);
+      EXPECT_EQ(answer.message.nonce, nonce);
+      EXPECT_EQ(answer.message.reason, static_cast<uint16_t>(SessionRefusal::kUnknownSession));
+      ++answers;
+    }
+  }
+  EXPECT_EQ(answers, 5U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownSession), 5U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 15U);
+}
+
+TEST(Acceptor, a_forged_disconnect_needs_the_nonce) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  host.knock(CmKind::kDreq, host.nonce + 1);
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+  host.knock(CmKind::kDreq, host.nonce);
+  EXPECT_EQ(host.unit().state(), SessionState::kLost);
+  EXPECT_EQ(host.count(C::kLostPeerLeft), 1U);
+}
+
+TEST(Acceptor, a_host_that_broke_the_rules_waits_longer_each_time) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
+  ASSERT_EQ(host.unit().state(), SessionState::kLost);
+  host.nonce = 77;
+  host.knock(CmKind::kReq, host.nonce);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 1U);
+  host.run(200, 1ms);
+  host.knock(CmKind::kReq, host.nonce);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
+}
+
+}  // namespace
+}  // namespace weft::session
