@@ -279,7 +279,7 @@ TEST(PushMsg, PUSH_MSG_03_a_reply_repeats_the_context) {
       answered.emplace_back(1 - item.from, item.message.context);
     }
   }
-  EXPECT_GE(asked.size(), 8U);
+  EXPECT_GE(asked.size(), 6U) << "two requests, keepalives, two flushes";
   std::sort(asked.begin(), asked.end());
   std::sort(answered.begin(), answered.end());
   EXPECT_EQ(answered, asked);
