@@ -120,8 +120,8 @@ class HostProgram final : public node::EndnodeProgram {
         interfaces_(std::move(interfaces)),
         traffic_(generators_of(interfaces_)) {
     for (Interface& interface : interfaces_) {
-      interface.session = std::make_unique<session::NetdevSession>(session_config(spec, interface),
-                                                                   endnode.adapter(), random);
+      interface.session =
+          session::NetdevSession::make(session_config(spec, interface), endnode.adapter(), random);
       interface.half =
           std::make_unique<HostNetdev>(*interface.session, *interface.port, nic_settings(interface));
       interface.half->publish(page, fmt::format("unit.{}", interface.spec->unit.value()));

@@ -32,10 +32,8 @@ void PoolMemory::Free::operator()(std::byte* memory) const noexcept {
 }
 
 RecvPool::RecvPool(const Shape& shape, PoolMemory memory)
-    : shape_(shape),
-      memory_(std::move(memory)),
-      states_(shape.elements, State::kFreed),
-      freed_(shape.elements) {
+    : shape_(shape), memory_(std::move(memory)), states_(shape.elements, State::kFreed) {
+  freed_.reset(shape.elements);
   WEFT_CHECK(memory_.span().size() == size_t{shape.elements} * shape.element_bytes, "a pool is its elements");
 }
 
@@ -47,7 +45,7 @@ void RecvPool::expose(Rkey handle, uint64_t address, Lkey lkey) noexcept {
   live_ = true;
   std::fill(states_.begin(), states_.end(), State::kExposed);
   exposed_ = shape_.elements;
-  freed_head_ = freed_count_ = 0;
+  freed_.clear();
 }
 
 PoolAdvert RecvPool::advert() const noexcept {
@@ -65,7 +63,7 @@ void RecvPool::retire() noexcept {
     if (state != State::kIndicated) state = State::kFreed;
   }
   exposed_ = 0;
-  freed_head_ = freed_count_ = 0;
+  freed_.clear();
 }
 
 IndicationFault RecvPool::check_element(uint32_t element, uint32_t element_bytes,
@@ -109,17 +107,15 @@ void RecvPool::free_element(uint32_t element) noexcept {
   states_[element] = State::kFreed;
   --indicated_;
   if (!live_) return;
-  freed_[(freed_head_ + freed_count_) % shape_.elements] = element;
-  ++freed_count_;
+  freed_.push(element);
 }
 
 bool RecvPool::take_run(PoolRun& out) noexcept {
-  if (freed_count_ == 0) return false;
-  out = {.pool = shape_.reference, .first = freed_[freed_head_], .count = 0};
-  while (freed_count_ != 0 && freed_[freed_head_] == out.first + out.count) {
-    states_[freed_[freed_head_]] = State::kExposed;
-    freed_head_ = (freed_head_ + 1) % shape_.elements;
-    --freed_count_;
+  if (freed_.empty()) return false;
+  out = {.pool = shape_.reference, .first = freed_.front(), .count = 0};
+  while (!freed_.empty() && freed_.front() == out.first + out.count) {
+    states_[freed_.front()] = State::kExposed;
+    freed_.pop();
     ++exposed_;
     ++out.count;
   }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fixed_ring.h"
 #include "messages/netdev_model.h"
 
 namespace weft::session {
@@ -95,7 +96,7 @@ class RecvPool {
 
   [[nodiscard]] uint32_t exposed() const noexcept { return exposed_; }
   [[nodiscard]] uint32_t indicated() const noexcept { return indicated_; }
-  [[nodiscard]] uint32_t freed() const noexcept { return freed_count_; }
+  [[nodiscard]] uint32_t freed() const noexcept { return static_cast<uint32_t>(freed_.size()); }
 
  private:
   enum class State : uint8_t { kExposed, kIndicated, kFreed };
@@ -110,9 +111,7 @@ class RecvPool {
   uint64_t address_ = 0;
   bool live_ = false;
   std::vector<State> states_;
-  std::vector<uint32_t> freed_;  // ring of element indices, oldest at freed_head_
-  uint32_t freed_head_ = 0;
-  uint32_t freed_count_ = 0;
+  FixedRing<uint32_t> freed_;  // element indices, oldest first
   uint32_t exposed_ = 0;
   uint32_t indicated_ = 0;
 };

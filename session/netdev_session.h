@@ -221,84 +221,81 @@ struct SessionConservation {
 /// One end of a session. Owner: the thread that polls the adapter. The adapter, random source and events
 /// outlive it. Memory is taken when an incarnation opens and when a pool grows, never on the way of a frame.
 /// After a loss a host session connects again by itself; frames posted before it are never sent again
-/// (decisions 2.12).
+/// (decisions 2.12). SessionEndpoint implements it (session/endpoint.h); driver halves see no
+/// more than this.
 class NetdevSession {
  public:
-  NetdevSession(const SessionConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random);
-  ~NetdevSession();
+  [[nodiscard]] static std::unique_ptr<NetdevSession> make(const SessionConfig& config,
+                                                           adapter::ChannelAdapter& adapter,
+                                                           RandomSource& random);
+  NetdevSession() = default;
+  virtual ~NetdevSession() = default;
   NetdevSession(const NetdevSession&) = delete;
   NetdevSession& operator=(const NetdevSession&) = delete;
 
   /// Who is told; null for nobody. May be changed between polls.
-  void set_events(SessionEvents* events) noexcept;
+  virtual void set_events(SessionEvents* events) noexcept = 0;
 
   /// The address of our port has changed: what the next opening says. A unit that is connected learns it by a
   /// configuration request.
-  void set_mac(const MacAddress& mac) noexcept;
+  virtual void set_mac(const MacAddress& mac) noexcept = 0;
 
   /// Host: starts to connect (and to reconnect after each loss). No effect in other states than kIdle.
-  void open() noexcept;
+  virtual void open() noexcept = 0;
   /// Flushes all pools both ways, disconnects and ends in kIdle after at most flush_timeout. Frames submitted
   /// before are completed first, as far as the time allows.
-  void close() noexcept;
+  virtual void close() noexcept = 0;
 
   /// One bounded turn: completions, messages, renewals, timers. Returns work done.
-  int poll(Instant now) noexcept;
+  virtual int poll(Instant now) noexcept = 0;
   /// When poll() wants to run next though nothing arrives.
-  [[nodiscard]] Instant deadline() const noexcept;
-  [[nodiscard]] SessionState state() const noexcept;
+  [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+  [[nodiscard]] virtual SessionState state() const noexcept = 0;
   /// True while the link of the session's port is up; the session may be open without it for a while.
-  [[nodiscard]] bool port_up() const noexcept;
-  [[nodiscard]] const SessionPeer& peer() const noexcept;
-  [[nodiscard]] const SessionConfig& config() const noexcept;
+  [[nodiscard]] virtual bool port_up() const noexcept = 0;
+  [[nodiscard]] virtual const SessionPeer& peer() const noexcept = 0;
+  [[nodiscard]] virtual const SessionConfig& config() const noexcept = 0;
   /// Host: why the last attempt to connect failed; kNone once one has succeeded, or while none was answered.
-  [[nodiscard]] SessionRefusal refusal() const noexcept;
+  [[nodiscard]] virtual SessionRefusal refusal() const noexcept = 0;
   /// Counts the incarnations of this object, from 1 at the first kOpening.
-  [[nodiscard]] uint64_t incarnation() const noexcept;
+  [[nodiscard]] virtual uint64_t incarnation() const noexcept = 0;
 
   // ---- outbound --------------------
   /// Registered send memory for one frame of up to `bytes_max` bytes, vnet header included. Empty when the
   /// peer has no free element, our send memory is in flight, a frame still waits for a larger element, or the
   /// session is not open: do not read the frame then. Claiming again gives the same memory.
-  [[nodiscard]] std::span<std::byte> claim_frame(uint32_t bytes_max) noexcept;
+  [[nodiscard]] virtual std::span<std::byte> claim_frame(uint32_t bytes_max) noexcept = 0;
   /// Hands the claimed frame over; `bytes` <= the claim. It leaves at the next flush() or poll(). A frame
   /// longer than the agreed maximum is refused and counted, never cut (PUSH-DATA-02).
-  void submit_frame(uint32_t bytes) noexcept;
+  virtual void submit_frame(uint32_t bytes) noexcept = 0;
   /// Gives the claim back unused.
-  void abandon_frame() noexcept;
+  virtual void abandon_frame() noexcept = 0;
   /// Posts what was submitted and rings the doorbell once.
-  void flush() noexcept;
+  virtual void flush() noexcept = 0;
   /// vnet header plus frame, as the session agreed; 0 while not open.
-  [[nodiscard]] uint32_t frame_bytes_max() const noexcept;
+  [[nodiscard]] virtual uint32_t frame_bytes_max() const noexcept = 0;
 
   // ---- inbound --------------------
   /// The oldest frame not yet released; null when there is none. Valid until release_frame(), also across a
   /// loss.
-  [[nodiscard]] const InboundFrame* front_frame() noexcept;
+  [[nodiscard]] const InboundFrame* front_frame() noexcept { return peek_frame(0); }
   /// The `index`-th oldest (0 = front), for drivers that look ahead; null when there are not so many.
-  [[nodiscard]] const InboundFrame* peek_frame(uint32_t index) noexcept;
+  [[nodiscard]] virtual const InboundFrame* peek_frame(uint32_t index) noexcept = 0;
   /// The front's element may be written again; the peer learns of it in a batch.
-  void release_frame() noexcept;
+  virtual void release_frame() noexcept = 0;
 
   // ---- configuration --------------------
   /// Asks the peer. Returns the transaction (never 0), or 0 when not open, the data is too long or
   /// config_requests are waiting already.
-  [[nodiscard]] uint64_t request_config(const CfgRequest& request) noexcept;
+  [[nodiscard]] virtual uint64_t request_config(const CfgRequest& request) noexcept = 0;
 
   // ---- for tests, tools and the simulator --------------------
-  [[nodiscard]] const CounterSet<SessionCounter>& counters() const noexcept;
+  [[nodiscard]] virtual const CounterSet<SessionCounter>& counters() const noexcept = 0;
   /// Of the queue pairs of channel 0 or 1, over all incarnations.
-  [[nodiscard]] const CounterSet<adapter::QpCounter>& channel_counters(uint32_t channel) noexcept;
-  [[nodiscard]] SessionConservation conservation() const noexcept;
+  [[nodiscard]] virtual const CounterSet<adapter::QpCounter>& channel_counters(uint32_t channel) noexcept = 0;
+  [[nodiscard]] virtual SessionConservation conservation() const noexcept = 0;
   /// Puts the counters on the page as `prefix.NAME`. False when the page is full.
-  bool publish(StatsPage& page, std::string_view prefix);
-
-  class Core;
-  /// For the acceptor and white-box tests.
-  [[nodiscard]] Core& core() noexcept { return *core_; }
-
- private:
-  std::unique_ptr<Core> core_;
+  virtual bool publish(StatsPage& page, std::string_view prefix) = 0;
 };
 
 // ---- unit side --------------------

@@ -5,15 +5,13 @@
 namespace weft::session {
 
 void RemotePools::Pool::push(uint32_t element) noexcept {
-  free_ring[(head + count) % advert.elements] = element;
+  free.push(element);
   is_free[element] = true;
-  ++count;
 }
 
 uint32_t RemotePools::Pool::pop() noexcept {
-  const uint32_t element = free_ring[head];
-  head = (head + 1) % advert.elements;
-  --count;
+  const uint32_t element = free.front();
+  free.pop();
   is_free[element] = false;
   return element;
 }
@@ -32,7 +30,7 @@ RemotePoolFault RemotePools::add(const PoolAdvert& advert) {
   auto pool = std::make_unique<Pool>();
   pool->advert = advert;
   pool->by_idata = fits_idata(advert.pool, advert.elements, advert.element_bytes);
-  pool->free_ring.resize(advert.elements);
+  pool->free.reset(advert.elements);
   pool->is_free.resize(advert.elements);
   for (uint32_t i = 0; i < advert.elements; ++i) pool->push(i);
   elements_ += advert.elements;
@@ -45,7 +43,7 @@ RemotePoolFault RemotePools::add(const PoolAdvert& advert) {
 }
 
 RemotePoolFault RemotePools::renew_all(Pool& pool, uint32_t& renewed) noexcept {
-  if (pool.count == pool.advert.elements) return RemotePoolFault::kNotConsumed;
+  if (pool.free.full()) return RemotePoolFault::kNotConsumed;
   for (uint32_t i = 0; i < pool.advert.elements; ++i) {
     if (pool.is_free[i]) continue;
     pool.push(i);
@@ -83,8 +81,8 @@ bool RemotePools::remove(uint32_t reference) noexcept {
                                [&](const auto& pool) { return pool->advert.pool == reference; });
   if (at == pools_.end()) return false;
   elements_ -= (*at)->advert.elements;
-  free_ -= (*at)->count;
-  consumed_ -= (*at)->advert.elements - (*at)->count;
+  free_ -= (*at)->free.size();
+  consumed_ -= (*at)->advert.elements - (*at)->free.size();
   pools_.erase(at);
   return true;
 }
@@ -99,7 +97,7 @@ void RemotePools::clear() noexcept {
 bool RemotePools::take(uint32_t bytes, RemoteElement& out) noexcept {
   for (const auto& pool : pools_) {
     const PoolAdvert& advert = pool->advert;
-    if (pool->count == 0 || advert.element_bytes < bytes) continue;
+    if (pool->free.empty() || advert.element_bytes < bytes) continue;
     const uint32_t element = pool->pop();
     --free_;
     ++consumed_;
@@ -129,7 +127,7 @@ bool RemotePools::running_low(BufferRecvPoolGet& out) const noexcept {
     size_t next = first;
     for (; next < pools_.size() && pools_[next]->advert.element_bytes == bytes; ++next) {
       elements += pools_[next]->advert.elements;
-      free += pools_[next]->count;
+      free += pools_[next]->free.size();
     }
     if (free * 4 < elements && pools_[first]->advert.pool != kPoolOfReceiveWqes) {
       out = {.packet_bytes = bytes, .packets = pools_[first]->advert.elements};

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fixed_ring.h"
 #include "messages/netdev_model.h"
 
 namespace weft::session {
@@ -73,10 +74,8 @@ class RemotePools {
   struct Pool {
     PoolAdvert advert;
     bool by_idata = false;
-    std::vector<uint32_t> free_ring;  // element indices, oldest at head
+    FixedRing<uint32_t> free;  // element indices, oldest first
     std::vector<bool> is_free;
-    uint32_t head = 0;
-    uint32_t count = 0;
 
     void push(uint32_t element) noexcept;
     uint32_t pop() noexcept;

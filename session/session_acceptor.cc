@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/stats_page.h"
-#include "session/session_core.h"
+#include "session/endpoint.h"
 
 namespace weft::session {
 
@@ -96,9 +96,9 @@ class SessionAcceptor::Core {
                                      Instant now) noexcept;
   [[nodiscard]] bool within_rate(Lid lid, Instant now) noexcept;
   [[nodiscard]] Asker& asker(Lid lid) noexcept;
-  [[nodiscard]] NetdevSession* find(uint64_t nonce, Lid lid) noexcept;
-  [[nodiscard]] NetdevSession::Core* end_earlier(const SessionPeer& peer) noexcept;
-  [[nodiscard]] NetdevSession* free_session();
+  [[nodiscard]] SessionEndpoint* find(uint64_t nonce, Lid lid) noexcept;
+  [[nodiscard]] SessionEndpoint* end_earlier(const SessionPeer& peer) noexcept;
+  [[nodiscard]] SessionEndpoint* free_session();
   void reject(const CmDatagram& datagram, SessionRefusal refusal) noexcept;
   void punish(Lid lid, Instant now) noexcept;
   [[nodiscard]] std::string session_prefix(size_t index) const {
@@ -115,17 +115,17 @@ class SessionAcceptor::Core {
   CmEndpoint cm_;
   Instant listen_at_ = Instant::min();
   bool closed_ = false;
-  std::vector<std::unique_ptr<NetdevSession>> sessions_;
-  std::vector<NetdevSession*> views_;
+  std::vector<std::unique_ptr<SessionEndpoint>> sessions_;
+  std::vector<NetdevSession*> views_;  // the same, as the driver half sees them
   std::array<Asker, kRememberedLids> askers_;
   LogLimiter refusal_log_{std::chrono::seconds(1)};
 };
 
 int SessionAcceptor::Core::poll(Instant now) noexcept {
   int work = poll_listener(now);
-  for (NetdevSession* session : views_) {
+  for (const auto& session : sessions_) {
     work += session->poll(now);
-    if (session->core().take_violation()) punish(session->peer().lid, now);
+    if (session->take_violation()) punish(session->peer().lid, now);
   }
   return work;
 }
@@ -149,11 +149,11 @@ int SessionAcceptor::Core::poll_listener(Instant now) noexcept {
       counters_.add(AcceptorCounter::kMalformed);
       continue;
     }
-    NetdevSession* session = find(datagram.message.nonce, datagram.lid);
+    SessionEndpoint* session = find(datagram.message.nonce, datagram.lid);
     if (datagram.message.kind == CmKind::kReq) counters_.add(AcceptorCounter::kRequests);
     if (session != nullptr) {
       if (datagram.message.kind == CmKind::kReq) counters_.add(AcceptorCounter::kRepeated);
-      session->core().on_datagram(datagram);
+      session->on_datagram(datagram);
     } else if (datagram.message.kind == CmKind::kReq) {
       on_request(datagram, now);
     } else if (datagram.message.kind == CmKind::kRtu) {
@@ -229,8 +229,8 @@ SessionRefusal SessionAcceptor::Core::judge(const CmDatagram& datagram, SessionP
 
 /// A MAC address belongs to one session; its host may come back under a new nonce (decisions 2.12, 2.22).
 SessionRefusal SessionAcceptor::Core::check_mac(const SessionPeer& peer) noexcept {
-  for (NetdevSession* session : views_) {
-    if (!session->core().live() || session->peer().mac != peer.mac) continue;
+  for (const auto& session : sessions_) {
+    if (!session->live() || session->peer().mac != peer.mac) continue;
     if (session->peer().lid != peer.lid && peer.mac != MacAddress{}) return SessionRefusal::kMacTaken;
   }
   return SessionRefusal::kNone;
@@ -238,23 +238,23 @@ SessionRefusal SessionAcceptor::Core::check_mac(const SessionPeer& peer) noexcep
 
 /// Session objects that the LID of `peer` occupies under other MAC addresses, held frames included.
 size_t SessionAcceptor::Core::others_of(const SessionPeer& peer) const noexcept {
-  return static_cast<size_t>(std::count_if(views_.begin(), views_.end(), [&](NetdevSession* session) {
-    return !session->core().reusable() && session->peer().lid == peer.lid && session->peer().mac != peer.mac;
+  return static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& session) {
+    return !session->reusable() && session->peer().lid == peer.lid && session->peer().mac != peer.mac;
   }));
 }
 
 SessionRefusal SessionAcceptor::Core::start(const CmDatagram& datagram, const SessionPeer& peer,
                                             Instant now) noexcept {
-  NetdevSession::Core* earlier = end_earlier(peer);
+  SessionEndpoint* earlier = end_earlier(peer);
   try {
-    NetdevSession* session = free_session();
+    SessionEndpoint* session = free_session();
     if (session == nullptr && earlier != nullptr) {
-      earlier->drop_inbound();
+      earlier->drop_frames();
       session = free_session();
     }
     if (session == nullptr) return SessionRefusal::kSessionsFull;
-    const Status status = session->core().accept(datagram, peer, cm_, now);
-    if (status && earlier != nullptr) session->core().follow(*earlier);
+    const Status status = session->accept(datagram, peer, cm_, now);
+    if (status && earlier != nullptr) session->follow(*earlier);
     if (status) return SessionRefusal::kNone;
     log(LogLevel::kError, "{}: {}", config_.session.name, status.error().text);
   } catch (const std::bad_alloc&) {
@@ -266,34 +266,32 @@ SessionRefusal SessionAcceptor::Core::start(const CmDatagram& datagram, const Se
 /// Ends the session that the host had before. The driver may still hold frames of that one, which go before
 /// those of the new one, but of none before it: a host that dies again and again takes two sessions at most.
 /// Returns the one that holds frames, if any.
-NetdevSession::Core* SessionAcceptor::Core::end_earlier(const SessionPeer& peer) noexcept {
-  NetdevSession::Core* last = nullptr;
-  for (NetdevSession* session : views_) {
+SessionEndpoint* SessionAcceptor::Core::end_earlier(const SessionPeer& peer) noexcept {
+  SessionEndpoint* last = nullptr;
+  for (const auto& session : sessions_) {
     if (session->peer().mac != peer.mac || session->peer().lid != peer.lid) continue;
-    NetdevSession::Core& core = session->core();
-    const bool newest = core.live();
-    if (newest) core.replace();
-    if (!core.holds_frames()) continue;
-    if (last != nullptr) (newest ? *last : core).drop_inbound();
-    if (last == nullptr || newest) last = &core;
+    const bool newest = session->live();
+    if (newest) session->replace();
+    if (!session->holds_frames()) continue;
+    if (last != nullptr) (newest ? *last : *session).drop_frames();
+    if (last == nullptr || newest) last = session.get();
   }
   return last;
 }
 
-NetdevSession* SessionAcceptor::Core::free_session() {
-  for (NetdevSession* session : views_) {
-    if (session->core().reusable()) return session;
+SessionEndpoint* SessionAcceptor::Core::free_session() {
+  for (const auto& session : sessions_) {
+    if (session->reusable()) return session.get();
   }
   if (sessions_.size() >= config_.hosts_max) return nullptr;
   SessionConfig config = config_.session;
   config.name = fmt::format("{}.{}", config.name, sessions_.size());
-  sessions_.push_back(std::make_unique<NetdevSession>(config, adapter_, random_));
-  views_.push_back(sessions_.back().get());
-  views_.back()->set_events(events_);
-  if (page_ != nullptr) {
-    (void)views_.back()->publish(*page_, session_prefix(views_.size() - 1));
-  }
-  return views_.back();
+  SessionEndpoint& made =
+      *sessions_.emplace_back(std::make_unique<SessionEndpoint>(config, adapter_, random_));
+  views_.push_back(&made);
+  made.set_events(events_);
+  if (page_ != nullptr) (void)made.publish(*page_, session_prefix(views_.size() - 1));
+  return &made;
 }
 
 void SessionAcceptor::Core::reject(const CmDatagram& datagram, SessionRefusal refusal) noexcept {
@@ -306,9 +304,9 @@ void SessionAcceptor::Core::reject(const CmDatagram& datagram, SessionRefusal re
   (void)cm_.send(message, datagram.lid, datagram.qpn, config_.session.sl);
 }
 
-NetdevSession* SessionAcceptor::Core::find(uint64_t nonce, Lid lid) noexcept {
-  for (NetdevSession* session : views_) {
-    if (session->core().is_session(nonce, lid)) return session;
+SessionEndpoint* SessionAcceptor::Core::find(uint64_t nonce, Lid lid) noexcept {
+  for (const auto& session : sessions_) {
+    if (session->is_session(nonce, lid)) return session.get();
   }
   return nullptr;
 }
@@ -360,8 +358,8 @@ void SessionAcceptor::Core::close() noexcept {
 }
 
 bool SessionAcceptor::Core::all_idle() const noexcept {
-  return std::none_of(views_.begin(), views_.end(),
-                      [](NetdevSession* session) { return session->core().live(); });
+  return std::none_of(sessions_.begin(), sessions_.end(),
+                      [](const auto& session) { return session->live(); });
 }
 
 void SessionAcceptor::Core::set_events(AcceptorEvents* events) noexcept {

@@ -19,35 +19,45 @@ constexpr uint8_t kRnrForEver = 7;
 
 }  // namespace
 
-Status SessionChannels::create(const ChannelSizes& sizes) {
-  destroy();
-  Status status = make_memory(sizes);
-  if (status) status = make_queues();
-  if (!status) destroy();
-  return status;
+Result<std::unique_ptr<SessionChannels>> SessionChannels::make(adapter::ChannelAdapter& adapter,
+                                                               RandomSource& random, ChannelStore& store,
+                                                               const ChannelSizes& sizes) {
+  auto out = std::make_unique<SessionChannels>(adapter, random, store, sizes);
+  if (const Status status = out->make_memory(); !status) return status.error();
+  if (const Status status = out->make_queues(); !status) return status.error();
+  return out;
 }
 
-Status SessionChannels::make_memory(const ChannelSizes& sizes) {
-  const size_t control_bytes = size_t{sizes.message_bytes} * (sizes.control_recvs + sizes.control_sends);
-  if (control_memory_.span().size() != control_bytes) control_memory_ = PoolMemory::allocate(control_bytes);
-  if (ring_memory_.span().size() != sizes.send_ring_bytes)
-    ring_memory_ = PoolMemory::allocate(sizes.send_ring_bytes);
-  if (!control_memory_ || !ring_memory_) return Error{"out of memory for a session"};
-  sizes_ = sizes;
-  ring_.reset(ring_memory_.span());
+SessionChannels::~SessionChannels() {
+  add_up(true);
+  if (data_qp_ != nullptr) (void)adapter_.destroy_qp(data_qp_);
+  if (control_qp_ != nullptr) (void)adapter_.destroy_qp(control_qp_);
+  if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);
+  if (recv_cq_ != nullptr) (void)adapter_.destroy_cq(recv_cq_);
+  while (!regions_.empty()) deregister(regions_.back());
+  if (has_pd_) (void)adapter_.dealloc_pd(pd_);
+}
+
+Status SessionChannels::make_memory() {
+  const size_t control_bytes = size_t{sizes_.message_bytes} * (sizes_.control_recvs + sizes_.control_sends);
+  if (store_.control.span().size() != control_bytes) store_.control = PoolMemory::allocate(control_bytes);
+  if (store_.ring.span().size() != sizes_.send_ring_bytes)
+    store_.ring = PoolMemory::allocate(sizes_.send_ring_bytes);
+  if (!store_.control || !store_.ring) return Error{"out of memory for a session"};
+  ring_.reset(store_.ring.span());
   const Result<adapter::PdId> pd = adapter_.alloc_pd();
   if (!pd) return pd.error();
   pd_ = pd.value();
   has_pd_ = true;
-  const Result<adapter::MemoryRegion> control = register_memory(control_memory_.span(), false);
+  const Result<adapter::MemoryRegion> control = register_memory(store_.control.span(), false);
   if (!control) return control.error();
   control_region_ = control.value();
-  const Result<adapter::MemoryRegion> ring = register_memory(ring_memory_.span(), false);
+  const Result<adapter::MemoryRegion> ring = register_memory(store_.ring.span(), false);
   if (!ring) return ring.error();
   ring_region_ = ring.value();
   free_sends_.clear();
-  free_sends_.reserve(sizes.control_sends);
-  for (uint32_t i = sizes.control_sends; i > 0; --i) free_sends_.push_back(sizes.control_recvs + i - 1);
+  free_sends_.reserve(sizes_.control_sends);
+  for (uint32_t i = sizes_.control_sends; i > 0; --i) free_sends_.push_back(sizes_.control_recvs + i - 1);
   return {};
 }
 
@@ -140,9 +150,10 @@ Status SessionChannels::to_rts(adapter::QueuePair& qp, Lid peer, const CmChannel
   return {};
 }
 
-void SessionChannels::add_up(QpTotals& totals, const adapter::QueuePair* qp, bool last) noexcept {
-  if (qp == nullptr) return;
-  const CounterSet<adapter::QpCounter>& now = adapter_.counters(*qp);
+// ---- counters -----------------------------------------------------------------------------------
+
+void ChannelTotals::add_up(uint32_t channel, const CounterSet<adapter::QpCounter>& now, bool last) noexcept {
+  Totals& totals = totals_[channel];
   for (size_t i = 0; i < totals.past.size(); ++i) {
     const auto counter = static_cast<adapter::QpCounter>(i);
     totals.published.set(counter, totals.past[i] + now.get(counter));
@@ -150,28 +161,14 @@ void SessionChannels::add_up(QpTotals& totals, const adapter::QueuePair* qp, boo
   }
 }
 
-void SessionChannels::update_totals() noexcept {
-  add_up(totals_[0], control_qp_, false);
-  add_up(totals_[1], data_qp_, false);
-}
-
-bool SessionChannels::publish(StatsPage& page, std::string_view prefix) {
+bool ChannelTotals::publish(StatsPage& page, std::string_view prefix) {
   const std::string name = std::string(prefix) + ".qp.";
   return page.publish(name + "0", totals_[0].published) && page.publish(name + "1", totals_[1].published);
 }
 
-void SessionChannels::destroy() noexcept {
-  add_up(totals_[0], control_qp_, true);
-  add_up(totals_[1], data_qp_, true);
-  if (data_qp_ != nullptr) (void)adapter_.destroy_qp(data_qp_);
-  if (control_qp_ != nullptr) (void)adapter_.destroy_qp(control_qp_);
-  if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);
-  if (recv_cq_ != nullptr) (void)adapter_.destroy_cq(recv_cq_);
-  while (!regions_.empty()) deregister(regions_.back());
-  if (has_pd_) (void)adapter_.dealloc_pd(pd_);
-  data_qp_ = control_qp_ = nullptr;
-  send_cq_ = recv_cq_ = nullptr;
-  has_pd_ = false;
+void SessionChannels::add_up(bool last) noexcept {
+  if (control_qp_ != nullptr) store_.totals.add_up(0, adapter_.counters(*control_qp_), last);
+  if (data_qp_ != nullptr) store_.totals.add_up(1, adapter_.counters(*data_qp_), last);
 }
 
 CmChannel SessionChannels::control_channel() const noexcept {
@@ -204,8 +201,8 @@ void SessionChannels::deregister(Lkey lkey) noexcept {
 
 std::span<std::byte> SessionChannels::control_slot() noexcept {
   if (free_sends_.empty()) return {};
-  return control_memory_.span().subspan(size_t{free_sends_.back()} * sizes_.message_bytes,
-                                        sizes_.message_bytes);
+  return store_.control.span().subspan(size_t{free_sends_.back()} * sizes_.message_bytes,
+                                       sizes_.message_bytes);
 }
 
 adapter::PostResult SessionChannels::send_control(uint32_t bytes, uint32_t& slot) noexcept {
@@ -223,8 +220,8 @@ adapter::PostResult SessionChannels::send_control(uint32_t bytes, uint32_t& slot
 }
 
 std::span<const std::byte> SessionChannels::control_message(uint32_t slot, uint32_t bytes) const noexcept {
-  return control_memory_.span().subspan(size_t{slot} * sizes_.message_bytes,
-                                        std::min(bytes, sizes_.message_bytes));
+  return store_.control.span().subspan(size_t{slot} * sizes_.message_bytes,
+                                       std::min(bytes, sizes_.message_bytes));
 }
 
 bool SessionChannels::repost_control(uint32_t slot) noexcept {
@@ -238,7 +235,7 @@ bool SessionChannels::repost_control(uint32_t slot) noexcept {
 // ---- frames -------------------------------------------------------------------------------------
 
 adapter::Sge SessionChannels::ring_sge(const std::byte* at, uint32_t bytes) const noexcept {
-  return {.addr = ring_region_.addr + static_cast<uint64_t>(at - ring_memory_.span().data()),
+  return {.addr = ring_region_.addr + static_cast<uint64_t>(at - store_.ring.span().data()),
           .length = bytes,
           .lkey = ring_region_.lkey};
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -50,35 +51,56 @@ struct ChannelSizes {
   friend bool operator==(const ChannelSizes&, const ChannelSizes&) = default;
 };
 
-/// Owner: the session's thread. Memory of slots and send ring is kept from one incarnation to the next.
+/// Counters of both channels over all incarnations: a queue pair counts for itself and lives only as long as
+/// its incarnation.
+class ChannelTotals {
+ public:
+  /// Adds what `qp` has counted to that of earlier ones.
+  /// @param last  the queue pair is about to go
+  void add_up(uint32_t channel, const CounterSet<adapter::QpCounter>& now, bool last) noexcept;
+  [[nodiscard]] const CounterSet<adapter::QpCounter>& of(uint32_t channel) const noexcept {
+    return totals_[channel].published;
+  }
+  /// As `prefix.qp.0.NAME` (channel 0) and `prefix.qp.1.NAME`. False when the page is full.
+  bool publish(StatsPage& page, std::string_view prefix);
+
+ private:
+  struct Totals {
+    std::array<uint64_t, CounterSet<adapter::QpCounter>::kSize> past{};
+    CounterSet<adapter::QpCounter> published;
+  };
+  std::array<Totals, 2> totals_;
+};
+
+/// What a session keeps from one incarnation to the next, so that reconnecting takes no new memory: nothing
+/// in it means anything to the next one.
+struct ChannelStore {
+  PoolMemory control;  // receive slots, then send slots
+  PoolMemory ring;
+  ChannelTotals totals;
+};
+
+/// Owner: the session's thread.
 class SessionChannels {
  public:
-  SessionChannels(adapter::ChannelAdapter& adapter, RandomSource& random)
-      : adapter_(adapter), random_(random) {}
-  ~SessionChannels() { destroy(); }
+  /// Makes everything of an incarnation, queue pairs in INIT, receive slots of channel 0 posted. On failure
+  /// nothing is left. One at a time may use `store`, which outlives it.
+  static Result<std::unique_ptr<SessionChannels>> make(adapter::ChannelAdapter& adapter, RandomSource& random,
+                                                       ChannelStore& store, const ChannelSizes& sizes);
+  /// For make(): nothing but the names.
+  SessionChannels(adapter::ChannelAdapter& adapter, RandomSource& random, ChannelStore& store,
+                  const ChannelSizes& sizes)
+      : adapter_(adapter), random_(random), store_(store), sizes_(sizes) {}
+  ~SessionChannels();
   SessionChannels(const SessionChannels&) = delete;
   SessionChannels& operator=(const SessionChannels&) = delete;
 
-  /// Makes everything of an incarnation, queue pairs in INIT, receive slots of channel 0 posted. On failure
-  /// nothing is left.
-  Status create(const ChannelSizes& sizes);
   /// Binds the queue pairs to the peer's. After that both sides may send.
   Status connect(Lid peer, const CmChannel& control, const CmChannel& data);
-  void destroy() noexcept;
-  /// Counters of both queue pairs over all incarnations, as `prefix.qp.0.NAME` (channel 0) and
-  /// `prefix.qp.1.NAME`. False when the page is full.
-  bool publish(StatsPage& page, std::string_view prefix);
   /// Accesses of this incarnation's peer that the adapter refused because key, range or right did not fit.
   [[nodiscard]] uint64_t refused_accesses() const noexcept;
-  /// Brings the published counters up to date: a queue pair counts for itself and lives only as long as its
-  /// incarnation.
-  void update_totals() noexcept;
-  /// Of channel 0 or 1, brought up to date.
-  [[nodiscard]] const CounterSet<adapter::QpCounter>& totals(uint32_t channel) noexcept {
-    update_totals();
-    return totals_[channel].published;
-  }
-  [[nodiscard]] bool live() const noexcept { return control_qp_ != nullptr; }
+  /// Brings the totals in the store up to date.
+  void update_totals() noexcept { add_up(false); }
   [[nodiscard]] const ChannelSizes& sizes() const noexcept { return sizes_; }
 
   [[nodiscard]] CmChannel control_channel() const noexcept;
@@ -120,7 +142,7 @@ class SessionChannels {
   [[nodiscard]] bool port_up() const noexcept { return adapter_.port_up(sizes_.port); }
 
  private:
-  Status make_memory(const ChannelSizes& sizes);
+  Status make_memory();
   Status make_queues();
   Result<adapter::QueuePair*> make_qp(bool data);
   Status to_init(adapter::QueuePair& qp, bool data);
@@ -131,18 +153,12 @@ class SessionChannels {
     return data_qp_ != nullptr ? *data_qp_ : *control_qp_;
   }
 
-  /// One queue pair's counters: those of earlier incarnations, and what is published.
-  struct QpTotals {
-    std::array<uint64_t, CounterSet<adapter::QpCounter>::kSize> past{};
-    CounterSet<adapter::QpCounter> published;
-  };
-  void add_up(QpTotals& totals, const adapter::QueuePair* qp, bool last) noexcept;
+  void add_up(bool last) noexcept;
 
   adapter::ChannelAdapter& adapter_;
   RandomSource& random_;
-  ChannelSizes sizes_;
-  PoolMemory control_memory_;  // receive slots, then send slots
-  PoolMemory ring_memory_;
+  ChannelStore& store_;
+  const ChannelSizes sizes_;
   adapter::SendRing ring_;
   adapter::PdId pd_;
   bool has_pd_ = false;
@@ -155,8 +171,7 @@ class SessionChannels {
   adapter::QueuePair* data_qp_ = nullptr;
   Psn control_psn_;
   Psn data_psn_;
-  std::vector<uint32_t> free_sends_;  // capacity fixed at create()
-  std::array<QpTotals, 2> totals_;    // channels 0 and 1
+  std::vector<uint32_t> free_sends_;  // never grows after make()
 };
 
 }  // namespace weft::session

@@ -38,8 +38,9 @@ enum class SessionCounter : uint8_t {
   kUpdatesIn,
   // life of the session
   kConnectRequests,
-  kConnectRefused,    // by the unit
-  kConnectMalformed,  // answers that do not decode
+  kConnectRefused,     // by the unit
+  kConnectMalformed,   // answers that do not decode
+  kConnectUnexpected,  // a datagram that no honest peer sends to this side
   kOpened,
   kClosed,
   kLostSilence,    // keepalive not answered
@@ -130,6 +131,7 @@ enum class SessionCounter : uint8_t {
           "connect_requests",
           "connect_refused",
           "connect_malformed",
+          "connect_unexpected",
           "opened",
           "closed",
           "lost_silence",

@@ -86,8 +86,8 @@ HostNode::HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
   adapter_.attach(port);
   for (size_t i = 0; i < plans.size(); ++i) {
     Half half;
-    half.session = std::make_unique<session::NetdevSession>(
-        session_config(session::SessionRole::kHost, *plans[i]), adapter_.adapter(), random_);
+    half.session = session::NetdevSession::make(session_config(session::SessionRole::kHost, *plans[i]),
+                                                adapter_.adapter(), random_);
     half.driver = std::make_unique<host::HostNetdev>(
         *half.session, *stations[i],
         host::NicSettings{.mac = host_mac(*plans[i]), .mtu_bytes = mtu_of(*plans[i]), .filters = {}});

@@ -222,8 +222,7 @@ class DriverWorld {
       interface.os = std::make_unique<MemoryFramePort>(mac, config.host_offloads, 1500, 65524);
       session::SessionConfig session = session_config(session::SessionRole::kHost, *interface.os);
       session.unit = Lid(static_cast<uint16_t>(units[unit].node + 1));
-      interface.session =
-          std::make_unique<session::NetdevSession>(session, *nodes[host.node].adapter, random);
+      interface.session = session::NetdevSession::make(session, *nodes[host.node].adapter, random);
       host::NicSettings settings;
       settings.mac = mac;
       settings.features = config.host_offloads;

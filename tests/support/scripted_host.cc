@@ -25,7 +25,6 @@ ScriptedHost::ScriptedHost(const session::AcceptorConfig& config, TransferMode m
   acceptor->set_events(&events);
   cm_ = std::make_unique<session::CmEndpoint>(*adapters[0]);
   EXPECT_TRUE(cm_->open(Qpn(), 1).ok());
-  channels_ = std::make_unique<session::SessionChannels>(*adapters[0], randoms_[0]);
   offer = {.encoding = static_cast<uint8_t>(encoding),
            .mode = static_cast<uint8_t>(mode),
            .idata_format = static_cast<uint8_t>(IdataFormat::kPoolElementSize),
@@ -47,8 +46,11 @@ void ScriptedHost::reopen() {
                                     .frame_recvs = mode == TransferMode::kSendReceive ? kFrameRecvs : 0,
                                     .indications = 1024,
                                     .send_ring_bytes = 1U << 20};
-  const Status made = channels_->create(sizes);
-  EXPECT_TRUE(made.ok()) << made.error().text;
+  channels_.reset();
+  Result<std::unique_ptr<session::SessionChannels>> made =
+      session::SessionChannels::make(*adapters[0], randoms_[0], store_, sizes);
+  ASSERT_TRUE(made.ok()) << made.error().text;
+  channels_ = std::move(*made);
   offer.control = channels_->control_channel();
   offer.data = channels_->data_channel();
   pools.clear();

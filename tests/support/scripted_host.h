@@ -73,6 +73,7 @@ class ScriptedHost {
   MessageEncoding encoding_;
   NetdevCapnp capnp_{32768};
   std::unique_ptr<session::CmEndpoint> cm_;
+  session::ChannelStore store_;
   std::unique_ptr<session::SessionChannels> channels_;
   std::vector<std::unique_ptr<session::PoolMemory>> memory_;
   Qpn unit_cm_;

@@ -87,7 +87,7 @@ void SessionPair::make_host() {
   adapters_[0] = std::make_unique<adapter::ChannelAdapter>(
       adapter::AdapterConfig{.guid = Guid(0x1001), .number = 1}, randoms_[0]);
   adapters_[0]->attach(port(0));
-  host_ = std::make_unique<session::NetdevSession>(options.host, *adapters_[0], randoms_[0]);
+  host_ = session::NetdevSession::make(options.host, *adapters_[0], randoms_[0]);
   host_->set_events(&host_events);
 }
 

@@ -221,7 +221,7 @@ TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interf
   ASSERT_TRUE(headers.contains("base/frame_port.h"));
   expect_above_the_channel_interface(headers);
   // And the messaging layer is the one that reaches it.
-  EXPECT_TRUE(includes_of("session/netdev_session.cc").contains("adapter/adapter.h"));
+  EXPECT_TRUE(includes_of("session/endpoint.h").contains("adapter/adapter.h"));
 }
 
 TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_interface) {

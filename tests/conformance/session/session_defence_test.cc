@@ -30,10 +30,15 @@ constexpr ChannelSizes kSizes{.mode = TransferMode::kRdma,
 TEST(SessionDefence, a_key_of_another_session_is_of_no_use) {
   covers("DECISIONS-4");
   AdapterPair pair(1024);
-  SessionChannels host(*pair.side(0).adapter, pair.side(0).random);
-  SessionChannels own(*pair.side(1).adapter, pair.side(1).random);
-  SessionChannels other(*pair.side(1).adapter, pair.side(1).random);
-  for (SessionChannels* channels : {&host, &own, &other}) ASSERT_TRUE(channels->create(kSizes).ok());
+  std::array<ChannelStore, 3> stores;
+  const auto make = [&](int side, ChannelStore& store) {
+    return SessionChannels::make(*pair.side(side).adapter, pair.side(side).random, store, kSizes);
+  };
+  auto made = std::array{make(0, stores[0]), make(1, stores[1]), make(1, stores[2])};
+  for (const auto& one : made) ASSERT_TRUE(one.ok());
+  SessionChannels& host = **made[0];
+  SessionChannels& own = **made[1];
+  SessionChannels& other = **made[2];
   ASSERT_TRUE(host.connect(Lid(2), own.control_channel(), own.data_channel()).ok());
   ASSERT_TRUE(own.connect(Lid(1), host.control_channel(), host.data_channel()).ok());
   std::vector<std::byte> memory[2] = {std::vector<std::byte>(4096), std::vector<std::byte>(4096)};

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "iou_driver/iou_netdev.h"
-#include "session/session_core.h"
 #include "tests/support/driver_world.h"
 #include "tests/support/session_pair.h"
 
@@ -14,6 +13,19 @@ namespace {
 
 using namespace std::chrono_literals;
 using Frames = std::vector<std::vector<std::byte>>;
+
+/// The first host dies and is there again before anybody has missed it.
+void host_comes_back(DriverWorld& world) {
+  DriverWorld::HostInterface& interface = world.hosts[0].interfaces[0];
+  interface.half.reset();
+  const session::SessionConfig session{.pools = world.config.pools, .mac = host_mac(0), .unit = Lid(1)};
+  interface.session =
+      session::NetdevSession::make(session, *world.nodes[world.hosts[0].node].adapter, world.random);
+  host::NicSettings settings;
+  settings.mac = host_mac(0);
+  interface.half = std::make_unique<host::HostNetdev>(*interface.session, *interface.os, settings);
+  interface.half->open();
+}
 
 /// Channel 1 is faster than channel 0: the first frame of another host, in the session object of an earlier
 /// one, is there before the session is open, and is judged by the address of its own host.
@@ -202,12 +214,10 @@ TEST(UnitHalf, a_frame_half_way_at_the_death_of_its_host_reaches_everybody_once)
   for (uint32_t i = 0; i < 40; ++i) world.os(0).inject(make_ethernet(kMacBroadcast, host_mac(0), i));
   world.run(2000);
   ASSERT_GT(world.unit().counters().get(iou::UnitCounter::kHostBusyTurns), 0u);
-  for (session::NetdevSession* session : world.units[0].acceptor->sessions()) {
-    if (session->peer().mac == host_mac(0)) session->core().replace();  // as if it had come back
-  }
+  host_comes_back(world);
   world.run();
   world.os(1).busy = false;
-  world.run_for(50ms, 20us);  // its host asks again after 100 ms
+  world.run_for(50ms, 20us);
   const Frames at_lan = DriverWorld::taken(world.nic());
   EXPECT_EQ(at_lan, DriverWorld::taken(world.os(1)));
   for (auto frame = at_lan.begin(); frame != at_lan.end(); ++frame) {
@@ -288,15 +298,7 @@ TEST(UnitHalf, frames_for_a_host_that_left_go_to_the_lan) {
 TEST(UnitHalf, a_host_that_is_back_before_it_was_missed_takes_its_own_place) {
   DriverWorld world;
   world.run_until_open();
-  DriverWorld::HostInterface& interface = world.hosts[0].interfaces[0];
-  interface.half.reset();
-  const session::SessionConfig session{.pools = world.config.pools, .mac = host_mac(0), .unit = Lid(1)};
-  interface.session = std::make_unique<session::NetdevSession>(
-      session, *world.nodes[world.hosts[0].node].adapter, world.random);
-  host::NicSettings settings;
-  settings.mac = host_mac(0);
-  interface.half = std::make_unique<host::HostNetdev>(*interface.session, *interface.os, settings);
-  interface.half->open();
+  host_comes_back(world);
   world.run_for(50ms);
   EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
   EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kHostsRefusedMac), 0u);

@@ -1,0 +1,92 @@
+// session/connection.h -- the state of a session and the datagrams that open and end it. Every event goes
+// through the table of session/connection_table.h; what happens while frames move is the incarnation's.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "session/cm_endpoint.h"
+#include "session/connection_table.h"
+#include "session/incarnation.h"
+#include "session/session_channels.h"
+#include "session/session_context.h"
+
+namespace weft::session {
+
+/// Owner: the session's thread.
+class Connection final : private IncarnationOwner {
+ public:
+  explicit Connection(SessionContext& context);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void open() noexcept { on(ConnectionEvent::kOpen); }
+  void close() noexcept { on(ConnectionEvent::kClose); }
+  int poll() noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+
+  /// Unit: makes the incarnation a REQ asks for and answers REP through `listener`, which outlives the
+  /// connection.
+  [[nodiscard]] Status accept(const CmDatagram& request, const SessionPeer& peer, CmEndpoint& listener);
+  /// A datagram of this session: its nonce and source fit.
+  void on_datagram(const CmDatagram& datagram) noexcept;
+  /// Unit: the same host has come back, so this is over. What had arrived of it stays for the driver.
+  void replace() noexcept;
+
+  /// Null while there is none.
+  [[nodiscard]] Incarnation* incarnation() const noexcept { return incarnation_.get(); }
+  /// Frames for the driver: of the incarnation, or what is left of the last one; null when there are none.
+  [[nodiscard]] Inbound* inbound() const noexcept;
+  /// Gives up what is left of an incarnation that is over, once the driver has taken it.
+  void drop_leftovers() noexcept;
+  [[nodiscard]] uint64_t incarnations() const noexcept { return incarnations_; }
+  [[nodiscard]] SessionRefusal refusal() const noexcept { return refusal_; }
+  /// True once after a loss by the peer's fault.
+  [[nodiscard]] bool take_violation() noexcept { return std::exchange(violation_, false); }
+
+  [[nodiscard]] SessionConservation conservation() const noexcept;
+  [[nodiscard]] ChannelTotals& channel_totals() noexcept;
+  void update_gauges() noexcept;
+
+ private:
+  void on(ConnectionEvent event, const CmDatagram* datagram = nullptr) noexcept;
+  void on_peers_pool() noexcept override { on(ConnectionEvent::kPeersPool); }
+  void enter(SessionState state) noexcept;
+
+  // steps of the table
+  void connect() noexcept;
+  void ask() noexcept;
+  void retry() noexcept;
+  void bind_peer(const CmDatagram& reply) noexcept;
+  void be_refused(const CmMessage& reject) noexcept;
+  void begin_frames() noexcept;
+  void begin_flush() noexcept;
+  void finish_flush() noexcept;
+  void take_down() noexcept;
+
+  [[nodiscard]] bool attempt_due() const noexcept;
+  int poll_datagrams() noexcept;
+  void tick() noexcept;
+  [[nodiscard]] Status begin_incarnation();
+  void end_incarnation() noexcept;
+  void send(CmKind kind) noexcept;
+  void no_memory(const Status& status) noexcept;
+  [[nodiscard]] bool good_reply(const CmOffer& offer) const noexcept;
+
+  SessionContext& context_;
+  ChannelStore store_;
+  std::unique_ptr<Incarnation> incarnation_;
+  std::unique_ptr<Inbound> leftovers_;
+  std::unique_ptr<CmEndpoint> own_cm_;  // host
+  CmEndpoint* cm_ = nullptr;            // own_cm_, or the unit's listener
+  Qpn peer_cm_qpn_;
+  uint64_t incarnations_ = 0;
+  SessionRefusal refusal_ = SessionRefusal::kNone;
+  bool violation_ = false;
+  Instant connect_at_{};
+  Duration connect_delay_;  // grows after violations and refusals
+  Instant opened_at_{};
+};
+
+}  // namespace weft::session

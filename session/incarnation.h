@@ -1,0 +1,92 @@
+// session/incarnation.h -- one life of a session, from the first REQ to its loss or close: queue pairs, keys,
+// pools, frames, messages, transactions and timers, made together and gone together. What the driver has not
+// yet taken of it is handed out at the end; nothing else survives.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "session/control_channel.h"
+#include "session/inbound.h"
+#include "session/incoming_messages.h"
+#include "session/outbound.h"
+#include "session/peer_watch.h"
+#include "session/pool_flush.h"
+#include "session/session_channels.h"
+#include "session/session_context.h"
+#include "session/transactions.h"
+
+namespace weft::session {
+
+/// Owner: the session's thread.
+class Incarnation {
+ public:
+  /// Makes everything for the mode in `context.peer`; queue pairs in INIT. On failure nothing is left.
+  static Result<std::unique_ptr<Incarnation>> begin(SessionContext& context, ChannelStore& store,
+                                                    IncarnationOwner& owner);
+  Incarnation(SessionContext& context, IncarnationOwner& owner, std::unique_ptr<SessionChannels> channels);
+
+  /// What REQ and REP say about our side.
+  [[nodiscard]] CmOffer offer() const noexcept;
+  /// Binds the queue pairs to those in the peer's offer.
+  Status connect(Lid peer, const CmOffer& offer);
+  /// The peer is ready to receive.
+  void allow_sending() noexcept { control_.allow(); }
+
+  /// Completions, messages and frames of one turn. Returns work done.
+  int poll() noexcept;
+  /// Takes what has completed and was not looked at yet.
+  void drain_receives() noexcept;
+  /// Timers and what the adapter counts against the peer. True when an interval of keepalives is over:
+  /// time for the gauges.
+  bool tick() noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+
+  void start_close() noexcept;
+  /// PUSH-FLUSH-01: every live pool of both sides is flushed before the connection ends. True when that is
+  /// done or its time is over.
+  [[nodiscard]] bool step_close() noexcept;
+  /// Counts what is lost and returns the frames that the driver has not taken, null when there are none. Only
+  /// answer_lost() and the destructor follow.
+  [[nodiscard]] std::unique_ptr<Inbound> take_down() noexcept;
+  /// The driver's transactions end with the session.
+  void answer_lost() noexcept { transactions_.end(); }
+
+  [[nodiscard]] IncarnationEnd& end() noexcept { return end_; }
+  [[nodiscard]] const IncarnationEnd& end() const noexcept { return end_; }
+  [[nodiscard]] Outbound& outbound() noexcept { return outbound_; }
+  [[nodiscard]] const Outbound& outbound() const noexcept { return outbound_; }
+  [[nodiscard]] Inbound& inbound() noexcept { return *inbound_; }
+  [[nodiscard]] Transactions& transactions() noexcept { return transactions_; }
+  [[nodiscard]] PeerWatch& watch() noexcept { return watch_; }
+  [[nodiscard]] SessionChannels& channels() noexcept { return *channels_; }
+  /// Frames whose delivery would be unknown now.
+  [[nodiscard]] uint64_t undelivered() const noexcept;
+  void account(SessionConservation& out) const noexcept;
+
+ private:
+  int poll_sends() noexcept;
+  int poll_receives() noexcept;
+  void on_receive(const adapter::WorkCompletion& done) noexcept;
+  void work_failed(std::string_view what, adapter::WcStatus status) noexcept;
+  int send_pending() noexcept;
+  [[nodiscard]] bool can_renew() const noexcept;
+
+  static constexpr size_t kCompletionsPerTurn = 64;
+
+  SessionContext& context_;
+  std::unique_ptr<SessionChannels> channels_;
+  IncarnationEnd end_;
+  ControlChannel control_;
+  Outbound outbound_;
+  std::unique_ptr<Inbound> inbound_;
+  Transactions transactions_;
+  PoolFlush flush_;
+  PeerWatch watch_;
+  IncomingMessages messages_;
+  uint64_t missed_packets_;
+  Instant close_at_ = kNever;
+  std::array<adapter::WorkCompletion, kCompletionsPerTurn> completions_;  // member: clearing it costs time
+};
+
+}  // namespace weft::session
