@@ -68,9 +68,8 @@ Status check_spare_threads(size_t count) {
   for (const pthread_t thread : tried) pthread_join(thread, nullptr);
   if (refused == 0) return {};
   if (refused != EAGAIN) return errno_error("cannot start a thread", refused);
-  return Error{
-      fmt::format("cannot start {} threads: this user may have {} processes and threads: raise ulimit -u",
-                  count, static_cast<uint64_t>(limit_of(RLIMIT_NPROC)))};
+  return Error{fmt::format("cannot start {} threads: raise ulimit -u, which is {}, or the memory (ulimit -v)",
+                           count, static_cast<uint64_t>(limit_of(RLIMIT_NPROC)))};
 }
 
 Error no_process(const std::string& what, int error) {

@@ -3,10 +3,13 @@
 // decode(encode(spec)) == spec. People use the same options (docs/man).
 #pragma once
 
+#include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "node/spec.h"
 
 namespace weft::node {
@@ -38,13 +41,21 @@ namespace weft::node {
 [[nodiscard]] std::string spec_fault(const HostSpec& spec);
 [[nodiscard]] std::string spec_fault(const UnitSpec& spec);
 
-/// main() of a program: reads `argv`, then run(spec).
+/// main() of a program: reads `argv`, then run(spec). Memory that is refused while it starts ends it with one
+/// line and exit code 1.
 template <class Spec, class Run>
 int run_program(int argc, char** argv, Run run) {
-  Spec spec;
-  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  if (const std::optional<int> code = decode(arguments, spec)) return *code;
-  return run(spec);
+  try {
+    Spec spec;
+    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    if (const std::optional<int> code = decode(arguments, spec)) return *code;
+    return run(spec);
+  } catch (const std::bad_alloc&) {
+    log_write(LogLevel::kError, "out of memory: raise ulimit -v, or give it smaller pools");
+  } catch (const std::exception& fault) {
+    log_write(LogLevel::kError, fault.what());
+  }
+  return 1;
 }
 
 }  // namespace weft::node

@@ -58,6 +58,36 @@ class LimitsTest(WeftCase):
             self.assert_one_line(errors)
             self.assertIn("raise ulimit -u", errors)
 
+    def test_little_memory(self):
+        """A unit and a switch under ulimit -v, from too little for anything to enough: one line each time, no signal."""
+        self.state.mkdir(mode=0o700)
+        node = ["--name", "n", "--dir", self.state, "--guid", "0200000000000001"]
+        commands = {"weft-switch": node + ["--node", "h=0200000000000002:1"],
+                    "weft-iou": node + ["--lid", "1", "--switch", f"shm:{self.state}/s.sock", "--nic", "echo"]}
+        for program, options in commands.items():
+            refused = 0
+            for mib in range(24, 600, 8):
+                def before_exec():
+                    resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+                    harness.LIBC.prctl(harness.PR_SET_PDEATHSIG, 9)
+                process = subprocess.Popen([self.bin / program, *map(str, options)], stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, text=True, preexec_fn=before_exec)
+                try:
+                    _, errors = process.communicate(timeout=1.5)
+                except subprocess.TimeoutExpired:
+                    process.terminate()
+                    process.communicate(timeout=10)
+                    break  # enough
+                if process.returncode == 127:
+                    continue  # not even the libraries fit
+                refused += 1
+                self.assertEqual(process.returncode, 1, f"{program} with {mib} MiB: {errors}")
+                self.assertNotIn("terminate called", errors)
+                self.assertRegex(errors, "memory|threads", f"{program} with {mib} MiB")
+            else:
+                self.fail(f"{program} never started")
+            self.assertGreater(refused, 0, program)
+
     def mount(self, kib):
         """A state directory on a file system of its own that small."""
         if not harness.IS_ROOT:
