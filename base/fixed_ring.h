@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace weft {
@@ -13,7 +14,11 @@ class FixedRing {
  public:
   /// Empties the queue and gives it room for `capacity` values.
   void reset(size_t capacity) {
-    values_.assign(capacity, T{});
+    if constexpr (std::is_copy_assignable_v<T>) {
+      values_.assign(capacity, T{});
+    } else {
+      values_ = std::vector<T>(capacity);
+    }
     head_ = count_ = 0;
   }
   void clear() noexcept { head_ = count_ = 0; }
@@ -38,6 +43,12 @@ class FixedRing {
     ++count_;
     back() = value;
     return true;
+  }
+  /// Makes room for a new newest value and returns it, as whatever had that place left it; null when full.
+  [[nodiscard]] T* extend() noexcept {
+    if (full()) return nullptr;
+    ++count_;
+    return &back();
   }
   void pop() noexcept {
     head_ = head_ + 1 < values_.size() ? head_ + 1 : 0;

@@ -10,12 +10,10 @@
 
 namespace weft {
 
-/// Owner: the loop's thread.
-class Pollable {
+/// How whatever a loop waits for is put to sleep and woken. Owner: the loop's thread.
+class Sleeper {
  public:
-  virtual ~Pollable() = default;
-  /// One bounded turn. Returns the work done; 0 lets the loop idle.
-  virtual int poll(Instant now) noexcept = 0;
+  virtual ~Sleeper() = default;
   /// Adds the descriptors whose readiness ends a sleep.
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   /// Tells peers that a wake-up is needed from now on, then looks once more: false when there is work after
@@ -25,6 +23,13 @@ class Pollable {
   virtual void finish_sleep() noexcept = 0;
   /// Latest time of the next poll().
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+};
+
+/// Owner: the loop's thread.
+class Pollable : public Sleeper {
+ public:
+  /// One bounded turn. Returns the work done; 0 lets the loop idle.
+  virtual int poll(Instant now) noexcept = 0;
 };
 
 }  // namespace weft

@@ -33,9 +33,9 @@ ZmqCarrier::ZmqCarrier(std::shared_ptr<BurstChannel> channel, uint64_t nonce, ui
       burst_bytes_max_(kNonceBytes + size_t{kFlitsPerBurstMax} * slot_bytes_),
       pool_(kPoolBuffers, burst_bytes_max_),
       spare_(burst_bytes_max_),
-      staging_(pool_.take()),
-      sent_(kBursts),
-      arrived_(kBursts) {
+      staging_(pool_.take()) {
+  sent_.reset(kBursts);
+  arrived_.reset(kBursts);
   begin_burst();
 }
 
@@ -46,8 +46,7 @@ ZmqCarrier::~ZmqCarrier() {
 // ---- sending --------------------
 
 TxRun ZmqCarrier::claim(uint32_t reserve) noexcept {
-  if (sent_next_ - sent_first_ + reserve >= kBursts || burst_bytes_max_ - staged_bytes_ < slot_bytes_)
-    return {};
+  if (sent_.size() + reserve >= kBursts || burst_bytes_max_ - staged_bytes_ < slot_bytes_) return {};
   return {staging_ + staged_bytes_, slot_bytes_, 1};
 }
 
@@ -65,9 +64,7 @@ void ZmqCarrier::publish(Instant now) noexcept {
   ZmqMessage message;
   if (wrap_burst(message)) {
     if (staged_data_) {
-      SentBurst& kept = sent_[sent_next_++ % kBursts];
-      kept.message = message.share();
-      kept.end = tx_position_;
+      if (Burst* kept = sent_.extend()) *kept = {message.share(), tx_position_};  // claim() saw to the room
     }
     static_cast<void>(channel_->send_burst(message));
   }
@@ -95,14 +92,12 @@ void ZmqCarrier::begin_burst() noexcept {
 }
 
 void ZmqCarrier::retire(uint64_t before) noexcept {
-  for (; sent_first_ != sent_next_ && sent_[sent_first_ % kBursts].end <= before; ++sent_first_) {
-    sent_[sent_first_ % kBursts].message.clear();
-  }
+  while (!sent_.empty() && sent_.front().end <= before) drop_front(sent_);
 }
 
 void ZmqCarrier::resend(uint64_t from) noexcept {
-  for (uint64_t i = sent_first_; i != sent_next_; ++i) {
-    SentBurst& kept = sent_[i % kBursts];
+  for (size_t i = 0; i < sent_.size(); ++i) {
+    Burst& kept = sent_.at(i);
     if (kept.end <= from) continue;
     ZmqMessage again = kept.message.share();
     if (!channel_->send_burst(again)) return;
@@ -116,16 +111,17 @@ bool ZmqCarrier::deliver(ZmqMessage& message) noexcept {
   if (bytes.size() < kNonceBytes || load_be<uint64_t>(bytes.data()) != nonce_) return false;
   heard_at_ = now_;
   if (bytes.size() == kNonceBytes) return true;
-  if (arrived_next_ - arrived_first_ == kBursts) return false;
-  arrived_[arrived_next_++ % kBursts].message = std::move(message);
+  Burst* kept = arrived_.extend();
+  if (kept == nullptr) return false;
+  kept->message = std::move(message);
   return true;
 }
 
 uint32_t ZmqCarrier::receive(std::span<RxSlot> out) noexcept {
-  if (arrived_reading_ == arrived_next_) channel_->pump();
+  if (arrived_read_ == arrived_.size()) channel_->pump();
   uint32_t count = 0;
-  while (count < out.size() && arrived_reading_ != arrived_next_) {
-    ReceivedBurst& burst = arrived_[arrived_reading_ % kBursts];
+  while (count < out.size() && arrived_read_ != arrived_.size()) {
+    Burst& burst = arrived_.at(arrived_read_);
     const std::span<const std::byte> rest =
         burst.message.bytes().subspan(std::max(read_offset_, kNonceBytes));
     // A burst that ends inside a flit gives a short slot, which the engine refuses under its own name.
@@ -137,17 +133,14 @@ uint32_t ZmqCarrier::receive(std::span<RxSlot> out) noexcept {
     read_offset_ = std::max(read_offset_, kNonceBytes) + bytes;
     if (bytes < rest.size()) continue;
     burst.end = rx_position_;
-    ++arrived_reading_;
+    ++arrived_read_;
     read_offset_ = 0;
   }
   return count;
 }
 
 void ZmqCarrier::release(uint64_t before) noexcept {
-  for (; arrived_first_ != arrived_reading_ && arrived_[arrived_first_ % kBursts].end <= before;
-       ++arrived_first_) {
-    arrived_[arrived_first_ % kBursts].message.clear();
-  }
+  for (; arrived_read_ != 0 && arrived_.front().end <= before; --arrived_read_) drop_front(arrived_);
 }
 
 // ---- upkeep --------------------
@@ -164,7 +157,7 @@ CarrierState ZmqCarrier::poll(Instant now) noexcept {
 }
 
 bool ZmqCarrier::prepare_sleep() noexcept {
-  return arrived_reading_ == arrived_next_ && channel_->quiet();
+  return arrived_read_ == arrived_.size() && channel_->quiet();
 }
 
 Instant ZmqCarrier::deadline() const noexcept {

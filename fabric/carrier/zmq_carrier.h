@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fixed_ring.h"
 #include "fabric/carrier/burst_pool.h"
 #include "fabric/carrier/zmq_socket.h"
 #include "fabric/link/carrier.h"
@@ -68,18 +69,17 @@ class ZmqCarrier final : public Carrier {
   static constexpr uint32_t kFlitsPerBurstMax = 64;
   static constexpr uint32_t kPoolBuffers = 16;          // bursts of full length on the way or unacknowledged
   static constexpr size_t kCopiedBytesMax = 16 * 1024;  // a shorter burst is copied: its buffer stays
-  static constexpr uint32_t kBursts =
-      2048;  // kept or waiting, per direction; a power of two above any window
-  struct SentBurst {
+  static constexpr uint32_t kBursts = 2048;             // kept or waiting, per direction; above any window
+  struct Burst {
     ZmqMessage message;
     uint64_t end = 0;  // position behind its last slot
   };
+  static void drop_front(FixedRing<Burst>& bursts) noexcept {
+    bursts.front().message.clear();
+    bursts.pop();
+  }
   [[nodiscard]] bool wrap_burst(ZmqMessage& out) noexcept;
   void begin_burst() noexcept;
-  struct ReceivedBurst {
-    ZmqMessage message;
-    uint64_t end = 0;
-  };
 
   std::shared_ptr<BurstChannel> channel_;
   uint64_t nonce_;
@@ -96,15 +96,11 @@ class ZmqCarrier final : public Carrier {
   size_t staged_bytes_ = 0;
   bool staged_data_ = false;  // it has a sequenced flit
   uint64_t tx_position_ = 0;
-  std::vector<SentBurst> sent_;  // ring
-  uint64_t sent_first_ = 0;
-  uint64_t sent_next_ = 0;
+  FixedRing<Burst> sent_;  // not acknowledged
 
-  std::vector<ReceivedBurst> arrived_;  // ring
-  uint64_t arrived_first_ = 0;          // oldest not released
-  uint64_t arrived_reading_ = 0;
-  uint64_t arrived_next_ = 0;
-  size_t read_offset_ = 0;  // in the burst being read
+  FixedRing<Burst> arrived_;  // not released
+  size_t arrived_read_ = 0;   // of those, read to their end
+  size_t read_offset_ = 0;    // in the burst being read
   uint64_t rx_position_ = 0;
 };
 

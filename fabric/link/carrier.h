@@ -6,15 +6,13 @@
 // burst.
 #pragma once
 
-#include <poll.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "base/clock.h"
+#include "base/pollable.h"
 
 namespace weft::fabric {
 
@@ -39,10 +37,8 @@ enum class CarrierState : uint8_t {
 };
 
 /// Owner: the link's thread. No call blocks or allocates.
-class Carrier {
+class Carrier : public Sleeper {
  public:
-  virtual ~Carrier() = default;
-
   // ---- sending --------------------
   /// The next free slots, as long as more than `reserve` are free; else an empty run.
   [[nodiscard]] virtual TxRun claim(uint32_t reserve) noexcept = 0;
@@ -76,11 +72,6 @@ class Carrier {
   /// "mem", "shm", "zmq".
   [[nodiscard]] virtual std::string_view kind() const noexcept = 0;
   [[nodiscard]] virtual CarrierState poll(Instant now) noexcept = 0;
-  /// See Pollable.
-  virtual void wait_fds(std::vector<pollfd>& out) const = 0;
-  [[nodiscard]] virtual bool prepare_sleep() noexcept = 0;
-  virtual void finish_sleep() noexcept = 0;
-  [[nodiscard]] virtual Instant deadline() const noexcept = 0;
 };
 
 }  // namespace weft::fabric

@@ -3,14 +3,12 @@
 // adapter's, this is the link's part of SAN-FLIT-01).
 #pragma once
 
-#include <poll.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/clock.h"
+#include "base/pollable.h"
 #include "messages/ids.h"
 
 namespace weft::fabric {
@@ -31,13 +29,12 @@ struct RxCell {
 };
 
 /// Owner: one thread. Nothing here blocks or allocates after the link is up.
-class CellPort {
+class CellPort : public Sleeper {
  public:
-  virtual ~CellPort() = default;
   /// True while the link is up and info() is valid.
   [[nodiscard]] virtual bool up() const noexcept = 0;
   [[nodiscard]] virtual const CellPortInfo& info() const noexcept = 0;
-  /// See Link::incarnation().
+  /// See LinkEngine::incarnation().
   [[nodiscard]] virtual uint64_t incarnation() const noexcept = 0;
 
   virtual int poll(Instant now) noexcept = 0;
@@ -55,12 +52,6 @@ class CellPort {
   virtual void release() noexcept = 0;
 
   virtual void flush(Instant now) noexcept = 0;
-
-  /// See Pollable.
-  virtual void wait_fds(std::vector<pollfd>& out) const = 0;
-  [[nodiscard]] virtual bool prepare_sleep() noexcept = 0;
-  virtual void finish_sleep() noexcept = 0;
-  [[nodiscard]] virtual Instant deadline() const noexcept = 0;
 };
 
 }  // namespace weft::fabric

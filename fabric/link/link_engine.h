@@ -1,7 +1,9 @@
-// fabric/link/link_engine.h -- the link-level engine (LLE, SAN-SW-04): what makes a lossy, stalling or
-// hostile carrier a Link. It numbers data flits of all lanes in one sequence per direction, acknowledges
-// cumulatively, repeats from the gap on (go-back-N, SAN-FLIT-04), and keeps absolute credits per lane
-// (SAN-VL-03). docs/flow_control.md.
+// fabric/link/link_engine.h -- one end of a point-to-point link as switch ports and cell ports see it: flits
+// per lane, credits, in order, without loss or corruption while the link is up (SAN-FLIT-01..06,
+// SAN-VL-01..03). What carries the bytes -- shared memory, ZeroMQ, process memory -- is a Carrier below
+// (SAN-LAYER-01), lossy, stalling or hostile. The link-level engine (LLE, SAN-SW-04) numbers data flits of
+// all lanes in one sequence per direction, acknowledges cumulatively, repeats from the gap on (go-back-N,
+// SAN-FLIT-04), and keeps absolute credits per lane (SAN-VL-03). docs/flow_control.md.
 #pragma once
 
 #include <array>
@@ -48,8 +50,10 @@ struct LinkTimers {
   Duration probe_max = 200ms;  // the interval doubles up to this
 };
 
-/// Owner: one thread. Between claim() and commit() no other call is made.
-class LinkEngine final : public Link {
+/// Owner: one thread. Everything but poll() on a link that is down is noexcept, bounded and free of system
+/// calls; flush() makes at most one per burst, and only on carriers that need it. Between claim() and
+/// commit() no other call is made.
+class LinkEngine final : public Sleeper {
  public:
   explicit LinkEngine(const LinkTimers& timers = {}) noexcept;
   ~LinkEngine() override;
@@ -65,18 +69,35 @@ class LinkEngine final : public Link {
   /// The peer is gone. Unacknowledged flits are lost and counted. No effect on a link that is down.
   void take_down() noexcept;
 
-  // ---- Link --------------------
-  [[nodiscard]] LinkState state() const noexcept override { return state_; }
-  [[nodiscard]] const LinkParams& params() const noexcept override { return params_; }
-  [[nodiscard]] uint64_t incarnation() const noexcept override { return incarnation_; }
-  int poll(Instant now) noexcept override;
-  [[nodiscard]] std::byte* claim(VirtualLane vl) noexcept override;
-  void commit(const TxFlit& flit) noexcept override;
-  [[nodiscard]] uint32_t credits(VirtualLane vl) const noexcept override;
-  [[nodiscard]] std::span<const RxFlit> receive() noexcept override;
-  void release() noexcept override;
-  void grant(VirtualLane vl, uint32_t flits) noexcept override;
-  void flush(Instant now) noexcept override;
+  [[nodiscard]] LinkState state() const noexcept { return state_; }
+  [[nodiscard]] const LinkParams& params() const noexcept { return params_; }
+  /// Counts link resets: a changed value means that what was in flight is gone (decisions 2.11).
+  [[nodiscard]] uint64_t incarnation() const noexcept { return incarnation_; }
+
+  /// Handshake, timers, acknowledgements, credits, wake-ups. Returns work done.
+  int poll(Instant now) noexcept;
+
+  /// Memory for the next flit, params().flit_payload_bytes long; null without credit on `vl` or without a
+  /// free slot. Repeating the call without commit() gives the same memory; nothing is reserved until
+  /// commit().
+  [[nodiscard]] std::byte* claim(VirtualLane vl) noexcept;
+  /// Queues the claimed flit and spends one credit of its lane (none on lane 15).
+  void commit(const TxFlit& flit) noexcept;
+  /// Credits left on a lane.
+  [[nodiscard]] uint32_t credits(VirtualLane vl) const noexcept;
+
+  /// Next flits in order, at most kFlitsPerReceiveMax; empty when there are none. The views stay valid until
+  /// release(). A second call before release() gives the flits after those.
+  [[nodiscard]] std::span<const RxFlit> receive() noexcept;
+  /// Gives back the carrier memory of all flits received so far. Does not grant credit.
+  void release() noexcept;
+  /// Grants the peer `flits` more flit buffers on `vl`: call when a received flit has left its lane buffer.
+  void grant(VirtualLane vl, uint32_t flits) noexcept;
+
+  /// Publishes what was committed, acknowledged and granted since the last flush.
+  void flush(Instant now) noexcept;
+
+  // ---- Sleeper --------------------
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override;
