@@ -1,6 +1,6 @@
 // How it works: each endnode sends one-cell Sends on each of its flows; the payload is a ledger frame.
 // Every cell sent while all links on its way are up and stay up must arrive, in order. A link that goes
-// down or comes up excuses what was sent before.
+// down or comes up excuses what was sent before. A node that stands still does not hold up its neighbours.
 #include "sim/cell_scenario.h"
 
 #include <fmt/format.h>
@@ -16,14 +16,21 @@
 namespace weft::sim {
 namespace {
 
+using namespace std::chrono_literals;
+
 struct CellFlow {
   const CellFlowPlan* plan = nullptr;
   uint32_t flow = 0;
   uint32_t sent = 0;
   Instant next_at{};
+  Instant blocked_since = kNever;  // the port would not take its next cell
 };
 
+/// What a node that stands still may cost its neighbours, for each switch on the way.
+constexpr Duration kStandstillCost = 50ms;
+
 struct CellTraffic {
+  const WorldPlan& world;
   const FabricPlan& fabric;
   FlowLedger& ledger;
   RandomSource& random;
@@ -93,7 +100,13 @@ class CellEndnode final : public EndnodeApp {
         due_ = std::min(due_, flow.next_at);
         return work;
       }
-      if (!send_one(flow, now)) return work;
+      const bool sent = send_one(flow, now);
+      check_blocked(flow, now);
+      if (!sent) {
+        if (flow.blocked_since == kNever) flow.blocked_since = now;
+        return work;
+      }
+      flow.blocked_since = kNever;
       const Duration pause = planned ? flow.plan->gap : traffic_.ledger.trickle_gap();
       flow.next_at =
           now +
@@ -131,6 +144,24 @@ class CellEndnode final : public EndnodeApp {
     return true;
   }
 
+  /// Where nothing goes wrong but that nodes stand still, only those may be held up for long that send to or
+  /// through one of them.
+  void check_blocked(CellFlow& flow, Instant now) noexcept {
+    const WorldPlan& world = traffic_.world;
+    const bool others_fault = !world.faults.empty() || !world.cuts.empty() || !world.crashes.empty();
+    if (flow.blocked_since == kNever || others_fault || world.fabric.cut_through) return;
+    Duration own = world.frozen(flow.plan->from, flow.blocked_since, now) +
+                   world.frozen(flow.plan->to, flow.blocked_since, now);
+    for (uint32_t i = 0; i < world.fabric.switches(); ++i)
+      own += world.frozen(world.fabric.switch_node(i), flow.blocked_since, now);
+    const Duration limit = kStandstillCost * world.fabric.switches();
+    if (now - flow.blocked_since <= own + limit) return;
+    traffic_.ledger.violation(
+        now, fmt::format("{} was held up for {} ms by a node that stands still beside it",
+                         traffic_.ledger.name(flow.flow), (now - flow.blocked_since - own) / 1ms));
+    flow.blocked_since = kNever;
+  }
+
   CellTraffic& traffic_;
   uint32_t node_;
   fabric::CellPort& port_;
@@ -141,11 +172,12 @@ class CellEndnode final : public EndnodeApp {
 class CellScenario final : public Scenario {
  public:
   explicit CellScenario(const WorldParts& parts)
-      : traffic_{
-            parts.plan.fabric, parts.ledger, parts.random, {}, std::vector<bool>(parts.plan.fabric.links())} {
+      : traffic_{parts.plan,   parts.plan.fabric,
+                 parts.ledger, parts.random,
+                 {},           std::vector<bool>(parts.plan.fabric.links())} {
     for (const CellFlowPlan& flow : parts.plan.cell_flows) {
       const uint32_t id = parts.ledger.add_flow({.name = fmt::format("cells {} -> {}", flow.from, flow.to)});
-      traffic_.flows.push_back({&flow, id, 0, {}});
+      traffic_.flows.push_back({.plan = &flow, .flow = id});
     }
   }
 
@@ -173,7 +205,13 @@ class CellScenario final : public Scenario {
                        [](const CellFlow& flow) { return flow.sent >= flow.plan->cells; });
   }
   void trickle(Instant /*now*/) override { traffic_.trickle = true; }
-  void stop(Instant /*now*/) override { traffic_.stopped = true; }
+  /// What was sent to or through somebody that stood still may have been dropped in favour of others.
+  void stop(Instant now) override {
+    traffic_.stopped = true;
+    for (const CellFlow& flow : traffic_.flows) {
+      if (traffic_.world.stood_still(flow.plan->from, flow.plan->to)) traffic_.ledger.excuse(flow.flow, now);
+    }
+  }
   [[nodiscard]] bool drained() const override {
     return std::all_of(traffic_.flows.begin(), traffic_.flows.end(),
                        [&](const CellFlow& flow) { return traffic_.ledger.outstanding(flow.flow) == 0; });

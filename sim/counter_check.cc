@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -19,6 +20,9 @@ namespace {
 /// Moved only by a peer that breaks the rules, or by a bug.
 template <class E>
 constexpr std::array<E, 0> kNever{};
+/// Moved by a peer whose key was taken away while it wrote, too.
+template <class E>
+constexpr std::array<E, 0> kByRevokedKeys{};
 /// Moved by faults, too.
 template <class E>
 constexpr std::array<E, 0> kNotInPeace{};
@@ -56,18 +60,22 @@ constexpr std::array kNotInPeace<Acceptor>{Acceptor::kRepeated, Acceptor::kUnkno
 
 using Adapter = adapter::AdapterCounter;
 template <>
-constexpr std::array kNever<Adapter>{Adapter::kDropOtherLid,  Adapter::kDropQkey,   Adapter::kDropService,
-                                     Adapter::kDropSegment,   Adapter::kDropAccess, Adapter::kDropLength,
-                                     Adapter::kDropRdContext, Adapter::kCqOverruns};
+constexpr std::array kNever<Adapter>{Adapter::kDropOtherLid, Adapter::kDropQkey,   Adapter::kDropService,
+                                     Adapter::kDropSegment,  Adapter::kDropLength, Adapter::kDropRdContext,
+                                     Adapter::kCqOverruns};
+template <>
+constexpr std::array kByRevokedKeys<Adapter>{Adapter::kDropAccess};
 template <>
 constexpr std::array kNotInPeace<Adapter>{
     Adapter::kDropQpState, Adapter::kDropSource, Adapter::kDropNoRecvWqe, Adapter::kStashFull,
     Adapter::kQpErrors,    Adapter::kPortDowns,  Adapter::kPortExpired};
 
 template <>
-constexpr std::array kNever<adapter::QpCounter>{
-    adapter::QpCounter::kProtocolViolations, adapter::QpCounter::kAccessRefused,
-    adapter::QpCounter::kBeyondWindow, adapter::QpCounter::kPacketCrcErrors};
+constexpr std::array kNever<adapter::QpCounter>{adapter::QpCounter::kProtocolViolations,
+                                                adapter::QpCounter::kBeyondWindow,
+                                                adapter::QpCounter::kPacketCrcErrors};
+template <>
+constexpr std::array kByRevokedKeys<adapter::QpCounter>{adapter::QpCounter::kAccessRefused};
 template <>
 constexpr std::array kNotInPeace<adapter::QpCounter>{
     adapter::QpCounter::kTimeouts,        adapter::QpCounter::kGapsSeen,
@@ -79,7 +87,7 @@ constexpr std::array kNever<CellError>{CellError::kTooShort, CellError::kVersion
                                        CellError::kAddress,  CellError::kOpcode,     CellError::kFlags,
                                        CellError::kLength,   CellError::kCellNumber, CellError::kCrc};
 template <>
-constexpr std::array kNever<adapter::AccessFault>{
+constexpr std::array kByRevokedKeys<adapter::AccessFault>{
     adapter::AccessFault::kNotValid,     adapter::AccessFault::kWrongType,
     adapter::AccessFault::kWrongPd,      adapter::AccessFault::kWrongInstance,
     adapter::AccessFault::kOutOfBounds,  adapter::AccessFault::kRightMissing,
@@ -150,14 +158,19 @@ void list(const CounterSet<E>& counters, std::span<const E> forbidden, std::stri
 CounterCheck::CounterCheck(const WorldPlan& plan, FlowLedger& ledger, FaultEffects& effects) noexcept
     : ledger_(ledger),
       effects_(effects),
-      peaceful_(plan.faults.empty() && plan.cuts.empty() && plan.crashes.empty() && plan.freezes.empty() &&
-                plan.raw_pairs.empty()) {}
+      peaceful_(plan.faultless() && plan.raw_pairs.empty()),
+      keys_end_early_(std::any_of(plan.raw_pairs.begin(), plan.raw_pairs.end(), [&](const RawPairPlan& pair) {
+        // A write that was given up for lost may come late.
+        const bool late = pair.type == adapter::QpType::kUc && pair.verbs.windows && !plan.faultless();
+        return pair.verbs.revokes || pair.verbs.takes_memory || late;
+      })) {}
 
 template <class E>
 void CounterCheck::check(std::string_view owner, const CounterSet<E>& counters, Instant now) {
   effects_.add(counters);
   std::string moved;
   list<E>(counters, kNever<E>, moved);
+  if (!keys_end_early_) list<E>(counters, kByRevokedKeys<E>, moved);
   if (peaceful_) list<E>(counters, kNotInPeace<E>, moved);
   if (!moved.empty())
     ledger_.violation(now, fmt::format("{} counts what honest nodes never cause:{}", owner, moved));

@@ -28,7 +28,8 @@ class CounterCheck {
  private:
   FlowLedger& ledger_;
   FaultEffects& effects_;
-  bool peaceful_;  // nothing goes wrong in this world
+  bool peaceful_;        // nothing goes wrong in this world
+  bool keys_end_early_;  // nodes revoke keys that are in use
 };
 
 }  // namespace weft::sim

@@ -14,6 +14,12 @@ void add_extras(WorldPlan& plan);
 /// or around an endnode that is.
 void add_storms(WorldPlan& plan);
 
+/// Edition 4: the settings that are shipped, and a node that freezes while its neighbours have much to send.
+void add_defaults(WorldPlan& plan);
+
+/// Edition 4: more of the verbs on raw pairs, loopback, adapters with two ports.
+void add_verbs(WorldPlan& plan);
+
 /// Scales the traffic down to kFlitsPerSeedMax.
 void limit_size(WorldPlan& plan);
 

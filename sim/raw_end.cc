@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/crc32c.h"
+
 namespace weft::sim {
 namespace {
 
@@ -35,7 +37,11 @@ bool RawEnd::create() {
   };
   send_mr_ = reg(send_memory_, adapter::Access::kLocalWrite);
   receive_mr_ = reg(receive_memory_, adapter::Access::kLocalWrite);
-  window_mr_ = reg(window_memory_, adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite);
+  window_mr_ =
+      reg(window_memory_, adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
+                              (plan_.verbs.windows ? adapter::Access::kWindowBind : adapter::Access::kNone));
+  for (Slot& slot : slots_)
+    slot = {plan_.verbs.windows ? SlotState::kUnbound : SlotState::kFree, window_mr_.rkey, 0};
   source_mr_ = reg(source_memory_, adapter::Access::kRemoteRead);
   send_cq_ = adapter.create_cq(plan_.send_wqes + 1).value();
   recv_cq_ = adapter.create_cq(plan_.recv_wqes + kRawWindowSlots + 1).value();
@@ -62,6 +68,7 @@ bool RawEnd::connect(const RawEnd& peer) {
   attr.state = adapter::QpState::kInit;
   attr.access = adapter::Access::kRemoteRead | adapter::Access::kRemoteWrite;
   attr.qkey = kQkey;
+  attr.port = node_.port;
   const bool connected = adapter::is_connected(plan_.type);
   const bool acknowledged = adapter::is_acknowledged(plan_.type);
   uint32_t mask = adapter::kQpAttrState | adapter::kQpAttrPort | adapter::kQpAttrPkeyIndex |
@@ -105,6 +112,11 @@ void RawEnd::destroy() {
   static_cast<void>(adapter.destroy_qp(qp_));
   static_cast<void>(adapter.destroy_cq(send_cq_));
   static_cast<void>(adapter.destroy_cq(recv_cq_));
+  take_memory();
+  for (const Slot& slot : slots_) {
+    if (plan_.verbs.windows && slot.state != SlotState::kUnbound)
+      static_cast<void>(adapter.memory().dealloc_rkey(slot.key));
+  }
   for (const adapter::MemoryRegion& region : {send_mr_, receive_mr_, window_mr_, source_mr_}) {
     static_cast<void>(adapter.memory().dereg_mr(region.lkey));
   }
@@ -122,10 +134,16 @@ std::span<std::byte> RawEnd::send_slot(uint64_t wr_id) noexcept {
 }
 
 adapter::PostResult RawEnd::post(adapter::SendRequest request, const Outstanding& what) {
-  const uint64_t offset = next_send_ % plan_.send_wqes * plan_.bytes_max;
-  const adapter::Sge sge{send_mr_.addr + offset, what.bytes, send_mr_.lkey};
+  const uint64_t place = what.kind == Kind::kReturned ? next_send_ - 1 : next_send_;
+  const uint64_t offset = place % plan_.send_wqes * plan_.bytes_max;
+  const bool lent = memory_lent() && lent_wr_id_ == next_send_;
+  adapter::Sge sge{lent ? lent_mr_.addr : send_mr_.addr + offset, what.bytes,
+                   lent ? lent_mr_.lkey : send_mr_.lkey};
+  // What is copied at the post has no key, and so no address but its own.
+  if ((request.flags & adapter::kSendInline) != 0)
+    sge.addr = reinterpret_cast<uintptr_t>(send_memory_.data() + offset);
   request.wr_id = next_send_;
-  request.sges = {&sge, 1};
+  if (what.kind < Kind::kBind) request.sges = {&sge, 1};
   const adapter::PostResult result = node_.adapter->post_send(*qp_, request);
   if (result != adapter::PostResult::kOk) return result;
   static_cast<void>(sends_.push(what));
@@ -180,11 +198,132 @@ Instant RawEnd::next_receive_due() noexcept {
   return receives_due_.empty() ? kNever : receives_due_.front();
 }
 
-uint32_t RawEnd::take_slot() noexcept {
-  const uint32_t slot = next_slot_;
+// ---- memory that the peer writes and reads
+
+void RawEnd::take_slot() noexcept {
+  slots_[next_slot_].state = SlotState::kTaken;
   next_slot_ = (next_slot_ + 1) % kRawWindowSlots;
-  --free_slots_;
-  return slot;
+}
+
+bool RawEnd::slot_written(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  if (slot.state == SlotState::kClosed) return false;
+  if (slot.state == SlotState::kTaken)
+    slot.state = plan_.verbs.windows ? SlotState::kWritten : SlotState::kFree;
+  if (slot.state == SlotState::kRevoking) slot.state = SlotState::kEnding;
+  if (slot.state == SlotState::kRevoked) slot.state = SlotState::kUnbound;
+  return true;
+}
+
+int RawEnd::renew_windows() {
+  if (!plan_.verbs.windows || send_queue_ == SendQueue::kFailed) return 0;
+  int posted = 0;
+  for (uint32_t index = 0; index < kRawWindowSlots && sends_.size() + 1 < plan_.send_wqes; ++index) {
+    Slot& slot = slots_[index];
+    if (slot.state == SlotState::kWritten && plan_.verbs.one_shot) {  // its key has died
+      static_cast<void>(node_.adapter->memory().dealloc_rkey(slot.key));
+      slot.state = SlotState::kUnbound;
+    }
+    if (slot.state == SlotState::kUnbound && post_bind(index)) ++posted;
+    if (slot.state == SlotState::kWritten && post_unbind(index, SlotState::kEnding)) ++posted;
+  }
+  return posted;
+}
+
+bool RawEnd::post_bind(uint32_t index) {
+  Slot& slot = slots_[index];
+  slot.key = node_.adapter->memory().alloc_rkey(node_.pd).value();
+  adapter::SendRequest request;
+  request.opcode = adapter::SendOpcode::kBindWindow;
+  request.bind = {.window = slot.key,
+                  .region = window_mr_.lkey,
+                  .addr = window_mr_.addr + uint64_t{index} * plan_.bytes_max,
+                  .length = plan_.bytes_max,
+                  .access = adapter::Access::kRemoteWrite |
+                            (plan_.verbs.one_shot ? adapter::Access::kOneShot : adapter::Access::kNone)};
+  if (post(request, {.kind = Kind::kBind, .slot = index}) != adapter::PostResult::kOk) {
+    static_cast<void>(node_.adapter->memory().dealloc_rkey(slot.key));
+    return false;
+  }
+  slot.state = SlotState::kBinding;
+  return true;
+}
+
+/// By unbind or, for every second slot, by invalidate.
+bool RawEnd::post_unbind(uint32_t index, SlotState next) {
+  adapter::SendRequest request;
+  const bool invalidate = index % 2 != 0;
+  request.opcode = invalidate ? adapter::SendOpcode::kLocalInvalidate : adapter::SendOpcode::kUnbindWindow;
+  request.rkey = slots_[index].key;
+  request.bind.window = slots_[index].key;
+  if (post(request, {.kind = Kind::kUnbind, .slot = index}) != adapter::PostResult::kOk) return false;
+  slots_[index].state = next;
+  return true;
+}
+
+void RawEnd::window_changed(const Outstanding& what) {
+  Slot& slot = slots_[what.slot];
+  if (what.kind == Kind::kBind) {
+    slot.state = SlotState::kFree;
+    return;
+  }
+  static_cast<void>(node_.adapter->memory().dealloc_rkey(slot.key));
+  slot.state = slot.state == SlotState::kRevoking ? SlotState::kRevoked : SlotState::kUnbound;
+}
+
+bool RawEnd::revoke_slot() {
+  const uint32_t last = (next_slot_ + kRawWindowSlots - 1) % kRawWindowSlots;
+  return slots_[last].state == SlotState::kTaken && sends_.size() + 1 < plan_.send_wqes &&
+         post_unbind(last, SlotState::kRevoking);
+}
+
+void RawEnd::close_slots() noexcept {
+  for (uint32_t index = 0; index < kRawWindowSlots; ++index) {
+    if (slots_[index].state != SlotState::kRevoked) continue;
+    slots_[index].state = SlotState::kClosed;
+    slots_[index].crc = slot_crc(index);
+  }
+}
+
+uint32_t RawEnd::slot_crc(uint32_t slot) const noexcept {
+  return crc32c(window_memory().subspan(size_t{slot} * plan_.bytes_max, plan_.bytes_max));
+}
+
+bool RawEnd::closed_slots_untouched() const noexcept {
+  for (uint32_t index = 0; index < kRawWindowSlots; ++index) {
+    if (slots_[index].state == SlotState::kClosed && slots_[index].crc != slot_crc(index)) return false;
+  }
+  return true;
+}
+
+void RawEnd::reclaim_slots() noexcept {
+  for (Slot& slot : slots_) {
+    if (slot.state == SlotState::kTaken)
+      slot.state = plan_.verbs.windows ? SlotState::kWritten : SlotState::kFree;
+  }
+}
+
+// ---- state of the send queue
+
+bool RawEnd::move_to(adapter::QpState state) {
+  adapter::QpAttr attr;
+  attr.state = state;
+  return node_.adapter->modify_qp(*qp_, attr, adapter::kQpAttrState) == adapter::ModifyResult::kOk;
+}
+
+bool RawEnd::lend_memory() {
+  if (memory_lent()) return false;
+  const uint64_t offset = next_send_ % plan_.send_wqes * plan_.bytes_max;
+  const auto lent = std::span(send_memory_).subspan(offset, plan_.bytes_max);
+  lent_mr_ = node_.adapter->memory().reg_mr(node_.pd, lent, adapter::Access::kLocalWrite).value();
+  lent_wr_id_ = next_send_;
+  return true;
+}
+
+void RawEnd::take_memory() {
+  if (!memory_lent()) return;
+  static_cast<void>(node_.adapter->memory().dereg_mr(lent_mr_.lkey));
+  lent_mr_ = {};
 }
 
 }  // namespace weft::sim

@@ -22,6 +22,7 @@ constexpr Duration kFlushTime = 100ms;
 constexpr Duration kPatience = 100ms;
 /// An unacknowledged message that has not come after this long never will.
 constexpr Duration kDatagramLife = 50ms;
+constexpr Duration kLateWrites = 1s;
 
 }  // namespace
 
@@ -61,7 +62,11 @@ uint32_t RawPair::step(uint32_t polled, Instant now) {
       work += connect(now);
       break;
     case State::kUp:
-      for (uint32_t side = 0; side < 2; ++side) work += send_more(side, now);
+      for (uint32_t side = 0; side < 2; ++side) {
+        work += work_on_windows(side, now);
+        work += work_on_send_queue(side, now);
+        work += send_more(side, now);
+      }
       break;
     case State::kFlushing:
       work += finish_flush(now);
@@ -77,7 +82,7 @@ int RawPair::connect(Instant now) {
     return 0;
   }
   for (RawNode* node : nodes_) {
-    if (node->adapter->port_up(1)) continue;  // an address is known only while the port is up
+    if (node->adapter->port_up(node->port)) continue;  // an address is known only while the port is up
     connect_at_ = now + kReconnectDelay;
     wake(connect_at_);
     return 0;
@@ -103,6 +108,7 @@ int RawPair::take_completions(uint32_t side, Instant now) {
   RawEnd& end = *ends_[side];
   std::array<adapter::WorkCompletion, 16> wcs;
   uint32_t count = end.poll_sends(wcs);
+  sends_polled_[side] = count < wcs.size();
   if (saboteur_ != nullptr) count = saboteur_->on_completions(true, wcs, count);
   int work = static_cast<int>(count);
   for (uint32_t i = 0; i < count; ++i) take_send_completion(side, wcs[i], now);
@@ -110,6 +116,7 @@ int RawPair::take_completions(uint32_t side, Instant now) {
   if (saboteur_ != nullptr) count = saboteur_->on_completions(false, wcs, count);
   work += static_cast<int>(count);
   for (uint32_t i = 0; i < count; ++i) take_receive_completion(side, wcs[i], now);
+  if (count < wcs.size()) end.close_slots();
   if (state_ == State::kUp) work += end.post_receives(now);
   if (end.next_receive_due() != kNever) wake(std::max(end.next_receive_due(), now + 1us));
   return work;
@@ -121,8 +128,12 @@ void RawPair::take_send_completion(uint32_t side, const adapter::WorkCompletion&
                static_cast<uint64_t>(wc.status) << 8 | static_cast<uint64_t>(wc.opcode));
   const auto done = end.finish_send(wc.wr_id);
   if (!done) return violation(now, fmt::format("send completion {} is not the one that was next", wc.wr_id));
-  if (wc.status != adapter::WcStatus::kSuccess) return broke("a work request failed", wc.status, now);
+  if (end.send_queue() == RawEnd::SendQueue::kDrained && wc.status == adapter::WcStatus::kSuccess)
+    violation(now, fmt::format("send {} completed after its queue was drained", wc.wr_id));
+  if (wc.status != adapter::WcStatus::kSuccess) return take_failed_send(side, wc, now);
   last_move_[side] = now;
+  if (done->kind == RawEnd::Kind::kBind || done->kind == RawEnd::Kind::kUnbind)
+    return end.window_changed(*done);
   if (done->kind != RawEnd::Kind::kRead || ends_[1 - side] == nullptr) return;
   const std::byte* expected = ends_[1 - side]->source_memory().data() + done->source_offset;
   if (std::memcmp(end.send_slot(wc.wr_id).data(), expected, done->bytes) != 0)
@@ -141,6 +152,8 @@ void RawPair::take_receive_completion(uint32_t side, const adapter::WorkCompleti
   last_move_[1 - side] = now;
   if (wc.opcode != adapter::WcOpcode::kRecv) {
     take_written(side, wc, now);
+  } else if ((wc.flags & adapter::kWcWithImm) != 0) {
+    take_returned(side, wc, now);
   } else if (wc.byte_count < kVnetBytes || wc.byte_count > plan_.bytes_max) {
     violation(now, fmt::format("a Send of {} bytes arrived", wc.byte_count));
   } else {
@@ -160,7 +173,8 @@ void RawPair::take_written(uint32_t side, const adapter::WorkCompletion& wc, Ins
   if (wc.imm != offset / plan_.bytes_max) violation(now, "idata names another slot than was written");
   ledger_.arrive(flows_[1 - side], now,
                  end.window_memory().subspan(offset + kVnetBytes, wc.byte_count - kVnetBytes));
-  end.free_slot();
+  if (!end.slot_written(static_cast<uint32_t>(wc.imm)))
+    violation(now, fmt::format("a write into slot {} completed after its key was unbound", wc.imm));
 }
 
 void RawPair::broke(std::string_view what, adapter::WcStatus status, Instant now) {
@@ -195,11 +209,17 @@ int RawPair::send_more(uint32_t side, Instant now) {
 
 bool RawPair::post_something(uint32_t side, Instant now) {
   const RawEnd& to = *ends_[1 - side];
-  if (ends_[side]->sends().size() >= plan_.send_wqes) return false;
-  const bool write = plan_.one_sided && random_.below(3) == 0;
+  // Behind a read the next slot but one is still in use by what returns its data.
+  const uint32_t room = plan_.send_wqes - (plan_.verbs.fenced ? 2 : 0);
+  if (ends_[side]->sends().size() >= room || ends_[side]->send_queue() != RawEnd::SendQueue::kRuns)
+    return false;
+  bool write = plan_.one_sided && random_.below(3) == 0;
   const bool reads = plan_.one_sided && plan_.type == adapter::QpType::kRc;
   if (reads && random_.below(6) == 0) return post_read(side, now);
-  if (write && !to.has_free_slot()) return false;
+  if (write && !to.has_free_slot()) {
+    if (adapter::is_acknowledged(plan_.type)) return false;
+    write = false;  // slots of writes that were lost come back late
+  }
   // Without acknowledgement nobody tells the sender to wait: it must know that a receive WQE is there.
   if (!adapter::is_acknowledged(plan_.type) && to.receives_posted() <= ledger_.outstanding(flows_[side]))
     return false;
@@ -218,10 +238,13 @@ bool RawPair::post_message(uint32_t side, bool write, Instant now) {
   if (write) {
     request.imm = to.next_slot();
     request.remote_addr = to.window().addr + uint64_t{request.imm} * plan_.bytes_max;
-    request.rkey = to.window().rkey;
+    request.rkey = to.slot_key(request.imm);
   }
   if (!adapter::is_connected(plan_.type)) request.dest = to.address(plan_.sl);
   ledger_.send(flows_[side], now, bytes - kVnetBytes, false, from.send_slot(wr_id));
+  const bool copied = plan_.verbs.inline_data && bytes <= kRawInlineBytes && random_.below(2) == 0;
+  if (copied) request.flags |= adapter::kSendInline;
+  if (plan_.verbs.takes_memory && !copied && random_.below(8) == 0) static_cast<void>(from.lend_memory());
   const auto kind = write ? RawEnd::Kind::kWrite : RawEnd::Kind::kSend;
   const adapter::PostResult result = from.post(request, {.kind = kind, .bytes = bytes});
   if (result != adapter::PostResult::kOk) {
@@ -232,6 +255,7 @@ bool RawPair::post_message(uint32_t side, bool write, Instant now) {
     return false;
   }
   if (write) to.take_slot();
+  if (copied) std::fill_n(from.send_slot(wr_id).begin(), bytes, std::byte{0xEE});  // lent no longer
   trace_.event(now, TraceKind::kWorkPosted, flows_[side], wr_id, static_cast<uint64_t>(request.opcode));
   last_move_[side] = now;
   ++sent_[side];
@@ -248,20 +272,25 @@ bool RawPair::post_read(uint32_t side, Instant now) {
   request.opcode = adapter::SendOpcode::kRdmaRead;
   request.remote_addr = to.source().addr + source_offset;
   request.rkey = to.source().rkey;
+  if (plan_.verbs.fenced) std::fill_n(from.send_slot(wr_id).begin(), bytes, std::byte{0xEE});
   const RawEnd::Outstanding what{.kind = RawEnd::Kind::kRead, .bytes = bytes, .source_offset = source_offset};
   if (from.post(request, what) != adapter::PostResult::kOk) return false;
   trace_.event(now, TraceKind::kWorkPosted, 0x200, wr_id, source_offset);
+  if (plan_.verbs.fenced) post_returned(side, bytes, source_offset, now);
   return true;
 }
 
 void RawPair::excuse_unacknowledged(Instant now) {
-  const bool faulty =
-      !world_.faults.empty() || !world_.cuts.empty() || !world_.crashes.empty() || !world_.freezes.empty();
+  const bool faulty = !world_.faultless();
   if (adapter::is_acknowledged(plan_.type) || !faulty) return;
   for (uint32_t side = 0; side < 2; ++side) {
     if (ledger_.outstanding(flows_[side]) == 0) continue;
     if (now - last_move_[side] >= kDatagramLife) {
       ledger_.excuse(flows_[side], now);
+      // What a frozen node or a dead direction keeps for long may still come and be written.
+      const bool none_late = now >= world_.faults_end() + kLateWrites;
+      if (none_late && ends_[1 - side] != nullptr && ends_[1 - side]->alive())
+        ends_[1 - side]->reclaim_slots();
     } else {
       wake(last_move_[side] + kDatagramLife);
     }
@@ -291,10 +320,16 @@ void RawPair::node_crashed(uint32_t node, Instant now) {
 
 void RawPair::check_counters(uint32_t node, Instant now) {
   for (uint32_t side = 0; side < 2; ++side) {
-    if (plan_.nodes[side] != node || ends_[side] == nullptr || !ends_[side]->alive()) continue;
-    counter_check_.check(fmt::format("node {}, {},", node, ledger_.name(flows_[side])),
-                         ends_[side]->counters(), now);
+    if (plan_.nodes[side] == node) check_end(side, now);
   }
+}
+
+void RawPair::check_end(uint32_t side, Instant now) {
+  if (ends_[side] == nullptr || !ends_[side]->alive()) return;
+  counter_check_.check(fmt::format("node {}, {},", plan_.nodes[side], ledger_.name(flows_[side])),
+                       ends_[side]->counters(), now);
+  if (!ends_[side]->closed_slots_untouched())
+    violation(now, "data was placed after the key of its window was unbound");
 }
 
 void RawPair::link_reset(uint32_t link, bool switch_death) {
@@ -329,7 +364,7 @@ int RawPair::finish_flush(Instant now) {
                                end->receives_posted()));
   }
   for (uint32_t side = 0; side < 2; ++side) {
-    check_counters(plan_.nodes[side], now);
+    check_end(side, now);
     ends_[side]->destroy();
     ends_[side].reset();
   }

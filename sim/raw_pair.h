@@ -24,6 +24,8 @@ class RawPair {
   [[nodiscard]] Instant deadline() const noexcept { return wake_at_; }
   /// Something has changed around the pair: the next step() does not rely on who was polled.
   void look_again() noexcept { look_again_ = true; }
+  /// An adapter has drained the send queue of one of its QPs.
+  void send_queue_drained(const adapter::ChannelAdapter* adapter, Qpn qpn) noexcept;
   /// A node of this pair dies now; its adapter still exists.
   void node_crashed(uint32_t node, Instant now);
   void link_reset(uint32_t link, bool switch_death);
@@ -50,6 +52,14 @@ class RawPair {
   [[nodiscard]] bool post_something(uint32_t side, Instant now);
   [[nodiscard]] bool post_message(uint32_t side, bool write, Instant now);
   [[nodiscard]] bool post_read(uint32_t side, Instant now);
+  void check_end(uint32_t side, Instant now);
+
+  // raw_pair_verbs.cc: beside Sends, writes and reads.
+  int work_on_windows(uint32_t side, Instant now);
+  int work_on_send_queue(uint32_t side, Instant now);
+  void take_returned(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
+  void take_failed_send(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
+  void post_returned(uint32_t side, uint32_t bytes, uint32_t source_offset, Instant now);
   void fail(Instant now);
   int finish_flush(Instant now);
   void excuse_unacknowledged(Instant now);
@@ -71,8 +81,10 @@ class RawPair {
   Instant connect_at_{};
   Instant connected_at_{};
   Instant flush_limit_ = kNever;
-  Instant next_at_[2] = {};    // next message
-  Instant last_move_[2] = {};  // a message was sent or arrived
+  Instant next_at_[2] = {};     // next message
+  bool sends_polled_[2] = {};   // the CQ of sends was empty after the last poll
+  Instant restart_at_[2] = {};  // a drained send queue
+  Instant last_move_[2] = {};   // a message was sent or arrived
   uint64_t sent_[2] = {0, 0};
   bool error_has_reason_ = false;  // the connection may die: a node or its link was away
   bool trickle_ = false;

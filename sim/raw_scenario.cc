@@ -46,6 +46,27 @@ class RawEndnode final : public EndnodeApp {
   adapter::ChannelAdapter adapter_;
 };
 
+/// The second port of an adapter, on an endnode of its own as far as links go.
+class SecondPort final : public EndnodeApp {
+ public:
+  SecondPort(RawNode& slot, const RawNode& first, uint32_t node, fabric::CellPort& port) : slot_(slot) {
+    slot_.adapter = first.adapter;
+    slot_.adapter->attach(port);
+    slot_.lid = Lid(static_cast<uint16_t>(node));
+    slot_.pd = first.pd;
+    slot_.port = 2;
+  }
+  ~SecondPort() override { slot_.adapter = nullptr; }
+  SecondPort(const SecondPort&) = delete;
+  SecondPort& operator=(const SecondPort&) = delete;
+
+  int poll(Instant now) noexcept override { return slot_.adapter->poll(now); }
+  [[nodiscard]] Instant deadline() const noexcept override { return slot_.adapter->deadline(); }
+
+ private:
+  RawNode& slot_;
+};
+
 class RawScenario final : public Scenario {
  public:
   explicit RawScenario(const WorldParts& parts)
@@ -58,6 +79,8 @@ class RawScenario final : public Scenario {
   std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, fabric::CellPort& port,
                                     Instant /*now*/) override {
     for (auto& pair : pairs_) pair->look_again();
+    const uint32_t first = plan_.fabric.adapter_of(node);
+    if (first != node) return std::make_unique<SecondPort>(nodes_[node], nodes_[first], node, port);
     return std::make_unique<RawEndnode>(nodes_[node], node, incarnation, port, plan_.seed);
   }
   void crash(uint32_t node, Instant now) override {
@@ -71,6 +94,8 @@ class RawScenario final : public Scenario {
     for (auto& pair : pairs_) pair->link_reset(link, switch_death);
   }
   uint32_t step(uint32_t polled, Instant now) override {
+    polled = both_ports(polled);
+    take_events(polled);
     uint32_t touched = 0;
     for (auto& pair : pairs_) touched |= pair->step(polled, now);
     return touched;
@@ -84,7 +109,7 @@ class RawScenario final : public Scenario {
   void check_counters(uint32_t node, Instant now) override {
     for (auto& pair : pairs_) pair->check_counters(node, now);
     const adapter::ChannelAdapter* adapter = nodes_[node].adapter;
-    if (adapter == nullptr) return;
+    if (adapter == nullptr || plan_.fabric.adapter_of(node) != node) return;
     each_counters(*adapter, [&](std::string_view owner, const auto& counters) {
       counter_check_.check(fmt::format("node {}, {},", node, owner), counters, now);
     });
@@ -107,6 +132,23 @@ class RawScenario final : public Scenario {
   }
 
  private:
+  /// Whoever polls one port of an adapter polls all of it.
+  [[nodiscard]] uint32_t both_ports(uint32_t nodes) const noexcept {
+    const uint32_t second = plan_.fabric.second_port;
+    if (second == 0) return nodes;
+    const uint32_t both = 1U << second | 1U << (second - 1);
+    return (nodes & both) != 0 ? nodes | both : nodes;
+  }
+  void take_events(uint32_t polled) noexcept {
+    for (uint32_t node = 1; node < nodes_.size(); ++node) {
+      if ((polled >> node & 1) == 0 || nodes_[node].adapter == nullptr) continue;
+      for (adapter::AsyncEvent event; nodes_[node].adapter->next_event(event);) {
+        if (event.kind != adapter::AsyncEventKind::kSqDrained) continue;
+        for (auto& pair : pairs_) pair->send_queue_drained(nodes_[node].adapter, event.qpn);
+      }
+    }
+  }
+
   const WorldPlan& plan_;
   CounterCheck& counter_check_;
   std::vector<RawNode> nodes_;

@@ -17,12 +17,17 @@ void World::plan_events() {
     events_.push_back({cut.end, EventKind::kMend, cut.link});
   }
   for (const Crash& crash : plan_.crashes) {
-    events_.push_back({crash.at, EventKind::kCrash, crash.node});
-    events_.push_back({crash.back_at, EventKind::kRestart, crash.node});
+    // A second port goes before its adapter and comes back after it.
+    const std::vector<uint32_t> nodes = plan_.fabric.nodes_of_adapter(crash.node);
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+      events_.push_back({crash.at, EventKind::kCrash, *node});
+    for (uint32_t node : nodes) events_.push_back({crash.back_at, EventKind::kRestart, node});
   }
   for (const Freeze& freeze : plan_.freezes) {
-    events_.push_back({freeze.at, EventKind::kFreeze, freeze.node});
-    events_.push_back({freeze.until, EventKind::kThaw, freeze.node});
+    for (uint32_t node : plan_.fabric.nodes_of_adapter(freeze.node)) {
+      events_.push_back({freeze.at, EventKind::kFreeze, node});
+      events_.push_back({freeze.until, EventKind::kThaw, node});
+    }
   }
   std::stable_sort(events_.begin(), events_.end(),
                    [](const Event& a, const Event& b) { return a.at < b.at; });

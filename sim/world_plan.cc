@@ -217,6 +217,29 @@ Instant WorldPlan::faults_end() const noexcept {
   return end;
 }
 
+bool WorldPlan::stood_still(uint32_t from, uint32_t to) const noexcept {
+  constexpr Duration kLeast = fabric::kOutputStandstill * 4 / 5;  // several in a row add up
+  const bool frozen_there = std::any_of(freezes.begin(), freezes.end(), [&](const Freeze& freeze) {
+    return freeze.until - freeze.at >= kLeast && (freeze.node == to || fabric.is_switch(freeze.node));
+  });
+  return frozen_there || std::any_of(faults.begin(), faults.end(), [&](const FaultWindow& window) {
+           // With a credit or two, one that is lost stops the lane until the link asks for it.
+           const bool lost_credit = window.layer == FaultLayer::kFlit && fabric.credits_per_lane <= 2 &&
+                                    window.rates.drop_ppm != 0;
+           return (window.rates.cut || lost_credit) && window.end - window.begin >= kLeast &&
+                  fabric.on_path(window.link, from, to);
+         });
+}
+
+Duration WorldPlan::frozen(uint32_t node, Instant from, Instant to) const noexcept {
+  Duration sum{};
+  for (const Freeze& freeze : freezes) {
+    if (freeze.node == node)
+      sum += std::max(Duration{}, std::min(freeze.until, to) - std::max(freeze.at, from));
+  }
+  return sum;
+}
+
 Duration WorldPlan::hindered(uint32_t node, uint32_t other, Instant from, Instant to) const noexcept {
   Duration sum{};
   const auto add = [&](Instant begin, Instant end) {
@@ -276,6 +299,10 @@ WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic, uint3
     limit_size(plan);
   }
   if (edition >= 3) add_storms(plan);
+  if (edition >= 4) {
+    add_defaults(plan);
+    add_verbs(plan);
+  }
   return plan;
 }
 

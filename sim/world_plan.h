@@ -97,6 +97,7 @@ struct FabricPlan {
   bool cut_through = false;
   bool receiver_rereads = false;  // links like shared memory, or like a wire
   uint32_t far_nodes = 0;         // bit n: endnode n is on a second switch, one link behind the first
+  uint32_t second_port = 0;       // this endnode is the second port of the adapter of the one before; 0: none
 
   [[nodiscard]] uint32_t switches() const noexcept { return far_nodes != 0 ? 2 : 1; }
   /// Links of endnodes, then the one between the switches.
@@ -108,6 +109,16 @@ struct FabricPlan {
   }
   [[nodiscard]] bool is_switch(uint32_t node) const noexcept {
     return node == kSwitchNode || node > endnodes;
+  }
+  /// The endnode whose adapter an endnode uses.
+  [[nodiscard]] uint32_t adapter_of(uint32_t node) const noexcept {
+    return node != 0 && node == second_port ? node - 1 : node;
+  }
+  /// Those that die, freeze and return with a node, itself included, in this order.
+  [[nodiscard]] std::vector<uint32_t> nodes_of_adapter(uint32_t node) const {
+    const bool shared = second_port != 0 && (node == second_port || node + 1 == second_port);
+    if (!shared) return {node};
+    return {second_port - 1, second_port};
   }
   /// True when cells between these endnodes use the link.
   [[nodiscard]] bool on_path(uint32_t link, uint32_t node, uint32_t other) const noexcept {
@@ -127,7 +138,22 @@ struct CellFlowPlan {
   Duration gap{};
 };
 
-/// Two queue pairs that talk.
+/// What a raw pair does beside Sends, writes and reads. Edition 4.
+struct RawVerbsPlan {
+  bool windows =
+      false;  // each slot that the peer writes has a window: bound, written, unbound or invalidated
+  bool one_shot = false;      // whose key dies with its first operation
+  bool revokes = false;       // and is unbound now and then while the write is under way
+  bool fenced = false;        // what a read has brought is sent back behind a fence
+  bool inline_data = false;   // short messages are copied at the post
+  bool drains = false;        // send queues are drained (SQD) and started again
+  bool takes_memory = false;  // UC: memory of a message goes while it is sent; SQE, and on again
+  [[nodiscard]] bool any() const noexcept {
+    return windows || fenced || inline_data || drains || takes_memory;
+  }
+};
+
+/// Two queue pairs that talk; on one node when both nodes are the same (loopback).
 struct RawPairPlan {
   uint32_t nodes[2] = {1, 2};
   adapter::QpType type = adapter::QpType::kRc;
@@ -144,6 +170,7 @@ struct RawPairPlan {
   bool one_sided = false;     // RDMA writes and reads beside Sends
   Duration gap{};             // between messages
   Duration receiver_pause{};  // a slow receiver posts receive WQEs this much later
+  RawVerbsPlan verbs;
 };
 
 /// What a host asks of its NIC while frames move.
@@ -197,8 +224,17 @@ struct WorldPlan {
   Duration step_max{};
   uint32_t skip_ppm = 0;  // a node misses its turn
 
+  /// Nothing goes wrong.
+  [[nodiscard]] bool faultless() const noexcept {
+    return faults.empty() && cuts.empty() && crashes.empty() && freezes.empty();
+  }
   /// When the last fault is over; the start of the world when there is none.
   [[nodiscard]] Instant faults_end() const noexcept;
+  /// True when cells on their way from one endnode to another may have been dropped by a switch because what
+  /// is behind it moved nothing: a node was frozen or one direction of a link dead.
+  [[nodiscard]] bool stood_still(uint32_t from, uint32_t to) const noexcept;
+  /// How long a node was frozen between two times.
+  [[nodiscard]] Duration frozen(uint32_t node, Instant from, Instant to) const noexcept;
   /// How long, between two times, cells between two endnodes may not have passed although the links of both
   /// were up: a node was frozen or one direction of a link dead, on their path or beside it where lanes back
   /// up, or the other's switch was away.
@@ -208,7 +244,7 @@ struct WorldPlan {
 };
 
 /// What a seed means. Edition 1 is the first form of the simulator; later ones add to the plan that is drawn.
-inline constexpr uint32_t kPlanEdition = 3;
+inline constexpr uint32_t kPlanEdition = 4;
 
 /// The same seed, profile, traffic and edition give the same plan.
 [[nodiscard]] WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic,

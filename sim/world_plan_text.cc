@@ -44,6 +44,21 @@ void describe_faults(const WorldPlan& plan, std::string& out) {
   }
 }
 
+std::string describe_verbs(const RawVerbsPlan& verbs) {
+  std::string out;
+  const auto add = [&](bool on, std::string_view what) {
+    if (on) out += fmt::format(", {}", what);
+  };
+  add(verbs.windows, "windows");
+  add(verbs.one_shot, "one-shot keys");
+  add(verbs.revokes, "unbinds under way");
+  add(verbs.fenced, "fences");
+  add(verbs.inline_data, "inline");
+  add(verbs.drains, "drains");
+  add(verbs.takes_memory, "takes memory");
+  return out;
+}
+
 }  // namespace
 
 std::string_view to_string(Profile profile) noexcept {
@@ -98,10 +113,11 @@ std::string describe(const WorldPlan& plan) {
                        c.bytes_min, c.bytes_max);
   }
   for (const RawPairPlan& p : plan.raw_pairs) {
-    out += fmt::format("  {} nodes {} <-> {} messages {}/{} of {}..{} bytes, {} send {} recv WQEs{}{}\n",
-                       type_name(p.type), p.nodes[0], p.nodes[1], p.messages[0], p.messages[1], p.bytes_min,
-                       p.bytes_max, p.send_wqes, p.recv_wqes, p.one_sided ? ", one-sided too" : "",
-                       p.ack_mode == adapter::AckMode::kStrict ? ", strict acks" : "");
+    out +=
+        fmt::format("  {} nodes {} <-> {} messages {}/{} of {}..{} bytes, {} send {} recv WQEs{}{}{}\n",
+                    type_name(p.type), p.nodes[0], p.nodes[1], p.messages[0], p.messages[1], p.bytes_min,
+                    p.bytes_max, p.send_wqes, p.recv_wqes, p.one_sided ? ", one-sided too" : "",
+                    p.ack_mode == adapter::AckMode::kStrict ? ", strict acks" : "", describe_verbs(p.verbs));
   }
   for (const SessionPlan& s : plan.sessions) {
     out += fmt::format("  session host {} unit {} {} {} frames {}/{} of {}..{} bytes, pools {} x {}\n",
