@@ -1,9 +1,9 @@
 // The control messages: what goes in comes out, and what is not one is refused.
 #include "control/management.h"
 
-#include <cstring>
-
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 namespace weft {
 using namespace control;
