@@ -103,6 +103,7 @@ enum class SessionCounter : uint8_t {
   kCount,
 };
 
+// NOLINTNEXTLINE(readability-function-size): a table
 [[nodiscard]] constexpr CounterNames<SessionCounter> counter_labels(
     SessionCounter /*of*/) noexcept {  // tidy: table
   return {"frames_out",
