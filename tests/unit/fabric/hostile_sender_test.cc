@@ -141,6 +141,8 @@ TestFabricConfig over_shared_memory() {
   return config;
 }
 
+constexpr uint32_t kRoundsMax = 60;
+
 TEST(HostileSender, cannot_speak_under_another_nodes_lid_whenever_it_changes_the_cell) {
   TestFabric fabric(over_shared_memory());
   const std::vector<std::byte> honest = make_cell({.opcode = Opcode::kUdSend});
@@ -148,7 +150,9 @@ TEST(HostileSender, cannot_speak_under_another_nodes_lid_whenever_it_changes_the
   forged[11] ^= std::byte{1 ^ 3};  // the source LID
   restore_crc(honest, forged);
   for (size_t node = 0; node < 2; ++node) fabric.traces[node]->torn_expected = true;
-  attack(fabric, honest, forged, 8'000);
+  // Whether a round strikes is chance: one core that runs both threads in turns needs more of them.
+  const auto struck = [&fabric] { return fabric.count(1, SwitchPortCounter::kDropForeignSource) != 0; };
+  for (uint32_t round = 0; round < kRoundsMax && !struck(); ++round) attack(fabric, honest, forged, 8'000);
   const auto foreign = std::count_if(fabric.received[1].begin(), fabric.received[1].end(),
                                      [](const auto& cell) { return CellHead(cell.data()).slid() != Lid(1); });
   EXPECT_EQ(foreign, 0) << "of " << fabric.received[1].size();
@@ -162,10 +166,11 @@ TEST(HostileSender, loses_its_own_cells_and_nobody_elses_link_by_changing_them) 
   std::vector<std::byte> other = honest;
   for (size_t at = 100; at < other.size(); ++at) other[at] ^= std::byte{0x55};
   for (size_t node = 0; node < 2; ++node) fabric.traces[node]->torn_expected = true;
-  attack(fabric, honest, other, 8'000);
+  const auto& counters = fabric.link(1, kNode).counters();
+  const auto struck = [&counters] { return counters.get(LinkCounter::kTornCells) != 0; };
+  for (uint32_t round = 0; round < kRoundsMax && !struck(); ++round) attack(fabric, honest, other, 8'000);
   EXPECT_EQ(fabric.link(1, kNode).incarnation(), 1U);
   EXPECT_EQ(fabric.link(1, kSwitch).incarnation(), 1U);
-  const auto& counters = fabric.link(1, kNode).counters();
   EXPECT_EQ(counters.get(LinkCounter::kRepeatsExhausted), 0U);
   EXPECT_GT(counters.get(LinkCounter::kTornCells), 0U) << "the attack struck now and then";
   ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(2), .number = 77}));
