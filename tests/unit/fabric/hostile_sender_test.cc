@@ -1,6 +1,7 @@
 // What a sender can do to the switch and to others by changing a cell in shared memory while the switch looks
 // at it (house style 13).
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -74,6 +75,30 @@ TEST(HostileSender, a_flit_leaves_with_the_header_and_the_crc_that_were_checked)
 /// Two threads write and read the same bytes on purpose.
 #if !defined(__SANITIZE_THREAD__)
 
+/// A second mapping of the shared pages that a cell lies in: the first goes when the link is reset, perhaps while
+/// the other thread writes.
+class SecondView {
+ public:
+  explicit SecondView(std::byte* cell) {
+    const auto address = reinterpret_cast<uintptr_t>(cell);
+    void* page = reinterpret_cast<void*>(address - address % kPageBytes);
+    pages_ = mremap(page, 0, kBytes, MREMAP_MAYMOVE);
+    if (pages_ != MAP_FAILED) cell_ = static_cast<std::byte*>(pages_) + address % kPageBytes;
+  }
+  ~SecondView() {
+    if (pages_ != MAP_FAILED) munmap(pages_, kBytes);
+  }
+  SecondView(const SecondView&) = delete;
+  SecondView& operator=(const SecondView&) = delete;
+  [[nodiscard]] std::byte* cell() const { return cell_; }
+
+ private:
+  static constexpr size_t kPageBytes = 4096;
+  static constexpr size_t kBytes = 2 * kPageBytes;  // a cell of 300 bytes may lie across a boundary
+  void* pages_ = MAP_FAILED;
+  std::byte* cell_ = nullptr;
+};
+
 /// A sender whose second thread rewrites its last published cell, back and forth, while the switch works.
 class Rewriter {
  public:
@@ -83,18 +108,24 @@ class Rewriter {
     stop_ = true;
     thread_.join();
   }
-  void aim(std::byte* cell) { target_.store(cell, std::memory_order_release); }
+  void aim(std::byte* cell) { target_.store(cell); }
+  /// Returns when nothing is written any more.
+  void rest() {
+    target_.store(nullptr);
+    while (writing_.load()) std::this_thread::yield();
+  }
 
  private:
   void run() {
     for (uint32_t round = 0; !stop_.load(std::memory_order_relaxed); ++round) {
-      std::byte* cell = target_.load(std::memory_order_acquire);
-      if (cell == nullptr) {
-        std::this_thread::yield();
-        continue;
+      writing_.store(true);  // before the look at the target: rest() sees it, or this sees no target
+      std::byte* cell = target_.load();
+      if (cell != nullptr) {
+        put(cell, second_, round & 7);
+        put(cell, first_, round >> 3 & 7);
       }
-      put(cell, second_, round & 7);
-      put(cell, first_, round >> 3 & 7);
+      writing_.store(false);
+      if (cell == nullptr) std::this_thread::yield();
     }
   }
   static void put(std::byte* cell, const std::vector<std::byte>& bytes, uint32_t pause) {
@@ -106,6 +137,7 @@ class Rewriter {
   std::vector<std::byte> first_;
   std::vector<std::byte> second_;
   std::atomic<std::byte*> target_{nullptr};
+  std::atomic<bool> writing_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
@@ -124,9 +156,12 @@ void attack(TestFabric& fabric, const std::vector<std::byte>& honest, const std:
       fabric.nodes[0]->commit(VirtualLane(0), bytes, cell_crc(honest));
       last = to;
     }
-    rewriter.aim(last);
-    fabric.step();
-    rewriter.aim(nullptr);
+    if (last != nullptr) {
+      const SecondView view(last);
+      rewriter.aim(view.cell());
+      fabric.step();
+      rewriter.rest();
+    }
     fabric.step();
     if (last == nullptr) fabric.run(5, 50ms);  // its own link was reset: it joins again
   }
