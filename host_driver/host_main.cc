@@ -99,6 +99,7 @@ std::string why_not_open(const session::NetdevSession& session) {
 
 std::vector<CapturePort*> ports_of(const std::vector<Interface>& interfaces) {
   std::vector<CapturePort*> ports;
+  ports.reserve(interfaces.size());
   for (const Interface& interface : interfaces) ports.push_back(interface.port.get());
   return ports;
 }

@@ -47,6 +47,7 @@ std::string forms(const Rows& rows) {
 template <class Rows>
 std::vector<std::string> names(const Rows& rows) {
   std::vector<std::string> out;
+  out.reserve(rows.size());
   for (const auto& row : rows) out.emplace_back(row.name);
   return out;
 }

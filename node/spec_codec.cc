@@ -191,7 +191,7 @@ class OptionWriter {
       const std::string name = fmt::format("--{}", option.name);
       for (const std::string& value : option.values) {
         if (option.flag || value.empty() || value.front() == '-') {
-          out.push_back(option.flag ? name : name + "=" + value);
+          out.push_back(option.flag ? name : fmt::format("{}={}", name, value));
         } else {
           out.insert(out.end(), {name, value});
         }
@@ -251,6 +251,7 @@ struct PortLists {
 template <class Value>
 std::vector<Value> column(const std::vector<HostPortSpec>& ports, Value HostPortSpec::*field) {
   std::vector<Value> out;
+  out.reserve(ports.size());
   for (const HostPortSpec& port : ports) out.push_back(port.*field);
   const bool plain = std::all_of(out.begin(), out.end(),
                                  [field](const Value& value) { return value == HostPortSpec{}.*field; });

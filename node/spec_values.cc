@@ -30,6 +30,7 @@ Result<typename Values::value_type> parse_word(std::string_view text, const Valu
 template <class Values>
 std::vector<std::string> words_of(const Values& values) {
   std::vector<std::string> words;
+  words.reserve(values.size());
   for (const auto value : values) words.emplace_back(to_string(value));
   return words;
 }

@@ -8,9 +8,9 @@ std::string check_credits(fabric::MemoryCable& cable, uint32_t lanes) {
   if (cable.end(0).state() != fabric::LinkState::kUp || cable.end(1).state() != fabric::LinkState::kUp)
     return {};
   for (uint32_t from = 0; from < 2; ++from) {
-    for (uint8_t lane = 0; lane < lanes; ++lane) {
-      const fabric::LaneCredit& sender = cable.end(from).lane(VirtualLane(lane));
-      const fabric::LaneCredit& receiver = cable.end(1 - from).lane(VirtualLane(lane));
+    for (uint32_t lane = 0; lane < lanes; ++lane) {
+      const fabric::LaneCredit& sender = cable.end(from).lane(VirtualLane(static_cast<uint8_t>(lane)));
+      const fabric::LaneCredit& receiver = cable.end(1 - from).lane(VirtualLane(static_cast<uint8_t>(lane)));
       const uint64_t granted = receiver.arrived() - receiver.held();
       const uint64_t returned = sender.available() + sender.sent() - sender.capacity();
       const bool holds = receiver.arrived() <= sender.sent() && granted <= receiver.arrived() &&
@@ -29,8 +29,8 @@ std::string check_credits_at_rest(fabric::MemoryCable& cable, uint32_t lanes) {
                        to_string(cable.end(1).state()));
   }
   for (uint32_t from = 0; from < 2; ++from) {
-    for (uint8_t lane = 0; lane < lanes; ++lane) {
-      const fabric::LaneCredit& sender = cable.end(from).lane(VirtualLane(lane));
+    for (uint32_t lane = 0; lane < lanes; ++lane) {
+      const fabric::LaneCredit& sender = cable.end(from).lane(VirtualLane(static_cast<uint8_t>(lane)));
       if (sender.available() == sender.capacity()) continue;
       return fmt::format("from end {} lane {}: {} of {} credits are missing at rest", from, lane,
                          sender.capacity() - sender.available(), sender.capacity());

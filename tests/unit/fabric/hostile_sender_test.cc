@@ -75,8 +75,8 @@ TEST(HostileSender, a_flit_leaves_with_the_header_and_the_crc_that_were_checked)
 /// Two threads write and read the same bytes on purpose.
 #if !defined(__SANITIZE_THREAD__)
 
-/// A second mapping of the shared pages that a cell lies in: the first goes when the link is reset, perhaps while
-/// the other thread writes.
+/// A second mapping of the shared pages that a cell lies in: the first goes when the link is reset, perhaps
+/// while the other thread writes.
 class SecondView {
  public:
   explicit SecondView(std::byte* cell) {
