@@ -168,7 +168,7 @@ std::string find_program(const std::string& name) {
   places += fmt::format(":{}:/usr/sbin:/sbin", path != nullptr ? path : "/usr/bin:/bin");
   std::istringstream list(places);
   for (std::string place; std::getline(list, place, ':');) {
-    const std::string candidate = place + "/" + name;
+    std::string candidate = fmt::format("{}/{}", place, name);
     if (place.starts_with("/") && access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return {};

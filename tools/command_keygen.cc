@@ -39,7 +39,7 @@ Status make_pair(const std::string& dir, const std::string& node, bool force) {
     return Error{"this ZeroMQ has no CURVE; install libzmq5 with libsodium"};
   if (Status done = write_key(dir + "/" + node + ".secret", secret_key.data(), 0600, force); !done.ok())
     return done;
-  const Status done = write_key(dir + "/" + node + ".public", open_key.data(), 0644, true);
+  Status done = write_key(dir + "/" + node + ".public", open_key.data(), 0644, true);
   secret_key.fill(0);
   return done;
 }

@@ -152,7 +152,7 @@ void add_side(const StateDir& dir, const std::string& node, const std::vector<st
     if (counts_losses(name) &&
         std::any_of(prefixes.begin(), prefixes.end(),
                     [&counter = name](const auto& prefix) { return counter.starts_with(prefix); }))
-      out.losses.emplace_back(node + "." + name, value);
+      out.losses.emplace_back(fmt::format("{}.{}", node, name), value);
   control::ControlClient client;
   Result<control::ControlReply> reply = client.ask(dir.file(node + ".ctl"), {}, kAnswerTimeout);
   if (reply.ok() && !reply.value().info.fault.empty())
