@@ -101,9 +101,11 @@ std::string NodeProcess::last_line() const {
   std::ifstream in(log_path_, std::ios::ate);
   const auto end = static_cast<std::streamoff>(in.tellg());
   in.seekg(std::max<std::streamoff>(end - 4096, 0));
+  // The launcher's own line about the start may come behind what a process said that ended at once.
+  const std::string own = fmt::format("]: {} starts: ", command_.name);
   std::string last;
   for (std::string line; std::getline(in, line);)
-    if (!line.empty()) last = line;
+    if (!line.empty() && line.find(own) == std::string::npos) last = line;
   // "SECONDS LEVEL PROGRAM[PID]: TEXT" of base/log.h; the program's name and the log are in the message
   // already.
   const size_t text = last.find("]: ");

@@ -17,7 +17,10 @@ class PrivilegesTest(unittest.TestCase):
     def assert_none(self, process):
         # Every thread: a library's own threads are as exposed as ours.
         for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
-            fields = status_of(f"{process.pid}/task/{task.name}")
+            try:
+                fields = status_of(f"{process.pid}/task/{task.name}")
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # the probe of whether threads may be made has ended
             for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
                 self.assertEqual(int(fields[name], 16), 0, f"{process.name}: {name} of thread {task.name}")
             self.assertEqual(fields["NoNewPrivs"].strip(), "1", process.name)
