@@ -29,8 +29,6 @@ constexpr std::array kFloors{
 static_assert(kFloors.size() * sizeof(uint64_t) == sizeof(FaultEffects), "each effect has its floor");
 
 constexpr uint64_t kFloorSeeds = 300;
-/// Fewer seeds may have no fault of some kind by chance.
-constexpr uint64_t kSeedsMin = 20;
 
 }  // namespace
 
@@ -55,7 +53,6 @@ void FaultEffects::add(const CounterSet<adapter::QpCounter>& counters) noexcept 
 
 std::string too_few_faults(const FaultEffects& effects, uint64_t seeds) {
   std::string few;
-  if (seeds < kSeedsMin) return few;
   for (const Floor& floor : kFloors) {
     const uint64_t least = std::max<uint64_t>(1, floor.per_300_seeds * seeds / kFloorSeeds);
     if (effects.*floor.effect >= least) continue;

@@ -36,8 +36,10 @@ struct FaultEffects {
   void add(const CounterSet<E>& /*counters*/) noexcept {}
 };
 
+/// Fresh seeds are judged from this many on: by chance, fewer may have too little of one kind of fault.
+constexpr uint64_t kFloorSeedsMin = 100;
 /// Names each effect that `seeds` seeds of profile `mixed`, or of one with more faults, must have had more
-/// often; empty when all is well. Few seeds say nothing.
+/// often; empty when all is well.
 [[nodiscard]] std::string too_few_faults(const FaultEffects& effects, uint64_t seeds);
 /// Every effect with its number, for people.
 [[nodiscard]] std::string describe(const FaultEffects& effects);
