@@ -83,22 +83,15 @@ void AdapterCore::ring_send(QueuePair& qp) noexcept {
 
 PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept {
   if (qp.owner != &engine || !qp.abilities().post_recv) return PostResult::kBadState;
-  if (request.sges.size() > qp.rq.sges_max()) return PostResult::kBadSges;
-  if (qp.rq.full()) return PostResult::kWouldBlock;
-  const uint64_t position = qp.rq.posted++;
-  RecvWqe& wqe = qp.rq.at(position);
-  wqe.wr_id = request.wr_id;
-  wqe.bytes = total_bytes(request.sges);
-  wqe.sge_count = static_cast<uint8_t>(request.sges.size());
-  wqe.checked = false;
-  std::copy(request.sges.begin(), request.sges.end(), qp.rq.sges(position));
+  if (request.sges.size() > qp.own_rq.sges_max()) return PostResult::kBadSges;
+  if (qp.own_rq.full()) return PostResult::kWouldBlock;
+  qp.own_rq.post(request);
   return PostResult::kOk;
 }
 
 void AdapterCore::ring_recv(QueuePair& qp) noexcept {
-  if (qp.owner != &engine || qp.rq.rung == qp.rq.posted) return;
+  if (qp.owner != &engine || !qp.own_rq.announce()) return;
   if (qp.abilities().flush_recv) return flush_recv(engine, qp);
-  qp.rq.rung = qp.rq.posted;
   if (qp.rx.blocked && qp.config.type == QpType::kRc) responder.receive_posted(qp);
 }
 

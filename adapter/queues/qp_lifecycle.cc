@@ -23,6 +23,11 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.rx.strict_acks.clear();
 }
 
+void flush_recv_wqe(Engine& engine, const QueuePair& qp, uint64_t wr_id) noexcept {
+  engine.complete(qp.config.recv_cq,
+                  {.wr_id = wr_id, .status = WcStatus::kFlushed, .opcode = WcOpcode::kRecv, .qpn = qp.qpn});
+}
+
 }  // namespace
 
 void start_receiving(Engine& engine, QueuePair& qp) noexcept {
@@ -54,14 +59,9 @@ void flush_send(Engine& engine, QueuePair& qp) noexcept {
 
 void flush_recv(Engine& engine, QueuePair& qp) noexcept {
   stop_receiving(engine, qp);
-  RecvQueue& rq = qp.rq;
-  for (; rq.done < rq.posted; ++rq.done) {
-    engine.complete(qp.config.recv_cq, {.wr_id = rq.at(rq.done).wr_id,
-                                        .status = WcStatus::kFlushed,
-                                        .opcode = WcOpcode::kRecv,
-                                        .qpn = qp.qpn});
-  }
-  rq.taken = rq.rung = rq.posted;
+  while (!qp.taken.empty()) flush_recv_wqe(engine, qp, qp.rq->finish(qp.taken));
+  uint64_t wr_id = 0;
+  while (qp.own_rq.flush_one(wr_id)) flush_recv_wqe(engine, qp, wr_id);
 }
 
 void flush_all(Engine& engine, QueuePair& qp) noexcept {
@@ -86,7 +86,8 @@ void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   stop_sending(engine, qp);
   stop_receiving(engine, qp);
   qp.sq.clear();
-  qp.rq.clear();
+  qp.rq->give_back(qp.taken);
+  qp.own_rq.clear();
   qp.path = {};
   qp.attr = {};
 }

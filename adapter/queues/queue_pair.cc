@@ -7,7 +7,8 @@ namespace weft::adapter {
 QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes)
     : qpn(number),
       sq(wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
-      rq(wanted.recv_wqes, std::max(wanted.sges, 1U)),
+      own_rq(wanted.recv_wqes, std::max(wanted.sges, 1U), wanted.pd),
+      rq(&own_rq),
       config(wanted),
       owner(adapter) {
   if (wanted.type == QpType::kRc) {

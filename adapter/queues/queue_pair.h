@@ -14,6 +14,7 @@
 #include "adapter/limits.h"
 #include "adapter/path.h"
 #include "adapter/queues/qp_rules.h"
+#include "adapter/queues/recv_queue.h"
 #include "adapter/queues/work_queue.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
@@ -117,7 +118,7 @@ struct RxPacket {
   uint64_t placed = 0;  // cells whose data lies in memory
   uint64_t idata_cells = 0;
   uint64_t va = 0;
-  uint64_t wqe = 0;         // Send: position in the RQ
+  RecvSlot wqe = 0;         // Send: its receive WQE
   uint32_t offset = 0;      // Send: of its first byte in the message
   uint32_t last_bytes = 0;  // payload of the last cell
   uint32_t imm = 0;
@@ -178,7 +179,7 @@ struct ReceiveProgress {
   Psn next_psn{};  // where the next cell in turn would be
   uint32_t next_cell = 0;
   uint64_t highest = 0;   // distance from `expected` of the newest packet seen, plus one
-  uint64_t base_wqe = 0;  // Send being assigned
+  RecvSlot base_wqe = 0;  // Send being assigned
   uint32_t base_offset = 0;
   bool in_message = false;  // base_psn continues a Send
   bool completing = false;  // `expected` continues a message
@@ -240,7 +241,9 @@ class QueuePair {
   RdLine rd_line{};
 
   SendQueue sq;
-  RecvQueue rq;
+  RecvQueue own_rq;
+  RecvQueue* rq;    // where messages take their receive WQEs
+  RecvSlots taken;  // of messages that have begun to arrive, in the order they will complete
   SendSide tx;
   ReceiveSide rx;
 

@@ -63,11 +63,4 @@ SendQueue::SendQueue(uint32_t wqes, uint32_t sges, uint32_t inline_bytes)
       sges_(std::make_unique<Sge[]>(size_t{mask_ + 1} * sges)),
       inline_(std::make_unique_for_overwrite<std::byte[]>(size_t{mask_ + 1} * inline_bytes)) {}
 
-RecvQueue::RecvQueue(uint32_t wqes, uint32_t sges)
-    : wqes_(wqes),
-      mask_(std::bit_ceil(wqes) - 1),
-      sges_per_wqe_(sges),
-      slots_(std::make_unique<RecvWqe[]>(mask_ + 1)),
-      sges_(std::make_unique<Sge[]>(size_t{mask_ + 1} * sges)) {}
-
 }  // namespace weft::adapter

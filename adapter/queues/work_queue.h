@@ -1,6 +1,6 @@
-// adapter/queues/work_queue.h -- the send and the receive queue of a QP: rings of WQEs with their data
-// segments beside them, all memory taken at creation (SAN-QP-01, PUSH-WQ-02). A WQE stays in its slot from
-// the post to its completion.
+// adapter/queues/work_queue.h -- the send queue of a QP: a ring of WQEs with their data segments beside them,
+// all memory taken at creation (SAN-QP-01, PUSH-WQ-02). A WQE stays in its slot from the post to its
+// completion.
 #pragma once
 
 #include <cstddef>
@@ -100,40 +100,6 @@ class SendQueue {
   std::unique_ptr<SendWqe[]> slots_;
   std::unique_ptr<Sge[]> sges_;
   std::unique_ptr<std::byte[]> inline_;
-};
-
-struct RecvWqe {
-  uint64_t wr_id = 0;
-  uint64_t bytes = 0;  // room in all segments
-  uint8_t sge_count = 0;
-  bool checked = false;  // every segment was found good when the first data came (TPT-LOCAL-03)
-};
-
-/// Free-running positions: done <= taken <= rung <= posted. A receive queue knows one WQE kind (SAN-WQE-07).
-class RecvQueue {
- public:
-  RecvQueue(uint32_t wqes, uint32_t sges);
-
-  [[nodiscard]] bool full() const noexcept { return posted - done >= wqes_; }
-  /// Nothing that the doorbell has announced is left to be taken.
-  [[nodiscard]] bool empty() const noexcept { return taken == rung; }
-  [[nodiscard]] RecvWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }
-  [[nodiscard]] Sge* sges(uint64_t position) noexcept { return &sges_[(position & mask_) * sges_per_wqe_]; }
-  [[nodiscard]] uint32_t capacity() const noexcept { return wqes_; }
-  [[nodiscard]] uint32_t sges_max() const noexcept { return sges_per_wqe_; }
-  void clear() noexcept { posted = rung = taken = done = 0; }
-
-  uint64_t posted = 0;
-  uint64_t rung = 0;   // doorbell: WQEs before it may be used
-  uint64_t taken = 0;  // WQEs before it belong to a message that has begun to arrive
-  uint64_t done = 0;
-
- private:
-  uint32_t wqes_;
-  uint32_t mask_;
-  uint32_t sges_per_wqe_;
-  std::unique_ptr<RecvWqe[]> slots_;
-  std::unique_ptr<Sge[]> sges_;
 };
 
 }  // namespace weft::adapter

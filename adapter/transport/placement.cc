@@ -98,7 +98,7 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
 ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                std::span<const std::byte> data) noexcept {
   if (packet.fills_wqe) {
-    const AccessFault fault = segmenter_.place_received(qp, packet.wqe, packet.offset + begin, data);
+    const AccessFault fault = segmenter_.place_received(*qp.rq, packet.wqe, packet.offset + begin, data);
     return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
   }
   if (!data.empty()) std::memcpy(packet.grant.at + begin, data.data(), data.size());
@@ -195,7 +195,8 @@ bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept
     const uint64_t begin = uint64_t{i} * qp.path.segment_bytes;
     const uint32_t bytes = i + 1U == packet.cells ? packet.last_bytes : qp.path.segment_bytes;
     if (packet.fills_wqe) {
-      crc = segmenter_.hash_scattered(qp.config.pd, {qp.rq.sges(packet.wqe), qp.rq.at(packet.wqe).sge_count},
+      RecvQueue& rq = *qp.rq;
+      crc = segmenter_.hash_scattered(rq.pd(), {rq.sges(packet.wqe), rq.at(packet.wqe).sge_count},
                                       packet.offset + begin, bytes, crc);
     } else if (bytes != 0) {
       crc = crc32c_extend(crc, packet.grant.at + begin, bytes);

@@ -27,7 +27,7 @@ class Placement {
   /// A Send fits its receive WQE up to byte `end` of the packet.
   [[nodiscard]] ResponderFault check_length(QueuePair& qp, const RxPacket& packet,
                                             uint64_t end) const noexcept {
-    const bool fits = !packet.fills_wqe || packet.offset + end <= qp.rq.at(packet.wqe).bytes;
+    const bool fits = !packet.fills_wqe || packet.offset + end <= qp.rq->at(packet.wqe).bytes;
     return fits ? ResponderFault::kNone : ResponderFault::kTooLong;
   }
   /// The packet's key opens its memory up to byte `end` of the packet, and it is the memory where earlier

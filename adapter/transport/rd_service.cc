@@ -211,13 +211,13 @@ ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noex
   begin_packet(packet, cell);
   describe_packet(packet, cell);
   const bool wants_wqe = packet.fills_wqe || (packet.has_imm && qp.config.idata_takes_recv_wqe);
-  if (wants_wqe && qp.rq.empty()) return ResponderFault::kNoRecvWqe;
-  packet.wqe = qp.rq.taken;
+  if (wants_wqe && qp.rq->empty()) return ResponderFault::kNoRecvWqe;
+  if (wants_wqe) packet.wqe = qp.rq->next();
   fault = placement_.place(qp, packet, 0, cell.payload);
   if (fault == ResponderFault::kNone) fault = placement_.finish(qp, packet);
   if (fault != ResponderFault::kNone) return fault;
   if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
-  if (wants_wqe) ++qp.rq.taken;
+  if (wants_wqe) (void)qp.rq->take(qp.taken);
   const bool invalidates = packet.invalidates && packet.has_imm;
   deliver(engine_, qp,
           {.is_send = packet.fills_wqe,

@@ -154,7 +154,7 @@ Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
 Responder::Step Responder::hold(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
-  if (arrival.packet.fills_wqe && qp.rq.empty()) {
+  if (arrival.packet.fills_wqe && qp.rq->empty()) {
     if (arrival.distance == 0 && (arrival.cell.has(kCellFirst) || arrival.cell.has(kCellAckWanted)))
       send_rnr(qp);
     return Step::kDone;

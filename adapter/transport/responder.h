@@ -101,7 +101,7 @@ struct Delivery {
   Lid src_lid{};
   Qpn src_qpn{};
 };
-/// Makes the CQE of a message. `with_wqe`: the oldest receive WQE completes with it.
+/// Makes the CQE of a message. `with_wqe`: the oldest receive WQE that a message has taken completes with it.
 void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_wqe) noexcept;
 
 }  // namespace weft::adapter

@@ -27,7 +27,7 @@ void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_w
     entry.flags |= kWcWithInvalidate;
     entry.invalidated = Rkey(message.imm);
   }
-  if (with_wqe) entry.wr_id = qp.rq.at(qp.rq.done++).wr_id;
+  if (with_wqe) entry.wr_id = qp.rq->finish(qp.taken);
   if (message.is_send) {
     entry.opcode = WcOpcode::kRecv;
   } else {
@@ -68,11 +68,11 @@ void Responder::resolve_bases(QueuePair& qp) noexcept {
 bool Responder::assign_send(QueuePair& qp, RxPacket& packet) noexcept {
   ReceiveSide& rx = qp.rx;
   if (!rx.in_message) {
-    if (qp.rq.empty()) {
+    if (qp.rq->empty()) {
       rx.blocked = true;
       return false;
     }
-    rx.base_wqe = qp.rq.taken++;
+    rx.base_wqe = qp.rq->take(qp.taken);
     rx.base_offset = 0;
   }
   packet.has_wqe = true;
@@ -88,11 +88,11 @@ bool Responder::pass_write(QueuePair& qp, RxPacket& packet) noexcept {
   if (!writes || !qp.config.idata_takes_recv_wqe || packet.more()) return true;
   if (packet.has_wqe) return true;
   if (!packet.has_imm) return packet.state == RxState::kPlaced;
-  if (qp.rq.empty()) {
+  if (qp.rq->empty()) {
     qp.rx.blocked = true;
     return false;
   }
-  packet.wqe = qp.rq.taken++;
+  packet.wqe = qp.rq->take(qp.taken);
   packet.has_wqe = true;
   return true;
 }
@@ -202,8 +202,8 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
     packet.state = RxState::kOpen;
     packet.dirty = false;
   } else {
-    if (rule.ends_recv_wqe && packet.has_wqe && qp.rq.done < qp.rq.taken) {
-      engine_.complete(qp.config.recv_cq, {.wr_id = qp.rq.at(qp.rq.done++).wr_id,
+    if (rule.ends_recv_wqe && packet.has_wqe && !qp.taken.empty()) {
+      engine_.complete(qp.config.recv_cq, {.wr_id = qp.rq->finish(qp.taken),
                                            .status = rule.recv_status,
                                            .opcode = WcOpcode::kRecv,
                                            .qpn = qp.qpn});

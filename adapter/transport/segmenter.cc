@@ -156,16 +156,16 @@ AccessFault Segmenter::scatter(PdId pd, std::span<const Sge> list, uint64_t offs
   return fault;
 }
 
-AccessFault Segmenter::place_received(QueuePair& qp, uint64_t wqe, uint64_t offset,
+AccessFault Segmenter::place_received(RecvQueue& queue, RecvSlot wqe, uint64_t offset,
                                       std::span<const std::byte> from) noexcept {
-  RecvWqe& request = qp.rq.at(wqe);
-  const std::span<const Sge> list{qp.rq.sges(wqe), request.sge_count};
+  RecvWqe& request = queue.at(wqe);
+  const std::span<const Sge> list{queue.sges(wqe), request.sge_count};
   if (!request.checked) {
-    const AccessFault fault = check_list(qp.config.pd, list, AccessKind::kLocalWrite);
+    const AccessFault fault = check_list(queue.pd(), list, AccessKind::kLocalWrite);
     if (fault != AccessFault::kNone) return fault;
     request.checked = true;
   }
-  return scatter(qp.config.pd, list, offset, from);
+  return scatter(queue.pd(), list, offset, from);
 }
 
 uint32_t Segmenter::hash_scattered(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t bytes,

@@ -56,7 +56,7 @@ class Segmenter {
 
   /// Copies payload to its place in a receive WQE. With the first bytes of a WQE all its segments are
   /// checked, so that nothing is stored when any of them is bad (TPT-LOCAL-03).
-  [[nodiscard]] AccessFault place_received(QueuePair& qp, uint64_t wqe, uint64_t offset,
+  [[nodiscard]] AccessFault place_received(RecvQueue& queue, RecvSlot wqe, uint64_t offset,
                                            std::span<const std::byte> from) noexcept;
 
   /// CRC continued over a piece of what lies in a scatter list.

@@ -9,7 +9,7 @@ namespace weft::adapter {
 void UnreliableResponder::abandon(QueuePair& qp, uint64_t packets) noexcept {
   ReceiveSide& rx = qp.rx;
   qp.counters.add(QpCounter::kMissedPackets, packets);
-  qp.rq.taken = qp.rq.done;
+  qp.rq->give_back(qp.taken);
   rx.in_message = rx.completing = false;
   rx.uc_skipping = true;
 }
@@ -58,8 +58,8 @@ ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& c
     return ResponderFault::kNone;
   }
   if (!packet.fills_wqe) return ResponderFault::kNone;
-  if (qp.rq.empty()) return ResponderFault::kNoRecvWqe;
-  rx.base_wqe = packet.wqe = qp.rq.taken++;
+  if (qp.rq->empty()) return ResponderFault::kNoRecvWqe;
+  rx.base_wqe = packet.wqe = qp.rq->take(qp.taken);
   return ResponderFault::kNone;
 }
 
@@ -101,8 +101,8 @@ ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView&
   const bool idata_wqe = !packet.fills_wqe && qp.config.idata_takes_recv_wqe;
   if (idata_wqe) {
     // The data lies in memory, but nobody can be told.
-    if (qp.rq.empty()) return ResponderFault::kNoRecvWqe;
-    ++qp.rq.taken;
+    if (qp.rq->empty()) return ResponderFault::kNoRecvWqe;
+    (void)qp.rq->take(qp.taken);
   }
   deliver(engine_, qp,
           {.is_send = packet.fills_wqe,
@@ -119,15 +119,15 @@ ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView&
 
 void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noexcept {
   ResponderFault fault = placement_.check_operation(qp, cell);
-  if (fault == ResponderFault::kNone && qp.rq.empty()) fault = ResponderFault::kNoRecvWqe;
+  if (fault == ResponderFault::kNone && qp.rq->empty()) fault = ResponderFault::kNoRecvWqe;
   if (fault == ResponderFault::kNone) {
     RxPacket packet;
     begin_packet(packet, cell);
-    packet.wqe = qp.rq.taken;
+    packet.wqe = qp.rq->next();
     fault = placement_.place(qp, packet, 0, cell.payload);
   }
   if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
-  ++qp.rq.taken;
+  (void)qp.rq->take(qp.taken);
   deliver(engine_, qp,
           {.has_imm = cell.has(kCellIdata),
            .solicited = (cell.flags2 & kCell2Solicited) != 0,
