@@ -4,6 +4,7 @@
 
 #include "adapter/adapter_core.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/queues/shared_receive_queue.h"
 #include "base/stats_page.h"
 
 namespace weft::adapter {
@@ -39,6 +40,7 @@ Status ChannelAdapter::dealloc_pd(PdId pd) {
   bool used = false;
   core_->engine.for_each_qp([&](const QueuePair& qp) { used |= qp.config.pd == pd; });
   if (used) return Error{"dealloc_pd: a QP still belongs to it"};
+  if (!core_->srqs.pd_unused(pd)) return Error{"dealloc_pd: an SRQ still belongs to it"};
   core_->pds[pd.value()] = false;
   return {};
 }
@@ -46,6 +48,10 @@ Status ChannelAdapter::dealloc_pd(PdId pd) {
 MemoryTable& ChannelAdapter::memory() noexcept {
   core_->engine.count(AdapterCounter::kAgentCalls);
   return core_->engine.memory;
+}
+
+SharedReceives& ChannelAdapter::srqs() noexcept {
+  return core_->srqs;
 }
 
 Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes) {
@@ -82,8 +88,11 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
   if (config.pd.value() >= core_->pds.size() || !core_->pds[config.pd.value()]) {
     return Error{"create_qp: no such protection domain"};
   }
-  if (config.send_wqes == 0 || config.recv_wqes == 0 || config.send_wqes > most.wqes_per_queue ||
-      config.recv_wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe) {
+  if (config.srq != nullptr && !core_->srqs.owns(config.srq))
+    return Error{"create_qp: the SRQ belongs to another adapter"};
+  if (config.send_wqes == 0 || (config.recv_wqes == 0 && config.srq == nullptr) ||
+      config.send_wqes > most.wqes_per_queue || config.recv_wqes > most.wqes_per_queue ||
+      config.sges > most.sges_per_wqe) {
     return Error{"create_qp: more WQEs or segments than AdapterLimits allow, or none"};
   }
   if (config.ack_mode == AckMode::kStrict && !is_acknowledged(config.type))
@@ -108,6 +117,7 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
   slot->port = config.port;
   ++config.send_cq->users;
   ++config.recv_cq->users;
+  if (config.srq != nullptr) ++config.srq->users;
   return slot.get();
 }
 
@@ -121,6 +131,7 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
   if (qp->in_ack_list) engine.ack_list.remove(qp);
   --qp->config.send_cq->users;
   --qp->config.recv_cq->users;
+  if (qp->config.srq != nullptr) --qp->config.srq->users;
   core_->numbers.give_back(qp->qpn, engine.now);
   core_->place_of(qp->qpn, qp->config.port).reset();
   return {};

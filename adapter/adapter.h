@@ -28,6 +28,7 @@ class StatsPage;
 namespace weft::adapter {
 
 class AdapterCore;
+class SharedReceives;
 
 /// Owner: one thread. Objects it creates belong to it and die with it.
 class ChannelAdapter {
@@ -49,6 +50,8 @@ class ChannelAdapter {
   [[nodiscard]] MemoryTable& memory() noexcept;
   Result<CompletionQueue*> create_cq(uint32_t cqes);
   Status destroy_cq(CompletionQueue* cq);
+  /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
+  [[nodiscard]] SharedReceives& srqs() noexcept;
   Result<QueuePair*> create_qp(const QpConfig& config);
   /// Flushes nothing: what is queued is forgotten. Moves to kErr first if completions are wanted.
   Status destroy_qp(QueuePair* qp);

@@ -24,6 +24,7 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       acknowledger(engine, segmenter),
       rd(engine, segmenter, completer, requester),
       pds(config.limits.protection_domains + 1),
+      srqs(engine, pds),
       numbers(config.limits.queue_pairs, engine.table_mask + 1, random) {}
 
 void AdapterCore::attach(fabric::CellPort& carrier) {
@@ -326,7 +327,7 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
     qp.tx.drain_reported = false;
     completer.retire(qp);
   }
-  if (to == QpState::kErr && from != QpState::kErr && from != QpState::kReset) flush_all(engine, qp);
+  if (to == QpState::kErr && from != QpState::kErr) flush_all(engine, qp);
   if (qp.abilities().execute_send) engine.want_send(qp);
   if (qp.config.type == QpType::kRd && !qp.abilities().receive) rd.forget(qp);
   return ModifyResult::kOk;

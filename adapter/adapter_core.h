@@ -7,6 +7,7 @@
 
 #include "adapter/engine.h"
 #include "adapter/queues/qp_numbers.h"
+#include "adapter/queues/shared_receives.h"
 #include "adapter/transport/acknowledger.h"
 #include "adapter/transport/completer.h"
 #include "adapter/transport/rd_service.h"
@@ -48,6 +49,7 @@ class AdapterCore {
   RdService rd;
 
   std::vector<bool> pds;
+  SharedReceives srqs;
   std::vector<std::unique_ptr<CompletionQueue>> cqs;
   QpNumbers numbers;
 

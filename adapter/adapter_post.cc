@@ -83,6 +83,7 @@ void AdapterCore::ring_send(QueuePair& qp) noexcept {
 
 PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept {
   if (qp.owner != &engine || !qp.abilities().post_recv) return PostResult::kBadState;
+  if (qp.config.srq != nullptr) return PostResult::kBadOpcode;
   if (request.sges.size() > qp.own_rq.sges_max()) return PostResult::kBadSges;
   if (qp.own_rq.full()) return PostResult::kWouldBlock;
   qp.own_rq.post(request);

@@ -10,12 +10,14 @@ namespace weft::adapter {
 
 class CompletionQueue;
 class QueuePair;
+class SharedReceiveQueue;
 
 /// What an adapter can hold; capability query (SAN-NODE-04, C-16).
 struct AdapterLimits {
   uint32_t queue_pairs = 4096;
   uint32_t completion_queues = 1024;
   uint32_t cqes_per_queue = 65536;
+  uint32_t shared_receive_queues = 1024;
   uint32_t wqes_per_queue = 16384;
   uint32_t sges_per_wqe = 16;
   uint32_t inline_bytes = 256;
@@ -24,6 +26,7 @@ struct AdapterLimits {
   uint32_t stash_cells = 256;  // cells whose base is unknown (decisions 2.1)
   uint32_t stash_cells_per_qp = 32;
   uint32_t rd_contexts = 64;
+  uint32_t window_chunks = 4096;  // of packets, each way, beside the one that each QP needs to get on
   uint32_t message_bytes_max = 1U << 31;
   bool inbound_rdma = true;
 };
@@ -41,7 +44,8 @@ struct QpConfig {
   PdId pd{};
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  uint32_t send_wqes = 128;  // outstanding requests (SAN-QP-05, decisions 1.16)
+  SharedReceiveQueue* srq = nullptr;  // where receive WQEs are taken; the QP has none of its own then
+  uint32_t send_wqes = 128;           // outstanding requests (SAN-QP-05, decisions 1.16)
   uint32_t recv_wqes = 128;
   uint32_t sges = 4;
   AckMode ack_mode = AckMode::kSelective;
@@ -53,6 +57,13 @@ struct QpConfig {
   /// 0 = any (random, decisions section 4).
   Qpn wanted_qpn{};
   uint8_t port = 1;  // of wanted_qpn
+};
+
+/// A shared receive queue. Its PD may be another than that of the QPs that take from it.
+struct SrqConfig {
+  PdId pd{};
+  uint32_t wqes = 128;
+  uint32_t sges = 4;
 };
 
 }  // namespace weft::adapter

@@ -38,7 +38,8 @@ enum class AdapterCounter : uint8_t {
   kDropLength,     // longer than its receive WQE or than a message may be
   kDropRdContext,  // no context left for another remote (SAN-XPORT-12)
   kStashFull,
-  kQpErrors,  // QPs that went to the error state by themselves
+  kDropWindow,  // no memory for a packet ahead of the one expected (AdapterLimits::window_chunks)
+  kQpErrors,    // QPs that went to the error state by themselves
   kCqOverruns,
   kEventsLost,
   kPortDowns,
@@ -49,8 +50,8 @@ enum class AdapterCounter : uint8_t {
   return {"agent_calls",  "cells_sent",       "cells_received", "cells_looped", "drop_other_lid",
           "drop_no_qp",   "drop_qp_state",    "drop_source",    "drop_qkey",    "drop_service",
           "drop_segment", "drop_no_recv_wqe", "drop_access",    "drop_length",  "drop_rd_context",
-          "stash_full",   "qp_errors",        "cq_overruns",    "events_lost",  "port_downs",
-          "port_expired"};
+          "stash_full",   "drop_window",      "qp_errors",      "cq_overruns",  "events_lost",
+          "port_downs",   "port_expired"};
 }
 
 enum class QpCounter : uint8_t {

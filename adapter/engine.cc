@@ -10,6 +10,8 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       random(source),
       memory(wanted.limits.keys, wanted.number, source),
       stash(wanted.limits.stash_cells, wanted.limits.stash_cells_per_qp),
+      tx_chunks(wanted.limits.window_chunks),
+      rx_chunks(wanted.limits.window_chunks),
       timers(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table_mask(static_cast<uint32_t>(table.size() - 1)) {
@@ -57,6 +59,11 @@ void Engine::complete(CompletionQueue* queue, const WorkCompletion& entry) noexc
   if (queue->fails_users) return;
   queue->fails_users = overrun_pending = true;
   if (queue->tell_overrun()) raise({.kind = AsyncEventKind::kCqOverrun, .qpn = entry.qpn, .cq = queue});
+}
+
+void Engine::tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept {
+  queue.set_low_mark(0);
+  raise({.kind = AsyncEventKind::kSrqLimit, .srq = &srq});
 }
 
 void Engine::raise(const AsyncEvent& event) noexcept {

@@ -57,6 +57,16 @@ struct Engine {
   /// QP owes an acknowledgement, at once or after kAckDelay.
   void want_ack(QueuePair& qp, bool at_once) noexcept;
 
+  /// The next message of `qp` takes its receive WQE; the queue is not empty.
+  RecvSlot take_recv(QueuePair& qp) noexcept {
+    const RecvSlot slot = qp.rq->take(qp.taken);
+    if (qp.rq->low()) [[unlikely]]
+      tell_srq_limit(*qp.config.srq, *qp.rq);
+    return slot;
+  }
+  /// The queue has run low: said once, until a limit is set again.
+  [[gnu::cold]] void tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept;
+
   void complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept;
   void raise(const AsyncEvent& event) noexcept;
   void count(AdapterCounter counter) noexcept { counters.add(counter); }
@@ -65,6 +75,8 @@ struct Engine {
   RandomSource& random;
   MemoryTable memory;
   Stash stash;
+  ChunkPool<TxPacket> tx_chunks;
+  ChunkPool<RxPacket> rx_chunks;
   TimerHeap timers;
   FixedRing<QueuePair*> send_list;  // QPs that can send, or could with credit; each once
   FixedRing<QueuePair*> ack_list;   // QPs that owe an acknowledgement; each once

@@ -5,6 +5,12 @@
 namespace weft::adapter {
 namespace {
 
+/// Part of a program's work and of no interest to an operator.
+bool is_routine(AsyncEventKind kind) {
+  return kind == AsyncEventKind::kSqDrained || kind == AsyncEventKind::kSrqLimit ||
+         kind == AsyncEventKind::kLastWqeReached;
+}
+
 void write_line(const std::string& name, const AsyncEvent& event) {
   switch (event.kind) {
     case AsyncEventKind::kQpFatal:
@@ -25,6 +31,8 @@ void write_line(const std::string& name, const AsyncEvent& event) {
       log(LogLevel::kWarn, "{}: port {} stayed down too long; its connections have failed", name, event.port);
       return;
     case AsyncEventKind::kSqDrained:
+    case AsyncEventKind::kSrqLimit:
+    case AsyncEventKind::kLastWqeReached:
     case AsyncEventKind::kCount:
       return;
   }
@@ -33,7 +41,7 @@ void write_line(const std::string& name, const AsyncEvent& event) {
 }  // namespace
 
 void EventLog::write(const AsyncEvent& event, Instant now) {
-  if (event.kind == AsyncEventKind::kSqDrained) return;
+  if (is_routine(event.kind)) return;
   if (now >= second_ends_) {
     if (lines_ > kLinesPerSecond) {
       log(LogLevel::kWarn, "{}: {} more events of the same second", name_, lines_ - kLinesPerSecond);

@@ -10,6 +10,7 @@
 namespace weft::adapter {
 
 class CompletionQueue;
+class SharedReceiveQueue;
 
 /// What happens beside completions; the numbers of async events in libibverbs differ, the meaning does not.
 enum class AsyncEventKind : uint8_t {
@@ -18,6 +19,8 @@ enum class AsyncEventKind : uint8_t {
   kQpAccessError,   // the peer's key, range or right did not fit
   kSqDrained,       // SQD: everything started has completed
   kCqOverrun,       // `cq`: a completion was lost; the QPs that complete there are in error
+  kSrqLimit,        // `srq`: fewer WQEs wait than its limit, which is disarmed with that
+  kLastWqeReached,  // a QP on a shared receive queue is in error and takes and completes nothing more
   kPortUp,
   kPortDown,
   kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)
@@ -31,6 +34,7 @@ struct AsyncEvent {
   WcStatus status = WcStatus::kSuccess;
   uint8_t port = 0;
   CompletionQueue* cq = nullptr;
+  SharedReceiveQueue* srq = nullptr;
 };
 
 }  // namespace weft::adapter

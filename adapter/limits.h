@@ -17,6 +17,14 @@ inline constexpr uint32_t kPacketWindow = 512;
 static_assert((kPacketWindow & (kPacketWindow - 1)) == 0 && (Psn::kMask + 1) % kPacketWindow == 0,
               "a PSN's low bits are its place in the window");
 
+/// Packets whose memory comes and goes together (adapter/queues/packet_window.h): 1 KiB of a requester and
+/// 2 KiB of a responder, so that thousands of QPs with one message each under way cost little.
+inline constexpr uint32_t kChunkPackets = 16;
+
+/// Memory of an idle QP beyond its work queues; tests count it.
+inline constexpr uint32_t kIdleRcQpBytesMax = 4096;
+inline constexpr uint32_t kIdleUdQpBytesMax = 2048;
+
 /// Bytes a QP may have unacknowledged: eight of the largest packets at the default cell, and eight full
 /// bursts of a ZeroMQ link: six threads work on them, and four bursts left some with nothing to do
 /// (docs/performance.md). A shared-memory link's slots bound what is in flight there well before (decisions

@@ -205,6 +205,15 @@ struct CqInfo {
   bool overrun = false;
 };
 
+/// What modify() and query() of shared receive queues speak of.
+struct SrqAttr {
+  uint32_t wqes = 0;   // it holds
+  uint32_t sges = 0;   // of a WQE; queried only
+  uint32_t limit = 0;  // fewer waiting WQEs raise kSrqLimit, once; 0: none is armed
+};
+/// Bits of enum ibv_srq_attr_mask.
+enum SrqAttrMask : uint32_t { kSrqWqes = 1 << 0, kSrqLimit = 1 << 1 };
+
 /// When an armed CQ gives its one notification.
 enum class CqNotify : uint8_t { kOff, kSolicited, kNext };
 

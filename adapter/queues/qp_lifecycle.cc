@@ -8,6 +8,7 @@ void stop_sending(Engine& engine, QueuePair& qp) noexcept {
   engine.timers.remove(qp);
   SendSide& tx = qp.tx;
   tx.first = tx.cursor = tx.cumulative = tx.end;
+  tx.packets.clear(engine.tx_chunks);
   tx.bytes_in_flight = 0;
   tx.reads_in_flight = 0;
   tx.retransmit_at = kNever;
@@ -16,6 +17,8 @@ void stop_sending(Engine& engine, QueuePair& qp) noexcept {
 
 void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   engine.stash.drop_all(qp.rx);
+  qp.rx.packets.clear(engine.rx_chunks);
+  qp.rx.untold.clear_all();
   qp.rx.ack_due = qp.rx.ack_now = false;
   qp.rx.nak = AckCode::kAck;
   qp.rx.reads.clear();
@@ -32,7 +35,6 @@ void flush_recv_wqe(Engine& engine, const QueuePair& qp, uint64_t wr_id) noexcep
 
 void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   stop_receiving(engine, qp);
-  qp.rx.packets.fill({});
   const Psn begin = qp.attr.rq_psn;
   qp.rx.start({.expected = begin, .base_psn = begin, .next_psn = begin});
   qp.peer_lid = qp.attr.dlid;
@@ -67,6 +69,8 @@ void flush_recv(Engine& engine, QueuePair& qp) noexcept {
 void flush_all(Engine& engine, QueuePair& qp) noexcept {
   flush_send(engine, qp);
   flush_recv(engine, qp);
+  if (qp.config.srq != nullptr)
+    engine.raise({.kind = AsyncEventKind::kLastWqeReached, .qpn = qp.qpn, .port = qp.port});
 }
 
 void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept {

@@ -15,7 +15,7 @@ void start_sending(Engine& engine, QueuePair& qp) noexcept;
 void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept;
 /// A send failed on a service without acknowledgement: its send queue is flushed, the receive queue works on.
 void enter_send_error(Engine& engine, QueuePair& qp) noexcept;
-/// modify_qp() to ERR.
+/// modify_qp() to ERR. What waits in a shared receive queue stays there for the others.
 void flush_all(Engine& engine, QueuePair& qp) noexcept;
 void flush_send(Engine& engine, QueuePair& qp) noexcept;
 void flush_recv(Engine& engine, QueuePair& qp) noexcept;

@@ -2,15 +2,25 @@
 
 #include <algorithm>
 
+#include "adapter/queues/shared_receive_queue.h"
+
 namespace weft::adapter {
+
+// Beside the object an RC QP has the places of its RDMA reads; a QP of another service has one packet.
+static_assert(sizeof(QueuePair) + kReadsPerQp * (sizeof(ReadJob) + sizeof(ExecutedRead)) <=
+              kIdleRcQpBytesMax);
+static_assert(sizeof(QueuePair) + sizeof(TxPacket) <= kIdleUdQpBytesMax);
 
 QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes)
     : qpn(number),
       sq(wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
-      own_rq(wanted.recv_wqes, std::max(wanted.sges, 1U), wanted.pd),
-      rq(&own_rq),
+      own_rq(wanted.srq == nullptr ? wanted.recv_wqes : 0, std::max(wanted.sges, 1U), wanted.pd),
+      rq(wanted.srq == nullptr ? &own_rq : &wanted.srq->queue),
       config(wanted),
       owner(adapter) {
+  // Only RC has more than one packet under way; a datagram is received as it comes.
+  if (wanted.type != QpType::kRc) tx.packets.keep_one();
+  if (wanted.type == QpType::kUc) rx.packets.keep_one();
   if (wanted.type == QpType::kRc) {
     rx.reads.reset(kReadsPerQp);
     rx.executed_reads.reset(kReadsPerQp);

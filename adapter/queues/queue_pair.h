@@ -13,6 +13,7 @@
 #include "adapter/counters.h"
 #include "adapter/limits.h"
 #include "adapter/path.h"
+#include "adapter/queues/packet_window.h"
 #include "adapter/queues/qp_rules.h"
 #include "adapter/queues/recv_queue.h"
 #include "adapter/queues/work_queue.h"
@@ -79,13 +80,12 @@ struct SendProgress {
   Duration timeout{};  // current retransmission timeout, with back-off
 };
 
-/// Requester side. Written by requester and completer. A start begins with a fresh SendProgress; what packets
-/// hold from before is out of its window.
+/// Requester side. Written by requester and completer. A start begins with a fresh SendProgress.
 struct SendSide : SendProgress {
-  std::array<TxPacket, kPacketWindow> packets;
+  PacketWindow<TxPacket> packets;  // of those in flight
 
   void start(const SendProgress& begin) noexcept { static_cast<SendProgress&>(*this) = begin; }
-  [[nodiscard]] TxPacket& at(uint64_t number) noexcept { return packets[number & (kPacketWindow - 1)]; }
+  [[nodiscard]] TxPacket& at(uint64_t number) noexcept { return packets.at(number); }
   [[nodiscard]] Psn psn_of(uint64_t number) const noexcept {
     return first_psn.plus(static_cast<uint32_t>(number & Psn::kMask));
   }
@@ -138,7 +138,6 @@ struct RxPacket {
   bool has_imm = false;
   bool invalidates = false;
   bool has_packet_crc = false;
-  bool dirty = false;  // something new that no ACK has told yet
 
   [[nodiscard]] bool more() const noexcept { return (flags2 & kCell2More) != 0; }
 };
@@ -204,7 +203,8 @@ struct ReceiveProgress {
 /// Responder side. Written by the responder. A start begins with a fresh ReceiveProgress, no packets, and
 /// empty queues.
 struct ReceiveSide : ReceiveProgress {
-  std::array<RxPacket, kPacketWindow> packets;
+  PacketWindow<RxPacket> packets;          // RC: of which cells have come; UC: the one under way
+  WindowBits untold;                       // packets of which something is new that no ACK has told yet
   FixedRing<ReadJob> reads;                // RC
   FixedRing<ExecutedRead> executed_reads;  // RC: the newest; a requester has no older one in flight
   FixedRing<StrictAck> strict_acks;        // strict mode
@@ -212,7 +212,10 @@ struct ReceiveSide : ReceiveProgress {
   uint32_t stash_count = 0;
 
   void start(const ReceiveProgress& begin) noexcept { static_cast<ReceiveProgress&>(*this) = begin; }
-  [[nodiscard]] RxPacket& at(Psn psn) noexcept { return packets[psn.value() & (kPacketWindow - 1)]; }
+  /// A packet that has memory.
+  [[nodiscard]] RxPacket& at(Psn psn) noexcept { return packets.at(psn.value()); }
+  /// Null when nothing of the packet is kept, nor of its neighbours.
+  [[nodiscard]] RxPacket* find(Psn psn) noexcept { return packets.find(psn.value()); }
 };
 
 /// RD: the line of QPs that wait for the context of their destination.

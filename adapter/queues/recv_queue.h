@@ -43,6 +43,10 @@ class RecvQueue {
   [[nodiscard]] bool empty() const noexcept { return announced_ == 0; }
   /// Announced WQEs that no message has taken.
   [[nodiscard]] uint32_t fill() const noexcept { return announced_; }
+  /// Fewer than the low mark wait. 0: never.
+  [[nodiscard]] bool low() const noexcept { return announced_ < low_mark_; }
+  void set_low_mark(uint32_t wqes) noexcept { low_mark_ = wqes; }
+  [[nodiscard]] uint32_t low_mark() const noexcept { return low_mark_; }
   [[nodiscard]] uint32_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] uint32_t sges_max() const noexcept { return sges_per_wqe_; }
   [[nodiscard]] PdId pd() const noexcept { return pd_; }
@@ -101,7 +105,8 @@ class RecvQueue {
   std::unique_ptr<Sge[]> sges_;
   uint32_t sges_per_wqe_;
   uint32_t announced_ = 0;  // the oldest of posted_
-  RecvSlots posted_;        // not taken
+  uint32_t low_mark_ = 0;
+  RecvSlots posted_;  // not taken
   RecvSlot free_ = kNoRecvSlot;
   uint32_t fresh_ = 0;   // slots from here on were never used
   uint32_t in_use_ = 0;  // posted and not ended

@@ -52,6 +52,7 @@ uint32_t Acknowledger::run(QueuePair& qp, bool& done) noexcept {
     done = true;  // an errored QP says its NAK and nothing more
   }
   if (done) {
+    if (rx.highest == 0) rx.packets.rest(engine_.rx_chunks);  // all that came is executed and told
     rx.ack_due = rx.ack_now = false;
     rx.ack_at = kNever;
     rx.cells_since_ack = 0;
@@ -90,12 +91,12 @@ uint32_t Acknowledger::send_strict(QueuePair& qp, bool& done) noexcept {
 /// packet was executed.
 AckBody Acknowledger::cumulative(QueuePair& qp) const noexcept {
   ReceiveSide& rx = qp.rx;
-  const RxPacket& head = rx.at(rx.expected);
+  const RxPacket* head = rx.find(rx.expected);
   AckBody body{.psn = rx.expected.plus(Psn::kMask), .cell_number = rx.executed_cell};
   body.messages_completed = rx.messages_completed;
-  if (head.state == RxState::kFree || head.state == RxState::kRefused) return body;
-  auto cells = static_cast<uint32_t>(std::countr_one(head.seen));
-  if (cells != 0 && cells == head.cells) --cells;
+  if (head == nullptr || head->state == RxState::kFree || head->state == RxState::kRefused) return body;
+  auto cells = static_cast<uint32_t>(std::countr_one(head->seen));
+  if (cells != 0 && cells == head->cells) --cells;
   if (cells == 0) return body;
   body.psn = rx.expected;
   body.cell_number = static_cast<uint16_t>(cells - 1);
@@ -107,19 +108,8 @@ uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
   uint64_t next = 0;
   for (uint32_t sent = 0; sent < kAcksPerTurn; ++sent) {
     std::array<std::byte, kSelectiveBlocksMax * sizeof(SelectiveBlockWire)> blocks{};
-    size_t bytes = 0;
     const uint64_t first = next;
-    for (; next < rx.highest && bytes < blocks.size(); ++next) {
-      const Psn psn = rx.expected.plus(static_cast<uint32_t>(next));
-      const RxPacket& packet = rx.at(psn);
-      const bool in_turn = next == 0 && (packet.seen & (packet.seen + 1)) == 0;
-      if (!packet.dirty || packet.seen == 0 || in_turn || packet.state == RxState::kRefused) continue;
-      std::byte* at = &blocks[bytes];
-      store_be(at, psn.value());
-      store_be(at + 4, uint32_t{0});
-      store_be(at + 8, packet.seen);
-      bytes += sizeof(SelectiveBlockWire);
-    }
+    const size_t bytes = fill_blocks(qp, next, blocks);
     if (sent > 0 && bytes == 0) {
       done = true;
       return sent;
@@ -127,13 +117,35 @@ uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
     if (segmenter_.send_ack(outlet_of(qp), cumulative(qp), {blocks.data(), bytes}) != CellSent::kYes)
       return sent;
     qp.counters.add(QpCounter::kAcksSent);
-    for (uint64_t n = first; n < next; ++n) rx.at(rx.expected.plus(static_cast<uint32_t>(n))).dirty = false;
+    for (uint64_t n = first; (n = rx.untold.next(rx.expected, n, next)) < next; ++n) {
+      rx.untold.clear(rx.expected.plus(static_cast<uint32_t>(n)));
+    }
     if (next >= rx.highest) {
       done = true;
       return sent + 1;
     }
   }
   return kAcksPerTurn;
+}
+
+/// Describes packets of which something is new, from distance `next` on, while there is room. Returns bytes.
+size_t Acknowledger::fill_blocks(QueuePair& qp, uint64_t& next, std::span<std::byte> blocks) noexcept {
+  ReceiveSide& rx = qp.rx;
+  size_t bytes = 0;
+  for (; bytes < blocks.size(); ++next) {
+    next = rx.untold.next(rx.expected, next, rx.highest);
+    if (next >= rx.highest) break;
+    const Psn psn = rx.expected.plus(static_cast<uint32_t>(next));
+    const RxPacket& packet = rx.at(psn);
+    const bool in_turn = next == 0 && (packet.seen & (packet.seen + 1)) == 0;
+    if (packet.seen == 0 || in_turn || packet.state == RxState::kRefused) continue;
+    std::byte* at = &blocks[bytes];
+    store_be(at, psn.value());
+    store_be(at + 4, uint32_t{0});
+    store_be(at + 8, packet.seen);
+    bytes += sizeof(SelectiveBlockWire);
+  }
+  return bytes;
 }
 
 }  // namespace weft::adapter

@@ -25,6 +25,8 @@ class Acknowledger {
   [[nodiscard]] bool send_nak(QueuePair& qp) noexcept;
   uint32_t send_strict(QueuePair& qp, bool& done) noexcept;
   uint32_t send_selective(QueuePair& qp, bool& done) noexcept;
+  [[nodiscard]] static size_t fill_blocks(QueuePair& qp, uint64_t& next,
+                                          std::span<std::byte> blocks) noexcept;
   [[nodiscard]] AckBody cumulative(QueuePair& qp) const noexcept;
 
   Engine& engine_;

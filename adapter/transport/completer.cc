@@ -291,7 +291,9 @@ void Completer::retire_packets(QueuePair& qp) noexcept {
     }
     if (packet.last) qp.sq.at(packet.wqe).done = true;
     ++tx.first;
+    tx.packets.pass(engine_.tx_chunks, tx.first, tx.end - tx.first);
   }
+  if (tx.first == tx.end) tx.packets.rest(engine_.tx_chunks);
   tx.cursor = std::max(tx.cursor, tx.first);
   tx.cumulative = std::max(tx.cumulative, tx.first);
 }

@@ -217,7 +217,7 @@ ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noex
   if (fault == ResponderFault::kNone) fault = placement_.finish(qp, packet);
   if (fault != ResponderFault::kNone) return fault;
   if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
-  if (wants_wqe) (void)qp.rq->take(qp.taken);
+  if (wants_wqe) (void)engine_.take_recv(qp);
   const bool invalidates = packet.invalidates && packet.has_imm;
   deliver(engine_, qp,
           {.is_send = packet.fills_wqe,

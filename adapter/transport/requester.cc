@@ -82,6 +82,7 @@ uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget
   TxPacket& packet = qp.tx.at(number);
   const Psn psn = qp.tx.psn_of(number);
   uint32_t sent = 0;
+  bool failed = false;
   while (packet.pending != 0 && sent < budget) {
     const auto cell = static_cast<uint32_t>(std::countr_zero(packet.pending));
     const CellSent result = segmenter_.send_request_cell(qp, packet, psn, cell);
@@ -92,6 +93,7 @@ uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget
     }
     if (result == CellSent::kLocalFault) [[unlikely]] {
       completer_.fail_packet(qp, number, WcStatus::kLocalProtection);
+      failed = true;
       break;
     }
     packet.pending &= packet.pending - 1;
@@ -99,7 +101,7 @@ uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget
   }
   qp.counters.add(QpCounter::kCellsSent, sent);
   engine_.counters.add(AdapterCounter::kCellsSent, sent);
-  if (packet.pending == 0 && number < qp.tx.end) completer_.packet_sent(qp, number);
+  if (!failed && packet.pending == 0) completer_.packet_sent(qp, number);
   return sent;
 }
 
@@ -110,6 +112,12 @@ Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
   if (!wqe.started) {
     if (!start_message(qp, wqe)) return Step::kAgain;
     if (!check_window(qp, wqe)) return Step::kStop;
+  }
+  SendSide& tx = qp.tx;
+  if (!tx.packets.open(engine_.tx_chunks, tx.end, tx.first)) [[unlikely]] {
+    if (tx.first != tx.end) return Step::kStop;  // as if the window were full
+    finish_local(qp, wqe, WcStatus::kLocalQpOperation);
+    return Step::kAgain;
   }
   make_packet(qp, wqe);
   return Step::kPacket;

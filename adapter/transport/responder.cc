@@ -30,9 +30,18 @@ namespace {
 }  // namespace
 
 void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
-  Arrival arrival{.qp = qp, .cell = cell, .packet = qp.rx.at(cell.psn)};
-  Step step = check_psn(arrival);
-  if (step == Step::kCheckSequence) step = check_sequence(arrival);
+  if (!check_psn(qp, cell)) return;
+  take_in_window(qp, cell);
+  if (!qp.in_ack_list) give_back_memory(qp, cell.psn);  // nothing came of it
+}
+
+void Responder::take_in_window(QueuePair& qp, const CellView& cell) noexcept {
+  Arrival arrival{.qp = qp,
+                  .cell = cell,
+                  .packet = qp.rx.at(cell.psn),
+                  .distance = static_cast<uint64_t>(cell.psn.distance_from(qp.rx.expected)),
+                  .highest_before = qp.rx.highest};
+  Step step = check_sequence(arrival);
   if (step == Step::kCheckOperation) step = check_operation(arrival);
   if (step == Step::kCheckResources) step = check_resources(arrival);
   if (step == Step::kCheckLength) step = check_length(arrival);
@@ -42,28 +51,49 @@ void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
   if (step == Step::kAcknowledge) acknowledge(arrival);
 }
 
-Responder::Step Responder::check_psn(Arrival& arrival) noexcept {
-  ReceiveSide& rx = arrival.qp.rx;
-  const int32_t distance = arrival.cell.psn.distance_from(rx.expected);
-  if (distance < 0) return take_duplicate(arrival);
-  if (static_cast<uint32_t>(distance) >= kPacketWindow) {
-    arrival.qp.counters.add(QpCounter::kBeyondWindow);
-    set_nak(arrival.qp, AckCode::kSequenceError, rx.expected,
-            static_cast<uint16_t>(std::countr_one(rx.at(rx.expected).seen)));
-    engine_.want_ack(arrival.qp, true);
-    return Step::kDone;
+/// True for a cell of the window whose packet has memory.
+bool Responder::check_psn(QueuePair& qp, const CellView& cell) noexcept {
+  ReceiveSide& rx = qp.rx;
+  const int32_t distance = cell.psn.distance_from(rx.expected);
+  if (distance < 0) {
+    take_duplicate(qp, cell);
+    return false;
   }
-  arrival.distance = static_cast<uint64_t>(distance);
-  return Step::kCheckSequence;
+  if (static_cast<uint32_t>(distance) >= kPacketWindow) {
+    qp.counters.add(QpCounter::kBeyondWindow);
+    const RxPacket* expected = rx.find(rx.expected);
+    set_nak(qp, AckCode::kSequenceError, rx.expected,
+            static_cast<uint16_t>(std::countr_one(expected != nullptr ? expected->seen : 0)));
+    engine_.want_ack(qp, true);
+    return false;
+  }
+  if (!rx.packets.open(engine_.rx_chunks, cell.psn.value(), rx.expected.value())) [[unlikely]] {
+    engine_.count(AdapterCounter::kDropWindow);  // not received: it will come again
+    return false;
+  }
+  return true;
 }
 
-Responder::Step Responder::take_duplicate(Arrival& arrival) noexcept {
-  QueuePair& qp = arrival.qp;
+void Responder::take_duplicate(QueuePair& qp, const CellView& cell) noexcept {
   qp.counters.add(QpCounter::kDuplicateCells);
-  if (is_read_request(arrival.cell)) return repeat_read(arrival);
-  if (!add_strict_ack(qp, arrival.cell.psn, arrival.cell.cell_number)) return Step::kDone;
-  engine_.want_ack(qp, true);
-  return Step::kDone;
+  if (is_read_request(cell)) return repeat_read(qp, cell);
+  if (add_strict_ack(qp, cell.psn, cell.cell_number)) engine_.want_ack(qp, true);
+}
+
+/// Nothing of a packet was kept: it is as if it had never come.
+void Responder::undo_open(Arrival& arrival) noexcept {
+  arrival.packet = {};
+  arrival.qp.rx.highest = arrival.highest_before;
+}
+
+/// Window memory that was taken for a cell of which nothing is kept.
+void Responder::give_back_memory(QueuePair& qp, Psn psn) noexcept {
+  ReceiveSide& rx = qp.rx;
+  if (rx.highest == 0) return rx.packets.rest(engine_.rx_chunks);
+  const int32_t distance = psn.distance_from(rx.expected);
+  if (distance < 0 || static_cast<uint64_t>(distance) < rx.highest) return;
+  const Psn newest = rx.expected.plus(static_cast<uint32_t>(rx.highest - 1));
+  rx.packets.drop_tail(engine_.rx_chunks, psn.value(), rx.expected.value(), newest.value());
 }
 
 bool Responder::consistent(const Arrival& arrival) const noexcept {
@@ -85,7 +115,7 @@ Responder::Step Responder::check_sequence(Arrival& arrival) noexcept {
   const uint64_t bit = uint64_t{1} << cell.cell_number;
   if ((packet.seen & bit) != 0) {
     qp.counters.add(QpCounter::kDuplicateCells);
-    packet.dirty = true;
+    qp.rx.untold.set(cell.psn);
     if (cell.psn == qp.rx.base_psn) resolve_bases(qp);
     complete_in_order(qp);
     if (qp.rx.blocked && cell.psn == qp.rx.expected) send_rnr(qp);
@@ -146,7 +176,7 @@ Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
     return Step::kCheckLength;
   if (packet.state == RxState::kRefused) return Step::kComplete;
   const Step next = hold(arrival);
-  if (next == Step::kDone && was_free) packet.state = RxState::kFree;  // not kept: as if it had never come
+  if (next == Step::kDone && was_free) undo_open(arrival);
   return next;
 }
 
@@ -165,7 +195,7 @@ Responder::Step Responder::hold(Arrival& arrival) noexcept {
   }
   qp.counters.add(QpCounter::kCellsStashed);
   arrival.packet.seen |= uint64_t{1} << arrival.cell.cell_number;
-  arrival.packet.dirty = true;
+  rx.untold.set(arrival.cell.psn);
   return Step::kAcknowledge;
 }
 
@@ -187,7 +217,7 @@ Responder::Step Responder::check_rkey(Arrival& arrival) noexcept {
   packet.state = RxState::kWaiting;
   packet.waits_turn = true;
   const Step next = hold(arrival);
-  if (next == Step::kDone && packet.seen == 0) packet.state = RxState::kFree;  // as if it had never come
+  if (next == Step::kDone && packet.seen == 0) undo_open(arrival);
   return next;
 }
 
@@ -207,7 +237,7 @@ Responder::Step Responder::execute(Arrival& arrival) noexcept {
 
 void Responder::mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number) noexcept {
   packet.placed |= uint64_t{1} << number;
-  packet.dirty = true;
+  qp.rx.untold.set(psn);
   if (packet.cells != 0 && packet.placed == cell_mask(packet.cells)) {
     packet.state = RxState::kPlaced;
     packet.final_cell = static_cast<uint8_t>(number);  // its own ACK says that the packet was executed
@@ -219,7 +249,8 @@ void Responder::mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t n
 Responder::Step Responder::complete(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   if (arrival.cell.psn == qp.rx.base_psn) resolve_bases(qp);
-  if (qp.rx.at(qp.rx.expected).state >= RxState::kPlaced) complete_in_order(qp);
+  const RxPacket* head = qp.rx.find(qp.rx.expected);
+  if (head != nullptr && head->state >= RxState::kPlaced) complete_in_order(qp);
   return Step::kAcknowledge;
 }
 
@@ -242,9 +273,7 @@ Responder::Step Responder::refuse(Arrival& arrival, ResponderFault fault) noexce
 // ---- RDMA read --------------------
 
 /// The read that a request asks for; its check says whether it may be.
-ResponderFault Responder::read_job(const Arrival& arrival, ReadJob& job) noexcept {
-  const QueuePair& qp = arrival.qp;
-  const CellView& cell = arrival.cell;
+ResponderFault Responder::read_job(const QueuePair& qp, const CellView& cell, ReadJob& job) noexcept {
   if (cell.payload.size() != sizeof(ReadRequestWire)) return ResponderFault::kViolation;
   ReadRequestWire request;
   std::memcpy(&request, cell.payload.data(), sizeof request);
@@ -266,7 +295,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   RxPacket& packet = arrival.packet;
   if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;  // not received: it will come again
   ReadJob job;
-  const ResponderFault fault = read_job(arrival, job);
+  const ResponderFault fault = read_job(qp, arrival.cell, job);
   if (fault != ResponderFault::kNone) return refuse(arrival, fault);
   if (arrival.distance != 0) return Step::kDone;  // reads see what was written before them
   rx.reads.push(job);
@@ -283,28 +312,20 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
 
 /// A read request under an old PSN: response cells were lost, says an honest peer. It is served again if just
 /// this read was executed there, by the same checks; otherwise nothing happens, for a late copy ends nothing.
-Responder::Step Responder::repeat_read(Arrival& arrival) noexcept {
-  QueuePair& qp = arrival.qp;
+void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   ReadJob job;
-  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;
-  ResponderFault fault = placement_.check_operation(qp, arrival.cell);
-  if (fault == ResponderFault::kNone) fault = read_job(arrival, job);
-  if (fault != ResponderFault::kNone) {
-    placement_.count(qp, fault);
-    return Step::kDone;
-  }
+  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return;
+  ResponderFault fault = placement_.check_operation(qp, cell);
+  if (fault == ResponderFault::kNone) fault = read_job(qp, cell, job);
+  if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
   bool executed = false;
   for (size_t i = 0; i < rx.executed_reads.size() && !executed; ++i) {
     executed = rx.executed_reads.at(i) == ExecutedRead{job.psn, job.source_key, job.source_va, job.bytes};
   }
-  if (!executed) {
-    qp.counters.add(QpCounter::kReadsNotRepeated);
-    return Step::kDone;
-  }
+  if (!executed) return qp.counters.add(QpCounter::kReadsNotRepeated);
   rx.reads.push(job);
   engine_.want_send(qp);
-  return Step::kDone;
 }
 
 uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {

@@ -40,7 +40,8 @@ class Responder {
     QueuePair& qp;
     const CellView& cell;
     RxPacket& packet;
-    uint64_t distance = 0;  // from the expected PSN
+    uint64_t distance;        // from the expected PSN
+    uint64_t highest_before;  // ReceiveSide::highest when it came
 
     /// Where the cell's data begins and ends in its packet.
     [[nodiscard]] uint64_t begin() const noexcept {
@@ -49,7 +50,8 @@ class Responder {
     [[nodiscard]] uint64_t end() const noexcept { return begin() + cell.payload.size(); }
   };
 
-  [[nodiscard]] Step check_psn(Arrival& arrival) noexcept;
+  [[nodiscard]] bool check_psn(QueuePair& qp, const CellView& cell) noexcept;
+  void take_in_window(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] Step check_sequence(Arrival& arrival) noexcept;
   [[nodiscard]] Step check_operation(Arrival& arrival) noexcept;
   [[nodiscard]] Step check_resources(Arrival& arrival) noexcept;
@@ -59,15 +61,17 @@ class Responder {
   [[nodiscard]] Step complete(Arrival& arrival) noexcept;
   void acknowledge(Arrival& arrival) noexcept;
 
-  [[nodiscard]] Step take_duplicate(Arrival& arrival) noexcept;
+  void take_duplicate(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] Step refuse(Arrival& arrival, ResponderFault fault) noexcept;
   [[nodiscard]] Step hold(Arrival& arrival) noexcept;
+  void undo_open(Arrival& arrival) noexcept;
+  void give_back_memory(QueuePair& qp, Psn psn) noexcept;
   [[nodiscard]] bool consistent(const Arrival& arrival) const noexcept;
   void note_turn(Arrival& arrival) noexcept;
   void open_packet(Arrival& arrival) noexcept;
-  [[nodiscard]] ResponderFault read_job(const Arrival& arrival, ReadJob& job) noexcept;
+  [[nodiscard]] ResponderFault read_job(const QueuePair& qp, const CellView& cell, ReadJob& job) noexcept;
   [[nodiscard]] Step queue_read(Arrival& arrival) noexcept;
-  [[nodiscard]] Step repeat_read(Arrival& arrival) noexcept;
+  void repeat_read(QueuePair& qp, const CellView& cell) noexcept;
 
   // Packets, in PSN order.
   void resolve_bases(QueuePair& qp) noexcept;

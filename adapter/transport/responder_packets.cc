@@ -47,7 +47,9 @@ void Responder::resolve_bases(QueuePair& qp) noexcept {
   rx.blocked = false;
   while (static_cast<uint32_t>(rx.base_psn.distance_from(rx.expected)) < kPacketWindow) {
     const Psn psn = rx.base_psn;
-    RxPacket& packet = rx.at(psn);
+    RxPacket* found = rx.find(psn);
+    if (found == nullptr) return;
+    RxPacket& packet = *found;
     if (packet.state == RxState::kFree || packet.state == RxState::kRefused) return;
     if (packet.fills_wqe) {
       if (!packet.has_wqe) {
@@ -72,7 +74,7 @@ bool Responder::assign_send(QueuePair& qp, RxPacket& packet) noexcept {
       rx.blocked = true;
       return false;
     }
-    rx.base_wqe = qp.rq->take(qp.taken);
+    rx.base_wqe = engine_.take_recv(qp);
     rx.base_offset = 0;
   }
   packet.has_wqe = true;
@@ -92,7 +94,7 @@ bool Responder::pass_write(QueuePair& qp, RxPacket& packet) noexcept {
     qp.rx.blocked = true;
     return false;
   }
-  packet.wqe = qp.rq->take(qp.taken);
+  packet.wqe = engine_.take_recv(qp);
   packet.has_wqe = true;
   return true;
 }
@@ -127,7 +129,9 @@ void Responder::open_in_turn(QueuePair& qp, RxPacket& packet) noexcept {
 void Responder::complete_in_order(QueuePair& qp) noexcept {
   ReceiveSide& rx = qp.rx;
   while (qp.abilities().receive) {
-    RxPacket& packet = rx.at(rx.expected);
+    RxPacket* found = rx.find(rx.expected);
+    if (found == nullptr) return;
+    RxPacket& packet = *found;
     if (packet.waits_turn) [[unlikely]]
       open_in_turn(qp, packet);
     if (packet.state == RxState::kRefused) return answer_refusal(qp, packet);
@@ -135,8 +139,10 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
     (void)add_strict_ack(qp, rx.expected, packet.final_cell);
     rx.executed_cell = static_cast<uint8_t>(packet.cells - 1U);
     packet = {};
+    rx.untold.clear(rx.expected);
     rx.expected = rx.expected.plus(1);
     if (rx.highest > 0) --rx.highest;
+    rx.packets.pass(engine_.rx_chunks, rx.expected.value(), rx.highest);
   }
 }
 
@@ -200,7 +206,7 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
     packet.seen = packet.placed = 0;
     packet.final_cell = kNoCell;
     packet.state = RxState::kOpen;
-    packet.dirty = false;
+    rx.untold.clear(psn);
   } else {
     if (rule.ends_recv_wqe && packet.has_wqe && !qp.taken.empty()) {
       engine_.complete(qp.config.recv_cq, {.wr_id = qp.rq->finish(qp.taken),

@@ -45,7 +45,7 @@ bool UnreliableResponder::check_turn(QueuePair& qp, const CellView& cell) noexce
 /// First cell of a packet.
 ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
-  RxPacket& packet = rx.packets[0];
+  RxPacket& packet = rx.at(Psn());
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault != ResponderFault::kNone) return fault;
   begin_packet(packet, cell);
@@ -59,13 +59,13 @@ ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& c
   }
   if (!packet.fills_wqe) return ResponderFault::kNone;
   if (qp.rq->empty()) return ResponderFault::kNoRecvWqe;
-  rx.base_wqe = packet.wqe = qp.rq->take(qp.taken);
+  rx.base_wqe = packet.wqe = engine_.take_recv(qp);
   return ResponderFault::kNone;
 }
 
 /// A further cell of the packet under way.
 ResponderFault UnreliableResponder::continue_packet(QueuePair& qp, const CellView& cell) noexcept {
-  RxPacket& packet = qp.rx.packets[0];
+  RxPacket& packet = qp.rx.at(Psn());
   if (packet.opcode != cell.opcode || packet.flags2 != cell.flags2) return ResponderFault::kViolation;
   describe_packet(packet, cell);
   return ResponderFault::kNone;
@@ -73,7 +73,7 @@ ResponderFault UnreliableResponder::continue_packet(QueuePair& qp, const CellVie
 
 void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) noexcept {
   if (!check_turn(qp, cell)) return;
-  RxPacket& packet = qp.rx.packets[0];
+  RxPacket& packet = qp.rx.at(Psn());
   const uint64_t begin = uint64_t{cell.cell_number} * qp.path.segment_bytes;
   ResponderFault fault = cell.has(kCellFirst) ? open_packet(qp, cell) : continue_packet(qp, cell);
   if (fault == ResponderFault::kNone) fault = placement_.place(qp, packet, begin, cell.payload);
@@ -85,7 +85,7 @@ void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) no
 
 ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
-  RxPacket& packet = rx.packets[0];
+  RxPacket& packet = rx.at(Psn());
   const auto bytes = static_cast<uint32_t>(cell.cell_number * qp.path.segment_bytes + cell.payload.size());
   ResponderFault fault = placement_.check_turn(qp, packet, bytes);
   if (fault == ResponderFault::kNone && packet.has_packet_crc && !placement_.packet_crc_right(qp, packet)) {
@@ -102,7 +102,7 @@ ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView&
   if (idata_wqe) {
     // The data lies in memory, but nobody can be told.
     if (qp.rq->empty()) return ResponderFault::kNoRecvWqe;
-    (void)qp.rq->take(qp.taken);
+    (void)engine_.take_recv(qp);
   }
   deliver(engine_, qp,
           {.is_send = packet.fills_wqe,
@@ -127,7 +127,7 @@ void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noe
     fault = placement_.place(qp, packet, 0, cell.payload);
   }
   if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
-  (void)qp.rq->take(qp.taken);
+  (void)engine_.take_recv(qp);
   deliver(engine_, qp,
           {.has_imm = cell.has(kCellIdata),
            .solicited = (cell.flags2 & kCell2Solicited) != 0,

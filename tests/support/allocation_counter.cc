@@ -6,16 +6,28 @@
 
 namespace {
 std::atomic<uint64_t> g_allocations{0};
+std::atomic<uint64_t> g_bytes{0};
+
+void count(std::size_t bytes) noexcept {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  g_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
+}  // namespace
 
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
-  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  count(bytes);
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  count(bytes);
   return std::malloc(bytes);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
+  count(bytes);
+  const auto unit = static_cast<std::size_t>(align);
+  if (void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return memory;
+  throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
@@ -23,11 +35,21 @@ std::atomic<uint64_t> g_allocations{0};
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace weft::test {
 
 uint64_t allocations() noexcept {
   return g_allocations.load(std::memory_order_relaxed);
+}
+
+uint64_t allocated_bytes() noexcept {
+  return g_bytes.load(std::memory_order_relaxed);
 }
 
 }  // namespace weft::test

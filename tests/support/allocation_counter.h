@@ -8,5 +8,7 @@ namespace weft::test {
 
 /// Allocations so far, of all threads.
 uint64_t allocations() noexcept;
+/// Bytes that they asked for, given back or not.
+uint64_t allocated_bytes() noexcept;
 
 }  // namespace weft::test

@@ -2,6 +2,7 @@
 // stored, and no answer that a stranger could use.
 #include <algorithm>
 
+#include "adapter/limits.h"
 #include "base/endian.h"
 #include "tests/support/adapter_pair.h"
 #include "tests/support/reason_table.h"
@@ -21,6 +22,7 @@ struct HandMade {
   Lid slid{2};
   uint32_t dest_flip = 0;  // bits of the QP number that are wrong
   SubnetId dest_subnet{1};
+  uint32_t ahead = 0;  // packets between the expected one and this
 };
 
 class Bench {
@@ -53,7 +55,7 @@ class Bench {
     (void)compose_cell_header(out.data(), fixed,
                               {.opcode = cell.opcode,
                                .flags = cell.flags,
-                               .psn = Psn(0xFFFFF0),
+                               .psn = Psn(0xFFFFF0).plus(cell.ahead),
                                .cell_number = cell.number,
                                .payload_bytes = static_cast<uint16_t>(cell.bytes)});
     std::copy(cell.parts.begin(), cell.parts.end(), out.begin() + kCellHeaderBytes);
@@ -81,6 +83,7 @@ class Bench {
   static AdapterLimits small() {
     AdapterLimits limits;
     limits.rd_contexts = 1;
+    limits.window_chunks = 0;
     return limits;
   }
   Qpn peer_{};
@@ -219,6 +222,12 @@ constexpr std::array kDrops{
            for (uint16_t i = 1; i <= room + 1; ++i) {
              at.receive({.opcode = Opcode::kRdmaWrite, .flags = 0, .number = i, .bytes = 256});
            }
+         }},
+    Drop{AdapterCounter::kDropWindow,
+         [](Bench& at) {  // a Send whose neighbours in memory are not those of the expected one
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           at.receive({.ahead = kChunkPackets});
          }},
 };
 static_assert(names_every_reason(kDrops, AdapterCounter::kDropOtherLid, AdapterCounter::kQpErrors));

@@ -1,0 +1,202 @@
+// adapter/queues/packet_window.h -- memory for the packets in flight of a QP. A window has kPacketWindow
+// places, of which only those in use have memory: it comes from the adapter in chunks of kChunkPackets and
+// goes back as the window moves on, so that a quiet QP holds none. The chunk given back last is the next one
+// given out, and lies in the cache.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "adapter/limits.h"
+#include "messages/ids.h"
+
+namespace weft::adapter {
+
+/// Chunks of all QPs of an adapter. Owner: the adapter's thread. Memory is taken kChunksPerSlab at a time,
+/// the first at construction, and kept: allocation happens only when more is in use than ever before.
+template <class Packet>
+class ChunkPool {
+ public:
+  /// @param ahead_max chunks that may be out beside the one each QP needs to get on (PacketWindow)
+  explicit ChunkPool(uint32_t ahead_max) : ahead_max_(ahead_max) { (void)grow(); }
+
+  /// A chunk as it was given back, or of packets as Packet{} makes them. Null when there is no memory, or,
+  /// for one that is `ahead`, when as many are out as may be.
+  [[nodiscard]] Packet* take(bool ahead) noexcept {
+    if (ahead && ahead_ >= ahead_max_) [[unlikely]]
+      return nullptr;
+    if (free_.empty() && !grow()) [[unlikely]]
+      return nullptr;
+    Packet* chunk = free_.back();
+    free_.pop_back();
+    ahead_ += ahead ? 1U : 0U;
+    ++out_;
+    return chunk;
+  }
+  void give_back(Packet* chunk, bool ahead) noexcept {
+    free_.push_back(chunk);
+    count_ahead(ahead, false);
+    --out_;
+  }
+  /// A chunk that is out was `before` ahead and is `after`.
+  void count_ahead(bool before, bool after) noexcept { ahead_ += (after ? 1U : 0U) - (before ? 1U : 0U); }
+
+  /// Chunks that QPs hold.
+  [[nodiscard]] uint32_t out() const noexcept { return out_; }
+
+ private:
+  static constexpr uint32_t kChunksPerSlab = 32;
+  struct alignas(64) Slab {
+    std::array<std::array<Packet, kChunkPackets>, kChunksPerSlab> chunks;
+  };
+
+  [[nodiscard, gnu::cold]] bool grow() noexcept {
+    try {
+      const size_t chunks = (slabs_.size() + 1) * kChunksPerSlab;
+      if (free_.capacity() < chunks) free_.reserve(2 * chunks);
+      slabs_.push_back(std::make_unique<Slab>());
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    for (auto& chunk : slabs_.back()->chunks) free_.push_back(chunk.data());
+    return true;
+  }
+
+  std::vector<Packet*> free_;
+  uint32_t ahead_ = 0;
+  uint32_t ahead_max_;
+  uint32_t out_ = 0;
+  std::vector<std::unique_ptr<Slab>> slabs_;
+};
+
+/// The packets of one direction of a QP, by number. The chunk in which the oldest packet stands is always to
+/// be had, so that a QP gets on whatever the others hold; those behind it are `ahead` and bounded for all QPs
+/// together. A window that begins in the middle of a chunk ends in the same one, kPacketWindow further on.
+template <class Packet>
+class PacketWindow {
+ public:
+  /// For services with one packet under way: room for that one, of its own, under every number.
+  void keep_one() {
+    one_ = std::make_unique<Packet>();
+    chunks_[0] = one_.get();
+    mask_ = 0;
+  }
+
+  /// A packet that has memory.
+  [[nodiscard]] Packet& at(uint64_t number) noexcept {
+    return chunks_[index_of(number)][number & mask_ & (kChunkPackets - 1)];
+  }
+  /// Null when it has none.
+  [[nodiscard]] Packet* find(uint64_t number) noexcept {
+    return chunks_[index_of(number)] != nullptr ? &at(number) : nullptr;
+  }
+  /// Sees to it that packet `number` has memory; `base` is the oldest packet. False when there is none to be
+  /// had.
+  [[nodiscard]] bool open(ChunkPool<Packet>& pool, uint64_t number, uint64_t base) noexcept {
+    const uint32_t index = index_of(number);
+    if (chunks_[index] != nullptr) [[likely]]
+      return true;
+    const bool ahead = index != index_of(base);
+    chunks_[index] = pool.take(ahead);
+    if (chunks_[index] == nullptr) [[unlikely]]
+      return false;
+    held_ |= 1U << index;
+    ahead_ |= uint32_t{ahead} << index;
+    return true;
+  }
+  /// The oldest packet is now `base`, one further than before, and `count` are in the window.
+  void pass(ChunkPool<Packet>& pool, uint64_t base, uint64_t count) noexcept {
+    if (mask_ == 0 || (base & (kChunkPackets - 1)) != 0) [[likely]]
+      return;
+    const uint32_t left = index_of(base - 1);
+    if (count > kPacketWindow - kChunkPackets) {  // the newest packets stand where the oldest stood
+      set_ahead(pool, left, true);
+    } else {
+      release(pool, left);
+    }
+    set_ahead(pool, index_of(base), false);
+  }
+  /// Packet `number` is not in use, nor any behind it up to the end of the window: its chunk goes back unless
+  /// the packets from `base` to `newest` stand in it.
+  void drop_tail(ChunkPool<Packet>& pool, uint64_t number, uint64_t base, uint64_t newest) noexcept {
+    const uint32_t index = index_of(number);
+    if (index != index_of(base) && index != index_of(newest)) release(pool, index);
+  }
+  /// No packet is in use.
+  void rest(ChunkPool<Packet>& pool) noexcept {
+    while (held_ != 0) release(pool, static_cast<uint32_t>(std::countr_zero(held_)));
+  }
+  /// Forgets all packets: they are as Packet{} makes them.
+  void clear(ChunkPool<Packet>& pool) noexcept {
+    for (uint32_t held = held_; held != 0; held &= held - 1) {
+      for (Packet& packet : std::span(chunks_[static_cast<uint32_t>(std::countr_zero(held))], kChunkPackets))
+        packet = {};
+    }
+    rest(pool);
+    if (one_ != nullptr) *one_ = {};
+  }
+
+ private:
+  static constexpr uint32_t kChunks = kPacketWindow / kChunkPackets;
+  static_assert(kChunks <= 32 && std::has_single_bit(kChunkPackets) && kPacketWindow % kChunkPackets == 0,
+                "one bit per chunk");
+
+  [[nodiscard]] uint32_t index_of(uint64_t number) const noexcept {
+    return static_cast<uint32_t>(number & mask_) / kChunkPackets;
+  }
+  void set_ahead(ChunkPool<Packet>& pool, uint32_t index, bool ahead) noexcept {
+    const uint32_t bit = 1U << index;
+    if ((held_ & bit) == 0) return;
+    pool.count_ahead((ahead_ & bit) != 0, ahead);
+    ahead_ = ahead ? ahead_ | bit : ahead_ & ~bit;
+  }
+  void release(ChunkPool<Packet>& pool, uint32_t index) noexcept {
+    const uint32_t bit = 1U << index;
+    if ((held_ & bit) == 0) return;
+    pool.give_back(chunks_[index], (ahead_ & bit) != 0);
+    chunks_[index] = nullptr;
+    held_ &= ~bit;
+    ahead_ &= ~bit;
+  }
+
+  uint32_t mask_ = kPacketWindow - 1;
+  uint32_t held_ = 0;   // chunks that came from the pool
+  uint32_t ahead_ = 0;  // those of them that count as ahead
+  std::unique_ptr<Packet> one_;
+  std::array<Packet*, kChunks> chunks_{};
+};
+
+/// One bit for each packet of a window.
+class WindowBits {
+ public:
+  void set(Psn psn) noexcept { word(psn) |= bit(psn); }
+  void clear(Psn psn) noexcept { word(psn) &= ~bit(psn); }
+  void clear_all() noexcept { words_ = {}; }
+  /// Distance from `base` of the first packet at or behind `from` whose bit is set; `end` when there is none
+  /// before. At most kPacketWindow / 64 + 1 steps.
+  [[nodiscard]] uint64_t next(Psn base, uint64_t from, uint64_t end) const noexcept {
+    while (from < end) {
+      const uint32_t place = (base.value() + static_cast<uint32_t>(from)) % kPacketWindow;
+      const uint64_t rest = words_[place / 64] >> (place % 64);
+      if (rest != 0) return std::min(end, from + static_cast<uint64_t>(std::countr_zero(rest)));
+      from += 64 - place % 64;
+    }
+    return end;
+  }
+
+ private:
+  [[nodiscard]] uint64_t& word(Psn psn) noexcept { return words_[psn.value() % kPacketWindow / 64]; }
+  [[nodiscard]] static uint64_t bit(Psn psn) noexcept { return uint64_t{1} << (psn.value() % 64); }
+
+  std::array<uint64_t, kPacketWindow / 64> words_{};
+};
+
+}  // namespace weft::adapter
