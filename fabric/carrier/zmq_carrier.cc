@@ -1,7 +1,8 @@
 // How it works: flits are composed one behind the other in a buffer that leaves as one message per publish,
 // uncopied; a reference stays until the flits in it are acknowledged, and a repeat sends it again -- what the
 // peer had already, it drops by number. Messages that arrive stay in a ring until the engine has consumed
-// their last flit. An empty burst is a sign of life.
+// their last flit; a peer that fills it beyond what its window allows has broken the link. An empty burst is
+// a sign of life.
 #include "fabric/carrier/zmq_carrier.h"
 
 #include <algorithm>
@@ -33,7 +34,8 @@ ZmqCarrier::ZmqCarrier(std::shared_ptr<BurstChannel> channel, uint64_t nonce, ui
       burst_bytes_max_(kNonceBytes + size_t{kFlitsPerBurstMax} * slot_bytes_),
       pool_(kPoolBuffers, burst_bytes_max_),
       spare_(burst_bytes_max_),
-      staging_(pool_.take()) {
+      staging_(pool_.take()),
+      arrived_bytes_max_(size_t{kWindowsKept} * kUnacknowledgedFlitsMax * slot_bytes_) {
   sent_.reset(kBursts);
   arrived_.reset(kBursts);
   begin_burst();
@@ -111,8 +113,10 @@ bool ZmqCarrier::deliver(ZmqMessage& message) noexcept {
   if (bytes.size() < kNonceBytes || load_be<uint64_t>(bytes.data()) != nonce_) return false;
   heard_at_ = now_;
   if (bytes.size() == kNonceBytes) return true;
-  Burst* kept = arrived_.extend();
-  if (kept == nullptr) return false;
+  Burst* kept = bytes.size() <= arrived_bytes_max_ - arrived_bytes_ ? arrived_.extend() : nullptr;
+  overrun_ |= kept == nullptr;
+  if (kept == nullptr) return true;
+  arrived_bytes_ += bytes.size();
   kept->message = std::move(message);
   return true;
 }
@@ -140,13 +144,14 @@ uint32_t ZmqCarrier::receive(std::span<RxSlot> out) noexcept {
 }
 
 void ZmqCarrier::release(uint64_t before) noexcept {
-  for (; arrived_read_ != 0 && arrived_.front().end <= before; --arrived_read_) drop_front(arrived_);
+  for (; arrived_read_ != 0 && arrived_.front().end <= before; --arrived_read_) drop_arrived();
 }
 
 // ---- upkeep --------------------
 
 CarrierState ZmqCarrier::poll(Instant now) noexcept {
   now_ = now;
+  if (overrun_) return CarrierState::kOverrun;
   if (channel_->gone() || now - heard_at_ >= liveness_) return CarrierState::kPeerGone;
   if (now - spoke_at_ >= liveness_ / 4) {
     ZmqMessage sign_of_life;

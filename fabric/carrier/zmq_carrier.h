@@ -10,6 +10,7 @@
 #include "fabric/carrier/burst_pool.h"
 #include "fabric/carrier/zmq_socket.h"
 #include "fabric/link/carrier.h"
+#include "fabric/link/limits.h"
 
 namespace weft::fabric {
 
@@ -46,7 +47,8 @@ class ZmqCarrier final : public Carrier {
              Duration liveness, Instant now);
   ~ZmqCarrier() override;
 
-  /// A message of this link's connection. False when its nonce is another's, or there is no room.
+  /// A message of this link's connection. False when its nonce is another's. One that finds no room is
+  /// dropped, and the next poll() says so.
   [[nodiscard]] bool deliver(ZmqMessage& message) noexcept;
 
   [[nodiscard]] TxRun claim(uint32_t reserve) noexcept override;
@@ -69,7 +71,10 @@ class ZmqCarrier final : public Carrier {
   static constexpr uint32_t kFlitsPerBurstMax = 64;
   static constexpr uint32_t kPoolBuffers = 16;          // bursts of full length on the way or unacknowledged
   static constexpr size_t kCopiedBytesMax = 16 * 1024;  // a shorter burst is copied: its buffer stays
-  static constexpr uint32_t kBursts = 2048;             // kept or waiting, per direction; above any window
+  static constexpr uint32_t kBursts = 2 * kUnacknowledgedFlitsMax;  // kept or waiting, per direction
+  /// Windows of the largest flits that may wait to be read or released. A peer has one on the way, and sends
+  /// it again when a flit of it is missed; what no peer needs is not kept for one (docs/flow_control.md).
+  static constexpr uint32_t kWindowsKept = 4;
   struct Burst {
     ZmqMessage message;
     uint64_t end = 0;  // position behind its last slot
@@ -77,6 +82,10 @@ class ZmqCarrier final : public Carrier {
   static void drop_front(FixedRing<Burst>& bursts) noexcept {
     bursts.front().message.clear();
     bursts.pop();
+  }
+  void drop_arrived() noexcept {
+    arrived_bytes_ -= arrived_.front().message.bytes().size();
+    drop_front(arrived_);
   }
   [[nodiscard]] bool wrap_burst(ZmqMessage& out) noexcept;
   void begin_burst() noexcept;
@@ -99,8 +108,11 @@ class ZmqCarrier final : public Carrier {
   FixedRing<Burst> sent_;  // not acknowledged
 
   FixedRing<Burst> arrived_;  // not released
-  size_t arrived_read_ = 0;   // of those, read to their end
-  size_t read_offset_ = 0;    // in the burst being read
+  size_t arrived_bytes_ = 0;
+  size_t arrived_bytes_max_;
+  bool overrun_ = false;
+  size_t arrived_read_ = 0;  // of those, read to their end
+  size_t read_offset_ = 0;   // in the burst being read
   uint64_t rx_position_ = 0;
 };
 

@@ -34,6 +34,7 @@ enum class CarrierState : uint8_t {
   kUp,
   kPeerGone,  // hang-up or silence
   kFaulty,    // the peer broke the carrier's rules
+  kOverrun,   // more of the peer's waits to be read than a peer that keeps the window sends
 };
 
 /// Owner: the link's thread. No call blocks or allocates.

@@ -31,6 +31,9 @@ inline constexpr uint32_t kFlitsPerReceiveMax = 64;
 inline constexpr uint32_t kCellsPerArbitrationMax = 16;
 /// An ack or credit travels alone after this many flits (O-11).
 inline constexpr uint32_t kFlitsPerAck = 8;
+/// Data flits a link may have unacknowledged, whatever its carrier; above the slots of any ring.
+inline constexpr uint32_t kUnacknowledgedFlitsMax = 1024;
+static_assert((kUnacknowledgedFlitsMax & (kUnacknowledgedFlitsMax - 1)) == 0, "places go by the low bits");
 /// Slots only acks, credits and repeat requests may take, so that two full rings never wait for each other.
 inline constexpr uint32_t kControlSlots = 8;
 /// Repeats of one flit before the link is declared faulty. Damaged shared memory fails at once and for ever;

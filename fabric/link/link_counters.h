@@ -40,6 +40,7 @@ enum class LinkCounter : uint8_t {
   kSentWithoutCredit,
   kRepeatsExhausted,
   kCarrierFaults,
+  kReceiveOverruns,   // links ended because the peer sent more than its window
   kPeerGone,          // hang-ups
   kPeerStalled,       // no sign of life for 1 s while the link stayed up (decisions 2.9)
   kResets,            // times the link came up again
@@ -79,6 +80,7 @@ enum class LinkCounter : uint8_t {
       "sent_without_credit",
       "repeats_exhausted",
       "carrier_faults",
+      "receive_overruns",
       "peer_gone",
       "peer_stalled",
       "resets",

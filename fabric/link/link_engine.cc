@@ -3,8 +3,8 @@
 // progress -- and the path (link_engine_path.cc) does the rest. A fault found on the path only marks the
 // link; poll() takes it down, so that views handed out stay valid for the rest of the turn. Progress is
 // watched by the sender alone: when flits stay unacknowledged or a lane stays without credit it asks the peer
-// to answer, at doubling intervals; the peer's answer names its last flit in order and the credit of every
-// lane, which mends every loss of unsequenced flits.
+// to answer, at intervals that double after a while; the peer's answer names its last flit in order and the
+// credit of every lane, which mends every loss of unsequenced flits.
 #include "fabric/link/link_engine.h"
 
 #include <fmt/format.h>
@@ -93,6 +93,9 @@ void LinkEngine::watch_carrier(Instant now) noexcept {
     case CarrierState::kFaulty:
       counters_.add(LinkCounter::kCarrierFaults);
       break;
+    case CarrierState::kOverrun:
+      counters_.add(LinkCounter::kReceiveOverruns);
+      break;
   }
   take_down();
 }
@@ -106,6 +109,7 @@ void LinkEngine::watch_progress(Instant now) noexcept {
   if (sent_ == acknowledged_ && starved_lanes_ == 0) {
     probe_at_ = kNever;
   } else if (probe_at_ == kNever) {
+    probing_since_ = now;
     probe_at_ = now + probe_interval_;
   } else if (now >= probe_at_) {
     if (send_control(FlitKind::kAck, kFlitAnswer)) {
@@ -114,7 +118,9 @@ void LinkEngine::watch_progress(Instant now) noexcept {
     } else {
       serve_repeat();  // every slot waits behind a lost flit, so the peer cannot be asked: repeat unasked
     }
-    probe_interval_ = std::min(probe_interval_ * 2, timers_.probe_max);
+    if (carrier_->keeps_all() || now - probing_since_ >= timers_.probe_steady) {
+      probe_interval_ = std::min(probe_interval_ * 2, timers_.probe_max);
+    }
     probe_at_ = now + probe_interval_;
   }
 }

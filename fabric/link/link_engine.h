@@ -48,6 +48,9 @@ struct LinkTimers {
   Duration ack_delay = 10us;   // an idle link tells what it owes after this long
   Duration probe_first = 2ms;  // no progress: ask the peer to answer
   Duration probe_max = 200ms;  // the interval doubles up to this
+  // Where flits can get lost it does not grow before: question or answer may be lost several times in a row,
+  // and a switch gives up what waits for an output that moves nothing for this long.
+  Duration probe_steady = kOutputStandstill;
 };
 
 /// Owner: one thread. Everything but poll() on a link that is down is noexcept, bounded and free of system
@@ -114,7 +117,7 @@ class LinkEngine final : public Sleeper {
   void publish(StatsPage& page, std::string_view prefix);
 
  private:
-  static constexpr uint32_t kWindow = 1024;  // unacknowledged flits at most; above any ring's slots
+  static constexpr uint32_t kWindow = kUnacknowledgedFlitsMax;
 
   // Sending (link_engine_path.cc).
   std::byte* next_slot(uint32_t reserve) noexcept;
@@ -199,6 +202,7 @@ class LinkEngine final : public Sleeper {
   Instant heard_at_{};
   Instant gauges_at_{};
   Duration probe_interval_{};
+  Instant probing_since_{};  // no progress since
   bool stall_counted_ = false;
 
   CounterSet<LinkCounter> counters_;

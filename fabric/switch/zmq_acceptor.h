@@ -23,7 +23,7 @@ struct ZmqAcceptorConfig {
 
 enum class ZmqAcceptorCounter : uint8_t {
   kBursts,
-  kStaleNonce,    // burst of another incarnation, or no room
+  kStaleNonce,    // burst of another incarnation
   kUnknownPeer,   // burst of a connection that never said HELLO
   kMalformed,     // neither burst nor handshake
   kSendsRefused,  // ZeroMQ's queue was full or the peer gone; the flits are repeated

@@ -89,6 +89,7 @@ class RunCarrier final : public Carrier {
   void commit(uint32_t slots, uint32_t /*last_bytes*/) noexcept override { used_ += slots; }
   void publish(Instant /*now*/) noexcept override {}
   uint32_t publish_every() const noexcept override { return 8; }
+  bool keeps_all() const noexcept override { return true; }
   void retire(uint64_t /*before*/) noexcept override {}
   void resend(uint64_t /*from*/) noexcept override {}
   uint32_t receive(std::span<RxSlot> /*out*/) noexcept override { return 0; }
@@ -231,6 +232,8 @@ constexpr std::array kOffences{
             }},
     Offence{LinkCounter::kCarrierFaults, LinkState::kDown,
             [](Engine& at) { at.carrier->condition = CarrierState::kFaulty; }},
+    Offence{LinkCounter::kReceiveOverruns, LinkState::kDown,
+            [](Engine& at) { at.carrier->condition = CarrierState::kOverrun; }},
     Offence{LinkCounter::kPeerGone, LinkState::kDown,
             [](Engine& at) { at.carrier->condition = CarrierState::kPeerGone; }},
 };
@@ -361,13 +364,14 @@ TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) 
   EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
 }
 
-TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves) {
+TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves_but_not_before_a_switch_would_give_up) {
   ASSERT_TRUE(send());
   engine.flush(now);
   engine.poll(now);
+  const Instant begin = now;
   const LinkTimers timers;
   Duration between = timers.probe_first;
-  for (int asked = 0; asked < 12; ++asked, between = std::min(between * 2, timers.probe_max)) {
+  for (int asked = 0; asked < 24; ++asked) {
     sent();
     now += between - 1us;
     engine.poll(now);
@@ -375,6 +379,7 @@ TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves) {
     now += 1us;
     engine.poll(now);
     EXPECT_EQ(sent().size(), 1U) << asked;
+    if (now - begin >= kOutputStandstill) between = std::min(between * 2, timers.probe_max);
   }
   EXPECT_EQ(between, timers.probe_max);
   carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = 1}));
@@ -386,6 +391,16 @@ TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves) {
   now += timers.probe_first;
   engine.poll(now);
   EXPECT_EQ(sent().size(), 1U) << "progress begins anew";
+}
+
+TEST_F(Engine, over_a_carrier_that_loses_nothing_it_asks_more_rarely_at_once) {
+  engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true), now);
+  for (uint32_t i = 0; i < kFlitsPerAck; ++i) ASSERT_TRUE(send());
+  engine.flush(now);
+  engine.poll(now);
+  now += LinkTimers{}.probe_first;
+  engine.poll(now);
+  EXPECT_EQ(engine.deadline(), now + 2 * LinkTimers{}.probe_first);
 }
 
 TEST_F(Engine, after_an_answer_it_rests_though_some_lanes_were_never_used) {

@@ -134,6 +134,30 @@ TEST(SlowOutput, that_still_moves_loses_nothing) {
   fabric.expect_conserved();
 }
 
+/// With so few credits a lane waits for each of them, and on a link that loses every fourth flit of those
+/// that return them it often has to ask several times.
+TEST(FewCredits, over_a_link_that_loses_flits_are_no_standstill) {
+  for (const uint32_t credits : {1U, 2U}) {
+    TestFabricConfig config;
+    config.switching = small_switch(0, 8);
+    config.node_credits = credits;
+    config.nodes = 2;
+    TestFabric fabric(config);
+    fabric.set_faults(1, kNode, {.drop_ppm = 250'000});
+    uint64_t sent = 0;
+    for (int i = 0; i < 40'000; ++i) {
+      if (fabric.send(0, TestCell{.dlid = Lid(2)})) ++sent;
+      fabric.step(100us);
+      fabric.received[1].clear();
+      for (auto& trace : fabric.traces) trace->clear();
+    }
+    EXPECT_GT(fabric.link(1, kSwitch).counters().get(LinkCounter::kProbesSent), 500U);
+    EXPECT_GT(sent, 1000U);
+    EXPECT_EQ(fabric.drops(), 0U) << credits;
+    EXPECT_EQ(fabric.link(1, kSwitch).incarnation(), 1U);
+  }
+}
+
 /// Strict lanes (C-32) with cut-through: the sender of an unfinished cell holds the lane of the whole switch.
 TEST(OpenCell, whose_tail_never_comes_gives_up_its_lane_after_a_lifetime) {
   TestFabricConfig config;

@@ -122,6 +122,45 @@ TEST_F(Bursts, what_is_on_the_way_outlives_the_link) {
   expect_burst(held->messages[0], kFlitsPerBurst, 1);
 }
 
+/// What a peer sends: bursts of full length, or of one byte each.
+class Unread : public Bursts {
+ protected:
+  bool arrive(size_t bytes) {
+    std::vector<std::byte> burst(sizeof kNonce + bytes);
+    store_be(burst.data(), kNonce);
+    for (size_t at = sizeof kNonce; at + kFlitBytes <= burst.size(); at += kFlitBytes)
+      store_be(burst.data() + at + 2, uint16_t{kPayloadBytes});
+    ZmqMessage message;
+    return message.assign(burst) && carrier->deliver(message);
+  }
+  static constexpr uint32_t kBurstsOfAWindow = kUnacknowledgedFlitsMax / kFlitsPerBurst;
+  static constexpr size_t kBurstBytes = size_t{kFlitsPerBurst} * kFlitBytes;
+};
+
+TEST_F(Unread, is_a_window_sent_three_times_over_and_nothing_of_it_is_lost) {
+  for (uint32_t i = 0; i < 3 * kBurstsOfAWindow; ++i) ASSERT_TRUE(arrive(kBurstBytes));
+  EXPECT_EQ(carrier->poll(Instant{}), CarrierState::kUp);
+  std::array<RxSlot, 64> slots;
+  uint64_t read = 0;
+  while (const uint32_t count = carrier->receive(slots)) read = slots[count - 1].position + 1;
+  EXPECT_EQ(read, uint64_t{3} * kUnacknowledgedFlitsMax);
+  carrier->release(read);
+  for (uint32_t i = 0; i < 3 * kBurstsOfAWindow; ++i) ASSERT_TRUE(arrive(kBurstBytes));
+  EXPECT_EQ(carrier->poll(Instant{}), CarrierState::kUp) << "what was released counts no more";
+}
+
+TEST_F(Unread, beyond_four_windows_of_bytes_ends_the_link) {
+  for (uint32_t i = 0; i < 4 * kBurstsOfAWindow; ++i) static_cast<void>(arrive(kBurstBytes));
+  EXPECT_EQ(carrier->poll(Instant{}), CarrierState::kOverrun);
+}
+
+TEST_F(Unread, beyond_two_windows_of_bursts_ends_the_link_however_short_they_are) {
+  for (uint32_t i = 0; i < 2 * kUnacknowledgedFlitsMax; ++i) ASSERT_TRUE(arrive(1));
+  EXPECT_EQ(carrier->poll(Instant{}), CarrierState::kUp);
+  ASSERT_TRUE(arrive(1));
+  EXPECT_EQ(carrier->poll(Instant{}), CarrierState::kOverrun);
+}
+
 /// What the connection that `message` came by takes before its writer waits.
 int send_bytes(ZmqMessage& message) {
   int value = 0;
