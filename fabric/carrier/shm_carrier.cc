@@ -12,6 +12,7 @@
 #include "fabric/carrier/slot_ring.h"
 #include "fabric/carrier/unix_socket.h"
 #include "fabric/link/limits.h"
+#include "fabric/link/wake_list.h"
 
 namespace weft::fabric {
 namespace {
@@ -33,13 +34,27 @@ std::byte* slots_at(const SharedRegion& region, size_t ring, RingGeometry shape)
   return region.bytes().data() + kControlBytes + ring * ring_bytes(shape);
 }
 
+/// The socket of the handshake.
+class SocketBell final : public PeerBell {
+ public:
+  explicit SocketBell(UniqueFd socket) : socket_(std::move(socket)) {}
+  [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  void ring() noexcept override {
+    // A peer whose socket is full has wake-ups to read already.
+    static_cast<void>(send_packet(socket_.get(), std::array{std::byte{1}}, {}));
+  }
+
+ private:
+  UniqueFd socket_;
+};
+
 class ShmCarrier final : public Carrier {
  public:
   ShmCarrier(ShmParts parts, RingGeometry shape, size_t tx_ring)
-      : parts_(std::move(parts)),
-        producer_(control_at(parts_.region, tx_ring), slots_at(parts_.region, tx_ring, shape), shape),
-        consumer_(control_at(parts_.region, 1 - tx_ring), slots_at(parts_.region, 1 - tx_ring, shape),
-                  shape) {}
+      : region_(std::move(parts.region)),
+        bell_(std::make_shared<SocketBell>(std::move(parts.socket))),
+        producer_(control_at(region_, tx_ring), slots_at(region_, tx_ring, shape), shape),
+        consumer_(control_at(region_, 1 - tx_ring), slots_at(region_, 1 - tx_ring, shape), shape) {}
 
   TxRun claim(uint32_t reserve) noexcept override { return producer_.claim(reserve); }
   void commit(uint32_t slots, uint32_t /*last_bytes*/) noexcept override { producer_.commit(slots); }
@@ -64,12 +79,16 @@ class ShmCarrier final : public Carrier {
   std::string_view kind() const noexcept override { return "shm"; }
   CarrierState poll(Instant now) noexcept override {
     if (producer_.faulty() || consumer_.faulty()) return CarrierState::kFaulty;
-    if (now < check_at_) return CarrierState::kUp;
+    if (now < check_at_ || wakes_ != nullptr) return CarrierState::kUp;
     check_at_ = now + kHangUpCheck;
-    return drain_packets(parts_.socket.get()) ? CarrierState::kUp : CarrierState::kPeerGone;
+    return check_peer();
+  }
+  void serve_apart(WakeList& wakes) noexcept override { wakes_ = &wakes; }
+  CarrierState check_peer() noexcept override {
+    return drain_packets(bell_->fd()) ? CarrierState::kUp : CarrierState::kPeerGone;
   }
   void wait_fds(std::vector<pollfd>& out) const override {
-    out.push_back({parts_.socket.get(), POLLIN | POLLRDHUP, 0});
+    out.push_back({bell_->fd(), POLLIN | POLLRDHUP, 0});
   }
   bool prepare_sleep() noexcept override { return consumer_.prepare_sleep(); }
   void finish_sleep() noexcept override {
@@ -80,13 +99,18 @@ class ShmCarrier final : public Carrier {
 
  private:
   [[gnu::cold]] void wake_peer() noexcept {
-    // A peer whose socket is full has wake-ups to read already.
-    static_cast<void>(send_packet(parts_.socket.get(), std::array{std::byte{1}}, {}));
+    if (wakes_ != nullptr) {
+      wakes_->add(bell_);
+    } else {
+      bell_->ring();
+    }
   }
 
-  ShmParts parts_;
+  SharedRegion region_;
+  std::shared_ptr<SocketBell> bell_;
   RingProducer producer_;
   RingConsumer consumer_;
+  WakeList* wakes_ = nullptr;  // served apart: the owner wakes the peer
   Instant check_at_ = Instant::min();
 };
 

@@ -18,8 +18,8 @@ class ShmConnector final : public LinkSupervisor {
   ShmConnector(std::string path, const LinkConfig& config, RandomSource& random)
       : path_(std::move(path)), config_(config), random_(random) {}
 
-  int supervise(LinkEngine& engine, Instant now) noexcept override {
-    if (engine.state() == LinkState::kUp) return 0;
+  int supervise(LinkSeat& seat, Instant now) noexcept override {
+    if (seat.state() == LinkState::kUp) return 0;
     if (was_up_) {
       was_up_ = false;
       socket_.reset();
@@ -27,7 +27,7 @@ class ShmConnector final : public LinkSupervisor {
       log(LogLevel::kWarn, "link to {} lost", path_);
     }
     if (!socket_.valid()) return now < retry_at_ ? 0 : join(now);
-    return take_answer(engine, now);
+    return take_answer(seat, now);
   }
 
   void wait_fds(std::vector<pollfd>& out) const override {
@@ -53,7 +53,7 @@ class ShmConnector final : public LinkSupervisor {
     return 1;
   }
 
-  int take_answer(LinkEngine& engine, Instant now) noexcept {
+  int take_answer(LinkSeat& seat, Instant now) noexcept {
     LinkHelloWire wire;
     Packet packet;
     switch (receive_packet(socket_.get(), std::as_writable_bytes(std::span(&wire, 1)), packet)) {
@@ -77,7 +77,7 @@ class ShmConnector final : public LinkSupervisor {
     Result<SharedRegion> region = SharedRegion::adopt(std::move(packet.fds[0]), shm_region_bytes(shape));
     if (!region) return fail(now, region.error().text);
     ShmParts parts{std::move(*region), std::move(socket_)};
-    engine.bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kEndnode), params, now);
+    seat.bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kEndnode), params, now);
     was_up_ = true;
     trouble_.clear();
     limiter_ = LogLimiter(kProblemLogInterval);

@@ -96,9 +96,9 @@ class ZmqConnector final : public LinkSupervisor {
   ZmqConnector(const ZmqConnectorConfig& config, std::shared_ptr<Dealer> dealer, RandomSource& random)
       : config_(config), dealer_(std::move(dealer)), random_(random) {}
 
-  int supervise(LinkEngine& engine, Instant now) noexcept override {
+  int supervise(LinkSeat& seat, Instant now) noexcept override {
     dealer_->watch(now);
-    if (engine.state() == LinkState::kUp) return 0;
+    if (seat.state() == LinkState::kUp) return 0;
     if (std::exchange(was_up_, false)) {
       log(LogLevel::kWarn, "link to {} lost", config_.endpoint);
       hello_at_ = now;
@@ -112,7 +112,7 @@ class ZmqConnector final : public LinkSupervisor {
       dealer_->reconnect(config_.endpoint);
     }
     LinkHello answer;
-    if (dealer_->take_answer(answer) && answer.boot_nonce == nonce_) return take(engine, answer, now);
+    if (dealer_->take_answer(answer) && answer.boot_nonce == nonce_) return take(seat, answer, now);
     if (now >= hello_at_) say_hello(now);
     return 0;
   }
@@ -136,7 +136,7 @@ class ZmqConnector final : public LinkSupervisor {
       complain(now, "nobody is there");
   }
 
-  int take(LinkEngine& engine, const LinkHello& answer, Instant now) noexcept {
+  int take(LinkSeat& seat, const LinkHello& answer, Instant now) noexcept {
     LinkParams params;
     const LinkRefusal refusal = take_welcome(config_.link, answer, params);
     if (refusal != LinkRefusal::kNone) {
@@ -146,7 +146,7 @@ class ZmqConnector final : public LinkSupervisor {
     auto carrier =
         std::make_unique<ZmqCarrier>(dealer_, nonce_, params.flit_payload_bytes, config_.liveness, now);
     dealer_->attach(*carrier);
-    engine.bring_up(std::move(carrier), params, now);
+    seat.bring_up(std::move(carrier), params, now);
     was_up_ = true;
     key_refused_ = false;
     trouble_.clear();

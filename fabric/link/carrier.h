@@ -30,6 +30,8 @@ struct RxSlot {
   uint64_t position = 0;
 };
 
+class WakeList;
+
 enum class CarrierState : uint8_t {
   kUp,
   kPeerGone,  // hang-up or silence
@@ -73,6 +75,13 @@ class Carrier : public Sleeper {
   /// "mem", "shm", "zmq".
   [[nodiscard]] virtual std::string_view kind() const noexcept = 0;
   [[nodiscard]] virtual CarrierState poll(Instant now) noexcept = 0;
+  /// From now on no other call makes a system call, if this kind of carrier can do without: poll() leaves it
+  /// to check_peer() whether the peer is there, and publish() notes in `wakes`, which outlives the carrier,
+  /// that it sleeps.
+  virtual void serve_apart(WakeList& /*wakes*/) noexcept {}
+  /// Looks whether the peer is there and takes its wake-ups. The one call that a second thread may make while
+  /// the link's thread makes others.
+  [[nodiscard]] virtual CarrierState check_peer() noexcept { return CarrierState::kUp; }
 };
 
 }  // namespace weft::fabric

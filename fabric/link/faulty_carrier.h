@@ -30,6 +30,8 @@ class FaultyCarrier final : public Carrier {
   [[nodiscard]] bool reread(uint64_t from) noexcept override;
   [[nodiscard]] std::string_view kind() const noexcept override { return inner_->kind(); }
   [[nodiscard]] CarrierState poll(Instant now) noexcept override;
+  void serve_apart(WakeList& wakes) noexcept override { inner_->serve_apart(wakes); }
+  [[nodiscard]] CarrierState check_peer() noexcept override { return inner_->check_peer(); }
   void wait_fds(std::vector<pollfd>& out) const override { inner_->wait_fds(out); }
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override { inner_->finish_sleep(); }

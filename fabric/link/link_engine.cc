@@ -37,6 +37,7 @@ LinkEngine::~LinkEngine() = default;
 void LinkEngine::bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept {
   take_down();
   carrier_ = wrapper_ != nullptr ? wrapper_->wrap(std::move(carrier)) : std::move(carrier);
+  if (wakes_ != nullptr) carrier_->serve_apart(*wakes_);
   params_ = params;
   profile_ = {params.flit_payload_bytes, params.lanes, params.whole_cell_flits};
   publish_every_ = carrier_->publish_every();
@@ -56,21 +57,22 @@ void LinkEngine::bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& pa
   counters_.set(LinkCounter::kUp, 1);
 }
 
-void LinkEngine::take_down() noexcept {
-  if (state_ == LinkState::kDown) return;
+std::unique_ptr<Carrier> LinkEngine::surrender(bool peer_gone) noexcept {
+  if (state_ == LinkState::kDown) return nullptr;
+  if (peer_gone) counters_.add(LinkCounter::kPeerGone);
   counters_.add(LinkCounter::kFlitsSent, sent_ - counted_sent_);
   counters_.add(LinkCounter::kFlitsLostAtReset, sent_ - acknowledged_);
   counters_.set(LinkCounter::kUp, 0);
   state_ = LinkState::kDown;
-  carrier_.reset();
   run_ = {};
   run_used_ = unpublished_ = rx_count_ = 0;
+  return std::move(carrier_);
 }
 
 int LinkEngine::poll(Instant now) noexcept {
   now_ = now;
   const LinkState before = state_;
-  if (state_ == LinkState::kFaulty) take_down();
+  if (state_ == LinkState::kFaulty && wakes_ == nullptr) take_down();
   if (state_ == LinkState::kUp) watch_carrier(now);
   int work = supervisor_ != nullptr ? supervisor_->supervise(*this, now) : 0;
   if (state_ == LinkState::kUp) {
@@ -97,7 +99,11 @@ void LinkEngine::watch_carrier(Instant now) noexcept {
       counters_.add(LinkCounter::kReceiveOverruns);
       break;
   }
-  take_down();
+  if (wakes_ != nullptr) {
+    state_ = LinkState::kFaulty;
+  } else {
+    take_down();
+  }
 }
 
 void LinkEngine::watch_progress(Instant now) noexcept {

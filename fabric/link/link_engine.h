@@ -16,19 +16,27 @@
 #include "fabric/link/limits.h"
 #include "fabric/link/link.h"
 #include "fabric/link/link_counters.h"
+#include "fabric/link/wake_list.h"
 
 namespace weft::fabric {
 
-class LinkEngine;
+/// Where a supervisor puts the links it makes: an engine, or what keeps one up from another thread
+/// (fabric/link/link_upkeep.h).
+class LinkSeat {
+ public:
+  virtual ~LinkSeat() = default;
+  [[nodiscard]] virtual LinkState state() const noexcept = 0;
+  /// A handshake ended well: starts a new incarnation over `carrier`. Everything of the old one is dropped.
+  virtual void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept = 0;
+};
 
 /// Brings a link up and watches over it from outside: connectors, acceptors, cables. Called from
-/// LinkEngine::poll().
+/// LinkEngine::poll(), or from LinkUpkeep.
 class LinkSupervisor {
  public:
   virtual ~LinkSupervisor() = default;
-  /// Calls engine.bring_up() when a carrier is ready, engine.take_down() when the peer is gone. Returns work
-  /// done.
-  virtual int supervise(LinkEngine& engine, Instant now) noexcept = 0;
+  /// Calls seat.bring_up() when a carrier is ready. Returns work done.
+  virtual int supervise(LinkSeat& seat, Instant now) noexcept = 0;
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   /// Latest time of the next supervise().
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
@@ -53,10 +61,10 @@ struct LinkTimers {
   Duration probe_steady = kOutputStandstill;
 };
 
-/// Owner: one thread. Everything but poll() on a link that is down is noexcept, bounded and free of system
-/// calls; flush() makes at most one per burst, and only on carriers that need it. Between claim() and
+/// Owner: one thread at a time. Everything but poll() on a link that is down is noexcept, bounded and free of
+/// system calls; flush() makes at most one per burst, and only on carriers that need it. Between claim() and
 /// commit() no other call is made.
-class LinkEngine final : public Sleeper {
+class LinkEngine final : public Sleeper, public LinkSeat {
  public:
   explicit LinkEngine(const LinkTimers& timers = {}) noexcept;
   ~LinkEngine() override;
@@ -65,14 +73,20 @@ class LinkEngine final : public Sleeper {
 
   /// `supervisor` must outlive the engine or be replaced by null first.
   void set_supervisor(LinkSupervisor* supervisor) noexcept { supervisor_ = supervisor; }
+  /// From the next bring_up() on poll() and publish() make no system call on carriers that can do without: a
+  /// peer that sleeps is noted in `wakes`, and whoever calls this looks whether it is there
+  /// (fabric/link/link_upkeep.h). A link that breaks is kFaulty until surrender(). `wakes` must outlive it.
+  void supervise_apart(WakeList& wakes) noexcept { wakes_ = &wakes; }
   /// Every later carrier is wrapped. `wrapper` must outlive the engine; null: none.
   void set_carrier_wrapper(CarrierWrapper* wrapper) noexcept { wrapper_ = wrapper; }
-  /// A handshake ended well: starts a new incarnation over `carrier`. Everything of the old one is dropped.
-  void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept;
+  void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept override;
   /// The peer is gone. Unacknowledged flits are lost and counted. No effect on a link that is down.
-  void take_down() noexcept;
+  void take_down() noexcept { surrender(false).reset(); }
+  /// As take_down(), and hands out what is left, whose end may take system calls; null on a link that was
+  /// down. `peer_gone` is counted.
+  [[nodiscard]] std::unique_ptr<Carrier> surrender(bool peer_gone) noexcept;
 
-  [[nodiscard]] LinkState state() const noexcept { return state_; }
+  [[nodiscard]] LinkState state() const noexcept override { return state_; }
   [[nodiscard]] const LinkParams& params() const noexcept { return params_; }
   /// Counts link resets: a changed value means that what was in flight is gone (decisions 2.11).
   [[nodiscard]] uint64_t incarnation() const noexcept { return incarnation_; }
@@ -154,6 +168,7 @@ class LinkEngine final : public Sleeper {
   LinkTimers timers_;
   LinkSupervisor* supervisor_ = nullptr;
   CarrierWrapper* wrapper_ = nullptr;
+  WakeList* wakes_ = nullptr;  // supervised apart
   std::unique_ptr<Carrier> carrier_;
   LinkState state_ = LinkState::kDown;
   LinkParams params_;

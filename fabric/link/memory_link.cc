@@ -143,7 +143,7 @@ class MemoryCable::Core final : public LinkSupervisor {
   }
 
   /// A fault at one end is a reset of the link: both ends go down, and come back after a while.
-  int supervise(LinkEngine& /*engine*/, Instant now) noexcept override {
+  int supervise(LinkSeat& /*seat*/, Instant now) noexcept override {
     const bool both_up = engines_[0].state() == LinkState::kUp && engines_[1].state() == LinkState::kUp;
     if (!plugged_ || both_up) return 0;
     if (replug_at_ == kNever) {

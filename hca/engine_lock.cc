@@ -1,0 +1,52 @@
+// How it works: who finds the lock taken spins as long as a turn usually takes, then offers its core to
+// others, because the owner may have lost its own, and then sleeps a little at a time. While somebody waits,
+// those who come give it a moment first.
+#include "hca/engine_lock.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <ctime>
+
+namespace weft::hca {
+namespace {
+
+constexpr uint32_t kSpins = 128;  // about one turn
+constexpr uint32_t kYields = 16;
+constexpr long kSleepNs = 50'000;  // NOLINT(google-runtime-int): timespec
+
+void pause_core() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+void EngineLock::give_way() const noexcept {
+  for (uint32_t spin = 0; spin < kSpins; ++spin) {
+    if (waiters_.load(std::memory_order_relaxed) == 0) return;
+    pause_core();
+  }
+  sched_yield();
+}
+
+void EngineLock::wait() noexcept {
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  for (uint32_t round = 0;; ++round) {
+    if (!held_.load(std::memory_order_relaxed) && try_lock()) break;
+    if (round < kSpins) {
+      pause_core();
+    } else if (round < kSpins + kYields) {
+      sched_yield();
+    } else {
+      const timespec nap{0, kSleepNs};
+      nanosleep(&nap, nullptr);
+    }
+  }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace weft::hca
