@@ -37,10 +37,8 @@ Status ChannelAdapter::dealloc_pd(PdId pd) {
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
     return Error{"dealloc_pd: no such protection domain"};
   if (!core_->engine.memory.pd_unused(pd)) return Error{"dealloc_pd: regions or keys still belong to it"};
-  bool used = false;
-  core_->engine.for_each_qp([&](const QueuePair& qp) { used |= qp.config.pd == pd; });
-  if (used) return Error{"dealloc_pd: a QP still belongs to it"};
   if (!core_->srqs.pd_unused(pd)) return Error{"dealloc_pd: an SRQ still belongs to it"};
+  if (core_->pd_qps[pd.value()] != 0) return Error{"dealloc_pd: a QP still belongs to it"};
   core_->pds[pd.value()] = false;
   return {};
 }
@@ -115,6 +113,8 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
   auto& slot = core_->place_of(number, config.port);
   slot = std::make_unique<QueuePair>(config, number, &engine, most.inline_bytes);
   slot->port = config.port;
+  engine.enlist(*slot);
+  ++core_->pd_qps[config.pd.value()];
   ++config.send_cq->users;
   ++config.recv_cq->users;
   if (config.srq != nullptr) ++config.srq->users;
@@ -127,8 +127,8 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
   if (qp->owner != &engine) return Error{"destroy_qp: the QP belongs to another adapter"};
   core_->rd.forget(*qp);
   forget_everything(engine, *qp);
-  if (qp->in_send_list) engine.send_list.remove(qp);
-  if (qp->in_ack_list) engine.ack_list.remove(qp);
+  engine.delist(*qp);
+  --core_->pd_qps[qp->config.pd.value()];
   --qp->config.send_cq->users;
   --qp->config.recv_cq->users;
   if (qp->config.srq != nullptr) --qp->config.srq->users;

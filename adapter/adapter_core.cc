@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "adapter/loopback_port.h"
 #include "adapter/queues/qp_lifecycle.h"
@@ -25,6 +26,7 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       rd(engine, segmenter, completer, requester),
       pds(config.limits.protection_domains + 1),
       srqs(engine, pds),
+      pd_qps(config.limits.protection_domains + 1),
       numbers(config.limits.queue_pairs, engine.table_mask + 1, random) {}
 
 void AdapterCore::attach(fabric::CellPort& carrier) {
@@ -32,12 +34,16 @@ void AdapterCore::attach(fabric::CellPort& carrier) {
                           .loopback = std::make_unique<LoopbackPort>(kLoopbackCells),
                           .number = static_cast<uint8_t>(engine.ports.size() + 1)});
   engine.gsi.emplace_back();
+  engine.waits.resize(2 * engine.ports.size());
   if (carrier.up()) port_came_up(engine.ports.back());
 }
 
 int AdapterCore::poll(Instant now) noexcept {
   engine.now = now;
   int work = watch_ports();
+  if (sweep_left_ != 0) [[unlikely]]
+    sweep();
+  engine.wake_waiting();
   for (const EnginePort& port : engine.ports) {
     if (port.up) work += receive_cells(*port.carrier, port);
   }
@@ -45,8 +51,11 @@ int AdapterCore::poll(Instant now) noexcept {
   work += run_timers();
   work += send_acks();  // first: with one credit per lane, data would leave none for them
   work += send_cells();
-  if (engine.overrun_pending) [[unlikely]]
-    fail_overrun();
+  if (std::exchange(engine.overrun_news, false)) [[unlikely]] {
+    overrun_ = true;
+    begin_sweep();
+    sweep();
+  }
   flush_ports();
   if (work == 0) drop_spent_timers();
   return work;
@@ -69,23 +78,13 @@ int AdapterCore::watch_ports() noexcept {
 }
 
 void AdapterCore::port_came_up(EnginePort& port) noexcept {
-  const uint32_t payload_before = port.info.cell_payload_bytes;
   port.info = port.carrier->info();
   port.incarnation = port.carrier->incarnation();
   port.up = port.known = true;
   port.expired = false;
   ++port.generation;
   engine.raise({.kind = AsyncEventKind::kPortUp, .port = port.number});
-  engine.for_each_qp([&](QueuePair& qp) {
-    if (qp.port != port.number) return;
-    if (payload_before != port.info.cell_payload_bytes && qp.tx.first != qp.tx.end) {
-      // Packets in flight were cut for another cell size: they cannot be repeated.
-      fail_qp(qp, WcStatus::kFatal);
-    } else if (qp.abilities().finish_send && qp.acknowledged()) {
-      completer.repeat_all(qp);
-    }
-    if (qp.abilities().finish_send) engine.want_send(qp);
-  });
+  begin_sweep();
 }
 
 void AdapterCore::port_went_down(EnginePort& port) noexcept {
@@ -99,11 +98,58 @@ void AdapterCore::expire_port(EnginePort& port) noexcept {
   port.expired = true;
   engine.count(AdapterCounter::kPortExpired);
   engine.raise({.kind = AsyncEventKind::kPortExpired, .port = port.number});
-  engine.for_each_qp([&](QueuePair& qp) {
-    if (qp.port != port.number || !qp.acknowledged() || !qp.abilities().receive || qp.path.loops) return;
-    if (qp.tx.first != qp.tx.end) completer.fail_packet(qp, qp.tx.first, WcStatus::kRetryExceeded);
-    fail_qp(qp, WcStatus::kRetryExceeded);
-  });
+  begin_sweep();
+}
+
+void AdapterCore::begin_sweep() noexcept {
+  sweep_again_ = sweep_left_ != 0;
+  if (sweep_left_ == 0) sweep_left_ = engine.live.size();
+}
+
+/// Tells the next QPs what has changed. What concerns all of them is spread over turns, however many they
+/// are.
+void AdapterCore::sweep() noexcept {
+  for (uint32_t told = 0; told < kSweptPerTurn && sweep_left_ > 0; ++told) {
+    sweep_left_ = std::min(sweep_left_, engine.live.size());
+    if (sweep_left_ > 0) tell(*engine.live[--sweep_left_]);
+  }
+  if (sweep_left_ != 0) return;
+  if (std::exchange(sweep_again_, false)) return begin_sweep();
+  if (!std::exchange(overrun_, false)) return;
+  for (const auto& cq : cqs) {
+    if (cq != nullptr) cq->fails_users = false;
+  }
+}
+
+void AdapterCore::tell(QueuePair& qp) noexcept {
+  const bool lives = qp.state != QpState::kReset && qp.state != QpState::kErr;
+  if (lives && (qp.config.send_cq->fails_users || qp.config.recv_cq->fails_users)) {
+    return fail_qp(qp, WcStatus::kFatal);  // it lost a completion
+  }
+  const EnginePort& port = engine.port_of(qp);
+  if (std::exchange(qp.port_seen, port.change()) == port.change()) return;
+  if (port.expired) {
+    expire(qp);
+  } else if (port.up) {
+    renew(qp);
+  }
+}
+
+/// Its port has come up: what is missing is sent again at once.
+void AdapterCore::renew(QueuePair& qp) noexcept {
+  (void)engine.path_ready(qp);
+  // Packets in flight were cut for another cell size: they cannot be repeated.
+  if (qp.other_cells) return fail_qp(qp, WcStatus::kFatal);
+  engine.wait_no_more(qp);
+  if (!qp.abilities().finish_send) return;
+  if (qp.acknowledged()) completer.repeat_all(qp);
+  engine.want_send(qp);
+}
+
+void AdapterCore::expire(QueuePair& qp) noexcept {
+  if (!qp.acknowledged() || !qp.abilities().receive || qp.path.loops) return;
+  if (qp.tx.first != qp.tx.end) completer.fail_packet(qp, qp.tx.first, WcStatus::kRetryExceeded);
+  fail_qp(qp, WcStatus::kRetryExceeded);
 }
 
 int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept {
@@ -161,6 +207,8 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   switch (qp.config.type) {
     case QpType::kRc: {
       (void)engine.path_ready(qp);  // the segment size is needed to place
+      if (qp.other_cells) [[unlikely]]
+        return engine.count(AdapterCounter::kDropQpState);
       const uint16_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
       if ((properties & kOpAcknowledge) != 0) return completer.take_ack(qp, cell);
       if (cell.opcode == Opcode::kRdmaReadResponse) return completer.take_read_response(qp, cell);
@@ -185,49 +233,47 @@ uint32_t AdapterCore::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noex
   return sent;
 }
 
-/// Every QP of the list gets a try. Those that find no credit do not count for the length of the turn, or one
-/// that finds it could stand behind them unseen.
+/// One that finds no credit leaves the list for those that wait for it; one that has sent and could send more
+/// stands behind the others.
 int AdapterCore::send_cells() noexcept {
   uint32_t sent = 0;
   uint32_t moved = 0;
-  size_t left = engine.send_list.size();
-  engine.send_ready = false;
-  for (; left > 0 && sent < kCellsPerTurn && moved < kQpsPerTurn; --left) {
-    QueuePair& qp = *engine.send_list.front();
-    engine.send_list.pop();
-    qp.in_send_list = false;
+  SendList& list = engine.send_list;
+  for (size_t left = list.size(); left > 0 && !list.empty(); --left) {
+    if (sent >= kCellsPerTurn || moved >= kQpsPerTurn) break;
+    QueuePair& qp = list.pop_front();
     bool blocked = false;
     const uint32_t cells = run_qp(qp, kCellsPerQpTurn, blocked);
     sent += cells;
     moved += cells != 0 ? 1 : 0;
-    const bool more = qp.config.type == QpType::kRd ? blocked : requester.has_work(qp);
-    const bool reads = !qp.rx.reads.empty();
-    if (qp.in_send_list || !(more || reads) || !engine.path_ready(qp)) continue;
-    // It stays on the list; but only one that moved is worth another turn at once.
-    qp.in_send_list = true;
-    engine.send_list.push(&qp);
-    engine.send_ready |= cells != 0 && !blocked;
+    if (blocked) {
+      engine.wait_to_send(qp);
+    } else if (cells != 0 && qp.config.type != QpType::kRd &&
+               (!qp.rx.reads.empty() || requester.has_work(qp))) {
+      engine.want_send(qp);
+    }
   }
-  engine.send_ready |= left != 0;
   return static_cast<int>(sent);
 }
 
 int AdapterCore::send_acks() noexcept {
   uint32_t sent = 0;
-  engine.acks_at = kNever;
-  for (size_t left = engine.ack_list.size(); left > 0; --left) {
-    QueuePair& qp = *engine.ack_list.front();
-    engine.ack_list.pop();
-    qp.in_ack_list = false;
+  AckList& later = engine.acks_later;
+  for (uint32_t n = 0; n < kAckQpsPerTurn && !later.empty() && later.front().rx.ack_at <= engine.now; ++n)
+    engine.acks_now.push_back(later.pop_front());
+  for (size_t left = std::min<size_t>(engine.acks_now.size(), kAckQpsPerTurn); left > 0; --left) {
+    QueuePair& qp = engine.acks_now.pop_front();
     bool done = false;
     const uint32_t cells = acknowledger.run(qp, done);
     sent += cells;
     if (done) continue;
-    qp.in_ack_list = true;
-    engine.ack_list.push(&qp);
-    // One that is due and did not leave waits for credit or its port, and those wake the adapter.
-    const Instant due = qp.rx.ack_now ? Instant::min() : qp.rx.ack_at;
-    if (cells != 0 || due > engine.now) engine.acks_at = std::min(engine.acks_at, due);
+    if (!acknowledger.due(qp)) {  // what it had to say at once has become untrue
+      later.push_back(qp);
+    } else if (cells != 0) {
+      engine.acks_now.push_back(qp);
+    } else {
+      engine.wait_to_ack(qp);
+    }
   }
   return static_cast<int>(sent + rd.send_acks());
 }
@@ -261,18 +307,6 @@ void AdapterCore::flush_ports() noexcept {
   for (const EnginePort& port : engine.ports) port.carrier->flush(engine.now);
 }
 
-/// A QP that lost a completion cannot go on.
-void AdapterCore::fail_overrun() noexcept {
-  engine.overrun_pending = false;
-  engine.for_each_qp([this](QueuePair& qp) {
-    if (qp.state == QpState::kReset || qp.state == QpState::kErr) return;
-    if (qp.config.send_cq->fails_users || qp.config.recv_cq->fails_users) fail_qp(qp, WcStatus::kFatal);
-  });
-  for (const auto& cq : cqs) {
-    if (cq != nullptr) cq->fails_users = false;
-  }
-}
-
 /// Ends a QP for a reason outside its own work.
 void AdapterCore::fail_qp(QueuePair& qp, WcStatus status) noexcept {
   enter_error(engine, qp, AsyncEventKind::kQpFatal, status);
@@ -281,9 +315,10 @@ void AdapterCore::fail_qp(QueuePair& qp, WcStatus status) noexcept {
 
 Instant AdapterCore::deadline() const noexcept {
   // What waits for credit is woken by the link.
-  if ((!engine.send_list.empty() && engine.send_ready) || engine.overrun_pending) return Instant::min();
-  Instant at = std::min(engine.timers.earliest(), rd.acks_ready() ? Instant::min() : kNever);
-  at = std::min(at, engine.acks_at);
+  const bool ready = !engine.send_list.empty() || !engine.acks_now.empty() || rd.acks_ready();
+  if (ready || sweep_left_ != 0 || engine.overrun_news || engine.more_to_wake) return Instant::min();
+  Instant at = engine.timers.earliest();
+  if (!engine.acks_later.empty()) at = std::min(at, engine.acks_later.front().rx.ack_at);
   for (const EnginePort& port : engine.ports) {
     at = std::min({at, port.carrier->deadline(), port.loopback->deadline()});
     if (!port.up && port.known && !port.expired) at = std::min(at, port.down_since + kPortDownLimit);
@@ -313,12 +348,16 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
   if (result != ModifyResult::kOk) return result;
   const QpState from = qp.state;
   merge_qp_attr(qp.attr, attr, mask);
-  if ((mask & kQpAttrPort) != 0) qp.port = qp.attr.port;
+  if ((mask & kQpAttrPort) != 0) {
+    qp.port = qp.attr.port;
+    qp.port_seen = engine.port_of(qp).change();
+  }
   qp.state = qp.attr.state = to;
   if (to == QpState::kReset) forget_everything(engine, qp);
   if (from == QpState::kSqd && (mask & (kQpAttrAddress | kQpAttrPort)) != 0) {
     qp.peer_lid = qp.attr.dlid;
     qp.path.generation = 0;  // made anew with the next cell
+    engine.wait_no_more(qp);
   }
   if (to == QpState::kRtr && from == QpState::kInit) start_receiving(engine, qp);
   if (to == QpState::kRts && from == QpState::kRtr) start_sending(engine, qp);

@@ -50,6 +50,7 @@ class AdapterCore {
 
   std::vector<bool> pds;
   SharedReceives srqs;
+  std::vector<uint32_t> pd_qps;  // QPs of each protection domain
   std::vector<std::unique_ptr<CompletionQueue>> cqs;
   QpNumbers numbers;
 
@@ -62,7 +63,11 @@ class AdapterCore {
   int run_timers() noexcept;
   void drop_spent_timers() noexcept;
   void flush_ports() noexcept;
-  void fail_overrun() noexcept;
+  void begin_sweep() noexcept;
+  void sweep() noexcept;
+  void tell(QueuePair& qp) noexcept;
+  void renew(QueuePair& qp) noexcept;
+  void expire(QueuePair& qp) noexcept;
   void fail_qp(QueuePair& qp, WcStatus status) noexcept;
 
   void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
@@ -73,6 +78,11 @@ class AdapterCore {
   void port_went_down(EnginePort& port) noexcept;
   void expire_port(EnginePort& port) noexcept;
   uint32_t run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
+  // A sweep tells every QP what has changed: from the last of Engine::live down to the first.
+  size_t sweep_left_ = 0;
+  bool sweep_again_ = false;  // something changed while one was under way
+  bool overrun_ = false;      // it is, among others, about CQs that have run over
+
   [[nodiscard]] PostResult check_post(const QueuePair& qp, const SendRequest& request,
                                       const SendOpcodeRule*& rule, uint64_t& length) const noexcept;
 };

@@ -14,7 +14,7 @@ class SharedReceiveQueue;
 
 /// What an adapter can hold; capability query (SAN-NODE-04, C-16).
 struct AdapterLimits {
-  uint32_t queue_pairs = 4096;
+  uint32_t queue_pairs = 16382;  // with the management numbers a power of two; at most 2^24 - 2
   uint32_t completion_queues = 1024;
   uint32_t cqes_per_queue = 65536;
   uint32_t shared_receive_queues = 1024;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace weft::adapter {
 
@@ -15,15 +16,32 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       timers(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table_mask(static_cast<uint32_t>(table.size() - 1)) {
-  send_list.reset(wanted.limits.queue_pairs + kPortsMax);
-  ack_list.reset(wanted.limits.queue_pairs + kPortsMax);
   events.reset(kAsyncEventsMax);
 }
 
+void Engine::enlist(QueuePair& qp) {
+  qp.live_index = static_cast<uint32_t>(live.size());
+  live.push_back(&qp);
+}
+
+/// The last of all QPs takes its place. A sweep goes from the last to the first, so that it misses nobody.
+void Engine::delist(QueuePair& qp) noexcept {
+  SendList::unlink(qp);
+  AckList::unlink(qp);
+  QueuePair* last = live.back();
+  live[qp.live_index] = last;
+  last->live_index = qp.live_index;
+  live.pop_back();
+}
+
 bool Engine::path_ready(QueuePair& qp) noexcept {
-  EnginePort& port = port_of(qp);
-  if (qp.path.generation != port.generation) set_path(qp);
-  return port.up || (port.known && qp.path.loops);
+  const EnginePort& port = port_of(qp);
+  if (qp.path.generation != port.generation) [[unlikely]] {
+    const uint32_t before = qp.path.segment_bytes;
+    set_path(qp);
+    qp.other_cells |= before != 0 && before != qp.path.segment_bytes && qp.tx.first != qp.tx.end;
+  }
+  return (port.up || (port.known && qp.path.loops)) && !qp.other_cells;
 }
 
 void Engine::set_path(QueuePair& qp) noexcept {
@@ -32,32 +50,89 @@ void Engine::set_path(QueuePair& qp) noexcept {
 }
 
 void Engine::want_send(QueuePair& qp) noexcept {
-  send_ready = true;
-  if (qp.in_send_list) return;
-  qp.in_send_list = true;
-  send_list.push(&qp);
+  if (qp.send_link.list == nullptr) send_list.push_back(qp);
 }
 
 void Engine::want_ack(QueuePair& qp, bool at_once) noexcept {
   ReceiveSide& rx = qp.rx;
   rx.ack_due = true;
+  rx.ack_now |= at_once;
   if (rx.ack_at == kNever) rx.ack_at = now + kAckDelay;
-  if (at_once && !rx.ack_now) {
-    rx.ack_now = true;
-    acks_at = Instant::min();
+  if (acks_later.holds(qp) && rx.ack_now) AckList::unlink(qp);
+  if (qp.owes_ack()) return;
+  const bool due = rx.ack_now || qp.config.ack_mode == AckMode::kStrict;
+  (due ? acks_now : acks_later).push_back(qp);
+}
+
+CreditWaits& Engine::outlet_of(QueuePair& qp, VirtualLane& vl) noexcept {
+  bool loops = qp.path.loops;
+  vl = qp.path.vl;
+  if (!is_connected(qp.config.type)) {  // the packet that waits says it
+    const EnginePort& port = port_of(qp);
+    const Destination& dest = qp.sq.at(qp.tx.at(qp.tx.first).wqe).dest;
+    loops = dest.lid == port.info.lid;
+    vl = lane_of(port.info, dest.sl);
   }
-  if (qp.in_ack_list) return;
-  qp.in_ack_list = true;
-  acks_at = std::min(acks_at, rx.ack_at);
-  ack_list.push(&qp);
+  return waits[(qp.port - 1U) * 2 + (loops ? 1 : 0)];
+}
+
+void Engine::wait_to_send(QueuePair& qp) noexcept {
+  VirtualLane vl;
+  CreditWaits& at = outlet_of(qp, vl);
+  SendList::unlink(qp);
+  at.sends[vl.value()].push_back(qp);
+  at.lanes |= lane_bit(vl);
+}
+
+void Engine::wait_to_ack(QueuePair& qp) noexcept {
+  VirtualLane vl;
+  CreditWaits& at = outlet_of(qp, vl);
+  AckList::unlink(qp);
+  at.acks[vl.value()].push_back(qp);
+  at.lanes |= lane_bit(vl);
+}
+
+void Engine::wait_no_more(QueuePair& qp) noexcept {
+  if (qp.send_link.list != nullptr && !send_list.holds(qp)) {
+    SendList::unlink(qp);
+    send_list.push_back(qp);
+  }
+  if (qp.owes_ack() && !acks_now.holds(qp) && !acks_later.holds(qp)) {
+    AckList::unlink(qp);
+    acks_now.push_back(qp);
+  }
+}
+
+void Engine::wake_waiting() noexcept {
+  more_to_wake = false;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    CreditWaits& at = waits[i];
+    const EnginePort& port = ports[i / 2];
+    const bool link = i % 2 == 0;
+    if (at.lanes == 0 || (link && !port.up)) continue;
+    fabric::CellPort& carrier = link ? *port.carrier : *port.loopback;
+    for (uint32_t left = at.lanes; left != 0; left &= left - 1) {
+      const auto lane = static_cast<uint8_t>(std::countr_zero(left));
+      if (carrier.claim(VirtualLane(lane), cell_bytes_max(port.info.cell_payload_bytes)) == nullptr) continue;
+      AckList& acks = at.acks[lane];
+      SendList& sends = at.sends[lane];
+      for (uint32_t n = 0; n < kWakesPerTurn && !acks.empty(); ++n) acks_now.push_back(acks.pop_front());
+      for (uint32_t n = 0; n < kWakesPerTurn && !sends.empty(); ++n) send_list.push_back(sends.pop_front());
+      if (acks.empty() && sends.empty()) {
+        at.lanes &= ~lane_bit(VirtualLane(lane));
+      } else {
+        more_to_wake = true;
+      }
+    }
+  }
 }
 
 void Engine::complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept {
   if (queue->push(entry)) [[likely]]
     return;
   count(AdapterCounter::kCqOverruns);
-  if (queue->fails_users) return;
-  queue->fails_users = overrun_pending = true;
+  overrun_news = true;
+  if (std::exchange(queue->fails_users, true)) return;
   if (queue->tell_overrun()) raise({.kind = AsyncEventKind::kCqOverrun, .qpn = entry.qpn, .cq = queue});
 }
 

@@ -2,7 +2,9 @@
 // table, ports, lists of QPs with work, timers, events, counters. Internal to adapter/.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -14,6 +16,7 @@
 #include "adapter/memory/memory_table.h"
 #include "adapter/path.h"
 #include "adapter/queues/completion_queue.h"
+#include "adapter/queues/qp_list.h"
 #include "adapter/queues/queue_pair.h"
 #include "adapter/timer_heap.h"
 #include "adapter/transport/stash.h"
@@ -22,6 +25,13 @@
 #include "base/rng.h"
 
 namespace weft::adapter {
+
+/// QPs that found no credit on a lane, or their port down; nobody looks at them until the lane has credit.
+struct CreditWaits {
+  std::array<SendList, kVlCount> sends;
+  std::array<AckList, kVlCount> acks;
+  uint32_t lanes = 0;  // lane_bit() of those where somebody waits
+};
 
 struct Engine {
   Engine(const AdapterConfig& wanted, RandomSource& source);
@@ -35,18 +45,12 @@ struct Engine {
   [[nodiscard]] QueuePair* find_gsi(const EnginePort& port) const noexcept {
     return gsi[port.number - 1U].get();
   }
-  /// Calls `action` with every QP.
-  template <class Action>
-  void for_each_qp(Action action) {
-    for (const auto& qp : table) {
-      if (qp != nullptr) action(*qp);
-    }
-    for (const auto& qp : gsi) {
-      if (qp != nullptr) action(*qp);
-    }
-  }
+  /// A QP was made, or ends.
+  void enlist(QueuePair& qp);
+  void delist(QueuePair& qp) noexcept;
   [[nodiscard]] EnginePort& port_of(const QueuePair& qp) noexcept { return ports[qp.port - 1U]; }
-  /// True when cells of this QP may leave now: its path is made and its port is up.
+  /// True when cells of this QP may leave now: its path is made, its port is up, and its packets in flight
+  /// fit.
   [[nodiscard]] bool path_ready(QueuePair& qp) noexcept;
 
   /// Makes the QP's path from its attributes and what its port is now.
@@ -56,6 +60,13 @@ struct Engine {
   void want_send(QueuePair& qp) noexcept;
   /// QP owes an acknowledgement, at once or after kAckDelay.
   void want_ack(QueuePair& qp, bool at_once) noexcept;
+  /// QP found no credit for its data, or for its acknowledgement.
+  void wait_to_send(QueuePair& qp) noexcept;
+  void wait_to_ack(QueuePair& qp) noexcept;
+  /// Its path has changed: it waits no longer where it did.
+  void wait_no_more(QueuePair& qp) noexcept;
+  /// Lets QPs go on whose lanes have credit now, kWakesPerTurn of each lane.
+  void wake_waiting() noexcept;
 
   /// The next message of `qp` takes its receive WQE; the queue is not empty.
   RecvSlot take_recv(QueuePair& qp) noexcept {
@@ -78,10 +89,12 @@ struct Engine {
   ChunkPool<TxPacket> tx_chunks;
   ChunkPool<RxPacket> rx_chunks;
   TimerHeap timers;
-  FixedRing<QueuePair*> send_list;  // QPs that can send, or could with credit; each once
-  FixedRing<QueuePair*> ack_list;   // QPs that owe an acknowledgement; each once
-  bool send_ready = false;          // somebody on send_list may be waiting for no credit
-  Instant acks_at = kNever;         // when the next acknowledgement can go that does not wait for credit
+  SendList send_list;             // QPs that can send, as far as they know
+  AckList acks_now;               // QPs that owe an acknowledgement at once
+  AckList acks_later;             // and those that owe it later, in the order of ReceiveSide::ack_at
+  std::deque<CreditWaits> waits;  // of port n: its link at 2 (n - 1), its loopback behind it
+  bool more_to_wake = false;      // a lane had credit and more QPs than could be woken
+  std::vector<QueuePair*> live;   // every QP
   std::vector<EnginePort> ports;
   std::vector<std::unique_ptr<QueuePair>> gsi;  // QP 1 of each port, as `ports`
   std::vector<std::unique_ptr<QueuePair>> table;
@@ -92,7 +105,11 @@ struct Engine {
   CounterSet<AccessFault> faults;
 
   FixedRing<AsyncEvent> events;
-  bool overrun_pending = false;  // some CQ has overrun and its QPs have not been failed yet
+  bool overrun_news = false;  // a CQ has lost an entry, and no sweep has begun since
+
+ private:
+  /// Where the QP's next cell leaves: which of `waits`, and the lane.
+  [[nodiscard]] CreditWaits& outlet_of(QueuePair& qp, VirtualLane& vl) noexcept;
 };
 
 }  // namespace weft::adapter

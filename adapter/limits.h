@@ -45,6 +45,11 @@ inline constexpr uint32_t kCellsPerQpTurn = 64;
 inline constexpr uint32_t kCellsPerTurn = 128;
 inline constexpr uint32_t kQpsPerTurn = 64;
 inline constexpr uint32_t kTimersPerTurn = 64;
+inline constexpr uint32_t kAckQpsPerTurn = 256;
+/// QPs of one lane that try again when it has credit; with little credit the others would find none.
+inline constexpr uint32_t kWakesPerTurn = 64;
+/// QPs that one turn tells of a port that came up or expired, or of a CQ that has run over.
+inline constexpr uint32_t kSweptPerTurn = 64;
 /// WQEs without data (bind, invalidate, delay) executed in a row for one QP.
 inline constexpr uint32_t kLocalWqesPerTurn = 16;
 
@@ -55,6 +60,8 @@ inline constexpr uint32_t kRepeatsPerAckTimeout = 4;
 inline constexpr uint32_t kRetransmitCellsMax = 256;
 /// A gap is repaired again after at least this long, for links whose round trip measures as nothing.
 inline constexpr Duration kRepairIntervalMin = 20us;
+/// Packets in flight are looked at for gaps so many times within a repair interval, new ones at once.
+inline constexpr uint32_t kRepairRounds = 4;
 
 /// RDMA reads a responder keeps waiting per QP (one per packet). Power of two.
 inline constexpr uint32_t kReadsPerQp = 16;

@@ -25,6 +25,9 @@ struct EnginePort {
   uint64_t incarnation = 0;
   uint32_t generation = 0;  // steps each time it comes up
   Instant down_since{};
+
+  /// Another number each time that its QPs have to be told of something: it came up, or has expired.
+  [[nodiscard]] uint32_t change() const noexcept { return generation * 2 + (expired ? 1 : 0); }
 };
 
 /// Where cells of a QP leave, and the header words that stay the same. Renewed when the port comes up.

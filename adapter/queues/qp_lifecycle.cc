@@ -9,6 +9,7 @@ void stop_sending(Engine& engine, QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   tx.first = tx.cursor = tx.cumulative = tx.end;
   tx.packets.clear(engine.tx_chunks);
+  qp.other_cells = false;
   tx.bytes_in_flight = 0;
   tx.reads_in_flight = 0;
   tx.retransmit_at = kNever;
@@ -40,6 +41,7 @@ void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.peer_lid = qp.attr.dlid;
   qp.peer_qpn = qp.attr.dest_qpn;
   engine.set_path(qp);
+  qp.port_seen = engine.port_of(qp).change();
 }
 
 void start_sending(Engine& engine, QueuePair& qp) noexcept {

@@ -9,30 +9,37 @@
 namespace weft::adapter {
 
 QpNumbers::QpNumbers(uint32_t queue_pairs, uint32_t places, RandomSource& random)
-    : mask_(places - 1), places_(places) {
+    : random_(random),
+      mask_(places - 1),
+      fresh_(kQpnGsi.value() + 1),
+      usable_(std::min(queue_pairs + kQpnGsi.value() + 1, places)),
+      places_(places) {
   free_.reset(places);
-  const uint32_t usable = std::min(queue_pairs + kQpnGsi.value() + 1, places);
-  for (uint32_t index = kQpnGsi.value() + 1; index < usable; ++index) {
-    Place& place = places_[index];
-    place.high = place.first_high = static_cast<uint32_t>(random.below((kQpnMask + 1) / places));
-    free_.push(index);
-  }
 }
 
-Qpn QpNumbers::take(Instant now) noexcept {
+/// A place never used before, or the one that is free for longest and does not rest; 0 when there is none.
+uint32_t QpNumbers::next_place(Instant now) noexcept {
+  if (fresh_ < usable_) {
+    Place& place = places_[fresh_];
+    place.high = place.first_high = static_cast<uint32_t>(random_.below((kQpnMask + 1) / (mask_ + 1)));
+    return fresh_++;
+  }
   for (size_t tries = free_.size(); tries > 0; --tries) {
     const uint32_t index = free_.front();
     free_.pop();
-    Place& place = places_[index];
-    if (now < place.rests_until) {
-      free_.push(index);
-      continue;
-    }
-    const uint32_t number = place.high * (mask_ + 1) + index;
-    place.high = (place.high + 1) % ((kQpnMask + 1) / (mask_ + 1));
-    return Qpn(number);
+    if (now >= places_[index].rests_until) return index;
+    free_.push(index);
   }
-  return Qpn(0);
+  return 0;
+}
+
+Qpn QpNumbers::take(Instant now) noexcept {
+  const uint32_t index = next_place(now);
+  if (index == 0) return Qpn(0);
+  Place& place = places_[index];
+  const uint32_t number = place.high * (mask_ + 1) + index;
+  place.high = (place.high + 1) % ((kQpnMask + 1) / (mask_ + 1));
+  return Qpn(number);
 }
 
 void QpNumbers::give_back(Qpn qpn, Instant now) noexcept {

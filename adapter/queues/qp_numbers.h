@@ -33,7 +33,12 @@ class QpNumbers {
     Instant rests_until = Instant::min();
   };
 
+  [[nodiscard]] uint32_t next_place(Instant now) noexcept;
+
+  RandomSource& random_;
   uint32_t mask_;
+  uint32_t fresh_;   // places from here on were never used
+  uint32_t usable_;  // up to here
   std::vector<Place> places_;
   FixedRing<uint32_t> free_;  // places, longest free first
 };

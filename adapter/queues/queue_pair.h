@@ -59,11 +59,14 @@ struct TxPacket {
 
 /// How far the requester has got since it began to send.
 struct SendProgress {
-  Psn first_psn{};          // PSN of packet 0
-  uint64_t first = 0;       // oldest packet not yet retired
-  uint64_t end = 0;         // next packet to be made
-  uint64_t cursor = 0;      // no packet before it has pending cells
-  uint64_t cumulative = 0;  // packets before it are acknowledged
+  Psn first_psn{};            // PSN of packet 0
+  uint64_t first = 0;         // oldest packet not yet retired
+  uint64_t end = 0;           // next packet to be made
+  uint64_t cursor = 0;        // no packet before it has pending cells
+  uint64_t cumulative = 0;    // packets before it are acknowledged
+  uint64_t newest_acked = 0;  // behind the newest packet of which a cell was acknowledged
+  uint64_t repaired_to = 0;   // packets before it were looked at since repair_round
+  Instant repair_round = Instant::min();
   uint64_t bytes_in_flight = 0;
   uint32_t reads_in_flight = 0;
   uint8_t retries = 0;
@@ -224,24 +227,35 @@ struct RdLine {
   bool waits = false;
 };
 
+/// A QP's place in one list (qp_list.h); `list` is null while it stands in none.
+struct QpLink {
+  QueuePair* next = nullptr;
+  QueuePair* before = nullptr;
+  void* list = nullptr;
+};
+
 class QueuePair {
  public:
   QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes);
 
   [[nodiscard]] const QpAbilities& abilities() const noexcept { return qp_abilities(state); }
   [[nodiscard]] bool acknowledged() const noexcept { return is_acknowledged(config.type); }
+  [[nodiscard]] bool owes_ack() const noexcept { return ack_link.list != nullptr; }
 
   // Read for every cell.
   Qpn qpn{};
   QpState state = QpState::kReset;
-  bool in_send_list = false;
-  bool in_ack_list = false;
   uint8_t port = 1;
-  uint32_t timer_slot = 0;  // place in the timer heap, 0 = not there
+  bool other_cells = false;  // its packets in flight were cut for cells of another size: it cannot go on
+  uint32_t timer_slot = 0;   // place in the timer heap, 0 = not there
   Lid peer_lid{};
   Qpn peer_qpn{};
   QpPath path{};
   RdLine rd_line{};
+  QpLink send_link{};       // lists of QPs that have something to send
+  QpLink ack_link{};        // and of those that owe an acknowledgement
+  uint32_t live_index = 0;  // place among all QPs
+  uint32_t port_seen = 0;   // EnginePort::change() that it has been told of
 
   SendQueue sq;
   RecvQueue own_rq;

@@ -37,8 +37,7 @@ uint32_t Acknowledger::run(QueuePair& qp, bool& done) noexcept {
   const bool strict = qp.config.ack_mode == AckMode::kStrict;
   // A receive WQE came before the NAK could leave: nothing to complain about any more.
   if (rx.nak == AckCode::kReceiverNotReady && rx.nak_psn != rx.expected) rx.nak = AckCode::kAck;
-  const bool due = rx.ack_now || rx.nak != AckCode::kAck || strict || engine_.now >= rx.ack_at;
-  if (!due || !engine_.path_ready(qp)) return 0;
+  if (!due(qp) || !engine_.path_ready(qp)) return 0;
   uint32_t sent = 0;
   if (rx.nak != AckCode::kAck) {
     if (!send_nak(qp)) return 0;

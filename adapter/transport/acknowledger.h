@@ -20,6 +20,12 @@ class Acknowledger {
 
   /// Sends what `qp` owes if it is due. Returns cells sent; `done` is false while something is still owed.
   uint32_t run(QueuePair& qp, bool& done) noexcept;
+  /// Something is to be said now.
+  [[nodiscard]] bool due(const QueuePair& qp) const noexcept {
+    const ReceiveSide& rx = qp.rx;
+    return rx.ack_now || rx.nak != AckCode::kAck || qp.config.ack_mode == AckMode::kStrict ||
+           engine_.now >= rx.ack_at;
+  }
 
  private:
   [[nodiscard]] bool send_nak(QueuePair& qp) noexcept;

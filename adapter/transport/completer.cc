@@ -116,6 +116,7 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
   if ((cells & ~packet.acked) == 0) return;
   packet.acked |= cells;
   packet.pending &= ~cells;
+  qp.tx.newest_acked = std::max(qp.tx.newest_acked, number + 1);
   // What was acknowledged before and asked for again is no progress: such a packet must be executed at last.
   if (!packet.probed && packet.crc_naks == 0) progress.any = true;
 }
@@ -136,9 +137,13 @@ void Completer::take_blocks(QueuePair& qp, const CellView& cell, Progress& progr
 
 void Completer::repair_gaps(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
-  uint64_t newest = tx.end;
-  while (newest > tx.first && tx.at(newest - 1).acked == 0) --newest;
-  for (uint64_t n = tx.first; n < newest; ++n) {
+  const uint64_t newest = std::min(tx.newest_acked, tx.end);
+  // Packets that were looked at lately wait for the next round, so that an ACK costs by what it tells.
+  const bool new_round = engine_.now >= tx.repair_round + repair_interval(tx) / kRepairRounds;
+  if (new_round) tx.repair_round = engine_.now;
+  const uint64_t begin = new_round ? tx.first : std::max(tx.first, tx.repaired_to);
+  tx.repaired_to = newest == 0 ? 0 : newest - 1;  // of the newest more may be missing
+  for (uint64_t n = begin; n < newest; ++n) {
     TxPacket& packet = tx.at(n);
     uint64_t before = cell_mask(packet.cells);
     if (packet.is_read) {
@@ -205,9 +210,6 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
       return fail_packet(qp, number, rule.status);
     }
     tx.rnr_until = engine_.now + rnr_delay(cell.ack.cell_number);
-    for (uint64_t n = tx.first; n < tx.end; ++n) {
-      if (tx.at(n).sent) tx.at(n).pending = 0;
-    }
     tx.retransmit_at = kNever;
     engine_.timers.arm(qp, tx.rnr_until);
     return;
@@ -244,6 +246,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
                                                uint64_t{packet.offset} + begin, cell.payload);
   if (fault != AccessFault::kNone) return fail_packet(qp, number, WcStatus::kLocalProtection);
   packet.acked |= bit;
+  tx.newest_acked = std::max(tx.newest_acked, number + 1);
   Progress progress{true};
   if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
   made_progress(qp);
@@ -342,6 +345,7 @@ void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noe
   // Without acknowledgement the peer may have seen some of its cells: what is sent next must not look like
   // the rest of it, so its PSN is not used again and the peer notices a gap.
   tx.end = qp.acknowledged() ? number : number + 1;
+  tx.newest_acked = std::min(tx.newest_acked, tx.end);
   tx.cursor = std::min(tx.cursor, number);
   tx.cumulative = std::min(tx.cumulative, number);
   retire(qp);

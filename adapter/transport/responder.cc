@@ -32,7 +32,7 @@ namespace {
 void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
   if (!check_psn(qp, cell)) return;
   take_in_window(qp, cell);
-  if (!qp.in_ack_list) give_back_memory(qp, cell.psn);  // nothing came of it
+  if (!qp.owes_ack()) give_back_memory(qp, cell.psn);  // nothing came of it
 }
 
 void Responder::take_in_window(QueuePair& qp, const CellView& cell) noexcept {

@@ -91,6 +91,7 @@ PipePort::PipePort(Pipe& pipe, int index, const fabric::CellPortInfo& info)
     : pipe_(pipe), index_(index), info_(info), staging_(cell_bytes_max(info.cell_payload_bytes)) {}
 
 std::byte* PipePort::claim(VirtualLane, uint32_t cell_bytes) noexcept {
+  ++pipe_.claims_[index_];
   EXPECT_LE(cell_bytes, staging_.size());
   return pipe_.up_ && pipe_.room_[index_] > 0 ? staging_.data() : nullptr;
 }

@@ -54,6 +54,8 @@ class Pipe {
   /// Cells of `from` that carry `opcode`.
   [[nodiscard]] std::vector<const TracedCell*> sent_by(int from, Opcode opcode) const;
   void clear_trace() noexcept { trace_.clear(); }
+  /// How often port `from` was asked for memory for a cell.
+  [[nodiscard]] uint64_t claims(int from) const noexcept { return claims_[from]; }
 
  private:
   friend class PipePort;
@@ -65,6 +67,7 @@ class Pipe {
   std::deque<std::pair<int, std::vector<std::byte>>> held_;
   Filter filter_;
   uint32_t room_[2] = {UINT32_MAX, UINT32_MAX};
+  uint64_t claims_[2] = {0, 0};
   bool up_ = true;
 };
 

@@ -59,6 +59,106 @@ TEST_F(ManyQps, that_wait_for_credit_let_the_adapter_sleep_and_all_go_on_with_it
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), 200U);
 }
 
+/// What waits for credit costs a turn one look at the lane, not one at each QP.
+TEST_F(ManyQps, that_wait_for_credit_are_not_looked_at_until_there_is_some) {
+  const Sge sge = pair.side(0).sge(0, 64);
+  const QpAttr attr{.ack_timeout = 10s};
+  std::array<std::array<QueuePair*, 2>, 300> qps;
+  for (auto& both : qps) both = pair.connect({.send_wqes = 4, .recv_wqes = 1}, attr);
+  pair.pipe.set_room(0, 0);
+  pair.pipe.set_room(1, 0);
+  for (const auto& both : qps) {
+    ASSERT_EQ(adapter().post_send(*both[0], request(SendOpcode::kRdmaWrite, sge)), PostResult::kOk);
+  }
+  pair.run_one(0);
+  const uint64_t before = pair.pipe.claims(0);
+  for (int turn = 0; turn < 100; ++turn) pair.run_one(0);
+  EXPECT_LE(pair.pipe.claims(0), before + 100);
+  // The same for acknowledgements: data comes, and the answers find no credit.
+  pair.pipe.set_room(0, UINT32_MAX);
+  for (int turn = 0; turn < 20; ++turn) pair.run_one(0);
+  pair.run_one(1);
+  for (int turn = 0; turn < 20; ++turn) pair.run_one(1);
+  const uint64_t acks = pair.pipe.claims(1);
+  for (int turn = 0; turn < 100; ++turn) pair.run_one(1);
+  EXPECT_LE(pair.pipe.claims(1), acks + 100);
+  pair.pipe.set_room(1, UINT32_MAX);
+  pair.run(40);
+  EXPECT_EQ(pair.side(0).completions.size(), qps.size());
+}
+
+/// One cell of credit at a time: everybody has a turn, in the order of asking.
+TEST_F(ManyQps, that_wait_for_credit_get_it_in_turn) {
+  const Sge sge = pair.side(0).sge(0, 64);
+  const QpAttr attr{.ack_timeout = 10s};
+  std::array<std::array<QueuePair*, 2>, 100> qps;
+  for (auto& both : qps) both = pair.connect({.send_wqes = 4, .recv_wqes = 1}, attr);
+  pair.pipe.set_room(0, 0);
+  for (const auto& both : qps) {
+    ASSERT_EQ(adapter().post_send(*both[0], request(SendOpcode::kRdmaWrite, sge)), PostResult::kOk);
+  }
+  pair.run_one(0);
+  for (size_t sent = 1; sent <= qps.size(); ++sent) {
+    pair.pipe.set_room(0, 1);
+    pair.run_one(0);
+    ASSERT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), sent);
+  }
+}
+
+/// Ten thousand queue pairs of one adapter: all of them send, the port goes and comes back, all of them send
+/// again, and a completion queue that runs over ends them all.
+TEST(TenThousandQps, work_outlive_their_port_and_end_together) {
+  AdapterPair pair;
+  constexpr size_t kQps = 10'000;
+  ChannelAdapter& near = *pair.side(0).adapter;
+  ASSERT_GE(near.limits().queue_pairs, kQps);
+  CompletionQueue* cq = near.create_cq(8192).value();
+  const QpConfig config{.send_cq = cq, .recv_cq = cq, .send_wqes = 2, .recv_wqes = 1, .sges = 1};
+  const QpConfig far{.send_wqes = 1, .recv_wqes = 1, .sges = 1};
+  std::vector<QueuePair*> qps(kQps);
+  for (QueuePair*& qp : qps) {
+    qp = pair.make_qp(0, config);
+    QueuePair* peer = pair.make_qp(1, far);
+    pair.bring_up(0, *qp, config, pair.side(1).adapter->qpn(*peer), Lid(2), Psn(1), Psn(2),
+                  {.ack_timeout = 10s});
+    pair.bring_up(1, *peer, far, near.qpn(*qp), Lid(1), Psn(2), Psn(1));
+  }
+  const Sge sge = pair.side(0).sge(0, 64);
+  const SendRequest request{.opcode = SendOpcode::kRdmaWrite,
+                            .sges = {&sge, 1},
+                            .remote_addr = pair.side(1).region.addr,
+                            .rkey = pair.side(1).region.rkey};
+  const auto send_all = [&] {
+    for (QueuePair* qp : qps) ASSERT_EQ(near.post_send(*qp, request), PostResult::kOk);
+  };
+  uint64_t completed = 0;
+  const auto run_until = [&](uint64_t wanted) {
+    std::array<WorkCompletion, 64> got;
+    for (int turns = 0; turns < 3000 && completed < wanted; ++turns) {
+      pair.run(1);
+      pair.pipe.clear_trace();
+      while (const uint32_t count = near.poll_cq(*cq, got)) {
+        completed += count;
+        for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(got[i].status, WcStatus::kSuccess);
+      }
+    }
+    ASSERT_EQ(completed, wanted);
+  };
+  send_all();
+  run_until(kQps);
+  pair.pipe.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+  send_all();
+  pair.run(300);
+  pair.pipe.set_up(false);
+  pair.run(1);
+  pair.pipe.set_filter({});
+  pair.pipe.set_up(true);
+  run_until(2 * kQps);  // long before the timers of an ack_timeout of ten seconds
+  send_all();           // and nobody polls: there are more completions than entries
+  pair.run(600);
+  for (QueuePair* qp : qps) ASSERT_EQ(near.query_qp(*qp).state, QpState::kErr);
+}
+
 /// A message whose packets fill the window goes on as they are acknowledged, not by a timer.
 TEST_F(ManyQps, of_which_one_has_more_packets_than_its_window_need_no_timer_to_go_on) {
   const auto qps = pair.connect({.packet_bytes = 256});

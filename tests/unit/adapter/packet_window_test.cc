@@ -90,12 +90,12 @@ class QpMemory : public ::testing::Test {
     limits.inline_bytes = 0;
     return limits;
   }
-  /// Bytes that a QP in RTS has taken, with the smallest queues there are.
+  /// Bytes that a QP in RTS has taken beside its queues, which hold one WQE each.
   uint64_t idle_bytes(const QpConfig& config) {
     const uint64_t before = allocated_bytes();
     QueuePair* qp = pair.make_qp(0, config);
     pair.bring_up(0, *qp, config, Qpn(77), Lid(2), Psn(1), Psn(2));
-    return allocated_bytes() - before;
+    return allocated_bytes() - before - sizeof(SendWqe) - sizeof(RecvWqe) - 2 * sizeof(Sge);
   }
   void send(QueuePair& qp, uint32_t bytes) {
     const Sge sge = pair.side(0).sge(0, bytes);
