@@ -5,9 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
-#include <vector>
 
+#include "adapter/memory/chunked_table.h"
 #include "adapter/memory/key_permutation.h"
 #include "base/rng.h"
 
@@ -24,31 +25,42 @@ struct KeyParts {
   uint8_t instance = 0;
 };
 
-/// Owner: the adapter's thread. Indices are reused first in, first out, so that an old key stays wrong as
-/// long as possible; the instance starts at a random value (O-36) and steps by one each time an entry is
-/// defined anew, so an old key fails for the next 255 definitions of its index. All storage is taken at
-/// construction.
+/// Indices that rest before one of them is used again, as long as there are fresh ones. Few enough that the
+/// table of an adapter with few regions stays in the cache, many enough that an old key stays wrong long.
+inline constexpr uint32_t kKeyIndicesResting = 1024;
+
+/// Owner: the adapter's thread. Fresh indices come first, until kKeyIndicesResting rest; what has been given
+/// back is reused first in, first out, so that an old key stays wrong as long as possible. The instance
+/// starts at a random value (O-36) and steps by one each time an entry is defined anew, so an old key fails
+/// for the next 255 definitions of its index. Memory grows with the indices in use; every call is O(1).
 class KeyTable {
  public:
-  /// @param keys 1..kKeysMax  @param number 0..15
+  /// @param keys 1..kKeysMax  @param number 0..15  @param random outlives the table
   KeyTable(uint32_t keys, uint8_t number, RandomSource& random);
 
-  /// Takes the index that has been free longest and steps its instance; nothing when all are in use.
-  [[nodiscard]] std::optional<uint32_t> take() noexcept;
+  /// A free index under a new instance; nothing when all are in use. Allocates when the table grows.
+  [[nodiscard]] std::optional<uint32_t> take();
   /// Gives an index back. Only for taken ones.
   void give_back(uint32_t index) noexcept;
   /// Steps the instance of a taken index: its present key becomes an old one.
   void renew(uint32_t index) noexcept;
 
-  /// Present key of an index; never 0.
+  /// Present key of an index that was taken at least once; never 0.
   [[nodiscard]] uint32_t key_of(uint32_t index) const noexcept;
-  [[nodiscard]] uint8_t instance_of(uint32_t index) const noexcept { return instances_[index]; }
-  /// Index and instance a key names; nothing for keys of other adapters and indices beyond the table. O(1).
+  [[nodiscard]] uint8_t instance_of(uint32_t index) const noexcept { return slots_[index].instance; }
+  /// Index and instance a key names; nothing for keys of other adapters and indices never taken. O(1).
   [[nodiscard]] std::optional<KeyParts> find(uint32_t key) const noexcept;
-  [[nodiscard]] uint32_t free_count() const noexcept { return free_count_; }
-  [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(instances_.size()); }
+  [[nodiscard]] uint32_t free_count() const noexcept { return keys_ - used_ + resting_; }
+  [[nodiscard]] uint32_t size() const noexcept { return keys_; }
 
  private:
+  struct Slot {
+    uint32_t next = kNone;  // in the line of resting ones
+    uint8_t instance = 0;
+  };
+  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+
+  void grow();
   void step(uint32_t index) noexcept;
 
   /// A few pools' keys make up almost all traffic: their inverse permutation is kept. Pure values, never
@@ -57,14 +69,18 @@ class KeyTable {
     uint32_t key = 0;
     uint32_t plain = 0;
   };
-  static constexpr uint32_t kRememberedSlots = 16;
+  static constexpr uint32_t kRememberedSlots = 256;
 
   KeyPermutation permutation_;
+  RandomSource& random_;
+  uint32_t keys_;
   uint32_t number_bits_;
-  std::vector<uint8_t> instances_;
-  std::vector<uint32_t> free_ring_;
-  uint32_t free_head_ = 0;
-  uint32_t free_count_ = 0;
+  uint32_t plain_of_zero_;  // index and instance that would give key 0
+  uint32_t used_ = 0;       // indices below this were taken at least once
+  uint32_t resting_ = 0;
+  uint32_t oldest_ = kNone;  // of the resting ones
+  uint32_t newest_ = kNone;
+  ChunkedTable<Slot> slots_;
   mutable std::array<Remembered, kRememberedSlots> remembered_{};
 };
 

@@ -5,386 +5,308 @@
 // valid, type, PD, instance, bounds, right. Bounds are compared by subtraction, which cannot wrap: offset <=
 // length and bytes <= length - offset.
 //
-// An entry holds the address of its first byte in this process: the identity mapping. Translation through
-// page tables belongs into translate(), the one place where an offset becomes an address.
+// Authorisation comes first and touches one entry. Only then an offset becomes an address. Most regions are
+// one range of the process, and the entry holds the address of its first byte; a region of pages holds a
+// Translation, which visit_local() and visit_granted() ask piece by piece.
 #include "adapter/memory/memory_table.h"
 
 #include <array>
 #include <limits>
-#include <vector>
+#include <utility>
 
-#include "adapter/memory/key_table.h"
-#include "base/check.h"
+#include "adapter/memory/tpt_entries.h"
 
 namespace weft::adapter {
 namespace {
 
-constexpr uint32_t kNoEntry = std::numeric_limits<uint32_t>::max();
-constexpr Access kRemoteRights = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
+/// Rights that say how, not whether (IBV_ACCESS_OPTIONAL_RANGE): who does not know them passes them over.
+constexpr auto kOptionalRights = static_cast<Access>(0x3FF0'0000U);
 
-[[nodiscard]] constexpr Access only(Access set, Access mask) noexcept {
-  return static_cast<Access>(static_cast<uint32_t>(set) & static_cast<uint32_t>(mask));
-}
-
-/// The right an access needs.
-[[nodiscard]] constexpr bool permits(Access rights, AccessKind kind) noexcept {
-  switch (kind) {
-    case AccessKind::kLocalRead:
-      return !has(rights, Access::kNoLocalRead);
-    case AccessKind::kLocalWrite:
-      return has(rights, Access::kLocalWrite);
-    case AccessKind::kRemoteRead:
-      return has(rights, Access::kRemoteRead);
-    case AccessKind::kRemoteWrite:
-      return has(rights, Access::kRemoteWrite);
-    case AccessKind::kRemoteAtomic:
-      return has(rights, Access::kRemoteAtomic);
+/// What a grant in pages finds when its entry has none: nothing.
+class Nowhere final : public Translation {
+ public:
+  [[nodiscard]] AccessFault translate(uint64_t /*offset*/, AccessKind /*kind*/,
+                                      MemoryPiece& /*out*/) const noexcept override {
+    return AccessFault::kNotMapped;
   }
-  return false;
+  [[nodiscard]] AccessFault check(uint64_t /*offset*/, uint64_t /*bytes*/,
+                                  AccessKind /*kind*/) const noexcept override {
+    return AccessFault::kNotMapped;
+  }
+};
+
+[[nodiscard]] PageWalk walk_of(const Backing& backing, uint64_t offset, uint64_t bytes,
+                               AccessKind kind) noexcept {
+  static const Nowhere nowhere;
+  const Translation* translation = backing.translation != nullptr ? backing.translation : &nowhere;
+  return {*translation, backing.origin + offset, bytes, kind};
 }
 
-/// A remote right never exceeds the local one (SAN-LMP-01; libibverbs: remote write and atomics need local
-/// write).
-[[nodiscard]] constexpr bool local_rights_suffice(Access local, Access remote) noexcept {
-  const bool writes = has(remote, Access::kRemoteWrite) || has(remote, Access::kRemoteAtomic);
-  if (writes && !has(local, Access::kLocalWrite)) return false;
-  const bool reads = has(remote, Access::kRemoteRead) || has(remote, Access::kRemoteAtomic);
-  return !reads || !has(local, Access::kNoLocalRead);
+/// A region in one piece has no table: the pointer leads to the memory itself.
+[[nodiscard]] AttInfo att_of(const Backing& backing) noexcept {
+  return backing.translation != nullptr ? backing.translation->info() : AttInfo{.pointer = backing.origin};
 }
 
 }  // namespace
 
-/// One line of cache: a check touches one entry.
-struct alignas(64) MemoryTable::Entry {
-  uint64_t start = 0;           // first address as its users name it
-  uint64_t length = 0;          // bytes
-  std::byte* memory = nullptr;  // where the first byte lies
-  PdId pd;
-  Access rights = Access::kNone;
-  uint32_t region = kNoEntry;    // window: the region it is bound to
-  uint32_t windows = 0;          // region: explicit windows bound to it
-  uint32_t implicit = kNoEntry;  // region: its implicit window; window: itself when it is one
-  uint32_t binding = 0;          // window: number of the bind that it stands for, 0 = not bound
+/// A registration as asked for.
+struct MemoryTable::RegionPlan {
+  PdId pd{};
+  Backing backing{};
+  uint64_t start = 0;
+  uint64_t length = 0;
+  Access access = Access::kNone;
   EntryType type = EntryType::kRegion;
-  bool taken = false;
-  bool valid = false;
 
-  [[nodiscard]] bool holds(uint64_t addr, uint64_t bytes) const noexcept {
-    const uint64_t offset = addr - start;  // wraps to something huge below the start
-    return offset <= length && bytes <= length - offset;
+  [[nodiscard]] Access remote() const noexcept { return only(access, kRemoteRights); }
+  [[nodiscard]] uint32_t keys() const noexcept { return remote() == Access::kNone ? 1 : 2; }
+  /// Where addressing begins: as asked for, or at the memory's own address.
+  void address_from(const RegisterOptions& options) noexcept {
+    const bool from_zero = backing.translation != nullptr || has(access, Access::kZeroBased);
+    start = options.base_addr.value_or(from_zero ? 0 : backing.origin);
+    type = options.type;
   }
-  [[nodiscard]] std::byte* translate(uint64_t addr) const noexcept { return memory + (addr - start); }
-};
-
-class MemoryTable::Core {
- public:
-  Core(uint32_t keys, uint8_t number, RandomSource& random) : keys_(keys, number, random), entries_(keys) {}
-
-  /// Checks a to d: valid, type, PD, instance. Unbound windows are not valid.
-  AccessFault admit(PdId pd, uint32_t key, EntryType type, const Entry*& out) const noexcept {
-    const std::optional<KeyParts> parts = keys_.find(key);
-    if (!parts) return AccessFault::kNotValid;
-    const Entry& entry = entries_[parts->index];
-    if (!entry.valid) return AccessFault::kNotValid;
-    if (entry.type != type) return AccessFault::kWrongType;
-    if (entry.pd != pd) return AccessFault::kWrongPd;
-    if (keys_.instance_of(parts->index) != parts->instance) return AccessFault::kWrongInstance;
-    out = &entry;
-    return AccessFault::kNone;
-  }
-
-  /// The window a key names, bound or not: what bind, unbind and invalidate work on.
-  AccessFault find_window(PdId pd, Rkey key, uint32_t& out) const noexcept {
-    const std::optional<KeyParts> parts = keys_.find(key.value());
-    if (!parts || !entries_[parts->index].taken) return AccessFault::kNotValid;
-    const Entry& entry = entries_[parts->index];
-    if (entry.type != EntryType::kWindow) return AccessFault::kWrongType;
-    if (entry.pd != pd) return AccessFault::kWrongPd;
-    if (keys_.instance_of(parts->index) != parts->instance) return AccessFault::kWrongInstance;
-    out = parts->index;
-    return AccessFault::kNone;
-  }
-
-  /// Entry of a present key, whatever its PD.
-  [[nodiscard]] const Entry* find_present(uint32_t key, uint32_t& index) const noexcept {
-    const std::optional<KeyParts> parts = keys_.find(key);
-    if (!parts || keys_.instance_of(parts->index) != parts->instance) return nullptr;
-    if (!entries_[parts->index].taken) return nullptr;
-    index = parts->index;
-    return &entries_[parts->index];
-  }
-
-  [[nodiscard]] uint32_t index_of(const Entry& entry) const noexcept {
-    return static_cast<uint32_t>(&entry - entries_.data());
-  }
-
-  /// May `request` be bound to a window of `pd`? Changes nothing.
-  AccessFault check_bind(PdId pd, const BindRequest& request, const Entry*& region) const noexcept {
-    const AccessFault fault = admit(pd, request.region.value(), EntryType::kRegion, region);
-    if (fault != AccessFault::kNone) return fault;
-    if (!has(region->rights, Access::kWindowBind)) return AccessFault::kNoWindowBind;
-    if (request.length == 0 || !region->holds(request.addr, request.length)) return AccessFault::kOutOfBounds;
-    if (!local_rights_suffice(region->rights, request.access)) return AccessFault::kRightMissing;
-    return AccessFault::kNone;
-  }
-
-  void bind(uint32_t window, const Entry& region, const BindRequest& request) noexcept {
-    Entry& entry = entries_[window];
-    entry.start = has(request.access, Access::kZeroBased) ? 0 : request.addr;
-    entry.length = request.length;
-    entry.memory = region.translate(request.addr);
-    entry.rights = only(request.access, kRemoteRights | Access::kOneShot);
-    entry.region = index_of(region);
-    entry.binding = next_binding();
-    entry.valid = true;
-    ++entries_[entry.region].windows;
-  }
-
-  /// Leaves a window allocated and without a range; nothing to do when it is so already.
-  void unbind(uint32_t window) noexcept {
-    Entry& entry = entries_[window];
-    if (entry.region != kNoEntry && entry.implicit == kNoEntry) {
-      --entries_[entry.region].windows;
-      entry.region = kNoEntry;
-    }
-    entry.valid = false;
-    entry.binding = 0;
-    entry.start = entry.length = 0;
-    entry.memory = nullptr;
-    entry.rights = Access::kNone;
-  }
-
-  [[nodiscard]] bool is_implicit(uint32_t window) const noexcept {
-    return entries_[window].implicit != kNoEntry;
-  }
-
-  /// Never 0.
-  [[nodiscard]] uint32_t next_binding() noexcept {
-    return bindings_ = bindings_ + 1 == 0 ? 1 : bindings_ + 1;
-  }
-
-  void release(uint32_t index) noexcept {
-    entries_[index] = Entry{};
-    keys_.give_back(index);
-  }
-
-  KeyTable keys_;
-  std::vector<Entry> entries_;
-  uint32_t bindings_ = 0;  // made so far
 };
 
 MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random)
-    : core_(std::make_unique<Core>(keys, number, random)) {}
+    : entries_(std::make_unique<TptEntries>(keys, number, random)) {}
 MemoryTable::~MemoryTable() = default;
 
-Result<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
-                                         const RegisterOptions& options) {
-  const Access remote = only(access, kRemoteRights);
-  if (options.type != EntryType::kRegion) {
+Status MemoryTable::check_plan(const RegionPlan& plan) {
+  if (plan.type != EntryType::kRegion) {
     return Error{"reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved"};
   }
-  if (memory.empty()) return Error{"reg_mr: no memory given; a region has at least one byte"};
-  if (!local_rights_suffice(access, remote)) {
+  if (plan.pd.value() >= kMemoryPdsMax) return Error{"reg_mr: no such protection domain"};
+  const Access unknown = without(plan.access, kRegionRights | kWindowRights | kOptionalRights);
+  if (unknown != Access::kNone) return Error{"reg_mr: rights that no region has; give those of Access"};
+  if (has(plan.access, Access::kZeroBased) && plan.start != 0)
+    return Error{"reg_mr: zero-based and with a base address; choose one"};
+  if (has(plan.access, Access::kOneShot) && plan.remote() == Access::kNone)
+    return Error{"reg_mr: one-shot says how often a peer may come; give it a remote right"};
+  if (plan.length == 0) return Error{"reg_mr: no memory given; a region has at least one byte"};
+  if (!local_rights_suffice(plan.access, plan.remote())) {
     return Error{
         "reg_mr: a remote right without the local one; add local write (or drop the withheld local read)"};
   }
-  uint64_t start = options.base_addr;
-  if (start == 0 && !has(access, Access::kZeroBased)) start = reinterpret_cast<uintptr_t>(memory.data());
-  if (memory.size() - 1 > std::numeric_limits<uint64_t>::max() - start) {
+  if (plan.length - 1 > std::numeric_limits<uint64_t>::max() - plan.start) {
     return Error{
         "reg_mr: the region would run past the end of the address space; choose a lower base address"};
   }
-  const bool with_window = remote != Access::kNone;
-  if (core_->keys_.free_count() < (with_window ? 2U : 1U)) {
+  return {};
+}
+
+/// Makes a taken entry the region of a plan, and its window, if it has one, a window over all of it.
+void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
+  TableEntry& region = entries_->at(index);
+  region.start = plan.start;
+  region.length = plan.length;
+  region.backing = plan.backing;
+  region.rights = only(plan.access, kRegionRights);
+  region.type = EntryType::kRegion;
+  region.valid = true;
+  if (region.implicit == kNoEntry) return;
+  TableEntry& window = entries_->at(region.implicit);
+  window.start = plan.start;
+  window.length = plan.length;
+  window.backing = plan.backing;
+  window.rights = only(plan.access, kRemoteRights | Access::kOneShot);
+  window.type = EntryType::kWindow;
+  window.region = index;
+  window.implicit = region.implicit;
+  window.binding = entries_->next_binding();
+  window.valid = true;
+}
+
+MemoryRegion MemoryTable::describe(uint32_t index) const noexcept {
+  const TableEntry& region = entries_->at(index);
+  const bool with_window = region.implicit != kNoEntry;
+  return {.lkey = Lkey(entries_->key_of(index)),
+          .rkey = with_window ? Rkey(entries_->key_of(region.implicit)) : Rkey(),
+          .addr = region.start,
+          .length = region.length};
+}
+
+Result<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
+  if (Status status = check_plan(plan); !status) return status.error();
+  if (entries_->free_count() < plan.keys())
     return Error{"reg_mr: no free key; deregister something or raise AdapterLimits::keys"};
-  }
-  const uint32_t region_index = *core_->keys_.take();
-  Entry& region = core_->entries_[region_index];
-  region = Entry{.start = start,
-                 .length = memory.size(),
-                 .memory = memory.data(),
-                 .pd = pd,
-                 .rights = only(access, Access::kLocalWrite | Access::kNoLocalRead | Access::kWindowBind),
-                 .type = EntryType::kRegion,
-                 .taken = true,
-                 .valid = true};
-  MemoryRegion result{.lkey = Lkey(core_->keys_.key_of(region_index)),
-                      .rkey = Rkey(),
-                      .addr = start,
-                      .length = memory.size()};
-  if (with_window) {
-    const uint32_t window_index = *core_->keys_.take();
-    Entry& window = core_->entries_[window_index];
-    window = region;
-    window.rights = only(access, kRemoteRights | Access::kOneShot);
-    window.type = EntryType::kWindow;
-    window.region = region_index;
-    window.implicit = window_index;
-    window.binding = core_->next_binding();
-    region.implicit = window_index;
-    result.rkey = Rkey(core_->keys_.key_of(window_index));
-  }
+  const uint32_t index = entries_->take({.pd = plan.pd});
+  if (plan.keys() == 2) entries_->at(index).implicit = entries_->take({.pd = plan.pd});
+  TptEntries::hold(plan.backing);
+  open_region(index, plan);
+  return describe(index);
+}
+
+Result<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
+                                         const RegisterOptions& options) {
+  RegionPlan plan{.pd = pd,
+                  .backing = {.origin = reinterpret_cast<uintptr_t>(memory.data())},
+                  .length = memory.size(),
+                  .access = access};
+  plan.address_from(options);
+  return add_region(plan);
+}
+
+Result<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Translation> translation,
+                                                 uint64_t length, Access access,
+                                                 const RegisterOptions& options) {
+  RegionPlan plan{
+      .pd = pd, .backing = {.translation = translation.get()}, .length = length, .access = access};
+  plan.address_from(options);
+  Result<MemoryRegion> result = add_region(plan);
+  if (result.ok()) static_cast<void>(translation.release());  // the region's now
   return result;
+}
+
+Result<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, Access access,
+                                            const RegisterOptions& options) {
+  Result<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
+  if (!table.ok()) return table.error();
+  return reg_translated(pd, std::move(table).value(), pages.length, access, options);
+}
+
+Result<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access access,
+                                           const RegisterOptions& options) {
+  uint32_t index = 0;
+  const TableEntry* other = entries_->find_present(existing.value(), index);
+  if (other == nullptr || other->type != EntryType::kRegion || !other->valid)
+    return Error{"share_mr: not the LKey of a region"};
+  const Access local = only(other->rights, Access::kLocalWrite | Access::kNoLocalRead);
+  const bool more = (has(access, Access::kLocalWrite) && !has(local, Access::kLocalWrite)) ||
+                    (has(local, Access::kNoLocalRead) && !has(access, Access::kNoLocalRead));
+  if (more) return Error{"share_mr: more local rights than the existing region has"};
+  RegionPlan plan{.pd = pd, .backing = other->backing, .length = other->length, .access = access};
+  plan.address_from(options);
+  return add_region(plan);
+}
+
+Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change) {
+  uint32_t index = 0;
+  TableEntry* region = entries_->find_present(lkey.value(), index);
+  if (region == nullptr || region->type != EntryType::kRegion)
+    return Error{"rereg_mr: not the LKey of a region"};
+  if (region->windows != 0) return Error{"rereg_mr: windows are bound to the region; unbind them first"};
+  const bool had_window = region->implicit != kNoEntry;
+  const Access before = had_window ? region->rights | entries_->at(region->implicit).rights : region->rights;
+  RegionPlan plan{.pd = change.pd.value_or(region->pd),
+                  .backing = region->backing,
+                  .start = region->start,
+                  .length = region->length,
+                  .access = change.access.value_or(before)};
+  if (change.memory) {
+    plan.backing = {.origin = reinterpret_cast<uintptr_t>(change.memory->data())};
+    plan.length = change.memory->size();
+    plan.address_from(change.options);
+  }
+  if (Status status = check_plan(plan); !status) return status.error();
+  const bool with_window = plan.keys() == 2;
+  if (with_window && !had_window && entries_->free_count() == 0)
+    return Error{"rereg_mr: no free key for remote rights; deregister something"};
+
+  ++revision_;
+  if (with_window && !had_window) region->implicit = entries_->take({.pd = plan.pd});
+  if (!with_window && had_window) entries_->release(std::exchange(region->implicit, kNoEntry));
+  entries_->move_to(plan.pd, index);
+  if (with_window) entries_->move_to(plan.pd, region->implicit);
+  TptEntries::hold(plan.backing);
+  TptEntries::drop(region->backing);
+  entries_->renew(index);
+  if (with_window && had_window) entries_->renew(region->implicit);
+  open_region(index, plan);
+  return describe(index);
 }
 
 Status MemoryTable::dereg_mr(Lkey lkey) {
   uint32_t index = 0;
-  const Entry* region = core_->find_present(lkey.value(), index);
+  const TableEntry* region = entries_->find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
     return Error{"dereg_mr: not the LKey of a region"};
   if (region->windows != 0) return Error{"dereg_mr: windows are bound to the region; unbind them first"};
   ++revision_;
-  if (region->implicit != kNoEntry) core_->release(region->implicit);
-  core_->release(index);
+  if (region->implicit != kNoEntry) entries_->release(region->implicit);
+  entries_->release(index);
   return {};
-}
-
-Result<Rkey> MemoryTable::alloc_rkey(PdId pd) {
-  Rkey key;
-  if (Status status = alloc_rkeys(pd, {&key, 1}); !status) return status.error();
-  return key;
-}
-
-Status MemoryTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
-  if (core_->keys_.free_count() < out.size()) {
-    return Error{"alloc_rkey: no free key; retire some or raise AdapterLimits::keys"};
-  }
-  for (Rkey& key : out) {
-    const uint32_t index = *core_->keys_.take();
-    core_->entries_[index] = Entry{.pd = pd, .type = EntryType::kWindow, .taken = true};
-    key = Rkey(core_->keys_.key_of(index));
-  }
-  return {};
-}
-
-Status MemoryTable::dealloc_rkey(Rkey key) {
-  uint32_t index = 0;
-  const Entry* window = core_->find_present(key.value(), index);
-  if (window == nullptr || window->type != EntryType::kWindow)
-    return Error{"dealloc_rkey: not a present RKey"};
-  if (core_->is_implicit(index)) return Error{"dealloc_rkey: the key belongs to a region; deregister that"};
-  ++revision_;
-  core_->unbind(index);
-  core_->release(index);
-  return {};
-}
-
-AccessFault MemoryTable::bind_rkey(PdId pd, const BindRequest& request) noexcept {
-  if (request.addr == 0 && request.length == 0) return unbind_rkey(pd, request.window);
-  uint32_t window = 0;
-  AccessFault fault = core_->find_window(pd, request.window, window);
-  if (fault != AccessFault::kNone) return fault;
-  if (core_->entries_[window].valid || core_->is_implicit(window)) return AccessFault::kAlreadyBound;
-  const Entry* region = nullptr;
-  fault = core_->check_bind(pd, request, region);
-  if (fault == AccessFault::kNone) {
-    core_->unbind(window);  // a one-shot key that has served still hangs on its region
-    core_->bind(window, *region, request);
-  }
-  return fault;
-}
-
-AccessFault MemoryTable::unbind_rkey(PdId pd, Rkey key) noexcept {
-  uint32_t window = 0;
-  const AccessFault fault = core_->find_window(pd, key, window);
-  if (fault != AccessFault::kNone) return fault;
-  if (core_->is_implicit(window)) return AccessFault::kWrongType;
-  ++revision_;
-  core_->unbind(window);
-  return AccessFault::kNone;
-}
-
-AccessFault MemoryTable::destroy_window(PdId pd, Rkey key) noexcept {
-  uint32_t window = 0;
-  const AccessFault fault = core_->find_window(pd, key, window);
-  if (fault != AccessFault::kNone) return fault;
-  if (core_->is_implicit(window)) return AccessFault::kWrongType;
-  ++revision_;
-  core_->unbind(window);
-  core_->release(window);
-  return AccessFault::kNone;
-}
-
-AccessFault MemoryTable::rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept {
-  uint32_t window = 0;
-  AccessFault fault = core_->find_window(pd, request.window, window);
-  if (fault != AccessFault::kNone) return fault;
-  if (core_->is_implicit(window)) return AccessFault::kWrongType;
-  const Entry* region = nullptr;
-  if (request.length != 0) fault = core_->check_bind(pd, request, region);
-  if (fault != AccessFault::kNone) return fault;
-  ++revision_;
-  core_->unbind(window);
-  core_->keys_.renew(window);
-  if (region != nullptr) core_->bind(window, *region, request);
-  key = Rkey(core_->keys_.key_of(window));
-  return AccessFault::kNone;
-}
-
-AccessFault MemoryTable::invalidate(PdId pd, Rkey key) noexcept {
-  uint32_t window = 0;
-  const AccessFault fault = core_->find_window(pd, key, window);
-  if (fault != AccessFault::kNone) return fault;
-  if (!core_->entries_[window].valid) return AccessFault::kNotValid;
-  ++revision_;
-  core_->unbind(window);
-  return AccessFault::kNone;
 }
 
 AccessFault MemoryTable::check_local(PdId pd, const Sge& sge, AccessKind kind,
                                      std::byte*& at) const noexcept {
-  const Entry* entry = nullptr;
-  const AccessFault fault = core_->admit(pd, sge.lkey.value(), EntryType::kRegion, entry);
+  TptEntries::Admitted found;
+  const AccessFault fault = entries_->admit(pd, sge.lkey.value(), EntryType::kRegion, found);
   if (fault != AccessFault::kNone) [[unlikely]]
     return fault;
-  if (!entry->holds(sge.addr, sge.length)) [[unlikely]]
+  const TableEntry& entry = *found.entry;
+  if (!entry.holds(sge.addr, sge.length)) [[unlikely]]
     return AccessFault::kOutOfBounds;
-  if (!permits(entry->rights, kind)) [[unlikely]]
+  if (!permits(entry.rights, kind)) [[unlikely]]
     return AccessFault::kRightMissing;
-  at = entry->translate(sge.addr);
+  const uint64_t offset = sge.addr - entry.start;
+  if (const Translation* translation = entry.backing.translation; translation != nullptr) [[unlikely]] {
+    const AccessFault missing = translation->check(entry.backing.origin + offset, sge.length, kind);
+    if (missing != AccessFault::kNone) return missing;
+  }
+  at = entry.backing.at(offset);
   return AccessFault::kNone;
 }
 
 AccessFault MemoryTable::check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
                                       RemoteGrant& out) const noexcept {
-  const Entry* entry = nullptr;
-  const AccessFault fault = core_->admit(pd, key.value(), EntryType::kWindow, entry);
+  TptEntries::Admitted found;
+  const AccessFault fault = entries_->admit(pd, key.value(), EntryType::kWindow, found);
   if (fault != AccessFault::kNone) [[unlikely]]
     return fault;
-  if (!entry->holds(va, length)) [[unlikely]]
+  const TableEntry& entry = *found.entry;
+  if (!entry.holds(va, length)) [[unlikely]]
     return AccessFault::kOutOfBounds;
-  if (!permits(entry->rights, kind)) [[unlikely]]
+  if (!permits(entry.rights, kind)) [[unlikely]]
     return AccessFault::kRightMissing;
-  out = {.at = entry->translate(va),
-         .room = entry->length - (va - entry->start),
-         .entry = core_->index_of(*entry),
-         .binding = entry->binding,
-         .one_shot = has(entry->rights, Access::kOneShot)};
+  const uint64_t offset = va - entry.start;
+  if (const Translation* translation = entry.backing.translation; translation != nullptr) [[unlikely]] {
+    const AccessFault missing = translation->check(entry.backing.origin + offset, length, kind);
+    if (missing != AccessFault::kNone) return missing;
+  }
+  out = {.at = entry.backing.at(offset),
+         .room = entry.length - offset,
+         .entry = found.index,
+         .binding = entry.binding,
+         .one_shot = has(entry.rights, Access::kOneShot)};
   return AccessFault::kNone;
+}
+
+PageWalk MemoryTable::walk_local(const Sge& sge, AccessKind kind) const noexcept {
+  uint32_t index = 0;
+  const TableEntry* entry = entries_->find_present(sge.lkey.value(), index);
+  return entry == nullptr ? walk_of({}, 0, sge.length, kind)
+                          : walk_of(entry->backing, sge.addr - entry->start, sge.length, kind);
+}
+
+PageWalk MemoryTable::walk_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
+                                   AccessKind kind) const noexcept {
+  const TableEntry& entry = entries_->at(grant.entry);
+  return walk_of(entry.backing, entry.length - grant.room + begin, bytes, kind);
 }
 
 void MemoryTable::finish_remote(const RemoteGrant& grant) noexcept {
   if (!grant.one_shot) [[likely]]
     return;
-  Entry& entry = core_->entries_[grant.entry];
+  TableEntry& entry = entries_->at(grant.entry);
   if (!entry.valid || entry.binding != grant.binding) return;
   entry.valid = false;
   ++revision_;
 }
 
 bool MemoryTable::still_bound(const RemoteGrant& grant) const noexcept {
-  return grant.binding != 0 && core_->entries_[grant.entry].binding == grant.binding;
+  return grant.binding != 0 && entries_->at(grant.entry).binding == grant.binding;
 }
 
 std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
   uint32_t index = 0;
-  const Entry* entry = core_->find_present(key, index);
+  const TableEntry* entry = entries_->find_present(key, index);
   if (entry == nullptr) return std::nullopt;
   const bool region = entry->type == EntryType::kRegion;
   return TptEntry{.start = entry->start,
                   .length = entry->length,
                   .pd = entry->pd,
-                  .instance = core_->keys_.instance_of(index),
+                  .instance = entry->instance,
                   .type = entry->type,
                   .valid = entry->valid,
                   .local_read = region && permits(entry->rights, AccessKind::kLocalRead),
@@ -394,20 +316,18 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
                   .remote_atomic = has(entry->rights, Access::kRemoteAtomic),
                   .window_binding = has(entry->rights, Access::kWindowBind),
                   .one_touch_enabled = has(entry->rights, Access::kOneShot),
-                  .bound_windows = entry->windows};
+                  .bound_windows = entry->windows,
+                  .att = att_of(entry->backing)};
 }
 
 bool MemoryTable::pd_unused(PdId pd) const noexcept {
-  for (const Entry& entry : core_->entries_) {
-    if (entry.taken && entry.pd == pd) return false;
-  }
-  return true;
+  return entries_->used_by(pd) == 0;
 }
 
 std::string_view to_string(AccessFault fault) noexcept {
   static constexpr std::array<std::string_view, static_cast<size_t>(AccessFault::kCount)> kNames{
-      "none",          "not-valid",     "wrong-type",     "wrong-pd",     "wrong-instance",
-      "out-of-bounds", "right-missing", "no-window-bind", "already-bound"};
+      "none",          "not-valid",      "wrong-type",    "wrong-pd",  "wrong-instance", "out-of-bounds",
+      "right-missing", "no-window-bind", "already-bound", "bad-flags", "not-mapped"};
   return fault < AccessFault::kCount ? kNames[static_cast<size_t>(fault)] : "unknown";
 }
 

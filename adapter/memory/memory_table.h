@@ -7,13 +7,17 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 
+#include "adapter/memory/access.h"
+#include "adapter/memory/address_table.h"
+#include "adapter/memory/translation.h"
 #include "adapter/verbs.h"
 #include "base/result.h"
 #include "base/rng.h"
 
 namespace weft::adapter {
+
+class TptEntries;
 
 /// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4).
 struct MemoryRegion {
@@ -22,36 +26,6 @@ struct MemoryRegion {
   uint64_t addr = 0;    // first address as work requests and peers name it
   uint64_t length = 0;  // bytes
 };
-
-/// Why an access was refused; lettered checks of TPT-LOCAL-02 and TPT-REMOTE-02.
-enum class AccessFault : uint8_t {
-  kNone,
-  kNotValid,       // a: no such entry, or its valid bit is clear
-  kWrongType,      // b: local access through a window, or remote access through a region's LKey
-  kWrongPd,        // c
-  kWrongInstance,  // d: an old key
-  kOutOfBounds,    // e
-  kRightMissing,   // f
-  kNoWindowBind,   // g: the region does not allow windows
-  kAlreadyBound,   // a key protects one range at a time (SAN-RMP-07, C-22)
-  kCount,
-};
-[[nodiscard]] std::string_view to_string(AccessFault fault) noexcept;
-
-/// Access the caller wants to make.
-enum class AccessKind : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite, kRemoteAtomic };
-
-/// A granted remote access: where the bytes lie, and which binding of which key granted it.
-struct RemoteGrant {
-  std::byte* at = nullptr;
-  uint64_t room = 0;  // bytes from `at` to the end of what the key opens
-  uint32_t entry = 0;
-  uint32_t binding = 0;   // each bind has a number of its own: the same key bound anew is another grant
-  bool one_shot = false;  // serves one operation (SAN-RMP-12)
-};
-
-/// Two bits (TPT-ENTRY-05). This table makes the first two.
-enum class EntryType : uint8_t { kRegion = 0, kWindow = 1, kIscsiRegion = 2, kReserved = 3 };
 
 /// One entry as a query shows it (LAY-TPT).
 struct TptEntry {
@@ -69,19 +43,33 @@ struct TptEntry {
   bool window_binding = false;
   bool one_touch_enabled = false;
   uint32_t bound_windows = 0;  // of a region, its implicit window not counted
+  AttInfo att{};               // of its region, which a window uses
 };
 
 /// Options of a registration beyond the rights.
 struct RegisterOptions {
-  /// First address as peers and work requests name it; 0 = the memory's own address. Windows of the split
-  /// driver use a random base, so that no process address is shown (SAN-LMP-13, decisions section 4).
-  uint64_t base_addr = 0;
+  /// First address as peers and work requests name it; without one the memory's own address, 0 for a region
+  /// of pages and with kZeroBased. Windows of the split driver use a random base, so that no process address
+  /// is shown (SAN-LMP-13, decisions section 4).
+  std::optional<uint64_t> base_addr{};
   /// What the entry becomes; anything but kRegion is refused.
   EntryType type = EntryType::kRegion;
 };
 
-/// Owner: the adapter's thread. Checks are O(1): one table look-up, no hash (decisions P8). All calls but
-/// registration and allocation of keys are free of allocation.
+/// What a re-registration changes; what is not given stays.
+struct RegionChange {
+  std::optional<PdId> pd{};
+  std::optional<std::span<std::byte>> memory{};
+  std::optional<Access> access{};
+  RegisterOptions options{};  // with `memory`
+};
+
+/// PDs have numbers below this.
+inline constexpr uint32_t kMemoryPdsMax = 1U << 20;
+
+/// Owner: the adapter's thread. Checks are O(1): one table look-up, no hash (decisions P8). Nothing costs
+/// more because more is registered; memory grows with the entries in use. All calls but registration and
+/// allocation of keys are free of allocation.
 class MemoryTable {
  public:
   /// @param keys   most entries, regions and windows together
@@ -96,6 +84,18 @@ class MemoryTable {
   /// (SAN-LMP-01).
   Result<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                               const RegisterOptions& options = {});
+  /// A region made of pages, which need not lie side by side (TPT-ATT).
+  Result<MemoryRegion> reg_pages(PdId pd, const PageList& pages, Access access,
+                                 const RegisterOptions& options = {});
+  /// A region whose bytes `translation` finds.
+  Result<MemoryRegion> reg_translated(PdId pd, std::unique_ptr<Translation> translation, uint64_t length,
+                                      Access access, const RegisterOptions& options = {});
+  /// One more region over the memory of `existing`, with its translation: a new entry, no new table
+  /// (TPT-REG-08). Its rights are within those of the existing one.
+  Result<MemoryRegion> share_mr(PdId pd, Lkey existing, Access access, const RegisterOptions& options = {});
+  /// Registers anew: memory, PD, rights or several of them. The region keeps its entry and gets new keys; the
+  /// old ones are dead. Refused while windows are bound to it; when refused, nothing has changed.
+  Result<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change);
   /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
   Status dereg_mr(Lkey lkey);
 
@@ -123,12 +123,37 @@ class MemoryTable {
   /// may be bound again; a region's own key stays dead until the region ends.
   [[nodiscard]] AccessFault invalidate(PdId pd, Rkey key) noexcept;
 
-  /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is where its bytes lie.
+  /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is where its bytes lie, null when they lie in
+  /// pages.
   [[nodiscard]] AccessFault check_local(PdId pd, const Sge& sge, AccessKind kind,
                                         std::byte*& at) const noexcept;
   /// Checks one remote access (TPT-REMOTE-02a-f). A zero-length access needs a valid key too.
   [[nodiscard]] AccessFault check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
                                          RemoteGrant& out) const noexcept;
+  /// Checks a data segment and calls `action(at, bytes)` for each of its pieces, in order: this and
+  /// visit_granted() are how payload is reached. kNone, or why it went no further.
+  template <class Action>
+  [[gnu::always_inline]] AccessFault visit_local(PdId pd, const Sge& sge, AccessKind kind,
+                                                 Action action) const noexcept {
+    std::byte* at = nullptr;
+    const AccessFault fault = check_local(pd, sge, kind, at);
+    if (fault != AccessFault::kNone) [[unlikely]]
+      return fault;
+    if (at == nullptr) [[unlikely]]
+      return visit(walk_local(sge, kind), action);
+    action(at, uint64_t{sge.length});
+    return AccessFault::kNone;
+  }
+  /// Likewise for bytes [begin, begin + bytes) of what was granted; within its room, while it stands.
+  template <class Action>
+  [[gnu::always_inline]] AccessFault visit_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
+                                                   AccessKind kind, Action action) const noexcept {
+    if (bytes == 0) return AccessFault::kNone;
+    if (grant.at == nullptr) [[unlikely]]
+      return visit(walk_granted(grant, begin, bytes, kind), action);
+    action(grant.at + begin, bytes);
+    return AccessFault::kNone;
+  }
   /// Steps whenever something that was granted may have ended: a region or key was retired, unbound,
   /// invalidated or used up. A grant may be used again, within its room, while this has not moved (decisions
   /// P8).
@@ -143,13 +168,32 @@ class MemoryTable {
   /// and tests.
   [[nodiscard]] std::optional<TptEntry> query(uint32_t key) const noexcept;
 
-  /// True while no region, window or key uses the PD. O(keys).
+  /// True while no region, window or key uses the PD.
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
 
  private:
-  struct Entry;
-  class Core;
-  std::unique_ptr<Core> core_;
+  struct RegionPlan;
+
+  template <class Action>
+  static AccessFault visit(PageWalk walk, Action& action) noexcept {
+    AccessFault fault = AccessFault::kNone;
+    for (MemoryPiece piece; fault == AccessFault::kNone && !walk.done();) {
+      fault = walk.next(piece);
+      if (fault == AccessFault::kNone) action(piece.at, piece.bytes);
+    }
+    return fault;
+  }
+  /// The walk over a segment that check_local() has found good.
+  [[nodiscard]] PageWalk walk_local(const Sge& sge, AccessKind kind) const noexcept;
+  [[nodiscard]] PageWalk walk_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
+                                      AccessKind kind) const noexcept;
+  /// Everything that can be wrong with a registration but the room in the table.
+  [[nodiscard]] static Status check_plan(const RegionPlan& plan);
+  [[nodiscard]] Result<MemoryRegion> add_region(const RegionPlan& plan);
+  void open_region(uint32_t index, const RegionPlan& plan) noexcept;
+  [[nodiscard]] MemoryRegion describe(uint32_t index) const noexcept;
+
+  std::unique_ptr<TptEntries> entries_;
   uint64_t revision_ = 1;
 };
 

@@ -79,6 +79,12 @@ ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const
   return granted ? ResponderFault::kNone : ResponderFault::kNotGranted;
 }
 
+/// The peer is wrong, or, when there is no memory behind what the entry allows, this node is (C-30).
+ResponderFault Placement::refused(AccessFault fault) noexcept {
+  engine_.faults.add(fault);
+  return fault == AccessFault::kNotMapped ? ResponderFault::kLocalAccess : ResponderFault::kRemoteAccess;
+}
+
 ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
   RemoteGrant grant;
   AccessFault fault =
@@ -86,10 +92,7 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
   // The key was bound anew since the packet's first bytes were placed: they lie where it pointed before.
   const bool moved = packet.revision != 0 && grant.binding != packet.grant.binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
-  if (fault != AccessFault::kNone) {
-    engine_.faults.add(fault);
-    return ResponderFault::kRemoteAccess;
-  }
+  if (fault != AccessFault::kNone) return refused(fault);
   packet.grant = grant;
   packet.revision = engine_.memory.revision();
   return ResponderFault::kNone;
@@ -101,8 +104,13 @@ ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t b
     const AccessFault fault = segmenter_.place_received(*qp.rq, packet.wqe, packet.offset + begin, data);
     return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
   }
-  if (!data.empty()) std::memcpy(packet.grant.at + begin, data.data(), data.size());
-  return ResponderFault::kNone;
+  const std::byte* from = data.data();
+  const AccessFault fault = engine_.memory.visit_granted(
+      packet.grant, begin, data.size(), AccessKind::kRemoteWrite, [&](std::byte* at, uint64_t bytes) {
+        std::memcpy(at, from, bytes);
+        from += bytes;
+      });
+  return fault == AccessFault::kNone ? ResponderFault::kNone : refused(fault);
 }
 
 ResponderFault Placement::place(QueuePair& qp, RxPacket& packet, uint64_t begin,
@@ -147,10 +155,7 @@ ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
   if (last.invalidates && last.has_imm) {
     if (!qp.acknowledged()) return ResponderFault::kUnsupported;
     const AccessFault fault = engine_.memory.invalidate(qp.config.pd, Rkey(last.imm));
-    if (fault != AccessFault::kNone) {
-      engine_.faults.add(fault);
-      return ResponderFault::kRemoteAccess;
-    }
+    if (fault != AccessFault::kNone) return refused(fault);
   }
   if (!last.fills_wqe) engine_.memory.finish_remote(last.grant);
   return ResponderFault::kNone;
@@ -160,21 +165,18 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
   const ResponderFault fault = check_rights(qp, Opcode::kRdmaReadRequest);
   const bool begun = job.revision != 0;
   if (fault != ResponderFault::kNone || job.revision == engine_.memory.revision()) return fault;
-  AccessFault refused = AccessFault::kNone;
+  AccessFault why = AccessFault::kNone;
   if (begun && job.grant.one_shot) {  // the key has served: this read is what it has served
-    if (!engine_.memory.still_bound(job.grant)) refused = AccessFault::kNotValid;
+    if (!engine_.memory.still_bound(job.grant)) why = AccessFault::kNotValid;
   } else {
     RemoteGrant grant;
-    refused = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va, job.bytes,
-                                          AccessKind::kRemoteRead, grant);
+    why = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va, job.bytes,
+                                      AccessKind::kRemoteRead, grant);
     const bool moved = begun && grant.binding != job.grant.binding;
-    if (refused == AccessFault::kNone && moved) refused = AccessFault::kNotValid;
-    if (refused == AccessFault::kNone) job.grant = grant;
+    if (why == AccessFault::kNone && moved) why = AccessFault::kNotValid;
+    if (why == AccessFault::kNone) job.grant = grant;
   }
-  if (refused != AccessFault::kNone) {
-    engine_.faults.add(refused);
-    return ResponderFault::kRemoteAccess;
-  }
+  if (why != AccessFault::kNone) return refused(why);
   job.revision = engine_.memory.revision();
   return ResponderFault::kNone;
 }
@@ -199,7 +201,9 @@ bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept
       crc = segmenter_.hash_scattered(rq.pd(), {rq.sges(packet.wqe), rq.at(packet.wqe).sge_count},
                                       packet.offset + begin, bytes, crc);
     } else if (bytes != 0) {
-      crc = crc32c_extend(crc, packet.grant.at + begin, bytes);
+      (void)engine_.memory.visit_granted(
+          packet.grant, begin, bytes, AccessKind::kRemoteWrite,
+          [&](const std::byte* at, uint64_t length) { crc = crc32c_extend(crc, at, length); });
     }
   }
   return crc == packet.packet_crc;

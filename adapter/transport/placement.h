@@ -68,6 +68,8 @@ class Placement {
   [[nodiscard, gnu::cold]] ResponderFault look_up(const QueuePair& qp, RxPacket& packet,
                                                   uint64_t end) noexcept;
 
+  [[nodiscard, gnu::cold]] ResponderFault refused(AccessFault fault) noexcept;
+
   Engine& engine_;
   Segmenter& segmenter_;
 };

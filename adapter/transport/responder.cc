@@ -334,7 +334,6 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
   if (rx.reads.empty() || !engine_.path_ready(qp)) return 0;
   while (!rx.reads.empty() && sent < budget && !blocked) {
     ReadJob& job = rx.reads.front();
-    const uint32_t begin = job.next * qp.path.segment_bytes;
     // Revoked meanwhile: what is left is not read. The request was executed once, so that a repetition may be
     // an old one and ends nothing: the requester asks until its retries are used up.
     if (const ResponderFault fault = placement_.check_read(qp, job); fault != ResponderFault::kNone) {
@@ -342,7 +341,13 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
       rx.reads.pop();
       continue;
     }
-    if (segmenter_.send_read_response(qp, job, job.grant.at + begin) == CellSent::kNoCredit) {
+    const CellSent result = segmenter_.send_read_response(qp, job);
+    if (result == CellSent::kLocalFault) [[unlikely]] {
+      placement_.count(qp, ResponderFault::kLocalAccess);
+      rx.reads.pop();
+      continue;
+    }
+    if (result == CellSent::kNoCredit) {
       blocked = true;
       qp.counters.add(QpCounter::kCreditStalls);
       break;

@@ -32,11 +32,10 @@ template <class Action>
       continue;
     }
     const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - stretch.begin, stretch.bytes));
-    std::byte* at = nullptr;
-    const AccessFault fault = memory.check_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, at);
+    const AccessFault fault =
+        memory.visit_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, action);
     if (fault != AccessFault::kNone) [[unlikely]]
       return fault;
-    action(at, bytes);
     stretch.bytes -= bytes;
     stretch.begin = 0;
   }
@@ -132,12 +131,14 @@ AccessFault Segmenter::gather(QueuePair& qp, const TxPacket& packet, uint64_t of
       if (fault != AccessFault::kNone) return fault;
       wqe.revision = engine_.memory.revision();
     }
-    crc = crc32c_copy(crc, to.data(), wqe.single_at + offset, to.size());
-    return AccessFault::kNone;
+    if (wqe.single_at != nullptr) [[likely]] {
+      crc = crc32c_copy(crc, to.data(), wqe.single_at + offset, to.size());
+      return AccessFault::kNone;
+    }
   }
   std::byte* at = to.data();
   return for_each_piece(engine_.memory, qp.config.pd, {sge, wqe.sge_count}, {offset, to.size()},
-                        AccessKind::kLocalRead, [&](const std::byte* piece, uint32_t bytes) {
+                        AccessKind::kLocalRead, [&](const std::byte* piece, uint64_t bytes) {
                           crc = crc32c_copy(crc, at, piece, bytes);
                           at += bytes;
                         });
@@ -147,7 +148,7 @@ AccessFault Segmenter::scatter(PdId pd, std::span<const Sge> list, uint64_t offs
                                std::span<const std::byte> from) noexcept {
   const std::byte* data = from.data();
   const AccessFault fault = for_each_piece(engine_.memory, pd, list, {offset, from.size()},
-                                           AccessKind::kLocalWrite, [&](std::byte* piece, uint32_t bytes) {
+                                           AccessKind::kLocalWrite, [&](std::byte* piece, uint64_t bytes) {
                                              std::memcpy(piece, data, bytes);
                                              data += bytes;
                                            });
@@ -172,7 +173,7 @@ uint32_t Segmenter::hash_scattered(PdId pd, std::span<const Sge> list, uint64_t 
                                    uint32_t crc) noexcept {
   (void)for_each_piece(
       engine_.memory, pd, list, {offset, bytes}, AccessKind::kLocalWrite,
-      [&](const std::byte* piece, uint32_t length) { crc = crc32c_extend(crc, piece, length); });
+      [&](const std::byte* piece, uint64_t length) { crc = crc32c_extend(crc, piece, length); });
   return crc;
 }
 
@@ -273,7 +274,7 @@ CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) 
   return CellSent::kYes;
 }
 
-CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job, const std::byte* source) noexcept {
+CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job) noexcept {
   const uint32_t begin = job.next * qp.path.segment_bytes;
   const uint32_t bytes = std::min(qp.path.segment_bytes, job.bytes - begin);
   const bool first = job.next == 0;
@@ -295,7 +296,18 @@ CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job, const 
     parts.put(job.sink_va);
     parts.put(job.sink_key);
   }
-  finish_cell(*qp.path.carrier, qp.path.vl, cell, size, crc32c_copy(parts.crc(), parts.at(), source, bytes));
+  uint32_t crc = parts.crc();
+  std::byte* to = parts.at();
+  const AccessFault fault = engine_.memory.visit_granted(job.grant, begin, bytes, AccessKind::kRemoteRead,
+                                                         [&](const std::byte* piece, uint64_t length) {
+                                                           crc = crc32c_copy(crc, to, piece, length);
+                                                           to += length;
+                                                         });
+  if (fault != AccessFault::kNone) [[unlikely]] {
+    engine_.faults.add(fault);
+    return CellSent::kLocalFault;
+  }
+  finish_cell(*qp.path.carrier, qp.path.vl, cell, size, crc);
   return CellSent::kYes;
 }
 

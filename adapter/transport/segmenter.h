@@ -21,7 +21,7 @@ namespace weft::adapter {
 enum class CellSent : uint8_t {
   kYes,
   kNoCredit,    // nothing happened; try in the next turn
-  kLocalFault,  // a data segment is no longer ours to read
+  kLocalFault,  // the memory is no longer ours to read, or not there; nothing was sent
 };
 
 /// Where a cell leaves and what its header always says.
@@ -39,9 +39,8 @@ class Segmenter {
   /// Sends cell `number` of a request packet.
   [[nodiscard]] CellSent send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
                                            uint32_t number) noexcept;
-  /// Sends the next response cell of an RDMA read from `source`.
-  [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job,
-                                            const std::byte* source) noexcept;
+  /// Sends the next response cell of an RDMA read, whose grant stands.
+  [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job) noexcept;
   /// Sends an ACK or NAK with its selective blocks, 16 bytes each, ready for the wire.
   [[nodiscard]] CellSent send_ack(const Outlet& outlet, const AckBody& body,
                                   std::span<const std::byte> blocks) noexcept;

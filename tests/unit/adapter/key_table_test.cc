@@ -92,7 +92,9 @@ TEST(KeyTable, indices_are_reused_first_in_first_out) {
 TEST(KeyTable, instances_step_by_one_and_old_keys_are_seen_as_old) {
   SeededRandom random(4);
   KeyTable table(1, 1, random);
+  ASSERT_EQ(table.take(), 0U);
   uint8_t last = table.instance_of(0);
+  table.give_back(0);
   std::set<uint32_t> keys;
   for (int i = 0; i < 256; ++i) {
     ASSERT_EQ(table.take(), 0U);
@@ -113,9 +115,9 @@ TEST(KeyTable, key_zero_is_never_given_out) {
   // it.
   SeededRandom random(5);
   KeyTable table(kKeysMax, 0, random);
+  while (table.free_count() != 0) static_cast<void>(table.take());
   const auto zero = table.find(0);
   ASSERT_TRUE(zero) << "a full-size table has the index";
-  while (table.free_count() != 0) static_cast<void>(table.take());
   int renewals = 0;
   for (int step = 0; step < 512; ++step) {
     table.renew(zero->index);
@@ -130,7 +132,7 @@ TEST(KeyTable, first_instances_are_random) {
   SeededRandom random(6);
   KeyTable table(1024, 0, random);
   std::set<uint8_t> seen;
-  for (uint32_t index = 0; index < 1024; ++index) seen.insert(table.instance_of(index));
+  for (uint32_t i = 0; i < 1024; ++i) seen.insert(table.instance_of(*table.take()));
   EXPECT_GT(seen.size(), 200U);
 }
 

@@ -1,0 +1,30 @@
+// adapter/memory/chunked_table.h -- an array that grows by chunks and never moves what it holds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace weft::adapter {
+
+/// Memory comes with the first use of a chunk and stays; looking an index up is two loads, whatever the size.
+template <class T>
+class ChunkedTable {
+ public:
+  static constexpr uint32_t kChunk = 512;
+  static_assert((kChunk & (kChunk - 1)) == 0);
+
+  [[nodiscard]] T& operator[](uint32_t index) noexcept { return chunks_[index / kChunk][index % kChunk]; }
+  [[nodiscard]] const T& operator[](uint32_t index) const noexcept {
+    return chunks_[index / kChunk][index % kChunk];
+  }
+  /// Entries there is memory for: a multiple of kChunk.
+  [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(chunks_.size()) * kChunk; }
+  /// Adds a chunk of fresh entries. Allocates.
+  void grow() { chunks_.push_back(std::make_unique<T[]>(kChunk)); }
+
+ private:
+  std::vector<std::unique_ptr<T[]>> chunks_;
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,100 @@
+// The half of the protection table that works on windows and their keys. adapter/memory/memory_table.cc has
+// the story.
+#include "adapter/memory/memory_table.h"
+#include "adapter/memory/tpt_entries.h"
+
+namespace weft::adapter {
+
+Result<Rkey> MemoryTable::alloc_rkey(PdId pd) {
+  Rkey key;
+  if (Status status = alloc_rkeys(pd, {&key, 1}); !status) return status.error();
+  return key;
+}
+
+Status MemoryTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
+  if (pd.value() >= kMemoryPdsMax) return Error{"alloc_rkey: no such protection domain"};
+  if (entries_->free_count() < out.size()) {
+    return Error{"alloc_rkey: no free key; retire some or raise AdapterLimits::keys"};
+  }
+  for (Rkey& key : out) {
+    key = Rkey(entries_->key_of(entries_->take({.pd = pd, .type = EntryType::kWindow})));
+  }
+  return {};
+}
+
+Status MemoryTable::dealloc_rkey(Rkey key) {
+  uint32_t index = 0;
+  const TableEntry* window = entries_->find_present(key.value(), index);
+  if (window == nullptr || window->type != EntryType::kWindow)
+    return Error{"dealloc_rkey: not a present RKey"};
+  if (entries_->is_implicit(index))
+    return Error{"dealloc_rkey: the key belongs to a region; deregister that"};
+  ++revision_;
+  entries_->unbind(index);
+  entries_->release(index);
+  return {};
+}
+
+AccessFault MemoryTable::bind_rkey(PdId pd, const BindRequest& request) noexcept {
+  if (request.addr == 0 && request.length == 0) return unbind_rkey(pd, request.window);
+  uint32_t window = 0;
+  AccessFault fault = entries_->find_window(pd, request.window, window);
+  if (fault != AccessFault::kNone) return fault;
+  if (entries_->at(window).valid || entries_->is_implicit(window)) return AccessFault::kAlreadyBound;
+  TptEntries::Admitted region;
+  fault = entries_->check_bind(pd, request, region);
+  if (fault == AccessFault::kNone) {
+    entries_->unbind(window);  // a one-shot key that has served still hangs on its region
+    entries_->bind(window, region, request);
+  }
+  return fault;
+}
+
+AccessFault MemoryTable::unbind_rkey(PdId pd, Rkey key) noexcept {
+  uint32_t window = 0;
+  const AccessFault fault = entries_->find_window(pd, key, window);
+  if (fault != AccessFault::kNone) return fault;
+  if (entries_->is_implicit(window)) return AccessFault::kWrongType;
+  ++revision_;
+  entries_->unbind(window);
+  return AccessFault::kNone;
+}
+
+AccessFault MemoryTable::destroy_window(PdId pd, Rkey key) noexcept {
+  uint32_t window = 0;
+  const AccessFault fault = entries_->find_window(pd, key, window);
+  if (fault != AccessFault::kNone) return fault;
+  if (entries_->is_implicit(window)) return AccessFault::kWrongType;
+  ++revision_;
+  entries_->unbind(window);
+  entries_->release(window);
+  return AccessFault::kNone;
+}
+
+AccessFault MemoryTable::rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept {
+  uint32_t window = 0;
+  AccessFault fault = entries_->find_window(pd, request.window, window);
+  if (fault != AccessFault::kNone) return fault;
+  if (entries_->is_implicit(window)) return AccessFault::kWrongType;
+  TptEntries::Admitted region;
+  if (request.length != 0) fault = entries_->check_bind(pd, request, region);
+  if (fault != AccessFault::kNone) return fault;
+  ++revision_;
+  entries_->unbind(window);
+  entries_->renew(window);
+  if (region.entry != nullptr) entries_->bind(window, region, request);
+  key = Rkey(entries_->key_of(window));
+  return AccessFault::kNone;
+}
+
+AccessFault MemoryTable::invalidate(PdId pd, Rkey key) noexcept {
+  uint32_t window = 0;
+  const AccessFault fault = entries_->find_window(pd, key, window);
+  if (fault != AccessFault::kNone) return fault;
+  if (!entries_->at(window).valid) return AccessFault::kNotValid;
+  ++revision_;
+  entries_->unbind(window);
+  return AccessFault::kNone;
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,164 @@
+// adapter/memory/tpt_entries.h -- the entries behind MemoryTable: what one holds, how a key finds it, how it
+// is bound and given back. Internal to adapter/memory.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "adapter/memory/access.h"
+#include "adapter/memory/chunked_table.h"
+#include "adapter/memory/key_table.h"
+#include "adapter/memory/translation.h"
+#include "adapter/verbs.h"
+
+namespace weft::adapter {
+
+inline constexpr uint32_t kNoEntry = std::numeric_limits<uint32_t>::max();
+inline constexpr Access kRemoteRights = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
+inline constexpr Access kWindowRights = kRemoteRights | Access::kZeroBased | Access::kOneShot;
+inline constexpr Access kRegionRights = Access::kLocalWrite | Access::kNoLocalRead | Access::kWindowBind;
+
+[[nodiscard]] constexpr Access only(Access set, Access mask) noexcept {
+  return static_cast<Access>(static_cast<uint32_t>(set) & static_cast<uint32_t>(mask));
+}
+[[nodiscard]] constexpr Access without(Access set, Access mask) noexcept {
+  return static_cast<Access>(static_cast<uint32_t>(set) & ~static_cast<uint32_t>(mask));
+}
+
+/// The right an access needs.
+[[nodiscard]] constexpr bool permits(Access rights, AccessKind kind) noexcept {
+  switch (kind) {
+    case AccessKind::kLocalRead:
+      return !has(rights, Access::kNoLocalRead);
+    case AccessKind::kLocalWrite:
+      return has(rights, Access::kLocalWrite);
+    case AccessKind::kRemoteRead:
+      return has(rights, Access::kRemoteRead);
+    case AccessKind::kRemoteWrite:
+      return has(rights, Access::kRemoteWrite);
+    case AccessKind::kRemoteAtomic:
+      return has(rights, Access::kRemoteAtomic);
+  }
+  return false;
+}
+
+/// A remote right never exceeds the local one (SAN-LMP-01; libibverbs: remote write and atomics need local
+/// write).
+[[nodiscard]] constexpr bool local_rights_suffice(Access local, Access remote) noexcept {
+  const bool writes = has(remote, Access::kRemoteWrite) || has(remote, Access::kRemoteAtomic);
+  if (writes && !has(local, Access::kLocalWrite)) return false;
+  const bool reads = has(remote, Access::kRemoteRead) || has(remote, Access::kRemoteAtomic);
+  return !reads || !has(local, Access::kNoLocalRead);
+}
+
+/// Where the bytes of an entry lie: from an address of this process on, or from an offset of a translation.
+struct Backing {
+  Translation* translation = nullptr;
+  uint64_t origin = 0;  // address of the first byte; with a translation its offset there
+
+  [[nodiscard]] std::byte* at(uint64_t offset) const noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the origin is an address of this process
+    return translation == nullptr ? reinterpret_cast<std::byte*>(origin + offset) : nullptr;
+  }
+};
+
+/// One region or window. One line of cache: a check touches one entry.
+struct alignas(64) TableEntry {
+  uint64_t start = 0;   // first address as its users name it
+  uint64_t length = 0;  // bytes
+  Backing backing{};
+  PdId pd{};
+  Access rights = Access::kNone;
+  uint32_t region = kNoEntry;    // window: the region it is bound to
+  uint32_t windows = 0;          // region: explicit windows bound to it
+  uint32_t implicit = kNoEntry;  // region: its implicit window; window: itself when it is one
+  uint32_t binding = 0;          // window: number of the bind that it stands for, 0 = not bound
+  EntryType type = EntryType::kRegion;
+  uint8_t instance = 0;  // that its present key names
+  bool taken = false;
+  bool valid = false;
+
+  [[nodiscard]] bool holds(uint64_t addr, uint64_t bytes) const noexcept {
+    const uint64_t offset = addr - start;  // wraps to something huge below the start
+    return offset <= length && bytes <= length - offset;
+  }
+};
+
+class TptEntries {
+  static_assert(sizeof(TableEntry) == 64);
+
+ public:
+  struct Admitted {
+    const TableEntry* entry = nullptr;
+    uint32_t index = 0;
+  };
+
+  TptEntries(uint32_t keys, uint8_t number, RandomSource& random) : keys_(keys, number, random) {}
+  ~TptEntries();
+  TptEntries(const TptEntries&) = delete;
+  TptEntries& operator=(const TptEntries&) = delete;
+
+  [[nodiscard]] TableEntry& at(uint32_t index) noexcept { return entries_[index]; }
+  [[nodiscard]] const TableEntry& at(uint32_t index) const noexcept { return entries_[index]; }
+  [[nodiscard]] uint32_t free_count() const noexcept { return keys_.free_count(); }
+  [[nodiscard]] uint32_t key_of(uint32_t index) const noexcept { return keys_.key_of(index); }
+
+  /// A free entry of `pd`, filled in but for its instance. Only when one is free. Allocates.
+  [[nodiscard]] uint32_t take(const TableEntry& as);
+  /// Frees an entry and what it holds.
+  void release(uint32_t index) noexcept;
+  /// Gives a taken entry to another PD. Allocates.
+  void move_to(PdId pd, uint32_t index);
+  /// The entry's present key becomes an old one.
+  void renew(uint32_t index) noexcept;
+  /// Entries of a PD.
+  [[nodiscard]] uint32_t used_by(PdId pd) const noexcept {
+    return pd.value() < used_by_pd_.size() ? used_by_pd_[pd.value()] : 0;
+  }
+
+  /// Checks a to d: valid, type, PD, instance. Unbound windows are not valid.
+  AccessFault admit(PdId pd, uint32_t key, EntryType type, Admitted& out) const noexcept {
+    const std::optional<KeyParts> parts = keys_.find(key);
+    if (!parts) return AccessFault::kNotValid;
+    const TableEntry& entry = entries_[parts->index];
+    if (!entry.valid) return AccessFault::kNotValid;
+    if (entry.type != type) return AccessFault::kWrongType;
+    if (entry.pd != pd) return AccessFault::kWrongPd;
+    if (entry.instance != parts->instance) return AccessFault::kWrongInstance;
+    out = {&entry, parts->index};
+    return AccessFault::kNone;
+  }
+  /// The window a key names, bound or not: what bind, unbind and invalidate work on.
+  AccessFault find_window(PdId pd, Rkey key, uint32_t& out) const noexcept;
+  /// TableEntry of a present key, whatever its PD.
+  [[nodiscard]] TableEntry* find_present(uint32_t key, uint32_t& index) noexcept;
+
+  /// May `request` be bound to a window of `pd`? Changes nothing.
+  AccessFault check_bind(PdId pd, const BindRequest& request, Admitted& region) const noexcept;
+  void bind(uint32_t window, const Admitted& region, const BindRequest& request) noexcept;
+  /// Leaves a window allocated and without a range; nothing to do when it is so already.
+  void unbind(uint32_t window) noexcept;
+  [[nodiscard]] bool is_implicit(uint32_t window) const noexcept {
+    return entries_[window].implicit != kNoEntry;
+  }
+  /// Never 0.
+  [[nodiscard]] uint32_t next_binding() noexcept {
+    return bindings_ = bindings_ + 1 == 0 ? 1 : bindings_ + 1;
+  }
+
+  /// A region starts or ceases to use a translation; it ends with its last user.
+  static void hold(const Backing& backing) noexcept {
+    if (backing.translation != nullptr) ++backing.translation->users;
+  }
+  static void drop(const Backing& backing) noexcept;
+
+ private:
+  KeyTable keys_;
+  ChunkedTable<TableEntry> entries_;
+  std::vector<uint32_t> used_by_pd_;
+  uint32_t bindings_ = 0;  // made so far
+};
+
+}  // namespace weft::adapter
