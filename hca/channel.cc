@@ -1,0 +1,125 @@
+// How it works: under the lock a notification goes to the end of its channel's list and a unit of the
+// descriptor is owed; the unit is written when the lock has been given back. Who takes an event takes a
+// unit first, so whoever has one finds an event, unless that event's CQ has been destroyed meanwhile.
+#include "hca/channel.h"
+
+#include "hca/device_core.h"
+
+namespace weft::hca {
+namespace {
+
+/// A poll that finds entries runs a turn after so many of them, so that draining a queue costs little more
+/// than the copies and the link is still served.
+constexpr uint32_t kEntriesPerTurn = 32;
+
+}  // namespace
+
+// ---- channel --------------------
+
+CompletionChannel::CompletionChannel(ContextBase& context, std::shared_ptr<EventFd> descriptor)
+    : Object(context, nullptr), source_{std::move(descriptor)} {}
+
+Answer CompletionChannel::get_event(Cq*& out) noexcept {
+  for (;;) {
+    if (!core().prepare_to_wait()) return Answer::kForked;
+    const Answer unit = source_.descriptor->take();
+    if (unit != Answer::kOk) return unit;
+    const Hold hold(core());
+    out = take_first();
+    if (out == nullptr) continue;
+    ++out->books.unacknowledged;
+    return Answer::kOk;
+  }
+}
+
+void CompletionChannel::notify(Cq& cq) noexcept {
+  core().errands.owe(source_);
+  if (cq.waiting.notifications++ != 0) return;
+  cq.waiting.next = nullptr;
+  (first_ == nullptr ? first_ : last_->waiting.next) = &cq;
+  last_ = &cq;
+}
+
+Cq* CompletionChannel::take_first() noexcept {
+  Cq* cq = first_;
+  if (cq == nullptr) return nullptr;
+  first_ = cq->waiting.next;
+  // One with more goes to the end: others have waited too.
+  const uint32_t left = --cq->waiting.notifications;
+  if (left == 0) return cq;
+  cq->waiting.next = nullptr;
+  (first_ == nullptr ? first_ : last_->waiting.next) = cq;
+  last_ = cq;
+  return cq;
+}
+
+uint32_t CompletionChannel::forget(Cq& cq) noexcept {
+  const uint32_t dropped = cq.waiting.notifications;
+  if (dropped == 0) return 0;
+  cq.waiting.notifications = 0;
+  Cq* before = nullptr;
+  for (Cq* at = first_; at != &cq; at = at->waiting.next) before = at;
+  (before == nullptr ? first_ : before->waiting.next) = cq.waiting.next;
+  if (last_ == &cq) last_ = before;
+  core().errands.take_back(source_, dropped);
+  return dropped;
+}
+
+Answer CompletionChannel::release() noexcept {
+  core().errands.forget(source_);
+  return Answer::kOk;
+}
+
+// ---- CQ --------------------
+
+int Cq::poll(std::span<adapter::WorkCompletion> out) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return -1;
+  Hold hold(device);
+  uint32_t taken = device.adapter.poll_cq(queue(), out);
+  taken_since_turn_ += taken;
+  if (taken == 0 || taken_since_turn_ >= kEntriesPerTurn) {
+    taken_since_turn_ = 0;
+    device.caller_turn(hold.now());
+    if (taken == 0) taken = device.adapter.poll_cq(queue(), out);
+  }
+  return static_cast<int>(taken);
+}
+
+Answer Cq::arm(bool solicited_only) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  Hold hold(device);
+  device.caller_turn(hold.now());
+  device.arm(*this, solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
+  device.caller_waits(hold.now());
+  return Answer::kOk;
+}
+
+void Cq::ack_events(uint32_t count) noexcept {
+  if (core().forked()) return;
+  const Hold hold(core());
+  core().acknowledge(*this, count);
+}
+
+adapter::CqInfo Cq::query() const noexcept {
+  if (core().forked()) return {};
+  const Hold hold(core());
+  return core().adapter.query_cq(queue());
+}
+
+void Cq::notify() noexcept {
+  if (channel_ != nullptr) channel_->notify(*this);
+}
+
+Answer Cq::release() noexcept {
+  DeviceCore& device = core();
+  if (!device.adapter.destroy_cq(&queue())) return Answer::kBusy;
+  device.forget(*this);
+  if (channel_ == nullptr) return Answer::kOk;
+  channel_->forget(*this);
+  --channel_->books.users;
+  return Answer::kOk;
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,189 @@
+#include "hca/context.h"
+
+#include "hca/device_core.h"
+
+namespace weft::hca {
+namespace {
+
+/// Asynchronous events that wait in one context; a program that reads none of them loses the later ones.
+constexpr size_t kEventsMax = 1024;
+
+}  // namespace
+
+Context::Context(DeviceCore& core, std::shared_ptr<EventFd> descriptor)
+    : ContextBase(core), source_{std::move(descriptor)} {
+  events_.reset(kEventsMax);
+}
+
+Context::~Context() = default;
+
+// ---- making --------------------
+
+/// Hands the object to this context. Under the lock.
+template <class T>
+T* Context::keep(std::unique_ptr<T> object) noexcept {
+  object->books.older = newest_;
+  if (newest_ != nullptr) newest_->books.newer = object.get();
+  newest_ = object.get();
+  return object.release();
+}
+
+Made<ProtectionDomain> Context::alloc_pd() {
+  if (core().forked()) return {.answer = Answer::kForked};
+  const Hold hold(core());
+  Result<adapter::PdId> id = core().adapter.alloc_pd();
+  if (!id) return {.answer = Answer::kNoMemory};
+  return {.object = keep(std::make_unique<ProtectionDomain>(*this, *id))};
+}
+
+Made<CompletionChannel> Context::create_channel() {
+  if (core().forked()) return {.answer = Answer::kForked};
+  std::shared_ptr<EventFd> descriptor = EventFd::create();
+  if (descriptor == nullptr) return {.answer = Answer::kNoDescriptor};
+  auto channel = std::make_unique<CompletionChannel>(*this, std::move(descriptor));
+  const Hold hold(core());
+  core().errands.expect_source();
+  return {.object = keep(std::move(channel))};
+}
+
+Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* user) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return {.answer = Answer::kInvalid};
+  if (channel != nullptr && &channel->context() != this) return {.answer = Answer::kInvalid};
+  const Hold hold(core());
+  Result<adapter::CompletionQueue*> queue = core().adapter.create_cq(cqes);
+  if (!queue) return {.answer = Answer::kNoMemory};
+  Cq* cq = keep(std::make_unique<Cq>(*this, user, **queue, channel));
+  core().add(*cq);
+  if (channel != nullptr) ++channel->books.users;
+  return {.object = cq};
+}
+
+Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) return {.answer = Answer::kInvalid};
+  if (&init.send_cq->context() != this || &init.recv_cq->context() != this || &pd.context() != this)
+    return {.answer = Answer::kInvalid};
+  const adapter::AdapterLimits& most = core().adapter.limits();
+  if (init.config.send_wqes > most.wqes_per_queue || init.config.recv_wqes > most.wqes_per_queue ||
+      init.config.sges > most.sges_per_wqe)
+    return {.answer = Answer::kInvalid};
+  adapter::QpConfig config = init.config;
+  config.pd = pd.id();
+  config.wanted_qpn = Qpn(0);
+  const Hold hold(core());
+  config.send_cq = &init.send_cq->queue();
+  config.recv_cq = &init.recv_cq->queue();
+  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config);
+  if (!pair) return {.answer = Answer::kNoMemory};
+  Qp* qp = keep(std::make_unique<Qp>(*this, init, pd, **pair));
+  core().add(*qp, qp->number());
+  return {.object = qp};
+}
+
+Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> memory, adapter::Access access,
+                                   const adapter::RegisterOptions& options) {
+  using adapter::Access;
+  if (core().forked()) return {.answer = Answer::kForked};
+  const bool peers_write = has(access, Access::kRemoteWrite) || has(access, Access::kRemoteAtomic);
+  if (&pd.context() != this || memory.empty() || (peers_write && !has(access, Access::kLocalWrite)))
+    return {.answer = Answer::kInvalid};
+  const Hold hold(core());
+  Result<adapter::MemoryRegion> region = core().adapter.memory().reg_mr(pd.id(), memory, access, options);
+  if (!region) return {.answer = Answer::kNoMemory};
+  return {.object = keep(std::make_unique<MemoryRegion>(*this, pd, *region))};
+}
+
+Made<Window> Context::alloc_window(ProtectionDomain& pd) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (&pd.context() != this) return {.answer = Answer::kInvalid};
+  const Hold hold(core());
+  Result<Rkey> key = core().adapter.memory().alloc_rkey(pd.id());
+  if (!key) return {.answer = Answer::kNoMemory};
+  return {.object = keep(std::make_unique<Window>(*this, pd, *key))};
+}
+
+// ---- ending --------------------
+
+Answer Context::destroy(Object* object) noexcept {
+  std::unique_ptr<Object> owned(object);
+  if (core().forked()) return Answer::kOk;
+  bool waits = false;
+  {
+    const Hold hold(core());
+    const Answer answer = object->books.users != 0 ? Answer::kBusy : object->release();
+    if (answer != Answer::kOk) {
+      static_cast<void>(owned.release());
+      return answer;
+    }
+    unlink(*object);
+    drop_events(*object);
+    waits = object->books.unacknowledged != 0;
+  }
+  if (waits) core().wait_for_acknowledgements(*object);
+  return Answer::kOk;
+}
+
+void Context::unlink(Object& object) noexcept {
+  Object* older = object.books.older;
+  Object* newer = object.books.newer;
+  if (older != nullptr) older->books.newer = newer;
+  (newer != nullptr ? newer->books.older : newest_) = older;
+}
+
+void Context::drop_events(const Object& object) noexcept {
+  uint32_t dropped = 0;
+  for (size_t left = events_.size(); left > 0; --left) {
+    const AsyncEvent event = events_.front();
+    events_.pop();
+    if (event.object == &object) {
+      ++dropped;
+    } else {
+      events_.push(event);
+    }
+  }
+  if (dropped != 0) core().errands.take_back(source_, dropped);
+}
+
+/// Newest first: an object is older than those that use it, except a region than the windows bound to it.
+void Context::release_all() noexcept {
+  for (int pass = 0; pass < 2; ++pass) {
+    for (Object* at = newest_; at != nullptr;) {
+      Object* object = std::exchange(at, at->books.older);
+      if (object->books.users != 0 || object->release() != Answer::kOk) continue;
+      unlink(*object);
+      const std::unique_ptr<Object> owned(object);
+    }
+  }
+  core().errands.forget(source_);
+}
+
+// ---- events --------------------
+
+bool Context::add_event(const AsyncEvent& event) noexcept {
+  if (!events_.push(event)) return false;
+  core().errands.owe(source_);
+  return true;
+}
+
+Answer Context::get_async_event(AsyncEvent& out) noexcept {
+  for (;;) {
+    if (!core().prepare_to_wait()) return Answer::kForked;
+    const Answer unit = source_.descriptor->take();
+    if (unit != Answer::kOk) return unit;
+    const Hold hold(core());
+    if (events_.empty()) continue;
+    out = events_.front();
+    events_.pop();
+    if (out.object != nullptr) ++out.object->books.unacknowledged;
+    return Answer::kOk;
+  }
+}
+
+void Context::ack_async_event(const AsyncEvent& event) noexcept {
+  if (event.object == nullptr || core().forked()) return;
+  const Hold hold(core());
+  core().acknowledge(*event.object, 1);
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,56 @@
+// hca/context.h -- what one open() of a device owns, and its asynchronous events.
+#pragma once
+
+#include <span>
+
+#include "base/fixed_ring.h"
+#include "hca/channel.h"
+#include "hca/events.h"
+#include "hca/memory.h"
+#include "hca/queue_pair.h"
+
+namespace weft::hca {
+
+/// Any thread. Objects are made here and destroyed here, in any order that leaves none in use.
+class Context final : public ContextBase {
+ public:
+  Context(DeviceCore& core, std::shared_ptr<EventFd> descriptor);
+  ~Context() override;
+
+  [[nodiscard]] Made<ProtectionDomain> alloc_pd();
+  [[nodiscard]] Made<CompletionChannel> create_channel();
+  /// `channel` may be null: such a CQ tells nobody.
+  [[nodiscard]] Made<Cq> create_cq(uint32_t cqes, CompletionChannel* channel = nullptr, void* user = nullptr);
+  [[nodiscard]] Made<Qp> create_qp(ProtectionDomain& pd, const QpInit& init);
+  [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
+                                          adapter::Access access,
+                                          const adapter::RegisterOptions& options = {});
+  [[nodiscard]] Made<Window> alloc_window(ProtectionDomain& pd);
+  /// Waits until the events of the object that were taken are acknowledged, and drops those that were not.
+  /// kBusy while another object uses it; nothing has changed then.
+  [[nodiscard]] Answer destroy(Object* object) noexcept;
+
+  /// Readable once for each asynchronous event that waits.
+  [[nodiscard]] int async_fd() const noexcept { return source_.descriptor->fd(); }
+  /// Waits for the next event unless async_fd() is O_NONBLOCK. `out` is set on kOk; an event of an object
+  /// must be acknowledged before that can be destroyed. kAgain, kInterrupted, kForked.
+  [[nodiscard]] Answer get_async_event(AsyncEvent& out) noexcept;
+  void ack_async_event(const AsyncEvent& event) noexcept;
+
+  // ---- hca/ alone, under the device's lock --------------------
+  [[nodiscard]] bool add_event(const AsyncEvent& event) noexcept override;
+  /// Destroys everything.
+  void release_all() noexcept;
+
+ private:
+  template <class T>
+  T* keep(std::unique_ptr<T> object) noexcept;
+  void unlink(Object& object) noexcept;
+  void drop_events(const Object& object) noexcept;
+
+  EventSource source_;
+  FixedRing<AsyncEvent> events_;
+  Object* newest_ = nullptr;
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,116 @@
+#include "hca/device.h"
+
+#include <algorithm>
+
+#include "hca/context.h"
+#include "hca/device_core.h"
+
+namespace weft::hca {
+namespace {
+
+constexpr std::string_view kSharedMemory = "shm:";
+
+}  // namespace
+
+Device::Device(const DeviceConfig& config, const Clock& clock, RandomSource& random,
+               RandomSource& link_random)
+    : core_(std::make_unique<DeviceCore>(config, clock, random, link_random)) {}
+Device::~Device() = default;
+
+Status Device::add_link(const fabric::LinkEndpointConfig& config) {
+  Result<std::unique_ptr<fabric::LinkSupervisor>> supervisor =
+      fabric::make_connector(config, core_->link_random);
+  if (!supervisor) return supervisor.error();
+  const bool apart = config.endpoint.starts_with(kSharedMemory);
+  core_->links.push_back(
+      std::make_unique<KeptLink>(config.timers, apart, std::move(*supervisor), core_->wakes));
+  attach(core_->links.back()->cells());
+  if (apart) core_->path_ports.pop_back();
+  return {};
+}
+
+void Device::attach(fabric::CellPort& port) {
+  core_->adapter.attach(port);
+  core_->ports.push_back(&port);
+  core_->path_ports.push_back(&port);
+  core_->lids.emplace_back();
+}
+
+void Device::set_helper(Helper* helper) noexcept {
+  core_->helper = helper;
+}
+
+bool Device::wait_for_ports(Duration limit) {
+  const Instant until = core_->clock.now() + limit;
+  std::vector<pollfd> fds;
+  for (;;) {
+    const Instant now = core_->clock.now();
+    Instant next = std::min(until, core_->tend_links(now, true));
+    {
+      const Hold hold(*core_);
+      core_->caller_turn(now);
+      bool up = true;
+      for (uint8_t port = 1; port <= core_->adapter.ports(); ++port) up &= core_->adapter.port_up(port);
+      if (up) return true;
+      next = core_->prepare_ports() ? std::min(next, core_->adapter.deadline()) : now;
+    }
+    if (now >= until) return false;
+    fds.clear();
+    core_->wait_fds(fds);
+    const Duration wait = std::max(next > now ? next - now : Duration{}, Duration{});
+    const timespec timeout{wait / 1s, (wait % 1s).count()};
+    static_cast<void>(ppoll(fds.data(), fds.size(), &timeout, nullptr));
+  }
+}
+
+Made<Context> Device::open() {
+  if (core_->forked()) return {.answer = Answer::kForked};
+  std::shared_ptr<EventFd> descriptor = EventFd::create();
+  if (descriptor == nullptr) return {.answer = Answer::kNoDescriptor};
+  auto context = std::make_unique<Context>(*core_, std::move(descriptor));
+  const Hold hold(*core_);
+  core_->errands.expect_source();
+  core_->contexts.push_back(context.get());
+  return {.object = context.release()};
+}
+
+void Device::close(Context* context) noexcept {
+  const std::unique_ptr<Context> owned(context);
+  if (core_->forked()) return;
+  const Hold hold(*core_);
+  context->release_all();
+  std::erase(core_->contexts, context);
+}
+
+const adapter::AdapterLimits& Device::limits() const noexcept {
+  return core_->adapter.limits();
+}
+
+uint32_t Device::ports() const noexcept {
+  return static_cast<uint32_t>(core_->ports.size());
+}
+
+Answer Device::query_port(uint8_t port, PortState& out) noexcept {
+  if (core_->forked()) return Answer::kForked;
+  if (port == 0 || port > ports()) return Answer::kInvalid;
+  Hold hold(*core_);
+  core_->caller_turn(hold.now());
+  out.up = core_->adapter.port_up(port);
+  const fabric::CellPortInfo* info = core_->adapter.port_info(port);
+  out.info = info != nullptr ? *info : fabric::CellPortInfo{};
+  return Answer::kOk;
+}
+
+uint64_t Device::count(DeviceCounter counter) const noexcept {
+  return core_->counters.get(counter);
+}
+
+Instant Device::help(bool links_ready) noexcept {
+  return core_->help(links_ready);
+}
+
+void Device::wait_fds(std::vector<pollfd>& out) noexcept {
+  core_->wait_fds(out);
+}
+
+}  // namespace weft::hca

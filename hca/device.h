@@ -1,0 +1,63 @@
+// hca/device.h -- an adapter with its ports as a program has it that uses the verbs: several threads, calls
+// that wait, fork(), and a helper thread that drives while nobody does. docs/consumer.md.
+#pragma once
+
+#include <poll.h>
+
+#include <memory>
+#include <vector>
+
+#include "adapter/adapter.h"
+#include "base/result.h"
+#include "fabric/link/link_connect.h"
+#include "hca/answer.h"
+#include "hca/device_config.h"
+
+namespace weft::hca {
+
+class Context;
+class DeviceCore;
+
+/// Any thread, unless a call says otherwise.
+class Device {
+ public:
+  /// `random` gives QPNs, PSNs and keys, `link_random` the nonces of links; two objects, because two
+  /// threads may ask at a time. All three must outlive the device.
+  Device(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // ---- before the first open() --------------------
+  /// The next port, over a link that this device keeps up. Nothing is joined before help() or
+  /// wait_for_ports().
+  Status add_link(const fabric::LinkEndpointConfig& config);
+  /// The next port, which somebody else keeps up; it must outlive the device.
+  void attach(fabric::CellPort& port);
+  /// Null: nobody drives while callers do not. Must outlive the device or be replaced.
+  void set_helper(Helper* helper) noexcept;
+
+  /// Waits until every port is up, driving meanwhile. False when the time has passed.
+  [[nodiscard]] bool wait_for_ports(Duration limit);
+  [[nodiscard]] Made<Context> open();
+  /// Destroys what the context still has, without waiting for acknowledgements.
+  void close(Context* context) noexcept;
+
+  [[nodiscard]] const adapter::AdapterLimits& limits() const noexcept;
+  [[nodiscard]] uint32_t ports() const noexcept;
+  /// kInvalid when there is no such port.
+  [[nodiscard]] Answer query_port(uint8_t port, PortState& out) noexcept;
+  [[nodiscard]] uint64_t count(DeviceCounter counter) const noexcept;
+
+  // ---- the helper's --------------------
+  /// One look: drives when no caller does. `links_ready`: a descriptor of wait_fds() was ready.
+  /// @return when to look again at the latest; Instant::min() is at once.
+  [[nodiscard]] Instant help(bool links_ready) noexcept;
+  /// Adds the descriptors whose readiness asks for help().
+  void wait_fds(std::vector<pollfd>& out) noexcept;
+
+ private:
+  std::unique_ptr<DeviceCore> core_;
+};
+
+}  // namespace weft::hca

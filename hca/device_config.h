@@ -1,0 +1,46 @@
+// hca/device_config.h -- what a device is made as, what it counts, what it asks of its helper.
+#pragma once
+
+#include <cstdint>
+
+#include "adapter/config.h"
+#include "base/counters.h"
+#include "fabric/link/cell_port.h"
+#include "hca/hca_limits.h"
+
+namespace weft::hca {
+
+struct DeviceConfig {
+  Guid guid{};
+  adapter::AdapterLimits limits = hca_limits();
+};
+
+/// What a device asks of the thread that helps it. Called without the device's lock, by any thread.
+class Helper {
+ public:
+  virtual ~Helper() = default;
+  /// Begins to call Device::help(). False when there can be no thread.
+  [[nodiscard]] virtual bool start() noexcept = 0;
+  /// Ends its wait: help() is to be called now.
+  virtual void kick() noexcept = 0;
+};
+
+enum class DeviceCounter : uint8_t {
+  kCallerTurns,
+  kHelperTurns,
+  kHelperLooks,  // it looked, and callers were driving
+  kHelperKicks,
+  kPeerWakes,   // noted under the lock and sent after it
+  kEventsLost,  // a context had no room for an asynchronous event
+  kCount
+};
+[[nodiscard]] constexpr CounterNames<DeviceCounter> counter_labels(DeviceCounter /*of*/) noexcept {
+  return {"caller_turns", "helper_turns", "helper_looks", "helper_kicks", "peer_wakes", "events_lost"};
+}
+
+struct PortState {
+  bool up = false;
+  fabric::CellPortInfo info{};  // of when it was last up
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,249 @@
+// How it works: a call takes the lock, works on the adapter and runs a turn; events and notifications that
+// the turn made go to the lists of their objects, still under the lock. What the kernel has to be asked for
+// is noted meanwhile and done when the lock has been given back (run_errands()). The helper comes by the
+// same door; it alone tends the links, under a lock of its own.
+#include "hca/device_core.h"
+
+#include <algorithm>
+#include <array>
+
+namespace weft::hca {
+namespace {
+
+/// A caller that is about to wait looks again so often when something keeps arriving; then the helper takes
+/// over.
+constexpr int kLooksBeforeWaiting = 4;
+constexpr size_t kLinksMax = 255;
+
+}  // namespace
+
+DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, RandomSource& random,
+                       RandomSource& given_link_random)
+    : clock(given_clock),
+      link_random(given_link_random),
+      wakes(kLinksMax),
+      adapter({.guid = config.guid, .limits = config.limits}, random),
+      errands(wakes) {}
+
+// ---- turns --------------------
+
+int DeviceCore::turn(Instant now) noexcept {
+  const int work = adapter.poll(now);
+  deliver_events();
+  if (!armed.empty()) deliver_notifications();
+  return work;
+}
+
+void DeviceCore::caller_turn(Instant now) noexcept {
+  turn(now);
+  counters.add(DeviceCounter::kCallerTurns);
+  drive.caller_turned(now);
+  if (drive.sleeps_long(now) && adapter.deadline() < drive.rests_until()) errands.kick_helper = true;
+}
+
+void DeviceCore::caller_waits(Instant now) noexcept {
+  drive.caller_waits();
+  for (int look = 0; !prepare_ports() && look < kLooksBeforeWaiting; ++look) turn(now);
+  if (!ports_prepared_ || adapter.deadline() < drive.rests_until()) errands.kick_helper = true;
+}
+
+bool DeviceCore::prepare_ports() noexcept {
+  ports_prepared_ = true;
+  for (fabric::CellPort* port : ports) ports_prepared_ &= port->prepare_sleep();
+  return ports_prepared_;
+}
+
+void DeviceCore::finish_ports() noexcept {
+  if (!ports_prepared_) return;
+  ports_prepared_ = false;
+  for (fabric::CellPort* port : ports) port->finish_sleep();
+}
+
+bool DeviceCore::prepare_to_wait() noexcept {
+  if (forked()) return false;
+  const Hold hold(*this);
+  caller_turn(hold.now());
+  need_helper();
+  caller_waits(hold.now());
+  return true;
+}
+
+// ---- events --------------------
+
+void DeviceCore::deliver_events() noexcept {
+  adapter::AsyncEvent event;
+  while (adapter.next_event(event)) deliver(event);
+}
+
+void DeviceCore::deliver(const adapter::AsyncEvent& event) noexcept {
+  const std::optional<EventKind> kind = kind_of(event.kind);
+  if (!kind) return;
+  AsyncEvent out{.kind = *kind, .port = event.qpn == Qpn(0) ? event.port : uint8_t{0}};
+  if (event.cq != nullptr) {
+    out.object = cqs[event.cq->index()];
+    if (out.object == nullptr) return;
+  } else if (event.qpn != Qpn(0)) {
+    const auto found = qps.find(event.qpn.value());
+    if (found == qps.end()) return;
+    out.object = found->second;
+  }
+  raise(out);
+  if (*kind == EventKind::kPortActive) watch_lid(event.port);
+}
+
+/// A port that comes up with another LID than it had: addresses that a program knows are old.
+void DeviceCore::watch_lid(uint8_t port) noexcept {
+  const fabric::CellPortInfo* info = adapter.port_info(port);
+  Lid& known = lids[port - 1U];
+  if (known != Lid{} && known != info->lid) raise({.kind = EventKind::kLidChange, .port = port});
+  known = info->lid;
+}
+
+void DeviceCore::raise(const AsyncEvent& event) noexcept {
+  for (ContextBase* context : contexts) {
+    if (event.object != nullptr && &event.object->context() != context) continue;
+    if (!context->add_event(event)) counters.add(DeviceCounter::kEventsLost);
+  }
+}
+
+void DeviceCore::deliver_notifications() noexcept {
+  for (size_t i = 0; i < armed.size();) {
+    NotifiedObject& cq = *armed[i];
+    if (!adapter.take_cq_notification(cq.queue())) {
+      ++i;
+      continue;
+    }
+    armed[i] = armed.back();
+    armed.pop_back();
+    cq.notify();
+  }
+}
+
+void DeviceCore::arm(NotifiedObject& cq, adapter::CqNotify when) noexcept {
+  adapter.arm_cq(cq.queue(), when);
+  if (std::find(armed.begin(), armed.end(), &cq) == armed.end()) armed.push_back(&cq);
+}
+
+void DeviceCore::add(NotifiedObject& cq) {
+  const size_t index = cq.queue().index();
+  if (cqs.size() <= index) cqs.resize(index + 1);
+  cqs[index] = &cq;
+  armed.reserve(cqs.size());  // so that arm() takes no memory
+}
+
+void DeviceCore::forget(NotifiedObject& cq) noexcept {
+  std::erase(armed, &cq);
+  *std::find(cqs.begin(), cqs.end(), &cq) = nullptr;
+}
+
+void DeviceCore::acknowledge(Object& object, uint32_t events) noexcept {
+  object.books.unacknowledged -= std::min(events, object.books.unacknowledged);
+  acknowledgements_.fetch_add(1, std::memory_order_relaxed);
+  if (destroyers_ != 0) errands.tell_destroyers = true;
+}
+
+void DeviceCore::wait_for_acknowledgements(const Object& object) noexcept {
+  lock.lock();
+  ++destroyers_;
+  while (object.books.unacknowledged != 0) {
+    const uint32_t seen = acknowledgements_.load(std::memory_order_relaxed);
+    leave();
+    acknowledgements_.wait(seen, std::memory_order_relaxed);
+    lock.lock();
+  }
+  --destroyers_;
+  leave();
+}
+
+// ---- errands --------------------
+
+void DeviceCore::run_errands() noexcept {
+  for (;;) {
+    Errands::Bag bag = errands.take();
+    const bool more = !errands.empty();
+    if (bag.kick_helper) {
+      counters.add(DeviceCounter::kHelperKicks);
+      drive.helper_wakes();
+    }
+    counters.add(DeviceCounter::kPeerWakes, bag.peers());
+    lock.unlock();
+    bag.ring();
+    if (bag.tell_destroyers) acknowledgements_.notify_all();
+    if (bag.start_helper && helper != nullptr && !helper->start()) helper_failed();
+    if (bag.kick_helper && helper != nullptr) helper->kick();
+    if (!more) return;
+    lock.lock();
+  }
+}
+
+// ---- helper --------------------
+
+void DeviceCore::need_helper() noexcept {
+  if (!std::exchange(helper_wanted_, true)) errands.start_helper = true;
+}
+
+/// Nobody drives while no caller does: what hangs on that will not happen.
+void DeviceCore::helper_failed() noexcept {
+  const Hold hold(*this);
+  helper_wanted_ = false;  // the next call that needs it tries again
+  raise({.kind = EventKind::kDeviceFatal});
+}
+
+Instant DeviceCore::help(bool links_ready) noexcept {
+  const Instant tend_at = tend_links(clock.now(), links_ready);
+  const Hold hold(*this);
+  drive.helper_wakes();
+  finish_ports();
+  Instant until = Instant::min();
+  if (!drive.helper_drives(hold.now())) {
+    counters.add(DeviceCounter::kHelperLooks);
+    until = drive.look_again();
+  } else {
+    counters.add(DeviceCounter::kHelperTurns);
+    if (turn(hold.now()) == 0 && prepare_ports()) until = adapter.deadline();
+  }
+  for (const auto& link : links) {
+    if (link->upkeep() == nullptr || link->engine().state() != fabric::LinkState::kFaulty) continue;
+    link_broken_ = true;
+    until = Instant::min();
+  }
+  until = std::min(until, tend_at);
+  drive.helper_rests(until);
+  return until;
+}
+
+Instant DeviceCore::tend_links(Instant now, bool now_due) noexcept {
+  const std::lock_guard guard(upkeep_);
+  if (!link_broken_.exchange(false) && !now_due && now < tend_at_) return tend_at_;
+  tend_at_ = kNever;
+  for (const auto& link : links) {
+    if (link->upkeep() != nullptr) link->upkeep()->look(now);
+  }
+  {
+    const Hold hold(*this);
+    for (const auto& link : links) {
+      if (link->upkeep() != nullptr && link->upkeep()->settle(now)) turn(now);
+    }
+  }
+  for (const auto& link : links) {
+    if (link->upkeep() == nullptr) continue;
+    link->upkeep()->clear();
+    tend_at_ = std::min(tend_at_, link->upkeep()->deadline());
+  }
+  return tend_at_;
+}
+
+void DeviceCore::wait_fds(std::vector<pollfd>& out) noexcept {
+  {
+    const std::lock_guard guard(upkeep_);
+    for (const auto& link : links) {
+      if (link->upkeep() != nullptr) link->upkeep()->wait_fds(out);
+    }
+  }
+  if (path_ports.empty()) return;
+  const Hold hold(*this);
+  if (!ports_prepared_) return;  // their descriptors mean something to who has prepared only
+  for (const fabric::CellPort* port : path_ports) port->wait_fds(out);
+}
+
+}  // namespace weft::hca

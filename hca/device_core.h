@@ -1,0 +1,123 @@
+// hca/device_core.h -- the device behind device.h: the lock, the adapter and what is noted during a turn.
+// Internal to hca/.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "adapter/adapter.h"
+#include "adapter/queues/completion_queue.h"
+#include "base/clock.h"
+#include "fabric/link/wake_list.h"
+#include "hca/device_config.h"
+#include "hca/drive.h"
+#include "hca/engine_lock.h"
+#include "hca/event_fd.h"
+#include "hca/events.h"
+#include "hca/fork_guard.h"
+#include "hca/kept_link.h"
+#include "hca/object.h"
+
+namespace weft::hca {
+
+class DeviceCore {
+ public:
+  DeviceCore(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
+
+  [[nodiscard]] bool forked() const noexcept { return fork_guard.forked(); }
+  /// Gives the lock back and does what was noted under it.
+  void leave() noexcept {
+    if (errands.empty()) [[likely]] {
+      lock.unlock();
+    } else {
+      run_errands();
+    }
+  }
+
+  // ---- under the lock --------------------
+  /// One bounded turn of the adapter; its events go to their objects.
+  int turn(Instant now) noexcept;
+  /// A turn of a caller, who drives from now on.
+  void caller_turn(Instant now) noexcept;
+  /// A caller is about to wait: the links are told to wake the helper, or it drives at once.
+  void caller_waits(Instant now) noexcept;
+  void deliver_events() noexcept;
+  /// A QP has left RESET.
+  void need_helper() noexcept;
+  void acknowledge(Object& object, uint32_t events) noexcept;
+  /// True when nothing waits at any port; then a peer's next flit wakes the helper.
+  [[nodiscard]] bool prepare_ports() noexcept;
+  void finish_ports() noexcept;
+  void add(NotifiedObject& cq);
+  void arm(NotifiedObject& cq, adapter::CqNotify when) noexcept;
+  void forget(NotifiedObject& cq) noexcept;
+  void add(Object& qp, Qpn number) { qps.emplace(number.value(), &qp); }
+  void forget(Qpn number) noexcept { qps.erase(number.value()); }
+  void raise(const AsyncEvent& event) noexcept;
+
+  // ---- without the lock --------------------
+  /// Before a call waits for an event: a turn, and caller_waits(). False in a child after fork().
+  [[nodiscard]] bool prepare_to_wait() noexcept;
+  /// Waits until every event of `object` that was taken is acknowledged.
+  void wait_for_acknowledgements(const Object& object) noexcept;
+  [[nodiscard]] Instant help(bool links_ready) noexcept;
+  /// Joins, looks for peers and frees dead links, if that is due or `now_due`. @return when it is due again
+  Instant tend_links(Instant now, bool now_due) noexcept;
+  void wait_fds(std::vector<pollfd>& out) noexcept;
+
+  const Clock& clock;
+  RandomSource& link_random;
+  ForkGuard fork_guard;
+  EngineLock lock;
+  fabric::WakeList wakes;
+  std::vector<std::unique_ptr<KeptLink>> links;  // before the adapter, which uses them
+  adapter::ChannelAdapter adapter;
+  Errands errands;
+  Drive drive;
+  Helper* helper = nullptr;
+
+  std::vector<fabric::CellPort*> ports;
+  std::vector<fabric::CellPort*> path_ports;  // of those, the ones that nobody supervises apart
+  std::vector<NotifiedObject*> cqs;           // by index of the adapter's queue
+  std::vector<NotifiedObject*> armed;         // each once
+  std::unordered_map<uint32_t, Object*> qps;  // by number
+  std::vector<ContextBase*> contexts;
+  std::vector<Lid> lids;  // of each port, as it was last up
+  CounterSet<DeviceCounter> counters;
+
+ private:
+  void run_errands() noexcept;
+  void deliver_notifications() noexcept;
+  void deliver(const adapter::AsyncEvent& event) noexcept;
+  void watch_lid(uint8_t port) noexcept;
+  void helper_failed() noexcept;
+
+  bool helper_wanted_ = false;
+  bool ports_prepared_ = false;
+  uint32_t destroyers_ = 0;                    // threads in wait_for_acknowledgements()
+  std::atomic<uint32_t> acknowledgements_{0};  // steps with each that somebody may wait for
+
+  std::atomic<bool> link_broken_{false};  // one must be taken out
+
+  std::mutex upkeep_;  // of the links; never taken by a call of the data path
+  Instant tend_at_ = Instant::min();
+};
+
+/// Holds the lock of a device for one call.
+class Hold {
+ public:
+  explicit Hold(DeviceCore& core) noexcept : core_(core), now_(core.clock.now()) { core_.lock.lock(); }
+  ~Hold() { core_.leave(); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  [[nodiscard]] Instant now() const noexcept { return now_; }
+
+ private:
+  DeviceCore& core_;
+  Instant now_;
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,70 @@
+#include "hca/event_fd.h"
+
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace weft::hca {
+
+std::shared_ptr<EventFd> EventFd::create() {
+  UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
+  return fd.valid() ? std::make_shared<EventFd>(std::move(fd)) : nullptr;
+}
+
+void EventFd::add(uint64_t units) noexcept {
+  // Cannot wait: the counter would have to be near 2^64.
+  static_cast<void>(write(fd_.get(), &units, sizeof units));
+}
+
+Answer EventFd::take() noexcept {
+  uint64_t unit = 0;
+  if (read(fd_.get(), &unit, sizeof unit) == sizeof unit) return Answer::kOk;
+  return errno == EINTR ? Answer::kInterrupted : Answer::kAgain;
+}
+
+void EventFd::take_back() noexcept {
+  uint64_t unit = 0;
+  const iovec into{&unit, sizeof unit};
+  static_cast<void>(preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT));
+}
+
+void Errands::add(EventSource& source, int64_t units) noexcept {
+  source.owed += units;
+  if (!std::exchange(source.listed, true)) owing_.push_back(&source);
+}
+
+void Errands::forget(const EventSource& source) noexcept {
+  std::erase(owing_, &source);
+  --sources_;
+}
+
+Errands::Bag Errands::take() noexcept {
+  Bag bag;
+  for (size_t i = 0; i < Bag::kMost && !wakes_.empty(); ++i) bag.bells[i] = wakes_.take();
+  for (size_t i = 0; i < Bag::kMost && !owing_.empty(); ++i) {
+    EventSource& source = *owing_.back();
+    bag.units[i] = {source.descriptor, std::exchange(source.owed, 0)};
+    source.listed = false;
+    owing_.pop_back();
+  }
+  bag.kick_helper = std::exchange(kick_helper, false);
+  bag.start_helper = std::exchange(start_helper, false);
+  bag.tell_destroyers = std::exchange(tell_destroyers, false);
+  return bag;
+}
+
+void Errands::Bag::ring() noexcept {
+  for (const std::shared_ptr<fabric::PeerBell>& bell : bells) {
+    if (bell != nullptr) bell->ring();
+  }
+  for (const Units& due : units) {
+    if (due.count > 0) due.descriptor->add(static_cast<uint64_t>(due.count));
+    for (int64_t left = due.count; left < 0; ++left) due.descriptor->take_back();
+  }
+}
+
+}  // namespace weft::hca

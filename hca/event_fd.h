@@ -1,0 +1,97 @@
+// hca/event_fd.h -- a descriptor that is readable while events wait: an eventfd in semaphore mode, one
+// readable unit per event. A program may poll it, make it O_NONBLOCK and read it through the calls of hca/
+// only.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "fabric/link/wake_list.h"
+#include "hca/answer.h"
+
+namespace weft::hca {
+
+/// Any thread. Every call but fd() is a system call.
+class EventFd {
+ public:
+  /// Null when the process has no descriptor left.
+  [[nodiscard]] static std::shared_ptr<EventFd> create();
+  explicit EventFd(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  void add(uint64_t units) noexcept;
+  /// Takes one unit; waits for it unless the descriptor is O_NONBLOCK. kOk, kAgain, kInterrupted.
+  [[nodiscard]] Answer take() noexcept;
+  /// Takes one unit if there is one, whatever the descriptor's flags say.
+  void take_back() noexcept;
+
+ private:
+  UniqueFd fd_;
+};
+
+/// A descriptor with the units it is owed. Owner: whoever holds the device's lock.
+struct EventSource {
+  std::shared_ptr<EventFd> descriptor;
+  int64_t owed = 0;  // units to write; negative: to take back
+  bool listed = false;
+};
+
+/// What the calls of a device want of the kernel: noted under its lock, done after it was given back.
+/// Owner: whoever holds the lock.
+class Errands {
+ public:
+  explicit Errands(fabric::WakeList& wakes) : wakes_(wakes) {}
+
+  [[nodiscard]] bool empty() const noexcept {
+    return owing_.empty() && wakes_.empty() && !kick_helper && !start_helper && !tell_destroyers;
+  }
+  /// Makes room for one more source, so that owe() takes no memory.
+  void expect_source() { owing_.reserve(++sources_); }
+  /// One more event of this source has come.
+  void owe(EventSource& source) noexcept { add(source, 1); }
+  /// Events of this source were dropped that nobody has taken.
+  void take_back(EventSource& source, uint32_t events) noexcept { add(source, -int64_t{events}); }
+  /// The source ends.
+  void forget(const EventSource& source) noexcept;
+
+  /// A part of what is to be done; it keeps alive what it needs.
+  struct Bag {
+    static constexpr size_t kMost = 8;
+    struct Units {
+      std::shared_ptr<EventFd> descriptor;
+      int64_t count = 0;
+    };
+    std::array<std::shared_ptr<fabric::PeerBell>, kMost> bells;
+    std::array<Units, kMost> units;
+    bool kick_helper = false;
+    bool start_helper = false;
+    bool tell_destroyers = false;
+    /// Bells that ring() rings.
+    [[nodiscard]] uint32_t peers() const noexcept {
+      return static_cast<uint32_t>(
+          std::count_if(bells.begin(), bells.end(), [](const auto& b) { return b != nullptr; }));
+    }
+    /// The system calls of bells and units.
+    void ring() noexcept;
+  };
+  /// Call again until empty().
+  [[nodiscard]] Bag take() noexcept;
+
+  bool kick_helper = false;
+  bool start_helper = false;
+  bool tell_destroyers = false;  // an event was acknowledged that somebody may wait for
+
+ private:
+  void add(EventSource& source, int64_t units) noexcept;
+
+  fabric::WakeList& wakes_;
+  std::vector<EventSource*> owing_;  // each once
+  size_t sources_ = 0;
+};
+
+}  // namespace weft::hca

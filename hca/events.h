@@ -1,0 +1,38 @@
+// hca/events.h -- asynchronous events as a consumer gets them. Numbers as enum ibv_event_type.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "adapter/events.h"
+
+namespace weft::hca {
+
+class Object;
+
+enum class EventKind : uint8_t {
+  kCqError = 0,
+  kQpFatal = 1,
+  kQpRequestError = 2,
+  kQpAccessError = 3,
+  kSqDrained = 5,
+  kDeviceFatal = 8,
+  kPortActive = 9,
+  kPortError = 10,
+  kLidChange = 11,
+  kSrqLimitReached = 15,
+  kLastWqeReached = 16,
+};
+[[nodiscard]] std::string_view to_string(EventKind kind) noexcept;
+
+struct AsyncEvent {
+  EventKind kind{};
+  Object* object = nullptr;  // the QP, CQ or SRQ; null for events of a port or of the device
+  uint8_t port = 0;
+};
+
+/// What the adapter's event is for a consumer; nothing for events that only the operator hears of.
+[[nodiscard]] std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept;
+
+}  // namespace weft::hca

@@ -1,0 +1,53 @@
+// hca/memory.h -- protection domains, memory regions and windows as a consumer has them.
+#pragma once
+
+#include "adapter/adapter.h"
+#include "hca/object.h"
+
+namespace weft::hca {
+
+/// Any thread.
+class ProtectionDomain final : public Object {
+ public:
+  ProtectionDomain(ContextBase& context, adapter::PdId id) noexcept : Object(context, nullptr), id_(id) {}
+  [[nodiscard]] adapter::PdId id() const noexcept { return id_; }
+  [[nodiscard]] Answer release() noexcept override;
+
+ private:
+  adapter::PdId id_;
+};
+
+/// Any thread.
+class MemoryRegion final : public Object {
+ public:
+  MemoryRegion(ContextBase& context, ProtectionDomain& pd, const adapter::MemoryRegion& region) noexcept
+      : Object(context, nullptr), pd_(pd), region_(region) {
+    ++pd_.books.users;
+  }
+  [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
+  [[nodiscard]] const adapter::MemoryRegion& region() const noexcept { return region_; }
+  /// kBusy while windows are bound to it.
+  [[nodiscard]] Answer release() noexcept override;
+
+ private:
+  ProtectionDomain& pd_;
+  adapter::MemoryRegion region_;
+};
+
+/// A key that bind requests tie to ranges. Any thread.
+class Window final : public Object {
+ public:
+  Window(ContextBase& context, ProtectionDomain& pd, Rkey key) noexcept
+      : Object(context, nullptr), pd_(pd), key_(key) {
+    ++pd_.books.users;
+  }
+  [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
+  [[nodiscard]] Rkey key() const noexcept { return key_; }
+  [[nodiscard]] Answer release() noexcept override;
+
+ private:
+  ProtectionDomain& pd_;
+  Rkey key_;
+};
+
+}  // namespace weft::hca

@@ -1,0 +1,78 @@
+// hca/object.h -- what every object of a context has: its context, the objects that use it, the events of
+// it that a program has taken and not acknowledged.
+#pragma once
+
+#include <cstdint>
+
+#include "adapter/config.h"
+#include "hca/answer.h"
+
+namespace weft::hca {
+
+class DeviceCore;
+struct AsyncEvent;
+
+/// A context as its objects and the device know it.
+class ContextBase {
+ public:
+  explicit ContextBase(DeviceCore& core) noexcept : core_(core) {}
+  virtual ~ContextBase() = default;
+  ContextBase(const ContextBase&) = delete;
+  ContextBase& operator=(const ContextBase&) = delete;
+
+  // ---- hca/ alone --------------------
+  [[nodiscard]] DeviceCore& core() const noexcept { return core_; }
+  /// Under the device's lock. False when there is no room.
+  [[nodiscard]] virtual bool add_event(const AsyncEvent& event) noexcept = 0;
+
+ private:
+  DeviceCore& core_;
+};
+
+/// Made and destroyed by its context, which outlives it.
+class Object {
+ public:
+  Object(ContextBase& context, void* user) noexcept : context_(context), user_(user) {}
+  virtual ~Object() = default;
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  [[nodiscard]] ContextBase& context() const noexcept { return context_; }
+  /// Whatever the program said when it was made.
+  [[nodiscard]] void* user() const noexcept { return user_; }
+
+  // ---- hca/ alone, under the device's lock --------------------
+  struct Books {
+    Object* older = nullptr;  // of the same context
+    Object* newer = nullptr;
+    uint32_t users = 0;           // objects that were made with this one
+    uint32_t unacknowledged = 0;  // events taken and not acknowledged, of either kind
+  };
+  Books books;
+  /// Frees what the adapter has of it and drops what waits for it. Nothing has changed unless kOk.
+  [[nodiscard]] virtual Answer release() noexcept = 0;
+
+ protected:
+  [[nodiscard]] DeviceCore& core() const noexcept { return context_.core(); }
+
+ private:
+  ContextBase& context_;
+  void* user_;
+};
+
+/// A CQ as the device knows it.
+class NotifiedObject : public Object {
+ public:
+  NotifiedObject(ContextBase& context, void* user, adapter::CompletionQueue& queue) noexcept
+      : Object(context, user), queue_(queue) {}
+
+  // ---- hca/ alone, under the device's lock --------------------
+  [[nodiscard]] adapter::CompletionQueue& queue() const noexcept { return queue_; }
+  /// It has got what it was armed for.
+  virtual void notify() noexcept = 0;
+
+ private:
+  adapter::CompletionQueue& queue_;
+};
+
+}  // namespace weft::hca

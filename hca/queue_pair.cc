@@ -1,0 +1,83 @@
+#include "hca/queue_pair.h"
+
+#include "hca/channel.h"
+#include "hca/device_core.h"
+#include "hca/memory.h"
+
+namespace weft::hca {
+
+Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain& pd, adapter::QueuePair& pair) noexcept
+    : Object(context, init.user),
+      pair_(pair),
+      pd_(pd),
+      send_cq_(*init.send_cq),
+      recv_cq_(*init.recv_cq),
+      number_(core().adapter.qpn(pair)) {
+  ++pd_.books.users;
+  ++send_cq_.books.users;
+  ++recv_cq_.books.users;
+}
+
+Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept {
+  DeviceCore& device = core();
+  posted = 0;
+  if (device.forked()) return Answer::kForked;
+  Hold hold(device);
+  Answer answer = Answer::kOk;
+  for (const adapter::SendRequest& request : list) {
+    answer = answer_of(device.adapter.post(pair_, request));
+    if (answer != Answer::kOk) break;
+    ++posted;
+  }
+  if (posted != 0) device.adapter.ring_send(pair_);
+  device.caller_turn(hold.now());
+  return answer;
+}
+
+Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept {
+  DeviceCore& device = core();
+  posted = 0;
+  if (device.forked()) return Answer::kForked;
+  const Hold hold(device);
+  Answer answer = Answer::kOk;
+  for (const adapter::RecvRequest& request : list) {
+    answer = answer_of(device.adapter.post(pair_, request));
+    if (answer != Answer::kOk) break;
+    ++posted;
+  }
+  if (posted != 0) device.adapter.ring_recv(pair_);
+  return answer;
+}
+
+Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  Hold hold(device);
+  const Answer answer = answer_of(device.adapter.modify_qp(pair_, attr, mask));
+  if (answer != Answer::kOk) return answer;
+  if ((mask & adapter::kQpAttrState) != 0 && attr.state != adapter::QpState::kReset) device.need_helper();
+  device.caller_turn(hold.now());
+  return answer;
+}
+
+Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  const Hold hold(device);
+  attr = device.adapter.query_qp(pair_);
+  config = device.adapter.config(pair_);
+  return Answer::kOk;
+}
+
+Answer Qp::release() noexcept {
+  DeviceCore& device = core();
+  device.caller_turn(device.clock.now());  // what was posted leaves, and its events find it
+  if (!device.adapter.destroy_qp(&pair_)) return Answer::kInvalid;
+  device.forget(number_);
+  --pd_.books.users;
+  --send_cq_.books.users;
+  --recv_cq_.books.users;
+  return Answer::kOk;
+}
+
+}  // namespace weft::hca
