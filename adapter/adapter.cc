@@ -5,6 +5,7 @@
 #include "adapter/adapter_core.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/queues/shared_receive_queue.h"
+#include "base/check.h"
 #include "base/stats_page.h"
 
 namespace weft::adapter {
@@ -50,6 +51,14 @@ MemoryTable& ChannelAdapter::memory() noexcept {
 
 SharedReceives& ChannelAdapter::srqs() noexcept {
   return core_->srqs;
+}
+
+AddressSpaces& ChannelAdapter::use_manager(MemoryManager& manager) {
+  Engine& engine = core_->engine;
+  engine.count(AdapterCounter::kAgentCalls);
+  WEFT_CHECK(engine.spaces == nullptr, "the adapter has a memory manager");
+  engine.spaces = std::make_unique<AddressSpaces>(engine.memory, manager);
+  return *engine.spaces;
 }
 
 Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes) {
@@ -115,6 +124,7 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
   slot->port = config.port;
   engine.enlist(*slot);
   ++core_->pd_qps[config.pd.value()];
+  if (engine.spaces != nullptr) engine.spaces->open_qp(config.pd);
   ++config.send_cq->users;
   ++config.recv_cq->users;
   if (config.srq != nullptr) ++config.srq->users;

@@ -28,6 +28,8 @@ class StatsPage;
 namespace weft::adapter {
 
 class AdapterCore;
+class AddressSpaces;
+class MemoryManager;
 class SharedReceives;
 
 /// Owner: one thread. Objects it creates belong to it and die with it.
@@ -48,6 +50,9 @@ class ChannelAdapter {
   Status dealloc_pd(PdId pd);
   /// The memory functions: regions, windows, keys.
   [[nodiscard]] MemoryTable& memory() noexcept;
+  /// Regions over effective, virtual and physical addresses become possible, by the tables of `manager`,
+  /// which outlives the adapter (SAN-LMP). Once.
+  AddressSpaces& use_manager(MemoryManager& manager);
   Result<CompletionQueue*> create_cq(uint32_t cqes);
   Status destroy_cq(CompletionQueue* cq);
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).

@@ -13,6 +13,7 @@
 #include "adapter/config.h"
 #include "adapter/counters.h"
 #include "adapter/events.h"
+#include "adapter/memory/address_space.h"
 #include "adapter/memory/memory_table.h"
 #include "adapter/path.h"
 #include "adapter/queues/completion_queue.h"
@@ -85,6 +86,7 @@ struct Engine {
   AdapterConfig config;
   RandomSource& random;
   MemoryTable memory;
+  std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;
   ChunkPool<TxPacket> tx_chunks;
   ChunkPool<RxPacket> rx_chunks;

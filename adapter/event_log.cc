@@ -30,6 +30,9 @@ void write_line(const std::string& name, const AsyncEvent& event) {
     case AsyncEventKind::kPortExpired:
       log(LogLevel::kWarn, "{}: port {} stayed down too long; its connections have failed", name, event.port);
       return;
+    case AsyncEventKind::kPageFault:
+      log(LogLevel::kWarn, "{}: a peer was let in and found no page mapped", name);
+      return;
     case AsyncEventKind::kSqDrained:
     case AsyncEventKind::kSrqLimit:
     case AsyncEventKind::kLastWqeReached:

@@ -24,6 +24,7 @@ enum class AsyncEventKind : uint8_t {
   kPortUp,
   kPortDown,
   kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)
+  kPageFault,    // a peer was let in and found no page mapped (SAN-LMP-12)
   kCount,
 };
 [[nodiscard]] std::string_view to_string(AsyncEventKind kind) noexcept;
@@ -34,6 +35,7 @@ struct AsyncEvent {
   WcStatus status = WcStatus::kSuccess;
   uint8_t port = 0;
   CompletionQueue* cq = nullptr;
+  uint64_t address = 0;  // kPageFault: the virtual address
   SharedReceiveQueue* srq = nullptr;
 };
 

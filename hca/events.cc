@@ -51,6 +51,7 @@ std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept {
     case adapter::AsyncEventKind::kPortDown:
       return EventKind::kPortError;
     case adapter::AsyncEventKind::kPortExpired:  // each QP of the port has an event of its own
+    case adapter::AsyncEventKind::kPageFault:    // for the driver; the QP has an event of its own
     case adapter::AsyncEventKind::kCount:
       break;
   }

@@ -87,8 +87,8 @@ constexpr std::array kNever<CellError>{CellError::kTooShort, CellError::kVersion
                                        CellError::kAddress,  CellError::kOpcode,     CellError::kFlags,
                                        CellError::kLength,   CellError::kCellNumber, CellError::kCrc};
 template <>
-constexpr std::array kNever<adapter::AccessFault>{adapter::AccessFault::kBadFlags,
-                                                  adapter::AccessFault::kNotMapped};
+constexpr std::array kNever<adapter::AccessFault>{
+    adapter::AccessFault::kBadFlags, adapter::AccessFault::kNoRoom, adapter::AccessFault::kNotMapped};
 template <>
 constexpr std::array kByRevokedKeys<adapter::AccessFault>{
     adapter::AccessFault::kNotValid,     adapter::AccessFault::kWrongType,

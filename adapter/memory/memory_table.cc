@@ -14,6 +14,7 @@
 #include <limits>
 #include <utility>
 
+#include "adapter/memory/fault_handler.h"
 #include "adapter/memory/tpt_entries.h"
 
 namespace weft::adapter {
@@ -69,7 +70,9 @@ struct MemoryTable::RegionPlan {
 };
 
 MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random)
-    : entries_(std::make_unique<TptEntries>(keys, number, random)) {}
+    : entries_(std::make_unique<TptEntries>(keys, number, random)) {
+  static_cast<void>(install_fault_handler());
+}
 MemoryTable::~MemoryTable() = default;
 
 Status MemoryTable::check_plan(const RegionPlan& plan) {
@@ -130,9 +133,12 @@ Result<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
   if (Status status = check_plan(plan); !status) return status.error();
   if (entries_->free_count() < plan.keys())
     return Error{"reg_mr: no free key; deregister something or raise AdapterLimits::keys"};
+  const Translation* shared = plan.backing.translation;
+  if (shared != nullptr && shared->users == 0 && !entries_->room_for(shared->info().all_entries))
+    return Error{"reg_mr: no room for its page table; deregister something or raise the limit"};
   const uint32_t index = entries_->take({.pd = plan.pd});
   if (plan.keys() == 2) entries_->at(index).implicit = entries_->take({.pd = plan.pd});
-  TptEntries::hold(plan.backing);
+  entries_->hold(plan.backing);
   open_region(index, plan);
   return describe(index);
 }
@@ -185,6 +191,7 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
   TableEntry* region = entries_->find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
     return Error{"rereg_mr: not the LKey of a region"};
+  if (!region->valid) return Error{"rereg_mr: the region is reserved and not yet filled"};
   if (region->windows != 0) return Error{"rereg_mr: windows are bound to the region; unbind them first"};
   const bool had_window = region->implicit != kNoEntry;
   const Access before = had_window ? region->rights | entries_->at(region->implicit).rights : region->rights;
@@ -208,12 +215,50 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
   if (!with_window && had_window) entries_->release(std::exchange(region->implicit, kNoEntry));
   entries_->move_to(plan.pd, index);
   if (with_window) entries_->move_to(plan.pd, region->implicit);
-  TptEntries::hold(plan.backing);
-  TptEntries::drop(region->backing);
+  entries_->hold(plan.backing);
+  entries_->drop(region->backing);
   entries_->renew(index);
   if (with_window && had_window) entries_->renew(region->implicit);
   open_region(index, plan);
   return describe(index);
+}
+
+Result<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
+  if (pd.value() >= kMemoryPdsMax) return Error{"reserve_mr: no such protection domain"};
+  if (entries_->free_count() < (with_rkey ? 2U : 1U))
+    return Error{"reserve_mr: no free key; deregister something or raise AdapterLimits::keys"};
+  const uint32_t index = entries_->take({.pd = pd});
+  if (with_rkey) {
+    const uint32_t window = entries_->take({.pd = pd, .region = index, .type = EntryType::kWindow});
+    entries_->at(window).implicit = window;
+    entries_->at(index).implicit = window;
+  }
+  return describe(index);
+}
+
+AccessFault MemoryTable::fill_reserved(PdId pd, const RegisterRequest& request) {
+  uint32_t index = 0;
+  const AccessFault fault = entries_->find_reserved(pd, request.lkey, index);
+  if (fault != AccessFault::kNone) return fault;
+  const bool remote = only(request.access, kRemoteRights) != Access::kNone;
+  if (remote != (entries_->at(index).implicit != kNoEntry)) return AccessFault::kBadFlags;
+  Result<std::unique_ptr<AddressTable>> table = AddressTable::make(request.pages);
+  if (!table.ok()) return AccessFault::kOutOfBounds;
+  if (!entries_->room_for(table.value()->info().all_entries)) return AccessFault::kNoRoom;
+  RegionPlan plan{.pd = pd,
+                  .backing = {.translation = table.value().get()},
+                  .length = request.pages.length,
+                  .access = request.access};
+  plan.address_from({.base_addr = request.base_addr});
+  if (!check_plan(plan).ok()) return AccessFault::kBadFlags;
+  static_cast<void>(table.value().release());  // the region's now
+  entries_->hold(plan.backing);
+  open_region(index, plan);
+  return AccessFault::kNone;
+}
+
+void MemoryTable::limit_page_entries(uint64_t entries) noexcept {
+  entries_->limit_page_entries(entries);
 }
 
 Status MemoryTable::dereg_mr(Lkey lkey) {
@@ -327,7 +372,7 @@ bool MemoryTable::pd_unused(PdId pd) const noexcept {
 std::string_view to_string(AccessFault fault) noexcept {
   static constexpr std::array<std::string_view, static_cast<size_t>(AccessFault::kCount)> kNames{
       "none",          "not-valid",      "wrong-type",    "wrong-pd",  "wrong-instance", "out-of-bounds",
-      "right-missing", "no-window-bind", "already-bound", "bad-flags", "not-mapped"};
+      "right-missing", "no-window-bind", "already-bound", "bad-flags", "no-room",        "not-mapped"};
   return fault < AccessFault::kCount ? kNames[static_cast<size_t>(fault)] : "unknown";
 }
 

@@ -10,6 +10,7 @@
 
 #include "adapter/memory/access.h"
 #include "adapter/memory/address_table.h"
+#include "adapter/memory/guarded_copy.h"
 #include "adapter/memory/translation.h"
 #include "adapter/verbs.h"
 #include "base/result.h"
@@ -64,6 +65,14 @@ struct RegionChange {
   RegisterOptions options{};  // with `memory`
 };
 
+/// What fills a reserved entry.
+struct RegisterRequest {
+  Lkey lkey{};  // of reserve_mr()
+  PageList pages{};
+  Access access = Access::kNone;
+  std::optional<uint64_t> base_addr{};
+};
+
 /// PDs have numbers below this.
 inline constexpr uint32_t kMemoryPdsMax = 1U << 20;
 
@@ -96,6 +105,15 @@ class MemoryTable {
   /// Registers anew: memory, PD, rights or several of them. The region keeps its entry and gets new keys; the
   /// old ones are dead. Refused while windows are bound to it; when refused, nothing has changed.
   Result<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change);
+  /// Registration by work request: an entry is reserved, not valid, and its keys are given out at once
+  /// (TPT-REG-03, C-27); with an RKey for those that are to be filled with remote rights.
+  Result<MemoryRegion> reserve_mr(PdId pd, bool with_rkey);
+  /// What the work request does when it is reached (TPT-REG-04): fills the entry. Refused: no reserved entry
+  /// of this key (kNotValid, kWrongType), another PD, an old instance, an entry filled already, pages that do
+  /// not fit, rights without their key, no room for the page table. Nothing changes unless kNone. Allocates.
+  [[nodiscard]] AccessFault fill_reserved(PdId pd, const RegisterRequest& request);
+  /// Most entries that the page tables of all regions may have together (O-40); without limit at first.
+  void limit_page_entries(uint64_t entries) noexcept;
   /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
   Status dereg_mr(Lkey lkey);
 
@@ -130,6 +148,16 @@ class MemoryTable {
   /// Checks one remote access (TPT-REMOTE-02a-f). A zero-length access needs a valid key too.
   [[nodiscard]] AccessFault check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
                                          RemoteGrant& out) const noexcept;
+  /// Lets `action` at memory of a region; kNotMapped when it has gone (guarded_copy.h).
+  template <class Action>
+  [[gnu::always_inline]] static AccessFault touch(Action&& action, std::byte* at, uint64_t bytes) noexcept {
+    try {
+      action(at, bytes);
+    } catch (const MemoryFault&) {
+      return AccessFault::kNotMapped;
+    }
+    return AccessFault::kNone;
+  }
   /// Checks a data segment and calls `action(at, bytes)` for each of its pieces, in order: this and
   /// visit_granted() are how payload is reached. kNone, or why it went no further.
   template <class Action>
@@ -141,8 +169,7 @@ class MemoryTable {
       return fault;
     if (at == nullptr) [[unlikely]]
       return visit(walk_local(sge, kind), action);
-    action(at, uint64_t{sge.length});
-    return AccessFault::kNone;
+    return touch(action, at, sge.length);
   }
   /// Likewise for bytes [begin, begin + bytes) of what was granted; within its room, while it stands.
   template <class Action>
@@ -151,13 +178,14 @@ class MemoryTable {
     if (bytes == 0) return AccessFault::kNone;
     if (grant.at == nullptr) [[unlikely]]
       return visit(walk_granted(grant, begin, bytes, kind), action);
-    action(grant.at + begin, bytes);
-    return AccessFault::kNone;
+    return touch(action, grant.at + begin, bytes);
   }
   /// Steps whenever something that was granted may have ended: a region or key was retired, unbound,
   /// invalidated or used up. A grant may be used again, within its room, while this has not moved (decisions
   /// P8).
   [[nodiscard]] uint64_t revision() const noexcept { return revision_; }
+  /// What was granted may have ended outside this table: every grant is asked for again.
+  void end_grants() noexcept { ++revision_; }
   /// Tells the table that a granted operation is executed; a one-shot key dies here (SAN-RMP-12).
   void finish_remote(const RemoteGrant& grant) noexcept;
   /// The binding that granted this stands, though a one-shot key of it may have served: for an RDMA read
@@ -179,7 +207,7 @@ class MemoryTable {
     AccessFault fault = AccessFault::kNone;
     for (MemoryPiece piece; fault == AccessFault::kNone && !walk.done();) {
       fault = walk.next(piece);
-      if (fault == AccessFault::kNone) action(piece.at, piece.bytes);
+      if (fault == AccessFault::kNone) fault = touch(action, piece.at, piece.bytes);
     }
     return fault;
   }

@@ -103,8 +103,26 @@ void TptEntries::unbind(uint32_t window) noexcept {
   entry.rights = Access::kNone;
 }
 
+AccessFault TptEntries::find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept {
+  const std::optional<KeyParts> parts = keys_.find(key.value());
+  if (!parts || !entries_[parts->index].taken) return AccessFault::kNotValid;
+  const TableEntry& entry = entries_[parts->index];
+  if (entry.type != EntryType::kRegion) return AccessFault::kWrongType;
+  if (entry.pd != pd) return AccessFault::kWrongPd;
+  if (entry.instance != parts->instance) return AccessFault::kWrongInstance;
+  if (entry.valid) return AccessFault::kAlreadyBound;
+  out = parts->index;
+  return AccessFault::kNone;
+}
+
+void TptEntries::hold(const Backing& backing) noexcept {
+  if (backing.translation == nullptr) return;
+  if (backing.translation->users++ == 0) page_entries_ += backing.translation->info().all_entries;
+}
+
 void TptEntries::drop(const Backing& backing) noexcept {
   if (backing.translation == nullptr || --backing.translation->users != 0) return;
+  page_entries_ -= backing.translation->info().all_entries;
   const std::unique_ptr<Translation> last(backing.translation);
 }
 

@@ -132,7 +132,9 @@ class TptEntries {
   }
   /// The window a key names, bound or not: what bind, unbind and invalidate work on.
   AccessFault find_window(PdId pd, Rkey key, uint32_t& out) const noexcept;
-  /// TableEntry of a present key, whatever its PD.
+  /// The reserved region a key names, not yet filled.
+  AccessFault find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept;
+  /// Entry of a present key, whatever its PD.
   [[nodiscard]] TableEntry* find_present(uint32_t key, uint32_t& index) noexcept;
 
   /// May `request` be bound to a window of `pd`? Changes nothing.
@@ -149,15 +151,20 @@ class TptEntries {
   }
 
   /// A region starts or ceases to use a translation; it ends with its last user.
-  static void hold(const Backing& backing) noexcept {
-    if (backing.translation != nullptr) ++backing.translation->users;
+  void hold(const Backing& backing) noexcept;
+  void drop(const Backing& backing) noexcept;
+  /// May page tables grow by so many entries?
+  [[nodiscard]] bool room_for(uint64_t entries) const noexcept {
+    return entries <= page_entries_max_ && page_entries_ <= page_entries_max_ - entries;
   }
-  static void drop(const Backing& backing) noexcept;
+  void limit_page_entries(uint64_t entries) noexcept { page_entries_max_ = entries; }
 
  private:
   KeyTable keys_;
   ChunkedTable<TableEntry> entries_;
   std::vector<uint32_t> used_by_pd_;
+  uint64_t page_entries_ = 0;  // of the translations in use
+  uint64_t page_entries_max_ = std::numeric_limits<uint64_t>::max();
   uint32_t bindings_ = 0;  // made so far
 };
 

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
+#include "adapter/memory/guarded_copy.h"
 #include "base/crc32c.h"
 
 namespace weft::adapter {
@@ -82,7 +84,11 @@ ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const
 /// The peer is wrong, or, when there is no memory behind what the entry allows, this node is (C-30).
 ResponderFault Placement::refused(AccessFault fault) noexcept {
   engine_.faults.add(fault);
-  return fault == AccessFault::kNotMapped ? ResponderFault::kLocalAccess : ResponderFault::kRemoteAccess;
+  if (fault != AccessFault::kNotMapped) return ResponderFault::kRemoteAccess;
+  AddressSpaces* spaces = engine_.spaces.get();
+  for (std::optional<PageFault> found; spaces != nullptr && (found = spaces->take_page_fault());)
+    engine_.raise({.kind = AsyncEventKind::kPageFault, .address = found->address});
+  return ResponderFault::kLocalAccess;
 }
 
 ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
@@ -107,7 +113,7 @@ ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t b
   const std::byte* from = data.data();
   const AccessFault fault = engine_.memory.visit_granted(
       packet.grant, begin, data.size(), AccessKind::kRemoteWrite, [&](std::byte* at, uint64_t bytes) {
-        std::memcpy(at, from, bytes);
+        copy_guarded(at, from, bytes);
         from += bytes;
       });
   return fault == AccessFault::kNone ? ResponderFault::kNone : refused(fault);
@@ -203,7 +209,7 @@ bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept
     } else if (bytes != 0) {
       (void)engine_.memory.visit_granted(
           packet.grant, begin, bytes, AccessKind::kRemoteWrite,
-          [&](const std::byte* at, uint64_t length) { crc = crc32c_extend(crc, at, length); });
+          [&](const std::byte* at, uint64_t length) { crc = crc_guarded(crc, at, length); });
     }
   }
   return crc == packet.packet_crc;

@@ -343,9 +343,8 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
     }
     const CellSent result = segmenter_.send_read_response(qp, job);
     if (result == CellSent::kLocalFault) [[unlikely]] {
-      placement_.count(qp, ResponderFault::kLocalAccess);
-      rx.reads.pop();
-      continue;
+      fail_read(qp, job.psn);
+      break;
     }
     if (result == CellSent::kNoCredit) {
       blocked = true;
@@ -358,6 +357,15 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
   qp.counters.add(QpCounter::kCellsSent, sent);
   engine_.counters.add(AdapterCounter::kCellsSent, sent);
   return sent;
+}
+
+/// The memory that a read asks for is not there: the requester hears of it, and the QP has come to its end.
+void Responder::fail_read(QueuePair& qp, Psn psn) noexcept {
+  placement_.count(qp, ResponderFault::kLocalAccess);
+  const FaultRule& rule = fault_rule(ResponderFault::kLocalAccess);
+  enter_error(engine_, qp, rule.event, WcStatus::kGeneral);
+  set_nak(qp, rule.nak, psn, 0);
+  engine_.want_ack(qp, true);
 }
 
 }  // namespace weft::adapter

@@ -85,6 +85,7 @@ class Responder {
   [[nodiscard]] bool finish_message(QueuePair& qp, RxPacket& packet) noexcept;
   [[nodiscard]] bool refuse_in_turn(QueuePair& qp, RxPacket& packet, ResponderFault fault) noexcept;
   void answer_refusal(QueuePair& qp, RxPacket& packet) noexcept;
+  void fail_read(QueuePair& qp, Psn psn) noexcept;
   void send_rnr(QueuePair& qp) noexcept;
   [[nodiscard]] uint32_t packet_bytes(const QueuePair& qp, const RxPacket& packet) const noexcept;
 

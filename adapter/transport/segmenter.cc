@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "adapter/memory/guarded_copy.h"
 #include "base/crc32c.h"
 #include "messages/transport_headers.h"
 
@@ -131,15 +132,16 @@ AccessFault Segmenter::gather(QueuePair& qp, const TxPacket& packet, uint64_t of
       if (fault != AccessFault::kNone) return fault;
       wqe.revision = engine_.memory.revision();
     }
-    if (wqe.single_at != nullptr) [[likely]] {
-      crc = crc32c_copy(crc, to.data(), wqe.single_at + offset, to.size());
-      return AccessFault::kNone;
-    }
+    const auto copy = [&](const std::byte* from, uint64_t bytes) {
+      crc = crc_copy_guarded(crc, to.data(), from, bytes);
+    };
+    if (wqe.single_at != nullptr) [[likely]]
+      return MemoryTable::touch(copy, wqe.single_at + offset, to.size());
   }
   std::byte* at = to.data();
   return for_each_piece(engine_.memory, qp.config.pd, {sge, wqe.sge_count}, {offset, to.size()},
                         AccessKind::kLocalRead, [&](const std::byte* piece, uint64_t bytes) {
-                          crc = crc32c_copy(crc, at, piece, bytes);
+                          crc = crc_copy_guarded(crc, at, piece, bytes);
                           at += bytes;
                         });
 }
@@ -149,7 +151,7 @@ AccessFault Segmenter::scatter(PdId pd, std::span<const Sge> list, uint64_t offs
   const std::byte* data = from.data();
   const AccessFault fault = for_each_piece(engine_.memory, pd, list, {offset, from.size()},
                                            AccessKind::kLocalWrite, [&](std::byte* piece, uint64_t bytes) {
-                                             std::memcpy(piece, data, bytes);
+                                             copy_guarded(piece, data, bytes);
                                              data += bytes;
                                            });
   if (fault != AccessFault::kNone) [[unlikely]]
@@ -173,7 +175,7 @@ uint32_t Segmenter::hash_scattered(PdId pd, std::span<const Sge> list, uint64_t 
                                    uint32_t crc) noexcept {
   (void)for_each_piece(
       engine_.memory, pd, list, {offset, bytes}, AccessKind::kLocalWrite,
-      [&](const std::byte* piece, uint64_t length) { crc = crc32c_extend(crc, piece, length); });
+      [&](const std::byte* piece, uint64_t length) { crc = crc_guarded(crc, piece, length); });
   return crc;
 }
 
@@ -300,7 +302,7 @@ CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job) noexce
   std::byte* to = parts.at();
   const AccessFault fault = engine_.memory.visit_granted(job.grant, begin, bytes, AccessKind::kRemoteRead,
                                                          [&](const std::byte* piece, uint64_t length) {
-                                                           crc = crc32c_copy(crc, to, piece, length);
+                                                           crc = crc_copy_guarded(crc, to, piece, length);
                                                            to += length;
                                                          });
   if (fault != AccessFault::kNone) [[unlikely]] {

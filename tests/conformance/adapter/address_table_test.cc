@@ -183,6 +183,56 @@ TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and
   EXPECT_FALSE(table_.share_mr(kPd, first.lkey, Access::kNone).ok()) << "gone";
 }
 
+/// The memory side of registration by work request: an entry is reserved, used when it is filled.
+TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
+  const ReversedPages memory(3);
+  const MemoryRegion region = table_.reserve_mr(kPd, true).value();
+  EXPECT_NE(region.lkey, Lkey());
+  EXPECT_NE(region.rkey, Rkey());
+  RemoteGrant grant;
+  std::byte* at = nullptr;
+  const auto local = [&] {
+    return table_.check_local(kPd, {0x1000, 1, region.lkey}, AccessKind::kLocalRead, at);
+  };
+  const auto remote = [&] {
+    return table_.check_remote(kPd, region.rkey, 0x1000, 1, AccessKind::kRemoteWrite, grant);
+  };
+  EXPECT_EQ(local(), AccessFault::kNotValid);
+  EXPECT_EQ(remote(), AccessFault::kNotValid);
+  const RegisterRequest good{region.lkey, memory.list(0, 3 * kPage), kFull, 0x1000};
+  const auto fill = [&](const RegisterRequest& request, PdId pd = kPd) {
+    return table_.fill_reserved(pd, request);
+  };
+  RegisterRequest bad = good;
+  bad.lkey = Lkey(good.lkey.value() ^ 0x55);
+  EXPECT_EQ(fill(bad), AccessFault::kNotValid) << "points to no entry";
+  bad.lkey = Lkey(region.rkey.value());
+  EXPECT_EQ(fill(bad), AccessFault::kWrongType);
+  EXPECT_EQ(fill(good, PdId{2}), AccessFault::kWrongPd);
+  bad = good;
+  bad.pages.length += 1;
+  EXPECT_EQ(fill(bad), AccessFault::kOutOfBounds);
+  bad = good;
+  bad.access = Access::kLocalWrite;
+  EXPECT_EQ(fill(bad), AccessFault::kBadFlags) << "it was reserved with an RKey";
+  bad.access = Access::kRemoteWrite;
+  EXPECT_EQ(fill(bad), AccessFault::kBadFlags) << "a remote right without the local one";
+  table_.limit_page_entries(2);
+  EXPECT_EQ(fill(good), AccessFault::kNoRoom);
+  EXPECT_EQ(local(), AccessFault::kNotValid) << "nothing of this has filled it";
+  table_.limit_page_entries(3);
+  ASSERT_EQ(fill(good), AccessFault::kNone);
+  EXPECT_EQ(local(), AccessFault::kNone);
+  EXPECT_EQ(remote(), AccessFault::kNone);
+  EXPECT_EQ(fill(good), AccessFault::kAlreadyBound);
+  EXPECT_FALSE(table_.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok()) << "no room for a second table";
+  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  EXPECT_EQ(fill(good), AccessFault::kNotValid);
+  const MemoryRegion next = table_.reserve_mr(kPd, false).value();
+  EXPECT_EQ(fill({next.lkey, memory.list(0, 3 * kPage), Access::kLocalWrite, {}}), AccessFault::kNone)
+      << "the room came back";
+}
+
 /// Counts how often it is asked, and whether anybody asked for nothing.
 class CountingTable final : public Translation {
  public:

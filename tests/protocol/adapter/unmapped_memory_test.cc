@@ -1,0 +1,155 @@
+// Memory that is unmapped while it is registered: an error completion, not a crash. Under the thread
+// sanitizer the handler is not installed, and these tests are skipped.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "adapter/memory/fault_handler.h"
+#include "tests/support/adapter_pair.h"
+
+namespace weft::adapter {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPages = 4;
+constexpr Access kFull =
+    Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kWindowBind;
+
+/// Pages of their own; the third can be taken away.
+class Pages {
+ public:
+  Pages()
+      : at_(static_cast<std::byte*>(
+            mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() { munmap(at_, kPages * kPage); }
+  void unmap_third() { ASSERT_EQ(munmap(at_ + 2 * kPage, kPage), 0); }
+  void protect_third() { ASSERT_EQ(mprotect(at_ + 2 * kPage, kPage, PROT_NONE), 0); }
+  [[nodiscard]] std::span<std::byte> bytes() const { return {at_, kPages * kPage}; }
+
+ private:
+  std::byte* at_;
+};
+
+class UnmappedMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!install_fault_handler()) GTEST_SKIP() << "the thread sanitizer owns the signals";
+    for (int i = 0; i < 2; ++i) {
+      std::memset(memory_[i].bytes().data(), 0x40 + i, kPages * kPage);
+      region_[i] =
+          pair_.side(i).adapter->memory().reg_mr(pair_.side(i).pd, memory_[i].bytes(), kFull).value();
+    }
+    qps_ = pair_.connect({.type = QpType::kRc, .sges = 2});
+  }
+  [[nodiscard]] Sge sge(int side, uint64_t offset, uint32_t bytes) const {
+    return {region_[side].addr + offset, bytes, region_[side].lkey};
+  }
+  /// Posts on side 0 and returns the status of its completion.
+  WcStatus run(SendOpcode opcode, std::vector<Sge> sges, uint64_t target = 0) {
+    SendRequest request{.opcode = opcode, .sges = sges};
+    if (opcode != SendOpcode::kSend) {
+      request.remote_addr = region_[1].addr + target;
+      request.rkey = region_[1].rkey;
+    }
+    EXPECT_EQ(pair_.side(0).adapter->post_send(*qps_[0], request), PostResult::kOk);
+    pair_.run();
+    EXPECT_EQ(pair_.side(0).completions.size(), 1U);
+    return pair_.side(0).completions.empty() ? WcStatus::kGeneral : pair_.side(0).completions[0].status;
+  }
+
+  Pages memory_[2];
+  test::AdapterPair pair_;
+  MemoryRegion region_[2];
+  std::array<QueuePair*, 2> qps_{};
+};
+
+TEST_F(UnmappedMemory, a_send_from_it_is_a_local_protection_error) {
+  memory_[0].unmap_third();
+  ASSERT_EQ(pair_.post_recv(1, *qps_[1], 1, {sge(1, 0, 3 * kPage)}), PostResult::kOk);
+  EXPECT_EQ(run(SendOpcode::kSend, {sge(0, kPage, 2 * kPage)}), WcStatus::kLocalProtection);
+  EXPECT_EQ(pair_.side(0).adapter->access_faults().get(AccessFault::kNotMapped), 1U);
+  EXPECT_EQ(pair_.side(0).adapter->query_qp(*qps_[0]).state, QpState::kErr);
+}
+
+TEST_F(UnmappedMemory, a_gathered_send_from_it_is_a_local_protection_error) {
+  memory_[0].protect_third();
+  ASSERT_EQ(pair_.post_recv(1, *qps_[1], 1, {sge(1, 0, 3 * kPage)}), PostResult::kOk);
+  EXPECT_EQ(run(SendOpcode::kSend, {sge(0, 0, 100), sge(0, 2 * kPage - 10, 20)}), WcStatus::kLocalProtection);
+}
+
+TEST_F(UnmappedMemory, a_write_into_it_is_a_remote_operation_error) {
+  memory_[1].unmap_third();
+  EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kRemoteOperation);
+  EXPECT_EQ(pair_.side(1).adapter->access_faults().get(AccessFault::kNotMapped), 1U);
+  EXPECT_EQ(memory_[1].bytes()[kPage], std::byte{0x40}) << "what came before the hole is written";
+  EXPECT_EQ(memory_[1].bytes()[3 * kPage], std::byte{0x41}) << "and nothing behind it";
+}
+
+TEST_F(UnmappedMemory, a_read_from_it_is_a_remote_operation_error) {
+  memory_[1].unmap_third();
+  EXPECT_EQ(run(SendOpcode::kRdmaRead, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kRemoteOperation);
+  EXPECT_EQ(pair_.side(1).adapter->query_qp(*qps_[1]).state, QpState::kErr);
+}
+
+TEST_F(UnmappedMemory, a_receive_into_it_fails_at_both_ends) {
+  memory_[1].unmap_third();
+  ASSERT_EQ(pair_.post_recv(1, *qps_[1], 5, {sge(1, kPage, 2 * kPage)}), PostResult::kOk);
+  EXPECT_EQ(run(SendOpcode::kSend, {sge(0, 0, 2 * kPage)}), WcStatus::kRemoteOperation);
+  ASSERT_EQ(pair_.side(1).completions.size(), 1U);
+  EXPECT_EQ(pair_.side(1).completions[0].status, WcStatus::kLocalProtection);
+  EXPECT_EQ(pair_.side(1).completions[0].wr_id, 5U);
+}
+
+TEST_F(UnmappedMemory, read_responses_into_it_are_a_local_protection_error) {
+  memory_[0].unmap_third();
+  EXPECT_EQ(run(SendOpcode::kRdmaRead, {sge(0, kPage, 2 * kPage)}, 0), WcStatus::kLocalProtection);
+}
+
+TEST_F(UnmappedMemory, the_adapter_goes_on_with_other_qps) {
+  memory_[1].unmap_third();
+  EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, kPage)}, 2 * kPage), WcStatus::kRemoteOperation);
+  pair_.side(0).completions.clear();
+  qps_ = pair_.connect({.type = QpType::kRc, .sges = 2});
+  EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, kPage)}, 3 * kPage), WcStatus::kSuccess);
+  EXPECT_EQ(memory_[1].bytes()[3 * kPage], std::byte{0x40});
+}
+
+/// Registered memory is ordinary memory: a child gets its copy, and what it does there, or its end, touches
+/// neither the parent's bytes nor its transfers. The child has no adapter: the links are the parent's.
+TEST_F(UnmappedMemory, fork_leaves_the_parents_regions_alone) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::memset(memory_[1].bytes().data(), 0x77, kPages * kPage);
+    munmap(memory_[0].bytes().data(), kPages * kPage);
+    _exit(memory_[1].bytes()[0] == std::byte{0x77} ? 0 : 1);
+  }
+  EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kSuccess);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(memory_[1].bytes()[0], std::byte{0x41});
+  EXPECT_EQ(memory_[1].bytes()[kPage], std::byte{0x40});
+  EXPECT_EQ(memory_[1].bytes()[3 * kPage], std::byte{0x41});
+}
+
+using UnmappedMemoryDeathTest = UnmappedMemory;
+
+TEST_F(UnmappedMemoryDeathTest, any_other_fault_ends_the_process_as_before) {
+  EXPECT_DEATH(
+      {
+        std::signal(SIGABRT, SIG_DFL);
+        memory_[0].unmap_third();
+        *static_cast<volatile std::byte*>(memory_[0].bytes().data() + 2 * kPage) = std::byte{1};
+      },
+      "");
+}
+
+}  // namespace
+}  // namespace weft::adapter
