@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "sim/counter_check.h"
 #include "sim/flow_ledger.h"
+#include "sim/planner.h"
 #include "sim/scenario.h"
 #include "sim/sim_endnode.h"
 #include "sim/sim_fabric.h"

@@ -243,12 +243,6 @@ struct WorldPlan {
   [[nodiscard]] uint64_t flits() const noexcept;
 };
 
-/// What a seed means. Edition 1 is the first form of the simulator; later ones add to the plan that is drawn.
-inline constexpr uint32_t kPlanEdition = 4;
-
-/// The same seed, profile, traffic and edition give the same plan.
-[[nodiscard]] WorldPlan make_world_plan(uint64_t seed, Profile profile, Traffic traffic,
-                                        uint32_t edition = kPlanEdition);
 /// Several lines for people.
 [[nodiscard]] std::string describe(const WorldPlan& plan);
 
