@@ -191,8 +191,7 @@ void NicController::refused(const session::CfgReply& reply) noexcept {
                                                          : ControllerCounter::kFailed);
   if (current_ == NicRequest::kSetFilters && reply.status == CfgStatus::kNotPermitted &&
       sent_filters_.promiscuous) {
-    log(LogLevel::kWarn, "the unit does not allow promiscuous mode; its topology entry may: {}",
-        "promiscuous = \"allowed\"");
+    log(LogLevel::kWarn, "{}", kPromiscuousRefused);
     promiscuous_refused_ = true;
     want(NicRequest::kSetFilters);  // the others of the filters
     return;

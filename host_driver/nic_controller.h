@@ -17,6 +17,12 @@ namespace weft::host {
 /// Jumbo frames end here.
 inline constexpr uint32_t kMtuBytesMax = 9000;
 
+/// Said where a host wants all frames of the LAN and may not have them, with what mends it.
+inline constexpr std::string_view kPromiscuousRefused =
+    "the unit does not allow promiscuous mode: in its entry of the topology write bridge = true if something "
+    "behind this host bridges, promiscuous = \"allowed\" if it is to hear the LAN; then weft down and weft "
+    "up";
+
 /// What the host wants of the NIC.
 struct NicSettings {
   MacAddress mac{};

@@ -52,10 +52,7 @@ std::vector<std::string> faults_of(const NicController& controller, const FrameP
   std::vector<std::string> faults;
   const NicSettings& wanted = controller.settings();
   const NicFilters& filters = controller.filters();
-  if (controller.promiscuous_refused())
-    faults.emplace_back(
-        "the unit does not allow promiscuous mode: write promiscuous = \"allowed\" in its entry of the "
-        "topology, then weft down and weft up");
+  if (controller.promiscuous_refused()) faults.emplace_back(kPromiscuousRefused);
   if (const CfgStatus status = controller.last_status(NicRequest::kSetFilters); status != CfgStatus::kGood)
     faults.push_back(
         fmt::format("the unit answered '{}' to the filters; weft logs says why", to_string(status)));

@@ -265,8 +265,10 @@ int command_nic(const Arguments& arguments) {
       "follow the host's interface (ip link set).");
   line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
   line.flag("clear", options.clear, "sets the statistics to zero once they have been read");
-  line.text("promisc", "STATE", options.promiscuous,
-            "on: all frames of the LAN, if the unit's topology entry says promiscuous = \"allowed\"; or off");
+  line.text(
+      "promisc", "STATE", options.promiscuous,
+      "on: all frames of the LAN, if the unit's topology entry says promiscuous = \"allowed\" or bridge = "
+      "true; or off");
   line.text("all-multicast", "STATE", options.all_multicast,
             "on: frames to all multicast addresses, as at the start; off: to those of --multicast");
   line.text("multicast", "MACS", options.multicast, "multicast addresses, with commas between, or none");

@@ -168,9 +168,9 @@ Status InterfaceKeeper::mend(Kept& kept, std::string& done) {
   return {};
 }
 
-std::vector<std::string> InterfaceKeeper::look(Instant now) {
-  std::vector<std::string> lines;
-  if (!hears_news() && now < next_look_) return lines;
+std::vector<InterfaceNews> InterfaceKeeper::look(Instant now) {
+  std::vector<InterfaceNews> news;
+  if (!hears_news() && now < next_look_) return news;
   for (Kept& kept : kept_) {
     std::string done;
     const Status mended = mend(kept, done);
@@ -179,10 +179,10 @@ std::vector<std::string> InterfaceKeeper::look(Instant now) {
     } else if (kept.complaint != mended.error().text) {
       kept.complaint = done = mended.error().text;
     }
-    if (!done.empty()) lines.push_back(fmt::format("{}: {}", kept.node, done));
+    if (!done.empty()) news.push_back({kept.node, done});
   }
   if (!kept_.empty()) next_look_ = now + (amiss() ? kLookInterval : kRareLookInterval);
-  return lines;
+  return news;
 }
 
 bool InterfaceKeeper::whole(const std::string& node) const {

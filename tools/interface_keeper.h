@@ -22,6 +22,12 @@
 
 namespace weft::tools {
 
+/// Something that was done for a node's interface, or that failed.
+struct InterfaceNews {
+  std::string node;
+  std::string text;
+};
+
 /// Owner: the launcher's thread.
 class InterfaceKeeper {
  public:
@@ -39,9 +45,9 @@ class InterfaceKeeper {
   /// For the record, so that a launcher that is killed leaves nothing changed for ever.
   [[nodiscard]] std::vector<BorrowedInterface> borrowed() const;
   /// When the kernel tells of a change, and a few times a second while something is amiss: looks whether all
-  /// are there and mends what is not. A line for each thing done, and for each that failed unless it was said
+  /// are there and mends what is not. One for each thing done, and for each that failed unless it was told
   /// already.
-  std::vector<std::string> look(Instant now);
+  std::vector<InterfaceNews> look(Instant now);
   /// When look() has to be called next though nothing is told; kNever when nothing is kept.
   [[nodiscard]] Instant next_look() const noexcept { return next_look_; }
   /// Adds the descriptors on which the kernel tells.

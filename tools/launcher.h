@@ -1,14 +1,19 @@
-// tools/launcher.h -- runs a topology: prepares interfaces, starts the processes, watches them, restarts what
-// dies and takes everything down again. One thread; signals arrive through a descriptor.
+// tools/launcher.h -- runs a topology: starts the processes in what FabricSetup has made for them, watches
+// them, restarts what dies and takes everything down again. One thread; signals arrive through a descriptor.
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
+#include "control/control_client.h"
+#include "tools/fabric_setup.h"
+#include "tools/live_view.h"
+#include "tools/node_process.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
@@ -24,16 +29,16 @@ struct LauncherOptions {
 
 class Launcher {
  public:
-  Launcher(Topology topology, LauncherOptions options);
-  ~Launcher();
+  Launcher(Topology topology, LauncherOptions options)
+      : options_(std::move(options)), setup_(std::move(topology), options_.topology_path) {}
+  ~Launcher() { stop(); }
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
   /// Takes the lock, cleans up after an earlier run, opens interfaces and starts everything. Blocks SIGINT,
   /// SIGTERM and SIGCHLD in this thread from here on. On failure nothing is left running.
   Status start();
-  /// Waits until every process is ready; false and a line per laggard in `why` after the timeout or a stop
-  /// signal.
+  /// Waits until every process is ready. Fails after the timeout, naming who is not, and after a stop signal.
   Status wait_ready();
   /// Watches until SIGINT or SIGTERM; `step` is called about every 50 ms and ends the run by returning false.
   void watch(const std::function<bool()>& step = {});
@@ -42,14 +47,40 @@ class Launcher {
   void stop();
 
   /// True once SIGINT or SIGTERM came.
-  [[nodiscard]] bool stop_requested() const;
-  [[nodiscard]] const std::string& state_path() const;
+  [[nodiscard]] bool stop_requested() const noexcept { return stop_requested_; }
+  [[nodiscard]] const std::string& state_path() const { return setup_.state_path(); }
   /// Pid of a node's process now; 0 while it is down.
   [[nodiscard]] int pid_of(const std::string& node) const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  Status catch_signals();
+  void turn(Duration wait);
+  [[nodiscard]] Duration until_due(Instant now, Duration wait);
+  void reap();
+  void mend_interfaces(Instant now);
+  void restart_due(Instant now);
+  void ask_due(Instant now);
+  void ask(NodeProcess& node, Instant now);
+  void end_role(NodeRole role);
+  void save() { setup_.save(nodes_, !starting_); }
+  [[nodiscard]] bool all_ready() const;
+  [[nodiscard]] const NodeProcess* first_failure() const;
+  [[nodiscard]] std::string laggards() const;
+  /// To the caller's terminal, if there is one, and to the log of the node.
+  void say(const NodeProcess& node, const std::string& text) const;
+  void print(const std::string& text) const;
+
+  LauncherOptions options_;
+  FabricSetup setup_;
+  std::vector<NodeProcess> nodes_;
+  UniqueFd signals_;
+  UniqueFd lifeline_in_;
+  UniqueFd lifeline_out_;
+  control::ControlClient client_;
+  LiveView view_;
+  size_t next_asked_ = 0;
+  bool stop_requested_ = false;
+  bool starting_ = true;
 };
 
 }  // namespace weft::tools

@@ -49,6 +49,7 @@ Status NodeProcess::start(Instant now) {
   Result<pid_t> pid = start_child(spec);
   if (!pid.ok()) {
     next_start_ = now + back_off_;
+    back_off_ = std::min(back_off_ * 2, kBackOffMax);
     return pid.error();
   }
   note(fmt::format("{} starts: {}, pid {}", command_.name, command_.program(), pid.value()));
@@ -101,8 +102,9 @@ std::string NodeProcess::last_line() const {
   std::ifstream in(log_path_, std::ios::ate);
   const auto end = static_cast<std::streamoff>(in.tellg());
   in.seekg(std::max<std::streamoff>(end - 4096, 0));
-  // The launcher's own line about the start may come behind what a process said that ended at once.
-  const std::string own = fmt::format("]: {} starts: ", command_.name);
+  // The launcher's own lines, about the start or an interface, may come behind what a process said that ended
+  // at once. Its name is shorter than those of the programs that it starts.
+  constexpr std::string_view own = " weft[";
   std::string last;
   for (std::string line; std::getline(in, line);)
     if (!line.empty() && line.find(own) == std::string::npos) last = line;

@@ -115,7 +115,7 @@ class NicTest(WeftCase):
                 (1, ["host"], "there is no node 'host'"),
                 (1, ["h1:gen2"], "this host has no interface 'gen2'; did you mean 'gen"),
                 (1, ["h1", "--clear"], "node 'h1' has several interfaces; choose: h1:gen0, h1:gen1"),
-                (1, ["h1:gen1", "--promisc", "on"], 'write promiscuous = "allowed" in its entry of the topology'),
+                (1, ["h1:gen1", "--promisc", "on"], 'in its entry of the topology write bridge = true'),
                 (2, [], "HOST is missing"),
                 (2, ["h1", "--promisc", "yes"], "option --promisc needs on or off, not 'yes'"),
                 (2, ["h1", "--multicast", f"{MDNS},{FOREIGN}"], f"or none, not '{FOREIGN}'"),
