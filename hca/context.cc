@@ -1,5 +1,6 @@
 #include "hca/context.h"
 
+#include "adapter/queues/shared_receives.h"
 #include "hca/device_core.h"
 
 namespace weft::hca {
@@ -59,11 +60,26 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   return {.object = cq};
 }
 
+Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  const adapter::AdapterLimits& most = core().adapter.limits();
+  if (&pd.context() != this || wqes == 0 || wqes > most.wqes_per_queue || sges > most.sges_per_wqe)
+    return {.answer = Answer::kInvalid};
+  const Hold hold(core());
+  Result<adapter::SharedReceiveQueue*> queue =
+      core().adapter.srqs().create({.pd = pd.id(), .wqes = wqes, .sges = sges});
+  if (!queue) return {.answer = Answer::kNoMemory};
+  Srq* srq = keep(std::make_unique<Srq>(*this, user, pd, **queue));
+  core().add(*srq, **queue);
+  return {.object = srq};
+}
+
 Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   if (core().forked()) return {.answer = Answer::kForked};
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return {.answer = Answer::kInvalid};
   if (&init.send_cq->context() != this || &init.recv_cq->context() != this || &pd.context() != this)
     return {.answer = Answer::kInvalid};
+  if (init.srq != nullptr && &init.srq->context() != this) return {.answer = Answer::kInvalid};
   const adapter::AdapterLimits& most = core().adapter.limits();
   if (init.config.send_wqes > most.wqes_per_queue || init.config.recv_wqes > most.wqes_per_queue ||
       init.config.sges > most.sges_per_wqe)
@@ -71,6 +87,7 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   adapter::QpConfig config = init.config;
   config.pd = pd.id();
   config.wanted_qpn = Qpn(0);
+  config.srq = init.srq != nullptr ? &init.srq->queue() : nullptr;
   const Hold hold(core());
   config.send_cq = &init.send_cq->queue();
   config.recv_cq = &init.recv_cq->queue();

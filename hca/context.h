@@ -8,6 +8,7 @@
 #include "hca/events.h"
 #include "hca/memory.h"
 #include "hca/queue_pair.h"
+#include "hca/shared_queue.h"
 
 namespace weft::hca {
 
@@ -21,6 +22,8 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<CompletionChannel> create_channel();
   /// `channel` may be null: such a CQ tells nobody.
   [[nodiscard]] Made<Cq> create_cq(uint32_t cqes, CompletionChannel* channel = nullptr, void* user = nullptr);
+  [[nodiscard]] Made<Srq> create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges,
+                                     void* user = nullptr);
   [[nodiscard]] Made<Qp> create_qp(ProtectionDomain& pd, const QpInit& init);
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
                                           adapter::Access access,

@@ -50,7 +50,7 @@ bool Device::wait_for_ports(Duration limit) {
       const Hold hold(*core_);
       core_->caller_turn(now);
       bool up = true;
-      for (uint8_t port = 1; port <= core_->adapter.ports(); ++port) up &= core_->adapter.port_up(port);
+      for (uint32_t i = 1; i <= ports(); ++i) up &= core_->adapter.port_up(static_cast<uint8_t>(i));
       if (up) return true;
       next = core_->prepare_ports() ? std::min(next, core_->adapter.deadline()) : now;
     }

@@ -82,6 +82,10 @@ void DeviceCore::deliver(const adapter::AsyncEvent& event) noexcept {
   if (event.cq != nullptr) {
     out.object = cqs[event.cq->index()];
     if (out.object == nullptr) return;
+  } else if (event.srq != nullptr) {
+    const auto found = srqs.find(event.srq);
+    if (found == srqs.end()) return;
+    out.object = found->second;
   } else if (event.qpn != Qpn(0)) {
     const auto found = qps.find(event.qpn.value());
     if (found == qps.end()) return;

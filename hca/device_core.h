@@ -56,6 +56,8 @@ class DeviceCore {
   void forget(NotifiedObject& cq) noexcept;
   void add(Object& qp, Qpn number) { qps.emplace(number.value(), &qp); }
   void forget(Qpn number) noexcept { qps.erase(number.value()); }
+  void add(Object& srq, const adapter::SharedReceiveQueue& queue) { srqs.emplace(&queue, &srq); }
+  void forget(const adapter::SharedReceiveQueue& queue) noexcept { srqs.erase(&queue); }
   void raise(const AsyncEvent& event) noexcept;
 
   // ---- without the lock --------------------
@@ -84,6 +86,7 @@ class DeviceCore {
   std::vector<NotifiedObject*> cqs;           // by index of the adapter's queue
   std::vector<NotifiedObject*> armed;         // each once
   std::unordered_map<uint32_t, Object*> qps;  // by number
+  std::unordered_map<const adapter::SharedReceiveQueue*, Object*> srqs;
   std::vector<ContextBase*> contexts;
   std::vector<Lid> lids;  // of each port, as it was last up
   CounterSet<DeviceCounter> counters;

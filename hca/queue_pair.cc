@@ -3,6 +3,7 @@
 #include "hca/channel.h"
 #include "hca/device_core.h"
 #include "hca/memory.h"
+#include "hca/shared_queue.h"
 
 namespace weft::hca {
 
@@ -10,12 +11,14 @@ Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain& pd, adapter::
     : Object(context, init.user),
       pair_(pair),
       pd_(pd),
+      srq_(init.srq),
       send_cq_(*init.send_cq),
       recv_cq_(*init.recv_cq),
       number_(core().adapter.qpn(pair)) {
   ++pd_.books.users;
   ++send_cq_.books.users;
   ++recv_cq_.books.users;
+  if (srq_ != nullptr) ++srq_->books.users;
 }
 
 Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept {
@@ -77,6 +80,7 @@ Answer Qp::release() noexcept {
   --pd_.books.users;
   --send_cq_.books.users;
   --recv_cq_.books.users;
+  if (srq_ != nullptr) --srq_->books.users;
   return Answer::kOk;
 }
 

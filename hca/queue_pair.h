@@ -11,12 +11,14 @@ namespace weft::hca {
 
 class Cq;
 class ProtectionDomain;
+class Srq;
 
-/// What a QP is created as. `attr.pd`, the CQs and `wanted_qpn` of the adapter's own configuration are not
+/// What a QP is created as. The PD, CQs, SRQ and `wanted_qpn` of the adapter's own configuration are not
 /// looked at.
 struct QpInit {
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
+  Srq* srq = nullptr;  // where receives are taken from; the QP has none of its own then
   adapter::QpConfig config{};
   void* user = nullptr;
 };
@@ -42,6 +44,7 @@ class Qp final : public Object {
  private:
   adapter::QueuePair& pair_;
   ProtectionDomain& pd_;
+  Srq* srq_;
   Cq& send_cq_;
   Cq& recv_cq_;
   Qpn number_;

@@ -1,15 +1,9 @@
 // PUSH-WQ-09: transfers between registered buffers need neither the kernel nor memory. A child process
 // makes ten thousand of them under a filter with which the kernel ends it at the first system call.
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstddef>
 
 #include "fabric/link/link_cell_port.h"
 #include "fabric/link/link_connect.h"
@@ -18,6 +12,7 @@
 #include "tests/support/adapter_sides.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/requirement.h"
+#include "tests/support/system_call_filter.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
@@ -29,19 +24,6 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t kTransfers = 10'000;
 constexpr uint64_t kBatch = 40;
-
-/// From now on every system call but the one that ends the process kills it.
-bool forbid_system_calls() {
-  std::array<sock_filter, 4> code{{
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-  }};
-  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
 
 /// Two adapters around a switch over shared memory, as processes have it.
 class ShmSides final : public AdapterSides {
@@ -127,13 +109,6 @@ class Bypass : public ::testing::Test {
   std::array<QueuePair*, 2> qps = sides.connect({});
   uint64_t bad = 0;
 };
-
-/// How the child ended: its exit code, or minus the signal.
-int outcome_of(pid_t child) {
-  int status = 0;
-  if (waitpid(child, &status, 0) != child) return -1000;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
 
 TEST_F(Bypass, PUSH_WQ_09_ten_thousand_transfers_enter_no_kernel_and_take_no_memory) {
 #if defined(WEFT_DEEP_CHECKS)  // the sanitizer builds set it

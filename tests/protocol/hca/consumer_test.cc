@@ -288,6 +288,39 @@ TEST_F(TwoDevices, an_event_of_a_qp_goes_to_its_context_alone) {
   a().device.close(other);
 }
 
+TEST_F(TwoDevices, a_shared_receive_queue_serves_its_qps_and_tells_of_its_limit) {
+  hca::Srq* srq = b().context->create_srq(*b().pd, 16, 1, &b()).object;
+  ASSERT_NE(srq, nullptr);
+  EXPECT_EQ(srq->user(), &b());
+  hca::Qp* qa = a().make_qp();
+  hca::Qp* qb = b().context->create_qp(*b().pd, {.send_cq = b().cq, .recv_cq = b().cq, .srq = srq}).object;
+  connect(*qa, Lid(1), *qb, Lid(2));
+  const adapter::Sge to = b().sge(0, 64);
+  const std::array<adapter::RecvRequest, 2> recvs{
+      {{.wr_id = 5, .sges = {&to, 1}}, {.wr_id = 6, .sges = {&to, 1}}}};
+  size_t posted = 0;
+  ASSERT_EQ(srq->post_recv(recvs, posted), Answer::kOk);
+  EXPECT_EQ(posted, 2U);
+  ASSERT_EQ(srq->modify({.limit = 2}, adapter::kSrqLimit), Answer::kOk);
+  adapter::SrqAttr attr;
+  ASSERT_EQ(srq->query(attr), Answer::kOk);
+  EXPECT_EQ(attr.limit, 2U);
+  ASSERT_EQ(fcntl(b().context->async_fd(), F_SETFL, O_NONBLOCK), 0);
+  hca::AsyncEvent event;
+  while (b().context->get_async_event(event) == Answer::kOk) EXPECT_NE(event.object, srq);
+  ASSERT_EQ(a().send(*qa, 1), Answer::kOk);
+  EXPECT_EQ(next(*b().cq).wr_id, 5U);
+  ASSERT_EQ(b().context->get_async_event(event), Answer::kOk);
+  EXPECT_EQ(event.kind, EventKind::kSrqLimitReached);
+  EXPECT_EQ(event.object, srq);
+  b().context->ack_async_event(event);
+  EXPECT_EQ(b().context->destroy(srq), Answer::kBusy);
+  EXPECT_EQ(b().context->destroy(qb), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(srq), Answer::kOk);
+  EXPECT_EQ(b().context->create_srq(*a().pd, 16, 1).answer, Answer::kInvalid);
+  EXPECT_EQ(b().context->create_srq(*b().pd, 0, 1).answer, Answer::kInvalid);
+}
+
 // ---- ending --------------------
 
 TEST_F(TwoDevices, what_is_in_use_is_not_destroyed) {

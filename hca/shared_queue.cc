@@ -1,0 +1,49 @@
+#include "hca/shared_queue.h"
+
+#include "adapter/queues/shared_receives.h"
+#include "hca/device_core.h"
+
+namespace weft::hca {
+
+Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept {
+  DeviceCore& device = core();
+  posted = 0;
+  if (device.forked()) return Answer::kForked;
+  const Hold hold(device);
+  adapter::SharedReceives& queues = device.adapter.srqs();
+  Answer answer = Answer::kOk;
+  for (const adapter::RecvRequest& request : list) {
+    answer = answer_of(queues.post(queue_, request));
+    if (answer != Answer::kOk) break;
+    ++posted;
+  }
+  if (posted != 0) queues.ring(queue_);
+  return answer;
+}
+
+Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  Hold hold(device);
+  const Answer answer = device.adapter.srqs().modify(queue_, attr, mask) ? Answer::kOk : Answer::kInvalid;
+  device.caller_turn(hold.now());  // a limit may be reached at once
+  return answer;
+}
+
+Answer Srq::query(adapter::SrqAttr& out) const noexcept {
+  if (core().forked()) return Answer::kForked;
+  const Hold hold(core());
+  out = core().adapter.srqs().query(queue_);
+  return Answer::kOk;
+}
+
+Answer Srq::release() noexcept {
+  DeviceCore& device = core();
+  device.deliver_events();
+  if (!device.adapter.srqs().destroy(&queue_)) return Answer::kBusy;
+  device.forget(queue_);
+  --pd_.books.users;
+  return Answer::kOk;
+}
+
+}  // namespace weft::hca

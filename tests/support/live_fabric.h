@@ -1,0 +1,62 @@
+// tests/support/live_fabric.h -- a switch that runs in a thread of its own over shared memory, for tests
+// of what has threads itself.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "base/loop_runner.h"
+#include "fabric/switch/admission.h"
+#include "fabric/switch/shm_acceptor.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+
+/// Lets in GUID 0x1001 as LID 1 and GUID 0x1002 as LID 2.
+class LiveFabric {
+ public:
+  LiveFabric()
+      : core(small_switch()),
+        admission(core, {{"a", Guid(0x1001), Lid(1)}, {"b", Guid(0x1002), Lid(2)}}),
+        acceptor(std::move(fabric::ShmAcceptor::create(dir.path() + "/s", admission).value())) {
+    start();
+  }
+  ~LiveFabric() { stop(); }
+  LiveFabric(const LiveFabric&) = delete;
+  LiveFabric& operator=(const LiveFabric&) = delete;
+
+  void start() {
+    runner = std::make_unique<LoopRunner>(clock, LoopConfig{.sleep_max = std::chrono::milliseconds(20)});
+    runner->add(*acceptor);
+    runner->add(core);
+    thread = std::thread([this] { runner->run(); });
+  }
+  /// The switch stands still until start().
+  void stop() {
+    if (!thread.joinable()) return;
+    runner->stop();
+    thread.join();
+  }
+  [[nodiscard]] fabric::LinkEndpointConfig endpoint_of(uint64_t guid) const {
+    fabric::LinkEndpointConfig config;
+    config.link = small_switch().link;
+    config.link.guid = Guid(guid);
+    config.endpoint = "shm:" + dir.path() + "/s";
+    return config;
+  }
+
+  MonotonicClock clock;
+  TempDir dir;
+  fabric::Switch core;
+  fabric::Admission admission;
+  std::unique_ptr<fabric::ShmAcceptor> acceptor;
+
+ private:
+  std::unique_ptr<LoopRunner> runner;
+  std::thread thread;
+};
+
+}  // namespace weft::test
