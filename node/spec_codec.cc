@@ -400,6 +400,20 @@ std::string endnode_fault(const EndnodeSpec& spec) {
   return fault.empty() ? fault : "--pool: " + fault;
 }
 
+/// `lists` are those options of a spec that stand for several of its fields at once.
+template <class Spec, class... Lists>
+OptionWriter written(Spec spec, Lists... lists) {
+  OptionWriter out;
+  fields(out, spec, lists...);
+  return out;
+}
+
+/// The options in which `spec` differs from one that nobody has changed.
+template <class Spec, class... Lists>
+std::vector<std::string> options_of(const Spec& spec, Lists... lists) {
+  return written(spec, std::move(lists)...).arguments(written(Spec(), Lists()...));
+}
+
 /// Parses, then `finish` makes the spec whole and says what is wrong with it.
 template <class Declare, class Finish>
 std::optional<int> read(CommandLine& line, const std::vector<std::string>& arguments, Declare declare,
@@ -430,37 +444,15 @@ const char* program_of(const NodeSpec& spec) noexcept {
 }
 
 std::vector<std::string> encode(const SwitchSpec& spec) {
-  OptionWriter mine;
-  OptionWriter defaults;
-  SwitchSpec copy = spec;
-  SwitchSpec plain;
-  NeighbourLists lists = split(spec.neighbours);
-  NeighbourLists none;
-  fields(mine, copy, lists);
-  fields(defaults, plain, none);
-  return mine.arguments(defaults);
+  return options_of(spec, split(spec.neighbours));
 }
 
 std::vector<std::string> encode(const HostSpec& spec) {
-  OptionWriter mine;
-  OptionWriter defaults;
-  HostSpec copy = spec;
-  HostSpec plain;
-  PortLists lists = split(spec.ports);
-  PortLists none;
-  fields(mine, copy, lists);
-  fields(defaults, plain, none);
-  return mine.arguments(defaults);
+  return options_of(spec, split(spec.ports));
 }
 
 std::vector<std::string> encode(const UnitSpec& spec) {
-  OptionWriter mine;
-  OptionWriter defaults;
-  UnitSpec copy = spec;
-  UnitSpec plain;
-  fields(mine, copy);
-  fields(defaults, plain);
-  return mine.arguments(defaults);
+  return options_of(spec);
 }
 
 std::vector<std::string> encode(const NodeSpec& spec) {

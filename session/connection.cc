@@ -38,6 +38,15 @@ ConnectionEvent event_of(const CmMessage& message) noexcept {
   return unknown ? ConnectionEvent::kRejUnknown : ConnectionEvent::kRej;
 }
 
+/// A unit mirrors what was asked and may only take away.
+bool good_reply(const CmOffer& own, const CmOffer& reply) noexcept {
+  return reply.version_min == kNetdevVersion && reply.version_max == kNetdevVersion &&
+         reply.encoding == own.encoding && reply.mode == own.mode && reply.idata_format == own.idata_format &&
+         reply.channels == own.channels && reply.frame_bytes_max <= own.frame_bytes_max &&
+         reply.frame_bytes_max >= kSessionFrameBytesMin && (reply.features & ~own.features) == 0 &&
+         reply.message_bytes >= kSessionMessageBytesMin;
+}
+
 }  // namespace
 
 Connection::Connection(SessionContext& context)
@@ -65,7 +74,9 @@ void Connection::on(ConnectionEvent event, const CmDatagram* datagram) noexcept 
     case ConnectionStep::kViolation:
       return context_.count(C::kConnectUnexpected);
     case ConnectionStep::kConnect:
-      return connect();
+      connect_delay_ = context_.config.limits.connect_interval;
+      connect_at_ = context_.now;
+      return enter(SessionState::kConnecting);
     case ConnectionStep::kAsk:
       return ask();
     case ConnectionStep::kRetry:
@@ -92,7 +103,8 @@ void Connection::on(ConnectionEvent event, const CmDatagram* datagram) noexcept 
     case ConnectionStep::kBeginFrames:
       return begin_frames();
     case ConnectionStep::kBeginFlush:
-      return begin_flush();
+      incarnation_->start_close();
+      return enter(SessionState::kClosing);
     case ConnectionStep::kFinishFlush:
       return finish_flush();
     case ConnectionStep::kGiveUp:
@@ -224,12 +236,6 @@ void Connection::drop_leftovers() noexcept {
 
 // ---- host ---------------------------------------------------------------------------------------
 
-void Connection::connect() noexcept {
-  connect_delay_ = context_.config.limits.connect_interval;
-  connect_at_ = context_.now;
-  enter(SessionState::kConnecting);
-}
-
 /// A driver that still holds frames of the old incarnation gets one more interval to let go.
 void Connection::retry() noexcept {
   if (leftovers_ != nullptr && !leftovers_->empty()) {
@@ -282,19 +288,9 @@ void Connection::send(CmKind kind) noexcept {
   (void)cm_->send(message, context_.peer.lid, peer_cm_qpn_, context_.config.sl);
 }
 
-/// A unit mirrors what was asked and may only take away.
-bool Connection::good_reply(const CmOffer& offer) const noexcept {
-  const CmOffer own = incarnation_->offer();
-  return offer.version_min == kNetdevVersion && offer.version_max == kNetdevVersion &&
-         offer.encoding == own.encoding && offer.mode == own.mode && offer.idata_format == own.idata_format &&
-         offer.channels == own.channels && offer.frame_bytes_max <= own.frame_bytes_max &&
-         offer.frame_bytes_max >= kSessionFrameBytesMin && (offer.features & ~own.features) == 0 &&
-         offer.message_bytes >= kSessionMessageBytesMin;
-}
-
 void Connection::bind_peer(const CmDatagram& reply) noexcept {
   const CmOffer& offer = reply.message.offer;
-  if (!good_reply(offer)) {
+  if (!good_reply(incarnation_->offer(), offer)) {
     context_.count(C::kConnectMalformed);
     refusal_ = SessionRefusal::kMalformed;
     return;
@@ -369,11 +365,6 @@ void Connection::begin_frames() noexcept {
   log(LogLevel::kInfo, "{}: session with lid {} open, {} {}, frames to {} bytes", context_.config.name,
       peer.lid.value(), to_string(peer.mode), to_string(peer.encoding), peer.frame_bytes_max);
   enter(SessionState::kOpen);
-}
-
-void Connection::begin_flush() noexcept {
-  incarnation_->start_close();
-  enter(SessionState::kClosing);
 }
 
 void Connection::finish_flush() noexcept {

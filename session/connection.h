@@ -13,13 +13,11 @@
 
 namespace weft::session {
 
-/// Owner: the session's thread.
+/// Owner: the session's thread. Neither copied nor moved: others hold references to it.
 class Connection final : private IncarnationOwner {
  public:
   explicit Connection(SessionContext& context);
   ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 
   void open() noexcept { on(ConnectionEvent::kOpen); }
   void close() noexcept { on(ConnectionEvent::kClose); }
@@ -55,13 +53,11 @@ class Connection final : private IncarnationOwner {
   void enter(SessionState state) noexcept;
 
   // steps of the table
-  void connect() noexcept;
   void ask() noexcept;
   void retry() noexcept;
   void bind_peer(const CmDatagram& reply) noexcept;
   void be_refused(const CmMessage& reject) noexcept;
   void begin_frames() noexcept;
-  void begin_flush() noexcept;
   void finish_flush() noexcept;
   void take_down() noexcept;
 
@@ -72,7 +68,6 @@ class Connection final : private IncarnationOwner {
   void end_incarnation() noexcept;
   void send(CmKind kind) noexcept;
   void no_memory(const Status& status) noexcept;
-  [[nodiscard]] bool good_reply(const CmOffer& offer) const noexcept;
 
   SessionContext& context_;
   ChannelStore store_;

@@ -117,10 +117,6 @@ Status SessionEndpoint::accept(const CmDatagram& request, const SessionPeer& pee
   return connection_.accept(request, peer, listener);
 }
 
-bool SessionEndpoint::is_session(uint64_t nonce, Lid lid) const noexcept {
-  return live() && nonce == context_.peer.nonce && lid == context_.peer.lid;
-}
-
 // ---- configuration and counters -----------------------------------------------------------------
 
 uint64_t SessionEndpoint::request_config(const CfgRequest& request) noexcept {

@@ -46,7 +46,6 @@ class SessionEndpoint final : public NetdevSession {
   void on_datagram(const CmDatagram& datagram) noexcept { connection_.on_datagram(datagram); }
   void replace() noexcept { connection_.replace(); }
   [[nodiscard]] bool take_violation() noexcept { return connection_.take_violation(); }
-  [[nodiscard]] bool is_session(uint64_t nonce, Lid lid) const noexcept;
   [[nodiscard]] bool live() const noexcept { return connection_.incarnation() != nullptr; }
   /// True while nothing of an older host is left in the object.
   [[nodiscard]] bool reusable() const noexcept { return !live() && !holds_frames(); }

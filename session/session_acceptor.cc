@@ -306,7 +306,8 @@ void SessionAcceptor::Core::reject(const CmDatagram& datagram, SessionRefusal re
 
 SessionEndpoint* SessionAcceptor::Core::find(uint64_t nonce, Lid lid) noexcept {
   for (const auto& session : sessions_) {
-    if (session->is_session(nonce, lid)) return session.get();
+    const SessionPeer& peer = session->peer();
+    if (session->live() && peer.nonce == nonce && peer.lid == lid) return session.get();
   }
   return nullptr;
 }

@@ -34,8 +34,6 @@ SessionChannels::~SessionChannels() {
   if (control_qp_ != nullptr) (void)adapter_.destroy_qp(control_qp_);
   if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);
   if (recv_cq_ != nullptr) (void)adapter_.destroy_cq(recv_cq_);
-  while (!regions_.empty()) deregister(regions_.back());
-  if (has_pd_) (void)adapter_.dealloc_pd(pd_);
 }
 
 Status SessionChannels::make_memory() {
@@ -45,14 +43,11 @@ Status SessionChannels::make_memory() {
     store_.ring = PoolMemory::allocate(sizes_.send_ring_bytes);
   if (!store_.control || !store_.ring) return Error{"out of memory for a session"};
   ring_.reset(store_.ring.span());
-  const Result<adapter::PdId> pd = adapter_.alloc_pd();
-  if (!pd) return pd.error();
-  pd_ = pd.value();
-  has_pd_ = true;
-  const Result<adapter::MemoryRegion> control = register_memory(store_.control.span(), false);
+  if (Status opened = memory_.open(); !opened) return opened;
+  const Result<adapter::MemoryRegion> control = memory_.add(store_.control.span(), false);
   if (!control) return control.error();
   control_region_ = control.value();
-  const Result<adapter::MemoryRegion> ring = register_memory(store_.ring.span(), false);
+  const Result<adapter::MemoryRegion> ring = memory_.add(store_.ring.span(), false);
   if (!ring) return ring.error();
   ring_region_ = ring.value();
   free_sends_.clear();
@@ -95,7 +90,7 @@ Result<adapter::QueuePair*> SessionChannels::make_qp(bool data) {
   const bool frames_here = data || !has_data_channel();
   adapter::QpConfig config{
       .type = acknowledged() ? adapter::QpType::kRc : adapter::QpType::kUc,
-      .pd = pd_,
+      .pd = memory_.domain(),
       .send_cq = send_cq_,
       .recv_cq = recv_cq_,
       .send_wqes = (frames_here ? sizes_.frame_sends : 0) + (data ? 0 : sizes_.control_sends),
@@ -178,23 +173,6 @@ CmChannel SessionChannels::control_channel() const noexcept {
 CmChannel SessionChannels::data_channel() const noexcept {
   if (data_qp_ == nullptr) return {};
   return {.qpn = adapter_.qpn(*data_qp_), .psn = data_psn_};
-}
-
-Result<adapter::MemoryRegion> SessionChannels::register_memory(std::span<std::byte> memory, bool remote) {
-  adapter::RegisterOptions options;
-  adapter::Access access = adapter::Access::kLocalWrite;
-  if (remote) {
-    access = access | adapter::Access::kRemoteWrite;
-    options.base_addr = (random_.next() & 0x3FFF'FFFF'FFFF'F000) | uint64_t{1} << 62;
-  }
-  Result<adapter::MemoryRegion> region = adapter_.memory().reg_mr(pd_, memory, access, options);
-  if (region) regions_.push_back(region->lkey);
-  return region;
-}
-
-void SessionChannels::deregister(Lkey lkey) noexcept {
-  (void)adapter_.memory().dereg_mr(lkey);
-  std::erase(regions_, lkey);
 }
 
 // ---- channel 0 ----------------------------------------------------------------------------------

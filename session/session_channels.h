@@ -22,6 +22,7 @@
 #include "messages/cm.h"
 #include "messages/netdev.h"
 #include "session/buffer_recv_pool.h"
+#include "session/session_memory.h"
 
 namespace weft::session {
 
@@ -90,10 +91,8 @@ class SessionChannels {
   /// For make(): nothing but the names.
   SessionChannels(adapter::ChannelAdapter& adapter, RandomSource& random, ChannelStore& store,
                   const ChannelSizes& sizes)
-      : adapter_(adapter), random_(random), store_(store), sizes_(sizes) {}
+      : adapter_(adapter), random_(random), store_(store), sizes_(sizes), memory_(adapter, random) {}
   ~SessionChannels();
-  SessionChannels(const SessionChannels&) = delete;
-  SessionChannels& operator=(const SessionChannels&) = delete;
 
   /// Binds the queue pairs to the peer's. After that both sides may send.
   Status connect(Lid peer, const CmChannel& control, const CmChannel& data);
@@ -107,10 +106,8 @@ class SessionChannels {
   /// Zero in a session with one channel.
   [[nodiscard]] CmChannel data_channel() const noexcept;
 
-  /// Registers receive memory: `remote` for RDMA writes, under a random base address that says nothing about
-  /// this process (SAN-LMP-13).
-  Result<adapter::MemoryRegion> register_memory(std::span<std::byte> memory, bool remote);
-  void deregister(Lkey lkey) noexcept;
+  /// Of this incarnation, in which the queue pairs are.
+  [[nodiscard]] SessionMemory& memory() noexcept { return memory_; }
 
   // ---- channel 0 --------------------------------------------------------------------------------
   /// A free send slot, or an empty span. Nothing is taken until send_control().
@@ -160,9 +157,7 @@ class SessionChannels {
   ChannelStore& store_;
   const ChannelSizes sizes_;
   adapter::SendRing ring_;
-  adapter::PdId pd_;
-  bool has_pd_ = false;
-  std::vector<Lkey> regions_;
+  SessionMemory memory_;
   adapter::MemoryRegion control_region_;
   adapter::MemoryRegion ring_region_;
   adapter::CompletionQueue* send_cq_ = nullptr;

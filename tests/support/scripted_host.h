@@ -17,6 +17,13 @@
 
 namespace weft::test {
 
+/// A unit that offers few elements.
+inline session::AcceptorConfig unit_config() {
+  SessionPairOptions options;
+  options.unit.session.pools = {{2048, 8}, {16384, 4}};
+  return options.unit;
+}
+
 class ScriptedHost {
  public:
   explicit ScriptedHost(const session::AcceptorConfig& unit, TransferMode mode = TransferMode::kRdma,

@@ -42,8 +42,8 @@ TEST(SessionDefence, a_key_of_another_session_is_of_no_use) {
   ASSERT_TRUE(host.connect(Lid(2), own.control_channel(), own.data_channel()).ok());
   ASSERT_TRUE(own.connect(Lid(1), host.control_channel(), host.data_channel()).ok());
   std::vector<std::byte> memory[2] = {std::vector<std::byte>(4096), std::vector<std::byte>(4096)};
-  const adapter::MemoryRegion regions[2] = {own.register_memory(memory[0], true).value(),
-                                            other.register_memory(memory[1], true).value()};
+  const adapter::MemoryRegion regions[2] = {own.memory().add(memory[0], true).value(),
+                                            other.memory().add(memory[1], true).value()};
   std::byte* at = host.ring().claim(64);
   std::fill_n(at, 64, std::byte{0x5A});
   const adapter::Sge sge = host.ring_sge(at, 64);

@@ -12,12 +12,6 @@ using namespace std::chrono_literals;
 using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
 using C = SessionCounter;
 
-AcceptorConfig unit_config() {
-  SessionPairOptions options;
-  options.unit.session.pools = {{2048, 8}, {16384, 4}};
-  return options.unit;
-}
-
 uint32_t idata_of(const RemoteElement& element) {
   return encode_idata({element.pool, element.element, element.element_bytes});
 }
