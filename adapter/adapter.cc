@@ -230,6 +230,17 @@ PostResult ChannelAdapter::post_send(QueuePair& qp, const SendRequest& request) 
   return result;
 }
 
+PostResult ChannelAdapter::post_send(QueuePair& qp, std::span<const SendRequest> list,
+                                     size_t& accepted) noexcept {
+  PostResult result = PostResult::kOk;
+  for (accepted = 0; accepted < list.size(); ++accepted) {
+    result = core_->post(qp, list[accepted]);
+    if (result != PostResult::kOk) break;
+  }
+  if (accepted != 0) core_->ring_send(qp);
+  return result;
+}
+
 PostResult ChannelAdapter::post_recv(QueuePair& qp, const RecvRequest& request) noexcept {
   const PostResult result = core_->post(qp, request);
   if (result == PostResult::kOk) core_->ring_recv(qp);

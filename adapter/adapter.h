@@ -95,6 +95,10 @@ class ChannelAdapter {
   void ring_recv(QueuePair& qp) noexcept;
   /// post() and ring_send().
   [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request) noexcept;
+  /// post() of a list until one is refused, and ring_send(). `accepted` is how many were taken, and so the
+  /// place of the one that the result speaks of; those before it are executed.
+  [[nodiscard]] PostResult post_send(QueuePair& qp, std::span<const SendRequest> list,
+                                     size_t& accepted) noexcept;
   /// post() and ring_recv().
   [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
   /// Takes up to `out.size()` completions, oldest first; returns how many.

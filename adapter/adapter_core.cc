@@ -211,7 +211,7 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
         return engine.count(AdapterCounter::kDropQpState);
       const uint16_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
       if ((properties & kOpAcknowledge) != 0) return completer.take_ack(qp, cell);
-      if (cell.opcode == Opcode::kRdmaReadResponse) return completer.take_read_response(qp, cell);
+      if ((properties & kOpResponse) != 0) return completer.take_read_response(qp, cell);
       return responder.take_request(qp, cell);
     }
     case QpType::kUc:

@@ -4,6 +4,7 @@
 
 #include "adapter/adapter_core.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "messages/transport_headers.h"
 
 namespace weft::adapter {
 namespace {
@@ -24,8 +25,10 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   if ((request.flags & ~kSendFlagsAll) != 0) return PostResult::kBadOpcode;
   if (qp.sq.full()) return PostResult::kWouldBlock;
   if (!rule->moves_data()) return request.sges.empty() ? PostResult::kOk : PostResult::kBadSges;
-  if (request.sges.empty() || request.sges.size() > qp.sq.sges_max()) return PostResult::kBadSges;
+  if (request.sges.empty() && !qp.config.empty_lists) return PostResult::kBadSges;
+  if (request.sges.size() > qp.sq.sges_max()) return PostResult::kBadSges;
   length = total_bytes(request.sges);
+  if (rule->is_atomic() && length != kFetchOperandBytes) return PostResult::kBadSges;
   const bool is_inline = (request.flags & kSendInline) != 0;
   if (is_inline && rule->is_read()) return PostResult::kBadOpcode;
   if (is_inline && length > qp.sq.inline_max()) return PostResult::kTooLong;
@@ -58,6 +61,7 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   wqe.rkey = request.rkey;
   wqe.dest = request.dest;
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
+  if (rule->is_atomic()) wqe.atomic = {request.compare, request.operand};
   if (rule->work == SendWork::kDelay) wqe.delay = request.delay;
   if (rule->work == SendWork::kBind || rule->work == SendWork::kUnbind) wqe.bind = request.bind;
   if (rule->moves_data() && (request.flags & kSendInline) != 0) {

@@ -52,6 +52,7 @@ struct QpConfig {
   bool signal_all = true;            // every WQE makes a CQE (O-25)
   bool idata_takes_recv_wqe = true;  // false: push-push channel, kRdataIndicate (O-06)
   bool packet_crc = false;           // PUSH-CELL-08
+  bool empty_lists = false;          // WRs that move data may name no segment, as in libibverbs; else C-34
   uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
   /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.
   /// 0 = any (random, decisions section 4).

@@ -112,7 +112,8 @@ struct SendRequest {
   uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
   uint32_t flags = 0;           // SendFlag
-  std::span<const Sge> sges{};  // copied by the post; at least one for WRs that move data (C-34)
+  std::span<const Sge> sges{};  // copied by the post; at least one for WRs that move data (C-34),
+                                // unless QpConfig::empty_lists
   uint32_t imm = 0;             // immediate data, host order
   uint64_t remote_addr = kNoRemoteAddr;
   Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate

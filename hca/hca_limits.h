@@ -7,7 +7,7 @@ namespace weft::hca {
 
 [[nodiscard]] constexpr adapter::AdapterLimits hca_limits() noexcept {
   adapter::AdapterLimits limits;
-  limits.queue_pairs = 4096;
+  limits.queue_pairs = 16382;
   limits.completion_queues = 1024;
   limits.protection_domains = 1024;
   limits.keys = 65536;

@@ -37,7 +37,7 @@ enum OpcodeProperty : uint16_t {
   kOpDatagramHeader = 1 << 7,  // 8 bytes Q_Key, P_Key follow the header
   kOpFixedBody = 1 << 8,       // the payload is a header of its own, of fixed_body_bytes at least
   kOpWritesMemory = 1 << 9,    // changes the responder's memory under a key: needs the right to write
-  kOpReadsMemory = 1 << 10,    // reads it under a key: needs the right to read
+  kOpReadsMemory = 1 << 10,    // reads it under a key: needs the right to read; with both: the atomic right
   // Services whose responder offers it.
   kOpOnRc = 1 << 11,
   kOpOnUc = 1 << 12,
@@ -64,7 +64,8 @@ inline constexpr std::array kOpcodes{
                kOpRequest | kOpReadsMemory | kOpFixedBody | kOpOnRc, 32},
     OpcodeInfo{Opcode::kRdmaReadResponse, "rdma-read-response", kOpResponse | kOpVaInFirstCell | kOpMultiCell,
                0},
-    OpcodeInfo{Opcode::kFetchOpRequest, "fetchop-request", kOpRequest | kOpFixedBody, 32},
+    OpcodeInfo{Opcode::kFetchOpRequest, "fetchop-request",
+               kOpRequest | kOpReadsMemory | kOpWritesMemory | kOpFixedBody | kOpOnRc, 32},
     OpcodeInfo{Opcode::kFetchOpResponse, "fetchop-response", kOpResponse | kOpFixedBody, 8},
     OpcodeInfo{Opcode::kTerminate, "terminate", kOpRequest | kOpFixedBody, 24},
     OpcodeInfo{Opcode::kStreamSegment, "stream-segment", kOpRequest, 0},

@@ -29,6 +29,26 @@ static_assert(offsetof(ReadRequestWire, sink_address) == 4 && offsetof(ReadReque
               offsetof(ReadRequestWire, source_address) == 20 &&
               offsetof(ReadRequestWire, message_sequence) == 28);
 
+/// LAY-FETCH: payload of a FetchOp request. The response's payload is the old value, 64 bits.
+struct FetchRequestWire {
+  Be64 address;
+  Be32 key;
+  uint8_t operation;  // FetchOp
+  uint8_t operand_bytes;
+  Be16 zero;
+  Be64 compare;
+  Be64 operand;
+};
+static_assert(sizeof(FetchRequestWire) == 32 && alignof(FetchRequestWire) == 1);
+static_assert(std::is_trivially_copyable_v<FetchRequestWire>);
+static_assert(offsetof(FetchRequestWire, key) == 8 && offsetof(FetchRequestWire, operation) == 12 &&
+              offsetof(FetchRequestWire, operand_bytes) == 13 && offsetof(FetchRequestWire, zero) == 14 &&
+              offsetof(FetchRequestWire, compare) == 16 && offsetof(FetchRequestWire, operand) == 24);
+
+/// Operations of a FetchOp request that are offered, on operands of eight bytes.
+enum class FetchOp : uint8_t { kCompareSwap = 1, kFetchAdd = 2 };
+inline constexpr uint32_t kFetchOperandBytes = 8;
+
 /// One selective block of an ACK: bit i set = cell `base_cell + i` of packet `psn` has arrived. At most
 /// three.
 struct SelectiveBlockWire {

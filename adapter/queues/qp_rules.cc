@@ -72,8 +72,8 @@ constexpr std::array kAnyRules{
 };
 
 /// Rights a QP can grant its peer. Programs of the verbs name local write, too, though it says nothing here.
-constexpr auto kQpRights =
-    static_cast<uint32_t>(Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead);
+constexpr auto kQpRights = static_cast<uint32_t>(Access::kLocalWrite | Access::kRemoteWrite |
+                                                 Access::kRemoteRead | Access::kRemoteAtomic);
 
 bool out_of_range(QpState state) noexcept {
   return static_cast<uint32_t>(state) >= kQpStateCount;

@@ -145,13 +145,15 @@ struct RxPacket {
   [[nodiscard]] bool more() const noexcept { return (flags2 & kCell2More) != 0; }
 };
 
-/// An RDMA read that waits for its response cells to be sent.
+/// An RDMA read, or the answer to an atomic operation, that waits for its response cells to be sent.
 struct ReadJob {
   Psn psn{};
-  RemoteGrant grant{};  // of its first byte; good while `revision` is the table's
+  bool is_atomic = false;  // executed: `old_value` is all there is to be sent
+  RemoteGrant grant{};     // of its first byte; good while `revision` is the table's
   uint64_t revision = 0;
   uint64_t source_va = 0;
   uint64_t sink_va = 0;
+  uint64_t old_value = 0;
   Rkey source_key{};
   uint32_t sink_key = 0;
   uint32_t bytes = 0;
@@ -159,12 +161,15 @@ struct ReadJob {
   uint8_t next = 0;
 };
 
-/// An RDMA read that was executed, as its request named it: what a repeated request is compared with.
+/// An RDMA read or atomic operation that was executed, as its request named it: what a repeated request is
+/// compared with. A read is served again; of an atomic operation the answer is sent again.
 struct ExecutedRead {
   Psn psn{};
   Rkey key{};
   uint64_t va = 0;
   uint32_t bytes = 0;
+  bool is_atomic = false;
+  uint64_t old_value = 0;
 
   [[nodiscard]] bool operator==(const ExecutedRead&) const noexcept = default;
 };

@@ -17,7 +17,6 @@ constexpr uint16_t kAll = kMemory | kDatagram;
 
 using S = SendOpcode;
 using W = SendWork;
-constexpr uint16_t kNobody = 0;  // no service offers these yet: posting them is refused as kBadOpcode
 
 constexpr std::array kSendOpcodes{
     // operation, services, work, remote key, remote address, 4 bytes beside, a key, on the wire, completion
@@ -39,9 +38,9 @@ constexpr std::array kSendOpcodes{
     SendOpcodeRule{S::kUnbindWindow, kMemory, W::kUnbind, false, false, false, false, Opcode::kSend,
                    WcOpcode::kBindWindow},
     SendOpcodeRule{S::kDelay, kAll, W::kDelay, false, false, false, false, Opcode::kSend, WcOpcode::kDelay},
-    SendOpcodeRule{S::kCompareSwap, kNobody, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
+    SendOpcodeRule{S::kCompareSwap, kRc, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
                    WcOpcode::kCompareSwap},
-    SendOpcodeRule{S::kFetchAdd, kNobody, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
+    SendOpcodeRule{S::kFetchAdd, kRc, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
                    WcOpcode::kFetchAdd},
 };
 

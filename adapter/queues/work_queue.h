@@ -38,9 +38,16 @@ struct SendOpcodeRule {
   /// Needs data segments (C-34).
   [[nodiscard]] constexpr bool moves_data() const noexcept { return work <= SendWork::kRead; }
   [[nodiscard]] constexpr bool is_read() const noexcept { return work == SendWork::kRead; }
+  /// A word of the peer's is changed, and what it was comes back as the data of a read does.
+  [[nodiscard]] constexpr bool is_atomic() const noexcept { return wire == Opcode::kFetchOpRequest; }
 };
 /// Null for a value that is no operation.
 [[nodiscard]] const SendOpcodeRule* find_send_opcode(SendOpcode opcode) noexcept;
+
+struct AtomicOperands {
+  uint64_t compare;
+  uint64_t operand;
+};
 
 /// A posted work request and how far it has got.
 struct SendWqe {
@@ -62,6 +69,7 @@ struct SendWqe {
   union {
     BindRequest bind;
     Duration delay;
+    AtomicOperands atomic;
   };
   SendWqe() noexcept : delay{} {}
 };

@@ -231,7 +231,9 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   if (!qp.abilities().finish_send || !number_of(qp, cell.psn, number)) return;
   TxPacket& packet = tx.at(number);
   const uint32_t begin = cell.cell_number * qp.path.segment_bytes;
-  if (!packet.is_read || cell.cell_number >= packet.cells) {
+  const bool atomic = cell.opcode == Opcode::kFetchOpResponse;
+  const bool answers = packet.is_read && atomic == (packet.opcode == Opcode::kFetchOpRequest);
+  if (!answers || cell.cell_number >= packet.cells) {
     qp.counters.add(QpCounter::kProtocolViolations);
     return fail_packet(qp, number, WcStatus::kBadResponse);
   }
@@ -242,8 +244,14 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
     return fail_packet(qp, number, WcStatus::kBadResponse);
   }
   const SendWqe& wqe = qp.sq.at(packet.wqe);
+  std::span<const std::byte> data = cell.payload;
+  uint64_t value = 0;
+  if (atomic) {  // a number: it lies in memory as the process's own do
+    value = load_be<uint64_t>(data.data());
+    data = std::as_bytes(std::span(&value, 1));
+  }
   const AccessFault fault = segmenter_.scatter(qp.config.pd, {qp.sq.sges(packet.wqe), wqe.sge_count},
-                                               uint64_t{packet.offset} + begin, cell.payload);
+                                               uint64_t{packet.offset} + begin, data);
   if (fault != AccessFault::kNone) return fail_packet(qp, number, WcStatus::kLocalProtection);
   packet.acked |= bit;
   tx.newest_acked = std::max(tx.newest_acked, number + 1);

@@ -1,6 +1,7 @@
 #include "adapter/transport/placement.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -75,8 +76,10 @@ ResponderFault Placement::check_operation(const QueuePair& qp, const CellView& c
 ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const noexcept {
   const uint16_t properties = properties_of(opcode);
   if ((properties & (kOpWritesMemory | kOpReadsMemory)) == 0) return ResponderFault::kNone;
-  const Access right = (properties & kOpWritesMemory) != 0 ? Access::kRemoteWrite : Access::kRemoteRead;
-  const bool none = (properties & kOpReadsMemory) != 0 && qp.attr.max_dest_rd_atomic == 0;
+  const bool reads = (properties & kOpReadsMemory) != 0;
+  const bool writes = (properties & kOpWritesMemory) != 0;
+  const Access right = !reads ? Access::kRemoteWrite : writes ? Access::kRemoteAtomic : Access::kRemoteRead;
+  const bool none = reads && qp.attr.max_dest_rd_atomic == 0;
   const bool granted = has(qp.attr.access, right) && engine_.config.limits.inbound_rdma && !none;
   return granted ? ResponderFault::kNone : ResponderFault::kNotGranted;
 }
@@ -141,7 +144,7 @@ ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t b
     return ResponderFault::kViolation;
   }
   const ResponderFault fault = check_rights(qp, packet.opcode);
-  if (fault != ResponderFault::kNone || (properties_of(packet.opcode) & kOpWritesMemory) == 0) return fault;
+  if (fault != ResponderFault::kNone || (properties_of(packet.opcode) & kOpReadsMemory) != 0) return fault;
   return check_rkey(qp, packet, bytes);
 }
 
@@ -185,6 +188,39 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
   if (why != AccessFault::kNone) return refused(why);
   job.revision = engine_.memory.revision();
   return ResponderFault::kNone;
+}
+
+ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequestWire& request,
+                                         RemoteGrant& grant, uint64_t& old_value) noexcept {
+  if (request.operand_bytes != kFetchOperandBytes) return ResponderFault::kUnsupported;
+  const uint64_t va = request.address.get();
+  std::byte* at = nullptr;
+  uint64_t room = 0;
+  AccessFault fault = engine_.memory.check_remote(qp.config.pd, Rkey(request.key.get()), va,
+                                                  kFetchOperandBytes, AccessKind::kRemoteAtomic, grant);
+  if (fault == AccessFault::kNone) {
+    fault = engine_.memory.visit_granted(grant, 0, kFetchOperandBytes, AccessKind::kRemoteAtomic,
+                                         [&](std::byte* piece, uint64_t bytes) {
+                                           at = piece;
+                                           room = bytes;
+                                         });
+  }
+  if (fault != AccessFault::kNone) return refused(fault);
+  // What the peer calls an address may be aligned where the memory is not.
+  const bool aligned =
+      va % kFetchOperandBytes == 0 && reinterpret_cast<uintptr_t>(at) % kFetchOperandBytes == 0;
+  if (!aligned || room != kFetchOperandBytes) return ResponderFault::kUnsupported;
+  const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(at));
+  switch (static_cast<FetchOp>(request.operation)) {
+    case FetchOp::kCompareSwap:
+      old_value = request.compare.get();
+      (void)word.compare_exchange_strong(old_value, request.operand.get());
+      return ResponderFault::kNone;
+    case FetchOp::kFetchAdd:
+      old_value = word.fetch_add(request.operand.get());
+      return ResponderFault::kNone;
+  }
+  return ResponderFault::kUnsupported;
 }
 
 bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept {

@@ -11,6 +11,7 @@
 #include "adapter/engine.h"
 #include "adapter/transport/responder_faults.h"
 #include "adapter/transport/segmenter.h"
+#include "messages/transport_headers.h"
 
 namespace weft::adapter {
 
@@ -58,6 +59,10 @@ class Placement {
   /// The source of an RDMA read may be read: asked before it is queued and again for each cell that leaves.
   /// On kNone `job.grant` says where it lies.
   [[nodiscard]] ResponderFault check_read(const QueuePair& qp, ReadJob& job) noexcept;
+  /// Checks key, range and alignment of an atomic operation and executes it, atomic also towards the
+  /// processor's own atomic instructions. `grant` and `old_value` are set on kNone.
+  [[nodiscard]] ResponderFault execute_atomic(const QueuePair& qp, const FetchRequestWire& request,
+                                              RemoteGrant& grant, uint64_t& old_value) noexcept;
   /// PUSH-CELL-08: the sum over VA and key, immediate data and data of all cells in cell order.
   [[nodiscard]] bool packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept;
 

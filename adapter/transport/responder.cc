@@ -27,6 +27,11 @@ namespace {
   return (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpReadsMemory) != 0;
 }
 
+/// A request whose payload is a header and nothing else. It has no data that a packet CRC could cover.
+[[nodiscard]] bool whole_request(const CellView& cell, size_t bytes) noexcept {
+  return cell.payload.size() == bytes && !cell.has(kCellPacketCrc);
+}
+
 }  // namespace
 
 void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
@@ -76,6 +81,7 @@ bool Responder::check_psn(QueuePair& qp, const CellView& cell) noexcept {
 
 void Responder::take_duplicate(QueuePair& qp, const CellView& cell) noexcept {
   qp.counters.add(QpCounter::kDuplicateCells);
+  if (cell.opcode == Opcode::kFetchOpRequest) return repeat_atomic(qp, cell);
   if (is_read_request(cell)) return repeat_read(qp, cell);
   if (add_strict_ack(qp, cell.psn, cell.cell_number)) engine_.want_ack(qp, true);
 }
@@ -150,6 +156,7 @@ void Responder::note_turn(Arrival& arrival) noexcept {
 Responder::Step Responder::check_operation(Arrival& arrival) noexcept {
   const ResponderFault fault = placement_.check_operation(arrival.qp, arrival.cell);
   if (fault != ResponderFault::kNone) return refuse(arrival, fault);
+  if (arrival.cell.opcode == Opcode::kFetchOpRequest) return take_atomic(arrival);
   return is_read_request(arrival.cell) ? queue_read(arrival) : Step::kCheckResources;
 }
 
@@ -274,7 +281,7 @@ Responder::Step Responder::refuse(Arrival& arrival, ResponderFault fault) noexce
 
 /// The read that a request asks for; its check says whether it may be.
 ResponderFault Responder::read_job(const QueuePair& qp, const CellView& cell, ReadJob& job) noexcept {
-  if (cell.payload.size() != sizeof(ReadRequestWire)) return ResponderFault::kViolation;
+  if (!whole_request(cell, sizeof(ReadRequestWire))) return ResponderFault::kViolation;
   ReadRequestWire request;
   std::memcpy(&request, cell.payload.data(), sizeof request);
   const uint32_t bytes = request.length.get();
@@ -298,8 +305,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   const ResponderFault fault = read_job(qp, arrival.cell, job);
   if (fault != ResponderFault::kNone) return refuse(arrival, fault);
   if (arrival.distance != 0) return Step::kDone;  // reads see what was written before them
-  rx.reads.push(job);
-  engine_.want_send(qp);
+  answer_later(qp, job);
   open_packet(arrival);
   packet.va = job.source_va;
   packet.rkey = job.source_key;
@@ -324,8 +330,69 @@ void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
     executed = rx.executed_reads.at(i) == ExecutedRead{job.psn, job.source_key, job.source_va, job.bytes};
   }
   if (!executed) return qp.counters.add(QpCounter::kReadsNotRepeated);
-  rx.reads.push(job);
+  answer_later(qp, job);
+}
+
+void Responder::answer_later(QueuePair& qp, const ReadJob& job) noexcept {
+  qp.rx.reads.push(job);
   engine_.want_send(qp);
+}
+
+void Responder::remember_executed(ReceiveSide& rx, const ExecutedRead& executed) noexcept {
+  if (rx.executed_reads.full()) rx.executed_reads.pop();
+  rx.executed_reads.push(executed);
+}
+
+// ---- atomic operations --------------------
+
+/// Executed when it is the expected packet, once: everything that could refuse it is asked before.
+Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
+  QueuePair& qp = arrival.qp;
+  ReceiveSide& rx = qp.rx;
+  RxPacket& packet = arrival.packet;
+  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;  // not received: it will come again
+  FetchRequestWire request;
+  if (!whole_request(arrival.cell, sizeof request)) return refuse(arrival, ResponderFault::kViolation);
+  if (arrival.distance != 0) return Step::kDone;  // it sees what was written before it
+  std::memcpy(&request, arrival.cell.payload.data(), sizeof request);
+  open_packet(arrival);
+  packet.va = request.address.get();
+  packet.rkey = Rkey(request.key.get());
+  packet.last_bytes = kFetchOperandBytes;
+  const bool alone = (packet.flags2 & (kCell2More | kCell2Continues)) == 0;
+  ResponderFault fault =
+      alone ? placement_.check_turn(qp, packet, kFetchOperandBytes) : ResponderFault::kViolation;
+  uint64_t old_value = 0;
+  if (fault == ResponderFault::kNone) fault = placement_.execute_atomic(qp, request, packet.grant, old_value);
+  if (fault != ResponderFault::kNone) return refuse(arrival, fault);
+  remember_executed(rx, {.psn = arrival.cell.psn,
+                         .key = packet.rkey,
+                         .va = packet.va,
+                         .bytes = kFetchOperandBytes,
+                         .is_atomic = true,
+                         .old_value = old_value});
+  answer_later(qp, {.psn = arrival.cell.psn, .is_atomic = true, .old_value = old_value, .cells = 1});
+  packet.seen = 1;
+  mark_placed(qp, arrival.cell.psn, packet, 0);
+  return Step::kComplete;
+}
+
+/// A request under an old PSN: the answer was lost, says an honest peer. It is sent again as it was, and
+/// nothing is executed.
+void Responder::repeat_atomic(QueuePair& qp, const CellView& cell) noexcept {
+  ReceiveSide& rx = qp.rx;
+  FetchRequestWire request;
+  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return;
+  if (!whole_request(cell, sizeof request)) return placement_.count(qp, ResponderFault::kViolation);
+  std::memcpy(&request, cell.payload.data(), sizeof request);
+  for (size_t i = 0; i < rx.executed_reads.size(); ++i) {
+    const ExecutedRead& done = rx.executed_reads.at(i);
+    const bool same = done.is_atomic && done.psn == cell.psn && done.key == Rkey(request.key.get()) &&
+                      done.va == request.address.get();
+    if (!same) continue;
+    return answer_later(qp, {.psn = cell.psn, .is_atomic = true, .old_value = done.old_value, .cells = 1});
+  }
+  qp.counters.add(QpCounter::kReadsNotRepeated);
 }
 
 uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
@@ -336,12 +403,14 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
     ReadJob& job = rx.reads.front();
     // Revoked meanwhile: what is left is not read. The request was executed once, so that a repetition may be
     // an old one and ends nothing: the requester asks until its retries are used up.
-    if (const ResponderFault fault = placement_.check_read(qp, job); fault != ResponderFault::kNone) {
+    const ResponderFault fault = job.is_atomic ? ResponderFault::kNone : placement_.check_read(qp, job);
+    if (fault != ResponderFault::kNone) {
       placement_.count(qp, fault);
       rx.reads.pop();
       continue;
     }
-    const CellSent result = segmenter_.send_read_response(qp, job);
+    const CellSent result =
+        job.is_atomic ? segmenter_.send_atomic_response(qp, job) : segmenter_.send_read_response(qp, job);
     if (result == CellSent::kLocalFault) [[unlikely]] {
       fail_read(qp, job.psn);
       break;

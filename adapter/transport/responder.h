@@ -71,6 +71,10 @@ class Responder {
   void open_packet(Arrival& arrival) noexcept;
   [[nodiscard]] ResponderFault read_job(const QueuePair& qp, const CellView& cell, ReadJob& job) noexcept;
   [[nodiscard]] Step queue_read(Arrival& arrival) noexcept;
+  [[nodiscard]] Step take_atomic(Arrival& arrival) noexcept;
+  void repeat_atomic(QueuePair& qp, const CellView& cell) noexcept;
+  void answer_later(QueuePair& qp, const ReadJob& job) noexcept;
+  static void remember_executed(ReceiveSide& rx, const ExecutedRead& executed) noexcept;
   void repeat_read(QueuePair& qp, const CellView& cell) noexcept;
 
   // Packets, in PSN order.

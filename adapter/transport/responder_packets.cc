@@ -165,10 +165,8 @@ bool Responder::finish_packet(QueuePair& qp, RxPacket& packet) noexcept {
     }
   }
   placement_.pass_turn(qp, packet, bytes);
-  if ((opcode_properties(static_cast<uint8_t>(packet.opcode)) & kOpReadsMemory) != 0) {
-    if (rx.executed_reads.full()) rx.executed_reads.pop();
-    rx.executed_reads.push({rx.expected, packet.rkey, packet.va, bytes});
-  }
+  if (packet.opcode == Opcode::kRdmaReadRequest)
+    remember_executed(rx, {rx.expected, packet.rkey, packet.va, bytes});
   return packet.more() || finish_message(qp, packet);
 }
 

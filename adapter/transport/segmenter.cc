@@ -249,31 +249,66 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   return CellSent::kYes;
 }
 
-CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
-  const SendWqe& wqe = qp.sq.at(packet.wqe);
+/// A cell of a connected QP whose payload is a header of its own.
+CellSent Segmenter::send_one_cell(QueuePair& qp, const CellVariable& variable, const void* payload) noexcept {
   const GlobalHeaderWire* global = qp.path.global_header();
   const uint32_t head = network_bytes(global);
-  const auto size = static_cast<uint32_t>(head + sizeof(ReadRequestWire) + kCrcBytes);
+  const uint32_t size = head + variable.payload_bytes + kCrcBytes;
   std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
+  const uint32_t crc = begin_cell(cell, size, qp.path.fixed, global, variable);
+  finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
+              crc32c_copy(crc, cell + head, payload, variable.payload_bytes));
+  return CellSent::kYes;
+}
+
+namespace {
+
+[[nodiscard]] CellVariable request_cell(const TxPacket& packet, Psn psn, size_t payload_bytes) noexcept {
+  return {.opcode = packet.opcode,
+          .flags = static_cast<uint8_t>(kCellFirst | kCellLast | (packet.ack_wanted ? kCellAckWanted : 0)),
+          .flags2 = packet.flags2,
+          .psn = psn,
+          .payload_bytes = static_cast<uint16_t>(payload_bytes)};
+}
+
+}  // namespace
+
+CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
+  if (packet.opcode == Opcode::kFetchOpRequest) return send_atomic_request(qp, packet, psn);
+  const SendWqe& wqe = qp.sq.at(packet.wqe);
   // The sink address is the offset in the requester's scatter list: no process address is shown.
   ReadRequestWire request;
-  request.sink_key.set(qp.sq.sges(packet.wqe)->lkey.value());
+  request.sink_key.set(wqe.sge_count != 0 ? qp.sq.sges(packet.wqe)->lkey.value() : 0);
   request.sink_address.set(packet.offset);
   request.length.set(packet.bytes);
   request.source_key.set(wqe.rkey.value());
   request.source_address.set(wqe.remote_addr + packet.offset);
   request.message_sequence.set(packet.wqe);
-  const uint32_t crc = begin_cell(
-      cell, size, qp.path.fixed, global,
-      {.opcode = packet.opcode,
-       .flags = static_cast<uint8_t>(kCellFirst | kCellLast | (packet.ack_wanted ? kCellAckWanted : 0)),
-       .flags2 = packet.flags2,
-       .psn = psn,
-       .payload_bytes = sizeof request});
-  finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
-              crc32c_copy(crc, cell + head, &request, sizeof request));
-  return CellSent::kYes;
+  return send_one_cell(qp, request_cell(packet, psn, sizeof request), &request);
+}
+
+CellSent Segmenter::send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
+  const SendWqe& wqe = qp.sq.at(packet.wqe);
+  const bool swaps = wqe.rule->opcode == SendOpcode::kCompareSwap;
+  FetchRequestWire request{};
+  request.address.set(wqe.remote_addr);
+  request.key.set(wqe.rkey.value());
+  request.operation = static_cast<uint8_t>(swaps ? FetchOp::kCompareSwap : FetchOp::kFetchAdd);
+  request.operand_bytes = kFetchOperandBytes;
+  request.compare.set(swaps ? wqe.atomic.compare : 0);
+  request.operand.set(wqe.atomic.operand);
+  return send_one_cell(qp, request_cell(packet, psn, sizeof request), &request);
+}
+
+CellSent Segmenter::send_atomic_response(QueuePair& qp, const ReadJob& job) noexcept {
+  const uint64_t value = to_big(job.old_value);
+  return send_one_cell(qp,
+                       {.opcode = Opcode::kFetchOpResponse,
+                        .flags = kCellFirst | kCellLast,
+                        .psn = job.psn,
+                        .payload_bytes = sizeof value},
+                       &value);
 }
 
 CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job) noexcept {

@@ -41,6 +41,8 @@ class Segmenter {
                                            uint32_t number) noexcept;
   /// Sends the next response cell of an RDMA read, whose grant stands.
   [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job) noexcept;
+  /// Sends the old value of the word that an atomic operation changed.
+  [[nodiscard]] CellSent send_atomic_response(QueuePair& qp, const ReadJob& job) noexcept;
   /// Sends an ACK or NAK with its selective blocks, 16 bytes each, ready for the wire.
   [[nodiscard]] CellSent send_ack(const Outlet& outlet, const AckBody& body,
                                   std::span<const std::byte> blocks) noexcept;
@@ -67,6 +69,9 @@ class Segmenter {
   [[nodiscard]] AccessFault check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept;
   [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
+  [[nodiscard]] CellSent send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
+  [[nodiscard]] CellSent send_one_cell(QueuePair& qp, const CellVariable& variable,
+                                       const void* payload) noexcept;
   [[nodiscard]] AccessFault gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,
                                    std::span<std::byte> to, uint32_t& crc) noexcept;
 

@@ -478,7 +478,7 @@ TEST_F(ResponderProtocol, packets_of_a_write_go_on_where_the_last_one_ended_unde
 }
 
 TEST_F(ResponderProtocol, operations_the_service_does_not_have_are_refused) {
-  receive({.opcode = Opcode::kFetchOpRequest, .bytes = 32});
+  receive({.opcode = Opcode::kTerminate, .bytes = 24});
   EXPECT_EQ(answers().back().ack.code, AckCode::kNotSupported);
   EXPECT_EQ(state(), QpState::kErr);
 }

@@ -98,7 +98,7 @@ TEST(QpRules, values_out_of_range_are_refused_one_by_one) {
   EXPECT_TRUE(refused(adapter::kQpAttrPkeyIndex, [](QpAttr& a) { a.pkey_index = 1; }));
   EXPECT_TRUE(refused(adapter::kQpAttrMaxRdAtomic, [](QpAttr& a) { a.max_rd_atomic = 17; }));
   EXPECT_TRUE(refused(adapter::kQpAttrMaxDestRdAtomic, [](QpAttr& a) { a.max_dest_rd_atomic = 17; }));
-  EXPECT_TRUE(refused(adapter::kQpAttrAccess, [](QpAttr& a) { a.access = Access::kRemoteAtomic; }));
+  EXPECT_TRUE(refused(adapter::kQpAttrAccess, [](QpAttr& a) { a.access = Access::kWindowBind; }));
   EXPECT_TRUE(refused(adapter::kQpAttrAccess, [](QpAttr& a) { a.access = Access::kOneShot; }));
   EXPECT_TRUE(refused(adapter::kQpAttrDestQpn, [](QpAttr& a) { a.dest_qpn = Qpn(0x1000000); }));
   EXPECT_TRUE(refused(adapter::kQpAttrRetryCount, [](QpAttr& a) { a.retry_count = 8; }));
