@@ -61,25 +61,42 @@ AddressSpaces& ChannelAdapter::use_manager(MemoryManager& manager) {
   return *engine.spaces;
 }
 
-Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes) {
+Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vector) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (cqes == 0 || cqes > limits().cqes_per_queue) {
     return Error{"create_cq: " + std::to_string(cqes) + " entries; 1 to " +
                  std::to_string(limits().cqes_per_queue) + " are possible"};
   }
+  if (vector >= limits().completion_vectors) {
+    return Error{"create_cq: there are " + std::to_string(limits().completion_vectors) +
+                 " completion vectors, from 0"};
+  }
   for (uint32_t i = 0; i < limits().completion_queues; ++i) {
     if (i == core_->cqs.size()) core_->cqs.emplace_back();
     if (core_->cqs[i] != nullptr) continue;
-    core_->cqs[i] = std::make_unique<CompletionQueue>(i, cqes);
+    core_->cqs[i] = std::make_unique<CompletionQueue>(i, cqes, core_->engine.notified);
     return core_->cqs[i].get();
   }
   return Error{"create_cq: all completion queues are in use; raise AdapterLimits::completion_queues"};
+}
+
+Status ChannelAdapter::resize_cq(CompletionQueue& cq, uint32_t cqes) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (!core_->owns(&cq)) return Error{"resize_cq: the CQ belongs to another adapter"};
+  if (cqes == 0 || cqes > limits().cqes_per_queue) {
+    return Error{"resize_cq: " + std::to_string(cqes) + " entries; 1 to " +
+                 std::to_string(limits().cqes_per_queue) + " are possible"};
+  }
+  if (!cq.resize(cqes))
+    return Error{"resize_cq: " + std::to_string(cq.fill()) + " entries wait to be polled"};
+  return {};
 }
 
 Status ChannelAdapter::destroy_cq(CompletionQueue* cq) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (!core_->owns(cq)) return Error{"destroy_cq: the CQ belongs to another adapter"};
   if (cq->users != 0) return Error{"destroy_cq: QPs still complete there; destroy them first"};
+  core_->engine.notified.remove(cq);
   core_->cqs[cq->index()].reset();
   return {};
 }
@@ -106,6 +123,8 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
     return Error{"create_qp: a service without acknowledgement has no way to acknowledge"};
   if (config.packet_crc && !is_connected(config.type))
     return Error{"create_qp: only packets of connected services carry a CRC"};
+  if (config.grh_space && config.type != QpType::kUd)
+    return Error{"create_qp: only receives of UD have room for a global header"};
   Qpn number = config.wanted_qpn;
   if (number == Qpn(0)) {
     number = core_->numbers.take(engine.now);
@@ -211,6 +230,31 @@ bool ChannelAdapter::port_up(uint8_t port) const noexcept {
   return port != 0 && port <= ports() && core_->engine.ports[port - 1U].up;
 }
 
+Status ChannelAdapter::set_pkeys(uint8_t port, std::span<const uint16_t> pkeys) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (port == 0 || port > ports()) return Error{"set_pkeys: no such port"};
+  if (pkeys.empty() || pkeys.size() > kPkeysPerPort)
+    return Error{"set_pkeys: a port has 1 to " + std::to_string(kPkeysPerPort) + " partitions"};
+  core_->set_pkeys(core_->engine.ports[port - 1U], pkeys);
+  return {};
+}
+
+std::span<const uint16_t> ChannelAdapter::pkeys(uint8_t port) const noexcept {
+  if (port == 0 || port > ports()) return {};
+  return core_->engine.ports[port - 1U].pkeys;
+}
+
+Result<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
+    return Error{"make_ah: no such protection domain"};
+  if (attr.port == 0 || attr.port > ports()) return Error{"make_ah: no such port"};
+  if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
+    return Error{"make_ah: LID or service level out of range"};
+  if (attr.is_global && (attr.route.flow_label >> 20) != 0) return Error{"make_ah: a flow label has 20 bits"};
+  return AddressHandle{.pd = pd, .attr = attr};
+}
+
 PostResult ChannelAdapter::post(QueuePair& qp, const SendRequest& request) noexcept {
   return core_->post(qp, request);
 }
@@ -255,6 +299,16 @@ void ChannelAdapter::arm_cq(CompletionQueue& cq, CqNotify when) noexcept {
 }
 bool ChannelAdapter::take_cq_notification(CompletionQueue& cq) noexcept {
   return cq.take_notification();
+}
+
+CompletionQueue* ChannelAdapter::next_notified_cq() noexcept {
+  FixedRing<CompletionQueue*>& notified = core_->engine.notified;
+  while (!notified.empty()) {
+    CompletionQueue* cq = notified.front();
+    notified.pop();
+    if (cq->leave_list()) return cq;
+  }
+  return nullptr;
 }
 
 bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {

@@ -53,12 +53,17 @@ class ChannelAdapter {
   /// Regions over effective, virtual and physical addresses become possible, by the tables of `manager`,
   /// which outlives the adapter (SAN-LMP). Once.
   AddressSpaces& use_manager(MemoryManager& manager);
-  Result<CompletionQueue*> create_cq(uint32_t cqes);
+  /// `vector`: below AdapterLimits::completion_vectors. All of an adapter's queues are served alike.
+  Result<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
+  /// Another number of entries; refused when more wait, nothing changes then.
+  Status resize_cq(CompletionQueue& cq, uint32_t cqes);
+  /// Refused while a QP completes there.
   Status destroy_cq(CompletionQueue* cq);
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Result<QueuePair*> create_qp(const QpConfig& config);
-  /// Flushes nothing: what is queued is forgotten. Moves to kErr first if completions are wanted.
+  /// Flushes nothing: what is queued is forgotten, and so are completions of the QP that nobody has polled,
+  /// as with RESET. Move to kErr first and poll if they are wanted.
   Status destroy_qp(QueuePair* qp);
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
@@ -85,6 +90,13 @@ class ChannelAdapter {
   /// True while the link of port `port` (1, 2, ...) is up.
   [[nodiscard]] bool port_up(uint8_t port) const noexcept;
 
+  /// The partitions of a port, kPkeysPerPort at most; entry 0 is there when the port is attached: the default
+  /// partition. QPs go by their index: what stands there now is theirs.
+  Status set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
+  [[nodiscard]] std::span<const uint16_t> pkeys(uint8_t port) const noexcept;
+  /// An address handle for datagram QPs of `pd`; refused when an attribute is out of range.
+  Result<AddressHandle> make_ah(PdId pd, const AhAttr& attr);
+
   // ---- data path --------------------
   /// Queues one WQE without telling the adapter (PUSH-WQ-04).
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
@@ -107,6 +119,9 @@ class ChannelAdapter {
   void arm_cq(CompletionQueue& cq, CqNotify when) noexcept;
   /// True once after an armed queue has got its entry.
   [[nodiscard]] bool take_cq_notification(CompletionQueue& cq) noexcept;
+  /// The CQ that was notified first and of which nobody has asked yet, so that nobody needs to look at all;
+  /// null when there is none. Its notification is taken with that.
+  [[nodiscard]] CompletionQueue* next_notified_cq() noexcept;
   /// Takes the oldest asynchronous event; false when there is none. Lost ones are counted (kEventsLost).
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.

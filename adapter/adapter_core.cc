@@ -78,7 +78,12 @@ int AdapterCore::watch_ports() noexcept {
 }
 
 void AdapterCore::port_came_up(EnginePort& port) noexcept {
+  const fabric::CellPortInfo before = port.info;
   port.info = port.carrier->info();
+  if (port.known && before.lid != port.info.lid)
+    engine.raise({.kind = AsyncEventKind::kLidChange, .port = port.number});
+  if (port.known && (before.guid != port.info.guid || before.subnet != port.info.subnet))
+    engine.raise({.kind = AsyncEventKind::kGidChange, .port = port.number});
   port.incarnation = port.carrier->incarnation();
   port.up = port.known = true;
   port.expired = false;
@@ -200,10 +205,21 @@ bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
 
 }  // namespace
 
+/// Cells that are not of the QP's own partition but may come in: a management QP serves every partition of
+/// its port, and raw frames know none.
+bool AdapterCore::in_partition(const QueuePair& qp, const CellView& cell) const noexcept {
+  if (qp.config.type == QpType::kRaw) return true;
+  if (qp.qpn != kQpnGsi) return false;
+  const auto& table = engine.ports[qp.port - 1U].pkeys;
+  return std::any_of(table.begin(), table.end(), [&](uint16_t pkey) { return pkeys_match(cell.pkey, pkey); });
+}
+
 void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   const bool connected = is_connected(qp.config.type);
   if (connected && !from_peer(qp, cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropSource);
+  if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(qp, cell)) [[unlikely]]
+    return engine.count(AdapterCounter::kDropPkey);
   switch (qp.config.type) {
     case QpType::kRc: {
       (void)engine.path_ready(qp);  // the segment size is needed to place
@@ -330,12 +346,30 @@ Instant AdapterCore::deadline() const noexcept {
 /// same size as those of packets that are half received.
 ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, uint32_t mask) const noexcept {
   const bool to_port = (mask & kQpAttrPort) != 0;
+  if ((mask & kQpAttrPkeyIndex) != 0) {
+    const EnginePort& at = engine.ports[(to_port ? attr.port : qp.port) - 1U];
+    if ((at.pkeys[attr.pkey_index] & ~kPkeyFullMember) == 0) return ModifyResult::kBadValue;
+  }
   if (to_port && qp.qpn == kQpnGsi && attr.port != qp.config.port) return ModifyResult::kBadValue;
   if (qp.state != QpState::kSqd || (mask & (kQpAttrAddress | kQpAttrPort)) == 0) return ModifyResult::kOk;
   if (!Completer::drained(qp)) return ModifyResult::kBadTransition;
   const EnginePort& port = engine.ports[(to_port ? attr.port : qp.port) - 1U];
   const bool other_cells = port.known && qp.path.segment_bytes != port.info.cell_payload_bytes;
   return to_port && other_cells ? ModifyResult::kBadValue : ModifyResult::kOk;
+}
+
+void AdapterCore::set_partition(QueuePair& qp) noexcept {
+  qp.pkey = engine.ports[qp.port - 1U].pkeys[qp.attr.pkey_index];
+  qp.path.generation = 0;  // made anew with the next cell
+}
+
+void AdapterCore::set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) noexcept {
+  port.pkeys = {};
+  std::copy(pkeys.begin(), pkeys.end(), port.pkeys.begin());
+  for (QueuePair* qp : engine.live) {
+    if (qp->port == port.number) set_partition(*qp);
+  }
+  engine.raise({.kind = AsyncEventKind::kPkeyChange, .port = port.number});
 }
 
 ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
@@ -352,6 +386,7 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
     qp.port = qp.attr.port;
     qp.port_seen = engine.port_of(qp).change();
   }
+  if ((mask & (kQpAttrPort | kQpAttrPkeyIndex)) != 0) set_partition(qp);
   qp.state = qp.attr.state = to;
   if (to == QpState::kReset) forget_everything(engine, qp);
   if (from == QpState::kSqd && (mask & (kQpAttrAddress | kQpAttrPort)) != 0) {

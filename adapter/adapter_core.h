@@ -30,6 +30,8 @@ class AdapterCore {
   [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
   void ring_recv(QueuePair& qp) noexcept;
 
+  /// Another table of partitions; entries that are not named are empty.
+  void set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) noexcept;
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
   /// Where a QP of this number is kept: in the table, or with its port.
   [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
@@ -74,6 +76,8 @@ class AdapterCore {
   void dispatch(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ModifyResult check_move(const QueuePair& qp, const QpAttr& attr,
                                         uint32_t mask) const noexcept;
+  [[nodiscard]] bool in_partition(const QueuePair& qp, const CellView& cell) const noexcept;
+  void set_partition(QueuePair& qp) noexcept;
   void port_came_up(EnginePort& port) noexcept;
   void port_went_down(EnginePort& port) noexcept;
   void expire_port(EnginePort& port) noexcept;

@@ -15,6 +15,24 @@ uint64_t total_bytes(std::span<const Sge> sges) noexcept {
   return bytes;
 }
 
+/// A datagram names a LID, or a handle that is good for this QP. Contexts of reliable datagrams know LIDs
+/// only.
+bool can_reach(const QueuePair& qp, const SendRequest& request) noexcept {
+  if (request.ah == nullptr) return request.dest.lid != kLidNone;
+  const bool global = request.ah->attr.is_global && qp.config.type != QpType::kUd;
+  return request.ah->pd == qp.config.pd && request.ah->attr.port == qp.port && !global;
+}
+
+void take_address(const QueuePair& qp, const SendRequest& request, SendWqe& wqe) noexcept {
+  wqe.dest = request.dest;
+  if ((request.dest.qkey & kQkeyOfQp) != 0) wqe.dest.qkey = qp.attr.qkey;
+  if (request.ah == nullptr) return;
+  wqe.dest.lid = request.ah->attr.dlid;
+  wqe.dest.sl = request.ah->attr.sl;
+  wqe.is_global = request.ah->attr.is_global;
+  if (wqe.is_global) wqe.route = request.ah->attr.route;
+}
+
 }  // namespace
 
 PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& request,
@@ -34,7 +52,7 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   if (is_inline && length > qp.sq.inline_max()) return PostResult::kTooLong;
   if (length > engine.config.limits.message_bytes_max) return PostResult::kTooLong;
   if (!is_connected(qp.config.type)) {
-    if (request.dest.lid == kLidNone) return PostResult::kNoDestination;
+    if (!can_reach(qp, request)) return PostResult::kNoDestination;
     const EnginePort& port = engine.ports[qp.port - 1U];
     const uint32_t segment = port.known ? port.info.cell_payload_bytes : kCellPayloadBytesMax;
     if (length > segment) return PostResult::kTooLong;
@@ -59,9 +77,9 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   wqe.imm = request.imm;
   wqe.remote_addr = request.remote_addr;
   wqe.rkey = request.rkey;
-  wqe.dest = request.dest;
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
   if (rule->is_atomic()) wqe.atomic = {request.compare, request.operand};
+  if (rule->moves_data() && !is_connected(qp.config.type)) take_address(qp, request, wqe);
   if (rule->work == SendWork::kDelay) wqe.delay = request.delay;
   if (rule->work == SendWork::kBind || rule->work == SendWork::kUnbind) wqe.bind = request.bind;
   if (rule->moves_data() && (request.flags & kSendInline) != 0) {

@@ -17,6 +17,7 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       table(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table_mask(static_cast<uint32_t>(table.size() - 1)) {
   events.reset(kAsyncEventsMax);
+  notified.reset(wanted.limits.completion_queues);
 }
 
 void Engine::enlist(QueuePair& qp) {

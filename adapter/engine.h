@@ -107,7 +107,8 @@ struct Engine {
   CounterSet<AccessFault> faults;
 
   FixedRing<AsyncEvent> events;
-  bool overrun_news = false;  // a CQ has lost an entry, and no sweep has begun since
+  FixedRing<CompletionQueue*> notified;  // CQs whose notification came; each once
+  bool overrun_news = false;             // a CQ has lost an entry, and no sweep has begun since
 
  private:
   /// Where the QP's next cell leaves: which of `waits`, and the lane.

@@ -23,6 +23,9 @@ void write_line(const std::string& name, const AsyncEvent& event) {
       log(LogLevel::kError, "{}: a completion queue has overrun, QP {:#x} lost an entry; make it deeper",
           name, event.qpn.value());
       return;
+    case AsyncEventKind::kPkeyChange:
+    case AsyncEventKind::kLidChange:
+    case AsyncEventKind::kGidChange:
     case AsyncEventKind::kPortUp:
     case AsyncEventKind::kPortDown:
       log(LogLevel::kInfo, "{}: {} {}", name, to_string(event.kind), event.port);

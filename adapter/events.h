@@ -21,6 +21,9 @@ enum class AsyncEventKind : uint8_t {
   kCqOverrun,       // `cq`: a completion was lost; the QPs that complete there are in error
   kSrqLimit,        // `srq`: fewer WQEs wait than its limit, which is disarmed with that
   kLastWqeReached,  // a QP on a shared receive queue is in error and takes and completes nothing more
+  kPkeyChange,      // `port`: its table of partitions
+  kLidChange,       // `port` came up with another LID
+  kGidChange,       // `port` came up in another subnet or under another GUID
   kPortUp,
   kPortDown,
   kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)

@@ -10,7 +10,7 @@ VirtualLane lane_of(const fabric::CellPortInfo& info, ServiceLevel sl) noexcept 
 }
 
 CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest, Qpn source, ServiceLevel sl,
-                           VirtualLane vl) noexcept {
+                           VirtualLane vl, uint16_t pkey) noexcept {
   return make_cell_template({.dest_subnet = info.subnet,
                              .src_subnet = info.subnet,
                              .dlid = dlid,
@@ -18,7 +18,8 @@ CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest,
                              .vl = vl,
                              .sl = sl,
                              .dest_qpn = dest,
-                             .src_qpn = source});
+                             .src_qpn = source,
+                             .pkey = pkey});
 }
 
 QpPath make_path(const EnginePort& port, const QpAttr& attr, Qpn source, uint32_t packet_bytes) noexcept {
@@ -27,7 +28,8 @@ QpPath make_path(const EnginePort& port, const QpAttr& attr, Qpn source, uint32_
   path.vl = lane_of(info, attr.sl);
   path.loops = attr.dlid == info.lid;
   path.carrier = path.loops ? port.loopback.get() : port.carrier;
-  path.fixed = make_template(info, attr.dlid, attr.dest_qpn, source, attr.sl, path.vl);
+  const uint16_t pkey = port.pkeys[attr.pkey_index % kPkeysPerPort];
+  path.fixed = make_template(info, attr.dlid, attr.dest_qpn, source, attr.sl, path.vl, pkey);
   path.is_global = attr.dgid != Gid{} && subnet_of(attr.dgid) != info.subnet;
   if (path.is_global) path.global = make_global_header(make_gid(info.subnet, info.guid), attr.dgid);
   path.segment_bytes = info.cell_payload_bytes;

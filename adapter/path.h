@@ -2,6 +2,7 @@
 // the same as long as neither the port nor the peer changes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -25,6 +26,7 @@ struct EnginePort {
   uint64_t incarnation = 0;
   uint32_t generation = 0;  // steps each time it comes up
   Instant down_since{};
+  std::array<uint16_t, kPkeysPerPort> pkeys{kPkeyDefault};  // partitions; 0: no entry
 
   /// Another number each time that its QPs have to be told of something: it came up, or has expired.
   [[nodiscard]] uint32_t change() const noexcept { return generation * 2 + (expired ? 1 : 0); }
@@ -53,7 +55,8 @@ struct QpPath {
 
 /// Header template for a destination; used at bring-up and per datagram.
 [[nodiscard]] CellTemplate make_template(const fabric::CellPortInfo& info, Lid dlid, Qpn dest, Qpn source,
-                                         ServiceLevel sl, VirtualLane vl) noexcept;
+                                         ServiceLevel sl, VirtualLane vl,
+                                         uint16_t pkey = kPkeyDefault) noexcept;
 /// The lane of a service level: data lanes in turn (decisions 1.15).
 [[nodiscard]] VirtualLane lane_of(const fabric::CellPortInfo& info, ServiceLevel sl) noexcept;
 

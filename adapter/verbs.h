@@ -88,12 +88,39 @@ enum SendFlag : uint32_t {
 };
 inline constexpr uint32_t kSendFlagsAll = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
 
+/// A Q_Key of a work request with this bit set stands for the Q_Key of its QP.
+inline constexpr uint32_t kQkeyOfQp = 1U << 31;
+
 /// Where a datagram goes (PUSH-CHAN-05); `lid` 0 means no destination was given.
 struct Destination {
   Lid lid{};
   Qpn qpn{};
   uint32_t qkey = 0;
   ServiceLevel sl{};
+};
+
+/// The part of an address that a global header carries.
+struct GlobalRoute {
+  Gid dgid{};
+  uint32_t flow_label = 0;  // 20 bits
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = kHopLimitDefault;
+};
+
+/// How datagrams get to an endnode (ibv_ah_attr).
+struct AhAttr {
+  Lid dlid{};
+  ServiceLevel sl{};
+  uint8_t port = 1;
+  bool is_global = false;  // datagrams carry a global header with `route`
+  GlobalRoute route{};
+};
+
+/// An address handle: attributes that ChannelAdapter::make_ah() found good, for QPs of one domain. A value; a
+/// posted work request has its own copy.
+struct AddressHandle {
+  PdId pd{};
+  AhAttr attr{};
 };
 
 /// What a bind work request ties to a window (SAN-WQE-05, TPT-WQE-02).
@@ -119,9 +146,10 @@ struct SendRequest {
   Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
   uint64_t compare = 0;  // kCompareSwap
   uint64_t operand = 0;  // kCompareSwap: new value; kFetchAdd: addend
-  Destination dest{};    // UD and RD
-  BindRequest bind{};    // kBindWindow, kUnbindWindow
-  Duration delay{};      // kDelay
+  Destination dest{};    // UD and RD. Top bit of `qkey`: the Q_Key of the sending QP is meant
+  const AddressHandle* ah = nullptr;  // UD and RD: says LID and service level instead of `dest`
+  BindRequest bind{};                 // kBindWindow, kUnbindWindow
+  Duration delay{};                   // kDelay
 };
 
 struct RecvRequest {
@@ -182,7 +210,13 @@ enum class WcOpcode : uint8_t {
   kRdataIndicate = 130,  // an RDMA write with idata arrived on a push-push channel; no receive WQE was used
 };
 
-enum WcFlag : uint8_t { kWcWithImm = 1 << 1, kWcWithInvalidate = 1 << 3, kWcSolicited = 1 << 4 };
+/// kWcGrh: a UD receive begins with the global header the datagram came with.
+enum WcFlag : uint8_t {
+  kWcGrh = 1 << 0,
+  kWcWithImm = 1 << 1,
+  kWcWithInvalidate = 1 << 3,
+  kWcSolicited = 1 << 4
+};
 
 /// TPT-CQ-01: which QP, which WQE.
 struct WorkCompletion {
@@ -190,13 +224,15 @@ struct WorkCompletion {
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
   uint8_t flags = 0;  // WcFlag
+  ServiceLevel sl{};  // datagrams
   Qpn qpn{};
   uint32_t byte_count = 0;  // bytes received or read; with kRdataIndicate bytes written (C-05)
   uint32_t imm = 0;         // immediate data, host order
   uint64_t written_va = 0;  // kRdataIndicate, kRecvRdmaWithImm: address the write began at (decisions 2.16)
   Rkey invalidated{};
-  Lid src_lid{};  // datagrams
-  Qpn src_qpn{};  // datagrams
+  Lid src_lid{};            // datagrams
+  uint16_t pkey_index = 0;  // datagrams: of the partition, in the port's table
+  Qpn src_qpn{};            // datagrams
 };
 
 /// What create_cq() and a query answer (SAN-CQ-01).
@@ -240,6 +276,11 @@ enum QpAttrMask : uint32_t {
   kQpAttrDestQpn = 1 << 20,
 };
 
+/// Partitions a port can be a member of.
+inline constexpr uint32_t kPkeysPerPort = 16;
+/// Where the global header of a UD receive lies, and how much room it takes there (QpConfig::grh_space).
+inline constexpr uint32_t kGrhBytes = 40;
+
 struct QpAttr {
   QpState state = QpState::kReset;
   Access access = Access::kNone;  // which remote operations this QP lets in
@@ -260,6 +301,11 @@ struct QpAttr {
   Duration min_rnr_timer = std::chrono::microseconds(100);
   Qpn dest_qpn{};
 };
+
+/// The way back to where a datagram came from: its completion and, with kWcGrh, the kGrhBytes its
+/// receive begins with (ibv_init_ah_from_wc).
+[[nodiscard]] AhAttr ah_attr_from(const WorkCompletion& completion, uint8_t port,
+                                  std::span<const std::byte> receive) noexcept;
 
 enum class ModifyResult : uint8_t {
   kOk,

@@ -22,10 +22,14 @@ std::string_view to_string(EventKind kind) noexcept {
       return "port error";
     case EventKind::kLidChange:
       return "LID change";
+    case EventKind::kPkeyChange:
+      return "P_Key change";
     case EventKind::kSrqLimitReached:
       return "SRQ limit reached";
     case EventKind::kLastWqeReached:
       return "last WQE reached";
+    case EventKind::kGidChange:
+      return "GID change";
   }
   return "unknown";
 }
@@ -46,10 +50,15 @@ std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept {
       return EventKind::kSrqLimitReached;
     case adapter::AsyncEventKind::kLastWqeReached:
       return EventKind::kLastWqeReached;
+    case adapter::AsyncEventKind::kPkeyChange:
+      return EventKind::kPkeyChange;
+    case adapter::AsyncEventKind::kGidChange:
+      return EventKind::kGidChange;
     case adapter::AsyncEventKind::kPortUp:
       return EventKind::kPortActive;
     case adapter::AsyncEventKind::kPortDown:
       return EventKind::kPortError;
+    case adapter::AsyncEventKind::kLidChange:    // the device says it behind kPortActive
     case adapter::AsyncEventKind::kPortExpired:  // each QP of the port has an event of its own
     case adapter::AsyncEventKind::kPageFault:    // for the driver; the QP has an event of its own
     case adapter::AsyncEventKind::kCount:

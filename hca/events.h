@@ -21,8 +21,10 @@ enum class EventKind : uint8_t {
   kPortActive = 9,
   kPortError = 10,
   kLidChange = 11,
+  kPkeyChange = 12,
   kSrqLimitReached = 15,
   kLastWqeReached = 16,
+  kGidChange = 18,
 };
 [[nodiscard]] std::string_view to_string(EventKind kind) noexcept;
 

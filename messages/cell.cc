@@ -15,6 +15,13 @@ namespace {
 constexpr std::array<std::string_view, static_cast<size_t>(CellError::kCount)> kCellErrorNames{
     "none", "too short", "version", "reserved", "address", "opcode", "flags", "length", "cell number", "crc"};
 
+constexpr uint64_t kPkeyBits = 0xFF00'0000'FF00'0000ULL;  // of the third word
+
+/// The partition that stands in a cell as `wire`.
+uint16_t pkey_of(uint16_t wire) noexcept {
+  return wire == 0 ? kPkeyDefault : wire;
+}
+
 uint64_t load_word(const std::byte* at) noexcept {
   return load_be_once<uint64_t>(at);
 }
@@ -72,7 +79,7 @@ constexpr uint16_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge;
   }
   if ((properties & kOpDatagramHeader) != 0) {
     out.qkey = load_be<uint32_t>(at);
-    out.pkey = load_be<uint16_t>(at + 4);
+    out.pkey = pkey_of(load_be<uint16_t>(at + 4));
     at += kDatagramHeaderBytes;
   }
   if (out.has(kCellIdata)) {
@@ -112,7 +119,6 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   const auto opcode = static_cast<uint8_t>(w1 >> 16);
   const uint16_t properties = opcode_properties(opcode);
   if (properties == 0) return CellError::kOpcode;
-  if ((w2 & 0xFF00'0000'FF00'0000ULL) != 0) return CellError::kReserved;
   const uint64_t dlid = (w0 >> 16) & 0xFFFF;
   const uint64_t slid = (w1 >> 32) & 0xFFFF;
   if ((w0 >> 48) != kAddressPrefix || (w0 & 0xFFFF) != kAddressPrefix || !usable_lid(dlid) ||
@@ -140,6 +146,7 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   if ((properties & kOpDatagramHeader) != 0) {
     const std::byte* datagram = parts + ((flags & kCellVa) != 0 ? kVaBytes : 0);
     if (load_be<uint16_t>(datagram + 6) != 0) return CellError::kReserved;
+    if ((w2 & kPkeyBits) != 0) return CellError::kReserved;
   }
   out.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
   out.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
@@ -150,14 +157,14 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   out.flags2 = flags2;
   out.vl = VirtualLane(static_cast<uint8_t>(w1 & 0x0F));
   out.sl = ServiceLevel(static_cast<uint8_t>((w1 >> 4) & 0x0F));
-  out.dest_qpn = Qpn(static_cast<uint32_t>(w2 >> 32));
-  out.src_qpn = Qpn(static_cast<uint32_t>(w2));
+  out.dest_qpn = Qpn(static_cast<uint32_t>(w2 >> 32) & kQpnMask);
+  out.src_qpn = Qpn(static_cast<uint32_t>(w2) & kQpnMask);
   out.psn = Psn(static_cast<uint32_t>(w3 >> 32));
   out.cell_number = cell_number;
   out.va = 0;
   out.rkey = {};
   out.idata = out.qkey = out.packet_crc = 0;
-  out.pkey = 0;
+  out.pkey = pkey_of(static_cast<uint16_t>((w2 >> 48 & 0xFF00) | (w2 >> 24 & 0xFF)));
   out.ack = ack;
   out.global_header = nullptr;
   out.payload = {cell.data() + kCellHeaderBytes, payload_bytes};
@@ -174,7 +181,9 @@ CellTemplate make_cell_template(const CellAddress& address) noexcept {
                       static_cast<uint64_t>((address.sl.value() << 4) | address.vl.value());
   out.address_words[0] = to_big(w0);
   out.address_words[1] = to_big(w1);
-  out.qpn_word = to_big(uint64_t{address.dest_qpn.value()} << 32 | uint64_t{address.src_qpn.value()});
+  const uint64_t pkey = wire_pkey(address.pkey);
+  out.qpn_word = to_big((pkey >> 8) << 56 | uint64_t{address.dest_qpn.value()} << 32 | (pkey & 0xFF) << 24 |
+                        uint64_t{address.src_qpn.value()});
   return out;
 }
 

@@ -3,7 +3,7 @@
 //
 //   0  destination address 48 (0x0200, subnet 16, LID 16)      6 source address 48
 //   12 version 8   13 operation 8   14 flags 8   15 SL 7..4, VL 3..0
-//   16 destination QPN 32 (high byte 0)    20 source QPN 32 (high byte 0)
+//   16 P_Key 15..8, destination QPN 24     20 P_Key 7..0, source QPN 24
 //   24 flags2 8    25 PSN 24               28 cell number 16   30 payload bytes 16
 //   32 [GLOBAL: 40-byte IPv6-shaped header] [VA 64, MH 32] [UD, RD: Q_Key 32, P_Key 16, 0 16] [idata 32]
 //      [ACK, NAK: 12-byte body] data [packet CRC 32] cell CRC 32
@@ -110,7 +110,7 @@ class CellHead {
   }
   [[nodiscard]] uint8_t version() const noexcept { return static_cast<uint8_t>(word(1) >> 24); }
   [[nodiscard]] VirtualLane vl() const noexcept { return VirtualLane(static_cast<uint8_t>(word(1) & 0x0F)); }
-  [[nodiscard]] Qpn dest_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2) >> 32)); }
+  [[nodiscard]] Qpn dest_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2) >> 32) & kQpnMask); }
 
   /// Writes the kCellHeaderBytes bytes that were read.
   void store(std::byte* to) const noexcept { std::memcpy(to, words_, sizeof words_); }
@@ -175,7 +175,7 @@ struct CellView {
   Rkey rkey{};                               // valid with kCellVa
   uint32_t idata = 0;                        // valid with kCellIdata
   uint32_t qkey = 0;                         // valid with a datagram header
-  uint16_t pkey = 0;                         // valid with a datagram header
+  uint16_t pkey = 0;                         // partition of the sender
   uint32_t packet_crc = 0;                   // valid with kCellPacketCrc
   AckBody ack{};                             // valid for ACK and NAK
   const std::byte* global_header = nullptr;  // 40 bytes in place, with kCellGlobal
@@ -206,8 +206,14 @@ struct CellAddress {
   ServiceLevel sl{};
   Qpn dest_qpn{};
   Qpn src_qpn{};
+  uint16_t pkey = kPkeyDefault;  // not of datagrams, which have a field of their own
 };
 [[nodiscard]] CellTemplate make_cell_template(const CellAddress& address) noexcept;
+
+/// A P_Key as it stands in a cell: cells of the default partition, which are nearly all, have zeros there.
+[[nodiscard]] constexpr uint16_t wire_pkey(uint16_t pkey) noexcept {
+  return pkey == kPkeyDefault ? uint16_t{0} : pkey;
+}
 
 /// What changes from cell to cell.
 struct CellVariable {

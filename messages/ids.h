@@ -29,6 +29,13 @@ inline constexpr uint16_t kLidMax = 0xFFFE;
 inline constexpr uint32_t kQpnMask = 0x00FF'FFFF;
 inline constexpr Qpn kQpnSmi{0};
 inline constexpr Qpn kQpnGsi{1};
+/// The partition everybody is a full member of. The top bit of a P_Key says full member; two nodes may talk
+/// if the other bits are equal, not zero, and one of them is a full member.
+inline constexpr uint16_t kPkeyDefault = 0xFFFF;
+inline constexpr uint16_t kPkeyFullMember = 0x8000;
+[[nodiscard]] constexpr bool pkeys_match(uint16_t a, uint16_t b) noexcept {
+  return ((a ^ b) & 0x7FFF) == 0 && ((a | b) & kPkeyFullMember) != 0 && (a & 0x7FFF) != 0;
+}
 inline constexpr uint8_t kVlCount = 16;
 inline constexpr VirtualLane kVlManagement{15};
 /// The lane's place in a set of lanes.

@@ -4,7 +4,8 @@
 
 namespace weft::adapter {
 
-CompletionQueue::CompletionQueue(uint32_t index, uint32_t cqes) : index_(index) {
+CompletionQueue::CompletionQueue(uint32_t index, uint32_t cqes, FixedRing<CompletionQueue*>& notified)
+    : list_(notified), index_(index) {
   entries_.reset(std::bit_ceil(cqes));
 }
 
@@ -13,14 +14,33 @@ bool CompletionQueue::push(const WorkCompletion& entry) noexcept {
     overrun_ = true;
     return false;
   }
-  if (notify_ != CqNotify::kOff) {
-    const bool solicited = (entry.flags & kWcSolicited) != 0 || entry.status != WcStatus::kSuccess;
-    if (notify_ == CqNotify::kNext || solicited) {
-      notify_ = CqNotify::kOff;
-      notified_ = true;
-    }
-  }
+  if (notify_ != CqNotify::kOff) notify(entry);
   return true;
+}
+
+void CompletionQueue::notify(const WorkCompletion& entry) noexcept {
+  const bool solicited = (entry.flags & kWcSolicited) != 0 || entry.status != WcStatus::kSuccess;
+  if (notify_ != CqNotify::kNext && !solicited) return;
+  notify_ = CqNotify::kOff;
+  notified_ = true;
+  if (!listed_) listed_ = list_.push(this);
+}
+
+bool CompletionQueue::resize(uint32_t cqes) {
+  if (cqes < entries_.size()) return false;
+  FixedRing<WorkCompletion> wanted;
+  wanted.reset(std::bit_ceil(cqes));
+  for (; !entries_.empty(); entries_.pop()) wanted.push(entries_.front());
+  entries_ = std::move(wanted);
+  return true;
+}
+
+void CompletionQueue::purge(Qpn qpn) noexcept {
+  for (size_t left = entries_.size(); left > 0; --left) {
+    const WorkCompletion entry = entries_.front();
+    entries_.pop();
+    if (entry.qpn != qpn) entries_.push(entry);
+  }
 }
 
 uint32_t CompletionQueue::poll(std::span<WorkCompletion> out) noexcept {

@@ -2,6 +2,7 @@
 // TPT-CQ-01).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -15,7 +16,8 @@ namespace weft::adapter {
 class CompletionQueue {
  public:
   /// @param cqes entries it must hold, 1..2^31; rounded up to a power of two
-  CompletionQueue(uint32_t index, uint32_t cqes);
+  /// @param notified where it enters itself when an armed queue gets its entry; has room for every queue
+  CompletionQueue(uint32_t index, uint32_t cqes, FixedRing<CompletionQueue*>& notified);
 
   /// Adds an entry. False when the queue is full: the entry is lost, the queue is overrun from then on.
   bool push(const WorkCompletion& entry) noexcept;
@@ -31,9 +33,20 @@ class CompletionQueue {
   /// True once after an overrun; again when entries were taken in between.
   [[nodiscard]] bool tell_overrun() noexcept { return !std::exchange(overrun_told_, true); }
 
-  /// Asks for one notification; take_notification() then answers true once.
-  void arm(CqNotify when) noexcept { notify_ = when; }
+  /// Room for `cqes` entries from now on; false when more than that wait.
+  [[nodiscard]] bool resize(uint32_t cqes);
+  /// Takes out the entries of a QP that is no more; the others keep their order.
+  void purge(Qpn qpn) noexcept;
+
+  /// Asks for one notification; take_notification() then answers true once. Whoever waits for any entry is
+  /// told of any, though somebody asks for solicited ones later; kOff takes the request back.
+  void arm(CqNotify when) noexcept { notify_ = when == CqNotify::kOff ? when : std::max(notify_, when); }
   [[nodiscard]] bool take_notification() noexcept;
+  /// It was taken off the list of notified queues; true when its notification had not been taken yet.
+  [[nodiscard]] bool leave_list() noexcept {
+    listed_ = false;
+    return take_notification();
+  }
 
   [[nodiscard]] uint32_t index() const noexcept { return index_; }
   /// QPs that complete into it; a queue in use is not destroyed.
@@ -41,10 +54,14 @@ class CompletionQueue {
   bool fails_users = false;  // an entry was lost and the QPs that complete here have not been failed yet
 
  private:
+  [[gnu::cold]] void notify(const WorkCompletion& entry) noexcept;
+
   FixedRing<WorkCompletion> entries_;
+  FixedRing<CompletionQueue*>& list_;
   uint32_t index_;
   CqNotify notify_ = CqNotify::kOff;
   bool notified_ = false;
+  bool listed_ = false;  // stands in list_
   bool overrun_ = false;
   bool overrun_told_ = false;
 };

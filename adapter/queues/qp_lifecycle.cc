@@ -94,8 +94,11 @@ void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   qp.sq.clear();
   qp.rq->give_back(qp.taken);
   qp.own_rq.clear();
+  qp.config.send_cq->purge(qp.qpn);
+  if (qp.config.recv_cq != qp.config.send_cq) qp.config.recv_cq->purge(qp.qpn);
   qp.path = {};
   qp.attr = {};
+  qp.pkey = engine.port_of(qp).pkeys[0];
 }
 
 }  // namespace weft::adapter

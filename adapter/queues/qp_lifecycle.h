@@ -20,7 +20,8 @@ void flush_all(Engine& engine, QueuePair& qp) noexcept;
 void flush_send(Engine& engine, QueuePair& qp) noexcept;
 void flush_recv(Engine& engine, QueuePair& qp) noexcept;
 
-/// RESET: no completion is made; what was queued is forgotten.
+/// RESET and destruction: no completion is made; what was queued is forgotten, and so are completions that
+/// nobody has polled, or a later use of the number or of its wr_ids would be taken for this one.
 void forget_everything(Engine& engine, QueuePair& qp) noexcept;
 
 }  // namespace weft::adapter

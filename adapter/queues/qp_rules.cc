@@ -110,7 +110,7 @@ ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) 
   const bool bad = (named(kQpAttrPort) && (attr.port == 0 || attr.port > ports)) ||
                    (named(kQpAttrAddress) && (attr.dlid == kLidNone || attr.dlid.value() > kLidMax)) ||
                    (named(kQpAttrAddress) && attr.sl.value() >= kVlCount) ||
-                   (named(kQpAttrPkeyIndex) && attr.pkey_index != 0) ||
+                   (named(kQpAttrPkeyIndex) && attr.pkey_index >= kPkeysPerPort) ||
                    (named(kQpAttrAccess) && (static_cast<uint32_t>(attr.access) & ~kQpRights) != 0) ||
                    (named(kQpAttrMaxRdAtomic) && attr.max_rd_atomic > kReadsPerQp) ||
                    (named(kQpAttrMaxDestRdAtomic) && attr.max_dest_rd_atomic > kReadsPerQp) ||

@@ -39,7 +39,7 @@ struct QpRule {
 [[nodiscard]] ModifyResult check_qp_move(QpType type, QpState from, QpState to, uint32_t mask) noexcept;
 
 /// kBadValue when an attribute named in `mask` is out of range: retry counts beyond 7, port 0 or beyond
-/// `ports`, LID 0 or 0xFFFF, QPN beyond 24 bits, a partition other than the one there is, more reads than
+/// `ports`, LID 0 or 0xFFFF, QPN beyond 24 bits, a partition beyond the table, more reads than
 /// kReadsPerQp, rights that no service grants.
 [[nodiscard]] ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) noexcept;
 

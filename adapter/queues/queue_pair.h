@@ -251,8 +251,9 @@ class QueuePair {
   Qpn qpn{};
   QpState state = QpState::kReset;
   uint8_t port = 1;
-  bool other_cells = false;  // its packets in flight were cut for cells of another size: it cannot go on
-  uint32_t timer_slot = 0;   // place in the timer heap, 0 = not there
+  uint16_t pkey = kPkeyDefault;  // what the port's table has at attr.pkey_index
+  bool other_cells = false;      // its packets in flight were cut for cells of another size: it cannot go on
+  uint32_t timer_slot = 0;       // place in the timer heap, 0 = not there
   Lid peer_lid{};
   Qpn peer_qpn{};
   QpPath path{};

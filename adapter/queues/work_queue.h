@@ -63,13 +63,15 @@ struct SendWqe {
   uint8_t sge_count = 0;
   std::byte* single_at = nullptr;  // one segment only: where it lies, while `revision` is the table's
   uint64_t revision = 0;
-  bool started = false;  // its data segments were checked, its delay has begun
-  bool done = false;     // ready to complete when its turn comes
+  bool started = false;    // its data segments were checked, its delay has begun
+  bool done = false;       // ready to complete when its turn comes
+  bool is_global = false;  // a datagram with a global header: `route`
   Destination dest{};
   union {
     BindRequest bind;
     Duration delay;
     AtomicOperands atomic;
+    GlobalRoute route;
   };
   SendWqe() noexcept : delay{} {}
 };

@@ -227,6 +227,8 @@ ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noex
            .imm = packet.imm,
            .bytes = cell.payload.size(),
            .va = cell.va,
+           .sl = cell.sl,
+           .pkey_index = qp.attr.pkey_index,
            .src_lid = cell.slid,
            .src_qpn = cell.src_qpn},
           wants_wqe);
@@ -241,6 +243,7 @@ void RdService::answer(RdContext& context, const QueuePair& qp, const CellView& 
   context.ack_from = qp.qpn;
   context.ack_to = cell.src_qpn;
   context.ack_sl = cell.sl;
+  context.ack_pkey = qp.pkey;
 }
 
 uint32_t RdService::send_acks() noexcept {
@@ -252,9 +255,10 @@ uint32_t RdService::send_acks() noexcept {
     EnginePort& port = engine_.ports[context.port - 1U];
     if (!port.up && context.remote != port.info.lid) continue;
     const VirtualLane vl = lane_of(port.info, context.ack_sl);
-    const Outlet outlet{
-        context.remote == port.info.lid ? port.loopback.get() : port.carrier,
-        make_template(port.info, context.remote, context.ack_to, context.ack_from, context.ack_sl, vl), vl};
+    const Outlet outlet{context.remote == port.info.lid ? port.loopback.get() : port.carrier,
+                        make_template(port.info, context.remote, context.ack_to, context.ack_from,
+                                      context.ack_sl, vl, context.ack_pkey),
+                        vl};
     if (segmenter_.send_ack(outlet, context.ack, {}) != CellSent::kYes) continue;
     context.ack_due = false;
     --acks_due_;

@@ -34,6 +34,7 @@ struct RdContext {
   Qpn ack_from{};
   Qpn ack_to{};
   ServiceLevel ack_sl{};
+  uint16_t ack_pkey = kPkeyDefault;
 };
 
 class RdService {

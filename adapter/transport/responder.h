@@ -107,6 +107,9 @@ struct Delivery {
   uint32_t imm = 0;
   uint64_t bytes = 0;
   uint64_t va = 0;
+  bool grh = false;
+  ServiceLevel sl{};
+  uint16_t pkey_index = 0;
   Lid src_lid{};
   Qpn src_qpn{};
 };

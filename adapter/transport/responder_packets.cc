@@ -16,13 +16,15 @@ namespace weft::adapter {
 void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_wqe) noexcept {
   qp.counters.add(QpCounter::kMessagesReceived);
   qp.counters.add(QpCounter::kBytesReceived, message.bytes);
-  WorkCompletion entry{.qpn = qp.qpn,
+  WorkCompletion entry{.sl = message.sl,
+                       .qpn = qp.qpn,
                        .byte_count = static_cast<uint32_t>(message.bytes),
                        .imm = message.imm,
                        .src_lid = message.src_lid,
+                       .pkey_index = message.pkey_index,
                        .src_qpn = message.src_qpn};
-  entry.flags =
-      static_cast<uint8_t>((message.has_imm ? kWcWithImm : 0) | (message.solicited ? kWcSolicited : 0));
+  entry.flags = static_cast<uint8_t>((message.has_imm ? kWcWithImm : 0) |
+                                     (message.solicited ? kWcSolicited : 0) | (message.grh ? kWcGrh : 0));
   if (message.invalidated) {
     entry.flags |= kWcWithInvalidate;
     entry.invalidated = Rkey(message.imm);

@@ -80,6 +80,14 @@ class PartWriter {
   return crc32c_copy(crc, cell + kCellHeaderBytes, &header, sizeof header);
 }
 
+[[nodiscard, gnu::cold]] GlobalHeaderWire global_header_of(const EnginePort& port,
+                                                           const GlobalRoute& route) noexcept {
+  GlobalHeaderWire header = make_global_header(make_gid(port.info.subnet, port.info.guid), route.dgid);
+  header.version_class_flow.set(6U << 28 | uint32_t{route.traffic_class} << 20 | route.flow_label);
+  header.hop_limit = route.hop_limit;
+  return header;
+}
+
 /// Puts the cell CRC behind the body and hands the cell over.
 void finish_cell(fabric::CellPort& carrier, VirtualLane vl, std::byte* cell, uint32_t bytes,
                  uint32_t crc) noexcept {
@@ -88,6 +96,14 @@ void finish_cell(fabric::CellPort& carrier, VirtualLane vl, std::byte* cell, uin
 }
 
 }  // namespace
+
+/// Null when the datagram's address asks for none.
+const GlobalHeaderWire* Segmenter::datagram_header(const QueuePair& qp, const SendWqe& wqe,
+                                                   GlobalHeaderWire& header) noexcept {
+  if (!wqe.is_global) return nullptr;
+  header = global_header_of(engine_.port_of(qp), wqe.route);
+  return &header;
+}
 
 Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
   if (is_connected(qp.config.type))
@@ -192,7 +208,8 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   const bool idata = last && packet.has_idata;
   const bool packet_crc = last && qp.config.packet_crc && (properties & kOpMultiCell) != 0;
   const bool connected = is_connected(qp.config.type);
-  const GlobalHeaderWire* global = connected ? qp.path.global_header() : nullptr;
+  GlobalHeaderWire route;
+  const GlobalHeaderWire* global = connected ? qp.path.global_header() : datagram_header(qp, wqe, route);
   const uint32_t head = network_bytes(global);
   const uint32_t size = head + (va ? kVaBytes : 0) + (datagram ? kDatagramHeaderBytes : 0) +
                         (idata ? kIdataBytes : 0) + bytes + (packet_crc ? kCrcBytes : 0) + kCrcBytes;
@@ -224,7 +241,7 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   }
   if (datagram) {
     parts.put(wqe.dest.qkey);
-    parts.put(uint32_t{0});
+    parts.put(uint32_t{wire_pkey(qp.pkey)} << 16);
   }
   if (idata) parts.put(packet.invalidates ? wqe.rkey.value() : wqe.imm);
   uint32_t crc = parts.crc();

@@ -67,6 +67,8 @@ class Segmenter {
  private:
   /// Every segment is ours and allows `kind`; kNone, or the first fault, counted.
   [[nodiscard]] AccessFault check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept;
+  [[nodiscard]] const GlobalHeaderWire* datagram_header(const QueuePair& qp, const SendWqe& wqe,
+                                                        GlobalHeaderWire& header) noexcept;
   [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;

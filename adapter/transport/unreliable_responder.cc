@@ -117,6 +117,29 @@ ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView&
   return ResponderFault::kNone;
 }
 
+/// The global header goes to the place that verbs keep for it in front of the data; a datagram that came
+/// without leaves it as it was.
+ResponderFault UnreliableResponder::place_datagram(QueuePair& qp, RxPacket& packet,
+                                                   const CellView& cell) noexcept {
+  if (!qp.config.grh_space) return placement_.place(qp, packet, 0, cell.payload);
+  const ResponderFault fault = placement_.check_length(qp, packet, kGrhBytes + cell.payload.size());
+  if (fault != ResponderFault::kNone) return fault;
+  if (cell.global_header != nullptr) {
+    const ResponderFault header = placement_.place(qp, packet, 0, {cell.global_header, kGrhBytes});
+    if (header != ResponderFault::kNone) return header;
+  }
+  return placement_.place(qp, packet, kGrhBytes, cell.payload);
+}
+
+/// Where the port's table has the partition a datagram came in.
+uint16_t UnreliableResponder::pkey_index_of(const QueuePair& qp, const CellView& cell) const noexcept {
+  if (qp.qpn != kQpnGsi) return qp.attr.pkey_index;
+  const auto& table = engine_.ports[qp.port - 1U].pkeys;
+  uint16_t index = 0;
+  while (index + 1U < table.size() && !pkeys_match(cell.pkey, table[index])) ++index;
+  return index;
+}
+
 void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noexcept {
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault == ResponderFault::kNone && qp.rq->empty()) fault = ResponderFault::kNoRecvWqe;
@@ -124,7 +147,7 @@ void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noe
     RxPacket packet;
     begin_packet(packet, cell);
     packet.wqe = qp.rq->next();
-    fault = placement_.place(qp, packet, 0, cell.payload);
+    fault = place_datagram(qp, packet, cell);
   }
   if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
   (void)engine_.take_recv(qp);
@@ -132,7 +155,10 @@ void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noe
           {.has_imm = cell.has(kCellIdata),
            .solicited = (cell.flags2 & kCell2Solicited) != 0,
            .imm = cell.idata,
-           .bytes = cell.payload.size(),
+           .bytes = cell.payload.size() + (qp.config.grh_space ? kGrhBytes : 0),
+           .grh = qp.config.grh_space && cell.global_header != nullptr,
+           .sl = cell.sl,
+           .pkey_index = pkey_index_of(qp, cell),
            .src_lid = cell.slid,
            .src_qpn = cell.src_qpn},
           true);

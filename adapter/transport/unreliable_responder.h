@@ -24,6 +24,8 @@ class UnreliableResponder {
   [[nodiscard]] ResponderFault open_packet(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ResponderFault continue_packet(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ResponderFault finish_packet(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] ResponderFault place_datagram(QueuePair& qp, RxPacket& packet, const CellView& cell) noexcept;
+  [[nodiscard]] uint16_t pkey_index_of(const QueuePair& qp, const CellView& cell) const noexcept;
   /// The message under way is lost; the next one that begins is taken.
   void abandon(QueuePair& qp, uint64_t packets) noexcept;
 

@@ -169,7 +169,7 @@ TEST_F(PushCell, PUSH_CELL_05_a_cell_that_cannot_be_stores_nothing) {
   };
   const Case cases[] = {{12, 2, CellError::kVersion},
                         {31, 63, CellError::kLength},
-                        {16, 1, CellError::kReserved},
+                        {24, 1, CellError::kReserved},
                         {13, 0x7F, CellError::kOpcode},
                         {0, 3, CellError::kAddress}};
   for (const Case& one : cases) {

@@ -22,6 +22,7 @@ struct HandMade {
   Lid slid{2};
   uint32_t dest_flip = 0;  // bits of the QP number that are wrong
   SubnetId dest_subnet{1};
+  uint16_t pkey = kPkeyDefault;
   uint32_t ahead = 0;  // packets between the expected one and this
 };
 
@@ -49,7 +50,8 @@ class Bench {
                             .vl = VirtualLane(0),
                             .sl = ServiceLevel(0),
                             .dest_qpn = Qpn(pair.side(0).adapter->qpn(*qp).value() ^ cell.dest_flip),
-                            .src_qpn = peer_});
+                            .src_qpn = peer_,
+                            .pkey = cell.pkey});
     std::vector<std::byte> out(kCellHeaderBytes + cell.parts.size() + cell.bytes + kCrcBytes,
                                std::byte{0x5A});
     (void)compose_cell_header(out.data(), fixed,
@@ -145,6 +147,20 @@ constexpr std::array kDrops{
            at.use(QpType::kRd);
            at.post_recv(64);
            at.receive({.opcode = Opcode::kRdSend, .parts = Bench::qkey(AdapterPair::kQkey + 1)});
+         }},
+    Drop{AdapterCounter::kDropPkey,
+         [](Bench& at) {
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           at.receive({.pkey = 0x8001});
+         }},
+    Drop{AdapterCounter::kDropPkey,
+         [](Bench& at) {  // a datagram has its P_Key beside its Q_Key
+           at.use(QpType::kUd);
+           at.post_recv(64);
+           std::vector<std::byte> parts = Bench::qkey(AdapterPair::kQkey);
+           store_be(&parts[4], uint16_t{0x8001});
+           at.receive({.opcode = Opcode::kUdSend, .parts = parts});
          }},
     Drop{AdapterCounter::kDropService,
          [](Bench& at) {  // a Send without the Q_Key that reliable datagrams have

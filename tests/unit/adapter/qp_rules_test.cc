@@ -95,7 +95,7 @@ TEST(QpRules, values_out_of_range_are_refused_one_by_one) {
   EXPECT_TRUE(refused(adapter::kQpAttrAddress, [](QpAttr& a) { a.dlid = Lid(0); }));
   EXPECT_TRUE(refused(adapter::kQpAttrAddress, [](QpAttr& a) { a.dlid = Lid(0xFFFF); }));
   EXPECT_TRUE(refused(adapter::kQpAttrAddress, [](QpAttr& a) { a.sl = ServiceLevel(16); }));
-  EXPECT_TRUE(refused(adapter::kQpAttrPkeyIndex, [](QpAttr& a) { a.pkey_index = 1; }));
+  EXPECT_TRUE(refused(adapter::kQpAttrPkeyIndex, [](QpAttr& a) { a.pkey_index = adapter::kPkeysPerPort; }));
   EXPECT_TRUE(refused(adapter::kQpAttrMaxRdAtomic, [](QpAttr& a) { a.max_rd_atomic = 17; }));
   EXPECT_TRUE(refused(adapter::kQpAttrMaxDestRdAtomic, [](QpAttr& a) { a.max_dest_rd_atomic = 17; }));
   EXPECT_TRUE(refused(adapter::kQpAttrAccess, [](QpAttr& a) { a.access = Access::kWindowBind; }));

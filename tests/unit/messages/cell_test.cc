@@ -101,7 +101,7 @@ TEST(Cell, nothing_of_the_cell_before_stays_in_a_view) {
     EXPECT_EQ(view.rkey, Rkey(0));
     EXPECT_EQ(view.idata, 0U);
     EXPECT_EQ(view.qkey, 0U);
-    EXPECT_EQ(view.pkey, 0U);
+    EXPECT_EQ(view.pkey, kPkeyDefault);
     EXPECT_EQ(view.packet_crc, 0U);
     EXPECT_EQ(view.flags2, 0U);
     EXPECT_EQ(view.global_header, nullptr);
@@ -166,8 +166,7 @@ struct Malformed {
 
 constexpr std::array kMalformed{
     Malformed{CellError::kTooShort, 0, 2, 20}, Malformed{CellError::kVersion, 12, 2},
-    Malformed{CellError::kOpcode, 13, 0x7f},   Malformed{CellError::kReserved, 16, 1},
-    Malformed{CellError::kReserved, 20, 1},    Malformed{CellError::kReserved, 24, 1},
+    Malformed{CellError::kOpcode, 13, 0x7f},   Malformed{CellError::kReserved, 24, 1},
     Malformed{CellError::kAddress, 0, 9},      Malformed{CellError::kCellNumber, 14, 0x40},
     Malformed{CellError::kCellNumber, 29, 70}, Malformed{CellError::kLength, 31, 9},
     Malformed{CellError::kLength, 12, 1, 38},  Malformed{CellError::kFlags, 14, 0xd0},

@@ -1,0 +1,167 @@
+// Completion queues as their owner manages them: size, notification, and what remains of a queue pair that is
+// gone.
+#include <array>
+
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+class CompletionQueues : public ::testing::Test {
+ protected:
+  ChannelAdapter& adapter() { return *pair.side(0).adapter; }
+  /// A QP of side 0 that completes on `cq`, connected to one of side 1 with `receives` posted.
+  QueuePair* connect(CompletionQueue* cq, uint64_t receives) {
+    const QpConfig config{.send_cq = cq, .recv_cq = cq};
+    QueuePair* qp = pair.make_qp(0, config);
+    QueuePair* peer = pair.make_qp(1, {});
+    pair.bring_up(0, *qp, config, pair.side(1).adapter->qpn(*peer), Lid(2), Psn(1), Psn(2));
+    pair.bring_up(1, *peer, {}, adapter().qpn(*qp), Lid(1), Psn(2), Psn(1));
+    for (uint64_t i = 0; i < receives; ++i)
+      EXPECT_EQ(pair.post_recv(1, *peer, i, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+    return qp;
+  }
+  void send(QueuePair& qp, uint64_t wr_id) {
+    const Sge sge = pair.side(0).sge(0, 64);
+    ASSERT_EQ(adapter().post_send(qp, {.wr_id = wr_id, .sges = {&sge, 1}}), PostResult::kOk);
+  }
+  /// The numbers of all that waits in `cq`, oldest first.
+  std::vector<uint64_t> drain(CompletionQueue& cq) {
+    std::array<WorkCompletion, 16> got;
+    std::vector<uint64_t> ids;
+    while (const uint32_t count = adapter().poll_cq(cq, got)) {
+      for (uint32_t i = 0; i < count; ++i) ids.push_back(got[i].wr_id);
+    }
+    return ids;
+  }
+  using Ids = std::vector<uint64_t>;
+
+  AdapterPair pair;
+};
+
+TEST_F(CompletionQueues, another_size_keeps_what_waits_or_is_refused) {
+  CompletionQueue* cq = adapter().create_cq(4).value();
+  QueuePair* qp = connect(cq, 12);
+  for (uint64_t i = 0; i < 3; ++i) send(*qp, i);
+  pair.run(20);
+  ASSERT_EQ(adapter().query_cq(*cq).fill, 3U);
+  for (const uint32_t cqes : {0U, 2U, adapter().limits().cqes_per_queue + 1}) {
+    EXPECT_FALSE(adapter().resize_cq(*cq, cqes)) << cqes;
+    EXPECT_EQ(adapter().query_cq(*cq).depth, 4U);
+  }
+  EXPECT_FALSE(pair.side(1).adapter->resize_cq(*cq, 8));
+  ASSERT_TRUE(adapter().resize_cq(*cq, 8));
+  EXPECT_EQ(adapter().query_cq(*cq).depth, 8U);
+  for (uint64_t i = 3; i < 8; ++i) send(*qp, i);
+  pair.run(20);
+  EXPECT_FALSE(adapter().query_cq(*cq).overrun);
+  EXPECT_EQ(drain(*cq), (Ids{0, 1, 2, 3, 4, 5, 6, 7}));
+  // Smaller again, when nothing waits; it is full with fewer entries then.
+  ASSERT_TRUE(adapter().resize_cq(*cq, 2));
+  for (uint64_t i = 8; i < 11; ++i) send(*qp, i);
+  pair.run(20);
+  EXPECT_TRUE(adapter().query_cq(*cq).overrun);
+}
+
+TEST_F(CompletionQueues, what_cannot_be_made_or_destroyed_is_refused) {
+  EXPECT_FALSE(adapter().create_cq(0));
+  EXPECT_FALSE(adapter().create_cq(adapter().limits().cqes_per_queue + 1));
+  EXPECT_FALSE(adapter().create_cq(8, adapter().limits().completion_vectors));
+  CompletionQueue* cq = adapter().create_cq(8, adapter().limits().completion_vectors - 1).value();
+  QueuePair* qp = connect(cq, 0);
+  EXPECT_FALSE(adapter().destroy_cq(cq));
+  ASSERT_TRUE(adapter().destroy_qp(qp));
+  EXPECT_FALSE(pair.side(1).adapter->destroy_cq(cq));
+  EXPECT_TRUE(adapter().destroy_cq(cq));
+}
+
+TEST_F(CompletionQueues, entries_of_a_queue_pair_that_is_reset_or_destroyed_go_with_it) {
+  CompletionQueue* cq = adapter().create_cq(16).value();
+  for (const bool destroyed : {false, true}) {
+    QueuePair* a = connect(cq, 8);
+    QueuePair* b = connect(cq, 8);
+    for (uint64_t i = 0; i < 6; ++i) {
+      send(i % 2 == 0 ? *a : *b, i);
+      pair.run(5);
+    }
+    ASSERT_EQ(adapter().query_cq(*cq).fill, 6U);
+    if (destroyed) {
+      ASSERT_TRUE(adapter().destroy_qp(a));
+    } else {
+      ASSERT_EQ(adapter().modify_qp(*a, {.state = QpState::kReset}, kQpAttrState), ModifyResult::kOk);
+    }
+    EXPECT_EQ(drain(*cq), (Ids{1, 3, 5})) << destroyed;
+  }
+}
+
+TEST_F(CompletionQueues, entries_of_a_queue_pair_in_error_stay) {
+  CompletionQueue* cq = adapter().create_cq(16).value();
+  QueuePair* qp = connect(cq, 1);
+  send(*qp, 1);
+  pair.run(5);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(pair.post_recv(0, *qp, 2, {sge}), PostResult::kOk);
+  ASSERT_EQ(adapter().modify_qp(*qp, {.state = QpState::kErr}, kQpAttrState), ModifyResult::kOk);
+  EXPECT_EQ(drain(*cq), (Ids{1, 2}));
+}
+
+TEST_F(CompletionQueues, whoever_waits_for_any_entry_is_told_of_any) {
+  CompletionQueue* cq = adapter().create_cq(16).value();
+  QueuePair* qp = connect(cq, 8);
+  const auto notified_by_plain_entry = [&] {
+    send(*qp, 1);
+    pair.run(5);
+    return adapter().take_cq_notification(*cq);
+  };
+  adapter().arm_cq(*cq, CqNotify::kNext);
+  adapter().arm_cq(*cq, CqNotify::kSolicited);
+  EXPECT_TRUE(notified_by_plain_entry());
+  adapter().arm_cq(*cq, CqNotify::kSolicited);
+  EXPECT_FALSE(notified_by_plain_entry());
+  adapter().arm_cq(*cq, CqNotify::kNext);
+  EXPECT_TRUE(notified_by_plain_entry());
+  EXPECT_FALSE(notified_by_plain_entry());  // once for each time it is armed
+  adapter().arm_cq(*cq, CqNotify::kNext);
+  adapter().arm_cq(*cq, CqNotify::kOff);
+  EXPECT_FALSE(notified_by_plain_entry());
+}
+
+TEST_F(CompletionQueues, those_that_were_notified_stand_in_a_list) {
+  std::array<CompletionQueue*, 4> cqs{};
+  std::array<QueuePair*, 4> qps{};
+  for (size_t i = 0; i < cqs.size(); ++i) {
+    cqs[i] = adapter().create_cq(16).value();
+    qps[i] = connect(cqs[i], 8);
+  }
+  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+  for (const size_t i : {3U, 0U, 2U}) adapter().arm_cq(*cqs[i], CqNotify::kNext);
+  for (const size_t i : {2U, 1U, 0U, 3U}) {
+    for (uint64_t n = 0; n < 2; ++n) send(*qps[i], n);
+    pair.run(5);
+  }
+  EXPECT_TRUE(adapter().take_cq_notification(*cqs[0]));  // asked for by itself: not said again
+  EXPECT_EQ(adapter().next_notified_cq(), cqs[2]);
+  EXPECT_FALSE(adapter().take_cq_notification(*cqs[2]));
+  EXPECT_EQ(adapter().next_notified_cq(), cqs[3]);
+  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+  // Armed again while its place in the list was not looked at: still listed once.
+  for (int round = 0; round < 2; ++round) {
+    adapter().arm_cq(*cqs[1], CqNotify::kNext);
+    send(*qps[1], 9);
+    pair.run(5);
+    EXPECT_TRUE(round == 1 || adapter().take_cq_notification(*cqs[1]));
+  }
+  EXPECT_EQ(adapter().next_notified_cq(), cqs[1]);
+  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+  // One that is destroyed leaves it.
+  adapter().arm_cq(*cqs[1], CqNotify::kNext);
+  send(*qps[1], 9);
+  pair.run(5);
+  ASSERT_TRUE(adapter().destroy_qp(qps[1]));
+  ASSERT_TRUE(adapter().destroy_cq(cqs[1]));
+  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+}
+
+}  // namespace
+}  // namespace weft::test
