@@ -1,7 +1,9 @@
 #include "hca/device.h"
 
 #include <algorithm>
+#include <string>
 
+#include "base/stats_page.h"
 #include "hca/context.h"
 #include "hca/device_core.h"
 
@@ -40,7 +42,14 @@ void Device::set_helper(Helper* helper) noexcept {
   core_->helper = helper;
 }
 
+bool Device::publish(StatsPage& page, std::string_view prefix) {
+  const Hold hold(*core_);
+  return page.publish(std::string(prefix) + ".device", core_->counters) &&
+         core_->adapter.publish(page, prefix);
+}
+
 bool Device::wait_for_ports(Duration limit) {
+  if (core_->forked()) return false;
   const Instant until = core_->clock.now() + limit;
   std::vector<pollfd> fds;
   for (;;) {

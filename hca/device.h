@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "adapter/adapter.h"
@@ -12,6 +13,10 @@
 #include "fabric/link/link_connect.h"
 #include "hca/answer.h"
 #include "hca/device_config.h"
+
+namespace weft {
+class StatsPage;
+}  // namespace weft
 
 namespace weft::hca {
 
@@ -34,6 +39,9 @@ class Device {
   Status add_link(const fabric::LinkEndpointConfig& config);
   /// The next port, which somebody else keeps up; it must outlive the device.
   void attach(fabric::CellPort& port);
+  /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`; false when it is full.
+  /// The page must outlive the device.
+  bool publish(StatsPage& page, std::string_view prefix);
   /// Null: nobody drives while callers do not. Must outlive the device or be replaced.
   void set_helper(Helper* helper) noexcept;
 

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/stats_page.h"
 #include "hca/drive.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/two_devices.h"
 
 namespace weft::test {
@@ -424,6 +426,23 @@ TEST_F(TwoDevices, a_list_stops_at_the_first_bad_request) {
   std::vector<adapter::RecvRequest> many(200, adapter::RecvRequest{.sges = std::span(&from, 1)});
   EXPECT_EQ(qb->post_recv(many, posted), Answer::kNoMemory);
   EXPECT_EQ(posted, 128U) << "what the queue holds";
+}
+
+TEST(DevicePage, counters_stand_on_a_page_that_has_room) {
+  const TempDir dir;
+  ManualClock clock;
+  SeededRandom random(1);
+  SeededRandom link_random(2);
+  Pipe pipe;
+  hca::Device device({}, clock, random, link_random);
+  device.attach(pipe.end(0));
+  StatsPage small = std::move(StatsPage::create(dir.path() + "/small", 4).value());
+  EXPECT_FALSE(device.publish(small, "hca"));
+  StatsPage page = std::move(StatsPage::create(dir.path() + "/page").value());
+  EXPECT_TRUE(device.publish(page, "hca"));
+  hca::PortState port;
+  ASSERT_EQ(device.query_port(1, port), Answer::kOk);
+  EXPECT_EQ(device.count(DeviceCounter::kCallerTurns), 1U);
 }
 
 // ---- fork --------------------
