@@ -91,7 +91,7 @@ Answer Cq::arm(bool solicited_only) noexcept {
   if (device.forked()) return Answer::kForked;
   Hold hold(device);
   device.caller_turn(hold.now());
-  device.arm(*this, solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
+  device.adapter.arm_cq(queue(), solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
   device.caller_waits(hold.now());
   return Answer::kOk;
 }
@@ -110,6 +110,12 @@ adapter::CqInfo Cq::query() const noexcept {
 
 void Cq::notify() noexcept {
   if (channel_ != nullptr) channel_->notify(*this);
+}
+
+Answer Cq::resize(uint32_t cqes) noexcept {
+  if (core().forked()) return Answer::kForked;
+  const Hold hold(core());
+  return core().adapter.resize_cq(queue(), cqes) ? Answer::kOk : Answer::kInvalid;
 }
 
 Answer Cq::release() noexcept {

@@ -52,6 +52,8 @@ class Cq final : public NotifiedObject {
   /// Acknowledges events that get_event() gave.
   void ack_events(uint32_t count) noexcept;
   [[nodiscard]] adapter::CqInfo query() const noexcept;
+  /// Another number of entries; kInvalid when it cannot be, or more wait.
+  [[nodiscard]] Answer resize(uint32_t cqes) noexcept;
   [[nodiscard]] CompletionChannel* channel() const noexcept { return channel_; }
 
   // ---- hca/ alone, under the device's lock --------------------

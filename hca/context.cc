@@ -120,6 +120,15 @@ Made<Window> Context::alloc_window(ProtectionDomain& pd) {
   return {.object = keep(std::make_unique<Window>(*this, pd, *key))};
 }
 
+Made<AddressHandle> Context::create_ah(ProtectionDomain& pd, const adapter::AhAttr& attr) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (&pd.context() != this) return {.answer = Answer::kInvalid};
+  const Hold hold(core());
+  const Result<adapter::AddressHandle> value = core().adapter.make_ah(pd.id(), attr);
+  if (!value) return {.answer = Answer::kInvalid};
+  return {.object = keep(std::make_unique<AddressHandle>(*this, pd, value.value()))};
+}
+
 // ---- ending --------------------
 
 Answer Context::destroy(Object* object) noexcept {

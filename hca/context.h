@@ -29,6 +29,7 @@ class Context final : public ContextBase {
                                           adapter::Access access,
                                           const adapter::RegisterOptions& options = {});
   [[nodiscard]] Made<Window> alloc_window(ProtectionDomain& pd);
+  [[nodiscard]] Made<AddressHandle> create_ah(ProtectionDomain& pd, const adapter::AhAttr& attr);
   /// Waits until the events of the object that were taken are acknowledged, and drops those that were not.
   /// kBusy while another object uses it; nothing has changed then.
   [[nodiscard]] Answer destroy(Object* object) noexcept;

@@ -35,7 +35,6 @@ void Device::attach(fabric::CellPort& port) {
   core_->adapter.attach(port);
   core_->ports.push_back(&port);
   core_->path_ports.push_back(&port);
-  core_->lids.emplace_back();
 }
 
 void Device::set_helper(Helper* helper) noexcept {

@@ -30,7 +30,7 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
 int DeviceCore::turn(Instant now) noexcept {
   const int work = adapter.poll(now);
   deliver_events();
-  if (!armed.empty()) deliver_notifications();
+  deliver_notifications();
   return work;
 }
 
@@ -92,15 +92,6 @@ void DeviceCore::deliver(const adapter::AsyncEvent& event) noexcept {
     out.object = found->second;
   }
   raise(out);
-  if (*kind == EventKind::kPortActive) watch_lid(event.port);
-}
-
-/// A port that comes up with another LID than it had: addresses that a program knows are old.
-void DeviceCore::watch_lid(uint8_t port) noexcept {
-  const fabric::CellPortInfo* info = adapter.port_info(port);
-  Lid& known = lids[port - 1U];
-  if (known != Lid{} && known != info->lid) raise({.kind = EventKind::kLidChange, .port = port});
-  known = info->lid;
 }
 
 void DeviceCore::raise(const AsyncEvent& event) noexcept {
@@ -111,32 +102,16 @@ void DeviceCore::raise(const AsyncEvent& event) noexcept {
 }
 
 void DeviceCore::deliver_notifications() noexcept {
-  for (size_t i = 0; i < armed.size();) {
-    NotifiedObject& cq = *armed[i];
-    if (!adapter.take_cq_notification(cq.queue())) {
-      ++i;
-      continue;
-    }
-    armed[i] = armed.back();
-    armed.pop_back();
-    cq.notify();
-  }
-}
-
-void DeviceCore::arm(NotifiedObject& cq, adapter::CqNotify when) noexcept {
-  adapter.arm_cq(cq.queue(), when);
-  if (std::find(armed.begin(), armed.end(), &cq) == armed.end()) armed.push_back(&cq);
+  while (const adapter::CompletionQueue* queue = adapter.next_notified_cq()) cqs[queue->index()]->notify();
 }
 
 void DeviceCore::add(NotifiedObject& cq) {
   const size_t index = cq.queue().index();
   if (cqs.size() <= index) cqs.resize(index + 1);
   cqs[index] = &cq;
-  armed.reserve(cqs.size());  // so that arm() takes no memory
 }
 
 void DeviceCore::forget(NotifiedObject& cq) noexcept {
-  std::erase(armed, &cq);
   *std::find(cqs.begin(), cqs.end(), &cq) = nullptr;
 }
 

@@ -52,7 +52,6 @@ class DeviceCore {
   [[nodiscard]] bool prepare_ports() noexcept;
   void finish_ports() noexcept;
   void add(NotifiedObject& cq);
-  void arm(NotifiedObject& cq, adapter::CqNotify when) noexcept;
   void forget(NotifiedObject& cq) noexcept;
   void add(Object& qp, Qpn number) { qps.emplace(number.value(), &qp); }
   void forget(Qpn number) noexcept { qps.erase(number.value()); }
@@ -84,18 +83,15 @@ class DeviceCore {
   std::vector<fabric::CellPort*> ports;
   std::vector<fabric::CellPort*> path_ports;  // of those, the ones that nobody supervises apart
   std::vector<NotifiedObject*> cqs;           // by index of the adapter's queue
-  std::vector<NotifiedObject*> armed;         // each once
   std::unordered_map<uint32_t, Object*> qps;  // by number
   std::unordered_map<const adapter::SharedReceiveQueue*, Object*> srqs;
   std::vector<ContextBase*> contexts;
-  std::vector<Lid> lids;  // of each port, as it was last up
   CounterSet<DeviceCounter> counters;
 
  private:
   void run_errands() noexcept;
   void deliver_notifications() noexcept;
   void deliver(const adapter::AsyncEvent& event) noexcept;
-  void watch_lid(uint8_t port) noexcept;
   void helper_failed() noexcept;
 
   bool helper_wanted_ = false;

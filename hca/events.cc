@@ -50,6 +50,8 @@ std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept {
       return EventKind::kSrqLimitReached;
     case adapter::AsyncEventKind::kLastWqeReached:
       return EventKind::kLastWqeReached;
+    case adapter::AsyncEventKind::kLidChange:
+      return EventKind::kLidChange;
     case adapter::AsyncEventKind::kPkeyChange:
       return EventKind::kPkeyChange;
     case adapter::AsyncEventKind::kGidChange:
@@ -58,7 +60,6 @@ std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept {
       return EventKind::kPortActive;
     case adapter::AsyncEventKind::kPortDown:
       return EventKind::kPortError;
-    case adapter::AsyncEventKind::kLidChange:    // the device says it behind kPortActive
     case adapter::AsyncEventKind::kPortExpired:  // each QP of the port has an event of its own
     case adapter::AsyncEventKind::kPageFault:    // for the driver; the QP has an event of its own
     case adapter::AsyncEventKind::kCount:

@@ -21,4 +21,9 @@ Answer Window::release() noexcept {
   return Answer::kOk;
 }
 
+Answer AddressHandle::release() noexcept {
+  --pd_.books.users;
+  return Answer::kOk;
+}
+
 }  // namespace weft::hca

@@ -1,4 +1,5 @@
-// hca/memory.h -- protection domains, memory regions and windows as a consumer has them.
+// hca/memory.h -- protection domains and what belongs to one: memory regions, windows and address handles,
+// as a consumer has them.
 #pragma once
 
 #include "adapter/adapter.h"
@@ -48,6 +49,22 @@ class Window final : public Object {
  private:
   ProtectionDomain& pd_;
   Rkey key_;
+};
+
+/// Where datagrams go; SendRequest::ah points to value(). Any thread.
+class AddressHandle final : public Object {
+ public:
+  AddressHandle(ContextBase& context, ProtectionDomain& pd, const adapter::AddressHandle& value) noexcept
+      : Object(context, nullptr), pd_(pd), value_(value) {
+    ++pd_.books.users;
+  }
+  [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
+  [[nodiscard]] const adapter::AddressHandle& value() const noexcept { return value_; }
+  [[nodiscard]] Answer release() noexcept override;
+
+ private:
+  ProtectionDomain& pd_;
+  adapter::AddressHandle value_;
 };
 
 }  // namespace weft::hca

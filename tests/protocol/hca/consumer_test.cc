@@ -323,6 +323,35 @@ TEST_F(TwoDevices, a_shared_receive_queue_serves_its_qps_and_tells_of_its_limit)
   EXPECT_EQ(b().context->create_srq(*b().pd, 0, 1).answer, Answer::kInvalid);
 }
 
+TEST_F(TwoDevices, a_cq_is_made_larger_while_entries_wait_and_not_smaller_than_they_are) {
+  const auto [qa, qb] = connected();
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(b().recv(*qb, i), Answer::kOk);
+    ASSERT_EQ(a().send(*qa, i), Answer::kOk);
+  }
+  clock.advance(hca::kCallerPause);
+  help();
+  ASSERT_EQ(b().cq->query().fill, 4U);
+  EXPECT_EQ(b().cq->resize(2), Answer::kInvalid);
+  EXPECT_EQ(b().cq->resize(0), Answer::kInvalid);
+  EXPECT_EQ(b().cq->resize(1024), Answer::kOk);
+  EXPECT_GE(b().cq->query().depth, 1024U);
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(next(*b().cq).wr_id, i);
+}
+
+TEST_F(TwoDevices, an_address_handle_holds_its_domain) {
+  hca::AddressHandle* ah = a().context->create_ah(*a().pd, {.dlid = Lid(2)}).object;
+  ASSERT_NE(ah, nullptr);
+  EXPECT_EQ(ah->value().attr.dlid, Lid(2));
+  EXPECT_EQ(ah->value().pd, a().pd->id());
+  EXPECT_EQ(a().context->create_ah(*a().pd, {}).answer, Answer::kInvalid);
+  EXPECT_EQ(a().context->create_ah(*b().pd, {.dlid = Lid(2)}).answer, Answer::kInvalid);
+  EXPECT_EQ(a().context->destroy(a().region), Answer::kOk);
+  EXPECT_EQ(a().context->destroy(a().pd), Answer::kBusy);
+  EXPECT_EQ(a().context->destroy(ah), Answer::kOk);
+  EXPECT_EQ(a().context->destroy(a().pd), Answer::kOk);
+}
+
 // ---- ending --------------------
 
 TEST_F(TwoDevices, what_is_in_use_is_not_destroyed) {
