@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <vector>
 
 #include "adapter/memory/fault_handler.h"
 #include "tests/support/adapter_pair.h"
@@ -19,21 +20,37 @@ constexpr uint64_t kPages = 4;
 constexpr Access kFull =
     Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kWindowBind;
 
-/// Pages of their own; the third can be taken away.
+/// Pages of their own, of which the third can be taken away. Where it was unmapped anybody may map something
+/// else, so most tests leave the address taken and nothing behind it.
 class Pages {
  public:
-  Pages()
-      : at_(static_cast<std::byte*>(
-            mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+  Pages() : file_(memfd_create("pages", 0)) {
+    if (ftruncate(file_, kPages * kPage) == 0) {
+      at_ = static_cast<std::byte*>(
+          mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0));
+    }
+  }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  ~Pages() { munmap(at_, kPages * kPage); }
-  void unmap_third() { ASSERT_EQ(munmap(at_ + 2 * kPage, kPage), 0); }
+  ~Pages() {
+    munmap(at_, 2 * kPage);
+    if (!unmapped_) munmap(at_ + 2 * kPage, kPage);
+    munmap(at_ + 3 * kPage, kPage);
+    close(file_);
+  }
   void protect_third() { ASSERT_EQ(mprotect(at_ + 2 * kPage, kPage, PROT_NONE), 0); }
+  void unmap_third() {
+    unmapped_ = true;
+    ASSERT_EQ(munmap(at_ + 2 * kPage, kPage), 0);
+  }
+  /// SIGBUS instead of SIGSEGV.
+  void truncate_to_two() { ASSERT_EQ(ftruncate(file_, 2 * kPage), 0); }
   [[nodiscard]] std::span<std::byte> bytes() const { return {at_, kPages * kPage}; }
 
  private:
-  std::byte* at_;
+  int file_;
+  std::byte* at_ = nullptr;
+  bool unmapped_ = false;
 };
 
 class UnmappedMemory : public ::testing::Test {
@@ -70,7 +87,7 @@ class UnmappedMemory : public ::testing::Test {
 };
 
 TEST_F(UnmappedMemory, a_send_from_it_is_a_local_protection_error) {
-  memory_[0].unmap_third();
+  memory_[0].protect_third();
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 1, {sge(1, 0, 3 * kPage)}), PostResult::kOk);
   EXPECT_EQ(run(SendOpcode::kSend, {sge(0, kPage, 2 * kPage)}), WcStatus::kLocalProtection);
   EXPECT_EQ(pair_.side(0).adapter->access_faults().get(AccessFault::kNotMapped), 1U);
@@ -84,7 +101,7 @@ TEST_F(UnmappedMemory, a_gathered_send_from_it_is_a_local_protection_error) {
 }
 
 TEST_F(UnmappedMemory, a_write_into_it_is_a_remote_operation_error) {
-  memory_[1].unmap_third();
+  memory_[1].protect_third();
   EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kRemoteOperation);
   EXPECT_EQ(pair_.side(1).adapter->access_faults().get(AccessFault::kNotMapped), 1U);
   EXPECT_EQ(memory_[1].bytes()[kPage], std::byte{0x40}) << "what came before the hole is written";
@@ -92,13 +109,13 @@ TEST_F(UnmappedMemory, a_write_into_it_is_a_remote_operation_error) {
 }
 
 TEST_F(UnmappedMemory, a_read_from_it_is_a_remote_operation_error) {
-  memory_[1].unmap_third();
+  memory_[1].protect_third();
   EXPECT_EQ(run(SendOpcode::kRdmaRead, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kRemoteOperation);
   EXPECT_EQ(pair_.side(1).adapter->query_qp(*qps_[1]).state, QpState::kErr);
 }
 
 TEST_F(UnmappedMemory, a_receive_into_it_fails_at_both_ends) {
-  memory_[1].unmap_third();
+  memory_[1].protect_third();
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 5, {sge(1, kPage, 2 * kPage)}), PostResult::kOk);
   EXPECT_EQ(run(SendOpcode::kSend, {sge(0, 0, 2 * kPage)}), WcStatus::kRemoteOperation);
   ASSERT_EQ(pair_.side(1).completions.size(), 1U);
@@ -107,12 +124,12 @@ TEST_F(UnmappedMemory, a_receive_into_it_fails_at_both_ends) {
 }
 
 TEST_F(UnmappedMemory, read_responses_into_it_are_a_local_protection_error) {
-  memory_[0].unmap_third();
+  memory_[0].protect_third();
   EXPECT_EQ(run(SendOpcode::kRdmaRead, {sge(0, kPage, 2 * kPage)}, 0), WcStatus::kLocalProtection);
 }
 
 TEST_F(UnmappedMemory, the_adapter_goes_on_with_other_qps) {
-  memory_[1].unmap_third();
+  memory_[1].protect_third();
   EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, kPage)}, 2 * kPage), WcStatus::kRemoteOperation);
   pair_.side(0).completions.clear();
   qps_ = pair_.connect({.type = QpType::kRc, .sges = 2});
@@ -120,23 +137,41 @@ TEST_F(UnmappedMemory, the_adapter_goes_on_with_other_qps) {
   EXPECT_EQ(memory_[1].bytes()[3 * kPage], std::byte{0x40});
 }
 
-/// Registered memory is ordinary memory: a child gets its copy, and what it does there, or its end, touches
-/// neither the parent's bytes nor its transfers. The child has no adapter: the links are the parent's.
+TEST_F(UnmappedMemory, a_write_behind_the_end_of_a_file_is_a_remote_operation_error) {
+  memory_[1].truncate_to_two();
+  EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kRemoteOperation);
+  EXPECT_EQ(memory_[1].bytes()[kPage], std::byte{0x40});
+}
+
+TEST_F(UnmappedMemory, a_write_where_nothing_is_mapped_is_a_remote_operation_error) {
+  // Once before, so that what the C++ library maps for its first exception is there already.
+  memory_[1].protect_third();
+  EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, kPage)}, 2 * kPage), WcStatus::kRemoteOperation);
+  pair_.side(0).completions.clear();
+  qps_ = pair_.connect({.type = QpType::kRc, .sges = 2});
+  memory_[1].unmap_third();
+  EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, kPage)}, 2 * kPage), WcStatus::kRemoteOperation);
+}
+
+/// Registered private memory is ordinary memory: a child gets its copy, and what it does there, or its end,
+/// touches neither the parent's bytes nor its transfers. The child has no adapter: links are the parent's.
 TEST_F(UnmappedMemory, fork_leaves_the_parents_regions_alone) {
+  std::vector<std::byte> own(kPages * kPage, std::byte{0x41});
+  region_[1] = pair_.side(1).adapter->memory().reg_mr(pair_.side(1).pd, own, kFull).value();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    std::memset(memory_[1].bytes().data(), 0x77, kPages * kPage);
+    std::memset(own.data(), 0x77, own.size());
     munmap(memory_[0].bytes().data(), kPages * kPage);
-    _exit(memory_[1].bytes()[0] == std::byte{0x77} ? 0 : 1);
+    _exit(own[0] == std::byte{0x77} ? 0 : 1);
   }
   EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kSuccess);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_EQ(memory_[1].bytes()[0], std::byte{0x41});
-  EXPECT_EQ(memory_[1].bytes()[kPage], std::byte{0x40});
-  EXPECT_EQ(memory_[1].bytes()[3 * kPage], std::byte{0x41});
+  EXPECT_EQ(own[0], std::byte{0x41});
+  EXPECT_EQ(own[kPage], std::byte{0x40});
+  EXPECT_EQ(own[3 * kPage], std::byte{0x41});
 }
 
 using UnmappedMemoryDeathTest = UnmappedMemory;
@@ -145,7 +180,7 @@ TEST_F(UnmappedMemoryDeathTest, any_other_fault_ends_the_process_as_before) {
   EXPECT_DEATH(
       {
         std::signal(SIGABRT, SIG_DFL);
-        memory_[0].unmap_third();
+        memory_[0].protect_third();
         *static_cast<volatile std::byte*>(memory_[0].bytes().data() + 2 * kPage) = std::byte{1};
       },
       "");
