@@ -46,6 +46,20 @@ uint32_t crc_guarded(uint32_t crc, const std::byte* from, size_t bytes) {
   return crc;
 }
 
+uint64_t fetch_add_guarded(std::byte* at, uint64_t addend) {
+  enter();
+  const uint64_t before = std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).fetch_add(addend);
+  leave();
+  return before;
+}
+
+uint64_t compare_swap_guarded(std::byte* at, uint64_t compare, uint64_t swap) {
+  enter();
+  (void)std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).compare_exchange_strong(compare, swap);
+  leave();
+  return compare;
+}
+
 bool leave_guarded_copy() noexcept {
   return std::exchange(in_guarded_copy, false);
 }

@@ -210,17 +210,17 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
   const bool aligned =
       va % kFetchOperandBytes == 0 && reinterpret_cast<uintptr_t>(at) % kFetchOperandBytes == 0;
   if (!aligned || room != kFetchOperandBytes) return ResponderFault::kUnsupported;
-  const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(at));
-  switch (static_cast<FetchOp>(request.operation)) {
-    case FetchOp::kCompareSwap:
-      old_value = request.compare.get();
-      (void)word.compare_exchange_strong(old_value, request.operand.get());
-      return ResponderFault::kNone;
-    case FetchOp::kFetchAdd:
-      old_value = word.fetch_add(request.operand.get());
-      return ResponderFault::kNone;
-  }
-  return ResponderFault::kUnsupported;
+  const auto operation = static_cast<FetchOp>(request.operation);
+  if (operation != FetchOp::kCompareSwap && operation != FetchOp::kFetchAdd)
+    return ResponderFault::kUnsupported;
+  fault = MemoryTable::touch(
+      [&](std::byte* word, uint64_t /*bytes*/) {
+        old_value = operation == FetchOp::kFetchAdd
+                        ? fetch_add_guarded(word, request.operand.get())
+                        : compare_swap_guarded(word, request.compare.get(), request.operand.get());
+      },
+      at, room);
+  return fault == AccessFault::kNone ? ResponderFault::kNone : refused(fault);
 }
 
 bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept {

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kPages = 4;
 constexpr Access kFull =
-    Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kWindowBind;
+    Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
 
 /// Pages of their own, of which the third can be taken away. Where it was unmapped anybody may map something
 /// else, so most tests leave the address taken and nothing behind it.
@@ -112,6 +112,20 @@ TEST_F(UnmappedMemory, a_read_from_it_is_a_remote_operation_error) {
   memory_[1].protect_third();
   EXPECT_EQ(run(SendOpcode::kRdmaRead, {sge(0, 0, 2 * kPage)}, kPage), WcStatus::kRemoteOperation);
   EXPECT_EQ(pair_.side(1).adapter->query_qp(*qps_[1]).state, QpState::kErr);
+}
+
+TEST_F(UnmappedMemory, an_atomic_operation_on_it_is_a_remote_operation_error) {
+  for (const SendOpcode opcode : {SendOpcode::kFetchAdd, SendOpcode::kCompareSwap}) {
+    if (opcode == SendOpcode::kCompareSwap) {
+      pair_.side(0).completions.clear();
+      qps_ = pair_.connect({.type = QpType::kRc, .sges = 2});
+    }
+    QpAttr attr;
+    attr.access = Access::kRemoteAtomic;
+    ASSERT_EQ(pair_.side(1).adapter->modify_qp(*qps_[1], attr, kQpAttrAccess), ModifyResult::kOk);
+    memory_[1].protect_third();
+    EXPECT_EQ(run(opcode, {sge(0, 0, 8)}, 2 * kPage + 16), WcStatus::kRemoteOperation);
+  }
 }
 
 TEST_F(UnmappedMemory, a_receive_into_it_fails_at_both_ends) {
