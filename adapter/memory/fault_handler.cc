@@ -23,6 +23,11 @@
 namespace weft::adapter {
 namespace {
 
+#if defined(WEFT_THREAD_SANITIZER)
+constexpr bool kHandlerCanThrow = false;
+#else
+constexpr bool kHandlerCanThrow = true;
+#endif
 constexpr std::array kFaultSignals{SIGSEGV, SIGBUS};
 
 /// What was there before, by place in kFaultSignals. Written before the handler can run.
@@ -47,9 +52,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }
 
 bool install() {
-#if defined(WEFT_THREAD_SANITIZER)
-  return false;
-#else
+  if constexpr (!kHandlerCanThrow) return false;
   for (const int signal : kFaultSignals) {
     WEFT_CHECK(sigaction(signal, nullptr, &action_before(signal)) == 0, "sigaction");
     struct sigaction ours {};
@@ -59,7 +62,6 @@ bool install() {
     WEFT_CHECK(sigaction(signal, &ours, nullptr) == 0, "sigaction");
   }
   return true;
-#endif
 }
 
 }  // namespace
