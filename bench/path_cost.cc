@@ -4,10 +4,9 @@
 #include <fmt/core.h>
 
 #include "base/check.h"
+#include "bench/support/one_thread_fabric.h"
 #include "bench/support/options.h"
 #include "bench/support/verbs_rig.h"
-#include "fabric/link/memory_link.h"
-#include "fabric/switch/switch.h"
 
 namespace weft::bench {
 namespace {
@@ -17,52 +16,6 @@ struct Options {
   uint32_t bytes = 4096;
   uint32_t window = 64;
   double seconds = 0.5;
-};
-
-fabric::MemoryCableConfig cable_config(const Options& options, Lid lid) {
-  fabric::MemoryCableConfig config;
-  for (fabric::LinkConfig& end : config.ends) end.cell_payload_bytes = options.cell_payload_bytes;
-  config.ends[0].guid = Guid(lid.value() + 1U);
-  config.ends[0].lid = lid;
-  config.ends[1].guid = Guid(1);
-  config.ends[1].is_switch = true;
-  config.receiver_rereads = true;
-  return config;
-}
-
-fabric::SwitchConfig switch_config(const Options& options) {
-  fabric::SwitchConfig config;
-  config.link = cable_config(options, kLidNone).ends[1];
-  config.ports = 2;
-  return config;
-}
-
-/// Two endnodes on one switch.
-struct World {
-  explicit World(const Options& options)
-      : host_cable(cable_config(options, kHostLid), random),
-        unit_cable(cable_config(options, kUnitLid), random),
-        middle(switch_config(options)),
-        host_port(host_cable.end(0)),
-        unit_port(unit_cable.end(0)) {
-    const Instant now = Endnode::now();
-    WEFT_CHECK(host_cable.plug(now) == LinkRefusal::kNone && unit_cable.plug(now) == LinkRefusal::kNone,
-               "plug");
-    middle.attach(1, host_cable.end(1));
-    middle.attach(2, unit_cable.end(1));
-    middle.forwarding().set(kHostLid, 1);
-    middle.forwarding().set(kUnitLid, 2);
-    middle.poll(now);
-    host_port.poll(now);
-    unit_port.poll(now);
-  }
-
-  SystemRandom random;
-  fabric::MemoryCable host_cable;
-  fabric::MemoryCable unit_cable;
-  fabric::Switch middle;
-  fabric::LinkCellPort host_port;
-  fabric::LinkCellPort unit_port;
 };
 
 /// Time spent in one part, in nanoseconds.
@@ -81,7 +34,7 @@ class Stage {
 };
 
 void measure(const Options& options) {
-  World world(options);
+  OneThreadFabric world(options.cell_payload_bytes);
   VerbsExchange exchange{};
   VerbsEnd host(world.host_port, exchange, true, WriteStream::kMemoryBytes + options.bytes);
   VerbsEnd unit(world.unit_port, exchange, false, WriteStream::kMemoryBytes + options.bytes);

@@ -226,10 +226,15 @@ struct ReceiveSide : ReceiveProgress {
   [[nodiscard]] RxPacket* find(Psn psn) noexcept { return packets.find(psn.value()); }
 };
 
-/// RD: the line of QPs that wait for the context of their destination.
+struct RdContext;
+
+/// RD: the context that carries the QP's message, or the line of QPs that wait for one.
 struct RdLine {
+  RdContext* held = nullptr;
+  RdContext* awaited = nullptr;
   QueuePair* next = nullptr;
-  bool waits = false;
+
+  [[nodiscard]] bool waits() const noexcept { return awaited != nullptr; }
 };
 
 /// A QP's place in one list (qp_list.h); `list` is null while it stands in none.

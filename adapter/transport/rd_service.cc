@@ -5,6 +5,7 @@
 // handshake and survive a restart of either side.
 #include "adapter/transport/rd_service.h"
 
+#include <bit>
 #include <utility>
 
 #include "adapter/queues/qp_lifecycle.h"
@@ -19,7 +20,14 @@ RdService::RdService(Engine& engine, Segmenter& segmenter, Completer& completer,
       placement_(engine, segmenter),
       completer_(completer),
       requester_(requester),
-      contexts_(engine.config.limits.rd_contexts) {}
+      contexts_(engine.config.limits.rd_contexts + 1),
+      buckets_(std::bit_ceil(contexts_.size())) {
+  acks_due_.reset(contexts_.size());
+  for (uint32_t i = 0; i < contexts_.size(); ++i) {
+    contexts_[i].older = i != 0 ? i - 1 : static_cast<uint32_t>(contexts_.size() - 1);
+    contexts_[i].newer = i + 1 < contexts_.size() ? i + 1 : 0;
+  }
+}
 
 /// A free context, or one that nobody has used for so long that no message under its numbers is under way.
 bool RdService::may_reuse(const RdContext& context) const noexcept {
@@ -28,40 +36,67 @@ bool RdService::may_reuse(const RdContext& context) const noexcept {
   return engine_.now - context.used_at >= kRdContextRest;
 }
 
-RdContext* RdService::find(Lid remote, uint8_t port) noexcept {
-  RdContext* unused = nullptr;  // the one that has rested longest
-  for (RdContext& context : contexts_) {
-    if (context.port == port && context.remote == remote) {
-      context.used_at = engine_.now;
-      return &context;
-    }
-    if (may_reuse(context) && (unused == nullptr || context.used_at < unused->used_at)) unused = &context;
+/// The one that has rested longest, if it may be given to another remote. Those used within kRdContextRest
+/// are the newest, and the walk ends at the first of them.
+RdContext* RdService::reusable() noexcept {
+  for (uint32_t i = contexts_[0].newer; i != 0; i = contexts_[i].newer) {
+    RdContext& context = contexts_[i];
+    if (may_reuse(context)) return &context;
+    if (context.port != 0 && engine_.now - context.used_at < kRdContextRest) break;
   }
+  return nullptr;
+}
+
+void RdService::move_bucket(RdContext& context, Lid remote, uint8_t port) noexcept {
+  const uint32_t number = number_of(context);
+  if (context.port != 0) {
+    uint32_t* link = &bucket_of(context.remote, context.port);
+    while (*link != number) link = &contexts_[*link].next_in_bucket;
+    *link = context.next_in_bucket;
+  }
+  context.remote = remote;
+  context.port = port;
+  uint32_t& first = bucket_of(remote, port);
+  context.next_in_bucket = std::exchange(first, number);
+}
+
+/// It is the one used last.
+void RdService::use(RdContext& context) noexcept {
+  const uint32_t number = number_of(context);
+  context.used_at = engine_.now;
+  contexts_[context.older].newer = context.newer;
+  contexts_[context.newer].older = context.older;
+  context.older = std::exchange(contexts_[0].older, number);
+  context.newer = 0;
+  contexts_[context.older].newer = number;
+}
+
+RdContext* RdService::find(Lid remote, uint8_t port) noexcept {
+  for (uint32_t i = bucket_of(remote, port); i != 0; i = contexts_[i].next_in_bucket) {
+    RdContext& context = contexts_[i];
+    if (context.port != port || context.remote != remote) continue;
+    use(context);
+    return &context;
+  }
+  RdContext* unused = reusable();
   if (unused == nullptr) {
     engine_.count(AdapterCounter::kDropRdContext);
     return nullptr;
   }
-  *unused = {};
-  unused->remote = remote;
-  unused->port = port;
-  unused->used_at = engine_.now;
+  move_bucket(*unused, remote, port);
+  use(*unused);
+  unused->expects = false;
+  unused->last_code = AckCode::kAck;
+  unused->messages_completed = 0;
   unused->next = Psn(static_cast<uint32_t>(engine_.random.next()));
   return unused;
-}
-
-/// The context that the QP's packet in flight belongs to.
-RdContext* RdService::context_of(const QueuePair& qp) noexcept {
-  for (RdContext& context : contexts_) {
-    if (context.holder == &qp) return &context;
-  }
-  return nullptr;
 }
 
 bool RdService::acquire(RdContext& context, QueuePair& qp) noexcept {
   if (context.holder == &qp) return true;
   if (context.holder != nullptr) {
-    if (qp.rd_line.waits) return false;
-    qp.rd_line.waits = true;
+    if (qp.rd_line.waits()) return false;
+    qp.rd_line.awaited = &context;
     qp.rd_line.next = nullptr;
     (context.waiting_last != nullptr ? context.waiting_last->rd_line.next : context.waiting_first) = &qp;
     context.waiting_last = &qp;
@@ -73,6 +108,7 @@ bool RdService::acquire(RdContext& context, QueuePair& qp) noexcept {
 
 void RdService::lend(RdContext& context, QueuePair& qp) noexcept {
   context.holder = &qp;
+  qp.rd_line.held = &context;
   number_packet(context, qp);
 }
 
@@ -84,41 +120,37 @@ void RdService::number_packet(const RdContext& context, QueuePair& qp) noexcept 
 /// A number that may not have been executed is not counted on from: the far side would still want it, the
 /// next message would be given it, and a late copy under the number after it would then be executed as well.
 void RdService::release(RdContext& context, Outcome outcome) noexcept {
-  context.holder = nullptr;
+  std::exchange(context.holder, nullptr)->rd_line.held = nullptr;
   context.next = outcome == Outcome::kAnswered ? context.next.plus(1)
                                                : Psn(static_cast<uint32_t>(engine_.random.next()));
   QueuePair* next = context.waiting_first;
   if (next == nullptr) return;
   context.waiting_first = next->rd_line.next;
   if (context.waiting_first == nullptr) context.waiting_last = nullptr;
-  next->rd_line.waits = false;
+  next->rd_line.awaited = nullptr;
   lend(context, *next);
   engine_.want_send(*next);
 }
 
 void RdService::release_if_idle(QueuePair& qp, Outcome outcome) noexcept {
   if (qp.tx.first != qp.tx.end) return;
-  RdContext* context = context_of(qp);
-  if (context != nullptr) release(*context, outcome);
+  if (qp.rd_line.held != nullptr) release(*qp.rd_line.held, outcome);
   if (qp.sq.started < qp.sq.rung) engine_.want_send(qp);
 }
 
 void RdService::forget(QueuePair& qp) noexcept {
-  for (RdContext& context : contexts_) {
+  if (RdContext* context = std::exchange(qp.rd_line.awaited, nullptr); context != nullptr) {
     QueuePair* before = nullptr;
-    for (QueuePair* at = context.waiting_first; at != nullptr; before = at, at = at->rd_line.next) {
-      if (at != &qp) continue;
-      (before != nullptr ? before->rd_line.next : context.waiting_first) = at->rd_line.next;
-      if (context.waiting_last == at) context.waiting_last = before;
-      break;
-    }
-    if (context.holder == &qp) release(context, Outcome::kGivenUp);
+    QueuePair* at = context->waiting_first;
+    for (; at != &qp; at = at->rd_line.next) before = at;
+    (before != nullptr ? before->rd_line.next : context->waiting_first) = qp.rd_line.next;
+    if (context->waiting_last == &qp) context->waiting_last = before;
   }
-  qp.rd_line.waits = false;
+  if (qp.rd_line.held != nullptr) release(*qp.rd_line.held, Outcome::kGivenUp);
 }
 
 uint32_t RdService::run(QueuePair& qp, bool& blocked) noexcept {
-  if (qp.rd_line.waits || !engine_.path_ready(qp)) return 0;
+  if (qp.rd_line.waits() || !engine_.path_ready(qp)) return 0;
   if (qp.tx.first == qp.tx.end) requester_.prepare_packet(qp);
   if (qp.tx.first == qp.tx.end) return 0;
   const SendWqe& wqe = qp.sq.at(qp.tx.at(qp.tx.first).wqe);
@@ -144,7 +176,7 @@ void RdService::take_cell(QueuePair& qp, const CellView& cell) noexcept {
 }
 
 void RdService::take_ack(QueuePair& qp, const CellView& cell) noexcept {
-  RdContext* context = context_of(qp);
+  RdContext* context = qp.rd_line.held;
   const bool forged = context == nullptr || context->remote != cell.slid ||
                       qp.sq.at(qp.tx.at(qp.tx.first).wqe).dest.qpn != cell.src_qpn;
   if (forged) return engine_.count(AdapterCounter::kDropSource);
@@ -237,7 +269,7 @@ ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noex
 
 void RdService::answer(RdContext& context, const QueuePair& qp, const CellView& cell,
                        const AckBody& body) noexcept {
-  acks_due_ += context.ack_due ? 0 : 1;
+  if (!context.ack_due) acks_due_.push(number_of(context));
   context.ack_due = acks_ready_ = true;
   context.ack = body;
   context.ack_from = qp.qpn;
@@ -249,9 +281,11 @@ void RdService::answer(RdContext& context, const QueuePair& qp, const CellView& 
 uint32_t RdService::send_acks() noexcept {
   uint32_t sent = 0;
   acks_ready_ = false;
-  if (acks_due_ == 0) return 0;
-  for (RdContext& context : contexts_) {
-    if (!context.ack_due) continue;
+  for (size_t left = acks_due_.size(); left > 0; --left) {
+    const uint32_t number = acks_due_.front();
+    RdContext& context = contexts_[number];
+    acks_due_.pop();
+    acks_due_.push(number);  // stands behind the others until its answer has left
     EnginePort& port = engine_.ports[context.port - 1U];
     if (!port.up && context.remote != port.info.lid) continue;
     const VirtualLane vl = lane_of(port.info, context.ack_sl);
@@ -261,7 +295,7 @@ uint32_t RdService::send_acks() noexcept {
                         vl};
     if (segmenter_.send_ack(outlet, context.ack, {}) != CellSent::kYes) continue;
     context.ack_due = false;
-    --acks_due_;
+    acks_due_.pop_back();
     ++sent;
   }
   engine_.counters.add(AdapterCounter::kCellsSent, sent);

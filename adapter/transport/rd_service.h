@@ -29,6 +29,9 @@ struct RdContext {
   QueuePair* holder = nullptr;  // whose message is in flight
   QueuePair* waiting_first = nullptr;
   QueuePair* waiting_last = nullptr;
+  uint32_t next_in_bucket = 0;  // contexts are numbered from 1; 0 ends a list
+  uint32_t older = 0;
+  uint32_t newer = 0;
   bool ack_due = false;
   AckBody ack{};
   Qpn ack_from{};
@@ -55,7 +58,15 @@ class RdService {
  private:
   [[nodiscard]] bool may_reuse(const RdContext& context) const noexcept;
   [[nodiscard]] RdContext* find(Lid remote, uint8_t port) noexcept;
-  [[nodiscard]] RdContext* context_of(const QueuePair& qp) noexcept;
+  [[nodiscard]] RdContext* reusable() noexcept;
+  void move_bucket(RdContext& context, Lid remote, uint8_t port) noexcept;
+  void use(RdContext& context) noexcept;
+  [[nodiscard]] uint32_t& bucket_of(Lid remote, uint8_t port) noexcept {
+    return buckets_[(remote.value() ^ uint32_t{port} << 9) & (buckets_.size() - 1)];
+  }
+  [[nodiscard]] uint32_t number_of(const RdContext& context) const noexcept {
+    return static_cast<uint32_t>(&context - contexts_.data());
+  }
   [[nodiscard]] bool acquire(RdContext& context, QueuePair& qp) noexcept;
   static void lend(RdContext& context, QueuePair& qp) noexcept;
   static void number_packet(const RdContext& context, QueuePair& qp) noexcept;
@@ -74,8 +85,11 @@ class RdService {
   Placement placement_;
   Completer& completer_;
   Requester& requester_;
+  // Found by their remote; in the order of their last use; those that owe an answer. Number 0 is the end of
+  // the order: its `newer` is the oldest.
   std::vector<RdContext> contexts_;
-  uint32_t acks_due_ = 0;
+  std::vector<uint32_t> buckets_;
+  FixedRing<uint32_t> acks_due_;
   bool acks_ready_ = false;  // one came due since the last send_acks()
 };
 
