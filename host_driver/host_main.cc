@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/kernel_port.h"
+#include "base/rng.h"
 #include "base/words.h"
 #include "hca/hca.h"
 #include "host_driver/host_netdev.h"
@@ -43,10 +44,12 @@ struct Interface {
 
 /// Opens everything that may need a right. Generators are called gen0, gen1, as `weft traffic --port` counts.
 Status open_interfaces(const node::HostSpec& spec, const Clock& clock, std::vector<Interface>& out) {
+  // A host at a spare port has no GUID yet, and another one each time.
+  const Guid station = spec.guid != Guid{} ? spec.guid : Guid(SystemRandom().next());
   size_t generators = 0;
   for (size_t i = 0; i < spec.ports.size(); ++i) {
     const node::HostPortSpec& port = spec.ports[i];
-    const MacAddress mac = port.mac.value_or(mac_for(spec.guid, i));
+    const MacAddress mac = port.mac.value_or(mac_for(station, i));
     Result<OsPort> opened = open_os(port.os, port.fd, mac, clock);
     if (!opened) return opened.error();
     Interface interface;

@@ -20,13 +20,26 @@ constexpr std::array<std::string_view, static_cast<size_t>(LinkRefusal::kCount)>
     "lid invalid",
     "no free port",
     "node not allowed to join",
-    "too many attempts"};
+    "too many attempts",
+    "identity belongs to another",
+    "no free lid"};
 constexpr std::array<std::string_view, static_cast<size_t>(LinkHelloError::kCount)> kErrorNames{
     "none", "length", "magic", "kind", "reserved", "version", "range"};
 
-constexpr uint16_t kFlagsKnown = kLinkCutThrough | kLinkSwitch;
+constexpr uint16_t kFlagsKnown = kLinkCutThrough | kLinkSwitch | kLinkAnyPort;
 constexpr uint16_t kDataLanes = 15;
 constexpr uint16_t kCreditsMax = 32767;
+
+/// What came with version 2 stands only where that version, and that kind of message, has a use for it.
+bool reserved_is_zero(const LinkHello& hello, uint16_t zero) noexcept {
+  const bool any_port = (hello.flags & kLinkAnyPort) != 0;
+  if (zero != 0 || (hello.flags & ~kFlagsKnown) != 0) return false;
+  if (any_port && hello.kind != LinkMessageKind::kHello) return false;
+  const bool welcome = hello.kind == LinkMessageKind::kWelcome && hello.version_max >= kLinkVersionAnyPort;
+  if (hello.identity != 0 && !any_port && !welcome) return false;
+  return welcome ||
+         std::all_of(hello.pkeys.begin(), hello.pkeys.end(), [](uint16_t key) { return key == 0; });
+}
 
 LinkHelloError check_ranges(const LinkHello& hello) noexcept {
   if (hello.version_min > hello.version_max || hello.version_min == 0) return LinkHelloError::kVersion;
@@ -37,6 +50,8 @@ LinkHelloError check_ranges(const LinkHello& hello) noexcept {
   if (hello.kind == LinkMessageKind::kWelcome && hello.version_min != hello.version_max) {
     return LinkHelloError::kVersion;
   }
+  if ((hello.flags & kLinkAnyPort) != 0 && hello.version_min < kLinkVersionAnyPort)
+    return LinkHelloError::kVersion;
   const bool fits =
       hello.lanes >= 1 && hello.lanes <= kDataLanes && hello.credits_per_lane >= 1 &&
       hello.credits_per_lane <= kCreditsMax && hello.cell_payload_bytes >= kCellPayloadBytesMin &&
@@ -63,9 +78,6 @@ LinkHelloError decode_link_hello(std::span<const std::byte> in, LinkHello& out) 
       wire.kind > static_cast<uint8_t>(LinkMessageKind::kRefuse)) {
     return LinkHelloError::kKind;
   }
-  const bool clean =
-      std::all_of(std::begin(wire.zero), std::end(wire.zero), [](std::byte b) { return b == std::byte{0}; });
-  if (!clean || (wire.flags.get() & ~kFlagsKnown) != 0) return LinkHelloError::kReserved;
   LinkHello hello;
   hello.kind = static_cast<LinkMessageKind>(wire.kind);
   hello.refusal = static_cast<LinkRefusal>(wire.refusal);
@@ -81,6 +93,9 @@ LinkHelloError decode_link_hello(std::span<const std::byte> in, LinkHello& out) 
   hello.lanes = wire.lanes.get();
   hello.credits_per_lane = wire.credits_per_lane.get();
   hello.subnet = SubnetId(wire.subnet.get());
+  hello.identity = wire.identity.get();
+  for (size_t i = 0; i < kLinkPkeysMax; ++i) hello.pkeys[i] = wire.pkeys[i].get();
+  if (!reserved_is_zero(hello, wire.zero.get())) return LinkHelloError::kReserved;
   const LinkHelloError error = check_ranges(hello);
   if (error == LinkHelloError::kNone) out = hello;
   return error;
@@ -103,6 +118,8 @@ LinkHelloWire encode_link_hello(const LinkHello& hello) noexcept {
   wire.lanes.set(hello.lanes);
   wire.credits_per_lane.set(hello.credits_per_lane);
   wire.subnet.set(hello.subnet.value());
+  wire.identity.set(hello.identity);
+  for (size_t i = 0; i < kLinkPkeysMax; ++i) wire.pkeys[i].set(hello.pkeys[i]);
   return wire;
 }
 

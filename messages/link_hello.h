@@ -1,8 +1,12 @@
 // messages/link_hello.h -- how two link partners agree (decisions 2.8): the joining side sends HELLO, the
 // other side answers WELCOME or REFUSE. The same 64 bytes on every carrier. Payload sizes must be equal,
 // lanes and credits become the smaller of both, the version the highest common one.
+//
+// Version 2 adds endnodes that name no port: they say which incarnation they were before, if any, and are
+// told in the WELCOME who they are. In version 1 the bytes for that are zero.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,7 +20,13 @@ namespace weft {
 
 inline constexpr uint32_t kLinkMagic = 0x57454654;  // "WEFT"
 inline constexpr uint16_t kLinkVersionMin = 1;
-inline constexpr uint16_t kLinkVersionMax = 1;
+inline constexpr uint16_t kLinkVersionMax = 2;
+/// The first version with any ports, endnode GUIDs and P_Keys.
+inline constexpr uint16_t kLinkVersionAnyPort = 2;
+/// P_Keys that a WELCOME has room for.
+inline constexpr size_t kLinkPkeysMax = 4;
+/// The default partition, full member: what a port has whose link says nothing of partitions.
+inline constexpr uint16_t kPkeyDefault = 0xFFFF;
 
 enum class LinkMessageKind : uint8_t { kHello = 1, kWelcome = 2, kRefuse = 3 };
 enum class LinkRefusal : uint8_t {
@@ -30,11 +40,17 @@ enum class LinkRefusal : uint8_t {
   kNoPort,      // all ports are in use
   kNotAllowed,  // key, uid or node name does not fit
   kRate,        // too many HELLOs
+  kNotOwner,    // any port: says it is one who was given that LID, and cannot show it
+  kNoLid,       // any port: a port is free, but every free LID rests
   kCount,
 };
 [[nodiscard]] std::string_view to_string(LinkRefusal refusal) noexcept;
 
-enum LinkFlag : uint16_t { kLinkCutThrough = 1 << 0, kLinkSwitch = 1 << 1 };
+enum LinkFlag : uint16_t {
+  kLinkCutThrough = 1 << 0,
+  kLinkSwitch = 1 << 1,
+  kLinkAnyPort = 1 << 2,  // HELLO of an endnode that nobody listed; from version 2 on
+};
 
 struct LinkHelloWire {
   Be32 magic;
@@ -45,21 +61,25 @@ struct LinkHelloWire {
   Be16 lid;          // HELLO: wanted, 0 = any; WELCOME: assigned
   Be16 port;         // WELCOME: port number at the switch
   Be16 flags;
-  Be64 guid;        // of the sender
+  Be64 guid;        // of the sender; 0: an endnode that was given none yet
   Be64 boot_nonce;  // HELLO: new for each incarnation of the link (decisions 2.11); answers echo it
   Be32 flit_payload_bytes;
   Be32 cell_payload_bytes;
   Be16 lanes;             // data lanes, 1..15
   Be16 credits_per_lane;  // flit buffers the sender has for each data lane
   Be16 subnet;            // WELCOME: subnet of the port
-  std::byte zero[18];
+  Be16 zero;
+  // Zero in version 1.
+  Be64 identity;              // HELLO: nonce of the incarnation before; WELCOME: GUID of the endnode
+  Be16 pkeys[kLinkPkeysMax];  // WELCOME: P_Keys of the port; 0 behind the last one
 };
 static_assert(sizeof(LinkHelloWire) == 64 && alignof(LinkHelloWire) == 1);
 static_assert(std::is_trivially_copyable_v<LinkHelloWire>);
 static_assert(offsetof(LinkHelloWire, version_min) == 6 && offsetof(LinkHelloWire, lid) == 10 &&
               offsetof(LinkHelloWire, guid) == 16 && offsetof(LinkHelloWire, boot_nonce) == 24 &&
               offsetof(LinkHelloWire, flit_payload_bytes) == 32 && offsetof(LinkHelloWire, lanes) == 40 &&
-              offsetof(LinkHelloWire, subnet) == 44 && offsetof(LinkHelloWire, zero) == 46);
+              offsetof(LinkHelloWire, subnet) == 44 && offsetof(LinkHelloWire, zero) == 46 &&
+              offsetof(LinkHelloWire, identity) == 48 && offsetof(LinkHelloWire, pkeys) == 56);
 
 /// One handshake message in host order.
 struct LinkHello {
@@ -77,6 +97,8 @@ struct LinkHello {
   uint16_t lanes = 0;
   uint16_t credits_per_lane = 0;
   SubnetId subnet;
+  uint64_t identity = 0;
+  std::array<uint16_t, kLinkPkeysMax> pkeys{};
 };
 
 /// Why a handshake message was refused before anything was negotiated.
@@ -86,7 +108,7 @@ enum class LinkHelloError : uint8_t {
   kMagic,
   kKind,
   kReserved,  // a reserved byte or bit is not zero
-  kVersion,   // minimum above maximum, or a WELCOME that names no single version
+  kVersion,   // minimum above maximum, a WELCOME that names no single version, or any port before version 2
   kRange,     // a size, lane or credit count, LID or refusal code outside its range
   kCount,
 };

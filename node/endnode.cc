@@ -17,6 +17,7 @@ fabric::LinkEndpointConfig endpoint_config(const EndnodeSpec& spec) {
   config.curve_server_file = spec.curve_server;
   config.link = link_config(spec);
   config.link.lid = spec.lid;
+  config.link.any_port = spec.lid == kLidNone;
   return config;
 }
 
@@ -55,7 +56,10 @@ void Endnode::publish(StatsPage& page) {
 
 control::NodeInfo Endnode::describe(const EndnodeSpec& spec, const char* program) const {
   control::NodeInfo out = describe_node(spec, program);
-  out.lid = spec.lid.value();
+  const fabric::CellPortInfo& port = port_.info();
+  const bool given = spec.lid == kLidNone;  // by a spare port
+  out.lid = given ? port.lid.value() : spec.lid.value();
+  if (given) out.guid = port.guid.value();
   out.ready = port_.up();
   if (!out.ready) {
     out.fault = link_->trouble().empty() ? "no link to the switch yet"

@@ -18,6 +18,11 @@ inline constexpr size_t kSocketPathBytesMax = 100;
 
 /// Ports of one switch (fabric::PortSet).
 inline constexpr uint32_t kSwitchPortsMax = 255;
+/// The highest LID of a spare port: those above are InfiniBand's multicast range. Listed nodes are numbered
+/// from the other end.
+inline constexpr uint16_t kSpareLidMax = 0xBFFF;
+/// LIDs that the spare ports of a whole fabric may have.
+inline constexpr uint32_t kSpareLidsTogetherMax = 40960;
 /// Units, and thus OS interfaces, of one host.
 inline constexpr size_t kHostPortsMax = 16;
 /// Hosts that one unit serves at a time: unless the configuration says otherwise, and at most (the unit's

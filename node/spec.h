@@ -53,7 +53,7 @@ struct PoolSpec {
 
 /// What hosts and units have.
 struct EndnodeSpec : ProcessSpec {
-  Lid lid;
+  Lid lid;                      // with `guid`; without both it joins a spare port, which gives both
   std::string endpoint;         // of the switch: "shm:PATH", "ipc://PATH", "tcp://HOST:PORT"
   std::string curve_server;     // file
   std::vector<PoolSpec> pools;  // smallest elements first; empty: the session's own
@@ -111,6 +111,8 @@ struct SwitchSpec : ProcessSpec {
   uint32_t ports = 0;                     // 0: as many as nodes and neighbours
   std::vector<std::string> listen;        // ZeroMQ endpoints
   std::string curve_allow;                // file: who may join
+  uint32_t spare_ports = 0;               // after those of the neighbours, for endnodes that are not listed
+  Lid spare_lid;                          // the first of their LIDs
   bool cut_through = false;
   friend bool operator==(const SwitchSpec&, const SwitchSpec&) = default;
 };

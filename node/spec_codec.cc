@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <type_traits>
 
 #include "base/command_line.h"
 #include "base/ethernet.h"
@@ -208,8 +209,12 @@ template <class Codec, class Spec>
 void process_fields(Codec& c, Spec& s) {
   c.required("name", text("NAME"), s.name, "the name of this node", "of this node; names its files in --dir");
   c.one("dir", text("DIR"), s.dir, "state directory, mode 0700: NAME.stats, NAME.ctl, of a switch NAME.sock");
-  c.required("guid", guid(), s.guid, "16 hexadecimal digits, unique in the fabric",
-             "GUID of this node, unique in the fabric");
+  if constexpr (std::is_base_of_v<EndnodeSpec, Spec>) {
+    c.one("guid", guid(), s.guid, "GUID of this node, unique in the fabric; a spare port gives one");
+  } else {
+    c.required("guid", guid(), s.guid, "16 hexadecimal digits, unique in the fabric",
+               "GUID of this node, unique in the fabric");
+  }
   c.one("log-level", level(), s.log_level, "debug, info, warn or error (info)");
   c.one("parent-fd", descriptor(), s.parent_fd, "pipe whose end of file ends this process; -1: none");
   c.one("core", number<uint32_t>("N", 0, kCoreMax), s.core,
@@ -228,8 +233,8 @@ void process_fields(Codec& c, Spec& s) {
 template <class Codec, class Spec>
 void endnode_fields(Codec& c, Spec& s) {
   process_fields(c, s);
-  c.required("lid", lid(), s.lid, "the number the switch's --node option has",
-             "local identifier, as the switch knows it");
+  c.one("lid", lid(), s.lid,
+        "local identifier, as the switch's --node option has it; a spare port gives one");
   c.required("switch", text("ENDPOINT"), s.endpoint, "shm:DIR/SWITCH.sock for one on this machine",
              "shm:SOCKET-OF-SWITCH, ipc://PATH or tcp://HOST:PORT");
   c.one("curve-server", text("FILE"), s.curve_server, "public key of the switch");
@@ -373,9 +378,8 @@ void fields(Codec& c, SwitchSpec& s, NeighbourLists& neighbours) {
   process_fields(c, s);
   c.many("node", Form<SwitchNodeSpec>{"NAME=GUID:LID", parse_switch_node, switch_node_text}, s.nodes,
          "a node that may join; repeat. Node i gets port i. GUID in hex");
-  c.many(
-      "neighbour", Form<NeighbourSpec>{"NAME=GUID:LIDS", parse_neighbour, neighbour_text}, s.neighbours,
-      "a neighbouring switch and the LIDs behind it, with commas; repeat. Ports follow those of the nodes");
+  c.many("neighbour", Form<NeighbourSpec>{"NAME=GUID:LIDS", parse_neighbour, neighbour_text}, s.neighbours,
+         "a neighbouring switch and the LIDs behind it: 1,2,7-9; repeat. Ports follow those of the nodes");
   c.many("join", named("NAME=ENDPOINT"), neighbours.joins,
          "connects to that neighbour at shm:PATH, ipc://PATH or tcp://HOST:PORT; without, it joins us");
   c.many("neighbour-key", named("NAME=FILE"), neighbours.keys, "public key of a neighbour that we join");
@@ -384,7 +388,12 @@ void fields(Codec& c, SwitchSpec& s, NeighbourLists& neighbours) {
   c.many(
       "listen", text("ENDPOINT"), s.listen,
       "also serve nodes over ZeroMQ at ipc://PATH or tcp://ADDR:PORT; repeat. One endpoint serves all nodes");
-  c.one("curve-allow", text("FILE"), s.curve_allow, "who may join: lines NAME GUIDHEX PUBLICKEY");
+  c.one("curve-allow", text("FILE"), s.curve_allow,
+        "who may join: lines NAME GUIDHEX PUBLICKEY, with - as GUID for spare ports");
+  c.one("spare-ports", number<uint32_t>("N", 0, kSwitchPortsMax), s.spare_ports,
+        "ports for endnodes that are not listed; they follow those of nodes and neighbours");
+  c.one("spare-lid", lid(), s.spare_lid,
+        "first of their LIDs: 16 for each spare port, 64 at least, in a row");
   c.flag("cut-through", s.cut_through, "forward a cell before its tail has come");
 }
 
@@ -396,6 +405,8 @@ std::string process_fault(const ProcessSpec& spec) {
 
 std::string endnode_fault(const EndnodeSpec& spec) {
   if (std::string fault = process_fault(spec); !fault.empty()) return fault;
+  if ((spec.lid == kLidNone) != (spec.guid == Guid{}))
+    return "--lid and --guid belong together; without both the node joins a spare port";
   const std::string fault = pools_fault(spec.pools);
   return fault.empty() ? fault : "--pool: " + fault;
 }
@@ -491,7 +502,7 @@ std::optional<int> decode(const std::vector<std::string>& arguments, SwitchSpec&
 
 std::optional<int> decode(const std::vector<std::string>& arguments, HostSpec& out) {
   CommandLine line("weft-host",
-                   "weft-host --name NAME --lid N --guid HEX --switch ENDPOINT --unit LID --os INTERFACE",
+                   "weft-host --name NAME [--lid N --guid HEX] --switch ENDPOINT --unit LID --os INTERFACE",
                    "The host half of the split network driver: joins an OS interface to an I/O unit.");
   PortLists lists;
   return read(
@@ -505,7 +516,7 @@ std::optional<int> decode(const std::vector<std::string>& arguments, HostSpec& o
 
 std::optional<int> decode(const std::vector<std::string>& arguments, UnitSpec& out) {
   CommandLine line(
-      "weft-iou", "weft-iou --name NAME --lid N --guid HEX --switch ENDPOINT --nic NIC",
+      "weft-iou", "weft-iou --name NAME [--lid N --guid HEX] --switch ENDPOINT --nic NIC",
       "The I/O unit half of the split network driver: shares a LAN NIC among the hosts of a fabric.");
   return read(
       line, arguments, [&](OptionReader& reader) { fields(reader, out); },

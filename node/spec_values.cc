@@ -164,14 +164,20 @@ std::string switch_node_text(const SwitchNodeSpec& node) {
 
 Result<NeighbourSpec> parse_neighbour(std::string_view text) {
   NeighbourSpec out;
-  const Result<std::string> rest = parse_guid_named(text, "NAME=GUID:LID,LID,...", out);
+  const Result<std::string> rest = parse_guid_named(text, "NAME=GUID:LID,LID-LID,...", out);
   if (!rest) return rest.error();
   std::string_view list = rest.value();
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
-    const Result<Lid> lid = parse_lid(list.substr(0, comma));
-    if (!lid) return lid.error();
-    out.beyond.push_back(lid.value());
+    const std::string_view item = list.substr(0, comma);
+    const size_t dash = std::min(item.find('-'), item.size());
+    const Result<Lid> first = parse_lid(item.substr(0, dash));
+    if (!first) return first.error();
+    const Result<Lid> last = dash == item.size() ? first : parse_lid(item.substr(dash + 1));
+    if (!last) return last.error();
+    if (last.value() < first.value()) return Error{fmt::format("{}: the lower LID stands first", item)};
+    for (uint32_t lid = first.value().value(); lid <= last.value().value(); ++lid)
+      out.beyond.push_back(Lid(static_cast<uint16_t>(lid)));
     if (comma + 1 == list.size()) return Error{"no LID stands behind the last comma"};
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
@@ -179,9 +185,18 @@ Result<NeighbourSpec> parse_neighbour(std::string_view text) {
 }
 
 std::string neighbour_text(const NeighbourSpec& neighbour) {
-  std::vector<uint16_t> lids;
-  for (const Lid lid : neighbour.beyond) lids.push_back(lid.value());
-  return fmt::format("{}={}:{}", neighbour.name, guid_text(neighbour.guid), fmt::join(lids, ","));
+  // Three and more in a row are a range.
+  std::vector<std::string> items;
+  const std::vector<Lid>& lids = neighbour.beyond;
+  for (size_t i = 0; i < lids.size();) {
+    size_t end = i + 1;
+    while (end < lids.size() && lids[end].value() == lids[end - 1].value() + 1) ++end;
+    if (end - i < 3) end = i + 1;
+    items.push_back(end - i == 1 ? fmt::to_string(lids[i].value())
+                                 : fmt::format("{}-{}", lids[i].value(), lids[end - 1].value()));
+    i = end;
+  }
+  return fmt::format("{}={}:{}", neighbour.name, guid_text(neighbour.guid), fmt::join(items, ","));
 }
 
 }  // namespace weft::node

@@ -30,6 +30,16 @@ Status plan_joins(const SwitchSpec& spec, SwitchPlan& plan) {
   return {};
 }
 
+/// A key that stands for no node.
+Status check_guest(const std::string& name, const SwitchSpec& spec, const SwitchPlan& plan) {
+  for (const fabric::NodeEntry& node : plan.nodes) {
+    if (node.name == name)
+      return Error{fmt::format("{}: {} is a node: give its GUID", spec.curve_allow, name)};
+  }
+  if (plan.spare.ports != 0) return {};
+  return Error{fmt::format("{}: {} has no GUID, and there is no spare port to join", spec.curve_allow, name)};
+}
+
 /// Keys and endpoints; names and GUIDs of the two tables must agree.
 Status plan_zmq(const SwitchSpec& spec, SwitchPlan& plan) {
   fabric::ZmqAcceptorConfig& out = plan.zmq;
@@ -48,6 +58,10 @@ Status plan_zmq(const SwitchSpec& spec, SwitchPlan& plan) {
   Result<std::vector<fabric::CurveAllowed>> allowed = fabric::read_curve_allow(spec.curve_allow);
   if (!allowed) return allowed.error();
   for (const fabric::CurveAllowed& entry : *allowed) {
+    if (entry.guid == Guid{}) {
+      if (Status fits = check_guest(entry.name, spec, plan); !fits) return fits;
+      continue;
+    }
     const bool known = std::any_of(plan.nodes.begin(), plan.nodes.end(), [&](const fabric::NodeEntry& node) {
       return node.name == entry.name && node.guid == entry.guid;
     });
@@ -69,11 +83,16 @@ Result<SwitchPlan> plan_switch(const SwitchSpec& spec) {
     plan.nodes.push_back(
         {neighbour.name, neighbour.guid, kLidNone, neighbour.beyond, !neighbour.endpoint.empty()});
   fabric::SwitchConfig& config = plan.config;
-  config.ports = spec.ports != 0 ? spec.ports : static_cast<uint32_t>(std::max<size_t>(plan.nodes.size(), 1));
+  plan.spare.ports = spec.spare_ports;
+  plan.spare.first_lid = spec.spare_lid;
+  config.ports = spec.ports;
+  if (config.ports == 0)
+    config.ports = std::max(static_cast<uint32_t>(plan.nodes.size()) + spec.spare_ports, 1U);
   config.link = link_config(spec);
   config.link.is_switch = true;
   config.link.cut_through = spec.cut_through;
-  if (Status fits = fabric::Admission::check(plan.nodes, config.ports); !fits) return fits.error();
+  if (Status fits = fabric::Admission::check(plan.nodes, config.ports, plan.spare); !fits)
+    return fits.error();
   if (Status good = fabric::Switch::check(config); !good) return good.error();
   if (Status good = plan_joins(spec, plan); !good) return good.error();
   if (Status good = plan_zmq(spec, plan); !good) return good.error();

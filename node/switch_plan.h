@@ -21,6 +21,7 @@ struct SwitchJoin {
 struct SwitchPlan {
   fabric::SwitchConfig config;
   std::vector<fabric::NodeEntry> nodes;  // endnodes, then neighbours: node i is on port i + 1
+  fabric::SpareConfig spare;             // the ports behind them
   std::vector<SwitchJoin> joins;
   fabric::ZmqAcceptorConfig zmq;
 };

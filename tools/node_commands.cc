@@ -72,12 +72,21 @@ Spec common_spec(const Topology& topology, const Node& node, const std::string& 
   return spec;
 }
 
+/// The first LID of each switch's spare ports, from the highest down; they lie above those of all nodes.
+std::vector<uint32_t> first_spare_lids(const Topology& topology) {
+  std::vector<uint32_t> out;
+  uint32_t end = node::kSpareLidMax + 1U;
+  for (const SwitchNode& node : topology.switches) out.push_back(end -= fabric::spare_lids(node.spare_ports));
+  return out;
+}
+
 /// The links of a switch to its neighbours, and which LIDs lie behind each.
 std::vector<node::NeighbourSpec> neighbours_of(const Topology& topology, uint32_t index,
                                                const std::map<std::string, Lid>& lids,
                                                const std::string& state_dir) {
   std::vector<node::NeighbourSpec> out;
   const std::vector<uint32_t> next = next_switches(topology, index);
+  const std::vector<uint32_t> spare = first_spare_lids(topology);
   for (const SwitchLink& link : topology.switch_links) {
     if (link.from != index && link.to != index) continue;
     const uint32_t there = link.from == index ? link.to : link.from;
@@ -87,6 +96,10 @@ std::vector<node::NeighbourSpec> neighbours_of(const Topology& topology, uint32_
     neighbour.guid = other.guid;
     for (const Endnode* endnode : endnodes_in_order(topology))
       if (next[endnode->switch_index] == there) neighbour.beyond.push_back(lids.at(endnode->name));
+    for (uint32_t i = 0; i < next.size(); ++i)
+      for (uint32_t lid = 0; next[i] == there && lid < fabric::spare_lids(topology.switches[i].spare_ports);
+           ++lid)
+        neighbour.beyond.push_back(Lid(static_cast<uint16_t>(spare[i] + lid)));
     if (link.to == index) continue;
     neighbour.endpoint = join_endpoint(topology, there, link.link, link.endpoint, state_dir);
     if (link.link == LinkKind::kZmq && has_curve(topology, there))
@@ -115,6 +128,11 @@ NodeCommand switch_command(const Topology& topology, uint32_t index, const std::
   }
   spec.neighbours = neighbours_of(topology, index, lids, state_dir);
   for (const node::NeighbourSpec& neighbour : spec.neighbours) command.peers.push_back(neighbour.name);
+  if (node.spare_ports != 0) {
+    spec.spare_ports = node.spare_ports;
+    spec.spare_lid = Lid(static_cast<uint16_t>(first_spare_lids(topology)[index]));
+    command.peers.resize(command.peers.size() + node.spare_ports, "spare");
+  }
   spec.ports =
       node.ports != 0 ? node.ports : static_cast<uint32_t>(std::max<size_t>(command.peers.size(), 1));
   const std::set<std::string> listen = listen_endpoints(topology, index, state_dir);
@@ -214,9 +232,15 @@ std::map<std::string, Lid> assign_lids(const Topology& topology, const std::map<
   std::map<std::string, Lid> lids;
   std::set<Lid> taken;
   const std::vector<const Endnode*> nodes = endnodes_in_order(topology);
+  const std::vector<uint32_t> spare = first_spare_lids(topology);
+  const uint32_t spare_begin = spare.empty() ? node::kSpareLidMax + 1U : spare.back();
+  const auto is_spare = [&](Lid lid) {
+    return lid.value() >= spare_begin && lid.value() <= node::kSpareLidMax;
+  };
   for (const Endnode* node : nodes) {
     const auto kept = earlier.find(node->name);
     if (kept == earlier.end() || kept->second == kLidNone || kept->second.value() > kLidMax) continue;
+    if (is_spare(kept->second)) continue;
     if (taken.insert(kept->second).second) lids[node->name] = kept->second;
   }
   uint16_t next = 1;
@@ -242,6 +266,8 @@ Status check_curve_keys(const Topology& topology) {
       if (node->switch_index == i && node->link == LinkKind::kZmq) want(node->name);
     for (const SwitchLink& link : topology.switch_links)
       if (link.to == i && link.link == LinkKind::kZmq) want(topology.switches[link.from].name);
+    for (const std::string& key : topology.switches[i].spare_keys)
+      if (!std::ifstream(public_file(topology, key))) missing.push_back(key);
   }
   if (missing.empty()) return {};
   return Error{fmt::format("no keys of {} in {}; make them with weft keygen --dir {} {}", joined(missing),
@@ -261,25 +287,27 @@ std::map<std::string, Lid> load_lids(const std::string& path) {
 Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_index) {
   std::string text;
   if (!has_curve(topology, switch_index)) return text;
-  const auto add = [&](const std::string& name, Guid guid) -> Status {
+  const auto add = [&](const std::string& name, const std::string& guid) -> Status {
     const std::string path = public_file(topology, name);
     std::ifstream in(path);
     std::string key;
     if (!(in >> key) || key.size() != 40)
       return Error{fmt::format("{} holds no key; make it anew with weft keygen --force --dir {} {}", path,
                                topology.curve_dir, name)};
-    text += fmt::format("{} {:016x} {}\n", name, guid.value(), key);
+    text += fmt::format("{} {} {}\n", name, guid, key);
     return {};
   };
   for (const Endnode* node : endnodes_in_order(topology)) {
     if (node->switch_index != switch_index || node->link != LinkKind::kZmq) continue;
-    if (Status added = add(node->name, node->guid); !added.ok()) return added.error();
+    if (Status added = add(node->name, node::guid_text(node->guid)); !added.ok()) return added.error();
   }
   for (const SwitchLink& link : topology.switch_links) {
     if (link.to != switch_index || link.link != LinkKind::kZmq) continue;
     const SwitchNode& from = topology.switches[link.from];
-    if (Status added = add(from.name, from.guid); !added.ok()) return added.error();
+    if (Status added = add(from.name, node::guid_text(from.guid)); !added.ok()) return added.error();
   }
+  for (const std::string& key : topology.switches[switch_index].spare_keys)
+    if (Status added = add(key, "-"); !added.ok()) return added.error();
   return text;
 }
 

@@ -34,6 +34,7 @@ class Reader {
 
  private:
   void read_switch(const toml::table& table);
+  void read_spare_ports(TopologySection& section, SwitchNode& node);
   void read_host(const toml::table& table);
   void read_unit(const toml::table& table);
   void read_switch_link(const toml::table& table);
@@ -66,6 +67,7 @@ class Reader {
   std::set<std::pair<std::string, std::string>> claimed_;  // where, what only one may have
   std::vector<uint32_t> hosts_of_unit_;                    // as many as units
   uint32_t endnodes_ = 0;
+  uint32_t spare_lids_ = 0;  // of the whole fabric
 };
 
 /// The name stands at `key`, or was made from the node's when there is no such key.
@@ -96,12 +98,29 @@ std::string Reader::netns(TopologySection& section) {
   return name;
 }
 
+void Reader::read_spare_ports(TopologySection& section, SwitchNode& node) {
+  node.spare_ports = section.number("spare_ports", 0, kTopologyPortsMax, 0);
+  spare_lids_ += fabric::spare_lids(node.spare_ports);
+  if (spare_lids_ > node::kSpareLidsTogetherMax)
+    section.fault("spare_ports", fmt::format("too many spare ports in the fabric: together they may have {} "
+                                             "LIDs, 16 for each port and 64 at least for a switch",
+                                             node::kSpareLidsTogetherMax));
+  node.spare_keys = section.texts("spare_keys");
+  if (!node.spare_keys.empty() && node.spare_ports == 0)
+    section.fault("spare_keys", "keys for spare ports, but there are none; add spare_ports = 8");
+  if (!node.spare_keys.empty() && out_.curve_dir.empty())
+    section.fault("spare_keys", "no keys without [curve] keys = \"DIRECTORY\"");
+  for (const std::string& key : node.spare_keys)
+    check_name(section, "spare_keys", key, node::kNodeNameBytesMax, "a key");
+}
+
 void Reader::read_switch(const toml::table& table) {
   TopologySection section(table, file_, "[[switch]]");
   SwitchNode node;
   node.name = node_name(section, "s1");
   node.guid = stable_guid(out_.fabric, node.name);
   node.ports = section.number("ports", 1, kTopologyPortsMax, 0);
+  read_spare_ports(section, node);
   node.netns = netns(section);
   node.core = section.number("core", 0, kCoreMax, kAnyCore);
   node.listen = section.texts("listen");
@@ -413,8 +432,13 @@ void Reader::check_endpoints() const {
                       "add [curve] keys = \"DIRECTORY\"",
                       node, endpoint));
   };
-  for (const SwitchNode& node : out_.switches)
+  for (const SwitchNode& node : out_.switches) {
     for (const std::string& endpoint : node.listen) check(node.name, endpoint);
+    for (const std::string& key : node.spare_keys)
+      if (names_.contains(key))
+        topology_fault(file_, *names_.at(node.name),
+                       fmt::format("spare_keys: '{}' is a node and joins its own port", key));
+  }
   for (const SwitchLink& link : out_.switch_links) check(out_.switches[link.to].name, link.endpoint);
   for (const HostNode& node : out_.hosts) check(node.name, node.endpoint);
   for (const UnitNode& node : out_.units) check(node.name, node.endpoint);
@@ -431,10 +455,12 @@ void Reader::check_something_to_run() const {
                             std::count_if(out_.units.begin(), out_.units.end(), here) +
                             std::count_if(out_.switch_links.begin(), out_.switch_links.end(), ends_here));
     const uint32_t ports = node.ports == 0 ? kTopologyPortsMax : node.ports;
-    if (count > ports)
-      topology_fault(
-          file_, *names_.at(node.name),
-          fmt::format("switch '{}' has {} ports but {} nodes and links hang on it", node.name, ports, count));
+    const std::string spare =
+        node.spare_ports == 0 ? "" : fmt::format(", beside {} spare ports", node.spare_ports);
+    if (count + node.spare_ports > ports)
+      topology_fault(file_, *names_.at(node.name),
+                     fmt::format("switch '{}' has {} ports but {} nodes and links hang on it{}", node.name,
+                                 ports, count, spare));
   }
 }
 

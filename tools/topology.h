@@ -39,8 +39,10 @@ struct InterfaceSettings {
 struct SwitchNode {
   std::string name;
   Guid guid;
-  uint32_t ports = 0;               // 0: as many as nodes hang on it
-  std::vector<std::string> listen;  // zmq endpoints beside the one in the state directory
+  uint32_t ports = 0;                   // 0: as many as nodes hang on it
+  std::vector<std::string> listen;      // zmq endpoints beside the one in the state directory
+  uint32_t spare_ports = 0;             // for endnodes that are not in the file
+  std::vector<std::string> spare_keys;  // names of keys that may join those over CURVE
   std::string netns;
   uint32_t core = kAnyCore;
 };

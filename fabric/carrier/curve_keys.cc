@@ -101,11 +101,17 @@ Result<std::vector<CurveAllowed>> read_curve_allow(const std::string& path) {
     uint64_t guid = 0;
     const bool three =
         static_cast<bool>(words >> entry.name >> guid_text >> entry.public_key) && !(words >> rest);
+    const bool guest = guid_text == "-";
     const char* from = guid_text.data() + (guid_text.starts_with("0x") ? 2 : 0);
     const char* to = guid_text.data() + guid_text.size();
     const bool good =
-        three && std::from_chars(from, to, guid, 16).ptr == to && looks_like_key(entry.public_key);
-    if (!good) return Error{fmt::format("{}:{}: write NAME GUIDHEX PUBLICKEY", path, number)};
+        three && (guest || std::from_chars(from, to, guid, 16).ptr == to) && looks_like_key(entry.public_key);
+    if (!good) {
+      return Error{
+          fmt::format("{}:{}: write NAME GUIDHEX PUBLICKEY, with - as GUID of who may join a spare "
+                      "port",
+                      path, number)};
+    }
     entry.guid = Guid(guid);
     for (const CurveAllowed& other : out) {
       if (other.name != entry.name && other.public_key != entry.public_key) continue;

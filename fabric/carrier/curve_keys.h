@@ -28,10 +28,11 @@ Result<std::string> read_curve_public(const std::string& path);
 /// A line of the switch's table: which key stands for which node.
 struct CurveAllowed {
   std::string name;
-  Guid guid;
+  Guid guid;  // 0: of no node; the key may join spare ports
   std::string public_key;
 };
-/// Lines "NAME GUIDHEX PUBLICKEY". A key or name that occurs twice is refused.
+/// Lines "NAME GUIDHEX PUBLICKEY", or "NAME - PUBLICKEY" for spare ports. A key or name that occurs twice is
+/// refused.
 Result<std::vector<CurveAllowed>> read_curve_allow(const std::string& path);
 
 /// True for tcp://HOST:PORT whose host can be reached from other machines: such an endpoint needs keys.

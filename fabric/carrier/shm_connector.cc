@@ -16,7 +16,7 @@ constexpr Duration kAnswerWait = 1s;
 class ShmConnector final : public LinkSupervisor {
  public:
   ShmConnector(std::string path, const LinkConfig& config, RandomSource& random)
-      : path_(std::move(path)), config_(config), random_(random) {}
+      : path_(std::move(path)), end_(config), random_(random) {}
 
   int supervise(LinkSeat& seat, Instant now) noexcept override {
     if (seat.state() == LinkState::kUp) return 0;
@@ -44,7 +44,7 @@ class ShmConnector final : public LinkSupervisor {
 
   int join(Instant now) noexcept {
     Result<UniqueFd> socket = connect_unix(path_);
-    const LinkHelloWire wire = encode_link_hello(make_hello(config_, random_.next()));
+    const LinkHelloWire wire = encode_link_hello(end_.hello(random_.next()));
     if (!socket) return fail(now, socket.error().text);
     if (!peer_is_our_user(socket->get())) return fail(now, "the switch runs under another user");
     if (!send_packet(socket->get(), bytes_of(wire), {})) return fail(now, "HELLO could not be sent");
@@ -70,7 +70,7 @@ class ShmConnector final : public LinkSupervisor {
       return fail(now, "the switch's answer is malformed");
     }
     LinkParams params;
-    const LinkRefusal refusal = take_welcome(config_, answer, params);
+    const LinkRefusal refusal = end_.take(answer, params);
     if (refusal != LinkRefusal::kNone) return fail(now, to_string(refusal));
     if (packet.fd_count != kShmWelcomeFds) return fail(now, "the switch sent no shared memory");
     const RingGeometry shape = ring_geometry(params.flit_payload_bytes);
@@ -96,7 +96,7 @@ class ShmConnector final : public LinkSupervisor {
   static constexpr Duration kProblemLogInterval = 5s;
 
   std::string path_;
-  LinkConfig config_;
+  JoiningEnd end_;
   RandomSource& random_;
   UniqueFd socket_;
   bool was_up_ = false;

@@ -89,6 +89,12 @@ bool peer_is_our_user(int socket) noexcept {
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
 }
 
+int peer_process(int socket) noexcept {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.pid : 0;
+}
+
 bool peer_hung_up(int socket) noexcept {
   std::byte one;
   const ssize_t got = recv(socket, &one, sizeof one, MSG_PEEK | MSG_DONTWAIT);

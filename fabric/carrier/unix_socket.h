@@ -25,6 +25,8 @@ Result<UniqueFd> listen_unix(const std::string& path, int backlog);
 Result<UniqueFd> connect_unix(const std::string& path);
 /// True when the process at the other end runs under our user.
 [[nodiscard]] bool peer_is_our_user(int socket) noexcept;
+/// The process that connected; 0 when unknown.
+[[nodiscard]] int peer_process(int socket) noexcept;
 /// True once the peer has hung up.
 [[nodiscard]] bool peer_hung_up(int socket) noexcept;
 

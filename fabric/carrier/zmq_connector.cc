@@ -94,7 +94,7 @@ class Dealer final : public BurstChannel {
 class ZmqConnector final : public LinkSupervisor {
  public:
   ZmqConnector(const ZmqConnectorConfig& config, std::shared_ptr<Dealer> dealer, RandomSource& random)
-      : config_(config), dealer_(std::move(dealer)), random_(random) {}
+      : config_(config), end_(config.link), dealer_(std::move(dealer)), random_(random) {}
 
   int supervise(LinkSeat& seat, Instant now) noexcept override {
     dealer_->watch(now);
@@ -126,7 +126,7 @@ class ZmqConnector final : public LinkSupervisor {
   void say_hello(Instant now) noexcept {
     nonce_ = random_.next() | kZmqNonceBit;
     ZmqMessage message;
-    const LinkHelloWire wire = encode_link_hello(make_hello(config_.link, nonce_));
+    const LinkHelloWire wire = encode_link_hello(end_.hello(nonce_));
     const bool sent = message.assign(bytes_of(wire)) && dealer_->send_burst(message);
     hello_at_ = now + (sent ? kHelloInterval : kLinkRetryInterval);
     if (patient_until_ == kNever) patient_until_ = now + kReconnectInterval;
@@ -138,7 +138,7 @@ class ZmqConnector final : public LinkSupervisor {
 
   int take(LinkSeat& seat, const LinkHello& answer, Instant now) noexcept {
     LinkParams params;
-    const LinkRefusal refusal = take_welcome(config_.link, answer, params);
+    const LinkRefusal refusal = end_.take(answer, params);
     if (refusal != LinkRefusal::kNone) {
       complain(now, to_string(refusal));
       return 0;
@@ -162,6 +162,7 @@ class ZmqConnector final : public LinkSupervisor {
   }
 
   ZmqConnectorConfig config_;
+  JoiningEnd end_;
   std::shared_ptr<Dealer> dealer_;
   RandomSource& random_;
   uint64_t nonce_ = 0;

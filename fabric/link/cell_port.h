@@ -3,6 +3,7 @@
 // adapter's, this is the link's part of SAN-FLIT-01).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/pollable.h"
 #include "messages/ids.h"
+#include "messages/link_hello.h"
 
 namespace weft::fabric {
 
@@ -19,6 +21,7 @@ struct CellPortInfo {
   SubnetId subnet{};
   uint32_t cell_payload_bytes = 0;
   uint32_t lanes = 0;
+  std::array<uint16_t, kLinkPkeysMax> pkeys{};  // P_Key table; 0 behind the last one
 };
 
 /// A received cell, its CRC already verified. In the carrier's memory: copy a header field once, then use the

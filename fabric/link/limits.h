@@ -1,6 +1,7 @@
 // fabric/link/limits.h -- tunables of links and switches, each with its reason (house style 23).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -51,6 +52,18 @@ inline constexpr Duration kHeadOfQueueLifetime = 2s;
 /// that notices it well below the 50 ms that a frozen host may cost its neighbours.
 inline constexpr Duration kOutputStandstill = 25ms;
 inline constexpr Duration kPeerStalledNotice = 1s;
+/// A LID that a switch gave to an endnode which named no port is given to another one only so long after the
+/// first has gone: until then peers may hold state about it. Queue pairs live on for 10 s without their port
+/// (decisions 2.12), cells lie at most 2 s in each switch, sessions end after 1.5 s of silence; what a peer
+/// keeps for longer -- retries that the user set higher, address handles -- names queue pair numbers and PSNs
+/// that were random, and no number comes again within the same 60 s (decisions section 4). Its own endnode
+/// gets the LID back at any time.
+inline constexpr Duration kSpareLidRest = 60s;
+/// LIDs of a switch for its spare ports: more than ports, because they rest while short-lived programs come
+/// and go.
+[[nodiscard]] constexpr uint32_t spare_lids(uint32_t spare_ports) noexcept {
+  return spare_ports == 0 ? 0 : std::max(64U, 16 * spare_ports);
+}
 /// An endnode whose link is down tries this often.
 inline constexpr Duration kLinkRetryInterval = 100ms;
 

@@ -2,6 +2,7 @@
 // The link itself is LinkEngine (fabric/link/link_engine.h); what carries its bytes is a Carrier.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "messages/flit.h"
 #include "messages/ids.h"
+#include "messages/link_hello.h"
 
 namespace weft::fabric {
 
@@ -31,7 +33,8 @@ struct LinkParams {
   uint32_t cell_payload_bytes = 0;
   uint32_t lanes = 0;  // data lanes
   uint32_t credits_per_lane = 0;
-  bool whole_cell_flits = true;  // flit_payload_bytes holds the largest cell
+  bool whole_cell_flits = true;                             // flit_payload_bytes holds the largest cell
+  std::array<uint16_t, kLinkPkeysMax> pkeys{kPkeyDefault};  // of the endnode's port; 0 behind the last one
 };
 
 /// A received flit. Checked: header, sequence, CRC -- in whole-cell mode the cell's CRC too.

@@ -35,7 +35,8 @@ int LinkCellPort::poll(Instant now) noexcept {
 
 void LinkCellPort::start_incarnation() noexcept {
   const LinkParams& params = link_.params();
-  info_ = {params.local_guid, params.lid, params.subnet, params.cell_payload_bytes, params.lanes};
+  info_ = {params.local_guid,         params.lid,   params.subnet,
+           params.cell_payload_bytes, params.lanes, params.pkeys};
   incarnation_ = link_.incarnation();
   whole_ = params.whole_cell_flits;
   flit_bytes_ = params.flit_payload_bytes;

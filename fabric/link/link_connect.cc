@@ -63,7 +63,7 @@ Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig&
   Status fits = check_link_config(config.link);
   if (!fits) return fits.error();
   if (Status good = check_link_endpoint(config); !good) return good.error();
-  if (config.link.guid == Guid{}) return Error{"a link needs the GUID of its node"};
+  if (config.link.guid == Guid{} && !config.link.any_port) return Error{"a link needs the GUID of its node"};
   return connector_for(config, random);
 }
 

@@ -35,6 +35,7 @@ LinkParams make_params(const LinkConfig& own, const LinkHello& agreed) noexcept 
   params.cell_payload_bytes = agreed.cell_payload_bytes;
   params.lanes = agreed.lanes;
   params.credits_per_lane = agreed.credits_per_lane;
+  if (agreed.pkeys[0] != 0) params.pkeys = agreed.pkeys;
   params.whole_cell_flits = agreed.flit_payload_bytes >= cell_bytes_max(agreed.cell_payload_bytes);
   return params;
 }
@@ -74,8 +75,10 @@ uint32_t flits_per_cell(uint32_t cell_payload_bytes, uint32_t flit_payload_bytes
 LinkHello make_hello(const LinkConfig& config, uint64_t boot_nonce) noexcept {
   LinkHello hello;
   hello.lid = config.lid;
-  hello.flags = static_cast<uint16_t>((config.cut_through ? kLinkCutThrough : 0) |
-                                      (config.is_switch ? kLinkSwitch : 0));
+  hello.flags =
+      static_cast<uint16_t>((config.cut_through ? kLinkCutThrough : 0) |
+                            (config.is_switch ? kLinkSwitch : 0) | (config.any_port ? kLinkAnyPort : 0));
+  if (config.any_port) hello.version_min = kLinkVersionAnyPort;
   hello.guid = config.guid;
   hello.boot_nonce = boot_nonce;
   hello.flit_payload_bytes = flit_payload_of(config);
@@ -102,9 +105,13 @@ LinkRefusal answer_hello(const LinkConfig& own, const LinkHello& hello, const Li
   answer.subnet = grant.subnet;
   answer.lanes = static_cast<uint16_t>(std::min<uint32_t>(hello.lanes, own.lanes));
   answer.credits_per_lane = static_cast<uint16_t>(credits);
+  if (version >= kLinkVersionAnyPort) {
+    answer.identity = grant.guid == Guid{} ? hello.guid.value() : grant.guid.value();
+    answer.pkeys[0] = kPkeyDefault;  // there is one partition
+  }
   welcome = answer;
   params = make_params(own, answer);
-  params.peer_guid = hello.guid;
+  params.peer_guid = grant.guid == Guid{} ? hello.guid : grant.guid;
   return LinkRefusal::kNone;
 }
 
@@ -126,9 +133,39 @@ LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkPa
       !enough_credits(own, welcome.credits_per_lane))
     return LinkRefusal::kCredits;
   if (own.lid != kLidNone && welcome.lid != own.lid) return LinkRefusal::kLidInvalid;
+  const bool nameless = welcome.identity == 0 || welcome.lid == kLidNone;
+  if (own.any_port && (welcome.version_max < kLinkVersionAnyPort || nameless)) return LinkRefusal::kVersion;
+  if (own.any_port && own.guid != Guid{} && welcome.identity != own.guid.value())
+    return LinkRefusal::kNotOwner;
   params = make_params(own, welcome);
+  if (own.any_port) params.local_guid = Guid(welcome.identity);
   params.peer_guid = welcome.guid;
   return LinkRefusal::kNone;
+}
+
+LinkHello JoiningEnd::hello(uint64_t nonce) noexcept {
+  LinkHello out = make_hello(config_, nonce);
+  // Before it is somebody, a HELLO whose WELCOME did not come in time is what it can show.
+  if (any_port_) out.identity = joined_ ? last_welcomed_ : said_;
+  said_ = nonce;
+  return out;
+}
+
+LinkRefusal JoiningEnd::take(const LinkHello& answer, LinkParams& params) noexcept {
+  const LinkRefusal refusal = take_welcome(config_, answer, params);
+  if (!any_port_) return refusal;
+  if (refusal == LinkRefusal::kNone) {
+    joined_ = true;
+    last_welcomed_ = said_;
+    config_.guid = params.local_guid;
+    config_.lid = params.lid;
+  } else if (refusal == LinkRefusal::kNotOwner || refusal == LinkRefusal::kLidInvalid) {
+    joined_ = false;
+    said_ = 0;
+    config_.guid = Guid{};
+    config_.lid = kLidNone;
+  }
+  return refusal;
 }
 
 RingGeometry ring_geometry(uint32_t flit_payload_bytes) noexcept {

@@ -14,7 +14,8 @@ namespace weft::fabric {
 /// What one end wants. Sizes must be equal at both ends; lanes and credits become the smaller of both.
 struct LinkConfig {
   Guid guid;
-  Lid lid;  // endnode: wanted, kLidNone = any
+  Lid lid;                // endnode: wanted, kLidNone = the one its GUID has
+  bool any_port = false;  // an endnode that nobody listed: no GUID and no LID, the switch gives both
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;  // 0: a whole cell per flit
   uint32_t lanes = kDataLanesDefault;
@@ -37,6 +38,7 @@ struct LinkGrant {
   Lid lid;
   uint16_t port = 0;
   SubnetId subnet;
+  Guid guid{};  // given to an endnode that had none
 };
 [[nodiscard]] LinkRefusal answer_hello(const LinkConfig& own, const LinkHello& hello, const LinkGrant& grant,
                                        LinkHello& welcome, LinkParams& params) noexcept;
@@ -45,6 +47,26 @@ struct LinkGrant {
 /// The joining side checks WELCOME against its own offer: a peer that chose what was not offered is refused.
 [[nodiscard]] LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome,
                                        LinkParams& params) noexcept;
+
+/// What a joining end says from attempt to attempt. One that named no port is nobody before its first
+/// WELCOME; afterwards it is whom the switch made it, and when it comes back it shows the nonce of the
+/// incarnation before, which only it and the switch know. Owner: a connector.
+class JoiningEnd {
+ public:
+  explicit JoiningEnd(const LinkConfig& config) noexcept : config_(config), any_port_(config.any_port) {}
+
+  /// The next HELLO, with a nonce that was not used before.
+  [[nodiscard]] LinkHello hello(uint64_t nonce) noexcept;
+  /// The answer to it; see take_welcome(). Who is told that it is not the one it says, says so no more.
+  [[nodiscard]] LinkRefusal take(const LinkHello& answer, LinkParams& params) noexcept;
+
+ private:
+  LinkConfig config_;
+  bool any_port_;
+  bool joined_ = false;         // GUID and LID in the configuration are the switch's gift
+  uint64_t said_ = 0;           // nonce of the last HELLO
+  uint64_t last_welcomed_ = 0;  // of the last one that was welcomed
+};
 
 /// Slots of a ring whose slots hold one flit each (decisions P7).
 struct RingGeometry {

@@ -15,7 +15,8 @@ constexpr std::array<AdmissionCounter, static_cast<size_t>(LinkRefusal::kCount)>
     AdmissionCounter::kRefusedFlitPayload, AdmissionCounter::kRefusedCellPayload,
     AdmissionCounter::kRefusedCredits,     AdmissionCounter::kRefusedLidTaken,
     AdmissionCounter::kRefusedLidInvalid,  AdmissionCounter::kRefusedNoPort,
-    AdmissionCounter::kRefusedNotAllowed,  AdmissionCounter::kRefusedRate};
+    AdmissionCounter::kRefusedNotAllowed,  AdmissionCounter::kRefusedRate,
+    AdmissionCounter::kRefusedNotOwner,    AdmissionCounter::kRefusedNoLid};
 
 /// LIDs that leave by the node's port.
 std::vector<Lid> lids_of(const NodeEntry& node) {
@@ -28,12 +29,19 @@ Error same(std::string_view one, std::string_view other) {
 
 }  // namespace
 
-Status Admission::check(const std::vector<NodeEntry>& nodes, uint32_t ports) {
-  if (nodes.empty()) return Error{"no node may join: give --node NAME=GUID:LID for each"};
-  if (nodes.size() > ports) {
-    return Error{
-        fmt::format("{} nodes do not fit {} ports: give --ports {}", nodes.size(), ports, nodes.size())};
+Status Admission::check(const std::vector<NodeEntry>& nodes, uint32_t ports, const SpareConfig& spare) {
+  if (nodes.empty() && spare.ports == 0)
+    return Error{"no node may join: give --node NAME=GUID:LID for each, or --spare-ports N"};
+  if (nodes.size() + spare.ports > ports) {
+    return Error{fmt::format("{} nodes{} do not fit {} ports: give --ports {}", nodes.size(),
+                             spare.ports == 0 ? "" : fmt::format(" and {} spare ports", spare.ports), ports,
+                             nodes.size() + spare.ports)};
   }
+  const uint32_t spare_begin = spare.first_lid.value();
+  const uint32_t spare_end = spare_begin + spare_lids(spare.ports);
+  if (spare.ports != 0 && (spare_begin == 0 || spare_end - 1 > kLidMax))
+    return Error{fmt::format("spare ports need {} LIDs in a row, from 1 to {}: give --spare-lid FIRST",
+                             spare_lids(spare.ports), kLidMax)};
   std::map<Lid, std::string_view> owners;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const NodeEntry& node = nodes[i];
@@ -42,6 +50,10 @@ Status Admission::check(const std::vector<NodeEntry>& nodes, uint32_t ports) {
       if (lid == kLidNone || lid.value() > kLidMax) {
         return Error{
             fmt::format("node {}: LID {} is out of range: choose 1 to {}", node.name, lid.value(), kLidMax)};
+      }
+      if (lid.value() >= spare_begin && lid.value() < spare_end) {
+        return Error{fmt::format("node {}: LID {} is one of the spare ports' ({} to {})", node.name,
+                                 lid.value(), spare_begin, spare_end - 1)};
       }
       const auto [earlier, fresh] = owners.emplace(lid, node.name);
       if (!fresh) return same(earlier->second, node.name);
@@ -61,19 +73,28 @@ Admission::Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTim
     engines_.push_back(std::make_unique<LinkEngine>(timers));
     fabric_.attach(port, *engines_.back());
     for (const Lid lid : lids_of(nodes_[i])) fabric_.forwarding().set(lid, port);
+    by_guid_.emplace(nodes_[i].guid.value(), i);
   }
+}
+
+Admission::Admission(Switch& fabric, std::vector<NodeEntry> nodes, const SpareConfig& spare,
+                     RandomSource& random, const LinkTimers& timers)
+    : Admission(fabric, std::move(nodes), timers) {
+  const auto first_port = static_cast<PortNumber>(nodes_.size() + 1);
+  spare_ = std::make_unique<SparePorts>(fabric, spare, first_port, random, timers);
 }
 
 const NodeEntry* Admission::find(Guid guid) const noexcept {
-  for (const NodeEntry& node : nodes_) {
-    if (node.guid == guid) return &node;
-  }
-  return nullptr;
+  const auto at = by_guid_.find(guid.value());
+  return at == by_guid_.end() ? nullptr : &nodes_[at->second];
 }
 
-LinkRefusal Admission::admit(const LinkHello& hello, Takeover takeover, AdmittedLink& out) noexcept {
+LinkRefusal Admission::admit(const LinkHello& hello, const Joiner& joiner, Takeover takeover, Instant now,
+                             AdmittedLink& out) noexcept {
   counters_.add(AdmissionCounter::kHellos);
-  const LinkRefusal refusal = decide(hello, takeover, out);
+  const bool any_port = (hello.flags & kLinkAnyPort) != 0;
+  const LinkRefusal refusal =
+      any_port ? decide_spare(hello, joiner, takeover, now, out) : decide(hello, takeover, out);
   counters_.add(kRefusalCounters[static_cast<size_t>(refusal)]);
   return refusal;
 }
@@ -87,10 +108,25 @@ LinkRefusal Admission::decide(const LinkHello& hello, Takeover takeover, Admitte
   const auto index = static_cast<size_t>(node - nodes_.data());
   LinkEngine& engine = *engines_[index];
   if (engine.state() == LinkState::kUp && takeover == Takeover::kRefuse) return LinkRefusal::kLidTaken;
-  const LinkGrant grant{node->lid, static_cast<uint16_t>(index + 1), fabric_.config().subnet};
+  const LinkGrant grant{node->lid, static_cast<uint16_t>(index + 1), fabric_.config().subnet, node->guid};
   const LinkRefusal refusal = answer_hello(fabric_.link_config(), hello, grant, out.welcome, out.params);
   if (refusal == LinkRefusal::kNone) out.engine = &engine;
   return refusal;
+}
+
+LinkRefusal Admission::decide_spare(const LinkHello& hello, const Joiner& joiner, Takeover takeover,
+                                    Instant now, AdmittedLink& out) noexcept {
+  if (hello.kind != LinkMessageKind::kHello) return LinkRefusal::kVersion;
+  if ((hello.flags & kLinkSwitch) != 0) return LinkRefusal::kNotAllowed;
+  if (spare_ == nullptr) return LinkRefusal::kNoPort;
+  SparePorts::Choice choice;
+  LinkRefusal refusal = spare_->choose(hello, joiner, takeover, now, find(hello.guid) != nullptr, choice);
+  if (refusal != LinkRefusal::kNone) return refusal;
+  refusal = answer_hello(fabric_.link_config(), hello, choice.grant, out.welcome, out.params);
+  if (refusal != LinkRefusal::kNone) return refusal;
+  spare_->take(choice, hello, joiner);
+  out.engine = choice.engine;
+  return LinkRefusal::kNone;
 }
 
 LinkHello Admission::refusal(const LinkHello& hello, LinkRefusal reason) noexcept {

@@ -7,11 +7,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/counters.h"
 #include "fabric/link/link_engine.h"
 #include "fabric/link/link_handshake.h"
+#include "fabric/switch/spare_ports.h"
 #include "fabric/switch/switch.h"
 
 namespace weft::fabric {
@@ -42,6 +44,8 @@ enum class AdmissionCounter : uint8_t {
   kRefusedNoPort,
   kRefusedNotAllowed,
   kRefusedRate,
+  kRefusedNotOwner,
+  kRefusedNoLid,
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdmissionCounter> counter_labels(AdmissionCounter /*of*/) noexcept {
@@ -59,7 +63,9 @@ enum class AdmissionCounter : uint8_t {
           "refused_lid_invalid",
           "refused_no_port",
           "refused_not_allowed",
-          "refused_rate"};
+          "refused_rate",
+          "refused_not_owner",
+          "refused_no_lid"};
 }
 
 /// Where an admitted node's link goes.
@@ -69,33 +75,44 @@ struct AdmittedLink {
   LinkHello welcome;
 };
 
-enum class Takeover : uint8_t { kRefuse, kAllow };
-
-/// Owner: the switch's thread.
+/// Owner: the switch's thread. Look-ups cost the same whatever the number of nodes.
 class Admission {
  public:
-  /// Node i gets port i + 1 and its entries in the forwarding table. Fails when there are more nodes than
-  /// ports, or when a name, GUID or LID occurs twice or is impossible.
-  static Status check(const std::vector<NodeEntry>& nodes, uint32_t ports);
+  /// Node i gets port i + 1 and its entries in the forwarding table; spare ports follow. Fails when there are
+  /// more of both than ports, or when a name, GUID or LID occurs twice or is impossible.
+  static Status check(const std::vector<NodeEntry>& nodes, uint32_t ports, const SpareConfig& spare = {});
   /// `fabric` must outlive the admission's links; call check() first.
   Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTimers& timers = {});
+  /// With spare ports; `random` gives the GUIDs and must outlive the admission.
+  Admission(Switch& fabric, std::vector<NodeEntry> nodes, const SpareConfig& spare, RandomSource& random,
+            const LinkTimers& timers = {});
 
-  /// Decides about a HELLO. `takeover`: may a new incarnation replace a link that is still up?
-  [[nodiscard]] LinkRefusal admit(const LinkHello& hello, Takeover takeover, AdmittedLink& out) noexcept;
-  /// The node a GUID belongs to; null when it is none of ours.
+  /// Decides about a HELLO.
+  [[nodiscard]] LinkRefusal admit(const LinkHello& hello, const Joiner& joiner, Takeover takeover,
+                                  Instant now, AdmittedLink& out) noexcept;
+  /// The node a GUID belongs to; null when it is none of the table.
   [[nodiscard]] const NodeEntry* find(Guid guid) const noexcept;
   [[nodiscard]] const std::vector<NodeEntry>& nodes() const noexcept { return nodes_; }
-  [[nodiscard]] LinkEngine& engine(size_t node) noexcept { return *engines_[node]; }
+  /// Ports in use or to be used: those of the nodes, then spare ones.
+  [[nodiscard]] size_t links() const noexcept { return nodes_.size() + (spare_ ? spare_->ports() : 0); }
+  /// Of port `index` + 1.
+  [[nodiscard]] LinkEngine& engine(size_t index) noexcept {
+    return index < nodes_.size() ? *engines_[index] : spare_->engine(index - nodes_.size());
+  }
   [[nodiscard]] CounterSet<AdmissionCounter>& counters() noexcept { return counters_; }
   /// The answer that goes with a refusal.
   [[nodiscard]] LinkHello refusal(const LinkHello& hello, LinkRefusal reason) noexcept;
 
  private:
   [[nodiscard]] LinkRefusal decide(const LinkHello& hello, Takeover takeover, AdmittedLink& out) noexcept;
+  [[nodiscard]] LinkRefusal decide_spare(const LinkHello& hello, const Joiner& joiner, Takeover takeover,
+                                         Instant now, AdmittedLink& out) noexcept;
 
   Switch& fabric_;
   std::vector<NodeEntry> nodes_;
   std::vector<std::unique_ptr<LinkEngine>> engines_;
+  std::unordered_map<uint64_t, size_t> by_guid_;
+  std::unique_ptr<SparePorts> spare_;
   CounterSet<AdmissionCounter> counters_;
 };
 

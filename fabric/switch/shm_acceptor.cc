@@ -3,6 +3,7 @@
 // has read the answer: what is sent meanwhile waits in the ring.
 #include "fabric/switch/shm_acceptor.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,7 +89,8 @@ bool ShmAcceptor::serve(Guest& guest, Instant now) noexcept {
     return true;
   }
   AdmittedLink link;
-  const LinkRefusal reason = admission_.admit(hello, Takeover::kRefuse, link);
+  const std::string origin = fmt::format("process {}", peer_process(guest.socket.get()));
+  const LinkRefusal reason = admission_.admit(hello, {origin, {}}, Takeover::kRefuse, now, link);
   if (reason == LinkRefusal::kNone) {
     welcome(guest, link, now);
   } else {

@@ -1,5 +1,7 @@
 // weft-switch: a switch as a process. Builds the core, the admission by node table, the acceptors for those
 // who join and the connectors to the neighbours it joins itself; the core does the rest.
+#include <fmt/format.h>
+
 #include "base/log.h"
 #include "control/control_server.h"
 #include "fabric/switch/shm_acceptor.h"
@@ -21,13 +23,19 @@ class SwitchControl final : public control::ControlHandler {
     control::NodeInfo out = node::describe_node(spec_, kProgram);
     out.state = "listening";
     const std::vector<NodeEntry>& nodes = admission_.nodes();
-    for (size_t i = 0; i < nodes.size() && i < control::kControlPortsMax; ++i) {
+    for (size_t i = 0; i < admission_.links() && i < control::kControlPortsMax; ++i) {
+      LinkEngine& engine = admission_.engine(i);
+      const bool up = engine.state() == LinkState::kUp;
       control::PortInfo port;
       port.number = static_cast<uint16_t>(i + 1);
-      port.state = to_string(admission_.engine(i).state());
-      port.lid = admission_.engine(i).state() == LinkState::kUp ? nodes[i].lid.value() : kLidNone.value();
-      port.peer = nodes[i].name;
-      port.carrier = admission_.engine(i).carrier_kind();
+      port.state = to_string(engine.state());
+      port.lid = up ? engine.params().lid.value() : kLidNone.value();
+      port.carrier = engine.carrier_kind();
+      if (i < nodes.size()) {
+        port.peer = nodes[i].name;
+      } else {
+        port.peer = up ? fmt::format("guest {:016x}", engine.params().peer_guid.value()) : "spare";
+      }
       out.ports.push_back(port);
     }
     return out;
@@ -57,7 +65,7 @@ Status run(const node::SwitchSpec& spec, node::SwitchPlan plan) {
   if (Status dropped = process.drop_rights(); !dropped) return dropped;
   std::vector<std::unique_ptr<LinkSupervisor>> connectors;
   Switch fabric(plan.config);
-  Admission admission(fabric, std::move(plan.nodes));
+  Admission admission(fabric, std::move(plan.nodes), plan.spare, process.random());
   Status joined = join_neighbours(plan.joins, process.random(), admission, connectors);
   if (!joined) return joined;
   Result<std::unique_ptr<ShmAcceptor>> local = ShmAcceptor::create(spec.file_base() + ".sock", admission);

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
+#include <unordered_set>
 
 #include "base/log.h"
 #include "fabric/carrier/hello_limiter.h"
@@ -36,6 +38,11 @@ PeerId read_id(std::span<const std::byte> bytes) noexcept {
 
 class Hub;
 
+/// What hubs know of the keys that may connect.
+struct KnownKeys {
+  std::unordered_set<std::string> guests;  // names of those that stand for no node
+};
+
 /// One node's connection at a hub.
 class HubChannel final : public BurstChannel {
  public:
@@ -45,24 +52,25 @@ class HubChannel final : public BurstChannel {
   void pump() noexcept override {}
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}  // the acceptor waits for all
   bool quiet() noexcept override;
-  bool gone() const noexcept override { return false; }
+  bool gone() const noexcept override { return gone_; }
   void detach() noexcept override;
 
  private:
   std::shared_ptr<Hub> hub_;
   ZmqMessage id_;
   PeerId key_;
+  bool gone_ = false;
 };
 
 class Hub final : public std::enable_shared_from_this<Hub> {
  public:
   Hub(std::unique_ptr<ZmqSocket> socket, Admission& admission, CounterSet<ZmqAcceptorCounter>& counters,
-      Duration liveness, bool curve)
+      Duration liveness, std::shared_ptr<const KnownKeys> keys)
       : socket_(std::move(socket)),
         admission_(admission),
         counters_(counters),
         liveness_(liveness),
-        curve_(curve) {}
+        keys_(std::move(keys)) {}
 
   int pump(Instant now) noexcept {
     int work = 0;
@@ -85,11 +93,13 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     return work;
   }
 
-  bool send(ZmqMessage& id, ZmqMessage& message) noexcept {
+  enum class Sent : uint8_t { kYes, kRefused, kNobody };
+  Sent send(ZmqMessage& id, ZmqMessage& message) noexcept {
     ZmqMessage to = id.share();
-    if (socket_->send(to, true) && socket_->send(message)) return true;
+    if (socket_->send(to, true) && socket_->send(message)) return Sent::kYes;
+    const bool nobody = zmq_errno() == EHOSTUNREACH;
     counters_.add(ZmqAcceptorCounter::kSendsRefused);
-    return false;
+    return nobody ? Sent::kNobody : Sent::kRefused;
   }
   void forget(PeerId key) noexcept {
     std::erase_if(peers_, [key](const Peer& peer) { return peer.key == key; });
@@ -121,11 +131,14 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     }
   }
 
-  /// The node whose key this connection showed must be the one it says it is (decisions section 4).
-  [[nodiscard]] bool key_fits(const ZmqMessage& body, Guid guid) const noexcept {
-    if (!curve_) return true;
-    const NodeEntry* node = admission_.find(guid);
-    return node != nullptr && body.property("User-Id") == node->name;
+  /// The node whose key this connection showed must be the one it says it is (decisions section 4), and a
+  /// spare port is for keys that stand for no node.
+  [[nodiscard]] bool key_fits(const ZmqMessage& body, const LinkHello& hello) const noexcept {
+    if (keys_ == nullptr) return true;
+    const std::string_view name = body.property("User-Id");
+    if ((hello.flags & kLinkAnyPort) != 0) return keys_->guests.contains(std::string(name));
+    const NodeEntry* node = admission_.find(hello.guid);
+    return node != nullptr && name == node->name;
   }
 
   void greet(ZmqMessage& id, PeerId key, const ZmqMessage& body, const LinkHello& hello,
@@ -135,11 +148,13 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     if (!limiter_.allow(body.property("Peer-Address"), now)) {
       reason = LinkRefusal::kRate;
       admission_.counters().add(AdmissionCounter::kRefusedRate);
-    } else if (!key_fits(body, hello.guid) || (hello.boot_nonce & kZmqNonceBit) == 0) {
+    } else if (!key_fits(body, hello) || (hello.boot_nonce & kZmqNonceBit) == 0) {
       reason = LinkRefusal::kNotAllowed;
       admission_.counters().add(AdmissionCounter::kRefusedNotAllowed);
     } else {
-      reason = admission_.admit(hello, Takeover::kAllow, link);
+      const std::string_view owner = keys_ != nullptr ? body.property("User-Id") : std::string_view{};
+      const std::string_view origin = owner.empty() ? body.property("Peer-Address") : owner;
+      reason = admission_.admit(hello, {origin, owner}, Takeover::kAllow, now, link);
     }
     const LinkHello answer = reason == LinkRefusal::kNone ? link.welcome : admission_.refusal(hello, reason);
     if (reason == LinkRefusal::kNone) {
@@ -172,14 +187,17 @@ class Hub final : public std::enable_shared_from_this<Hub> {
   Admission& admission_;
   CounterSet<ZmqAcceptorCounter>& counters_;
   Duration liveness_;
-  bool curve_;
+  std::shared_ptr<const KnownKeys> keys_;  // null without CURVE
   std::vector<Peer> peers_;
   HelloLimiter limiter_;
   LogLimiter log_limiter_{std::chrono::seconds(1)};
 };
 
+/// A connection that is no more never comes back under its old identity: the link need not wait for silence.
 bool HubChannel::send_burst(ZmqMessage& message) noexcept {
-  return hub_->send(id_, message);
+  const Hub::Sent sent = hub_->send(id_, message);
+  if (sent == Hub::Sent::kNobody) gone_ = true;
+  return sent == Hub::Sent::kYes;
 }
 /// Looks again although the acceptor has: what a link sends before it sleeps may take notice of a message
 /// that arrives meanwhile, and the descriptor then says nothing about it.
@@ -198,8 +216,11 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
   }
 
   Status listen(const ZmqAcceptorConfig& config, Admission& admission) {
-    const bool curve = !config.keys.secret_key.empty();
-    if (curve) {
+    std::shared_ptr<KnownKeys> keys;
+    if (!config.keys.secret_key.empty()) {
+      keys = std::make_shared<KnownKeys>();
+      for (const CurveAllowed& node : config.allowed)
+        if (node.guid == Guid{}) keys->guests.insert(node.name);
       Result<std::unique_ptr<ZapHandler>> zap =
           ZapHandler::create(context_, config.allowed, admission.counters());
       if (!zap) return zap.error();
@@ -211,7 +232,7 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
       if (!socket) return socket.error();
       if (Status done = prepare(**socket, endpoint, liveness, config); !done) return done;
       if (endpoint.starts_with(kIpc)) paths_.push_back(endpoint.substr(kIpc.size()));
-      hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, liveness, curve));
+      hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, liveness, keys));
     }
     return {};
   }

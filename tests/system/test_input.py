@@ -227,7 +227,7 @@ class VersionOfTheSwitchTest(unittest.TestCase):
             host = fabric.host("host", {"unit": "gen:"}).start()
             said = switch.serve_one(lambda _: hello.Message(kind=hello.REFUSE, refusal=hello.REFUSED_VERSION, version_min=7,
                                                             version_max=9))
-            self.assertEqual((said.kind, said.lid, said.version_max), (hello.HELLO, 1, 1))
+            self.assertEqual((said.kind, said.lid, said.version_max), (hello.HELLO, 1, 2))
             harness.wait_for(lambda: "version" in host.report(), "the host says why")
 
 

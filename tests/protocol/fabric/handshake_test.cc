@@ -34,9 +34,13 @@ constexpr std::array kMistakes{
     Mistake{LinkHelloError::kLength, 0, {-1, -1, -1, -1}, 63},
     Mistake{LinkHelloError::kMagic, 0, {0, -1, -1, -1}},
     Mistake{LinkHelloError::kKind, 4, {4, -1, -1, -1}},
-    Mistake{LinkHelloError::kReserved, 60, {-1, -1, -1, 1}},
+    Mistake{LinkHelloError::kReserved, 60, {-1, -1, -1, 1}},  // P_Keys in a HELLO
+    Mistake{LinkHelloError::kReserved, 48, {1, -1, -1, -1}},  // an earlier nonce of one that has a port
+    Mistake{LinkHelloError::kReserved, 44, {-1, -1, -1, 1}},
     Mistake{LinkHelloError::kReserved, 14, {0x80, -1, -1, -1}},
+    Mistake{LinkHelloError::kReserved, 14, {-1, 8, -1, -1}},
     Mistake{LinkHelloError::kVersion, 6, {0, 2, 0, 1}},
+    Mistake{LinkHelloError::kVersion, 14, {-1, 4, -1, -1}},     // any port, though version 1 would do
     Mistake{LinkHelloError::kRange, 5, {1, -1, -1, -1}},        // a HELLO refuses nothing
     Mistake{LinkHelloError::kRange, 10, {0xFF, 0xFF, -1, -1}},  // LID
     Mistake{LinkHelloError::kRange, 36, {0, 0, 0, 16}},         // cell payload
@@ -48,7 +52,7 @@ static_assert(names_every_reason(kMistakes, LinkHelloError::kLength, LinkHelloEr
 TEST(LinkHello, layout_is_as_written) {
   const Bytes bytes = hello_bytes();
   ASSERT_EQ(bytes.size(), 64U);
-  EXPECT_EQ(std::memcmp(bytes.data(), "WEFT\x01\x00\x00\x01\x00\x01\x00\x07", 12), 0);
+  EXPECT_EQ(std::memcmp(bytes.data(), "WEFT\x01\x00\x00\x01\x00\x02\x00\x07", 12), 0);
   EXPECT_EQ(std::memcmp(bytes.data() + 16, "\x11\x22\x33\x44\x55\x66\x77\x88", 8), 0);
   LinkHello out;
   ASSERT_EQ(decode_link_hello(bytes, out), LinkHelloError::kNone);
@@ -67,6 +71,29 @@ TEST(LinkHello, each_mistake_has_its_name) {
     EXPECT_EQ(decode_link_hello(std::span(bytes).first(one.length), out), one.reason)
         << "offset " << one.offset;
   }
+}
+
+TEST(LinkHello, what_came_with_version_2_is_refused_before_it) {
+  LinkHello welcome;
+  welcome.kind = LinkMessageKind::kWelcome;
+  welcome.flit_payload_bytes = cell_bytes_max(kCellPayloadBytesDefault);
+  welcome.cell_payload_bytes = kCellPayloadBytesDefault;
+  welcome.lanes = welcome.credits_per_lane = 4;
+  for (const uint16_t version : {uint16_t{1}, uint16_t{2}}) {
+    welcome.version_min = welcome.version_max = version;
+    for (const bool identity : {false, true}) {
+      welcome.identity = identity ? 1 : 0;
+      welcome.pkeys[0] = identity ? 0 : kPkeyDefault;
+      LinkHello out;
+      const LinkHelloError error = decode_link_hello(bytes_of(encode_link_hello(welcome)), out);
+      EXPECT_EQ(error, version == 1 ? LinkHelloError::kReserved : LinkHelloError::kNone);
+      if (version == 2) {
+        EXPECT_EQ(out.pkeys, welcome.pkeys);
+      }
+    }
+  }
+  welcome.flags = kLinkAnyPort;  // of a HELLO alone
+  EXPECT_EQ(decode_link_hello(bytes_of(encode_link_hello(welcome)), welcome), LinkHelloError::kReserved);
 }
 
 class Negotiation : public ::testing::Test {
@@ -104,6 +131,23 @@ TEST_F(Negotiation, versions_must_meet) {
   hello.version_min = kLinkVersionMin;
   EXPECT_EQ(answer(), LinkRefusal::kNone);
   EXPECT_EQ(welcome.version_max, kLinkVersionMax);
+}
+
+TEST_F(Negotiation, a_peer_of_version_1_is_told_nothing_of_version_2) {
+  hello.guid = Guid(7);
+  ASSERT_EQ(answer(), LinkRefusal::kNone);
+  EXPECT_EQ(welcome.identity, 7U);
+  EXPECT_EQ(welcome.pkeys[0], kPkeyDefault);
+  hello.version_max = 1;
+  ASSERT_EQ(answer(), LinkRefusal::kNone);
+  EXPECT_EQ(welcome.version_max, 1);
+  EXPECT_EQ(welcome.identity, 0U);
+  EXPECT_EQ(welcome.pkeys[0], 0);
+  LinkParams joined;
+  ASSERT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNone);
+  EXPECT_EQ(joined.pkeys[0], kPkeyDefault) << "the partition that there always is";
+  theirs.any_port = true;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion) << "it would not know who it is";
 }
 
 TEST_F(Negotiation, a_switch_that_stores_cells_refuses_too_few_credits_for_one) {

@@ -28,7 +28,7 @@ struct Gate {
   }
   LinkRefusal admit(const LinkHello& from) {
     AdmittedLink link;
-    return admission.admit(from, Takeover::kRefuse, link);
+    return admission.admit(from, {}, Takeover::kRefuse, Instant{}, link);
   }
   Switch fabric;
   Admission admission;
@@ -60,11 +60,11 @@ constexpr std::array kRefusals{
             [](Gate&, LinkHello& hello) { hello.lid = Lid(9); }},
     Refusal{AdmissionCounter::kRefusedNotAllowed, LinkRefusal::kNotAllowed,
             [](Gate&, LinkHello& hello) { hello.guid = Guid(0xB); }},
+    Refusal{AdmissionCounter::kRefusedNoPort, LinkRefusal::kNoPort,
+            [](Gate&, LinkHello& hello) { hello.flags = kLinkAnyPort; }},
 };
-// "No port" is on the wire for switches that hand out ports; here each node of the table has its own.
+// Who may have what of the spare ports: tests/protocol/fabric/spare_ports_test.cc.
 static_assert(names_every_reason(kRefusals, AdmissionCounter::kRefusedVersion,
-                                 AdmissionCounter::kRefusedNoPort) &&
-              names_every_reason(kRefusals, AdmissionCounter::kRefusedNotAllowed,
                                  AdmissionCounter::kRefusedRate));
 
 TEST(AdmissionRefusals, each_has_its_own_counter_and_answer) {

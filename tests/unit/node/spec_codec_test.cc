@@ -29,12 +29,17 @@ class SpecMaker {
       neighbour.name = name() + std::to_string(i);  // options find a neighbour by its name
       neighbour.guid = guid();
       for (uint64_t n = below(3); n > 0; --n) neighbour.beyond.push_back(lid());
+      const auto first = static_cast<uint16_t>(1 + below(1000));
+      for (uint16_t n = 0; n < below(40); ++n)
+        neighbour.beyond.push_back(Lid(static_cast<uint16_t>(first + n)));
       if (maybe()) neighbour.endpoint = text();
       if (!neighbour.endpoint.empty() && maybe()) neighbour.key = text();
     }
     if (maybe()) spec.ports = 1 + below(kSwitchPortsMax);
     for (uint64_t i = below(3); i > 0; --i) spec.listen.push_back(text());
     if (maybe()) spec.curve_allow = text();
+    if (maybe()) spec.spare_ports = below(kSwitchPortsMax + 1);
+    if (maybe()) spec.spare_lid = lid();
     spec.cut_through = maybe();
     return spec;
   }
@@ -109,7 +114,11 @@ class SpecMaker {
   }
   void fill_endnode(EndnodeSpec& spec) {
     fill(spec);
-    spec.lid = lid();
+    if (maybe()) {  // else a spare port
+      spec.lid = lid();
+    } else {
+      spec.guid = Guid{};
+    }
     spec.endpoint = text();
     if (maybe()) spec.curve_server = text();
     uint32_t bytes = kOwnElementBytesMin;
@@ -202,11 +211,14 @@ TEST(SpecCodec, numbers_are_read_whole) {
        {{"--pool", "x16"}, "option --pool x16: write ELEMENT_BYTESxELEMENTS"},
        {{"--core", "1024"}, "option --core 1024: not a whole number from 0 to 1023"},
        {{"--credits", "1e3"}, "option --credits 1e3: not a whole number"}});
-  expect_refused<SwitchSpec>("weft-switch", kSwitch,
-                             {{{"--node", "h1=a1:1x"}, "option --node h1=a1:1x: a LID is a whole number"},
-                              {{"--node", "h1=a1g:1"}, "option --node h1=a1g:1: a GUID is up to 16 hex"},
-                              {{"--neighbour", "s2=52:4,"}, "option --neighbour s2=52:4,: no LID stands"},
-                              {{"--ports", "256"}, "option --ports 256: not a whole number from 1 to 255"}});
+  expect_refused<SwitchSpec>(
+      "weft-switch", kSwitch,
+      {{{"--node", "h1=a1:1x"}, "option --node h1=a1:1x: a LID is a whole number"},
+       {{"--node", "h1=a1g:1"}, "option --node h1=a1g:1: a GUID is up to 16 hex"},
+       {{"--neighbour", "s2=52:4,"}, "option --neighbour s2=52:4,: no LID stands"},
+       {{"--neighbour", "s2=52:9-4"}, "option --neighbour s2=52:9-4: 9-4: the lower LID"},
+       {{"--neighbour", "s2=52:4-"}, "option --neighbour s2=52:4-: a LID is a whole"},
+       {{"--ports", "256"}, "option --ports 256: not a whole number from 1 to 255"}});
 }
 
 TEST(SpecCodec, unknown_kinds_are_refused) {
@@ -231,7 +243,11 @@ TEST(SpecCodec, unknown_kinds_are_refused) {
 
 TEST(SpecCodec, what_is_missing_or_does_not_pair_is_said) {
   expect_refused<UnitSpec>("weft-iou", kUnit, {{{}, "--nic is missing: echo needs no right and no network"}});
-  expect_refused<UnitSpec>("weft-iou", {"--name", "u1"}, {{{}, "--guid is missing: 16 hexadecimal digits"}});
+  expect_refused<SwitchSpec>("weft-switch", {"--name", "s1"},
+                             {{{}, "--guid is missing: 16 hexadecimal digits"}});
+  expect_refused<UnitSpec>("weft-iou", {"--name", "u1", "--switch", "shm:/s", "--nic", "echo"},
+                           {{{"--lid", "3"}, "--lid and --guid belong together; without both"},
+                            {{"--guid", "3"}, "--lid and --guid belong together; without both"}});
   expect_refused<HostSpec>(
       "weft-host", {"--name", "h1", "--guid", "a1", "--lid", "1"},
       {{{}, "--switch is missing: shm:DIR/SWITCH.sock"}, {{"--switch", "shm:/s"}, "--unit is missing"}});

@@ -32,6 +32,25 @@ TEST(SwitchPlan, nodes_come_first_then_neighbours) {
   EXPECT_TRUE(got.joins[0].endpoint.link.is_switch);
 }
 
+TEST(SwitchPlan, spare_ports_come_last) {
+  Result<SwitchPlan> plan = plan_switch(
+      switch_of({"--node", "h=2:1", "--neighbour", "s2=52:4-6", "--spare-ports", "3", "--spare-lid", "100"}));
+  ASSERT_TRUE(plan.ok()) << plan.error().text;
+  EXPECT_EQ(plan->config.ports, 5U);
+  EXPECT_EQ(plan->spare.ports, 3U);
+  EXPECT_EQ(plan->spare.first_lid, Lid(100));
+  EXPECT_EQ(plan->nodes[1].beyond, (std::vector<Lid>{Lid(4), Lid(5), Lid(6)}));
+  const auto error = [](const std::vector<std::string>& options) {
+    return plan_switch(switch_of(options)).error().text;
+  };
+  EXPECT_EQ(error({"--node", "h=2:120", "--spare-ports", "1", "--spare-lid", "100"}),
+            "node h: LID 120 is one of the spare ports' (100 to 163)");
+  EXPECT_EQ(error({"--spare-ports", "1"}),
+            "spare ports need 64 LIDs in a row, from 1 to 65534: give --spare-lid FIRST");
+  EXPECT_EQ(error({"--node", "h=2:1", "--spare-ports", "2", "--spare-lid", "100", "--ports", "2"}),
+            "1 nodes and 2 spare ports do not fit 2 ports: give --ports 3");
+}
+
 TEST(SwitchPlan, a_switch_between_switches_needs_no_node_of_its_own) {
   const Result<SwitchPlan> plan =
       plan_switch(switch_of({"--neighbour", "s1=51:1", "--neighbour", "s3=53:2"}));

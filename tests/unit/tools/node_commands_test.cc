@@ -225,6 +225,27 @@ TEST(NodeCommands, switches_know_which_lids_lie_behind_each_neighbour) {
   EXPECT_THAT(check_curve_keys(topology).error().text, HasSubstr("no keys of s2, s3 in /k"));
 }
 
+TEST(NodeCommands, spare_ports_have_lids_of_their_own_that_every_switch_knows) {
+  Topology topology = parsed(kRow);
+  topology.switches[1].spare_ports = 2;
+  topology.switches[2].spare_ports = 5;
+  const uint16_t third = node::kSpareLidMax + 1 - 64 - 80;
+  const std::vector<NodeCommand> commands = node_commands(
+      topology, assign_lids(topology, {{"h1", Lid(third)}, {"u2", Lid(9)}}), "/d", LogLevel::kInfo);
+  EXPECT_EQ(switch_of(commands[0]).spare_ports, 0U);
+  EXPECT_EQ(switch_of(commands[0]).nodes[0].lid, Lid(1)) << "not one that is a spare port's now";
+  const node::SwitchSpec& s2 = switch_of(commands[1]);
+  EXPECT_EQ(s2.spare_ports, 2U);
+  EXPECT_EQ(s2.spare_lid, Lid(node::kSpareLidMax + 1 - 64));
+  EXPECT_EQ(switch_of(commands[2]).spare_lid, Lid(third));
+  EXPECT_EQ(commands[1].peers, (Strings{"u2", "s1", "s3", "spare", "spare"}));
+  EXPECT_EQ(s2.ports, 5U);
+  // Behind s2, for s1: u2 and u3, and the LIDs of both switches' spare ports.
+  EXPECT_EQ(switch_of(commands[0]).neighbours[0].beyond.size(), 2U + 64U + 80U);
+  EXPECT_EQ(s2.neighbours[1].beyond.size(), 1U + 80U);
+  EXPECT_EQ(s2.neighbours[1].beyond.back(), Lid(third + 79));
+}
+
 TEST(NodeCommands, the_way_through_switches_is_the_shortest) {
   Topology topology = parsed(kRow);
   EXPECT_EQ(next_switches(topology, 0), (std::vector<uint32_t>{kNoSwitch, 1, 1}));

@@ -165,6 +165,18 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
            "hosts=1\n[[host]]\nname=\"a\"\nos=\"gen\"\n[[host]]\nname=\"b\"\nos=\"gen\"\nunit=\"u1\"\n",
        "t.toml:13:6: unit 'u1' has room for 1 hosts, and 'b' is one more: write hosts = 2 or more, at most "
        "31"},
+      {"spare ports beyond the ports",
+       "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=3\nspare_ports=3\n[[unit]]\nname=\"u1\"\n",
+       "t.toml:2:1: switch 's1' has 3 ports but 1 nodes and links hang on it, beside 3 spare ports"},
+      {"keys for no port", "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nspare_keys=[\"k\"]\n",
+       "t.toml:4:12: keys for spare ports, but there are none"},
+      {"spare keys without keys",
+       "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nspare_ports=1\nspare_keys=[\"k\"]\n",
+       "t.toml:5:12: no keys without [curve]"},
+      {"a node's key for a spare port",
+       "fabric=\"f\"\n[curve]\nkeys=\"k\"\n[[switch]]\nname=\"s1\"\nspare_ports=1\nspare_keys=[\"u1\"]\n"
+       "[[unit]]\nname=\"u1\"\n",
+       "t.toml:4:1: spare_keys: 'u1' is a node"},
       {"hosts beyond the maximum", kHead + kUnit + "hosts=32\n",
        "t.toml:6:7: 'hosts' must be a whole number from 1 to 31"},
       {"single brackets", "fabric=\"f\"\n[switch]\nname=\"s1\"\n",

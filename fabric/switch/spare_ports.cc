@@ -1,0 +1,188 @@
+// How it works: ports and LIDs are lent apart. A port is bound to a LID while its link is up: the forwarding
+// table leads there, and nowhere in between, so that cells for an endnode that has gone are dropped under a
+// name of their own (drop_no_route) and never reach the next one at that port. LIDs wait in the order in
+// which their rest ends. An endnode that comes back names its LID and GUID and shows the nonce of its last
+// incarnation; one of a switch that was started anew is believed when nobody has that LID or GUID.
+#include "fabric/switch/spare_ports.h"
+
+#include <algorithm>
+
+namespace weft::fabric {
+namespace {
+
+/// EUI-64 that nobody's hardware has: locally administered, not a group.
+constexpr uint64_t kLocalBit = uint64_t{1} << 57;
+constexpr uint64_t kGroupBit = uint64_t{1} << 56;
+
+}  // namespace
+
+JoinPace::JoinPace(const SpareConfig& config) noexcept
+    : interval_(2 * config.rest / std::max(1U, spare_lids(config.ports))), burst_((config.ports + 1) / 2) {}
+
+bool JoinPace::allow(std::string_view origin, Instant now) {
+  auto at = std::find_if(origins_.begin(), origins_.end(),
+                         [&](const Origin& one) { return one.last != Instant::min() && one.name == origin; });
+  if (at == origins_.end()) {
+    at = std::min_element(origins_.begin(), origins_.end(),
+                          [](const Origin& a, const Origin& b) { return a.last < b.last; });
+    *at = {std::string(origin), now, now};
+  }
+  at->last = now;
+  at->full_until = std::max(at->full_until, now);
+  if (at->full_until + interval_ - now > burst_ * interval_) return false;
+  at->full_until += interval_;
+  return true;
+}
+
+/// The engine of a port, and the eye that sees its link go down.
+class SparePorts::SparePort final : public LinkSupervisor {
+ public:
+  SparePort(SparePorts& owner, PortNumber number, const LinkTimers& timers)
+      : engine(timers), number_(number), owner_(owner) {
+    engine.set_supervisor(this);
+  }
+  int supervise(LinkSeat& /*seat*/, Instant now) noexcept override {
+    if (lid == kFree || engine.state() == LinkState::kUp) return 0;
+    owner_.gone(*this, now);
+    return 1;
+  }
+  void wait_fds(std::vector<pollfd>& /*out*/) const override {}
+  [[nodiscard]] Instant deadline() const noexcept override { return kNever; }
+
+  static constexpr size_t kFree = SIZE_MAX;
+  LinkEngine engine;
+  size_t lid = kFree;
+  [[nodiscard]] PortNumber number() const noexcept { return number_; }
+
+ private:
+  PortNumber number_;
+  SparePorts& owner_;
+};
+
+SparePorts::SparePorts(Switch& fabric, const SpareConfig& config, PortNumber first_port, RandomSource& random,
+                       const LinkTimers& timers)
+    : fabric_(fabric),
+      config_(config),
+      first_port_(first_port),
+      random_(random),
+      pace_(config),
+      lids_(spare_lids(config.ports)) {
+  for (uint32_t i = 0; i < config.ports; ++i) {
+    const auto number = static_cast<PortNumber>(first_port + i);
+    ports_.push_back(std::make_unique<SparePort>(*this, number, timers));
+    fabric_.attach(number, ports_.back()->engine);
+    free_ports_.push_back(static_cast<PortNumber>(first_port + config.ports - 1 - i));
+  }
+  // A switch that was started anew does not know who had which LID: it begins anywhere, so that those who
+  // come back for theirs most likely find them free.
+  const uint64_t begin = random_.below(lids_.size());
+  for (size_t i = 0; i < lids_.size(); ++i) {
+    lids_[i].free_at = Instant::min() + Duration(static_cast<int64_t>((begin + i) % lids_.size()));
+    free_lids_.emplace(lids_[i].free_at, i);
+  }
+}
+
+SparePorts::~SparePorts() = default;
+
+LinkEngine& SparePorts::engine(size_t index) noexcept {
+  return ports_[index]->engine;
+}
+
+LinkRefusal SparePorts::choose(const LinkHello& hello, const Joiner& joiner, Takeover takeover, Instant now,
+                               bool guid_is_listed, Choice& out) {
+  size_t lid = 0;
+  const LinkRefusal refusal = hello.guid == Guid{} ? find_new(hello, joiner, now, lid)
+                                                   : find_own(hello, joiner, guid_is_listed, now, lid);
+  if (refusal != LinkRefusal::kNone) return refusal;
+  const Lent& lent = lids_[lid];
+  if (lent.port == kPortNone) {
+    if (free_ports_.empty()) return LinkRefusal::kNoPort;
+    out.port = free_ports_.back();
+  } else {
+    out.port = lent.port;
+  }
+  SparePort& port = *ports_[out.port - first_port_];
+  if (port.engine.state() == LinkState::kUp && takeover == Takeover::kRefuse) return LinkRefusal::kLidTaken;
+  Guid guid = hello.guid;
+  if (guid == Guid{}) guid = lent.port != kPortNone ? lent.guid : make_guid();
+  out.lid = lid;
+  out.engine = &port.engine;
+  out.grant = {Lid(static_cast<uint16_t>(config_.first_lid.value() + lid)), out.port, fabric_.config().subnet,
+               guid};
+  return LinkRefusal::kNone;
+}
+
+/// An endnode that was here before, and says who it is.
+LinkRefusal SparePorts::find_own(const LinkHello& hello, const Joiner& joiner, bool guid_is_listed,
+                                 Instant now, size_t& lid) {
+  const uint32_t index = uint32_t{hello.lid.value()} - config_.first_lid.value();
+  if (hello.lid < config_.first_lid || index >= lids_.size()) return LinkRefusal::kLidInvalid;
+  lid = index;
+  const Lent& lent = lids_[lid];
+  if (lent.guid == hello.guid) {
+    const bool shown = hello.identity != 0 && joiner.key == lent.key &&
+                       (hello.identity == lent.nonce || hello.identity == lent.nonce_before);
+    return shown ? LinkRefusal::kNone : LinkRefusal::kNotOwner;
+  }
+  if (lent.guid != Guid{} || guid_is_listed || by_guid_.contains(hello.guid.value()))
+    return LinkRefusal::kNotOwner;
+  if (free_ports_.empty()) return LinkRefusal::kNoPort;
+  return pace_.allow(joiner.origin, now) ? LinkRefusal::kNone : LinkRefusal::kRate;
+}
+
+/// An endnode that is nobody yet, or missed the WELCOME that told it who it is.
+LinkRefusal SparePorts::find_new(const LinkHello& hello, const Joiner& joiner, Instant now, size_t& lid) {
+  const auto again = hello.identity != 0 ? by_nonce_.find(hello.identity) : by_nonce_.end();
+  if (again != by_nonce_.end() && lids_[again->second].key == joiner.key) {
+    lid = again->second;
+    return LinkRefusal::kNone;
+  }
+  if (free_ports_.empty()) return LinkRefusal::kNoPort;
+  if (free_lids_.empty() || free_lids_.begin()->first > now) return LinkRefusal::kNoLid;
+  if (!pace_.allow(joiner.origin, now)) return LinkRefusal::kRate;
+  lid = free_lids_.begin()->second;
+  return LinkRefusal::kNone;
+}
+
+void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner& joiner) {
+  Lent& lent = lids_[choice.lid];
+  if (lent.guid != choice.grant.guid) {
+    by_guid_.erase(lent.guid.value());
+    by_guid_[choice.grant.guid.value()] = choice.lid;
+  }
+  if (lent.port == kPortNone) {
+    free_ports_.pop_back();  // the one that choose() named
+    free_lids_.erase({lent.free_at, choice.lid});
+  } else {
+    by_nonce_.erase(lent.nonce);
+  }
+  lent.guid = choice.grant.guid;
+  lent.nonce_before = hello.identity;
+  lent.nonce = hello.boot_nonce;
+  lent.port = choice.port;
+  lent.key = joiner.key;
+  by_nonce_[lent.nonce] = choice.lid;
+  ports_[choice.port - first_port_]->lid = choice.lid;
+  fabric_.forwarding().set(choice.grant.lid, choice.port);
+}
+
+/// The link of a port went down, or never came up.
+void SparePorts::gone(SparePort& port, Instant now) {
+  Lent& lent = lids_[port.lid];
+  fabric_.forwarding().set(Lid(static_cast<uint16_t>(config_.first_lid.value() + port.lid)), kPortNone);
+  by_nonce_.erase(lent.nonce);
+  lent.port = kPortNone;
+  lent.free_at = now + config_.rest;
+  free_lids_.emplace(lent.free_at, port.lid);
+  free_ports_.push_back(port.number());
+  port.lid = SparePort::kFree;
+}
+
+Guid SparePorts::make_guid() noexcept {
+  for (;;) {
+    const Guid guid((random_.next() & ~kGroupBit) | kLocalBit);
+    if (!by_guid_.contains(guid.value())) return guid;
+  }
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,311 @@
+// Spare ports: HELLOs of endnodes that nobody listed, by hand and in virtual time. Who gets what, who gets it
+// back, what rests, and what joiners that mean no good are refused.
+#include "fabric/switch/spare_ports.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "fabric/switch/admission.h"
+#include "tests/support/script_carrier.h"
+#include "tests/support/test_cells.h"
+
+namespace weft::test {
+using namespace fabric;
+namespace {
+
+constexpr uint16_t kFirstLid = 100;
+
+/// A switch with one listed node (GUID 0xA, LID 1) and spare ports behind it.
+class Spare : public ::testing::Test {
+ protected:
+  void open(uint32_t ports) {
+    SwitchConfig config;
+    config.ports = ports + 1;
+    config.link.guid = Guid(5);
+    config.link.cell_payload_bytes = 256;
+    fabric = std::make_unique<Switch>(config);
+    spare = {.ports = ports, .first_lid = Lid(kFirstLid)};
+    admission =
+        std::make_unique<Admission>(*fabric, std::vector<NodeEntry>{{"a", Guid(0xA), Lid(1)}}, spare, random);
+  }
+  /// An endnode as its connector speaks for it.
+  struct Guest {
+    Guest() : end(config()) {}
+    static LinkConfig config() {
+      LinkConfig out;
+      out.cell_payload_bytes = 256;
+      out.any_port = true;
+      return out;
+    }
+    JoiningEnd end;
+    LinkParams params;
+    PortNumber port = 0;  // while it is up
+  };
+  /// One attempt; `answered`: the WELCOME reaches the endnode.
+  LinkRefusal join(Guest& guest, std::string_view origin = "p", bool answered = true,
+                   Takeover takeover = Takeover::kRefuse, std::string_view key = {}) {
+    return say(guest, guest.end.hello(random.next()), origin, answered, takeover, key);
+  }
+  LinkRefusal say(Guest& guest, const LinkHello& hello, std::string_view origin = "p", bool answered = true,
+                  Takeover takeover = Takeover::kRefuse, std::string_view key = {}) {
+    LinkHello heard;
+    if (decode_link_hello(bytes_of(encode_link_hello(hello)), heard) != LinkHelloError::kNone)
+      return LinkRefusal::kVersion;
+    AdmittedLink link;
+    const LinkRefusal refusal = admission->admit(heard, {origin, key}, takeover, clock.now(), link);
+    if (refusal != LinkRefusal::kNone) {
+      static_cast<void>(guest.end.take(admission->refusal(heard, refusal), guest.params));
+      return refusal;
+    }
+    link.engine->bring_up(std::make_unique<ScriptCarrier>(), link.params, clock.now());
+    guest.port = link.params.switch_port;
+    if (answered) {
+      EXPECT_EQ(guest.end.take(link.welcome, guest.params), LinkRefusal::kNone);
+    }
+    step(1us);
+    return LinkRefusal::kNone;
+  }
+  void leave(Guest& guest) {
+    admission->engine(guest.port - 1U).take_down();
+    step(1us);
+  }
+  void step(Duration by) {
+    clock.advance(by);
+    fabric->poll(clock.now());
+  }
+  uint64_t count(AdmissionCounter counter) { return admission->counters().get(counter); }
+  PortNumber way_to(Lid lid) const { return fabric->forwarding().find(1, lid); }
+
+  SeededRandom random{7};
+  ManualClock clock;
+  SpareConfig spare;
+  std::unique_ptr<Switch> fabric;
+  std::unique_ptr<Admission> admission;
+};
+
+TEST_F(Spare, the_welcome_says_who_the_endnode_is) {
+  open(4);
+  Guest one;
+  Guest two;
+  ASSERT_EQ(join(one, "p1"), LinkRefusal::kNone);
+  ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
+  for (const Guest* guest : {&one, &two}) {
+    EXPECT_GE(guest->params.lid, Lid(kFirstLid));
+    EXPECT_LT(guest->params.lid.value(), kFirstLid + spare_lids(4));
+    EXPECT_NE(guest->params.local_guid, Guid{});
+    EXPECT_EQ(guest->params.peer_guid, Guid(5));
+    EXPECT_EQ(guest->params.pkeys, (std::array<uint16_t, kLinkPkeysMax>{kPkeyDefault}));
+    EXPECT_EQ(way_to(guest->params.lid), guest->port);
+    EXPECT_EQ(fabric->port(guest->port).lid, guest->params.lid) << "the source that its cells must have";
+    EXPECT_EQ(admission->engine(guest->port - 1U).params().peer_guid, guest->params.local_guid);
+  }
+  EXPECT_NE(one.params.lid, two.params.lid);
+  EXPECT_NE(one.params.local_guid, two.params.local_guid);
+  EXPECT_NE(one.port, two.port);
+}
+
+TEST_F(Spare, a_port_is_free_at_once_and_its_lid_rests) {
+  open(1);
+  Guest first;
+  ASSERT_EQ(join(first, "p1"), LinkRefusal::kNone);
+  Guest second;
+  EXPECT_EQ(join(second, "p2"), LinkRefusal::kNoPort);
+  EXPECT_EQ(count(AdmissionCounter::kRefusedNoPort), 1U);
+  leave(first);
+  EXPECT_EQ(way_to(first.params.lid), kPortNone) << "late cells go nowhere";
+  ASSERT_EQ(join(second, "p2"), LinkRefusal::kNone);
+  EXPECT_NE(second.params.lid, first.params.lid);
+  EXPECT_EQ(way_to(first.params.lid), kPortNone) << "nor to the next endnode at that port";
+}
+
+/// Every LID is lent once before one is lent again, and none sooner than its rest allows.
+TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
+  open(1);
+  std::map<Lid, Instant> left;
+  uint32_t refused = 0;
+  uint32_t lent = 0;
+  for (uint32_t i = 0; i < 4 * spare_lids(1); ++i) {
+    Guest guest;
+    const LinkRefusal refusal = join(guest, fmt::format("p{}", i));
+    if (refusal == LinkRefusal::kNoLid) {
+      ++refused;
+      step(1s);
+      continue;
+    }
+    ASSERT_EQ(refusal, LinkRefusal::kNone);
+    ++lent;
+    const auto before = left.find(guest.params.lid);
+    if (before != left.end()) {
+      EXPECT_GE(clock.now() - before->second, kSpareLidRest - 1ms);
+    }
+    leave(guest);
+    left[guest.params.lid] = clock.now();
+  }
+  EXPECT_EQ(left.size(), spare_lids(1));
+  EXPECT_GT(lent, spare_lids(1)) << "they are lent again";
+  EXPECT_EQ(count(AdmissionCounter::kRefusedNoLid), refused);
+  EXPECT_GT(refused, 0U);
+}
+
+TEST_F(Spare, who_comes_back_gets_its_own) {
+  open(2);
+  Guest guest;
+  ASSERT_EQ(join(guest), LinkRefusal::kNone);
+  const LinkParams before = guest.params;
+  for (const Duration away : {Duration(1ms), Duration(59s), Duration(10min)}) {
+    leave(guest);
+    step(away);
+    ASSERT_EQ(join(guest), LinkRefusal::kNone);
+    EXPECT_EQ(guest.params.lid, before.lid);
+    EXPECT_EQ(guest.params.local_guid, before.local_guid);
+    EXPECT_EQ(way_to(before.lid), guest.port);
+  }
+}
+
+TEST_F(Spare, a_welcome_that_was_lost_costs_nothing) {
+  open(2);
+  Guest guest;
+  ASSERT_EQ(join(guest, "p", false, Takeover::kAllow), LinkRefusal::kNone);
+  const PortNumber port = guest.port;
+  ASSERT_EQ(join(guest, "p", true, Takeover::kAllow), LinkRefusal::kNone);
+  EXPECT_EQ(guest.port, port) << "the same port while its link seems up";
+  const LinkParams known = guest.params;
+  // Twice lost when it comes back.
+  for (const bool answered : {false, false, true}) {
+    leave(guest);
+    ASSERT_EQ(join(guest, "p", answered), LinkRefusal::kNone);
+    EXPECT_EQ(admission->engine(guest.port - 1U).params().lid, known.lid);
+  }
+  EXPECT_EQ(guest.params.local_guid, known.local_guid);
+}
+
+TEST_F(Spare, a_link_that_is_up_is_taken_over_only_where_that_is_allowed) {
+  open(2);
+  Guest guest;
+  ASSERT_EQ(join(guest), LinkRefusal::kNone);
+  EXPECT_EQ(join(guest), LinkRefusal::kLidTaken);
+  ASSERT_EQ(join(guest, "p", true, Takeover::kAllow), LinkRefusal::kNone);
+  leave(guest);
+  EXPECT_EQ(join(guest), LinkRefusal::kNone) << "a refusal because of the old link is no reason to forget";
+}
+
+/// GUID and LID are no secret; the nonce is.
+TEST_F(Spare, nobody_else_gets_what_an_endnode_had) {
+  open(4);
+  Guest guest;
+  ASSERT_EQ(join(guest, "p", true, Takeover::kAllow, "alice"), LinkRefusal::kNone);
+  leave(guest);
+  LinkConfig claim = Guest::config();
+  claim.guid = guest.params.local_guid;
+  claim.lid = guest.params.lid;
+  Guest thief;
+  LinkHello hello = make_hello(claim, 99);
+  EXPECT_EQ(say(thief, hello), LinkRefusal::kNotOwner);
+  hello.identity = 12345;
+  EXPECT_EQ(say(thief, hello), LinkRefusal::kNotOwner);
+  // With another key not even who knows the nonce.
+  EXPECT_EQ(join(guest, "p", true, Takeover::kAllow, "mallory"), LinkRefusal::kNotOwner);
+  EXPECT_EQ(count(AdmissionCounter::kRefusedNotOwner), 3U);
+  // Who is told so begins anew.
+  ASSERT_EQ(join(guest, "p2", true, Takeover::kAllow, "mallory"), LinkRefusal::kNone);
+  EXPECT_NE(guest.params.lid, claim.lid);
+}
+
+TEST_F(Spare, a_spare_port_never_has_what_a_listed_node_has) {
+  open(4);
+  Guest thief;
+  LinkConfig claim = Guest::config();
+  claim.guid = Guid(0xA);
+  claim.lid = Lid(1);
+  EXPECT_EQ(say(thief, make_hello(claim, 1)), LinkRefusal::kLidInvalid);
+  claim.lid = Lid(kFirstLid);
+  EXPECT_EQ(say(thief, make_hello(claim, 1)), LinkRefusal::kNotOwner) << "the GUID of a listed node";
+  claim.guid = Guid(0xBAD);
+  for (const uint32_t lid : {uint32_t{1}, kFirstLid - 1U, kFirstLid + spare_lids(4)}) {
+    claim.lid = Lid(static_cast<uint16_t>(lid));
+    EXPECT_EQ(say(thief, make_hello(claim, 1)), LinkRefusal::kLidInvalid) << lid;
+  }
+  LinkConfig as_switch = Guest::config();
+  as_switch.is_switch = true;
+  EXPECT_EQ(say(thief, make_hello(as_switch, 1)), LinkRefusal::kNotAllowed);
+  EXPECT_EQ(way_to(Lid(1)), 1) << "and its LID still leads to it";
+  for (const Lid overlap : {Lid(kFirstLid), Lid(static_cast<uint16_t>(kFirstLid + spare_lids(4) - 1))})
+    EXPECT_FALSE(Admission::check({{"a", Guid(0xA), overlap}}, 5, spare).ok());
+  EXPECT_TRUE(Admission::check({{"a", Guid(0xA), Lid(kFirstLid - 1)}}, 5, spare).ok());
+  EXPECT_FALSE(Admission::check({{"a", Guid(0xA), Lid(1)}}, 4, spare).ok()) << "more than there are ports";
+}
+
+/// A switch that was started anew knows nobody; those who are there still come back as who they were.
+TEST_F(Spare, endnodes_outlive_their_switch) {
+  open(4);
+  Guest one;
+  Guest two;
+  ASSERT_EQ(join(one, "p1"), LinkRefusal::kNone);
+  ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
+  const LinkParams before = one.params;
+  open(4);
+  ASSERT_EQ(join(one, "p1"), LinkRefusal::kNone);
+  EXPECT_EQ(one.params.lid, before.lid);
+  EXPECT_EQ(one.params.local_guid, before.local_guid);
+  // The GUID of one is not another's, nor its LID.
+  Guest thief;
+  LinkConfig claim = Guest::config();
+  claim.guid = one.params.local_guid;
+  claim.lid = two.params.lid;
+  EXPECT_EQ(say(thief, make_hello(claim, 3), "p3"), LinkRefusal::kNotOwner);
+  ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
+}
+
+/// By joining again and again, without ever saying who it was, one origin gets at most half of the ports at
+/// once, and there are always LIDs for others.
+TEST_F(Spare, one_origin_cannot_take_all_by_joining_again) {
+  open(8);
+  std::set<PortNumber> held;
+  uint32_t tries = 0;
+  for (Guest& guest : std::vector<Guest>(8)) {
+    ++tries;
+    if (join(guest, "greedy") == LinkRefusal::kNone) held.insert(guest.port);
+  }
+  EXPECT_EQ(held.size(), 4U);
+  EXPECT_EQ(count(AdmissionCounter::kRefusedRate), tries - 4);
+  Guest other;
+  ASSERT_EQ(join(other, "other"), LinkRefusal::kNone);
+  leave(other);
+  for (const PortNumber port : held) {
+    admission->engine(port - 1U).take_down();
+    step(1us);
+  }
+  uint32_t lids = 0;
+  for (const Instant end = clock.now() + kSpareLidRest; clock.now() < end; step(10ms)) {
+    Guest guest;
+    if (join(guest, "greedy") != LinkRefusal::kNone) continue;
+    ++lids;
+    leave(guest);
+  }
+  EXPECT_LE(lids, spare_lids(8) / 2 + 4);
+  EXPECT_GT(lids, spare_lids(8) / 4) << "and it is a rate, no ban";
+  EXPECT_EQ(count(AdmissionCounter::kRefusedNoLid), 0U);
+  EXPECT_EQ(join(other, "other"), LinkRefusal::kNone);
+}
+
+TEST_F(Spare, a_hello_that_names_another_size_takes_nothing) {
+  open(1);
+  Guest wrong;
+  LinkConfig config = Guest::config();
+  config.cell_payload_bytes = 512;
+  EXPECT_EQ(say(wrong, make_hello(config, 1), "w"), LinkRefusal::kCellPayload);
+  Guest guest;
+  EXPECT_EQ(join(guest), LinkRefusal::kNone);
+}
+
+TEST_F(Spare, a_switch_without_spare_ports_says_so) {
+  open(0);
+  Guest guest;
+  EXPECT_EQ(join(guest), LinkRefusal::kNoPort);
+}
+
+}  // namespace
+}  // namespace weft::test
