@@ -25,8 +25,6 @@ inline constexpr uint16_t kLinkVersionMax = 2;
 inline constexpr uint16_t kLinkVersionAnyPort = 2;
 /// P_Keys that a WELCOME has room for.
 inline constexpr size_t kLinkPkeysMax = 4;
-/// The default partition, full member: what a port has whose link says nothing of partitions.
-inline constexpr uint16_t kPkeyDefault = 0xFFFF;
 
 enum class LinkMessageKind : uint8_t { kHello = 1, kWelcome = 2, kRefuse = 3 };
 enum class LinkRefusal : uint8_t {
