@@ -43,11 +43,11 @@ int AdapterCore::poll(Instant now) noexcept {
   int work = watch_ports();
   if (sweep_left_ != 0) [[unlikely]]
     sweep();
-  engine.wake_waiting();
   for (const EnginePort& port : engine.ports) {
     if (port.up) work += receive_cells(*port.carrier, port);
   }
   for (const EnginePort& port : engine.ports) work += receive_cells(*port.loopback, port);
+  engine.wake_waiting();  // after them: credit comes with cells, and a loopback has room once it is read
   work += run_timers();
   work += send_acks();  // first: with one credit per lane, data would leave none for them
   work += send_cells();
