@@ -47,6 +47,8 @@ class Pipe {
   void set_cell_payload(uint32_t bytes);
   /// Room for that many further cells per direction; the default is without limit.
   void set_room(int from, uint32_t cells) noexcept { room_[from] = cells; }
+  /// Room that port `from` gets while it next takes cells, as credit comes with what arrives.
+  void set_room_with_arrivals(int from, uint32_t cells) noexcept { room_with_arrivals_[from] = cells; }
 
   /// All that was sent and not dropped, in order.
   [[nodiscard]] const std::deque<TracedCell>& trace() const noexcept { return trace_; }
@@ -67,6 +69,7 @@ class Pipe {
   std::deque<std::pair<int, std::vector<std::byte>>> held_;
   Filter filter_;
   uint32_t room_[2] = {UINT32_MAX, UINT32_MAX};
+  uint32_t room_with_arrivals_[2] = {0, 0};
   uint64_t claims_[2] = {0, 0};
   bool up_ = true;
 };

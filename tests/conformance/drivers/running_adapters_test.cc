@@ -217,7 +217,7 @@ TEST_F(RunningAdapters, a_link_that_goes_is_logged) {
 
 /// PUSH-NODE-03 asks for the same jobs, SAN-QP-06 for sizes of their own.
 TEST_F(RunningAdapters, a_unit_holds_what_its_sessions_need_and_a_host_thousands) {
-  EXPECT_EQ(ends[0].adapter().limits().queue_pairs, 4096U);
+  EXPECT_EQ(ends[0].adapter().limits().queue_pairs, 16382U);
   EXPECT_EQ(ends[1].adapter().limits().queue_pairs, 68U);
   EXPECT_EQ(tca::tca_limits(31).queue_pairs, 128U);
   EXPECT_TRUE(ends[1].adapter().limits().inbound_rdma);
