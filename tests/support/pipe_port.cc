@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/crc32c.h"
 
@@ -112,6 +113,7 @@ std::span<const fabric::RxCell> PipePort::receive() noexcept {
     arrived_.pop_front();
     views_.push_back({lent_.back(), CellHead(lent_.back().data()).vl()});
   }
+  if (!views_.empty()) pipe_.room_[index_] += std::exchange(pipe_.room_with_arrivals_[index_], 0);
   return views_;
 }
 

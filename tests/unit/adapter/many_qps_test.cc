@@ -41,6 +41,21 @@ TEST_F(ManyQps, that_wait_for_acknowledgements_let_the_adapter_sleep) {
   EXPECT_GT(adapter().deadline(), pair.clock.now());
 }
 
+/// Credit comes with cells; after the turn that took them nothing else may come for a long time.
+TEST_F(ManyQps, that_wait_for_credit_go_on_in_the_turn_that_brings_it) {
+  const QpAttr attr{.ack_timeout = 10s};
+  const auto qps = pair.connect({.send_wqes = 4, .recv_wqes = 1}, attr);
+  pair.pipe.set_room(0, 0);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*qps[0], request(SendOpcode::kRdmaWrite, sge)), PostResult::kOk);
+  pair.run(5);
+  ASSERT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), 0U);
+  pair.pipe.set_room_with_arrivals(0, 8);
+  pair.pipe.inject(0, std::vector<std::byte>(40));  // any cell will do
+  pair.run_one(0);
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), 1U);
+}
+
 TEST_F(ManyQps, that_wait_for_credit_let_the_adapter_sleep_and_all_go_on_with_it) {
   pair.pipe.set_room(0, 0);
   const QpAttr attr{.ack_timeout = 10s};
