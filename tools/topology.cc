@@ -350,6 +350,7 @@ void Reader::read_host(const toml::table& table) {
 
 std::vector<std::string> nic_words() {
   std::vector<std::string> words;
+  words.reserve(node::kNicKinds.size());
   for (const auto& row : node::kNicKinds) words.emplace_back(row.name);
   return words;
 }
