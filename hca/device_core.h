@@ -69,10 +69,10 @@ class DeviceCore {
   Instant tend_links(Instant now, bool now_due) noexcept;
   void wait_fds(std::vector<pollfd>& out) noexcept;
 
+  EngineLock lock;
   const Clock& clock;
   RandomSource& link_random;
   ForkGuard fork_guard;
-  EngineLock lock;
   fabric::WakeList wakes;
   std::vector<std::unique_ptr<KeptLink>> links;  // before the adapter, which uses them
   adapter::ChannelAdapter adapter;
