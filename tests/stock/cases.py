@@ -1,0 +1,272 @@
+"""The list of stock programs: what is run, as users type it, and what its output has to show.
+
+A case is one command, or a server and a client; `{port}` is a port number of its own, `{dir}` its private directory. The check
+gets both outputs and says what is wrong with them, or nothing.
+"""
+import dataclasses
+import filecmp
+import pathlib
+import re
+from typing import Callable, Optional
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a case left behind."""
+    server: str
+    client: str
+    directory: pathlib.Path
+
+
+@dataclasses.dataclass
+class Case:
+    family: str
+    name: str
+    client: list
+    check: Callable[[Outcome], Optional[str]]
+    server: Optional[list] = None
+    listens: bool = True           # the server waits on a TCP port of the host; otherwise on one of the fabric
+    persistent: bool = False       # the server goes on until it is ended
+    status: tuple = (0,)           # exit status of the client that is right
+    ended_after: Optional[float] = None  # the client goes on until it is ended: after so many seconds
+    seconds: float = 60
+    prepare: Optional[Callable[[pathlib.Path], None]] = None
+    environment: dict = dataclasses.field(default_factory=dict)
+
+
+PACKAGES = {"ibverbs-utils": "ibverbs-utils", "perftest": "perftest", "rdmacm-utils": "rdmacm-utils", "qperf": "qperf",
+            "fio": "fio", "ucx": "ucx-utils", "libfabric": "libfabric-bin"}
+
+
+def shows(*patterns):
+    """Each pattern occurs in what the client prints."""
+    def check(outcome):
+        missing = [p for p in patterns if not re.search(p, outcome.client, re.MULTILINE)]
+        return f"nothing like {missing[0]!r} in the output" if missing else None
+    return check
+
+
+def table(rows, columns):
+    """At least so many lines of so many numbers, none of them negative or infinite, the last above zero."""
+    line = re.compile(r"^\s*" + r"\s+".join([r"(\d+(?:\.\d+)?)"] * columns) + r"\s*", re.MULTILINE)
+
+    def check(outcome):
+        found = line.findall(outcome.client)
+        if len(found) < rows:
+            return f"{len(found)} lines of figures instead of {rows}"
+        zero = [row for row in found if not float(row[1] if columns > 1 else row[0]) > 0]
+        return f"a line of figures with a zero: {' '.join(zero[0])}" if zero else None
+    return check
+
+
+def both(*checks):
+    def check(outcome):
+        return next((fault for one in checks if (fault := one(outcome))), None)
+    return check
+
+
+def ibverbs_utils():
+    family = "ibverbs-utils"
+    yield Case(family, "ibv_devices", ["ibv_devices"], shows(r"^\s+\w+\s+[0-9a-f]{16}$"))
+    yield Case(family, "ibv_devinfo", ["ibv_devinfo"], shows(r"^hca_id:\s+\w+", r"state:\s+PORT_ACTIVE", r"port_lid:\s+[1-9]"))
+    yield Case(family, "ibv_devinfo -v", ["ibv_devinfo", "-v"],
+               shows(r"max_qp:\s+[1-9]\d{3}", r"max_mr:\s+[1-9]\d{5}", r"atomic_cap:\s+ATOMIC", r"GID\[\s*0\]:\s+fe80:"))
+    yield Case(family, "ibv_devinfo -l", ["ibv_devinfo", "-l"], shows(r"^1 HCA found"))
+    yield Case(family, "ibv_asyncwatch", ["stdbuf", "-oL", "ibv_asyncwatch"], shows(r"async event FD"), ended_after=1.0)
+
+    def pingpong(kind, *options, count=1000, transfers=None):
+        program = f"ibv_{kind}_pingpong"
+        base = [program, "-p", "{port}", *options]
+        name = " ".join([program, *options])
+        check = shows(rf"^{transfers or count} iters in [0-9.]+ seconds") if kind != "xsrq" else None
+        return Case(family, name, [*base, "127.0.0.1"], check or (lambda outcome: None), server=base)
+
+    for kind in ("rc", "uc"):
+        yield pingpong(kind)
+        yield pingpong(kind, "-e")
+        yield pingpong(kind, "-c")
+        yield pingpong(kind, "-s", "1048576", "-n", "100", "-c", count=100)
+        yield pingpong(kind, "-s", "1", "-n", "200", count=200)
+    yield pingpong("rc", "-N")
+    yield pingpong("rc", "-t")
+    yield pingpong("rc", "-e", "-N", "-t", "-c")
+    yield pingpong("rc", "-m", "4096", "-r", "20")
+    yield pingpong("ud")
+    yield pingpong("ud", "-e")
+    yield pingpong("ud", "-c", "-s", "1024")
+    yield pingpong("srq", transfers=16000)
+    yield pingpong("srq", "-e", transfers=16000)
+    yield pingpong("srq", "-q", "4", "-c", transfers=4000)
+    yield pingpong("xsrq")
+    yield pingpong("xsrq", "-e")
+    yield pingpong("xsrq", "-n", "50")
+
+
+def perftest():
+    family = "perftest"
+
+    def pair(program, *options, rows=1, latency=None, listens=True, check=None, seconds=60):
+        base = [program, "-F", "-p", "{port}", *options]
+        columns = 9 if latency else 5
+        return Case(family, " ".join([program, *options]), [*base, "127.0.0.1"], check or table(rows, columns), server=base,
+                    listens=listens, seconds=seconds)
+
+    sizes = 23
+    for verb in ("send", "write", "read"):
+        lat, bw = f"ib_{verb}_lat", f"ib_{verb}_bw"
+        yield pair(lat, "-n", "200", latency=True)
+        yield pair(bw, "-n", "500")
+        yield pair(lat, "-a", "-n", "20", latency=True, rows=sizes, seconds=120)
+        yield pair(bw, "-a", "-n", "20", rows=sizes, seconds=120)
+        yield pair(bw, "-q", "8", "-n", "200")
+        yield pair(bw, "-Q", "20", "-n", "500")
+        yield pair(bw, "-b", "-n", "500")
+        yield pair(bw, "-l", "8", "-n", "512")
+        yield pair(lat, "-R", "-n", "200", latency=True, listens=False)
+        yield pair(bw, "-R", "-n", "500", listens=False)
+        yield pair(bw, "--report_gbits", "-n", "500")
+    for verb in ("send", "write"):
+        yield pair(f"ib_{verb}_lat", "-I", "64", "-s", "32", "-n", "200", latency=True)
+        yield pair(f"ib_{verb}_lat", "-c", "UC", "-n", "200", latency=True)
+        yield pair(f"ib_{verb}_bw", "-c", "UC", "-n", "500")
+        yield pair(f"ib_{verb}_lat", "-c", "XRC", "-n", "200", latency=True)
+        yield pair(f"ib_{verb}_bw", "-c", "XRC", "-n", "500")
+    yield pair("ib_send_lat", "-c", "UD", "-n", "200", latency=True)
+    yield pair("ib_send_bw", "-c", "UD", "-n", "500", "-s", "1024")
+    yield pair("ib_send_lat", "-e", "-n", "200", latency=True)
+    yield pair("ib_send_bw", "-e", "-n", "500")
+    yield pair("ib_send_bw", "--use-srq", "-n", "500")
+    yield pair("ib_send_bw", "--use-srq", "-q", "4", "-n", "200")
+    yield pair("ib_send_lat", "--use-srq", "-n", "200", latency=True)
+    yield pair("ib_read_bw", "-e", "-n", "500")
+    yield pair("ib_read_lat", "-e", "-n", "200", latency=True)
+    for kind in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
+        yield pair("ib_atomic_lat", "-A", kind, "-n", "200", latency=True)
+        yield pair("ib_atomic_bw", "-A", kind, "-n", "500")
+    yield pair("ib_atomic_lat", "-R", "-n", "200", latency=True, listens=False)
+    yield pair("ib_atomic_bw", "-q", "8", "-n", "200")
+
+    def json_report(outcome):
+        report = outcome.directory / "report.json"
+        return None if report.exists() and "BW_average" in report.read_text() else "no report with BW_average"
+    yield pair("ib_write_bw", "--out_json", "--out_json_file={dir}/report.json", "-n", "500", check=json_report)
+
+
+def rdmacm_utils():
+    family = "rdmacm-utils"
+
+    def pair(name, server, client, check, **more):
+        return Case(family, name, client, check, server=server, listens=False, **more)
+
+    rping = ["rping", "-v", "-V", "-p", "{port}"]
+
+    def pings(count):
+        def check(outcome):
+            seen = outcome.client.count("ping data: rdma-ping-")
+            return None if seen == count else f"{seen} pings instead of {count}"
+        return check
+    yield pair("rping -V -C 100", [*rping, "-s", "-C", "100"], [*rping, "-c", "-a", "127.0.0.1", "-C", "100"], pings(100))
+    yield pair("rping -V -S 65535", [*rping, "-s", "-C", "10", "-S", "65535"],
+               [*rping, "-c", "-a", "127.0.0.1", "-C", "10", "-S", "65535"], pings(10))
+    yield pair("rping IPv6", [*rping, "-s", "-a", "::0", "-C", "10"], [*rping, "-c", "-a", "::1", "-C", "10"], pings(10))
+    yield pair("rping -q", [*rping, "-s", "-q", "-C", "10"], [*rping, "-c", "-q", "-a", "127.0.0.1", "-C", "10"], pings(10))
+    yield pair("rping -P", [*rping, "-s", "-P"], [*rping, "-c", "-a", "127.0.0.1", "-C", "10"], pings(10), persistent=True)
+    for program in ("ucmatose", "udaddy"):
+        ends = shows(r"return status 0")
+        yield pair(program, [program, "-p", "{port}"] if program == "ucmatose" else [program],
+                   [program, "-p", "{port}", "-s", "127.0.0.1"] if program == "ucmatose" else [program, "-s", "127.0.0.1"], ends)
+        yield pair(f"{program} -c 8", [program, "-c", "8"], [program, "-c", "8", "-s", "127.0.0.1"], ends)
+        yield pair(f"{program} -C 100 -S 1000", [program, "-C", "100", "-S", "1000"],
+                   [program, "-C", "100", "-S", "1000", "-s", "127.0.0.1"], ends)
+    yield pair("mckey", ["mckey", "-m", "239.1.2.3"], ["mckey", "-m", "239.1.2.3", "-s"], shows(r"return status 0"))
+    yield pair("cmtime", ["cmtime", "-p", "{port}", "-c", "20"], ["cmtime", "-p", "{port}", "-c", "20", "-s", "127.0.0.1"],
+               shows(r"^connect\s*:?\s", r"^disconnect\s*:?\s"), persistent=True)
+    yield pair("rdma_client", ["rdma_server", "-p", "{port}"], ["rdma_client", "-s", "127.0.0.1", "-p", "{port}"],
+               shows(r"rdma_client: end 0"))
+    yield pair("rdma_xclient -c r", ["rdma_xserver", "-p", "{port}"], ["rdma_xclient", "-s", "127.0.0.1", "-p", "{port}"],
+               shows(r"rdma_xclient: end 0"))
+    yield pair("rdma_xclient -c x", ["rdma_xserver", "-p", "{port}", "-c", "x"],
+               ["rdma_xclient", "-s", "127.0.0.1", "-p", "{port}", "-c", "x"], shows(r"rdma_xclient: end 0"))
+    streams = shows(r"^64_lat\s+64\s", r"^1m_bw\s+1m\s")
+    for test in ("b", "n", "a"):
+        options = ["-p", "{port}", "-T", test]
+        yield pair(f"rstream -T {test}", ["rstream", *options], ["rstream", *options, "-s", "127.0.0.1"], streams, seconds=120)
+    verified = ["-p", "{port}", "-T", "v", "-S", "65536", "-I", "50", "-C", "4"]
+    yield pair("rstream -T v", ["rstream", *verified], ["rstream", *verified, "-s", "127.0.0.1"], shows(r"64k"))
+    small = ["-p", "{port}", "-S", "64"]
+    yield pair("riostream -S 64", ["riostream", *small], ["riostream", *small, "-s", "127.0.0.1"], shows(r"64_lat|custom"),
+               seconds=120)
+    yield pair("udpong", ["udpong", "-p", "{port}"], ["udpong", "-p", "{port}", "-s", "127.0.0.1"], shows(r"64_lat"),
+               persistent=True, seconds=120)
+
+    def random_file(directory):
+        (directory / "sent").write_bytes(bytes((i * 2654435761 >> 13) & 255 for i in range(3_000_000)))
+
+    def same(outcome):
+        copy = outcome.directory / "copy"
+        return None if copy.exists() and filecmp.cmp(outcome.directory / "sent", copy, shallow=False) else "the copy differs"
+    yield pair("rcopy", ["rcopy", "-p", "{port}"], ["rcopy", "{dir}/sent", "127.0.0.1:{dir}/copy", "-p", "{port}"], same,
+               persistent=True, prepare=random_file)
+
+
+def qperf():
+    def figures(count):
+        def check(outcome):
+            found = len(re.findall(r"^\s+(?:latency|bw|send_bw|msg_rate)\s+=\s+[0-9.]+ ", outcome.client, re.MULTILINE))
+            return None if found >= count else f"{found} figures instead of {count}"
+        return check
+    tests = {"rc": ["rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_read_bw", "rc_rdma_write_lat",
+                    "rc_rdma_write_bw", "rc_rdma_write_poll_lat"],
+             "uc": ["uc_lat", "uc_bw", "uc_rdma_write_lat", "uc_rdma_write_bw"], "ud": ["ud_lat", "ud_bw"],
+             "atomics": ["rc_compare_swap_mr", "rc_fetch_add_mr"]}
+    server = ["qperf", "-lp", "{port}"]
+    for name, each in tests.items():
+        yield Case("qperf", name, [*server, "127.0.0.1", "-t", "1", *each], figures(len(each)), server=server, persistent=True)
+    for test in ("rc_lat", "rc_bw"):
+        yield Case("qperf", f"{test} -cm 1", [*server, "127.0.0.1", "-t", "1", "-cm", "1", test], figures(1), server=server,
+                   persistent=True)
+
+
+def fio():
+    def right(outcome):
+        if not re.search(r"err= 0", outcome.client):
+            return "no job without an error"
+        return "verify failed" if "verify:" in outcome.client.lower() and "bad" in outcome.client.lower() else None
+    for verb, rw in (("write", "write"), ("read", "read"), ("send", "write")):
+        client = ["fio", "--name=c", "--ioengine=rdma", "--hostname=127.0.0.1", "--port={port}", f"--verb={verb}", f"--rw={rw}",
+                  "--bs=64k", "--size=32m", "--iodepth=8"]
+        reads = "recv" if verb == "send" else verb
+        server = ["fio", "--name=s", "--ioengine=rdma", "--port={port}", f"--verb={reads}", "--rw=read", "--bs=64k", "--size=32m",
+                  "--iodepth=16"]
+        yield Case("fio", f"rdma {verb}", client, right, server=server, listens=False)
+
+
+def ucx():
+    def final(outcome):
+        rows = re.findall(r"^Final:\s+(\d+)\s+(?:[0-9.]+\s+)*([0-9.]+)", outcome.client, re.MULTILINE)
+        return None if rows else "no line 'Final:'"
+    base = ["ucx_perftest", "-p", "{port}"]
+    for transport, test in (("rc_verbs", "am_lat"), ("rc_verbs", "am_bw"), ("rc_verbs", "put_lat"), ("rc_verbs", "put_bw"),
+                            ("rc_verbs", "get"), ("rc_verbs", "fadd"), ("rc_verbs", "cswap"), ("ud_verbs", "am_lat"),
+                            ("ud_verbs", "am_bw")):
+        more = ["-D", "zcopy"] if test == "get" else []
+        yield Case("ucx", f"UCT {transport} {test}",
+                   [*base, "127.0.0.1", "-d", "weft0:1", "-x", transport, "-t", test, "-n", "200", "-w", "20", *more],
+                   final, server=base)
+    for test in ("tag_lat", "tag_bw", "stream_lat", "stream_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_am_lat", "ucp_am_bw",
+                 "ucp_fadd", "ucp_cswap"):
+        yield Case("ucx", f"UCP {test}", [*base, "127.0.0.1", "-t", test, "-n", "200", "-w", "20"], final, server=base,
+                   environment={"UCX_TLS": "rc,ud,self"})
+
+
+def libfabric():
+    for name, provider, kind in (("msg", "verbs", "msg"), ("rxm", "verbs;ofi_rxm", "rdm"), ("dgram", "verbs", "dgram")):
+        base = ["fi_pingpong", "-p", provider, "-e", kind, "-I", "100", "-B", "{port}"]
+        client = [*base[:-2], "-P", "{port}", "127.0.0.1"]
+        yield Case("libfabric", f"fi_pingpong {name}", client, shows(r"^64\s+100\s"), server=base)
+    yield Case("libfabric", "fi_info", ["fi_info", "-p", "verbs"], shows(r"provider: verbs"))
+
+
+def every_case():
+    for family in (ibverbs_utils, perftest, rdmacm_utils, qperf, fio, ucx, libfabric):
+        yield from family()

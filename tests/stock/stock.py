@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Runs stock RDMA programs of the distribution on Weft and says which work.
+
+  scripts/stock                every case of tests/stock/cases.py; exit 1 if one fails
+  scripts/stock NAME...        the cases whose family or name contains NAME
+  scripts/stock --list         names them
+  scripts/stock --write        also writes docs/stock_programs.md from the outcome
+
+Each case has a fabric of its own (`weft run` starts it, and it ends with its last program), a private directory and a port
+number of its own, and runs as the user `nobody` when this is run as root. One line for each, then a summary.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from cases import PACKAGES, every_case, Outcome
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NOBODY = 65534
+GRACE_SECONDS = 10  # a server has this long to end after its client
+PAGE = ROOT / "docs" / "stock_programs.md"
+
+
+def install_packages(families):
+    """The packages that these families need; as root the missing ones are installed."""
+    missing = [package for family, package in PACKAGES.items() if family in families
+               and subprocess.run(["dpkg", "-s", package], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode]
+    if missing and os.geteuid() == 0:
+        subprocess.run(["apt-get", "install", "-y", "-q", *missing], stdout=subprocess.DEVNULL, check=True,
+                       env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))
+    elif missing:
+        sys.exit(f"stock: these packages are missing: {' '.join(missing)}; install them, or run this as root")
+
+
+def as_user(command):
+    """The command without any privilege: root becomes nobody."""
+    if os.geteuid() != 0:
+        return command
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+            "--no-new-privs", *command]
+
+
+def reachable_build(build, scratch):
+    """The build where the user may read it: it is installed elsewhere if the way to it is closed."""
+    weft = build / "bin" / "weft"
+    if not weft.exists():
+        sys.exit(f"stock: {weft} is missing; build it first (scripts/test)")
+    if subprocess.run(as_user(["test", "-x", str(weft)])).returncode == 0:
+        return weft
+    prefix = scratch / "installed"
+    subprocess.run(["cmake", "--install", str(build), "--prefix", str(prefix)], stdout=subprocess.DEVNULL, check=True)
+    return prefix / "bin" / "weft"
+
+
+def listening(port):
+    """Does somebody on this host wait for connections on the TCP port?"""
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                return True
+    return False
+
+
+class Runner:
+    """Runs one case: its fabric, its processes, its verdict."""
+
+    def __init__(self, weft, scratch, wrap):
+        self.weft = weft
+        self.scratch = scratch
+        self.wrap = wrap
+        self.next_port = 21000
+
+    def start(self, case, words, directory, role):
+        values = {"port": str(self.port), "dir": str(directory)}
+        for key, value in values.items():
+            words = [word.replace("{" + key + "}", value) for word in words]
+        output = (directory / f"{role}.txt").open("wb")
+        environment = {"PATH": os.environ["PATH"], "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory / "run"),
+                       "LANG": "C.UTF-8", **self.wrap, **case.environment}
+        return subprocess.Popen(as_user([str(self.weft), "run", "--", *words]), stdout=output, stderr=subprocess.STDOUT,
+                                stdin=subprocess.DEVNULL, cwd=directory, env=environment, start_new_session=True)
+
+    def wait_for_server(self, case, server):
+        """Until the server waits for its client. Those on the fabric show nothing outside: a moment has to do."""
+        if not case.listens:
+            time.sleep(0.7)
+            return
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline and server.poll() is None and not listening(self.port):
+            time.sleep(0.02)
+
+    @staticmethod
+    def end(process):
+        """Ends what is left of a process and its children: they are a session of their own."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is not None:
+                break
+            os.killpg(process.pid, number)
+            try:
+                process.wait(3)
+            except subprocess.TimeoutExpired:
+                pass
+
+    def run(self, case):
+        """Why the case failed; None when it passed."""
+        self.port = self.next_port
+        self.next_port += 3
+        directory = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
+        (directory / "run").mkdir(mode=0o700)
+        if case.prepare:
+            case.prepare(directory)
+        if os.geteuid() == 0:
+            for path in (directory, *directory.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+        server = client = None
+        try:
+            if case.server:
+                server = self.start(case, case.server, directory, "server")
+                self.wait_for_server(case, server)
+            client = self.start(case, case.client, directory, "client")
+            fault = self.judge(case, server, client, directory)
+        finally:
+            for process in (client, server):
+                if process:
+                    self.end(process)
+        if not fault:
+            shutil.rmtree(directory)
+        return fault and f"{fault} (see {directory})"
+
+    def judge(self, case, server, client, directory):
+        try:
+            status = client.wait(case.ended_after or case.seconds)
+            if case.ended_after:
+                return f"ended by itself with status {status}"
+            if status not in case.status:
+                return f"client: status {status}"
+        except subprocess.TimeoutExpired:
+            if not case.ended_after:
+                return f"client: not done after {case.seconds:.0f} s"
+        if server and not case.persistent:
+            try:
+                status = server.wait(GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                return "server: goes on after its client has ended"
+            if status != 0:
+                return f"server: status {status}"
+        texts = [path.read_text(errors="replace") if path.exists() else "" for path in
+                 (directory / "server.txt", directory / "client.txt")]
+        return case.check(Outcome(texts[0], texts[1], directory))
+
+
+def summary(outcomes):
+    families = {}
+    for case, fault in outcomes:
+        good, total = families.get(case.family, (0, 0))
+        families[case.family] = (good + (fault is None), total + 1)
+    passed = sum(good for good, _ in families.values())
+    each = ", ".join(f"{name} {good}/{total}" for name, (good, total) in families.items())
+    return f"stock {passed}/{len(outcomes)} (families: {each})"
+
+
+def page(outcomes):
+    lines = ["# Stock programs", "",
+             "Generated by `scripts/stock --write`: programs of Debian 12's packages, unmodified, as an unprivileged user, two",
+             "processes through one switch. The cases are in `tests/stock/cases.py`.", "", summary(outcomes), ""]
+    family = None
+    for case, fault in outcomes:
+        if case.family != family:
+            family = case.family
+            lines += ["", f"## {family}", "", "| Case | Outcome |", "|---|---|"]
+        reason = "passes" if fault is None else fault.split(" (see ")[0]
+        lines.append(f"| `{case.name}` | {reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="print the names and end")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="build directory")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcomes")
+    parser.add_argument("--write", action="store_true", help="write docs/stock_programs.md")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run each case N times; it passes if all do")
+    parser.add_argument("--set", action="append", default=[], metavar="VAR=VALUE", help="an environment variable for all")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    chosen = [case for case in every_case()
+              if not options.names or any(name in f"{case.family}: {case.name}" for name in options.names)]
+    if not chosen:
+        sys.exit("stock: no case of that name; see scripts/stock --list")
+    if options.list:
+        print("\n".join(f"{case.family}: {case.name}" for case in chosen))
+        return 0
+    install_packages({case.family for case in chosen})
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-stock-"))
+    scratch.chmod(0o755)
+    runner = Runner(reachable_build(options.build.resolve(), scratch), scratch, dict(word.split("=", 1) for word in options.set))
+    outcomes = []
+    for case in chosen:
+        start = time.monotonic()
+        fault = next((fault for _ in range(options.repeat) if (fault := runner.run(case))), None)
+        outcomes.append((case, fault))
+        print(f"{'ok    ' if fault is None else 'FAILED'} {case.family}: {case.name} ({time.monotonic() - start:.1f} s)"
+              + (f": {fault}" if fault else ""), flush=True)
+    print(summary(outcomes))
+    if options.json:
+        records = [{"family": case.family, "name": case.name, "passed": fault is None, "fault": fault} for case, fault in outcomes]
+        options.json.write_text(json.dumps({"summary": summary(outcomes), "cases": records}, indent=1) + "\n")
+    if options.write:
+        PAGE.write_text(page(outcomes))
+    if all(fault is None for _, fault in outcomes):
+        shutil.rmtree(scratch)
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
