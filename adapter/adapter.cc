@@ -125,6 +125,8 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
     return Error{"create_qp: only packets of connected services carry a CRC"};
   if (config.grh_space && config.type != QpType::kUd)
     return Error{"create_qp: only receives of UD have room for a global header"};
+  if (config.raw_ipv6 && config.type != QpType::kRaw)
+    return Error{"create_qp: only messages of RAW are IPv6 packets"};
   Qpn number = config.wanted_qpn;
   if (number == Qpn(0)) {
     number = core_->numbers.take(engine.now);
@@ -154,6 +156,10 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
   if (qp->owner != &engine) return Error{"destroy_qp: the QP belongs to another adapter"};
+  if (qp->config.type == QpType::kRaw && core_->protocols.has(*qp))
+    return Error{"destroy_qp: the QP is registered for a protocol"};
+  if (qp->config.type == QpType::kUd && engine.groups.has(*qp))
+    return Error{"destroy_qp: the QP is member of a multicast group; detach it first"};
   core_->rd.forget(*qp);
   forget_everything(engine, *qp);
   engine.delist(*qp);
@@ -244,6 +250,39 @@ std::span<const uint16_t> ChannelAdapter::pkeys(uint8_t port) const noexcept {
   return core_->engine.ports[port - 1U].pkeys;
 }
 
+Status ChannelAdapter::attach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (qp.owner != &core_->engine || qp.config.type != QpType::kUd)
+    return Error{"attach_mcast: only UD QPs of this adapter can be members"};
+  if (!is_multicast(lid) || !is_multicast(gid)) return Error{"attach_mcast: no multicast LID or Gid"};
+  if (!core_->engine.groups.attach(qp.port, lid, {gid, &qp}))
+    return Error{"attach_mcast: no more memberships; raise AdapterLimits::multicast_members"};
+  return {};
+}
+
+Status ChannelAdapter::detach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (!core_->engine.groups.detach(qp.port, lid, {gid, &qp}))
+    return Error{"detach_mcast: the QP is no member"};
+  return {};
+}
+
+Status ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (qp.owner != &core_->engine || qp.config.type != QpType::kRaw)
+    return Error{"register_protocol: only RAW QPs of this adapter take raw frames"};
+  if (!core_->protocols.add({qp.port, next_header, address}, qp))
+    return Error{"register_protocol: another QP has it, or AdapterLimits::raw_protocols are there"};
+  return {};
+}
+
+Status ChannelAdapter::unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (!core_->protocols.remove({qp.port, next_header, address}, qp))
+    return Error{"unregister_protocol: the QP is not registered for it"};
+  return {};
+}
+
 Result<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
@@ -251,6 +290,8 @@ Result<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   if (attr.port == 0 || attr.port > ports()) return Error{"make_ah: no such port"};
   if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
     return Error{"make_ah: LID or service level out of range"};
+  if (is_multicast(attr.dlid) && attr.is_global != is_multicast(attr.route.dgid))
+    return Error{"make_ah: a multicast LID goes with the Gid of a group"};
   if (attr.is_global && (attr.route.flow_label >> 20) != 0) return Error{"make_ah: a flow label has 20 bits"};
   return AddressHandle{.pd = pd, .attr = attr};
 }

@@ -94,6 +94,14 @@ class ChannelAdapter {
   /// partition. QPs go by their index: what stands there now is theirs.
   Status set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
   [[nodiscard]] std::span<const uint16_t> pkeys(uint8_t port) const noexcept;
+  /// Makes a UD QP a member of a multicast group of its port, or no member any more; it hears what is sent to
+  /// the group's LID with its Gid, also from this adapter. A member is not destroyed.
+  Status attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
+  Status detach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
+  /// IPv6 datagrams of an upper-level protocol that come to `address`, as raw frames for kQpnByProtocol, are
+  /// for this RAW QP (SAN-XPORT-16); others are dropped. A QP that is registered is not destroyed.
+  Status register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
+  Status unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
   /// An address handle for datagram QPs of `pd`; refused when an attribute is out of range.
   Result<AddressHandle> make_ah(PdId pd, const AhAttr& attr);
 

@@ -12,6 +12,8 @@
 #include "adapter/loopback_port.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "base/log.h"
+#include "messages/ipv6_frame.h"
+#include "messages/multicast.h"
 
 namespace weft::adapter {
 
@@ -27,7 +29,8 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       pds(config.limits.protection_domains + 1),
       srqs(engine, pds),
       pd_qps(config.limits.protection_domains + 1),
-      numbers(config.limits.queue_pairs, engine.table_mask + 1, random) {}
+      numbers(config.limits.queue_pairs, engine.table_mask + 1, random),
+      protocols(config.limits.raw_protocols) {}
 
 void AdapterCore::attach(fabric::CellPort& carrier) {
   engine.ports.push_back({.carrier = &carrier,
@@ -174,12 +177,17 @@ void AdapterCore::take_cell(const EnginePort& port, std::span<const std::byte> b
   const CellError error = decode_cell(bytes, crc, cell);
   if (error != CellError::kNone) [[unlikely]]
     return engine.bad_cells.add(error);
-  if (cell.dlid != port.info.lid || cell.dest_subnet != port.info.subnet) [[unlikely]]
-    return engine.count(AdapterCounter::kDropOtherLid);
+  if (cell.dlid != port.info.lid || cell.dest_subnet != port.info.subnet) [[unlikely]] {
+    const bool group = is_multicast(cell.dlid) && cell.dest_subnet == port.info.subnet;
+    return group ? take_multicast(port, cell) : engine.count(AdapterCounter::kDropOtherLid);
+  }
   QueuePair* qp = engine.find_qp(cell.dest_qpn);
   if (qp == nullptr && cell.dest_qpn == kQpnGsi) qp = engine.find_gsi(port);
-  if (qp == nullptr) [[unlikely]]
-    return engine.count(AdapterCounter::kDropNoQp);
+  if (qp == nullptr) [[unlikely]] {
+    const bool raw = cell.dest_qpn == kQpnByProtocol && cell.opcode == Opcode::kRaw;
+    if (raw) qp = find_by_protocol(port, cell);
+    if (qp == nullptr) return engine.count(raw ? AdapterCounter::kDropProtocol : AdapterCounter::kDropNoQp);
+  }
   if (qp->port != port.number) [[unlikely]]
     return engine.count(AdapterCounter::kDropOtherLid);
   if (!qp->abilities().receive) [[unlikely]]
@@ -346,6 +354,8 @@ Instant AdapterCore::deadline() const noexcept {
 /// same size as those of packets that are half received.
 ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, uint32_t mask) const noexcept {
   const bool to_port = (mask & kQpAttrPort) != 0;
+  if (to_port && attr.port != qp.port && (engine.groups.has(qp) || protocols.has(qp)))
+    return ModifyResult::kBadValue;
   if ((mask & kQpAttrPkeyIndex) != 0) {
     const EnginePort& at = engine.ports[(to_port ? attr.port : qp.port) - 1U];
     if ((at.pkeys[attr.pkey_index] & ~kPkeyFullMember) == 0) return ModifyResult::kBadValue;
@@ -356,6 +366,34 @@ ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, ui
   const EnginePort& port = engine.ports[(to_port ? attr.port : qp.port) - 1U];
   const bool other_cells = port.known && qp.path.segment_bytes != port.info.cell_payload_bytes;
   return to_port && other_cells ? ModifyResult::kBadValue : ModifyResult::kOk;
+}
+
+/// Who has registered for a raw frame's next header and destination address (SAN-XPORT-16).
+QueuePair* AdapterCore::find_by_protocol(const EnginePort& port, const CellView& cell) noexcept {
+  if (cell.global_header == nullptr) return nullptr;
+  GlobalHeaderWire header;
+  std::memcpy(&header, cell.global_header, sizeof header);
+  return protocols.find(
+      {.port = port.number, .next_header = header.next_header, .address = header.destination});
+}
+
+/// A datagram to a group: each member takes it as if it had been sent to it alone. Its global header names
+/// the group, for several may share a LID.
+void AdapterCore::take_multicast(const EnginePort& port, const CellView& cell) noexcept {
+  const bool whole = cell.opcode == Opcode::kUdSend && cell.dest_qpn == kQpnMulticast &&
+                     cell.global_header != nullptr && cell.payload.size() <= port.info.cell_payload_bytes;
+  bool taken = false;
+  if (whole) {
+    Gid gid;
+    std::memcpy(gid.data(), cell.global_header + offsetof(GlobalHeaderWire, destination), sizeof gid);
+    for (const MulticastGroups::Member& member : engine.groups.members(port.number, cell.dlid)) {
+      if (member.gid != gid || !member.qp->abilities().receive) continue;
+      taken = true;
+      member.qp->counters.add(QpCounter::kCellsReceived);
+      dispatch(*member.qp, cell);
+    }
+  }
+  if (!taken) engine.count(AdapterCounter::kDropMulticast);
 }
 
 void AdapterCore::set_partition(QueuePair& qp) noexcept {

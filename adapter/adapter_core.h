@@ -7,6 +7,7 @@
 
 #include "adapter/engine.h"
 #include "adapter/queues/qp_numbers.h"
+#include "adapter/queues/raw_protocols.h"
 #include "adapter/queues/shared_receives.h"
 #include "adapter/transport/acknowledger.h"
 #include "adapter/transport/completer.h"
@@ -55,6 +56,7 @@ class AdapterCore {
   std::vector<uint32_t> pd_qps;  // QPs of each protection domain
   std::vector<std::unique_ptr<CompletionQueue>> cqs;
   QpNumbers numbers;
+  RawProtocols protocols;
 
  private:
   // Stages of a turn, in order.
@@ -73,6 +75,8 @@ class AdapterCore {
   void fail_qp(QueuePair& qp, WcStatus status) noexcept;
 
   void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
+  void take_multicast(const EnginePort& port, const CellView& cell) noexcept;
+  [[nodiscard]] QueuePair* find_by_protocol(const EnginePort& port, const CellView& cell) noexcept;
   void dispatch(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ModifyResult check_move(const QueuePair& qp, const QpAttr& attr,
                                         uint32_t mask) const noexcept;

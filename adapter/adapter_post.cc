@@ -4,6 +4,8 @@
 
 #include "adapter/adapter_core.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "messages/ipv6_frame.h"
+#include "messages/multicast.h"
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
@@ -30,6 +32,7 @@ void take_address(const QueuePair& qp, const SendRequest& request, SendWqe& wqe)
   wqe.dest.lid = request.ah->attr.dlid;
   wqe.dest.sl = request.ah->attr.sl;
   wqe.is_global = request.ah->attr.is_global;
+  wqe.to_group = is_multicast(wqe.dest.lid) && wqe.is_global;
   if (wqe.is_global) wqe.route = request.ah->attr.route;
 }
 
@@ -55,7 +58,9 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
     if (!can_reach(qp, request)) return PostResult::kNoDestination;
     const EnginePort& port = engine.ports[qp.port - 1U];
     const uint32_t segment = port.known ? port.info.cell_payload_bytes : kCellPayloadBytesMax;
-    if (length > segment) return PostResult::kTooLong;
+    const uint32_t header = qp.config.raw_ipv6 ? kIpv6HeaderBytes : 0;
+    if (length > segment + header) return PostResult::kTooLong;
+    if (length < header) return PostResult::kBadSges;
   }
   if (rule->needs_remote_key && request.rkey == Rkey()) return PostResult::kNoRemoteKey;
   if (rule->needs_remote_addr && request.remote_addr == kNoRemoteAddr) return PostResult::kNoRemoteKey;

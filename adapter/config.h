@@ -18,6 +18,8 @@ struct AdapterLimits {
   uint32_t completion_queues = 1024;
   uint32_t cqes_per_queue = 65536;
   uint32_t completion_vectors = 1;
+  uint32_t multicast_members = 1024;  // memberships of QPs in groups
+  uint32_t raw_protocols = 256;       // registrations of upper-level protocols
   uint32_t shared_receive_queues = 1024;
   uint32_t wqes_per_queue = 16384;
   uint32_t sges_per_wqe = 16;
@@ -54,6 +56,7 @@ struct QpConfig {
   bool idata_takes_recv_wqe = true;  // false: push-push channel, kRdataIndicate (O-06)
   bool packet_crc = false;           // PUSH-CELL-08
   bool empty_lists = false;          // WRs that move data may name no segment, as in libibverbs; else C-34
+  bool raw_ipv6 = false;             // RAW: messages are IPv6 packets (SAN-XPORT-15)
   bool grh_space = false;            // UD: receives begin with kGrhBytes for the global header, as in verbs
   uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
   /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.

@@ -11,6 +11,7 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       random(source),
       memory(wanted.limits.keys, wanted.number, source),
       stash(wanted.limits.stash_cells, wanted.limits.stash_cells_per_qp),
+      groups(wanted.limits.multicast_members),
       tx_chunks(wanted.limits.window_chunks),
       rx_chunks(wanted.limits.window_chunks),
       timers(std::bit_ceil(wanted.limits.queue_pairs + 2)),

@@ -17,6 +17,7 @@
 #include "adapter/memory/memory_table.h"
 #include "adapter/path.h"
 #include "adapter/queues/completion_queue.h"
+#include "adapter/queues/multicast_groups.h"
 #include "adapter/queues/qp_list.h"
 #include "adapter/queues/queue_pair.h"
 #include "adapter/timer_heap.h"
@@ -88,6 +89,7 @@ struct Engine {
   MemoryTable memory;
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;
+  MulticastGroups groups;
   ChunkPool<TxPacket> tx_chunks;
   ChunkPool<RxPacket> rx_chunks;
   TimerHeap timers;

@@ -176,6 +176,7 @@ void Context::release_all() noexcept {
   for (int pass = 0; pass < 2; ++pass) {
     for (Object* at = newest_; at != nullptr;) {
       Object* object = std::exchange(at, at->books.older);
+      object->abandon();
       if (object->books.users != 0 || object->release() != Answer::kOk) continue;
       unlink(*object);
       const std::unique_ptr<Object> owned(object);

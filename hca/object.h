@@ -49,6 +49,8 @@ class Object {
     uint32_t unacknowledged = 0;  // events taken and not acknowledged, of either kind
   };
   Books books;
+  /// Its context ends: what the program began with it and did not end is ended.
+  virtual void abandon() noexcept {}
   /// Frees what the adapter has of it and drops what waits for it. Nothing has changed unless kOk.
   [[nodiscard]] virtual Answer release() noexcept = 0;
 

@@ -1,9 +1,12 @@
 #include "hca/queue_pair.h"
 
+#include <algorithm>
+
 #include "hca/channel.h"
 #include "hca/device_core.h"
 #include "hca/memory.h"
 #include "hca/shared_queue.h"
+#include "messages/multicast.h"
 
 namespace weft::hca {
 
@@ -70,6 +73,40 @@ Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcep
   attr = device.adapter.query_qp(pair_);
   config = device.adapter.config(pair_);
   return Answer::kOk;
+}
+
+Answer Qp::attach_mcast(const Gid& gid, Lid lid) {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  const Hold hold(device);
+  const Membership group{gid, lid};
+  if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return Answer::kOk;
+  const adapter::QpType type = device.adapter.config(pair_).type;
+  if (type != adapter::QpType::kUd || !is_multicast(gid) || !is_multicast(lid)) return Answer::kInvalid;
+  groups_.push_back(group);
+  if (!device.adapter.attach_mcast(pair_, gid, lid)) {
+    groups_.pop_back();
+    return Answer::kNoMemory;
+  }
+  ++books.users;
+  return Answer::kOk;
+}
+
+Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  const Hold hold(device);
+  if (std::erase(groups_, Membership{gid, lid}) == 0 || !device.adapter.detach_mcast(pair_, gid, lid))
+    return Answer::kInvalid;
+  --books.users;
+  return Answer::kOk;
+}
+
+void Qp::abandon() noexcept {
+  for (const Membership& group : groups_) {
+    if (core().adapter.detach_mcast(pair_, group.gid, group.lid)) --books.users;
+  }
+  groups_.clear();
 }
 
 Answer Qp::release() noexcept {

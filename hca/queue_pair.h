@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "adapter/adapter.h"
 #include "hca/object.h"
+#include "messages/global_header.h"
+#include "messages/ids.h"
 
 namespace weft::hca {
 
@@ -39,15 +42,29 @@ class Qp final : public Object {
   [[nodiscard]] Answer modify(const adapter::QpAttr& attr, uint32_t mask) noexcept;
   [[nodiscard]] Answer query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept;
 
+  /// Joins a multicast group of its port, or leaves it; multicast_lid() says the LID of a group. A member is
+  /// not destroyed: kBusy. kInvalid of what is no group, of a service without groups, of a QP that is no
+  /// member; kNoMemory when AdapterLimits::multicast_members are there.
+  [[nodiscard]] Answer attach_mcast(const Gid& gid, Lid lid);
+  [[nodiscard]] Answer detach_mcast(const Gid& gid, Lid lid) noexcept;
+
+  void abandon() noexcept override;
   [[nodiscard]] Answer release() noexcept override;
 
  private:
+  struct Membership {
+    Gid gid{};
+    Lid lid{};
+    [[nodiscard]] bool operator==(const Membership&) const noexcept = default;
+  };
+
   adapter::QueuePair& pair_;
   ProtectionDomain& pd_;
   Srq* srq_;
   Cq& send_cq_;
   Cq& recv_cq_;
   Qpn number_;
+  std::vector<Membership> groups_;  // each counts as a user of the QP
 };
 
 }  // namespace weft::hca

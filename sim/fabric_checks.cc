@@ -43,7 +43,8 @@ SwitchCells count_switch_cells(const fabric::Switch& core) {
   SwitchCells cells;
   for (uint32_t number = 1; number <= core.ports(); ++number) {
     const auto& counters = core.port(static_cast<fabric::PortNumber>(number)).counters;
-    cells.in += counters.get(fabric::SwitchPortCounter::kCellsIn);
+    cells.in += counters.get(fabric::SwitchPortCounter::kCellsIn) +
+                counters.get(fabric::SwitchPortCounter::kCellsCopied);
     cells.out_or_dropped += counters.get(fabric::SwitchPortCounter::kCellsOut);
     for (auto i = static_cast<uint32_t>(fabric::kFirstDrop);
          i < static_cast<uint32_t>(fabric::SwitchPortCounter::kCount); ++i) {

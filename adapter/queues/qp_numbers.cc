@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "adapter/limits.h"
+#include "messages/multicast.h"
 
 namespace weft::adapter {
 
@@ -37,6 +38,7 @@ Qpn QpNumbers::take(Instant now) noexcept {
   const uint32_t index = next_place(now);
   if (index == 0) return Qpn(0);
   Place& place = places_[index];
+  if (place.high * (mask_ + 1) + index == kQpnMulticast.value()) place.high = 0;  // nobody's number
   const uint32_t number = place.high * (mask_ + 1) + index;
   place.high = (place.high + 1) % ((kQpnMask + 1) / (mask_ + 1));
   return Qpn(number);

@@ -65,6 +65,7 @@ struct SendWqe {
   uint64_t revision = 0;
   bool started = false;    // its data segments were checked, its delay has begun
   bool done = false;       // ready to complete when its turn comes
+  bool to_group = false;   // a datagram to a multicast LID
   bool is_global = false;  // a datagram with a global header: `route`
   Destination dest{};
   union {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "messages/ipv6_frame.h"
+
 namespace weft::adapter {
 namespace {
 
@@ -85,14 +87,16 @@ uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget
   bool failed = false;
   while (packet.pending != 0 && sent < budget) {
     const auto cell = static_cast<uint32_t>(std::countr_zero(packet.pending));
-    const CellSent result = segmenter_.send_request_cell(qp, packet, psn, cell);
+    const CellSent result = qp.config.raw_ipv6 ? segmenter_.send_ipv6_frame(qp, packet, psn)
+                                               : segmenter_.send_request_cell(qp, packet, psn, cell);
     if (result == CellSent::kNoCredit) {
       blocked = true;
       qp.counters.add(QpCounter::kCreditStalls);
       break;
     }
-    if (result == CellSent::kLocalFault) [[unlikely]] {
-      completer_.fail_packet(qp, number, WcStatus::kLocalProtection);
+    if (result != CellSent::kYes) [[unlikely]] {
+      const bool bad = result == CellSent::kBadFrame;
+      completer_.fail_packet(qp, number, bad ? WcStatus::kLocalQpOperation : WcStatus::kLocalProtection);
       failed = true;
       break;
     }
@@ -126,7 +130,8 @@ Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
 bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
   wqe.started = true;
   const bool read = wqe.rule->is_read();
-  const bool too_long = !is_connected(qp.config.type) && wqe.length > qp.path.segment_bytes;
+  const uint32_t header = qp.config.raw_ipv6 ? kIpv6HeaderBytes : 0;
+  const bool too_long = !is_connected(qp.config.type) && wqe.length > qp.path.segment_bytes + header;
   if (too_long) {
     finish_local(qp, wqe, WcStatus::kLocalLength);
   } else if (!segmenter_.check_segments(qp, qp.sq.started,
@@ -141,6 +146,7 @@ bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
 }
 
 uint32_t Requester::packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept {
+  if (qp.config.raw_ipv6) return wqe.length;  // one cell, whose header takes the first bytes
   const bool read = wqe.rule->is_read();
   return read ? std::min(qp.path.packet_bytes, kReadCellsMax * qp.path.segment_bytes) : qp.path.packet_bytes;
 }
@@ -169,7 +175,7 @@ void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
   packet.offset = wqe.cut;
   packet.bytes = bytes;
   packet.opcode = wire_opcode(qp.config.type, rule);
-  packet.cells = static_cast<uint8_t>(cells_of(bytes, qp.path.segment_bytes));
+  packet.cells = static_cast<uint8_t>(qp.config.raw_ipv6 ? 1 : cells_of(bytes, qp.path.segment_bytes));
   packet.is_read = rule.is_read();
   packet.pending = packet.is_read ? 1 : cell_mask(packet.cells);
   packet.last = last;

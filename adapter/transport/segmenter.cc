@@ -5,10 +5,12 @@
 #include "adapter/transport/segmenter.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
 #include "base/crc32c.h"
+#include "messages/ipv6_frame.h"
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
@@ -95,6 +97,17 @@ void finish_cell(fabric::CellPort& carrier, VirtualLane vl, std::byte* cell, uin
   carrier.commit(vl, bytes, crc);
 }
 
+/// The sum of header and body. The body counts to the sum of its packet when it is sent for the first time,
+/// which is in cell order.
+[[nodiscard]] uint32_t join_body(TxPacket& packet, uint32_t number, uint32_t header_crc, uint32_t body_crc,
+                                 uint64_t body_bytes) noexcept {
+  if (number == packet.hashed_cells) {
+    packet.packet_crc = crc32c_combine(packet.packet_crc, body_crc, body_bytes);
+    ++packet.hashed_cells;
+  }
+  return crc32c_combine(header_crc, body_crc, body_bytes);
+}
+
 }  // namespace
 
 /// Null when the datagram's address asks for none.
@@ -113,6 +126,22 @@ Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
   const bool loops = wqe.dest.lid == port.info.lid;
   return {loops ? port.loopback.get() : port.carrier,
           make_template(port.info, wqe.dest.lid, wqe.dest.qpn, qp.qpn, wqe.dest.sl, vl), vl};
+}
+
+/// What is sent to a group is for members of this port, too. One whose LID is this port's is no group.
+bool Segmenter::members_here(QueuePair& qp, const SendWqe& wqe) const noexcept {
+  return wqe.to_group && wqe.dest.lid != engine_.port_of(qp).info.lid &&
+         !engine_.groups.members(qp.port, wqe.dest.lid).empty();
+}
+
+void Segmenter::copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const std::byte> cell,
+                                uint32_t crc) noexcept {
+  fabric::CellPort& loopback = *engine_.port_of(qp).loopback;
+  const auto bytes = static_cast<uint32_t>(cell.size());
+  std::byte* to = loopback.claim(vl, bytes);
+  if (to == nullptr) return;  // cannot be: there was room when the cell was begun
+  std::memcpy(to, cell.data(), bytes - kCrcBytes);
+  finish_cell(loopback, vl, to, bytes, crc);
 }
 
 AccessFault Segmenter::check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept {
@@ -213,12 +242,13 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   const uint32_t head = network_bytes(global);
   const uint32_t size = head + (va ? kVaBytes : 0) + (datagram ? kDatagramHeaderBytes : 0) +
                         (idata ? kIdataBytes : 0) + bytes + (packet_crc ? kCrcBytes : 0) + kCrcBytes;
-  Outlet other{};
-  if (!connected) other = outlet_of(qp, wqe);
+  const Outlet other = connected ? Outlet{} : outlet_of(qp, wqe);
   fabric::CellPort& carrier = connected ? *qp.path.carrier : *other.carrier;
   const VirtualLane vl = connected ? qp.path.vl : other.vl;
   std::byte* cell = carrier.claim(vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
+  const bool doubled = members_here(qp, wqe);
+  if (doubled && engine_.port_of(qp).loopback->claim(vl, size) == nullptr) return CellSent::kNoCredit;
 
   const CellVariable variable{
       .opcode = packet.opcode,
@@ -251,17 +281,13 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
     return CellSent::kLocalFault;
   }
   if (qp.config.packet_crc) {
-    const auto body = static_cast<uint64_t>(parts.at() - cell) - head + bytes;
-    if (number == packet.hashed_cells) {  // first time, which is in cell order
-      packet.packet_crc = crc32c_combine(packet.packet_crc, crc, body);
-      ++packet.hashed_cells;
-    }
-    crc = crc32c_combine(header_crc, crc, body);
+    crc = join_body(packet, number, header_crc, crc, static_cast<uint64_t>(parts.at() - cell) - head + bytes);
     if (packet_crc) {
       store_be(parts.at() + bytes, packet.packet_crc);
       crc = crc32c_extend(crc, parts.at() + bytes, kCrcBytes);
     }
   }
+  if (doubled) copy_to_members(qp, vl, {cell, size}, crc);
   finish_cell(carrier, vl, cell, size, crc);
   return CellSent::kYes;
 }
@@ -326,6 +352,35 @@ CellSent Segmenter::send_atomic_response(QueuePair& qp, const ReadJob& job) noex
                         .psn = job.psn,
                         .payload_bytes = sizeof value},
                        &value);
+}
+
+CellSent Segmenter::send_ipv6_frame(QueuePair& qp, const TxPacket& packet, Psn psn) noexcept {
+  const uint32_t bytes = packet.bytes - kIpv6HeaderBytes;
+  std::array<std::byte, kIpv6HeaderBytes> header{};
+  uint32_t crc = 0;
+  AccessFault fault = gather(qp, packet, 0, header, crc);
+  GlobalHeaderWire global;
+  if (fault == AccessFault::kNone && !global_from_ipv6(header, bytes, global)) return CellSent::kBadFrame;
+  const Outlet outlet = outlet_of(qp, qp.sq.at(packet.wqe));
+  const uint32_t size = kCellHeaderBytes + kGlobalHeaderBytes + bytes + kCrcBytes;
+  std::byte* cell = nullptr;
+  if (fault == AccessFault::kNone) {
+    cell = outlet.carrier->claim(outlet.vl, size);
+    if (cell == nullptr) return CellSent::kNoCredit;
+    crc = begin_cell(cell, size, outlet.fixed, &global,
+                     {.opcode = Opcode::kRaw,
+                      .flags = kCellFirst | kCellLast,
+                      .flags2 = packet.flags2,
+                      .psn = psn,
+                      .payload_bytes = static_cast<uint16_t>(bytes)});
+    fault = gather(qp, packet, kIpv6HeaderBytes, {cell + kCellHeaderBytes + kGlobalHeaderBytes, bytes}, crc);
+  }
+  if (fault != AccessFault::kNone) {
+    engine_.faults.add(fault);
+    return CellSent::kLocalFault;
+  }
+  finish_cell(*outlet.carrier, outlet.vl, cell, size, crc);
+  return CellSent::kYes;
 }
 
 CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job) noexcept {

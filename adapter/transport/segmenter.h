@@ -22,6 +22,7 @@ enum class CellSent : uint8_t {
   kYes,
   kNoCredit,    // nothing happened; try in the next turn
   kLocalFault,  // the memory is no longer ours to read, or not there; nothing was sent
+  kBadFrame,    // the data is no IPv6 packet
 };
 
 /// Where a cell leaves and what its header always says.
@@ -39,6 +40,8 @@ class Segmenter {
   /// Sends cell `number` of a request packet.
   [[nodiscard]] CellSent send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
                                            uint32_t number) noexcept;
+  /// Sends an IPv6 packet as a raw frame: its header becomes the cell's global header (SAN-XPORT-15).
+  [[nodiscard]] CellSent send_ipv6_frame(QueuePair& qp, const TxPacket& packet, Psn psn) noexcept;
   /// Sends the next response cell of an RDMA read, whose grant stands.
   [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job) noexcept;
   /// Sends the old value of the word that an atomic operation changed.
@@ -70,6 +73,8 @@ class Segmenter {
   [[nodiscard]] const GlobalHeaderWire* datagram_header(const QueuePair& qp, const SendWqe& wqe,
                                                         GlobalHeaderWire& header) noexcept;
   [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
+  [[nodiscard]] bool members_here(QueuePair& qp, const SendWqe& wqe) const noexcept;
+  void copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const std::byte> cell, uint32_t crc) noexcept;
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_one_cell(QueuePair& qp, const CellVariable& variable,

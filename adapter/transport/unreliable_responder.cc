@@ -4,7 +4,20 @@
 // be missing adds one to kMissedPackets, by which a session notices (decisions 2.19).
 #include "adapter/transport/unreliable_responder.h"
 
+#include <cstring>
+
+#include "messages/ipv6_frame.h"
+
 namespace weft::adapter {
+namespace {
+
+/// What a receive holds in front of the data.
+uint32_t header_room(const QueuePair& qp) noexcept {
+  static_assert(kGrhBytes == kIpv6HeaderBytes);
+  return qp.config.grh_space || qp.config.raw_ipv6 ? kGrhBytes : 0;
+}
+
+}  // namespace
 
 void UnreliableResponder::abandon(QueuePair& qp, uint64_t packets) noexcept {
   ReceiveSide& rx = qp.rx;
@@ -118,17 +131,20 @@ ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView&
 }
 
 /// The global header goes to the place that verbs keep for it in front of the data; a datagram that came
-/// without leaves it as it was.
+/// without leaves it as it was. A raw frame becomes the IPv6 packet again that it was.
 ResponderFault UnreliableResponder::place_datagram(QueuePair& qp, RxPacket& packet,
                                                    const CellView& cell) noexcept {
-  if (!qp.config.grh_space) return placement_.place(qp, packet, 0, cell.payload);
-  const ResponderFault fault = placement_.check_length(qp, packet, kGrhBytes + cell.payload.size());
-  if (fault != ResponderFault::kNone) return fault;
-  if (cell.global_header != nullptr) {
-    const ResponderFault header = placement_.place(qp, packet, 0, {cell.global_header, kGrhBytes});
-    if (header != ResponderFault::kNone) return header;
+  const uint32_t room = header_room(qp);
+  if (room == 0) return placement_.place(qp, packet, 0, cell.payload);
+  if (qp.config.raw_ipv6 && cell.global_header == nullptr) return ResponderFault::kUnsupported;
+  ResponderFault fault = placement_.check_length(qp, packet, room + cell.payload.size());
+  if (fault == ResponderFault::kNone && cell.global_header != nullptr) {
+    GlobalHeaderWire header;
+    std::memcpy(&header, cell.global_header, sizeof header);
+    if (qp.config.raw_ipv6) header = ipv6_from_global(header, static_cast<uint32_t>(cell.payload.size()));
+    fault = placement_.place(qp, packet, 0, std::as_bytes(std::span(&header, 1)));
   }
-  return placement_.place(qp, packet, kGrhBytes, cell.payload);
+  return fault == ResponderFault::kNone ? placement_.place(qp, packet, room, cell.payload) : fault;
 }
 
 /// Where the port's table has the partition a datagram came in.
@@ -155,7 +171,7 @@ void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noe
           {.has_imm = cell.has(kCellIdata),
            .solicited = (cell.flags2 & kCell2Solicited) != 0,
            .imm = cell.idata,
-           .bytes = cell.payload.size() + (qp.config.grh_space ? kGrhBytes : 0),
+           .bytes = cell.payload.size() + header_room(qp),
            .grh = qp.config.grh_space && cell.global_header != nullptr,
            .sl = cell.sl,
            .pkey_index = pkey_index_of(qp, cell),

@@ -16,7 +16,8 @@
 
 namespace weft::fabric {
 
-/// Cells in = cells out + drops + cells that wait, at every moment, summed over the ports (SAN-NODE-01).
+/// Cells in + copies = cells out + drops + cells that wait, at every moment, summed over the ports
+/// (SAN-NODE-01).
 enum class SwitchPortCounter : uint8_t {
   kCellsIn,   // heads that arrived
   kCellsOut,  // tails that left
@@ -24,6 +25,7 @@ enum class SwitchPortCounter : uint8_t {
   kFlitsOut,
   kFlitsPassed,  // of kFlitsOut: went from ring to ring without waiting
   kPoisonOut,    // tails that told the next hop to forget the cell
+  kCellsCopied,  // more copies of multicast cells than there were cells
   // Drops, each counted at the port the cell came in by.
   kDropTooShort,  // head flit without a whole header
   kDropVersion,
@@ -38,12 +40,14 @@ enum class SwitchPortCounter : uint8_t {
   kDropLoop,    // would go back to the switch it came from
   kDropManagementFull,
   kDropManagementRate,
-  kDropGsiRate,     // too many cells for QP1
-  kDropStandstill,  // the output moved nothing for 25 ms, and its cells crowded those for others
-  kDropLifetime,    // the output moved nothing for 2 s
-  kDropLinkReset,   // the input link went down before the cell was on its way
-  kDropPoisoned,    // the previous hop said so
-  kDropTooLong,     // more flits than the largest cell has, and no tail among them
+  kDropGsiRate,        // too many cells for QP1
+  kDropStandstill,     // the output moved nothing for 25 ms, and its cells crowded those for others
+  kDropLifetime,       // the output moved nothing for 2 s
+  kDropLinkReset,      // the input link went down before the cell was on its way
+  kDropPoisoned,       // the previous hop said so
+  kDropTooLong,        // more flits than the largest cell has, and no tail among them
+  kDropMulticast,      // a copy for an output that was busy, or a multicast cell of several flits
+  kDropMulticastRate,  // too many copies of one input's cells
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<SwitchPortCounter> counter_labels(SwitchPortCounter /*of*/) noexcept {
@@ -54,6 +58,7 @@ enum class SwitchPortCounter : uint8_t {
       "flits_out",
       "flits_passed",
       "poison_out",
+      "cells_copied",
       "drop_too_short",
       "drop_version",
       "drop_address",
@@ -73,6 +78,8 @@ enum class SwitchPortCounter : uint8_t {
       "drop_link_reset",
       "drop_poisoned",
       "drop_too_long",
+      "drop_multicast",
+      "drop_multicast_rate",
   };
 }
 inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
@@ -127,6 +134,7 @@ struct Port {
   std::array<Ingress, kVlCount> ingress{};
   TokenBucket management_rate{0, 0};
   TokenBucket gsi_rate{0, 0};
+  TokenBucket multicast_rate{0, 0};
 
   // Output. Lanes as bits.
   uint32_t waiting_lanes = 0;  // lanes with flits queued

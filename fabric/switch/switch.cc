@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint32_t kManagementBurst = 64;
 constexpr uint32_t kGsiBurst = 256;
+constexpr uint32_t kCopiesBurst = 4096;  // 16 cells for all ports of the largest switch
 
 }  // namespace
 
@@ -47,6 +48,7 @@ Switch::Switch(const SwitchConfig& config)
     auto port = std::make_unique<Port>(static_cast<PortNumber>(i));
     port->management_rate = TokenBucket(config.management_per_second, kManagementBurst);
     port->gsi_rate = TokenBucket(config.gsi_per_second, kGsiBurst);
+    port->multicast_rate = TokenBucket(config.copies_per_second, kCopiesBurst);
     const Status fits = port->arbiter.configure(tables, config.link.lanes);
     WEFT_CHECK(fits.ok(), fits.error().text.c_str());
     ports_.push_back(std::move(port));

@@ -26,8 +26,9 @@ struct SwitchConfig {
   bool one_cell_per_lane =
       false;                  // strict reading of SAN-VL-07 (C-32): one cell per lane in the whole switch
   VlArbitration arbitration;  // empty: every lane alike
-  uint32_t management_per_second = 2000;  // lane 15, per input port
-  uint32_t gsi_per_second = 2000;         // cells for QP1, per input port
+  uint32_t management_per_second = 2000;   // lane 15, per input port
+  uint32_t gsi_per_second = 2000;          // cells for QP1, per input port
+  uint32_t copies_per_second = 1'000'000;  // of multicast cells, per input port: what one may cost the others
   Duration lifetime = kHeadOfQueueLifetime;
   Duration standstill = kOutputStandstill;
 };
@@ -79,6 +80,8 @@ class Switch final : public Pollable {
   [[nodiscard]] bool leads_back(const Port& in, PortNumber output, Lid slid) const noexcept;
   [[nodiscard]] bool pass_through(Port& in, Port& out, const CheckedFlit& checked) noexcept;
   void enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept;
+  void copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept;
+  [[nodiscard]] bool copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept;
 
   // Output (switch.cc).
   int forward(Port& out) noexcept;

@@ -6,6 +6,7 @@
 // (decisions P4), and the credit goes back when the flit leaves.
 #include "fabric/switch/switch.h"
 #include "messages/cell.h"
+#include "messages/multicast.h"
 
 namespace weft::fabric {
 namespace {
@@ -32,6 +33,14 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
     if (flit.payload.size() >= kCellHeaderBytes) [[likely]] {
       head = CellHead(flit.payload.data());
       reason = admit(in, flit.vl, head, cell.output);
+      if (reason == SwitchPortCounter::kDropNoRoute && is_multicast(head.dlid())) [[unlikely]] {
+        if (flit.tail && flit.vl != kVlManagement) {
+          cell.open = false;
+          cell.dropping = true;  // nothing of it is left to come
+          return copy_to_group(in, flit, head);
+        }
+        reason = SwitchPortCounter::kDropMulticast;
+      }
     }
     cell.flits = 0;
     cell.dropping = reason != kAdmitted;
@@ -54,6 +63,43 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   } else {
     enqueue(in, out, checked);
   }
+}
+
+/// A whole cell to a multicast LID that no endnode has: a copy for each other port. Nobody knows members
+/// here, so all endnodes get one. Copies are made while their outputs are free; the buffer that stands for
+/// the cell's credit may hold one for an output that is not, as long as half of the lane's are free for
+/// others. Further copies are lost, so that nobody waits for a slow member.
+void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
+  const CheckedFlit checked{flit, &head, flits_per_cell_ == 1};
+  const VlBuffer& buffer = *in.buffers[flit.vl.value()];
+  bool held = false;
+  uint64_t copies = 0;
+  for (Port* out : attached_) {
+    if (!copies_go(in, *out, head)) continue;
+    ++copies;
+    if (!in.multicast_rate.take(now_)) {
+      in.counters.add(SwitchPortCounter::kDropMulticastRate);
+    } else if (check_output(in, flit.vl, out->number) != kAdmitted) {
+      in.counters.add(SwitchPortCounter::kDropMulticast);
+    } else if (!pass_through(in, *out, checked)) {
+      if (held || buffer.free_flits() * 2 <= buffer.capacity()) {
+        in.counters.add(SwitchPortCounter::kDropMulticast);
+      } else {
+        enqueue(in, *out, checked);
+        held = true;
+      }
+    }
+  }
+  if (!held) in.link->grant(flit.vl, 1);
+  if (copies == 0) return in.counters.add(SwitchPortCounter::kDropNoRoute);
+  in.counters.add(SwitchPortCounter::kCellsCopied, copies - 1);
+}
+
+/// Does `out` get a copy of a multicast cell that came in by `in`? Between switches a cell is taken only from
+/// where the route to its source leads, so that none goes in a circle or comes twice.
+bool Switch::copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept {
+  if (&out == &in || !out.up || head.vl().value() >= out.lanes) return false;
+  return in.peer_is_endnode || leads_back(in, out.number, head.slid());
 }
 
 /// Every check a cell meets at the port it enters by. Clauses: SAN-SW-01, SAN-VL-02, decisions section 4.

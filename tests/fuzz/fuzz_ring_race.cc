@@ -116,7 +116,7 @@ class World {
     uint64_t out = switch_.cells_held();
     for (uint32_t port = 0; port <= switch_.ports(); ++port) {
       const auto& counters = switch_.port(static_cast<PortNumber>(port)).counters;
-      in += counters.get(SwitchPortCounter::kCellsIn);
+      in += counters.get(SwitchPortCounter::kCellsIn) + counters.get(SwitchPortCounter::kCellsCopied);
       out += counters.get(SwitchPortCounter::kCellsOut);
       for (auto c = static_cast<uint32_t>(kFirstDrop); c < static_cast<uint32_t>(SwitchPortCounter::kCount);
            ++c)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "adapter/adapter.h"
+#include "adapter/queues/qp_rules.h"
 #include "base/clock.h"
 #include "base/rng.h"
 
@@ -64,26 +65,14 @@ class AdapterSides {
     attr.dlid = dlid;
     attr.sq_psn = sq;
     attr.rq_psn = rq;
-    const bool acknowledged = adapter::is_acknowledged(config.type);
-    const bool connected = adapter::is_connected(config.type);
-    attr.state = adapter::QpState::kInit;
-    uint32_t mask = adapter::kQpAttrState | adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort;
-    mask |= connected ? adapter::kQpAttrAccess : adapter::kQpAttrQkey;
-    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), adapter::ModifyResult::kOk);
-    attr.state = adapter::QpState::kRtr;
-    mask = adapter::kQpAttrState;
-    if (connected)
-      mask |=
-          adapter::kQpAttrAddress | adapter::kQpAttrPathMtu | adapter::kQpAttrDestQpn | adapter::kQpAttrRqPsn;
-    if (config.type == adapter::QpType::kRc)
-      mask |= adapter::kQpAttrMaxDestRdAtomic | adapter::kQpAttrMinRnrTimer;
-    if (config.type == adapter::QpType::kRd) mask |= adapter::kQpAttrMinRnrTimer;
-    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), adapter::ModifyResult::kOk);
-    attr.state = adapter::QpState::kRts;
-    mask = adapter::kQpAttrState | adapter::kQpAttrSqPsn;
-    if (acknowledged) mask |= adapter::kQpAttrTimeout | adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry;
-    if (config.type == adapter::QpType::kRc) mask |= adapter::kQpAttrMaxRdAtomic;
-    ASSERT_EQ(adapter.modify_qp(qp, attr, mask), adapter::ModifyResult::kOk);
+    adapter::QpState from = adapter::QpState::kReset;
+    for (const adapter::QpState to :
+         {adapter::QpState::kInit, adapter::QpState::kRtr, adapter::QpState::kRts}) {
+      attr.state = to;
+      const uint32_t mask = adapter::kQpAttrState | adapter::find_qp_rule(config.type, from, to)->required;
+      ASSERT_EQ(adapter.modify_qp(qp, attr, mask), adapter::ModifyResult::kOk);
+      from = to;
+    }
   }
 
   /// A QP of side `a` and one of side `b` bound to each other, both in RTS.

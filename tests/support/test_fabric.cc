@@ -229,7 +229,7 @@ uint64_t TestFabric::drops() const {
 }
 
 void TestFabric::expect_conserved() const {
-  EXPECT_EQ(total(fabric::SwitchPortCounter::kCellsIn),
+  EXPECT_EQ(total(fabric::SwitchPortCounter::kCellsIn) + total(fabric::SwitchPortCounter::kCellsCopied),
             total(fabric::SwitchPortCounter::kCellsOut) + drops() + fabric->cells_held());
 }
 

@@ -162,6 +162,23 @@ constexpr std::array kDrops{
            store_be(&parts[4], uint16_t{0x8001});
            at.receive({.opcode = Opcode::kUdSend, .parts = parts});
          }},
+    Drop{AdapterCounter::kDropMulticast,
+         [](Bench& at) {
+           at.use(QpType::kUd);
+           at.post_recv(64);
+           at.receive(
+               {.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey), .dlid = Lid(0xC001)});
+         }},
+    Drop{AdapterCounter::kDropProtocol,
+         [](Bench& at) {  // an IPv6 datagram that nobody has registered for
+           at.use(QpType::kRaw);
+           at.post_recv(64);
+           const uint32_t own = at.pair.side(0).adapter->qpn(*at.qp).value();
+           at.receive({.opcode = Opcode::kRaw,
+                       .flags = kCellFirst | kCellLast | kCellGlobal,
+                       .parts = std::vector<std::byte>(kGlobalHeaderBytes),
+                       .dest_flip = own ^ kQpnMask});
+         }},
     Drop{AdapterCounter::kDropService,
          [](Bench& at) {  // a Send without the Q_Key that reliable datagrams have
            at.use(QpType::kRd);

@@ -9,6 +9,7 @@
 
 #include "base/stats_page.h"
 #include "hca/drive.h"
+#include "messages/multicast.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/two_devices.h"
 
@@ -74,6 +75,37 @@ TEST_F(TwoDevices, a_send_crosses_while_its_callers_poll) {
   EXPECT_EQ(next(*b().cq).status, WcStatus::kGeneral) << "one receive, one completion";
   EXPECT_EQ(next(*a().cq).wr_id, 8U);
   EXPECT_EQ(a().device.count(DeviceCounter::kHelperTurns), 0U);
+}
+
+TEST_F(TwoDevices, a_member_of_a_group_is_busy_until_it_has_left) {
+  Gid group{};
+  group[0] = std::byte{0xFF};
+  const Lid lid = multicast_lid(group);
+  hca::Qp* rc = a().make_qp();
+  EXPECT_EQ(rc->attach_mcast(group, lid), Answer::kInvalid) << "a service without groups";
+  const auto datagrams = [&] {
+    return a()
+        .context
+        ->create_qp(*a().pd, {.send_cq = a().cq, .recv_cq = a().cq, .config = {.type = adapter::QpType::kUd}})
+        .object;
+  };
+  hca::Qp* qp = datagrams();
+  EXPECT_EQ(qp->attach_mcast(Gid{}, lid), Answer::kInvalid);
+  EXPECT_EQ(qp->attach_mcast(group, Lid(7)), Answer::kInvalid);
+  ASSERT_EQ(qp->attach_mcast(group, lid), Answer::kOk);
+  ASSERT_EQ(qp->attach_mcast(group, lid), Answer::kOk) << "twice is once";
+  EXPECT_EQ(a().context->destroy(qp), Answer::kBusy);
+  EXPECT_EQ(qp->detach_mcast(group, lid), Answer::kOk);
+  EXPECT_EQ(qp->detach_mcast(group, lid), Answer::kInvalid);
+  EXPECT_EQ(a().context->destroy(qp), Answer::kOk);
+  // A program that ends takes its members along, and what they used.
+  hca::Qp* left = datagrams();
+  ASSERT_EQ(left->attach_mcast(group, lid), Answer::kOk);
+  a().device.close(a().context);
+  a().context = nullptr;
+  a().open();
+  qp = datagrams();
+  EXPECT_EQ(qp->attach_mcast(group, lid), Answer::kOk);
 }
 
 TEST_F(TwoDevices, the_helper_is_asked_for_with_the_first_qp_that_leaves_reset_and_once) {

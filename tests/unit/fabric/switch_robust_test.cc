@@ -72,6 +72,15 @@ constexpr std::array kDrops{
     Drop{SwitchPortCounter::kDropLaneMismatch, [](TestFabric& at) { send_changed(at, 15, {1}); }},
     Drop{SwitchPortCounter::kDropForeignSource, [](TestFabric& at) { send_changed(at, 11, {2}); }},
     Drop{SwitchPortCounter::kDropForeignSource, [](TestFabric& at) { send_changed(at, 9, {1}); }},
+    Drop{SwitchPortCounter::kDropMulticast,
+         [](TestFabric& at) { ASSERT_TRUE(at.send(0, TestCell{.dlid = Lid(0xC000), .payload_bytes = 200})); },
+         in_small_flits},
+    Drop{SwitchPortCounter::kDropMulticastRate,
+         [](TestFabric& at) {
+           for (int i = 0; i < 4097; ++i, at.run(2)) ASSERT_TRUE(at.send(0, TestCell{.dlid = Lid(0xC000)}));
+           EXPECT_EQ(at.received[1].size(), 4096U) << "the burst";
+         },
+         [](TestFabricConfig& config) { config.switching.copies_per_second = 10; }},
     Drop{SwitchPortCounter::kDropForeignSubnet, [](TestFabric& at) { send_changed(at, 3, {1}); }},
     Drop{SwitchPortCounter::kDropNoRoute, [](TestFabric& at) { send_changed(at, 5, {99}); }},
     Drop{SwitchPortCounter::kDropPortDown,

@@ -1,12 +1,14 @@
 // The worked examples of docs/wire_format.md, so that the bytes there stay true.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "base/crc32c.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
+#include "messages/multicast.h"
 #include "messages/netdev.h"
 #include "messages/transport_headers.h"
 #include "tests/support/netdev_random.h"
@@ -35,6 +37,17 @@ TEST(WireGolden, a_write_with_idata) {
   EXPECT_EQ(decode_idata(view.idata), (PoolElement{7, 5, 256}));
   ASSERT_EQ(view.payload.size(), 4U);
   EXPECT_EQ(std::memcmp(view.payload.data(), "weft", 4), 0);
+}
+
+TEST(WireGolden, the_lid_of_a_group) {
+  const std::vector<std::byte> bytes = test::from_hex("ff 12 40 1b ff ff 00 00  00 00 00 00 e0 00 00 01");
+  Gid gid{};
+  std::copy(bytes.begin(), bytes.end(), gid.begin());
+  EXPECT_EQ(multicast_lid(gid), Lid(0xf38f));
+  for (int last = 0; last < 256; ++last) {
+    gid[15] = static_cast<std::byte>(last);
+    EXPECT_TRUE(is_multicast(multicast_lid(gid)));
+  }
 }
 
 TEST(WireGolden, the_cell_in_a_flit) {

@@ -1,0 +1,12 @@
+#include "messages/multicast.h"
+
+#include "base/crc32c.h"
+
+namespace weft {
+
+Lid multicast_lid(const Gid& gid) noexcept {
+  constexpr uint32_t kLids = kLidMax - kLidMulticastFirst.value() + 1U;
+  return Lid(static_cast<uint16_t>(kLidMulticastFirst.value() + crc32c(gid) % kLids));
+}
+
+}  // namespace weft

@@ -1,0 +1,137 @@
+// Cells to multicast LIDs: one copy for each other endnode, none in a circle, and nobody waits for anybody.
+#include <gtest/gtest.h>
+
+#include "fabric/link/link_cell_port.h"
+#include "fabric/link/memory_link.h"
+#include "messages/multicast.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+using namespace fabric;
+namespace {
+
+constexpr Lid kGroup{0xC005};
+
+TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0) {
+  TestFabricConfig config;
+  config.switching = small_switch(flit_payload_bytes, 8);
+  config.nodes = nodes;
+  return config;
+}
+
+TEST(SwitchMulticast, every_other_endnode_gets_one_copy) {
+  TestFabric fabric(fabric_of(4));
+  for (uint32_t number = 0; number < 20; ++number) {
+    ASSERT_TRUE(fabric.send(1, TestCell{.dlid = kGroup, .number = number}));
+    fabric.run(4);
+  }
+  EXPECT_TRUE(fabric.received[1].empty());
+  for (const size_t node : {0U, 2U, 3U}) {
+    ASSERT_EQ(fabric.received[node].size(), 20U);
+    for (uint32_t number = 0; number < 20; ++number)
+      EXPECT_EQ(cell_number(fabric.received[node][number]), number);
+  }
+  EXPECT_EQ(fabric.count(2, SwitchPortCounter::kCellsCopied), 40U);
+  EXPECT_EQ(fabric.drops(), 0U);
+  fabric.expect_conserved();
+}
+
+TEST(SwitchMulticast, an_endnode_that_has_such_a_lid_is_an_endnode) {
+  TestFabric fabric(fabric_of(3));
+  fabric.fabric->forwarding().set(kGroup, 3);
+  ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGroup}));
+  fabric.run(4);
+  EXPECT_TRUE(fabric.received[1].empty());
+  EXPECT_EQ(fabric.received[2].size(), 1U);
+}
+
+TEST(SwitchMulticast, a_forged_source_or_a_cell_of_several_flits_goes_nowhere) {
+  TestFabric fabric(fabric_of(3));
+  ASSERT_TRUE(fabric.send(0, make_cell({.dlid = kGroup, .slid = Lid(2)})));
+  fabric.run(4);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropForeignSource), 1U);
+  TestFabric small(fabric_of(3, 96));
+  ASSERT_TRUE(small.send(0, TestCell{.dlid = kGroup, .payload_bytes = 200}));
+  small.run(20);
+  EXPECT_EQ(small.count(1, SwitchPortCounter::kDropMulticast), 1U);
+  for (const TestFabric* one : {&fabric, &small}) {
+    for (const auto& node : one->received) EXPECT_TRUE(node.empty());
+    one->expect_conserved();
+  }
+}
+
+TEST(SwitchMulticast, a_frozen_member_costs_the_others_nothing) {
+  TestFabric fabric(fabric_of(3));
+  fabric.freeze(1, true);
+  for (uint32_t number = 0; number < 200; ++number) {
+    ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGroup, .number = number})) << number;
+    fabric.run(6);
+    fabric.expect_conserved();
+  }
+  EXPECT_EQ(fabric.received[2].size(), 200U);
+  EXPECT_GT(fabric.count(1, SwitchPortCounter::kDropMulticast), 100U);
+}
+
+/// Two switches with two links between them, an endnode at each; the second link is no route to anybody.
+struct Circle {
+  Circle() : first(small_switch(0)), second(small_switch(0)) {
+    for (uint32_t link = 0; link < 4; ++link) {
+      MemoryCableConfig config;
+      for (LinkConfig& end : config.ends) end = small_switch(0).link;
+      config.ends[0].guid = Guid(link + 1);
+      if (link < 2) config.ends[0].lid = Lid(static_cast<uint16_t>(link + 1));
+      cables.push_back(std::make_unique<MemoryCable>(config, random));
+      EXPECT_EQ(cables.back()->plug(clock.now()), LinkRefusal::kNone);
+    }
+    first.attach(1, cables[0]->end(1));
+    second.attach(1, cables[1]->end(1));
+    for (uint32_t link = 2; link < 4; ++link) {
+      first.attach(static_cast<PortNumber>(link), cables[link]->end(0));
+      second.attach(static_cast<PortNumber>(link), cables[link]->end(1));
+    }
+    first.forwarding().set(Lid(1), 1);
+    first.forwarding().set(Lid(2), 2);
+    second.forwarding().set(Lid(1), 2);
+    second.forwarding().set(Lid(2), 1);
+    for (const size_t node : {0U, 1U}) ports.push_back(std::make_unique<LinkCellPort>(cables[node]->end(0)));
+    run(4);
+  }
+  void run(int turns) {
+    for (int i = 0; i < turns; ++i) {
+      clock.advance(std::chrono::microseconds(2));
+      for (size_t node = 0; node < ports.size(); ++node) {
+        ports[node]->poll(clock.now());
+        const size_t got = ports[node]->receive().size();
+        received[node] += got;
+        if (got != 0) ports[node]->release();
+        ports[node]->flush(clock.now());
+      }
+      first.poll(clock.now());
+      second.poll(clock.now());
+    }
+  }
+
+  SeededRandom random{1};
+  ManualClock clock;
+  std::vector<std::unique_ptr<MemoryCable>> cables;
+  Switch first;
+  Switch second;
+  std::vector<std::unique_ptr<LinkCellPort>> ports;
+  std::array<size_t, 2> received{};
+};
+
+TEST(SwitchMulticast, no_copy_goes_in_a_circle_or_comes_twice) {
+  Circle circle;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(send_cell(*circle.ports[0], make_cell({.dlid = kGroup, .number = static_cast<uint32_t>(i)})));
+    circle.run(10);
+  }
+  EXPECT_EQ(circle.received[0], 0U);
+  EXPECT_EQ(circle.received[1], 10U);
+  const uint64_t before = circle.first.port(2).counters.get(SwitchPortCounter::kCellsOut);
+  circle.run(100);
+  EXPECT_EQ(circle.first.port(2).counters.get(SwitchPortCounter::kCellsOut), before);
+}
+
+}  // namespace
+}  // namespace weft::test
