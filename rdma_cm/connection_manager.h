@@ -1,0 +1,97 @@
+// rdma_cm/connection_manager.h -- InfiniBand's communication manager: the states of connections (REQ, REP,
+// RTU, DREQ, DREP, with REJ and MRA) and of questions for datagram services (SIDR). Without I/O.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "base/rng.h"
+#include "rdma_cm/connection.h"
+
+namespace weft::rdma_cm {
+
+struct CmTimes {
+  Duration response = 134ms;       // until a message is repeated for the first time; doubles with each
+  Duration response_max = 1072ms;  // longest time between repeats
+  uint32_t repeats = 7;
+  Duration patience = 68s;  // what an MRA of ours asks for
+  Duration timewait = 1s;
+};
+
+/// One owner thread, or a lock around it.
+class ConnectionManager {
+ public:
+  static constexpr size_t kConnectionsMax = 65536;
+
+  ConnectionManager(RandomSource& random, MadPort& port, CmUser& user, const CmTimes& times = {}) noexcept
+      : random_(random), port_(port), user_(user), times_(times) {}
+
+  /// Sends `req`, a REQ or SIDR_REQ; its numbers of connection and transaction are set here. Null when there
+  /// are too many connections.
+  [[nodiscard]] Connection* request(Instant now, Lid peer, CmMad req, void* user) noexcept;
+  // Each of these is false, and nothing has happened, when the connection's state does not allow it.
+  /// Sends a REP.
+  [[nodiscard]] bool accept(Instant now, Connection& connection, CmMad rep) noexcept;
+  /// Sends an RTU.
+  [[nodiscard]] bool establish(Instant now, Connection& connection) noexcept;
+  [[nodiscard]] bool reject(Instant now, Connection& connection, uint16_t reason,
+                            std::span<const std::byte> private_data) noexcept;
+  /// Sends a DREQ, or a DREP when the peer has asked.
+  [[nodiscard]] bool disconnect(Instant now, Connection& connection) noexcept;
+  /// Sends a SIDR_REP.
+  [[nodiscard]] bool answer(Instant now, Connection& connection, CmMad rep) noexcept;
+  /// The user is done with it; the peer is told what it has to know.
+  void destroy(Instant now, Connection& connection) noexcept;
+
+  void receive(Instant now, Lid from, const CmMad& mad) noexcept;
+  /// Repeats and ends what is due.
+  void poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept {
+    return timers_.empty() ? kNever : timers_.begin()->first;
+  }
+  [[nodiscard]] size_t connections() const noexcept { return by_id_.size(); }
+  [[nodiscard]] CounterSet<CmCounter>& counters() noexcept { return counters_; }
+
+ private:
+  Connection* make(Lid peer) noexcept;
+  void forget(Connection& connection) noexcept;
+  void set_timer(Connection& connection, Instant at) noexcept;
+  void send(Lid to, const CmMad& mad) noexcept;
+  /// Sends `mad` and repeats it until the state changes.
+  void ask(Instant now, Connection& connection, const CmMad& mad, CmState state) noexcept;
+  /// Sends `mad`, which is also the answer to later repeats of the peer.
+  void tell(Connection& connection, const CmMad& mad, CmState state) noexcept;
+  void enter_timewait(Instant now, Connection& connection) noexcept;
+  void close(Connection& connection) noexcept;
+  void tell_user(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept;
+  [[nodiscard]] CmMad reply_to(const Connection& connection, MadKind kind) const noexcept;
+  [[nodiscard]] CmMad rejection(const Connection& connection, uint16_t reason) const noexcept;
+  void refuse(Lid to, const CmMad& request, uint16_t reason) noexcept;
+
+  /// The connection a message names, if its sender is that connection's peer.
+  Connection* find(Lid from, const CmMad& mad) noexcept;
+  void on_request(Instant now, Lid from, const CmMad& mad) noexcept;
+  void on_repeated_request(Connection& connection) noexcept;
+  void on_rep(Instant now, Lid from, const CmMad& mad) noexcept;
+  void on_dreq(Instant now, Lid from, const CmMad& mad) noexcept;
+  void on_known(Instant now, Connection& connection, const CmMad& mad) noexcept;
+  void on_mra(Instant now, Connection& connection, const CmMad& mad) noexcept;
+  void on_rej(Connection& connection, const CmMad& mad) noexcept;
+  void expire(Instant now, Connection& connection) noexcept;
+
+  RandomSource& random_;
+  MadPort& port_;
+  CmUser& user_;
+  CmTimes times_;
+  std::unordered_map<uint32_t, std::unique_ptr<Connection>> by_id_;
+  /// Connections that peers began: {LID, SIDR or not, their number}.
+  std::map<std::pair<uint32_t, uint32_t>, Connection*> by_peer_;
+  std::set<std::pair<Instant, uint32_t>> timers_;
+  CounterSet<CmCounter> counters_;
+};
+
+}  // namespace weft::rdma_cm

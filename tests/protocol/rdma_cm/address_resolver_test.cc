@@ -1,0 +1,103 @@
+// Who has an IP address, in virtual time.
+#include "rdma_cm/address_resolver.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tests/support/mad_network.h"
+
+namespace weft::rdma_cm {
+namespace {
+
+struct Node final : test::MadNode, AddressUser {
+  Node(test::MadNetwork& network, Lid lid)
+      : MadNode(network, lid), random(lid.value()), resolver(Guid(lid.value()), random, *this, *this) {}
+  void receive(Instant now, Lid from, const CmMad& mad) override { resolver.receive(now, from, mad); }
+  void poll(Instant now) override { resolver.poll(now); }
+  Owns owns(const MadAddress& question) noexcept override {
+    if (!ips.contains(question.ip[15])) return Owns::kNo;
+    return ports.contains(question.port) ? Owns::kListens : Owns::kYes;
+  }
+  void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override { found[question] = {lid, guid}; }
+
+  SeededRandom random;
+  AddressResolver resolver;
+  std::set<std::byte> ips;
+  std::set<uint16_t> ports;
+  std::map<uint64_t, std::pair<Lid, Guid>> found;
+};
+
+class AddressResolverTest : public ::testing::Test {
+ protected:
+  uint64_t ask(uint8_t ip, uint16_t port) {
+    MadAddress address{.family = 4, .port = port};
+    address.ip[15] = std::byte{ip};
+    return a.resolver.ask(network.clock.now(), address, a.lid(), 2s);
+  }
+  test::MadNetwork network;
+  Node a{network, Lid(1)};
+  Node b{network, Lid(2)};
+  Node c{network, Lid(3)};
+};
+
+TEST_F(AddressResolverTest, the_owner_answers) {
+  b.ips = {std::byte{7}};
+  const uint64_t question = ask(7, 80);
+  network.run(100ms);
+  EXPECT_EQ(a.found.at(question), std::pair(Lid(2), Guid(2)));
+  EXPECT_EQ(c.resolver.counters().get(AddressCounter::kNotOurs), 1U);
+}
+
+TEST_F(AddressResolverTest, of_several_owners_the_one_that_listens) {
+  for (Node* node : {&a, &b, &c}) node->ips = {std::byte{7}};
+  c.ports = {80};
+  const uint64_t question = ask(7, 80);
+  network.run(100ms);
+  EXPECT_EQ(a.found.at(question).first, Lid(3));
+  a.ports = {80};
+  const uint64_t own = ask(7, 80);
+  network.run(1ms);
+  EXPECT_EQ(a.found.at(own), std::pair(Lid(1), Guid(1)));
+  a.ports.clear();
+  const uint64_t nobody = ask(7, 81);
+  network.run(100ms);
+  EXPECT_EQ(a.found.at(nobody).first, Lid(1)) << "our own, when nobody listens";
+}
+
+TEST_F(AddressResolverTest, nobody_has_it) {
+  const uint64_t question = ask(9, 80);
+  network.run(1s);
+  EXPECT_TRUE(a.found.empty());
+  network.run(2s);
+  EXPECT_EQ(a.found.at(question).first, kLidNone);
+  EXPECT_EQ(a.resolver.counters().get(AddressCounter::kTimeouts), 1U);
+  EXPECT_EQ(a.resolver.deadline(), kNever);
+}
+
+TEST_F(AddressResolverTest, questions_and_answers_are_lost_and_doubled) {
+  network.loss_ppm = 300'000;
+  network.double_ppm = 300'000;
+  network.disorder = 5ms;
+  b.ips = {std::byte{7}};
+  b.ports = {80};
+  for (int i = 0; i < 50; ++i) {
+    const uint64_t question = ask(7, 80);
+    network.run(2s);
+    ASSERT_EQ(a.found.at(question).first, Lid(2));
+  }
+  EXPECT_GT(a.resolver.counters().get(AddressCounter::kUnexpected), 0U);
+}
+
+TEST_F(AddressResolverTest, a_question_may_be_forgotten) {
+  b.ips = {std::byte{7}};
+  a.resolver.forget(ask(7, 80));
+  network.run(100ms);
+  EXPECT_TRUE(a.found.empty());
+  EXPECT_EQ(a.resolver.counters().get(AddressCounter::kUnexpected), 1U);
+}
+
+}  // namespace
+}  // namespace weft::rdma_cm
