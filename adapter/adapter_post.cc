@@ -87,6 +87,7 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   if (rule->moves_data() && !is_connected(qp.config.type)) take_address(qp, request, wqe);
   if (rule->work == SendWork::kDelay) wqe.delay = request.delay;
   if (rule->work == SendWork::kBind || rule->work == SendWork::kUnbind) wqe.bind = request.bind;
+  if (rule->work == SendWork::kRegister) wqe.registration = request.registration;
   if (rule->moves_data() && (request.flags & kSendInline) != 0) {
     std::byte* to = qp.sq.inline_data(position);
     for (const Sge& sge : request.sges) {

@@ -59,6 +59,8 @@ struct QpConfig {
   bool raw_ipv6 = false;             // RAW: messages are IPv6 packets (SAN-XPORT-15)
   bool grh_space = false;            // UD: receives begin with kGrhBytes for the global header, as in verbs
   uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
+  /// Registration by work request (TPT-REG-02).
+  SendRegistration registration = SendRegistration::kOff;
   /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.
   /// 0 = any (random, decisions section 4).
   Qpn wanted_qpn{};

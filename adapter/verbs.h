@@ -78,6 +78,7 @@ enum class SendOpcode : uint8_t {
   kSendWithInvalidate = 9,
   kDelay = 64,  // SAN-WQE-06
   kUnbindWindow = 65,
+  kRegister = 66,  // TPT-REG-02..07: what IB_WR_REG_MR is to the kernel's verbs
 };
 
 enum SendFlag : uint32_t {
@@ -132,6 +133,22 @@ struct BindRequest {
   Access access = Access::kNone;
 };
 
+/// Registration through the send queue of a QP, and what follows when such a request cannot be carried out
+/// (TPT-REG-02, 05, 06).
+enum class SendRegistration : uint8_t {
+  kOff,           // the QP does not take such requests
+  kReactive,      // the send queue drains, the consumer tries again
+  kAnticipatory,  // the QP goes to the error state at once
+};
+
+/// What a registration work request makes of a reserved entry: the region of the memory that was staged for
+/// it.
+struct RegisterRequest {
+  Lkey lkey{};        // of MemoryTable::reserve_mr() or stage()
+  uint64_t addr = 0;  // first address as peers and work requests name it
+  Access access = Access::kNone;
+};
+
 /// A request that names no remote address; 0 is an address like any other (zero-based windows).
 inline constexpr uint64_t kNoRemoteAddr = ~uint64_t{0};
 
@@ -143,12 +160,14 @@ struct SendRequest {
                                 // unless QpConfig::empty_lists
   uint32_t imm = 0;             // immediate data, host order
   uint64_t remote_addr = kNoRemoteAddr;
-  Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate
+  Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate; the
+                         // latter also takes the number of an LKey
   uint64_t compare = 0;  // kCompareSwap
   uint64_t operand = 0;  // kCompareSwap: new value; kFetchAdd: addend
   Destination dest{};    // UD and RD. Top bit of `qkey`: the Q_Key of the sending QP is meant
   const AddressHandle* ah = nullptr;  // UD and RD: says LID and service level instead of `dest`
   BindRequest bind{};                 // kBindWindow, kUnbindWindow
+  RegisterRequest registration{};     // kRegister
   Duration delay{};                   // kDelay
 };
 
@@ -205,6 +224,7 @@ enum class WcOpcode : uint8_t {
   kBindWindow = 5,
   kLocalInvalidate = 6,
   kDelay = 64,
+  kRegister = 66,
   kRecv = 128,
   kRecvRdmaWithImm = 129,
   kRdataIndicate = 130,  // an RDMA write with idata arrived on a push-push channel; no receive WQE was used

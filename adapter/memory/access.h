@@ -18,7 +18,7 @@ enum class AccessFault : uint8_t {
   kOutOfBounds,    // e
   kRightMissing,   // f
   kNoWindowBind,   // g: the region does not allow windows
-  kAlreadyBound,   // a key protects one range at a time (SAN-RMP-07, C-22)
+  kAlreadyBound,   // a key protects one range at a time (SAN-RMP-07, C-22); windows hang on the region
   kBadFlags,       // rights that a window cannot have
   kNoRoom,         // the tables of pages are full
   kNotMapped,      // the entry allows it, but there is no memory behind the address

@@ -61,6 +61,9 @@ struct MemoryTable::RegionPlan {
 
   [[nodiscard]] Access remote() const noexcept { return only(access, kRemoteRights); }
   [[nodiscard]] uint32_t keys() const noexcept { return remote() == Access::kNone ? 1 : 2; }
+  [[nodiscard]] bool ends_in_address_space() const noexcept {
+    return length - 1 <= std::numeric_limits<uint64_t>::max() - start;
+  }
   /// Where addressing begins: as asked for, or at the memory's own address.
   void address_from(const RegisterOptions& options) noexcept {
     const bool from_zero = backing.translation != nullptr || has(access, Access::kZeroBased);
@@ -70,37 +73,31 @@ struct MemoryTable::RegionPlan {
 };
 
 MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random)
-    : entries_(std::make_unique<TptEntries>(keys, number, random)) {
+    : WindowTable(keys, number, random) {
   static_cast<void>(install_fault_handler());
 }
-MemoryTable::~MemoryTable() = default;
 
-Status MemoryTable::check_plan(const RegionPlan& plan) {
-  if (plan.type != EntryType::kRegion) {
-    return Error{"reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved"};
-  }
-  if (plan.pd.value() >= kMemoryPdsMax) return Error{"reg_mr: no such protection domain"};
+const char* MemoryTable::objection(const RegionPlan& plan) noexcept {
+  if (plan.type != EntryType::kRegion)
+    return "reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved";
+  if (plan.pd.value() >= kMemoryPdsMax) return "reg_mr: no such protection domain";
   const Access unknown = without(plan.access, kRegionRights | kWindowRights | kOptionalRights);
-  if (unknown != Access::kNone) return Error{"reg_mr: rights that no region has; give those of Access"};
+  if (unknown != Access::kNone) return "reg_mr: rights that no region has; give those of Access";
   if (has(plan.access, Access::kZeroBased) && plan.start != 0)
-    return Error{"reg_mr: zero-based and with a base address; choose one"};
+    return "reg_mr: zero-based and with a base address; choose one";
   if (has(plan.access, Access::kOneShot) && plan.remote() == Access::kNone)
-    return Error{"reg_mr: one-shot says how often a peer may come; give it a remote right"};
-  if (plan.length == 0) return Error{"reg_mr: no memory given; a region has at least one byte"};
-  if (!local_rights_suffice(plan.access, plan.remote())) {
-    return Error{
-        "reg_mr: a remote right without the local one; add local write (or drop the withheld local read)"};
-  }
-  if (plan.length - 1 > std::numeric_limits<uint64_t>::max() - plan.start) {
-    return Error{
-        "reg_mr: the region would run past the end of the address space; choose a lower base address"};
-  }
-  return {};
+    return "reg_mr: one-shot says how often a peer may come; give it a remote right";
+  if (plan.length == 0) return "reg_mr: no memory given; a region has at least one byte";
+  if (!local_rights_suffice(plan.access, plan.remote()))
+    return "reg_mr: a remote right without the local one; add local write (or drop the withheld local read)";
+  if (!plan.ends_in_address_space())
+    return "reg_mr: the region would run past the end of the address space; choose a lower base address";
+  return nullptr;
 }
 
 /// Makes a taken entry the region of a plan, and its window, if it has one, a window over all of it.
 void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
-  TableEntry& region = entries_->at(index);
+  TableEntry& region = entries().at(index);
   region.start = plan.start;
   region.length = plan.length;
   region.backing = plan.backing;
@@ -108,7 +105,7 @@ void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
   region.type = EntryType::kRegion;
   region.valid = true;
   if (region.implicit == kNoEntry) return;
-  TableEntry& window = entries_->at(region.implicit);
+  TableEntry& window = entries().at(region.implicit);
   window.start = plan.start;
   window.length = plan.length;
   window.backing = plan.backing;
@@ -116,29 +113,30 @@ void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
   window.type = EntryType::kWindow;
   window.region = index;
   window.implicit = region.implicit;
-  window.binding = entries_->next_binding();
+  window.binding = entries().next_binding();
+  window.touched = false;
   window.valid = true;
 }
 
 MemoryRegion MemoryTable::describe(uint32_t index) const noexcept {
-  const TableEntry& region = entries_->at(index);
+  const TableEntry& region = entries().at(index);
   const bool with_window = region.implicit != kNoEntry;
-  return {.lkey = Lkey(entries_->key_of(index)),
-          .rkey = with_window ? Rkey(entries_->key_of(region.implicit)) : Rkey(),
+  return {.lkey = Lkey(entries().key_of(index)),
+          .rkey = with_window ? Rkey(entries().key_of(region.implicit)) : Rkey(),
           .addr = region.start,
           .length = region.length};
 }
 
 Result<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
-  if (Status status = check_plan(plan); !status) return status.error();
-  if (entries_->free_count() < plan.keys())
+  if (const char* wrong = objection(plan); wrong != nullptr) return Error{wrong};
+  if (entries().free_count() < plan.keys())
     return Error{"reg_mr: no free key; deregister something or raise AdapterLimits::keys"};
   const Translation* shared = plan.backing.translation;
-  if (shared != nullptr && shared->users == 0 && !entries_->room_for(shared->info().all_entries))
+  if (shared != nullptr && shared->users == 0 && !entries().room_for(shared->info().all_entries))
     return Error{"reg_mr: no room for its page table; deregister something or raise the limit"};
-  const uint32_t index = entries_->take({.pd = plan.pd});
-  if (plan.keys() == 2) entries_->at(index).implicit = entries_->take({.pd = plan.pd});
-  entries_->hold(plan.backing);
+  const uint32_t index = entries().take({.pd = plan.pd});
+  if (plan.keys() == 2) entries().at(index).implicit = entries().take({.pd = plan.pd});
+  entries().hold(plan.backing);
   open_region(index, plan);
   return describe(index);
 }
@@ -174,7 +172,7 @@ Result<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, Acce
 Result<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access access,
                                            const RegisterOptions& options) {
   uint32_t index = 0;
-  const TableEntry* other = entries_->find_present(existing.value(), index);
+  const TableEntry* other = entries().find_present(existing.value(), index);
   if (other == nullptr || other->type != EntryType::kRegion || !other->valid)
     return Error{"share_mr: not the LKey of a region"};
   const Access local = only(other->rights, Access::kLocalWrite | Access::kNoLocalRead);
@@ -188,13 +186,13 @@ Result<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access access
 
 Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change) {
   uint32_t index = 0;
-  TableEntry* region = entries_->find_present(lkey.value(), index);
+  TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
     return Error{"rereg_mr: not the LKey of a region"};
-  if (!region->valid) return Error{"rereg_mr: the region is reserved and not yet filled"};
+  if (region->by_request) return Error{"rereg_mr: the region is registered by work requests"};
   if (region->windows != 0) return Error{"rereg_mr: windows are bound to the region; unbind them first"};
   const bool had_window = region->implicit != kNoEntry;
-  const Access before = had_window ? region->rights | entries_->at(region->implicit).rights : region->rights;
+  const Access before = had_window ? region->rights | entries().at(region->implicit).rights : region->rights;
   RegionPlan plan{.pd = change.pd.value_or(region->pd),
                   .backing = region->backing,
                   .start = region->start,
@@ -205,78 +203,107 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
     plan.length = change.memory->size();
     plan.address_from(change.options);
   }
-  if (Status status = check_plan(plan); !status) return status.error();
+  if (const char* wrong = objection(plan); wrong != nullptr) return Error{wrong};
   const bool with_window = plan.keys() == 2;
-  if (with_window && !had_window && entries_->free_count() == 0)
+  if (with_window && !had_window && entries().free_count() == 0)
     return Error{"rereg_mr: no free key for remote rights; deregister something"};
 
-  ++revision_;
-  if (with_window && !had_window) region->implicit = entries_->take({.pd = plan.pd});
-  if (!with_window && had_window) entries_->release(std::exchange(region->implicit, kNoEntry));
-  entries_->move_to(plan.pd, index);
-  if (with_window) entries_->move_to(plan.pd, region->implicit);
-  entries_->hold(plan.backing);
-  entries_->drop(region->backing);
-  entries_->renew(index);
-  if (with_window && had_window) entries_->renew(region->implicit);
+  end_grants();
+  if (with_window && !had_window) region->implicit = entries().take({.pd = plan.pd});
+  if (!with_window && had_window) entries().release(std::exchange(region->implicit, kNoEntry));
+  entries().move_to(plan.pd, index);
+  if (with_window) entries().move_to(plan.pd, region->implicit);
+  entries().hold(plan.backing);
+  entries().drop(region->backing);
+  entries().renew(index);
+  if (with_window && had_window) entries().renew(region->implicit);
   open_region(index, plan);
   return describe(index);
 }
 
 Result<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
   if (pd.value() >= kMemoryPdsMax) return Error{"reserve_mr: no such protection domain"};
-  if (entries_->free_count() < (with_rkey ? 2U : 1U))
+  if (entries().free_count() < (with_rkey ? 2U : 1U))
     return Error{"reserve_mr: no free key; deregister something or raise AdapterLimits::keys"};
-  const uint32_t index = entries_->take({.pd = pd});
+  const uint32_t index = entries().take({.pd = pd, .by_request = true});
   if (with_rkey) {
-    const uint32_t window = entries_->take({.pd = pd, .region = index, .type = EntryType::kWindow});
-    entries_->at(window).implicit = window;
-    entries_->at(index).implicit = window;
+    const uint32_t window = entries().take({.pd = pd, .region = index, .type = EntryType::kWindow});
+    entries().at(window).implicit = window;
+    entries().at(index).implicit = window;
   }
   return describe(index);
 }
 
-AccessFault MemoryTable::fill_reserved(PdId pd, const RegisterRequest& request) {
+Result<MemoryRegion> MemoryTable::stage_backing(Lkey lkey, const Backing& backing, uint64_t length) {
   uint32_t index = 0;
-  const AccessFault fault = entries_->find_reserved(pd, request.lkey, index);
+  TableEntry* region = entries().find_present(lkey.value(), index);
+  if (region == nullptr || !region->by_request) return Error{"stage: not the LKey of a reserved region"};
+  if (region->valid) return Error{"stage: the region is registered; invalidate it first"};
+  if (length == 0) return Error{"stage: no memory given; a region has at least one byte"};
+  entries().drop(region->backing);
+  region->backing = backing;
+  region->length = length;
+  if (std::exchange(region->filled, false)) {
+    entries().renew(index);
+    if (region->implicit != kNoEntry) entries().renew(region->implicit);
+  }
+  return describe(index);
+}
+
+Result<MemoryRegion> MemoryTable::stage(Lkey lkey, const PageList& pages) {
+  Result<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
+  if (!table.ok()) return table.error();
+  Result<MemoryRegion> result = stage_backing(lkey, {.translation = table.value().get()}, pages.length);
+  if (result.ok()) static_cast<void>(table.value().release());  // the entry's now
+  return result;
+}
+
+Result<MemoryRegion> MemoryTable::stage(Lkey lkey, std::span<std::byte> memory) {
+  return stage_backing(lkey, {.origin = reinterpret_cast<uintptr_t>(memory.data())}, memory.size());
+}
+
+AccessFault MemoryTable::fill_reserved(PdId pd, const RegisterRequest& request) noexcept {
+  uint32_t index = 0;
+  const AccessFault fault = entries().find_reserved(pd, request.lkey, index);
   if (fault != AccessFault::kNone) return fault;
-  const bool remote = only(request.access, kRemoteRights) != Access::kNone;
-  if (remote != (entries_->at(index).implicit != kNoEntry)) return AccessFault::kBadFlags;
-  Result<std::unique_ptr<AddressTable>> table = AddressTable::make(request.pages);
-  if (!table.ok()) return AccessFault::kOutOfBounds;
-  if (!entries_->room_for(table.value()->info().all_entries)) return AccessFault::kNoRoom;
-  RegionPlan plan{.pd = pd,
-                  .backing = {.translation = table.value().get()},
-                  .length = request.pages.length,
-                  .access = request.access};
-  plan.address_from({.base_addr = request.base_addr});
-  if (!check_plan(plan).ok()) return AccessFault::kBadFlags;
-  static_cast<void>(table.value().release());  // the region's now
-  entries_->hold(plan.backing);
+  TableEntry& region = entries().at(index);
+  if (region.length == 0) return AccessFault::kNotMapped;
+  const RegionPlan plan{.pd = pd,
+                        .backing = region.backing,
+                        .start = request.addr,
+                        .length = region.length,
+                        .access = request.access};
+  if (!plan.ends_in_address_space()) return AccessFault::kOutOfBounds;
+  if ((plan.keys() == 2) != (region.implicit != kNoEntry)) return AccessFault::kBadFlags;
+  if (objection(plan) != nullptr) return AccessFault::kBadFlags;
+  const Translation* table = region.backing.translation;
+  if (table != nullptr && !entries().room_for(table->info().all_entries)) return AccessFault::kNoRoom;
+  entries().hold(plan.backing);
   open_region(index, plan);
+  region.filled = true;
   return AccessFault::kNone;
 }
 
-void MemoryTable::limit_page_entries(uint64_t entries) noexcept {
-  entries_->limit_page_entries(entries);
+void MemoryTable::limit_page_entries(uint64_t most) noexcept {
+  entries().limit_page_entries(most);
 }
 
 Status MemoryTable::dereg_mr(Lkey lkey) {
   uint32_t index = 0;
-  const TableEntry* region = entries_->find_present(lkey.value(), index);
+  const TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
     return Error{"dereg_mr: not the LKey of a region"};
   if (region->windows != 0) return Error{"dereg_mr: windows are bound to the region; unbind them first"};
-  ++revision_;
-  if (region->implicit != kNoEntry) entries_->release(region->implicit);
-  entries_->release(index);
+  end_grants();
+  if (region->implicit != kNoEntry) entries().release(region->implicit);
+  entries().release(index);
   return {};
 }
 
 AccessFault MemoryTable::check_local(PdId pd, const Sge& sge, AccessKind kind,
                                      std::byte*& at) const noexcept {
   TptEntries::Admitted found;
-  const AccessFault fault = entries_->admit(pd, sge.lkey.value(), EntryType::kRegion, found);
+  const AccessFault fault = entries().admit(pd, sge.lkey.value(), EntryType::kRegion, found);
   if (fault != AccessFault::kNone) [[unlikely]]
     return fault;
   const TableEntry& entry = *found.entry;
@@ -296,7 +323,7 @@ AccessFault MemoryTable::check_local(PdId pd, const Sge& sge, AccessKind kind,
 AccessFault MemoryTable::check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
                                       RemoteGrant& out) const noexcept {
   TptEntries::Admitted found;
-  const AccessFault fault = entries_->admit(pd, key.value(), EntryType::kWindow, found);
+  const AccessFault fault = entries().admit(pd, key.value(), EntryType::kWindow, found);
   if (fault != AccessFault::kNone) [[unlikely]]
     return fault;
   const TableEntry& entry = *found.entry;
@@ -319,33 +346,34 @@ AccessFault MemoryTable::check_remote(PdId pd, Rkey key, uint64_t va, uint64_t l
 
 PageWalk MemoryTable::walk_local(const Sge& sge, AccessKind kind) const noexcept {
   uint32_t index = 0;
-  const TableEntry* entry = entries_->find_present(sge.lkey.value(), index);
+  const TableEntry* entry = entries().find_present(sge.lkey.value(), index);
   return entry == nullptr ? walk_of({}, 0, sge.length, kind)
                           : walk_of(entry->backing, sge.addr - entry->start, sge.length, kind);
 }
 
 PageWalk MemoryTable::walk_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
                                    AccessKind kind) const noexcept {
-  const TableEntry& entry = entries_->at(grant.entry);
+  const TableEntry& entry = entries().at(grant.entry);
   return walk_of(entry.backing, entry.length - grant.room + begin, bytes, kind);
 }
 
 void MemoryTable::finish_remote(const RemoteGrant& grant) noexcept {
   if (!grant.one_shot) [[likely]]
     return;
-  TableEntry& entry = entries_->at(grant.entry);
+  TableEntry& entry = entries().at(grant.entry);
   if (!entry.valid || entry.binding != grant.binding) return;
   entry.valid = false;
-  ++revision_;
+  entry.touched = true;
+  end_grants();
 }
 
 bool MemoryTable::still_bound(const RemoteGrant& grant) const noexcept {
-  return grant.binding != 0 && entries_->at(grant.entry).binding == grant.binding;
+  return grant.binding != 0 && entries().at(grant.entry).binding == grant.binding;
 }
 
 std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
   uint32_t index = 0;
-  const TableEntry* entry = entries_->find_present(key, index);
+  const TableEntry* entry = entries().find_present(key, index);
   if (entry == nullptr) return std::nullopt;
   const bool region = entry->type == EntryType::kRegion;
   return TptEntry{.start = entry->start,
@@ -361,12 +389,13 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
                   .remote_atomic = has(entry->rights, Access::kRemoteAtomic),
                   .window_binding = has(entry->rights, Access::kWindowBind),
                   .one_touch_enabled = has(entry->rights, Access::kOneShot),
+                  .touched = entry->touched,
                   .bound_windows = entry->windows,
                   .att = att_of(entry->backing)};
 }
 
 bool MemoryTable::pd_unused(PdId pd) const noexcept {
-  return entries_->used_by(pd) == 0;
+  return entries().used_by(pd) == 0;
 }
 
 std::string_view to_string(AccessFault fault) noexcept {

@@ -12,13 +12,14 @@
 #include "adapter/memory/address_table.h"
 #include "adapter/memory/guarded_copy.h"
 #include "adapter/memory/translation.h"
+#include "adapter/memory/window_table.h"
 #include "adapter/verbs.h"
 #include "base/result.h"
 #include "base/rng.h"
 
 namespace weft::adapter {
 
-class TptEntries;
+struct Backing;
 
 /// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4).
 struct MemoryRegion {
@@ -43,6 +44,7 @@ struct TptEntry {
   bool remote_atomic = false;
   bool window_binding = false;
   bool one_touch_enabled = false;
+  bool touched = false;        // one-touch: its operation was executed (TPT-ENTRY-09)
   uint32_t bound_windows = 0;  // of a region, its implicit window not counted
   AttInfo att{};               // of its region, which a window uses
 };
@@ -65,28 +67,14 @@ struct RegionChange {
   RegisterOptions options{};  // with `memory`
 };
 
-/// What fills a reserved entry.
-struct RegisterRequest {
-  Lkey lkey{};  // of reserve_mr()
-  PageList pages{};
-  Access access = Access::kNone;
-  std::optional<uint64_t> base_addr{};
-};
-
-/// PDs have numbers below this.
-inline constexpr uint32_t kMemoryPdsMax = 1U << 20;
-
 /// Owner: the adapter's thread. Checks are O(1): one table look-up, no hash (decisions P8). Nothing costs
 /// more because more is registered; memory grows with the entries in use. All calls but registration and
 /// allocation of keys are free of allocation.
-class MemoryTable {
+class MemoryTable final : public WindowTable {
  public:
   /// @param keys   most entries, regions and windows together
   /// @param number adapter number, the top four bits of each key (LAY-STAG)
   MemoryTable(uint32_t keys, uint8_t number, RandomSource& random);
-  ~MemoryTable();
-  MemoryTable(const MemoryTable&) = delete;
-  MemoryTable& operator=(const MemoryTable&) = delete;
 
   /// Registers memory, which must outlive the registration (TPT-REG-01): one entry for local use and, when a
   /// remote right is asked for, a window over all of it (decisions 1.4). A remote right needs the local one
@@ -108,38 +96,20 @@ class MemoryTable {
   /// Registration by work request: an entry is reserved, not valid, and its keys are given out at once
   /// (TPT-REG-03, C-27); with an RKey for those that are to be filled with remote rights.
   Result<MemoryRegion> reserve_mr(PdId pd, bool with_rkey);
-  /// What the work request does when it is reached (TPT-REG-04): fills the entry. Refused: no reserved entry
-  /// of this key (kNotValid, kWrongType), another PD, an old instance, an entry filled already, pages that do
-  /// not fit, rights without their key, no room for the page table. Nothing changes unless kNone. Allocates.
-  [[nodiscard]] AccessFault fill_reserved(PdId pd, const RegisterRequest& request);
+  /// Sets memory aside for the next registration work request of a reserved entry, instead of what was staged
+  /// before: pages, or one range of the process. An entry whose registration was invalidated gets new keys
+  /// with that, so that the old ones stay dead. Refused while it is registered. Allocates.
+  Result<MemoryRegion> stage(Lkey lkey, const PageList& pages);
+  Result<MemoryRegion> stage(Lkey lkey, std::span<std::byte> memory);
+  /// What the work request does when it is reached (TPT-REG-04): fills the entry with what was staged.
+  /// Refused: no reserved entry of this key (kNotValid, kWrongType), another PD, an old instance, an entry
+  /// filled already or not staged (kNotMapped), addresses beyond the last one, rights that it cannot have or
+  /// without their key, no room for the page table. Nothing changes unless kNone.
+  [[nodiscard]] AccessFault fill_reserved(PdId pd, const RegisterRequest& request) noexcept;
   /// Most entries that the page tables of all regions may have together (O-40); without limit at first.
-  void limit_page_entries(uint64_t entries) noexcept;
+  void limit_page_entries(uint64_t most) noexcept;
   /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
   Status dereg_mr(Lkey lkey);
-
-  // Keys of the SAN verbs (SAN-RMP-01..07): allocate, bind to a byte-exact range of a region, unbind, retire.
-  Result<Rkey> alloc_rkey(PdId pd);
-  /// `out.size()` keys at once, or none.
-  Status alloc_rkeys(PdId pd, std::span<Rkey> out);
-  /// Retires a key; a bound one is unbound first. A region's own key is refused: it ends with dereg_mr().
-  Status dealloc_rkey(Rkey key);
-  /// Ties the key to `addr`, `length` of the region, exact to the byte (SAN-RMP-02). A bound key is refused
-  /// (C-22). The region must belong to the key's PD, allow binding (TPT-LOCAL-02g) and hold the rights.
-  /// Address and length zero unbind (SAN-RMP-06). With kZeroBased peers count from 0. Nothing changes unless
-  /// kNone.
-  [[nodiscard]] AccessFault bind_rkey(PdId pd, const BindRequest& request) noexcept;
-  /// Also for a key that is not bound.
-  [[nodiscard]] AccessFault unbind_rkey(PdId pd, Rkey key) noexcept;
-  /// What an unbind WQE does: dissolves the tie and destroys the window; its key names nothing any more
-  /// (TPT-WQE-02).
-  [[nodiscard]] AccessFault destroy_window(PdId pd, Rkey key) noexcept;
-
-  /// libibverbs type-1 window: a further bind replaces the range under a new instance, which is returned in
-  /// `key`. Length zero unbinds, under a new instance too. `key` changes only on kNone.
-  [[nodiscard]] AccessFault rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept;
-  /// Makes a bound key stop working: invalidate by work request or by the peer's request. An allocated key
-  /// may be bound again; a region's own key stays dead until the region ends.
-  [[nodiscard]] AccessFault invalidate(PdId pd, Rkey key) noexcept;
 
   /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is where its bytes lie, null when they lie in
   /// pages.
@@ -180,12 +150,6 @@ class MemoryTable {
       return visit(walk_granted(grant, begin, bytes, kind), action);
     return touch(action, grant.at + begin, bytes);
   }
-  /// Steps whenever something that was granted may have ended: a region or key was retired, unbound,
-  /// invalidated or used up. A grant may be used again, within its room, while this has not moved (decisions
-  /// P8).
-  [[nodiscard]] uint64_t revision() const noexcept { return revision_; }
-  /// What was granted may have ended outside this table: every grant is asked for again.
-  void end_grants() noexcept { ++revision_; }
   /// Tells the table that a granted operation is executed; a one-shot key dies here (SAN-RMP-12).
   void finish_remote(const RemoteGrant& grant) noexcept;
   /// The binding that granted this stands, though a one-shot key of it may have served: for an RDMA read
@@ -215,14 +179,13 @@ class MemoryTable {
   [[nodiscard]] PageWalk walk_local(const Sge& sge, AccessKind kind) const noexcept;
   [[nodiscard]] PageWalk walk_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
                                       AccessKind kind) const noexcept;
-  /// Everything that can be wrong with a registration but the room in the table.
-  [[nodiscard]] static Status check_plan(const RegionPlan& plan);
+  /// What is wrong with a registration, but for the room in the table; null when nothing is.
+  [[nodiscard]] static const char* objection(const RegionPlan& plan) noexcept;
+  /// Replaces what is staged for a reserved entry.
+  [[nodiscard]] Result<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);
   [[nodiscard]] Result<MemoryRegion> add_region(const RegionPlan& plan);
   void open_region(uint32_t index, const RegionPlan& plan) noexcept;
   [[nodiscard]] MemoryRegion describe(uint32_t index) const noexcept;
-
-  std::unique_ptr<TptEntries> entries_;
-  uint64_t revision_ = 1;
 };
 
 }  // namespace weft::adapter

@@ -57,10 +57,10 @@ AccessFault TptEntries::find_window(PdId pd, Rkey key, uint32_t& out) const noex
   return AccessFault::kNone;
 }
 
-TableEntry* TptEntries::find_present(uint32_t key, uint32_t& index) noexcept {
+const TableEntry* TptEntries::find_present(uint32_t key, uint32_t& index) const noexcept {
   const std::optional<KeyParts> parts = keys_.find(key);
   if (!parts) return nullptr;
-  TableEntry& entry = entries_[parts->index];
+  const TableEntry& entry = entries_[parts->index];
   if (!entry.taken || entry.instance != parts->instance) return nullptr;
   index = parts->index;
   return &entry;
@@ -97,6 +97,7 @@ void TptEntries::unbind(uint32_t window) noexcept {
     entry.region = kNoEntry;
   }
   entry.valid = false;
+  entry.touched = false;
   entry.binding = 0;
   entry.start = entry.length = 0;
   entry.backing = {};
@@ -121,9 +122,25 @@ void TptEntries::hold(const Backing& backing) noexcept {
 }
 
 void TptEntries::drop(const Backing& backing) noexcept {
-  if (backing.translation == nullptr || --backing.translation->users != 0) return;
-  page_entries_ -= backing.translation->info().all_entries;
-  const std::unique_ptr<Translation> last(backing.translation);
+  Translation* translation = backing.translation;
+  if (translation == nullptr) return;
+  if (translation->users > 1) {
+    --translation->users;
+    return;
+  }
+  if (translation->users == 1) page_entries_ -= translation->info().all_entries;  // else it was only staged
+  const std::unique_ptr<Translation> last(translation);
+}
+
+void TptEntries::set_aside(TableEntry& region) noexcept {
+  Translation* translation = region.backing.translation;
+  if (translation == nullptr) return;
+  if (--translation->users == 0) {
+    page_entries_ -= translation->info().all_entries;
+  } else {
+    region.backing = {};
+    region.length = 0;
+  }
 }
 
 }  // namespace weft::adapter

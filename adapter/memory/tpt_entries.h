@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "adapter/memory/access.h"
@@ -79,6 +80,9 @@ struct alignas(64) TableEntry {
   uint8_t instance = 0;  // that its present key names
   bool taken = false;
   bool valid = false;
+  bool by_request = false;  // region: registered by work requests, `backing` and `length` staged for the next
+  bool filled = false;      // region: under its present key one was carried out
+  bool touched = false;     // window: its one operation was executed
 
   [[nodiscard]] bool holds(uint64_t addr, uint64_t bytes) const noexcept {
     const uint64_t offset = addr - start;  // wraps to something huge below the start
@@ -135,7 +139,10 @@ class TptEntries {
   /// The reserved region a key names, not yet filled.
   AccessFault find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept;
   /// Entry of a present key, whatever its PD.
-  [[nodiscard]] TableEntry* find_present(uint32_t key, uint32_t& index) noexcept;
+  [[nodiscard]] const TableEntry* find_present(uint32_t key, uint32_t& index) const noexcept;
+  [[nodiscard]] TableEntry* find_present(uint32_t key, uint32_t& index) noexcept {
+    return std::as_const(*this).find_present(key, index) != nullptr ? &entries_[index] : nullptr;
+  }
 
   /// May `request` be bound to a window of `pd`? Changes nothing.
   AccessFault check_bind(PdId pd, const BindRequest& request, Admitted& region) const noexcept;
@@ -153,6 +160,8 @@ class TptEntries {
   /// A region starts or ceases to use a translation; it ends with its last user.
   void hold(const Backing& backing) noexcept;
   void drop(const Backing& backing) noexcept;
+  /// A region ceases to use a translation and keeps it for later, unless others use it.
+  void set_aside(TableEntry& region) noexcept;
   /// May page tables grow by so many entries?
   [[nodiscard]] bool room_for(uint64_t entries) const noexcept {
     return entries <= page_entries_max_ && page_entries_ <= page_entries_max_ - entries;

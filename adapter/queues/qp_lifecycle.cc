@@ -49,15 +49,20 @@ void start_sending(Engine& engine, QueuePair& qp) noexcept {
   qp.tx.start({.first_psn = qp.attr.sq_psn, .progress_at = engine.now, .timeout = qp.attr.ack_timeout});
 }
 
-void flush_send(Engine& engine, QueuePair& qp) noexcept {
-  stop_sending(engine, qp);
+void flush_send_before(Engine& engine, QueuePair& qp, uint64_t position) noexcept {
   SendQueue& sq = qp.sq;
-  for (; sq.done < sq.posted; ++sq.done) {
+  for (; sq.done < position; ++sq.done) {
     const SendWqe& wqe = sq.at(sq.done);
     engine.complete(
         qp.config.send_cq,
         {.wr_id = wqe.wr_id, .status = WcStatus::kFlushed, .opcode = wqe.rule->completion, .qpn = qp.qpn});
   }
+}
+
+void flush_send(Engine& engine, QueuePair& qp) noexcept {
+  stop_sending(engine, qp);
+  SendQueue& sq = qp.sq;
+  flush_send_before(engine, qp, sq.posted);
   sq.started = sq.rung = sq.posted;
 }
 

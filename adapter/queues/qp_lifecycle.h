@@ -18,6 +18,8 @@ void enter_send_error(Engine& engine, QueuePair& qp) noexcept;
 /// modify_qp() to ERR. What waits in a shared receive queue stays there for the others.
 void flush_all(Engine& engine, QueuePair& qp) noexcept;
 void flush_send(Engine& engine, QueuePair& qp) noexcept;
+/// Completes as flushed every send WQE before `position` that is not completed yet.
+void flush_send_before(Engine& engine, QueuePair& qp, uint64_t position) noexcept;
 void flush_recv(Engine& engine, QueuePair& qp) noexcept;
 
 /// RESET and destruction: no completion is made; what was queued is forgotten, and so are completions that

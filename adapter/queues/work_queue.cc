@@ -37,6 +37,8 @@ constexpr std::array kSendOpcodes{
                    WcOpcode::kBindWindow},
     SendOpcodeRule{S::kUnbindWindow, kMemory, W::kUnbind, false, false, false, false, Opcode::kSend,
                    WcOpcode::kBindWindow},
+    SendOpcodeRule{S::kRegister, kConnected, W::kRegister, false, false, false, false, Opcode::kSend,
+                   WcOpcode::kRegister},
     SendOpcodeRule{S::kDelay, kAll, W::kDelay, false, false, false, false, Opcode::kSend, WcOpcode::kDelay},
     SendOpcodeRule{S::kCompareSwap, kRc, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
                    WcOpcode::kCompareSwap},

@@ -20,6 +20,7 @@ enum class SendWork : uint8_t {
   kBind,     // the others move no data and are done by the adapter itself
   kUnbind,
   kInvalidate,
+  kRegister,
   kDelay,
 };
 
@@ -70,6 +71,7 @@ struct SendWqe {
   Destination dest{};
   union {
     BindRequest bind;
+    RegisterRequest registration;
     Duration delay;
     AtomicOperands atomic;
     GlobalRoute route;

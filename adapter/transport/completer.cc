@@ -359,6 +359,20 @@ void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noe
   retire(qp);
 }
 
+void Completer::registration_failed(QueuePair& qp) noexcept {
+  switch (qp.config.registration) {
+    case SendRegistration::kOff:
+      break;                           // like any other request that fails
+    case SendRegistration::kReactive:  // those before it go on
+      qp.state = QpState::kSqd;
+      qp.tx.drain_reported = false;
+      break;
+    case SendRegistration::kAnticipatory:  // everything stops
+      flush_send_before(engine_, qp, qp.sq.started - 1);
+      break;
+  }
+}
+
 void Completer::retire(QueuePair& qp) noexcept {
   SendQueue& sq = qp.sq;
   const uint64_t before = sq.done;
@@ -394,6 +408,11 @@ bool Completer::complete_head(QueuePair& qp) noexcept {
                                          .byte_count = wqe.length});
   }
   if (status == WcStatus::kSuccess) return qp.state != QpState::kErr;
+  if (wqe.rule->work == SendWork::kRegister && qp.config.registration == SendRegistration::kReactive) {
+    flush_send(engine_, qp);  // the consumer may post them again, and this one
+    qp.tx.halted = false;
+    return true;
+  }
   if (qp.acknowledged()) {
     enter_error(engine_, qp, AsyncEventKind::kQpFatal, status);
   } else {

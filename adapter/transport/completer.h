@@ -30,6 +30,9 @@ class Completer {
   void packet_sent(QueuePair& qp, uint64_t number) noexcept;
   /// Packet `number` cannot be sent: its WQE fails once those before it have completed.
   void fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noexcept;
+  /// The registration WQE that was just executed has failed: the QP goes where its option says. retire()
+  /// completes it.
+  void registration_failed(QueuePair& qp) noexcept;
   /// Completes every WQE at the head of the queue that is done.
   void retire(QueuePair& qp) noexcept;
   /// Everything that was begun is completed.

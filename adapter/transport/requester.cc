@@ -45,6 +45,8 @@ bool Requester::may_execute(const QueuePair& qp) const noexcept {
   const bool may = wqe.started ? qp.abilities().finish_send : qp.abilities().execute_send;
   const bool fenced = !wqe.started && (wqe.flags & kSendFence) != 0 && tx.reads_in_flight != 0;
   if (!may || fenced) return false;
+  // What was posted before may have to read its memory once more, as long as it is not completed.
+  if (wqe.rule->work == SendWork::kInvalidate && qp.sq.done != qp.sq.started) return false;
   return !wqe.started || !wqe.rule->moves_data() || check_window(qp, wqe);
 }
 
@@ -192,41 +194,60 @@ void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
   if (last) ++qp.sq.started;
 }
 
-Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
+/// What a bind, an invalidation or a registration does to the protection table.
+WcStatus Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
+  MemoryTable& memory = engine_.memory;
+  const PdId pd = qp.config.pd;
   AccessFault fault = AccessFault::kNone;
   switch (wqe.rule->work) {
     case SendWork::kBind:
-      fault = engine_.memory.bind_rkey(qp.config.pd, wqe.bind);
+      fault = memory.bind_rkey(pd, wqe.bind);
       break;
     case SendWork::kUnbind:
-      fault = engine_.memory.destroy_window(qp.config.pd, wqe.bind.window);
+      fault = memory.destroy_window(pd, wqe.bind.window);
       break;
     case SendWork::kInvalidate:
-      fault = engine_.memory.invalidate(qp.config.pd, wqe.rkey);
+      fault = memory.invalidate(pd, wqe.rkey);
+      if (fault == AccessFault::kWrongType) fault = memory.invalidate_region(pd, Lkey(wqe.rkey.value()));
+      break;
+    case SendWork::kRegister:
+      if (qp.config.registration == SendRegistration::kOff) return WcStatus::kLocalQpOperation;
+      fault = memory.fill_reserved(pd, wqe.registration);
       break;
     case SendWork::kDelay:
-      if (!wqe.started) {
-        wqe.started = true;
-        qp.tx.delay_until = engine_.now + wqe.delay;
-        engine_.timers.arm(qp, qp.tx.delay_until);
-        return Step::kStop;
-      }
-      qp.tx.delay_until = Instant::min();
-      break;
     case SendWork::kMessage:
     case SendWork::kRead:
       break;  // not executed here
   }
-  if (fault != AccessFault::kNone) engine_.faults.add(fault);
-  finish_local(qp, wqe, fault == AccessFault::kNone ? WcStatus::kSuccess : WcStatus::kMwBind);
+  if (fault == AccessFault::kNone) return WcStatus::kSuccess;
+  engine_.faults.add(fault);
+  return WcStatus::kMwBind;
+}
+
+Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
+  if (wqe.rule->work != SendWork::kDelay) {
+    finish_local(qp, wqe, change_memory(qp, wqe));
+    return Step::kAgain;
+  }
+  if (!wqe.started) {
+    wqe.started = true;
+    qp.tx.delay_until = engine_.now + wqe.delay;
+    engine_.timers.arm(qp, qp.tx.delay_until);
+    return Step::kStop;
+  }
+  qp.tx.delay_until = Instant::min();
+  finish_local(qp, wqe, WcStatus::kSuccess);
   return Step::kAgain;
 }
 
 void Requester::finish_local(QueuePair& qp, SendWqe& wqe, WcStatus status) noexcept {
   wqe.done = true;
   wqe.status = status;
-  if (status != WcStatus::kSuccess) qp.tx.halted = true;
   ++qp.sq.started;
+  if (status != WcStatus::kSuccess) {
+    qp.tx.halted = true;
+    if (wqe.rule->work == SendWork::kRegister) completer_.registration_failed(qp);
+  }
   completer_.retire(qp);
 }
 

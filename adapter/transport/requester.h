@@ -29,6 +29,7 @@ class Requester {
   [[nodiscard]] bool may_execute(const QueuePair& qp) const noexcept;
   [[nodiscard]] bool check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   [[nodiscard]] Step execute_local(QueuePair& qp, SendWqe& wqe) noexcept;
+  [[nodiscard]] WcStatus change_memory(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] bool start_message(QueuePair& qp, SendWqe& wqe) noexcept;
   void make_packet(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] uint32_t packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept;

@@ -183,7 +183,8 @@ TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and
   EXPECT_FALSE(table_.share_mr(kPd, first.lkey, Access::kNone).ok()) << "gone";
 }
 
-/// The memory side of registration by work request: an entry is reserved, used when it is filled.
+/// The memory side of registration by work request: an entry is reserved, memory is staged for it, and it is
+/// used when it is filled.
 TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
   const ReversedPages memory(3);
   const MemoryRegion region = table_.reserve_mr(kPd, true).value();
@@ -197,40 +198,47 @@ TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
   const auto remote = [&] {
     return table_.check_remote(kPd, region.rkey, 0x1000, 1, AccessKind::kRemoteWrite, grant);
   };
+  const RegisterRequest good{region.lkey, 0x1000, kFull};
+  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNotMapped) << "nothing is staged";
+  EXPECT_FALSE(table_.stage(region.lkey, memory.list(0, 3 * kPage + 1)).ok()) << "a page is missing";
+  EXPECT_FALSE(table_.stage(region.lkey, std::span<std::byte>()).ok());
+  ASSERT_TRUE(table_.stage(region.lkey, memory.list(0, 3 * kPage)).ok());
+  const MemoryRegion staged = table_.stage(region.lkey, memory.list(0, 3 * kPage)).value();
+  EXPECT_EQ(staged.lkey, region.lkey) << "not used yet: the keys stay";
   EXPECT_EQ(local(), AccessFault::kNotValid);
   EXPECT_EQ(remote(), AccessFault::kNotValid);
-  const RegisterRequest good{region.lkey, memory.list(0, 3 * kPage), kFull, 0x1000};
-  const auto fill = [&](const RegisterRequest& request, PdId pd = kPd) {
-    return table_.fill_reserved(pd, request);
-  };
+  EXPECT_EQ(table_.fill_reserved(PdId{2}, good), AccessFault::kWrongPd);
   RegisterRequest bad = good;
-  bad.lkey = Lkey(good.lkey.value() ^ 0x55);
-  EXPECT_EQ(fill(bad), AccessFault::kNotValid) << "points to no entry";
-  bad.lkey = Lkey(region.rkey.value());
-  EXPECT_EQ(fill(bad), AccessFault::kWrongType);
-  EXPECT_EQ(fill(good, PdId{2}), AccessFault::kWrongPd);
-  bad = good;
-  bad.pages.length += 1;
-  EXPECT_EQ(fill(bad), AccessFault::kOutOfBounds);
-  bad = good;
-  bad.access = Access::kLocalWrite;
-  EXPECT_EQ(fill(bad), AccessFault::kBadFlags) << "it was reserved with an RKey";
   bad.access = Access::kRemoteWrite;
-  EXPECT_EQ(fill(bad), AccessFault::kBadFlags) << "a remote right without the local one";
+  EXPECT_EQ(table_.fill_reserved(kPd, bad), AccessFault::kBadFlags) << "a remote right without the local one";
   table_.limit_page_entries(2);
-  EXPECT_EQ(fill(good), AccessFault::kNoRoom);
+  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNoRoom);
   EXPECT_EQ(local(), AccessFault::kNotValid) << "nothing of this has filled it";
   table_.limit_page_entries(3);
-  ASSERT_EQ(fill(good), AccessFault::kNone);
+  ASSERT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNone);
   EXPECT_EQ(local(), AccessFault::kNone);
   EXPECT_EQ(remote(), AccessFault::kNone);
-  EXPECT_EQ(fill(good), AccessFault::kAlreadyBound);
+  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kAlreadyBound);
   EXPECT_FALSE(table_.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok()) << "no room for a second table";
+  ASSERT_EQ(table_.invalidate(kPd, region.rkey), AccessFault::kNone);
+  ASSERT_TRUE(table_.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok()) << "the room came back";
   ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
-  EXPECT_EQ(fill(good), AccessFault::kNotValid);
-  const MemoryRegion next = table_.reserve_mr(kPd, false).value();
-  EXPECT_EQ(fill({next.lkey, memory.list(0, 3 * kPage), Access::kLocalWrite, {}}), AccessFault::kNone)
-      << "the room came back";
+  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNotValid);
+}
+
+/// A second region that shares the table of one that was registered by work request outlives it.
+TEST_F(TptAtt, a_shared_table_outlives_the_invalidation) {
+  const ReversedPages memory(2);
+  const MemoryRegion region = table_.reserve_mr(kPd, false).value();
+  ASSERT_TRUE(table_.stage(region.lkey, memory.list(0, 2 * kPage)).ok());
+  ASSERT_EQ(table_.fill_reserved(kPd, {region.lkey, 0, Access::kLocalWrite}), AccessFault::kNone);
+  const MemoryRegion second = table_.share_mr(kPd, region.lkey, Access::kLocalWrite).value();
+  ASSERT_EQ(table_.invalidate_region(kPd, region.lkey), AccessFault::kNone);
+  EXPECT_EQ(table_.fill_reserved(kPd, {region.lkey, 0, Access::kLocalWrite}), AccessFault::kNotMapped);
+  EXPECT_EQ(pieces(second, kPage - 1, 2).size(), 2U);
+  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  EXPECT_EQ(pieces(second, kPage - 1, 2).size(), 2U);
+  ASSERT_TRUE(table_.dereg_mr(second.lkey).ok());
 }
 
 /// Counts how often it is asked, and whether anybody asked for nothing.

@@ -179,6 +179,37 @@ TEST_F(TptEntryRow, TPT_ENTRY_08_no_window_without_window_binding) {
   EXPECT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 8, kRemoteBoth}), AccessFault::kNone);
 }
 
+TEST_F(TptEntryRow, TPT_ENTRY_09_one_touch_is_offered_on_windows_and_says_whether_it_was_used) {
+  test::covers("TPT-ENTRY-09");
+  const auto touch = [&](Rkey key) {
+    RemoteGrant grant;
+    ASSERT_EQ(table_.check_remote(pd_, key, region_.addr, 8, AccessKind::kRemoteWrite, grant),
+              AccessFault::kNone);
+    EXPECT_FALSE(table_.query(key.value())->touched) << "let in is not executed";
+    table_.finish_remote(grant);
+  };
+  const Rkey once = table_.alloc_rkey(pd_).value();
+  const Rkey often = table_.alloc_rkey(pd_).value();
+  const BindRequest bind{once, region_.lkey, region_.addr, 8, kRemoteBoth | Access::kOneShot};
+  ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone);
+  ASSERT_EQ(table_.bind_rkey(pd_, {often, region_.lkey, region_.addr, 8, kRemoteBoth}), AccessFault::kNone);
+  EXPECT_TRUE(table_.query(once.value())->one_touch_enabled);
+  EXPECT_FALSE(table_.query(often.value())->one_touch_enabled);
+  for (const Rkey key : {once, often, often}) touch(key);
+  EXPECT_TRUE(table_.query(once.value())->one_touch_enabled);
+  EXPECT_TRUE(table_.query(once.value())->touched);
+  EXPECT_FALSE(table_.query(often.value())->touched) << "it means nothing where one-touch is not enabled";
+  ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone) << "bound anew";
+  EXPECT_FALSE(table_.query(once.value())->touched);
+  // Asked for with a registration, it is the window's alone.
+  const MemoryRegion region = table_.reg_mr(pd_, memory_, kFull | Access::kOneShot).value();
+  EXPECT_FALSE(table_.query(region.lkey.value())->one_touch_enabled);
+  EXPECT_TRUE(table_.query(region.rkey.value())->one_touch_enabled);
+  touch(region.rkey);
+  EXPECT_TRUE(table_.query(region.rkey.value())->touched);
+  EXPECT_FALSE(table_.query(region.lkey.value())->touched);
+}
+
 TEST_F(TptEntryRow, TPT_WQE_01_operations_name_a_part_of_a_region_or_of_a_window_bound_to_one) {
   test::covers("TPT-WQE-01");
   const Rkey key = table_.alloc_rkey(pd_).value();

@@ -1,7 +1,9 @@
 // SAN-XPORT: what the services promise under loss, duplication and late receivers.
 #include <numeric>
 
+#include "base/endian.h"
 #include "tests/support/adapter_pair.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/requirement.h"
 
 namespace weft::test {
@@ -262,6 +264,65 @@ TEST_F(SanXport, SAN_XPORT_14_ud_neither_repeats_nor_reports) {
   EXPECT_TRUE(pair.side(1).completions.empty());
   EXPECT_EQ(sent[0], 1) << "lost, and not sent again";
   EXPECT_EQ(sent[1], 0) << "nobody reports it";
+}
+
+/// What the catalogue maps TPT's transports to (its section 2): TCP and SCTP are RC, UDP is UD.
+TEST_F(SanXport, TPT_XPORT_01_rc_is_tied_to_one_peer_and_ud_is_connectionless_and_low_in_state) {
+  covers("TPT-XPORT-01");
+  const auto qps = pair.connect({.type = QpType::kRc});
+  const auto others = pair.connect({.type = QpType::kRc});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  // What another queue pair of the same node says is sent to one that is tied to its neighbour.
+  std::vector<std::byte> misled;
+  pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {
+    if (from == 0) misled = bytes;
+    return from == 0 ? Verdict::kDrop : Verdict::kPass;
+  });
+  post(*others[0], 0, 32, 1);
+  pair.run(1);
+  pair.pipe.set_filter({});
+  ASSERT_FALSE(misled.empty());
+  const uint32_t beside = load_be<uint32_t>(misled.data() + 16) & 0xFF00'0000U;
+  store_be(misled.data() + 16, beside | adapter(1).qpn(*qps[1]).value());
+  pair.pipe.inject(1, misled);
+  pair.run(1);
+  EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropSource), 1U);
+  EXPECT_TRUE(pair.side(1).completions.empty());
+  post(*qps[0], 0, 32, 2);
+  pair.run(20);
+  expect_all_good(0, 1);
+  expect_all_good(1, 1);
+
+  // UD: no connection, any number of peers, nothing kept for any of them, and nobody hears of a loss.
+  const auto bytes_for = [&](QpType type) {
+    const QpConfig config{.type = type, .send_wqes = 1, .recv_wqes = 1, .sges = 1};
+    const uint64_t before = allocated_bytes();
+    QueuePair* qp = pair.make_qp(0, config);
+    pair.bring_up(0, *qp, config, Qpn(77), Lid(2), Psn(1), Psn(2));
+    return std::pair(qp, allocated_bytes() - before);
+  };
+  const auto [ud, ud_bytes] = bytes_for(QpType::kUd);
+  EXPECT_LT(ud_bytes, bytes_for(QpType::kRc).second);
+  pair.side(0).completions.clear();
+  pair.pipe.clear_trace();
+  for (uint16_t lid = 10; lid < 60; ++lid) {
+    post(*ud, 0, 32, lid, {.lid = Lid(lid), .qpn = Qpn(0x222), .qkey = AdapterPair::kQkey});
+    adapter().poll(pair.clock.now());
+    std::array<WorkCompletion, 2> got;
+    ASSERT_EQ(adapter().poll_cq(*pair.side(0).cq, got), 1U);
+    EXPECT_EQ(got[0].status, WcStatus::kSuccess) << "sent, whatever becomes of it";
+  }
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kUdSend).size(), 50U);
+
+  // Management software uses it: the management number is given to a UD queue pair and to no other.
+  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kRd, QpType::kUd}) {
+    const QpConfig config{.type = type,
+                          .pd = pair.side(0).pd,
+                          .send_cq = pair.side(0).cq,
+                          .recv_cq = pair.side(0).cq,
+                          .wanted_qpn = kQpnGsi};
+    EXPECT_EQ(adapter().create_qp(config).ok(), type == QpType::kUd);
+  }
 }
 
 /// No end-to-end context: as many remote nodes as one likes, on an adapter that has none to give.

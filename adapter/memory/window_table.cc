@@ -1,17 +1,21 @@
-// The half of the protection table that works on windows and their keys. adapter/memory/memory_table.cc has
-// the story.
-#include "adapter/memory/memory_table.h"
+// adapter/memory/memory_table.cc has the story.
+#include "adapter/memory/window_table.h"
+
 #include "adapter/memory/tpt_entries.h"
 
 namespace weft::adapter {
 
-Result<Rkey> MemoryTable::alloc_rkey(PdId pd) {
+WindowTable::WindowTable(uint32_t keys, uint8_t number, RandomSource& random)
+    : entries_(std::make_unique<TptEntries>(keys, number, random)) {}
+WindowTable::~WindowTable() = default;
+
+Result<Rkey> WindowTable::alloc_rkey(PdId pd) {
   Rkey key;
   if (Status status = alloc_rkeys(pd, {&key, 1}); !status) return status.error();
   return key;
 }
 
-Status MemoryTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
+Status WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
   if (pd.value() >= kMemoryPdsMax) return Error{"alloc_rkey: no such protection domain"};
   if (entries_->free_count() < out.size()) {
     return Error{"alloc_rkey: no free key; retire some or raise AdapterLimits::keys"};
@@ -22,7 +26,7 @@ Status MemoryTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
   return {};
 }
 
-Status MemoryTable::dealloc_rkey(Rkey key) {
+Status WindowTable::dealloc_rkey(Rkey key) {
   uint32_t index = 0;
   const TableEntry* window = entries_->find_present(key.value(), index);
   if (window == nullptr || window->type != EntryType::kWindow)
@@ -35,7 +39,7 @@ Status MemoryTable::dealloc_rkey(Rkey key) {
   return {};
 }
 
-AccessFault MemoryTable::bind_rkey(PdId pd, const BindRequest& request) noexcept {
+AccessFault WindowTable::bind_rkey(PdId pd, const BindRequest& request) noexcept {
   if (request.addr == 0 && request.length == 0) return unbind_rkey(pd, request.window);
   uint32_t window = 0;
   AccessFault fault = entries_->find_window(pd, request.window, window);
@@ -50,32 +54,35 @@ AccessFault MemoryTable::bind_rkey(PdId pd, const BindRequest& request) noexcept
   return fault;
 }
 
-AccessFault MemoryTable::unbind_rkey(PdId pd, Rkey key) noexcept {
-  uint32_t window = 0;
+AccessFault WindowTable::find_explicit(PdId pd, Rkey key, uint32_t& window) const noexcept {
   const AccessFault fault = entries_->find_window(pd, key, window);
   if (fault != AccessFault::kNone) return fault;
-  if (entries_->is_implicit(window)) return AccessFault::kWrongType;
+  return entries_->is_implicit(window) ? AccessFault::kWrongType : AccessFault::kNone;
+}
+
+AccessFault WindowTable::unbind_rkey(PdId pd, Rkey key) noexcept {
+  uint32_t window = 0;
+  const AccessFault fault = find_explicit(pd, key, window);
+  if (fault != AccessFault::kNone) return fault;
   ++revision_;
   entries_->unbind(window);
   return AccessFault::kNone;
 }
 
-AccessFault MemoryTable::destroy_window(PdId pd, Rkey key) noexcept {
+AccessFault WindowTable::destroy_window(PdId pd, Rkey key) noexcept {
   uint32_t window = 0;
-  const AccessFault fault = entries_->find_window(pd, key, window);
+  const AccessFault fault = find_explicit(pd, key, window);
   if (fault != AccessFault::kNone) return fault;
-  if (entries_->is_implicit(window)) return AccessFault::kWrongType;
   ++revision_;
   entries_->unbind(window);
   entries_->release(window);
   return AccessFault::kNone;
 }
 
-AccessFault MemoryTable::rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept {
+AccessFault WindowTable::rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept {
   uint32_t window = 0;
-  AccessFault fault = entries_->find_window(pd, request.window, window);
+  AccessFault fault = find_explicit(pd, request.window, window);
   if (fault != AccessFault::kNone) return fault;
-  if (entries_->is_implicit(window)) return AccessFault::kWrongType;
   TptEntries::Admitted region;
   if (request.length != 0) fault = entries_->check_bind(pd, request, region);
   if (fault != AccessFault::kNone) return fault;
@@ -87,13 +94,30 @@ AccessFault MemoryTable::rebind_window(PdId pd, const BindRequest& request, Rkey
   return AccessFault::kNone;
 }
 
-AccessFault MemoryTable::invalidate(PdId pd, Rkey key) noexcept {
+AccessFault WindowTable::invalidate(PdId pd, Rkey key) noexcept {
   uint32_t window = 0;
   const AccessFault fault = entries_->find_window(pd, key, window);
   if (fault != AccessFault::kNone) return fault;
   if (!entries_->at(window).valid) return AccessFault::kNotValid;
+  const uint32_t region = entries_->at(window).region;
+  if (entries_->is_implicit(window) && entries_->at(region).by_request)
+    return invalidate_region(pd, Lkey(entries_->key_of(region)));
   ++revision_;
   entries_->unbind(window);
+  return AccessFault::kNone;
+}
+
+AccessFault WindowTable::invalidate_region(PdId pd, Lkey key) noexcept {
+  TptEntries::Admitted found;
+  const AccessFault fault = entries_->admit(pd, key.value(), EntryType::kRegion, found);
+  if (fault != AccessFault::kNone) return fault;
+  TableEntry& region = entries_->at(found.index);
+  if (!region.by_request) return AccessFault::kWrongType;
+  if (region.windows != 0) return AccessFault::kAlreadyBound;
+  ++revision_;
+  region.valid = false;
+  entries_->set_aside(region);
+  if (region.implicit != kNoEntry) entries_->unbind(region.implicit);
   return AccessFault::kNone;
 }
 

@@ -1,0 +1,81 @@
+// adapter/memory/window_table.h -- the half of the protection table that works on windows and their keys:
+// allocate, bind, unbind, invalidate, retire (SAN-RMP-01..07, TPT-WQE-02).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "adapter/memory/access.h"
+#include "adapter/verbs.h"
+#include "base/result.h"
+#include "base/rng.h"
+
+namespace weft::adapter {
+
+class TptEntries;
+
+/// PDs have numbers below this.
+inline constexpr uint32_t kMemoryPdsMax = 1U << 20;
+
+/// A part of MemoryTable, which has the other half. Owner: the adapter's thread. All calls but allocation of
+/// keys are free of allocation.
+class WindowTable {
+ public:
+  WindowTable(const WindowTable&) = delete;
+  WindowTable& operator=(const WindowTable&) = delete;
+
+  // Keys of the SAN verbs (SAN-RMP-01..07): allocate, bind to a byte-exact range of a region, unbind, retire.
+  Result<Rkey> alloc_rkey(PdId pd);
+  /// `out.size()` keys at once, or none.
+  Status alloc_rkeys(PdId pd, std::span<Rkey> out);
+  /// Retires a key; a bound one is unbound first. A region's own key is refused: it ends with dereg_mr().
+  Status dealloc_rkey(Rkey key);
+  /// Ties the key to `addr`, `length` of the region, exact to the byte (SAN-RMP-02). A bound key is refused
+  /// (C-22). The region must belong to the key's PD, allow binding (TPT-LOCAL-02g) and hold the rights.
+  /// Address and length zero unbind (SAN-RMP-06). With kZeroBased peers count from 0. Nothing changes unless
+  /// kNone.
+  [[nodiscard]] AccessFault bind_rkey(PdId pd, const BindRequest& request) noexcept;
+  /// Also for a key that is not bound.
+  [[nodiscard]] AccessFault unbind_rkey(PdId pd, Rkey key) noexcept;
+  /// What an unbind WQE does: dissolves the tie and destroys the window; its key names nothing any more
+  /// (TPT-WQE-02).
+  [[nodiscard]] AccessFault destroy_window(PdId pd, Rkey key) noexcept;
+
+  /// libibverbs type-1 window: a further bind replaces the range under a new instance, which is returned in
+  /// `key`. Length zero unbinds, under a new instance too. `key` changes only on kNone.
+  [[nodiscard]] AccessFault rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept;
+  /// Makes a bound key stop working: invalidate by work request or by the peer's request. An allocated key
+  /// may be bound again; a region's own key stays dead until the region ends, and one of a region that was
+  /// registered by work request ends that registration, as invalidate_region() does.
+  [[nodiscard]] AccessFault invalidate(PdId pd, Rkey key) noexcept;
+  /// Ends what a registration work request has made: neither key works any more, and the entry waits for
+  /// MemoryTable::stage() and the next such request. Refused while windows are bound to the region
+  /// (kAlreadyBound), and for other regions (kWrongType).
+  [[nodiscard]] AccessFault invalidate_region(PdId pd, Lkey key) noexcept;
+
+  /// Steps whenever something that was granted may have ended: a region or key was retired, unbound,
+  /// invalidated or used up. A grant may be used again, within its room, while this has not moved (decisions
+  /// P8).
+  [[nodiscard]] uint64_t revision() const noexcept { return revision_; }
+  /// What was granted may have ended outside this table: every grant is asked for again.
+  void end_grants() noexcept { ++revision_; }
+
+ protected:
+  /// @param keys   most entries, regions and windows together
+  /// @param number adapter number, the top four bits of each key (LAY-STAG)
+  WindowTable(uint32_t keys, uint8_t number, RandomSource& random);
+  ~WindowTable();
+
+  [[nodiscard]] TptEntries& entries() noexcept { return *entries_; }
+  [[nodiscard]] const TptEntries& entries() const noexcept { return *entries_; }
+
+ private:
+  /// The window of a key that was allocated for itself; a region's own window is kWrongType.
+  [[nodiscard]] AccessFault find_explicit(PdId pd, Rkey key, uint32_t& window) const noexcept;
+
+  std::unique_ptr<TptEntries> entries_;
+  uint64_t revision_ = 1;
+};
+
+}  // namespace weft::adapter
