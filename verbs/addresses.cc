@@ -1,0 +1,51 @@
+#include "verbs/addresses.h"
+
+#include <endian.h>
+
+#include <cstring>
+
+#include "messages/global_header.h"
+#include "messages/link_hello.h"
+#include "verbs/process_node.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint64_t kLinkLocalPrefix = 0xFE80'0000'0000'0000;
+
+}  // namespace
+
+ibv_gid own_gid(ProcessNode& node) noexcept {
+  ibv_gid out{};
+  out.global.subnet_prefix = htobe64(kLinkLocalPrefix);
+  out.global.interface_id = htobe64(node.guid().value());
+  return out;
+}
+
+uint16_t pkey_at(ProcessNode& node, size_t index) noexcept {
+  const hca::PortState port = node.port();
+  if (index == 0 && port.info.pkeys[0] == 0) return kPkeyDefault;
+  return index < kLinkPkeysMax ? port.info.pkeys[index] : 0;
+}
+
+Gid far_gid(const ibv_gid& gid) noexcept {
+  Gid out{};
+  if (gid.global.subnet_prefix != htobe64(kLinkLocalPrefix)) std::memcpy(out.data(), gid.raw, sizeof out);
+  return out;
+}
+
+adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept {
+  adapter::AhAttr out;
+  out.dlid = Lid(attr.dlid);
+  out.sl = ServiceLevel(attr.sl);
+  out.port = attr.port_num;
+  out.is_global = attr.is_global != 0;
+  if (!out.is_global) return out;
+  std::memcpy(out.route.dgid.data(), attr.grh.dgid.raw, sizeof out.route.dgid);
+  out.route.flow_label = attr.grh.flow_label;
+  out.route.traffic_class = attr.grh.traffic_class;
+  out.route.hop_limit = attr.grh.hop_limit;
+  return out;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,31 @@
+// verbs/addresses.h -- addresses and sizes as libibverbs writes them, and as the adapter does.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "adapter/verbs.h"
+
+namespace weft::verbs {
+
+class ProcessNode;
+
+/// Entries of a port's table of GIDs.
+inline constexpr int kGids = 1;
+
+/// fe80::GUID.
+[[nodiscard]] ibv_gid own_gid(ProcessNode& node) noexcept;
+/// 0: no such partition.
+[[nodiscard]] uint16_t pkey_at(ProcessNode& node, size_t index) noexcept;
+
+[[nodiscard]] constexpr uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
+  return 128U << static_cast<uint32_t>(mtu);
+}
+
+/// A GID of our subnet, fe80::GUID, is zero for the adapter: the LID says it all. Others keep their form.
+[[nodiscard]] Gid far_gid(const ibv_gid& gid) noexcept;
+[[nodiscard]] adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept;
+
+}  // namespace weft::verbs

@@ -1,0 +1,39 @@
+// verbs/c_call.h -- what every exported function has: C linkage, visibility, and nothing that is thrown
+// through it.
+#pragma once
+
+#include <cerrno>
+#include <exception>
+
+#include "hca/answer.h"
+
+#define WEFT_VERBS_API extern "C" __attribute__((visibility("default")))
+
+namespace weft::verbs {
+
+/// An errno as most verbs return it, set as well.
+inline int fail(int error) noexcept {
+  if (error != 0) errno = error;
+  return error;
+}
+inline int fail(hca::Answer answer) noexcept {
+  return fail(hca::to_errno(answer));
+}
+/// For calls that return a pointer.
+inline decltype(nullptr) no_object(int error) noexcept {
+  errno = error;
+  return nullptr;
+}
+
+/// `call()`; ENOMEM, as errno and by `failed`, for what it throws.
+template <class Call, class T>
+auto guarded(T failed, Call&& call) noexcept -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    errno = ENOMEM;
+    return failed;
+  }
+}
+
+}  // namespace weft::verbs

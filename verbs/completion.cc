@@ -1,0 +1,170 @@
+// Completion channels and queues.
+#include "verbs/completion.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+
+namespace weft::verbs {
+
+static_assert(static_cast<int>(adapter::WcStatus::kGeneral) == IBV_WC_GENERAL_ERR &&
+              static_cast<int>(adapter::WcStatus::kRetryExceeded) == IBV_WC_RETRY_EXC_ERR &&
+              static_cast<int>(adapter::WcOpcode::kRecvRdmaWithImm) == IBV_WC_RECV_RDMA_WITH_IMM &&
+              static_cast<int>(adapter::WcOpcode::kLocalInvalidate) == IBV_WC_LOCAL_INV);
+
+namespace {
+
+/// Taken from the adapter at a time, and kept on the stack.
+constexpr size_t kAtATime = 16;
+
+void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
+  out.wr_id = in.wr_id;
+  out.status = static_cast<ibv_wc_status>(in.status);
+  out.opcode = static_cast<ibv_wc_opcode>(in.opcode);
+  out.vendor_err = 0;
+  out.byte_len = in.byte_count;
+  out.imm_data = imm_of(in);
+  out.qp_num = in.qpn.value();
+  out.src_qp = in.src_qpn.value();
+  out.wc_flags = flags_of(in);
+  out.pkey_index = in.pkey_index;
+  out.slid = in.src_lid.value();
+  out.sl = in.sl.value();
+  out.dlid_path_bits = 0;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
+  Cq& queue = ours(cq);
+  std::array<adapter::WorkCompletion, kAtATime> taken;
+  int done = 0;
+  while (done < entries) {
+    const size_t wanted = std::min(taken.size(), static_cast<size_t>(entries - done));
+    const int got = queue.object->poll(std::span(taken).first(wanted));
+    if (got < 0) return done != 0 ? done : -1;
+    for (int i = 0; i < got; ++i) translate(taken[static_cast<size_t>(i)], out[done + i]);
+    done += got;
+    if (static_cast<size_t>(got) < wanted) break;
+  }
+  return done;
+}
+
+int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
+  return fail(ours(cq).object->arm(solicited_only != 0));
+}
+
+Cq* make_cq(ibv_context* context, const CqRequest& request) {
+  OpenContext& opened = ours(context);
+  const adapter::AdapterLimits& most = *opened.limits;
+  if (request.entries == 0 || request.entries > most.cqes_per_queue) {
+    explain("ibv_create_cq: cqe {}: 1 to {} are possible", request.entries, most.cqes_per_queue);
+    return no_object(EINVAL);
+  }
+  if (request.vector >= most.completion_vectors) {
+    explain("ibv_create_cq: comp_vector {}: there are {}, from 0", request.vector, most.completion_vectors);
+    return no_object(EINVAL);
+  }
+  auto out = std::make_unique<Cq>();
+  hca::CompletionChannel* channel =
+      request.channel != nullptr ? ours<Channel>(request.channel).object : nullptr;
+  const hca::Made<hca::Cq> made = opened.context->create_cq(request.entries, channel, out.get());
+  if (made.object == nullptr) {
+    explain("ibv_create_cq: {}", to_string(made.answer));
+    return no_object(hca::to_errno(made.answer));
+  }
+  out->object = made.object;
+  out->c.context = context;
+  out->c.channel = request.channel;
+  out->c.cq_context = request.user;
+  out->c.cqe = static_cast<int>(made.object->query().depth);
+  pthread_mutex_init(&out->c.mutex, nullptr);
+  pthread_cond_init(&out->c.cond, nullptr);
+  if (request.channel != nullptr) ++request.channel->refcnt;
+  return out.release();
+}
+
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+namespace hca = weft::hca;
+
+WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  return guarded(static_cast<ibv_comp_channel*>(nullptr), [&]() -> ibv_comp_channel* {
+    auto out = std::make_unique<Channel>();
+    const hca::Made<hca::CompletionChannel> made = ours(context).context->create_channel();
+    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    out->object = made.object;
+    out->c = {.context = context, .fd = made.object->fd(), .refcnt = 0};
+    return &out.release()->c;
+  });
+}
+
+WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  const hca::Answer answer = ours(channel->context).context->destroy(ours<Channel>(channel).object);
+  if (answer != hca::Answer::kOk) {
+    explain("ibv_destroy_comp_channel: {} CQs still hang on it", channel->refcnt);
+    return fail(answer);
+  }
+  const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
+  return 0;
+}
+
+WEFT_VERBS_API ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
+                                     int vector) {
+  return guarded(static_cast<ibv_cq*>(nullptr), [&]() -> ibv_cq* {
+    Cq* made = make_cq(context, {.entries = static_cast<uint32_t>(std::max(entries, 0)),
+                                 .vector = static_cast<uint32_t>(vector),
+                                 .channel = channel,
+                                 .user = user});
+    return made != nullptr ? plain(*made) : nullptr;
+  });
+}
+
+WEFT_VERBS_API int ibv_resize_cq(ibv_cq* cq, int entries) {
+  return guarded(ENOMEM, [&] {
+    Cq& queue = ours(cq);
+    const hca::Answer answer =
+        entries > 0 ? queue.object->resize(static_cast<uint32_t>(entries)) : hca::Answer::kInvalid;
+    if (answer != hca::Answer::kOk) {
+      explain("ibv_resize_cq: cqe {}: out of range, or {} entries wait", entries, queue.object->query().fill);
+      return fail(answer);
+    }
+    cq->cqe = static_cast<int>(queue.object->query().depth);
+    return 0;
+  });
+}
+
+WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
+  Cq& queue = ours(cq);
+  const hca::Answer answer = ours(cq->context).context->destroy(queue.object);
+  if (answer != hca::Answer::kOk) {
+    explain("ibv_destroy_cq: QPs still complete there");
+    return fail(answer);
+  }
+  if (cq->channel != nullptr) --cq->channel->refcnt;
+  pthread_mutex_destroy(&cq->mutex);
+  pthread_cond_destroy(&cq->cond);
+  const std::unique_ptr<Cq> owned(&queue);
+  return 0;
+}
+
+WEFT_VERBS_API int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user) {
+  hca::Cq* told = nullptr;
+  const hca::Answer answer = ours<Channel>(channel).object->get_event(told);
+  if (answer != hca::Answer::kOk) {
+    errno = hca::to_errno(answer);
+    return -1;
+  }
+  *cq = plain(*static_cast<Cq*>(told->user()));
+  *user = (*cq)->cq_context;
+  return 0;
+}
+
+WEFT_VERBS_API void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
+  ours(cq).object->ack_events(count);
+}

@@ -1,0 +1,33 @@
+// verbs/completion.h -- completions as libibverbs has them, and CQs of both kinds.
+#pragma once
+
+#include <endian.h>
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "verbs/objects.h"
+
+namespace weft::verbs {
+
+/// Immediate data in network order, or the key that was invalidated.
+[[nodiscard]] inline uint32_t imm_of(const adapter::WorkCompletion& entry) noexcept {
+  return (entry.flags & adapter::kWcWithInvalidate) != 0 ? entry.invalidated.value() : htobe32(entry.imm);
+}
+
+[[nodiscard]] inline uint32_t flags_of(const adapter::WorkCompletion& entry) noexcept {
+  constexpr uint32_t kKnown = adapter::kWcGrh | adapter::kWcWithImm | adapter::kWcWithInvalidate;
+  static_assert(kKnown == (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV));
+  return entry.flags & kKnown;
+}
+
+struct CqRequest {
+  uint32_t entries = 0;
+  uint32_t vector = 0;
+  ibv_comp_channel* channel = nullptr;
+  void* user = nullptr;
+};
+/// Null, and errno, when there can be none.
+[[nodiscard]] Cq* make_cq(ibv_context* context, const CqRequest& request);
+
+}  // namespace weft::verbs

@@ -1,0 +1,117 @@
+// The list of devices, opening and closing. There is one device, whose struct lives as long as the process:
+// librdmacm compares lists by pointer.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+#include "verbs/process_node.h"
+
+namespace weft::verbs {
+namespace {
+
+/// Libraries of vendors look at private fields behind the struct before they know whose device it is; they
+/// find zero there.
+struct ListedDevice {
+  ibv_device device{};
+  std::array<std::byte, 4096> slack{};
+};
+
+template <size_t kBytes>
+void put(char (&field)[kBytes], const std::string& text) noexcept {
+  const size_t bytes = std::min(text.size(), kBytes - 1);
+  std::copy_n(text.data(), bytes, static_cast<char*>(field));
+  field[bytes] = 0;
+}
+
+std::unique_ptr<ListedDevice> make_device() {
+  auto out = std::make_unique<ListedDevice>();
+  const std::string name = device_name();
+  out->device.node_type = IBV_NODE_CA;
+  out->device.transport_type = IBV_TRANSPORT_IB;
+  put(out->device.name, name);
+  put(out->device.dev_name, "uverbs0");
+  put(out->device.dev_path, "/sys/class/infiniband_verbs/uverbs0");
+  put(out->device.ibdev_path, "/sys/class/infiniband/" + name);
+  return out;
+}
+
+ibv_device* the_device() {
+  static ListedDevice* listed = make_device().release();
+  return &listed->device;
+}
+
+ibv_context* open(ibv_device* device) {
+  ProcessNode* node = ProcessNode::get();
+  if (node == nullptr) return no_object(ENODEV);
+  auto opened = std::make_unique<OpenContext>();
+  const hca::Made<hca::Context> made = node->device().open();
+  if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+  opened->node = node;
+  opened->context = made.object;
+  opened->limits = &node->device().limits();
+  set_operations(opened->wide);
+  ibv_context& context = opened->wide.context;
+  context.device = device;
+  context.cmd_fd = -1;
+  context.async_fd = made.object->async_fd();
+  context.num_comp_vectors = static_cast<int>(node->device().limits().completion_vectors);
+  pthread_mutex_init(&context.mutex, nullptr);
+  context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  return &opened.release()->wide.context;
+}
+
+}  // namespace
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+
+WEFT_VERBS_API ibv_device** ibv_get_device_list(int* count) {
+  return guarded(static_cast<ibv_device**>(nullptr), [&] {
+    const bool there = ProcessNode::get() != nullptr;
+    auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+    if (list == nullptr) throw std::bad_alloc();
+    if (there) list[0] = the_device();
+    if (count != nullptr) *count = there ? 1 : 0;
+    errno = 0;
+    return list;
+  });
+}
+
+WEFT_VERBS_API void ibv_free_device_list(ibv_device** list) {
+  std::free(static_cast<void*>(list));
+}
+
+WEFT_VERBS_API const char* ibv_get_device_name(ibv_device* device) {
+  return static_cast<const char*>(device->name);
+}
+
+WEFT_VERBS_API __be64 ibv_get_device_guid(ibv_device* /*device*/) {
+  return guarded(__be64{0}, []() -> __be64 {
+    ProcessNode* node = ProcessNode::get();
+    return node != nullptr ? htobe64(node->guid().value()) : 0;
+  });
+}
+
+WEFT_VERBS_API int ibv_get_device_index(ibv_device* /*device*/) {
+  return 0;
+}
+
+WEFT_VERBS_API ibv_context* ibv_open_device(ibv_device* device) {
+  return guarded(static_cast<ibv_context*>(nullptr), [&] { return open(device); });
+}
+
+WEFT_VERBS_API int ibv_close_device(ibv_context* context) {
+  return guarded(ENOMEM, [&] {
+    const std::unique_ptr<OpenContext> owned(&ours(context));
+    owned->node->device().close(owned->context);
+    pthread_mutex_destroy(&context->mutex);
+    return 0;
+  });
+}

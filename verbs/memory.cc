@@ -1,0 +1,169 @@
+// Protection domains, memory regions, windows and address handles.
+#include <infiniband/verbs.h>
+
+#include <cstring>
+#include <span>
+
+#include "verbs/addresses.h"
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+
+namespace weft::verbs {
+namespace {
+
+/// Rights that regions of the adapter know; a hint about huge pages is none.
+constexpr unsigned kRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                             IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
+constexpr unsigned kHints = IBV_ACCESS_HUGETLB;
+
+/// Destroys what hangs on the C object, then frees it.
+template <class Ours>
+int end(Ours& object, ibv_context* context) noexcept {
+  const hca::Answer answer = ours(context).context->destroy(object.object);
+  if (answer != hca::Answer::kOk) return fail(answer);
+  const std::unique_ptr<Ours> owned(&object);
+  return 0;
+}
+
+bool knows_access(const char* call, unsigned access) {
+  const unsigned wrong = access & ~(kRights | kHints | IBV_ACCESS_OPTIONAL_RANGE);
+  if (wrong == 0) return true;
+  explain("{}: access {:#x}: bits {:#x} are not supported", call, access, wrong);
+  return false;
+}
+
+ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access,
+                        const char* call) {
+  if (!knows_access(call, access))
+    return no_object((access & IBV_ACCESS_ON_DEMAND) != 0 ? EOPNOTSUPP : EINVAL);
+  const bool remote = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (remote && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    explain("{}: access {:#x}: remote write and atomic need local write", call, access);
+    return no_object(EINVAL);
+  }
+  auto out = std::make_unique<Mr>();
+  const std::span memory(static_cast<std::byte*>(addr), length);
+  adapter::RegisterOptions options;
+  if ((access & IBV_ACCESS_ZERO_BASED) == 0) options.base_addr = iova;
+  hca::Context& context = *ours(pd->context).context;
+  const hca::Made<hca::MemoryRegion> made =
+      context.reg_mr(*ours<Pd>(pd).object, memory, static_cast<adapter::Access>(access & kRights), options);
+  if (made.object == nullptr) {
+    explain("{}: {} bytes, access {:#x}: {}", call, length, access, to_string(made.answer));
+    return no_object(hca::to_errno(made.answer));
+  }
+  const adapter::MemoryRegion& region = made.object->region();
+  out->object = made.object;
+  out->c = {.context = pd->context,
+            .pd = pd,
+            .addr = addr,
+            .length = length,
+            .handle = region.lkey.value(),
+            .lkey = region.lkey.value(),
+            .rkey = region.rkey.value()};
+  return &out.release()->c;
+}
+
+}  // namespace
+
+ibv_mw* alloc_mw(ibv_pd* /*pd*/, ibv_mw_type type) noexcept {
+  explain("ibv_alloc_mw: type {}: not supported", static_cast<int>(type));
+  return no_object(EOPNOTSUPP);
+}
+int bind_mw(ibv_qp* /*qp*/, ibv_mw* /*mw*/, ibv_mw_bind* /*bind*/) noexcept {
+  return fail(EOPNOTSUPP);
+}
+int dealloc_mw(ibv_mw* /*mw*/) noexcept {
+  return fail(EOPNOTSUPP);
+}
+
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+namespace hca = weft::hca;
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
+    auto out = std::make_unique<Pd>();
+    const hca::Made<hca::ProtectionDomain> made = ours(context).context->alloc_pd();
+    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    out->object = made.object;
+    out->c = {.context = context, .handle = made.object->id().value()};
+    return &out.release()->c;
+  });
+}
+
+WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
+  return end(ours<Pd>(pd), pd->context);
+}
+
+WEFT_VERBS_API ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int access) {
+  return guarded(static_cast<ibv_mr*>(nullptr), [&] {
+    return register_memory(pd, addr, length, reinterpret_cast<uint64_t>(addr), static_cast<unsigned>(access),
+                           "ibv_reg_mr");
+  });
+}
+
+WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, uint64_t iova, int access) {
+  return guarded(static_cast<ibv_mr*>(nullptr), [&] {
+    return register_memory(pd, addr, length, iova, static_cast<unsigned>(access), "ibv_reg_mr_iova");
+  });
+}
+
+WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
+                                        unsigned access) {
+  return guarded(static_cast<ibv_mr*>(nullptr),
+                 [&] { return register_memory(pd, addr, length, iova, access, "ibv_reg_mr_iova2"); });
+}
+
+WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {
+  return end(ours<Mr>(mr), mr->context);
+}
+
+WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  return guarded(static_cast<ibv_ah*>(nullptr), [&]() -> ibv_ah* {
+    auto out = std::make_unique<Ah>();
+    const hca::Made<hca::AddressHandle> made =
+        ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr));
+    if (made.object == nullptr) {
+      explain("ibv_create_ah: dlid {}, sl {}, port {}: out of range", attr->dlid, attr->sl, attr->port_num);
+      return no_object(hca::to_errno(made.answer));
+    }
+    out->object = made.object;
+    out->c = {.context = pd->context, .pd = pd, .handle = 0};
+    return &out.release()->c;
+  });
+}
+
+WEFT_VERBS_API int ibv_destroy_ah(ibv_ah* ah) {
+  return end(ours<Ah>(ah), ah->context);
+}
+
+/// The way back: LID and level of the datagram, and with a global header where that came from.
+WEFT_VERBS_API int ibv_init_ah_from_wc(ibv_context* /*context*/, uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                                       ibv_ah_attr* out) {
+  *out = {};
+  out->dlid = wc->slid;
+  out->sl = wc->sl;
+  out->src_path_bits = wc->dlid_path_bits;
+  out->port_num = port;
+  if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
+  const uint32_t word = be32toh(grh->version_tclass_flow);
+  out->is_global = 1;
+  out->grh.dgid = grh->sgid;
+  out->grh.flow_label = word & 0xFFFFF;
+  out->grh.traffic_class = static_cast<uint8_t>(word >> 20);
+  out->grh.hop_limit = weft::kHopLimitDefault;
+  return 0;
+}
+
+WEFT_VERBS_API ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
+  ibv_ah_attr attr;
+  static_cast<void>(ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr));
+  return ibv_create_ah(pd, &attr);
+}

@@ -1,0 +1,96 @@
+// verbs/objects.h -- the structs of libibverbs with what each stands for. A C object is the first member of
+// ours, so that a pointer to one is a pointer to the other.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "hca/context.h"
+#include "hca/device.h"
+
+namespace weft::verbs {
+
+class ProcessNode;
+
+/// What one ibv_open_device() gives. The C part is the last member: libibverbs' headers look for what is
+/// extended in front of an ibv_context.
+struct OpenContext {
+  ProcessNode* node = nullptr;
+  hca::Context* context = nullptr;
+  const adapter::AdapterLimits* limits = nullptr;
+  verbs_context wide{};
+};
+
+struct Pd {
+  ibv_pd c{};
+  hca::ProtectionDomain* object = nullptr;
+};
+
+struct Mr {
+  ibv_mr c{};
+  hca::MemoryRegion* object = nullptr;
+};
+
+struct Ah {
+  ibv_ah c{};
+  hca::AddressHandle* object = nullptr;
+};
+
+struct Channel {
+  ibv_comp_channel c{};
+  hca::CompletionChannel* object = nullptr;
+};
+
+struct Cq {
+  ibv_cq_ex c{};
+  hca::Cq* object = nullptr;
+  adapter::WorkCompletion shown{};  // what start_poll() or next_poll() has taken last
+};
+
+struct Srq {
+  ibv_srq c{};
+  hca::Srq* object = nullptr;
+};
+
+/// Work requests between ibv_wr_start() and ibv_wr_complete().
+struct WorkBatch;
+
+struct Qp {
+  ibv_qp_ex c{};
+  hca::Qp* object = nullptr;
+  ibv_qp_cap cap{};
+  int sq_sig_all = 0;
+  ibv_mtu path_mtu = IBV_MTU_4096;
+  ibv_ah_attr address{};  // as the program gave it
+  uint8_t timeout = 0;    // codes of the program, where the adapter has times
+  uint8_t min_rnr_timer = 0;
+  WorkBatch* batch = nullptr;  // extended QPs alone
+};
+
+/// Our object behind a C one; both begin at the same byte.
+template <class Ours, class C>
+Ours& ours(C* object) noexcept {
+  static_assert(offsetof(Ours, c) == 0);
+  return *reinterpret_cast<Ours*>(object);
+}
+
+inline OpenContext& ours(ibv_context* context) noexcept {
+  std::byte* at = reinterpret_cast<std::byte*>(context);
+  return *reinterpret_cast<OpenContext*>(at - offsetof(verbs_context, context) - offsetof(OpenContext, wide));
+}
+
+inline ibv_cq* plain(Cq& cq) noexcept {
+  return ibv_cq_ex_to_cq(&cq.c);
+}
+inline Cq& ours(ibv_cq* cq) noexcept {
+  return *reinterpret_cast<Cq*>(cq);
+}
+inline Qp& ours(ibv_qp* qp) noexcept {
+  return *reinterpret_cast<Qp*>(qp);
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,158 @@
+// Posting: lists of work requests as libibverbs chains them become arrays as the adapter takes them, some at
+// a time, on the stack.
+#include <endian.h>
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <span>
+
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+
+namespace weft::verbs {
+namespace {
+
+/// One turn of the adapter, and one lock, for so many.
+constexpr size_t kAtATime = 16;
+
+static_assert(sizeof(ibv_sge) == sizeof(adapter::Sge) &&
+              offsetof(ibv_sge, addr) == offsetof(adapter::Sge, addr) &&
+              offsetof(ibv_sge, length) == offsetof(adapter::Sge, length) &&
+              offsetof(ibv_sge, lkey) == offsetof(adapter::Sge, lkey));
+static_assert(static_cast<int>(adapter::SendOpcode::kFetchAdd) == IBV_WR_ATOMIC_FETCH_AND_ADD &&
+              static_cast<int>(adapter::SendOpcode::kSendWithInvalidate) == IBV_WR_SEND_WITH_INV);
+static_assert(uint32_t{adapter::kSendFence} == IBV_SEND_FENCE &&
+              uint32_t{adapter::kSendSignaled} == IBV_SEND_SIGNALED &&
+              uint32_t{adapter::kSendSolicited} == IBV_SEND_SOLICITED &&
+              uint32_t{adapter::kSendInline} == IBV_SEND_INLINE);
+
+std::span<const adapter::Sge> sges_of(const ibv_sge* list, int count) noexcept {
+  return {reinterpret_cast<const adapter::Sge*>(list), static_cast<size_t>(count)};
+}
+
+/// What one request says beside its data. False: there is no such operation.
+bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& out) noexcept {
+  if (in.num_sge < 0) return false;
+  out = {.wr_id = in.wr_id,
+         .opcode = static_cast<adapter::SendOpcode>(in.opcode),
+         .flags = in.send_flags,
+         .sges = sges_of(in.sg_list, in.num_sge),
+         .imm = be32toh(in.imm_data)};
+  if (type == IBV_QPT_UD) {
+    if (in.wr.ud.ah == nullptr) return false;
+    out.ah = &ours<Ah>(in.wr.ud.ah).object->value();
+    out.dest.qpn = Qpn(in.wr.ud.remote_qpn);
+    out.dest.qkey = in.wr.ud.remote_qkey;
+  }
+  switch (in.opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+      out.remote_addr = in.wr.rdma.remote_addr;
+      out.rkey = Rkey(in.wr.rdma.rkey);
+      return true;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      out.compare = in.wr.atomic.compare_add;
+      out.operand = in.wr.atomic.swap;
+      out.remote_addr = in.wr.atomic.remote_addr;
+      out.rkey = Rkey(in.wr.atomic.rkey);
+      return true;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      out.operand = in.wr.atomic.compare_add;
+      out.remote_addr = in.wr.atomic.remote_addr;
+      out.rkey = Rkey(in.wr.atomic.rkey);
+      return true;
+    case IBV_WR_LOCAL_INV:
+    case IBV_WR_SEND_WITH_INV:
+      out.rkey = Rkey(in.invalidate_rkey);
+      return true;
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+      return true;
+    case IBV_WR_BIND_MW:
+    case IBV_WR_TSO:
+    case IBV_WR_DRIVER1:
+    case IBV_WR_ATOMIC_WRITE:
+      break;
+  }
+  return false;
+}
+
+/// Hands the chain over, some at a time. `post(first, count, posted)` posts; `fill(wr, place)` translates.
+template <class Wr, class Request, class Fill, class Post>
+int post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
+  std::array<Request, kAtATime> chunk;
+  while (list != nullptr) {
+    Wr* first = list;
+    size_t count = 0;
+    bool good = true;
+    for (; list != nullptr && count < kAtATime; list = list->next, ++count) {
+      good = fill(*list, chunk[count]);
+      if (!good) break;
+    }
+    size_t posted = 0;
+    hca::Answer answer = hca::Answer::kOk;
+    if (count != 0) answer = post(std::span<const Request>(chunk.data(), count), posted);
+    if (answer == hca::Answer::kOk && good) continue;
+    for (size_t i = 0; i < posted; ++i) first = first->next;
+    if (bad != nullptr) *bad = first;
+    return fail(answer != hca::Answer::kOk ? answer : hca::Answer::kInvalid);
+  }
+  return 0;
+}
+
+bool fill_recv(const ibv_recv_wr& in, adapter::RecvRequest& out) noexcept {
+  if (in.num_sge < 0) return false;
+  out = {.wr_id = in.wr_id, .sges = sges_of(in.sg_list, in.num_sge)};
+  return true;
+}
+
+template <class Queue>
+int post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
+  return post_chain<ibv_recv_wr, adapter::RecvRequest>(
+      list, bad, fill_recv, [&](std::span<const adapter::RecvRequest> chunk, size_t& posted) {
+        return queue.post_recv(chunk, posted);
+      });
+}
+
+[[gnu::cold]] void explain_post(const char* call, uint32_t number, int error) noexcept {
+  if (error == ENOMEM) {
+    explain("{}: {:#x}: the queue is full", call, number);
+  } else {
+    explain("{}: {:#x}: {}: state, operation, flags, key, address or segments do not fit", call, number,
+            error);
+  }
+}
+
+}  // namespace
+
+int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
+  Qp& pair = ours(qp);
+  const ibv_qp_type type = qp->qp_type;
+  const int error = post_chain<ibv_send_wr, adapter::SendRequest>(
+      list, bad, [&](const ibv_send_wr& in, adapter::SendRequest& out) { return translate(in, type, out); },
+      [&](std::span<const adapter::SendRequest> chunk, size_t& posted) {
+        return pair.object->post_send(chunk, posted);
+      });
+  if (error != 0) [[unlikely]]
+    explain_post("ibv_post_send", qp->qp_num, error);
+  return error;
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
+  const int error = post_receives(*ours(qp).object, list, bad);
+  if (error != 0) [[unlikely]]
+    explain_post("ibv_post_recv", qp->qp_num, error);
+  return error;
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
+  const int error = post_receives(*ours<Srq>(srq).object, list, bad);
+  if (error != 0) [[unlikely]]
+    explain_post("ibv_post_srq_recv", srq->handle, error);
+  return error;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,98 @@
+#include "verbs/process_node.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "base/log.h"
+#include "verbs/explain.h"
+
+namespace weft::verbs {
+namespace {
+
+/// A switch on this machine answers in a millisecond, one over tcp in some tens.
+constexpr Duration kJoinMax = 1s;
+
+/// Never destroyed: threads of the program may use the device until the process ends.
+struct Current {
+  std::mutex joining;
+  std::atomic<ProcessNode*> node{nullptr};
+};
+Current& current() noexcept {
+  static auto* instance = std::make_unique<Current>().release();
+  return *instance;
+}
+
+fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
+  fabric::LinkEndpointConfig config;
+  config.endpoint = settings.endpoint;
+  config.curve_secret_file = settings.curve_secret;
+  config.curve_server_file = settings.curve_server;
+  config.link.guid = settings.guid;
+  config.link.lid = settings.lid;
+  config.link.any_port = settings.lid == kLidNone;
+  config.link.cell_payload_bytes = settings.cell_payload_bytes;
+  config.link.flit_payload_bytes = settings.flit_payload_bytes;
+  return config;
+}
+
+}  // namespace
+
+ProcessNode::ProcessNode(const Settings& settings)
+    : settings_(settings),
+      device_({.guid = settings.guid}, clock_, random_, link_random_),
+      helper_(device_, clock_) {}
+
+ProcessNode* ProcessNode::joined() noexcept {
+  ProcessNode* node = current().node.load(std::memory_order_acquire);
+  return node != nullptr && !node->guard_.forked() ? node : nullptr;
+}
+
+ProcessNode* ProcessNode::get() {
+  if (ProcessNode* node = joined(); node != nullptr) return node;
+  const std::lock_guard one_at_a_time(current().joining);
+  if (ProcessNode* node = joined(); node != nullptr) return node;
+  Result<Settings> settings = read_settings();
+  if (!settings) {
+    explain("{}", settings.error().text);
+    return nullptr;
+  }
+  Result<std::unique_ptr<ProcessNode>> made = join(*settings);
+  if (!made) {
+    explain("no device: {}", made.error().text);
+    return nullptr;
+  }
+  // What a child after fork() had from its parent stays as it is: its threads do not exist here.
+  ProcessNode* node = made->release();
+  current().node.store(node, std::memory_order_release);
+  return node;
+}
+
+Result<std::unique_ptr<ProcessNode>> ProcessNode::join(const Settings& settings) {
+  log_setup(settings.name, explains() ? LogLevel::kInfo : LogLevel::kError);
+  const fabric::LinkEndpointConfig endpoint = endpoint_config(settings);
+  if (Status good = fabric::check_link_endpoint(endpoint); !good) return good.error();
+  std::unique_ptr<ProcessNode> node(new ProcessNode(settings));  // tidy: private constructor
+  if (Status opened = node->open_page(); !opened) return opened.error();
+  if (Status added = node->device_.add_link(endpoint); !added) return added.error();
+  if (!node->device_.wait_for_ports(kJoinMax))
+    return Error{settings.endpoint + " does not answer; is the fabric up, and has its switch a spare port?"};
+  node->guid_ = node->port().info.guid;
+  return node;
+}
+
+Status ProcessNode::open_page() {
+  if (settings_.dir.empty()) return {};
+  Result<StatsPage> made = StatsPage::create(settings_.dir + "/" + settings_.name + ".stats");
+  if (!made) return made.error();
+  page_ = std::move(*made);
+  device_.publish(*page_, "adapter");
+  return {};
+}
+
+hca::PortState ProcessNode::port() noexcept {
+  hca::PortState out;
+  static_cast<void>(device_.query_port(1, out));
+  return out;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,231 @@
+#include <endian.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <span>
+
+#include "verbs/c_call.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+#include "verbs/work_batch.h"
+
+namespace weft::verbs {
+namespace {
+
+using adapter::SendOpcode;
+
+WorkBatch& batch_of(ibv_qp_ex* qp) noexcept {
+  return *ours<Qp>(qp).batch;
+}
+
+/// A further request; null when an earlier call of the batch has failed.
+adapter::SendRequest* add(ibv_qp_ex* qp, SendOpcode opcode) noexcept {
+  WorkBatch& batch = batch_of(qp);
+  if (batch.fault != 0) return nullptr;
+  const size_t before = batch.requests.size();
+  guarded(0, [&] {
+    batch.requests.push_back({.request = {.wr_id = qp->wr_id, .opcode = opcode, .flags = qp->wr_flags},
+                              .first_sge = batch.sges.size(),
+                              .first_byte = batch.inline_bytes.size()});
+    return 0;
+  });
+  if (batch.requests.size() == before) {
+    batch.fault = ENOMEM;
+    return nullptr;
+  }
+  return &batch.requests.back().request;
+}
+
+void add_remote(ibv_qp_ex* qp, SendOpcode opcode, uint32_t rkey, uint64_t addr, uint64_t compare = 0,
+                uint64_t operand = 0, uint32_t imm = 0) noexcept {
+  adapter::SendRequest* out = add(qp, opcode);
+  if (out == nullptr) return;
+  out->rkey = Rkey(rkey);
+  out->remote_addr = addr;
+  out->compare = compare;
+  out->operand = operand;
+  out->imm = be32toh(imm);
+}
+
+void refuse(ibv_qp_ex* qp, int error) noexcept {
+  WorkBatch& batch = batch_of(qp);
+  if (batch.fault == 0) batch.fault = error;
+}
+
+/// The request that the setters speak of.
+BuiltRequest* last(ibv_qp_ex* qp) noexcept {
+  WorkBatch& batch = batch_of(qp);
+  if (batch.fault == 0 && batch.requests.empty()) batch.fault = EINVAL;
+  return batch.fault == 0 ? &batch.requests.back() : nullptr;
+}
+
+// ---- operations --------------------
+
+void wr_atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t compare,
+                       uint64_t swap) noexcept {
+  add_remote(qp, SendOpcode::kCompareSwap, rkey, addr, compare, swap);
+}
+void wr_atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t operand) noexcept {
+  add_remote(qp, SendOpcode::kFetchAdd, rkey, addr, 0, operand);
+}
+void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* /*mw*/, uint32_t /*rkey*/, const ibv_mw_bind_info* /*info*/) noexcept {
+  refuse(qp, EOPNOTSUPP);
+}
+void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) noexcept {
+  add_remote(qp, SendOpcode::kLocalInvalidate, rkey, adapter::kNoRemoteAddr);
+}
+void wr_rdma_read(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) noexcept {
+  add_remote(qp, SendOpcode::kRdmaRead, rkey, addr);
+}
+void wr_rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) noexcept {
+  add_remote(qp, SendOpcode::kRdmaWrite, rkey, addr);
+}
+void wr_rdma_write_imm(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, __be32 imm) noexcept {
+  add_remote(qp, SendOpcode::kRdmaWriteWithImm, rkey, addr, 0, 0, imm);
+}
+void wr_send(ibv_qp_ex* qp) noexcept {
+  add_remote(qp, SendOpcode::kSend, 0, adapter::kNoRemoteAddr);
+}
+void wr_send_imm(ibv_qp_ex* qp, __be32 imm) noexcept {
+  add_remote(qp, SendOpcode::kSendWithImm, 0, adapter::kNoRemoteAddr, 0, 0, imm);
+}
+void wr_send_inv(ibv_qp_ex* qp, uint32_t rkey) noexcept {
+  add_remote(qp, SendOpcode::kSendWithInvalidate, rkey, adapter::kNoRemoteAddr);
+}
+void wr_send_tso(ibv_qp_ex* qp, void* /*header*/, uint16_t /*bytes*/, uint16_t /*mss*/) noexcept {
+  refuse(qp, EOPNOTSUPP);
+}
+void wr_atomic_write(ibv_qp_ex* qp, uint32_t /*rkey*/, uint64_t /*addr*/, const void* /*value*/) noexcept {
+  refuse(qp, EOPNOTSUPP);
+}
+
+// ---- setters --------------------
+
+void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) noexcept {
+  BuiltRequest* built = last(qp);
+  if (built == nullptr) return;
+  built->request.ah = &ours<Ah>(ah).object->value();
+  built->request.dest.qpn = Qpn(remote_qpn);
+  built->request.dest.qkey = remote_qkey;
+}
+
+void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t /*number*/) noexcept {
+  refuse(qp, EOPNOTSUPP);
+}
+
+void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) noexcept {
+  BuiltRequest* built = last(qp);
+  if (built == nullptr) return;
+  const int fault = guarded(ENOMEM, [&] {
+    for (const ibv_sge& sge : std::span(list, count))
+      batch_of(qp).sges.push_back({.addr = sge.addr, .length = sge.length, .lkey = Lkey(sge.lkey)});
+    return 0;
+  });
+  if (fault != 0) return refuse(qp, fault);
+  built->sges = count;
+}
+
+void wr_set_sge(ibv_qp_ex* qp, uint32_t lkey, uint64_t addr, uint32_t length) noexcept {
+  const ibv_sge sge{.addr = addr, .length = length, .lkey = lkey};
+  wr_set_sge_list(qp, 1, &sge);
+}
+
+/// The bytes are the caller's again as soon as this returns.
+void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) noexcept {
+  BuiltRequest* built = last(qp);
+  if (built == nullptr) return;
+  const int fault = guarded(ENOMEM, [&] {
+    for (const ibv_data_buf& buffer : std::span(list, count)) {
+      const auto* bytes = static_cast<const std::byte*>(buffer.addr);
+      batch_of(qp).inline_bytes.insert(batch_of(qp).inline_bytes.end(), bytes, bytes + buffer.length);
+      built->bytes += buffer.length;
+    }
+    return 0;
+  });
+  if (fault != 0) return refuse(qp, fault);
+  built->request.flags |= adapter::kSendInline;
+}
+
+void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) noexcept {
+  const ibv_data_buf buffer{.addr = addr, .length = length};
+  wr_set_inline_data_list(qp, 1, &buffer);
+}
+
+// ---- batches --------------------
+
+void wr_start(ibv_qp_ex* qp) noexcept {
+  batch_of(qp).clear();
+}
+
+void wr_abort(ibv_qp_ex* qp) noexcept {
+  batch_of(qp).clear();
+}
+
+/// All of it or nothing, as far as the adapter can tell before it posts: what is refused half way stays
+/// posted, as with ibv_post_send().
+int post(Qp& pair, WorkBatch& batch) {
+  if (batch.fault != 0) return batch.fault;
+  std::vector<adapter::Sge> inlined(batch.requests.size());
+  batch.posted.reserve(batch.requests.size());
+  for (size_t i = 0; i < batch.requests.size(); ++i) {
+    const BuiltRequest& built = batch.requests[i];
+    adapter::SendRequest request = built.request;
+    if ((request.flags & adapter::kSendInline) != 0) {
+      inlined[i] = {.addr = reinterpret_cast<uint64_t>(batch.inline_bytes.data() + built.first_byte),
+                    .length = static_cast<uint32_t>(built.bytes),
+                    .lkey = {}};
+      request.sges = std::span(&inlined[i], 1);
+    } else {
+      request.sges = std::span(batch.sges).subspan(built.first_sge, built.sges);
+    }
+    batch.posted.push_back(request);
+  }
+  size_t posted = 0;
+  return hca::to_errno(pair.object->post_send(batch.posted, posted));
+}
+
+int wr_complete(ibv_qp_ex* qp) noexcept {
+  Qp& pair = ours<Qp>(qp);
+  const int error = guarded(ENOMEM, [&] { return post(pair, *pair.batch); });
+  if (error != 0) explain("ibv_wr_complete: QP {:#x}: {}", qp->qp_base.qp_num, error);
+  pair.batch->clear();
+  return fail(error);
+}
+
+}  // namespace
+
+uint64_t possible_operations(ibv_qp_type type) noexcept {
+  constexpr uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  constexpr uint64_t kWrites = kSends | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                               IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV;
+  constexpr uint64_t kAll = kWrites | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                            IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  if (type == IBV_QPT_UD) return kSends;
+  return type == IBV_QPT_UC ? kWrites : kAll;
+}
+
+void set_work_calls(ibv_qp_ex& qp) noexcept {
+  qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+  qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
+  qp.wr_bind_mw = wr_bind_mw;
+  qp.wr_local_inv = wr_local_inv;
+  qp.wr_rdma_read = wr_rdma_read;
+  qp.wr_rdma_write = wr_rdma_write;
+  qp.wr_rdma_write_imm = wr_rdma_write_imm;
+  qp.wr_send = wr_send;
+  qp.wr_send_imm = wr_send_imm;
+  qp.wr_send_inv = wr_send_inv;
+  qp.wr_send_tso = wr_send_tso;
+  qp.wr_set_ud_addr = wr_set_ud_addr;
+  qp.wr_set_xrc_srqn = wr_set_xrc_srqn;
+  qp.wr_set_inline_data = wr_set_inline_data;
+  qp.wr_set_inline_data_list = wr_set_inline_data_list;
+  qp.wr_set_sge = wr_set_sge;
+  qp.wr_set_sge_list = wr_set_sge_list;
+  qp.wr_start = wr_start;
+  qp.wr_complete = wr_complete;
+  qp.wr_abort = wr_abort;
+  qp.wr_atomic_write = wr_atomic_write;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,227 @@
+// What a program may ask about device and port.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "base/command_line.h"
+#include "messages/link_hello.h"
+#include "verbs/addresses.h"
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+#include "verbs/process_node.h"
+
+namespace weft::verbs {
+namespace {
+
+/// "WEF", which no vendor has.
+constexpr uint32_t kVendorId = 0x574546;
+constexpr uint32_t kVendorPart = 1;
+constexpr uint64_t kPages = ~uint64_t{4095};  // any size from 4 KiB on
+constexpr uint8_t kSubnetTimeout = 18;        // of a subnet manager: one second
+constexpr uint16_t kSubnetManagerLid = 1;
+constexpr uint32_t kReadsAtATime = 16;
+
+int count_of(uint32_t value) noexcept {
+  return static_cast<int>(std::min<uint32_t>(value, INT32_MAX));
+}
+
+void describe(ProcessNode& node, ibv_device_attr& out) {
+  const adapter::AdapterLimits& most = node.device().limits();
+  std::strncpy(static_cast<char*>(out.fw_ver), kProgramVersion, sizeof out.fw_ver - 1);
+  out.node_guid = htobe64(node.guid().value());
+  out.sys_image_guid = out.node_guid;
+  out.max_mr_size = ~uint64_t{0} >> 1;
+  out.page_size_cap = kPages;
+  out.vendor_id = kVendorId;
+  out.vendor_part_id = kVendorPart;
+  out.max_qp = count_of(most.queue_pairs);
+  out.max_qp_wr = count_of(most.wqes_per_queue);
+  out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
+  out.max_sge = count_of(most.sges_per_wqe);
+  out.max_sge_rd = out.max_sge;
+  out.max_cq = count_of(most.completion_queues);
+  out.max_cqe = count_of(most.cqes_per_queue);
+  out.max_mr = count_of(most.keys);
+  out.max_pd = count_of(most.protection_domains);
+  out.max_qp_rd_atom = out.max_qp_init_rd_atom = kReadsAtATime;
+  out.max_res_rd_atom = count_of(most.queue_pairs * kReadsAtATime);
+  out.atomic_cap = IBV_ATOMIC_HCA;
+  out.max_mw = count_of(most.keys);
+  out.max_ah = INT32_MAX;
+  out.max_srq = count_of(most.shared_receive_queues);
+  out.max_srq_wr = count_of(most.wqes_per_queue);
+  out.max_srq_sge = count_of(most.sges_per_wqe);
+  out.max_pkeys = kLinkPkeysMax;
+  out.phys_port_cnt = static_cast<uint8_t>(node.device().ports());
+}
+
+ibv_mtu mtu_of(uint32_t cell_bytes) noexcept {
+  auto code = static_cast<uint32_t>(IBV_MTU_256);
+  while (code < IBV_MTU_4096 && mtu_bytes(static_cast<ibv_mtu>(code + 1)) <= cell_bytes) ++code;
+  return static_cast<ibv_mtu>(code);
+}
+
+/// How libibverbs says how many data lanes there are.
+uint8_t lane_code(uint32_t lanes) noexcept {
+  uint8_t code = 1;
+  for (const uint32_t most : {1U, 2U, 4U, 8U}) code = static_cast<uint8_t>(code + (lanes > most ? 1 : 0));
+  return code;
+}
+
+void describe(const hca::PortState& port, ProcessNode& node, ibv_port_attr& out) noexcept {
+  out.state = port.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  out.max_mtu = out.active_mtu = mtu_of(port.info.cell_payload_bytes);
+  out.gid_tbl_len = kGids;
+  out.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP;
+  out.max_msg_sz = node.device().limits().message_bytes_max;
+  out.pkey_tbl_len = kLinkPkeysMax;
+  out.lid = port.info.lid.value();
+  out.sm_lid = kSubnetManagerLid;
+  out.max_vl_num = lane_code(port.info.lanes);
+  out.subnet_timeout = kSubnetTimeout;
+  out.active_width = 2;              // 4 lanes
+  out.active_speed = 32;             // of 25 Gb/s
+  out.phys_state = port.up ? 5 : 3;  // LinkUp, Disabled
+  out.link_layer = IBV_LINK_LAYER_INFINIBAND;
+}
+
+bool has_port(ibv_context* context, uint32_t port, const char* call) {
+  const uint32_t ports = ours(context).node->device().ports();
+  if (port != 0 && port <= ports) return true;
+  explain("{}: port {}: there are {}, from 1", call, port, ports);
+  return false;
+}
+
+}  // namespace
+
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* out, size_t bytes) noexcept {
+  return guarded(ENOMEM, [&] {
+    if (!has_port(context, port, "ibv_query_port")) return fail(EINVAL);
+    hca::PortState state;
+    const hca::Answer answer = ours(context).node->device().query_port(port, state);
+    if (answer != hca::Answer::kOk) return fail(answer);
+    ibv_port_attr all{};
+    describe(state, *ours(context).node, all);
+    std::memset(out, 0, bytes);
+    std::memcpy(out, &all, std::min(bytes, sizeof all));
+    return 0;
+  });
+}
+
+int query_device(ibv_context* context, ibv_device_attr* out) noexcept {
+  return guarded(ENOMEM, [&] {
+    *out = {};
+    describe(*ours(context).node, *out);
+    return 0;
+  });
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
+                    size_t bytes) noexcept {
+  return guarded(ENOMEM, [&] {
+    if (input != nullptr && input->comp_mask != 0) return fail(EINVAL);
+    if (bytes < sizeof(ibv_device_attr)) return fail(EINVAL);
+    ibv_device_attr_ex all{};
+    describe(*ours(context).node, all.orig_attr);
+    all.completion_timestamp_mask = ~uint64_t{0};
+    all.hca_core_clock = 1'000'000;  // kHz: time stamps count nanoseconds
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
+    std::memset(static_cast<void*>(out), 0, bytes);
+    std::memcpy(static_cast<void*>(out), &all, std::min(bytes, sizeof all));
+    return 0;
+  });
+}
+
+int query_rt_values(ibv_context* /*context*/, ibv_values_ex* values) noexcept {
+  const uint32_t wanted = values->comp_mask;
+  values->comp_mask = wanted & IBV_VALUES_MASK_RAW_CLOCK;
+  if (values->comp_mask != 0) clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+  return values->comp_mask == wanted ? 0 : fail(EINVAL);
+}
+
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+using weft::kLinkPkeysMax;
+
+#undef ibv_query_port
+
+WEFT_VERBS_API int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
+  return query_device(context, out);
+}
+
+WEFT_VERBS_API int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* out) {
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(out), kOldPortAttrBytes);
+}
+
+WEFT_VERBS_API int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+  return guarded(-1, [&] {
+    if (!has_port(context, port, "ibv_query_gid") || index < 0 || index >= kGids) {
+      errno = EINVAL;
+      return -1;
+    }
+    *gid = own_gid(*ours(context).node);
+    return 0;
+  });
+}
+
+WEFT_VERBS_API int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* out,
+                                     uint32_t flags, size_t bytes) {
+  return guarded(ENOMEM, [&] {
+    if (!has_port(context, port, "ibv_query_gid_ex") || index >= kGids)
+      return fail(index >= kGids ? ENODATA : EINVAL);
+    if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return fail(EINVAL);
+    std::memset(static_cast<void*>(out), 0, bytes);
+    out->gid = own_gid(*ours(context).node);
+    out->gid_index = index;
+    out->port_num = port;
+    out->gid_type = IBV_GID_TYPE_IB;
+    return 0;
+  });
+}
+
+WEFT_VERBS_API ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* out, size_t most,
+                                            uint32_t flags, size_t bytes) {
+  if (most < static_cast<size_t>(kGids)) return -fail(EINVAL);
+  const int fault = _ibv_query_gid_ex(context, 1, 0, out, flags, bytes);
+  return fault == 0 ? kGids : -fault;
+}
+
+WEFT_VERBS_API int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, int* type) {
+  return guarded(-1, [&] {
+    if (!has_port(context, port, "ibv_query_gid_type") || index >= static_cast<unsigned>(kGids)) {
+      errno = EINVAL;
+      return -1;
+    }
+    *type = 0;  // of InfiniBand, or RoCE version 1
+    return 0;
+  });
+}
+
+WEFT_VERBS_API int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
+  return guarded(-1, [&] {
+    if (!has_port(context, port, "ibv_query_pkey") || index < 0 ||
+        static_cast<size_t>(index) >= kLinkPkeysMax) {
+      errno = EINVAL;
+      return -1;
+    }
+    *pkey = htobe16(pkey_at(*ours(context).node, static_cast<size_t>(index)));
+    return 0;
+  });
+}
+
+WEFT_VERBS_API int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
+  return guarded(-1, [&] {
+    if (!has_port(context, port, "ibv_get_pkey_index")) return -1;
+    for (size_t i = 0; i < kLinkPkeysMax; ++i) {
+      if (pkey_at(*ours(context).node, i) == be16toh(pkey)) return static_cast<int>(i);
+    }
+    return -1;
+  });
+}

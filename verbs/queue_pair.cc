@@ -1,0 +1,208 @@
+// Queue pairs: creation, attributes, end.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+#include "verbs/qp_attr.h"
+#include "verbs/work_batch.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint32_t kKnownInit =
+    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+
+/// What a QP is asked to be, by either of the two structs.
+struct QpRequest {
+  ibv_pd* pd = nullptr;
+  ibv_qp_init_attr init{};
+  bool extended = false;
+};
+
+bool fits(const char* what, uint32_t value, uint32_t most) {
+  if (value <= most) return true;
+  explain("ibv_create_qp: {} {}: at most {}", what, value, most);
+  return false;
+}
+
+int refusal(const QpRequest& request, const adapter::AdapterLimits& most) {
+  const ibv_qp_init_attr& init = request.init;
+  if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD) {
+    explain("ibv_create_qp: qp_type {}: RC (2), UC (3) and UD (4) are possible",
+            static_cast<int>(init.qp_type));
+    return EOPNOTSUPP;
+  }
+  if (request.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) {
+    explain("ibv_create_qp: needs a PD and a CQ for each queue");
+    return EINVAL;
+  }
+  const bool good = fits("max_send_wr", init.cap.max_send_wr, most.wqes_per_queue) &&
+                    fits("max_recv_wr", init.cap.max_recv_wr, most.wqes_per_queue) &&
+                    fits("max_send_sge", init.cap.max_send_sge, most.sges_per_wqe) &&
+                    fits("max_recv_sge", init.cap.max_recv_sge, most.sges_per_wqe) &&
+                    fits("max_inline_data", init.cap.max_inline_data, most.inline_bytes);
+  return good ? 0 : EINVAL;
+}
+
+adapter::QpConfig config_of(const ibv_qp_init_attr& init) noexcept {
+  adapter::QpConfig out;
+  out.type = static_cast<adapter::QpType>(init.qp_type);
+  out.send_wqes = std::max(init.cap.max_send_wr, 1U);
+  out.recv_wqes = std::max(init.cap.max_recv_wr, 1U);
+  out.sges = std::max({init.cap.max_send_sge, init.cap.max_recv_sge, 1U});
+  out.signal_all = init.sq_sig_all != 0;
+  out.empty_lists = true;
+  out.grh_space = init.qp_type == IBV_QPT_UD;
+  return out;
+}
+
+ibv_qp_cap cap_of(const adapter::QpConfig& config, const ibv_qp_init_attr& init,
+                  uint32_t inline_bytes) noexcept {
+  const bool shared = init.srq != nullptr;
+  return {.max_send_wr = config.send_wqes,
+          .max_recv_wr = shared ? 0 : config.recv_wqes,
+          .max_send_sge = config.sges,
+          .max_recv_sge = shared ? 0 : config.sges,
+          .max_inline_data = inline_bytes};
+}
+
+Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
+  const OpenContext& opened = ours(request.pd->context);
+  if (const int fault = refusal(request, *opened.limits); fault != 0) return no_object(fault);
+  const ibv_qp_init_attr& init = request.init;
+  auto out = std::make_unique<Qp>();
+  std::unique_ptr<WorkBatch> batch;
+  if (request.extended) batch = std::make_unique<WorkBatch>();
+  const adapter::QpConfig config = config_of(init);
+  const hca::Made<hca::Qp> made = opened.context->create_qp(
+      *ours<Pd>(request.pd).object, {.send_cq = ours(init.send_cq).object,
+                                     .recv_cq = ours(init.recv_cq).object,
+                                     .srq = init.srq != nullptr ? ours<Srq>(init.srq).object : nullptr,
+                                     .config = config,
+                                     .user = out.get()});
+  if (made.object == nullptr) {
+    explain("ibv_create_qp: {}", to_string(made.answer));
+    return no_object(hca::to_errno(made.answer));
+  }
+  out->object = made.object;
+  out->sq_sig_all = init.sq_sig_all;
+  out->cap = cap = cap_of(config, init, opened.limits->inline_bytes);
+  out->batch = batch.release();
+  ibv_qp& base = out->c.qp_base;
+  base.context = request.pd->context;
+  base.qp_context = init.qp_context;
+  base.pd = request.pd;
+  base.send_cq = init.send_cq;
+  base.recv_cq = init.recv_cq;
+  base.srq = init.srq;
+  base.handle = base.qp_num = made.object->number().value();
+  base.state = IBV_QPS_RESET;
+  base.qp_type = init.qp_type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+  if (request.extended) set_work_calls(out->c);
+  return out.release();
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) noexcept {
+  return guarded(static_cast<ibv_qp*>(nullptr), [&]() -> ibv_qp* {
+    const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
+    if ((attr->comp_mask & ~kKnownInit) != 0 || flags || (attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+      explain("ibv_create_qp_ex: comp_mask {:#x}, create_flags {:#x}: PD and send operations are possible",
+              attr->comp_mask, flags ? attr->create_flags : 0);
+      return no_object(EOPNOTSUPP);
+    }
+    const bool ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    if (ops && (attr->send_ops_flags & ~possible_operations(attr->qp_type)) != 0) {
+      explain("ibv_create_qp_ex: send_ops_flags {:#x}: {:#x} are possible", attr->send_ops_flags,
+              possible_operations(attr->qp_type));
+      return no_object(EOPNOTSUPP);
+    }
+    QpRequest request{.pd = attr->pd,
+                      .init = {attr->qp_context, attr->send_cq, attr->recv_cq, attr->srq, attr->cap,
+                               attr->qp_type, attr->sq_sig_all},
+                      .extended = ops};
+    Qp* made = make_qp(request, attr->cap);
+    return made != nullptr ? &made->c.qp_base : nullptr;
+  });
+}
+
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+namespace adapter = weft::adapter;
+namespace hca = weft::hca;
+
+WEFT_VERBS_API ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  return guarded(static_cast<ibv_qp*>(nullptr), [&]() -> ibv_qp* {
+    QpRequest request{.pd = pd, .init = *init};
+    Qp* made = make_qp(request, init->cap);
+    return made != nullptr ? &made->c.qp_base : nullptr;
+  });
+}
+
+WEFT_VERBS_API ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+  Qp& pair = ours(qp);
+  return pair.batch != nullptr ? &pair.c : nullptr;
+}
+
+WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  return guarded(ENOMEM, [&] {
+    Qp& pair = ours(qp);
+    const QpChange change = qp_change_of(*attr, mask);
+    if (change.fault != nullptr) {
+      explain("ibv_modify_qp: QP {:#x}, mask {:#x}: {}", qp->qp_num, mask, change.fault);
+      return fail(change.error);
+    }
+    const hca::Answer answer = pair.object->modify(change.attr, change.mask);
+    if (answer != hca::Answer::kOk) {
+      explain("ibv_modify_qp: QP {:#x} from state {} to {}, mask {:#x}: {}", qp->qp_num,
+              static_cast<int>(qp->state),
+              (mask & IBV_QP_STATE) != 0 ? static_cast<int>(attr->qp_state) : static_cast<int>(qp->state),
+              mask, to_string(answer));
+      return fail(answer);
+    }
+    remember(pair, *attr, mask);
+    if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+    return 0;
+  });
+}
+
+WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init) {
+  Qp& pair = ours(qp);
+  adapter::QpAttr state;
+  adapter::QpConfig config;
+  const hca::Answer answer = pair.object->query(state, config);
+  if (answer != hca::Answer::kOk) return fail(answer);
+  answer_query(pair, state, *attr);
+  qp->state = attr->qp_state;
+  *init = {.qp_context = qp->qp_context,
+           .send_cq = qp->send_cq,
+           .recv_cq = qp->recv_cq,
+           .srq = qp->srq,
+           .cap = pair.cap,
+           .qp_type = qp->qp_type,
+           .sq_sig_all = pair.sq_sig_all};
+  return 0;
+}
+
+WEFT_VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
+  Qp& pair = ours(qp);
+  const hca::Answer answer = ours(qp->context).context->destroy(pair.object);
+  if (answer != hca::Answer::kOk) return fail(answer);
+  const std::unique_ptr<WorkBatch> batch(pair.batch);
+  pthread_mutex_destroy(&qp->mutex);
+  pthread_cond_destroy(&qp->cond);
+  const std::unique_ptr<Qp> owned(&pair);
+  return 0;
+}
+
+WEFT_VERBS_API int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*opcode*/, uint32_t /*flags*/) {
+  return 0;
+}

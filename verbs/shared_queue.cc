@@ -1,0 +1,106 @@
+// Shared receive queues.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+
+namespace weft::verbs {
+namespace {
+
+ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr) {
+  const OpenContext& opened = ours(pd->context);
+  const adapter::AdapterLimits& most = *opened.limits;
+  if (attr.max_wr == 0 || attr.max_wr > most.wqes_per_queue || attr.max_sge > most.sges_per_wqe) {
+    explain("ibv_create_srq: max_wr {}, max_sge {}: at most {} and {}", attr.max_wr, attr.max_sge,
+            most.wqes_per_queue, most.sges_per_wqe);
+    return no_object(EINVAL);
+  }
+  auto out = std::make_unique<Srq>();
+  const hca::Made<hca::Srq> made =
+      opened.context->create_srq(*ours<Pd>(pd).object, attr.max_wr, std::max(attr.max_sge, 1U), out.get());
+  if (made.object == nullptr) {
+    explain("ibv_create_srq: {}", to_string(made.answer));
+    return no_object(hca::to_errno(made.answer));
+  }
+  out->object = made.object;
+  out->c.context = pd->context;
+  out->c.srq_context = user;
+  out->c.pd = pd;
+  attr.max_sge = std::max(attr.max_sge, 1U);
+  pthread_mutex_init(&out->c.mutex, nullptr);
+  pthread_cond_init(&out->c.cond, nullptr);
+  return &out.release()->c;
+}
+
+}  // namespace
+
+ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) noexcept {
+  return guarded(static_cast<ibv_srq*>(nullptr), [&]() -> ibv_srq* {
+    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
+    const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
+    if ((attr->comp_mask & ~kKnown) != 0 || !basic || attr->pd == nullptr) {
+      explain("ibv_create_srq_ex: comp_mask {:#x}, srq_type {}: a basic SRQ with a PD is possible",
+              attr->comp_mask, static_cast<int>(attr->srq_type));
+      return no_object(EOPNOTSUPP);
+    }
+    return make_srq(attr->pd, attr->srq_context, attr->attr);
+  });
+}
+
+int get_srq_num(ibv_srq* /*srq*/, uint32_t* /*number*/) noexcept {
+  explain("ibv_get_srq_num: a basic SRQ has no number");
+  return fail(EOPNOTSUPP);
+}
+
+int close_xrcd(ibv_xrcd* /*domain*/) noexcept {
+  return fail(EINVAL);
+}
+
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+namespace adapter = weft::adapter;
+namespace hca = weft::hca;
+
+static_assert(static_cast<int>(adapter::kSrqWqes) == IBV_SRQ_MAX_WR &&
+              static_cast<int>(adapter::kSrqLimit) == IBV_SRQ_LIMIT);
+
+WEFT_VERBS_API ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  return guarded(static_cast<ibv_srq*>(nullptr), [&] { return make_srq(pd, init->srq_context, init->attr); });
+}
+
+WEFT_VERBS_API int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  return guarded(ENOMEM, [&] {
+    const hca::Answer answer = ours<Srq>(srq).object->modify({.wqes = attr->max_wr, .limit = attr->srq_limit},
+                                                             static_cast<uint32_t>(mask));
+    if (answer != hca::Answer::kOk)
+      explain("ibv_modify_srq: mask {:#x}, max_wr {}, srq_limit {}: out of range, or more wait", mask,
+              attr->max_wr, attr->srq_limit);
+    return fail(answer);
+  });
+}
+
+WEFT_VERBS_API int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
+  adapter::SrqAttr attr;
+  const hca::Answer answer = ours<Srq>(srq).object->query(attr);
+  if (answer != hca::Answer::kOk) return fail(answer);
+  *out = {.max_wr = attr.wqes, .max_sge = attr.sges, .srq_limit = attr.limit};
+  return 0;
+}
+
+WEFT_VERBS_API int ibv_destroy_srq(ibv_srq* srq) {
+  Srq& queue = ours<Srq>(srq);
+  const hca::Answer answer = ours(srq->context).context->destroy(queue.object);
+  if (answer != hca::Answer::kOk) {
+    explain("ibv_destroy_srq: QPs still take from it");
+    return fail(answer);
+  }
+  pthread_mutex_destroy(&srq->mutex);
+  pthread_cond_destroy(&srq->cond);
+  const std::unique_ptr<Srq> owned(&queue);
+  return 0;
+}

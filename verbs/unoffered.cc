@@ -1,0 +1,125 @@
+// Calls that are trivial here, and those for what the device does not offer: answered as the manuals say.
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/unique_fd.h"
+#include "verbs/c_call.h"
+#include "verbs/explain.h"
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+
+namespace {
+
+int unoffered(const char* call) noexcept {
+  guarded(0, [&] {
+    explain("{}: not supported", call);
+    return 0;
+  });
+  return fail(EOPNOTSUPP);
+}
+
+}  // namespace
+
+// ---- fork(): nothing is pinned, and a child is told by hca/ --------------------
+
+WEFT_VERBS_API int ibv_fork_init() {
+  return 0;
+}
+WEFT_VERBS_API ibv_fork_status ibv_is_fork_initialized() {
+  return IBV_FORK_UNNEEDED;
+}
+WEFT_VERBS_API int ibv_dontfork_range(void* /*base*/, size_t /*bytes*/) {
+  return 0;
+}
+WEFT_VERBS_API int ibv_dofork_range(void* /*base*/, size_t /*bytes*/) {
+  return 0;
+}
+
+// ---- sysfs --------------------
+
+WEFT_VERBS_API const char* ibv_get_sysfs_path() {
+  return "/sys";
+}
+
+/// The file's text without its last line end. @return how many bytes; -1 when it cannot be read
+WEFT_VERBS_API int ibv_read_sysfs_file(const char* dir, const char* file, char* out, size_t bytes) {
+  return guarded(-1, [&] {
+    const std::string path = std::string(dir) + "/" + file;
+    const weft::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.valid()) return -1;
+    ssize_t got = read(fd.get(), out, bytes);
+    if (got < 0) return -1;
+    if (got > 0 && out[got - 1] == '\n') --got;
+    if (static_cast<size_t>(got) < bytes) out[got] = 0;
+    return static_cast<int>(got);
+  });
+}
+
+// ---- enhanced connection establishment: no option is known --------------------
+
+WEFT_VERBS_API int ibv_set_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
+  if (ece->vendor_id == 0 && ece->options == 0) return 0;
+  return unoffered("ibv_set_ece");
+}
+WEFT_VERBS_API int ibv_query_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
+  *ece = {};
+  return 0;
+}
+
+// ---- not offered --------------------
+
+WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* /*qp*/, const ibv_gid* /*gid*/, uint16_t /*lid*/) {
+  return unoffered("ibv_attach_mcast");
+}
+WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* /*qp*/, const ibv_gid* /*gid*/, uint16_t /*lid*/) {
+  return unoffered("ibv_detach_mcast");
+}
+WEFT_VERBS_API int ibv_rereg_mr(ibv_mr* /*mr*/, int /*flags*/, ibv_pd* /*pd*/, void* /*addr*/,
+                                size_t /*length*/, int /*access*/) {
+  unoffered("ibv_rereg_mr");
+  return IBV_REREG_MR_ERR_INPUT;
+}
+WEFT_VERBS_API ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, size_t /*length*/,
+                                         uint64_t /*iova*/, int /*fd*/, int /*access*/) {
+  unoffered("ibv_reg_dmabuf_mr");
+  return nullptr;
+}
+WEFT_VERBS_API ibv_context* ibv_import_device(int /*fd*/) {
+  unoffered("ibv_import_device");
+  return nullptr;
+}
+WEFT_VERBS_API ibv_pd* ibv_import_pd(ibv_context* /*context*/, uint32_t /*handle*/) {
+  unoffered("ibv_import_pd");
+  return nullptr;
+}
+WEFT_VERBS_API void ibv_unimport_pd(ibv_pd* /*pd*/) {}
+WEFT_VERBS_API ibv_mr* ibv_import_mr(ibv_pd* /*pd*/, uint32_t /*handle*/) {
+  unoffered("ibv_import_mr");
+  return nullptr;
+}
+WEFT_VERBS_API void ibv_unimport_mr(ibv_mr* /*mr*/) {}
+WEFT_VERBS_API ibv_dm* ibv_import_dm(ibv_context* /*context*/, uint32_t /*handle*/) {
+  unoffered("ibv_import_dm");
+  return nullptr;
+}
+WEFT_VERBS_API void ibv_unimport_dm(ibv_dm* /*memory*/) {}
+WEFT_VERBS_API int ibv_resolve_eth_l2_from_gid(ibv_context* /*context*/, ibv_ah_attr* /*attr*/,
+                                               uint8_t* /*mac*/, uint16_t* /*vlan*/) {
+  return unoffered("ibv_resolve_eth_l2_from_gid");
+}
+
+/// Constructors of vendors' libraries, which other libraries load, register here. None is ours.
+WEFT_VERBS_API void verbs_register_driver_34(const void* /*ops*/) {}
+/// An object of one byte that those libraries refer to.
+WEFT_VERBS_API const bool verbs_allow_disassociate_destroy;
+const bool verbs_allow_disassociate_destroy = false;
+
+// ---- stubs --------------------
+
+/// Of the generated stubs, once for each name.
+extern "C" void weft_verbs_stub_called(const char* name) noexcept {
+  unoffered(name);
+}
