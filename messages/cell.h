@@ -109,6 +109,7 @@ class CellHead {
     return (word(0) >> 48) == kAddressPrefix && (word(0) & 0xFFFF) == kAddressPrefix;
   }
   [[nodiscard]] uint8_t version() const noexcept { return static_cast<uint8_t>(word(1) >> 24); }
+  [[nodiscard]] uint8_t opcode() const noexcept { return static_cast<uint8_t>(word(1) >> 16); }
   [[nodiscard]] VirtualLane vl() const noexcept { return VirtualLane(static_cast<uint8_t>(word(1) & 0x0F)); }
   [[nodiscard]] Qpn dest_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2) >> 32) & kQpnMask); }
 

@@ -11,6 +11,7 @@
 #include "base/token_bucket.h"
 #include "fabric/link/link_engine.h"
 #include "fabric/switch/forwarding_table.h"
+#include "fabric/switch/live_faults.h"
 #include "fabric/switch/vl_arbiter.h"
 #include "fabric/switch/vl_buffer.h"
 
@@ -48,6 +49,7 @@ enum class SwitchPortCounter : uint8_t {
   kDropTooLong,        // more flits than the largest cell has, and no tail among them
   kDropMulticast,      // a copy for an output that was busy, or a multicast cell of several flits
   kDropMulticastRate,  // too many copies of one input's cells
+  kDropFault,          // by a fault that was asked for (docs/faults.md)
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<SwitchPortCounter> counter_labels(SwitchPortCounter /*of*/) noexcept {
@@ -80,6 +82,7 @@ enum class SwitchPortCounter : uint8_t {
       "drop_too_long",
       "drop_multicast",
       "drop_multicast_rate",
+      "drop_fault",
   };
 }
 inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
@@ -103,10 +106,14 @@ class PortSet {
 
 /// The cell that is coming in on one lane.
 struct Ingress {
-  bool open = false;      // head seen, tail not yet
-  bool dropping = false;  // already counted; the rest is swallowed
-  uint32_t flits = 0;     // of it so far
+  bool open = false;       // head seen, tail not yet
+  bool dropping = false;   // already counted; the rest is swallowed
+  bool corrupt = false;    // a fault: its tail tells the next hop to drop it
+  bool held_only = false;  // a fault: goes into `held` instead of on its way
+  uint32_t flits = 0;      // of it so far
   PortNumber output = kPortNone;
+  HeldCell* held = nullptr;  // a fault: where its flits are copied
+  [[nodiscard]] bool struck() const noexcept { return held != nullptr || corrupt; }
 };
 
 /// One lane of an output.

@@ -73,6 +73,8 @@ int Switch::poll(Instant now) noexcept {
   for (size_t i = 0, at = first_; i < attached_.size(); ++i, at = at + 1 < attached_.size() ? at + 1 : 0) {
     if (attached_[at]->up) work += receive_flits(*attached_[at]);
   }
+  if (faults_.held() != 0) [[unlikely]]
+    work += release_held();
   for (Port* port : attached_) {
     if ((port->waiting_lanes | port->poison_lanes) != 0 && port->up) work += forward(*port);
   }

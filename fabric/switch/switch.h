@@ -11,6 +11,7 @@
 #include "base/stats_page.h"
 #include "fabric/link/link_handshake.h"
 #include "fabric/switch/forwarding_table.h"
+#include "fabric/switch/live_faults.h"
 #include "fabric/switch/port.h"
 
 namespace weft::fabric {
@@ -52,6 +53,8 @@ class Switch final : public Pollable {
   [[nodiscard]] const SwitchConfig& config() const noexcept { return config_; }
   [[nodiscard]] ForwardingTable& forwarding() noexcept { return forwarding_; }
   [[nodiscard]] const ForwardingTable& forwarding() const noexcept { return forwarding_; }
+  /// Faults on demand: rules may come and go at any time.
+  [[nodiscard]] LiveFaults& faults() noexcept { return faults_; }
 
   [[nodiscard]] const Port& port(PortNumber number) const noexcept { return *ports_[number]; }
   [[nodiscard]] uint32_t ports() const noexcept { return static_cast<uint32_t>(ports_.size()) - 1; }
@@ -83,6 +86,15 @@ class Switch final : public Pollable {
   void copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept;
   [[nodiscard]] bool copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept;
 
+  // Faults on demand (switch_faults.cc).
+  void strike(Port& in, VirtualLane vl, const CellHead& head) noexcept;
+  [[nodiscard]] bool copy_is_struck(const Port& in, const Port& out, VirtualLane vl,
+                                    const CellHead& head) noexcept;
+  void end_strike(Ingress& cell) noexcept;
+  [[nodiscard]] bool keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept;
+  int release_held() noexcept;
+  [[nodiscard]] bool send_held(const HeldCell& cell) noexcept;
+
   // Output (switch.cc).
   int forward(Port& out) noexcept;
   [[nodiscard]] uint32_t ready_lanes(Port& out) const noexcept;
@@ -113,6 +125,7 @@ class Switch final : public Pollable {
   SwitchConfig config_;
   uint32_t flits_per_cell_;
   ForwardingTable forwarding_;
+  LiveFaults faults_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<Port*> attached_;
   std::array<PortNumber, kVlCount> lane_outputs_;  // one_cell_per_lane: where the lane's cell goes now

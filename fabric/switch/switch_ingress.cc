@@ -28,6 +28,8 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   CellHead head;
   if (flit.head) {
+    if (cell.struck()) [[unlikely]]
+      end_strike(cell);
     in.counters.add(SwitchPortCounter::kCellsIn);
     SwitchPortCounter reason = SwitchPortCounter::kDropTooShort;
     if (flit.payload.size() >= kCellHeaderBytes) [[likely]] {
@@ -46,6 +48,8 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
     cell.dropping = reason != kAdmitted;
     if (cell.dropping) [[unlikely]]
       in.counters.add(reason);
+    else if (faults_.active()) [[unlikely]]
+      strike(in, flit.vl, head);
   }
   cell.open = !flit.tail;
   if (cell.dropping) [[unlikely]] {
@@ -57,6 +61,8 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
     in.link->grant(flit.vl, 1 + drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
     return;
   }
+  if (cell.struck() && keep_back(in, flit, flit.head ? &head : nullptr)) [[unlikely]]
+    return;
   const CheckedFlit checked{flit, flit.head ? &head : nullptr, flits_per_cell_ == 1};
   if (pass_through(in, out, checked)) {
     in.link->grant(flit.vl, 1);
@@ -77,7 +83,9 @@ void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) n
   for (Port* out : attached_) {
     if (!copies_go(in, *out, head)) continue;
     ++copies;
-    if (!in.multicast_rate.take(now_)) {
+    if (copy_is_struck(in, *out, flit.vl, head)) [[unlikely]] {
+      in.counters.add(SwitchPortCounter::kDropFault);
+    } else if (!in.multicast_rate.take(now_)) {
       in.counters.add(SwitchPortCounter::kDropMulticastRate);
     } else if (check_output(in, flit.vl, out->number) != kAdmitted) {
       in.counters.add(SwitchPortCounter::kDropMulticast);

@@ -70,7 +70,11 @@ void Switch::forget_link(Port& port) noexcept {
     }
     drop_queued(port, vl, SwitchPortCounter::kDropPortDown);
   }
+  for (Ingress& cell : port.ingress) end_strike(cell);
   port.ingress = {};
+  faults_.forget(port.number, [this](const HeldCell& cell) {
+    ports_[cell.input]->counters.add(SwitchPortCounter::kDropLinkReset);
+  });
   port.poison_lanes = port.stalled_lanes = port.expired_lanes = 0;
 }
 
@@ -175,7 +179,7 @@ void Switch::make_room(Port& out, VirtualLane vl) noexcept {
 }
 
 uint64_t Switch::cells_held() const noexcept {
-  uint64_t held = 0;
+  uint64_t held = faults_.held();
   for (const Port* out : attached_) {
     for (const Egress& lane : out->egress) held += lane.owner != kPortNone ? 1 : 0;
     for (uint32_t left = out->waiting_lanes; left != 0; left &= left - 1) {
@@ -217,7 +221,7 @@ void Switch::finish_sleep() noexcept {
 }
 
 Instant Switch::deadline() const noexcept {
-  Instant due = kNever;
+  Instant due = faults_.deadline();
   for (const Port* port : attached_) {
     due = std::min(due, port->link->deadline());
     if (port->waiting_lanes != 0) due = std::min(due, next_tick_);

@@ -322,6 +322,12 @@ TEST(SlotRing, positions_a_peer_cannot_have_mark_it_faulty) {
   control.tail = 33;
   EXPECT_EQ(producer.claim(0).count, 0U);
   EXPECT_TRUE(producer.faulty());
+  control.tail = 0;
+  RingProducer unpublished(control, slots.data(), shape);
+  unpublished.commit(16);
+  control.tail = 1;  // within the ring, but of a slot that nobody has been shown
+  EXPECT_EQ(unpublished.claim(16).count, 0U);
+  EXPECT_TRUE(unpublished.faulty());
 }
 
 }  // namespace

@@ -180,6 +180,13 @@ constexpr std::array kDrops{
     Drop{SwitchPortCounter::kDropForeignSource,
          [](TestFabric& at) { send_changed(at, 9, {1}); },  // or for another subnet
          [](TestFabricConfig& config) { config.first_is_a_switch = true; }},
+    Drop{SwitchPortCounter::kDropFault,
+         [](TestFabric& at) {
+           FaultRule rule;
+           rule.port = 1;
+           ASSERT_TRUE(at.fabric->faults().add(rule, at.clock.now()).ok());
+           ASSERT_TRUE(at.send(0, TestCell{.dlid = Lid(2)}));
+         }},
 };
 static_assert(names_every_reason(kDrops, kFirstDrop, SwitchPortCounter::kCount));
 

@@ -1,0 +1,117 @@
+// How it works: a fault decides about a cell when its head has been admitted. What is to be late or to come
+// twice is copied, its credit goes back at once, and it leaves when it is due, from outside the buffers,
+// between the cells of others: on one lane cells never mix. Without rules nothing here is called.
+#include "fabric/switch/switch.h"
+#include "messages/cell.h"
+
+namespace weft::fabric {
+
+/// Asks the rules about the cell whose head has just come in on `vl`.
+void Switch::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
+  Ingress& cell = in.ingress[vl.value()];
+  switch (faults_.judge(in.number, cell.output, vl, head, now_)) {
+    case FaultVerdict::kPass:
+      break;
+    case FaultVerdict::kDrop:
+      cell.dropping = true;
+      break;
+    case FaultVerdict::kCorrupt:
+      // Where a cell is a flit, its check is that of the link: what is behind the switch would never see it.
+      cell.corrupt = flits_per_cell_ != 1;
+      cell.dropping = !cell.corrupt;
+      break;
+    case FaultVerdict::kDuplicate:
+      cell.held = faults_.begin_hold(in.number, cell.output, vl);
+      if (cell.held != nullptr) in.counters.add(SwitchPortCounter::kCellsIn);
+      break;
+    case FaultVerdict::kHold:
+      cell.held = faults_.begin_hold(in.number, cell.output, vl);
+      cell.held_only = cell.held != nullptr;
+      cell.dropping = cell.held == nullptr;
+      break;
+  }
+  if (cell.dropping) in.counters.add(SwitchPortCounter::kDropFault);
+}
+
+/// A copy for a member of a multicast group: it can be lost, and that is all.
+bool Switch::copy_is_struck(const Port& in, const Port& out, VirtualLane vl, const CellHead& head) noexcept {
+  if (!faults_.active()) return false;
+  const FaultVerdict verdict = faults_.judge(in.number, out.number, vl, head, now_);
+  return verdict == FaultVerdict::kDrop || verdict == FaultVerdict::kCorrupt;
+}
+
+/// A new head comes, or the link has gone: what the last cell left is not to strike the next one.
+void Switch::end_strike(Ingress& cell) noexcept {
+  if (cell.held != nullptr) faults_.abandon(*cell.held);
+  cell.held = nullptr;
+  cell.held_only = false;
+  cell.corrupt = false;
+}
+
+/// One flit of a cell that a fault has struck. True when it does not go on its way now.
+bool Switch::keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept {
+  Ingress& cell = in.ingress[flit.vl.value()];
+  if (cell.held != nullptr) LiveFaults::add_flit(*cell.held, flit, head);
+  const bool kept = cell.held_only;
+  if (kept) in.link->grant(flit.vl, 1);
+  if (cell.corrupt && flit.tail) {
+    cell.corrupt = false;
+    RxFlit spoiled = flit;
+    spoiled.poison = true;
+    const CheckedFlit checked{spoiled, head, flits_per_cell_ == 1};
+    Port& out = *ports_[cell.output];
+    if (pass_through(in, out, checked)) {
+      in.link->grant(flit.vl, 1);
+    } else {
+      enqueue(in, out, checked);
+    }
+    return true;
+  }
+  if (flit.tail) {
+    cell.held = nullptr;  // it is whole
+    cell.held_only = false;
+  }
+  return kept;
+}
+
+int Switch::release_held() noexcept {
+  return faults_.release(now_, [this](const HeldCell& cell) { return send_held(cell); });
+}
+
+/// Puts a cell that was held back on its way, all its flits at once. False when its output has no room yet.
+bool Switch::send_held(const HeldCell& cell) noexcept {
+  Port& in = *ports_[cell.input];
+  Port& out = *ports_[cell.output];
+  if (!out.up) {
+    in.counters.add(SwitchPortCounter::kDropPortDown);
+    return true;
+  }
+  // A cell that let another one pass is not to overtake it in turn.
+  if (now_ < cell.latest && out.egress[cell.vl.value()].flits != 0) return false;
+  const bool poisoned = (out.poison_lanes & lane_bit(cell.vl)) != 0;
+  if (!lane_is_free(out, cell.vl, kPortNone) || poisoned || out.link->credits(cell.vl) < cell.flits.size()) {
+    static_cast<void>(out.link->claim(cell.vl));  // says that this lane wants credit
+    return false;
+  }
+  size_t at = 0;
+  for (size_t i = 0; i < cell.flits.size(); ++i) {
+    const HeldCell::Flit& flit = cell.flits[i];
+    std::byte* to = out.link->claim(cell.vl);
+    if (to == nullptr) {
+      if (i == 0) return false;
+      // The ring is full in the middle of the cell: the next hop forgets it.
+      unlock(out, cell.vl);
+      out.poison_lanes |= lane_bit(cell.vl);
+      in.counters.add(SwitchPortCounter::kDropFault);
+      return true;
+    }
+    std::memcpy(to, cell.bytes.data() + at, flit.bytes);
+    at += flit.bytes;
+    const int flags = (i == 0 ? kFlitHead : 0) | (i + 1 == cell.flits.size() ? kFlitTail : 0) |
+                      (flit.poison ? kFlitPoison : 0);
+    note_sent(in, out, {cell.vl, static_cast<uint8_t>(flags), flit.bytes, flit.cell_crc});
+  }
+  return true;
+}
+
+}  // namespace weft::fabric
