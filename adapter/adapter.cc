@@ -160,6 +160,7 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
     return Error{"destroy_qp: the QP is registered for a protocol"};
   if (qp->config.type == QpType::kUd && engine.groups.has(*qp))
     return Error{"destroy_qp: the QP is member of a multicast group; detach it first"};
+  core_->say_last_words(*qp);
   core_->rd.forget(*qp);
   forget_everything(engine, *qp);
   engine.delist(*qp);

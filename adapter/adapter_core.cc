@@ -410,6 +410,15 @@ void AdapterCore::set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) n
   engine.raise({.kind = AsyncEventKind::kPkeyChange, .port = port.number});
 }
 
+/// What a QP that ends has received and not acknowledged is said now. The peer would repeat it to nobody,
+/// and its user be told of an error: programs end a QP as soon as they have the last message.
+void AdapterCore::say_last_words(QueuePair& qp) noexcept {
+  if (qp.config.type != QpType::kRc || !qp.abilities().receive || !qp.rx.ack_due) return;
+  qp.rx.ack_now = true;
+  bool done = false;
+  acknowledger.run(qp, done);
+}
+
 ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
   const QpState to = (mask & kQpAttrState) != 0 ? attr.state : qp.state;
   ModifyResult result = check_qp_move(qp.config.type, qp.state, to, mask);
@@ -419,6 +428,7 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
   result = check_move(qp, attr, mask);
   if (result != ModifyResult::kOk) return result;
   const QpState from = qp.state;
+  if (to == QpState::kReset || to == QpState::kErr) say_last_words(qp);
   merge_qp_attr(qp.attr, attr, mask);
   if ((mask & kQpAttrPort) != 0) {
     qp.port = qp.attr.port;

@@ -34,6 +34,7 @@ class AdapterCore {
   /// Another table of partitions; entries that are not named are empty.
   void set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) noexcept;
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
+  void say_last_words(QueuePair& qp) noexcept;
   /// Where a QP of this number is kept: in the table, or with its port.
   [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
     return number == kQpnGsi ? engine.gsi[port - 1U] : engine.table[number.value() & engine.table_mask];

@@ -112,7 +112,8 @@ void Qp::abandon() noexcept {
 Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // what was posted leaves, and its events find it
-  if (!device.adapter.destroy_qp(&pair_)) return Answer::kInvalid;
+  if (!device.adapter.destroy_qp(&pair_)) return Answer::kBusy;
+  device.caller_turn(device.clock.now());  // its last acknowledgement leaves
   device.forget(number_);
   --pd_.books.users;
   --send_cq_.books.users;

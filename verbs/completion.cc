@@ -51,6 +51,7 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
     done += got;
     if (static_cast<size_t>(got) < wanted) break;
   }
+  if (done == 0) pause_if_idle(queue);
   return done;
 }
 

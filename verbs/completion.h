@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <infiniband/verbs.h>
+#include <sched.h>
 
 #include <cstdint>
 
@@ -19,6 +20,13 @@ namespace weft::verbs {
   constexpr uint32_t kKnown = adapter::kWcGrh | adapter::kWcWithImm | adapter::kWcWithInvalidate;
   static_assert(kKnown == (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV));
   return entry.flags & kKnown;
+}
+
+/// After a poll that found nothing. A program that spins leaves its core now and then: the switch, or the
+/// peer it waits for, may have no other.
+inline void pause_if_idle(Cq& queue) noexcept {
+  constexpr uint32_t kPollsBeforeYield = 8;
+  if (++queue.empty_polls % kPollsBeforeYield == 0) sched_yield();
 }
 
 struct CqRequest {

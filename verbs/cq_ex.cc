@@ -33,6 +33,7 @@ uint64_t nanoseconds(clockid_t clock) noexcept {
 int take(ibv_cq_ex* cq) noexcept {
   Cq& queue = ours<Cq>(cq);
   const int got = queue.object->poll(std::span(&queue.shown, 1));
+  if (got == 0) pause_if_idle(queue);
   if (got <= 0) return got == 0 ? ENOENT : EIO;
   cq->wr_id = queue.shown.wr_id;
   cq->status = static_cast<ibv_wc_status>(queue.shown.status);

@@ -96,7 +96,7 @@ int post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
     hca::Answer answer = hca::Answer::kOk;
     if (count != 0) answer = post(std::span<const Request>(chunk.data(), count), posted);
     if (answer == hca::Answer::kOk && good) continue;
-    for (size_t i = 0; i < posted; ++i) first = first->next;
+    for (size_t i = 0; i < posted && first != nullptr; ++i) first = first->next;
     if (bad != nullptr) *bad = first;
     return fail(answer != hca::Answer::kOk ? answer : hca::Answer::kInvalid);
   }

@@ -7,6 +7,7 @@
 #include "fabric/carrier/shm_carrier.h"
 
 #include <array>
+#include <utility>
 
 #include "base/check.h"
 #include "fabric/carrier/slot_ring.h"
@@ -81,7 +82,10 @@ class ShmCarrier final : public Carrier {
     if (producer_.faulty() || consumer_.faulty()) return CarrierState::kFaulty;
     if (now < check_at_ || wakes_ != nullptr) return CarrierState::kUp;
     check_at_ = now + kHangUpCheck;
-    return check_peer();
+    const CarrierState state = check_peer();
+    // What an endnode sent before it ended is still passed on: programs end as soon as they have the last
+    // message. What cannot leave within an interval goes with the link.
+    return state == CarrierState::kPeerGone && !std::exchange(leaving_, true) ? CarrierState::kUp : state;
   }
   void serve_apart(WakeList& wakes) noexcept override { wakes_ = &wakes; }
   CarrierState check_peer() noexcept override {
@@ -112,6 +116,7 @@ class ShmCarrier final : public Carrier {
   RingConsumer consumer_;
   WakeList* wakes_ = nullptr;  // served apart: the owner wakes the peer
   Instant check_at_ = Instant::min();
+  bool leaving_ = false;  // the peer has gone, and its last interval runs
 };
 
 }  // namespace

@@ -1,0 +1,51 @@
+// A QP that ends acknowledges what it has received: its user ends it as soon as it has the last message, and
+// the peer waits for nothing else.
+#include <gtest/gtest.h>
+
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+class LastWords : public ::testing::Test {
+ protected:
+  /// Side 0 sends; the message is received, and its acknowledgement not due yet, when this returns.
+  void send_and_receive() {
+    qps_ = pair_.connect({});
+    ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 64)}), PostResult::kOk);
+    const Sge from = pair_.side(0).sge(0, 64);
+    ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.wr_id = 1, .sges = std::span(&from, 1)}),
+              PostResult::kOk);
+    for (int turns = 0; turns < 10 && pair_.side(1).completions.empty(); ++turns) pair_.run(1, Duration{});
+    ASSERT_EQ(pair_.side(1).completions.size(), 1U);
+    ASSERT_TRUE(pair_.side(0).completions.empty());
+  }
+  void expect_success() {
+    pair_.run(20, Duration{});
+    ASSERT_EQ(pair_.side(0).completions.size(), 1U);
+    EXPECT_EQ(pair_.side(0).completions[0].status, WcStatus::kSuccess);
+  }
+
+  AdapterPair pair_;
+  std::array<QueuePair*, 2> qps_{};
+};
+
+TEST_F(LastWords, are_said_by_a_qp_that_is_destroyed) {
+  send_and_receive();
+  ASSERT_TRUE(pair_.side(1).adapter->destroy_qp(qps_[1]).ok());
+  expect_success();
+}
+
+TEST_F(LastWords, are_said_by_a_qp_that_is_moved_to_error_or_reset) {
+  for (const QpState to : {QpState::kErr, QpState::kReset}) {
+    pair_.side(0).completions.clear();
+    pair_.side(1).completions.clear();
+    send_and_receive();
+    ASSERT_EQ(pair_.side(1).adapter->modify_qp(*qps_[1], {.state = to}, kQpAttrState), ModifyResult::kOk);
+    expect_success();
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
