@@ -190,6 +190,14 @@ ControlReply reply_with(const Result<NicReport>& report) {
   return reply;
 }
 
+ControlReply reply_with(Result<std::vector<FaultInfo>> faults) {
+  if (!faults.ok()) return refusal(faults.error());
+  ControlReply reply;
+  reply.answer = ControlAnswer::kFaults;
+  reply.faults = std::move(faults).value();
+  return reply;
+}
+
 ControlReply ZmqControlServer::dispatch(const ControlRequest& request) {
   switch (request.action) {
     case ControlAction::kInfo: {
@@ -212,6 +220,12 @@ ControlReply ZmqControlServer::dispatch(const ControlRequest& request) {
       return reply_with(handler_.nic_ask(request.nic));
     case ControlAction::kNicReport:
       return reply_with(handler_.nic_report(request.nic.interface));
+    case ControlAction::kFaultAdd:
+      return reply_with(handler_.fault_add(request.fault));
+    case ControlAction::kFaultClear:
+      return reply_with(handler_.fault_clear(request.fault_id));
+    case ControlAction::kFaultList:
+      return reply_with(handler_.fault_list());
     case ControlAction::kUnknown:
       break;
   }
@@ -241,6 +255,16 @@ Result<NicReport> ControlHandler::nic_ask(const NicWish&) {
 }
 Result<NicReport> ControlHandler::nic_report(const std::string&) {
   return Error{"only a host has the NIC of a unit"};
+}
+
+Result<std::vector<FaultInfo>> ControlHandler::fault_add(const FaultWish&) {
+  return Error{"faults are set at a switch"};
+}
+Result<std::vector<FaultInfo>> ControlHandler::fault_clear(uint32_t) {
+  return Error{"faults are set at a switch"};
+}
+Result<std::vector<FaultInfo>> ControlHandler::fault_list() {
+  return Error{"faults are set at a switch"};
 }
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& path, ControlHandler& handler) {

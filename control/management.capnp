@@ -18,6 +18,9 @@ struct Request {
     nicAsk @7 :NicWish;                # host only: passes the wish on, asks the unit for the rest; answered at once,
                                        # the unit's answers come later: nicReport until it is not pending
     nicReport @8 :Text;                # one of NodeInfo.interfaces
+    faultAdd @9 :FaultRule;            # switch only: answers with `faults`, the new one last
+    faultClear @10 :UInt32;            # its id; 0: all; answers with those that are left
+    faultList @11 :Void;
   }
 }
 
@@ -29,7 +32,35 @@ struct Reply {
     info @3 :NodeInfo;
     traffic @4 :TrafficFigures;
     nic @5 :NicReport;
+    faults @6 :List(Fault);            # in force, at most 64
   }
+}
+
+# One rule of a switch: docs/faults.md. Times in nanoseconds.
+struct FaultRule {
+  port @0 :UInt16;
+  kind @1 :Text;                       # "drop", "corrupt", "duplicate", "reorder", "delay", "rate", "cut", "flap"
+  direction @2 :Text;                  # "both", "from", "to"
+  lanes @3 :UInt32;                    # as bits
+  opcode @4 :UInt8;                    # 0: any
+  chancePpm @5 :UInt32;
+  every @6 :UInt32;
+  limit @7 :UInt64;                    # 0: none
+  lastsNs @8 :UInt64;                  # 0: until it is cleared
+  delayMinNs @9 :UInt64;
+  delayMaxNs @10 :UInt64;
+  cellsPerSecond @11 :UInt32;
+  upNs @12 :UInt64;
+  downNs @13 :UInt64;
+  seed @14 :UInt64;
+}
+
+struct Fault {
+  id @0 :UInt32;
+  rule @1 :FaultRule;
+  matched @2 :UInt64;
+  struck @3 :UInt64;
+  leftNs @4 :UInt64;                   # of a rule that lasts; 0: it is over, or lasts until it is cleared
 }
 
 struct NodeInfo {

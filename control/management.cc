@@ -334,6 +334,65 @@ NicReport get_nic_report(schema::NicReport::Reader from) {
   return to;
 }
 
+void put_fault_rule(schema::FaultRule::Builder to, const FaultWish& from) {
+  std::string scratch;
+  to.setPort(from.port);
+  to.setKind(bounded(from.kind, scratch));
+  to.setDirection(bounded(from.direction, scratch));
+  to.setLanes(from.lanes);
+  to.setOpcode(from.opcode);
+  to.setChancePpm(from.chance_ppm);
+  to.setEvery(from.every);
+  to.setLimit(from.limit);
+  to.setLastsNs(from.lasts_ns);
+  to.setDelayMinNs(from.delay_min_ns);
+  to.setDelayMaxNs(from.delay_max_ns);
+  to.setCellsPerSecond(from.cells_per_second);
+  to.setUpNs(from.up_ns);
+  to.setDownNs(from.down_ns);
+  to.setSeed(from.seed);
+}
+
+FaultWish get_fault_rule(schema::FaultRule::Reader from) {
+  return {.port = from.getPort(),
+          .kind = text_of(from.getKind()),
+          .direction = text_of(from.getDirection()),
+          .lanes = from.getLanes(),
+          .opcode = from.getOpcode(),
+          .chance_ppm = from.getChancePpm(),
+          .every = from.getEvery(),
+          .limit = from.getLimit(),
+          .lasts_ns = from.getLastsNs(),
+          .delay_min_ns = from.getDelayMinNs(),
+          .delay_max_ns = from.getDelayMaxNs(),
+          .cells_per_second = from.getCellsPerSecond(),
+          .up_ns = from.getUpNs(),
+          .down_ns = from.getDownNs(),
+          .seed = from.getSeed()};
+}
+
+void put_faults(schema::Reply::Builder to, const std::vector<FaultInfo>& from) {
+  const auto count = static_cast<unsigned>(std::min(from.size(), kControlFaultsMax));
+  auto list = to.initFaults(count);
+  for (unsigned i = 0; i < count; ++i) {
+    list[i].setId(from[i].id);
+    put_fault_rule(list[i].initRule(), from[i].rule);
+    list[i].setMatched(from[i].matched);
+    list[i].setStruck(from[i].struck);
+    list[i].setLeftNs(from[i].left_ns);
+  }
+}
+
+std::vector<FaultInfo> get_faults(capnp::List<schema::Fault>::Reader from) {
+  std::vector<FaultInfo> to;
+  for (unsigned i = 0; i < std::min<size_t>(from.size(), kControlFaultsMax); ++i) {
+    const auto fault = from[i];
+    to.push_back({fault.getId(), get_fault_rule(fault.getRule()), fault.getMatched(), fault.getStruck(),
+                  fault.getLeftNs()});
+  }
+  return to;
+}
+
 Result<ControlRequest> read_request(schema::Request::Reader from) {
   ControlRequest to;
   to.id = from.getId();
@@ -376,6 +435,17 @@ Result<ControlRequest> read_request(schema::Request::Reader from) {
       to.action = ControlAction::kNicReport;
       to.nic.interface = text_of(from.getNicReport());
       return to;
+    case schema::Request::FAULT_ADD:
+      to.action = ControlAction::kFaultAdd;
+      to.fault = get_fault_rule(from.getFaultAdd());
+      return to;
+    case schema::Request::FAULT_CLEAR:
+      to.action = ControlAction::kFaultClear;
+      to.fault_id = from.getFaultClear();
+      return to;
+    case schema::Request::FAULT_LIST:
+      to.action = ControlAction::kFaultList;
+      return to;
   }
   to.action = ControlAction::kUnknown;
   return to;
@@ -403,6 +473,10 @@ Result<ControlReply> read_reply(schema::Reply::Reader from) {
     case schema::Reply::NIC:
       to.answer = ControlAnswer::kNic;
       to.nic = get_nic_report(from.getNic());
+      return to;
+    case schema::Reply::FAULTS:
+      to.answer = ControlAnswer::kFaults;
+      to.faults = get_faults(from.getFaults());
       return to;
   }
   return Error{"control message: unknown kind of reply; `weft` is older than the process it asks"};
@@ -451,6 +525,15 @@ std::vector<std::byte> encode_control_request(const ControlRequest& request) {
       root.setNicReport(bounded(request.nic.interface, scratch));
       break;
     }
+    case ControlAction::kFaultAdd:
+      put_fault_rule(root.initFaultAdd(), request.fault);
+      break;
+    case ControlAction::kFaultClear:
+      root.setFaultClear(request.fault_id);
+      break;
+    case ControlAction::kFaultList:
+      root.setFaultList();
+      break;
   }
   return flatten(message);
 }
@@ -476,6 +559,9 @@ std::vector<std::byte> encode_control_reply(const ControlReply& reply) {
       break;
     case ControlAnswer::kNic:
       put_nic_report(root.initNic(), reply.nic);
+      break;
+    case ControlAnswer::kFaults:
+      put_faults(root, reply.faults);
       break;
   }
   return flatten(message);

@@ -22,6 +22,7 @@ inline constexpr size_t kControlSessionsMax = 64;
 inline constexpr size_t kControlPortsMax = 64;
 inline constexpr size_t kControlWordsMax = 64;  // of a list of short texts
 inline constexpr size_t kControlTextBytesMax = 1024;
+inline constexpr size_t kControlFaultsMax = 64;
 inline constexpr size_t kTrafficSizesMax = 8;
 inline constexpr size_t kTrafficKinds = 4;
 
@@ -134,6 +135,31 @@ struct NicReport {
   std::vector<std::string> faults;  // what is not as the host wants it, and how to mend it
 };
 
+/// One rule of a switch, as `weft fault` names it. Fields and words as in management.capnp.
+struct FaultWish {
+  uint16_t port = 0;
+  std::string kind;
+  std::string direction = "both";
+  uint32_t lanes = UINT32_MAX;
+  uint8_t opcode = 0;
+  uint32_t chance_ppm = 1'000'000;
+  uint32_t every = 1;
+  uint64_t limit = 0;
+  uint64_t lasts_ns = 0;
+  uint64_t delay_min_ns = 0, delay_max_ns = 0;
+  uint32_t cells_per_second = 0;
+  uint64_t up_ns = 0, down_ns = 0;
+  uint64_t seed = 1;
+};
+
+/// A rule in force and what it has done.
+struct FaultInfo {
+  uint32_t id = 0;
+  FaultWish rule;
+  uint64_t matched = 0, struck = 0;
+  uint64_t left_ns = 0;
+};
+
 enum class ControlAction : uint8_t {
   kInfo,
   kTrafficStart,
@@ -143,18 +169,23 @@ enum class ControlAction : uint8_t {
   kCaptureStop,
   kNicAsk,
   kNicReport,
+  kFaultAdd,
+  kFaultClear,
+  kFaultList,
   kUnknown,  // decoded from a newer asker; answered with an error
 };
 
 struct ControlRequest {
   uint64_t id = 0;
   ControlAction action = ControlAction::kInfo;
-  TrafficRun traffic;   // kTrafficStart
-  CaptureSpec capture;  // kCaptureStart; of kCaptureStop the path alone
-  NicWish nic;          // kNicAsk; of kNicReport the interface alone
+  TrafficRun traffic;     // kTrafficStart
+  CaptureSpec capture;    // kCaptureStart; of kCaptureStop the path alone
+  NicWish nic;            // kNicAsk; of kNicReport the interface alone
+  FaultWish fault;        // kFaultAdd
+  uint32_t fault_id = 0;  // kFaultClear; 0: all
 };
 
-enum class ControlAnswer : uint8_t { kError, kDone, kInfo, kTraffic, kNic };
+enum class ControlAnswer : uint8_t { kError, kDone, kInfo, kTraffic, kNic, kFaults };
 
 struct ControlReply {
   uint64_t id = 0;
@@ -163,6 +194,7 @@ struct ControlReply {
   NodeInfo info;
   TrafficFigures traffic;
   NicReport nic;
+  std::vector<FaultInfo> faults;
 };
 
 /// One single-segment Cap'n Proto message. Texts are cut to kControlTextBytesMax, lists to their limits.

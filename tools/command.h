@@ -22,6 +22,7 @@ int command_traffic(const Arguments& arguments);
 int command_stat(const Arguments& arguments);
 int command_nic(const Arguments& arguments);
 int command_capture(const Arguments& arguments);
+int command_fault(const Arguments& arguments);
 int command_demo(const Arguments& arguments);
 int command_keygen(const Arguments& arguments);
 

@@ -30,6 +30,7 @@ constexpr std::array kSubcommands{
     Subcommand{"traffic", "drive the traffic generator of a host", command_traffic},
     Subcommand{"nic", "what a host's LAN NIC says: settings, filters, statistics", command_nic},
     Subcommand{"capture", "write the Ethernet frames at a driver to a pcapng file", command_capture},
+    Subcommand{"fault", "lose, delay, double or cut cells on demand; freeze or kill a node", command_fault},
     Subcommand{"demo", "run a small fabric, send frames through it, check every byte", command_demo},
     Subcommand{"keygen", "make CURVE keys for links between machines", command_keygen},
 };

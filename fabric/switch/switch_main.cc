@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "control/control_server.h"
 #include "fabric/switch/shm_acceptor.h"
+#include "node/fault_rules.h"
 #include "node/process.h"
 #include "node/spec_codec.h"
 #include "node/switch_plan.h"
@@ -17,7 +18,8 @@ constexpr const char* kProgram = "weft-switch";
 /// What `weft status` asks.
 class SwitchControl final : public control::ControlHandler {
  public:
-  SwitchControl(const node::SwitchSpec& spec, Admission& admission) : spec_(spec), admission_(admission) {}
+  SwitchControl(const node::SwitchSpec& spec, Admission& admission, Switch& fabric, const Clock& clock)
+      : spec_(spec), admission_(admission), fabric_(fabric), clock_(clock) {}
 
   control::NodeInfo info() override {
     control::NodeInfo out = node::describe_node(spec_, kProgram);
@@ -41,9 +43,32 @@ class SwitchControl final : public control::ControlHandler {
     return out;
   }
 
+  Result<std::vector<control::FaultInfo>> fault_add(const control::FaultWish& wish) override {
+    Result<FaultRule> rule = node::fault_rule(wish, fabric_.ports());
+    if (!rule) return rule.error();
+    Result<uint32_t> id = fabric_.faults().add(*rule, clock_.now());
+    if (!id) return id.error();
+    log(LogLevel::kInfo, "fault {}: {} at port {}, seed {}", *id, wish.kind, wish.port, wish.seed);
+    return fault_list();
+  }
+  Result<std::vector<control::FaultInfo>> fault_clear(uint32_t id) override {
+    if (id == 0) {
+      fabric_.faults().clear();
+    } else if (!fabric_.faults().remove(id)) {
+      return Error{fmt::format("no fault of this switch has the number {}", id)};
+    }
+    log(LogLevel::kInfo, "fault {} cleared", id == 0 ? "of every number" : std::to_string(id));
+    return fault_list();
+  }
+  Result<std::vector<control::FaultInfo>> fault_list() override {
+    return node::describe_faults(fabric_.faults(), clock_.now());
+  }
+
  private:
   const node::SwitchSpec& spec_;
   Admission& admission_;
+  Switch& fabric_;
+  const Clock& clock_;
 };
 
 /// Makes this switch connect to its neighbours; `connectors` outlives the engines.
@@ -77,7 +102,7 @@ Status run(const node::SwitchSpec& spec, node::SwitchPlan plan) {
   fabric.publish(process.page(), "port");
   process.page().publish("admission", admission.counters());
   process.page().publish("zmq", (*remote)->counters());
-  SwitchControl handler(spec, admission);
+  SwitchControl handler(spec, admission, fabric, process.clock());
   log(LogLevel::kInfo, "{} ports, listening on {}.sock", plan.config.ports, spec.file_base());
   if (spec.listen.empty()) return process.run(handler, {&fabric, local->get()});
   return process.run(handler, {remote->get(), &fabric, local->get()});

@@ -7,7 +7,7 @@ from weft_case import SOURCE
 
 MAN = SOURCE / "docs" / "man"
 ALWAYS = {"-h", "--help", "--version", "--config"}
-COMMANDS = ["up", "down", "status", "stat", "logs", "exec", "traffic", "nic", "capture", "demo", "keygen"]
+COMMANDS = ["up", "down", "status", "stat", "logs", "exec", "traffic", "nic", "capture", "fault", "demo", "keygen"]
 
 
 def documented(page):

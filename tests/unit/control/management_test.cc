@@ -49,6 +49,52 @@ TEST(Management, request_keeps_every_field) {
   EXPECT_EQ(got.target_ipv6_low, 5U);
 }
 
+TEST(Management, faults_keep_every_field_both_ways) {
+  ControlRequest request;
+  request.action = ControlAction::kFaultAdd;
+  request.fault = {.port = 3,
+                   .kind = "delay",
+                   .direction = "to",
+                   .lanes = 5,
+                   .opcode = 2,
+                   .chance_ppm = 6,
+                   .every = 7,
+                   .limit = 8,
+                   .lasts_ns = 9,
+                   .delay_min_ns = 10,
+                   .delay_max_ns = 11,
+                   .cells_per_second = 12,
+                   .up_ns = 13,
+                   .down_ns = 14,
+                   .seed = 15};
+  const auto same = [&request](const FaultWish& got) {
+    const FaultWish& want = request.fault;
+    return got.port == want.port && got.kind == want.kind && got.direction == want.direction &&
+           got.lanes == want.lanes && got.opcode == want.opcode && got.chance_ppm == want.chance_ppm &&
+           got.every == want.every && got.limit == want.limit && got.lasts_ns == want.lasts_ns &&
+           got.delay_min_ns == want.delay_min_ns && got.delay_max_ns == want.delay_max_ns &&
+           got.cells_per_second == want.cells_per_second && got.up_ns == want.up_ns &&
+           got.down_ns == want.down_ns && got.seed == want.seed;
+  };
+  Result<ControlRequest> added = decode_control_request(encode_control_request(request));
+  ASSERT_TRUE(added.ok());
+  EXPECT_EQ(added->action, ControlAction::kFaultAdd);
+  EXPECT_TRUE(same(added->fault));
+  request.action = ControlAction::kFaultClear;
+  request.fault_id = 4;
+  EXPECT_EQ(decode_control_request(encode_control_request(request))->fault_id, 4U);
+  request.action = ControlAction::kFaultList;
+  EXPECT_EQ(decode_control_request(encode_control_request(request))->action, ControlAction::kFaultList);
+  ControlReply reply;
+  reply.answer = ControlAnswer::kFaults;
+  reply.faults.push_back({1, request.fault, 20, 10, 30});
+  Result<ControlReply> back = decode_control_reply(encode_control_reply(reply));
+  ASSERT_TRUE(back.ok());
+  ASSERT_EQ(back->faults.size(), 1U);
+  const FaultInfo& got = back->faults[0];
+  EXPECT_TRUE(got.id == 1 && got.matched == 20 && got.struck == 10 && got.left_ns == 30 && same(got.rule));
+}
+
 TEST(Management, info_keeps_sessions_and_ports) {
   ControlReply reply;
   reply.id = 5;
