@@ -101,32 +101,59 @@ Status ChannelAdapter::destroy_cq(CompletionQueue* cq) {
   return {};
 }
 
-Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
-  Engine& engine = core_->engine;
-  engine.count(AdapterCounter::kAgentCalls);
-  const AdapterLimits& most = limits();
+Status AdapterCore::check_queues(const QpConfig& config) const {
+  const AdapterLimits& most = engine.config.limits;
   if (config.send_cq == nullptr || config.recv_cq == nullptr)
     return Error{"create_qp: needs a CQ for each queue"};
-  if (!core_->owns(config.send_cq) || !core_->owns(config.recv_cq))
+  if (!owns(config.send_cq) || !owns(config.recv_cq))
     return Error{"create_qp: a CQ belongs to another adapter"};
-  if (config.pd.value() >= core_->pds.size() || !core_->pds[config.pd.value()]) {
+  if (config.pd.value() >= pds.size() || !pds[config.pd.value()])
     return Error{"create_qp: no such protection domain"};
-  }
-  if (config.srq != nullptr && !core_->srqs.owns(config.srq))
+  if (config.srq != nullptr && !srqs.owns(config.srq))
     return Error{"create_qp: the SRQ belongs to another adapter"};
-  if (config.send_wqes == 0 || (config.recv_wqes == 0 && config.srq == nullptr) ||
+  if (config.srq != nullptr && config.srq->config.xrcd != XrcdId())
+    return Error{"create_qp: the SRQ serves the targets of an XRC domain"};
+  const bool receives = config.type != QpType::kXrcSend;
+  if (!receives && config.srq != nullptr) return Error{"create_qp: an XRC initiator receives nothing"};
+  if (config.send_wqes == 0 || (receives && config.recv_wqes == 0 && config.srq == nullptr) ||
       config.send_wqes > most.wqes_per_queue || config.recv_wqes > most.wqes_per_queue ||
       config.sges > most.sges_per_wqe) {
     return Error{"create_qp: more WQEs or segments than AdapterLimits allow, or none"};
+  }
+  return {};
+}
+
+/// Fills in what an XRC QP has in place of queues of its own, and checks the rest.
+Status AdapterCore::check_qp(QpConfig& config) {
+  if (config.type == QpType::kXrcSend && config.recv_cq == nullptr) config.recv_cq = config.send_cq;
+  if (config.type == QpType::kXrcRecv) {
+    if (!srqs.has(config.xrcd)) return Error{"create_qp: no such XRC domain"};
+    if (config.send_cq != nullptr || config.recv_cq != nullptr || config.srq != nullptr ||
+        config.pd != PdId())
+      return Error{"create_qp: an XRC target has neither queues nor a protection domain"};
+    config.send_cq = config.recv_cq = &no_cq;
+  } else if (config.xrcd != XrcdId()) {
+    return Error{"create_qp: only XRC targets belong to an XRC domain"};
+  } else if (const Status good = check_queues(config); !good) {
+    return good;
   }
   if (config.ack_mode == AckMode::kStrict && !is_acknowledged(config.type))
     return Error{"create_qp: a service without acknowledgement has no way to acknowledge"};
   if (config.packet_crc && !is_connected(config.type))
     return Error{"create_qp: only packets of connected services carry a CRC"};
+  if (config.packet_crc && is_xrc(config.type)) return Error{"create_qp: packets of XRC carry no CRC"};
   if (config.grh_space && config.type != QpType::kUd)
     return Error{"create_qp: only receives of UD have room for a global header"};
   if (config.raw_ipv6 && config.type != QpType::kRaw)
     return Error{"create_qp: only messages of RAW are IPv6 packets"};
+  return {};
+}
+
+Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
+  Engine& engine = core_->engine;
+  engine.count(AdapterCounter::kAgentCalls);
+  QpConfig config = wanted;
+  if (const Status good = core_->check_qp(config); !good) return good.error();
   Qpn number = config.wanted_qpn;
   if (number == Qpn(0)) {
     number = core_->numbers.take(engine.now);
@@ -141,9 +168,13 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& config) {
     return Error{"create_qp: QP 1 of this port exists already"};
   }
   auto& slot = core_->place_of(number, config.port);
-  slot = std::make_unique<QueuePair>(config, number, &engine, most.inline_bytes);
+  slot = std::make_unique<QueuePair>(config, number, &engine, limits().inline_bytes);
   slot->port = config.port;
   engine.enlist(*slot);
+  if (config.type == QpType::kXrcRecv) {
+    core_->srqs.enter(config.xrcd);
+    return slot.get();
+  }
   ++core_->pd_qps[config.pd.value()];
   if (engine.spaces != nullptr) engine.spaces->open_qp(config.pd);
   ++config.send_cq->users;
@@ -164,10 +195,14 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
   core_->rd.forget(*qp);
   forget_everything(engine, *qp);
   engine.delist(*qp);
-  --core_->pd_qps[qp->config.pd.value()];
-  --qp->config.send_cq->users;
-  --qp->config.recv_cq->users;
-  if (qp->config.srq != nullptr) --qp->config.srq->users;
+  if (qp->config.type == QpType::kXrcRecv) {
+    core_->srqs.leave(qp->config.xrcd);
+  } else {
+    --core_->pd_qps[qp->config.pd.value()];
+    --qp->config.send_cq->users;
+    --qp->config.recv_cq->users;
+    if (qp->config.srq != nullptr) --qp->config.srq->users;
+  }
   core_->numbers.give_back(qp->qpn, engine.now);
   core_->place_of(qp->qpn, qp->config.port).reset();
   return {};

@@ -27,8 +27,9 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       acknowledger(engine, segmenter),
       rd(engine, segmenter, completer, requester),
       pds(config.limits.protection_domains + 1),
-      srqs(engine, pds),
+      srqs(engine, pds, cqs),
       pd_qps(config.limits.protection_domains + 1),
+      no_cq(UINT32_MAX, 1, engine.notified),
       numbers(config.limits.queue_pairs, engine.table_mask + 1, random),
       protocols(config.limits.raw_protocols) {}
 
@@ -229,15 +230,10 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(qp, cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropPkey);
   switch (qp.config.type) {
-    case QpType::kRc: {
-      (void)engine.path_ready(qp);  // the segment size is needed to place
-      if (qp.other_cells) [[unlikely]]
-        return engine.count(AdapterCounter::kDropQpState);
-      const uint16_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
-      if ((properties & kOpAcknowledge) != 0) return completer.take_ack(qp, cell);
-      if ((properties & kOpResponse) != 0) return completer.take_read_response(qp, cell);
-      return responder.take_request(qp, cell);
-    }
+    case QpType::kRc:
+    case QpType::kXrcSend:
+    case QpType::kXrcRecv:
+      return dispatch_reliable(qp, cell);
     case QpType::kUc:
       (void)engine.path_ready(qp);
       return unreliable.take_connected(qp, cell);
@@ -247,6 +243,20 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
     case QpType::kRd:
       return rd.take_cell(qp, cell);
   }
+}
+
+/// RC, and XRC, which is RC in one direction: an initiator takes answers alone, a target requests.
+void AdapterCore::dispatch_reliable(QueuePair& qp, const CellView& cell) noexcept {
+  (void)engine.path_ready(qp);  // the segment size is needed to place
+  if (qp.other_cells) [[unlikely]]
+    return engine.count(AdapterCounter::kDropQpState);
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
+  const bool answers = (properties & (kOpAcknowledge | kOpResponse)) != 0;
+  if (qp.config.type != QpType::kRc && answers != (qp.config.type == QpType::kXrcSend)) [[unlikely]]
+    return engine.count(AdapterCounter::kDropService);
+  if ((properties & kOpAcknowledge) != 0) return completer.take_ack(qp, cell);
+  if ((properties & kOpResponse) != 0) return completer.take_read_response(qp, cell);
+  return responder.take_request(qp, cell);
 }
 
 uint32_t AdapterCore::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {

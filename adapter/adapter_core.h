@@ -39,6 +39,8 @@ class AdapterCore {
   [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
     return number == kQpnGsi ? engine.gsi[port - 1U] : engine.table[number.value() & engine.table_mask];
   }
+  /// May a QP be made like this? Fills in what a program need not name.
+  [[nodiscard]] Status check_qp(QpConfig& config);
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
     return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
   }
@@ -56,6 +58,7 @@ class AdapterCore {
   SharedReceives srqs;
   std::vector<uint32_t> pd_qps;  // QPs of each protection domain
   std::vector<std::unique_ptr<CompletionQueue>> cqs;
+  CompletionQueue no_cq;  // of XRC targets: nothing completes there
   QpNumbers numbers;
   RawProtocols protocols;
 
@@ -75,10 +78,12 @@ class AdapterCore {
   void expire(QueuePair& qp) noexcept;
   void fail_qp(QueuePair& qp, WcStatus status) noexcept;
 
+  [[nodiscard]] Status check_queues(const QpConfig& config) const;
   void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
   void take_multicast(const EnginePort& port, const CellView& cell) noexcept;
   [[nodiscard]] QueuePair* find_by_protocol(const EnginePort& port, const CellView& cell) noexcept;
   void dispatch(QueuePair& qp, const CellView& cell) noexcept;
+  void dispatch_reliable(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ModifyResult check_move(const QueuePair& qp, const QpAttr& attr,
                                         uint32_t mask) const noexcept;
   [[nodiscard]] bool in_partition(const QueuePair& qp, const CellView& cell) const noexcept;

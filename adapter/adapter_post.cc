@@ -62,6 +62,8 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
     if (length > segment + header) return PostResult::kTooLong;
     if (length < header) return PostResult::kBadSges;
   }
+  if (qp.config.type == QpType::kXrcSend && (request.srq == 0 || request.srq > kSrqNumberMask))
+    return PostResult::kNoDestination;
   if (rule->needs_remote_key && request.rkey == Rkey()) return PostResult::kNoRemoteKey;
   if (rule->needs_remote_addr && request.remote_addr == kNoRemoteAddr) return PostResult::kNoRemoteKey;
   return PostResult::kOk;
@@ -82,6 +84,7 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   wqe.imm = request.imm;
   wqe.remote_addr = request.remote_addr;
   wqe.rkey = request.rkey;
+  wqe.srq = request.srq;
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
   if (rule->is_atomic()) wqe.atomic = {request.compare, request.operand};
   if (rule->moves_data() && !is_connected(qp.config.type)) take_address(qp, request, wqe);
@@ -111,7 +114,7 @@ void AdapterCore::ring_send(QueuePair& qp) noexcept {
 
 PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept {
   if (qp.owner != &engine || !qp.abilities().post_recv) return PostResult::kBadState;
-  if (qp.config.srq != nullptr) return PostResult::kBadOpcode;
+  if (qp.config.srq != nullptr || is_xrc(qp.config.type)) return PostResult::kBadOpcode;
   if (request.sges.size() > qp.own_rq.sges_max()) return PostResult::kBadSges;
   if (qp.own_rq.full()) return PostResult::kWouldBlock;
   qp.own_rq.post(request);

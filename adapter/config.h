@@ -21,6 +21,7 @@ struct AdapterLimits {
   uint32_t multicast_members = 1024;  // memberships of QPs in groups
   uint32_t raw_protocols = 256;       // registrations of upper-level protocols
   uint32_t shared_receive_queues = 1024;
+  uint32_t xrc_domains = 256;
   uint32_t wqes_per_queue = 16384;
   uint32_t sges_per_wqe = 16;
   uint32_t inline_bytes = 256;
@@ -48,6 +49,7 @@ struct QpConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   SharedReceiveQueue* srq = nullptr;  // where receive WQEs are taken; the QP has none of its own then
+  XrcdId xrcd{};                      // of a kXrcRecv: its domain, in place of a PD and of queues
   uint32_t send_wqes = 128;           // outstanding requests (SAN-QP-05, decisions 1.16)
   uint32_t recv_wqes = 128;
   uint32_t sges = 4;
@@ -67,11 +69,14 @@ struct QpConfig {
   uint8_t port = 1;  // of wanted_qpn
 };
 
-/// A shared receive queue. Its PD may be another than that of the QPs that take from it.
+/// A shared receive queue. Its PD may be another than that of the QPs that take from it. With an XRC domain
+/// it serves the domain's targets by its number, and what they receive completes in `cq`.
 struct SrqConfig {
   PdId pd{};
   uint32_t wqes = 128;
   uint32_t sges = 4;
+  XrcdId xrcd{};
+  CompletionQueue* cq = nullptr;
 };
 
 }  // namespace weft::adapter

@@ -33,6 +33,7 @@ enum class AdapterCounter : uint8_t {
   kDropQkey,
   kDropPkey,       // from another partition
   kDropMulticast,  // to a group of which no QP here is a member
+  kDropXrcSrq,     // names no shared receive queue of the target's domain
   kDropProtocol,   // a raw frame of a protocol that nobody has registered for
   kDropService,    // an operation that the QP's service does not have
   kDropSegment,    // a cell that is not full and not the last, or longer than a cell payload
@@ -50,11 +51,12 @@ enum class AdapterCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
-  return {"agent_calls",    "cells_sent",    "cells_received",  "cells_looped", "drop_other_lid",
-          "drop_no_qp",     "drop_qp_state", "drop_source",     "drop_qkey",    "drop_pkey",
-          "drop_multicast", "drop_protocol", "drop_service",    "drop_segment", "drop_no_recv_wqe",
-          "drop_access",    "drop_length",   "drop_rd_context", "stash_full",   "drop_window",
-          "qp_errors",      "cq_overruns",   "events_lost",     "port_downs",   "port_expired"};
+  return {"agent_calls",      "cells_sent",    "cells_received", "cells_looped",    "drop_other_lid",
+          "drop_no_qp",       "drop_qp_state", "drop_source",    "drop_qkey",       "drop_pkey",
+          "drop_multicast",   "drop_xrc_srq",  "drop_protocol",  "drop_service",    "drop_segment",
+          "drop_no_recv_wqe", "drop_access",   "drop_length",    "drop_rd_context", "stash_full",
+          "drop_window",      "qp_errors",     "cq_overruns",    "events_lost",     "port_downs",
+          "port_expired"};
 }
 
 enum class QpCounter : uint8_t {

@@ -16,7 +16,8 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       rx_chunks(wanted.limits.window_chunks),
       timers(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table(std::bit_ceil(wanted.limits.queue_pairs + 2)),
-      table_mask(static_cast<uint32_t>(table.size() - 1)) {
+      table_mask(static_cast<uint32_t>(table.size() - 1)),
+      srq_mask(std::bit_ceil(wanted.limits.shared_receive_queues + 1) - 1) {
   events.reset(kAsyncEventsMax);
   notified.reset(wanted.limits.completion_queues);
 }

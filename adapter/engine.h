@@ -20,6 +20,7 @@
 #include "adapter/queues/multicast_groups.h"
 #include "adapter/queues/qp_list.h"
 #include "adapter/queues/queue_pair.h"
+#include "adapter/queues/shared_receive_queue.h"
 #include "adapter/timer_heap.h"
 #include "adapter/transport/stash.h"
 #include "base/clock.h"
@@ -46,6 +47,14 @@ struct Engine {
   /// The management QP of a port; null when there is none.
   [[nodiscard]] QueuePair* find_gsi(const EnginePort& port) const noexcept {
     return gsi[port.number - 1U].get();
+  }
+  /// The shared receive queue that a request to an XRC target names; null unless it is of the target's
+  /// domain.
+  [[nodiscard]] SharedReceiveQueue* find_srq(const QueuePair& target, uint32_t number) const noexcept {
+    const uint32_t place = number & srq_mask;
+    SharedReceiveQueue* srq = place < srqs.size() ? srqs[place].get() : nullptr;
+    const bool found = srq != nullptr && srq->number == number && srq->config.xrcd == target.config.xrcd;
+    return found ? srq : nullptr;
   }
   /// A QP was made, or ends.
   void enlist(QueuePair& qp);
@@ -74,7 +83,7 @@ struct Engine {
   RecvSlot take_recv(QueuePair& qp) noexcept {
     const RecvSlot slot = qp.rq->take(qp.taken);
     if (qp.rq->low()) [[unlikely]]
-      tell_srq_limit(*qp.config.srq, *qp.rq);
+      tell_srq_limit(*qp.srq, *qp.rq);
     return slot;
   }
   /// The queue has run low: said once, until a limit is set again.
@@ -103,6 +112,8 @@ struct Engine {
   std::vector<std::unique_ptr<QueuePair>> gsi;  // QP 1 of each port, as `ports`
   std::vector<std::unique_ptr<QueuePair>> table;
   uint32_t table_mask;
+  std::vector<std::unique_ptr<SharedReceiveQueue>> srqs;
+  uint32_t srq_mask;  // the low bits of an SRQ's number: its place
   Instant now{};
   CounterSet<AdapterCounter> counters;
   CounterSet<CellError> bad_cells;

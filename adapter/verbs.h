@@ -17,12 +17,16 @@ namespace weft::adapter {
 
 /// Transport service, fixed when the QP is created (SAN-QP-04, SAN-XPORT-01, C-10).
 /// acknowledged and connected: RC; acknowledged only: RD; connected only: UC; neither: UD (PUSH-CHAN-01).
-enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kRd = 5, kRaw = 8 };
+/// XRC is RC in one direction: an initiator sends, a target receives into shared receive queues.
+enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kRd = 5, kRaw = 8, kXrcSend = 9, kXrcRecv = 10 };
+[[nodiscard]] constexpr bool is_xrc(QpType type) noexcept {
+  return type == QpType::kXrcSend || type == QpType::kXrcRecv;
+}
 [[nodiscard]] constexpr bool is_acknowledged(QpType type) noexcept {
-  return type == QpType::kRc || type == QpType::kRd;
+  return type == QpType::kRc || type == QpType::kRd || is_xrc(type);
 }
 [[nodiscard]] constexpr bool is_connected(QpType type) noexcept {
-  return type == QpType::kRc || type == QpType::kUc;
+  return type == QpType::kRc || type == QpType::kUc || is_xrc(type);
 }
 
 enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd = 4, kSqe = 5, kErr = 6 };
@@ -33,6 +37,8 @@ enum class AckMode : uint8_t { kSelective, kStrict };
 
 /// A protection domain: what belongs together, and to nobody else.
 using PdId = StrongId<struct PdTag, uint32_t>;
+/// An XRC domain: targets and the shared receive queues their peers may name. 0: none.
+using XrcdId = StrongId<struct XrcdTag, uint32_t>;
 
 // ---- access rights --------------------
 
@@ -169,6 +175,7 @@ struct SendRequest {
   BindRequest bind{};                 // kBindWindow, kUnbindWindow
   RegisterRequest registration{};     // kRegister
   Duration delay{};                   // kDelay
+  uint32_t srq = 0;                   // XRC: number of the peer's shared receive queue
 };
 
 struct RecvRequest {

@@ -27,7 +27,7 @@ uint64_t load_word(const std::byte* at) noexcept {
 }
 
 /// Flags that only some operations may carry. Without branches: which flags come is up to the traffic.
-CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
+CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
   const uint32_t first = cell_number == 0 ? kCellFirst : 0;
   const uint32_t va = cell_number == 0 && (properties & kOpVaInFirstCell) != 0 ? kCellVa : 0;
   const uint32_t whole = (properties & kOpMultiCell) != 0 ? 0 : kCellFirst | kCellLast;
@@ -62,11 +62,17 @@ CellError check_flags(uint16_t properties, uint8_t flags, uint8_t flags2, uint16
   return CellError::kNone;
 }
 
+/// Bits that are zero in a datagram's header or in that of XRC at `at`, or in a datagram's third word.
+[[gnu::noinline]] bool reserved_used(const std::byte* at, uint32_t properties, uint64_t third_word) noexcept {
+  if ((properties & kOpXrcHeader) != 0) return at[0] != std::byte{0};
+  return load_be<uint16_t>(at + 6) != 0 || (third_word & kPkeyBits) != 0;
+}
+
 constexpr uint8_t kFlagsWithParts = kCellGlobal | kCellVa | kCellIdata | kCellPacketCrc;
-constexpr uint16_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge;
+constexpr uint32_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge | kOpXrcHeader;
 
 /// Takes what stands between header and data; the caller checked the total size.
-[[gnu::noinline]] void take_parts(const std::byte* at, uint16_t properties, uint32_t payload_bytes,
+[[gnu::noinline]] void take_parts(const std::byte* at, uint32_t properties, uint32_t payload_bytes,
                                   CellView& out) noexcept {
   if (out.has(kCellGlobal)) {
     out.global_header = at;
@@ -82,6 +88,10 @@ constexpr uint16_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge;
     out.pkey = pkey_of(load_be<uint16_t>(at + 4));
     at += kDatagramHeaderBytes;
   }
+  if ((properties & kOpXrcHeader) != 0) {
+    out.srq = load_be<uint32_t>(at);
+    at += kXrcHeaderBytes;
+  }
   if (out.has(kCellIdata)) {
     out.idata = load_be<uint32_t>(at);
     at += kIdataBytes;
@@ -91,10 +101,11 @@ constexpr uint16_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge;
   if (out.has(kCellPacketCrc)) out.packet_crc = load_be<uint32_t>(at + payload_bytes);
 }
 
-uint32_t parts_bytes(uint8_t flags, uint16_t properties) noexcept {
+uint32_t parts_bytes(uint8_t flags, uint32_t properties) noexcept {
   if ((flags & kFlagsWithParts) == 0 && (properties & kOpsWithParts) == 0) return 0;
   return ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0) + ((flags & kCellVa) != 0 ? kVaBytes : 0) +
          ((properties & kOpDatagramHeader) != 0 ? kDatagramHeaderBytes : 0) +
+         ((properties & kOpXrcHeader) != 0 ? kXrcHeaderBytes : 0) +
          ((properties & kOpAcknowledge) != 0 ? kAckBodyBytes : 0) +
          ((flags & kCellIdata) != 0 ? kIdataBytes : 0) + ((flags & kCellPacketCrc) != 0 ? kCrcBytes : 0);
 }
@@ -117,7 +128,7 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   const uint64_t w3 = load_word(cell.data() + 24);
   if (static_cast<uint8_t>(w1 >> 24) != kCellVersion) return CellError::kVersion;
   const auto opcode = static_cast<uint8_t>(w1 >> 16);
-  const uint16_t properties = opcode_properties(opcode);
+  const uint32_t properties = opcode_properties(opcode);
   if (properties == 0) return CellError::kOpcode;
   const uint64_t dlid = (w0 >> 16) & 0xFFFF;
   const uint64_t slid = (w1 >> 32) & 0xFFFF;
@@ -143,10 +154,9 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   if ((properties & kOpAcknowledge) != 0) {
     if (const CellError form = take_ack(parts, payload_bytes, ack); form != CellError::kNone) return form;
   }
-  if ((properties & kOpDatagramHeader) != 0) {
-    const std::byte* datagram = parts + ((flags & kCellVa) != 0 ? kVaBytes : 0);
-    if (load_be<uint16_t>(datagram + 6) != 0) return CellError::kReserved;
-    if ((w2 & kPkeyBits) != 0) return CellError::kReserved;
+  if ((properties & (kOpDatagramHeader | kOpXrcHeader)) != 0) {
+    const std::byte* header = parts + ((flags & kCellVa) != 0 ? kVaBytes : 0);
+    if (reserved_used(header, properties, w2)) return CellError::kReserved;
   }
   out.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
   out.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
@@ -163,7 +173,7 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   out.cell_number = cell_number;
   out.va = 0;
   out.rkey = {};
-  out.idata = out.qkey = out.packet_crc = 0;
+  out.idata = out.qkey = out.packet_crc = out.srq = 0;
   out.pkey = pkey_of(static_cast<uint16_t>((w2 >> 48 & 0xFF00) | (w2 >> 24 & 0xFF)));
   out.ack = ack;
   out.global_header = nullptr;

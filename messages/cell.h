@@ -5,7 +5,8 @@
 //   12 version 8   13 operation 8   14 flags 8   15 SL 7..4, VL 3..0
 //   16 P_Key 15..8, destination QPN 24     20 P_Key 7..0, source QPN 24
 //   24 flags2 8    25 PSN 24               28 cell number 16   30 payload bytes 16
-//   32 [GLOBAL: 40-byte IPv6-shaped header] [VA 64, MH 32] [UD, RD: Q_Key 32, P_Key 16, 0 16] [idata 32]
+//   32 [GLOBAL: 40-byte IPv6-shaped header] [VA 64, MH 32] [UD, RD: Q_Key 32, P_Key 16, 0 16]
+//      [XRC: 0 8, SRQ number 24] [idata 32]
 //      [ACK, NAK: 12-byte body] data [packet CRC 32] cell CRC 32
 //
 // docs/wire_format.md has the picture and a worked example.
@@ -32,6 +33,8 @@ inline constexpr uint32_t kGlobalHeaderBytes = 40;
 inline constexpr uint32_t kVaBytes = 12;
 inline constexpr uint32_t kIdataBytes = 4;
 inline constexpr uint32_t kDatagramHeaderBytes = 8;
+inline constexpr uint32_t kXrcHeaderBytes = 4;
+inline constexpr uint32_t kSrqNumberMask = 0xFFFFFF;
 inline constexpr uint32_t kCrcBytes = 4;
 inline constexpr uint32_t kAckBodyBytes = 12;
 inline constexpr uint32_t kCellPayloadBytesMin = 256;   // decisions 1.14
@@ -39,6 +42,7 @@ inline constexpr uint32_t kCellPayloadBytesMax = 8192;  // design §4, O-03
 /// A packet has at most 64 cells: one uint64_t of cell bits on both sides (decisions 2.3).
 inline constexpr uint32_t kCellsPerPacketMax = 64;
 /// Everything around the payload, at its largest.
+static_assert(kXrcHeaderBytes <= kDatagramHeaderBytes, "no cell has both");
 inline constexpr uint32_t kCellOverheadBytesMax =
     kCellHeaderBytes + kGlobalHeaderBytes + kVaBytes + kIdataBytes + kDatagramHeaderBytes + 2 * kCrcBytes;
 [[nodiscard]] constexpr uint32_t cell_bytes_max(uint32_t payload_bytes) noexcept {
@@ -176,6 +180,7 @@ struct CellView {
   Rkey rkey{};                               // valid with kCellVa
   uint32_t idata = 0;                        // valid with kCellIdata
   uint32_t qkey = 0;                         // valid with a datagram header
+  uint32_t srq = 0;                          // number of the SRQ, valid with an XRC header
   uint16_t pkey = 0;                         // partition of the sender
   uint32_t packet_crc = 0;                   // valid with kCellPacketCrc
   AckBody ack{};                             // valid for ACK and NAK

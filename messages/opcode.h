@@ -24,9 +24,14 @@ enum class Opcode : uint8_t {
   kUdSend = 0x21,
   kRdSend = 0x22,  // reliable datagrams carry a Q_Key as UD does (SAN-XPORT-10)
   kRdWrite = 0x23,
+  // Requests of extended reliable connections name a shared receive queue; answers are those of RC.
+  kXrcSend = 0xA1,
+  kXrcWrite = 0xA2,
+  kXrcReadRequest = 0xA3,
+  kXrcFetchOpRequest = 0xA5,
 };
 
-enum OpcodeProperty : uint16_t {
+enum OpcodeProperty : uint32_t {
   kOpRequest = 1 << 0,        // goes from requester to responder and takes a PSN
   kOpResponse = 1 << 1,       // answers a request: data of a read or FetchOp
   kOpAcknowledge = 1 << 2,    // ACK or NAK
@@ -44,12 +49,15 @@ enum OpcodeProperty : uint16_t {
   kOpOnRd = 1 << 13,
   kOpOnUd = 1 << 14,
   kOpOnRaw = 1 << 15,
+  kOpOnXrc = 1 << 16,
+
+  kOpXrcHeader = 1 << 17,  // 4 bytes follow: the number of a shared receive queue at the responder
 };
 
 struct OpcodeInfo {
   Opcode opcode;
   std::string_view name;
-  uint16_t properties;
+  uint32_t properties;
   uint16_t fixed_body_bytes;
 };
 
@@ -79,6 +87,16 @@ inline constexpr std::array kOpcodes{
     OpcodeInfo{
         Opcode::kRdWrite, "rd-write",
         kOpRequest | kOpWritesMemory | kOpVaInFirstCell | kOpMayCarryIdata | kOpDatagramHeader | kOpOnRd, 0},
+    OpcodeInfo{Opcode::kXrcSend, "xrc-send",
+               kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpMultiCell | kOpXrcHeader | kOpOnXrc, 0},
+    OpcodeInfo{Opcode::kXrcWrite, "xrc-write",
+               kOpRequest | kOpWritesMemory | kOpVaInFirstCell | kOpMayCarryIdata | kOpMultiCell |
+                   kOpXrcHeader | kOpOnXrc,
+               0},
+    OpcodeInfo{Opcode::kXrcReadRequest, "xrc-read-request",
+               kOpRequest | kOpReadsMemory | kOpFixedBody | kOpXrcHeader | kOpOnXrc, 32},
+    OpcodeInfo{Opcode::kXrcFetchOpRequest, "xrc-fetchop-request",
+               kOpRequest | kOpReadsMemory | kOpWritesMemory | kOpFixedBody | kOpXrcHeader | kOpOnXrc, 32},
 };
 
 /// Null for a value that is no operation.
@@ -89,15 +107,25 @@ inline constexpr std::array kOpcodes{
   return nullptr;
 }
 
-inline constexpr std::array<uint16_t, 256> kOpcodeProperties = [] {
-  std::array<uint16_t, 256> table{};
+inline constexpr std::array<uint32_t, 256> kOpcodeProperties = [] {
+  std::array<uint32_t, 256> table{};
   for (const OpcodeInfo& info : kOpcodes) table[static_cast<uint8_t>(info.opcode)] = info.properties;
   return table;
 }();
 
 /// Properties of a valid operation; 0 otherwise. One table look-up.
-[[nodiscard]] constexpr uint16_t opcode_properties(uint8_t wire) noexcept {
+[[nodiscard]] constexpr uint32_t opcode_properties(uint8_t wire) noexcept {
   return kOpcodeProperties[wire];
+}
+
+/// A request that reads the responder's memory under a key: a read, or an atomic operation.
+[[nodiscard]] constexpr bool is_read_request(Opcode opcode) noexcept {
+  return (opcode_properties(static_cast<uint8_t>(opcode)) & kOpReadsMemory) != 0;
+}
+/// One that changes the word it reads.
+[[nodiscard]] constexpr bool is_atomic_request(Opcode opcode) noexcept {
+  constexpr uint32_t kBoth = kOpReadsMemory | kOpWritesMemory;
+  return (opcode_properties(static_cast<uint8_t>(opcode)) & kBoth) == kBoth;
 }
 
 }  // namespace weft

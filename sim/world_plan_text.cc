@@ -95,6 +95,9 @@ std::string_view type_name(adapter::QpType type) noexcept {
       return "rd";
     case adapter::QpType::kRaw:
       return "raw";
+    case adapter::QpType::kXrcSend:
+    case adapter::QpType::kXrcRecv:
+      return "xrc";
   }
   return "unknown";
 }

@@ -93,6 +93,12 @@ void enter_send_error(Engine& engine, QueuePair& qp) noexcept {
   flush_send(engine, qp);
 }
 
+void select_srq(QueuePair& qp, SharedReceiveQueue* srq) noexcept {
+  qp.srq = srq;
+  qp.rq = srq == nullptr ? &qp.own_rq : &srq->queue;
+  qp.config.recv_cq = srq == nullptr ? qp.config.send_cq : srq->config.cq;
+}
+
 void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   stop_sending(engine, qp);
   stop_receiving(engine, qp);
@@ -100,7 +106,9 @@ void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   qp.rq->give_back(qp.taken);
   qp.own_rq.clear();
   qp.config.send_cq->purge(qp.qpn);
-  if (qp.config.recv_cq != qp.config.send_cq) qp.config.recv_cq->purge(qp.qpn);
+  const bool foreign =
+      qp.config.type == QpType::kXrcRecv;  // what it received belongs to the owner of the SRQ
+  if (qp.config.recv_cq != qp.config.send_cq && !foreign) qp.config.recv_cq->purge(qp.qpn);
   qp.path = {};
   qp.attr = {};
   qp.pkey = engine.port_of(qp).pkeys[0];

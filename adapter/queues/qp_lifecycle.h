@@ -22,6 +22,10 @@ void flush_send(Engine& engine, QueuePair& qp) noexcept;
 void flush_send_before(Engine& engine, QueuePair& qp, uint64_t position) noexcept;
 void flush_recv(Engine& engine, QueuePair& qp) noexcept;
 
+/// From now on the messages of an XRC target go to `srq`, and nowhere when it is null. It has taken no WQE
+/// that a message still fills.
+void select_srq(QueuePair& qp, SharedReceiveQueue* srq) noexcept;
+
 /// RESET and destruction: no completion is made; what was queued is forgotten, and so are completions that
 /// nobody has polled, or a later use of the number or of its wr_ids would be taken for this one.
 void forget_everything(Engine& engine, QueuePair& qp) noexcept;

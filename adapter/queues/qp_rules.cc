@@ -14,7 +14,10 @@ constexpr uint16_t kUd = service_bit(QpType::kUd);
 constexpr uint16_t kRd = service_bit(QpType::kRd);
 constexpr uint16_t kRaw = service_bit(QpType::kRaw);
 constexpr uint16_t kDatagram = kUd | kRaw;
-constexpr uint16_t kAll = kRc | kUc | kUd | kRd | kRaw;
+constexpr uint16_t kXrcSend = service_bit(QpType::kXrcSend);
+constexpr uint16_t kXrcRecv = service_bit(QpType::kXrcRecv);
+constexpr uint16_t kXrc = kXrcSend | kXrcRecv;
+constexpr uint16_t kAll = kRc | kUc | kUd | kRd | kRaw | kXrc;
 
 constexpr uint32_t kAccess = kQpAttrAccess;
 constexpr uint32_t kPkey = kQpAttrPkeyIndex;
@@ -29,6 +32,11 @@ constexpr uint32_t kRcRts =
 constexpr uint32_t kRdRts = kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry;
 constexpr uint32_t kRcSqd = kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry |
                             kQpAttrMaxRdAtomic | kQpAttrMaxDestRdAtomic | kPkey | kAccess | kRnrTimer;
+constexpr uint32_t kTargetRts = kQpAttrTimeout | kQpAttrSqPsn;
+constexpr uint32_t kInitiatorSqd = kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrRetryCount |
+                                   kQpAttrRnrRetry | kQpAttrMaxRdAtomic | kPkey | kAccess;
+constexpr uint32_t kTargetSqd =
+    kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrMaxDestRdAtomic | kPkey | kAccess | kRnrTimer;
 
 using S = QpState;
 constexpr std::array kRules{
@@ -60,6 +68,19 @@ constexpr std::array kRules{
     QpRule{S::kSqd, S::kSqd, kUc, 0, kQpAttrAddress | kPkey | kAccess},
     QpRule{S::kSqd, S::kSqd, kRd, 0, kRdRts | kPkey | kAccess | kQkey | kRnrTimer},
     QpRule{S::kSqd, S::kSqd, kDatagram, 0, kPkey | kQkey},
+    // XRC: an initiator has what requesters have, a target what responders have.
+    QpRule{S::kReset, S::kInit, kXrc, kPkey | kPort | kAccess, 0},
+    QpRule{S::kInit, S::kInit, kXrc, 0, kPkey | kPort | kAccess},
+    QpRule{S::kInit, S::kRtr, kXrcSend, kUcRtr, kPkey | kAccess},
+    QpRule{S::kInit, S::kRtr, kXrcRecv, kRcRtr, kPkey | kAccess},
+    QpRule{S::kRtr, S::kRts, kXrcSend, kRcRts, kAccess},
+    QpRule{S::kRtr, S::kRts, kXrcRecv, kTargetRts, kAccess | kRnrTimer},
+    QpRule{S::kRts, S::kRts, kXrcSend, 0, kAccess},
+    QpRule{S::kRts, S::kRts, kXrcRecv, 0, kAccess | kRnrTimer},
+    QpRule{S::kSqd, S::kRts, kXrcSend, 0, kAccess},
+    QpRule{S::kSqd, S::kRts, kXrcRecv, 0, kAccess | kRnrTimer},
+    QpRule{S::kSqd, S::kSqd, kXrcSend, 0, kInitiatorSqd},
+    QpRule{S::kSqd, S::kSqd, kXrcRecv, 0, kTargetSqd},
     // kSqe is entered by the adapter alone, and only by services without acknowledgement.
     QpRule{S::kSqe, S::kRts, kUc, 0, kAccess},
     QpRule{S::kSqe, S::kRts, kDatagram, 0, kQkey},

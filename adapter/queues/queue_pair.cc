@@ -13,15 +13,19 @@ static_assert(sizeof(QueuePair) + sizeof(TxPacket) <= kIdleUdQpBytesMax);
 
 QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes)
     : qpn(number),
-      sq(wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
-      own_rq(wanted.srq == nullptr ? wanted.recv_wqes : 0, std::max(wanted.sges, 1U), wanted.pd),
+      sq(wanted.type == QpType::kXrcRecv ? 0 : wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
+      own_rq(wanted.srq == nullptr && !is_xrc(wanted.type) ? wanted.recv_wqes : 0, std::max(wanted.sges, 1U),
+             wanted.pd),
       rq(wanted.srq == nullptr ? &own_rq : &wanted.srq->queue),
+      srq(wanted.srq),
       config(wanted),
       owner(adapter) {
-  // Only RC has more than one packet under way; a datagram is received as it comes.
-  if (wanted.type != QpType::kRc) tx.packets.keep_one();
+  // Only RC and XRC have more than one packet under way; a datagram is received as it comes.
+  const bool initiates = wanted.type == QpType::kRc || wanted.type == QpType::kXrcSend;
+  const bool serves = wanted.type == QpType::kRc || wanted.type == QpType::kXrcRecv;
+  if (!initiates) tx.packets.keep_one();
   if (wanted.type == QpType::kUc) rx.packets.keep_one();
-  if (wanted.type == QpType::kRc) {
+  if (serves) {
     rx.reads.reset(kReadsPerQp);
     rx.executed_reads.reset(kReadsPerQp);
   }

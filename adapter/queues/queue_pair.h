@@ -104,6 +104,7 @@ enum class ResponderFault : uint8_t {
   kUnsupported,   // the service does not offer the operation
   kNotGranted,    // the QP or the endnode does not grant it
   kWrongQkey,     // datagram for somebody else
+  kWrongSrq,      // XRC: the target's domain has no shared receive queue of that number
   kNoRecvWqe,     // nobody is ready to take it
   kRemoteAccess,  // key, bounds or right
   kTooLong,       // longer than the receive WQE, or than a message may be
@@ -129,6 +130,7 @@ struct RxPacket {
   RemoteGrant grant{};  // of byte 0; good while `revision` is the table's
   uint64_t revision = 0;
   Rkey rkey{};
+  uint32_t srq = 0;  // XRC
   Opcode opcode{};
   RxState state = RxState::kFree;
   ResponderFault fault = ResponderFault::kNone;
@@ -156,6 +158,7 @@ struct ReadJob {
   uint64_t old_value = 0;
   Rkey source_key{};
   uint32_t sink_key = 0;
+  uint32_t srq = 0;  // XRC
   uint32_t bytes = 0;
   uint8_t cells = 0;
   uint8_t next = 0;
@@ -194,6 +197,7 @@ struct ReceiveProgress {
   uint64_t message_bytes = 0;  // of the message being completed
   uint64_t message_va = 0;
   Rkey message_key{};
+  uint32_t message_srq = 0;
   uint32_t messages_completed = 0;
   uint32_t cells_since_ack = 0;
   uint32_t uc_cell = 0;       // unacknowledged: next cell of `expected`
@@ -270,8 +274,9 @@ class QueuePair {
 
   SendQueue sq;
   RecvQueue own_rq;
-  RecvQueue* rq;    // where messages take their receive WQEs
-  RecvSlots taken;  // of messages that have begun to arrive, in the order they will complete
+  RecvQueue* rq;            // where messages take their receive WQEs
+  SharedReceiveQueue* srq;  // whose `rq` is. An XRC target goes from one to another
+  RecvSlots taken;          // of messages that have begun to arrive, in the order they will complete
   SendSide tx;
   ReceiveSide rx;
 

@@ -14,15 +14,17 @@ struct Engine;
 
 class SharedReceiveQueue {
  public:
-  SharedReceiveQueue(const SrqConfig& wanted, uint32_t number, const Engine* adapter)
+  SharedReceiveQueue(const SrqConfig& wanted, uint32_t place, uint32_t srq_number, const Engine* adapter)
       : queue(wanted.wqes, std::max(wanted.sges, 1U), wanted.pd),
         config(wanted),
-        index(number),
+        index(place),
+        number(srq_number),
         owner(adapter) {}
 
   RecvQueue queue;
   SrqConfig config;
   uint32_t index;
+  uint32_t number;     // what peers of XRC targets call it; none comes again soon
   uint32_t users = 0;  // QPs that take from it; a queue in use is not destroyed
   const Engine* owner;
 };

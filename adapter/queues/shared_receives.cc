@@ -4,30 +4,57 @@
 #include <string>
 
 #include "adapter/engine.h"
+#include "adapter/queues/completion_queue.h"
+#include "adapter/queues/qp_lifecycle.h"
 #include "adapter/queues/shared_receive_queue.h"
+#include "messages/cell.h"
 
 namespace weft::adapter {
 
-SharedReceives::SharedReceives(Engine& engine, const std::vector<bool>& pds) noexcept
-    : engine_(engine), pds_(pds) {}
+SharedReceives::SharedReceives(Engine& engine, const std::vector<bool>& pds,
+                               const std::vector<std::unique_ptr<CompletionQueue>>& cqs)
+    : engine_(engine), pds_(pds), cqs_(cqs), xrcds_(engine.config.limits.xrc_domains + 1) {}
 SharedReceives::~SharedReceives() = default;
 
 bool SharedReceives::owns(const SharedReceiveQueue* srq) const noexcept {
   return srq->owner == &engine_;
 }
 
-Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
-  engine_.count(AdapterCounter::kAgentCalls);
+Status SharedReceives::check(const SrqConfig& config) const {
   const AdapterLimits& most = engine_.config.limits;
   if (config.pd.value() >= pds_.size() || !pds_[config.pd.value()])
     return Error{"create_srq: no such protection domain"};
   if (config.wqes == 0 || config.wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe)
     return Error{"create_srq: more WQEs or segments than AdapterLimits allow, or none"};
-  for (uint32_t i = 0; i < most.shared_receive_queues; ++i) {
-    if (i == queues_.size()) queues_.emplace_back();
-    if (queues_[i] != nullptr) continue;
-    queues_[i] = std::make_unique<SharedReceiveQueue>(config, i, &engine_);
-    return queues_[i].get();
+  const bool xrc = config.xrcd != XrcdId();
+  if (xrc != (config.cq != nullptr)) return Error{"create_srq: an XRC domain goes with a CQ"};
+  if (!xrc) return {};
+  if (!has(config.xrcd)) return Error{"create_srq: no such XRC domain"};
+  const uint32_t cq = config.cq->index();
+  if (cq >= cqs_.size() || cqs_[cq].get() != config.cq)
+    return Error{"create_srq: the CQ belongs to another adapter"};
+  return {};
+}
+
+Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
+  engine_.count(AdapterCounter::kAgentCalls);
+  if (const Status good = check(config); !good) return good.error();
+  auto& queues = engine_.srqs;
+  for (uint32_t i = 0; i < engine_.config.limits.shared_receive_queues; ++i) {
+    if (i == queues.size()) {
+      queues.emplace_back();
+      steps_.push_back(0);
+    }
+    if (queues[i] != nullptr) continue;
+    // Never 0, and another one each time, so that an old number finds nothing.
+    steps_[i] = steps_[i] % (kSrqNumberMask / (engine_.srq_mask + 1)) + 1;
+    const uint32_t number = steps_[i] * (engine_.srq_mask + 1) + i;
+    queues[i] = std::make_unique<SharedReceiveQueue>(config, i, number, &engine_);
+    if (config.cq != nullptr) {
+      ++config.cq->users;
+      enter(config.xrcd);
+    }
+    return queues[i].get();
   }
   return Error{"create_srq: all are in use; raise AdapterLimits::shared_receive_queues"};
 }
@@ -58,12 +85,52 @@ Status SharedReceives::destroy(SharedReceiveQueue* srq) {
   engine_.count(AdapterCounter::kAgentCalls);
   if (!owns(srq)) return Error{"destroy_srq: the SRQ belongs to another adapter"};
   if (srq->users != 0) return Error{"destroy_srq: QPs still take from it; destroy them first"};
-  queues_[srq->index].reset();
+  if (srq->config.cq != nullptr) {
+    let_go(*srq);
+    --srq->config.cq->users;
+    leave(srq->config.xrcd);
+  }
+  engine_.srqs[srq->index].reset();
   return {};
 }
 
+/// XRC targets take from it no more. A message that is half received has nowhere to go.
+void SharedReceives::let_go(SharedReceiveQueue& srq) noexcept {
+  for (QueuePair* qp : engine_.live) {
+    if (qp->srq != &srq) continue;
+    if (!qp->taken.empty()) enter_error(engine_, *qp, AsyncEventKind::kQpFatal, WcStatus::kGeneral);
+    select_srq(*qp, nullptr);
+  }
+}
+
+uint32_t SharedReceives::number(const SharedReceiveQueue& srq) const noexcept {
+  return srq.number;
+}
+
+Result<XrcdId> SharedReceives::alloc_xrcd() {
+  engine_.count(AdapterCounter::kAgentCalls);
+  for (uint32_t i = 1; i < xrcds_.size(); ++i) {
+    if (xrcds_[i].open) continue;
+    xrcds_[i] = {.open = true};
+    return XrcdId(i);
+  }
+  return Error{"alloc_xrcd: all are in use; raise AdapterLimits::xrc_domains"};
+}
+
+Status SharedReceives::dealloc_xrcd(XrcdId xrcd) {
+  engine_.count(AdapterCounter::kAgentCalls);
+  if (!has(xrcd)) return Error{"dealloc_xrcd: no such XRC domain"};
+  if (xrcds_[xrcd.value()].users != 0) return Error{"dealloc_xrcd: queues or targets still belong to it"};
+  xrcds_[xrcd.value()].open = false;
+  return {};
+}
+
+bool SharedReceives::has(XrcdId xrcd) const noexcept {
+  return xrcd.value() < xrcds_.size() && xrcds_[xrcd.value()].open;
+}
+
 bool SharedReceives::pd_unused(PdId pd) const noexcept {
-  return std::none_of(queues_.begin(), queues_.end(),
+  return std::none_of(engine_.srqs.begin(), engine_.srqs.end(),
                       [pd](const auto& srq) { return srq != nullptr && srq->config.pd == pd; });
 }
 

@@ -1,6 +1,7 @@
-// adapter/queues/shared_receives.h -- the shared receive queues (SRQ) of an adapter. QPs of any service that
-// receives may share one; its segments are checked in its own protection domain, and each message completes
-// where its QP completes.
+// adapter/queues/shared_receives.h -- the shared receive queues (SRQ) of an adapter, and its XRC domains. QPs
+// of any service that receives may share a queue; its segments are checked in its own protection domain, and
+// each message completes where its QP completes. A queue of an XRC domain serves the domain's targets, whose
+// peers name it by number, and has a completion queue of its own.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,15 @@
 
 namespace weft::adapter {
 
+class CompletionQueue;
 struct Engine;
 
 /// The shared receive queues of an adapter. Owner: the adapter's thread.
 class SharedReceives {
  public:
-  /// `pds`: which protection domains there are.
-  SharedReceives(Engine& engine, const std::vector<bool>& pds) noexcept;
+  /// `pds`, `cqs`: which protection domains and completion queues there are.
+  SharedReceives(Engine& engine, const std::vector<bool>& pds,
+                 const std::vector<std::unique_ptr<CompletionQueue>>& cqs);
   ~SharedReceives();
   SharedReceives(const SharedReceives&) = delete;
   SharedReceives& operator=(const SharedReceives&) = delete;
@@ -30,11 +33,21 @@ class SharedReceives {
   /// a limit is set: as soon as fewer WQEs wait than that, be it at once.
   Status modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);
   [[nodiscard]] SrqAttr query(const SharedReceiveQueue& srq) const noexcept;
-  /// Forgets what is queued. Refused while a QP takes from it.
+  /// Forgets what is queued. Refused while a QP takes from it. XRC targets take from queues by number and
+  /// hold none; one that is receiving into this queue goes to ERR.
   Status destroy(SharedReceiveQueue* srq);
+  /// What peers of XRC targets call it.
+  [[nodiscard]] uint32_t number(const SharedReceiveQueue& srq) const noexcept;
   [[nodiscard]] bool owns(const SharedReceiveQueue* srq) const noexcept;
   /// No queue belongs to `pd`.
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
+  Result<XrcdId> alloc_xrcd();
+  /// Refused while it has queues or targets.
+  Status dealloc_xrcd(XrcdId xrcd);
+  /// A target of the domain was made, or ends.
+  [[nodiscard]] bool has(XrcdId xrcd) const noexcept;
+  void enter(XrcdId xrcd) noexcept { ++xrcds_[xrcd.value()].users; }
+  void leave(XrcdId xrcd) noexcept { --xrcds_[xrcd.value()].users; }
 
   // ---- data path --------------------
   /// Queues one WQE without telling the adapter. kWouldBlock when all are in use.
@@ -46,8 +59,18 @@ class SharedReceives {
 
  private:
   Engine& engine_;
+  struct Xrcd {
+    bool open = false;
+    uint32_t users = 0;  // queues and targets
+  };
+
+  [[nodiscard]] Status check(const SrqConfig& config) const;
+  void let_go(SharedReceiveQueue& srq) noexcept;
+
   const std::vector<bool>& pds_;
-  std::vector<std::unique_ptr<SharedReceiveQueue>> queues_;
+  const std::vector<std::unique_ptr<CompletionQueue>>& cqs_;
+  std::vector<Xrcd> xrcds_;      // by id; 0 is none
+  std::vector<uint32_t> steps_;  // times that each place has had a queue
 };
 
 }  // namespace weft::adapter

@@ -9,8 +9,10 @@ namespace weft::adapter {
 namespace {
 
 constexpr uint16_t kRc = service_bit(QpType::kRc);
-constexpr uint16_t kConnected = kRc | service_bit(QpType::kUc);
-constexpr uint16_t kReliable = kRc | service_bit(QpType::kRd);
+constexpr uint16_t kXrc = service_bit(QpType::kXrcSend);  // a target sends nothing
+constexpr uint16_t kConnected = kRc | service_bit(QpType::kUc) | kXrc;
+constexpr uint16_t kReliable = kRc | service_bit(QpType::kRd) | kXrc;
+constexpr uint16_t kOneSided = kRc | kXrc;
 constexpr uint16_t kMemory = kConnected | service_bit(QpType::kRd);
 constexpr uint16_t kDatagram = service_bit(QpType::kUd) | service_bit(QpType::kRaw);
 constexpr uint16_t kAll = kMemory | kDatagram;
@@ -29,7 +31,7 @@ constexpr std::array kSendOpcodes{
                    false, Opcode::kSend, WcOpcode::kSend},
     SendOpcodeRule{S::kSendWithInvalidate, kReliable, W::kMessage, true, false, true, true, Opcode::kSend,
                    WcOpcode::kSend},
-    SendOpcodeRule{S::kRdmaRead, kRc, W::kRead, true, true, false, false, Opcode::kRdmaReadRequest,
+    SendOpcodeRule{S::kRdmaRead, kOneSided, W::kRead, true, true, false, false, Opcode::kRdmaReadRequest,
                    WcOpcode::kRdmaRead},
     SendOpcodeRule{S::kLocalInvalidate, kMemory, W::kInvalidate, false, false, false, false, Opcode::kSend,
                    WcOpcode::kLocalInvalidate},
@@ -40,9 +42,9 @@ constexpr std::array kSendOpcodes{
     SendOpcodeRule{S::kRegister, kConnected, W::kRegister, false, false, false, false, Opcode::kSend,
                    WcOpcode::kRegister},
     SendOpcodeRule{S::kDelay, kAll, W::kDelay, false, false, false, false, Opcode::kSend, WcOpcode::kDelay},
-    SendOpcodeRule{S::kCompareSwap, kRc, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
+    SendOpcodeRule{S::kCompareSwap, kOneSided, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
                    WcOpcode::kCompareSwap},
-    SendOpcodeRule{S::kFetchAdd, kRc, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
+    SendOpcodeRule{S::kFetchAdd, kOneSided, W::kRead, true, true, false, false, Opcode::kFetchOpRequest,
                    WcOpcode::kFetchAdd},
 };
 

@@ -62,6 +62,7 @@ struct SendWqe {
   const SendOpcodeRule* rule = nullptr;  // of its operation
   WcStatus status = WcStatus::kSuccess;
   uint8_t sge_count = 0;
+  uint32_t srq = 0;                // XRC: number of the peer's shared receive queue
   std::byte* single_at = nullptr;  // one segment only: where it lies, while `revision` is the table's
   uint64_t revision = 0;
   bool started = false;    // its data segments were checked, its delay has begun

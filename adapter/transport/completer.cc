@@ -232,7 +232,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   TxPacket& packet = tx.at(number);
   const uint32_t begin = cell.cell_number * qp.path.segment_bytes;
   const bool atomic = cell.opcode == Opcode::kFetchOpResponse;
-  const bool answers = packet.is_read && atomic == (packet.opcode == Opcode::kFetchOpRequest);
+  const bool answers = packet.is_read && atomic == is_atomic_request(packet.opcode);
   if (!answers || cell.cell_number >= packet.cells) {
     qp.counters.add(QpCounter::kProtocolViolations);
     return fail_packet(qp, number, WcStatus::kBadResponse);

@@ -11,12 +11,12 @@
 namespace weft::adapter {
 namespace {
 
-[[nodiscard]] uint16_t properties_of(Opcode opcode) noexcept {
+[[nodiscard]] uint32_t properties_of(Opcode opcode) noexcept {
   return opcode_properties(static_cast<uint8_t>(opcode));
 }
 
 /// The bit of a service in the table of operations.
-[[nodiscard]] constexpr uint16_t wire_service(QpType type) noexcept {
+[[nodiscard]] constexpr uint32_t wire_service(QpType type) noexcept {
   switch (type) {
     case QpType::kRc:
       return kOpOnRc;
@@ -28,6 +28,10 @@ namespace {
       return kOpOnUd;
     case QpType::kRaw:
       return kOpOnRaw;
+    case QpType::kXrcRecv:
+      return kOpOnXrc;
+    case QpType::kXrcSend:  // receives no requests
+      break;
   }
   return 0;
 }
@@ -38,6 +42,7 @@ void begin_packet(RxPacket& packet, const CellView& cell) noexcept {
   packet = {};
   packet.opcode = cell.opcode;
   packet.flags2 = cell.flags2;
+  packet.srq = cell.srq;
   packet.fills_wqe = (properties_of(cell.opcode) & kOpNeedsRecvWqe) != 0;
 }
 
@@ -63,18 +68,20 @@ void describe_packet(RxPacket& packet, const CellView& cell) noexcept {
 }
 
 ResponderFault Placement::check_operation(const QueuePair& qp, const CellView& cell) const noexcept {
-  const uint16_t properties = properties_of(cell.opcode);
+  const uint32_t properties = properties_of(cell.opcode);
   if ((properties & kOpRequest) == 0 || (properties & wire_service(qp.config.type)) == 0) {
     return ResponderFault::kUnsupported;
   }
-  const bool datagram = (properties & (kOpOnRc | kOpOnUc)) == 0;  // one packet is the whole message
+  const bool datagram =
+      (properties & (kOpOnRc | kOpOnUc | kOpOnXrc)) == 0;  // one packet is the whole message
   if (datagram && (cell.flags2 & (kCell2More | kCell2Continues)) != 0) return ResponderFault::kViolation;
   if ((properties & kOpDatagramHeader) != 0 && cell.qkey != qp.attr.qkey) return ResponderFault::kWrongQkey;
+  if (domain_of(qp, cell.srq) == nullptr) return ResponderFault::kWrongSrq;
   return check_rights(qp, cell.opcode);
 }
 
 ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const noexcept {
-  const uint16_t properties = properties_of(opcode);
+  const uint32_t properties = properties_of(opcode);
   if ((properties & (kOpWritesMemory | kOpReadsMemory)) == 0) return ResponderFault::kNone;
   const bool reads = (properties & kOpReadsMemory) != 0;
   const bool writes = (properties & kOpWritesMemory) != 0;
@@ -95,9 +102,11 @@ ResponderFault Placement::refused(AccessFault fault) noexcept {
 }
 
 ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
+  const PdId* pd = domain_of(qp, packet.srq);
+  if (pd == nullptr) return ResponderFault::kWrongSrq;
   RemoteGrant grant;
   AccessFault fault =
-      engine_.memory.check_remote(qp.config.pd, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, grant);
+      engine_.memory.check_remote(*pd, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, grant);
   // The key was bound anew since the packet's first bytes were placed: they lie where it pointed before.
   const bool moved = packet.revision != 0 && grant.binding != packet.grant.binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
@@ -133,9 +142,9 @@ ResponderFault Placement::place(QueuePair& qp, RxPacket& packet, uint64_t begin,
 ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t bytes) noexcept {
   const ReceiveSide& rx = qp.rx;
   const bool continues = (packet.flags2 & kCell2Continues) != 0;
-  if (continues != rx.completing || (continues && packet.opcode != rx.message_opcode)) {
-    return ResponderFault::kViolation;
-  }
+  const bool same = packet.opcode == rx.message_opcode && packet.srq == rx.message_srq;
+  if (continues != rx.completing || (continues && !same)) return ResponderFault::kViolation;
+  if (domain_of(qp, packet.srq) == nullptr) return ResponderFault::kWrongSrq;
   const uint64_t before = continues ? rx.message_bytes : 0;
   if (before + bytes > engine_.config.limits.message_bytes_max) return ResponderFault::kTooLong;
   if (packet.fills_wqe) return ResponderFault::kNone;
@@ -155,6 +164,7 @@ void Placement::pass_turn(QueuePair& qp, const RxPacket& packet, uint32_t bytes)
     rx.message_va = packet.va;
     rx.message_key = packet.rkey;
     rx.message_opcode = packet.opcode;
+    rx.message_srq = packet.srq;
   }
   rx.message_bytes += bytes;
   rx.completing = packet.more();
@@ -163,7 +173,9 @@ void Placement::pass_turn(QueuePair& qp, const RxPacket& packet, uint32_t bytes)
 ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
   if (last.invalidates && last.has_imm) {
     if (!qp.acknowledged()) return ResponderFault::kUnsupported;
-    const AccessFault fault = engine_.memory.invalidate(qp.config.pd, Rkey(last.imm));
+    const PdId* pd = domain_of(qp, last.srq);
+    if (pd == nullptr) return ResponderFault::kWrongSrq;
+    const AccessFault fault = engine_.memory.invalidate(*pd, Rkey(last.imm));
     if (fault != AccessFault::kNone) return refused(fault);
   }
   if (!last.fills_wqe) engine_.memory.finish_remote(last.grant);
@@ -174,13 +186,15 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
   const ResponderFault fault = check_rights(qp, Opcode::kRdmaReadRequest);
   const bool begun = job.revision != 0;
   if (fault != ResponderFault::kNone || job.revision == engine_.memory.revision()) return fault;
+  const PdId* pd = domain_of(qp, job.srq);
+  if (pd == nullptr) return ResponderFault::kWrongSrq;
   AccessFault why = AccessFault::kNone;
   if (begun && job.grant.one_shot) {  // the key has served: this read is what it has served
     if (!engine_.memory.still_bound(job.grant)) why = AccessFault::kNotValid;
   } else {
     RemoteGrant grant;
-    why = engine_.memory.check_remote(qp.config.pd, job.source_key, job.source_va, job.bytes,
-                                      AccessKind::kRemoteRead, grant);
+    why = engine_.memory.check_remote(*pd, job.source_key, job.source_va, job.bytes, AccessKind::kRemoteRead,
+                                      grant);
     const bool moved = begun && grant.binding != job.grant.binding;
     if (why == AccessFault::kNone && moved) why = AccessFault::kNotValid;
     if (why == AccessFault::kNone) job.grant = grant;
@@ -191,15 +205,17 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
 }
 
 ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequestWire& request,
-                                         RemoteGrant& grant, uint64_t& old_value) noexcept {
+                                         RxPacket& packet, uint64_t& old_value) noexcept {
+  const PdId* pd = domain_of(qp, packet.srq);
+  if (pd == nullptr) return ResponderFault::kWrongSrq;
   if (request.operand_bytes != kFetchOperandBytes) return ResponderFault::kUnsupported;
   const uint64_t va = request.address.get();
   std::byte* at = nullptr;
   uint64_t room = 0;
-  AccessFault fault = engine_.memory.check_remote(qp.config.pd, Rkey(request.key.get()), va,
-                                                  kFetchOperandBytes, AccessKind::kRemoteAtomic, grant);
+  AccessFault fault = engine_.memory.check_remote(*pd, Rkey(request.key.get()), va, kFetchOperandBytes,
+                                                  AccessKind::kRemoteAtomic, packet.grant);
   if (fault == AccessFault::kNone) {
-    fault = engine_.memory.visit_granted(grant, 0, kFetchOperandBytes, AccessKind::kRemoteAtomic,
+    fault = engine_.memory.visit_granted(packet.grant, 0, kFetchOperandBytes, AccessKind::kRemoteAtomic,
                                          [&](std::byte* piece, uint64_t bytes) {
                                            at = piece;
                                            room = bytes;

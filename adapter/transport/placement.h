@@ -60,9 +60,9 @@ class Placement {
   /// On kNone `job.grant` says where it lies.
   [[nodiscard]] ResponderFault check_read(const QueuePair& qp, ReadJob& job) noexcept;
   /// Checks key, range and alignment of an atomic operation and executes it, atomic also towards the
-  /// processor's own atomic instructions. `grant` and `old_value` are set on kNone.
+  /// processor's own atomic instructions. The packet's grant and `old_value` are set on kNone.
   [[nodiscard]] ResponderFault execute_atomic(const QueuePair& qp, const FetchRequestWire& request,
-                                              RemoteGrant& grant, uint64_t& old_value) noexcept;
+                                              RxPacket& packet, uint64_t& old_value) noexcept;
   /// PUSH-CELL-08: the sum over VA and key, immediate data and data of all cells in cell order.
   [[nodiscard]] bool packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept;
 
@@ -73,6 +73,14 @@ class Placement {
   [[nodiscard, gnu::cold]] ResponderFault look_up(const QueuePair& qp, RxPacket& packet,
                                                   uint64_t end) noexcept;
 
+  /// Whose memory a request names: the QP's protection domain; of an XRC target, that of the shared receive
+  /// queue `srq`. Null when the target's XRC domain has no such queue.
+  [[nodiscard]] const PdId* domain_of(const QueuePair& qp, uint32_t srq) const noexcept {
+    if (qp.config.type != QpType::kXrcRecv) [[likely]]
+      return &qp.config.pd;
+    const SharedReceiveQueue* found = engine_.find_srq(qp, srq);
+    return found == nullptr ? nullptr : &found->config.pd;
+  }
   [[nodiscard, gnu::cold]] ResponderFault refused(AccessFault fault) noexcept;
 
   Engine& engine_;

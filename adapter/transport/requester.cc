@@ -12,6 +12,12 @@
 namespace weft::adapter {
 namespace {
 
+[[nodiscard]] Opcode xrc_opcode(Opcode of_rc) noexcept {
+  if (is_atomic_request(of_rc)) return Opcode::kXrcFetchOpRequest;
+  if (is_read_request(of_rc)) return Opcode::kXrcReadRequest;
+  return of_rc == Opcode::kRdmaWrite ? Opcode::kXrcWrite : Opcode::kXrcSend;
+}
+
 /// Operation on the wire, by service.
 Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
   switch (type) {
@@ -21,8 +27,11 @@ Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
       return Opcode::kRaw;
     case QpType::kRd:
       return rule.wire == Opcode::kRdmaWrite ? Opcode::kRdWrite : Opcode::kRdSend;
+    case QpType::kXrcSend:
+      return xrc_opcode(rule.wire);
     case QpType::kRc:
     case QpType::kUc:
+    case QpType::kXrcRecv:  // sends nothing
       break;
   }
   return rule.wire;

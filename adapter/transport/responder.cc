@@ -23,10 +23,6 @@
 namespace weft::adapter {
 namespace {
 
-[[nodiscard]] bool is_read_request(const CellView& cell) noexcept {
-  return (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpReadsMemory) != 0;
-}
-
 /// A request whose payload is a header and nothing else. It has no data that a packet CRC could cover.
 [[nodiscard]] bool whole_request(const CellView& cell, size_t bytes) noexcept {
   return cell.payload.size() == bytes && !cell.has(kCellPacketCrc);
@@ -81,8 +77,8 @@ bool Responder::check_psn(QueuePair& qp, const CellView& cell) noexcept {
 
 void Responder::take_duplicate(QueuePair& qp, const CellView& cell) noexcept {
   qp.counters.add(QpCounter::kDuplicateCells);
-  if (cell.opcode == Opcode::kFetchOpRequest) return repeat_atomic(qp, cell);
-  if (is_read_request(cell)) return repeat_read(qp, cell);
+  if (is_atomic_request(cell.opcode)) return repeat_atomic(qp, cell);
+  if (is_read_request(cell.opcode)) return repeat_read(qp, cell);
   if (add_strict_ack(qp, cell.psn, cell.cell_number)) engine_.want_ack(qp, true);
 }
 
@@ -106,7 +102,7 @@ bool Responder::consistent(const Arrival& arrival) const noexcept {
   const RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
   if (packet.state == RxState::kFree) return true;
-  if (packet.opcode != cell.opcode || packet.flags2 != cell.flags2) return false;
+  if (packet.opcode != cell.opcode || packet.flags2 != cell.flags2 || packet.srq != cell.srq) return false;
   const bool last = cell.has(kCellLast);
   if (packet.cells != 0)
     return last == (cell.cell_number + 1U == packet.cells) && cell.cell_number < packet.cells;
@@ -156,8 +152,8 @@ void Responder::note_turn(Arrival& arrival) noexcept {
 Responder::Step Responder::check_operation(Arrival& arrival) noexcept {
   const ResponderFault fault = placement_.check_operation(arrival.qp, arrival.cell);
   if (fault != ResponderFault::kNone) return refuse(arrival, fault);
-  if (arrival.cell.opcode == Opcode::kFetchOpRequest) return take_atomic(arrival);
-  return is_read_request(arrival.cell) ? queue_read(arrival) : Step::kCheckResources;
+  if (is_atomic_request(arrival.cell.opcode)) return take_atomic(arrival);
+  return is_read_request(arrival.cell.opcode) ? queue_read(arrival) : Step::kCheckResources;
 }
 
 void Responder::open_packet(Arrival& arrival) noexcept {
@@ -191,7 +187,7 @@ Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
 Responder::Step Responder::hold(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
-  if (arrival.packet.fills_wqe && qp.rq->empty()) {
+  if (arrival.packet.fills_wqe && queue_dry(qp, arrival.packet)) {
     if (arrival.distance == 0 && (arrival.cell.has(kCellFirst) || arrival.cell.has(kCellAckWanted)))
       send_rnr(qp);
     return Step::kDone;
@@ -291,6 +287,7 @@ ResponderFault Responder::read_job(const QueuePair& qp, const CellView& cell, Re
          .sink_va = request.sink_address.get(),
          .source_key = Rkey(request.source_key.get()),
          .sink_key = request.sink_key.get(),
+         .srq = cell.srq,
          .bytes = bytes,
          .cells = static_cast<uint8_t>(cells_of(bytes, qp.path.segment_bytes))};
   return placement_.check_read(qp, job);
@@ -363,7 +360,7 @@ Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
   ResponderFault fault =
       alone ? placement_.check_turn(qp, packet, kFetchOperandBytes) : ResponderFault::kViolation;
   uint64_t old_value = 0;
-  if (fault == ResponderFault::kNone) fault = placement_.execute_atomic(qp, request, packet.grant, old_value);
+  if (fault == ResponderFault::kNone) fault = placement_.execute_atomic(qp, request, packet, old_value);
   if (fault != ResponderFault::kNone) return refuse(arrival, fault);
   remember_executed(rx, {.psn = arrival.cell.psn,
                          .key = packet.rkey,

@@ -79,6 +79,8 @@ class Responder {
 
   // Packets, in PSN order.
   void resolve_bases(QueuePair& qp) noexcept;
+  [[nodiscard]] bool select_queue(QueuePair& qp, RxPacket& packet) noexcept;
+  [[nodiscard]] bool queue_dry(const QueuePair& qp, const RxPacket& packet) const noexcept;
   [[nodiscard]] bool assign_send(QueuePair& qp, RxPacket& packet) noexcept;
   [[nodiscard]] bool pass_write(QueuePair& qp, RxPacket& packet) noexcept;
   void place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept;

@@ -30,6 +30,8 @@ inline constexpr std::array kFaultRules{
               AsyncEventKind::kQpRequestError, QpCounter::kAccessRefused, AdapterCounter::kDropAccess},
     FaultRule{ResponderFault::kWrongQkey, AckCode::kNotSupported, true, false, WcStatus::kFlushed,
               AsyncEventKind::kQpRequestError, QpCounter::kRequestsRefused, AdapterCounter::kDropQkey},
+    FaultRule{ResponderFault::kWrongSrq, AckCode::kNotSupported, true, false, WcStatus::kFlushed,
+              AsyncEventKind::kQpRequestError, QpCounter::kRequestsRefused, AdapterCounter::kDropXrcSrq},
     FaultRule{ResponderFault::kNoRecvWqe, AckCode::kReceiverNotReady, false, false, WcStatus::kSuccess,
               AsyncEventKind::kQpFatal, QpCounter::kRequestsRefused, AdapterCounter::kDropNoRecvWqe},
     FaultRule{ResponderFault::kRemoteAccess, AckCode::kRemoteAccess, true, false, WcStatus::kFlushed,

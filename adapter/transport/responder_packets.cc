@@ -69,9 +69,36 @@ void Responder::resolve_bases(QueuePair& qp) noexcept {
   }
 }
 
+/// A message to an XRC target says which shared receive queue it goes to. Those under way have all gone to
+/// one: a message for another waits until they have completed.
+bool Responder::select_queue(QueuePair& qp, RxPacket& packet) noexcept {
+  if (qp.config.type != QpType::kXrcRecv) [[likely]]
+    return true;
+  SharedReceiveQueue* srq = engine_.find_srq(qp, packet.srq);
+  if (srq == nullptr) {  // it was destroyed since the first cell came
+    placement_.count(qp, ResponderFault::kWrongSrq);
+    packet.state = RxState::kRefused;
+    packet.fault = ResponderFault::kWrongSrq;
+    return false;
+  }
+  if (srq == qp.srq) return true;
+  if (!qp.taken.empty()) return false;
+  select_srq(qp, srq);
+  return true;
+}
+
+/// Nothing waits in the queue that the packet's message is to take from.
+bool Responder::queue_dry(const QueuePair& qp, const RxPacket& packet) const noexcept {
+  if (qp.config.type != QpType::kXrcRecv) [[likely]]
+    return qp.rq->empty();
+  const SharedReceiveQueue* srq = engine_.find_srq(qp, packet.srq);
+  return srq == nullptr || srq->queue.empty();
+}
+
 bool Responder::assign_send(QueuePair& qp, RxPacket& packet) noexcept {
   ReceiveSide& rx = qp.rx;
   if (!rx.in_message) {
+    if (!select_queue(qp, packet)) return false;
     if (qp.rq->empty()) {
       rx.blocked = true;
       return false;
@@ -92,6 +119,7 @@ bool Responder::pass_write(QueuePair& qp, RxPacket& packet) noexcept {
   if (!writes || !qp.config.idata_takes_recv_wqe || packet.more()) return true;
   if (packet.has_wqe) return true;
   if (!packet.has_imm) return packet.state == RxState::kPlaced;
+  if (!select_queue(qp, packet)) return false;
   if (qp.rq->empty()) {
     qp.rx.blocked = true;
     return false;
@@ -145,6 +173,8 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
     rx.expected = rx.expected.plus(1);
     if (rx.highest > 0) --rx.highest;
     rx.packets.pass(engine_.rx_chunks, rx.expected.value(), rx.highest);
+    // What waited for another queue than that of the messages before it need wait no longer.
+    if (qp.config.type == QpType::kXrcRecv && qp.taken.empty()) resolve_bases(qp);
   }
 }
 
@@ -167,7 +197,7 @@ bool Responder::finish_packet(QueuePair& qp, RxPacket& packet) noexcept {
     }
   }
   placement_.pass_turn(qp, packet, bytes);
-  if (packet.opcode == Opcode::kRdmaReadRequest)
+  if (is_read_request(packet.opcode) && !is_atomic_request(packet.opcode))
     remember_executed(rx, {rx.expected, packet.rkey, packet.va, bytes});
   return packet.more() || finish_message(qp, packet);
 }

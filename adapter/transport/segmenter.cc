@@ -229,11 +229,12 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   const SendWqe& wqe = qp.sq.at(packet.wqe);
   const uint32_t begin = number * qp.path.segment_bytes;
   const uint32_t bytes = std::min(qp.path.segment_bytes, packet.bytes - begin);
-  const uint16_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
   const bool last = number + 1U == packet.cells;
   const bool closing = (packet.pending & (packet.pending - 1)) == 0;  // of those that wait
   const bool va = number == 0 && (properties & kOpVaInFirstCell) != 0;
   const bool datagram = (properties & kOpDatagramHeader) != 0;
+  const bool xrc = (properties & kOpXrcHeader) != 0;
   const bool idata = last && packet.has_idata;
   const bool packet_crc = last && qp.config.packet_crc && (properties & kOpMultiCell) != 0;
   const bool connected = is_connected(qp.config.type);
@@ -241,7 +242,8 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   const GlobalHeaderWire* global = connected ? qp.path.global_header() : datagram_header(qp, wqe, route);
   const uint32_t head = network_bytes(global);
   const uint32_t size = head + (va ? kVaBytes : 0) + (datagram ? kDatagramHeaderBytes : 0) +
-                        (idata ? kIdataBytes : 0) + bytes + (packet_crc ? kCrcBytes : 0) + kCrcBytes;
+                        (xrc ? kXrcHeaderBytes : 0) + (idata ? kIdataBytes : 0) + bytes +
+                        (packet_crc ? kCrcBytes : 0) + kCrcBytes;
   const Outlet other = connected ? Outlet{} : outlet_of(qp, wqe);
   fabric::CellPort& carrier = connected ? *qp.path.carrier : *other.carrier;
   const VirtualLane vl = connected ? qp.path.vl : other.vl;
@@ -273,6 +275,7 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
     parts.put(wqe.dest.qkey);
     parts.put(uint32_t{wire_pkey(qp.pkey)} << 16);
   }
+  if (xrc) parts.put(wqe.srq);
   if (idata) parts.put(packet.invalidates ? wqe.rkey.value() : wqe.imm);
   uint32_t crc = parts.crc();
   const AccessFault fault = gather(qp, packet, uint64_t{packet.offset} + begin, {parts.at(), bytes}, crc);
@@ -292,16 +295,18 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
   return CellSent::kYes;
 }
 
-/// A cell of a connected QP whose payload is a header of its own.
-CellSent Segmenter::send_one_cell(QueuePair& qp, const CellVariable& variable, const void* payload) noexcept {
+/// A cell of a connected QP whose payload is a header of its own. `body` begins with the header of XRC where
+/// there is one.
+CellSent Segmenter::send_one_cell(QueuePair& qp, const CellVariable& variable,
+                                  std::span<const std::byte> body) noexcept {
   const GlobalHeaderWire* global = qp.path.global_header();
   const uint32_t head = network_bytes(global);
-  const uint32_t size = head + variable.payload_bytes + kCrcBytes;
+  const auto size = static_cast<uint32_t>(head + body.size() + kCrcBytes);
   std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
   const uint32_t crc = begin_cell(cell, size, qp.path.fixed, global, variable);
   finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
-              crc32c_copy(crc, cell + head, payload, variable.payload_bytes));
+              crc32c_copy(crc, cell + head, body.data(), body.size()));
   return CellSent::kYes;
 }
 
@@ -317,8 +322,25 @@ namespace {
 
 }  // namespace
 
+/// Sends a request that is a header and nothing else.
+template <class Request>
+CellSent Segmenter::send_header(QueuePair& qp, const TxPacket& packet, Psn psn,
+                                const Request& request) noexcept {
+  struct Body {
+    Be32 srq;
+    Request request;
+  } body;
+  static_assert(sizeof body == kXrcHeaderBytes + sizeof request);
+  body.srq.set(qp.sq.at(packet.wqe).srq);
+  body.request = request;
+  const bool xrc = qp.config.type == QpType::kXrcSend;
+  const auto bytes = std::as_bytes(std::span(&body, 1));
+  return send_one_cell(qp, request_cell(packet, psn, sizeof request),
+                       xrc ? bytes : bytes.subspan(kXrcHeaderBytes));
+}
+
 CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
-  if (packet.opcode == Opcode::kFetchOpRequest) return send_atomic_request(qp, packet, psn);
+  if (is_atomic_request(packet.opcode)) return send_atomic_request(qp, packet, psn);
   const SendWqe& wqe = qp.sq.at(packet.wqe);
   // The sink address is the offset in the requester's scatter list: no process address is shown.
   ReadRequestWire request;
@@ -328,7 +350,7 @@ CellSent Segmenter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) 
   request.source_key.set(wqe.rkey.value());
   request.source_address.set(wqe.remote_addr + packet.offset);
   request.message_sequence.set(packet.wqe);
-  return send_one_cell(qp, request_cell(packet, psn, sizeof request), &request);
+  return send_header(qp, packet, psn, request);
 }
 
 CellSent Segmenter::send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
@@ -341,7 +363,7 @@ CellSent Segmenter::send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn
   request.operand_bytes = kFetchOperandBytes;
   request.compare.set(swaps ? wqe.atomic.compare : 0);
   request.operand.set(wqe.atomic.operand);
-  return send_one_cell(qp, request_cell(packet, psn, sizeof request), &request);
+  return send_header(qp, packet, psn, request);
 }
 
 CellSent Segmenter::send_atomic_response(QueuePair& qp, const ReadJob& job) noexcept {
@@ -351,7 +373,7 @@ CellSent Segmenter::send_atomic_response(QueuePair& qp, const ReadJob& job) noex
                         .flags = kCellFirst | kCellLast,
                         .psn = job.psn,
                         .payload_bytes = sizeof value},
-                       &value);
+                       std::as_bytes(std::span(&value, 1)));
 }
 
 CellSent Segmenter::send_ipv6_frame(QueuePair& qp, const TxPacket& packet, Psn psn) noexcept {

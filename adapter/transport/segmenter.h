@@ -78,7 +78,10 @@ class Segmenter {
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_one_cell(QueuePair& qp, const CellVariable& variable,
-                                       const void* payload) noexcept;
+                                       std::span<const std::byte> body) noexcept;
+  template <class Request>
+  [[nodiscard]] CellSent send_header(QueuePair& qp, const TxPacket& packet, Psn psn,
+                                     const Request& request) noexcept;
   [[nodiscard]] AccessFault gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,
                                    std::span<std::byte> to, uint32_t& crc) noexcept;
 

@@ -10,6 +10,7 @@
 
 #include "adapter/adapter.h"
 #include "adapter/bring_up.h"
+#include "adapter/queues/shared_receives.h"
 #include "base/rng.h"
 #include "fabric/link/cell_port.h"
 #include "messages/cell.h"
@@ -66,7 +67,7 @@ struct Target {
   static constexpr uint32_t kRegion = 4096;
   SeededRandom random{7};
   FuzzPort port;
-  adapter::AdapterLimits limits{.queue_pairs = 8, .keys = 64};
+  adapter::AdapterLimits limits{.queue_pairs = 14, .keys = 64};
   adapter::ChannelAdapter adapter{{.guid = Guid(1), .limits = limits}, random};
   std::vector<std::byte> memory = std::vector<std::byte>(kRegion + 2 * kGuard, std::byte{0xAB});
   adapter::MemoryRegion region{};
@@ -74,6 +75,7 @@ struct Target {
   Rkey window{};
   adapter::CompletionQueue* cq = nullptr;
   std::vector<adapter::QueuePair*> qps;
+  adapter::SharedReceiveQueue* srq = nullptr;  // of XRC
   Instant now{};
 
   Target() {
@@ -94,6 +96,11 @@ struct Target {
       config.idata_takes_recv_wqe = type == adapter::QpType::kRc;
       qps.push_back(adapter.create_qp(config).value());
     }
+    const adapter::XrcdId xrcd = adapter.srqs().alloc_xrcd().value();
+    srq = adapter.srqs().create({.pd = pd, .xrcd = xrcd, .cq = cq}).value();
+    qps.push_back(adapter.create_qp({.type = adapter::QpType::kXrcRecv, .xrcd = xrcd}).value());
+    adapter::QpConfig initiator{.type = adapter::QpType::kXrcSend, .pd = pd, .send_cq = cq};
+    qps.push_back(adapter.create_qp(initiator).value());
   }
   void revive() {
     const adapter::Sge sge{.addr = region.addr + 2048, .length = 1024, .lkey = region.lkey};
@@ -109,8 +116,10 @@ struct Target {
       attr.qkey = kQkey;
       (void)adapter::bring_up(adapter, *qp, attr);
       (void)adapter.post_recv(*qp, {.wr_id = 1, .sges = {&sge, 1}});
-      (void)adapter.post_send(*qp, {.wr_id = 2, .sges = {&sge, 1}, .dest = {.lid = Lid(2), .qpn = Qpn(5)}});
+      (void)adapter.post_send(
+          *qp, {.wr_id = 2, .sges = {&sge, 1}, .dest = {.lid = Lid(2), .qpn = Qpn(5)}, .srq = 5});
     }
+    (void)adapter.srqs().post_recv(*srq, {.wr_id = 3, .sges = {&sge, 1}});
   }
   /// The region's key, or that of a window that comes and goes.
   [[nodiscard]] Rkey key(uint8_t which) const { return (which & 1) != 0 ? window : region.rkey; }
@@ -150,7 +159,7 @@ struct Target {
 std::vector<std::byte> make_cell(Target& target, Bytes& bytes) {
   const uint8_t which = bytes.next();
   const auto opcode = kOpcodes[bytes.next() % kOpcodes.size()].opcode;
-  const uint16_t properties = opcode_properties(static_cast<uint8_t>(opcode));
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(opcode));
   const CellTemplate fixed =
       make_cell_template({.dest_subnet = SubnetId(1),
                           .src_subnet = SubnetId(1),
@@ -172,6 +181,7 @@ std::vector<std::byte> make_cell(Target& target, Bytes& bytes) {
   (void)compose_cell_header(cell.data(), fixed, variable);
   const uint32_t parts = ((variable.flags & kCellVa) != 0 ? kVaBytes : 0) +
                          ((properties & kOpDatagramHeader) != 0 ? kDatagramHeaderBytes : 0) +
+                         ((properties & kOpXrcHeader) != 0 ? kXrcHeaderBytes : 0) +
                          ((properties & kOpAcknowledge) != 0 ? kAckBodyBytes : 0) +
                          ((variable.flags & kCellIdata) != 0 ? kIdataBytes : 0) +
                          ((variable.flags & kCellPacketCrc) != 0 ? kCrcBytes : 0);
@@ -187,7 +197,12 @@ std::vector<std::byte> make_cell(Target& target, Bytes& bytes) {
     store_be(datagram, kQkey);
     store_be(datagram + 4, uint32_t{0});
   }
-  if (opcode == Opcode::kRdmaReadRequest && length == 32 && (which & 0x40) != 0) {
+  if ((properties & kOpXrcHeader) != 0) {
+    const uint32_t number = (which & 0x10) != 0 ? target.adapter.srqs().number(*target.srq) : which;
+    store_be(body + ((variable.flags & kCellVa) != 0 ? kVaBytes : 0), number);
+    if ((variable.flags & kCellVa) == 0) body += kXrcHeaderBytes;
+  }
+  if (is_read_request(opcode) && length == 32 && (which & 0x40) != 0) {
     store_be(body + 12, uint32_t{which} * 20);
     store_be(body + 16, target.key(which).value());
     store_be(body + 20, target.region.addr + which);

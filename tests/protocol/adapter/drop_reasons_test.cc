@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "adapter/limits.h"
+#include "adapter/queues/shared_receives.h"
 #include "base/endian.h"
 #include "tests/support/adapter_pair.h"
 #include "tests/support/reason_table.h"
@@ -35,6 +36,15 @@ class Bench {
     const auto qps = pair.connect({.type = type});
     qp = qps[0];
     peer_ = pair.side(1).adapter->qpn(*qps[1]);
+    pair.run(2);
+    pair.pipe.clear_trace();
+  }
+  void use_xrc_target() {
+    ChannelAdapter& adapter = *pair.side(0).adapter;
+    const QpConfig config{.type = QpType::kXrcRecv, .xrcd = adapter.srqs().alloc_xrcd().value()};
+    qp = adapter.create_qp(config).value();
+    peer_ = Qpn(0x77);
+    pair.bring_up(0, *qp, config, peer_, Lid(2), Psn(1), Psn(0xFFFFF0));
     pair.run(2);
     pair.pipe.clear_trace();
   }
@@ -169,6 +179,11 @@ constexpr std::array kDrops{
            at.receive(
                {.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey), .dlid = Lid(0xC001)});
          }},
+    Drop{AdapterCounter::kDropXrcSrq,
+         [](Bench& at) {
+           at.use_xrc_target();
+           at.receive({.opcode = Opcode::kXrcSend, .parts = std::vector<std::byte>(kXrcHeaderBytes)});
+         }},
     Drop{AdapterCounter::kDropProtocol,
          [](Bench& at) {  // an IPv6 datagram that nobody has registered for
            at.use(QpType::kRaw);
@@ -183,6 +198,18 @@ constexpr std::array kDrops{
          [](Bench& at) {  // a Send without the Q_Key that reliable datagrams have
            at.use(QpType::kRd);
            at.post_recv(64);
+           at.receive({});
+         }},
+    Drop{AdapterCounter::kDropService,
+         [](Bench& at) {  // an answer to an XRC target, which asks for nothing
+           at.use_xrc_target();
+           at.receive({.opcode = Opcode::kRdmaReadResponse,
+                       .flags = kCellFirst | kCellLast | kCellVa,
+                       .parts = at.va_and_key()});
+         }},
+    Drop{AdapterCounter::kDropService,
+         [](Bench& at) {  // a Send to an XRC initiator
+           at.use(QpType::kXrcSend);
            at.receive({});
          }},
     Drop{AdapterCounter::kDropService,

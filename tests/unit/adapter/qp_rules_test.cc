@@ -13,7 +13,8 @@ namespace weft::adapter {
 namespace {
 
 using S = QpState;
-constexpr QpType kTypes[] = {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd, QpType::kRaw};
+constexpr QpType kTypes[] = {QpType::kRc,  QpType::kUc,      QpType::kUd,     QpType::kRd,
+                             QpType::kRaw, QpType::kXrcSend, QpType::kXrcRecv};
 constexpr S kStates[] = {S::kReset, S::kInit, S::kRtr, S::kRts, S::kSqd, S::kSqe, S::kErr};
 
 bool allowed(QpType type, S from, S to) {
