@@ -74,7 +74,7 @@ struct NodeInfo {
   state @7 :Text;                      # one word for people: "open", "connecting", "listening"
   sessions @8 :List(Session);          # at most 64
   wireVersion @9 :UInt16;              # highest link version it speaks
-  ports @10 :List(Port);               # switch only; at most 64
+  ports @10 :List(Port);               # switch only; at most 254
   fault @11 :Text;                     # why it is not ready, when it knows: "no link to the switch: version"
   interfaces @12 :List(Text);          # host and unit only, at most 64: "eth0", "gen0"; a capture counts them from 0
 

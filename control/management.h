@@ -19,7 +19,7 @@ namespace weft::control {
 /// Largest control message, both ways.
 inline constexpr size_t kControlMessageBytesMax = 64 * 1024;
 inline constexpr size_t kControlSessionsMax = 64;
-inline constexpr size_t kControlPortsMax = 64;
+inline constexpr size_t kControlPortsMax = 254;
 inline constexpr size_t kControlWordsMax = 64;  // of a list of short texts
 inline constexpr size_t kControlTextBytesMax = 1024;
 inline constexpr size_t kControlFaultsMax = 64;

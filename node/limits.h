@@ -16,8 +16,8 @@ inline constexpr size_t kInterfaceNameBytesMax = 15;
 /// Of sockets: sun_path with its end, and room for an ending of ours.
 inline constexpr size_t kSocketPathBytesMax = 100;
 
-/// Ports of one switch (fabric::PortSet).
-inline constexpr uint32_t kSwitchPortsMax = 255;
+/// Ports of one switch, port 0 not counted: as many as InfiniBand numbers.
+inline constexpr uint32_t kSwitchPortsMax = 254;
 /// The highest LID of a spare port: those above are InfiniBand's multicast range. Listed nodes are numbered
 /// from the other end.
 inline constexpr uint16_t kSpareLidMax = 0xBFFF;

@@ -23,8 +23,8 @@ Status Process::drop_rights() {
   return drop_privileges();
 }
 
-Status Process::open_page() {
-  Result<StatsPage> made = StatsPage::create(spec_.file_base() + ".stats");
+Status Process::open_page(uint32_t entries) {
+  Result<StatsPage> made = StatsPage::create(spec_.file_base() + ".stats", entries);
   if (!made) return made.error();
   page_ = std::move(*made);
   page_->publish("loop", loop_.counters());

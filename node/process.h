@@ -29,7 +29,7 @@ class Process {
   /// the fabric is read.
   Status drop_rights();
   /// Makes the page of the counters, in the place of an earlier one of this name.
-  Status open_page();
+  Status open_page(uint32_t entries = kStatsEntriesDefault);
   /// Opens the control endpoint and polls `cores`, in this order, then control endpoint and guard, until the
   /// process is told to end. The loop's thread is bound to the core of the spec here: the threads of ZeroMQ
   /// run by then and are left where the process was allowed to run. Cores and handler outlive the call.

@@ -10,7 +10,7 @@
 namespace weft::node {
 namespace {
 
-static_assert(kSwitchPortsMax == fabric::PortSet::kPortsMax - 1);
+static_assert(kSwitchPortsMax == fabric::Switch::kPortsMax);
 
 Status plan_joins(const SwitchSpec& spec, SwitchPlan& plan) {
   for (size_t i = 0; i < spec.neighbours.size(); ++i) {

@@ -73,6 +73,7 @@ void SimFabric::start_switch(uint32_t index) {
   fabric::SwitchConfig config;
   config.link = end_config(0, 1);
   config.ports = links();
+  config.links_awake = 0;  // every idle link rests
   switches_[index] = std::make_unique<fabric::Switch>(config);
   fabric::Switch& made = *switches_[index];
   for (uint32_t link = 0; link < links(); ++link) {

@@ -20,7 +20,7 @@ namespace weft::tools {
 
 inline constexpr size_t kTopologyNodesMax = 1024;
 /// Ports of a switch: as many as its control endpoint can tell of.
-inline constexpr uint32_t kTopologyPortsMax = 64;
+inline constexpr uint32_t kTopologyPortsMax = node::kSwitchPortsMax;
 /// Addresses of one interface.
 inline constexpr size_t kAddressesMax = 16;
 

@@ -36,6 +36,7 @@ LinkEngine::~LinkEngine() = default;
 
 void LinkEngine::bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept {
   take_down();
+  announced_ = false;
   carrier_ = wrapper_ != nullptr ? wrapper_->wrap(std::move(carrier)) : std::move(carrier);
   if (wakes_ != nullptr) carrier_->serve_apart(*wakes_);
   params_ = params;
@@ -55,6 +56,7 @@ void LinkEngine::bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& pa
   if (++incarnation_ > 1) counters_.add(LinkCounter::kResets);
   counters_.set(LinkCounter::kIncarnation, incarnation_);
   counters_.set(LinkCounter::kUp, 1);
+  ring();
 }
 
 std::unique_ptr<Carrier> LinkEngine::surrender(bool peer_gone) noexcept {
@@ -66,6 +68,7 @@ std::unique_ptr<Carrier> LinkEngine::surrender(bool peer_gone) noexcept {
   state_ = LinkState::kDown;
   run_ = {};
   run_used_ = unpublished_ = rx_count_ = 0;
+  ring();
   return std::move(carrier_);
 }
 
@@ -133,7 +136,7 @@ void LinkEngine::watch_progress(Instant now) noexcept {
 
 void LinkEngine::watch_silence(Instant now) noexcept {
   const bool waiting = sent_ != acknowledged_ || starved_lanes_ != 0;
-  if (!waiting) heard_at_ = now;
+  if (!waiting || heard_at_ > now) heard_at_ = now;
   const bool stalled = now - heard_at_ >= kPeerStalledNotice;
   if (stalled && !stall_counted_) counters_.add(LinkCounter::kPeerStalled);
   stall_counted_ = stalled;
@@ -191,7 +194,9 @@ bool LinkEngine::peer_is_watched() const noexcept {
 }
 
 void LinkEngine::finish_sleep() noexcept {
-  if (carrier_ != nullptr) carrier_->finish_sleep();
+  if (carrier_ == nullptr) return;
+  carrier_->finish_sleep();
+  if (!peer_is_watched()) heard_at_ = kNever;  // nobody listened: its silence begins at the next poll()
 }
 
 Instant LinkEngine::deadline() const noexcept {

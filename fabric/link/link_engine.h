@@ -15,6 +15,7 @@
 #include "fabric/link/credit.h"
 #include "fabric/link/limits.h"
 #include "fabric/link/link.h"
+#include "fabric/link/link_bells.h"
 #include "fabric/link/link_counters.h"
 #include "fabric/link/wake_list.h"
 
@@ -40,6 +41,8 @@ class LinkSupervisor {
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   /// Latest time of the next supervise().
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
+  /// True when nothing happens here but what the engine's bell or deadline() announces.
+  [[nodiscard]] virtual bool announces_all() const noexcept { return false; }
   /// Why the last attempt brought no link; empty while there is one, and before the first attempt has ended.
   [[nodiscard]] virtual std::string_view trouble() const noexcept { return {}; }
 };
@@ -85,6 +88,25 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   /// As take_down(), and hands out what is left, whose end may take system calls; null on a link that was
   /// down. `peer_gone` is counted.
   [[nodiscard]] std::unique_ptr<Carrier> surrender(bool peer_gone) noexcept;
+
+  // ---- for an owner who does not look at every link in every turn --------------------
+  /// From now on ring() sets bit `number` of `bells`.
+  void set_bell(std::shared_ptr<LinkBells> bells, uint32_t number) noexcept {
+    bells_ = std::move(bells);
+    bell_ = number;
+  }
+  /// Something has arrived, or the state is another.
+  void ring() noexcept {
+    if (bells_ != nullptr) bells_->ring(bell_);
+  }
+  /// Somebody rings when something arrives by the carrier that was brought up last.
+  void expect_bell() noexcept { announced_ = true; }
+  /// True when the bell and deadline() announce all there will be to do: between prepare_sleep() and then
+  /// nobody need call poll(), receive() or flush().
+  [[nodiscard]] bool announces_all() const noexcept {
+    return (state_ != LinkState::kUp || announced_) &&
+           (supervisor_ == nullptr || supervisor_->announces_all());
+  }
 
   [[nodiscard]] LinkState state() const noexcept override { return state_; }
   [[nodiscard]] const LinkParams& params() const noexcept { return params_; }
@@ -169,6 +191,9 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   LinkSupervisor* supervisor_ = nullptr;
   CarrierWrapper* wrapper_ = nullptr;
   WakeList* wakes_ = nullptr;  // supervised apart
+  std::shared_ptr<LinkBells> bells_;
+  uint32_t bell_ = 0;
+  bool announced_ = false;  // arrivals of this carrier
   std::unique_ptr<Carrier> carrier_;
   LinkState state_ = LinkState::kDown;
   LinkParams params_;

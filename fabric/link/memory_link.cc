@@ -33,12 +33,13 @@ struct MemoryRing {
 class MemoryCarrier final : public Carrier {
  public:
   MemoryCarrier(std::shared_ptr<MemoryRing> tx, std::shared_ptr<MemoryRing> rx,
-                const MemoryCableConfig& config, uint32_t end)
+                const MemoryCableConfig& config, uint32_t end, LinkEngine& peer)
       : tx_(std::move(tx)),
         rx_(std::move(rx)),
         rereads_(config.receiver_rereads),
         observer_(config.observer),
-        end_(end) {}
+        end_(end),
+        peer_(peer) {}
 
   TxRun claim(uint32_t reserve) noexcept override {
     const auto used = static_cast<uint32_t>(tx_->written - tx_->tail);
@@ -54,6 +55,7 @@ class MemoryCarrier final : public Carrier {
       observe(p);
     }
     tx_->published = tx_->written;
+    peer_.ring();
   }
   [[nodiscard]] uint32_t publish_every() const noexcept override { return kFlitsPerPublish; }
   void retire(uint64_t /*before*/) noexcept override {}
@@ -61,6 +63,7 @@ class MemoryCarrier final : public Carrier {
     from = std::max(from, tx_->tail);
     for (uint64_t p = from; observer_ != nullptr && p < tx_->cursor; ++p) observe(p);
     tx_->cursor = std::min(tx_->cursor, from);
+    peer_.ring();
   }
 
   uint32_t receive(std::span<RxSlot> out) noexcept override {
@@ -96,6 +99,7 @@ class MemoryCarrier final : public Carrier {
   bool rereads_;
   FlitObserver* observer_;
   uint32_t end_;
+  LinkEngine& peer_;  // lives as long: both ends are in one cable
 };
 
 /// The bytes of a handshake message as they would cross.
@@ -157,6 +161,7 @@ class MemoryCable::Core final : public LinkSupervisor {
   }
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   Instant deadline() const noexcept override { return plugged_ ? replug_at_ : kNever; }
+  bool announces_all() const noexcept override { return true; }
   [[nodiscard]] bool input_waits(uint32_t end) const noexcept {
     return engines_[end].state() == LinkState::kUp && to_end_[end]->cursor != to_end_[end]->published;
   }
@@ -171,11 +176,13 @@ class MemoryCable::Core final : public LinkSupervisor {
  private:
   void join(uint32_t end, const LinkParams& params, Instant now) noexcept {
     const uint32_t sender = 1 - end;
-    auto carrier = std::make_unique<MemoryCarrier>(to_end_[sender], to_end_[end], config_, end);
+    auto carrier =
+        std::make_unique<MemoryCarrier>(to_end_[sender], to_end_[end], config_, end, engines_[sender]);
     const uint32_t slot_bytes = to_end_[end]->shape.slot_bytes;
     engines_[end].bring_up(std::make_unique<FaultyCarrier>(std::move(carrier), slot_bytes, random_,
                                                            config_.faults[sender], counts_[sender]),
                            params, now);
+    engines_[end].expect_bell();
   }
 
   std::shared_ptr<MemoryRing> to_end_[2];  // of the present incarnation; null before the first

@@ -99,6 +99,8 @@ class Admission {
   [[nodiscard]] LinkEngine& engine(size_t index) noexcept {
     return index < nodes_.size() ? *engines_[index] : spare_->engine(index - nodes_.size());
   }
+  /// See Switch::links_rest().
+  [[nodiscard]] bool links_rest() const noexcept { return fabric_.links_rest(); }
   [[nodiscard]] CounterSet<AdmissionCounter>& counters() noexcept { return counters_; }
   /// The answer that goes with a refusal.
   [[nodiscard]] LinkHello refusal(const LinkHello& hello, LinkRefusal reason) noexcept;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -96,6 +97,19 @@ class PortSet {
   [[nodiscard]] bool contains(PortNumber port) const noexcept {
     return (words_[port / 64] >> (port % 64) & 1) != 0;
   }
+  [[nodiscard]] uint32_t size() const noexcept {
+    uint32_t out = 0;
+    for (const uint64_t word : words_) out += static_cast<uint32_t>(std::popcount(word));
+    return out;
+  }
+  /// Calls `act` for each member, in order; members that come meanwhile are left out.
+  template <class Act>
+  void for_each(Act act) const {
+    for (uint32_t word = 0; word < words_.size(); ++word) {
+      for (uint64_t left = words_[word]; left != 0; left &= left - 1)
+        act(static_cast<PortNumber>(word * 64 + static_cast<uint32_t>(std::countr_zero(left))));
+    }
+  }
   [[nodiscard]] bool empty() const noexcept { return (words_[0] | words_[1] | words_[2] | words_[3]) == 0; }
   /// The first member above `port`, else the lowest one; kPortNone of an empty set.
   [[nodiscard]] PortNumber after(PortNumber port) const noexcept;
@@ -135,6 +149,9 @@ struct Port {
   uint64_t incarnation = 0;
   uint32_t lanes = 0;
   Lid lid;
+  bool rests = false;      // its link is up, and looked at only when it rings or its time has come
+  bool looked_at = false;  // since it was woken
+  Instant received_at{};   // last flits
 
   // Input.
   std::array<std::unique_ptr<VlBuffer>, kVlCount> buffers;

@@ -1,9 +1,13 @@
 // How it works: a guest has a second to say HELLO. Admission names the engine; a region is made for this
-// incarnation alone and leaves with the WELCOME. The engine goes up at once, the endnode when it
-// has read the answer: what is sent meanwhile waits in the ring.
+// incarnation alone and leaves with the WELCOME. The engine goes up at once, the endnode when it has read
+// the answer: what is sent meanwhile waits in the ring. Its socket is where a peer wakes a link that rests,
+// and where its death shows: one epoll set of them all says which, and rings that engine's bell. While the
+// loop runs it is asked now and then, and only if some link rests; while it sleeps, the set is what it
+// waits for.
 #include "fabric/switch/shm_acceptor.h"
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +26,10 @@ constexpr Duration kAcceptCheck = 5ms;
 /// Between attempts to let somebody in when guests or descriptors have run out.
 constexpr Duration kAcceptPause = 100ms;
 constexpr Duration kHelloWait = 1s;
+/// Between looks for links that were woken: a system call each, and what the first cell of an idle link
+/// waits.
+constexpr Duration kListenInterval = 20us;
+constexpr size_t kEventsMax = 64;
 constexpr size_t kGuestsMax = 16;
 constexpr int kBacklog = 64;
 
@@ -30,12 +38,17 @@ constexpr int kBacklog = 64;
 Result<std::unique_ptr<ShmAcceptor>> ShmAcceptor::create(const std::string& path, Admission& admission) {
   Result<UniqueFd> listener = listen_unix(path, kBacklog);
   if (!listener) return listener.error();
+  UniqueFd links(epoll_create1(EPOLL_CLOEXEC));
+  if (!links.valid()) return errno_error("cannot wait for links", errno);
   return std::unique_ptr<ShmAcceptor>(
-      new ShmAcceptor(path, std::move(*listener), admission));  // tidy: private constructor
+      new ShmAcceptor(path, std::move(*listener), std::move(links), admission));  // tidy: private constructor
 }
 
-ShmAcceptor::ShmAcceptor(std::string path, UniqueFd listener, Admission& admission)
-    : path_(std::move(path)), listener_(std::move(listener)), admission_(admission) {
+ShmAcceptor::ShmAcceptor(std::string path, UniqueFd listener, UniqueFd links, Admission& admission)
+    : path_(std::move(path)),
+      listener_(std::move(listener)),
+      links_(std::move(links)),
+      admission_(admission) {
   guests_.reserve(kGuestsMax);
 }
 
@@ -44,10 +57,21 @@ ShmAcceptor::~ShmAcceptor() {
 }
 
 int ShmAcceptor::poll(Instant now) noexcept {
-  if (now < check_at_) return 0;
+  int work = now >= listen_at_ ? listen_for_links(now) : 0;
+  if (now < check_at_) return work;
   check_at_ = now + kAcceptCheck;
   let_in(now);
-  return static_cast<int>(std::erase_if(guests_, [&](Guest& guest) { return serve(guest, now); }));
+  work += static_cast<int>(std::erase_if(guests_, [&](Guest& guest) { return serve(guest, now); }));
+  return work;
+}
+
+int ShmAcceptor::listen_for_links(Instant now) noexcept {
+  listen_at_ = now + kListenInterval;
+  if (!admission_.links_rest()) return 0;
+  std::array<epoll_event, kEventsMax> events;
+  const int count = epoll_wait(links_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) static_cast<LinkEngine*>(events[static_cast<size_t>(i)].data.ptr)->ring();
+  return std::max(count, 0);
 }
 
 void ShmAcceptor::let_in(Instant now) noexcept {
@@ -109,8 +133,13 @@ void ShmAcceptor::welcome(Guest& guest, const AdmittedLink& link, Instant now) n
   const LinkHelloWire wire = encode_link_hello(link.welcome);
   const std::array<int, kShmWelcomeFds> fds{region->fd()};
   if (!send_packet(guest.socket.get(), bytes_of(wire), fds)) return;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.ptr = link.engine;  // the set forgets a socket when it is closed, which the engine does
+  const bool heard = epoll_ctl(links_.get(), EPOLL_CTL_ADD, guest.socket.get(), &event) == 0;
   ShmParts parts{std::move(*region), std::move(guest.socket)};
   link.engine->bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kSwitch), link.params, now);
+  if (heard) link.engine->expect_bell();
   log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over shared memory", link.params.switch_port,
       link.params.lid.value(), link.params.peer_guid.value());
 }
@@ -126,6 +155,7 @@ void ShmAcceptor::refuse(Guest& guest, const LinkHello& hello, LinkRefusal reaso
 void ShmAcceptor::wait_fds(std::vector<pollfd>& out) const {
   // Not while nobody can be let in: the listener would stay ready and the loop never sleep.
   if (accepts_) out.push_back({listener_.get(), POLLIN, 0});
+  out.push_back({links_.get(), POLLIN, 0});
   for (const Guest& guest : guests_) out.push_back({guest.socket.get(), POLLIN, 0});
 }
 

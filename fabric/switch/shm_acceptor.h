@@ -25,7 +25,7 @@ class ShmAcceptor final : public Pollable {
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override { return true; }
-  void finish_sleep() noexcept override { check_at_ = Instant::min(); }
+  void finish_sleep() noexcept override { check_at_ = listen_at_ = Instant::min(); }
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:
@@ -33,8 +33,9 @@ class ShmAcceptor final : public Pollable {
     UniqueFd socket;
     Instant until{};
   };
-  ShmAcceptor(std::string path, UniqueFd listener, Admission& admission);
+  ShmAcceptor(std::string path, UniqueFd listener, UniqueFd links, Admission& admission);
   void let_in(Instant now) noexcept;
+  int listen_for_links(Instant now) noexcept;
   /// True when the guest is done with, one way or the other.
   bool serve(Guest& guest, Instant now) noexcept;
   void welcome(Guest& guest, const AdmittedLink& link, Instant now) noexcept;
@@ -42,9 +43,11 @@ class ShmAcceptor final : public Pollable {
 
   std::string path_;
   UniqueFd listener_;
+  UniqueFd links_;  // epoll: the sockets of all links
   Admission& admission_;
   std::vector<Guest> guests_;
   Instant check_at_ = Instant::min();
+  Instant listen_at_ = Instant::min();
   bool accepts_ = true;  // somebody who connects now is let in
   LogLimiter limiter_{std::chrono::seconds(1)};
 };

@@ -48,6 +48,7 @@ class SparePorts::SparePort final : public LinkSupervisor {
   }
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   [[nodiscard]] Instant deadline() const noexcept override { return kNever; }
+  [[nodiscard]] bool announces_all() const noexcept override { return true; }
 
   static constexpr size_t kFree = SIZE_MAX;
   LinkEngine engine;
@@ -163,6 +164,7 @@ void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner
   lent.key = joiner.key;
   by_nonce_[lent.nonce] = choice.lid;
   ports_[choice.port - first_port_]->lid = choice.lid;
+  ports_[choice.port - first_port_]->engine.ring();  // should its link not come up after all
   fabric_.forwarding().set(choice.grant.lid, choice.port);
 }
 

@@ -1,8 +1,8 @@
-// How it works: a turn of poll() watches the links, takes in what has arrived (switch_ingress.cc), forwards
-// what waits and can go, and flushes every link once. Forwarding is per output: the arbiter names a lane
-// among those with credit and something ready; the lane serves its inputs in turn, one cell at a time. From
-// head to tail a cell owns its lane of the output, so cells never mix (SAN-VL-07). A cell is ready when its
-// tail is here, or its head with cut-through.
+// How it works: a turn of poll() watches the links that are awake (switch_upkeep.cc), takes in what has
+// arrived (switch_ingress.cc), forwards what waits and can go, and flushes every link once. Forwarding is
+// per output: the arbiter names a lane among those with credit and something ready; the lane serves its
+// inputs in turn, one cell at a time. From head to tail a cell owns its lane of the output, so cells never
+// mix (SAN-VL-07). A cell is ready when its tail is here, or its head with cut-through.
 #include "fabric/switch/switch.h"
 
 #include <fmt/format.h>
@@ -23,8 +23,8 @@ constexpr uint32_t kCopiesBurst = 4096;  // 16 cells for all ports of the larges
 }  // namespace
 
 Status Switch::check(const SwitchConfig& config) {
-  if (config.ports < 1 || config.ports >= PortSet::kPortsMax) {
-    return Error{fmt::format("{} ports: choose 1 to {}", config.ports, PortSet::kPortsMax - 1)};
+  if (config.ports < 1 || config.ports > kPortsMax) {
+    return Error{fmt::format("{} ports: choose 1 to {}", config.ports, kPortsMax)};
   }
   LinkConfig link = config.link;
   link.is_switch = true;
@@ -63,26 +63,44 @@ void Switch::attach(PortNumber number, LinkEngine& link) {
   port.link = &link;
   make_buffers(port);
   attached_.push_back(&port);
+  link.set_bell(bells_, number);
+  awake_.insert(number);
 }
 
 int Switch::poll(Instant now) noexcept {
   now_ = now;
-  if (attached_.empty()) return 0;
+  wake_links();
   int work = watch_links(now);
-  first_ = first_ + 1 < attached_.size() ? first_ + 1 : 0;
-  for (size_t i = 0, at = first_; i < attached_.size(); ++i, at = at + 1 < attached_.size() ? at + 1 : 0) {
-    if (attached_[at]->up) work += receive_flits(*attached_[at]);
-  }
+  work += receive_all();
   if (faults_.held() != 0) [[unlikely]]
     work += release_held();
-  for (Port* port : attached_) {
-    if ((port->waiting_lanes | port->poison_lanes) != 0 && port->up) work += forward(*port);
-  }
-  for (Port* port : attached_) {
-    if (port->up) port->link->flush(now);
-  }
+  waiting_.for_each([&](PortNumber number) {
+    Port& out = *ports_[number];
+    if (out.up) work += forward(out);
+    if ((out.waiting_lanes | out.poison_lanes) == 0) waiting_.erase(number);
+  });
+  awake_.for_each([&](PortNumber number) {
+    if (ports_[number]->up) ports_[number]->link->flush(now);
+  });
   if (now >= next_tick_) [[unlikely]]
     tick();
+  if (now >= next_rest_) [[unlikely]]
+    rest_links();
+  return work;
+}
+
+/// In turns: who was first in the last turn is last in this one.
+int Switch::receive_all() noexcept {
+  const PortSet turn = awake_;
+  const PortNumber first = turn.after(first_);
+  if (first == kPortNone) return 0;
+  first_ = first;
+  int work = 0;
+  PortNumber at = first;
+  do {
+    if (ports_[at]->up) work += receive_flits(*ports_[at]);
+    at = turn.after(at);
+  } while (at != first);
   return work;
 }
 
@@ -156,7 +174,7 @@ bool Switch::send_front(Port& in, Port& out, VirtualLane vl) noexcept {
   note_sent(in, out,
             {vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(flit.payload.size()), flit.cell_crc});
   buffer.pop(out.number);
-  in.link->grant(vl, 1);
+  give_credit(in, vl, 1);
   Egress& lane = out.egress[vl.value()];
   if (--lane.flits == 0) out.waiting_lanes &= ~lane_bit(vl);
   update_ready(in, out, vl);
@@ -165,6 +183,8 @@ bool Switch::send_front(Port& in, Port& out, VirtualLane vl) noexcept {
 
 /// Commits a claimed flit and keeps locks and counters.
 void Switch::note_sent(Port& in, Port& out, const TxFlit& flit) noexcept {
+  if (!awake_.contains(out.number)) [[unlikely]]
+    wake(out);
   out.link->commit(flit);
   out.counters.add(SwitchPortCounter::kFlitsOut);
   out.egress[flit.vl.value()].progress_at = out.progress_at = now_;
@@ -181,6 +201,7 @@ void Switch::note_sent(Port& in, Port& out, const TxFlit& flit) noexcept {
 
 void Switch::lock(Port& in, Port& out, VirtualLane vl) noexcept {
   out.egress[vl.value()].owner = out.egress[vl.value()].last = in.number;
+  if (config_.link.cut_through) begun_.insert(out.number);
   if (config_.one_cell_per_lane) lane_outputs_[vl.value()] = out.number;
 }
 

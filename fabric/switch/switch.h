@@ -13,6 +13,7 @@
 #include "fabric/switch/forwarding_table.h"
 #include "fabric/switch/live_faults.h"
 #include "fabric/switch/port.h"
+#include "fabric/switch/port_timers.h"
 
 namespace weft::fabric {
 
@@ -22,7 +23,7 @@ inline constexpr uint32_t kManagementCellsMax = 32;
 struct SwitchConfig {
   LinkConfig link;  // what every port offers; link.cut_through: forward before the tail has come
   SubnetId subnet;
-  uint32_t ports = 16;           // 1..255, not counting the management port 0
+  uint32_t ports = 16;           // 1..254, not counting the management port 0
   bool table_per_input = false;  // SAN-SW-05
   bool one_cell_per_lane =
       false;                  // strict reading of SAN-VL-07 (C-32): one cell per lane in the whole switch
@@ -30,6 +31,8 @@ struct SwitchConfig {
   uint32_t management_per_second = 2000;   // lane 15, per input port
   uint32_t gsi_per_second = 2000;          // cells for QP1, per input port
   uint32_t copies_per_second = 1'000'000;  // of multicast cells, per input port: what one may cost the others
+  // Links that are looked at in every turn though idle: so many cost less than being told of their cells.
+  uint32_t links_awake = 8;
   Duration lifetime = kHeadOfQueueLifetime;
   Duration standstill = kOutputStandstill;
 };
@@ -37,6 +40,7 @@ struct SwitchConfig {
 /// Owner: one thread. poll() and below neither allocate nor make system calls.
 class Switch final : public Pollable {
  public:
+  static constexpr uint32_t kPortsMax = 254;  // InfiniBand's; port 0 and the unused 255 come on top
   /// Says what is wrong with a configuration.
   static Status check(const SwitchConfig& config);
   explicit Switch(const SwitchConfig& config);
@@ -56,10 +60,16 @@ class Switch final : public Pollable {
   /// Faults on demand: rules may come and go at any time.
   [[nodiscard]] LiveFaults& faults() noexcept { return faults_; }
 
+  /// True when links that are up wait for their bells: who hears for them must go on listening.
+  [[nodiscard]] bool links_rest() const noexcept { return resting_ != 0; }
+  /// How often poll() has looked at a link: what a turn costs.
+  [[nodiscard]] uint64_t looks() const noexcept { return looks_; }
   [[nodiscard]] const Port& port(PortNumber number) const noexcept { return *ports_[number]; }
   [[nodiscard]] uint32_t ports() const noexcept { return static_cast<uint32_t>(ports_.size()) - 1; }
   /// Cells that wait or are on their way through, for the conservation check.
   [[nodiscard]] uint64_t cells_held() const noexcept;
+  /// What publish() needs of a page.
+  [[nodiscard]] uint32_t stats_entries() const noexcept;
   /// Puts all counters on `page`: PREFIX.N.NAME, PREFIX.N.link.NAME, PREFIX.N.link.vl.V.NAME.
   void publish(StatsPage& page, std::string_view prefix);
 
@@ -108,6 +118,13 @@ class Switch final : public Pollable {
   [[nodiscard]] bool lane_is_free(const Port& out, VirtualLane vl, PortNumber input) const noexcept;
 
   // Links and time (switch_upkeep.cc).
+  void wake_links() noexcept;
+  void wake(Port& port) noexcept;
+  void rest_links() noexcept;
+  [[nodiscard]] bool may_rest(const Port& port) const noexcept;
+  bool rest(Port& port) noexcept;
+  int receive_all() noexcept;
+  void give_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept;
   int watch_links(Instant now) noexcept;
   void take_link_up(Port& port) noexcept;
   void make_buffers(Port& port) noexcept;
@@ -128,11 +145,19 @@ class Switch final : public Pollable {
   LiveFaults faults_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<Port*> attached_;
+  PortSet awake_;     // links that are looked at in this turn
+  PortSet waiting_;   // outputs with flits queued, or that owe a poisoned tail
+  PortSet begun_;     // outputs a cell has begun to cross, and maybe ended since
+  PortTimers times_;  // of links that rest
+  std::shared_ptr<LinkBells> bells_ = std::make_shared<LinkBells>();
+  uint32_t resting_ = 0;  // links that are up and rest
+  uint64_t looks_ = 0;
   std::array<PortNumber, kVlCount> lane_outputs_;  // one_cell_per_lane: where the lane's cell goes now
   Instant now_{};
   Instant next_tick_{};
   Instant next_down_poll_{};
-  size_t first_ = 0;  // port that goes first this turn
+  Instant next_rest_{};
+  PortNumber first_ = 0;  // port that goes first this turn
 };
 
 }  // namespace weft::fabric

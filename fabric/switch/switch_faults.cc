@@ -86,6 +86,7 @@ bool Switch::send_held(const HeldCell& cell) noexcept {
     in.counters.add(SwitchPortCounter::kDropPortDown);
     return true;
   }
+  if (!awake_.contains(out.number)) wake(out);
   // A cell that let another one pass is not to overtake it in turn.
   if (now_ < cell.latest && out.egress[cell.vl.value()].flits != 0) return false;
   const bool poisoned = (out.poison_lanes & lane_bit(cell.vl)) != 0;
@@ -102,6 +103,7 @@ bool Switch::send_held(const HeldCell& cell) noexcept {
       // The ring is full in the middle of the cell: the next hop forgets it.
       unlock(out, cell.vl);
       out.poison_lanes |= lane_bit(cell.vl);
+      waiting_.insert(out.number);
       in.counters.add(SwitchPortCounter::kDropFault);
       return true;
     }

@@ -20,6 +20,7 @@ int Switch::receive_flits(Port& in) noexcept {
   if (flits.empty()) return 0;
   for (const RxFlit& flit : flits) take_flit(in, flit);
   in.link->release();
+  in.received_at = now_;
   in.counters.add(SwitchPortCounter::kFlitsIn, flits.size());
   return static_cast<int>(flits.size());
 }
@@ -193,6 +194,9 @@ void Switch::enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept {
   Egress& lane = out.egress[flit.vl.value()];
   if (lane.flits++ == 0) lane.progress_at = now_;
   out.waiting_lanes |= lane_bit(flit.vl);
+  waiting_.insert(out.number);
+  if (!awake_.contains(out.number)) [[unlikely]]
+    wake(out);  // it looks for room, and asks its peer for credit
   update_ready(in, out, flit.vl);
 }
 

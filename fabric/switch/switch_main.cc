@@ -98,14 +98,16 @@ Status run(const node::SwitchSpec& spec, node::SwitchPlan plan) {
   Result<std::unique_ptr<ZmqAcceptor>> remote = ZmqAcceptor::create(plan.zmq, admission);
   if (!remote) return remote.error();
   // Only now: a second switch of this name must not replace the page of the first.
-  if (Status opened = process.open_page(); !opened) return opened;
+  if (Status opened = process.open_page(kStatsEntriesDefault + fabric.stats_entries()); !opened)
+    return opened;
   fabric.publish(process.page(), "port");
   process.page().publish("admission", admission.counters());
   process.page().publish("zmq", (*remote)->counters());
   SwitchControl handler(spec, admission, fabric, process.clock());
   log(LogLevel::kInfo, "{} ports, listening on {}.sock", plan.config.ports, spec.file_base());
-  if (spec.listen.empty()) return process.run(handler, {&fabric, local->get()});
-  return process.run(handler, {remote->get(), &fabric, local->get()});
+  // Acceptors first: what they hear is done in the same turn.
+  if (spec.listen.empty()) return process.run(handler, {local->get(), &fabric});
+  return process.run(handler, {remote->get(), local->get(), &fabric});
 }
 
 int main_program(const node::SwitchSpec& spec) {

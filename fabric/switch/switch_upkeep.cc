@@ -4,6 +4,12 @@
 // move nothing for 25 ms stands still: its cells may fill the half of an input's lane that others leave free,
 // and no more, so that one frozen endnode cannot take all of a sender's credit. One that moved nothing for
 // 2 s drops everything until it moves again.
+//
+// A link with nothing to do rests: it is told apart from those that are awake, and nobody looks at it until
+// its bell rings -- something arrived, or its state changed -- or its own deadline comes, or a cell or a
+// credit goes out by it. So a turn costs what the links cost that are awake, not what there are. An output
+// on which something waits stays awake, because room in a ring comes without a bell; so does a link with a
+// connector of its own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +22,8 @@ namespace {
 
 constexpr Duration kTickInterval = 5ms;
 constexpr Duration kDownPollInterval = 1ms;
+constexpr Duration kRestInterval = 500us;  // between looks for links that may rest
+constexpr Duration kRestAfter = 1ms;       // idle for so long
 
 constexpr VirtualLane lane_at(uint32_t index) noexcept {
   return VirtualLane(static_cast<uint8_t>(index));
@@ -37,18 +45,86 @@ int Switch::watch_links(Instant now) noexcept {
   int work = 0;
   const bool look_at_down = now >= next_down_poll_;
   if (look_at_down) next_down_poll_ = now + kDownPollInterval;
-  for (Port* port : attached_) {
+  awake_.for_each([&](PortNumber number) {
+    Port& port = *ports_[number];
     // An acceptor may have brought a link up since; cells for it may come at once.
-    if (!port->up && !look_at_down && port->link->state() != LinkState::kUp) continue;
-    work += port->link->poll(now);
-    const bool up = port->link->state() == LinkState::kUp;
-    if (up == port->up && (!up || port->link->incarnation() == port->incarnation)) continue;
-    if (port->up) forget_link(*port);
-    if (up) take_link_up(*port);
+    if (!port.up && !look_at_down && port.link->state() != LinkState::kUp) return;
+    ++looks_;
+    port.looked_at = true;
+    work += port.link->poll(now);
+    const bool up = port.link->state() == LinkState::kUp;
+    if (up == port.up && (!up || port.link->incarnation() == port.incarnation)) return;
+    if (port.up) forget_link(port);
+    if (up) take_link_up(port);
     ++work;
-  }
+  });
   return work;
 }
+
+// ---- rest --------------------
+
+/// Those whose bell rang, and those whose time has come.
+void Switch::wake_links() noexcept {
+  if (bells_->any()) {
+    const LinkBells::Bits rung = bells_->take();
+    for (uint32_t word = 0; word < rung.size(); ++word) {
+      for (uint64_t left = rung[word]; left != 0; left &= left - 1)
+        wake(*ports_[word * 64 + static_cast<uint32_t>(std::countr_zero(left))]);
+    }
+  }
+  while (times_.earliest() <= now_) wake(*ports_[times_.first()]);
+}
+
+void Switch::wake(Port& port) noexcept {
+  if (awake_.contains(port.number)) return;
+  awake_.insert(port.number);
+  times_.erase(port.number);
+  if (port.rests) --resting_;
+  port.rests = false;
+  port.looked_at = false;
+  port.link->finish_sleep();
+  port.received_at = now_;
+}
+
+/// Whoever sleeps: while few links are awake, none that is up need rest.
+void Switch::rest_links() noexcept {
+  next_rest_ = now_ + kRestInterval;
+  const bool many = awake_.size() > config_.links_awake;
+  awake_.for_each([&](PortNumber number) {
+    Port& port = *ports_[number];
+    const bool idle = now_ - std::max(port.received_at, port.progress_at) >= kRestAfter;
+    if (may_rest(port) && (!port.up || (many && idle))) static_cast<void>(rest(port));
+  });
+}
+
+bool Switch::may_rest(const Port& port) const noexcept {
+  return port.looked_at && (port.waiting_lanes | port.poison_lanes) == 0 && port.link->announces_all() &&
+         port.up == (port.link->state() == LinkState::kUp);
+}
+
+/// False when the link has something to do after all.
+bool Switch::rest(Port& port) noexcept {
+  const bool quiet = port.link->prepare_sleep();
+  const Instant due = quiet ? port.link->deadline() : Instant::min();
+  if (due <= now_) {
+    port.link->finish_sleep();
+    return false;
+  }
+  awake_.erase(port.number);
+  if (due != kNever) times_.set(port.number, due);
+  port.rests = port.up;
+  if (port.up) ++resting_;
+  return true;
+}
+
+/// A flit that came by `in` has left its buffer.
+void Switch::give_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept {
+  if (!awake_.contains(in.number)) [[unlikely]]
+    wake(in);
+  in.link->grant(vl, flits);
+}
+
+// ---- links --------------------
 
 void Switch::take_link_up(Port& port) noexcept {
   const LinkParams& params = port.link->params();
@@ -81,7 +157,7 @@ void Switch::forget_link(Port& port) noexcept {
 /// Gives credit back for flits that were dropped, but none to a link that is a new one already.
 void Switch::return_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept {
   const bool same_link = in.up && in.link->incarnation() == in.incarnation;
-  if (flits != 0 && same_link) in.link->grant(vl, flits);
+  if (flits != 0 && same_link) give_credit(in, vl, flits);
 }
 
 /// Drops everything that waits for one lane of an output.
@@ -103,7 +179,10 @@ uint32_t Switch::drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounte
   if (lane.owner == in.number) {
     unlock(out, vl);
     ++cells;
-    if (out.up) out.poison_lanes |= lane_bit(vl);
+    if (out.up) {
+      out.poison_lanes |= lane_bit(vl);
+      waiting_.insert(out.number);
+    }
   }
   Ingress& coming = in.ingress[vl.value()];
   if (coming.open && coming.output == out.number) coming.dropping = true;
@@ -113,9 +192,16 @@ uint32_t Switch::drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounte
 
 void Switch::tick() noexcept {
   next_tick_ = now_ + kTickInterval;
-  for (Port* out : attached_) {
-    if (!out->up) continue;
-    if (config_.link.cut_through) end_overdue_cells(*out);
+  begun_.for_each([&](PortNumber number) {
+    if (ports_[number]->up) end_overdue_cells(*ports_[number]);
+    const auto& lanes = ports_[number]->egress;
+    const bool ended =
+        std::all_of(lanes.begin(), lanes.end(), [](const Egress& l) { return l.owner == kPortNone; });
+    if (ended) begun_.erase(number);
+  });
+  waiting_.for_each([&](PortNumber number) {
+    Port* out = ports_[number].get();
+    if (!out->up) return;
     // A neighbour whose own output is frozen goes on when it has dropped what crowds it: wait for that, or
     // cells to everybody behind it would go too.
     const int patience = out->peer_is_endnode ? 1 : 2;
@@ -132,7 +218,7 @@ void Switch::tick() noexcept {
         make_room(*out, vl);
       }
     }
-  }
+  });
 }
 
 /// With cut-through a cell is under way before its tail has come. One whose sender adds nothing to it for a
@@ -193,6 +279,13 @@ uint64_t Switch::cells_held() const noexcept {
   return held;
 }
 
+uint32_t Switch::stats_entries() const noexcept {
+  constexpr auto kEach = static_cast<uint32_t>(SwitchPortCounter::kCount) +
+                         static_cast<uint32_t>(LinkCounter::kCount) +
+                         kVlCount * static_cast<uint32_t>(LaneCounter::kCount);
+  return kEach * static_cast<uint32_t>(attached_.size());
+}
+
 void Switch::publish(StatsPage& page, std::string_view prefix) {
   for (Port* port : attached_) {
     const std::string name = fmt::format("{}.{}", prefix, port->number);
@@ -203,30 +296,33 @@ void Switch::publish(StatsPage& page, std::string_view prefix) {
 
 // ---- sleeping --------------------
 
+/// Of links that nobody listens for; the acceptors wait for the others.
 void Switch::wait_fds(std::vector<pollfd>& out) const {
-  for (const Port* port : attached_) port->link->wait_fds(out);
+  awake_.for_each([&](PortNumber number) { ports_[number]->link->wait_fds(out); });
 }
 
 bool Switch::prepare_sleep() noexcept {
-  for (size_t i = 0; i < attached_.size(); ++i) {
-    if (attached_[i]->link->prepare_sleep()) continue;
-    for (size_t undo = 0; undo <= i; ++undo) attached_[undo]->link->finish_sleep();
-    return false;
-  }
-  return true;
+  bool quiet = true;
+  awake_.for_each([&](PortNumber number) {
+    Port& port = *ports_[number];
+    if (!quiet) return;
+    quiet = may_rest(port) ? rest(port) : port.link->prepare_sleep();
+  });
+  if (quiet && !bells_->any()) return true;
+  finish_sleep();
+  return false;
 }
 
 void Switch::finish_sleep() noexcept {
-  for (Port* port : attached_) port->link->finish_sleep();
+  awake_.for_each([&](PortNumber number) { ports_[number]->link->finish_sleep(); });
 }
 
 Instant Switch::deadline() const noexcept {
-  Instant due = faults_.deadline();
-  for (const Port* port : attached_) {
-    due = std::min(due, port->link->deadline());
-    if (port->waiting_lanes != 0) due = std::min(due, next_tick_);
-  }
-  return due;
+  if (bells_->any()) return now_;
+  Instant due = std::min(times_.earliest(), faults_.deadline());
+  awake_.for_each([&](PortNumber number) { due = std::min(due, ports_[number]->link->deadline()); });
+  const bool held = !waiting_.empty();
+  return held ? std::min(due, next_tick_) : due;
 }
 
 }  // namespace weft::fabric

@@ -33,13 +33,19 @@ Result<std::unique_ptr<ZapHandler>> ZapHandler::create(const std::shared_ptr<Zmq
       new ZapHandler(std::move(*socket), std::move(allowed), counters));  // tidy: private constructor
 }
 
-const CurveAllowed* ZapHandler::find(std::span<const std::byte> key) const noexcept {
-  for (const CurveAllowed& node : allowed_) {
-    std::array<uint8_t, kCurveKeyBytes> raw{};
-    if (zmq_z85_decode(raw.data(), node.public_key.c_str()) == nullptr) continue;
-    if (key.size() == raw.size() && std::memcmp(key.data(), raw.data(), raw.size()) == 0) return &node;
+ZapHandler::ZapHandler(std::unique_ptr<ZmqSocket> socket, std::vector<CurveAllowed> allowed,
+                       CounterSet<AdmissionCounter>& counters)
+    : socket_(std::move(socket)), allowed_(std::move(allowed)), counters_(counters) {
+  for (size_t i = 0; i < allowed_.size(); ++i) {
+    std::string raw(kCurveKeyBytes, '\0');
+    if (zmq_z85_decode(reinterpret_cast<uint8_t*>(raw.data()), allowed_[i].public_key.c_str()) != nullptr)
+      by_key_.emplace(std::move(raw), i);
   }
-  return nullptr;
+}
+
+const CurveAllowed* ZapHandler::find(std::span<const std::byte> key) const {
+  const auto at = by_key_.find(std::string(reinterpret_cast<const char*>(key.data()), key.size()));
+  return at == by_key_.end() ? nullptr : &allowed_[at->second];
 }
 
 void ZapHandler::answer(std::span<const std::byte> request_id, const CurveAllowed* node) noexcept {

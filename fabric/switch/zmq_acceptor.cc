@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/log.h"
@@ -101,15 +102,13 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     counters_.add(ZmqAcceptorCounter::kSendsRefused);
     return nobody ? Sent::kNobody : Sent::kRefused;
   }
-  void forget(PeerId key) noexcept {
-    std::erase_if(peers_, [key](const Peer& peer) { return peer.key == key; });
-  }
+  void forget(PeerId key) noexcept { peers_.erase(key); }
   [[nodiscard]] const ZmqSocket& socket() const noexcept { return *socket_; }
 
  private:
   struct Peer {
-    PeerId key = 0;
     ZmqCarrier* carrier = nullptr;
+    LinkEngine* engine = nullptr;
   };
 
   void take(ZmqMessage& id, ZmqMessage& body, Instant now) noexcept {
@@ -119,13 +118,13 @@ class Hub final : public std::enable_shared_from_this<Hub> {
       greet(id, key, body, hello, now);
       return;
     }
-    const auto peer =
-        std::find_if(peers_.begin(), peers_.end(), [key](const Peer& p) { return p.key == key; });
+    const auto peer = peers_.find(key);
     if (peer == peers_.end()) {
       counters_.add(body.bytes().size() >= sizeof(uint64_t) ? ZmqAcceptorCounter::kUnknownPeer
                                                             : ZmqAcceptorCounter::kMalformed);
-    } else if (peer->carrier->deliver(body)) {
+    } else if (peer->second.carrier->deliver(body)) {
       counters_.add(ZmqAcceptorCounter::kBursts);
+      peer->second.engine->ring();
     } else {
       counters_.add(ZmqAcceptorCounter::kStaleNonce);
     }
@@ -177,8 +176,9 @@ class Hub final : public std::enable_shared_from_this<Hub> {
                                                 link.params.flit_payload_bytes, liveness_, now);
     // A connection that says HELLO again speaks for its new incarnation alone.
     forget(key);
-    peers_.push_back({key, carrier.get()});
+    peers_[key] = {carrier.get(), link.engine};
     link.engine->bring_up(std::move(carrier), link.params, now);
+    link.engine->expect_bell();
     log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over ZeroMQ", link.params.switch_port,
         link.params.lid.value(), link.params.peer_guid.value());
   }
@@ -188,7 +188,7 @@ class Hub final : public std::enable_shared_from_this<Hub> {
   CounterSet<ZmqAcceptorCounter>& counters_;
   Duration liveness_;
   std::shared_ptr<const KnownKeys> keys_;  // null without CURVE
-  std::vector<Peer> peers_;
+  std::unordered_map<PeerId, Peer> peers_;
   HelloLimiter limiter_;
   LogLimiter log_limiter_{std::chrono::seconds(1)};
 };

@@ -34,6 +34,8 @@ class ScriptCarrier final : public fabric::Carrier {
   uint64_t resent_from = UINT64_MAX;  // last resend()
   uint64_t retired = 0;
   bool can_reread = false;
+  Instant due = kNever;  // when it wants to be polled
+  Instant polled_at{};
   fabric::CarrierState condition = fabric::CarrierState::kUp;  // what poll() finds
 
   fabric::TxRun claim(uint32_t reserve) noexcept override {
@@ -63,11 +65,14 @@ class ScriptCarrier final : public fabric::Carrier {
     return can_reread;
   }
   std::string_view kind() const noexcept override { return "script"; }
-  fabric::CarrierState poll(Instant /*now*/) noexcept override { return condition; }
+  fabric::CarrierState poll(Instant now) noexcept override {
+    polled_at = now;
+    return condition;
+  }
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   bool prepare_sleep() noexcept override { return cursor_ == arrived_.size(); }
   void finish_sleep() noexcept override {}
-  Instant deadline() const noexcept override { return kNever; }
+  Instant deadline() const noexcept override { return due; }
 
  private:
   std::deque<std::vector<std::byte>> arrived_;  // a deque: elements stay where they are

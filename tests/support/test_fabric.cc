@@ -112,6 +112,7 @@ void TestFabric::add_cable(const TestFabricConfig& config, uint32_t node) {
     cable.ends[kNode].lid = kLidNone;
     fabric->forwarding().set(Lid(9), 1);
   }
+  cable.ring_slots = config.ring_slots;
   cable.receiver_rereads = config.receiver_rereads;
   cable.faults[kNode] = cable.faults[kSwitch] = config.faults;
   cable.observer = traces[node].get();

@@ -43,6 +43,7 @@ struct TestFabricConfig {
   fabric::SwitchConfig switching;
   uint32_t nodes = 2;  // node i has LID i + 1 and sits on port i + 1
   uint64_t seed = 1;
+  uint32_t ring_slots = 0;         // memory cables only; 0: as many as links have
   bool receiver_rereads = false;   // memory cables only; see MemoryCableConfig
   uint32_t node_credits = 0;       // memory cables only: of every node, fewer than the switch offers
   uint32_t node_lanes = 0;         // memory cables only: lanes of node 1, fewer than the others have

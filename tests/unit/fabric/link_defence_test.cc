@@ -284,6 +284,8 @@ TEST_F(HostileEndnode, cannot_make_the_switch_wait_for_a_wake_up) {
       [&] {
         static_cast<void>(door.fabric.prepare_sleep());
         door.fabric.finish_sleep();
+        acceptor->finish_sleep();
+        acceptor->poll(clock.now());
         door.fabric.poll(clock.now());
       },
       [&] { free_the_switch(); }));
@@ -353,7 +355,7 @@ TEST(LinkDefence, guests_that_have_to_wait_do_not_keep_the_switch_awake) {
   acceptor->poll(clock.now());
   std::vector<pollfd> fds;
   acceptor->wait_fds(fds);
-  ASSERT_EQ(fds.size(), 16U) << "the guests that were let in, who say nothing, and not the door";
+  ASSERT_EQ(fds.size(), 17U) << "the links, the guests that were let in, who say nothing, and not the door";
   EXPECT_EQ(poll(fds.data(), fds.size(), 0), 0);
   EXPECT_LE(acceptor->deadline(), clock.now() + 200ms) << "and the switch looks again soon";
   clock.advance(1100ms);
@@ -362,7 +364,7 @@ TEST(LinkDefence, guests_that_have_to_wait_do_not_keep_the_switch_awake) {
   acceptor->poll(clock.now());
   fds.clear();
   acceptor->wait_fds(fds);
-  EXPECT_EQ(fds.size(), 2U) << "the door, and the last guest";
+  EXPECT_EQ(fds.size(), 3U) << "the door, the links, and the last guest";
 }
 
 }  // namespace

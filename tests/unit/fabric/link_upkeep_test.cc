@@ -94,9 +94,9 @@ TEST_F(ApartLink, notes_a_peer_that_sleeps_and_leaves_the_waking_to_its_owner) {
   while (!fabric.prepare_sleep()) fabric.poll(clock.now());
   send_cell();
   ASSERT_FALSE(wakes.empty());
-  EXPECT_FALSE(is_ready(fabric)) << "nobody has woken it yet";
+  EXPECT_FALSE(is_ready(*acceptor)) << "nobody has woken it yet";
   wakes.take()->ring();
-  EXPECT_TRUE(is_ready(fabric));
+  EXPECT_TRUE(is_ready(*acceptor));
   EXPECT_TRUE(wakes.empty());
 }
 

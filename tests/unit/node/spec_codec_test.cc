@@ -218,7 +218,7 @@ TEST(SpecCodec, numbers_are_read_whole) {
        {{"--neighbour", "s2=52:4,"}, "option --neighbour s2=52:4,: no LID stands"},
        {{"--neighbour", "s2=52:9-4"}, "option --neighbour s2=52:9-4: 9-4: the lower LID"},
        {{"--neighbour", "s2=52:4-"}, "option --neighbour s2=52:4-: a LID is a whole"},
-       {{"--ports", "256"}, "option --ports 256: not a whole number from 1 to 255"}});
+       {{"--ports", "255"}, "option --ports 255: not a whole number from 1 to 254"}});
 }
 
 TEST(SpecCodec, unknown_kinds_are_refused) {

@@ -1,0 +1,29 @@
+// fabric/link/link_bells.h -- which of many links have something for their owner, a bit for each: flits that
+// arrived, another state. Whoever looks after hundreds of links looks at the bits, not at the links.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace weft::fabric {
+
+/// Owner: the thread of the links; a carrier that another thread or process feeds is watched by somebody who
+/// rings here (ShmAcceptor, ZmqAcceptor).
+class LinkBells {
+ public:
+  static constexpr uint32_t kLinksMax = 256;
+  using Bits = std::array<uint64_t, kLinksMax / 64>;
+  void ring(uint32_t link) noexcept { rung_[link / 64] |= uint64_t{1} << (link % 64); }
+  [[nodiscard]] bool any() const noexcept { return (rung_[0] | rung_[1] | rung_[2] | rung_[3]) != 0; }
+  /// Those that rang since the last call.
+  [[nodiscard]] Bits take() noexcept {
+    const Bits out = rung_;
+    rung_ = {};
+    return out;
+  }
+
+ private:
+  Bits rung_{};
+};
+
+}  // namespace weft::fabric
