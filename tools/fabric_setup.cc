@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kOwnDescriptors = 64;
 constexpr size_t kStateBytes = 64 * 1024;
 constexpr size_t kStateBytesPerNode = 320 * 1024;  // stats page, sockets, the beginning of a log
+constexpr size_t kStateBytesPerPort = 16 * 1024;   // counters of a spare port
 
 }  // namespace
 
@@ -30,11 +31,13 @@ Status FabricSetup::claim() {
 
 Status FabricSetup::check_room() const {
   const size_t nodes = topology_.hosts.size() + topology_.units.size() + topology_.switches.size();
+  size_t spare = 0;
+  for (const SwitchNode& node : topology_.switches) spare += node.spare_ports;
   // Ours: two for each process, and the interfaces; a process of ours has the same limit, and a switch needs
   // the most, four for each port.
-  const size_t own = kOwnDescriptors + 4 * nodes;
+  const size_t own = kOwnDescriptors + 4 * (nodes + spare);
   if (Status allowed = allow_descriptors(own); !allowed.ok()) return allowed;
-  return dir_->check_space(kStateBytes + nodes * kStateBytesPerNode);
+  return dir_->check_space(kStateBytes + nodes * kStateBytesPerNode + spare * kStateBytesPerPort);
 }
 
 Status FabricSetup::make(int lifeline, LogLevel log_level, std::vector<NodeProcess>& nodes) {

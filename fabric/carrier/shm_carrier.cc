@@ -2,12 +2,12 @@
 // ring 1. All sizes come from the handshake; nothing in the region is believed but the two positions of the
 // peer, which the rings check. A sleeper is woken by a packet on the socket of the handshake: each side has
 // an end of its own, so no flag that a peer sets on its descriptor can make a call of ours wait, as it could
-// on an eventfd that both share (docs/shared_memory.md). The peer's death shows as a hang-up of the socket; a
-// frozen peer is back-pressure, nothing more (decisions 2.9).
+// on an eventfd that both share (docs/shared_memory.md). The peer's death shows as a hang-up of the socket,
+// and what it had published by then still arrives; a frozen peer is back-pressure, nothing more (decisions
+// 2.9).
 #include "fabric/carrier/shm_carrier.h"
 
 #include <array>
-#include <utility>
 
 #include "base/check.h"
 #include "fabric/carrier/slot_ring.h"
@@ -21,6 +21,9 @@ namespace {
 constexpr size_t kControlBytes = 4096;
 constexpr Duration kHangUpCheck =
     20ms;  // one system call each time while the loop spins; asleep, the socket wakes us
+/// What a peer published before it hung up is taken within a few turns, or never: a ring that nobody empties,
+/// or that somebody still writes to, does not keep a dead link up.
+constexpr Duration kLastCells = 20ms;
 static_assert(2 * sizeof(RingControl) <= kControlBytes);
 
 size_t ring_bytes(RingGeometry shape) noexcept {
@@ -81,11 +84,14 @@ class ShmCarrier final : public Carrier {
   CarrierState poll(Instant now) noexcept override {
     if (producer_.faulty() || consumer_.faulty()) return CarrierState::kFaulty;
     if (now < check_at_ || wakes_ != nullptr) return CarrierState::kUp;
-    check_at_ = now + kHangUpCheck;
-    const CarrierState state = check_peer();
-    // What an endnode sent before it ended is still passed on: programs end as soon as they have the last
-    // message. What cannot leave within an interval goes with the link.
-    return state == CarrierState::kPeerGone && !std::exchange(leaving_, true) ? CarrierState::kUp : state;
+    if (hung_up_at_ == kNever) {
+      check_at_ = now + kHangUpCheck;
+      if (check_peer() == CarrierState::kUp) return CarrierState::kUp;
+      hung_up_at_ = now;
+      check_at_ = Instant::min();
+    }
+    const bool has_more = consumer_.waits() && now - hung_up_at_ < kLastCells;
+    return has_more ? CarrierState::kUp : CarrierState::kPeerGone;
   }
   void serve_apart(WakeList& wakes) noexcept override { wakes_ = &wakes; }
   CarrierState check_peer() noexcept override {
@@ -99,7 +105,7 @@ class ShmCarrier final : public Carrier {
     consumer_.finish_sleep();
     check_at_ = Instant::min();  // takes the wake-up from the socket, too
   }
-  Instant deadline() const noexcept override { return kNever; }
+  Instant deadline() const noexcept override { return hung_up_at_ == kNever ? kNever : Instant::min(); }
 
  private:
   [[gnu::cold]] void wake_peer() noexcept {
@@ -116,7 +122,7 @@ class ShmCarrier final : public Carrier {
   RingConsumer consumer_;
   WakeList* wakes_ = nullptr;  // served apart: the owner wakes the peer
   Instant check_at_ = Instant::min();
-  bool leaving_ = false;  // the peer has gone, and its last interval runs
+  Instant hung_up_at_ = kNever;
 };
 
 }  // namespace

@@ -76,6 +76,11 @@ bool RingConsumer::prepare_sleep() noexcept {
   return cursor_ == head_seen_ && !faulty_;
 }
 
+bool RingConsumer::waits() noexcept {
+  look();
+  return cursor_ != head_seen_ && !faulty_;
+}
+
 void RingConsumer::finish_sleep() noexcept {
   control_.sleeping.store(0, std::memory_order_relaxed);
 }

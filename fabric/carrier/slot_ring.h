@@ -62,6 +62,8 @@ class RingConsumer {
   /// Asks for a wake-up, then looks once more: false when there is something to receive.
   [[nodiscard]] bool prepare_sleep() noexcept;
   void finish_sleep() noexcept;
+  /// Looks whether something is published that receive() has not handed out.
+  [[nodiscard]] bool waits() noexcept;
   /// The producer published what it cannot have.
   [[nodiscard]] bool faulty() const noexcept { return faulty_; }
 

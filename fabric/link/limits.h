@@ -64,6 +64,11 @@ inline constexpr Duration kSpareLidRest = 60s;
 [[nodiscard]] constexpr uint32_t spare_lids(uint32_t spare_ports) noexcept {
   return spare_ports == 0 ? 0 : std::max(64U, 16 * spare_ports);
 }
+/// Of those the first ones go to endnodes that are nobody yet. The rest, a quarter, is for those that bring
+/// an identity and wish for the LID they had: nobody else gets it meanwhile.
+[[nodiscard]] constexpr uint32_t anonymous_lids(uint32_t spare_ports) noexcept {
+  return spare_lids(spare_ports) / 4 * 3;
+}
 /// An endnode whose link is down tries this often.
 inline constexpr Duration kLinkRetryInterval = 100ms;
 

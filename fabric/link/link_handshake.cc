@@ -132,7 +132,8 @@ LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkPa
   if (welcome.lanes > own.lanes || welcome.credits_per_lane > own.credits_per_lane ||
       !enough_credits(own, welcome.credits_per_lane))
     return LinkRefusal::kCredits;
-  if (own.lid != kLidNone && welcome.lid != own.lid) return LinkRefusal::kLidInvalid;
+  // An endnode of a spare port only wishes for the LID that it had.
+  if (!own.any_port && own.lid != kLidNone && welcome.lid != own.lid) return LinkRefusal::kLidInvalid;
   const bool nameless = welcome.identity == 0 || welcome.lid == kLidNone;
   if (own.any_port && (welcome.version_max < kLinkVersionAnyPort || nameless)) return LinkRefusal::kVersion;
   if (own.any_port && own.guid != Guid{} && welcome.identity != own.guid.value())
@@ -146,7 +147,11 @@ LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkPa
 LinkHello JoiningEnd::hello(uint64_t nonce) noexcept {
   LinkHello out = make_hello(config_, nonce);
   // Before it is somebody, a HELLO whose WELCOME did not come in time is what it can show.
-  if (any_port_) out.identity = joined_ ? last_welcomed_ : said_;
+  if (config_.identity != 0) {
+    out.identity = config_.identity;
+  } else if (any_port_) {
+    out.identity = joined_ ? last_welcomed_ : said_;
+  }
   said_ = nonce;
   return out;
 }
@@ -162,8 +167,8 @@ LinkRefusal JoiningEnd::take(const LinkHello& answer, LinkParams& params) noexce
   } else if (refusal == LinkRefusal::kNotOwner || refusal == LinkRefusal::kLidInvalid) {
     joined_ = false;
     said_ = 0;
-    config_.guid = Guid{};
     config_.lid = kLidNone;
+    if (config_.identity == 0) config_.guid = Guid{};
   }
   return refusal;
 }

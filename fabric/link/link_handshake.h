@@ -15,7 +15,10 @@ namespace weft::fabric {
 struct LinkConfig {
   Guid guid;
   Lid lid;                // endnode: wanted, kLidNone = the one its GUID has
-  bool any_port = false;  // an endnode that nobody listed: no GUID and no LID, the switch gives both
+  bool any_port = false;  // an endnode that nobody listed: the switch gives it a port, a LID and a GUID
+  // With any_port: the secret that goes with a GUID of its own. Whoever shows both again is the same endnode,
+  // in another process too; `lid` is then the LID it would like. 0: it has none.
+  uint64_t identity = 0;
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;  // 0: a whole cell per flit
   uint32_t lanes = kDataLanesDefault;
@@ -49,8 +52,8 @@ struct LinkGrant {
                                        LinkParams& params) noexcept;
 
 /// What a joining end says from attempt to attempt. One that named no port is nobody before its first
-/// WELCOME; afterwards it is whom the switch made it, and when it comes back it shows the nonce of the
-/// incarnation before, which only it and the switch know. Owner: a connector.
+/// WELCOME, unless it brings an identity; afterwards it is whom the switch made it, and when it comes back it
+/// shows the nonce of the incarnation before, which only it and the switch know. Owner: a connector.
 class JoiningEnd {
  public:
   explicit JoiningEnd(const LinkConfig& config) noexcept : config_(config), any_port_(config.any_port) {}

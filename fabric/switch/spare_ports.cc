@@ -1,8 +1,10 @@
 // How it works: ports and LIDs are lent apart. A port is bound to a LID while its link is up: the forwarding
 // table leads there, and nowhere in between, so that cells for an endnode that has gone are dropped under a
 // name of their own (drop_no_route) and never reach the next one at that port. LIDs wait in the order in
-// which their rest ends. An endnode that comes back names its LID and GUID and shows the nonce of its last
-// incarnation; one of a switch that was started anew is believed when nobody has that LID or GUID.
+// which their rest ends. An endnode that comes back names its GUID and shows the nonce of its last
+// incarnation, or the identity that it brought when it came first; its LID is the one that its GUID has. A
+// GUID that this switch has never seen -- it was started anew, or the endnode brings one -- is believed, and
+// gets the LID it wishes for if nobody ever had that one.
 #include "fabric/switch/spare_ports.h"
 
 #include <algorithm>
@@ -17,7 +19,8 @@ constexpr uint64_t kGroupBit = uint64_t{1} << 56;
 }  // namespace
 
 JoinPace::JoinPace(const SpareConfig& config) noexcept
-    : interval_(2 * config.rest / std::max(1U, spare_lids(config.ports))), burst_((config.ports + 1) / 2) {}
+    : interval_(2 * config.rest / std::max(1U, anonymous_lids(config.ports))),
+      burst_((config.ports + 1) / 2) {}
 
 bool JoinPace::allow(std::string_view origin, Instant now) {
   auto at = std::find_if(origins_.begin(), origins_.end(),
@@ -76,9 +79,10 @@ SparePorts::SparePorts(Switch& fabric, const SpareConfig& config, PortNumber fir
   }
   // A switch that was started anew does not know who had which LID: it begins anywhere, so that those who
   // come back for theirs most likely find them free.
-  const uint64_t begin = random_.below(lids_.size());
-  for (size_t i = 0; i < lids_.size(); ++i) {
-    lids_[i].free_at = Instant::min() + Duration(static_cast<int64_t>((begin + i) % lids_.size()));
+  const uint64_t count = anonymous_lids(config.ports);
+  const uint64_t begin = random_.below(std::max<uint64_t>(count, 1));
+  for (size_t i = 0; i < count; ++i) {
+    lids_[i].free_at = Instant::min() + Duration(static_cast<int64_t>((begin + i) % count));
     free_lids_.emplace(lids_[i].free_at, i);
   }
 }
@@ -113,22 +117,28 @@ LinkRefusal SparePorts::choose(const LinkHello& hello, const Joiner& joiner, Tak
   return LinkRefusal::kNone;
 }
 
-/// An endnode that was here before, and says who it is.
+/// An endnode that says who it is.
 LinkRefusal SparePorts::find_own(const LinkHello& hello, const Joiner& joiner, bool guid_is_listed,
                                  Instant now, size_t& lid) {
-  const uint32_t index = uint32_t{hello.lid.value()} - config_.first_lid.value();
-  if (hello.lid < config_.first_lid || index >= lids_.size()) return LinkRefusal::kLidInvalid;
-  lid = index;
-  const Lent& lent = lids_[lid];
-  if (lent.guid == hello.guid) {
+  const uint32_t wish = uint32_t{hello.lid.value()} - config_.first_lid.value();
+  const bool wishes = hello.lid != kLidNone;
+  if (wishes && (hello.lid < config_.first_lid || wish >= lids_.size())) return LinkRefusal::kLidInvalid;
+  const auto known = by_guid_.find(hello.guid.value());
+  if (known != by_guid_.end()) {
+    const Lent& lent = lids_[known->second];
     const bool shown = hello.identity != 0 && joiner.key == lent.key &&
-                       (hello.identity == lent.nonce || hello.identity == lent.nonce_before);
-    return shown ? LinkRefusal::kNone : LinkRefusal::kNotOwner;
+                       (hello.identity == lent.nonce || hello.identity == lent.nonce_before ||
+                        hello.identity == lent.brought);
+    if (!shown) return LinkRefusal::kNotOwner;
+    lid = known->second;
+    return LinkRefusal::kNone;
   }
-  if (lent.guid != Guid{} || guid_is_listed || by_guid_.contains(hello.guid.value()))
-    return LinkRefusal::kNotOwner;
+  if (guid_is_listed) return LinkRefusal::kNotOwner;
+  if (!wishes || lids_[wish].guid != Guid{}) return find_free(joiner, now, lid);
   if (free_ports_.empty()) return LinkRefusal::kNoPort;
-  return pace_.allow(joiner.origin, now) ? LinkRefusal::kNone : LinkRefusal::kRate;
+  if (!pace_.allow(joiner.origin, now)) return LinkRefusal::kRate;
+  lid = wish;
+  return LinkRefusal::kNone;
 }
 
 /// An endnode that is nobody yet, or missed the WELCOME that told it who it is.
@@ -138,6 +148,10 @@ LinkRefusal SparePorts::find_new(const LinkHello& hello, const Joiner& joiner, I
     lid = again->second;
     return LinkRefusal::kNone;
   }
+  return find_free(joiner, now, lid);
+}
+
+LinkRefusal SparePorts::find_free(const Joiner& joiner, Instant now, size_t& lid) {
   if (free_ports_.empty()) return LinkRefusal::kNoPort;
   if (free_lids_.empty() || free_lids_.begin()->first > now) return LinkRefusal::kNoLid;
   if (!pace_.allow(joiner.origin, now)) return LinkRefusal::kRate;
@@ -150,6 +164,7 @@ void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner
   if (lent.guid != choice.grant.guid) {
     by_guid_.erase(lent.guid.value());
     by_guid_[choice.grant.guid.value()] = choice.lid;
+    lent.brought = hello.guid != Guid{} ? hello.identity : 0;
   }
   if (lent.port == kPortNone) {
     free_ports_.pop_back();  // the one that choose() named
@@ -175,7 +190,7 @@ void SparePorts::gone(SparePort& port, Instant now) {
   by_nonce_.erase(lent.nonce);
   lent.port = kPortNone;
   lent.free_at = now + config_.rest;
-  free_lids_.emplace(lent.free_at, port.lid);
+  if (port.lid < anonymous_lids(config_.ports)) free_lids_.emplace(lent.free_at, port.lid);
   free_ports_.push_back(port.number());
   port.lid = SparePort::kFree;
 }

@@ -85,6 +85,7 @@ class SparePorts {
     Guid guid{};
     uint64_t nonce = 0;         // of the incarnation now, or the last one
     uint64_t nonce_before = 0;  // shown with it: an endnode that missed its WELCOME shows this again
+    uint64_t brought = 0;       // shown first, with a GUID that was new here
     PortNumber port = kPortNone;
     Instant free_at = Instant::min();
     std::string key;
@@ -93,6 +94,7 @@ class SparePorts {
   [[nodiscard]] LinkRefusal find_own(const LinkHello& hello, const Joiner& joiner, bool guid_is_listed,
                                      Instant now, size_t& lid);
   [[nodiscard]] LinkRefusal find_new(const LinkHello& hello, const Joiner& joiner, Instant now, size_t& lid);
+  [[nodiscard]] LinkRefusal find_free(const Joiner& joiner, Instant now, size_t& lid);
   [[nodiscard]] Guid make_guid() noexcept;
   void gone(SparePort& port, Instant now);
 

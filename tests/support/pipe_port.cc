@@ -45,6 +45,10 @@ void Pipe::inject_as_is(int to, std::vector<std::byte> cell) {
   ends_[to]->arrived_.push_back(std::move(cell));
 }
 
+void Pipe::set_lid(int index, Lid lid) {
+  ends_[index]->info_.lid = lid;
+}
+
 void Pipe::set_cell_payload(uint32_t bytes) {
   for (const auto& end : ends_) {
     end->info_.cell_payload_bytes = bytes;

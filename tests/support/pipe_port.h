@@ -43,6 +43,8 @@ class Pipe {
   /// The same, and the bytes stay as they are: for an adapter that verifies CRCs itself.
   void inject_as_is(int to, std::vector<std::byte> cell);
   void set_up(bool up) noexcept { up_ = up; }
+  /// Another LID for an end, as after its switch was started anew; while it is down.
+  void set_lid(int index, Lid lid);
   /// Another cell size, as after a link came up anew; while it is down.
   void set_cell_payload(uint32_t bytes);
   /// Room for that many further cells per direction; the default is without limit.

@@ -71,6 +71,20 @@ class SparePortsTest(WeftCase):
         _, other_lid = self.new_guest(there)
         self.assertNotIn(other_lid, [*both.values(), late_lid])
 
+    def test_a_switch_tells_of_254_ports(self):
+        self.up('fabric = "t"\n[[switch]]\nname = "s1"\nspare_ports = 254\n')
+        self.guest("weft-iou", "unit", "--nic", "echo")
+        _, lid = self.new_guest({})
+        self.talk(lid)
+        self.assertEqual([port["port"] for port in self.ports()], list(range(1, 255)))
+        code, out, err = self.weft("stat", "--all", "--json")
+        self.assertEqual(code, 0, err)
+        counters = json.loads(out)["counters"]
+        for port in (1, 2, 26, 100, 254):
+            self.assertIn(f"s1.port.{port}.cells_in", counters)
+            self.assertIn(f"s1.port.{port}.link.vl.3.credits", counters)
+        self.assertGreater(counters["s1.port.1.cells_in"], 0)
+
     def test_guests_outlive_their_switch(self):
         self.up('fabric = "t"\n[[switch]]\nname = "s1"\nspare_ports = 4\n[[unit]]\nname = "u1"\n')
         self.talk(1)

@@ -34,6 +34,15 @@ class Spare : public ::testing::Test {
   /// An endnode as its connector speaks for it.
   struct Guest {
     Guest() : end(config()) {}
+    /// One that brings GUID and identity, and wishes for a LID.
+    Guest(uint64_t guid, uint64_t identity, Lid lid) : end(named(guid, identity, lid)) {}
+    static LinkConfig named(uint64_t guid, uint64_t identity, Lid lid) {
+      LinkConfig out = config();
+      out.guid = Guid(guid);
+      out.identity = identity;
+      out.lid = lid;
+      return out;
+    }
     static LinkConfig config() {
       LinkConfig out;
       out.cell_payload_bytes = 256;
@@ -94,7 +103,7 @@ TEST_F(Spare, the_welcome_says_who_the_endnode_is) {
   ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
   for (const Guest* guest : {&one, &two}) {
     EXPECT_GE(guest->params.lid, Lid(kFirstLid));
-    EXPECT_LT(guest->params.lid.value(), kFirstLid + spare_lids(4));
+    EXPECT_LT(guest->params.lid.value(), kFirstLid + anonymous_lids(4));
     EXPECT_NE(guest->params.local_guid, Guid{});
     EXPECT_EQ(guest->params.peer_guid, Guid(5));
     EXPECT_EQ(guest->params.pkeys, (std::array<uint16_t, kLinkPkeysMax>{kPkeyDefault}));
@@ -127,7 +136,7 @@ TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
   std::map<Lid, Instant> left;
   uint32_t refused = 0;
   uint32_t lent = 0;
-  for (uint32_t i = 0; i < 4 * spare_lids(1); ++i) {
+  for (uint32_t i = 0; i < 4 * anonymous_lids(1); ++i) {
     Guest guest;
     const LinkRefusal refusal = join(guest, fmt::format("p{}", i));
     if (refusal == LinkRefusal::kNoLid) {
@@ -144,8 +153,8 @@ TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
     leave(guest);
     left[guest.params.lid] = clock.now();
   }
-  EXPECT_EQ(left.size(), spare_lids(1));
-  EXPECT_GT(lent, spare_lids(1)) << "they are lent again";
+  EXPECT_EQ(left.size(), anonymous_lids(1));
+  EXPECT_GT(lent, anonymous_lids(1)) << "they are lent again";
   EXPECT_EQ(count(AdmissionCounter::kRefusedNoLid), refused);
   EXPECT_GT(refused, 0U);
 }
@@ -259,6 +268,61 @@ TEST_F(Spare, endnodes_outlive_their_switch) {
   ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
 }
 
+/// A name that stays: another process that brings the same GUID and identity is the same endnode.
+TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
+  open(2);
+  const Lid own(static_cast<uint16_t>(kFirstLid + anonymous_lids(2)));
+  Guest first(0xB0B, 77, own);
+  ASSERT_EQ(join(first, "p1"), LinkRefusal::kNone);
+  EXPECT_EQ(first.params.lid, own);
+  EXPECT_EQ(first.params.local_guid, Guid(0xB0B));
+  Guest twin(0xB0B, 77, own);
+  EXPECT_EQ(join(twin, "p2"), LinkRefusal::kLidTaken) << "not two at a time";
+  leave(first);
+  Guest thief(0xB0B, 78, own);
+  EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner);
+  EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner) << "nor does it become anybody else";
+  ASSERT_EQ(join(twin, "p2"), LinkRefusal::kNone) << "at once";
+  EXPECT_EQ(twin.params.lid, own);
+  leave(twin);
+  open(2);
+  Guest later(0xB0B, 77, own);
+  ASSERT_EQ(join(later, "p4"), LinkRefusal::kNone);
+  EXPECT_EQ(later.params.lid, own) << "after the switch, too";
+}
+
+/// Those that are nobody leave the LIDs of the others alone, whatever comes and goes.
+TEST_F(Spare, nobody_gets_by_chance_what_others_may_wish_for) {
+  open(2);
+  for (uint32_t i = 0; i < 3 * spare_lids(2); ++i) {
+    Guest guest;
+    if (join(guest, fmt::format("p{}", i)) == LinkRefusal::kNone) {
+      ASSERT_LT(guest.params.lid.value(), kFirstLid + anonymous_lids(2));
+      leave(guest);
+    }
+    step(1s);
+  }
+}
+
+/// Its switch was started anew and has given its LID away: it keeps its GUID, and is told its new LID.
+TEST_F(Spare, an_endnode_whose_lid_is_gone_keeps_its_guid) {
+  open(4);
+  Guest one;
+  ASSERT_EQ(join(one, "p1"), LinkRefusal::kNone);
+  const LinkParams before = one.params;
+  open(4);
+  Guest other(0xB0B, 77, before.lid);
+  ASSERT_EQ(join(other, "p2"), LinkRefusal::kNone);
+  EXPECT_EQ(other.params.lid, before.lid);
+  ASSERT_EQ(join(one, "p1"), LinkRefusal::kNone);
+  EXPECT_NE(one.params.lid, before.lid);
+  EXPECT_EQ(one.params.local_guid, before.local_guid);
+  leave(one);
+  const Lid now = one.params.lid;
+  ASSERT_EQ(join(one, "p1"), LinkRefusal::kNone);
+  EXPECT_EQ(one.params.lid, now);
+}
+
 /// By joining again and again, without ever saying who it was, one origin gets at most half of the ports at
 /// once, and there are always LIDs for others.
 TEST_F(Spare, one_origin_cannot_take_all_by_joining_again) {
@@ -285,8 +349,8 @@ TEST_F(Spare, one_origin_cannot_take_all_by_joining_again) {
     ++lids;
     leave(guest);
   }
-  EXPECT_LE(lids, spare_lids(8) / 2 + 4);
-  EXPECT_GT(lids, spare_lids(8) / 4) << "and it is a rate, no ban";
+  EXPECT_LE(lids, anonymous_lids(8) / 2 + 4);
+  EXPECT_GT(lids, anonymous_lids(8) / 4) << "and it is a rate, no ban";
   EXPECT_EQ(count(AdmissionCounter::kRefusedNoLid), 0U);
   EXPECT_EQ(join(other, "other"), LinkRefusal::kNone);
 }

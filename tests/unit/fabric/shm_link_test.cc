@@ -132,6 +132,50 @@ TEST_F(ShmLink, a_sleeping_peer_is_not_woken_for_a_few_acknowledgements) {
   }
 }
 
+/// A program that ends right after its last Send: what it had published is forwarded before the port goes
+/// down.
+TEST_F(ShmLink, cells_sent_right_before_a_hang_up_arrive) {
+  auto a = join(0xA);
+  const auto b = join(0xB);
+  auto port_a = std::make_unique<LinkCellPort>(a->link());
+  LinkCellPort port_b(b->link());
+  ports = {port_a.get(), &port_b};
+  run(20);
+  constexpr uint32_t kLast = 30;
+  for (uint32_t i = 0; i < kLast; ++i) ASSERT_TRUE(send_cell(*port_a, make_cell({.number = i})));
+  port_a->flush(clock.now());
+  ports = {&port_b};
+  port_a.reset();
+  a.reset();
+  clock.advance(1s);  // the switch looks for hang-ups before it looks for cells
+  run(3);
+  ASSERT_EQ(received.size(), kLast);
+  EXPECT_EQ(cell_number(received.back()), kLast - 1);
+  EXPECT_FALSE(fabric.port(1).up) << "and then it goes";
+  EXPECT_EQ(admission.engine(0).counters().get(LinkCounter::kPeerGone), 1U);
+}
+
+/// What cannot be taken does not keep a dead link up.
+TEST_F(ShmLink, a_link_whose_last_cells_nobody_takes_goes_down_all_the_same) {
+  auto a = join(0xA);
+  auto port_a = std::make_unique<LinkCellPort>(a->link());
+  ports = {port_a.get()};
+  run(20);
+  ASSERT_TRUE(send_cell(*port_a, make_cell({})));
+  port_a->flush(clock.now());
+  ports.clear();
+  port_a.reset();
+  a.reset();
+  LinkEngine& engine = admission.engine(0);
+  clock.advance(1s);
+  engine.poll(clock.now());
+  EXPECT_EQ(engine.state(), LinkState::kUp);
+  EXPECT_LE(engine.deadline(), clock.now()) << "nobody sleeps over it";
+  clock.advance(50ms);
+  engine.poll(clock.now());
+  EXPECT_EQ(engine.state(), LinkState::kDown);
+}
+
 TEST_F(ShmLink, comes_back_when_either_side_returns) {
   auto a = join(0xA);
   auto port = std::make_unique<LinkCellPort>(a->link());
@@ -199,6 +243,88 @@ TEST_F(ShmLink, socket_needs_a_private_directory_and_no_living_listener) {
   struct stat info {};
   ASSERT_EQ(stat(socket_path().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 077, 0U);
+}
+
+/// One switch and many endnodes over shared memory, most of which say nothing.
+class ManyShmLinks : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kNodes = 100;
+  ManyShmLinks() : fabric(many()), admission(fabric, nodes()) {
+    acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", admission).value());
+    for (uint32_t i = 0; i < kNodes; ++i) {
+      LinkEndpointConfig config;
+      config.link = small_switch().link;
+      config.link.guid = Guid(0x100 + i);
+      config.endpoint = "shm:" + dir.path() + "/s.sock";
+      links.push_back(std::move(connect_link(config, random).value()));
+      ports.push_back(std::make_unique<LinkCellPort>(links.back()->link()));
+    }
+  }
+  static SwitchConfig many() {
+    SwitchConfig config = small_switch();
+    config.ports = kNodes;
+    return config;
+  }
+  static std::vector<NodeEntry> nodes() {
+    std::vector<NodeEntry> out;
+    for (uint32_t i = 0; i < kNodes; ++i)
+      out.push_back({"n" + std::to_string(i), Guid(0x100 + i), Lid(static_cast<uint16_t>(i + 1))});
+    return out;
+  }
+  void turn_of_switch(Duration by) {
+    clock.advance(by);
+    acceptor->poll(clock.now());
+    fabric.poll(clock.now());
+  }
+  uint32_t take(uint32_t node) {
+    ports[node]->poll(clock.now());
+    const auto count = static_cast<uint32_t>(ports[node]->receive().size());
+    if (count != 0) ports[node]->release();
+    ports[node]->flush(clock.now());
+    return count;
+  }
+  void send(uint32_t from, uint32_t to) {
+    const auto lid = [](uint32_t node) { return Lid(static_cast<uint16_t>(node + 1)); };
+    ASSERT_TRUE(send_cell(*ports[from], make_cell({.dlid = lid(to), .slid = lid(from)})));
+    ports[from]->flush(clock.now());
+  }
+
+  TempDir dir;
+  SeededRandom random{1};
+  ManualClock clock;
+  Switch fabric;
+  Admission admission;
+  std::unique_ptr<ShmAcceptor> acceptor;
+  std::vector<std::unique_ptr<LinkConnection>> links;
+  std::vector<std::unique_ptr<LinkCellPort>> ports;
+};
+
+TEST_F(ManyShmLinks, idle_ones_cost_nothing_and_wake_with_their_first_cell) {
+  const auto up = [&] {
+    return std::all_of(ports.begin(), ports.end(), [](const auto& port) { return port->up(); });
+  };
+  for (int i = 0; i < 2000 && !up(); ++i) {
+    turn_of_switch(5ms);
+    for (uint32_t node = 0; node < kNodes; ++node) take(node);
+  }
+  ASSERT_TRUE(up());
+  for (int i = 0; i < 20; ++i) turn_of_switch(1ms);
+  constexpr uint32_t kTurns = 500;
+  const uint64_t looks = fabric.looks();
+  uint32_t arrived = 0;
+  for (uint32_t i = 0; i < kTurns; ++i) {
+    send(0, 1);
+    turn_of_switch(10us);
+    arrived += take(1);
+    take(0);
+  }
+  EXPECT_EQ(arrived, kTurns);
+  EXPECT_LE(fabric.looks() - looks, kTurns * (many().links_awake + 2)) << "of links that are awake only";
+  for (uint32_t node = 10; node + 1 < kNodes; node += 2) {
+    send(node, node + 1);
+    turn_of_switch(20us);
+    ASSERT_EQ(take(node + 1), 1U) << "in the turn after its bell";
+  }
 }
 
 TEST(SharedRegionTest, refuses_what_is_not_sealed_or_of_another_size) {
