@@ -86,7 +86,7 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
     return {.answer = Answer::kInvalid};
   adapter::QpConfig config = init.config;
   config.pd = pd.id();
-  config.wanted_qpn = Qpn(0);
+  config.wanted_qpn = init.management ? kQpnGsi : Qpn(0);
   config.srq = init.srq != nullptr ? &init.srq->queue() : nullptr;
   const Hold hold(core());
   config.send_cq = &init.send_cq->queue();

@@ -21,7 +21,8 @@ class Srq;
 struct QpInit {
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
-  Srq* srq = nullptr;  // where receives are taken from; the QP has none of its own then
+  Srq* srq = nullptr;       // where receives are taken from; the QP has none of its own then
+  bool management = false;  // QP1 of config.port, for what manages connections
   adapter::QpConfig config{};
   void* user = nullptr;
 };

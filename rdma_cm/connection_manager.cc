@@ -61,6 +61,13 @@ bool ConnectionManager::establish(Instant /*now*/, Connection& connection) noexc
   return true;
 }
 
+bool ConnectionManager::peer_is_there(Connection& connection) noexcept {
+  if (connection.state != CmState::kRepSent) return false;
+  connection.state = CmState::kEstablished;
+  set_timer(connection, kNever);
+  return true;
+}
+
 bool ConnectionManager::reject(Instant now, Connection& connection, uint16_t reason,
                                std::span<const std::byte> private_data) noexcept {
   switch (connection.state) {
@@ -258,7 +265,12 @@ void ConnectionManager::receive(Instant now, Lid from, const CmMad& mad) noexcep
   counters_.add(CmCounter::kMalformed);
 }
 
+/// A REJ may come from somebody who gives up before it knew our number.
 Connection* ConnectionManager::find(Lid from, const CmMad& mad) noexcept {
+  if (mad.kind == MadKind::kRej && mad.remote_id == 0) {
+    const auto asked = by_peer_.find(peer_key(from, false, mad.local_id));
+    if (asked != by_peer_.end()) return asked->second;
+  }
   const auto found = by_id_.find(mad.kind == MadKind::kSidrRep ? mad.local_id : mad.remote_id);
   if (found == by_id_.end()) {
     counters_.add(CmCounter::kUnknown);

@@ -40,6 +40,8 @@ class ConnectionManager {
   [[nodiscard]] bool establish(Instant now, Connection& connection) noexcept;
   [[nodiscard]] bool reject(Instant now, Connection& connection, uint16_t reason,
                             std::span<const std::byte> private_data) noexcept;
+  /// The peer's data came before its RTU: it is as good as one.
+  [[nodiscard]] bool peer_is_there(Connection& connection) noexcept;
   /// Sends a DREQ, or a DREP when the peer has asked.
   [[nodiscard]] bool disconnect(Instant now, Connection& connection) noexcept;
   /// Sends a SIDR_REP.

@@ -1,0 +1,106 @@
+// rdma_cm/cm_id.h -- identifiers and channels of events as the kernel's rdma_ucm has them.
+#pragma once
+
+#include <rdma/rdma_user_cm.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "hca/event_fd.h"
+#include "messages/cm_mad.h"
+#include "rdma_cm/connection.h"
+#include "rdma_cm/ip_address.h"
+
+namespace weft::rdma_cm {
+
+struct CmFile;
+struct CmId;
+
+/// Numbers of enum rdma_cm_event_type.
+enum class CmEvent : uint32_t {
+  kAddressResolved = 0,
+  kAddressError = 1,
+  kRouteResolved = 2,
+  kRouteError = 3,
+  kConnectRequest = 4,
+  kConnectResponse = 5,
+  kConnectError = 6,
+  kUnreachable = 7,
+  kRejected = 8,
+  kEstablished = 9,
+  kDisconnected = 10,
+  kDeviceRemoval = 11,
+  kMulticastJoin = 12,
+  kMulticastError = 13,
+  kAddressChange = 14,
+  kTimewaitExit = 15,
+};
+
+/// The Q_Key of UD services by IP port.
+inline constexpr uint32_t kUdpQkey = 0x0123'4567;
+
+enum class IdState : uint8_t {
+  kIdle,
+  kBound,
+  kListening,
+  kAddressQuery,
+  kAddressResolved,
+  kRouteResolved,
+  kConnect
+};
+
+/// Membership of a multicast group.
+struct Membership {
+  uint32_t handle = 0;
+  uint64_t uid = 0;
+  Gid gid{};
+  Lid lid;
+  uint32_t events_reported = 0;
+};
+
+struct CmId {
+  uint32_t handle = 0;
+  uint64_t uid = 0;  // 0: a request that the program has not accepted
+  CmFile* file = nullptr;
+  uint16_t port_space = 0;
+  uint8_t qp_type = 0;  // enum ibv_qp_type
+  IdState state = IdState::kIdle;
+  IpAddress source;
+  IpAddress destination;
+  bool on_device = false;  // the source address is one of this endnode
+  bool reuse_address = false;
+  bool own_family_only = false;
+  uint8_t ack_timeout = 0;  // 0: the default
+  uint32_t backlog = 0;     // requests that may still wait
+  uint32_t events_reported = 0;
+  uint64_t question = 0;  // of the address resolver
+  Lid peer_lid;
+  Gid peer_gid{};
+  Connection* connection = nullptr;
+  uint32_t psn = 0;         // our first
+  CmMad peer_offer;         // REQ, REP
+  uint8_t retry_count = 0;  // what the QP is to do
+  uint8_t rnr_retry = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t responder_resources = 0;
+  std::vector<std::unique_ptr<Membership>> groups;
+
+  [[nodiscard]] bool datagrams() const noexcept;
+};
+
+struct QueuedEvent {
+  CmId* id = nullptr;       // whose it is; for a connect request the listener
+  CmId* request = nullptr;  // the new one of a connect request
+  Membership* group = nullptr;
+  rdma_ucm_event_resp content{};
+};
+
+/// What one open() of the device gives.
+struct CmFile {
+  std::shared_ptr<hca::EventFd> descriptor;
+  std::deque<QueuedEvent> events;
+};
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,177 @@
+// How it works. Commands are carried out by the thread that writes them, under the lock; the service's own
+// thread takes what QP1 has received and what is due by time, and sleeps until QP1's completion channel, a
+// kick or the next deadline wakes it. A program that waits for an event waits in read() of its descriptor,
+// without the lock, so that signals and O_NONBLOCK do to it what the kernel's file would.
+#include "rdma_cm/cm_service.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "base/log.h"
+#include "base/stats_page.h"
+#include "rdma_cm/command_parts.h"
+
+namespace weft::rdma_cm {
+namespace {
+
+constexpr Duration kSleepMax = 500ms;  // a lost wake-up costs at most this
+constexpr size_t kCommandBytesMax = 1024;
+constexpr int kDatagramsPerTurn = 256;
+
+}  // namespace
+
+CmService::CmService(RandomSource& random, const NodeIdentity& identity, std::string_view addresses,
+                     bool explains)
+    : identity_(identity),
+      addresses_(clock_, identity.lid, addresses),
+      explains_(explains),
+      kick_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      endnode_(random, gsi_, *this),
+      commands_(endnode_) {
+  identity_.host = NodeAddresses::host_number();
+}
+
+Result<std::unique_ptr<CmService>> CmService::start(hca::Device& device, RandomSource& random,
+                                                    const NodeIdentity& identity, std::string_view addresses,
+                                                    bool explains) {
+  std::unique_ptr<CmService> service(new CmService(random, identity, addresses, explains));  // tidy: private
+  if (!service->kick_.valid()) return errno_error("a descriptor for connection management", errno);
+  if (Status opened = service->gsi_.open(device); !opened) return opened.error();
+  if (Status started = service->start_thread(); !started) return started.error();
+  return service;
+}
+
+CmService::~CmService() {
+  if (guard_.forked() || !running_) return;
+  stop_ = true;
+  kick();
+  pthread_join(thread_, nullptr);
+}
+
+bool CmService::publish(StatsPage& page) {
+  const std::lock_guard guard(lock_);
+  return page.publish("cm", endnode_.manager().counters()) &&
+         page.publish("cm.address", endnode_.resolver().counters()) &&
+         page.publish("cm.command", commands_.counters());
+}
+
+// ---- the program's calls --------------------
+
+int CmService::open() {
+  if (forked()) return -EIO;
+  const std::lock_guard guard(lock_);
+  const CmFile* file = endnode_.open();
+  return file != nullptr ? file->descriptor->fd() : -EMFILE;
+}
+
+ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcept {
+  if (forked()) return -EIO;
+  if (bytes > kCommandBytesMax) return -EINVAL;
+  const std::span command(static_cast<const std::byte*>(data), bytes);
+  const bool waits = Commands::asks_for_event(command);
+  std::shared_ptr<hca::EventFd> events;
+  int error = EAGAIN;
+  do {
+    if (waits && events != nullptr) {
+      const hca::Answer unit = events->take();
+      if (unit != hca::Answer::kOk) return unit == hca::Answer::kInterrupted ? -EINTR : -EAGAIN;
+    }
+    const std::lock_guard guard(lock_);
+    CmFile* file = endnode_.file_of(descriptor);
+    if (file == nullptr) return -EBADF;
+    if (waits && events == nullptr) {
+      events = file->descriptor;
+      continue;
+    }
+    error = commands_.execute(clock_.now(), *file, command);
+    if (endnode_.deadline() < rests_until_) kick();
+  } while (waits && error == EAGAIN);
+  if (error == 0) return static_cast<ssize_t>(bytes);
+  explain(command, error);
+  return -error;
+}
+
+int CmService::close(int descriptor) noexcept {
+  if (forked()) return ::close(descriptor);
+  const std::lock_guard guard(lock_);
+  CmFile* file = endnode_.file_of(descriptor);
+  if (file == nullptr) return -EBADF;
+  endnode_.close(clock_.now(), *file);
+  return 0;
+}
+
+void CmService::explain(std::span<const std::byte> command, int error) const noexcept {
+  if (!explains_ || command.size() < sizeof(rdma_ucm_cmd_hdr)) return;
+  std::array<char, 64> space{};
+  const char* text = strerror_r(error, space.data(), space.size());
+  log(LogLevel::kInfo, "rdma_cm: {}: {}", command_name(read_body<rdma_ucm_cmd_hdr>(command).cmd), text);
+}
+
+// ---- the thread --------------------
+
+Status CmService::start_thread() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(
+      &thread_, nullptr,
+      [](void* self) -> void* {
+        static_cast<CmService*>(self)->run();
+        return nullptr;
+      },
+      this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) return errno_error("the thread of connection management", failed);
+  pthread_setname_np(thread_, "weft-cm");
+  running_ = true;
+  return {};
+}
+
+void CmService::kick() noexcept {
+  const uint64_t one = 1;
+  static_cast<void>(::write(kick_.get(), &one, sizeof one));
+}
+
+/// Under the lock.
+void CmService::turn() noexcept {
+  gsi_.clear();
+  gsi_.arm();
+  GsiDatagram datagram;
+  int left = kDatagramsPerTurn;
+  for (; left > 0 && gsi_.receive(datagram); --left)
+    endnode_.receive(clock_.now(), datagram.from, datagram.mad);
+  endnode_.poll(clock_.now());
+  rests_until_ = left > 0 ? endnode_.deadline() : Instant::min();
+}
+
+void CmService::run() noexcept {
+  for (;;) {
+    Instant until;
+    {
+      const std::lock_guard guard(lock_);
+      turn();
+      until = rests_until_;
+    }
+    if (stop_) return;
+    const Instant now = clock_.now();
+    if (until <= now) continue;
+    const Duration wait = until - now < kSleepMax ? until - now : kSleepMax;
+    const timespec timeout{0, wait.count()};
+    std::array<pollfd, 2> fds{pollfd{kick_.get(), POLLIN, 0}, pollfd{gsi_.fd(), POLLIN, 0}};
+    if (ppoll(fds.data(), fds.size(), &timeout, nullptr) > 0 && fds[0].revents != 0) {
+      uint64_t kicks = 0;
+      static_cast<void>(read(kick_.get(), &kicks, sizeof kicks));
+    }
+  }
+}
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,74 @@
+// rdma_cm/cm_service.h -- connection management of a process: the endnode with QP1, a lock, and the thread
+// that serves it. What the preloaded object calls ends here.
+#pragma once
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "hca/device.h"
+#include "hca/fork_guard.h"
+#include "rdma_cm/commands.h"
+#include "rdma_cm/gsi_port.h"
+#include "rdma_cm/node_addresses.h"
+
+namespace weft::rdma_cm {
+
+/// Any thread. Lives as long as the device.
+class CmService final : NodeView {
+ public:
+  /// @param device  whose first port is up
+  /// @param addresses  own IP addresses with commas between, or nothing
+  static Result<std::unique_ptr<CmService>> start(hca::Device& device, RandomSource& random,
+                                                  const NodeIdentity& identity, std::string_view addresses,
+                                                  bool explains);
+  ~CmService() override;
+  CmService(const CmService&) = delete;
+  CmService& operator=(const CmService&) = delete;
+
+  /// In a child after fork() nothing works any more.
+  [[nodiscard]] bool forked() const noexcept { return guard_.forked(); }
+  /// A descriptor for a program, or minus an errno.
+  [[nodiscard]] int open();
+  /// A command. @return `bytes`, or minus an errno
+  [[nodiscard]] ssize_t write(int descriptor, const void* data, size_t bytes) noexcept;
+  /// Closes the descriptor and ends what hangs on it.
+  int close(int descriptor) noexcept;
+  [[nodiscard]] bool publish(StatsPage& page);
+
+ private:
+  CmService(RandomSource& random, const NodeIdentity& identity, std::string_view addresses, bool explains);
+  Status start_thread();
+  void run() noexcept;
+  void turn() noexcept;
+  void kick() noexcept;
+  void explain(std::span<const std::byte> command, int error) const noexcept;
+
+  [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
+  [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }
+  [[nodiscard]] IpAddress own(uint8_t family) noexcept override { return addresses_.own(family); }
+
+  MonotonicClock clock_;
+  NodeIdentity identity_;
+  NodeAddresses addresses_;
+  bool explains_;
+  hca::ForkGuard guard_;
+  UniqueFd kick_;
+  std::mutex lock_;  // of everything below
+  GsiPort gsi_;
+  Endnode endnode_;
+  Commands commands_;
+  Instant rests_until_ = Instant::min();
+  pthread_t thread_{};
+  std::atomic<bool> stop_{false};
+  bool running_ = false;
+};
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,26 @@
+// rdma_cm/command_parts.h -- how commands are read and answers written. Internal to rdma_cm/.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace weft::rdma_cm {
+
+template <class T>
+[[nodiscard]] T read_body(std::span<const std::byte> body) noexcept {
+  T out;
+  std::memcpy(&out, body.data(), sizeof out);
+  return out;
+}
+
+/// Writes an answer to where a command wants it: a program's own memory, as much as there is room for.
+template <class T>
+void answer(uint64_t where, const T& content, size_t room = sizeof(T)) noexcept {
+  std::memcpy(reinterpret_cast<void*>(where), &content,  // NOLINT(performance-no-int-to-ptr): the ABI's
+              std::min(room, sizeof content));
+}
+
+}  // namespace weft::rdma_cm

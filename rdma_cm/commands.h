@@ -1,0 +1,89 @@
+// rdma_cm/commands.h -- the commands that librdmacm writes to /dev/infiniband/rdma_cm, as rdma_user_cm.h has
+// them. Answers go straight to the places in this process that the commands name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/counters.h"
+#include "rdma_cm/endnode.h"
+
+namespace weft::rdma_cm {
+
+enum class CommandCounter : uint8_t { kDone, kRefused, kEvents, kCount };
+[[nodiscard]] constexpr CounterNames<CommandCounter> counter_labels(CommandCounter /*of*/) noexcept {
+  return {"done", "refused", "events"};
+}
+
+/// The name of a command by its number; "?" for none.
+[[nodiscard]] const char* command_name(uint32_t number) noexcept;
+
+/// One owner thread, or a lock around it.
+class Commands {
+ public:
+  explicit Commands(Endnode& endnode) noexcept : node_(endnode) {}
+
+  /// Is this the command that asks for the next event? Its caller first takes a unit of the file's descriptor,
+  /// without the lock, and calls execute() until that is not EAGAIN.
+  [[nodiscard]] static bool asks_for_event(std::span<const std::byte> command) noexcept;
+  /// @param command  header and body as written. @return 0 or an errno
+  [[nodiscard]] int execute(Instant now, CmFile& file, std::span<const std::byte> command) noexcept;
+  [[nodiscard]] CounterSet<CommandCounter>& counters() noexcept { return counters_; }
+
+ private:
+  /// What a command is carried out with.
+  struct Call {
+    Instant now;
+    CmFile& file;
+    std::span<const std::byte> body;
+    size_t answer_bytes;  // room for the answer
+    CmId* id = nullptr;   // the one that the command names
+  };
+  using Handler = int (Commands::*)(Call&) noexcept;
+  struct Row {
+    const char* name;
+    size_t body_bytes;
+    size_t answer_bytes;
+    size_t id_at;  // where the body names the identifier; kNoId: it names none
+    Handler handler;
+  };
+  static constexpr size_t kNoId = ~size_t{0};
+  [[nodiscard]] static std::span<const Row> rows() noexcept;
+  friend const char* command_name(uint32_t number) noexcept;
+
+  int create_id(Call& call) noexcept;
+  int destroy_id(Call& call) noexcept;
+  int bind_ip(Call& call) noexcept;
+  int bind(Call& call) noexcept;
+  int resolve_ip(Call& call) noexcept;
+  int resolve_addr(Call& call) noexcept;
+  int resolve_route(Call& call) noexcept;
+  int query_route(Call& call) noexcept;
+  int query(Call& call) noexcept;
+  int connect(Call& call) noexcept;
+  int listen(Call& call) noexcept;
+  int accept(Call& call) noexcept;
+  int reject(Call& call) noexcept;
+  int disconnect(Call& call) noexcept;
+  int init_qp_attr(Call& call) noexcept;
+  int get_event(Call& call) noexcept;
+  int get_option(Call& call) noexcept;
+  int set_option(Call& call) noexcept;
+  int notify(Call& call) noexcept;
+  int join_ip_mcast(Call& call) noexcept;
+  int join_mcast(Call& call) noexcept;
+  int leave_mcast(Call& call) noexcept;
+  int migrate_id(Call& call) noexcept;
+
+  int bind_to(CmId& id, const IpAddress& address) noexcept;
+  int resolve_to(Call& call, const IpAddress& from, const IpAddress& to, uint32_t timeout_ms) noexcept;
+  int accept_datagrams(Call& call, const rdma_ucm_accept& command) noexcept;
+  int join(Call& call, const IpAddress& address, uint64_t uid, uint64_t answer) noexcept;
+  void fill_path(const CmId& id, ib_user_path_rec& path) noexcept;
+
+  Endnode& node_;
+  CounterSet<CommandCounter> counters_;
+};
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,202 @@
+// The commands that make and end connections, and what a QP of a connection is to be set to.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "messages/ip_cm.h"
+#include "rdma_cm/command_parts.h"
+#include "rdma_cm/commands.h"
+#include "rdma_cm/event_content.h"
+
+namespace weft::rdma_cm {
+namespace {
+
+constexpr uint8_t kAckTimeout = 16;  // 4.096 us * 2^n, unless the program says other
+constexpr uint8_t kRetriesMax = 7;
+constexpr uint8_t kServiceRc = 0;
+constexpr uint8_t kServiceUc = 1;
+
+/// Copies a program's private data behind `skip` bytes of ours; false when it does not fit.
+bool put_private(CmMad& mad, size_t skip, const uint8_t* from, size_t bytes) noexcept {
+  if (skip + bytes > private_bytes(mad.kind)) return false;
+  std::memcpy(&mad.private_data[skip], from, bytes);
+  return true;
+}
+
+void put_resources(CmMad& mad, const rdma_ucm_conn_param& param) noexcept {
+  mad.responder_resources = param.responder_resources;
+  mad.initiator_depth = param.initiator_depth;
+  mad.flow_control = param.flow_control != 0 ? 1 : 0;
+  mad.retry_count = std::min(param.retry_count, kRetriesMax);
+  mad.rnr_retry = std::min(param.rnr_retry_count, kRetriesMax);
+  mad.srq = param.srq != 0 ? 1 : 0;
+}
+
+uint8_t ack_timeout_of(const CmId& id) noexcept {
+  return id.ack_timeout != 0 ? id.ack_timeout : kAckTimeout;
+}
+
+}  // namespace
+
+// ---- making --------------------
+
+int Commands::connect(Call& call) noexcept {
+  rdma_ucm_connect command{};
+  std::memcpy(&command, call.body.data(), std::min(call.body.size(), sizeof command));
+  const rdma_ucm_conn_param& param = command.conn_param;
+  CmId& id = *call.id;
+  if (param.valid == 0 || id.state != IdState::kRouteResolved) return EINVAL;
+  const NodeIdentity self = node_.node().identity();
+  CmMad req{.kind = id.datagrams() ? MadKind::kSidrReq : MadKind::kReq,
+            .service_id = ip_service(id.port_space, id.destination.port),
+            .pkey = kPkeyDefault};
+  encode_ip_cm({.family = id.source.family,
+                .source_port = id.source.port,
+                .source = id.source.ip,
+                .destination = id.destination.ip},
+               std::span(req.private_data).first<kIpCmBytes>());
+  if (!put_private(req, kIpCmBytes, param.private_data, param.private_data_len)) return EINVAL;
+  if (!id.datagrams()) {
+    put_resources(req, param);
+    req.ca_guid = self.guid.value();
+    req.qpn = param.qp_num & kQpnMask;
+    req.psn = id.psn;
+    req.service = id.qp_type == IBV_QPT_UC ? kServiceUc : kServiceRc;
+    req.path_mtu = self.mtu;
+    req.path = {.local_lid = self.lid.value(),
+                .remote_lid = id.peer_lid.value(),
+                .local_gid = self.gid,
+                .remote_gid = id.peer_gid,
+                .subnet_local = 1,
+                .ack_timeout = ack_timeout_of(id)};
+    id.retry_count = req.retry_count;
+    id.responder_resources = param.responder_resources;
+    id.initiator_depth = param.initiator_depth;
+  }
+  id.connection = node_.manager().request(call.now, id.peer_lid, req, &id);
+  if (id.connection == nullptr) return ENOMEM;
+  id.state = IdState::kConnect;
+  return 0;
+}
+
+/// The passive side's reply; without parameters the active side's last word.
+int Commands::accept(Call& call) noexcept {
+  rdma_ucm_accept command{};
+  std::memcpy(&command, call.body.data(), std::min(call.body.size(), sizeof command));
+  const rdma_ucm_conn_param& param = command.conn_param;
+  CmId& id = *call.id;
+  if (id.connection == nullptr) return EINVAL;
+  if (id.datagrams()) return accept_datagrams(call, command);
+  if (param.valid == 0) return node_.manager().establish(call.now, *id.connection) ? 0 : EINVAL;
+  CmMad rep{.kind = MadKind::kRep,
+            .ca_guid = node_.node().identity().guid.value(),
+            .qpn = param.qp_num & kQpnMask,
+            .psn = id.psn};
+  put_resources(rep, param);
+  rep.retry_count = 0;  // a reply has none
+  if (!put_private(rep, 0, param.private_data, param.private_data_len)) return EINVAL;
+  if (!node_.manager().accept(call.now, *id.connection, rep)) return EINVAL;
+  id.uid = command.uid;
+  id.responder_resources = param.responder_resources;
+  id.initiator_depth = param.initiator_depth;
+  return 0;
+}
+
+int Commands::accept_datagrams(Call& call, const rdma_ucm_accept& command) noexcept {
+  const rdma_ucm_conn_param& param = command.conn_param;
+  CmMad rep{.kind = MadKind::kSidrRep,
+            .service_id = call.id->peer_offer.service_id,
+            .qkey = kUdpQkey,
+            .qpn = param.qp_num & kQpnMask,
+            .status = kSidrValid};
+  if (!put_private(rep, 0, param.private_data, param.private_data_len)) return EINVAL;
+  if (!node_.manager().answer(call.now, *call.id->connection, rep)) return EINVAL;
+  if (param.valid != 0) call.id->uid = command.uid;
+  return 0;
+}
+
+// ---- ending --------------------
+
+int Commands::reject(Call& call) noexcept {
+  const auto command = read_body<rdma_ucm_reject>(call.body);
+  CmId& id = *call.id;
+  if (id.connection == nullptr) return EINVAL;
+  if (id.datagrams()) {
+    CmMad rep{.kind = MadKind::kSidrRep, .service_id = id.peer_offer.service_id, .status = kSidrRefused};
+    if (!put_private(rep, 0, command.private_data, command.private_data_len)) return EINVAL;
+    return node_.manager().answer(call.now, *id.connection, rep) ? 0 : EINVAL;
+  }
+  if (command.private_data_len > private_bytes(MadKind::kRej)) return EINVAL;
+  const uint16_t reason = command.reason != 0 ? command.reason : kRejectConsumer;
+  const auto data = std::as_bytes(std::span(command.private_data).first(command.private_data_len));
+  return node_.manager().reject(call.now, *id.connection, reason, data) ? 0 : EINVAL;
+}
+
+/// As in the kernel this is no error for a connection that has ended already.
+int Commands::disconnect(Call& call) noexcept {
+  if (call.id->connection == nullptr || call.id->datagrams()) return EINVAL;
+  static_cast<void>(node_.manager().disconnect(call.now, *call.id->connection));
+  return 0;
+}
+
+/// A program tells that the peer's data came before its RTU.
+int Commands::notify(Call& call) noexcept {
+  const auto command = read_body<rdma_ucm_notify>(call.body);
+  if (call.id->connection == nullptr) return EINVAL;
+  if (command.event != IBV_EVENT_COMM_EST) return 0;
+  if (node_.manager().peer_is_there(*call.id->connection)) node_.tell(*call.id, CmEvent::kEstablished);
+  return 0;
+}
+
+// ---- the QP --------------------
+
+int Commands::init_qp_attr(Call& call) noexcept {
+  const auto command = read_body<rdma_ucm_init_qp_attr>(call.body);
+  const CmId& id = *call.id;
+  if (!id.on_device) return EINVAL;
+  const NodeIdentity self = node_.node().identity();
+  const bool unreliable = id.qp_type == IBV_QPT_UC;
+  ib_uverbs_qp_attr out{};
+  out.qp_state = command.qp_state;
+  out.qp_attr_mask = IBV_QP_STATE;
+  if (command.qp_state == IBV_QPS_INIT) {
+    out.qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    out.port_num = self.port;
+    if (id.datagrams()) {
+      out.qp_attr_mask |= IBV_QP_QKEY;
+      out.qkey = kUdpQkey;
+    } else {
+      out.qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
+      if (id.connection != nullptr) out.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+      if (id.connection != nullptr && id.responder_resources != 0)
+        out.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    }
+  } else if (id.datagrams() || id.connection == nullptr) {
+    return EINVAL;
+  } else if (command.qp_state == IBV_QPS_RTR) {
+    out.qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    out.ah_attr = make_ah(id.peer_lid, self.port);
+    const uint8_t offered = id.peer_offer.path_mtu;
+    out.path_mtu = offered != 0 ? std::min(offered, self.mtu) : self.mtu;
+    out.dest_qp_num = id.peer_offer.qpn;
+    out.rq_psn = id.peer_offer.psn;
+    if (!unreliable) out.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    out.max_dest_rd_atomic = id.responder_resources;
+  } else if (command.qp_state == IBV_QPS_RTS) {
+    out.qp_attr_mask |= IBV_QP_SQ_PSN;
+    out.sq_psn = id.psn;
+    if (!unreliable)
+      out.qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    out.timeout = ack_timeout_of(id);
+    out.retry_cnt = id.retry_count;
+    out.rnr_retry = id.rnr_retry;
+    out.max_rd_atomic = id.initiator_depth;
+  } else {
+    return EINVAL;
+  }
+  answer(command.response, out);
+  return 0;
+}
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,84 @@
+// rdma_cm/endnode.h -- connection management of one endnode: what the kernel's modules ib_cm, rdma_cm and
+// rdma_ucm are together. Without I/O but for the descriptors of channels; what carries the datagrams and what
+// this endnode is come from outside.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <span>
+
+#include "rdma_cm/address_resolver.h"
+#include "rdma_cm/connection_manager.h"
+#include "rdma_cm/id_table.h"
+
+namespace weft::rdma_cm {
+
+/// What this endnode is.
+struct NodeIdentity {
+  Guid guid;
+  uint32_t device_index = 0;  // as ibv_get_device_index() says
+  uint8_t port = 1;
+  Lid lid;
+  Gid gid{};
+  uint8_t mtu = 5;    // enum ibv_mtu
+  uint64_t host = 0;  // the same for all endnodes of one network namespace
+};
+
+class NodeView {
+ public:
+  virtual ~NodeView() = default;
+  [[nodiscard]] virtual NodeIdentity identity() noexcept = 0;
+  /// An address of this endnode, or of an interface of its host. Ports do not matter.
+  [[nodiscard]] virtual bool owns(const IpAddress& address) noexcept = 0;
+  /// This endnode's own address of that family.
+  [[nodiscard]] virtual IpAddress own(uint8_t family) noexcept = 0;
+};
+
+/// One owner thread, or a lock around it.
+class Endnode final : public CmUser, public AddressUser {
+ public:
+  Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times = {});
+
+  // ---- programs --------------------
+  /// Null when the process has no descriptor left.
+  [[nodiscard]] CmFile* open();
+  /// Destroys what the file still has.
+  void close(Instant now, CmFile& file) noexcept;
+  /// Null when the descriptor is none of ours.
+  [[nodiscard]] CmFile* file_of(int descriptor) noexcept;
+  /// Destroys an identifier. @return how many of its events were reported
+  uint32_t destroy(Instant now, CmId& id) noexcept;
+
+  // ---- the fabric --------------------
+  void receive(Instant now, Lid from, std::span<const std::byte> mad) noexcept;
+  void poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+
+  // ---- for the commands --------------------
+  [[nodiscard]] IdTable& ids() noexcept { return ids_; }
+  [[nodiscard]] ConnectionManager& manager() noexcept { return manager_; }
+  [[nodiscard]] AddressResolver& resolver() noexcept { return resolver_; }
+  [[nodiscard]] NodeView& node() noexcept { return node_; }
+  /// Queues an event without content.
+  void tell(CmId& id, CmEvent event, int32_t status = 0) noexcept;
+  void tell_joined(CmId& id, Membership& group) noexcept;
+
+  // ---- CmUser, AddressUser --------------------
+  [[nodiscard]] bool on_request(Connection& connection, const CmMad& mad) noexcept override;
+  void on_event(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept override;
+  [[nodiscard]] Owns owns(const MadAddress& question) noexcept override;
+  void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override;
+
+ private:
+  void on_sidr_reply(CmId& id, const CmMad& mad) noexcept;
+  void adopt(CmId& id, Connection& connection, const CmMad& mad, const IpAddress& from,
+             const IpAddress& to) noexcept;
+
+  NodeView& node_;
+  IdTable ids_;
+  ConnectionManager manager_;
+  AddressResolver resolver_;
+  std::list<CmFile> files_;
+};
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,22 @@
+// rdma_cm/event_content.h -- what an event tells a program beside its name: filled as the kernel does.
+#pragma once
+
+#include <rdma/rdma_user_cm.h>
+
+#include <cstddef>
+#include <span>
+
+#include "messages/cm_mad.h"
+#include "rdma_cm/cm_id.h"
+
+namespace weft::rdma_cm {
+
+[[nodiscard]] rdma_ucm_event_resp make_event(const CmId& id, CmEvent event, int32_t status = 0) noexcept;
+/// What a REQ or REP offers; responder resources and initiator depth as the receiver sees them.
+void set_offer(rdma_ucm_event_resp& event, const CmMad& mad) noexcept;
+/// The private data of a message, from `skip` on, always in full length.
+void set_private(rdma_ucm_event_resp& event, const CmId& id, const CmMad& mad, size_t skip) noexcept;
+/// How to reach the LID.
+[[nodiscard]] ib_uverbs_ah_attr make_ah(Lid lid, uint8_t port) noexcept;
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,175 @@
+#include "rdma_cm/id_table.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace weft::rdma_cm {
+namespace {
+
+constexpr uint16_t kFreePortFirst = 32768;
+constexpr uint16_t kFreePorts = 28232;
+constexpr int kFreePortTries = 256;
+
+constexpr uint32_t port_key(uint16_t port_space, uint16_t port) noexcept {
+  return uint32_t{port_space} << 16 | port;
+}
+
+}  // namespace
+
+bool CmId::datagrams() const noexcept {
+  return qp_type == IBV_QPT_UD;
+}
+
+// ---- identifiers --------------------
+
+CmId* IdTable::create(CmFile& file, uint16_t port_space, uint8_t qp_type) noexcept {
+  if (ids_.size() >= kIdsMax) return nullptr;
+  while (ids_.contains(next_handle_)) ++next_handle_;
+  auto id = std::make_unique<CmId>();
+  id->handle = next_handle_++;
+  id->file = &file;
+  id->port_space = port_space;
+  id->qp_type = qp_type;
+  id->psn = static_cast<uint32_t>(random_.next()) & Psn::kMask;
+  return ids_.emplace(id->handle, std::move(id)).first->second.get();
+}
+
+CmId* IdTable::find(const CmFile& file, uint32_t handle) noexcept {
+  const auto found = ids_.find(handle);
+  return found != ids_.end() && found->second->file == &file ? found->second.get() : nullptr;
+}
+
+CmId* IdTable::with_question(uint64_t question) noexcept {
+  for (const auto& [handle, id] : ids_) {
+    if (id->question == question) return id.get();
+  }
+  return nullptr;
+}
+
+std::vector<CmId*> IdTable::of(const CmFile& file) {
+  std::vector<CmId*> out;
+  for (const auto& [handle, id] : ids_) {
+    if (id->file == &file) out.push_back(id.get());
+  }
+  return out;
+}
+
+void IdTable::destroy(CmId& id, std::vector<CmId*>& orphans) noexcept {
+  drop_events(*id.file, [&](const QueuedEvent& event) {
+    if (event.id != &id) return false;
+    if (event.request != nullptr) orphans.push_back(event.request);
+    return true;
+  });
+  release_port(id);
+  ids_.erase(id.handle);
+}
+
+Membership* IdTable::join(CmId& id, uint64_t uid) noexcept {
+  auto group = std::make_unique<Membership>();
+  group->handle = next_group_++;
+  group->uid = uid;
+  id.groups.push_back(std::move(group));
+  return id.groups.back().get();
+}
+
+CmId* IdTable::member(const CmFile& file, uint32_t handle, Membership*& out) noexcept {
+  for (const auto& [number, id] : ids_) {
+    if (id->file != &file) continue;
+    for (const auto& group : id->groups) {
+      if (group->handle != handle) continue;
+      out = group.get();
+      return id.get();
+    }
+  }
+  return nullptr;
+}
+
+void IdTable::leave(CmId& id, Membership& group) noexcept {
+  drop_events(*id.file, [&](const QueuedEvent& event) { return event.group == &group; });
+  std::erase_if(id.groups, [&](const auto& each) { return each.get() == &group; });
+}
+
+// ---- ports --------------------
+
+bool IdTable::taken(const CmId& id, const IpAddress& address) const noexcept {
+  const auto [first, last] = ports_.equal_range(port_key(id.port_space, address.port));
+  return std::any_of(first, last, [&](const auto& entry) {
+    const CmId& other = *entry.second;
+    if (other.source.family != address.family || (id.reuse_address && other.reuse_address)) return false;
+    return other.source.is_any() || address.is_any() || other.source.same_ip(address);
+  });
+}
+
+uint16_t IdTable::free_port(const CmId& id, IpAddress address) noexcept {
+  for (int i = 0; i < kFreePortTries; ++i) {
+    address.port = static_cast<uint16_t>(kFreePortFirst + random_.below(kFreePorts));
+    if (!taken(id, address)) return address.port;
+  }
+  return 0;
+}
+
+int IdTable::bind(CmId& id, const IpAddress& address) noexcept {
+  IpAddress wanted = address;
+  if (wanted.port == 0) wanted.port = free_port(id, address);
+  if (wanted.port == 0) return EADDRNOTAVAIL;
+  if (taken(id, wanted)) return EADDRINUSE;
+  id.source = wanted;
+  ports_.emplace(port_key(id.port_space, wanted.port), &id);
+  return 0;
+}
+
+void IdTable::release_port(CmId& id) noexcept {
+  const auto [first, last] = ports_.equal_range(port_key(id.port_space, id.source.port));
+  const auto found = std::find_if(first, last, [&](const auto& entry) { return entry.second == &id; });
+  if (found != last) ports_.erase(found);
+}
+
+CmId* IdTable::listener(uint16_t port_space, const IpAddress& address) noexcept {
+  CmId* any = nullptr;
+  const auto [first, last] = ports_.equal_range(port_key(port_space, address.port));
+  for (auto at = first; at != last; ++at) {
+    CmId& id = *at->second;
+    if (id.state != IdState::kListening) continue;
+    if (id.source.same_ip(address)) return &id;
+    const bool of_family = id.source.family == address.family;
+    if (id.source.is_any() && (of_family || (id.source.family == 6 && !id.own_family_only && any == nullptr)))
+      any = &id;
+  }
+  return any;
+}
+
+// ---- events --------------------
+
+void IdTable::push(CmFile& file, const QueuedEvent& event) noexcept {
+  file.events.push_back(event);
+  file.descriptor->add(1);
+}
+
+bool IdTable::pop(CmFile& file, QueuedEvent& out) noexcept {
+  if (file.events.empty()) return false;
+  out = file.events.front();
+  file.events.pop_front();
+  return true;
+}
+
+template <class Predicate>
+void IdTable::drop_events(CmFile& file, Predicate drop) {
+  for (size_t left = std::erase_if(file.events, drop); left > 0; --left) file.descriptor->take_back();
+}
+
+void IdTable::migrate(CmId& id, CmFile& to) noexcept {
+  std::vector<QueuedEvent> moved;
+  drop_events(*id.file, [&](const QueuedEvent& event) {
+    if (event.id == &id) moved.push_back(event);
+    return event.id == &id;
+  });
+  id.file = &to;
+  for (const QueuedEvent& event : moved) {
+    if (event.request != nullptr) event.request->file = &to;
+    push(to, event);
+  }
+}
+
+}  // namespace weft::rdma_cm

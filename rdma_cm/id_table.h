@@ -1,0 +1,63 @@
+// rdma_cm/id_table.h -- the identifiers of a process, the ports they hold, and the events that wait.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/rng.h"
+#include "rdma_cm/cm_id.h"
+
+namespace weft::rdma_cm {
+
+class IdTable {
+ public:
+  static constexpr size_t kIdsMax = 65536;
+
+  explicit IdTable(RandomSource& random) noexcept : random_(random) {}
+
+  // ---- identifiers --------------------
+  /// Null when there are too many.
+  [[nodiscard]] CmId* create(CmFile& file, uint16_t port_space, uint8_t qp_type) noexcept;
+  /// Of this file only: null when it has none of that number.
+  [[nodiscard]] CmId* find(const CmFile& file, uint32_t handle) noexcept;
+  [[nodiscard]] CmId* with_question(uint64_t question) noexcept;
+  [[nodiscard]] std::vector<CmId*> of(const CmFile& file);
+  [[nodiscard]] size_t size() const noexcept { return ids_.size(); }
+  /// Frees it and its events; of requests that wait there `orphans` gets the identifiers.
+  void destroy(CmId& id, std::vector<CmId*>& orphans) noexcept;
+  [[nodiscard]] Membership* join(CmId& id, uint64_t uid) noexcept;
+  /// Null when no identifier of the file has that group.
+  [[nodiscard]] CmId* member(const CmFile& file, uint32_t handle, Membership*& out) noexcept;
+  void leave(CmId& id, Membership& group) noexcept;
+
+  // ---- ports --------------------
+  /// Takes the address for the identifier; port 0 becomes a free one. 0 or an errno.
+  [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
+  /// Who listens there: at that address, or at every one.
+  [[nodiscard]] CmId* listener(uint16_t port_space, const IpAddress& address) noexcept;
+
+  // ---- events --------------------
+  void push(CmFile& file, const QueuedEvent& event) noexcept;
+  /// Takes the oldest event; false when there is none. A unit of the descriptor was taken before.
+  [[nodiscard]] bool pop(CmFile& file, QueuedEvent& out) noexcept;
+  /// Moves an identifier with its events to another file.
+  void migrate(CmId& id, CmFile& to) noexcept;
+
+ private:
+  [[nodiscard]] bool taken(const CmId& id, const IpAddress& address) const noexcept;
+  [[nodiscard]] uint16_t free_port(const CmId& id, IpAddress address) noexcept;
+  void release_port(CmId& id) noexcept;
+  template <class Predicate>
+  void drop_events(CmFile& file, Predicate drop);
+
+  RandomSource& random_;
+  uint32_t next_handle_ = 0;
+  uint32_t next_group_ = 0;
+  std::unordered_map<uint32_t, std::unique_ptr<CmId>> ids_;
+  std::multimap<uint32_t, CmId*> ports_;  // by port space and port
+};
+
+}  // namespace weft::rdma_cm

@@ -1,0 +1,36 @@
+// rdma_cm/node_addresses.h -- the IP addresses of an endnode: its own, and those of its host's interfaces.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "messages/ids.h"
+#include "rdma_cm/ip_address.h"
+
+namespace weft::rdma_cm {
+
+/// One owner thread, or a lock around it.
+class NodeAddresses {
+ public:
+  /// @param wanted  addresses with commas between; absent for a family: from the LID
+  NodeAddresses(const Clock& clock, Lid lid, std::string_view wanted);
+
+  [[nodiscard]] IpAddress own(uint8_t family) const noexcept { return family == 6 ? own_v6_ : own_v4_; }
+  /// An own address, or one of the host; the host is asked once a second at most.
+  [[nodiscard]] bool owns(const IpAddress& address) noexcept;
+  /// The same number for all processes that have the host's addresses in common.
+  [[nodiscard]] static uint64_t host_number();
+
+ private:
+  void read_host() noexcept;
+
+  const Clock& clock_;
+  IpAddress own_v4_;
+  IpAddress own_v6_;
+  std::vector<IpAddress> host_;
+  Instant read_again_ = Instant::min();
+};
+
+}  // namespace weft::rdma_cm
