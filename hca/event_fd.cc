@@ -16,8 +16,9 @@ std::shared_ptr<EventFd> EventFd::create() {
 }
 
 void EventFd::add(uint64_t units) noexcept {
-  // Cannot wait: the counter would have to be near 2^64.
-  static_cast<void>(write(fd_.get(), &units, sizeof units));
+  // Cannot wait: the counter would have to be near 2^64. Not write(): a program's calls of that on this
+  // descriptor may be led elsewhere (preload/).
+  static_cast<void>(eventfd_write(fd_.get(), units));
 }
 
 Answer EventFd::take() noexcept {

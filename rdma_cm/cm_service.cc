@@ -112,7 +112,7 @@ void CmService::explain(std::span<const std::byte> command, int error) const noe
   if (!explains_ || command.size() < sizeof(rdma_ucm_cmd_hdr)) return;
   std::array<char, 64> space{};
   const char* text = strerror_r(error, space.data(), space.size());
-  log(LogLevel::kInfo, "rdma_cm: {}: {}", command_name(read_body<rdma_ucm_cmd_hdr>(command).cmd), text);
+  log(LogLevel::kError, "rdma_cm: {}: {}", command_name(read_body<rdma_ucm_cmd_hdr>(command).cmd), text);
 }
 
 // ---- the thread --------------------

@@ -24,8 +24,8 @@ class Commands {
  public:
   explicit Commands(Endnode& endnode) noexcept : node_(endnode) {}
 
-  /// Is this the command that asks for the next event? Its caller first takes a unit of the file's descriptor,
-  /// without the lock, and calls execute() until that is not EAGAIN.
+  /// Is this the command that asks for the next event? Its caller first takes a unit of the file's
+  /// descriptor, without the lock, and calls execute() until that is not EAGAIN.
   [[nodiscard]] static bool asks_for_event(std::span<const std::byte> command) noexcept;
   /// @param command  header and body as written. @return 0 or an errno
   [[nodiscard]] int execute(Instant now, CmFile& file, std::span<const std::byte> command) noexcept;

@@ -1,0 +1,40 @@
+#include "preload/engine.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <type_traits>
+
+namespace weft::preload {
+namespace {
+
+template <class Function>
+bool find(void* library, const char* name, Function& out) noexcept {
+  out = reinterpret_cast<Function>(dlvsym(library, name, "WEFT_1"));
+  return out != nullptr;
+}
+
+bool find_all(Engine& out) noexcept {
+  void* library = dlopen("libibverbs.so.1", RTLD_LAZY);
+  return library != nullptr && find(library, "weft_cm_open", out.cm_open) &&
+         find(library, "weft_cm_write", out.cm_write) && find(library, "weft_cm_close", out.cm_close);
+}
+
+Engine found{};
+std::atomic<bool> complete{false};
+static_assert(std::is_trivially_destructible_v<Engine>);
+
+}  // namespace
+
+/// Threads that come at once find the same.
+const Engine* engine() noexcept {
+  if (!complete.load(std::memory_order_acquire)) {
+    Engine all{};
+    if (!find_all(all)) return nullptr;
+    found = all;
+    complete.store(true, std::memory_order_release);
+  }
+  return &found;
+}
+
+}  // namespace weft::preload

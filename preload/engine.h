@@ -1,0 +1,19 @@
+// preload/engine.h -- what the preloaded object knows of our libibverbs.so.1: four functions, found when a
+// program first touches something of RDMA.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+namespace weft::preload {
+
+struct Engine {
+  int (*cm_open)();
+  ssize_t (*cm_write)(int descriptor, const void* data, size_t bytes);
+  int (*cm_close)(int descriptor);
+};
+/// Null when the library cannot be found or is not ours.
+[[nodiscard]] const Engine* engine() noexcept;
+
+}  // namespace weft::preload
