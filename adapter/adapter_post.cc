@@ -64,6 +64,8 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   }
   if (qp.config.type == QpType::kXrcSend && (request.srq == 0 || request.srq > kSrqNumberMask))
     return PostResult::kNoDestination;
+  if (length == 0 && qp.config.empty_lists)
+    return PostResult::kOk;  // programs of libibverbs fill in no key then
   if (rule->needs_remote_key && request.rkey == Rkey()) return PostResult::kNoRemoteKey;
   if (rule->needs_remote_addr && request.remote_addr == kNoRemoteAddr) return PostResult::kNoRemoteKey;
   return PostResult::kOk;

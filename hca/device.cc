@@ -113,6 +113,10 @@ uint64_t Device::count(DeviceCounter counter) const noexcept {
   return core_->counters.get(counter);
 }
 
+uint64_t Device::count(adapter::AdapterCounter counter) const noexcept {
+  return core_->adapter.counters().get(counter);
+}
+
 Instant Device::help(bool links_ready) noexcept {
   return core_->help(links_ready);
 }

@@ -56,6 +56,7 @@ class Device {
   /// kInvalid when there is no such port.
   [[nodiscard]] Answer query_port(uint8_t port, PortState& out) noexcept;
   [[nodiscard]] uint64_t count(DeviceCounter counter) const noexcept;
+  [[nodiscard]] uint64_t count(adapter::AdapterCounter counter) const noexcept;
 
   // ---- the helper's --------------------
   /// One look: drives when no caller does. `links_ready`: a descriptor of wait_fds() was ready.

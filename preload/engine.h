@@ -1,4 +1,4 @@
-// preload/engine.h -- what the preloaded object knows of our libibverbs.so.1: four functions, found when a
+// preload/engine.h -- what the preloaded object knows of our libibverbs.so.1: some functions, found when a
 // program first touches something of RDMA.
 #pragma once
 
@@ -12,6 +12,7 @@ struct Engine {
   int (*cm_open)();
   ssize_t (*cm_write)(int descriptor, const void* data, size_t bytes);
   int (*cm_close)(int descriptor);
+  void (*show_device)();
 };
 /// Null when the library cannot be found or is not ours.
 [[nodiscard]] const Engine* engine() noexcept;

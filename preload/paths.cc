@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "preload/engine.h"
+
 namespace weft::preload {
 namespace {
 
@@ -23,6 +25,17 @@ bool ends_or_goes_on(char c) noexcept {
 const bool on = std::getenv("WEFT_FABRIC") != nullptr;
 /// Of the generated tree; absent: paths of the system stay as they are.
 const char* const tree = std::getenv("WEFT_SYSFS");
+
+/// Files of the tree tell the device as it is now. The engine reads and writes files too, and is not asked
+/// for that.
+void show_device() noexcept {
+  static thread_local bool busy = false;
+  if (busy) return;
+  busy = true;
+  const Engine* all = engine();
+  if (all != nullptr) all->show_device();
+  busy = false;
+}
 
 }  // namespace
 
@@ -47,6 +60,7 @@ const char* stand_in(const char* path, PathRoom& room) noexcept {
   const PathKind kind = kind_of(path);
   if (kind == PathKind::kManager || kind == PathKind::kDevice) return "/dev/null";  // a character device
   if (kind == PathKind::kOther || tree == nullptr) return path;
+  show_device();
   const char* below = kind == PathKind::kSystem ? path + std::strlen("/sys") : path;
   const size_t head = std::strlen(tree);
   const size_t tail = std::strlen(below);

@@ -1,6 +1,5 @@
-// How it works. A question is flooded every 50 ms until somebody answers that it listens there, or somebody
-// has had the address for the time of grace, or the time is up. The asker's own addresses need no question
-// when it listens there itself.
+// How it works. A question is flooded every 50 ms until somebody answers that it listens there, or the time
+// of grace since the first answer is over, or all the time is up. Own addresses count as an answer.
 #include "rdma_cm/address_resolver.h"
 
 #include <algorithm>
@@ -16,19 +15,12 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
   while (number == 0 || questions_.contains(number)) number = random_.next();
   Question question{.address = address, .repeat = now + kRepeat, .end = now + limit};
   counters_.add(AddressCounter::kAsked);
-  switch (user_.owns(address)) {
-    case Owns::kListens:
-      question.found = own;
-      question.end = now;
-      break;
-    case Owns::kYes:
-      question.found = own;
-      question.end = std::min(question.end, now + kGrace);
-      break;
-    case Owns::kNo:
-      break;
+  question.found_owns = user_.owns(address);
+  if (question.found_owns != Owns::kNo) {
+    question.found = own;
+    question.found_guid = guid_;
+    question.end = question.found_owns == Owns::kListens ? now : std::min(question.end, now + kGrace);
   }
-  question.found_guid = question.found != kLidNone ? guid_ : Guid{};
   question.due = std::min(question.repeat, question.end);
   if (question.end != now) flood(number, question);
   questions_.emplace(number, question);
@@ -52,10 +44,12 @@ void AddressResolver::receive(Instant now, Lid from, const CmMad& mad) noexcept 
     return;
   }
   Question& question = found->second;
-  if (mad.address.listens != 0) return finish(found->first, from, Guid(mad.address.guid));
-  if (question.found != kLidNone) return;
+  const Owns owns = static_cast<Owns>(std::min(mad.address.listens, static_cast<uint8_t>(Owns::kListens)));
+  if (owns == Owns::kListens) return finish(found->first, from, Guid(mad.address.guid));
+  if (owns <= question.found_owns) return;
   question.found = from;
   question.found_guid = Guid(mad.address.guid);
+  question.found_owns = owns;
   question.end = std::min(question.end, now + kGrace);
   question.due = std::min(question.due, question.end);
 }
@@ -65,7 +59,7 @@ void AddressResolver::answer(Lid to, const CmMad& mad) noexcept {
   if (owns == Owns::kNo) return counters_.add(AddressCounter::kNotOurs);
   CmMad reply = mad;
   reply.kind = MadKind::kHas;
-  reply.address.listens = owns == Owns::kListens ? 1 : 0;
+  reply.address.listens = static_cast<uint8_t>(owns);
   reply.address.guid = guid_.value();
   counters_.add(port_.send(to, encode_mad(reply)) ? AddressCounter::kAnswered : AddressCounter::kSendRefused);
 }

@@ -16,8 +16,9 @@
 
 namespace weft::rdma_cm {
 
-/// How far an address is ours.
-enum class Owns : uint8_t { kNo, kYes, kListens };
+/// How far an address with a port is ours: not at all, the address, somebody is bound to the port, somebody
+/// listens there. Whoever has more of it is the one that is meant.
+enum class Owns : uint8_t { kNo, kYes, kBound, kListens };
 
 class AddressUser {
  public:
@@ -46,8 +47,9 @@ class AddressResolver {
  public:
   static constexpr size_t kQuestionsMax = 4096;
   static constexpr Duration kRepeat = 50ms;
-  /// How long an endnode that listens may take to answer after one that does not.
-  static constexpr Duration kGrace = 20ms;
+  /// How long an endnode that listens may take to answer after one that only has the address: on a busy
+  /// machine its thread has to be woken first.
+  static constexpr Duration kGrace = 300ms;
 
   AddressResolver(Guid guid, RandomSource& random, MadPort& port, AddressUser& user) noexcept
       : guid_(guid), random_(random), port_(port), user_(user) {}
@@ -66,8 +68,9 @@ class AddressResolver {
  private:
   struct Question {
     MadAddress address;
-    Lid found;  // has the address, but does not listen
+    Lid found;  // who has most of it so far
     Guid found_guid;
+    Owns found_owns = Owns::kNo;
     Instant repeat;
     Instant end;
     Instant due;  // the earlier of the two

@@ -23,6 +23,7 @@ namespace weft::rdma_cm {
 namespace {
 
 constexpr Duration kSleepMax = 500ms;  // a lost wake-up costs at most this
+constexpr Duration kLockAtExit = 50ms;
 constexpr size_t kCommandBytesMax = 1024;
 constexpr int kDatagramsPerTurn = 256;
 
@@ -94,9 +95,8 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcep
     error = commands_.execute(clock_.now(), *file, command);
     if (endnode_.deadline() < rests_until_) kick();
   } while (waits && error == EAGAIN);
-  if (error == 0) return static_cast<ssize_t>(bytes);
   explain(command, error);
-  return -error;
+  return error == 0 ? static_cast<ssize_t>(bytes) : -error;
 }
 
 int CmService::close(int descriptor) noexcept {
@@ -108,11 +108,20 @@ int CmService::close(int descriptor) noexcept {
   return 0;
 }
 
+void CmService::end_all() noexcept {
+  if (forked()) return;
+  const std::unique_lock guard(lock_, kLockAtExit);
+  if (guard.owns_lock()) endnode_.close_all(clock_.now());
+}
+
 void CmService::explain(std::span<const std::byte> command, int error) const noexcept {
   if (!explains_ || command.size() < sizeof(rdma_ucm_cmd_hdr)) return;
+  const uint32_t number = read_body<rdma_ucm_cmd_hdr>(command).cmd;
+  if (error == 0 && number != RDMA_USER_CM_CMD_LISTEN)
+    return;  // whoever waits for a server wants to know of that
   std::array<char, 64> space{};
   const char* text = strerror_r(error, space.data(), space.size());
-  log(LogLevel::kError, "rdma_cm: {}: {}", command_name(read_body<rdma_ucm_cmd_hdr>(command).cmd), text);
+  log(LogLevel::kError, "rdma_cm: {}: {}", command_name(number), error == 0 ? "done" : text);
 }
 
 // ---- the thread --------------------

@@ -41,6 +41,9 @@ class CmService final : NodeView {
   [[nodiscard]] ssize_t write(int descriptor, const void* data, size_t bytes) noexcept;
   /// Closes the descriptor and ends what hangs on it.
   int close(int descriptor) noexcept;
+  /// The process ends: its connections do too, and their peers are told. Nothing happens when the lock is not
+  /// to be had soon, for exit() may be called anywhere.
+  void end_all() noexcept;
   [[nodiscard]] bool publish(StatsPage& page);
 
  private:
@@ -61,7 +64,7 @@ class CmService final : NodeView {
   bool explains_;
   hca::ForkGuard guard_;
   UniqueFd kick_;
-  std::mutex lock_;  // of everything below
+  std::timed_mutex lock_;  // of everything below
   GsiPort gsi_;
   Endnode endnode_;
   Commands commands_;

@@ -8,10 +8,10 @@
 #include <array>
 #include <cerrno>
 
-#include "messages/ip_cm.h"
 #include "messages/multicast.h"
 #include "rdma_cm/command_parts.h"
 #include "rdma_cm/event_content.h"
+#include "rdma_cm/ip_cm.h"
 
 namespace weft::rdma_cm {
 

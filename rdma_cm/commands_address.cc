@@ -7,9 +7,9 @@
 #include <cerrno>
 
 #include "base/endian.h"
-#include "messages/ip_cm.h"
 #include "rdma_cm/command_parts.h"
 #include "rdma_cm/commands.h"
+#include "rdma_cm/ip_cm.h"
 
 namespace weft::rdma_cm {
 namespace {

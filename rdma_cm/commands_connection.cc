@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "messages/ip_cm.h"
 #include "rdma_cm/command_parts.h"
 #include "rdma_cm/commands.h"
 #include "rdma_cm/event_content.h"
+#include "rdma_cm/ip_cm.h"
 
 namespace weft::rdma_cm {
 namespace {

@@ -7,9 +7,9 @@
 #include <cerrno>
 
 #include "base/endian.h"
-#include "messages/ip_cm.h"
 #include "messages/multicast.h"
 #include "rdma_cm/event_content.h"
+#include "rdma_cm/ip_cm.h"
 
 namespace weft::rdma_cm {
 namespace {
@@ -49,6 +49,10 @@ void Endnode::close(Instant now, CmFile& file) noexcept {
   for (std::vector<CmId*> left = ids_.of(file); !left.empty(); left = ids_.of(file))
     destroy(now, *left.front());
   files_.remove_if([&](const CmFile& each) { return &each == &file; });
+}
+
+void Endnode::close_all(Instant now) noexcept {
+  while (!files_.empty()) close(now, files_.front());
 }
 
 CmFile* Endnode::file_of(int descriptor) noexcept {
@@ -202,7 +206,8 @@ Owns Endnode::owns(const MadAddress& question) noexcept {
   const IpAddress address{.family = question.family, .ip = question.ip, .port = question.port};
   if (address.is_loopback() && question.host != node_.identity().host) return Owns::kNo;
   if (!address.is_loopback() && !node_.owns(address)) return Owns::kNo;
-  return ids_.listener(question.port_space, address) != nullptr ? Owns::kListens : Owns::kYes;
+  if (ids_.listener(question.port_space, address) != nullptr) return Owns::kListens;
+  return ids_.is_bound(question.port_space, address) ? Owns::kBound : Owns::kYes;
 }
 
 void Endnode::on_resolved(uint64_t question, Lid lid, Guid guid) noexcept {

@@ -44,6 +44,8 @@ class Endnode final : public CmUser, public AddressUser {
   [[nodiscard]] CmFile* open();
   /// Destroys what the file still has.
   void close(Instant now, CmFile& file) noexcept;
+  /// Likewise with all files.
+  void close_all(Instant now) noexcept;
   /// Null when the descriptor is none of ours.
   [[nodiscard]] CmFile* file_of(int descriptor) noexcept;
   /// Destroys an identifier. @return how many of its events were reported

@@ -140,6 +140,14 @@ CmId* IdTable::listener(uint16_t port_space, const IpAddress& address) noexcept 
   return any;
 }
 
+bool IdTable::is_bound(uint16_t port_space, const IpAddress& address) const noexcept {
+  const auto [first, last] = ports_.equal_range(port_key(port_space, address.port));
+  return std::any_of(first, last, [&](const auto& entry) {
+    const IpAddress& at = entry.second->source;
+    return at.family == address.family && (at.is_any() || at.same_ip(address));
+  });
+}
+
 // ---- events --------------------
 
 void IdTable::push(CmFile& file, const QueuedEvent& event) noexcept {

@@ -39,6 +39,9 @@ class IdTable {
   /// Who listens there: at that address, or at every one.
   [[nodiscard]] CmId* listener(uint16_t port_space, const IpAddress& address) noexcept;
 
+  /// Somebody holds that port, at that address or at every one.
+  [[nodiscard]] bool is_bound(uint16_t port_space, const IpAddress& address) const noexcept;
+
   // ---- events --------------------
   void push(CmFile& file, const QueuedEvent& event) noexcept;
   /// Takes the oldest event; false when there is none. A unit of the descriptor was taken before.

@@ -15,6 +15,7 @@
 #include "verbs/c_call.h"
 #include "verbs/explain.h"
 #include "verbs/process_node.h"
+#include "verbs/system_tree.h"
 
 namespace weft::verbs {
 namespace {
@@ -74,6 +75,16 @@ rdma_cm::CmService* service() {
   return known;
 }
 
+const char* system_root() noexcept {
+  return std::getenv("WEFT_SYSFS");
+}
+
+/// exit(), or the end of main(): what a kernel does for a process that has ended is done before it ends.
+[[gnu::destructor]] void end_connections() noexcept {
+  rdma_cm::CmService* known = current().service.load(std::memory_order_acquire);
+  if (known != nullptr) known->end_all();
+}
+
 }  // namespace
 }  // namespace weft::verbs
 
@@ -104,4 +115,14 @@ WEFT_VERBS_API int weft_cm_close(int descriptor) {
   if (done == 0) return 0;
   errno = -done;
   return -1;
+}
+
+/// Writes the files that show our device below /sys/class, or their counters anew.
+WEFT_VERBS_API void weft_show_device() {
+  guarded(0, [] {
+    ProcessNode* node = system_root() != nullptr ? ProcessNode::get() : nullptr;
+    if (node != nullptr && !write_system_tree(*node, system_root()))
+      explain("WEFT_SYSFS={}: cannot be written", system_root());
+    return 0;
+  });
 }

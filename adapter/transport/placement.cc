@@ -105,6 +105,10 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
   const PdId* pd = domain_of(qp, packet.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;
   RemoteGrant grant;
+  if (end == 0) {  // a message without bytes touches no memory, so its key means nothing, as in InfiniBand
+    packet.grant = grant;
+    return ResponderFault::kNone;
+  }
   AccessFault fault =
       engine_.memory.check_remote(*pd, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, grant);
   // The key was bound anew since the packet's first bytes were placed: they lie where it pointed before.
@@ -185,6 +189,7 @@ ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
 ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept {
   const ResponderFault fault = check_rights(qp, Opcode::kRdmaReadRequest);
   const bool begun = job.revision != 0;
+  if (job.bytes == 0) return fault;  // touches no memory, as in look_up()
   if (fault != ResponderFault::kNone || job.revision == engine_.memory.revision()) return fault;
   const PdId* pd = domain_of(qp, job.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;

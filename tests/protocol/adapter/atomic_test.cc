@@ -355,8 +355,13 @@ TEST_F(WorkRequests, without_segments_are_messages_without_data_where_the_qp_say
     const SendRequest empty{.opcode = opcode, .remote_addr = far.region.addr, .rkey = far.region.rkey};
     ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], empty), PostResult::kOk);
   }
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {  // nor a key then
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = opcode}), PostResult::kOk);
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = opcode, .remote_addr = 1, .rkey = Rkey(7)}),
+              PostResult::kOk);
+  }
   pair.run(20);
-  ASSERT_EQ(pair.side(0).completions.size(), 2U);
+  ASSERT_EQ(pair.side(0).completions.size(), 6U);
   for (const WorkCompletion& one : pair.side(0).completions) EXPECT_EQ(one.status, WcStatus::kSuccess);
   const auto strict = pair.connect({});
   EXPECT_EQ(pair.side(0).adapter->post_send(*strict[0], {}), PostResult::kBadSges);

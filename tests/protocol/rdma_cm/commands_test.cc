@@ -323,7 +323,7 @@ TEST_F(CommandsTest, nobody_listens_at_the_port) {
   IpAddress address = b.own(4);
   address.port = 5001;
   ASSERT_EQ(a.resolve(client, address), 0);
-  network.run(100ms);
+  network.run(400ms);
   ASSERT_EQ(a.event().event, number(CmEvent::kAddressResolved)) << "the address is there";
   ASSERT_EQ(a.route(client), 0);
   static_cast<void>(a.event());
@@ -373,7 +373,7 @@ TEST_F(CommandsTest, addresses_of_the_host_lead_to_the_endnode_that_listens) {
   b.host = kHost + 1;  // 127.0.0.1 is another host's there
   client = a.create(0xA0);
   ASSERT_EQ(a.resolve(client, make_ipv4(0x7F000001, 7174)), 0);
-  network.run(100ms);
+  network.run(400ms);
   EXPECT_EQ(a.query(client).ib_route[0].dlid, to_big(uint16_t{1}));
 }
 

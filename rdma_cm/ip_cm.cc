@@ -1,10 +1,10 @@
-#include "messages/ip_cm.h"
+#include "rdma_cm/ip_cm.h"
 
 #include <algorithm>
 
 #include "base/endian.h"
 
-namespace weft {
+namespace weft::rdma_cm {
 
 void encode_ip_cm(const IpCmHeader& header, std::span<std::byte, kIpCmBytes> out) noexcept {
   out[0] = std::byte{0};
@@ -24,4 +24,4 @@ bool decode_ip_cm(std::span<const std::byte, kIpCmBytes> in, IpCmHeader& out) no
   return true;
 }
 
-}  // namespace weft
+}  // namespace weft::rdma_cm

@@ -1,4 +1,4 @@
-// messages/ip_cm.h -- what the first 36 bytes of a request's private data say when its service is an IP port
+// rdma_cm/ip_cm.h -- what the first 36 bytes of a request's private data say when its service is an IP port
 // (InfiniBand's annex 11, "RDMA IP CM service"), and which service that is.
 //
 //   0 version 8 (0)   1 IP version 4 in the top four bits   2 source port 16
@@ -11,7 +11,7 @@
 
 #include "messages/global_header.h"
 
-namespace weft {
+namespace weft::rdma_cm {
 
 inline constexpr size_t kIpCmBytes = 36;
 
@@ -31,4 +31,4 @@ void encode_ip_cm(const IpCmHeader& header, std::span<std::byte, kIpCmBytes> out
   return uint64_t{port_space} << 16 | port;
 }
 
-}  // namespace weft
+}  // namespace weft::rdma_cm

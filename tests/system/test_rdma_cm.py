@@ -1,0 +1,131 @@
+"""Stock programs of librdmacm, as Debian ships them, between two processes of one machine: each is an endnode of its own on a
+spare port, and finds the other by an address of the host."""
+import os
+import random
+import shutil
+import subprocess
+import unittest
+
+import harness
+from weft_case import WeftCase, end
+
+LIBRARIES = harness.BIN.parent / "lib" / "weft"
+LISTENS = "rdma_cm: LISTEN: done"
+FABRIC = 'fabric = "t"\n[[switch]]\nname = "s1"\nspare_ports = 8\n'
+
+
+class StockCase(WeftCase):
+    PROGRAMS = ()
+
+    def setUp(self):
+        if not (LIBRARIES / "verbs" / "libibverbs.so.1").exists():
+            self.skipTest("the drop-in libibverbs is not built: libibverbs-dev is missing")
+        missing = [program for program in self.PROGRAMS if shutil.which(program) is None]
+        if missing:
+            self.skipTest(f"missing: {missing} (packages rdmacm-utils and perftest)")
+        super().setUp()
+        self.up(FABRIC)
+        self.stock = dict(self.environment, WEFT_FABRIC="t", WEFT_DEBUG="cm", LD_LIBRARY_PATH=str(LIBRARIES / "verbs"),
+                          LD_PRELOAD=str(LIBRARIES / "libweft_preload.so"))
+
+    def serve(self, *argv):
+        """A server, once it listens: its Popen and where its output goes."""
+        log = self.path / f"server-{random.randrange(1 << 30)}.log"
+        with log.open("wb") as out:
+            server = subprocess.Popen(list(map(str, argv)), stdout=out, stderr=subprocess.STDOUT, env=self.stock,
+                                      stdin=subprocess.DEVNULL)
+        self.addCleanup(end, server)
+        harness.wait_for(lambda: LISTENS in log.read_text(errors="replace") or server.poll() is not None, "the server to listen")
+        return server, log
+
+    def run_client(self, *argv, seconds=60):
+        return subprocess.run(list(map(str, argv)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
+                              env=self.stock, stdin=subprocess.DEVNULL)
+
+    def pair(self, server_argv, client_argv, server_ends=True):
+        """Both to their end; what the client printed."""
+        server, log = self.serve(*server_argv)
+        client = self.run_client(*client_argv)
+        said = f"server:\n{log.read_text(errors='replace')}\nclient:\n{client.stdout}"
+        self.assertEqual(client.returncode, 0, said)
+        if server_ends:
+            self.assertEqual(server.wait(timeout=30), 0, said)
+        return client.stdout
+
+
+class ConnectionTest(StockCase):
+    PROGRAMS = ("rping", "ucmatose", "udaddy", "rdma_client", "rdma_xclient", "cmtime")
+
+    def test_rping_verifies_its_data(self):
+        for address in ("127.0.0.1", "::1"):
+            self.pair(["rping", "-s", "-a", address, "-V", "-C", 30], ["rping", "-c", "-a", address, "-V", "-C", 30])
+
+    def test_each_program_of_the_package(self):
+        self.assertIn("test complete", self.pair(["ucmatose"], ["ucmatose", "-s", "127.0.0.1"]))
+        self.assertIn("test complete", self.pair(["udaddy"], ["udaddy", "-s", "127.0.0.1"]))
+        self.assertIn("rdma_client: end 0", self.pair(["rdma_server"], ["rdma_client", "-s", "127.0.0.1"]))
+        self.assertIn("rdma_client: end 0", self.pair(["rdma_xserver"], ["rdma_xclient", "-s", "127.0.0.1"]))
+
+    def test_many_connections(self):
+        self.pair(["ucmatose", "-c", 50, "-C", 1], ["ucmatose", "-c", 50, "-C", 1, "-s", "127.0.0.1"])
+        self.assertIn("connect", self.pair(["cmtime", "-c", 20], ["cmtime", "-c", 20, "-s", "127.0.0.1"], server_ends=False))
+
+    def test_nobody_listens(self):
+        client = self.run_client("rping", "-c", "-a", "127.0.0.1", "-C", 1)
+        self.assertNotEqual(client.returncode, 0, client.stdout)
+        self.assertIn("RDMA_CM_EVENT_REJECTED", client.stdout)
+
+    def test_nobody_has_the_address(self):
+        client = self.run_client("rping", "-c", "-a", "203.0.113.9", "-C", 1)
+        self.assertNotEqual(client.returncode, 0, client.stdout)
+        self.assertIn("RDMA_CM_EVENT_ADDR_ERROR", client.stdout)
+
+
+class SocketTest(StockCase):
+    PROGRAMS = ("rcopy", "rstream")
+
+    def test_rcopy_copies(self):
+        source = self.path / "source"
+        source.write_bytes(random.Random(7).randbytes(3_000_001))
+        self.pair(["rcopy"], ["rcopy", source, f"127.0.0.1:{self.path}/copy"], server_ends=False)
+        self.assertEqual((self.path / "copy").read_bytes(), source.read_bytes())
+
+    def test_rstream_streams(self):
+        for options in ([], ["-T", "b"]):
+            self.pair(["rstream", *options, "-S", 65536, "-C", 50], ["rstream", *options, "-S", 65536, "-C", 50, "-s", "127.0.0.1"])
+
+
+class PreloadTest(StockCase):
+    """What has nothing to do with RDMA runs as ever, and what looks for devices finds ours."""
+
+    def run_stock(self, *argv, **extra):
+        return subprocess.run(argv, capture_output=True, text=True, env=dict(self.stock, **extra), timeout=60)
+
+    def test_other_programs_notice_nothing(self):
+        data = self.path / "data"
+        data.write_text("some text\n" * 1000)
+        for argv in (["cat", str(data)], ["ls", "-l", "/usr"], ["sh", "-c", "cat <" + str(data) + " | sort | uniq -c; exit 3"],
+                     ["stat", "-c", "%F", "/dev/null", "/sys/class/net"]):
+            with_us, without = self.run_stock(*argv), subprocess.run(argv, capture_output=True, text=True)
+            self.assertEqual((with_us.returncode, with_us.stdout, with_us.stderr),
+                             (without.returncode, without.stdout, without.stderr), argv)
+
+    def test_device_nodes_are_character_devices(self):
+        for node in ("rdma_cm", "uverbs0"):
+            found = self.run_stock("stat", "-c", "%F", f"/dev/infiniband/{node}")
+            self.assertEqual(found.stdout, "character special file\n", found.stderr)
+
+    def test_without_a_fabric_nothing_changes(self):
+        if os.path.exists("/dev/infiniband"):
+            self.skipTest("this machine has RDMA devices of its own")
+        environment = {name: value for name, value in self.stock.items() if name != "WEFT_FABRIC"}
+        found = subprocess.run(["stat", "/dev/infiniband/rdma_cm"], capture_output=True, text=True, env=environment)
+        self.assertNotEqual(found.returncode, 0)
+
+    def test_no_device_of_the_kernel_is_asked_for(self):
+        code = "import socket\ntry: socket.socket(16, socket.SOCK_RAW, 20)\nexcept OSError as e: print(e.errno)"
+        self.assertEqual(self.run_stock(shutil.which("python3"), "-c", code).stdout, "93\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

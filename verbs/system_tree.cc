@@ -1,0 +1,101 @@
+#include "verbs/system_tree.h"
+
+#include <fmt/core.h>
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "adapter/counters.h"
+#include "verbs/addresses.h"
+#include "verbs/process_node.h"
+
+namespace weft::verbs {
+namespace {
+
+namespace fs = std::filesystem;
+using adapter::AdapterCounter;
+
+/// A file is complete or not there: readers may come at any time.
+bool put(const fs::path& file, std::string_view text) {
+  std::error_code failed;
+  fs::create_directories(file.parent_path(), failed);
+  const fs::path next = file.string() + fmt::format(".{}", getpid());
+  {
+    std::ofstream out(next);
+    out << text << '\n';
+    if (!out.flush()) return false;
+  }
+  fs::rename(next, file, failed);
+  return !failed;
+}
+
+std::string guid_text(Guid guid) {
+  const uint64_t bits = guid.value();
+  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", bits >> 48, bits >> 32 & 0xFFFF, bits >> 16 & 0xFFFF,
+                     bits & 0xFFFF);
+}
+
+std::string gid_text(const ibv_gid& gid) {
+  std::string out;
+  for (size_t i = 0; i < sizeof gid.raw; i += 2)
+    out += fmt::format("{}{:02x}{:02x}", i != 0 ? ":" : "", gid.raw[i], gid.raw[i + 1]);
+  return out;
+}
+
+/// The counters of a port that have a like in ours; data is counted in cells there is no sum of bytes of.
+constexpr std::array<std::pair<const char*, AdapterCounter>, 5> kCounters{{
+    {"port_xmit_packets", AdapterCounter::kCellsSent},
+    {"port_rcv_packets", AdapterCounter::kCellsReceived},
+    {"port_rcv_constraint_errors", AdapterCounter::kDropPkey},
+    {"port_rcv_errors", AdapterCounter::kDropSegment},
+    {"link_downed", AdapterCounter::kPortDowns},
+}};
+
+bool put_device(ProcessNode& node, const fs::path& device) {
+  const std::string guid = guid_text(node.guid());
+  return put(device / "node_type", "1: CA") && put(device / "node_guid", guid) &&
+         put(device / "sys_image_guid", guid) && put(device / "fw_ver", "0.1.0") &&
+         put(device / "hca_type", "Weft") && put(device / "board_id", "Weft") &&
+         put(device / "node_desc", node.settings().name) && put(device / "device/numa_node", "-1") &&
+         put(device / "device/vendor", "0x574546") && put(device / "device/device", "0x0001");
+}
+
+bool put_port(ProcessNode& node, const fs::path& port) {
+  const hca::PortState state = node.port();
+  return put(port / "state", state.up ? "4: ACTIVE" : "1: DOWN") &&
+         put(port / "phys_state", state.up ? "5: LinkUp" : "3: Disabled") &&
+         put(port / "rate", "10 Gb/sec (4X SDR)") &&
+         put(port / "lid", fmt::format("{:#x}", state.info.lid.value())) && put(port / "sm_lid", "0x1") &&
+         put(port / "sm_sl", "0") && put(port / "lid_mask_count", "0") &&
+         put(port / "cap_mask", "0x00000000") && put(port / "link_layer", "InfiniBand") &&
+         put(port / "gids/0", gid_text(own_gid(node))) && put(port / "gid_attrs/types/0", "IB/RoCE v1") &&
+         put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
+}
+
+fs::path port_path(const std::string& root) {
+  return fs::path(root) / "class/infiniband" / device_name() / "ports/1";
+}
+
+}  // namespace
+
+bool write_system_tree(ProcessNode& node, const std::string& root) {
+  const fs::path classes = fs::path(root) / "class";
+  bool counted = true;
+  for (const auto& [name, counter] : kCounters)
+    counted &= put(port_path(root) / "counters" / name, fmt::format("{}", node.device().count(counter)));
+  return counted && put_device(node, classes / "infiniband" / device_name()) &&
+         put_port(node, port_path(root)) && put(classes / "infiniband_verbs/abi_version", "6") &&
+         put(classes / "infiniband_verbs/uverbs0/ibdev", device_name()) &&
+         put(classes / "infiniband_verbs/uverbs0/abi_version", "1") &&
+         put(classes / "infiniband_verbs/uverbs0/dev", "231:192") &&
+         put(classes / "misc/rdma_cm/abi_version", "4") && put(classes / "misc/rdma_cm/dev", "10:58");
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,15 @@
+// verbs/system_tree.h -- what the kernel would show of our device below /sys/class, as files in a directory
+// of this user's: for programs that read it there, to which the preloaded object gives these.
+#pragma once
+
+#include <string>
+
+namespace weft::verbs {
+
+class ProcessNode;
+
+/// Writes the tree below `root`, with the counters of now, over what was written before. False when it
+/// cannot.
+[[nodiscard]] bool write_system_tree(ProcessNode& node, const std::string& root);
+
+}  // namespace weft::verbs
