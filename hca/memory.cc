@@ -1,5 +1,7 @@
 #include "hca/memory.h"
 
+#include <optional>
+
 #include "hca/device_core.h"
 
 namespace weft::hca {
@@ -10,7 +12,27 @@ Answer ProtectionDomain::release() noexcept {
 
 Answer MemoryRegion::release() noexcept {
   if (!core().adapter.memory().dereg_mr(region_.lkey)) return Answer::kBusy;
-  --pd_.books.users;
+  --pd_->books.users;
+  return Answer::kOk;
+}
+
+Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain* pd) {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  if (pd != nullptr && &pd->context() != &context()) return Answer::kInvalid;
+  const Hold hold(device);
+  adapter::MemoryTable& table = device.adapter.memory();
+  const std::optional<adapter::TptEntry> entry = table.query(region_.lkey.value());
+  if (entry && entry->bound_windows != 0) return Answer::kBusy;
+  adapter::RegionChange change = given;
+  if (pd != nullptr) change.pd = pd->id();
+  Result<adapter::MemoryRegion> renewed = table.rereg_mr(region_.lkey, change);
+  if (!renewed) return Answer::kInvalid;
+  region_ = *renewed;
+  if (pd == nullptr) return Answer::kOk;
+  --pd_->books.users;
+  pd_ = pd;
+  ++pd_->books.users;
   return Answer::kOk;
 }
 

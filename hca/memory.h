@@ -22,16 +22,19 @@ class ProtectionDomain final : public Object {
 class MemoryRegion final : public Object {
  public:
   MemoryRegion(ContextBase& context, ProtectionDomain& pd, const adapter::MemoryRegion& region) noexcept
-      : Object(context, nullptr), pd_(pd), region_(region) {
-    ++pd_.books.users;
+      : Object(context, nullptr), pd_(&pd), region_(region) {
+    ++pd_->books.users;
   }
-  [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
+  [[nodiscard]] ProtectionDomain& pd() const noexcept { return *pd_; }
   [[nodiscard]] const adapter::MemoryRegion& region() const noexcept { return region_; }
+  /// Registers anew what is given: memory, rights, or with `pd` the domain. The keys are new. kBusy while
+  /// windows are bound to it, kInvalid for memory or rights that cannot be; nothing has changed then.
+  [[nodiscard]] Answer rereg(const adapter::RegionChange& change, ProtectionDomain* pd = nullptr);
   /// kBusy while windows are bound to it.
   [[nodiscard]] Answer release() noexcept override;
 
  private:
-  ProtectionDomain& pd_;
+  ProtectionDomain* pd_;
   adapter::MemoryRegion region_;
 };
 

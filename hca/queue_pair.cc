@@ -1,6 +1,7 @@
 #include "hca/queue_pair.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hca/channel.h"
 #include "hca/device_core.h"
@@ -31,8 +32,12 @@ Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted)
   Hold hold(device);
   Answer answer = Answer::kOk;
   for (const adapter::SendRequest& request : list) {
-    answer = answer_of(device.adapter.post(pair_, request));
-    if (answer != Answer::kOk) break;
+    const adapter::PostResult result = device.adapter.post(pair_, request);
+    if (result != adapter::PostResult::kOk) {
+      refusal_ = result;
+      answer = answer_of(result);
+      break;
+    }
     ++posted;
   }
   if (posted != 0) device.adapter.ring_send(pair_);
@@ -47,12 +52,21 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
   const Hold hold(device);
   Answer answer = Answer::kOk;
   for (const adapter::RecvRequest& request : list) {
-    answer = answer_of(device.adapter.post(pair_, request));
-    if (answer != Answer::kOk) break;
+    const adapter::PostResult result = device.adapter.post(pair_, request);
+    if (result != adapter::PostResult::kOk) {
+      refusal_ = result;
+      answer = answer_of(result);
+      break;
+    }
     ++posted;
   }
   if (posted != 0) device.adapter.ring_recv(pair_);
   return answer;
+}
+
+adapter::PostResult Qp::take_refusal() noexcept {
+  const Hold hold(core());
+  return std::exchange(refusal_, adapter::PostResult::kOk);
 }
 
 Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {

@@ -40,6 +40,8 @@ class Qp final : public Object {
   /// and one turn for all of them.
   [[nodiscard]] Answer post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept;
   [[nodiscard]] Answer post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept;
+  /// Why a post was refused, said once; kOk when none was since. For diagnostics.
+  [[nodiscard]] adapter::PostResult take_refusal() noexcept;
   [[nodiscard]] Answer modify(const adapter::QpAttr& attr, uint32_t mask) noexcept;
   [[nodiscard]] Answer query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept;
 
@@ -65,6 +67,7 @@ class Qp final : public Object {
   Cq& send_cq_;
   Cq& recv_cq_;
   Qpn number_;
+  adapter::PostResult refusal_ = adapter::PostResult::kOk;
   std::vector<Membership> groups_;  // each counts as a user of the QP
 };
 

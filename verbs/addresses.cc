@@ -34,6 +34,12 @@ Gid far_gid(const ibv_gid& gid) noexcept {
   return out;
 }
 
+Gid group_gid(const ibv_gid& gid) noexcept {
+  Gid out;
+  std::memcpy(out.data(), gid.raw, sizeof out);
+  return out;
+}
+
 adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept {
   adapter::AhAttr out;
   out.dlid = Lid(attr.dlid);

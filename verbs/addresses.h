@@ -26,6 +26,8 @@ inline constexpr int kGids = 1;
 
 /// A GID of our subnet, fe80::GUID, is zero for the adapter: the LID says it all. Others keep their form.
 [[nodiscard]] Gid far_gid(const ibv_gid& gid) noexcept;
+/// Of a multicast group, as it is.
+[[nodiscard]] Gid group_gid(const ibv_gid& gid) noexcept;
 [[nodiscard]] adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept;
 
 }  // namespace weft::verbs

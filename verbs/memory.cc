@@ -66,6 +66,37 @@ ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, un
   return &out.release()->c;
 }
 
+/// @return 0, or which side of the change failed: the region is as it was in both cases
+int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, unsigned access) {
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool to_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || (to_pd && pd == nullptr) ||
+      (moves && (addr == nullptr || length == 0)) || (rights && !knows_access("ibv_rereg_mr", access))) {
+    explain("ibv_rereg_mr: flags {:#x}: a change of memory, domain or access, with what it needs", flags);
+    errno = EINVAL;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  adapter::RegionChange change;
+  if (moves) change.memory = std::span(static_cast<std::byte*>(addr), length);
+  if (rights) change.access = static_cast<adapter::Access>(access & kRights);
+  Mr& region = ours<Mr>(&mr);
+  const hca::Answer answer = region.object->rereg(change, to_pd ? ours<Pd>(pd).object : nullptr);
+  if (answer != hca::Answer::kOk) {
+    explain("ibv_rereg_mr: flags {:#x}: {}", flags, to_string(answer));
+    errno = hca::to_errno(answer);
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  mr.lkey = mr.handle = region.object->region().lkey.value();
+  mr.rkey = region.object->region().rkey.value();
+  if (to_pd) mr.pd = pd;
+  if (moves) {
+    mr.addr = addr;
+    mr.length = length;
+  }
+  return 0;
+}
+
 }  // namespace
 
 ibv_mw* alloc_mw(ibv_pd* /*pd*/, ibv_mw_type type) noexcept {
@@ -119,6 +150,11 @@ WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, u
                                         unsigned access) {
   return guarded(static_cast<ibv_mr*>(nullptr),
                  [&] { return register_memory(pd, addr, length, iova, access, "ibv_reg_mr_iova2"); });
+}
+
+WEFT_VERBS_API int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
+  return guarded(static_cast<int>(IBV_REREG_MR_ERR_CMD),
+                 [&] { return reregister(*mr, flags, pd, addr, length, static_cast<unsigned>(access)); });
 }
 
 WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <span>
+#include <string_view>
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
@@ -117,13 +118,11 @@ int post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
       });
 }
 
-[[gnu::cold]] void explain_post(const char* call, uint32_t number, int error) noexcept {
-  if (error == ENOMEM) {
-    explain("{}: {:#x}: the queue is full", call, number);
-  } else {
-    explain("{}: {:#x}: {}: state, operation, flags, key, address or segments do not fit", call, number,
-            error);
-  }
+[[gnu::cold]] void explain_post(const char* call, const Qp& qp, const char* unknown) noexcept {
+  if (!explains()) return;
+  const adapter::PostResult why = qp.object->take_refusal();
+  explain("{}: QP {:#x} in state {}: {}", call, qp.c.qp_base.qp_num, static_cast<int>(qp.c.qp_base.state),
+          why != adapter::PostResult::kOk ? to_string(why) : std::string_view(unknown));
 }
 
 }  // namespace
@@ -137,21 +136,23 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
         return pair.object->post_send(chunk, posted);
       });
   if (error != 0) [[unlikely]]
-    explain_post("ibv_post_send", qp->qp_num, error);
+    explain_post("ibv_post_send", pair, "an operation that is not offered");
   return error;
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
-  const int error = post_receives(*ours(qp).object, list, bad);
+  const Qp& pair = ours(qp);
+  const int error = post_receives(*pair.object, list, bad);
   if (error != 0) [[unlikely]]
-    explain_post("ibv_post_recv", qp->qp_num, error);
+    explain_post("ibv_post_recv", pair, "a negative number of segments");
   return error;
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
   const int error = post_receives(*ours<Srq>(srq).object, list, bad);
   if (error != 0) [[unlikely]]
-    explain_post("ibv_post_srq_recv", srq->handle, error);
+    explain("ibv_post_srq_recv: {}",
+            error == ENOMEM ? "the queue is full" : "more segments than it was made for");
   return error;
 }
 

@@ -187,7 +187,11 @@ int post(Qp& pair, WorkBatch& batch) {
 int wr_complete(ibv_qp_ex* qp) noexcept {
   Qp& pair = ours<Qp>(qp);
   const int error = guarded(ENOMEM, [&] { return post(pair, *pair.batch); });
-  if (error != 0) explain("ibv_wr_complete: QP {:#x}: {}", qp->qp_base.qp_num, error);
+  if (error != 0 && explains()) {
+    const adapter::PostResult why = pair.object->take_refusal();
+    explain("ibv_wr_complete: QP {:#x}: {}", qp->qp_base.qp_num,
+            why != adapter::PostResult::kOk ? to_string(why) : "a call of the batch is not offered");
+  }
   pair.batch->clear();
   return fail(error);
 }

@@ -52,6 +52,8 @@ void describe(ProcessNode& node, ibv_device_attr& out) {
   out.max_res_rd_atom = count_of(most.queue_pairs * kReadsAtATime);
   out.atomic_cap = IBV_ATOMIC_HCA;
   out.max_mw = count_of(most.keys);
+  out.max_mcast_grp = count_of(most.multicast_members);
+  out.max_mcast_qp_attach = out.max_total_mcast_qp_attach = out.max_mcast_grp;
   out.max_ah = INT32_MAX;
   out.max_srq = count_of(most.shared_receive_queues);
   out.max_srq_wr = count_of(most.wqes_per_queue);

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 
+#include "verbs/addresses.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/process_node.h"
 #include "verbs/qp_attr.h"
+#include "verbs/refusals.h"
 #include "verbs/work_batch.h"
 
 namespace weft::verbs {
@@ -108,6 +111,16 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   return out.release();
 }
 
+[[gnu::cold]] void explain_change(Qp& qp, const QpChange& change) {
+  if (!explains()) return;
+  adapter::QpAttr now;
+  adapter::QpConfig config;
+  if (qp.object->query(now, config) != hca::Answer::kOk) return explain("ibv_modify_qp: the device is gone");
+  const uint32_t ports = ours(qp.c.qp_base.context).node->device().ports();
+  explain("ibv_modify_qp: QP {:#x}: {}", qp.c.qp_base.qp_num,
+          why_not(qp, now.state, change.attr, change.mask, ports));
+}
+
 }  // namespace
 
 ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) noexcept {
@@ -162,10 +175,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
     }
     const hca::Answer answer = pair.object->modify(change.attr, change.mask);
     if (answer != hca::Answer::kOk) {
-      explain("ibv_modify_qp: QP {:#x} from state {} to {}, mask {:#x}: {}", qp->qp_num,
-              static_cast<int>(qp->state),
-              (mask & IBV_QP_STATE) != 0 ? static_cast<int>(attr->qp_state) : static_cast<int>(qp->state),
-              mask, to_string(answer));
+      explain_change(pair, change);
       return fail(answer);
     }
     remember(pair, *attr, mask);
@@ -201,6 +211,25 @@ WEFT_VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
   pthread_cond_destroy(&qp->cond);
   const std::unique_ptr<Qp> owned(&pair);
   return 0;
+}
+
+WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
+  return guarded(ENOMEM, [&] {
+    const hca::Answer answer = ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid));
+    if (answer != hca::Answer::kOk)
+      explain("ibv_attach_mcast: QP {:#x}, mlid {:#x}: {}: a UD QP, a multicast GID and LID", qp->qp_num, lid,
+              to_string(answer));
+    return fail(answer);
+  });
+}
+
+WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
+  return guarded(ENOMEM, [&] {
+    const hca::Answer answer = ours(qp).object->detach_mcast(group_gid(*gid), weft::Lid(lid));
+    if (answer != hca::Answer::kOk)
+      explain("ibv_detach_mcast: QP {:#x}, mlid {:#x}: no member", qp->qp_num, lid);
+    return fail(answer);
+  });
 }
 
 WEFT_VERBS_API int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*opcode*/, uint32_t /*flags*/) {

@@ -71,17 +71,6 @@ WEFT_VERBS_API int ibv_query_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
 
 // ---- not offered --------------------
 
-WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* /*qp*/, const ibv_gid* /*gid*/, uint16_t /*lid*/) {
-  return unoffered("ibv_attach_mcast");
-}
-WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* /*qp*/, const ibv_gid* /*gid*/, uint16_t /*lid*/) {
-  return unoffered("ibv_detach_mcast");
-}
-WEFT_VERBS_API int ibv_rereg_mr(ibv_mr* /*mr*/, int /*flags*/, ibv_pd* /*pd*/, void* /*addr*/,
-                                size_t /*length*/, int /*access*/) {
-  unoffered("ibv_rereg_mr");
-  return IBV_REREG_MR_ERR_INPUT;
-}
 WEFT_VERBS_API ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, size_t /*length*/,
                                          uint64_t /*iova*/, int /*fd*/, int /*access*/) {
   unoffered("ibv_reg_dmabuf_mr");

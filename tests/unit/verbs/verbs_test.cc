@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/support/live_fabric.h"
@@ -28,6 +30,7 @@ class JoinedFabric : public ::testing::Environment {
     for (const auto& [name, value] : std::map<std::string, std::string>{{"WEFT_FABRIC", fabric->endpoint()},
                                                                         {"WEFT_GUID", "1001"},
                                                                         {"WEFT_LID", "1"},
+                                                                        {"WEFT_DEBUG", "verbs"},
                                                                         {"WEFT_CELL_PAYLOAD", payload}})
       ASSERT_EQ(setenv(name.c_str(), value.c_str(), 1), 0);
   }
@@ -436,6 +439,89 @@ TEST_F(Verbs, shared_receive_queues_serve_and_are_refused_while_in_use) {
   EXPECT_EQ(ibv_destroy_srq(srq), EBUSY);
   EXPECT_EQ(ibv_destroy_qp(b), 0);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST_F(Verbs, a_region_that_is_registered_again_has_new_keys_and_the_old_are_dead) {
+  ibv_qp* a = make_qp(IBV_QPT_RC);
+  ibv_qp* b = make_qp(IBV_QPT_RC);
+  bring_up(a, b->qp_num);
+  bring_up(b, a->qp_num);
+  std::vector<char> more(4096);
+  ibv_mr* far = ibv_reg_mr(pd, more.data(), 64, kAllRights);
+  ASSERT_NE(far, nullptr);
+  const uint32_t old = far->rkey;
+  EXPECT_EQ(ibv_rereg_mr(far, 0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+  ibv_pd* other = ibv_alloc_pd(context);
+  ASSERT_EQ(ibv_rereg_mr(far, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, more.data(), more.size(), 0), 0);
+  EXPECT_EQ(far->length, more.size());
+  ibv_sge local = sge(0, 8);
+  ibv_send_wr wr{.wr_id = 1,
+                 .sg_list = &local,
+                 .num_sge = 1,
+                 .opcode = IBV_WR_RDMA_WRITE,
+                 .send_flags = IBV_SEND_SIGNALED};
+  wr.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(more.data()) + 2048, .rkey = far->rkey};
+  std::memcpy(memory.data(), "written", 8);
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(a, &wr, &bad), 0);
+  EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+  EXPECT_STREQ(more.data() + 2048, "written");
+  // In another domain it is out of this QP's reach, and holds that one.
+  ASSERT_EQ(ibv_rereg_mr(far, IBV_REREG_MR_CHANGE_PD, other, nullptr, 0, 0), 0);
+  EXPECT_EQ(far->pd, other);
+  EXPECT_EQ(ibv_dealloc_pd(other), EBUSY);
+  wr.wr.rdma.rkey = old;
+  ASSERT_EQ(ibv_post_send(a, &wr, &bad), 0);
+  EXPECT_EQ(next().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(ibv_dereg_mr(far), 0);
+  EXPECT_EQ(ibv_dealloc_pd(other), 0);
+}
+
+TEST_F(Verbs, members_of_a_multicast_group_are_ud_and_leave_before_they_end) {
+  ibv_qp* rc = make_qp(IBV_QPT_RC);
+  ibv_qp* ud = make_qp(IBV_QPT_UD);
+  bring_up(ud, 0);
+  ibv_gid group{};
+  group.raw[0] = 0xFF;
+  group.raw[1] = 0x12;
+  group.raw[15] = 0x01;
+  EXPECT_EQ(ibv_attach_mcast(rc, &group, 0xC001), EINVAL);
+  EXPECT_EQ(ibv_attach_mcast(ud, &group, 0x0001), EINVAL);
+  ASSERT_EQ(ibv_attach_mcast(ud, &group, 0xC001), 0);
+  EXPECT_EQ(ibv_destroy_qp(ud), EBUSY);
+  EXPECT_EQ(ibv_detach_mcast(ud, &group, 0xC001), 0);
+  EXPECT_EQ(ibv_detach_mcast(ud, &group, 0xC001), EINVAL);
+}
+
+/// What WEFT_DEBUG=verbs prints of a change that was refused.
+class Explained : public Verbs {
+ protected:
+  static std::string said_of(const std::function<void()>& call) {
+    ::testing::internal::CaptureStderr();
+    call();
+    return ::testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(Explained, a_refused_change_names_the_attribute) {
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 9;
+  EXPECT_NE(said_of([&] {
+              ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX);
+            }).find("attr_mask lacks qp_access_flags"),
+            std::string::npos);
+  const int all = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS;
+  EXPECT_NE(said_of([&] { ibv_modify_qp(qp, &attr, all); }).find("port_num out of range"), std::string::npos);
+  EXPECT_NE(said_of([&] { ibv_modify_qp(qp, &attr, all | IBV_QP_QKEY); }).find("must not have qkey"),
+            std::string::npos);
+  attr.qp_state = IBV_QPS_RTS;
+  EXPECT_NE(said_of([&] { ibv_modify_qp(qp, &attr, IBV_QP_STATE); }).find("no such move"), std::string::npos);
+  ibv_send_wr wr{.wr_id = 1, .opcode = IBV_WR_SEND};
+  ibv_send_wr* bad = nullptr;
+  EXPECT_NE(said_of([&] { EXPECT_EQ(ibv_post_send(qp, &wr, &bad), EINVAL); }).find("state"),
+            std::string::npos);
 }
 
 TEST_F(Verbs, a_child_ends_what_it_inherits_and_cannot_use_it) {
