@@ -99,8 +99,9 @@ enum class QpCounter : uint8_t {
 
 /// Accesses that the memory table refused, by reason.
 [[nodiscard]] constexpr CounterNames<AccessFault> counter_labels(AccessFault /*of*/) noexcept {
-  return {"none",          "not_valid",      "wrong_type",    "wrong_pd",  "wrong_instance", "out_of_bounds",
-          "right_missing", "no_window_bind", "already_bound", "bad_flags", "no_room",        "not_mapped"};
+  return {"none",          "not_valid",     "wrong_type",     "wrong_pd",      "wrong_instance",
+          "out_of_bounds", "right_missing", "no_window_bind", "already_bound", "bad_flags",
+          "no_room",       "not_mapped",    "wrong_qp"};
 }
 
 }  // namespace weft::adapter

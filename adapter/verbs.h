@@ -130,9 +130,25 @@ struct AddressHandle {
   AhAttr attr{};
 };
 
+/// Who gives a window its key, and who may use it.
+enum class WindowKind : uint8_t {
+  kKey,    // BindRKey of the SAN verbs: the key stays, a bound one is refused
+  kType1,  // libibverbs type 1: each bind has the next key, and replaces what was bound
+  kType2,  // libibverbs type 2 (2B): the consumer chooses the low eight bits of the key; bound to one QP
+};
+
+/// On whose behalf memory is reached: a domain, and the QP, for what only one QP may use.
+struct Accessor {
+  PdId pd{};
+  Qpn qpn{};
+  // NOLINTNEXTLINE(google-explicit-constructor): a domain without a QP is an accessor
+  Accessor(PdId domain) noexcept : pd(domain) {}
+  Accessor(PdId domain, Qpn qp) noexcept : pd(domain), qpn(qp) {}
+};
+
 /// What a bind work request ties to a window (SAN-WQE-05, TPT-WQE-02).
 struct BindRequest {
-  Rkey window{};  // current key of the window
+  Rkey window{};  // present key of the window; of types 1 and 2 the key that it has from now on
   Lkey region{};
   uint64_t addr = 0;  // within the region; 0 with length 0 unbinds (SAN-RMP-06)
   uint64_t length = 0;

@@ -88,7 +88,8 @@ constexpr std::array kNever<CellError>{CellError::kTooShort, CellError::kVersion
                                        CellError::kLength,   CellError::kCellNumber, CellError::kCrc};
 template <>
 constexpr std::array kNever<adapter::AccessFault>{
-    adapter::AccessFault::kBadFlags, adapter::AccessFault::kNoRoom, adapter::AccessFault::kNotMapped};
+    adapter::AccessFault::kBadFlags, adapter::AccessFault::kNoRoom, adapter::AccessFault::kNotMapped,
+    adapter::AccessFault::kWrongQp};
 template <>
 constexpr std::array kByRevokedKeys<adapter::AccessFault>{
     adapter::AccessFault::kNotValid,     adapter::AccessFault::kWrongType,

@@ -22,6 +22,7 @@ enum class AccessFault : uint8_t {
   kBadFlags,       // rights that a window cannot have
   kNoRoom,         // the tables of pages are full
   kNotMapped,      // the entry allows it, but there is no memory behind the address
+  kWrongQp,        // bound to another QP
   kCount,
 };
 [[nodiscard]] std::string_view to_string(AccessFault fault) noexcept;

@@ -1,5 +1,7 @@
 #include "adapter/memory/key_table.h"
 
+#include <utility>
+
 #include "base/check.h"
 
 namespace weft::adapter {
@@ -38,12 +40,13 @@ void KeyTable::grow() {
   uint64_t bits = 0;
   for (uint32_t index = first; index < slots_.size(); ++index, bits >>= 8) {
     if (index % sizeof bits == 0) bits = random_.next();
-    slots_[index].instance = static_cast<uint8_t>(bits);
+    slots_[index].instance = slots_[index].promised = static_cast<uint8_t>(bits);
   }
 }
 
 void KeyTable::give_back(uint32_t index) noexcept {
   WEFT_DCHECK(resting_ < used_, "an index is given back twice");
+  if (std::exchange(slots_[index].has_block, false)) blocks_.erase(slots_[index].next >> kKeyInstanceBits);
   slots_[index].next = kNone;
   (resting_ == 0 ? oldest_ : slots_[newest_].next) = index;
   newest_ = index;
@@ -55,15 +58,65 @@ void KeyTable::renew(uint32_t index) noexcept {
 }
 
 void KeyTable::step(uint32_t index) noexcept {
-  uint8_t& instance = slots_[index].instance;
-  ++instance;
-  // Key 0 means "none": the one pair that would give it is passed over.
-  if (number_bits_ == 0 && ((index << kKeyInstanceBits) | instance) == plain_of_zero_) [[unlikely]]
-    ++instance;
+  Slot& slot = slots_[index];
+  slot.instance = slot.promised = after(index, slot.promised);
+}
+
+uint8_t KeyTable::after(uint32_t index, uint8_t instance) const noexcept {
+  // Key 0 means "none", and a key within a block is another's: such pairs are passed over. Blocks are few.
+  for (uint32_t tries = 0; tries <= 0xFF; ++tries) {
+    const uint32_t plain = (index << kKeyInstanceBits) | ++instance;
+    if (number_bits_ == 0 && plain == plain_of_zero_) [[unlikely]]
+      continue;
+    if (blocks_.empty() || !blocks_.contains(permutation_.forward(plain) >> kKeyInstanceBits)) break;
+  }
+  return instance;
+}
+
+uint32_t KeyTable::promise(uint32_t index) noexcept {
+  Slot& slot = slots_[index];
+  slot.promised = after(index, slot.promised);
+  return number_bits_ | permutation_.forward((index << kKeyInstanceBits) | slot.promised);
+}
+
+bool KeyTable::block_is_free(uint32_t block) const noexcept {
+  if (block == 0 || blocks_.contains(block)) return false;  // key 0 means "none"
+  for (uint32_t low = 0; low <= 0xFF; ++low) {
+    const uint32_t plain = permutation_.backward((block << kKeyInstanceBits) | low);
+    const uint32_t index = plain >> kKeyInstanceBits;
+    if (index < used_ && !slots_[index].has_block && promised({index, static_cast<uint8_t>(plain)}))
+      return false;
+  }
+  return true;
+}
+
+bool KeyTable::take_block(uint32_t index) {
+  if (blocks_.size() >= kKeyBlocksMax) return false;
+  for (uint32_t tries = 0; tries < kKeyBlockTries; ++tries) {
+    const uint64_t random = random_.next();
+    const auto block = static_cast<uint32_t>(random) & (kPermutedMask >> kKeyInstanceBits);
+    if (!block_is_free(block)) continue;
+    blocks_.emplace(block, index);
+    Slot& slot = slots_[index];
+    slot.next = block << kKeyInstanceBits;
+    slot.has_block = true;
+    slot.instance = static_cast<uint8_t>(random >> 32);  // `promised`: where permuted keys go on afterwards
+    return true;
+  }
+  return false;
+}
+
+std::optional<KeyParts> KeyTable::find_chosen(uint32_t key) const noexcept {
+  if (blocks_.empty() || (key & ~kPermutedMask) != number_bits_) return std::nullopt;
+  const auto found = blocks_.find((key & kPermutedMask) >> kKeyInstanceBits);
+  if (found == blocks_.end()) return std::nullopt;
+  return KeyParts{found->second, static_cast<uint8_t>(key)};
 }
 
 uint32_t KeyTable::key_of(uint32_t index) const noexcept {
-  return number_bits_ | permutation_.forward((index << kKeyInstanceBits) | instance_of(index));
+  const Slot& slot = slots_[index];
+  if (slot.has_block) return number_bits_ | slot.next | slot.instance;
+  return number_bits_ | permutation_.forward((index << kKeyInstanceBits) | slot.instance);
 }
 
 std::optional<KeyParts> KeyTable::find(uint32_t key) const noexcept {

@@ -1,12 +1,13 @@
 // adapter/memory/key_table.h -- gives out 32-bit keys and finds the table index of a key again (LAY-STAG). A
 // key is the adapter's number in bits 31..28 and, below it, the permuted pair of a 20-bit index and an 8-bit
-// instance.
+// instance; or, where the consumer chooses the instance, a random block of 20 bits and the instance as it is.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <unordered_map>
 
 #include "adapter/memory/chunked_table.h"
 #include "adapter/memory/key_permutation.h"
@@ -29,6 +30,11 @@ struct KeyParts {
 /// table of an adapter with few regions stays in the cache, many enough that an old key stays wrong long.
 inline constexpr uint32_t kKeyIndicesResting = 1024;
 
+/// Blocks of keys with chosen instances that an adapter has at most: a sixteenth of all keys.
+inline constexpr uint32_t kKeyBlocksMax = 1U << 16;
+/// Places where a block is looked for. A full table leaves one place in three free.
+inline constexpr uint32_t kKeyBlockTries = 128;
+
 /// Owner: the adapter's thread. Fresh indices come first, until kKeyIndicesResting rest; what has been given
 /// back is reused first in, first out, so that an old key stays wrong as long as possible. The instance
 /// starts at a random value (O-36) and steps by one each time an entry is defined anew, so an old key fails
@@ -42,8 +48,27 @@ class KeyTable {
   [[nodiscard]] std::optional<uint32_t> take();
   /// Gives an index back. Only for taken ones.
   void give_back(uint32_t index) noexcept;
-  /// Steps the instance of a taken index: its present key becomes an old one.
+  /// Steps the instance of a taken index: its present key becomes an old one, and so does every promised one.
   void renew(uint32_t index) noexcept;
+
+  /// A key that a taken index may have later: the next one behind those that were promised before.
+  [[nodiscard]] uint32_t promise(uint32_t index) noexcept;
+  /// Was this instance promised, and is it not behind the present one yet?
+  [[nodiscard]] bool promised(const KeyParts& parts) const noexcept {
+    const Slot& slot = slots_[parts.index];
+    const auto ahead = static_cast<uint8_t>(parts.instance - slot.instance);
+    return ahead <= static_cast<uint8_t>(slot.promised - slot.instance);
+  }
+  /// A promised key becomes the present one; those before it are old.
+  void adopt(const KeyParts& parts) noexcept { slots_[parts.index].instance = parts.instance; }
+
+  /// Gives a taken index a block of 256 keys of its own, one for each instance, instead of its permuted keys.
+  /// No other key is in the block while the index is taken. False when there are too many blocks. Allocates.
+  [[nodiscard]] bool take_block(uint32_t index);
+  /// The index that has the block of a key, and the instance chosen. Asked when find() has named nobody.
+  [[nodiscard]] std::optional<KeyParts> find_chosen(uint32_t key) const noexcept;
+  /// The instance that such an index has now.
+  void choose(const KeyParts& parts) noexcept { slots_[parts.index].instance = parts.instance; }
 
   /// Present key of an index that was taken at least once; never 0.
   [[nodiscard]] uint32_t key_of(uint32_t index) const noexcept;
@@ -55,13 +80,18 @@ class KeyTable {
 
  private:
   struct Slot {
-    uint32_t next = kNone;  // in the line of resting ones
+    uint32_t next = kNone;  // in the line of resting ones; of a taken one with a block, its first key
     uint8_t instance = 0;
+    uint8_t promised = 0;  // newest one, `instance` when there is none ahead
+    bool has_block = false;
   };
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
   void grow();
   void step(uint32_t index) noexcept;
+  /// The first instance behind `instance` whose key may be given out.
+  [[nodiscard]] uint8_t after(uint32_t index, uint8_t instance) const noexcept;
+  [[nodiscard]] bool block_is_free(uint32_t block) const noexcept;
 
   /// A few pools' keys make up almost all traffic: their inverse permutation is kept. Pure values, never
   /// stale.
@@ -81,6 +111,7 @@ class KeyTable {
   uint32_t oldest_ = kNone;  // of the resting ones
   uint32_t newest_ = kNone;
   ChunkedTable<Slot> slots_;
+  std::unordered_map<uint32_t, uint32_t> blocks_;  // upper 20 of the permuted bits -> index
   mutable std::array<Remembered, kRememberedSlots> remembered_{};
 };
 

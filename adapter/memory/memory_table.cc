@@ -190,7 +190,7 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
   if (region == nullptr || region->type != EntryType::kRegion)
     return Error{"rereg_mr: not the LKey of a region"};
   if (region->by_request) return Error{"rereg_mr: the region is registered by work requests"};
-  if (region->windows != 0) return Error{"rereg_mr: windows are bound to the region; unbind them first"};
+  if (region->has_windows()) return Error{"rereg_mr: windows are bound to the region; unbind them first"};
   const bool had_window = region->implicit != kNoEntry;
   const Access before = had_window ? region->rights | entries().at(region->implicit).rights : region->rights;
   RegionPlan plan{.pd = change.pd.value_or(region->pd),
@@ -243,7 +243,8 @@ Result<MemoryRegion> MemoryTable::stage_backing(Lkey lkey, const Backing& backin
   entries().drop(region->backing);
   region->backing = backing;
   region->length = length;
-  if (std::exchange(region->filled, false)) {
+  if (region->filled) {
+    region->filled = false;
     entries().renew(index);
     if (region->implicit != kNoEntry) entries().renew(region->implicit);
   }
@@ -293,7 +294,7 @@ Status MemoryTable::dereg_mr(Lkey lkey) {
   const TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
     return Error{"dereg_mr: not the LKey of a region"};
-  if (region->windows != 0) return Error{"dereg_mr: windows are bound to the region; unbind them first"};
+  if (region->has_windows()) return Error{"dereg_mr: windows are bound to the region; unbind them first"};
   end_grants();
   if (region->implicit != kNoEntry) entries().release(region->implicit);
   entries().release(index);
@@ -320,13 +321,15 @@ AccessFault MemoryTable::check_local(PdId pd, const Sge& sge, AccessKind kind,
   return AccessFault::kNone;
 }
 
-AccessFault MemoryTable::check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
-                                      RemoteGrant& out) const noexcept {
+AccessFault MemoryTable::check_remote(const Accessor& who, Rkey key, uint64_t va, uint64_t length,
+                                      AccessKind kind, RemoteGrant& out) const noexcept {
   TptEntries::Admitted found;
-  const AccessFault fault = entries().admit(pd, key.value(), EntryType::kWindow, found);
+  const AccessFault fault = entries().admit(who.pd, key.value(), EntryType::kWindow, found);
   if (fault != AccessFault::kNone) [[unlikely]]
     return fault;
   const TableEntry& entry = *found.entry;
+  if (!entry.serves(who.qpn)) [[unlikely]]
+    return AccessFault::kWrongQp;
   if (!entry.holds(va, length)) [[unlikely]]
     return AccessFault::kOutOfBounds;
   if (!permits(entry.rights, kind)) [[unlikely]]
@@ -379,7 +382,7 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
   return TptEntry{.start = entry->start,
                   .length = entry->length,
                   .pd = entry->pd,
-                  .instance = entry->instance,
+                  .instance = entry->instance(),
                   .type = entry->type,
                   .valid = entry->valid,
                   .local_read = region && permits(entry->rights, AccessKind::kLocalRead),
@@ -390,7 +393,7 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
                   .window_binding = has(entry->rights, Access::kWindowBind),
                   .one_touch_enabled = has(entry->rights, Access::kOneShot),
                   .touched = entry->touched,
-                  .bound_windows = entry->windows,
+                  .bound_windows = region ? entry->tied : 0,
                   .att = att_of(entry->backing)};
 }
 
@@ -400,8 +403,9 @@ bool MemoryTable::pd_unused(PdId pd) const noexcept {
 
 std::string_view to_string(AccessFault fault) noexcept {
   static constexpr std::array<std::string_view, static_cast<size_t>(AccessFault::kCount)> kNames{
-      "none",          "not-valid",      "wrong-type",    "wrong-pd",  "wrong-instance", "out-of-bounds",
-      "right-missing", "no-window-bind", "already-bound", "bad-flags", "no-room",        "not-mapped"};
+      "none",          "not-valid",     "wrong-type",     "wrong-pd",      "wrong-instance",
+      "out-of-bounds", "right-missing", "no-window-bind", "already-bound", "bad-flags",
+      "no-room",       "not-mapped",    "wrong-qp"};
   return fault < AccessFault::kCount ? kNames[static_cast<size_t>(fault)] : "unknown";
 }
 

@@ -116,8 +116,8 @@ class MemoryTable final : public WindowTable {
   [[nodiscard]] AccessFault check_local(PdId pd, const Sge& sge, AccessKind kind,
                                         std::byte*& at) const noexcept;
   /// Checks one remote access (TPT-REMOTE-02a-f). A zero-length access needs a valid key too.
-  [[nodiscard]] AccessFault check_remote(PdId pd, Rkey key, uint64_t va, uint64_t length, AccessKind kind,
-                                         RemoteGrant& out) const noexcept;
+  [[nodiscard]] AccessFault check_remote(const Accessor& who, Rkey key, uint64_t va, uint64_t length,
+                                         AccessKind kind, RemoteGrant& out) const noexcept;
   /// Lets `action` at memory of a region; kNotMapped when it has gone (guarded_copy.h).
   template <class Action>
   [[gnu::always_inline]] static AccessFault touch(Action&& action, std::byte* at, uint64_t bytes) noexcept {

@@ -18,7 +18,7 @@ uint32_t TptEntries::take(const TableEntry& as) {
   if (*index == entries_.size()) entries_.grow();
   TableEntry& entry = entries_[*index];
   entry = as;
-  entry.instance = keys_.instance_of(*index);
+  entry.tag = keys_.instance_of(*index);
   entry.taken = true;
   ++used_by_pd_[as.pd.value()];
   return *index;
@@ -28,8 +28,8 @@ void TptEntries::release(uint32_t index) noexcept {
   TableEntry& entry = entries_[index];
   if (entry.type == EntryType::kRegion) drop(entry.backing);
   --used_by_pd_[entry.pd.value()];
-  const uint8_t instance = entry.instance;
-  entry = TableEntry{.instance = instance};
+  const uint16_t tag = entry.tag;
+  entry = TableEntry{.tag = tag};
   keys_.give_back(index);
 }
 
@@ -43,27 +43,71 @@ void TptEntries::move_to(PdId pd, uint32_t index) {
 
 void TptEntries::renew(uint32_t index) noexcept {
   keys_.renew(index);
-  entries_[index].instance = keys_.instance_of(index);
+  entries_[index].tag = keys_.instance_of(index);
 }
 
-AccessFault TptEntries::find_window(PdId pd, Rkey key, uint32_t& out) const noexcept {
-  const std::optional<KeyParts> parts = keys_.find(key.value());
-  if (!parts || !entries_[parts->index].taken) return AccessFault::kNotValid;
+uint32_t TptEntries::present_chosen(uint32_t key) const noexcept {
+  const std::optional<KeyParts> parts = keys_.find_chosen(key);
+  if (!parts || entries_[parts->index].tag != (kChosenTag | parts->instance)) return kNoEntry;
+  return parts->index;
+}
+
+AccessFault TptEntries::why_not(PdId pd, uint32_t key, EntryType type) const noexcept {
+  std::optional<KeyParts> parts = keys_.find_chosen(key);
+  if (!parts) parts = keys_.find(key);
+  if (!parts || !entries_[parts->index].valid) return AccessFault::kNotValid;
   const TableEntry& entry = entries_[parts->index];
-  if (entry.type != EntryType::kWindow) return AccessFault::kWrongType;
+  if (entry.type != type) return AccessFault::kWrongType;
+  return entry.pd != pd ? AccessFault::kWrongPd : AccessFault::kWrongInstance;
+}
+
+AccessFault TptEntries::find_taken(PdId pd, uint32_t key, EntryType type, uint32_t& out) const noexcept {
+  const uint32_t index = present(key);
+  const bool is_old = index == kNoEntry;
+  std::optional<KeyParts> parts = is_old ? keys_.find_chosen(key) : std::nullopt;
+  if (is_old && !parts) parts = keys_.find(key);
+  if (is_old && !parts) return AccessFault::kNotValid;
+  const uint32_t named = is_old ? parts->index : index;
+  const TableEntry& entry = entries_[named];
+  if (!entry.taken) return AccessFault::kNotValid;
+  if (entry.type != type) return AccessFault::kWrongType;
   if (entry.pd != pd) return AccessFault::kWrongPd;
-  if (entry.instance != parts->instance) return AccessFault::kWrongInstance;
-  out = parts->index;
+  if (is_old) return AccessFault::kWrongInstance;
+  out = named;
   return AccessFault::kNone;
 }
 
 const TableEntry* TptEntries::find_present(uint32_t key, uint32_t& index) const noexcept {
-  const std::optional<KeyParts> parts = keys_.find(key);
-  if (!parts) return nullptr;
+  const uint32_t named = present(key);
+  if (named == kNoEntry || !entries_[named].taken) return nullptr;
+  index = named;
+  return &entries_[named];
+}
+
+uint32_t TptEntries::find_typed(Rkey key) const noexcept {
+  const std::optional<KeyParts> chosen = keys_.find_chosen(key.value());
+  if (chosen) return chosen->index;
+  const std::optional<KeyParts> parts = keys_.find(key.value());
+  if (!parts) return kNoEntry;
   const TableEntry& entry = entries_[parts->index];
-  if (!entry.taken || entry.instance != parts->instance) return nullptr;
-  index = parts->index;
-  return &entry;
+  return entry.taken && entry.kind == WindowKind::kType1 && keys_.promised(*parts) ? parts->index : kNoEntry;
+}
+
+bool TptEntries::take_block(uint32_t index) {
+  if (!keys_.take_block(index)) return false;
+  entries_[index].tag = kChosenTag | keys_.instance_of(index);
+  return true;
+}
+
+void TptEntries::set_key(uint32_t index, Rkey key) noexcept {
+  TableEntry& entry = entries_[index];
+  if (entry.kind == WindowKind::kType2) {
+    keys_.choose({index, static_cast<uint8_t>(key.value())});
+    entry.tag = kChosenTag | keys_.instance_of(index);
+  } else if (const std::optional<KeyParts> parts = keys_.find(key.value()); parts) {
+    keys_.adopt(*parts);
+    entry.tag = keys_.instance_of(index);
+  }
 }
 
 AccessFault TptEntries::check_bind(PdId pd, const BindRequest& request, Admitted& region) const noexcept {
@@ -87,14 +131,15 @@ void TptEntries::bind(uint32_t window, const Admitted& region, const BindRequest
   entry.region = region.index;
   entry.binding = next_binding();
   entry.valid = true;
-  ++entries_[region.index].windows;
+  ++entries_[region.index].tied;
 }
 
 void TptEntries::unbind(uint32_t window) noexcept {
   TableEntry& entry = entries_[window];
   if (entry.region != kNoEntry && entry.implicit == kNoEntry) {
-    --entries_[entry.region].windows;
+    --entries_[entry.region].tied;
     entry.region = kNoEntry;
+    entry.tied = 0;
   }
   entry.valid = false;
   entry.touched = false;
@@ -105,15 +150,9 @@ void TptEntries::unbind(uint32_t window) noexcept {
 }
 
 AccessFault TptEntries::find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept {
-  const std::optional<KeyParts> parts = keys_.find(key.value());
-  if (!parts || !entries_[parts->index].taken) return AccessFault::kNotValid;
-  const TableEntry& entry = entries_[parts->index];
-  if (entry.type != EntryType::kRegion) return AccessFault::kWrongType;
-  if (entry.pd != pd) return AccessFault::kWrongPd;
-  if (entry.instance != parts->instance) return AccessFault::kWrongInstance;
-  if (entry.valid) return AccessFault::kAlreadyBound;
-  out = parts->index;
-  return AccessFault::kNone;
+  const AccessFault fault = find_taken(pd, key.value(), EntryType::kRegion, out);
+  if (fault != AccessFault::kNone) return fault;
+  return entries_[out].valid ? AccessFault::kAlreadyBound : AccessFault::kNone;
 }
 
 void TptEntries::hold(const Backing& backing) noexcept {

@@ -65,6 +65,8 @@ struct Backing {
   }
 };
 
+inline constexpr uint16_t kChosenTag = 0x100;
+
 /// One region or window. One line of cache: a check touches one entry.
 struct alignas(64) TableEntry {
   uint64_t start = 0;   // first address as its users name it
@@ -73,16 +75,26 @@ struct alignas(64) TableEntry {
   PdId pd{};
   Access rights = Access::kNone;
   uint32_t region = kNoEntry;    // window: the region it is bound to
-  uint32_t windows = 0;          // region: explicit windows bound to it
+  uint32_t tied = 0;             // region: explicit windows bound to it; window of type 2: number of its QP
   uint32_t implicit = kNoEntry;  // region: its implicit window; window: itself when it is one
   uint32_t binding = 0;          // window: number of the bind that it stands for, 0 = not bound
   EntryType type = EntryType::kRegion;
-  uint8_t instance = 0;  // that its present key names
+  WindowKind kind = WindowKind::kKey;
+  uint16_t tag = 0;  // instance that its present key names, with kChosenTag where the consumer chooses it
   bool taken = false;
   bool valid = false;
-  bool by_request = false;  // region: registered by work requests, `backing` and `length` staged for the next
-  bool filled = false;      // region: under its present key one was carried out
-  bool touched = false;     // window: its one operation was executed
+  bool by_request : 1 =
+      false;                 // region: registered by work requests, `backing`, `length` staged for the next
+  bool filled : 1 = false;   // region: under its present key one was carried out
+  bool touched : 1 = false;  // window: its one operation was executed
+
+  [[nodiscard]] uint8_t instance() const noexcept { return static_cast<uint8_t>(tag); }
+  /// Of a region.
+  [[nodiscard]] bool has_windows() const noexcept { return tied != 0; }
+  /// Of a window: may it be used by way of this QP?
+  [[nodiscard]] bool serves(Qpn qpn) const noexcept {
+    return kind != WindowKind::kType2 || tied == qpn.value();
+  }
 
   [[nodiscard]] bool holds(uint64_t addr, uint64_t bytes) const noexcept {
     const uint64_t offset = addr - start;  // wraps to something huge below the start
@@ -111,6 +123,11 @@ class TptEntries {
 
   /// A free entry of `pd`, filled in but for its instance. Only when one is free. Allocates.
   [[nodiscard]] uint32_t take(const TableEntry& as);
+  /// Gives a taken window a block of keys of which the consumer chooses one. False when there is no room.
+  [[nodiscard]] bool take_block(uint32_t index);
+  [[nodiscard]] uint32_t promise_key(uint32_t index) noexcept { return keys_.promise(index); }
+  /// A window of type 1 or 2 has this key from now on.
+  void set_key(uint32_t index, Rkey key) noexcept;
   /// Frees an entry and what it holds.
   void release(uint32_t index) noexcept;
   /// Gives a taken entry to another PD. Allocates.
@@ -122,20 +139,32 @@ class TptEntries {
     return pd.value() < used_by_pd_.size() ? used_by_pd_[pd.value()] : 0;
   }
 
+  /// The entry whose present key this is, taken or not; kNoEntry when there is none. Keys with a chosen
+  /// instance are asked for when no other key is meant.
+  [[nodiscard]] uint32_t present(uint32_t key) const noexcept {
+    const std::optional<KeyParts> parts = keys_.find(key);
+    if (parts && entries_[parts->index].tag == parts->instance) [[likely]]
+      return parts->index;
+    return present_chosen(key);
+  }
   /// Checks a to d: valid, type, PD, instance. Unbound windows are not valid.
   AccessFault admit(PdId pd, uint32_t key, EntryType type, Admitted& out) const noexcept {
-    const std::optional<KeyParts> parts = keys_.find(key);
-    if (!parts) return AccessFault::kNotValid;
-    const TableEntry& entry = entries_[parts->index];
+    const uint32_t index = present(key);
+    if (index == kNoEntry) [[unlikely]]
+      return why_not(pd, key, type);
+    const TableEntry& entry = entries_[index];
     if (!entry.valid) return AccessFault::kNotValid;
     if (entry.type != type) return AccessFault::kWrongType;
     if (entry.pd != pd) return AccessFault::kWrongPd;
-    if (entry.instance != parts->instance) return AccessFault::kWrongInstance;
-    out = {&entry, parts->index};
+    out = {&entry, index};
     return AccessFault::kNone;
   }
   /// The window a key names, bound or not: what bind, unbind and invalidate work on.
-  AccessFault find_window(PdId pd, Rkey key, uint32_t& out) const noexcept;
+  AccessFault find_window(PdId pd, Rkey key, uint32_t& out) const noexcept {
+    return find_taken(pd, key.value(), EntryType::kWindow, out);
+  }
+  /// The window of type 1 or 2 that may have, or has, this key; kNoEntry for others.
+  [[nodiscard]] uint32_t find_typed(Rkey key) const noexcept;
   /// The reserved region a key names, not yet filled.
   AccessFault find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept;
   /// Entry of a present key, whatever its PD.
@@ -169,6 +198,12 @@ class TptEntries {
   void limit_page_entries(uint64_t entries) noexcept { page_entries_max_ = entries; }
 
  private:
+  [[nodiscard, gnu::cold]] uint32_t present_chosen(uint32_t key) const noexcept;
+  /// Which of checks a to d an entry fails whose present key this is not.
+  [[nodiscard, gnu::cold]] AccessFault why_not(PdId pd, uint32_t key, EntryType type) const noexcept;
+  /// Checks b to d, and that the entry is somebody's.
+  [[nodiscard]] AccessFault find_taken(PdId pd, uint32_t key, EntryType type, uint32_t& out) const noexcept;
+
   KeyTable keys_;
   ChunkedTable<TableEntry> entries_;
   std::vector<uint32_t> used_by_pd_;

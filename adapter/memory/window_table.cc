@@ -27,8 +27,9 @@ Status WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
 }
 
 Status WindowTable::dealloc_rkey(Rkey key) {
-  uint32_t index = 0;
-  const TableEntry* window = entries_->find_present(key.value(), index);
+  uint32_t index = entries_->find_typed(key);
+  const TableEntry* window =
+      index != kNoEntry ? &entries_->at(index) : entries_->find_present(key.value(), index);
   if (window == nullptr || window->type != EntryType::kWindow)
     return Error{"dealloc_rkey: not a present RKey"};
   if (entries_->is_implicit(index))
@@ -44,6 +45,7 @@ AccessFault WindowTable::bind_rkey(PdId pd, const BindRequest& request) noexcept
   uint32_t window = 0;
   AccessFault fault = entries_->find_window(pd, request.window, window);
   if (fault != AccessFault::kNone) return fault;
+  if (entries_->at(window).kind != WindowKind::kKey) return AccessFault::kWrongType;
   if (entries_->at(window).valid || entries_->is_implicit(window)) return AccessFault::kAlreadyBound;
   TptEntries::Admitted region;
   fault = entries_->check_bind(pd, request, region);
@@ -52,6 +54,60 @@ AccessFault WindowTable::bind_rkey(PdId pd, const BindRequest& request) noexcept
     entries_->bind(window, region, request);
   }
   return fault;
+}
+
+Result<Rkey> WindowTable::alloc_window(PdId pd, WindowKind kind) {
+  Result<Rkey> key = alloc_rkey(pd);
+  if (!key || kind == WindowKind::kKey) return key;
+  const uint32_t window = entries_->present(key->value());
+  entries_->at(window).kind = kind;
+  if (kind == WindowKind::kType2 && !entries_->take_block(window)) {
+    entries_->release(window);
+    return Error{"alloc_window: no block of keys is free for it; retire some windows"};
+  }
+  return Rkey(entries_->key_of(window));
+}
+
+Rkey WindowTable::promise_key(Rkey window) noexcept {
+  const uint32_t index = entries_->find_typed(window);
+  if (index == kNoEntry || entries_->at(index).kind != WindowKind::kType1) return Rkey();
+  return Rkey(entries_->promise_key(index));
+}
+
+AccessFault WindowTable::bind_window(const Accessor& who, const BindRequest& request) noexcept {
+  const uint32_t window = entries_->find_typed(request.window);
+  if (window == kNoEntry) return bind_rkey(who.pd, request);
+  const TableEntry& entry = entries_->at(window);
+  if (entry.pd != who.pd) return AccessFault::kWrongPd;
+  return entry.kind == WindowKind::kType1 ? bind_type1(window, request) : bind_type2(window, who, request);
+}
+
+AccessFault WindowTable::bind_type1(uint32_t window, const BindRequest& request) noexcept {
+  if (Rkey(entries_->key_of(window)) == request.window) return AccessFault::kWrongInstance;
+  TptEntries::Admitted region;
+  if (request.length != 0) {
+    const AccessFault fault = entries_->check_bind(entries_->at(window).pd, request, region);
+    if (fault != AccessFault::kNone) return fault;
+  }
+  ++revision_;
+  entries_->unbind(window);
+  entries_->set_key(window, request.window);
+  if (region.entry != nullptr) entries_->bind(window, region, request);
+  return AccessFault::kNone;
+}
+
+AccessFault WindowTable::bind_type2(uint32_t window, const Accessor& who,
+                                    const BindRequest& request) noexcept {
+  if (request.length == 0) return invalidate(who, Rkey(entries_->key_of(window)));
+  if (entries_->at(window).valid) return AccessFault::kAlreadyBound;
+  TptEntries::Admitted region;
+  const AccessFault fault = entries_->check_bind(who.pd, request, region);
+  if (fault != AccessFault::kNone) return fault;
+  entries_->unbind(window);  // a one-shot key that has served still hangs on its region
+  entries_->set_key(window, request.window);
+  entries_->bind(window, region, request);
+  entries_->at(window).tied = who.qpn.value();
+  return AccessFault::kNone;
 }
 
 AccessFault WindowTable::find_explicit(PdId pd, Rkey key, uint32_t& window) const noexcept {
@@ -83,6 +139,7 @@ AccessFault WindowTable::rebind_window(PdId pd, const BindRequest& request, Rkey
   uint32_t window = 0;
   AccessFault fault = find_explicit(pd, request.window, window);
   if (fault != AccessFault::kNone) return fault;
+  if (entries_->at(window).kind != WindowKind::kKey) return AccessFault::kWrongType;
   TptEntries::Admitted region;
   if (request.length != 0) fault = entries_->check_bind(pd, request, region);
   if (fault != AccessFault::kNone) return fault;
@@ -94,17 +151,28 @@ AccessFault WindowTable::rebind_window(PdId pd, const BindRequest& request, Rkey
   return AccessFault::kNone;
 }
 
-AccessFault WindowTable::invalidate(PdId pd, Rkey key) noexcept {
+AccessFault WindowTable::invalidate(const Accessor& who, Rkey key) noexcept {
   uint32_t window = 0;
-  const AccessFault fault = entries_->find_window(pd, key, window);
+  const AccessFault fault = entries_->find_window(who.pd, key, window);
   if (fault != AccessFault::kNone) return fault;
-  if (!entries_->at(window).valid) return AccessFault::kNotValid;
-  const uint32_t region = entries_->at(window).region;
-  if (entries_->is_implicit(window) && entries_->at(region).by_request)
-    return invalidate_region(pd, Lkey(entries_->key_of(region)));
+  const TableEntry& entry = entries_->at(window);
+  if (entry.kind == WindowKind::kType1) return AccessFault::kWrongType;
+  if (!entry.valid) return AccessFault::kNotValid;
+  if (!entry.serves(who.qpn)) return AccessFault::kWrongQp;
+  if (entries_->is_implicit(window) && entries_->at(entry.region).by_request)
+    return invalidate_region(who.pd, Lkey(entries_->key_of(entry.region)));
   ++revision_;
   entries_->unbind(window);
   return AccessFault::kNone;
+}
+
+AccessFault WindowTable::invalidate_for_peer(const Accessor& who, Rkey key) noexcept {
+  uint32_t window = 0;
+  const AccessFault fault = entries_->find_window(who.pd, key, window);
+  if (fault != AccessFault::kNone) return fault;
+  const bool of_region = entries_->is_implicit(window);
+  if (of_region && !entries_->at(entries_->at(window).region).by_request) return AccessFault::kWrongType;
+  return invalidate(who, key);
 }
 
 AccessFault WindowTable::invalidate_region(PdId pd, Lkey key) noexcept {
@@ -113,7 +181,7 @@ AccessFault WindowTable::invalidate_region(PdId pd, Lkey key) noexcept {
   if (fault != AccessFault::kNone) return fault;
   TableEntry& region = entries_->at(found.index);
   if (!region.by_request) return AccessFault::kWrongType;
-  if (region.windows != 0) return AccessFault::kAlreadyBound;
+  if (region.has_windows()) return AccessFault::kAlreadyBound;
   ++revision_;
   region.valid = false;
   entries_->set_aside(region);

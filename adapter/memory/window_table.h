@@ -29,7 +29,8 @@ class WindowTable {
   Result<Rkey> alloc_rkey(PdId pd);
   /// `out.size()` keys at once, or none.
   Status alloc_rkeys(PdId pd, std::span<Rkey> out);
-  /// Retires a key; a bound one is unbound first. A region's own key is refused: it ends with dereg_mr().
+  /// Retires a key or window, which is unbound first; a window of type 1 or 2 by any key that it may have. A
+  /// region's own key is refused: it ends with dereg_mr().
   Status dealloc_rkey(Rkey key);
   /// Ties the key to `addr`, `length` of the region, exact to the byte (SAN-RMP-02). A bound key is refused
   /// (C-22). The region must belong to the key's PD, allow binding (TPT-LOCAL-02g) and hold the rights.
@@ -42,13 +43,30 @@ class WindowTable {
   /// (TPT-WQE-02).
   [[nodiscard]] AccessFault destroy_window(PdId pd, Rkey key) noexcept;
 
-  /// libibverbs type-1 window: a further bind replaces the range under a new instance, which is returned in
-  /// `key`. Length zero unbinds, under a new instance too. `key` changes only on kNone.
+  // Windows of libibverbs: types 1 and 2.
+  /// A window of a kind, not bound; its first key.
+  Result<Rkey> alloc_window(PdId pd, WindowKind kind);
+  /// Type 1: the key that the window gets with the next bind request; a request that is posted must name it.
+  /// Null key when `window` is none of type 1.
+  [[nodiscard]] Rkey promise_key(Rkey window) noexcept;
+  /// What a bind request does, for windows of every kind. Type 1: ties the window to the range, whatever it
+  /// was tied to, under the promised key that the request names; the one before is dead, and length zero
+  /// only unties. Type 2: under any key of the window's block, for the QP that asks alone; refused while it
+  /// is bound (kAlreadyBound), but length zero unties it. Others: bind_rkey(). Nothing changes unless kNone.
+  [[nodiscard]] AccessFault bind_window(const Accessor& who, const BindRequest& request) noexcept;
+
+  /// A type-1 bind of the caller's own, for an allocated key: a further bind replaces the range under a new
+  /// instance, which is returned in `key`. Length zero unbinds, under a new instance too. `key` changes only
+  /// on kNone.
   [[nodiscard]] AccessFault rebind_window(PdId pd, const BindRequest& request, Rkey& key) noexcept;
-  /// Makes a bound key stop working: invalidate by work request or by the peer's request. An allocated key
-  /// may be bound again; a region's own key stays dead until the region ends, and one of a region that was
-  /// registered by work request ends that registration, as invalidate_region() does.
-  [[nodiscard]] AccessFault invalidate(PdId pd, Rkey key) noexcept;
+  /// Makes a bound key stop working: invalidate by work request. An allocated key may be bound again, and so
+  /// may a window of type 2, which only the QP that it is bound to invalidates; one of type 1 is refused
+  /// (kWrongType), as in InfiniBand. A region's own key stays dead until the region ends, and one of a region
+  /// that was registered by work request ends that registration, as invalidate_region() does.
+  [[nodiscard]] AccessFault invalidate(const Accessor& who, Rkey key) noexcept;
+  /// The same by the peer's request. The key of an ordinary region is refused (kWrongType): others may have
+  /// been given it too, and the owner could not make it work again.
+  [[nodiscard]] AccessFault invalidate_for_peer(const Accessor& who, Rkey key) noexcept;
   /// Ends what a registration work request has made: neither key works any more, and the entry waits for
   /// MemoryTable::stage() and the next such request. Refused while windows are bound to the region
   /// (kAlreadyBound), and for other regions (kWrongType).
@@ -71,6 +89,9 @@ class WindowTable {
   [[nodiscard]] const TptEntries& entries() const noexcept { return *entries_; }
 
  private:
+  [[nodiscard]] AccessFault bind_type1(uint32_t window, const BindRequest& request) noexcept;
+  [[nodiscard]] AccessFault bind_type2(uint32_t window, const Accessor& who,
+                                       const BindRequest& request) noexcept;
   /// The window of a key that was allocated for itself; a region's own window is kWrongType.
   [[nodiscard]] AccessFault find_explicit(PdId pd, Rkey key, uint32_t& window) const noexcept;
 

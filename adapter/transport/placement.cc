@@ -109,8 +109,8 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
     packet.grant = grant;
     return ResponderFault::kNone;
   }
-  AccessFault fault =
-      engine_.memory.check_remote(*pd, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, grant);
+  AccessFault fault = engine_.memory.check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end,
+                                                  AccessKind::kRemoteWrite, grant);
   // The key was bound anew since the packet's first bytes were placed: they lie where it pointed before.
   const bool moved = packet.revision != 0 && grant.binding != packet.grant.binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
@@ -179,7 +179,7 @@ ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
     if (!qp.acknowledged()) return ResponderFault::kUnsupported;
     const PdId* pd = domain_of(qp, last.srq);
     if (pd == nullptr) return ResponderFault::kWrongSrq;
-    const AccessFault fault = engine_.memory.invalidate(*pd, Rkey(last.imm));
+    const AccessFault fault = engine_.memory.invalidate_for_peer({*pd, qp.qpn}, Rkey(last.imm));
     if (fault != AccessFault::kNone) return refused(fault);
   }
   if (!last.fills_wqe) engine_.memory.finish_remote(last.grant);
@@ -198,8 +198,8 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
     if (!engine_.memory.still_bound(job.grant)) why = AccessFault::kNotValid;
   } else {
     RemoteGrant grant;
-    why = engine_.memory.check_remote(*pd, job.source_key, job.source_va, job.bytes, AccessKind::kRemoteRead,
-                                      grant);
+    why = engine_.memory.check_remote({*pd, qp.qpn}, job.source_key, job.source_va, job.bytes,
+                                      AccessKind::kRemoteRead, grant);
     const bool moved = begun && grant.binding != job.grant.binding;
     if (why == AccessFault::kNone && moved) why = AccessFault::kNotValid;
     if (why == AccessFault::kNone) job.grant = grant;
@@ -217,8 +217,9 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
   const uint64_t va = request.address.get();
   std::byte* at = nullptr;
   uint64_t room = 0;
-  AccessFault fault = engine_.memory.check_remote(*pd, Rkey(request.key.get()), va, kFetchOperandBytes,
-                                                  AccessKind::kRemoteAtomic, packet.grant);
+  AccessFault fault =
+      engine_.memory.check_remote({*pd, qp.qpn}, Rkey(request.key.get()), va, kFetchOperandBytes,
+                                  AccessKind::kRemoteAtomic, packet.grant);
   if (fault == AccessFault::kNone) {
     fault = engine_.memory.visit_granted(packet.grant, 0, kFetchOperandBytes, AccessKind::kRemoteAtomic,
                                          [&](std::byte* piece, uint64_t bytes) {

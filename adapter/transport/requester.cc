@@ -207,16 +207,17 @@ void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
 WcStatus Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
   MemoryTable& memory = engine_.memory;
   const PdId pd = qp.config.pd;
+  const Accessor who(pd, qp.qpn);
   AccessFault fault = AccessFault::kNone;
   switch (wqe.rule->work) {
     case SendWork::kBind:
-      fault = memory.bind_rkey(pd, wqe.bind);
+      fault = memory.bind_window(who, wqe.bind);
       break;
     case SendWork::kUnbind:
       fault = memory.destroy_window(pd, wqe.bind.window);
       break;
     case SendWork::kInvalidate:
-      fault = memory.invalidate(pd, wqe.rkey);
+      fault = memory.invalidate(who, wqe.rkey);
       if (fault == AccessFault::kWrongType) fault = memory.invalidate_region(pd, Lkey(wqe.rkey.value()));
       break;
     case SendWork::kRegister:

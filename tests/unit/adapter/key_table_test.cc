@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <set>
+#include <vector>
 
 namespace weft::adapter {
 namespace {
@@ -158,6 +159,75 @@ TEST(KeyTable, keys_are_not_sequential_nor_is_their_difference) {
   for (int count : top_buckets) {  // chi-square would say the same; 256 expected, 6 sigma = 93
     EXPECT_GT(count, 256 - 93);
     EXPECT_LT(count, 256 + 93);
+  }
+}
+
+TEST(KeyTable, a_block_has_a_key_for_each_instance_and_no_other_key_is_in_it) {
+  SeededRandom random(4);
+  KeyTable table(1U << 16, 0, random);
+  constexpr uint32_t kBlocks = 1024;
+  std::vector<uint32_t> indices;
+  for (uint32_t i = 0; i < kBlocks; ++i) {
+    indices.push_back(table.take().value());
+    ASSERT_TRUE(table.take_block(indices.back()));
+  }
+  for (const uint32_t index : {indices.front(), indices[77], indices.back()}) {
+    const uint32_t first = table.key_of(index) & ~0xFFU;
+    EXPECT_NE(first, 0U);
+    for (uint32_t low = 0; low <= 0xFF; ++low) {
+      const auto parts = table.find_chosen(first | low);
+      ASSERT_TRUE(parts);
+      ASSERT_EQ(parts->index, index);
+      ASSERT_EQ(parts->instance, low);
+    }
+    table.choose({index, 9});
+    EXPECT_EQ(table.key_of(index), first | 9);
+  }
+  // Permuted keys pass the blocks over: one in a thousand would be in one.
+  const uint32_t ordinary = table.take().value();
+  for (int i = 0; i < 20'000; ++i) {
+    ASSERT_FALSE(table.find_chosen(table.key_of(ordinary)));
+    ASSERT_FALSE(table.find_chosen(table.promise(ordinary)));
+    table.renew(ordinary);
+  }
+  const uint32_t key = table.key_of(indices[77]);
+  table.give_back(indices[77]);
+  EXPECT_FALSE(table.find_chosen(key));
+}
+
+TEST(KeyTable, a_block_is_taken_only_where_no_present_or_promised_key_is) {
+  SeededRandom random(6);
+  KeyTable table(1U << 14, 0, random);
+  // Keys so many that one block in nine has one.
+  std::vector<bool> live(1U << 20);
+  for (uint32_t i = 0; i < 1U << 12; ++i) {
+    const uint32_t index = table.take().value();
+    live[table.key_of(index) >> 8] = true;
+    for (int n = 0; n < 31; ++n) live[table.promise(index) >> 8] = true;
+  }
+  for (int i = 0; i < 100; ++i) {
+    const uint32_t index = table.take().value();
+    ASSERT_TRUE(table.take_block(index));
+    ASSERT_FALSE(live[table.key_of(index) >> 8]);
+  }
+}
+
+TEST(KeyTable, promised_keys_are_taken_in_turn_and_never_come_later) {
+  SeededRandom random(3);
+  KeyTable table(4, 7, random);
+  const uint32_t index = table.take().value();
+  const uint32_t present = table.key_of(index);
+  std::vector<uint32_t> keys;
+  for (int i = 0; i < 3; ++i) keys.push_back(table.promise(index));
+  EXPECT_EQ(table.key_of(index), present) << "promised is not given";
+  for (const uint32_t key : keys) EXPECT_TRUE(table.promised(*table.find(key)));
+  table.adopt(*table.find(keys[1]));
+  EXPECT_EQ(table.key_of(index), keys[1]);
+  EXPECT_FALSE(table.promised(*table.find(keys[0]))) << "passed over";
+  EXPECT_TRUE(table.promised(*table.find(keys[2])));
+  for (int i = 0; i < 200; ++i) {
+    table.renew(index);
+    for (const uint32_t key : keys) ASSERT_NE(table.key_of(index), key);
   }
 }
 
