@@ -144,7 +144,7 @@ template <class Io, class Address>
 void address_layout(Io& io, Address& address) noexcept {
   io.number(0, address.host);
   io.number(8, address.family);
-  io.number(9, address.listens);
+  io.number(9, address.owns);
   io.number(10, address.port_space);
   io.number(12, address.port);
   io.bytes(16, address.ip);

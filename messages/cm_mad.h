@@ -55,10 +55,10 @@ struct MadPath {
 
 /// Who has this IP address, and who listens on this port of it.
 struct MadAddress {
-  uint64_t host = 0;    // of the asker: addresses like 127.0.0.1 mean something within one host only
-  Gid ip{};             // an IPv4 address in its last four bytes, the others zero
-  uint8_t family = 0;   // 4 or 6
-  uint8_t listens = 0;  // answer: 1 when somebody listens there
+  uint64_t host = 0;   // of the asker: addresses like 127.0.0.1 mean something within one host only
+  Gid ip{};            // an IPv4 address in its last four bytes, the others zero
+  uint8_t family = 0;  // 4 or 6
+  uint8_t owns = 0;    // answer: 1 the address, 2 somebody is bound to the port, 3 somebody listens there
   uint16_t port_space = 0;
   uint16_t port = 0;
   uint64_t guid = 0;  // of the answerer

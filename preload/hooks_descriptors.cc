@@ -17,14 +17,14 @@
 namespace weft::preload {
 namespace {
 
-constinit Next<decltype(&::write)> next_write("write");
-constinit Next<decltype(&::close)> next_close("close");
-constinit Next<decltype(&::dup)> next_dup("dup");
-constinit Next<decltype(&::dup2)> next_dup2("dup2");
-constinit Next<decltype(&::dup3)> next_dup3("dup3");
-constinit Next<decltype(&::socket)> next_socket("socket");
-constinit Next<decltype(&::fstat)> next_fstat("fstat");
-constinit Next<decltype(&::fstat64)> next_fstat64("fstat64");
+constinit Next<ssize_t (*)(int, const void*, size_t)> next_write("write");
+constinit Next<int (*)(int)> next_close("close");
+constinit Next<int (*)(int)> next_dup("dup");
+constinit Next<int (*)(int, int)> next_dup2("dup2");
+constinit Next<int (*)(int, int, int)> next_dup3("dup3");
+constinit Next<int (*)(int, int, int)> next_socket("socket");
+constinit Next<int (*)(int, struct stat*)> next_fstat("fstat");
+constinit Next<int (*)(int, struct stat64*)> next_fstat64("fstat64");
 
 /// A channel is a character device to whoever asks.
 template <class Stat>
@@ -96,6 +96,7 @@ constinit Next<int (*)(int, int, struct stat*)> next_fxstat("__fxstat");
 constinit Next<int (*)(int, int, struct stat64*)> next_fxstat64("__fxstat64");
 }  // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of libc
 WEFT_HOOK int __fxstat(int version, int descriptor, struct stat* out) noexcept {
   const int done = next_fxstat.get()(version, descriptor, out);
   if (done == 0 && channel_of(descriptor) >= 0) pretend(*out);
@@ -107,3 +108,4 @@ WEFT_HOOK int __fxstat64(int version, int descriptor, struct stat64* out) noexce
   if (done == 0 && channel_of(descriptor) >= 0) pretend(*out);
   return done;
 }
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)

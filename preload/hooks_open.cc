@@ -82,6 +82,7 @@ WEFT_HOOK int openat64(int dir, const char* path, int flags, ...) {  // NOLINT(c
                          [&](const char* at) { return next_openat64.get()(dir, at, flags, mode); });
 }
 
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of libc
 WEFT_HOOK int __open_2(const char* path, int flags) {
   return open_or_channel(path, flags, [&](const char* at) { return next_open_2.get()(at, flags); });
 }
@@ -97,3 +98,4 @@ WEFT_HOOK int __openat_2(int dir, const char* path, int flags) {
 WEFT_HOOK int __openat64_2(int dir, const char* path, int flags) {
   return open_or_channel(path, flags, [&](const char* at) { return next_openat64_2.get()(dir, at, flags); });
 }
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)

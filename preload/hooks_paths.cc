@@ -61,6 +61,7 @@ constinit Next<char* (*)(const char*, char*, size_t)> next_realpath_chk("__realp
 
 using namespace weft::preload;  // NOLINT(google-build-using-namespace): the hooks below are all of this file
 
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of libc
 WEFT_HOOK int stat(const char* path, struct stat* out) noexcept {
   return elsewhere(path, [&](const char* at) { return next_stat.get()(at, out); });
 }
@@ -168,3 +169,4 @@ WEFT_HOOK char* realpath(const char* path, char* out) noexcept {
 WEFT_HOOK char* __realpath_chk(const char* path, char* out, size_t room) noexcept {
   return elsewhere(path, [&](const char* at) { return next_realpath_chk.get()(at, out, room); });
 }
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)

@@ -44,7 +44,7 @@ void AddressResolver::receive(Instant now, Lid from, const CmMad& mad) noexcept 
     return;
   }
   Question& question = found->second;
-  const Owns owns = static_cast<Owns>(std::min(mad.address.listens, static_cast<uint8_t>(Owns::kListens)));
+  const Owns owns = static_cast<Owns>(std::min(mad.address.owns, static_cast<uint8_t>(Owns::kListens)));
   if (owns == Owns::kListens) return finish(found->first, from, Guid(mad.address.guid));
   if (owns <= question.found_owns) return;
   question.found = from;
@@ -59,7 +59,7 @@ void AddressResolver::answer(Lid to, const CmMad& mad) noexcept {
   if (owns == Owns::kNo) return counters_.add(AddressCounter::kNotOurs);
   CmMad reply = mad;
   reply.kind = MadKind::kHas;
-  reply.address.listens = static_cast<uint8_t>(owns);
+  reply.address.owns = static_cast<uint8_t>(owns);
   reply.address.guid = guid_.value();
   counters_.add(port_.send(to, encode_mad(reply)) ? AddressCounter::kAnswered : AddressCounter::kSendRefused);
 }

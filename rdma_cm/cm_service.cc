@@ -111,7 +111,7 @@ int CmService::close(int descriptor) noexcept {
 void CmService::end_all() noexcept {
   if (forked()) return;
   const std::unique_lock guard(lock_, kLockAtExit);
-  if (guard.owns_lock()) endnode_.close_all(clock_.now());
+  if (guard.owns_lock()) endnode_.destroy_all(clock_.now());
 }
 
 void CmService::explain(std::span<const std::byte> command, int error) const noexcept {

@@ -46,13 +46,17 @@ CmFile* Endnode::open() {
 }
 
 void Endnode::close(Instant now, CmFile& file) noexcept {
-  for (std::vector<CmId*> left = ids_.of(file); !left.empty(); left = ids_.of(file))
-    destroy(now, *left.front());
+  destroy_of(now, file);
   files_.remove_if([&](const CmFile& each) { return &each == &file; });
 }
 
-void Endnode::close_all(Instant now) noexcept {
-  while (!files_.empty()) close(now, files_.front());
+void Endnode::destroy_of(Instant now, CmFile& file) noexcept {
+  for (std::vector<CmId*> left = ids_.of(file); !left.empty(); left = ids_.of(file))
+    destroy(now, *left.front());
+}
+
+void Endnode::destroy_all(Instant now) noexcept {
+  for (CmFile& file : files_) destroy_of(now, file);
 }
 
 CmFile* Endnode::file_of(int descriptor) noexcept {

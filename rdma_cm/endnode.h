@@ -44,8 +44,8 @@ class Endnode final : public CmUser, public AddressUser {
   [[nodiscard]] CmFile* open();
   /// Destroys what the file still has.
   void close(Instant now, CmFile& file) noexcept;
-  /// Likewise with all files.
-  void close_all(Instant now) noexcept;
+  /// Destroys what all files have, and leaves the files.
+  void destroy_all(Instant now) noexcept;
   /// Null when the descriptor is none of ours.
   [[nodiscard]] CmFile* file_of(int descriptor) noexcept;
   /// Destroys an identifier. @return how many of its events were reported
@@ -72,6 +72,7 @@ class Endnode final : public CmUser, public AddressUser {
   void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override;
 
  private:
+  void destroy_of(Instant now, CmFile& file) noexcept;
   void on_sidr_reply(CmId& id, const CmMad& mad) noexcept;
   void adopt(CmId& id, Connection& connection, const CmMad& mad, const IpAddress& from,
              const IpAddress& to) noexcept;

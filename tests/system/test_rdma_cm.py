@@ -64,7 +64,7 @@ class ConnectionTest(StockCase):
         self.assertIn("test complete", self.pair(["ucmatose"], ["ucmatose", "-s", "127.0.0.1"]))
         self.assertIn("test complete", self.pair(["udaddy"], ["udaddy", "-s", "127.0.0.1"]))
         self.assertIn("rdma_client: end 0", self.pair(["rdma_server"], ["rdma_client", "-s", "127.0.0.1"]))
-        self.assertIn("rdma_client: end 0", self.pair(["rdma_xserver"], ["rdma_xclient", "-s", "127.0.0.1"]))
+        self.assertIn("rdma_xclient: end 0", self.pair(["rdma_xserver"], ["rdma_xclient", "-s", "127.0.0.1"]))
 
     def test_many_connections(self):
         self.pair(["ucmatose", "-c", 50, "-C", 1], ["ucmatose", "-c", 50, "-C", 1, "-s", "127.0.0.1"])

@@ -474,6 +474,15 @@ TEST_F(CommandsTest, closing_a_channel_ends_its_connections) {
   EXPECT_EQ(a.endnode.ids().size(), 0U);
 }
 
+TEST_F(CommandsTest, the_end_of_a_process_is_the_end_of_its_connections) {
+  establish();
+  a.endnode.destroy_all(network.clock.now());
+  network.run(10ms);
+  EXPECT_EQ(b.event().event, number(CmEvent::kDisconnected));
+  EXPECT_EQ(a.endnode.ids().size(), 0U);
+  EXPECT_NE(a.endnode.file_of(a.file->descriptor->fd()), nullptr) << "the program may still close it";
+}
+
 TEST_F(CommandsTest, data_may_come_before_the_last_word) {
   prepare();
   ASSERT_EQ(a.connect(client, 0x111), 0);
