@@ -2,6 +2,7 @@
 // the exit code: 0 done, 1 it failed, 2 wrong use.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ int command_down(const Arguments& arguments);
 int command_status(const Arguments& arguments);
 int command_logs(const Arguments& arguments);
 int command_exec(const Arguments& arguments);
+int command_run(const Arguments& arguments);
+int command_shell(const Arguments& arguments);
+int command_devices(const Arguments& arguments);
+int command_doctor(const Arguments& arguments);
 int command_traffic(const Arguments& arguments);
 int command_stat(const Arguments& arguments);
 int command_nic(const Arguments& arguments);
@@ -29,6 +34,10 @@ int command_keygen(const Arguments& arguments);
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitWrongUse = 2;
+// Of commands that become another program, as shells, env(1) and nice(1) have them.
+inline constexpr int kExitNoFabric = 125;
+inline constexpr int kExitCannotRun = 126;
+inline constexpr int kExitNotFound = 127;
 
 /// Which fabrics a command is about.
 enum class Among : uint8_t {
@@ -41,6 +50,10 @@ enum class Among : uint8_t {
 Result<StateDir> chosen_fabric(const std::string& name, Among among = Among::kRunning);
 /// The node of the record; fails with the names there are.
 Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node);
+
+/// Puts "--" behind the first `own` words that are no options, so that those of a COMMAND are its own.
+/// `valued`: our options that take a word.
+Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued, size_t own);
 
 /// Prints one line on standard output.
 void print_line(std::string_view text);

@@ -50,6 +50,15 @@ Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& 
   return Error{fmt::format("there is no node '{}'{}", node, choices(node, known))};
 }
 
+Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued, size_t own) {
+  size_t at = 0;
+  while (at < words.size() && words[at].starts_with("-") && words[at] != "--")
+    at += std::find(valued.begin(), valued.end(), words[at]) != valued.end() ? 2U : 1U;
+  const bool shields = at + own < words.size() && words[at] != "--" && words[at + own] != "--";
+  if (shields) words.insert(words.begin() + static_cast<ptrdiff_t>(at + own), "--");
+  return words;
+}
+
 void print_line(std::string_view text) {
   std::string line(text);
   line += '\n';

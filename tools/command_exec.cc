@@ -8,11 +8,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <initializer_list>
 #include <optional>
-#include <string_view>
 
 #include "base/command_line.h"
 #include "base/unique_fd.h"
@@ -20,20 +17,6 @@
 
 namespace weft::tools {
 namespace {
-
-// Exit codes of what could not be started, as shells, env(1) and nice(1) have them.
-constexpr int kExitCannotRun = 126;
-constexpr int kExitNotFound = 127;
-
-/// Puts "--" behind NODE, so that the options of COMMAND are its own. `valued`: our options that take a word.
-Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued) {
-  size_t at = 0;
-  while (at < words.size() && words[at].starts_with("-") && words[at] != "--")
-    at += std::find(valued.begin(), valued.end(), words[at]) != valued.end() ? 2U : 1U;
-  if (at + 1 < words.size() && words[at] != "--" && words[at + 1] != "--")
-    words.insert(words.begin() + static_cast<ptrdiff_t>(at) + 1, "--");
-  return words;
-}
 
 bool same_namespace(int a, int b) {
   struct stat left {};
@@ -91,7 +74,8 @@ int command_exec(const Arguments& arguments) {
       "weft up had. The\nexit code is the command's; 126 when it cannot be run, 127 when it is not found.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.words("NODE or COMMAND", words, 2, 4096);
-  if (std::optional<int> code = line.parse(shielded(arguments, {"--fabric", "-f", "--config"}))) return *code;
+  if (std::optional<int> code = line.parse(shielded(arguments, {"--fabric", "-f", "--config"}, 1)))
+    return *code;
   Result<StateDir> dir = chosen_fabric(fabric);
   if (!dir.ok()) return failure("exec", dir.error().text);
   Result<RecordedProcess> node = chosen_node(dir.value().load(), words[0]);

@@ -113,10 +113,17 @@ void print_status(const StateDir& dir, const RunRecord& record, const std::vecto
     for (const control::SessionInfo& s : node.info.sessions)
       print_line(fmt::format("{:<12}   session with {}: {}, {}, {}, {}", "", peer_text(names, s.peer_lid),
                              s.state, s.mode, s.encoding, s.mac));
-    for (const control::PortInfo& p : node.info.ports)
+    size_t spare = 0;
+    for (const control::PortInfo& p : node.info.ports) {
+      if (p.peer == "spare") {
+        ++spare;
+        continue;
+      }
       print_line(fmt::format("{:<12}   port {}: {}{}{}", "", p.number, p.state,
                              p.peer.empty() ? "" : ", " + with_lid(p.peer, p.lid),
                              p.carrier.empty() ? "" : " over " + p.carrier));
+    }
+    if (spare != 0) print_line(fmt::format("{:<12}   spare ports: {} free", "", spare));
   }
 }
 

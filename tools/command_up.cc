@@ -1,12 +1,8 @@
 // weft up, weft down.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -14,10 +10,9 @@
 
 #include "base/command_line.h"
 #include "base/log.h"
-#include "base/process_limits.h"
 #include "base/text_file.h"
-#include "base/unique_fd.h"
 #include "tools/command.h"
+#include "tools/daemon.h"
 #include "tools/launcher.h"
 
 namespace weft::tools {
@@ -34,23 +29,7 @@ struct UpOptions {
   LauncherOptions launcher;
 };
 
-/// The daemon's word to the waiting `weft up --detach`: 'r' when ready, else the reason.
-class Report {
- public:
-  explicit Report(int fd) : fd_(fd) {}
-  void ready() { send("r"); }
-  void failed(const std::string& why) { send("e" + why); }
-
- private:
-  void send(const std::string& text) {
-    if (!fd_.valid()) return;
-    [[maybe_unused]] const ssize_t written = write(fd_.get(), text.data(), text.size());
-    fd_.reset();
-  }
-  UniqueFd fd_;
-};
-
-int run_fabric(Topology topology, const UpOptions& options, Report& report) {
+int run_fabric(Topology topology, const UpOptions& options, DaemonReport& report) {
   const std::string fabric = topology.fabric;
   const auto start = std::chrono::steady_clock::now();
   Launcher launcher(std::move(topology), options.launcher);
@@ -77,48 +56,8 @@ int run_fabric(Topology topology, const UpOptions& options, Report& report) {
   return kExitDone;
 }
 
-/// Forks the daemon; returns in the parent with the exit code, in the daemon with nothing.
-std::optional<int> become_daemon(UniqueFd& report_out, bool quiet) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return failure("up", errno_error("cannot open a pipe", errno).text);
-  const UniqueFd in(ends[0]);
-  report_out.reset(ends[1]);
-  const pid_t pid = fork();
-  if (pid < 0) return failure("up", no_process("cannot start a daemon", errno).text);
-  if (pid != 0) {
-    report_out.reset();
-    std::string text;
-    std::array<char, 512> chunk;
-    for (ssize_t bytes = 0; (bytes = read(in.get(), chunk.data(), chunk.size())) > 0;)
-      text.append(chunk.data(), static_cast<size_t>(bytes));
-    if (text == "r") {
-      if (!quiet) print_line("the fabric is up; weft status shows it, weft down ends it");
-      return kExitDone;
-    }
-    return failure("up", text.empty() ? "the fabric ended before it was ready" : text.substr(1));
-  }
-  setsid();
-  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null.get(), fd);
-  return std::nullopt;
-}
-
 std::string counted(size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
-/// Keys are named relative to the topology file.
-void resolve_paths(Topology& topology, const std::string& file) {
-  const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
-  const auto resolve = [&base](std::string& path) {
-    if (!path.empty() && path.front() != '/') path = (base / path).lexically_normal();
-  };
-  resolve(topology.curve_dir);
-  for (UnitNode& unit : topology.units) {
-    if (unit.nic.kind != node::NicKind::kPcap) continue;
-    resolve(unit.nic.argument);
-    resolve(unit.nic.output);
-  }
 }
 
 }  // namespace
@@ -162,11 +101,15 @@ int command_up(const Arguments& arguments) {
   options.launcher.restart = !options.no_restart;
   options.launcher.quiet = options.quiet || options.detach;
   options.launcher.live = !options.quiet && !options.detach && isatty(STDOUT_FILENO) != 0;
-  UniqueFd report_out;
-  if (options.detach)
-    if (std::optional<int> code = become_daemon(report_out, options.quiet)) return *code;
-  Report report(report_out.valid() ? fcntl(report_out.get(), F_DUPFD_CLOEXEC, 3) : -1);
-  report_out.reset();
+  DaemonReport report;
+  if (options.detach) {
+    const Result<bool> forked = start_daemon(report);
+    if (!forked.ok()) return failure("up", forked.error().text);
+    if (!forked.value()) {
+      if (!options.quiet) print_line("the fabric is up; weft status shows it, weft down ends it");
+      return kExitDone;
+    }
+  }
   return run_fabric(std::move(topology).value(), options, report);
 }
 

@@ -104,7 +104,16 @@ Status FabricSetup::add_node(NodeCommand command, int lifeline, std::vector<Node
 }
 
 void FabricSetup::save(const std::vector<NodeProcess>& nodes, bool ready) {
-  RunRecord record{getpid(), process_start_ticks(getpid()), topology_path_, ready, {}, interfaces_, {}, {}};
+  RunRecord record;
+  record.launcher = getpid();
+  record.launcher_ticks = process_start_ticks(getpid());
+  record.topology = topology_path_;
+  record.ready = ready;
+  record.ends_unused = ends_unused_;
+  if (topology_.links.cell_payload_bytes != fabric::kCellPayloadBytesDefault)
+    record.cell_payload = topology_.links.cell_payload_bytes;
+  record.flit_payload = topology_.links.flit_payload_bytes;
+  record.interfaces = interfaces_;
   if (keeper_.has_value()) record.borrowed = keeper_->borrowed();
   for (const auto& [name, netns] : namespaces_)
     if (netns != nullptr && netns->holder() != 0)
@@ -113,6 +122,9 @@ void FabricSetup::save(const std::vector<NodeProcess>& nodes, bool ready) {
   for (const NodeProcess& node : nodes) {
     const NodeCommand& command = node.command();
     record.processes.push_back(node.record());
+    const auto* spec = std::get_if<node::SwitchSpec>(&command.spec);
+    if (spec != nullptr && spec->spare_ports != 0)
+      record.spare.push_back({command.name, spec->spare_ports, spec->spare_lid.value()});
     for (uint32_t i = 0; i < command.peers.size(); ++i)
       record.ports.push_back({command.name, i + 1, command.peers[i]});
   }

@@ -22,9 +22,9 @@ namespace weft::tools {
 /// Owner: the launcher's thread.
 class FabricSetup {
  public:
-  /// `topology_path` is for the record.
-  FabricSetup(Topology topology, std::string topology_path)
-      : topology_(std::move(topology)), topology_path_(std::move(topology_path)) {}
+  /// `topology_path` and `ends_unused` are for the record.
+  FabricSetup(Topology topology, std::string topology_path, bool ends_unused)
+      : topology_(std::move(topology)), topology_path_(std::move(topology_path)), ends_unused_(ends_unused) {}
 
   /// Takes the lock, cleans up after an earlier run, and looks whether the fabric fits into what the user and
   /// the disk have left, before anything is made.
@@ -42,6 +42,8 @@ class FabricSetup {
   [[nodiscard]] bool claimed() const noexcept { return dir_.has_value(); }
   [[nodiscard]] const std::string& fabric() const noexcept { return topology_.fabric; }
   [[nodiscard]] const std::string& state_path() const { return dir_->path(); }
+  /// Only after claim().
+  [[nodiscard]] const StateDir& dir() const { return *dir_; }
   [[nodiscard]] InterfaceKeeper& interfaces() { return *keeper_; }
 
  private:
@@ -53,6 +55,7 @@ class FabricSetup {
 
   Topology topology_;
   std::string topology_path_;
+  bool ends_unused_;
   std::optional<StateDir> dir_;
   std::map<std::string, std::unique_ptr<NetNamespace>> namespaces_;
   std::optional<InterfaceKeeper> keeper_;

@@ -29,6 +29,7 @@ constexpr Duration kAskWhileStarting = 20ms;
 constexpr Duration kAskLive = 1s;
 constexpr Duration kAskWhenReady = 30s;  // nobody looks, and a question wakes the process that is asked
 constexpr Duration kPoliteEnd = 2s;
+constexpr Duration kUnusedLinger = 1s;  // for the next program of a script
 
 }  // namespace
 
@@ -62,6 +63,11 @@ Status Launcher::start() {
   if (Status claimed = setup_.claim(); !claimed.ok()) return claimed;
   if (Status caught = catch_signals(); !caught.ok()) return caught;
   if (Status made = setup_.make(lifeline_in_.get(), options_.log_level, nodes_); !made.ok()) return made;
+  if (options_.ends_unused) {
+    Result<FabricUsers> users = FabricUsers::create(setup_.dir());
+    if (!users.ok()) return users.error();
+    users_.emplace(std::move(*users));
+  }
   const Instant now = MonotonicClock().now();
   for (NodeProcess& node : nodes_) {
     if (Status started = node.start(now); !started.ok()) return started;
@@ -112,6 +118,28 @@ void Launcher::restart_due(Instant now) {
   }
 }
 
+/// A program that closes every descriptor it was handed, as daemons do, is still there as a guest of a
+/// switch.
+bool Launcher::has_guests() {
+  for (NodeProcess& node : nodes_) {
+    if (node.command().role != NodeRole::kSwitch || !node.running()) continue;
+    ask(node, MonotonicClock().now());
+    for (const control::PortInfo& port : node.info.ports)
+      if (port.peer.starts_with("guest ")) return true;
+  }
+  return false;
+}
+
+void Launcher::end_if_unused(Instant now) {
+  if (now < unused_until_) return;
+  unused_until_ = kNever;
+  if (has_guests()) {
+    unused_until_ = now + kUnusedLinger;
+  } else if (users_->end_if_unused()) {
+    stop_requested_ = true;
+  }
+}
+
 /// One question per turn and node: a frozen process costs at most kAnswerTimeout.
 void Launcher::ask_due(Instant now) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -145,6 +173,7 @@ void Launcher::ask(NodeProcess& node, Instant now) {
 Duration Launcher::until_due(Instant now, Duration wait) {
   if (setup_.interfaces().next_look() != kNever)
     wait = std::min(wait, std::max(setup_.interfaces().next_look() - now, Duration(1ms)));
+  if (unused_until_ != kNever) wait = std::min(wait, std::max(unused_until_ - now, Duration(1ms)));
   for (const NodeProcess& node : nodes_) {
     if (!node.running() && !options_.restart) continue;
     const Instant due = node.running() ? node.next_question : node.next_start();
@@ -158,6 +187,8 @@ void Launcher::turn(Duration wait) {
   wait = until_due(now, wait);
   std::vector<pollfd> items{{signals_.get(), POLLIN, 0}};
   setup_.interfaces().wait_fds(items);
+  const bool watches_users = users_.has_value() && !starting_ && unused_until_ == kNever;
+  if (watches_users) items.push_back({users_->fd(), 0, 0});
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wait).count();
   if (::poll(items.data(), items.size(), static_cast<int>(std::max<int64_t>(milliseconds, 1))) > 0) {
     signalfd_siginfo info{};
@@ -167,6 +198,8 @@ void Launcher::turn(Duration wait) {
   reap();
   if (setup_.unsaved()) save();
   now = MonotonicClock().now();
+  if (watches_users && (items.back().revents & POLLHUP) != 0) unused_until_ = now + kUnusedLinger;
+  if (unused_until_ != kNever) end_if_unused(now);
   mend_interfaces(now);
   restart_due(now);
   ask_due(now);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "control/control_client.h"
 #include "tools/fabric_setup.h"
+#include "tools/fabric_users.h"
 #include "tools/live_view.h"
 #include "tools/node_process.h"
 #include "tools/topology.h"
@@ -23,6 +25,7 @@ struct LauncherOptions {
   LogLevel log_level = LogLevel::kInfo;
   Duration ready_timeout = std::chrono::seconds(15);  // until every session is open
   bool restart = true;                                // what dies
+  bool ends_unused = false;                           // a second after its last user has gone
   bool live = false;                                  // redraw a table on the terminal
   bool quiet = false;                                 // no progress lines
 };
@@ -30,7 +33,8 @@ struct LauncherOptions {
 class Launcher {
  public:
   Launcher(Topology topology, LauncherOptions options)
-      : options_(std::move(options)), setup_(std::move(topology), options_.topology_path) {}
+      : options_(std::move(options)),
+        setup_(std::move(topology), options_.topology_path, options_.ends_unused) {}
   ~Launcher() { stop(); }
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -59,6 +63,8 @@ class Launcher {
   void reap();
   void mend_interfaces(Instant now);
   void restart_due(Instant now);
+  void end_if_unused(Instant now);
+  [[nodiscard]] bool has_guests();
   void ask_due(Instant now);
   void ask(NodeProcess& node, Instant now);
   void end_role(NodeRole role);
@@ -77,6 +83,8 @@ class Launcher {
   UniqueFd lifeline_in_;
   UniqueFd lifeline_out_;
   control::ControlClient client_;
+  std::optional<FabricUsers> users_;
+  Instant unused_until_ = kNever;  // nobody uses the fabric: it ends then
   LiveView view_;
   size_t next_asked_ = 0;
   bool stop_requested_ = false;

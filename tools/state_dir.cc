@@ -35,12 +35,13 @@ namespace fs = std::filesystem;
 /// directory.
 constexpr size_t kStatePathBytesMax = 107 - node::kNodeNameBytesMax - 7;
 
+constexpr int kLockAttempts = 20;
 constexpr size_t kRecordGrowth = 4096;  // of the next record over this one
 
 /// What survives the end of a run.
 bool is_kept(const fs::path& file) {
   return file.extension() == ".log" || file.extension() == ".old" || file.filename() == "lids" ||
-         file.filename() == "lock" || file.filename() == "started";
+         file.filename() == "names" || file.filename() == "lock" || file.filename() == "started";
 }
 
 Status make_private(const std::string& path) {
@@ -141,7 +142,13 @@ Result<StateDir> StateDir::open(const std::string& fabric) {
 Status StateDir::lock() {
   UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return errno_error("cannot open " + file("lock"), errno);
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
+  // Who only looks whether it is locked holds it for a moment.
+  bool taken = false;
+  for (int attempt = 0; !taken && attempt < kLockAttempts; ++attempt) {
+    taken = flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!taken) std::this_thread::sleep_for(1ms);
+  }
+  if (!taken)
     return Error{
         fmt::format("fabric '{}' is already running; end it with weft down --fabric {}", fabric_, fabric_)};
   lock_ = std::move(fd);
@@ -150,7 +157,7 @@ Status StateDir::lock() {
 
 bool StateDir::locked() const {
   const UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  return fd.valid() && flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+  return fd.valid() && flock(fd.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 Status StateDir::save(const RunRecord& record) const {
@@ -158,6 +165,9 @@ Status StateDir::save(const RunRecord& record) const {
   text << "launcher " << record.launcher << ' ' << record.launcher_ticks << '\n';
   text << "ready " << record.ready << '\n';
   text << "topology " << record.topology << '\n';
+  text << "links " << record.ends_unused << ' ' << record.cell_payload << ' ' << record.flit_payload << '\n';
+  for (const SpareRecord& s : record.spare)
+    text << "spare " << s.node << ' ' << s.ports << ' ' << s.first_lid << '\n';
   for (const RecordedProcess& p : record.processes)
     text << "process " << p.name << ' ' << p.program << ' ' << p.pid << ' ' << p.start_ticks << ' '
          << p.restarts << '\n';
@@ -223,6 +233,10 @@ RunRecord StateDir::load() const {
     if (kind == "launcher") words >> record.launcher >> record.launcher_ticks;
     if (kind == "ready") words >> record.ready;
     if (kind == "topology") std::getline(words >> std::ws, record.topology);
+    if (kind == "links") words >> record.ends_unused >> record.cell_payload >> record.flit_payload;
+    SpareRecord spare;
+    if (kind == "spare" && words >> spare.node >> spare.ports >> spare.first_lid)
+      record.spare.push_back(spare);
     RecordedProcess process;
     if (kind == "process" &&
         words >> process.name >> process.program >> process.pid >> process.start_ticks >> process.restarts)

@@ -37,15 +37,26 @@ struct RecordedPort {
   std::string peer;
 };
 
+/// The spare ports of a switch.
+struct SpareRecord {
+  std::string node;
+  uint32_t ports = 0;
+  uint32_t first_lid = 0;  // of fabric::spare_lids(ports)
+};
+
 struct RunRecord {
   pid_t launcher = 0;
   uint64_t launcher_ticks = 0;
-  std::string topology;  // file it runs
-  bool ready = false;    // every process has been ready once
+  std::string topology;       // file it runs
+  bool ready = false;         // every process has been ready once
+  bool ends_unused = false;   // with its last user (tools/fabric_users.h)
+  uint32_t cell_payload = 0;  // bytes, where they are not the default
+  uint32_t flit_payload = 0;
   std::vector<RecordedProcess> processes;
   std::vector<RecordedInterface> interfaces;
   std::vector<RecordedPort> ports;
   std::vector<BorrowedInterface> borrowed;
+  std::vector<SpareRecord> spare;
 };
 
 /// Start time of a process in clock ticks since boot; 0 when there is none of that number.

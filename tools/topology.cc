@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -523,6 +524,19 @@ Topology Reader::read() {
 }
 
 }  // namespace
+
+void resolve_paths(Topology& topology, const std::string& file) {
+  const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
+  const auto resolve = [&base](std::string& path) {
+    if (!path.empty() && path.front() != '/') path = (base / path).lexically_normal();
+  };
+  resolve(topology.curve_dir);
+  for (UnitNode& unit : topology.units) {
+    if (unit.nic.kind != node::NicKind::kPcap) continue;
+    resolve(unit.nic.argument);
+    resolve(unit.nic.output);
+  }
+}
 
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name) {
   try {

@@ -115,6 +115,9 @@ struct Topology {
 inline constexpr uint32_t kNoSwitch = ~uint32_t{0};
 [[nodiscard]] std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from);
 
+/// Makes the paths in it that are named relative to its file absolute.
+void resolve_paths(Topology& topology, const std::string& file);
+
 /// Parses and checks `text`. Errors read "FILE:LINE:COLUMN: what is wrong; how to mend it".
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name);
 

@@ -21,6 +21,10 @@ struct Subcommand {
 };
 
 constexpr std::array kSubcommands{
+    Subcommand{"run", "run a program of the verbs on a fabric, which is started if need be", command_run},
+    Subcommand{"shell", "start a shell whose programs run on a fabric", command_shell},
+    Subcommand{"devices", "which endnodes are on the spare ports", command_devices},
+    Subcommand{"doctor", "what may keep programs from running, and how to mend it", command_doctor},
     Subcommand{"up", "start a fabric from a topology file and watch over it", command_up},
     Subcommand{"down", "end a running fabric", command_down},
     Subcommand{"status", "what runs, and in which state it is", command_status},

@@ -29,7 +29,8 @@ fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
   config.curve_server_file = settings.curve_server;
   config.link.guid = settings.guid;
   config.link.lid = settings.lid;
-  config.link.any_port = settings.lid == kLidNone;
+  config.link.any_port = settings.lid == kLidNone || settings.identity != 0;
+  config.link.identity = settings.identity;
   config.link.cell_payload_bytes = settings.cell_payload_bytes;
   config.link.flit_payload_bytes = settings.flit_payload_bytes;
   return config;

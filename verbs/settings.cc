@@ -80,6 +80,9 @@ Result<Settings> read_settings() {
   if (Status read = read_number<uint16_t>("WEFT_LID", 10, 1, kLidMax, lid); !read) return read.error();
   if (Status read = read_number<uint64_t>("WEFT_GUID", 16, 1, ~uint64_t{0}, guid); !read) return read.error();
   if ((lid == 0) != (guid == 0)) return Error{"WEFT_LID and WEFT_GUID go together"};
+  if (Status read = read_number<uint64_t>("WEFT_IDENTITY", 16, 1, ~uint64_t{0}, out.identity); !read)
+    return read.error();
+  if (out.identity != 0 && guid == 0) return Error{"WEFT_IDENTITY needs WEFT_GUID and WEFT_LID"};
   out.lid = Lid(lid);
   out.guid = Guid(guid);
   if (Status read = read_number<uint32_t>("WEFT_CELL_PAYLOAD", 10, kCellPayloadBytesMin, kCellPayloadBytesMax,

@@ -17,6 +17,7 @@ struct Settings {
   std::string dir;       // for its files; empty: none are made
   Lid lid{};             // with `guid`; without both a spare port gives them
   Guid guid{};
+  uint64_t identity = 0;     // with both: of a spare port all the same (fabric::LinkConfig::identity)
   std::string curve_secret;  // files
   std::string curve_server;
   uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;

@@ -7,7 +7,8 @@ from weft_case import SOURCE
 
 MAN = SOURCE / "docs" / "man"
 ALWAYS = {"-h", "--help", "--version", "--config"}
-COMMANDS = ["up", "down", "status", "stat", "logs", "exec", "traffic", "nic", "capture", "fault", "demo", "keygen"]
+COMMANDS = ["run", "shell", "devices", "doctor", "up", "down", "status", "stat", "logs", "exec", "traffic", "nic", "capture",
+            "fault", "demo", "keygen"]
 
 
 def documented(page):

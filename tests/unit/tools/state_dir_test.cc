@@ -37,14 +37,17 @@ class StateDirTest : public ::testing::Test {
 TEST_F(StateDirTest, record_comes_back) {
   Result<StateDir> dir = StateDir::create("f");
   ASSERT_TRUE(dir.ok()) << dir.error().text;
-  RunRecord record{11,
-                   22,
-                   "/a b/t.toml",
-                   true,
-                   {{"h1", "weft-host", 33, 44, 5}},
-                   {{"eth0", "n1"}, {"weft0", ""}},
-                   {{"s1", 2, "h1"}},
-                   {}};
+  RunRecord record;
+  record.launcher = 11;
+  record.launcher_ticks = 22;
+  record.topology = "/a b/t.toml";
+  record.ready = record.ends_unused = true;
+  record.cell_payload = 1024;
+  record.flit_payload = 64;
+  record.processes = {{"h1", "weft-host", 33, 44, 5}};
+  record.interfaces = {{"eth0", "n1"}, {"weft0", ""}};
+  record.ports = {{"s1", 2, "h1"}};
+  record.spare = {{"s1", 64, 48128}};
   record.borrowed = {
       {"u0", "lan", 7, 1400, 1500, {2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}, {65000, 64000}, {65536, 65535}},
       {"u1", "", 8, 0, 0, {}, {}, {}, {}}};
@@ -71,6 +74,13 @@ TEST_F(StateDirTest, record_comes_back) {
   ASSERT_EQ(back.ports.size(), 1U);
   EXPECT_EQ(back.ports[0].number, 2U);
   EXPECT_EQ(back.ports[0].peer, "h1");
+  EXPECT_TRUE(back.ends_unused);
+  EXPECT_EQ(back.cell_payload, 1024U);
+  EXPECT_EQ(back.flit_payload, 64U);
+  ASSERT_EQ(back.spare.size(), 1U);
+  EXPECT_EQ(back.spare[0].node, "s1");
+  EXPECT_EQ(back.spare[0].ports, 64U);
+  EXPECT_EQ(back.spare[0].first_lid, 48128U);
 }
 
 TEST_F(StateDirTest, a_name_never_leads_out_of_the_directory) {

@@ -1,0 +1,182 @@
+"""weft run: plain programs, as any user, on a fabric that comes with the first and goes with the last."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+from weft_case import WeftCase
+
+
+def has_library():
+    return (harness.BIN.parent / "lib" / "weft" / "verbs" / "libibverbs.so.1").exists()
+
+
+@unittest.skipUnless(has_library(), "the drop-in libibverbs is not built")
+class RunTest(WeftCase):
+    def run_program(self, *words, **extra):
+        return self.weft("run", "--", *words, **extra)
+
+    def running(self):
+        return self.weft("status", "--fabric", "default", "--json")[0] == 0
+
+    def wait_for_the_end(self):
+        harness.wait_for(lambda: not self.running(), "the fabric to end with its last program")
+
+    def test_exit_codes_and_signals_are_the_programs_own(self):
+        self.assertEqual(self.run_program("true")[0], 0)
+        self.assertEqual(self.run_program("false")[0], 1)
+        self.assertEqual(self.run_program("sh", "-c", "exit 42")[0], 42)
+        self.assertEqual(self.run_program("sh", "-c", "kill -TERM $$")[0], -signal.SIGTERM)
+        self.assertEqual(self.run_program("sh", "-c", "kill -KILL $$")[0], -signal.SIGKILL)
+        code, out, err = self.run_program("sh", "-c", "echo out; echo err >&2; cat", "-x", "--", "y")
+        self.assertEqual((code, out, err), (0, "out\n", "err\n"))
+        self.assertEqual(self.run_program("/no/such/program")[0], 127)
+        self.assertEqual(self.run_program("no-such-program")[0], 127)
+        self.assertEqual(self.run_program(self.path)[0], 126)
+        self.wait_for_the_end()
+
+    def test_options_of_the_program_are_its_own(self):
+        code, out, _ = self.weft("run", "echo", "--fabric", "-n", "x")
+        self.assertEqual((code, out), (0, "--fabric -n x\n"))
+
+    def test_programs_share_a_fabric_that_ends_with_the_last(self):
+        self.assertFalse(self.running())
+        first = self.start("run", "sleep", "100")
+        harness.wait_for(self.running, "a fabric")
+        pid = json.loads(self.weft("status", "--json")[1])["launcher"]
+        second = self.start("run", "sh", "-c", "sleep 100 & exec sleep 100")
+        self.assertEqual(self.run_program("true")[0], 0)
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        time.sleep(2.5)
+        self.assertTrue(self.running(), "the second still uses it")
+        self.assertEqual(json.loads(self.weft("status", "--json")[1])["launcher"], pid)
+        child = int(subprocess.run(["pgrep", "-P", str(second.pid)], capture_output=True, text=True).stdout)
+        os.kill(second.pid, signal.SIGKILL)
+        second.wait()
+        time.sleep(2.5)
+        self.assertTrue(self.running(), "and a child of it")
+        os.kill(child, signal.SIGKILL)
+        self.wait_for_the_end()
+        self.assertFalse(list((self.state / "default").glob("*.sock")))
+
+    def test_many_that_start_at_once_start_it_once(self):
+        together = [self.start("run", "sh", "-c", "sleep 1; echo $WEFT_FABRIC", stdout=subprocess.PIPE) for _ in range(12)]
+        endpoints = {process.communicate(timeout=60)[0] for process in together}
+        self.assertEqual([process.returncode for process in together], [0] * 12)
+        self.assertEqual(endpoints, {f"shm:{self.state}/default/s1.sock\n"})
+        self.wait_for_the_end()
+
+    def test_one_that_comes_while_it_ends_gets_the_next(self):
+        for pause in (0.9, 0.95, 1.0, 1.05, 1.1, 1.2):
+            self.assertEqual(self.run_program("true")[0], 0)
+            time.sleep(pause)
+        self.wait_for_the_end()
+
+    def test_a_launcher_that_was_killed_is_replaced(self):
+        self.assertEqual(self.run_program("true")[0], 0)
+        os.kill(json.loads(self.weft("status", "--json")[1])["launcher"], signal.SIGKILL)
+        self.assertEqual(self.run_program("true")[0], 0)
+        self.wait_for_the_end()
+
+    def test_a_name_keeps_its_lid_and_guid(self):
+        show = ["sh", "-c", "echo $WEFT_NODE $WEFT_GUID $WEFT_LID $WEFT_IDENTITY"]
+        first = self.weft("run", "--node", "alice", *show)[1].split()
+        other = self.weft("run", "--node", "bob", *show)[1].split()
+        self.wait_for_the_end()
+        self.assertEqual(self.weft("run", "--node", "alice", *show)[1].split(), first)
+        self.assertEqual(first[0], "alice")
+        self.assertEqual(len(set(first[1:]) & set(other[1:])), 0)
+        self.assertEqual(self.weft("run", *show)[1], "\n", "and who has no name is nobody")
+        self.assertEqual(self.weft("run", "--node", "alice", self.bin / "weft", "run", *show)[1], "\n")
+
+    def test_an_inner_run_uses_the_outer_fabric(self):
+        self.file.write_text('fabric = "mine"\n[[switch]]\nname = "sw"\nspare_ports = 2\n')
+        inner = [self.bin / "weft", "run", "sh", "-c", "echo $WEFT_FABRIC"]
+        self.assertEqual(self.weft("run", "--fabric", self.file, *inner)[1], f"shm:{self.state}/mine/sw.sock\n")
+        self.assertFalse(self.running(), "no default fabric was started")
+        code, _, err = self.weft("run", "--fabric", "nobodys", "true")
+        self.assertEqual(code, 125)
+        self.assertIn("nobodys", err)
+
+    def test_a_fabric_without_spare_ports_is_refused_by_name(self):
+        self.up()
+        code, _, err = self.weft("run", "--fabric", "t", "true")
+        self.assertEqual(code, 125)
+        self.assertIn("spare_ports", err)
+
+    def test_a_directory_of_somebody_else_is_refused(self):
+        self.state.mkdir(mode=0o755)
+        code, _, err = self.run_program("true")
+        self.assertEqual(code, 125)
+        self.assertIn("mode 0700", err)
+
+    def test_a_static_program_runs_and_is_told_of(self):
+        source = self.path / "static.c"
+        source.write_text("int main(void) { return 5; }\n")
+        program = self.path / "static"
+        if subprocess.run(["cc", "-static", "-o", program, source], capture_output=True).returncode != 0:
+            self.skipTest("no static libc here")
+        code, _, err = self.run_program(program)
+        self.assertEqual(code, 5)
+        self.assertIn("is statically linked", err)
+        script = self.path / "script"
+        script.write_text(f"#!{program}\n")
+        script.chmod(0o755)
+        code, _, err = self.run_program(script)
+        self.assertEqual(code, 5)
+        self.assertIn(f"is statically linked (its interpreter {program})", err)
+
+    def test_doctor_names_what_is_in_the_way(self):
+        findings = json.loads(self.weft("doctor", "--json")[1])["findings"]
+        self.assertTrue({"programs", "state directory", "shared memory", "descriptors", "threads"}
+                        <= {one["what"] for one in findings if one["good"]})
+        other = self.path / "lib"
+        other.mkdir()
+        (other / "libibverbs.so.1").touch()
+        code, out, _ = self.weft("doctor", LD_LIBRARY_PATH=str(other))
+        self.assertEqual(code, 1)
+        self.assertIn(f"LD_LIBRARY_PATH names {other}", out)
+        self.state.mkdir(mode=0o777)
+        self.state.chmod(0o777)
+        self.assertIn("chmod 700", self.weft("doctor")[1])
+
+    def test_a_name_is_one_endnode_at_a_time(self):
+        if shutil.which("ibv_devinfo") is None:
+            self.skipTest("ibverbs-utils is not installed")
+        show = ["ibv_devinfo", "-d", "weft0"]
+        seen = [re.findall(r"(?:node_guid|port_lid):\s+(\S+)", self.weft("run", "--node", name, *show)[1])
+                for name in ("alice", "bob", "alice")]
+        self.assertEqual(seen[0], seen[2])
+        self.assertEqual(len(set(seen[0]) & set(seen[1])), 0)
+        self.assertEqual(len(seen[0]), 2)
+
+    def test_stock_programs_talk(self):
+        """They come and go: the last message of one that ends at once still arrives."""
+        if shutil.which("ibv_ud_pingpong") is None:
+            self.skipTest("ibverbs-utils is not installed")
+        for program, port in (("ibv_rc_pingpong", 21000), ("ibv_ud_pingpong", 22000)):
+            for i in range(3):
+                words = [program, "-p", str(port + os.getpid() % 1000 + i), "-n", "100"]
+                server = self.start("run", "--node", "server", *words, stdout=subprocess.PIPE)
+                time.sleep(0.5)
+                code, out, err = self.weft("run", *words, "127.0.0.1")
+                self.assertEqual((code, server.wait(timeout=30)), (0, 0), f"{program}: {out}{err}")
+                self.assertIn("100 iters", out)
+
+    def test_devices_lists_who_is_there(self):
+        holder = self.start("run", "sleep", "100")
+        harness.wait_for(self.running, "a fabric")
+        switches = json.loads(self.weft("devices", "--json")[1])["switches"]
+        self.assertEqual(switches, [{"switch": "s1", "spare_ports": 64, "free": 64, "devices": []}])
+        self.assertIn("64 of 64 spare ports are free", self.weft("devices")[1])
+        holder.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()

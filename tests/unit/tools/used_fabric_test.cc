@@ -1,0 +1,155 @@
+// What weft run rests on: the door of a fabric that ends with its last user, names that stay, which programs
+// our libraries reach, and the environment they come by.
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "fabric/link/limits.h"
+#include "tools/fabric_users.h"
+#include "tools/node_names.h"
+#include "tools/program_check.h"
+#include "tools/run_environment.h"
+
+namespace weft::tools {
+namespace {
+
+class UsedFabricTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "weft-state-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    base_ = name;
+    setenv("WEFT_STATE_DIR", base_.c_str(), 1);
+    record_.ends_unused = true;
+  }
+  void TearDown() override {
+    unsetenv("WEFT_STATE_DIR");
+    std::filesystem::remove_all(base_);
+  }
+  std::string base_;
+  RunRecord record_;
+  SpareRecord spare_{"s1", 4, 1000};
+};
+
+TEST_F(UsedFabricTest, a_fabric_ends_with_its_last_user_and_then_lets_nobody_in) {
+  const StateDir dir = StateDir::create("f").value();
+  UniqueFd use;
+  EXPECT_EQ(enter_fabric(dir, record_, use), UserEntry::kEnding) << "there is no door yet";
+  FabricUsers users = FabricUsers::create(dir).value();
+  ASSERT_EQ(enter_fabric(dir, record_, use), UserEntry::kJoined);
+  UniqueFd other;
+  ASSERT_EQ(enter_fabric(dir, record_, other), UserEntry::kJoined);
+  EXPECT_FALSE(users.end_if_unused());
+  use.reset();
+  EXPECT_FALSE(users.end_if_unused());
+  ASSERT_EQ(enter_fabric(dir, record_, use), UserEntry::kJoined) << "the door is open again";
+  use.reset();
+  other.reset();
+  EXPECT_TRUE(users.end_if_unused());
+  EXPECT_EQ(enter_fabric(dir, record_, use), UserEntry::kEnding);
+  record_.ends_unused = false;
+  EXPECT_EQ(enter_fabric(dir, record_, use), UserEntry::kNoDoor);
+}
+
+TEST_F(UsedFabricTest, a_name_has_the_same_identity_every_time) {
+  const StateDir dir = StateDir::create("f").value();
+  const NodeIdentity alice = node_identity(dir, record_, spare_, "alice").value();
+  const NodeIdentity bob = node_identity(dir, record_, spare_, "bob").value();
+  EXPECT_NE(alice.guid, bob.guid);
+  EXPECT_NE(alice.lid, bob.lid);
+  EXPECT_NE(alice.secret, bob.secret);
+  EXPECT_GE(alice.lid.value(), 1000 + fabric::anonymous_lids(4)) << "one that no other endnode gets";
+  EXPECT_LT(alice.lid.value(), 1000 + fabric::spare_lids(4));
+  const NodeIdentity again = node_identity(dir, record_, spare_, "alice").value();
+  EXPECT_EQ(again.guid, alice.guid);
+  EXPECT_EQ(again.lid, alice.lid);
+  EXPECT_EQ(again.secret, alice.secret);
+  struct stat info {};
+  ASSERT_EQ(stat(dir.file("names").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 077, 0U) << "it holds secrets";
+  record_.processes.push_back({"h1", "weft-host", 1, 1, 0});
+  EXPECT_FALSE(node_identity(dir, record_, spare_, "h1").ok());
+  EXPECT_FALSE(node_identity(dir, record_, spare_, "a/b").ok());
+}
+
+TEST_F(UsedFabricTest, names_end_with_their_lids) {
+  const StateDir dir = StateDir::create("f").value();
+  const uint32_t names = fabric::spare_lids(4) - fabric::anonymous_lids(4);
+  for (uint32_t i = 0; i < names; ++i)
+    ASSERT_TRUE(node_identity(dir, record_, spare_, "n" + std::to_string(i)).ok()) << i;
+  EXPECT_FALSE(node_identity(dir, record_, spare_, "late").ok());
+  EXPECT_TRUE(node_identity(dir, record_, spare_, "n0").ok());
+}
+
+/// A program of its own making: header, and one segment of a type.
+std::string image(unsigned char bits, uint16_t machine, uint32_t segment) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = bits;
+  header.e_type = ET_DYN;
+  header.e_machine = machine;
+  header.e_phoff = sizeof header;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 1;
+  Elf64_Phdr part{};
+  part.p_type = segment;
+  std::string out(sizeof header + sizeof part, '\0');
+  std::memcpy(out.data(), &header, sizeof header);
+  std::memcpy(out.data() + sizeof header, &part, sizeof part);
+  return out;
+}
+
+TEST_F(UsedFabricTest, programs_that_no_library_reaches_are_told_apart) {
+  const auto reason_of = [&](const std::string& content, mode_t mode = 0755) {
+    const std::string path = base_ + "/program";
+    std::ofstream(path, std::ios::trunc) << content;
+    chmod(path.c_str(), mode);
+    return unserved_reason(path);
+  };
+  Elf64_Ehdr own{};
+  std::ifstream("/proc/self/exe").read(reinterpret_cast<char*>(&own), sizeof own);
+  EXPECT_EQ(reason_of(image(ELFCLASS64, own.e_machine, PT_INTERP)), "");
+  EXPECT_EQ(reason_of(image(ELFCLASS64, own.e_machine, PT_LOAD)), "is statically linked");
+  EXPECT_EQ(reason_of(image(ELFCLASS32, own.e_machine, PT_INTERP)), "is a 32-bit program");
+  EXPECT_EQ(reason_of(image(ELFCLASS64, EM_68K, PT_INTERP)), "is a program of another architecture");
+  EXPECT_EQ(unserved_reason("/proc/self/exe"), "");
+  EXPECT_EQ(reason_of("#!/bin/sh\n"), "");
+  EXPECT_EQ(reason_of("a text"), "");
+  EXPECT_EQ(reason_of(""), "");
+  EXPECT_EQ(unserved_reason(base_ + "/none"), "");
+  const std::string inner = base_ + "/inner";
+  std::ofstream(inner) << image(ELFCLASS64, own.e_machine, PT_LOAD);
+  EXPECT_EQ(reason_of("#! " + inner + " -x\n"), "is statically linked (its interpreter " + inner + ")");
+}
+
+TEST_F(UsedFabricTest, the_environment_names_this_fabric_and_no_other) {
+  const StateDir dir = StateDir::create("f").value();
+  record_.cell_payload = 1024;
+  const ProgramLibraries libraries{"/l/verbs", "/l/preload.so"};
+  Environment set =
+      run_environment(dir, record_, spare_, "", {}, libraries, "/x:/l/verbs:/y", "/z.so /l/preload.so");
+  EXPECT_EQ(set["WEFT_FABRIC"], "shm:" + dir.path() + "/s1.sock");
+  EXPECT_EQ(set["WEFT_CELL_PAYLOAD"], "1024");
+  EXPECT_EQ(set["LD_LIBRARY_PATH"], "/l/verbs:/x:/y");
+  EXPECT_EQ(set["LD_PRELOAD"], "/l/preload.so:/z.so");
+  for (const char* name : {"WEFT_NODE", "WEFT_GUID", "WEFT_LID", "WEFT_IDENTITY", "WEFT_CURVE_SECRET"}) {
+    ASSERT_TRUE(set.contains(name));
+    EXPECT_FALSE(set[name].has_value()) << "of a program around this one";
+  }
+  set = run_environment(dir, record_, spare_, "alice", NodeIdentity{Guid(0xAB), 0xCD, Lid(7)}, libraries, "",
+                        "");
+  EXPECT_EQ(set["WEFT_NODE"], "alice");
+  EXPECT_EQ(set["WEFT_GUID"], "00000000000000ab");
+  EXPECT_EQ(set["WEFT_IDENTITY"], "00000000000000cd");
+  EXPECT_EQ(set["WEFT_LID"], "7");
+  EXPECT_EQ(set["LD_LIBRARY_PATH"], "/l/verbs");
+}
+
+}  // namespace
+}  // namespace weft::tools

@@ -1,0 +1,167 @@
+// weft doctor: what may keep a program from running on a fabric, and how to mend it.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "base/command_line.h"
+#include "base/process_limits.h"
+#include "base/shared_region.h"
+#include "tools/child_process.h"
+#include "tools/command.h"
+#include "tools/run_environment.h"
+
+namespace weft::tools {
+namespace {
+
+/// A fabric of one switch with 64 spare ports, and a program on each.
+constexpr rlim_t kDescriptors = 64 + 4 * 65;
+constexpr size_t kStateBytes = 2 * 1024 * 1024;
+constexpr size_t kThreads = 4;
+constexpr size_t kLinkBytes = 4 * 1024 * 1024;
+
+struct Finding {
+  std::string what;
+  bool good = true;
+  std::string text;  // what was found, and how to mend it
+};
+
+Finding good(std::string what, std::string text) {
+  return {std::move(what), true, std::move(text)};
+}
+Finding bad(std::string what, std::string text) {
+  return {std::move(what), false, std::move(text)};
+}
+
+Finding state_directory() {
+  const std::string name = "state directory";
+  const std::string base = StateDir::base();
+  struct stat info {};
+  if (lstat(base.c_str(), &info) != 0) {
+    const std::string parent = std::filesystem::path(base).parent_path();
+    if (access(parent.c_str(), W_OK) == 0) return good(name, base + " (is made when needed)");
+    return bad(name, fmt::format("{} cannot be made in {}; set WEFT_STATE_DIR to a directory of yours", base,
+                                 parent));
+  }
+  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0)
+    return bad(name, fmt::format(
+                         "{} is not a directory of yours with mode 0700; chmod 700 it, or set WEFT_STATE_DIR",
+                         base));
+  struct statvfs room {};
+  if (statvfs(base.c_str(), &room) == 0 && uint64_t{room.f_bavail} * room.f_frsize < kStateBytes)
+    return bad(name, fmt::format("{} has {} KiB free, a fabric needs {}; make room or set WEFT_STATE_DIR",
+                                 base, uint64_t{room.f_bavail} * room.f_frsize / 1024, kStateBytes / 1024));
+  return good(name, base);
+}
+
+Finding libraries() {
+  const std::string name = "libraries";
+  Result<ProgramLibraries> found = find_libraries();
+  if (!found.ok()) return bad(name, found.error().text);
+  if (found->preload.empty())
+    return bad(name,
+               found->verbs + "; libweft_preload.so is missing beside it: librdmacm finds nothing; build it");
+  return good(name, found->verbs);
+}
+
+Finding programs() {
+  const std::string path = find_program("weft-switch");
+  if (path.empty())
+    return bad("programs", "weft-switch is neither beside weft nor in PATH; build or install it");
+  return good("programs", path);
+}
+
+/// Links are sealed memory files, which count against memory limits, not against /dev/shm.
+Finding shared_memory() {
+  const Result<SharedRegion> region = SharedRegion::create("weft-doctor", kLinkBytes);
+  if (region.ok()) return good("shared memory", "sealed memory files work");
+  return bad("shared memory",
+             region.error().text + "; raise the memory limit of this user, container or unit");
+}
+
+Finding descriptors() {
+  rlimit limit{};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max >= kDescriptors) return good("descriptors", fmt::format("up to {}", limit.rlim_max));
+  return bad("descriptors",
+             fmt::format("this user may have {}, a fabric of 64 programs needs {}; raise ulimit -Hn",
+                         limit.rlim_max, kDescriptors));
+}
+
+Finding threads() {
+  if (const Status started = check_spare_threads(kThreads); !started.ok())
+    return bad("threads", started.error().text);
+  return good("threads", "can be started");
+}
+
+/// Two programs that spin and a switch: with one core each turn of one is a wait of the others.
+Finding cores() {
+  const unsigned count = std::thread::hardware_concurrency();
+  if (count >= 2) return good("cores", std::to_string(count));
+  return bad("cores",
+             "one: programs that poll wait for each other and the switch; allow this process more (taskset)");
+}
+
+/// A libibverbs that stands before ours is what programs get.
+Finding conflicts() {
+  const std::string name = "other libibverbs";
+  Result<ProgramLibraries> ours = find_libraries();
+  for (const char* variable : {"LD_LIBRARY_PATH", "LD_PRELOAD"}) {
+    const char* value = std::getenv(variable);
+    std::istringstream words(value != nullptr ? value : "");
+    for (std::string word; std::getline(words, word, ':');) {
+      const bool has_one = access((word + "/libibverbs.so.1").c_str(), F_OK) == 0 ||
+                           word.find("libibverbs") != std::string::npos;
+      if (!has_one || (ours.ok() && word == ours->verbs)) continue;
+      return bad(name, fmt::format("{} names {}: unset it; weft run puts ours first, other launchers do not",
+                                   variable, word));
+    }
+  }
+  for (const char* variable : {"RDMAV_DRIVERS", "IBV_DRIVERS", "SYSFS_PATH"}) {
+    if (std::getenv(variable) != nullptr)
+      return bad(name, fmt::format("{} is set: it is for the kernel's devices; unset it", variable));
+  }
+  return good(name, "none in the way");
+}
+
+}  // namespace
+
+int command_doctor(const Arguments& arguments) {
+  bool json = false;
+  Arguments none;
+  CommandLine line(
+      "weft doctor", "weft doctor [options]",
+      "Looks for what may keep programs from running on a fabric, and says how to mend it: directories, "
+      "libraries,\nlimits, other libraries in the way. Exit code 0 when nothing is.");
+  line.flag("json", json, "one JSON object");
+  line.words("", none, 0, 0);
+  if (std::optional<int> code = line.parse(arguments)) return *code;
+  const std::vector<Finding> findings{programs(),    libraries(), state_directory(), shared_memory(),
+                                      descriptors(), threads(),   cores(),           conflicts()};
+  const bool all_good =
+      std::all_of(findings.begin(), findings.end(), [](const Finding& one) { return one.good; });
+  std::string list;
+  for (const Finding& one : findings) {
+    if (json) {
+      list += fmt::format("{}{{\"what\":{},\"good\":{},\"text\":{}}}", list.empty() ? "" : ",",
+                          json_text(one.what), one.good, json_text(one.text));
+    } else {
+      print_line(fmt::format("{:<5} {:<17} {}", one.good ? "ok" : "BAD", one.what, one.text));
+    }
+  }
+  if (json) print_line(fmt::format("{{\"good\":{},\"findings\":[{}]}}", all_good, list));
+  return all_good ? kExitDone : kExitFailed;
+}
+
+}  // namespace weft::tools

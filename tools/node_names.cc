@@ -1,0 +1,81 @@
+#include "tools/node_names.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "base/rng.h"
+#include "base/unique_fd.h"
+#include "fabric/link/limits.h"
+#include "node/limits.h"
+#include "node/names.h"
+#include "tools/topology.h"
+
+namespace weft::tools {
+namespace {
+
+using Names = std::map<std::string, NodeIdentity>;
+
+Names read_names(const std::string& path) {
+  Names out;
+  std::ifstream in(path);
+  uint64_t guid = 0;
+  uint64_t secret = 0;
+  uint32_t lid = 0;
+  std::string name;
+  while (in >> std::hex >> guid >> secret >> std::dec >> lid >> name)
+    out[name] = {Guid(guid), secret, Lid(static_cast<uint16_t>(lid))};
+  return out;
+}
+
+/// The lowest one that no other name has; kLidNone when there is none.
+Lid free_lid(const Names& names, const SpareRecord& spare) {
+  std::set<uint32_t> used;
+  for (const auto& [name, identity] : names) used.insert(identity.lid.value());
+  const uint32_t first = spare.first_lid + fabric::anonymous_lids(spare.ports);
+  const uint32_t end = spare.first_lid + fabric::spare_lids(spare.ports);
+  for (uint32_t lid = first; lid < end; ++lid)
+    if (!used.contains(lid)) return Lid(static_cast<uint16_t>(lid));
+  return kLidNone;
+}
+
+bool in_range(Lid lid, const SpareRecord& spare) {
+  return lid.value() >= spare.first_lid && lid.value() < spare.first_lid + fabric::spare_lids(spare.ports);
+}
+
+}  // namespace
+
+Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
+                                   const std::string& name) {
+  if (const std::string fault = node::name_fault(name, node::kNodeNameBytesMax, "a node"); !fault.empty())
+    return Error{fault};
+  const bool listed = std::any_of(record.processes.begin(), record.processes.end(),
+                                  [&](const RecordedProcess& process) { return process.name == name; });
+  if (listed) return Error{fmt::format("'{}' is a node of the topology file: choose another name", name)};
+  const std::string path = dir.file("names");
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid() || flock(file.get(), LOCK_EX) != 0) return errno_error("cannot open " + path, errno);
+  const Names names = read_names(path);
+  const auto known = names.find(name);
+  if (known != names.end() && in_range(known->second.lid, spare)) return known->second;
+  NodeIdentity fresh{stable_guid(dir.fabric(), name), 0, free_lid(names, spare)};
+  if (fresh.lid == kLidNone)
+    return Error{fmt::format("all LIDs that names of fabric '{}' may have are given; remove {} to begin anew",
+                             dir.fabric(), path)};
+  SystemRandom random;
+  while (fresh.secret == 0) fresh.secret = random.next();
+  const std::string line =
+      fmt::format("{:016x} {:016x} {} {}\n", fresh.guid.value(), fresh.secret, fresh.lid.value(), name);
+  if (write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    return errno_error("cannot write " + path, errno);
+  return fresh;
+}
+
+}  // namespace weft::tools

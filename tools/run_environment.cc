@@ -1,0 +1,79 @@
+#include "tools/run_environment.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+namespace weft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// `first`, then what of `list` is not it. Words are told apart by any of `separators`, and joined by the
+/// first.
+std::string put_first(const std::string& first, const std::string& list, const std::string& separators) {
+  std::string out = first;
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find_first_of(separators, at), list.size());
+    const std::string word = list.substr(at, end - at);
+    if (!word.empty() && word != first) out += separators[0] + word;
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<ProgramLibraries> find_libraries() {
+  std::error_code ignored;
+  const fs::path beside = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
+  for (const char* libdir : {"lib", WEFT_LIBDIR}) {
+    const fs::path at = beside / libdir / "weft";
+    if (access((at / "verbs/libibverbs.so.1").c_str(), R_OK) != 0) continue;
+    const fs::path preload = at / "libweft_preload.so";
+    return ProgramLibraries{at / "verbs", access(preload.c_str(), R_OK) == 0 ? preload.string() : ""};
+  }
+  return Error{
+      fmt::format("libibverbs.so.1 is not in {}/lib/weft/verbs: build it (libibverbs-dev must be installed) "
+                  "or install Weft",
+                  beside.string())};
+}
+
+Environment run_environment(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
+                            const std::string& name, const std::optional<NodeIdentity>& identity,
+                            const ProgramLibraries& libraries, const std::string& library_path,
+                            const std::string& preload) {
+  Environment out;
+  out["WEFT_FABRIC"] = fmt::format("shm:{}/{}.sock", dir.path(), spare.node);
+  out["WEFT_NODE_DIR"] = dir.file("programs");
+  // Those of a program around this one are not ours.
+  for (const char* variable : {"WEFT_NODE", "WEFT_GUID", "WEFT_LID", "WEFT_IDENTITY", "WEFT_CURVE_SECRET",
+                               "WEFT_CURVE_SERVER", "WEFT_CELL_PAYLOAD", "WEFT_FLIT_PAYLOAD"})
+    out[variable] = std::nullopt;
+  if (record.cell_payload != 0) out["WEFT_CELL_PAYLOAD"] = std::to_string(record.cell_payload);
+  if (record.flit_payload != 0) out["WEFT_FLIT_PAYLOAD"] = std::to_string(record.flit_payload);
+  if (!name.empty()) out["WEFT_NODE"] = name;
+  if (identity.has_value()) {
+    out["WEFT_GUID"] = fmt::format("{:016x}", identity->guid.value());
+    out["WEFT_IDENTITY"] = fmt::format("{:016x}", identity->secret);
+    out["WEFT_LID"] = std::to_string(identity->lid.value());
+  }
+  out["LD_LIBRARY_PATH"] = put_first(libraries.verbs, library_path, ":");
+  if (!libraries.preload.empty()) out["LD_PRELOAD"] = put_first(libraries.preload, preload, ": ");
+  return out;
+}
+
+void apply(const Environment& environment) {
+  for (const auto& [name, value] : environment) {
+    if (value.has_value()) {
+      setenv(name.c_str(), value->c_str(), 1);
+    } else {
+      unsetenv(name.c_str());
+    }
+  }
+}
+
+}  // namespace weft::tools

@@ -1,0 +1,34 @@
+// tools/run_environment.h -- the environment by which a program finds its fabric and our libraries
+// (docs/verbs.md lists the variables).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "tools/node_names.h"
+#include "tools/state_dir.h"
+
+namespace weft::tools {
+
+/// Where the libraries for programs are.
+struct ProgramLibraries {
+  std::string verbs;    // directory with libibverbs.so.1 and libibverbs.so
+  std::string preload;  // object to preload; empty when this build has none
+};
+/// Beside this program, as the build and an installation have them. Fails when they were not built.
+Result<ProgramLibraries> find_libraries();
+
+/// Variables to set, or, where there is no value, to remove.
+using Environment = std::map<std::string, std::optional<std::string>>;
+
+/// For a program that joins by `spare`, as `name` if that is not empty; `present` gives what a variable is
+/// now.
+Environment run_environment(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
+                            const std::string& name, const std::optional<NodeIdentity>& identity,
+                            const ProgramLibraries& libraries, const std::string& library_path,
+                            const std::string& preload);
+void apply(const Environment& environment);
+
+}  // namespace weft::tools

@@ -1,0 +1,152 @@
+// How it works: whoever finds no launcher forks one, and waits for its word; of several who do so at once the
+// lock of the state directory lets one go on, and the others find its fabric. Who comes while a fabric ends
+// waits until it has ended and starts the next one.
+#include "tools/used_fabric.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/text_file.h"
+#include "tools/daemon.h"
+#include "tools/launcher.h"
+#include "tools/topology.h"
+
+namespace weft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kReadyWait = 20s;
+constexpr Duration kLookAgain = 1ms;
+constexpr uint32_t kDefaultSparePorts = 64;
+
+/// Which fabric is meant, and what to start when it does not run.
+struct Plan {
+  std::string fabric;
+  std::string file;  // of the topology
+  std::optional<Topology> topology;
+};
+
+bool is_file(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/// The fabric of the program that started us: an endpoint in its state directory, the directory, or its name.
+std::string surrounding_fabric() {
+  const char* set = std::getenv("WEFT_FABRIC");
+  std::string text = set != nullptr ? set : "";
+  for (const std::string_view prefix : {"shm:", "ipc://"}) {
+    if (text.starts_with(prefix)) text = fs::path(text.substr(prefix.size())).parent_path();
+  }
+  return text.starts_with('/') ? fs::path(text).filename().string() : text;
+}
+
+Result<Plan> planned(const std::string& choice) {
+  const std::string wanted = choice.empty() ? surrounding_fabric() : choice;
+  Plan plan{wanted.empty() ? std::string(kDefaultFabric) : wanted, "(built in)", {}};
+  std::string text;
+  if (plan.fabric == kDefaultFabric) {
+    text = default_topology();
+  } else if (wanted.ends_with(".toml") || (wanted.find('/') != std::string::npos && is_file(wanted))) {
+    plan.file = fs::absolute(wanted);
+    Result<std::string> read = read_text_file(wanted);
+    if (!read.ok()) return read.error();
+    text = *read;
+  } else {
+    return plan;
+  }
+  Result<Topology> topology = parse_topology(text, plan.file);
+  if (!topology.ok()) return topology.error();
+  resolve_paths(*topology, plan.file);
+  plan.fabric = topology->fabric;
+  plan.topology = std::move(*topology);
+  return plan;
+}
+
+/// The launcher's whole life, in a process of its own.
+int keep_fabric(const Plan& plan, DaemonReport& report) {
+  // Our own processes are no programs of the fabric.
+  for (const char* name :
+       {"LD_PRELOAD", "WEFT_FABRIC", "WEFT_NODE", "WEFT_GUID", "WEFT_LID", "WEFT_IDENTITY"})
+    unsetenv(name);
+  if (chdir("/") != 0) report.failed("cannot leave the working directory");
+  LauncherOptions options;
+  options.topology_path = plan.file;
+  options.quiet = options.ends_unused = true;
+  Launcher launcher(*plan.topology, options);
+  Status up = launcher.start();
+  const bool started = up.ok();
+  if (started) up = launcher.wait_ready();
+  if (!up.ok()) {
+    launcher.stop();
+    report.failed(up.error().text +
+                  (started ? fmt::format("; see weft logs --fabric {}", plan.fabric) : std::string()));
+    return 1;
+  }
+  report.ready();
+  launcher.watch();
+  launcher.stop();
+  return 0;
+}
+
+Status start_fabric(const Plan& plan) {
+  if (!plan.topology.has_value())
+    return Error{fmt::format("fabric '{}' is not running; start it with weft up FILE", plan.fabric)};
+  DaemonReport report;
+  Result<bool> forked = start_daemon(report);
+  if (!forked.ok()) return forked.error();
+  if (*forked) _exit(keep_fabric(plan, report));
+  return {};
+}
+
+/// A launcher runs; is its fabric ready for a program?
+bool enter(StateDir& dir, UsedFabric& out) {
+  out.record = dir.load();
+  return out.record.ready && enter_fabric(dir, out.record, out.use) != UserEntry::kEnding;
+}
+
+}  // namespace
+
+std::string default_topology() {
+  return fmt::format("fabric = \"{}\"\n[[switch]]\nname = \"s1\"\nspare_ports = {}\n", kDefaultFabric,
+                     kDefaultSparePorts);
+}
+
+Result<UsedFabric> use_fabric(const std::string& choice) {
+  Result<Plan> plan = planned(choice);
+  if (!plan.ok()) return plan.error();
+  if (!plan->topology.has_value()) {
+    if (Result<StateDir> there = StateDir::open(plan->fabric); !there.ok()) return there.error();
+  }
+  // Not only opened: it must be ours alone, or somebody else could have made it for us.
+  Result<StateDir> dir = StateDir::create(plan->fabric);
+  if (!dir.ok()) return dir.error();
+  UsedFabric out{std::move(*dir), {}, {}};
+  const Instant end = MonotonicClock().now() + kReadyWait;
+  while (MonotonicClock().now() < end) {
+    if (out.dir.locked()) {
+      if (enter(out.dir, out)) return out;
+      std::this_thread::sleep_for(kLookAgain);
+      continue;
+    }
+    const Status started = start_fabric(*plan);
+    if (!started.ok() && !out.dir.locked()) return started.error();
+  }
+  return Error{fmt::format("fabric '{}' is not ready in time; weft status shows why", plan->fabric)};
+}
+
+Result<SpareRecord> spare_switch(const RunRecord& record, const std::string& fabric) {
+  if (!record.spare.empty()) return record.spare.front();
+  return Error{
+      fmt::format("no switch of fabric '{}' has spare_ports: give one some in {}", fabric, record.topology)};
+}
+
+}  // namespace weft::tools

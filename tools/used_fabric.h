@@ -1,0 +1,34 @@
+// tools/used_fabric.h -- the fabric that a program of `weft run` joins: one that runs, or one that is started
+// for it and ends with its last user.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "tools/fabric_users.h"
+#include "tools/state_dir.h"
+
+namespace weft::tools {
+
+/// Name of the fabric that is started where none is named.
+inline constexpr std::string_view kDefaultFabric = "default";
+/// What it is made of.
+[[nodiscard]] std::string default_topology();
+
+struct UsedFabric {
+  StateDir dir;
+  RunRecord record;
+  UniqueFd use;  // to hold, over exec() too; not valid where `weft down` ends the fabric
+};
+
+/// `choice`: the name of a running fabric, a topology file, or empty for the one that WEFT_FABRIC names, else
+/// the default one. What does not run is started where there is a topology for it; concurrent callers start
+/// it once.
+Result<UsedFabric> use_fabric(const std::string& choice);
+
+/// The first switch with spare ports; fails when there is none.
+Result<SpareRecord> spare_switch(const RunRecord& record, const std::string& fabric);
+
+}  // namespace weft::tools
