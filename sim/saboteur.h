@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "adapter/events.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "fabric/link/fault_config.h"
@@ -49,6 +50,10 @@ class Saboteur {
                                   uint32_t count) noexcept {
     return count;
   }
+  /// An event as the adapter gave it. False: nobody hears of it.
+  virtual bool on_event(adapter::AsyncEvent& /*event*/) noexcept { return true; }
+  /// Whether an armed completion queue has told of its entry.
+  virtual void on_notification(bool& /*told*/) noexcept {}
 
   // ---- what invariants read
   virtual void on_switch_cells(SwitchCells& /*cells*/) noexcept {}

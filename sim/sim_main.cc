@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "sim/verbs/command.h"
 #include "sim/world.h"
 
 namespace weft::sim {
@@ -33,6 +34,8 @@ struct Options {
   bool plan_only = false;
   bool keep_going = false;
   bool each = false;
+  bool verbs = false;  // random programs of verbs instead of a world
+  bool shrink = false;
 };
 
 struct Tally {
@@ -146,13 +149,16 @@ int parse(int argc, char** argv, Options& options) {
       "profile", po::value(&profile)->default_value("mixed"),
       "mixed, clean, flits, cells, crashes, pressure or everything")(
       "traffic", po::value(&traffic)->default_value("any"),
-      "any, cells (between link endpoints), raw (queue pairs) or netdev (split driver)")(
-      "verbose,v", po::bool_switch(&options.verbose), "print plan and trace")(
+      "any, cells (between link endpoints), raw (queue pairs), netdev (split driver) or verbs (random "
+      "programs "
+      "against a model; it draws its own profile)")("verbose,v", po::bool_switch(&options.verbose),
+                                                    "print plan and trace")(
       "flits", po::bool_switch(&options.flits), "the trace shows flits too")(
       "plan", po::bool_switch(&options.plan_only), "print the plan only")(
       "edition", po::value(&options.edition)->default_value(kPlanEdition),
       "what seeds mean: 1 is the first form of the plan")(
       "keep-going,k", po::bool_switch(&options.keep_going), "do not stop at the tenth failure")(
+      "shrink", po::bool_switch(&options.shrink), "verbs: leave out what a failing seed does not need")(
       "each", po::bool_switch(&options.each), "one line per seed: what it did and what it cost")(
       "json", po::bool_switch(&options.json), "the summary as one JSON object")(
       "config", po::value<std::string>(), "a file with lines option = value");
@@ -172,7 +178,8 @@ int parse(int argc, char** argv, Options& options) {
   }
   if (!parse_profile(profile, options.profile))
     throw po::error("unknown profile '" + profile + "'; see --help");
-  if (!parse_traffic(traffic, options.traffic))
+  options.verbs = traffic == "verbs";
+  if (!options.verbs && !parse_traffic(traffic, options.traffic))
     throw po::error("unknown traffic '" + traffic + "'; see --help");
   options.from = given.count("from") != 0 ? given["from"].as<uint64_t>() : fresh_seed();
   if (given.count("seed") != 0) {
@@ -182,7 +189,20 @@ int parse(int argc, char** argv, Options& options) {
   return 0;
 }
 
+int run_verbs(const Options& options) {
+  log_setup("weft-sim", LogLevel::kError);
+  return verbs::run_command({.from = options.from,
+                             .seeds = options.seeds,
+                             .verbose = options.verbose,
+                             .cells = options.flits,
+                             .plan_only = options.plan_only,
+                             .keep_going = options.keep_going,
+                             .each = options.each,
+                             .shrink = options.shrink});
+}
+
 int run_all(const Options& options) {
+  if (options.verbs) return run_verbs(options);
   std::signal(SIGABRT, on_fatal_signal);
   std::signal(SIGSEGV, on_fatal_signal);
   log_setup("weft-sim", options.verbose ? LogLevel::kInfo : LogLevel::kError);

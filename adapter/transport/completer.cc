@@ -210,6 +210,8 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
       return fail_packet(qp, number, rule.status);
     }
     tx.rnr_until = engine_.now + rnr_delay(cell.ack.cell_number);
+    tx.retries = 0;  // the peer has answered: its silence begins anew
+    tx.progress_at = tx.rnr_until;
     tx.retransmit_at = kNever;
     engine_.timers.arm(qp, tx.rnr_until);
     return;

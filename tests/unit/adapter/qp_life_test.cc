@@ -153,6 +153,28 @@ TEST_F(QpLife, rnr_retries_are_counted_for_each_message_anew_and_once_for_each_p
   }
 }
 
+/// A responder that says "not ready" is there: what is lost between its answers is no silence that adds up.
+TEST_F(QpLife, answers_of_a_responder_that_is_not_ready_break_its_silence) {
+  QpAttr attr;
+  attr.ack_timeout = 8ms;
+  attr.retry_count = 3;
+  attr.rnr_retry = 7;
+  attr.min_rnr_timer = 1ms;
+  auto qps = pair.connect({}, attr);
+  int answers = 0;
+  pair.pipe.set_filter([&answers](int from, std::vector<std::byte>&) {
+    return from == 1 && ++answers % 2 == 0 ? Verdict::kDrop : Verdict::kPass;
+  });
+  ASSERT_EQ(send(*qps[0], 1), PostResult::kOk);
+  run_for(500ms);
+  EXPECT_TRUE(pair.side(0).completions.empty());
+  EXPECT_GT(adapter(0).counters(*qps[0]).get(QpCounter::kTimeouts), 20U);
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+  run_for(20ms);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+}
+
 TEST_F(QpLife, silence_is_asked_about_ever_more_rarely) {
   QpAttr attr;
   attr.ack_timeout = 1s;

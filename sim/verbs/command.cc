@@ -1,0 +1,199 @@
+#include "sim/verbs/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <iostream>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/verbs/plan.h"
+#include "sim/verbs/world.h"
+
+namespace weft::sim::verbs {
+namespace {
+
+struct Floor {
+  std::string_view what;
+  uint64_t per_100_seeds;  // about a quarter of the average
+};
+constexpr std::array kFloors{
+    Floor{"event QP access error", 56},
+    Floor{"event QP fatal", 103},
+    Floor{"event QP request error", 24},
+    Floor{"event SQ drained", 23},
+    Floor{"event SRQ limit reached", 3},
+    Floor{"event last WQE reached", 79},
+    Floor{"event port up", 117},
+    Floor{"notified of any", 537},
+    Floor{"notified of solicited", 435},
+    Floor{"rc bind success", 80},
+    Floor{"rc compare and swap remote access error", 5},
+    Floor{"rc compare and swap remote invalid request", 5},
+    Floor{"rc compare and swap success", 59},
+    Floor{"rc delay success", 200},
+    Floor{"rc fetch and add remote access error", 4},
+    Floor{"rc fetch and add remote invalid request", 4},
+    Floor{"rc fetch and add success", 58},
+    Floor{"rc local invalidate success", 23},
+    Floor{"rc read remote access error", 11},
+    Floor{"rc read remote invalid request", 10},
+    Floor{"rc read success", 109},
+    Floor{"rc send delivered", 217},
+    Floor{"rc send remote operation error", 2},
+    Floor{"rc send success", 166},
+    Floor{"rc send with immediate delivered", 78},
+    Floor{"rc send with immediate success", 60},
+    Floor{"rc send with invalidate delivered", 6},
+    Floor{"rc send with invalidate success", 5},
+    Floor{"rc send work request flushed", 95},
+    Floor{"rc unbind success", 17},
+    Floor{"rc write remote access error", 16},
+    Floor{"rc write success", 166},
+    Floor{"rc write with immediate delivered", 65},
+    Floor{"rc write with immediate remote access error", 6},
+    Floor{"rc write with immediate success", 50},
+    Floor{"rd send delivered", 198},
+    Floor{"rd send remote operation error", 3},
+    Floor{"rd send success", 156},
+    Floor{"rd send transport retry counter exceeded", 2},
+    Floor{"rd send with immediate delivered", 61},
+    Floor{"rd send with immediate success", 49},
+    Floor{"rd send with invalidate delivered", 4},
+    Floor{"rd send with invalidate success", 3},
+    Floor{"rd send work request flushed", 77},
+    Floor{"rd write remote access error", 2},
+    Floor{"rd write success", 47},
+    Floor{"rd write with immediate delivered", 59},
+    Floor{"rd write with immediate remote access error", 5},
+    Floor{"rd write with immediate success", 49},
+    Floor{"receive local protection error", 4},
+    Floor{"region registered", 225},
+    Floor{"region renewed", 12},
+    Floor{"uc bind success", 153},
+    Floor{"uc delay success", 61},
+    Floor{"uc local invalidate success", 90},
+    Floor{"uc send delivered", 154},
+    Floor{"uc send local protection error", 2},
+    Floor{"uc send success", 225},
+    Floor{"uc send with immediate delivered", 162},
+    Floor{"uc send with immediate success", 231},
+    Floor{"uc write success", 201},
+    Floor{"uc write with immediate delivered", 58},
+    Floor{"uc write with immediate success", 99},
+    Floor{"ud send delivered", 227},
+    Floor{"ud send success", 335},
+    Floor{"ud send with immediate delivered", 295},
+    Floor{"ud send with immediate success", 446},
+    Floor{"wrong Q_Key", 10},
+    Floor{"wrong local address", 4},
+    Floor{"wrong local key", 6},
+    Floor{"wrong remote address", 3},
+    Floor{"wrong remote key", 4},
+    Floor{"receive local length error", 1},
+    Floor{"receive local protection error", 3},
+    Floor{"receive work request flushed", 1300},
+    Floor{"cells lost", 300},
+    Floor{"cells damaged", 100},
+    Floor{"cells doubled", 300},
+    Floor{"cells swapped", 300},
+    Floor{"cells late", 100},
+};
+
+double cpu_ms() {
+  timespec spent{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  return static_cast<double>(spent.tv_sec) * 1e3 + static_cast<double>(spent.tv_nsec) / 1e6;
+}
+
+/// A check that fails ends the process; the seed must not be lost with it.
+char abort_note[120];
+void on_fatal_signal(int signal_number) {
+  static_cast<void>(!write(STDERR_FILENO, abort_note, strlen(abort_note)));
+  std::signal(signal_number, SIG_DFL);
+  static_cast<void>(std::raise(signal_number));
+}
+
+std::string replay_of(uint64_t seed) {
+  return fmt::format("weft-sim --traffic verbs --seed {} --verbose", seed);
+}
+
+void tell_failure(const CommandOptions& options, const Plan& plan, Outcome outcome) {
+  fmt::print("seed {} failed: {}\n  replay: {}\n", plan.seed, outcome.violations.front(),
+             replay_of(plan.seed));
+  if (!options.verbose && !options.shrink) return;
+  std::set<uint64_t> left_out;
+  if (options.shrink) left_out = shrink(plan);
+  outcome = run(plan, {.leave_out = &left_out, .cells = options.cells, .tells = true});
+  if (options.shrink)
+    fmt::print("  shrunk to {} calls: {}\n", plan.operations - left_out.size(), outcome.violations.front());
+  for (const std::string& line : outcome.around) fmt::print("    {}\n", line);
+  for (const std::string& line : outcome.violations) fmt::print("  {}\n", line);
+}
+
+void print_sums(const Tally& tally, std::vector<std::pair<double, uint64_t>>& cpu, uint64_t failed) {
+  std::sort(cpu.begin(), cpu.end());
+  const auto at = [&](size_t per_mille) {
+    return cpu[std::min(cpu.size() - 1, cpu.size() * per_mille / 1000)].first;
+  };
+  for (const auto& [what, times] : tally.count) fmt::print("  {:>9}  {}\n", times, what);
+  fmt::print("{} seeds, {} failed\n", cpu.size(), failed);
+  fmt::print("CPU per seed: median {:.1f} ms, p90 {:.1f}, p99 {:.1f}, slowest {:.1f} (seed {})\n", at(500),
+             at(900), at(990), cpu.back().first, cpu.back().second);
+}
+
+}  // namespace
+
+std::string too_few(const Tally& tally, uint64_t seeds) {
+  std::string few;
+  for (const Floor& floor : kFloors) {
+    const auto found = tally.count.find(std::string(floor.what));
+    const uint64_t times = found == tally.count.end() ? 0 : found->second;
+    const uint64_t least = std::max<uint64_t>(1, floor.per_100_seeds * seeds / 100);
+    if (times < least)
+      few += fmt::format("{}{} {} instead of {} or more", few.empty() ? "" : "; ", floor.what, times, least);
+  }
+  return few;
+}
+
+int run_command(const CommandOptions& options) {
+  std::signal(SIGABRT, on_fatal_signal);
+  std::signal(SIGSEGV, on_fatal_signal);
+  Tally tally;
+  uint64_t failed = 0;
+  std::vector<std::pair<double, uint64_t>> cpu;
+  for (uint64_t seed = options.from; seed < options.from + options.seeds; ++seed) {
+    const Plan plan = make_plan(seed);
+    if (options.verbose || options.plan_only) std::cout << describe(plan);
+    if (options.plan_only) continue;
+    const std::string note = "aborted; replay: " + replay_of(seed) + "\n";
+    note.copy(abort_note, sizeof abort_note - 1);
+    abort_note[std::min(note.size(), sizeof abort_note - 1)] = '\0';
+    const double before = cpu_ms();
+    const Outcome outcome = run(plan);
+    cpu.emplace_back(cpu_ms() - before, seed);
+    tally += outcome.tally;
+    if (options.verbose || options.each)
+      fmt::print("seed {} {}: {} calls, {} turns, {:.3f} virtual s, {:.1f} ms CPU, hash {:016x}\n", seed,
+                 outcome.ok ? "ok" : "FAILED", outcome.calls, outcome.turns,
+                 std::chrono::duration<double>(outcome.ended.time_since_epoch()).count(), cpu.back().first,
+                 outcome.hash);
+    if (outcome.ok) continue;
+    tell_failure(options, plan, outcome);
+    if (++failed == 10 && !options.keep_going) break;
+  }
+  if (cpu.empty()) return 0;
+  print_sums(tally, cpu, failed);
+  const std::string few = cpu.size() >= kTallySeedsMin ? too_few(tally, cpu.size()) : "";
+  if (!few.empty()) fmt::print(stderr, "too little was tried: {}\n", few);
+  return failed == 0 && few.empty() ? 0 : 1;
+}
+
+}  // namespace weft::sim::verbs

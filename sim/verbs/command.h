@@ -1,0 +1,31 @@
+// sim/verbs/command.h -- weft-sim --traffic verbs: many seeds of random verbs, what they tried, and what
+// failed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/verbs/model.h"
+
+namespace weft::sim::verbs {
+
+struct CommandOptions {
+  uint64_t from = 0;
+  uint64_t seeds = 1;
+  bool verbose = false;  // print the plan, and of one that fails the program around the failing request
+  bool cells = false;    // print every cell on a link
+  bool plan_only = false;
+  bool keep_going = false;  // do not stop at the tenth failure
+  bool each = false;        // one line per seed
+  bool shrink = false;      // of a seed that fails: leave out the calls that are not needed
+};
+
+/// Exit code of the program.
+[[nodiscard]] int run_command(const CommandOptions& options);
+
+/// Seeds from which on the floors below are asked for.
+inline constexpr uint64_t kTallySeedsMin = 100;
+/// What was not tried often enough in so many seeds, as text; empty when all was.
+[[nodiscard]] std::string too_few(const Tally& tally, uint64_t seeds);
+
+}  // namespace weft::sim::verbs

@@ -1,0 +1,105 @@
+// sim/verbs/model.h -- the reference: what verbs promise of everything that a program has posted. Knows what
+// the program did and what came back, nothing of how the adapter works.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adapter/events.h"
+#include "sim/verbs/objects.h"
+#include "sim/verbs/plan.h"
+
+namespace weft::sim::verbs {
+
+/// What happened in a run, by what it was: so that a run of many seeds can tell what it never tried.
+struct Tally {
+  std::map<std::string, uint64_t> count;
+  void operator()(const std::string& what, uint64_t times = 1) { count[what] += times; }
+  Tally& operator+=(const Tally& other);
+};
+
+/// Owner: the world of a seed.
+class Model {
+ public:
+  /// All references must outlive the model.
+  Model(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Tally& tally)
+      : plan_(plan), nodes_(nodes), tally_(tally) {}
+
+  Tick tick() noexcept { return ++now_; }
+  [[nodiscard]] const std::vector<std::string>& violations() const noexcept { return violations_; }
+  void fail(const std::string& what);
+  /// The last thing that was said of a request, for people.
+  [[nodiscard]] const Send* suspect() const noexcept { return suspect_.get(); }
+
+  // ---- what the program does
+  void posted(Qp& qp, const SendPtr& send);
+  /// A pair of connected QPs, or a datagram QP, begins anew.
+  void begins(Qp& qp) noexcept;
+  /// The program, or an event, put the QP into its error state. `exact`: those of before are polled.
+  void stopped(Qp& qp, bool exact);
+  /// RESET or gone: nothing of it completes any more.
+  void forgotten(Qp& qp);
+  /// Its completions are all polled, and it is in error: what has not come back has succeeded without a word.
+  void retire_silent(Qp& qp);
+  /// A key is about to end, or a region with all its keys.
+  void ends(const KeyPtr& key);
+  void ended(const KeyPtr& key) noexcept;
+  void deregistered(Region& region);
+
+  // ---- what comes back
+  void completed(Node& node, Cq& cq, const adapter::WorkCompletion& wc);
+  void event(Node& node, const adapter::AsyncEvent& event);
+  void polled_dry(Cq& cq, bool told);
+
+  // ---- the end
+  /// All is quiet: nothing is under way anywhere.
+  void settle();
+
+ private:
+  [[nodiscard]] static bool may_now(const Send& send, adapter::WcStatus status);
+  void send_completed(Qp& qp, const adapter::WorkCompletion& wc);
+  void send_succeeded(Qp& qp, const SendPtr& send);
+  void send_failed(Qp& qp, const SendPtr& send, adapter::WcStatus status);
+  void read_succeeded(const Send& send);
+  void receive_completed(Qp& qp, const adapter::WorkCompletion& wc);
+  void receive_succeeded(Qp& qp, const ReceivePtr& receive, const adapter::WorkCompletion& wc);
+  void receive_failed(Qp& qp, const ReceivePtr& receive, const adapter::WorkCompletion& wc);
+  [[nodiscard]] ReceivePtr take_receive(Qp& qp, const adapter::WorkCompletion& wc);
+  [[nodiscard]] SendPtr take_message(Qp& qp, const Receive& receive, const adapter::WorkCompletion& wc);
+  [[nodiscard]] static Qp* sender_of(Qp& qp, const adapter::WorkCompletion& wc);
+  [[nodiscard]] std::string differs(const Qp& qp, const Send& send, const Receive& receive,
+                                    const adapter::WorkCompletion& wc) const;
+  void open_operation(const SendPtr& send);
+  void close_operation(const SendPtr& send, bool certain, const uint64_t* found);
+  void close_up_to(Qp& to, const Qp* from, uint64_t index);
+  void stop_receiving(Qp& qp);
+  void close_all(Qp& qp);
+  void allow_to(const Qp& to, adapter::WcStatus status);
+  void expect_nothing_of(const Node& node);
+  template <class Visit>
+  void each_send(Visit visit) {
+    for (auto& node : nodes_)
+      for (auto& qp : node->qps)
+        for (const SendPtr& send : qp->sends) visit(send);
+  }
+  void release(const std::vector<Piece>& pieces, bool accept);
+  void check_lost(Node& node);
+
+  const Plan& plan_;
+  std::vector<std::unique_ptr<Node>>& nodes_;
+  Tally& tally_;
+  Tick now_ = 0;
+  std::vector<std::string> violations_;
+  SendPtr suspect_;
+  std::map<const Node*, std::vector<SendPtr>>
+      lost_;  // messages without acknowledgement that never came, by receiver
+};
+
+[[nodiscard]] std::string_view name_of(adapter::SendOpcode opcode) noexcept;
+[[nodiscard]] std::string describe(const Send& send);
+
+}  // namespace weft::sim::verbs

@@ -1,0 +1,322 @@
+// The half of the model that hears what the program does.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/verbs/model.h"
+#include "sim/world_plan.h"
+
+namespace weft::sim::verbs {
+
+using adapter::SendOpcode;
+using adapter::WcStatus;
+
+std::string_view name_of(SendOpcode opcode) noexcept {
+  switch (opcode) {
+    case SendOpcode::kRdmaWrite:
+      return "write";
+    case SendOpcode::kRdmaWriteWithImm:
+      return "write with immediate";
+    case SendOpcode::kSend:
+      return "send";
+    case SendOpcode::kSendWithImm:
+      return "send with immediate";
+    case SendOpcode::kRdmaRead:
+      return "read";
+    case SendOpcode::kCompareSwap:
+      return "compare and swap";
+    case SendOpcode::kFetchAdd:
+      return "fetch and add";
+    case SendOpcode::kLocalInvalidate:
+      return "local invalidate";
+    case SendOpcode::kBindWindow:
+      return "bind";
+    case SendOpcode::kSendWithInvalidate:
+      return "send with invalidate";
+    case SendOpcode::kDelay:
+      return "delay";
+    case SendOpcode::kUnbindWindow:
+      return "unbind";
+    case SendOpcode::kRegister:
+      return "register";
+  }
+  return "?";
+}
+
+std::string describe(const Send& send) {
+  std::string lawful;
+  for (uint32_t status = 0; status < 22; ++status) {
+    if ((send.lawful >> status & 1) != 0)
+      lawful += fmt::format("{}{}", lawful.empty() ? "" : " or ", to_string(static_cast<WcStatus>(status)));
+  }
+  return fmt::format("wr {} ({} {} of {} bytes in {} pieces, QP {} to {}, lawful: {})", send.wr_id,
+                     type_name(send.from->config.type), name_of(send.opcode), send.length, send.pieces.size(),
+                     send.from->id, send.to != nullptr ? std::to_string(send.to->id) : "nobody", lawful);
+}
+
+void Model::release(const std::vector<Piece>& pieces, bool accept) {
+  for (const Piece& piece : pieces) {
+    if (accept) piece.region->accept(piece.offset, piece.length);
+    piece.region->lent.erase(piece.offset);
+  }
+}
+
+void Model::posted(Qp& qp, const SendPtr& send) {
+  send->begin = tick();
+  send->from = &qp;
+  send->to_epoch = send->to != nullptr ? send->to->epoch : 0;
+  send->place = {qp.epoch << 16 | (send->to != nullptr ? send->to->id : 0), qp.posted++};
+  qp.sends.push_back(send);
+  if (qp.life == Life::kError || qp.life == Life::kSendError) {
+    send->lawful = bit_of(WcStatus::kFlushed);
+    send->to = nullptr;
+  }
+  // A datagram may find its QP alive again; a connection that has ended never comes back as the same one.
+  const bool listens =
+      send->to != nullptr && (qp.connected() ? send->to->receiving : send->to->handle != nullptr);
+  const bool reaches = listens && (!send->refused || send->partly);
+  if (!reaches) {
+    send->patch = nullptr;
+    send->word = nullptr;
+  }
+  if (send->executes_here || send->to == nullptr) return;
+  Qp& to = *send->to;
+  if (!to.receiving && qp.acknowledged()) {
+    if (!listens) send->lawful &= bit_of(WcStatus::kLocalProtection) | bit_of(WcStatus::kFlushed);
+    if (!send->may(WcStatus::kLocalProtection)) send->allow(WcStatus::kRetryExceeded);
+  }
+  if (!listens) return;
+  to.seen_by_peers |= send->lawful;
+  if (!reaches) return;
+  if (send->takes_receive() && !send->refused) to.coming[&qp].push_back(send);
+  open_operation(send);
+}
+
+void Model::open_operation(const SendPtr& send) {
+  if (send->patch != nullptr && send->opcode == SendOpcode::kRdmaRead) return send->patch->open_read();
+  if (send->patch != nullptr) {
+    const bool fenced = (send->flags & adapter::kSendFence) != 0;
+    std::span<const std::byte> data = send->data;
+    if (send->partly) data = data.subspan(send->patch_from, send->patch_bytes);
+    send->name = send->patch->open_write(send->place, now_, send->patch_at + send->patch_from, data, fenced);
+  } else if (send->word == nullptr) {
+    return;
+  }
+  send->to->incoming.push_back(send);
+}
+
+/// A write or an atomic operation cannot happen any more.
+void Model::close_operation(const SendPtr& send, bool certain, const uint64_t* found) {
+  std::string wrong;
+  if (send->word != nullptr) {
+    send->word->close(send->name, now_, found);
+    wrong = send->word->check();
+  } else if (send->patch != nullptr && send->is_write()) {
+    send->patch->close_write(send->name, now_, certain);
+    if (send->patch->quiet()) wrong = send->patch->check(now_);
+  } else {
+    return;
+  }
+  if (!wrong.empty()) fail(fmt::format("memory after {}: {}", describe(*send), wrong));
+  if (send->to == nullptr) return;
+  std::vector<SendPtr>& incoming = send->to->incoming;
+  incoming.erase(std::remove(incoming.begin(), incoming.end(), send), incoming.end());
+}
+
+/// Without acknowledgement: what was posted before something that came is over.
+void Model::close_up_to(Qp& to, const Qp* from, uint64_t index) {
+  const std::vector<SendPtr> all = to.incoming;
+  for (const SendPtr& send : all) {
+    if (send->from != from || send->place.index > index) continue;
+    const bool good =
+        !plan_.loses() && send->succeeded && !send->refused && send->key->state == Key::State::kGood;
+    const bool certain = send->place.index == index || (good && !send->takes_receive());
+    close_operation(send, certain, nullptr);
+  }
+}
+
+void Model::begins(Qp& qp) noexcept {
+  qp.life = Life::kReady;
+  qp.failed = qp.broken = false;
+  qp.receiving = true;
+  qp.posted = 0;
+  qp.seen_by_peers = 0;
+  qp.shortest_receive = ~uint64_t{0};
+  qp.unusable_receives = false;
+  if (qp.srq == nullptr) return;
+  for (const auto& [wr_id, receive] : qp.srq->receives) {
+    qp.shortest_receive = std::min(qp.shortest_receive, receive->capacity);
+    qp.unusable_receives = qp.unusable_receives || receive->unusable;
+  }
+}
+
+void Model::stop_receiving(Qp& qp) {
+  if (!std::exchange(qp.receiving, false)) return;
+  allow_to(qp, WcStatus::kRetryExceeded);
+  if (qp.connected()) close_all(qp);
+}
+
+void Model::close_all(Qp& qp) {
+  const std::vector<SendPtr> incoming = qp.incoming;
+  for (const SendPtr& send : incoming) close_operation(send, false, nullptr);
+  qp.incoming.clear();
+}
+
+void Model::stopped(Qp& qp, bool exact) {
+  if (qp.life == Life::kError) return;
+  tick();
+  qp.life = Life::kError;
+  qp.broken = true;
+  if (qp.peer != nullptr) qp.peer->broken = true;
+  if (qp.srq != nullptr) ++qp.expects_last_wqe;
+  for (const SendPtr& send : qp.sends) {
+    if (exact && send->signaled) send->lawful = 0;
+    send->allow(WcStatus::kFlushed);
+  }
+  stop_receiving(qp);
+}
+
+void Model::allow_to(const Qp& to, WcStatus status) {
+  each_send([&](const SendPtr& send) {
+    if (send->to == &to && !send->executes_here && to.acknowledged()) send->allow(status);
+  });
+}
+
+void Model::retire_silent(Qp& qp) {
+  tick();
+  while (!qp.sends.empty()) {
+    const SendPtr send = qp.sends.front();
+    qp.sends.pop_front();
+    if (send->signaled || !send->may(WcStatus::kSuccess))
+      fail(fmt::format("{} never came back", describe(*send)));
+    send_succeeded(qp, send);
+  }
+}
+
+void Model::forgotten(Qp& qp) {
+  tick();
+  stop_receiving(qp);
+  for (const SendPtr& send : qp.sends) {
+    send->done = true;
+    if (send->opcode == SendOpcode::kRdmaRead && send->patch != nullptr)
+      static_cast<void>(send->patch->close_read(send->place, send->begin, now_, 0, {}));
+    release(send->pieces, send->opcode == SendOpcode::kRdmaRead || send->is_atomic());
+  }
+  qp.sends.clear();
+  for (const ReceivePtr& receive : qp.receives) release(receive->pieces, true);
+  qp.receives.clear();
+  if (qp.connected() || qp.handle == nullptr) {
+    qp.coming.clear();
+    close_all(qp);
+  }
+  // What had come and was not polled is gone with the rest.
+  for (auto& [sender, messages] : qp.coming)
+    for (const SendPtr& send : messages) send->may_be_gone = true;
+  qp.life = Life::kReset;
+  qp.broken = true;
+  if (qp.peer != nullptr) qp.peer->broken = true;
+  // What it had begun to fill of a shared queue stands there again.
+  if (qp.srq == nullptr) return;
+  for (auto& [wr_id, receive] : qp.srq->receives) receive->untouched = false;
+}
+
+void Model::ends(const KeyPtr& key) {
+  tick();
+  key->state = Key::State::kEnding;
+  each_send([&](const SendPtr& send) {
+    if (send->key != key || send->executes_here) return;
+    if (send->from->acknowledged()) send->allow(WcStatus::kRemoteAccess);
+    // A response that was lost is not sent again under a key that has ended.
+    if (send->opcode == SendOpcode::kRdmaRead) send->allow(WcStatus::kRetryExceeded);
+    if (send->to != nullptr) send->to->seen_by_peers |= bit_of(WcStatus::kRemoteAccess);
+  });
+}
+
+void Model::deregistered(Region& region) {
+  tick();
+  ends(region.key);
+  ended(region.key);
+  const auto hit = [&](const std::vector<Piece>& pieces) {
+    return std::any_of(pieces.begin(), pieces.end(),
+                       [&](const Piece& piece) { return piece.region == &region; });
+  };
+  each_send([&](const SendPtr& send) {
+    if (hit(send->pieces) && (send->flags & adapter::kSendInline) == 0)
+      send->allow(WcStatus::kLocalProtection);
+  });
+  for (auto& qp : region.node.qps) {
+    const auto spoil = [&](const ReceivePtr& receive) {
+      if (!hit(receive->pieces)) return;
+      receive->unusable = qp->unusable_receives = true;
+    };
+    for (const ReceivePtr& receive : qp->receives) spoil(receive);
+    if (qp->srq == nullptr) continue;
+    for (auto& [wr_id, receive] : qp->srq->receives) spoil(receive);
+  }
+}
+
+void Model::ended(const KeyPtr& key) noexcept {
+  key->state = Key::State::kDead;
+}
+
+void Model::settle() {
+  tick();
+  for (auto& node : nodes_)
+    for (auto& qp : node->qps) {
+      retire_silent(*qp);
+      close_all(*qp);
+    }
+  for (auto& node : nodes_) {
+    expect_nothing_of(*node);
+    for (auto& region : node->regions) {
+      if (const std::string wrong = region->sweep(); !wrong.empty()) fail(wrong);
+      for (auto& [offset, patch] : region->patches) {
+        const std::string wrong = patch.check(now_);
+        if (!wrong.empty())
+          fail(fmt::format("node {}, region at {:x}, offset {}: {}", node->number, region->mr.addr, offset,
+                           wrong));
+        if (!patch.quiet()) fail("an operation on memory never ended");
+      }
+      for (auto& [offset, word] : region->words) {
+        if (const std::string wrong = word.check(); !wrong.empty()) fail(wrong);
+      }
+    }
+    check_lost(*node);
+  }
+}
+
+/// Every request came back, every message that its sender was told of as delivered has come.
+void Model::expect_nothing_of(const Node& node) {
+  for (const auto& qp : node.qps) {
+    if (!qp->receives.empty())
+      fail(fmt::format("receive wr {} never came back", qp->receives.front()->wr_id));
+    if (qp->expects_last_wqe != 0) fail(fmt::format("QP {} never said that it took its last WQE", qp->id));
+    if (!qp->acknowledged()) continue;
+    for (const auto& [sender, messages] : qp->coming) {
+      for (const SendPtr& send : messages)
+        if (send->succeeded && !send->may_be_gone)
+          fail(fmt::format("{} succeeded and was never delivered", describe(*send)));
+    }
+  }
+}
+
+/// Where nothing is lost, an unacknowledged message is missing only when its receiver says so.
+void Model::check_lost(Node& node) {
+  using adapter::AdapterCounter;
+  if (plan_.loses()) return;
+  uint64_t counted = 0;
+  for (const AdapterCounter counter :
+       {AdapterCounter::kDropNoRecvWqe, AdapterCounter::kDropLength, AdapterCounter::kDropAccess,
+        AdapterCounter::kDropQpState, AdapterCounter::kDropNoQp, AdapterCounter::kDropQkey})
+    counted += node.adapter->counters().get(counter);
+  const std::vector<SendPtr>& missing = lost_[&node];
+  const auto lost =
+      static_cast<uint64_t>(std::count_if(missing.begin(), missing.end(), [](const SendPtr& send) {
+        return send->succeeded && !send->may_be_gone && !send->delivered;
+      }));
+  if (lost > counted)
+    fail(fmt::format("node {} lost {} messages and counted {}", node.number, lost, counted));
+}
+
+}  // namespace weft::sim::verbs

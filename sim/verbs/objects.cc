@@ -1,0 +1,98 @@
+#include "sim/verbs/objects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace weft::sim::verbs {
+namespace {
+
+constexpr uint64_t kWordBytes = 8;
+constexpr uint64_t kWords = 4;
+constexpr uint64_t kGuardBytes = 16;
+constexpr uint64_t kPatches = 3;
+
+std::byte* zeroed(uint64_t bytes) {
+  auto* memory = static_cast<std::byte*>(std::calloc(std::max<uint64_t>(bytes, 1), 1));
+  WEFT_CHECK(memory != nullptr, "memory for a region");
+  return memory;
+}
+
+}  // namespace
+
+void FreeBytes::operator()(std::byte* bytes) const noexcept {
+  std::free(bytes);
+}
+
+Region::Region(Node& owner, adapter::PdId domain, uint64_t size, adapter::Access access, bool shared)
+    : node(owner),
+      pd(domain),
+      bytes(size),
+      rights(access),
+      own(size),
+      actual(zeroed(size)),
+      expected(zeroed(size)) {
+  if (!shared) return;
+  own = size / 2;
+  const uint64_t words_at = size - kWords * 2 * kWordBytes;
+  const uint64_t each = (words_at - own) / kPatches;
+  for (uint64_t i = 0; i < kPatches; ++i) {
+    const uint64_t begin = own + i * each + kGuardBytes;
+    patches.emplace_back(begin, Patch({at(begin), each - 2 * kGuardBytes}));
+  }
+  for (uint64_t i = 0; i < kWords; ++i) {
+    const uint64_t begin = words_at + i * 2 * kWordBytes;
+    words.emplace_back(begin, Word(reinterpret_cast<const uint64_t*>(at(begin))));
+  }
+}
+
+void Region::accept(uint64_t offset, uint64_t length) noexcept {
+  std::memcpy(expected.get() + offset, actual.get() + offset, length);
+}
+
+bool Region::as_expected(uint64_t offset, uint64_t length) const noexcept {
+  return std::memcmp(expected.get() + offset, actual.get() + offset, length) == 0;
+}
+
+std::string Region::sweep() const {
+  std::map<uint64_t, uint64_t> free;  // what may change, by offset
+  for (const auto& [offset, lease] : lent)
+    if (lease.second) free[offset] = lease.first;
+  for (const auto& [offset, patch] : patches) free[offset] = patch.length();
+  for (const auto& [offset, word] : words) free[offset] = kWordBytes;
+  free[bytes] = 0;
+  uint64_t from = 0;
+  for (const auto& [offset, length] : free) {
+    if (offset > from && !as_expected(from, offset - from)) {
+      while (actual.get()[from] == expected.get()[from]) ++from;
+      return fmt::format("byte {} of a region of {} on node {} changed, and nobody was to write there", from,
+                         bytes, node.number);
+    }
+    from = std::max(from, offset + length);
+  }
+  return {};
+}
+
+bool Send::is_send() const noexcept {
+  using adapter::SendOpcode;
+  return opcode == SendOpcode::kSend || opcode == SendOpcode::kSendWithImm ||
+         opcode == SendOpcode::kSendWithInvalidate;
+}
+bool Send::is_write() const noexcept {
+  return opcode == adapter::SendOpcode::kRdmaWrite || opcode == adapter::SendOpcode::kRdmaWriteWithImm;
+}
+bool Send::is_atomic() const noexcept {
+  return opcode == adapter::SendOpcode::kCompareSwap || opcode == adapter::SendOpcode::kFetchAdd;
+}
+bool Send::has_imm() const noexcept {
+  return opcode == adapter::SendOpcode::kSendWithImm || opcode == adapter::SendOpcode::kRdmaWriteWithImm;
+}
+bool Send::takes_receive() const noexcept {
+  return is_send() || opcode == adapter::SendOpcode::kRdmaWriteWithImm;
+}
+
+}  // namespace weft::sim::verbs

@@ -1,0 +1,98 @@
+#include "sim/verbs/plan.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "sim/plan_draw.h"
+
+namespace weft::sim::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint32_t kAdaptersMax = 8;
+constexpr uint32_t kPortsMax = 10;
+constexpr uint32_t kPercent = 10'000;  // ppm
+
+void draw_fabric(PlanDraw& draw, Plan& plan) {
+  plan.adapters = 2 + draw.below(draw.chance(3) ? kAdaptersMax - 1 : 3);
+  for (uint32_t adapter = 0; adapter < plan.adapters; ++adapter) {
+    const bool second = draw.chance(4) && plan.adapter_of.size() + (plan.adapters - adapter) < kPortsMax;
+    for (uint32_t port = 0; port < (second ? 2U : 1U); ++port) plan.adapter_of.push_back(adapter);
+  }
+  FabricPlan& fabric = plan.fabric;
+  fabric.endnodes = static_cast<uint32_t>(plan.adapter_of.size());
+  fabric.cell_payload_bytes = draw.pick(std::array{256U, 256U, 1024U, 1024U, 4096U});
+  fabric.lanes = draw.pick(std::array{1U, 2U, 4U});
+  fabric.credits_per_lane = draw.pick(std::array{2U, 8U, 32U, 64U});
+  fabric.receiver_rereads = draw.chance(2);
+  if (draw.chance(4)) fabric.far_nodes = draw.below(uint64_t{1} << (fabric.endnodes + 1)) & ~1U;
+}
+
+/// One world in three loses nothing; the others lose 5 or 30 % above the links, or less, and most also
+/// double, swap and delay.
+void draw_faults(PlanDraw& draw, Plan& plan) {
+  constexpr std::array kLoss{0U, 0U, 1U, 5U, 5U, 30U};
+  fabric::CellFaults& cells = plan.cell_faults;
+  cells.drop_ppm = draw.pick(kLoss) * kPercent;
+  if (cells.drop_ppm != 0 || draw.chance(4)) {
+    if (draw.chance(2)) cells.duplicate_ppm = draw.pick(std::array{1U, 5U, 30U}) * kPercent;
+    if (draw.chance(2)) cells.reorder_ppm = draw.pick(std::array{1U, 5U, 30U}) * kPercent;
+    if (draw.chance(2)) cells.corrupt_ppm = draw.pick(std::array{1U, 5U}) * kPercent;
+    if (draw.chance(3)) {
+      cells.delay_ppm = draw.pick(std::array{1U, 5U}) * kPercent;
+      cells.delay_min = 1us;
+      cells.delay_max = draw.between(10us, 500us);
+    }
+  }
+  if (draw.chance(4)) {
+    plan.flit_faults.drop_ppm = draw.below(2 * kPercent);
+    plan.flit_faults.corrupt_ppm = draw.below(2 * kPercent);
+    plan.flit_faults.duplicate_ppm = draw.below(2 * kPercent);
+  }
+}
+
+}  // namespace
+
+bool Plan::loses() const noexcept {
+  return cell_faults.drop_ppm != 0 || cell_faults.corrupt_ppm != 0 || reorders();
+}
+bool Plan::doubles() const noexcept {
+  return cell_faults.duplicate_ppm != 0;
+}
+bool Plan::reorders() const noexcept {
+  return cell_faults.reorder_ppm != 0 || cell_faults.delay_ppm != 0;
+}
+
+Plan make_plan(uint64_t seed) {
+  PlanDraw draw(seed ^ 0x7665'7262'7300ULL);
+  Plan plan;
+  plan.seed = seed;
+  draw_fabric(draw, plan);
+  draw_faults(draw, plan);
+  plan.step_min = 100ns;
+  plan.step_max = draw.between(200ns, 3000ns);
+  plan.skip_ppm = draw.chance(3) ? draw.below(200'000) : 0;
+  plan.operations = draw.between(100, 500);
+  plan.gap = draw.chance(2) ? draw.between(0ns, 5us) : draw.between(5us, 100us);
+  plan.wrong_ppm = draw.chance(3) ? 0 : draw.below(30'000);
+  plan.upheaval_ppm = draw.chance(3) ? 0 : draw.below(60'000);
+  plan.bytes_max = draw.pick(std::array{64U, 512U, 4096U, 4096U, 20'000U});
+  return plan;
+}
+
+std::string describe(const Plan& plan) {
+  const auto percent = [](uint32_t ppm) { return static_cast<double>(ppm) / kPercent; };
+  const fabric::CellFaults& cells = plan.cell_faults;
+  return fmt::format(
+      "verbs seed {}: {} adapters, {} ports, {} switches, cells of {} bytes, {} lanes of {} credits\n"
+      "  cells lost {} %, doubled {} %, swapped {} %, damaged {} %, late {} %; {} calls, messages up to {} "
+      "bytes\n",
+      plan.seed, plan.adapters, plan.fabric.endnodes, plan.fabric.switches(), plan.fabric.cell_payload_bytes,
+      plan.fabric.lanes, plan.fabric.credits_per_lane, percent(cells.drop_ppm), percent(cells.duplicate_ppm),
+      percent(cells.reorder_ppm), percent(cells.corrupt_ppm), percent(cells.delay_ppm), plan.operations,
+      plan.bytes_max);
+}
+
+}  // namespace weft::sim::verbs

@@ -1,0 +1,41 @@
+// sim/verbs/plan.h -- a fabric for a program of verbs, as data drawn from a seed: adapters, their ports, what
+// goes wrong on the way, and how long and how rough the program is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "fabric/link/fault_config.h"
+#include "sim/world_plan.h"
+
+namespace weft::sim::verbs {
+
+struct Plan {
+  uint64_t seed = 0;
+  FabricPlan fabric;                 // its endnodes are ports
+  std::vector<uint32_t> adapter_of;  // by endnode - 1: ports of one adapter stand together
+  uint32_t adapters = 2;
+  fabric::CellFaults cell_faults;  // of cells on their way into each port
+  fabric::FlitFaults flit_faults;  // of flits on each link, both ways
+  Duration step_min{};             // virtual time of a busy turn
+  Duration step_max{};
+  uint32_t skip_ppm = 0;      // a node misses its turn
+  uint32_t operations = 0;    // calls of the program
+  Duration gap{};             // most time between two of them
+  uint32_t wrong_ppm = 0;     // a work request is wrong on purpose
+  uint32_t upheaval_ppm = 0;  // a call destroys, resets, drains or deregisters something
+  uint32_t bytes_max = 0;     // of a message
+
+  /// Cells are lost above the links: datagrams and unacknowledged connections lose messages.
+  [[nodiscard]] bool loses() const noexcept;
+  [[nodiscard]] bool doubles() const noexcept;
+  [[nodiscard]] bool reorders() const noexcept;
+};
+
+[[nodiscard]] Plan make_plan(uint64_t seed);
+/// Two lines for people.
+[[nodiscard]] std::string describe(const Plan& plan);
+
+}  // namespace weft::sim::verbs

@@ -1,0 +1,311 @@
+// What a program does beside posting: it looks at its queues, and now and then upsets everything.
+#include "sim/verbs/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "adapter/queues/shared_receives.h"
+
+namespace weft::sim::verbs {
+
+using adapter::QpState;
+
+namespace {
+
+constexpr uint32_t kQpsMax = 14;  // alive at a time
+constexpr uint64_t kMillion = 1'000'000;
+
+uint64_t stream_of(uint64_t seed, uint64_t number) noexcept {
+  return seed * 0x9E37'79B9'7F4A'7C15ULL + number * 0xD1B5'4A32'D192'ED03ULL;
+}
+
+}  // namespace
+
+Program::Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Model& model, Tally& tally,
+                 Saboteur* saboteur, bool tells)
+    : plan_(plan),
+      nodes_(nodes),
+      model_(model),
+      tally_(tally),
+      draw_(stream_of(plan.seed, 0)),
+      polls_(plan.seed ^ 0x706f),
+      saboteur_(saboteur),
+      tells_(tells) {}
+
+Qp* Program::pick_qp() {
+  std::vector<Qp*> all;
+  for (auto& node : nodes_)
+    for (auto& qp : node->qps)
+      if (qp->handle != nullptr) all.push_back(qp.get());
+  return all.empty() ? nullptr : all[draw_.below(all.size())];
+}
+
+void Program::call(uint64_t number) {
+  number_ = number + 1;
+  draw_ = PlanDraw(stream_of(plan_.seed, number_));
+  if (draw_.below(kMillion) < plan_.upheaval_ppm) return upheaval();
+  if (draw_.chance(6)) return repair();
+  Qp* qp = pick_qp();
+  if (qp == nullptr) return add_pair();
+  if (qp->life == Life::kDrained && draw_.chance(2)) return resume(*qp);
+  if (qp->life == Life::kSendError && draw_.chance(2)) return resume(*qp);
+  if (!qp->may_post()) return;
+  if (draw_.chance(3)) return give_receives(*qp, draw_.between(1, 8));
+  // A broken connection hears a little more, to be told that all of it is flushed.
+  if (!qp->broken || draw_.chance(8)) post_sends(*qp);
+}
+
+void Program::upheaval() {
+  Qp* qp = pick_qp();
+  // A reliable datagram that is given up under way may be answered in the name of the next one.
+  if (qp == nullptr || (qp->config.type == adapter::QpType::kRd && !qp->sends.empty())) return;
+  switch (draw_.below(9)) {
+    case 0:
+      return to_error(*qp);
+    case 1:
+      return reset(*qp);
+    case 2:
+      return destroy(*qp);
+    case 3:
+    case 4:
+      return drain(*qp);
+    case 5:
+      return renew_region();
+    case 6:
+      return end_window();
+    case 7: {
+      uint32_t alive = 0;
+      for (auto& node : nodes_)
+        for (auto& one : node->qps) alive += one->handle != nullptr ? 1U : 0U;
+      if (alive < kQpsMax) return draw_.chance(3) ? add_datagram_qp() : add_pair();
+      return;
+    }
+    default:
+      if (qp->srq == nullptr) return;
+      qp->srq->limit = draw_.between(1, qp->srq->wqes);
+      static_cast<void>(
+          qp->node->adapter->srqs().modify(*qp->srq->handle, {.limit = qp->srq->limit}, adapter::kSrqLimit));
+      note(*qp->node, fmt::format("limit {} of a shared receive queue", qp->srq->limit));
+      take_events(*qp->node);
+  }
+}
+
+void Program::take_events(Node& node) {
+  std::vector<adapter::AsyncEvent> drained;
+  for (adapter::AsyncEvent event; node.adapter->next_event(event);) {
+    if (tells_) note(node, fmt::format("    event {} of {:06x}", to_string(event.kind), event.qpn.value()));
+    if (saboteur_ != nullptr && !saboteur_->on_event(event)) continue;
+    if (event.kind == adapter::AsyncEventKind::kSqDrained)
+      drained.push_back(event);
+    else
+      model_.event(node, event);
+  }
+  if (drained.empty()) return;
+  // Whatever completes from now on was not drained.
+  poll_dry(node);
+  for (const adapter::AsyncEvent& event : drained) model_.event(node, event);
+}
+
+void Program::poll_cq(Cq& cq, uint32_t at_most) {
+  std::array<adapter::WorkCompletion, 32> entries;  // twice as many as a bug may make of them
+  const std::span<adapter::WorkCompletion> room(entries.data(),
+                                                std::min<size_t>(entries.size() / 2, at_most));
+  const uint32_t polled = cq.node->adapter->poll_cq(*cq.handle, room);
+  uint32_t got = polled;
+  if (saboteur_ != nullptr) got = saboteur_->on_completions(true, entries, got);
+  for (uint32_t i = 0; i < got; ++i) {
+    if (tells_)
+      note(*cq.node, fmt::format("    wr {} comes back: {}", entries[i].wr_id, to_string(entries[i].status)));
+    model_.completed(*cq.node, cq, entries[i]);
+  }
+  if (polled == room.size()) return;
+  bool told = cq.node->adapter->take_cq_notification(*cq.handle);
+  if (saboteur_ != nullptr) saboteur_->on_notification(told);
+  model_.polled_dry(cq, told);
+  if (cq.armed != adapter::CqNotify::kOff || !polls_.chance(4)) return;
+  cq.armed = polls_.chance(2) ? adapter::CqNotify::kNext : adapter::CqNotify::kSolicited;
+  cq.node->adapter->arm_cq(*cq.handle, cq.armed);
+}
+
+void Program::look(Node& node) {
+  for (auto& cq : node.cqs)
+    if (polls_.chance(3)) poll_cq(*cq, polls_.between(1, 16));
+}
+
+void Program::poll_dry(Node& node) {
+  for (auto& cq : node.cqs) {
+    while (node.adapter->query_cq(*cq->handle).fill != 0) poll_cq(*cq, 16);
+    poll_cq(*cq, 1);
+  }
+}
+
+void Program::to_error(Qp& qp) {
+  if (qp.handle == nullptr || qp.life == Life::kReset) return;
+  take_events(*qp.node);
+  if (qp.life == Life::kError) return;
+  const bool exact = draw_.chance(2);
+  if (exact) poll_dry(*qp.node);
+  adapter::QpAttr attr;
+  attr.state = QpState::kErr;
+  note(*qp.node, fmt::format("QP {} to error", qp.id));
+  model_.stopped(qp, exact);
+  modify(qp, attr, adapter::kQpAttrState);
+  take_events(*qp.node);
+}
+
+/// Completions that are taken out of a queue leave its notification behind.
+void Program::disarm(Qp& qp) {
+  for (Cq* cq : {qp.send_cq, qp.recv_cq}) {
+    cq->node->adapter->arm_cq(*cq->handle, adapter::CqNotify::kOff);
+    static_cast<void>(cq->node->adapter->take_cq_notification(*cq->handle));
+    cq->armed = adapter::CqNotify::kOff;
+    cq->must_tell = false;
+  }
+}
+
+void Program::reset(Qp& qp) {
+  if (qp.handle == nullptr || qp.life == Life::kReset) return;
+  take_events(*qp.node);
+  disarm(qp);
+  adapter::QpAttr attr;
+  note(*qp.node, fmt::format("QP {} reset", qp.id));
+  modify(qp, attr, adapter::kQpAttrState);
+  model_.forgotten(qp);
+  take_events(*qp.node);
+}
+
+void Program::destroy(Qp& qp) {
+  take_events(*qp.node);
+  disarm(qp);
+  note(*qp.node, fmt::format("QP {} destroyed", qp.id));
+  if (!qp.node->adapter->destroy_qp(qp.handle)) model_.fail("a QP was not destroyed");
+  qp.handle = nullptr;
+  model_.forgotten(qp);
+  touched_ |= uint64_t{1} << qp.node->number;
+}
+
+void Program::drain(Qp& qp) {
+  take_events(*qp.node);
+  if (qp.life != Life::kReady) return;
+  adapter::QpAttr attr;
+  attr.state = QpState::kSqd;
+  note(*qp.node, fmt::format("QP {} drains", qp.id));
+  qp.life = Life::kDraining;
+  modify(qp, attr, adapter::kQpAttrState);
+  take_events(*qp.node);
+  poll_dry(*qp.node);
+}
+
+void Program::resume(Qp& qp) {
+  take_events(*qp.node);
+  poll_dry(*qp.node);
+  if (qp.life != Life::kDrained && qp.life != Life::kSendError && qp.life != Life::kDraining) return;
+  adapter::QpAttr attr;
+  attr.state = QpState::kRts;
+  note(*qp.node, fmt::format("QP {} goes on", qp.id));
+  qp.life = Life::kReady;
+  qp.failed = false;
+  if (!qp.acknowledged()) qp.broken = !qp.receiving;
+  modify(qp, attr, adapter::kQpAttrState);
+}
+
+/// A connection of which an end is broken comes to its end, and up again.
+void Program::repair() {
+  Qp* qp = nullptr;
+  for (uint32_t i = 0; i < 4 && (qp == nullptr || !qp->broken); ++i) qp = pick_qp();
+  if (qp == nullptr || !qp->broken) return;
+  std::vector<Qp*> ends{qp};
+  if (qp->peer != nullptr) ends.push_back(qp->peer);
+  const bool impatient = draw_.chance(6) && qp->config.type != adapter::QpType::kRd;
+  bool flushed = true;
+  bool whole = true;
+  for (Qp* end : ends) {
+    if (end->handle == nullptr) {
+      whole = false;
+      continue;
+    }
+    if (!impatient) {
+      to_error(*end);
+      poll_dry(*end->node);
+      if (end->life == Life::kError) model_.retire_silent(*end);
+    }
+    flushed = flushed && end->sends.empty() && end->receives.empty();
+  }
+  if (!flushed && !impatient) return;
+  for (Qp* end : ends)
+    if (end->handle != nullptr) whole && !draw_.chance(8) ? reset(*end) : destroy(*end);
+  whole = std::all_of(ends.begin(), ends.end(), [](const Qp* end) { return end->handle != nullptr; });
+  if (whole) {
+    connect(*qp);
+    return;
+  }
+  for (Qp* end : ends)
+    if (end->handle != nullptr) destroy(*end);
+  qp->peer != nullptr ? add_pair() : add_datagram_qp();
+}
+
+/// Memory goes and comes back under other keys, whoever works on it.
+void Program::renew_region() {
+  Node& node = *nodes_[draw_.below(nodes_.size())];
+  Region& region = *node.regions[draw_.below(node.regions.size())];
+  if (!region.registered) return;
+  const bool dead = node.adapter->memory().dereg_mr(region.mr.lkey).ok();
+  if (!dead) return;  // windows are bound to it
+  note(node, "a region is deregistered and registered again");
+  model_.deregistered(region);
+  region.registered = false;
+  if (!register_region(region)) return;
+  tally_("region renewed");
+}
+
+void Program::end_window() {
+  Node& node = *nodes_[draw_.below(nodes_.size())];
+  if (node.windows.empty()) return;
+  const KeyPtr key = node.windows[draw_.below(node.windows.size())];
+  if (key->state != Key::State::kGood) return;
+  model_.ends(key);
+  if (!node.adapter->memory().dealloc_rkey(key->rkey)) return model_.fail("a window was not deallocated");
+  model_.ended(key);
+  note(node, "a window is deallocated");
+  tally_("window deallocated");
+}
+
+void Program::tidy() {
+  for (auto& node : nodes_) {
+    for (auto& qp : node->qps) {
+      if (qp->handle == nullptr || qp->life == Life::kReset) continue;
+      if (qp->life == Life::kDrained || qp->life == Life::kSendError || qp->life == Life::kDraining)
+        resume(*qp);
+      if (qp->broken && qp->life != Life::kError) to_error(*qp);
+      const bool hungry = std::any_of(qp->coming.begin(), qp->coming.end(),
+                                      [](const auto& messages) { return !messages.second.empty(); });
+      if (!hungry || !qp->receiving) continue;
+      give_receives(*qp, 4);
+      // Others hold all the room of its queues, and will for ever.
+      if ((qp->srq != nullptr ? qp->srq->receives.size() : qp->receives.size()) == 0) to_error(*qp);
+    }
+  }
+}
+
+bool Program::waits() const {
+  for (const auto& node : nodes_)
+    for (const auto& qp : node->qps)
+      if (qp->handle != nullptr && !qp->broken && !qp->sends.empty() && qp->sends.back()->signaled)
+        return true;
+  return false;
+}
+
+void Program::end() {
+  for (auto& node : nodes_) {
+    poll_dry(*node);
+    for (auto& qp : node->qps) to_error(*qp);
+  }
+  for (auto& node : nodes_) {
+    take_events(*node);
+    poll_dry(*node);
+  }
+}
+
+}  // namespace weft::sim::verbs

@@ -1,0 +1,110 @@
+// sim/verbs/program.h -- a random program of verbs: every call is drawn from the seed and its own number, so
+// that leaving calls out changes the others as little as may be.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/plan_draw.h"
+#include "sim/saboteur.h"
+#include "sim/verbs/model.h"
+#include "sim/verbs/objects.h"
+#include "sim/verbs/plan.h"
+
+namespace weft::sim::verbs {
+
+/// Owner: the world of a seed.
+class Program {
+ public:
+  /// All references must outlive the program; each node has its adapter and LIDs.
+  Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Model& model, Tally& tally,
+          Saboteur* saboteur, bool tells);
+
+  /// Objects to begin with.
+  void set_up();
+  void call(uint64_t number);
+  /// Looks at some of the completion queues of a node.
+  void look(Node& node);
+  /// Nothing new: drains go on, what waits for receives gets them, what is broken is put into error.
+  void tidy();
+  /// True while requests on connections that are whole have not come back.
+  [[nodiscard]] bool waits() const;
+  /// Everything goes into its error state.
+  void end();
+  void take_events(Node& node);
+  void poll_dry(Node& node);
+
+  /// A bit for each node that something was done to since the last call.
+  [[nodiscard]] uint64_t take_touched() noexcept { return std::exchange(touched_, 0); }
+  /// What was called, with the number of the call.
+  [[nodiscard]] const std::vector<std::pair<uint64_t, std::string>>& history() const noexcept {
+    return history_;
+  }
+
+ private:
+  struct Draft;  // a work request on its way
+
+  // program_setup.cc: objects.
+  void add_node(Node& node);
+  void add_region(Node& node, adapter::PdId pd, uint64_t bytes, bool shared);
+  bool register_region(Region& region);
+  Qp* add_qp(Node& node, adapter::QpConfig config);
+  adapter::QpConfig draw_config(adapter::QpType type);
+  void add_pair();
+  void add_datagram_qp();
+  bool bring_up(Qp& qp, const Qp* peer, uint8_t reads);
+  bool connect(Qp& qp);
+  bool modify(Qp& qp, const adapter::QpAttr& attr, uint32_t mask, bool must = true);
+  void give_receives(Qp& qp, uint32_t count);
+
+  // program_posts.cc: work requests.
+  void post_sends(Qp& qp);
+  bool draft_send(Qp& qp, Draft& draft);
+  void draft_remote(Qp& qp, Draft& draft);
+  void draft_wrong(Qp& qp, Draft& draft);
+  void wrong_segment(Draft& draft);
+  void draft_window(Qp& qp, Draft& draft);
+  void post_receive(Qp& qp, bool may_be_wrong);
+  bool lease(Node& node, adapter::PdId pd, uint64_t length, uint32_t pieces, bool may_change,
+             std::vector<Piece>& out);
+  void give_back(const std::vector<Piece>& pieces);
+  [[nodiscard]] uint32_t room(const Cq& cq) const;
+  [[nodiscard]] std::vector<adapter::Sge> segments(const std::vector<Piece>& pieces, bool by_pointer) const;
+  [[nodiscard]] KeyPtr pick_key(Node& node, adapter::PdId pd, adapter::Access right);
+  adapter::SendOpcode draw_opcode(adapter::QpType type);
+
+  // program.cc: everything else.
+  [[nodiscard]] Qp* pick_qp();
+  void upheaval();
+  void to_error(Qp& qp);
+  void reset(Qp& qp);
+  void destroy(Qp& qp);
+  void drain(Qp& qp);
+  void resume(Qp& qp);
+  void repair();
+  void renew_region();
+  void end_window();
+  void poll_cq(Cq& cq, uint32_t at_most);
+  void disarm(Qp& qp);
+  void note(const Node& node, std::string text);
+
+  const Plan& plan_;
+  std::vector<std::unique_ptr<Node>>& nodes_;
+  Model& model_;
+  Tally& tally_;
+  PlanDraw draw_;
+  PlanDraw polls_;
+  uint64_t number_ = 0;
+  uint64_t next_wr_id_ = 1;
+  uint32_t next_qp_ = 1;
+  uint64_t epochs_ = 0;
+  uint64_t touched_ = 0;
+  Saboteur* saboteur_;  // null: nobody plants bugs
+  bool tells_;          // keeps a history
+  std::vector<std::pair<uint64_t, std::string>> history_;
+};
+
+}  // namespace weft::sim::verbs

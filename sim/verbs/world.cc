@@ -1,0 +1,364 @@
+#include "sim/verbs/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "adapter/counters.h"
+#include "base/rng.h"
+#include "fabric/link/faulty_cell_port.h"
+#include "fabric/link/link_cell_port.h"
+#include "messages/cell.h"
+#include "messages/flit.h"
+#include "messages/opcode.h"
+#include "sim/sim_fabric.h"
+#include "sim/tampered_port.h"
+#include "sim/turns.h"
+#include "sim/verbs/program.h"
+
+namespace weft::sim::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t kTurnsMax = 3'000'000;
+constexpr Duration kDrainTime = 60s;
+constexpr Duration kQuietTime = 30ms;  // what was under way when all had failed is over
+constexpr size_t kAround = 40;
+
+class World;
+
+/// An adapter with its ports, as something that takes turns.
+class AdapterNode final : public SimNode {
+ public:
+  AdapterNode(World& world, uint32_t number) : world_(world), number_(number) {}
+  [[nodiscard]] bool alive() const noexcept override { return true; }
+  int poll(Instant now) noexcept override;
+  [[nodiscard]] Instant deadline() const noexcept override;
+  [[nodiscard]] bool disturbed() const noexcept override;
+
+ private:
+  World& world_;
+  uint32_t number_;
+};
+
+class SwitchNode final : public SimNode {
+ public:
+  SwitchNode(SimFabric& fabric, uint32_t index) : fabric_(fabric), index_(index) {}
+  [[nodiscard]] bool alive() const noexcept override { return true; }
+  int poll(Instant now) noexcept override { return fabric_.switch_at(index_)->poll(now); }
+  [[nodiscard]] Instant deadline() const noexcept override { return fabric_.switch_at(index_)->deadline(); }
+  [[nodiscard]] bool disturbed() const noexcept override { return fabric_.switch_disturbed(index_); }
+
+ private:
+  SimFabric& fabric_;
+  uint32_t index_;
+};
+
+/// One port of an adapter on its link, with the faults above it.
+struct PortEnd {
+  fabric::MemoryCable* cable = nullptr;
+  std::unique_ptr<fabric::LinkCellPort> port;
+  std::unique_ptr<fabric::FaultyCellPort> faulty;
+  std::unique_ptr<TamperedPort> tampered;
+};
+
+class World final : private SimFabric::Observer {
+ public:
+  World(const Plan& plan, const RunOptions& options)
+      : plan_(plan),
+        options_(options),
+        random_(plan.seed),
+        link_random_(plan.seed ^ 0x6c69'6e6bULL),
+        fabric_(plan_.fabric, link_random_, *this),
+        turns_(random_, plan.skip_ppm),
+        model_(plan_, nodes_, outcome_.tally) {
+    build();
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Outcome run();
+
+  int poll_adapter(uint32_t number, Instant now) noexcept;
+  [[nodiscard]] Instant adapter_deadline(uint32_t number) const noexcept {
+    return adapters_[number]->deadline();
+  }
+  [[nodiscard]] bool adapter_disturbed(uint32_t number) const noexcept;
+
+ private:
+  enum class Phase : uint8_t { kProgram, kDrain, kQuiet, kOver };
+
+  void build();
+  void build_adapter(uint32_t number);
+  void turn();
+  void advance(int work);
+  void change_phase();
+  void describe_failure();
+  void describe_counters(const Qp& qp);
+  void describe_cell(uint32_t link_and_end, std::span<const std::byte> cell) const;
+  void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept override {
+    hash(flit.size() << 8);
+    if (options_.cells && flit.size() > kFlitHeaderBytes + kCellHeaderBytes)
+      describe_cell(link_and_end, flit.subspan(kFlitHeaderBytes));
+  }
+  void tamper(uint32_t link_and_end, std::span<std::byte> flit) noexcept override {
+    if (options_.saboteur != nullptr) options_.saboteur->on_flit(link_and_end >> 1, link_and_end & 1, flit);
+  }
+  void hash(uint64_t value) noexcept {
+    outcome_.hash =
+        (outcome_.hash ^ value ^ static_cast<uint64_t>(now_.time_since_epoch().count())) * 0x100'0000'01B3ULL;
+  }
+
+  Plan plan_;
+  RunOptions options_;
+  Outcome outcome_;
+  SeededRandom random_;
+  SeededRandom link_random_;
+  Instant now_{};
+  SimFabric fabric_;
+  std::vector<PortEnd> ports_;
+  std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
+  std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  Turns turns_;
+  Model model_;
+  std::unique_ptr<Program> program_;
+  Phase phase_ = Phase::kProgram;
+  Instant phase_end_ = kNever;
+  Instant next_call_{};
+  Instant next_tidy_ = kNever;
+};
+
+int AdapterNode::poll(Instant now) noexcept {
+  return world_.poll_adapter(number_, now);
+}
+Instant AdapterNode::deadline() const noexcept {
+  return world_.adapter_deadline(number_);
+}
+bool AdapterNode::disturbed() const noexcept {
+  return world_.adapter_disturbed(number_);
+}
+
+void World::build() {
+  for (uint32_t index = 0; index < fabric_.switches(); ++index) fabric_.start_switch(index);
+  ports_.resize(plan_.fabric.endnodes);
+  for (uint32_t number = 0; number < plan_.adapters; ++number) build_adapter(number);
+  for (uint32_t index = 0; index < fabric_.switches(); ++index)
+    turns_.add(std::make_unique<SwitchNode>(fabric_, index));
+  for (uint32_t link = 0; link < fabric_.links(); ++link) {
+    if (link < plan_.fabric.endnodes) fabric_.set_endnode_alive(link + 1, true);
+    if (fabric_.wire(link, now_) != LinkRefusal::kNone) model_.fail("a link was refused");
+    for (uint32_t end = 0; end < 2; ++end) fabric_.cable(link).set_faults(end, plan_.flit_faults);
+  }
+  // Every port learns its LID before anybody makes a QP.
+  for (uint32_t i = 0; i < 50; ++i) {
+    static_cast<void>(turns_.take(now_));
+    now_ += 1us;
+  }
+  program_ =
+      std::make_unique<Program>(plan_, nodes_, model_, outcome_.tally, options_.saboteur, options_.tells);
+  program_->set_up();
+}
+
+void World::build_adapter(uint32_t number) {
+  adapter::AdapterConfig config;
+  config.guid = Guid(0x5745'4654'0000'0000ULL + number);
+  config.number = static_cast<uint8_t>(number & 0xF);
+  config.limits.queue_pairs = 1022;
+  config.limits.completion_queues = 16;
+  config.limits.shared_receive_queues = 8;
+  config.limits.protection_domains = 8;
+  config.limits.keys = 4096;
+  adapter_random_.push_back(std::make_unique<SeededRandom>(plan_.seed * 64 + number));
+  adapters_.push_back(std::make_unique<adapter::ChannelAdapter>(config, *adapter_random_.back()));
+  auto node = std::make_unique<Node>();
+  node->number = number;
+  node->adapter = adapters_.back().get();
+  for (uint32_t link = 0; link < plan_.adapter_of.size(); ++link) {
+    if (plan_.adapter_of[link] != number) continue;
+    PortEnd& end = ports_[link];
+    end.cable = &fabric_.cable(link);
+    end.port = std::make_unique<fabric::LinkCellPort>(end.cable->end(0));
+    end.faulty = std::make_unique<fabric::FaultyCellPort>(*end.port, link_random_, plan_.cell_faults);
+    fabric::CellPort* port = end.faulty.get();
+    if (options_.saboteur != nullptr) {
+      end.tampered = std::make_unique<TamperedPort>(*port, *options_.saboteur, number);
+      port = end.tampered.get();
+    }
+    node->adapter->attach(*port);
+    node->lids.push_back(Lid(static_cast<uint16_t>(link + 1)));
+  }
+  nodes_.push_back(std::move(node));
+  turns_.add(std::make_unique<AdapterNode>(*this, number));
+}
+
+int World::poll_adapter(uint32_t number, Instant now) noexcept {
+  const int work = adapters_[number]->poll(now);
+  if (program_ != nullptr) program_->take_events(*nodes_[number]);
+  return work;
+}
+
+bool World::adapter_disturbed(uint32_t number) const noexcept {
+  return std::any_of(ports_.begin(), ports_.end(), [&](const PortEnd& end) {
+    const auto link = static_cast<size_t>(&end - ports_.data());
+    if (plan_.adapter_of[link] != number) return false;
+    const fabric::LinkEngine& engine = end.cable->end(0);
+    const bool up = engine.state() == fabric::LinkState::kUp;
+    return up != end.port->up() || (up && engine.incarnation() != end.port->incarnation()) ||
+           end.cable->input_waits(0);
+  });
+}
+
+void World::turn() {
+  int work = turns_.take(now_);
+  if (phase_ == Phase::kProgram && now_ >= next_call_) {
+    const uint64_t number = outcome_.calls++;
+    const bool left_out = options_.leave_out != nullptr && options_.leave_out->count(number) != 0;
+    if (!left_out) program_->call(number);
+    next_call_ =
+        now_ + Duration(static_cast<int64_t>(random_.below(static_cast<uint64_t>(plan_.gap.count()) + 1)));
+    ++work;
+  }
+  if (phase_ == Phase::kDrain && now_ >= next_tidy_) {
+    program_->tidy();
+    next_tidy_ = now_ + 1ms;
+  }
+  for (auto& node : nodes_) program_->look(*node);
+  const uint64_t touched = program_->take_touched();
+  for (uint32_t number = 0; number < nodes_.size(); ++number) {
+    if ((touched >> number & 1) == 0) continue;
+    turns_.wake(number);
+    ++work;
+  }
+  change_phase();
+  advance(work);
+}
+
+void World::advance(int work) {
+  const auto spread = static_cast<uint64_t>((plan_.step_max - plan_.step_min).count());
+  const Duration step = plan_.step_min + Duration(static_cast<int64_t>(random_.below(spread + 1)));
+  if (work != 0) {
+    now_ += step;
+    return;
+  }
+  Instant due = std::min(turns_.next_deadline(), phase_end_);
+  if (phase_ == Phase::kProgram) due = std::min(due, next_call_);
+  if (phase_ == Phase::kDrain) due = std::min(due, next_tidy_);
+  now_ = std::max(now_ + step, due == kNever ? now_ : due);
+}
+
+void World::change_phase() {
+  switch (phase_) {
+    case Phase::kProgram:
+      if (outcome_.calls < plan_.operations) return;
+      phase_ = Phase::kDrain;
+      phase_end_ = now_ + kDrainTime;
+      next_tidy_ = now_;
+      return;
+    case Phase::kDrain:
+      if (program_->waits() && now_ < phase_end_) return;
+      if (program_->waits()) model_.fail("requests on connections that are whole never came back");
+      program_->end();
+      phase_ = Phase::kQuiet;
+      phase_end_ = now_ + kQuietTime;
+      return;
+    case Phase::kQuiet:
+      if (now_ < phase_end_) return;
+      for (auto& node : nodes_) program_->poll_dry(*node);
+      model_.settle();
+      phase_ = Phase::kOver;
+      return;
+    case Phase::kOver:
+      return;
+  }
+}
+
+void World::describe_failure() {
+  const auto& history = program_->history();
+  const Send* suspect = model_.suspect();
+  size_t end = history.size();
+  const std::string name = suspect != nullptr ? fmt::format("wr {} ", suspect->wr_id) : "";
+  for (size_t i = 0; suspect != nullptr && i < history.size(); ++i) {
+    if (history[i].second.find(name) == std::string::npos) continue;
+    end = std::min(history.size(), i + kAround / 2);
+    break;
+  }
+  for (size_t i = end > kAround ? end - kAround : 0; i < end; ++i)
+    outcome_.around.push_back(fmt::format("call {}: {}", history[i].first, history[i].second));
+  if (suspect == nullptr) return;
+  outcome_.around.push_back("suspect: " + describe(*suspect));
+  describe_counters(*suspect->from);
+  if (suspect->to != nullptr) describe_counters(*suspect->to);
+}
+
+void World::describe_counters(const Qp& qp) {
+  std::string line = fmt::format("QP {}:", qp.id);
+  if (qp.handle == nullptr) return;
+  const auto& counters = qp.node->adapter->counters(*qp.handle);
+  const auto names = adapter::counter_labels(adapter::QpCounter{});
+  for (size_t i = 0; i < static_cast<size_t>(adapter::QpCounter::kCount); ++i) {
+    const uint64_t value = counters.get(static_cast<adapter::QpCounter>(i));
+    if (value != 0) line += fmt::format(" {} {}", names[i], value);
+  }
+  outcome_.around.push_back(line);
+}
+
+/// One line for a cell that fills its flit.
+void World::describe_cell(uint32_t link_and_end, std::span<const std::byte> cell) const {
+  CellView view;
+  if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return;
+  const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(view.opcode));
+  std::string line = fmt::format(
+      "{:.3f} us call {} link {}.{} {} -> {} {} qp {:06x} -> {:06x} psn {:06x} cell {} flags {:02x} {} bytes",
+      std::chrono::duration<double, std::micro>(now_.time_since_epoch()).count(), outcome_.calls,
+      link_and_end >> 1, link_and_end & 1, view.slid.value(), view.dlid.value(), info->name,
+      view.src_qpn.value(), view.dest_qpn.value(), view.psn.value(), view.cell_number, view.flags,
+      view.payload.size());
+  if ((info->properties & kOpAcknowledge) != 0)
+    line += fmt::format(" ack psn {:06x} cell {} code {} msn {}", view.ack.psn.value(), view.ack.cell_number,
+                        static_cast<int>(view.ack.code), view.ack.messages_completed);
+  fmt::print("{}\n", line);
+}
+
+Outcome World::run() {
+  while (phase_ != Phase::kOver && model_.violations().empty()) {
+    turn();
+    if (++outcome_.turns == kTurnsMax) model_.fail("the run does not end");
+  }
+  for (const PortEnd& end : ports_) {
+    const fabric::FaultCounts& counts = end.faulty->counts();
+    outcome_.tally("cells lost", counts.dropped);
+    outcome_.tally("cells damaged", counts.corrupted);
+    outcome_.tally("cells doubled", counts.duplicated);
+    outcome_.tally("cells swapped", counts.reordered);
+    outcome_.tally("cells late", counts.delayed);
+  }
+  outcome_.violations = model_.violations();
+  outcome_.ok = outcome_.violations.empty();
+  outcome_.ended = now_;
+  if (!outcome_.ok) describe_failure();
+  return outcome_;
+}
+
+}  // namespace
+
+Outcome run(const Plan& plan, const RunOptions& options) {
+  World world(plan, options);
+  return world.run();
+}
+
+std::set<uint64_t> shrink(const Plan& plan) {
+  std::set<uint64_t> left_out;
+  for (uint64_t chunk = std::max<uint64_t>(1, plan.operations / 2); chunk > 0; chunk /= 2) {
+    for (uint64_t begin = 0; begin < plan.operations; begin += chunk) {
+      std::set<uint64_t> attempt = left_out;
+      for (uint64_t i = begin; i < begin + chunk && i < plan.operations; ++i) attempt.insert(i);
+      if (attempt.size() == left_out.size()) continue;
+      if (!run(plan, {.leave_out = &attempt}).ok) left_out = attempt;
+    }
+  }
+  return left_out;
+}
+
+}  // namespace weft::sim::verbs

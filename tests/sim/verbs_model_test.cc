@@ -1,0 +1,245 @@
+// Random programs of verbs against the reference model: fresh seeds each time, exact replay, a planted bug
+// for each thing that the model judges.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "base/endian.h"
+#include "messages/cell.h"
+#include "messages/opcode.h"
+#include "sim/verbs/command.h"
+#include "sim/verbs/world.h"
+
+namespace weft::sim::verbs {
+namespace {
+
+constexpr uint64_t kFreshSeeds = 200;
+constexpr uint64_t kPlantedSeedsMax = 300;
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* given = std::getenv(variable);
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 0);
+}
+
+TEST(VerbsModel, fresh_programs_get_what_verbs_promise) {
+  const auto now = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  const uint64_t base = number_from("WEFT_SIM_SEED", now & 0xFFFF'FFFF'FFFF);
+  const uint64_t count = number_from("WEFT_VERBS_SEEDS", kFreshSeeds);
+  std::cout << "fresh seeds " << base << " to " << base + count - 1 << "; again with WEFT_SIM_SEED=" << base
+            << std::endl;
+  Tally tally;
+  for (uint64_t seed = base; seed < base + count; ++seed) {
+    if ((seed - base) % 50 == 0) std::cout << "at seed " << seed << std::endl;
+    const Outcome outcome = run(make_plan(seed));
+    tally += outcome.tally;
+    EXPECT_TRUE(outcome.ok) << "seed " << seed << ": " << outcome.violations.front()
+                            << "\nreplay: weft-sim --traffic verbs --seed " << seed << " --verbose";
+    if (::testing::Test::HasFailure() && seed > base + 20) return;
+  }
+  if (count >= kTallySeedsMin) EXPECT_EQ(too_few(tally, count), "");
+}
+
+TEST(VerbsModel, a_seed_replays_exactly) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const Outcome first = run(make_plan(seed));
+    const Outcome second = run(make_plan(seed));
+    EXPECT_EQ(first.hash, second.hash) << "seed " << seed;
+    EXPECT_EQ(first.ended, second.ended) << "seed " << seed;
+    EXPECT_EQ(first.tally.count, second.tally.count) << "seed " << seed;
+  }
+  EXPECT_NE(run(make_plan(1)).hash, run(make_plan(2)).hash);
+}
+
+TEST(VerbsModel, what_is_never_tried_is_told) {
+  EXPECT_NE(too_few(Tally{}, 100), "");
+}
+
+// ---- planted bugs --------------------
+
+/// Every `period`-th of what it counts.
+class Every {
+ public:
+  explicit Every(uint32_t period) noexcept : period_(period) {}
+  bool due() noexcept { return ++count_ % period_ == 0; }
+
+ private:
+  uint32_t period_;
+  uint32_t count_ = 0;
+};
+
+/// Runs seeds with the bug until one fails with these words. Returns how many it took, 0 when none did.
+template <class Bug>
+uint64_t seeds_to_find(std::string_view words) {
+  for (uint64_t seed = 1; seed <= kPlantedSeedsMax; ++seed) {
+    Bug bug;
+    const Outcome outcome = run(make_plan(seed), {.saboteur = &bug});
+    if (outcome.ok || outcome.violations.front().find(words) == std::string::npos) continue;
+    std::cout << "seed " << seed << ": " << outcome.violations.front() << '\n';
+    return seed;
+  }
+  return 0;
+}
+#define EXPECT_FOUND(BUG, WORDS) EXPECT_NE(seeds_to_find<BUG>(WORDS), 0U) << "300 seeds did not notice"
+
+/// One completion in 50 that is of the right kind is changed.
+template <bool kOfReceive, auto kChange>
+class Changed final : public Saboteur {
+ public:
+  uint32_t on_completions(bool /*of_sends*/, std::span<adapter::WorkCompletion> wcs,
+                          uint32_t count) noexcept override {
+    for (adapter::WorkCompletion& wc : wcs.first(count)) {
+      const bool of_receive =
+          static_cast<uint8_t>(wc.opcode) >= static_cast<uint8_t>(adapter::WcOpcode::kRecv);
+      if (wc.status == adapter::WcStatus::kSuccess && of_receive == kOfReceive && every_.due()) kChange(wc);
+    }
+    return count;
+  }
+
+ private:
+  Every every_{20};
+};
+using Wc = adapter::WorkCompletion;
+
+TEST(VerbsPlantedBugs, a_wrong_status) {
+  constexpr auto kAborted = [](Wc& wc) noexcept { wc.status = adapter::WcStatus::kRemoteAborted; };
+  using Send = Changed<false, kAborted>;
+  using Receive = Changed<true, kAborted>;
+  EXPECT_FOUND(Send, "ended as");
+  EXPECT_FOUND(Receive, "ended as");
+}
+
+TEST(VerbsPlantedBugs, wrong_fields_of_a_receive) {
+  using Length = Changed<true, [](Wc& wc) noexcept { ++wc.byte_count; }>;
+  using Immediate = Changed<true, [](Wc& wc) noexcept { ++wc.imm; }>;
+  using Solicited = Changed<true, [](Wc& wc) noexcept { wc.flags ^= adapter::kWcSolicited; }>;
+  using Sender = Changed<true, [](Wc& wc) noexcept { wc.src_qpn = Qpn(wc.src_qpn.value() ^ 1); }>;
+  using Address = Changed<true, [](Wc& wc) noexcept { wc.written_va += 8; }>;
+  using Key = Changed<true, [](Wc& wc) noexcept { wc.invalidated = Rkey(wc.invalidated.value() ^ 1); }>;
+  EXPECT_FOUND(Length, "length of");
+  EXPECT_FOUND(Immediate, "immediate data of");
+  EXPECT_FOUND(Solicited, "solicited of");
+  EXPECT_FOUND(Sender, "from nobody it knows");
+  EXPECT_FOUND(Address, "address written of");
+  EXPECT_FOUND(Key, "invalidated key of");
+}
+
+TEST(VerbsPlantedBugs, a_read_of_another_length) {
+  using Bug = Changed<false, [](Wc& wc) noexcept { ++wc.byte_count; }>;
+  EXPECT_FOUND(Bug, "bytes, says its completion");
+}
+
+enum class Mischief : uint8_t { kTwice, kLost, kSwapped };
+
+template <Mischief kKind>
+class Completions final : public Saboteur {
+ public:
+  uint32_t on_completions(bool /*of_sends*/, std::span<adapter::WorkCompletion> wcs,
+                          uint32_t count) noexcept override {
+    if (count == 0 || (kKind == Mischief::kSwapped && count < 2) || !every_.due()) return count;
+    if (kKind == Mischief::kLost) return count - 1;
+    if (kKind == Mischief::kSwapped) {
+      std::swap(wcs[count - 1], wcs[count - 2]);
+      return count;
+    }
+    wcs[count] = wcs[count - 1];
+    return count + 1;
+  }
+
+ private:
+  Every every_{20};
+};
+
+TEST(VerbsPlantedBugs, completions_lost_doubled_and_swapped) {
+  EXPECT_FOUND(Completions<Mischief::kTwice>, "is not under way");
+  EXPECT_FOUND(Completions<Mischief::kTwice>, "out of turn, or twice");
+  EXPECT_FOUND(Completions<Mischief::kLost>, "was passed over");
+  EXPECT_FOUND(Completions<Mischief::kLost>, "never came back");
+  EXPECT_FOUND(Completions<Mischief::kSwapped>, "out of turn, or twice");
+}
+
+template <adapter::AsyncEventKind kKind>
+class EventLost final : public Saboteur {
+ public:
+  bool on_event(adapter::AsyncEvent& event) noexcept override { return event.kind != kKind; }
+};
+template <adapter::AsyncEventKind kKind>
+class EventInvented final : public Saboteur {
+ public:
+  bool on_event(adapter::AsyncEvent& event) noexcept override {
+    if (event.kind == adapter::AsyncEventKind::kQpAccessError) event.kind = kKind;
+    return true;
+  }
+};
+
+TEST(VerbsPlantedBugs, events_lost_and_invented) {
+  using Kind = adapter::AsyncEventKind;
+  EXPECT_FOUND(EventLost<Kind::kQpFatal>, "no event said");
+  EXPECT_FOUND(EventLost<Kind::kLastWqeReached>, "never said that it took its last WQE");
+  EXPECT_FOUND(EventInvented<Kind::kQpRequestError>, "no peer did anything of the kind");
+  EXPECT_FOUND(EventInvented<Kind::kSqDrained>, "nobody asked");
+  EXPECT_FOUND(EventInvented<Kind::kPortExpired>, "there was no reason");
+}
+
+template <bool kTold>
+class Notified final : public Saboteur {
+ public:
+  void on_notification(bool& told) noexcept override {
+    if (told != kTold && every_.due()) told = kTold;
+  }
+
+ private:
+  Every every_{10};
+};
+
+TEST(VerbsPlantedBugs, notifications_lost_and_invented) {
+  EXPECT_FOUND(Notified<true>, "without an entry");
+  EXPECT_FOUND(Notified<false>, "kept quiet");
+}
+
+/// The first byte of a payload changes behind a right CRC.
+template <Opcode kOpcode>
+class PayloadChanged final : public Saboteur {
+ public:
+  bool on_cell(uint32_t /*node*/, Instant /*now*/, std::span<std::byte> cell) noexcept override {
+    CellView view;
+    if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return true;
+    if (view.opcode != kOpcode || view.payload.empty() || view.has(kCellPacketCrc)) return true;
+    const auto at = static_cast<size_t>(view.payload.data() - cell.data());
+    cell[at] ^= std::byte{1};
+    store_be<uint32_t>(cell.data() + cell.size() - kCrcBytes, crc32c(cell.first(cell.size() - kCrcBytes)));
+    return true;
+  }
+};
+
+TEST(VerbsPlantedBugs, bytes_changed_on_their_way) {
+  EXPECT_FOUND(PayloadChanged<Opcode::kSend>, "bytes of");
+  EXPECT_FOUND(PayloadChanged<Opcode::kUdSend>, "bytes of");
+  EXPECT_FOUND(PayloadChanged<Opcode::kRdSend>, "bytes of");
+  EXPECT_FOUND(PayloadChanged<Opcode::kRdmaWrite>, "memory after");
+  EXPECT_FOUND(PayloadChanged<Opcode::kRdmaReadResponse>, "brought what was never there");
+  EXPECT_FOUND(PayloadChanged<Opcode::kFetchOpResponse>, "which no order of its operations gives");
+}
+
+// ---- replaying
+
+/// Calls that are left out leave the others as they are.
+TEST(VerbsModel, calls_can_be_left_out) {
+  const Plan plan = make_plan(3);
+  std::set<uint64_t> all;
+  for (uint64_t call = 0; call < plan.operations; ++call) all.insert(call);
+  const Outcome nothing = run(plan, {.leave_out = &all});
+  EXPECT_TRUE(nothing.ok);
+  EXPECT_LT(nothing.tally.count.size(), run(plan).tally.count.size());
+}
+
+}  // namespace
+}  // namespace weft::sim::verbs
