@@ -111,13 +111,13 @@ Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> me
   return {.object = keep(std::make_unique<MemoryRegion>(*this, pd, *region))};
 }
 
-Made<Window> Context::alloc_window(ProtectionDomain& pd) {
+Made<Window> Context::alloc_window(ProtectionDomain& pd, adapter::WindowKind kind) {
   if (core().forked()) return {.answer = Answer::kForked};
   if (&pd.context() != this) return {.answer = Answer::kInvalid};
   const Hold hold(core());
-  Result<Rkey> key = core().adapter.memory().alloc_rkey(pd.id());
+  Result<Rkey> key = core().adapter.memory().alloc_window(pd.id(), kind);
   if (!key) return {.answer = Answer::kNoMemory};
-  return {.object = keep(std::make_unique<Window>(*this, pd, *key))};
+  return {.object = keep(std::make_unique<Window>(*this, pd, *key, kind))};
 }
 
 Made<AddressHandle> Context::create_ah(ProtectionDomain& pd, const adapter::AhAttr& attr) {

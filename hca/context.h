@@ -28,7 +28,8 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
                                           adapter::Access access,
                                           const adapter::RegisterOptions& options = {});
-  [[nodiscard]] Made<Window> alloc_window(ProtectionDomain& pd);
+  [[nodiscard]] Made<Window> alloc_window(ProtectionDomain& pd,
+                                          adapter::WindowKind kind = adapter::WindowKind::kKey);
   [[nodiscard]] Made<AddressHandle> create_ah(ProtectionDomain& pd, const adapter::AhAttr& attr);
   /// Waits until the events of the object that were taken are acknowledged, and drops those that were not.
   /// kBusy while another object uses it; nothing has changed then.

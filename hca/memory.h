@@ -38,20 +38,28 @@ class MemoryRegion final : public Object {
   adapter::MemoryRegion region_;
 };
 
-/// A key that bind requests tie to ranges. Any thread.
+/// A key that bind requests tie to ranges. Any thread; key() of one of type 1 not while another thread binds
+/// it.
 class Window final : public Object {
  public:
-  Window(ContextBase& context, ProtectionDomain& pd, Rkey key) noexcept
-      : Object(context, nullptr), pd_(pd), key_(key) {
+  Window(ContextBase& context, ProtectionDomain& pd, Rkey key, adapter::WindowKind kind) noexcept
+      : Object(context, nullptr), pd_(pd), key_(key), kind_(kind) {
     ++pd_.books.users;
   }
   [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
+  /// Type 1: of the newest bind that was posted. Type 2: the first one, whose upper 24 bits all of its keys
+  /// have.
   [[nodiscard]] Rkey key() const noexcept { return key_; }
+  [[nodiscard]] adapter::WindowKind kind() const noexcept { return kind_; }
+
+  // ---- hca/ alone, under the device's lock --------------------
+  void set_key(Rkey key) noexcept { key_ = key; }
   [[nodiscard]] Answer release() noexcept override;
 
  private:
   ProtectionDomain& pd_;
   Rkey key_;
+  adapter::WindowKind kind_;
 };
 
 /// Where datagrams go; SendRequest::ah points to value(). Any thread.

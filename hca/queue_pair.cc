@@ -69,6 +69,32 @@ adapter::PostResult Qp::take_refusal() noexcept {
   return std::exchange(refusal_, adapter::PostResult::kOk);
 }
 
+Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  if (window.kind() != adapter::WindowKind::kType1 || &window.pd() != &pd_) return Answer::kInvalid;
+  if (bind.region == nullptr && (bind.addr != 0 || bind.length != 0)) return Answer::kInvalid;
+  if (has(bind.access, adapter::Access::kZeroBased)) return Answer::kInvalid;
+  Hold hold(device);
+  const Rkey next = device.adapter.memory().promise_key(window.key());
+  const adapter::SendRequest request{
+      .wr_id = bind.wr_id,
+      .opcode = adapter::SendOpcode::kBindWindow,
+      .flags = bind.flags,
+      .bind = {.window = next,
+               .region = bind.region != nullptr ? bind.region->region().lkey : Lkey(),
+               .addr = bind.addr,
+               .length = bind.length,
+               .access = bind.access}};
+  const Answer answer = answer_of(device.adapter.post_send(pair_, request));
+  if (answer == Answer::kOk) {
+    key = next;
+    window.set_key(next);
+  }
+  device.caller_turn(hold.now());
+  return answer;
+}
+
 Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;

@@ -13,8 +13,10 @@
 namespace weft::hca {
 
 class Cq;
+class MemoryRegion;
 class ProtectionDomain;
 class Srq;
+class Window;
 
 /// What a QP is created as. The PD, CQs, SRQ and `wanted_qpn` of the adapter's own configuration are not
 /// looked at.
@@ -25,6 +27,16 @@ struct QpInit {
   bool management = false;  // QP1 of config.port, for what manages connections
   adapter::QpConfig config{};
   void* user = nullptr;
+};
+
+/// What a window of type 1 is tied to (ibv_mw_bind).
+struct WindowBind {
+  uint64_t wr_id = 0;
+  uint32_t flags = 0;  // SendFlag
+  const MemoryRegion* region = nullptr;
+  uint64_t addr = 0;    // within the region
+  uint64_t length = 0;  // 0: the window is untied
+  adapter::Access access = adapter::Access::kNone;
 };
 
 /// Any thread.
@@ -42,6 +54,11 @@ class Qp final : public Object {
   [[nodiscard]] Answer post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept;
   /// Why a post was refused, said once; kOk when none was since. For diagnostics.
   [[nodiscard]] adapter::PostResult take_refusal() noexcept;
+  /// Posts a bind of a window of type 1 and tells its new key, which opens the range once the request has
+  /// completed; the key before is dead then. kInvalid for windows of another type or domain, for a range
+  /// without a region and for kZeroBased; nothing has changed unless kOk. Windows of other types are bound by
+  /// post_send().
+  [[nodiscard]] Answer bind_window(Window& window, const WindowBind& bind, Rkey& key) noexcept;
   [[nodiscard]] Answer modify(const adapter::QpAttr& attr, uint32_t mask) noexcept;
   [[nodiscard]] Answer query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept;
 

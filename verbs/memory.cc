@@ -99,15 +99,52 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
 
 }  // namespace
 
-ibv_mw* alloc_mw(ibv_pd* /*pd*/, ibv_mw_type type) noexcept {
-  explain("ibv_alloc_mw: type {}: not supported", static_cast<int>(type));
-  return no_object(EOPNOTSUPP);
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
+  return guarded(static_cast<ibv_mw*>(nullptr), [&]() -> ibv_mw* {
+    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+      explain("ibv_alloc_mw: type {}: there are 1 and 2", static_cast<int>(type));
+      return no_object(EINVAL);
+    }
+    auto out = std::make_unique<Mw>();
+    const auto kind = type == IBV_MW_TYPE_1 ? adapter::WindowKind::kType1 : adapter::WindowKind::kType2;
+    const hca::Made<hca::Window> made = ours(pd->context).context->alloc_window(*ours<Pd>(pd).object, kind);
+    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    out->object = made.object;
+    const uint32_t key = made.object->key().value();
+    out->c = {.context = pd->context, .pd = pd, .rkey = key, .handle = key, .type = type};
+    return &out.release()->c;
+  });
 }
-int bind_mw(ibv_qp* /*qp*/, ibv_mw* /*mw*/, ibv_mw_bind* /*bind*/) noexcept {
-  return fail(EOPNOTSUPP);
+
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
+  const ibv_mw_bind_info& info = bind->bind_info;
+  const hca::WindowBind request{.wr_id = bind->wr_id,
+                                .flags = bind->send_flags,
+                                .region = info.mr != nullptr ? ours<Mr>(info.mr).object : nullptr,
+                                .addr = info.addr,
+                                .length = info.length,
+                                .access = static_cast<adapter::Access>(info.mw_access_flags)};
+  Rkey key;
+  const hca::Answer answer = ours(qp).object->bind_window(*ours<Mw>(mw).object, request, key);
+  if (answer == hca::Answer::kOk) mw->rkey = key.value();
+  return fail(answer);
 }
-int dealloc_mw(ibv_mw* /*mw*/) noexcept {
-  return fail(EOPNOTSUPP);
+
+int dealloc_mw(ibv_mw* mw) noexcept {
+  return end(ours<Mw>(mw), mw->context);
+}
+
+bool bind_request(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info,
+                  adapter::BindRequest& out) noexcept {
+  constexpr uint32_t kChosen = 0xFF;  // bits of the key that ibv_inc_rkey() changes
+  if (window->type != IBV_MW_TYPE_2) return false;
+  const uint32_t fixed = ours<Mw>(window).object->key().value() & ~kChosen;
+  out = {.window = Rkey(fixed | (rkey & kChosen)),
+         .region = info.mr != nullptr ? Lkey(info.mr->lkey) : Lkey(),
+         .addr = info.addr,
+         .length = info.length,
+         .access = static_cast<adapter::Access>(info.mw_access_flags)};
+  return true;
 }
 
 }  // namespace weft::verbs

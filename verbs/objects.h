@@ -35,6 +35,11 @@ struct Mr {
   hca::MemoryRegion* object = nullptr;
 };
 
+struct Mw {
+  ibv_mw c{};
+  hca::Window* object = nullptr;
+};
+
 struct Ah {
   ibv_ah c{};
   hca::AddressHandle* object = nullptr;
@@ -93,5 +98,9 @@ inline Cq& ours(ibv_cq* cq) noexcept {
 inline Qp& ours(ibv_qp* qp) noexcept {
   return *reinterpret_cast<Qp*>(qp);
 }
+
+/// What a bind work request asks for. False for a window that is none of type 2, the ones that are bound so.
+[[nodiscard]] bool bind_request(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info,
+                                adapter::BindRequest& out) noexcept;
 
 }  // namespace weft::verbs

@@ -73,6 +73,8 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
     case IBV_WR_SEND_WITH_IMM:
       return true;
     case IBV_WR_BIND_MW:
+      return in.bind_mw.mw != nullptr &&
+             bind_request(in.bind_mw.mw, in.bind_mw.rkey, in.bind_mw.bind_info, out.bind);
     case IBV_WR_TSO:
     case IBV_WR_DRIVER1:
     case IBV_WR_ATOMIC_WRITE:

@@ -68,8 +68,9 @@ void wr_atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t com
 void wr_atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t operand) noexcept {
   add_remote(qp, SendOpcode::kFetchAdd, rkey, addr, 0, operand);
 }
-void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* /*mw*/, uint32_t /*rkey*/, const ibv_mw_bind_info* /*info*/) noexcept {
-  refuse(qp, EOPNOTSUPP);
+void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) noexcept {
+  adapter::SendRequest* out = add(qp, SendOpcode::kBindWindow);
+  if (out != nullptr && !bind_request(mw, rkey, *info, out->bind)) refuse(qp, EINVAL);
 }
 void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) noexcept {
   add_remote(qp, SendOpcode::kLocalInvalidate, rkey, adapter::kNoRemoteAddr);
@@ -201,7 +202,8 @@ int wr_complete(ibv_qp_ex* qp) noexcept {
 uint64_t possible_operations(ibv_qp_type type) noexcept {
   constexpr uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   constexpr uint64_t kWrites = kSends | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                               IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV;
+                               IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
+                               IBV_QP_EX_WITH_BIND_MW;
   constexpr uint64_t kAll = kWrites | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                             IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
   if (type == IBV_QPT_UD) return kSends;

@@ -250,6 +250,51 @@ TEST_F(Verbs, reads_writes_and_atomics_reach_memory_by_key) {
   EXPECT_EQ(next().status, IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(Verbs, windows_of_both_types_open_a_part_of_a_region) {
+  ibv_qp* a = make_qp(IBV_QPT_RC);
+  ibv_qp* b = make_qp(IBV_QPT_RC);
+  bring_up(a, b->qp_num);
+  bring_up(b, a->qp_num);
+  ibv_mr* open = ibv_reg_mr(pd, memory.data(), memory.size(), kAllRights | IBV_ACCESS_MW_BIND);
+  ibv_mw* first = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+  ibv_mw* second = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+  ASSERT_TRUE(open != nullptr && first != nullptr && second != nullptr);
+  ibv_send_wr* bad = nullptr;
+  ibv_sge local = sge(0, 8);
+  const uint64_t far = reinterpret_cast<uint64_t>(memory.data()) + 4096;
+  const auto write = [&](uint32_t rkey) {
+    ibv_send_wr wr{
+        .sg_list = &local, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    wr.wr.rdma = {.remote_addr = far, .rkey = rkey};
+    EXPECT_EQ(ibv_post_send(a, &wr, &bad), 0);
+    return next().status;
+  };
+  const ibv_mw_bind_info range{
+      .mr = open, .addr = far, .length = 8, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  ibv_mw_bind bind{.wr_id = 1, .send_flags = IBV_SEND_SIGNALED, .bind_info = range};
+  const uint32_t before = first->rkey;
+  ASSERT_EQ(ibv_bind_mw(b, first, &bind), 0);
+  EXPECT_NE(first->rkey, before);
+  EXPECT_EQ(next().opcode, IBV_WC_BIND_MW);
+  EXPECT_EQ(write(first->rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_dereg_mr(open), EBUSY);
+  EXPECT_EQ(ibv_bind_mw(b, second, &bind), EINVAL);
+  second->rkey = ibv_inc_rkey(second->rkey);
+  ibv_send_wr wr{.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
+  wr.bind_mw = {.mw = second, .rkey = second->rkey, .bind_info = range};
+  ASSERT_EQ(ibv_post_send(b, &wr, &bad), 0);
+  EXPECT_EQ(next().opcode, IBV_WC_BIND_MW);
+  EXPECT_EQ(write(second->rkey), IBV_WC_SUCCESS);
+  wr = {.opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED};
+  wr.invalidate_rkey = second->rkey;
+  ASSERT_EQ(ibv_post_send(b, &wr, &bad), 0);
+  EXPECT_EQ(next().opcode, IBV_WC_LOCAL_INV);
+  EXPECT_EQ(write(second->rkey), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(ibv_dealloc_mw(first), 0);
+  EXPECT_EQ(ibv_dealloc_mw(second), 0);
+  EXPECT_EQ(ibv_dereg_mr(open), 0);
+}
+
 TEST_F(Verbs, a_datagram_leaves_room_for_the_header_and_says_where_it_came_from) {
   ibv_qp* a = make_qp(IBV_QPT_UD);
   ibv_qp* b = make_qp(IBV_QPT_UD);

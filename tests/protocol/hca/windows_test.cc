@@ -1,0 +1,167 @@
+// Windows and re-registration as a consumer has them.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "tests/support/two_devices.h"
+
+namespace weft::test {
+namespace {
+
+using adapter::Access;
+using adapter::WcStatus;
+using adapter::WindowKind;
+using hca::Answer;
+
+constexpr Access kAll =
+    Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kWindowBind;
+
+class ConsumerWindows : public TwoDevices {
+ protected:
+  void SetUp() override {
+    TwoDevices::SetUp();
+    near_ = a().make_qp();
+    owner_ = b().make_qp();
+    connect(*near_, Lid(1), *owner_, Lid(2));
+    open_ = b().context->reg_mr(*b().pd, b().memory, kAll).object;
+    ASSERT_NE(open_, nullptr);
+  }
+  [[nodiscard]] hca::WindowBind range(uint64_t offset, uint64_t bytes) const {
+    return {.wr_id = 40,
+            .flags = adapter::kSendSignaled,
+            .region = open_,
+            .addr = open_->region().addr + offset,
+            .length = bytes,
+            .access = Access::kRemoteWrite};
+  }
+  /// The next completion of a side, whoever has to turn for it.
+  WcStatus next(Consumer& side) {
+    adapter::WorkCompletion out;
+    for (int turn = 0; turn < 1000; ++turn) {
+      turn_both();
+      if (side.cq->poll(std::span(&out, 1)) == 1) return out.status;
+    }
+    return WcStatus::kGeneral;
+  }
+  void turn_both() {
+    adapter::WorkCompletion none;
+    static_cast<void>(a().cq->poll(std::span(&none, 0)));
+    static_cast<void>(b().cq->poll(std::span(&none, 0)));
+  }
+  WcStatus write(Rkey key, uint64_t offset, uint32_t bytes) {
+    const adapter::Sge from = a().sge(0, bytes);
+    const adapter::SendRequest request{.wr_id = 1,
+                                       .opcode = adapter::SendOpcode::kRdmaWrite,
+                                       .flags = adapter::kSendSignaled,
+                                       .sges = std::span(&from, 1),
+                                       .remote_addr = open_->region().addr + offset,
+                                       .rkey = key};
+    size_t posted = 0;
+    EXPECT_EQ(near_->post_send(std::span(&request, 1), posted), Answer::kOk);
+    return next(a());
+  }
+
+  hca::Qp* near_ = nullptr;
+  hca::Qp* owner_ = nullptr;
+  hca::MemoryRegion* open_ = nullptr;
+};
+
+TEST_F(ConsumerWindows, of_type_1_tell_their_key_with_the_post) {
+  hca::Window* window = b().context->alloc_window(*b().pd, WindowKind::kType1).object;
+  ASSERT_NE(window, nullptr);
+  const Rkey first = window->key();
+  Rkey key;
+  ASSERT_EQ(owner_->bind_window(*window, range(0, 64), key), Answer::kOk);
+  EXPECT_NE(key, first);
+  EXPECT_EQ(window->key(), key);
+  ASSERT_EQ(next(b()), WcStatus::kSuccess);
+  EXPECT_EQ(write(key, 0, 64), WcStatus::kSuccess);
+  EXPECT_EQ(b().context->destroy(open_), Answer::kBusy) << "the window is bound to it";
+  Rkey second;
+  ASSERT_EQ(owner_->bind_window(*window, {.flags = adapter::kSendSignaled}, second), Answer::kOk);
+  ASSERT_EQ(next(b()), WcStatus::kSuccess);
+  EXPECT_EQ(write(key, 0, 64), WcStatus::kRemoteAccess);
+  EXPECT_EQ(b().context->destroy(window), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(open_), Answer::kOk);
+}
+
+TEST_F(ConsumerWindows, of_type_1_refuse_what_does_not_fit_and_keep_their_key) {
+  hca::ProtectionDomain* other = b().context->alloc_pd().object;
+  hca::Window* window = b().context->alloc_window(*b().pd, WindowKind::kType1).object;
+  hca::Window* foreign = b().context->alloc_window(*other, WindowKind::kType1).object;
+  hca::Window* second = b().context->alloc_window(*b().pd, WindowKind::kType2).object;
+  Rkey key;
+  EXPECT_EQ(owner_->bind_window(*second, range(0, 8), key), Answer::kInvalid);
+  EXPECT_EQ(owner_->bind_window(*foreign, range(0, 8), key), Answer::kInvalid);
+  hca::WindowBind bind = range(0, 8);
+  bind.region = nullptr;
+  EXPECT_EQ(owner_->bind_window(*window, bind, key), Answer::kInvalid);
+  bind = range(0, 8);
+  bind.access = Access::kRemoteWrite | Access::kZeroBased;
+  EXPECT_EQ(owner_->bind_window(*window, bind, key), Answer::kInvalid);
+  const Rkey before = window->key();
+  hca::Qp* idle = b().make_qp();
+  EXPECT_EQ(idle->bind_window(*window, range(0, 8), key), Answer::kInvalid) << "RESET takes no request";
+  EXPECT_EQ(window->key(), before);
+  EXPECT_EQ(key, Rkey());
+  // What only the adapter can tell is a completion.
+  ASSERT_EQ(owner_->bind_window(*window, range(0, Consumer::kBytes + 1), key), Answer::kOk);
+  EXPECT_EQ(next(b()), WcStatus::kMwBind);
+  EXPECT_EQ(b().context->destroy(window), Answer::kOk) << "under a key that was never bound";
+}
+
+TEST_F(ConsumerWindows, of_type_2_are_bound_by_requests_under_a_key_of_the_program_s) {
+  hca::Window* window = b().context->alloc_window(*b().pd, WindowKind::kType2).object;
+  const Rkey key((window->key().value() & ~0xFFU) | ((window->key().value() + 1) & 0xFFU));
+  const adapter::SendRequest request{.opcode = adapter::SendOpcode::kBindWindow,
+                                     .flags = adapter::kSendSignaled,
+                                     .bind = {.window = key,
+                                              .region = open_->region().lkey,
+                                              .addr = open_->region().addr,
+                                              .length = 64,
+                                              .access = Access::kRemoteWrite}};
+  size_t posted = 0;
+  ASSERT_EQ(owner_->post_send(std::span(&request, 1), posted), Answer::kOk);
+  ASSERT_EQ(next(b()), WcStatus::kSuccess);
+  EXPECT_EQ(write(key, 0, 64), WcStatus::kSuccess);
+  EXPECT_EQ(b().context->destroy(window), Answer::kOk);
+  EXPECT_EQ(write(key, 0, 64), WcStatus::kRemoteAccess);
+}
+
+TEST_F(ConsumerWindows, a_region_registered_anew_has_new_keys_and_may_change_its_domain) {
+  hca::ProtectionDomain* other = b().context->alloc_pd().object;
+  const adapter::MemoryRegion before = open_->region();
+  ASSERT_EQ(open_->rereg({.access = Access::kLocalWrite | Access::kRemoteWrite}), Answer::kOk);
+  const adapter::MemoryRegion renewed = open_->region();
+  EXPECT_NE(renewed.lkey, before.lkey);
+  EXPECT_NE(renewed.rkey, before.rkey);
+  EXPECT_EQ(renewed.addr, before.addr);
+  EXPECT_EQ(write(renewed.rkey, 0, 8), WcStatus::kSuccess);
+  std::vector<std::byte> smaller(64);
+  ASSERT_EQ(open_->rereg({.memory = smaller, .options = {.base_addr = 4096}}, other), Answer::kOk);
+  EXPECT_EQ(open_->region().addr, 4096U);
+  EXPECT_EQ(open_->region().length, 64U);
+  EXPECT_EQ(&open_->pd(), other);
+  EXPECT_EQ(b().context->destroy(other), Answer::kBusy);
+  EXPECT_EQ(open_->rereg({.access = Access::kRemoteWrite}), Answer::kInvalid)
+      << "a remote right without the local one";
+  EXPECT_EQ(open_->rereg({}, a().pd), Answer::kInvalid) << "of another context";
+  EXPECT_EQ(write(renewed.rkey, 0, 8), WcStatus::kRemoteAccess) << "an old key";
+  EXPECT_EQ(b().context->destroy(open_), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(other), Answer::kOk);
+}
+
+TEST_F(ConsumerWindows, a_region_with_windows_is_not_registered_anew) {
+  hca::Window* window = b().context->alloc_window(*b().pd, WindowKind::kType1).object;
+  Rkey key;
+  ASSERT_EQ(owner_->bind_window(*window, range(0, 64), key), Answer::kOk);
+  ASSERT_EQ(next(b()), WcStatus::kSuccess);
+  const Lkey before = open_->region().lkey;
+  EXPECT_EQ(open_->rereg({.access = Access::kLocalWrite}), Answer::kBusy);
+  EXPECT_EQ(open_->region().lkey, before);
+  EXPECT_EQ(write(key, 0, 64), WcStatus::kSuccess);
+}
+
+}  // namespace
+}  // namespace weft::test
