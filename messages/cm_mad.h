@@ -88,13 +88,13 @@ struct CmMad {
   uint8_t max_retries = 0;              // REQ, 4 bits
   uint16_t pkey = 0;                    // REQ, SIDR_REQ
   uint8_t path_mtu = 0;                 // REQ: enum ibv_mtu
-  MadPath path;                         // REQ
+  MadPath path{};                       // REQ
   uint8_t ack_delay = 0;                // REP
   uint8_t about = 0;                    // REJ, MRA: which message: 0 REQ, 1 REP, 2 (REJ only) none of them
   uint16_t reason = 0;                  // REJ
   uint8_t service_timeout = 0;          // MRA: 4.096 us * 2^n
   uint8_t status = 0;                   // SIDR_REP: 0 valid, 1 no such service, 2 refused
-  MadAddress address;                   // kWhoHas, kHas
+  MadAddress address{};                 // kWhoHas, kHas
   std::array<std::byte, 224> private_data{};  // private_bytes() of them
   friend bool operator==(const CmMad&, const CmMad&) = default;
 };

@@ -67,13 +67,13 @@ class AddressResolver {
 
  private:
   struct Question {
-    MadAddress address;
-    Lid found;  // who has most of it so far
-    Guid found_guid;
+    MadAddress address{};
+    Lid found{};  // who has most of it so far
+    Guid found_guid{};
     Owns found_owns = Owns::kNo;
-    Instant repeat;
-    Instant end;
-    Instant due;  // the earlier of the two
+    Instant repeat{};
+    Instant end{};
+    Instant due{};  // the earlier of the two
   };
   void flood(uint64_t number, const Question& question) noexcept;
   void answer(Lid to, const CmMad& mad) noexcept;

@@ -56,7 +56,7 @@ struct Membership {
   uint32_t handle = 0;
   uint64_t uid = 0;
   Gid gid{};
-  Lid lid;
+  Lid lid{};
   uint32_t events_reported = 0;
 };
 
@@ -67,8 +67,8 @@ struct CmId {
   uint16_t port_space = 0;
   uint8_t qp_type = 0;  // enum ibv_qp_type
   IdState state = IdState::kIdle;
-  IpAddress source;
-  IpAddress destination;
+  IpAddress source{};
+  IpAddress destination{};
   bool on_device = false;  // the source address is one of this endnode
   bool reuse_address = false;
   bool own_family_only = false;
@@ -76,16 +76,16 @@ struct CmId {
   uint32_t backlog = 0;     // requests that may still wait
   uint32_t events_reported = 0;
   uint64_t question = 0;  // of the address resolver
-  Lid peer_lid;
+  Lid peer_lid{};
   Gid peer_gid{};
   Connection* connection = nullptr;
   uint32_t psn = 0;         // our first
-  CmMad peer_offer;         // REQ, REP
+  CmMad peer_offer{};       // REQ, REP
   uint8_t retry_count = 0;  // what the QP is to do
   uint8_t rnr_retry = 0;
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
-  std::vector<std::unique_ptr<Membership>> groups;
+  std::vector<std::unique_ptr<Membership>> groups{};
 
   [[nodiscard]] bool datagrams() const noexcept;
 };
@@ -99,8 +99,8 @@ struct QueuedEvent {
 
 /// What one open() of the device gives.
 struct CmFile {
-  std::shared_ptr<hca::EventFd> descriptor;
-  std::deque<QueuedEvent> events;
+  std::shared_ptr<hca::EventFd> descriptor{};
+  std::deque<QueuedEvent> events{};
 };
 
 }  // namespace weft::rdma_cm

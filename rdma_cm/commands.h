@@ -34,11 +34,11 @@ class Commands {
  private:
   /// What a command is carried out with.
   struct Call {
-    Instant now;
+    Instant now{};
     CmFile& file;
-    std::span<const std::byte> body;
-    size_t answer_bytes;  // room for the answer
-    CmId* id = nullptr;   // the one that the command names
+    std::span<const std::byte> body{};
+    size_t answer_bytes = 0;  // room for the answer
+    CmId* id = nullptr;       // the one that the command names
   };
   using Handler = int (Commands::*)(Call&) noexcept;
   struct Row {

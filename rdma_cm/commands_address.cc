@@ -31,13 +31,13 @@ void to_storage(const IpAddress& address, __kernel_sockaddr_storage& storage) no
 
 /// struct sockaddr_ib, which librdmacm has and the installed kernel headers do not.
 struct SockaddrIb {
-  uint16_t family;
-  uint16_t pkey;
-  uint32_t flow;
-  uint8_t gid[16];
-  uint64_t service;
-  uint64_t service_mask;
-  uint64_t scope;
+  uint16_t family{};
+  uint16_t pkey{};
+  uint32_t flow{};
+  uint8_t gid[16]{};
+  uint64_t service{};
+  uint64_t service_mask{};
+  uint64_t scope{};
 };
 constexpr uint16_t kAfIb = 27;
 

@@ -55,13 +55,13 @@ struct Connection {
   CmState state = CmState::kClosed;
   uint32_t local_id = 0;
   uint32_t remote_id = 0;
-  Lid peer;
+  Lid peer{};
   bool passive = false;    // the peer asked
   bool datagrams = false;  // SIDR
   void* user = nullptr;    // null: nobody wants to hear of it any more
   uint32_t own_qpn = 0;
   uint32_t peer_qpn = 0;
-  CmMad last;          // what a repeat of the peer is answered with, or what we repeat
+  CmMad last{};        // what a repeat of the peer is answered with, or what we repeat
   uint32_t tries = 0;  // of `last`
   Instant deadline = kNever;
 };

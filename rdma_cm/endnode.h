@@ -15,10 +15,10 @@ namespace weft::rdma_cm {
 
 /// What this endnode is.
 struct NodeIdentity {
-  Guid guid;
+  Guid guid{};
   uint32_t device_index = 0;  // as ibv_get_device_index() says
   uint8_t port = 1;
-  Lid lid;
+  Lid lid{};
   Gid gid{};
   uint8_t mtu = 5;    // enum ibv_mtu
   uint64_t host = 0;  // the same for all endnodes of one network namespace

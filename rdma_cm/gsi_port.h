@@ -16,8 +16,8 @@ namespace weft::rdma_cm {
 
 /// A datagram that came.
 struct GsiDatagram {
-  Lid from;
-  std::span<const std::byte> mad;  // until the next call of receive()
+  Lid from{};
+  std::span<const std::byte> mad{};  // until the next call of receive()
 };
 
 /// One owner thread, or a lock around it.

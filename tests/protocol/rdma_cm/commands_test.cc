@@ -147,7 +147,9 @@ struct Node final : test::MadNode, NodeView {
   rdma_ucm_event_resp event_at(CmFile& at_file) {
     rdma_ucm_event_resp out{};
     out.event = ~0U;
-    if (readable(at_file)) EXPECT_EQ(at_file.descriptor->take(), hca::Answer::kOk);
+    if (readable(at_file)) {
+      EXPECT_EQ(at_file.descriptor->take(), hca::Answer::kOk);
+    }
     static_cast<void>(
         command_at(at_file, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{.response = at(&out)}));
     return out;

@@ -37,7 +37,9 @@ struct Node final : test::MadNode, CmUser {
     }
     for (Connection* c : std::exchange(replied, {})) EXPECT_TRUE(manager.establish(now, *c));
     for (Connection* c : std::exchange(left, {})) {
-      if (c->state == CmState::kDreqReceived) EXPECT_TRUE(manager.disconnect(now, *c));
+      if (c->state == CmState::kDreqReceived) {
+        EXPECT_TRUE(manager.disconnect(now, *c));
+      }
     }
   }
   bool on_request(Connection& connection, const CmMad& mad) noexcept override {

@@ -62,7 +62,9 @@ TEST(CmMad, every_kind_survives_the_wire_at_random) {
       const size_t at = kMadHeaderBytes + random.below(kMadBytes - kMadHeaderBytes);
       wire[at] = noise[at];
       CmMad back;
-      if (decode_mad(wire, back) == MadError::kNone) EXPECT_EQ(encode_mad(back), wire);
+      if (decode_mad(wire, back) == MadError::kNone) {
+        EXPECT_EQ(encode_mad(back), wire);
+      }
     }
   }
 }
