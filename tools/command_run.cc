@@ -43,10 +43,14 @@ Status prepare(const RunOptions& options, UniqueFd& use) {
     identity = *known;
   }
   const std::string programs = fabric->dir.file("programs");
-  if (mkdir(programs.c_str(), 0700) != 0 && errno != EEXIST)
-    return errno_error("cannot make " + programs, errno);
-  apply(run_environment(fabric->dir, fabric->record, *spare, options.node, identity, *libraries,
-                        variable("LD_LIBRARY_PATH"), variable("LD_PRELOAD")));
+  const std::string tree = fmt::format("{}/sys-{}", programs, getpid());
+  for (const std::string& path : {programs, tree}) {
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("cannot make " + path, errno);
+  }
+  Environment environment = run_environment(fabric->dir, fabric->record, *spare, options.node, identity,
+                                            *libraries, variable("LD_LIBRARY_PATH"), variable("LD_PRELOAD"));
+  environment["WEFT_SYSFS"] = tree;
+  apply(environment);
   use = std::move(fabric->use);
   return {};
 }

@@ -1,6 +1,7 @@
 """weft run: plain programs, as any user, on a fabric that comes with the first and goes with the last."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -16,16 +17,28 @@ def has_library():
     return (harness.BIN.parent / "lib" / "weft" / "verbs" / "libibverbs.so.1").exists()
 
 
+def listens(port):
+    """Does somebody take TCP connections there?"""
+    tables = [pathlib.Path(f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    lines = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    return any(words[1].endswith(f":{port:04X}") and words[3] == "0A" for words in lines)
+
+
 @unittest.skipUnless(has_library(), "the drop-in libibverbs is not built")
 class RunTest(WeftCase):
     def run_program(self, *words, **extra):
         return self.weft("run", "--", *words, **extra)
 
-    def running(self):
-        return self.weft("status", "--fabric", "default", "--json")[0] == 0
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.wait_for_the_end, "mine")
+        self.addCleanup(self.wait_for_the_end)
 
-    def wait_for_the_end(self):
-        harness.wait_for(lambda: not self.running(), "the fabric to end with its last program")
+    def running(self, fabric="default"):
+        return self.weft("status", "--fabric", fabric, "--json")[0] == 0
+
+    def wait_for_the_end(self, fabric="default"):
+        harness.wait_for(lambda: not self.running(fabric), "the fabric to end with its last program")
 
     def test_exit_codes_and_signals_are_the_programs_own(self):
         self.assertEqual(self.run_program("true")[0], 0)
@@ -164,10 +177,20 @@ class RunTest(WeftCase):
             for i in range(3):
                 words = [program, "-p", str(port + os.getpid() % 1000 + i), "-n", "100"]
                 server = self.start("run", "--node", "server", *words, stdout=subprocess.PIPE)
-                time.sleep(0.5)
+                harness.wait_for(lambda number=int(words[2]): listens(number), f"{program} to listen")
                 code, out, err = self.weft("run", *words, "127.0.0.1")
                 self.assertEqual((code, server.wait(timeout=30)), (0, 0), f"{program}: {out}{err}")
                 self.assertIn("100 iters", out)
+
+    def test_connections_by_address(self):
+        if shutil.which("rping") is None or not (harness.BIN.parent / "lib/weft/libweft_preload.so").exists():
+            self.skipTest("rdmacm-utils is not installed")
+        port = 23000 + os.getpid() % 1000
+        server = self.start("run", "rping", "-s", "-C", "10", "-V", "-p", port, stdout=subprocess.DEVNULL)
+        harness.wait_for(lambda: "guid" in self.weft("devices")[1], "the server to join")
+        time.sleep(1.0)  # and to listen, which nobody outside sees
+        code, out, err = self.weft("run", "rping", "-c", "-C", "10", "-V", "-a", "127.0.0.1", "-p", port)
+        self.assertEqual((code, server.wait(timeout=30)), (0, 0), out + err)
 
     def test_devices_lists_who_is_there(self):
         holder = self.start("run", "sleep", "100")
