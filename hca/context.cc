@@ -60,16 +60,32 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   return {.object = cq};
 }
 
-Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user) {
+Made<XrcDomain> Context::open_xrcd() {
+  if (core().forked()) return {.answer = Answer::kForked};
+  const Hold hold(core());
+  Result<adapter::XrcdId> id = core().adapter.srqs().alloc_xrcd();
+  if (!id) return {.answer = Answer::kNoMemory};
+  return {.object = keep(std::make_unique<XrcDomain>(*this, *id))};
+}
+
+Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user,
+                              const XrcPlace& xrc) {
   if (core().forked()) return {.answer = Answer::kForked};
   const adapter::AdapterLimits& most = core().adapter.limits();
   if (&pd.context() != this || wqes == 0 || wqes > most.wqes_per_queue || sges > most.sges_per_wqe)
     return {.answer = Answer::kInvalid};
+  const bool both = (xrc.domain != nullptr) == (xrc.cq != nullptr);
+  if (!both || (xrc.domain != nullptr && (&xrc.domain->context() != this || &xrc.cq->context() != this)))
+    return {.answer = Answer::kInvalid};
+  adapter::SrqConfig config{.pd = pd.id(), .wqes = wqes, .sges = sges};
+  if (xrc.domain != nullptr) {
+    config.xrcd = xrc.domain->id();
+    config.cq = &xrc.cq->queue();
+  }
   const Hold hold(core());
-  Result<adapter::SharedReceiveQueue*> queue =
-      core().adapter.srqs().create({.pd = pd.id(), .wqes = wqes, .sges = sges});
+  Result<adapter::SharedReceiveQueue*> queue = core().adapter.srqs().create(config);
   if (!queue) return {.answer = Answer::kNoMemory};
-  Srq* srq = keep(std::make_unique<Srq>(*this, user, pd, **queue));
+  Srq* srq = keep(std::make_unique<Srq>(*this, user, pd, **queue, xrc));
   core().add(*srq, **queue);
   return {.object = srq};
 }
@@ -93,7 +109,22 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   config.recv_cq = &init.recv_cq->queue();
   Result<adapter::QueuePair*> pair = core().adapter.create_qp(config);
   if (!pair) return {.answer = Answer::kNoMemory};
-  Qp* qp = keep(std::make_unique<Qp>(*this, init, pd, **pair));
+  Qp* qp = keep(std::make_unique<Qp>(*this, init, &pd, **pair));
+  core().add(*qp, qp->number());
+  return {.object = qp};
+}
+
+Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (&domain.context() != this) return {.answer = Answer::kInvalid};
+  const QpInit target{.xrcd = &domain, .user = init.user};
+  adapter::QpConfig config = init.config;
+  config.type = adapter::QpType::kXrcRecv;
+  config.xrcd = domain.id();
+  const Hold hold(core());
+  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config);
+  if (!pair) return {.answer = Answer::kNoMemory};
+  Qp* qp = keep(std::make_unique<Qp>(*this, target, nullptr, **pair));
   core().add(*qp, qp->number());
   return {.object = qp};
 }

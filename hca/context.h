@@ -22,9 +22,12 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<CompletionChannel> create_channel();
   /// `channel` may be null: such a CQ tells nobody.
   [[nodiscard]] Made<Cq> create_cq(uint32_t cqes, CompletionChannel* channel = nullptr, void* user = nullptr);
-  [[nodiscard]] Made<Srq> create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges,
-                                     void* user = nullptr);
+  [[nodiscard]] Made<Srq> create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user = nullptr,
+                                     const XrcPlace& xrc = {});
   [[nodiscard]] Made<Qp> create_qp(ProtectionDomain& pd, const QpInit& init);
+  [[nodiscard]] Made<XrcDomain> open_xrcd();
+  /// An XRC target; of `init` its configuration and user count.
+  [[nodiscard]] Made<Qp> create_target(XrcDomain& domain, const QpInit& init);
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
                                           adapter::Access access,
                                           const adapter::RegisterOptions& options = {});

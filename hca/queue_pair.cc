@@ -11,18 +11,14 @@
 
 namespace weft::hca {
 
-Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain& pd, adapter::QueuePair& pair) noexcept
+Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd, adapter::QueuePair& pair) noexcept
     : Object(context, init.user),
       pair_(pair),
-      pd_(pd),
-      srq_(init.srq),
-      send_cq_(*init.send_cq),
-      recv_cq_(*init.recv_cq),
+      uses_{pd, init.send_cq, init.recv_cq, init.srq, init.xrcd},
       number_(core().adapter.qpn(pair)) {
-  ++pd_.books.users;
-  ++send_cq_.books.users;
-  ++recv_cq_.books.users;
-  if (srq_ != nullptr) ++srq_->books.users;
+  for (Object* used : uses_) {
+    if (used != nullptr) ++used->books.users;
+  }
 }
 
 Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept {
@@ -72,7 +68,7 @@ adapter::PostResult Qp::take_refusal() noexcept {
 Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  if (window.kind() != adapter::WindowKind::kType1 || &window.pd() != &pd_) return Answer::kInvalid;
+  if (window.kind() != adapter::WindowKind::kType1 || &window.pd() != uses_[0]) return Answer::kInvalid;
   if (bind.region == nullptr && (bind.addr != 0 || bind.length != 0)) return Answer::kInvalid;
   if (has(bind.access, adapter::Access::kZeroBased)) return Answer::kInvalid;
   Hold hold(device);
@@ -155,10 +151,9 @@ Answer Qp::release() noexcept {
   if (!device.adapter.destroy_qp(&pair_)) return Answer::kBusy;
   device.caller_turn(device.clock.now());  // its last acknowledgement leaves
   device.forget(number_);
-  --pd_.books.users;
-  --send_cq_.books.users;
-  --recv_cq_.books.users;
-  if (srq_ != nullptr) --srq_->books.users;
+  for (Object* used : uses_) {
+    if (used != nullptr) --used->books.users;
+  }
   return Answer::kOk;
 }
 

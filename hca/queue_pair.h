@@ -1,6 +1,7 @@
 // hca/queue_pair.h -- queue pairs as a consumer has them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,14 +18,16 @@ class MemoryRegion;
 class ProtectionDomain;
 class Srq;
 class Window;
+class XrcDomain;
 
 /// What a QP is created as. The PD, CQs, SRQ and `wanted_qpn` of the adapter's own configuration are not
 /// looked at.
 struct QpInit {
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
-  Srq* srq = nullptr;       // where receives are taken from; the QP has none of its own then
-  bool management = false;  // QP1 of config.port, for what manages connections
+  Srq* srq = nullptr;         // where receives are taken from; the QP has none of its own then
+  bool management = false;    // QP1 of config.port, for what manages connections
+  XrcDomain* xrcd = nullptr;  // of a target, in place of all of these
   adapter::QpConfig config{};
   void* user = nullptr;
 };
@@ -42,11 +45,9 @@ struct WindowBind {
 /// Any thread.
 class Qp final : public Object {
  public:
-  Qp(ContextBase& context, const QpInit& init, ProtectionDomain& pd, adapter::QueuePair& pair) noexcept;
+  Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd, adapter::QueuePair& pair) noexcept;
 
   [[nodiscard]] Qpn number() const noexcept { return number_; }
-  [[nodiscard]] Cq& send_cq() const noexcept { return send_cq_; }
-  [[nodiscard]] Cq& recv_cq() const noexcept { return recv_cq_; }
 
   /// Posts the requests in order until one is refused; `posted` tells how many were accepted. One doorbell
   /// and one turn for all of them.
@@ -79,10 +80,7 @@ class Qp final : public Object {
   };
 
   adapter::QueuePair& pair_;
-  ProtectionDomain& pd_;
-  Srq* srq_;
-  Cq& send_cq_;
-  Cq& recv_cq_;
+  std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
   Qpn number_;
   adapter::PostResult refusal_ = adapter::PostResult::kOk;
   std::vector<Membership> groups_;  // each counts as a user of the QP

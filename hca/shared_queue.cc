@@ -1,9 +1,29 @@
 #include "hca/shared_queue.h"
 
 #include "adapter/queues/shared_receives.h"
+#include "hca/channel.h"
 #include "hca/device_core.h"
 
 namespace weft::hca {
+
+Answer XrcDomain::release() noexcept {
+  return core().adapter.srqs().dealloc_xrcd(id_) ? Answer::kOk : Answer::kBusy;
+}
+
+Srq::Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::SharedReceiveQueue& queue,
+         const XrcPlace& xrc) noexcept
+    : Object(context, user), pd_(pd), queue_(queue), xrc_(xrc) {
+  ++pd_.books.users;
+  if (xrc_.domain == nullptr) return;
+  ++xrc_.domain->books.users;
+  ++xrc_.cq->books.users;
+}
+
+uint32_t Srq::number() const noexcept {
+  if (core().forked()) return 0;
+  const Hold hold(core());
+  return core().adapter.srqs().number(queue_);
+}
 
 Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept {
   DeviceCore& device = core();
@@ -43,6 +63,9 @@ Answer Srq::release() noexcept {
   if (!device.adapter.srqs().destroy(&queue_)) return Answer::kBusy;
   device.forget(queue_);
   --pd_.books.users;
+  if (xrc_.domain == nullptr) return Answer::kOk;
+  --xrc_.domain->books.users;
+  --xrc_.cq->books.users;
   return Answer::kOk;
 }
 

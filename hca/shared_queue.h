@@ -9,13 +9,33 @@
 
 namespace weft::hca {
 
+class Cq;
+
+/// XRC targets, and the shared receive queues that their peers name by number. Any thread.
+class XrcDomain final : public Object {
+ public:
+  XrcDomain(ContextBase& context, adapter::XrcdId id) noexcept : Object(context, nullptr), id_(id) {}
+  [[nodiscard]] adapter::XrcdId id() const noexcept { return id_; }
+  [[nodiscard]] Answer release() noexcept override;
+
+ private:
+  adapter::XrcdId id_;
+};
+
+/// What a queue for XRC targets has beside others: its domain, and where its messages complete.
+struct XrcPlace {
+  XrcDomain* domain = nullptr;
+  Cq* cq = nullptr;
+};
+
 /// Any thread.
 class Srq final : public Object {
  public:
-  Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::SharedReceiveQueue& queue) noexcept
-      : Object(context, user), pd_(pd), queue_(queue) {
-    ++pd_.books.users;
-  }
+  Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::SharedReceiveQueue& queue,
+      const XrcPlace& xrc) noexcept;
+
+  /// What peers of XRC targets call it.
+  [[nodiscard]] uint32_t number() const noexcept;
 
   /// As Qp::post_recv().
   [[nodiscard]] Answer post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept;
@@ -30,6 +50,7 @@ class Srq final : public Object {
  private:
   ProtectionDomain& pd_;
   adapter::SharedReceiveQueue& queue_;
+  XrcPlace xrc_;
 };
 
 }  // namespace weft::hca

@@ -18,6 +18,7 @@ void set_operations(verbs_context& wide) noexcept {
   wide.create_qp_ex = create_qp_ex;
   wide.create_srq_ex = create_srq_ex;
   wide.get_srq_num = get_srq_num;
+  wide.open_xrcd = open_xrcd;
   wide.close_xrcd = close_xrcd;  // called without a look at it
   wide.sz = sizeof wide;
   ibv_context_ops& ops = wide.context.ops;

@@ -38,6 +38,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept;
 // verbs/shared_queue.cc
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) noexcept;
 int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept;
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept;
 int close_xrcd(ibv_xrcd* domain) noexcept;
 
 }  // namespace weft::verbs

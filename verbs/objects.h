@@ -57,6 +57,11 @@ struct Cq {
   adapter::WorkCompletion shown{};  // what start_poll() or next_poll() has taken last
 };
 
+struct Xrcd {
+  ibv_xrcd c{};
+  hca::XrcDomain* object = nullptr;
+};
+
 struct Srq {
   ibv_srq c{};
   hca::Srq* object = nullptr;

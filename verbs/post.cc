@@ -47,6 +47,7 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
     out.dest.qpn = Qpn(in.wr.ud.remote_qpn);
     out.dest.qkey = in.wr.ud.remote_qkey;
   }
+  if (type == IBV_QPT_XRC_SEND) out.srq = in.qp_type.xrc.remote_srqn;
   switch (in.opcode) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:

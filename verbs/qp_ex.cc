@@ -110,8 +110,9 @@ void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t rem
   built->request.dest.qkey = remote_qkey;
 }
 
-void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t /*number*/) noexcept {
-  refuse(qp, EOPNOTSUPP);
+void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) noexcept {
+  BuiltRequest* built = last(qp);
+  if (built != nullptr) built->request.srq = number;
 }
 
 void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) noexcept {

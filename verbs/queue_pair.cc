@@ -16,12 +16,14 @@
 namespace weft::verbs {
 namespace {
 
-constexpr uint32_t kKnownInit =
-    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+constexpr uint32_t kKnownInit = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 
 /// What a QP is asked to be, by either of the two structs.
 struct QpRequest {
+  ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
+  ibv_xrcd* xrcd = nullptr;  // of an XRC target, which has neither PD nor queues
   ibv_qp_init_attr init{};
   bool extended = false;
 };
@@ -32,13 +34,24 @@ bool fits(const char* what, uint32_t value, uint32_t most) {
   return false;
 }
 
+bool is_offered(ibv_qp_type type) noexcept {
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
+         type == IBV_QPT_XRC_RECV;
+}
+
 int refusal(const QpRequest& request, const adapter::AdapterLimits& most) {
   const ibv_qp_init_attr& init = request.init;
-  if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD) {
-    explain("ibv_create_qp: qp_type {}: RC (2), UC (3) and UD (4) are possible",
+  if (!is_offered(init.qp_type)) {
+    explain("ibv_create_qp: qp_type {}: RC (2), UC (3), UD (4) and XRC (9, 10) are possible",
             static_cast<int>(init.qp_type));
     return EOPNOTSUPP;
   }
+  const bool target = init.qp_type == IBV_QPT_XRC_RECV;
+  if (target != (request.xrcd != nullptr)) {
+    explain("ibv_create_qp: an XRC target, and nothing else, needs an XRC domain");
+    return EINVAL;
+  }
+  if (target) return 0;
   if (request.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) {
     explain("ibv_create_qp: needs a PD and a CQ for each queue");
     return EINVAL;
@@ -73,20 +86,29 @@ ibv_qp_cap cap_of(const adapter::QpConfig& config, const ibv_qp_init_attr& init,
           .max_inline_data = inline_bytes};
 }
 
-Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
-  const OpenContext& opened = ours(request.pd->context);
-  if (const int fault = refusal(request, *opened.limits); fault != 0) return no_object(fault);
+hca::Made<hca::Qp> create(const QpRequest& request, const adapter::QpConfig& config, Qp& user) {
+  hca::Context& context = *ours(request.context).context;
+  if (request.xrcd != nullptr)
+    return context.create_target(*ours<Xrcd>(request.xrcd).object, {.config = config, .user = &user});
   const ibv_qp_init_attr& init = request.init;
+  return context.create_qp(*ours<Pd>(request.pd).object,
+                           {.send_cq = ours(init.send_cq).object,
+                            .recv_cq = ours(init.recv_cq).object,
+                            .srq = init.srq != nullptr ? ours<Srq>(init.srq).object : nullptr,
+                            .config = config,
+                            .user = &user});
+}
+
+Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
+  const OpenContext& opened = ours(request.context);
+  ibv_qp_init_attr& init = request.init;
+  if (init.qp_type == IBV_QPT_XRC_SEND && init.recv_cq == nullptr) init.recv_cq = init.send_cq;
+  if (const int fault = refusal(request, *opened.limits); fault != 0) return no_object(fault);
   auto out = std::make_unique<Qp>();
   std::unique_ptr<WorkBatch> batch;
   if (request.extended) batch = std::make_unique<WorkBatch>();
   const adapter::QpConfig config = config_of(init);
-  const hca::Made<hca::Qp> made = opened.context->create_qp(
-      *ours<Pd>(request.pd).object, {.send_cq = ours(init.send_cq).object,
-                                     .recv_cq = ours(init.recv_cq).object,
-                                     .srq = init.srq != nullptr ? ours<Srq>(init.srq).object : nullptr,
-                                     .config = config,
-                                     .user = out.get()});
+  const hca::Made<hca::Qp> made = create(request, config, *out);
   if (made.object == nullptr) {
     explain("ibv_create_qp: {}", to_string(made.answer));
     return no_object(hca::to_errno(made.answer));
@@ -96,7 +118,7 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   out->cap = cap = cap_of(config, init, opened.limits->inline_bytes);
   out->batch = batch.release();
   ibv_qp& base = out->c.qp_base;
-  base.context = request.pd->context;
+  base.context = request.context;
   base.qp_context = init.qp_context;
   base.pd = request.pd;
   base.send_cq = init.send_cq;
@@ -111,6 +133,14 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   return out.release();
 }
 
+/// Programs name for both roles of XRC what only one has: initiators do not answer, targets do not ask.
+int meant_mask(ibv_qp_type type, int mask) noexcept {
+  if (type == IBV_QPT_XRC_SEND) return mask & ~(IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC);
+  if (type == IBV_QPT_XRC_RECV)
+    return mask & ~(IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+  return mask;
+}
+
 [[gnu::cold]] void explain_change(Qp& qp, const QpChange& change) {
   if (!explains()) return;
   adapter::QpAttr now;
@@ -123,10 +153,10 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
 
 }  // namespace
 
-ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) noexcept {
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
   return guarded(static_cast<ibv_qp*>(nullptr), [&]() -> ibv_qp* {
     const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
-    if ((attr->comp_mask & ~kKnownInit) != 0 || flags || (attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+    if ((attr->comp_mask & ~kKnownInit) != 0 || flags) {
       explain("ibv_create_qp_ex: comp_mask {:#x}, create_flags {:#x}: PD and send operations are possible",
               attr->comp_mask, flags ? attr->create_flags : 0);
       return no_object(EOPNOTSUPP);
@@ -137,7 +167,10 @@ ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) noexce
               possible_operations(attr->qp_type));
       return no_object(EOPNOTSUPP);
     }
-    QpRequest request{.pd = attr->pd,
+    const bool domain = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0;
+    QpRequest request{.context = context,
+                      .pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : nullptr,
+                      .xrcd = domain ? attr->xrcd : nullptr,
                       .init = {attr->qp_context, attr->send_cq, attr->recv_cq, attr->srq, attr->cap,
                                attr->qp_type, attr->sq_sig_all},
                       .extended = ops};
@@ -154,7 +187,7 @@ namespace hca = weft::hca;
 
 WEFT_VERBS_API ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   return guarded(static_cast<ibv_qp*>(nullptr), [&]() -> ibv_qp* {
-    QpRequest request{.pd = pd, .init = *init};
+    QpRequest request{.context = pd->context, .pd = pd, .init = *init};
     Qp* made = make_qp(request, init->cap);
     return made != nullptr ? &made->c.qp_base : nullptr;
   });
@@ -165,9 +198,10 @@ WEFT_VERBS_API ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
   return pair.batch != nullptr ? &pair.c : nullptr;
 }
 
-WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) {
   return guarded(ENOMEM, [&] {
     Qp& pair = ours(qp);
+    const int mask = meant_mask(qp->qp_type, given_mask);
     const QpChange change = qp_change_of(*attr, mask);
     if (change.fault != nullptr) {
       explain("ibv_modify_qp: QP {:#x}, mask {:#x}: {}", qp->qp_num, mask, change.fault);

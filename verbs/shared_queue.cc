@@ -11,7 +11,7 @@
 namespace weft::verbs {
 namespace {
 
-ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr) {
+ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr, const hca::XrcPlace& xrc = {}) {
   const OpenContext& opened = ours(pd->context);
   const adapter::AdapterLimits& most = *opened.limits;
   if (attr.max_wr == 0 || attr.max_wr > most.wqes_per_queue || attr.max_sge > most.sges_per_wqe) {
@@ -20,8 +20,8 @@ ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr) {
     return no_object(EINVAL);
   }
   auto out = std::make_unique<Srq>();
-  const hca::Made<hca::Srq> made =
-      opened.context->create_srq(*ours<Pd>(pd).object, attr.max_wr, std::max(attr.max_sge, 1U), out.get());
+  const hca::Made<hca::Srq> made = opened.context->create_srq(*ours<Pd>(pd).object, attr.max_wr,
+                                                              std::max(attr.max_sge, 1U), out.get(), xrc);
   if (made.object == nullptr) {
     explain("ibv_create_srq: {}", to_string(made.answer));
     return no_object(hca::to_errno(made.answer));
@@ -40,24 +40,49 @@ ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr) {
 
 ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) noexcept {
   return guarded(static_cast<ibv_srq*>(nullptr), [&]() -> ibv_srq* {
-    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
-    const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
-    if ((attr->comp_mask & ~kKnown) != 0 || !basic || attr->pd == nullptr) {
-      explain("ibv_create_srq_ex: comp_mask {:#x}, srq_type {}: a basic SRQ with a PD is possible",
-              attr->comp_mask, static_cast<int>(attr->srq_type));
-      return no_object(EOPNOTSUPP);
+    constexpr uint32_t kPlain = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE;
+    constexpr uint32_t kXrc = kPlain | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    const ibv_srq_type type =
+        (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attr->srq_type : IBV_SRQT_BASIC;
+    const bool basic = type == IBV_SRQT_BASIC && (attr->comp_mask & ~kPlain) == 0;
+    const bool xrc = type == IBV_SRQT_XRC && attr->comp_mask == kXrc;
+    if ((!basic && !xrc) || attr->pd == nullptr) {
+      explain("ibv_create_srq_ex: comp_mask {:#x}, srq_type {}: a PD, for XRC a domain and a CQ too",
+              attr->comp_mask, static_cast<int>(type));
+      return no_object(type == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL);
     }
-    return make_srq(attr->pd, attr->srq_context, attr->attr);
+    hca::XrcPlace place;
+    if (xrc) place = {.domain = ours<Xrcd>(attr->xrcd).object, .cq = ours(attr->cq).object};
+    return make_srq(attr->pd, attr->srq_context, attr->attr, place);
   });
 }
 
-int get_srq_num(ibv_srq* /*srq*/, uint32_t* /*number*/) noexcept {
-  explain("ibv_get_srq_num: a basic SRQ has no number");
-  return fail(EOPNOTSUPP);
+int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept {
+  *number = ours<Srq>(srq).object->number();
+  return 0;
 }
 
-int close_xrcd(ibv_xrcd* /*domain*/) noexcept {
-  return fail(EINVAL);
+/// Of this process alone: a file by which several would share a domain makes none that they share.
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* /*attr*/) noexcept {
+  return guarded(static_cast<ibv_xrcd*>(nullptr), [&]() -> ibv_xrcd* {
+    auto out = std::make_unique<Xrcd>();
+    const hca::Made<hca::XrcDomain> made = ours(context).context->open_xrcd();
+    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    out->object = made.object;
+    out->c.context = context;
+    return &out.release()->c;
+  });
+}
+
+int close_xrcd(ibv_xrcd* domain) noexcept {
+  Xrcd& ending = ours<Xrcd>(domain);
+  const hca::Answer answer = ours(domain->context).context->destroy(ending.object);
+  if (answer != hca::Answer::kOk) {
+    explain("ibv_close_xrcd: SRQs or QPs still belong to it");
+    return fail(answer);
+  }
+  const std::unique_ptr<Xrcd> owned(&ending);
+  return 0;
 }
 
 }  // namespace weft::verbs
