@@ -123,6 +123,7 @@ void Launcher::restart_due(Instant now) {
 bool Launcher::has_guests() {
   for (NodeProcess& node : nodes_) {
     if (node.command().role != NodeRole::kSwitch || !node.running()) continue;
+    node.info.ports.clear();  // who does not answer has none
     ask(node, MonotonicClock().now());
     for (const control::PortInfo& port : node.info.ports)
       if (port.peer.starts_with("guest ")) return true;

@@ -159,6 +159,21 @@ class RunTest(WeftCase):
         self.state.chmod(0o777)
         self.assertIn("chmod 700", self.weft("doctor")[1])
 
+    def test_a_daemon_that_closes_all_descriptors_still_counts(self):
+        """While it is there, and no longer: not even when nobody can be asked any more."""
+        if shutil.which("ibv_asyncwatch") is None:
+            self.skipTest("ibverbs-utils is not installed")
+        closing = 'for fd in $(ls /proc/$$/fd); do [ $fd -le 2 ] || eval "exec $fd>&-"; done; exec ibv_asyncwatch -d weft0'
+        guest = self.start("run", "bash", "-c", closing, stdout=subprocess.DEVNULL)
+        harness.wait_for(lambda: "guid" in self.weft("devices")[1], "the program to join")
+        self.assertFalse([fd for fd in pathlib.Path(f"/proc/{guest.pid}/fd").iterdir() if str(fd.readlink()).endswith("/users")])
+        launcher = json.loads(self.weft("status", "--json")[1])["launcher"]
+        time.sleep(3.0)
+        self.assertTrue(self.running(), "it is still there")
+        shutil.rmtree(self.state / "default")
+        guest.kill()
+        harness.wait_for(lambda: not pathlib.Path(f"/proc/{launcher}").exists(), "the launcher to end")
+
     def test_a_name_is_one_endnode_at_a_time(self):
         if shutil.which("ibv_devinfo") is None:
             self.skipTest("ibverbs-utils is not installed")
