@@ -115,6 +115,16 @@ class PreloadTest(StockCase):
             found = self.run_stock("stat", "-c", "%F", f"/dev/infiniband/{node}")
             self.assertEqual(found.stdout, "character special file\n", found.stderr)
 
+    def test_system_files_show_the_device(self):
+        root = self.path / "sys"
+        root.mkdir(mode=0o700)
+        port = "/sys/class/infiniband/weft0/ports/1"
+        found = self.run_stock("cat", f"{port}/state", f"{port}/link_layer", f"{port}/counters/port_rcv_packets",
+                               WEFT_SYSFS=str(root))
+        self.assertRegex(found.stdout, r"^4: ACTIVE\nInfiniBand\n\d+\n$", found.stderr)
+        listed = self.run_stock("ls", "/sys/class/infiniband", WEFT_SYSFS=str(root))
+        self.assertEqual(listed.stdout, "weft0\n", listed.stderr)
+
     def test_without_a_fabric_nothing_changes(self):
         if os.path.exists("/dev/infiniband"):
             self.skipTest("this machine has RDMA devices of its own")
