@@ -423,7 +423,8 @@ void AdapterCore::set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) n
 /// What a QP that ends has received and not acknowledged is said now. The peer would repeat it to nobody,
 /// and its user be told of an error: programs end a QP as soon as they have the last message.
 void AdapterCore::say_last_words(QueuePair& qp) noexcept {
-  if (qp.config.type != QpType::kRc || !qp.abilities().receive || !qp.rx.ack_due) return;
+  const bool answers = qp.config.type == QpType::kRc || qp.config.type == QpType::kXrcRecv;
+  if (!answers || !qp.abilities().receive || !qp.rx.ack_due) return;
   qp.rx.ack_now = true;
   bool done = false;
   acknowledger.run(qp, done);

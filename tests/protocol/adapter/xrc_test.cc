@@ -259,6 +259,23 @@ TEST_P(XrcLoss, everything_happens_once_and_in_order_at_each_queue) {
 }
 INSTANTIATE_TEST_SUITE_P(faults, XrcLoss, ::testing::Values(0U, 50'000U, 300'000U));
 
+TEST_F(XrcTrace, a_target_that_ends_acknowledges_what_it_has_received) {
+  NamedQueue queue = make_queue(domain);
+  connect();
+  ASSERT_EQ(post_recv(queue, 1, 0, 64), PostResult::kOk);
+  ASSERT_EQ(send(queue.number, 0, 64), PostResult::kOk);
+  for (int turns = 0; turns < 10 && queue.completions.empty(); ++turns) {
+    star.run(1, Duration{});
+    poll(queue);
+  }
+  ASSERT_EQ(queue.completions.size(), 1U);
+  ASSERT_TRUE(sent().empty());
+  ASSERT_TRUE(adapter().destroy_qp(target));
+  star.run(20, Duration{});
+  ASSERT_EQ(sent().size(), 1U);
+  EXPECT_EQ(sent()[0].status, WcStatus::kSuccess);
+}
+
 TEST_F(Xrc, reads_come_back) {
   NamedQueue queue = make_queue(domain);
   connect();
