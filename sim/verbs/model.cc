@@ -328,7 +328,7 @@ void Model::event(Node& node, const adapter::AsyncEvent& event) {
     case AsyncEventKind::kSqDrained:
       if (qp->life == Life::kDraining)
         qp->life = Life::kDrained;
-      else
+      else if (qp->life != Life::kError)
         fail(text + ", and nobody asked");
       return;
     case AsyncEventKind::kLastWqeReached:

@@ -245,6 +245,10 @@ void Model::deregistered(Region& region) {
     if (hit(send->pieces) && (send->flags & adapter::kSendInline) == 0)
       send->allow(WcStatus::kLocalProtection);
   });
+  each_send([&](const SendPtr& send) {
+    const bool binds = send->opcode == SendOpcode::kBindWindow && send->key->region == &region;
+    if (binds) send->allow(WcStatus::kMwBind);
+  });
   for (auto& qp : region.node.qps) {
     const auto spoil = [&](const ReceivePtr& receive) {
       if (!hit(receive->pieces)) return;

@@ -150,6 +150,7 @@ void Program::post_receive(Qp& qp, bool may_be_wrong) {
     srq->receives[receive->wr_id] = receive;
   else
     qp.receives.push_back(receive);
+  take_events(*qp.node);  // a message that waited for it may have failed at once
 }
 
 SendOpcode Program::draw_opcode(QpType type) {
