@@ -148,15 +148,18 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
     const size_t covered = cell.size() - kCrcBytes;
     if (crc32c(cell.first(covered)) != load_be<uint32_t>(cell.data() + covered)) return CellError::kCrc;
   }
-  AckBody ack;
   const std::byte* parts =
       cell.data() + kCellHeaderBytes + ((flags & kCellGlobal) != 0 ? kGlobalHeaderBytes : 0);
-  if ((properties & kOpAcknowledge) != 0) {
-    if (const CellError form = take_ack(parts, payload_bytes, ack); form != CellError::kNone) return form;
-  }
   if ((properties & (kOpDatagramHeader | kOpXrcHeader)) != 0) {
     const std::byte* header = parts + ((flags & kCellVa) != 0 ? kVaBytes : 0);
     if (reserved_used(header, properties, w2)) return CellError::kReserved;
+  }
+  if ((properties & kOpAcknowledge) != 0) {
+    AckBody ack;
+    if (const CellError form = take_ack(parts, payload_bytes, ack); form != CellError::kNone) return form;
+    out.ack = ack;
+  } else {
+    out.ack = {};
   }
   out.dest_subnet = SubnetId(static_cast<uint16_t>(w0 >> 32));
   out.src_subnet = SubnetId(static_cast<uint16_t>(w1 >> 48));
@@ -175,7 +178,6 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   out.rkey = {};
   out.idata = out.qkey = out.packet_crc = out.srq = 0;
   out.pkey = pkey_of(static_cast<uint16_t>((w2 >> 48 & 0xFF00) | (w2 >> 24 & 0xFF)));
-  out.ack = ack;
   out.global_header = nullptr;
   out.payload = {cell.data() + kCellHeaderBytes, payload_bytes};
   if (parts_size != 0) take_parts(cell.data() + kCellHeaderBytes, properties, payload_bytes, out);

@@ -16,11 +16,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <type_traits>
 
 #include "base/crc32c.h"
 #include "base/endian.h"
+#include "base/registers.h"
 #include "messages/ids.h"
 #include "messages/opcode.h"
 
@@ -118,7 +120,12 @@ class CellHead {
   [[nodiscard]] Qpn dest_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2) >> 32) & kQpnMask); }
 
   /// Writes the kCellHeaderBytes bytes that were read.
-  void store(std::byte* to) const noexcept { std::memcpy(to, words_, sizeof words_); }
+  void store(std::byte* to) const noexcept {
+    for (size_t i = 0; i < std::size(words_); ++i) {
+      const uint64_t whole = in_register(words_[i]);
+      std::memcpy(to + i * sizeof whole, &whole, sizeof whole);
+    }
+  }
 
  private:
   [[nodiscard]] uint64_t word(size_t index) const noexcept { return to_big(words_[index]); }
@@ -236,7 +243,7 @@ struct CellVariable {
 [[nodiscard]] inline uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
                                                   const CellVariable& variable) noexcept {
   const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;
-  const uint64_t tail = uint64_t{variable.flags2} << 56 | uint64_t{variable.psn.value()} << 32 |
+  const uint64_t tail = uint64_t{variable.flags2} << 56 | uint64_t{in_register(variable.psn.value())} << 32 |
                         uint64_t{variable.cell_number} << 16 | uint64_t{variable.payload_bytes};
   const uint64_t w0 = fixed.address_words[0];
   const uint64_t w1 = fixed.address_words[1] | to_big(kind);
