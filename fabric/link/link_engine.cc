@@ -68,6 +68,7 @@ std::unique_ptr<Carrier> LinkEngine::surrender(bool peer_gone) noexcept {
   state_ = LinkState::kDown;
   run_ = {};
   run_used_ = unpublished_ = rx_count_ = 0;
+  wake_due_ = false;
   ring();
   return std::move(carrier_);
 }

@@ -161,6 +161,8 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   void finish_slot(uint32_t bytes) noexcept;
   void end_run() noexcept;
   void publish_now(Instant now) noexcept;
+  void publish_part() noexcept;
+  void count_burst() noexcept;
   [[nodiscard]] bool send_control(FlitKind kind, uint8_t flags) noexcept;
   FlitFields fields_to_send(FlitKind kind) noexcept;
   void tell_peer(bool everything) noexcept;
@@ -206,6 +208,7 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   uint32_t run_used_ = 0;
   uint32_t run_last_bytes_ = 0;
   uint32_t unpublished_ = 0;  // flits since the last publish
+  bool wake_due_ = false;     // some were published that a sleeping peer has not been woken for
   uint32_t publish_every_ = 0;
   uint32_t starved_lanes_ = 0;  // bit per lane that wanted to send and had no credit
   uint64_t tx_position_ = 0;    // of the next slot

@@ -57,10 +57,25 @@ void LinkEngine::end_run() noexcept {
 }
 
 void LinkEngine::publish_now(Instant now) noexcept {
-  if (unpublished_ == 0) return;
+  if (unpublished_ == 0 && !wake_due_) return;
   end_run();
   carrier_->publish(now);
   unpublished_ = 0;
+  wake_due_ = false;
+  count_burst();
+}
+
+/// In the middle of a turn, for a peer that spins: whether it sleeps is looked at once, by flush(). That look
+/// has to wait until all stores before it have left, and those are to lines that the peer has just read.
+void LinkEngine::publish_part() noexcept {
+  end_run();
+  carrier_->publish_quietly(now_);
+  unpublished_ = 0;
+  wake_due_ = true;
+  count_burst();
+}
+
+void LinkEngine::count_burst() noexcept {
   if (published_ == sent_) return;
   published_ = sent_;
   counters_.add(LinkCounter::kBurstsSent);
@@ -114,7 +129,7 @@ void LinkEngine::commit(const TxFlit& flit) noexcept {
     compose_flit(slot, fields, false, 0);
   }
   finish_slot(kFlitHeaderBytes + flit.payload_bytes);
-  if (unpublished_ >= publish_every_) publish_now(now_);
+  if (unpublished_ >= publish_every_) publish_part();
 }
 
 /// A slot for a flit without data: one of those that data may use, else one of the reserve, and of that one

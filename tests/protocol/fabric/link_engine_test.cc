@@ -87,7 +87,8 @@ class RunCarrier final : public Carrier {
     return {bytes_.data() + size_t{used_} * kStride, kStride, free - reserve};
   }
   void commit(uint32_t slots, uint32_t /*last_bytes*/) noexcept override { used_ += slots; }
-  void publish(Instant /*now*/) noexcept override {}
+  void publish(Instant /*now*/) noexcept override { ++looks; }
+  void publish_quietly(Instant /*now*/) noexcept override { ++shown; }
   uint32_t publish_every() const noexcept override { return 8; }
   bool keeps_all() const noexcept override { return true; }
   void retire(uint64_t /*before*/) noexcept override {}
@@ -101,6 +102,9 @@ class RunCarrier final : public Carrier {
   bool prepare_sleep() noexcept override { return true; }
   void finish_sleep() noexcept override {}
   Instant deadline() const noexcept override { return kNever; }
+
+  uint32_t looks = 0;  // whether the peer sleeps
+  uint32_t shown = 0;
 
  private:
   static constexpr uint32_t kStride = kFlitHeaderBytes + ScriptCarrier::kFlitPayloadBytes;
@@ -412,6 +416,20 @@ TEST_F(Engine, after_an_answer_it_rests_though_some_lanes_were_never_used) {
   engine.flush(now);
   EXPECT_FALSE(sent().empty());
   EXPECT_EQ(engine.deadline(), kNever);
+}
+
+TEST_F(Engine, whether_the_peer_sleeps_is_looked_at_once_a_turn_and_never_forgotten) {
+  auto made = std::make_unique<RunCarrier>();
+  RunCarrier& ring = *made;
+  engine.bring_up(std::move(made), ScriptCarrier::params(true, 1000), now);
+  for (uint32_t i = 0; i < 2 * ring.publish_every(); ++i) ASSERT_TRUE(send());
+  EXPECT_EQ(ring.shown, 2U);
+  EXPECT_EQ(ring.looks, 0U);
+  engine.flush(now);
+  EXPECT_EQ(ring.looks, 1U) << "though nothing was left to be shown";
+  engine.flush(now);
+  EXPECT_EQ(ring.looks, 1U);
+  EXPECT_EQ(count(LinkCounter::kBurstsSent), 2U);
 }
 
 TEST_F(Engine, numbers_wrap) {
