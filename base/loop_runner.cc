@@ -42,7 +42,7 @@ int LoopRunner::turn() {
 }
 
 void LoopRunner::note_work(Instant now) noexcept {
-  if (busy_from_ == kNever || now - worked_at_ >= config_.spin) busy_from_ = now;
+  if (busy_from_ == kNever || now - worked_at_ >= config_.traffic) busy_from_ = now;
   worked_at_ = now;
   idle_from_ = kNever;
 }

@@ -19,8 +19,10 @@
 namespace weft {
 
 struct LoopConfig {
-  Duration spin = std::chrono::milliseconds(2);     // after the last work of traffic
-  Duration traffic = std::chrono::milliseconds(8);  // work without a pause of `spin` for so long is traffic
+  Duration spin = std::chrono::milliseconds(2);  // after the last work of traffic
+  // Work that has gone on for so long is traffic, and stays it until a pause as long: one late packet among
+  // many, for which the loop has slept already, does not make the next ones wait for a wake-up.
+  Duration traffic = std::chrono::milliseconds(8);
   Duration sleep_max = std::chrono::milliseconds(500);  // a lost wake-up costs at most this
   Duration stall = std::chrono::milliseconds(10);       // a turn longer than this is counted
   Duration yield_late = std::chrono::microseconds(50);  // a yield longer than this shortens the window
@@ -56,7 +58,7 @@ class LoopRunner {
   std::vector<Pollable*> cores_;
   std::vector<pollfd> fds_;
   std::atomic<bool> stopped_{false};
-  Instant busy_from_ = kNever;  // first work after a pause of at least `spin`
+  Instant busy_from_ = kNever;  // first work after a pause of at least `traffic`
   Instant worked_at_ = kNever;  // the last work
   Instant idle_from_ = kNever;  // when work ran out
   Duration penalty_{};          // of late yields since then

@@ -170,7 +170,9 @@ TEST(LoopRunner, traffic_is_spun_for_until_its_window_is_over) {
   const uint64_t slept = loop.counters().get(LoopCounter::kSleeps);
   EXPECT_GT(yields_for(loop, core, clock, milliseconds(3), kOnce), 150U);
   EXPECT_GT(loop.counters().get(LoopCounter::kSleeps), slept) << "the window of 2 ms is over";
-  // After the pause one piece of work is no traffic again.
+  EXPECT_GT(yields_for(loop, core, clock, milliseconds(2), kOnce), 150U) << "one late packet: it goes on";
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(8), kOnce), 200U) << "its window, and a pause";
+  // After a pause that long a few pieces of work are no traffic again.
   EXPECT_EQ(yields_for(loop, core, clock, milliseconds(7), milliseconds(1)), 0U);
 }
 
