@@ -14,6 +14,7 @@ struct Options {
   RigConfig rig;
   uint32_t bytes = 4096;
   uint32_t window = 64;
+  uint32_t list = 0;
   double seconds = 0.3;
 };
 
@@ -35,7 +36,7 @@ void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& opti
 /// Megabytes per second.
 double run_host(Endnode& node, VerbsEnd& end, const Options& options) {
   end.connect();
-  WriteStream stream(end, options.bytes, options.window);
+  WriteStream stream(end, options.bytes, options.window, options.list);
   uint64_t before = 0;
   double start = 0;
   const double begin = seconds_now();
@@ -78,6 +79,8 @@ int run(int argc, char** argv) {
   known.add_options()("bytes", po::value(&options.bytes)->default_value(4096), "of one write");
   known.add_options()("window", po::value(&options.window)->default_value(64),
                       "writes outstanding, at most 1024");
+  known.add_options()("list", po::value(&options.list)->default_value(0),
+                      "writes posted by one call; 0: as many as the window has room for");
   known.add_options()("seconds", po::value(&options.seconds)->default_value(0.3, "0.3"), "measured time");
   add_rig_options(known, options.rig);
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;

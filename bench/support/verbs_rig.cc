@@ -93,20 +93,32 @@ std::span<const adapter::WorkCompletion> VerbsEnd::completions() noexcept {
   return std::span(completions_).first(count);
 }
 
+WriteStream::WriteStream(VerbsEnd& end, uint32_t bytes, uint32_t window, uint32_t list)
+    : end_(end), bytes_(bytes), window_(window), list_(list), sges_(window), requests_(window) {
+  for (uint32_t i = 0; i < window; ++i) {
+    requests_[i].opcode = adapter::SendOpcode::kRdmaWrite;
+    requests_[i].sges = {&sges_[i], 1};
+    requests_[i].rkey = Rkey(end.peer().rkey);
+  }
+}
+
 uint32_t WriteStream::post() noexcept {
   uint32_t posted = 0;
-  for (; outstanding_ < window_; ++outstanding_, ++posted) {
-    const adapter::Sge sge = end_.sge(at_, bytes_);
-    adapter::SendRequest request;
-    request.opcode = adapter::SendOpcode::kRdmaWrite;
-    request.sges = {&sge, 1};
-    request.remote_addr = end_.peer().addr + at_;
-    request.rkey = Rkey(end_.peer().rkey);
-    if (end_.adapter().post(end_.qp(), request) != adapter::PostResult::kOk) break;
-    at_ = (at_ + bytes_) % kMemoryBytes;
+  for (;;) {
+    const uint32_t room = window_ - outstanding_;
+    const uint32_t count = list_ == 0 ? room : list_;
+    if (count == 0 || count > room) return posted;
+    for (uint32_t i = 0; i < count; ++i) {
+      sges_[i] = end_.sge(at_, bytes_);
+      requests_[i].remote_addr = end_.peer().addr + at_;
+      at_ = (at_ + bytes_) % kMemoryBytes;
+    }
+    size_t accepted = 0;
+    const auto result = end_.adapter().post_send(end_.qp(), std::span(requests_).first(count), accepted);
+    WEFT_CHECK(result == adapter::PostResult::kOk, "a write was not taken");
+    outstanding_ += count;
+    posted += count;
   }
-  if (posted != 0) end_.adapter().ring_send(end_.qp());
-  return posted;
 }
 
 uint32_t WriteStream::complete() noexcept {

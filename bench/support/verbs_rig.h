@@ -75,7 +75,8 @@ class WriteStream {
   static constexpr size_t kMemoryBytes = 64 * 1024;
   /// @param bytes   of one write; both regions hold kMemoryBytes + bytes
   /// @param window  writes outstanding
-  WriteStream(VerbsEnd& end, uint32_t bytes, uint32_t window) : end_(end), bytes_(bytes), window_(window) {}
+  /// @param list    writes posted by one call; 0: as many as the window has room for
+  WriteStream(VerbsEnd& end, uint32_t bytes, uint32_t window, uint32_t list = 0);
   /// Fills the window; returns the writes posted.
   uint32_t post() noexcept;
   /// Takes what has completed; returns how many writes.
@@ -86,6 +87,9 @@ class WriteStream {
   VerbsEnd& end_;
   uint32_t bytes_;
   uint32_t window_;
+  uint32_t list_;
+  std::vector<adapter::Sge> sges_;  // of the list that is posted
+  std::vector<adapter::SendRequest> requests_;
   uint32_t outstanding_ = 0;
   uint64_t at_ = 0;
   uint64_t completed_ = 0;
