@@ -97,6 +97,7 @@ Status ChannelAdapter::destroy_cq(CompletionQueue* cq) {
   if (!core_->owns(cq)) return Error{"destroy_cq: the CQ belongs to another adapter"};
   if (cq->users != 0) return Error{"destroy_cq: QPs still complete there; destroy them first"};
   core_->engine.notified.remove(cq);
+  core_->engine.events.drop(cq->events);
   core_->cqs[cq->index()].reset();
   return {};
 }
@@ -215,7 +216,8 @@ ModifyResult ChannelAdapter::modify_qp(QueuePair& qp, const QpAttr& attr, uint32
 
 QpAttr ChannelAdapter::query_qp(const QueuePair& qp) const {
   QpAttr attr = qp.attr;
-  attr.state = qp.state;
+  attr.state = attr.cur_state = qp.state;
+  attr.sq_draining = qp.state == QpState::kSqd && !Completer::drained(qp);
   return attr;
 }
 
@@ -389,11 +391,7 @@ CompletionQueue* ChannelAdapter::next_notified_cq() noexcept {
 }
 
 bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {
-  Engine& engine = core_->engine;
-  if (engine.events.empty()) return false;
-  out = engine.events.front();
-  engine.events.pop();
-  return true;
+  return core_->engine.next_event(out);
 }
 
 int ChannelAdapter::poll(Instant now) noexcept {

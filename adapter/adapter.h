@@ -130,7 +130,8 @@ class ChannelAdapter {
   /// The CQ that was notified first and of which nobody has asked yet, so that nobody needs to look at all;
   /// null when there is none. Its notification is taken with that.
   [[nodiscard]] CompletionQueue* next_notified_cq() noexcept;
-  /// Takes the oldest asynchronous event; false when there is none. Lost ones are counted (kEventsLost).
+  /// Takes the oldest asynchronous event; false when there is none. None is lost: it waits in its object,
+  /// where two of one kind become one.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.
   int poll(Instant now) noexcept;

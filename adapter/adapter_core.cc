@@ -11,6 +11,7 @@
 
 #include "adapter/loopback_port.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/transport/path_migration.h"
 #include "base/log.h"
 #include "messages/ipv6_frame.h"
 #include "messages/multicast.h"
@@ -37,6 +38,7 @@ void AdapterCore::attach(fabric::CellPort& carrier) {
   engine.ports.push_back({.carrier = &carrier,
                           .loopback = std::make_unique<LoopbackPort>(kLoopbackCells),
                           .number = static_cast<uint8_t>(engine.ports.size() + 1)});
+  engine.port_events.emplace_back(engine.ports.back().number);
   engine.gsi.emplace_back();
   engine.waits.resize(2 * engine.ports.size());
   if (carrier.up()) port_came_up(engine.ports.back());
@@ -84,15 +86,17 @@ int AdapterCore::watch_ports() noexcept {
 void AdapterCore::port_came_up(EnginePort& port) noexcept {
   const fabric::CellPortInfo before = port.info;
   port.info = port.carrier->info();
-  if (port.known && before.lid != port.info.lid)
-    engine.raise({.kind = AsyncEventKind::kLidChange, .port = port.number});
-  if (port.known && (before.guid != port.info.guid || before.subnet != port.info.subnet))
-    engine.raise({.kind = AsyncEventKind::kGidChange, .port = port.number});
-  port.incarnation = port.carrier->incarnation();
+  const uint64_t link = std::exchange(port.incarnation, port.carrier->incarnation());
+  if (port.known) {
+    if (before.lid != port.info.lid) engine.raise(port, AsyncEventKind::kLidChange);
+    if (before.guid != port.info.guid || before.subnet != port.info.subnet)
+      engine.raise(port, AsyncEventKind::kGidChange);
+    if (link != port.incarnation) engine.raise(port, AsyncEventKind::kClientReregister);
+  }
   port.up = port.known = true;
   port.expired = false;
   ++port.generation;
-  engine.raise({.kind = AsyncEventKind::kPortUp, .port = port.number});
+  engine.raise(port, AsyncEventKind::kPortUp);
   begin_sweep();
 }
 
@@ -100,13 +104,14 @@ void AdapterCore::port_went_down(EnginePort& port) noexcept {
   port.up = false;
   port.down_since = engine.now;
   engine.count(AdapterCounter::kPortDowns);
-  engine.raise({.kind = AsyncEventKind::kPortDown, .port = port.number});
+  engine.raise(port, AsyncEventKind::kPortDown);
+  begin_sweep();
 }
 
 void AdapterCore::expire_port(EnginePort& port) noexcept {
   port.expired = true;
   engine.count(AdapterCounter::kPortExpired);
-  engine.raise({.kind = AsyncEventKind::kPortExpired, .port = port.number});
+  engine.raise(port, AsyncEventKind::kPortExpired);
   begin_sweep();
 }
 
@@ -136,6 +141,8 @@ void AdapterCore::tell(QueuePair& qp) noexcept {
     return fail_qp(qp, WcStatus::kFatal);  // it lost a completion
   }
   const EnginePort& port = engine.port_of(qp);
+  if (!port.up && port.known && qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives)
+    return move_path(qp);
   if (std::exchange(qp.port_seen, port.change()) == port.change()) return;
   if (port.expired) {
     expire(qp);
@@ -159,6 +166,13 @@ void AdapterCore::expire(QueuePair& qp) noexcept {
   if (!qp.acknowledged() || !qp.abilities().receive || qp.path.loops) return;
   if (qp.tx.first != qp.tx.end) completer.fail_packet(qp, qp.tx.first, WcStatus::kRetryExceeded);
   fail_qp(qp, WcStatus::kRetryExceeded);
+}
+
+/// Its path is of no use any more: it takes the other one, and what is missing is sent again there.
+void AdapterCore::move_path(QueuePair& qp) noexcept {
+  if (!migrate(engine, qp)) return;
+  if (qp.acknowledged() && qp.abilities().finish_send) completer.repeat_all(qp);
+  engine.want_send(qp);
 }
 
 int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept {
@@ -189,7 +203,7 @@ void AdapterCore::take_cell(const EnginePort& port, std::span<const std::byte> b
     if (raw) qp = find_by_protocol(port, cell);
     if (qp == nullptr) return engine.count(raw ? AdapterCounter::kDropProtocol : AdapterCounter::kDropNoQp);
   }
-  if (qp->port != port.number) [[unlikely]]
+  if (qp->port != port.number && !followed(*qp, port, cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropOtherLid);
   if (!qp->abilities().receive) [[unlikely]]
     return engine.count(AdapterCounter::kDropQpState);
@@ -223,12 +237,23 @@ bool AdapterCore::in_partition(const QueuePair& qp, const CellView& cell) const 
   return std::any_of(table.begin(), table.end(), [&](uint16_t pkey) { return pkeys_match(cell.pkey, pkey); });
 }
 
+/// A connected QP hears its peer by another path when the peer has migrated.
+bool AdapterCore::followed(QueuePair& qp, const EnginePort& port, const CellView& cell) noexcept {
+  if (!is_connected(qp.config.type) || !qp.abilities().receive) return false;
+  if (!follow_peer(engine, qp, port, cell)) return false;
+  if (qp.acknowledged() && qp.abilities().finish_send) completer.repeat_all(qp);
+  engine.want_send(qp);
+  return true;
+}
+
 void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   const bool connected = is_connected(qp.config.type);
-  if (connected && !from_peer(qp, cell)) [[unlikely]]
+  if (connected && !from_peer(qp, cell) && !followed(qp, engine.port_of(qp), cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropSource);
   if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(qp, cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropPkey);
+  if (qp.watch != 0) [[unlikely]]
+    watch_cell(engine, qp, cell);
   switch (qp.config.type) {
     case QpType::kRc:
     case QpType::kXrcSend:
@@ -364,6 +389,9 @@ Instant AdapterCore::deadline() const noexcept {
 /// same size as those of packets that are half received.
 ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, uint32_t mask) const noexcept {
   const bool to_port = (mask & kQpAttrPort) != 0;
+  if ((mask & kQpAttrCurState) != 0 && attr.cur_state != qp.state) return ModifyResult::kBadValue;
+  const ModifyResult migration = check_migration(engine, qp, attr, mask);
+  if (migration != ModifyResult::kOk) return migration;
   if (to_port && attr.port != qp.port && (engine.groups.has(qp) || protocols.has(qp)))
     return ModifyResult::kBadValue;
   if ((mask & kQpAttrPkeyIndex) != 0) {
@@ -406,18 +434,13 @@ void AdapterCore::take_multicast(const EnginePort& port, const CellView& cell) n
   if (!taken) engine.count(AdapterCounter::kDropMulticast);
 }
 
-void AdapterCore::set_partition(QueuePair& qp) noexcept {
-  qp.pkey = engine.ports[qp.port - 1U].pkeys[qp.attr.pkey_index];
-  qp.path.generation = 0;  // made anew with the next cell
-}
-
 void AdapterCore::set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) noexcept {
   port.pkeys = {};
   std::copy(pkeys.begin(), pkeys.end(), port.pkeys.begin());
   for (QueuePair* qp : engine.live) {
-    if (qp->port == port.number) set_partition(*qp);
+    if (qp->port == port.number) engine.renew_path(*qp);
   }
-  engine.raise({.kind = AsyncEventKind::kPkeyChange, .port = port.number});
+  engine.raise(port, AsyncEventKind::kPkeyChange);
 }
 
 /// What a QP that ends has received and not acknowledged is said now. The peer would repeat it to nobody,
@@ -440,30 +463,48 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
   if (result != ModifyResult::kOk) return result;
   const QpState from = qp.state;
   if (to == QpState::kReset || to == QpState::kErr) say_last_words(qp);
+  take_attributes(qp, attr, mask);
+  qp.state = qp.attr.state = to;
+  // Said with the move and kept by nothing else.
+  if (to == QpState::kSqd && from == QpState::kRts)
+    qp.tx.drain_reported = (mask & kQpAttrSqdNotify) == 0 || !attr.sqd_notify;
+  enter_state(qp, from);
+  return ModifyResult::kOk;
+}
+
+/// Attributes that were checked come into force.
+void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
+  const PathMigState before = qp.attr.path_mig_state;
   merge_qp_attr(qp.attr, attr, mask);
   if ((mask & kQpAttrPort) != 0) {
     qp.port = qp.attr.port;
     qp.port_seen = engine.port_of(qp).change();
   }
-  if ((mask & (kQpAttrPort | kQpAttrPkeyIndex)) != 0) set_partition(qp);
-  qp.state = qp.attr.state = to;
-  if (to == QpState::kReset) forget_everything(engine, qp);
-  if (from == QpState::kSqd && (mask & (kQpAttrAddress | kQpAttrPort)) != 0) {
+  if ((mask & (kQpAttrPort | kQpAttrPkeyIndex)) != 0) engine.renew_path(qp);
+  if (qp.state == QpState::kSqd && (mask & (kQpAttrAddress | kQpAttrPort)) != 0) {
     qp.peer_lid = qp.attr.dlid;
-    qp.path.generation = 0;  // made anew with the next cell
+    engine.renew_path(qp);
     engine.wait_no_more(qp);
   }
+  if ((mask & kQpAttrPathMigState) == 0 || qp.attr.path_mig_state == before) return;
+  const bool rearms = qp.attr.path_mig_state == PathMigState::kRearm;
+  qp.watch = static_cast<uint8_t>(rearms ? qp.watch | kWatchPeerArmed : qp.watch & ~kWatchPeerArmed);
+  engine.renew_path(qp);  // its cells say it from now on
+  if (before != PathMigState::kArmed || rearms) return;
+  qp.attr.path_mig_state = before;  // of no use otherwise: it may stay where it is
+  move_path(qp);
+}
+
+void AdapterCore::enter_state(QueuePair& qp, QpState from) noexcept {
+  const QpState to = qp.state;
+  if (to == QpState::kReset) forget_everything(engine, qp);
   if (to == QpState::kRtr && from == QpState::kInit) start_receiving(engine, qp);
   if (to == QpState::kRts && from == QpState::kRtr) start_sending(engine, qp);
   if (to == QpState::kRts && from == QpState::kSqe) qp.tx.halted = false;
-  if (to == QpState::kSqd && from == QpState::kRts) {
-    qp.tx.drain_reported = false;
-    completer.retire(qp);
-  }
+  if (to == QpState::kSqd && from == QpState::kRts) completer.retire(qp);
   if (to == QpState::kErr && from != QpState::kErr) flush_all(engine, qp);
   if (qp.abilities().execute_send) engine.want_send(qp);
   if (qp.config.type == QpType::kRd && !qp.abilities().receive) rd.forget(qp);
-  return ModifyResult::kOk;
 }
 
 }  // namespace weft::adapter

@@ -45,7 +45,6 @@ enum class AdapterCounter : uint8_t {
   kDropWindow,  // no memory for a packet ahead of the one expected (AdapterLimits::window_chunks)
   kQpErrors,    // QPs that went to the error state by themselves
   kCqOverruns,
-  kEventsLost,
   kPortDowns,
   kPortExpired,  // a port stayed down longer than QPs wait
   kCount,
@@ -55,8 +54,7 @@ enum class AdapterCounter : uint8_t {
           "drop_no_qp",       "drop_qp_state", "drop_source",    "drop_qkey",       "drop_pkey",
           "drop_multicast",   "drop_xrc_srq",  "drop_protocol",  "drop_service",    "drop_segment",
           "drop_no_recv_wqe", "drop_access",   "drop_length",    "drop_rd_context", "stash_full",
-          "drop_window",      "qp_errors",     "cq_overruns",    "events_lost",     "port_downs",
-          "port_expired"};
+          "drop_window",      "qp_errors",     "cq_overruns",    "port_downs",      "port_expired"};
 }
 
 enum class QpCounter : uint8_t {

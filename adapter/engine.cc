@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <utility>
+
+#include "adapter/queues/shared_receive_queue.h"
 
 namespace weft::adapter {
 
@@ -18,7 +21,6 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       table(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table_mask(static_cast<uint32_t>(table.size() - 1)),
       srq_mask(std::bit_ceil(wanted.limits.shared_receive_queues + 1) - 1) {
-  events.reset(kAsyncEventsMax);
   notified.reset(wanted.limits.completion_queues);
 }
 
@@ -29,6 +31,7 @@ void Engine::enlist(QueuePair& qp) {
 
 /// The last of all QPs takes its place. A sweep goes from the last to the first, so that it misses nobody.
 void Engine::delist(QueuePair& qp) noexcept {
+  events.drop(qp.events);
   SendList::unlink(qp);
   AckList::unlink(qp);
   QueuePair* last = live.back();
@@ -50,6 +53,11 @@ bool Engine::path_ready(QueuePair& qp) noexcept {
 void Engine::set_path(QueuePair& qp) noexcept {
   const EnginePort& port = port_of(qp);
   if (port.known) qp.path = make_path(port, qp.attr, qp.qpn, qp.config.packet_bytes);
+}
+
+void Engine::renew_path(QueuePair& qp) noexcept {
+  qp.pkey = port_of(qp).pkeys[qp.attr.pkey_index];
+  qp.path.generation = 0;
 }
 
 void Engine::want_send(QueuePair& qp) noexcept {
@@ -136,16 +144,50 @@ void Engine::complete(CompletionQueue* queue, const WorkCompletion& entry) noexc
   count(AdapterCounter::kCqOverruns);
   overrun_news = true;
   if (std::exchange(queue->fails_users, true)) return;
-  if (queue->tell_overrun()) raise({.kind = AsyncEventKind::kCqOverrun, .qpn = entry.qpn, .cq = queue});
+  if (queue->tell_overrun(entry.qpn)) raise(queue->events, AsyncEventKind::kCqOverrun);
 }
 
 void Engine::tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept {
   queue.set_low_mark(0);
-  raise({.kind = AsyncEventKind::kSrqLimit, .srq = &srq});
+  raise(srq.events, AsyncEventKind::kSrqLimit);
 }
 
-void Engine::raise(const AsyncEvent& event) noexcept {
-  if (!events.push(event)) count(AdapterCounter::kEventsLost);
+void Engine::raise(QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept {
+  if (status != WcStatus::kSuccess) qp.events.status = status;
+  raise(qp.events, kind);
+}
+
+void Engine::raise(const EnginePort& port, AsyncEventKind kind) noexcept {
+  raise(port_events[port.number - 1U], kind);
+}
+
+bool Engine::next_event(AsyncEvent& out) noexcept {
+  out = {};
+  if (events.empty()) {  // page faults wait where they were found
+    const std::optional<PageFault> fault = spaces != nullptr ? spaces->take_page_fault() : std::nullopt;
+    if (fault) out = {.kind = AsyncEventKind::kPageFault, .address = fault->address};
+    return fault.has_value();
+  }
+  const EventBox& of = static_cast<const EventBox&>(events.front());
+  out.kind = static_cast<AsyncEventKind>(events.take_first());
+  switch (of.of) {
+    case EventBox::Of::kQp:
+      out.qpn = of.qp->qpn;
+      out.port = of.qp->port;
+      out.status = of.status;
+      break;
+    case EventBox::Of::kCq:
+      out.qpn = of.cq->overran_by();
+      out.cq = of.cq;
+      break;
+    case EventBox::Of::kSrq:
+      out.srq = of.srq;
+      break;
+    case EventBox::Of::kPort:
+      out.port = of.port;
+      break;
+  }
+  return true;
 }
 
 }  // namespace weft::adapter

@@ -12,6 +12,7 @@
 
 #include "adapter/config.h"
 #include "adapter/counters.h"
+#include "adapter/event_box.h"
 #include "adapter/events.h"
 #include "adapter/memory/address_space.h"
 #include "adapter/memory/memory_table.h"
@@ -25,6 +26,7 @@
 #include "adapter/transport/stash.h"
 #include "base/clock.h"
 #include "base/fixed_ring.h"
+#include "base/pending_list.h"
 #include "base/rng.h"
 
 namespace weft::adapter {
@@ -66,6 +68,8 @@ struct Engine {
 
   /// Makes the QP's path from its attributes and what its port is now.
   void set_path(QueuePair& qp) noexcept;
+  /// The QP's port, partition or address is another: its path is made anew with the next cell.
+  void renew_path(QueuePair& qp) noexcept;
 
   /// QP has something to send: it gets a turn in this or the next poll().
   void want_send(QueuePair& qp) noexcept;
@@ -90,7 +94,12 @@ struct Engine {
   [[gnu::cold]] void tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept;
 
   void complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept;
-  void raise(const AsyncEvent& event) noexcept;
+  /// An event for whoever owns the adapter. One that waits already becomes the newest of its object.
+  void raise(QueuePair& qp, AsyncEventKind kind, WcStatus status = WcStatus::kSuccess) noexcept;
+  void raise(const EnginePort& port, AsyncEventKind kind) noexcept;
+  void raise(EventBox& of, AsyncEventKind kind) noexcept { events.add(of, static_cast<uint8_t>(kind)); }
+  /// Takes the oldest event; false when there is none.
+  [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   void count(AdapterCounter counter) noexcept { counters.add(counter); }
 
   AdapterConfig config;
@@ -119,7 +128,8 @@ struct Engine {
   CounterSet<CellError> bad_cells;
   CounterSet<AccessFault> faults;
 
-  FixedRing<AsyncEvent> events;
+  PendingList events;
+  std::deque<EventBox> port_events;      // as `ports`
   FixedRing<CompletionQueue*> notified;  // CQs whose notification came; each once
   bool overrun_news = false;             // a CQ has lost an entry, and no sweep has begun since
 

@@ -8,7 +8,7 @@ namespace {
 /// Part of a program's work and of no interest to an operator.
 bool is_routine(AsyncEventKind kind) {
   return kind == AsyncEventKind::kSqDrained || kind == AsyncEventKind::kSrqLimit ||
-         kind == AsyncEventKind::kLastWqeReached;
+         kind == AsyncEventKind::kLastWqeReached || kind == AsyncEventKind::kCommEstablished;
 }
 
 void write_line(const std::string& name, const AsyncEvent& event) {
@@ -23,6 +23,13 @@ void write_line(const std::string& name, const AsyncEvent& event) {
       log(LogLevel::kError, "{}: a completion queue has overrun, QP {:#x} lost an entry; make it deeper",
           name, event.qpn.value());
       return;
+    case AsyncEventKind::kPathMigrated:
+      log(LogLevel::kInfo, "{}: QP {:#x}: {}", name, event.qpn.value(), to_string(event.kind));
+      return;
+    case AsyncEventKind::kPathMigError:
+      log(LogLevel::kWarn, "{}: QP {:#x}: {}", name, event.qpn.value(), to_string(event.kind));
+      return;
+    case AsyncEventKind::kClientReregister:
     case AsyncEventKind::kPkeyChange:
     case AsyncEventKind::kLidChange:
     case AsyncEventKind::kGidChange:
@@ -36,6 +43,7 @@ void write_line(const std::string& name, const AsyncEvent& event) {
     case AsyncEventKind::kPageFault:
       log(LogLevel::kWarn, "{}: a peer was let in and found no page mapped", name);
       return;
+    case AsyncEventKind::kCommEstablished:
     case AsyncEventKind::kSqDrained:
     case AsyncEventKind::kSrqLimit:
     case AsyncEventKind::kLastWqeReached:

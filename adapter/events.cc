@@ -6,9 +6,24 @@ namespace weft::adapter {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(AsyncEventKind::kCount)> kEventNames{
-    "QP fatal",          "QP request error", "QP access error", "SQ drained", "CQ overrun",
-    "SRQ limit reached", "last WQE reached", "P_Key change",    "LID change", "GID change",
-    "port up",           "port down",        "port expired",    "page fault"};
+    "communication established",
+    "path migrated",
+    "path migration failed",
+    "QP fatal",
+    "QP request error",
+    "QP access error",
+    "SQ drained",
+    "CQ overrun",
+    "SRQ limit reached",
+    "last WQE reached",
+    "P_Key change",
+    "LID change",
+    "GID change",
+    "client reregister",
+    "port up",
+    "port down",
+    "port expired",
+    "page fault"};
 
 }  // namespace
 

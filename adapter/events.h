@@ -14,16 +14,20 @@ class SharedReceiveQueue;
 
 /// What happens beside completions; the numbers of async events in libibverbs differ, the meaning does not.
 enum class AsyncEventKind : uint8_t {
-  kQpFatal,         // the QP gave up: retries exceeded, local fault; `status` says why
-  kQpRequestError,  // the peer asked for something this QP does not allow, or broke the protocol
-  kQpAccessError,   // the peer's key, range or right did not fit
-  kSqDrained,       // SQD: everything started has completed
-  kCqOverrun,       // `cq`: a completion was lost; the QPs that complete there are in error
-  kSrqLimit,        // `srq`: fewer WQEs wait than its limit, which is disarmed with that
-  kLastWqeReached,  // a QP on a shared receive queue is in error and takes and completes nothing more
-  kPkeyChange,      // `port`: its table of partitions
-  kLidChange,       // `port` came up with another LID
-  kGidChange,       // `port` came up in another subnet or under another GUID
+  kCommEstablished,   // the first packet of the peer came while the QP was in RTR
+  kPathMigrated,      // the QP has gone over to its alternate path
+  kPathMigError,      // it, or its peer, wanted to, and could not
+  kQpFatal,           // the QP gave up: retries exceeded, local fault; `status` says why
+  kQpRequestError,    // the peer asked for something this QP does not allow, or broke the protocol
+  kQpAccessError,     // the peer's key, range or right did not fit
+  kSqDrained,         // SQD, if it was asked for: everything that had begun has completed
+  kCqOverrun,         // `cq`: a completion was lost; the QPs that complete there are in error
+  kSrqLimit,          // `srq`: fewer WQEs wait than its limit, which is disarmed with that
+  kLastWqeReached,    // a QP on a shared receive queue is in error and takes and completes nothing more
+  kPkeyChange,        // `port`: its table of partitions
+  kLidChange,         // `port` came up with another LID
+  kGidChange,         // `port` came up in another subnet or under another GUID
+  kClientReregister,  // `port` has a new link: what its switch was asked for must be asked for again
   kPortUp,
   kPortDown,
   kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)

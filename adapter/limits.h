@@ -53,6 +53,11 @@ inline constexpr uint32_t kSweptPerTurn = 64;
 /// WQEs without data (bind, invalidate, delay) executed in a row for one QP.
 inline constexpr uint32_t kLocalWqesPerTurn = 16;
 
+/// The longest acknowledgement timeout the verbs can name: 4.096 us times 2^31.
+inline constexpr Duration kAckTimeoutMax = std::chrono::nanoseconds(4096) * (int64_t{1} << 31);
+/// What a QP with a rate limit may send at once after it was quiet: what a timer is late costs no rate.
+inline constexpr Duration kRateBurst = 1ms;
+
 /// Retransmission: the timer follows the measured round trip between these bounds; the upper one is this part
 /// of the QP's ack_timeout. The lower one is above what a busy scheduler adds.
 inline constexpr Duration kRetransmitMin = 10ms;
@@ -75,7 +80,6 @@ inline constexpr Duration kQpnRest = 60s;
 /// A context of reliable datagrams is not given to another remote before: what it knows keeps a late copy of
 /// an executed message from being executed again. A peer that still repeats something uses it, and it stays.
 inline constexpr Duration kRdContextRest = 60s;
-inline constexpr uint32_t kAsyncEventsMax = 1024;
 inline constexpr uint32_t kLoopbackCells = 64;
 /// Ports of an adapter: their numbers are one byte.
 inline constexpr uint32_t kPortsMax = 255;

@@ -41,6 +41,7 @@ struct QpPath {
   uint32_t segment_bytes = 0;
   uint32_t packet_bytes = 0;
   uint32_t generation = 0;  // of the port it was made for; 0 = to be made
+  uint8_t flags2 = 0;       // CellFlag2 of every cell
   bool is_global = false;   // the peer is in another subnet: `global` follows the MAC header (SAN-FRAME-03)
   GlobalHeaderWire global{};
 

@@ -299,9 +299,11 @@ enum class CqNotify : uint8_t { kOff, kSolicited, kNext };
 
 // ---- QP attributes --------------------
 
-/// Bits of enum ibv_qp_attr_mask that apply.
+/// Bits of enum ibv_qp_attr_mask. kQpAttrCapabilities is known and never taken: queues keep their size.
 enum QpAttrMask : uint32_t {
   kQpAttrState = 1 << 0,
+  kQpAttrCurState = 1 << 1,
+  kQpAttrSqdNotify = 1 << 2,
   kQpAttrAccess = 1 << 3,
   kQpAttrPkeyIndex = 1 << 4,
   kQpAttrPort = 1 << 5,
@@ -313,16 +315,34 @@ enum QpAttrMask : uint32_t {
   kQpAttrRnrRetry = 1 << 11,
   kQpAttrRqPsn = 1 << 12,
   kQpAttrMaxRdAtomic = 1 << 13,
+  kQpAttrAltPath = 1 << 14,
   kQpAttrMinRnrTimer = 1 << 15,
   kQpAttrSqPsn = 1 << 16,
   kQpAttrMaxDestRdAtomic = 1 << 17,
+  kQpAttrPathMigState = 1 << 18,
+  kQpAttrCapabilities = 1 << 19,
   kQpAttrDestQpn = 1 << 20,
+  kQpAttrRateLimit = 1 << 25,
 };
 
 /// Partitions a port can be a member of.
 inline constexpr uint32_t kPkeysPerPort = 16;
 /// Where the global header of a UD receive lies, and how much room it takes there (QpConfig::grh_space).
 inline constexpr uint32_t kGrhBytes = 40;
+
+/// Automatic path migration; numbers as enum ibv_mig_state. kRearm: an alternate path is loaded, and the peer
+/// is not known to be ready yet; kArmed: both are.
+enum class PathMigState : uint8_t { kMigrated = 0, kRearm = 1, kArmed = 2 };
+
+/// Another way to the same peer, taken when the first one fails.
+struct AlternatePath {
+  Lid dlid{};  // 0: there is none
+  Gid dgid{};
+  ServiceLevel sl{};
+  uint8_t port = 1;
+  uint16_t pkey_index = 0;
+  Duration ack_timeout = std::chrono::milliseconds(20);
+};
 
 struct QpAttr {
   QpState state = QpState::kReset;
@@ -343,6 +363,12 @@ struct QpAttr {
   uint8_t max_dest_rd_atomic = 16;
   Duration min_rnr_timer = std::chrono::microseconds(100);
   Qpn dest_qpn{};
+  QpState cur_state = QpState::kReset;  // kQpAttrCurState: the move is refused unless the QP is in it
+  bool sqd_notify = false;              // to SQD: kSqDrained is wanted
+  bool sq_draining = false;             // queried only: SQD, and something that has begun is not complete
+  PathMigState path_mig_state = PathMigState::kMigrated;
+  AlternatePath alt{};           // kQpAttrAltPath
+  uint32_t rate_limit_kbps = 0;  // 0: none
 };
 
 /// The way back to where a datagram came from: its completion and, with kWcGrh, the kGrhBytes its

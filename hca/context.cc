@@ -4,16 +4,11 @@
 #include "hca/device_core.h"
 
 namespace weft::hca {
-namespace {
-
-/// Asynchronous events that wait in one context; a program that reads none of them loses the later ones.
-constexpr size_t kEventsMax = 1024;
-
-}  // namespace
 
 Context::Context(DeviceCore& core, std::shared_ptr<EventFd> descriptor)
-    : ContextBase(core), source_{std::move(descriptor)} {
-  events_.reset(kEventsMax);
+    : ContextBase(core), source_{std::move(descriptor)}, ports_(core.ports.size() + 1) {
+  for (size_t number = 1; number < ports_.size(); ++number)
+    ports_[number].port = static_cast<uint8_t>(number);
 }
 
 Context::~Context() = default;
@@ -174,7 +169,7 @@ Answer Context::destroy(Object* object) noexcept {
       return answer;
     }
     unlink(*object);
-    drop_events(*object);
+    if (const uint32_t dropped = waiting_.drop(object->events)) core().errands.take_back(source_, dropped);
     waits = object->books.unacknowledged != 0;
   }
   if (waits) core().wait_for_acknowledgements(*object);
@@ -188,20 +183,6 @@ void Context::unlink(Object& object) noexcept {
   (newer != nullptr ? newer->books.older : newest_) = older;
 }
 
-void Context::drop_events(const Object& object) noexcept {
-  uint32_t dropped = 0;
-  for (size_t left = events_.size(); left > 0; --left) {
-    const AsyncEvent event = events_.front();
-    events_.pop();
-    if (event.object == &object) {
-      ++dropped;
-    } else {
-      events_.push(event);
-    }
-  }
-  if (dropped != 0) core().errands.take_back(source_, dropped);
-}
-
 /// Newest first: an object is older than those that use it, except a region than the windows bound to it.
 void Context::release_all() noexcept {
   for (int pass = 0; pass < 2; ++pass) {
@@ -210,6 +191,7 @@ void Context::release_all() noexcept {
       object->abandon();
       if (object->books.users != 0 || object->release() != Answer::kOk) continue;
       unlink(*object);
+      waiting_.drop(object->events);
       const std::unique_ptr<Object> owned(object);
     }
   }
@@ -218,10 +200,9 @@ void Context::release_all() noexcept {
 
 // ---- events --------------------
 
-bool Context::add_event(const AsyncEvent& event) noexcept {
-  if (!events_.push(event)) return false;
-  core().errands.owe(source_);
-  return true;
+void Context::add_event(const AsyncEvent& event) noexcept {
+  WaitingEvents& of = event.object != nullptr ? event.object->events : ports_[event.port];
+  if (waiting_.add(of, static_cast<uint8_t>(event.kind))) core().errands.owe(source_);
 }
 
 Answer Context::get_async_event(AsyncEvent& out) noexcept {
@@ -230,9 +211,10 @@ Answer Context::get_async_event(AsyncEvent& out) noexcept {
     const Answer unit = source_.descriptor->take();
     if (unit != Answer::kOk) return unit;
     const Hold hold(core());
-    if (events_.empty()) continue;
-    out = events_.front();
-    events_.pop();
+    if (waiting_.empty()) continue;
+    const auto& of = static_cast<const WaitingEvents&>(waiting_.front());
+    out = {.object = of.object, .port = of.port};
+    out.kind = static_cast<EventKind>(waiting_.take_first());
     if (out.object != nullptr) ++out.object->books.unacknowledged;
     return Answer::kOk;
   }

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
-#include "base/fixed_ring.h"
+#include "base/pending_list.h"
 #include "hca/channel.h"
 #include "hca/events.h"
 #include "hca/memory.h"
@@ -46,7 +47,7 @@ class Context final : public ContextBase {
   void ack_async_event(const AsyncEvent& event) noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------
-  [[nodiscard]] bool add_event(const AsyncEvent& event) noexcept override;
+  void add_event(const AsyncEvent& event) noexcept override;
   /// Destroys everything.
   void release_all() noexcept;
 
@@ -54,10 +55,10 @@ class Context final : public ContextBase {
   template <class T>
   T* keep(std::unique_ptr<T> object) noexcept;
   void unlink(Object& object) noexcept;
-  void drop_events(const Object& object) noexcept;
 
   EventSource source_;
-  FixedRing<AsyncEvent> events_;
+  std::vector<WaitingEvents> ports_;  // of the device at 0, of port n at n; never moved
+  PendingList waiting_;
   Object* newest_ = nullptr;
 };
 

@@ -30,12 +30,11 @@ enum class DeviceCounter : uint8_t {
   kHelperTurns,
   kHelperLooks,  // it looked, and callers were driving
   kHelperKicks,
-  kPeerWakes,   // noted under the lock and sent after it
-  kEventsLost,  // a context had no room for an asynchronous event
+  kPeerWakes,  // noted under the lock and sent after it
   kCount
 };
 [[nodiscard]] constexpr CounterNames<DeviceCounter> counter_labels(DeviceCounter /*of*/) noexcept {
-  return {"caller_turns", "helper_turns", "helper_looks", "helper_kicks", "peer_wakes", "events_lost"};
+  return {"caller_turns", "helper_turns", "helper_looks", "helper_kicks", "peer_wakes"};
 }
 
 struct PortState {

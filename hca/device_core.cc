@@ -97,7 +97,7 @@ void DeviceCore::deliver(const adapter::AsyncEvent& event) noexcept {
 void DeviceCore::raise(const AsyncEvent& event) noexcept {
   for (ContextBase* context : contexts) {
     if (event.object != nullptr && &event.object->context() != context) continue;
-    if (!context->add_event(event)) counters.add(DeviceCounter::kEventsLost);
+    context->add_event(event);
   }
 }
 

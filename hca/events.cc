@@ -12,8 +12,14 @@ std::string_view to_string(EventKind kind) noexcept {
       return "QP request error";
     case EventKind::kQpAccessError:
       return "QP access error";
+    case EventKind::kCommEstablished:
+      return "communication established";
     case EventKind::kSqDrained:
       return "SQ drained";
+    case EventKind::kPathMigrated:
+      return "path migrated";
+    case EventKind::kPathMigError:
+      return "path migration error";
     case EventKind::kDeviceFatal:
       return "device fatal";
     case EventKind::kPortActive:
@@ -28,6 +34,8 @@ std::string_view to_string(EventKind kind) noexcept {
       return "SRQ limit reached";
     case EventKind::kLastWqeReached:
       return "last WQE reached";
+    case EventKind::kClientReregister:
+      return "client reregister";
     case EventKind::kGidChange:
       return "GID change";
   }
@@ -36,6 +44,14 @@ std::string_view to_string(EventKind kind) noexcept {
 
 std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept {
   switch (kind) {
+    case adapter::AsyncEventKind::kCommEstablished:
+      return EventKind::kCommEstablished;
+    case adapter::AsyncEventKind::kPathMigrated:
+      return EventKind::kPathMigrated;
+    case adapter::AsyncEventKind::kPathMigError:
+      return EventKind::kPathMigError;
+    case adapter::AsyncEventKind::kClientReregister:
+      return EventKind::kClientReregister;
     case adapter::AsyncEventKind::kQpFatal:
       return EventKind::kQpFatal;
     case adapter::AsyncEventKind::kQpRequestError:

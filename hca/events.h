@@ -16,7 +16,10 @@ enum class EventKind : uint8_t {
   kQpFatal = 1,
   kQpRequestError = 2,
   kQpAccessError = 3,
+  kCommEstablished = 4,
   kSqDrained = 5,
+  kPathMigrated = 6,
+  kPathMigError = 7,
   kDeviceFatal = 8,
   kPortActive = 9,
   kPortError = 10,
@@ -24,6 +27,7 @@ enum class EventKind : uint8_t {
   kPkeyChange = 12,
   kSrqLimitReached = 15,
   kLastWqeReached = 16,
+  kClientReregister = 17,
   kGidChange = 18,
 };
 [[nodiscard]] std::string_view to_string(EventKind kind) noexcept;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "adapter/config.h"
+#include "base/pending_list.h"
 #include "hca/answer.h"
 
 namespace weft::hca {
@@ -22,17 +23,23 @@ class ContextBase {
 
   // ---- hca/ alone --------------------
   [[nodiscard]] DeviceCore& core() const noexcept { return core_; }
-  /// Under the device's lock. False when there is no room.
-  [[nodiscard]] virtual bool add_event(const AsyncEvent& event) noexcept = 0;
+  /// Under the device's lock.
+  virtual void add_event(const AsyncEvent& event) noexcept = 0;
 
  private:
   DeviceCore& core_;
 };
 
+/// Asynchronous events of an object, a port or the device that wait in a context.
+struct WaitingEvents : PendingNews {
+  class Object* object = nullptr;
+  uint8_t port = 0;
+};
+
 /// Made and destroyed by its context, which outlives it.
 class Object {
  public:
-  Object(ContextBase& context, void* user) noexcept : context_(context), user_(user) {}
+  Object(ContextBase& context, void* user) noexcept : context_(context), user_(user) { events.object = this; }
   virtual ~Object() = default;
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
@@ -49,6 +56,7 @@ class Object {
     uint32_t unacknowledged = 0;  // events taken and not acknowledged, of either kind
   };
   Books books;
+  WaitingEvents events;
   /// Its context ends: what the program began with it and did not end is ended.
   virtual void abandon() noexcept {}
   /// Frees what the adapter has of it and drops what waits for it. Nothing has changed unless kOk.

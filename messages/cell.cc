@@ -33,7 +33,7 @@ CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16
   const uint32_t whole = (properties & kOpMultiCell) != 0 ? 0 : kCellFirst | kCellLast;
   const uint32_t no_idata = (properties & kOpMayCarryIdata) != 0 ? 0 : kCellIdata;
   const uint32_t no_crc = (flags & kCellLast) != 0 ? 0 : kCellPacketCrc;
-  if ((flags2 & ~(kCell2More | kCell2Solicited | kCell2Continues)) != 0) return CellError::kReserved;
+  if ((flags2 & ~(kCell2OfPacket | kCell2MayMigrate)) != 0) return CellError::kReserved;
   if (((flags ^ first) & kCellFirst) != 0 || cell_number >= kCellsPerPacketMax) return CellError::kCellNumber;
   const uint32_t wrong = (~flags & whole) | ((flags ^ va) & kCellVa) | (flags & (no_idata | no_crc));
   return wrong == 0 ? CellError::kNone : CellError::kFlags;

@@ -62,10 +62,13 @@ enum CellFlag : uint8_t {
   kCellInvalidateKey = 0x01,
 };
 enum CellFlag2 : uint8_t {
-  kCell2More = 0x80,       // more packets of this message follow (decisions 2.2)
-  kCell2Solicited = 0x40,  // raise a solicited event at the receiver
-  kCell2Continues = 0x20,  // not the first packet of its message: where an unacknowledged QP cannot pick up
+  kCell2More = 0x80,        // more packets of this message follow (decisions 2.2)
+  kCell2Solicited = 0x40,   // raise a solicited event at the receiver
+  kCell2Continues = 0x20,   // not the first packet of its message: where an unacknowledged QP cannot pick up
+  kCell2MayMigrate = 0x10,  // of connected services: the sender has an alternate path and has not taken it
 };
+/// Those that are the same in all cells of a packet.
+inline constexpr uint8_t kCell2OfPacket = kCell2More | kCell2Solicited | kCell2Continues;
 
 /// The first 32 bytes, for tests and tools that look field by field. The data path uses 64-bit words (P2).
 struct CellHeader {

@@ -308,7 +308,10 @@ void RawEnd::reclaim_slots() noexcept {
 bool RawEnd::move_to(adapter::QpState state) {
   adapter::QpAttr attr;
   attr.state = state;
-  return node_.adapter->modify_qp(*qp_, attr, adapter::kQpAttrState) == adapter::ModifyResult::kOk;
+  attr.sqd_notify = true;
+  const uint32_t mask =
+      adapter::kQpAttrState | (state == adapter::QpState::kSqd ? adapter::kQpAttrSqdNotify : 0);
+  return node_.adapter->modify_qp(*qp_, attr, mask) == adapter::ModifyResult::kOk;
 }
 
 bool RawEnd::lend_memory() {

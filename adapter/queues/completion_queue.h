@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "adapter/event_box.h"
 #include "adapter/verbs.h"
 #include "base/fixed_ring.h"
 
@@ -30,8 +31,12 @@ class CompletionQueue {
   [[nodiscard]] uint32_t fill() const noexcept { return static_cast<uint32_t>(entries_.size()); }
   /// It has lost an entry at some time.
   [[nodiscard]] bool overrun() const noexcept { return overrun_; }
-  /// True once after an overrun; again when entries were taken in between.
-  [[nodiscard]] bool tell_overrun() noexcept { return !std::exchange(overrun_told_, true); }
+  /// True once after an overrun; again when entries were taken in between. `qpn`: whose entry was lost.
+  [[nodiscard]] bool tell_overrun(Qpn qpn) noexcept {
+    overran_by_ = qpn;
+    return !std::exchange(overrun_told_, true);
+  }
+  [[nodiscard]] Qpn overran_by() const noexcept { return overran_by_; }
 
   /// Room for `cqes` entries from now on; false when more than that wait.
   [[nodiscard]] bool resize(uint32_t cqes);
@@ -52,6 +57,7 @@ class CompletionQueue {
   /// QPs that complete into it; a queue in use is not destroyed.
   uint32_t users = 0;
   bool fails_users = false;  // an entry was lost and the QPs that complete here have not been failed yet
+  EventBox events{*this};
 
  private:
   [[gnu::cold]] void notify(const WorkCompletion& entry) noexcept;
@@ -64,6 +70,7 @@ class CompletionQueue {
   bool listed_ = false;  // stands in list_
   bool overrun_ = false;
   bool overrun_told_ = false;
+  Qpn overran_by_{};
 };
 
 }  // namespace weft::adapter

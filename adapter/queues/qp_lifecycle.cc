@@ -42,10 +42,12 @@ void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.peer_qpn = qp.attr.dest_qpn;
   engine.set_path(qp);
   qp.port_seen = engine.port_of(qp).change();
+  if (is_connected(qp.config.type)) qp.watch |= kWatchFirstCell;
 }
 
 void start_sending(Engine& engine, QueuePair& qp) noexcept {
   stop_sending(engine, qp);
+  qp.watch &= static_cast<uint8_t>(~kWatchFirstCell);
   qp.tx.start({.first_psn = qp.attr.sq_psn, .progress_at = engine.now, .timeout = qp.attr.ack_timeout});
 }
 
@@ -76,15 +78,14 @@ void flush_recv(Engine& engine, QueuePair& qp) noexcept {
 void flush_all(Engine& engine, QueuePair& qp) noexcept {
   flush_send(engine, qp);
   flush_recv(engine, qp);
-  if (qp.config.srq != nullptr)
-    engine.raise({.kind = AsyncEventKind::kLastWqeReached, .qpn = qp.qpn, .port = qp.port});
+  if (qp.config.srq != nullptr) engine.raise(qp, AsyncEventKind::kLastWqeReached);
 }
 
 void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept {
   if (qp.state == QpState::kErr) return;
   qp.state = QpState::kErr;
   engine.count(AdapterCounter::kQpErrors);
-  engine.raise({.kind = kind, .qpn = qp.qpn, .status = status, .port = qp.port});
+  engine.raise(qp, kind, status);
   flush_all(engine, qp);
 }
 
@@ -111,6 +112,7 @@ void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   if (qp.config.recv_cq != qp.config.send_cq && !foreign) qp.config.recv_cq->purge(qp.qpn);
   qp.path = {};
   qp.attr = {};
+  qp.watch = 0;
   qp.pkey = engine.port_of(qp).pkeys[0];
 }
 

@@ -13,7 +13,6 @@ constexpr uint16_t kUc = service_bit(QpType::kUc);
 constexpr uint16_t kUd = service_bit(QpType::kUd);
 constexpr uint16_t kRd = service_bit(QpType::kRd);
 constexpr uint16_t kRaw = service_bit(QpType::kRaw);
-constexpr uint16_t kDatagram = kUd | kRaw;
 constexpr uint16_t kXrcSend = service_bit(QpType::kXrcSend);
 constexpr uint16_t kXrcRecv = service_bit(QpType::kXrcRecv);
 constexpr uint16_t kXrc = kXrcSend | kXrcRecv;
@@ -24,6 +23,11 @@ constexpr uint32_t kPkey = kQpAttrPkeyIndex;
 constexpr uint32_t kPort = kQpAttrPort;
 constexpr uint32_t kQkey = kQpAttrQkey;
 constexpr uint32_t kRnrTimer = kQpAttrMinRnrTimer;
+constexpr uint32_t kCur = kQpAttrCurState;
+constexpr uint32_t kDrain = kQpAttrSqdNotify;
+constexpr uint32_t kRate = kQpAttrRateLimit;
+constexpr uint32_t kAlt = kQpAttrAltPath;
+constexpr uint32_t kMigration = kQpAttrAltPath | kQpAttrPathMigState;
 constexpr uint32_t kRcRtr = kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn |
                             kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
 constexpr uint32_t kUcRtr = kQpAttrAddress | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
@@ -31,12 +35,13 @@ constexpr uint32_t kRcRts =
     kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic;
 constexpr uint32_t kRdRts = kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry;
 constexpr uint32_t kRcSqd = kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry |
-                            kQpAttrMaxRdAtomic | kQpAttrMaxDestRdAtomic | kPkey | kAccess | kRnrTimer;
+                            kQpAttrMaxRdAtomic | kQpAttrMaxDestRdAtomic | kPkey | kAccess | kRnrTimer |
+                            kMigration;
 constexpr uint32_t kTargetRts = kQpAttrTimeout | kQpAttrSqPsn;
 constexpr uint32_t kInitiatorSqd = kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrRetryCount |
-                                   kQpAttrRnrRetry | kQpAttrMaxRdAtomic | kPkey | kAccess;
-constexpr uint32_t kTargetSqd =
-    kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrMaxDestRdAtomic | kPkey | kAccess | kRnrTimer;
+                                   kQpAttrRnrRetry | kQpAttrMaxRdAtomic | kPkey | kAccess | kMigration;
+constexpr uint32_t kTargetSqd = kPort | kQpAttrAddress | kQpAttrTimeout | kQpAttrMaxDestRdAtomic | kPkey |
+                                kAccess | kRnrTimer | kMigration;
 
 using S = QpState;
 constexpr std::array kRules{
@@ -46,44 +51,52 @@ constexpr std::array kRules{
     QpRule{S::kReset, S::kInit, kRaw, kPort, 0},
     QpRule{S::kInit, S::kInit, kRc | kUc, 0, kPkey | kPort | kAccess},
     QpRule{S::kInit, S::kInit, kRd, 0, kPkey | kPort | kAccess | kQkey},
-    QpRule{S::kInit, S::kInit, kDatagram, 0, kPkey | kPort | kQkey},
-    QpRule{S::kInit, S::kRtr, kRc, kRcRtr, kPkey | kAccess},
-    QpRule{S::kInit, S::kRtr, kUc, kUcRtr, kPkey | kAccess},
+    QpRule{S::kInit, S::kInit, kUd, 0, kPkey | kPort | kQkey},
+    QpRule{S::kInit, S::kInit, kRaw, 0, 0},
+    QpRule{S::kInit, S::kRtr, kRc, kRcRtr, kAlt | kPkey | kAccess},
+    QpRule{S::kInit, S::kRtr, kUc, kUcRtr, kAlt | kPkey | kAccess},
     QpRule{S::kInit, S::kRtr, kRd, kRnrTimer, kPkey | kAccess | kQkey},
-    QpRule{S::kInit, S::kRtr, kDatagram, 0, kPkey | kQkey},
-    QpRule{S::kRtr, S::kRts, kRc, kRcRts, kAccess | kRnrTimer},
-    QpRule{S::kRtr, S::kRts, kUc, kQpAttrSqPsn, kAccess},
-    QpRule{S::kRtr, S::kRts, kRd, kRdRts, kAccess | kQkey | kRnrTimer | kQpAttrSqPsn},
-    QpRule{S::kRtr, S::kRts, kDatagram, kQpAttrSqPsn, kQkey},
-    QpRule{S::kRts, S::kRts, kRc, 0, kAccess | kRnrTimer},
-    QpRule{S::kRts, S::kRts, kUc, 0, kAccess},
-    QpRule{S::kRts, S::kRts, kRd, 0, kAccess | kQkey | kRnrTimer},
-    QpRule{S::kRts, S::kRts, kDatagram, 0, kQkey},
-    QpRule{S::kRts, S::kSqd, kAll, 0, 0},
-    QpRule{S::kSqd, S::kRts, kRc, 0, kAccess | kRnrTimer},
-    QpRule{S::kSqd, S::kRts, kUc, 0, kAccess},
-    QpRule{S::kSqd, S::kRts, kRd, 0, kAccess | kQkey | kRnrTimer},
-    QpRule{S::kSqd, S::kRts, kDatagram, 0, kQkey},
+    QpRule{S::kInit, S::kRtr, kUd, 0, kPkey | kQkey},
+    QpRule{S::kInit, S::kRtr, kRaw, 0, 0},
+    QpRule{S::kRtr, S::kRts, kRc, kRcRts, kCur | kAccess | kRnrTimer | kMigration},
+    QpRule{S::kRtr, S::kRts, kUc, kQpAttrSqPsn, kCur | kAccess | kMigration},
+    QpRule{S::kRtr, S::kRts, kRd, kRdRts, kCur | kAccess | kQkey | kRnrTimer | kQpAttrSqPsn},
+    QpRule{S::kRtr, S::kRts, kUd, kQpAttrSqPsn, kCur | kQkey},
+    QpRule{S::kRtr, S::kRts, kRaw, 0, kRate},
+    QpRule{S::kRts, S::kRts, kRc, 0, kCur | kAccess | kRnrTimer | kMigration},
+    QpRule{S::kRts, S::kRts, kUc, 0, kCur | kAccess | kMigration},
+    QpRule{S::kRts, S::kRts, kRd, 0, kCur | kAccess | kQkey | kRnrTimer},
+    QpRule{S::kRts, S::kRts, kUd, 0, kCur | kQkey},
+    QpRule{S::kRts, S::kRts, kRaw, 0, kRate},
+    QpRule{S::kRts, S::kSqd, kRc | kUc | kRd | kUd | kXrc, 0, kDrain},
+    QpRule{S::kRts, S::kSqd, kRaw, 0, 0},
+    QpRule{S::kSqd, S::kRts, kRc, 0, kCur | kAccess | kRnrTimer | kMigration},
+    QpRule{S::kSqd, S::kRts, kUc, 0, kCur | kAccess | kMigration},
+    QpRule{S::kSqd, S::kRts, kRd, 0, kCur | kAccess | kQkey | kRnrTimer},
+    QpRule{S::kSqd, S::kRts, kUd, 0, kCur | kQkey},
+    QpRule{S::kSqd, S::kRts, kRaw, 0, 0},
     QpRule{S::kSqd, S::kSqd, kRc, 0, kRcSqd},
-    QpRule{S::kSqd, S::kSqd, kUc, 0, kQpAttrAddress | kPkey | kAccess},
+    QpRule{S::kSqd, S::kSqd, kUc, 0, kQpAttrAddress | kPkey | kAccess | kMigration},
     QpRule{S::kSqd, S::kSqd, kRd, 0, kRdRts | kPkey | kAccess | kQkey | kRnrTimer},
-    QpRule{S::kSqd, S::kSqd, kDatagram, 0, kPkey | kQkey},
+    QpRule{S::kSqd, S::kSqd, kUd, 0, kPkey | kQkey},
+    QpRule{S::kSqd, S::kSqd, kRaw, 0, 0},
     // XRC: an initiator has what requesters have, a target what responders have.
     QpRule{S::kReset, S::kInit, kXrc, kPkey | kPort | kAccess, 0},
     QpRule{S::kInit, S::kInit, kXrc, 0, kPkey | kPort | kAccess},
-    QpRule{S::kInit, S::kRtr, kXrcSend, kUcRtr, kPkey | kAccess},
-    QpRule{S::kInit, S::kRtr, kXrcRecv, kRcRtr, kPkey | kAccess},
-    QpRule{S::kRtr, S::kRts, kXrcSend, kRcRts, kAccess},
-    QpRule{S::kRtr, S::kRts, kXrcRecv, kTargetRts, kAccess | kRnrTimer},
-    QpRule{S::kRts, S::kRts, kXrcSend, 0, kAccess},
-    QpRule{S::kRts, S::kRts, kXrcRecv, 0, kAccess | kRnrTimer},
-    QpRule{S::kSqd, S::kRts, kXrcSend, 0, kAccess},
-    QpRule{S::kSqd, S::kRts, kXrcRecv, 0, kAccess | kRnrTimer},
+    QpRule{S::kInit, S::kRtr, kXrcSend, kUcRtr, kAlt | kPkey | kAccess},
+    QpRule{S::kInit, S::kRtr, kXrcRecv, kRcRtr, kAlt | kPkey | kAccess},
+    QpRule{S::kRtr, S::kRts, kXrcSend, kRcRts, kCur | kAccess | kMigration},
+    QpRule{S::kRtr, S::kRts, kXrcRecv, kTargetRts, kCur | kAccess | kRnrTimer | kMigration},
+    QpRule{S::kRts, S::kRts, kXrcSend, 0, kCur | kAccess | kMigration},
+    QpRule{S::kRts, S::kRts, kXrcRecv, 0, kCur | kAccess | kRnrTimer | kMigration},
+    QpRule{S::kSqd, S::kRts, kXrcSend, 0, kCur | kAccess | kMigration},
+    QpRule{S::kSqd, S::kRts, kXrcRecv, 0, kCur | kAccess | kRnrTimer | kMigration},
     QpRule{S::kSqd, S::kSqd, kXrcSend, 0, kInitiatorSqd},
     QpRule{S::kSqd, S::kSqd, kXrcRecv, 0, kTargetSqd},
     // kSqe is entered by the adapter alone, and only by services without acknowledgement.
-    QpRule{S::kSqe, S::kRts, kUc, 0, kAccess},
-    QpRule{S::kSqe, S::kRts, kDatagram, 0, kQkey},
+    QpRule{S::kSqe, S::kRts, kUc, 0, kCur | kAccess},
+    QpRule{S::kSqe, S::kRts, kUd, 0, kCur | kQkey},
+    QpRule{S::kSqe, S::kRts, kRaw, 0, 0},
 };
 
 /// From every state, for every service.
@@ -98,6 +111,28 @@ constexpr auto kQpRights = static_cast<uint32_t>(Access::kLocalWrite | Access::k
 
 bool out_of_range(QpState state) noexcept {
   return static_cast<uint32_t>(state) >= kQpStateCount;
+}
+
+bool is_port(uint8_t port, uint32_t ports) noexcept {
+  return port != 0 && port <= ports;
+}
+
+bool is_address(Lid dlid, ServiceLevel sl) noexcept {
+  return dlid != kLidNone && dlid.value() <= kLidMax && sl.value() < kVlCount;
+}
+
+bool is_timeout(Duration timeout) noexcept {
+  return timeout >= Duration::zero() && timeout <= kAckTimeoutMax;
+}
+
+bool is_path(const AlternatePath& path, uint32_t ports) noexcept {
+  return is_port(path.port, ports) && is_address(path.dlid, path.sl) && path.pkey_index < kPkeysPerPort &&
+         is_timeout(path.ack_timeout);
+}
+
+/// States in which a consumer may be mistaken: the adapter leaves them by itself.
+bool may_be_current(QpState state) noexcept {
+  return state >= QpState::kRtr && state <= QpState::kSqe;
 }
 
 }  // namespace
@@ -128,9 +163,11 @@ ModifyResult check_qp_move(QpType type, QpState from, QpState to, uint32_t mask)
 
 ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) noexcept {
   const auto named = [mask](uint32_t bit) { return (mask & bit) != 0; };
-  const bool bad = (named(kQpAttrPort) && (attr.port == 0 || attr.port > ports)) ||
-                   (named(kQpAttrAddress) && (attr.dlid == kLidNone || attr.dlid.value() > kLidMax)) ||
-                   (named(kQpAttrAddress) && attr.sl.value() >= kVlCount) ||
+  const bool bad = (named(kQpAttrPort) && !is_port(attr.port, ports)) ||
+                   (named(kQpAttrAddress) && !is_address(attr.dlid, attr.sl)) ||
+                   (named(kQpAttrCurState) && !may_be_current(attr.cur_state)) ||
+                   (named(kQpAttrAltPath) && !is_path(attr.alt, ports)) ||
+                   (named(kQpAttrPathMigState) && attr.path_mig_state > PathMigState::kArmed) ||
                    (named(kQpAttrPkeyIndex) && attr.pkey_index >= kPkeysPerPort) ||
                    (named(kQpAttrAccess) && (static_cast<uint32_t>(attr.access) & ~kQpRights) != 0) ||
                    (named(kQpAttrMaxRdAtomic) && attr.max_rd_atomic > kReadsPerQp) ||
@@ -138,7 +175,7 @@ ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) 
                    (named(kQpAttrDestQpn) && (attr.dest_qpn.value() & ~kQpnMask) != 0) ||
                    (named(kQpAttrRetryCount) && attr.retry_count > 7) ||
                    (named(kQpAttrRnrRetry) && attr.rnr_retry > 7) ||
-                   (named(kQpAttrTimeout) && attr.ack_timeout < Duration::zero()) ||
+                   (named(kQpAttrTimeout) && !is_timeout(attr.ack_timeout)) ||
                    (named(kQpAttrMinRnrTimer) &&
                     (attr.min_rnr_timer < Duration::zero() || attr.min_rnr_timer > rnr_delay(0)));
   return bad ? ModifyResult::kBadValue : ModifyResult::kOk;
@@ -165,6 +202,9 @@ void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept {
   take(kQpAttrSqPsn, &QpAttr::sq_psn);
   take(kQpAttrMaxDestRdAtomic, &QpAttr::max_dest_rd_atomic);
   take(kQpAttrDestQpn, &QpAttr::dest_qpn);
+  take(kQpAttrAltPath, &QpAttr::alt);
+  take(kQpAttrPathMigState, &QpAttr::path_mig_state);
+  take(kQpAttrRateLimit, &QpAttr::rate_limit_kbps);
 }
 
 }  // namespace weft::adapter

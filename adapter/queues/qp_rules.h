@@ -40,10 +40,11 @@ struct QpRule {
 
 /// kBadValue when an attribute named in `mask` is out of range: retry counts beyond 7, port 0 or beyond
 /// `ports`, LID 0 or 0xFFFF, QPN beyond 24 bits, a partition beyond the table, more reads than
-/// kReadsPerQp, rights that no service grants.
+/// kReadsPerQp, rights that no service grants, an acknowledgement timeout beyond kAckTimeoutMax.
 [[nodiscard]] ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) noexcept;
 
-/// Copies the attributes named in `mask`, except the state.
+/// Copies the attributes named in `mask`, except the state and what only accompanies a move: the current
+/// state, the wish for a drain event.
 void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept;
 
 /// What a QP may do in a state; one table, so that no code asks for states by name.

@@ -11,6 +11,7 @@
 
 #include "adapter/config.h"
 #include "adapter/counters.h"
+#include "adapter/event_box.h"
 #include "adapter/limits.h"
 #include "adapter/path.h"
 #include "adapter/queues/packet_window.h"
@@ -248,6 +249,9 @@ struct QpLink {
   void* list = nullptr;
 };
 
+/// What QueuePair::watch waits for: RTR, the first cell; kRearm, a peer that is ready to migrate, too.
+enum QpWatch : uint8_t { kWatchFirstCell = 1 << 0, kWatchPeerArmed = 1 << 1 };
+
 class QueuePair {
  public:
   QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes);
@@ -262,6 +266,7 @@ class QueuePair {
   uint8_t port = 1;
   uint16_t pkey = kPkeyDefault;  // what the port's table has at attr.pkey_index
   bool other_cells = false;      // its packets in flight were cut for cells of another size: it cannot go on
+  uint8_t watch = 0;             // QpWatch: what the next cell of its peer says beside what it brings
   uint32_t timer_slot = 0;       // place in the timer heap, 0 = not there
   Lid peer_lid{};
   Qpn peer_qpn{};
@@ -284,6 +289,7 @@ class QueuePair {
   QpAttr attr;
   const Engine* owner;  // the adapter that made it
   CounterSet<QpCounter> counters;
+  EventBox events{*this};
 };
 
 }  // namespace weft::adapter

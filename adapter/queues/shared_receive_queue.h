@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "adapter/config.h"
+#include "adapter/event_box.h"
 #include "adapter/queues/recv_queue.h"
 
 namespace weft::adapter {
@@ -27,6 +28,7 @@ class SharedReceiveQueue {
   uint32_t number;     // what peers of XRC targets call it; none comes again soon
   uint32_t users = 0;  // QPs that take from it; a queue in use is not destroyed
   const Engine* owner;
+  EventBox events{*this};
 };
 
 }  // namespace weft::adapter

@@ -90,6 +90,7 @@ Status SharedReceives::destroy(SharedReceiveQueue* srq) {
     --srq->config.cq->users;
     leave(srq->config.xrcd);
   }
+  engine_.events.drop(srq->events);
   engine_.srqs[srq->index].reset();
   return {};
 }

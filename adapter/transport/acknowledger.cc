@@ -10,7 +10,7 @@ namespace weft::adapter {
 namespace {
 
 Outlet outlet_of(const QueuePair& qp) noexcept {
-  return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header()};
+  return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header(), qp.path.flags2};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <bit>
 
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/transport/path_migration.h"
 #include "adapter/transport/rnr_timer.h"
 #include "messages/transport_headers.h"
 
@@ -32,6 +33,8 @@ static_assert(kNakRules.size() == static_cast<size_t>(AckCode::kCount));
 constexpr uint8_t kRnrForEver = 7;
 /// Before the first round trip is measured: a lost first message must not cost a whole ack_timeout.
 constexpr Duration kTimeoutRttUnknown = 20ms;
+/// Around the payload of a raw frame, for its rate.
+constexpr uint32_t kCellOverheadBytes = kCellHeaderBytes + kCrcBytes;
 /// ack_timeout 0 means "never give up"; repetition then goes by this.
 constexpr Duration kTimeoutWhenEndless = 20ms;
 
@@ -330,6 +333,7 @@ void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
     tx.bytes_in_flight -= packet.bytes;
     if (packet.last) qp.sq.at(packet.wqe).done = true;
     tx.first = tx.cumulative = number + 1;
+    if (qp.config.type == QpType::kRaw) pace(qp, packet.bytes);
     return retire(qp);
   }
   if (tx.retransmit_at == kNever) {
@@ -338,6 +342,15 @@ void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
     tx.timeout = base_timeout(qp);
     rearm(qp);
   }
+}
+
+/// A QP with a rate limit sends nothing more until what it has sent would be through at that rate.
+void Completer::pace(QueuePair& qp, uint32_t bytes) noexcept {
+  if (qp.attr.rate_limit_kbps == 0) return;
+  const uint64_t bits = (uint64_t{bytes} + kCellOverheadBytes) * 8;
+  const Instant from = std::max(qp.tx.delay_until, engine_.now - kRateBurst);
+  qp.tx.delay_until = from + std::chrono::nanoseconds(bits * 1'000'000 / qp.attr.rate_limit_kbps);
+  engine_.timers.arm(qp, qp.tx.delay_until);
 }
 
 void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noexcept {
@@ -384,7 +397,7 @@ void Completer::retire(QueuePair& qp) noexcept {
   if (sq.done != before && sq.started < sq.rung) engine_.want_send(qp);
   if (qp.state == QpState::kSqd && !qp.tx.drain_reported && drained(qp)) {
     qp.tx.drain_reported = true;
-    engine_.raise({.kind = AsyncEventKind::kSqDrained, .qpn = qp.qpn, .port = qp.port});
+    engine_.raise(qp, AsyncEventKind::kSqDrained);
   }
 }
 
@@ -468,6 +481,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   const Duration silence = engine_.now - tx.progress_at;
   if (qp.attr.ack_timeout > Duration::zero() && silence >= qp.attr.ack_timeout * (tx.retries + 1) &&
       tx.retries++ >= qp.attr.retry_count) {
+    const bool armed = qp.attr.path_mig_state == PathMigState::kArmed;
+    if (armed && migrate(engine_, qp)) return repeat_all(qp);
     return fail_packet(qp, tx.first, WcStatus::kRetryExceeded);
   }
   tx.timeout = std::min(tx.timeout * 2, longest_timeout(qp));

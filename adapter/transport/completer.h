@@ -62,6 +62,7 @@ class Completer {
   [[nodiscard]] bool complete_head(QueuePair& qp) noexcept;
   [[nodiscard]] bool number_of(const QueuePair& qp, Psn psn, uint64_t& number) const noexcept;
   void rearm(QueuePair& qp) noexcept;
+  void pace(QueuePair& qp, uint32_t bytes) noexcept;
 
   Engine& engine_;
   Segmenter& segmenter_;

@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <optional>
 
 #include "adapter/memory/guarded_copy.h"
 #include "base/crc32c.h"
@@ -41,7 +40,7 @@ namespace {
 void begin_packet(RxPacket& packet, const CellView& cell) noexcept {
   packet = {};
   packet.opcode = cell.opcode;
-  packet.flags2 = cell.flags2;
+  packet.flags2 = cell.flags2 & kCell2OfPacket;
   packet.srq = cell.srq;
   packet.fills_wqe = (properties_of(cell.opcode) & kOpNeedsRecvWqe) != 0;
 }
@@ -94,11 +93,7 @@ ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const
 /// The peer is wrong, or, when there is no memory behind what the entry allows, this node is (C-30).
 ResponderFault Placement::refused(AccessFault fault) noexcept {
   engine_.faults.add(fault);
-  if (fault != AccessFault::kNotMapped) return ResponderFault::kRemoteAccess;
-  AddressSpaces* spaces = engine_.spaces.get();
-  for (std::optional<PageFault> found; spaces != nullptr && (found = spaces->take_page_fault());)
-    engine_.raise({.kind = AsyncEventKind::kPageFault, .address = found->address});
-  return ResponderFault::kLocalAccess;
+  return fault == AccessFault::kNotMapped ? ResponderFault::kLocalAccess : ResponderFault::kRemoteAccess;
 }
 
 ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {

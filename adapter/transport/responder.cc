@@ -102,7 +102,9 @@ bool Responder::consistent(const Arrival& arrival) const noexcept {
   const RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
   if (packet.state == RxState::kFree) return true;
-  if (packet.opcode != cell.opcode || packet.flags2 != cell.flags2 || packet.srq != cell.srq) return false;
+  if (packet.opcode != cell.opcode || packet.flags2 != (cell.flags2 & kCell2OfPacket) ||
+      packet.srq != cell.srq)
+    return false;
   const bool last = cell.has(kCellLast);
   if (packet.cells != 0)
     return last == (cell.cell_number + 1U == packet.cells) && cell.cell_number < packet.cells;

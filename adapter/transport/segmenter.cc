@@ -120,7 +120,7 @@ const GlobalHeaderWire* Segmenter::datagram_header(const QueuePair& qp, const Se
 
 Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
   if (is_connected(qp.config.type))
-    return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header()};
+    return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header(), qp.path.flags2};
   const EnginePort& port = engine_.port_of(qp);
   const VirtualLane vl = lane_of(port.info, wqe.dest.sl);
   const bool loops = wqe.dest.lid == port.info.lid;
@@ -259,7 +259,7 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
                                (idata ? kCellIdata : 0) | (packet_crc ? kCellPacketCrc : 0) |
                                (closing && packet.ack_wanted ? kCellAckWanted : 0) |
                                (last && packet.invalidates ? kCellInvalidateKey : 0)),
-      .flags2 = packet.flags2,
+      .flags2 = static_cast<uint8_t>(packet.flags2 | qp.path.flags2),
       .psn = psn,
       .cell_number = static_cast<uint16_t>(number),
       .payload_bytes = static_cast<uint16_t>(bytes)};
@@ -312,10 +312,11 @@ CellSent Segmenter::send_one_cell(QueuePair& qp, const CellVariable& variable,
 
 namespace {
 
-[[nodiscard]] CellVariable request_cell(const TxPacket& packet, Psn psn, size_t payload_bytes) noexcept {
+[[nodiscard]] CellVariable request_cell(const QueuePair& qp, const TxPacket& packet, Psn psn,
+                                        size_t payload_bytes) noexcept {
   return {.opcode = packet.opcode,
           .flags = static_cast<uint8_t>(kCellFirst | kCellLast | (packet.ack_wanted ? kCellAckWanted : 0)),
-          .flags2 = packet.flags2,
+          .flags2 = static_cast<uint8_t>(packet.flags2 | qp.path.flags2),
           .psn = psn,
           .payload_bytes = static_cast<uint16_t>(payload_bytes)};
 }
@@ -335,7 +336,7 @@ CellSent Segmenter::send_header(QueuePair& qp, const TxPacket& packet, Psn psn,
   body.request = request;
   const bool xrc = qp.config.type == QpType::kXrcSend;
   const auto bytes = std::as_bytes(std::span(&body, 1));
-  return send_one_cell(qp, request_cell(packet, psn, sizeof request),
+  return send_one_cell(qp, request_cell(qp, packet, psn, sizeof request),
                        xrc ? bytes : bytes.subspan(kXrcHeaderBytes));
 }
 
@@ -371,6 +372,7 @@ CellSent Segmenter::send_atomic_response(QueuePair& qp, const ReadJob& job) noex
   return send_one_cell(qp,
                        {.opcode = Opcode::kFetchOpResponse,
                         .flags = kCellFirst | kCellLast,
+                        .flags2 = qp.path.flags2,
                         .psn = job.psn,
                         .payload_bytes = sizeof value},
                        std::as_bytes(std::span(&value, 1)));
@@ -419,6 +421,7 @@ CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job) noexce
       begin_cell(cell, size, qp.path.fixed, global,
                  {.opcode = Opcode::kRdmaReadResponse,
                   .flags = static_cast<uint8_t>((first ? kCellFirst | kCellVa : 0) | (last ? kCellLast : 0)),
+                  .flags2 = qp.path.flags2,
                   .psn = job.psn,
                   .cell_number = job.next,
                   .payload_bytes = static_cast<uint16_t>(bytes)});
@@ -451,6 +454,7 @@ CellSent Segmenter::send_ack(const Outlet& outlet, const AckBody& body,
   const uint32_t header_crc = begin_cell(cell, size, outlet.fixed, outlet.global,
                                          {.opcode = body.code == AckCode::kAck ? Opcode::kAck : Opcode::kNak,
                                           .flags = kCellFirst | kCellLast,
+                                          .flags2 = outlet.flags2,
                                           .psn = body.psn,
                                           .payload_bytes = static_cast<uint16_t>(blocks.size())});
   PartWriter parts(cell + head, header_crc);

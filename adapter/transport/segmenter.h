@@ -31,6 +31,7 @@ struct Outlet {
   CellTemplate fixed{};
   VirtualLane vl{};
   const GlobalHeaderWire* global = nullptr;  // to another subnet
+  uint8_t flags2 = 0;                        // QpPath::flags2
 };
 
 class Segmenter {

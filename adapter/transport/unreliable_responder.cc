@@ -79,7 +79,8 @@ ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& c
 /// A further cell of the packet under way.
 ResponderFault UnreliableResponder::continue_packet(QueuePair& qp, const CellView& cell) noexcept {
   RxPacket& packet = qp.rx.at(Psn());
-  if (packet.opcode != cell.opcode || packet.flags2 != cell.flags2) return ResponderFault::kViolation;
+  if (packet.opcode != cell.opcode || packet.flags2 != (cell.flags2 & kCell2OfPacket))
+    return ResponderFault::kViolation;
   describe_packet(packet, cell);
   return ResponderFault::kNone;
 }

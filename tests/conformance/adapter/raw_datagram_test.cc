@@ -32,8 +32,7 @@ class RawDatagram : public ::testing::Test {
     ChannelAdapter& at = adapter(index);
     EXPECT_EQ(at.modify_qp(*qp, attr, adapter::kQpAttrState | adapter::kQpAttrPort), ModifyResult::kOk);
     EXPECT_EQ(at.modify_qp(*qp, {.state = QpState::kRtr}, adapter::kQpAttrState), ModifyResult::kOk);
-    EXPECT_EQ(at.modify_qp(*qp, {.state = QpState::kRts}, adapter::kQpAttrState | adapter::kQpAttrSqPsn),
-              ModifyResult::kOk);
+    EXPECT_EQ(at.modify_qp(*qp, {.state = QpState::kRts}, adapter::kQpAttrState), ModifyResult::kOk);
     EXPECT_EQ(pair.post_recv(index, *qp, 3, {pair.side(index).sge(kAt, 1024)}), PostResult::kOk);
     return qp;
   }

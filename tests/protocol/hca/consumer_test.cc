@@ -20,6 +20,11 @@ using hca::DeviceCounter;
 using hca::EventKind;
 namespace {
 
+Answer drain(hca::Qp& qp) {
+  return qp.modify({.state = adapter::QpState::kSqd, .sqd_notify = true},
+                   adapter::kQpAttrState | adapter::kQpAttrSqdNotify);
+}
+
 /// The whole table, for the layer that speaks C.
 TEST(AnswerTest, is_an_errno) {
   using Row = std::pair<Answer, int>;
@@ -311,7 +316,7 @@ TEST_F(TwoDevices, an_event_of_a_qp_goes_to_its_context_alone) {
   }
   while (other->get_async_event(event) == Answer::kOk) {
   }
-  ASSERT_EQ(qa->modify({.state = adapter::QpState::kSqd}, adapter::kQpAttrState), Answer::kOk);
+  ASSERT_EQ(drain(*qa), Answer::kOk);
   help();
   ASSERT_EQ(a().context->get_async_event(event), Answer::kOk);
   EXPECT_EQ(event.kind, EventKind::kSqDrained);
@@ -437,7 +442,7 @@ TEST_F(TwoDevices, events_of_a_qp_that_nobody_took_end_with_it) {
   hca::AsyncEvent event;
   while (a().context->get_async_event(event) == Answer::kOk) {
   }
-  ASSERT_EQ(qa->modify({.state = adapter::QpState::kSqd}, adapter::kQpAttrState), Answer::kOk);
+  ASSERT_EQ(drain(*qa), Answer::kOk);
   help();
   EXPECT_TRUE(readable(a().context->async_fd()));
   EXPECT_EQ(a().context->destroy(qa), Answer::kOk);

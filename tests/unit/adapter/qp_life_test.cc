@@ -197,7 +197,8 @@ TEST_F(QpLife, draining_finishes_what_was_started_and_holds_the_rest) {
   pair.run(2);
   QpAttr attr;
   attr.state = QpState::kSqd;
-  ASSERT_EQ(adapter().modify_qp(*qps[0], attr, adapter::kQpAttrState), ModifyResult::kOk);
+  attr.sqd_notify = true;
+  ASSERT_EQ(adapter().modify_qp(*qps[0], attr, kQpAttrState | kQpAttrSqdNotify), ModifyResult::kOk);
   ASSERT_EQ(send(*qps[0], 2), PostResult::kOk);
   pair.run(20);
   EXPECT_FALSE(saw(0, AsyncEventKind::kSqDrained));

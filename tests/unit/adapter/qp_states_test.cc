@@ -24,7 +24,9 @@ class QpStates : public ::testing::Test {
   void move_to(QueuePair& qp, QpState state) {
     QpAttr attr;
     attr.state = state;
-    ASSERT_EQ(adapter().modify_qp(qp, attr, adapter::kQpAttrState), ModifyResult::kOk);
+    attr.sqd_notify = true;
+    const uint32_t notify = state == QpState::kSqd ? kQpAttrSqdNotify : 0U;
+    ASSERT_EQ(adapter().modify_qp(qp, attr, adapter::kQpAttrState | notify), ModifyResult::kOk);
   }
   /// Events of that kind at side 0 since the last call; the others are forgotten.
   int64_t count_events(AsyncEventKind kind) {

@@ -23,7 +23,9 @@ class SendStates : public ::testing::Test {
   }
   ModifyResult move_to(QueuePair& qp, QpState state, QpAttr attr = {}, uint32_t mask = 0) {
     attr.state = state;
-    return adapter().modify_qp(qp, attr, kQpAttrState | mask);
+    attr.sqd_notify = true;
+    const bool drains = state == QpState::kSqd && adapter().query_qp(qp).state == QpState::kRts;
+    return adapter().modify_qp(qp, attr, kQpAttrState | mask | (drains ? kQpAttrSqdNotify : 0U));
   }
   int64_t count_events(AsyncEventKind kind) {
     int64_t count = 0;

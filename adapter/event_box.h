@@ -1,0 +1,36 @@
+// adapter/event_box.h -- asynchronous events that wait in the objects they are about (base/pending_list.h).
+#pragma once
+
+#include <cstdint>
+
+#include "adapter/events.h"
+#include "base/pending_list.h"
+
+namespace weft::adapter {
+
+class CompletionQueue;
+class QueuePair;
+class SharedReceiveQueue;
+
+/// Events of one object. Of each kind one waits at most: two that nobody has taken in between are one.
+struct EventBox : PendingNews {
+  enum class Of : uint8_t { kQp, kCq, kSrq, kPort };
+
+  explicit EventBox(QueuePair& object) noexcept : of(Of::kQp), qp(&object) {}
+  explicit EventBox(CompletionQueue& object) noexcept : of(Of::kCq), cq(&object) {}
+  explicit EventBox(SharedReceiveQueue& object) noexcept : of(Of::kSrq), srq(&object) {}
+  explicit EventBox(uint8_t number) noexcept : of(Of::kPort), port(number) {}
+  EventBox(const EventBox&) = delete;
+  EventBox& operator=(const EventBox&) = delete;
+
+  Of of;
+  WcStatus status = WcStatus::kSuccess;  // of the newest kQpFatal, kQpRequestError or kQpAccessError
+  union {
+    QueuePair* qp;
+    CompletionQueue* cq;
+    SharedReceiveQueue* srq;
+    uint8_t port;
+  };
+};
+
+}  // namespace weft::adapter

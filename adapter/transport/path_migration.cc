@@ -1,0 +1,88 @@
+#include "adapter/transport/path_migration.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace weft::adapter {
+namespace {
+
+bool same_cells(const QueuePair& qp, const EnginePort& port) noexcept {
+  return !port.known || qp.path.segment_bytes == 0 || qp.path.segment_bytes == port.info.cell_payload_bytes;
+}
+
+/// Within the subnet the LID tells who sent a cell, across subnets the Gid.
+bool from_alternate(const AlternatePath& path, SubnetId own, const CellView& cell) noexcept {
+  const bool global = path.dgid != Gid{} && subnet_of(path.dgid) != own;
+  if (cell.has(kCellGlobal) != global) return false;
+  if (!global) return cell.slid == path.dlid;
+  return std::memcmp(cell.global_header + offsetof(GlobalHeaderWire, source), path.dgid.data(),
+                     sizeof(Gid)) == 0;
+}
+
+}  // namespace
+
+ModifyResult check_migration(const Engine& engine, const QueuePair& qp, const QpAttr& attr,
+                             uint32_t mask) noexcept {
+  const bool loads = (mask & kQpAttrAltPath) != 0;
+  if (loads) {
+    const EnginePort& port = engine.ports[attr.alt.port - 1U];
+    const bool has_partition = (port.pkeys[attr.alt.pkey_index] & ~kPkeyFullMember) != 0;
+    const bool in_use = qp.attr.path_mig_state == PathMigState::kArmed;
+    if (!has_partition || in_use || !same_cells(qp, port)) return ModifyResult::kBadValue;
+  }
+  if ((mask & kQpAttrPathMigState) == 0) return ModifyResult::kOk;
+  const bool loaded = loads || qp.attr.alt.dlid != kLidNone;
+  const PathMigState to = attr.path_mig_state;
+  const bool bad = (to == PathMigState::kRearm && !loaded) ||
+                   (to == PathMigState::kArmed && qp.attr.path_mig_state != PathMigState::kArmed);
+  return bad ? ModifyResult::kBadValue : ModifyResult::kOk;
+}
+
+bool migrate(Engine& engine, QueuePair& qp) noexcept {
+  QpAttr& attr = qp.attr;
+  const AlternatePath to = attr.alt;
+  const EnginePort& port = engine.ports[to.port - 1U];
+  if (!port.up || !same_cells(qp, port)) {
+    engine.raise(qp, AsyncEventKind::kPathMigError);
+    return false;
+  }
+  attr.alt = {};
+  attr.path_mig_state = PathMigState::kMigrated;
+  attr.dlid = qp.peer_lid = to.dlid;
+  attr.dgid = to.dgid;
+  attr.sl = to.sl;
+  attr.pkey_index = to.pkey_index;
+  attr.ack_timeout = to.ack_timeout;
+  attr.port = qp.port = to.port;
+  qp.port_seen = port.change();
+  qp.watch &= static_cast<uint8_t>(~kWatchPeerArmed);
+  engine.renew_path(qp);
+  engine.wait_no_more(qp);
+  engine.raise(qp, AsyncEventKind::kPathMigrated);
+  return true;
+}
+
+bool follow_peer(Engine& engine, QueuePair& qp, const EnginePort& port, const CellView& cell) noexcept {
+  const AlternatePath& path = qp.attr.alt;
+  if (path.dlid == kLidNone || path.port != port.number || cell.src_qpn != qp.peer_qpn) return false;
+  if (!from_alternate(path, port.info.subnet, cell)) return false;
+  if (!pkeys_match(cell.pkey, port.pkeys[path.pkey_index])) return false;
+  const PathMigState state = qp.attr.path_mig_state;
+  if ((cell.flags2 & kCell2MayMigrate) != 0 || state == PathMigState::kMigrated) return false;
+  if (state == PathMigState::kArmed) return migrate(engine, qp);
+  engine.raise(qp, AsyncEventKind::kPathMigError);  // too early: this end was not ready
+  return false;
+}
+
+void watch_cell(Engine& engine, QueuePair& qp, const CellView& cell) noexcept {
+  if ((qp.watch & kWatchFirstCell) != 0) {
+    qp.watch &= static_cast<uint8_t>(~kWatchFirstCell);
+    engine.raise(qp, AsyncEventKind::kCommEstablished);
+  }
+  if ((qp.watch & kWatchPeerArmed) != 0 && (cell.flags2 & kCell2MayMigrate) != 0) {
+    qp.watch &= static_cast<uint8_t>(~kWatchPeerArmed);
+    qp.attr.path_mig_state = PathMigState::kArmed;
+  }
+}
+
+}  // namespace weft::adapter

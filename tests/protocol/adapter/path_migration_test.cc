@@ -1,0 +1,335 @@
+// Automatic path migration: two adapters with two ports each and a link between each pair of ports. A QP goes
+// over to its alternate path when the first one is silent or its port is down, when its consumer says so, and
+// when its peer has; both ends must be ready, or neither moves.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "adapter/adapter.h"
+#include "adapter/queues/qp_rules.h"
+#include "base/rng.h"
+#include "tests/support/pipe_port.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+using namespace std::chrono_literals;
+
+/// End `i` of link `k` has LID 2 k + i + 1: the near adapter 1 and 3, the far one 2 and 4.
+class PathMigration : public ::testing::Test {
+ protected:
+  struct End {
+    explicit End(uint64_t seed) : random(seed) {}
+    SeededRandom random;
+    std::unique_ptr<ChannelAdapter> adapter;
+    PdId pd;
+    CompletionQueue* cq = nullptr;
+    std::vector<std::byte> memory = std::vector<std::byte>(8192);
+    MemoryRegion region;
+    QueuePair* qp = nullptr;
+    std::vector<WorkCompletion> done;
+    std::vector<AsyncEventKind> events;
+  };
+
+  PathMigration() {
+    for (End* end : {&near, &far}) {
+      const int index = end == &near ? 0 : 1;
+      end->adapter = std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(9)}, end->random);
+      for (Pipe* link : {&first, &second}) end->adapter->attach(link->end(index));
+      end->adapter->poll(clock.now());
+      end->pd = end->adapter->alloc_pd().value();
+      end->cq = end->adapter->create_cq(256).value();
+      end->region = end->adapter->memory()
+                        .reg_mr(end->pd, end->memory, Access::kLocalWrite | Access::kRemoteRead)
+                        .value();
+    }
+  }
+  ~PathMigration() override {
+    near.adapter.reset();
+    far.adapter.reset();
+  }
+
+  /// Both QPs in RTS over the first link; with `armed` the second is their alternate path.
+  void connect(QpType type, bool near_ready = true, bool far_ready = true) {
+    for (End* end : {&near, &far}) {
+      end->qp =
+          end->adapter
+              ->create_qp({.type = type, .pd = end->pd, .send_cq = end->cq, .recv_cq = end->cq, .sges = 1})
+              .value();
+    }
+    for (End* end : {&near, &far}) {
+      End& peer = end == &near ? far : near;
+      QpAttr attr{.access = Access::kRemoteRead,
+                  .dlid = end == &near ? Lid(2) : Lid(1),
+                  .retry_count = 1,
+                  .dest_qpn = peer.adapter->qpn(*peer.qp)};
+      attr.alt = {.dlid = end == &near ? Lid(4) : Lid(3), .port = 2, .ack_timeout = 33ms};
+      attr.path_mig_state = PathMigState::kRearm;
+      const bool ready = end == &near ? near_ready : far_ready;
+      QpState from = QpState::kReset;
+      for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+        uint32_t mask = kQpAttrState | find_qp_rule(type, from, to)->required;
+        if (ready && to == QpState::kRtr) mask |= kQpAttrAltPath;
+        if (ready && to == QpState::kRts) mask |= kQpAttrPathMigState;
+        attr.state = from = to;
+        ASSERT_EQ(end->adapter->modify_qp(*end->qp, attr, mask), ModifyResult::kOk);
+      }
+    }
+  }
+  void send(End& from, End& to, uint64_t wr_id) {
+    const Sge into{to.region.addr + 4096, 64, to.region.lkey};
+    const Sge data{from.region.addr, 64, from.region.lkey};
+    ASSERT_EQ(to.adapter->post_recv(*to.qp, {.wr_id = wr_id, .sges = {&into, 1}}), PostResult::kOk);
+    ASSERT_EQ(from.adapter->post_send(*from.qp, {.wr_id = wr_id, .sges = {&data, 1}}), PostResult::kOk);
+  }
+  void run(int turns = 20, Duration step = 100us) {
+    for (int i = 0; i < turns; ++i, clock.advance(step)) {
+      for (End* end : {&near, &far}) {
+        end->adapter->poll(clock.now());
+        std::array<WorkCompletion, 16> some;
+        const uint32_t count = end->adapter->poll_cq(*end->cq, some);
+        end->done.insert(end->done.end(), some.begin(), some.begin() + count);
+        for (AsyncEvent event; end->adapter->next_event(event);) end->events.push_back(event.kind);
+      }
+    }
+  }
+  static int64_t count(End& end, AsyncEventKind kind) {
+    return std::count(end.events.begin(), end.events.end(), kind);
+  }
+  PathMigState migration(End& end) { return end.adapter->query_qp(*end.qp).path_mig_state; }
+  ModifyResult set(End& end, PathMigState state) {
+    QpAttr attr;
+    attr.path_mig_state = state;
+    return end.adapter->modify_qp(*end.qp, attr, kQpAttrPathMigState);
+  }
+  /// A message each way, which also tells each end that the other is ready.
+  void exchange() {
+    send(near, far, 1);
+    run();
+    send(far, near, 2);
+    run();
+    near.done.clear();
+    far.done.clear();
+  }
+  void expect_all_good(size_t each) {
+    for (End* end : {&near, &far}) {
+      EXPECT_EQ(end->done.size(), each);
+      for (const WorkCompletion& done : end->done) EXPECT_EQ(done.status, WcStatus::kSuccess);
+    }
+  }
+
+  ManualClock clock;
+  Pipe first{256, Lid(1), Lid(2)};
+  Pipe second{256, Lid(3), Lid(4)};
+  End near{5};
+  End far{6};
+};
+
+TEST_F(PathMigration, both_ends_are_armed_when_each_has_heard_that_the_other_is_ready) {
+  connect(QpType::kRc);
+  EXPECT_EQ(migration(near), PathMigState::kRearm);
+  EXPECT_EQ(migration(far), PathMigState::kRearm);
+  exchange();
+  EXPECT_EQ(migration(near), PathMigState::kArmed);
+  EXPECT_EQ(migration(far), PathMigState::kArmed);
+  EXPECT_EQ(near.adapter->query_qp(*near.qp).alt.dlid, Lid(4));
+  EXPECT_TRUE(second.trace().empty());
+}
+
+TEST_F(PathMigration, one_end_alone_is_never_armed) {
+  connect(QpType::kRc, true, false);
+  exchange();
+  EXPECT_EQ(migration(near), PathMigState::kRearm);
+  first.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+  send(near, far, 3);
+  run(40, 10ms);
+  ASSERT_EQ(near.done.size(), 1U);
+  EXPECT_EQ(near.done[0].status, WcStatus::kRetryExceeded);
+  EXPECT_EQ(count(near, AsyncEventKind::kPathMigrated), 0);
+  EXPECT_TRUE(second.trace().empty());
+}
+
+TEST_F(PathMigration, the_last_retry_takes_the_other_path_and_the_peer_follows) {
+  connect(QpType::kRc);
+  exchange();
+  first.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+  send(near, far, 3);
+  run(40, 10ms);
+  send(far, near, 4);
+  run();
+  expect_all_good(2);
+  for (End* end : {&near, &far}) {
+    EXPECT_EQ(count(*end, AsyncEventKind::kPathMigrated), 1);
+    EXPECT_EQ(count(*end, AsyncEventKind::kQpFatal), 0);
+    const QpAttr attr = end->adapter->query_qp(*end->qp);
+    EXPECT_EQ(attr.path_mig_state, PathMigState::kMigrated);
+    EXPECT_EQ(attr.port, 2);
+    EXPECT_EQ(attr.dlid, end == &near ? Lid(4) : Lid(3));
+    EXPECT_EQ(attr.ack_timeout, 33ms);
+    EXPECT_EQ(attr.alt.dlid, kLidNone) << "it is the path now";
+  }
+  // Without another path silence is the end.
+  second.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+  near.done.clear();
+  send(near, far, 5);
+  run(40, 10ms);
+  ASSERT_EQ(near.done.size(), 1U);
+  EXPECT_EQ(near.done[0].status, WcStatus::kRetryExceeded);
+}
+
+TEST_F(PathMigration, a_port_that_goes_down_is_left_at_once) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    first.set_up(true);
+    run(2);
+    connect(type);
+    exchange();
+    near.events.clear();
+    far.events.clear();
+    first.set_up(false);
+    run(5);
+    EXPECT_EQ(count(near, AsyncEventKind::kPathMigrated), 1);
+    EXPECT_EQ(count(far, AsyncEventKind::kPathMigrated), 1);
+    send(near, far, 3);
+    run();
+    expect_all_good(1);
+    near.done.clear();
+    far.done.clear();
+  }
+}
+
+TEST_F(PathMigration, a_consumer_says_when) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    connect(type);
+    exchange();
+    second.clear_trace();
+    near.events.clear();
+    far.events.clear();
+    EXPECT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+    EXPECT_EQ(migration(near), PathMigState::kMigrated);
+    EXPECT_EQ(migration(far), PathMigState::kArmed) << "nothing has come by the other path yet";
+    send(near, far, 3);
+    run();
+    EXPECT_EQ(migration(far), PathMigState::kMigrated);
+    send(far, near, 4);
+    run();
+    expect_all_good(2);
+    EXPECT_FALSE(second.sent_by(1).empty());
+    EXPECT_EQ(count(near, AsyncEventKind::kPathMigrated), 1);
+    EXPECT_EQ(count(far, AsyncEventKind::kPathMigrated), 1);
+    near.done.clear();
+    far.done.clear();
+  }
+}
+
+TEST_F(PathMigration, a_path_is_loaded_again_and_taken_back) {
+  connect(QpType::kRc);
+  exchange();
+  ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  exchange();
+  for (End* end : {&near, &far}) {
+    QpAttr attr;
+    attr.alt = {.dlid = end == &near ? Lid(2) : Lid(1), .port = 1};
+    attr.path_mig_state = PathMigState::kRearm;
+    ASSERT_EQ(end->adapter->modify_qp(*end->qp, attr, kQpAttrAltPath | kQpAttrPathMigState),
+              ModifyResult::kOk);
+  }
+  exchange();
+  EXPECT_EQ(migration(near), PathMigState::kArmed);
+  EXPECT_EQ(migration(far), PathMigState::kArmed);
+  ASSERT_EQ(set(far, PathMigState::kMigrated), ModifyResult::kOk);
+  first.clear_trace();
+  send(far, near, 7);
+  run();
+  EXPECT_FALSE(first.trace().empty());
+  EXPECT_EQ(near.adapter->query_qp(*near.qp).port, 1);
+  EXPECT_EQ(migration(near), PathMigState::kMigrated);
+}
+
+TEST_F(PathMigration, what_does_not_fit_is_refused) {
+  connect(QpType::kRc);
+  QpAttr attr;
+  const auto load = [&](const AlternatePath& path) {
+    attr.alt = path;
+    return near.adapter->modify_qp(*near.qp, attr, kQpAttrAltPath);
+  };
+  EXPECT_EQ(load({.dlid = Lid(0)}), ModifyResult::kBadValue);
+  EXPECT_EQ(load({.dlid = Lid(4), .sl = ServiceLevel(16)}), ModifyResult::kBadValue);
+  EXPECT_EQ(load({.dlid = Lid(4), .port = 3}), ModifyResult::kBadValue);
+  EXPECT_EQ(load({.dlid = Lid(4), .port = 2, .pkey_index = 5}), ModifyResult::kBadValue) << "no partition";
+  EXPECT_EQ(load({.dlid = Lid(4), .port = 2, .pkey_index = 16}), ModifyResult::kBadValue);
+  EXPECT_EQ(load({.dlid = Lid(4), .port = 2, .ack_timeout = -1ms}), ModifyResult::kBadValue);
+  EXPECT_EQ(set(near, PathMigState::kArmed), ModifyResult::kBadValue) << "that is not the consumer's to say";
+  EXPECT_EQ(set(near, static_cast<PathMigState>(3)), ModifyResult::kBadValue);
+  EXPECT_EQ(load({.dlid = Lid(4), .port = 2}), ModifyResult::kOk);
+  exchange();
+  ASSERT_EQ(migration(near), PathMigState::kArmed);
+  EXPECT_EQ(set(near, PathMigState::kArmed), ModifyResult::kOk);
+  EXPECT_EQ(load({.dlid = Lid(6), .port = 2}), ModifyResult::kBadValue) << "it may be taken at any moment";
+  EXPECT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  EXPECT_EQ(set(near, PathMigState::kRearm), ModifyResult::kBadValue) << "no alternate path is loaded";
+}
+
+TEST_F(PathMigration, to_a_port_that_is_down_is_an_error_event_and_nothing_moves) {
+  connect(QpType::kRc);
+  exchange();
+  second.set_up(false);
+  run(2);
+  EXPECT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  run(2);
+  EXPECT_EQ(count(near, AsyncEventKind::kPathMigError), 1);
+  EXPECT_EQ(count(near, AsyncEventKind::kPathMigrated), 0);
+  EXPECT_EQ(near.adapter->query_qp(*near.qp).port, 1);
+  send(near, far, 3);
+  run();
+  expect_all_good(1);
+}
+
+/// A peer that moves before this end is ready is told of by an event, and its cells are dropped.
+TEST_F(PathMigration, a_peer_that_moves_too_early_is_not_followed) {
+  connect(QpType::kRc);
+  exchange();
+  ASSERT_EQ(set(far, PathMigState::kRearm), ModifyResult::kOk);
+  ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  send(near, far, 3);
+  run(3);
+  EXPECT_EQ(count(far, AsyncEventKind::kPathMigError), 1);
+  EXPECT_EQ(count(far, AsyncEventKind::kPathMigrated), 0);
+  EXPECT_TRUE(far.done.empty());
+  EXPECT_GT(far.adapter->counters().get(AdapterCounter::kDropOtherLid), 0U);
+}
+
+/// Somebody else on the other link cannot make a QP move.
+TEST_F(PathMigration, cells_that_are_not_from_the_peer_by_its_other_path_move_nothing) {
+  connect(QpType::kRc);
+  exchange();
+  send(near, far, 3);
+  run();
+  ASSERT_FALSE(first.sent_by(0, Opcode::kSend).empty());
+  const std::vector<std::byte> own = first.sent_by(0, Opcode::kSend).back()->bytes;
+  const auto forged = [&](auto change) {
+    std::vector<std::byte> cell = own;
+    CellHeader header;
+    std::memcpy(&header, cell.data(), sizeof header);
+    header.dlid.set(4);
+    header.slid.set(3);
+    header.flags2_psn.set(header.flags2_psn.get() & 0xFF'FFFF);
+    change(header);
+    std::memcpy(cell.data(), &header, sizeof header);
+    second.inject(1, cell);
+    run(2);
+    return migration(far) == PathMigState::kMigrated;
+  };
+  EXPECT_FALSE(forged([](CellHeader& h) { h.slid.set(7); }));
+  EXPECT_FALSE(forged([](CellHeader& h) { h.src_qpn.set(h.src_qpn.get() ^ 1); }));
+  EXPECT_FALSE(forged([](CellHeader& h) { h.flags2_psn.set(h.flags2_psn.get() | 0x1000'0000); }))
+      << "one that may still migrate has not";
+  EXPECT_TRUE(forged([](CellHeader&) {}));
+}
+
+}  // namespace
+}  // namespace weft::test
