@@ -77,7 +77,9 @@ struct Qp {
   int sq_sig_all = 0;
   ibv_mtu path_mtu = IBV_MTU_4096;
   ibv_ah_attr address{};  // as the program gave it
-  uint8_t timeout = 0;    // codes of the program, where the adapter has times
+  ibv_ah_attr alternate{};
+  uint8_t timeout = 0;  // codes of the program, where the adapter has times
+  uint8_t alt_timeout = 0;
   uint8_t min_rnr_timer = 0;
   WorkBatch* batch = nullptr;  // extended QPs alone
 };

@@ -1,6 +1,7 @@
 #include "verbs/qp_attr.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "adapter/transport/rnr_timer.h"
 #include "verbs/addresses.h"
@@ -11,7 +12,13 @@ namespace {
 static_assert(static_cast<int>(adapter::kQpAttrState) == IBV_QP_STATE &&
               static_cast<int>(adapter::kQpAttrAddress) == IBV_QP_AV &&
               static_cast<int>(adapter::kQpAttrMinRnrTimer) == IBV_QP_MIN_RNR_TIMER &&
-              static_cast<int>(adapter::kQpAttrDestQpn) == IBV_QP_DEST_QPN);
+              static_cast<int>(adapter::kQpAttrDestQpn) == IBV_QP_DEST_QPN &&
+              static_cast<int>(adapter::kQpAttrSqdNotify) == IBV_QP_EN_SQD_ASYNC_NOTIFY &&
+              static_cast<int>(adapter::kQpAttrPathMigState) == IBV_QP_PATH_MIG_STATE &&
+              static_cast<int>(adapter::kQpAttrCapabilities) == IBV_QP_CAP &&
+              static_cast<int>(adapter::kQpAttrRateLimit) == IBV_QP_RATE_LIMIT);
+static_assert(static_cast<int>(adapter::PathMigState::kRearm) == IBV_MIG_REARM &&
+              static_cast<int>(adapter::PathMigState::kArmed) == IBV_MIG_ARMED);
 static_assert(static_cast<int>(adapter::QpState::kErr) == IBV_QPS_ERR &&
               static_cast<int>(adapter::QpState::kSqd) == IBV_QPS_SQD);
 
@@ -19,9 +26,9 @@ static_assert(static_cast<int>(adapter::QpState::kErr) == IBV_QPS_ERR &&
 constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY |
                       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                       IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |
-                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN;
-/// Bits that change nothing here: the drained event comes always.
-constexpr int kHints = IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY;
+                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN | IBV_QP_CUR_STATE |
+                      IBV_QP_EN_SQD_ASYNC_NOTIFY | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE |
+                      IBV_QP_RATE_LIMIT;
 
 constexpr uint8_t kTimeoutCodes = 32;
 constexpr uint8_t kRnrCodes = 32;
@@ -39,21 +46,37 @@ const char* wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
     return "path_mtu: 1 (256 bytes) to 5 (4096 bytes)";
   if ((mask & IBV_QP_STATE) != 0 && static_cast<unsigned>(attr.qp_state) > IBV_QPS_ERR)
     return "qp_state: no such state";
+  if ((mask & IBV_QP_CUR_STATE) != 0 && static_cast<unsigned>(attr.cur_qp_state) > IBV_QPS_ERR)
+    return "cur_qp_state: no such state";
+  if ((mask & IBV_QP_ALT_PATH) != 0 && attr.alt_timeout >= kTimeoutCodes)
+    return "alt_timeout: a code of 5 bits";
+  if ((mask & IBV_QP_PATH_MIG_STATE) != 0 && static_cast<unsigned>(attr.path_mig_state) > IBV_MIG_ARMED)
+    return "path_mig_state: no such state";
   return nullptr;
+}
+
+adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
+  adapter::AlternatePath out{.dlid = Lid(attr.alt_ah_attr.dlid),
+                             .sl = ServiceLevel(attr.alt_ah_attr.sl),
+                             .port = attr.alt_port_num,
+                             .pkey_index = attr.alt_pkey_index,
+                             .ack_timeout = ack_timeout(attr.alt_timeout)};
+  if (attr.alt_ah_attr.is_global != 0) out.dgid = far_gid(attr.alt_ah_attr.grh.dgid);
+  return out;
 }
 
 }  // namespace
 
 QpChange qp_change_of(const ibv_qp_attr& attr, int mask) noexcept {
   QpChange out;
-  if ((mask & ~(kSame | kHints)) != 0) {
-    out.fault = "attr_mask: alternate paths, rate limits and other queue sizes are not supported";
-    out.error = EOPNOTSUPP;
+  if ((mask & ~kSame) != 0) {
+    out.fault = "attr_mask: queues keep their size, and there are no other attributes";
+    out.error = EINVAL;
     return out;
   }
   out.fault = wrong_code(attr, mask);
   out.error = out.fault != nullptr ? EINVAL : 0;
-  out.mask = static_cast<uint32_t>(mask & kSame);
+  out.mask = static_cast<uint32_t>(mask);
   out.attr.state = static_cast<adapter::QpState>(attr.qp_state);
   out.attr.access = static_cast<adapter::Access>(attr.qp_access_flags);
   out.attr.pkey_index = attr.pkey_index;
@@ -73,10 +96,28 @@ QpChange qp_change_of(const ibv_qp_attr& attr, int mask) noexcept {
   out.attr.max_dest_rd_atomic = attr.max_dest_rd_atomic;
   out.attr.min_rnr_timer = adapter::rnr_delay(attr.min_rnr_timer);
   out.attr.dest_qpn = Qpn(attr.dest_qp_num);
+  out.attr.cur_state = static_cast<adapter::QpState>(attr.cur_qp_state);
+  out.attr.sqd_notify = attr.en_sqd_async_notify != 0;
+  out.attr.path_mig_state = static_cast<adapter::PathMigState>(attr.path_mig_state);
+  out.attr.alt = alternate_of(attr);
+  out.attr.rate_limit_kbps = attr.rate_limit;
   return out;
 }
 
+void settle(Qp& qp, const adapter::QpAttr& now) noexcept {
+  if (qp.alternate.dlid == 0 || now.alt.dlid != kLidNone) return;
+  qp.address = std::exchange(qp.alternate, {});
+  qp.timeout = std::exchange(qp.alt_timeout, uint8_t{0});
+}
+
 void remember(Qp& qp, const ibv_qp_attr& attr, int mask) noexcept {
+  if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET) {
+    qp.address = qp.alternate = {};
+    qp.path_mtu = IBV_MTU_4096;
+    qp.timeout = qp.alt_timeout = qp.min_rnr_timer = 0;
+  }
+  if ((mask & IBV_QP_ALT_PATH) != 0) qp.alternate = attr.alt_ah_attr;
+  if ((mask & IBV_QP_ALT_PATH) != 0) qp.alt_timeout = attr.alt_timeout;
   if ((mask & IBV_QP_AV) != 0) qp.address = attr.ah_attr;
   if ((mask & IBV_QP_PATH_MTU) != 0) qp.path_mtu = attr.path_mtu;
   if ((mask & IBV_QP_TIMEOUT) != 0) qp.timeout = attr.timeout;
@@ -87,7 +128,7 @@ void answer_query(const Qp& qp, const adapter::QpAttr& attr, ibv_qp_attr& out) n
   out = {};
   out.qp_state = out.cur_qp_state = static_cast<ibv_qp_state>(attr.state);
   out.path_mtu = qp.path_mtu;
-  out.path_mig_state = IBV_MIG_MIGRATED;
+  out.path_mig_state = static_cast<ibv_mig_state>(attr.path_mig_state);
   out.qkey = attr.qkey;
   out.rq_psn = attr.rq_psn.value();
   out.sq_psn = attr.sq_psn.value();
@@ -103,6 +144,12 @@ void answer_query(const Qp& qp, const adapter::QpAttr& attr, ibv_qp_attr& out) n
   out.timeout = qp.timeout;
   out.retry_cnt = attr.retry_count;
   out.rnr_retry = attr.rnr_retry;
+  out.sq_draining = attr.sq_draining ? 1 : 0;
+  out.alt_ah_attr = qp.alternate;
+  out.alt_pkey_index = attr.alt.pkey_index;
+  out.alt_port_num = attr.alt.dlid != kLidNone ? attr.alt.port : uint8_t{0};
+  out.alt_timeout = qp.alt_timeout;
+  out.rate_limit = attr.rate_limit_kbps;
 }
 
 }  // namespace weft::verbs

@@ -18,6 +18,8 @@ struct QpChange {
   int error = 0;  // with `fault`
 };
 [[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& attr, int mask) noexcept;
+/// A QP that has migrated has the address that was its alternate one.
+void settle(Qp& qp, const adapter::QpAttr& now) noexcept;
 /// Keeps what a query has to give back as the program said it.
 void remember(Qp& qp, const ibv_qp_attr& attr, int mask) noexcept;
 /// What the adapter has, in libibverbs' codes.

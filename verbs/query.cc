@@ -43,7 +43,7 @@ void describe(ProcessNode& node, ibv_device_attr& out) {
   out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
                          IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                         IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
+                         IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC | IBV_DEVICE_AUTO_PATH_MIG;
   out.max_sge = count_of(most.sges_per_wqe);
   out.max_sge_rd = out.max_sge;
   out.max_cq = count_of(most.completion_queues);

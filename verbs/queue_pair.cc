@@ -198,6 +198,17 @@ WEFT_VERBS_API ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
   return pair.batch != nullptr ? &pair.c : nullptr;
 }
 
+namespace {
+
+/// Before another alternate path is loaded.
+void settle(Qp& pair) {
+  adapter::QpAttr now;
+  adapter::QpConfig config;
+  if (pair.object->query(now, config) == hca::Answer::kOk) settle(pair, now);
+}
+
+}  // namespace
+
 WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) {
   return guarded(ENOMEM, [&] {
     Qp& pair = ours(qp);
@@ -207,6 +218,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
       explain("ibv_modify_qp: QP {:#x}, mask {:#x}: {}", qp->qp_num, mask, change.fault);
       return fail(change.error);
     }
+    if ((mask & IBV_QP_ALT_PATH) != 0) settle(pair);
     const hca::Answer answer = pair.object->modify(change.attr, change.mask);
     if (answer != hca::Answer::kOk) {
       explain_change(pair, change);
@@ -224,6 +236,7 @@ WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*mask*/, ibv
   adapter::QpConfig config;
   const hca::Answer answer = pair.object->query(state, config);
   if (answer != hca::Answer::kOk) return fail(answer);
+  settle(pair, state);
   answer_query(pair, state, *attr);
   qp->state = attr->qp_state;
   *init = {.qp_context = qp->qp_context,
