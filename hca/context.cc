@@ -55,12 +55,25 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   return {.object = cq};
 }
 
-Made<XrcDomain> Context::open_xrcd() {
-  if (core().forked()) return {.answer = Answer::kForked};
-  const Hold hold(core());
-  Result<adapter::XrcdId> id = core().adapter.srqs().alloc_xrcd();
-  if (!id) return {.answer = Answer::kNoMemory};
-  return {.object = keep(std::make_unique<XrcDomain>(*this, *id))};
+Made<XrcDomain> Context::open_xrcd(const XrcOpen& open) {
+  DeviceCore& device = core();
+  if (device.forked()) return {.answer = Answer::kForked};
+  const Hold hold(device);
+  const auto shared = open.file ? device.xrcds.find(*open.file) : device.xrcds.end();
+  const bool there = shared != device.xrcds.end();
+  if (there && open.exclusive) return {.answer = Answer::kInvalid};
+  if (open.file && !there && !open.create) return {.answer = Answer::kAgain};
+  adapter::XrcdId id{};
+  if (there) {
+    id = shared->second.id;
+    ++shared->second.opens;
+  } else {
+    const Result<adapter::XrcdId> made = device.adapter.srqs().alloc_xrcd();
+    if (!made) return {.answer = Answer::kNoMemory};
+    id = made.value();
+    if (open.file) device.xrcds.emplace(*open.file, SharedXrcd{.id = id, .opens = 1});
+  }
+  return {.object = keep(std::make_unique<XrcDomain>(*this, id, open.file))};
 }
 
 Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user,

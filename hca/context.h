@@ -26,7 +26,8 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<Srq> create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user = nullptr,
                                      const XrcPlace& xrc = {});
   [[nodiscard]] Made<Qp> create_qp(ProtectionDomain& pd, const QpInit& init);
-  [[nodiscard]] Made<XrcDomain> open_xrcd();
+  /// kAgain: nobody has opened the domain and it is not to be made; kInvalid: it is there and must not be.
+  [[nodiscard]] Made<XrcDomain> open_xrcd(const XrcOpen& open = {});
   /// An XRC target; of `init` its configuration and user count.
   [[nodiscard]] Made<Qp> create_target(XrcDomain& domain, const QpInit& init);
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -20,6 +21,7 @@
 #include "hca/fork_guard.h"
 #include "hca/kept_link.h"
 #include "hca/object.h"
+#include "hca/xrc_file.h"
 
 namespace weft::hca {
 
@@ -85,6 +87,7 @@ class DeviceCore {
   std::vector<NotifiedObject*> cqs;           // by index of the adapter's queue
   std::unordered_map<uint32_t, Object*> qps;  // by number
   std::unordered_map<const adapter::SharedReceiveQueue*, Object*> srqs;
+  std::map<XrcFile, SharedXrcd> xrcds;  // those that are opened by a file
   std::vector<ContextBase*> contexts;
   CounterSet<DeviceCounter> counters;
 

@@ -7,6 +7,11 @@
 namespace weft::hca {
 
 Answer XrcDomain::release() noexcept {
+  if (file_) {
+    const auto shared = core().xrcds.find(*file_);
+    if (--shared->second.opens != 0) return Answer::kOk;
+    core().xrcds.erase(shared);
+  }
   return core().adapter.srqs().dealloc_xrcd(id_) ? Answer::kOk : Answer::kBusy;
 }
 

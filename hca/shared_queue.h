@@ -1,25 +1,37 @@
 // hca/shared_queue.h -- shared receive queues as a consumer has them.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "adapter/adapter.h"
 #include "hca/memory.h"
 #include "hca/object.h"
+#include "hca/xrc_file.h"
 
 namespace weft::hca {
 
 class Cq;
 
-/// XRC targets, and the shared receive queues that their peers name by number. Any thread.
+/// `create`: make the domain when nobody has opened it by the file; `exclusive`: only then.
+struct XrcOpen {
+  std::optional<XrcFile> file{};  // none: a domain that nobody shares
+  bool create = true;
+  bool exclusive = false;
+};
+
+/// One open of an XRC domain: of targets, and of the shared receive queues that their peers name by number.
+/// Any thread.
 class XrcDomain final : public Object {
  public:
-  XrcDomain(ContextBase& context, adapter::XrcdId id) noexcept : Object(context, nullptr), id_(id) {}
+  XrcDomain(ContextBase& context, adapter::XrcdId id, const std::optional<XrcFile>& file) noexcept
+      : Object(context, nullptr), id_(id), file_(file) {}
   [[nodiscard]] adapter::XrcdId id() const noexcept { return id_; }
   [[nodiscard]] Answer release() noexcept override;
 
  private:
   adapter::XrcdId id_;
+  std::optional<XrcFile> file_;
 };
 
 /// What a queue for XRC targets has beside others: its domain, and where its messages complete.

@@ -1,5 +1,7 @@
 // Shared receive queues.
+#include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -63,11 +65,26 @@ int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept {
 }
 
 /// Of this process alone: a file by which several would share a domain makes none that they share.
-ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* /*attr*/) noexcept {
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept {
   return guarded(static_cast<ibv_xrcd*>(nullptr), [&]() -> ibv_xrcd* {
+    constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    if (attr->comp_mask != kBoth || (attr->oflags & ~(O_CREAT | O_EXCL)) != 0) {
+      explain("ibv_open_xrcd: comp_mask {:#x}, oflags {:#x}: descriptor and flags, O_CREAT and O_EXCL",
+              attr->comp_mask, attr->oflags);
+      return no_object(EINVAL);
+    }
+    hca::XrcOpen open{.create = (attr->oflags & O_CREAT) != 0, .exclusive = (attr->oflags & O_EXCL) != 0};
+    if (attr->fd != -1) {
+      struct stat file {};
+      if (fstat(attr->fd, &file) != 0) return no_object(errno);
+      open.file = hca::XrcFile{.device = file.st_dev, .inode = file.st_ino};
+    }
     auto out = std::make_unique<Xrcd>();
-    const hca::Made<hca::XrcDomain> made = ours(context).context->open_xrcd();
-    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    const hca::Made<hca::XrcDomain> made = ours(context).context->open_xrcd(open);
+    if (made.object == nullptr) {
+      explain("ibv_open_xrcd: {}", to_string(made.answer));
+      return no_object(hca::to_errno(made.answer));
+    }
     out->object = made.object;
     out->c.context = context;
     return &out.release()->c;

@@ -1,0 +1,26 @@
+// hca/xrc_file.h -- what stands for a shared XRC domain: the file it is opened by, and who has it open.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+
+#include "adapter/verbs.h"
+
+namespace weft::hca {
+
+/// The file's device and inode.
+struct XrcFile {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  [[nodiscard]] bool operator<(const XrcFile& other) const noexcept {
+    return std::tie(device, inode) < std::tie(other.device, other.inode);
+  }
+};
+
+/// A domain of the device and those who have it open.
+struct SharedXrcd {
+  adapter::XrcdId id{};
+  uint32_t opens = 0;
+};
+
+}  // namespace weft::hca
