@@ -34,7 +34,7 @@ QpPath make_path(const EnginePort& port, const QpAttr& attr, Qpn source, uint32_
   if (path.is_global) path.global = make_global_header(make_gid(info.subnet, info.guid), attr.dgid);
   path.segment_bytes = info.cell_payload_bytes;
   path.generation = port.generation;
-  path.flags2 = attr.path_mig_state == PathMigState::kMigrated ? uint8_t{0} : kCell2MayMigrate;
+  path.flags2 = attr.path_mig_state == PathMigState::kMigrated ? uint8_t{0} : uint8_t{kCell2MayMigrate};
   uint32_t bytes = path.segment_bytes * kCellsPerPacketMax;
   for (const uint32_t wanted : {packet_bytes, attr.path_mtu_bytes}) {
     if (wanted != 0) bytes = std::min(bytes, wanted);

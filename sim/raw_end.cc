@@ -309,8 +309,8 @@ bool RawEnd::move_to(adapter::QpState state) {
   adapter::QpAttr attr;
   attr.state = state;
   attr.sqd_notify = true;
-  const uint32_t mask =
-      adapter::kQpAttrState | (state == adapter::QpState::kSqd ? adapter::kQpAttrSqdNotify : 0);
+  uint32_t mask = adapter::kQpAttrState;
+  if (state == adapter::QpState::kSqd) mask |= adapter::kQpAttrSqdNotify;
   return node_.adapter->modify_qp(*qp_, attr, mask) == adapter::ModifyResult::kOk;
 }
 
