@@ -40,7 +40,9 @@ class XrcOver : public ::testing::Test {
   ChannelAdapter& adapter(int index = 1) { return *star.side(index).adapter; }
   SharedReceives& srqs() { return adapter().srqs(); }
   NamedQueue make_queue(XrcdId xrcd, uint32_t wqes = 128) {
-    NamedQueue queue{.pd = adapter().alloc_pd().value(), .cq = adapter().create_cq(512).value()};
+    NamedQueue queue;
+    queue.pd = adapter().alloc_pd().value();
+    queue.cq = adapter().create_cq(512).value();
     queue.srq = srqs().create({.pd = queue.pd, .wqes = wqes, .xrcd = xrcd, .cq = queue.cq}).value();
     queue.number = srqs().number(*queue.srq);
     const Access all =
@@ -246,7 +248,9 @@ TEST_P(XrcLoss, everything_happens_once_and_in_order_at_each_queue) {
       const bool is_send =
           std::find(sends[which].begin(), sends[which].end(), expected[which][i]) != sends[which].end();
       EXPECT_EQ(got[i].opcode == WcOpcode::kRecv, is_send);
-      if (!is_send) EXPECT_EQ(got[i].imm, expected[which][i] * kSlot);
+      if (!is_send) {
+        EXPECT_EQ(got[i].imm, expected[which][i] * kSlot);
+      }
     }
   }
   for (uint32_t i = 0; i < kMessages; ++i)

@@ -129,8 +129,9 @@ class QpStateTable : public ::testing::Test {
                 ModifyResult::kOk);
       from = to;
     }
-    if (state == S::kSqd)
+    if (state == S::kSqd) {
       EXPECT_EQ(adapter().modify_qp(*qp, {.state = S::kSqd}, kQpAttrState), ModifyResult::kOk);
+    }
     if (state == S::kSqe) fail_send(*qp);
     EXPECT_EQ(adapter().query_qp(*qp).state, state);
     return qp;

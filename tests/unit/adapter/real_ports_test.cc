@@ -74,7 +74,7 @@ class RealPorts : public OverLinks {
     here.completions.clear();
     there.completions.clear();
     for (uint32_t i = 0; i < kMessageBytes; ++i)
-      here.memory[i] = static_cast<std::byte>(from_port * 50 + to_port * 100 + i * 7);
+      here.memory[i] = static_cast<std::byte>(from_port * 50U + to_port * 100U + i * 7);
     const Sge source{.addr = here.region.addr, .length = kMessageBytes, .lkey = here.region.lkey};
     const Sge into{
         .addr = there.region.addr + kMessageBytes, .length = kMessageBytes, .lkey = there.region.lkey};
