@@ -191,9 +191,10 @@ void Program::drain(Qp& qp) {
   if (qp.life != Life::kReady) return;
   adapter::QpAttr attr;
   attr.state = QpState::kSqd;
+  attr.sqd_notify = true;
   note(*qp.node, fmt::format("QP {} drains", qp.id));
   qp.life = Life::kDraining;
-  modify(qp, attr, adapter::kQpAttrState);
+  modify(qp, attr, adapter::kQpAttrState | adapter::kQpAttrSqdNotify);
   take_events(*qp.node);
   poll_dry(*qp.node);
 }

@@ -107,7 +107,8 @@ TEST_F(LiveDevices, a_switch_that_goes_and_comes_is_noticed_and_nothing_is_lost)
     if (event.kind == EventKind::kPortActive && kinds.empty()) continue;  // of the first time
     kinds.push_back(event.kind);
   }
-  EXPECT_EQ(kinds, (std::vector<EventKind>{EventKind::kPortError, EventKind::kPortActive}));
+  EXPECT_EQ(kinds, (std::vector<EventKind>{EventKind::kPortError, EventKind::kClientReregister,
+                                           EventKind::kPortActive}));
   EXPECT_EQ(wait_for_one(b).status, WcStatus::kSuccess);
 }
 
