@@ -97,6 +97,11 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
   return 0;
 }
 
+/// A window gives rights to peers alone; that of local writing, which programs name too, says nothing.
+adapter::Access window_access(const ibv_mw_bind_info& info) noexcept {
+  return static_cast<adapter::Access>(info.mw_access_flags & ~static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE));
+}
+
 }  // namespace
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
@@ -123,7 +128,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
                                 .region = info.mr != nullptr ? ours<Mr>(info.mr).object : nullptr,
                                 .addr = info.addr,
                                 .length = info.length,
-                                .access = static_cast<adapter::Access>(info.mw_access_flags)};
+                                .access = window_access(info)};
   Rkey key;
   const hca::Answer answer = ours(qp).object->bind_window(*ours<Mw>(mw).object, request, key);
   if (answer == hca::Answer::kOk) mw->rkey = key.value();
@@ -143,7 +148,7 @@ bool bind_request(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info,
          .region = info.mr != nullptr ? Lkey(info.mr->lkey) : Lkey(),
          .addr = info.addr,
          .length = info.length,
-         .access = static_cast<adapter::Access>(info.mw_access_flags)};
+         .access = window_access(info)};
   return true;
 }
 
