@@ -135,7 +135,7 @@ Status AdapterCore::check_qp(QpConfig& config) {
     config.send_cq = config.recv_cq = &no_cq;
   } else if (config.xrcd != XrcdId()) {
     return Error{"create_qp: only XRC targets belong to an XRC domain"};
-  } else if (const Status good = check_queues(config); !good) {
+  } else if (Status good = check_queues(config); !good) {
     return good;
   }
   if (config.ack_mode == AckMode::kStrict && !is_acknowledged(config.type))

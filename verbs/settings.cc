@@ -36,7 +36,7 @@ Status read_number(const char* name, int base, Number least, Number most, Number
 
 /// As tools/state_dir.h has it.
 std::string state_base() {
-  if (const std::string set = variable("WEFT_STATE_DIR"); !set.empty()) return set;
+  if (std::string set = variable("WEFT_STATE_DIR"); !set.empty()) return set;
   if (const std::string runtime = variable("XDG_RUNTIME_DIR"); runtime.starts_with('/'))
     return runtime + "/weft";
   return fmt::format("/tmp/weft-{}", getuid());
@@ -58,7 +58,7 @@ Result<std::string> find_switch(const std::string& fabric) {
 }
 
 std::string node_name() {
-  if (const std::string name = variable("WEFT_NODE"); !name.empty()) return name;
+  if (std::string name = variable("WEFT_NODE"); !name.empty()) return name;
   return fmt::format("{}-{}", program_invocation_short_name, getpid());
 }
 

@@ -305,7 +305,7 @@ AccessFault MemoryTable::check_local(PdId pd, const Sge& sge, AccessKind kind,
                                      std::byte*& at) const noexcept {
   TptEntries::Admitted found;
   const AccessFault fault = entries().admit(pd, sge.lkey.value(), EntryType::kRegion, found);
-  if (fault != AccessFault::kNone) [[unlikely]]
+  if (found.entry == nullptr) [[unlikely]]
     return fault;
   const TableEntry& entry = *found.entry;
   if (!entry.holds(sge.addr, sge.length)) [[unlikely]]
@@ -325,7 +325,7 @@ AccessFault MemoryTable::check_remote(const Accessor& who, Rkey key, uint64_t va
                                       AccessKind kind, RemoteGrant& out) const noexcept {
   TptEntries::Admitted found;
   const AccessFault fault = entries().admit(who.pd, key.value(), EntryType::kWindow, found);
-  if (fault != AccessFault::kNone) [[unlikely]]
+  if (found.entry == nullptr) [[unlikely]]
     return fault;
   const TableEntry& entry = *found.entry;
   if (!entry.serves(who.qpn)) [[unlikely]]

@@ -179,12 +179,12 @@ ReceivePtr Model::take_receive(Qp& qp, const WorkCompletion& wc) {
   if (qp.srq != nullptr) {
     const auto found = qp.srq->receives.find(wc.wr_id);
     if (found == qp.srq->receives.end()) return nullptr;
-    const ReceivePtr receive = found->second;
+    ReceivePtr receive = found->second;
     qp.srq->receives.erase(found);
     return receive;
   }
   if (qp.receives.empty() || qp.receives.front()->wr_id != wc.wr_id) return nullptr;
-  const ReceivePtr receive = qp.receives.front();
+  ReceivePtr receive = qp.receives.front();
   qp.receives.pop_front();
   return receive;
 }
@@ -255,7 +255,7 @@ SendPtr Model::take_message(Qp& qp, const Receive& receive, const WorkCompletion
   const bool ud = qp.config.type == adapter::QpType::kUd;
   std::string why = "nothing was sent";
   for (size_t i = 0; i < messages.size(); ++i) {
-    const SendPtr send = messages[i];
+    SendPtr send = messages[i];
     const std::string wrong = differs(qp, *send, receive, wc);
     if (wrong.empty()) {
       if (!(ud && plan_.reorders())) {
