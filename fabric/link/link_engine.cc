@@ -129,7 +129,7 @@ void LinkEngine::watch_progress(Instant now) noexcept {
       serve_repeat();  // every slot waits behind a lost flit, so the peer cannot be asked: repeat unasked
     }
     if (state_ != LinkState::kUp) return;  // what was sent last ended the link
-    // A link that is up has its carrier: surrender() takes both. NOLINTNEXTLINE(clang-analyzer-cplusplus.Move)
+    // A link that is up has a carrier: surrender() ends both. NOLINTNEXTLINE(clang-analyzer-cplusplus.Move)
     if (carrier_->keeps_all() || now - probing_since_ >= timers_.probe_steady) {
       probe_interval_ = std::min(probe_interval_ * 2, timers_.probe_max);
     }

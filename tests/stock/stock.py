@@ -109,6 +109,16 @@ class Runner:
             except subprocess.TimeoutExpired:
                 pass
 
+    @staticmethod
+    def end_strays(directory):
+        """Kills what a case has left behind in sessions of their own, such as fio's jobs: they stand in its directory."""
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and pathlib.Path(os.readlink(entry / "cwd")) == directory:
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:
+                pass  # it has ended, or is somebody else's
+
     def run(self, case):
         """Why the case failed; None when it passed."""
         self.port = self.next_port
@@ -131,6 +141,7 @@ class Runner:
             for process in (client, server):
                 if process:
                     self.end(process)
+            self.end_strays(directory)
         if not fault:
             shutil.rmtree(directory)
         return fault and f"{fault} (see {directory})"
