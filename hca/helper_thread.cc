@@ -3,12 +3,9 @@
 #include "hca/helper_thread.h"
 
 #include <poll.h>
-#include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -20,8 +17,7 @@ constexpr Duration kSleepMax = 500ms;  // a lost wake-up costs at most this
 
 }  // namespace
 
-HelperThread::HelperThread(Device& device, const Clock& clock)
-    : device_(device), clock_(clock), kick_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+HelperThread::HelperThread(Device& device, const Clock& clock) : device_(device), clock_(clock) {
   WEFT_CHECK(kick_.valid(), "a descriptor for the helper thread");
   device_.set_helper(this);
 }
@@ -39,27 +35,13 @@ HelperThread::~HelperThread() {
 bool HelperThread::start() noexcept {
   const std::lock_guard guard(starting_);
   if (running_) return true;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-  const int failed = pthread_create(
-      &thread_, nullptr,
-      [](void* self) -> void* {
-        static_cast<HelperThread*>(self)->run();
-        return nullptr;
-      },
-      this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return false;
-  pthread_setname_np(thread_, "weft-helper");
+  const auto run = [](void* self) -> void* {
+    static_cast<HelperThread*>(self)->run();
+    return nullptr;
+  };
+  if (start_worker(thread_, "weft-helper", run, this) != 0) return false;
   running_ = true;
   return true;
-}
-
-void HelperThread::kick() noexcept {
-  const uint64_t one = 1;
-  static_cast<void>(write(kick_.get(), &one, sizeof one));
 }
 
 void HelperThread::run() noexcept {
@@ -70,15 +52,12 @@ void HelperThread::run() noexcept {
     const Instant now = clock_.now();
     if (until <= now) continue;
     fds.clear();
-    fds.push_back({kick_.get(), POLLIN, 0});
+    fds.push_back({kick_.fd(), POLLIN, 0});
     device_.wait_fds(fds);
     const Duration wait = until - now < kSleepMax ? until - now : kSleepMax;
     const timespec timeout{0, wait.count()};
     if (ppoll(fds.data(), fds.size(), &timeout, nullptr) <= 0) continue;
-    if (fds[0].revents != 0) {
-      uint64_t kicks = 0;
-      static_cast<void>(read(kick_.get(), &kicks, sizeof kicks));
-    }
+    if (fds[0].revents != 0) kick_.clear();
     links_ready = std::any_of(fds.begin() + 1, fds.end(), [](const pollfd& fd) { return fd.revents != 0; });
   }
 }

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "base/clock.h"
-#include "base/unique_fd.h"
+#include "base/worker_thread.h"
 #include "hca/device.h"
 #include "hca/fork_guard.h"
 
@@ -24,7 +24,7 @@ class HelperThread final : public Helper {
   HelperThread& operator=(const HelperThread&) = delete;
 
   [[nodiscard]] bool start() noexcept override;
-  void kick() noexcept override;
+  void kick() noexcept override { kick_.wake(); }
   [[nodiscard]] bool running() const noexcept { return running_; }
 
  private:
@@ -33,7 +33,7 @@ class HelperThread final : public Helper {
   Device& device_;
   const Clock& clock_;
   ForkGuard fork_guard_;
-  UniqueFd kick_;
+  WakeUp kick_;
   std::mutex starting_;
   pthread_t thread_{};
   std::atomic<bool> running_{false};

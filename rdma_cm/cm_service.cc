@@ -34,7 +34,6 @@ CmService::CmService(RandomSource& random, const NodeIdentity& identity, std::st
     : identity_(identity),
       addresses_(clock_, identity.lid, addresses),
       explains_(explains),
-      kick_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       endnode_(random, gsi_, *this),
       commands_(endnode_) {
   identity_.host = NodeAddresses::host_number();
@@ -53,7 +52,7 @@ Result<std::unique_ptr<CmService>> CmService::start(hca::Device& device, RandomS
 CmService::~CmService() {
   if (guard_.forked() || !running_) return;
   stop_ = true;
-  kick();
+  kick_.wake();
   pthread_join(thread_, nullptr);
 }
 
@@ -93,7 +92,7 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcep
       continue;
     }
     error = commands_.execute(clock_.now(), *file, command);
-    if (endnode_.deadline() < rests_until_) kick();
+    if (endnode_.deadline() < rests_until_) kick_.wake();
   } while (waits && error == EAGAIN);
   explain(command, error);
   return error == 0 ? static_cast<ssize_t>(bytes) : -error;
@@ -127,27 +126,14 @@ void CmService::explain(std::span<const std::byte> command, int error) const noe
 // ---- the thread --------------------
 
 Status CmService::start_thread() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(
-      &thread_, nullptr,
-      [](void* self) -> void* {
-        static_cast<CmService*>(self)->run();
-        return nullptr;
-      },
-      this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return errno_error("the thread of connection management", failed);
-  pthread_setname_np(thread_, "weft-cm");
+  const auto run = [](void* self) -> void* {
+    static_cast<CmService*>(self)->run();
+    return nullptr;
+  };
+  if (const int failed = start_worker(thread_, "weft-cm", run, this); failed != 0)
+    return errno_error("the thread of connection management", failed);
   running_ = true;
   return {};
-}
-
-void CmService::kick() noexcept {
-  const uint64_t one = 1;
-  static_cast<void>(::write(kick_.get(), &one, sizeof one));
 }
 
 /// Under the lock.
@@ -175,11 +161,8 @@ void CmService::run() noexcept {
     if (until <= now) continue;
     const Duration wait = until - now < kSleepMax ? until - now : kSleepMax;
     const timespec timeout{0, wait.count()};
-    std::array<pollfd, 2> fds{pollfd{kick_.get(), POLLIN, 0}, pollfd{gsi_.fd(), POLLIN, 0}};
-    if (ppoll(fds.data(), fds.size(), &timeout, nullptr) > 0 && fds[0].revents != 0) {
-      uint64_t kicks = 0;
-      static_cast<void>(read(kick_.get(), &kicks, sizeof kicks));
-    }
+    std::array<pollfd, 2> fds{pollfd{kick_.fd(), POLLIN, 0}, pollfd{gsi_.fd(), POLLIN, 0}};
+    if (ppoll(fds.data(), fds.size(), &timeout, nullptr) > 0 && fds[0].revents != 0) kick_.clear();
   }
 }
 

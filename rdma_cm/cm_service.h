@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "base/unique_fd.h"
+#include "base/worker_thread.h"
 #include "hca/device.h"
 #include "hca/fork_guard.h"
 #include "rdma_cm/commands.h"
@@ -51,7 +51,6 @@ class CmService final : NodeView {
   Status start_thread();
   void run() noexcept;
   void turn() noexcept;
-  void kick() noexcept;
   void explain(std::span<const std::byte> command, int error) const noexcept;
 
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
@@ -63,7 +62,7 @@ class CmService final : NodeView {
   NodeAddresses addresses_;
   bool explains_;
   hca::ForkGuard guard_;
-  UniqueFd kick_;
+  WakeUp kick_;
   std::timed_mutex lock_;  // of everything below
   GsiPort gsi_;
   Endnode endnode_;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/endian.h"
+#include "base/fnv.h"
 
 namespace weft::rdma_cm {
 namespace {
@@ -66,9 +67,7 @@ uint64_t NodeAddresses::host_number() {
   std::array<char, 64> space{};
   const ssize_t bytes = readlink("/proc/self/ns/net", space.data(), space.size());
   if (bytes > 0) name.append(space.data(), static_cast<size_t>(bytes));
-  uint64_t number = 0xCBF2'9CE4'8422'2325;  // FNV-1a
-  for (const char c : name) number = (number ^ static_cast<uint8_t>(c)) * 0x100'0000'01B3;
-  return number;
+  return fnv1a(name);
 }
 
 }  // namespace weft::rdma_cm

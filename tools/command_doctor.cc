@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/command_line.h"
+#include "base/environment.h"
 #include "base/process_limits.h"
 #include "base/shared_region.h"
 #include "tools/child_process.h"
@@ -118,8 +119,7 @@ Finding conflicts() {
   const std::string name = "other libibverbs";
   Result<ProgramLibraries> ours = find_libraries();
   for (const char* variable : {"LD_LIBRARY_PATH", "LD_PRELOAD"}) {
-    const char* value = std::getenv(variable);
-    std::istringstream words(value != nullptr ? value : "");
+    std::istringstream words(environment_variable(variable));
     for (std::string word; std::getline(words, word, ':');) {
       const bool has_one = access((word + "/libibverbs.so.1").c_str(), F_OK) == 0 ||
                            word.find("libibverbs") != std::string::npos;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/command_line.h"
+#include "base/parse_number.h"
 #include "base/rng.h"
 #include "base/words.h"
 #include "control/control_client.h"
@@ -173,12 +174,11 @@ Status clear_faults(Fabric& fabric, const std::string& id) {
   request.action = control::ControlAction::kFaultClear;
   std::vector<std::string> nodes = fabric.switches();
   if (!id.empty()) {
-    const std::string digits = colon == std::string::npos ? "" : id.substr(colon + 1);
-    const bool number =
-        !digits.empty() && digits.size() <= 9 && digits.find_first_not_of("0123456789") == std::string::npos;
+    const std::optional<uint32_t> number =
+        colon == std::string::npos ? std::nullopt : parse_number<uint32_t>(id.substr(colon + 1));
     if (!number)
       return Error{fmt::format("a fault is named SWITCH:NUMBER, as weft fault list prints it, not '{}'", id)};
-    request.fault_id = static_cast<uint32_t>(std::stoul(digits));
+    request.fault_id = *number;
     nodes = {id.substr(0, colon)};
     const std::vector<std::string>& known = fabric.switches();
     if (std::find(known.begin(), known.end(), nodes[0]) == known.end())

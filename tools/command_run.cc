@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <optional>
 
 #include "base/command_line.h"
+#include "base/environment.h"
 #include "tools/command.h"
 #include "tools/node_names.h"
 #include "tools/program_check.h"
@@ -22,11 +22,6 @@ struct RunOptions {
   std::string fabric;
   std::string node;
 };
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 /// Joins the fabric; `use` is to be held until the program runs.
 Status prepare(const RunOptions& options, UniqueFd& use) {
@@ -47,8 +42,9 @@ Status prepare(const RunOptions& options, UniqueFd& use) {
   for (const std::string& path : {programs, tree}) {
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("cannot make " + path, errno);
   }
-  Environment environment = run_environment(fabric->dir, fabric->record, *spare, options.node, identity,
-                                            *libraries, variable("LD_LIBRARY_PATH"), variable("LD_PRELOAD"));
+  Environment environment =
+      run_environment(fabric->dir, fabric->record, *spare, options.node, identity, *libraries,
+                      environment_variable("LD_LIBRARY_PATH"), environment_variable("LD_PRELOAD"));
   environment["WEFT_SYSFS"] = tree;
   apply(environment);
   use = std::move(fabric->use);
@@ -115,7 +111,7 @@ int command_shell(const Arguments& arguments) {
   line.text("fabric,f", "NAME|FILE", options.fabric, "a running fabric, or a topology file (default)");
   line.words("", words, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  const std::string shell = variable("SHELL");
+  const std::string shell = environment_variable("SHELL");
   return run("shell", options, {shell.empty() ? "/bin/sh" : shell});
 }
 

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "base/words.h"
 #include "messages/ids.h"
 #include "messages/opcode.h"
@@ -29,13 +30,6 @@ std::optional<std::pair<double, std::string_view>> leading_number(const std::str
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec != std::errc()) return {};
   return std::pair{value, std::string_view(text).substr(static_cast<size_t>(read.ptr - text.data()))};
-}
-
-std::optional<uint64_t> whole_number(const std::string& text) {
-  uint64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return {};
-  return value;
 }
 
 uint64_t ns_of(Duration span) {
@@ -62,10 +56,10 @@ Status take_value(const FaultOrder& order, control::FaultWish& wish) {
     wish.delay_min_ns = ns_of(range.first);
     wish.delay_max_ns = ns_of(range.second);
   } else if (order.kind == "rate") {
-    const std::optional<uint64_t> cells = whole_number(order.value);
-    if (!cells || *cells == 0 || *cells > UINT32_MAX)
+    const std::optional<uint32_t> cells = parse_number<uint32_t>(order.value);
+    if (!cells || *cells == 0)
       return Error{fmt::format("rate needs a number of cells per second, not '{}'", order.value)};
-    wish.cells_per_second = static_cast<uint32_t>(*cells);
+    wish.cells_per_second = *cells;
   } else if (order.kind == "flap") {
     const auto times = two_times(order.value, "/");
     if (!times || times->first <= 0ns || times->second <= 0ns)
@@ -82,7 +76,7 @@ Status take_lanes(const FaultOrder& order, control::FaultWish& wish) {
   if (order.lanes.empty()) return {};
   wish.lanes = 0;
   for (const std::string& word : order.lanes) {
-    const std::optional<uint64_t> lane = whole_number(word);
+    const std::optional<uint32_t> lane = parse_number<uint32_t>(word);
     if (!lane || *lane >= kVlCount)
       return Error{fmt::format("a lane is a number 0..{}, not '{}'", kVlCount - 1, word)};
     wish.lanes |= 1U << *lane;

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -69,18 +68,6 @@ std::vector<std::string> stat_fields(pid_t pid) {
   return {std::istream_iterator<std::string>(rest), {}};
 }
 
-/// Our user as those outside see it: inside `unshare -Ur` everybody is 0, and `weft status` is asked from
-/// outside.
-uid_t outer_uid() {
-  std::ifstream map("/proc/self/uid_map");
-  const uint64_t own = geteuid();
-  uint64_t inside = 0;
-  uint64_t outside = 0;
-  for (uint64_t count = 0; map >> inside >> outside >> count;)
-    if (own >= inside && own - inside < count) return static_cast<uid_t>(outside + (own - inside));
-  return static_cast<uid_t>(own);
-}
-
 }  // namespace
 
 uint64_t process_start_ticks(pid_t pid) {
@@ -97,13 +84,6 @@ bool is_stopped(pid_t pid) {
 
 bool is_running(pid_t pid, uint64_t start_ticks) {
   return pid > 0 && start_ticks != 0 && process_start_ticks(pid) == start_ticks;
-}
-
-std::string StateDir::base() {
-  if (const char* set = std::getenv("WEFT_STATE_DIR"); set != nullptr && *set != 0) return set;
-  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime == '/')
-    return std::string(runtime) + "/weft";
-  return fmt::format("/tmp/weft-{}", outer_uid());
 }
 
 std::vector<std::string> StateDir::fabrics() {

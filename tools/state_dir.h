@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "tools/net_setup.h"
@@ -70,7 +71,7 @@ struct RunRecord {
 class StateDir {
  public:
   /// The directory that holds all fabrics of this user; not created. WEFT_STATE_DIR overrides it.
-  static std::string base();
+  static std::string base() { return state_directory_base(); }
   /// Fabrics that have a state directory, sorted.
   static std::vector<std::string> fabrics();
 

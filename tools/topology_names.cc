@@ -1,6 +1,7 @@
 // Names that stay the same from start to start, and the words of the topology's choices.
 #include <array>
 
+#include "base/fnv.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
@@ -8,13 +9,9 @@ namespace {
 
 /// FNV-1a, then the finaliser of splitmix64 so that similar names differ in all bits.
 uint64_t stable_hash(std::string_view fabric, std::string_view node, uint32_t index) noexcept {
-  uint64_t hash = 0xCBF2'9CE4'8422'2325;
-  const auto add = [&hash](std::string_view text) {
-    for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x0000'0100'0000'01B3;
-    hash = (hash ^ 0xFF) * 0x0000'0100'0000'01B3;
-  };
-  add(fabric);
-  add(node);
+  constexpr std::string_view kEnd = "\xFF";  // of a name: "ab", "c" is not "a", "bc"
+  uint64_t hash = kFnvBasis;
+  for (const std::string_view part : {fabric, kEnd, node, kEnd}) hash = fnv1a(part, hash);
   hash += index;
   hash = (hash ^ (hash >> 30)) * 0xBF58'476D'1CE4'E5B9;
   hash = (hash ^ (hash >> 27)) * 0x94D0'49BB'1331'11EB;

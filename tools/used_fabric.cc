@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/text_file.h"
 #include "tools/daemon.h"
 #include "tools/launcher.h"
@@ -41,8 +42,7 @@ bool is_file(const std::string& path) {
 
 /// The fabric of the program that started us: an endpoint in its state directory, the directory, or its name.
 std::string surrounding_fabric() {
-  const char* set = std::getenv("WEFT_FABRIC");
-  std::string text = set != nullptr ? set : "";
+  std::string text = environment_variable("WEFT_FABRIC");
   for (const std::string_view prefix : {"shm:", "ipc://"}) {
     if (text.starts_with(prefix)) text = fs::path(text.substr(prefix.size())).parent_path();
   }

@@ -4,48 +4,33 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <filesystem>
-#include <string_view>
+#include <optional>
+
+#include "base/environment.h"
+#include "base/parse_number.h"
 
 namespace weft::verbs {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Empty is as good as absent.
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 /// Leaves `out` when the variable is absent.
 template <class Number>
 Status read_number(const char* name, int base, Number least, Number most, Number& out) {
-  const std::string text = variable(name);
+  const std::string text = environment_variable(name);
   if (text.empty()) return {};
-  Number value{};
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (fault != std::errc() || end != text.data() + text.size() || value < least || value > most)
+  const std::optional<Number> value = parse_number<Number>(text, base);
+  if (!value || *value < least || *value > most)
     return Error{fmt::format("{}={}: not a number from {} to {}", name, text, least, most)};
-  out = value;
+  out = *value;
   return {};
-}
-
-/// As tools/state_dir.h has it.
-std::string state_base() {
-  if (std::string set = variable("WEFT_STATE_DIR"); !set.empty()) return set;
-  if (const std::string runtime = variable("XDG_RUNTIME_DIR"); runtime.starts_with('/'))
-    return runtime + "/weft";
-  return fmt::format("/tmp/weft-{}", getuid());
 }
 
 Result<std::string> find_switch(const std::string& fabric) {
   if (fabric.empty()) return Error{"WEFT_FABRIC is not set: no device"};
   if (fabric.find(':') != std::string::npos) return fabric;
-  const std::string dir = fabric.starts_with('/') ? fabric : state_base() + "/" + fabric;
+  const std::string dir = fabric.starts_with('/') ? fabric : state_directory_base() + "/" + fabric;
   std::string first;
   std::error_code fault;
   for (const auto& entry : fs::directory_iterator(dir, fault)) {
@@ -58,7 +43,7 @@ Result<std::string> find_switch(const std::string& fabric) {
 }
 
 std::string node_name() {
-  if (std::string name = variable("WEFT_NODE"); !name.empty()) return name;
+  if (std::string name = environment_variable("WEFT_NODE"); !name.empty()) return name;
   return fmt::format("{}-{}", program_invocation_short_name, getpid());
 }
 
@@ -66,15 +51,15 @@ std::string node_name() {
 
 Result<Settings> read_settings() {
   Settings out;
-  Result<std::string> endpoint = find_switch(variable("WEFT_FABRIC"));
+  Result<std::string> endpoint = find_switch(environment_variable("WEFT_FABRIC"));
   if (!endpoint) return endpoint.error();
   out.endpoint = *endpoint;
   out.name = node_name();
   if (out.name.find('/') != std::string::npos)
     return Error{fmt::format("WEFT_NODE={}: a name has no slash", out.name)};
-  out.dir = variable("WEFT_NODE_DIR");
-  out.curve_secret = variable("WEFT_CURVE_SECRET");
-  out.curve_server = variable("WEFT_CURVE_SERVER");
+  out.dir = environment_variable("WEFT_NODE_DIR");
+  out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
+  out.curve_server = environment_variable("WEFT_CURVE_SERVER");
   uint16_t lid = 0;
   uint64_t guid = 0;
   if (Status read = read_number<uint16_t>("WEFT_LID", 10, 1, kLidMax, lid); !read) return read.error();
@@ -97,7 +82,7 @@ Result<Settings> read_settings() {
 }
 
 std::string device_name() {
-  const std::string name = variable("WEFT_DEVICE");
+  const std::string name = environment_variable("WEFT_DEVICE");
   return name.empty() ? "weft0" : name;
 }
 

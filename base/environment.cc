@@ -1,0 +1,40 @@
+#include "base/environment.h"
+
+#include <fmt/format.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+
+namespace weft {
+namespace {
+
+/// Our user as those outside see it: inside `unshare -Ur` everybody is 0, and `weft status` is asked from
+/// outside.
+uid_t outer_uid() {
+  std::ifstream map("/proc/self/uid_map");
+  const uint64_t own = geteuid();
+  uint64_t inside = 0;
+  uint64_t outside = 0;
+  for (uint64_t count = 0; map >> inside >> outside >> count;)
+    if (own >= inside && own - inside < count) return static_cast<uid_t>(outside + (own - inside));
+  return static_cast<uid_t>(own);
+}
+
+}  // namespace
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string state_directory_base() {
+  if (std::string set = environment_variable("WEFT_STATE_DIR"); !set.empty()) return set;
+  if (const std::string runtime = environment_variable("XDG_RUNTIME_DIR"); runtime.starts_with('/'))
+    return runtime + "/weft";
+  return fmt::format("/tmp/weft-{}", outer_uid());
+}
+
+}  // namespace weft

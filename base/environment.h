@@ -1,0 +1,16 @@
+// base/environment.h -- what a process's environment says.
+#pragma once
+
+#include <string>
+
+namespace weft {
+
+/// The variable's value; empty when it is absent, which is as good.
+[[nodiscard]] std::string environment_variable(const char* name);
+
+/// The directory that holds the state directories of all fabrics of this user; not created:
+/// $WEFT_STATE_DIR, or $XDG_RUNTIME_DIR/weft, or /tmp/weft-UID. Within a user namespace the UID is the one
+/// that those outside see, so that both find the same fabrics.
+[[nodiscard]] std::string state_directory_base();
+
+}  // namespace weft
