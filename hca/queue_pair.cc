@@ -21,21 +21,25 @@ Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd, adapter::
   }
 }
 
+template <class Request>
+Answer Qp::post(std::span<const Request> list, size_t& posted) noexcept {
+  for (const Request& request : list) {
+    const adapter::PostResult result = core().adapter.post(pair_, request);
+    if (result != adapter::PostResult::kOk) {
+      refusal_ = result;
+      return answer_of(result);
+    }
+    ++posted;
+  }
+  return Answer::kOk;
+}
+
 Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept {
   DeviceCore& device = core();
   posted = 0;
   if (device.forked()) return Answer::kForked;
   Hold hold(device);
-  Answer answer = Answer::kOk;
-  for (const adapter::SendRequest& request : list) {
-    const adapter::PostResult result = device.adapter.post(pair_, request);
-    if (result != adapter::PostResult::kOk) {
-      refusal_ = result;
-      answer = answer_of(result);
-      break;
-    }
-    ++posted;
-  }
+  const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_send(pair_);
   device.caller_turn(hold.now());
   return answer;
@@ -46,16 +50,7 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
   posted = 0;
   if (device.forked()) return Answer::kForked;
   const Hold hold(device);
-  Answer answer = Answer::kOk;
-  for (const adapter::RecvRequest& request : list) {
-    const adapter::PostResult result = device.adapter.post(pair_, request);
-    if (result != adapter::PostResult::kOk) {
-      refusal_ = result;
-      answer = answer_of(result);
-      break;
-    }
-    ++posted;
-  }
+  const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_recv(pair_);
   return answer;
 }

@@ -73,6 +73,10 @@ class Qp final : public Object {
   [[nodiscard]] Answer release() noexcept override;
 
  private:
+  /// Up to the first that is refused; the caller holds the device.
+  template <class Request>
+  Answer post(std::span<const Request> list, size_t& posted) noexcept;
+
   struct Membership {
     Gid gid{};
     Lid lid{};

@@ -23,6 +23,12 @@ inline constexpr int kGids = 1;
 [[nodiscard]] constexpr uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
   return 128U << static_cast<uint32_t>(mtu);
 }
+/// The largest that fits a cell.
+[[nodiscard]] constexpr ibv_mtu mtu_of(uint32_t cell_bytes) noexcept {
+  auto code = static_cast<uint32_t>(IBV_MTU_256);
+  while (code < IBV_MTU_4096 && mtu_bytes(static_cast<ibv_mtu>(code + 1)) <= cell_bytes) ++code;
+  return static_cast<ibv_mtu>(code);
+}
 
 /// A GID of our subnet, fe80::GUID, is zero for the adapter: the LID says it all. Others keep their form.
 [[nodiscard]] Gid far_gid(const ibv_gid& gid) noexcept;

@@ -19,6 +19,11 @@ inline int fail(int error) noexcept {
 inline int fail(hca::Answer answer) noexcept {
   return fail(hca::to_errno(answer));
 }
+/// For calls that return -1 and say why in errno.
+inline int failed(int error) noexcept {
+  errno = error;
+  return -1;
+}
 /// For calls that return a pointer.
 inline decltype(nullptr) no_object(int error) noexcept {
   errno = error;

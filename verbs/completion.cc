@@ -157,10 +157,7 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
 WEFT_VERBS_API int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user) {
   hca::Cq* told = nullptr;
   const hca::Answer answer = ours<Channel>(channel).object->get_event(told);
-  if (answer != hca::Answer::kOk) {
-    errno = hca::to_errno(answer);
-    return -1;
-  }
+  if (answer != hca::Answer::kOk) return failed(hca::to_errno(answer));
   *cq = plain(*static_cast<Cq*>(told->user()));
   *user = (*cq)->cq_context;
   return 0;

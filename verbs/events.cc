@@ -54,10 +54,7 @@ namespace hca = weft::hca;
 WEFT_VERBS_API int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
   hca::AsyncEvent event;
   const hca::Answer answer = ours(context).context->get_async_event(event);
-  if (answer != hca::Answer::kOk) {
-    errno = hca::to_errno(answer);
-    return -1;
-  }
+  if (answer != hca::Answer::kOk) return failed(hca::to_errno(answer));
   *out = {};
   out->event_type = static_cast<ibv_event_type>(event.kind);
   switch (about(out->event_type)) {

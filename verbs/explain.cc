@@ -6,23 +6,20 @@
 #include <string>
 
 namespace weft::verbs {
-namespace {
 
-bool wanted() noexcept {
+bool debug_names(std::string_view word) noexcept {
   const char* value = std::getenv("WEFT_DEBUG");
   std::string_view left = value != nullptr ? value : "";
   while (!left.empty()) {
     const size_t end = left.find(',');
-    if (left.substr(0, end) == "verbs") return true;
+    if (left.substr(0, end) == word) return true;
     left.remove_prefix(end == std::string_view::npos ? left.size() : end + 1);
   }
   return false;
 }
 
-}  // namespace
-
 bool explains() noexcept {
-  static const bool on = wanted();
+  static const bool on = debug_names("verbs");
   return on;
 }
 

@@ -8,7 +8,9 @@
 
 namespace weft::verbs {
 
-/// The variable names us. Read once.
+/// WEFT_DEBUG, words with commas between them, has this one.
+[[nodiscard]] bool debug_names(std::string_view word) noexcept;
+/// It has "verbs". Read once.
 [[nodiscard]] bool explains() noexcept;
 void explain_line(std::string_view text) noexcept;
 

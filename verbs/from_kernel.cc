@@ -24,6 +24,28 @@ void copy_ah(const ib_uverbs_ah_attr& in, ibv_ah_attr& out) noexcept {
   out.port_num = in.port_num;
 }
 
+/// All but the GIDs, which are a struct on one side: the two structs differ in the width of some members.
+template <class From, class To>
+void copy_path(const From& in, To& out) noexcept {
+  out.dlid = in.dlid;
+  out.slid = in.slid;
+  out.raw_traffic = static_cast<decltype(out.raw_traffic)>(in.raw_traffic);
+  out.flow_label = in.flow_label;
+  out.hop_limit = static_cast<decltype(out.hop_limit)>(in.hop_limit);
+  out.traffic_class = in.traffic_class;
+  out.reversible = static_cast<decltype(out.reversible)>(in.reversible);
+  out.numb_path = in.numb_path;
+  out.pkey = in.pkey;
+  out.sl = in.sl;
+  out.mtu_selector = in.mtu_selector;
+  out.mtu = static_cast<decltype(out.mtu)>(in.mtu);
+  out.rate_selector = in.rate_selector;
+  out.rate = in.rate;
+  out.packet_life_time_selector = in.packet_life_time_selector;
+  out.packet_life_time = in.packet_life_time;
+  out.preference = in.preference;
+}
+
 }  // namespace
 
 WEFT_VERBS_API void ibv_copy_ah_attr_from_kern(ibv_ah_attr* out, ib_uverbs_ah_attr* in) {
@@ -64,43 +86,11 @@ WEFT_VERBS_API void ibv_copy_qp_attr_from_kern(ibv_qp_attr* out, ib_uverbs_qp_at
 WEFT_VERBS_API void ibv_copy_path_rec_from_kern(ibv_sa_path_rec* out, ib_user_path_rec* in) {
   std::memcpy(out->dgid.raw, in->dgid, sizeof out->dgid.raw);
   std::memcpy(out->sgid.raw, in->sgid, sizeof out->sgid.raw);
-  out->dlid = in->dlid;
-  out->slid = in->slid;
-  out->raw_traffic = static_cast<int>(in->raw_traffic);
-  out->flow_label = in->flow_label;
-  out->hop_limit = static_cast<uint8_t>(in->hop_limit);
-  out->traffic_class = in->traffic_class;
-  out->reversible = static_cast<int>(in->reversible);
-  out->numb_path = in->numb_path;
-  out->pkey = in->pkey;
-  out->sl = in->sl;
-  out->mtu_selector = in->mtu_selector;
-  out->mtu = static_cast<uint8_t>(in->mtu);
-  out->rate_selector = in->rate_selector;
-  out->rate = in->rate;
-  out->packet_life_time_selector = in->packet_life_time_selector;
-  out->packet_life_time = in->packet_life_time;
-  out->preference = in->preference;
+  copy_path(*in, *out);
 }
 
 WEFT_VERBS_API void ibv_copy_path_rec_to_kern(ib_user_path_rec* out, ibv_sa_path_rec* in) {
   std::memcpy(out->dgid, in->dgid.raw, sizeof in->dgid.raw);
   std::memcpy(out->sgid, in->sgid.raw, sizeof in->sgid.raw);
-  out->dlid = in->dlid;
-  out->slid = in->slid;
-  out->raw_traffic = static_cast<uint32_t>(in->raw_traffic);
-  out->flow_label = in->flow_label;
-  out->hop_limit = in->hop_limit;
-  out->traffic_class = in->traffic_class;
-  out->reversible = static_cast<uint32_t>(in->reversible);
-  out->numb_path = in->numb_path;
-  out->pkey = in->pkey;
-  out->sl = in->sl;
-  out->mtu_selector = in->mtu_selector;
-  out->mtu = in->mtu;
-  out->rate_selector = in->rate_selector;
-  out->rate = in->rate;
-  out->packet_life_time_selector = in->packet_life_time_selector;
-  out->packet_life_time = in->packet_life_time;
-  out->preference = in->preference;
+  copy_path(*in, *out);
 }

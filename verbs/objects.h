@@ -25,46 +25,25 @@ struct OpenContext {
   verbs_context wide{};
 };
 
-struct Pd {
-  ibv_pd c{};
-  hca::ProtectionDomain* object = nullptr;
+/// An object of libibverbs that has nothing of its own beside the one of hca/ that it stands for.
+template <class C, class Object>
+struct Wrapper {
+  C c{};
+  Object* object = nullptr;
 };
-
-struct Mr {
-  ibv_mr c{};
-  hca::MemoryRegion* object = nullptr;
-};
-
-struct Mw {
-  ibv_mw c{};
-  hca::Window* object = nullptr;
-};
-
-struct Ah {
-  ibv_ah c{};
-  hca::AddressHandle* object = nullptr;
-};
-
-struct Channel {
-  ibv_comp_channel c{};
-  hca::CompletionChannel* object = nullptr;
-};
+using Pd = Wrapper<ibv_pd, hca::ProtectionDomain>;
+using Mr = Wrapper<ibv_mr, hca::MemoryRegion>;
+using Mw = Wrapper<ibv_mw, hca::Window>;
+using Ah = Wrapper<ibv_ah, hca::AddressHandle>;
+using Channel = Wrapper<ibv_comp_channel, hca::CompletionChannel>;
+using Xrcd = Wrapper<ibv_xrcd, hca::XrcDomain>;
+using Srq = Wrapper<ibv_srq, hca::Srq>;
 
 struct Cq {
   ibv_cq_ex c{};
   hca::Cq* object = nullptr;
   uint32_t empty_polls = 0;
   adapter::WorkCompletion shown{};  // what start_poll() or next_poll() has taken last
-};
-
-struct Xrcd {
-  ibv_xrcd c{};
-  hca::XrcDomain* object = nullptr;
-};
-
-struct Srq {
-  ibv_srq c{};
-  hca::Srq* object = nullptr;
 };
 
 /// Work requests between ibv_wr_start() and ibv_wr_complete().

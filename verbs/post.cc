@@ -11,6 +11,7 @@
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/refusals.h"
 
 namespace weft::verbs {
 namespace {
@@ -119,13 +120,6 @@ int post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
       list, bad, fill_recv, [&](std::span<const adapter::RecvRequest> chunk, size_t& posted) {
         return queue.post_recv(chunk, posted);
       });
-}
-
-[[gnu::cold]] void explain_post(const char* call, const Qp& qp, const char* unknown) noexcept {
-  if (!explains()) return;
-  const adapter::PostResult why = qp.object->take_refusal();
-  explain("{}: QP {:#x} in state {}: {}", call, qp.c.qp_base.qp_num, static_cast<int>(qp.c.qp_base.state),
-          why != adapter::PostResult::kOk ? to_string(why) : std::string_view(unknown));
 }
 
 }  // namespace

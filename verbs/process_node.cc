@@ -1,10 +1,10 @@
 #include "verbs/process_node.h"
 
-#include <atomic>
-#include <mutex>
+#include <utility>
 
 #include "base/log.h"
 #include "verbs/explain.h"
+#include "verbs/per_process.h"
 
 namespace weft::verbs {
 namespace {
@@ -12,14 +12,9 @@ namespace {
 /// A switch on this machine answers in a millisecond, one over tcp in some tens.
 constexpr Duration kJoinMax = 1s;
 
-/// Never destroyed: threads of the program may use the device until the process ends.
-struct Current {
-  std::mutex joining;
-  std::atomic<ProcessNode*> node{nullptr};
-};
-Current& current() noexcept {
-  static auto* instance = std::make_unique<Current>().release();
-  return *instance;
+PerProcess<ProcessNode>& current() noexcept {
+  static PerProcess<ProcessNode>& instance = PerProcess<ProcessNode>::make();
+  return instance;
 }
 
 fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
@@ -44,28 +39,21 @@ ProcessNode::ProcessNode(const Settings& settings)
       helper_(device_, clock_) {}
 
 ProcessNode* ProcessNode::joined() noexcept {
-  ProcessNode* node = current().node.load(std::memory_order_acquire);
-  return node != nullptr && !node->guard_.forked() ? node : nullptr;
+  return current().known();
 }
 
 ProcessNode* ProcessNode::get() {
-  if (ProcessNode* node = joined(); node != nullptr) return node;
-  const std::lock_guard one_at_a_time(current().joining);
-  if (ProcessNode* node = joined(); node != nullptr) return node;
-  Result<Settings> settings = read_settings();
-  if (!settings) {
-    explain("{}", settings.error().text);
-    return nullptr;
-  }
-  Result<std::unique_ptr<ProcessNode>> made = join(*settings);
-  if (!made) {
+  return current().get([]() -> std::unique_ptr<ProcessNode> {
+    Result<Settings> settings = read_settings();
+    if (!settings) {
+      explain("{}", settings.error().text);
+      return nullptr;
+    }
+    Result<std::unique_ptr<ProcessNode>> made = join(*settings);
+    if (made) return std::move(*made);
     explain("no device: {}", made.error().text);
     return nullptr;
-  }
-  // What a child after fork() had from its parent stays as it is: its threads do not exist here.
-  ProcessNode* node = made->release();
-  current().node.store(node, std::memory_order_release);
-  return node;
+  });
 }
 
 Result<std::unique_ptr<ProcessNode>> ProcessNode::join(const Settings& settings) {

@@ -2,6 +2,7 @@
 // environment variables of docs/verbs.md, and everything in the library that needs the device starts here.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -36,6 +37,8 @@ class ProcessNode {
   [[nodiscard]] RandomSource& random() noexcept { return spare_random_; }
   /// LID, GUID, partitions and cell size of the port as it last was up.
   [[nodiscard]] hca::PortState port() noexcept;
+  /// The node is that of our parent.
+  [[nodiscard]] bool forked() const noexcept { return guard_.forked(); }
   /// Of when the process joined; it does not change while the fabric knows the process.
   [[nodiscard]] Guid guid() const noexcept { return guid_; }
 

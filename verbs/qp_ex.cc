@@ -7,6 +7,7 @@
 #include "verbs/c_call.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/refusals.h"
 #include "verbs/work_batch.h"
 
 namespace weft::verbs {
@@ -155,11 +156,8 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) noexcept {
 
 // ---- batches --------------------
 
-void wr_start(ibv_qp_ex* qp) noexcept {
-  batch_of(qp).clear();
-}
-
-void wr_abort(ibv_qp_ex* qp) noexcept {
+/// ibv_wr_start() and ibv_wr_abort() alike.
+void wr_empty(ibv_qp_ex* qp) noexcept {
   batch_of(qp).clear();
 }
 
@@ -189,11 +187,8 @@ int post(Qp& pair, WorkBatch& batch) {
 int wr_complete(ibv_qp_ex* qp) noexcept {
   Qp& pair = ours<Qp>(qp);
   const int error = guarded(ENOMEM, [&] { return post(pair, *pair.batch); });
-  if (error != 0 && explains()) {
-    const adapter::PostResult why = pair.object->take_refusal();
-    explain("ibv_wr_complete: QP {:#x}: {}", qp->qp_base.qp_num,
-            why != adapter::PostResult::kOk ? to_string(why) : "a call of the batch is not offered");
-  }
+  if (error != 0) [[unlikely]]
+    explain_post("ibv_wr_complete", pair, "a call of the batch is not offered");
   pair.batch->clear();
   return fail(error);
 }
@@ -229,9 +224,9 @@ void set_work_calls(ibv_qp_ex& qp) noexcept {
   qp.wr_set_inline_data_list = wr_set_inline_data_list;
   qp.wr_set_sge = wr_set_sge;
   qp.wr_set_sge_list = wr_set_sge_list;
-  qp.wr_start = wr_start;
+  qp.wr_start = wr_empty;
   qp.wr_complete = wr_complete;
-  qp.wr_abort = wr_abort;
+  qp.wr_abort = wr_empty;
   qp.wr_atomic_write = wr_atomic_write;
 }
 

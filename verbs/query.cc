@@ -5,24 +5,20 @@
 #include <cstring>
 #include <ctime>
 
-#include "base/command_line.h"
 #include "messages/link_hello.h"
 #include "verbs/addresses.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
+#include "verbs/identity.h"
 #include "verbs/objects.h"
 #include "verbs/process_node.h"
 
 namespace weft::verbs {
 namespace {
 
-/// "WEF", which no vendor has.
-constexpr uint32_t kVendorId = 0x574546;
-constexpr uint32_t kVendorPart = 1;
 constexpr uint64_t kPages = ~uint64_t{4095};  // any size from 4 KiB on
 constexpr uint8_t kSubnetTimeout = 18;        // of a subnet manager: one second
-constexpr uint16_t kSubnetManagerLid = 1;
 constexpr uint32_t kReadsAtATime = 16;
 
 int count_of(uint32_t value) noexcept {
@@ -31,7 +27,7 @@ int count_of(uint32_t value) noexcept {
 
 void describe(ProcessNode& node, ibv_device_attr& out) {
   const adapter::AdapterLimits& most = node.device().limits();
-  std::strncpy(static_cast<char*>(out.fw_ver), kProgramVersion, sizeof out.fw_ver - 1);
+  std::strncpy(static_cast<char*>(out.fw_ver), kFirmware, sizeof out.fw_ver - 1);
   out.node_guid = htobe64(node.guid().value());
   out.sys_image_guid = out.node_guid;
   out.max_mr_size = ~uint64_t{0} >> 1;
@@ -62,12 +58,6 @@ void describe(ProcessNode& node, ibv_device_attr& out) {
   out.max_srq_sge = count_of(most.sges_per_wqe);
   out.max_pkeys = kLinkPkeysMax;
   out.phys_port_cnt = static_cast<uint8_t>(node.device().ports());
-}
-
-ibv_mtu mtu_of(uint32_t cell_bytes) noexcept {
-  auto code = static_cast<uint32_t>(IBV_MTU_256);
-  while (code < IBV_MTU_4096 && mtu_bytes(static_cast<ibv_mtu>(code + 1)) <= cell_bytes) ++code;
-  return static_cast<ibv_mtu>(code);
 }
 
 /// How libibverbs says how many data lanes there are.
@@ -166,10 +156,7 @@ WEFT_VERBS_API int ibv_query_port(ibv_context* context, uint8_t port, _compat_ib
 
 WEFT_VERBS_API int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
   return guarded(-1, [&] {
-    if (!has_port(context, port, "ibv_query_gid") || index < 0 || index >= kGids) {
-      errno = EINVAL;
-      return -1;
-    }
+    if (!has_port(context, port, "ibv_query_gid") || index < 0 || index >= kGids) return failed(EINVAL);
     *gid = own_gid(*ours(context).node);
     return 0;
   });
@@ -199,10 +186,8 @@ WEFT_VERBS_API ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 
 WEFT_VERBS_API int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, int* type) {
   return guarded(-1, [&] {
-    if (!has_port(context, port, "ibv_query_gid_type") || index >= static_cast<unsigned>(kGids)) {
-      errno = EINVAL;
-      return -1;
-    }
+    if (!has_port(context, port, "ibv_query_gid_type") || index >= static_cast<unsigned>(kGids))
+      return failed(EINVAL);
     *type = 0;  // of InfiniBand, or RoCE version 1
     return 0;
   });
@@ -211,10 +196,8 @@ WEFT_VERBS_API int ibv_query_gid_type(ibv_context* context, uint8_t port, unsign
 WEFT_VERBS_API int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   return guarded(-1, [&] {
     if (!has_port(context, port, "ibv_query_pkey") || index < 0 ||
-        static_cast<size_t>(index) >= kLinkPkeysMax) {
-      errno = EINVAL;
-      return -1;
-    }
+        static_cast<size_t>(index) >= kLinkPkeysMax)
+      return failed(EINVAL);
     *pkey = htobe16(pkey_at(*ours(context).node, static_cast<size_t>(index)));
     return 0;
   });

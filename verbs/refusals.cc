@@ -5,6 +5,7 @@
 #include <array>
 
 #include "adapter/queues/qp_rules.h"
+#include "verbs/explain.h"
 
 namespace weft::verbs {
 namespace {
@@ -46,6 +47,13 @@ std::string names_of(uint32_t bits) {
 }
 
 }  // namespace
+
+[[gnu::cold]] void explain_post(const char* call, const Qp& qp, const char* unknown) noexcept {
+  if (!explains()) return;
+  const adapter::PostResult why = qp.object->take_refusal();
+  explain("{}: QP {:#x} in state {}: {}", call, qp.c.qp_base.qp_num, static_cast<int>(qp.c.qp_base.state),
+          why != adapter::PostResult::kOk ? to_string(why) : std::string_view(unknown));
+}
 
 std::string why_not(const Qp& qp, adapter::QpState from, const QpAttr& attr, uint32_t mask, uint32_t ports) {
   const adapter::QpState to = (mask & adapter::kQpAttrState) != 0 ? attr.state : from;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 
 #include "adapter/counters.h"
 #include "verbs/addresses.h"
+#include "verbs/identity.h"
 #include "verbs/process_node.h"
 
 namespace weft::verbs {
@@ -22,11 +24,12 @@ namespace {
 namespace fs = std::filesystem;
 using adapter::AdapterCounter;
 
-/// A file is complete or not there: readers may come at any time.
+/// A file is complete or not there: readers may come at any time, and so may other threads that write it.
 bool put(const fs::path& file, std::string_view text) {
   std::error_code failed;
   fs::create_directories(file.parent_path(), failed);
-  const fs::path next = file.string() + fmt::format(".{}", getpid());
+  static std::atomic<uint32_t> written{0};
+  const fs::path next = file.string() + fmt::format(".{}.{}", getpid(), written.fetch_add(1));
   {
     std::ofstream out(next);
     out << text << '\n';
@@ -58,13 +61,21 @@ constexpr std::array<std::pair<const char*, AdapterCounter>, 5> kCounters{{
     {"link_downed", AdapterCounter::kPortDowns},
 }};
 
-bool put_device(ProcessNode& node, const fs::path& device) {
+/// What does not change while the process runs.
+bool put_device(ProcessNode& node, const fs::path& classes) {
   const std::string guid = guid_text(node.guid());
-  return put(device / "node_type", "1: CA") && put(device / "node_guid", guid) &&
-         put(device / "sys_image_guid", guid) && put(device / "fw_ver", "0.1.0") &&
+  const fs::path device = classes / "infiniband" / device_name();
+  return put(classes / "infiniband_verbs/abi_version", "6") &&
+         put(classes / "infiniband_verbs/uverbs0/ibdev", device_name()) &&
+         put(classes / "infiniband_verbs/uverbs0/abi_version", "1") &&
+         put(classes / "infiniband_verbs/uverbs0/dev", "231:192") &&
+         put(classes / "misc/rdma_cm/abi_version", "4") && put(classes / "misc/rdma_cm/dev", "10:58") &&
+         put(device / "node_type", "1: CA") && put(device / "node_guid", guid) &&
+         put(device / "sys_image_guid", guid) && put(device / "fw_ver", kFirmware) &&
          put(device / "hca_type", "Weft") && put(device / "board_id", "Weft") &&
          put(device / "node_desc", node.settings().name) && put(device / "device/numa_node", "-1") &&
-         put(device / "device/vendor", "0x574546") && put(device / "device/device", "0x0001");
+         put(device / "device/vendor", fmt::format("{:#x}", kVendorId)) &&
+         put(device / "device/device", fmt::format("{:#06x}", kVendorPart));
 }
 
 bool put_port(ProcessNode& node, const fs::path& port) {
@@ -72,10 +83,11 @@ bool put_port(ProcessNode& node, const fs::path& port) {
   return put(port / "state", state.up ? "4: ACTIVE" : "1: DOWN") &&
          put(port / "phys_state", state.up ? "5: LinkUp" : "3: Disabled") &&
          put(port / "rate", "10 Gb/sec (4X SDR)") &&
-         put(port / "lid", fmt::format("{:#x}", state.info.lid.value())) && put(port / "sm_lid", "0x1") &&
-         put(port / "sm_sl", "0") && put(port / "lid_mask_count", "0") &&
-         put(port / "cap_mask", "0x00000000") && put(port / "link_layer", "InfiniBand") &&
-         put(port / "gids/0", gid_text(own_gid(node))) && put(port / "gid_attrs/types/0", "IB/RoCE v1") &&
+         put(port / "lid", fmt::format("{:#x}", state.info.lid.value())) &&
+         put(port / "sm_lid", fmt::format("{:#x}", kSubnetManagerLid)) && put(port / "sm_sl", "0") &&
+         put(port / "lid_mask_count", "0") && put(port / "cap_mask", "0x00000000") &&
+         put(port / "link_layer", "InfiniBand") && put(port / "gids/0", gid_text(own_gid(node))) &&
+         put(port / "gid_attrs/types/0", "IB/RoCE v1") &&
          put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
 }
 
@@ -86,16 +98,15 @@ fs::path port_path(const std::string& root) {
 }  // namespace
 
 bool write_system_tree(ProcessNode& node, const std::string& root) {
-  const fs::path classes = fs::path(root) / "class";
+  static std::atomic<const ProcessNode*> shown{nullptr};
+  if (shown.load() != &node) {
+    if (!put_device(node, fs::path(root) / "class")) return false;
+    shown.store(&node);
+  }
   bool counted = true;
   for (const auto& [name, counter] : kCounters)
     counted &= put(port_path(root) / "counters" / name, fmt::format("{}", node.device().count(counter)));
-  return counted && put_device(node, classes / "infiniband" / device_name()) &&
-         put_port(node, port_path(root)) && put(classes / "infiniband_verbs/abi_version", "6") &&
-         put(classes / "infiniband_verbs/uverbs0/ibdev", device_name()) &&
-         put(classes / "infiniband_verbs/uverbs0/abi_version", "1") &&
-         put(classes / "infiniband_verbs/uverbs0/dev", "231:192") &&
-         put(classes / "misc/rdma_cm/abi_version", "4") && put(classes / "misc/rdma_cm/dev", "10:58");
+  return counted && put_port(node, port_path(root));
 }
 
 }  // namespace weft::verbs

@@ -128,8 +128,7 @@ void LinkEngine::watch_progress(Instant now) noexcept {
     } else {
       serve_repeat();  // every slot waits behind a lost flit, so the peer cannot be asked: repeat unasked
     }
-    if (state_ != LinkState::kUp) return;  // what was sent last ended the link
-    // A link that is up has a carrier: surrender() ends both. NOLINTNEXTLINE(clang-analyzer-cplusplus.Move)
+    // Until surrender() there is a carrier. NOLINTNEXTLINE(clang-analyzer-cplusplus.Move)
     if (carrier_->keeps_all() || now - probing_since_ >= timers_.probe_steady) {
       probe_interval_ = std::min(probe_interval_ * 2, timers_.probe_max);
     }

@@ -135,6 +135,8 @@ FaultVerdict LiveFaults::judge(PortNumber in, PortNumber out, VirtualLane vl, co
     break;
   }
   if (verdict == FaultVerdict::kDrop || verdict == FaultVerdict::kHold) return verdict;
+  if (to_overtake_ == 0) [[likely]]
+    return verdict;
   // The cell passes: those that were to let one pass may go now, behind it.
   bool moved = false;
   for (const uint32_t index : order_) {
@@ -142,6 +144,7 @@ FaultVerdict LiveFaults::judge(PortNumber in, PortNumber out, VirtualLane vl, co
     if (held.overtaken || held.output != out) continue;
     held.overtaken = moved = true;
     held.due = now;
+    --to_overtake_;
   }
   if (moved) {
     std::stable_sort(order_.begin(), order_.end(),
@@ -171,6 +174,7 @@ HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) 
   cell.bytes.clear();
   cell.flits.clear();
   ++held_count_;
+  if (!cell.overtaken) ++to_overtake_;
   const auto behind =
       std::upper_bound(order_.begin(), order_.end(), cell.due,
                        [this](Instant due, uint32_t other) { return due < pool_[other].due; });
@@ -190,6 +194,7 @@ void LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* he
 
 void LiveFaults::end_hold(uint32_t index) noexcept {
   --held_count_;
+  if (!pool_[index].overtaken) --to_overtake_;
   free_.push_back(index);
 }
 
