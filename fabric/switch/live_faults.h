@@ -130,7 +130,7 @@ class LiveFaults {
   int release(Instant now, Send&& send);
   /// Forgets a cell whose rest will not come.
   void abandon(const HeldCell& cell) noexcept;
-  /// Forgets the whole cells that are held from or for a port whose link has gone; `note` sees each.
+  /// Forgets the whole cells that are held for a port whose link has gone; `note` sees each.
   template <typename Note>
   void forget(PortNumber port, Note&& note);
   [[nodiscard]] uint32_t held() const noexcept { return held_count_; }
@@ -182,7 +182,7 @@ template <typename Note>
 void LiveFaults::forget(PortNumber port, Note&& note) {
   std::erase_if(order_, [&](uint32_t index) {
     const HeldCell& cell = pool_[index];
-    if (!cell.whole || (cell.input != port && cell.output != port)) return false;
+    if (!cell.whole || cell.output != port) return false;
     note(cell);
     end_hold(index);
     return true;

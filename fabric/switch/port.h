@@ -45,7 +45,7 @@ enum class SwitchPortCounter : uint8_t {
   kDropGsiRate,        // too many cells for QP1
   kDropStandstill,     // the output moved nothing for 25 ms, and its cells crowded those for others
   kDropLifetime,       // the output moved nothing for 2 s
-  kDropLinkReset,      // the input link went down before the cell was on its way
+  kDropLinkReset,      // the input link went down in the middle of the cell, or its next came before it left
   kDropPoisoned,       // the previous hop said so
   kDropTooLong,        // more flits than the largest cell has, and no tail among them
   kDropMulticast,      // a copy for an output that was busy, or a multicast cell of several flits

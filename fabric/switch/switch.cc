@@ -174,7 +174,8 @@ bool Switch::send_front(Port& in, Port& out, VirtualLane vl) noexcept {
   note_sent(in, out,
             {vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(flit.payload.size()), flit.cell_crc});
   buffer.pop(out.number);
-  give_credit(in, vl, 1);
+  if (in.up) [[likely]]
+    give_credit(in, vl, 1);
   Egress& lane = out.egress[vl.value()];
   if (--lane.flits == 0) out.waiting_lanes &= ~lane_bit(vl);
   update_ready(in, out, vl);

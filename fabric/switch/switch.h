@@ -132,6 +132,7 @@ class Switch final : public Pollable {
   void return_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept;
   void drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
   [[nodiscard]] uint32_t drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
+  void drop_unfinished(Port& in, VirtualLane vl) noexcept;
   void tick() noexcept;
   void end_overdue_cells(Port& out) noexcept;
   [[nodiscard]] bool can_send(Port& out, VirtualLane vl) noexcept;

@@ -1,5 +1,6 @@
-// How it works: links come and go. When an input goes, what it left behind is dropped and every lane its
-// cells had begun to cross is told so; when an output goes, what waited for it is dropped and its buffers'
+// How it works: links come and go. When an input goes, whole cells that it left behind go their way, until
+// its next link needs their buffers; what is there of an unfinished one is dropped, and the lane that it had
+// begun to cross is told so. When an output goes, what waited for it is dropped and its buffers'
 // credits go back. Every 5 ms a tick looks at the lanes of outputs on which something waits. One that could
 // move nothing for 25 ms stands still: its cells may fill the half of an input's lane that others leave free,
 // and no more, so that one frozen endnode cannot take all of a sender's credit. One that moved nothing for
@@ -127,6 +128,11 @@ void Switch::give_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept {
 // ---- links --------------------
 
 void Switch::take_link_up(Port& port) noexcept {
+  for (uint32_t i = 0; i < kVlCount; ++i) {
+    if (port.buffers[i] == nullptr) continue;
+    for (Port* out : attached_)
+      static_cast<void>(drop_from(port, *out, lane_at(i), SwitchPortCounter::kDropLinkReset));
+  }
   const LinkParams& params = port.link->params();
   port.up = true;
   port.incarnation = port.link->incarnation();
@@ -135,16 +141,13 @@ void Switch::take_link_up(Port& port) noexcept {
   port.peer_is_endnode = params.lid != kLidNone;
 }
 
-/// The link of `port` is gone, or is a new one already: nothing of the old one is granted or sent any more.
+/// The link of `port` is gone, or is a new one already: nothing is granted to the old one or sent by it. What
+/// it had sent in whole stays: programs end right after their last Send.
 void Switch::forget_link(Port& port) noexcept {
   port.up = false;
   for (uint32_t i = 0; i < kVlCount; ++i) {
-    const VirtualLane vl = lane_at(i);
-    if (port.buffers[i] != nullptr) {
-      for (Port* out : attached_)
-        static_cast<void>(drop_from(port, *out, vl, SwitchPortCounter::kDropLinkReset));
-    }
-    drop_queued(port, vl, SwitchPortCounter::kDropPortDown);
+    drop_unfinished(port, lane_at(i));
+    drop_queued(port, lane_at(i), SwitchPortCounter::kDropPortDown);
   }
   for (Ingress& cell : port.ingress) end_strike(cell);
   port.ingress = {};
@@ -152,6 +155,27 @@ void Switch::forget_link(Port& port) noexcept {
     ports_[cell.input]->counters.add(SwitchPortCounter::kDropLinkReset);
   });
   port.poison_lanes = port.stalled_lanes = port.expired_lanes = 0;
+}
+
+/// The cell that is half here on one lane of an input whose link has gone.
+void Switch::drop_unfinished(Port& in, VirtualLane vl) noexcept {
+  const Ingress& coming = in.ingress[vl.value()];
+  if (!coming.open || coming.dropping || coming.held_only) return;
+  Port& out = *ports_[coming.output];
+  Egress& lane = out.egress[vl.value()];
+  bool stored = false;
+  const uint32_t flits = in.buffers[vl.value()]->drop_unfinished(out.number, stored);
+  lane.flits -= flits;
+  if (lane.flits == 0) out.waiting_lanes &= ~lane_bit(vl);
+  if (!stored && lane.owner == in.number) {  // its head is through
+    unlock(out, vl);
+    if (out.up) {
+      out.poison_lanes |= lane_bit(vl);
+      waiting_.insert(out.number);
+    }
+  }
+  update_ready(in, out, vl);
+  in.counters.add(SwitchPortCounter::kDropLinkReset);
 }
 
 /// Gives credit back for flits that were dropped, but none to a link that is a new one already.

@@ -51,7 +51,11 @@ void VlBuffer::pop(uint32_t output) noexcept {
   --queue.flits;
   queue.heads -= entry.head ? 1 : 0;
   queue.tails -= entry.tail ? 1 : 0;
-  entry.next = free_;
+  free_entry(index);
+}
+
+void VlBuffer::free_entry(uint32_t index) noexcept {
+  entries_[index].next = free_;
   free_ = index;
   ++free_count_;
 }
@@ -60,6 +64,29 @@ uint32_t VlBuffer::clear(uint32_t output, uint32_t& heads) noexcept {
   const uint32_t dropped = queues_[output].flits;
   heads = queues_[output].heads;
   while (queues_[output].flits != 0) pop(output);
+  return dropped;
+}
+
+uint32_t VlBuffer::drop_unfinished(uint32_t output, bool& head) noexcept {
+  Queue& queue = queues_[output];
+  uint32_t last = kEnd;  // tail
+  for (uint32_t at = queue.first; at != kEnd; at = entries_[at].next) {
+    if (entries_[at].tail) last = at;
+  }
+  uint32_t dropped = 0;
+  head = false;
+  uint32_t at = last == kEnd ? queue.first : entries_[last].next;
+  while (at != kEnd) {
+    const uint32_t next = entries_[at].next;
+    head = head || entries_[at].head;
+    free_entry(at);
+    ++dropped;
+    at = next;
+  }
+  (last == kEnd ? queue.first : entries_[last].next) = kEnd;
+  queue.last = last;
+  queue.flits -= dropped;
+  queue.heads -= head ? 1 : 0;
   return dropped;
 }
 

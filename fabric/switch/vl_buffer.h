@@ -45,7 +45,7 @@ struct QueuedFlit {
   bool poison = false;
 };
 
-/// Owner: the switch's thread. All calls are O(1) but clear().
+/// Owner: the switch's thread. All calls are O(1) but clear() and drop_unfinished().
 class VlBuffer {
  public:
   /// @param flits      buffers, 1..kCreditsPerLaneMax
@@ -67,6 +67,9 @@ class VlBuffer {
   void pop(uint32_t output) noexcept;
   /// Drops all flits for `output`. @return flits dropped; `heads` is how many cells began among them.
   uint32_t clear(uint32_t output, uint32_t& heads) noexcept;
+  /// Drops the flits for `output` that no tail follows: a cell whose rest will not come. @return flits
+  /// dropped; `head` says whether the cell's first was among them.
+  uint32_t drop_unfinished(uint32_t output, bool& head) noexcept;
 
  private:
   static constexpr uint32_t kEnd = UINT32_MAX;
@@ -85,6 +88,7 @@ class VlBuffer {
     uint32_t heads = 0;
     uint32_t tails = 0;
   };
+  void free_entry(uint32_t index) noexcept;
 
   uint32_t stride_;
   uint32_t free_ = kEnd;

@@ -283,6 +283,17 @@ TEST_P(LiveFaultsInASwitch, what_is_held_for_a_link_that_goes_is_dropped) {
   EXPECT_EQ(fabric_.total(SwitchPortCounter::kDropLinkReset), 20U);
 }
 
+TEST_P(LiveFaultsInASwitch, what_is_held_from_a_link_that_goes_still_arrives) {
+  FaultRule rule;
+  rule.kind = FaultKind::kDelay;
+  rule.delay_min = rule.delay_max = 5ms;
+  set(rule);
+  send(20);
+  fabric_.link(0, kSwitch).take_down();
+  EXPECT_EQ(arrived().size(), 20U);
+  EXPECT_EQ(fabric_.total(SwitchPortCounter::kDropLinkReset), 0U);
+}
+
 TEST(LiveFaultRules, nonsense_is_refused_by_name) {
   LiveFaults faults;
   const auto refused = [&faults](auto change) {
