@@ -9,6 +9,7 @@ namespace weft::hca {
   adapter::AdapterLimits limits;
   limits.queue_pairs = 16382;
   limits.completion_queues = 1024;
+  limits.cqes_per_queue = 1U << 20;  // libfabric's rxm asks for 256 peers with 1024 requests each
   limits.protection_domains = 1024;
   limits.keys = 65536;
   limits.rd_contexts = 64;
