@@ -88,6 +88,10 @@ struct CmId {
   std::vector<std::unique_ptr<Membership>> groups{};
 
   [[nodiscard]] bool datagrams() const noexcept;
+  /// The way to the destination is known.
+  [[nodiscard]] bool has_path() const noexcept {
+    return state == IdState::kRouteResolved || state == IdState::kConnect;
+  }
 };
 
 struct QueuedEvent {

@@ -1,11 +1,15 @@
 // rdma_cm/command_parts.h -- how commands are read and answers written. Internal to rdma_cm/.
 #pragma once
 
+#include <rdma/rdma_user_cm.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+
+#include "rdma_cm/ip_address.h"
 
 namespace weft::rdma_cm {
 
@@ -21,6 +25,13 @@ template <class T>
 void answer(uint64_t where, const T& content, size_t room = sizeof(T)) noexcept {
   std::memcpy(reinterpret_cast<void*>(where), &content,  // NOLINT(performance-no-int-to-ptr): the ABI's
               std::min(room, sizeof content));
+}
+
+/// An IP address in the room that rdma_user_cm.h gives it for any.
+[[nodiscard]] inline IpAddress from_storage(const __kernel_sockaddr_storage& storage) noexcept {
+  sockaddr_in6 address{};
+  std::memcpy(&address, &storage, sizeof address);
+  return from_sockaddr(address);
 }
 
 }  // namespace weft::rdma_cm

@@ -216,10 +216,8 @@ int Commands::join_ip_mcast(Call& call) noexcept {
 
 int Commands::join_mcast(Call& call) noexcept {
   const auto command = read_body<rdma_ucm_join_mcast>(call.body);
-  sockaddr_in6 address{};
-  std::memcpy(&address, &command.addr, sizeof address);
   if (command.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return EINVAL;
-  return join(call, from_sockaddr(address), command.uid, command.response);
+  return join(call, from_storage(command.addr), command.uid, command.response);
 }
 
 int Commands::leave_mcast(Call& call) noexcept {

@@ -19,11 +19,6 @@ constexpr uint8_t kLifeTime = 14;           // 4.096 us * 2^n
 constexpr uint8_t kExactly = 2;             // a path record's selector
 constexpr uint32_t kPathFlags = 1 | 2 | 8;  // IB_PATH_GMP, _PRIMARY, _BIDIRECTIONAL
 
-IpAddress from_storage(const __kernel_sockaddr_storage& storage) noexcept {
-  sockaddr_in6 address{};
-  std::memcpy(&address, &storage, sizeof address);
-  return from_sockaddr(address);
-}
 void to_storage(const IpAddress& address, __kernel_sockaddr_storage& storage) noexcept {
   const sockaddr_in6 from = to_sockaddr(address);
   std::memcpy(&storage, &from, sizeof from);
@@ -183,9 +178,8 @@ int Commands::query_route(Call& call) noexcept {
     out.node_guid = to_big(self.guid.value());
     out.port_num = self.port;
     out.ibdev_index = self.device_index;
-    const bool has_path = id.state == IdState::kRouteResolved || id.state == IdState::kConnect;
     fill_path(id, out.ib_route[0]);
-    out.num_paths = has_path ? 1 : 0;
+    out.num_paths = id.has_path() ? 1 : 0;
   }
   answer(command.response, out, call.answer_bytes);
   return 0;
@@ -204,7 +198,7 @@ int Commands::query(Call& call) noexcept {
     if (call.answer_bytes < sizeof(rdma_ucm_query_path_resp)) return ENOSPC;
     ib_user_path_rec path{};
     fill_path(id, path);
-    out.num_paths = id.state == IdState::kRouteResolved || id.state == IdState::kConnect ? 1 : 0;
+    out.num_paths = id.has_path() ? 1 : 0;
     out.path.flags = kPathFlags;
     const std::array<uint32_t, 16> packed = pack_path(path);
     std::copy(packed.begin(), packed.end(), out.path.path_rec);

@@ -1,24 +1,17 @@
 #include "verbs/addresses.h"
 
-#include <endian.h>
-
 #include <cstring>
 
-#include "messages/global_header.h"
 #include "messages/link_hello.h"
+#include "messages/link_local.h"
 #include "verbs/process_node.h"
 
 namespace weft::verbs {
-namespace {
-
-constexpr uint64_t kLinkLocalPrefix = 0xFE80'0000'0000'0000;
-
-}  // namespace
 
 ibv_gid own_gid(ProcessNode& node) noexcept {
+  const Gid gid = link_local_gid(node.guid());
   ibv_gid out{};
-  out.global.subnet_prefix = htobe64(kLinkLocalPrefix);
-  out.global.interface_id = htobe64(node.guid().value());
+  std::memcpy(out.raw, gid.data(), sizeof out.raw);
   return out;
 }
 
@@ -29,9 +22,8 @@ uint16_t pkey_at(ProcessNode& node, size_t index) noexcept {
 }
 
 Gid far_gid(const ibv_gid& gid) noexcept {
-  Gid out{};
-  if (gid.global.subnet_prefix != htobe64(kLinkLocalPrefix)) std::memcpy(out.data(), gid.raw, sizeof out);
-  return out;
+  const Gid out = group_gid(gid);
+  return is_link_local(out) ? Gid{} : out;
 }
 
 Gid group_gid(const ibv_gid& gid) noexcept {

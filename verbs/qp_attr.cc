@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "adapter/transport/rnr_timer.h"
+#include "messages/time_code.h"
 #include "verbs/addresses.h"
 
 namespace weft::verbs {
@@ -33,9 +34,9 @@ constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | I
 constexpr uint8_t kTimeoutCodes = 32;
 constexpr uint8_t kRnrCodes = 32;
 
-/// 4.096 us times two to the power of the code; 0 is without end.
+/// Code 0 is without end.
 Duration ack_timeout(uint8_t code) noexcept {
-  return code == 0 ? Duration{} : Duration(int64_t{4096} << code);
+  return code == 0 ? Duration{} : time_of_code(code);
 }
 
 const char* wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
