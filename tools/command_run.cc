@@ -12,6 +12,7 @@
 #include "tools/command.h"
 #include "tools/node_names.h"
 #include "tools/program_check.h"
+#include "tools/program_files.h"
 #include "tools/run_environment.h"
 #include "tools/used_fabric.h"
 
@@ -42,6 +43,7 @@ Status prepare(const RunOptions& options, UniqueFd& use) {
   for (const std::string& path : {programs, tree}) {
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("cannot make " + path, errno);
   }
+  clear_up_programs(programs);
   Environment environment =
       run_environment(fabric->dir, fabric->record, *spare, options.node, identity, *libraries,
                       environment_variable("LD_LIBRARY_PATH"), environment_variable("LD_PRELOAD"));

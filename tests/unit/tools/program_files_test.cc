@@ -1,0 +1,57 @@
+#include "tools/program_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/support/temp_dir.h"
+
+namespace weft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Number of a process that has ended and was waited for.
+pid_t ended_process() {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
+  const test::TempDir dir;
+  const fs::path at(dir.path());
+  const std::string dead = std::to_string(ended_process());
+  const std::string self = std::to_string(getpid());
+  for (const std::string& pid : {dead, self}) {
+    fs::create_directories(at / ("sys-" + pid) / "class");
+    std::ofstream(at / ("sys-" + pid) / "class/file") << "x";
+  }
+  for (const char* name : {"alice.stats", "notes-x", "sys-"}) std::ofstream(at / name) << "x";
+  std::ofstream(at / ("rping-" + self + ".stats")) << "x";
+  const auto now = fs::file_time_type::clock::now();
+  for (size_t i = 0; i < kEndedProgramsMax + 3; ++i) {
+    const fs::path page = at / ("p" + std::to_string(i) + "-" + dead + ".stats");
+    std::ofstream(page) << "x";
+    fs::last_write_time(page, now - std::chrono::seconds(i));
+  }
+  clear_up_programs(at);
+  EXPECT_FALSE(fs::exists(at / ("sys-" + dead)));
+  EXPECT_TRUE(fs::exists(at / ("sys-" + self) / "class/file"));
+  for (const char* name : {"alice.stats", "notes-x", "sys-"}) EXPECT_TRUE(fs::exists(at / name)) << name;
+  EXPECT_TRUE(fs::exists(at / ("rping-" + self + ".stats")));
+  EXPECT_TRUE(fs::exists(at / ("p0-" + dead + ".stats"))) << "the latest stay";
+  EXPECT_TRUE(fs::exists(at / ("p31-" + dead + ".stats")));
+  EXPECT_FALSE(fs::exists(at / ("p32-" + dead + ".stats")));
+  EXPECT_FALSE(fs::exists(at / ("p34-" + dead + ".stats")));
+  clear_up_programs(at / "none");
+}
+
+}  // namespace
+}  // namespace weft::tools

@@ -1,0 +1,54 @@
+#include "tools/program_files.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/parse_number.h"
+
+namespace weft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The number behind the last dash.
+std::optional<pid_t> pid_in(std::string_view name) {
+  const size_t dash = name.rfind('-');
+  if (dash == std::string_view::npos) return {};
+  return parse_number<pid_t>(name.substr(dash + 1), 10);
+}
+
+bool has_ended(pid_t pid) noexcept {
+  return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+void clear_up_programs(const std::string& directory) {
+  std::error_code fault;
+  std::vector<std::pair<fs::file_time_type, fs::path>> pages;
+  std::vector<fs::path> trees;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, fault)) {
+    const std::string name = entry.path().filename();
+    const bool page = name.ends_with(".stats");
+    const std::optional<pid_t> pid = pid_in(page ? entry.path().stem().string() : name);
+    if (!pid || *pid <= 0 || !has_ended(*pid)) continue;
+    if (page) {
+      pages.emplace_back(entry.last_write_time(fault), entry.path());
+    } else if (name.starts_with("sys-")) {
+      trees.push_back(entry.path());
+    }
+  }
+  for (const fs::path& tree : trees) fs::remove_all(tree, fault);
+  std::sort(pages.rbegin(), pages.rend());
+  for (size_t i = kEndedProgramsMax; i < pages.size(); ++i) fs::remove(pages[i].second, fault);
+}
+
+}  // namespace weft::tools

@@ -1,0 +1,17 @@
+// tools/program_files.h -- what programs of `weft run` leave behind in the directory of their fabric.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace weft::tools {
+
+/// Counters of so many programs that have ended stay, the latest, for whoever wants to know what became of
+/// them.
+inline constexpr size_t kEndedProgramsMax = 32;
+
+/// Removes what programs that were killed could not: their trees of system files (sys-PID), and counters
+/// (NAME-PID.stats) beyond kEndedProgramsMax. Files of other names stay.
+void clear_up_programs(const std::string& directory);
+
+}  // namespace weft::tools
