@@ -109,6 +109,15 @@ Answer Device::query_port(uint8_t port, PortState& out) noexcept {
   return Answer::kOk;
 }
 
+void Device::fail_qp(Qpn number) noexcept {
+  if (core_->forked()) return;
+  const Hold hold(*core_);
+  const auto found = core_->qps.find(number.value());
+  if (found == core_->qps.end()) return;
+  static_cast<Qp*>(found->second)->fail();
+  core_->caller_turn(hold.now());
+}
+
 uint64_t Device::count(DeviceCounter counter) const noexcept {
   return core_->counters.get(counter);
 }

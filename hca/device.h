@@ -55,6 +55,9 @@ class Device {
   [[nodiscard]] uint32_t ports() const noexcept;
   /// kInvalid when there is no such port.
   [[nodiscard]] Answer query_port(uint8_t port, PortState& out) noexcept;
+  /// The QP of that number goes to the error state, so that what is posted there completes: its peer is known
+  /// to be gone. Nothing happens when there is none.
+  void fail_qp(Qpn number) noexcept;
   [[nodiscard]] uint64_t count(DeviceCounter counter) const noexcept;
   [[nodiscard]] uint64_t count(adapter::AdapterCounter counter) const noexcept;
 

@@ -97,6 +97,11 @@ Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
   return answer;
 }
 
+void Qp::fail() noexcept {
+  static_cast<void>(
+      core().adapter.modify_qp(pair_, {.state = adapter::QpState::kErr}, adapter::kQpAttrState));
+}
+
 Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;

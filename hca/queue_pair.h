@@ -71,6 +71,8 @@ class Qp final : public Object {
 
   void abandon() noexcept override;
   [[nodiscard]] Answer release() noexcept override;
+  /// hca/ alone, under the device's lock: to the error state, whatever the program says.
+  void fail() noexcept;
 
  private:
   /// Up to the first that is refused; the caller holds the device.

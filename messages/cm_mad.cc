@@ -14,8 +14,8 @@ namespace {
 constexpr uint8_t kBaseVersion = 1;
 constexpr uint8_t kClassCm = 0x07;
 constexpr uint8_t kClassCmVersion = 2;
-constexpr uint8_t kClassAddress = 0x0B;  // of those a vendor may define
-constexpr uint8_t kClassAddressVersion = 1;
+constexpr uint8_t kClassOurs = 0x0B;  // of those a vendor may define
+constexpr uint8_t kClassOursVersion = 1;
 constexpr uint8_t kMethodSend = 0x03;
 
 /// Bits of a 32-bit word in network byte order: `shift` counts from its low end.
@@ -151,6 +151,14 @@ void address_layout(Io& io, Address& address) noexcept {
   io.number(32, address.guid);
 }
 
+template <class Io, class Process>
+void process_layout(Io& io, Process& process) noexcept {
+  io.number(0, process.incarnation);
+  io.number(8, process.space);
+  io.number(16, process.started);
+  io.number(24, process.pid);
+}
+
 template <class Io, class Mad>
 void layout(Io& io, Mad& mad) noexcept {
   switch (mad.kind) {
@@ -164,6 +172,11 @@ void layout(Io& io, Mad& mad) noexcept {
     case MadKind::kWhoHas:
     case MadKind::kHas:
       address_layout(io, mad.address);
+      return;
+    case MadKind::kWhoIsThere:
+      return;
+    case MadKind::kIsThere:
+      process_layout(io, mad.process);
       return;
     case MadKind::kMra:
     case MadKind::kRej:
@@ -183,8 +196,8 @@ void layout(Io& io, Mad& mad) noexcept {
   private_part(io, mad);
 }
 
-constexpr bool is_address(MadKind kind) noexcept {
-  return kind == MadKind::kWhoHas || kind == MadKind::kHas;
+constexpr bool is_ours(MadKind kind) noexcept {
+  return kind >= MadKind::kWhoHas;
 }
 
 }  // namespace
@@ -210,6 +223,8 @@ size_t private_bytes(MadKind kind) noexcept {
       return 136;
     case MadKind::kWhoHas:
     case MadKind::kHas:
+    case MadKind::kWhoIsThere:
+    case MadKind::kIsThere:
       break;
   }
   return 0;
@@ -218,8 +233,8 @@ size_t private_bytes(MadKind kind) noexcept {
 MadBytes encode_mad(const CmMad& mad) noexcept {
   MadBytes out{};
   out[0] = std::byte{kBaseVersion};
-  out[1] = std::byte{is_address(mad.kind) ? kClassAddress : kClassCm};
-  out[2] = std::byte{is_address(mad.kind) ? kClassAddressVersion : kClassCmVersion};
+  out[1] = std::byte{is_ours(mad.kind) ? kClassOurs : kClassCm};
+  out[2] = std::byte{is_ours(mad.kind) ? kClassOursVersion : kClassCmVersion};
   out[3] = std::byte{kMethodSend};
   store_be(&out[8], mad.transaction);
   store_be(&out[16], static_cast<uint16_t>(mad.kind));
@@ -269,6 +284,10 @@ std::string_view to_string(MadKind kind) noexcept {
       return "who has";
     case MadKind::kHas:
       return "has";
+    case MadKind::kWhoIsThere:
+      return "who is there";
+    case MadKind::kIsThere:
+      return "is there";
   }
   return "?";
 }

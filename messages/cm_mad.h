@@ -1,7 +1,7 @@
 // messages/cm_mad.h -- the management datagrams by which programs of the verbs meet: InfiniBand's connection
 // management (class 7, version 2: REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, laid out as its
-// volume 1 chapter 12 has them), and our question who has an IP address (a vendor's class). Each is one UD
-// Send of 256 bytes from QP1 to QP1 under kQkeyGsi. docs/rdma_cm.md.
+// volume 1 chapter 12 has them), and our questions who has an IP address and which process is there (a vendor's
+// class). Each is one UD Send of 256 bytes from QP1 to QP1 under kQkeyGsi. docs/rdma_cm.md.
 //
 //   0 base version 8 (1)   1 class 8   2 class version 8   3 method 8 (3 = Send)   4 status, zero 32
 //   8 transaction 64      16 attribute 16   18 zero 16   20 zero 32   24 the message, 232 bytes
@@ -21,7 +21,7 @@ inline constexpr size_t kMadBytes = 256;
 inline constexpr size_t kMadHeaderBytes = 24;
 using MadBytes = std::array<std::byte, kMadBytes>;
 
-/// InfiniBand's attribute numbers; the last two are of our own class.
+/// InfiniBand's attribute numbers; the last four are of our own class.
 enum class MadKind : uint16_t {
   kReq = 0x10,
   kMra = 0x11,
@@ -34,6 +34,8 @@ enum class MadKind : uint16_t {
   kSidrRep = 0x18,
   kWhoHas = 0x0101,
   kHas = 0x0102,
+  kWhoIsThere = 0x0103,
+  kIsThere = 0x0104,
 };
 [[nodiscard]] std::string_view to_string(MadKind kind) noexcept;
 
@@ -63,6 +65,15 @@ struct MadAddress {
   uint16_t port = 0;
   uint64_t guid = 0;  // of the answerer
   friend bool operator==(const MadAddress&, const MadAddress&) = default;
+};
+
+/// Which process an endnode is, so that others can tell that it has ended, or that another has its LID now.
+struct MadProcess {
+  uint64_t incarnation = 0;  // random; no two processes have the same
+  uint64_t space = 0;    // of process numbers: the same for all that know it by the same one; 0: none does
+  uint64_t started = 0;  // as the kernel tells it, which may give a number again
+  uint32_t pid = 0;
+  friend bool operator==(const MadProcess&, const MadProcess&) = default;
 };
 
 /// One message of any kind. Numbers stay raw; each kind carries what is said beside it, the rest is zero.
@@ -95,6 +106,7 @@ struct CmMad {
   uint8_t service_timeout = 0;          // MRA: 4.096 us * 2^n
   uint8_t status = 0;                   // SIDR_REP: 0 valid, 1 no such service, 2 refused
   MadAddress address{};                 // kWhoHas, kHas
+  MadProcess process{};                 // kIsThere: of its sender
   std::array<std::byte, 224> private_data{};  // private_bytes() of them
   friend bool operator==(const CmMad&, const CmMad&) = default;
 };

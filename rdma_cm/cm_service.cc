@@ -13,10 +13,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "base/stats_page.h"
+#include "base/unique_fd.h"
 #include "rdma_cm/command_parts.h"
 
 namespace weft::rdma_cm {
@@ -27,22 +29,29 @@ constexpr Duration kLockAtExit = 50ms;
 constexpr size_t kCommandBytesMax = 1024;
 constexpr int kDatagramsPerTurn = 256;
 
+/// Where this process is, and which of it.
+NodeIdentity with_host(NodeIdentity identity, RandomSource& random) {
+  identity.host = NodeAddresses::host_number();
+  identity.process = this_process(random.next() | 1);  // 0 would be nobody
+  return identity;
+}
+
 }  // namespace
 
-CmService::CmService(RandomSource& random, const NodeIdentity& identity, std::string_view addresses,
-                     bool explains)
-    : identity_(identity),
+CmService::CmService(hca::Device& device, RandomSource& random, const NodeIdentity& identity,
+                     std::string_view addresses, bool explains)
+    : device_(device),
+      identity_(with_host(identity, random)),
       addresses_(clock_, identity.lid, addresses),
       explains_(explains),
       endnode_(random, gsi_, *this),
-      commands_(endnode_) {
-  identity_.host = NodeAddresses::host_number();
-}
+      commands_(endnode_) {}
 
 Result<std::unique_ptr<CmService>> CmService::start(hca::Device& device, RandomSource& random,
                                                     const NodeIdentity& identity, std::string_view addresses,
                                                     bool explains) {
-  std::unique_ptr<CmService> service(new CmService(random, identity, addresses, explains));  // tidy: private
+  std::unique_ptr<CmService> service(
+      new CmService(device, random, identity, addresses, explains));  // tidy: private
   if (!service->kick_.valid()) return errno_error("a descriptor for connection management", errno);
   if (Status opened = service->gsi_.open(device); !opened) return opened.error();
   if (Status started = service->start_thread(); !started) return started.error();
@@ -60,6 +69,7 @@ bool CmService::publish(StatsPage& page) {
   const std::lock_guard guard(lock_);
   return page.publish("cm", endnode_.manager().counters()) &&
          page.publish("cm.address", endnode_.resolver().counters()) &&
+         page.publish("cm.peer", endnode_.watch().counters()) &&
          page.publish("cm.command", commands_.counters());
 }
 
@@ -96,6 +106,15 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcep
   } while (waits && error == EAGAIN);
   explain(command, error);
   return error == 0 ? static_cast<ssize_t>(bytes) : -error;
+}
+
+int CmService::move(int descriptor, int copy) noexcept {
+  if (forked()) return -EIO;
+  const std::lock_guard guard(lock_);
+  CmFile* file = endnode_.file_of(descriptor);
+  if (file == nullptr) return -EBADF;
+  file->descriptor = std::make_shared<hca::EventFd>(UniqueFd(copy));
+  return 0;
 }
 
 int CmService::close(int descriptor) noexcept {
@@ -136,8 +155,24 @@ Status CmService::start_thread() {
   return {};
 }
 
+/// Under the lock. A switch that was started anew may have given another LID; a device that can do nothing any
+/// more is as good as taken out.
+void CmService::take_device_events() noexcept {
+  hca::AsyncEvent event;
+  while (gsi_.next_event(event)) {
+    if (event.kind == hca::EventKind::kDeviceFatal) endnode_.on_device(CmEvent::kDeviceRemoval);
+    if (event.kind != hca::EventKind::kLidChange) continue;
+    hca::PortState port;
+    if (device_.query_port(identity_.port, port) != hca::Answer::kOk) continue;
+    identity_.lid = port.info.lid;
+    addresses_.set_lid(identity_.lid);
+    endnode_.on_device(CmEvent::kAddressChange);
+  }
+}
+
 /// Under the lock.
 void CmService::turn() noexcept {
+  if (std::exchange(device_has_events_, false)) take_device_events();
   gsi_.clear();
   gsi_.arm();
   GsiDatagram datagram;
@@ -161,8 +196,11 @@ void CmService::run() noexcept {
     if (until <= now) continue;
     const Duration wait = until - now < kSleepMax ? until - now : kSleepMax;
     const timespec timeout{0, wait.count()};
-    std::array<pollfd, 2> fds{pollfd{kick_.fd(), POLLIN, 0}, pollfd{gsi_.fd(), POLLIN, 0}};
-    if (ppoll(fds.data(), fds.size(), &timeout, nullptr) > 0 && fds[0].revents != 0) kick_.clear();
+    std::array<pollfd, 3> fds{pollfd{kick_.fd(), POLLIN, 0}, pollfd{gsi_.fd(), POLLIN, 0},
+                              pollfd{gsi_.events_fd(), POLLIN, 0}};
+    if (ppoll(fds.data(), fds.size(), &timeout, nullptr) <= 0) continue;
+    if (fds[0].revents != 0) kick_.clear();
+    if (fds[2].revents != 0) device_has_events_ = true;
   }
 }
 

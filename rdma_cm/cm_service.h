@@ -18,6 +18,7 @@
 #include "rdma_cm/commands.h"
 #include "rdma_cm/gsi_port.h"
 #include "rdma_cm/node_addresses.h"
+#include "rdma_cm/process_mark.h"
 
 namespace weft::rdma_cm {
 
@@ -39,24 +40,34 @@ class CmService final : NodeView {
   [[nodiscard]] int open();
   /// A command. @return `bytes`, or minus an errno
   [[nodiscard]] ssize_t write(int descriptor, const void* data, size_t bytes) noexcept;
+  /// The program closes the descriptor and keeps a copy, by which it is known from now on.
+  int move(int descriptor, int copy) noexcept;
   /// Closes the descriptor and ends what hangs on it.
   int close(int descriptor) noexcept;
   /// The process ends: its connections do too, and their peers are told. Nothing happens when the lock is not
   /// to be had soon, for exit() may be called anywhere.
   void end_all() noexcept;
+  /// Puts the counters on a page that outlives this, as `cm*`; false when it is full.
   [[nodiscard]] bool publish(StatsPage& page);
 
  private:
-  CmService(RandomSource& random, const NodeIdentity& identity, std::string_view addresses, bool explains);
+  CmService(hca::Device& device, RandomSource& random, const NodeIdentity& identity,
+            std::string_view addresses, bool explains);
   Status start_thread();
   void run() noexcept;
   void turn() noexcept;
+  void take_device_events() noexcept;
   void explain(std::span<const std::byte> command, int error) const noexcept;
 
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
   [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }
   [[nodiscard]] IpAddress own(uint8_t family) noexcept override { return addresses_.own(family); }
+  [[nodiscard]] Presence presence(const MadProcess& process) noexcept override {
+    return presence_of(process, identity_.process);
+  }
+  void fail_qp(uint32_t qpn) noexcept override { device_.fail_qp(Qpn(qpn)); }
 
+  hca::Device& device_;
   MonotonicClock clock_;
   NodeIdentity identity_;
   NodeAddresses addresses_;
@@ -71,6 +82,7 @@ class CmService final : NodeView {
   pthread_t thread_{};
   std::atomic<bool> stop_{false};
   bool running_ = false;
+  bool device_has_events_ = false;  // the service's own thread alone
 };
 
 }  // namespace weft::rdma_cm

@@ -31,7 +31,8 @@ enum class CmEventKind : uint8_t {
   kEstablished,   // RTU
   kRejected,      // REJ
   kUnreachable,   // no answer to REQ, REP or SIDR_REQ
-  kDisconnected,  // DREQ, or the end of our own
+  kDisconnected,  // DREQ, the end of our own, or that of the peer's process
+  kUnanswered,    // nobody has answered our DREQ, nor anything else for long: as good as disconnected
   kTimewaitExit,
   kSidrReply,
 };
@@ -58,6 +59,8 @@ struct Connection {
   Lid peer{};
   bool passive = false;    // the peer asked
   bool datagrams = false;  // SIDR
+  bool watched = false;    // whether the peer's process is still there
+  uint64_t process = 0;    // its incarnation; 0: not known yet
   void* user = nullptr;    // null: nobody wants to hear of it any more
   uint32_t own_qpn = 0;
   uint32_t peer_qpn = 0;
@@ -83,6 +86,10 @@ class CmUser {
   [[nodiscard]] virtual bool on_request(Connection& connection, const CmMad& mad) noexcept = 0;
   /// `mad` is what brought the event; for the end of a timer a message without content.
   virtual void on_event(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept = 0;
+  /// One connection more, or less, that lives no longer than the peer's process.
+  virtual void on_watch(Lid peer, bool wanted) noexcept = 0;
+  /// The peer of a connection with this QP has gone: what is posted there shall complete.
+  virtual void on_dead_qp(uint32_t qpn) noexcept = 0;
 };
 
 enum class CmCounter : uint8_t {
@@ -91,6 +98,7 @@ enum class CmCounter : uint8_t {
   kRepeats,        // of ours, after a time without answer
   kAnsweredAgain,  // repeats of peers
   kTimeouts,
+  kPeersGone,  // connections whose peer's process has ended
   kSendRefused,
   kMalformed,
   kUnknown,     // no such connection
@@ -101,8 +109,9 @@ enum class CmCounter : uint8_t {
   kCount
 };
 [[nodiscard]] constexpr CounterNames<CmCounter> counter_labels(CmCounter /*of*/) noexcept {
-  return {"sent",      "received", "repeats",    "answered_again", "timeouts",    "send_refused",
-          "malformed", "unknown",  "wrong_peer", "wrong_state",    "no_listener", "full"};
+  return {"sent",        "received",     "repeats",   "answered_again", "timeouts",
+          "peers_gone",  "send_refused", "malformed", "unknown",        "wrong_peer",
+          "wrong_state", "no_listener",  "full"};
 }
 
 }  // namespace weft::rdma_cm

@@ -1,23 +1,17 @@
 // How it works. Each side keeps what it sent last. Who waits for an answer repeats it (ask()); who has
 // answered gives the same answer to each repeat of the peer (tell()), so a lost datagram costs time only. A
-// connection that its user destroys lives on without a user while the peer may still repeat.
+// connection that its user destroys lives on without a user while the peer may still repeat. States in which
+// only the peer can end the connection, and no timer of ours does, are watched: for them the end of the peer's
+// process is the end (peer_watch.h).
 #include "rdma_cm/connection_manager.h"
 
 #include <algorithm>
-#include <bit>
+#include <vector>
+
+#include "messages/time_code.h"
 
 namespace weft::rdma_cm {
 namespace {
-
-/// InfiniBand's way to say a time: 4.096 us * 2^n in five bits.
-constexpr Duration kTimeUnit{4096};
-uint8_t to_exponent(Duration time) noexcept {
-  const auto units = static_cast<uint64_t>(std::max(time / kTimeUnit, int64_t{1}));
-  return static_cast<uint8_t>(std::min<int>(static_cast<int>(std::bit_width(units)), 31));
-}
-Duration from_exponent(uint8_t exponent) noexcept {
-  return kTimeUnit * (int64_t{1} << exponent);
-}
 
 std::pair<uint32_t, uint32_t> peer_key(Lid from, bool datagrams, uint32_t id) noexcept {
   return {uint32_t{from.value()} << 1 | uint32_t{datagrams}, id};
@@ -36,7 +30,7 @@ Connection* ConnectionManager::request(Instant now, Lid peer, CmMad req, void* u
   req.local_id = connection->local_id;
   req.transaction = random_.next();
   if (!connection->datagrams) {
-    req.local_response_timeout = req.remote_response_timeout = to_exponent(times_.response);
+    req.local_response_timeout = req.remote_response_timeout = code_of_time(times_.response);
     req.max_retries = static_cast<uint8_t>(std::min(times_.repeats, 15U));
   }
   ask(now, *connection, req, connection->datagrams ? CmState::kSidrReqSent : CmState::kReqSent);
@@ -63,7 +57,7 @@ bool ConnectionManager::establish(Instant /*now*/, Connection& connection) noexc
 
 bool ConnectionManager::peer_is_there(Connection& connection) noexcept {
   if (connection.state != CmState::kRepSent) return false;
-  connection.state = CmState::kEstablished;
+  enter(connection, CmState::kEstablished);
   set_timer(connection, kNever);
   return true;
 }
@@ -161,6 +155,7 @@ Connection* ConnectionManager::make(Lid peer) noexcept {
 
 void ConnectionManager::forget(Connection& connection) noexcept {
   set_timer(connection, kNever);
+  watch(connection, false);
   if (connection.passive)
     by_peer_.erase(peer_key(connection.peer, connection.datagrams, connection.remote_id));
   by_id_.erase(connection.local_id);
@@ -178,7 +173,7 @@ void ConnectionManager::send(Lid to, const CmMad& mad) noexcept {
 
 void ConnectionManager::ask(Instant now, Connection& connection, const CmMad& mad, CmState state) noexcept {
   connection.last = mad;
-  connection.state = state;
+  enter(connection, state);
   connection.tries = 0;
   set_timer(connection, now + times_.response);
   send(connection.peer, mad);
@@ -186,18 +181,30 @@ void ConnectionManager::ask(Instant now, Connection& connection, const CmMad& ma
 
 void ConnectionManager::tell(Connection& connection, const CmMad& mad, CmState state) noexcept {
   connection.last = mad;
-  connection.state = state;
+  enter(connection, state);
   set_timer(connection, kNever);
   send(connection.peer, mad);
 }
 
+void ConnectionManager::enter(Connection& connection, CmState state) noexcept {
+  connection.state = state;
+  watch(connection,
+        state == CmState::kRepReceived || state == CmState::kEstablished || state == CmState::kDreqSent);
+}
+
+void ConnectionManager::watch(Connection& connection, bool wanted) noexcept {
+  if (connection.watched == wanted) return;
+  connection.watched = wanted;
+  user_.on_watch(connection.peer, wanted);
+}
+
 void ConnectionManager::enter_timewait(Instant now, Connection& connection) noexcept {
-  connection.state = CmState::kTimewait;
+  enter(connection, CmState::kTimewait);
   set_timer(connection, now + times_.timewait);
 }
 
 void ConnectionManager::close(Connection& connection) noexcept {
-  connection.state = CmState::kClosed;
+  enter(connection, CmState::kClosed);
   set_timer(connection, kNever);
 }
 
@@ -221,6 +228,15 @@ CmMad ConnectionManager::rejection(const Connection& connection, uint16_t reason
   rej.about = of_request ? kAboutReq : of_reply ? kAboutRep : kAboutNone;
   rej.reason = reason;
   return rej;
+}
+
+/// The peer repeats what our user has not decided yet.
+void ConnectionManager::ask_for_patience(const Connection& connection, uint8_t about) noexcept {
+  CmMad mra = reply_to(connection, MadKind::kMra);
+  mra.about = about;
+  mra.service_timeout = code_of_time(times_.patience);
+  counters_.add(CmCounter::kAnsweredAgain);
+  send(connection.peer, mra);
 }
 
 /// Refuses a message that belongs to no connection.
@@ -260,6 +276,8 @@ void ConnectionManager::receive(Instant now, Lid from, const CmMad& mad) noexcep
       return;
     case MadKind::kWhoHas:
     case MadKind::kHas:
+    case MadKind::kWhoIsThere:
+    case MadKind::kIsThere:
       break;
   }
   counters_.add(CmCounter::kMalformed);
@@ -306,12 +324,8 @@ void ConnectionManager::on_request(Instant /*now*/, Lid from, const CmMad& mad) 
 }
 
 void ConnectionManager::on_repeated_request(Connection& connection) noexcept {
-  if (connection.state == CmState::kReqReceived) {  // the user has not decided yet
-    CmMad mra = reply_to(connection, MadKind::kMra);
-    mra.about = kAboutReq;
-    mra.service_timeout = to_exponent(times_.patience);
-    counters_.add(CmCounter::kAnsweredAgain);
-    send(connection.peer, mra);
+  if (connection.state == CmState::kReqReceived) {
+    ask_for_patience(connection, kAboutReq);
   } else if (connection.state == CmState::kRepSent || connection.state == CmState::kTimewait) {
     counters_.add(CmCounter::kAnsweredAgain);
     send(connection.peer, connection.last);
@@ -326,17 +340,11 @@ void ConnectionManager::on_rep(Instant /*now*/, Lid from, const CmMad& mad) noex
   if (connection->state == CmState::kReqSent) {
     connection->remote_id = mad.local_id;
     connection->peer_qpn = mad.qpn;
-    connection->state = CmState::kRepReceived;
+    enter(*connection, CmState::kRepReceived);
     set_timer(*connection, kNever);
     return tell_user(*connection, CmEventKind::kReply, mad);
   }
-  if (connection->state == CmState::kRepReceived) {
-    CmMad mra = reply_to(*connection, MadKind::kMra);
-    mra.about = kAboutRep;
-    mra.service_timeout = to_exponent(times_.patience);
-    counters_.add(CmCounter::kAnsweredAgain);
-    return send(from, mra);
-  }
+  if (connection->state == CmState::kRepReceived) return ask_for_patience(*connection, kAboutRep);
   const bool has_answer =
       connection->state == CmState::kEstablished || connection->state == CmState::kTimewait;
   counters_.add(has_answer ? CmCounter::kAnsweredAgain : CmCounter::kWrongState);
@@ -358,7 +366,7 @@ void ConnectionManager::on_dreq(Instant now, Lid from, const CmMad& mad) noexcep
     case CmState::kRepReceived:
     case CmState::kEstablished:
       connection->last = mad;
-      connection->state = CmState::kDreqReceived;
+      enter(*connection, CmState::kDreqReceived);
       set_timer(*connection, kNever);
       return tell_user(*connection, CmEventKind::kDisconnected, mad);
     case CmState::kDreqSent:  // both ask: each is answered, and none has to wait for its user
@@ -385,7 +393,7 @@ void ConnectionManager::on_known(Instant now, Connection& connection, const CmMa
   if (mad.kind == MadKind::kMra) return on_mra(now, connection, mad);
   if (mad.kind == MadKind::kRej) return on_rej(connection, mad);
   if (mad.kind == MadKind::kRtu && connection.state == CmState::kRepSent) {
-    connection.state = CmState::kEstablished;
+    enter(connection, CmState::kEstablished);
     set_timer(connection, kNever);
     return tell_user(connection, CmEventKind::kEstablished, mad);
   }
@@ -404,7 +412,8 @@ void ConnectionManager::on_mra(Instant now, Connection& connection, const CmMad&
   const bool expected = (connection.state == CmState::kReqSent && mad.about == kAboutReq) ||
                         (connection.state == CmState::kRepSent && mad.about == kAboutRep);
   if (!expected) return counters_.add(CmCounter::kWrongState);
-  set_timer(connection, now + from_exponent(mad.service_timeout) + times_.response);
+  watch(connection, true);  // the peer's program may take long, but not end
+  set_timer(connection, now + time_of_code(mad.service_timeout) + times_.response);
 }
 
 void ConnectionManager::on_rej(Connection& connection, const CmMad& mad) noexcept {
@@ -427,6 +436,41 @@ void ConnectionManager::on_rej(Connection& connection, const CmMad& mad) noexcep
       break;
   }
   counters_.add(CmCounter::kWrongState);
+}
+
+// ---- the end of a peer --------------------
+
+/// Of those that are watched; what is told to the user may end others of them.
+template <class Each>
+void ConnectionManager::for_each_watched(Lid peer, Each each) {
+  std::vector<uint32_t> found;
+  for (const auto& [id, connection] : by_id_) {
+    if (connection->watched && connection->peer == peer) found.push_back(id);
+  }
+  for (const uint32_t id : found) each(*by_id_.find(id)->second);
+}
+
+void ConnectionManager::peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept {
+  for_each_watched(peer, [&](Connection& connection) {
+    if (connection.process == 0) connection.process = incarnation;
+    if (connection.process != incarnation) end_with_peer(now, connection);
+  });
+}
+
+void ConnectionManager::peer_has_gone(Instant now, Lid peer) noexcept {
+  for_each_watched(peer, [&](Connection& connection) { end_with_peer(now, connection); });
+}
+
+void ConnectionManager::end_with_peer(Instant now, Connection& connection) noexcept {
+  const CmMad nothing;
+  counters_.add(CmCounter::kPeersGone);
+  user_.on_dead_qp(connection.own_qpn);
+  if (connection.state == CmState::kEstablished || connection.state == CmState::kDreqSent) {
+    enter_timewait(now, connection);
+    return tell_user(connection, CmEventKind::kDisconnected, nothing);
+  }
+  close(connection);
+  tell_user(connection, CmEventKind::kUnreachable, nothing);
 }
 
 // ---- time --------------------
@@ -455,7 +499,7 @@ void ConnectionManager::expire(Instant now, Connection& connection) noexcept {
   counters_.add(CmCounter::kTimeouts);
   if (connection.state == CmState::kDreqSent) {
     enter_timewait(now, connection);
-    return tell_user(connection, CmEventKind::kDisconnected, nothing);
+    return tell_user(connection, CmEventKind::kUnanswered, nothing);
   }
   if (connection.state != CmState::kSidrReqSent) send(connection.peer, rejection(connection, kRejectTimeout));
   close(connection);

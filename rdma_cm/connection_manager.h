@@ -49,6 +49,11 @@ class ConnectionManager {
   /// The user is done with it; the peer is told what it has to know.
   void destroy(Instant now, Connection& connection) noexcept;
 
+  /// This process has the peer's LID: connections with an earlier one have ended.
+  void peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept;
+  /// Nobody has the peer's LID any more.
+  void peer_has_gone(Instant now, Lid peer) noexcept;
+
   void receive(Instant now, Lid from, const CmMad& mad) noexcept;
   /// Repeats and ends what is due.
   void poll(Instant now) noexcept;
@@ -62,6 +67,11 @@ class ConnectionManager {
   Connection* make(Lid peer) noexcept;
   void forget(Connection& connection) noexcept;
   void set_timer(Connection& connection, Instant at) noexcept;
+  void enter(Connection& connection, CmState state) noexcept;
+  void watch(Connection& connection, bool wanted) noexcept;
+  void end_with_peer(Instant now, Connection& connection) noexcept;
+  template <class Each>
+  void for_each_watched(Lid peer, Each each);
   void send(Lid to, const CmMad& mad) noexcept;
   /// Sends `mad` and repeats it until the state changes.
   void ask(Instant now, Connection& connection, const CmMad& mad, CmState state) noexcept;
@@ -72,6 +82,7 @@ class ConnectionManager {
   void tell_user(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept;
   [[nodiscard]] CmMad reply_to(const Connection& connection, MadKind kind) const noexcept;
   [[nodiscard]] CmMad rejection(const Connection& connection, uint16_t reason) const noexcept;
+  void ask_for_patience(const Connection& connection, uint8_t about) noexcept;
   void refuse(Lid to, const CmMad& request, uint16_t reason) noexcept;
 
   /// The connection a message names, if its sender is that connection's peer.

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/endian.h"
+#include "messages/link_local.h"
 #include "messages/multicast.h"
 #include "rdma_cm/event_content.h"
 #include "rdma_cm/ip_cm.h"
@@ -21,20 +21,14 @@ bool is_ip_service(uint64_t service, uint16_t& port_space, uint16_t& port) noexc
   return service >> 32 == 0;
 }
 
-/// The default GID of a port (verbs.md): its GUID behind the link-local prefix.
-Gid gid_of(Guid guid) noexcept {
-  Gid out{std::byte{0xFE}, std::byte{0x80}};
-  store_be(&out[8], guid.value());
-  return out;
-}
-
 }  // namespace
 
 Endnode::Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times)
     : node_(node),
       ids_(random),
       manager_(random, port, *this, times),
-      resolver_(node.identity().guid, random, port, *this) {}
+      resolver_(node.identity().guid, random, port, *this),
+      watch_(node.identity().process, random, port, *this) {}
 
 // ---- programs --------------------
 
@@ -102,16 +96,27 @@ void Endnode::receive(Instant now, Lid from, std::span<const std::byte> bytes) n
   if (mad.kind == MadKind::kWhoHas && from == node_.identity().lid)
     return;  // our own, as a member of the group
   if (mad.kind == MadKind::kWhoHas || mad.kind == MadKind::kHas) return resolver_.receive(now, from, mad);
+  if (mad.kind == MadKind::kWhoIsThere || mad.kind == MadKind::kIsThere)
+    return watch_.receive(now, from, mad);
   manager_.receive(now, from, mad);
 }
 
 void Endnode::poll(Instant now) noexcept {
   manager_.poll(now);
   resolver_.poll(now);
+  watch_.poll(now);
 }
 
 Instant Endnode::deadline() const noexcept {
-  return std::min(manager_.deadline(), resolver_.deadline());
+  return std::min({manager_.deadline(), resolver_.deadline(), watch_.deadline()});
+}
+
+void Endnode::on_device(CmEvent event) noexcept {
+  for (CmFile& file : files_) {
+    for (CmId* id : ids_.of(file)) {
+      if (id->on_device) tell(*id, event);
+    }
+  }
 }
 
 bool Endnode::on_request(Connection& connection, const CmMad& mad) noexcept {
@@ -184,6 +189,9 @@ void Endnode::on_event(Connection& connection, CmEventKind kind, const CmMad& ma
     case CmEventKind::kDisconnected:
       event = make_event(id, CmEvent::kDisconnected);
       break;
+    case CmEventKind::kUnanswered:
+      event = make_event(id, CmEvent::kDisconnected, -ETIMEDOUT);
+      break;
     case CmEventKind::kTimewaitExit:
       event = make_event(id, CmEvent::kTimewaitExit);
       break;
@@ -202,6 +210,27 @@ void Endnode::on_sidr_reply(CmId& id, const CmMad& mad) noexcept {
   event.param.ud.ah_attr = make_ah(id.peer_lid, node_.identity().port);
   set_private(event, id, mad, 0);
   ids_.push(*id.file, {.id = &id, .content = event});
+}
+
+// ---- peers --------------------
+
+/// Whoever is connected with itself ends with itself.
+void Endnode::on_watch(Lid peer, bool wanted) noexcept {
+  if (peer == node_.identity().lid) return;
+  if (wanted) return watch_.begin(peer);
+  watch_.end(peer);
+}
+
+Presence Endnode::presence(const MadProcess& process) noexcept {
+  return node_.presence(process);
+}
+
+void Endnode::on_peer(Instant now, Lid peer, uint64_t incarnation) noexcept {
+  manager_.peer_is(now, peer, incarnation);
+}
+
+void Endnode::on_peer_gone(Instant now, Lid peer) noexcept {
+  manager_.peer_has_gone(now, peer);
 }
 
 // ---- addresses --------------------
@@ -224,7 +253,7 @@ void Endnode::on_resolved(uint64_t question, Lid lid, Guid guid) noexcept {
   }
   id->state = IdState::kAddressResolved;
   id->peer_lid = lid;
-  id->peer_gid = gid_of(guid);
+  id->peer_gid = link_local_gid(guid);
   tell(*id, CmEvent::kAddressResolved);
 }
 

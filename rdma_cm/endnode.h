@@ -10,6 +10,7 @@
 #include "rdma_cm/address_resolver.h"
 #include "rdma_cm/connection_manager.h"
 #include "rdma_cm/id_table.h"
+#include "rdma_cm/peer_watch.h"
 
 namespace weft::rdma_cm {
 
@@ -22,6 +23,7 @@ struct NodeIdentity {
   Gid gid{};
   uint8_t mtu = 5;    // enum ibv_mtu
   uint64_t host = 0;  // the same for all endnodes of one network namespace
+  MadProcess process{};
 };
 
 class NodeView {
@@ -32,10 +34,13 @@ class NodeView {
   [[nodiscard]] virtual bool owns(const IpAddress& address) noexcept = 0;
   /// This endnode's own address of that family.
   [[nodiscard]] virtual IpAddress own(uint8_t family) noexcept = 0;
+  [[nodiscard]] virtual Presence presence(const MadProcess& process) noexcept = 0;
+  /// Ends a QP of this process, if it has one of that number.
+  virtual void fail_qp(uint32_t qpn) noexcept = 0;
 };
 
 /// One owner thread, or a lock around it.
-class Endnode final : public CmUser, public AddressUser {
+class Endnode final : public CmUser, public AddressUser, public PeerUser {
  public:
   Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times = {});
 
@@ -55,21 +60,29 @@ class Endnode final : public CmUser, public AddressUser {
   void receive(Instant now, Lid from, std::span<const std::byte> mad) noexcept;
   void poll(Instant now) noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
+  /// The device has another LID by now, or does nothing any more: identifiers that are on it are told.
+  void on_device(CmEvent event) noexcept;
 
   // ---- for the commands --------------------
   [[nodiscard]] IdTable& ids() noexcept { return ids_; }
   [[nodiscard]] ConnectionManager& manager() noexcept { return manager_; }
   [[nodiscard]] AddressResolver& resolver() noexcept { return resolver_; }
+  [[nodiscard]] PeerWatch& watch() noexcept { return watch_; }
   [[nodiscard]] NodeView& node() noexcept { return node_; }
   /// Queues an event without content.
   void tell(CmId& id, CmEvent event, int32_t status = 0) noexcept;
   void tell_joined(CmId& id, Membership& group) noexcept;
 
-  // ---- CmUser, AddressUser --------------------
+  // ---- CmUser, AddressUser, PeerUser --------------------
   [[nodiscard]] bool on_request(Connection& connection, const CmMad& mad) noexcept override;
   void on_event(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept override;
+  void on_watch(Lid peer, bool wanted) noexcept override;
+  void on_dead_qp(uint32_t qpn) noexcept override { node_.fail_qp(qpn); }
   [[nodiscard]] Owns owns(const MadAddress& question) noexcept override;
   void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override;
+  [[nodiscard]] Presence presence(const MadProcess& process) noexcept override;
+  void on_peer(Instant now, Lid peer, uint64_t incarnation) noexcept override;
+  void on_peer_gone(Instant now, Lid peer) noexcept override;
 
  private:
   void destroy_of(Instant now, CmFile& file) noexcept;
@@ -81,6 +94,7 @@ class Endnode final : public CmUser, public AddressUser {
   IdTable ids_;
   ConnectionManager manager_;
   AddressResolver resolver_;
+  PeerWatch watch_;
   std::list<CmFile> files_;
 };
 

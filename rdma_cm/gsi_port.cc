@@ -42,8 +42,10 @@ Status GsiPort::make_objects() {
   pd_ = context_->alloc_pd().object;
   channel_ = context_->create_channel().object;
   if (pd_ == nullptr || channel_ == nullptr) return Error{"no protection domain or channel for QP1"};
-  if (fcntl(channel_->fd(), F_SETFL, fcntl(channel_->fd(), F_GETFL) | O_NONBLOCK) != 0)
-    return Error{"the channel of QP1 cannot be made non-blocking"};
+  for (const int fd : {channel_->fd(), context_->async_fd()}) {
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+      return Error{"a descriptor of QP1 cannot be made non-blocking"};
+  }
   send_cq_ = context_->create_cq(kSendSlots).object;
   recv_cq_ = context_->create_cq(kRecvSlots, channel_).object;
   region_ = context_->reg_mr(*pd_, memory_, adapter::Access::kLocalWrite).object;
@@ -116,6 +118,12 @@ void GsiPort::arm() noexcept {
 void GsiPort::clear() noexcept {
   hca::Cq* cq = nullptr;
   while (channel_->get_event(cq) == hca::Answer::kOk) cq->ack_events(1);
+}
+
+bool GsiPort::next_event(hca::AsyncEvent& out) noexcept {
+  if (context_->get_async_event(out) != hca::Answer::kOk) return false;
+  context_->ack_async_event(out);
+  return true;
 }
 
 // ---- sending --------------------

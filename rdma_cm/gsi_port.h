@@ -37,6 +37,10 @@ class GsiPort final : public MadPort {
   [[nodiscard]] int fd() const noexcept { return channel_->fd(); }
   /// Takes what made fd() readable.
   void clear() noexcept;
+  /// Readable while events of the device wait.
+  [[nodiscard]] int events_fd() const noexcept { return context_->async_fd(); }
+  /// The next event of the device; false when there is none.
+  [[nodiscard]] bool next_event(hca::AsyncEvent& out) noexcept;
 
   [[nodiscard]] bool send(Lid to, const MadBytes& mad) noexcept override;
   [[nodiscard]] bool flood(const MadBytes& mad) noexcept override;

@@ -29,14 +29,20 @@ IpAddress own_ipv6(Lid lid) noexcept {
 
 }  // namespace
 
-NodeAddresses::NodeAddresses(const Clock& clock, Lid lid, std::string_view wanted)
-    : clock_(clock), own_v4_(make_ipv4(kOwnNetwork | lid.value())), own_v6_(own_ipv6(lid)) {
+NodeAddresses::NodeAddresses(const Clock& clock, Lid lid, std::string_view wanted) : clock_(clock) {
+  set_lid(lid);
   while (!wanted.empty()) {
     const size_t comma = std::min(wanted.find(','), wanted.size());
     const std::optional<IpAddress> one = parse_ip(std::string(wanted.substr(0, comma)));
     if (one) (one->family == 6 ? own_v6_ : own_v4_) = *one;
+    if (one) (one->family == 6 ? wanted_v6_ : wanted_v4_) = true;
     wanted.remove_prefix(std::min(comma + 1, wanted.size()));
   }
+}
+
+void NodeAddresses::set_lid(Lid lid) noexcept {
+  if (!wanted_v4_) own_v4_ = make_ipv4(kOwnNetwork | lid.value());
+  if (!wanted_v6_) own_v6_ = own_ipv6(lid);
 }
 
 bool NodeAddresses::owns(const IpAddress& address) noexcept {

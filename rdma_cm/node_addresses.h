@@ -17,6 +17,9 @@ class NodeAddresses {
   /// @param wanted  addresses with commas between; absent for a family: from the LID
   NodeAddresses(const Clock& clock, Lid lid, std::string_view wanted);
 
+  /// The endnode has another LID by now.
+  void set_lid(Lid lid) noexcept;
+
   [[nodiscard]] IpAddress own(uint8_t family) const noexcept { return family == 6 ? own_v6_ : own_v4_; }
   /// An own address, or one of the host; the host is asked once a second at most.
   [[nodiscard]] bool owns(const IpAddress& address) noexcept;
@@ -27,8 +30,10 @@ class NodeAddresses {
   void read_host() noexcept;
 
   const Clock& clock_;
-  IpAddress own_v4_;
-  IpAddress own_v6_;
+  IpAddress own_v4_{};
+  IpAddress own_v6_{};
+  bool wanted_v4_ = false;  // somebody said which
+  bool wanted_v6_ = false;
   std::vector<IpAddress> host_;
   Instant read_again_ = Instant::min();
 };

@@ -34,8 +34,11 @@ Result<std::unique_ptr<rdma_cm::CmService>> start() {
                                  .mtu = static_cast<uint8_t>(mtu_of(port.info.cell_payload_bytes))};
   std::memcpy(identity.gid.data(), gid.raw, identity.gid.size());
   const char* addresses = std::getenv("WEFT_IP");
-  return rdma_cm::CmService::start(node->device(), node->random(), identity,
-                                   addresses != nullptr ? addresses : "", debug_names("cm"));
+  Result<std::unique_ptr<rdma_cm::CmService>> made = rdma_cm::CmService::start(
+      node->device(), node->random(), identity, addresses != nullptr ? addresses : "", debug_names("cm"));
+  if (made && node->page() != nullptr && !(*made)->publish(*node->page()))
+    explain("the counters of connection management do not fit the page");
+  return made;
 }
 
 /// The service of this process, or of this child after fork(); null when there is no fabric.
@@ -76,6 +79,13 @@ WEFT_VERBS_API ssize_t weft_cm_write(int descriptor, const void* data, size_t by
   weft::rdma_cm::CmService* known = current().last();
   const ssize_t done = known != nullptr ? known->write(descriptor, data, bytes) : -EBADF;
   return done >= 0 ? done : failed(static_cast<int>(-done));
+}
+
+/// The descriptor is closed; `copy`, which dup() made of it, is the channel from now on.
+WEFT_VERBS_API int weft_cm_move(int descriptor, int copy) {
+  weft::rdma_cm::CmService* known = current().last();
+  const int done = known != nullptr ? known->move(descriptor, copy) : -EBADF;
+  return done == 0 ? 0 : failed(-done);
 }
 
 WEFT_VERBS_API int weft_cm_close(int descriptor) {

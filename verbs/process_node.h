@@ -34,6 +34,8 @@ class ProcessNode {
 
   [[nodiscard]] hca::Device& device() noexcept { return device_; }
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
+  /// The page with the counters of this process; null when it has none.
+  [[nodiscard]] StatsPage* page() noexcept { return page_ ? &*page_ : nullptr; }
   [[nodiscard]] RandomSource& random() noexcept { return spare_random_; }
   /// LID, GUID, partitions and cell size of the port as it last was up.
   [[nodiscard]] hca::PortState port() noexcept;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -34,8 +35,15 @@ struct Node final : test::MadNode, NodeView {
     file = endnode.open();
   }
   NodeIdentity identity() noexcept override {
-    return {.guid = Guid(0x100U + lid().value()), .device_index = 3, .lid = lid(), .gid = {}, .host = host};
+    return {.guid = Guid(0x100U + lid().value()),
+            .device_index = 3,
+            .lid = lid(),
+            .gid = {},
+            .host = host,
+            .process = {.incarnation = incarnation + lid().value(), .pid = lid().value()}};
   }
+  void fail_qp(uint32_t qpn) noexcept override { failed_qps.push_back(qpn); }
+  Presence presence(const MadProcess& process) noexcept override { return knows_of[process.pid]; }
   bool owns(const IpAddress& address) noexcept override {
     return address.same_ip(own(address.family)) || address.same_ip(make_ipv4(0xC0A80001));  // 192.168.0.1
   }
@@ -171,6 +179,9 @@ struct Node final : test::MadNode, NodeView {
   ManualClock& clock;
   SeededRandom random;
   uint64_t host = kHost;
+  uint64_t incarnation = 0x1000;
+  std::map<uint32_t, Presence> knows_of;
+  std::vector<uint32_t> failed_qps;
   Endnode endnode;
   Commands commands;
   CmFile* file = nullptr;
@@ -483,6 +494,53 @@ TEST_F(CommandsTest, the_end_of_a_process_is_the_end_of_its_connections) {
   EXPECT_EQ(b.event().event, number(CmEvent::kDisconnected));
   EXPECT_EQ(a.endnode.ids().size(), 0U);
   EXPECT_NE(a.endnode.file_of(a.file->descriptor->fd()), nullptr) << "the program may still close it";
+}
+
+TEST_F(CommandsTest, the_death_of_a_peer_is_the_end_of_its_connections) {
+  establish();
+  network.run(2s);
+  EXPECT_EQ(a.event().event, ~0U) << "both are there";
+  network.nodes.erase(2);
+  a.knows_of[2] = Presence::kEnded;
+  network.run(1100ms);
+  rdma_ucm_event_resp event = a.event();
+  EXPECT_EQ(event.event, number(CmEvent::kDisconnected));
+  EXPECT_EQ(event.status, 0U);
+  EXPECT_EQ(a.failed_qps, std::vector<uint32_t>{0x111}) << "what is posted there completes";
+  ASSERT_EQ(a.disconnect(client), 0) << "as programs do then";
+  network.run(2s);
+  EXPECT_EQ(a.event().event, number(CmEvent::kTimewaitExit));
+  EXPECT_EQ(a.endnode.watch().deadline(), kNever);
+  EXPECT_EQ(a.endnode.watch().counters().get(PeerCounter::kEnded), 1U);
+  a.destroy(client);
+  EXPECT_EQ(a.endnode.manager().connections(), 0U);
+}
+
+TEST_F(CommandsTest, a_peer_of_another_host_is_waited_for) {
+  establish();
+  network.run(2s);
+  network.nodes.erase(2);
+  network.run(5s);
+  EXPECT_EQ(a.event().event, ~0U) << "its switch may come back";
+  network.run(6s);
+  EXPECT_EQ(a.event().event, number(CmEvent::kDisconnected));
+}
+
+TEST_F(CommandsTest, the_device_changes_its_address_or_fails) {
+  establish();
+  static_cast<void>(a.create(0xA9));
+  a.endnode.on_device(CmEvent::kAddressChange);
+  rdma_ucm_event_resp event = a.event();
+  EXPECT_EQ(event.event, number(CmEvent::kAddressChange));
+  EXPECT_EQ(event.uid, 0xA0U);
+  EXPECT_EQ(a.event().event, ~0U) << "who is on no device has no address to lose";
+  b.endnode.on_device(CmEvent::kDeviceRemoval);
+  std::set<uint64_t> told;
+  for (event = b.event(); event.event != ~0U; event = b.event()) {
+    EXPECT_EQ(event.event, number(CmEvent::kDeviceRemoval));
+    told.insert(event.uid);
+  }
+  EXPECT_EQ(told, (std::set<uint64_t>{0xB0, 0xB1}));
 }
 
 TEST_F(CommandsTest, data_may_come_before_the_last_word) {

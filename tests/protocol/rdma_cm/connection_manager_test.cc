@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,8 @@ struct Node final : test::MadNode, CmUser {
     if (kind == CmEventKind::kReply) replied.push_back(&connection);
     if (kind == CmEventKind::kDisconnected) left.push_back(&connection);
   }
+  void on_watch(Lid peer, bool wanted) noexcept override { watched[peer] += wanted ? 1 : -1; }
+  void on_dead_qp(uint32_t qpn) noexcept override { dead_qps.push_back(qpn); }
   Connection* connect(Lid to, MadKind kind = MadKind::kReq) {
     active = manager.request(clock.now(), to, {.kind = kind, .service_id = 7, .qpn = 11}, this);
     return active;
@@ -71,6 +74,8 @@ struct Node final : test::MadNode, CmUser {
   bool answers = true;
   int requests = 0;
   CmMad last;
+  std::map<Lid, int> watched;
+  std::vector<uint32_t> dead_qps;
   Connection* active = nullptr;
   Connection* passive = nullptr;
   std::vector<CmEventKind> events;
@@ -96,6 +101,7 @@ class ConnectionManagerTest : public ::testing::Test {
     EXPECT_EQ(a.manager.connections(), 0U);
     EXPECT_EQ(b.manager.connections(), 0U);
     EXPECT_EQ(network.malformed, 0);
+    EXPECT_EQ(a.watched[b.lid()] + b.watched[a.lid()], 0);
   }
   using Events = std::vector<CmEventKind>;
 
@@ -213,7 +219,7 @@ TEST_F(ConnectionManagerTest, a_peer_that_has_gone_is_given_up) {
   ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.active));
   EXPECT_FALSE(a.manager.disconnect(network.clock.now(), *a.active)) << "it asks already";
   network.run(10s);
-  EXPECT_EQ(a.told(CmEventKind::kDisconnected), 1);
+  EXPECT_EQ(a.told(CmEventKind::kUnanswered), 1);
   EXPECT_EQ(a.told(CmEventKind::kTimewaitExit), 1);
 }
 
@@ -300,6 +306,51 @@ TEST_F(ConnectionManagerTest, any_network) {
       EXPECT_EQ(node->manager.connections(), 0U);
     }
   }
+}
+
+TEST_F(ConnectionManagerTest, a_connection_ends_with_the_process_of_its_peer) {
+  establish();
+  EXPECT_EQ(a.watched[b.lid()], 1);
+  EXPECT_EQ(b.watched[a.lid()], 1);
+  network.nodes.erase(1);
+  b.manager.peer_has_gone(network.clock.now(), Lid(3));
+  EXPECT_EQ(b.told(CmEventKind::kDisconnected), 0) << "that was somebody else";
+  b.manager.peer_has_gone(network.clock.now(), a.lid());
+  EXPECT_EQ(b.told(CmEventKind::kDisconnected), 1);
+  EXPECT_EQ(b.watched[a.lid()], 0);
+  EXPECT_EQ(b.dead_qps, std::vector<uint32_t>{22});
+  network.run(2s);
+  EXPECT_EQ(b.told(CmEventKind::kTimewaitExit), 1);
+  EXPECT_EQ(b.count(CmCounter::kRepeats), 0U) << "nobody is left to say goodbye to";
+  EXPECT_EQ(b.count(CmCounter::kPeersGone), 1U);
+  b.manager.destroy(network.clock.now(), *b.passive);
+  EXPECT_EQ(b.manager.connections(), 0U);
+}
+
+TEST_F(ConnectionManagerTest, a_new_process_with_the_lid_has_none_of_the_old_connections) {
+  establish();
+  Connection* const old = b.passive;
+  b.manager.peer_is(network.clock.now(), a.lid(), 5);
+  b.manager.peer_is(network.clock.now(), a.lid(), 5);
+  EXPECT_EQ(old->state, CmState::kEstablished);
+  establish();
+  ASSERT_NE(b.passive, old);
+  b.manager.peer_is(network.clock.now(), a.lid(), 6);
+  EXPECT_EQ(old->state, CmState::kTimewait);
+  EXPECT_EQ(b.passive->state, CmState::kEstablished) << "nobody knew yet whose it was";
+  b.manager.peer_is(network.clock.now(), a.lid(), 7);
+  EXPECT_EQ(b.passive->state, CmState::kTimewait);
+}
+
+TEST_F(ConnectionManagerTest, who_asks_for_patience_may_not_end_meanwhile) {
+  b.answers = false;
+  a.connect(b.lid());
+  network.run(3s);
+  ASSERT_EQ(a.active->state, CmState::kReqSent);
+  ASSERT_EQ(a.watched[b.lid()], 1) << "an MRA came";
+  a.manager.peer_has_gone(network.clock.now(), b.lid());
+  EXPECT_EQ(a.told(CmEventKind::kUnreachable), 1);
+  EXPECT_EQ(a.active->state, CmState::kClosed);
 }
 
 }  // namespace

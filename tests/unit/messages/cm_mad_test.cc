@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::array kKinds{MadKind::kReq,     MadKind::kMra,    MadKind::kRej,  MadKind::kRep,
                             MadKind::kRtu,     MadKind::kDreq,   MadKind::kDrep, MadKind::kSidrReq,
-                            MadKind::kSidrRep, MadKind::kWhoHas, MadKind::kHas};
+                            MadKind::kSidrRep, MadKind::kWhoHas, MadKind::kHas,  MadKind::kWhoIsThere,
+                            MadKind::kIsThere};
 
 CmMad full_request() {
   CmMad mad{.kind = MadKind::kReq,
@@ -119,6 +120,24 @@ TEST(CmMad, replies_lie_as_infiniband_has_them) {
   EXPECT_EQ(u32(sidr, 32), 7U << 8);
   EXPECT_EQ(u32(sidr, 40), 9U);
   EXPECT_EQ(u32(sidr, 44), 8U);
+}
+
+TEST(CmMad, a_process_is_named) {
+  const CmMad mad{.kind = MadKind::kIsThere,
+                  .transaction = 1,
+                  .process = {.incarnation = 0x0102030405060708, .space = 2, .started = 3, .pid = 4}};
+  const MadBytes wire = encode_mad(mad);
+  EXPECT_EQ(load_be<uint64_t>(&wire[24]), 0x0102030405060708U);
+  EXPECT_EQ(load_be<uint64_t>(&wire[32]), 2U);
+  EXPECT_EQ(load_be<uint64_t>(&wire[40]), 3U);
+  EXPECT_EQ(load_be<uint32_t>(&wire[48]), 4U);
+  CmMad back;
+  ASSERT_EQ(decode_mad(wire, back), MadError::kNone);
+  EXPECT_EQ(back, mad);
+  MadBytes question = encode_mad({.kind = MadKind::kWhoIsThere, .transaction = 1});
+  ASSERT_EQ(decode_mad(question, back), MadError::kNone);
+  question[24] = std::byte{1};
+  EXPECT_EQ(decode_mad(question, back), MadError::kReserved);
 }
 
 TEST(CmMad, what_is_wrong_is_named) {

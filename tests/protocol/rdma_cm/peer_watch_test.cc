@@ -1,0 +1,154 @@
+// Whether peers are still there, in virtual time over a network that may lose what is asked and answered.
+#include "rdma_cm/peer_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "rdma_cm/process_mark.h"
+#include "tests/support/mad_network.h"
+
+namespace weft::rdma_cm {
+namespace {
+
+struct Node final : test::MadNode, PeerUser {
+  Node(test::MadNetwork& network, Lid lid, uint64_t incarnation)
+      : MadNode(network, lid),
+        random(incarnation),
+        watch({.incarnation = incarnation, .pid = lid.value()}, random, *this, *this) {}
+  void receive(Instant now, Lid from, const CmMad& mad) override {
+    if (!stopped) watch.receive(now, from, mad);
+  }
+  void poll(Instant now) override { watch.poll(now); }
+  Presence presence(const MadProcess& process) noexcept override {
+    asked_about.push_back(process.pid);
+    return knows;
+  }
+  void on_peer(Instant /*now*/, Lid peer, uint64_t incarnation) noexcept override {
+    heard.emplace_back(peer, incarnation);
+  }
+  void on_peer_gone(Instant /*now*/, Lid peer) noexcept override { gone.push_back(peer); }
+  uint64_t count(PeerCounter counter) { return watch.counters().get(counter); }
+
+  SeededRandom random;
+  PeerWatch watch;
+  bool stopped = false;
+  Presence knows = Presence::kUnknown;
+  std::vector<uint32_t> asked_about;
+  std::vector<std::pair<Lid, uint64_t>> heard;
+  std::vector<Lid> gone;
+};
+
+class PeerWatchTest : public ::testing::Test {
+ protected:
+  using Heard = std::vector<std::pair<Lid, uint64_t>>;
+  test::MadNetwork network;
+  Node a{network, Lid(1), 100};
+  Node b{network, Lid(2), 200};
+};
+
+TEST_F(PeerWatchTest, who_answers_is_there) {
+  a.watch.begin(b.lid());
+  network.run(10s);
+  EXPECT_EQ(a.heard, (Heard{{b.lid(), 200}}));
+  EXPECT_TRUE(a.gone.empty());
+  EXPECT_TRUE(a.asked_about.empty()) << "the kernel is not asked about one that answers";
+  EXPECT_LE(a.count(PeerCounter::kAsked), 21U);
+  EXPECT_EQ(b.count(PeerCounter::kAnswered), a.count(PeerCounter::kAsked));
+  a.watch.begin(b.lid());
+  network.run(1s);
+  EXPECT_EQ(a.heard, (Heard{{b.lid(), 200}, {b.lid(), 200}})) << "for the new connection";
+  a.watch.end(b.lid());
+  EXPECT_NE(a.watch.deadline(), kNever);
+  a.watch.end(b.lid());
+  EXPECT_EQ(a.watch.deadline(), kNever);
+  a.watch.end(b.lid());
+}
+
+TEST_F(PeerWatchTest, a_process_that_has_ended_is_found_within_two_questions) {
+  a.watch.begin(b.lid());
+  network.run(5s);
+  b.stopped = true;
+  a.knows = Presence::kEnded;
+  network.run(2 * PeerWatch::kAskEvery + 10ms);
+  EXPECT_EQ(a.gone, std::vector<Lid>{b.lid()});
+  EXPECT_EQ(a.asked_about, std::vector<uint32_t>{2});
+  EXPECT_EQ(a.watch.deadline(), kNever);
+}
+
+TEST_F(PeerWatchTest, a_process_that_is_stopped_is_waited_for) {
+  a.watch.begin(b.lid());
+  network.run(5s);
+  b.stopped = true;
+  a.knows = Presence::kRuns;
+  network.run(30s);
+  EXPECT_TRUE(a.gone.empty());
+  b.stopped = false;
+  network.run(1s);
+  a.knows = Presence::kEnded;
+  network.run(10s);
+  EXPECT_TRUE(a.gone.empty()) << "it answers, whatever is said of it";
+}
+
+TEST_F(PeerWatchTest, one_that_nobody_knows_of_may_be_silent_for_ten_seconds) {
+  a.watch.begin(b.lid());
+  network.run(5s);
+  b.stopped = true;
+  network.run(9s);
+  b.stopped = false;
+  network.run(1s);
+  b.stopped = true;
+  network.run(9s);
+  EXPECT_TRUE(a.gone.empty());
+  network.run(3s);
+  EXPECT_EQ(a.gone, std::vector<Lid>{b.lid()});
+  EXPECT_EQ(a.count(PeerCounter::kSilent), 1U);
+}
+
+TEST_F(PeerWatchTest, another_process_has_the_lid) {
+  a.watch.begin(b.lid());
+  network.run(5s);
+  Node other(network, Lid(2), 300);
+  network.run(1s);
+  EXPECT_EQ(a.heard, (Heard{{b.lid(), 200}, {b.lid(), 300}}));
+  EXPECT_EQ(a.count(PeerCounter::kReplaced), 1U);
+  network.nodes.erase(2);
+}
+
+TEST_F(PeerWatchTest, answers_that_nobody_asked_for_say_nothing) {
+  a.watch.begin(b.lid());
+  network.run(1s);
+  a.watch.receive(network.clock.now(), b.lid(),
+                  {.kind = MadKind::kIsThere, .transaction = 1, .process = {.incarnation = 999}});
+  a.watch.receive(network.clock.now(), Lid(9), {.kind = MadKind::kIsThere});
+  EXPECT_EQ(a.count(PeerCounter::kUnexpected), 2U);
+  EXPECT_EQ(a.heard.size(), 1U);
+}
+
+TEST_F(PeerWatchTest, losses_end_nothing) {
+  network.loss_ppm = 300'000;
+  network.double_ppm = 300'000;
+  network.disorder = 20ms;
+  a.watch.begin(b.lid());
+  b.watch.begin(a.lid());
+  network.run(60s);
+  EXPECT_TRUE(a.gone.empty() && b.gone.empty());
+}
+
+TEST(ProcessMark, this_process_runs_and_others_have_ended) {
+  const MadProcess self = this_process(7);
+  ASSERT_NE(self.space, 0U);
+  EXPECT_EQ(presence_of(self, self), Presence::kRuns);
+  MadProcess other = self;
+  other.started -= 1;
+  EXPECT_EQ(presence_of(other, self), Presence::kEnded) << "its number was given again";
+  other = self;
+  other.pid = 0x7FFF'FFFF;
+  EXPECT_EQ(presence_of(other, self), Presence::kEnded);
+  other.space += 1;
+  EXPECT_EQ(presence_of(other, self), Presence::kUnknown) << "of another host";
+}
+
+}  // namespace
+}  // namespace weft::rdma_cm
