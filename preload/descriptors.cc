@@ -1,7 +1,14 @@
+// How it works. The engine knows a channel by one of its descriptors. When that one is closed while there are
+// copies, the engine is told to know it by a copy from then on. A child of vfork() has descriptors of its own,
+// but works in the memory of its parent, where it must change nothing: it is told by its process number. One
+// of fork() has a table of its own, in which its parent's channels are dead.
 #include "preload/descriptors.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "preload/engine.h"
@@ -9,6 +16,41 @@
 namespace weft::preload {
 
 std::atomic<int32_t> channels[kDescriptors];
+
+namespace {
+
+std::atomic<int32_t> known{0};      // descriptors that are channels
+std::atomic<pid_t> table_owner{0};  // process whose table this is; 0: there was no channel yet
+
+void own_table() noexcept {
+  table_owner.store(getpid(), std::memory_order_relaxed);
+}
+
+[[nodiscard]] bool of_another_process() noexcept {
+  return table_owner.load(std::memory_order_relaxed) != getpid();
+}
+
+void set(int descriptor, int channel) noexcept {
+  const int32_t before = channels[descriptor].exchange(channel + 1, std::memory_order_relaxed);
+  known.fetch_add((channel >= 0 ? 1 : 0) - (before != 0 ? 1 : 0), std::memory_order_relaxed);
+}
+
+/// All descriptors of a channel get to know it by another of them.
+void rename_channel(int channel, int other) noexcept {
+  for (std::atomic<int32_t>& entry : channels) {
+    int32_t expected = channel + 1;
+    entry.compare_exchange_strong(expected, other + 1, std::memory_order_relaxed);
+  }
+}
+
+int find_copy(int channel) noexcept {
+  for (size_t i = 0; i < kDescriptors; ++i) {
+    if (channels[i].load(std::memory_order_relaxed) == channel + 1) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
 
 int open_channel(int flags) noexcept {
   const Engine* all = engine();
@@ -23,26 +65,42 @@ int open_channel(int flags) noexcept {
     errno = EMFILE;
     return -1;
   }
+  if (table_owner.exchange(getpid(), std::memory_order_relaxed) == 0)
+    pthread_atfork(nullptr, nullptr, own_table);
   if ((flags & O_NONBLOCK) != 0) fcntl(descriptor, F_SETFL, O_RDWR | O_NONBLOCK);
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor, F_SETFD, 0);
-  channels[descriptor].store(descriptor + 1, std::memory_order_relaxed);
+  set(descriptor, descriptor);
   return descriptor;
 }
 
 void copied(int from, int to) noexcept {
+  if (to < 0 || static_cast<size_t>(to) >= kDescriptors) return;
   const int channel = channel_of(from);
-  if (channel < 0 || to < 0 || static_cast<size_t>(to) >= kDescriptors) return;
-  channels[to].store(channel + 1, std::memory_order_relaxed);
+  if (channel_of(to) == channel || of_another_process()) return;
+  set(to, channel);
 }
 
-/// The first descriptor's end is the channel's end; copies are closed like any other descriptor.
 bool release(int descriptor) noexcept {
   const int channel = channel_of(descriptor);
-  if (channel < 0) return false;
-  channels[descriptor].store(0, std::memory_order_relaxed);
+  if (channel < 0 || of_another_process()) return false;
+  set(descriptor, -1);
   if (channel != descriptor) return false;
   const Engine* all = engine();
-  return all != nullptr && all->cm_close(descriptor) == 0;
+  if (all == nullptr) return false;
+  const int copy = find_copy(channel);
+  if (copy < 0) return all->cm_close(descriptor) == 0;
+  rename_channel(channel, copy);
+  return all->cm_move(descriptor, copy) == 0 || all->cm_close(descriptor) == 0;
+}
+
+void release_range(unsigned first, unsigned last) noexcept {
+  const auto end = static_cast<unsigned>(std::min<size_t>(size_t{last} + 1, kDescriptors));
+  for (unsigned i = first; i < end && known.load(std::memory_order_relaxed) != 0; ++i)
+    static_cast<void>(release(static_cast<int>(i)));
+}
+
+void forget(int descriptor) noexcept {
+  if (!of_another_process()) set(descriptor, -1);
 }
 
 }  // namespace weft::preload

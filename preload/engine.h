@@ -12,6 +12,7 @@ struct Engine {
   int (*cm_open)();
   ssize_t (*cm_write)(int descriptor, const void* data, size_t bytes);
   int (*cm_close)(int descriptor);
+  int (*cm_move)(int descriptor, int copy);
   void (*show_device)();
 };
 /// Null when the library cannot be found or is not ours.

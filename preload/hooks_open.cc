@@ -9,8 +9,6 @@
 #include "preload/next.h"
 #include "preload/paths.h"
 
-#define WEFT_HOOK extern "C" __attribute__((visibility("default")))
-
 namespace weft::preload {
 namespace {
 

@@ -10,8 +10,7 @@
 
 #include "preload/next.h"
 #include "preload/paths.h"
-
-#define WEFT_HOOK extern "C" __attribute__((visibility("default")))
+#include "preload/pretend.h"
 
 namespace weft::preload {
 namespace {
@@ -21,6 +20,14 @@ template <class Call>
 auto elsewhere(const char* path, Call call) {
   PathRoom room;
   return call(stand_in(path, room));
+}
+
+/// As elsewhere(), for calls that ask about the descriptor itself when the path is empty.
+template <class Stat, class Call>
+int elsewhere_or_here(int dir, const char* path, int flags, Stat* out, Call call) {
+  const int done = elsewhere(path, call);
+  if (done == 0 && (flags & AT_EMPTY_PATH) != 0 && path != nullptr && path[0] == '\0') pretend(dir, *out);
+  return done;
 }
 
 using Filter = int (*)(const dirent*);
@@ -45,6 +52,7 @@ constinit Next<int (*)(const char*, int)> next_access("access");
 constinit Next<int (*)(int, const char*, int, int)> next_faccessat("faccessat");
 constinit Next<int (*)(const char*, int)> next_euidaccess("euidaccess");
 constinit Next<int (*)(const char*, int)> next_eaccess("eaccess");
+constinit Next<int (*)(const char*)> next_chdir("chdir");
 constinit Next<FILE* (*)(const char*, const char*)> next_fopen("fopen");
 constinit Next<FILE* (*)(const char*, const char*)> next_fopen64("fopen64");
 constinit Next<DIR* (*)(const char*)> next_opendir("opendir");
@@ -79,15 +87,18 @@ WEFT_HOOK int lstat64(const char* path, struct stat64* out) noexcept {
 }
 
 WEFT_HOOK int fstatat(int dir, const char* path, struct stat* out, int flags) noexcept {
-  return elsewhere(path, [&](const char* at) { return next_fstatat.get()(dir, at, out, flags); });
+  return elsewhere_or_here(dir, path, flags, out,
+                           [&](const char* at) { return next_fstatat.get()(dir, at, out, flags); });
 }
 
 WEFT_HOOK int fstatat64(int dir, const char* path, struct stat64* out, int flags) noexcept {
-  return elsewhere(path, [&](const char* at) { return next_fstatat64.get()(dir, at, out, flags); });
+  return elsewhere_or_here(dir, path, flags, out,
+                           [&](const char* at) { return next_fstatat64.get()(dir, at, out, flags); });
 }
 
 WEFT_HOOK int statx(int dir, const char* path, int flags, unsigned mask, struct statx* out) noexcept {
-  return elsewhere(path, [&](const char* at) { return next_statx.get()(dir, at, flags, mask, out); });
+  return elsewhere_or_here(dir, path, flags, out,
+                           [&](const char* at) { return next_statx.get()(dir, at, flags, mask, out); });
 }
 
 WEFT_HOOK int __xstat(int version, const char* path, struct stat* out) noexcept {
@@ -107,11 +118,14 @@ WEFT_HOOK int __lxstat64(int version, const char* path, struct stat64* out) noex
 }
 
 WEFT_HOOK int __fxstatat(int version, int dir, const char* path, struct stat* out, int flags) noexcept {
-  return elsewhere(path, [&](const char* at) { return next_fxstatat.get()(version, dir, at, out, flags); });
+  return elsewhere_or_here(dir, path, flags, out,
+                           [&](const char* at) { return next_fxstatat.get()(version, dir, at, out, flags); });
 }
 
 WEFT_HOOK int __fxstatat64(int version, int dir, const char* path, struct stat64* out, int flags) noexcept {
-  return elsewhere(path, [&](const char* at) { return next_fxstatat64.get()(version, dir, at, out, flags); });
+  return elsewhere_or_here(dir, path, flags, out, [&](const char* at) {
+    return next_fxstatat64.get()(version, dir, at, out, flags);
+  });
 }
 
 WEFT_HOOK int access(const char* path, int mode) noexcept {
@@ -128,6 +142,10 @@ WEFT_HOOK int euidaccess(const char* path, int mode) noexcept {
 
 WEFT_HOOK int eaccess(const char* path, int mode) noexcept {
   return elsewhere(path, [&](const char* at) { return next_eaccess.get()(at, mode); });
+}
+
+WEFT_HOOK int chdir(const char* path) noexcept {
+  return elsewhere(path, [&](const char* at) { return next_chdir.get()(at); });
 }
 
 WEFT_HOOK FILE* fopen(const char* path, const char* mode) {

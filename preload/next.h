@@ -5,6 +5,9 @@
 
 #include <atomic>
 
+/// Before each function that stands in for one of libc.
+#define WEFT_HOOK extern "C" __attribute__((visibility("default")))
+
 namespace weft::preload {
 
 /// Any thread; threads that come at once find the same.

@@ -62,10 +62,13 @@ constexpr std::array<std::pair<const char*, AdapterCounter>, 5> kCounters{{
 }};
 
 /// What does not change while the process runs.
-bool put_device(ProcessNode& node, const fs::path& classes) {
+bool put_device(ProcessNode& node, const fs::path& root) {
+  const fs::path classes = root / "class";
+  const fs::path nodes = root / "dev/infiniband";
   const std::string guid = guid_text(node.guid());
   const fs::path device = classes / "infiniband" / device_name();
-  return put(classes / "infiniband_verbs/abi_version", "6") &&
+  return put(nodes / "uverbs0", "") && put(nodes / "rdma_cm", "") &&
+         put(classes / "infiniband_verbs/abi_version", "6") &&
          put(classes / "infiniband_verbs/uverbs0/ibdev", device_name()) &&
          put(classes / "infiniband_verbs/uverbs0/abi_version", "1") &&
          put(classes / "infiniband_verbs/uverbs0/dev", "231:192") &&
@@ -100,7 +103,7 @@ fs::path port_path(const std::string& root) {
 bool write_system_tree(ProcessNode& node, const std::string& root) {
   static std::atomic<const ProcessNode*> shown{nullptr};
   if (shown.load() != &node) {
-    if (!put_device(node, fs::path(root) / "class")) return false;
+    if (!put_device(node, root)) return false;
     shown.store(&node);
   }
   bool counted = true;

@@ -132,6 +132,14 @@ class PreloadTest(StockCase):
         found = subprocess.run(["stat", "/dev/infiniband/rdma_cm"], capture_output=True, text=True, env=environment)
         self.assertNotEqual(found.returncode, 0)
 
+    def test_what_programs_do_with_descriptors_and_paths(self):
+        root = self.path / "sys"
+        root.mkdir(mode=0o700)
+        done = self.run_stock(str(harness.BIN.parent / "tests" / "preload_probe"), WEFT_SYSFS=str(root))
+        wrong = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
+        self.assertEqual((done.returncode, wrong, done.stderr), (0, [], ""), done.stdout)
+        self.assertGreater(done.stdout.count("ok "), 40)
+
     def test_no_device_of_the_kernel_is_asked_for(self):
         code = "import socket\ntry: socket.socket(16, socket.SOCK_RAW, 20)\nexcept OSError as e: print(e.errno)"
         self.assertEqual(self.run_stock(shutil.which("python3"), "-c", code).stdout, "93\n")

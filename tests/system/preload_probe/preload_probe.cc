@@ -1,0 +1,303 @@
+// A program that handles descriptors and paths as programs do, and says for each thing whether it went well.
+// It knows nothing of Weft: under the preloaded object it sees a connection manager and a device.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rdma/rdma_user_cm.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern "C" int __open_2(const char* path, int flags);  // NOLINT: what _FORTIFY_SOURCE makes of open()
+
+namespace {
+
+constexpr const char* kManager = "/dev/infiniband/rdma_cm";
+int failures = 0;
+
+void check(bool good, const char* what) {
+  std::printf("%s %s%s%s\n", good ? "ok" : "FAILED", what, good ? "" : ": ", good ? "" : strerror(errno));
+  if (!good) ++failures;
+}
+
+/// Creates an identifier by a command, as librdmacm does. -1: none.
+int create_id(int channel) {
+  rdma_ucm_create_id_resp made{};
+  struct {
+    rdma_ucm_cmd_hdr header;
+    rdma_ucm_create_id body;
+  } command{};
+  command.header = {.cmd = RDMA_USER_CM_CMD_CREATE_ID, .in = sizeof command.body, .out = sizeof made};
+  command.body.uid = 1;
+  command.body.response = reinterpret_cast<uintptr_t>(&made);
+  command.body.ps = RDMA_PS_TCP;
+  if (write(channel, &command, sizeof command) != static_cast<ssize_t>(sizeof command)) return -1;
+  return static_cast<int>(made.id);
+}
+
+int resolve(int channel, int id) {
+  struct {
+    rdma_ucm_cmd_hdr header;
+    rdma_ucm_resolve_ip body;
+  } command{};
+  command.header = {.cmd = RDMA_USER_CM_CMD_RESOLVE_IP, .in = sizeof command.body, .out = 0};
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(7471);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::memcpy(&command.body.dst_addr, &to, sizeof to);
+  command.body.id = static_cast<uint32_t>(id);
+  command.body.timeout_ms = 2000;
+  return write(channel, &command, sizeof command) > 0 ? 0 : -1;
+}
+
+bool is_device(const struct stat& seen) {
+  return S_ISCHR(seen.st_mode) && seen.st_rdev == makedev(10, 58);
+}
+
+int open_manager() {
+  const int channel = open(kManager, O_RDWR | O_CLOEXEC);
+  if (channel < 0) check(false, "open()");
+  return channel;
+}
+
+// ---- what a descriptor is --------------------
+
+void ways_to_open() {
+  const std::vector<int> opened{open(kManager, O_RDWR), open64(kManager, O_RDWR),
+                                openat(AT_FDCWD, kManager, O_RDWR), openat64(AT_FDCWD, kManager, O_RDWR),
+                                __open_2(kManager, O_RDWR)};
+  for (const int channel : opened) {
+    check(channel >= 0 && create_id(channel) >= 0, "every way to open gives a channel");
+    close(channel);
+  }
+  const int held = open(kManager, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  check((fcntl(held, F_GETFD) & FD_CLOEXEC) != 0 && (fcntl(held, F_GETFL) & O_NONBLOCK) != 0,
+        "flags of open()");
+  close(held);
+}
+
+void what_it_is() {
+  const int channel = open_manager();
+  struct stat seen {};
+  check(fstat(channel, &seen) == 0 && is_device(seen), "fstat()");
+  check(fstatat(channel, "", &seen, AT_EMPTY_PATH) == 0 && is_device(seen), "fstatat() of a descriptor");
+  struct statx more {};
+  check(statx(channel, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more) == 0 && S_ISCHR(more.stx_mode) &&
+            more.stx_rdev_major == 10 && more.stx_rdev_minor == 58,
+        "statx() of a descriptor");
+  close(channel);
+  const int file = open("/dev/zero", O_RDWR);
+  check(fstat(file, &seen) == 0 && !is_device(seen), "a number that is used again is what it is now");
+  check(write(file, "x", 1) == 1, "and can be written to");
+  close(file);
+}
+
+// ---- copies --------------------
+
+void copies() {
+  const int channel = open_manager();
+  const int copy = dup(channel);
+  const int high = fcntl(channel, F_DUPFD_CLOEXEC, 200);
+  const int other = dup2(channel, 300);
+  const int third = dup3(channel, 301, O_CLOEXEC);
+  for (const int each : {copy, high, other, third})
+    check(each >= 0 && create_id(each) >= 0, "a copy is the same channel");
+  check(high >= 200, "F_DUPFD_CLOEXEC");
+  close(channel);
+  const int zero = open("/dev/zero", O_RDWR);
+  check(zero == channel, "the first number is free");
+  check(create_id(copy) >= 0 && create_id(high) >= 0, "a channel lives as long as a copy of it");
+  check(write(channel, "x", 1) == 1, "the number that was its first is something else");
+  close(copy);
+  check(create_id(high) >= 0, "as long as any copy");
+  check(dup2(zero, high) == high && write(high, "x", 1) == 1, "dup2() onto a channel replaces it");
+  for (const int each : {other, third}) close(each);
+  check(create_id(third) < 0 && errno == EBADF, "with the last copy it ends");
+  close(zero);
+  close(high);
+}
+
+void ranges() {
+  const int channel = open_manager();
+  const int copy = dup2(channel, 400);
+  check(close_range(400, 500, 0) == 0 && create_id(copy) < 0, "close_range() closes copies");
+  check(create_id(channel) >= 0, "and leaves others");
+  check(
+      close_range(static_cast<unsigned>(channel), static_cast<unsigned>(channel), CLOSE_RANGE_CLOEXEC) == 0 &&
+          create_id(channel) >= 0,
+      "CLOSE_RANGE_CLOEXEC closes nothing");
+  check(dup2(channel, 450) == 450, "dup2()");
+  close(channel);
+  closefrom(450);
+  check(create_id(450) < 0 && errno == EBADF, "closefrom()");
+}
+
+// ---- waiting --------------------
+
+void waiting() {
+  const int channel = open_manager();
+  const int poller = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event wanted{.events = EPOLLIN, .data = {}};
+  check(epoll_ctl(poller, EPOLL_CTL_ADD, channel, &wanted) == 0, "epoll_ctl()");
+  pollfd one{channel, POLLIN, 0};
+  check(poll(&one, 1, 0) == 0, "nothing waits yet");
+  check(resolve(channel, create_id(channel)) == 0, "a question");
+  check(poll(&one, 1, 10'000) == 1 && (one.revents & POLLIN) != 0, "poll()");
+  fd_set set;
+  FD_ZERO(&set);
+  FD_SET(channel, &set);
+  timeval none{};
+  check(select(channel + 1, &set, nullptr, nullptr, &none) == 1, "select()");
+  check(epoll_wait(poller, &wanted, 1, 0) == 1, "epoll_wait()");
+  close(poller);
+  close(channel);
+}
+
+// ---- other processes --------------------
+
+/// Exit status of what a child does.
+template <class Child>
+int in_child(Child child) {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(child());
+  int status = -1;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void children() {
+  const int channel = open_manager();
+  check(in_child([&] { return create_id(channel) < 0 && errno == EIO ? 0 : 1; }) == 0,
+        "in a child of fork() a channel is dead");
+  check(in_child([&] {
+          closefrom(3);
+          const int own = open(kManager, O_RDWR);
+          return own >= 0 && create_id(own) >= 0 ? 0 : 1;
+        }) == 0,
+        "and it may open its own");
+  check(create_id(channel) >= 0, "which changes nothing for the parent");
+  const pid_t pid = vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork): what launchers do
+  if (pid == 0) {
+    closefrom(3);
+    execl("/bin/true", "true", nullptr);
+    _exit(1);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  check(status == 0 && create_id(channel) >= 0, "nor does a child of vfork() that closes everything");
+  char name[] = "true";
+  char* words[] = {name, nullptr};
+  pid_t spawned = 0;
+  check(posix_spawn(&spawned, "/bin/true", nullptr, nullptr, words, nullptr) == 0 &&
+            waitpid(spawned, &status, 0) == spawned && create_id(channel) >= 0,
+        "posix_spawn()");
+  check(in_child([] {
+          if (daemon(1, 1) != 0) return 1;
+          const int own = open(kManager, O_RDWR);
+          return own >= 0 && create_id(own) >= 0 ? 0 : 1;
+        }) == 0,
+        "daemon()");
+  close(channel);
+}
+
+void passed_on() {
+  int ends[2];
+  check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair()");
+  const int channel = open_manager();
+  char byte = 'x';
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(head), &channel, sizeof channel);
+  check(sendmsg(ends[0], &message, 0) == 1 && recvmsg(ends[1], &message, 0) == 1,
+        "a descriptor is passed on");
+  close(ends[0]);
+  close(ends[1]);
+  check(create_id(channel) >= 0, "and stays a channel where it came from");
+  close(channel);
+}
+
+// ---- paths --------------------
+
+std::vector<std::string> names_in(const char* path) {
+  std::vector<std::string> out;
+  DIR* dir = opendir(path);
+  if (dir == nullptr) return out;
+  while (const dirent* entry = readdir(dir)) {
+    if (entry->d_name[0] != '.') out.emplace_back(entry->d_name);
+  }
+  closedir(dir);
+  return out;
+}
+
+void paths() {
+  struct stat seen {};
+  check(stat(kManager, &seen) == 0 && S_ISCHR(seen.st_mode), "stat() of the manager");
+  check(stat("/dev/infiniband/uverbs0", &seen) == 0 && S_ISCHR(seen.st_mode), "stat() of the device");
+  check(access(kManager, R_OK | W_OK) == 0, "access()");
+  check(faccessat(AT_FDCWD, "/dev/infiniband/uverbs0", R_OK, 0) == 0, "faccessat()");
+  check(names_in("/sys/class/infiniband") == std::vector<std::string>{"weft0"}, "the list of devices");
+  check(names_in("/dev/infiniband").size() == 2, "the list of device nodes");
+  check(lstat("/sys/class/infiniband/weft0/node_guid", &seen) == 0 && S_ISREG(seen.st_mode), "lstat()");
+  char line[64] = {};
+  const int at = open("/sys/class/infiniband/weft0/ports/1", O_RDONLY | O_DIRECTORY);
+  const int state = openat(at, "state", O_RDONLY);
+  check(state >= 0 && read(state, line, sizeof line - 1) > 0 && std::strncmp(line, "4: ACTIVE", 9) == 0,
+        "openat() below a directory");
+  close(state);
+  close(at);
+  check(chdir("/sys/class/infiniband/weft0") == 0 && access("node_type", R_OK) == 0, "chdir()");
+  check(chdir("/") == 0, "and back");
+  char whole[4096];
+  check(realpath("/sys/class/infiniband/weft0", whole) != nullptr, "realpath()");
+}
+
+/// Libraries that are loaded late find the same functions.
+void symbols() {
+  const auto by_name = reinterpret_cast<int (*)(const char*, int, ...)>(dlsym(RTLD_DEFAULT, "open"));
+  const int channel = by_name(kManager, O_RDWR);
+  check(channel >= 0 && create_id(channel) >= 0, "open() by dlsym()");
+  close(channel);
+  void* verbs = dlopen("libibverbs.so.1", RTLD_NOW);
+  check(verbs != nullptr && dlvsym(verbs, "ibv_open_device", "IBVERBS_1.1") != nullptr,
+        "dlvsym() in libibverbs");
+}
+
+}  // namespace
+
+int main() {
+  ways_to_open();
+  what_it_is();
+  copies();
+  ranges();
+  waiting();
+  children();
+  passed_on();
+  paths();
+  symbols();
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
