@@ -5,6 +5,7 @@
   scripts/stock NAME...        the cases whose family or name contains NAME
   scripts/stock --list         names them
   scripts/stock --write        also writes docs/stock_programs.md from the outcome
+  scripts/stock --kills N      kills programs, their peers and their switch at random moments, N rounds of each (kill_runs.py)
 
 Each case has a fabric of its own (`weft run` starts it, and it ends with its last program), a private directory and a port
 number of its own, and runs as the user `nobody` when this is run as root. One line for each, then a summary.
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 
+import kill_runs
 from cases import PACKAGES, every_case, Outcome
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -41,10 +43,7 @@ def install_packages(families):
 
 def as_user(command):
     """The command without any privilege: root becomes nobody."""
-    if os.geteuid() != 0:
-        return command
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
-            "--no-new-privs", *command]
+    return [*kill_runs.as_user(NOBODY), *command] if os.geteuid() == 0 else command
 
 
 def reachable_build(build, scratch):
@@ -57,16 +56,6 @@ def reachable_build(build, scratch):
     prefix = scratch / "installed"
     subprocess.run(["cmake", "--install", str(build), "--prefix", str(prefix)], stdout=subprocess.DEVNULL, check=True)
     return prefix / "bin" / "weft"
-
-
-def listening(port):
-    """Does somebody on this host wait for connections on the TCP port?"""
-    for table in ("tcp", "tcp6"):
-        for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
-                return True
-    return False
 
 
 class Runner:
@@ -94,7 +83,7 @@ class Runner:
             time.sleep(0.7)
             return
         deadline = time.monotonic() + 15
-        while time.monotonic() < deadline and server.poll() is None and not listening(self.port):
+        while time.monotonic() < deadline and server.poll() is None and not kill_runs.listening(self.port):
             time.sleep(0.02)
 
     @staticmethod
@@ -200,12 +189,34 @@ def arguments():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcomes")
     parser.add_argument("--write", action="store_true", help="write docs/stock_programs.md")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run each case N times; it passes if all do")
+    parser.add_argument("--kills", type=int, metavar="N", help="N rounds with each victim instead of the cases")
+    parser.add_argument("--seed", type=int, default=None, help="of --kills; absent: from the time")
     parser.add_argument("--set", action="append", default=[], metavar="VAR=VALUE", help="an environment variable for all")
     return parser.parse_args()
 
 
+def kills(options):
+    """Exit status. What the programs said stays where something went wrong."""
+    install_packages({"ibverbs-utils", "perftest", "rdmacm-utils"})
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-kills-"))
+    scratch.chmod(0o755)
+    weft = reachable_build(options.build.resolve(), scratch)
+    directory = scratch / "run"
+    directory.mkdir(mode=0o755)
+    if os.geteuid() == 0:
+        os.chown(directory, NOBODY, NOBODY)
+    seed = options.seed if options.seed is not None else int(time.time())
+    faults = kill_runs.run(weft, directory, options.kills, seed, as_user([]))
+    print("\n".join(faults) if faults else "nothing hangs and nothing leaks")
+    if not faults:
+        shutil.rmtree(scratch)
+    return 1 if faults else 0
+
+
 def main():
     options = arguments()
+    if options.kills:
+        return kills(options)
     chosen = [case for case in every_case()
               if not options.names or any(name in f"{case.family}: {case.name}" for name in options.names)]
     if not chosen:
