@@ -1,7 +1,6 @@
 // weft run, weft shell: a program as an endnode of its own. Nothing of ours stays around the program: we
 // become it, so that signals, exit status and terminal are its own.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,10 +38,8 @@ Status prepare(const RunOptions& options, UniqueFd& use) {
     identity = *known;
   }
   const std::string programs = fabric->dir.file("programs");
-  const std::string tree = fmt::format("{}/sys-{}", programs, getpid());
-  for (const std::string& path : {programs, tree}) {
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("cannot make " + path, errno);
-  }
+  const std::string tree = make_program_tree(programs);
+  if (tree.empty()) return errno_error("cannot make a directory in " + programs, errno);
   clear_up_programs(programs);
   Environment environment =
       run_environment(fabric->dir, fabric->record, *spare, options.node, identity, *libraries,

@@ -1,6 +1,9 @@
 #include "tools/program_files.h"
 
+#include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +21,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// In each tree: a link that says in which PID namespace its number is meant.
+constexpr const char* kSpace = ".pid-namespace";
+
+fs::path own_space() {
+  std::error_code fault;
+  return fs::read_symlink("/proc/self/ns/pid", fault);
+}
+
+bool is_of_own_space(const fs::path& tree) {
+  std::error_code fault;
+  const fs::path space = fs::read_symlink(tree / kSpace, fault);
+  return !fault && space == own_space();
+}
+
 /// The number behind the last dash.
 std::optional<pid_t> pid_in(std::string_view name) {
   const size_t dash = name.rfind('-');
@@ -31,6 +48,16 @@ bool has_ended(pid_t pid) noexcept {
 
 }  // namespace
 
+std::string make_program_tree(const std::string& directory) {
+  std::string tree = fmt::format("{}/sys-{}", directory, getpid());
+  for (const std::string& path : {directory, tree}) {
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return {};
+  }
+  std::error_code exists;
+  fs::create_symlink(own_space(), fs::path(tree) / kSpace, exists);
+  return tree;
+}
+
 void clear_up_programs(const std::string& directory) {
   std::error_code fault;
   std::vector<std::pair<fs::file_time_type, fs::path>> pages;
@@ -42,7 +69,7 @@ void clear_up_programs(const std::string& directory) {
     if (!pid || *pid <= 0 || !has_ended(*pid)) continue;
     if (page) {
       pages.emplace_back(entry.last_write_time(fault), entry.path());
-    } else if (name.starts_with("sys-")) {
+    } else if (name.starts_with("sys-") && is_of_own_space(entry.path())) {
       trees.push_back(entry.path());
     }
   }

@@ -10,8 +10,13 @@ namespace weft::tools {
 /// them.
 inline constexpr size_t kEndedProgramsMax = 32;
 
+/// Makes the directory for the system files of this process, `directory`/sys-PID. Empty when it cannot; errno says
+/// why.
+[[nodiscard]] std::string make_program_tree(const std::string& directory);
+
 /// Removes what programs that were killed could not: their trees of system files (sys-PID), and counters
-/// (NAME-PID.stats) beyond kEndedProgramsMax. Files of other names stay.
+/// (NAME-PID.stats) beyond kEndedProgramsMax. Files of other names stay, and trees of programs of
+/// other PID namespaces, of which nobody here knows whether they run.
 void clear_up_programs(const std::string& directory);
 
 }  // namespace weft::tools

@@ -29,10 +29,14 @@ TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
   const fs::path at(dir.path());
   const std::string dead = std::to_string(ended_process());
   const std::string self = std::to_string(getpid());
-  for (const std::string& pid : {dead, self}) {
+  for (const std::string& pid : {dead, self, "1" + dead}) {
     fs::create_directories(at / ("sys-" + pid) / "class");
     std::ofstream(at / ("sys-" + pid) / "class/file") << "x";
   }
+  ASSERT_EQ(make_program_tree(at), at / ("sys-" + self));
+  const fs::path space = ".pid-namespace";
+  fs::copy_symlink(at / ("sys-" + self) / space, at / ("sys-" + dead) / space);
+  fs::create_symlink("pid:[1]", at / ("sys-1" + dead) / space);
   for (const char* name : {"alice.stats", "notes-x", "sys-"}) std::ofstream(at / name) << "x";
   std::ofstream(at / ("rping-" + self + ".stats")) << "x";
   const auto now = fs::file_time_type::clock::now();
@@ -44,6 +48,7 @@ TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
   clear_up_programs(at);
   EXPECT_FALSE(fs::exists(at / ("sys-" + dead)));
   EXPECT_TRUE(fs::exists(at / ("sys-" + self) / "class/file"));
+  EXPECT_TRUE(fs::exists(at / ("sys-1" + dead))) << "its number means another process there";
   for (const char* name : {"alice.stats", "notes-x", "sys-"}) EXPECT_TRUE(fs::exists(at / name)) << name;
   EXPECT_TRUE(fs::exists(at / ("rping-" + self + ".stats")));
   EXPECT_TRUE(fs::exists(at / ("p0-" + dead + ".stats"))) << "the latest stay";
