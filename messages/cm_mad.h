@@ -1,7 +1,7 @@
 // messages/cm_mad.h -- the management datagrams by which programs of the verbs meet: InfiniBand's connection
 // management (class 7, version 2: REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, laid out as its
-// volume 1 chapter 12 has them), and our questions who has an IP address and which process is there (a vendor's
-// class). Each is one UD Send of 256 bytes from QP1 to QP1 under kQkeyGsi. docs/rdma_cm.md.
+// volume 1 chapter 12 has them), and our questions who has an IP address and which process is there (a
+// vendor's class). Each is one UD Send of 256 bytes from QP1 to QP1 under kQkeyGsi. docs/rdma_cm.md.
 //
 //   0 base version 8 (1)   1 class 8   2 class version 8   3 method 8 (3 = Send)   4 status, zero 32
 //   8 transaction 64      16 attribute 16   18 zero 16   20 zero 32   24 the message, 232 bytes

@@ -1,7 +1,7 @@
 // How it works. The engine knows a channel by one of its descriptors. When that one is closed while there are
-// copies, the engine is told to know it by a copy from then on. A child of vfork() has descriptors of its own,
-// but works in the memory of its parent, where it must change nothing: it is told by its process number. One
-// of fork() has a table of its own, in which its parent's channels are dead.
+// copies, the engine is told to know it by a copy from then on. A child of vfork() has descriptors of its
+// own, but works in the memory of its parent, where it must change nothing: it is told by its process number.
+// One of fork() has a table of its own, in which its parent's channels are dead.
 #include "preload/descriptors.h"
 
 #include <fcntl.h>

@@ -155,8 +155,8 @@ Status CmService::start_thread() {
   return {};
 }
 
-/// Under the lock. A switch that was started anew may have given another LID; a device that can do nothing any
-/// more is as good as taken out.
+/// Under the lock. A switch that was started anew may have given another LID; a device that can do nothing
+/// any more is as good as taken out.
 void CmService::take_device_events() noexcept {
   hca::AsyncEvent event;
   while (gsi_.next_event(event)) {

@@ -1,8 +1,8 @@
 // How it works. Each side keeps what it sent last. Who waits for an answer repeats it (ask()); who has
 // answered gives the same answer to each repeat of the peer (tell()), so a lost datagram costs time only. A
 // connection that its user destroys lives on without a user while the peer may still repeat. States in which
-// only the peer can end the connection, and no timer of ours does, are watched: for them the end of the peer's
-// process is the end (peer_watch.h).
+// only the peer can end the connection, and no timer of ours does, are watched: for them the end of the
+// peer's process is the end (peer_watch.h).
 #include "rdma_cm/connection_manager.h"
 
 #include <algorithm>

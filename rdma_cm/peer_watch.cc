@@ -1,8 +1,8 @@
 // How it works. A peer is asked when the first connection with it is there, and every 500 ms from then on. An
-// answer names the process: another one than before has the LID by now. Where an answer is missing, the kernel
-// is asked whether the process has ended, which it knows of processes of this host alone. One that it says is
-// there may be stopped by a debugger: it is waited for without end. Of all others twenty questions without an
-// answer are the end, whether or not they could be sent.
+// answer names the process: another one than before has the LID by now. Where an answer is missing, the
+// kernel is asked whether the process has ended, which it knows of processes of this host alone. One that it
+// says is there may be stopped by a debugger: it is waited for without end. Of all others twenty questions
+// without an answer are the end, whether or not they could be sent.
 #include "rdma_cm/peer_watch.h"
 
 namespace weft::rdma_cm {

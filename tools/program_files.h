@@ -10,8 +10,8 @@ namespace weft::tools {
 /// them.
 inline constexpr size_t kEndedProgramsMax = 32;
 
-/// Makes the directory for the system files of this process, `directory`/sys-PID. Empty when it cannot; errno says
-/// why.
+/// Makes the directory for the system files of this process, `directory`/sys-PID. Empty when it cannot;
+/// errno says why.
 [[nodiscard]] std::string make_program_tree(const std::string& directory);
 
 /// Removes what programs that were killed could not: their trees of system files (sys-PID), and counters

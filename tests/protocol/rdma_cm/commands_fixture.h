@@ -1,0 +1,231 @@
+// tests/protocol/rdma_cm/commands_fixture.h -- two endnodes with a program on each that gives commands as
+// librdmacm does, in virtual time.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rdma_cm/commands.h"
+#include "tests/support/mad_network.h"
+
+namespace weft::rdma_cm {
+
+inline constexpr uint64_t kHost = 77;
+
+/// An endnode with one program on it.
+struct Node final : test::MadNode, NodeView {
+  Node(test::MadNetwork& network, Lid lid)
+      : MadNode(network, lid),
+        clock(network.clock),
+        random(lid.value()),
+        endnode(random, *this, *this),
+        commands(endnode) {
+    file = endnode.open();
+  }
+  NodeIdentity identity() noexcept override {
+    return {.guid = Guid(0x100U + lid().value()),
+            .device_index = 3,
+            .lid = lid(),
+            .gid = {},
+            .host = host,
+            .process = {.incarnation = incarnation + lid().value(), .pid = lid().value()}};
+  }
+  void fail_qp(uint32_t qpn) noexcept override { failed_qps.push_back(qpn); }
+  Presence presence(const MadProcess& process) noexcept override { return knows_of[process.pid]; }
+  bool owns(const IpAddress& address) noexcept override {
+    return address.same_ip(own(address.family)) || address.same_ip(make_ipv4(0xC0A80001));  // 192.168.0.1
+  }
+  IpAddress own(uint8_t family) noexcept override {
+    if (family == 4) return make_ipv4(0x0A000000U + lid().value());
+    IpAddress out{.family = 6};
+    out.ip[0] = std::byte{0xFD};
+    out.ip[15] = std::byte{static_cast<uint8_t>(lid().value())};
+    return out;
+  }
+  void receive(Instant now, Lid from, const CmMad& mad) override {
+    endnode.receive(now, from, encode_mad(mad));
+  }
+  void poll(Instant now) override { endnode.poll(now); }
+
+  template <class Body>
+  int command(uint32_t number, const Body& body, size_t room = 1024) {
+    return command_at(*file, number, body, room);
+  }
+  template <class Body>
+  int command_at(CmFile& at, uint32_t number, const Body& body, size_t room = 1024) {
+    std::vector<std::byte> bytes(sizeof(rdma_ucm_cmd_hdr) + sizeof body);
+    const rdma_ucm_cmd_hdr header{.cmd = number, .in = sizeof body, .out = static_cast<uint16_t>(room)};
+    std::memcpy(bytes.data(), &header, sizeof header);
+    std::memcpy(&bytes[sizeof header], &body, sizeof body);
+    return commands.execute(clock.now(), at, bytes);
+  }
+  static uint64_t at(const void* where) { return reinterpret_cast<uintptr_t>(where); }
+
+  uint32_t create(uint64_t uid, uint16_t port_space = RDMA_PS_TCP) {
+    rdma_ucm_create_id_resp made{};
+    rdma_ucm_create_id body{};
+    body.uid = uid;
+    body.response = at(&made);
+    body.ps = port_space;
+    EXPECT_EQ(command(RDMA_USER_CM_CMD_CREATE_ID, body), 0);
+    return made.id;
+  }
+  uint32_t destroy(uint32_t id) {
+    rdma_ucm_destroy_id_resp gone{};
+    rdma_ucm_destroy_id body{};
+    body.response = at(&gone);
+    body.id = id;
+    EXPECT_EQ(command(RDMA_USER_CM_CMD_DESTROY_ID, body), 0);
+    return gone.events_reported;
+  }
+  int bind(uint32_t id, const IpAddress& address) {
+    rdma_ucm_bind_ip body{};
+    body.addr = to_sockaddr(address);
+    body.id = id;
+    return command(RDMA_USER_CM_CMD_BIND_IP, body);
+  }
+  int listen(uint32_t id, uint32_t backlog = 10) {
+    return command(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{.id = id, .backlog = backlog});
+  }
+  int resolve(uint32_t id, const IpAddress& to) {
+    rdma_ucm_resolve_ip body{};
+    body.dst_addr = to_sockaddr(to);
+    body.id = id;
+    body.timeout_ms = 2000;
+    return command(RDMA_USER_CM_CMD_RESOLVE_IP, body);
+  }
+  int route(uint32_t id) {
+    return command(RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{.id = id, .timeout_ms = 2000});
+  }
+  rdma_ucm_query_route_resp query(uint32_t id) {
+    rdma_ucm_query_route_resp out{};
+    rdma_ucm_query body{};
+    body.response = at(&out);
+    body.id = id;
+    EXPECT_EQ(command(RDMA_USER_CM_CMD_QUERY_ROUTE, body), 0);
+    return out;
+  }
+  static rdma_ucm_conn_param param(uint32_t qpn, const std::string& text = {}) {
+    rdma_ucm_conn_param out{};
+    out.qp_num = qpn;
+    out.responder_resources = 4;
+    out.initiator_depth = 2;
+    out.retry_count = 7;
+    out.rnr_retry_count = 6;
+    out.valid = 1;
+    out.private_data_len = static_cast<uint8_t>(text.size());
+    std::memcpy(out.private_data, text.data(), text.size());
+    return out;
+  }
+  int connect(uint32_t id, uint32_t qpn, const std::string& text = {}) {
+    rdma_ucm_connect body{};
+    body.conn_param = param(qpn, text);
+    body.id = id;
+    return command(RDMA_USER_CM_CMD_CONNECT, body);
+  }
+  int accept(uint32_t id, uint64_t uid, const rdma_ucm_conn_param& with) {
+    rdma_ucm_accept body{};
+    body.uid = uid;
+    body.conn_param = with;
+    body.id = id;
+    return command(RDMA_USER_CM_CMD_ACCEPT, body);
+  }
+  int reject(uint32_t id, const std::string& text) {
+    rdma_ucm_reject body{};
+    body.id = id;
+    body.private_data_len = static_cast<uint8_t>(text.size());
+    std::memcpy(body.private_data, text.data(), text.size());
+    return command(RDMA_USER_CM_CMD_REJECT, body);
+  }
+  int disconnect(uint32_t id) { return command(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{.id = id}); }
+  /// The next event; its number is ~0 when there is none.
+  rdma_ucm_event_resp event() { return event_at(*file); }
+  rdma_ucm_event_resp event_at(CmFile& at_file) {
+    rdma_ucm_event_resp out{};
+    out.event = ~0U;
+    if (readable(at_file)) {
+      EXPECT_EQ(at_file.descriptor->take(), hca::Answer::kOk);
+    }
+    static_cast<void>(
+        command_at(at_file, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{.response = at(&out)}));
+    return out;
+  }
+  static bool readable(const CmFile& which) {
+    pollfd look{which.descriptor->fd(), POLLIN, 0};
+    return ::poll(&look, 1, 0) == 1;
+  }
+  ib_uverbs_qp_attr qp_attr(uint32_t id, uint32_t state) {
+    ib_uverbs_qp_attr out{};
+    rdma_ucm_init_qp_attr body{};
+    body.response = at(&out);
+    body.id = id;
+    body.qp_state = state;
+    EXPECT_EQ(command(RDMA_USER_CM_CMD_INIT_QP_ATTR, body), 0);
+    return out;
+  }
+
+  ManualClock& clock;
+  SeededRandom random;
+  uint64_t host = kHost;
+  uint64_t incarnation = 0x1000;
+  std::map<uint32_t, Presence> knows_of;
+  std::vector<uint32_t> failed_qps;
+  Endnode endnode;
+  Commands commands;
+  CmFile* file = nullptr;
+};
+
+inline uint32_t number(CmEvent event) {
+  return static_cast<uint32_t>(event);
+}
+inline std::string text_of(const rdma_ucm_event_resp& event) {
+  return reinterpret_cast<const char*>(event.param.conn.private_data);
+}
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  /// A listener of b at its own address, and an identifier of a that knows the way there.
+  void prepare(uint16_t port_space = RDMA_PS_TCP) {
+    listener = b.create(0xB0, port_space);
+    IpAddress address = b.own(4);
+    address.port = 5000;
+    ASSERT_EQ(b.bind(listener, address), 0);
+    ASSERT_EQ(b.listen(listener), 0);
+    client = a.create(0xA0, port_space);
+    ASSERT_EQ(a.resolve(client, address), 0);
+    network.run(100ms);
+    ASSERT_EQ(a.event().event, number(CmEvent::kAddressResolved));
+    ASSERT_EQ(a.route(client), 0);
+    ASSERT_EQ(a.event().event, number(CmEvent::kRouteResolved));
+  }
+  /// As librdmacm does it, up to the established connection.
+  void establish() {
+    prepare();
+    ASSERT_EQ(a.connect(client, 0x111, "hello"), 0);
+    network.run(10ms);
+    const rdma_ucm_event_resp request = b.event();
+    ASSERT_EQ(request.event, number(CmEvent::kConnectRequest));
+    server = request.id;
+    ASSERT_EQ(b.accept(server, 0xB1, Node::param(0x222, "welcome")), 0);
+    network.run(10ms);
+    ASSERT_EQ(a.event().event, number(CmEvent::kConnectResponse));
+    ASSERT_EQ(a.accept(client, 0, {}), 0);
+    network.run(10ms);
+    ASSERT_EQ(b.event().event, number(CmEvent::kEstablished));
+  }
+
+  test::MadNetwork network;
+  Node a{network, Lid(1)};
+  Node b{network, Lid(2)};
+  uint32_t listener = 0;
+  uint32_t client = 0;
+  uint32_t server = 0;
+};
+
+}  // namespace weft::rdma_cm
