@@ -20,6 +20,13 @@ void set_operations(verbs_context& wide) noexcept {
   wide.get_srq_num = get_srq_num;
   wide.open_xrcd = open_xrcd;
   wide.close_xrcd = close_xrcd;  // called without a look at it
+  wide.alloc_td = alloc_td;
+  wide.dealloc_td = dealloc_td;
+  wide.alloc_parent_domain = alloc_parent_domain;
+  wide.alloc_dm = alloc_dm;
+  wide.free_dm = free_dm;
+  wide.reg_dm_mr = reg_dm_mr;
+  wide.advise_mr = advise_mr;
   wide.sz = sizeof wide;
   ibv_context_ops& ops = wide.context.ops;
   ops._compat_query_device = query_device;

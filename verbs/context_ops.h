@@ -23,6 +23,17 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values) noexcept;
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept;
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) noexcept;
 int dealloc_mw(ibv_mw* mw) noexcept;
+// verbs/domains.cc
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept;
+int dealloc_td(ibv_td* td) noexcept;
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept;
+// verbs/device_memory.cc
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) noexcept;
+int free_dm(ibv_dm* dm) noexcept;
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access) noexcept;
+// verbs/region_ex.cc
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* ranges,
+              uint32_t count) noexcept;
 // verbs/completion.cc
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept;
 int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept;

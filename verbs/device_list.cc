@@ -1,11 +1,15 @@
 // The list of devices, opening and closing. There is one device, whose struct lives as long as the process:
 // librdmacm compares lists by pointer.
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
@@ -47,27 +51,77 @@ ibv_device* the_device() {
   return &listed->device;
 }
 
-ibv_context* open(ibv_device* device) {
-  ProcessNode* node = ProcessNode::get();
-  if (node == nullptr) return no_object(ENODEV);
+/// Of this process, to be found again by a descriptor. Never destroyed: threads open devices until it ends.
+struct OpenDevices {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<OpenDevice>> all;
+};
+OpenDevices& open_devices() {
+  static auto* instance = std::make_unique<OpenDevices>().release();
+  return *instance;
+}
+
+bool same_file(int one, int other) noexcept {
+  struct stat first {};
+  struct stat second {};
+  return fstat(one, &first) == 0 && fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+std::shared_ptr<OpenDevice> find_open(int fd) {
+  OpenDevices& known = open_devices();
+  const std::lock_guard lock(known.mutex);
+  for (const std::weak_ptr<OpenDevice>& each : known.all) {
+    if (std::shared_ptr<OpenDevice> device = each.lock();
+        device != nullptr && same_file(device->command.get(), fd))
+      return device;
+  }
+  return nullptr;
+}
+
+void remember(const std::shared_ptr<OpenDevice>& device) {
+  OpenDevices& known = open_devices();
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.all, [](const std::weak_ptr<OpenDevice>& each) { return each.expired(); });
+  known.all.push_back(device);
+}
+
+ibv_context* make_context(ibv_device* device, std::shared_ptr<OpenDevice> open) {
   auto opened = std::make_unique<OpenContext>();
-  const hca::Made<hca::Context> made = node->device().open();
-  if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
-  opened->node = node;
-  opened->context = made.object;
-  opened->limits = &node->device().limits();
+  opened->node = &open->node;
+  opened->context = &open->context;
+  opened->limits = &open->node.device().limits();
   set_operations(opened->wide);
   ibv_context& context = opened->wide.context;
   context.device = device;
-  context.cmd_fd = -1;
-  context.async_fd = made.object->async_fd();
-  context.num_comp_vectors = static_cast<int>(node->device().limits().completion_vectors);
+  context.cmd_fd = open->command.get();
+  context.async_fd = open->context.async_fd();
+  context.num_comp_vectors = static_cast<int>(opened->limits->completion_vectors);
   pthread_mutex_init(&context.mutex, nullptr);
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  opened->device = std::move(open);
   return &opened.release()->wide.context;
 }
 
+ibv_context* open(ibv_device* device) {
+  ProcessNode* node = ProcessNode::get();
+  if (node == nullptr) return no_object(ENODEV);
+  UniqueFd command(memfd_create("weft-device", MFD_CLOEXEC));
+  if (!command.valid()) return no_object(errno);
+  const hca::Made<hca::Context> made = node->device().open();
+  if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+  auto open = std::make_shared<OpenDevice>(*node, *made.object);
+  open->command = std::move(command);
+  remember(open);
+  return make_context(device, std::move(open));
+}
+
 }  // namespace
+
+OpenDevice::~OpenDevice() {
+  node.device().close(&context);
+}
+
 }  // namespace weft::verbs
 
 using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
@@ -110,8 +164,19 @@ WEFT_VERBS_API ibv_context* ibv_open_device(ibv_device* device) {
 WEFT_VERBS_API int ibv_close_device(ibv_context* context) {
   return guarded(ENOMEM, [&] {
     const std::unique_ptr<OpenContext> owned(&ours(context));
-    owned->node->device().close(owned->context);
     pthread_mutex_destroy(&context->mutex);
     return 0;
+  });
+}
+
+/// One more context for a device that this process has open: what another process has is out of reach.
+WEFT_VERBS_API ibv_context* ibv_import_device(int fd) {
+  return guarded(static_cast<ibv_context*>(nullptr), [&]() -> ibv_context* {
+    std::shared_ptr<OpenDevice> open = find_open(fd);
+    if (open == nullptr) {
+      explain("ibv_import_device: fd {}: not a command descriptor of this process", fd);
+      return no_object(EOPNOTSUPP);
+    }
+    return make_context(the_device(), std::move(open));
   });
 }

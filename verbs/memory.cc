@@ -1,22 +1,27 @@
 // Protection domains, memory regions, windows and address handles.
 #include <infiniband/verbs.h>
 
+#include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "verbs/addresses.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
+#include "verbs/device_memory.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/regions.h"
 
 namespace weft::verbs {
 namespace {
 
-/// Rights that regions of the adapter know; a hint about huge pages is none.
+/// Rights that regions of the adapter know. That memory is paged on demand is no news, as none is ever
+/// pinned, and huge pages are as good as others.
 constexpr unsigned kRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
-constexpr unsigned kHints = IBV_ACCESS_HUGETLB;
+constexpr size_t kRegionBytesMax = SIZE_MAX >> 1;
+constexpr unsigned kHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND;
 
 /// Destroys what hangs on the C object, then frees it.
 template <class Ours>
@@ -34,36 +39,32 @@ bool knows_access(const char* call, unsigned access) {
   return false;
 }
 
-ibv_mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access,
-                        const char* call) {
-  if (!knows_access(call, access))
-    return no_object((access & IBV_ACCESS_ON_DEMAND) != 0 ? EOPNOTSUPP : EINVAL);
-  const bool remote = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-  if (remote && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
-    explain("{}: access {:#x}: remote write and atomic need local write", call, access);
-    return no_object(EINVAL);
+/// All addresses of the process: an implicit region, which is paged on demand or not at all.
+bool is_implicit(const RegionRequest& request) noexcept {
+  return request.addr == nullptr && request.length == SIZE_MAX &&
+         (request.access & IBV_ACCESS_ON_DEMAND) != 0;
+}
+
+bool may_register(const RegionRequest& request) {
+  if (!knows_access(request.call, request.access)) return false;
+  const bool remote = (request.access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (remote && (request.access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    explain("{}: access {:#x}: remote write and atomic need local write", request.call, request.access);
+    return false;
   }
-  auto out = std::make_unique<Mr>();
-  const std::span memory(static_cast<std::byte*>(addr), length);
-  adapter::RegisterOptions options;
-  if ((access & IBV_ACCESS_ZERO_BASED) == 0) options.base_addr = iova;
-  hca::Context& context = *ours(pd->context).context;
-  const hca::Made<hca::MemoryRegion> made =
-      context.reg_mr(*ours<Pd>(pd).object, memory, static_cast<adapter::Access>(access & kRights), options);
-  if (made.object == nullptr) {
-    explain("{}: {} bytes, access {:#x}: {}", call, length, access, to_string(made.answer));
-    return no_object(hca::to_errno(made.answer));
+  if (request.length > kRegionBytesMax && !is_implicit(request)) {
+    explain("{}: {} bytes: all addresses need IBV_ACCESS_ON_DEMAND and address 0", request.call,
+            request.length);
+    return false;
   }
-  const adapter::MemoryRegion& region = made.object->region();
-  out->object = made.object;
-  out->c = {.context = pd->context,
-            .pd = pd,
-            .addr = addr,
-            .length = length,
-            .handle = region.lkey.value(),
-            .lkey = region.lkey.value(),
-            .rkey = region.rkey.value()};
-  return &out.release()->c;
+  return true;
+}
+
+KnownRegion known(const RegionRequest& request, hca::MemoryRegion* object) noexcept {
+  return {.object = object,
+          .memory = static_cast<std::byte*>(request.addr),
+          .length = request.length,
+          .access = request.access};
 }
 
 /// @return 0, or which side of the change failed: the region is as it was in both cases
@@ -87,13 +88,18 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
     errno = hca::to_errno(answer);
     return IBV_REREG_MR_ERR_CMD;
   }
+  Handles<KnownRegion>& regions = ours(mr.context).device->regions;
+  KnownRegion now = regions.find(mr.handle);
+  regions.drop(mr.handle);
   mr.lkey = mr.handle = region.object->region().lkey.value();
   mr.rkey = region.object->region().rkey.value();
   if (to_pd) mr.pd = pd;
   if (moves) {
-    mr.addr = addr;
-    mr.length = length;
+    now.memory = static_cast<std::byte*>(mr.addr = addr);
+    mr.length = now.length = length;
   }
+  if (rights) now.access = access;
+  regions.put(mr.handle, now);
   return 0;
 }
 
@@ -103,6 +109,35 @@ adapter::Access window_access(const ibv_mw_bind_info& info) noexcept {
 }
 
 }  // namespace
+
+ibv_mr* register_memory(const RegionRequest& request) {
+  if (!may_register(request)) return no_object(EINVAL);
+  auto out = std::make_unique<Mr>();
+  const std::span memory(static_cast<std::byte*>(request.addr), request.length);
+  adapter::RegisterOptions options{.lasting_rkey = true};
+  if ((request.access & IBV_ACCESS_ZERO_BASED) == 0) options.base_addr = request.iova;
+  OpenContext& opened = ours(request.pd->context);
+  const auto rights = static_cast<adapter::Access>(request.access & kRights);
+  const hca::Made<hca::MemoryRegion> made =
+      opened.context->reg_mr(*ours<Pd>(request.pd).object, memory,
+                             request.unreachable ? adapter::Access::kNoLocalRead : rights, options);
+  if (made.object == nullptr) {
+    explain("{}: {} bytes, access {:#x}: {}", request.call, request.length, request.access,
+            to_string(made.answer));
+    return no_object(hca::to_errno(made.answer));
+  }
+  const adapter::MemoryRegion& region = made.object->region();
+  out->object = made.object;
+  out->c = {.context = request.pd->context,
+            .pd = request.pd,
+            .addr = request.addr,
+            .length = request.length,
+            .handle = region.lkey.value(),
+            .lkey = region.lkey.value(),
+            .rkey = region.rkey.value()};
+  opened.device->regions.put(out->c.handle, known(request, made.object));
+  return &out.release()->c;
+}
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
   return guarded(static_cast<ibv_mw*>(nullptr), [&]() -> ibv_mw* {
@@ -160,38 +195,24 @@ namespace hca = weft::hca;
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
-  return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
-    auto out = std::make_unique<Pd>();
-    const hca::Made<hca::ProtectionDomain> made = ours(context).context->alloc_pd();
-    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
-    out->object = made.object;
-    out->c = {.context = context, .handle = made.object->id().value()};
-    return &out.release()->c;
-  });
-}
-
-WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
-  return end(ours<Pd>(pd), pd->context);
-}
-
 WEFT_VERBS_API ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int access) {
   return guarded(static_cast<ibv_mr*>(nullptr), [&] {
-    return register_memory(pd, addr, length, reinterpret_cast<uint64_t>(addr), static_cast<unsigned>(access),
-                           "ibv_reg_mr");
+    return register_memory(
+        {pd, addr, length, reinterpret_cast<uint64_t>(addr), static_cast<unsigned>(access), "ibv_reg_mr"});
   });
 }
 
 WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, uint64_t iova, int access) {
   return guarded(static_cast<ibv_mr*>(nullptr), [&] {
-    return register_memory(pd, addr, length, iova, static_cast<unsigned>(access), "ibv_reg_mr_iova");
+    return register_memory({pd, addr, length, iova, static_cast<unsigned>(access), "ibv_reg_mr_iova"});
   });
 }
 
 WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                                         unsigned access) {
-  return guarded(static_cast<ibv_mr*>(nullptr),
-                 [&] { return register_memory(pd, addr, length, iova, access, "ibv_reg_mr_iova2"); });
+  return guarded(static_cast<ibv_mr*>(nullptr), [&] {
+    return register_memory({pd, addr, length, iova, access, "ibv_reg_mr_iova2"});
+  });
 }
 
 WEFT_VERBS_API int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
@@ -200,7 +221,16 @@ WEFT_VERBS_API int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, s
 }
 
 WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {
-  return end(ours<Mr>(mr), mr->context);
+  const OpenContext& opened = ours(mr->context);
+  const std::shared_ptr<OpenDevice> device = opened.device;
+  Mr& region = ours<Mr>(mr);
+  const hca::Answer answer = opened.context->destroy(region.object);
+  if (answer != hca::Answer::kOk) return fail(answer);
+  device->regions.drop(mr->handle);
+  const std::unique_ptr<Mr> owned(&region);
+  if (region.dma != nullptr) --region.dma->users;
+  if (region.memory != nullptr) --region.memory->regions;
+  return 0;
 }
 
 WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {

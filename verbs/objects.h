@@ -5,22 +5,24 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "hca/context.h"
 #include "hca/device.h"
+#include "verbs/newer_abi.h"
+#include "verbs/open_device.h"
 
 namespace weft::verbs {
-
-class ProcessNode;
 
 /// What one ibv_open_device() gives. The C part is the last member: libibverbs' headers look for what is
 /// extended in front of an ibv_context.
 struct OpenContext {
   ProcessNode* node = nullptr;
   hca::Context* context = nullptr;
+  std::shared_ptr<OpenDevice> device;
   const adapter::AdapterLimits* limits = nullptr;
   verbs_context wide{};
 };
@@ -31,13 +33,35 @@ struct Wrapper {
   C c{};
   Object* object = nullptr;
 };
-using Pd = Wrapper<ibv_pd, hca::ProtectionDomain>;
-using Mr = Wrapper<ibv_mr, hca::MemoryRegion>;
 using Mw = Wrapper<ibv_mw, hca::Window>;
 using Ah = Wrapper<ibv_ah, hca::AddressHandle>;
 using Channel = Wrapper<ibv_comp_channel, hca::CompletionChannel>;
 using Xrcd = Wrapper<ibv_xrcd, hca::XrcDomain>;
 using Srq = Wrapper<ibv_srq, hca::Srq>;
+
+/// A promise of the program that it uses what it makes here from one thread. Nothing is gained by it.
+struct Td {
+  ibv_td c{};
+  std::atomic<uint32_t> users{0};
+};
+
+/// Also a parent domain, and one that was imported: both stand for the protection domain of another Pd.
+struct Pd {
+  ibv_pd c{};
+  hca::ProtectionDomain* object = nullptr;
+  Pd* parent = nullptr;  // of a parent domain, the domain that it was made of
+  Td* thread = nullptr;
+  std::atomic<uint32_t> users{0};  // parent domains made of it, and buffers
+  bool imported = false;
+};
+
+struct Mr {
+  ibv_mr c{};
+  hca::MemoryRegion* object = nullptr;
+  std::shared_ptr<DeviceMemory> memory;  // of device memory, that
+  DmaHandle* dma = nullptr;
+  bool imported = false;
+};
 
 struct Cq {
   ibv_cq_ex c{};

@@ -31,6 +31,10 @@ constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | I
                       IBV_QP_EN_SQD_ASYNC_NOTIFY | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE |
                       IBV_QP_RATE_LIMIT;
 
+/// Programs name flags of their regions for QPs too: how memory is registered, not what a QP lets peers do.
+constexpr uint32_t kOfRegions = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+                                IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+
 constexpr uint8_t kTimeoutCodes = 32;
 constexpr uint8_t kRnrCodes = 32;
 
@@ -79,7 +83,7 @@ QpChange qp_change_of(const ibv_qp_attr& attr, int mask) noexcept {
   out.error = out.fault != nullptr ? EINVAL : 0;
   out.mask = static_cast<uint32_t>(mask);
   out.attr.state = static_cast<adapter::QpState>(attr.qp_state);
-  out.attr.access = static_cast<adapter::Access>(attr.qp_access_flags);
+  out.attr.access = static_cast<adapter::Access>(attr.qp_access_flags & ~kOfRegions);
   out.attr.pkey_index = attr.pkey_index;
   out.attr.port = attr.port_num;
   out.attr.qkey = attr.qkey;

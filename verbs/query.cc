@@ -9,8 +9,10 @@
 #include "verbs/addresses.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
+#include "verbs/device_memory.h"
 #include "verbs/explain.h"
 #include "verbs/identity.h"
+#include "verbs/newer_abi.h"
 #include "verbs/objects.h"
 #include "verbs/process_node.h"
 
@@ -20,6 +22,11 @@ namespace {
 constexpr uint64_t kPages = ~uint64_t{4095};  // any size from 4 KiB on
 constexpr uint8_t kSubnetTimeout = 18;        // of a subnet manager: one second
 constexpr uint32_t kReadsAtATime = 16;
+constexpr uint64_t kSpeed = 1000;  // of the lanes together, in 100 Mb/s
+// Nothing is ever pinned, so whatever a transport does it may do with memory that is paged on demand.
+constexpr uint32_t kPagedUd = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+constexpr uint32_t kPagedUc = kPagedUd | IBV_ODP_SUPPORT_WRITE;
+constexpr uint32_t kPaged = kPagedUc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 
 int count_of(uint32_t value) noexcept {
   return static_cast<int>(std::min<uint32_t>(value, INT32_MAX));
@@ -123,6 +130,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     ibv_device_attr_ex all{};
     describe(*ours(context).node, all.orig_attr);
     all.completion_timestamp_mask = ~uint64_t{0};
+    all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+    all.odp_caps.per_transport_caps = {
+        .rc_odp_caps = kPaged, .uc_odp_caps = kPagedUc, .ud_odp_caps = kPagedUd};
+    all.xrc_odp_caps = kPaged;
+    all.max_dm_size = kDeviceMemoryBytes;
     all.hca_core_clock = 1'000'000;  // kHz: time stamps count nanoseconds
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
     all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
@@ -210,5 +222,15 @@ WEFT_VERBS_API int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16
       if (pkey_at(*ours(context).node, i) == be16toh(pkey)) return static_cast<int>(i);
     }
     return -1;
+  });
+}
+
+WEFT_VERBS_API int weft_query_port_speed(ibv_context* context, uint32_t port, uint64_t* speed)
+    WEFT_VERBS_NAMED("ibv_query_port_speed");
+WEFT_VERBS_API int weft_query_port_speed(ibv_context* context, uint32_t port, uint64_t* speed) {
+  return guarded(ENOMEM, [&] {
+    if (!has_port(context, port, "ibv_query_port_speed")) return fail(EINVAL);
+    *speed = kSpeed;
+    return 0;
   });
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <infiniband/verbs.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <array>
@@ -77,6 +78,7 @@ bool put_device(ProcessNode& node, const fs::path& root) {
          put(device / "sys_image_guid", guid) && put(device / "fw_ver", kFirmware) &&
          put(device / "hca_type", "Weft") && put(device / "board_id", "Weft") &&
          put(device / "node_desc", node.settings().name) && put(device / "device/numa_node", "-1") &&
+         put(device / "device/net/lo/ifindex", fmt::format("{}", if_nametoindex("lo"))) &&
          put(device / "device/vendor", fmt::format("{:#x}", kVendorId)) &&
          put(device / "device/device", fmt::format("{:#06x}", kVendorPart));
 }

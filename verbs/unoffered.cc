@@ -8,6 +8,7 @@
 #include "base/unique_fd.h"
 #include "verbs/c_call.h"
 #include "verbs/explain.h"
+#include "verbs/identity.h"
 
 using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
 
@@ -61,11 +62,11 @@ WEFT_VERBS_API int ibv_read_sysfs_file(const char* dir, const char* file, char* 
 // ---- enhanced connection establishment: no option is known --------------------
 
 WEFT_VERBS_API int ibv_set_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
-  if (ece->vendor_id == 0 && ece->options == 0) return 0;
+  if ((ece->vendor_id == 0 || ece->vendor_id == kVendorId) && ece->options == 0) return 0;
   return unoffered("ibv_set_ece");
 }
 WEFT_VERBS_API int ibv_query_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
-  *ece = {};
+  *ece = {.vendor_id = kVendorId};
   return 0;
 }
 
@@ -76,33 +77,12 @@ WEFT_VERBS_API ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*pd*/, uint64_t /*offset*/, si
   unoffered("ibv_reg_dmabuf_mr");
   return nullptr;
 }
-WEFT_VERBS_API ibv_context* ibv_import_device(int /*fd*/) {
-  unoffered("ibv_import_device");
-  return nullptr;
-}
-WEFT_VERBS_API ibv_pd* ibv_import_pd(ibv_context* /*context*/, uint32_t /*handle*/) {
-  unoffered("ibv_import_pd");
-  return nullptr;
-}
-WEFT_VERBS_API void ibv_unimport_pd(ibv_pd* /*pd*/) {}
-WEFT_VERBS_API ibv_mr* ibv_import_mr(ibv_pd* /*pd*/, uint32_t /*handle*/) {
-  unoffered("ibv_import_mr");
-  return nullptr;
-}
-WEFT_VERBS_API void ibv_unimport_mr(ibv_mr* /*mr*/) {}
-WEFT_VERBS_API ibv_dm* ibv_import_dm(ibv_context* /*context*/, uint32_t /*handle*/) {
-  unoffered("ibv_import_dm");
-  return nullptr;
-}
-WEFT_VERBS_API void ibv_unimport_dm(ibv_dm* /*memory*/) {}
 WEFT_VERBS_API int ibv_resolve_eth_l2_from_gid(ibv_context* /*context*/, ibv_ah_attr* /*attr*/,
                                                uint8_t* /*mac*/, uint16_t* /*vlan*/) {
   return unoffered("ibv_resolve_eth_l2_from_gid");
 }
 
-/// Constructors of vendors' libraries, which other libraries load, register here. None is ours.
-WEFT_VERBS_API void verbs_register_driver_34(const void* /*ops*/) {}
-/// An object of one byte that those libraries refer to.
+/// An object of one byte that vendors' libraries refer to, which other libraries load.
 WEFT_VERBS_API const bool verbs_allow_disassociate_destroy;
 const bool verbs_allow_disassociate_destroy = false;
 

@@ -58,9 +58,10 @@ struct MemoryTable::RegionPlan {
   uint64_t length = 0;
   Access access = Access::kNone;
   EntryType type = EntryType::kRegion;
+  bool lasting_rkey = false;
 
   [[nodiscard]] Access remote() const noexcept { return only(access, kRemoteRights); }
-  [[nodiscard]] uint32_t keys() const noexcept { return remote() == Access::kNone ? 1 : 2; }
+  [[nodiscard]] uint32_t keys() const noexcept { return remote() == Access::kNone && !lasting_rkey ? 1 : 2; }
   [[nodiscard]] bool ends_in_address_space() const noexcept {
     return length - 1 <= std::numeric_limits<uint64_t>::max() - start;
   }
@@ -69,6 +70,7 @@ struct MemoryTable::RegionPlan {
     const bool from_zero = backing.translation != nullptr || has(access, Access::kZeroBased);
     start = options.base_addr.value_or(from_zero ? 0 : backing.origin);
     type = options.type;
+    lasting_rkey = lasting_rkey || options.lasting_rkey;
   }
 };
 
@@ -103,6 +105,7 @@ void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
   region.backing = plan.backing;
   region.rights = only(plan.access, kRegionRights);
   region.type = EntryType::kRegion;
+  region.lasting_rkey = plan.lasting_rkey;
   region.valid = true;
   if (region.implicit == kNoEntry) return;
   TableEntry& window = entries().at(region.implicit);
@@ -197,7 +200,8 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
                   .backing = region->backing,
                   .start = region->start,
                   .length = region->length,
-                  .access = change.access.value_or(before)};
+                  .access = change.access.value_or(before),
+                  .lasting_rkey = region->lasting_rkey};
   if (change.memory) {
     plan.backing = {.origin = reinterpret_cast<uintptr_t>(change.memory->data())};
     plan.length = change.memory->size();
@@ -205,6 +209,9 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
   }
   if (const char* wrong = objection(plan); wrong != nullptr) return Error{wrong};
   const bool with_window = plan.keys() == 2;
+  // Whoever has the RKey was given it, and it opens what the owner says now. One that has served stays dead.
+  const bool keeps_keys =
+      region->lasting_rkey && !change.memory && !change.pd && !has(before | plan.access, Access::kOneShot);
   if (with_window && !had_window && entries().free_count() == 0)
     return Error{"rereg_mr: no free key for remote rights; deregister something"};
 
@@ -215,8 +222,8 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
   if (with_window) entries().move_to(plan.pd, region->implicit);
   entries().hold(plan.backing);
   entries().drop(region->backing);
-  entries().renew(index);
-  if (with_window && had_window) entries().renew(region->implicit);
+  if (!keeps_keys) entries().renew(index);
+  if (!keeps_keys && with_window && had_window) entries().renew(region->implicit);
   open_region(index, plan);
   return describe(index);
 }

@@ -21,7 +21,7 @@ namespace weft::adapter {
 
 struct Backing;
 
-/// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4).
+/// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4), or one that lasts.
 struct MemoryRegion {
   Lkey lkey{};
   Rkey rkey{};
@@ -57,6 +57,9 @@ struct RegisterOptions {
   std::optional<uint64_t> base_addr{};
   /// What the entry becomes; anything but kRegion is refused.
   EntryType type = EntryType::kRegion;
+  /// The region has an RKey also while no remote right is given, which opens nothing then, and a change of
+  /// rights alone leaves both keys as they are (ibv_rereg_mr()).
+  bool lasting_rkey = false;
 };
 
 /// What a re-registration changes; what is not given stays.
@@ -91,7 +94,8 @@ class MemoryTable final : public WindowTable {
   /// (TPT-REG-08). Its rights are within those of the existing one.
   Result<MemoryRegion> share_mr(PdId pd, Lkey existing, Access access, const RegisterOptions& options = {});
   /// Registers anew: memory, PD, rights or several of them. The region keeps its entry and gets new keys; the
-  /// old ones are dead. Refused while windows are bound to it; when refused, nothing has changed.
+  /// old ones are dead. Where its RKey lasts, and only the rights change, it keeps its keys, unless it is or
+  /// was to serve once. Refused while windows are bound to it; when refused, nothing has changed.
   Result<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change);
   /// Registration by work request: an entry is reserved, not valid, and its keys are given out at once
   /// (TPT-REG-03, C-27); with an RKey for those that are to be filled with remote rights.

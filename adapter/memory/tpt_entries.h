@@ -84,9 +84,10 @@ struct alignas(64) TableEntry {
   bool taken = false;
   bool valid = false;
   bool by_request : 1 =
-      false;                 // region: registered by work requests, `backing`, `length` staged for the next
-  bool filled : 1 = false;   // region: under its present key one was carried out
-  bool touched : 1 = false;  // window: its one operation was executed
+      false;  // region: registered by work requests, `backing`, `length` staged for the next
+  bool lasting_rkey : 1 = false;  // region: has its RKey whatever its rights are
+  bool filled : 1 = false;        // region: under its present key one was carried out
+  bool touched : 1 = false;       // window: its one operation was executed
 
   [[nodiscard]] uint8_t instance() const noexcept { return static_cast<uint8_t>(tag); }
   /// Of a region.

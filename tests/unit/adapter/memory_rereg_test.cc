@@ -113,6 +113,47 @@ TEST_F(Registration, a_region_gets_another_pd_and_other_rights) {
   EXPECT_TRUE(table_.pd_unused(PdId{2}));
 }
 
+TEST_F(Registration, an_rkey_that_lasts_opens_what_the_rights_are_now) {
+  const MemoryRegion region = table_.reg_mr(pd_, memory_, kLocal, {.lasting_rkey = true}).value();
+  ASSERT_NE(region.rkey, Rkey());
+  EXPECT_EQ(remote(region, region.addr), AccessFault::kRightMissing) << "closed as long as no right is given";
+  RemoteGrant grant;
+  EXPECT_EQ(table_.check_remote(pd_, region.rkey, region.addr, 0, AccessKind::kRemoteWrite, grant),
+            AccessFault::kRightMissing)
+      << "also to an access of no bytes";
+  const uint64_t revision = table_.revision();
+  const MemoryRegion opened = table_.rereg_mr(region.lkey, {.access = kBoth}).value();
+  EXPECT_EQ(opened.rkey, region.rkey);
+  EXPECT_EQ(opened.lkey, region.lkey);
+  EXPECT_EQ(remote(region, region.addr), AccessFault::kNone);
+  EXPECT_GT(table_.revision(), revision) << "what was granted has ended";
+  const MemoryRegion closed = table_.rereg_mr(region.lkey, {.access = kLocal}).value();
+  EXPECT_EQ(closed.rkey, region.rkey);
+  EXPECT_EQ(remote(region, region.addr), AccessFault::kRightMissing);
+  // Other memory and another domain are nothing that a key was given out for.
+  const MemoryRegion moved = table_.rereg_mr(region.lkey, {.memory = other_, .access = kBoth}).value();
+  EXPECT_NE(moved.rkey, region.rkey);
+  EXPECT_EQ(remote(region, moved.addr), AccessFault::kWrongInstance);
+  EXPECT_EQ(remote(moved, moved.addr), AccessFault::kNone);
+  const MemoryRegion elsewhere = table_.rereg_mr(moved.lkey, {.pd = PdId{2}}).value();
+  EXPECT_NE(elsewhere.rkey, moved.rkey);
+  ASSERT_TRUE(table_.dereg_mr(elsewhere.lkey).ok());
+  EXPECT_FALSE(table_.query(elsewhere.rkey.value()).has_value());
+}
+
+TEST_F(Registration, a_key_that_has_served_once_does_not_come_back) {
+  const MemoryRegion once =
+      table_.reg_mr(pd_, memory_, kBoth | Access::kOneShot, {.lasting_rkey = true}).value();
+  RemoteGrant grant;
+  ASSERT_EQ(table_.check_remote(pd_, once.rkey, once.addr, 8, AccessKind::kRemoteWrite, grant),
+            AccessFault::kNone);
+  table_.finish_remote(grant);
+  const MemoryRegion again = table_.rereg_mr(once.lkey, {.access = kBoth}).value();
+  EXPECT_NE(again.rkey, once.rkey);
+  EXPECT_EQ(remote(once, once.addr), AccessFault::kWrongInstance);
+  EXPECT_EQ(remote(again, again.addr), AccessFault::kNone);
+}
+
 TEST_F(Registration, a_refused_re_registration_changes_nothing) {
   const MemoryRegion region = table_.reg_mr(pd_, memory_, kLocal).value();
   EXPECT_FALSE(table_.rereg_mr(region.lkey, {.access = Access::kRemoteWrite}).ok());

@@ -1,0 +1,114 @@
+// Protection domains; thread domains and parent domains, which are made of one.
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/objects.h"
+
+namespace weft::verbs {
+namespace {
+
+/// Of newer headers: memory may be shared with whoever hosts a confidential guest. Here it need not be.
+constexpr uint32_t kMayShareMemory = 1U << 2;
+constexpr uint32_t kKnownMask =
+    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kMayShareMemory;
+
+std::unique_ptr<Pd> shown_domain(ibv_context* context, hca::ProtectionDomain* object) {
+  auto out = std::make_unique<Pd>();
+  out->object = object;
+  out->c = {.context = context, .handle = object->id().value()};
+  return out;
+}
+
+}  // namespace
+
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept {
+  return guarded(static_cast<ibv_td*>(nullptr), [&]() -> ibv_td* {
+    if (attr->comp_mask != 0) {
+      explain("ibv_alloc_td: comp_mask {:#x}: nothing is possible", attr->comp_mask);
+      return no_object(EOPNOTSUPP);
+    }
+    auto out = std::make_unique<Td>();
+    out->c.context = context;
+    return &out.release()->c;
+  });
+}
+
+int dealloc_td(ibv_td* td) noexcept {
+  if (ours<Td>(td).users != 0) return fail(EBUSY);
+  const std::unique_ptr<Td> owned(&ours<Td>(td));
+  return 0;
+}
+
+/// Queues are not made of a program's memory, so allocators of a parent domain have nothing to do.
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept {
+  return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
+    if ((attr->comp_mask & ~kKnownMask) != 0 || attr->pd == nullptr) {
+      explain("ibv_alloc_parent_domain: comp_mask {:#x}: {:#x} are possible, and a PD must be",
+              attr->comp_mask, kKnownMask);
+      return no_object(EINVAL);
+    }
+    Pd& parent = ours<Pd>(attr->pd);
+    std::unique_ptr<Pd> out = shown_domain(context, parent.object);
+    out->parent = &parent;
+    ++parent.users;
+    if (attr->td != nullptr) {
+      out->thread = &ours<Td>(attr->td);
+      ++out->thread->users;
+    }
+    return &out.release()->c;
+  });
+}
+
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+namespace hca = weft::hca;
+
+WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
+    OpenContext& opened = ours(context);
+    const hca::Made<hca::ProtectionDomain> made = opened.context->alloc_pd();
+    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    opened.device->domains.put(made.object->id().value(), made.object);
+    return &shown_domain(context, made.object).release()->c;
+  });
+}
+
+WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
+  Pd& domain = ours<Pd>(pd);
+  if (domain.users != 0) {
+    explain("ibv_dealloc_pd: {} parent domains or buffers are made of it", domain.users.load());
+    return fail(EBUSY);
+  }
+  if (domain.parent == nullptr && !domain.imported) {
+    const std::shared_ptr<OpenDevice> device = ours(pd->context).device;
+    const hca::Answer answer = device->context.destroy(domain.object);
+    if (answer != hca::Answer::kOk) return fail(answer);
+    device->domains.drop(pd->handle);
+  }
+  const std::unique_ptr<Pd> owned(&domain);
+  if (domain.parent != nullptr) --domain.parent->users;
+  if (domain.thread != nullptr) --domain.thread->users;
+  return 0;
+}
+
+WEFT_VERBS_API ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
+  return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
+    hca::ProtectionDomain* object = ours(context).device->domains.find(handle);
+    if (object == nullptr) {
+      explain("ibv_import_pd: handle {}: this device has none", handle);
+      return no_object(ENOENT);
+    }
+    std::unique_ptr<Pd> out = shown_domain(context, object);
+    out->imported = true;
+    return &out.release()->c;
+  });
+}
+
+WEFT_VERBS_API void ibv_unimport_pd(ibv_pd* pd) {
+  const std::unique_ptr<Pd> owned(&ours<Pd>(pd));
+}

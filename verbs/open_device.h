@@ -1,0 +1,71 @@
+// verbs/open_device.h -- one open device, which one context stands for, or several after ibv_import_device():
+// what it owns, and which of its objects another context may import by their number.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/unique_fd.h"
+#include "hca/context.h"
+#include "hca/device.h"
+
+namespace weft::verbs {
+
+class ProcessNode;
+
+/// Objects by the number that their C struct shows as `handle`. Any thread.
+template <class T>
+class Handles {
+ public:
+  void put(uint32_t handle, T object) {
+    const std::lock_guard lock(mutex_);
+    objects_[handle] = std::move(object);
+  }
+  void drop(uint32_t handle) noexcept {
+    const std::lock_guard lock(mutex_);
+    objects_.erase(handle);
+  }
+  /// An empty one for a number that nobody has.
+  [[nodiscard]] T find(uint32_t handle) const {
+    const std::lock_guard lock(mutex_);
+    const auto at = objects_.find(handle);
+    return at != objects_.end() ? at->second : T{};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<uint32_t, T> objects_;
+};
+
+/// A region as it was registered last.
+struct KnownRegion {
+  hca::MemoryRegion* object = nullptr;
+  std::byte* memory = nullptr;  // null for a region over all addresses
+  size_t length = 0;
+  unsigned access = 0;
+};
+
+class DeviceMemory;
+
+/// It ends with the last context that stands for it.
+struct OpenDevice {
+  OpenDevice(ProcessNode& its_node, hca::Context& its_context) noexcept
+      : node(its_node), context(its_context) {}
+  ~OpenDevice();
+  OpenDevice(const OpenDevice&) = delete;
+  OpenDevice& operator=(const OpenDevice&) = delete;
+
+  ProcessNode& node;
+  hca::Context& context;
+  UniqueFd command;  // a file of no content, by which ibv_import_device() knows the device again
+  Handles<hca::ProtectionDomain*> domains;
+  Handles<KnownRegion> regions;  // by LKey
+  Handles<std::shared_ptr<DeviceMemory>> memories;
+};
+
+}  // namespace weft::verbs

@@ -1,0 +1,224 @@
+// Regions by the newer calls: registration by a struct, DMA handles, buffers that the library allocates;
+// advice about regions; regions of another context.
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <span>
+
+#include "verbs/c_call.h"
+#include "verbs/context_ops.h"
+#include "verbs/explain.h"
+#include "verbs/newer_abi.h"
+#include "verbs/objects.h"
+#include "verbs/regions.h"
+
+namespace weft::verbs {
+
+/// Of ibv_alloc_buf(): ordinary memory in whole pages.
+struct Buffer {
+  struct Free {
+    void operator()(std::byte* pages) const noexcept { std::free(pages); }
+  };
+  Pd* pd = nullptr;
+  std::unique_ptr<std::byte, Free> memory;
+  size_t bytes = 0;
+
+  [[nodiscard]] bool holds(const void* at, size_t length) const noexcept {
+    const size_t offset = reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(memory.get());
+    return offset <= bytes && length <= bytes - offset;
+  }
+};
+
+namespace {
+
+constexpr uint8_t kProcessingHints = 4;
+constexpr uint8_t kMemoryTypes = 2;  // volatile, persistent
+
+ibv_mr* register_buffer(ibv_pd* pd, const Buffer& buffer, const RegionRequest& request) {
+  if (buffer.pd != &ours<Pd>(pd) || !buffer.holds(request.addr, request.length)) {
+    explain("{}: {} bytes: not within the buffer, or another PD allocated it", request.call, request.length);
+    return no_object(EINVAL);
+  }
+  return register_memory(request);
+}
+
+ibv_mr* register_by_struct(ibv_pd* pd, const MrInit& init) {
+  constexpr const char* kCall = "ibv_reg_mr_ex";
+  constexpr uint64_t kFile = kMrFd | kMrFdOffset;
+  const uint64_t mask = init.comp_mask;
+  if ((mask & ~(kMrIova | kMrAddr | kFile | kMrDmaHandle | kMrBuffer)) != 0 ||
+      ((mask & kFile) != 0 && (mask & (kMrAddr | kMrBuffer)) != 0) || (mask & (kMrAddr | kFile)) == 0) {
+    explain("{}: comp_mask {:#x}: an address or a file, not both", kCall, mask);
+    return no_object(EINVAL);
+  }
+  if ((mask & kFile) != 0) {
+    explain("{}: fd {}: DMA buffers are not supported", kCall, init.fd);
+    return no_object(EOPNOTSUPP);
+  }
+  const uint64_t start = (mask & kMrIova) != 0 ? init.iova : reinterpret_cast<uint64_t>(init.addr);
+  const RegionRequest request{pd, init.addr, init.length, start, static_cast<unsigned>(init.access), kCall};
+  const bool on_demand = (request.access & IBV_ACCESS_ON_DEMAND) != 0;
+  if (on_demand && (mask & kMrDmaHandle) != 0) {
+    explain("{}: access {:#x}: on demand and with a DMA handle", kCall, request.access);
+    return no_object(EINVAL);
+  }
+  ibv_mr* made = (mask & kMrBuffer) != 0 ? register_buffer(pd, *static_cast<Buffer*>(init.buf), request)
+                                         : register_memory(request);
+  if (made != nullptr && (mask & kMrDmaHandle) != 0) {
+    ours<Mr>(made).dma = init.dmah;
+    ++init.dmah->users;
+  }
+  return made;
+}
+
+DmaHandle* make_dma_handle(ibv_context* context, const DmaHandleInit& init) {
+  const auto cpus = static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_CONF));
+  const bool bad = (init.comp_mask & ~(kDmaCpu | kDmaHint | kDmaMemoryType)) != 0 ||
+                   ((init.comp_mask & kDmaCpu) != 0 && init.cpu_id >= cpus) ||
+                   ((init.comp_mask & kDmaHint) != 0 && init.processing_hint >= kProcessingHints) ||
+                   ((init.comp_mask & kDmaMemoryType) != 0 && init.memory_type >= kMemoryTypes);
+  if (bad) {
+    explain("ibv_alloc_dmah: comp_mask {:#x}, cpu_id {}, ph {}, tph_mem_type {}: out of range",
+            init.comp_mask, init.cpu_id, init.processing_hint, init.memory_type);
+    return no_object(EINVAL);
+  }
+  auto out = std::make_unique<DmaHandle>();
+  out->context = context;
+  return out.release();
+}
+
+/// The pages of a range, as they would be after the first access.
+int page_in(std::byte* from, uint64_t bytes, bool to_write) noexcept {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t into = reinterpret_cast<uintptr_t>(from) % page;
+  if (madvise(from - into, bytes + into, to_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) return 0;
+  return errno == EINVAL ? 0 : EFAULT;  // an older kernel: it is advice
+}
+
+int advise(ibv_pd* pd, ibv_advise_mr_advice advice, const ibv_sge& range) {
+  const KnownRegion region = ours(pd->context).device->regions.find(range.lkey);
+  if (region.object == nullptr) return ENOENT;
+  if (region.object->pd().id() != ours<Pd>(pd).object->id()) return EPERM;
+  if ((region.access & IBV_ACCESS_ON_DEMAND) == 0) return EINVAL;
+  const bool writes = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+  if (writes && (region.access & IBV_ACCESS_LOCAL_WRITE) == 0) return EPERM;
+  const uint64_t offset = range.addr - region.object->region().addr;
+  if (offset > region.length || range.length > region.length - offset) return EFAULT;
+  if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
+  return page_in(region.memory + offset, range.length, writes);
+}
+
+}  // namespace
+
+/// Also of what is flushed, it is done before the call returns.
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* ranges,
+              uint32_t count) noexcept {
+  return guarded(ENOMEM, [&] {
+    if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
+        advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+      explain("ibv_advise_mr: advice {}: three kinds of prefetch are known", static_cast<int>(advice));
+      return fail(ENOTSUP);
+    }
+    if ((flags & ~static_cast<uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0 || count == 0) return fail(EINVAL);
+    for (const ibv_sge& range : std::span(ranges, count)) {
+      const int fault = advise(pd, advice, range);
+      if (fault == 0) continue;
+      explain("ibv_advise_mr: lkey {:#x}, {} bytes: not in a region on demand of this PD with the right",
+              range.lkey, range.length);
+      return fail(fault);
+    }
+    return 0;
+  });
+}
+
+}  // namespace weft::verbs
+
+using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
+
+WEFT_VERBS_API ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
+  return guarded(static_cast<ibv_mr*>(nullptr), [&]() -> ibv_mr* {
+    const KnownRegion region = ours(pd->context).device->regions.find(handle);
+    if (region.object == nullptr || region.object->pd().id() != ours<Pd>(pd).object->id()) {
+      explain("ibv_import_mr: handle {:#x}: the PD has none", handle);
+      return no_object(ENOENT);
+    }
+    auto out = std::make_unique<Mr>();
+    out->object = region.object;
+    out->imported = true;
+    out->c = {.context = pd->context,
+              .pd = pd,
+              .addr = nullptr,
+              .length = region.length,
+              .handle = handle,
+              .lkey = region.object->region().lkey.value(),
+              .rkey = region.object->region().rkey.value()};
+    return &out.release()->c;
+  });
+}
+
+WEFT_VERBS_API void ibv_unimport_mr(ibv_mr* mr) {
+  const std::unique_ptr<Mr> owned(&ours<Mr>(mr));
+}
+
+extern "C" {
+
+ibv_mr* weft_reg_mr_ex(ibv_pd* pd, const MrInit* init) WEFT_VERBS_NAMED("ibv_reg_mr_ex");
+ibv_mr* weft_reg_mr_ex(ibv_pd* pd, const MrInit* init) {
+  return guarded(static_cast<ibv_mr*>(nullptr), [&] { return register_by_struct(pd, *init); });
+}
+
+DmaHandle* weft_alloc_dmah(ibv_context* context, const DmaHandleInit* init)
+    WEFT_VERBS_NAMED("ibv_alloc_dmah");
+DmaHandle* weft_alloc_dmah(ibv_context* context, const DmaHandleInit* init) {
+  return guarded(static_cast<DmaHandle*>(nullptr), [&] { return make_dma_handle(context, *init); });
+}
+
+int weft_dealloc_dmah(DmaHandle* handle) WEFT_VERBS_NAMED("ibv_dealloc_dmah");
+int weft_dealloc_dmah(DmaHandle* handle) {
+  if (handle->users != 0) return fail(EBUSY);
+  const std::unique_ptr<DmaHandle> owned(handle);
+  return 0;
+}
+
+void* weft_alloc_buf(ibv_pd* pd, size_t bytes, Buffer** out) WEFT_VERBS_NAMED("ibv_alloc_buf");
+void* weft_alloc_buf(ibv_pd* pd, size_t bytes, Buffer** out) {
+  return guarded(static_cast<void*>(nullptr), [&]() -> void* {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    if (bytes == 0 || bytes > SIZE_MAX / 2) return no_object(EINVAL);
+    auto made = std::make_unique<Buffer>();
+    made->memory.reset(static_cast<std::byte*>(std::aligned_alloc(page, (bytes + page - 1) / page * page)));
+    if (made->memory == nullptr) return no_object(ENOMEM);
+    made->bytes = bytes;
+    made->pd = &ours<Pd>(pd);
+    ++made->pd->users;
+    *out = made.release();
+    return (*out)->memory.get();
+  });
+}
+
+void weft_free_buf(Buffer* buffer) WEFT_VERBS_NAMED("ibv_free_buf");
+void weft_free_buf(Buffer* buffer) {
+  const std::unique_ptr<Buffer> owned(buffer);
+  --owned->pd->users;
+}
+
+ibv_mr* weft_reg_buf_mr(ibv_pd* pd, Buffer* buffer, void* addr, size_t length, int access)
+    WEFT_VERBS_NAMED("ibv_reg_buf_mr");
+ibv_mr* weft_reg_buf_mr(ibv_pd* pd, Buffer* buffer, void* addr, size_t length, int access) {
+  return guarded(static_cast<ibv_mr*>(nullptr), [&] {
+    return register_buffer(pd, *buffer,
+                           {pd, addr, length, reinterpret_cast<uint64_t>(addr), static_cast<unsigned>(access),
+                            "ibv_reg_buf_mr"});
+  });
+}
+
+int weft_export_buf_dmabuf_fd(Buffer* buffer) WEFT_VERBS_NAMED("ibv_export_buf_dmabuf_fd");
+int weft_export_buf_dmabuf_fd(Buffer* /*buffer*/) {
+  errno = ENODATA;  // ordinary memory, as the manual says
+  return -1;
+}
+
+}  // extern "C"
