@@ -71,6 +71,7 @@ struct CmId {
   IpAddress destination{};
   bool on_device = false;  // the source address is one of this endnode
   bool reuse_address = false;
+  IpAddress held{};  // on the host, too; family 0: nothing
   bool own_family_only = false;
   uint8_t ack_timeout = 0;  // 0: the default
   uint32_t backlog = 0;     // requests that may still wait

@@ -38,20 +38,19 @@ NodeIdentity with_host(NodeIdentity identity, RandomSource& random) {
 
 }  // namespace
 
-CmService::CmService(hca::Device& device, RandomSource& random, const NodeIdentity& identity,
-                     std::string_view addresses, bool explains)
+CmService::CmService(hca::Device& device, RandomSource& random, const CmServiceConfig& config)
     : device_(device),
-      identity_(with_host(identity, random)),
-      addresses_(clock_, identity.lid, addresses),
-      explains_(explains),
+      identity_(with_host(config.identity, random)),
+      addresses_(clock_, identity_.lid, config.addresses),
+      ports_(config.ports_file),
+      host_of_its_own_(config.host_of_its_own),
+      explains_(config.explains),
       endnode_(random, gsi_, *this),
       commands_(endnode_) {}
 
 Result<std::unique_ptr<CmService>> CmService::start(hca::Device& device, RandomSource& random,
-                                                    const NodeIdentity& identity, std::string_view addresses,
-                                                    bool explains) {
-  std::unique_ptr<CmService> service(
-      new CmService(device, random, identity, addresses, explains));  // tidy: private
+                                                    const CmServiceConfig& config) {
+  std::unique_ptr<CmService> service(new CmService(device, random, config));  // tidy: private
   if (!service->kick_.valid()) return errno_error("a descriptor for connection management", errno);
   if (Status opened = service->gsi_.open(device); !opened) return opened.error();
   if (Status started = service->start_thread(); !started) return started.error();

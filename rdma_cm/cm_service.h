@@ -8,7 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <string_view>
+#include <string>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -17,19 +17,27 @@
 #include "hca/fork_guard.h"
 #include "rdma_cm/commands.h"
 #include "rdma_cm/gsi_port.h"
+#include "rdma_cm/host_ports.h"
 #include "rdma_cm/node_addresses.h"
 #include "rdma_cm/process_mark.h"
 
 namespace weft::rdma_cm {
 
+struct CmServiceConfig {
+  NodeIdentity identity{};
+  std::string addresses{};   // own IP addresses with commas between, or nothing
+  std::string ports_file{};  // where endnodes of this host tell each other of their ports; empty: nowhere
+  bool host_of_its_own =
+      false;  // has a name that stays: its wildcard address is not that of the host's others
+  bool explains = false;
+};
+
 /// Any thread. Lives as long as the device.
 class CmService final : NodeView {
  public:
   /// @param device  whose first port is up
-  /// @param addresses  own IP addresses with commas between, or nothing
   static Result<std::unique_ptr<CmService>> start(hca::Device& device, RandomSource& random,
-                                                  const NodeIdentity& identity, std::string_view addresses,
-                                                  bool explains);
+                                                  const CmServiceConfig& config);
   ~CmService() override;
   CmService(const CmService&) = delete;
   CmService& operator=(const CmService&) = delete;
@@ -51,8 +59,7 @@ class CmService final : NodeView {
   [[nodiscard]] bool publish(StatsPage& page);
 
  private:
-  CmService(hca::Device& device, RandomSource& random, const NodeIdentity& identity,
-            std::string_view addresses, bool explains);
+  CmService(hca::Device& device, RandomSource& random, const CmServiceConfig& config);
   Status start_thread();
   void run() noexcept;
   void turn() noexcept;
@@ -62,6 +69,12 @@ class CmService final : NodeView {
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
   [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }
   [[nodiscard]] IpAddress own(uint8_t family) noexcept override { return addresses_.own(family); }
+  [[nodiscard]] int hold_port(uint16_t port_space, const IpAddress& address, bool shared) noexcept override {
+    return host_of_its_own_ && address.is_any() ? 0 : ports_.take(port_space, address, shared);
+  }
+  void release_port(uint16_t port_space, const IpAddress& address) noexcept override {
+    if (!host_of_its_own_ || !address.is_any()) ports_.give_back(port_space, address);
+  }
   [[nodiscard]] Presence presence(const MadProcess& process) noexcept override {
     return presence_of(process, identity_.process);
   }
@@ -71,6 +84,8 @@ class CmService final : NodeView {
   MonotonicClock clock_;
   NodeIdentity identity_;
   NodeAddresses addresses_;
+  HostPorts ports_;
+  bool host_of_its_own_;
   bool explains_;
   hca::ForkGuard guard_;
   WakeUp kick_;

@@ -164,12 +164,16 @@ int Commands::set_option(Call& call) noexcept {
     case RDMA_OPTION_ID_TOS:
       return 0;  // there is one service level
     case RDMA_OPTION_ID_REUSEADDR:
+      if (call.id->state != IdState::kIdle && (value == 0 || call.id->state == IdState::kListening))
+        return EINVAL;
       call.id->reuse_address = value != 0;
       return 0;
     case RDMA_OPTION_ID_AFONLY:
+      if (call.id->state != IdState::kIdle && call.id->state != IdState::kBound) return EINVAL;
       call.id->own_family_only = value != 0;
       return 0;
     case RDMA_OPTION_ID_ACK_TIMEOUT:
+      if (call.id->datagrams()) return EINVAL;
       call.id->ack_timeout = static_cast<uint8_t>(value & 0x1F);
       return 0;
     default:

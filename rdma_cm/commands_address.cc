@@ -64,7 +64,7 @@ int Commands::bind_to(CmId& id, const IpAddress& address) noexcept {
   const bool ours = !address.is_any();
   if (ours && !address.is_loopback() && !address.is_multicast() && !node_.node().owns(address))
     return EADDRNOTAVAIL;
-  const int error = node_.ids().bind(id, address);
+  const int error = node_.bind(id, address);
   if (error != 0) return error;
   id.state = IdState::kBound;
   id.on_device = ours;
@@ -89,9 +89,7 @@ int Commands::listen(Call& call) noexcept {
   }
   if (id.state != IdState::kBound && id.state != IdState::kListening) return EINVAL;
   const bool in_range = command.backlog > 0 && command.backlog < kBacklogMax;
-  id.backlog = in_range ? command.backlog : kBacklogMax;
-  id.state = IdState::kListening;
-  return 0;
+  return node_.listen(id, in_range ? command.backlog : kBacklogMax);
 }
 
 // ---- resolving --------------------

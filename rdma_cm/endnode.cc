@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "messages/link_local.h"
 #include "messages/multicast.h"
@@ -59,10 +60,45 @@ CmFile* Endnode::file_of(int descriptor) noexcept {
   return found != files_.end() ? &*found : nullptr;
 }
 
+int Endnode::hold_port(CmId& id) noexcept {
+  const int taken = node_.hold_port(id.port_space, id.source, id.reuse_address);
+  if (taken == 0) id.held = id.source;
+  return taken;
+}
+
+/// Those that share it here hold it together.
+void Endnode::release_port(CmId& id) noexcept {
+  const IpAddress held = std::exchange(id.held, {});
+  if (held.family == 0) return;
+  ids_.release_port(id);
+  if (!ids_.is_bound(id.port_space, held)) node_.release_port(id.port_space, held);
+}
+
+int Endnode::bind(CmId& id, const IpAddress& address) noexcept {
+  if (const int taken = ids_.bind(id, address); taken != 0) return taken;
+  if (address.port == 0) return 0;
+  const int taken = hold_port(id);
+  if (taken != 0) {
+    ids_.release_port(id);
+    id.source = {};
+  }
+  return taken;
+}
+
+int Endnode::listen(CmId& id, uint32_t backlog) noexcept {
+  if (id.held.family == 0) {
+    if (const int taken = hold_port(id); taken != 0) return taken;
+  }
+  id.backlog = backlog;
+  id.state = IdState::kListening;
+  return 0;
+}
+
 uint32_t Endnode::destroy(Instant now, CmId& id) noexcept {
   const uint32_t reported = id.events_reported;
   if (id.question != 0) resolver_.forget(id.question);
   if (id.connection != nullptr) manager_.destroy(now, *id.connection);
+  release_port(id);
   std::vector<CmId*> orphans;
   ids_.destroy(id, orphans);
   for (CmId* orphan : orphans) destroy(now, *orphan);

@@ -34,6 +34,10 @@ class NodeView {
   [[nodiscard]] virtual bool owns(const IpAddress& address) noexcept = 0;
   /// This endnode's own address of that family.
   [[nodiscard]] virtual IpAddress own(uint8_t family) noexcept = 0;
+  /// Takes the port among the endnodes of this host. 0 or an errno.
+  [[nodiscard]] virtual int hold_port(uint16_t port_space, const IpAddress& address,
+                                      bool shared) noexcept = 0;
+  virtual void release_port(uint16_t port_space, const IpAddress& address) noexcept = 0;
   [[nodiscard]] virtual Presence presence(const MadProcess& process) noexcept = 0;
   /// Ends a QP of this process, if it has one of that number.
   virtual void fail_qp(uint32_t qpn) noexcept = 0;
@@ -53,6 +57,10 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void destroy_all(Instant now) noexcept;
   /// Null when the descriptor is none of ours.
   [[nodiscard]] CmFile* file_of(int descriptor) noexcept;
+  /// Binds an identifier to an address that nobody else has, here or on this host; port 0 becomes a free one,
+  /// which is held on the host from listen() on. 0 or an errno.
+  [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
+  [[nodiscard]] int listen(CmId& id, uint32_t backlog) noexcept;
   /// Destroys an identifier. @return how many of its events were reported
   uint32_t destroy(Instant now, CmId& id) noexcept;
 
@@ -86,6 +94,8 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
 
  private:
   void destroy_of(Instant now, CmFile& file) noexcept;
+  [[nodiscard]] int hold_port(CmId& id) noexcept;
+  void release_port(CmId& id) noexcept;
   void on_sidr_reply(CmId& id, const CmMad& mad) noexcept;
   void adopt(CmId& id, Connection& connection, const CmMad& mad, const IpAddress& from,
              const IpAddress& to) noexcept;

@@ -36,6 +36,8 @@ class IdTable {
   // ---- ports --------------------
   /// Takes the address for the identifier; port 0 becomes a free one. 0 or an errno.
   [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
+  /// It has no port any more.
+  void release_port(CmId& id) noexcept;
   /// Who listens there: at that address, or at every one.
   [[nodiscard]] CmId* listener(uint16_t port_space, const IpAddress& address) noexcept;
 
@@ -52,7 +54,6 @@ class IdTable {
  private:
   [[nodiscard]] bool taken(const CmId& id, const IpAddress& address) const noexcept;
   [[nodiscard]] uint16_t free_port(const CmId& id, IpAddress address) noexcept;
-  void release_port(CmId& id) noexcept;
   template <class Predicate>
   void drop_events(CmFile& file, Predicate drop);
 

@@ -1,4 +1,5 @@
 // The connection management of this process, for the preloaded object (preload/): names of node WEFT_1.
+#include <fmt/format.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "rdma_cm/cm_service.h"
@@ -24,18 +26,32 @@ PerProcess<rdma_cm::CmService>& current() noexcept {
   return instance;
 }
 
+/// Beside the switch's socket, if that is a file: one for each network namespace, whose addresses are meant.
+std::string ports_file(const std::string& endpoint) {
+  const size_t path = endpoint.find('/');
+  const bool is_file = endpoint.starts_with("shm:") || endpoint.starts_with("ipc:");
+  if (!is_file || path == std::string::npos) return {};
+  return fmt::format("{}/ports-{:016x}", endpoint.substr(path, endpoint.rfind('/') - path),
+                     rdma_cm::NodeAddresses::host_number());
+}
+
 Result<std::unique_ptr<rdma_cm::CmService>> start() {
   ProcessNode* node = ProcessNode::get();
   if (node == nullptr) return Error{"no fabric"};
   const hca::PortState port = node->port();
   const ibv_gid gid = own_gid(*node);
-  rdma_cm::NodeIdentity identity{.guid = node->guid(),
-                                 .lid = port.info.lid,
-                                 .mtu = static_cast<uint8_t>(mtu_of(port.info.cell_payload_bytes))};
-  std::memcpy(identity.gid.data(), gid.raw, identity.gid.size());
   const char* addresses = std::getenv("WEFT_IP");
-  Result<std::unique_ptr<rdma_cm::CmService>> made = rdma_cm::CmService::start(
-      node->device(), node->random(), identity, addresses != nullptr ? addresses : "", debug_names("cm"));
+  rdma_cm::CmServiceConfig config{
+      .identity = {.guid = node->guid(),
+                   .lid = port.info.lid,
+                   .mtu = static_cast<uint8_t>(mtu_of(port.info.cell_payload_bytes))},
+      .addresses = addresses != nullptr ? addresses : "",
+      .ports_file = ports_file(node->settings().endpoint),
+      .host_of_its_own = node->settings().lid != kLidNone,
+      .explains = debug_names("cm")};
+  std::memcpy(config.identity.gid.data(), gid.raw, config.identity.gid.size());
+  Result<std::unique_ptr<rdma_cm::CmService>> made =
+      rdma_cm::CmService::start(node->device(), node->random(), config);
   if (made && node->page() != nullptr && !(*made)->publish(*node->page()))
     explain("the counters of connection management do not fit the page");
   return made;

@@ -70,6 +70,27 @@ class ConnectionTest(StockCase):
         self.pair(["ucmatose", "-c", 50, "-C", 1], ["ucmatose", "-c", 50, "-C", 1, "-s", "127.0.0.1"])
         self.assertIn("connect", self.pair(["cmtime", "-c", 20], ["cmtime", "-c", 20, "-s", "127.0.0.1"], server_ends=False))
 
+    def test_a_port_is_taken_for_others_of_the_host(self):
+        """And free as soon as the process that had it was killed."""
+        first, _ = self.serve("rping", "-s", "-p", 7200)
+        second = self.run_client("rping", "-s", "-p", 7200)
+        self.assertNotEqual(second.returncode, 0, second.stdout)
+        self.assertIn("rdma_bind_addr: Address already in use", second.stdout)
+        first.kill()
+        first.wait()
+        self.pair(["rping", "-s", "-p", 7200, "-C", 3], ["rping", "-c", "-a", "127.0.0.1", "-p", 7200, "-C", 3])
+
+    def test_a_server_hears_of_the_death_of_its_client(self):
+        server, log = self.serve("rping", "-s", "-p", 7201, "-v")
+        client = subprocess.Popen(["rping", "-c", "-a", "127.0.0.1", "-p", "7201"], env=self.stock, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(end, client)
+        harness.wait_for(lambda: "server ping data" in log.read_text(errors="replace"), "the connection")
+        client.kill()
+        client.wait()
+        server.wait(timeout=30)
+        self.assertIn("DISCONNECT EVENT", log.read_text(errors="replace"))
+
     def test_nobody_listens(self):
         client = self.run_client("rping", "-c", "-a", "127.0.0.1", "-C", 1)
         self.assertNotEqual(client.returncode, 0, client.stdout)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rdma_cm/commands.h"
+#include "rdma_cm/host_ports.h"
 #include "tests/support/mad_network.h"
 
 namespace weft::rdma_cm {
@@ -37,6 +38,12 @@ struct Node final : test::MadNode, NodeView {
             .process = {.incarnation = incarnation + lid().value(), .pid = lid().value()}};
   }
   void fail_qp(uint32_t qpn) noexcept override { failed_qps.push_back(qpn); }
+  int hold_port(uint16_t port_space, const IpAddress& address, bool shared) noexcept override {
+    return ports.take(port_space, address, shared);
+  }
+  void release_port(uint16_t port_space, const IpAddress& address) noexcept override {
+    ports.give_back(port_space, address);
+  }
   Presence presence(const MadProcess& process) noexcept override { return knows_of[process.pid]; }
   bool owns(const IpAddress& address) noexcept override {
     return address.same_ip(own(address.family)) || address.same_ip(make_ipv4(0xC0A80001));  // 192.168.0.1
@@ -176,6 +183,7 @@ struct Node final : test::MadNode, NodeView {
   uint64_t incarnation = 0x1000;
   std::map<uint32_t, Presence> knows_of;
   std::vector<uint32_t> failed_qps;
+  HostPorts ports;
   Endnode endnode;
   Commands commands;
   CmFile* file = nullptr;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/protocol/rdma_cm/commands_fixture.h"
+#include "tests/support/temp_dir.h"
 
 namespace weft::rdma_cm {
 namespace {
@@ -52,6 +53,69 @@ TEST_F(CommandsTest, the_device_changes_its_address_or_fails) {
     told.insert(event.uid);
   }
   EXPECT_EQ(told, (std::set<uint64_t>{0xB0, 0xB1}));
+}
+
+TEST_F(CommandsTest, ports_are_held_by_one_endnode_of_a_host) {
+  const test::TempDir dir;
+  for (Node* node : {&a, &b}) node->ports = HostPorts(dir.path() + "/ports");
+  const IpAddress any{.family = 4, .port = 4000};
+  const IpAddress loop = make_ipv4(0x7F000001, 4000);
+  const uint32_t first = a.create(1);
+  const uint32_t second = b.create(2);
+  ASSERT_EQ(a.bind(first, loop), 0);
+  EXPECT_EQ(b.bind(second, loop), EADDRINUSE);
+  EXPECT_EQ(b.bind(second, any), EADDRINUSE) << "which would be that one, too";
+  EXPECT_EQ(b.bind(second, make_ipv4(0xC0A80001, 4000)), 0) << "another address";
+  EXPECT_EQ(b.bind(b.create(3), {.family = 6, .port = 4000}), 0);
+  EXPECT_EQ(b.bind(b.create(4, RDMA_PS_UDP), loop), 0);
+  a.destroy(first);
+  const uint32_t third = b.create(5);
+  EXPECT_EQ(b.bind(third, loop), 0) << "free again";
+  b.destroy(third);
+  b.destroy(second);
+
+  rdma_ucm_set_option reuse{};
+  const int one = 1;
+  reuse.optval = Node::at(&one);
+  reuse.optname = RDMA_OPTION_ID_REUSEADDR;
+  reuse.level = RDMA_OPTION_ID;
+  reuse.optlen = sizeof one;
+  for (Node* node : {&a, &b}) {
+    reuse.id = node->create(6);
+    ASSERT_EQ(node->command(RDMA_USER_CM_CMD_SET_OPTION, reuse), 0);
+    EXPECT_EQ(node->bind(reuse.id, any), 0) << "those that share it";
+  }
+  EXPECT_EQ(a.bind(a.create(7), any), EADDRINUSE);
+  const uint32_t free_port = a.create(8);
+  ASSERT_EQ(a.bind(free_port, {.family = 4}), 0);
+  const IpAddress chosen = from_sockaddr(a.query(free_port).src_addr);
+  ASSERT_EQ(a.listen(free_port), 0);
+  EXPECT_EQ(b.bind(b.create(9), chosen), EADDRINUSE) << "held on the host from listen() on";
+}
+
+TEST_F(CommandsTest, options_have_their_time) {
+  const int one = 1;
+  const auto set = [&](uint32_t id, int option, size_t bytes) {
+    rdma_ucm_set_option body{};
+    body.optval = Node::at(&one);
+    body.id = id;
+    body.level = RDMA_OPTION_ID;
+    body.optname = static_cast<uint32_t>(option);
+    body.optlen = static_cast<uint32_t>(bytes);
+    return a.command(RDMA_USER_CM_CMD_SET_OPTION, body);
+  };
+  const uint32_t id = a.create(1);
+  EXPECT_EQ(set(id, RDMA_OPTION_ID_REUSEADDR, 1), EINVAL) << "an int";
+  EXPECT_EQ(set(id, RDMA_OPTION_ID_REUSEADDR, 4), 0);
+  EXPECT_EQ(set(id, RDMA_OPTION_ID_AFONLY, 4), 0);
+  EXPECT_EQ(set(id, RDMA_OPTION_ID_ACK_TIMEOUT, 1), 0);
+  EXPECT_EQ(set(id, 77, 4), ENOSYS);
+  ASSERT_EQ(a.bind(id, {.family = 4, .port = 4000}), 0);
+  EXPECT_EQ(set(id, RDMA_OPTION_ID_REUSEADDR, 4), 0);
+  ASSERT_EQ(a.listen(id), 0);
+  EXPECT_EQ(set(id, RDMA_OPTION_ID_REUSEADDR, 4), EINVAL);
+  EXPECT_EQ(set(id, RDMA_OPTION_ID_AFONLY, 4), EINVAL);
+  EXPECT_EQ(set(a.create(2, RDMA_PS_UDP), RDMA_OPTION_ID_ACK_TIMEOUT, 1), EINVAL) << "datagrams have none";
 }
 
 }  // namespace
