@@ -129,6 +129,7 @@ using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functio
 WEFT_VERBS_API ibv_device** ibv_get_device_list(int* count) {
   return guarded(static_cast<ibv_device**>(nullptr), [&] {
     const bool there = ProcessNode::get() != nullptr;
+    // A list of pointers it is. NOLINTNEXTLINE(bugprone-sizeof-expression)
     auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
     if (list == nullptr) throw std::bad_alloc();
     if (there) list[0] = the_device();
