@@ -66,7 +66,7 @@ WEFT_VERBS_API int ibv_set_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
   return unoffered("ibv_set_ece");
 }
 WEFT_VERBS_API int ibv_query_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
-  *ece = {.vendor_id = kVendorId};
+  *ece = {.vendor_id = kVendorId, .options = 0, .comp_mask = 0};
   return 0;
 }
 
