@@ -79,7 +79,7 @@ void PeerWatch::ask(Instant now, Lid lid, Peer& peer) noexcept {
   ++peer.unanswered;
   const CmMad question{.kind = MadKind::kWhoIsThere, .transaction = peer.transaction};
   counters_.add(port_.send(lid, encode_mad(question)) ? PeerCounter::kAsked : PeerCounter::kSendRefused);
-  peer.next = now + kAskEvery;
+  peer.next = now + pace();
   timers_.emplace(peer.next, lid);
 }
 

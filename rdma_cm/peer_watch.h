@@ -50,6 +50,8 @@ class PeerWatch {
   static constexpr Duration kAskEvery = 500ms;
   /// So many questions without an answer end it, 10 s: as long as a connection lives without its port.
   static constexpr uint32_t kUnansweredMax = 20;
+  /// With more peers each is asked less often: a switch lets 2000 datagrams a second pass to QP1.
+  static constexpr size_t kPeersAtFullPace = 256;
 
   PeerWatch(const MadProcess& self, RandomSource& random, MadPort& port, PeerUser& user) noexcept
       : self_(self), random_(random), port_(port), user_(user) {}
@@ -75,6 +77,9 @@ class PeerWatch {
     Instant next = Instant::min();
   };
   void ask(Instant now, Lid lid, Peer& peer) noexcept;
+  [[nodiscard]] Duration pace() const noexcept {
+    return kAskEvery * static_cast<int64_t>(1 + peers_.size() / kPeersAtFullPace);
+  }
   [[nodiscard]] bool has_gone(const Peer& peer) noexcept;
   void answer(Lid to, const CmMad& question) noexcept;
 

@@ -126,6 +126,15 @@ TEST_F(PeerWatchTest, answers_that_nobody_asked_for_say_nothing) {
   EXPECT_EQ(a.heard.size(), 1U);
 }
 
+TEST_F(PeerWatchTest, many_peers_are_asked_less_often) {
+  for (uint16_t lid = 100; lid < 100 + 4 * PeerWatch::kPeersAtFullPace; ++lid) a.watch.begin(Lid(lid));
+  network.run(1s);
+  const uint64_t asked = a.count(PeerCounter::kAsked);
+  network.run(5s);
+  EXPECT_LE(a.count(PeerCounter::kAsked) - asked, 5 * 2 * PeerWatch::kPeersAtFullPace);
+  EXPECT_GE(a.count(PeerCounter::kAsked) - asked, 5 * PeerWatch::kPeersAtFullPace);
+}
+
 TEST_F(PeerWatchTest, losses_end_nothing) {
   network.loss_ppm = 300'000;
   network.double_ppm = 300'000;
