@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "adapter/counters.h"
+#include "base/clock.h"
 #include "verbs/addresses.h"
 #include "verbs/identity.h"
 #include "verbs/process_node.h"
@@ -62,6 +63,9 @@ constexpr std::array<std::pair<const char*, AdapterCounter>, 5> kCounters{{
     {"link_downed", AdapterCounter::kPortDowns},
 }};
 
+/// Programs that look for a device ask for many files of it at once.
+constexpr Duration kFreshFor = 20ms;
+
 /// What does not change while the process runs.
 bool put_device(ProcessNode& node, const fs::path& root) {
   const fs::path classes = root / "class";
@@ -96,22 +100,35 @@ bool put_port(ProcessNode& node, const fs::path& port) {
          put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
 }
 
-fs::path port_path(const std::string& root) {
-  return fs::path(root) / "class/infiniband" / device_name() / "ports/1";
+/// Those with a name that programs know, and all of the adapter's by its own.
+bool put_counters(ProcessNode& node, const fs::path& port) {
+  constexpr CounterNames<AdapterCounter> kNames = counter_labels(AdapterCounter{});
+  bool put_all = true;
+  for (const auto& [name, counter] : kCounters)
+    put_all &= put(port / "counters" / name, fmt::format("{}", node.device().count(counter)));
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    const auto counter = static_cast<AdapterCounter>(i);
+    put_all &= put(port / "hw_counters" / kNames[i], fmt::format("{}", node.device().count(counter)));
+  }
+  return put_all;
 }
 
 }  // namespace
 
 bool write_system_tree(ProcessNode& node, const std::string& root) {
   static std::atomic<const ProcessNode*> shown{nullptr};
+  static std::atomic<Instant> fresh_until{Instant::min()};
+  const fs::path port = fs::path(root) / "class/infiniband" / device_name() / "ports/1";
+  const Instant now = MonotonicClock().now();
   if (shown.load() != &node) {
     if (!put_device(node, root)) return false;
     shown.store(&node);
+  } else if (now < fresh_until.load()) {
+    return true;
   }
-  bool counted = true;
-  for (const auto& [name, counter] : kCounters)
-    counted &= put(port_path(root) / "counters" / name, fmt::format("{}", node.device().count(counter)));
-  return counted && put_port(node, port_path(root));
+  if (!put_counters(node, port) || !put_port(node, port)) return false;
+  fresh_until.store(now + kFreshFor);
+  return true;
 }
 
 }  // namespace weft::verbs

@@ -143,6 +143,8 @@ class PreloadTest(StockCase):
         found = self.run_stock("cat", f"{port}/state", f"{port}/link_layer", f"{port}/counters/port_rcv_packets",
                                WEFT_SYSFS=str(root))
         self.assertRegex(found.stdout, r"^4: ACTIVE\nInfiniBand\n\d+\n$", found.stderr)
+        more = self.run_stock("cat", f"{port}/hw_counters/qp_errors", f"{port}/gid_attrs/types/0", WEFT_SYSFS=str(root))
+        self.assertEqual(more.stdout, "0\nIB/RoCE v1\n", more.stderr)
         listed = self.run_stock("ls", "/sys/class/infiniband", WEFT_SYSFS=str(root))
         self.assertEqual(listed.stdout, "weft0\n", listed.stderr)
 
