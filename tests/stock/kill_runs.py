@@ -21,6 +21,7 @@ END_SECONDS = 30        # for whoever is left: retries of QPs, silence of a peer
 START_SECONDS = 20
 LATEST_SECONDS = 1.5    # a victim is killed so long after its client was started, at most
 PORTS = 64              # of the fabric; a LID rests for a minute before another program gets it
+TOPOLOGY = f'fabric = "kills"\n[[switch]]\nname = "s1"\nspare_ports = {PORTS}\n'
 MAY_GROW = {"memory of the switch": 4 << 20,  # its tables fill
             "files of programs": 32}          # counters of so many that have ended stay
 LISTENS = "rdma_cm: LISTEN: done"  # what WEFT_DEBUG=cm says of a server
@@ -82,6 +83,9 @@ class Side:
         except subprocess.TimeoutExpired:
             return None
 
+    def last_words(self):
+        return f"{self.output}: " + (self.said().strip().splitlines() or ["nothing"])[-1]
+
     def kill(self):
         if self.popen.poll() is None:
             self.popen.kill()
@@ -117,7 +121,7 @@ class Fabric:
 
     def up(self):
         topology = self.directory / "kills.toml"
-        topology.write_text(f'fabric = "kills"\n[[switch]]\nname = "s1"\nspare_ports = {PORTS}\n')
+        topology.write_text(TOPOLOGY)
         topology.chmod(0o644)
         self.tell("up", "--detach", str(topology))
 
@@ -204,7 +208,7 @@ class KillRuns:
                 if pair.client.wait(2 * END_SECONDS) != 0:
                     raise RuntimeError(f"{pair.program.name}: fails with nobody killed (see {pair.client.output})")
                 times = max(1, int(LATEST_SECONDS / (time.monotonic() - start)))
-                self.whole[pair.program.name] = min(pair.program.short * 4 * times, pair.program.endless)
+                self.whole[pair.program.name] = min(pair.program.short * 2 * times, pair.program.endless)
 
     @contextlib.contextmanager
     def running(self, amounts):
@@ -232,9 +236,9 @@ class KillRuns:
             for name, side in (("client", pair.client), ("server", pair.server)):
                 status = side.wait(deadline - time.monotonic())
                 if status is None:
-                    faults.append(f"{pair.program.name}: the {name} hangs without its switch (see {side.output})")
+                    faults.append(f"{pair.program.name}: the {name} hangs without its switch ({side.last_words()})")
                 elif status != 0:
-                    faults.append(f"{pair.program.name}: the {name} ended with {status} (see {side.output})")
+                    faults.append(f"{pair.program.name}: the {name} ended with {status} ({side.last_words()})")
                 else:
                     self.outcomes["ended by itself"] += 1
         return faults
@@ -254,7 +258,8 @@ class KillRuns:
         name = pair.program.name
         left = pair.server if victim == "program" else pair.client
         # A server that nobody had reached would wait for the rest of the time: it is asked early.
-        status = left.wait((deadline - time.monotonic()) / (3 if victim == "program" else 1))
+        waits = victim == "program" and pair.program.on_host and listening(pair.port)
+        status = left.wait(0 if waits else END_SECONDS / 6)
         if status is None and victim == "program" and self.serves(pair):
             self.outcomes["served the next client"] += 1
             return None
@@ -263,9 +268,9 @@ class KillRuns:
             self.outcomes["had nothing outstanding"] += 1
             return None
         if status is None:
-            return f"{name}: whoever was left when the {victim} was killed hangs (see {left.output})"
+            return f"{name}: whoever was left when the {victim} was killed hangs ({left.last_words()})"
         if status < 0:
-            return f"{name}: whoever was left when the {victim} was killed died by signal {-status} (see {left.output})"
+            return f"{name}: whoever was left when the {victim} was killed died by signal {-status} ({left.last_words()})"
         self.outcomes["ended by itself"] += 1
         return None
 
@@ -289,23 +294,27 @@ def as_user(user):
             "--no-new-privs"]
 
 
-def run(weft, directory, rounds, seed, prefix=(), report=print):
-    """So many rounds with each victim. What went wrong, a line for each."""
+def run_rounds(fabric, rounds, seed, report):
+    """So many rounds with each victim on a fabric that is up. What went wrong, a line for each."""
+    faults = []
+    runs = KillRuns(fabric, seed)
+    for victim in VICTIMS:
+        for number in range(rounds):
+            start = time.monotonic()
+            found = runs.round(victim)
+            faults += [f"round {number + 1} of the {victim}: {fault}" for fault in found]
+            report(f"{'FAILED' if found else 'ok    '} {victim} {number + 1}/{rounds} ({time.monotonic() - start:.1f} s)"
+                   + "".join(f"\n       {fault}" for fault in found))
+    faults += runs.leaks()
+    counts = ", ".join(f"{count} {what}" for what, count in runs.outcomes.items())
+    report(f"kills {rounds * len(VICTIMS)} rounds of {len(programs())} programs, seed {seed}: {counts}")
+    return faults
+
+
+def run(weft, directory, rounds, seed, prefix=()):
     fabric = Fabric(weft, directory, prefix)
     fabric.up()
-    faults = []
     try:
-        runs = KillRuns(fabric, seed)
-        for victim in VICTIMS:
-            for number in range(rounds):
-                start = time.monotonic()
-                found = runs.round(victim)
-                faults += [f"round {number + 1} of the {victim}: {fault}" for fault in found]
-                report(f"{'FAILED' if found else 'ok    '} {victim} {number + 1}/{rounds} ({time.monotonic() - start:.1f} s)"
-                       + "".join(f"\n       {fault}" for fault in found))
-        faults += runs.leaks()
-        counts = ", ".join(f"{count} {what}" for what, count in runs.outcomes.items())
-        report(f"kills {rounds * len(VICTIMS)} rounds of {len(programs())} programs, seed {seed}: {counts}")
+        return run_rounds(fabric, rounds, seed, lambda line: print(line, flush=True))
     finally:
         fabric.down()
-    return faults
