@@ -1,5 +1,10 @@
 #include "hca/context.h"
 
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "adapter/queues/shared_receive_queue.h"
 #include "adapter/queues/shared_receives.h"
 #include "hca/device_core.h"
 
@@ -98,12 +103,22 @@ Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges
   return {.object = srq};
 }
 
+namespace {
+
+/// Queues of an XRC domain serve its targets, which name none, and initiators receive nothing.
+bool serves(const Srq& queue, adapter::QpType type) noexcept {
+  return queue.queue().config.xrcd == adapter::XrcdId() && type != adapter::QpType::kXrcSend;
+}
+
+}  // namespace
+
 Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   if (core().forked()) return {.answer = Answer::kForked};
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return {.answer = Answer::kInvalid};
   if (&init.send_cq->context() != this || &init.recv_cq->context() != this || &pd.context() != this)
     return {.answer = Answer::kInvalid};
-  if (init.srq != nullptr && &init.srq->context() != this) return {.answer = Answer::kInvalid};
+  if (init.srq != nullptr && (&init.srq->context() != this || !serves(*init.srq, init.config.type)))
+    return {.answer = Answer::kInvalid};
   const adapter::AdapterLimits& most = core().adapter.limits();
   if (init.config.send_wqes > most.wqes_per_queue || init.config.recv_wqes > most.wqes_per_queue ||
       init.config.sges > most.sges_per_wqe)
@@ -132,9 +147,22 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
   const Hold hold(core());
   Result<adapter::QueuePair*> pair = core().adapter.create_qp(config);
   if (!pair) return {.answer = Answer::kNoMemory};
-  Qp* qp = keep(std::make_unique<Qp>(*this, target, nullptr, **pair));
+  auto handles = std::make_shared<std::vector<Qp*>>();
+  Qp* qp = keep(std::make_unique<Qp>(*this, target, **pair, std::move(handles)));
   core().add(*qp, qp->number());
   return {.object = qp};
+}
+
+Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (&domain.context() != this) return {.answer = Answer::kInvalid};
+  const Hold hold(core());
+  const auto found = core().qps.find(number.value());
+  if (found == core().qps.end()) return {.answer = Answer::kInvalid};
+  const auto& other = static_cast<const Qp&>(*found->second);
+  if (other.handles() == nullptr || other.xrcd()->id() != domain.id()) return {.answer = Answer::kInvalid};
+  const QpInit init{.xrcd = &domain, .user = user};
+  return {.object = keep(std::make_unique<Qp>(*this, init, other.pair(), other.handles()))};
 }
 
 Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> memory, adapter::Access access,

@@ -30,6 +30,9 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<XrcDomain> open_xrcd(const XrcOpen& open = {});
   /// An XRC target; of `init` its configuration and user count.
   [[nodiscard]] Made<Qp> create_target(XrcDomain& domain, const QpInit& init);
+  /// A further handle of a target of the same domain, whichever context of this device has made it. The
+  /// target ends with its last handle. kInvalid: no target of the domain has the number.
+  [[nodiscard]] Made<Qp> open_target(XrcDomain& domain, Qpn number, void* user = nullptr);
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
                                           adapter::Access access,
                                           const adapter::RegisterOptions& options = {});

@@ -14,11 +14,18 @@ namespace weft::hca {
 Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd, adapter::QueuePair& pair) noexcept
     : Object(context, init.user),
       pair_(pair),
+      xrcd_(init.xrcd),
       uses_{pd, init.send_cq, init.recv_cq, init.srq, init.xrcd},
       number_(core().adapter.qpn(pair)) {
   for (Object* used : uses_) {
     if (used != nullptr) ++used->books.users;
   }
+}
+
+Qp::Qp(ContextBase& context, const QpInit& init, adapter::QueuePair& pair, Handles handles)
+    : Qp(context, init, nullptr, pair) {
+  handles->push_back(this);
+  handles_ = std::move(handles);
 }
 
 template <class Request>
@@ -145,12 +152,23 @@ void Qp::abandon() noexcept {
   groups_.clear();
 }
 
+/// Events of a target go to a handle that is left.
+bool Qp::let_go() noexcept {
+  if (handles_ == nullptr) return true;
+  std::erase(*handles_, this);
+  if (handles_->empty()) return true;
+  core().qps.insert_or_assign(number_.value(), handles_->front());
+  return false;
+}
+
 Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // what was posted leaves, and its events find it
-  if (!device.adapter.destroy_qp(&pair_)) return Answer::kBusy;
-  device.caller_turn(device.clock.now());  // its last acknowledgement leaves
-  device.forget(number_);
+  if (let_go()) {
+    if (!device.adapter.destroy_qp(&pair_)) return Answer::kBusy;
+    device.caller_turn(device.clock.now());  // its last acknowledgement leaves
+    device.forget(number_);
+  }
   for (Object* used : uses_) {
     if (used != nullptr) --used->books.users;
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -45,7 +46,12 @@ struct WindowBind {
 /// Any thread.
 class Qp final : public Object {
  public:
+  /// All handles of one XRC target, which ends with the last of them.
+  using Handles = std::shared_ptr<std::vector<Qp*>>;
+
   Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd, adapter::QueuePair& pair) noexcept;
+  /// A handle of an XRC target; of `init` its domain and user count. Under the device's lock.
+  Qp(ContextBase& context, const QpInit& init, adapter::QueuePair& pair, Handles handles);
 
   [[nodiscard]] Qpn number() const noexcept { return number_; }
 
@@ -69,12 +75,19 @@ class Qp final : public Object {
   [[nodiscard]] Answer attach_mcast(const Gid& gid, Lid lid);
   [[nodiscard]] Answer detach_mcast(const Gid& gid, Lid lid) noexcept;
 
+  // ---- hca/ alone, under the device's lock --------------------
+  [[nodiscard]] adapter::QueuePair& pair() const noexcept { return pair_; }
+  /// Null of all but targets.
+  [[nodiscard]] const Handles& handles() const noexcept { return handles_; }
+  [[nodiscard]] const XrcDomain* xrcd() const noexcept { return xrcd_; }
   void abandon() noexcept override;
   [[nodiscard]] Answer release() noexcept override;
-  /// hca/ alone, under the device's lock: to the error state, whatever the program says.
+  /// To the error state, whatever the program says.
   void fail() noexcept;
 
  private:
+  /// This handle goes. True when it was the last.
+  [[nodiscard]] bool let_go() noexcept;
   /// Up to the first that is refused; the caller holds the device.
   template <class Request>
   Answer post(std::span<const Request> list, size_t& posted) noexcept;
@@ -86,6 +99,8 @@ class Qp final : public Object {
   };
 
   adapter::QueuePair& pair_;
+  XrcDomain* xrcd_ = nullptr;
+  Handles handles_;
   std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
   Qpn number_;
   adapter::PostResult refusal_ = adapter::PostResult::kOk;

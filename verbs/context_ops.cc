@@ -16,6 +16,7 @@ void set_operations(verbs_context& wide) noexcept {
   wide.create_cq_ex = create_cq_ex;
   wide.modify_cq = modify_cq;
   wide.create_qp_ex = create_qp_ex;
+  wide.open_qp = open_qp;
   wide.create_srq_ex = create_srq_ex;
   wide.get_srq_num = get_srq_num;
   wide.open_xrcd = open_xrcd;

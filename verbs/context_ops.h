@@ -46,6 +46,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept;
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept;
 // verbs/queue_pair.cc
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept;
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) noexcept;
 // verbs/shared_queue.cc
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) noexcept;
 int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept;

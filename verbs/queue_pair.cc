@@ -99,6 +99,23 @@ hca::Made<hca::Qp> create(const QpRequest& request, const adapter::QpConfig& con
                             .user = &user});
 }
 
+/// What programs read of the struct.
+void show(const QpRequest& request, Qp& out) noexcept {
+  const ibv_qp_init_attr& init = request.init;
+  ibv_qp& base = out.c.qp_base;
+  base.context = request.context;
+  base.qp_context = init.qp_context;
+  base.pd = request.pd;
+  base.send_cq = init.send_cq;
+  base.recv_cq = init.recv_cq;
+  base.srq = init.srq;
+  base.handle = base.qp_num = out.object->number().value();
+  base.state = IBV_QPS_RESET;
+  base.qp_type = init.qp_type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+}
+
 Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   const OpenContext& opened = ours(request.context);
   ibv_qp_init_attr& init = request.init;
@@ -117,18 +134,7 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   out->sq_sig_all = init.sq_sig_all;
   out->cap = cap = cap_of(config, init, opened.limits->inline_bytes);
   out->batch = batch.release();
-  ibv_qp& base = out->c.qp_base;
-  base.context = request.context;
-  base.qp_context = init.qp_context;
-  base.pd = request.pd;
-  base.send_cq = init.send_cq;
-  base.recv_cq = init.recv_cq;
-  base.srq = init.srq;
-  base.handle = base.qp_num = made.object->number().value();
-  base.state = IBV_QPS_RESET;
-  base.qp_type = init.qp_type;
-  pthread_mutex_init(&base.mutex, nullptr);
-  pthread_cond_init(&base.cond, nullptr);
+  show(request, *out);
   if (request.extended) set_work_calls(out->c);
   return out.release();
 }
@@ -176,6 +182,32 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
                       .extended = ops};
     Qp* made = make_qp(request, attr->cap);
     return made != nullptr ? &made->c.qp_base : nullptr;
+  });
+}
+
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) noexcept {
+  return guarded(static_cast<ibv_qp*>(nullptr), [&]() -> ibv_qp* {
+    constexpr uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    const uint32_t mask = attr->comp_mask;
+    if ((mask & kNeeded) != kNeeded || (mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT)) != 0 ||
+        attr->qp_type != IBV_QPT_XRC_RECV) {
+      explain("ibv_open_qp: comp_mask {:#x}, qp_type {}: an XRC target by number and domain", mask,
+              static_cast<int>(attr->qp_type));
+      return no_object(EINVAL);
+    }
+    auto out = std::make_unique<Qp>();
+    const hca::Made<hca::Qp> made =
+        ours(context).context->open_target(*ours<Xrcd>(attr->xrcd).object, Qpn(attr->qp_num), out.get());
+    if (made.object == nullptr) {
+      explain("ibv_open_qp: qp_num {:#x}: the domain has no such target", attr->qp_num);
+      return no_object(hca::to_errno(made.answer));
+    }
+    out->object = made.object;
+    QpRequest request{.context = context, .xrcd = attr->xrcd};
+    request.init.qp_type = attr->qp_type;
+    request.init.qp_context = (mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attr->qp_context : nullptr;
+    show(request, *out);
+    return &out.release()->c.qp_base;
   });
 }
 

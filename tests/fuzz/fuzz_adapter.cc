@@ -1,6 +1,7 @@
 // Hostile cells into an adapter with a QP of every service: nothing may be written outside the region,
 // nothing may crash, and the engine must stay bounded. The fuzzer's bytes choose opcode, flags, numbers and
 // lengths; addresses and keys are right half of the time, so that cells get past the first gates.
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
@@ -73,6 +74,8 @@ struct Target {
   adapter::MemoryRegion region{};
   adapter::PdId pd{};
   Rkey window{};
+  Rkey type1{};  // the present keys of windows of the verbs' types
+  Rkey type2{};
   adapter::CompletionQueue* cq = nullptr;
   std::vector<adapter::QueuePair*> qps;
   adapter::SharedReceiveQueue* srq = nullptr;  // of XRC
@@ -88,6 +91,8 @@ struct Target {
                              adapter::Access::kRemoteRead | adapter::Access::kWindowBind)
                  .value();
     window = adapter.memory().alloc_rkey(pd).value();
+    type1 = adapter.memory().alloc_window(pd, adapter::WindowKind::kType1).value();
+    type2 = adapter.memory().alloc_window(pd, adapter::WindowKind::kType2).value();
     for (const adapter::QpType type : {adapter::QpType::kRc, adapter::QpType::kUc, adapter::QpType::kUd,
                                        adapter::QpType::kRd, adapter::QpType::kRaw}) {
       adapter::QpConfig config{.type = type};
@@ -122,7 +127,10 @@ struct Target {
     (void)adapter.srqs().post_recv(*srq, {.wr_id = 3, .sges = {&sge, 1}});
   }
   /// The region's key, or that of a window that comes and goes.
-  [[nodiscard]] Rkey key(uint8_t which) const { return (which & 1) != 0 ? window : region.rkey; }
+  [[nodiscard]] Rkey key(uint8_t which) const {
+    const std::array keys{region.rkey, window, type1, type2};
+    return keys[which % keys.size()];
+  }
   /// What the owner does meanwhile: keys that serve once, end, or point elsewhere; rights that end.
   void change(uint8_t what) {
     adapter::MemoryTable& table = adapter.memory();
@@ -132,7 +140,7 @@ struct Target {
             ((what & 4) != 0 ? adapter::Access::kOneShot : adapter::Access::kNone)};
     adapter::QpAttr attr;
     attr.access = (what & 8) != 0 ? adapter::Access::kRemoteWrite : adapter::Access::kRemoteRead;
-    switch (what % 4) {
+    switch (what % 6) {
       case 0:
         (void)table.bind_rkey(pd, bind);
         break;
@@ -142,9 +150,29 @@ struct Target {
       case 2:
         (void)table.rebind_window(pd, bind, window);
         break;
+      case 3:
+        bind_type1(bind);
+        break;
+      case 4:
+        bind_type2(bind, what);
+        break;
       default:
         (void)adapter.modify_qp(*qps[what / 16 % qps.size()], attr, adapter::kQpAttrAccess);
     }
+  }
+  /// Under the next key, which may be promised and never come.
+  void bind_type1(adapter::BindRequest bind) {
+    bind.window = adapter.memory().promise_key(type1);
+    const bool kept = (bind.addr & 16) != 0;
+    const adapter::Accessor who{pd, adapter.qpn(*qps[0])};
+    if (kept && adapter.memory().bind_window(who, bind) == adapter::AccessFault::kNone) type1 = bind.window;
+  }
+  /// Under a key of its block, by a QP that is the peer's half of the time; or it ends.
+  void bind_type2(adapter::BindRequest bind, uint8_t what) {
+    const adapter::Accessor who{pd, adapter.qpn(*qps[(what & 16) != 0 ? 0 : 1])};
+    if ((what & 32) != 0) return static_cast<void>(adapter.memory().invalidate(who, type2));
+    bind.window = Rkey((type2.value() & ~0xFFU) | what);
+    if (adapter.memory().bind_window(who, bind) == adapter::AccessFault::kNone) type2 = bind.window;
   }
   void check() {
     std::vector<adapter::WorkCompletion> out(64);

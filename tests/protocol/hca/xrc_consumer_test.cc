@@ -28,5 +28,60 @@ TEST_F(TwoDevices, who_opens_an_xrc_domain_by_the_same_file_shares_it) {
   b().device.close(&other);
 }
 
+TEST_F(TwoDevices, an_xrc_target_ends_with_its_last_handle) {
+  const hca::XrcFile file{.device = 1, .inode = 2};
+  hca::Context& one = *b().context;
+  hca::Context& other = *b().device.open().object;
+  hca::XrcDomain* first = one.open_xrcd({.file = file}).object;
+  hca::XrcDomain* second = other.open_xrcd({.file = file}).object;
+  hca::XrcDomain* alone = other.open_xrcd({}).object;
+  hca::Qp* made = one.create_target(*first, {}).object;
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(other.open_target(*alone, made->number()).answer, Answer::kInvalid) << "of another domain";
+  EXPECT_EQ(other.open_target(*first, made->number()).answer, Answer::kInvalid) << "of another context";
+  EXPECT_EQ(other.open_target(*second, Qpn(0x777)).answer, Answer::kInvalid);
+  hca::Qp* opened = other.open_target(*second, made->number()).object;
+  ASSERT_NE(opened, nullptr);
+  EXPECT_EQ(opened->number(), made->number());
+  EXPECT_EQ(other.destroy(second), Answer::kBusy) << "the handle is a user of the domain";
+  // Both are the same QP.
+  adapter::QpAttr attr;
+  attr.state = adapter::QpState::kInit;
+  attr.port = 1;
+  constexpr uint32_t kMask =
+      adapter::kQpAttrState | adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort | adapter::kQpAttrAccess;
+  ASSERT_EQ(opened->modify(attr, kMask), Answer::kOk);
+  adapter::QpConfig config;
+  ASSERT_EQ(made->query(attr, config), Answer::kOk);
+  EXPECT_EQ(attr.state, adapter::QpState::kInit);
+  // Whoever made it goes first: it stays, and can be opened again.
+  const Qpn number = made->number();
+  EXPECT_EQ(one.destroy(made), Answer::kOk);
+  EXPECT_EQ(one.destroy(first), Answer::kOk);
+  ASSERT_EQ(opened->query(attr, config), Answer::kOk);
+  EXPECT_EQ(attr.state, adapter::QpState::kInit);
+  hca::Qp* again = other.open_target(*second, number).object;
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(other.destroy(opened), Answer::kOk);
+  EXPECT_EQ(other.destroy(again), Answer::kOk);
+  EXPECT_EQ(other.open_target(*second, number).answer, Answer::kInvalid) << "the last handle ended it";
+  b().device.close(&other);
+}
+
+TEST_F(TwoDevices, a_queue_that_cannot_serve_a_qp_is_a_wrong_argument_not_a_lack_of_memory) {
+  hca::Context& one = *b().context;
+  hca::XrcDomain* domain = one.open_xrcd({}).object;
+  hca::Srq* of_domain = one.create_srq(*b().pd, 4, 1, nullptr, {.domain = domain, .cq = b().cq}).object;
+  hca::Srq* plain = one.create_srq(*b().pd, 4, 1).object;
+  ASSERT_TRUE(of_domain != nullptr && plain != nullptr);
+  hca::QpInit init{.send_cq = b().cq, .recv_cq = b().cq, .srq = of_domain};
+  EXPECT_EQ(one.create_qp(*b().pd, init).answer, Answer::kInvalid);
+  init.srq = plain;
+  init.config.type = adapter::QpType::kXrcSend;
+  EXPECT_EQ(one.create_qp(*b().pd, init).answer, Answer::kInvalid);
+  init.config.type = adapter::QpType::kRc;
+  EXPECT_EQ(one.create_qp(*b().pd, init).answer, Answer::kOk);
+}
+
 }  // namespace
 }  // namespace weft::test
