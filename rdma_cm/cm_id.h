@@ -36,6 +36,8 @@ enum class CmEvent : uint32_t {
   kMulticastError = 13,
   kAddressChange = 14,
   kTimewaitExit = 15,
+  kUser = 18,  // of a program's own making, and of librdmacm's
+  kInternal = 19,
 };
 
 /// The Q_Key of UD services by IP port.

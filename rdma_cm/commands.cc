@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "messages/multicast.h"
 #include "rdma_cm/command_parts.h"
@@ -15,8 +16,21 @@
 
 namespace weft::rdma_cm {
 
+namespace {
+
+/// Of newer kernels: rdma_ucm_write_cm_event up to what of its parameters is used.
+struct WriteCmEvent {
+  uint32_t id;
+  uint32_t reserved;
+  uint32_t event;
+  uint32_t status;
+  uint64_t argument;
+};
+
+}  // namespace
+
 std::span<const Commands::Row> Commands::rows() noexcept {  // tidy: table
-  static constexpr std::array<Row, 23> kRows{{
+  static constexpr std::array<Row, 25> kRows{{
       {"CREATE_ID", sizeof(rdma_ucm_create_id), sizeof(rdma_ucm_create_id_resp), kNoId, &Commands::create_id},
       {"DESTROY_ID", sizeof(rdma_ucm_destroy_id), sizeof(rdma_ucm_destroy_id_resp),
        offsetof(rdma_ucm_destroy_id, id), &Commands::destroy_id},
@@ -53,6 +67,8 @@ std::span<const Commands::Row> Commands::rows() noexcept {  // tidy: table
        &Commands::resolve_addr},
       {"JOIN_MCAST", sizeof(rdma_ucm_join_mcast), sizeof(rdma_ucm_create_id_resp),
        offsetof(rdma_ucm_join_mcast, id), &Commands::join_mcast},
+      {"RESOLVE_IB_SERVICE", sizeof(uint32_t), 0, 0, &Commands::resolve_ib_service},
+      {"WRITE_CM_EVENT", sizeof(WriteCmEvent), 0, offsetof(WriteCmEvent, id), &Commands::write_cm_event},
   }};
   return kRows;
 }
@@ -231,6 +247,25 @@ int Commands::leave_mcast(Call& call) noexcept {
   if (id == nullptr) return ENOENT;
   answer(command.response, rdma_ucm_destroy_id_resp{.events_reported = group->events_reported});
   node_.ids().leave(*id, *group);
+  return 0;
+}
+
+/// Records of services are of a subnet administrator, and the fabric has none.
+int Commands::resolve_ib_service(Call& /*call*/) noexcept {
+  return EOPNOTSUPP;
+}
+
+/// An event of the program's own, or of its librdmacm: it has resolved a name without us.
+int Commands::write_cm_event(Call& call) noexcept {
+  const auto command = read_body<WriteCmEvent>(call.body);
+  const bool known = command.event == static_cast<uint32_t>(CmEvent::kUser) ||
+                     command.event == static_cast<uint32_t>(CmEvent::kInternal);
+  if (!known) return EINVAL;
+  QueuedEvent event{.id = call.id,
+                    .content = make_event(*call.id, static_cast<CmEvent>(command.event),
+                                          static_cast<int32_t>(command.status))};
+  std::memcpy(&event.content.param, &command.argument, sizeof command.argument);
+  node_.ids().push(call.file, event);
   return 0;
 }
 

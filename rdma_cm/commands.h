@@ -71,6 +71,8 @@ class Commands {
   int get_option(Call& call) noexcept;
   int set_option(Call& call) noexcept;
   int notify(Call& call) noexcept;
+  int resolve_ib_service(Call& call) noexcept;
+  int write_cm_event(Call& call) noexcept;
   int join_ip_mcast(Call& call) noexcept;
   int join_mcast(Call& call) noexcept;
   int leave_mcast(Call& call) noexcept;

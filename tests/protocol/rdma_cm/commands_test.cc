@@ -64,6 +64,32 @@ TEST_F(CommandsTest, a_connection_from_end_to_end) {
   EXPECT_EQ(a.endnode.manager().connections() + b.endnode.manager().connections(), 0U);
 }
 
+/// RDMA_USER_CM_CMD_WRITE_CM_EVENT of newer kernels, by which librdmacm tells itself that a name is resolved.
+TEST_F(CommandsTest, a_program_queues_an_event_of_its_own) {
+  struct Body {
+    uint32_t id;
+    uint32_t reserved;
+    uint32_t event;
+    uint32_t status;
+    uint64_t argument;
+  };
+  constexpr uint32_t kWriteCmEvent = 24;
+  const uint32_t id = a.create(0xA5);
+  EXPECT_EQ(a.command(kWriteCmEvent, Body{id, 0, number(CmEvent::kUser), 7, 77}), 0);
+  const rdma_ucm_event_resp event = a.event();
+  EXPECT_EQ(event.uid, 0xA5U);
+  EXPECT_EQ(event.event, number(CmEvent::kUser));
+  EXPECT_EQ(event.status, 7U);
+  uint64_t argument = 0;
+  std::memcpy(&argument, &event.param, sizeof argument);
+  EXPECT_EQ(argument, 77U);
+  EXPECT_EQ(a.command(kWriteCmEvent, Body{id, 0, number(CmEvent::kEstablished), 0, 0}), EINVAL)
+      << "not what the connection manager alone knows";
+  EXPECT_EQ(a.command(kWriteCmEvent, Body{id + 1, 0, number(CmEvent::kUser), 0, 0}), ENOENT);
+  EXPECT_EQ(a.destroy(id), 1U);
+  EXPECT_EQ(a.command(23, uint64_t{a.create(1)}), EOPNOTSUPP) << "there are no records of services";
+}
+
 TEST_F(CommandsTest, what_a_qp_is_set_to) {
   prepare();
   ib_uverbs_qp_attr attr = a.qp_attr(client, IBV_QPS_INIT);
@@ -370,8 +396,8 @@ TEST_F(CommandsTest, what_is_malformed_is_refused) {
   EXPECT_EQ(a.disconnect(client), EINVAL);
   EXPECT_EQ(b.listen(client), ENOENT) << "another process's";
   EXPECT_GT(a.commands.counters().get(CommandCounter::kRefused), 5U);
-  for (uint32_t i = 0; i < 23; ++i) EXPECT_STRNE(command_name(i), "?");
-  EXPECT_STREQ(command_name(23), "?");
+  for (uint32_t i = 0; i < 25; ++i) EXPECT_STRNE(command_name(i), "?");
+  EXPECT_STREQ(command_name(25), "?");
 }
 
 }  // namespace
