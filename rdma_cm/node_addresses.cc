@@ -20,14 +20,18 @@ namespace {
 constexpr uint32_t kOwnNetwork = 0x0A57'0000;  // 10.87.0.0/16, the LID behind it
 constexpr Duration kHostIsKnownFor = 1s;
 
-IpAddress own_ipv6(Lid lid) noexcept {
+}  // namespace
+
+IpAddress ipv4_of(Lid lid) noexcept {
+  return make_ipv4(kOwnNetwork | lid.value());
+}
+
+IpAddress ipv6_of(Lid lid) noexcept {
   IpAddress out{.family = 6};
   store_be(out.ip.data(), uint64_t{0xFD57'4546'5400'0000});
   store_be(&out.ip[14], lid.value());
   return out;
 }
-
-}  // namespace
 
 NodeAddresses::NodeAddresses(const Clock& clock, Lid lid, std::string_view wanted) : clock_(clock) {
   set_lid(lid);
@@ -41,8 +45,8 @@ NodeAddresses::NodeAddresses(const Clock& clock, Lid lid, std::string_view wante
 }
 
 void NodeAddresses::set_lid(Lid lid) noexcept {
-  if (!wanted_v4_) own_v4_ = make_ipv4(kOwnNetwork | lid.value());
-  if (!wanted_v6_) own_v6_ = own_ipv6(lid);
+  if (!wanted_v4_) own_v4_ = ipv4_of(lid);
+  if (!wanted_v6_) own_v6_ = ipv6_of(lid);
 }
 
 bool NodeAddresses::owns(const IpAddress& address) noexcept {

@@ -11,6 +11,10 @@
 
 namespace weft::rdma_cm {
 
+/// What an endnode is called that nobody has named: 10.87.0.0 and fd57:4546:5400:: plus its LID.
+[[nodiscard]] IpAddress ipv4_of(Lid lid) noexcept;
+[[nodiscard]] IpAddress ipv6_of(Lid lid) noexcept;
+
 /// One owner thread, or a lock around it.
 class NodeAddresses {
  public:

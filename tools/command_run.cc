@@ -21,6 +21,7 @@ namespace {
 struct RunOptions {
   std::string fabric;
   std::string node;
+  bool roce = false;
 };
 
 /// Joins the fabric; `use` is to be held until the program runs.
@@ -45,6 +46,7 @@ Status prepare(const RunOptions& options, UniqueFd& use) {
       run_environment(fabric->dir, fabric->record, *spare, options.node, identity, *libraries,
                       environment_variable("LD_LIBRARY_PATH"), environment_variable("LD_PRELOAD"));
   environment["WEFT_SYSFS"] = tree;
+  if (options.roce) environment["WEFT_FLAVOUR"] = "roce";
   apply(environment);
   use = std::move(fabric->use);
   return {};
@@ -94,6 +96,7 @@ int command_run(const Arguments& arguments) {
       "when it is not found.");
   line.text("fabric,f", "NAME|FILE", options.fabric, "a running fabric, or a topology file (default)");
   line.text("node", "NAME", options.node, "a name that stays, with a GUID and a LID of its own");
+  line.flag("roce", options.roce, "the port is one of RoCE version 2: Ethernet, with GIDs of IP addresses");
   line.words("PROGRAM", words, 1, 65536);
   if (std::optional<int> code = line.parse(shielded(arguments, {"--fabric", "-f", "--node", "--config"}, 0)))
     return *code;

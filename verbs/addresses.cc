@@ -2,17 +2,62 @@
 
 #include <cstring>
 
+#include "base/endian.h"
 #include "messages/link_hello.h"
 #include "messages/link_local.h"
+#include "rdma_cm/node_addresses.h"
 #include "verbs/process_node.h"
 
 namespace weft::verbs {
 
-ibv_gid own_gid(ProcessNode& node) noexcept {
-  const Gid gid = link_local_gid(node.guid());
+namespace {
+
+constexpr int kRoceGids = 3;
+constexpr size_t kLidAt = sizeof(Gid) - sizeof(uint16_t);
+
+/// Of the MAC address 02:57:45:46 and the LID.
+Gid mac_gid(Lid lid) noexcept {
+  Gid out{};
+  store_be(out.data(), kLinkLocalPrefix);
+  store_be(&out[8], uint64_t{0x0057'45FF'FE46'0000} | lid.value());
+  return out;
+}
+
+Gid mapped_ipv4(Lid lid) noexcept {
+  Gid out = rdma_cm::ipv4_of(lid).ip;
+  out[10] = out[11] = std::byte{0xFF};
+  return out;
+}
+
+Gid roce_gid(Lid lid, int index) noexcept {
+  if (index == 0) return mac_gid(lid);
+  return index == 1 ? mapped_ipv4(lid) : rdma_cm::ipv6_of(lid).ip;
+}
+
+}  // namespace
+
+int gid_count(const ProcessNode& node) noexcept {
+  return node.settings().roce ? kRoceGids : 1;
+}
+
+ibv_gid gid_at(ProcessNode& node, int index) noexcept {
+  const Gid gid = node.settings().roce ? roce_gid(node.port().info.lid, index) : link_local_gid(node.guid());
   ibv_gid out{};
   std::memcpy(out.raw, gid.data(), sizeof out.raw);
   return out;
+}
+
+Lid roce_lid(const Gid& gid) noexcept {
+  for (int index = 0; index < kRoceGids; ++index) {
+    if (std::memcmp(gid.data(), roce_gid(kLidNone, index).data(), kLidAt) == 0)
+      return Lid(load_be<uint16_t>(&gid[kLidAt]));
+  }
+  return kLidNone;
+}
+
+Lid dlid_of(const ibv_ah_attr& attr) noexcept {
+  if (attr.dlid != 0 || attr.is_global == 0) return Lid(attr.dlid);
+  return roce_lid(group_gid(attr.grh.dgid));
 }
 
 uint16_t pkey_at(ProcessNode& node, size_t index) noexcept {
@@ -23,7 +68,7 @@ uint16_t pkey_at(ProcessNode& node, size_t index) noexcept {
 
 Gid far_gid(const ibv_gid& gid) noexcept {
   const Gid out = group_gid(gid);
-  return is_link_local(out) ? Gid{} : out;
+  return is_link_local(out) || roce_lid(out) != kLidNone ? Gid{} : out;
 }
 
 Gid group_gid(const ibv_gid& gid) noexcept {
@@ -34,7 +79,7 @@ Gid group_gid(const ibv_gid& gid) noexcept {
 
 adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept {
   adapter::AhAttr out;
-  out.dlid = Lid(attr.dlid);
+  out.dlid = dlid_of(attr);
   out.sl = ServiceLevel(attr.sl);
   out.port = attr.port_num;
   out.is_global = attr.is_global != 0;

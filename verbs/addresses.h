@@ -12,11 +12,14 @@ namespace weft::verbs {
 
 class ProcessNode;
 
-/// Entries of a port's table of GIDs.
-inline constexpr int kGids = 1;
-
-/// fe80::GUID.
-[[nodiscard]] ibv_gid own_gid(ProcessNode& node) noexcept;
+/// Entries of a port's table of GIDs, and one of them. InfiniBand has fe80::GUID. RoCE has three, which all
+/// end in the LID: of a MAC address, and the IPv4 and IPv6 addresses of an endnode that nobody has named.
+[[nodiscard]] int gid_count(const ProcessNode& node) noexcept;
+[[nodiscard]] ibv_gid gid_at(ProcessNode& node, int index) noexcept;
+/// Whose GID of RoCE it is; kLidNone: nobody's.
+[[nodiscard]] Lid roce_lid(const Gid& gid) noexcept;
+/// The LID that an address names, itself or, as in RoCE, by its GID.
+[[nodiscard]] Lid dlid_of(const ibv_ah_attr& attr) noexcept;
 /// 0: no such partition.
 [[nodiscard]] uint16_t pkey_at(ProcessNode& node, size_t index) noexcept;
 
@@ -30,7 +33,8 @@ inline constexpr int kGids = 1;
   return static_cast<ibv_mtu>(code);
 }
 
-/// A GID of our subnet, fe80::GUID, is zero for the adapter: the LID says it all. Others keep their form.
+/// A GID of our subnet, fe80::GUID or one of RoCE, is zero for the adapter: the LID says it all. Others
+/// keep their form.
 [[nodiscard]] Gid far_gid(const ibv_gid& gid) noexcept;
 /// Of a multicast group, as it is.
 [[nodiscard]] Gid group_gid(const ibv_gid& gid) noexcept;

@@ -32,8 +32,10 @@ constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | I
                       IBV_QP_RATE_LIMIT;
 
 /// Programs name flags of their regions for QPs too: how memory is registered, not what a QP lets peers do.
+/// Flush is a request that the device has not, so the right to it gives nothing.
+constexpr uint32_t kFlushRights = 1U << 8 | 1U << 9;  // IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT of newer headers
 constexpr uint32_t kOfRegions = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
-                                IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+                                IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | kFlushRights;
 
 constexpr uint8_t kTimeoutCodes = 32;
 constexpr uint8_t kRnrCodes = 32;
@@ -61,7 +63,7 @@ const char* wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
 }
 
 adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
-  adapter::AlternatePath out{.dlid = Lid(attr.alt_ah_attr.dlid),
+  adapter::AlternatePath out{.dlid = dlid_of(attr.alt_ah_attr),
                              .sl = ServiceLevel(attr.alt_ah_attr.sl),
                              .port = attr.alt_port_num,
                              .pkey_index = attr.alt_pkey_index,
@@ -87,7 +89,7 @@ QpChange qp_change_of(const ibv_qp_attr& attr, int mask) noexcept {
   out.attr.pkey_index = attr.pkey_index;
   out.attr.port = attr.port_num;
   out.attr.qkey = attr.qkey;
-  out.attr.dlid = Lid(attr.ah_attr.dlid);
+  out.attr.dlid = dlid_of(attr.ah_attr);
   if (attr.ah_attr.is_global != 0) out.attr.dgid = far_gid(attr.ah_attr.grh.dgid);
   out.attr.sl = ServiceLevel(attr.ah_attr.sl);
   // The path's MTU bounds what is routed as one, and that is a cell here. Packets are of many cells.

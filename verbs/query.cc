@@ -1,7 +1,10 @@
 // What a program may ask about device and port.
 #include <infiniband/verbs.h>
+#include <net/if.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 
@@ -77,18 +80,19 @@ uint8_t lane_code(uint32_t lanes) noexcept {
 void describe(const hca::PortState& port, ProcessNode& node, ibv_port_attr& out) noexcept {
   out.state = port.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   out.max_mtu = out.active_mtu = mtu_of(port.info.cell_payload_bytes);
-  out.gid_tbl_len = kGids;
-  out.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP;
+  const bool roce = node.settings().roce;
+  out.gid_tbl_len = gid_count(node);
+  out.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | (roce ? IBV_PORT_IP_BASED_GIDS : 0U);
   out.max_msg_sz = node.device().limits().message_bytes_max;
   out.pkey_tbl_len = kLinkPkeysMax;
-  out.lid = port.info.lid.value();
-  out.sm_lid = kSubnetManagerLid;
+  out.lid = roce ? uint16_t{0} : port.info.lid.value();
+  out.sm_lid = roce ? uint16_t{0} : kSubnetManagerLid;
   out.max_vl_num = lane_code(port.info.lanes);
   out.subnet_timeout = kSubnetTimeout;
   out.active_width = 2;              // 4 lanes
   out.active_speed = 32;             // of 25 Gb/s
   out.phys_state = port.up ? 5 : 3;  // LinkUp, Disabled
-  out.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  out.link_layer = roce ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
 }
 
 bool has_port(ibv_context* context, uint32_t port, const char* call) {
@@ -96,6 +100,10 @@ bool has_port(ibv_context* context, uint32_t port, const char* call) {
   if (port != 0 && port <= ports) return true;
   explain("{}: port {}: there are {}, from 1", call, port, ports);
   return false;
+}
+
+bool has_gid(ibv_context* context, int64_t index) noexcept {
+  return index >= 0 && index < gid_count(*ours(context).node);
 }
 
 }  // namespace
@@ -168,8 +176,8 @@ WEFT_VERBS_API int ibv_query_port(ibv_context* context, uint8_t port, _compat_ib
 
 WEFT_VERBS_API int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
   return guarded(-1, [&] {
-    if (!has_port(context, port, "ibv_query_gid") || index < 0 || index >= kGids) return failed(EINVAL);
-    *gid = own_gid(*ours(context).node);
+    if (!has_port(context, port, "ibv_query_gid") || !has_gid(context, index)) return failed(EINVAL);
+    *gid = gid_at(*ours(context).node, index);
     return 0;
   });
 }
@@ -177,30 +185,37 @@ WEFT_VERBS_API int ibv_query_gid(ibv_context* context, uint8_t port, int index, 
 WEFT_VERBS_API int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* out,
                                      uint32_t flags, size_t bytes) {
   return guarded(ENOMEM, [&] {
-    if (!has_port(context, port, "ibv_query_gid_ex") || index >= kGids)
-      return fail(index >= kGids ? ENODATA : EINVAL);
+    if (!has_port(context, port, "ibv_query_gid_ex")) return fail(EINVAL);
+    if (!has_gid(context, index)) return fail(ENODATA);
     if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return fail(EINVAL);
     std::memset(static_cast<void*>(out), 0, bytes);
-    out->gid = own_gid(*ours(context).node);
+    const bool roce = ours(context).node->settings().roce;
+    out->gid = gid_at(*ours(context).node, static_cast<int>(index));
     out->gid_index = index;
     out->port_num = port;
-    out->gid_type = IBV_GID_TYPE_IB;
+    out->gid_type = roce ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    out->ndev_ifindex = roce ? if_nametoindex("lo") : 0;
     return 0;
   });
 }
 
 WEFT_VERBS_API ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* out, size_t most,
                                             uint32_t flags, size_t bytes) {
-  if (most < static_cast<size_t>(kGids)) return -fail(EINVAL);
-  const int fault = _ibv_query_gid_ex(context, 1, 0, out, flags, bytes);
-  return fault == 0 ? kGids : -fault;
+  const int there = gid_count(*ours(context).node);
+  if (most < static_cast<size_t>(there)) return -fail(EINVAL);
+  auto* at = reinterpret_cast<std::byte*>(out);
+  for (int index = 0; index < there; ++index, at += bytes) {
+    const int fault = _ibv_query_gid_ex(context, 1, static_cast<uint32_t>(index),
+                                        reinterpret_cast<ibv_gid_entry*>(at), flags, bytes);
+    if (fault != 0) return -fault;
+  }
+  return there;
 }
 
 WEFT_VERBS_API int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, int* type) {
   return guarded(-1, [&] {
-    if (!has_port(context, port, "ibv_query_gid_type") || index >= static_cast<unsigned>(kGids))
-      return failed(EINVAL);
-    *type = 0;  // of InfiniBand, or RoCE version 1
+    if (!has_port(context, port, "ibv_query_gid_type") || !has_gid(context, index)) return failed(EINVAL);
+    *type = ours(context).node->settings().roce ? 1 : 0;  // RoCE version 2; InfiniBand, or RoCE version 1
     return 0;
   });
 }

@@ -58,6 +58,10 @@ Result<Settings> read_settings() {
   if (out.name.find('/') != std::string::npos)
     return Error{fmt::format("WEFT_NODE={}: a name has no slash", out.name)};
   out.dir = environment_variable("WEFT_NODE_DIR");
+  const std::string flavour = environment_variable("WEFT_FLAVOUR");
+  if (!flavour.empty() && flavour != "infiniband" && flavour != "roce")
+    return Error{fmt::format("WEFT_FLAVOUR={}: infiniband or roce", flavour)};
+  out.roce = flavour == "roce";
   out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
   out.curve_server = environment_variable("WEFT_CURVE_SERVER");
   uint16_t lid = 0;

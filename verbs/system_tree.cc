@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -87,17 +88,29 @@ bool put_device(ProcessNode& node, const fs::path& root) {
          put(device / "device/device", fmt::format("{:#06x}", kVendorPart));
 }
 
+bool put_gids(ProcessNode& node, const fs::path& port) {
+  const bool roce = node.settings().roce;
+  bool done = true;
+  for (int index = 0; index < gid_count(node); ++index) {
+    const std::string name = std::to_string(index);
+    done = done && put(port / "gids" / name, gid_text(gid_at(node, index))) &&
+           put(port / "gid_attrs/types" / name, roce ? "RoCE v2" : "IB/RoCE v1");
+    if (roce) done = done && put(port / "gid_attrs/ndevs" / name, "lo");
+  }
+  return done;
+}
+
 bool put_port(ProcessNode& node, const fs::path& port) {
   const hca::PortState state = node.port();
+  const bool roce = node.settings().roce;
   return put(port / "state", state.up ? "4: ACTIVE" : "1: DOWN") &&
          put(port / "phys_state", state.up ? "5: LinkUp" : "3: Disabled") &&
          put(port / "rate", "10 Gb/sec (4X SDR)") &&
-         put(port / "lid", fmt::format("{:#x}", state.info.lid.value())) &&
-         put(port / "sm_lid", fmt::format("{:#x}", kSubnetManagerLid)) && put(port / "sm_sl", "0") &&
-         put(port / "lid_mask_count", "0") && put(port / "cap_mask", "0x00000000") &&
-         put(port / "link_layer", "InfiniBand") && put(port / "gids/0", gid_text(own_gid(node))) &&
-         put(port / "gid_attrs/types/0", "IB/RoCE v1") &&
-         put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
+         put(port / "lid", fmt::format("{:#x}", roce ? 0 : state.info.lid.value())) &&
+         put(port / "sm_lid", fmt::format("{:#x}", roce ? 0 : kSubnetManagerLid)) &&
+         put(port / "sm_sl", "0") && put(port / "lid_mask_count", "0") &&
+         put(port / "cap_mask", "0x00000000") && put(port / "link_layer", roce ? "Ethernet" : "InfiniBand") &&
+         put_gids(node, port) && put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
 }
 
 /// Those with a name that programs know, and all of the adapter's by its own.

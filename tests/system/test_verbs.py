@@ -21,6 +21,9 @@ PERFTESTS = [("ib_send_lat", "-n", "100"), ("ib_send_bw", "-n", "100", "-s", "65
              ("ib_write_lat", "-n", "20"), ("ib_write_bw", "-n", "100", "-s", "65536", "-q", "4"),
              ("ib_read_lat", "-n", "50"), ("ib_read_bw", "-n", "100", "-s", "65536"),
              ("ib_atomic_lat", "-n", "50"), ("ib_atomic_bw", "-n", "100")]
+ROCE = [("ibv_rc_pingpong", "-n", "200", "-c", "-g", "1"), ("ibv_uc_pingpong", "-n", "200", "-g", "0"),
+        ("ibv_ud_pingpong", "-n", "200", "-c", "-g", "1"), ("ib_send_bw", "-n", "100"), ("ib_send_bw", "-n", "100", "-c", "UD"),
+        ("ib_write_bw", "-n", "100", "-x", "2"), ("ib_read_lat", "-n", "50")]
 ELF_SYMBOL = re.compile(r"^\s*\d+:\s+[0-9a-f]+\s+\d+\s+(FUNC|OBJECT)\s+(?:GLOBAL|WEAK|UNIQUE)\s+DEFAULT\s+(?!UND)\S+\s+(\S+)$")
 
 
@@ -109,6 +112,20 @@ class VerbsTest(WeftCase):
         self.assertEqual((code, said), (0, ""))
         for line in ("PORT_ACTIVE (4)", "InfiniBand", "0x574546", "GID[  0]:\t\tfe80:"):
             self.assertIn(line, out)
+
+    def test_a_port_of_roce(self):
+        if not installed("ibv_devinfo") or not installed("ib_send_lat"):
+            self.skipTest("ibverbs-utils or perftest is not installed")
+        self.up(FABRIC)
+        self.environment["WEFT_FLAVOUR"] = "roce"
+        code, out, said = self.run_program("ibv_devinfo", "-v")
+        self.assertEqual((code, said), (0, ""))
+        for line in ("Ethernet", "GID[  0]:\t\tfe80::57:45ff:fe46:", "GID[  1]:\t\t::ffff:10.87.", "RoCE v2"):
+            self.assertIn(line, out)
+        self.assertRegex(out, r"port_lid:\s+0\n")
+        for argv in ROCE:
+            with self.subTest(argv):
+                self.assertRegex(self.pair(argv), "usec/iter|#bytes")
 
     def test_pingpongs(self):
         if not installed("ibv_rc_pingpong"):

@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "tests/unit/verbs/verbs_fixture.h"
@@ -271,6 +273,27 @@ TEST_F(Regions, a_buffer_belongs_to_its_domain) {
   EXPECT_EQ(ibv_dealloc_pd(other), EBUSY);
   weft_free_buf(buffer);
   EXPECT_EQ(ibv_dealloc_pd(other), 0);
+}
+
+/// Address of the endnode with LID 1: ::ffff:10.87.0.1, as a RoCE port shows it.
+TEST_F(Regions, an_address_may_name_its_lid_by_a_gid_of_roce) {
+  ibv_ah_attr to{.port_num = 1};
+  to.is_global = 1;
+  const std::array<uint8_t, 16> gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 87, 0, 1};
+  std::copy(gid.begin(), gid.end(), std::begin(to.grh.dgid.raw));
+  ibv_ah* handle = ibv_create_ah(pd, &to);
+  ASSERT_NE(handle, nullptr);
+  EXPECT_EQ(ibv_destroy_ah(handle), 0);
+  ibv_qp* qp = make_qp(IBV_QPT_UC);
+  ibv_qp_attr attr{.qp_state = IBV_QPS_INIT, .port_num = 1};
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
+  attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_256, .dest_qp_num = qp->qp_num, .ah_attr = to};
+  constexpr int kWay = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, kWay), 0);
+  to.grh.dgid.raw[12] = 192;  // an address that says no LID
+  EXPECT_EQ(ibv_create_ah(pd, &to), nullptr);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 }  // namespace
