@@ -6,6 +6,13 @@
   scripts/stock --list         names them
   scripts/stock --write        also writes docs/stock_programs.md from the outcome
   scripts/stock --kills N      kills programs, their peers and their switch at random moments, N rounds of each (kill_runs.py)
+  scripts/stock --repeat 100 pingpong 'rping -V'
+                               each of these 100 times
+  scripts/stock --switches 3 --loss 1 --corrupt 0.1
+                               the reliable ones, servers and clients two hops apart, while a switch between them loses 1 %
+                               of the cells and damages 0.1 %
+  scripts/stock --sanitized build/asan-ubsan ibverbs rdmacm
+                               programs load the libraries of that build, and the address sanitizer's own before them
 
 Each case has a fabric of its own (`weft run` starts it, and it ends with its last program), a private directory and a port
 number of its own, and runs as the user `nobody` when this is run as root. One line for each, then a summary.
@@ -14,6 +21,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -58,24 +66,96 @@ def reachable_build(build, scratch):
     return prefix / "bin" / "weft"
 
 
+class SanitizedLibraries:
+    """The drop-in of a build with the address sanitizer, for programs that were built without."""
+
+    def __init__(self, build, scratch):
+        runtime = subprocess.run(["clang++-14", "-print-file-name=libclang_rt.asan-x86_64.so"], check=True, text=True,
+                                 stdout=subprocess.PIPE).stdout.strip()
+        libraries = scratch / "sanitized"  # where every user may read them
+        shutil.copytree(build / "lib" / "weft", libraries, symlinks=True)
+        self.words = ["env", f"LD_PRELOAD={runtime}:{libraries}/libweft_preload.so", f"LD_LIBRARY_PATH={libraries}/verbs",
+                      "ASAN_OPTIONS=detect_leaks=0:exitcode=99", "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=99"]
+
+
+class Fabric:
+    """A fabric of one case that is more than the default one: several switches, and faults. A program that sleeps keeps it."""
+
+    NAME = "stock"
+
+    def __init__(self, run, switches, faults):
+        """`run(words, role)` starts words as the user, beside the case's programs; `faults` are kinds with their chances."""
+        self.run = run
+        self.names = [f"s{i + 1}" for i in range(switches)]
+        self.faults = faults
+        self.keeper = None
+
+    def topology(self):
+        lines = [f'fabric = "{self.NAME}"']
+        for name in self.names:
+            lines += ["[[switch]]", f'name = "{name}"', "spare_ports = 16"]
+        for left, right in zip(self.names, self.names[1:]):
+            lines += ["[[link]]", f'switches = ["{left}", "{right}"]']
+        return "\n".join(lines) + "\n"
+
+    def start(self, weft, file, state):
+        """True when it runs and its faults are in force."""
+        self.keeper = self.run([str(weft), "run", "--fabric", str(file), "--", "sleep", "1000"])
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline and not all((state / self.NAME / f"{name}.sock").exists() for name in self.names):
+            time.sleep(0.05)
+        middle = self.names[len(self.names) // 2]  # each cell passes it once
+        for kind, chance in self.faults:
+            words = [str(weft), "fault", "--fabric", self.NAME, middle, kind, "--chance", f"{chance}%", "--direction", "from"]
+            if self.run(words).wait() != 0:
+                return False
+        return True
+
+    def struck(self, weft, directory):
+        """Cells that the faults have struck."""
+        self.run([str(weft), "fault", "--fabric", self.NAME, "list", "--json"], role="struck").wait()
+        text = (directory / "struck.txt").read_text()
+        return sum(int(number) for number in re.findall(r'"struck":\s*(\d+)', text))
+
+    def switch_of(self, role):
+        return self.names[0] if role == "server" else self.names[-1]
+
+
 class Runner:
     """Runs one case: its fabric, its processes, its verdict."""
 
-    def __init__(self, weft, scratch, wrap):
+    def __init__(self, weft, scratch, options):
         self.weft = weft
         self.scratch = scratch
-        self.wrap = wrap
+        self.wrap = dict(word.split("=", 1) for word in options.set)
+        self.switches = options.switches
+        self.faults = [(kind, chance) for kind, chance in (("drop", options.loss), ("corrupt", options.corrupt)) if chance]
+        self.sanitized = SanitizedLibraries(options.sanitized, scratch) if options.sanitized else None
+        self.slower = 4 if self.faults or self.sanitized else 1  # than usual: how much longer a case may take
         self.next_port = 21000
+        self.fabric = None
+        self.struck = 0  # cells, by faults
+
+    def environment(self, directory, more):
+        return {"PATH": os.environ["PATH"], "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory / "run"),
+                "LANG": "C.UTF-8", **self.wrap, **more}
+
+    def spawn(self, words, directory, role, more):
+        output = (directory / f"{role}.txt").open("ab")
+        return subprocess.Popen(as_user(words), stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=directory,
+                                env=self.environment(directory, more), start_new_session=True)
 
     def start(self, case, words, directory, role):
         values = {"port": str(self.port), "dir": str(directory)}
         for key, value in values.items():
             words = [word.replace("{" + key + "}", value) for word in words]
-        output = (directory / f"{role}.txt").open("wb")
-        environment = {"PATH": os.environ["PATH"], "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory / "run"),
-                       "LANG": "C.UTF-8", **self.wrap, **case.environment}
-        return subprocess.Popen(as_user([str(self.weft), "run", "--", *words]), stdout=output, stderr=subprocess.STDOUT,
-                                stdin=subprocess.DEVNULL, cwd=directory, env=environment, start_new_session=True)
+        if self.sanitized:
+            words = [*self.sanitized.words, *words]
+        launcher = [str(self.weft), "run", "--"]
+        if self.fabric:
+            socket = directory / "run" / "weft" / Fabric.NAME / f"{self.fabric.switch_of(role)}.sock"
+            launcher = [str(self.weft), "run", "--fabric", Fabric.NAME, "--", "env", f"WEFT_FABRIC=shm:{socket}"]
+        return self.spawn([*launcher, *words], directory, role, case.environment)
 
     def wait_for_server(self, case, server):
         """Until the server waits for its client. Those on the fabric show nothing outside: a moment has to do."""
@@ -119,35 +199,42 @@ class Runner:
         if os.geteuid() == 0:
             for path in (directory, *directory.rglob("*")):
                 os.chown(path, NOBODY, NOBODY)
-        server = client = None
+        server = client = self.fabric = None
         try:
+            if self.switches != 1 or self.faults:
+                self.fabric = Fabric(lambda words, role="fabric": self.spawn(words, directory, role, {}), self.switches, self.faults)
+                (directory / "fabric.toml").write_text(self.fabric.topology())
+                if not self.fabric.start(self.weft, directory / "fabric.toml", directory / "run" / "weft"):
+                    return f"no fabric (see {directory})"
             if case.server:
                 server = self.start(case, case.server, directory, "server")
                 self.wait_for_server(case, server)
             client = self.start(case, case.client, directory, "client")
             fault = self.judge(case, server, client, directory)
         finally:
-            for process in (client, server):
+            if self.faults and self.fabric:
+                self.struck += self.fabric.struck(self.weft, directory)
+            for process in (client, server, self.fabric and self.fabric.keeper):
                 if process:
                     self.end(process)
             self.end_strays(directory)
         if not fault:
-            shutil.rmtree(directory)
+            shutil.rmtree(directory, ignore_errors=True)  # the fabric ends meanwhile, and removes its own
         return fault and f"{fault} (see {directory})"
 
     def judge(self, case, server, client, directory):
         try:
-            status = client.wait(case.ended_after or case.seconds)
+            status = client.wait(case.ended_after or case.seconds * self.slower)
             if case.ended_after:
                 return f"ended by itself with status {status}"
             if status not in case.status:
                 return f"client: status {status}"
         except subprocess.TimeoutExpired:
             if not case.ended_after:
-                return f"client: not done after {case.seconds:.0f} s"
+                return f"client: not done after {case.seconds * self.slower:.0f} s"
         if server and not case.persistent:
             try:
-                status = server.wait(GRACE_SECONDS)
+                status = server.wait(GRACE_SECONDS * self.slower)
             except subprocess.TimeoutExpired:
                 return "server: goes on after its client has ended"
             if status != 0:
@@ -191,6 +278,10 @@ def arguments():
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run each case N times; it passes if all do")
     parser.add_argument("--kills", type=int, metavar="N", help="N rounds with each victim instead of the cases")
     parser.add_argument("--seed", type=int, default=None, help="of --kills; absent: from the time")
+    parser.add_argument("--switches", type=int, default=1, metavar="N", help="in a row: servers join the first, clients the last")
+    parser.add_argument("--loss", type=float, metavar="PERCENT", help="of the cells; only cases that repair it")
+    parser.add_argument("--corrupt", type=float, metavar="PERCENT", help="of the cells; only cases that repair it")
+    parser.add_argument("--sanitized", type=pathlib.Path, metavar="BUILD", help="build whose libraries the programs load")
     parser.add_argument("--set", action="append", default=[], metavar="VAR=VALUE", help="an environment variable for all")
     return parser.parse_args()
 
@@ -218,7 +309,8 @@ def main():
     if options.kills:
         return kills(options)
     chosen = [case for case in every_case()
-              if not options.names or any(name in f"{case.family}: {case.name}" for name in options.names)]
+              if (not options.names or any(name in f"{case.family}: {case.name}" for name in options.names))
+              and (case.reliable or not (options.loss or options.corrupt))]
     if not chosen:
         sys.exit("stock: no case of that name; see scripts/stock --list")
     if options.list:
@@ -227,7 +319,7 @@ def main():
     install_packages({case.family for case in chosen})
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-stock-"))
     scratch.chmod(0o755)
-    runner = Runner(reachable_build(options.build.resolve(), scratch), scratch, dict(word.split("=", 1) for word in options.set))
+    runner = Runner(reachable_build(options.build.resolve(), scratch), scratch, options)
     outcomes = []
     for case in chosen:
         start = time.monotonic()
@@ -236,13 +328,15 @@ def main():
         print(f"{'ok    ' if fault is None else 'FAILED'} {case.family}: {case.name} ({time.monotonic() - start:.1f} s)"
               + (f": {fault}" if fault else ""), flush=True)
     print(summary(outcomes))
+    if runner.faults:
+        print(f"{runner.struck} cells lost or damaged")
     if options.json:
         records = [{"family": case.family, "name": case.name, "passed": fault is None, "fault": fault} for case, fault in outcomes]
         options.json.write_text(json.dumps({"summary": summary(outcomes), "cases": records}, indent=1) + "\n")
     if options.write:
         PAGE.write_text(page(outcomes))
     if all(fault is None for _, fault in outcomes):
-        shutil.rmtree(scratch)
+        shutil.rmtree(scratch, ignore_errors=True)
         return 0
     return 1
 
