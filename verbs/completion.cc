@@ -37,10 +37,7 @@ void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
   out.dlid_path_bits = 0;
 }
 
-}  // namespace
-
-int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
-  Cq& queue = ours(cq);
+int poll_once(Cq& queue, int entries, ibv_wc* out) noexcept {
   std::array<adapter::WorkCompletion, kAtATime> taken;
   int done = 0;
   while (done < entries) {
@@ -51,8 +48,15 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
     done += got;
     if (static_cast<size_t>(got) < wanted) break;
   }
-  if (done == 0) pause_if_idle(queue);
   return done;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
+  Cq& queue = ours(cq);
+  const int done = poll_once(queue, entries, out);
+  return done == 0 && paused_as_idle(queue) ? poll_once(queue, entries, out) : done;
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {

@@ -23,10 +23,13 @@ namespace weft::verbs {
 }
 
 /// After a poll that found nothing. A program that spins leaves its core now and then: the switch, or the
-/// peer it waits for, may have no other.
-inline void pause_if_idle(Cq& queue) noexcept {
+/// peer it waits for, may have no other. True when it did: then its caller looks again, for what has come
+/// meanwhile comes before anything that the program asks about next, such as the end of the connection.
+[[nodiscard]] inline bool paused_as_idle(Cq& queue) noexcept {
   constexpr uint32_t kPollsBeforeYield = 8;
-  if (++queue.empty_polls % kPollsBeforeYield == 0) sched_yield();
+  if (++queue.empty_polls % kPollsBeforeYield != 0) return false;
+  sched_yield();
+  return true;
 }
 
 struct CqRequest {

@@ -32,8 +32,8 @@ uint64_t nanoseconds(clockid_t clock) noexcept {
 /// Takes one entry: what is left in the queue goes with its QP when that ends, as entries do.
 int take(ibv_cq_ex* cq) noexcept {
   Cq& queue = ours<Cq>(cq);
-  const int got = queue.object->poll(std::span(&queue.shown, 1));
-  if (got == 0) pause_if_idle(queue);
+  int got = queue.object->poll(std::span(&queue.shown, 1));
+  if (got == 0 && paused_as_idle(queue)) got = queue.object->poll(std::span(&queue.shown, 1));
   if (got <= 0) return got == 0 ? ENOENT : EIO;
   cq->wr_id = queue.shown.wr_id;
   cq->status = static_cast<ibv_wc_status>(queue.shown.status);

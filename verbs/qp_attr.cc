@@ -1,6 +1,7 @@
 #include "verbs/qp_attr.h"
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "adapter/transport/rnr_timer.h"
@@ -36,6 +37,39 @@ constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | I
 constexpr uint32_t kFlushRights = 1U << 8 | 1U << 9;  // IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT of newer headers
 constexpr uint32_t kOfRegions = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
                                 IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | kFlushRights;
+
+/// What the mask names, and nothing else: programs leave in the other fields what was on their stacks.
+ibv_qp_attr named(const ibv_qp_attr& given, int mask) noexcept {
+  ibv_qp_attr out{};
+  const auto take = [&](int bit, auto ibv_qp_attr::*field) {
+    if ((mask & bit) != 0) std::memcpy(&(out.*field), &(given.*field), sizeof(out.*field));
+  };
+  take(IBV_QP_STATE, &ibv_qp_attr::qp_state);
+  take(IBV_QP_CUR_STATE, &ibv_qp_attr::cur_qp_state);
+  take(IBV_QP_EN_SQD_ASYNC_NOTIFY, &ibv_qp_attr::en_sqd_async_notify);
+  take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+  take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+  take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+  take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
+  take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+  take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+  take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+  take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+  take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+  take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+  take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_ah_attr);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_pkey_index);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_port_num);
+  take(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_timeout);
+  take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+  take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+  take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+  take(IBV_QP_PATH_MIG_STATE, &ibv_qp_attr::path_mig_state);
+  take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+  take(IBV_QP_RATE_LIMIT, &ibv_qp_attr::rate_limit);
+  return out;
+}
 
 constexpr uint8_t kTimeoutCodes = 32;
 constexpr uint8_t kRnrCodes = 32;
@@ -74,13 +108,14 @@ adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
 
 }  // namespace
 
-QpChange qp_change_of(const ibv_qp_attr& attr, int mask) noexcept {
+QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
   QpChange out;
   if ((mask & ~kSame) != 0) {
     out.fault = "attr_mask: queues keep their size, and there are no other attributes";
     out.error = EINVAL;
     return out;
   }
+  const ibv_qp_attr attr = named(given, mask);
   out.fault = wrong_code(attr, mask);
   out.error = out.fault != nullptr ? EINVAL : 0;
   out.mask = static_cast<uint32_t>(mask);

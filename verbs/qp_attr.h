@@ -17,7 +17,7 @@ struct QpChange {
   const char* fault = nullptr;
   int error = 0;  // with `fault`
 };
-[[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& attr, int mask) noexcept;
+[[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept;
 /// A QP that has migrated has the address that was its alternate one.
 void settle(Qp& qp, const adapter::QpAttr& now) noexcept;
 /// Keeps what a query has to give back as the program said it.

@@ -131,7 +131,8 @@ class Runner:
         self.switches = options.switches
         self.faults = [(kind, chance) for kind, chance in (("drop", options.loss), ("corrupt", options.corrupt)) if chance]
         self.sanitized = SanitizedLibraries(options.sanitized, scratch) if options.sanitized else None
-        self.slower = 4 if self.faults or self.sanitized else 1  # than usual: how much longer a case may take
+        # How much longer than usual a case may take: exchanges that sleep take as long as others keep the cores.
+        self.slower = (4 if self.faults or self.sanitized else 1) * max(1, os.getloadavg()[0] / os.cpu_count())
         self.next_port = 21000
         self.fabric = None
         self.struck = 0  # cells, by faults

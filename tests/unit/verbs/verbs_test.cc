@@ -449,6 +449,19 @@ TEST_F(Verbs, xrc_delivers_to_the_queue_that_the_request_names) {
   EXPECT_EQ(ibv_close_xrcd(domain), 0);
 }
 
+/// Programs leave in the other fields what was on their stacks; the sanitizers see who reads that.
+TEST_F(Verbs, a_change_reads_nothing_but_what_its_mask_names) {
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  ibv_qp_attr attr;
+  std::memset(&attr, 0xA5, sizeof attr);
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.pkey_index = 0;
+  attr.qp_access_flags = 0;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS),
+            0);
+}
+
 /// What WEFT_DEBUG=verbs prints of a change that was refused.
 class Explained : public Verbs {
  protected:
