@@ -8,24 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "base/capture_ring.h"
+#include "base/capture_point.h"
 #include "base/frame_port.h"
 
 namespace weft {
 
 /// Owner: the thread of the driver half.
-class CapturePort final : public FramePort {
+class CapturePort final : public FramePort, public CapturePoint {
  public:
   /// `name` is what people call the port: an interface, or the kind of a port that has none.
   CapturePort(std::unique_ptr<FramePort> inner, std::string name)
-      : inner_(std::move(inner)), name_(std::move(name)) {}
+      : CapturePoint(std::move(name)), inner_(std::move(inner)) {}
 
-  /// Copies frames into `ring` as those of `port`, beside the captures that run. `frame_bytes_max` 0 keeps
-  /// all of a frame, the vnet header never. Allocates: for people's requests.
-  void start_capture(std::shared_ptr<CaptureRing> ring, uint32_t port, uint32_t frame_bytes_max);
-  void stop_capture(const CaptureRing& ring) noexcept;
   [[nodiscard]] FramePort& inner() noexcept { return *inner_; }
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return inner_->info(); }
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
@@ -43,17 +38,10 @@ class CapturePort final : public FramePort {
   [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return inner_->counters(); }
 
  private:
-  void copy(FrameDirection direction, std::span<const std::byte> head,
-            std::span<const std::byte> rest) noexcept;
+  void copy_frame(FrameDirection direction, std::span<const std::byte> head,
+                  std::span<const std::byte> rest) noexcept;
 
-  struct Copy {
-    std::shared_ptr<CaptureRing> ring;
-    uint32_t port;
-    uint32_t keep_max;
-  };
   std::unique_ptr<FramePort> inner_;
-  std::string name_;
-  std::vector<Copy> copies_;
 };
 
 }  // namespace weft

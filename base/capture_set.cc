@@ -13,7 +13,7 @@ namespace weft {
 
 Status CaptureSet::start(const CaptureRequest& request) {
   std::vector<std::string> names;
-  for (const CapturePort* port : ports_) names.push_back(port->name());
+  for (const CapturePoint* port : ports_) names.push_back(port->name());
   if (!request.interface.empty() && std::find(names.begin(), names.end(), request.interface) == names.end())
     return Error{
         fmt::format("there is no interface '{}'{}", request.interface, choices(request.interface, names))};
@@ -41,7 +41,7 @@ void CaptureSet::stop(const std::string& path) noexcept {
 }
 
 void CaptureSet::detach(const Capture& capture) noexcept {
-  for (CapturePort* port : ports_) port->stop_capture(*capture.ring);
+  for (CapturePoint* port : ports_) port->stop_capture(*capture.ring);
 }
 
 /// Ends captures whose reader was killed, with the ring's file if it had no time to remove it.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/capture_port.h"
+#include "base/capture_point.h"
 
 namespace weft {
 
@@ -25,11 +25,11 @@ struct CaptureRequest {
   pid_t reader = 0;  // process that reads the ring
 };
 
-/// Owner: the thread of the driver half; the ports outlive it. Allocates and makes system calls: for people's
-/// requests.
+/// Owner: the thread that passes the frames; the ports outlive it. Allocates and makes system calls: for
+/// people's requests.
 class CaptureSet {
  public:
-  explicit CaptureSet(std::vector<CapturePort*> ports) : ports_(std::move(ports)) {}
+  explicit CaptureSet(std::vector<CapturePoint*> ports) : ports_(std::move(ports)) {}
 
   /// Creates the ring and starts to copy at the ports asked for, each under its index among the ports. Fails,
   /// saying which there are, when no port has that name or kCapturesMax captures run; then leaves no file.
@@ -47,7 +47,7 @@ class CaptureSet {
   void forget_the_dead();
   void detach(const Capture& capture) noexcept;
 
-  std::vector<CapturePort*> ports_;
+  std::vector<CapturePoint*> ports_;
   std::vector<Capture> captures_;
 };
 

@@ -18,7 +18,11 @@ void end_orderly(Endnode& endnode, EndnodeProgram& program, const Clock& clock) 
 
 EndnodeProgram::EndnodeProgram(const EndnodeSpec& spec, const char* name, const Endnode& endnode,
                                std::vector<CapturePort*> ports)
-    : spec_(spec), name_(name), endnode_(endnode), ports_(ports), captures_(std::move(ports)) {}
+    : spec_(spec),
+      name_(name),
+      endnode_(endnode),
+      ports_(std::move(ports)),
+      captures_({ports_.begin(), ports_.end()}) {}
 
 control::NodeInfo EndnodeProgram::info() {
   control::NodeInfo out = endnode_.describe(spec_, name_);

@@ -71,11 +71,14 @@ Result<uint32_t> LiveFaults::add(const FaultRule& rule, Instant now) {
   fault.began = fault.next_pass = now;
   fault.random = SeededRandom(rule.seed);
   rules_.push_back(fault);
+  ++active_;
   return fault.id;
 }
 
 bool LiveFaults::remove(uint32_t id) noexcept {
-  return std::erase_if(rules_, [id](const LiveFault& fault) { return fault.id == id; }) != 0;
+  const size_t removed = std::erase_if(rules_, [id](const LiveFault& fault) { return fault.id == id; });
+  active_ -= static_cast<uint32_t>(removed);
+  return removed != 0;
 }
 
 bool LiveFaults::matches(const FaultRule& rule, PortNumber in, PortNumber out, VirtualLane vl,
@@ -175,6 +178,7 @@ HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) 
   cell.flits.clear();
   ++held_count_;
   if (!cell.overtaken) ++to_overtake_;
+  ++active_;
   const auto behind =
       std::upper_bound(order_.begin(), order_.end(), cell.due,
                        [this](Instant due, uint32_t other) { return due < pool_[other].due; });
@@ -195,6 +199,7 @@ void LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* he
 void LiveFaults::end_hold(uint32_t index) noexcept {
   --held_count_;
   if (!pool_[index].overtaken) --to_overtake_;
+  --active_;
   free_.push_back(index);
 }
 

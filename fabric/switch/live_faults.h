@@ -111,10 +111,13 @@ class LiveFaults {
   Result<uint32_t> add(const FaultRule& rule, Instant now);
   /// False when there is no rule of this number.
   bool remove(uint32_t id) noexcept;
-  void clear() noexcept { rules_.clear(); }
+  void clear() noexcept {
+    active_ -= static_cast<uint32_t>(rules_.size());
+    rules_.clear();
+  }
   [[nodiscard]] std::span<const LiveFault> rules() const noexcept { return rules_; }
   /// Rules are in force or cells are held.
-  [[nodiscard]] bool active() const noexcept { return !rules_.empty() || held_count_ != 0; }
+  [[nodiscard]] bool active() const noexcept { return active_ != 0; }
 
   /// Decides about a cell from port `in` to port `out`; the first rule that strikes does. After kHold and
   /// kDuplicate the caller calls begin_hold().
@@ -150,6 +153,7 @@ class LiveFaults {
   std::vector<uint32_t> order_;  // held cells, by when they are due, then as they came
   uint32_t held_count_ = 0;
   uint32_t to_overtake_ = 0;  // held cells that the next one to their output passes
+  uint32_t active_ = 0;  // rules and held cells
   uint32_t next_id_ = 1;
   Instant verdict_due_{};  // of the cell that was judged last
   bool verdict_overtaken_ = true;

@@ -124,10 +124,11 @@ struct Ingress {
   bool dropping = false;   // already counted; the rest is swallowed
   bool corrupt = false;    // a fault: its tail tells the next hop to drop it
   bool held_only = false;  // a fault: goes into `held` instead of on its way
+  bool tapped = false;     // its flits are put together for captures
+  bool special = false;    // one of these, or `held`: keep_back() looks at each flit
   uint32_t flits = 0;      // of it so far
   PortNumber output = kPortNone;
   HeldCell* held = nullptr;  // a fault: where its flits are copied
-  [[nodiscard]] bool struck() const noexcept { return held != nullptr || corrupt; }
 };
 
 /// One lane of an output.

@@ -37,7 +37,8 @@ Switch::Switch(const SwitchConfig& config)
     : config_(config),
       flits_per_cell_(
           flits_per_cell(config.link.cell_payload_bytes, make_hello(config.link, 0).flit_payload_bytes)),
-      forwarding_(config.table_per_input ? config.ports + 1 : 1) {
+      forwarding_(config.table_per_input ? config.ports + 1 : 1),
+      taps_(config.ports) {
   const Status good = check(config);
   WEFT_CHECK(good.ok(), good.error().text.c_str());
   config_.link.is_switch = true;

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/stats_page.h"
 #include "fabric/link/link_handshake.h"
+#include "fabric/switch/cell_taps.h"
 #include "fabric/switch/forwarding_table.h"
 #include "fabric/switch/live_faults.h"
 #include "fabric/switch/port.h"
@@ -59,6 +60,8 @@ class Switch final : public Pollable {
   [[nodiscard]] const ForwardingTable& forwarding() const noexcept { return forwarding_; }
   /// Faults on demand: rules may come and go at any time.
   [[nodiscard]] LiveFaults& faults() noexcept { return faults_; }
+  /// Where captures take copies of cells.
+  [[nodiscard]] CellTaps& taps() noexcept { return taps_; }
 
   /// True when links that are up wait for their bells: who hears for them must go on listening.
   [[nodiscard]] bool links_rest() const noexcept { return resting_ != 0; }
@@ -96,7 +99,8 @@ class Switch final : public Pollable {
   void copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept;
   [[nodiscard]] bool copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept;
 
-  // Faults on demand (switch_faults.cc).
+  // Faults on demand and captures (switch_faults.cc).
+  void inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcept;
   void strike(Port& in, VirtualLane vl, const CellHead& head) noexcept;
   [[nodiscard]] bool copy_is_struck(const Port& in, const Port& out, VirtualLane vl,
                                     const CellHead& head) noexcept;
@@ -144,6 +148,7 @@ class Switch final : public Pollable {
   uint32_t flits_per_cell_;
   ForwardingTable forwarding_;
   LiveFaults faults_;
+  CellTaps taps_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<Port*> attached_;
   PortSet awake_;     // links that are looked at in this turn

@@ -1,10 +1,21 @@
 // How it works: a fault decides about a cell when its head has been admitted. What is to be late or to come
 // twice is copied, its credit goes back at once, and it leaves when it is due, from outside the buffers,
-// between the cells of others: on one lane cells never mix. Without rules nothing here is called.
+// between the cells of others: on one lane cells never mix. A cell that a capture wants is copied as it comes
+// in. Without rules and captures nothing here is called.
 #include "fabric/switch/switch.h"
 #include "messages/cell.h"
 
 namespace weft::fabric {
+
+/// A head has come in while rules or captures are in force.
+void Switch::inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
+  Ingress& cell = in.ingress[flit.vl.value()];
+  if (faults_.active()) strike(in, flit.vl, head);
+  if (taps_.active()) {
+    cell.tapped = taps_.begin(in.number, cell.dropping ? kPortNone : cell.output, flit, head);
+  }
+  cell.special = cell.held != nullptr || cell.corrupt || cell.tapped;
+}
 
 /// Asks the rules about the cell whose head has just come in on `vl`.
 void Switch::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
@@ -46,11 +57,14 @@ void Switch::end_strike(Ingress& cell) noexcept {
   cell.held = nullptr;
   cell.held_only = false;
   cell.corrupt = false;
+  cell.tapped = false;
+  cell.special = false;
 }
 
-/// One flit of a cell that a fault has struck. True when it does not go on its way now.
+/// One flit of a cell that a fault has struck or a capture wants. True when it does not go on its way now.
 bool Switch::keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
+  if (cell.tapped && head == nullptr) taps_.add(in.number, flit);
   if (cell.held != nullptr) LiveFaults::add_flit(*cell.held, flit, head);
   const bool kept = cell.held_only;
   if (kept) in.link->grant(flit.vl, 1);

@@ -29,7 +29,7 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   CellHead head;
   if (flit.head) {
-    if (cell.struck()) [[unlikely]]
+    if (cell.special) [[unlikely]]
       end_strike(cell);
     in.counters.add(SwitchPortCounter::kCellsIn);
     SwitchPortCounter reason = SwitchPortCounter::kDropTooShort;
@@ -49,8 +49,8 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
     cell.dropping = reason != kAdmitted;
     if (cell.dropping) [[unlikely]]
       in.counters.add(reason);
-    else if (faults_.active()) [[unlikely]]
-      strike(in, flit.vl, head);
+    else if (faults_.active() || taps_.active()) [[unlikely]]
+      inspect(in, flit, head);
   }
   cell.open = !flit.tail;
   if (cell.dropping) [[unlikely]] {
@@ -62,7 +62,7 @@ void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
     in.link->grant(flit.vl, 1 + drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
     return;
   }
-  if (cell.struck() && keep_back(in, flit, flit.head ? &head : nullptr)) [[unlikely]]
+  if (cell.special && keep_back(in, flit, flit.head ? &head : nullptr)) [[unlikely]]
     return;
   const CheckedFlit checked{flit, flit.head ? &head : nullptr, flits_per_cell_ == 1};
   if (pass_through(in, out, checked)) {
@@ -81,6 +81,8 @@ void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) n
   const VlBuffer& buffer = *in.buffers[flit.vl.value()];
   bool held = false;
   uint64_t copies = 0;
+  if (taps_.active()) [[unlikely]]
+    taps_.sent(in.number, flit, head);
   for (Port* out : attached_) {
     if (!copies_go(in, *out, head)) continue;
     ++copies;
@@ -90,13 +92,16 @@ void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) n
       in.counters.add(SwitchPortCounter::kDropMulticastRate);
     } else if (check_output(in, flit.vl, out->number) != kAdmitted) {
       in.counters.add(SwitchPortCounter::kDropMulticast);
-    } else if (!pass_through(in, *out, checked)) {
-      if (held || buffer.free_flits() * 2 <= buffer.capacity()) {
-        in.counters.add(SwitchPortCounter::kDropMulticast);
-      } else {
-        enqueue(in, *out, checked);
-        held = true;
-      }
+    } else if (pass_through(in, *out, checked)) {
+      if (taps_.active()) [[unlikely]]
+        taps_.received(out->number, flit, head);
+    } else if (held || buffer.free_flits() * 2 <= buffer.capacity()) {
+      in.counters.add(SwitchPortCounter::kDropMulticast);
+    } else {
+      if (taps_.active()) [[unlikely]]
+        taps_.received(out->number, flit, head);
+      enqueue(in, *out, checked);
+      held = true;
     }
   }
   if (!held) in.link->grant(flit.vl, 1);

@@ -2,6 +2,7 @@
 // who join and the connectors to the neighbours it joins itself; the core does the rest.
 #include <fmt/format.h>
 
+#include "base/capture_set.h"
 #include "base/log.h"
 #include "control/control_server.h"
 #include "fabric/switch/shm_acceptor.h"
@@ -19,7 +20,11 @@ constexpr const char* kProgram = "weft-switch";
 class SwitchControl final : public control::ControlHandler {
  public:
   SwitchControl(const node::SwitchSpec& spec, Admission& admission, Switch& fabric, const Clock& clock)
-      : spec_(spec), admission_(admission), fabric_(fabric), clock_(clock) {}
+      : spec_(spec),
+        admission_(admission),
+        fabric_(fabric),
+        clock_(clock),
+        captures_(fabric.taps().points()) {}
 
   control::NodeInfo info() override {
     control::NodeInfo out = node::describe_node(spec_, kProgram);
@@ -35,12 +40,27 @@ class SwitchControl final : public control::ControlHandler {
       port.carrier = engine.carrier_kind();
       if (i < nodes.size()) {
         port.peer = nodes[i].name;
+        const bool neighbour = i >= spec_.nodes.size();
+        if (neighbour && !up && out.ready) {
+          out.ready = false;
+          out.fault = "no link to " + port.peer;
+        }
       } else {
         port.peer = up ? fmt::format("guest {:016x}", engine.params().peer_guid.value()) : "spare";
       }
       out.ports.push_back(port);
     }
     return out;
+  }
+
+  /// Cells, not frames: an interface is the number of a port.
+  Status capture_start(const control::CaptureSpec& spec) override {
+    return captures_.start({spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes,
+                            static_cast<pid_t>(spec.reader_pid)});
+  }
+  Status capture_stop(const std::string& path) override {
+    captures_.stop(path);
+    return {};
   }
 
   Result<std::vector<control::FaultInfo>> fault_add(const control::FaultWish& wish) override {
@@ -69,6 +89,7 @@ class SwitchControl final : public control::ControlHandler {
   Admission& admission_;
   Switch& fabric_;
   const Clock& clock_;
+  CaptureSet captures_;
 };
 
 /// Makes this switch connect to its neighbours; `connectors` outlives the engines.

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "base/capture_port.h"
 #include "base/words.h"
 #include "tests/support/memory_frame_port.h"
 #include "tests/support/temp_dir.h"

@@ -1,0 +1,83 @@
+// How it works: a direction is the neighbour's, as it is for the interfaces of a host: out is what it sends.
+// Bytes are those that were admitted: the header as it was checked, behind it what lies in the flit.
+#include "fabric/switch/cell_taps.h"
+
+#include <array>
+
+namespace weft::fabric {
+namespace {
+
+using HeaderBytes = std::array<std::byte, kCellHeaderBytes>;
+
+HeaderBytes bytes_of(const CellHead& head) noexcept {
+  HeaderBytes out;
+  head.store(out.data());
+  return out;
+}
+
+uint32_t place_of(PortNumber port, VirtualLane vl) noexcept {
+  return uint32_t{port} * kVlCount + vl.value();
+}
+
+}  // namespace
+
+CellTaps::CellTaps(uint32_t ports) {
+  for (uint32_t port = 1; port <= ports; ++port) points_.emplace_back(std::to_string(port), &running_);
+}
+
+std::vector<CapturePoint*> CellTaps::points() {
+  std::vector<CapturePoint*> out;
+  for (CapturePoint& point : points_) out.push_back(&point);
+  return out;
+}
+
+CapturePoint* CellTaps::wanted(PortNumber port) noexcept {
+  if (port == 0 || port > points_.size()) return nullptr;  // the management port, or none
+  CapturePoint& point = points_[port - 1U];
+  return point.captured() ? &point : nullptr;
+}
+
+void CellTaps::write(PortNumber port, FrameDirection direction, std::span<const std::byte> head,
+                     std::span<const std::byte> rest) noexcept {
+  if (CapturePoint* point = wanted(port); point != nullptr) point->copy(direction, head, rest);
+}
+
+bool CellTaps::begin(PortNumber in, PortNumber out, const RxFlit& flit, const CellHead& head) {
+  if (wanted(in) == nullptr && wanted(out) == nullptr) return false;
+  const bool whole = flit.tail || out == kPortNone;  // of a cell that is lost nothing further comes
+  if (whole) {
+    sent(in, flit, head);
+    received(out, flit, head);
+    return false;
+  }
+  Growing& cell = growing_[place_of(in, flit.vl)];
+  const HeaderBytes header = bytes_of(head);
+  const std::span<const std::byte> rest = flit.payload.subspan(kCellHeaderBytes);
+  cell.out = out;
+  cell.bytes.assign(header.begin(), header.end());
+  cell.bytes.insert(cell.bytes.end(), rest.begin(), rest.end());
+  return true;
+}
+
+void CellTaps::add(PortNumber in, const RxFlit& flit) {
+  const auto found = growing_.find(place_of(in, flit.vl));
+  if (found == growing_.end()) return;
+  Growing& cell = found->second;
+  cell.bytes.insert(cell.bytes.end(), flit.payload.begin(), flit.payload.end());
+  if (!flit.tail) return;
+  if (!flit.poison) {  // else its sender has taken it back
+    write(in, FrameDirection::kOut, cell.bytes, {});
+    write(cell.out, FrameDirection::kIn, cell.bytes, {});
+  }
+  growing_.erase(found);
+}
+
+void CellTaps::sent(PortNumber in, const RxFlit& flit, const CellHead& head) noexcept {
+  write(in, FrameDirection::kOut, bytes_of(head), flit.payload.subspan(kCellHeaderBytes));
+}
+
+void CellTaps::received(PortNumber out, const RxFlit& flit, const CellHead& head) noexcept {
+  write(out, FrameDirection::kIn, bytes_of(head), flit.payload.subspan(kCellHeaderBytes));
+}
+
+}  // namespace weft::fabric

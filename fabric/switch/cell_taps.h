@@ -1,0 +1,54 @@
+// fabric/switch/cell_taps.h -- copies of cells for `weft capture`: one place for each port of a switch, where
+// captures take what its neighbour sends and what goes to it. Without a capture the switch asks one number
+// for each cell.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/capture_point.h"
+#include "fabric/link/link.h"
+#include "fabric/switch/forwarding_table.h"
+#include "messages/cell.h"
+
+namespace weft::fabric {
+
+/// Owner: the switch's thread. May allocate while a capture runs: who wants figures runs none.
+class CellTaps {
+ public:
+  /// Ports 1..ports, called by their numbers.
+  explicit CellTaps(uint32_t ports);
+
+  /// Port n at n - 1.
+  [[nodiscard]] std::vector<CapturePoint*> points();
+  [[nodiscard]] bool active() const noexcept { return running_ != 0; }
+
+  /// The head of an admitted cell has come in by `in`, for `out`; kPortNone when it is lost here. @return
+  /// whether add() is to get the flits behind it.
+  [[nodiscard]] bool begin(PortNumber in, PortNumber out, const RxFlit& flit, const CellHead& head);
+  /// A further flit of the cell that began last on this port and lane.
+  void add(PortNumber in, const RxFlit& flit);
+  /// A multicast cell: what its sender sent, and each copy.
+  void sent(PortNumber in, const RxFlit& flit, const CellHead& head) noexcept;
+  void received(PortNumber out, const RxFlit& flit, const CellHead& head) noexcept;
+
+ private:
+  /// A cell that comes in several flits.
+  struct Growing {
+    PortNumber out = kPortNone;
+    std::vector<std::byte> bytes;
+  };
+  [[nodiscard]] CapturePoint* wanted(PortNumber port) noexcept;
+  void write(PortNumber port, FrameDirection direction, std::span<const std::byte> head,
+             std::span<const std::byte> rest) noexcept;
+
+  uint32_t running_ = 0;  // captures, each counted once for every port that it takes
+  std::deque<CapturePoint> points_;
+  std::map<uint32_t, Growing> growing_;  // by port and lane
+};
+
+}  // namespace weft::fabric
