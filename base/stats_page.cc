@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "base/process_limits.h"
@@ -39,23 +40,77 @@ CounterCell* cell_at(std::byte* base, uint32_t capacity, uint32_t index) noexcep
   return reinterpret_cast<CounterCell*>(values) + index;
 }
 
+/// A lock of the whole file, as processes hold it: the kernel drops it with the process, and a child after
+/// fork() has no part in it.
+struct flock whole_file(int16_t type) noexcept {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+bool same_file(int fd, const std::string& path) noexcept {
+  struct stat opened {};
+  struct stat named {};
+  return fstat(fd, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
+/// Takes the page of this name that nobody holds any more, so that only one process replaces it. Not valid
+/// when there is no such page, or somebody holds it.
+UniqueFd take_old_page(const std::string& path) noexcept {
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  struct flock lock = whole_file(F_WRLCK);
+  if (fd.valid() && (fcntl(fd.get(), F_SETLK, &lock) != 0 || !same_file(fd.get(), path))) fd.reset();
+  return fd;
+}
+
 }  // namespace
 
 Result<StatsPage> StatsPage::create(const std::string& path, uint32_t capacity) {
   unlink(path.c_str());
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return errno_error("cannot create stats page " + path, errno);
+  const UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return errno_error("cannot create stats page " + path, errno);
+  return map(fd.get(), path, capacity);
+}
+
+/// Made under another name, locked, and put in its place whole: whoever still has the old page mapped keeps
+/// that one.
+Result<StatsPage> StatsPage::create_held(const std::string& path, uint32_t capacity) {
+  const std::string fresh = path + "." + std::to_string(getpid());
+  unlink(fresh.c_str());
+  UniqueFd fd(open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return errno_error("cannot create stats page " + fresh, errno);
+  Result<StatsPage> page = map(fd.get(), fresh, capacity);
+  if (!page) return page;
+  struct flock lock = whole_file(F_WRLCK);
+  const UniqueFd old = take_old_page(path);
+  const bool placed =
+      fcntl(fd.get(), F_SETLK, &lock) == 0 &&
+      (old.valid() ? rename(fresh.c_str(), path.c_str()) == 0 : link(fresh.c_str(), path.c_str()) == 0);
+  const int fault = errno;
+  if (!placed || !old.valid()) unlink(fresh.c_str());
+  if (!placed) return errno_error("cannot put stats page in place at " + path, fault);
+  page->hold_ = std::move(fd);
+  return page;
+}
+
+std::optional<pid_t> stats_page_holder(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct flock lock = whole_file(F_WRLCK);
+  if (!fd.valid() || fcntl(fd.get(), F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return {};
+  return std::max<pid_t>(lock.l_pid, 0);
+}
+
+Result<StatsPage> StatsPage::map(int fd, const std::string& path, uint32_t capacity) {
   const size_t bytes = page_bytes(capacity);
   // With its blocks: a full disk is told now, and not by SIGBUS at some counter.
   if (Status allocated = allocate_file(fd, bytes, "stats page " + path); !allocated) {
-    close(fd);
     unlink(path.c_str());
     return allocated.error();
   }
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  const int saved = errno;
-  close(fd);
-  if (mapped == MAP_FAILED) return errno_error("cannot map stats page " + path, saved);
+  if (mapped == MAP_FAILED) return errno_error("cannot map stats page " + path, errno);
   StatsPage page;
   page.base_ = static_cast<std::byte*>(mapped);
   page.bytes_ = bytes;
@@ -77,6 +132,7 @@ StatsPage& StatsPage::operator=(StatsPage&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(entries_, other.entries_);
   std::swap(capacity_, other.capacity_);
+  std::swap(hold_, other.hold_);
   return *this;
 }
 

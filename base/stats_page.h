@@ -5,8 +5,11 @@
 //   64 names: capacity x 56 bytes, zero-padded      64 + 56 x capacity values: capacity x u64, native order
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +18,7 @@
 
 #include "base/counters.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace weft {
 
@@ -27,6 +31,9 @@ class StatsPage {
  public:
   /// Creates or replaces the file at `path` with mode 0600.
   static Result<StatsPage> create(const std::string& path, uint32_t capacity = kStatsEntriesDefault);
+  /// As create(), and holds the page as long as this process lives, whatever ends it: stats_page_holder()
+  /// tells who does. Fails, and leaves the file, while another process holds a page of this name.
+  static Result<StatsPage> create_held(const std::string& path, uint32_t capacity = kStatsEntriesDefault);
   StatsPage(StatsPage&& other) noexcept;
   StatsPage& operator=(StatsPage&& other) noexcept;
   ~StatsPage();
@@ -46,13 +53,19 @@ class StatsPage {
 
  private:
   StatsPage() = default;
+  static Result<StatsPage> map(int fd, const std::string& path, uint32_t capacity);
   CounterCell* append(std::string_view prefix, std::span<const std::string_view> labels);
 
   std::byte* base_ = nullptr;
   size_t bytes_ = 0;
   uint32_t entries_ = 0;
   uint32_t capacity_ = 0;
+  UniqueFd hold_;  // with the lock that says who holds the page
 };
+
+/// The process that holds the page at `path`, by its number here; 0 when it has none here (it runs in another
+/// namespace of processes). Nothing when nobody holds it.
+[[nodiscard]] std::optional<pid_t> stats_page_holder(const std::string& path);
 
 /// Reads all entries of a page; fails with a clear text when the file is not a stats page of this version.
 Result<std::vector<std::pair<std::string, uint64_t>>> read_stats_page(const std::string& path);

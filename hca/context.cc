@@ -133,7 +133,7 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   Result<adapter::QueuePair*> pair = core().adapter.create_qp(config);
   if (!pair) return {.answer = Answer::kNoMemory};
   Qp* qp = keep(std::make_unique<Qp>(*this, init, &pd, **pair));
-  core().add(*qp, qp->number());
+  core().add(*qp, **pair);
   return {.object = qp};
 }
 
@@ -149,7 +149,7 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
   if (!pair) return {.answer = Answer::kNoMemory};
   auto handles = std::make_shared<std::vector<Qp*>>();
   Qp* qp = keep(std::make_unique<Qp>(*this, target, **pair, std::move(handles)));
-  core().add(*qp, qp->number());
+  core().add(*qp, **pair);
   return {.object = qp};
 }
 

@@ -44,7 +44,7 @@ void Device::set_helper(Helper* helper) noexcept {
 bool Device::publish(StatsPage& page, std::string_view prefix) {
   const Hold hold(*core_);
   return page.publish(std::string(prefix) + ".device", core_->counters) &&
-         core_->adapter.publish(page, prefix);
+         core_->adapter.publish(page, prefix) && core_->table.publish(page);
 }
 
 bool Device::wait_for_ports(Duration limit) {

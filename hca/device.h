@@ -39,7 +39,8 @@ class Device {
   Status add_link(const fabric::LinkEndpointConfig& config);
   /// The next port, which somebody else keeps up; it must outlive the device.
   void attach(fabric::CellPort& port);
-  /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`; false when it is full.
+  /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`, and shows its QPs there
+  /// (hca/qp_table.h); false when it is full.
   /// The page must outlive the device.
   bool publish(StatsPage& page, std::string_view prefix);
   /// Null: nobody drives while callers do not. Must outlive the device or be replaced.

@@ -181,6 +181,7 @@ Instant DeviceCore::help(bool links_ready) noexcept {
     counters.add(DeviceCounter::kHelperTurns);
     if (turn(hold.now()) == 0 && prepare_ports()) until = adapter.deadline();
   }
+  table.look(adapter, hold.now());
   for (const auto& link : links) {
     if (link->upkeep() == nullptr || link->engine().state() != fabric::LinkState::kFaulty) continue;
     link_broken_ = true;

@@ -21,6 +21,7 @@
 #include "hca/fork_guard.h"
 #include "hca/kept_link.h"
 #include "hca/object.h"
+#include "hca/qp_table.h"
 #include "hca/xrc_file.h"
 
 namespace weft::hca {
@@ -55,7 +56,10 @@ class DeviceCore {
   void finish_ports() noexcept;
   void add(NotifiedObject& cq);
   void forget(NotifiedObject& cq) noexcept;
-  void add(Object& qp, Qpn number) { qps.emplace(number.value(), &qp); }
+  void add(Object& qp, const adapter::QueuePair& pair) {
+    qps.emplace(adapter.qpn(pair).value(), &qp);
+    table.enter(adapter, pair);
+  }
   void forget(Qpn number) noexcept { qps.erase(number.value()); }
   void add(Object& srq, const adapter::SharedReceiveQueue& queue) { srqs.emplace(&queue, &srq); }
   void forget(const adapter::SharedReceiveQueue& queue) noexcept { srqs.erase(&queue); }
@@ -81,6 +85,7 @@ class DeviceCore {
   Errands errands;
   Drive drive;
   Helper* helper = nullptr;
+  QpTable table;
 
   std::vector<fabric::CellPort*> ports;
   std::vector<fabric::CellPort*> path_ports;  // of those, the ones that nobody supervises apart

@@ -99,6 +99,7 @@ Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
   Hold hold(device);
   const Answer answer = answer_of(device.adapter.modify_qp(pair_, attr, mask));
   if (answer != Answer::kOk) return answer;
+  device.table.note(device.adapter, pair_);
   if ((mask & adapter::kQpAttrState) != 0 && attr.state != adapter::QpState::kReset) device.need_helper();
   device.caller_turn(hold.now());
   return answer;
@@ -166,6 +167,7 @@ Answer Qp::release() noexcept {
   device.caller_turn(device.clock.now());  // what was posted leaves, and its events find it
   if (let_go()) {
     if (!device.adapter.destroy_qp(&pair_)) return Answer::kBusy;
+    device.table.leave(pair_);
     device.caller_turn(device.clock.now());  // its last acknowledgement leaves
     device.forget(number_);
   }

@@ -48,8 +48,11 @@ enum class Among : uint8_t {
 /// The fabric named, or the only one there is when `name` is empty, those that run before those that do not;
 /// fails with a list when that is not clear.
 Result<StateDir> chosen_fabric(const std::string& name, Among among = Among::kRunning);
-/// The node of the record; fails with the names there are.
-Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node);
+/// The node of the record; fails with the names there are, `others` among them.
+Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node,
+                                    std::vector<std::string> others = {});
+/// The same, or a program that is there. The number of one that runs in another namespace of processes is 0.
+Result<RecordedProcess> chosen_process(const StateDir& dir, const RunRecord& record, const std::string& node);
 
 /// Puts "--" behind the first `own` words that are no options, so that those of a COMMAND are its own.
 /// `valued`: our options that take a word.

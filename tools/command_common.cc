@@ -5,6 +5,7 @@
 
 #include "base/words.h"
 #include "tools/command.h"
+#include "tools/program_list.h"
 
 namespace weft::tools {
 
@@ -40,14 +41,26 @@ Result<StateDir> chosen_fabric(const std::string& name, Among among) {
   return Error{fmt::format("there are several fabrics; choose with --fabric: {}", joined(found))};
 }
 
-Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node) {
-  std::vector<std::string> known;
+Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node,
+                                    std::vector<std::string> others) {
+  std::vector<std::string> known = std::move(others);
   for (const RecordedProcess& process : record.processes) {
     if (process.program == "holder") continue;
     if (process.name == node) return process;
     known.push_back(process.name);
   }
   return Error{fmt::format("there is no node '{}'{}", node, choices(node, known))};
+}
+
+Result<RecordedProcess> chosen_process(const StateDir& dir, const RunRecord& record,
+                                       const std::string& node) {
+  std::vector<std::string> known;
+  for (const ProgramNode& program : running_programs(dir)) {
+    known.push_back(program.name);
+    if (program.name == node)
+      return RecordedProcess{node, program.program, program.pid, process_start_ticks(program.pid), 0};
+  }
+  return chosen_node(record, node, std::move(known));
 }
 
 Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued, size_t own) {

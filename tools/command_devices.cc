@@ -1,51 +1,31 @@
 // weft devices: what programs find on a fabric with spare ports, and which endnodes are there.
 #include <fmt/format.h>
 
-#include <fstream>
-#include <map>
 #include <optional>
 
 #include "base/command_line.h"
 #include "control/control_client.h"
 #include "tools/command.h"
+#include "tools/program_list.h"
 
 namespace weft::tools {
 namespace {
 
-constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
-constexpr std::string_view kGuest = "guest ";
-
-/// GUID in hex -> name, of the names that stay.
-std::map<std::string, std::string> known_names(const StateDir& dir) {
-  std::map<std::string, std::string> out;
-  std::ifstream in(dir.file("names"));
-  std::string guid;
-  std::string secret;
-  std::string lid;
-  std::string name;
-  while (in >> guid >> secret >> lid >> name) out[guid] = name;
-  return out;
-}
-
 struct Device {
-  uint32_t port = 0;
-  uint32_t lid = 0;
-  std::string guid;
+  Guest guest;
   std::string name;
+  const ProgramNode* program = nullptr;  // null: it runs elsewhere, or is no program of our library
 };
 
-/// The endnodes on the spare ports of a switch, and how many of these are free.
-Result<std::vector<Device>> devices_of(const StateDir& dir, const SpareRecord& spare, uint32_t& free) {
-  control::ControlClient client;
-  Result<control::ControlReply> reply = client.ask(dir.file(spare.node + ".ctl"), {}, kAnswerTimeout);
-  if (!reply.ok()) return reply.error();
-  const std::map<std::string, std::string> names = known_names(dir);
+std::vector<Device> devices_of(const std::string& node, const SpareView& view, const GuestNames& names,
+                               const std::vector<ProgramNode>& programs) {
   std::vector<Device> out;
-  for (const control::PortInfo& port : reply->info.ports) {
-    if (port.peer == "spare") ++free;
-    if (!port.peer.starts_with(kGuest)) continue;
-    Device device{port.number, port.lid, port.peer.substr(kGuest.size()), {}};
-    if (const auto name = names.find(device.guid); name != names.end()) device.name = name->second;
+  for (const Guest& guest : view.guests) {
+    if (guest.node != node) continue;
+    Device device{guest, {}, nullptr};
+    if (const auto name = names.find(guest.guid); name != names.end()) device.name = name->second;
+    for (const ProgramNode& program : programs)
+      if (program.guid == guest.guid) device.program = &program;
     out.push_back(std::move(device));
   }
   return out;
@@ -53,17 +33,26 @@ Result<std::vector<Device>> devices_of(const StateDir& dir, const SpareRecord& s
 
 void print_switch(const SpareRecord& spare, const std::vector<Device>& devices, uint32_t free) {
   print_line(fmt::format("{}: {} of {} spare ports are free", spare.node, free, spare.ports));
-  for (const Device& device : devices)
-    print_line(
-        fmt::format("  port {:<4} lid {:<6} guid {}  {}", device.port, device.lid, device.guid, device.name));
+  for (const Device& device : devices) {
+    const std::string pid = device.program == nullptr
+                                ? std::string()
+                                : fmt::format("  {}, pid {}", device.program->program, device.program->pid);
+    print_line(fmt::format("  port {:<4} lid {:<6} guid {:016x}  {}{}", device.guest.port, device.guest.lid,
+                           device.guest.guid, device.name, pid));
+  }
 }
 
 std::string json_of(const SpareRecord& spare, const std::vector<Device>& devices, uint32_t free) {
   std::string list;
-  for (const Device& device : devices)
-    list += fmt::format("{}{{\"port\":{},\"lid\":{},\"guid\":{},\"name\":{}}}", list.empty() ? "" : ",",
-                        device.port, device.lid, json_text(device.guid),
-                        device.name.empty() ? "null" : json_text(device.name));
+  for (const Device& device : devices) {
+    const ProgramNode* const program = device.program;
+    list +=
+        fmt::format("{}{{\"port\":{},\"lid\":{},\"guid\":\"{:016x}\",\"name\":{},\"program\":{},\"pid\":{}}}",
+                    list.empty() ? "" : ",", device.guest.port, device.guest.lid, device.guest.guid,
+                    device.name.empty() ? "null" : json_text(device.name),
+                    program == nullptr ? "null" : json_text(program->program),
+                    program == nullptr ? "null" : std::to_string(program->pid));
+  }
   return fmt::format("{{\"switch\":{},\"spare_ports\":{},\"free\":{},\"devices\":[{}]}}",
                      json_text(spare.node), spare.ports, free, list);
 }
@@ -85,16 +74,20 @@ int command_devices(const Arguments& arguments) {
   Result<StateDir> dir = chosen_fabric(fabric);
   if (!dir.ok()) return failure("devices", dir.error().text);
   const RunRecord record = dir->load();
+  control::ControlClient client;
+  Result<SpareView> view = look_at_spare_ports(client, *dir, record);
+  if (!view.ok()) return failure("devices", view.error().text);
+  const std::vector<ProgramNode> programs = running_programs(*dir);
+  const GuestNames names = guest_names(*dir, programs);
   std::string switches;
   if (!json && record.spare.empty()) print_line("no switch has spare_ports");
   for (const SpareRecord& spare : record.spare) {
-    uint32_t free = 0;
-    Result<std::vector<Device>> devices = devices_of(*dir, spare, free);
-    if (!devices.ok()) return failure("devices", devices.error().text);
+    const std::vector<Device> devices = devices_of(spare.node, *view, names, programs);
+    const uint32_t free = view->free[spare.node];
     if (json) {
-      switches += (switches.empty() ? "" : ",") + json_of(spare, *devices, free);
+      switches += (switches.empty() ? "" : ",") + json_of(spare, devices, free);
     } else {
-      print_switch(spare, *devices, free);
+      print_switch(spare, devices, free);
     }
   }
   if (json)

@@ -15,6 +15,7 @@
 #include "tools/command.h"
 #include "tools/fault_words.h"
 #include "tools/node_commands.h"
+#include "tools/program_list.h"
 
 namespace weft::tools {
 namespace {
@@ -44,6 +45,7 @@ class Fabric {
                                               const control::ControlRequest& request);
   [[nodiscard]] const std::vector<std::string>& switches() const { return switches_; }
   [[nodiscard]] const RunRecord& record() const { return record_; }
+  [[nodiscard]] const StateDir& dir() const { return dir_; }
   [[nodiscard]] std::string at(const std::string& node, uint16_t port) const;
 
  private:
@@ -56,6 +58,7 @@ class Fabric {
 
 Status Fabric::look() {
   const auto lids = load_lids(dir_.file("lids"));
+  const GuestNames guests = guest_names(dir_, running_programs(dir_));
   for (const RecordedProcess& process : record_.processes) {
     if (process.program != "weft-switch" || !is_running(process.pid, process.start_ticks)) continue;
     Result<control::ControlReply> reply = client_.ask(dir_.file(process.name + ".ctl"), {}, kAnswerTimeout);
@@ -65,6 +68,8 @@ Status Fabric::look() {
       Place place{process.name, port.number, port.lid, port.peer};
       for (const auto& [name, lid] : lids)
         if (port.lid != 0 && lid.value() == port.lid) place.peer = name;
+      if (const std::optional<uint64_t> guid = guest_guid(port.peer); guid && guests.contains(*guid))
+        place.peer = guests.at(*guid);
       places_.push_back(std::move(place));
     }
   }
@@ -104,11 +109,14 @@ std::string Fabric::at(const std::string& node, uint16_t port) const {
 
 /// Stops or kills the process of a node: the fault that no switch can make.
 Status strike_process(const Fabric& fabric, const FaultOrder& order) {
-  Result<RecordedProcess> node = chosen_node(fabric.record(), order.target);
+  Result<RecordedProcess> node = chosen_process(fabric.dir(), fabric.record(), order.target);
   if (!node.ok()) return node.error();
   const RecordedProcess& process = node.value();
   if (!is_running(process.pid, process.start_ticks))
-    return Error{fmt::format("node '{}' does not run", order.target)};
+    return Error{
+        process.pid == 0
+            ? fmt::format("'{}' runs in another namespace of processes: do it from there", order.target)
+            : fmt::format("node '{}' does not run", order.target)};
   const bool freeze = order.kind == "freeze";
   if (kill(process.pid, freeze ? SIGSTOP : SIGKILL) != 0)
     return errno_error(fmt::format("{} '{}'", order.kind, order.target), errno);

@@ -16,6 +16,7 @@
 #include "tools/blockers.h"
 #include "tools/command.h"
 #include "tools/node_commands.h"
+#include "tools/program_list.h"
 
 namespace weft::tools {
 namespace {
@@ -27,18 +28,24 @@ struct Snapshot {
   std::vector<std::string> complaints;
 };
 
-Snapshot read_all(const StateDir& dir, const RunRecord& record, const Arguments& only) {
-  Snapshot snapshot;
-  for (const RecordedProcess& process : record.processes) {
-    if (process.program == "holder") continue;
-    if (!only.empty() && std::find(only.begin(), only.end(), process.name) == only.end()) continue;
-    auto page = read_stats_page(dir.file(process.name + ".stats"));
-    if (!page.ok()) {
-      snapshot.complaints.push_back(page.error().text);
-      continue;
-    }
-    for (const auto& [name, value] : page.value()) snapshot.values[process.name + "." + name] = value;
+/// Adds the page of a node unless others were asked for.
+void read_page(const std::string& node, const std::string& path, const Arguments& only, Snapshot& out) {
+  if (!only.empty() && std::find(only.begin(), only.end(), node) == only.end()) return;
+  auto page = read_stats_page(path);
+  if (!page.ok()) {
+    out.complaints.push_back(page.error().text);
+    return;
   }
+  for (const auto& [name, value] : page.value()) out.values[node + "." + name] = value;
+}
+
+Snapshot read_all(const StateDir& dir, const Arguments& only) {
+  Snapshot snapshot;
+  for (const RecordedProcess& process : dir.load().processes)
+    if (process.program != "holder")
+      read_page(process.name, dir.file(process.name + ".stats"), only, snapshot);
+  for (const ProgramNode& program : running_programs(dir))
+    read_page(program.name, program_page(dir, program.name), only, snapshot);
   return snapshot;
 }
 
@@ -54,6 +61,8 @@ FabricView view_of(const StateDir& dir) {
                                : is_stopped(process.pid)                     ? Life::kFrozen
                                                                              : Life::kRuns;
   }
+  for (const ProgramNode& program : running_programs(dir))
+    view.lives[program.name] = is_stopped(program.pid) ? FabricView::Life::kFrozen : FabricView::Life::kRuns;
   return view;
 }
 
@@ -120,12 +129,12 @@ int command_stat(const Arguments& arguments) {
   Result<StateDir> dir = chosen_fabric(options.fabric);
   if (!dir.ok()) return failure("stat", dir.error().text);
   for (const std::string& node : options.nodes)
-    if (Result<RecordedProcess> known = chosen_node(dir.value().load(), node); !known.ok())
+    if (Result<RecordedProcess> known = chosen_process(dir.value(), dir.value().load(), node); !known.ok())
       return failure("stat", known.error().text);
-  Snapshot before = read_all(dir.value(), dir.value().load(), options.nodes);
+  Snapshot before = read_all(dir.value(), options.nodes);
   do {
     std::this_thread::sleep_for(std::chrono::milliseconds(options.interval_ms));
-    Snapshot after = read_all(dir.value(), dir.value().load(), options.nodes);
+    Snapshot after = read_all(dir.value(), options.nodes);
     report(view_of(dir.value()), before, after, options, static_cast<double>(options.interval_ms) / 1000.0);
     before = std::move(after);
   } while (options.watch && dir.value().locked());

@@ -10,6 +10,7 @@
 #include "control/control_client.h"
 #include "tools/command.h"
 #include "tools/node_commands.h"
+#include "tools/program_list.h"
 
 namespace weft::tools {
 namespace {
@@ -21,6 +22,15 @@ struct NodeStatus {
   bool running = false;
   bool answers = false;
   control::NodeInfo info;
+  uint64_t qps = 0;  // of a program of the verbs
+  std::vector<ProgramQp> shown_qps;
+};
+
+/// What the fabric consists of, as it is now.
+struct FabricStatus {
+  std::vector<NodeStatus> nodes;     // of the topology
+  std::vector<NodeStatus> programs;  // that joined by themselves
+  GuestNames guests;
 };
 
 std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
@@ -37,6 +47,36 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
       if (reply.ok()) status.info = reply.value().info;
     }
     out.push_back(std::move(status));
+  }
+  return out;
+}
+
+/// Programs are not asked: they may be busy, or stopped. Who they are stands on their pages, and where they
+/// are the switches have said.
+FabricStatus look_at_all(const StateDir& dir, const RunRecord& record) {
+  FabricStatus out;
+  out.nodes = ask_all(dir, record);
+  SpareView view;
+  for (const NodeStatus& node : out.nodes) add_spare_ports(node.process.name, node.info, view);
+  const std::vector<ProgramNode> programs = running_programs(dir);
+  out.guests = guest_names(dir, programs);
+  for (const ProgramNode& program : programs) {
+    NodeStatus status;
+    status.process = {program.name, program.program, program.pid, 0, 0};
+    status.running = status.answers = true;
+    status.qps = program.qps;
+    status.shown_qps = program.shown;
+    status.info.guid = program.guid;
+    status.info.state = "joining";
+    if (program.guid != 0) status.info.state = "no link to the switch";
+    for (const Guest& guest : view.guests) {
+      if (guest.guid != program.guid) continue;
+      status.info.lid = guest.lid;
+      status.info.ready = true;
+      status.info.state = fmt::format("up at {}:{}", guest.node, guest.port);
+    }
+    if (is_stopped(program.pid)) status.info.state += " (stopped by a signal)";
+    out.programs.push_back(std::move(status));
   }
   return out;
 }
@@ -71,60 +111,90 @@ std::string state_word(const NodeStatus& node) {
   return node.info.fault.empty() ? node.info.state : fmt::format("{} ({})", node.info.state, node.info.fault);
 }
 
-std::string status_json(const StateDir& dir, const RunRecord& record, const std::vector<NodeStatus>& nodes,
-                        bool up) {
+std::string node_json(const NamesByLid& names, const NodeStatus& node) {
+  std::string sessions;
+  for (const control::SessionInfo& s : node.info.sessions)
+    sessions +=
+        fmt::format("{}{{\"peer\":{},\"peer_lid\":{},\"state\":{},\"mode\":{},\"encoding\":{},\"mac\":{}}}",
+                    sessions.empty() ? "" : ",", json_text(name_of(names, s.peer_lid)), s.peer_lid,
+                    json_text(s.state), json_text(s.mode), json_text(s.encoding), json_text(s.mac));
+  std::string ports;
+  for (const control::PortInfo& p : node.info.ports)
+    ports += fmt::format("{}{{\"port\":{},\"state\":{},\"lid\":{},\"peer\":{},\"carrier\":{}}}",
+                         ports.empty() ? "" : ",", p.number, json_text(p.state), p.lid, json_text(p.peer),
+                         json_text(p.carrier));
+  std::string qps;
+  for (const ProgramQp& qp : node.shown_qps)
+    qps += fmt::format("{}{{\"number\":{},\"service\":{},\"state\":{},\"peer_lid\":{},\"peer_number\":{}}}",
+                       qps.empty() ? "" : ",", qp.number, json_text(qp.service), json_text(qp.state),
+                       qp.peer_lid, qp.peer_number);
+  return fmt::format(
+      "{{\"name\":{},\"program\":{},\"pid\":{},\"running\":{},\"ready\":{},\"state\":{},\"lid\":{},"
+      "\"guid\":\"{:016x}\",\"restarts\":{},\"sessions\":[{}],\"ports\":[{}],\"qps\":{},\"queue_pairs\":[{}]}"
+      "}",
+      json_text(node.process.name), json_text(node.process.program),
+      node.running ? std::to_string(node.process.pid) : "null", node.running, node.info.ready,
+      json_text(state_word(node)), node.info.lid, node.info.guid, node.process.restarts, sessions, ports,
+      node.qps, qps);
+}
+
+std::string status_json(const StateDir& dir, const RunRecord& record, const FabricStatus& status, bool up) {
   const NamesByLid names = names_in(dir);
   std::string list;
-  for (const NodeStatus& node : nodes) {
-    std::string sessions;
-    for (const control::SessionInfo& s : node.info.sessions)
-      sessions +=
-          fmt::format("{}{{\"peer\":{},\"peer_lid\":{},\"state\":{},\"mode\":{},\"encoding\":{},\"mac\":{}}}",
-                      sessions.empty() ? "" : ",", json_text(name_of(names, s.peer_lid)), s.peer_lid,
-                      json_text(s.state), json_text(s.mode), json_text(s.encoding), json_text(s.mac));
-    std::string ports;
-    for (const control::PortInfo& p : node.info.ports)
-      ports += fmt::format("{}{{\"port\":{},\"state\":{},\"lid\":{},\"peer\":{},\"carrier\":{}}}",
-                           ports.empty() ? "" : ",", p.number, json_text(p.state), p.lid, json_text(p.peer),
-                           json_text(p.carrier));
-    list += fmt::format(
-        "{}{{\"name\":{},\"program\":{},\"pid\":{},\"running\":{},\"ready\":{},\"state\":{},\"lid\":{},"
-        "\"guid\":\"{:016x}\",\"restarts\":{},\"sessions\":[{}],\"ports\":[{}]}}",
-        list.empty() ? "" : ",", json_text(node.process.name), json_text(node.process.program),
-        node.running ? std::to_string(node.process.pid) : "null", node.running, node.info.ready,
-        json_text(state_word(node)), node.info.lid, node.info.guid, node.process.restarts, sessions, ports);
-  }
+  for (const auto* nodes : {&status.nodes, &status.programs})
+    for (const NodeStatus& node : *nodes) list += (list.empty() ? "" : ",") + node_json(names, node);
   return fmt::format(
       "{{\"fabric\":{},\"running\":{},\"launcher\":{},\"topology\":{},\"state_dir\":{},\"nodes\":[{}]}}",
       json_text(dir.fabric()), up, up ? record.launcher : 0, json_text(record.topology),
       json_text(dir.path()), list);
 }
 
-void print_status(const StateDir& dir, const RunRecord& record, const std::vector<NodeStatus>& nodes) {
+void print_ports(const NodeStatus& node, const GuestNames& guests) {
+  size_t spare = 0;
+  for (const control::PortInfo& p : node.info.ports) {
+    if (p.peer == "spare") {
+      ++spare;
+      continue;
+    }
+    const std::optional<uint64_t> guid = guest_guid(p.peer);
+    const std::string peer = guid && guests.contains(*guid) ? guests.at(*guid) : p.peer;
+    print_line(fmt::format("{:<12}   port {}: {}{}{}", "", p.number, p.state,
+                           peer.empty() ? "" : ", " + with_lid(peer, p.lid),
+                           p.carrier.empty() ? "" : " over " + p.carrier));
+  }
+  if (spare != 0) print_line(fmt::format("{:<12}   spare ports: {} free", "", spare));
+}
+
+void print_qps(const NodeStatus& node) {
+  for (const ProgramQp& qp : node.shown_qps) {
+    const std::string peer = qp.peer_lid == 0
+                                 ? std::string()
+                                 : fmt::format(", with lid {} qp 0x{:06x}", qp.peer_lid, qp.peer_number);
+    print_line(fmt::format("{:<12}   qp 0x{:06x}: {}, {}{}", "", qp.number, qp.service, qp.state, peer));
+  }
+  if (node.qps > node.shown_qps.size())
+    print_line(fmt::format("{:<12}   {} further QPs", "", node.qps - node.shown_qps.size()));
+}
+
+void print_node(const NamesByLid& names, const GuestNames& guests, const NodeStatus& node) {
+  const std::string lid = node.info.lid == 0 ? "-" : std::to_string(node.info.lid);
+  const std::string pid = node.running && node.process.pid != 0 ? std::to_string(node.process.pid) : "-";
+  print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", node.process.name, node.process.program, pid,
+                         lid, node.process.restarts, state_word(node)));
+  for (const control::SessionInfo& s : node.info.sessions)
+    print_line(fmt::format("{:<12}   session with {}: {}, {}, {}, {}", "", peer_text(names, s.peer_lid),
+                           s.state, s.mode, s.encoding, s.mac));
+  print_ports(node, guests);
+  print_qps(node);
+}
+
+void print_status(const StateDir& dir, const RunRecord& record, const FabricStatus& status) {
   const NamesByLid names = names_in(dir);
   print_line(fmt::format("fabric {} ({}), launcher pid {}", dir.fabric(), record.topology, record.launcher));
   print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", "node", "program", "pid", "lid", "restarts",
                          "state"));
-  for (const NodeStatus& node : nodes) {
-    const std::string lid = node.info.lid == 0 ? "-" : std::to_string(node.info.lid);
-    const std::string pid = node.running ? std::to_string(node.process.pid) : "-";
-    print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", node.process.name, node.process.program,
-                           pid, lid, node.process.restarts, state_word(node)));
-    for (const control::SessionInfo& s : node.info.sessions)
-      print_line(fmt::format("{:<12}   session with {}: {}, {}, {}, {}", "", peer_text(names, s.peer_lid),
-                             s.state, s.mode, s.encoding, s.mac));
-    size_t spare = 0;
-    for (const control::PortInfo& p : node.info.ports) {
-      if (p.peer == "spare") {
-        ++spare;
-        continue;
-      }
-      print_line(fmt::format("{:<12}   port {}: {}{}{}", "", p.number, p.state,
-                             p.peer.empty() ? "" : ", " + with_lid(p.peer, p.lid),
-                             p.carrier.empty() ? "" : " over " + p.carrier));
-    }
-    if (spare != 0) print_line(fmt::format("{:<12}   spare ports: {} free", "", spare));
-  }
+  for (const auto* nodes : {&status.nodes, &status.programs})
+    for (const NodeStatus& node : *nodes) print_node(names, status.guests, node);
 }
 
 }  // namespace
@@ -135,8 +205,10 @@ int command_status(const Arguments& arguments) {
   Arguments none;
   CommandLine line(
       "weft status", "weft status [options]",
-      "Lists the processes of a running fabric with their sessions and ports. Exit code 0 when all are "
-      "ready, else 1. A\nprocess that does not run has no pid: -, or null with --json.");
+      "Lists the processes of a running fabric with their sessions and ports, and the programs that use it "
+      "with their QPs. Exit\ncode 0 when all processes are ready, else 1. One that does not run has no pid: "
+      "-, or "
+      "null with --json.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
@@ -145,11 +217,12 @@ int command_status(const Arguments& arguments) {
   if (!dir.ok()) return failure("status", dir.error().text);
   const RunRecord record = dir.value().load();
   const bool up = dir.value().locked();
-  const std::vector<NodeStatus> nodes = ask_all(dir.value(), record);
+  const FabricStatus status = look_at_all(dir.value(), record);
+  const std::vector<NodeStatus>& nodes = status.nodes;
   if (json) {
-    print_line(status_json(dir.value(), record, nodes, up));
+    print_line(status_json(dir.value(), record, status, up));
   } else if (up) {
-    print_status(dir.value(), record, nodes);
+    print_status(dir.value(), record, status);
   } else {
     return failure("status", fmt::format("fabric '{}' is not running; start it with weft up FILE", fabric));
   }

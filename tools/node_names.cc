@@ -23,18 +23,6 @@ namespace {
 
 using Names = std::map<std::string, NodeIdentity>;
 
-Names read_names(const std::string& path) {
-  Names out;
-  std::ifstream in(path);
-  uint64_t guid = 0;
-  uint64_t secret = 0;
-  uint32_t lid = 0;
-  std::string name;
-  while (in >> std::hex >> guid >> secret >> std::dec >> lid >> name)
-    out[name] = {Guid(guid), secret, Lid(static_cast<uint16_t>(lid))};
-  return out;
-}
-
 /// The lowest one that no other name has; kLidNone when there is none.
 Lid free_lid(const Names& names, const SpareRecord& spare) {
   std::set<uint32_t> used;
@@ -52,6 +40,28 @@ bool in_range(Lid lid, const SpareRecord& spare) {
 
 }  // namespace
 
+Names known_names(const StateDir& dir) {
+  Names out;
+  std::ifstream in(dir.file("names"));
+  uint64_t guid = 0;
+  uint64_t secret = 0;
+  uint32_t lid = 0;
+  std::string name;
+  while (in >> std::hex >> guid >> secret >> std::dec >> lid >> name)
+    out[name] = {Guid(guid), secret, Lid(static_cast<uint16_t>(lid))};
+  return out;
+}
+
+std::optional<SpareRecord> home_of(const StateDir& dir, const RunRecord& record, const std::string& name) {
+  const Names names = known_names(dir);
+  const auto known = names.find(name);
+  if (known == names.end()) return {};
+  const auto home =
+      std::find_if(record.spare.begin(), record.spare.end(),
+                   [&known](const SpareRecord& spare) { return in_range(known->second.lid, spare); });
+  return home == record.spare.end() ? std::nullopt : std::optional(*home);
+}
+
 Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
                                    const std::string& name) {
   if (const std::string fault = node::name_fault(name, node::kNodeNameBytesMax, "a node"); !fault.empty())
@@ -62,7 +72,7 @@ Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record,
   const std::string path = dir.file("names");
   const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid() || flock(file.get(), LOCK_EX) != 0) return errno_error("cannot open " + path, errno);
-  const Names names = read_names(path);
+  const Names names = known_names(dir);
   const auto known = names.find(name);
   if (known != names.end() && in_range(known->second.lid, spare)) return known->second;
   NodeIdentity fresh{stable_guid(dir.fabric(), name), 0, free_lid(names, spare)};

@@ -12,6 +12,7 @@ constexpr uint32_t kInterfaceDescription = 1;
 constexpr uint32_t kEnhancedPacket = 6;
 constexpr uint32_t kByteOrderMagic = 0x1A2B3C4D;
 constexpr uint16_t kLinkTypeEthernet = 1;
+constexpr uint16_t kLinkTypeUser0 = 147;
 constexpr uint16_t kOptionEnd = 0;
 constexpr uint16_t kOptionName = 2;
 constexpr uint16_t kOptionUserApplication = 4;
@@ -41,10 +42,11 @@ void end_options(std::string& to) {
 
 }  // namespace
 
-PcapngWriter::PcapngWriter(const std::string& path, const std::vector<std::string>& interfaces)
+PcapngWriter::PcapngWriter(const std::string& path, const std::vector<std::string>& interfaces,
+                           CaptureContent content)
     : out_(path, std::ios::binary | std::ios::trunc) {
   section();
-  for (const std::string& name : interfaces) interface(name);
+  for (const std::string& name : interfaces) interface(name, content);
 }
 
 void PcapngWriter::section() {
@@ -58,9 +60,9 @@ void PcapngWriter::section() {
   block(kSectionHeader, body);
 }
 
-void PcapngWriter::interface(const std::string& name) {
+void PcapngWriter::interface(const std::string& name, CaptureContent content) {
   std::string body;
-  add(body, kLinkTypeEthernet);
+  add(body, content == CaptureContent::kFrames ? kLinkTypeEthernet : kLinkTypeUser0);
   add(body, uint16_t{0});
   add(body, uint32_t{0});  // no limit
   add_option(body, kOptionName, name);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/parse_number.h"
+#include "base/stats_page.h"
 
 namespace weft::tools {
 namespace {
@@ -67,6 +68,7 @@ void clear_up_programs(const std::string& directory) {
     const bool page = name.ends_with(".stats");
     const std::optional<pid_t> pid = pid_in(page ? entry.path().stem().string() : name);
     if (!pid || *pid <= 0 || !has_ended(*pid)) continue;
+    if (page && stats_page_holder(entry.path()).has_value()) continue;  // of another PID namespace
     if (page) {
       pages.emplace_back(entry.last_write_time(fault), entry.path());
     } else if (name.starts_with("sys-") && is_of_own_space(entry.path())) {

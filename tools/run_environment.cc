@@ -25,6 +25,18 @@ std::string put_first(const std::string& first, const std::string& list, const s
   return out;
 }
 
+/// What every program gets: our libraries first, and nothing of a program around it.
+Environment common_environment(const ProgramLibraries& libraries, const std::string& library_path,
+                               const std::string& preload) {
+  Environment out;
+  for (const char* variable : {"WEFT_NODE", "WEFT_GUID", "WEFT_LID", "WEFT_IDENTITY", "WEFT_NODE_DIR",
+                               "WEFT_CURVE_SECRET", "WEFT_CURVE_SERVER"})
+    out[variable] = std::nullopt;
+  out["LD_LIBRARY_PATH"] = put_first(libraries.verbs, library_path, ":");
+  if (!libraries.preload.empty()) out["LD_PRELOAD"] = put_first(libraries.preload, preload, ": ");
+  return out;
+}
+
 }  // namespace
 
 Result<ProgramLibraries> find_libraries() {
@@ -46,13 +58,10 @@ Environment run_environment(const StateDir& dir, const RunRecord& record, const 
                             const std::string& name, const std::optional<NodeIdentity>& identity,
                             const ProgramLibraries& libraries, const std::string& library_path,
                             const std::string& preload) {
-  Environment out;
+  Environment out = common_environment(libraries, library_path, preload);
   out["WEFT_FABRIC"] = fmt::format("shm:{}/{}.sock", dir.path(), spare.node);
   out["WEFT_NODE_DIR"] = dir.file("programs");
-  // Those of a program around this one are not ours.
-  for (const char* variable : {"WEFT_NODE", "WEFT_GUID", "WEFT_LID", "WEFT_IDENTITY", "WEFT_CURVE_SECRET",
-                               "WEFT_CURVE_SERVER", "WEFT_CELL_PAYLOAD", "WEFT_FLIT_PAYLOAD"})
-    out[variable] = std::nullopt;
+  for (const char* variable : {"WEFT_CELL_PAYLOAD", "WEFT_FLIT_PAYLOAD"}) out[variable] = std::nullopt;
   if (record.cell_payload != 0) out["WEFT_CELL_PAYLOAD"] = std::to_string(record.cell_payload);
   if (record.flit_payload != 0) out["WEFT_FLIT_PAYLOAD"] = std::to_string(record.flit_payload);
   if (!name.empty()) out["WEFT_NODE"] = name;
@@ -61,8 +70,16 @@ Environment run_environment(const StateDir& dir, const RunRecord& record, const 
     out["WEFT_IDENTITY"] = fmt::format("{:016x}", identity->secret);
     out["WEFT_LID"] = std::to_string(identity->lid.value());
   }
-  out["LD_LIBRARY_PATH"] = put_first(libraries.verbs, library_path, ":");
-  if (!libraries.preload.empty()) out["LD_PRELOAD"] = put_first(libraries.preload, preload, ": ");
+  return out;
+}
+
+Environment remote_environment(const RemoteSwitch& remote, const ProgramLibraries& libraries,
+                               const std::string& library_path, const std::string& preload) {
+  Environment out = common_environment(libraries, library_path, preload);
+  out["WEFT_FABRIC"] = remote.endpoint;
+  // A program may change its directory before it opens the device.
+  if (!remote.secret_key.empty()) out["WEFT_CURVE_SECRET"] = fs::absolute(remote.secret_key).string();
+  if (!remote.switch_key.empty()) out["WEFT_CURVE_SERVER"] = fs::absolute(remote.switch_key).string();
   return out;
 }
 

@@ -29,6 +29,15 @@ Environment run_environment(const StateDir& dir, const RunRecord& record, const 
                             const std::string& name, const std::optional<NodeIdentity>& identity,
                             const ProgramLibraries& libraries, const std::string& library_path,
                             const std::string& preload);
+/// Where a switch is that another machine, or another namespace, runs.
+struct RemoteSwitch {
+  std::string endpoint;    // tcp://HOST:PORT
+  std::string secret_key;  // files, where it wants keys: our own,
+  std::string switch_key;  // and the public one of the switch
+};
+/// For a program that joins there. What the environment says of cell sizes stays as it is.
+Environment remote_environment(const RemoteSwitch& remote, const ProgramLibraries& libraries,
+                               const std::string& library_path, const std::string& preload);
 void apply(const Environment& environment);
 
 }  // namespace weft::tools

@@ -90,7 +90,8 @@ std::vector<std::string> StateDir::fabrics() {
   std::vector<std::string> out;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base(), ignored))
-    if (entry.is_directory(ignored)) out.push_back(entry.path().filename());
+    if (entry.is_directory(ignored) && !entry.path().filename().string().starts_with('.'))
+      out.push_back(entry.path().filename());
   std::sort(out.begin(), out.end());
   return out;
 }

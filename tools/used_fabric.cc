@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -15,8 +16,12 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/text_file.h"
+#include "base/words.h"
+#include "control/control_client.h"
 #include "tools/daemon.h"
 #include "tools/launcher.h"
+#include "tools/node_names.h"
+#include "tools/program_list.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
@@ -113,6 +118,30 @@ bool enter(StateDir& dir, UsedFabric& out) {
   return out.record.ready && enter_fabric(dir, out.record, out.use) != UserEntry::kEnding;
 }
 
+const SpareRecord* find_spare(const RunRecord& record, const std::string& node) {
+  const auto found = std::find_if(record.spare.begin(), record.spare.end(),
+                                  [&node](const SpareRecord& spare) { return spare.node == node; });
+  return found == record.spare.end() ? nullptr : &*found;
+}
+
+/// The switch that the program around this one joins, if it is of this fabric.
+std::string surrounding_switch(const StateDir& dir) {
+  const std::string text = environment_variable("WEFT_FABRIC");
+  const std::string mine = "shm:" + dir.path() + "/";
+  return text.starts_with(mine) ? fs::path(text.substr(mine.size())).stem().string() : std::string();
+}
+
+/// The one with most free ports; the first of equals, and when nobody can be asked.
+SpareRecord emptiest(const StateDir& dir, const RunRecord& record) {
+  control::ControlClient client;
+  Result<SpareView> view = look_at_spare_ports(client, dir, record);
+  if (!view.ok()) return record.spare.front();
+  return *std::max_element(record.spare.begin(), record.spare.end(),
+                           [&view](const SpareRecord& a, const SpareRecord& b) {
+                             return view->free[a.node] < view->free[b.node];
+                           });
+}
+
 }  // namespace
 
 std::string default_topology() {
@@ -143,10 +172,23 @@ Result<UsedFabric> use_fabric(const std::string& choice) {
   return Error{fmt::format("fabric '{}' is not ready in time; weft status shows why", plan->fabric)};
 }
 
-Result<SpareRecord> spare_switch(const RunRecord& record, const std::string& fabric) {
-  if (!record.spare.empty()) return record.spare.front();
-  return Error{
-      fmt::format("no switch of fabric '{}' has spare_ports: give one some in {}", fabric, record.topology)};
+Result<SpareRecord> spare_switch(const StateDir& dir, const RunRecord& record, const JoinWish& wish) {
+  if (record.spare.empty())
+    return Error{fmt::format("no switch of fabric '{}' has spare_ports: give one some in {}", dir.fabric(),
+                             record.topology)};
+  if (!wish.switch_name.empty()) {
+    const SpareRecord* const named = find_spare(record, wish.switch_name);
+    if (named != nullptr) return *named;
+    std::vector<std::string> known;
+    for (const SpareRecord& spare : record.spare) known.push_back(spare.node);
+    return Error{fmt::format("no switch with spare_ports is called '{}'{}", wish.switch_name,
+                             choices(wish.switch_name, known))};
+  }
+  if (record.spare.size() == 1) return record.spare.front();
+  if (const std::optional<SpareRecord> home = home_of(dir, record, wish.node); home.has_value()) return *home;
+  const std::string around = surrounding_switch(dir);
+  if (const SpareRecord* const outer = find_spare(record, around); outer != nullptr) return *outer;
+  return emptiest(dir, record);
 }
 
 }  // namespace weft::tools

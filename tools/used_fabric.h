@@ -28,7 +28,14 @@ struct UsedFabric {
 /// it once.
 Result<UsedFabric> use_fabric(const std::string& choice);
 
-/// The first switch with spare ports; fails when there is none.
-Result<SpareRecord> spare_switch(const RunRecord& record, const std::string& fabric);
+/// Where a program joins.
+struct JoinWish {
+  std::string switch_name;  // empty: any
+  std::string node;         // of weft run --node; may be empty
+};
+/// The switch that is wished for; else the one that the name's LID belongs to, else that of the program
+/// around this one, else the one with most free spare ports. Fails when no switch has any, or not the one
+/// named.
+Result<SpareRecord> spare_switch(const StateDir& dir, const RunRecord& record, const JoinWish& wish);
 
 }  // namespace weft::tools

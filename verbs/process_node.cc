@@ -1,5 +1,7 @@
 #include "verbs/process_node.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/log.h"
@@ -11,6 +13,10 @@ namespace {
 
 /// A switch on this machine answers in a millisecond, one over tcp in some tens.
 constexpr Duration kJoinMax = 1s;
+/// On the page of a process: its counters, and its QPs.
+constexpr uint32_t kPageEntries = 2304;
+/// Processes that call themselves by one name and have a page each.
+constexpr uint32_t kSameNameMax = 256;
 
 PerProcess<ProcessNode>& current() noexcept {
   static PerProcess<ProcessNode>& instance = PerProcess<ProcessNode>::make();
@@ -66,14 +72,25 @@ Result<std::unique_ptr<ProcessNode>> ProcessNode::join(const Settings& settings)
   if (!node->device_.wait_for_ports(kJoinMax))
     return Error{settings.endpoint + " does not answer; is the fabric up, and has its switch a spare port?"};
   node->guid_ = node->port().info.guid;
+  if (node->shown_guid_ != nullptr) node->shown_guid_->store(node->guid_.value(), std::memory_order_relaxed);
   return node;
 }
 
 Status ProcessNode::open_page() {
   if (settings_.dir.empty()) return {};
-  Result<StatsPage> made = StatsPage::create(settings_.dir + "/" + settings_.name + ".stats");
-  if (!made) return made.error();
-  page_ = std::move(*made);
+  const std::string own = settings_.dir + "/" + settings_.name;
+  for (uint32_t i = 1; i <= kSameNameMax && !page_.has_value(); ++i) {
+    const std::string path = i == 1 ? own + ".stats" : fmt::format("{}-{}.stats", own, i);
+    if (stats_page_holder(path).has_value()) continue;
+    Result<StatsPage> made = StatsPage::create_held(path, kPageEntries);
+    if (made) {
+      page_ = std::move(*made);
+    } else if (!stats_page_holder(path).has_value()) {  // nobody came in between
+      return made.error();
+    }
+  }
+  if (!page_.has_value()) return Error{own + ".stats: too many processes of this name"};
+  shown_guid_ = page_->add("node.guid");
   device_.publish(*page_, "adapter");
   return {};
 }

@@ -55,6 +55,7 @@ class ProcessNode {
   SystemRandom link_random_;
   SystemRandom spare_random_;
   std::optional<StatsPage> page_;
+  CounterCell* shown_guid_ = nullptr;  // on the page
   hca::Device device_;
   hca::ForkGuard guard_;
   hca::HelperThread helper_;  // ends before the device does

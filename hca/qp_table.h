@@ -1,0 +1,57 @@
+// hca/qp_table.h -- the queue pairs of a device as people see them: what each is, in which state, with whom,
+// and what it has counted, on a stats page. Internal to hca/.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "adapter/adapter.h"
+#include "adapter/counters.h"
+#include "base/clock.h"
+#include "base/counters.h"
+
+namespace weft {
+class StatsPage;
+}  // namespace weft
+
+namespace weft::hca {
+
+enum class QpGauge : uint8_t { kNumber, kService, kState, kPeerLid, kPeerNumber, kCount };
+[[nodiscard]] constexpr CounterNames<QpGauge> counter_labels(QpGauge /*of*/) noexcept {
+  return {"number", "service", "qp_state", "peer_lid", "peer_number"};
+}
+
+/// Brought up to date when a QP changes and twice a second by who helps; no call of the data path comes here.
+/// Owner: whoever holds the device's lock.
+class QpTable {
+ public:
+  /// QPs beyond these are counted and not shown.
+  static constexpr size_t kShown = 64;
+  static constexpr Duration kEvery = std::chrono::milliseconds(500);
+
+  /// `qps`, and `qp.N.*` for each place. Nothing is kept without a page, which outlives the table; false when
+  /// it is full.
+  bool publish(StatsPage& page);
+  void enter(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept;
+  /// It has another state.
+  void note(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept;
+  void leave(const adapter::QueuePair& qp) noexcept;
+  /// Looks at those that are shown, if that is due.
+  void look(const adapter::ChannelAdapter& adapter, Instant now) noexcept;
+
+ private:
+  struct Place {
+    const adapter::QueuePair* qp = nullptr;
+    CounterSet<QpGauge> gauges;
+    CounterSet<adapter::QpCounter> counters;
+  };
+  [[nodiscard]] Place* place_of(const adapter::QueuePair* qp) noexcept;
+  static void show(const adapter::ChannelAdapter& adapter, Place& place) noexcept;
+
+  std::unique_ptr<std::array<Place, kShown>> places_;
+  CounterCell* total_ = nullptr;
+  Instant due_ = Instant::min();
+};
+
+}  // namespace weft::hca
