@@ -6,10 +6,15 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <vector>
 
 namespace weft {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Our user as those outside see it: inside `unshare -Ur` everybody is 0, and `weft status` is asked from
 /// outside.
@@ -23,6 +28,10 @@ uid_t outer_uid() {
   return static_cast<uid_t>(own);
 }
 
+bool writable(const fs::path& path) noexcept {
+  return access(path.c_str(), W_OK) == 0;
+}
+
 }  // namespace
 
 std::string environment_variable(const char* name) {
@@ -32,9 +41,14 @@ std::string environment_variable(const char* name) {
 
 std::string state_directory_base() {
   if (std::string set = environment_variable("WEFT_STATE_DIR"); !set.empty()) return set;
+  const std::string own = fmt::format("weft-{}", outer_uid());
+  std::vector<fs::path> places{fs::path("/tmp") / own, fs::path("/dev/shm") / own};
   if (const std::string runtime = environment_variable("XDG_RUNTIME_DIR"); runtime.starts_with('/'))
-    return runtime + "/weft";
-  return fmt::format("/tmp/weft-{}", outer_uid());
+    places.insert(places.begin(), fs::path(runtime) / "weft");
+  std::error_code ignored;
+  for (const fs::path& place : places)
+    if (writable(place) || (!fs::exists(place, ignored) && writable(place.parent_path()))) return place;
+  return places.front();
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // weft doctor: what may keep a program from running on a fabric, and how to mend it.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,7 +14,7 @@
 #include <filesystem>
 #include <optional>
 #include <sstream>
-#include <thread>
+#include <system_error>
 
 #include "base/command_line.h"
 #include "base/environment.h"
@@ -51,7 +52,9 @@ Finding state_directory() {
   struct stat info {};
   if (lstat(base.c_str(), &info) != 0) {
     const std::string parent = std::filesystem::path(base).parent_path();
-    if (access(parent.c_str(), W_OK) == 0) return good(name, base + " (is made when needed)");
+    std::error_code ignored;
+    if (std::filesystem::is_directory(parent, ignored) && access(parent.c_str(), W_OK) == 0)
+      return good(name, base + " (is made when needed)");
     return bad(name, fmt::format("{} cannot be made in {}; set WEFT_STATE_DIR to a directory of yours", base,
                                  parent));
   }
@@ -108,7 +111,9 @@ Finding threads() {
 
 /// Two programs that spin and a switch: with one core each turn of one is a wait of the others.
 Finding cores() {
-  const unsigned count = std::thread::hardware_concurrency();
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
   if (count >= 2) return good("cores", std::to_string(count));
   return bad("cores",
              "one: programs that poll wait for each other and the switch; allow this process more (taskset)");
@@ -135,6 +140,43 @@ Finding conflicts() {
   return good(name, "none in the way");
 }
 
+/// Does the list of a variable, words with any of `separators` between them, name `word`?
+bool lists(const char* variable, const std::string& word, const std::string& separators) {
+  const std::string text = environment_variable(variable);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(separators, at), text.size());
+    if (text.compare(at, end - at, word) == 0) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+/// Of an environment that joins a fabric without weft run: in a Dockerfile, a job, mpirun -x.
+Finding environment() {
+  const std::string name = "environment";
+  const std::string fabric = environment_variable("WEFT_FABRIC");
+  if (fabric.empty()) return good(name, "WEFT_FABRIC is not set; weft run sets what a program needs");
+  Result<ProgramLibraries> ours = find_libraries();
+  if (!ours.ok()) return good(name, "WEFT_FABRIC=" + fabric);
+  if (!lists("LD_LIBRARY_PATH", ours->verbs, ":"))
+    return bad(
+        name, fmt::format("WEFT_FABRIC is set and LD_LIBRARY_PATH lacks {}: programs get another libibverbs; "
+                          "put it first",
+                          ours->verbs));
+  if (!ours->preload.empty() && !lists("LD_PRELOAD", ours->preload, ": "))
+    return bad(name,
+               fmt::format("WEFT_FABRIC is set and LD_PRELOAD lacks {}: librdmacm, and programs that look "
+                           "into /sys, find no device; add it",
+                           ours->preload));
+  const std::string socket = fabric.starts_with("shm:") ? fabric.substr(4) : std::string();
+  if (!socket.empty() && access(socket.c_str(), F_OK) != 0)
+    return bad(
+        name,
+        fmt::format("WEFT_FABRIC names {}, where no switch is; start its fabric with weft up, or unset it",
+                    socket));
+  return good(name, "WEFT_FABRIC=" + fabric);
+}
+
 }  // namespace
 
 int command_doctor(const Arguments& arguments) {
@@ -147,8 +189,9 @@ int command_doctor(const Arguments& arguments) {
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  const std::vector<Finding> findings{programs(),    libraries(), state_directory(), shared_memory(),
-                                      descriptors(), threads(),   cores(),           conflicts()};
+  const std::vector<Finding> findings{programs(),      libraries(),   state_directory(),
+                                      shared_memory(), descriptors(), threads(),
+                                      cores(),         conflicts(),   environment()};
   const bool all_good =
       std::all_of(findings.begin(), findings.end(), [](const Finding& one) { return one.good; });
   std::string list;

@@ -1,6 +1,7 @@
 #include "tools/fabric_setup.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,6 +44,10 @@ Status FabricSetup::check_room() const {
 Status FabricSetup::make(int lifeline, LogLevel log_level, std::vector<NodeProcess>& nodes) {
   if (Status written = write_lids(); !written.ok()) return written;
   if (Status written = write_allow_files(); !written.ok()) return written;
+  // Of programs that join a spare port, by weft run or by the environment alone.
+  const std::string programs = dir_->file("programs");
+  if (mkdir(programs.c_str(), 0700) != 0 && errno != EEXIST)
+    return errno_error("cannot make " + programs, errno);
   keeper_.emplace(interface_tag(topology_.fabric));
   for (NodeCommand& command : node_commands(topology_, lids_, dir_->path(), log_level))
     if (Status added = add_node(std::move(command), lifeline, nodes); !added.ok()) return added;

@@ -159,6 +159,38 @@ class RunTest(WeftCase):
         self.state.chmod(0o777)
         self.assertIn("chmod 700", self.weft("doctor")[1])
 
+    def bad(self, *before, **extra):
+        """What the doctor finds wrong, by name; `before`: what goes in front of the command."""
+        done = subprocess.run([*map(str, before), str(self.bin / "weft"), "doctor", "--json"], capture_output=True, text=True,
+                              env=dict(self.environment, **extra), timeout=60)
+        findings = json.loads(done.stdout)["findings"]
+        self.assertEqual(done.returncode, 0 if all(one["good"] for one in findings) else 1)
+        return {one["what"]: one["text"] for one in findings if not one["good"]}
+
+    def test_doctor_says_of_each_thing_how_to_mend_it(self):
+        verbs = self.bin.parent / "lib" / "weft" / "verbs"
+        preload = self.bin.parent / "lib" / "weft" / "libweft_preload.so"
+        alone = self.path / "alone" / "bin"
+        alone.mkdir(parents=True)
+        shutil.copy(self.bin / "weft", alone)
+        moved = subprocess.run([alone / "weft", "doctor"], capture_output=True, text=True,
+                               env=dict(self.environment, PATH="/usr/bin:/bin")).stdout
+        self.assertRegex(moved, r"BAD +programs +weft-switch is neither .*; build or install it")
+        self.assertRegex(moved, r"BAD +libraries +.*: build it .* or install Weft")
+        cases = [("descriptors", "raise ulimit -Hn", ["prlimit", "--nofile=200:200"], {}),
+                 ("cores", "taskset", ["taskset", "-c", "0"], {}),
+                 ("other libibverbs", "unset it", [], {"RDMAV_DRIVERS": "mlx5"}),
+                 ("other libibverbs", "unset it", [], {"LD_PRELOAD": "/nowhere/libibverbs.so.1"}),
+                 ("environment", f"lacks {verbs}", [], {"WEFT_FABRIC": "mine"}),
+                 ("state directory", "set WEFT_STATE_DIR", [], {"WEFT_STATE_DIR": str(self.file / "x")})]
+        if preload.exists():
+            ours = {"WEFT_FABRIC": f"shm:{self.path}/none.sock", "LD_LIBRARY_PATH": str(verbs)}
+            cases += [("environment", f"lacks {preload}", [], ours),
+                      ("environment", "where no switch is; start", [], dict(ours, LD_PRELOAD=str(preload)))]
+        for what, hint, before, extra in cases:
+            with self.subTest(what=what, hint=hint):
+                self.assertIn(hint, self.bad(*before, **extra).get(what, "nothing found"))
+
     def test_a_daemon_that_closes_all_descriptors_still_counts(self):
         """While it is there, and no longer: not even when nobody can be asked any more."""
         if shutil.which("ibv_asyncwatch") is None:
