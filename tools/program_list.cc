@@ -1,5 +1,5 @@
-// How it works: a program holds a lock on its page (base/stats_page.h), which the kernel drops with it, so who
-// has ended is no longer listed, however it ended. The GUID on the page says on which port of a switch it is.
+// How it works: a program holds a lock on its page (base/stats_page.h), which the kernel drops with it, so
+// who has ended is no longer listed, however it ended. The GUID on the page says on which port it is.
 #include "tools/program_list.h"
 
 #include <fmt/format.h>

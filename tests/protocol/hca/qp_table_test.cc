@@ -1,5 +1,5 @@
-// The queue pairs of a device on its page: there from the beginning of a QP to its end, brought up to date when it
-// changes and twice a second by who helps, without a call of the data path.
+// The queue pairs of a device on its page: there from the beginning of a QP to its end, brought up to date
+// when it changes and twice a second by who helps, without a call of the data path.
 #include "hca/qp_table.h"
 
 #include <gtest/gtest.h>
@@ -91,8 +91,11 @@ TEST_F(QpTableTest, more_than_are_shown_are_counted) {
   EXPECT_EQ(shown().at("qps"), hca::QpTable::kShown + 5);
   for (hca::Qp* qp : all) ASSERT_EQ(a().context->destroy(qp), Answer::kOk);
   EXPECT_EQ(shown().at("qps"), 0U);
-  for (const auto& [name, value] : shown())
-    if (name.starts_with("qp.")) EXPECT_EQ(value, 0U) << name;
+  for (const auto& [name, value] : shown()) {
+    if (name.starts_with("qp.")) {
+      EXPECT_EQ(value, 0U) << name;
+    }
+  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A page that a process holds: it is named while the process lives and no longer, and nobody takes it from it.
+// A page that a process holds: it is named while the process lives and no longer, and nobody takes it from
+// it.
 #include "base/stats_page.h"
 
 #include <gtest/gtest.h>

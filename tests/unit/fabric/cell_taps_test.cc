@@ -1,5 +1,5 @@
-// Captures of cells in a switch: each cell once for the node that sent it and once for the node it goes to, whole
-// and as it was admitted, whatever the flits are; without a capture nothing is copied.
+// Captures of cells in a switch: each cell once for the node that sent it and once for the node it goes to,
+// whole and as it was admitted, whatever the flits are; without a capture nothing is copied.
 #include "fabric/switch/cell_taps.h"
 
 #include <gtest/gtest.h>
