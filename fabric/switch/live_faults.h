@@ -153,7 +153,7 @@ class LiveFaults {
   std::vector<uint32_t> order_;  // held cells, by when they are due, then as they came
   uint32_t held_count_ = 0;
   uint32_t to_overtake_ = 0;  // held cells that the next one to their output passes
-  uint32_t active_ = 0;  // rules and held cells
+  uint32_t active_ = 0;       // rules and held cells
   uint32_t next_id_ = 1;
   Instant verdict_due_{};  // of the cell that was judged last
   bool verdict_overtaken_ = true;
