@@ -72,7 +72,7 @@ struct Crowded {
   explicit Crowded(uint32_t flit_payload_bytes) : fabric(config(flit_payload_bytes)) {
     fabric.freeze(1, true);
     for (int turns = 0; turns < 100 && waiting < 3; ++turns, fabric.run(20)) {
-      sent += fabric.send(0, TestCell{.dlid = Lid(2), .payload_bytes = 200}) ? 1 : 0;
+      sent += fabric.send(0, TestCell{.dlid = Lid(2), .payload_bytes = 200}) ? 1U : 0U;
       fabric.run(20);
       waiting = fabric.fabric->cells_held();
     }
@@ -117,7 +117,7 @@ TEST(LastCells, of_an_old_link_give_up_their_buffers_to_the_next) {
     // All credit of the new link is covered: nothing that it carries is lost.
     size_t again = 0;
     for (int turns = 0; turns < 400; ++turns, at.fabric.step())
-      again += at.fabric.send(0, TestCell{.dlid = Lid(2), .payload_bytes = 200}) ? 1 : 0;
+      again += at.fabric.send(0, TestCell{.dlid = Lid(2), .payload_bytes = 200}) ? 1U : 0U;
     EXPECT_GT(again, at.waiting);
     at.fabric.freeze(1, false);
     at.fabric.run(2000);
