@@ -82,7 +82,8 @@ void describe(const hca::PortState& port, ProcessNode& node, ibv_port_attr& out)
   out.max_mtu = out.active_mtu = mtu_of(port.info.cell_payload_bytes);
   const bool roce = node.settings().roce;
   out.gid_tbl_len = gid_count(node);
-  out.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | (roce ? IBV_PORT_IP_BASED_GIDS : 0U);
+  out.port_cap_flags =
+      IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | (roce ? uint32_t{IBV_PORT_IP_BASED_GIDS} : 0U);
   out.max_msg_sz = node.device().limits().message_bytes_max;
   out.pkey_tbl_len = kLinkPkeysMax;
   out.lid = roce ? uint16_t{0} : port.info.lid.value();
