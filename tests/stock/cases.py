@@ -7,6 +7,8 @@ import dataclasses
 import filecmp
 import pathlib
 import re
+import shutil
+import subprocess
 from typing import Callable, Optional
 
 
@@ -36,7 +38,9 @@ class Case:
 
 
 PACKAGES = {"ibverbs-utils": "ibverbs-utils", "perftest": "perftest", "rdmacm-utils": "rdmacm-utils", "qperf": "qperf",
-            "fio": "fio", "ucx": "ucx-utils", "libfabric": "libfabric-bin"}
+            "fio": "fio", "ucx": "ucx-utils", "libfabric": "libfabric-bin", "qemu": "qemu-system-x86",
+            "iser": "tgt libiscsi-bin qemu-utils qemu-block-extra", "openmpi": "openmpi-bin libopenmpi-dev"}
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def shows(*patterns):
@@ -289,6 +293,44 @@ def libfabric():
     yield Case("libfabric", "fi_info", ["fi_info", "-p", "verbs"], shows(r"provider: verbs"))
 
 
+def with_file(name):
+    """A file of ours beside this one, where the user of the case may read it."""
+    return lambda directory: shutil.copy(HERE / name, directory / name)
+
+
+def qemu():
+    for pin in ([], ["pin"]):
+        yield Case("qemu", " ".join(["migrate rdma:", *pin]),
+                   ["python3", "{dir}/qemu_migrate.py", "{dir}", "{port}", *pin], shows(r"^migrated \d+ bytes, memory equal"),
+                   prepare=with_file("qemu_migrate.py"), seconds=150)
+
+
+def iser():
+    yield Case("iser", "tgtd, iscsi-inq, iscsi-readcapacity16, qemu-io",
+               ["unshare", "-Ur", "python3", "{dir}/iser.py", "{dir}", "{port}"],
+               shows(r"^\d+ bytes read and written over iSER, equal"), prepare=with_file("iser.py"), seconds=150)
+
+
+def openmpi():
+    def built(directory):
+        """Compiled where it runs: what it includes and links is the distribution's."""
+        subprocess.run(["mpicc", "-O1", "-Wall", "-o", str(directory / "mpi_check"), str(HERE / "mpi_check.c")], check=True)
+        directory.chmod(0o755)
+
+    ranks = ["mpirun", "--oversubscribe", "--mca", "btl", "^openib,uct,ofi", "-n"]
+    ucx_of = {"rc_verbs": "rc_verbs,ud_verbs,self", "ud_verbs": "ud_verbs,self"}
+    for transport, words in ucx_of.items():
+        yield Case("openmpi", f"4 ranks, UCX {transport}",
+                   [*ranks, "4", "--mca", "pml", "ucx", "--mca", "osc", "ucx", "{dir}/mpi_check"],
+                   shows(r"^4 ranks: all right"), prepare=built, seconds=180,
+                   environment={"UCX_TLS": words, "UCX_NET_DEVICES": "weft0:1"})
+    yield Case("openmpi", "4 ranks, libfabric verbs;ofi_rxm",
+               [*ranks, "4", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm",
+                "--mca", "osc", "pt2pt", "{dir}/mpi_check"],
+               shows(r"^4 ranks: all right"), prepare=built, seconds=180,
+               environment={"FI_UNIVERSE_SIZE": "16"})  # else CQs of 262144 entries, more than the device has
+
+
 def every_case():
-    for family in (ibverbs_utils, perftest, rdmacm_utils, qperf, fio, ucx, libfabric):
+    for family in (ibverbs_utils, perftest, rdmacm_utils, qperf, fio, ucx, libfabric, qemu, iser, openmpi):
         yield from family()

@@ -40,10 +40,10 @@ PAGE = ROOT / "docs" / "stock_programs.md"
 
 def install_packages(families):
     """The packages that these families need; as root the missing ones are installed."""
-    missing = [package for family, package in PACKAGES.items() if family in families
-               and subprocess.run(["dpkg", "-s", package], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode]
+    missing = [package for family, packages in PACKAGES.items() if family in families for package in packages.split()
+               if subprocess.run(["dpkg", "-s", package], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode]
     if missing and os.geteuid() == 0:
-        subprocess.run(["apt-get", "install", "-y", "-q", *missing], stdout=subprocess.DEVNULL, check=True,
+        subprocess.run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing], stdout=subprocess.DEVNULL, check=True,
                        env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))
     elif missing:
         sys.exit(f"stock: these packages are missing: {' '.join(missing)}; install them, or run this as root")
@@ -169,7 +169,7 @@ class Runner:
 
     @staticmethod
     def end(process):
-        """Ends what is left of a process and its children: they are a session of their own."""
+        """Ends what is left of a process and its children: they are a process group of their own."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if process.poll() is not None:
                 break
@@ -181,7 +181,7 @@ class Runner:
 
     @staticmethod
     def end_strays(directory):
-        """Kills what a case has left behind in sessions of their own, such as fio's jobs: they stand in its directory."""
+        """Kills what a case has left behind in groups of their own, such as fio's jobs: they stand in its directory."""
         for entry in pathlib.Path("/proc").iterdir():
             try:
                 if entry.name.isdigit() and pathlib.Path(os.readlink(entry / "cwd")) == directory:
