@@ -138,13 +138,11 @@ void Engine::wake_waiting() noexcept {
   }
 }
 
-void Engine::complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept {
-  if (queue->push(entry)) [[likely]]
-    return;
+void Engine::lose_completion(CompletionQueue& queue, Qpn qpn) noexcept {
   count(AdapterCounter::kCqOverruns);
   overrun_news = true;
-  if (std::exchange(queue->fails_users, true)) return;
-  if (queue->tell_overrun(entry.qpn)) raise(queue->events, AsyncEventKind::kCqOverrun);
+  if (std::exchange(queue.fails_users, true)) return;
+  if (queue.tell_overrun(qpn)) raise(queue.events, AsyncEventKind::kCqOverrun);
 }
 
 void Engine::tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept {

@@ -93,7 +93,10 @@ struct Engine {
   /// The queue has run low: said once, until a limit is set again.
   [[gnu::cold]] void tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept;
 
-  void complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept;
+  [[gnu::always_inline]] void complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept {
+    if (!queue->push(entry)) [[unlikely]]
+      lose_completion(*queue, entry.qpn);
+  }
   /// An event for whoever owns the adapter. One that waits already becomes the newest of its object.
   void raise(QueuePair& qp, AsyncEventKind kind, WcStatus status = WcStatus::kSuccess) noexcept;
   void raise(const EnginePort& port, AsyncEventKind kind) noexcept;
@@ -134,6 +137,8 @@ struct Engine {
   bool overrun_news = false;             // a CQ has lost an entry, and no sweep has begun since
 
  private:
+  /// A completion of `qpn` found its queue full.
+  [[gnu::cold]] void lose_completion(CompletionQueue& queue, Qpn qpn) noexcept;
   /// Where the QP's next cell leaves: which of `waits`, and the lane.
   [[nodiscard]] CreditWaits& outlet_of(QueuePair& qp, VirtualLane& vl) noexcept;
 };

@@ -54,6 +54,17 @@ template <Word64... Words>
 #endif
 }
 
+/// Likewise over one word of 32 bits.
+[[nodiscard]] inline uint32_t crc32c_half(uint32_t crc, uint32_t half) noexcept {
+#if defined(__x86_64__) && defined(__SSE4_2__)
+  return ~_mm_crc32_u32(~crc, half);
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+  return ~__crc32cw(~crc, half);
+#else
+  return crc32c_extend(crc, &half, sizeof half);
+#endif
+}
+
 /// Two 32-bit halves as one word that has `first` at the lower address.
 [[nodiscard]] constexpr uint64_t word_of(uint32_t first, uint32_t second) noexcept {
   return std::endian::native == std::endian::little ? uint64_t{second} << 32 | first

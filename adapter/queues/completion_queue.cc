@@ -9,15 +9,6 @@ CompletionQueue::CompletionQueue(uint32_t index, uint32_t cqes, FixedRing<Comple
   entries_.reset(std::bit_ceil(cqes));
 }
 
-bool CompletionQueue::push(const WorkCompletion& entry) noexcept {
-  if (!entries_.push(entry)) [[unlikely]] {
-    overrun_ = true;
-    return false;
-  }
-  if (notify_ != CqNotify::kOff) notify(entry);
-  return true;
-}
-
 void CompletionQueue::notify(const WorkCompletion& entry) noexcept {
   const bool solicited = (entry.flags & kWcSolicited) != 0 || entry.status != WcStatus::kSuccess;
   if (notify_ != CqNotify::kNext && !solicited) return;

@@ -21,7 +21,17 @@ class CompletionQueue {
   CompletionQueue(uint32_t index, uint32_t cqes, FixedRing<CompletionQueue*>& notified);
 
   /// Adds an entry. False when the queue is full: the entry is lost, the queue is overrun from then on.
-  bool push(const WorkCompletion& entry) noexcept;
+  /// Inline, so that an entry is put together where it stays.
+  [[gnu::always_inline]] bool push(const WorkCompletion& entry) noexcept {
+    WorkCompletion* place = entries_.extend();
+    if (place == nullptr) [[unlikely]] {
+      overrun_ = true;
+      return false;
+    }
+    *place = entry;
+    if (notify_ != CqNotify::kOff) notify(*place);
+    return true;
+  }
   /// Takes up to `out.size()` entries, oldest first.
   [[nodiscard]] uint32_t poll(std::span<WorkCompletion> out) noexcept;
 

@@ -115,9 +115,8 @@ enum class ResponderFault : uint8_t {
   kCount,
 };
 
-inline constexpr uint8_t kNoCell = 0xFF;
-
-/// One packet of the responder.
+/// One packet of the responder. A new one is all zeros: it is made twice for each packet, and a compiler puts
+/// other values together in memory first, where a load then waits for them (base/registers.h).
 struct RxPacket {
   uint64_t seen = 0;    // cells that count as received
   uint64_t placed = 0;  // cells whose data lies in memory
@@ -136,11 +135,11 @@ struct RxPacket {
   RxState state = RxState::kFree;
   ResponderFault fault = ResponderFault::kNone;
   uint8_t flags2 = 0;
-  uint8_t cells = 0;             // 0 until the last cell was seen
-  uint8_t final_cell = kNoCell;  // placed last: acknowledged when the packet is executed
-  bool fills_wqe = false;        // a Send: its data goes to a receive WQE
-  bool waits_turn = false;       // its key serves one operation: placed when it is the expected packet
-  bool has_wqe = false;          // a receive WQE is set aside for it
+  uint8_t cells = 0;         // 0 until the last cell was seen
+  uint8_t behind_final = 0;  // one more than the cell placed last: its ACK waits for the execution
+  bool fills_wqe = false;    // a Send: its data goes to a receive WQE
+  bool waits_turn = false;   // its key serves one operation: placed when it is the expected packet
+  bool has_wqe = false;      // a receive WQE is set aside for it
   bool has_imm = false;
   bool invalidates = false;
   bool has_packet_crc = false;

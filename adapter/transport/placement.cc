@@ -99,18 +99,17 @@ ResponderFault Placement::refused(AccessFault fault) noexcept {
 ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
   const PdId* pd = domain_of(qp, packet.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;
-  RemoteGrant grant;
   if (end == 0) {  // a message without bytes touches no memory, so its key means nothing, as in InfiniBand
-    packet.grant = grant;
+    packet.grant = {};
     return ResponderFault::kNone;
   }
+  const uint32_t binding = packet.grant.binding;
   AccessFault fault = engine_.memory.check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end,
-                                                  AccessKind::kRemoteWrite, grant);
+                                                  AccessKind::kRemoteWrite, packet.grant);
   // The key was bound anew since the packet's first bytes were placed: they lie where it pointed before.
-  const bool moved = packet.revision != 0 && grant.binding != packet.grant.binding;
+  const bool moved = packet.revision != 0 && packet.grant.binding != binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
   if (fault != AccessFault::kNone) return refused(fault);
-  packet.grant = grant;
   packet.revision = engine_.memory.revision();
   return ResponderFault::kNone;
 }

@@ -123,7 +123,7 @@ Responder::Step Responder::check_sequence(Arrival& arrival) noexcept {
     if (cell.psn == qp.rx.base_psn) resolve_bases(qp);
     complete_in_order(qp);
     if (qp.rx.blocked && cell.psn == qp.rx.expected) send_rnr(qp);
-    if ((packet.placed & bit) != 0 && packet.final_cell != cell.cell_number &&
+    if ((packet.placed & bit) != 0 && packet.behind_final != cell.cell_number + 1U &&
         !add_strict_ack(qp, cell.psn, cell.cell_number)) {
       return Step::kDone;
     }
@@ -245,7 +245,7 @@ void Responder::mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t n
   qp.rx.untold.set(psn);
   if (packet.cells != 0 && packet.placed == cell_mask(packet.cells)) {
     packet.state = RxState::kPlaced;
-    packet.final_cell = static_cast<uint8_t>(number);  // its own ACK says that the packet was executed
+    packet.behind_final = static_cast<uint8_t>(number + 1);  // its own ACK says that the packet was executed
   } else {
     (void)add_strict_ack(qp, psn, static_cast<uint16_t>(number));
   }

@@ -166,7 +166,7 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
       open_in_turn(qp, packet);
     if (packet.state == RxState::kRefused) return answer_refusal(qp, packet);
     if (packet.state != RxState::kPlaced || !finish_packet(qp, packet)) return;
-    (void)add_strict_ack(qp, rx.expected, packet.final_cell);
+    (void)add_strict_ack(qp, rx.expected, static_cast<uint16_t>(packet.behind_final - 1U));
     rx.executed_cell = static_cast<uint8_t>(packet.cells - 1U);
     packet = {};
     rx.untold.clear(rx.expected);
@@ -234,7 +234,7 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
   const Psn psn = rx.expected;
   if (!rule.ends_qp) {  // the packet comes again as if for the first time
     packet.seen = packet.placed = 0;
-    packet.final_cell = kNoCell;
+    packet.behind_final = 0;
     packet.state = RxState::kOpen;
     rx.untold.clear(psn);
   } else {

@@ -45,15 +45,20 @@ template <class Action>
   return stretch.bytes == 0 ? AccessFault::kNone : AccessFault::kOutOfBounds;
 }
 
-/// Appends fields between header and data, hashing them.
+/// Appends fields between header and data, hashing them from registers.
 class PartWriter {
  public:
   PartWriter(std::byte* at, uint32_t crc) noexcept : at_(at), crc_(crc) {}
   template <class T>
   void put(T value) noexcept {
-    store_be(at_, value);
-    crc_ = crc32c_extend(crc_, at_, sizeof value);
-    at_ += sizeof value;
+    const T raw = to_big(value);
+    std::memcpy(at_, &raw, sizeof raw);
+    if constexpr (sizeof raw == sizeof(uint64_t)) {
+      crc_ = crc32c_words(crc_, raw);
+    } else {
+      crc_ = crc32c_half(crc_, raw);
+    }
+    at_ += sizeof raw;
   }
   [[nodiscard]] std::byte* at() const noexcept { return at_; }
   [[nodiscard]] uint32_t crc() const noexcept { return crc_; }
@@ -157,8 +162,18 @@ AccessFault Segmenter::check_list(PdId pd, std::span<const Sge> list, AccessKind
 }
 
 bool Segmenter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept {
-  const SendWqe& request = qp.sq.at(wqe);
+  SendWqe& request = qp.sq.at(wqe);
   if ((request.flags & kSendInline) != 0) return true;
+  const Sge& first = *qp.sq.sges(wqe);
+  if (request.sge_count == 1 && first.length != 0) [[likely]] {
+    const AccessFault fault = engine_.memory.check_local(qp.config.pd, first, kind, request.single_at);
+    if (fault != AccessFault::kNone) [[unlikely]] {
+      engine_.faults.add(fault);
+      return false;
+    }
+    request.revision = engine_.memory.revision();
+    return true;
+  }
   return check_list(qp.config.pd, {qp.sq.sges(wqe), request.sge_count}, kind) == AccessFault::kNone;
 }
 

@@ -15,7 +15,7 @@ namespace weft::adapter {
 
 /// Cells of a packet of `bytes`; a packet without data has one.
 [[nodiscard]] constexpr uint32_t cells_of(uint32_t bytes, uint32_t segment_bytes) noexcept {
-  return bytes == 0 ? 1 : (bytes + segment_bytes - 1) / segment_bytes;
+  return bytes <= segment_bytes ? 1 : (bytes + segment_bytes - 1) / segment_bytes;
 }
 
 enum class CellSent : uint8_t {

@@ -75,6 +75,8 @@ TEST(Crc32c, words_equal_the_bytes_they_stand_for) {
     EXPECT_EQ(crc32c_words(before, words[0], words[1], words[2], words[3]),
               crc32c_extend_table(before, words.data(), sizeof words));
     EXPECT_EQ(crc32c_words(before, words[0]), crc32c_extend_table(before, words.data(), 8));
+    const auto half = static_cast<uint32_t>(words[0] >> 16);
+    EXPECT_EQ(crc32c_half(before, half), crc32c_extend_table(before, &half, sizeof half));
   }
   const std::array<uint32_t, 2> halves{0x01020304, 0x05060708};
   EXPECT_EQ(crc32c_words(0, word_of(halves[0], halves[1])),
