@@ -13,10 +13,11 @@ namespace weft::fabric {
 /// Cell payload when the topology names none. Against 1024, 64 KiB writes are 25 % faster over shared memory
 /// and 40 % over ZeroMQ; small messages the same: a cell is as long as its data (docs/performance.md).
 inline constexpr uint32_t kCellPayloadBytesDefault = 4096;
-/// Bytes in flight per direction of a link, headers included: 256 slots of 1 KiB cells, 64 of 4 KiB ones.
-/// Fewer slots make the ends run in step, and each waits for the other's cache lines: 128 slots of 1 KiB move
-/// 28 % less. More falls out of the cache (decisions P7; docs/performance.md).
-inline constexpr uint32_t kLinkRingBytes = 512 * 1024;
+/// Bytes of the slots of one direction of a link at most, headers included: 256 slots of 4 KiB cells, as many
+/// as a lane has credits. Fewer slots make the ends run in step, and each waits for the other's cache lines:
+/// with 64 slots small messages and writes of 1 MiB are a quarter slower. Twice as many would gain 7 % of
+/// large writes for twice the memory (decisions P7; docs/performance.md).
+inline constexpr uint32_t kLinkRingBytes = 1280 * 1024;
 inline constexpr uint32_t kLinkRingSlotsMin = 32;
 inline constexpr uint32_t kLinkRingSlotsMax = 256;
 /// Flit buffers per data lane unless the topology says otherwise (O-10). An endnode that shares its core with

@@ -94,7 +94,8 @@ TEST_P(FrozenOutput, costs_a_neighbour_no_more_than_50_ms_each_time) {
   fabric.expect_conserved();
 }
 
-/// 4 KiB cells make 64 slots, fewer than the credits of a lane, so credit alone never tells.
+/// 4 KiB cells make 256 slots, 8 of them not for data: fewer than the credits of a lane, so credit alone
+/// never tells.
 INSTANTIATE_TEST_SUITE_P(Defaults, FrozenOutput,
                          ::testing::Values(std::pair{1U, 0U}, std::pair{2U, 0U}, std::pair{3U, 0U},
                                            std::pair{1U, 128U}, std::pair{1U, 32U}));
