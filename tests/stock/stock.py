@@ -133,7 +133,7 @@ class Runner:
         self.sanitized = SanitizedLibraries(options.sanitized, scratch) if options.sanitized else None
         # How much longer than usual a case may take: exchanges that sleep take as long as others keep the cores.
         self.slower = (4 if self.faults or self.sanitized else 1) * max(1, os.getloadavg()[0] / os.cpu_count())
-        self.next_port = 21000
+        self.next_port = options.first_port
         self.fabric = None
         self.struck = 0  # cells, by faults
 
@@ -269,6 +269,32 @@ def page(outcomes):
     return "\n".join(lines) + "\n"
 
 
+def run_all(chosen, runner, repeat):
+    for case in chosen:
+        start = time.monotonic()
+        fault = next((fault for _ in range(repeat) if (fault := runner.run(case))), None)
+        print(f"{'ok    ' if fault is None else 'FAILED'} {case.family}: {case.name} ({time.monotonic() - start:.1f} s)"
+              + (f": {fault}" if fault else ""), flush=True)
+        yield case, fault
+
+
+def read_outcomes(chosen, files):
+    """What earlier runs have written, each of a part of the cases; every case must be there."""
+    known = {(one["family"], one["name"]): one["fault"] for file in files for one in json.loads(file.read_text())["cases"]}
+    missing = [case.name for case in chosen if (case.family, case.name) not in known]
+    if missing:
+        sys.exit(f"stock: no outcome of {', '.join(missing)}")
+    return [(case, known[case.family, case.name]) for case in chosen]
+
+
+def write_outcomes(outcomes, options):
+    if options.json:
+        records = [{"family": case.family, "name": case.name, "passed": fault is None, "fault": fault} for case, fault in outcomes]
+        options.json.write_text(json.dumps({"summary": summary(outcomes), "cases": records}, indent=1) + "\n")
+    if options.write:
+        PAGE.write_text(page(outcomes))
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -276,6 +302,7 @@ def arguments():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="build directory")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcomes")
     parser.add_argument("--write", action="store_true", help="write docs/stock_programs.md")
+    parser.add_argument("--outcomes", type=pathlib.Path, nargs="+", metavar="FILE", help="take what --json wrote, and run nothing")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run each case N times; it passes if all do")
     parser.add_argument("--kills", type=int, metavar="N", help="N rounds with each victim instead of the cases")
     parser.add_argument("--seed", type=int, default=None, help="of --kills; absent: from the time")
@@ -283,6 +310,7 @@ def arguments():
     parser.add_argument("--loss", type=float, metavar="PERCENT", help="of the cells; only cases that repair it")
     parser.add_argument("--corrupt", type=float, metavar="PERCENT", help="of the cells; only cases that repair it")
     parser.add_argument("--sanitized", type=pathlib.Path, metavar="BUILD", help="build whose libraries the programs load")
+    parser.add_argument("--first-port", type=int, default=21000, metavar="N", help="TCP ports from here: for several runs at once")
     parser.add_argument("--set", action="append", default=[], metavar="VAR=VALUE", help="an environment variable for all")
     return parser.parse_args()
 
@@ -317,25 +345,20 @@ def main():
     if options.list:
         print("\n".join(f"{case.family}: {case.name}" for case in chosen))
         return 0
+    if options.outcomes:
+        outcomes = read_outcomes(chosen, options.outcomes)
+        print(summary(outcomes))
+        write_outcomes(outcomes, options)
+        return 0
     install_packages({case.family for case in chosen})
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-stock-"))
     scratch.chmod(0o755)
     runner = Runner(reachable_build(options.build.resolve(), scratch), scratch, options)
-    outcomes = []
-    for case in chosen:
-        start = time.monotonic()
-        fault = next((fault for _ in range(options.repeat) if (fault := runner.run(case))), None)
-        outcomes.append((case, fault))
-        print(f"{'ok    ' if fault is None else 'FAILED'} {case.family}: {case.name} ({time.monotonic() - start:.1f} s)"
-              + (f": {fault}" if fault else ""), flush=True)
+    outcomes = list(run_all(chosen, runner, options.repeat))
     print(summary(outcomes))
     if runner.faults:
         print(f"{runner.struck} cells lost or damaged")
-    if options.json:
-        records = [{"family": case.family, "name": case.name, "passed": fault is None, "fault": fault} for case, fault in outcomes]
-        options.json.write_text(json.dumps({"summary": summary(outcomes), "cases": records}, indent=1) + "\n")
-    if options.write:
-        PAGE.write_text(page(outcomes))
+    write_outcomes(outcomes, options)
     if all(fault is None for _, fault in outcomes):
         shutil.rmtree(scratch, ignore_errors=True)
         return 0
