@@ -70,7 +70,7 @@ struct NodeInfo {
   pid @3 :UInt32;
   lid @4 :UInt16;                      # 0: none yet, or a switch
   guid @5 :UInt64;
-  ready @6 :Bool;                      # endnode: link and sessions are up; switch: listens
+  ready @6 :Bool;                      # endnode: link and sessions are up; switch: links to neighbours
   state @7 :Text;                      # one word for people: "open", "connecting", "listening"
   sessions @8 :List(Session);          # at most 64
   wireVersion @9 :UInt16;              # highest link version it speaks

@@ -50,7 +50,7 @@ struct NodeInfo {
   uint16_t lid = 0;  // 0: none yet, or a switch
   uint64_t guid = 0;
   uint16_t wire_version = 0;
-  bool ready = false;  // endnode: its link is up, and every session it was told to open; switch: it listens
+  bool ready = false;  // endnode: its link is up, and every session it was told to open; switch: its links
   std::string state;   // one word
   std::string fault;   // why it is not ready, when it knows
   std::vector<SessionInfo> sessions;
