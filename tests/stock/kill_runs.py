@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,8 @@ PORTS = 64              # of the fabric; a LID rests for a minute before another
 TOPOLOGY = f'fabric = "kills"\n[[switch]]\nname = "s1"\nspare_ports = {PORTS}\n'
 MAY_GROW = {"memory of the switch": 4 << 20,  # its tables fill
             "files of programs": 32}          # counters of so many that have ended stay
+# A switch that is back late, by the retries that a program asks for (0.5 s), is an error that its QPs are right to tell.
+GAVE_UP = re.compile(r"retry counter exceeded|status 12\b|retry exceeded", re.IGNORECASE)
 LISTENS = "rdma_cm: LISTEN: done"  # what WEFT_DEBUG=cm says of a server
 
 
@@ -171,7 +174,7 @@ class KillRuns:
         self.before = fabric.holdings()
         self.whole = {}  # by program: how much it does in the time in which victims are killed, on this machine as it is
         self.outcomes = dict.fromkeys(("ended by itself", "ended before the kill", "served the next client",
-                                       "had nothing outstanding"), 0)
+                                       "had nothing outstanding", "gave up by its own time-outs"), 0)
 
     def start_server(self, program, count):
         self.port += 1
@@ -237,6 +240,8 @@ class KillRuns:
                 status = side.wait(deadline - time.monotonic())
                 if status is None:
                     faults.append(f"{pair.program.name}: the {name} hangs without its switch ({side.last_words()})")
+                elif status != 0 and any(GAVE_UP.search(one.said()) for one in (pair.client, pair.server)):
+                    self.outcomes["gave up by its own time-outs"] += 1
                 elif status != 0:
                     faults.append(f"{pair.program.name}: the {name} ended with {status} ({side.last_words()})")
                 else:
