@@ -1,5 +1,6 @@
 // bench/many_qps.cc -- what a message costs when it goes by one of many queue pairs and names one of many
-// regions, each in its turn: small RDMA writes on RC through a switch, everything in one thread.
+// regions, each in its turn: small RDMA writes on RC through a switch, everything in one thread. With --list
+// a queue pair posts so many in its turn; with 1, the default, each message has an acknowledgement of its own.
 // scripts/bench puts it beside a run with one of each.
 #include <fmt/core.h>
 
@@ -25,6 +26,7 @@ struct Options {
   uint32_t qps = 10'000;
   uint32_t regions = 1'000'000;
   uint32_t bytes = 8;
+  uint32_t list = 1;
   double seconds = 0.2;  // of one round
 };
 
@@ -44,7 +46,7 @@ struct Node {
           adapter.memory().reg_mr(pd, std::span(memory).subspan(at, kRegionBytes), rights).value());
     }
     QpConfig config{.pd = pd, .send_cq = cq, .recv_cq = cq};
-    config.send_wqes = is_host && options.qps == 1 ? kWindow : 4;
+    config.send_wqes = !is_host ? 1 : options.qps == 1 ? kWindow : std::max(4U, options.list);
     config.recv_wqes = config.sges = 1;
     for (uint32_t i = 0; i < options.qps; ++i) qps.push_back(adapter.create_qp(config).value());
   }
@@ -77,6 +79,7 @@ class World {
  public:
   explicit World(const Options& options)
       : bytes_(options.bytes),
+        list_(options.list),
         fabric_(fabric::kCellPayloadBytesDefault),
         host_(fabric_.host_port, fabric_.random, options, true),
         unit_(fabric_.unit_port, fabric_.random, options, false) {
@@ -104,7 +107,8 @@ class World {
       const Sge sge{from.addr, bytes_, from.lkey};
       const SendRequest request{
           .opcode = SendOpcode::kRdmaWrite, .sges = {&sge, 1}, .remote_addr = to.addr, .rkey = to.rkey};
-      if (host_.adapter.post_send(*host_.qps[posted_ % host_.qps.size()], request) != PostResult::kOk) break;
+      QueuePair& qp = *host_.qps[posted_ / list_ % host_.qps.size()];
+      if (host_.adapter.post_send(qp, request) != PostResult::kOk) break;
     }
     const Instant now = Endnode::now();
     host_.adapter.poll(now);
@@ -120,6 +124,7 @@ class World {
   }
 
   uint32_t bytes_;
+  uint32_t list_;
   OneThreadFabric fabric_;
   Node host_;
   Node unit_;
@@ -135,10 +140,15 @@ int run(int argc, char** argv) {
   known.add_options()("regions", po::value(&options.regions)->default_value(1'000'000),
                       "entries of each memory table, in turn");
   known.add_options()("bytes", po::value(&options.bytes)->default_value(8), "of one write, at most 4096");
+  known.add_options()("list", po::value(&options.list)->default_value(1),
+                      "messages of a queue pair in its turn, at most 64");
   known.add_options()("seconds", po::value(&options.seconds)->default_value(0.2, "0.2"), "of each round");
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
-  if (options.qps == 0 || options.regions == 0 || options.bytes > kRegionBytes) {
-    fmt::print(stderr, "many_qps: --qps and --regions are at least 1, --bytes at most {}\n", kRegionBytes);
+  const bool list_fits = options.list != 0 && kWindow % options.list == 0;
+  if (options.qps == 0 || options.regions == 0 || options.bytes > kRegionBytes || !list_fits) {
+    fmt::print(stderr,
+               "many_qps: --qps and --regions are at least 1, --bytes at most {}, --list divides {}\n",
+               kRegionBytes, kWindow);
     return 2;
   }
   World world(options);
