@@ -62,11 +62,16 @@ AddressSpaces& ChannelAdapter::use_manager(MemoryManager& manager) {
 }
 
 Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vector) {
-  core_->engine.count(AdapterCounter::kAgentCalls);
   if (cqes == 0 || cqes > limits().cqes_per_queue) {
+    core_->engine.count(AdapterCounter::kAgentCalls);
     return Error{"create_cq: " + std::to_string(cqes) + " entries; 1 to " +
                  std::to_string(limits().cqes_per_queue) + " are possible"};
   }
+  return create_cq(std::make_unique<CompletionQueue>(cqes), vector);
+}
+
+Result<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQueue> made, uint32_t vector) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
   if (vector >= limits().completion_vectors) {
     return Error{"create_cq: there are " + std::to_string(limits().completion_vectors) +
                  " completion vectors, from 0"};
@@ -74,31 +79,43 @@ Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vecto
   for (uint32_t i = 0; i < limits().completion_queues; ++i) {
     if (i == core_->cqs.size()) core_->cqs.emplace_back();
     if (core_->cqs[i] != nullptr) continue;
-    core_->cqs[i] = std::make_unique<CompletionQueue>(i, cqes, core_->engine.notified);
+    core_->cqs[i] = std::move(made);
+    core_->cqs[i]->join(i, core_->engine.notified);
     return core_->cqs[i].get();
   }
   return Error{"create_cq: all completion queues are in use; raise AdapterLimits::completion_queues"};
 }
 
 Status ChannelAdapter::resize_cq(CompletionQueue& cq, uint32_t cqes) {
-  core_->engine.count(AdapterCounter::kAgentCalls);
-  if (!core_->owns(&cq)) return Error{"resize_cq: the CQ belongs to another adapter"};
   if (cqes == 0 || cqes > limits().cqes_per_queue) {
+    core_->engine.count(AdapterCounter::kAgentCalls);
     return Error{"resize_cq: " + std::to_string(cqes) + " entries; 1 to " +
                  std::to_string(limits().cqes_per_queue) + " are possible"};
   }
-  if (!cq.resize(cqes))
+  FixedRing<WorkCompletion> room = CompletionQueue::room_for(cqes);
+  return resize_cq(cq, room);
+}
+
+Status ChannelAdapter::resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (!core_->owns(&cq)) return Error{"resize_cq: the CQ belongs to another adapter"};
+  if (!cq.resize(room))
     return Error{"resize_cq: " + std::to_string(cq.fill()) + " entries wait to be polled"};
   return {};
 }
 
 Status ChannelAdapter::destroy_cq(CompletionQueue* cq) {
+  std::unique_ptr<CompletionQueue> memory;
+  return destroy_cq(cq, memory);
+}
+
+Status ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (!core_->owns(cq)) return Error{"destroy_cq: the CQ belongs to another adapter"};
   if (cq->users != 0) return Error{"destroy_cq: QPs still complete there; destroy them first"};
   core_->engine.notified.remove(cq);
   core_->engine.events.drop(cq->events);
-  core_->cqs[cq->index()].reset();
+  memory = std::move(core_->cqs[cq->index()]);
   return {};
 }
 
@@ -151,6 +168,19 @@ Status AdapterCore::check_qp(QpConfig& config) {
 }
 
 Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
+  QpConfig config = wanted;
+  if (const Status good = core_->check_qp(config); !good) {
+    core_->engine.count(AdapterCounter::kAgentCalls);
+    return good.error();
+  }
+  return create_qp(wanted, make_qp(config));
+}
+
+QpMemory ChannelAdapter::make_qp(const QpConfig& config) const {
+  return QpMemory(std::make_unique<QueuePair>(config, &core_->engine, limits().inline_bytes).release());
+}
+
+Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
   QpConfig config = wanted;
@@ -169,8 +199,11 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
     return Error{"create_qp: QP 1 of this port exists already"};
   }
   auto& slot = core_->place_of(number, config.port);
-  slot = std::make_unique<QueuePair>(config, number, &engine, limits().inline_bytes);
+  slot.reset(memory.release());
+  slot->qpn = number;
+  slot->config = config;
   slot->port = config.port;
+  slot->rx.strict_acks.use(engine.strict_acks);
   engine.enlist(*slot);
   if (config.type == QpType::kXrcRecv) {
     core_->srqs.enter(config.xrcd);
@@ -185,6 +218,11 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
 }
 
 Status ChannelAdapter::destroy_qp(QueuePair* qp) {
+  QpMemory memory;
+  return destroy_qp(qp, memory);
+}
+
+Status ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
   if (qp->owner != &engine) return Error{"destroy_qp: the QP belongs to another adapter"};
@@ -205,7 +243,7 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp) {
     if (qp->config.srq != nullptr) --qp->config.srq->users;
   }
   core_->numbers.give_back(qp->qpn, engine.now);
-  core_->place_of(qp->qpn, qp->config.port).reset();
+  memory.reset(core_->place_of(qp->qpn, qp->config.port).release());
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/fixed_ring.h"
 #include "base/result.h"
 #include "base/rng.h"
 #include "fabric/link/cell_port.h"
@@ -55,16 +56,28 @@ class ChannelAdapter {
   AddressSpaces& use_manager(MemoryManager& manager);
   /// `vector`: below AdapterLimits::completion_vectors. All of an adapter's queues are served alike.
   Result<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
+  /// The same for one whose memory somebody has taken beforehand, who need not be the owner.
+  Result<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue> made, uint32_t vector = 0);
   /// Another number of entries; refused when more wait, nothing changes then.
   Status resize_cq(CompletionQueue& cq, uint32_t cqes);
+  /// The same with memory taken beforehand; what the entries stood in is the caller's then.
+  Status resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
   /// Refused while a QP completes there.
   Status destroy_cq(CompletionQueue* cq);
+  /// The same, but for its memory, which is the caller's then.
+  Status destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory);
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Result<QueuePair*> create_qp(const QpConfig& config);
+  /// The same in two steps: memory for a QP like this and its queues, which anybody may take at any time, and
+  /// its place in the adapter. Nothing of `config` is checked before the second.
+  [[nodiscard]] QpMemory make_qp(const QpConfig& config) const;
+  Result<QueuePair*> create_qp(const QpConfig& wanted, QpMemory memory);
   /// Flushes nothing: what is queued is forgotten, and so are completions of the QP that nobody has polled,
   /// as with RESET. Move to kErr first and poll if they are wanted.
   Status destroy_qp(QueuePair* qp);
+  /// The same, but for its memory, which is the caller's then.
+  Status destroy_qp(QueuePair* qp, QpMemory& memory);
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
   /// What the QP was created as: its service (PUSH-CHAN-01), queues and sizes.

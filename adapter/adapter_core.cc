@@ -30,7 +30,7 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       pds(config.limits.protection_domains + 1),
       srqs(engine, pds, cqs),
       pd_qps(config.limits.protection_domains + 1),
-      no_cq(UINT32_MAX, 1, engine.notified),
+      no_cq(1),
       numbers(config.limits.queue_pairs, engine.table_mask + 1, random),
       protocols(config.limits.raw_protocols) {}
 

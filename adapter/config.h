@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "adapter/verbs.h"
 #include "messages/ids.h"
@@ -11,6 +12,14 @@ namespace weft::adapter {
 class CompletionQueue;
 class QueuePair;
 class SharedReceiveQueue;
+
+/// Memory of a QP or of a shared receive queue that is nobody's, or not yet anybody's.
+struct FreeQueue {
+  void operator()(QueuePair* qp) const noexcept;
+  void operator()(SharedReceiveQueue* srq) const noexcept;
+};
+using QpMemory = std::unique_ptr<QueuePair, FreeQueue>;
+using SrqMemory = std::unique_ptr<SharedReceiveQueue, FreeQueue>;
 
 /// What an adapter can hold; capability query (SAN-NODE-04, C-16).
 struct AdapterLimits {

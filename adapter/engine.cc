@@ -75,7 +75,7 @@ void Engine::want_ack(QueuePair& qp, bool at_once) noexcept {
   (due ? acks_now : acks_later).push_back(qp);
 }
 
-CreditWaits& Engine::outlet_of(QueuePair& qp, VirtualLane& vl) noexcept {
+CreditWaits& Engine::wait_for(QueuePair& qp, VirtualLane& vl) noexcept {
   bool loops = qp.path.loops;
   vl = qp.path.vl;
   if (!is_connected(qp.config.type)) {  // the packet that waits says it
@@ -84,23 +84,23 @@ CreditWaits& Engine::outlet_of(QueuePair& qp, VirtualLane& vl) noexcept {
     loops = dest.lid == port.info.lid;
     vl = lane_of(port.info, dest.sl);
   }
-  return waits[(qp.port - 1U) * 2 + (loops ? 1 : 0)];
+  CreditWaits& at = waits[(qp.port - 1U) * 2 + (loops ? 1 : 0)];
+  at.lanes |= lane_bit(vl);
+  return at;
 }
 
 void Engine::wait_to_send(QueuePair& qp) noexcept {
   VirtualLane vl;
-  CreditWaits& at = outlet_of(qp, vl);
+  CreditWaits& at = wait_for(qp, vl);
   SendList::unlink(qp);
   at.sends[vl.value()].push_back(qp);
-  at.lanes |= lane_bit(vl);
 }
 
 void Engine::wait_to_ack(QueuePair& qp) noexcept {
   VirtualLane vl;
-  CreditWaits& at = outlet_of(qp, vl);
+  CreditWaits& at = wait_for(qp, vl);
   AckList::unlink(qp);
   at.acks[vl.value()].push_back(qp);
-  at.lanes |= lane_bit(vl);
 }
 
 void Engine::wait_no_more(QueuePair& qp) noexcept {

@@ -113,6 +113,7 @@ struct Engine {
   MulticastGroups groups;
   ChunkPool<TxPacket> tx_chunks;
   ChunkPool<RxPacket> rx_chunks;
+  StrictAckPool strict_acks{0};
   TimerHeap timers;
   SendList send_list;             // QPs that can send, as far as they know
   AckList acks_now;               // QPs that owe an acknowledgement at once
@@ -139,8 +140,8 @@ struct Engine {
  private:
   /// A completion of `qpn` found its queue full.
   [[gnu::cold]] void lose_completion(CompletionQueue& queue, Qpn qpn) noexcept;
-  /// Where the QP's next cell leaves: which of `waits`, and the lane.
-  [[nodiscard]] CreditWaits& outlet_of(QueuePair& qp, VirtualLane& vl) noexcept;
+  /// Where the QP's next cell leaves, and the lane, on which somebody waits from now on.
+  [[nodiscard]] CreditWaits& wait_for(QueuePair& qp, VirtualLane& vl) noexcept;
 };
 
 }  // namespace weft::adapter

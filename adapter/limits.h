@@ -38,6 +38,7 @@ inline constexpr Duration kAckDelay = 50us;
 inline constexpr uint32_t kAcksPerTurn = 4;
 /// Strict mode: cells waiting for their own ACK. When full, cells are dropped and come again.
 inline constexpr uint32_t kStrictAcksMax = 256;
+static_assert((kStrictAcksMax & (kStrictAcksMax - 1)) == 0);
 
 /// Work of one poll(): cells sent per QP before the next one has its turn, and in all (decisions P9). A turn
 /// of one QP fills a burst of a ZeroMQ link.

@@ -3,6 +3,8 @@
 // unit first, so whoever has one finds an event, unless that event's CQ has been destroyed meanwhile.
 #include "hca/channel.h"
 
+#include <new>
+
 #include "hca/device_core.h"
 
 namespace weft::hca {
@@ -114,13 +116,20 @@ void Cq::notify() noexcept {
 
 Answer Cq::resize(uint32_t cqes) noexcept {
   if (core().forked()) return Answer::kForked;
+  if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return Answer::kInvalid;
+  FixedRing<adapter::WorkCompletion> room;  // nobody waits for this memory, nor for what is given back
+  try {
+    room = adapter::CompletionQueue::room_for(cqes);
+  } catch (const std::bad_alloc&) {
+    return Answer::kNoMemory;
+  }
   const Hold hold(core());
-  return core().adapter.resize_cq(queue(), cqes) ? Answer::kOk : Answer::kInvalid;
+  return core().adapter.resize_cq(queue(), room) ? Answer::kOk : Answer::kInvalid;
 }
 
 Answer Cq::release() noexcept {
   DeviceCore& device = core();
-  if (!device.adapter.destroy_cq(&queue())) return Answer::kBusy;
+  if (!device.adapter.destroy_cq(&queue(), memory_)) return Answer::kBusy;
   device.forget(*this);
   if (channel_ == nullptr) return Answer::kOk;
   channel_->forget(*this);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "adapter/adapter.h"
+#include "adapter/queues/completion_queue.h"
 #include "hca/event_fd.h"
 #include "hca/object.h"
 
@@ -67,6 +69,7 @@ class Cq final : public NotifiedObject {
 
  private:
   CompletionChannel* channel_;
+  std::unique_ptr<adapter::CompletionQueue> memory_;  // of the adapter's queue once it has ended
   uint32_t taken_since_turn_ = 0;
 };
 

@@ -51,8 +51,9 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   if (core().forked()) return {.answer = Answer::kForked};
   if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return {.answer = Answer::kInvalid};
   if (channel != nullptr && &channel->context() != this) return {.answer = Answer::kInvalid};
+  auto room = std::make_unique<adapter::CompletionQueue>(cqes);  // nobody waits for this memory
   const Hold hold(core());
-  Result<adapter::CompletionQueue*> queue = core().adapter.create_cq(cqes);
+  Result<adapter::CompletionQueue*> queue = core().adapter.create_cq(std::move(room));
   if (!queue) return {.answer = Answer::kNoMemory};
   Cq* cq = keep(std::make_unique<Cq>(*this, user, **queue, channel));
   core().add(*cq);
@@ -95,8 +96,9 @@ Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges
     config.xrcd = xrc.domain->id();
     config.cq = &xrc.cq->queue();
   }
+  adapter::SrqMemory memory = adapter::SharedReceives::make(config);
   const Hold hold(core());
-  Result<adapter::SharedReceiveQueue*> queue = core().adapter.srqs().create(config);
+  Result<adapter::SharedReceiveQueue*> queue = core().adapter.srqs().create(config, std::move(memory));
   if (!queue) return {.answer = Answer::kNoMemory};
   Srq* srq = keep(std::make_unique<Srq>(*this, user, pd, **queue, xrc));
   core().add(*srq, **queue);
@@ -127,10 +129,11 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   config.pd = pd.id();
   config.wanted_qpn = init.management ? kQpnGsi : Qpn(0);
   config.srq = init.srq != nullptr ? &init.srq->queue() : nullptr;
+  adapter::QpMemory memory = core().adapter.make_qp(config);
   const Hold hold(core());
   config.send_cq = &init.send_cq->queue();
   config.recv_cq = &init.recv_cq->queue();
-  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config);
+  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
   Qp* qp = keep(std::make_unique<Qp>(*this, init, &pd, **pair));
   core().add(*qp, **pair);
@@ -144,8 +147,9 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
   adapter::QpConfig config = init.config;
   config.type = adapter::QpType::kXrcRecv;
   config.xrcd = domain.id();
+  adapter::QpMemory memory = core().adapter.make_qp(config);
   const Hold hold(core());
-  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config);
+  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
   auto handles = std::make_shared<std::vector<Qp*>>();
   Qp* qp = keep(std::make_unique<Qp>(*this, target, **pair, std::move(handles)));

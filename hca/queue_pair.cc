@@ -166,7 +166,7 @@ Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // what was posted leaves, and its events find it
   if (let_go()) {
-    if (!device.adapter.destroy_qp(&pair_)) return Answer::kBusy;
+    if (!device.adapter.destroy_qp(&pair_, memory_)) return Answer::kBusy;
     device.table.leave(pair_);
     device.caller_turn(device.clock.now());  // its last acknowledgement leaves
     device.forget(number_);

@@ -105,6 +105,7 @@ class Qp final : public Object {
   Qpn number_;
   adapter::PostResult refusal_ = adapter::PostResult::kOk;
   std::vector<Membership> groups_;  // each counts as a user of the QP
+  adapter::QpMemory memory_;        // of the adapter's QP once it has ended: given back without the lock
 };
 
 }  // namespace weft::hca

@@ -65,7 +65,7 @@ Answer Srq::query(adapter::SrqAttr& out) const noexcept {
 Answer Srq::release() noexcept {
   DeviceCore& device = core();
   device.deliver_events();
-  if (!device.adapter.srqs().destroy(&queue_)) return Answer::kBusy;
+  if (!device.adapter.srqs().destroy(&queue_, memory_)) return Answer::kBusy;
   device.forget(queue_);
   --pd_.books.users;
   if (xrc_.domain == nullptr) return Answer::kOk;

@@ -63,6 +63,7 @@ class Srq final : public Object {
   ProtectionDomain& pd_;
   adapter::SharedReceiveQueue& queue_;
   XrcPlace xrc_;
+  adapter::SrqMemory memory_;  // of the adapter's queue once it has ended: given back without the lock
 };
 
 }  // namespace weft::hca

@@ -4,9 +4,10 @@
 
 namespace weft::adapter {
 
-CompletionQueue::CompletionQueue(uint32_t index, uint32_t cqes, FixedRing<CompletionQueue*>& notified)
-    : list_(notified), index_(index) {
-  entries_.reset(std::bit_ceil(cqes));
+FixedRing<WorkCompletion> CompletionQueue::room_for(uint32_t cqes) {
+  FixedRing<WorkCompletion> room;
+  room.reset(std::bit_ceil(cqes));
+  return room;
 }
 
 void CompletionQueue::notify(const WorkCompletion& entry) noexcept {
@@ -14,15 +15,13 @@ void CompletionQueue::notify(const WorkCompletion& entry) noexcept {
   if (notify_ != CqNotify::kNext && !solicited) return;
   notify_ = CqNotify::kOff;
   notified_ = true;
-  if (!listed_) listed_ = list_.push(this);
+  if (!listed_) listed_ = list_->push(this);
 }
 
-bool CompletionQueue::resize(uint32_t cqes) {
-  if (cqes < entries_.size()) return false;
-  FixedRing<WorkCompletion> wanted;
-  wanted.reset(std::bit_ceil(cqes));
-  for (; !entries_.empty(); entries_.pop()) wanted.push(entries_.front());
-  entries_ = std::move(wanted);
+bool CompletionQueue::resize(FixedRing<WorkCompletion>& room) noexcept {
+  if (room.capacity() < entries_.size()) return false;
+  for (; !entries_.empty(); entries_.pop()) room.push(entries_.front());
+  std::swap(entries_, room);
   return true;
 }
 

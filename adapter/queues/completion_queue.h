@@ -13,12 +13,19 @@
 
 namespace weft::adapter {
 
-/// Owner: the adapter's thread. Made by ChannelAdapter::create_cq().
+/// Owner: the adapter's thread, once ChannelAdapter::create_cq() has it.
 class CompletionQueue {
  public:
   /// @param cqes entries it must hold, 1..2^31; rounded up to a power of two
+  explicit CompletionQueue(uint32_t cqes) { entries_ = room_for(cqes); }
+  /// It is one of an adapter's from now on.
   /// @param notified where it enters itself when an armed queue gets its entry; has room for every queue
-  CompletionQueue(uint32_t index, uint32_t cqes, FixedRing<CompletionQueue*>& notified);
+  void join(uint32_t index, FixedRing<CompletionQueue*>& notified) noexcept {
+    index_ = index;
+    list_ = &notified;
+  }
+  /// Memory for `cqes` entries, for resize().
+  [[nodiscard]] static FixedRing<WorkCompletion> room_for(uint32_t cqes);
 
   /// Adds an entry. False when the queue is full: the entry is lost, the queue is overrun from then on.
   /// Inline, so that an entry is put together where it stays.
@@ -48,8 +55,9 @@ class CompletionQueue {
   }
   [[nodiscard]] Qpn overran_by() const noexcept { return overran_by_; }
 
-  /// Room for `cqes` entries from now on; false when more than that wait.
-  [[nodiscard]] bool resize(uint32_t cqes);
+  /// Its entries stand in `room` from now on, and `room` has what they stood in; false when more wait than
+  /// fit.
+  [[nodiscard]] bool resize(FixedRing<WorkCompletion>& room) noexcept;
   /// Takes out the entries of a QP that is no more; the others keep their order.
   void purge(Qpn qpn) noexcept;
 
@@ -73,8 +81,8 @@ class CompletionQueue {
   [[gnu::cold]] void notify(const WorkCompletion& entry) noexcept;
 
   FixedRing<WorkCompletion> entries_;
-  FixedRing<CompletionQueue*>& list_;
-  uint32_t index_;
+  FixedRing<CompletionQueue*>* list_ = nullptr;
+  uint32_t index_ = UINT32_MAX;  // of none
   CqNotify notify_ = CqNotify::kOff;
   bool notified_ = false;
   bool listed_ = false;  // stands in list_

@@ -22,7 +22,7 @@ namespace weft::adapter {
 
 /// Chunks of all QPs of an adapter. Owner: the adapter's thread. Memory is taken kChunksPerSlab at a time,
 /// the first at construction, and kept: allocation happens only when more is in use than ever before.
-template <class Packet>
+template <class Packet, uint32_t kLength = kChunkPackets, uint32_t kChunksPerSlab = 32>
 class ChunkPool {
  public:
   /// @param ahead_max chunks that may be out beside the one each QP needs to get on (PacketWindow)
@@ -53,9 +53,8 @@ class ChunkPool {
   [[nodiscard]] uint32_t out() const noexcept { return out_; }
 
  private:
-  static constexpr uint32_t kChunksPerSlab = 32;
   struct alignas(64) Slab {
-    std::array<std::array<Packet, kChunkPackets>, kChunksPerSlab> chunks;
+    std::array<std::array<Packet, kLength>, kChunksPerSlab> chunks;
   };
 
   [[nodiscard, gnu::cold]] bool grow() noexcept {

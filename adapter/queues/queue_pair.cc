@@ -1,6 +1,7 @@
 #include "adapter/queues/queue_pair.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "adapter/queues/shared_receive_queue.h"
 
@@ -11,9 +12,8 @@ static_assert(sizeof(QueuePair) + kReadsPerQp * (sizeof(ReadJob) + sizeof(Execut
               kIdleRcQpBytesMax);
 static_assert(sizeof(QueuePair) + sizeof(TxPacket) <= kIdleUdQpBytesMax);
 
-QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes)
-    : qpn(number),
-      sq(wanted.type == QpType::kXrcRecv ? 0 : wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
+QueuePair::QueuePair(const QpConfig& wanted, const Engine* adapter, uint32_t inline_bytes)
+    : sq(wanted.type == QpType::kXrcRecv ? 0 : wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
       own_rq(wanted.srq == nullptr && !is_xrc(wanted.type) ? wanted.recv_wqes : 0, std::max(wanted.sges, 1U),
              wanted.pd),
       rq(wanted.srq == nullptr ? &own_rq : &wanted.srq->queue),
@@ -29,7 +29,14 @@ QueuePair::QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, 
     rx.reads.reset(kReadsPerQp);
     rx.executed_reads.reset(kReadsPerQp);
   }
-  if (wanted.ack_mode == AckMode::kStrict) rx.strict_acks.reset(kStrictAcksMax);
+}
+
+void FreeQueue::operator()(QueuePair* qp) const noexcept {
+  const std::unique_ptr<QueuePair> last(qp);
+}
+
+void FreeQueue::operator()(SharedReceiveQueue* srq) const noexcept {
+  const std::unique_ptr<SharedReceiveQueue> last(srq);
 }
 
 }  // namespace weft::adapter

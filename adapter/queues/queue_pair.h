@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "adapter/config.h"
 #include "adapter/counters.h"
@@ -174,12 +175,58 @@ struct ExecutedRead {
   bool is_atomic = false;
   uint64_t old_value = 0;
 
-  [[nodiscard]] bool operator==(const ExecutedRead&) const noexcept = default;
+  [[nodiscard]] bool same_request(const ExecutedRead& other) const noexcept {
+    return psn == other.psn && key == other.key && va == other.va && bytes == other.bytes &&
+           is_atomic == other.is_atomic;
+  }
 };
 
-struct StrictAck {
-  Psn psn{};
-  uint16_t cell = 0;
+/// A cell that is owed an acknowledgement of its own: there are many, so in one word.
+class StrictAck {
+ public:
+  StrictAck() = default;
+  StrictAck(Psn psn, uint16_t cell) noexcept : word_(uint32_t{cell} << 24 | psn.value()) {}
+  [[nodiscard]] Psn psn() const noexcept { return Psn(word_ & Psn::kMask); }
+  [[nodiscard]] uint16_t cell() const noexcept { return static_cast<uint16_t>(word_ >> 24); }
+
+ private:
+  uint32_t word_ = 0;
+};
+static_assert(sizeof(StrictAck) == 4 && kCellsPerPacketMax <= 256);
+
+using StrictAckPool = ChunkPool<StrictAck, kStrictAcksMax, 4>;
+
+/// Strict mode: cells whose acknowledgements wait to be sent, oldest first. Their memory comes with the first
+/// and goes with the last.
+class StrictAcks {
+ public:
+  void use(StrictAckPool& pool) noexcept { pool_ = &pool; }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] bool full() const noexcept { return count_ == kStrictAcksMax; }
+  [[nodiscard]] StrictAck front() const noexcept { return cells_[head_]; }
+  /// False when it is full, or there is no memory: the cell will come again.
+  bool push(StrictAck ack) noexcept {
+    if (full()) return false;
+    if (cells_ == nullptr) cells_ = pool_->take(false);
+    if (cells_ == nullptr) [[unlikely]]
+      return false;
+    cells_[(head_ + count_++) % kStrictAcksMax] = ack;
+    return true;
+  }
+  void pop() noexcept {
+    head_ = static_cast<uint16_t>((head_ + 1U) % kStrictAcksMax);
+    if (--count_ == 0) clear();
+  }
+  void clear() noexcept {
+    if (cells_ != nullptr) pool_->give_back(std::exchange(cells_, nullptr), false);
+    head_ = count_ = 0;
+  }
+
+ private:
+  StrictAckPool* pool_ = nullptr;
+  StrictAck* cells_ = nullptr;
+  uint16_t head_ = 0;
+  uint16_t count_ = 0;
 };
 
 /// How far the responder has got since it began to receive.
@@ -219,8 +266,8 @@ struct ReceiveSide : ReceiveProgress {
   WindowBits untold;                       // packets of which something is new that no ACK has told yet
   FixedRing<ReadJob> reads;                // RC
   FixedRing<ExecutedRead> executed_reads;  // RC: the newest; a requester has no older one in flight
-  FixedRing<StrictAck> strict_acks;        // strict mode
-  uint32_t stash_head = 0;                 // list of stashed cells, 0 = none
+  StrictAcks strict_acks;
+  uint32_t stash_head = 0;  // list of stashed cells, 0 = none
   uint32_t stash_count = 0;
 
   void start(const ReceiveProgress& begin) noexcept { static_cast<ReceiveProgress&>(*this) = begin; }
@@ -253,7 +300,8 @@ enum QpWatch : uint8_t { kWatchFirstCell = 1 << 0, kWatchPeerArmed = 1 << 1 };
 
 class QueuePair {
  public:
-  QueuePair(const QpConfig& wanted, Qpn number, const Engine* adapter, uint32_t inline_bytes);
+  /// Nobody's as yet: its number and its place come with ChannelAdapter::create_qp().
+  QueuePair(const QpConfig& wanted, const Engine* adapter, uint32_t inline_bytes);
 
   [[nodiscard]] const QpAbilities& abilities() const noexcept { return qp_abilities(state); }
   [[nodiscard]] bool acknowledged() const noexcept { return is_acknowledged(config.type); }

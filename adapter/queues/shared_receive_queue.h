@@ -15,19 +15,15 @@ struct Engine;
 
 class SharedReceiveQueue {
  public:
-  SharedReceiveQueue(const SrqConfig& wanted, uint32_t place, uint32_t srq_number, const Engine* adapter)
-      : queue(wanted.wqes, std::max(wanted.sges, 1U), wanted.pd),
-        config(wanted),
-        index(place),
-        number(srq_number),
-        owner(adapter) {}
+  explicit SharedReceiveQueue(const SrqConfig& wanted)
+      : queue(wanted.wqes, std::max(wanted.sges, 1U), wanted.pd), config(wanted) {}
 
   RecvQueue queue;
   SrqConfig config;
-  uint32_t index;
-  uint32_t number;     // what peers of XRC targets call it; none comes again soon
-  uint32_t users = 0;  // QPs that take from it; a queue in use is not destroyed
-  const Engine* owner;
+  uint32_t index = 0;
+  uint32_t number = 0;            // what peers of XRC targets call it; none comes again soon
+  uint32_t users = 0;             // QPs that take from it; a queue in use is not destroyed
+  const Engine* owner = nullptr;  // the adapter that has it
   EventBox events{*this};
 };
 

@@ -1,6 +1,7 @@
 #include "adapter/queues/shared_receives.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "adapter/engine.h"
@@ -36,7 +37,19 @@ Status SharedReceives::check(const SrqConfig& config) const {
   return {};
 }
 
+SrqMemory SharedReceives::make(const SrqConfig& config) {
+  return SrqMemory(std::make_unique<SharedReceiveQueue>(config).release());
+}
+
 Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
+  if (const Status good = check(config); !good) {
+    engine_.count(AdapterCounter::kAgentCalls);
+    return good.error();
+  }
+  return create(config, make(config));
+}
+
+Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqMemory memory) {
   engine_.count(AdapterCounter::kAgentCalls);
   if (const Status good = check(config); !good) return good.error();
   auto& queues = engine_.srqs;
@@ -48,8 +61,10 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
     if (queues[i] != nullptr) continue;
     // Never 0, and another one each time, so that an old number finds nothing.
     steps_[i] = steps_[i] % (kSrqNumberMask / (engine_.srq_mask + 1)) + 1;
-    const uint32_t number = steps_[i] * (engine_.srq_mask + 1) + i;
-    queues[i] = std::make_unique<SharedReceiveQueue>(config, i, number, &engine_);
+    memory->index = i;
+    memory->number = steps_[i] * (engine_.srq_mask + 1) + i;
+    memory->owner = &engine_;
+    queues[i].reset(memory.release());
     if (config.cq != nullptr) {
       ++config.cq->users;
       enter(config.xrcd);
@@ -82,6 +97,11 @@ SrqAttr SharedReceives::query(const SharedReceiveQueue& srq) const noexcept {
 }
 
 Status SharedReceives::destroy(SharedReceiveQueue* srq) {
+  SrqMemory memory;
+  return destroy(srq, memory);
+}
+
+Status SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) {
   engine_.count(AdapterCounter::kAgentCalls);
   if (!owns(srq)) return Error{"destroy_srq: the SRQ belongs to another adapter"};
   if (srq->users != 0) return Error{"destroy_srq: QPs still take from it; destroy them first"};
@@ -91,7 +111,7 @@ Status SharedReceives::destroy(SharedReceiveQueue* srq) {
     leave(srq->config.xrcd);
   }
   engine_.events.drop(srq->events);
-  engine_.srqs[srq->index].reset();
+  memory.reset(engine_.srqs[srq->index].release());
   return {};
 }
 

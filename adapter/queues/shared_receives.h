@@ -29,6 +29,10 @@ class SharedReceives {
 
   // ---- kernel agent --------------------
   Result<SharedReceiveQueue*> create(const SrqConfig& config);
+  /// The same in two steps: memory, which anybody may take at any time, and its place in the adapter. Nothing
+  /// of `config` is checked before the second.
+  [[nodiscard]] static SrqMemory make(const SrqConfig& config);
+  Result<SharedReceiveQueue*> create(const SrqConfig& config, SrqMemory memory);
   /// Changes what `mask` (SrqAttrMask) names, all of it or nothing. The limit event comes once for each time
   /// a limit is set: as soon as fewer WQEs wait than that, be it at once.
   Status modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);
@@ -36,6 +40,8 @@ class SharedReceives {
   /// Forgets what is queued. Refused while a QP takes from it. XRC targets take from queues by number and
   /// hold none; one that is receiving into this queue goes to ERR.
   Status destroy(SharedReceiveQueue* srq);
+  /// The same, but for its memory, which is the caller's then.
+  Status destroy(SharedReceiveQueue* srq, SrqMemory& memory);
   /// What peers of XRC targets call it.
   [[nodiscard]] uint32_t number(const SharedReceiveQueue& srq) const noexcept;
   [[nodiscard]] bool owns(const SharedReceiveQueue* srq) const noexcept;

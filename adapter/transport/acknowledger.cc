@@ -76,8 +76,9 @@ uint32_t Acknowledger::send_strict(QueuePair& qp, bool& done) noexcept {
   ReceiveSide& rx = qp.rx;
   uint32_t sent = 0;
   for (; !rx.strict_acks.empty() && sent < kCellsPerQpTurn; ++sent) {
-    const StrictAck& ack = rx.strict_acks.front();
-    const AckBody body{.psn = ack.psn, .cell_number = ack.cell, .messages_completed = rx.messages_completed};
+    const StrictAck ack = rx.strict_acks.front();
+    const AckBody body{
+        .psn = ack.psn(), .cell_number = ack.cell(), .messages_completed = rx.messages_completed};
     if (segmenter_.send_ack(outlet_of(qp), body, {}) != CellSent::kYes) break;
     rx.strict_acks.pop();
   }

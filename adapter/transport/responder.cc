@@ -324,11 +324,8 @@ void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault == ResponderFault::kNone) fault = read_job(qp, cell, job);
   if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
-  bool executed = false;
-  for (size_t i = 0; i < rx.executed_reads.size() && !executed; ++i) {
-    executed = rx.executed_reads.at(i) == ExecutedRead{job.psn, job.source_key, job.source_va, job.bytes};
-  }
-  if (!executed) return qp.counters.add(QpCounter::kReadsNotRepeated);
+  const ExecutedRead asked{job.psn, job.source_key, job.source_va, job.bytes};
+  if (find_executed(rx, asked) == nullptr) return qp.counters.add(QpCounter::kReadsNotRepeated);
   answer_later(qp, job);
 }
 
@@ -340,6 +337,13 @@ void Responder::answer_later(QueuePair& qp, const ReadJob& job) noexcept {
 void Responder::remember_executed(ReceiveSide& rx, const ExecutedRead& executed) noexcept {
   if (rx.executed_reads.full()) rx.executed_reads.pop();
   rx.executed_reads.push(executed);
+}
+
+const ExecutedRead* Responder::find_executed(ReceiveSide& rx, const ExecutedRead& asked) noexcept {
+  for (size_t i = 0; i < rx.executed_reads.size(); ++i) {
+    if (rx.executed_reads.at(i).same_request(asked)) return &rx.executed_reads.at(i);
+  }
+  return nullptr;
 }
 
 // ---- atomic operations --------------------
@@ -384,14 +388,13 @@ void Responder::repeat_atomic(QueuePair& qp, const CellView& cell) noexcept {
   if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return;
   if (!whole_request(cell, sizeof request)) return placement_.count(qp, ResponderFault::kViolation);
   std::memcpy(&request, cell.payload.data(), sizeof request);
-  for (size_t i = 0; i < rx.executed_reads.size(); ++i) {
-    const ExecutedRead& done = rx.executed_reads.at(i);
-    const bool same = done.is_atomic && done.psn == cell.psn && done.key == Rkey(request.key.get()) &&
-                      done.va == request.address.get();
-    if (!same) continue;
-    return answer_later(qp, {.psn = cell.psn, .is_atomic = true, .old_value = done.old_value, .cells = 1});
-  }
-  qp.counters.add(QpCounter::kReadsNotRepeated);
+  const ExecutedRead* done = find_executed(rx, {.psn = cell.psn,
+                                                .key = Rkey(request.key.get()),
+                                                .va = request.address.get(),
+                                                .bytes = kFetchOperandBytes,
+                                                .is_atomic = true});
+  if (done == nullptr) return qp.counters.add(QpCounter::kReadsNotRepeated);
+  answer_later(qp, {.psn = cell.psn, .is_atomic = true, .old_value = done->old_value, .cells = 1});
 }
 
 uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {

@@ -75,6 +75,8 @@ class Responder {
   void repeat_atomic(QueuePair& qp, const CellView& cell) noexcept;
   void answer_later(QueuePair& qp, const ReadJob& job) noexcept;
   static void remember_executed(ReceiveSide& rx, const ExecutedRead& executed) noexcept;
+  /// What was executed for just this request; null when it is not among the newest.
+  [[nodiscard]] static const ExecutedRead* find_executed(ReceiveSide& rx, const ExecutedRead& asked) noexcept;
   void repeat_read(QueuePair& qp, const CellView& cell) noexcept;
 
   // Packets, in PSN order.

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <utility>
 
 #include "adapter/engine.h"
+#include "adapter/queues/completion_queue.h"
+#include "adapter/queues/shared_receives.h"
 #include "tests/support/adapter_pair.h"
 #include "tests/support/allocation_counter.h"
 
@@ -112,10 +115,74 @@ TEST_F(QpMemory, of_an_idle_qp_is_small_for_every_service) {
   QpConfig small{.send_wqes = 1, .recv_wqes = 1, .sges = 1};
   small.type = QpType::kRc;
   EXPECT_LE(idle_bytes(small), kIdleRcQpBytesMax);
+  small.ack_mode = AckMode::kStrict;
+  EXPECT_LE(idle_bytes(small), kIdleRcQpBytesMax);
+  small.ack_mode = AckMode::kSelective;
   for (const QpType type : {QpType::kUd, QpType::kUc, QpType::kRd}) {
     small.type = type;
     EXPECT_LE(idle_bytes(small), kIdleUdQpBytesMax) << static_cast<int>(type);
   }
+}
+
+TEST_F(QpMemory, of_single_acknowledgements_is_held_only_while_they_wait) {
+  const auto qps = pair.connect({.send_wqes = 4, .recv_wqes = 1, .ack_mode = AckMode::kStrict});
+  const Engine& far = *qps[1]->owner;
+  pair.run(2);
+  send(*qps[0], 256 * 40);
+  pair.run_one(0);
+  qps[1]->rx.strict_acks.push({Psn(7), 3});
+  EXPECT_EQ(far.strict_acks.out(), 1U);
+  EXPECT_EQ(qps[1]->rx.strict_acks.front().psn(), Psn(7));
+  EXPECT_EQ(qps[1]->rx.strict_acks.front().cell(), 3U);
+  qps[1]->rx.strict_acks.pop();
+  EXPECT_EQ(far.strict_acks.out(), 0U);
+  pair.run(10);
+  EXPECT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_GE(qps[1]->counters.get(QpCounter::kAcksSent), 40U);
+  EXPECT_EQ(far.strict_acks.out(), 0U);
+  for (uint16_t cell = 0; cell < kStrictAcksMax; ++cell)
+    EXPECT_TRUE(qps[1]->rx.strict_acks.push({Psn(9), cell}));
+  EXPECT_FALSE(qps[1]->rx.strict_acks.push({Psn(9), 1}));
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]).ok());
+  EXPECT_EQ(far.strict_acks.out(), 0U);
+}
+
+/// What is large is taken and given back by whoever wants it, who need not be the adapter's owner then.
+TEST_F(QpMemory, of_queues_is_taken_before_their_place_in_the_adapter) {
+  constexpr uint64_t kSmall = 1024;
+  ChannelAdapter& adapter = *pair.side(0).adapter;
+  const QpConfig config{.pd = pair.side(0).pd,
+                        .send_cq = pair.side(0).cq,
+                        .recv_cq = pair.side(0).cq,
+                        .send_wqes = 4096,
+                        .recv_wqes = 4096};
+  weft::adapter::QpMemory qp_memory = adapter.make_qp(config);
+  const SrqConfig srq_config{.pd = pair.side(0).pd, .wqes = 4096};
+  SrqMemory srq_memory = SharedReceives::make(srq_config);
+  auto cq_memory = std::make_unique<CompletionQueue>(4096);
+
+  const uint64_t before = allocated_bytes();
+  QueuePair* qp = adapter.create_qp(config, std::move(qp_memory)).value();
+  SharedReceiveQueue* srq = adapter.srqs().create(srq_config, std::move(srq_memory)).value();
+  CompletionQueue* cq = adapter.create_cq(std::move(cq_memory)).value();
+  EXPECT_LE(allocated_bytes() - before, kSmall);
+  EXPECT_EQ(cq->depth(), 4096U);
+
+  ASSERT_TRUE(adapter.destroy_qp(qp, qp_memory).ok());
+  ASSERT_TRUE(adapter.srqs().destroy(srq, srq_memory).ok());
+  ASSERT_TRUE(adapter.destroy_cq(cq, cq_memory).ok());
+  EXPECT_EQ(qp_memory.get(), qp);
+  EXPECT_EQ(srq_memory.get(), srq);
+  EXPECT_EQ(cq_memory.get(), cq);
+}
+
+TEST_F(QpMemory, that_finds_no_place_is_given_back) {
+  ChannelAdapter& adapter = *pair.side(0).adapter;
+  QpConfig config{.pd = PdId(999), .send_cq = pair.side(0).cq, .recv_cq = pair.side(0).cq};
+  EXPECT_FALSE(adapter.create_qp(config, adapter.make_qp(config)).ok());
+  config.pd = pair.side(0).pd;
+  config.send_wqes = 0;
+  EXPECT_FALSE(adapter.create_qp(config).ok());
 }
 
 /// Chunks in use while a message of 200 packets is under way, and afterwards.
