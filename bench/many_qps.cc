@@ -1,6 +1,6 @@
 // bench/many_qps.cc -- what a message costs when it goes by one of many queue pairs and names one of many
 // regions, each in its turn: small RDMA writes on RC through a switch, everything in one thread. With --list
-// a queue pair posts so many in its turn; with 1, the default, each message has an acknowledgement of its own.
+// a queue pair posts so many in its turn; with 1, the default, each message has its own acknowledgement.
 // scripts/bench puts it beside a run with one of each.
 #include <fmt/core.h>
 
