@@ -21,7 +21,8 @@ bool bind_to_core(uint32_t core) noexcept {
   return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
-LoopRunner::LoopRunner(const Clock& clock, const LoopConfig& config) : clock_(clock), config_(config) {}
+LoopRunner::LoopRunner(const Clock& clock, const LoopConfig& config)
+    : clock_(clock), config_(config), spin_(config.spin) {}
 
 void LoopRunner::run() {
   while (!stopped_.load(std::memory_order_relaxed)) turn();
@@ -34,37 +35,21 @@ int LoopRunner::turn() {
   counters_.add(LoopCounter::kTurns);
   if (work != 0) {
     counters_.add(LoopCounter::kWorkingTurns);
-    note_work(now);
+    spin_.worked(now);
     return work;
   }
   idle(now);
   return 0;
 }
 
-void LoopRunner::note_work(Instant now) noexcept {
-  if (busy_from_ == kNever || now - worked_at_ >= config_.traffic) busy_from_ = now;
-  worked_at_ = now;
-  idle_from_ = kNever;
-}
-
 void LoopRunner::idle(Instant now) {
-  if (idle_from_ == kNever) {
-    // The first idle turn also shows how long the turn before it was.
-    idle_from_ = now;
-    penalty_ = {};
-  }
-  const bool traffic = busy_from_ != kNever && worked_at_ - busy_from_ >= config_.traffic;
-  if (!traffic || now - idle_from_ + penalty_ >= config_.spin) {
+  if (!spin_.yields(now)) {
     sleep(now);
     return;
   }
   sched_yield();
   counters_.add(LoopCounter::kYields);
-  const Duration away = clock_.now() - now;
-  if (away > config_.yield_late) {
-    counters_.add(LoopCounter::kLateYields);
-    penalty_ += away * 4;
-  }
+  if (spin_.yielded(now, clock_.now())) counters_.add(LoopCounter::kLateYields);
 }
 
 void LoopRunner::sleep(Instant now) {

@@ -1,8 +1,5 @@
 // base/loop_runner.h -- drives cores: poll all, and when nothing is left to do sleep until a descriptor or a
-// deadline wakes us. A wake-up across cores costs 25 us, so while traffic flows the loop spins a while before
-// it sleeps (decisions 5.5): traffic is work that has gone on for some time, not the one message or the timer
-// that an idle fabric has twice a second. When sched_yield() comes back late, somebody needs the core and the
-// loop sleeps sooner.
+// deadline wakes us; while traffic flows it spins a while before (base/spin_policy.h).
 #pragma once
 
 #include <poll.h>
@@ -15,17 +12,14 @@
 
 #include "base/counters.h"
 #include "base/pollable.h"
+#include "base/spin_policy.h"
 
 namespace weft {
 
 struct LoopConfig {
-  Duration spin = std::chrono::milliseconds(2);  // after the last work of traffic
-  // Work that has gone on for so long is traffic, and stays it until a pause as long: one late packet among
-  // many, for which the loop has slept already, does not make the next ones wait for a wake-up.
-  Duration traffic = std::chrono::milliseconds(8);
+  SpinConfig spin;
   Duration sleep_max = std::chrono::milliseconds(500);  // a lost wake-up costs at most this
   Duration stall = std::chrono::milliseconds(10);       // a turn longer than this is counted
-  Duration yield_late = std::chrono::microseconds(50);  // a yield longer than this shortens the window
 };
 
 enum class LoopCounter : uint8_t { kTurns, kWorkingTurns, kSleeps, kStalls, kYields, kLateYields, kCount };
@@ -49,7 +43,6 @@ class LoopRunner {
   [[nodiscard]] CounterSet<LoopCounter>& counters() noexcept { return counters_; }
 
  private:
-  void note_work(Instant now) noexcept;
   void idle(Instant now);
   void sleep(Instant now);
 
@@ -58,10 +51,7 @@ class LoopRunner {
   std::vector<Pollable*> cores_;
   std::vector<pollfd> fds_;
   std::atomic<bool> stopped_{false};
-  Instant busy_from_ = kNever;  // first work after a pause of at least `traffic`
-  Instant worked_at_ = kNever;  // the last work
-  Instant idle_from_ = kNever;  // when work ran out
-  Duration penalty_{};          // of late yields since then
+  SpinPolicy spin_;
   CounterSet<LoopCounter> counters_;
 };
 

@@ -126,8 +126,8 @@ uint64_t Device::count(adapter::AdapterCounter counter) const noexcept {
   return core_->adapter.counters().get(counter);
 }
 
-Instant Device::help(bool links_ready) noexcept {
-  return core_->help(links_ready);
+Helped Device::help(bool links_ready, bool stays) noexcept {
+  return core_->help(links_ready, stays);
 }
 
 void Device::wait_fds(std::vector<pollfd>& out) noexcept {

@@ -63,9 +63,9 @@ class Device {
   [[nodiscard]] uint64_t count(adapter::AdapterCounter counter) const noexcept;
 
   // ---- the helper's --------------------
-  /// One look: drives when no caller does. `links_ready`: a descriptor of wait_fds() was ready.
-  /// @return when to look again at the latest; Instant::min() is at once.
-  [[nodiscard]] Instant help(bool links_ready) noexcept;
+  /// One look: drives when no caller does. `links_ready`: a descriptor of wait_fds() was ready. `stays`: the
+  /// helper comes again at once, so no peer need wake it.
+  [[nodiscard]] Helped help(bool links_ready, bool stays = false) noexcept;
   /// Adds the descriptors whose readiness asks for help().
   void wait_fds(std::vector<pollfd>& out) noexcept;
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "adapter/config.h"
+#include "base/clock.h"
 #include "base/counters.h"
 #include "fabric/link/cell_port.h"
 #include "hca/hca_limits.h"
@@ -40,6 +41,12 @@ enum class DeviceCounter : uint8_t {
 struct PortState {
   bool up = false;
   fabric::CellPortInfo info{};  // of when it was last up
+};
+
+/// What a look of the helper has come to.
+struct Helped {
+  Instant until;        // when to look again at the latest; Instant::min() is at once
+  bool worked = false;  // it found work; false also while callers drive
 };
 
 }  // namespace weft::hca

@@ -168,18 +168,20 @@ void DeviceCore::helper_failed() noexcept {
   raise({.kind = EventKind::kDeviceFatal});
 }
 
-Instant DeviceCore::help(bool links_ready) noexcept {
+Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
   const Instant tend_at = tend_links(clock.now(), links_ready);
   const Hold hold(*this);
   drive.helper_wakes();
   finish_ports();
   Instant until = Instant::min();
+  bool worked = false;
   if (!drive.helper_drives(hold.now())) {
     counters.add(DeviceCounter::kHelperLooks);
     until = drive.look_again();
   } else {
     counters.add(DeviceCounter::kHelperTurns);
-    if (turn(hold.now()) == 0 && prepare_ports()) until = adapter.deadline();
+    worked = turn(hold.now()) != 0;
+    if (!worked && !stays && prepare_ports()) until = adapter.deadline();
   }
   table.look(adapter, hold.now());
   for (const auto& link : links) {
@@ -189,7 +191,7 @@ Instant DeviceCore::help(bool links_ready) noexcept {
   }
   until = std::min(until, tend_at);
   drive.helper_rests(until);
-  return until;
+  return {until, worked};
 }
 
 Instant DeviceCore::tend_links(Instant now, bool now_due) noexcept {

@@ -70,7 +70,7 @@ class DeviceCore {
   [[nodiscard]] bool prepare_to_wait() noexcept;
   /// Waits until every event of `object` that was taken is acknowledged.
   void wait_for_acknowledgements(const Object& object) noexcept;
-  [[nodiscard]] Instant help(bool links_ready) noexcept;
+  [[nodiscard]] Helped help(bool links_ready, bool stays) noexcept;
   /// Joins, looks for peers and frees dead links, if that is due or `now_due`. @return when it is due again
   Instant tend_links(Instant now, bool now_due) noexcept;
   void wait_fds(std::vector<pollfd>& out) noexcept;

@@ -1,14 +1,16 @@
 // How it works: help(), then ppoll() on the descriptor for kicks and on those of the links until the time
-// that help() named.
+// that help() named. While it drives and traffic flows it comes again at once, as the loop of a switch does.
 #include "hca/helper_thread.h"
 
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/spin_policy.h"
 
 namespace weft::hca {
 namespace {
@@ -46,15 +48,24 @@ bool HelperThread::start() noexcept {
 
 void HelperThread::run() noexcept {
   std::vector<pollfd> fds;
+  SpinPolicy spin;
   bool links_ready = false;
+  bool stays = false;
   while (!stop_) {
-    const Instant until = device_.help(std::exchange(links_ready, false));
+    const Helped helped = device_.help(std::exchange(links_ready, false), std::exchange(stays, false));
     const Instant now = clock_.now();
-    if (until <= now) continue;
+    if (helped.worked) spin.worked(now);
+    if (helped.until <= now) {
+      stays = helped.worked || spin.yields(now);
+      if (helped.worked || !stays) continue;
+      sched_yield();
+      static_cast<void>(spin.yielded(now, clock_.now()));
+      continue;
+    }
     fds.clear();
     fds.push_back({kick_.fd(), POLLIN, 0});
     device_.wait_fds(fds);
-    const Duration wait = until - now < kSleepMax ? until - now : kSleepMax;
+    const Duration wait = helped.until - now < kSleepMax ? helped.until - now : kSleepMax;
     const timespec timeout{0, wait.count()};
     if (ppoll(fds.data(), fds.size(), &timeout, nullptr) <= 0) continue;
     if (fds[0].revents != 0) kick_.clear();

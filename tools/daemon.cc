@@ -53,7 +53,10 @@ Result<bool> start_daemon(DaemonReport& report) {
     if (text == "r") return false;
     return Error{text.empty() ? "the fabric ended before it was ready" : text.substr(1)};
   }
-  setsid();
+  // A process group of its own keeps signals of the terminal away. Not a session: with autogroups the kernel
+  // schedules each session as one, and sched_yield() gives a core away within its session only, so programs
+  // and a switch that share a core would wait for each other's time slices (docs/performance.md).
+  setpgid(0, 0);
   in.reset();
   report = DaemonReport(keep_only(std::move(out)));
   close_range(kReportFd + 1, ~0U, 0);

@@ -147,7 +147,7 @@ void Endnode::end_turn(uint32_t work, Instant due) noexcept {
   }
   const Instant at = now();
   if (core_->idle_from == kNever) core_->idle_from = at;
-  if (at - core_->idle_from >= LoopConfig{}.spin) {
+  if (at - core_->idle_from >= LoopConfig{}.spin.spin) {
     core_->sleep(due);
   } else {
     yield_core();

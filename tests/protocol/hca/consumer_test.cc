@@ -152,7 +152,7 @@ TEST_F(TwoDevices, the_helper_only_looks_while_callers_poll) {
   clock.advance(1ms);
   adapter::WorkCompletion out;
   EXPECT_EQ(a().cq->poll(std::span(&out, 1)), 0);
-  const Instant until = a().device.help(false);
+  const Instant until = a().device.help(false).until;
   EXPECT_EQ(until, clock.now() + hca::kCallerPause);
   EXPECT_EQ(a().device.count(DeviceCounter::kHelperLooks), 1U);
   EXPECT_EQ(a().device.count(DeviceCounter::kHelperTurns), 0U);
@@ -165,7 +165,7 @@ TEST_F(TwoDevices, the_helper_only_looks_while_callers_poll) {
 TEST_F(TwoDevices, the_helper_is_kicked_when_it_would_wake_too_late) {
   const auto [qa, qb] = connected();
   clock.advance(1s);
-  while (a().device.help(false) == Instant::min()) {
+  while (a().device.help(false).until == Instant::min()) {
   }
   const int before = a().helper.kicks;
   adapter::WorkCompletion out;

@@ -39,7 +39,7 @@ class Scripted final : public Pollable {
 };
 
 LoopConfig no_spin() {
-  return {.spin = Duration{0}};
+  return {.spin = {.spin = Duration{0}}};
 }
 
 TEST(LoopRunner, works_before_it_sleeps) {
@@ -103,8 +103,8 @@ class LateClock final : public Clock {
 TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
   const LateClock clock;
   LoopConfig config;
-  config.spin = std::chrono::milliseconds(20);
-  config.traffic = Duration{0};
+  config.spin.spin = std::chrono::milliseconds(20);
+  config.spin.traffic = Duration{0};
   LoopRunner loop(clock, config);
   Scripted core;
   core.due = Instant::min();
