@@ -12,7 +12,6 @@ namespace weft::hca {
   limits.cqes_per_queue = 1U << 20;  // libfabric's rxm asks for 256 peers with 1024 requests each
   limits.protection_domains = 1024;
   limits.keys = 65536;
-  limits.cqes_per_queue = 1 << 18;  // libfabric asks for 1024 of each of 256 peers, whatever the device says
   limits.rd_contexts = 64;
   return limits;
 }
