@@ -35,9 +35,10 @@ struct AdapterLimits {
   uint32_t sges_per_wqe = 16;
   uint32_t inline_bytes = 256;
   uint32_t protection_domains = 1024;
-  uint32_t keys = 65536;       // regions and windows together
-  uint32_t stash_cells = 256;  // cells whose base is unknown (decisions 2.1)
-  uint32_t stash_cells_per_qp = 32;
+  uint32_t keys = 65536;  // regions and windows together
+  uint32_t stash_cells =
+      1024;  // cells whose base is unknown; a QP holds two packets whose first cell is lost
+  uint32_t stash_cells_per_qp = 128;
   uint32_t rd_contexts = 64;
   uint32_t window_chunks = 4096;  // of packets, each way, beside the one that each QP needs to get on
   uint32_t message_bytes_max = 1U << 31;

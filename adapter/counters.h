@@ -75,6 +75,7 @@ enum class QpCounter : uint8_t {
   kDuplicateCells,
   kGapsSeen,  // a cell arrived out of turn (acknowledged services)
   kCellsStashed,
+  kCellsBehindLater,    // came after bytes that a later packet has written in the same place
   kBeyondWindow,        // PSN outside the window: neither expected nor a duplicate
   kMissedPackets,       // unacknowledged connected: lost for good (decisions 2.19)
   kAccessRefused,       // RDMA refused: the QP's right, key, range
@@ -86,13 +87,15 @@ enum class QpCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<QpCounter> counter_labels(QpCounter /*of*/) noexcept {
-  return {"cells_sent",          "cells_received", "messages_sent",    "messages_received",
-          "bytes_sent",          "bytes_received", "acks_sent",        "acks_received",
-          "naks_sent",           "naks_received",  "rnr_naks_sent",    "rnr_naks_received",
-          "cells_repeated",      "timeouts",       "duplicate_cells",  "gaps_seen",
-          "cells_stashed",       "beyond_window",  "missed_packets",   "access_refused",
-          "protocol_violations", "credit_stalls",  "requests_refused", "packet_crc_errors",
-          "reads_not_repeated"};
+  return {"cells_sent",          "cells_received",    "messages_sent",
+          "messages_received",   "bytes_sent",        "bytes_received",
+          "acks_sent",           "acks_received",     "naks_sent",
+          "naks_received",       "rnr_naks_sent",     "rnr_naks_received",
+          "cells_repeated",      "timeouts",          "duplicate_cells",
+          "gaps_seen",           "cells_stashed",     "cells_behind_later",
+          "beyond_window",       "missed_packets",    "access_refused",
+          "protocol_violations", "credit_stalls",     "requests_refused",
+          "packet_crc_errors",   "reads_not_repeated"};
 }
 
 /// Accesses that the memory table refused, by reason.

@@ -66,6 +66,12 @@ inline constexpr uint32_t kRepeatsPerAckTimeout = 4;
 inline constexpr uint32_t kRetransmitCellsMax = 256;
 /// A gap is repaired again after at least this long, for links whose round trip measures as nothing.
 inline constexpr Duration kRepairIntervalMin = 20us;
+/// Where cells have been missing so lately, the last ones or their acknowledgement may be lost as well, and
+/// then nothing more is heard: after a round trip of silence, and at least this, some cells ask, half as
+/// often each time. Where nothing is lost no timer runs so soon.
+inline constexpr Duration kGapRemembered = 1s;
+inline constexpr Duration kRepairSilenceMin = 50us;
+inline constexpr uint32_t kRepairCellsMax = 64;
 /// Packets in flight are looked at for gaps so many times within a repair interval, new ones at once.
 inline constexpr uint32_t kRepairRounds = 4;
 
@@ -81,6 +87,9 @@ inline constexpr Duration kQpnRest = 60s;
 /// A context of reliable datagrams is not given to another remote before: what it knows keeps a late copy of
 /// an executed message from being executed again. A peer that still repeats something uses it, and it stays.
 inline constexpr Duration kRdContextRest = 60s;
+/// Numbers of reliable datagrams that a sender leaves out when the far side knows later ones than it: as many
+/// messages as were given up in a row, each as a late copy under way, before it started anew.
+inline constexpr uint32_t kRdNumbersSkipped = 1024;
 inline constexpr uint32_t kLoopbackCells = 64;
 /// Ports of an adapter: their numbers are one byte.
 inline constexpr uint32_t kPortsMax = 255;

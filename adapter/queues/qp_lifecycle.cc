@@ -19,7 +19,7 @@ void stop_sending(Engine& engine, QueuePair& qp) noexcept {
 void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   engine.stash.drop_all(qp.rx);
   qp.rx.packets.clear(engine.rx_chunks);
-  qp.rx.untold.clear_all();
+  if (qp.rx.order != nullptr) qp.rx.order->untold.clear_all();
   qp.rx.ack_due = qp.rx.ack_now = false;
   qp.rx.nak = AckCode::kAck;
   qp.rx.reads.clear();

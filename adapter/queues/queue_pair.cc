@@ -26,6 +26,7 @@ QueuePair::QueuePair(const QpConfig& wanted, const Engine* adapter, uint32_t inl
   if (!initiates) tx.packets.keep_one();
   if (wanted.type == QpType::kUc) rx.packets.keep_one();
   if (serves) {
+    rx.order = std::make_unique<ArrivalOrder>();
     rx.reads.reset(kReadsPerQp);
     rx.executed_reads.reset(kReadsPerQp);
   }

@@ -64,6 +64,7 @@ struct SendProgress {
   Psn first_psn{};            // PSN of packet 0
   uint64_t first = 0;         // oldest packet not yet retired
   uint64_t end = 0;           // next packet to be made
+  uint64_t failed_end = 0;    // behind the newest packet that was given up here, though it may have arrived
   uint64_t cursor = 0;        // no packet before it has pending cells
   uint64_t cumulative = 0;    // packets before it are acknowledged
   uint64_t newest_acked = 0;  // behind the newest packet of which a cell was acknowledged
@@ -73,12 +74,16 @@ struct SendProgress {
   uint32_t reads_in_flight = 0;
   uint8_t retries = 0;
   uint8_t rnr_retries = 0;
+  uint8_t repairs = 0;  // asked so often since anything new was heard
   bool halted = false;  // a WQE has failed: nothing new is started
   bool drain_reported = false;
   Instant progress_at{};  // last acknowledgement of something new
   Instant retransmit_at = kNever;
   Instant rnr_until = Instant::min();    // paused by RNR NAK
   Instant delay_until = Instant::min();  // paused by a delay WQE
+  Instant gap_at = Instant::min();       // when the peer last said that cells are missing
+  uint64_t timed = 0;                    // behind the packet whose last cell, sent at timed_at, is timed
+  Instant timed_at{};
   bool rtt_known = false;
   Duration rtt{};  // smoothed
   Duration rtt_spread{};
@@ -128,7 +133,8 @@ struct RxPacket {
   uint32_t last_bytes = 0;  // payload of the last cell
   uint32_t imm = 0;
   uint32_t packet_crc = 0;
-  RemoteGrant grant{};  // of byte 0; good while `revision` is the table's
+  uint32_t body_sum = 0;  // with a packet CRC: of the cells that were placed (Placement::sum_up)
+  RemoteGrant grant{};    // of byte 0; good while `revision` is the table's
   uint64_t revision = 0;
   Rkey rkey{};
   uint32_t srq = 0;  // XRC
@@ -259,11 +265,18 @@ struct ReceiveProgress {
   Instant ack_at = kNever;
 };
 
+/// What a responder knows of cells that come in any order.
+struct ArrivalOrder {
+  WindowBits untold;          // packets of which something is new that no ACK has told yet
+  uintptr_t ahead_begin = 0;  // where bytes lie that were placed before their packet's turn; all between
+  uintptr_t ahead_end = 0;
+};
+
 /// Responder side. Written by the responder. A start begins with a fresh ReceiveProgress, no packets, and
 /// empty queues.
 struct ReceiveSide : ReceiveProgress {
   PacketWindow<RxPacket> packets;          // RC: of which cells have come; UC: the one under way
-  WindowBits untold;                       // packets of which something is new that no ACK has told yet
+  std::unique_ptr<ArrivalOrder> order;     // RC; XRC targets
   FixedRing<ReadJob> reads;                // RC
   FixedRing<ExecutedRead> executed_reads;  // RC: the newest; a requester has no older one in flight
   StrictAcks strict_acks;

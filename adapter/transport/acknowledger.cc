@@ -117,8 +117,8 @@ uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
     if (segmenter_.send_ack(outlet_of(qp), cumulative(qp), {blocks.data(), bytes}) != CellSent::kYes)
       return sent;
     qp.counters.add(QpCounter::kAcksSent);
-    for (uint64_t n = first; (n = rx.untold.next(rx.expected, n, next)) < next; ++n) {
-      rx.untold.clear(rx.expected.plus(static_cast<uint32_t>(n)));
+    for (uint64_t n = first; (n = rx.order->untold.next(rx.expected, n, next)) < next; ++n) {
+      rx.order->untold.clear(rx.expected.plus(static_cast<uint32_t>(n)));
     }
     if (next >= rx.highest) {
       done = true;
@@ -133,7 +133,7 @@ size_t Acknowledger::fill_blocks(QueuePair& qp, uint64_t& next, std::span<std::b
   ReceiveSide& rx = qp.rx;
   size_t bytes = 0;
   for (; bytes < blocks.size(); ++next) {
-    next = rx.untold.next(rx.expected, next, rx.highest);
+    next = rx.order->untold.next(rx.expected, next, rx.highest);
     if (next >= rx.highest) break;
     const Psn psn = rx.expected.plus(static_cast<uint32_t>(next));
     const RxPacket& packet = rx.at(psn);

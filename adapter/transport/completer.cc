@@ -58,6 +58,23 @@ Duration repair_interval(const SendSide& tx) noexcept {
   return std::max(tx.rtt + 4 * tx.rtt_spread, kRepairIntervalMin);
 }
 
+[[nodiscard]] uint64_t last_cell(const TxPacket& packet) noexcept {
+  return uint64_t{1} << (packet.cells - 1U);
+}
+
+/// The peer has lately said that cells are missing.
+[[nodiscard]] bool loses_cells(const SendSide& tx, Instant now) noexcept {
+  return tx.gap_at != Instant::min() && now - tx.gap_at < kGapRemembered;
+}
+
+/// How long nothing new may be heard: a few round trips where cells are lost.
+Duration silence_allowed(const QueuePair& qp, Instant now) noexcept {
+  const SendSide& tx = qp.tx;
+  if (!loses_cells(tx, now) || qp.attr.retry_count == 0) [[likely]]
+    return tx.timeout;
+  return std::min(tx.timeout, std::max(tx.rtt, kRepairSilenceMin) * (1U << tx.repairs));
+}
+
 }  // namespace
 
 const NakRule& nak_rule(AckCode code) noexcept {
@@ -90,8 +107,8 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
       if (cell.ack.cell_number + 1U >= tx.at(number).cells) acknowledge_before(qp, number + 1, progress);
     }
   } else if (!cell.ack.psn.before(tx.psn_of(tx.end))) {
-    qp.counters.add(QpCounter::kProtocolViolations);  // acknowledges what was never sent
-    return;
+    if (!take_ack_of_failed(qp, cell, progress))
+      return qp.counters.add(QpCounter::kProtocolViolations);  // acknowledges what was never sent
   }
   if (!cell.payload.empty()) {
     take_blocks(qp, cell, progress);
@@ -100,15 +117,32 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   if (progress.any) made_progress(qp);
 }
 
+/// An answer to a packet that has failed here after it had left: everything before it was executed.
+bool Completer::take_ack_of_failed(QueuePair& qp, const CellView& cell, Progress& progress) noexcept {
+  SendSide& tx = qp.tx;
+  if (tx.failed_end <= tx.end || !cell.ack.psn.before(tx.psn_of(tx.failed_end))) return false;
+  if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, tx.end, progress);
+  return true;
+}
+
 void Completer::acknowledge_before(QueuePair& qp, uint64_t number, Progress& progress) noexcept {
   SendSide& tx = qp.tx;
   for (uint64_t n = tx.cumulative; n < number; ++n) {
     TxPacket& packet = tx.at(n);
+    // After a gap this ends a wait for others: it says nothing of this packet's own way.
+    if (n + 1 == tx.timed && !loses_cells(tx, engine_.now)) take_time(tx, packet, ~uint64_t{0});
     if (!packet.is_read) packet.acked = cell_mask(packet.cells);
     packet.pending = packet.is_read ? packet.pending : 0;
     progress.any = true;
   }
   tx.cumulative = std::max(tx.cumulative, number);
+}
+
+/// `cells` of the packet that is timed are acknowledged: a round trip, if its last one is new among them.
+void Completer::take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept {
+  if ((cells & ~packet.acked & last_cell(packet)) == 0) return;
+  tx.timed = 0;
+  sample_rtt(tx, engine_.now - tx.timed_at);
 }
 
 void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells,
@@ -117,6 +151,7 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
   if (packet.is_read) return;
   cells &= cell_mask(packet.cells);
   if ((cells & ~packet.acked) == 0) return;
+  if (number + 1 == qp.tx.timed) take_time(qp.tx, packet, cells);
   packet.acked |= cells;
   packet.pending &= ~cells;
   qp.tx.newest_acked = std::max(qp.tx.newest_acked, number + 1);
@@ -158,6 +193,7 @@ void Completer::repair_gaps(QueuePair& qp) noexcept {
     }
     const uint64_t missing = before & ~packet.acked & ~packet.pending;
     if (missing == 0) continue;
+    tx.gap_at = engine_.now;
     const TxPacket& proof = tx.at(newest - 1);
     const bool overtaken = packet.is_read && !proof.repeated && proof.sent_at > packet.sent_at;
     const bool lately = packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx);
@@ -170,6 +206,7 @@ void Completer::repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept 
   TxPacket& packet = tx.at(number);
   packet.pending |= cells;
   packet.repeated = true;
+  if (number + 1 == tx.timed && (cells & last_cell(packet)) != 0) tx.timed = 0;
   packet.ack_wanted = true;
   packet.repaired_at = engine_.now;
   tx.cursor = std::min(tx.cursor, number);
@@ -272,7 +309,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
 void Completer::made_progress(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   tx.progress_at = engine_.now;
-  tx.retries = tx.rnr_retries = 0;
+  tx.retries = tx.rnr_retries = tx.repairs = 0;
   retire_packets(qp);
   tx.timeout = base_timeout(qp);
   rearm(qp);
@@ -300,11 +337,7 @@ void Completer::retire_packets(QueuePair& qp) noexcept {
     const bool whole = packet.acked == cell_mask(packet.cells);
     if (packet.is_read || strict ? !whole : tx.first >= tx.cumulative) break;
     tx.bytes_in_flight -= packet.bytes;
-    if (packet.is_read) {
-      --tx.reads_in_flight;
-    } else if (packet.sent && !packet.repeated) {
-      sample_rtt(tx, engine_.now - packet.sent_at);
-    }
+    if (packet.is_read) --tx.reads_in_flight;
     if (packet.last) qp.sq.at(packet.wqe).done = true;
     ++tx.first;
     tx.packets.pass(engine_.tx_chunks, tx.first, tx.end - tx.first);
@@ -320,13 +353,19 @@ void Completer::rearm(QueuePair& qp) noexcept {
     tx.retransmit_at = kNever;
     return;
   }
-  tx.retransmit_at = engine_.now + tx.timeout;
+  tx.retransmit_at = engine_.now + silence_allowed(qp, engine_.now);
   engine_.timers.arm(qp, tx.retransmit_at);
 }
 
 void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
   SendSide& tx = qp.tx;
   TxPacket& packet = tx.at(number);
+  // One packet at a time is timed, by its last cell: where cells are lost hardly one arrives without
+  // repetition.
+  if (!packet.sent && !packet.is_read && tx.timed <= tx.first) {
+    tx.timed = number + 1;
+    tx.timed_at = engine_.now;
+  }
   packet.sent = true;
   packet.sent_at = engine_.now;
   if (!qp.acknowledged()) {
@@ -365,6 +404,7 @@ void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noe
     tx.bytes_in_flight -= tx.at(n).bytes;
     tx.reads_in_flight -= tx.at(n).is_read ? 1U : 0U;
   }
+  tx.failed_end = std::max(tx.failed_end, tx.end);
   // Without acknowledgement the peer may have seen some of its cells: what is sent next must not look like
   // the rest of it, so its PSN is not used again and the peer notices a gap.
   tx.end = qp.acknowledged() ? number : number + 1;
@@ -473,8 +513,9 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
     return rearm(qp);
   }
   const Instant quiet_since = std::max(tx.progress_at, head.sent_at);
-  if (engine_.now - quiet_since < tx.timeout) {
-    tx.retransmit_at = quiet_since + tx.timeout;
+  const Duration allowed = silence_allowed(qp, engine_.now);
+  if (engine_.now - quiet_since < allowed) {
+    tx.retransmit_at = quiet_since + allowed;
     return;
   }
   qp.counters.add(QpCounter::kTimeouts);
@@ -485,8 +526,13 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
     if (armed && migrate(engine_, qp)) return repeat_all(qp);
     return fail_packet(qp, tx.first, WcStatus::kRetryExceeded);
   }
-  tx.timeout = std::min(tx.timeout * 2, longest_timeout(qp));
-  repeat_from(qp, tx.first, kRetransmitCellsMax);
+  if (allowed < tx.timeout) {
+    ++tx.repairs;
+    repeat_from(qp, tx.first, kRepairCellsMax);
+  } else {
+    tx.timeout = std::min(tx.timeout * 2, longest_timeout(qp));
+    repeat_from(qp, tx.first, kRetransmitCellsMax);
+  }
   rearm(qp);
 }
 

@@ -48,6 +48,7 @@ class Completer {
   struct Progress {
     bool any = false;
   };
+  [[nodiscard]] bool take_ack_of_failed(QueuePair& qp, const CellView& cell, Progress& progress) noexcept;
   void acknowledge_before(QueuePair& qp, uint64_t number, Progress& progress) noexcept;
   void acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells, Progress& progress) noexcept;
   void take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept;
@@ -56,6 +57,7 @@ class Completer {
   void made_progress(QueuePair& qp) noexcept;
   void repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept;
   void repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) noexcept;
+  void take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept;
   void sample_rtt(SendSide& tx, Duration sample) noexcept;
   void on_retransmit_timer(QueuePair& qp) noexcept;
   void retire_packets(QueuePair& qp) noexcept;

@@ -1,11 +1,9 @@
 #include "adapter/transport/placement.h"
 
-#include <array>
 #include <atomic>
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
-#include "base/crc32c.h"
 
 namespace weft::adapter {
 namespace {
@@ -129,11 +127,14 @@ ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t b
   return fault == AccessFault::kNone ? ResponderFault::kNone : refused(fault);
 }
 
+ResponderFault Placement::check_place(QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
+  const ResponderFault fault = check_length(qp, packet, end);
+  return fault == ResponderFault::kNone && !packet.fills_wqe ? check_rkey(qp, packet, end) : fault;
+}
+
 ResponderFault Placement::place(QueuePair& qp, RxPacket& packet, uint64_t begin,
                                 std::span<const std::byte> data) noexcept {
-  ResponderFault fault = check_length(qp, packet, begin + data.size());
-  if (fault == ResponderFault::kNone && !packet.fills_wqe)
-    fault = check_rkey(qp, packet, begin + data.size());
+  const ResponderFault fault = check_place(qp, packet, begin + data.size());
   return fault == ResponderFault::kNone ? copy(qp, packet, begin, data) : fault;
 }
 
@@ -237,34 +238,6 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
       },
       at, room);
   return fault == AccessFault::kNone ? ResponderFault::kNone : refused(fault);
-}
-
-bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept {
-  uint32_t crc = 0;
-  std::array<std::byte, kVaBytes> parts{};
-  for (uint32_t i = 0; i < packet.cells; ++i) {
-    if (i == 0 && !packet.fills_wqe) {
-      store_be(parts.data(), packet.va);
-      store_be(parts.data() + 8, packet.rkey.value());
-      crc = crc32c_extend(crc, parts.data(), kVaBytes);
-    }
-    if ((packet.idata_cells >> i & 1) != 0) {
-      store_be(parts.data(), packet.imm);
-      crc = crc32c_extend(crc, parts.data(), kIdataBytes);
-    }
-    const uint64_t begin = uint64_t{i} * qp.path.segment_bytes;
-    const uint32_t bytes = i + 1U == packet.cells ? packet.last_bytes : qp.path.segment_bytes;
-    if (packet.fills_wqe) {
-      RecvQueue& rq = *qp.rq;
-      crc = segmenter_.hash_scattered(rq.pd(), {rq.sges(packet.wqe), rq.at(packet.wqe).sge_count},
-                                      packet.offset + begin, bytes, crc);
-    } else if (bytes != 0) {
-      (void)engine_.memory.visit_granted(
-          packet.grant, begin, bytes, AccessKind::kRemoteWrite,
-          [&](const std::byte* at, uint64_t length) { crc = crc_guarded(crc, at, length); });
-    }
-  }
-  return crc == packet.packet_crc;
 }
 
 void Placement::count(QueuePair& qp, ResponderFault fault) noexcept {

@@ -43,7 +43,14 @@ class Placement {
   /// Copies checked bytes to their place, `begin` bytes behind the start of the packet.
   [[nodiscard]] ResponderFault copy(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                     std::span<const std::byte> data) noexcept;
-  /// check_length(), check_rkey() and copy().
+  /// The same where other packets of the QP are under way: what later ones have written stays, for writes and
+  /// Sends of one QP happen in the order of their packets, whatever the order in which their cells come.
+  [[nodiscard, gnu::cold]] ResponderFault copy_among_others(QueuePair& qp, Psn psn, const RxPacket& packet,
+                                                            uint64_t begin,
+                                                            std::span<const std::byte> data) noexcept;
+  /// check_length() and check_rkey(), for bytes whose packet was not open when they came.
+  [[nodiscard]] ResponderFault check_place(QueuePair& qp, RxPacket& packet, uint64_t end) noexcept;
+  /// check_place() and copy().
   [[nodiscard]] ResponderFault place(QueuePair& qp, RxPacket& packet, uint64_t begin,
                                      std::span<const std::byte> data) noexcept;
 
@@ -63,6 +70,10 @@ class Placement {
   /// processor's own atomic instructions. The packet's grant and `old_value` are set on kNone.
   [[nodiscard]] ResponderFault execute_atomic(const QueuePair& qp, const FetchRequestWire& request,
                                               RxPacket& packet, uint64_t& old_value) noexcept;
+  /// Counts the body of a cell to the sum of its packet, in whatever order cells come: what is summed is what
+  /// came, for the memory may be others' to write as well.
+  [[gnu::cold]] static void sum_up(const QueuePair& qp, RxPacket& packet, uint32_t number,
+                                   std::span<const std::byte> data) noexcept;
   /// PUSH-CELL-08: the sum over VA and key, immediate data and data of all cells in cell order.
   [[nodiscard]] bool packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept;
 
@@ -70,6 +81,11 @@ class Placement {
   void count(QueuePair& qp, ResponderFault fault) noexcept;
 
  private:
+  template <class Action>
+  [[nodiscard]] AccessFault visit_place(QueuePair& qp, const RxPacket& packet, uint64_t begin, uint64_t bytes,
+                                        Action action) noexcept;
+  [[nodiscard]] bool meets_what_is_ahead(QueuePair& qp, const RxPacket& packet, uint64_t begin,
+                                         uint64_t bytes) noexcept;
   [[nodiscard, gnu::cold]] ResponderFault look_up(const QueuePair& qp, RxPacket& packet,
                                                   uint64_t end) noexcept;
 

@@ -1,8 +1,9 @@
 // How it works: an RD QP makes one packet at a time and lends the context of its destination; the packet gets
-// the context's next number. Timer, retries and RNR pauses are those of RC and run on the QP. The far side
-// executes the expected number, answers the one before it again, and names the number it wants for anything
-// else: since a single message is in flight, the sender simply takes that number. So contexts need no
-// handshake and survive a restart of either side.
+// the context's next number, which no other message of the context has had. Timer, retries and RNR pauses are
+// those of RC and run on the QP. A single message is in flight, and one that was given up never comes again
+// but as a late copy: so the far side executes any number that is not behind the one it expects, answers the
+// last one executed again, and refuses what is older, naming the number it expects. A sender that has started
+// anew learns from that where to go on. So contexts need no handshake and survive a restart of either side.
 #include "adapter/transport/rd_service.h"
 
 #include <bit>
@@ -117,12 +118,10 @@ void RdService::number_packet(const RdContext& context, QueuePair& qp) noexcept 
   qp.tx.first_psn = Psn(context.next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
 }
 
-/// A number that may not have been executed is not counted on from: the far side would still want it, the
-/// next message would be given it, and a late copy under the number after it would then be executed as well.
-void RdService::release(RdContext& context, Outcome outcome) noexcept {
+/// Answered or given up, its number is not used again: a late copy is never taken for another message.
+void RdService::release(RdContext& context) noexcept {
   std::exchange(context.holder, nullptr)->rd_line.held = nullptr;
-  context.next = outcome == Outcome::kAnswered ? context.next.plus(1)
-                                               : Psn(static_cast<uint32_t>(engine_.random.next()));
+  context.next = context.next.plus(1);
   QueuePair* next = context.waiting_first;
   if (next == nullptr) return;
   context.waiting_first = next->rd_line.next;
@@ -132,9 +131,9 @@ void RdService::release(RdContext& context, Outcome outcome) noexcept {
   engine_.want_send(*next);
 }
 
-void RdService::release_if_idle(QueuePair& qp, Outcome outcome) noexcept {
+void RdService::release_if_idle(QueuePair& qp) noexcept {
   if (qp.tx.first != qp.tx.end) return;
-  if (qp.rd_line.held != nullptr) release(*qp.rd_line.held, outcome);
+  if (qp.rd_line.held != nullptr) release(*qp.rd_line.held);
   if (qp.sq.started < qp.sq.rung) engine_.want_send(qp);
 }
 
@@ -146,7 +145,7 @@ void RdService::forget(QueuePair& qp) noexcept {
     (before != nullptr ? before->rd_line.next : context->waiting_first) = qp.rd_line.next;
     if (context->waiting_last == &qp) context->waiting_last = before;
   }
-  if (qp.rd_line.held != nullptr) release(*qp.rd_line.held, Outcome::kGivenUp);
+  if (qp.rd_line.held != nullptr) release(*qp.rd_line.held);
 }
 
 uint32_t RdService::run(QueuePair& qp, bool& blocked) noexcept {
@@ -161,13 +160,13 @@ uint32_t RdService::run(QueuePair& qp, bool& blocked) noexcept {
   }
   if (!acquire(*context, qp)) return 0;
   const uint32_t sent = requester_.run(qp, 1, blocked);
-  release_if_idle(qp, Outcome::kGivenUp);
+  release_if_idle(qp);
   return sent;
 }
 
 void RdService::on_timer(QueuePair& qp) noexcept {
   completer_.on_timer(qp);
-  release_if_idle(qp, Outcome::kGivenUp);
+  release_if_idle(qp);
 }
 
 void RdService::take_cell(QueuePair& qp, const CellView& cell) noexcept {
@@ -182,14 +181,14 @@ void RdService::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   if (forged) return engine_.count(AdapterCounter::kDropSource);
   if (cell.ack.code != AckCode::kSequenceError) {
     completer_.take_ack(qp, cell);
-    const bool waits = cell.ack.code == AckCode::kReceiverNotReady;
-    return release_if_idle(qp, waits ? Outcome::kGivenUp : Outcome::kAnswered);
+    return release_if_idle(qp);
   }
   qp.counters.add(QpCounter::kNaksReceived);
   // A refusal of something older says nothing of what is in flight, which may have been executed since.
   if (cell.ack.cell_number != static_cast<uint16_t>(context->next.value())) return;
   if (cell.ack.psn == context->next) return;  // refused and wanted at once: nothing an honest peer says
-  context->next = cell.ack.psn;
+  // Copies of what was sent before this end started anew may still come under the number that is expected.
+  context->next = cell.ack.psn.plus(kRdNumbersSkipped);
   number_packet(*context, qp);
   qp.tx.at(qp.tx.first).pending = 1;
   qp.tx.cursor = qp.tx.first;
@@ -204,10 +203,11 @@ void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
     context->expected = cell.psn;
   }
   AckBody body{.psn = cell.psn, .messages_completed = context->messages_completed};
-  if (cell.psn == context->expected.plus(Psn::kMask)) {
+  const int32_t distance = cell.psn.distance_from(context->expected);
+  if (distance == -1) {
     qp.counters.add(QpCounter::kDuplicateCells);
     body.code = context->last_code;
-  } else if (cell.psn != context->expected) {
+  } else if (distance < 0) {
     body.psn = context->expected;
     body.cell_number = static_cast<uint16_t>(cell.psn.value());
     body.code = AckCode::kSequenceError;
@@ -216,7 +216,7 @@ void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
     if (body.code == AckCode::kReceiverNotReady) {
       body.cell_number = rnr_code(qp.attr.min_rnr_timer);
     } else {
-      context->expected = context->expected.plus(1);
+      context->expected = cell.psn.plus(1);
       context->last_code = body.code;
       if (body.code == AckCode::kAck) ++context->messages_completed;
     }

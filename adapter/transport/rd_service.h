@@ -70,10 +70,8 @@ class RdService {
   [[nodiscard]] bool acquire(RdContext& context, QueuePair& qp) noexcept;
   static void lend(RdContext& context, QueuePair& qp) noexcept;
   static void number_packet(const RdContext& context, QueuePair& qp) noexcept;
-  /// Whether the far side has spoken for the message that leaves the context.
-  enum class Outcome : uint8_t { kAnswered, kGivenUp };
-  void release(RdContext& context, Outcome outcome) noexcept;
-  void release_if_idle(QueuePair& qp, Outcome outcome) noexcept;
+  void release(RdContext& context) noexcept;
+  void release_if_idle(QueuePair& qp) noexcept;
   void take_request(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] AckCode execute(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ResponderFault take_message(QueuePair& qp, const CellView& cell) noexcept;

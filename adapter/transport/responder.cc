@@ -119,7 +119,7 @@ Responder::Step Responder::check_sequence(Arrival& arrival) noexcept {
   const uint64_t bit = uint64_t{1} << cell.cell_number;
   if ((packet.seen & bit) != 0) {
     qp.counters.add(QpCounter::kDuplicateCells);
-    qp.rx.untold.set(cell.psn);
+    qp.rx.order->untold.set(cell.psn);
     if (cell.psn == qp.rx.base_psn) resolve_bases(qp);
     complete_in_order(qp);
     if (qp.rx.blocked && cell.psn == qp.rx.expected) send_rnr(qp);
@@ -158,12 +158,22 @@ Responder::Step Responder::check_operation(Arrival& arrival) noexcept {
   return is_read_request(arrival.cell.opcode) ? queue_read(arrival) : Step::kCheckResources;
 }
 
+/// The first packet ahead of the expected one: nothing lies ahead yet.
+void Responder::note_ahead(Arrival& arrival) noexcept {
+  ReceiveSide& rx = arrival.qp.rx;
+  if (rx.highest > 1) return;
+  rx.order->ahead_begin = UINTPTR_MAX;
+  rx.order->ahead_end = 0;
+}
+
 void Responder::open_packet(Arrival& arrival) noexcept {
   RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
   if (packet.state == RxState::kFree) {
     begin_packet(packet, cell);
     packet.state = RxState::kWaiting;
+    if (arrival.distance != 0) [[unlikely]]
+      note_ahead(arrival);
     arrival.qp.rx.highest = std::max(arrival.qp.rx.highest, arrival.distance + 1);
   }
   describe_packet(packet, cell);
@@ -200,7 +210,7 @@ Responder::Step Responder::hold(Arrival& arrival) noexcept {
   }
   qp.counters.add(QpCounter::kCellsStashed);
   arrival.packet.seen |= uint64_t{1} << arrival.cell.cell_number;
-  rx.untold.set(arrival.cell.psn);
+  rx.order->untold.set(arrival.cell.psn);
   return Step::kAcknowledge;
 }
 
@@ -230,7 +240,7 @@ Responder::Step Responder::execute(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
-  const ResponderFault fault = placement_.copy(qp, packet, arrival.begin(), cell.payload);
+  const ResponderFault fault = put(qp, cell.psn, packet, cell.cell_number, cell.payload);
   if (fault != ResponderFault::kNone) [[unlikely]]
     return refuse(arrival, fault);
   packet.seen |= uint64_t{1} << cell.cell_number;
@@ -240,9 +250,21 @@ Responder::Step Responder::execute(Arrival& arrival) noexcept {
   return Step::kComplete;
 }
 
+/// Checked bytes go to their place.
+ResponderFault Responder::put(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number,
+                              std::span<const std::byte> data) noexcept {
+  const uint64_t begin = uint64_t{number} * qp.path.segment_bytes;
+  const ResponderFault fault = qp.rx.highest <= 1
+                                   ? placement_.copy(qp, packet, begin, data)
+                                   : placement_.copy_among_others(qp, psn, packet, begin, data);
+  if (qp.config.packet_crc && fault == ResponderFault::kNone) [[unlikely]]
+    Placement::sum_up(qp, packet, number, data);
+  return fault;
+}
+
 void Responder::mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number) noexcept {
   packet.placed |= uint64_t{1} << number;
-  qp.rx.untold.set(psn);
+  qp.rx.order->untold.set(psn);
   if (packet.cells != 0 && packet.placed == cell_mask(packet.cells)) {
     packet.state = RxState::kPlaced;
     packet.behind_final = static_cast<uint8_t>(number + 1);  // its own ACK says that the packet was executed
@@ -425,6 +447,7 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
     ++sent;
     if (++job.next == job.cells) rx.reads.pop();
   }
+  if (rx.reads.empty() && qp.abilities().receive) answer_after_reads(qp);
   qp.counters.add(QpCounter::kCellsSent, sent);
   engine_.counters.add(AdapterCounter::kCellsSent, sent);
   return sent;

@@ -68,6 +68,7 @@ class Responder {
   void give_back_memory(QueuePair& qp, Psn psn) noexcept;
   [[nodiscard]] bool consistent(const Arrival& arrival) const noexcept;
   void note_turn(Arrival& arrival) noexcept;
+  static void note_ahead(Arrival& arrival) noexcept;
   void open_packet(Arrival& arrival) noexcept;
   [[nodiscard]] ResponderFault read_job(const QueuePair& qp, const CellView& cell, ReadJob& job) noexcept;
   [[nodiscard]] Step queue_read(Arrival& arrival) noexcept;
@@ -87,12 +88,15 @@ class Responder {
   [[nodiscard]] bool pass_write(QueuePair& qp, RxPacket& packet) noexcept;
   void place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept;
   void open_in_turn(QueuePair& qp, RxPacket& packet) noexcept;
+  [[nodiscard]] ResponderFault put(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number,
+                                   std::span<const std::byte> data) noexcept;
   void mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number) noexcept;
   void complete_in_order(QueuePair& qp) noexcept;
   [[nodiscard]] bool finish_packet(QueuePair& qp, RxPacket& packet) noexcept;
   [[nodiscard]] bool finish_message(QueuePair& qp, RxPacket& packet) noexcept;
   [[nodiscard]] bool refuse_in_turn(QueuePair& qp, RxPacket& packet, ResponderFault fault) noexcept;
   void answer_refusal(QueuePair& qp, RxPacket& packet) noexcept;
+  void answer_after_reads(QueuePair& qp) noexcept;
   void fail_read(QueuePair& qp, Psn psn) noexcept;
   void send_rnr(QueuePair& qp) noexcept;
   [[nodiscard]] uint32_t packet_bytes(const QueuePair& qp, const RxPacket& packet) const noexcept;

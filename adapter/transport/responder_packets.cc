@@ -134,8 +134,10 @@ void Responder::place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept
     const uint32_t index = engine_.stash.take(qp.rx, psn);
     if (index == 0) return;
     const uint32_t number = engine_.stash.at(index).number;
-    const uint64_t begin = uint64_t{number} * qp.path.segment_bytes;
-    const ResponderFault fault = placement_.place(qp, packet, begin, engine_.stash.payload(index));
+    const std::span<const std::byte> data = engine_.stash.payload(index);
+    ResponderFault fault =
+        placement_.check_place(qp, packet, uint64_t{number} * qp.path.segment_bytes + data.size());
+    if (fault == ResponderFault::kNone) fault = put(qp, psn, packet, number, data);
     if (fault != ResponderFault::kNone) {
       placement_.count(qp, fault);
       packet.state = RxState::kRefused;
@@ -169,7 +171,7 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
     (void)add_strict_ack(qp, rx.expected, static_cast<uint16_t>(packet.behind_final - 1U));
     rx.executed_cell = static_cast<uint8_t>(packet.cells - 1U);
     packet = {};
-    rx.untold.clear(rx.expected);
+    rx.order->untold.clear(rx.expected);
     rx.expected = rx.expected.plus(1);
     if (rx.highest > 0) --rx.highest;
     rx.packets.pass(engine_.rx_chunks, rx.expected.value(), rx.highest);
@@ -223,6 +225,7 @@ bool Responder::finish_message(QueuePair& qp, RxPacket& packet) noexcept {
 
 bool Responder::refuse_in_turn(QueuePair& qp, RxPacket& packet, ResponderFault fault) noexcept {
   placement_.count(qp, fault);
+  packet.state = RxState::kRefused;
   packet.fault = fault;
   answer_refusal(qp, packet);
   return false;
@@ -232,11 +235,14 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
   ReceiveSide& rx = qp.rx;
   const FaultRule& rule = fault_rule(packet.fault);
   const Psn psn = rx.expected;
+  // Answers come in the order of the requests: what was executed before is answered first.
+  if (rule.ends_qp && !rx.reads.empty()) return;
   if (!rule.ends_qp) {  // the packet comes again as if for the first time
     packet.seen = packet.placed = 0;
     packet.behind_final = 0;
+    packet.body_sum = 0;
     packet.state = RxState::kOpen;
-    rx.untold.clear(psn);
+    rx.order->untold.clear(psn);
   } else {
     if (rule.ends_recv_wqe && packet.has_wqe && !qp.taken.empty()) {
       engine_.complete(qp.config.recv_cq, {.wr_id = qp.rq->finish(qp.taken),
@@ -248,6 +254,12 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
   }
   set_nak(qp, rule.nak, psn, 0);
   engine_.want_ack(qp, true);
+}
+
+/// A request that is refused has waited until the reads before it were answered.
+void Responder::answer_after_reads(QueuePair& qp) noexcept {
+  const RxPacket* head = qp.rx.find(qp.rx.expected);
+  if (head != nullptr && head->state == RxState::kRefused) complete_in_order(qp);
 }
 
 void Responder::send_rnr(QueuePair& qp) noexcept {

@@ -9,41 +9,13 @@
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
+#include "adapter/transport/pieces.h"
 #include "base/crc32c.h"
 #include "messages/ipv6_frame.h"
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
 namespace {
-
-/// Bytes [begin, begin + bytes) of what a list of segments names.
-struct Stretch {
-  uint64_t begin;
-  uint64_t bytes;
-};
-
-/// The walk over a scatter/gather list: calls `action(address, bytes)` for each piece of the stretch, in
-/// order, after checking it. kNone, or why it went no further; kOutOfBounds when the list is too short.
-template <class Action>
-[[gnu::always_inline]] inline AccessFault for_each_piece(const MemoryTable& memory, PdId pd,
-                                                         std::span<const Sge> list, Stretch stretch,
-                                                         AccessKind kind, Action action) noexcept {
-  for (const Sge& sge : list) {
-    if (stretch.bytes == 0) break;
-    if (stretch.begin >= sge.length) {
-      stretch.begin -= sge.length;
-      continue;
-    }
-    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - stretch.begin, stretch.bytes));
-    const AccessFault fault =
-        memory.visit_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, action);
-    if (fault != AccessFault::kNone) [[unlikely]]
-      return fault;
-    stretch.bytes -= bytes;
-    stretch.begin = 0;
-  }
-  return stretch.bytes == 0 ? AccessFault::kNone : AccessFault::kOutOfBounds;
-}
 
 /// Appends fields between header and data, hashing them from registers.
 class PartWriter {
@@ -229,14 +201,6 @@ AccessFault Segmenter::place_received(RecvQueue& queue, RecvSlot wqe, uint64_t o
     request.checked = true;
   }
   return scatter(queue.pd(), list, offset, from);
-}
-
-uint32_t Segmenter::hash_scattered(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t bytes,
-                                   uint32_t crc) noexcept {
-  (void)for_each_piece(
-      engine_.memory, pd, list, {offset, bytes}, AccessKind::kLocalWrite,
-      [&](const std::byte* piece, uint64_t length) { crc = crc_guarded(crc, piece, length); });
-  return crc;
 }
 
 CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept {

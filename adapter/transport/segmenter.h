@@ -64,10 +64,6 @@ class Segmenter {
   [[nodiscard]] AccessFault place_received(RecvQueue& queue, RecvSlot wqe, uint64_t offset,
                                            std::span<const std::byte> from) noexcept;
 
-  /// CRC continued over a piece of what lies in a scatter list.
-  [[nodiscard]] uint32_t hash_scattered(PdId pd, std::span<const Sge> list, uint64_t offset, uint32_t bytes,
-                                        uint32_t crc) noexcept;
-
  private:
   /// Every segment is ours and allows `kind`; kNone, or the first fault, counted.
   [[nodiscard]] AccessFault check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept;

@@ -196,6 +196,12 @@ void Model::retire_silent(Qp& qp) {
 
 void Model::forgotten(Qp& qp) {
   tick();
+  // What its receives were like may still be on the way to a sender.
+  each_send([&](const SendPtr& send) {
+    if (send->to != &qp) return;
+    for (const WcStatus status : {WcStatus::kRemoteInvalidRequest, WcStatus::kRemoteOperation})
+      if (may_now(*send, status)) send->allow(status);
+  });
   stop_receiving(qp);
   for (const SendPtr& send : qp.sends) {
     send->done = true;

@@ -112,6 +112,10 @@ struct Send {
   bool succeeded = false;
 
   void allow(adapter::WcStatus status) noexcept { lawful |= bit_of(status); }
+  /// Of what is wrong with it and that nobody is ready for it, either may be found first.
+  void allow_only(adapter::WcStatus status) noexcept {
+    lawful = bit_of(status) | (lawful & bit_of(adapter::WcStatus::kRnrRetryExceeded));
+  }
   void forbid(adapter::WcStatus status) noexcept { lawful &= ~bit_of(status); }
   [[nodiscard]] bool may(adapter::WcStatus status) const noexcept { return (lawful & bit_of(status)) != 0; }
   [[nodiscard]] bool is_send() const noexcept;

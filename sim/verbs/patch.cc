@@ -30,13 +30,6 @@ void Patch::close_write(uint64_t name, Tick now, bool certain) {
   }
 }
 
-bool Patch::meets_own(uint64_t flow, uint64_t at, uint64_t length) const noexcept {
-  return std::any_of(writes_.begin(), writes_.end(), [&](const Write& write) {
-    return write.end == kOpen && write.place.flow == flow && at < write.at + write.data.size() &&
-           write.at < at + length;
-  });
-}
-
 /// Whoever looks sees this write or a later one.
 bool Patch::settled(const Write& write, const View& view) noexcept {
   const bool own = view.is_read && write.place.flow == view.place.flow;

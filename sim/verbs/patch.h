@@ -40,8 +40,6 @@ class Patch {
   /// The memory as it is; exact when nothing is under way.
   [[nodiscard]] std::string check(Tick now);
   [[nodiscard]] bool quiet() const noexcept { return open_ == 0; }
-  /// A write of this flow to some of these bytes is under way.
-  [[nodiscard]] bool meets_own(uint64_t flow, uint64_t at, uint64_t length) const noexcept;
 
  private:
   struct Write {

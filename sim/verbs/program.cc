@@ -59,8 +59,7 @@ void Program::call(uint64_t number) {
 
 void Program::upheaval() {
   Qp* qp = pick_qp();
-  // A reliable datagram that is given up under way may be answered in the name of the next one.
-  if (qp == nullptr || (qp->config.type == adapter::QpType::kRd && !qp->sends.empty())) return;
+  if (qp == nullptr) return;
   switch (draw_.below(9)) {
     case 0:
       return to_error(*qp);
@@ -188,6 +187,7 @@ void Program::destroy(Qp& qp) {
 
 void Program::drain(Qp& qp) {
   take_events(*qp.node);
+  if (!qp.acknowledged()) poll_dry(*qp.node);  // no event says that its send queue has failed
   if (qp.life != Life::kReady) return;
   adapter::QpAttr attr;
   attr.state = QpState::kSqd;
@@ -219,7 +219,7 @@ void Program::repair() {
   if (qp == nullptr || !qp->broken) return;
   std::vector<Qp*> ends{qp};
   if (qp->peer != nullptr) ends.push_back(qp->peer);
-  const bool impatient = draw_.chance(6) && qp->config.type != adapter::QpType::kRd;
+  const bool impatient = draw_.chance(6);
   bool flushed = true;
   bool whole = true;
   for (Qp* end : ends) {
@@ -273,6 +273,18 @@ void Program::end_window() {
   tally_("window deallocated");
 }
 
+/// A message waits for a receive of this QP, be it one that is refused when it gets it.
+bool Program::hungry(const Qp& qp) const {
+  const auto waits = [&](const SendPtr& send) { return send->to == &qp && send->takes_receive(); };
+  const bool coming = std::any_of(qp.coming.begin(), qp.coming.end(),
+                                  [](const auto& messages) { return !messages.second.empty(); });
+  return coming || std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+           return std::any_of(node->qps.begin(), node->qps.end(), [&](const auto& from) {
+             return std::any_of(from->sends.begin(), from->sends.end(), waits);
+           });
+         });
+}
+
 void Program::tidy() {
   for (auto& node : nodes_) {
     for (auto& qp : node->qps) {
@@ -280,9 +292,7 @@ void Program::tidy() {
       if (qp->life == Life::kDrained || qp->life == Life::kSendError || qp->life == Life::kDraining)
         resume(*qp);
       if (qp->broken && qp->life != Life::kError) to_error(*qp);
-      const bool hungry = std::any_of(qp->coming.begin(), qp->coming.end(),
-                                      [](const auto& messages) { return !messages.second.empty(); });
-      if (!hungry || !qp->receiving) continue;
+      if (!qp->receiving || !hungry(*qp)) continue;
       give_receives(*qp, 4);
       // Others hold all the room of its queues, and will for ever.
       if ((qp->srq != nullptr ? qp->srq->receives.size() : qp->receives.size()) == 0) to_error(*qp);

@@ -85,6 +85,7 @@ class Program {
   void drain(Qp& qp);
   void resume(Qp& qp);
   void repair();
+  [[nodiscard]] bool hungry(const Qp& qp) const;
   void renew_region();
   void end_window();
   void poll_cq(Cq& cq, uint32_t at_most);

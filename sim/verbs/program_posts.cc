@@ -216,12 +216,6 @@ void Program::draft_remote(Qp& qp, Draft& draft) {
     const uint64_t free = patch.length() - send.length;
     send.patch_at =
         draw_.chance(2) ? std::min<uint64_t>(free, uint64_t{draw_.below(4)} * 64) : draw_.below(free + 1);
-    // Where cells are lost, a late one of the earlier write may still come after the later one.
-    const uint64_t flow = qp.epoch << 16 | to.id;
-    if (plan_.loses() && send.is_write() && patch.meets_own(flow, send.patch_at, send.length)) {
-      send.length = ~uint64_t{0};
-      return;
-    }
     send.patch = &patch;
     offset = at + send.patch_at;
   }
@@ -246,7 +240,7 @@ void Program::draft_remote(Qp& qp, Draft& draft) {
     send.patch_bytes = to_end - from;
   }
   if (!qp.acknowledged()) return;
-  send.lawful = bit_of(!granted ? WcStatus::kRemoteInvalidRequest : WcStatus::kRemoteAccess);
+  send.allow_only(!granted ? WcStatus::kRemoteInvalidRequest : WcStatus::kRemoteAccess);
 }
 
 /// Something about the request is wrong, and it cannot end well.
@@ -264,14 +258,14 @@ void Program::draft_wrong(Qp& qp, Draft& draft) {
     }
     send.refused = true;
     send.partly = false;
-    if (qp.acknowledged()) send.lawful = bit_of(WcStatus::kRemoteAccess);
+    if (qp.acknowledged()) send.allow_only(WcStatus::kRemoteAccess);
     tally_(key ? "wrong remote key" : "wrong remote address");
     return;
   }
   if (qp.config.type == QpType::kUd || qp.config.type == QpType::kRd) {
     draft.request.dest.qkey ^= 0x77;
     send.refused = true;
-    if (qp.acknowledged()) send.lawful = bit_of(WcStatus::kRemoteInvalidRequest);
+    if (qp.acknowledged()) send.allow_only(WcStatus::kRemoteInvalidRequest);
     tally_("wrong Q_Key");
     return;
   }
@@ -379,8 +373,9 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
   send.length = draw_.chance(12)  ? 0
                 : draw_.chance(3) ? draw_.between(1, std::min(longest, 64U))
                                   : draw_.below(longest + 1);
-  // Datagrams and unacknowledged messages are told apart by their bytes.
-  if (!qp.acknowledged() && send.length < kWordBytes) send.opcode = SendOpcode::kSendWithImm;
+  // Datagrams and unacknowledged messages are told apart by their bytes, or by their immediate data.
+  const bool told_apart = qp.acknowledged() && (qp.connected() || !send.is_send());
+  if (!told_apart && send.length < kWordBytes) send.opcode = SendOpcode::kSendWithImm;
   if (send.is_atomic()) send.length = kWordBytes;
   if (send.opcode == SendOpcode::kSendWithInvalidate) {
     const KeyPtr key = pick_key(*send.to->node, send.to->config.pd, Access::kNone | Access::kRemoteWrite);

@@ -93,8 +93,7 @@ adapter::QpConfig Program::draw_config(QpType type) {
   config.signal_all = draw_.chance(2);
   if (adapter::is_acknowledged(type) && draw_.chance(4)) config.ack_mode = adapter::AckMode::kStrict;
   if (adapter::is_connected(type)) {
-    // Its sum is made over memory, where writes that meet under way are each other's damage.
-    config.packet_crc = draw_.chance(6) && !plan_.loses();
+    config.packet_crc = draw_.chance(6);
     if (draw_.chance(4)) config.packet_bytes = plan_.fabric.cell_payload_bytes * draw_.between(1, 8);
   }
   return config;

@@ -1,6 +1,6 @@
 // Random programs of verbs against the reference model: the same seeds each time, or fresh ones by
 // WEFT_SIM_SEED=fresh, exact replay, a planted bug for each thing that the model judges. Fresh seeds still
-// find one failure in about 300 (docs/simulator.md, "Open"), so CI does not draw them.
+// find a failure now and then (docs/simulator.md, "Open"), so CI does not draw them.
 #include <gtest/gtest.h>
 
 #include <chrono>

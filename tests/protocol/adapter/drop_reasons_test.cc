@@ -278,9 +278,14 @@ constexpr std::array kDrops{
     Drop{AdapterCounter::kStashFull,
          [](Bench& at) {  // writes whose first cell is missing: nobody knows where they go
            at.use(QpType::kRc);
-           const auto room = static_cast<uint16_t>(AdapterLimits{}.stash_cells_per_qp);
-           for (uint16_t i = 1; i <= room + 1; ++i) {
-             at.receive({.opcode = Opcode::kRdmaWrite, .flags = 0, .number = i, .bytes = 256});
+           const uint32_t room = AdapterLimits{}.stash_cells_per_qp;
+           for (uint32_t i = 0; i <= room; ++i) {
+             const auto number = static_cast<uint16_t>(1 + i % (kChunkPackets - 1));
+             at.receive({.opcode = Opcode::kRdmaWrite,
+                         .flags = 0,
+                         .number = number,
+                         .bytes = 256,
+                         .ahead = i / (kChunkPackets - 1)});
            }
          }},
     Drop{AdapterCounter::kDropWindow,

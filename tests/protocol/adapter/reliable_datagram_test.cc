@@ -1,5 +1,7 @@
 // Numbers of reliable datagrams when a message is given up: what was not answered is not counted on from, so
 // no late copy is ever executed a second time, and a queue pair that ends keeps nobody from the far side.
+#include <algorithm>
+
 #include "adapter/limits.h"
 #include "tests/support/adapter_pair.h"
 
@@ -8,6 +10,8 @@ using namespace adapter;
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr size_t kPsnOffset = 24;  // in a cell's header, behind a byte of flags
 
 class ReliableDatagram : public ::testing::Test {
  protected:
@@ -62,6 +66,13 @@ class ReliableDatagram : public ::testing::Test {
     pair.pipe.inject(1, copy);
     pair.run(50);
     EXPECT_EQ(executed(), before + 1) << "a late copy was executed";
+  }
+  /// The first message, as if it had been sent under a later number.
+  [[nodiscard]] std::vector<std::byte> later_copy(uint32_t numbers) {
+    const TracedCell& first = *pair.pipe.sent_by(0, Opcode::kRdSend).front();
+    std::vector<std::byte> copy = first.bytes;
+    store_be(copy.data() + kPsnOffset, first.view.psn.plus(numbers).value());
+    return copy;
   }
   [[nodiscard]] Destination to_peer() {
     return {.lid = Lid(2), .qpn = adapter(1).qpn(*peer), .qkey = AdapterPair::kQkey};
@@ -128,8 +139,11 @@ TEST_F(ReliableDatagram, the_number_of_a_message_that_was_refused_is_counted_on_
 /// A refusal names the number that it refuses. Taken for one of what is in flight now, it would give that the
 /// number of a message that was executed, whose answer would then be repeated.
 TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
-  lose_the_second_message();
-  move_to(*from, QpState::kErr);
+  send(*from, *peer);
+  pair.run(20);
+  pair.pipe.inject(1, later_copy(100));
+  pair.run(5);
+  ASSERT_EQ(executed(), 2U);
   std::vector<std::byte> refusal;
   pair.pipe.set_filter([&refusal](int sender, std::vector<std::byte>& cell) {
     if (sender == 1 && refusal.empty()) refusal = cell;
@@ -137,7 +151,7 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   });
   send(*other, *peer);
   pair.run(50);
-  ASSERT_EQ(executed(), 2U);
+  ASSERT_EQ(executed(), 3U);
   CellView view;
   ASSERT_EQ(decode_cell(refusal, CrcCheck::kVerify, view), CellError::kNone);
   ASSERT_EQ(view.ack.code, AckCode::kSequenceError);
@@ -150,11 +164,54 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   pair.pipe.set_filter(nullptr);
   pair.run(50);
   EXPECT_EQ(pair.side(0).completions.size(), done) << "nobody has executed it yet";
-  EXPECT_EQ(executed(), 2U);
+  EXPECT_EQ(executed(), 3U);
   pair.pipe.release_held();
   pair.run(50);
   EXPECT_EQ(pair.side(0).completions.size(), done + 1);
-  EXPECT_EQ(executed(), 3U);
+  EXPECT_EQ(executed(), 4U);
+}
+
+/// The number of a message that was given up is nobody else's: its late copy comes just before the next one.
+TEST_F(ReliableDatagram, a_late_copy_of_a_message_that_was_given_up_is_not_answered_for_the_next) {
+  lose_the_second_message();
+  pair.pipe.set_filter([](int, std::vector<std::byte>&) { return Verdict::kHold; });
+  pair.run(12, 1ms);  // repeated, and given up
+  ASSERT_EQ(last_status(), WcStatus::kRetryExceeded);
+  pair.pipe.set_filter([count = 0](int sender, std::vector<std::byte>&) mutable {
+    return sender == 0 && count++ != 0 ? Verdict::kHold : Verdict::kPass;
+  });
+  send(*other, *peer, 32);
+  pair.run(20);
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(50);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+  const auto& done = pair.side(1).completions;
+  EXPECT_EQ(std::count_if(done.begin(), done.end(), [](const auto& one) { return one.byte_count == 32; }), 1)
+      << "what succeeded was delivered";
+}
+
+/// The far side knows later numbers than a sender that has started anew, and copies of what it sent before
+/// are still under way.
+TEST_F(ReliableDatagram, copies_from_before_a_new_start_are_not_answered_for_the_next) {
+  send(*from, *peer);
+  pair.run(20);
+  pair.pipe.inject(1, later_copy(100));
+  pair.run(5);
+  pair.pipe.set_filter([count = 0](int sender, std::vector<std::byte>&) mutable {
+    return sender == 0 && count++ != 0 ? Verdict::kHold : Verdict::kPass;
+  });
+  send(*other, *peer, 32);
+  pair.run(5);
+  ASSERT_EQ(executed(), 2U) << "its number was refused, and the one it has now is held";
+  pair.pipe.inject(1, later_copy(101));
+  pair.run(5);
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(20);
+  ASSERT_EQ(executed(), 4U);
+  EXPECT_EQ(pair.side(1).completions.back().byte_count, 32U);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
 }
 
 /// A context that rests goes to another node; one in use stays, and with it what keeps late copies out.

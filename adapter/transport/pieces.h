@@ -1,0 +1,43 @@
+// adapter/transport/pieces.h -- the walk over a scatter/gather list: from bytes of a message to the pieces of
+// memory in which they lie, each checked.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "adapter/memory/memory_table.h"
+#include "adapter/verbs.h"
+
+namespace weft::adapter {
+
+/// Bytes [begin, begin + bytes) of what a list of segments names.
+struct Stretch {
+  uint64_t begin;
+  uint64_t bytes;
+};
+
+/// Calls `action(address, bytes)` for each piece of the stretch, in order, after checking it. kNone, or why
+/// it went no further; kOutOfBounds when the list is too short.
+template <class Action>
+[[gnu::always_inline]] inline AccessFault for_each_piece(const MemoryTable& memory, PdId pd,
+                                                         std::span<const Sge> list, Stretch stretch,
+                                                         AccessKind kind, Action action) noexcept {
+  for (const Sge& sge : list) {
+    if (stretch.bytes == 0) break;
+    if (stretch.begin >= sge.length) {
+      stretch.begin -= sge.length;
+      continue;
+    }
+    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - stretch.begin, stretch.bytes));
+    const AccessFault fault =
+        memory.visit_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, action);
+    if (fault != AccessFault::kNone) [[unlikely]]
+      return fault;
+    stretch.bytes -= bytes;
+    stretch.begin = 0;
+  }
+  return stretch.bytes == 0 ? AccessFault::kNone : AccessFault::kOutOfBounds;
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,187 @@
+// The part of Placement for cells that do not come in turn. How it works: data is placed when it arrives, and
+// a cell that was lost comes after cells of later packets. Writes and Sends of one QP must leave memory as
+// their order says, so such a cell leaves out the bytes that later packets have written: those are known, for
+// each packet in the window has its grant or receive WQE and the mask of its placed cells. Most late cells
+// lie outside the hull of all that was placed ahead of its turn, and then there is nothing to look at. The
+// sum of a packet CRC is made of what came, cell by cell, wherever the cells stand in their packet.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <bitset>
+#include <cstring>
+
+#include "adapter/memory/guarded_copy.h"
+#include "adapter/transport/pieces.h"
+#include "adapter/transport/placement.h"
+#include "base/crc32c.h"
+
+namespace weft::adapter {
+namespace {
+
+/// Which bytes of a cell later packets have written.
+using Written = std::bitset<kCellPayloadBytesMax>;
+
+/// Marks the part of a cell's piece, which is bytes [offset, offset + piece.size()) of the cell, that lies in
+/// [at, at + bytes).
+void mark_written(Written& written, std::span<const std::byte> piece, uint64_t offset, const std::byte* at,
+                  uint64_t bytes) noexcept {
+  const auto piece_begin = reinterpret_cast<uintptr_t>(piece.data());
+  const auto begin = std::max(piece_begin, reinterpret_cast<uintptr_t>(at));
+  const auto end = std::min(piece_begin + piece.size(), reinterpret_cast<uintptr_t>(at) + bytes);
+  for (uintptr_t byte = begin; byte < end; ++byte) written.set(offset + (byte - piece_begin));
+}
+
+/// Copies those bytes of `from` to `at` whose marks, from `offset` on, are not set.
+void copy_unwritten(std::byte* at, const std::byte* from, uint64_t bytes, const Written& written,
+                    uint64_t offset) {
+  for (uint64_t begin = 0; begin < bytes;) {
+    uint64_t end = begin;
+    while (end < bytes && !written.test(offset + end)) ++end;
+    if (end != begin) copy_guarded(at + begin, from + begin, end - begin);
+    begin = end + 1;
+  }
+}
+
+/// Calls `action(begin, bytes)` for each stretch of a packet whose cells have been placed.
+template <class Action>
+void for_each_placed(const RxPacket& packet, uint32_t segment_bytes, Action action) noexcept {
+  for (uint64_t left = packet.placed; left != 0;) {
+    const auto first = static_cast<uint32_t>(std::countr_zero(left));
+    const auto cells = static_cast<uint32_t>(std::countr_one(left >> first));
+    const bool to_end = first + cells == packet.cells;
+    action(uint64_t{first} * segment_bytes, to_end ? uint64_t{cells - 1} * segment_bytes + packet.last_bytes
+                                                   : uint64_t{cells} * segment_bytes);
+    left &= ~(cell_mask(cells) << first);
+  }
+}
+
+/// Where a cell's body begins in what a packet CRC is over, but for immediate data before it.
+[[nodiscard]] uint64_t body_begin(const QueuePair& qp, const RxPacket& packet, uint32_t number) noexcept {
+  const uint64_t head = number != 0 && !packet.fills_wqe ? kVaBytes : 0;
+  return head + uint64_t{number} * qp.path.segment_bytes;
+}
+
+/// No packet's bodies are longer. Each body counts as if the packet had so many bytes, because how many it
+/// has is known with its last cell.
+[[nodiscard]] uint64_t longest_bodies(const QueuePair& qp) noexcept {
+  return kVaBytes + kIdataBytes + uint64_t{kCellsPerPacketMax} * qp.path.segment_bytes;
+}
+
+[[nodiscard]] uint32_t hash_parts(uint32_t crc, const RxPacket& packet, uint32_t number) noexcept {
+  std::array<std::byte, kVaBytes> parts{};
+  if (number == 0 && !packet.fills_wqe) {
+    store_be(parts.data(), packet.va);
+    store_be(parts.data() + 8, packet.rkey.value());
+    crc = crc32c_extend(crc, parts.data(), kVaBytes);
+  }
+  if ((packet.idata_cells >> number & 1) == 0) return crc;
+  store_be(parts.data(), packet.imm);
+  return crc32c_extend(crc, parts.data(), kIdataBytes);
+}
+
+}  // namespace
+
+/// Calls `action(address, bytes)` for where bytes of a packet lie, and touches nothing.
+template <class Action>
+AccessFault Placement::visit_place(QueuePair& qp, const RxPacket& packet, uint64_t begin, uint64_t bytes,
+                                   Action action) noexcept {
+  if (packet.fills_wqe) {
+    RecvQueue& queue = *qp.rq;
+    return for_each_piece(engine_.memory, queue.pd(),
+                          {queue.sges(packet.wqe), queue.at(packet.wqe).sge_count},
+                          {packet.offset + begin, bytes}, AccessKind::kLocalWrite, action);
+  }
+  // Of pages nobody knows where they are once their binding has ended; a packet under it will be refused.
+  const bool stands = packet.grant.at != nullptr || packet.revision == engine_.memory.revision() ||
+                      engine_.memory.still_bound(packet.grant);
+  if (!stands) return AccessFault::kNotValid;
+  return engine_.memory.visit_granted(packet.grant, begin, bytes, AccessKind::kRemoteWrite, action);
+}
+
+/// Anything placed ahead of its turn may lie in these bytes of a packet.
+bool Placement::meets_what_is_ahead(QueuePair& qp, const RxPacket& packet, uint64_t begin,
+                                    uint64_t bytes) noexcept {
+  const ReceiveSide& rx = qp.rx;
+  bool meets = false;
+  (void)visit_place(qp, packet, begin, bytes, [&](const std::byte* at, uint64_t length) {
+    const auto from = reinterpret_cast<uintptr_t>(at);
+    meets = meets || (from < rx.order->ahead_end && rx.order->ahead_begin < from + length);
+  });
+  return meets;
+}
+
+ResponderFault Placement::copy_among_others(QueuePair& qp, Psn psn, const RxPacket& packet, uint64_t begin,
+                                            std::span<const std::byte> data) noexcept {
+  ReceiveSide& rx = qp.rx;
+  const auto distance = static_cast<uint64_t>(psn.distance_from(rx.expected));
+  const bool late = distance + 1 < rx.highest && meets_what_is_ahead(qp, packet, begin, data.size());
+  if (distance != 0) {
+    (void)visit_place(qp, packet, begin, data.size(), [&](const std::byte* at, uint64_t length) {
+      const auto from = reinterpret_cast<uintptr_t>(at);
+      rx.order->ahead_begin = std::min(rx.order->ahead_begin, from);
+      rx.order->ahead_end = std::max(rx.order->ahead_end, from + length);
+    });
+  }
+  if (!late) return copy(qp, packet, begin, data);
+  // No byte yet, but the first ones of a receive WQE have it checked.
+  const ResponderFault fault = copy(qp, packet, begin, {});
+  if (fault != ResponderFault::kNone) return fault;
+  qp.counters.add(QpCounter::kCellsBehindLater);
+  Written written;
+  uint64_t offset = 0;
+  const auto mark = [&](const std::byte* piece, uint64_t length) {
+    for (uint64_t n = distance + 1; n < rx.highest; ++n) {
+      const RxPacket* later = rx.find(psn.plus(static_cast<uint32_t>(n - distance)));
+      if (later == nullptr || later->placed == 0) continue;
+      for_each_placed(*later, qp.path.segment_bytes, [&](uint64_t from, uint64_t bytes) {
+        (void)visit_place(qp, *later, from, bytes, [&](const std::byte* at, uint64_t there) {
+          mark_written(written, {piece, length}, offset, at, there);
+        });
+      });
+    }
+    offset += length;
+  };
+  AccessFault access = visit_place(qp, packet, begin, data.size(), mark);
+  offset = 0;
+  if (access == AccessFault::kNone) {
+    access = visit_place(qp, packet, begin, data.size(), [&](std::byte* at, uint64_t length) {
+      copy_unwritten(at, data.data() + offset, length, written, offset);
+      offset += length;
+    });
+  }
+  if (access == AccessFault::kNone) return ResponderFault::kNone;
+  return packet.fills_wqe ? ResponderFault::kLocalAccess : refused(access);
+}
+
+void Placement::sum_up(const QueuePair& qp, RxPacket& packet, uint32_t number,
+                       std::span<const std::byte> data) noexcept {
+  const uint32_t parts = hash_parts(0, packet, number);
+  const uint32_t body = crc32c_extend(parts, data.data(), data.size());
+  const uint64_t head = (number == 0 && !packet.fills_wqe ? kVaBytes : 0) +
+                        ((packet.idata_cells >> number & 1) != 0 ? kIdataBytes : 0);
+  const uint64_t end = body_begin(qp, packet, number) + head + data.size();
+  packet.body_sum ^= crc32c_combine(body, 0, longest_bodies(qp) - end);
+}
+
+/// Immediate data that stands in another cell than the last moves all bodies behind it, which nobody knew
+/// when they came: such a packet, which no sender of ours makes, is summed up from memory; so are those that
+/// come to a QP without packet CRC.
+bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept {
+  const uint32_t last = packet.cells - 1U;
+  const uint64_t idata = packet.idata_cells >> last & 1;
+  if (qp.config.packet_crc && packet.idata_cells == idata << last) {
+    const uint64_t whole = (packet.fills_wqe ? 0 : kVaBytes) + uint64_t{last} * qp.path.segment_bytes +
+                           idata * kIdataBytes + packet.last_bytes;
+    return crc32c_combine(packet.packet_crc, 0, longest_bodies(qp) - whole) == packet.body_sum;
+  }
+  uint32_t crc = 0;
+  for (uint32_t i = 0; i < packet.cells; ++i) {
+    crc = hash_parts(crc, packet, i);
+    const uint32_t bytes = i == last ? packet.last_bytes : qp.path.segment_bytes;
+    (void)visit_place(qp, packet, uint64_t{i} * qp.path.segment_bytes, bytes,
+                      [&](const std::byte* at, uint64_t length) { crc = crc_guarded(crc, at, length); });
+  }
+  return crc == packet.packet_crc;
+}
+
+}  // namespace weft::adapter

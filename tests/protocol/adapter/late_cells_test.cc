@@ -1,0 +1,265 @@
+// Cells that come after cells of later packets: writes and Sends of one queue pair leave memory as their
+// order says, a packet CRC is over what came, and answers come in the order of the requests.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+constexpr uint32_t kCell = 256;
+
+class LateCells : public ::testing::Test {
+ protected:
+  ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
+  uint64_t counted(QpCounter counter) { return adapter(1).counters(*qps[1]).get(counter); }
+
+  void use(const QpConfig& config) { qps = pair.connect(config); }
+  /// Loses the cells of side 0 with these places among all that it sends, from 0.
+  void lose(std::vector<int> places) {
+    pair.pipe.set_filter([count = 0, places = std::move(places)](int from, std::vector<std::byte>&) mutable {
+      const bool lost = from == 0 && std::count(places.begin(), places.end(), count) != 0;
+      count += from == 0 ? 1 : 0;
+      return lost ? Verdict::kDrop : Verdict::kPass;
+    });
+  }
+  /// A message of `bytes` times `value`.
+  void post(SendOpcode opcode, uint64_t va, uint32_t bytes, uint8_t value, Rkey key) {
+    std::fill_n(pair.side(0).memory.begin() + source, bytes, static_cast<std::byte>(value));
+    const Sge sge = pair.side(0).sge(source, bytes);
+    source += bytes;
+    ASSERT_EQ(
+        adapter().post_send(
+            *qps[0],
+            {.wr_id = value, .opcode = opcode, .sges = {&sge, 1}, .imm = 7, .remote_addr = va, .rkey = key}),
+        PostResult::kOk);
+  }
+  void write(uint32_t at, uint32_t bytes, uint8_t value) {
+    const MemoryRegion& region = pair.side(1).region;
+    post(SendOpcode::kRdmaWrite, region.addr + at, bytes, value, region.rkey);
+  }
+  /// All of side 1's buffer from 0 on, as runs of one value.
+  struct Run {
+    uint32_t bytes;
+    uint8_t value;
+  };
+  void expect_memory(const std::vector<Run>& runs) {
+    uint32_t at = 0;
+    for (const Run& run : runs) {
+      for (uint32_t i = 0; i < run.bytes; ++i, ++at)
+        ASSERT_EQ(pair.side(1).memory[at], static_cast<std::byte>(run.value)) << "byte " << at;
+    }
+  }
+  void expect_successes(size_t count) {
+    EXPECT_EQ(pair.side(0).completions.size(), count);
+    for (const WorkCompletion& done : pair.side(0).completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
+  }
+
+  AdapterPair pair{kCell};
+  std::array<QueuePair*, 2> qps{};
+  uint32_t source = 0;
+};
+
+TEST_F(LateCells, a_write_leaves_what_a_later_one_has_written) {
+  use({.signal_all = true});
+  lose({1});
+  write(0, 4 * kCell, 1);
+  write(128, 2 * kCell, 2);
+  pair.run(50);
+  expect_successes(2);
+  expect_memory({{128, 1}, {512, 2}, {384, 1}, {kCell, 0}});
+  EXPECT_EQ(counted(QpCounter::kCellsBehindLater), 1U);
+}
+
+TEST_F(LateCells, the_last_of_several_writes_wins_wherever_they_meet) {
+  use({.signal_all = true});
+  lose({0, 1, 5, 9});
+  write(0, 4 * kCell, 1);
+  write(100, 3 * kCell, 2);
+  write(300, 3 * kCell, 3);
+  write(350, 10, 4);
+  pair.run(50);
+  expect_successes(4);
+  expect_memory({{100, 1}, {200, 2}, {50, 3}, {10, 4}, {708, 3}});
+}
+
+/// A key of their own for the same memory.
+TEST_F(LateCells, writes_meet_under_two_keys) {
+  use({.signal_all = true});
+  PairSide& far = pair.side(1);
+  const Rkey key = adapter(1).memory().alloc_rkey(far.pd).value();
+  ASSERT_EQ(adapter(1).memory().bind_rkey(
+                far.pd, {key, far.region.lkey, far.region.addr, 4 * kCell, Access::kRemoteWrite}),
+            AccessFault::kNone);
+  lose({1});
+  write(0, 4 * kCell, 1);
+  post(SendOpcode::kRdmaWrite, far.region.addr + 300, 100, 2, key);
+  pair.run(50);
+  expect_successes(2);
+  expect_memory({{300, 1}, {100, 2}, {624, 1}});
+}
+
+/// Pages need not lie in the order of their addresses.
+TEST_F(LateCells, writes_meet_in_pages) {
+  use({.signal_all = true});
+  PairSide& far = pair.side(1);
+  constexpr uint32_t kPage = 4096;
+  std::byte* base = far.memory.data();
+  base += (kPage - reinterpret_cast<uintptr_t>(base) % kPage) % kPage;
+  const std::array<std::byte*, 2> pages{base + kPage, base};
+  const auto region =
+      adapter(1).memory().reg_pages(far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
+                                    Access::kLocalWrite | Access::kRemoteWrite);
+  ASSERT_TRUE(region.ok());
+  const uint64_t va = region.value().addr + kPage - 2 * kCell;
+  lose({1, 2});
+  post(SendOpcode::kRdmaWrite, va, 4 * kCell, 1, region.value().rkey);
+  post(SendOpcode::kRdmaWrite, va + kCell + 100, kCell + 100, 2, region.value().rkey);
+  pair.run(50);
+  expect_successes(2);
+  const auto at = [&](uint32_t byte) {  // of the messages
+    return byte < 2 * kCell ? base[2 * kPage - 2 * kCell + byte] : base[byte - 2 * kCell];
+  };
+  for (uint32_t byte = 0; byte < 4 * kCell; ++byte) {
+    const bool later = byte >= kCell + 100 && byte < 2 * kCell + 200;
+    ASSERT_EQ(at(byte), later ? std::byte{2} : std::byte{1}) << byte;
+  }
+}
+
+TEST_F(LateCells, a_send_leaves_what_a_later_write_has_written) {
+  use({.signal_all = true});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 300), pair.side(1).sge(300, 4 * kCell)}),
+            PostResult::kOk);
+  lose({1});
+  post(SendOpcode::kSend, 0, 4 * kCell, 1, {});
+  write(290, 20, 2);
+  pair.run(50);
+  expect_successes(2);
+  expect_memory({{290, 1}, {20, 2}, {714, 1}});
+}
+
+TEST_F(LateCells, a_write_leaves_what_a_later_send_has_brought) {
+  use({.signal_all = true});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(200, 100), pair.side(1).sge(400, 100)}),
+            PostResult::kOk);
+  lose({0, 1});
+  write(0, 4 * kCell, 1);
+  post(SendOpcode::kSend, 0, 150, 2, {});
+  pair.run(50);
+  expect_successes(2);
+  expect_memory({{200, 1}, {100, 2}, {100, 1}, {50, 2}, {574, 1}});
+}
+
+/// The first cell of the earlier write is lost, so that the others wait in the stash.
+TEST_F(LateCells, what_waited_in_the_stash_leaves_what_later_packets_have_written) {
+  use({.signal_all = true});
+  lose({0});
+  write(0, 4 * kCell, 1);
+  write(500, 100, 2);
+  pair.run(50);
+  EXPECT_NE(counted(QpCounter::kCellsStashed), 0U);
+  expect_successes(2);
+  expect_memory({{500, 1}, {100, 2}, {424, 1}});
+}
+
+// ---- packet CRC --------------------
+
+TEST_F(LateCells, a_packet_crc_is_over_what_came_though_later_writes_have_changed_it) {
+  use({.signal_all = true, .packet_crc = true});
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {}), PostResult::kOk);
+  lose({1});
+  write(0, 4 * kCell - 3, 1);
+  post(SendOpcode::kRdmaWriteWithImm, pair.side(1).region.addr + 128, 2 * kCell, 2, pair.side(1).region.rkey);
+  pair.run(50);
+  expect_successes(2);
+  EXPECT_EQ(counted(QpCounter::kPacketCrcErrors), 0U);
+  expect_memory({{128, 1}, {512, 2}, {381, 1}});
+}
+
+/// A cell that comes late is exchanged for another valid one: the sum of its packet is wrong, and it comes
+/// again.
+TEST_F(LateCells, a_packet_crc_tells_of_a_changed_cell_that_came_late) {
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWriteWithImm, SendOpcode::kSendWithImm}) {
+    use({.signal_all = true, .idata_takes_recv_wqe = true, .packet_crc = true});
+    ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 4 * kCell)}), PostResult::kOk);
+    pair.side(0).completions.clear();
+    pair.pipe.set_filter([count = 0](int from, std::vector<std::byte>& bytes) mutable {
+      if (from != 0) return Verdict::kPass;
+      if (count++ == 1) return Verdict::kDrop;
+      if (count != 5) return Verdict::kPass;
+      const size_t covered = bytes.size() - kCrcBytes;
+      bytes[kCellHeaderBytes + 9] ^= std::byte{4};
+      store_be(bytes.data() + covered, crc32c(std::span(bytes).first(covered)));
+      return Verdict::kPass;
+    });
+    post(opcode, pair.side(1).region.addr, 4 * kCell, 1, pair.side(1).region.rkey);
+    pair.run(50);
+    expect_successes(1);
+    EXPECT_EQ(counted(QpCounter::kPacketCrcErrors), 1U);
+    expect_memory({{4 * kCell, 1}});
+  }
+}
+
+// ---- answers in order --------------------
+
+/// Responses of reads wait for credit when a request behind them is refused.
+TEST_F(LateCells, a_request_that_is_refused_lets_the_reads_before_it_be_answered) {
+  use({.signal_all = true});
+  PairSide& far = pair.side(1);
+  far.fill(0, 4 * kCell, 9);
+  pair.pipe.set_room(1, 0);
+  post(SendOpcode::kRdmaRead, far.region.addr, 4 * kCell, 1, far.region.rkey);
+  post(SendOpcode::kRdmaRead, far.region.addr, 2 * kCell, 2, far.region.rkey);
+  post(SendOpcode::kRdmaWrite, far.region.addr, kCell, 3, Rkey(far.region.rkey.value() ^ 1));
+  pair.run(5);
+  EXPECT_TRUE(pair.side(0).completions.empty());
+  pair.pipe.set_room(1, UINT32_MAX);
+  pair.run(20);
+  ASSERT_EQ(pair.side(0).completions.size(), 3U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(0).completions[2].status, WcStatus::kRemoteAccess);
+  EXPECT_EQ(pair.side(0).bytes_at(0, 4 * kCell), far.bytes_at(0, 4 * kCell));
+  EXPECT_EQ(adapter(1).query_qp(*qps[1]).state, QpState::kErr);
+}
+
+/// The second request is given up here when it should be sent again; it had arrived before.
+TEST_F(LateCells, an_answer_to_a_request_that_has_failed_here_speaks_for_those_before_it) {
+  use({.signal_all = true});
+  PairSide& near = pair.side(0);
+  std::vector<std::byte> own(64);
+  const MemoryRegion gone = adapter(0).memory().reg_mr(near.pd, own, Access::kLocalWrite).value();
+  post(SendOpcode::kSend, 0, 16, 1, {});  // nobody is ready for it
+  const Sge sge{gone.addr, 64, gone.lkey};
+  ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 2,
+                                          .opcode = SendOpcode::kRdmaWrite,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = pair.side(1).region.addr,
+                                          .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  // The write has come, and nobody has said so.
+  pair.pipe.set_filter([](int from, std::vector<std::byte>& bytes) {
+    const bool nak = bytes[13] == std::byte{static_cast<uint8_t>(Opcode::kNak)};
+    return from == 1 && !nak ? Verdict::kDrop : Verdict::kPass;
+  });
+  pair.run(2);
+  ASSERT_TRUE(adapter(0).memory().dereg_mr(gone.lkey).ok());
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(4096, 64)}), PostResult::kOk);
+  pair.run(200, std::chrono::microseconds(100));
+  pair.pipe.set_filter(nullptr);
+  pair.run(200, std::chrono::milliseconds(10));
+  ASSERT_EQ(near.completions.size(), 2U);
+  EXPECT_EQ(near.completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(near.completions[1].status, WcStatus::kLocalProtection);
+}
+
+}  // namespace
+}  // namespace weft::test
