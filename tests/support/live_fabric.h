@@ -37,7 +37,8 @@ class LiveFabric {
   LiveFabric& operator=(const LiveFabric&) = delete;
 
   void start() {
-    runner = std::make_unique<LoopRunner>(clock, LoopConfig{.sleep_max = std::chrono::milliseconds(20)});
+    runner = std::make_unique<LoopRunner>(clock,
+                                          LoopConfig{.spin = {}, .sleep_max = std::chrono::milliseconds(20)});
     runner->add(*acceptor);
     runner->add(core);
     thread = std::thread([this] { runner->run(); });

@@ -28,9 +28,10 @@ class Holder {
       Result<StatsPage> page = StatsPage::create_held(path, 16);
       char said = page.ok() ? 'y' : 'n';
       if (page.ok()) page->add("count")->store(7);
+      const pid_t holder = getpid();
       if (page.ok() && fork() == 0) {  // a child has no part in it
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        pause();
+        if (getppid() == holder) pause();  // or it was killed before it could be told of
         _exit(0);
       }
       (void)!write(ends[1], &said, 1);
