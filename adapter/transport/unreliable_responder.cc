@@ -91,6 +91,8 @@ void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) no
   const uint64_t begin = uint64_t{cell.cell_number} * qp.path.segment_bytes;
   ResponderFault fault = cell.has(kCellFirst) ? open_packet(qp, cell) : continue_packet(qp, cell);
   if (fault == ResponderFault::kNone) fault = placement_.place(qp, packet, begin, cell.payload);
+  if (qp.config.packet_crc && fault == ResponderFault::kNone)
+    Placement::sum_up(qp, packet, cell.cell_number, cell.payload);
   if (fault == ResponderFault::kNone && cell.has(kCellLast)) fault = finish_packet(qp, cell);
   if (fault == ResponderFault::kNone) return;
   placement_.count(qp, fault);
