@@ -36,7 +36,7 @@ void read_page(const std::string& node, const std::string& path, const Arguments
     out.complaints.push_back(page.error().text);
     return;
   }
-  for (const auto& [name, value] : page.value()) out.values[node + "." + name] = value;
+  for (const auto& [name, value] : page.value()) out.values[fmt::format("{}.{}", node, name)] = value;
 }
 
 Snapshot read_all(const StateDir& dir, const Arguments& only) {
