@@ -108,7 +108,9 @@ int advise(ibv_pd* pd, ibv_advise_mr_advice advice, const ibv_sge& range) {
   const uint64_t offset = range.addr - region.object->region().addr;
   if (offset > region.length || range.length > region.length - offset) return EFAULT;
   if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
-  return page_in(region.memory + offset, range.length, writes);
+  // Of a region that is all of memory the first byte is that at address 0.
+  return page_in(reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(region.memory) + offset),
+                 range.length, writes);
 }
 
 }  // namespace
