@@ -88,7 +88,8 @@ class BlockersTest(WeftCase):
         os.kill(pid, signal.SIGSTOP)
         self.addCleanup(os.kill, pid, signal.SIGCONT)
         self.wait_for_line("u1 is frozen")
-        self.wait_for_line("lane 0 from s1 to u1 has no credit: u1 does not drain it")
+        # A link has as many slots as a lane has credits: which of them ends first is a matter of what was under way.
+        self.wait_for_line("the link from s1 to u1 was full: u1 reads it too slowly|lane 0 from s1 to u1 has no credit")
 
     def test_a_dead_peer(self):
         self.bring_up(options=["--no-restart"])
