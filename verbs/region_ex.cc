@@ -109,8 +109,9 @@ int advise(ibv_pd* pd, ibv_advise_mr_advice advice, const ibv_sge& range) {
   if (offset > region.length || range.length > region.length - offset) return EFAULT;
   if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
   // Of a region that is all of memory the first byte is that at address 0.
-  return page_in(reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(region.memory) + offset),
-                 range.length, writes);
+  const uintptr_t at = reinterpret_cast<uintptr_t>(region.memory) + offset;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address, not a place in an array
+  return page_in(reinterpret_cast<std::byte*>(at), range.length, writes);
 }
 
 }  // namespace
