@@ -15,12 +15,11 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <thread>
 
 #include "base/ethernet.h"
-#include "base/parse_number.h"
+#include "base/process_stat.h"
 #include "tools/net_setup.h"
 #include "tools/topology.h"
 
@@ -57,29 +56,16 @@ Status make_private(const std::string& path) {
   return {};
 }
 
-/// Fields 3 and on of /proc/PID/stat. The name in parentheses before them may hold anything.
-std::vector<std::string> stat_fields(pid_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(in, text);
-  const size_t close = text.rfind(')');
-  if (close == std::string::npos) return {};
-  std::istringstream rest(text.substr(close + 1));
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
 }  // namespace
 
 uint64_t process_start_ticks(pid_t pid) {
-  const std::vector<std::string> fields = stat_fields(pid);
-  constexpr size_t kStartTime = 22 - 3;
-  if (fields.size() <= kStartTime || fields[0] == "Z" || fields[0] == "X") return 0;
-  return parse_number<uint64_t>(fields[kStartTime]).value_or(0);
+  const ProcessStat stat = process_stat(pid);
+  return stat.dead() ? 0 : stat.started;
 }
 
 bool is_stopped(pid_t pid) {
-  const std::vector<std::string> fields = stat_fields(pid);
-  return !fields.empty() && (fields[0] == "T" || fields[0] == "t");
+  const char state = process_stat(pid).state;
+  return state == 'T' || state == 't';
 }
 
 bool is_running(pid_t pid, uint64_t start_ticks) {

@@ -20,6 +20,7 @@ import time
 VICTIMS = ("peer", "program", "switch")
 END_SECONDS = 30        # for whoever is left: retries of QPs, silence of a peer, all of it on a machine under load
 START_SECONDS = 20
+SETTLE_SECONDS = 5      # the launcher closes its end of a question, as for these numbers, a moment after the answer is read
 LATEST_SECONDS = 1.5    # a victim is killed so long after its client was started, at most
 PORTS = 64              # of the fabric; a LID rests for a minute before another program gets it
 TOPOLOGY = f'fabric = "kills"\n[[switch]]\nname = "s1"\nspare_ports = {PORTS}\n'
@@ -287,10 +288,15 @@ class KillRuns:
             client.kill()
 
     def leaks(self):
-        """What the fabric has more of than before the rounds, a line for each."""
-        after = self.fabric.holdings()
-        return [f"{what}: {before} before, {after[what]} after the rounds" for what, before in self.before.items()
-                if after[what] > before + MAY_GROW.get(what, 0)]
+        """What the fabric has more of than before the rounds, and keeps, a line for each."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            after = self.fabric.holdings()
+            more = [f"{what}: {before} before, {after[what]} after the rounds" for what, before in self.before.items()
+                    if after[what] > before + MAY_GROW.get(what, 0)]
+            if not more or time.monotonic() > deadline:
+                return more
+            time.sleep(0.2)
 
 
 def as_user(user):

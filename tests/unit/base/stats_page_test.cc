@@ -12,52 +12,29 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 
 namespace weft {
 namespace {
 
 /// Another process that makes the page, says so, and lives until it is killed.
-class Holder {
+class Holder : public test::ChildProcess {
  public:
-  explicit Holder(const std::string& path) {
-    std::array<int, 2> ends{};
-    EXPECT_EQ(pipe(ends.data()), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      Result<StatsPage> page = StatsPage::create_held(path, 16);
-      char said = page.ok() ? 'y' : 'n';
-      if (page.ok()) page->add("count")->store(7);
-      const pid_t holder = getpid();
-      if (page.ok() && fork() == 0) {  // a child has no part in it
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == holder) pause();  // or it was killed before it could be told of
-        _exit(0);
-      }
-      (void)!write(ends[1], &said, 1);
-      pause();
-      _exit(0);
-    }
-    char said = 0;
-    EXPECT_EQ(read(ends[0], &said, 1), 1);
-    made_ = said == 'y';
-    close(ends[0]);
-    close(ends[1]);
-  }
-  ~Holder() { end(); }
-  void end() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    pid_ = 0;
-  }
-  [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] bool made() const { return made_; }
+  explicit Holder(const std::string& path) : ChildProcess([&path] { return hold(path); }) {}
 
  private:
-  pid_t pid_ = 0;
-  bool made_ = false;
+  static Result<StatsPage> hold(const std::string& path) {
+    Result<StatsPage> page = StatsPage::create_held(path, 16);
+    if (page.ok()) page->add("count")->store(7);
+    const pid_t holder = getpid();
+    if (page.ok() && fork() == 0) {  // a child has no part in it
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() == holder) pause();  // or it was killed before it could be told of
+      _exit(0);
+    }
+    return page;
+  }
 };
 
 TEST(HeldStatsPage, names_its_holder_until_that_is_killed) {

@@ -11,6 +11,7 @@
 
 #include "base/capture_set.h"
 #include "fabric/switch/live_faults.h"
+#include "tests/support/shaped_fabric.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
@@ -18,24 +19,11 @@ namespace weft::test {
 using namespace fabric;
 namespace {
 
-struct Shape {
-  const char* name;
-  uint32_t flit_payload_bytes;
-  bool cut_through;
-};
-
 /// Node 0 sends numbered cells to node 1, by port 1 and port 2.
-class CellTapsInASwitch : public ::testing::TestWithParam<Shape> {
+class CellTapsInASwitch : public ShapedFabric {
  protected:
-  CellTapsInASwitch() : fabric_(config()), captures_(fabric_.fabric->taps().points()) {}
+  CellTapsInASwitch() : captures_(fabric_.fabric->taps().points()) {}
 
-  static TestFabricConfig config() {
-    TestFabricConfig out;
-    out.switching = small_switch(GetParam().flit_payload_bytes);
-    out.switching.link.cut_through = GetParam().cut_through;
-    out.nodes = 3;
-    return out;
-  }
   CaptureRing start(const std::string& port, uint32_t keep = 0) {
     const std::string path = dir_.path() + "/" + port;
     const Status started = captures_.start({path, port, keep, 0, getpid()});
@@ -43,17 +31,7 @@ class CellTapsInASwitch : public ::testing::TestWithParam<Shape> {
     return CaptureRing::open(path).value();
   }
   void send(uint32_t cells) {
-    for (uint32_t sent = 0; sent < cells;) {
-      TestCell cell;
-      cell.dlid = Lid(2);
-      cell.number = next_;
-      cell.payload_bytes = 200;
-      if (fabric_.send(0, cell)) {
-        ++sent;
-        ++next_;
-      }
-      fabric_.step();
-    }
+    ShapedFabric::send(cells);
     fabric_.run(2000, 10us);
     fabric_.expect_conserved();
   }
@@ -64,15 +42,10 @@ class CellTapsInASwitch : public ::testing::TestWithParam<Shape> {
   }
 
   TempDir dir_;
-  TestFabric fabric_;
   CaptureSet captures_;
-  uint32_t next_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Links, CellTapsInASwitch,
-                         ::testing::Values(Shape{"whole", 0, false}, Shape{"flits96", 96, false},
-                                           Shape{"cut_through", 96, true}),
-                         [](const auto& param_info) { return std::string(param_info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Links, CellTapsInASwitch, ShapedFabric::shapes(), ShapedFabric::name_of);
 
 TEST_P(CellTapsInASwitch, sender_and_receiver_see_the_bytes_that_arrive) {
   CaptureRing from = start("1");

@@ -6,51 +6,21 @@
 #include <array>
 #include <vector>
 
+#include "tests/support/shaped_fabric.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
 using namespace fabric;
 namespace {
 
-struct Shape {
-  const char* name;
-  uint32_t flit_payload_bytes;
-  bool cut_through;
-};
-
 /// Node 0 sends numbered cells to node 1 through a switch that has rules.
-class LiveFaultsInASwitch : public ::testing::TestWithParam<Shape> {
+class LiveFaultsInASwitch : public ShapedFabric {
  protected:
-  LiveFaultsInASwitch() : fabric_(config()) {}
-
-  static TestFabricConfig config() {
-    TestFabricConfig out;
-    out.switching = small_switch(GetParam().flit_payload_bytes);
-    out.switching.link.cut_through = GetParam().cut_through;
-    out.nodes = 3;
-    return out;
-  }
   uint32_t set(FaultRule rule) {
     if (rule.port == 0) rule.port = 2;  // node 1's
     Result<uint32_t> id = fabric_.fabric->faults().add(rule, fabric_.clock.now());
     EXPECT_TRUE(id.ok());
     return id ? *id : 0;
-  }
-  /// Sends cells, one for each turn or later where there is no room.
-  void send(uint32_t cells, uint32_t to = 1, uint32_t lane = 0) {
-    for (uint32_t sent = 0; sent < cells;) {
-      TestCell cell;
-      cell.dlid = Lid(static_cast<uint16_t>(to + 1));
-      cell.vl = VirtualLane(static_cast<uint8_t>(lane));
-      cell.number = next_;
-      cell.payload_bytes = 200;
-      if (fabric_.send(0, cell)) {
-        ++sent;
-        ++next_;
-      }
-      fabric_.step();
-      fabric_.expect_conserved();
-    }
   }
   /// Lets everything arrive; numbers of the cells that node `to` got, in order, each with its CRC right.
   std::vector<uint32_t> arrived(uint32_t to = 1, int turns = 2000) {
@@ -65,15 +35,9 @@ class LiveFaultsInASwitch : public ::testing::TestWithParam<Shape> {
     return numbers;
   }
   uint64_t fault_drops() { return fabric_.total(SwitchPortCounter::kDropFault); }
-
-  TestFabric fabric_;
-  uint32_t next_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Links, LiveFaultsInASwitch,
-                         ::testing::Values(Shape{"whole", 0, false}, Shape{"flits96", 96, false},
-                                           Shape{"cut_through", 96, true}),
-                         [](const auto& param_info) { return std::string(param_info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Links, LiveFaultsInASwitch, ShapedFabric::shapes(), ShapedFabric::name_of);
 
 TEST_P(LiveFaultsInASwitch, every_tenth_cell_is_lost_and_counted_at_its_port) {
   FaultRule rule;

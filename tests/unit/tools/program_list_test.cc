@@ -13,6 +13,7 @@
 
 #include "base/stats_page.h"
 #include "fabric/link/limits.h"
+#include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 #include "tools/node_names.h"
 #include "tools/used_fabric.h"
@@ -21,51 +22,30 @@ namespace weft::tools {
 namespace {
 
 /// A program that holds a page, as verbs/process_node.cc makes it.
-class FakeProgram {
+class FakeProgram : public test::ChildProcess {
  public:
-  FakeProgram(const std::string& path, uint64_t guid) {
-    std::array<int, 2> ends{};
-    EXPECT_EQ(pipe(ends.data()), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      Result<StatsPage> page = StatsPage::create_held(path, 64);
-      if (page.ok()) {
-        page->add("node.guid")->store(guid);
-        page->add("qps")->store(3);
-        page->add("qp.0.number")->store(17);
-        page->add("qp.0.service")->store(2);
-        page->add("qp.0.qp_state")->store(3);
-        page->add("qp.0.peer_lid")->store(9);
-        page->add("qp.0.peer_number")->store(18);
-        page->add("qp.1.number")->store(0);
-        page->add("qp.1.service")->store(0);
-        page->add("qp.2.number")->store(19);
-        page->add("qp.2.service")->store(4);
-        page->add("qp.2.qp_state")->store(0);
-      }
-      (void)!write(ends[1], "x", 1);
-      pause();
-      _exit(0);
-    }
-    char said = 0;
-    EXPECT_EQ(read(ends[0], &said, 1), 1);
-    close(ends[0]);
-    close(ends[1]);
-  }
-  ~FakeProgram() { end(); }
-  FakeProgram(const FakeProgram&) = delete;
-  FakeProgram& operator=(const FakeProgram&) = delete;
-  void end() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    pid_ = 0;
-  }
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  FakeProgram(const std::string& path, uint64_t guid)
+      : ChildProcess([&path, guid] { return hold(path, guid); }) {}
 
  private:
-  pid_t pid_ = 0;
+  static Result<StatsPage> hold(const std::string& path, uint64_t guid) {
+    Result<StatsPage> page = StatsPage::create_held(path, 64);
+    if (page.ok()) {
+      page->add("node.guid")->store(guid);
+      page->add("qps")->store(3);
+      page->add("qp.0.number")->store(17);
+      page->add("qp.0.service")->store(2);
+      page->add("qp.0.qp_state")->store(3);
+      page->add("qp.0.peer_lid")->store(9);
+      page->add("qp.0.peer_number")->store(18);
+      page->add("qp.1.number")->store(0);
+      page->add("qp.1.service")->store(0);
+      page->add("qp.2.number")->store(19);
+      page->add("qp.2.service")->store(4);
+      page->add("qp.2.qp_state")->store(0);
+    }
+    return page;
+  }
 };
 
 class ProgramListTest : public ::testing::Test {

@@ -1,0 +1,22 @@
+// base/process_stat.h -- what the kernel says of a process number: whether it runs, and which process it is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace weft {
+
+/// Of /proc/PID/stat.
+struct ProcessStat {
+  int error = 0;         // errno of why nothing is known; ENOENT and ESRCH: there is no such process
+  char state = 0;        // R, S, D, T, t, Z, X
+  uint64_t started = 0;  // clock ticks after the boot: with the number it names one process
+
+  [[nodiscard]] bool dead() const noexcept { return state == 'Z' || state == 'X'; }
+};
+
+/// Any thread; no memory is allocated.
+[[nodiscard]] ProcessStat process_stat(pid_t pid) noexcept;
+
+}  // namespace weft
