@@ -1,0 +1,271 @@
+"""Figures of stock programs on Weft: perftest, the start of a program, Open MPI.
+
+Programs run as scripts/stock runs them: unmodified, through `weft run`, as the user `nobody` when this is run as root. They
+share one fabric, which a sleeping program keeps, and the session of this process, as programs of one shell do. Nothing is bound
+to a core.
+"""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from figure import Figure, Target
+from running import Failed, run, wait_until
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "stock"))
+import kill_runs  # noqa: E402
+import stock  # noqa: E402
+
+STARTS = 5  # of a program, for one value
+NEEDS_MPI = {"mpirun": "openmpi-bin", "mpicc": "libopenmpi-dev"}
+FIRST_PORT = 26000
+MIB = 1.048576  # perftest's "MB" in those of everything else here
+
+
+class Programs:
+    """Starts stock programs, bare or on a fabric that goes on until this ends. Made when first used."""
+
+    def __init__(self, build):
+        self.build, self.port = build, FIRST_PORT
+        self.stack = contextlib.ExitStack()
+        self.scratch = self.weft = self.keeper = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def prepare(self):
+        if self.scratch:
+            return
+        self.scratch = pathlib.Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-bench-")))
+        self.scratch.chmod(0o755)
+        self.weft = stock.reachable_build(self.build.resolve(), self.scratch)
+        self.home = self.directory("home")
+
+    def directory(self, name):
+        """One that the programs' user may write."""
+        made = self.scratch / name
+        for path, mode in ((made, 0o755), (made / "run", 0o700)):
+            path.mkdir(mode=mode)
+            if os.geteuid() == 0:
+                os.chown(path, stock.NOBODY, stock.NOBODY)
+        return made
+
+    def words(self, command, bare=False):
+        return stock.as_user([*([] if bare else [str(self.weft), "run", "--"]), *map(str, command)])
+
+    def environment(self, home, more):
+        return {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(home / "run"), "LANG": "C.UTF-8",
+                **(more or {})}
+
+    @contextlib.contextmanager
+    def running(self, command, bare=False, environment=None):
+        """A program for the time of a block; it is ended when it has not ended by then."""
+        with tempfile.TemporaryFile(dir=self.scratch) as output:
+            child = subprocess.Popen(self.words(command, bare), stdin=subprocess.DEVNULL, stdout=output,
+                                     stderr=subprocess.STDOUT, cwd=self.home, process_group=0,
+                                     env=self.environment(self.home, environment))
+            try:
+                yield child
+            finally:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(1)
+                for number in (signal.SIGTERM, signal.SIGKILL):
+                    if child.poll() is None:
+                        os.killpg(child.pid, number)
+                        with contextlib.suppress(subprocess.TimeoutExpired):
+                            child.wait(3)
+
+    def finish(self, command, bare=False, environment=None, home=None, timeout=60, may_fail=False):
+        """Standard output of a program that must succeed, or may fail."""
+        home = home or self.home
+        try:
+            done = subprocess.run(self.words(command, bare), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  cwd=home, env=self.environment(home, environment), timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{command[0]}: no result within {timeout} s") from None
+        if done.returncode != 0 and not may_fail:
+            last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+            raise Failed(f"{' '.join(map(str, command))}: exit {done.returncode}: {last}")
+        return done.stdout
+
+    def compiled(self, name, compiler, *libraries):
+        """A program of tests/stock, compiled where it runs: what it includes and links is the distribution's."""
+        program = self.scratch / name
+        run([compiler, "-O2", "-o", program, ROOT / "tests" / "stock" / f"{name}.c", *libraries])
+        return program
+
+    def join(self):
+        """The fabric runs from here on."""
+        self.prepare()
+        if not self.keeper:
+            self.keeper = self.stack.enter_context(self.running(["sleep", "3600"]))
+            self.stack.callback(self.keeper.terminate)
+            self.finish(["true"])
+
+    def exchange(self, command, bare=False, environment=None):
+        """What the client says of a server and a client that are the same program and find each other by a TCP port."""
+        if bare:
+            self.prepare()
+        else:
+            self.join()
+        self.port += 1
+        command = [command[0], "-p", self.port, *command[1:]]
+        with self.running(command, bare, environment) as server:
+            wait_until(f"{command[0]} listens", 15, lambda: kill_runs.listening(self.port) or server.poll() is not None)
+            return self.finish([*command, "127.0.0.1"], bare, environment)
+
+
+def last_row(text, columns):
+    """The last line of so many numbers, or "nan"."""
+    rows = [row for line in text.splitlines() if len(row := line.split()) == columns
+            and all(re.fullmatch(r"[\d.]+|-?nan", word) for word in row)]
+    if not rows:
+        raise Failed(f"no line of {columns} figures in the output")
+    return [float(word) for word in rows[-1]]
+
+
+class Perftest:
+    """Latencies and bandwidths of perftest's programs."""
+
+    def __init__(self, programs):
+        self.programs = programs
+
+    def latency(self, program, iterations, seen):
+        """Typical microseconds; what else is said of the distribution is kept."""
+        row = last_row(self.programs.exchange([program, "-F", "-s", "8", "-n", iterations]), 9)
+        for name, column in (("average", 5), ("99 %", 7), ("99.9 %", 8)):
+            seen.setdefault(name, []).append(row[column])
+        return row[4]
+
+    def bandwidth(self, size, iterations):
+        """(MB/s, millions of messages per second)"""
+        row = last_row(self.programs.exchange(["ib_write_bw", "-F", "-s", size, "-n", iterations]), 5)
+        return row[3] * MIB, row[4]
+
+
+class SpinLatency:
+    """Two processes that wait by reading their memory: a program of ours, for the stock ones poll their CQ after each write."""
+
+    def __init__(self, programs, seconds):
+        self.programs, self.seconds, self.program, self.seen = programs, seconds, None, {}
+
+    def measure(self):
+        self.programs.join()
+        if not self.program:
+            self.program = self.programs.compiled("spin_lat", "cc", "-libverbs")
+        _, typical, most, nearly_all = map(float, self.programs.finish([self.program, self.seconds]).split())
+        self.seen.setdefault("99 %", []).append(most)
+        self.seen.setdefault("99.9 %", []).append(nearly_all)
+        return typical
+
+
+class Starts:
+    """Milliseconds from the start of a program that lists RDMA devices to its end."""
+
+    COMMAND = ["ibv_devices"]
+
+    def __init__(self, programs):
+        self.programs, self.fabrics = programs, 0
+
+    def once(self, bare=False, home=None):
+        """Without a device the program says so and fails."""
+        begin = time.perf_counter()
+        self.programs.finish(self.COMMAND, bare, home=home, may_fail=bare)
+        return (time.perf_counter() - begin) * 1000
+
+    def bare(self):
+        self.programs.prepare()
+        return statistics.median(self.once(bare=True) for _ in range(STARTS))
+
+    def joined(self):
+        self.programs.join()
+        return statistics.median(self.once() for _ in range(STARTS))
+
+    def with_fabric(self):
+        """Waits until the fabric has ended, so that its end is in nobody's time."""
+        self.programs.prepare()
+        self.fabrics += 1
+        home = self.programs.directory(f"fabric-{self.fabrics}")
+        value = self.once(home=home)
+        wait_until("the fabric ends with its last program", 10, lambda: not list((home / "run").glob("weft/*/*.sock")))
+        return value
+
+
+class Mpi:
+    """Two ranks of Open MPI over UCX: half a round trip of 8 bytes in us, and MB/s of 64 KiB messages in windows of 64."""
+
+    OVER = {"rc_verbs": {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "weft0:1"},
+            "posix": {"UCX_TLS": "posix,self"}, "tcp": {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}}
+
+    def __init__(self, programs):
+        self.programs, self.program = programs, None
+
+    def measure(self, what, over):
+        if not self.program:
+            self.programs.prepare()
+            self.program = self.programs.compiled("mpi_check", "mpicc")
+        if over == "rc_verbs":
+            self.programs.join()
+        command = ["mpirun", "--oversubscribe", "--mca", "btl", "^openib,uct,ofi", "--mca", "pml", "ucx",
+                   "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", "-n", "2", self.program, what]
+        text = self.programs.finish(command, bare=over != "rc_verbs", environment=self.OVER[over])
+        return float(text.split()[-1])
+
+
+def mpi_figures(programs):
+    mpi = Mpi(programs)
+    for name, unit in (("lat", "us"), ("bw", "MB/s")):
+        for other in ("posix", "tcp"):
+            yield Figure(f"stock_mpi_{name}_{other}", unit, lambda name=name: mpi.measure(name, "rc_verbs"),
+                         lambda name=name, other=other: mpi.measure(name, other), f"the same over UCX {other}", needs=NEEDS_MPI)
+
+
+def ucx_latency(programs, iterations):
+    """Typical one-way microseconds of 8 bytes over UCX and TCP of the loopback interface, without Weft."""
+    text = programs.exchange(["ucx_perftest", "-t", "tag_lat", "-s", "8", "-n", iterations], bare=True,
+                             environment={"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"})
+    found = re.search(r"^Final:\s+\d+\s+([0-9.]+)", text, re.MULTILINE)
+    if not found:
+        raise Failed("ucx_perftest: no line 'Final:'")
+    return float(found.group(1))
+
+
+def figures(programs, bare_way, bare_megabytes, bare_messages, quick):
+    """All of them. `bare_way()` is one way of the bare pipeline in us, `bare_megabytes()` and `bare_messages()` what it moves."""
+    perftest, starts = Perftest(programs), Starts(programs)
+    rounds = 10_000 if quick else 100_000
+    pipeline = {name: "perftest" for name in ("ib_send_lat", "ib_write_lat", "ib_write_bw")}
+    send, over_tcp, write = {}, {}, {}
+    yield Figure("stock_send_lat", "us", lambda: perftest.latency("ib_send_lat", rounds, send), bare_way,
+                 "bare pipeline, one way", Target("at most", 2.5), needs=pipeline, seen=send)
+    yield Figure("stock_send_lat_tcp", "us", lambda: perftest.latency("ib_send_lat", rounds, over_tcp),
+                 lambda: ucx_latency(programs, rounds), "ucx_perftest tag_lat over UCX tcp", Target("at most", 1.0),
+                 needs={**pipeline, "ucx_perftest": "ucx-utils"}, seen=over_tcp)
+    for name, size, iterations in (("64k", 1 << 16, 8_000), ("1m", 1 << 20, 500)):
+        count = iterations if quick else 5 * iterations
+        yield Figure(f"stock_write_bw_{name}", "MB/s", lambda size=size, count=count: perftest.bandwidth(size, count)[0],
+                     bare_megabytes, "bare pipeline, the same cells", Target("at least", 0.6), needs=pipeline)
+    yield Figure("stock_write_rate_8", "M/s", lambda: perftest.bandwidth(8, 100 * rounds)[1], bare_messages,
+                 "bare pipeline, 8-byte cells", Target("at least", 2, "value"), needs=pipeline)
+    yield Figure("stock_write_lat", "us", lambda: perftest.latency("ib_write_lat", rounds, write), bare_way,
+                 "bare pipeline, one way", Target("at most", 50, "value"), needs=pipeline, seen=write)
+    spin = SpinLatency(programs, 0.3 if quick else 1.0)
+    yield Figure("stock_spin_lat", "us", spin.measure, bare_way, "bare pipeline, one way", Target("at most", 50, "value"),
+                 needs={"cc": "gcc libibverbs-dev"}, seen=spin.seen)
+    devices = {"ibv_devices": "ibverbs-utils"}
+    yield Figure("stock_start", "ms", starts.joined, starts.bare, "the program without weft run", Target("at most", 50, "more"),
+                 needs=devices)
+    yield Figure("stock_start_fabric", "ms", starts.with_fabric, starts.bare, "the program without weft run",
+                 Target("at most", 300, "more"), needs=devices)
+    yield from mpi_figures(programs)
