@@ -67,8 +67,9 @@ void clear_up_programs(const std::string& directory) {
     const std::string name = entry.path().filename();
     const bool page = name.ends_with(".stats");
     const std::optional<pid_t> pid = pid_in(page ? entry.path().stem().string() : name);
-    if (!pid || *pid <= 0 || !has_ended(*pid)) continue;
-    if (page && stats_page_holder(entry.path()).has_value()) continue;  // of another PID namespace
+    if (!pid || *pid <= 0) continue;
+    // A page's lock tells what its number does not: that may be of another PID namespace, or used again.
+    if (page ? stats_page_holder(entry.path()).has_value() : !has_ended(*pid)) continue;
     if (page) {
       pages.emplace_back(entry.last_write_time(fault), entry.path());
     } else if (name.starts_with("sys-") && is_of_own_space(entry.path())) {

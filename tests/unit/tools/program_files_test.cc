@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/stats_page.h"
+#include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 
 namespace weft::tools {
@@ -38,19 +40,25 @@ TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
   fs::copy_symlink(at / ("sys-" + self) / space, at / ("sys-" + dead) / space);
   fs::create_symlink("pid:[1]", at / ("sys-1" + dead) / space);
   for (const char* name : {"alice.stats", "notes-x", "sys-"}) std::ofstream(at / name) << "x";
-  std::ofstream(at / ("rping-" + self + ".stats")) << "x";
+  const fs::path held = at / ("rping-" + dead + ".stats");
+  const test::ChildProcess holder([&] { return StatsPage::create_held(held, 8); });
+  ASSERT_TRUE(holder.made());
+  const fs::path numbered_anew = at / ("rping-" + self + ".stats");
+  std::ofstream(numbered_anew) << "x";
   const auto now = fs::file_time_type::clock::now();
   for (size_t i = 0; i < kEndedProgramsMax + 3; ++i) {
     const fs::path page = at / ("p" + std::to_string(i) + "-" + dead + ".stats");
     std::ofstream(page) << "x";
     fs::last_write_time(page, now - std::chrono::seconds(i));
   }
+  for (const fs::path& page : {held, numbered_anew}) fs::last_write_time(page, now - std::chrono::hours(1));
   clear_up_programs(at);
   EXPECT_FALSE(fs::exists(at / ("sys-" + dead)));
   EXPECT_TRUE(fs::exists(at / ("sys-" + self) / "class/file"));
   EXPECT_TRUE(fs::exists(at / ("sys-1" + dead))) << "its number means another process there";
   for (const char* name : {"alice.stats", "notes-x", "sys-"}) EXPECT_TRUE(fs::exists(at / name)) << name;
-  EXPECT_TRUE(fs::exists(at / ("rping-" + self + ".stats")));
+  EXPECT_TRUE(fs::exists(held)) << "a process of another PID namespace has it";
+  EXPECT_FALSE(fs::exists(numbered_anew)) << "nobody holds it, whoever has the number now";
   EXPECT_TRUE(fs::exists(at / ("p0-" + dead + ".stats"))) << "the latest stay";
   EXPECT_TRUE(fs::exists(at / ("p31-" + dead + ".stats")));
   EXPECT_FALSE(fs::exists(at / ("p32-" + dead + ".stats")));
