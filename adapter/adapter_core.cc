@@ -179,9 +179,17 @@ int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port
   const std::span<const fabric::RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
   CellView cell;  // one for all: making it anew costs more than reading a header
-  for (const fabric::RxCell& arrived : cells) take_cell(port, arrived.bytes, cell);
+  size_t bytes = 0;
+  for (const fabric::RxCell& arrived : cells) {
+    bytes += arrived.bytes.size();
+    take_cell(port, arrived.bytes, cell);
+  }
   engine.counters.add(AdapterCounter::kCellsReceived, cells.size());
-  if (&carrier == port.loopback.get()) engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
+  engine.counters.add(AdapterCounter::kBytesReceived, bytes);
+  if (&carrier == port.loopback.get()) {
+    engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
+    engine.counters.add(AdapterCounter::kBytesLooped, bytes);
+  }
   carrier.release();
   return static_cast<int>(cells.size());
 }

@@ -25,7 +25,10 @@ enum class AdapterCounter : uint8_t {
   kAgentCalls,  // calls above the line in adapter.h (PUSH-WQ-07)
   kCellsSent,
   kCellsReceived,
-  kCellsLooped,   // between two QPs of this adapter
+  kCellsLooped,  // between two QPs of this adapter
+  kBytesSent,    // of cells, headers and all
+  kBytesReceived,
+  kBytesLooped,
   kDropOtherLid,  // addressed to a LID that is not ours
   kDropNoQp,      // no such QP, or an old number of its slot
   kDropQpState,   // the QP does not receive in its state
@@ -50,11 +53,12 @@ enum class AdapterCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
-  return {"agent_calls",      "cells_sent",    "cells_received", "cells_looped",    "drop_other_lid",
-          "drop_no_qp",       "drop_qp_state", "drop_source",    "drop_qkey",       "drop_pkey",
-          "drop_multicast",   "drop_xrc_srq",  "drop_protocol",  "drop_service",    "drop_segment",
-          "drop_no_recv_wqe", "drop_access",   "drop_length",    "drop_rd_context", "stash_full",
-          "drop_window",      "qp_errors",     "cq_overruns",    "port_downs",      "port_expired"};
+  return {"agent_calls",    "cells_sent",      "cells_received", "cells_looped",     "bytes_sent",
+          "bytes_received", "bytes_looped",    "drop_other_lid", "drop_no_qp",       "drop_qp_state",
+          "drop_source",    "drop_qkey",       "drop_pkey",      "drop_multicast",   "drop_xrc_srq",
+          "drop_protocol",  "drop_service",    "drop_segment",   "drop_no_recv_wqe", "drop_access",
+          "drop_length",    "drop_rd_context", "stash_full",     "drop_window",      "qp_errors",
+          "cq_overruns",    "port_downs",      "port_expired"};
 }
 
 enum class QpCounter : uint8_t {

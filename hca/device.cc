@@ -126,6 +126,13 @@ uint64_t Device::count(adapter::AdapterCounter counter) const noexcept {
   return core_->adapter.counters().get(counter);
 }
 
+uint64_t Device::bad_cells() const noexcept {
+  uint64_t all = 0;
+  for (size_t reason = 0; reason < static_cast<size_t>(CellError::kCount); ++reason)
+    all += core_->adapter.bad_cells().get(static_cast<CellError>(reason));
+  return all;
+}
+
 Helped Device::help(bool links_ready, bool stays) noexcept {
   return core_->help(links_ready, stays);
 }

@@ -61,6 +61,8 @@ class Device {
   void fail_qp(Qpn number) noexcept;
   [[nodiscard]] uint64_t count(DeviceCounter counter) const noexcept;
   [[nodiscard]] uint64_t count(adapter::AdapterCounter counter) const noexcept;
+  /// Cells that failed validation, for whatever reason.
+  [[nodiscard]] uint64_t bad_cells() const noexcept;
 
   // ---- the helper's --------------------
   /// One look: drives when no caller does. `links_ready`: a descriptor of wait_fds() was ready. `stays`: the

@@ -12,7 +12,8 @@ namespace weft::verbs {
 
 namespace {
 
-constexpr int kRoceGids = 3;
+constexpr int kRoceAddresses = 3;
+constexpr int kRoceVersions = 2;
 constexpr size_t kLidAt = sizeof(Gid) - sizeof(uint16_t);
 
 /// Of the MAC address 02:57:45:46 and the LID.
@@ -29,27 +30,33 @@ Gid mapped_ipv4(Lid lid) noexcept {
   return out;
 }
 
-Gid roce_gid(Lid lid, int index) noexcept {
-  if (index == 0) return mac_gid(lid);
-  return index == 1 ? mapped_ipv4(lid) : rdma_cm::ipv6_of(lid).ip;
+Gid roce_gid(Lid lid, int address) noexcept {
+  if (address == 0) return mac_gid(lid);
+  return address == 1 ? mapped_ipv4(lid) : rdma_cm::ipv6_of(lid).ip;
 }
 
 }  // namespace
 
 int gid_count(const ProcessNode& node) noexcept {
-  return node.settings().roce ? kRoceGids : 1;
+  return node.settings().roce ? kRoceAddresses * kRoceVersions : 1;
 }
 
 ibv_gid gid_at(ProcessNode& node, int index) noexcept {
-  const Gid gid = node.settings().roce ? roce_gid(node.port().info.lid, index) : link_local_gid(node.guid());
+  const Gid gid = node.settings().roce ? roce_gid(node.port().info.lid, index / kRoceVersions)
+                                       : link_local_gid(node.guid());
   ibv_gid out{};
   std::memcpy(out.raw, gid.data(), sizeof out.raw);
   return out;
 }
 
+ibv_gid_type gid_type_at(const ProcessNode& node, int index) noexcept {
+  if (!node.settings().roce) return IBV_GID_TYPE_IB;
+  return index % kRoceVersions == 0 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
+}
+
 Lid roce_lid(const Gid& gid) noexcept {
-  for (int index = 0; index < kRoceGids; ++index) {
-    if (std::memcmp(gid.data(), roce_gid(kLidNone, index).data(), kLidAt) == 0)
+  for (int address = 0; address < kRoceAddresses; ++address) {
+    if (std::memcmp(gid.data(), roce_gid(kLidNone, address).data(), kLidAt) == 0)
       return Lid(load_be<uint16_t>(&gid[kLidAt]));
   }
   return kLidNone;

@@ -82,8 +82,7 @@ void describe(const hca::PortState& port, ProcessNode& node, ibv_port_attr& out)
   out.max_mtu = out.active_mtu = mtu_of(port.info.cell_payload_bytes);
   const bool roce = node.settings().roce;
   out.gid_tbl_len = gid_count(node);
-  out.port_cap_flags =
-      IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | (roce ? uint32_t{IBV_PORT_IP_BASED_GIDS} : 0U);
+  out.port_cap_flags = port_capabilities(roce);
   out.max_msg_sz = node.device().limits().message_bytes_max;
   out.pkey_tbl_len = kLinkPkeysMax;
   out.lid = roce ? uint16_t{0} : port.info.lid.value();
@@ -194,7 +193,7 @@ WEFT_VERBS_API int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
     out->gid = gid_at(*ours(context).node, static_cast<int>(index));
     out->gid_index = index;
     out->port_num = port;
-    out->gid_type = roce ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    out->gid_type = gid_type_at(*ours(context).node, static_cast<int>(index));
     out->ndev_ifindex = roce ? if_nametoindex("lo") : 0;
     return 0;
   });
@@ -216,7 +215,8 @@ WEFT_VERBS_API ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 WEFT_VERBS_API int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index, int* type) {
   return guarded(-1, [&] {
     if (!has_port(context, port, "ibv_query_gid_type") || !has_gid(context, index)) return failed(EINVAL);
-    *type = ours(context).node->settings().roce ? 1 : 0;  // RoCE version 2; InfiniBand, or RoCE version 1
+    const bool version_2 = gid_type_at(*ours(context).node, static_cast<int>(index)) == IBV_GID_TYPE_ROCE_V2;
+    *type = version_2 ? 1 : 0;  // as sysfs has it: 0 is InfiniBand too
     return 0;
   });
 }

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "adapter/counters.h"
 #include "base/clock.h"
@@ -55,13 +54,44 @@ std::string gid_text(const ibv_gid& gid) {
   return out;
 }
 
-/// The counters of a port that have a like in ours; data is counted in cells there is no sum of bytes of.
-constexpr std::array<std::pair<const char*, AdapterCounter>, 5> kCounters{{
-    {"port_xmit_packets", AdapterCounter::kCellsSent},
-    {"port_rcv_packets", AdapterCounter::kCellsReceived},
-    {"port_rcv_constraint_errors", AdapterCounter::kDropPkey},
-    {"port_rcv_errors", AdapterCounter::kDropSegment},
-    {"link_downed", AdapterCounter::kPortDowns},
+/// What has passed the link: cells between two QPs of this adapter have not. Those are asked for first, so
+/// that they are never more than all.
+uint64_t on_link(const hca::Device& device, AdapterCounter all, AdapterCounter looped) noexcept {
+  const uint64_t inside = device.count(looped);
+  return device.count(all) - inside;
+}
+
+/// A counter of a port under the name that InfiniBand has for it. Its packets are our cells; data is counted
+/// in words of four bytes.
+struct PortCounter {
+  const char* name;
+  uint64_t (*value)(const hca::Device& device);
+};
+constexpr uint64_t kDataUnitBytes = 4;
+constexpr std::array<PortCounter, 7> kCounters{{
+    {"port_xmit_packets",
+     [](const hca::Device& device) {
+       return on_link(device, AdapterCounter::kCellsSent, AdapterCounter::kCellsLooped);
+     }},
+    {"port_rcv_packets",
+     [](const hca::Device& device) {
+       return on_link(device, AdapterCounter::kCellsReceived, AdapterCounter::kCellsLooped);
+     }},
+    {"port_xmit_data",
+     [](const hca::Device& device) {
+       return on_link(device, AdapterCounter::kBytesSent, AdapterCounter::kBytesLooped) / kDataUnitBytes;
+     }},
+    {"port_rcv_data",
+     [](const hca::Device& device) {
+       return on_link(device, AdapterCounter::kBytesReceived, AdapterCounter::kBytesLooped) / kDataUnitBytes;
+     }},
+    {"port_rcv_errors",
+     [](const hca::Device& device) {
+       return device.bad_cells() + device.count(AdapterCounter::kDropSegment);
+     }},
+    {"port_rcv_constraint_errors",
+     [](const hca::Device& device) { return device.count(AdapterCounter::kDropPkey); }},
+    {"link_downed", [](const hca::Device& device) { return device.count(AdapterCounter::kPortDowns); }},
 }};
 
 /// Programs that look for a device ask for many files of it at once.
@@ -81,8 +111,9 @@ bool put_device(ProcessNode& node, const fs::path& root) {
          put(classes / "misc/rdma_cm/abi_version", "4") && put(classes / "misc/rdma_cm/dev", "10:58") &&
          put(device / "node_type", "1: CA") && put(device / "node_guid", guid) &&
          put(device / "sys_image_guid", guid) && put(device / "fw_ver", kFirmware) &&
-         put(device / "hca_type", "Weft") && put(device / "board_id", "Weft") &&
-         put(device / "node_desc", node.settings().name) && put(device / "device/numa_node", "-1") &&
+         put(device / "hw_rev", "0") && put(device / "hca_type", "Weft") &&
+         put(device / "board_id", "Weft") && put(device / "node_desc", node.settings().name) &&
+         put(device / "device/numa_node", "-1") &&
          put(device / "device/net/lo/ifindex", fmt::format("{}", if_nametoindex("lo"))) &&
          put(device / "device/vendor", fmt::format("{:#x}", kVendorId)) &&
          put(device / "device/device", fmt::format("{:#06x}", kVendorPart));
@@ -94,7 +125,8 @@ bool put_gids(ProcessNode& node, const fs::path& port) {
   for (int index = 0; index < gid_count(node); ++index) {
     const std::string name = std::to_string(index);
     done = done && put(port / "gids" / name, gid_text(gid_at(node, index))) &&
-           put(port / "gid_attrs/types" / name, roce ? "RoCE v2" : "IB/RoCE v1");
+           put(port / "gid_attrs/types" / name,
+               gid_type_at(node, index) == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
     if (roce) done = done && put(port / "gid_attrs/ndevs" / name, "lo");
   }
   return done;
@@ -105,20 +137,21 @@ bool put_port(ProcessNode& node, const fs::path& port) {
   const bool roce = node.settings().roce;
   return put(port / "state", state.up ? "4: ACTIVE" : "1: DOWN") &&
          put(port / "phys_state", state.up ? "5: LinkUp" : "3: Disabled") &&
-         put(port / "rate", "10 Gb/sec (4X SDR)") &&
+         put(port / "rate", "100 Gb/sec (4X EDR)") &&
          put(port / "lid", fmt::format("{:#x}", roce ? 0 : state.info.lid.value())) &&
          put(port / "sm_lid", fmt::format("{:#x}", roce ? 0 : kSubnetManagerLid)) &&
          put(port / "sm_sl", "0") && put(port / "lid_mask_count", "0") &&
-         put(port / "cap_mask", "0x00000000") && put(port / "link_layer", roce ? "Ethernet" : "InfiniBand") &&
-         put_gids(node, port) && put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
+         put(port / "cap_mask", fmt::format("{:#010x}", port_capabilities(roce))) &&
+         put(port / "link_layer", roce ? "Ethernet" : "InfiniBand") && put_gids(node, port) &&
+         put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
 }
 
 /// Those with a name that programs know, and all of the adapter's by its own.
 bool put_counters(ProcessNode& node, const fs::path& port) {
   constexpr CounterNames<AdapterCounter> kNames = counter_labels(AdapterCounter{});
   bool put_all = true;
-  for (const auto& [name, counter] : kCounters)
-    put_all &= put(port / "counters" / name, fmt::format("{}", node.device().count(counter)));
+  for (const PortCounter& counter : kCounters)
+    put_all &= put(port / "counters" / counter.name, fmt::format("{}", counter.value(node.device())));
   for (size_t i = 0; i < kNames.size(); ++i) {
     const auto counter = static_cast<AdapterCounter>(i);
     put_all &= put(port / "hw_counters" / kNames[i], fmt::format("{}", node.device().count(counter)));

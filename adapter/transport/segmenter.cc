@@ -68,9 +68,10 @@ class PartWriter {
 }
 
 /// Puts the cell CRC behind the body and hands the cell over.
-void finish_cell(fabric::CellPort& carrier, VirtualLane vl, std::byte* cell, uint32_t bytes,
+void finish_cell(Engine& engine, fabric::CellPort& carrier, VirtualLane vl, std::byte* cell, uint32_t bytes,
                  uint32_t crc) noexcept {
   store_be(cell + bytes - kCrcBytes, crc);
+  engine.counters.add(AdapterCounter::kBytesSent, bytes);
   carrier.commit(vl, bytes, crc);
 }
 
@@ -118,7 +119,8 @@ void Segmenter::copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const s
   std::byte* to = loopback.claim(vl, bytes);
   if (to == nullptr) return;  // cannot be: there was room when the cell was begun
   std::memcpy(to, cell.data(), bytes - kCrcBytes);
-  finish_cell(loopback, vl, to, bytes, crc);
+  engine_.counters.add(AdapterCounter::kCellsSent);
+  finish_cell(engine_, loopback, vl, to, bytes, crc);
 }
 
 AccessFault Segmenter::check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept {
@@ -270,7 +272,7 @@ CellSent Segmenter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, 
     }
   }
   if (doubled) copy_to_members(qp, vl, {cell, size}, crc);
-  finish_cell(carrier, vl, cell, size, crc);
+  finish_cell(engine_, carrier, vl, cell, size, crc);
   return CellSent::kYes;
 }
 
@@ -284,7 +286,7 @@ CellSent Segmenter::send_one_cell(QueuePair& qp, const CellVariable& variable,
   std::byte* cell = qp.path.carrier->claim(qp.path.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
   const uint32_t crc = begin_cell(cell, size, qp.path.fixed, global, variable);
-  finish_cell(*qp.path.carrier, qp.path.vl, cell, size,
+  finish_cell(engine_, *qp.path.carrier, qp.path.vl, cell, size,
               crc32c_copy(crc, cell + head, body.data(), body.size()));
   return CellSent::kYes;
 }
@@ -382,7 +384,7 @@ CellSent Segmenter::send_ipv6_frame(QueuePair& qp, const TxPacket& packet, Psn p
     engine_.faults.add(fault);
     return CellSent::kLocalFault;
   }
-  finish_cell(*outlet.carrier, outlet.vl, cell, size, crc);
+  finish_cell(engine_, *outlet.carrier, outlet.vl, cell, size, crc);
   return CellSent::kYes;
 }
 
@@ -420,7 +422,7 @@ CellSent Segmenter::send_read_response(QueuePair& qp, const ReadJob& job) noexce
     engine_.faults.add(fault);
     return CellSent::kLocalFault;
   }
-  finish_cell(*qp.path.carrier, qp.path.vl, cell, size, crc);
+  finish_cell(engine_, *qp.path.carrier, qp.path.vl, cell, size, crc);
   return CellSent::kYes;
 }
 
@@ -440,7 +442,7 @@ CellSent Segmenter::send_ack(const Outlet& outlet, const AckBody& body,
   parts.put(body.psn.value());
   parts.put(uint32_t{body.cell_number} << 16 | uint32_t{static_cast<uint8_t>(body.code)} << 8);
   parts.put(body.messages_completed);
-  finish_cell(*outlet.carrier, outlet.vl, cell, size,
+  finish_cell(engine_, *outlet.carrier, outlet.vl, cell, size,
               crc32c_copy(parts.crc(), parts.at(), blocks.data(), blocks.size()));
   return CellSent::kYes;
 }

@@ -23,7 +23,7 @@ PERFTESTS = [("ib_send_lat", "-n", "100"), ("ib_send_bw", "-n", "100", "-s", "65
              ("ib_atomic_lat", "-n", "50"), ("ib_atomic_bw", "-n", "100")]
 ROCE = [("ibv_rc_pingpong", "-n", "200", "-c", "-g", "1"), ("ibv_uc_pingpong", "-n", "200", "-g", "0"),
         ("ibv_ud_pingpong", "-n", "200", "-c", "-g", "1"), ("ib_send_bw", "-n", "100"), ("ib_send_bw", "-n", "100", "-c", "UD"),
-        ("ib_write_bw", "-n", "100", "-x", "2"), ("ib_read_lat", "-n", "50")]
+        ("ib_write_bw", "-n", "100", "-x", "3"), ("ib_read_lat", "-n", "50")]
 ELF_SYMBOL = re.compile(r"^\s*\d+:\s+[0-9a-f]+\s+\d+\s+(FUNC|OBJECT)\s+(?:GLOBAL|WEAK|UNIQUE)\s+DEFAULT\s+(?!UND)\S+\s+(\S+)$")
 
 
@@ -120,7 +120,7 @@ class VerbsTest(WeftCase):
         self.environment["WEFT_FLAVOUR"] = "roce"
         code, out, said = self.run_program("ibv_devinfo", "-v")
         self.assertEqual((code, said), (0, ""))
-        for line in ("Ethernet", "GID[  0]:\t\tfe80::57:45ff:fe46:", "GID[  1]:\t\t::ffff:10.87.", "RoCE v2"):
+        for line in ("Ethernet", "GID[  0]:\t\tfe80::57:45ff:fe46:", "GID[  3]:\t\t::ffff:10.87.", "RoCE v1", "RoCE v2"):
             self.assertIn(line, out)
         self.assertRegex(out, r"port_lid:\s+0\n")
         for argv in ROCE:

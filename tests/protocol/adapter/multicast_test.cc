@@ -143,6 +143,11 @@ TEST_F(Multicast, a_burst_reaches_members_of_the_sending_port_too) {
   star.run(200);
   EXPECT_EQ(receivers(0).size(), 2 * kMessages);
   EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kDropMulticast), 0U);
+  // Each went to the port and, as a copy, to the member here.
+  EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kCellsLooped), 2 * kMessages);
+  EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kCellsSent), 4 * kMessages);
+  EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kBytesSent),
+            2 * adapter(0).counters().get(AdapterCounter::kBytesLooped));
 }
 
 TEST_F(Multicast, a_sender_without_members_at_its_port_hears_nothing_of_its_own) {
