@@ -55,6 +55,8 @@ constinit Next<int (*)(const char*, int)> next_eaccess("eaccess");
 constinit Next<int (*)(const char*)> next_chdir("chdir");
 constinit Next<FILE* (*)(const char*, const char*)> next_fopen("fopen");
 constinit Next<FILE* (*)(const char*, const char*)> next_fopen64("fopen64");
+constinit Next<FILE* (*)(const char*, const char*, FILE*)> next_freopen("freopen");
+constinit Next<FILE* (*)(const char*, const char*, FILE*)> next_freopen64("freopen64");
 constinit Next<DIR* (*)(const char*)> next_opendir("opendir");
 constinit Next<int (*)(const char*, dirent***, Filter, Order)> next_scandir("scandir");
 constinit Next<int (*)(const char*, dirent64***, Filter64, Order64)> next_scandir64("scandir64");
@@ -62,6 +64,7 @@ constinit Next<ssize_t (*)(const char*, char*, size_t)> next_readlink("readlink"
 constinit Next<ssize_t (*)(int, const char*, char*, size_t)> next_readlinkat("readlinkat");
 constinit Next<ssize_t (*)(const char*, char*, size_t, size_t)> next_readlink_chk("__readlink_chk");
 constinit Next<char* (*)(const char*, char*)> next_realpath("realpath");
+constinit Next<char* (*)(const char*)> next_canonicalize_file_name("canonicalize_file_name");
 constinit Next<char* (*)(const char*, char*, size_t)> next_realpath_chk("__realpath_chk");
 
 }  // namespace
@@ -156,6 +159,14 @@ WEFT_HOOK FILE* fopen64(const char* path, const char* mode) {
   return elsewhere(path, [&](const char* at) { return next_fopen64.get()(at, mode); });
 }
 
+WEFT_HOOK FILE* freopen(const char* path, const char* mode, FILE* file) {
+  return elsewhere(path, [&](const char* at) { return next_freopen.get()(at, mode, file); });
+}
+
+WEFT_HOOK FILE* freopen64(const char* path, const char* mode, FILE* file) {
+  return elsewhere(path, [&](const char* at) { return next_freopen64.get()(at, mode, file); });
+}
+
 WEFT_HOOK DIR* opendir(const char* path) {
   return elsewhere(path, [&](const char* at) { return next_opendir.get()(at); });
 }
@@ -182,6 +193,10 @@ WEFT_HOOK ssize_t __readlink_chk(const char* path, char* out, size_t bytes, size
 
 WEFT_HOOK char* realpath(const char* path, char* out) noexcept {
   return elsewhere(path, [&](const char* at) { return next_realpath.get()(at, out); });
+}
+
+WEFT_HOOK char* canonicalize_file_name(const char* path) noexcept {
+  return elsewhere(path, [&](const char* at) { return next_canonicalize_file_name.get()(at); });
 }
 
 WEFT_HOOK char* __realpath_chk(const char* path, char* out, size_t room) noexcept {

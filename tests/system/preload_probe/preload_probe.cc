@@ -3,6 +3,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fts.h>
+#include <ftw.h>
+#include <glob.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/rdma_user_cm.h>
@@ -15,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -276,6 +280,148 @@ void paths() {
   check(realpath("/sys/class/infiniband/weft0", whole) != nullptr, "realpath()");
 }
 
+// ---- looking for paths --------------------
+
+constexpr const char* kDevices = "/sys/class/infiniband";
+constexpr const char* kPort = "/sys/class/infiniband/weft0/ports/1";
+
+std::string line_of(const std::string& path) {
+  char line[128] = {};
+  FILE* file = fopen(path.c_str(), "r");
+  if (file == nullptr) return {};
+  if (fgets(line, sizeof line, file) == nullptr) line[0] = '\0';
+  fclose(file);
+  line[std::strcspn(line, "\n")] = '\0';
+  return line;
+}
+
+/// What glob() or glob64() finds.
+template <class Found, class Glob>
+std::vector<std::string> found_by(Glob find, const char* pattern) {
+  Found found{};
+  std::vector<std::string> out;
+  if (find(pattern, 0, nullptr, &found) == 0) out.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(reinterpret_cast<glob_t*>(&found));
+  return out;
+}
+
+void patterns() {
+  using Paths = std::vector<std::string>;
+  check(found_by<glob_t>(glob, "/sys/class/infiniband/*") == Paths{"/sys/class/infiniband/weft0"}, "glob()");
+  check(found_by<glob64_t>(glob64, "/sys/class/infiniband/*/ports/[0-9]/state") ==
+            Paths{std::string(kPort) + "/state"},
+        "glob64() with several wildcards");
+  check(found_by<glob_t>(glob, "/dev/infiniband/*") ==
+            Paths{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"},
+        "glob() of device nodes");
+  check(found_by<glob_t>(glob, "/sys/class/infiniband/mlx*").empty(), "glob() that finds nothing");
+  check(found_by<glob_t>(glob, "/proc/sel[f]") == Paths{"/proc/self"}, "glob() elsewhere");
+  glob_t two{};
+  check(glob("/sys/class/infiniband/*/node_typ?", GLOB_MARK, nullptr, &two) == 0 &&
+            glob("/proc/sel[f]", GLOB_APPEND, nullptr, &two) == 0 && two.gl_pathc == 2 &&
+            (two.gl_flags & GLOB_ALTDIRFUNC) == 0,
+        "glob() that goes on");
+  globfree(&two);
+}
+
+std::vector<std::string> walked;
+
+int note_file(const char* path, const struct stat* /*what*/, int kind) {
+  if (kind == FTW_F) walked.emplace_back(path);
+  return 0;
+}
+int note_placed(const char* path, const struct stat* what, int kind, FTW* where) {
+  if (std::strcmp(path + where->base, "ports") == 0) {  // a walk within the walk
+    nftw(
+        "/sys/class/infiniband_verbs/",
+        [](const char* at, const struct stat*, int, FTW*) {
+          walked.emplace_back(at);
+          return 0;
+        },
+        4, FTW_PHYS);
+  }
+  return std::strcmp(path + where->base, "node_guid") == 0 && where->level == 2 ? note_file(path, what, kind)
+                                                                                : 0;
+}
+
+bool has(const std::vector<std::string>& list, const std::string& one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
+}
+
+void walks() {
+  walked.clear();
+  check(ftw(kPort, note_file, 8) == 0 && has(walked, std::string(kPort) + "/state") &&
+            has(walked, std::string(kPort) + "/gids/0"),
+        "ftw()");
+  walked.clear();
+  check(nftw("/sys/class/infiniband//", note_placed, 8, FTW_PHYS) == 0 &&
+            has(walked, "/sys/class/infiniband/weft0/node_guid") &&
+            has(walked, "/sys/class/infiniband_verbs/uverbs0/ibdev") &&
+            has(walked, "/sys/class/infiniband_verbs"),
+        "nftw(), and one within");
+  walked.clear();
+  check(nftw("/proc/self/net/", note_placed, 8, FTW_PHYS) == 0 && walked.empty(), "nftw() elsewhere");
+  char root[] = "/sys/class/infiniband";
+  char other[] = "/proc/self/net/unix";
+  char* roots[] = {root, other, nullptr};
+  FTS* tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, nullptr);
+  std::string guid;
+  bool both = false;
+  while (FTSENT* entry = tree != nullptr ? fts_read(tree) : nullptr) {
+    if (std::strcmp(entry->fts_name, "node_guid") == 0) guid = line_of(entry->fts_accpath);
+    both = both || std::strcmp(entry->fts_path, other) == 0;
+  }
+  if (tree != nullptr) fts_close(tree);
+  check(guid.size() == 19 && guid == line_of("/sys/class/infiniband/weft0/node_guid") && both, "fts_open()");
+}
+
+void lists() {
+  dirent** list = nullptr;
+  int count = scandir(
+      kDevices, &list, [](const dirent* one) { return one->d_name[0] == '.' ? 0 : 1; }, alphasort);
+  check(count == 1 && std::strcmp(list[0]->d_name, "weft0") == 0, "scandir()");
+  count = scandirat(
+      AT_FDCWD, kPort, &list, [](const dirent* one) { return one->d_name[0] == '.' ? 0 : 1; }, alphasort);
+  check(count > 8 && std::strcmp(list[0]->d_name, "cap_mask") == 0, "scandirat()");
+  char* whole = canonicalize_file_name("/sys/class/infiniband/weft0/../weft0");
+  check(whole != nullptr && std::string(whole).ends_with("/class/infiniband/weft0"),
+        "canonicalize_file_name()");
+  std::free(whole);
+  FILE* file = std::fopen("/dev/null", "r");
+  file = std::freopen("/sys/class/infiniband/weft0/node_type", "r", file);
+  char line[16] = {};
+  check(
+      file != nullptr && std::fgets(line, sizeof line, file) != nullptr && std::strcmp(line, "1: CA\n") == 0,
+      "freopen()");
+  if (file != nullptr) std::fclose(file);
+}
+
+// ---- what passes the port --------------------
+
+/// Of the moment: the files are made anew when they are older than 20 ms.
+uint64_t counter(const char* name) {
+  usleep(30'000);
+  const std::string line = line_of(std::string(kPort) + "/counters/" + name);
+  return line.empty() ? ~uint64_t{0} : std::strtoull(line.c_str(), nullptr, 10);
+}
+
+/// A question for an address goes out as datagrams of 256 bytes, each one cell, again and again until
+/// somebody answers, which is ourselves.
+void port_counters() {
+  const uint64_t packets = counter("port_xmit_packets");
+  const uint64_t words = counter("port_xmit_data");
+  const uint64_t read = counter("port_rcv_data");
+  const int channel = open_manager();
+  check(resolve(channel, create_id(channel)) == 0, "a question");
+  pollfd one{channel, POLLIN, 0};
+  check(poll(&one, 1, 10'000) == 1, "and its answer");
+  const uint64_t more = counter("port_xmit_packets") - packets;
+  const uint64_t bytes = 4 * (counter("port_xmit_data") - words);
+  check(more > 0 && bytes >= more * 264 && bytes <= more * 400, "packets and bytes that were sent");
+  check(counter("port_rcv_data") >= read && counter("port_rcv_errors") == 0, "and what came");
+  close(channel);
+}
+
 /// Libraries that are loaded late find the same functions.
 void symbols() {
   const auto by_name = reinterpret_cast<int (*)(const char*, int, ...)>(dlsym(RTLD_DEFAULT, "open"));
@@ -298,6 +444,10 @@ int main() {
   children();
   passed_on();
   paths();
+  patterns();
+  walks();
+  lists();
+  port_counters();
   symbols();
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
