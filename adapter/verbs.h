@@ -253,12 +253,14 @@ enum class WcOpcode : uint8_t {
   kRdataIndicate = 130,  // an RDMA write with idata arrived on a push-push channel; no receive WQE was used
 };
 
-/// kWcGrh: a UD receive begins with the global header the datagram came with.
+/// kWcGrh: a UD receive begins with the global header the datagram came with. kWcNotified: the queue was
+/// armed, and this entry has made the notification.
 enum WcFlag : uint8_t {
   kWcGrh = 1 << 0,
   kWcWithImm = 1 << 1,
   kWcWithInvalidate = 1 << 3,
-  kWcSolicited = 1 << 4
+  kWcSolicited = 1 << 4,
+  kWcNotified = 1 << 5
 };
 
 /// TPT-CQ-01: which QP, which WQE.

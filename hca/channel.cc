@@ -88,6 +88,18 @@ int Cq::poll(std::span<adapter::WorkCompletion> out) noexcept {
   return static_cast<int>(taken);
 }
 
+int Cq::poll_next(adapter::WorkCompletion& out) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return -1;
+  Hold hold(device);
+  if (queue().fill() == 0 || ++taken_since_turn_ >= kEntriesPerTurn) {
+    taken_since_turn_ = 0;
+    device.caller_turn(hold.now());
+  }
+  if (waiting.notifications != 0 && queue().pass_notified()) return 0;
+  return static_cast<int>(device.adapter.poll_cq(queue(), std::span(&out, 1)));
+}
+
 Answer Cq::arm(bool solicited_only) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;

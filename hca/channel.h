@@ -48,6 +48,9 @@ class Cq final : public NotifiedObject {
   /// Takes up to out.size() completions, oldest first; drives the adapter when there are none. @return how
   /// many; -1 in a child after fork().
   [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out) noexcept;
+  /// The next entry of a batch that poll() has begun. One whose event nobody has taken yet ends the batch,
+  /// once: a program that armed the queue before it began would take an event without an entry later.
+  [[nodiscard]] int poll_next(adapter::WorkCompletion& out) noexcept;
   /// Asks for one notification with the next entry, or the next solicited or failed one. Entries that wait
   /// already make none: poll again afterwards.
   Answer arm(bool solicited_only) noexcept;

@@ -29,24 +29,27 @@ uint64_t nanoseconds(clockid_t clock) noexcept {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-/// Takes one entry: what is left in the queue goes with its QP when that ends, as entries do.
-int take(ibv_cq_ex* cq, bool may_pause) noexcept {
-  Cq& queue = ours<Cq>(cq);
-  int got = queue.object->poll(std::span(&queue.shown, 1));
-  if (got == 0 && may_pause && paused_as_idle(queue)) got = queue.object->poll(std::span(&queue.shown, 1));
+/// Entries are taken one by one: what is left in the queue goes with its QP when that ends, as entries do.
+int show(ibv_cq_ex* cq, int got) noexcept {
   if (got <= 0) return got == 0 ? ENOENT : EIO;
+  const Cq& queue = ours<Cq>(cq);
   cq->wr_id = queue.shown.wr_id;
   cq->status = static_cast<ibv_wc_status>(queue.shown.status);
   return 0;
 }
 
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
-  return attr == nullptr || attr->comp_mask == 0 ? take(cq, true) : EINVAL;
+  if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
+  Cq& queue = ours<Cq>(cq);
+  int got = queue.object->poll(std::span(&queue.shown, 1));
+  if (got == 0 && paused_as_idle(queue)) got = queue.object->poll(std::span(&queue.shown, 1));
+  return show(cq, got);
 }
-/// The end of a batch is no idle moment: a program that has armed the queue before expects what comes now
-/// with the next event (ibv_rc_pingpong -e -t takes an event without an entry for an error).
+/// A program that arms the queue and then begins a batch takes what comes meanwhile with the next event:
+/// ibv_rc_pingpong -e -t takes an event without an entry for an error.
 int next_poll(ibv_cq_ex* cq) noexcept {
-  return take(cq, false);
+  Cq& queue = ours<Cq>(cq);
+  return show(cq, queue.object->poll_next(queue.shown));
 }
 void end_poll(ibv_cq_ex* /*cq*/) noexcept {}
 

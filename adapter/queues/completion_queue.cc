@@ -10,10 +10,11 @@ FixedRing<WorkCompletion> CompletionQueue::room_for(uint32_t cqes) {
   return room;
 }
 
-void CompletionQueue::notify(const WorkCompletion& entry) noexcept {
+void CompletionQueue::notify(WorkCompletion& entry) noexcept {
   const bool solicited = (entry.flags & kWcSolicited) != 0 || entry.status != WcStatus::kSuccess;
   if (notify_ != CqNotify::kNext && !solicited) return;
   notify_ = CqNotify::kOff;
+  entry.flags |= kWcNotified;
   notified_ = true;
   if (!listed_) listed_ = list_->push(this);
 }

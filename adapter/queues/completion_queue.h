@@ -42,6 +42,13 @@ class CompletionQueue {
   /// Takes up to `out.size()` entries, oldest first.
   [[nodiscard]] uint32_t poll(std::span<WorkCompletion> out) noexcept;
 
+  /// True once for a first entry that has made a notification: it is an entry like others from then on.
+  [[nodiscard]] bool pass_notified() noexcept {
+    if (entries_.empty() || (entries_.front().flags & kWcNotified) == 0) return false;
+    entries_.front().flags &= static_cast<uint8_t>(~kWcNotified);
+    return true;
+  }
+
   /// Entries it can hold.
   [[nodiscard]] uint32_t depth() const noexcept { return static_cast<uint32_t>(entries_.capacity()); }
   /// Entries that wait to be polled.
@@ -78,7 +85,7 @@ class CompletionQueue {
   EventBox events{*this};
 
  private:
-  [[gnu::cold]] void notify(const WorkCompletion& entry) noexcept;
+  [[gnu::cold]] void notify(WorkCompletion& entry) noexcept;
 
   FixedRing<WorkCompletion> entries_;
   FixedRing<CompletionQueue*>* list_ = nullptr;

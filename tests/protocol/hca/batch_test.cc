@@ -1,0 +1,89 @@
+// Batches of an extended CQ: an entry that came after the CQ was armed is left to the batch that follows its
+// event.
+#include <gtest/gtest.h>
+
+#include <span>
+
+#include "tests/support/two_devices.h"
+
+namespace weft::test {
+using hca::Answer;
+namespace {
+
+class Batches : public TwoDevices {
+ protected:
+  void SetUp() override {
+    const auto [to, from] = connected();
+    receiver = to;
+    sender = from;
+    for (uint64_t wr_id = 1; wr_id <= 4; ++wr_id) ASSERT_EQ(a().recv(*receiver, wr_id), Answer::kOk);
+  }
+  /// The next receive completes.
+  void arrives() {
+    ASSERT_EQ(b().send(*sender, 9), Answer::kOk);
+    help();
+  }
+  /// Takes an event, and arms the CQ as programs do before they poll.
+  void take_event() {
+    hca::Cq* told = nullptr;
+    ASSERT_EQ(a().channel->get_event(told), Answer::kOk);
+    ASSERT_EQ(told, a().cq);
+    a().cq->ack_events(1);
+    ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  }
+  /// WQE of the next entry of a batch; 0 at its end.
+  uint64_t more() {
+    adapter::WorkCompletion out;
+    return a().cq->poll_next(out) == 1 ? out.wr_id : 0;
+  }
+
+  hca::Qp* receiver = nullptr;
+  hca::Qp* sender = nullptr;
+};
+
+TEST_F(Batches, end_before_an_entry_whose_event_waits) {
+  ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  arrives();
+  take_event();
+  arrives();
+  arrives();
+  EXPECT_EQ(next(*a().cq).wr_id, 1U);
+  EXPECT_EQ(more(), 0U) << "the second has an event of its own";
+  take_event();
+  EXPECT_EQ(next(*a().cq).wr_id, 2U) << "each event has its entry";
+  EXPECT_EQ(more(), 3U) << "the queue was not armed when the third came";
+  EXPECT_EQ(more(), 0U);
+  EXPECT_FALSE(readable(a().channel->fd()));
+}
+
+TEST_F(Batches, end_there_once) {
+  ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  arrives();
+  take_event();
+  arrives();
+  EXPECT_EQ(next(*a().cq).wr_id, 1U);
+  EXPECT_EQ(more(), 0U);
+  EXPECT_EQ(more(), 2U) << "a program that insists gets it";
+}
+
+/// Whoever polls without taking events, as one may who has armed a queue, is not held up by them.
+TEST_F(Batches, begin_with_any_entry) {
+  ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  arrives();
+  EXPECT_EQ(next(*a().cq).wr_id, 1U);
+  arrives();
+  EXPECT_EQ(more(), 2U);
+  EXPECT_TRUE(readable(a().channel->fd()));
+}
+
+TEST_F(Batches, go_on_with_an_entry_whose_event_was_taken) {
+  arrives();
+  ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  arrives();
+  take_event();
+  EXPECT_EQ(next(*a().cq).wr_id, 1U);
+  EXPECT_EQ(more(), 2U);
+}
+
+}  // namespace
+}  // namespace weft::test
