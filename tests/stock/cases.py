@@ -37,7 +37,8 @@ class Case:
     environment: dict = dataclasses.field(default_factory=dict)
 
 
-PACKAGES = {"ibverbs-utils": "ibverbs-utils", "perftest": "perftest", "rdmacm-utils": "rdmacm-utils", "qperf": "qperf",
+PACKAGES = {"ibverbs-utils": "ibverbs-utils", "perftest": "perftest", "verbs_check": "gcc libibverbs-dev",
+            "rdmacm-utils": "rdmacm-utils", "qperf": "qperf",
             "fio": "fio", "ucx": "ucx-utils", "libfabric": "libfabric-bin", "qemu": "qemu-system-x86",
             "iser": "tgt libiscsi-bin qemu-utils qemu-block-extra", "openmpi": "openmpi-bin libopenmpi-dev"}
 HERE = pathlib.Path(__file__).resolve().parent
@@ -166,6 +167,20 @@ def perftest():
         report = outcome.directory / "report.json"
         return None if report.exists() and "BW_average" in report.read_text() else "no report with BW_average"
     yield pair("ib_write_bw", "--out_json", "--out_json_file={dir}/report.json", "-n", "500", check=json_report)
+
+
+def verbs_check():
+    """perftest looks at no data: this program of ours does, built as any user's would be."""
+    def built(directory):
+        subprocess.run(["cc", "-O1", "-Wall", "-o", str(directory / "verbs_check"), str(HERE / "verbs_check.c"), "-libverbs"],
+                       check=True)
+        directory.chmod(0o755)
+
+    for transport in ("rc", "uc", "ud", "xrc"):
+        base = ["{dir}/verbs_check", transport, "{port}"]
+        yield Case("verbs_check", transport, [*base, "127.0.0.1"],
+                   shows(rf"^{transport}: \d+ operations, \d+ bytes compared, all right"), server=base, prepare=built,
+                   reliable=transport in ("rc", "xrc"))
 
 
 def rdmacm_utils():
@@ -332,5 +347,5 @@ def openmpi():
 
 
 def every_case():
-    for family in (ibverbs_utils, perftest, rdmacm_utils, qperf, fio, ucx, libfabric, qemu, iser, openmpi):
+    for family in (ibverbs_utils, perftest, verbs_check, rdmacm_utils, qperf, fio, ucx, libfabric, qemu, iser, openmpi):
         yield from family()
