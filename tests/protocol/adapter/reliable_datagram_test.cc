@@ -259,6 +259,51 @@ TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_r
   EXPECT_EQ(pair.side(0).completions.size(), 3U);
 }
 
+/// A message may be in flight for longer than a context rests: nobody else gets its numbers (SAN-XPORT-12).
+TEST(ReliableDatagramContexts, one_with_a_message_in_flight_does_not_rest) {
+  AdapterLimits limits;
+  limits.rd_contexts = 1;
+  AdapterPair pair(256, limits);
+  const QpConfig config{.type = QpType::kRd};
+  QpAttr attr;
+  attr.ack_timeout = 3 * kRdContextRest;
+  attr.retry_count = 0;
+  std::array<QueuePair*, 2> qps{};
+  for (int i = 0; i < 2; ++i) {
+    QueuePair*& qp = qps[static_cast<size_t>(i)];
+    qp = pair.make_qp(i, config);
+    pair.bring_up(i, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0), attr);
+    ASSERT_EQ(pair.post_recv(i, *qp, 0, {pair.side(i).sge(1024, 256)}), PostResult::kOk);
+  }
+  std::vector<std::byte> request;
+  pair.pipe.set_filter([&request](int sender, std::vector<std::byte>& cell) {
+    if (sender == 0) return Verdict::kHold;
+    request = cell;
+    return Verdict::kDrop;
+  });
+  for (int i = 0; i < 2; ++i) {
+    const Sge sge = pair.side(i).sge(0, 64);
+    const Destination dest{.lid = Lid(static_cast<uint16_t>(2 - i)),
+                           .qpn = pair.side(1 - i).adapter->qpn(*qps[static_cast<size_t>(1 - i)]),
+                           .qkey = AdapterPair::kQkey};
+    ASSERT_EQ(
+        pair.side(i).adapter->post_send(*qps[static_cast<size_t>(i)], {.sges = {&sge, 1}, .dest = dest}),
+        PostResult::kOk);
+  }
+  pair.run(2);
+  ASSERT_FALSE(request.empty());
+  pair.clock.advance(kRdContextRest + 1s);
+  store_be(request.data() + 10, uint16_t{3});  // as if of another node
+  pair.pipe.inject(0, request);
+  pair.run(2);
+  EXPECT_EQ(pair.side(0).adapter->counters().get(AdapterCounter::kDropRdContext), 1U);
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(20);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U) << "its own message only";
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+}
+
 /// Only the queue pair that was written to, on its node, can say that a message was executed.
 TEST_F(ReliableDatagram, an_answer_of_somebody_else_is_none) {
   std::vector<std::byte> answer;

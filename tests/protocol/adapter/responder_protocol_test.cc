@@ -429,6 +429,24 @@ TEST_F(ResponderProtocol, a_repeated_write_is_not_placed_again) {
   EXPECT_EQ(sent[0].ack.code, AckCode::kAck);
 }
 
+/// The same before the packet is whole: its owner may look at what has arrived, and change it.
+TEST_F(ResponderProtocol, a_repeated_cell_of_an_unfinished_write_is_not_placed_again) {
+  const MemoryRegion& region = pair.side(0).region;
+  Built first = write(0, region.addr, region.rkey, 256);
+  first.flags = kCellFirst | kCellVa;
+  receive(first);
+  ASSERT_EQ(pair.side(0).memory[0], std::byte{0x5A});
+  pair.side(0).memory[0] = std::byte{0x77};
+  first.fill = std::byte{0x11};
+  receive(first);
+  EXPECT_EQ(pair.side(0).memory[0], std::byte{0x77});
+  EXPECT_EQ(pair.side(0).memory[1], std::byte{0x5A});
+  EXPECT_EQ(counted(QpCounter::kDuplicateCells), 1U);
+  receive({.opcode = Opcode::kRdmaWrite, .cell = 1, .flags = kCellLast | kCellAckWanted, .bytes = 10});
+  EXPECT_EQ(pair.side(0).memory[265], std::byte{0x5A});
+  EXPECT_EQ(answers().back().ack.code, AckCode::kAck);
+}
+
 /// A good key is not enough: the QP has to grant the operation.
 TEST_F(ResponderProtocol, an_operation_that_the_queue_pair_does_not_grant_is_refused) {
   QpAttr attr;

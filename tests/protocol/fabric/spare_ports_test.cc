@@ -294,6 +294,9 @@ TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
 /// Those that are nobody leave the LIDs of the others alone, whatever comes and goes.
 TEST_F(Spare, nobody_gets_by_chance_what_others_may_wish_for) {
   open(2);
+  Guest named(0xB0B, 77, Lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(2))));
+  ASSERT_EQ(join(named, "named"), LinkRefusal::kNone);
+  leave(named);
   for (uint32_t i = 0; i < 3 * spare_lids(2); ++i) {
     Guest guest;
     if (join(guest, fmt::format("p{}", i)) == LinkRefusal::kNone) {

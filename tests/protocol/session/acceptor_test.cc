@@ -2,7 +2,13 @@
 // (decisions 2.22, section 4).
 #include <gtest/gtest.h>
 
+#include <span>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/endian.h"
 #include "tests/support/reason_table.h"
+#include "tests/support/requirement.h"
 #include "tests/support/scripted_host.h"
 
 namespace weft::session {
@@ -144,6 +150,31 @@ TEST(Acceptor, one_lid_cannot_take_every_session) {
   host.knock(CmKind::kDreq, 200);
   ask(50, 201);
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid + 2U);
+}
+
+/// The host that has a MAC address comes back under it; nobody else takes it, whatever the driver would say.
+TEST(Acceptor, a_mac_address_belongs_to_the_lid_that_has_it) {
+  covers("DECISIONS-2.22");
+  constexpr size_t kSlidOffset = 10;  // in a cell's header
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  host.pipe.set_filter([](int from, std::vector<std::byte>& cell) {
+    if (from == 0) {
+      store_be(cell.data() + kSlidOffset, uint16_t{3});
+      const size_t covered = cell.size() - kCrcBytes;
+      store_be(cell.data() + covered, crc32c(std::span(cell).first(covered)));
+    }
+    return Verdict::kPass;
+  });
+  host.knock(CmKind::kReq, 0x9999);
+  const auto& counters = host.acceptor->counters();
+  EXPECT_EQ(counters.get(AcceptorCounter::kRefusedMacTaken), 1U);
+  EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 1U);
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+  host.offer.mac = {2, 0, 0, 0, 0, 8};
+  host.knock(CmKind::kReq, 0x999A);
+  EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 2U) << "under its own";
 }
 
 TEST(Acceptor, datagrams_for_no_session_are_counted) {

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
+#include "base/crc32c.h"
+#include "base/endian.h"
 #include "tests/support/adapter_pair.h"
+#include "tests/support/requirement.h"
 
 namespace weft::test {
 using namespace adapter;
@@ -40,6 +45,7 @@ TEST_F(UcLoss, uc_counts_every_packet_that_is_missing) {
     pair.run(5);
     pair.pipe.set_filter(nullptr);
     EXPECT_EQ(adapter(1).missed_packets(*qps[1]), loss.missed) << loss.packet_bytes;
+    EXPECT_EQ(adapter(1).counters(*qps[1]).get(QpCounter::kProtocolViolations), 0U) << "a loss is none";
   }
 }
 
@@ -53,6 +59,45 @@ TEST_F(UcLoss, a_uc_write_that_nobody_can_be_told_of_is_missed) {
             PostResult::kOk);
   pair.run(5);
   EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropNoRecvWqe), 1U);
+  EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
+}
+
+/// Not over memory, which others may have changed since.
+TEST_F(UcLoss, a_packet_crc_is_over_what_came) {
+  covers("PUSH-CELL-08");
+  auto qps = pair.connect({.type = QpType::kUc, .idata_takes_recv_wqe = true, .packet_crc = true});
+  const auto write = [&] {
+    const Sge sge = pair.side(0).sge(0, 512);
+    ASSERT_EQ(pair.post_recv(1, *qps[1], 0, {}), PostResult::kOk);
+    ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
+                                            .sges = {&sge, 1},
+                                            .remote_addr = pair.side(1).region.addr,
+                                            .rkey = pair.side(1).region.rkey}),
+              PostResult::kOk);
+    pair.run(5);
+  };
+  const auto errors = [&] { return adapter(1).counters(*qps[1]).get(QpCounter::kPacketCrcErrors); };
+  pair.pipe.set_filter([cells = 0](int, std::vector<std::byte>&) mutable {
+    return cells++ == 0 ? Verdict::kPass : Verdict::kHold;
+  });
+  write();
+  pair.side(1).memory[0] ^= std::byte{1};
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(5);
+  EXPECT_EQ(pair.side(1).completions.size(), 1U);
+  EXPECT_EQ(errors(), 0U);
+  pair.pipe.set_filter([cells = 0](int, std::vector<std::byte>& cell) mutable {
+    if (cells++ == 0) {  // its own CRC is right
+      cell[kCellHeaderBytes + kVaBytes] ^= std::byte{1};
+      const size_t covered = cell.size() - kCrcBytes;
+      store_be(cell.data() + covered, crc32c(std::span(cell).first(covered)));
+    }
+    return Verdict::kPass;
+  });
+  write();
+  EXPECT_EQ(pair.side(1).completions.size(), 1U) << "nobody is told of a packet that was changed";
+  EXPECT_EQ(errors(), 1U);
   EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
 }
 

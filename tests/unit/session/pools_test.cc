@@ -108,6 +108,7 @@ TEST(RemotePools, limits_and_faults) {
   uint32_t renewed = 0;
   EXPECT_EQ(pools.renew({.pool = 9, .first = 0, .count = 1}, renewed), RemotePoolFault::kUnknown);
   EXPECT_EQ(pools.renew({.pool = 0, .first = 8, .count = 1}, renewed), RemotePoolFault::kRange);
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 1, .count = 8}, renewed), RemotePoolFault::kRange);
   EXPECT_EQ(pools.renew({.pool = 0, .first = 1, .count = UINT32_MAX}, renewed), RemotePoolFault::kRange);
   EXPECT_EQ(pools.renew({.pool = 0, .first = 0, .count = 8}, renewed), RemotePoolFault::kNotConsumed);
   EXPECT_EQ(renewed, 0U);

@@ -117,6 +117,7 @@ TEST_F(ProgramListTest, a_program_joins_where_its_name_belongs) {
   const NodeIdentity bob = node_identity(*dir_, record, record.spare[1], "bob").value();
   EXPECT_EQ(spare_switch(*dir_, record, {"", "bob"})->node, "s2");
   EXPECT_EQ(spare_switch(*dir_, record, {"s1", "bob"})->node, "s1") << "what is asked for comes first";
+  EXPECT_EQ(spare_switch(*dir_, record, {"s2", "alice"})->node, "s2");
   EXPECT_NE(node_identity(*dir_, record, record.spare[0], "bob")->lid, bob.lid) << "LIDs belong to switches";
   EXPECT_EQ(spare_switch(*dir_, record, {"", "bob"})->node, "s1") << "and it stays there";
   setenv("WEFT_FABRIC", ("shm:" + dir_->path() + "/s2.sock").c_str(), 1);
