@@ -10,6 +10,7 @@ namespace {
 
 class CompletionQueues : public ::testing::Test {
  protected:
+  explicit CompletionQueues(const AdapterLimits& limits = {}) : pair(256, limits) {}
   ChannelAdapter& adapter() { return *pair.side(0).adapter; }
   /// A QP of side 0 that completes on `cq`, connected to one of side 1 with `receives` posted.
   QueuePair* connect(CompletionQueue* cq, uint64_t receives) {
@@ -161,6 +162,30 @@ TEST_F(CompletionQueues, those_that_were_notified_stand_in_a_list) {
   ASSERT_TRUE(adapter().destroy_qp(qps[1]));
   ASSERT_TRUE(adapter().destroy_cq(cqs[1]));
   EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+}
+
+class FewCompletionQueues : public CompletionQueues {
+ protected:
+  FewCompletionQueues() : CompletionQueues({.completion_queues = 4}) {}
+};
+
+/// The list has a place for each queue: one that is notified ever again, and asked by itself, leaves the
+/// others theirs.
+TEST_F(FewCompletionQueues, one_takes_one_place_in_the_list) {
+  CompletionQueue* often = adapter().create_cq(16).value();
+  CompletionQueue* seldom = adapter().create_cq(16).value();
+  QueuePair* busy = connect(often, 8);
+  QueuePair* quiet = connect(seldom, 1);
+  for (uint64_t n = 0; n < 8; ++n) {
+    adapter().arm_cq(*often, CqNotify::kNext);
+    send(*busy, n);
+    pair.run(5);
+    EXPECT_TRUE(adapter().take_cq_notification(*often));
+  }
+  adapter().arm_cq(*seldom, CqNotify::kNext);
+  send(*quiet, 9);
+  pair.run(5);
+  EXPECT_EQ(adapter().next_notified_cq(), seldom);
 }
 
 }  // namespace

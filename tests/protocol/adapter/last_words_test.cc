@@ -10,14 +10,17 @@ namespace {
 
 class LastWords : public ::testing::Test {
  protected:
-  /// Side 0 sends; the message is received, and its acknowledgement not due yet, when this returns.
+  /// Side 0 sends; when this returns the message is received, and its acknowledgement has had no credit yet.
   void send_and_receive() {
     qps_ = pair_.connect({});
     ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 64)}), PostResult::kOk);
     const Sge from = pair_.side(0).sge(0, 64);
     ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.wr_id = 1, .sges = std::span(&from, 1)}),
               PostResult::kOk);
+    pair_.pipe.set_room(1, 0);
     for (int turns = 0; turns < 10 && pair_.side(1).completions.empty(); ++turns) pair_.run(1, Duration{});
+    pair_.run(2, Duration{});
+    pair_.pipe.set_room(1, UINT32_MAX);
     ASSERT_EQ(pair_.side(1).completions.size(), 1U);
     ASSERT_TRUE(pair_.side(0).completions.empty());
   }

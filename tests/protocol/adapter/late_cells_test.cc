@@ -16,6 +16,7 @@ using namespace adapter;
 namespace {
 
 constexpr uint32_t kCell = 256;
+constexpr uint32_t kPage = 4096;
 
 class LateCells : public ::testing::Test {
  protected:
@@ -45,6 +46,11 @@ class LateCells : public ::testing::Test {
   void write(uint32_t at, uint32_t bytes, uint8_t value) {
     const MemoryRegion& region = pair.side(1).region;
     post(SendOpcode::kRdmaWrite, region.addr + at, bytes, value, region.rkey);
+  }
+  /// Of side 1's buffer.
+  std::byte* first_page() {
+    std::byte* base = pair.side(1).memory.data();
+    return base + (kPage - reinterpret_cast<uintptr_t>(base) % kPage) % kPage;
   }
   /// All of side 1's buffer from 0 on, as runs of one value.
   struct Run {
@@ -111,9 +117,7 @@ TEST_F(LateCells, writes_meet_under_two_keys) {
 TEST_F(LateCells, writes_meet_in_pages) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
-  constexpr uint32_t kPage = 4096;
-  std::byte* base = far.memory.data();
-  base += (kPage - reinterpret_cast<uintptr_t>(base) % kPage) % kPage;
+  std::byte* base = first_page();
   const std::array<std::byte*, 2> pages{base + kPage, base};
   const auto region =
       adapter(1).memory().reg_pages(far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
@@ -132,6 +136,46 @@ TEST_F(LateCells, writes_meet_in_pages) {
     const bool later = byte >= kCell + 100 && byte < 2 * kCell + 200;
     ASSERT_EQ(at(byte), later ? std::byte{2} : std::byte{1}) << byte;
   }
+}
+
+/// A later write lay in the pages around those of the late cell, and its key leads to the late cell's page now:
+/// what was never written there is not left out.
+TEST_F(LateCells, where_a_binding_that_has_ended_led_is_not_asked) {
+  use({.signal_all = true});
+  PairSide& far = pair.side(1);
+  MemoryTable& table = adapter(1).memory();
+  std::byte* base = first_page();
+  const auto region_of = [&](uint32_t first, uint32_t second) {
+    const std::array<std::byte*, 2> pages{base + first * kPage, base + second * kPage};
+    return table
+        .reg_pages(far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
+                   Access::kLocalWrite | Access::kRemoteWrite | Access::kWindowBind)
+        .value();
+  };
+  const Rkey key = table.alloc_rkey(far.pd).value();
+  const auto bind = [&](const MemoryRegion& region) {
+    ASSERT_EQ(table.bind_rkey(far.pd, {key, region.lkey, region.addr, 2 * kPage,
+                                       Access::kRemoteWrite | Access::kZeroBased}),
+              AccessFault::kNone);
+  };
+  bind(region_of(0, 2));
+  pair.pipe.set_filter([cells = 0](int from, std::vector<std::byte>&) mutable {
+    if (from == 1) return Verdict::kDrop;  // nobody asks for it again
+    return cells++ == 1 ? Verdict::kHold : Verdict::kPass;
+  });
+  write(static_cast<uint32_t>(base + kPage - far.memory.data()), 4 * kCell, 1);
+  post(SendOpcode::kRdmaWrite, kPage - kCell, 4 * kCell, 2, key);
+  pair.run(3, Duration{});
+  ASSERT_EQ(base[2 * kPage], std::byte{2}) << "placed ahead of its turn";
+  ASSERT_EQ(table.unbind_rkey(far.pd, key), AccessFault::kNone);
+  bind(region_of(3, 1));
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(50);
+  for (uint32_t byte = 0; byte < 4 * kCell; ++byte) ASSERT_EQ(base[kPage + byte], std::byte{1}) << byte;
+  ASSERT_EQ(pair.side(0).completions.size(), 2U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kRemoteAccess);
 }
 
 TEST_F(LateCells, a_send_leaves_what_a_later_write_has_written) {

@@ -268,12 +268,15 @@ TEST_F(XrcTrace, a_target_that_ends_acknowledges_what_it_has_received) {
   connect();
   ASSERT_EQ(post_recv(queue, 1, 0, 64), PostResult::kOk);
   ASSERT_EQ(send(queue.number, 0, 64), PostResult::kOk);
+  star.pipe.set_room(1, 0);  // its acknowledgement has no credit
   for (int turns = 0; turns < 10 && queue.completions.empty(); ++turns) {
     star.run(1, Duration{});
     poll(queue);
   }
   ASSERT_EQ(queue.completions.size(), 1U);
+  star.run(2, Duration{});
   ASSERT_TRUE(sent().empty());
+  star.pipe.set_room(1, UINT32_MAX);
   ASSERT_TRUE(adapter().destroy_qp(target));
   star.run(20, Duration{});
   ASSERT_EQ(sent().size(), 1U);
