@@ -138,8 +138,8 @@ TEST_F(LateCells, writes_meet_in_pages) {
   }
 }
 
-/// A later write lay in the pages around those of the late cell, and its key leads to the late cell's page now:
-/// what was never written there is not left out.
+/// A later write lay in the pages around that of the late cell, and its key leads to this one now: what was
+/// never written there is not left out.
 TEST_F(LateCells, where_a_binding_that_has_ended_led_is_not_asked) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
