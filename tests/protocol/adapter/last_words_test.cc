@@ -6,6 +6,7 @@
 
 namespace weft::test {
 using namespace adapter;
+using namespace std::chrono_literals;
 namespace {
 
 class LastWords : public ::testing::Test {
@@ -13,6 +14,9 @@ class LastWords : public ::testing::Test {
   /// Side 0 sends; when this returns the message is received, and its acknowledgement has had no credit yet.
   void send_and_receive() {
     qps_ = pair_.connect({});
+    send_one_more();
+  }
+  void send_one_more() {
     ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 64)}), PostResult::kOk);
     const Sge from = pair_.side(0).sge(0, 64);
     ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.wr_id = 1, .sges = std::span(&from, 1)}),
@@ -48,6 +52,39 @@ TEST_F(LastWords, are_said_by_a_qp_that_is_moved_to_error_or_reset) {
     ASSERT_EQ(pair_.side(1).adapter->modify_qp(*qps_[1], {.state = to}, kQpAttrState), ModifyResult::kOk);
     expect_success();
   }
+}
+
+/// Neither acknowledgement reaches the sender. The first is repeated when it asks again; nobody is there to
+/// repeat the second when the QP has ended.
+TEST_F(LastWords, are_said_several_times_where_cells_were_lost) {
+  int losses = 1;
+  pair_.pipe.set_filter([&](int from, std::vector<std::byte>&) {
+    return from == 1 && losses > 0 ? (--losses, Verdict::kDrop) : Verdict::kPass;
+  });
+  send_and_receive();
+  for (int turns = 0; turns < 1000 && pair_.side(0).completions.empty(); ++turns) pair_.run(1, 1ms);
+  ASSERT_EQ(pair_.side(0).completions.size(), 1U);
+  pair_.side(0).completions.clear();
+  pair_.side(1).completions.clear();
+  losses = 3;
+  send_one_more();
+  ASSERT_EQ(losses, 2);
+  ASSERT_TRUE(pair_.side(1).adapter->destroy_qp(qps_[1]).ok());
+  expect_success();
+  EXPECT_EQ(losses, 0);
+}
+
+/// A sound fabric gets no cell more for it.
+TEST_F(LastWords, are_not_repeated_where_no_cell_was_lost) {
+  int said = 0;
+  pair_.pipe.set_filter([&](int from, std::vector<std::byte>&) {
+    said += from == 1 ? 1 : 0;
+    return Verdict::kPass;
+  });
+  send_and_receive();
+  ASSERT_TRUE(pair_.side(1).adapter->destroy_qp(qps_[1]).ok());
+  expect_success();
+  EXPECT_EQ(said, 1);
 }
 
 }  // namespace
