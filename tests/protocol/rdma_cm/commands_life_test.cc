@@ -1,4 +1,5 @@
 // What programs hear of peers that end, of their own device and of other programs on their host.
+#include <array>
 #include <cerrno>
 #include <set>
 
@@ -86,6 +87,18 @@ TEST_F(CommandsTest, ports_are_held_by_one_endnode_of_a_host) {
     EXPECT_EQ(node->bind(reuse.id, any), 0) << "those that share it";
   }
   EXPECT_EQ(a.bind(a.create(7), any), EADDRINUSE);
+  const IpAddress other{.family = 4, .port = 4100};
+  std::array<uint32_t, 2> sharers{};
+  for (uint32_t& id : sharers) {
+    reuse.id = id = b.create(10);
+    ASSERT_EQ(b.command(RDMA_USER_CM_CMD_SET_OPTION, reuse), 0);
+    ASSERT_EQ(b.bind(id, other), 0);
+  }
+  for (const uint32_t id : sharers) {
+    EXPECT_EQ(a.bind(a.create(11), other), EADDRINUSE) << "until the last of them has gone";
+    b.destroy(id);
+  }
+  EXPECT_EQ(a.bind(a.create(12), other), 0);
   const uint32_t free_port = a.create(8);
   ASSERT_EQ(a.bind(free_port, {.family = 4}), 0);
   const IpAddress chosen = from_sockaddr(a.query(free_port).src_addr);

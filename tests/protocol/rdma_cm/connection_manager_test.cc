@@ -262,6 +262,15 @@ TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
   end();
 }
 
+/// Whoever asks for the end of what is not there need not ask again.
+TEST_F(ConnectionManagerTest, the_end_of_an_unknown_connection_is_granted) {
+  static_cast<void>(
+      b.send(a.lid(), encode_mad({.kind = MadKind::kDreq, .local_id = 9, .remote_id = 10, .qpn = 11})));
+  network.run(100ms);
+  EXPECT_EQ(a.count(CmCounter::kUnknown), 1U);
+  EXPECT_EQ(b.count(CmCounter::kReceived), 1U) << "the DREP";
+}
+
 TEST_F(ConnectionManagerTest, a_datagram_service_is_asked_for) {
   network.lose_next = {MadKind::kSidrReq, MadKind::kSidrRep};
   a.connect(b.lid(), MadKind::kSidrReq);

@@ -19,10 +19,10 @@ class RequesterWindow : public ::testing::Test {
   AdapterPair pair{kWriteBytes};
   std::array<QueuePair*, 2> qps = pair.connect({.send_wqes = 2 * kWrites, .recv_wqes = 1});
 
-  void post(uint32_t writes) {
+  void post(uint32_t writes, uint32_t bytes = kWriteBytes) {
     for (uint32_t i = 0; i < writes; ++i) {
       const uint32_t at = i * kWriteBytes % kPairBufferBytes;
-      const Sge sge = pair.side(0).sge(at, kWriteBytes);
+      const Sge sge = pair.side(0).sge(at, bytes);
       SendRequest request;
       request.opcode = SendOpcode::kRdmaWrite;
       request.sges = {&sge, 1};
@@ -40,6 +40,15 @@ TEST_F(RequesterWindow, two_mebibytes_leave_without_an_acknowledgement_and_no_mo
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), kWrites);
   pair.run();
   EXPECT_EQ(pair.side(0).completions.size(), kWrites + 10);
+}
+
+/// A responder keeps so many packets apart, however short they are.
+TEST_F(RequesterWindow, so_many_packets_leave_without_an_acknowledgement_and_no_more) {
+  post(kPacketWindow + 100, 16);
+  for (int turn = 0; turn < 50; ++turn) pair.run_one(0);
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaWrite).size(), kPacketWindow);
+  pair.run();
+  EXPECT_EQ(pair.side(0).completions.size(), kPacketWindow + 100);
 }
 
 TEST_F(RequesterWindow, one_turn_fills_a_burst) {

@@ -59,6 +59,31 @@ TEST_F(SendStates, a_queue_is_drained_when_the_message_that_has_begun_is_complet
   }
 }
 
+/// What was posted before it may still be under way: it completes, and the failure after it.
+TEST_F(SendStates, nothing_is_executed_behind_a_request_that_failed_here) {
+  const auto qps = pair.connect({});
+  for (uint64_t i = 0; i < 2; ++i)
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  pair.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kHold : Verdict::kPass; });
+  ASSERT_EQ(send(*qps[0], 1, 64), PostResult::kOk);
+  Sge bad = pair.side(0).sge(0, 64);
+  bad.lkey = Lkey(bad.lkey.value() ^ 0x1000U);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 2, .sges = {&bad, 1}}), PostResult::kOk);
+  ASSERT_EQ(send(*qps[0], 3, 64), PostResult::kOk);
+  pair.run(20);
+  EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kSend).size(), 1U);
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(20);
+  const auto& done = pair.side(0).completions;
+  ASSERT_EQ(done.size(), 3U);
+  EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(done[1].status, WcStatus::kLocalProtection);
+  EXPECT_EQ(done[2].status, WcStatus::kFlushed);
+  EXPECT_EQ(pair.side(1).completions.size(), 1U);
+}
+
 TEST_F(SendStates, a_queue_that_drains_goes_on_when_its_port_is_back) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     const auto qps = pair.connect({.type = type});
