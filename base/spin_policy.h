@@ -1,9 +1,11 @@
 // base/spin_policy.h -- whether a loop that has nothing to do yields or sleeps. A wake-up across cores costs
-// 25 us, so while traffic flows a loop spins a while before it sleeps (decisions 5.5): traffic is work that
-// has gone on for some time, not the one message or the timer that an idle fabric has twice a second. A yield
-// that comes back late says that somebody needs the core. Times only; no clock, no thread.
+// 25 us, so while traffic flows a loop spins before it sleeps (decisions 5.5). Traffic is work in half
+// of the last milliseconds: not the messages and timers that an idle session has twice a second, nor those of
+// sixty such sessions at their switch, which come every few milliseconds. A yield that comes back late
+// says that somebody needs the core. Times only; no clock, no thread.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -12,9 +14,9 @@ namespace weft {
 
 struct SpinConfig {
   Duration spin = std::chrono::milliseconds(2);  // after the last work of traffic
-  // Work that has gone on for so long is traffic, and stays it until a pause as long: one late packet among
-  // many, for which the loop has slept already, does not make the next ones wait for a wake-up.
-  Duration traffic = std::chrono::milliseconds(8);
+  // Work in so many of the last 16 spans of a millisecond (2^20 ns) is traffic. One late packet among many,
+  // for which the loop has slept already, does not make the next ones wait for a wake-up.
+  int busy_spans = 8;
   Duration yield_late = std::chrono::microseconds(50);  // a yield longer than this shortens the window
 };
 
@@ -25,8 +27,10 @@ class SpinPolicy {
 
   /// A turn at `now` found work.
   void worked(Instant now) noexcept {
-    if (busy_from_ == kNever || now - worked_at_ >= config_.traffic) busy_from_ = now;
-    worked_at_ = now;
+    const int64_t span = now.time_since_epoch().count() >> 20;
+    const auto later = static_cast<uint64_t>(span - span_);
+    spans_ = static_cast<uint16_t>(later >= 16 ? 1U : uint32_t{spans_} << later | 1U);
+    span_ = span;
     idle_from_ = kNever;
   }
   /// A turn at `now` found none. True: yield, and tell yielded(). False: sleep.
@@ -36,7 +40,7 @@ class SpinPolicy {
       idle_from_ = now;
       penalty_ = {};
     }
-    const bool traffic = busy_from_ != kNever && worked_at_ - busy_from_ >= config_.traffic;
+    const bool traffic = std::popcount(spans_) >= config_.busy_spans;
     return traffic && now - idle_from_ + penalty_ < config_.spin;
   }
   /// The yield that began at `from` came back at `to`. @return whether that was late
@@ -49,8 +53,8 @@ class SpinPolicy {
 
  private:
   SpinConfig config_;
-  Instant busy_from_ = kNever;  // first work after a pause of at least `traffic`
-  Instant worked_at_ = kNever;  // the last work
+  int64_t span_ = 0;            // of the last work
+  uint16_t spans_ = 0;          // bit n: there was work n spans before it
   Instant idle_from_ = kNever;  // when work ran out
   Duration penalty_{};          // of late yields since idle_from_
 };
