@@ -149,7 +149,10 @@ void Switch::forget_link(Port& port) noexcept {
     drop_unfinished(port, lane_at(i));
     drop_queued(port, lane_at(i), SwitchPortCounter::kDropPortDown);
   }
-  for (Ingress& cell : port.ingress) end_strike(cell);
+  for (Ingress& cell : port.ingress) {
+    if (cell.held != nullptr) port.counters.add(SwitchPortCounter::kDropLinkReset);
+    end_strike(cell);
+  }
   port.ingress = {};
   faults_.forget(port.number, [this](const HeldCell& cell) {
     ports_[cell.input]->counters.add(SwitchPortCounter::kDropLinkReset);

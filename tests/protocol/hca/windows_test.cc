@@ -149,7 +149,10 @@ TEST_F(ConsumerWindows, a_region_registered_anew_has_new_keys_and_may_change_its
   EXPECT_EQ(open_->rereg({}, a().pd), Answer::kInvalid) << "of another context";
   EXPECT_EQ(write(renewed.rkey, 0, 8), WcStatus::kRemoteAccess) << "an old key";
   EXPECT_EQ(b().context->destroy(open_), Answer::kOk);
-  EXPECT_EQ(b().context->destroy(other), Answer::kOk);
+  hca::MemoryRegion* moves = b().context->reg_mr(*other, smaller, kAll).object;
+  ASSERT_EQ(moves->rereg({}, b().pd), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(other), Answer::kOk) << "nothing holds it any more";
+  EXPECT_EQ(b().context->destroy(moves), Answer::kOk);
 }
 
 TEST_F(ConsumerWindows, a_region_with_windows_is_not_registered_anew) {

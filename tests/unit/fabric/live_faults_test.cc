@@ -114,6 +114,33 @@ TEST_P(LiveFaultsInASwitch, a_reordered_cell_lets_the_next_pass_and_never_waits_
   EXPECT_EQ(arrived().back(), 8U);
 }
 
+/// Its order is that of one output: what goes elsewhere does not pass it.
+TEST_P(LiveFaultsInASwitch, a_reordered_cell_waits_for_one_of_its_own_output) {
+  FaultRule rule;
+  rule.kind = FaultKind::kReorder;
+  rule.limit = 1;
+  set(rule);
+  send(1);
+  send(1, 2);
+  fabric_.run(5);
+  EXPECT_EQ(fabric_.fabric->faults().held(), 1U);
+  send(1);
+  EXPECT_EQ(arrived(), (std::vector<uint32_t>{2, 0}));
+}
+
+TEST_P(LiveFaultsInASwitch, the_first_rule_that_strikes_decides) {
+  FaultRule late;
+  late.kind = FaultKind::kDelay;
+  late.delay_min = late.delay_max = 1ms;
+  late.limit = 5;
+  set(late);
+  set({});
+  send(8);
+  EXPECT_EQ(arrived(), (std::vector<uint32_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(fault_drops(), 3U);
+  EXPECT_EQ(fabric_.fabric->faults().rules()[1].matched, 3U);
+}
+
 TEST_P(LiveFaultsInASwitch, a_delay_keeps_the_order_when_it_is_even_and_not_when_it_is_not) {
   FaultRule rule;
   rule.kind = FaultKind::kDelay;
@@ -245,6 +272,22 @@ TEST_P(LiveFaultsInASwitch, what_is_held_for_a_link_that_goes_is_dropped) {
   fabric_.expect_conserved();
   EXPECT_EQ(fabric_.fabric->faults().held(), 0U);
   EXPECT_EQ(fabric_.total(SwitchPortCounter::kDropLinkReset), 20U);
+}
+
+TEST_P(LiveFaultsInASwitch, what_never_comes_whole_is_counted_and_not_held) {
+  if (GetParam().flit_payload_bytes == 0) return send(1);  // a cell is one flit
+  FaultRule rule;
+  rule.kind = FaultKind::kDelay;
+  rule.delay_min = rule.delay_max = 1ms;
+  set(rule);
+  send_flit(fabric_.link(2, kNode), make_cell({.dlid = Lid(2), .slid = Lid(3), .payload_bytes = 200}), 0);
+  fabric_.run(5);
+  ASSERT_EQ(fabric_.fabric->faults().held(), 1U);
+  fabric_.link(2, kSwitch).take_down();
+  fabric_.run(300, 10us);
+  EXPECT_EQ(fabric_.fabric->faults().held(), 0U);
+  EXPECT_TRUE(arrived().empty());
+  EXPECT_EQ(fabric_.total(SwitchPortCounter::kDropLinkReset), 1U);
 }
 
 TEST_P(LiveFaultsInASwitch, what_is_held_from_a_link_that_goes_still_arrives) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,6 +92,7 @@ TEST_F(StateDirTest, a_name_never_leads_out_of_the_directory) {
 TEST_F(StateDirTest, a_stopped_process_is_told_from_a_running_one) {
   const pid_t child = fork();
   if (child == 0) {
+    prctl(PR_SET_NAME, "a) R (b");  // as it may be called
     raise(SIGSTOP);
     _exit(0);
   }
