@@ -1,11 +1,11 @@
-// How it works: the lock is flock() on DIR/lock, which the kernel drops with its holder, however that ends.
-// The record is text, one item a line, replaced by rename so that a reader never sees half of it.
+// How it works: the lock is one of the open file DIR/lock, which the kernel drops with its holder, however
+// that ends. Who looks whether it is locked asks and takes nothing, so that it is in nobody's way. The record
+// is text, one item a line, replaced by rename so that a reader never sees half of it.
 #include "tools/state_dir.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -33,13 +33,19 @@ namespace fs = std::filesystem;
 /// directory.
 constexpr size_t kStatePathBytesMax = 107 - node::kNodeNameBytesMax - 7;
 
-constexpr int kLockAttempts = 20;
 constexpr size_t kRecordGrowth = 4096;  // of the next record over this one
 
 /// What survives the end of a run.
 bool is_kept(const fs::path& file) {
   return file.extension() == ".log" || file.extension() == ".old" || file.filename() == "lids" ||
          file.filename() == "names" || file.filename() == "lock" || file.filename() == "started";
+}
+
+struct flock whole_file() noexcept {
+  struct flock out {};
+  out.l_type = F_WRLCK;
+  out.l_whence = SEEK_SET;
+  return out;
 }
 
 Status make_private(const std::string& path) {
@@ -109,13 +115,8 @@ Result<StateDir> StateDir::open(const std::string& fabric) {
 Status StateDir::lock() {
   UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return errno_error("cannot open " + file("lock"), errno);
-  // Who only looks whether it is locked holds it for a moment.
-  bool taken = false;
-  for (int attempt = 0; !taken && attempt < kLockAttempts; ++attempt) {
-    taken = flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-    if (!taken) std::this_thread::sleep_for(1ms);
-  }
-  if (!taken)
+  struct flock wanted = whole_file();
+  if (fcntl(fd.get(), F_OFD_SETLK, &wanted) != 0)
     return Error{
         fmt::format("fabric '{}' is already running; end it with weft down --fabric {}", fabric_, fabric_)};
   lock_ = std::move(fd);
@@ -124,7 +125,8 @@ Status StateDir::lock() {
 
 bool StateDir::locked() const {
   const UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  return fd.valid() && flock(fd.get(), LOCK_SH | LOCK_NB) != 0;
+  struct flock held = whole_file();
+  return fd.valid() && fcntl(fd.get(), F_OFD_GETLK, &held) == 0 && held.l_type != F_UNLCK;
 }
 
 Status StateDir::save(const RunRecord& record) const {

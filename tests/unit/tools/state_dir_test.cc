@@ -10,10 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <tuple>
+#include <vector>
 
 #include "tools/child_process.h"
 
@@ -136,6 +139,26 @@ TEST_F(StateDirTest, one_holder_of_the_lock) {
   const Status refused = second.value().lock();
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().text.find("already running"), std::string::npos);
+}
+
+TEST_F(StateDirTest, whoever_looks_at_the_lock_is_in_nobodys_way) {
+  ASSERT_TRUE(StateDir::create("f").ok());
+  std::atomic<bool> done{false};
+  std::vector<std::thread> lookers;
+  for (int i = 0; i < 3; ++i) {
+    lookers.emplace_back([&done] {
+      const Result<StateDir> dir = StateDir::open("f");
+      while (!done) static_cast<void>(dir.value().locked());
+    });
+  }
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Result<StateDir> dir = StateDir::open("f");
+    refused += dir.value().lock().ok() ? 0 : 1;
+  }
+  done = true;
+  for (std::thread& looker : lookers) looker.join();
+  EXPECT_EQ(refused, 0);
 }
 
 TEST_F(StateDirTest, only_a_private_directory_of_ours) {
