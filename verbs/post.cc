@@ -4,9 +4,13 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
+#include "adapter/config.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
@@ -30,17 +34,40 @@ static_assert(uint32_t{adapter::kSendFence} == IBV_SEND_FENCE &&
               uint32_t{adapter::kSendSolicited} == IBV_SEND_SOLICITED &&
               uint32_t{adapter::kSendInline} == IBV_SEND_INLINE);
 
-std::span<const adapter::Sge> sges_of(const ibv_sge* list, int count) noexcept {
-  return {reinterpret_cast<const adapter::Sge*>(list), static_cast<size_t>(count)};
-}
+/// The lists of segments of one turn. They are taken where they stand, save those that stand where an Sge
+/// cannot, in a packed struct as libiscsi has it: these are copied here.
+class SegmentLists {
+ public:
+  /// False when the list is longer than any queue takes.
+  bool take(const ibv_sge* list, int count, std::span<const adapter::Sge>& out) noexcept {
+    if (count < 0) return false;
+    const auto number = static_cast<size_t>(count);
+    if (reinterpret_cast<uintptr_t>(list) % alignof(adapter::Sge) == 0 || number == 0) [[likely]] {
+      out = {reinterpret_cast<const adapter::Sge*>(list), number};
+      return true;
+    }
+    if (number * sizeof(adapter::Sge) > kRoomBytes - used_) return false;
+    std::byte* at = &room_[used_];
+    std::memcpy(at, list, number * sizeof(adapter::Sge));
+    used_ += number * sizeof(adapter::Sge);
+    out = {reinterpret_cast<const adapter::Sge*>(at), number};
+    return true;
+  }
+  void clear() noexcept { used_ = 0; }
+
+ private:
+  static constexpr size_t kRoomBytes =
+      kAtATime * adapter::AdapterLimits{}.sges_per_wqe * sizeof(adapter::Sge);
+
+  size_t used_ = 0;
+  alignas(adapter::Sge) std::byte room_[kRoomBytes];
+};
 
 /// What one request says beside its data. False: there is no such operation.
 bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& out) noexcept {
-  if (in.num_sge < 0) return false;
   out = {.wr_id = in.wr_id,
          .opcode = static_cast<adapter::SendOpcode>(in.opcode),
          .flags = in.send_flags,
-         .sges = sges_of(in.sg_list, in.num_sge),
          .imm = be32toh(in.imm_data)};
   if (type == IBV_QPT_UD) {
     if (in.wr.ud.ah == nullptr) return false;
@@ -85,16 +112,19 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
   return false;
 }
 
-/// Hands the chain over, some at a time. `post(first, count, posted)` posts; `fill(wr, place)` translates.
+/// Hands the chain over, some at a time. `post(first, count, posted)` posts; `fill(wr, place)` translates all
+/// but the segments.
 template <class Wr, class Request, class Fill, class Post>
 int post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
   std::array<Request, kAtATime> chunk;
+  SegmentLists segments;
   while (list != nullptr) {
+    segments.clear();
     Wr* first = list;
     size_t count = 0;
     bool good = true;
     for (; list != nullptr && count < kAtATime; list = list->next, ++count) {
-      good = fill(*list, chunk[count]);
+      good = fill(*list, chunk[count]) && segments.take(list->sg_list, list->num_sge, chunk[count].sges);
       if (!good) break;
     }
     size_t posted = 0;
@@ -109,8 +139,7 @@ int post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
 }
 
 bool fill_recv(const ibv_recv_wr& in, adapter::RecvRequest& out) noexcept {
-  if (in.num_sge < 0) return false;
-  out = {.wr_id = in.wr_id, .sges = sges_of(in.sg_list, in.num_sge)};
+  out = {.wr_id = in.wr_id};
   return true;
 }
 

@@ -87,6 +87,42 @@ TEST_F(Verbs, a_message_arrives_with_its_immediate_data) {
   EXPECT_STREQ(memory.data() + 4096, "one two");
 }
 
+/// A packed struct, as programs have them, with the segment where none of ours can be.
+struct [[gnu::packed]] PackedRequest {
+  uint32_t before;
+  ibv_sge segment;
+};
+
+TEST_F(Verbs, segments_may_stand_at_any_address) {
+  ibv_qp* a = make_qp(IBV_QPT_RC);
+  ibv_qp* b = make_qp(IBV_QPT_RC);
+  bring_up(a, b->qp_num);
+  bring_up(b, a->qp_num);
+  alignas(8) std::array<PackedRequest, 2> packed{};
+  packed[0].segment = sge(0, 100);
+  packed[1].segment = sge(4096, 100);
+  std::array<ibv_sge*, 2> segments{};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto at = reinterpret_cast<uintptr_t>(&packed[i]) + offsetof(PackedRequest, segment);
+    segments[i] = reinterpret_cast<ibv_sge*>(at);
+  }
+  ASSERT_NE(reinterpret_cast<uintptr_t>(segments[0]) % alignof(ibv_sge), 0U);
+  ibv_recv_wr recv{.wr_id = 7, .sg_list = segments[1], .num_sge = 1};
+  ibv_recv_wr* bad_recv = nullptr;
+  ASSERT_EQ(ibv_post_recv(b, &recv, &bad_recv), 0);
+  std::memset(memory.data(), 'x', 100);
+  ibv_send_wr send{.wr_id = 8, .sg_list = segments[0], .num_sge = 1};
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(a, &send, &bad), 0);
+  EXPECT_EQ(two().at(7).byte_len, 100U);
+  EXPECT_EQ(std::memcmp(&memory[4096], memory.data(), 100), 0);
+  recv.num_sge = 1000;
+  EXPECT_NE(ibv_post_recv(b, &recv, &bad_recv), 0);
+  EXPECT_EQ(bad_recv, &recv);
+}
+
 TEST_F(Verbs, reads_writes_and_atomics_reach_memory_by_key) {
   ibv_qp* a = make_qp(IBV_QPT_RC);
   ibv_qp* b = make_qp(IBV_QPT_RC);
