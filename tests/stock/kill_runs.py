@@ -20,7 +20,7 @@ import time
 VICTIMS = ("peer", "program", "switch")
 END_SECONDS = 30        # for whoever is left: retries of QPs, silence of a peer, all of it on a machine under load
 START_SECONDS = 20
-SETTLE_SECONDS = 5      # the launcher closes its end of a question, as for these numbers, a moment after the answer is read
+SETTLE_SECONDS = 10     # the launcher and the switch close their ends of a question, as for these numbers, after its answer is read
 LATEST_SECONDS = 1.5    # a victim is killed so long after its client was started, at most
 PORTS = 64              # of the fabric; a LID rests for a minute before another program gets it
 TOPOLOGY = f'fabric = "kills"\n[[switch]]\nname = "s1"\nspare_ports = {PORTS}\n'
@@ -150,19 +150,34 @@ class Fabric:
     def used_ports(self):
         return PORTS - json.loads(self.tell("devices", "--fabric", "kills", "--json"))["switches"][0]["free"]
 
-    def holdings(self):
-        """What the fabric holds when nobody is on it any more, by name."""
+    def empty(self):
+        """Waits until nobody is on it any more, and lets somebody clear up. What holdings() is to be told."""
         deadline = time.monotonic() + 10
         while (used := self.used_ports()) != 0 and time.monotonic() < deadline:
             time.sleep(0.1)
         self.tell("run", "--fabric", "kills", "--", "true")  # whoever comes clears up behind those that could not
-        launcher, switch = self.processes()
+        return used, *self.processes()
+
+    def holdings(self, used, launcher, switch):
+        """What the fabric holds, by name. It is looked at from outside: a question would be something that it holds."""
         status = pathlib.Path(f"/proc/{switch}/status").read_text().split()
         return {"ports": used, "memory of the switch": int(status[status.index("VmRSS:") + 1]) * 1024,
                 "descriptors of the switch": len(os.listdir(f"/proc/{switch}/fd")),
                 "descriptors of the launcher": len(os.listdir(f"/proc/{launcher}/fd")),
                 "sockets": pathlib.Path("/proc/net/unix").read_text().count(str(self.state)),
                 "files of programs": len(list((self.state / "kills" / "programs").glob("*")))}
+
+    def outages(self):
+        """For how long there was no switch, each time, in seconds: from its death until the next one listened. By its log."""
+        out, died = [], None
+        for line in (self.state / "kills" / "s1.log").read_text(errors="replace").splitlines():
+            at, _, said = line.partition(" ")
+            if "s1 killed by signal" in said:
+                died = float(at)
+            elif died is not None and "listening on" in said:
+                out.append(float(at) - died)
+                died = None
+        return out
 
 
 class KillRuns:
@@ -172,7 +187,7 @@ class KillRuns:
         self.fabric = fabric
         self.random = random.Random(seed)
         self.port = first_port
-        self.before = fabric.holdings()
+        self.before = fabric.holdings(*fabric.empty())
         self.whole = {}  # by program: how much it does in the time in which victims are killed, on this machine as it is
         self.outcomes = dict.fromkeys(("ended by itself", "ended before the kill", "served the next client",
                                        "had nothing outstanding", "gave up by its own time-outs"), 0)
@@ -289,9 +304,10 @@ class KillRuns:
 
     def leaks(self):
         """What the fabric has more of than before the rounds, and keeps, a line for each."""
+        asked = self.fabric.empty()
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
-            after = self.fabric.holdings()
+            after = self.fabric.holdings(*asked)
             more = [f"{what}: {before} before, {after[what]} after the rounds" for what, before in self.before.items()
                     if after[what] > before + MAY_GROW.get(what, 0)]
             if not more or time.monotonic() > deadline:
@@ -305,20 +321,35 @@ def as_user(user):
             "--no-new-privs"]
 
 
-def run_rounds(fabric, rounds, seed, report):
-    """So many rounds with each victim on a fabric that is up. What went wrong, a line for each."""
-    faults = []
+def run_round(runs, victim):
+    """What went wrong, a line for each."""
+    try:
+        return runs.round(victim)
+    except RuntimeError as fault:
+        return [str(fault)]
+
+
+def run_rounds(fabric, rounds, seed, report, seconds=float("inf")):
+    """So many rounds on a fabric that is up, with one victim after the other; after so many seconds no further ones, though each
+    victim has its first. What went wrong, a line for each."""
+    faults, done = [], 0
     runs = KillRuns(fabric, seed)
-    for victim in VICTIMS:
-        for number in range(rounds):
+    until = time.monotonic() + seconds
+    for number in range(rounds):
+        for victim in VICTIMS:
             start = time.monotonic()
-            found = runs.round(victim)
+            if number > 0 and start > until:
+                continue
+            found = run_round(runs, victim)
+            done += 1
             faults += [f"round {number + 1} of the {victim}: {fault}" for fault in found]
             report(f"{'FAILED' if found else 'ok    '} {victim} {number + 1}/{rounds} ({time.monotonic() - start:.1f} s)"
                    + "".join(f"\n       {fault}" for fault in found))
     faults += runs.leaks()
     counts = ", ".join(f"{count} {what}" for what, count in runs.outcomes.items())
-    report(f"kills {rounds * len(VICTIMS)} rounds of {len(programs())} programs, seed {seed}: {counts}")
+    report(f"kills {done} rounds of {len(programs())} programs, seed {seed}: {counts}")
+    if outages := fabric.outages():
+        report(f"the switch was back after {min(outages):.2f} to {max(outages):.2f} s")
     return faults
 
 
