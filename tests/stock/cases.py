@@ -30,6 +30,8 @@ class Case:
     client: list
     check: Callable[[Outcome], Optional[str]]
     server: Optional[list] = None
+    others: list = dataclasses.field(default_factory=list)  # commands beside the server, each of which ends well by itself
+    roce: bool = False             # over a port that says it is Ethernet's
     listens: bool = True           # the server waits on a TCP port of the host; otherwise on one of the fabric
     persistent: bool = False       # the server goes on until it is ended
     status: tuple = (0,)           # exit status of the client that is right
@@ -43,7 +45,8 @@ class Case:
 PACKAGES = {"ibverbs-utils": "ibverbs-utils", "perftest": "perftest", "verbs_check": "gcc libibverbs-dev",
             "rdmacm-utils": "rdmacm-utils busybox", "qperf": "qperf", "fio": "fio", "ucx": "ucx-utils",
             "libfabric": "libfabric-bin", "qemu": "qemu-system-x86",
-            "iser": "tgt libiscsi-bin qemu-utils qemu-block-extra", "openmpi": "openmpi-bin libopenmpi-dev"}
+            "iser": "tgt libiscsi-bin qemu-utils qemu-block-extra", "openmpi": "openmpi-bin libopenmpi-dev",
+            "infiniband-diags": "infiniband-diags", "roce": "ibverbs-utils perftest rdmacm-utils ucx-utils"}
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -216,6 +219,17 @@ def rdmacm_utils():
                    [program, "-C", "100", "-S", "1000", "-s", "127.0.0.1"], ends, reliable=reliable)
     yield pair("mckey", ["mckey", "-m", "239.1.2.3"], ["mckey", "-m", "239.1.2.3", "-s"], shows(r"return status 0"),
                reliable=False)
+    member = ["mckey", "-m", "239.1.2.3"]
+    for receivers in (2, 3):
+        yield pair(f"mckey, {receivers} receivers", member, [*member, "-s"], shows(r"return status 0"), reliable=False,
+                   others=[member] * (receivers - 1))
+    yield pair("mckey -c 4 -S 2048, 2 receivers", [*member, "-c", "4", "-S", "2048"], [*member, "-s", "-c", "4", "-S", "2048"],
+               shows(r"return status 0"), reliable=False, others=[[*member, "-c", "4", "-S", "2048"]])
+    # One goes when the others have left, and is heard by whoever has joined again.
+    twice = ["sh", "-c", "mckey -m 239.1.2.3 && exec mckey -m 239.1.2.3"]
+    yield pair("mckey, 2 receivers that leave and join again", twice,
+               ["sh", "-c", "mckey -m 239.1.2.3 -s && sleep 1 && exec mckey -m 239.1.2.3 -s"],
+               shows(r"return status 0[\s\S]*return status 0"), reliable=False, others=[twice])
     yield pair("cmtime", ["cmtime", "-p", "{port}", "-c", "20"], ["cmtime", "-p", "{port}", "-c", "20", "-s", "127.0.0.1"],
                shows(r"^connect\s*:?\s", r"^disconnect\s*:?\s"), persistent=True)
     yield pair("rdma_client", ["rdma_server", "-p", "{port}"], ["rdma_client", "-s", "127.0.0.1", "-p", "{port}"],
@@ -365,6 +379,47 @@ def openmpi():
                shows(r"^4 ranks: all right"), prepare=built, seconds=180)
 
 
+def infiniband_diags():
+    """Those that read sysfs alone; the others send management datagrams through /dev/infiniband/umad0."""
+    family = "infiniband-diags"
+    yield Case(family, "ibstat", ["ibstat"], shows(r"^CA 'weft0'", r"State: Active", r"Physical state: LinkUp", r"Rate: 100",
+                                                   r"Base lid: [1-9]", r"Link layer: InfiniBand"))
+    yield Case(family, "ibstat -l", ["ibstat", "-l"], shows(r"^weft0$"))
+    yield Case(family, "ibstat -p", ["ibstat", "-p"], shows(r"^0x[0-9a-f]{16}$"))
+    yield Case(family, "ibstatus", ["ibstatus"], shows(r"Infiniband device 'weft0' port 1 status", r"state:\s+4: ACTIVE",
+                                                       r"rate:\s+100 Gb/sec \(4X EDR\)", r"link_layer:\s+InfiniBand"))
+
+
+def with_options(case, *options):
+    """The same with more options, which stand before the server's address."""
+    return dataclasses.replace(case, name=" ".join([case.name, *options]), client=[*case.client[:-1], *options, case.client[-1]],
+                               server=[*case.server, *options])
+
+
+ROCE = ("ibv_devinfo -v", "ib_send_lat -R -n 200", "ib_write_lat -R -n 200", "ib_read_bw -R -n 500", "ib_atomic_lat -R -n 200",
+        "rping -V -C 100", "rping IPv6", "ucmatose", "ucmatose -c 8", "udaddy", "udaddy -c 8", "mckey", "mckey, 3 receivers", "cmtime",
+        "rdma_client", "rdma_xclient -c r", "rstream -T v", "rcopy", "UCT rc_verbs am_lat",
+        "UCT rc_verbs put_bw", "UCT ud_verbs am_lat", "UCP tag_lat", "UCP ucp_put_bw", "UCP ucp_fadd")
+ROCE_BY_GID = {"ibv_rc_pingpong": "-g", "ibv_uc_pingpong": "-g", "ibv_ud_pingpong": "-g", "ibv_srq_pingpong": "-g",
+               "ib_send_lat -n 200": "-x", "ib_send_bw -n 500": "-x", "ib_write_bw -n 500": "-x", "ib_read_lat -n 200": "-x",
+               "ib_write_bw -q 8 -n 200": "-x", "ib_send_bw -c UD -n 500 -s 1024": "-x", "ib_write_bw -c XRC -n 500": "-x",
+               "ib_atomic_bw -A FETCH_AND_ADD -n 500": "-x"}
+
+
+def roce():
+    """Some of the above over RoCE; where a program takes the index of a GID, that of the IPv4 address of version 2. No udpong:
+    rsockets makes the address of a datagram of a LID alone, and a RoCE port has none, on any device."""
+    for case in (*ibverbs_utils(), *perftest(), *rdmacm_utils(), *ucx()):
+        over = dataclasses.replace(case, family="roce", roce=True)
+        if case.name == "ibv_devinfo -v":
+            yield dataclasses.replace(over, check=shows(r"link_layer:\s+Ethernet", r"GID\[\s*3\]:\s+::ffff:10\.87\.\S+, RoCE v2"))
+        elif case.name in ROCE_BY_GID:
+            yield with_options(over, ROCE_BY_GID[case.name], "3")
+        elif case.name in ROCE:
+            yield over
+
+
 def every_case():
-    for family in (ibverbs_utils, perftest, verbs_check, rdmacm_utils, qperf, fio, ucx, libfabric, qemu, iser, openmpi):
+    for family in (ibverbs_utils, perftest, verbs_check, rdmacm_utils, qperf, fio, ucx, libfabric, qemu, iser, openmpi,
+                   infiniband_diags, roce):
         yield from family()

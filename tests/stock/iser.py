@@ -67,7 +67,8 @@ def main():
     os.environ["TGT_IPC_SOCKET"] = str(directory / "tgt")
     (directory / "disk1").write_bytes(os.urandom(DISK_BYTES))
     (directory / "disk2").write_bytes(bytes(DISK_BYTES))
-    target = subprocess.Popen(["tgtd", "-f", "--iser", f"port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with (directory / "tgtd.txt").open("wb") as said:
+        target = subprocess.Popen(["tgtd", "-f", "--iser", f"port={port}"], stdout=said, stderr=said)
     try:
         wait_for_target()
         manage("target", "new", "-T", TARGET)

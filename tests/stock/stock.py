@@ -118,7 +118,7 @@ class Fabric:
         return sum(int(number) for number in re.findall(r'"struck":\s*(\d+)', text))
 
     def switch_of(self, role):
-        return self.names[0] if role == "server" else self.names[-1]
+        return self.names[-1] if role == "client" else self.names[0]
 
 
 class Runner:
@@ -152,10 +152,12 @@ class Runner:
             words = [word.replace("{" + key + "}", value) for word in words]
         if self.sanitized:
             words = [*self.sanitized.words, *words]
-        launcher = [str(self.weft), "run", "--"]
+        launcher = [str(self.weft), "run", *(["--roce"] if case.roce else [])]
         if self.fabric:
             socket = directory / "run" / "weft" / Fabric.NAME / f"{self.fabric.switch_of(role)}.sock"
-            launcher = [str(self.weft), "run", "--fabric", Fabric.NAME, "--", "env", f"WEFT_FABRIC=shm:{socket}"]
+            launcher += ["--fabric", Fabric.NAME, "--", "env", f"WEFT_FABRIC=shm:{socket}"]
+        else:
+            launcher.append("--")
         return self.spawn([*launcher, *words], directory, role, case.environment)
 
     def wait_for_server(self, case, server):
@@ -201,6 +203,7 @@ class Runner:
             for path in (directory, *directory.rglob("*")):
                 os.chown(path, NOBODY, NOBODY)
         server = client = self.fabric = None
+        others = []
         try:
             if self.switches != 1 or self.faults:
                 self.fabric = Fabric(lambda words, role="fabric": self.spawn(words, directory, role, {}), self.switches, self.faults)
@@ -209,13 +212,14 @@ class Runner:
                     return f"no fabric (see {directory})"
             if case.server:
                 server = self.start(case, case.server, directory, "server")
+                others = [self.start(case, words, directory, f"other{number}") for number, words in enumerate(case.others)]
                 self.wait_for_server(case, server)
             client = self.start(case, case.client, directory, "client")
-            fault = self.judge(case, server, client, directory)
+            fault = self.judge(case, [server, *others] if server else [], client, directory)
         finally:
             if self.faults and self.fabric:
                 self.struck += self.fabric.struck(self.weft, directory)
-            for process in (client, server, self.fabric and self.fabric.keeper):
+            for process in (client, server, *others, self.fabric and self.fabric.keeper):
                 if process:
                     self.end(process)
             self.end_strays(directory)
@@ -223,7 +227,7 @@ class Runner:
             shutil.rmtree(directory, ignore_errors=True)  # the fabric ends meanwhile, and removes its own
         return fault and f"{fault} (see {directory})"
 
-    def judge(self, case, server, client, directory):
+    def judge(self, case, servers, client, directory):
         try:
             status = client.wait(case.ended_after or case.seconds * self.slower)
             if case.ended_after:
@@ -233,9 +237,10 @@ class Runner:
         except subprocess.TimeoutExpired:
             if not case.ended_after:
                 return f"client: not done after {case.seconds * self.slower:.0f} s"
-        if server and not case.persistent:
+        until = time.monotonic() + GRACE_SECONDS * self.slower
+        for server in [] if case.persistent else servers:
             try:
-                status = server.wait(GRACE_SECONDS * self.slower)
+                status = server.wait(max(0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 return "server: goes on after its client has ended"
             if status != 0:
