@@ -18,6 +18,9 @@ static_assert(static_cast<int>(adapter::WcStatus::kGeneral) == IBV_WC_GENERAL_ER
 
 namespace {
 
+/// A CQ may have more entries than asked for. ib_send_lat -e asks for one and takes one for each message,
+/// if it is there: after an acknowledgement that was lost the queue holds one more all the time.
+constexpr uint32_t kCqesAtLeast = 16;
 /// Taken from the adapter at a time, and kept on the stack.
 constexpr size_t kAtATime = 16;
 
@@ -77,7 +80,8 @@ Cq* make_cq(ibv_context* context, const CqRequest& request) {
   auto out = std::make_unique<Cq>();
   hca::CompletionChannel* channel =
       request.channel != nullptr ? ours<Channel>(request.channel).object : nullptr;
-  const hca::Made<hca::Cq> made = opened.context->create_cq(request.entries, channel, out.get());
+  const hca::Made<hca::Cq> made =
+      opened.context->create_cq(std::max(request.entries, kCqesAtLeast), channel, out.get());
   if (made.object == nullptr) {
     explain("ibv_create_cq: {}", to_string(made.answer));
     return no_object(hca::to_errno(made.answer));

@@ -278,6 +278,25 @@ TEST_F(Verbs, extended_calls_build_a_batch_and_read_an_entry) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(wide)), 0);
 }
 
+TEST_F(Verbs, a_small_completion_queue_has_room_for_some_more) {
+  ibv_cq* small = ibv_create_cq(context, 1, nullptr, nullptr, 0);
+  ASSERT_NE(small, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.recv_cq = small;
+  ibv_qp* qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr);
+  bring_up(qp, qp->qp_num);
+  for (uint64_t wr_id = 1; wr_id <= 3; ++wr_id) post_recv(qp, wr_id, 0, 64);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+  std::array<ibv_wc, 4> flushed{};
+  EXPECT_EQ(ibv_poll_cq(small, 4, flushed.data()), 3);
+  EXPECT_GE(small->cqe, 3);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(small), 0);
+}
+
 TEST_F(Verbs, limits_are_kept_and_refusals_have_their_errno) {
   ibv_device_attr most;
   ASSERT_EQ(ibv_query_device(context, &most), 0);
