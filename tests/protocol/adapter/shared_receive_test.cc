@@ -316,6 +316,35 @@ TEST_F(SharedReceive, a_reset_or_destroyed_queue_pair_gives_back_what_it_took) {
   }
 }
 
+/// The receive that such a completion named has been used: its place is free for another.
+TEST_F(SharedReceive, completions_that_a_reset_takes_away_leave_room_in_the_shared_queue) {
+  make_srq({.wqes = 1});
+  CompletionQueue* own = adapter().create_cq(4).value();
+  const QpConfig config{.recv_cq = own, .srq = srq};
+  for (const bool destroyed : {false, true}) {
+    const Flow stops{.from = pair.make_qp(0, {}), .to = pair.make_qp(1, config), .type = QpType::kRc};
+    pair.bring_up(0, *stops.from, {}, adapter().qpn(*stops.to), Lid(2), Psn(7), Psn(8));
+    pair.bring_up(1, *stops.to, config, adapter(0).qpn(*stops.from), Lid(1), Psn(8), Psn(7));
+    const Flow other = connect();
+    ASSERT_EQ(post(0), PostResult::kOk);
+    send(stops, 0, 300);
+    pair.run(5);
+    ASSERT_EQ(adapter().query_cq(*own).fill, 1U);
+    if (destroyed) {
+      ASSERT_TRUE(adapter().destroy_qp(stops.to));
+    } else {
+      ASSERT_EQ(adapter().modify_qp(*stops.to, to_state(QpState::kReset), kQpAttrState), ModifyResult::kOk);
+    }
+    EXPECT_EQ(adapter().query_cq(*own).fill, 0U) << destroyed;
+    received().clear();
+    ASSERT_EQ(post(1), PostResult::kOk) << destroyed;
+    send(other, 0, 300);
+    pair.run(5);
+    ASSERT_EQ(received().size(), 1U) << destroyed;
+    EXPECT_EQ(received()[0].wr_id, 1U);
+  }
+}
+
 TEST_F(SharedReceive, an_abandoned_message_without_acknowledgement_gives_its_receive_back) {
   make_srq();
   const Flow uc = connect({.type = QpType::kUc});
