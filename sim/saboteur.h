@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "adapter/events.h"
 #include "adapter/verbs.h"
@@ -35,6 +36,12 @@ class Saboteur {
   virtual bool lets_happen(FaultKind /*kind*/) noexcept { return true; }
   /// The rates that are about to apply.
   virtual void change_rates(FaultKind /*layer*/, fabric::FaultRates& /*rates*/) noexcept {}
+
+  // ---- what is asked for
+  /// Work requests on their way to an adapter.
+  virtual void on_requests(std::vector<adapter::SendRequest>& /*list*/) noexcept {}
+  /// The number of entries that a completion queue is about to have.
+  virtual void on_resize(uint32_t& /*entries*/) noexcept {}
 
   // ---- what moves
   /// A flit that the other end of its link is about to see, header first.

@@ -235,7 +235,8 @@ AckCode RdService::execute(QueuePair& qp, const CellView& cell) noexcept {
   return fault_rule(fault).nak;
 }
 
-/// One cell is the whole message: it is placed and executed at once, or nothing happens.
+/// One cell is the whole message: it is placed and executed at once, or nothing happens; but what is refused
+/// for the key that it invalidates has been placed in a receive, which stays for the next message.
 ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noexcept {
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault != ResponderFault::kNone) return fault;

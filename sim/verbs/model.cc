@@ -30,11 +30,13 @@ void Model::completed(Node& node, Cq& cq, const WorkCompletion& wc) {
   if (cq.armed == adapter::CqNotify::kNext || (cq.armed == adapter::CqNotify::kSolicited && solicited))
     cq.must_tell = true;
   for (auto& qp : node.qps) {
-    if (qp->handle == nullptr || qp->qpn != wc.qpn) continue;
+    // What an XRC target received outlives it.
+    if ((qp->handle == nullptr && !qp->is_target()) || qp->qpn != wc.qpn) continue;
     const bool of_receive = static_cast<uint8_t>(wc.opcode) >= static_cast<uint8_t>(WcOpcode::kRecv);
     tally_(fmt::format("{} {}", of_receive ? "receive" : "send", to_string(wc.status)));
-    if ((of_receive ? qp->recv_cq : qp->send_cq) != &cq) return fail("a completion in a queue of others");
-    return of_receive ? receive_completed(*qp, wc) : send_completed(*qp, wc);
+    if (!qp->is_target() && (of_receive ? qp->recv_cq : qp->send_cq) != &cq)
+      return fail("a completion in a queue of others");
+    return of_receive ? receive_completed(*qp, cq, wc) : send_completed(*qp, wc);
   }
   fail(fmt::format("a completion of wr {} names a QP that is no more", wc.wr_id));
 }
@@ -51,6 +53,35 @@ void Model::polled_dry(Cq& cq, bool told) {
 }
 
 // ---- sends
+
+WcOpcode completion_of(adapter::SendOpcode opcode) noexcept {
+  using adapter::SendOpcode;
+  switch (opcode) {
+    case SendOpcode::kRdmaWrite:
+    case SendOpcode::kRdmaWriteWithImm:
+      return WcOpcode::kRdmaWrite;
+    case SendOpcode::kRdmaRead:
+      return WcOpcode::kRdmaRead;
+    case SendOpcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case SendOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case SendOpcode::kLocalInvalidate:
+      return WcOpcode::kLocalInvalidate;
+    case SendOpcode::kBindWindow:
+    case SendOpcode::kUnbindWindow:
+      return WcOpcode::kBindWindow;
+    case SendOpcode::kDelay:
+      return WcOpcode::kDelay;
+    case SendOpcode::kRegister:
+      return WcOpcode::kRegister;
+    case SendOpcode::kSend:
+    case SendOpcode::kSendWithImm:
+    case SendOpcode::kSendWithInvalidate:
+      break;
+  }
+  return WcOpcode::kSend;
+}
 
 /// Receives of the peer may be posted, or lose their memory, later than what fills them.
 bool Model::may_now(const Send& send, WcStatus status) {
@@ -79,14 +110,19 @@ void Model::send_completed(Qp& qp, const WorkCompletion& wc) {
   suspect_ = send;
   tally_(fmt::format("{} {} {}", type_name(qp.config.type), name_of(send->opcode), to_string(wc.status)));
   const bool flushed = wc.status == WcStatus::kFlushed;
-  if (qp.failed && !flushed)
+  // Where all stops at once, the request that was the reason comes behind those that have not completed.
+  const bool reason = send->opcode == adapter::SendOpcode::kRegister && wc.status == WcStatus::kMwBind &&
+                      qp.config.registration == adapter::SendRegistration::kAnticipatory;
+  if (qp.failed && !flushed && !reason)
     return fail(fmt::format("{} ended as {} behind one that failed", describe(*send), to_string(wc.status)));
-  if (!qp.failed && !may_now(*send, wc.status))
+  if ((!qp.failed || reason) && !may_now(*send, wc.status))
     return fail(fmt::format("{} ended as {}", describe(*send), to_string(wc.status)));
   if (qp.life == Life::kDrained)
     return fail(fmt::format("{} completed after its queue was drained", describe(*send)));
   if (wc.status != WcStatus::kSuccess) return send_failed(qp, send, wc.status);
   if (!send->signaled) return fail(fmt::format("{} was not to be told", describe(*send)));
+  if (wc.opcode != completion_of(send->opcode))
+    return fail(fmt::format("{} was another operation, says its completion", describe(*send)));
   const bool counts = send->opcode == adapter::SendOpcode::kRdmaRead || send->is_atomic();
   if (counts && wc.byte_count != send->length)
     return fail(fmt::format("{} brought {} bytes, says its completion", describe(*send), wc.byte_count));
@@ -111,7 +147,14 @@ void Model::send_succeeded(Qp& qp, const SendPtr& send) {
       break;
     }
     case adapter::SendOpcode::kBindWindow:
+      if (send->replaces != nullptr) ended(send->replaces);
+      if (send->key->length == 0) ended(send->key);
       if (send->key->state == Key::State::kBinding) send->key->state = Key::State::kGood;
+      break;
+    case adapter::SendOpcode::kRegister:
+      send->key->state = Key::State::kGood;
+      send->key->region->registered = true;
+      send->key->region->under_way = false;
       break;
     case adapter::SendOpcode::kUnbindWindow:
     case adapter::SendOpcode::kLocalInvalidate:
@@ -139,33 +182,35 @@ void Model::send_failed(Qp& qp, const SendPtr& send, WcStatus status) {
   send->done = true;
   const bool first = !qp.failed;
   qp.failed = true;
+  if (send->executes_here) in_doubt(*send, status);
   if (send->opcode == adapter::SendOpcode::kRdmaRead && send->patch != nullptr)
     static_cast<void>(send->patch->close_read(send->place, send->begin, now_, 0, {}));
   // A write or an atomic operation may still be under way: it is over when its target listens no more.
   release(send->pieces, send->opcode == adapter::SendOpcode::kRdmaRead || send->is_atomic());
   qp.broken = true;
   if (qp.peer != nullptr) qp.peer->broken = true;
-  if (!first || status == WcStatus::kFlushed || qp.life == Life::kError) return;
+  if (status == WcStatus::kFlushed || qp.life == Life::kError) return;
   if (!qp.acknowledged())
     qp.life = Life::kSendError;
-  else
+  else if (first)
     fail(fmt::format("{} failed, and no event said that its QP did", describe(*send)));
 }
 
 // ---- receives
 
-void Model::receive_completed(Qp& qp, const WorkCompletion& wc) {
-  const ReceivePtr receive = take_receive(qp, wc);
+void Model::receive_completed(Qp& qp, const Cq& cq, const WorkCompletion& wc) {
+  const ReceivePtr receive = take_receive(qp, cq, wc);
   if (receive == nullptr)
     return fail(fmt::format("receive wr {} completed on QP {} out of turn, or twice", wc.wr_id, qp.id));
   if (wc.status == WcStatus::kSuccess)
     receive_succeeded(qp, receive, wc);
   else
     receive_failed(qp, receive, wc);
-  // A message that was given up half way leaves its receive to the next one (UC).
+  // A message that was given up half way (UC), or whose invalidation was refused (RD), leaves its receive to
+  // the next one.
   const bool given_up = std::any_of(qp.node->qps.begin(), qp.node->qps.end(), [&](const auto& other) {
     const bool same = other.get() == &qp || (qp.srq != nullptr && other->srq == qp.srq);
-    return same && other->config.type == adapter::QpType::kUc;
+    return same && (other->config.type == adapter::QpType::kUc || other->fills_early);
   });
   const bool tail_known = receive->untouched && wc.status == WcStatus::kSuccess && !given_up;
   for (const Piece& piece : receive->pieces) {
@@ -175,12 +220,12 @@ void Model::receive_completed(Qp& qp, const WorkCompletion& wc) {
   release(receive->pieces, true);
 }
 
-ReceivePtr Model::take_receive(Qp& qp, const WorkCompletion& wc) {
-  if (qp.srq != nullptr) {
-    const auto found = qp.srq->receives.find(wc.wr_id);
-    if (found == qp.srq->receives.end()) return nullptr;
+ReceivePtr Model::take_receive(Qp& qp, const Cq& cq, const WorkCompletion& wc) {
+  for (Srq* srq : qp.shared_queues()) {
+    const auto found = srq->receives.find(wc.wr_id);
+    if (found == srq->receives.end() || (srq->cq != nullptr && srq->cq != &cq)) continue;
     ReceivePtr receive = found->second;
-    qp.srq->receives.erase(found);
+    srq->receives.erase(found);
     return receive;
   }
   if (qp.receives.empty() || qp.receives.front()->wr_id != wc.wr_id) return nullptr;
@@ -193,11 +238,13 @@ void Model::receive_failed(Qp& qp, const ReceivePtr& receive, const WorkCompleti
   const auto* coming = qp.peer != nullptr ? &qp.coming[qp.peer] : nullptr;
   switch (wc.status) {
     case WcStatus::kFlushed:
-      if (qp.life != Life::kError)
+      if (qp.life != Life::kError && !(qp.is_target() && qp.was_in_error))
         fail(fmt::format("receive wr {} was flushed on a QP that lives", wc.wr_id));
       return;
     case WcStatus::kLocalLength:
-      if (coming == nullptr || coming->empty() || coming->front()->length <= receive->capacity)
+      if (coming == nullptr || std::none_of(coming->begin(), coming->end(), [&](const SendPtr& send) {
+            return send->length > receive->capacity && (send == coming->front() || qp.is_target());
+          }))
         fail(fmt::format("receive wr {} was too short for nothing", wc.wr_id));
       return;
     case WcStatus::kLocalProtection:
@@ -244,6 +291,21 @@ std::string Model::differs(const Qp& qp, const Send& send, const Receive& receiv
   return {};
 }
 
+/// A message has come, and those before it of the same sender come no more.
+void Model::arrived(const Qp& qp, std::deque<SendPtr>& messages, size_t index) {
+  const bool ud = qp.config.type == adapter::QpType::kUd;
+  const auto place = messages.begin() + static_cast<ptrdiff_t>(index);
+  if (qp.is_target()) {
+    messages.erase(place);
+  } else if (!(ud && plan_.reorders())) {
+    if (!qp.acknowledged()) lost_[qp.node].insert(lost_[qp.node].end(), messages.begin(), place);
+    messages.erase(messages.begin(), place);
+    if (!(ud && plan_.doubles())) messages.pop_front();
+  } else if (!plan_.doubles()) {
+    messages.erase(place);
+  }
+}
+
 /// The message that filled this receive. With acknowledgement only the next one can.
 SendPtr Model::take_message(Qp& qp, const Receive& receive, const WorkCompletion& wc) {
   Qp* sender = sender_of(qp, wc);
@@ -252,21 +314,14 @@ SendPtr Model::take_message(Qp& qp, const Receive& receive, const WorkCompletion
     return nullptr;
   }
   std::deque<SendPtr>& messages = qp.coming[sender];
-  const bool ud = qp.config.type == adapter::QpType::kUd;
   std::string why = "nothing was sent";
   for (size_t i = 0; i < messages.size(); ++i) {
     SendPtr send = messages[i];
+    // Of an XRC target each queue has its own order: completion queues are looked at one by one.
+    if (send->srq != nullptr && send->srq != receive.srq) continue;
     const std::string wrong = differs(qp, *send, receive, wc);
     if (wrong.empty()) {
-      if (!(ud && plan_.reorders())) {
-        if (!qp.acknowledged())
-          lost_[qp.node].insert(lost_[qp.node].end(), messages.begin(),
-                                messages.begin() + static_cast<ptrdiff_t>(i));
-        messages.erase(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(i));
-        if (!(ud && plan_.doubles())) messages.pop_front();
-      } else if (!plan_.doubles()) {
-        messages.erase(messages.begin() + static_cast<ptrdiff_t>(i));
-      }
+      arrived(qp, messages, i);
       return send;
     }
     suspect_ = send;
@@ -274,7 +329,7 @@ SendPtr Model::take_message(Qp& qp, const Receive& receive, const WorkCompletion
     // A reliable message may be missing only when its sender gave it up.
     const bool given_up =
         (send->done && !send->succeeded) || send->may_be_gone || send->from->life == Life::kError;
-    if (qp.acknowledged() && (qp.connected() || !given_up)) break;
+    if (qp.acknowledged() && ((qp.connected() && !qp.is_target()) || !given_up)) break;
   }
   fail(fmt::format("QP {} received something else than was sent: {} (wr {}, {} bytes)", qp.id, why, wc.wr_id,
                    wc.byte_count));
@@ -301,19 +356,32 @@ void Model::receive_succeeded(Qp& qp, const ReceivePtr& receive, const WorkCompl
 
 // ---- events
 
+/// Fewer receives wait than its owner wants to be told of.
+void Model::ran_low(const Node& node, Srq& srq) {
+  size_t under_way = 0;  // what may have taken one
+  for (const auto& qp : node.qps) {
+    if (!qp->takes_from(srq)) continue;
+    for (const auto& [sender, messages] : qp->coming) under_way += messages.size();
+    if (qp->config.type == adapter::QpType::kUc) ++under_way;  // given up half way, and never heard of again
+  }
+  if (srq.limit == 0) fail("a limit event of a shared receive queue without a limit");
+  if (srq.receives.size() >= srq.limit + under_way && !plan_.doubles())
+    fail(fmt::format("a limit event of a shared receive queue with {} receives, of which {} may be taken",
+                     srq.receives.size(), under_way));
+  srq.limit = 0;
+}
+
 void Model::event(Node& node, const adapter::AsyncEvent& event) {
   tick();
   tally_(fmt::format("event {}", to_string(event.kind)));
   if (event.kind == AsyncEventKind::kPortUp) return;
   if (event.kind == AsyncEventKind::kSrqLimit) {
     for (auto& srq : node.srqs) {
-      if (srq->handle != event.srq) continue;
-      if (srq->limit == 0) fail("a limit event of a shared receive queue without a limit");
-      srq->limit = 0;
-      return;
+      if (srq->handle == event.srq) return ran_low(node, *srq);
     }
     return fail("a limit event of a shared receive queue that is no more");
   }
+  if (event.kind == AsyncEventKind::kCqOverrun) return fail("a completion queue has run over");
   Qp* qp = nullptr;
   for (auto& one : node.qps) {
     if (one->handle != nullptr && one->qpn == event.qpn) qp = one.get();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,8 +48,10 @@ class Model {
   void retire_silent(Qp& qp);
   /// A key is about to end, or a region with all its keys.
   void ends(const KeyPtr& key);
-  void ended(const KeyPtr& key) noexcept;
+  void ended(const KeyPtr& key);
   void deregistered(Region& region);
+  /// A region that a work request has filled is about to end by another.
+  void ends_registration(Region& region);
 
   // ---- what comes back
   void completed(Node& node, Cq& cq, const adapter::WorkCompletion& wc);
@@ -65,11 +68,16 @@ class Model {
   void send_succeeded(Qp& qp, const SendPtr& send);
   void send_failed(Qp& qp, const SendPtr& send, adapter::WcStatus status);
   void read_succeeded(const Send& send);
-  void receive_completed(Qp& qp, const adapter::WorkCompletion& wc);
+  void receive_completed(Qp& qp, const Cq& cq, const adapter::WorkCompletion& wc);
   void receive_succeeded(Qp& qp, const ReceivePtr& receive, const adapter::WorkCompletion& wc);
   void receive_failed(Qp& qp, const ReceivePtr& receive, const adapter::WorkCompletion& wc);
-  [[nodiscard]] ReceivePtr take_receive(Qp& qp, const adapter::WorkCompletion& wc);
+  [[nodiscard]] static ReceivePtr take_receive(Qp& qp, const Cq& cq, const adapter::WorkCompletion& wc);
+  /// A bind, a registration or an invalidation did not end well.
+  static void in_doubt(const Send& send, adapter::WcStatus status) noexcept;
+  void ran_low(const Node& node, Srq& srq);
+  void spoil(const Region& region);
   [[nodiscard]] SendPtr take_message(Qp& qp, const Receive& receive, const adapter::WorkCompletion& wc);
+  void arrived(const Qp& qp, std::deque<SendPtr>& messages, size_t index);
   [[nodiscard]] static Qp* sender_of(Qp& qp, const adapter::WorkCompletion& wc);
   [[nodiscard]] std::string differs(const Qp& qp, const Send& send, const Receive& receive,
                                     const adapter::WorkCompletion& wc) const;
@@ -99,6 +107,7 @@ class Model {
       lost_;  // messages without acknowledgement that never came, by receiver
 };
 
+[[nodiscard]] adapter::WcOpcode completion_of(adapter::SendOpcode opcode) noexcept;
 [[nodiscard]] std::string_view name_of(adapter::SendOpcode opcode) noexcept;
 [[nodiscard]] std::string describe(const Send& send);
 

@@ -50,9 +50,11 @@ std::string describe(const Send& send) {
     if ((send.lawful >> status & 1) != 0)
       lawful += fmt::format("{}{}", lawful.empty() ? "" : " or ", to_string(static_cast<WcStatus>(status)));
   }
-  return fmt::format("wr {} ({} {} of {} bytes in {} pieces, QP {} to {}, lawful: {})", send.wr_id,
+  const std::string queue = send.srq != nullptr ? fmt::format(", queue {:x}", send.srq->number) : "";
+  return fmt::format("wr {} ({} {} of {} bytes in {} pieces, QP {} to {}{}, lawful: {})", send.wr_id,
                      type_name(send.from->config.type), name_of(send.opcode), send.length, send.pieces.size(),
-                     send.from->id, send.to != nullptr ? std::to_string(send.to->id) : "nobody", lawful);
+                     send.from->id, send.to != nullptr ? std::to_string(send.to->id) : "nobody", queue,
+                     lawful);
 }
 
 void Model::release(const std::vector<Piece>& pieces, bool accept) {
@@ -67,6 +69,9 @@ void Model::posted(Qp& qp, const SendPtr& send) {
   send->from = &qp;
   send->to_epoch = send->to != nullptr ? send->to->epoch : 0;
   send->place = {qp.epoch << 16 | (send->to != nullptr ? send->to->id : 0), qp.posted++};
+  if (send->opcode == SendOpcode::kRegister && !send->may(WcStatus::kSuccess) &&
+      qp.config.registration == adapter::SendRegistration::kAnticipatory)
+    for (const SendPtr& before : qp.sends) before->allow(WcStatus::kFlushed);  // everything stops at once
   qp.sends.push_back(send);
   if (qp.life == Life::kError || qp.life == Life::kSendError) {
     send->lawful = bit_of(WcStatus::kFlushed);
@@ -75,7 +80,9 @@ void Model::posted(Qp& qp, const SendPtr& send) {
   // A datagram may find its QP alive again; a connection that has ended never comes back as the same one.
   const bool listens =
       send->to != nullptr && (qp.connected() ? send->to->receiving : send->to->handle != nullptr);
-  const bool reaches = listens && (!send->refused || send->partly);
+  // What is refused for the key that it ends has taken its receive.
+  const bool takes = send->opcode == SendOpcode::kSendWithInvalidate && qp.connected();
+  const bool reaches = listens && (!send->refused || send->partly || takes);
   if (!reaches) {
     send->patch = nullptr;
     send->word = nullptr;
@@ -88,8 +95,9 @@ void Model::posted(Qp& qp, const SendPtr& send) {
   }
   if (!listens) return;
   to.seen_by_peers |= send->lawful;
+  if (send->opcode == SendOpcode::kSendWithInvalidate && !qp.connected()) to.fills_early = true;
   if (!reaches) return;
-  if (send->takes_receive() && !send->refused) to.coming[&qp].push_back(send);
+  if (send->takes_receive() && (!send->refused || takes)) to.coming[&qp].push_back(send);
   open_operation(send);
 }
 
@@ -144,10 +152,11 @@ void Model::begins(Qp& qp) noexcept {
   qp.seen_by_peers = 0;
   qp.shortest_receive = ~uint64_t{0};
   qp.unusable_receives = false;
-  if (qp.srq == nullptr) return;
-  for (const auto& [wr_id, receive] : qp.srq->receives) {
-    qp.shortest_receive = std::min(qp.shortest_receive, receive->capacity);
-    qp.unusable_receives = qp.unusable_receives || receive->unusable;
+  for (const Srq* srq : qp.shared_queues()) {
+    for (const auto& [wr_id, receive] : srq->receives) {
+      qp.shortest_receive = std::min(qp.shortest_receive, receive->capacity);
+      qp.unusable_receives = qp.unusable_receives || receive->unusable;
+    }
   }
 }
 
@@ -167,7 +176,7 @@ void Model::stopped(Qp& qp, bool exact) {
   if (qp.life == Life::kError) return;
   tick();
   qp.life = Life::kError;
-  qp.broken = true;
+  qp.broken = qp.was_in_error = true;
   if (qp.peer != nullptr) qp.peer->broken = true;
   if (qp.srq != nullptr) ++qp.expects_last_wqe;
   for (const SendPtr& send : qp.sends) {
@@ -205,6 +214,7 @@ void Model::forgotten(Qp& qp) {
   stop_receiving(qp);
   for (const SendPtr& send : qp.sends) {
     send->done = true;
+    if (send->executes_here) in_doubt(*send, WcStatus::kFlushed);
     if (send->opcode == SendOpcode::kRdmaRead && send->patch != nullptr)
       static_cast<void>(send->patch->close_read(send->place, send->begin, now_, 0, {}));
     release(send->pieces, send->opcode == SendOpcode::kRdmaRead || send->is_atomic());
@@ -213,7 +223,7 @@ void Model::forgotten(Qp& qp) {
   for (const ReceivePtr& receive : qp.receives) release(receive->pieces, true);
   qp.receives.clear();
   if (qp.connected() || qp.handle == nullptr) {
-    qp.coming.clear();
+    if (!qp.is_target()) qp.coming.clear();
     close_all(qp);
   }
   // What had come and was not polled is gone with the rest.
@@ -223,8 +233,20 @@ void Model::forgotten(Qp& qp) {
   qp.broken = true;
   if (qp.peer != nullptr) qp.peer->broken = true;
   // What it had begun to fill of a shared queue stands there again.
-  if (qp.srq == nullptr) return;
-  for (auto& [wr_id, receive] : qp.srq->receives) receive->untouched = false;
+  for (Srq* srq : qp.shared_queues())
+    for (auto& [wr_id, receive] : srq->receives) receive->untouched = false;
+}
+
+void Model::in_doubt(const Send& send, WcStatus status) noexcept {
+  if (send.key == nullptr) return;
+  const bool flushed = status == WcStatus::kFlushed;  // executed perhaps, behind something that failed
+  Region& region = *send.key->region;
+  const bool of_region = region.reserved && !send.key->window;
+  if (send.key->state == Key::State::kBinding)
+    send.key->state = flushed ? Key::State::kEnding : Key::State::kDead;
+  if (!of_region) return;
+  region.under_way = false;
+  region.doubtful = flushed || send.opcode != SendOpcode::kRegister;
 }
 
 void Model::ends(const KeyPtr& key) {
@@ -243,6 +265,21 @@ void Model::deregistered(Region& region) {
   tick();
   ends(region.key);
   ended(region.key);
+  spoil(region);
+  each_send([&](const SendPtr& send) {
+    const bool binds = send->opcode == SendOpcode::kBindWindow && send->key->region == &region;
+    if (binds) send->allow(WcStatus::kMwBind);
+  });
+}
+
+void Model::ends_registration(Region& region) {
+  region.registered = false;
+  ends(region.key);
+  spoil(region);
+}
+
+/// Memory that requests use goes.
+void Model::spoil(const Region& region) {
   const auto hit = [&](const std::vector<Piece>& pieces) {
     return std::any_of(pieces.begin(), pieces.end(),
                        [&](const Piece& piece) { return piece.region == &region; });
@@ -251,27 +288,33 @@ void Model::deregistered(Region& region) {
     if (hit(send->pieces) && (send->flags & adapter::kSendInline) == 0)
       send->allow(WcStatus::kLocalProtection);
   });
-  each_send([&](const SendPtr& send) {
-    const bool binds = send->opcode == SendOpcode::kBindWindow && send->key->region == &region;
-    if (binds) send->allow(WcStatus::kMwBind);
-  });
   for (auto& qp : region.node.qps) {
-    const auto spoil = [&](const ReceivePtr& receive) {
+    const auto lost = [&](const ReceivePtr& receive) {
       if (!hit(receive->pieces)) return;
       receive->unusable = qp->unusable_receives = true;
     };
-    for (const ReceivePtr& receive : qp->receives) spoil(receive);
-    if (qp->srq == nullptr) continue;
-    for (auto& [wr_id, receive] : qp->srq->receives) spoil(receive);
+    for (const ReceivePtr& receive : qp->receives) lost(receive);
+    for (Srq* srq : qp->shared_queues())
+      for (auto& [wr_id, receive] : srq->receives) lost(receive);
   }
 }
 
-void Model::ended(const KeyPtr& key) noexcept {
+void Model::ended(const KeyPtr& key) {
+  if (key->state == Key::State::kDead) return;
   key->state = Key::State::kDead;
+  Region& region = *key->region;
+  region.node.dead.push_back(key);
+  if (region.reserved && !key->window) region.under_way = region.doubtful = false;
 }
 
 void Model::settle() {
   tick();
+  for (auto& node : nodes_) {
+    for (auto& srq : node->srqs)
+      if (srq->limit != 0 && srq->receives.size() < srq->limit)
+        fail(fmt::format("no event said that a shared receive queue of node {} ran below its limit",
+                         node->number));
+  }
   for (auto& node : nodes_)
     for (auto& qp : node->qps) {
       retire_silent(*qp);

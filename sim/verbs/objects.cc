@@ -16,10 +16,15 @@ constexpr uint64_t kWords = 4;
 constexpr uint64_t kGuardBytes = 16;
 constexpr uint64_t kPatches = 3;
 
+/// Whole pages, so that a region may be made of them; what is large comes from the system as zeros.
 std::byte* zeroed(uint64_t bytes) {
-  auto* memory = static_cast<std::byte*>(std::calloc(std::max<uint64_t>(bytes, 1), 1));
+  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kLarge = 4 << 20;
+  const uint64_t whole = (std::max<uint64_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+  void* memory = bytes < kLarge ? std::aligned_alloc(kPage, whole) : std::calloc(whole, 1);
   WEFT_CHECK(memory != nullptr, "memory for a region");
-  return memory;
+  if (bytes < kLarge) std::memset(memory, 0, whole);
+  return static_cast<std::byte*>(memory);
 }
 
 }  // namespace
@@ -28,16 +33,14 @@ void FreeBytes::operator()(std::byte* bytes) const noexcept {
   std::free(bytes);
 }
 
-Region::Region(Node& owner, adapter::PdId domain, uint64_t size, adapter::Access access, bool shared)
+Region::Region(Node& owner, adapter::PdId domain, uint64_t size, adapter::Access access)
     : node(owner),
       pd(domain),
       bytes(size),
       rights(access),
-      own(size),
+      own(size / 2),
       actual(zeroed(size)),
       expected(zeroed(size)) {
-  if (!shared) return;
-  own = size / 2;
   const uint64_t words_at = size - kWords * 2 * kWordBytes;
   const uint64_t each = (words_at - own) / kPatches;
   for (uint64_t i = 0; i < kPatches; ++i) {
@@ -93,6 +96,17 @@ bool Send::has_imm() const noexcept {
 }
 bool Send::takes_receive() const noexcept {
   return is_send() || opcode == adapter::SendOpcode::kRdmaWriteWithImm;
+}
+
+std::vector<Srq*> Qp::shared_queues() const {
+  std::vector<Srq*> all;
+  for (const auto& one : node->srqs)
+    if (takes_from(*one)) all.push_back(one.get());
+  return all;
+}
+
+adapter::PdId domain_of(const Send& send) noexcept {
+  return send.srq != nullptr ? send.srq->pd : send.to->config.pd;
 }
 
 }  // namespace weft::sim::verbs

@@ -19,6 +19,8 @@ namespace weft::sim::verbs {
 struct Node;
 struct Qp;
 struct Region;
+struct Srq;
+struct Window;
 
 [[nodiscard]] constexpr uint32_t bit_of(adapter::WcStatus status) noexcept {
   return 1U << static_cast<uint32_t>(status);
@@ -33,9 +35,27 @@ struct Key {
   uint64_t length = 0;
   adapter::Access rights = adapter::Access::kNone;
   State state = State::kGood;
-  bool window = false;  // else the region's own
+  bool window = false;       // else the region's own
+  Window* typed = nullptr;   // of a window of type 1 or 2
+  const Qp* only = nullptr;  // of type 2: who may be asked for it
+
+  /// A request that names it may end well: for certain, or as far as anybody can know.
+  [[nodiscard]] bool opens() const noexcept { return state == State::kGood || state == State::kEnding; }
 };
 using KeyPtr = std::shared_ptr<Key>;
+
+/// A window of libibverbs, which has another key with each bind.
+struct Window {
+  adapter::PdId pd;
+  adapter::WindowKind kind = adapter::WindowKind::kType1;
+  Rkey name;     // some key of its own
+  KeyPtr bound;  // the newest bind
+  bool gone = false;
+
+  [[nodiscard]] bool under_way() const noexcept {
+    return bound != nullptr && bound->state == Key::State::kBinding;
+  }
+};
 
 /// Part of a region that one work request has for itself.
 struct Piece {
@@ -52,7 +72,7 @@ using LazyBytes = std::unique_ptr<std::byte, FreeBytes>;
 
 /// A region: the first half belongs to work requests one by one, in the rest peers meet.
 struct Region {
-  Region(Node& owner, adapter::PdId domain, uint64_t size, adapter::Access access, bool shared);
+  Region(Node& owner, adapter::PdId domain, uint64_t size, adapter::Access access);
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
@@ -72,6 +92,10 @@ struct Region {
   LazyBytes expected;
   adapter::MemoryRegion mr;
   bool registered = false;
+  bool reserved = false;   // filled by work requests, not by calls (fast registration)
+  bool pages = false;      // reserved: made of pages, else one range
+  bool doubtful = false;   // reserved: nobody knows whether the last work request on it was executed
+  bool under_way = false;  // reserved: a registration is
   uint32_t registrations = 0;
   std::map<uint64_t, std::pair<uint64_t, bool>> lent;  // by offset: length, and whether it may change
   std::vector<std::pair<uint64_t, Patch>> patches;     // by offset
@@ -95,7 +119,9 @@ struct Send {
   std::vector<std::byte> data;  // what leaves; empty for messages that are very long
   uint32_t imm = 0;
   uint64_t remote_addr = 0;
-  KeyPtr key;                  // used, bound or invalidated
+  KeyPtr key;                  // used, bound, registered or invalidated
+  KeyPtr replaces;             // what a bind ends
+  Srq* srq = nullptr;          // XRC: where it is received
   uint32_t lawful = 0;         // bit_of() each status it may end in
   bool executes_here = false;  // bind, invalidate, delay
   Patch* patch = nullptr;
@@ -131,8 +157,9 @@ struct Receive {
   uint64_t wr_id = 0;
   std::vector<Piece> pieces;
   uint64_t capacity = 0;
-  bool unusable = false;  // its key is wrong, or was deregistered meanwhile
-  bool untouched = true;  // no message that was given up has been in it
+  const Srq* srq = nullptr;  // where it stands; null: in a queue of its QP's own
+  bool unusable = false;     // its key is wrong, or was deregistered meanwhile
+  bool untouched = true;     // no message that was given up has been in it
 };
 using ReceivePtr = std::shared_ptr<Receive>;
 
@@ -147,6 +174,9 @@ struct Cq {
 struct Srq {
   adapter::SharedReceiveQueue* handle = nullptr;
   adapter::PdId pd;
+  adapter::XrcdId xrcd;  // of an XRC domain, whose targets' peers call it by number
+  uint32_t number = 0;
+  Cq* cq = nullptr;  // its own: with a domain
   uint32_t wqes = 0;
   uint32_t limit = 0;  // armed
   std::map<uint64_t, ReceivePtr> receives;
@@ -175,7 +205,9 @@ struct Qp {
   uint64_t posted = 0;
   bool failed = false;  // a send completion said so: only flushed ones follow
   bool receiving = false;
-  bool broken = false;  // one of a connection's ends is: nothing new is asked of it
+  bool was_in_error = false;  // once
+  bool fills_early = false;   // a message was, or may be, refused when it had filled its receive (RD)
+  bool broken = false;        // one of a connection's ends is: nothing new is asked of it
   uint32_t expects_last_wqe = 0;
   uint64_t shortest_receive = ~uint64_t{0};  // ever posted, of its shared queue too
   bool unusable_receives = false;            // there were some
@@ -188,6 +220,14 @@ struct Qp {
   [[nodiscard]] bool acknowledged() const noexcept { return adapter::is_acknowledged(config.type); }
   [[nodiscard]] bool connected() const noexcept { return adapter::is_connected(config.type); }
   [[nodiscard]] bool may_post() const noexcept { return handle != nullptr && life != Life::kReset; }
+  [[nodiscard]] bool is_target() const noexcept { return config.type == adapter::QpType::kXrcRecv; }
+  [[nodiscard]] bool is_initiator() const noexcept { return config.type == adapter::QpType::kXrcSend; }
+  /// Its messages take receives of this shared queue, or may.
+  [[nodiscard]] bool takes_from(const Srq& shared) const noexcept {
+    return srq == &shared || (is_target() && shared.xrcd == config.xrcd);
+  }
+  /// The shared queues that it takes from.
+  [[nodiscard]] std::vector<Srq*> shared_queues() const;
 };
 
 /// One adapter and all that the program has there.
@@ -197,10 +237,16 @@ struct Node {
   std::vector<Lid> lids;  // by port - 1
   std::vector<adapter::PdId> pds;
   std::vector<std::unique_ptr<Region>> regions;
-  std::vector<KeyPtr> windows;
+  std::vector<adapter::XrcdId> xrcds;
+  std::vector<KeyPtr> windows;                 // keys of windows, as they were bound
+  std::vector<std::unique_ptr<Window>> typed;  // windows of types 1 and 2
+  std::vector<KeyPtr> dead;                    // keys that open nothing any more, for certain
   std::vector<std::unique_ptr<Cq>> cqs;
   std::vector<std::unique_ptr<Srq>> srqs;
   std::vector<std::unique_ptr<Qp>> qps;
 };
+
+/// The protection domain in which a target looks up the key of a request.
+[[nodiscard]] adapter::PdId domain_of(const Send& send) noexcept;
 
 }  // namespace weft::sim::verbs

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "sim/plan_draw.h"
@@ -53,6 +54,16 @@ void draw_faults(PlanDraw& draw, Plan& plan) {
   }
 }
 
+/// Few calls, wide links: what takes long is the moving.
+void draw_long(PlanDraw& draw, Plan& plan) {
+  if (!draw.chance(24)) return;
+  plan.long_bytes_max = draw.pick(std::array{1U, 1U, 1U, 1U, 1U, 1U, 4U, 4U, 4U, 4U, 16U, 64U}) << 20;
+  plan.operations = draw.between(30, 60);
+  plan.fabric.cell_payload_bytes = 4096;
+  plan.fabric.credits_per_lane = 64;
+  plan.cell_faults.drop_ppm = std::min(plan.cell_faults.drop_ppm, 5 * kPercent);
+}
+
 }  // namespace
 
 bool Plan::loses() const noexcept {
@@ -79,6 +90,7 @@ Plan make_plan(uint64_t seed) {
   plan.wrong_ppm = draw.chance(3) ? 0 : draw.below(30'000);
   plan.upheaval_ppm = draw.chance(3) ? 0 : draw.below(60'000);
   plan.bytes_max = draw.pick(std::array{64U, 512U, 4096U, 4096U, 20'000U});
+  draw_long(draw, plan);
   return plan;
 }
 
@@ -88,11 +100,11 @@ std::string describe(const Plan& plan) {
   return fmt::format(
       "verbs seed {}: {} adapters, {} ports, {} switches, cells of {} bytes, {} lanes of {} credits\n"
       "  cells lost {} %, doubled {} %, swapped {} %, damaged {} %, late {} %; {} calls, messages up to {} "
-      "bytes\n",
+      "bytes, some up to {}\n",
       plan.seed, plan.adapters, plan.fabric.endnodes, plan.fabric.switches(), plan.fabric.cell_payload_bytes,
       plan.fabric.lanes, plan.fabric.credits_per_lane, percent(cells.drop_ppm), percent(cells.duplicate_ppm),
       percent(cells.reorder_ppm), percent(cells.corrupt_ppm), percent(cells.delay_ppm), plan.operations,
-      plan.bytes_max);
+      plan.bytes_max, std::max(plan.bytes_max, plan.long_bytes_max));
 }
 
 }  // namespace weft::sim::verbs

@@ -21,12 +21,13 @@ struct Plan {
   fabric::FlitFaults flit_faults;  // of flits on each link, both ways
   Duration step_min{};             // virtual time of a busy turn
   Duration step_max{};
-  uint32_t skip_ppm = 0;      // a node misses its turn
-  uint32_t operations = 0;    // calls of the program
-  Duration gap{};             // most time between two of them
-  uint32_t wrong_ppm = 0;     // a work request is wrong on purpose
-  uint32_t upheaval_ppm = 0;  // a call destroys, resets, drains or deregisters something
-  uint32_t bytes_max = 0;     // of a message
+  uint32_t skip_ppm = 0;        // a node misses its turn
+  uint32_t operations = 0;      // calls of the program
+  Duration gap{};               // most time between two of them
+  uint32_t wrong_ppm = 0;       // a work request is wrong on purpose
+  uint32_t upheaval_ppm = 0;    // a call destroys, resets, drains or deregisters something
+  uint32_t bytes_max = 0;       // of a message
+  uint32_t long_bytes_max = 0;  // of RDMA writes and reads now and then; 0: none is longer than the others
 
   /// Cells are lost above the links: datagrams and unacknowledged connections lose messages.
   [[nodiscard]] bool loses() const noexcept;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "adapter/queues/shared_receives.h"
 
@@ -31,6 +32,7 @@ Program::Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Mo
       tally_(tally),
       draw_(stream_of(plan.seed, 0)),
       polls_(plan.seed ^ 0x706f),
+      keys_(draw_, model, tally),
       saboteur_(saboteur),
       tells_(tells) {}
 
@@ -52,7 +54,8 @@ void Program::call(uint64_t number) {
   if (qp->life == Life::kDrained && draw_.chance(2)) return resume(*qp);
   if (qp->life == Life::kSendError && draw_.chance(2)) return resume(*qp);
   if (!qp->may_post()) return;
-  if (draw_.chance(3)) return give_receives(*qp, draw_.between(1, 8));
+  if (qp->is_target() || (!qp->is_initiator() && draw_.chance(3)))
+    return give_receives(*qp, draw_.between(1, 8));
   // A broken connection hears a little more, to be told that all of it is flushed.
   if (!qp->broken || draw_.chance(8)) post_sends(*qp);
 }
@@ -73,7 +76,7 @@ void Program::upheaval() {
     case 5:
       return renew_region();
     case 6:
-      return end_window();
+      return keys_.deallocate(*nodes_[draw_.below(nodes_.size())]);
     case 7: {
       uint32_t alive = 0;
       for (auto& node : nodes_)
@@ -82,13 +85,50 @@ void Program::upheaval() {
       return;
     }
     default:
-      if (qp->srq == nullptr) return;
-      qp->srq->limit = draw_.between(1, qp->srq->wqes);
-      static_cast<void>(
-          qp->node->adapter->srqs().modify(*qp->srq->handle, {.limit = qp->srq->limit}, adapter::kSrqLimit));
-      note(*qp->node, fmt::format("limit {} of a shared receive queue", qp->srq->limit));
-      take_events(*qp->node);
+      return change_queue(*qp);
   }
+}
+
+/// Another size or limit of a queue, while it is used.
+void Program::change_queue(Qp& qp) {
+  Node& node = *qp.node;
+  if (node.srqs.empty() || draw_.chance(2)) return resize(*node.cqs[draw_.below(node.cqs.size())]);
+  Srq& srq = *node.srqs[draw_.below(node.srqs.size())];
+  adapter::SrqAttr attr;
+  uint32_t mask = 0;
+  if (draw_.chance(3)) {
+    attr.wqes = srq.wqes =
+        std::max<uint32_t>(static_cast<uint32_t>(srq.receives.size()), draw_.between(1, 48));
+    mask |= adapter::kSrqWqes;
+    tally_("shared receive queue resized");
+  }
+  if (mask == 0 || srq.limit > srq.wqes || draw_.chance(2)) {
+    attr.limit = srq.limit = draw_.between(1, srq.wqes);
+    mask |= adapter::kSrqLimit;
+  }
+  if (!node.adapter->srqs().modify(*srq.handle, attr, mask))
+    model_.fail("a shared receive queue was not changed");
+  note(node, fmt::format("a shared receive queue has {} WQEs and limit {}", srq.wqes, srq.limit));
+  take_events(node);
+}
+
+/// To a size that holds everything that may come, or, which is refused, to one below what waits there.
+void Program::resize(Cq& cq) {
+  adapter::ChannelAdapter& adapter = *cq.node->adapter;
+  const uint32_t fill = adapter.query_cq(*cq.handle).fill;
+  if (fill > 1 && draw_.chance(3)) {  // sizes are rounded up to powers of two
+    if (adapter.resize_cq(*cq.handle, std::bit_floor(fill - 1)))
+      model_.fail("a completion queue became too small for its entries");
+    tally_("completion queue not resized");
+    return;
+  }
+  const uint32_t needed = cq.depth - room(cq);
+  uint32_t depth = std::max(needed, draw_.between(1, 256));
+  cq.depth = depth;
+  if (saboteur_ != nullptr) saboteur_->on_resize(depth);
+  if (!adapter.resize_cq(*cq.handle, depth)) model_.fail("a completion queue was not resized");
+  note(*cq.node, fmt::format("a completion queue has {} entries", depth));
+  tally_("completion queue resized");
 }
 
 void Program::take_events(Node& node) {
@@ -154,9 +194,13 @@ void Program::to_error(Qp& qp) {
   take_events(*qp.node);
 }
 
-/// Completions that are taken out of a queue leave its notification behind.
-void Program::disarm(Qp& qp) {
+/// RESET and destruction take completions that nobody has polled out of the queues, which leaves their
+/// notification behind. Receives of a shared queue that they name are gone with them, and nobody would know
+/// how many still stand there: who shares a queue looks first.
+void Program::before_reset(Qp& qp) {
+  if (qp.srq != nullptr) poll_dry(*qp.node);
   for (Cq* cq : {qp.send_cq, qp.recv_cq}) {
+    if (cq == nullptr) continue;
     cq->node->adapter->arm_cq(*cq->handle, adapter::CqNotify::kOff);
     static_cast<void>(cq->node->adapter->take_cq_notification(*cq->handle));
     cq->armed = adapter::CqNotify::kOff;
@@ -167,7 +211,7 @@ void Program::disarm(Qp& qp) {
 void Program::reset(Qp& qp) {
   if (qp.handle == nullptr || qp.life == Life::kReset) return;
   take_events(*qp.node);
-  disarm(qp);
+  before_reset(qp);
   adapter::QpAttr attr;
   note(*qp.node, fmt::format("QP {} reset", qp.id));
   modify(qp, attr, adapter::kQpAttrState);
@@ -177,7 +221,7 @@ void Program::reset(Qp& qp) {
 
 void Program::destroy(Qp& qp) {
   take_events(*qp.node);
-  disarm(qp);
+  before_reset(qp);
   note(*qp.node, fmt::format("QP {} destroyed", qp.id));
   if (!qp.node->adapter->destroy_qp(qp.handle)) model_.fail("a QP was not destroyed");
   qp.handle = nullptr;
@@ -188,7 +232,7 @@ void Program::destroy(Qp& qp) {
 void Program::drain(Qp& qp) {
   take_events(*qp.node);
   if (!qp.acknowledged()) poll_dry(*qp.node);  // no event says that its send queue has failed
-  if (qp.life != Life::kReady) return;
+  if (qp.life != Life::kReady || qp.is_target()) return;
   adapter::QpAttr attr;
   attr.state = QpState::kSqd;
   attr.sqd_notify = true;
@@ -244,33 +288,23 @@ void Program::repair() {
   }
   for (Qp* end : ends)
     if (end->handle != nullptr) destroy(*end);
-  qp->peer != nullptr ? add_pair() : add_datagram_qp();
+  if (qp->peer == nullptr) return add_datagram_qp();
+  adapter::is_xrc(qp->config.type) ? add_extended_pair() : add_pair();
 }
 
 /// Memory goes and comes back under other keys, whoever works on it.
 void Program::renew_region() {
   Node& node = *nodes_[draw_.below(nodes_.size())];
   Region& region = *node.regions[draw_.below(node.regions.size())];
-  if (!region.registered) return;
+  if (region.reserved ? region.under_way || region.key == nullptr : !region.registered) return;
   const bool dead = node.adapter->memory().dereg_mr(region.mr.lkey).ok();
   if (!dead) return;  // windows are bound to it
   note(node, "a region is deregistered and registered again");
   model_.deregistered(region);
   region.registered = false;
+  if (region.reserved) return keys_.reserve(region);
   if (!register_region(region)) return;
   tally_("region renewed");
-}
-
-void Program::end_window() {
-  Node& node = *nodes_[draw_.below(nodes_.size())];
-  if (node.windows.empty()) return;
-  const KeyPtr key = node.windows[draw_.below(node.windows.size())];
-  if (key->state != Key::State::kGood) return;
-  model_.ends(key);
-  if (!node.adapter->memory().dealloc_rkey(key->rkey)) return model_.fail("a window was not deallocated");
-  model_.ended(key);
-  note(node, "a window is deallocated");
-  tally_("window deallocated");
 }
 
 /// A message waits for a receive of this QP, be it one that is refused when it gets it.
@@ -292,20 +326,44 @@ void Program::tidy() {
       if (qp->life == Life::kDrained || qp->life == Life::kSendError || qp->life == Life::kDraining)
         resume(*qp);
       if (qp->broken && qp->life != Life::kError) to_error(*qp);
-      if (!qp->receiving || !hungry(*qp)) continue;
-      give_receives(*qp, 4);
-      // Others hold all the room of its queues, and will for ever.
-      if ((qp->srq != nullptr ? qp->srq->receives.size() : qp->receives.size()) == 0) to_error(*qp);
+      if (qp->receiving && hungry(*qp)) feed(*qp);
     }
   }
 }
 
-bool Program::waits() const {
+/// Receives for messages that wait for them. What a message that is never heard of again has taken is got
+/// back from its QP: nothing else would give it back, and others wait on the same queue.
+void Program::feed(Qp& qp) {
+  std::vector<Srq*> queues{qp.srq};
+  if (qp.is_target()) {
+    queues.clear();
+    for (const SendPtr& send : qp.peer->sends)
+      if (send->takes_receive() && send->to == &qp) queues.push_back(send->srq);
+  }
+  for (Srq* srq : queues) {
+    for (uint32_t i = 0; i < 4; ++i) post_receive(qp, srq, true);
+    if (srq == nullptr) continue;
+    size_t held = 0;
+    for (const auto& other : qp.node->qps) {
+      const bool halves = other->config.type == adapter::QpType::kUc && other->receiving;
+      if (halves && other.get() != &qp && other->takes_from(*srq)) ++held;
+    }
+    if (held == 0 || srq->receives.size() > held) continue;
+    for (const auto& other : qp.node->qps)
+      if (other->config.type == adapter::QpType::kUc && other->takes_from(*srq)) to_error(*other);
+  }
+  const bool none = std::any_of(queues.begin(), queues.end(), [&](const Srq* srq) {
+    return srq != nullptr ? srq->receives.empty() : qp.receives.empty();
+  });
+  if (none) to_error(qp);  // others hold all the room of its queues, and will for ever
+}
+
+const Send* Program::waits() const {
   for (const auto& node : nodes_)
     for (const auto& qp : node->qps)
       if (qp->handle != nullptr && !qp->broken && !qp->sends.empty() && qp->sends.back()->signaled)
-        return true;
-  return false;
+        return qp->sends.front().get();
+  return nullptr;
 }
 
 void Program::end() {

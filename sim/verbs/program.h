@@ -10,6 +10,9 @@
 
 #include "sim/plan_draw.h"
 #include "sim/saboteur.h"
+#include "sim/verbs/draft.h"
+#include "sim/verbs/key_draws.h"
+#include "sim/verbs/leases.h"
 #include "sim/verbs/model.h"
 #include "sim/verbs/objects.h"
 #include "sim/verbs/plan.h"
@@ -30,8 +33,8 @@ class Program {
   void look(Node& node);
   /// Nothing new: drains go on, what waits for receives gets them, what is broken is put into error.
   void tidy();
-  /// True while requests on connections that are whole have not come back.
-  [[nodiscard]] bool waits() const;
+  /// One of the requests on connections that are whole and have not come back; null when there is none.
+  [[nodiscard]] const Send* waits() const;
   /// Everything goes into its error state.
   void end();
   void take_events(Node& node);
@@ -45,15 +48,18 @@ class Program {
   }
 
  private:
-  struct Draft;  // a work request on its way
-
   // program_setup.cc: objects.
   void add_node(Node& node);
-  void add_region(Node& node, adapter::PdId pd, uint64_t bytes, bool shared);
+  void add_region(Node& node, adapter::PdId pd, uint64_t bytes);
+  void reserve_region(Node& node, adapter::PdId pd, uint64_t bytes);
+  void add_srq(Node& node, adapter::XrcdId xrcd);
   bool register_region(Region& region);
   Qp* add_qp(Node& node, adapter::QpConfig config);
   adapter::QpConfig draw_config(adapter::QpType type);
   void add_pair();
+  void add_extended_pair();
+  void draw_queues(Qp& qp, adapter::QpConfig& config);
+  void join(Qp* a, Qp* b);
   void add_datagram_qp();
   bool bring_up(Qp& qp, const Qp* peer, uint8_t reads);
   bool connect(Qp& qp);
@@ -66,14 +72,12 @@ class Program {
   void draft_remote(Qp& qp, Draft& draft);
   void draft_wrong(Qp& qp, Draft& draft);
   void wrong_segment(Draft& draft);
-  void draft_window(Qp& qp, Draft& draft);
-  void post_receive(Qp& qp, bool may_be_wrong);
-  bool lease(Node& node, adapter::PdId pd, uint64_t length, uint32_t pieces, bool may_change,
-             std::vector<Piece>& out);
-  void give_back(const std::vector<Piece>& pieces);
-  [[nodiscard]] uint32_t room(const Cq& cq) const;
-  [[nodiscard]] std::vector<adapter::Sge> segments(const std::vector<Piece>& pieces, bool by_pointer) const;
-  [[nodiscard]] KeyPtr pick_key(Node& node, adapter::PdId pd, adapter::Access right);
+  void wrong_queue(Draft& draft);
+  void wrong_invalidation(Draft& draft);
+  void finish_request(Draft& draft);
+  void hand_over(Qp& qp, std::vector<adapter::SendRequest>& list);
+  void hand_over_list(Qp& qp, std::vector<adapter::SendRequest>& list);
+  void post_receive(Qp& qp, Srq* srq, bool may_be_wrong);
   adapter::SendOpcode draw_opcode(adapter::QpType type);
 
   // program.cc: everything else.
@@ -87,9 +91,11 @@ class Program {
   void repair();
   [[nodiscard]] bool hungry(const Qp& qp) const;
   void renew_region();
-  void end_window();
+  void change_queue(Qp& qp);
+  void resize(Cq& cq);
+  void feed(Qp& qp);
   void poll_cq(Cq& cq, uint32_t at_most);
-  void disarm(Qp& qp);
+  void before_reset(Qp& qp);
   void note(const Node& node, std::string text);
 
   const Plan& plan_;
@@ -98,6 +104,7 @@ class Program {
   Tally& tally_;
   PlanDraw draw_;
   PlanDraw polls_;
+  KeyDraws keys_;
   uint64_t number_ = 0;
   uint64_t next_wr_id_ = 1;
   uint32_t next_qp_ = 1;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <deque>
 
 #include "adapter/queues/shared_receives.h"
 #include "sim/verbs/program.h"
@@ -19,103 +19,35 @@ using adapter::WcStatus;
 namespace {
 
 constexpr uint32_t kInlineMax = 200;
-constexpr uint64_t kGuardBytes = 16;
-constexpr uint32_t kSegmentsMax = 16;
 constexpr uint32_t kWordBytes = 8;
+constexpr uint32_t kUnknownFlag = 1U << 9;
+
+/// What a key must give for it.
+Access right_of(const Send& send) noexcept {
+  if (send.is_atomic()) return Access::kRemoteAtomic;
+  return send.opcode == SendOpcode::kRdmaRead ? Access::kRemoteRead : Access::kRemoteWrite;
+}
 
 }  // namespace
-
-struct Program::Draft {
-  SendPtr send = std::make_shared<Send>();
-  adapter::SendRequest request;
-  std::vector<adapter::Sge> sges;
-};
 
 void Program::note(const Node& node, std::string text) {
   if (tells_) history_.emplace_back(number_, fmt::format("node {}: {}", node.number, std::move(text)));
 }
 
-/// Entries that are still free for certain: every request that has not come back may need one.
-uint32_t Program::room(const Cq& cq) const {
-  size_t taken = 0;
-  for (const auto& qp : cq.node->qps) {
-    if (qp->send_cq == &cq) taken += qp->sends.size();
-    if (qp->recv_cq == &cq)
-      taken += qp->receives.size() + (qp->srq != nullptr ? qp->srq->receives.size() : 0);
-  }
-  return taken >= cq.depth ? 0 : cq.depth - static_cast<uint32_t>(taken);
-}
-
-/// Memory for one request alone, in up to `pieces` parts, with bytes that it may not touch between.
-bool Program::lease(Node& node, adapter::PdId pd, uint64_t length, uint32_t pieces, bool may_change,
-                    std::vector<Piece>& out) {
-  std::vector<Region*> regions;
-  for (auto& region : node.regions) {
-    if (region->pd == pd && region->registered) regions.push_back(region.get());
-  }
-  if (regions.empty()) return false;
-  for (uint64_t left = length, part = 0; part < pieces; ++part) {
-    const bool last = part + 1 == pieces;
-    const auto bytes = static_cast<uint32_t>(last ? left : draw_.below(left + 1));
-    Region& region = *regions[draw_.below(regions.size())];
-    left -= bytes;
-    if (bytes + 2 * kGuardBytes >= region.own) return give_back(out), false;
-    uint64_t offset = 0;
-    bool found = false;
-    for (uint32_t attempt = 0; attempt < 12 && !found; ++attempt) {
-      offset = kGuardBytes + draw_.below(region.own - bytes - 2 * kGuardBytes);
-      const auto next = region.lent.lower_bound(offset);
-      found = next == region.lent.end() || next->first >= offset + bytes + kGuardBytes;
-      if (!found || next == region.lent.begin()) continue;
-      const auto before = std::prev(next);
-      found = before->first + before->second.first + kGuardBytes <= offset;
-    }
-    if (!found) return give_back(out), false;
-    region.lent[offset] = {bytes, may_change};
-    out.push_back({&region, offset, bytes});
-  }
-  // What is there before is never what comes.
-  for (const Piece& piece : out) {
-    for (uint64_t at = 0; at < piece.length; at += kWordBytes) {
-      const uint64_t value = uint64_t{draw_.below(uint64_t{1} << 32)} << 32 | draw_.below(uint64_t{1} << 32);
-      const uint64_t bytes = std::min<uint64_t>(kWordBytes, piece.length - at);
-      std::memcpy(piece.region->at(piece.offset + at), &value, bytes);
-      piece.region->accept(piece.offset + at, bytes);
-    }
-  }
-  return true;
-}
-
-void Program::give_back(const std::vector<Piece>& pieces) {
-  for (const Piece& piece : pieces) {
-    piece.region->accept(piece.offset, piece.length);
-    piece.region->lent.erase(piece.offset);
-  }
-}
-
-std::vector<adapter::Sge> Program::segments(const std::vector<Piece>& pieces, bool by_pointer) const {
-  std::vector<adapter::Sge> sges;
-  for (const Piece& piece : pieces) {
-    Region& region = *piece.region;
-    const uint64_t addr =
-        by_pointer ? reinterpret_cast<uintptr_t>(region.at(piece.offset)) : region.mr.addr + piece.offset;
-    sges.push_back({addr, piece.length, by_pointer ? Lkey() : region.mr.lkey});
-  }
-  return sges;
-}
-
-void Program::post_receive(Qp& qp, bool may_be_wrong) {
-  Srq* srq = qp.srq;
+/// Into its own queue, or the shared one.
+void Program::post_receive(Qp& qp, Srq* srq, bool may_be_wrong) {
   const size_t waiting = srq != nullptr ? srq->receives.size() : qp.receives.size();
   const size_t limit = srq != nullptr ? srq->wqes : qp.config.recv_wqes;
   if (waiting >= limit || !qp.may_post()) return;
   for (const auto& other : qp.node->qps) {
     const bool completes =
         other->handle != nullptr && (other.get() == &qp || (srq != nullptr && other->srq == srq));
-    if (completes && room(*other->recv_cq) == 0) return;
+    const Cq* cq = srq != nullptr && srq->cq != nullptr ? srq->cq : other->recv_cq;
+    if (completes && room(*cq) == 0) return;
   }
   auto receive = std::make_shared<Receive>();
   receive->wr_id = next_wr_id_++;
+  receive->srq = srq;
   const bool wrong = may_be_wrong && draw_.chance(8) && draw_.below(1'000'000) < plan_.wrong_ppm * 8;
   const uint32_t longest =
       qp.connected() ? plan_.bytes_max : std::min(plan_.bytes_max, plan_.fabric.cell_payload_bytes);
@@ -123,7 +55,8 @@ void Program::post_receive(Qp& qp, bool may_be_wrong) {
   const adapter::PdId pd = srq != nullptr ? srq->pd : qp.config.pd;
   const uint32_t pieces = draw_.chance(2) ? 1 : draw_.between(1, kSegmentsMax);
   const uint32_t pieces_max = srq != nullptr ? 4 : pieces;
-  if (!lease(*qp.node, pd, receive->capacity, std::min(pieces, pieces_max), true, receive->pieces)) return;
+  if (!lease(draw_, *qp.node, pd, receive->capacity, std::min(pieces, pieces_max), true, receive->pieces))
+    return;
   std::vector<adapter::Sge> sges = segments(receive->pieces, false);
   if (wrong && receive->capacity == longest) {
     receive->unusable = true;
@@ -139,13 +72,14 @@ void Program::post_receive(Qp& qp, bool may_be_wrong) {
     return model_.fail(fmt::format("a receive on QP {} was refused: {}", qp.id, to_string(result)));
   }
   for (auto& other : qp.node->qps) {
-    if (other.get() != &qp && (srq == nullptr || other->srq != srq)) continue;
+    if (other.get() != &qp && (srq == nullptr || !other->takes_from(*srq))) continue;
     other->shortest_receive = std::min(other->shortest_receive, receive->capacity);
     other->unusable_receives = other->unusable_receives || receive->unusable;
   }
   note(*qp.node,
-       fmt::format("QP {} receive wr {}, {} bytes in {} pieces{}", qp.id, receive->wr_id, receive->capacity,
-                   receive->pieces.size(), receive->unusable ? ", wrong key" : ""));
+       fmt::format("QP {} receive wr {}, {} bytes in {} pieces{}{}", qp.id, receive->wr_id, receive->capacity,
+                   receive->pieces.size(), receive->unusable ? ", wrong key" : "",
+                   srq != nullptr ? fmt::format(", queue {:x}", srq->number) : ""));
   if (srq != nullptr)
     srq->receives[receive->wr_id] = receive;
   else
@@ -157,13 +91,16 @@ SendOpcode Program::draw_opcode(QpType type) {
   using S = SendOpcode;
   switch (type) {
     case QpType::kRc:
-      return draw_.pick(std::array{S::kSend, S::kSend, S::kSendWithImm, S::kSendWithInvalidate, S::kRdmaWrite,
-                                   S::kRdmaWrite, S::kRdmaWrite, S::kRdmaWriteWithImm, S::kRdmaRead,
-                                   S::kRdmaRead, S::kCompareSwap, S::kFetchAdd, S::kBindWindow,
-                                   S::kUnbindWindow, S::kLocalInvalidate, S::kDelay});
+    case QpType::kXrcSend:
+      return draw_.pick(std::array{S::kSend, S::kSend, S::kSendWithImm, S::kSendWithInvalidate,
+                                   S::kSendWithInvalidate, S::kRdmaWrite, S::kRdmaWrite, S::kRdmaWrite,
+                                   S::kRdmaWriteWithImm, S::kRdmaRead, S::kRdmaRead, S::kCompareSwap,
+                                   S::kFetchAdd, S::kBindWindow, S::kBindWindow, S::kUnbindWindow,
+                                   S::kLocalInvalidate, S::kRegister, S::kDelay});
     case QpType::kUc:
       return draw_.pick(std::array{S::kSend, S::kSendWithImm, S::kRdmaWrite, S::kRdmaWriteWithImm,
-                                   S::kRdmaWrite, S::kSend, S::kBindWindow, S::kLocalInvalidate});
+                                   S::kRdmaWrite, S::kSend, S::kBindWindow, S::kLocalInvalidate,
+                                   S::kRegister});
     case QpType::kRd:
       return draw_.pick(std::array{S::kSend, S::kSendWithImm, S::kRdmaWrite, S::kRdmaWriteWithImm,
                                    S::kSendWithInvalidate, S::kSend});
@@ -172,31 +109,13 @@ SendOpcode Program::draw_opcode(QpType type) {
   }
 }
 
-/// A good key of this domain that gives the right; null when there is none.
-KeyPtr Program::pick_key(Node& node, adapter::PdId pd, Access right) {
-  std::vector<KeyPtr> keys;
-  for (auto& region : node.regions)
-    if (region->pd == pd && region->registered && !region->patches.empty()) keys.push_back(region->key);
-  for (const KeyPtr& window : node.windows)
-    if (window->region != nullptr && window->region->pd == pd) keys.push_back(window);
-  keys.erase(std::remove_if(keys.begin(), keys.end(),
-                            [&](const KeyPtr& key) {
-                              return !has(key->rights, right) ||
-                                     (key->state != Key::State::kGood && key->state != Key::State::kEnding);
-                            }),
-             keys.end());
-  return keys.empty() ? nullptr : keys[draw_.below(keys.size())];
-}
-
 /// A place in memory of the peer, for writes, reads and atomic operations.
 void Program::draft_remote(Qp& qp, Draft& draft) {
   Send& send = *draft.send;
   Qp& to = *send.to;
   const bool read = send.opcode == SendOpcode::kRdmaRead;
-  const Access right = send.is_atomic() ? Access::kRemoteAtomic
-                       : read           ? Access::kRemoteRead
-                                        : Access::kRemoteWrite;
-  const KeyPtr key = pick_key(*to.node, to.config.pd, right);
+  const Access right = right_of(send);
+  const KeyPtr key = keys_.pick(to, domain_of(send), right);
   if (key == nullptr) {
     send.length = ~uint64_t{0};
     return;
@@ -211,6 +130,8 @@ void Program::draft_remote(Qp& qp, Draft& draft) {
     send.word = &word;
   } else {
     auto& [at, patch] = region.patches[draw_.below(region.patches.size())];
+    if (plan_.long_bytes_max != 0 && qp.connected() && draw_.chance(4))
+      send.length = draw_.below(plan_.long_bytes_max + 1);
     send.length = std::min(send.length, patch.length());
     // Writes meet: most begin at one of a few places.
     const uint64_t free = patch.length() - send.length;
@@ -248,9 +169,15 @@ void Program::draft_wrong(Qp& qp, Draft& draft) {
   Send& send = *draft.send;
   const bool remote = send.is_write() || send.opcode == SendOpcode::kRdmaRead || send.is_atomic();
   if (remote && send.length == 0) return;
+  if (qp.is_initiator() && draw_.chance(3)) return wrong_queue(draft);
   if (remote && draw_.chance(2) && !send.refused) {
     const bool key = draw_.chance(2);
-    if (key) {
+    const KeyPtr useless =
+        draw_.chance(2) ? keys_.pick_useless(*send.to, domain_of(send), right_of(send)) : nullptr;
+    if (useless != nullptr) {
+      draft.request.rkey = useless->rkey;
+      tally_("key that opens nothing");
+    } else if (key) {
       draft.request.rkey = Rkey(draft.request.rkey.value() ^ (1U << draw_.below(8)));
     } else {
       draft.request.remote_addr = send.key->region->mr.addr + send.key->region->bytes + 8 * draw_.below(100);
@@ -259,9 +186,10 @@ void Program::draft_wrong(Qp& qp, Draft& draft) {
     send.refused = true;
     send.partly = false;
     if (qp.acknowledged()) send.allow_only(WcStatus::kRemoteAccess);
-    tally_(key ? "wrong remote key" : "wrong remote address");
+    if (useless == nullptr) tally_(key ? "wrong remote key" : "wrong remote address");
     return;
   }
+  if (send.opcode == SendOpcode::kSendWithInvalidate && qp.connected()) return wrong_invalidation(draft);
   if (qp.config.type == QpType::kUd || qp.config.type == QpType::kRd) {
     draft.request.dest.qkey ^= 0x77;
     send.refused = true;
@@ -270,6 +198,33 @@ void Program::draft_wrong(Qp& qp, Draft& draft) {
     return;
   }
   wrong_segment(draft);
+}
+
+/// A shared receive queue that the target's domain does not have.
+void Program::wrong_queue(Draft& draft) {
+  Send& send = *draft.send;
+  std::vector<uint32_t> others;
+  for (const auto& srq : send.to->node->srqs)
+    if (srq->cq != nullptr && !send.to->takes_from(*srq)) others.push_back(srq->number);
+  const bool of_another = !others.empty() && draw_.chance(2);
+  draft.request.srq = of_another ? others[draw_.below(others.size())] : draft.request.srq ^ 0x1000U;
+  send.refused = true;
+  send.partly = false;
+  send.allow_only(WcStatus::kRemoteInvalidRequest);
+  tally_("wrong shared receive queue");
+}
+
+/// A key that the peer does not let others end.
+void Program::wrong_invalidation(Draft& draft) {
+  Send& send = *draft.send;
+  const KeyPtr useless = keys_.pick_useless(*send.to, domain_of(send), Access::kNone);
+  if (useless == nullptr) return;
+  draft.request.rkey = useless->rkey;
+  draft.request.imm = useless->rkey.value();
+  send.key = useless;
+  send.refused = true;
+  send.allow_only(WcStatus::kRemoteAccess);
+  tally_("invalidation of a key that opens nothing");
 }
 
 void Program::wrong_segment(Draft& draft) {
@@ -291,56 +246,6 @@ void Program::wrong_segment(Draft& draft) {
   }
 }
 
-/// Bind, unbind and invalidation: windows are of the node that posts them.
-void Program::draft_window(Qp& qp, Draft& draft) {
-  Send& send = *draft.send;
-  Node& node = *qp.node;
-  send.executes_here = true;
-  send.allow(WcStatus::kSuccess);
-  send.length = 0;
-  if (send.opcode == SendOpcode::kDelay) {
-    draft.request.delay = draw_.between(Duration(0), Duration(20'000));
-    return;
-  }
-  if (send.opcode == SendOpcode::kBindWindow) {
-    std::vector<Region*> regions;
-    for (auto& region : node.regions)
-      if (region->pd == qp.config.pd && region->registered && !region->patches.empty())
-        regions.push_back(region.get());
-    auto made = node.adapter->memory().alloc_rkey(qp.config.pd);
-    if (regions.empty() || !made.ok()) {
-      send.opcode = SendOpcode::kDelay;
-      return;
-    }
-    Region& region = *regions[draw_.below(regions.size())];
-    auto key = std::make_shared<Key>();
-    key->rkey = made.value();
-    key->region = &region;
-    key->begin = draw_.chance(2) ? 0 : draw_.below(region.bytes);
-    key->length = draw_.chance(2) ? region.bytes - key->begin : 1 + draw_.below(region.bytes - key->begin);
-    key->rights = region.rights == Access::kNone
-                      ? Access::kNone
-                      : static_cast<Access>(static_cast<uint32_t>(region.rights) &
-                                            static_cast<uint32_t>(Access::kRemoteRead | Access::kRemoteWrite |
-                                                                  Access::kRemoteAtomic));
-    key->state = Key::State::kBinding;
-    key->window = true;
-    node.windows.push_back(key);
-    send.key = key;
-    draft.request.bind = {key->rkey, region.mr.lkey, region.mr.addr + key->begin, key->length, key->rights};
-    return;
-  }
-  for (const KeyPtr& key : node.windows) {
-    if (key->region == nullptr || key->region->pd != qp.config.pd || key->state != Key::State::kGood)
-      continue;
-    send.key = key;
-    draft.request.rkey = key->rkey;
-    draft.request.bind.window = key->rkey;
-    return;
-  }
-  send.opcode = SendOpcode::kDelay;
-}
-
 bool Program::draft_send(Qp& qp, Draft& draft) {
   Send& send = *draft.send;
   send.wr_id = next_wr_id_++;
@@ -359,11 +264,16 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
     send.to = others[draw_.below(others.size())];
     draft.request.dest = {send.to->lid, send.to->qpn, send.to->qkey, ServiceLevel(0)};
   }
+  if (qp.is_initiator()) {
+    const std::vector<Srq*> queues = qp.peer->shared_queues();
+    send.srq = queues[draw_.below(queues.size())];
+    draft.request.srq = send.srq->number;
+  }
   const bool moves =
       static_cast<uint32_t>(send.opcode) < static_cast<uint32_t>(SendOpcode::kLocalInvalidate) ||
       send.opcode == SendOpcode::kSendWithInvalidate;
   if (!moves) {
-    draft_window(qp, draft);
+    keys_.draft(qp, draft, draw_.below(1'000'000) < plan_.wrong_ppm * 2);
     return true;
   }
   send.allow(WcStatus::kSuccess);
@@ -374,12 +284,13 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
                 : draw_.chance(3) ? draw_.between(1, std::min(longest, 64U))
                                   : draw_.below(longest + 1);
   // Datagrams and unacknowledged messages are told apart by their bytes, or by their immediate data.
-  const bool told_apart = qp.acknowledged() && (qp.connected() || !send.is_send());
+  const bool in_order = qp.connected() && !qp.is_initiator();
+  const bool told_apart = qp.acknowledged() && (in_order || !send.is_send());
   if (!told_apart && send.length < kWordBytes) send.opcode = SendOpcode::kSendWithImm;
   if (send.is_atomic()) send.length = kWordBytes;
   if (send.opcode == SendOpcode::kSendWithInvalidate) {
-    const KeyPtr key = pick_key(*send.to->node, send.to->config.pd, Access::kNone | Access::kRemoteWrite);
-    if (key == nullptr || !key->window || key->state != Key::State::kGood) {
+    const KeyPtr key = keys_.pick(*send.to, domain_of(send), Access::kRemoteWrite);
+    if (key == nullptr || !KeyDraws::peers_end(*key)) {
       send.opcode = SendOpcode::kSend;
     } else {
       send.key = key;
@@ -393,7 +304,7 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
   const uint32_t pieces = send.length == 0  ? draw_.below(3)
                           : draw_.chance(2) ? 1
                                             : draw_.between(1, kSegmentsMax);
-  if (!lease(*qp.node, qp.config.pd, send.length, pieces, brings, send.pieces)) return false;
+  if (!lease(draw_, *qp.node, qp.config.pd, send.length, pieces, brings, send.pieces)) return false;
   if (!brings) {
     for (const Piece& piece : send.pieces) {
       const std::byte* from = piece.region->at(piece.offset);
@@ -406,45 +317,85 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
   return true;
 }
 
+/// What the adapter gets beside what it was drafted with.
+void Program::finish_request(Draft& draft) {
+  const Send& send = *draft.send;
+  adapter::SendRequest& request = draft.request;
+  request.wr_id = send.wr_id;
+  request.opcode = send.opcode;
+  request.flags = send.flags;
+  if (send.executes_here) request.flags &= adapter::kSendFence | adapter::kSendSignaled;
+  request.sges = draft.sges;
+  if (send.has_imm()) request.imm = send.imm;
+  if (!send.is_atomic()) return;
+  request.compare = draw_.chance(2) ? 0 : draw_.below(uint64_t{1} << 32);
+  request.operand = draw_.below(uint64_t{1} << 32);
+}
+
 void Program::post_sends(Qp& qp) {
   const uint32_t count = draw_.chance(3) ? draw_.between(1, 8) : 1;
+  const bool as_list = draw_.chance(3);
+  std::deque<Draft> drafts;  // whose segments the list names
+  std::vector<adapter::SendRequest> list;
   for (uint32_t i = 0; i < count; ++i) {
-    if (qp.sends.size() >= qp.config.send_wqes || room(*qp.send_cq) == 0) return;
-    Draft draft;
+    if (qp.sends.size() >= qp.config.send_wqes || room(*qp.send_cq) == 0) break;
+    Draft& draft = drafts.emplace_back();
+    Send& send = *draft.send;
     if (!draft_send(qp, draft)) {
-      give_back(draft.send->pieces);
+      give_back(send.pieces);
+      drafts.pop_back();
       continue;
     }
-    Send& send = *draft.send;
-    adapter::SendRequest& request = draft.request;
-    request.wr_id = send.wr_id;
-    request.opcode = send.opcode;
-    request.flags = send.flags;
-    if (send.executes_here) request.flags &= adapter::kSendFence | adapter::kSendSignaled;
-    request.sges = draft.sges;
-    if (send.has_imm()) request.imm = send.imm;
-    if (send.is_atomic()) {
-      request.compare = draw_.chance(2) ? 0 : draw_.below(uint64_t{1} << 32);
-      request.operand = draw_.below(uint64_t{1} << 32);
-    }
-    const PostResult result = qp.node->adapter->post_send(*qp.handle, request);
-    touched_ |= uint64_t{1} << qp.node->number;
-    if (result != PostResult::kOk) {
-      give_back(send.pieces);
-      return model_.fail(
-          fmt::format("wr {} ({}) was refused: {}", send.wr_id, name_of(send.opcode), to_string(result)));
-    }
+    finish_request(draft);
+    list.push_back(draft.request);
     model_.posted(qp, draft.send);
     if (send.word != nullptr) {
       send.name = send.word->open({0, send.place, send.begin, kOpen, send.opcode == SendOpcode::kCompareSwap,
-                                   request.compare, request.operand, false, 0});
+                                   draft.request.compare, draft.request.operand, false, 0});
     }
-    if (send.key != nullptr &&
-        (send.opcode == SendOpcode::kSendWithInvalidate || send.opcode == SendOpcode::kLocalInvalidate ||
-         send.opcode == SendOpcode::kUnbindWindow))
-      model_.ends(send.key);
+    keys_.posted(send);
     if (tells_) note(*qp.node, "post " + describe(send));
+    if (as_list) continue;
+    hand_over(qp, list);
+    list.clear();
   }
+  if (as_list) hand_over_list(qp, list);
+}
+
+void Program::hand_over(Qp& qp, std::vector<adapter::SendRequest>& list) {
+  if (saboteur_ != nullptr) saboteur_->on_requests(list);
+  for (const adapter::SendRequest& request : list) {
+    const PostResult result = qp.node->adapter->post_send(*qp.handle, request);
+    if (result != PostResult::kOk)
+      model_.fail(fmt::format("wr {} ({}) was refused: {}", request.wr_id, name_of(request.opcode),
+                              to_string(result)));
+  }
+  touched_ |= uint64_t{1} << qp.node->number;
+}
+
+/// All at once; now and then one that cannot be taken stands behind the good ones, and one behind that.
+void Program::hand_over_list(Qp& qp, std::vector<adapter::SendRequest>& list) {
+  const size_t good = list.size();
+  const std::array<adapter::Sge, kSegmentsMax + 1> too_many{};
+  const bool with_bad = draw_.chance(4);
+  if (with_bad) {
+    adapter::SendRequest bad{.wr_id = next_wr_id_++, .opcode = SendOpcode::kSend};
+    if (draw_.chance(2))
+      bad.flags = kUnknownFlag;
+    else
+      bad.sges = too_many;
+    list.push_back(bad);
+    list.push_back({.wr_id = next_wr_id_++, .opcode = SendOpcode::kDelay, .flags = adapter::kSendSignaled});
+    tally_("list with a bad request");
+  }
+  if (list.empty()) return;
+  if (saboteur_ != nullptr) saboteur_->on_requests(list);
+  size_t accepted = 0;
+  const PostResult result = qp.node->adapter->post_send(*qp.handle, list, accepted);
+  touched_ |= uint64_t{1} << qp.node->number;
+  if (accepted != good || (result == PostResult::kOk) != (accepted == list.size()))
+    model_.fail(fmt::format("of a list of {} with {} good requests {} were taken: {}", list.size(), good,
+                            accepted, to_string(result)));
 }
 
 }  // namespace weft::sim::verbs

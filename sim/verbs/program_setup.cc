@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr Access kAllRemote = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
 constexpr uint64_t kRegionBytesMin = 64 * 1024;
+constexpr uint64_t kReservedBytesMax = 1024 * 1024;
 
 }  // namespace
 
@@ -29,15 +30,22 @@ void Program::set_up() {
   for (uint32_t i = 0; i < pairs; ++i) add_pair();
   const uint32_t datagram = draw_.below(5);
   for (uint32_t i = 0; i < datagram; ++i) add_datagram_qp();
+  const uint32_t extended = draw_.below(3);
+  for (uint32_t i = 0; i < extended; ++i) add_extended_pair();
 }
 
 void Program::add_node(Node& node) {
-  const uint32_t domains = draw_.between(1, 2);
-  const uint64_t bytes = std::max<uint64_t>(kRegionBytesMin, uint64_t{plan_.bytes_max} * 24 / 4096 * 4096);
+  const bool lengthy = plan_.long_bytes_max != 0;
+  const uint32_t domains = lengthy ? 1 : draw_.between(1, 2);
+  const uint64_t room = std::max(uint64_t{plan_.bytes_max} * 24, uint64_t{plan_.long_bytes_max} * 6);
+  const uint64_t bytes = std::max<uint64_t>(kRegionBytesMin, room / 4096 * 4096);
   for (uint32_t i = 0; i < domains; ++i) {
     node.pds.push_back(node.adapter->alloc_pd().value());
-    add_region(node, node.pds.back(), bytes, true);
-    if (draw_.chance(2)) add_region(node, node.pds.back(), bytes / 2, true);
+    add_region(node, node.pds.back(), bytes);
+    if (!lengthy && draw_.chance(2)) add_region(node, node.pds.back(), bytes / 2);
+    const uint32_t reserved = draw_.below(3);
+    for (uint32_t k = 0; k < reserved; ++k)
+      reserve_region(node, node.pds.back(), std::min(bytes, kReservedBytesMax) / 2);
   }
   const uint32_t queues = draw_.between(1, 4);
   for (uint32_t i = 0; i < queues; ++i) {
@@ -48,22 +56,49 @@ void Program::add_node(Node& node) {
     node.cqs.push_back(std::move(cq));
   }
   const uint32_t shared = draw_.below(3);
-  for (uint32_t i = 0; i < shared; ++i) {
-    auto srq = std::make_unique<Srq>();
-    srq->pd = node.pds[draw_.below(node.pds.size())];
-    srq->wqes = draw_.between(1, 48);
-    srq->handle = node.adapter->srqs().create({.pd = srq->pd, .wqes = srq->wqes, .sges = 16}).value();
-    node.srqs.push_back(std::move(srq));
+  for (uint32_t i = 0; i < shared; ++i) add_srq(node, adapter::XrcdId());
+  const uint32_t extended = draw_.below(3);
+  for (uint32_t i = 0; i < extended; ++i) {
+    node.xrcds.push_back(node.adapter->srqs().alloc_xrcd().value());
+    const uint32_t queues_of_domain = draw_.between(1, 2);
+    for (uint32_t k = 0; k < queues_of_domain; ++k) add_srq(node, node.xrcds.back());
   }
 }
 
-void Program::add_region(Node& node, adapter::PdId pd, uint64_t bytes, bool shared) {
+/// With a domain: for its XRC targets, with a completion queue of its own.
+void Program::add_srq(Node& node, adapter::XrcdId xrcd) {
+  auto srq = std::make_unique<Srq>();
+  srq->pd = node.pds[draw_.below(node.pds.size())];
+  srq->wqes = draw_.between(1, 48);
+  srq->xrcd = xrcd;
+  if (xrcd != adapter::XrcdId()) srq->cq = node.cqs[draw_.below(node.cqs.size())].get();
+  adapter::SharedReceives& srqs = node.adapter->srqs();
+  srq->handle = srqs.create({.pd = srq->pd,
+                             .wqes = srq->wqes,
+                             .sges = kSegmentsMax,
+                             .xrcd = xrcd,
+                             .cq = srq->cq != nullptr ? srq->cq->handle : nullptr})
+                    .value();
+  srq->number = srqs.number(*srq->handle);
+  node.srqs.push_back(std::move(srq));
+}
+
+void Program::add_region(Node& node, adapter::PdId pd, uint64_t bytes) {
   Access rights = Access::kLocalWrite | Access::kWindowBind | kAllRemote;
-  if (shared && draw_.chance(6))
+  if (draw_.chance(6))
     rights = Access::kLocalWrite | Access::kWindowBind |
              draw_.pick(std::array{Access::kRemoteWrite, Access::kRemoteRead});
-  auto region = std::make_unique<Region>(node, pd, bytes, rights, shared);
+  auto region = std::make_unique<Region>(node, pd, bytes, rights);
   if (register_region(*region)) node.regions.push_back(std::move(region));
+}
+
+/// One that work requests fill.
+void Program::reserve_region(Node& node, adapter::PdId pd, uint64_t bytes) {
+  auto region = std::make_unique<Region>(node, pd, bytes, Access::kNone);
+  region->reserved = true;
+  region->pages = draw_.chance(2);
+  keys_.reserve(*region);
+  node.regions.push_back(std::move(region));
 }
 
 bool Program::register_region(Region& region) {
@@ -93,7 +128,11 @@ adapter::QpConfig Program::draw_config(QpType type) {
   config.signal_all = draw_.chance(2);
   if (adapter::is_acknowledged(type) && draw_.chance(4)) config.ack_mode = adapter::AckMode::kStrict;
   if (adapter::is_connected(type)) {
-    config.packet_crc = draw_.chance(6);
+    using adapter::SendRegistration;
+    config.packet_crc = draw_.chance(6) && !adapter::is_xrc(type);
+    config.registration =
+        draw_.pick(std::array{SendRegistration::kAnticipatory, SendRegistration::kAnticipatory,
+                              SendRegistration::kReactive, SendRegistration::kOff});
     if (draw_.chance(4)) config.packet_bytes = plan_.fabric.cell_payload_bytes * draw_.between(1, 8);
   }
   return config;
@@ -106,13 +145,7 @@ Qp* Program::add_qp(Node& node, adapter::QpConfig config) {
   qp.node = &node;
   qp.port = static_cast<uint8_t>(1 + draw_.below(node.lids.size()));
   qp.lid = node.lids[qp.port - 1U];
-  qp.send_cq = node.cqs[draw_.below(node.cqs.size())].get();
-  qp.recv_cq = node.cqs[draw_.below(node.cqs.size())].get();
-  if (!node.srqs.empty() && draw_.chance(3)) qp.srq = node.srqs[draw_.below(node.srqs.size())].get();
-  config.pd = node.pds[draw_.below(node.pds.size())];
-  config.send_cq = qp.send_cq->handle;
-  config.recv_cq = qp.recv_cq->handle;
-  if (qp.srq != nullptr) config.srq = qp.srq->handle;
+  if (config.type != QpType::kXrcRecv) draw_queues(qp, config);
   qp.config = config;
   auto created = node.adapter->create_qp(config);
   if (!created.ok()) {
@@ -128,6 +161,36 @@ Qp* Program::add_qp(Node& node, adapter::QpConfig config) {
   return &qp;
 }
 
+/// What a QP has of its node: completion queues, a domain, perhaps a shared receive queue.
+void Program::draw_queues(Qp& qp, adapter::QpConfig& config) {
+  Node& node = *qp.node;
+  qp.send_cq = node.cqs[draw_.below(node.cqs.size())].get();
+  qp.recv_cq = node.cqs[draw_.below(node.cqs.size())].get();
+  if (!node.srqs.empty() && config.type != QpType::kXrcSend && draw_.chance(3)) {
+    Srq& srq = *node.srqs[draw_.below(node.srqs.size())];
+    // All that stands there may complete in the new QP's queue.
+    if (srq.cq == nullptr && room(*qp.recv_cq) >= srq.receives.size()) qp.srq = &srq;
+  }
+  config.pd = node.pds[draw_.below(node.pds.size())];
+  config.send_cq = qp.send_cq->handle;
+  config.recv_cq = qp.recv_cq->handle;
+  if (qp.srq != nullptr) config.srq = qp.srq->handle;
+}
+
+/// An initiator and its target; an ordinary pair where the node drawn has no XRC domain.
+void Program::add_extended_pair() {
+  Node& one = *nodes_[draw_.below(nodes_.size())];
+  Node& other = *nodes_[draw_.below(nodes_.size())];
+  if (other.xrcds.empty()) return add_pair();
+  const adapter::QpConfig config = draw_config(QpType::kXrcSend);
+  adapter::QpConfig target;
+  target.type = QpType::kXrcRecv;
+  target.xrcd = other.xrcds[draw_.below(other.xrcds.size())];
+  target.ack_mode = config.ack_mode;
+  target.packet_bytes = config.packet_bytes;
+  join(add_qp(one, config), add_qp(other, target));
+}
+
 /// Two QPs that talk; now and then both on one node.
 void Program::add_pair() {
   const QpType type = draw_.chance(4) ? QpType::kUc : QpType::kRc;
@@ -139,6 +202,10 @@ void Program::add_pair() {
   config_b.send_wqes = draw_.pick(std::array{1U, 4U, 16U, 64U});
   config_b.signal_all = draw_.chance(2);
   Qp* b = add_qp(other, config_b);
+  join(a, b);
+}
+
+void Program::join(Qp* a, Qp* b) {
   if (a == nullptr || b == nullptr) return;
   a->peer = b;
   b->peer = a;
@@ -202,10 +269,11 @@ bool Program::bring_up(Qp& qp, const Qp* peer, uint8_t reads) {
     mask |=
         adapter::kQpAttrAddress | adapter::kQpAttrPathMtu | adapter::kQpAttrDestQpn | adapter::kQpAttrRqPsn;
   }
-  if (acknowledged) mask |= adapter::kQpAttrMinRnrTimer;
+  const bool target = qp.is_target();
+  if (acknowledged && !qp.is_initiator()) mask |= adapter::kQpAttrMinRnrTimer;
   attr.min_rnr_timer = draw_.pick(std::array<Duration, 3>{20us, 100us, 1ms});
   attr.max_dest_rd_atomic = reads;
-  if (qp.config.type == QpType::kRc) mask |= adapter::kQpAttrMaxDestRdAtomic;
+  if (qp.config.type == QpType::kRc || target) mask |= adapter::kQpAttrMaxDestRdAtomic;
   if (!modify(qp, attr, mask)) return false;
   attr.state = QpState::kRts;
   attr.sq_psn = peer != nullptr ? psn_to(qp, *peer) : Psn(draw_.below(1U << 24));
@@ -213,16 +281,20 @@ bool Program::bring_up(Qp& qp, const Qp* peer, uint8_t reads) {
   // Whoever gives up after lost cells alone would break what is promised: time enough where cells are lost.
   attr.ack_timeout = plan_.loses() ? 400ms : draw_.pick(std::array<Duration, 2>{20ms, 80ms});
   attr.rnr_retry = qp.rnr_retry = draw_.chance(8) ? static_cast<uint8_t>(draw_.below(7)) : 7;
-  if (acknowledged) mask |= adapter::kQpAttrTimeout | adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry;
+  if (acknowledged) mask |= adapter::kQpAttrTimeout;
+  if (acknowledged && !target) mask |= adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry;
   attr.max_rd_atomic = reads;
-  if (qp.config.type == QpType::kRc) mask |= adapter::kQpAttrMaxRdAtomic;
+  if (qp.config.type == QpType::kRc || qp.is_initiator()) mask |= adapter::kQpAttrMaxRdAtomic;
   note(*qp.node,
        fmt::format("QP {} comes up{}", qp.id, peer != nullptr ? fmt::format(" to QP {}", peer->id) : ""));
   return modify(qp, attr, mask);
 }
 
 void Program::give_receives(Qp& qp, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) post_receive(qp, true);
+  if (qp.is_initiator()) return;
+  const std::vector<Srq*> shared = qp.shared_queues();
+  for (uint32_t i = 0; i < count; ++i)
+    post_receive(qp, shared.empty() ? nullptr : shared[draw_.below(shared.size())], true);
 }
 
 }  // namespace weft::sim::verbs

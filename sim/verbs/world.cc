@@ -257,8 +257,15 @@ void World::change_phase() {
       next_tidy_ = now_;
       return;
     case Phase::kDrain:
-      if (program_->waits() && now_ < phase_end_) return;
-      if (program_->waits()) model_.fail("requests on connections that are whole never came back");
+      if (const Send* waits = program_->waits(); waits != nullptr) {
+        if (now_ < phase_end_) return;
+        model_.fail(
+            fmt::format("requests on connections that are whole never came back: {}; {} receives stand there",
+                        describe(*waits),
+                        waits->to == nullptr        ? 0
+                        : waits->to->srq != nullptr ? waits->to->srq->receives.size()
+                                                    : waits->to->receives.size()));
+      }
       program_->end();
       phase_ = Phase::kQuiet;
       phase_end_ = now_ + kQuietTime;
