@@ -9,22 +9,26 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/rdma_user_cm.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 extern "C" int __open_2(const char* path, int flags);  // NOLINT: what _FORTIFY_SOURCE makes of open()
@@ -170,6 +174,63 @@ void waiting() {
   check(select(channel + 1, &set, nullptr, nullptr, &none) == 1, "select()");
   check(epoll_wait(poller, &wanted, 1, 0) == 1, "epoll_wait()");
   close(poller);
+  close(channel);
+}
+
+/// Waits for the next event of a channel and takes it. 0, or an errno.
+int take_event(int channel) {
+  rdma_ucm_event_resp event{};
+  struct {
+    rdma_ucm_cmd_hdr header;
+    rdma_ucm_get_event body;
+  } command{};
+  command.header = {.cmd = RDMA_USER_CM_CMD_GET_EVENT, .in = sizeof command.body, .out = sizeof event};
+  command.body.response = reinterpret_cast<uintptr_t>(&event);
+  return write(channel, &command, sizeof command) > 0 ? 0 : errno;
+}
+
+/// Channels of several threads at once, each with a question of its own.
+void threads() {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 4;
+  std::atomic<int> answered{0};
+  std::vector<std::thread> all;
+  for (int i = 0; i < kThreads; ++i) {
+    all.emplace_back([&answered] {
+      for (int round = 0; round < kRounds; ++round) {
+        const int channel = open(kManager, O_RDWR | O_CLOEXEC);
+        const int copy = dup(channel);
+        if (resolve(channel, create_id(copy)) == 0 && take_event(copy) == 0) ++answered;
+        close(channel);
+        close(copy);
+      }
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+  check(answered == kThreads * kRounds, "eight threads with channels of their own");
+}
+
+/// A signal ends the wait for an event, unless its handler asks for the wait to go on.
+void signals() {
+  const int channel = open_manager();
+  static std::atomic<int> came{0};
+  struct sigaction action {};
+  action.sa_handler = [](int) { ++came; };
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval often{{0, 50'000}, {0, 50'000}};
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  check(take_event(channel) == EINTR && came > 0, "a signal ends the wait for an event");
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  std::thread later([channel] {
+    const int before = came;
+    while (came < before + 2) usleep(1000);
+    static_cast<void>(resolve(channel, create_id(channel)));
+  });
+  check(take_event(channel) == 0, "with SA_RESTART it goes on");
+  later.join();
+  setitimer(ITIMER_REAL, &never, nullptr);
   close(channel);
 }
 
@@ -441,6 +502,8 @@ int main() {
   copies();
   ranges();
   waiting();
+  threads();
+  signals();
   children();
   passed_on();
   paths();
