@@ -63,7 +63,7 @@ int AdapterCore::poll(Instant now) noexcept {
     sweep();
   }
   flush_ports();
-  if (work == 0) drop_spent_timers();
+  if (work == 0) engine.timers.drop_resting();
   return work;
 }
 
@@ -180,9 +180,11 @@ int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port
   if (cells.empty()) return 0;
   CellView cell;  // one for all: making it anew costs more than reading a header
   size_t bytes = 0;
-  for (const fabric::RxCell& arrived : cells) {
-    bytes += arrived.bytes.size();
-    take_cell(port, arrived.bytes, cell);
+  const bool many = engine.many_qps();
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (many && i + kCellsAskedAhead < cells.size()) engine.expect(cells[i + kCellsAskedAhead].bytes);
+    bytes += cells[i].bytes.size();
+    take_cell(port, cells[i].bytes, cell);
   }
   engine.counters.add(AdapterCounter::kCellsReceived, cells.size());
   engine.counters.add(AdapterCounter::kBytesReceived, bytes);
@@ -295,7 +297,7 @@ void AdapterCore::dispatch_reliable(QueuePair& qp, const CellView& cell) noexcep
 uint32_t AdapterCore::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
   if (qp.config.type == QpType::kRd) return rd.run(qp, blocked);
   uint32_t sent = 0;
-  if (!qp.rx.reads.empty()) sent = responder.send_reads(qp, budget, blocked);
+  if (qp.answers) sent = responder.send_reads(qp, budget, blocked);
   if (!blocked && sent < budget) sent += requester.run(qp, budget - sent, blocked);
   return sent;
 }
@@ -315,8 +317,7 @@ int AdapterCore::send_cells() noexcept {
     moved += cells != 0 ? 1 : 0;
     if (blocked) {
       engine.wait_to_send(qp);
-    } else if (cells != 0 && qp.config.type != QpType::kRd &&
-               (!qp.rx.reads.empty() || requester.has_work(qp))) {
+    } else if (cells != 0 && qp.config.type != QpType::kRd && (qp.answers || requester.has_work(qp))) {
       engine.want_send(qp);
     }
   }
@@ -358,16 +359,6 @@ int AdapterCore::run_timers() noexcept {
     ++work;
   }
   return work;
-}
-
-/// A timer stays in the heap when what it watched is done (timer_heap.h). Before the loop sleeps it goes, so
-/// that it wakes nobody for nothing.
-void AdapterCore::drop_spent_timers() noexcept {
-  for (QueuePair* qp = engine.timers.first(); qp != nullptr; qp = engine.timers.first()) {
-    const bool due = engine.timers.earliest() <= engine.now;
-    if (due || qp->config.type == QpType::kRd || completer.waits_for_time(*qp)) return;
-    engine.timers.remove(*qp);
-  }
 }
 
 void AdapterCore::flush_ports() noexcept {

@@ -69,7 +69,6 @@ class AdapterCore {
   int send_cells() noexcept;
   int send_acks() noexcept;
   int run_timers() noexcept;
-  void drop_spent_timers() noexcept;
   void flush_ports() noexcept;
   void begin_sweep() noexcept;
   void sweep() noexcept;

@@ -27,6 +27,7 @@ bool can_reach(const QueuePair& qp, const SendRequest& request) noexcept {
 
 void take_address(const QueuePair& qp, const SendRequest& request, SendWqe& wqe) noexcept {
   wqe.dest = request.dest;
+  wqe.is_global = wqe.to_group = false;
   if ((request.dest.qkey & kQkeyOfQp) != 0) wqe.dest.qkey = qp.attr.qkey;
   if (request.ah == nullptr) return;
   wqe.dest.lid = request.ah->attr.dlid;
@@ -78,7 +79,7 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   if (result != PostResult::kOk) return result;
   const uint64_t position = qp.sq.posted++;
   SendWqe& wqe = qp.sq.at(position);
-  wqe = SendWqe();
+  static_cast<SendWqeHead&>(wqe) = {};
   wqe.wr_id = request.wr_id;
   wqe.rule = rule;
   wqe.flags = request.flags;
@@ -86,7 +87,7 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   wqe.imm = request.imm;
   wqe.remote_addr = request.remote_addr;
   wqe.rkey = request.rkey;
-  wqe.srq = request.srq;
+  if (is_xrc(qp.config.type)) wqe.srq = request.srq;
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
   if (rule->is_atomic()) wqe.atomic = {request.compare, request.operand};
   if (rule->moves_data() && !is_connected(qp.config.type)) take_address(qp, request, wqe);
@@ -111,6 +112,7 @@ void AdapterCore::ring_send(QueuePair& qp) noexcept {
   if (qp.owner != &engine || qp.sq.rung == qp.sq.posted) return;
   if (qp.abilities().flush_send) return flush_send(engine, qp);
   qp.sq.rung = qp.sq.posted;
+  if (engine.many_qps()) qp.prefetch_to_send();
   engine.want_send(qp);
 }
 

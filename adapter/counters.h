@@ -62,14 +62,14 @@ enum class AdapterCounter : uint8_t {
 }
 
 enum class QpCounter : uint8_t {
-  kCellsSent,
+  kCellsSent,  // those that each message counts come first, in one line of cache
   kCellsReceived,
   kMessagesSent,
-  kMessagesReceived,
   kBytesSent,  // of completed messages
-  kBytesReceived,
   kAcksSent,
   kAcksReceived,
+  kMessagesReceived,
+  kBytesReceived,
   kNaksSent,
   kNaksReceived,
   kRnrNaksSent,
@@ -92,8 +92,8 @@ enum class QpCounter : uint8_t {
 };
 [[nodiscard]] constexpr CounterNames<QpCounter> counter_labels(QpCounter /*of*/) noexcept {
   return {"cells_sent",          "cells_received",    "messages_sent",
-          "messages_received",   "bytes_sent",        "bytes_received",
-          "acks_sent",           "acks_received",     "naks_sent",
+          "bytes_sent",          "acks_sent",         "acks_received",
+          "messages_received",   "bytes_received",    "naks_sent",
           "naks_received",       "rnr_naks_sent",     "rnr_naks_received",
           "cells_repeated",      "timeouts",          "duplicate_cells",
           "gaps_seen",           "cells_stashed",     "cells_behind_later",

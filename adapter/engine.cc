@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
 #include "adapter/queues/shared_receive_queue.h"
+#include "base/endian.h"
+#include "messages/cell.h"
+#include "messages/opcode.h"
 
 namespace weft::adapter {
 
@@ -17,7 +21,6 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       groups(wanted.limits.multicast_members),
       tx_chunks(wanted.limits.window_chunks),
       rx_chunks(wanted.limits.window_chunks),
-      timers(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table_mask(static_cast<uint32_t>(table.size() - 1)),
       srq_mask(std::bit_ceil(wanted.limits.shared_receive_queues + 1) - 1) {
@@ -25,6 +28,7 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
 }
 
 void Engine::enlist(QueuePair& qp) {
+  timers.enter(qp);
   qp.live_index = static_cast<uint32_t>(live.size());
   live.push_back(&qp);
 }
@@ -32,12 +36,27 @@ void Engine::enlist(QueuePair& qp) {
 /// The last of all QPs takes its place. A sweep goes from the last to the first, so that it misses nobody.
 void Engine::delist(QueuePair& qp) noexcept {
   events.drop(qp.events);
+  timers.leave(qp);
   SendList::unlink(qp);
   AckList::unlink(qp);
   QueuePair* last = live.back();
   live[qp.live_index] = last;
   last->live_index = qp.live_index;
   live.pop_back();
+}
+
+/// A hint: nothing hangs on what stands in the cell, which nobody has checked yet.
+void Engine::expect(std::span<const std::byte> cell) const noexcept {
+  if (cell.size() < kCellHeaderBytes) return;
+  const auto qpn = load_be_once<uint32_t>(&cell[offsetof(CellHeader, dest_qpn)]);
+  const QueuePair* qp = table[qpn & table_mask].get();
+  if (qp == nullptr) return;
+  const auto opcode = load_once<uint8_t>(&cell[offsetof(CellHeader, opcode)]);
+  if ((opcode_properties(opcode) & (kOpAcknowledge | kOpResponse)) != 0) {
+    qp->prefetch_to_send();
+  } else {
+    qp->prefetch_to_receive(load_be_once<uint32_t>(&cell[offsetof(CellHeader, flags2_psn)]));
+  }
 }
 
 bool Engine::path_ready(QueuePair& qp) noexcept {
@@ -142,7 +161,12 @@ void Engine::lose_completion(CompletionQueue& queue, Qpn qpn) noexcept {
   count(AdapterCounter::kCqOverruns);
   overrun_news = true;
   if (std::exchange(queue.fails_users, true)) return;
-  if (queue.tell_overrun(qpn)) raise(queue.events, AsyncEventKind::kCqOverrun);
+  if (!queue.tell_overrun(qpn)) return;
+  raise(queue.events, AsyncEventKind::kCqOverrun);
+  // Queues of an XRC domain complete there, whoever takes from them: their owner need not own a QP.
+  for (const auto& srq : srqs) {
+    if (srq != nullptr && srq->config.cq == &queue) raise(srq->events, AsyncEventKind::kSrqError);
+  }
 }
 
 void Engine::tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept {

@@ -46,6 +46,8 @@ struct Engine {
     QueuePair* qp = table[qpn.value() & table_mask].get();
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
+  /// A cell will be taken soon: what its QP needs for it is asked for. Looks at nothing that may be wrong.
+  void expect(std::span<const std::byte> cell) const noexcept;
   /// The management QP of a port; null when there is none.
   [[nodiscard]] QueuePair* find_gsi(const EnginePort& port) const noexcept {
     return gsi[port.number - 1U].get();
@@ -58,6 +60,8 @@ struct Engine {
     const bool found = srq != nullptr && srq->number == number && srq->config.xrcd == target.config.xrcd;
     return found ? srq : nullptr;
   }
+  /// More QPs than the first levels of a cache hold: what the next one needs is asked for early.
+  [[nodiscard]] bool many_qps() const noexcept { return live.size() > kQpsInCache; }
   /// A QP was made, or ends.
   void enlist(QueuePair& qp);
   void delist(QueuePair& qp) noexcept;

@@ -23,6 +23,10 @@ void write_line(const std::string& name, const AsyncEvent& event) {
       log(LogLevel::kError, "{}: a completion queue has overrun, QP {:#x} lost an entry; make it deeper",
           name, event.qpn.value());
       return;
+    case AsyncEventKind::kSrqError:
+      log(LogLevel::kError, "{}: the completion queue of a shared receive queue has overrun; make it deeper",
+          name);
+      return;
     case AsyncEventKind::kPathMigrated:
       log(LogLevel::kInfo, "{}: QP {:#x}: {}", name, event.qpn.value(), to_string(event.kind));
       return;

@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, static_cast<size_t>(AsyncEventKind::kCoun
     "SQ drained",
     "CQ overrun",
     "SRQ limit reached",
+    "SRQ error",
     "last WQE reached",
     "P_Key change",
     "LID change",

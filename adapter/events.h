@@ -23,6 +23,7 @@ enum class AsyncEventKind : uint8_t {
   kSqDrained,         // SQD, if it was asked for: everything that had begun has completed
   kCqOverrun,         // `cq`: a completion was lost; the QPs that complete there are in error
   kSrqLimit,          // `srq`: fewer WQEs wait than its limit, which is disarmed with that
+  kSrqError,          // `srq`, of an XRC domain: a completion of what was taken from it was lost (kCqOverrun)
   kLastWqeReached,    // a QP on a shared receive queue is in error and takes and completes nothing more
   kPkeyChange,        // `port`: its table of partitions
   kLidChange,         // `port` came up with another LID

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -51,6 +52,11 @@ inline constexpr uint32_t kAckQpsPerTurn = 256;
 inline constexpr uint32_t kWakesPerTurn = 64;
 /// QPs that one turn tells of a port that came up or expired, or of a CQ that has run over.
 inline constexpr uint32_t kSweptPerTurn = 64;
+/// With more QPs than this the memory of the next one is asked for before its turn: some 15 lines of cache
+/// for each direction of one.
+inline constexpr size_t kQpsInCache = 64;
+/// Cells between asking for the memory of a cell's QP and the cell's turn.
+inline constexpr size_t kCellsAskedAhead = 3;
 /// WQEs without data (bind, invalidate, delay) executed in a row for one QP.
 inline constexpr uint32_t kLocalWqesPerTurn = 16;
 

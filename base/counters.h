@@ -37,7 +37,7 @@ class CounterSet {
   static constexpr CounterNames<E> kLabels = counter_labels(E{});
   static_assert(names_are_distinct(kLabels), "every enumerator has a label of its own");
 
-  CounterSet() = default;
+  CounterSet() noexcept { cells_ = own_.data(); }
   CounterSet(const CounterSet&) = delete;
   CounterSet& operator=(const CounterSet&) = delete;
 
@@ -62,8 +62,8 @@ class CounterSet {
  private:
   CounterCell* cell_of(E counter) noexcept { return &cells_[static_cast<size_t>(counter)]; }
 
+  CounterCell* cells_ = nullptr;  // before the first counters, in one line of cache with them
   std::array<CounterCell, kSize> own_{};
-  CounterCell* cells_ = own_.data();
 };
 
 }  // namespace weft

@@ -36,6 +36,7 @@ class FixedRing {
     return values_[place < values_.size() ? place : place - values_.size()];
   }
   [[nodiscard]] T& front() noexcept { return at(0); }
+  [[nodiscard]] const T& front() const noexcept { return at(0); }
   [[nodiscard]] T& back() noexcept { return at(count_ - 1); }
   /// False when full.
   bool push(const T& value) noexcept {

@@ -30,6 +30,8 @@ std::string_view to_string(EventKind kind) noexcept {
       return "LID change";
     case EventKind::kPkeyChange:
       return "P_Key change";
+    case EventKind::kSrqError:
+      return "SRQ error";
     case EventKind::kSrqLimitReached:
       return "SRQ limit reached";
     case EventKind::kLastWqeReached:
@@ -62,6 +64,8 @@ std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept {
       return EventKind::kSqDrained;
     case adapter::AsyncEventKind::kCqOverrun:
       return EventKind::kCqError;
+    case adapter::AsyncEventKind::kSrqError:
+      return EventKind::kSrqError;
     case adapter::AsyncEventKind::kSrqLimit:
       return EventKind::kSrqLimitReached;
     case adapter::AsyncEventKind::kLastWqeReached:

@@ -25,6 +25,7 @@ enum class EventKind : uint8_t {
   kPortError = 10,
   kLidChange = 11,
   kPkeyChange = 12,
+  kSrqError = 14,
   kSrqLimitReached = 15,
   kLastWqeReached = 16,
   kClientReregister = 17,

@@ -10,6 +10,7 @@ namespace {
 static_assert(static_cast<int>(hca::EventKind::kCqError) == IBV_EVENT_CQ_ERR &&
               static_cast<int>(hca::EventKind::kQpAccessError) == IBV_EVENT_QP_ACCESS_ERR &&
               static_cast<int>(hca::EventKind::kPortActive) == IBV_EVENT_PORT_ACTIVE &&
+              static_cast<int>(hca::EventKind::kSrqError) == IBV_EVENT_SRQ_ERR &&
               static_cast<int>(hca::EventKind::kLastWqeReached) == IBV_EVENT_QP_LAST_WQE_REACHED &&
               static_cast<int>(hca::EventKind::kGidChange) == IBV_EVENT_GID_CHANGE);
 

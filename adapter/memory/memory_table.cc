@@ -144,14 +144,24 @@ Result<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
   return describe(index);
 }
 
-Result<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
-                                         const RegisterOptions& options) {
+MemoryTable::RegionPlan MemoryTable::plan_of(PdId pd, std::span<std::byte> memory, Access access,
+                                             const RegisterOptions& options) noexcept {
   RegionPlan plan{.pd = pd,
                   .backing = {.origin = reinterpret_cast<uintptr_t>(memory.data())},
                   .length = memory.size(),
                   .access = access};
   plan.address_from(options);
-  return add_region(plan);
+  return plan;
+}
+
+const char* MemoryTable::objection(PdId pd, std::span<std::byte> memory, Access access,
+                                   const RegisterOptions& options) noexcept {
+  return objection(plan_of(pd, memory, access, options));
+}
+
+Result<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
+                                         const RegisterOptions& options) {
+  return add_region(plan_of(pd, memory, access, options));
 }
 
 Result<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Translation> translation,

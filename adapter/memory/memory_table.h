@@ -82,6 +82,9 @@ class MemoryTable final : public WindowTable {
   /// Registers memory, which must outlive the registration (TPT-REG-01): one entry for local use and, when a
   /// remote right is asked for, a window over all of it (decisions 1.4). A remote right needs the local one
   /// (SAN-LMP-01).
+  /// What is wrong with the arguments of reg_mr(), whatever there is room for; null when nothing is.
+  [[nodiscard]] static const char* objection(PdId pd, std::span<std::byte> memory, Access access,
+                                             const RegisterOptions& options) noexcept;
   Result<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                               const RegisterOptions& options = {});
   /// A region made of pages, which need not lie side by side (TPT-ATT).
@@ -184,6 +187,8 @@ class MemoryTable final : public WindowTable {
   [[nodiscard]] PageWalk walk_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
                                       AccessKind kind) const noexcept;
   /// What is wrong with a registration, but for the room in the table; null when nothing is.
+  [[nodiscard]] static RegionPlan plan_of(PdId pd, std::span<std::byte> memory, Access access,
+                                          const RegisterOptions& options) noexcept;
   [[nodiscard]] static const char* objection(const RegionPlan& plan) noexcept;
   /// Replaces what is staged for a reserved entry.
   [[nodiscard]] Result<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);

@@ -93,6 +93,10 @@ class PacketWindow {
   [[nodiscard]] Packet& at(uint64_t number) noexcept {
     return chunks_[index_of(number)][number & mask_ & (kChunkPackets - 1)];
   }
+  /// Where at() looks first for packet `number`, of whatever service the QP is.
+  [[nodiscard]] const void* place_of(uint64_t number) const noexcept {
+    return &chunks_[number % kPacketWindow / kChunkPackets];
+  }
   /// Null when it has none.
   [[nodiscard]] Packet* find(uint64_t number) noexcept {
     return chunks_[index_of(number)] != nullptr ? &at(number) : nullptr;

@@ -5,7 +5,7 @@ namespace {
 
 /// No timer, no cell in flight, nothing to repeat.
 void stop_sending(Engine& engine, QueuePair& qp) noexcept {
-  engine.timers.remove(qp);
+  engine.timers.rest(qp);
   SendSide& tx = qp.tx;
   tx.first = tx.cursor = tx.cumulative = tx.end;
   tx.packets.clear(engine.tx_chunks);
@@ -23,6 +23,7 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.rx.ack_due = qp.rx.ack_now = false;
   qp.rx.nak = AckCode::kAck;
   qp.rx.reads.clear();
+  qp.answers = false;
   qp.rx.executed_reads.clear();
   qp.rx.strict_acks.clear();
 }

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/fixed_ring.h"
+#include "base/prefetch.h"
 #include "messages/cell.h"
 
 namespace weft::adapter {
@@ -59,24 +60,23 @@ struct TxPacket {
   bool invalidates = false;
 };
 
-/// How far the requester has got since it began to send.
+/// How far the requester has got since it began to send. What each message changes stands first, in two lines
+/// of cache and the beginning of a third.
 struct SendProgress {
-  Psn first_psn{};            // PSN of packet 0
+  Psn first_psn{};  // PSN of packet 0
+  uint32_t reads_in_flight = 0;
   uint64_t first = 0;         // oldest packet not yet retired
   uint64_t end = 0;           // next packet to be made
-  uint64_t failed_end = 0;    // behind the newest packet that was given up here, though it may have arrived
   uint64_t cursor = 0;        // no packet before it has pending cells
   uint64_t cumulative = 0;    // packets before it are acknowledged
   uint64_t newest_acked = 0;  // behind the newest packet of which a cell was acknowledged
-  uint64_t repaired_to = 0;   // packets before it were looked at since repair_round
-  Instant repair_round = Instant::min();
   uint64_t bytes_in_flight = 0;
-  uint32_t reads_in_flight = 0;
   uint8_t retries = 0;
   uint8_t rnr_retries = 0;
   uint8_t repairs = 0;  // asked so often since anything new was heard
   bool halted = false;  // a WQE has failed: nothing new is started
   bool drain_reported = false;
+  bool rtt_known = false;
   Instant progress_at{};  // last acknowledgement of something new
   Instant retransmit_at = kNever;
   Instant rnr_until = Instant::min();    // paused by RNR NAK
@@ -84,10 +84,12 @@ struct SendProgress {
   Instant gap_at = Instant::min();       // when the peer last said that cells are missing
   uint64_t timed = 0;                    // behind the packet whose last cell, sent at timed_at, is timed
   Instant timed_at{};
-  bool rtt_known = false;
   Duration rtt{};  // smoothed
   Duration rtt_spread{};
-  Duration timeout{};  // current retransmission timeout, with back-off
+  Duration timeout{};        // current retransmission timeout, with back-off
+  uint64_t failed_end = 0;   // behind the newest packet that was given up here, though it may have arrived
+  uint64_t repaired_to = 0;  // packets before it were looked at since repair_round
+  Instant repair_round = Instant::min();
 };
 
 /// Requester side. Written by requester and completer. A start begins with a fresh SendProgress.
@@ -247,6 +249,8 @@ struct ReceiveProgress {
   bool in_message = false;  // base_psn continues a Send
   bool completing = false;  // `expected` continues a message
   Opcode message_opcode{};
+  bool untold = false;  // ArrivalOrder::untold may have a bit
+  uint32_t stash_count = 0;
   uint64_t message_bytes = 0;  // of the message being completed
   uint64_t message_va = 0;
   Rkey message_key{};
@@ -281,8 +285,12 @@ struct ReceiveSide : ReceiveProgress {
   FixedRing<ExecutedRead> executed_reads;  // RC: the newest; a requester has no older one in flight
   StrictAcks strict_acks;
   uint32_t stash_head = 0;  // list of stashed cells, 0 = none
-  uint32_t stash_count = 0;
 
+  /// Something of a packet is new that no ACK has told yet.
+  void note_untold(Psn psn) noexcept {
+    untold = true;
+    order->untold.set(psn);
+  }
   void start(const ReceiveProgress& begin) noexcept { static_cast<ReceiveProgress&>(*this) = begin; }
   /// A packet that has memory.
   [[nodiscard]] RxPacket& at(Psn psn) noexcept { return packets.at(psn.value()); }
@@ -311,7 +319,9 @@ struct QpLink {
 /// What QueuePair::watch waits for: RTR, the first cell; kRearm, a peer that is ready to migrate, too.
 enum QpWatch : uint8_t { kWatchFirstCell = 1 << 0, kWatchPeerArmed = 1 << 1 };
 
-class QueuePair {
+/// What a message needs stands in few lines of cache, each of which begins with what is asked for together:
+/// with thousands of QPs they come from far away, and are asked for before their cell has its turn.
+class alignas(kCacheLineBytes) QueuePair {
  public:
   /// Nobody's as yet: its number and its place come with ChannelAdapter::create_qp().
   QueuePair(const QpConfig& wanted, const Engine* adapter, uint32_t inline_bytes);
@@ -320,6 +330,17 @@ class QueuePair {
   [[nodiscard]] bool acknowledged() const noexcept { return is_acknowledged(config.type); }
   [[nodiscard]] bool owes_ack() const noexcept { return ack_link.list != nullptr; }
 
+  /// A message will be cut into packets soon, or an acknowledgement of one comes.
+  void prefetch_to_send() const noexcept {
+    prefetch_lines(this, &config, &attr, &path, &send_link, &sq, &tx, &tx.progress_at, &tx.timeout,
+                   &counters);
+  }
+  /// A request under this PSN comes soon.
+  void prefetch_to_receive(uint32_t psn) const noexcept {
+    prefetch_lines(this, &config, &attr, &path, &ack_link, &rx, &rx.messages_completed,
+                   rx.packets.place_of(psn), &counters);
+  }
+
   // Read for every cell.
   Qpn qpn{};
   QpState state = QpState::kReset;
@@ -327,29 +348,35 @@ class QueuePair {
   uint16_t pkey = kPkeyDefault;  // what the port's table has at attr.pkey_index
   bool other_cells = false;      // its packets in flight were cut for cells of another size: it cannot go on
   uint8_t watch = 0;             // QpWatch: what the next cell of its peer says beside what it brings
-  uint32_t timer_slot = 0;       // place in the timer heap, 0 = not there
+  bool answers = false;          // rx.reads has some
+  uint32_t timer = 0;            // its place in TimerHeap
   Lid peer_lid{};
   Qpn peer_qpn{};
-  QpPath path{};
-  RdLine rd_line{};
-  QpLink send_link{};       // lists of QPs that have something to send
-  QpLink ack_link{};        // and of those that owe an acknowledgement
   uint32_t live_index = 0;  // place among all QPs
   uint32_t port_seen = 0;   // EnginePort::change() that it has been told of
-
-  SendQueue sq;
-  RecvQueue own_rq;
+  const Engine* owner;      // the adapter that made it
   RecvQueue* rq;            // where messages take their receive WQEs
   SharedReceiveQueue* srq;  // whose `rq` is. An XRC target goes from one to another
-  RecvSlots taken;          // of messages that have begun to arrive, in the order they will complete
-  SendSide tx;
-  ReceiveSide rx;
 
-  QpConfig config;
+  alignas(kCacheLineBytes) QpConfig config;
   QpAttr attr;
-  const Engine* owner;  // the adapter that made it
-  CounterSet<QpCounter> counters;
+  alignas(kCacheLineBytes) QpPath path{};
+  RdLine rd_line{};
+  alignas(kCacheLineBytes) QpLink send_link{};  // lists of QPs that have something to send
+  QpLink ack_link{};                            // and of those that owe an acknowledgement
+  RecvSlots taken;  // of messages that have begun to arrive, in the order they will complete
+  alignas(kCacheLineBytes) SendQueue sq;
+  RecvQueue own_rq;
   EventBox events{*this};
+  alignas(kCacheLineBytes) SendSide tx;
+  alignas(kCacheLineBytes) ReceiveSide rx;
+  alignas(kCacheLineBytes) CounterSet<QpCounter> counters;
+
+ private:
+  template <class... At>
+  static void prefetch_lines(const At*... at) noexcept {
+    (__builtin_prefetch(at), ...);
+  }
 };
 
 }  // namespace weft::adapter

@@ -50,16 +50,19 @@ void RecvQueue::clear() noexcept {
   free_ = kNoRecvSlot;
 }
 
-bool RecvQueue::resize(uint32_t wqes) {
-  if (wqes < in_use_) return false;
+RecvRoom RecvQueue::room_for(uint32_t wqes, uint32_t sges) {
+  return {wqes, std::make_unique_for_overwrite<RecvWqe[]>(wqes),
+          std::make_unique_for_overwrite<Sge[]>(size_t{wqes} * sges)};
+}
+
+bool RecvQueue::resize(uint32_t wqes, RecvRoom& room) noexcept {
+  if (wqes < in_use_ || (wqes > slots_made_ && wqes > room.wqes)) return false;
   if (wqes > slots_made_) {
-    auto slots = std::make_unique_for_overwrite<RecvWqe[]>(wqes);
-    auto sges = std::make_unique_for_overwrite<Sge[]>(size_t{wqes} * sges_per_wqe_);
-    std::copy_n(slots_.get(), fresh_, slots.get());
-    std::copy_n(sges_.get(), size_t{fresh_} * sges_per_wqe_, sges.get());
-    slots_ = std::move(slots);
-    sges_ = std::move(sges);
-    slots_made_ = wqes;
+    std::copy_n(slots_.get(), fresh_, room.slots.get());
+    std::copy_n(sges_.get(), size_t{fresh_} * sges_per_wqe_, room.sges.get());
+    slots_.swap(room.slots);
+    sges_.swap(room.sges);
+    std::swap(slots_made_, room.wqes);
   }
   capacity_ = wqes;
   return true;

@@ -32,6 +32,13 @@ struct RecvSlots {
   [[nodiscard]] bool empty() const noexcept { return count == 0; }
 };
 
+/// Memory for the WQEs of a queue, taken before whoever owns the queue uses it.
+struct RecvRoom {
+  uint32_t wqes = 0;
+  std::unique_ptr<RecvWqe[]> slots;
+  std::unique_ptr<Sge[]> sges;
+};
+
 /// A receive queue knows one WQE kind (SAN-WQE-07). Owner: the adapter's thread.
 class RecvQueue {
  public:
@@ -79,8 +86,11 @@ class RecvQueue {
   bool flush_one(uint64_t& wr_id) noexcept;
   /// Forgets every WQE, also those that were taken.
   void clear() noexcept;
-  /// Another number of WQEs; false when more than that are in use. Slots keep their names.
-  [[nodiscard]] bool resize(uint32_t wqes);
+  /// Room for `wqes`, for resize().
+  [[nodiscard]] static RecvRoom room_for(uint32_t wqes, uint32_t sges);
+  /// Another number of WQEs; false when more than that are in use, or when there have never been as many and
+  /// `room` is too small for them. Slots keep their names; `room` has what they stood in if it was used.
+  [[nodiscard]] bool resize(uint32_t wqes, RecvRoom& room) noexcept;
 
  private:
   RecvSlot pop(RecvSlots& list) noexcept {

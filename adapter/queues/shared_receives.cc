@@ -74,7 +74,17 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqM
   return Error{"create_srq: all are in use; raise AdapterLimits::shared_receive_queues"};
 }
 
+RecvRoom SharedReceives::room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const {
+  const bool grows = (mask & kSrqWqes) != 0 && attr.wqes <= engine_.config.limits.wqes_per_queue;
+  return grows ? RecvQueue::room_for(attr.wqes, srq.queue.sges_max()) : RecvRoom();
+}
+
 Status SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) {
+  RecvRoom room = room_for(srq, attr, mask);
+  return modify(srq, attr, mask, room);
+}
+
+Status SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask, RecvRoom& room) {
   engine_.count(AdapterCounter::kAgentCalls);
   if (!owns(&srq)) return Error{"modify_srq: the SRQ belongs to another adapter"};
   if ((mask & ~uint32_t{kSrqWqes | kSrqLimit}) != 0) return Error{"modify_srq: unknown attribute"};
@@ -85,7 +95,7 @@ Status SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint
   if ((mask & kSrqLimit) != 0 && attr.limit > wqes)
     return Error{"modify_srq: a limit of " + std::to_string(attr.limit) + " for " + std::to_string(wqes) +
                  " WQEs"};
-  if (resizes && !srq.queue.resize(wqes)) return Error{"modify_srq: more WQEs than that are in use"};
+  if (resizes && !srq.queue.resize(wqes, room)) return Error{"modify_srq: more WQEs than that are in use"};
   if ((mask & kSrqLimit) == 0) return {};
   srq.queue.set_low_mark(attr.limit);
   if (srq.queue.low()) engine_.tell_srq_limit(srq, srq.queue);

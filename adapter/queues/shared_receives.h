@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adapter/config.h"
+#include "adapter/queues/recv_queue.h"
 #include "adapter/verbs.h"
 #include "base/result.h"
 
@@ -36,6 +37,10 @@ class SharedReceives {
   /// Changes what `mask` (SrqAttrMask) names, all of it or nothing. The limit event comes once for each time
   /// a limit is set: as soon as fewer WQEs wait than that, be it at once.
   Status modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);
+  /// The same with memory taken beforehand; what the WQEs stood in is the caller's then.
+  Status modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask, RecvRoom& room);
+  /// Memory for such a change, which anybody may take at any time; none for one that is refused anyway.
+  [[nodiscard]] RecvRoom room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const;
   [[nodiscard]] SrqAttr query(const SharedReceiveQueue& srq) const noexcept;
   /// Forgets what is queued. Refused while a QP takes from it. XRC targets take from queues by number and
   /// hold none; one that is receiving into this queue goes to ERR.

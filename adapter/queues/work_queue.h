@@ -9,6 +9,7 @@
 #include <span>
 
 #include "adapter/verbs.h"
+#include "base/prefetch.h"
 #include "messages/opcode.h"
 
 namespace weft::adapter {
@@ -50,26 +51,32 @@ struct AtomicOperands {
   uint64_t operand;
 };
 
-/// A posted work request and how far it has got.
-struct SendWqe {
+/// What every work request has, and how far it has got.
+struct SendWqeHead {
   uint64_t wr_id = 0;
   uint64_t remote_addr = 0;
+  const SendOpcodeRule* rule = nullptr;  // of its operation
+  std::byte* single_at = nullptr;        // one segment only: where it lies, while `revision` is the table's
+  uint64_t revision = 0;
   uint32_t length = 0;  // bytes of the message
   uint32_t cut = 0;     // bytes already cut into packets
   uint32_t flags = 0;   // SendFlag
   uint32_t imm = 0;
   Rkey rkey{};
-  const SendOpcodeRule* rule = nullptr;  // of its operation
   WcStatus status = WcStatus::kSuccess;
   uint8_t sge_count = 0;
-  uint32_t srq = 0;                // XRC: number of the peer's shared receive queue
-  std::byte* single_at = nullptr;  // one segment only: where it lies, while `revision` is the table's
-  uint64_t revision = 0;
-  bool started = false;    // its data segments were checked, its delay has begun
-  bool done = false;       // ready to complete when its turn comes
-  bool to_group = false;   // a datagram to a multicast LID
-  bool is_global = false;  // a datagram with a global header: `route`
-  Destination dest{};
+  bool started = false;  // its data segments were checked, its delay has begun
+  bool done = false;     // ready to complete when its turn comes
+};
+static_assert(sizeof(SendWqeHead) == kCacheLineBytes);
+
+/// A posted work request. What is behind the head means something only for the operations and services that
+/// have it, and others neither write nor read it: it is a line of cache of its own.
+struct alignas(kCacheLineBytes) SendWqe : SendWqeHead {
+  uint32_t srq;      // XRC: number of the peer's shared receive queue
+  bool to_group;     // a datagram to a multicast LID
+  bool is_global;    // a datagram with a global header: `route`
+  Destination dest;  // of a datagram
   union {
     BindRequest bind;
     RegisterRequest registration;
@@ -77,7 +84,7 @@ struct SendWqe {
     AtomicOperands atomic;
     GlobalRoute route;
   };
-  SendWqe() noexcept : delay{} {}
+  SendWqe() noexcept : srq(0), to_group(false), is_global(false), dest{}, delay{} {}
 };
 
 /// Free-running positions: done <= started <= rung <= posted.

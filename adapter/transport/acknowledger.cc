@@ -117,7 +117,7 @@ uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
     if (segmenter_.send_ack(outlet_of(qp), cumulative(qp), {blocks.data(), bytes}) != CellSent::kYes)
       return sent;
     qp.counters.add(QpCounter::kAcksSent);
-    for (uint64_t n = first; (n = rx.order->untold.next(rx.expected, n, next)) < next; ++n) {
+    for (uint64_t n = first; n < next && (n = rx.order->untold.next(rx.expected, n, next)) < next; ++n) {
       rx.order->untold.clear(rx.expected.plus(static_cast<uint32_t>(n)));
     }
     if (next >= rx.highest) {
@@ -132,7 +132,7 @@ uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
 size_t Acknowledger::fill_blocks(QueuePair& qp, uint64_t& next, std::span<std::byte> blocks) noexcept {
   ReceiveSide& rx = qp.rx;
   size_t bytes = 0;
-  for (; bytes < blocks.size(); ++next) {
+  for (; bytes < blocks.size() && next < rx.highest; ++next) {
     next = rx.order->untold.next(rx.expected, next, rx.highest);
     if (next >= rx.highest) break;
     const Psn psn = rx.expected.plus(static_cast<uint32_t>(next));

@@ -351,6 +351,7 @@ void Completer::rearm(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   if (tx.first == tx.end || !qp.acknowledged()) {
     tx.retransmit_at = kNever;
+    if (qp.config.type != QpType::kRd && !waits_for_time(qp)) engine_.timers.rest(qp);
     return;
   }
   tx.retransmit_at = engine_.now + silence_allowed(qp, engine_.now);

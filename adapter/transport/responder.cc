@@ -119,7 +119,7 @@ Responder::Step Responder::check_sequence(Arrival& arrival) noexcept {
   const uint64_t bit = uint64_t{1} << cell.cell_number;
   if ((packet.seen & bit) != 0) {
     qp.counters.add(QpCounter::kDuplicateCells);
-    qp.rx.order->untold.set(cell.psn);
+    qp.rx.note_untold(cell.psn);
     if (cell.psn == qp.rx.base_psn) resolve_bases(qp);
     complete_in_order(qp);
     if (qp.rx.blocked && cell.psn == qp.rx.expected) send_rnr(qp);
@@ -210,7 +210,7 @@ Responder::Step Responder::hold(Arrival& arrival) noexcept {
   }
   qp.counters.add(QpCounter::kCellsStashed);
   arrival.packet.seen |= uint64_t{1} << arrival.cell.cell_number;
-  rx.order->untold.set(arrival.cell.psn);
+  rx.note_untold(arrival.cell.psn);
   return Step::kAcknowledge;
 }
 
@@ -264,8 +264,10 @@ ResponderFault Responder::put(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t
 
 void Responder::mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number) noexcept {
   packet.placed |= uint64_t{1} << number;
-  qp.rx.order->untold.set(psn);
-  if (packet.cells != 0 && packet.placed == cell_mask(packet.cells)) {
+  const bool whole = packet.cells != 0 && packet.placed == cell_mask(packet.cells);
+  // The expected packet is told by what an ACK names: of what is whole no block speaks.
+  if (!whole || psn != qp.rx.expected) qp.rx.note_untold(psn);
+  if (whole) {
     packet.state = RxState::kPlaced;
     packet.behind_final = static_cast<uint8_t>(number + 1);  // its own ACK says that the packet was executed
   } else {
@@ -352,7 +354,7 @@ void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
 }
 
 void Responder::answer_later(QueuePair& qp, const ReadJob& job) noexcept {
-  qp.rx.reads.push(job);
+  qp.answers |= qp.rx.reads.push(job);
   engine_.want_send(qp);
 }
 
@@ -447,7 +449,8 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
     ++sent;
     if (++job.next == job.cells) rx.reads.pop();
   }
-  if (rx.reads.empty() && qp.abilities().receive) answer_after_reads(qp);
+  qp.answers = !rx.reads.empty();
+  if (!qp.answers && qp.abilities().receive) answer_after_reads(qp);
   qp.counters.add(QpCounter::kCellsSent, sent);
   engine_.counters.add(AdapterCounter::kCellsSent, sent);
   return sent;

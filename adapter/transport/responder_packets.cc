@@ -171,9 +171,11 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
     (void)add_strict_ack(qp, rx.expected, static_cast<uint16_t>(packet.behind_final - 1U));
     rx.executed_cell = static_cast<uint8_t>(packet.cells - 1U);
     packet = {};
-    rx.order->untold.clear(rx.expected);
+    if (rx.untold) [[unlikely]]
+      rx.order->untold.clear(rx.expected);
     rx.expected = rx.expected.plus(1);
     if (rx.highest > 0) --rx.highest;
+    rx.untold = rx.untold && rx.highest != 0;
     rx.packets.pass(engine_.rx_chunks, rx.expected.value(), rx.highest);
     // What waited for another queue than that of the messages before it need wait no longer.
     if (qp.config.type == QpType::kXrcRecv && qp.taken.empty()) resolve_bases(qp);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <vector>
 
 #include "adapter/bring_up.h"
@@ -358,6 +359,27 @@ TEST_F(Xrc, an_empty_queue_makes_its_sender_wait_and_its_limit_is_told) {
   poll(queue);
   ASSERT_EQ(queue.completions.size(), 1U);
   EXPECT_EQ(event(), AsyncEventKind::kSrqLimit);
+}
+
+/// Whoever owns the queue need not own a QP that takes from it: the loss is told of the queue as well.
+TEST_F(Xrc, a_queue_whose_completion_queue_runs_over_is_in_error) {
+  NamedQueue bystander = make_queue(domain);
+  NamedQueue queue = make_queue(domain);
+  connect();
+  queue.cq = adapter().create_cq(2).value();
+  queue.srq = srqs().create({.pd = queue.pd, .wqes = 8, .xrcd = domain, .cq = queue.cq}).value();
+  for (uint64_t id = 0; id < 4; ++id) {
+    ASSERT_EQ(post_recv(queue, id, 0, 64), PostResult::kOk);
+    ASSERT_EQ(send(srqs().number(*queue.srq), 0, 64), PostResult::kOk);
+  }
+  star.run(50);
+  std::map<AsyncEventKind, std::vector<const SharedReceiveQueue*>> events;
+  for (AsyncEvent one; adapter().next_event(one);) events[one.kind].push_back(one.srq);
+  EXPECT_EQ(events[AsyncEventKind::kSrqError], std::vector<const SharedReceiveQueue*>{queue.srq});
+  EXPECT_EQ(events[AsyncEventKind::kCqOverrun].size(), 1U);
+  EXPECT_EQ(events[AsyncEventKind::kQpFatal].size(), 1U) << "the target has lost a completion";
+  poll(queue);
+  EXPECT_EQ(queue.completions.size(), 2U);
 }
 
 TEST_F(Xrc, a_queue_may_go_while_its_targets_live) {

@@ -83,5 +83,12 @@ TEST_F(TwoDevices, a_queue_that_cannot_serve_a_qp_is_a_wrong_argument_not_a_lack
   EXPECT_EQ(one.create_qp(*b().pd, init).answer, Answer::kOk);
 }
 
+TEST(EventKinds, have_the_numbers_of_the_verbs) {
+  EXPECT_EQ(hca::kind_of(adapter::AsyncEventKind::kSrqError), hca::EventKind::kSrqError);
+  EXPECT_EQ(static_cast<int>(hca::EventKind::kSrqError), 14);
+  EXPECT_EQ(hca::kind_of(adapter::AsyncEventKind::kSrqLimit), hca::EventKind::kSrqLimitReached);
+  EXPECT_EQ(hca::kind_of(adapter::AsyncEventKind::kPageFault), std::nullopt);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -108,10 +108,14 @@ TEST_F(RecvQueueTest, another_size_keeps_what_is_queued_and_taken) {
   ASSERT_TRUE(queue.announce());
   RecvSlots mine;
   const RecvSlot slot = queue.take(mine);
-  EXPECT_FALSE(queue.resize(2));  // three are in use
-  ASSERT_TRUE(queue.resize(3));
+  RecvRoom none;
+  EXPECT_FALSE(queue.resize(2, none));  // three are in use
+  ASSERT_TRUE(queue.resize(3, none));
   EXPECT_TRUE(queue.full());
-  ASSERT_TRUE(queue.resize(6));
+  EXPECT_FALSE(queue.resize(6, none)) << "there is no memory for it";
+  RecvRoom room = RecvQueue::room_for(6, queue.sges_max());
+  ASSERT_TRUE(queue.resize(6, room));
+  EXPECT_LT(room.wqes, 6U) << "what they stood in is the caller's";
   post(4, 6);
   EXPECT_TRUE(queue.full());
   ASSERT_TRUE(queue.announce());
