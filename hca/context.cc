@@ -1,5 +1,6 @@
 #include "hca/context.h"
 
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,10 +32,12 @@ T* Context::keep(std::unique_ptr<T> object) noexcept {
 
 Made<ProtectionDomain> Context::alloc_pd() {
   if (core().forked()) return {.answer = Answer::kForked};
+  auto pd = std::make_unique<ProtectionDomain>(*this);
   const Hold hold(core());
-  Result<adapter::PdId> id = core().adapter.alloc_pd();
+  const Result<adapter::PdId> id = core().adapter.alloc_pd();
   if (!id) return {.answer = Answer::kNoMemory};
-  return {.object = keep(std::make_unique<ProtectionDomain>(*this, *id))};
+  pd->enter(id.value());
+  return {.object = keep(std::move(pd))};
 }
 
 Made<CompletionChannel> Context::create_channel() {
@@ -52,10 +55,10 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return {.answer = Answer::kInvalid};
   if (channel != nullptr && &channel->context() != this) return {.answer = Answer::kInvalid};
   auto room = std::make_unique<adapter::CompletionQueue>(cqes);  // nobody waits for this memory
+  auto made = std::make_unique<Cq>(*this, user, *room, channel);
   const Hold hold(core());
-  Result<adapter::CompletionQueue*> queue = core().adapter.create_cq(std::move(room));
-  if (!queue) return {.answer = Answer::kNoMemory};
-  Cq* cq = keep(std::make_unique<Cq>(*this, user, **queue, channel));
+  if (!core().adapter.create_cq(std::move(room))) return {.answer = Answer::kNoMemory};
+  Cq* cq = keep(std::move(made));
   core().add(*cq);
   if (channel != nullptr) ++channel->books.users;
   return {.object = cq};
@@ -64,6 +67,9 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
 Made<XrcDomain> Context::open_xrcd(const XrcOpen& open) {
   DeviceCore& device = core();
   if (device.forked()) return {.answer = Answer::kForked};
+  auto domain = std::make_unique<XrcDomain>(*this, open.file);
+  std::map<XrcFile, SharedXrcd> entry;  // its place among those that are shared
+  if (open.file) entry.emplace(*open.file, SharedXrcd{});
   const Hold hold(device);
   const auto shared = open.file ? device.xrcds.find(*open.file) : device.xrcds.end();
   const bool there = shared != device.xrcds.end();
@@ -77,9 +83,13 @@ Made<XrcDomain> Context::open_xrcd(const XrcOpen& open) {
     const Result<adapter::XrcdId> made = device.adapter.srqs().alloc_xrcd();
     if (!made) return {.answer = Answer::kNoMemory};
     id = made.value();
-    if (open.file) device.xrcds.emplace(*open.file, SharedXrcd{.id = id, .opens = 1});
+    if (open.file) {
+      entry.begin()->second = {.id = id, .opens = 1};
+      device.xrcds.insert(entry.extract(entry.begin()));
+    }
   }
-  return {.object = keep(std::make_unique<XrcDomain>(*this, id, open.file))};
+  domain->enter(id);
+  return {.object = keep(std::move(domain))};
 }
 
 Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user,
@@ -97,11 +107,12 @@ Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges
     config.cq = &xrc.cq->queue();
   }
   adapter::SrqMemory memory = adapter::SharedReceives::make(config);
+  auto made = std::make_unique<Srq>(*this, user, pd, *memory, xrc);
   const Hold hold(core());
-  Result<adapter::SharedReceiveQueue*> queue = core().adapter.srqs().create(config, std::move(memory));
-  if (!queue) return {.answer = Answer::kNoMemory};
-  Srq* srq = keep(std::make_unique<Srq>(*this, user, pd, **queue, xrc));
-  core().add(*srq, **queue);
+  if (!core().adapter.srqs().create(config, std::move(memory))) return {.answer = Answer::kNoMemory};
+  made->enter();
+  Srq* srq = keep(std::move(made));
+  core().add(*srq, srq->queue());
   return {.object = srq};
 }
 
@@ -130,12 +141,14 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   config.wanted_qpn = init.management ? kQpnGsi : Qpn(0);
   config.srq = init.srq != nullptr ? &init.srq->queue() : nullptr;
   adapter::QpMemory memory = core().adapter.make_qp(config);
+  auto made = std::make_unique<Qp>(*this, init, &pd);
   const Hold hold(core());
   config.send_cq = &init.send_cq->queue();
   config.recv_cq = &init.recv_cq->queue();
   Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
-  Qp* qp = keep(std::make_unique<Qp>(*this, init, &pd, **pair));
+  made->enter(**pair);
+  Qp* qp = keep(std::move(made));
   core().add(*qp, **pair);
   return {.object = qp};
 }
@@ -148,11 +161,14 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
   config.type = adapter::QpType::kXrcRecv;
   config.xrcd = domain.id();
   adapter::QpMemory memory = core().adapter.make_qp(config);
+  auto made = std::make_unique<Qp>(*this, target);
+  auto handles = std::make_shared<std::vector<Qp*>>();
+  handles->reserve(1);
   const Hold hold(core());
   Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
-  auto handles = std::make_shared<std::vector<Qp*>>();
-  Qp* qp = keep(std::make_unique<Qp>(*this, target, **pair, std::move(handles)));
+  made->enter(**pair, std::move(handles));
+  Qp* qp = keep(std::move(made));
   core().add(*qp, **pair);
   return {.object = qp};
 }
@@ -160,13 +176,14 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
 Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
   if (core().forked()) return {.answer = Answer::kForked};
   if (&domain.context() != this) return {.answer = Answer::kInvalid};
+  auto made = std::make_unique<Qp>(*this, QpInit{.xrcd = &domain, .user = user});
   const Hold hold(core());
   const auto found = core().qps.find(number.value());
   if (found == core().qps.end()) return {.answer = Answer::kInvalid};
   const auto& other = static_cast<const Qp&>(*found->second);
   if (other.handles() == nullptr || other.xrcd()->id() != domain.id()) return {.answer = Answer::kInvalid};
-  const QpInit init{.xrcd = &domain, .user = user};
-  return {.object = keep(std::make_unique<Qp>(*this, init, other.pair(), other.handles()))};
+  made->enter(other.pair(), other.handles());
+  return {.object = keep(std::move(made))};
 }
 
 Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> memory, adapter::Access access,
@@ -176,28 +193,37 @@ Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> me
   const bool peers_write = has(access, Access::kRemoteWrite) || has(access, Access::kRemoteAtomic);
   if (&pd.context() != this || memory.empty() || (peers_write && !has(access, Access::kLocalWrite)))
     return {.answer = Answer::kInvalid};
+  if (adapter::MemoryTable::objection(pd.id(), memory, access, options) != nullptr)
+    return {.answer = Answer::kInvalid};
+  auto made = std::make_unique<MemoryRegion>(*this, pd);
   const Hold hold(core());
-  Result<adapter::MemoryRegion> region = core().adapter.memory().reg_mr(pd.id(), memory, access, options);
+  const Result<adapter::MemoryRegion> region =
+      core().adapter.memory().reg_mr(pd.id(), memory, access, options);
   if (!region) return {.answer = Answer::kNoMemory};
-  return {.object = keep(std::make_unique<MemoryRegion>(*this, pd, *region))};
+  made->enter(region.value());
+  return {.object = keep(std::move(made))};
 }
 
 Made<Window> Context::alloc_window(ProtectionDomain& pd, adapter::WindowKind kind) {
   if (core().forked()) return {.answer = Answer::kForked};
   if (&pd.context() != this) return {.answer = Answer::kInvalid};
+  auto made = std::make_unique<Window>(*this, pd, kind);
   const Hold hold(core());
-  Result<Rkey> key = core().adapter.memory().alloc_window(pd.id(), kind);
+  const Result<Rkey> key = core().adapter.memory().alloc_window(pd.id(), kind);
   if (!key) return {.answer = Answer::kNoMemory};
-  return {.object = keep(std::make_unique<Window>(*this, pd, *key, kind))};
+  made->enter(key.value());
+  return {.object = keep(std::move(made))};
 }
 
 Made<AddressHandle> Context::create_ah(ProtectionDomain& pd, const adapter::AhAttr& attr) {
   if (core().forked()) return {.answer = Answer::kForked};
   if (&pd.context() != this) return {.answer = Answer::kInvalid};
+  auto made = std::make_unique<AddressHandle>(*this, pd);
   const Hold hold(core());
   const Result<adapter::AddressHandle> value = core().adapter.make_ah(pd.id(), attr);
   if (!value) return {.answer = Answer::kInvalid};
-  return {.object = keep(std::make_unique<AddressHandle>(*this, pd, value.value()))};
+  made->enter(value.value());
+  return {.object = keep(std::move(made))};
 }
 
 // ---- ending --------------------
@@ -229,7 +255,8 @@ void Context::unlink(Object& object) noexcept {
 }
 
 /// Newest first: an object is older than those that use it, except a region than the windows bound to it.
-void Context::release_all() noexcept {
+Object* Context::release_all() noexcept {
+  Object* ended = nullptr;
   for (int pass = 0; pass < 2; ++pass) {
     for (Object* at = newest_; at != nullptr;) {
       Object* object = std::exchange(at, at->books.older);
@@ -237,10 +264,11 @@ void Context::release_all() noexcept {
       if (object->books.users != 0 || object->release() != Answer::kOk) continue;
       unlink(*object);
       waiting_.drop(object->events);
-      const std::unique_ptr<Object> owned(object);
+      object->books.older = std::exchange(ended, object);
     }
   }
   core().errands.forget(source_);
+  return ended;
 }
 
 // ---- events --------------------

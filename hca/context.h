@@ -52,8 +52,9 @@ class Context final : public ContextBase {
 
   // ---- hca/ alone, under the device's lock --------------------
   void add_event(const AsyncEvent& event) noexcept override;
-  /// Destroys everything.
-  void release_all() noexcept;
+  /// Ends everything. @return the objects, in a list by `books.older`, for who gives their memory back
+  /// without the lock
+  [[nodiscard]] Object* release_all() noexcept;
 
  private:
   template <class T>

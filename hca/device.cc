@@ -85,9 +85,16 @@ Made<Context> Device::open() {
 void Device::close(Context* context) noexcept {
   const std::unique_ptr<Context> owned(context);
   if (core_->forked()) return;
-  const Hold hold(*core_);
-  context->release_all();
-  std::erase(core_->contexts, context);
+  Object* ended = nullptr;
+  {
+    const Hold hold(*core_);
+    ended = context->release_all();
+    std::erase(core_->contexts, context);
+  }
+  while (ended != nullptr) {
+    const std::unique_ptr<Object> owned_object(ended);
+    ended = ended->books.older;
+  }
 }
 
 const adapter::AdapterLimits& Device::limits() const noexcept {

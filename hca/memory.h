@@ -10,42 +10,48 @@ namespace weft::hca {
 /// Any thread.
 class ProtectionDomain final : public Object {
  public:
-  ProtectionDomain(ContextBase& context, adapter::PdId id) noexcept : Object(context, nullptr), id_(id) {}
+  explicit ProtectionDomain(ContextBase& context) noexcept : Object(context, nullptr) {}
   [[nodiscard]] adapter::PdId id() const noexcept { return id_; }
+
+  // ---- hca/ alone, under the device's lock --------------------
+  /// It is the adapter's domain `id` from now on; objects are made before the lock and get what they stand
+  /// for under it.
+  void enter(adapter::PdId id) noexcept { id_ = id; }
   [[nodiscard]] Answer release() noexcept override;
 
  private:
-  adapter::PdId id_;
+  adapter::PdId id_{};
 };
 
 /// Any thread.
 class MemoryRegion final : public Object {
  public:
-  MemoryRegion(ContextBase& context, ProtectionDomain& pd, const adapter::MemoryRegion& region) noexcept
-      : Object(context, nullptr), pd_(&pd), region_(region) {
-    ++pd_->books.users;
-  }
+  MemoryRegion(ContextBase& context, ProtectionDomain& pd) noexcept : Object(context, nullptr), pd_(&pd) {}
   [[nodiscard]] ProtectionDomain& pd() const noexcept { return *pd_; }
   [[nodiscard]] const adapter::MemoryRegion& region() const noexcept { return region_; }
   /// Registers anew what is given: memory, rights, or with `pd` the domain. The keys are new. kBusy while
   /// windows are bound to it, kInvalid for memory or rights that cannot be; nothing has changed then.
   [[nodiscard]] Answer rereg(const adapter::RegionChange& change, ProtectionDomain* pd = nullptr);
+
+  // ---- hca/ alone, under the device's lock --------------------
+  void enter(const adapter::MemoryRegion& region) noexcept {
+    region_ = region;
+    ++pd_->books.users;
+  }
   /// kBusy while windows are bound to it.
   [[nodiscard]] Answer release() noexcept override;
 
  private:
   ProtectionDomain* pd_;
-  adapter::MemoryRegion region_;
+  adapter::MemoryRegion region_{};
 };
 
 /// A key that bind requests tie to ranges. Any thread; key() of one of type 1 not while another thread binds
 /// it.
 class Window final : public Object {
  public:
-  Window(ContextBase& context, ProtectionDomain& pd, Rkey key, adapter::WindowKind kind) noexcept
-      : Object(context, nullptr), pd_(pd), key_(key), kind_(kind) {
-    ++pd_.books.users;
-  }
+  Window(ContextBase& context, ProtectionDomain& pd, adapter::WindowKind kind) noexcept
+      : Object(context, nullptr), pd_(pd), kind_(kind) {}
   [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
   /// Type 1: of the newest bind that was posted. Type 2: the first one, whose upper 24 bits all of its keys
   /// have.
@@ -53,29 +59,36 @@ class Window final : public Object {
   [[nodiscard]] adapter::WindowKind kind() const noexcept { return kind_; }
 
   // ---- hca/ alone, under the device's lock --------------------
+  void enter(Rkey key) noexcept {
+    key_ = key;
+    ++pd_.books.users;
+  }
   void set_key(Rkey key) noexcept { key_ = key; }
   [[nodiscard]] Answer release() noexcept override;
 
  private:
   ProtectionDomain& pd_;
-  Rkey key_;
+  Rkey key_{};
   adapter::WindowKind kind_;
 };
 
 /// Where datagrams go; SendRequest::ah points to value(). Any thread.
 class AddressHandle final : public Object {
  public:
-  AddressHandle(ContextBase& context, ProtectionDomain& pd, const adapter::AddressHandle& value) noexcept
-      : Object(context, nullptr), pd_(pd), value_(value) {
-    ++pd_.books.users;
-  }
+  AddressHandle(ContextBase& context, ProtectionDomain& pd) noexcept : Object(context, nullptr), pd_(pd) {}
   [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
   [[nodiscard]] const adapter::AddressHandle& value() const noexcept { return value_; }
+
+  // ---- hca/ alone, under the device's lock --------------------
+  void enter(const adapter::AddressHandle& value) noexcept {
+    value_ = value;
+    ++pd_.books.users;
+  }
   [[nodiscard]] Answer release() noexcept override;
 
  private:
   ProtectionDomain& pd_;
-  adapter::AddressHandle value_;
+  adapter::AddressHandle value_{};
 };
 
 }  // namespace weft::hca

@@ -11,27 +11,25 @@
 
 namespace weft::hca {
 
-Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd, adapter::QueuePair& pair) noexcept
+Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd) noexcept
     : Object(context, init.user),
-      pair_(pair),
       xrcd_(init.xrcd),
-      uses_{pd, init.send_cq, init.recv_cq, init.srq, init.xrcd},
-      number_(core().adapter.qpn(pair)) {
+      uses_{pd, init.send_cq, init.recv_cq, init.srq, init.xrcd} {}
+
+void Qp::enter(adapter::QueuePair& pair, Handles handles) {
+  if (handles != nullptr) handles->push_back(this);
+  handles_ = std::move(handles);
+  pair_ = &pair;
+  number_ = core().adapter.qpn(pair);
   for (Object* used : uses_) {
     if (used != nullptr) ++used->books.users;
   }
 }
 
-Qp::Qp(ContextBase& context, const QpInit& init, adapter::QueuePair& pair, Handles handles)
-    : Qp(context, init, nullptr, pair) {
-  handles->push_back(this);
-  handles_ = std::move(handles);
-}
-
 template <class Request>
 Answer Qp::post(std::span<const Request> list, size_t& posted) noexcept {
   for (const Request& request : list) {
-    const adapter::PostResult result = core().adapter.post(pair_, request);
+    const adapter::PostResult result = core().adapter.post(*pair_, request);
     if (result != adapter::PostResult::kOk) {
       refusal_ = result;
       return answer_of(result);
@@ -47,7 +45,7 @@ Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted)
   if (device.forked()) return Answer::kForked;
   Hold hold(device);
   const Answer answer = post(list, posted);
-  if (posted != 0) device.adapter.ring_send(pair_);
+  if (posted != 0) device.adapter.ring_send(*pair_);
   device.caller_turn(hold.now());
   return answer;
 }
@@ -58,7 +56,7 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
   if (device.forked()) return Answer::kForked;
   const Hold hold(device);
   const Answer answer = post(list, posted);
-  if (posted != 0) device.adapter.ring_recv(pair_);
+  if (posted != 0) device.adapter.ring_recv(*pair_);
   return answer;
 }
 
@@ -84,7 +82,7 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
                .addr = bind.addr,
                .length = bind.length,
                .access = bind.access}};
-  const Answer answer = answer_of(device.adapter.post_send(pair_, request));
+  const Answer answer = answer_of(device.adapter.post_send(*pair_, request));
   if (answer == Answer::kOk) {
     key = next;
     window.set_key(next);
@@ -97,9 +95,9 @@ Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   Hold hold(device);
-  const Answer answer = answer_of(device.adapter.modify_qp(pair_, attr, mask));
+  const Answer answer = answer_of(device.adapter.modify_qp(*pair_, attr, mask));
   if (answer != Answer::kOk) return answer;
-  device.table.note(device.adapter, pair_);
+  device.table.note(device.adapter, *pair_);
   if ((mask & adapter::kQpAttrState) != 0 && attr.state != adapter::QpState::kReset) device.need_helper();
   device.caller_turn(hold.now());
   return answer;
@@ -107,15 +105,15 @@ Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
 
 void Qp::fail() noexcept {
   static_cast<void>(
-      core().adapter.modify_qp(pair_, {.state = adapter::QpState::kErr}, adapter::kQpAttrState));
+      core().adapter.modify_qp(*pair_, {.state = adapter::QpState::kErr}, adapter::kQpAttrState));
 }
 
 Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   const Hold hold(device);
-  attr = device.adapter.query_qp(pair_);
-  config = device.adapter.config(pair_);
+  attr = device.adapter.query_qp(*pair_);
+  config = device.adapter.config(*pair_);
   return Answer::kOk;
 }
 
@@ -125,10 +123,10 @@ Answer Qp::attach_mcast(const Gid& gid, Lid lid) {
   const Hold hold(device);
   const Membership group{gid, lid};
   if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return Answer::kOk;
-  const adapter::QpType type = device.adapter.config(pair_).type;
+  const adapter::QpType type = device.adapter.config(*pair_).type;
   if (type != adapter::QpType::kUd || !is_multicast(gid) || !is_multicast(lid)) return Answer::kInvalid;
   groups_.push_back(group);
-  if (!device.adapter.attach_mcast(pair_, gid, lid)) {
+  if (!device.adapter.attach_mcast(*pair_, gid, lid)) {
     groups_.pop_back();
     return Answer::kNoMemory;
   }
@@ -140,7 +138,7 @@ Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   const Hold hold(device);
-  if (std::erase(groups_, Membership{gid, lid}) == 0 || !device.adapter.detach_mcast(pair_, gid, lid))
+  if (std::erase(groups_, Membership{gid, lid}) == 0 || !device.adapter.detach_mcast(*pair_, gid, lid))
     return Answer::kInvalid;
   --books.users;
   return Answer::kOk;
@@ -148,7 +146,7 @@ Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
 
 void Qp::abandon() noexcept {
   for (const Membership& group : groups_) {
-    if (core().adapter.detach_mcast(pair_, group.gid, group.lid)) --books.users;
+    if (core().adapter.detach_mcast(*pair_, group.gid, group.lid)) --books.users;
   }
   groups_.clear();
 }
@@ -166,8 +164,8 @@ Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // what was posted leaves, and its events find it
   if (let_go()) {
-    if (!device.adapter.destroy_qp(&pair_, memory_)) return Answer::kBusy;
-    device.table.leave(pair_);
+    if (!device.adapter.destroy_qp(pair_, memory_)) return Answer::kBusy;
+    device.table.leave(*pair_);
     device.caller_turn(device.clock.now());  // its last acknowledgement leaves
     device.forget(number_);
   }

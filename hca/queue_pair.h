@@ -49,9 +49,7 @@ class Qp final : public Object {
   /// All handles of one XRC target, which ends with the last of them.
   using Handles = std::shared_ptr<std::vector<Qp*>>;
 
-  Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd, adapter::QueuePair& pair) noexcept;
-  /// A handle of an XRC target; of `init` its domain and user count. Under the device's lock.
-  Qp(ContextBase& context, const QpInit& init, adapter::QueuePair& pair, Handles handles);
+  Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd = nullptr) noexcept;
 
   [[nodiscard]] Qpn number() const noexcept { return number_; }
 
@@ -76,7 +74,9 @@ class Qp final : public Object {
   [[nodiscard]] Answer detach_mcast(const Gid& gid, Lid lid) noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------
-  [[nodiscard]] adapter::QueuePair& pair() const noexcept { return pair_; }
+  [[nodiscard]] adapter::QueuePair& pair() const noexcept { return *pair_; }
+  /// It is a handle of the adapter's QP from now on; of an XRC target one more of `handles`.
+  void enter(adapter::QueuePair& pair, Handles handles = nullptr);
   /// Null of all but targets.
   [[nodiscard]] const Handles& handles() const noexcept { return handles_; }
   [[nodiscard]] const XrcDomain* xrcd() const noexcept { return xrcd_; }
@@ -98,11 +98,11 @@ class Qp final : public Object {
     [[nodiscard]] bool operator==(const Membership&) const noexcept = default;
   };
 
-  adapter::QueuePair& pair_;
+  adapter::QueuePair* pair_ = nullptr;
   XrcDomain* xrcd_ = nullptr;
   Handles handles_;
   std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
-  Qpn number_;
+  Qpn number_{};
   adapter::PostResult refusal_ = adapter::PostResult::kOk;
   std::vector<Membership> groups_;  // each counts as a user of the QP
   adapter::QpMemory memory_;        // of the adapter's QP once it has ended: given back without the lock

@@ -1,5 +1,7 @@
 #include "hca/shared_queue.h"
 
+#include <new>
+
 #include "adapter/queues/shared_receives.h"
 #include "hca/channel.h"
 #include "hca/device_core.h"
@@ -17,7 +19,9 @@ Answer XrcDomain::release() noexcept {
 
 Srq::Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::SharedReceiveQueue& queue,
          const XrcPlace& xrc) noexcept
-    : Object(context, user), pd_(pd), queue_(queue), xrc_(xrc) {
+    : Object(context, user), pd_(pd), queue_(queue), xrc_(xrc) {}
+
+void Srq::enter() noexcept {
   ++pd_.books.users;
   if (xrc_.domain == nullptr) return;
   ++xrc_.domain->books.users;
@@ -49,8 +53,15 @@ Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted
 Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
+  adapter::RecvRoom room;  // nobody waits for this memory, nor for what is given back
+  try {
+    room = device.adapter.srqs().room_for(queue_, attr, mask);
+  } catch (const std::bad_alloc&) {
+    return Answer::kNoMemory;
+  }
   Hold hold(device);
-  const Answer answer = device.adapter.srqs().modify(queue_, attr, mask) ? Answer::kOk : Answer::kInvalid;
+  const Answer answer =
+      device.adapter.srqs().modify(queue_, attr, mask, room) ? Answer::kOk : Answer::kInvalid;
   device.caller_turn(hold.now());  // a limit may be reached at once
   return answer;
 }

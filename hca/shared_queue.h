@@ -24,13 +24,16 @@ struct XrcOpen {
 /// Any thread.
 class XrcDomain final : public Object {
  public:
-  XrcDomain(ContextBase& context, adapter::XrcdId id, const std::optional<XrcFile>& file) noexcept
-      : Object(context, nullptr), id_(id), file_(file) {}
+  XrcDomain(ContextBase& context, const std::optional<XrcFile>& file) noexcept
+      : Object(context, nullptr), file_(file) {}
   [[nodiscard]] adapter::XrcdId id() const noexcept { return id_; }
+
+  // ---- hca/ alone, under the device's lock --------------------
+  void enter(adapter::XrcdId id) noexcept { id_ = id; }
   [[nodiscard]] Answer release() noexcept override;
 
  private:
-  adapter::XrcdId id_;
+  adapter::XrcdId id_{};
   std::optional<XrcFile> file_;
 };
 
@@ -51,12 +54,13 @@ class Srq final : public Object {
 
   /// As Qp::post_recv().
   [[nodiscard]] Answer post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept;
-  /// `mask`: adapter::SrqAttrMask.
+  /// `mask`: adapter::SrqAttrMask. kNoMemory when there is none for as many WQEs; nothing has changed then.
   [[nodiscard]] Answer modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept;
   [[nodiscard]] Answer query(adapter::SrqAttr& out) const noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------
   [[nodiscard]] adapter::SharedReceiveQueue& queue() const noexcept { return queue_; }
+  void enter() noexcept;
   [[nodiscard]] Answer release() noexcept override;
 
  private:

@@ -7,10 +7,12 @@
 namespace {
 std::atomic<uint64_t> g_allocations{0};
 std::atomic<uint64_t> g_bytes{0};
+std::atomic<void (*)(uint64_t)> g_look{nullptr};
 
 void count(std::size_t bytes) noexcept {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   g_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (const auto look = g_look.load(std::memory_order_relaxed); look != nullptr) look(bytes);
 }
 }  // namespace
 
@@ -50,6 +52,10 @@ uint64_t allocations() noexcept {
 
 uint64_t allocated_bytes() noexcept {
   return g_bytes.load(std::memory_order_relaxed);
+}
+
+void watch_allocations(void (*look)(uint64_t bytes)) noexcept {
+  g_look.store(look, std::memory_order_relaxed);
 }
 
 }  // namespace weft::test

@@ -10,5 +10,7 @@ namespace weft::test {
 uint64_t allocations() noexcept;
 /// Bytes that they asked for, given back or not.
 uint64_t allocated_bytes() noexcept;
+/// `look` is called with the size of each allocation from now on, by whoever makes it; null: nobody.
+void watch_allocations(void (*look)(uint64_t bytes)) noexcept;
 
 }  // namespace weft::test

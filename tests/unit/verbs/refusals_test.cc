@@ -1,0 +1,135 @@
+// What calls that make or change an object say of arguments that cannot be, and of limits that are reached:
+// EINVAL for the first, ENOMEM for the second, as the manual pages and the kernel's providers have it.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/verbs/verbs_fixture.h"
+
+namespace weft::test {
+namespace {
+
+struct Wrong {
+  std::string call;
+  std::function<bool()> made;  // true: it was not refused
+};
+
+class Refusals : public Verbs {
+ protected:
+  static void all_are(int error, const std::vector<Wrong>& calls) {
+    for (const Wrong& wrong : calls) {
+      errno = 0;
+      EXPECT_FALSE(wrong.made()) << wrong.call;
+      EXPECT_EQ(errno, error) << wrong.call;
+    }
+  }
+  Wrong region(const std::string& what, size_t bytes, uint64_t iova, unsigned access) {
+    return {"ibv_reg_mr_iova2: " + what,
+            [=, this] { return ibv_reg_mr_iova2(pd, memory.data(), bytes, iova, access) != nullptr; }};
+  }
+  Wrong pair(const std::string& what, ibv_qp_cap cap) {
+    return {"ibv_create_qp: " + what, [=, this] {
+              ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+              init.cap = cap;
+              return ibv_create_qp(pd, &init) != nullptr;
+            }};
+  }
+  Wrong queue(const std::string& what, ibv_srq_attr attr) {
+    return {"ibv_create_srq: " + what, [=, this] {
+              ibv_srq_init_attr init{.srq_context = nullptr, .attr = attr};
+              return ibv_create_srq(pd, &init) != nullptr;
+            }};
+  }
+  Wrong way(const std::string& what, ibv_ah_attr attr) {
+    return {"ibv_create_ah: " + what, [=, this]() mutable { return ibv_create_ah(pd, &attr) != nullptr; }};
+  }
+};
+
+TEST_F(Refusals, of_regions_that_cannot_be_are_not_a_lack_of_memory) {
+  constexpr unsigned kLocal = IBV_ACCESS_LOCAL_WRITE;
+  all_are(EINVAL, {region("no bytes", 0, 0x1000, kLocal),
+                   region("past the end of the address space", memory.size(), UINT64_MAX - 100, kLocal),
+                   region("remote write without local write", 8, 0x1000, IBV_ACCESS_REMOTE_WRITE),
+                   region("remote atomic without local write", 8, 0x1000, IBV_ACCESS_REMOTE_ATOMIC),
+                   region("an unknown right", 8, 0x1000, kLocal | 1U << 19)});
+}
+
+TEST_F(Refusals, of_queues_beyond_the_limits_name_the_argument) {
+  ibv_device_attr most;
+  ASSERT_EQ(ibv_query_device(context, &most), 0);
+  const auto wrs = static_cast<uint32_t>(most.max_qp_wr);
+  const auto sges = static_cast<uint32_t>(most.max_sge);
+  const auto srq_wrs = static_cast<uint32_t>(most.max_srq_wr);
+  all_are(EINVAL, {pair("max_send_wr", {wrs + 1, 1, 1, 1, 0}),
+                   pair("max_recv_wr", {1, wrs + 1, 1, 1, 0}),
+                   pair("max_send_sge", {1, 1, sges + 1, 1, 0}),
+                   pair("max_recv_sge", {1, 1, 1, sges + 1, 0}),
+                   pair("max_inline_data", {1, 1, 1, 1, 1U << 20}),
+                   queue("no WRs", {.max_wr = 0, .max_sge = 1}),
+                   queue("max_wr", {.max_wr = srq_wrs + 1, .max_sge = 1}),
+                   queue("max_sge", {.max_wr = 1, .max_sge = sges + 1}),
+                   {"ibv_create_cq: no entries",
+                    [&] { return ibv_create_cq(context, 0, nullptr, nullptr, 0) != nullptr; }},
+                   {"ibv_create_cq: a negative number",
+                    [&] { return ibv_create_cq(context, -1, nullptr, nullptr, 0) != nullptr; }},
+                   {"ibv_create_cq: comp_vector",
+                    [&] { return ibv_create_cq(context, 1, nullptr, nullptr, -1) != nullptr; }},
+                   {"ibv_resize_cq: no entries", [&] { return ibv_resize_cq(cq, 0) == 0; }},
+                   {"ibv_resize_cq: too many", [&] { return ibv_resize_cq(cq, most.max_cqe + 1) == 0; }}});
+}
+
+TEST_F(Refusals, of_changes_of_a_shared_receive_queue) {
+  ibv_srq_init_attr init{.srq_context = nullptr, .attr = {.max_wr = 4, .max_sge = 1}};
+  ibv_srq* srq = ibv_create_srq(pd, &init);
+  ASSERT_NE(srq, nullptr);
+  const auto change = [&](ibv_srq_attr attr, int mask) { return ibv_modify_srq(srq, &attr, mask); };
+  EXPECT_EQ(change({.max_wr = 1U << 30}, IBV_SRQ_MAX_WR), EINVAL);
+  EXPECT_EQ(change({.max_wr = 0}, IBV_SRQ_MAX_WR), EINVAL);
+  EXPECT_EQ(change({.srq_limit = 5}, IBV_SRQ_LIMIT), EINVAL) << "more than it holds";
+  EXPECT_EQ(change({.srq_limit = 1}, 1 << 7), EINVAL) << "no such attribute";
+  EXPECT_EQ(change({.max_wr = 64, .srq_limit = 5}, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST_F(Refusals, of_addresses_windows_and_places_that_are_not_there) {
+  ibv_gid gid;
+  __be16 pkey = 0;
+  all_are(EINVAL,
+          {way("no LID", {.dlid = 0, .port_num = 1}),
+           way("no such port", {.dlid = 1, .port_num = 2}),
+           way("no such level", {.dlid = 1, .sl = 16, .port_num = 1}),
+           {"ibv_alloc_mw: type 3", [&] { return ibv_alloc_mw(pd, static_cast<ibv_mw_type>(3)) != nullptr; }},
+           {"ibv_query_gid: no such port", [&] { return ibv_query_gid(context, 2, 0, &gid) == 0; }},
+           {"ibv_query_gid: no such entry", [&] { return ibv_query_gid(context, 1, 99, &gid) == 0; }},
+           {"ibv_query_pkey: no such entry", [&] { return ibv_query_pkey(context, 1, -1, &pkey) == 0; }}});
+}
+
+/// As many as there can be: one more is a lack of memory, and all go again.
+TEST_F(Refusals, of_one_object_too_many_are_a_lack_of_memory) {
+  ibv_device_attr most;
+  ASSERT_EQ(ibv_query_device(context, &most), 0);
+  std::vector<ibv_pd*> pds;
+  errno = 0;
+  for (ibv_pd* made = ibv_alloc_pd(context); made != nullptr; made = ibv_alloc_pd(context))
+    pds.push_back(made);
+  EXPECT_EQ(errno, ENOMEM) << "ibv_alloc_pd";
+  EXPECT_LE(pds.size(), static_cast<size_t>(most.max_pd));
+  for (ibv_pd* made : pds) EXPECT_EQ(ibv_dealloc_pd(made), 0);
+  std::vector<ibv_srq*> srqs;
+  ibv_srq_init_attr init{.srq_context = nullptr, .attr = {.max_wr = 1, .max_sge = 1}};
+  errno = 0;
+  for (ibv_srq* made = ibv_create_srq(pd, &init); made != nullptr; made = ibv_create_srq(pd, &init))
+    srqs.push_back(made);
+  EXPECT_EQ(errno, ENOMEM) << "ibv_create_srq";
+  for (ibv_srq* made : srqs) EXPECT_EQ(ibv_destroy_srq(made), 0);
+  std::vector<ibv_cq*> cqs;
+  errno = 0;
+  for (ibv_cq* made = ibv_create_cq(context, 1, nullptr, nullptr, 0); made != nullptr;
+       made = ibv_create_cq(context, 1, nullptr, nullptr, 0))
+    cqs.push_back(made);
+  EXPECT_EQ(errno, ENOMEM) << "ibv_create_cq";
+  for (ibv_cq* made : cqs) EXPECT_EQ(ibv_destroy_cq(made), 0);
+}
+
+}  // namespace
+}  // namespace weft::test
