@@ -11,17 +11,18 @@ namespace {
 
 class LastWords : public ::testing::Test {
  protected:
-  /// Side 0 sends; when this returns the message is received, and its acknowledgement has had no credit yet.
+  /// Side 0 sends; when this returns the message is received, and its acknowledgement has had no credit yet
+  /// where `room`, which it has for that, is none.
   void send_and_receive() {
     qps_ = pair_.connect({});
     send_one_more();
   }
-  void send_one_more() {
+  void send_one_more(uint32_t room = 0) {
     ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 64)}), PostResult::kOk);
     const Sge from = pair_.side(0).sge(0, 64);
     ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.wr_id = 1, .sges = std::span(&from, 1)}),
               PostResult::kOk);
-    pair_.pipe.set_room(1, 0);
+    pair_.pipe.set_room(1, room);
     for (int turns = 0; turns < 10 && pair_.side(1).completions.empty(); ++turns) pair_.run(1, Duration{});
     pair_.run(2, Duration{});
     pair_.pipe.set_room(1, UINT32_MAX);
@@ -67,7 +68,7 @@ TEST_F(LastWords, are_said_several_times_where_cells_were_lost) {
   pair_.side(0).completions.clear();
   pair_.side(1).completions.clear();
   losses = 3;
-  send_one_more();
+  send_one_more(UINT32_MAX);
   ASSERT_EQ(losses, 2);
   ASSERT_TRUE(pair_.side(1).adapter->destroy_qp(qps_[1]).ok());
   expect_success();
