@@ -63,8 +63,8 @@ Lid roce_lid(const Gid& gid) noexcept {
 }
 
 Lid dlid_of(const ibv_ah_attr& attr) noexcept {
-  if (attr.dlid != 0 || attr.is_global == 0) return Lid(attr.dlid);
-  return roce_lid(group_gid(attr.grh.dgid));
+  const Lid named = attr.is_global != 0 ? roce_lid(group_gid(attr.grh.dgid)) : kLidNone;
+  return named != kLidNone ? named : Lid(attr.dlid);
 }
 
 uint16_t pkey_at(ProcessNode& node, size_t index) noexcept {

@@ -21,7 +21,8 @@ class ProcessNode;
 [[nodiscard]] ibv_gid_type gid_type_at(const ProcessNode& node, int index) noexcept;
 /// Whose GID of RoCE it is; kLidNone: nobody's.
 [[nodiscard]] Lid roce_lid(const Gid& gid) noexcept;
-/// The LID that an address names, itself or, as in RoCE, by its GID.
+/// The LID that an address names: as in RoCE by its GID, where that is one of RoCE, or itself. Programs put
+/// something else there for RoCE (UCX the source port of UDP).
 [[nodiscard]] Lid dlid_of(const ibv_ah_attr& attr) noexcept;
 /// 0: no such partition.
 [[nodiscard]] uint16_t pkey_at(ProcessNode& node, size_t index) noexcept;

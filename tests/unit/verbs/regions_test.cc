@@ -284,6 +284,11 @@ TEST_F(Regions, an_address_may_name_its_lid_by_a_gid_of_roce) {
   ibv_ah* handle = ibv_create_ah(pd, &to);
   ASSERT_NE(handle, nullptr);
   EXPECT_EQ(ibv_destroy_ah(handle), 0);
+  to.dlid = 0xC000;  // no LID of an endnode: UCX has the source port of UDP there
+  handle = ibv_create_ah(pd, &to);
+  ASSERT_NE(handle, nullptr);
+  EXPECT_EQ(ibv_destroy_ah(handle), 0);
+  to.dlid = 0;
   ibv_qp* qp = make_qp(IBV_QPT_UC);
   ibv_qp_attr attr{.qp_state = IBV_QPS_INIT, .port_num = 1};
   ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
