@@ -136,7 +136,7 @@ class Fabric:
         with output.open("wb") as out:
             popen = subprocess.Popen([*self.prefix, self.weft, "run", "--fabric", "kills", "--", *words], stdout=out,
                                      stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self.environment,
-                                     cwd=self.directory, start_new_session=True)
+                                     cwd=self.directory, process_group=0)
         return Side(popen, output)
 
     def processes(self):

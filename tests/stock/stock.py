@@ -144,7 +144,7 @@ class Runner:
     def spawn(self, words, directory, role, more):
         output = (directory / f"{role}.txt").open("ab")
         return subprocess.Popen(as_user(words), stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=directory,
-                                env=self.environment(directory, more), start_new_session=True)
+                                env=self.environment(directory, more), process_group=0)
 
     def start(self, case, words, directory, role):
         values = {"port": str(self.port), "dir": str(directory)}
