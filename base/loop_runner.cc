@@ -35,7 +35,7 @@ int LoopRunner::turn() {
   counters_.add(LoopCounter::kTurns);
   if (work != 0) {
     counters_.add(LoopCounter::kWorkingTurns);
-    spin_.worked(now);
+    spin_.worked(now, work);
     return work;
   }
   idle(now);

@@ -2,7 +2,8 @@
 // 25 us, so while traffic flows a loop spins before it sleeps (decisions 5.5). Traffic is work in half
 // of the last milliseconds: not the messages and timers that an idle session has twice a second, nor those of
 // sixty such sessions at their switch, which come every few milliseconds. A yield that comes back late
-// says that somebody needs the core. Times only; no clock, no thread.
+// says that somebody needs the core; where every one does, somebody who never yields has it, and a wake-up is
+// sooner than the end of a time slice. Times only; no clock, no thread.
 #pragma once
 
 #include <bit>
@@ -18,6 +19,12 @@ struct SpinConfig {
   // for which the loop has slept already, does not make the next ones wait for a wake-up.
   int busy_spans = 8;
   Duration yield_late = std::chrono::microseconds(50);  // a yield longer than this shortens the window
+  // A yield as long as this cost a time slice. After so many of them on end for which little had waited -- a
+  // stream makes up for them by its next burst -- there are none for a while.
+  Duration yield_lost = std::chrono::microseconds(500);
+  int lost_most = 3;
+  int little = 8;
+  Duration rest = std::chrono::milliseconds(100);
 };
 
 /// Owner: the thread whose loop it is.
@@ -25,8 +32,16 @@ class SpinPolicy {
  public:
   explicit SpinPolicy(const SpinConfig& config = {}) noexcept : config_(config) {}
 
-  /// A turn at `now` found work.
-  void worked(Instant now) noexcept {
+  /// A turn at `now` found `work` pieces of work.
+  void worked(Instant now, int work) noexcept {
+    if (lost_) {
+      lost_ = false;
+      lost_on_end_ = work <= config_.little ? lost_on_end_ + 1 : 0;
+      if (lost_on_end_ == config_.lost_most) {
+        lost_on_end_ = 0;
+        rests_until_ = now + config_.rest;
+      }
+    }
     const int64_t span = now.time_since_epoch().count() >> 20;
     const auto later = static_cast<uint64_t>(span - span_);
     spans_ = static_cast<uint16_t>(later >= 16 ? 1U : uint32_t{spans_} << later | 1U);
@@ -41,11 +56,13 @@ class SpinPolicy {
       penalty_ = {};
     }
     const bool traffic = std::popcount(spans_) >= config_.busy_spans;
-    return traffic && now - idle_from_ + penalty_ < config_.spin;
+    return traffic && now >= rests_until_ && now - idle_from_ + penalty_ < config_.spin;
   }
   /// The yield that began at `from` came back at `to`. @return whether that was late
   bool yielded(Instant from, Instant to) noexcept {
     const Duration away = to - from;
+    lost_ = away >= config_.yield_lost;
+    if (!lost_) lost_on_end_ = 0;
     if (away <= config_.yield_late) return false;
     penalty_ += away * 4;
     return true;
@@ -57,6 +74,9 @@ class SpinPolicy {
   uint16_t spans_ = 0;          // bit n: there was work n spans before it
   Instant idle_from_ = kNever;  // when work ran out
   Duration penalty_{};          // of late yields since idle_from_
+  Instant rests_until_ = Instant::min();
+  int lost_on_end_ = 0;
+  bool lost_ = false;  // the latest yield
 };
 
 }  // namespace weft

@@ -82,7 +82,7 @@ int Cq::poll(std::span<adapter::WorkCompletion> out) noexcept {
   taken_since_turn_ += taken;
   if (taken == 0 || taken_since_turn_ >= kEntriesPerTurn) {
     taken_since_turn_ = 0;
-    device.caller_turn(hold.now());
+    device.caller_polls(hold.now());
     if (taken == 0) taken = device.adapter.poll_cq(queue(), out);
   }
   return static_cast<int>(taken);

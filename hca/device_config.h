@@ -45,8 +45,8 @@ struct PortState {
 
 /// What a look of the helper has come to.
 struct Helped {
-  Instant until;        // when to look again at the latest; Instant::min() is at once
-  bool worked = false;  // it found work; false also while callers drive
+  Instant until;  // when to look again at the latest; Instant::min() is at once
+  int work = 0;   // that it found; none also while callers drive
 };
 
 }  // namespace weft::hca

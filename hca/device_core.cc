@@ -41,6 +41,11 @@ void DeviceCore::caller_turn(Instant now) noexcept {
   if (drive.sleeps_long(now) && adapter.deadline() < drive.rests_until()) errands.kick_helper = true;
 }
 
+void DeviceCore::caller_polls(Instant now) noexcept {
+  caller_turn(now);
+  drive.caller_polled(now);
+}
+
 void DeviceCore::caller_waits(Instant now) noexcept {
   drive.caller_waits();
   for (int look = 0; !prepare_ports() && look < kLooksBeforeWaiting; ++look) turn(now);
@@ -174,14 +179,15 @@ Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
   drive.helper_wakes();
   finish_ports();
   Instant until = Instant::min();
-  bool worked = false;
+  int work = 0;
   if (!drive.helper_drives(hold.now())) {
     counters.add(DeviceCounter::kHelperLooks);
     until = drive.look_again();
   } else {
     counters.add(DeviceCounter::kHelperTurns);
-    worked = turn(hold.now()) != 0;
-    if (!worked && !stays && prepare_ports()) until = adapter.deadline();
+    work = turn(hold.now());
+    if (work != 0) drive.helper_found_work(hold.now());
+    if (work == 0 && !stays && prepare_ports()) until = drive.rest(hold.now(), adapter.deadline());
   }
   table.look(adapter, hold.now());
   for (const auto& link : links) {
@@ -191,7 +197,7 @@ Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
   }
   until = std::min(until, tend_at);
   drive.helper_rests(until);
-  return {until, worked};
+  return {until, work};
 }
 
 Instant DeviceCore::tend_links(Instant now, bool now_due) noexcept {

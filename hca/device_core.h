@@ -45,6 +45,7 @@ class DeviceCore {
   int turn(Instant now) noexcept;
   /// A turn of a caller, who drives from now on.
   void caller_turn(Instant now) noexcept;
+  void caller_polls(Instant now) noexcept;
   /// A caller is about to wait: the links are told to wake the helper, or it drives at once.
   void caller_waits(Instant now) noexcept;
   void deliver_events() noexcept;

@@ -54,10 +54,10 @@ void HelperThread::run() noexcept {
   while (!stop_) {
     const Helped helped = device_.help(std::exchange(links_ready, false), std::exchange(stays, false));
     const Instant now = clock_.now();
-    if (helped.worked) spin.worked(now);
+    if (helped.work != 0) spin.worked(now, helped.work);
     if (helped.until <= now) {
-      stays = helped.worked || spin.yields(now);
-      if (helped.worked || !stays) continue;
+      stays = helped.work != 0 || spin.yields(now);
+      if (helped.work != 0 || !stays) continue;
       sched_yield();
       static_cast<void>(spin.yielded(now, clock_.now()));
       continue;

@@ -42,29 +42,6 @@ TEST(AnswerTest, is_an_errno) {
 
 // ---- who drives --------------------
 
-TEST(DriveTest, callers_drive_until_they_pause) {
-  hca::Drive drive;
-  const Instant start = Instant{} + 1s;
-  EXPECT_TRUE(drive.helper_drives(start)) << "nobody has called yet";
-  drive.caller_turned(start);
-  EXPECT_FALSE(drive.helper_drives(start + 1ms));
-  EXPECT_EQ(drive.look_again(), start + hca::kCallerPause);
-  EXPECT_TRUE(drive.helper_drives(start + hca::kCallerPause));
-}
-
-TEST(DriveTest, who_waits_leaves_the_driving_to_the_helper_at_once_and_who_polls_on_takes_it_back) {
-  hca::Drive drive;
-  const Instant now = Instant{} + 1s;
-  drive.caller_turned(now);
-  drive.caller_waits();
-  for (uint32_t i = 0; i < hca::kTurnsAfterArm; ++i) {
-    drive.caller_turned(now);
-    EXPECT_TRUE(drive.helper_drives(now)) << "it looks at its queues once more";
-  }
-  drive.caller_turned(now);
-  EXPECT_FALSE(drive.helper_drives(now));
-}
-
 TEST_F(TwoDevices, a_send_crosses_while_its_callers_poll) {
   const auto [qa, qb] = connected();
   EXPECT_EQ(qa->user(), at[0].get());
@@ -145,6 +122,27 @@ TEST_F(TwoDevices, the_helper_drives_for_who_never_calls) {
   EXPECT_EQ(b().memory[Consumer::kBytes / 2], a().memory[0]);
   EXPECT_EQ(b().device.count(DeviceCounter::kHelperTurns), 1U);
   EXPECT_EQ(b().cq->query().fill, 1U);
+}
+
+/// It posts now and then, and waits by reading its memory: what comes between is placed when it comes.
+TEST_F(TwoDevices, the_helper_drives_beside_a_program_that_spins_on_memory_and_posts) {
+  const auto [qa, qb] = connected();
+  const auto answer = [&, qa = qa, qb = qb](uint64_t number) {
+    a().memory[0] = static_cast<std::byte>(number);
+    EXPECT_EQ(a().recv(*qa, number), Answer::kOk);
+    EXPECT_EQ(b().recv(*qb, number), Answer::kOk);
+    EXPECT_EQ(b().send(*qb, number), Answer::kOk);
+    EXPECT_EQ(a().send(*qa, number), Answer::kOk);
+    clock.advance(10us);
+    static_cast<void>(b().device.help(true));
+    return b().memory[Consumer::kBytes / 2] == a().memory[0];
+  };
+  EXPECT_FALSE(answer(1)) << "callers drive";
+  clock.advance(hca::kCallerPause);
+  EXPECT_NE(b().device.help(false).work, 0);
+  const int kicks = b().helper.kicks;
+  for (uint64_t i = 2; i < 10; ++i) EXPECT_TRUE(answer(i)) << i;
+  EXPECT_EQ(b().helper.kicks, kicks);
 }
 
 TEST_F(TwoDevices, the_helper_only_looks_while_callers_poll) {

@@ -192,6 +192,51 @@ TEST(LoopRunner, traffic_is_spun_for_until_its_window_is_over) {
   EXPECT_EQ(yields_for(loop, core, clock, milliseconds(7), milliseconds(1)), 0U);
 }
 
+/// Traffic, and then pieces of work that are found behind a yield of `away` each; true when it still yields.
+bool yields_after(SpinPolicy& spin, Instant& now, int times, Duration away, int work) {
+  for (int i = 0; i < times; ++i) {
+    static_cast<void>(spin.yields(now));
+    static_cast<void>(spin.yielded(now, now + away));
+    now += away;
+    spin.worked(now, work);
+    now += std::chrono::microseconds(1);
+  }
+  return spin.yields(now);
+}
+
+TEST(SpinPolicy, who_loses_a_time_slice_with_each_yield_sleeps_for_a_while) {
+  using std::chrono::milliseconds;
+  const SpinConfig config;
+  SpinPolicy spin(config);
+  Instant now = Instant{} + std::chrono::seconds(1);
+  ASSERT_TRUE(yields_after(spin, now, 100, std::chrono::microseconds(100), 1)) << "late, but no slice";
+  EXPECT_TRUE(yields_after(spin, now, config.lost_most - 1, milliseconds(1), 1));
+  EXPECT_FALSE(yields_after(spin, now, 1, milliseconds(1), 1));
+  const Instant over = now + config.rest;
+  for (; now < over - milliseconds(1); now += milliseconds(1)) {
+    spin.worked(now, 1);
+    ASSERT_FALSE(spin.yields(now));
+  }
+  now = over;
+  spin.worked(now, 1);
+  EXPECT_TRUE(spin.yields(now)) << "the core may be free again";
+}
+
+TEST(SpinPolicy, yields_go_on_beside_one_that_comes_back_at_once_and_for_a_stream) {
+  using std::chrono::microseconds;
+  using std::chrono::milliseconds;
+  const SpinConfig config;
+  SpinPolicy spin(config);
+  Instant now = Instant{} + std::chrono::seconds(1);
+  ASSERT_TRUE(yields_after(spin, now, 100, microseconds(100), 1));
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(yields_after(spin, now, config.lost_most - 1, milliseconds(1), 1)) << i;
+    ASSERT_TRUE(yields_after(spin, now, 1, microseconds(1), 1)) << i;
+  }
+  EXPECT_TRUE(yields_after(spin, now, 10, milliseconds(1), config.little + 1))
+      << "a burst had waited each time";
+}
+
 TEST(ProcessGuard, the_end_of_the_parent_ends_the_loop) {
   const MonotonicClock clock;
   LoopRunner loop(clock);
