@@ -14,6 +14,8 @@ namespace {
 
 constexpr int kRoceAddresses = 3;
 constexpr int kRoceVersions = 2;
+/// Programs that want none in particular have all bits set (UCX).
+constexpr uint32_t kFlowLabelMask = 0xF'FFFF;
 constexpr size_t kLidAt = sizeof(Gid) - sizeof(uint16_t);
 
 /// Of the MAC address 02:57:45:46 and the LID.
@@ -92,7 +94,7 @@ adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept {
   out.is_global = attr.is_global != 0;
   if (!out.is_global) return out;
   std::memcpy(out.route.dgid.data(), attr.grh.dgid.raw, sizeof out.route.dgid);
-  out.route.flow_label = attr.grh.flow_label;
+  out.route.flow_label = attr.grh.flow_label & kFlowLabelMask;
   out.route.traffic_class = attr.grh.traffic_class;
   out.route.hop_limit = attr.grh.hop_limit;
   return out;
