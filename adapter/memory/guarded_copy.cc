@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "base/crc32c_few.h"
 
 namespace weft::adapter {
 namespace {
@@ -28,13 +29,17 @@ void leave() noexcept {
 
 void copy_guarded(std::byte* to, const std::byte* from, size_t bytes) {
   enter();
-  std::memcpy(to, from, bytes);
+  if (bytes == sizeof(uint64_t)) {  // no call for the smallest messages
+    std::memcpy(to, from, sizeof(uint64_t));
+  } else {
+    std::memcpy(to, from, bytes);
+  }
   leave();
 }
 
 uint32_t crc_copy_guarded(uint32_t crc, std::byte* to, const std::byte* from, size_t bytes) {
   enter();
-  crc = crc32c_copy(crc, to, from, bytes);
+  crc = crc32c_copy_of_few(crc, to, from, bytes);
   leave();
   return crc;
 }

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/prefetch.h"
 #include "fabric/link/link_engine.h"
+#include "messages/cell_flit.h"
 
 namespace weft::fabric {
 namespace {
@@ -35,11 +36,11 @@ std::byte* LinkEngine::next_slot(uint32_t reserve) noexcept {
     end_run();
     run_ = carrier_->claim(reserve);
     if (run_.count == 0) return nullptr;
-    if (run_.count > 1) prefetch_to_write(run_.first + run_.stride, run_.stride);
+    if (run_.count > 1) prefetch_to_write(run_.first + run_.stride, run_last_bytes_);
   }
   std::byte* slot = run_.first + size_t{run_used_} * run_.stride;
   if (run_used_ + kPrefetchSlots < run_.count)
-    prefetch_to_write(slot + size_t{kPrefetchSlots} * run_.stride, run_.stride);
+    prefetch_to_write(slot + size_t{kPrefetchSlots} * run_.stride, run_last_bytes_);
   return slot;
 }
 
@@ -214,10 +215,14 @@ std::span<const RxFlit> LinkEngine::receive() noexcept {
   if (state_ != LinkState::kUp) return {};
   const uint32_t first = rx_count_;
   const uint32_t count = carrier_->receive(std::span(arrived_).first(kFlitsPerReceiveMax - first));
-  if (count > 1) prefetch_to_read(arrived_[1].bytes, arrived_[1].size);
+  // As much as the flit before had, or, at first, one of the last burst: lines that are asked for and hold
+  // nothing would go back and forth between the ends.
+  const uint32_t like_last =
+      kFlitHeaderBytes + static_cast<uint32_t>(rx_[first == 0 ? 0 : first - 1].payload.size());
+  if (count > 1) prefetch_to_read(arrived_[1].bytes, std::min(arrived_[1].size, like_last));
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t soon = i + kPrefetchSlots;
-    if (soon < count) prefetch_to_read(arrived_[soon].bytes, arrived_[soon].size);
+    if (soon < count) prefetch_to_read(arrived_[soon].bytes, std::min(arrived_[soon].size, like_last));
     if (!take_slot(arrived_[i])) break;
   }
   if (count != 0) heard_at_ = now_;
@@ -249,9 +254,11 @@ void LinkEngine::grant(VirtualLane vl, uint32_t flits) noexcept {
 
 bool LinkEngine::take_slot(const RxSlot& slot) noexcept {
   FlitView flit;
-  const FlitError error = decode_flit({slot.bytes, slot.size}, profile_, flit);
-  if (error != FlitError::kNone) [[unlikely]]
-    return refuse(error, flit.fields, slot.position);
+  if (!decode_cell_flit({slot.bytes, slot.size}, profile_, flit)) [[unlikely]] {
+    const FlitError error = decode_flit({slot.bytes, slot.size}, profile_, flit);
+    if (error != FlitError::kNone) [[unlikely]]
+      return refuse(error, flit.fields, slot.position);
+  }
   if (!absorb_news(flit.fields)) return false;
   return flit.fields.kind == FlitKind::kData ? take_data(flit, slot.position)
                                              : take_control(flit, slot.position);
@@ -284,7 +291,7 @@ bool LinkEngine::absorb_news(const FlitFields& fields) noexcept {
   return true;
 }
 
-bool LinkEngine::take_data(const FlitView& flit, uint64_t position) noexcept {
+[[gnu::always_inline]] inline bool LinkEngine::take_data(const FlitView& flit, uint64_t position) noexcept {
   const FlitFields& fields = flit.fields;
   const int ahead = distance(fields.sequence, received_ + 1);
   if (ahead < 0) {
