@@ -97,9 +97,14 @@ struct Engine {
   /// The queue has run low: said once, until a limit is set again.
   [[gnu::cold]] void tell_srq_limit(SharedReceiveQueue& srq, RecvQueue& queue) noexcept;
 
-  [[gnu::always_inline]] void complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept {
-    if (!queue->push(entry)) [[unlikely]]
-      lose_completion(*queue, entry.qpn);
+  void complete(CompletionQueue* queue, const WorkCompletion& entry) noexcept {
+    complete(queue, entry.qpn, [&entry](WorkCompletion& place) { place = entry; });
+  }
+  /// An entry of `qpn` that `fill(place)` writes, every field of it (CompletionQueue::push_filled()).
+  template <class Fill>
+  [[gnu::always_inline]] void complete(CompletionQueue* queue, Qpn qpn, Fill&& fill) noexcept {
+    if (!queue->push_filled(fill)) [[unlikely]]
+      lose_completion(*queue, qpn);
   }
   /// An event for whoever owns the adapter. One that waits already becomes the newest of its object.
   void raise(QueuePair& qp, AsyncEventKind kind, WcStatus status = WcStatus::kSuccess) noexcept;

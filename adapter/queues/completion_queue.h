@@ -28,14 +28,20 @@ class CompletionQueue {
   [[nodiscard]] static FixedRing<WorkCompletion> room_for(uint32_t cqes);
 
   /// Adds an entry. False when the queue is full: the entry is lost, the queue is overrun from then on.
-  /// Inline, so that an entry is put together where it stays.
-  [[gnu::always_inline]] bool push(const WorkCompletion& entry) noexcept {
+  bool push(const WorkCompletion& entry) noexcept {
+    return push_filled([&entry](WorkCompletion& place) { place = entry; });
+  }
+  /// The same for an entry that `fill(place)` writes where it stays, each field by itself. One that a
+  /// compiler puts together on the stack first is copied in wider pieces, which wait for the stores of the
+  /// narrow ones (base/registers.h).
+  template <class Fill>
+  [[gnu::always_inline]] bool push_filled(Fill&& fill) noexcept {
     WorkCompletion* place = entries_.extend();
     if (place == nullptr) [[unlikely]] {
       overrun_ = true;
       return false;
     }
-    *place = entry;
+    fill(*place);
     if (notify_ != CqNotify::kOff) notify(*place);
     return true;
   }

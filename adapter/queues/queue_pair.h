@@ -14,6 +14,7 @@
 #include "adapter/counters.h"
 #include "adapter/event_box.h"
 #include "adapter/limits.h"
+#include "adapter/memory/known_range.h"
 #include "adapter/path.h"
 #include "adapter/queues/packet_window.h"
 #include "adapter/queues/qp_rules.h"
@@ -269,8 +270,10 @@ struct ReceiveProgress {
   Instant ack_at = kNever;
 };
 
-/// What a responder knows of cells that come in any order.
+/// What a responder knows of cells that come in any order; and the ranges that were used last each way.
 struct ArrivalOrder {
+  KnownRange target;          // where its peer has written lately
+  KnownRange source;          // where its own messages have come from
   WindowBits untold;          // packets of which something is new that no ACK has told yet
   uintptr_t ahead_begin = 0;  // where bytes lie that were placed before their packet's turn; all between
   uintptr_t ahead_end = 0;

@@ -457,11 +457,21 @@ bool Completer::complete_head(QueuePair& qp) noexcept {
     qp.counters.add(QpCounter::kBytesSent, wqe.length);
   }
   if (signaled || status != WcStatus::kSuccess) {
-    engine_.complete(qp.config.send_cq, {.wr_id = wqe.wr_id,
-                                         .status = status,
-                                         .opcode = wqe.rule->completion,
-                                         .qpn = qp.qpn,
-                                         .byte_count = wqe.length});
+    engine_.complete(qp.config.send_cq, qp.qpn, [&](WorkCompletion& entry) {
+      entry.wr_id = wqe.wr_id;
+      entry.status = status;
+      entry.opcode = wqe.rule->completion;
+      entry.flags = 0;
+      entry.sl = {};
+      entry.qpn = qp.qpn;
+      entry.byte_count = wqe.length;
+      entry.imm = 0;
+      entry.written_va = 0;
+      entry.invalidated = {};
+      entry.src_lid = {};
+      entry.pkey_index = 0;
+      entry.src_qpn = {};
+    });
   }
   if (status == WcStatus::kSuccess) return qp.state != QpState::kErr;
   if (wqe.rule->work == SendWork::kRegister && qp.config.registration == SendRegistration::kReactive) {

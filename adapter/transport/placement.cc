@@ -33,6 +33,12 @@ namespace {
   return 0;
 }
 
+/// False when the memory has gone.
+[[nodiscard]] bool copy_in(std::byte* to, std::span<const std::byte> data) noexcept {
+  const auto copy = [&](std::byte* at, uint64_t bytes) { copy_guarded(at, data.data(), bytes); };
+  return MemoryTable::touch(copy, to, data.size()) == AccessFault::kNone;
+}
+
 }  // namespace
 
 void begin_packet(RxPacket& packet, const CellView& cell) noexcept {
@@ -136,6 +142,34 @@ ResponderFault Placement::place(QueuePair& qp, RxPacket& packet, uint64_t begin,
                                 std::span<const std::byte> data) noexcept {
   const ResponderFault fault = check_place(qp, packet, begin + data.size());
   return fault == ResponderFault::kNone ? copy(qp, packet, begin, data) : fault;
+}
+
+bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
+  const std::span<const std::byte> data = cell.payload;
+  if (check_rights(qp, cell.opcode) != ResponderFault::kNone) return false;
+  if (data.size() > engine_.config.limits.message_bytes_max) return false;
+  if (data.empty()) return true;  // touches no memory, as in look_up()
+  KnownRange& known = qp.rx.order->target;
+  std::byte* at = known.find(cell.rkey.value(), cell.va, data.size(), engine_.memory.revision());
+  if (at != nullptr) [[likely]]
+    return copy_in(at, data);
+  RemoteGrant grant;
+  const AccessFault fault = engine_.memory.check_remote({qp.config.pd, qp.qpn}, cell.rkey, cell.va,
+                                                        data.size(), AccessKind::kRemoteWrite, grant);
+  if (fault != AccessFault::kNone || grant.at == nullptr || !copy_in(grant.at, data)) return false;
+  engine_.memory.finish_remote(grant);
+  if (!grant.one_shot) known.learn(grant, cell.rkey.value(), cell.va, engine_.memory.revision());
+  return true;
+}
+
+bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> data) noexcept {
+  const RecvSlot slot = queue.next();
+  const RecvWqe& wqe = queue.at(slot);
+  if (wqe.sge_count != 1 || data.empty() || data.size() > wqe.bytes) return false;
+  std::byte* at = nullptr;
+  const AccessFault fault =
+      engine_.memory.check_local(queue.pd(), *queue.sges(slot), AccessKind::kLocalWrite, at);
+  return fault == AccessFault::kNone && at != nullptr && copy_in(at, data);
 }
 
 ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t bytes) noexcept {

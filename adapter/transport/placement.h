@@ -54,6 +54,13 @@ class Placement {
   [[nodiscard]] ResponderFault place(QueuePair& qp, RxPacket& packet, uint64_t begin,
                                      std::span<const std::byte> data) noexcept;
 
+  /// A write that is one cell and whose turn has come: asks for everything at once and puts its bytes where
+  /// they belong, and a one-shot key has served. False, and nothing is counted: something of it is refused,
+  /// or its memory lies in pages.
+  [[nodiscard]] bool write_at_once(QueuePair& qp, const CellView& cell) noexcept;
+  /// Likewise a Send, for the next WQE of a queue that has one. False, too, unless that has one segment.
+  [[nodiscard]] bool receive_at_once(RecvQueue& queue, std::span<const std::byte> data) noexcept;
+
   /// A packet's turn to be executed has come: it goes on where its message was, the message is not too long,
   /// and whatever allowed its placement allows it still, though it may have been placed long before.
   [[nodiscard]] ResponderFault check_turn(QueuePair& qp, RxPacket& packet, uint32_t bytes) noexcept;

@@ -1,7 +1,7 @@
 // How it works: packets are made only when the cells before them have left, so at most one packet of a QP
 // waits for credit. `cursor` walks over the packets in flight; a repetition sets bits in a packet's `pending`
 // and moves the cursor back, and the same loop sends them. A WQE counts as started when its last packet is
-// made.
+// made. What a message goes through is inlined into run(): much of what a small one costs here were calls.
 #include "adapter/transport/requester.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool Requester::has_work(const QueuePair& qp) const noexcept {
 }
 
 /// The head of the queue can be taken up, or one more packet of it be made.
-bool Requester::may_execute(const QueuePair& qp) const noexcept {
+[[gnu::always_inline]] inline bool Requester::may_execute(const QueuePair& qp) const noexcept {
   const SendSide& tx = qp.tx;
   if (tx.halted || qp.sq.started == qp.sq.rung || engine_.now < tx.delay_until) return false;
   const SendWqe& wqe = qp.sq.at(qp.sq.started);
@@ -91,7 +91,8 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   engine_.want_send(qp);
 }
 
-uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept {
+[[gnu::always_inline]] inline uint32_t Requester::send_pending(QueuePair& qp, uint64_t number,
+                                                               uint32_t budget, bool& blocked) noexcept {
   TxPacket& packet = qp.tx.at(number);
   const Psn psn = qp.tx.psn_of(number);
   uint32_t sent = 0;
@@ -120,7 +121,7 @@ uint32_t Requester::send_pending(QueuePair& qp, uint64_t number, uint32_t budget
   return sent;
 }
 
-Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
+[[gnu::always_inline]] inline Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
   if (!may_execute(qp)) return Step::kStop;
   SendWqe& wqe = qp.sq.at(qp.sq.started);
   if (!wqe.rule->moves_data()) return execute_local(qp, wqe);
@@ -138,7 +139,7 @@ Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
   return Step::kPacket;
 }
 
-bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
+[[gnu::always_inline]] inline bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
   wqe.started = true;
   const bool read = wqe.rule->is_read();
   const uint32_t header = qp.config.raw_ipv6 ? kIpv6HeaderBytes : 0;
@@ -156,13 +157,15 @@ bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
   return false;
 }
 
-uint32_t Requester::packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept {
+[[gnu::always_inline]] inline uint32_t Requester::packet_limit(const QueuePair& qp,
+                                                               const SendWqe& wqe) const noexcept {
   if (qp.config.raw_ipv6) return wqe.length;  // one cell, whose header takes the first bytes
   const bool read = wqe.rule->is_read();
   return read ? std::min(qp.path.packet_bytes, kReadCellsMax * qp.path.segment_bytes) : qp.path.packet_bytes;
 }
 
-bool Requester::check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept {
+[[gnu::always_inline]] inline bool Requester::check_window(const QueuePair& qp,
+                                                           const SendWqe& wqe) const noexcept {
   const SendSide& tx = qp.tx;
   if (tx.end - tx.first >= (qp.config.type == QpType::kRd ? 1 : kPacketWindow)) return false;
   const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
@@ -171,7 +174,7 @@ bool Requester::check_window(const QueuePair& qp, const SendWqe& wqe) const noex
   return !read || tx.reads_in_flight < std::min<uint32_t>(qp.attr.max_rd_atomic, kReadsPerQp);
 }
 
-void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
+[[gnu::always_inline]] inline void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
   SendSide& tx = qp.tx;
   const SendOpcodeRule& rule = *wqe.rule;
   const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));

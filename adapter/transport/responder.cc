@@ -28,9 +28,59 @@ namespace {
   return cell.payload.size() == bytes && !cell.has(kCellPacketCrc);
 }
 
+/// A message of one cell that is the next one of an RC QP, while nothing else of it is half received.
+[[nodiscard, gnu::always_inline]] inline bool whole_in_turn(const QueuePair& qp,
+                                                            const CellView& cell) noexcept {
+  constexpr uint8_t kWhole = kCellFirst | kCellLast;
+  const ReceiveSide& rx = qp.rx;
+  if ((cell.flags & (kWhole | kCellPacketCrc | kCellInvalidateKey)) != kWhole) return false;
+  if ((cell.flags2 & (kCell2More | kCell2Continues)) != 0 || rx.in_message || rx.completing) return false;
+  if (cell.psn != rx.expected || cell.psn != rx.base_psn || cell.psn != rx.next_psn) return false;
+  if (rx.next_cell != 0 || rx.highest != 0 || rx.stash_count != 0 || rx.blocked) return false;
+  return qp.config.type == QpType::kRc && qp.config.ack_mode == AckMode::kSelective && !qp.config.packet_crc;
+}
+
 }  // namespace
 
+/// Most small messages, and all of up to one cell while nothing is lost: checked and executed at once, by the
+/// rules of the steps below, and no packet is opened for them. False: it is another request, or something
+/// about it is refused. Then nothing has changed, and it goes through the steps, which say and count it.
+bool Responder::take_whole(QueuePair& qp, const CellView& cell) noexcept {
+  if (!whole_in_turn(qp, cell)) return false;
+  // What is refused is asked for twice, and a memory manager must hear of a missing page once.
+  if (engine_.spaces != nullptr) [[unlikely]]
+    return false;
+  ReceiveSide& rx = qp.rx;
+  const bool fills_wqe = cell.opcode == Opcode::kSend;
+  const bool has_imm = cell.has(kCellIdata);
+  const bool with_wqe = fills_wqe || (has_imm && qp.config.idata_takes_recv_wqe);
+  if (with_wqe && qp.rq->empty()) return false;
+  const bool done = fills_wqe ? placement_.receive_at_once(*qp.rq, cell.payload)
+                              : cell.opcode == Opcode::kRdmaWrite && placement_.write_at_once(qp, cell);
+  if (!done) [[unlikely]]
+    return false;
+  rx.expected = rx.base_psn = rx.next_psn = cell.psn.plus(1);
+  rx.executed_cell = 0;
+  rx.packets.pass(engine_.rx_chunks, rx.expected.value(), 0);
+  ++rx.messages_completed;
+  if (with_wqe) (void)engine_.take_recv(qp);
+  if (fills_wqe || has_imm) {
+    deliver(engine_, qp,
+            {.is_send = fills_wqe,
+             .has_imm = has_imm,
+             .solicited = (cell.flags2 & kCell2Solicited) != 0,
+             .imm = cell.idata,
+             .bytes = cell.payload.size(),
+             .va = cell.va},
+            with_wqe);
+  }
+  engine_.want_ack(qp, cell.has(kCellAckWanted) || ++rx.cells_since_ack >= kCellsPerAck);
+  return true;
+}
+
 void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
+  if (take_whole(qp, cell)) [[likely]]
+    return;
   if (!check_psn(qp, cell)) return;
   take_in_window(qp, cell);
   if (!qp.owes_ack()) give_back_memory(qp, cell.psn);  // nothing came of it

@@ -50,6 +50,7 @@ class Responder {
     [[nodiscard]] uint64_t end() const noexcept { return begin() + cell.payload.size(); }
   };
 
+  [[nodiscard]] bool take_whole(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] bool check_psn(QueuePair& qp, const CellView& cell) noexcept;
   void take_in_window(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] Step check_sequence(Arrival& arrival) noexcept;

@@ -16,27 +16,25 @@ namespace weft::adapter {
 void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_wqe) noexcept {
   qp.counters.add(QpCounter::kMessagesReceived);
   qp.counters.add(QpCounter::kBytesReceived, message.bytes);
-  WorkCompletion entry{.sl = message.sl,
-                       .qpn = qp.qpn,
-                       .byte_count = static_cast<uint32_t>(message.bytes),
-                       .imm = message.imm,
-                       .src_lid = message.src_lid,
-                       .pkey_index = message.pkey_index,
-                       .src_qpn = message.src_qpn};
-  entry.flags = static_cast<uint8_t>((message.has_imm ? kWcWithImm : 0) |
-                                     (message.solicited ? kWcSolicited : 0) | (message.grh ? kWcGrh : 0));
-  if (message.invalidated) {
-    entry.flags |= kWcWithInvalidate;
-    entry.invalidated = Rkey(message.imm);
-  }
-  if (with_wqe) entry.wr_id = qp.rq->finish(qp.taken);
-  if (message.is_send) {
-    entry.opcode = WcOpcode::kRecv;
-  } else {
-    entry.opcode = with_wqe ? WcOpcode::kRecvRdmaWithImm : WcOpcode::kRdataIndicate;
-    entry.written_va = message.va;
-  }
-  engine.complete(qp.config.recv_cq, entry);
+  const uint64_t wr_id = with_wqe ? qp.rq->finish(qp.taken) : 0;
+  const WcOpcode of_write = with_wqe ? WcOpcode::kRecvRdmaWithImm : WcOpcode::kRdataIndicate;
+  engine.complete(qp.config.recv_cq, qp.qpn, [&](WorkCompletion& entry) {
+    entry.wr_id = wr_id;
+    entry.status = WcStatus::kSuccess;
+    entry.opcode = message.is_send ? WcOpcode::kRecv : of_write;
+    entry.flags =
+        static_cast<uint8_t>((message.has_imm ? kWcWithImm : 0) | (message.solicited ? kWcSolicited : 0) |
+                             (message.grh ? kWcGrh : 0) | (message.invalidated ? kWcWithInvalidate : 0));
+    entry.sl = message.sl;
+    entry.qpn = qp.qpn;
+    entry.byte_count = static_cast<uint32_t>(message.bytes);
+    entry.imm = message.imm;
+    entry.written_va = message.is_send ? 0 : message.va;
+    entry.invalidated = message.invalidated ? Rkey(message.imm) : Rkey();
+    entry.src_lid = message.src_lid;
+    entry.pkey_index = message.pkey_index;
+    entry.src_qpn = message.src_qpn;
+  });
 }
 
 uint32_t Responder::packet_bytes(const QueuePair& qp, const RxPacket& packet) const noexcept {

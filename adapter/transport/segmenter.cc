@@ -140,12 +140,21 @@ bool Segmenter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noe
   if ((request.flags & kSendInline) != 0) return true;
   const Sge& first = *qp.sq.sges(wqe);
   if (request.sge_count == 1 && first.length != 0) [[likely]] {
+    const uint64_t revision = engine_.memory.revision();
+    const bool reads = kind == AccessKind::kLocalRead;
+    KnownRange* known = reads && qp.rx.order != nullptr ? &qp.rx.order->source : nullptr;
+    request.revision = revision;
+    if (known != nullptr) [[likely]] {
+      request.single_at = known->find(first.lkey.value(), first.addr, first.length, revision);
+      if (request.single_at != nullptr) [[likely]]
+        return true;
+    }
     const AccessFault fault = engine_.memory.check_local(qp.config.pd, first, kind, request.single_at);
     if (fault != AccessFault::kNone) [[unlikely]] {
       engine_.faults.add(fault);
       return false;
     }
-    request.revision = engine_.memory.revision();
+    if (known != nullptr) known->learn(engine_.memory, first, request.single_at);
     return true;
   }
   return check_list(qp.config.pd, {qp.sq.sges(wqe), request.sge_count}, kind) == AccessFault::kNone;
