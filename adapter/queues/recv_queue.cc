@@ -51,8 +51,11 @@ void RecvQueue::clear() noexcept {
 }
 
 RecvRoom RecvQueue::room_for(uint32_t wqes, uint32_t sges) {
-  return {wqes, std::make_unique_for_overwrite<RecvWqe[]>(wqes),
-          std::make_unique_for_overwrite<Sge[]>(size_t{wqes} * sges)};
+  RecvRoom room;
+  room.slots = std::make_unique_for_overwrite<RecvWqe[]>(wqes);
+  room.sges = std::make_unique_for_overwrite<Sge[]>(size_t{wqes} * sges);
+  room.wqes = wqes;
+  return room;
 }
 
 bool RecvQueue::resize(uint32_t wqes, RecvRoom& room) noexcept {
