@@ -172,7 +172,8 @@ Responder::Step Responder::check_sequence(Arrival& arrival) noexcept {
     qp.rx.note_untold(cell.psn);
     if (cell.psn == qp.rx.base_psn) resolve_bases(qp);
     complete_in_order(qp);
-    if (qp.rx.blocked && cell.psn == qp.rx.expected) send_rnr(qp);
+    // It may be a later message that has no receive WQE: to wait for that one would stop this one for ever.
+    if (qp.rx.blocked && cell.psn == qp.rx.expected && qp.rx.base_psn == qp.rx.expected) send_rnr(qp);
     if ((packet.placed & bit) != 0 && packet.behind_final != cell.cell_number + 1U &&
         !add_strict_ack(qp, cell.psn, cell.cell_number)) {
       return Step::kDone;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "messages/cell.h"
 #include "tests/support/adapter_pair.h"
 
 namespace weft::test {
@@ -73,6 +74,35 @@ class LateCells : public ::testing::Test {
   std::array<QueuePair*, 2> qps{};
   uint32_t source = 0;
 };
+
+/// The sender would pause and begin again with its first cell each time, and never come to the missing one.
+TEST_F(LateCells, a_message_that_has_its_receive_is_not_told_to_wait_for_that_of_the_next) {
+  use({.recv_wqes = 1, .signal_all = true});
+  const std::vector<Sge> room{pair.side(1).sge(0, 4 * kCell)};
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, room), PostResult::kOk);
+  pair.pipe.set_filter([copies = 0](int from, std::vector<std::byte>& cell) mutable {
+    CellView view;
+    (void)decode_cell(cell, CrcCheck::kAlreadyVerified, view);
+    if (from != 0 || view.psn != Psn(100)) return Verdict::kPass;
+    if (view.cell_number == 3) return Verdict::kDrop;
+    return view.cell_number == 1 && copies++ == 0 ? Verdict::kHold : Verdict::kPass;
+  });
+  post(SendOpcode::kSend, 0, 4 * kCell, 1, Rkey());
+  pair.run(5);
+  post(SendOpcode::kSend, 0, 4 * kCell, 2, Rkey());
+  pair.run(5);
+  pair.pipe.release_held();
+  pair.run(5);
+  EXPECT_GT(counted(QpCounter::kDuplicateCells), 0U);
+  EXPECT_EQ(counted(QpCounter::kRnrNaksSent), 0U);
+  pair.pipe.set_filter(nullptr);
+  pair.run(200);
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 2, room), PostResult::kOk);
+  pair.run(200);
+  expect_successes(2);
+  EXPECT_EQ(pair.side(1).completions.size(), 2U);
+}
 
 TEST_F(LateCells, a_write_leaves_what_a_later_one_has_written) {
   use({.signal_all = true});
