@@ -259,6 +259,11 @@ void Model::ends(const KeyPtr& key) {
     if (send->opcode == SendOpcode::kRdmaRead) send->allow(WcStatus::kRetryExceeded);
     if (send->to != nullptr) send->to->seen_by_peers |= bit_of(WcStatus::kRemoteAccess);
   });
+  // What its sender has given up may still be executed, and is refused then.
+  for (auto& node : nodes_)
+    for (auto& qp : node->qps)
+      for (const SendPtr& send : qp->incoming)
+        if (send->key == key) qp->seen_by_peers |= bit_of(WcStatus::kRemoteAccess);
 }
 
 void Model::deregistered(Region& region) {
