@@ -14,8 +14,9 @@ using namespace std::chrono_literals;
 using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
 using C = SessionCounter;
 
-Pipe::Filter lossy(SeededRandom& random, uint32_t ppm) {
-  return [&random, ppm](int, std::vector<std::byte>&) {
+/// Has its random numbers with it: an adapter that ends sends its last cells after the test's variables.
+Pipe::Filter lossy(uint64_t seed, uint32_t ppm) {
+  return [random = SeededRandom(seed), ppm](int, std::vector<std::byte>&) mutable {
     return random.chance_ppm(ppm) ? Verdict::kDrop : Verdict::kPass;
   };
 }
@@ -25,8 +26,7 @@ TEST(SessionLoss, rdma_frames_survive_lost_cells) {
     SessionPairOptions options;
     options.host.force_indicate = forced;
     SessionPair pair(options);
-    SeededRandom random(3);
-    pair.pipe.set_filter(lossy(random, 100'000));
+    pair.pipe.set_filter(lossy(3, 100'000));
     EXPECT_EQ(pair.stream(0, 0, 300, 3000), numbers(0, 300));
     EXPECT_EQ(pair.stream(1, 0, 300, 1000), numbers(0, 300));
     EXPECT_EQ(pair.host().incarnation(), 1U);
@@ -35,8 +35,7 @@ TEST(SessionLoss, rdma_frames_survive_lost_cells) {
 
 TEST(SessionLoss, one_channel_frames_survive_lost_cells) {
   SessionPair pair(SessionPairOptions().mode(TransferMode::kSendDataOnly));
-  SeededRandom random(4);
-  pair.pipe.set_filter(lossy(random, 100'000));
+  pair.pipe.set_filter(lossy(4, 100'000));
   EXPECT_EQ(pair.stream(0, 0, 300, 1500), numbers(0, 300));
 }
 
@@ -45,8 +44,7 @@ TEST(SessionLoss, the_opening_survives_lost_datagrams) {
     SessionPairOptions options;
     options.open = false;
     SessionPair pair(options);
-    SeededRandom random(seed);
-    pair.pipe.set_filter(lossy(random, 300'000));
+    pair.pipe.set_filter(lossy(seed, 300'000));
     pair.run_until_open();
     EXPECT_EQ(pair.stream(0, 0, 10, 500), numbers(0, 10)) << seed;
   }
@@ -55,8 +53,7 @@ TEST(SessionLoss, the_opening_survives_lost_datagrams) {
 /// Lost frames are lost, but nothing is doubled, changed or out of order, and the session recovers by itself.
 TEST(SessionLoss, send_receive_resets_on_a_gap_and_goes_on) {
   SessionPair pair(SessionPairOptions().mode(TransferMode::kSendReceive));
-  SeededRandom random(5);
-  pair.pipe.set_filter(lossy(random, 20'000));
+  pair.pipe.set_filter(lossy(5, 20'000));
   uint32_t next = 0;
   std::vector<uint32_t> got;
   for (int turn = 0; turn < 40000; ++turn) {
