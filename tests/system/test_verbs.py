@@ -120,7 +120,7 @@ class VerbsTest(WeftCase):
         self.environment["WEFT_FLAVOUR"] = "roce"
         code, out, said = self.run_program("ibv_devinfo", "-v")
         self.assertEqual((code, said), (0, ""))
-        for line in ("Ethernet", "GID[  0]:\t\tfe80::57:45ff:fe46:", "GID[  3]:\t\t::ffff:10.87.", "RoCE v1", "RoCE v2"):
+        for line in ("Ethernet", "GID[  1]:\t\tfe80::57:45ff:fe46:", "GID[  3]:\t\t::ffff:10.87.", "RoCE v1", "RoCE v2"):
             self.assertIn(line, out)
         self.assertRegex(out, r"port_lid:\s+0\n")
         for argv in ROCE:
