@@ -247,6 +247,10 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
   return {};
 }
 
+void ChannelAdapter::say_last_words() noexcept {
+  for (QueuePair* qp : core_->engine.live) core_->say_last_words(*qp);
+}
+
 ModifyResult ChannelAdapter::modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   return qp.owner == &core_->engine ? core_->modify(qp, attr, mask) : ModifyResult::kBadValue;

@@ -39,6 +39,8 @@ class Endnode final : public Pollable {
   [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_->adapter(); }
   [[nodiscard]] fabric::LinkCellPort& port() noexcept { return port_; }
   void publish(StatsPage& page);
+  /// True while cells were sent that are lost if this process ends now.
+  [[nodiscard]] bool loses_at_end() const noexcept { return link_->link().loses_at_end(); }
   /// What every endnode program answers about itself on its control endpoint: who it is, ready while the link
   /// is up, else why it is not. Sessions and state are the caller's.
   [[nodiscard]] control::NodeInfo describe(const EndnodeSpec& spec, const char* program) const;

@@ -147,6 +147,11 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return lanes_[vl.value()]; }
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
+  /// True while flits were sent that are lost if this process ends now: the peer has not acknowledged them,
+  /// and the carrier does not keep them for it.
+  [[nodiscard]] bool loses_at_end() const noexcept {
+    return state_ == LinkState::kUp && unacknowledged() != 0 && !carrier_->keeps_all();
+  }
   /// "mem", "shm", "zmq"; empty while the link is down.
   [[nodiscard]] std::string_view carrier_kind() const noexcept;
   /// Puts the counters on `page` as `prefix.NAME` and `prefix.vl.N.NAME`.
