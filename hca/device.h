@@ -52,9 +52,9 @@ class Device {
   /// Destroys what the context still has, without waiting for acknowledgements of work requests. The last one
   /// waits as finish() does: its program may end in whatever way.
   void close(Context* context) noexcept;
-  /// The process ends, with whatever it has open: acknowledges what its QPs have received, and waits until the
-  /// switch has what was sent over links that lose it with the process (ZeroMQ), kFinishMax at most. False
-  /// when that time has passed, or another thread has held the device for kFinishMax -- be it the one that
+  /// The process ends, with whatever it has open: acknowledges what its QPs have received, and waits until
+  /// the switch has what was sent over links that lose it with the process (ZeroMQ), kFinishMax at most.
+  /// False when that time has passed, or another thread has held the device for as long -- be it the one that
   /// the caller has interrupted as a signal handler.
   bool finish() noexcept;
   /// False when another thread holds the device for so long. Unlike any other call this one may interrupt it.
