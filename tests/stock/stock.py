@@ -76,7 +76,7 @@ class SanitizedLibraries:
                                  stdout=subprocess.PIPE).stdout.strip()
         libraries = scratch / "sanitized"  # where every user may read them
         shutil.copytree(build / "lib" / "weft", libraries, symlinks=True)
-        self.words = ["env", f"LD_PRELOAD={runtime}:{libraries}/libweft_preload.so", f"LD_LIBRARY_PATH={libraries}/verbs",
+        self.words = ["env", f"WEFT_STOCK_RUNTIME={runtime}", f"LD_PRELOAD={runtime}:{libraries}/libweft_preload.so", f"LD_LIBRARY_PATH={libraries}/verbs",
                       "ASAN_OPTIONS=detect_leaks=0:exitcode=99", "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=99"]
 
 
@@ -109,8 +109,10 @@ class Fabric:
         middle = self.names[len(self.names) // 2]  # each cell passes it once
         for kind, chance in self.faults:
             words = [str(weft), "fault", "--fabric", self.NAME, middle, kind, "--chance", f"{chance}%", "--direction", "from"]
-            if self.run(words).wait() != 0:
-                return False
+            while self.run(words).wait() != 0:  # the switch listens a moment before its launcher answers for it
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.1)
         return True
 
     def struck(self, weft, directory):
