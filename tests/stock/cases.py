@@ -359,7 +359,8 @@ def qemu():
 def iser():
     yield Case("iser", "tgtd, iscsi-inq, iscsi-readcapacity16, qemu-io",
                ["unshare", "-Ur", "python3", "{dir}/iser.py", "{dir}", "{port}"],
-               shows(r"^\d+ bytes read and written over iSER, equal"), prepare=with_file("iser.py"), seconds=150)
+               shows(r"^\d+ bytes read and written over iSER, equal"), prepare=with_file("iser.py"), seconds=150,
+               reliable=False)  # tgtd closes when a certain acknowledgement is lost: docs/rdma_cm.md
 
 
 def openmpi():
