@@ -439,6 +439,10 @@ bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {
 int ChannelAdapter::poll(Instant now) noexcept {
   return core_->poll(now);
 }
+
+int ChannelAdapter::send_posted() noexcept {
+  return core_->send_posted();
+}
 Instant ChannelAdapter::deadline() const noexcept {
   return core_->deadline();
 }

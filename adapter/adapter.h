@@ -151,6 +151,9 @@ class ChannelAdapter {
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.
   int poll(Instant now) noexcept;
+  /// Sends what was posted since poll(), as far as a turn may: who posts because of what that poll() brought
+  /// does not wait for the next one. Returns the cells sent.
+  int send_posted() noexcept;
   /// When poll() must run next though no cell arrives.
   [[nodiscard]] Instant deadline() const noexcept;
 

@@ -1,8 +1,9 @@
-// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns yield; the
-// time a yield takes tells whether the core is wanted. After the window, or at once when the work before was
-// no traffic, every core is asked to prepare: it tells its peers that a wake-up is needed and looks once
-// more. If one finds work all of them finish and the loop goes on; else ppoll() waits for the earliest
-// deadline. No wake-up is lost, because a peer publishes first and then looks whether we sleep.
+// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns yield, and
+// those that moved little; the time a yield takes tells whether the core is wanted. After the window, or at
+// once when the work before was no traffic, every core is asked to prepare: it tells its peers that a wake-up
+// is needed and looks once more. If one finds work all of them finish and the loop goes on; else ppoll()
+// waits for the earliest deadline. No wake-up is lost, because a peer publishes first and then looks whether
+// we sleep.
 #include "base/loop_runner.h"
 
 #include <sched.h>
@@ -36,6 +37,7 @@ int LoopRunner::turn() {
   if (work != 0) {
     counters_.add(LoopCounter::kWorkingTurns);
     spin_.worked(now, work);
+    if (spin_.yields_at_once(now, work)) yield(clock_.now());
     return work;
   }
   idle(now);
@@ -47,9 +49,14 @@ void LoopRunner::idle(Instant now) {
     sleep(now);
     return;
   }
+  yield(now);
+}
+
+/// @param from  just before
+void LoopRunner::yield(Instant from) {
   sched_yield();
   counters_.add(LoopCounter::kYields);
-  if (spin_.yielded(now, clock_.now())) counters_.add(LoopCounter::kLateYields);
+  if (spin_.yielded(from, clock_.now())) counters_.add(LoopCounter::kLateYields);
 }
 
 void LoopRunner::sleep(Instant now) {

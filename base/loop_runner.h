@@ -44,6 +44,7 @@ class LoopRunner {
 
  private:
   void idle(Instant now);
+  void yield(Instant from);
   void sleep(Instant now);
 
   const Clock& clock_;

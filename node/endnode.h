@@ -1,5 +1,6 @@
 // node/endnode.h -- a process that is a node of the fabric: one link to a switch, one adapter, and the
-// driver halves above it, polled in that order. What weft-host and weft-iou have in common.
+// driver halves above it, polled in that order; what the halves post leaves in the same turn. What weft-host
+// and weft-iou have in common.
 #pragma once
 
 #include <memory>
