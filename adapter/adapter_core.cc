@@ -148,8 +148,9 @@ void AdapterCore::tell(QueuePair& qp) noexcept {
     return fail_qp(qp, WcStatus::kFatal);  // it lost a completion
   }
   const EnginePort& port = engine.port_of(qp);
-  if (!port.up && port.known && qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives)
-    return move_path(qp);
+  const bool armed = qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives;
+  // Where the other path is of no use either, the port is waited for, but not for ever.
+  if (!port.up && port.known && armed && (move_path(qp) || !port.expired)) return;
   if (std::exchange(qp.port_seen, port.change()) == port.change()) return;
   if (port.expired) {
     expire(qp);
@@ -176,10 +177,11 @@ void AdapterCore::expire(QueuePair& qp) noexcept {
 }
 
 /// Its path is of no use any more: it takes the other one, and what is missing is sent again there.
-void AdapterCore::move_path(QueuePair& qp) noexcept {
-  if (!migrate(engine, qp)) return;
+bool AdapterCore::move_path(QueuePair& qp) noexcept {
+  if (!migrate(engine, qp)) return false;
   if (qp.acknowledged() && qp.abilities().finish_send) completer.repeat_all(qp);
   engine.want_send(qp);
+  return true;
 }
 
 int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept {
@@ -516,7 +518,7 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
   engine.renew_path(qp);  // its cells say it from now on
   if (before != PathMigState::kArmed || rearms) return;
   qp.attr.path_mig_state = before;  // of no use otherwise: it may stay where it is
-  move_path(qp);
+  (void)move_path(qp);
 }
 
 void AdapterCore::enter_state(QueuePair& qp, QpState from) noexcept {

@@ -88,7 +88,7 @@ class AdapterCore {
                                         uint32_t mask) const noexcept;
   [[nodiscard]] bool in_partition(const QueuePair& qp, const CellView& cell) const noexcept;
   [[nodiscard]] bool followed(QueuePair& qp, const EnginePort& port, const CellView& cell) noexcept;
-  void move_path(QueuePair& qp) noexcept;
+  bool move_path(QueuePair& qp) noexcept;
   void take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
   void enter_state(QueuePair& qp, QpState from) noexcept;
   void port_came_up(EnginePort& port) noexcept;

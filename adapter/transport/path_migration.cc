@@ -1,7 +1,12 @@
 #include "adapter/transport/path_migration.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+
+#include "adapter/limits.h"
+#include "messages/opcode.h"
 
 namespace weft::adapter {
 namespace {
@@ -17,6 +22,18 @@ bool from_alternate(const AlternatePath& path, SubnetId own, const CellView& cel
   if (!global) return cell.slid == path.dlid;
   return std::memcmp(cell.global_header + offsetof(GlobalHeaderWire, source), path.dgid.data(),
                      sizeof(Gid)) == 0;
+}
+
+/// A late cell of a connection that the two QPs had before says nothing of this one. Without acknowledgement
+/// any number may be lost, and nothing is known.
+bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
+  if (!qp.acknowledged()) return true;
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
+  const bool acknowledges = (properties & kOpAcknowledge) != 0;
+  const bool answers = acknowledges || (properties & kOpResponse) != 0;
+  const Psn psn = acknowledges ? cell.ack.psn : cell.psn;
+  const int32_t distance = psn.distance_from(answers ? qp.tx.psn_of(qp.tx.first) : qp.rx.expected);
+  return std::abs(distance) <= static_cast<int32_t>(kPacketWindow);
 }
 
 }  // namespace
@@ -66,7 +83,7 @@ bool follow_peer(Engine& engine, QueuePair& qp, const EnginePort& port, const Ce
   const AlternatePath& path = qp.attr.alt;
   if (path.dlid == kLidNone || path.port != port.number || cell.src_qpn != qp.peer_qpn) return false;
   if (!from_alternate(path, port.info.subnet, cell)) return false;
-  if (!pkeys_match(cell.pkey, port.pkeys[path.pkey_index])) return false;
+  if (!pkeys_match(cell.pkey, port.pkeys[path.pkey_index]) || !is_current(qp, cell)) return false;
   const PathMigState state = qp.attr.path_mig_state;
   if ((cell.flags2 & kCell2MayMigrate) != 0 || state == PathMigState::kMigrated) return false;
   if (state == PathMigState::kArmed) return migrate(engine, qp);

@@ -289,6 +289,25 @@ TEST_F(PathMigration, to_a_port_that_is_down_is_an_error_event_and_nothing_moves
   expect_all_good(1);
 }
 
+/// Neither path is of any use for so long that its port is given up: what waits is told so.
+TEST_F(PathMigration, an_armed_end_whose_ports_are_both_down_fails_when_its_port_expires) {
+  connect(QpType::kRc);
+  exchange();
+  ASSERT_EQ(migration(near), PathMigState::kArmed);
+  second.set_up(false);
+  run(2);
+  first.set_up(false);
+  run(2);
+  EXPECT_EQ(count(near, AsyncEventKind::kPathMigError), 1);
+  send(near, far, 3);
+  run(20, 400ms);
+  EXPECT_TRUE(near.done.empty()) << "the port may come back";
+  run(20, 400ms);
+  ASSERT_EQ(near.done.size(), 1U);
+  EXPECT_EQ(near.done[0].status, WcStatus::kFlushed) << "it had not left";
+  EXPECT_EQ(count(near, AsyncEventKind::kQpFatal), 1);
+}
+
 /// A peer that moves before this end is ready is told of by an event, and its cells are dropped.
 TEST_F(PathMigration, a_peer_that_moves_too_early_is_not_followed) {
   connect(QpType::kRc);
@@ -328,6 +347,8 @@ TEST_F(PathMigration, cells_that_are_not_from_the_peer_by_its_other_path_move_no
   EXPECT_FALSE(forged([](CellHeader& h) { h.src_qpn.set(h.src_qpn.get() ^ 1); }));
   EXPECT_FALSE(forged([](CellHeader& h) { h.flags2_psn.set(h.flags2_psn.get() | 0x1000'0000); }))
       << "one that may still migrate has not";
+  EXPECT_FALSE(forged([](CellHeader& h) { h.flags2_psn.set((h.flags2_psn.get() - 513) & 0xFF'FFFF); }))
+      << "a late cell of a connection that the QPs had before";
   EXPECT_TRUE(forged([](CellHeader&) {}));
 }
 
