@@ -38,6 +38,8 @@ class Saboteur {
   virtual void change_rates(FaultKind /*layer*/, fabric::FaultRates& /*rates*/) noexcept {}
 
   // ---- what is asked for
+  /// The seed of the secret numbers of an adapter that begins in this place of the fabric.
+  virtual void on_birth(uint32_t /*place*/, uint64_t& /*secret*/) noexcept {}
   /// Work requests on their way to an adapter.
   virtual void on_requests(std::vector<adapter::SendRequest>& /*list*/) noexcept {}
   /// The number of entries that a completion queue is about to have.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/verbs/migration.h"
 #include "sim/world_plan.h"
 
 namespace weft::sim::verbs {
@@ -84,8 +85,9 @@ WcOpcode completion_of(adapter::SendOpcode opcode) noexcept {
 }
 
 /// Receives of the peer may be posted, or lose their memory, later than what fills them.
-bool Model::may_now(const Send& send, WcStatus status) {
+bool Model::may_now(const Send& send, WcStatus status) const {
   if (send.may(status)) return true;
+  if (status == WcStatus::kRetryExceeded) return out_of_reach(send);
   if (!send.takes_receive() || send.to == nullptr) return false;
   return (status == WcStatus::kRemoteInvalidRequest && send.to->shortest_receive < send.length) ||
          (status == WcStatus::kRemoteOperation && send.to->unusable_receives);
@@ -371,10 +373,37 @@ void Model::ran_low(const Node& node, Srq& srq) {
   srq.limit = 0;
 }
 
+namespace {
+
+bool of_port(AsyncEventKind kind) noexcept {
+  switch (kind) {
+    case AsyncEventKind::kPkeyChange:
+    case AsyncEventKind::kLidChange:
+    case AsyncEventKind::kGidChange:
+    case AsyncEventKind::kClientReregister:
+    case AsyncEventKind::kPortUp:
+    case AsyncEventKind::kPortDown:
+    case AsyncEventKind::kPortExpired:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void Model::explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::string& text) {
+  const bool expired = qp.must_fail && event.status == WcStatus::kRetryExceeded;
+  const bool own = std::any_of(qp.sends.begin(), qp.sends.end(),
+                               [&](const SendPtr& send) { return may_now(*send, event.status); });
+  if (!own && !expired && !qp.unusable_receives)
+    fail(text + ", and neither its requests nor its receives explain it");
+}
+
 void Model::event(Node& node, const adapter::AsyncEvent& event) {
   tick();
   tally_(fmt::format("event {}", to_string(event.kind)));
-  if (event.kind == AsyncEventKind::kPortUp) return;
+  if (of_port(event.kind) && event.qpn == Qpn()) return port_event(node, event);
   if (event.kind == AsyncEventKind::kSrqLimit) {
     for (auto& srq : node.srqs) {
       if (srq->handle == event.srq) return ran_low(node, *srq);
@@ -410,12 +439,16 @@ void Model::event(Node& node, const adapter::AsyncEvent& event) {
     case AsyncEventKind::kQpRequestError:
       if (qp->shortest_receive >= plan_.bytes_max) needs(WcStatus::kRemoteInvalidRequest);
       break;
-    case AsyncEventKind::kQpFatal: {
-      const bool own = std::any_of(qp->sends.begin(), qp->sends.end(),
-                                   [&](const SendPtr& send) { return may_now(*send, event.status); });
-      if (!own && !qp->unusable_receives)
-        fail(text + ", and neither its requests nor its receives explain it");
+    case AsyncEventKind::kQpFatal:
+      explain_fatal(*qp, event, text);
       break;
+    case AsyncEventKind::kPathMigrated:
+    case AsyncEventKind::kPathMigError: {
+      const bool moved = event.kind == AsyncEventKind::kPathMigrated;
+      const std::string wrong =
+          moved ? path_migrated(*qp, links_, plan_.reorders(), time_) : path_refused(*qp, links_);
+      if (!wrong.empty()) fail(text + ", and " + wrong);
+      return;
     }
     default:
       return fail(text + ", and there was no reason");

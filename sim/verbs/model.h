@@ -2,6 +2,7 @@
 // the program did and what came back, nothing of how the adapter works.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "adapter/events.h"
+#include "base/clock.h"
+#include "sim/verbs/links.h"
 #include "sim/verbs/objects.h"
 #include "sim/verbs/plan.h"
 
@@ -28,8 +31,12 @@ class Model {
  public:
   /// All references must outlive the model.
   Model(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Tally& tally)
-      : plan_(plan), nodes_(nodes), tally_(tally) {}
+      : plan_(plan), nodes_(nodes), tally_(tally), links_(plan) {}
 
+  /// What happens from now on happens at this time.
+  void at(Instant time) noexcept { time_ = time; }
+  [[nodiscard]] Instant time() const noexcept { return time_; }
+  [[nodiscard]] Links& links() noexcept { return links_; }
   Tick tick() noexcept { return ++now_; }
   [[nodiscard]] const std::vector<std::string>& violations() const noexcept { return violations_; }
   void fail(const std::string& what);
@@ -42,6 +49,13 @@ class Model {
   void begins(Qp& qp) noexcept;
   /// The program, or an event, put the QP into its error state. `exact`: those of before are polled.
   void stopped(Qp& qp, bool exact);
+  /// It ends, whatever is under way.
+  void died(Node& node);
+  /// A port of the node gets other partitions.
+  void partitions(Node& node, uint8_t port, bool alone);
+  /// A link is about to be cut, for so long, or has come back.
+  void cut(uint32_t link, Duration lasts);
+  void mended(uint32_t link);
   /// RESET or gone: nothing of it completes any more.
   void forgotten(Qp& qp);
   /// Its completions are all polled, and it is in error: what has not come back has succeeded without a word.
@@ -63,7 +77,13 @@ class Model {
   void settle();
 
  private:
-  [[nodiscard]] static bool may_now(const Send& send, adapter::WcStatus status);
+  [[nodiscard]] bool may_now(const Send& send, adapter::WcStatus status) const;
+  /// Its sender may have given it up: for so long nobody was to be reached.
+  [[nodiscard]] bool out_of_reach(const Send& send) const;
+  [[nodiscard]] std::array<Duration, 2> silence(const Send& send) const;
+  void port_event(Node& node, const adapter::AsyncEvent& event);
+  void expire(const Node& node, uint8_t port);
+  void explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::string& text);
   void send_completed(Qp& qp, const adapter::WorkCompletion& wc);
   void send_succeeded(Qp& qp, const SendPtr& send);
   void send_failed(Qp& qp, const SendPtr& send, adapter::WcStatus status);
@@ -103,6 +123,8 @@ class Model {
   Tick now_ = 0;
   std::vector<std::string> violations_;
   SendPtr suspect_;
+  Instant time_{};
+  Links links_;
   std::map<const Node*, std::vector<SendPtr>>
       lost_;  // messages without acknowledgement that never came, by receiver
 };

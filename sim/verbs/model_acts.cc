@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/verbs/migration.h"
 #include "sim/verbs/model.h"
 #include "sim/world_plan.h"
 
@@ -88,6 +89,7 @@ void Model::posted(Qp& qp, const SendPtr& send) {
     send->word = nullptr;
   }
   if (send->executes_here || send->to == nullptr) return;
+  send->silence = silence(*send);
   Qp& to = *send->to;
   if (!to.receiving && qp.acknowledged()) {
     if (!listens) send->lawful &= bit_of(WcStatus::kLocalProtection) | bit_of(WcStatus::kFlushed);
@@ -150,6 +152,10 @@ void Model::begins(Qp& qp) noexcept {
   qp.receiving = true;
   qp.posted = 0;
   qp.seen_by_peers = 0;
+  qp.must_fail = qp.asked = qp.must_move = qp.unprotected = qp.estranged = false;
+  qp.loaded = qp.was_loaded = false;
+  qp.ways = 1;
+  qp.on = 0;
   qp.shortest_receive = ~uint64_t{0};
   qp.unusable_receives = false;
   for (const Srq* srq : qp.shared_queues()) {
@@ -176,6 +182,7 @@ void Model::stopped(Qp& qp, bool exact) {
   if (qp.life == Life::kError) return;
   tick();
   qp.life = Life::kError;
+  qp.must_fail = qp.asked = qp.must_move = false;
   qp.broken = qp.was_in_error = true;
   if (qp.peer != nullptr) qp.peer->broken = true;
   if (qp.srq != nullptr) ++qp.expects_last_wqe;
@@ -230,11 +237,91 @@ void Model::forgotten(Qp& qp) {
   for (auto& [sender, messages] : qp.coming)
     for (const SendPtr& send : messages) send->may_be_gone = true;
   qp.life = Life::kReset;
+  qp.must_fail = qp.asked = qp.must_move = false;
   qp.broken = true;
   if (qp.peer != nullptr) qp.peer->broken = true;
   // What it had begun to fill of a shared queue stands there again.
   for (Srq* srq : qp.shared_queues())
     for (auto& [wr_id, receive] : srq->receives) receive->untouched = false;
+}
+
+void Model::died(Node& node) {
+  for (auto& qp : node.qps) {
+    if (qp->handle == nullptr) continue;
+    qp->handle = nullptr;
+    forgotten(*qp);
+  }
+  for (auto& qp : node.qps) {
+    qp->expects_last_wqe = 0;
+    for (auto& [sender, messages] : qp->coming)
+      for (const SendPtr& send : messages) send->may_be_gone = true;
+  }
+  for (auto& srq : node.srqs) {
+    for (auto& [wr_id, receive] : srq->receives) release(receive->pieces, true);
+    srq->receives.clear();
+    srq->limit = 0;
+  }
+  for (const uint32_t link : node.links) links_.ends(link);
+}
+
+void Model::partitions(Node& node, uint8_t port, bool alone) {
+  const uint32_t link = node.links[port - 1U];
+  if (alone) before_failure(nodes_, link, plan_.fabric.endnodes, false);
+  links_.partitions(link, alone, time_);
+}
+
+void Model::cut(uint32_t link, Duration lasts) {
+  constexpr Duration kLong = std::chrono::milliseconds(1);
+  before_failure(nodes_, link, plan_.fabric.endnodes, lasts >= kLong);
+  links_.cut(link, time_);
+}
+
+void Model::mended(uint32_t link) {
+  if (const std::string wrong = links_.mended(link, time_); !wrong.empty()) fail(wrong);
+}
+
+std::array<Duration, 2> Model::silence(const Send& send) const {
+  const Qp& from = *send.from;
+  const Qp& to = *send.to;
+  if (from.peer == nullptr) return {links_.silence(route_of(from, from.port, to, to.port), time_)};
+  std::array<Duration, 2> silence{};
+  if (from.ways == 1) return {links_.silence(from.routes[0], time_)};
+  for (uint32_t way = 0; way < from.ways; ++way) silence[way] = links_.useless(from.routes[way], time_);
+  return silence;
+}
+
+bool Model::out_of_reach(const Send& send) const {
+  const Qp& from = *send.from;
+  if (send.executes_here || send.to == nullptr || !from.acknowledged()) return false;
+  if (from.estranged) return true;
+  const std::array<Duration, 2> now = silence(send);
+  const Duration one = now[0] - send.silence[0];
+  const Duration other = now[1] - send.silence[1];
+  const Duration silent = from.ways == 1 ? one : !from.unprotected ? std::min(one, other) : one + other;
+  return silent >= from.patience / 2;
+}
+
+/// A port was down for so long that what is connected there is given up.
+void Model::expire(const Node& node, uint8_t port) {
+  for (const auto& qp : node.qps) {
+    const Route& route = qp->routes[qp->on];
+    const bool lives = qp->handle != nullptr && qp->life != Life::kReset && qp->life != Life::kError;
+    const bool loops = qp->connected() && route.link == route.peer_link;
+    if (!lives || route.port != port || !qp->acknowledged() || loops) continue;
+    qp->must_fail = true;
+    for (const SendPtr& send : qp->sends)
+      if (!send->executes_here) send->allow(WcStatus::kRetryExceeded);
+  }
+}
+
+void Model::port_event(Node& node, const adapter::AsyncEvent& event) {
+  using adapter::AsyncEventKind;
+  std::string wrong = links_.told(node.links[event.port - 1U], event.kind, time_);
+  if (event.kind == AsyncEventKind::kPortExpired) expire(node, event.port);
+  if (wrong.empty() && event.kind == AsyncEventKind::kPortUp) wrong = nobody_stayed(node, event.port);
+  if (!wrong.empty())
+    fail(fmt::format("port {} of node {}: event {}, and {}", event.port, node.number, to_string(event.kind),
+                     wrong));
 }
 
 void Model::in_doubt(const Send& send, WcStatus status) noexcept {
@@ -326,6 +413,10 @@ void Model::settle() {
       close_all(*qp);
     }
   for (auto& node : nodes_) {
+    for (const uint32_t link : node->links) {
+      const std::string wrong = node->adapter != nullptr ? links_.silent(link) : "";
+      if (!wrong.empty()) fail(fmt::format("a port of node {}: {}", node->number, wrong));
+    }
     expect_nothing_of(*node);
     for (auto& region : node->regions) {
       if (const std::string wrong = region->sweep(); !wrong.empty()) fail(wrong);

@@ -2,6 +2,7 @@
 // records, beside the adapter's own objects and never fed from them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "adapter/adapter.h"
+#include "base/clock.h"
 #include "sim/verbs/patch.h"
 
 namespace weft::sim::verbs {
@@ -103,12 +105,22 @@ struct Region {
   KeyPtr key;
 };
 
+/// A way from a QP to its peer.
+struct Route {
+  uint8_t port = 1;
+  Lid peer;           // its LID there
+  uint32_t link = 0;  // of the port
+  uint32_t peer_link = 0;
+};
+
 /// A work request in a send queue.
 struct Send {
   uint64_t wr_id = 0;
   adapter::SendOpcode opcode = adapter::SendOpcode::kSend;
-  uint32_t flags = 0;
   bool signaled = true;
+  bool executes_here = false;  // bind, invalidate, delay
+  bool partly = false;  // refused, but some of its packets lie within what its key opens, patch_from below
+  uint32_t flags = 0;
   Qp* from = nullptr;
   Qp* to = nullptr;  // null: to nobody that listens
   uint64_t to_epoch = 0;
@@ -117,21 +129,20 @@ struct Send {
   std::vector<Piece> pieces;
   uint64_t length = 0;
   std::vector<std::byte> data;  // what leaves; empty for messages that are very long
-  uint32_t imm = 0;
   uint64_t remote_addr = 0;
-  KeyPtr key;                  // used, bound, registered or invalidated
-  KeyPtr replaces;             // what a bind ends
-  Srq* srq = nullptr;          // XRC: where it is received
-  uint32_t lawful = 0;         // bit_of() each status it may end in
-  bool executes_here = false;  // bind, invalidate, delay
+  KeyPtr key;           // used, bound, registered or invalidated
+  KeyPtr replaces;      // what a bind ends
+  Srq* srq = nullptr;   // XRC: where it is received
+  uint32_t lawful = 0;  // bit_of() each status it may end in
+  uint32_t imm = 0;
   Patch* patch = nullptr;
   Word* word = nullptr;
   uint64_t patch_at = 0;
-  bool partly = false;      // refused, but some of its packets lie within what its key opens:
-  uint64_t patch_from = 0;  // these bytes of it
+  uint64_t patch_from = 0;  // partly: these bytes of it
   uint64_t patch_bytes = 0;
-  uint64_t name = 0;     // in patch or word
-  bool refused = false;  // by its target: it has no effect there, whatever its sender is told
+  std::array<Duration, 2> silence{};  // of each way to its target, when it was posted
+  uint64_t name = 0;                  // in patch or word
+  bool refused = false;               // by its target: it has no effect there, whatever its sender is told
   bool delivered = false;
   bool may_be_gone = false;  // delivered into a queue that was emptied, perhaps
   bool done = false;         // completed, or known to be
@@ -208,6 +219,21 @@ struct Qp {
   bool was_in_error = false;  // once
   bool fills_early = false;   // a message was, or may be, refused when it had filled its receive (RD)
   bool broken = false;        // one of a connection's ends is: nothing new is asked of it
+  bool must_fail = false;     // its port has expired
+  Duration patience{};        // before that it does not give up
+  // The way it takes, routes[on], and the other one, if there is any.
+  std::array<Route, 2> routes{};
+  uint8_t ways = 1;
+  uint8_t on = 0;
+  bool loaded = false;       // with the other way
+  bool was_loaded = false;   // since it began
+  bool asked = false;        // to take the other way
+  bool must_move = false;    // its port is down, and it was ready
+  bool unprotected = false;  // a failure of one way may be the end
+  bool estranged = false;    // the ends stand on different ways, and one cannot follow
+  uint64_t cuts_before = 0;  // of its port's link, when it loaded the other way
+  uint64_t other_cuts_before = 0;
+  Duration silence_before{};
   uint32_t expects_last_wqe = 0;
   uint64_t shortest_receive = ~uint64_t{0};  // ever posted, of its shared queue too
   bool unusable_receives = false;            // there were some
@@ -233,8 +259,11 @@ struct Qp {
 /// One adapter and all that the program has there.
 struct Node {
   uint32_t number = 0;
-  adapter::ChannelAdapter* adapter = nullptr;
-  std::vector<Lid> lids;  // by port - 1
+  uint32_t place = 0;                          // in the fabric; another node's when it has ended
+  bool succeeds = false;                       // another node had its place, and its LIDs
+  adapter::ChannelAdapter* adapter = nullptr;  // null when it has ended
+  std::vector<Lid> lids;                       // by port - 1
+  std::vector<uint32_t> links;
   std::vector<adapter::PdId> pds;
   std::vector<std::unique_ptr<Region>> regions;
   std::vector<adapter::XrcdId> xrcds;

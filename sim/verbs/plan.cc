@@ -54,6 +54,28 @@ void draw_faults(PlanDraw& draw, Plan& plan) {
   }
 }
 
+/// What upsets the fabric is drawn from a stream of its own: every second plan is as if there were none.
+void draw_unsteady(PlanDraw draw, Plan& plan) {
+  const uint32_t what = draw.chance(2) ? 0 : draw.below(15) + 1;
+  constexpr uint32_t kCalls = 60'000;  // ppm
+  if ((what & 1) != 0) plan.cut_ppm = draw.between(2'000, kCalls);
+  if ((what & 2) != 0) plan.migration_ppm = draw.between(kCalls / 2, 2 * kCalls);
+  if ((what & 4) != 0) plan.life_ppm = draw.between(2'000, kCalls);
+  if ((what & 8) != 0) plan.partition_ppm = draw.between(2'000, kCalls);
+  if (plan.migration_ppm != 0) {
+    plan.adapter_of.clear();
+    for (uint32_t adapter = 0; adapter < plan.adapters; ++adapter) {
+      const bool second = draw.chance(2) && plan.adapter_of.size() + (plan.adapters - adapter) < kPortsMax;
+      for (uint32_t port = 0; port < (second ? 2U : 1U); ++port) plan.adapter_of.push_back(adapter);
+    }
+    plan.fabric.endnodes = static_cast<uint32_t>(plan.adapter_of.size());
+    plan.fabric.far_nodes &= (uint32_t{1} << (plan.fabric.endnodes + 1)) - 1;
+  }
+  if (plan.life_ppm == 0) return;
+  for (uint32_t adapter = 2; adapter < plan.adapters; ++adapter)
+    if (draw.chance(3)) plan.vacant |= 1U << adapter;
+}
+
 /// Few calls, wide links: what takes long is the moving.
 void draw_long(PlanDraw& draw, Plan& plan) {
   if (!draw.chance(24)) return;
@@ -67,6 +89,9 @@ void draw_long(PlanDraw& draw, Plan& plan) {
 }  // namespace
 
 bool Plan::loses() const noexcept {
+  return loses_cells() || unsteady();
+}
+bool Plan::loses_cells() const noexcept {
   return cell_faults.drop_ppm != 0 || cell_faults.corrupt_ppm != 0 || reorders();
 }
 bool Plan::doubles() const noexcept {
@@ -91,6 +116,7 @@ Plan make_plan(uint64_t seed) {
   plan.upheaval_ppm = draw.chance(3) ? 0 : draw.below(60'000);
   plan.bytes_max = draw.pick(std::array{64U, 512U, 4096U, 4096U, 20'000U});
   draw_long(draw, plan);
+  draw_unsteady(PlanDraw(seed ^ 0x756e'7374'6561ULL), plan);
   return plan;
 }
 
@@ -100,11 +126,13 @@ std::string describe(const Plan& plan) {
   return fmt::format(
       "verbs seed {}: {} adapters, {} ports, {} switches, cells of {} bytes, {} lanes of {} credits\n"
       "  cells lost {} %, doubled {} %, swapped {} %, damaged {} %, late {} %; {} calls, messages up to {} "
-      "bytes, some up to {}\n",
+      "bytes, some up to {}\n"
+      "  of a million calls {} cut links, {} change partitions, {} migrate, {} end or begin nodes\n",
       plan.seed, plan.adapters, plan.fabric.endnodes, plan.fabric.switches(), plan.fabric.cell_payload_bytes,
       plan.fabric.lanes, plan.fabric.credits_per_lane, percent(cells.drop_ppm), percent(cells.duplicate_ppm),
       percent(cells.reorder_ppm), percent(cells.corrupt_ppm), percent(cells.delay_ppm), plan.operations,
-      plan.bytes_max, std::max(plan.bytes_max, plan.long_bytes_max));
+      plan.bytes_max, std::max(plan.bytes_max, plan.long_bytes_max), plan.cut_ppm, plan.partition_ppm,
+      plan.migration_ppm, plan.life_ppm);
 }
 
 }  // namespace weft::sim::verbs

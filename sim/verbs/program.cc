@@ -24,11 +24,12 @@ uint64_t stream_of(uint64_t seed, uint64_t number) noexcept {
 
 }  // namespace
 
-Program::Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Model& model, Tally& tally,
-                 Saboteur* saboteur, bool tells)
+Program::Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Model& model, Outside& outside,
+                 Tally& tally, Saboteur* saboteur, bool tells)
     : plan_(plan),
       nodes_(nodes),
       model_(model),
+      outside_(outside),
       tally_(tally),
       draw_(stream_of(plan.seed, 0)),
       polls_(plan.seed ^ 0x706f),
@@ -47,6 +48,7 @@ Qp* Program::pick_qp() {
 void Program::call(uint64_t number) {
   number_ = number + 1;
   draw_ = PlanDraw(stream_of(plan_.seed, number_));
+  if (unsettle()) return;
   if (draw_.below(kMillion) < plan_.upheaval_ppm) return upheaval();
   if (draw_.chance(6)) return repair();
   Qp* qp = pick_qp();
@@ -76,7 +78,7 @@ void Program::upheaval() {
     case 5:
       return renew_region();
     case 6:
-      return keys_.deallocate(*nodes_[draw_.below(nodes_.size())]);
+      return keys_.deallocate(any_node());
     case 7: {
       uint32_t alive = 0;
       for (auto& node : nodes_)
@@ -134,7 +136,9 @@ void Program::resize(Cq& cq) {
 void Program::take_events(Node& node) {
   std::vector<adapter::AsyncEvent> drained;
   for (adapter::AsyncEvent event; node.adapter->next_event(event);) {
-    if (tells_) note(node, fmt::format("    event {} of {:06x}", to_string(event.kind), event.qpn.value()));
+    if (tells_)
+      note(node, fmt::format("    event {} of {:06x}, port {}", to_string(event.kind), event.qpn.value(),
+                             event.port));
     if (saboteur_ != nullptr && !saboteur_->on_event(event)) continue;
     if (event.kind == adapter::AsyncEventKind::kSqDrained)
       drained.push_back(event);
@@ -226,7 +230,7 @@ void Program::destroy(Qp& qp) {
   if (!qp.node->adapter->destroy_qp(qp.handle)) model_.fail("a QP was not destroyed");
   qp.handle = nullptr;
   model_.forgotten(qp);
-  touched_ |= uint64_t{1} << qp.node->number;
+  touched_ |= uint64_t{1} << qp.node->place;
 }
 
 void Program::drain(Qp& qp) {
@@ -294,7 +298,7 @@ void Program::repair() {
 
 /// Memory goes and comes back under other keys, whoever works on it.
 void Program::renew_region() {
-  Node& node = *nodes_[draw_.below(nodes_.size())];
+  Node& node = any_node();
   Region& region = *node.regions[draw_.below(node.regions.size())];
   if (region.reserved ? region.under_way || region.key == nullptr : !region.registered) return;
   const bool dead = node.adapter->memory().dereg_mr(region.mr.lkey).ok();
@@ -319,13 +323,19 @@ bool Program::hungry(const Qp& qp) const {
          });
 }
 
+/// Its peer has failed or gone: it is told so when nobody has answered for long, and must be.
+bool Program::owes(const Qp& qp) {
+  if (!qp.connected() || !qp.acknowledged() || qp.handle == nullptr || qp.life != Life::kReady) return false;
+  return !qp.failed && !qp.sends.empty() && qp.sends.back()->signaled && !qp.peer->receiving;
+}
+
 void Program::tidy() {
   for (auto& node : nodes_) {
     for (auto& qp : node->qps) {
       if (qp->handle == nullptr || qp->life == Life::kReset) continue;
       if (qp->life == Life::kDrained || qp->life == Life::kSendError || qp->life == Life::kDraining)
         resume(*qp);
-      if (qp->broken && qp->life != Life::kError) to_error(*qp);
+      if (qp->broken && qp->life != Life::kError && !owes(*qp)) to_error(*qp);
       if (qp->receiving && hungry(*qp)) feed(*qp);
     }
   }
@@ -358,20 +368,35 @@ void Program::feed(Qp& qp) {
   if (none) to_error(qp);  // others hold all the room of its queues, and will for ever
 }
 
+void Program::feed_hungry() {
+  for (auto& node : nodes_)
+    for (auto& qp : node->qps)
+      if (qp->handle != nullptr && qp->life != Life::kReset && qp->receiving && hungry(*qp)) feed(*qp);
+}
+
 const Send* Program::waits() const {
   for (const auto& node : nodes_)
     for (const auto& qp : node->qps)
-      if (qp->handle != nullptr && !qp->broken && !qp->sends.empty() && qp->sends.back()->signaled)
+      if ((qp->handle != nullptr && !qp->broken && !qp->sends.empty() && qp->sends.back()->signaled) ||
+          owes(*qp))
         return qp->sends.front().get();
   return nullptr;
 }
 
+void Program::join_partitions() {
+  for (auto& node : nodes_) {
+    for (uint8_t port = 1; node->adapter != nullptr && port <= node->links.size(); ++port)
+      if (model_.links().is_alone(node->links[port - 1U])) set_partitions(*node, port, false);
+  }
+}
+
 void Program::end() {
   for (auto& node : nodes_) {
-    poll_dry(*node);
+    if (node->adapter != nullptr) poll_dry(*node);
     for (auto& qp : node->qps) to_error(*qp);
   }
   for (auto& node : nodes_) {
+    if (node->adapter == nullptr) continue;
     take_events(*node);
     poll_dry(*node);
   }

@@ -15,6 +15,7 @@
 #include "sim/verbs/leases.h"
 #include "sim/verbs/model.h"
 #include "sim/verbs/objects.h"
+#include "sim/verbs/outside.h"
 #include "sim/verbs/plan.h"
 
 namespace weft::sim::verbs {
@@ -23,8 +24,8 @@ namespace weft::sim::verbs {
 class Program {
  public:
   /// All references must outlive the program; each node has its adapter and LIDs.
-  Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Model& model, Tally& tally,
-          Saboteur* saboteur, bool tells);
+  Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Model& model, Outside& outside,
+          Tally& tally, Saboteur* saboteur, bool tells);
 
   /// Objects to begin with.
   void set_up();
@@ -33,6 +34,8 @@ class Program {
   void look(Node& node);
   /// Nothing new: drains go on, what waits for receives gets them, what is broken is put into error.
   void tidy();
+  /// What waits for receives gets them.
+  void feed_hungry();
   /// One of the requests on connections that are whole and have not come back; null when there is none.
   [[nodiscard]] const Send* waits() const;
   /// Everything goes into its error state.
@@ -40,7 +43,9 @@ class Program {
   void take_events(Node& node);
   void poll_dry(Node& node);
 
-  /// A bit for each node that something was done to since the last call.
+  /// Ports have the partitions that they share.
+  void join_partitions();
+  /// A bit for each place of a node that something was done to since the last call.
   [[nodiscard]] uint64_t take_touched() noexcept { return std::exchange(touched_, 0); }
   /// What was called, with the number of the call.
   [[nodiscard]] const std::vector<std::pair<uint64_t, std::string>>& history() const noexcept {
@@ -57,10 +62,12 @@ class Program {
   Qp* add_qp(Node& node, adapter::QpConfig config);
   adapter::QpConfig draw_config(adapter::QpType type);
   void add_pair();
+  void add_pair_of(Node& one, Node& other, const adapter::QpConfig& config);
   void add_extended_pair();
   void draw_queues(Qp& qp, adapter::QpConfig& config);
   void join(Qp* a, Qp* b);
   void add_datagram_qp();
+  void add_datagram_qp_of(Node& node);
   bool bring_up(Qp& qp, const Qp* peer, uint8_t reads);
   bool connect(Qp& qp);
   bool modify(Qp& qp, const adapter::QpAttr& attr, uint32_t mask, bool must = true);
@@ -69,6 +76,7 @@ class Program {
   // program_posts.cc: work requests.
   void post_sends(Qp& qp);
   bool draft_send(Qp& qp, Draft& draft);
+  void address(const Qp& qp, Draft& draft);
   void draft_remote(Qp& qp, Draft& draft);
   void draft_wrong(Qp& qp, Draft& draft);
   void wrong_segment(Draft& draft);
@@ -80,7 +88,18 @@ class Program {
   void post_receive(Qp& qp, Srq* srq, bool may_be_wrong);
   adapter::SendOpcode draw_opcode(adapter::QpType type);
 
+  // program_fabric.cc: what is under it.
+  [[nodiscard]] Node& any_node();
+  bool unsettle();
+  void cut_link();
+  void change_partitions();
+  void set_partitions(Node& node, uint8_t port, bool alone);
+  void move_path();
+  void end_node();
+  void begin_node();
+
   // program.cc: everything else.
+  [[nodiscard]] static bool owes(const Qp& qp);
   [[nodiscard]] Qp* pick_qp();
   void upheaval();
   void to_error(Qp& qp);
@@ -101,6 +120,7 @@ class Program {
   const Plan& plan_;
   std::vector<std::unique_ptr<Node>>& nodes_;
   Model& model_;
+  Outside& outside_;
   Tally& tally_;
   PlanDraw draw_;
   PlanDraw polls_;

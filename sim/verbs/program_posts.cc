@@ -66,7 +66,7 @@ void Program::post_receive(Qp& qp, Srq* srq, bool may_be_wrong) {
   adapter::ChannelAdapter& adapter = *qp.node->adapter;
   const PostResult result = srq != nullptr ? adapter.srqs().post_recv(*srq->handle, request)
                                            : adapter.post_recv(*qp.handle, request);
-  touched_ |= uint64_t{1} << qp.node->number;
+  touched_ |= uint64_t{1} << qp.node->place;
   if (result != PostResult::kOk) {
     give_back(receive->pieces);
     return model_.fail(fmt::format("a receive on QP {} was refused: {}", qp.id, to_string(result)));
@@ -176,7 +176,8 @@ void Program::draft_wrong(Qp& qp, Draft& draft) {
         draw_.chance(2) ? keys_.pick_useless(*send.to, domain_of(send), right_of(send)) : nullptr;
     if (useless != nullptr) {
       draft.request.rkey = useless->rkey;
-      tally_("key that opens nothing");
+      tally_(useless->region->node.adapter != nullptr ? "key that opens nothing"
+                                                      : "key of a node that is no more");
     } else if (key) {
       draft.request.rkey = Rkey(draft.request.rkey.value() ^ (1U << draw_.below(8)));
     } else {
@@ -246,6 +247,26 @@ void Program::wrong_segment(Draft& draft) {
   }
 }
 
+/// A datagram goes to any QP of its kind.
+void Program::address(const Qp& qp, Draft& draft) {
+  // Now and then to one whose node is no more; another may have its LID.
+  const bool to_the_dead = plan_.life_ppm != 0 && draw_.chance(4);
+  std::vector<Qp*> others;
+  std::vector<Qp*> dead;
+  for (auto& node : nodes_)
+    for (auto& other : node->qps) {
+      if (other->config.type != qp.config.type) continue;
+      if (other->handle != nullptr) others.push_back(other.get());
+      if (node->adapter == nullptr) dead.push_back(other.get());
+    }
+  if (to_the_dead && !dead.empty()) {
+    others = dead;
+    tally_("datagram to a node that is no more");
+  }
+  draft.send->to = others[draw_.below(others.size())];
+  draft.request.dest = {draft.send->to->lid, draft.send->to->qpn, draft.send->to->qkey, ServiceLevel(0)};
+}
+
 bool Program::draft_send(Qp& qp, Draft& draft) {
   Send& send = *draft.send;
   send.wr_id = next_wr_id_++;
@@ -256,14 +277,7 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
                (draw_.chance(6) ? adapter::kSendFence : 0U);
   send.imm = draw_.below(uint64_t{1} << 32);
   send.to = qp.peer;
-  if (qp.peer == nullptr) {
-    std::vector<Qp*> others;
-    for (auto& node : nodes_)
-      for (auto& other : node->qps)
-        if (other->handle != nullptr && other->config.type == qp.config.type) others.push_back(other.get());
-    send.to = others[draw_.below(others.size())];
-    draft.request.dest = {send.to->lid, send.to->qpn, send.to->qkey, ServiceLevel(0)};
-  }
+  if (qp.peer == nullptr) address(qp, draft);
   if (qp.is_initiator()) {
     const std::vector<Srq*> queues = qp.peer->shared_queues();
     send.srq = queues[draw_.below(queues.size())];
@@ -313,7 +327,8 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
   }
   if (!brings && send.length <= kInlineMax && draw_.chance(3)) send.flags |= adapter::kSendInline;
   draft.sges = segments(send.pieces, (send.flags & adapter::kSendInline) != 0);
-  if (draw_.below(1'000'000) < plan_.wrong_ppm) draft_wrong(qp, draft);
+  const bool known_from_before = send.to->node->succeeds && draw_.chance(4);
+  if (draw_.below(1'000'000) < plan_.wrong_ppm || known_from_before) draft_wrong(qp, draft);
   return true;
 }
 
@@ -370,7 +385,7 @@ void Program::hand_over(Qp& qp, std::vector<adapter::SendRequest>& list) {
       model_.fail(fmt::format("wr {} ({}) was refused: {}", request.wr_id, name_of(request.opcode),
                               to_string(result)));
   }
-  touched_ |= uint64_t{1} << qp.node->number;
+  touched_ |= uint64_t{1} << qp.node->place;
 }
 
 /// All at once; now and then one that cannot be taken stands behind the good ones, and one behind that.
@@ -392,7 +407,7 @@ void Program::hand_over_list(Qp& qp, std::vector<adapter::SendRequest>& list) {
   if (saboteur_ != nullptr) saboteur_->on_requests(list);
   size_t accepted = 0;
   const PostResult result = qp.node->adapter->post_send(*qp.handle, list, accepted);
-  touched_ |= uint64_t{1} << qp.node->number;
+  touched_ |= uint64_t{1} << qp.node->place;
   if (accepted != good || (result == PostResult::kOk) != (accepted == list.size()))
     model_.fail(fmt::format("of a list of {} with {} good requests {} were taken: {}", list.size(), good,
                             accepted, to_string(result)));

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "adapter/limits.h"
 #include "adapter/queues/shared_receives.h"
+#include "sim/verbs/migration.h"
 #include "sim/verbs/program.h"
 
 namespace weft::sim::verbs {
@@ -179,8 +181,8 @@ void Program::draw_queues(Qp& qp, adapter::QpConfig& config) {
 
 /// An initiator and its target; an ordinary pair where the node drawn has no XRC domain.
 void Program::add_extended_pair() {
-  Node& one = *nodes_[draw_.below(nodes_.size())];
-  Node& other = *nodes_[draw_.below(nodes_.size())];
+  Node& one = any_node();
+  Node& other = any_node();
   if (other.xrcds.empty()) return add_pair();
   const adapter::QpConfig config = draw_config(QpType::kXrcSend);
   adapter::QpConfig target;
@@ -193,10 +195,12 @@ void Program::add_extended_pair() {
 
 /// Two QPs that talk; now and then both on one node.
 void Program::add_pair() {
-  const QpType type = draw_.chance(4) ? QpType::kUc : QpType::kRc;
-  const adapter::QpConfig config = draw_config(type);
-  Node& one = *nodes_[draw_.below(nodes_.size())];
-  Node& other = *nodes_[draw_.below(nodes_.size())];
+  const adapter::QpConfig config = draw_config(draw_.chance(4) ? QpType::kUc : QpType::kRc);
+  Node& one = any_node();
+  add_pair_of(one, any_node(), config);
+}
+
+void Program::add_pair_of(Node& one, Node& other, const adapter::QpConfig& config) {
   Qp* a = add_qp(one, config);
   adapter::QpConfig config_b = config;
   config_b.send_wqes = draw_.pick(std::array{1U, 4U, 16U, 64U});
@@ -213,8 +217,11 @@ void Program::join(Qp* a, Qp* b) {
 }
 
 void Program::add_datagram_qp() {
-  Qp* qp =
-      add_qp(*nodes_[draw_.below(nodes_.size())], draw_config(draw_.chance(2) ? QpType::kUd : QpType::kRd));
+  add_datagram_qp_of(any_node());
+}
+
+void Program::add_datagram_qp_of(Node& node) {
+  Qp* qp = add_qp(node, draw_config(draw_.chance(2) ? QpType::kUd : QpType::kRd));
   if (qp != nullptr) connect(*qp);
 }
 
@@ -224,6 +231,7 @@ bool Program::connect(Qp& qp) {
   if (qp.peer == nullptr) {
     model_.begins(qp);
     qp.epoch = ++epochs_;
+    qp.routes[0] = route_of(qp, qp.port, qp, qp.port);
     const bool up = bring_up(qp, nullptr, reads);
     give_receives(qp, draw_.below(8));
     return up;
@@ -231,7 +239,10 @@ bool Program::connect(Qp& qp) {
   for (Qp* end : {&qp, qp.peer}) {
     model_.begins(*end);
     end->epoch = ++epochs_;
+    end->routes[0] = route_of(*end, end->port, *end->peer, end->peer->port);
   }
+  if (plan_.migration_ppm != 0) choose_alternate(draw_, qp, *qp.peer);
+  qp.unprotected = qp.peer->unprotected = model_.links().fails(qp.routes[0]);
   const bool up = bring_up(qp, qp.peer, reads) && bring_up(*qp.peer, &qp, reads);
   for (Qp* end : {&qp, qp.peer}) give_receives(*end, draw_.below(8));
   return up;
@@ -239,7 +250,7 @@ bool Program::connect(Qp& qp) {
 
 bool Program::modify(Qp& qp, const adapter::QpAttr& attr, uint32_t mask, bool must) {
   const adapter::ModifyResult result = qp.node->adapter->modify_qp(*qp.handle, attr, mask);
-  touched_ |= uint64_t{1} << qp.node->number;
+  touched_ |= uint64_t{1} << qp.node->place;
   if (result != adapter::ModifyResult::kOk && must)
     model_.fail(fmt::format("QP {} was not modified: {}", qp.id, to_string(result)));
   return result == adapter::ModifyResult::kOk;
@@ -279,8 +290,10 @@ bool Program::bring_up(Qp& qp, const Qp* peer, uint8_t reads) {
   attr.sq_psn = peer != nullptr ? psn_to(qp, *peer) : Psn(draw_.below(1U << 24));
   mask = adapter::kQpAttrState | adapter::kQpAttrSqPsn;
   // Whoever gives up after lost cells alone would break what is promised: time enough where cells are lost.
-  attr.ack_timeout = plan_.loses() ? 400ms : draw_.pick(std::array<Duration, 2>{20ms, 80ms});
+  attr.ack_timeout = plan_.loses_cells() ? 400ms : draw_.pick(std::array<Duration, 2>{20ms, 80ms});
   attr.rnr_retry = qp.rnr_retry = draw_.chance(8) ? static_cast<uint8_t>(draw_.below(7)) : 7;
+  qp.patience = attr.ack_timeout * (attr.retry_count + 1);
+  if (std::exchange(qp.loaded, false)) load_alternate(qp, model_.links(), attr, mask, model_.time());
   if (acknowledged) mask |= adapter::kQpAttrTimeout;
   if (acknowledged && !target) mask |= adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry;
   attr.max_rd_atomic = reads;

@@ -14,6 +14,7 @@
 #include "sim/sim_fabric.h"
 #include "sim/tampered_port.h"
 #include "sim/turns.h"
+#include "sim/verbs/outside.h"
 #include "sim/verbs/program.h"
 
 namespace weft::sim::verbs {
@@ -25,21 +26,22 @@ constexpr uint64_t kTurnsMax = 3'000'000;
 constexpr Duration kDrainTime = 60s;
 constexpr Duration kQuietTime = 30ms;  // what was under way when all had failed is over
 constexpr size_t kAround = 40;
+constexpr size_t kLast = 10;
 
 class World;
 
-/// An adapter with its ports, as something that takes turns.
+/// A place for an adapter with its ports, as something that takes turns while an adapter is there.
 class AdapterNode final : public SimNode {
  public:
-  AdapterNode(World& world, uint32_t number) : world_(world), number_(number) {}
-  [[nodiscard]] bool alive() const noexcept override { return true; }
+  AdapterNode(World& world, uint32_t place) : world_(world), place_(place) {}
+  [[nodiscard]] bool alive() const noexcept override;
   int poll(Instant now) noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
   [[nodiscard]] bool disturbed() const noexcept override;
 
  private:
   World& world_;
-  uint32_t number_;
+  uint32_t place_;
 };
 
 class SwitchNode final : public SimNode {
@@ -63,7 +65,7 @@ struct PortEnd {
   std::unique_ptr<TamperedPort> tampered;
 };
 
-class World final : private SimFabric::Observer {
+class World final : private SimFabric::Observer, private Outside {
  public:
   World(const Plan& plan, const RunOptions& options)
       : plan_(plan),
@@ -80,17 +82,38 @@ class World final : private SimFabric::Observer {
 
   Outcome run();
 
-  int poll_adapter(uint32_t number, Instant now) noexcept;
-  [[nodiscard]] Instant adapter_deadline(uint32_t number) const noexcept {
-    return adapters_[number]->deadline();
+  [[nodiscard]] bool lives(uint32_t place) const noexcept { return adapters_[place] != nullptr; }
+  int poll_adapter(uint32_t place, Instant now) noexcept;
+  [[nodiscard]] Instant adapter_deadline(uint32_t place) const noexcept {
+    return adapters_[place]->deadline();
   }
-  [[nodiscard]] bool adapter_disturbed(uint32_t number) const noexcept;
+  [[nodiscard]] bool adapter_disturbed(uint32_t place) const noexcept;
 
  private:
   enum class Phase : uint8_t { kProgram, kDrain, kQuiet, kOver };
 
+  struct Mend {
+    Instant at{};
+    uint32_t link = 0;
+  };
+
   void build();
-  void build_adapter(uint32_t number);
+  // Outside
+  void cut(uint32_t link, Duration lasts) override;
+  void pause(Duration lasts) override {
+    next_call_ = std::max(next_call_, now_ + lasts);
+    next_meal_ = now_ + 1ms;
+  }
+  [[nodiscard]] std::vector<uint32_t> free_places() const override;
+  [[nodiscard]] Node& begin(uint32_t place) override;
+  void end(Node& node, bool at_once) override;
+
+  [[nodiscard]] std::vector<uint32_t> links_of(uint32_t place) const;
+  [[nodiscard]] Instant next_mend() const noexcept;
+  void mend_links();
+  void wire(uint32_t link);
+  void call_program();
+  void count_faults(const PortEnd& end);
   void turn();
   void advance(int work);
   void change_phase();
@@ -119,8 +142,10 @@ class World final : private SimFabric::Observer {
   SimFabric fabric_;
   std::vector<PortEnd> ports_;
   std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
-  std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: nobody is there
+  std::vector<Node*> at_;                                           // as adapters_
+  std::vector<std::unique_ptr<Node>> nodes_;                        // those that have ended, too
+  std::vector<Mend> mends_;
   Turns turns_;
   Model model_;
   std::unique_ptr<Program> program_;
@@ -128,40 +153,68 @@ class World final : private SimFabric::Observer {
   Instant phase_end_ = kNever;
   Instant next_call_{};
   Instant next_tidy_ = kNever;
+  Instant next_meal_ = kNever;  // while nothing is called
 };
 
+bool AdapterNode::alive() const noexcept {
+  return world_.lives(place_);
+}
 int AdapterNode::poll(Instant now) noexcept {
-  return world_.poll_adapter(number_, now);
+  return world_.poll_adapter(place_, now);
 }
 Instant AdapterNode::deadline() const noexcept {
-  return world_.adapter_deadline(number_);
+  return world_.adapter_deadline(place_);
 }
 bool AdapterNode::disturbed() const noexcept {
-  return world_.adapter_disturbed(number_);
+  return world_.adapter_disturbed(place_);
 }
 
 void World::build() {
   for (uint32_t index = 0; index < fabric_.switches(); ++index) fabric_.start_switch(index);
   ports_.resize(plan_.fabric.endnodes);
-  for (uint32_t number = 0; number < plan_.adapters; ++number) build_adapter(number);
+  adapters_.resize(plan_.adapters);
+  at_.resize(plan_.adapters);
+  for (uint32_t link = 0; link < fabric_.links(); ++link)
+    for (uint32_t end = 0; end < 2; ++end) fabric_.cable(link).set_faults(end, plan_.flit_faults);
+  for (uint32_t place = 0; place < plan_.adapters; ++place)
+    turns_.add(std::make_unique<AdapterNode>(*this, place));
   for (uint32_t index = 0; index < fabric_.switches(); ++index)
     turns_.add(std::make_unique<SwitchNode>(fabric_, index));
-  for (uint32_t link = 0; link < fabric_.links(); ++link) {
-    if (link < plan_.fabric.endnodes) fabric_.set_endnode_alive(link + 1, true);
-    if (fabric_.wire(link, now_) != LinkRefusal::kNone) model_.fail("a link was refused");
-    for (uint32_t end = 0; end < 2; ++end) fabric_.cable(link).set_faults(end, plan_.flit_faults);
-  }
+  if (fabric_.switches() == 2) wire(plan_.fabric.endnodes);
+  for (uint32_t place = 0; place < plan_.adapters; ++place)
+    if ((plan_.vacant >> place & 1) == 0) static_cast<void>(begin(place));
   // Every port learns its LID before anybody makes a QP.
   for (uint32_t i = 0; i < 50; ++i) {
     static_cast<void>(turns_.take(now_));
     now_ += 1us;
   }
-  program_ =
-      std::make_unique<Program>(plan_, nodes_, model_, outcome_.tally, options_.saboteur, options_.tells);
+  program_ = std::make_unique<Program>(plan_, nodes_, model_, static_cast<Outside&>(*this), outcome_.tally,
+                                       options_.saboteur, options_.tells);
+  for (auto& node : nodes_) program_->take_events(*node);  // its ports are up
   program_->set_up();
 }
 
-void World::build_adapter(uint32_t number) {
+std::vector<uint32_t> World::links_of(uint32_t place) const {
+  std::vector<uint32_t> links;
+  for (uint32_t link = 0; link < plan_.adapter_of.size(); ++link)
+    if (plan_.adapter_of[link] == place) links.push_back(link);
+  return links;
+}
+
+std::vector<uint32_t> World::free_places() const {
+  std::vector<uint32_t> places;
+  for (uint32_t place = 0; place < plan_.adapters; ++place) {
+    const std::vector<uint32_t> links = links_of(place);
+    const auto mended = [&](const Mend& mend) {
+      return std::find(links.begin(), links.end(), mend.link) != links.end();
+    };
+    if (!lives(place) && std::none_of(mends_.begin(), mends_.end(), mended)) places.push_back(place);
+  }
+  return places;
+}
+
+Node& World::begin(uint32_t place) {
+  const auto number = static_cast<uint32_t>(nodes_.size());
   adapter::AdapterConfig config;
   config.guid = Guid(0x5745'4654'0000'0000ULL + number);
   config.number = static_cast<uint8_t>(number & 0xF);
@@ -170,39 +223,104 @@ void World::build_adapter(uint32_t number) {
   config.limits.shared_receive_queues = 8;
   config.limits.protection_domains = 8;
   config.limits.keys = 4096;
-  adapter_random_.push_back(std::make_unique<SeededRandom>(plan_.seed * 64 + number));
-  adapters_.push_back(std::make_unique<adapter::ChannelAdapter>(config, *adapter_random_.back()));
+  uint64_t secret = plan_.seed * 64 + number;
+  if (options_.saboteur != nullptr) options_.saboteur->on_birth(place, secret);
+  adapter_random_.push_back(std::make_unique<SeededRandom>(secret));
+  adapters_[place] = std::make_unique<adapter::ChannelAdapter>(config, *adapter_random_.back());
   auto node = std::make_unique<Node>();
   node->number = number;
-  node->adapter = adapters_.back().get();
-  for (uint32_t link = 0; link < plan_.adapter_of.size(); ++link) {
-    if (plan_.adapter_of[link] != number) continue;
+  node->place = place;
+  node->adapter = adapters_[place].get();
+  at_[place] = node.get();
+  for (const uint32_t link : links_of(place)) {
+    fabric_.set_endnode_alive(link + 1, true);
+    wire(link);
+    model_.links().begins(link);
     PortEnd& end = ports_[link];
     end.cable = &fabric_.cable(link);
     end.port = std::make_unique<fabric::LinkCellPort>(end.cable->end(0));
     end.faulty = std::make_unique<fabric::FaultyCellPort>(*end.port, link_random_, plan_.cell_faults);
     fabric::CellPort* port = end.faulty.get();
     if (options_.saboteur != nullptr) {
-      end.tampered = std::make_unique<TamperedPort>(*port, *options_.saboteur, number);
+      end.tampered = std::make_unique<TamperedPort>(*port, *options_.saboteur, place);
       port = end.tampered.get();
     }
     node->adapter->attach(*port);
     node->lids.push_back(Lid(static_cast<uint16_t>(link + 1)));
+    node->links.push_back(link);
   }
   nodes_.push_back(std::move(node));
-  turns_.add(std::make_unique<AdapterNode>(*this, number));
+  turns_.wake(place);
+  if (program_ != nullptr) static_cast<void>(poll_adapter(place, now_));  // its ports are up
+  return *nodes_.back();
 }
 
-int World::poll_adapter(uint32_t number, Instant now) noexcept {
-  const int work = adapters_[number]->poll(now);
-  if (program_ != nullptr) program_->take_events(*nodes_[number]);
+void World::end(Node& node, bool at_once) {
+  const uint32_t place = node.place;
+  if (!at_once) static_cast<void>(adapters_[place]->poll(now_));  // its last words leave
+  adapters_[place].reset();
+  node.adapter = nullptr;
+  at_[place] = nullptr;
+  for (const uint32_t link : node.links) {
+    count_faults(ports_[link]);
+    ports_[link] = {};
+    fabric_.set_endnode_alive(link + 1, false);
+    wire(link);
+  }
+}
+
+void World::count_faults(const PortEnd& end) {
+  if (end.faulty == nullptr) return;
+  const fabric::FaultCounts& counts = end.faulty->counts();
+  outcome_.tally("cells lost", counts.dropped);
+  outcome_.tally("cells damaged", counts.corrupted);
+  outcome_.tally("cells doubled", counts.duplicated);
+  outcome_.tally("cells swapped", counts.reordered);
+  outcome_.tally("cells late", counts.delayed);
+}
+
+void World::wire(uint32_t link) {
+  if (fabric_.wire(link, now_) != LinkRefusal::kNone) model_.fail("a link was refused");
+}
+
+void World::cut(uint32_t link, Duration lasts) {
+  model_.cut(link, lasts);
+  fabric_.cut(link, true);
+  wire(link);
+  mends_.push_back({now_ + lasts, link});
+  mend_links();
+}
+
+Instant World::next_mend() const noexcept {
+  Instant next = kNever;
+  for (const Mend& mend : mends_) next = std::min(next, mend.at);
+  return next;
+}
+
+void World::mend_links() {
+  for (size_t i = 0; i < mends_.size();) {
+    if (mends_[i].at > now_) {
+      ++i;
+      continue;
+    }
+    const uint32_t link = mends_[i].link;
+    mends_.erase(mends_.begin() + static_cast<ptrdiff_t>(i));
+    model_.mended(link);
+    fabric_.cut(link, false);
+    wire(link);
+  }
+}
+
+int World::poll_adapter(uint32_t place, Instant now) noexcept {
+  const int work = adapters_[place]->poll(now);
+  if (program_ != nullptr) program_->take_events(*at_[place]);
   return work;
 }
 
-bool World::adapter_disturbed(uint32_t number) const noexcept {
+bool World::adapter_disturbed(uint32_t place) const noexcept {
   return std::any_of(ports_.begin(), ports_.end(), [&](const PortEnd& end) {
     const auto link = static_cast<size_t>(&end - ports_.data());
-    if (plan_.adapter_of[link] != number) return false;
+    if (plan_.adapter_of[link] != place || end.cable == nullptr) return false;
     const fabric::LinkEngine& engine = end.cable->end(0);
     const bool up = engine.state() == fabric::LinkState::kUp;
     return up != end.port->up() || (up && engine.incarnation() != end.port->incarnation()) ||
@@ -210,25 +328,37 @@ bool World::adapter_disturbed(uint32_t number) const noexcept {
   });
 }
 
+void World::call_program() {
+  const uint64_t number = outcome_.calls++;
+  const bool left_out = options_.leave_out != nullptr && options_.leave_out->count(number) != 0;
+  const auto most = static_cast<uint64_t>(plan_.gap.count()) + 1;
+  next_call_ = now_ + Duration(static_cast<int64_t>(random_.below(most)));
+  if (!left_out) program_->call(number);
+}
+
 void World::turn() {
+  model_.at(now_);
+  mend_links();
   int work = turns_.take(now_);
   if (phase_ == Phase::kProgram && now_ >= next_call_) {
-    const uint64_t number = outcome_.calls++;
-    const bool left_out = options_.leave_out != nullptr && options_.leave_out->count(number) != 0;
-    if (!left_out) program_->call(number);
-    next_call_ =
-        now_ + Duration(static_cast<int64_t>(random_.below(static_cast<uint64_t>(plan_.gap.count()) + 1)));
+    next_meal_ = kNever;
+    call_program();
     ++work;
+  }
+  if (phase_ == Phase::kProgram && now_ >= next_meal_) {
+    program_->feed_hungry();
+    next_meal_ = now_ + 100ms;
   }
   if (phase_ == Phase::kDrain && now_ >= next_tidy_) {
     program_->tidy();
     next_tidy_ = now_ + 1ms;
   }
-  for (auto& node : nodes_) program_->look(*node);
+  for (auto& node : nodes_)
+    if (node->adapter != nullptr) program_->look(*node);
   const uint64_t touched = program_->take_touched();
-  for (uint32_t number = 0; number < nodes_.size(); ++number) {
-    if ((touched >> number & 1) == 0) continue;
-    turns_.wake(number);
+  for (uint32_t place = 0; place < adapters_.size(); ++place) {
+    if ((touched >> place & 1) == 0) continue;
+    turns_.wake(place);
     ++work;
   }
   change_phase();
@@ -242,8 +372,8 @@ void World::advance(int work) {
     now_ += step;
     return;
   }
-  Instant due = std::min(turns_.next_deadline(), phase_end_);
-  if (phase_ == Phase::kProgram) due = std::min(due, next_call_);
+  Instant due = std::min({turns_.next_deadline(), phase_end_, next_mend()});
+  if (phase_ == Phase::kProgram) due = std::min({due, next_call_, next_meal_});
   if (phase_ == Phase::kDrain) due = std::min(due, next_tidy_);
   now_ = std::max(now_ + step, due == kNever ? now_ : due);
 }
@@ -252,19 +382,20 @@ void World::change_phase() {
   switch (phase_) {
     case Phase::kProgram:
       if (outcome_.calls < plan_.operations) return;
+      program_->join_partitions();
       phase_ = Phase::kDrain;
       phase_end_ = now_ + kDrainTime;
       next_tidy_ = now_;
       return;
     case Phase::kDrain:
+      if (!mends_.empty()) return;
       if (const Send* waits = program_->waits(); waits != nullptr) {
         if (now_ < phase_end_) return;
-        model_.fail(
-            fmt::format("requests on connections that are whole never came back: {}; {} receives stand there",
-                        describe(*waits),
-                        waits->to == nullptr        ? 0
-                        : waits->to->srq != nullptr ? waits->to->srq->receives.size()
-                                                    : waits->to->receives.size()));
+        model_.fail(fmt::format("requests that must end never came back: {}; {} receives stand there",
+                                describe(*waits),
+                                waits->to == nullptr        ? 0
+                                : waits->to->srq != nullptr ? waits->to->srq->receives.size()
+                                                            : waits->to->receives.size()));
       }
       program_->end();
       phase_ = Phase::kQuiet;
@@ -272,7 +403,8 @@ void World::change_phase() {
       return;
     case Phase::kQuiet:
       if (now_ < phase_end_) return;
-      for (auto& node : nodes_) program_->poll_dry(*node);
+      for (auto& node : nodes_)
+        if (node->adapter != nullptr) program_->poll_dry(*node);
       model_.settle();
       phase_ = Phase::kOver;
       return;
@@ -292,6 +424,10 @@ void World::describe_failure() {
     break;
   }
   for (size_t i = end > kAround ? end - kAround : 0; i < end; ++i)
+    outcome_.around.push_back(fmt::format("call {}: {}", history[i].first, history[i].second));
+  const size_t last = std::max(end, history.size() - std::min(history.size(), kLast));
+  if (last != end) outcome_.around.push_back("...");
+  for (size_t i = last; i < history.size(); ++i)
     outcome_.around.push_back(fmt::format("call {}: {}", history[i].first, history[i].second));
   if (suspect == nullptr) return;
   outcome_.around.push_back("suspect: " + describe(*suspect));
@@ -333,14 +469,7 @@ Outcome World::run() {
     turn();
     if (++outcome_.turns == kTurnsMax) model_.fail("the run does not end");
   }
-  for (const PortEnd& end : ports_) {
-    const fabric::FaultCounts& counts = end.faulty->counts();
-    outcome_.tally("cells lost", counts.dropped);
-    outcome_.tally("cells damaged", counts.corrupted);
-    outcome_.tally("cells doubled", counts.duplicated);
-    outcome_.tally("cells swapped", counts.reordered);
-    outcome_.tally("cells late", counts.delayed);
-  }
+  for (const PortEnd& end : ports_) count_faults(end);
   outcome_.violations = model_.violations();
   outcome_.ok = outcome_.violations.empty();
   outcome_.ended = now_;

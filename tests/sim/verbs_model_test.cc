@@ -361,6 +361,49 @@ TEST(VerbsPlantedBugs, lists_and_sizes_of_queues) {
   EXPECT_FOUND(ResizedTooSmall, "a completion queue has run over");
 }
 
+// ---- planted bugs: what becomes of the fabric
+
+TEST(VerbsPlantedBugs, events_of_ports_lost) {
+  using Kind = adapter::AsyncEventKind;
+  EXPECT_FOUND(EventLost<Kind::kPortDown>, "never said that it was down");
+  EXPECT_FOUND(EventLost<Kind::kPortUp>, "never said that it is up again");
+  EXPECT_FOUND(EventLost<Kind::kPortExpired>, "has not expired");
+  EXPECT_FOUND(EventLost<Kind::kClientReregister>, "never said that it is another link");
+  EXPECT_FOUND(EventLost<Kind::kPkeyChange>, "never said that its partitions have changed");
+}
+
+TEST(VerbsPlantedBugs, paths_that_were_taken_or_not) {
+  using Kind = adapter::AsyncEventKind;
+  EXPECT_FOUND(EventLost<Kind::kPathMigrated>, "was to take its alternate path, and no event said so");
+  EXPECT_FOUND(EventInvented<Kind::kPathMigrated>, "there was no alternate path");
+  EXPECT_FOUND(EventInvented<Kind::kPathMigError>, "there was no alternate path");
+}
+
+/// A request whose peer was never reached ends well.
+class GivenUpWell final : public Saboteur {
+ public:
+  uint32_t on_completions(bool /*of_sends*/, std::span<adapter::WorkCompletion> wcs,
+                          uint32_t count) noexcept override {
+    for (adapter::WorkCompletion& wc : wcs.first(count))
+      if (wc.status == adapter::WcStatus::kRetryExceeded) wc.status = adapter::WcStatus::kSuccess;
+    return count;
+  }
+};
+
+TEST(VerbsPlantedBugs, what_was_given_up_ends_well) {
+  EXPECT_FOUND(GivenUpWell, "succeeded and was never delivered");
+}
+
+/// Whoever begins in a place gives the numbers and keys again that the one before gave.
+class SameSecrets final : public Saboteur {
+ public:
+  void on_birth(uint32_t place, uint64_t& secret) noexcept override { secret = place; }
+};
+
+TEST(VerbsPlantedBugs, a_new_node_hears_what_was_said_to_the_one_before) {
+  EXPECT_FOUND(SameSecrets, "neither its requests nor its receives explain it");
+}
+
 // ---- replaying
 
 /// Calls that are left out leave the others as they are.

@@ -1,0 +1,80 @@
+// sim/verbs/links.h -- the links of a fabric as a program of verbs knows them: when each was cut and came
+// back, what ports have told of it, and for how long nobody could be reached over it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "adapter/events.h"
+#include "base/clock.h"
+#include "sim/verbs/objects.h"
+#include "sim/verbs/plan.h"
+
+namespace weft::sim::verbs {
+
+/// Owner: the model. Every text that a method returns says what is wrong; an empty one that nothing is.
+class Links {
+ public:
+  /// `plan` must outlive the links.
+  explicit Links(const Plan& plan) : plan_(plan), links_(plan.fabric.links()) {}
+
+  // ---- what happens
+  /// An adapter begins on this link: its port has told nothing yet. Its link is there.
+  void begins(uint32_t link) noexcept;
+  void ends(uint32_t link) noexcept { links_[link].port_lives = false; }
+  void cut(uint32_t link, Instant now) noexcept;
+  [[nodiscard]] std::string mended(uint32_t link, Instant now);
+  /// The port has another table of partitions; `alone`: one that it shares with nobody.
+  void partitions(uint32_t link, bool alone, Instant now) noexcept;
+
+  // ---- what comes back
+  /// What the port at the link says.
+  [[nodiscard]] std::string told(uint32_t link, adapter::AsyncEventKind kind, Instant now);
+  /// All is quiet: it has said everything.
+  [[nodiscard]] std::string silent(uint32_t link) const;
+
+  // ---- what is known
+  [[nodiscard]] bool is_cut(uint32_t link) const noexcept { return links_[link].cut; }
+  [[nodiscard]] bool is_alone(uint32_t link) const noexcept { return links_[link].alone; }
+  [[nodiscard]] uint64_t cuts(uint32_t link) const noexcept { return links_[link].cuts; }
+  /// Nothing passes by it now.
+  [[nodiscard]] bool fails(const Route& route) const noexcept;
+  /// Time, in all, for which a QP got no answer by this route though its port was up.
+  [[nodiscard]] Duration silence(const Route& route, Instant now) const noexcept;
+  /// And that it was of no use to one that could take another.
+  [[nodiscard]] Duration useless(const Route& route, Instant now) const noexcept {
+    return silence(route, now) + without(route.link, now);
+  }
+
+ private:
+  struct Link {
+    bool port_lives = false;
+    bool cut = false;
+    bool alone = false;
+    uint64_t cuts = 0;
+    Instant cut_since{};
+    Instant alone_since{};
+    Duration cut_for{};  // in all, before the present time
+    Duration alone_for{};
+    // What its port has still to tell.
+    uint32_t ups = 0;  // it came up since it said so last
+    uint32_t downs = 0;
+    uint32_t tables = 0;
+    bool told_up = false;    // ever
+    bool told_down = false;  // since it was up
+    bool told_expired = false;
+    bool told_new = false;  // that it is another link
+    bool must_tell_down = false;
+  };
+
+  [[nodiscard]] static std::string told_up(Link& link);
+  [[nodiscard]] bool crosses(const Route& route) const noexcept;
+  [[nodiscard]] Duration without(uint32_t link, Instant now) const noexcept;
+  [[nodiscard]] Duration alone(uint32_t link, Instant now) const noexcept;
+
+  const Plan& plan_;
+  std::vector<Link> links_;
+};
+
+}  // namespace weft::sim::verbs

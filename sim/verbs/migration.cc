@@ -1,0 +1,122 @@
+#include "sim/verbs/migration.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "adapter/adapter.h"
+
+namespace weft::sim::verbs {
+
+using adapter::PathMigState;
+
+Route route_of(const Qp& from, uint8_t port, const Qp& to, uint8_t to_port) {
+  return {port, to.node->lids[to_port - 1U], from.node->links[port - 1U], to.node->links[to_port - 1U]};
+}
+
+void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer) {
+  std::vector<std::pair<uint8_t, uint8_t>> others;
+  const auto ports = static_cast<uint8_t>(qp.node->lids.size());
+  const auto peer_ports = static_cast<uint8_t>(peer.node->lids.size());
+  for (uint8_t a = 1; a <= ports; ++a) {
+    for (uint8_t b = 1; b <= peer_ports; ++b) {
+      const bool same = a == qp.port && b == peer.port;
+      if (!same && qp.node->links[a - 1U] != peer.node->links[b - 1U]) others.emplace_back(a, b);
+    }
+  }
+  if (others.empty() || qp.routes[0].link == qp.routes[0].peer_link || draw.chance(4)) return;
+  const auto [a, b] = others[draw.below(others.size())];
+  qp.routes[1] = route_of(qp, a, peer, b);
+  peer.routes[1] = route_of(peer, b, qp, a);
+  const uint32_t who = draw.below(10);  // now and then one end alone, which moves nothing
+  qp.ways = peer.ways = 2;
+  qp.loaded = who != 0;
+  peer.loaded = who != 1;
+}
+
+void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask, Instant now) {
+  const Route& other = qp.routes[1U - qp.on];
+  attr.alt = {.dlid = other.peer, .sl = attr.sl, .port = other.port, .ack_timeout = qp.patience / 8};
+  attr.path_mig_state = PathMigState::kRearm;
+  mask |= adapter::kQpAttrAltPath | adapter::kQpAttrPathMigState;
+  qp.loaded = qp.was_loaded = true;
+  qp.cuts_before = links.cuts(qp.routes[qp.on].link);
+  qp.silence_before = links.silence(qp.routes[qp.on], now);
+  qp.other_cuts_before = links.cuts(other.link);
+}
+
+bool may_load_again(const Qp& qp) {
+  if (qp.peer == nullptr || qp.ways != 2 || qp.broken) return false;
+  const auto ready = [](const Qp& end) {
+    return end.handle != nullptr && end.life == Life::kReady && !end.loaded;
+  };
+  return ready(qp) && ready(*qp.peer) && qp.on == qp.peer->on;
+}
+
+PathMigState migration_of(const Qp& qp) {
+  return qp.node->adapter->query_qp(*qp.handle).path_mig_state;
+}
+
+void before_failure(std::vector<std::unique_ptr<Node>>& nodes, uint32_t link, uint32_t trunk, bool for_long) {
+  for (auto& node : nodes) {
+    for (auto& qp : node->qps) {
+      const Route& way = qp->routes[qp->on];
+      const bool concerned = way.link == link || way.peer_link == link || link == trunk;
+      if (qp->handle == nullptr || qp->life == Life::kReset || qp->ways != 2 || !concerned) continue;
+      const bool armed = migration_of(*qp) == PathMigState::kArmed;
+      if (armed && way.link == link && for_long && qp->life != Life::kError) qp->must_move = true;
+      const Qp& peer = *qp->peer;
+      const bool both = armed && peer.handle != nullptr && migration_of(peer) == PathMigState::kArmed;
+      if (!both) qp->unprotected = qp->peer->unprotected = true;
+    }
+  }
+}
+
+std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant now) {
+  if (qp.ways != 2 || !qp.loaded || !qp.peer->was_loaded)
+    return "there was no alternate path, or not for both";
+  const Route& left = qp.routes[qp.on];
+  const bool silent = links.silence(left, now) - qp.silence_before >= qp.patience / 2;
+  const bool cut = links.cuts(left.link) != qp.cuts_before;
+  // Without acknowledgement a late cell of a connection of before is not told from one of this.
+  const bool misled = !qp.acknowledged() && may_be_late;
+  const bool reason = misled || qp.asked || qp.peer->on != qp.on || cut || silent || qp.broken;
+  if (!reason) return "there was no reason to leave the path";
+  qp.on ^= 1U;
+  qp.loaded = qp.asked = qp.must_move = qp.must_fail = false;
+  if (qp.peer->handle == nullptr) return {};
+  // Not before it knows is the peer ready to follow.
+  if (qp.peer->on != qp.on && migration_of(*qp.peer) != PathMigState::kArmed) {
+    qp.unprotected = qp.peer->unprotected = true;
+    qp.estranged = qp.peer->estranged = true;
+  }
+  if (qp.handle == nullptr) return {};
+  if (links.fails(qp.routes[qp.on])) qp.unprotected = qp.peer->unprotected = true;
+  const adapter::QpAttr attr = qp.node->adapter->query_qp(*qp.handle);
+  const Route& taken = qp.routes[qp.on];
+  if (attr.state == adapter::QpState::kReset) return {};
+  if (attr.port != taken.port || attr.dlid != taken.peer || attr.path_mig_state != PathMigState::kMigrated)
+    return "its attributes are not those of the path it has taken";
+  return {};
+}
+
+std::string path_refused(Qp& qp, const Links& links) {
+  if (qp.ways != 2 || !qp.loaded) return "there was no alternate path";
+  const Route& other = qp.routes[1U - qp.on];
+  const bool down = links.is_cut(other.link) || links.cuts(other.link) != qp.other_cuts_before;
+  if (!down && qp.peer->on == qp.on) return "there was no reason to stay on the path";
+  qp.asked = qp.must_move = false;
+  if (!down) qp.estranged = qp.peer->estranged = true;
+  return {};
+}
+
+std::string nobody_stayed(const Node& node, uint8_t port) {
+  for (const auto& qp : node.qps) {
+    if (qp->routes[qp->on].port != port || qp->handle == nullptr) continue;
+    if (qp->must_move) return fmt::format("QP {} was to leave it and did not", qp->id);
+    if (qp->must_fail) return fmt::format("it had expired, and QP {} was not failed", qp->id);
+  }
+  return {};
+}
+
+}  // namespace weft::sim::verbs

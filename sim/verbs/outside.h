@@ -1,0 +1,28 @@
+// sim/verbs/outside.h -- what a program of verbs does to the fabric under it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "sim/verbs/objects.h"
+
+namespace weft::sim::verbs {
+
+/// Owner: the world of a seed, which is one.
+class Outside {
+ public:
+  virtual ~Outside() = default;
+  /// The link is gone for so long; at once back when that is nothing. Not while it is cut.
+  virtual void cut(uint32_t link, Duration lasts) = 0;
+  /// Nothing is called before so much time has passed.
+  virtual void pause(Duration lasts) = 0;
+  /// Places where an adapter may begin: nobody is there, and their links are whole.
+  [[nodiscard]] virtual std::vector<uint32_t> free_places() const = 0;
+  /// An adapter begins at a free place. It lives as long as the world.
+  [[nodiscard]] virtual Node& begin(uint32_t place) = 0;
+  /// It ends; `at_once`: what it has not sent yet is gone with it.
+  virtual void end(Node& node, bool at_once) = 0;
+};
+
+}  // namespace weft::sim::verbs

@@ -1,0 +1,161 @@
+// What a program does to the fabric under it: links are cut, ports get other partitions, connections take
+// their alternate paths, nodes end and begin.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/verbs/migration.h"
+#include "sim/verbs/program.h"
+
+namespace weft::sim::verbs {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t kMillion = 1'000'000;
+constexpr uint32_t kNodesMin = 2;   // that live at a time
+constexpr uint32_t kNodesMax = 20;  // in all
+constexpr Duration kLongPause = 5ms;
+constexpr uint16_t kPartition = 0x8000;  // full member of each below
+
+}  // namespace
+
+Node& Program::any_node() {
+  std::vector<Node*> living;
+  for (auto& node : nodes_)
+    if (node->adapter != nullptr) living.push_back(node.get());
+  return *living[draw_.below(living.size())];
+}
+
+/// False when this call is one of the others.
+bool Program::unsettle() {
+  if (!plan_.unsteady()) return false;
+  uint32_t what = draw_.below(kMillion);
+  if (what < plan_.cut_ppm) return cut_link(), true;
+  what -= plan_.cut_ppm;
+  if (what < plan_.partition_ppm) return change_partitions(), true;
+  what -= plan_.partition_ppm;
+  if (what < plan_.migration_ppm) return move_path(), true;
+  what -= plan_.migration_ppm;
+  if (what >= plan_.life_ppm) return false;
+  draw_.chance(2) ? end_node() : begin_node();
+  return true;
+}
+
+/// For nothing at all, for what nobody notices, for what some bear and others do not, or for too long.
+void Program::cut_link() {
+  const uint32_t links = plan_.fabric.links();
+  const uint32_t link = draw_.below(links);
+  const std::array<Duration, 6> longest{0ns, 2ms, 100ms, 700ms, 9s, 12s};
+  const uint32_t kind = draw_.below(longest.size());
+  const Duration least = kind == 5 ? 10'010ms : kind == 0 ? 0ns : 10us;
+  const Duration lasts = draw_.between(least, longest[kind]);
+  std::vector<uint32_t> chosen{link};
+  if (draw_.chance(3)) chosen.push_back((link + 1) % links);  // its adapter's other port, now and then
+  for (const uint32_t one : chosen) {
+    if (model_.links().is_cut(one)) continue;
+    note(*nodes_.front(), fmt::format("link {} is cut for {} us", one, lasts / 1us));
+    outside_.cut(one, lasts);
+    tally_(lasts >= 10s ? "link cut for long" : "link cut");
+  }
+  if (lasts > kLongPause && !draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
+}
+
+/// A partition more, or none that others are in.
+void Program::change_partitions() {
+  Node& node = any_node();
+  const auto port = static_cast<uint8_t>(1 + draw_.below(node.links.size()));
+  const uint32_t link = node.links[port - 1U];
+  const bool alone = !model_.links().is_alone(link) && draw_.chance(2);
+  set_partitions(node, port, alone);
+  if (alone && draw_.chance(2)) outside_.pause(draw_.between(Duration(1ms), Duration(500ms)));
+}
+
+void Program::set_partitions(Node& node, uint8_t port, bool alone) {
+  const std::array<uint16_t, 2> alone_table{static_cast<uint16_t>(kPartition | (node.links[port - 1U] + 1)),
+                                            0};
+  const std::array<uint16_t, 2> table{0xFFFF, static_cast<uint16_t>(kPartition | 0x100)};
+  model_.partitions(node, port, alone);
+  note(node, fmt::format("port {} has {} partitions", port, alone ? "other" : "the usual"));
+  if (!node.adapter->set_pkeys(port, alone ? alone_table : table))
+    model_.fail("partitions of a port were not changed");
+  touched_ |= uint64_t{1} << node.place;
+  tally_(alone ? "port without its partition" : "partitions of a port changed");
+  take_events(node);
+}
+
+/// A connection takes its other way, or gets one again.
+void Program::move_path() {
+  Qp* qp = nullptr;
+  for (uint32_t i = 0; i < 6 && (qp == nullptr || qp->ways != 2); ++i) qp = pick_qp();
+  if (qp == nullptr || qp->ways != 2 || qp->peer->handle == nullptr) return;
+  take_events(*qp->node);
+  take_events(*qp->peer->node);
+  if (may_load_again(*qp)) {
+    for (Qp* end : {qp, qp->peer}) {
+      adapter::QpAttr attr;
+      uint32_t mask = 0;
+      load_alternate(*end, model_.links(), attr, mask, model_.time());
+      note(*end->node, fmt::format("QP {} gets an alternate path", end->id));
+      modify(*end, attr, mask);
+    }
+    tally_("alternate path loaded again");
+    return;
+  }
+  if (qp->life != Life::kReady || migration_of(*qp) != adapter::PathMigState::kArmed) return;
+  if (!qp->loaded || !qp->peer->was_loaded)
+    return model_.fail("a QP is armed, and its peer has no other path");
+  adapter::QpAttr attr;
+  attr.path_mig_state = adapter::PathMigState::kMigrated;
+  qp->asked = true;
+  note(*qp->node, fmt::format("QP {} is to take its alternate path", qp->id));
+  modify(*qp, attr, adapter::kQpAttrPathMigState);
+  take_events(*qp->node);
+  tally_("alternate path asked for");
+  if (qp->asked)
+    model_.fail(fmt::format("QP {} was to take its alternate path, and no event said so", qp->id));
+}
+
+/// With all that is under way there, or when it has put away what it had.
+void Program::end_node() {
+  const auto lives = [](const auto& node) { return node->adapter != nullptr; };
+  if (std::count_if(nodes_.begin(), nodes_.end(), lives) <= kNodesMin) return;
+  Node& node = any_node();
+  const bool at_once = draw_.chance(2);
+  if (!at_once) {
+    for (auto& qp : node.qps)
+      if (qp->handle != nullptr) destroy(*qp);
+    take_events(node);
+  }
+  note(node, at_once ? "dies" : "leaves");
+  tally_(at_once ? "node died" : "node left");
+  model_.died(node);
+  outside_.end(node, at_once);
+}
+
+void Program::begin_node() {
+  const std::vector<uint32_t> places = outside_.free_places();
+  if (places.empty() || nodes_.size() >= kNodesMax) return;
+  const uint32_t place = places[draw_.below(places.size())];
+  Node* before = nullptr;
+  for (auto& node : nodes_)
+    if (node->place == place) before = node.get();
+  Node& node = outside_.begin(place);
+  add_node(node);
+  note(node, fmt::format("begins in place {}", place));
+  tally_(before != nullptr ? "LID taken again" : "spare port taken");
+  node.succeeds = before != nullptr;
+  if (before != nullptr) {  // whoever still has them may try them on the new node
+    for (auto& region : before->regions)
+      if (region->key != nullptr) node.dead.push_back(region->key);
+    for (const KeyPtr& key : before->windows) node.dead.push_back(key);
+  }
+  const uint32_t datagram = draw_.between(0, 3);
+  for (uint32_t i = 0; i < datagram; ++i) add_datagram_qp_of(node);
+  const uint32_t pairs = draw_.between(1, 2);
+  for (uint32_t i = 0; i < pairs; ++i) add_pair_of(node, any_node(), draw_config(adapter::QpType::kRc));
+}
+
+}  // namespace weft::sim::verbs
