@@ -4,7 +4,6 @@
 
 #include <array>
 #include <chrono>
-#include <memory>
 #include <string>
 
 namespace weft {
@@ -15,10 +14,9 @@ struct LogState {
   LogLevel lowest = LogLevel::kInfo;
 };
 
-// The one process-wide setting: where diagnostics go is a property of the process, not of a core. Never
-// destroyed: threads of ours in a program that exits may still have something to say.
+// The one process-wide setting: where diagnostics go is a property of the process, not of a core.
 LogState& state() {
-  static LogState& instance = *std::make_unique<LogState>().release();
+  static LogState instance;
   return instance;
 }
 

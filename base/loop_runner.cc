@@ -1,9 +1,9 @@
-// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns yield, and
-// those that moved little; the time a yield takes tells whether the core is wanted. After the window, or at
-// once when the work before was no traffic, every core is asked to prepare: it tells its peers that a wake-up
-// is needed and looks once more. If one finds work all of them finish and the loop goes on; else ppoll()
-// waits for the earliest deadline. No wake-up is lost, because a peer publishes first and then looks whether
-// we sleep.
+// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns yield or
+// come again at once; the time a yield takes tells whether the core is wanted. After the window, or at
+// once when the work before was no traffic, every core is asked to prepare: it tells its peers that a
+// wake-up is needed and looks once more. If one finds work all of them finish and the loop goes on; else
+// ppoll() waits for the earliest deadline. No wake-up is lost, because a peer publishes first and then
+// looks whether we sleep.
 #include "base/loop_runner.h"
 
 #include <sched.h>
@@ -23,7 +23,7 @@ bool bind_to_core(uint32_t core) noexcept {
 }
 
 LoopRunner::LoopRunner(const Clock& clock, const LoopConfig& config)
-    : clock_(clock), config_(config), spin_(config.spin) {}
+    : clock_(clock), config_(config), spin_(config.spin), yield_(config.yield) {}
 
 void LoopRunner::run() {
   while (!stopped_.load(std::memory_order_relaxed)) turn();
@@ -37,7 +37,7 @@ int LoopRunner::turn() {
   if (work != 0) {
     counters_.add(LoopCounter::kWorkingTurns);
     spin_.worked(now, work);
-    if (spin_.yields_at_once(now, work)) yield(clock_.now());
+    yield_.worked(now);
     return work;
   }
   idle(now);
@@ -49,14 +49,12 @@ void LoopRunner::idle(Instant now) {
     sleep(now);
     return;
   }
-  yield(now);
-}
-
-/// @param from  just before
-void LoopRunner::yield(Instant from) {
+  if (!yield_.yields(now)) return;
   sched_yield();
   counters_.add(LoopCounter::kYields);
-  if (spin_.yielded(from, clock_.now())) counters_.add(LoopCounter::kLateYields);
+  const Instant back = clock_.now();
+  yield_.yielded(now, back);
+  if (spin_.yielded(now, back)) counters_.add(LoopCounter::kLateYields);
 }
 
 void LoopRunner::sleep(Instant now) {

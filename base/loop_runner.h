@@ -13,11 +13,13 @@
 #include "base/counters.h"
 #include "base/pollable.h"
 #include "base/spin_policy.h"
+#include "base/yield_policy.h"
 
 namespace weft {
 
 struct LoopConfig {
   SpinConfig spin;
+  YieldConfig yield{.soon = std::chrono::nanoseconds(250)};
   Duration sleep_max = std::chrono::milliseconds(500);  // a lost wake-up costs at most this
   Duration stall = std::chrono::milliseconds(10);       // a turn longer than this is counted
 };
@@ -44,7 +46,6 @@ class LoopRunner {
 
  private:
   void idle(Instant now);
-  void yield(Instant from);
   void sleep(Instant now);
 
   const Clock& clock_;
@@ -53,6 +54,7 @@ class LoopRunner {
   std::vector<pollfd> fds_;
   std::atomic<bool> stopped_{false};
   SpinPolicy spin_;
+  YieldPolicy yield_;
   CounterSet<LoopCounter> counters_;
 };
 

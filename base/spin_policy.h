@@ -3,9 +3,8 @@
 // of the last milliseconds: not the messages and timers that an idle session has twice a second, nor those of
 // sixty such sessions at their switch, which come every few milliseconds. A yield that comes back late
 // says that somebody needs the core; where every one does, somebody who never yields has it, and a wake-up is
-// sooner than the end of a time slice. A turn of traffic that moved little ends in a yield: whoever it was
-// for may wait for this core, and one more turn that finds nothing would keep it from him. Times only; no
-// clock, no thread.
+// sooner than the end of a time slice. When exactly a loop that spins yields is said by YieldPolicy
+// (base/yield_policy.h). Times only; no clock, no thread.
 #pragma once
 
 #include <bit>
@@ -25,7 +24,8 @@ struct SpinConfig {
   // stream makes up for them by its next burst -- there are none for a while.
   Duration yield_lost = std::chrono::microseconds(500);
   int lost_most = 3;
-  int little = 8;  // pieces of work; more of them are a stream, which does not wait for one turn
+  int lost_apart = 10;  // one that comes so many times its length after the one before begins anew
+  int little = 8;
   Duration rest = std::chrono::milliseconds(100);
 };
 
@@ -50,38 +50,35 @@ class SpinPolicy {
     span_ = span;
     idle_from_ = kNever;
   }
-  /// After worked() of the same turn. True: yield before the next turn, and tell yielded().
-  [[nodiscard]] bool yields_at_once(Instant now, int work) const noexcept {
-    return work <= config_.little && traffic() && now >= rests_until_;
-  }
-  /// A turn at `now` found none. True: yield, and tell yielded(). False: sleep.
+  /// A turn at `now` found none. True: go on, and if that is by a yield tell yielded(). False: sleep.
   [[nodiscard]] bool yields(Instant now) noexcept {
     if (idle_from_ == kNever) {
       // The first idle turn also shows how long the turn before it was.
       idle_from_ = now;
       penalty_ = {};
     }
-    return traffic() && now >= rests_until_ && now - idle_from_ + penalty_ < config_.spin;
+    const bool traffic = std::popcount(spans_) >= config_.busy_spans;
+    return traffic && now >= rests_until_ && now - idle_from_ + penalty_ < config_.spin;
   }
   /// The yield that began at `from` came back at `to`. @return whether that was late
   bool yielded(Instant from, Instant to) noexcept {
     const Duration away = to - from;
     lost_ = away >= config_.yield_lost;
-    if (!lost_) lost_on_end_ = 0;
+    if (!lost_ || from - lost_at_ > away * config_.lost_apart) lost_on_end_ = 0;
+    if (lost_) lost_at_ = to;
     if (away <= config_.yield_late) return false;
     penalty_ += away * 4;
     return true;
   }
 
  private:
-  [[nodiscard]] bool traffic() const noexcept { return std::popcount(spans_) >= config_.busy_spans; }
-
   SpinConfig config_;
   int64_t span_ = 0;            // of the last work
   uint16_t spans_ = 0;          // bit n: there was work n spans before it
   Instant idle_from_ = kNever;  // when work ran out
   Duration penalty_{};          // of late yields since idle_from_
   Instant rests_until_ = Instant::min();
+  Instant lost_at_{};  // when the latest lost yield came back
   int lost_on_end_ = 0;
   bool lost_ = false;  // the latest yield
 };

@@ -74,10 +74,11 @@ Answer CompletionChannel::release() noexcept {
 
 // ---- CQ --------------------
 
-int Cq::poll(std::span<adapter::WorkCompletion> out) noexcept {
+int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return -1;
   Hold hold(device);
+  at = hold.now();
   uint32_t taken = device.adapter.poll_cq(queue(), out);
   taken_since_turn_ += taken;
   if (taken == 0 || taken_since_turn_ >= kEntriesPerTurn) {

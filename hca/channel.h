@@ -8,6 +8,7 @@
 
 #include "adapter/adapter.h"
 #include "adapter/queues/completion_queue.h"
+#include "base/clock.h"
 #include "hca/event_fd.h"
 #include "hca/object.h"
 
@@ -47,7 +48,12 @@ class Cq final : public NotifiedObject {
 
   /// Takes up to out.size() completions, oldest first; drives the adapter when there are none. @return how
   /// many; -1 in a child after fork().
-  [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out) noexcept;
+  [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out) noexcept {
+    Instant at;
+    return poll(out, at);
+  }
+  /// The same; unless it answers -1, `at` is when it looked.
+  [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept;
   /// The next entry of a batch that poll() has begun. One whose event nobody has taken yet ends the batch,
   /// once: a program that armed the queue before it began would take an event without an entry later.
   [[nodiscard]] int poll_next(adapter::WorkCompletion& out) noexcept;

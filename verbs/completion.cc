@@ -4,10 +4,6 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <memory>
-#include <span>
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
@@ -20,6 +16,8 @@ static_assert(static_cast<int>(adapter::WcStatus::kGeneral) == IBV_WC_GENERAL_ER
               static_cast<int>(adapter::WcOpcode::kRecvRdmaWithImm) == IBV_WC_RECV_RDMA_WITH_IMM &&
               static_cast<int>(adapter::WcOpcode::kLocalInvalidate) == IBV_WC_LOCAL_INV);
 
+thread_local constinit YieldPolicy yield_policy;
+
 namespace {
 
 /// A CQ may have more entries than asked for. ib_send_lat -e asks for one and takes one for each message,
@@ -27,11 +25,6 @@ namespace {
 constexpr uint32_t kCqesAtLeast = 16;
 /// Taken from the adapter at a time, and kept on the stack.
 constexpr size_t kAtATime = 16;
-
-/// CQs of a channel. A program may read the field; threads of it make and destroy CQs at once.
-std::atomic_ref<int> users_of(ibv_comp_channel& channel) noexcept {
-  return std::atomic_ref<int>(channel.refcnt);
-}
 
 void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
   out.wr_id = in.wr_id;
@@ -49,12 +42,12 @@ void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
   out.dlid_path_bits = 0;
 }
 
-int poll_once(Cq& queue, int entries, ibv_wc* out) noexcept {
+int poll_once(Cq& queue, int entries, ibv_wc* out, Instant& at) noexcept {
   std::array<adapter::WorkCompletion, kAtATime> taken;
   int done = 0;
   while (done < entries) {
     const size_t wanted = std::min(taken.size(), static_cast<size_t>(entries - done));
-    const int got = queue.object->poll(std::span(taken).first(wanted));
+    const int got = queue.object->poll(std::span(taken).first(wanted), at);
     if (got < 0) return done != 0 ? done : -1;
     for (int i = 0; i < got; ++i) translate(taken[static_cast<size_t>(i)], out[done + i]);
     done += got;
@@ -66,9 +59,9 @@ int poll_once(Cq& queue, int entries, ibv_wc* out) noexcept {
 }  // namespace
 
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
+  if (entries <= 0) return 0;
   Cq& queue = ours(cq);
-  const int done = poll_once(queue, entries, out);
-  return done == 0 && paused_as_idle(queue) ? poll_once(queue, entries, out) : done;
+  return poll_and_yield([&](Instant& at) { return poll_once(queue, entries, out, at); });
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
@@ -102,7 +95,7 @@ Cq* make_cq(ibv_context* context, const CqRequest& request) {
   out->c.cqe = static_cast<int>(made.object->query().depth);
   pthread_mutex_init(&out->c.mutex, nullptr);
   pthread_cond_init(&out->c.cond, nullptr);
-  if (request.channel != nullptr) users_of(*request.channel).fetch_add(1, std::memory_order_relaxed);
+  if (request.channel != nullptr) ++request.channel->refcnt;
   return out.release();
 }
 
@@ -125,7 +118,7 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const hca::Answer answer = ours(channel->context).context->destroy(ours<Channel>(channel).object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_comp_channel: {} CQs still hang on it", users_of(*channel).load());
+    explain("ibv_destroy_comp_channel: {} CQs still hang on it", channel->refcnt);
     return fail(answer);
   }
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
@@ -164,7 +157,7 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
     explain("ibv_destroy_cq: QPs still complete there");
     return fail(answer);
   }
-  if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
+  if (cq->channel != nullptr) --cq->channel->refcnt;
   pthread_mutex_destroy(&cq->mutex);
   pthread_cond_destroy(&cq->cond);
   const std::unique_ptr<Cq> owned(&queue);

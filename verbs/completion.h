@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "base/clock.h"
+#include "base/yield_policy.h"
 #include "verbs/objects.h"
 
 namespace weft::verbs {
@@ -22,14 +24,27 @@ namespace weft::verbs {
   return entry.flags & kKnown;
 }
 
-/// After a poll that found nothing. A program that spins leaves its core now and then: the switch, or the
-/// peer it waits for, may have no other. True when it did: then its caller looks again, for what has come
-/// meanwhile comes before anything that the program asks about next, such as the end of the connection.
-[[nodiscard]] inline bool paused_as_idle(Cq& queue) noexcept {
-  constexpr uint32_t kPollsBeforeYield = 8;
-  if (++queue.empty_polls % kPollsBeforeYield != 0) return false;
-  sched_yield();
-  return true;
+/// Of this thread, whichever queues it polls.
+extern thread_local constinit YieldPolicy yield_policy;
+
+/// A poll as a program makes it. `poll(at)` looks once, and tells when; less than nothing is a failure. A
+/// program that spins offers its core when there is nothing: the switch, or the peer it waits for, may have
+/// no other. Then it looks again, for what has come meanwhile comes before anything that the program asks
+/// about next, such as the end of the connection.
+template <class Poll>
+[[nodiscard]] int poll_and_yield(Poll&& poll) noexcept {
+  YieldPolicy& yield = yield_policy;
+  Instant at{};
+  int got = poll(at);
+  if (got == 0 && yield.yields(at)) {
+    sched_yield();
+    Instant back = at;
+    got = poll(back);
+    yield.yielded(at, back);
+    at = back;
+  }
+  if (got != 0) yield.worked(at);
+  return got;
 }
 
 struct CqRequest {

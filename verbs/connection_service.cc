@@ -72,13 +72,9 @@ const char* system_root() noexcept {
 }
 
 /// exit(), or the end of main(): what a kernel does for a process that has ended is done before it ends.
-/// Nothing can be when exit() was called by a signal handler that has interrupted the device.
-[[gnu::destructor]] void end_orderly() noexcept {
-  ProcessNode* node = ProcessNode::joined();
-  if (node == nullptr || !node->device().answers(hca::kFinishMax)) return;
+[[gnu::destructor]] void end_connections() noexcept {
   rdma_cm::CmService* known = current().last();
   if (known != nullptr) known->end_all();
-  static_cast<void>(node->device().finish());
 }
 
 }  // namespace

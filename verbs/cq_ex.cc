@@ -41,9 +41,8 @@ int show(ibv_cq_ex* cq, int got) noexcept {
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   Cq& queue = ours<Cq>(cq);
-  int got = queue.object->poll(std::span(&queue.shown, 1));
-  if (got == 0 && paused_as_idle(queue)) got = queue.object->poll(std::span(&queue.shown, 1));
-  return show(cq, got);
+  return show(
+      cq, poll_and_yield([&](Instant& at) { return queue.object->poll(std::span(&queue.shown, 1), at); }));
 }
 /// A program that arms the queue and then begins a batch takes what comes meanwhile with the next event:
 /// ibv_rc_pingpong -e -t takes an event without an entry for an error.

@@ -66,7 +66,6 @@ struct Mr {
 struct Cq {
   ibv_cq_ex c{};
   hca::Cq* object = nullptr;
-  uint32_t empty_polls = 0;
   adapter::WorkCompletion shown{};  // what start_poll() or next_poll() has taken last
 };
 

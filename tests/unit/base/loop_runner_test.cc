@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <thread>
-#include <utility>
 
 #include "base/process_guard.h"
 #include "tests/support/rescue.h"
@@ -18,7 +17,6 @@ class Scripted final : public Pollable {
  public:
   int poll(Instant /*now*/) noexcept override {
     ++polls;
-    if (all_at_once != 0) return std::exchange(all_at_once, 0);
     return work > 0 ? work-- : 0;
   }
   void wait_fds(std::vector<pollfd>& out) const override {
@@ -31,8 +29,7 @@ class Scripted final : public Pollable {
   void finish_sleep() noexcept override { ++finished; }
   Instant deadline() const noexcept override { return due; }
 
-  int work = 0;         // one piece a turn
-  int all_at_once = 0;  // in the next turn
+  int work = 0;
   int polls = 0;
   int prepared = 0;
   int finished = 0;
@@ -114,14 +111,12 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
   core.work = 1;
   loop.add(core);
   loop.turn();
-  const uint64_t first = loop.counters().get(LoopCounter::kLateYields);
-  EXPECT_EQ(first, 1U) << "behind the work";
   int turns = 0;
   while (core.prepared == 0 && turns < 100) {
     loop.turn();
     ++turns;
   }
-  const uint64_t late = loop.counters().get(LoopCounter::kLateYields) - first;
+  const uint64_t late = loop.counters().get(LoopCounter::kLateYields);
   EXPECT_EQ(late + 1, static_cast<uint64_t>(turns)) << "all turns but the one that slept";
   EXPECT_GT(late, 1U);
   EXPECT_LT(turns, 8) << "without them two clock readings a turn, ten turns";
@@ -129,88 +124,73 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
 
 constexpr Duration kOnce = std::chrono::hours(1);
 
-/// A loop whose one core is given work at the pace that a test asks for.
-class LoopRunnerAtPace : public ::testing::Test {
- protected:
-  LoopRunnerAtPace() {
-    core_.due = Instant::min();
-    loop_.add(core_);
-  }
-  uint64_t count(LoopCounter counter) { return loop_.counters().get(counter); }
-
-  /// One piece of work at every `pause` for as long as `lasting`, a turn each 10 us; returns how often the
-  /// loop yielded and leaves it idle.
-  uint64_t yields_for(Duration lasting, Duration pause) {
-    const uint64_t before = count(LoopCounter::kYields);
-    const Instant end = clock_.now() + lasting;
-    Instant next = clock_.now();
-    for (; clock_.now() < end; clock_.advance(std::chrono::microseconds(10))) {
-      if (clock_.now() >= next) {
-        core_.work = 1;
-        next += pause;
-      }
-      loop_.turn();
+/// Gives the loop one piece of work at every `pause` for as long as `lasting`, a turn each 10 us; returns how
+/// often it yielded and leaves it idle.
+uint64_t yields_for(LoopRunner& loop, Scripted& core, ManualClock& clock, Duration lasting, Duration pause) {
+  const uint64_t before = loop.counters().get(LoopCounter::kYields);
+  const Instant end = clock.now() + lasting;
+  Instant next = clock.now();
+  for (; clock.now() < end; clock.advance(std::chrono::microseconds(10))) {
+    if (clock.now() >= next) {
+      core.work = 1;
+      next += pause;
     }
-    return count(LoopCounter::kYields) - before;
+    loop.turn();
   }
-  /// One turn that finds so many pieces of work; returns how often it yielded.
-  uint64_t yields_behind(int work) {
-    const uint64_t before = count(LoopCounter::kYields);
-    core_.all_at_once = work;
-    EXPECT_EQ(loop_.turn(), work);
-    return count(LoopCounter::kYields) - before;
-  }
+  return loop.counters().get(LoopCounter::kYields) - before;
+}
 
- private:
-  ManualClock clock_;
-  Scripted core_;
-  LoopRunner loop_{clock_};
-};
-
-TEST_F(LoopRunnerAtPace, an_idle_fabric_is_never_yielded_for) {
+TEST(LoopRunner, an_idle_fabric_is_never_yielded_for) {
+  ManualClock clock;
+  LoopRunner loop(clock);
+  Scripted core;
+  core.due = Instant::min();
+  loop.add(core);
   using std::chrono::microseconds;
   using std::chrono::milliseconds;
   // A keepalive and what follows it: a handful of turns with work, twice a second.
   for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(yields_for(microseconds(300), microseconds(50)), 0U);
-    EXPECT_EQ(yields_for(milliseconds(500), kOnce), 0U);
+    EXPECT_EQ(yields_for(loop, core, clock, microseconds(300), microseconds(50)), 0U);
+    EXPECT_EQ(yields_for(loop, core, clock, milliseconds(500), kOnce), 0U);
   }
   // Timers that find nothing to do are no work.
-  EXPECT_GT(count(LoopCounter::kSleeps), 0U);
+  EXPECT_GT(loop.counters().get(LoopCounter::kSleeps), 0U);
 }
 
-TEST_F(LoopRunnerAtPace, sixty_idle_sessions_are_no_traffic) {
+TEST(LoopRunner, sixty_idle_sessions_are_no_traffic) {
+  ManualClock clock;
+  LoopRunner loop(clock);
+  Scripted core;
+  core.due = Instant::min();
+  loop.add(core);
   using std::chrono::milliseconds;
   // Their messages come to the switch 4 to 8 ms apart; a round trip of one of them is three turns with work.
   uint64_t yields = 0;
   for (int i = 0; i < 160; ++i) {
-    yields += yields_for(std::chrono::microseconds(150), std::chrono::microseconds(50));
-    yields += yields_for(milliseconds(4 + i % 5), kOnce);
+    yields += yields_for(loop, core, clock, std::chrono::microseconds(150), std::chrono::microseconds(50));
+    yields += yields_for(loop, core, clock, milliseconds(4 + i % 5), kOnce);
   }
   EXPECT_EQ(yields, 0U);
 }
 
-TEST_F(LoopRunnerAtPace, traffic_is_spun_for_until_its_window_is_over) {
+TEST(LoopRunner, traffic_is_spun_for_until_its_window_is_over) {
+  ManualClock clock;
+  LoopRunner loop(clock);
+  Scripted core;
+  core.due = Instant::min();
+  loop.add(core);
   using std::chrono::milliseconds;
-  EXPECT_EQ(yields_for(milliseconds(8), milliseconds(1)), 0U) << "not yet for long enough";
-  EXPECT_EQ(yields_for(milliseconds(100), milliseconds(1)), 100U * 100U)
-      << "every turn, with little work or none";
-  const uint64_t slept = count(LoopCounter::kSleeps);
-  EXPECT_GT(yields_for(milliseconds(3), kOnce), 150U);
-  EXPECT_GT(count(LoopCounter::kSleeps), slept) << "the window of 2 ms is over";
-  EXPECT_GT(yields_for(milliseconds(2), kOnce), 150U) << "one late packet: it goes on";
-  EXPECT_EQ(yields_for(milliseconds(16), kOnce), 201U) << "its window, and a pause";
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(8), milliseconds(1)), 0U) << "not yet for long enough";
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(100), milliseconds(1)), 100U * 98U + 1)
+      << "every turn without work but the first after each piece, save that nobody had yielded for long at "
+         "first";
+  const uint64_t slept = loop.counters().get(LoopCounter::kSleeps);
+  EXPECT_GT(yields_for(loop, core, clock, milliseconds(3), kOnce), 150U);
+  EXPECT_GT(loop.counters().get(LoopCounter::kSleeps), slept) << "the window of 2 ms is over";
+  EXPECT_GT(yields_for(loop, core, clock, milliseconds(2), kOnce), 150U) << "one late packet: it goes on";
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(16), kOnce), 199U) << "its window, and a pause";
   // After a pause that long a few pieces of work are no traffic again.
-  EXPECT_EQ(yields_for(milliseconds(7), milliseconds(1)), 0U);
-}
-
-/// What one piece of work is for may wait for this core; a stream fills the next turn as well.
-TEST_F(LoopRunnerAtPace, a_turn_that_moved_little_yields_before_the_next_looks) {
-  EXPECT_EQ(yields_behind(1), 0U) << "no traffic yet";
-  yields_for(std::chrono::milliseconds(20), std::chrono::milliseconds(1));
-  EXPECT_EQ(yields_behind(1), 1U);
-  EXPECT_EQ(yields_behind(SpinConfig{}.little), 1U);
-  EXPECT_EQ(yields_behind(SpinConfig{}.little + 1), 0U);
+  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(7), milliseconds(1)), 0U);
 }
 
 /// Traffic, and then pieces of work that are found behind a yield of `away` each; true when it still yields.
@@ -236,7 +216,6 @@ TEST(SpinPolicy, who_loses_a_time_slice_with_each_yield_sleeps_for_a_while) {
   const Instant over = now + config.rest;
   for (; now < over - milliseconds(1); now += milliseconds(1)) {
     spin.worked(now, 1);
-    ASSERT_FALSE(spin.yields_at_once(now, 1));
     ASSERT_FALSE(spin.yields(now));
   }
   now = over;
@@ -257,6 +236,22 @@ TEST(SpinPolicy, yields_go_on_beside_one_that_comes_back_at_once_and_for_a_strea
   }
   EXPECT_TRUE(yields_after(spin, now, 10, milliseconds(1), config.little + 1))
       << "a burst had waited each time";
+}
+
+TEST(SpinPolicy, lost_yields_that_are_rare_are_not_on_end) {
+  using std::chrono::milliseconds;
+  const SpinConfig config;
+  SpinPolicy spin(config);
+  Instant now = Instant{} + std::chrono::seconds(1);
+  ASSERT_TRUE(yields_after(spin, now, 100, std::chrono::microseconds(100), 1));
+  // No yield comes back soon between them: work is found without any.
+  for (int lost = 0; lost < 3 * config.lost_most; ++lost) {
+    ASSERT_TRUE(yields_after(spin, now, 1, milliseconds(3), 1)) << lost;
+    for (int span = 0; span < 3 * config.lost_apart + 1; ++span) {
+      now += milliseconds(1);
+      spin.worked(now, 1);
+    }
+  }
 }
 
 TEST(ProcessGuard, the_end_of_the_parent_ends_the_loop) {

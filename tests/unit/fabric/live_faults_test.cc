@@ -40,7 +40,9 @@ class LiveFaultsInASwitch : public ShapedFabric {
 INSTANTIATE_TEST_SUITE_P(Links, LiveFaultsInASwitch, ShapedFabric::shapes(), ShapedFabric::name_of);
 
 TEST_P(LiveFaultsInASwitch, every_tenth_cell_is_lost_and_counted_at_its_port) {
-  set({.every = 10});
+  FaultRule rule;
+  rule.every = 10;
+  set(rule);
   send(100);
   const std::vector<uint32_t> got = arrived();
   EXPECT_EQ(got.size(), 90U);
@@ -54,7 +56,10 @@ TEST_P(LiveFaultsInASwitch, every_tenth_cell_is_lost_and_counted_at_its_port) {
 TEST_P(LiveFaultsInASwitch, the_same_seed_strikes_the_same_cells) {
   std::array<std::vector<uint32_t>, 2> got;
   for (std::vector<uint32_t>& each : got) {
-    const uint32_t id = set({.chance_ppm = 200'000, .seed = 7});
+    FaultRule rule;
+    rule.chance_ppm = 200'000;
+    rule.seed = 7;
+    const uint32_t id = set(rule);
     next_ = 0;
     fabric_.received[1].clear();
     send(200);
@@ -67,7 +72,10 @@ TEST_P(LiveFaultsInASwitch, the_same_seed_strikes_the_same_cells) {
 }
 
 TEST_P(LiveFaultsInASwitch, a_corrupt_cell_is_dropped_at_the_next_hop_or_where_a_cell_is_a_flit_here) {
-  set({.kind = FaultKind::kCorrupt, .every = 5});
+  FaultRule rule;
+  rule.kind = FaultKind::kCorrupt;
+  rule.every = 5;
+  set(rule);
   send(50);
   EXPECT_EQ(arrived().size(), 40U);
   EXPECT_EQ(fabric_.total(SwitchPortCounter::kPoisonOut), GetParam().flit_payload_bytes == 0 ? 0U : 10U);
@@ -75,7 +83,10 @@ TEST_P(LiveFaultsInASwitch, a_corrupt_cell_is_dropped_at_the_next_hop_or_where_a
 }
 
 TEST_P(LiveFaultsInASwitch, a_duplicate_comes_whole_and_soon) {
-  set({.kind = FaultKind::kDuplicate, .every = 4});
+  FaultRule rule;
+  rule.kind = FaultKind::kDuplicate;
+  rule.every = 4;
+  set(rule);
   send(40);
   const std::vector<uint32_t> got = arrived();
   EXPECT_EQ(got.size(), 50U);
@@ -85,7 +96,10 @@ TEST_P(LiveFaultsInASwitch, a_duplicate_comes_whole_and_soon) {
 }
 
 TEST_P(LiveFaultsInASwitch, a_reordered_cell_lets_the_next_pass_and_never_waits_for_long) {
-  set({.kind = FaultKind::kReorder, .every = 3});
+  FaultRule rule;
+  rule.kind = FaultKind::kReorder;
+  rule.every = 3;
+  set(rule);
   send(7);
   const std::vector<uint32_t> got = arrived();
   ASSERT_EQ(got.size(), 7U);
@@ -102,7 +116,10 @@ TEST_P(LiveFaultsInASwitch, a_reordered_cell_lets_the_next_pass_and_never_waits_
 
 /// Its order is that of one output: what goes elsewhere does not pass it.
 TEST_P(LiveFaultsInASwitch, a_reordered_cell_waits_for_one_of_its_own_output) {
-  set({.kind = FaultKind::kReorder, .limit = 1});
+  FaultRule rule;
+  rule.kind = FaultKind::kReorder;
+  rule.limit = 1;
+  set(rule);
   send(1);
   send(1, 2);
   fabric_.run(5);
@@ -164,7 +181,10 @@ TEST_P(LiveFaultsInASwitch, a_cell_that_was_late_leaves_between_the_cells_of_oth
 }
 
 TEST_P(LiveFaultsInASwitch, a_rate_lets_so_many_cells_pass_in_a_second) {
-  set({.kind = FaultKind::kRate, .cells_per_second = 1000});
+  FaultRule rule;
+  rule.kind = FaultKind::kRate;
+  rule.cells_per_second = 1000;
+  set(rule);
   send(30);
   const Instant full = fabric_.clock.now() + 10ms;
   while (fabric_.clock.now() < full) fabric_.step(10us);
@@ -174,12 +194,15 @@ TEST_P(LiveFaultsInASwitch, a_rate_lets_so_many_cells_pass_in_a_second) {
 }
 
 TEST_P(LiveFaultsInASwitch, a_cut_takes_one_direction_or_both) {
-  // From node 1: what node 0 sends it is not concerned.
-  const uint32_t id = set({.kind = FaultKind::kCut, .direction = FaultDirection::kFrom});
+  FaultRule rule;
+  rule.kind = FaultKind::kCut;
+  rule.direction = FaultDirection::kFrom;
+  const uint32_t id = set(rule);  // from node 1: what node 0 sends it is not concerned
   send(10);
   EXPECT_EQ(arrived().size(), 10U);
   ASSERT_TRUE(fabric_.fabric->faults().remove(id));
-  set({.kind = FaultKind::kCut, .direction = FaultDirection::kTo});
+  rule.direction = FaultDirection::kTo;
+  set(rule);
   send(10);
   EXPECT_EQ(arrived().size(), 10U);
   EXPECT_EQ(fault_drops(), 10U);

@@ -1,0 +1,97 @@
+// base/yield_policy.h -- when a thread that waits by polling offers its core to others. Whoever it waits for
+// runs on another core, then a yield is a change of process or two in vain (1.3 us each on the reference
+// machine; 0.5 us if nobody else wants the core), or needs this very core, then every poll before the yield
+// is. Nobody tells which, but it repeats: a switch between a peer on its own core and one on another one
+// waits for the one and the other in turn. So the outcomes of the latest waits foretell the next one, as a
+// processor foretells branches. Times only; no clock, no thread.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace weft {
+
+struct YieldConfig {
+  Duration keep = std::chrono::microseconds(2);      // as long as two changes of process take, or less
+  Duration alone = std::chrono::nanoseconds(1000);   // a yield back sooner than this found nobody
+  Duration longest = std::chrono::microseconds(50);  // without a yield, if there is any idle turn
+  // Where work comes as soon as this it flows: then a yield costs nothing, for what comes meanwhile is taken
+  // in one go. Nothing does when it is 0.
+  Duration soon{};
+  uint32_t try_every = 16;  // so many waits that yielded at once are followed by one that tries to keep
+};
+
+/// Owner: the thread that polls.
+class YieldPolicy {
+ public:
+  constexpr explicit YieldPolicy(const YieldConfig& config = {}) noexcept : config_(config) {}
+
+  /// A poll at `now` has found what was waited for.
+  void worked(Instant now) noexcept {
+    if (waiting_) note_outcome(!given_ && now - polls_from_ >= config_.soon);
+  }
+  /// A poll at `now` found nothing. True: yield, and tell yielded(). False: poll again.
+  [[nodiscard]] bool yields(Instant now) noexcept {
+    if (!waiting_) begin(now);
+    return now >= keep_until_ || now - yielded_at_ >= config_.longest;
+  }
+  /// The yield that began at `from` came back at `to`.
+  void yielded(Instant from, Instant to) noexcept {
+    polls_from_ = yielded_at_ = to;
+    if (to - from < config_.alone)
+      keep_until_ = to + config_.keep;
+    else
+      given_ = true;
+  }
+
+ private:
+  void begin(Instant now) noexcept {
+    waiting_ = true;
+    given_ = false;
+    tries_ = keeps_[history_] >= kKeepFrom;
+    if (!tries_ && ++given_at_once_ >= config_.try_every) {
+      given_at_once_ = 0;
+      tries_ = true;
+    }
+    polls_from_ = now;
+    keep_until_ = tries_ ? now + config_.keep : now;
+  }
+  void note_outcome(bool kept_well) noexcept {
+    waiting_ = false;
+    uint8_t& keeps = keeps_[history_];
+    if (kept_well) {
+      keeps = std::min<uint8_t>(keeps + 1, kKeepMost);
+    } else if (tries_ && keeps > 0) {
+      --keeps;
+    }
+    history_ = (history_ << 1 | (kept_well ? 1U : 0U)) % kHistories;
+  }
+
+  static constexpr uint32_t kHistories = 16;  // of four waits
+  static constexpr uint8_t kKeepFrom = 2;
+  static constexpr uint8_t kKeepMost = 3;
+
+  YieldConfig config_;
+  bool waiting_ = false;
+  bool given_ = false;    // in this wait the core has been another's
+  bool tries_ = false;    // this wait began with polls
+  uint32_t history_ = 0;  // bit n: the wait n before the latest one ended while the core was kept
+  uint32_t given_at_once_ = 0;
+  Instant polls_from_{};  // since the beginning of the wait, or its latest yield
+  Instant keep_until_{};
+  Instant yielded_at_{};
+  // By the outcomes of the latest waits: whether keeping the core was right then.
+  std::array<uint8_t, kHistories> keeps_ = all_keep();
+
+  static constexpr std::array<uint8_t, kHistories> all_keep() noexcept {
+    std::array<uint8_t, kHistories> out{};
+    out.fill(kKeepFrom);
+    return out;
+  }
+};
+
+}  // namespace weft
