@@ -247,6 +247,10 @@ Status ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
   return {};
 }
 
+void ChannelAdapter::say_last_words() noexcept {
+  for (QueuePair* qp : core_->engine.live) core_->say_last_words(*qp);
+}
+
 ModifyResult ChannelAdapter::modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   return qp.owner == &core_->engine ? core_->modify(qp, attr, mask) : ModifyResult::kBadValue;
@@ -434,6 +438,10 @@ bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {
 
 int ChannelAdapter::poll(Instant now) noexcept {
   return core_->poll(now);
+}
+
+int ChannelAdapter::send_posted() noexcept {
+  return core_->send_posted();
 }
 Instant ChannelAdapter::deadline() const noexcept {
   return core_->deadline();

@@ -78,6 +78,9 @@ class ChannelAdapter {
   Status destroy_qp(QueuePair* qp);
   /// The same, but for its memory, which is the caller's then.
   Status destroy_qp(QueuePair* qp, QpMemory& memory);
+  /// For an owner that ends and leaves its QPs as they are: what they have received and not acknowledged is
+  /// acknowledged with the next poll(), as when they are destroyed.
+  void say_last_words() noexcept;
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
   /// What the QP was created as: its service (PUSH-CHAN-01), queues and sizes.
@@ -148,6 +151,9 @@ class ChannelAdapter {
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.
   int poll(Instant now) noexcept;
+  /// Sends what was posted since poll(), as far as a turn may: who posts because of what that poll() brought
+  /// does not wait for the next one. Returns the cells sent.
+  int send_posted() noexcept;
   /// When poll() must run next though no cell arrives.
   [[nodiscard]] Instant deadline() const noexcept;
 

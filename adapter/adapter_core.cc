@@ -67,6 +67,13 @@ int AdapterCore::poll(Instant now) noexcept {
   return work;
 }
 
+int AdapterCore::send_posted() noexcept {
+  if (engine.send_list.empty()) return 0;
+  const int sent = send_cells();
+  if (sent != 0) flush_ports();
+  return sent;
+}
+
 int AdapterCore::watch_ports() noexcept {
   int work = 0;
   for (EnginePort& port : engine.ports) {

@@ -25,6 +25,7 @@ class AdapterCore {
 
   void attach(fabric::CellPort& carrier);
   int poll(Instant now) noexcept;
+  int send_posted() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
   void ring_send(QueuePair& qp) noexcept;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
 
 namespace weft {
@@ -14,9 +15,10 @@ struct LogState {
   LogLevel lowest = LogLevel::kInfo;
 };
 
-// The one process-wide setting: where diagnostics go is a property of the process, not of a core.
+// The one process-wide setting: where diagnostics go is a property of the process, not of a core. Never
+// destroyed: threads of ours in a program that exits may still have something to say.
 LogState& state() {
-  static LogState instance;
+  static LogState& instance = *std::make_unique<LogState>().release();
   return instance;
 }
 

@@ -202,6 +202,32 @@ class Starts:
         return value
 
 
+class PlainWork:
+    """Milliseconds of processor time of work that does not touch RDMA (plain_work.py)."""
+
+    PROGRAM = (ROOT / "bench" / "plain_work.py").read_text()  # handed over as text: the user need not reach our directory
+
+    def __init__(self, programs):
+        self.programs, self.runs = programs, 0
+
+    def measure(self, what, bare):
+        if not bare:
+            self.programs.join()
+        self.programs.prepare()
+        self.runs += 1
+        home = self.programs.directory(f"plain-{self.runs}")
+        environment = {} if bare else {"XDG_RUNTIME_DIR": str(self.programs.home / "run")}  # the fabric is there
+        return float(self.programs.finish(["python3", "-c", self.PROGRAM, what], bare, home=home, environment=environment))
+
+
+def plain_figures(programs):
+    """A program that starts maps one object more: for a shell that does nothing but start them that is what there is to see."""
+    work = PlainWork(programs)
+    for what, program, bound in (("compile", "cc", 1.02), ("git", "git", 1.05), ("shell", "sh", 1.2)):
+        yield Figure(f"stock_plain_{what}", "ms", lambda what=what: work.measure(what, False), lambda what=what: work.measure(what, True),
+                     "without weft run", Target("at most", bound), needs={program: {"cc": "gcc", "git": "git", "sh": "dash"}[program]})
+
+
 class Mpi:
     """Two ranks of Open MPI over UCX: half a round trip of 8 bytes in us, and MB/s of 64 KiB messages in windows of 64."""
 
@@ -268,4 +294,5 @@ def figures(programs, bare_way, bare_megabytes, bare_messages, quick):
                  needs=devices)
     yield Figure("stock_start_fabric", "ms", starts.with_fabric, starts.bare, "the program without weft run",
                  Target("at most", 300, "more"), needs=devices)
+    yield from plain_figures(programs)
     yield from mpi_figures(programs)

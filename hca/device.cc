@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 
 #include "base/stats_page.h"
 #include "hca/context.h"
@@ -11,6 +12,7 @@ namespace weft::hca {
 namespace {
 
 constexpr std::string_view kSharedMemory = "shm:";
+constexpr Duration kFinishPause = 50us;
 
 }  // namespace
 
@@ -86,15 +88,37 @@ void Device::close(Context* context) noexcept {
   const std::unique_ptr<Context> owned(context);
   if (core_->forked()) return;
   Object* ended = nullptr;
+  bool last = false;
   {
     const Hold hold(*core_);
     ended = context->release_all();
     std::erase(core_->contexts, context);
+    last = core_->contexts.empty();
   }
+  if (last) static_cast<void>(core_->pass_on(core_->clock.now() + kFinishMax));
   while (ended != nullptr) {
     const std::unique_ptr<Object> owned_object(ended);
     ended = ended->books.older;
   }
+}
+
+bool Device::finish() noexcept {
+  if (core_->forked() || !answers(kFinishMax)) return false;
+  {
+    const Hold hold(*core_);
+    core_->adapter.say_last_words();
+  }
+  return core_->pass_on(core_->clock.now() + kFinishMax);
+}
+
+bool Device::answers(Duration limit) noexcept {
+  const Instant until = core_->clock.now() + limit;
+  while (!core_->lock.try_lock()) {
+    if (core_->clock.now() >= until) return false;
+    std::this_thread::sleep_for(kFinishPause);
+  }
+  core_->lock.unlock();
+  return true;
 }
 
 const adapter::AdapterLimits& Device::limits() const noexcept {

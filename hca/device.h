@@ -49,8 +49,16 @@ class Device {
   /// Waits until every port is up, driving meanwhile. False when the time has passed.
   [[nodiscard]] bool wait_for_ports(Duration limit);
   [[nodiscard]] Made<Context> open();
-  /// Destroys what the context still has, without waiting for acknowledgements.
+  /// Destroys what the context still has, without waiting for acknowledgements of work requests. The last one
+  /// waits as finish() does: its program may end in whatever way.
   void close(Context* context) noexcept;
+  /// The process ends, with whatever it has open: acknowledges what its QPs have received, and waits until
+  /// the switch has what was sent over links that lose it with the process (ZeroMQ), kFinishMax at most.
+  /// False when that time has passed, or another thread has held the device for as long -- be it the one that
+  /// the caller has interrupted as a signal handler.
+  bool finish() noexcept;
+  /// False when another thread holds the device for so long. Unlike any other call this one may interrupt it.
+  [[nodiscard]] bool answers(Duration limit) noexcept;
 
   [[nodiscard]] const adapter::AdapterLimits& limits() const noexcept;
   [[nodiscard]] uint32_t ports() const noexcept;

@@ -26,6 +26,9 @@ class Helper {
   virtual void kick() noexcept = 0;
 };
 
+/// At most so long a process that ends waits for its switch to have the last cells, and for the device.
+inline constexpr Duration kFinishMax = std::chrono::milliseconds(100);
+
 enum class DeviceCounter : uint8_t {
   kCallerTurns,
   kHelperTurns,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 namespace weft::hca {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 /// over.
 constexpr int kLooksBeforeWaiting = 4;
 constexpr size_t kLinksMax = 255;
+constexpr Duration kPassOnPause = 50us;  // a switch on this machine answers in some tens of them
 
 }  // namespace
 
@@ -71,6 +73,20 @@ bool DeviceCore::prepare_to_wait() noexcept {
   need_helper();
   caller_waits(hold.now());
   return true;
+}
+
+bool DeviceCore::pass_on(Instant until) noexcept {
+  for (;;) {
+    {
+      const Hold hold(*this);
+      caller_turn(hold.now());
+      if (std::none_of(links.begin(), links.end(),
+                       [](const auto& link) { return link->engine().loses_at_end(); }))
+        return true;
+    }
+    if (clock.now() >= until) return false;
+    std::this_thread::sleep_for(kPassOnPause);
+  }
 }
 
 // ---- events --------------------

@@ -75,6 +75,8 @@ class DeviceCore {
   /// Joins, looks for peers and frees dead links, if that is due or `now_due`. @return when it is due again
   Instant tend_links(Instant now, bool now_due) noexcept;
   void wait_fds(std::vector<pollfd>& out) noexcept;
+  /// Drives until no link has anything that would be lost with the process. False when it is `until`.
+  [[nodiscard]] bool pass_on(Instant until) noexcept;
 
   EngineLock lock;
   const Clock& clock;

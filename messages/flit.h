@@ -88,6 +88,8 @@ struct FlitFields {
   uint16_t acknowledged = 0;  // highest number received in order
   VirtualLane credit_vl{};
   uint16_t credit = 0;  // flit buffers given back on credit_vl since the link came up, modulo 2^16
+
+  bool operator==(const FlitFields&) const = default;
 };
 
 /// A checked flit: fields in private memory, payload in place.

@@ -71,7 +71,7 @@ control::NodeInfo Endnode::describe(const EndnodeSpec& spec, const char* program
 int Endnode::poll(Instant now) noexcept {
   int work = adapter_->poll(now);
   for (DriverHalf* half : halves_) work += half->poll(now);
-  return work;
+  return work + adapter_->adapter().send_posted();
 }
 
 void Endnode::wait_fds(std::vector<pollfd>& out) const {

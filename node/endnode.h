@@ -1,5 +1,6 @@
 // node/endnode.h -- a process that is a node of the fabric: one link to a switch, one adapter, and the
-// driver halves above it, polled in that order. What weft-host and weft-iou have in common.
+// driver halves above it, polled in that order; what the halves post leaves in the same turn. What weft-host
+// and weft-iou have in common.
 #pragma once
 
 #include <memory>
@@ -39,6 +40,8 @@ class Endnode final : public Pollable {
   [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_->adapter(); }
   [[nodiscard]] fabric::LinkCellPort& port() noexcept { return port_; }
   void publish(StatsPage& page);
+  /// True while cells were sent that are lost if this process ends now.
+  [[nodiscard]] bool loses_at_end() const noexcept { return link_->link().loses_at_end(); }
   /// What every endnode program answers about itself on its control endpoint: who it is, ready while the link
   /// is up, else why it is not. Sessions and state are the caller's.
   [[nodiscard]] control::NodeInfo describe(const EndnodeSpec& spec, const char* program) const;

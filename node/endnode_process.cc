@@ -6,11 +6,11 @@
 namespace weft::node {
 namespace {
 
-/// Flushes the pools and says good-bye, for a bounded time.
+/// Flushes the pools, says good-bye and lets the switch have it, for a bounded time.
 void end_orderly(Endnode& endnode, EndnodeProgram& program, const Clock& clock) {
   program.close();
   const Instant until = clock.now() + kOrderlyEndMax;
-  while (!program.closed() && clock.now() < until)
+  while ((!program.closed() || endnode.loses_at_end()) && clock.now() < until)
     if (endnode.poll(clock.now()) == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 

@@ -99,7 +99,7 @@ HostNode::HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
 int HostNode::poll(Instant now) noexcept {
   int work = adapter_.poll(now);
   for (Half& half : halves_) work += half.driver->poll(now);
-  return work;
+  return work + adapter_.adapter().send_posted();
 }
 
 Instant HostNode::deadline() const noexcept {
@@ -126,7 +126,8 @@ UnitNode::UnitNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
 }
 
 int UnitNode::poll(Instant now) noexcept {
-  return adapter_.poll(now) + driver_.poll(now);
+  const int work = adapter_.poll(now) + driver_.poll(now);
+  return work + adapter_.adapter().send_posted();
 }
 
 Instant UnitNode::deadline() const noexcept {

@@ -4,6 +4,10 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
@@ -25,6 +29,11 @@ namespace {
 constexpr uint32_t kCqesAtLeast = 16;
 /// Taken from the adapter at a time, and kept on the stack.
 constexpr size_t kAtATime = 16;
+
+/// CQs of a channel. A program may read the field; threads of it make and destroy CQs at once.
+std::atomic_ref<int> users_of(ibv_comp_channel& channel) noexcept {
+  return std::atomic_ref<int>(channel.refcnt);
+}
 
 void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
   out.wr_id = in.wr_id;
@@ -95,7 +104,7 @@ Cq* make_cq(ibv_context* context, const CqRequest& request) {
   out->c.cqe = static_cast<int>(made.object->query().depth);
   pthread_mutex_init(&out->c.mutex, nullptr);
   pthread_cond_init(&out->c.cond, nullptr);
-  if (request.channel != nullptr) ++request.channel->refcnt;
+  if (request.channel != nullptr) users_of(*request.channel).fetch_add(1, std::memory_order_relaxed);
   return out.release();
 }
 
@@ -118,7 +127,7 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const hca::Answer answer = ours(channel->context).context->destroy(ours<Channel>(channel).object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_comp_channel: {} CQs still hang on it", channel->refcnt);
+    explain("ibv_destroy_comp_channel: {} CQs still hang on it", users_of(*channel).load());
     return fail(answer);
   }
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
@@ -157,7 +166,7 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
     explain("ibv_destroy_cq: QPs still complete there");
     return fail(answer);
   }
-  if (cq->channel != nullptr) --cq->channel->refcnt;
+  if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
   pthread_mutex_destroy(&cq->mutex);
   pthread_cond_destroy(&cq->cond);
   const std::unique_ptr<Cq> owned(&queue);

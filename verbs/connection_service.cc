@@ -72,9 +72,13 @@ const char* system_root() noexcept {
 }
 
 /// exit(), or the end of main(): what a kernel does for a process that has ended is done before it ends.
-[[gnu::destructor]] void end_connections() noexcept {
+/// Nothing can be when exit() was called by a signal handler that has interrupted the device.
+[[gnu::destructor]] void end_orderly() noexcept {
+  ProcessNode* node = ProcessNode::joined();
+  if (node == nullptr || !node->device().answers(hca::kFinishMax)) return;
   rdma_cm::CmService* known = current().last();
   if (known != nullptr) known->end_all();
+  static_cast<void>(node->device().finish());
 }
 
 }  // namespace

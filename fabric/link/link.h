@@ -22,6 +22,11 @@ enum class LinkState : uint8_t {
 
 [[nodiscard]] std::string_view to_string(LinkState state) noexcept;
 
+/// How far a flit's number on the wire, 16 bits of it, is ahead of the whole number `here`; negative: behind.
+[[nodiscard]] constexpr int flit_distance(uint16_t wire, uint64_t here) noexcept {
+  return static_cast<int16_t>(static_cast<uint16_t>(wire - static_cast<uint16_t>(here)));
+}
+
 /// What both ends agreed on (decisions 2.8). Constant while the link is up.
 struct LinkParams {
   Guid local_guid{};

@@ -1,22 +1,28 @@
-// fabric/link/link_engine.h -- one end of a point-to-point link as switch ports and cell ports see it: flits
-// per lane, credits, in order, without loss or corruption while the link is up (SAN-FLIT-01..06,
+// fabric/link/link_engine.h -- one end of a point-to-point link as switch ports and cell ports see it:
+// flits per lane, credits, in order, without loss or corruption while the link is up (SAN-FLIT-01..06,
 // SAN-VL-01..03). What carries the bytes -- shared memory, ZeroMQ, process memory -- is a Carrier below
-// (SAN-LAYER-01), lossy, stalling or hostile. The link-level engine (LLE, SAN-SW-04) numbers data flits of
-// all lanes in one sequence per direction, acknowledges cumulatively, repeats from the gap on (go-back-N,
-// SAN-FLIT-04), and keeps absolute credits per lane (SAN-VL-03). docs/flow_control.md.
+// (SAN-LAYER-01), lossy, stalling or hostile. Here links come and go: states, supervisors, incarnations,
+// sleep. What happens to flits while a link is up is the exchange's (fabric/link/flit_exchange.h): it
+// numbers data flits of all lanes in one sequence per direction, acknowledges cumulatively, repeats from
+// the gap on (go-back-N, SAN-FLIT-04), and keeps absolute credits per lane (SAN-VL-03).
+// docs/flow_control.md.
 #pragma once
 
-#include <array>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <vector>
 
+#include "base/check.h"
+#include "base/counters.h"
 #include "base/stats_page.h"
 #include "fabric/link/carrier.h"
 #include "fabric/link/credit.h"
-#include "fabric/link/limits.h"
+#include "fabric/link/flit_exchange.h"
 #include "fabric/link/link.h"
 #include "fabric/link/link_bells.h"
 #include "fabric/link/link_counters.h"
+#include "fabric/link/progress_watch.h"
 #include "fabric/link/wake_list.h"
 
 namespace weft::fabric {
@@ -54,23 +60,12 @@ class CarrierWrapper {
   [[nodiscard]] virtual std::unique_ptr<Carrier> wrap(std::unique_ptr<Carrier> carrier) = 0;
 };
 
-/// Timers of one engine; the simulator shortens or stretches them.
-struct LinkTimers {
-  Duration ack_delay = 10us;   // an idle link tells what it owes after this long
-  Duration probe_first = 2ms;  // no progress: ask the peer to answer
-  Duration probe_max = 200ms;  // the interval doubles up to this
-  // Where flits can get lost it does not grow before: question or answer may be lost several times in a row,
-  // and a switch gives up what waits for an output that moves nothing for this long.
-  Duration probe_steady = kOutputStandstill;
-};
-
 /// Owner: one thread at a time. Everything but poll() on a link that is down is noexcept, bounded and free of
 /// system calls; flush() makes at most one per burst, and only on carriers that need it. Between claim() and
 /// commit() no other call is made.
 class LinkEngine final : public Sleeper, public LinkSeat {
  public:
   explicit LinkEngine(const LinkTimers& timers = {}) noexcept;
-  ~LinkEngine() override;
   LinkEngine(const LinkEngine&) = delete;
   LinkEngine& operator=(const LinkEngine&) = delete;
 
@@ -119,137 +114,66 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   /// Memory for the next flit, params().flit_payload_bytes long; null without credit on `vl` or without a
   /// free slot. Repeating the call without commit() gives the same memory; nothing is reserved until
   /// commit().
-  [[nodiscard]] std::byte* claim(VirtualLane vl) noexcept;
+  [[nodiscard]] std::byte* claim(VirtualLane vl) noexcept {
+    return state_ == LinkState::kUp ? exchange_.claim(vl) : nullptr;
+  }
   /// Queues the claimed flit and spends one credit of its lane (none on lane 15).
-  void commit(const TxFlit& flit) noexcept;
+  void commit(const TxFlit& flit) noexcept {
+    WEFT_DCHECK(state_ == LinkState::kUp, "commit without claim");
+    exchange_.commit(flit);
+  }
   /// Credits left on a lane.
-  [[nodiscard]] uint32_t credits(VirtualLane vl) const noexcept;
+  [[nodiscard]] uint32_t credits(VirtualLane vl) const noexcept { return exchange_.credits().available(vl); }
 
   /// Next flits in order, at most kFlitsPerReceiveMax; empty when there are none. The views stay valid until
   /// release(). A second call before release() gives the flits after those.
   [[nodiscard]] std::span<const RxFlit> receive() noexcept;
   /// Gives back the carrier memory of all flits received so far. Does not grant credit.
-  void release() noexcept;
+  void release() noexcept { exchange_.release(); }
   /// Grants the peer `flits` more flit buffers on `vl`: call when a received flit has left its lane buffer.
   void grant(VirtualLane vl, uint32_t flits) noexcept;
 
   /// Publishes what was committed, acknowledged and granted since the last flush.
-  void flush(Instant now) noexcept;
+  void flush(Instant now) noexcept {
+    if (state_ == LinkState::kUp) exchange_.flush(now);
+  }
 
   // ---- Sleeper --------------------
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
-  void finish_sleep() noexcept override;
+  void finish_sleep() noexcept override { exchange_.finish_sleep(); }
   [[nodiscard]] Instant deadline() const noexcept override;
 
   // ---- for operators and tests --------------------
   [[nodiscard]] const CounterSet<LinkCounter>& counters() const noexcept { return counters_; }
-  [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return lanes_[vl.value()]; }
+  [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return exchange_.credits().lane(vl); }
   /// Data flits sent and not yet acknowledged.
-  [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
+  [[nodiscard]] uint64_t unacknowledged() const noexcept { return exchange_.unacknowledged(); }
+  /// True while flits were sent that are lost if this process ends now: the peer has not acknowledged them,
+  /// and the carrier does not keep them for it.
+  [[nodiscard]] bool loses_at_end() const noexcept {
+    return state_ == LinkState::kUp && unacknowledged() != 0 && !carrier_->keeps_all();
+  }
   /// "mem", "shm", "zmq"; empty while the link is down.
   [[nodiscard]] std::string_view carrier_kind() const noexcept;
   /// Puts the counters on `page` as `prefix.NAME` and `prefix.vl.N.NAME`.
   void publish(StatsPage& page, std::string_view prefix);
 
  private:
-  static constexpr uint32_t kWindow = kUnacknowledgedFlitsMax;
-
-  // Sending (link_engine_path.cc).
-  std::byte* next_slot(uint32_t reserve) noexcept;
-  std::byte* control_slot() noexcept;
-  void finish_slot(uint32_t bytes) noexcept;
-  void end_run() noexcept;
-  void publish_now(Instant now) noexcept;
-  void publish_part() noexcept;
-  void count_burst() noexcept;
-  [[nodiscard]] bool send_control(FlitKind kind, uint8_t flags) noexcept;
-  FlitFields fields_to_send(FlitKind kind) noexcept;
-  void tell_peer(bool everything) noexcept;
-  [[nodiscard]] bool lane_owes(uint64_t threshold) const noexcept;
-  [[nodiscard]] bool owes_little() const noexcept;
-  [[nodiscard]] bool peer_is_watched() const noexcept;
-  void serve_repeat() noexcept;
-
-  // Receiving (link_engine_path.cc). False ends the burst.
-  bool take_slot(const RxSlot& slot) noexcept;
-  bool take_data(const FlitView& flit, uint64_t position) noexcept;
-  bool take_control(const FlitView& flit, uint64_t position) noexcept;
-  bool absorb_news(const FlitFields& fields) noexcept;
-  [[nodiscard]] bool fits_framing(const FlitFields& fields) noexcept;
-  [[nodiscard]] bool accept(const FlitFields& fields, uint64_t position) noexcept;
-  bool refuse(FlitError error, const FlitFields& fields, uint64_t position) noexcept;
-  bool drop_torn(const FlitFields& fields, uint64_t position) noexcept;
-  bool ask_repeat(bool again) noexcept;
-  void fault(LinkCounter reason) noexcept;
-
-  // Upkeep (link_engine.cc).
   void watch_carrier(Instant now) noexcept;
-  void watch_progress(Instant now) noexcept;
-  void watch_silence(Instant now) noexcept;
-  void refresh_gauges(Instant now) noexcept;
 
-  LinkTimers timers_;
   LinkSupervisor* supervisor_ = nullptr;
   CarrierWrapper* wrapper_ = nullptr;
   WakeList* wakes_ = nullptr;  // supervised apart
   std::shared_ptr<LinkBells> bells_;
   uint32_t bell_ = 0;
   bool announced_ = false;  // arrivals of this carrier
-  std::unique_ptr<Carrier> carrier_;
   LinkState state_ = LinkState::kDown;
   LinkParams params_;
-  FlitProfile profile_;
   uint64_t incarnation_ = 0;
-  Instant now_{};
-
-  // Sending.
-  TxRun run_;  // slots claimed from the carrier
-  uint32_t run_used_ = 0;
-  uint32_t run_last_bytes_ = 0;
-  uint32_t unpublished_ = 0;  // flits since the last publish
-  bool wake_due_ = false;     // some were published that a sleeping peer has not been woken for
-  uint32_t publish_every_ = 0;
-  uint32_t starved_lanes_ = 0;  // bit per lane that wanted to send and had no credit
-  uint64_t tx_position_ = 0;    // of the next slot
-  uint64_t sent_ = 0;           // data flits; the newest one's number
-  uint64_t counted_sent_ = 0;
-  uint64_t published_ = 0;
-  uint64_t acknowledged_ = 0;
-  std::array<uint64_t, kWindow> sent_position_{};  // by number modulo kWindow
-
-  // Receiving.
-  uint64_t received_ = 0;           // data flits accepted; the newest one's number
-  uint64_t told_received_ = 0;      // what the peer has been told
-  uint64_t consumed_position_ = 0;  // slots before it are done with
-  uint32_t rx_count_ = 0;           // views handed out since release()
-  uint32_t open_lanes_ = 0;         // bit per lane inside a cell
-  uint32_t repeats_ = 0;            // for the flit after received_
-  int gap_ahead_ = 0;               // distance of the last flit behind a gap
-  bool repeat_asked_ = false;
-  bool repeat_wanted_ = false;  // by the peer
-  bool retire_due_ = false;
-  bool answer_now_ = false;
-  std::array<RxSlot, kFlitsPerReceiveMax> arrived_{};  // of one receive(); a member, so that it is made once
-  std::array<RxFlit, kFlitsPerReceiveMax> rx_{};
-
-  // Lanes.
-  uint32_t untold_lanes_ = 0;      // bit per lane with credit to tell
-  uint32_t lanes_after_last_ = 0;  // bits above the lane told last: lanes take turns
-  uint32_t tell_at_ = 0;           // flits received or given back that are worth a flit of their own
-  std::array<LaneCredit, kVlCount> lanes_{};
-
-  // Timers.
-  Instant owed_since_ = kNever;  // something is untold since
-  Instant probe_at_ = kNever;
-  Instant heard_at_{};
-  Instant gauges_at_{};
-  Duration probe_interval_{};
-  Instant probing_since_{};  // no progress since
-  bool stall_counted_ = false;
-
   CounterSet<LinkCounter> counters_;
-  std::array<CounterSet<LaneCounter>, kVlCount> lane_counters_{};
+  std::unique_ptr<Carrier> carrier_;
+  FlitExchange exchange_;
 };
 
 }  // namespace weft::fabric

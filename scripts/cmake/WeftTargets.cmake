@@ -38,7 +38,7 @@ if(WEFT_SANITIZE)
 endif()
 
 # Standard headers that most sources include, precompiled: reading them was half of a clean build. A source still names what it needs
-# (house style 2): the sanitizer presets have WEFT_PRECOMPILED_HEADERS off and find what is missing.
+# (house style 2): the debug preset and the static checks of scripts/test do without them and find what is missing.
 set(WEFT_STANDARD_HEADERS <algorithm> <array> <atomic> <chrono> <cstring> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <unordered_map> <variant> <vector> <fmt/format.h>)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cc CONTENT "// Nothing: precompiled headers belong to a target with a source.\n")
@@ -72,10 +72,10 @@ function(weft_library NAME)
   set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${NAME})
 endfunction()
 
-# weft_quick_build(TARGET LEVEL): code that need not be fast is optimised less in the release build: -O0, or -O1, at which g++
-# 12 sees uninitialised values that are none.
+# weft_quick_build(TARGET LEVEL): code that need not be fast is optimised less in the builds that CI makes: -O0, or -O1, at which
+# g++ 12 sees uninitialised values that are none.
 function(weft_quick_build TARGET LEVEL)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" OR WEFT_SANITIZE)
     target_compile_options(${TARGET} PRIVATE ${LEVEL} $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()

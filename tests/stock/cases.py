@@ -269,8 +269,10 @@ def rdmacm_utils():
         return None if LISTENS in outcome.server else "the server listens on a socket of the host"
 
     def sockets(line):
-        """A program of sockets, made one of rsockets by librspreload, behind which our preloaded object stays."""
-        return ["sh", "-c", f"LD_PRELOAD=$(echo /usr/lib/*/rsocket/librspreload.so):$LD_PRELOAD exec {line}"]
+        """A program of sockets, made one of rsockets by librspreload, behind which our preloaded object stays. A sanitizer's runtime
+        has to be the first of all."""
+        first = "${WEFT_STOCK_RUNTIME:+$WEFT_STOCK_RUNTIME:}"
+        return ["sh", "-c", f"LD_PRELOAD={first}$(echo /usr/lib/*/rsocket/librspreload.so):$LD_PRELOAD exec {line}"]
 
     def file_and_pipe(directory):
         """Beside the file, what a client reads that has nothing to say and must not end for it."""
@@ -357,7 +359,8 @@ def qemu():
 def iser():
     yield Case("iser", "tgtd, iscsi-inq, iscsi-readcapacity16, qemu-io",
                ["unshare", "-Ur", "python3", "{dir}/iser.py", "{dir}", "{port}"],
-               shows(r"^\d+ bytes read and written over iSER, equal"), prepare=with_file("iser.py"), seconds=150)
+               shows(r"^\d+ bytes read and written over iSER, equal"), prepare=with_file("iser.py"), seconds=150,
+               reliable=False)  # tgtd closes when a certain acknowledgement is lost: docs/rdma_cm.md
 
 
 def openmpi():

@@ -15,7 +15,8 @@
                                programs load the libraries of that build, and the address sanitizer's own before them
 
 Each case has a fabric of its own (`weft run` starts it, and it ends with its last program), a private directory and a port
-number of its own, and runs as the user `nobody` when this is run as root. One line for each, then a summary.
+number of its own, and runs as the user `nobody` when this is run as root. One line for each, then a summary. Whoever ends
+this, by whatever signal, ends all that it has started (warden.py).
 """
 import argparse
 import json
@@ -30,6 +31,7 @@ import tempfile
 import time
 
 import kill_runs
+import warden
 from cases import PACKAGES, every_case, Outcome
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -74,7 +76,7 @@ class SanitizedLibraries:
                                  stdout=subprocess.PIPE).stdout.strip()
         libraries = scratch / "sanitized"  # where every user may read them
         shutil.copytree(build / "lib" / "weft", libraries, symlinks=True)
-        self.words = ["env", f"LD_PRELOAD={runtime}:{libraries}/libweft_preload.so", f"LD_LIBRARY_PATH={libraries}/verbs",
+        self.words = ["env", f"WEFT_STOCK_RUNTIME={runtime}", f"LD_PRELOAD={runtime}:{libraries}/libweft_preload.so", f"LD_LIBRARY_PATH={libraries}/verbs",
                       "ASAN_OPTIONS=detect_leaks=0:exitcode=99", "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=99"]
 
 
@@ -107,8 +109,10 @@ class Fabric:
         middle = self.names[len(self.names) // 2]  # each cell passes it once
         for kind, chance in self.faults:
             words = [str(weft), "fault", "--fabric", self.NAME, middle, kind, "--chance", f"{chance}%", "--direction", "from"]
-            if self.run(words).wait() != 0:
-                return False
+            while self.run(words).wait() != 0:  # the switch listens a moment before its launcher answers for it
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.1)
         return True
 
     def struck(self, weft, directory):
@@ -320,11 +324,9 @@ def arguments():
     return parser.parse_args()
 
 
-def kills(options):
+def kills(options, scratch):
     """Exit status. What the programs said stays where something went wrong."""
     install_packages({"ibverbs-utils", "perftest", "rdmacm-utils"})
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-kills-"))
-    scratch.chmod(0o755)
     weft = reachable_build(options.build.resolve(), scratch)
     directory = scratch / "run"
     directory.mkdir(mode=0o755)
@@ -341,7 +343,7 @@ def kills(options):
 def main():
     options = arguments()
     if options.kills:
-        return kills(options)
+        return supervised(lambda scratch: kills(options, scratch))
     chosen = [case for case in every_case()
               if (not options.names or any(name in f"{case.family}: {case.name}" for name in options.names))
               and (case.reliable or not (options.loss or options.corrupt))]
@@ -355,9 +357,21 @@ def main():
         print(summary(outcomes))
         write_outcomes(outcomes, options)
         return 0
-    install_packages({case.family for case in chosen})
+    return supervised(lambda scratch: run_chosen(chosen, options, scratch))
+
+
+def supervised(work):
+    """The exit status of work(scratch directory), which nothing that it starts outlives; nor the directory, if it is ended."""
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-stock-"))
     scratch.chmod(0o755)
+    status = warden.supervise(lambda: work(scratch))
+    if status > 128:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return status
+
+
+def run_chosen(chosen, options, scratch):
+    install_packages({case.family for case in chosen})
     runner = Runner(reachable_build(options.build.resolve(), scratch), scratch, options)
     outcomes = list(run_all(chosen, runner, options.repeat))
     print(summary(outcomes))

@@ -16,6 +16,86 @@ import harness
 SLEEPER = "import os, signal, sys, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n"
 
 
+# Leaves behind what stock programs may: one in a group of its own, and one in a session whose leader has ended.
+WORK = """
+import os, pathlib, subprocess, sys, time
+sys.path.insert(0, {stock!r})
+import warden
+warden.GRACE_SECONDS = 0.2
+
+def work():
+    spinner = [sys.executable, "-c", "while True: pass"]
+    near = subprocess.Popen(spinner, process_group=0)
+    far = subprocess.run([sys.executable, "-c", f"import subprocess; print(subprocess.Popen({{spinner!r}}, stdout=2).pid)"],
+                         start_new_session=True, text=True, stdout=subprocess.PIPE, check=True).stdout
+    try:
+        print(os.getpid(), near.pid, int(far), flush=True)
+        if {ends!r}:
+            return 3
+        time.sleep(600)
+    finally:
+        pathlib.Path("cleared up").touch()
+
+sys.exit(warden.supervise(work))
+"""
+
+
+def gone(number):
+    """Has the process ended? Somebody may still have to take its status."""
+    try:
+        return pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+class WardenTest(unittest.TestCase):
+    """What scripts/stock starts ends with it, however that ends."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
+        self.addCleanup(scratch.cleanup)
+        self.path = pathlib.Path(scratch.name)
+
+    def start(self, ends=False):
+        """The script, and the numbers of its worker and of what that has started."""
+        stock = str(pathlib.Path(harness.__file__).parent.parent / "stock")
+        script = subprocess.Popen([sys.executable, "-B", "-c", WORK.format(stock=stock, ends=ends)], stdout=subprocess.PIPE, text=True,
+                                  cwd=self.path)
+        self.addCleanup(script.stdout.close)
+        numbers = [int(word) for word in script.stdout.readline().split()]
+        self.assertEqual(len(numbers), 3)
+        for number in numbers:
+            self.addCleanup(lambda number=number: gone(number) or os.kill(number, signal.SIGKILL))
+        return script, numbers
+
+    def test_a_signal_ends_all(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(signal=number):
+                script, started = self.start()
+                script.send_signal(number)
+                self.assertEqual(script.wait(harness.WAIT_SECONDS), 128 + number)
+                self.assertEqual([gone(one) for one in started], [True] * 3)
+                self.assertTrue((self.path / "cleared up").exists())
+                (self.path / "cleared up").unlink()
+
+    def test_nothing_outlives_a_worker_that_is_killed(self):
+        script, started = self.start()
+        os.kill(started[0], signal.SIGKILL)
+        self.assertEqual(script.wait(harness.WAIT_SECONDS), 128 + signal.SIGKILL)
+        self.assertEqual([gone(one) for one in started], [True] * 3)
+
+    def test_a_worker_clears_up_when_its_warden_is_killed(self):
+        script, started = self.start()
+        script.kill()
+        script.wait(harness.WAIT_SECONDS)
+        harness.wait_for(lambda: gone(started[0]) and (self.path / "cleared up").exists(), "the worker to clear up")
+
+    def test_what_is_left_when_all_is_done_ends_too(self):
+        script, started = self.start(ends=True)
+        self.assertEqual(script.wait(harness.WAIT_SECONDS), 3)
+        self.assertEqual([gone(one) for one in started], [True] * 3)
+
+
 class HarnessTest(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
@@ -51,14 +131,7 @@ class HarnessTest(unittest.TestCase):
         test.send_signal(signal.SIGKILL)
         test.wait(10)
 
-        def gone():
-            try:
-                state = pathlib.Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0]
-            except FileNotFoundError:
-                return True
-            return state == "Z"
-
-        harness.wait_for(gone, "the child dies with the test")
+        harness.wait_for(lambda: gone(child), "the child dies with the test")
 
     def test_echo_frames_are_judged(self):
         """A stream that repeats, drops, damages and swaps frames is found out."""

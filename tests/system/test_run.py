@@ -53,6 +53,37 @@ class RunTest(WeftCase):
         self.assertEqual(self.run_program(self.path)[0], 126)
         self.wait_for_the_end()
 
+    def test_a_program_that_does_not_touch_rdma_has_one_object_and_one_descriptor_more(self):
+        """The descriptor tells the launcher of the fabric that the program lives. Nothing joins, no thread starts."""
+        look = ("ls /proc/self/fd | wc -l; ls /proc/self/task | wc -l;"
+                " sed -n 's/.* \\(\\/.*\\.so[^ ]*\\).*/\\1/p' /proc/self/maps | sort -u")
+        bare = subprocess.run(["sh", "-c", look], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True).stdout.split()
+        code, out, _ = self.run_program("sh", "-c", look)
+        under = out.split()
+        self.assertEqual(code, 0)
+        self.assertEqual(int(under[0]), int(bare[0]) + 1)
+        self.assertEqual(under[1], bare[1])
+        self.assertEqual([pathlib.Path(path).name for path in set(under[2:]) - set(bare[2:])], ["libweft_preload.so"])
+        self.assertEqual(set(bare[2:]) - set(under[2:]), set())
+
+    def test_a_compile_a_shell_and_git_do_what_they_do_without(self):
+        work = {"shell": "i=0; while [ $i -lt 50 ]; do /bin/echo $i | cat; i=$((i+1)); done; exit 3",
+                "git": "git init -q w && cd w && echo x >f && git add f && git -c user.name=w -c user.email=w@x commit -qm m"
+                       " && git log --format=%s --stat && git status --short --branch",
+                "compile": "printf 'int main(void) { return 7; }' >m.c && cc -O2 -o m m.c && ./m"}
+        for what, line in work.items():
+            if what != "shell" and not shutil.which({"git": "git", "compile": "cc"}[what]):
+                continue
+            seen = []
+            for prefix in ([], [self.bin / "weft", "run", "--"]):
+                place = self.path / f"{what}{len(prefix)}"
+                place.mkdir()
+                done = subprocess.run([*prefix, "sh", "-c", line], cwd=place, env=self.environment, capture_output=True, text=True,
+                                      stdin=subprocess.DEVNULL, timeout=60)
+                seen.append((done.returncode, done.stdout, done.stderr))
+            with self.subTest(work=what):
+                self.assertEqual(*seen)
+
     def test_options_of_the_program_are_its_own(self):
         code, out, _ = self.weft("run", "echo", "--fabric", "-n", "x")
         self.assertEqual((code, out), (0, "--fabric -n x\n"))

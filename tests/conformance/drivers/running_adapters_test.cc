@@ -2,13 +2,16 @@
 // over shared memory, do the same work in both directions; and what goes wrong is told in the log of either.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <array>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "adapter/bring_up.h"
+#include "base/driver_half.h"
 #include "base/log.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/shm_acceptor.h"
@@ -167,6 +170,45 @@ TEST_F(RunningAdapters, PUSH_NODE_03_host_and_unit_send_write_read_and_answer_al
   const auto from_unit = exchange(1);
   EXPECT_EQ(from_host, from_unit) << "the same cells for the same work";
   EXPECT_GE(from_host[0][0], 20'000U / 4096 + 9'000 / 4096 + 1) << "cut into cells";
+}
+
+/// A driver half with a frame for the other side in its next turn.
+class OneFrame final : public DriverHalf {
+ public:
+  explicit OneFrame(End& end) : end_(end) {}
+  int poll(Instant /*now*/) noexcept override {
+    if (!std::exchange(ready, false)) return 0;
+    const Sge data = end_.sge(0, 64);
+    EXPECT_EQ(end_.adapter().post_send(*end_.qp, {.wr_id = 1, .sges = {&data, 1}}), PostResult::kOk);
+    return 1;
+  }
+  [[nodiscard]] Instant deadline() const noexcept override { return kNever; }
+  void wait_fds(std::vector<pollfd>& /*out*/) const override {}
+
+  bool ready = false;
+
+ private:
+  End& end_;
+};
+
+/// A turn that found a frame is over when the frame is on its way, and the loop may give its core away.
+TEST_F(RunningAdapters, what_a_driver_half_posts_leaves_in_the_same_turn) {
+  End& here = ends[0];
+  End& there = ends[1];
+  OneFrame half(here);
+  here.node->add(half);
+  const Sge into = there.sge(0, 64);
+  ASSERT_EQ(there.adapter().post_recv(*there.qp, {.wr_id = 2, .sges = {&into, 1}}), PostResult::kOk);
+  run(20);
+  half.ready = true;
+  EXPECT_GT(here.node->poll(clock.now()), 1) << "the frame and its cell";
+  acceptor->poll(clock.now());
+  fabric->poll(clock.now());
+  there.node->poll(clock.now());
+  std::array<WorkCompletion, 2> got;
+  ASSERT_EQ(there.adapter().poll_cq(*there.cq, got), 1U) << "without another turn of the sender";
+  EXPECT_EQ(got[0].wr_id, 2U);
+  EXPECT_EQ(got[0].status, WcStatus::kSuccess);
 }
 
 TEST_F(RunningAdapters, a_queue_pair_that_fails_is_logged_with_its_reason_on_either_side) {

@@ -55,6 +55,14 @@ TEST_F(LastWords, are_said_by_a_qp_that_is_moved_to_error_or_reset) {
   }
 }
 
+/// A program that ends leaves its QPs as they are.
+TEST_F(LastWords, are_said_for_all_qps_when_their_owner_ends) {
+  send_and_receive();
+  pair_.side(1).adapter->say_last_words();
+  EXPECT_EQ(pair_.side(1).adapter->query_qp(*qps_[1]).state, QpState::kRts);
+  expect_success();
+}
+
 /// Neither acknowledgement reaches the sender. The first is repeated when it asks again; nobody is there to
 /// repeat the second when the QP has ended.
 TEST_F(LastWords, are_said_several_times_where_cells_were_lost) {

@@ -18,6 +18,16 @@ namespace {
 class UcLoss : public ::testing::Test {
  protected:
   ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
+  /// A write of `bytes` with immediate data, as far as it comes.
+  void write_with_imm(QueuePair& qp, uint32_t bytes) {
+    const Sge sge = pair.side(0).sge(0, bytes);
+    ASSERT_EQ(adapter().post_send(qp, {.opcode = SendOpcode::kRdmaWriteWithImm,
+                                       .sges = {&sge, 1},
+                                       .remote_addr = pair.side(1).region.addr,
+                                       .rkey = pair.side(1).region.rkey}),
+              PostResult::kOk);
+    pair.run(5);
+  }
   AdapterPair pair;
 };
 
@@ -51,13 +61,7 @@ TEST_F(UcLoss, uc_counts_every_packet_that_is_missing) {
 
 TEST_F(UcLoss, a_uc_write_that_nobody_can_be_told_of_is_missed) {
   auto qps = pair.connect({.type = QpType::kUc, .idata_takes_recv_wqe = true});
-  const Sge sge = pair.side(0).sge(0, 16);
-  ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
-                                          .sges = {&sge, 1},
-                                          .remote_addr = pair.side(1).region.addr,
-                                          .rkey = pair.side(1).region.rkey}),
-            PostResult::kOk);
-  pair.run(5);
+  write_with_imm(*qps[0], 16);
   EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropNoRecvWqe), 1U);
   EXPECT_EQ(adapter(1).missed_packets(*qps[1]), 1U);
 }
@@ -67,14 +71,8 @@ TEST_F(UcLoss, a_packet_crc_is_over_what_came) {
   covers("PUSH-CELL-08");
   auto qps = pair.connect({.type = QpType::kUc, .idata_takes_recv_wqe = true, .packet_crc = true});
   const auto write = [&] {
-    const Sge sge = pair.side(0).sge(0, 512);
     ASSERT_EQ(pair.post_recv(1, *qps[1], 0, {}), PostResult::kOk);
-    ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
-                                            .sges = {&sge, 1},
-                                            .remote_addr = pair.side(1).region.addr,
-                                            .rkey = pair.side(1).region.rkey}),
-              PostResult::kOk);
-    pair.run(5);
+    write_with_imm(*qps[0], 512);
   };
   const auto errors = [&] { return adapter(1).counters(*qps[1]).get(QpCounter::kPacketCrcErrors); };
   pair.pipe.set_filter([cells = 0](int, std::vector<std::byte>&) mutable {

@@ -40,9 +40,7 @@ class LiveFaultsInASwitch : public ShapedFabric {
 INSTANTIATE_TEST_SUITE_P(Links, LiveFaultsInASwitch, ShapedFabric::shapes(), ShapedFabric::name_of);
 
 TEST_P(LiveFaultsInASwitch, every_tenth_cell_is_lost_and_counted_at_its_port) {
-  FaultRule rule;
-  rule.every = 10;
-  set(rule);
+  set({.every = 10});
   send(100);
   const std::vector<uint32_t> got = arrived();
   EXPECT_EQ(got.size(), 90U);
@@ -56,10 +54,7 @@ TEST_P(LiveFaultsInASwitch, every_tenth_cell_is_lost_and_counted_at_its_port) {
 TEST_P(LiveFaultsInASwitch, the_same_seed_strikes_the_same_cells) {
   std::array<std::vector<uint32_t>, 2> got;
   for (std::vector<uint32_t>& each : got) {
-    FaultRule rule;
-    rule.chance_ppm = 200'000;
-    rule.seed = 7;
-    const uint32_t id = set(rule);
+    const uint32_t id = set({.chance_ppm = 200'000, .seed = 7});
     next_ = 0;
     fabric_.received[1].clear();
     send(200);
@@ -72,10 +67,7 @@ TEST_P(LiveFaultsInASwitch, the_same_seed_strikes_the_same_cells) {
 }
 
 TEST_P(LiveFaultsInASwitch, a_corrupt_cell_is_dropped_at_the_next_hop_or_where_a_cell_is_a_flit_here) {
-  FaultRule rule;
-  rule.kind = FaultKind::kCorrupt;
-  rule.every = 5;
-  set(rule);
+  set({.kind = FaultKind::kCorrupt, .every = 5});
   send(50);
   EXPECT_EQ(arrived().size(), 40U);
   EXPECT_EQ(fabric_.total(SwitchPortCounter::kPoisonOut), GetParam().flit_payload_bytes == 0 ? 0U : 10U);
@@ -83,10 +75,7 @@ TEST_P(LiveFaultsInASwitch, a_corrupt_cell_is_dropped_at_the_next_hop_or_where_a
 }
 
 TEST_P(LiveFaultsInASwitch, a_duplicate_comes_whole_and_soon) {
-  FaultRule rule;
-  rule.kind = FaultKind::kDuplicate;
-  rule.every = 4;
-  set(rule);
+  set({.kind = FaultKind::kDuplicate, .every = 4});
   send(40);
   const std::vector<uint32_t> got = arrived();
   EXPECT_EQ(got.size(), 50U);
@@ -96,10 +85,7 @@ TEST_P(LiveFaultsInASwitch, a_duplicate_comes_whole_and_soon) {
 }
 
 TEST_P(LiveFaultsInASwitch, a_reordered_cell_lets_the_next_pass_and_never_waits_for_long) {
-  FaultRule rule;
-  rule.kind = FaultKind::kReorder;
-  rule.every = 3;
-  set(rule);
+  set({.kind = FaultKind::kReorder, .every = 3});
   send(7);
   const std::vector<uint32_t> got = arrived();
   ASSERT_EQ(got.size(), 7U);
@@ -116,10 +102,7 @@ TEST_P(LiveFaultsInASwitch, a_reordered_cell_lets_the_next_pass_and_never_waits_
 
 /// Its order is that of one output: what goes elsewhere does not pass it.
 TEST_P(LiveFaultsInASwitch, a_reordered_cell_waits_for_one_of_its_own_output) {
-  FaultRule rule;
-  rule.kind = FaultKind::kReorder;
-  rule.limit = 1;
-  set(rule);
+  set({.kind = FaultKind::kReorder, .limit = 1});
   send(1);
   send(1, 2);
   fabric_.run(5);
@@ -181,10 +164,7 @@ TEST_P(LiveFaultsInASwitch, a_cell_that_was_late_leaves_between_the_cells_of_oth
 }
 
 TEST_P(LiveFaultsInASwitch, a_rate_lets_so_many_cells_pass_in_a_second) {
-  FaultRule rule;
-  rule.kind = FaultKind::kRate;
-  rule.cells_per_second = 1000;
-  set(rule);
+  set({.kind = FaultKind::kRate, .cells_per_second = 1000});
   send(30);
   const Instant full = fabric_.clock.now() + 10ms;
   while (fabric_.clock.now() < full) fabric_.step(10us);
@@ -194,15 +174,12 @@ TEST_P(LiveFaultsInASwitch, a_rate_lets_so_many_cells_pass_in_a_second) {
 }
 
 TEST_P(LiveFaultsInASwitch, a_cut_takes_one_direction_or_both) {
-  FaultRule rule;
-  rule.kind = FaultKind::kCut;
-  rule.direction = FaultDirection::kFrom;
-  const uint32_t id = set(rule);  // from node 1: what node 0 sends it is not concerned
+  // From node 1: what node 0 sends it is not concerned.
+  const uint32_t id = set({.kind = FaultKind::kCut, .direction = FaultDirection::kFrom});
   send(10);
   EXPECT_EQ(arrived().size(), 10U);
   ASSERT_TRUE(fabric_.fabric->faults().remove(id));
-  rule.direction = FaultDirection::kTo;
-  set(rule);
+  set({.kind = FaultKind::kCut, .direction = FaultDirection::kTo});
   send(10);
   EXPECT_EQ(arrived().size(), 10U);
   EXPECT_EQ(fault_drops(), 10U);

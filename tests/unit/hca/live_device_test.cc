@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -129,6 +130,64 @@ TEST_F(ZmqDevices, sleepers_wake_each_other_over_zeromq_too) {
     EXPECT_EQ(wait_for_one(b).wr_id, i);
     EXPECT_EQ(wait_for_one(a).wr_id, i);
   }
+}
+
+TEST_F(ZmqDevices, a_process_that_ends_waits_until_the_switch_has_its_last_cells) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ZeroMQ's own threads are not instrumented and look like races; any other build runs it";
+#endif
+  const auto qps = connected();
+  ASSERT_EQ(b.recv(*qps[1], 1), Answer::kOk);
+  fabric.stop();
+  const auto& arrivals = fabric.admission.engine(0).lane(VirtualLane(0));
+  const uint64_t before = arrivals.arrived();
+  ASSERT_EQ(a.send(*qps[0], 1), Answer::kOk);
+  EXPECT_FALSE(a.device.finish()) << "not for ever";
+  fabric.start();
+  while (!a.device.finish()) std::this_thread::yield();
+  fabric.stop();
+  EXPECT_GT(arrivals.arrived(), before);
+  fabric.start();
+  EXPECT_EQ(wait_for_one(b).wr_id, 1U);
+}
+
+/// What stands in memory that the switch has as well is there when the process is not.
+TEST_F(LiveDevices, a_process_that_ends_waits_for_nobody_over_shared_memory) {
+  const auto qps = connected();
+  ASSERT_EQ(b.recv(*qps[1], 1), Answer::kOk);
+  fabric.stop();
+  ASSERT_EQ(a.send(*qps[0], 1), Answer::kOk);
+  EXPECT_TRUE(a.device.finish());
+  fabric.start();
+  EXPECT_EQ(wait_for_one(b).wr_id, 1U);
+}
+
+hca::Device* to_end = nullptr;
+std::atomic<int> times_ended = 0;
+
+/// exit() may be called by a signal handler, whatever that has interrupted.
+TEST_F(LiveDevices, a_signal_handler_that_interrupts_a_call_can_end_the_process) {
+  static_cast<void>(connected());
+  to_end = &a.device;
+  times_ended = 0;
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    static_cast<void>(to_end->finish());
+    ++times_ended;
+  };
+  struct sigaction before {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  const pthread_t caller = pthread_self();
+  std::thread sender([&] {
+    for (int i = 1; i <= 10; ++i) {
+      pthread_kill(caller, SIGUSR1);
+      while (times_ended < i) std::this_thread::sleep_for(1ms);
+    }
+  });
+  std::array<adapter::WorkCompletion, 8> got;
+  while (times_ended < 10) EXPECT_EQ(a.cq->poll(got), 0);
+  sender.join();
+  ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
 }
 
 /// The line of a thread's status file that begins with `key`, without it.

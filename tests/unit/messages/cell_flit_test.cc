@@ -44,14 +44,7 @@ void expect_agreement(const std::vector<std::byte>& slot, const FlitProfile& pro
   const bool cell = error == FlitError::kNone && whole.fields.kind == FlitKind::kData && profile.whole_cell;
   ASSERT_EQ(taken, cell) << to_string(error);
   if (!taken) return;
-  EXPECT_EQ(quick.fields.kind, whole.fields.kind);
-  EXPECT_EQ(quick.fields.vl, whole.fields.vl);
-  EXPECT_EQ(quick.fields.flags, whole.fields.flags);
-  EXPECT_EQ(quick.fields.payload_bytes, whole.fields.payload_bytes);
-  EXPECT_EQ(quick.fields.sequence, whole.fields.sequence);
-  EXPECT_EQ(quick.fields.acknowledged, whole.fields.acknowledged);
-  EXPECT_EQ(quick.fields.credit_vl, whole.fields.credit_vl);
-  EXPECT_EQ(quick.fields.credit, whole.fields.credit);
+  EXPECT_EQ(quick.fields, whole.fields);
   EXPECT_EQ(quick.cell_crc, whole.cell_crc);
   EXPECT_EQ(quick.payload.data(), whole.payload.data());
   EXPECT_EQ(quick.payload.size(), whole.payload.size());

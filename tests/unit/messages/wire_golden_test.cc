@@ -268,14 +268,7 @@ TEST(WireGolden, flits_of_every_kind) {
     EXPECT_EQ(flit, expected) << example.header;
     FlitView view;
     ASSERT_EQ(decode_flit(expected, profile, view), FlitError::kNone) << example.header;
-    EXPECT_EQ(view.fields.kind, example.fields.kind);
-    EXPECT_EQ(view.fields.vl, example.fields.vl);
-    EXPECT_EQ(view.fields.flags, example.fields.flags);
-    EXPECT_EQ(view.fields.payload_bytes, example.fields.payload_bytes);
-    EXPECT_EQ(view.fields.sequence, example.fields.sequence);
-    EXPECT_EQ(view.fields.acknowledged, example.fields.acknowledged);
-    EXPECT_EQ(view.fields.credit_vl, example.fields.credit_vl);
-    EXPECT_EQ(view.fields.credit, example.fields.credit);
+    EXPECT_EQ(view.fields, example.fields) << example.header;
     EXPECT_EQ(view.payload.size(), example.payload.size());
   }
 }

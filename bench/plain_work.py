@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Work that has nothing to do with RDMA, and the processor time that it takes.
+
+  plain_work.py compile|git|shell
+
+Prints milliseconds of processor time, of the work's processes, median of several rounds. Runs in a scratch directory, which is the
+current one. stock_figures.py runs it bare and under `weft run`: the start of that itself is in no round.
+"""
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+
+ROUNDS = 9
+PROGRAMS = 200  # that the shell starts
+SOURCE = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n" + "".join(
+    f"int step_{i}(int a, int b) {{ int s = 0; for (int i = a; i < b; ++i) s += i * {i} ^ (s >> 3); return s; }}\n" for i in range(150))
+
+
+def prepare_compile():
+    pathlib.Path("work.c").write_text(SOURCE)
+
+
+def prepare_git():
+    """A history of its own: that of somebody else is refused."""
+    who = ["-c", "user.name=w", "-c", "user.email=w@example.org"]
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    for number in range(40):
+        for name in range(20):
+            pathlib.Path(f"file{name}.c").write_text(SOURCE[:2000 + 97 * number * name % 9000])
+        subprocess.run(["git", "add", "-A"], check=True)
+        subprocess.run(["git", *who, "commit", "-qm", f"change {number}"], check=True)
+
+
+WORK = {"compile": (prepare_compile, "exec cc -O2 -c -o work.o work.c"),
+        "git": (prepare_git, "git log --stat -40 && git status"),
+        "shell": (lambda: None, f"i=0; while [ $i -lt {PROGRAMS} ]; do /bin/true; i=$((i+1)); done")}
+
+
+def processor_ms():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1000
+
+
+def main():
+    prepare, line = WORK[sys.argv[1]]
+    prepare()
+    taken = []
+    for _ in range(ROUNDS):
+        before = processor_ms()
+        subprocess.run(["sh", "-c", line], stdout=subprocess.DEVNULL, check=True)
+        taken.append(processor_ms() - before)
+    print(statistics.median(taken[1:]))  # the first fills caches
+
+
+main()

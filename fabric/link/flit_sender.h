@@ -1,0 +1,127 @@
+// fabric/link/flit_sender.h -- the flits of one link end on their way out: numbers, the window of data flits
+// that are not yet acknowledged, and the carrier's slots in which they stay until then, so that a repeat
+// copies nothing (SAN-FLIT-04). docs/flow_control.md.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/counters.h"
+#include "fabric/link/carrier.h"
+#include "fabric/link/limits.h"
+#include "fabric/link/link.h"
+#include "fabric/link/link_counters.h"
+#include "fabric/link/link_credits.h"
+#include "fabric/link/tx_slots.h"
+#include "messages/flit.h"
+
+namespace weft::fabric {
+
+/// What every flit tells the peer besides what it carries.
+struct FlitNews {
+  uint16_t acknowledged = 0;  // highest number received in order
+  LinkCredits::Total credit;
+};
+
+/// Owner: the link's thread.
+class FlitSender {
+ public:
+  explicit FlitSender(CounterSet<LinkCounter>& counters) noexcept : counters_(counters) {}
+
+  /// `carrier` stays until stop().
+  void start(Carrier& carrier, bool whole_cell_flits) noexcept;
+  /// What is unacknowledged is lost and counted.
+  void stop() noexcept;
+
+  // ---- data flits --------------------
+  /// The slot of the next flit, header first; null when the window or the carrier is full.
+  [[nodiscard, gnu::always_inline]] std::byte* claim() noexcept {
+    return unacknowledged() < kWindow ? slots_.next() : nullptr;
+  }
+  /// Numbers the claimed flit, whose payload is written, and writes its header. Inline, so that the header is
+  /// put together in registers.
+  [[gnu::always_inline]] void commit(const TxFlit& flit, const FlitNews& news, Instant now) noexcept {
+    position_[++sent_ % kWindow] = slots_.position();
+    FlitFields fields = fields_of(FlitKind::kData, flit.flags, news);
+    fields.vl = flit.vl;
+    fields.payload_bytes = static_cast<uint16_t>(flit.payload_bytes);
+    if (whole_cell_) {
+      compose_cell_flit(slots_.current(), fields, flit.cell_crc);
+    } else {
+      compose_flit(slots_.current(), fields, false, 0);
+    }
+    slots_.fill(kFlitHeaderBytes + flit.payload_bytes);
+    if (slots_.worth_publishing()) publish_part(now);
+  }
+
+  // ---- flits without data --------------------
+  /// Is there a slot for one?
+  [[nodiscard]] bool claim_control() noexcept { return slots_.next_of_all() != nullptr; }
+  void commit_control(FlitKind kind, uint8_t flags, const FlitNews& news) noexcept;
+
+  // ---- to the peer --------------------
+  [[nodiscard]] uint32_t unpublished() const noexcept { return slots_.unpublished(); }
+  void publish(Instant now) noexcept {
+    if (slots_.publish(now)) count_burst();
+  }
+  /// For what the peer need not be woken for: flits without data.
+  void publish_quietly(Instant now) noexcept { slots_.publish_quietly(now); }
+  /// Brings the counter of flits sent up to date.
+  void count_sent() noexcept;
+
+  // ---- acknowledgements and repeats --------------------
+  enum class Heard : uint8_t { kOld, kProgress, kBeyondSent };
+  /// What the peer says it has received in order.
+  [[nodiscard]] Heard hear(uint16_t acknowledged) noexcept {
+    const int ahead = flit_distance(acknowledged, acknowledged_);
+    if (ahead <= 0) return Heard::kOld;
+    if (static_cast<uint64_t>(ahead) > unacknowledged()) return Heard::kBeyondSent;
+    acknowledged_ += static_cast<uint64_t>(ahead);
+    retire_due_ = true;
+    return Heard::kProgress;
+  }
+  /// Gives slots that are acknowledged back to the carrier.
+  void retire() noexcept {
+    if (!retire_due_) return;
+    retire_due_ = false;
+    carrier_->retire(unacknowledged() == 0 ? slots_.position() : oldest());
+  }
+  /// Sends what is unacknowledged once more.
+  void repeat(Instant now) noexcept;
+  /// Data flits sent and not yet acknowledged.
+  [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
+
+ private:
+  static constexpr uint32_t kWindow = kUnacknowledgedFlitsMax;
+
+  [[nodiscard, gnu::always_inline]] FlitFields fields_of(FlitKind kind, uint8_t flags,
+                                                         const FlitNews& news) const noexcept {
+    FlitFields fields;
+    fields.kind = kind;
+    fields.flags = flags;
+    fields.sequence = static_cast<uint16_t>(sent_);
+    fields.acknowledged = news.acknowledged;
+    fields.credit_vl = news.credit.vl;
+    fields.credit = news.credit.flits;
+    return fields;
+  }
+  /// Slot of the oldest flit that is unacknowledged; there must be one.
+  [[nodiscard]] uint64_t oldest() const noexcept { return position_[(acknowledged_ + 1) % kWindow]; }
+  void publish_part(Instant now) noexcept;
+  void count_burst() noexcept;
+
+  CounterSet<LinkCounter>& counters_;
+  Carrier* carrier_ = nullptr;
+  TxSlots slots_;
+  uint64_t sent_ = 0;  // data flits; the newest one's number
+  uint64_t acknowledged_ = 0;
+  bool whole_cell_ = true;
+  bool retire_due_ = false;
+  uint64_t counted_ = 0;                      // of sent_, in the counter
+  uint64_t published_ = 0;                    // of sent_
+  std::array<uint64_t, kWindow> position_{};  // by number modulo kWindow
+};
+
+}  // namespace weft::fabric
