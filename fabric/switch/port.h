@@ -1,5 +1,6 @@
 // fabric/switch/port.h -- one port of a switch: its link engine, the flit buffers of its input lanes, the
-// locks and the arbiter of its output. State only; the switch moves the flits (fabric/switch/switch.h).
+// locks and the arbiter of its output. State only; the parts of the switch move the flits
+// (fabric/switch/switch.h).
 #pragma once
 
 #include <array>
@@ -87,6 +88,8 @@ enum class SwitchPortCounter : uint8_t {
   };
 }
 inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
+/// Of checks that name the drop to count: none, the cell goes on.
+inline constexpr SwitchPortCounter kAdmitted = SwitchPortCounter::kCount;
 
 /// A set of ports with a fair successor.
 class PortSet {
@@ -140,6 +143,10 @@ struct Egress {
   Instant progress_at{};         // last flit sent, or first one queued
 };
 
+[[nodiscard]] constexpr VirtualLane lane_at(uint32_t index) noexcept {
+  return VirtualLane(static_cast<uint8_t>(index));
+}
+
 struct Port {
   explicit Port(PortNumber port_number) noexcept : number(port_number) {}
 
@@ -171,6 +178,15 @@ struct Port {
   VlArbiter arbiter;
 
   CounterSet<SwitchPortCounter> counters;
+};
+
+/// The ports of one switch, and the time of its turn, for all its parts.
+struct PortTable {
+  [[nodiscard]] Port& operator[](PortNumber number) const noexcept { return *all[number]; }
+
+  std::vector<std::unique_ptr<Port>> all;  // by number
+  std::vector<Port*> attached;             // that have a link
+  Instant now{};                           // of this turn
 };
 
 }  // namespace weft::fabric

@@ -1,17 +1,26 @@
-// How it works: a turn of poll() watches the links that are awake (switch_upkeep.cc), takes in what has
-// arrived (switch_ingress.cc), forwards what waits and can go, and flushes every link once. Forwarding is
-// per output: the arbiter names a lane among those with credit and something ready; the lane serves its
-// inputs in turn, one cell at a time. From head to tail a cell owns its lane of the output, so cells never
-// mix (SAN-VL-07). A cell is ready when its tail is here, or its head with cut-through.
+// How it works: a turn of poll() watches the links that are awake, takes in what has arrived, forwards what
+// waits and can go (cell_outputs.cc), and flushes every link once. The head flit of a cell decides
+// (cell_check.cc) once, and the rest of the cell follows. The flit lies in memory that its sender can still
+// change, so the header is read once into registers and leaves from there (CheckedFlit). A flit goes from
+// ring to ring when its output has nothing waiting and credit at hand; otherwise it waits in the buffer its
+// credit stands for, in the queue of its output. So the input ring is always drained, whatever an output
+// does (decisions P4), and the credit goes back when the flit leaves.
+//
+// Links come and go. When an input goes, whole cells that it left behind go their way, until its next link
+// needs their buffers; what is there of an unfinished one is dropped, and the lane that it had begun to
+// cross is told so. When an output goes, what waited for it is dropped and its buffers' credits go back.
 #include "fabric/switch/switch.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
 
 #include "base/check.h"
+#include "messages/multicast.h"
 
 namespace weft::fabric {
 namespace {
@@ -19,6 +28,8 @@ namespace {
 constexpr uint32_t kManagementBurst = 64;
 constexpr uint32_t kGsiBurst = 256;
 constexpr uint32_t kCopiesBurst = 4096;  // 16 cells for all ports of the largest switch
+
+constexpr Duration kDownPollInterval = 1ms;
 
 }  // namespace
 
@@ -38,11 +49,15 @@ Switch::Switch(const SwitchConfig& config)
       flits_per_cell_(
           flits_per_cell(config.link.cell_payload_bytes, make_hello(config.link, 0).flit_payload_bytes)),
       forwarding_(config.table_per_input ? config.ports + 1 : 1),
-      taps_(config.ports) {
+      taps_(config.ports),
+      awake_(ports_, config.links_awake),
+      outputs_(config_, ports_, awake_),
+      standstill_(config_, flits_per_cell_, ports_, outputs_),
+      check_(config_, flits_per_cell_, ports_, forwarding_, standstill_),
+      gate_(flits_per_cell_, ports_, awake_, outputs_, faults_, taps_) {
   const Status good = check(config);
   WEFT_CHECK(good.ok(), good.error().text.c_str());
   config_.link.is_switch = true;
-  lane_outputs_.fill(kPortNone);
   const bool given = !config.arbitration.high.empty() || !config.arbitration.low.empty();
   const VlArbitration tables = given ? config.arbitration : equal_arbitration(config.link.lanes);
   for (uint32_t i = 0; i <= config.ports; ++i) {
@@ -52,188 +67,235 @@ Switch::Switch(const SwitchConfig& config)
     port->multicast_rate = TokenBucket(config.copies_per_second, kCopiesBurst);
     const Status fits = port->arbiter.configure(tables, config.link.lanes);
     WEFT_CHECK(fits.ok(), fits.error().text.c_str());
-    ports_.push_back(std::move(port));
+    ports_.all.push_back(std::move(port));
   }
 }
 
-Switch::~Switch() = default;
-
 void Switch::attach(PortNumber number, LinkEngine& link) {
-  WEFT_CHECK(number < ports_.size() && ports_[number]->link == nullptr, "port exists and has no link yet");
-  Port& port = *ports_[number];
+  WEFT_CHECK(number < ports_.all.size() && ports_[number].link == nullptr, "port exists and has no link yet");
+  Port& port = ports_[number];
   port.link = &link;
   make_buffers(port);
-  attached_.push_back(&port);
-  link.set_bell(bells_, number);
-  awake_.insert(number);
+  ports_.attached.push_back(&port);
+  awake_.add(port);
+}
+
+void Switch::make_buffers(Port& port) noexcept {
+  const auto outputs = static_cast<uint32_t>(ports_.all.size());
+  const uint32_t flit_bytes = make_hello(config_.link, 0).flit_payload_bytes;
+  for (uint32_t i = 0; i < config_.link.lanes; ++i) {
+    port.buffers[i] = std::make_unique<VlBuffer>(config_.link.credits_per_lane, flit_bytes, outputs);
+  }
+  port.buffers[kVlManagement.value()] =
+      std::make_unique<VlBuffer>(kManagementCellsMax * flits_per_cell_, flit_bytes, outputs);
 }
 
 int Switch::poll(Instant now) noexcept {
-  now_ = now;
-  wake_links();
+  ports_.now = now;
+  awake_.wake_due();
   int work = watch_links(now);
   work += receive_all();
   if (faults_.held() != 0) [[unlikely]]
-    work += release_held();
-  waiting_.for_each([&](PortNumber number) {
-    Port& out = *ports_[number];
-    if (out.up) work += forward(out);
-    if ((out.waiting_lanes | out.poison_lanes) == 0) waiting_.erase(number);
+    work += gate_.release_held();
+  work += outputs_.forward();
+  awake_.set().for_each([&](PortNumber number) {
+    if (ports_[number].up) ports_[number].link->flush(now);
   });
-  awake_.for_each([&](PortNumber number) {
-    if (ports_[number]->up) ports_[number]->link->flush(now);
-  });
-  if (now >= next_tick_) [[unlikely]]
-    tick();
-  if (now >= next_rest_) [[unlikely]]
-    rest_links();
+  standstill_.poll();
+  awake_.rest_idle();
   return work;
 }
 
 /// In turns: who was first in the last turn is last in this one.
 int Switch::receive_all() noexcept {
-  const PortSet turn = awake_;
+  const PortSet turn = awake_.set();
   const PortNumber first = turn.after(first_);
   if (first == kPortNone) return 0;
   first_ = first;
   int work = 0;
   PortNumber at = first;
   do {
-    if (ports_[at]->up) work += receive_flits(*ports_[at]);
+    if (ports_[at].up) work += receive_flits(ports_[at]);
     at = turn.after(at);
   } while (at != first);
   return work;
 }
 
-// ---- output --------------------
-
-int Switch::forward(Port& out) noexcept {
-  if (out.poison_lanes != 0) [[unlikely]]
-    send_poison(out);
-  int work = 0;
-  for (uint32_t turn = 0; turn < kTurnsPerForwardMax; ++turn) {
-    const uint32_t ready = ready_lanes(out);
-    if (ready == 0) break;
-    const VlArbiter::Choice choice = out.arbiter.choose(ready);
-    const uint32_t bytes = send_turn(out, choice.vl, choice.bytes);
-    if (bytes == 0) break;
-    out.arbiter.charge(bytes);
-    ++work;
+/// Inline: each cell comes by here once.
+[[gnu::always_inline]] inline void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
+  Ingress& cell = in.ingress[flit.vl.value()];
+  CellHead head;
+  if (flit.head) {
+    if (cell.special) [[unlikely]]
+      gate_.end_strike(cell);
+    in.counters.add(SwitchPortCounter::kCellsIn);
+    SwitchPortCounter reason = SwitchPortCounter::kDropTooShort;
+    if (flit.payload.size() >= kCellHeaderBytes) [[likely]] {
+      head = CellHead(flit.payload.data());
+      reason = check_.admit(in, flit.vl, head, cell.output);
+      if (reason == SwitchPortCounter::kDropNoRoute && is_multicast(head.dlid())) [[unlikely]] {
+        if (flit.tail && flit.vl != kVlManagement) {
+          cell.open = false;
+          cell.dropping = true;  // nothing of it is left to come
+          return copy_to_group(in, flit, head);
+        }
+        reason = SwitchPortCounter::kDropMulticast;
+      }
+    }
+    cell.flits = 0;
+    cell.dropping = reason != kAdmitted;
+    if (cell.dropping) [[unlikely]]
+      in.counters.add(reason);
+    else if (faults_.active() || taps_.active()) [[unlikely]]
+      gate_.inspect(in, flit, head);
   }
+  cell.open = !flit.tail;
+  if (cell.dropping) [[unlikely]] {
+    in.link->grant(flit.vl, 1);
+    return;
+  }
+  Port& out = ports_[cell.output];
+  if (++cell.flits > flits_per_cell_) [[unlikely]] {
+    in.link->grant(flit.vl, 1 + outputs_.drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
+    return;
+  }
+  if (cell.special && gate_.keep_back(in, flit, flit.head ? &head : nullptr)) [[unlikely]]
+    return;
+  outputs_.take(in, out, {flit, flit.head ? &head : nullptr, flits_per_cell_ == 1});
+}
+
+int Switch::receive_flits(Port& in) noexcept {
+  const std::span<const RxFlit> flits = in.link->receive();
+  if (flits.empty()) return 0;
+  for (const RxFlit& flit : flits) take_flit(in, flit);
+  in.link->release();
+  in.received_at = ports_.now;
+  in.counters.add(SwitchPortCounter::kFlitsIn, flits.size());
+  return static_cast<int>(flits.size());
+}
+
+/// A whole cell to a multicast LID that no endnode has: a copy for each other port. Nobody knows members
+/// here, so all endnodes get one. Copies are made while their outputs are free; the buffer that stands for
+/// the cell's credit may hold one for an output that is not, as long as half of the lane's are free for
+/// others. Further copies are lost, so that nobody waits for a slow member.
+void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
+  const CheckedFlit checked{flit, &head, flits_per_cell_ == 1};
+  const VlBuffer& buffer = *in.buffers[flit.vl.value()];
+  bool held = false;
+  uint64_t copies = 0;
+  if (taps_.active()) [[unlikely]]
+    taps_.sent(in.number, flit, head);
+  for (Port* out : ports_.attached) {
+    if (!check_.copies_go(in, *out, head)) continue;
+    ++copies;
+    if (gate_.copy_is_struck(in, *out, flit.vl, head)) [[unlikely]] {
+      in.counters.add(SwitchPortCounter::kDropFault);
+    } else if (!in.multicast_rate.take(ports_.now)) {
+      in.counters.add(SwitchPortCounter::kDropMulticastRate);
+    } else if (check_.check_output(in, flit.vl, out->number) != kAdmitted) {
+      in.counters.add(SwitchPortCounter::kDropMulticast);
+    } else if (outputs_.pass_through(in, *out, checked)) {
+      if (taps_.active()) [[unlikely]]
+        taps_.received(out->number, flit, head);
+    } else if (held || buffer.free_flits() * 2 <= buffer.capacity()) {
+      in.counters.add(SwitchPortCounter::kDropMulticast);
+    } else {
+      if (taps_.active()) [[unlikely]]
+        taps_.received(out->number, flit, head);
+      outputs_.enqueue(in, *out, checked);
+      held = true;
+    }
+  }
+  if (!held) in.link->grant(flit.vl, 1);
+  if (copies == 0) return in.counters.add(SwitchPortCounter::kDropNoRoute);
+  in.counters.add(SwitchPortCounter::kCellsCopied, copies - 1);
+}
+
+// ---- links that come and go --------------------
+
+int Switch::watch_links(Instant now) noexcept {
+  int work = 0;
+  const bool look_at_down = now >= next_down_poll_;
+  if (look_at_down) next_down_poll_ = now + kDownPollInterval;
+  awake_.set().for_each([&](PortNumber number) {
+    Port& port = ports_[number];
+    // An acceptor may have brought a link up since; cells for it may come at once.
+    if (!port.up && !look_at_down && port.link->state() != LinkState::kUp) return;
+    ++looks_;
+    port.looked_at = true;
+    work += port.link->poll(now);
+    const bool up = port.link->state() == LinkState::kUp;
+    if (up == port.up && (!up || port.link->incarnation() == port.incarnation)) return;
+    if (port.up) forget_link(port);
+    if (up) take_link_up(port);
+    ++work;
+  });
   return work;
 }
 
-uint32_t Switch::ready_lanes(Port& out) const noexcept {
-  uint32_t ready = 0;
-  for (uint32_t left = out.waiting_lanes & ~out.poison_lanes; left != 0; left &= left - 1) {
-    const VirtualLane vl(static_cast<uint8_t>(std::countr_zero(left)));
-    const Egress& lane = out.egress[vl.value()];
-    const bool can_go = lane.owner != kPortNone ? lane.ready.contains(lane.owner) : !lane.ready.empty();
-    if (!can_go || !lane_is_free(out, vl, lane.owner)) continue;
-    // Asking for memory also tells the link that this lane wants credit, so that it asks the peer if none
-    // comes.
-    if (out.link->claim(vl) != nullptr) ready |= lane_bit(vl);
+void Switch::take_link_up(Port& port) noexcept {
+  for (uint32_t i = 0; i < kVlCount; ++i) {
+    if (port.buffers[i] == nullptr) continue;
+    for (Port* out : ports_.attached)
+      static_cast<void>(outputs_.drop_from(port, *out, lane_at(i), SwitchPortCounter::kDropLinkReset));
   }
-  return ready;
+  const LinkParams& params = port.link->params();
+  port.up = true;
+  port.incarnation = port.link->incarnation();
+  port.lanes = params.lanes;
+  port.lid = params.lid;
+  port.peer_is_endnode = params.lid != kLidNone;
 }
 
-/// True when `input` may send on this lane now; kPortNone asks for any input.
-bool Switch::lane_is_free(const Port& out, VirtualLane vl, PortNumber input) const noexcept {
-  const PortNumber owner = out.egress[vl.value()].owner;
-  if (owner != kPortNone && owner != input) return false;
-  if (!config_.one_cell_per_lane) return true;
-  const PortNumber held = lane_outputs_[vl.value()];
-  return held == kPortNone || held == out.number;
-}
-
-uint32_t Switch::send_turn(Port& out, VirtualLane vl, uint32_t bytes_wanted) noexcept {
-  Egress& lane = out.egress[vl.value()];
-  uint32_t bytes = 0;
-  for (uint32_t cells = 0; cells < kCellsPerArbitrationMax && bytes < bytes_wanted; ++cells) {
-    const PortNumber from = lane.owner != kPortNone ? lane.owner : lane.ready.after(lane.last);
-    if (from == kPortNone) break;
-    Port& in = *ports_[from];
-    do {
-      if (!lane.ready.contains(from)) return bytes;
-      const uint32_t flit_bytes =
-          kFlitHeaderBytes + static_cast<uint32_t>(in.buffers[vl.value()]->front(out.number).payload.size());
-      if (!send_front(in, out, vl)) return bytes;
-      bytes += flit_bytes;
-    } while (lane.owner == from);
+/// The link of `port` is gone, or is a new one already: nothing is granted to the old one or sent by it. What
+/// it had sent in whole stays: programs end right after their last Send.
+void Switch::forget_link(Port& port) noexcept {
+  port.up = false;
+  for (uint32_t i = 0; i < kVlCount; ++i) {
+    outputs_.drop_unfinished(port, lane_at(i));
+    outputs_.drop_queued(port, lane_at(i), SwitchPortCounter::kDropPortDown);
   }
-  return bytes;
+  gate_.forget(port);
+  port.ingress = {};
+  port.poison_lanes = port.stalled_lanes = port.expired_lanes = 0;
 }
 
-bool Switch::send_front(Port& in, Port& out, VirtualLane vl) noexcept {
-  std::byte* to = out.link->claim(vl);
-  if (to == nullptr) return false;
-  VlBuffer& buffer = *in.buffers[vl.value()];
-  const QueuedFlit flit = buffer.front(out.number);
-  if (!flit.payload.empty()) std::memcpy(to, flit.payload.data(), flit.payload.size());
-  const int flags =
-      (flit.head ? kFlitHead : 0) | (flit.tail ? kFlitTail : 0) | (flit.poison ? kFlitPoison : 0);
-  note_sent(in, out,
-            {vl, static_cast<uint8_t>(flags), static_cast<uint32_t>(flit.payload.size()), flit.cell_crc});
-  buffer.pop(out.number);
-  if (in.up) [[likely]]
-    give_credit(in, vl, 1);
-  Egress& lane = out.egress[vl.value()];
-  if (--lane.flits == 0) out.waiting_lanes &= ~lane_bit(vl);
-  update_ready(in, out, vl);
-  return true;
+// ---- for operators and tests --------------------
+
+uint64_t Switch::cells_held() const noexcept {
+  uint64_t held = faults_.held();
+  for (const Port* out : ports_.attached) {
+    for (const Egress& lane : out->egress) held += lane.owner != kPortNone ? 1 : 0;
+    for (uint32_t left = out->waiting_lanes; left != 0; left &= left - 1) {
+      const int lane = std::countr_zero(left);
+      for (const Port* in : ports_.attached) {
+        const auto& buffer = in->buffers[static_cast<size_t>(lane)];
+        if (buffer != nullptr) held += buffer->heads(out->number);
+      }
+    }
+  }
+  return held;
 }
 
-/// Commits a claimed flit and keeps locks and counters.
-void Switch::note_sent(Port& in, Port& out, const TxFlit& flit) noexcept {
-  if (!awake_.contains(out.number)) [[unlikely]]
-    wake(out);
-  out.link->commit(flit);
-  out.counters.add(SwitchPortCounter::kFlitsOut);
-  out.egress[flit.vl.value()].progress_at = out.progress_at = now_;
-  if ((flit.flags & kFlitHead) != 0) lock(in, out, flit.vl);
-  if ((flit.flags & kFlitTail) == 0) return;
-  unlock(out, flit.vl);
-  if ((flit.flags & kFlitPoison) == 0) {
-    out.counters.add(SwitchPortCounter::kCellsOut);
-  } else {
-    out.counters.add(SwitchPortCounter::kPoisonOut);
-    in.counters.add(SwitchPortCounter::kDropPoisoned);
+uint32_t Switch::stats_entries() const noexcept {
+  constexpr auto kEach = static_cast<uint32_t>(SwitchPortCounter::kCount) +
+                         static_cast<uint32_t>(LinkCounter::kCount) +
+                         kVlCount * static_cast<uint32_t>(LaneCounter::kCount);
+  return kEach * static_cast<uint32_t>(ports_.attached.size());
+}
+
+void Switch::publish(StatsPage& page, std::string_view prefix) {
+  for (Port* port : ports_.attached) {
+    const std::string name = fmt::format("{}.{}", prefix, port->number);
+    page.publish(name, port->counters);
+    port->link->publish(page, name + ".link");
   }
 }
 
-void Switch::lock(Port& in, Port& out, VirtualLane vl) noexcept {
-  out.egress[vl.value()].owner = out.egress[vl.value()].last = in.number;
-  if (config_.link.cut_through) begun_.insert(out.number);
-  if (config_.one_cell_per_lane) lane_outputs_[vl.value()] = out.number;
-}
+// ---- sleeping --------------------
 
-void Switch::unlock(Port& out, VirtualLane vl) noexcept {
-  out.egress[vl.value()].owner = kPortNone;
-  if (lane_outputs_[vl.value()] == out.number) lane_outputs_[vl.value()] = kPortNone;
-}
-
-/// Tells the next hop to forget cells whose rest will not come (decisions 2.7).
-void Switch::send_poison(Port& out) noexcept {
-  for (uint32_t left = out.poison_lanes; left != 0; left &= left - 1) {
-    const VirtualLane vl(static_cast<uint8_t>(std::countr_zero(left)));
-    if (out.link->claim(vl) == nullptr) continue;
-    out.link->commit({vl, kFlitTail | kFlitPoison, 0, 0});
-    out.counters.add(SwitchPortCounter::kPoisonOut);
-    out.counters.add(SwitchPortCounter::kFlitsOut);
-    out.poison_lanes &= ~lane_bit(vl);
-  }
-}
-
-void Switch::update_ready(Port& in, Port& out, VirtualLane vl) noexcept {
-  const VlBuffer& buffer = *in.buffers[vl.value()];
-  Egress& lane = out.egress[vl.value()];
-  const bool begun = config_.link.cut_through || lane.owner == in.number;
-  const uint32_t sendable = begun ? buffer.flits(out.number) : buffer.whole_cells(out.number);
-  if (sendable != 0) {
-    lane.ready.insert(in.number);
-  } else {
-    lane.ready.erase(in.number);
-  }
+Instant Switch::deadline() const noexcept {
+  return std::min({awake_.deadline(), faults_.deadline(), standstill_.deadline()});
 }
 
 }  // namespace weft::fabric

@@ -2,13 +2,13 @@
 // twice is copied, its credit goes back at once, and it leaves when it is due, from outside the buffers,
 // between the cells of others: on one lane cells never mix. A cell that a capture wants is copied as it comes
 // in. Without rules and captures nothing here is called.
-#include "fabric/switch/switch.h"
-#include "messages/cell.h"
+#include "fabric/switch/fault_gate.h"
+
+#include <cstring>
 
 namespace weft::fabric {
 
-/// A head has come in while rules or captures are in force.
-void Switch::inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
+void FaultGate::inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   if (faults_.active()) strike(in, flit.vl, head);
   if (taps_.active()) {
@@ -18,9 +18,9 @@ void Switch::inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcep
 }
 
 /// Asks the rules about the cell whose head has just come in on `vl`.
-void Switch::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
+void FaultGate::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
   Ingress& cell = in.ingress[vl.value()];
-  switch (faults_.judge(in.number, cell.output, vl, head, now_)) {
+  switch (faults_.judge(in.number, cell.output, vl, head, ports_.now)) {
     case FaultVerdict::kPass:
       break;
     case FaultVerdict::kDrop:
@@ -28,7 +28,7 @@ void Switch::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
       break;
     case FaultVerdict::kCorrupt:
       // Where a cell is a flit, its check is that of the link: what is behind the switch would never see it.
-      cell.corrupt = flits_per_cell_ != 1;
+      cell.corrupt = !whole_cells_;
       cell.dropping = !cell.corrupt;
       break;
     case FaultVerdict::kDuplicate:
@@ -44,15 +44,14 @@ void Switch::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
   if (cell.dropping) in.counters.add(SwitchPortCounter::kDropFault);
 }
 
-/// A copy for a member of a multicast group: it can be lost, and that is all.
-bool Switch::copy_is_struck(const Port& in, const Port& out, VirtualLane vl, const CellHead& head) noexcept {
+bool FaultGate::copy_is_struck(const Port& in, const Port& out, VirtualLane vl,
+                               const CellHead& head) noexcept {
   if (!faults_.active()) return false;
-  const FaultVerdict verdict = faults_.judge(in.number, out.number, vl, head, now_);
+  const FaultVerdict verdict = faults_.judge(in.number, out.number, vl, head, ports_.now);
   return verdict == FaultVerdict::kDrop || verdict == FaultVerdict::kCorrupt;
 }
 
-/// A new head comes, or the link has gone: what the last cell left is not to strike the next one.
-void Switch::end_strike(Ingress& cell) noexcept {
+void FaultGate::end_strike(Ingress& cell) noexcept {
   if (cell.held != nullptr) faults_.abandon(*cell.held);
   cell.held = nullptr;
   cell.held_only = false;
@@ -61,8 +60,7 @@ void Switch::end_strike(Ingress& cell) noexcept {
   cell.special = false;
 }
 
-/// One flit of a cell that a fault has struck or a capture wants. True when it does not go on its way now.
-bool Switch::keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept {
+bool FaultGate::keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   if (cell.tapped && head == nullptr) taps_.add(in.number, flit);
   if (cell.held != nullptr) LiveFaults::add_flit(*cell.held, flit, head);
@@ -72,13 +70,7 @@ bool Switch::keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexc
     cell.corrupt = false;
     RxFlit spoiled = flit;
     spoiled.poison = true;
-    const CheckedFlit checked{spoiled, head, flits_per_cell_ == 1};
-    Port& out = *ports_[cell.output];
-    if (pass_through(in, out, checked)) {
-      in.link->grant(flit.vl, 1);
-    } else {
-      enqueue(in, out, checked);
-    }
+    outputs_.take(in, ports_[cell.output], {spoiled, head, whole_cells_});
     return true;
   }
   if (flit.tail) {
@@ -88,23 +80,34 @@ bool Switch::keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexc
   return kept;
 }
 
-int Switch::release_held() noexcept {
-  return faults_.release(now_, [this](const HeldCell& cell) { return send_held(cell); });
+void FaultGate::forget(Port& port) noexcept {
+  for (Ingress& cell : port.ingress) {
+    if (cell.held != nullptr) port.counters.add(SwitchPortCounter::kDropLinkReset);
+    end_strike(cell);
+  }
+  faults_.forget(port.number, [this](const HeldCell& cell) {
+    ports_[cell.input].counters.add(SwitchPortCounter::kDropLinkReset);
+  });
+}
+
+int FaultGate::release_held() noexcept {
+  return faults_.release(ports_.now, [this](const HeldCell& cell) { return send_held(cell); });
 }
 
 /// Puts a cell that was held back on its way, all its flits at once. False when its output has no room yet.
-bool Switch::send_held(const HeldCell& cell) noexcept {
-  Port& in = *ports_[cell.input];
-  Port& out = *ports_[cell.output];
+bool FaultGate::send_held(const HeldCell& cell) noexcept {
+  Port& in = ports_[cell.input];
+  Port& out = ports_[cell.output];
   if (!out.up) {
     in.counters.add(SwitchPortCounter::kDropPortDown);
     return true;
   }
-  if (!awake_.contains(out.number)) wake(out);
+  awake_.need(out);
   // A cell that let another one pass is not to overtake it in turn.
-  if (now_ < cell.latest && out.egress[cell.vl.value()].flits != 0) return false;
+  if (ports_.now < cell.latest && out.egress[cell.vl.value()].flits != 0) return false;
   const bool poisoned = (out.poison_lanes & lane_bit(cell.vl)) != 0;
-  if (!lane_is_free(out, cell.vl, kPortNone) || poisoned || out.link->credits(cell.vl) < cell.flits.size()) {
+  if (!outputs_.lane_is_free(out, cell.vl, kPortNone) || poisoned ||
+      out.link->credits(cell.vl) < cell.flits.size()) {
     static_cast<void>(out.link->claim(cell.vl));  // says that this lane wants credit
     return false;
   }
@@ -115,9 +118,7 @@ bool Switch::send_held(const HeldCell& cell) noexcept {
     if (to == nullptr) {
       if (i == 0) return false;
       // The ring is full in the middle of the cell: the next hop forgets it.
-      unlock(out, cell.vl);
-      out.poison_lanes |= lane_bit(cell.vl);
-      waiting_.insert(out.number);
+      outputs_.break_off(out, cell.vl);
       in.counters.add(SwitchPortCounter::kDropFault);
       return true;
     }
@@ -125,7 +126,7 @@ bool Switch::send_held(const HeldCell& cell) noexcept {
     at += flit.bytes;
     const int flags = (i == 0 ? kFlitHead : 0) | (i + 1 == cell.flits.size() ? kFlitTail : 0) |
                       (flit.poison ? kFlitPoison : 0);
-    note_sent(in, out, {cell.vl, static_cast<uint8_t>(flags), flit.bytes, flit.cell_crc});
+    outputs_.commit(in, out, {cell.vl, static_cast<uint8_t>(flags), flit.bytes, flit.cell_crc});
   }
   return true;
 }

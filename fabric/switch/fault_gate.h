@@ -1,0 +1,51 @@
+// fabric/switch/fault_gate.h -- where faults on demand and captures meet the cells of a switch, after each
+// was admitted and before it is on its way. docs/faults.md.
+#pragma once
+
+#include "fabric/switch/cell_outputs.h"
+#include "fabric/switch/cell_taps.h"
+#include "fabric/switch/live_faults.h"
+#include "fabric/switch/port.h"
+#include "messages/cell.h"
+
+namespace weft::fabric {
+
+/// Owner: the switch's thread. Without rules, captures and held cells nobody calls it.
+class FaultGate {
+ public:
+  FaultGate(uint32_t flits_per_cell, PortTable& ports, AwakeLinks& awake, CellOutputs& outputs,
+            LiveFaults& faults, CellTaps& taps) noexcept
+      : ports_(ports),
+        awake_(awake),
+        outputs_(outputs),
+        faults_(faults),
+        taps_(taps),
+        whole_cells_(flits_per_cell == 1) {}
+
+  /// A head has come in while rules or captures are in force.
+  void inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcept;
+  /// One flit of a cell that a fault has struck or a capture wants. True when it does not go on its way now.
+  [[nodiscard]] bool keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept;
+  /// A copy for a member of a multicast group: it can be lost, and that is all.
+  [[nodiscard]] bool copy_is_struck(const Port& in, const Port& out, VirtualLane vl,
+                                    const CellHead& head) noexcept;
+  /// A new head comes, or the link has gone: what the last cell left is not to strike the next one.
+  void end_strike(Ingress& cell) noexcept;
+  /// The link of `port` has gone: neither cells of its that are half here nor those that are held for it go.
+  void forget(Port& port) noexcept;
+  /// Sends held cells that are due. Returns work done.
+  int release_held() noexcept;
+
+ private:
+  void strike(Port& in, VirtualLane vl, const CellHead& head) noexcept;
+  [[nodiscard]] bool send_held(const HeldCell& cell) noexcept;
+
+  PortTable& ports_;
+  AwakeLinks& awake_;
+  CellOutputs& outputs_;
+  LiveFaults& faults_;
+  CellTaps& taps_;
+  bool whole_cells_;  // each flit is one
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,96 @@
+// How it works: every 5 ms a tick looks at the lanes of outputs on which something waits. One that could
+// move nothing for 25 ms stands still: its cells may fill the half of an input's lane that others leave
+// free, and no more, so that one frozen endnode cannot take all of a sender's credit. One that moved
+// nothing for 2 s drops everything until it moves again.
+#include "fabric/switch/standstill.h"
+
+#include <bit>
+
+namespace weft::fabric {
+namespace {
+
+constexpr Duration kTickInterval = 5ms;
+
+}  // namespace
+
+SwitchPortCounter Standstill::check(const Port& in, Port& out, VirtualLane vl) noexcept {
+  if (can_send(out, vl)) {
+    out.stalled_lanes &= ~lane_bit(vl);
+    out.expired_lanes &= ~lane_bit(vl);
+    return kAdmitted;
+  }
+  if ((out.expired_lanes & lane_bit(vl)) != 0) return SwitchPortCounter::kDropLifetime;
+  return crowded(in, vl, flits_per_cell_) ? SwitchPortCounter::kDropStandstill : kAdmitted;
+}
+
+void Standstill::tick() noexcept {
+  next_tick_ = ports_.now + kTickInterval;
+  outputs_.for_each_begun([this](Port& out) { end_overdue_cells(out); });
+  outputs_.waiting().for_each([this](PortNumber number) {
+    if (ports_[number].up) look_at(ports_[number]);
+  });
+}
+
+/// At each lane on which something waits.
+void Standstill::look_at(Port& out) noexcept {
+  // A neighbour whose own output is frozen goes on when it has dropped what crowds it: wait for that, or
+  // cells to everybody behind it would go too.
+  const int patience = out.peer_is_endnode ? 1 : 2;
+  for (uint32_t left = out.waiting_lanes; left != 0; left &= left - 1) {
+    const VirtualLane vl = lane_at(static_cast<uint32_t>(std::countr_zero(left)));
+    if (ports_.now - out.egress[vl.value()].progress_at >= patience * config_.lifetime) {
+      if (!can_send(out, vl)) {
+        out.stalled_lanes |= lane_bit(vl);
+        out.expired_lanes |= lane_bit(vl);
+      }
+      outputs_.drop_queued(out, vl, SwitchPortCounter::kDropLifetime);
+    } else if (stands_still(out, vl, patience * config_.standstill)) {
+      out.stalled_lanes |= lane_bit(vl);
+      make_room(out, vl);
+    }
+  }
+}
+
+/// With cut-through a cell is under way before its tail has come. One whose sender adds nothing to it for a
+/// lifetime, frozen or hostile, gives up the output's lane, and with strict lanes that of the whole switch.
+void Standstill::end_overdue_cells(Port& out) noexcept {
+  for (uint32_t i = 0; i < kVlCount; ++i) {
+    Egress& lane = out.egress[i];
+    if (lane.owner == kPortNone || lane.ready.contains(lane.owner)) continue;
+    if (ports_.now - lane.progress_at < config_.lifetime) continue;
+    outputs_.give_up(ports_[lane.owner], out, lane_at(i), SwitchPortCounter::kDropLifetime);
+    lane.progress_at = ports_.now;  // those behind it wait for the output only from now on
+  }
+}
+
+/// True when the output would take a flit: it has credit and a slot.
+bool Standstill::can_send(Port& out, VirtualLane vl) noexcept {
+  return out.link->claim(vl) != nullptr;
+}
+
+/// Without credit the lane is watched alone, without a slot the whole output: while other lanes move, this
+/// one is merely not its turn.
+bool Standstill::stands_still(Port& out, VirtualLane vl, Duration limit) const noexcept {
+  if (ports_.now - out.egress[vl.value()].progress_at < limit) return false;
+  if (out.link->credits(vl) == 0) return true;
+  return ports_.now - out.progress_at >= limit && !can_send(out, vl);
+}
+
+/// With `more` flits, more than half of an input lane's buffers are in use: what stands still there is in the
+/// way of others. The link may use fewer than there are, since both its ends chose the number.
+bool Standstill::crowded(const Port& in, VirtualLane vl, uint32_t more) noexcept {
+  const VlBuffer& buffer = *in.buffers[vl.value()];
+  const uint32_t usable = vl == kVlManagement ? buffer.capacity() : in.link->params().credits_per_lane;
+  return buffer.capacity() - buffer.free_flits() + more > usable / 2;
+}
+
+/// Takes what waits for a lane that stands still out of the inputs that it crowds.
+void Standstill::make_room(Port& out, VirtualLane vl) noexcept {
+  for (Port* in : ports_.attached) {
+    if (in->buffers[vl.value()] == nullptr || in->buffers[vl.value()]->flits(out.number) == 0) continue;
+    if (!crowded(*in, vl, 0)) continue;
+    outputs_.give_up(*in, out, vl, SwitchPortCounter::kDropStandstill);
+  }
+}
+
+}  // namespace weft::fabric
