@@ -75,6 +75,11 @@ std::string Links::told(uint32_t number, AsyncEventKind kind, Instant now) {
     case AsyncEventKind::kPortUp:
       return told_up(link);
     case AsyncEventKind::kPortDown:
+      if (link.downs == 0 && !link.told_down && resets_itself()) {
+        ++link.downs;
+        ++link.ups;
+        ++link.cuts;
+      }
       if (link.downs == 0 || std::exchange(link.told_down, true))
         return "there was no reason: its link was not cut";
       return {};

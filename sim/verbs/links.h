@@ -69,6 +69,10 @@ class Links {
   };
 
   [[nodiscard]] static std::string told_up(Link& link);
+  /// Where flits are lost or damaged, a link gives up now and then and begins anew by itself.
+  [[nodiscard]] bool resets_itself() const noexcept {
+    return plan_.flit_faults.drop_ppm != 0 || plan_.flit_faults.corrupt_ppm != 0;
+  }
   [[nodiscard]] bool crosses(const Route& route) const noexcept;
   [[nodiscard]] Duration without(uint32_t link, Instant now) const noexcept;
   [[nodiscard]] Duration alone(uint32_t link, Instant now) const noexcept;
