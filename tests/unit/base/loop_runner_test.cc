@@ -124,73 +124,73 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
 
 constexpr Duration kOnce = std::chrono::hours(1);
 
-/// Gives the loop one piece of work at every `pause` for as long as `lasting`, a turn each 10 us; returns how
-/// often it yielded and leaves it idle.
-uint64_t yields_for(LoopRunner& loop, Scripted& core, ManualClock& clock, Duration lasting, Duration pause) {
-  const uint64_t before = loop.counters().get(LoopCounter::kYields);
-  const Instant end = clock.now() + lasting;
-  Instant next = clock.now();
-  for (; clock.now() < end; clock.advance(std::chrono::microseconds(10))) {
-    if (clock.now() >= next) {
-      core.work = 1;
-      next += pause;
-    }
-    loop.turn();
+/// A loop whose one core is given work at the pace that a test asks for.
+class LoopRunnerAtPace : public ::testing::Test {
+ protected:
+  LoopRunnerAtPace() {
+    core_.due = Instant::min();
+    loop_.add(core_);
   }
-  return loop.counters().get(LoopCounter::kYields) - before;
-}
+  uint64_t count(LoopCounter counter) { return loop_.counters().get(counter); }
 
-TEST(LoopRunner, an_idle_fabric_is_never_yielded_for) {
-  ManualClock clock;
-  LoopRunner loop(clock);
-  Scripted core;
-  core.due = Instant::min();
-  loop.add(core);
+  /// One piece of work at every `pause` for as long as `lasting`, a turn each 10 us; returns how often the
+  /// loop yielded and leaves it idle.
+  uint64_t yields_for(Duration lasting, Duration pause) {
+    const uint64_t before = count(LoopCounter::kYields);
+    const Instant end = clock_.now() + lasting;
+    Instant next = clock_.now();
+    for (; clock_.now() < end; clock_.advance(std::chrono::microseconds(10))) {
+      if (clock_.now() >= next) {
+        core_.work = 1;
+        next += pause;
+      }
+      loop_.turn();
+    }
+    return count(LoopCounter::kYields) - before;
+  }
+
+ private:
+  ManualClock clock_;
+  Scripted core_;
+  LoopRunner loop_{clock_};
+};
+
+TEST_F(LoopRunnerAtPace, an_idle_fabric_is_never_yielded_for) {
   using std::chrono::microseconds;
   using std::chrono::milliseconds;
   // A keepalive and what follows it: a handful of turns with work, twice a second.
   for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(yields_for(loop, core, clock, microseconds(300), microseconds(50)), 0U);
-    EXPECT_EQ(yields_for(loop, core, clock, milliseconds(500), kOnce), 0U);
+    EXPECT_EQ(yields_for(microseconds(300), microseconds(50)), 0U);
+    EXPECT_EQ(yields_for(milliseconds(500), kOnce), 0U);
   }
   // Timers that find nothing to do are no work.
-  EXPECT_GT(loop.counters().get(LoopCounter::kSleeps), 0U);
+  EXPECT_GT(count(LoopCounter::kSleeps), 0U);
 }
 
-TEST(LoopRunner, sixty_idle_sessions_are_no_traffic) {
-  ManualClock clock;
-  LoopRunner loop(clock);
-  Scripted core;
-  core.due = Instant::min();
-  loop.add(core);
+TEST_F(LoopRunnerAtPace, sixty_idle_sessions_are_no_traffic) {
   using std::chrono::milliseconds;
   // Their messages come to the switch 4 to 8 ms apart; a round trip of one of them is three turns with work.
   uint64_t yields = 0;
   for (int i = 0; i < 160; ++i) {
-    yields += yields_for(loop, core, clock, std::chrono::microseconds(150), std::chrono::microseconds(50));
-    yields += yields_for(loop, core, clock, milliseconds(4 + i % 5), kOnce);
+    yields += yields_for(std::chrono::microseconds(150), std::chrono::microseconds(50));
+    yields += yields_for(milliseconds(4 + i % 5), kOnce);
   }
   EXPECT_EQ(yields, 0U);
 }
 
-TEST(LoopRunner, traffic_is_spun_for_until_its_window_is_over) {
-  ManualClock clock;
-  LoopRunner loop(clock);
-  Scripted core;
-  core.due = Instant::min();
-  loop.add(core);
+TEST_F(LoopRunnerAtPace, traffic_is_spun_for_until_its_window_is_over) {
   using std::chrono::milliseconds;
-  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(8), milliseconds(1)), 0U) << "not yet for long enough";
-  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(100), milliseconds(1)), 100U * 98U + 1)
+  EXPECT_EQ(yields_for(milliseconds(8), milliseconds(1)), 0U) << "not yet for long enough";
+  EXPECT_EQ(yields_for(milliseconds(100), milliseconds(1)), 100U * 98U + 1)
       << "every turn without work but the first after each piece, save that nobody had yielded for long at "
          "first";
-  const uint64_t slept = loop.counters().get(LoopCounter::kSleeps);
-  EXPECT_GT(yields_for(loop, core, clock, milliseconds(3), kOnce), 150U);
-  EXPECT_GT(loop.counters().get(LoopCounter::kSleeps), slept) << "the window of 2 ms is over";
-  EXPECT_GT(yields_for(loop, core, clock, milliseconds(2), kOnce), 150U) << "one late packet: it goes on";
-  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(16), kOnce), 199U) << "its window, and a pause";
+  const uint64_t slept = count(LoopCounter::kSleeps);
+  EXPECT_GT(yields_for(milliseconds(3), kOnce), 150U);
+  EXPECT_GT(count(LoopCounter::kSleeps), slept) << "the window of 2 ms is over";
+  EXPECT_GT(yields_for(milliseconds(2), kOnce), 150U) << "one late packet: it goes on";
+  EXPECT_EQ(yields_for(milliseconds(16), kOnce), 199U) << "its window, and a pause";
   // After a pause that long a few pieces of work are no traffic again.
-  EXPECT_EQ(yields_for(loop, core, clock, milliseconds(7), milliseconds(1)), 0U);
+  EXPECT_EQ(yields_for(milliseconds(7), milliseconds(1)), 0U);
 }
 
 /// Traffic, and then pieces of work that are found behind a yield of `away` each; true when it still yields.
