@@ -1,9 +1,9 @@
-// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns yield or
-// come again at once; the time a yield takes tells whether the core is wanted. After the window, or at
-// once when the work before was no traffic, every core is asked to prepare: it tells its peers that a
-// wake-up is needed and looks once more. If one finds work all of them finish and the loop goes on; else
-// ppoll() waits for the earliest deadline. No wake-up is lost, because a peer publishes first and then
-// looks whether we sleep.
+// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns, and
+// those that moved little, yield or come again at once (base/yield_policy.h); the time a yield takes tells
+// whether the core is wanted. After the window, or at once when the work before was no traffic, every core
+// is asked to prepare: it tells its peers that a wake-up is needed and looks once more. If one finds work
+// all of them finish and the loop goes on; else ppoll() waits for the earliest deadline. No wake-up is
+// lost, because a peer publishes first and then looks whether we sleep.
 #include "base/loop_runner.h"
 
 #include <sched.h>
@@ -38,6 +38,7 @@ int LoopRunner::turn() {
     counters_.add(LoopCounter::kWorkingTurns);
     spin_.worked(now, work);
     yield_.worked(now);
+    if (spin_.yields_at_once(now, work)) share_core(clock_.now());
     return work;
   }
   idle(now);
@@ -49,12 +50,17 @@ void LoopRunner::idle(Instant now) {
     sleep(now);
     return;
   }
-  if (!yield_.yields(now)) return;
+  share_core(now);
+}
+
+/// @param from  now, or just before
+void LoopRunner::share_core(Instant from) {
+  if (!yield_.yields(from)) return;
   sched_yield();
   counters_.add(LoopCounter::kYields);
   const Instant back = clock_.now();
-  yield_.yielded(now, back);
-  if (spin_.yielded(now, back)) counters_.add(LoopCounter::kLateYields);
+  yield_.yielded(from, back);
+  if (spin_.yielded(from, back)) counters_.add(LoopCounter::kLateYields);
 }
 
 void LoopRunner::sleep(Instant now) {

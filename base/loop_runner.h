@@ -46,6 +46,7 @@ class LoopRunner {
 
  private:
   void idle(Instant now);
+  void share_core(Instant from);
   void sleep(Instant now);
 
   const Clock& clock_;

@@ -3,8 +3,10 @@
 // of the last milliseconds: not the messages and timers that an idle session has twice a second, nor those of
 // sixty such sessions at their switch, which come every few milliseconds. A yield that comes back late
 // says that somebody needs the core; where every one does, somebody who never yields has it, and a wake-up is
-// sooner than the end of a time slice. When exactly a loop that spins yields is said by YieldPolicy
-// (base/yield_policy.h). Times only; no clock, no thread.
+// sooner than the end of a time slice. A turn of traffic that moved little is taken for the begin of a wait:
+// whoever it was for may need this core, and one more turn that finds nothing would keep it from him. Whether
+// a loop that goes on yields or turns again is said by YieldPolicy (base/yield_policy.h). Times only; no
+// clock, no thread.
 #pragma once
 
 #include <bit>
@@ -25,7 +27,7 @@ struct SpinConfig {
   Duration yield_lost = std::chrono::microseconds(500);
   int lost_most = 3;
   int lost_apart = 10;  // one that comes so many times its length after the one before begins anew
-  int little = 8;
+  int little = 8;       // pieces of work; more of them are a stream, which does not wait for one turn
   Duration rest = std::chrono::milliseconds(100);
 };
 
@@ -50,6 +52,10 @@ class SpinPolicy {
     span_ = span;
     idle_from_ = kNever;
   }
+  /// After worked() of the same turn. True: it ends as a turn does that found nothing, but without sleep.
+  [[nodiscard]] bool yields_at_once(Instant now, int work) const noexcept {
+    return work <= config_.little && traffic() && now >= rests_until_;
+  }
   /// A turn at `now` found none. True: go on, and if that is by a yield tell yielded(). False: sleep.
   [[nodiscard]] bool yields(Instant now) noexcept {
     if (idle_from_ == kNever) {
@@ -57,8 +63,7 @@ class SpinPolicy {
       idle_from_ = now;
       penalty_ = {};
     }
-    const bool traffic = std::popcount(spans_) >= config_.busy_spans;
-    return traffic && now >= rests_until_ && now - idle_from_ + penalty_ < config_.spin;
+    return traffic() && now >= rests_until_ && now - idle_from_ + penalty_ < config_.spin;
   }
   /// The yield that began at `from` came back at `to`. @return whether that was late
   bool yielded(Instant from, Instant to) noexcept {
@@ -72,6 +77,8 @@ class SpinPolicy {
   }
 
  private:
+  [[nodiscard]] bool traffic() const noexcept { return std::popcount(spans_) >= config_.busy_spans; }
+
   SpinConfig config_;
   int64_t span_ = 0;            // of the last work
   uint16_t spans_ = 0;          // bit n: there was work n spans before it

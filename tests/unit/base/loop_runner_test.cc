@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <utility>
 
 #include "base/process_guard.h"
 #include "tests/support/rescue.h"
@@ -17,6 +18,7 @@ class Scripted final : public Pollable {
  public:
   int poll(Instant /*now*/) noexcept override {
     ++polls;
+    if (all_at_once != 0) return std::exchange(all_at_once, 0);
     return work > 0 ? work-- : 0;
   }
   void wait_fds(std::vector<pollfd>& out) const override {
@@ -29,7 +31,8 @@ class Scripted final : public Pollable {
   void finish_sleep() noexcept override { ++finished; }
   Instant deadline() const noexcept override { return due; }
 
-  int work = 0;
+  int work = 0;         // one piece a turn
+  int all_at_once = 0;  // in the next turn
   int polls = 0;
   int prepared = 0;
   int finished = 0;
@@ -111,12 +114,14 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
   core.work = 1;
   loop.add(core);
   loop.turn();
+  const uint64_t first = loop.counters().get(LoopCounter::kLateYields);
+  EXPECT_EQ(first, 1U) << "behind the work";
   int turns = 0;
   while (core.prepared == 0 && turns < 100) {
     loop.turn();
     ++turns;
   }
-  const uint64_t late = loop.counters().get(LoopCounter::kLateYields);
+  const uint64_t late = loop.counters().get(LoopCounter::kLateYields) - first;
   EXPECT_EQ(late + 1, static_cast<uint64_t>(turns)) << "all turns but the one that slept";
   EXPECT_GT(late, 1U);
   EXPECT_LT(turns, 8) << "without them two clock readings a turn, ten turns";
@@ -148,11 +153,19 @@ class LoopRunnerAtPace : public ::testing::Test {
     }
     return count(LoopCounter::kYields) - before;
   }
+  /// One turn that finds so many pieces of work; returns how often it yielded.
+  uint64_t yields_behind(int work) {
+    const uint64_t before = count(LoopCounter::kYields);
+    core_.all_at_once = work;
+    EXPECT_EQ(loop_.turn(), work);
+    return count(LoopCounter::kYields) - before;
+  }
 
  private:
   ManualClock clock_;
   Scripted core_;
-  LoopRunner loop_{clock_};
+  // Yields wherever it may: which of them are made is YieldPolicy's.
+  LoopRunner loop_{clock_, {.yield = {.keep = Duration{0}}}};
 };
 
 TEST_F(LoopRunnerAtPace, an_idle_fabric_is_never_yielded_for) {
@@ -181,16 +194,24 @@ TEST_F(LoopRunnerAtPace, sixty_idle_sessions_are_no_traffic) {
 TEST_F(LoopRunnerAtPace, traffic_is_spun_for_until_its_window_is_over) {
   using std::chrono::milliseconds;
   EXPECT_EQ(yields_for(milliseconds(8), milliseconds(1)), 0U) << "not yet for long enough";
-  EXPECT_EQ(yields_for(milliseconds(100), milliseconds(1)), 100U * 98U + 1)
-      << "every turn without work but the first after each piece, save that nobody had yielded for long at "
-         "first";
+  EXPECT_EQ(yields_for(milliseconds(100), milliseconds(1)), 100U * 100U)
+      << "every turn, with little work or none";
   const uint64_t slept = count(LoopCounter::kSleeps);
   EXPECT_GT(yields_for(milliseconds(3), kOnce), 150U);
   EXPECT_GT(count(LoopCounter::kSleeps), slept) << "the window of 2 ms is over";
   EXPECT_GT(yields_for(milliseconds(2), kOnce), 150U) << "one late packet: it goes on";
-  EXPECT_EQ(yields_for(milliseconds(16), kOnce), 199U) << "its window, and a pause";
+  EXPECT_EQ(yields_for(milliseconds(16), kOnce), 201U) << "its window, and a pause";
   // After a pause that long a few pieces of work are no traffic again.
   EXPECT_EQ(yields_for(milliseconds(7), milliseconds(1)), 0U);
+}
+
+/// What one piece of work is for may wait for this core; a stream fills the next turn as well.
+TEST_F(LoopRunnerAtPace, a_turn_that_moved_little_yields_before_the_next_looks) {
+  EXPECT_EQ(yields_behind(1), 0U) << "no traffic yet";
+  yields_for(std::chrono::milliseconds(20), std::chrono::milliseconds(1));
+  EXPECT_EQ(yields_behind(1), 1U);
+  EXPECT_EQ(yields_behind(SpinConfig{}.little), 1U);
+  EXPECT_EQ(yields_behind(SpinConfig{}.little + 1), 0U);
 }
 
 /// Traffic, and then pieces of work that are found behind a yield of `away` each; true when it still yields.
@@ -216,6 +237,7 @@ TEST(SpinPolicy, who_loses_a_time_slice_with_each_yield_sleeps_for_a_while) {
   const Instant over = now + config.rest;
   for (; now < over - milliseconds(1); now += milliseconds(1)) {
     spin.worked(now, 1);
+    ASSERT_FALSE(spin.yields_at_once(now, 1));
     ASSERT_FALSE(spin.yields(now));
   }
   now = over;
