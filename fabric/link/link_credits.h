@@ -9,6 +9,7 @@
 
 #include "base/stats_page.h"
 #include "fabric/link/credit.h"
+#include "fabric/link/limits.h"
 #include "fabric/link/link_counters.h"
 #include "messages/ids.h"
 
