@@ -165,7 +165,7 @@ class LoopRunnerAtPace : public ::testing::Test {
   ManualClock clock_;
   Scripted core_;
   // Yields wherever it may: which of them are made is YieldPolicy's.
-  LoopRunner loop_{clock_, {.yield = {.keep = Duration{0}}}};
+  LoopRunner loop_{clock_, {.spin = {}, .yield = {.keep = Duration{0}}}};
 };
 
 TEST_F(LoopRunnerAtPace, an_idle_fabric_is_never_yielded_for) {
