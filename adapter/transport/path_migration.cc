@@ -96,7 +96,8 @@ void watch_cell(Engine& engine, QueuePair& qp, const CellView& cell) noexcept {
     qp.watch &= static_cast<uint8_t>(~kWatchFirstCell);
     engine.raise(qp, AsyncEventKind::kCommEstablished);
   }
-  if ((qp.watch & kWatchPeerArmed) != 0 && (cell.flags2 & kCell2MayMigrate) != 0) {
+  // A late cell of an earlier connection says nothing of this one.
+  if ((qp.watch & kWatchPeerArmed) != 0 && (cell.flags2 & kCell2MayMigrate) != 0 && is_current(qp, cell)) {
     qp.watch &= static_cast<uint8_t>(~kWatchPeerArmed);
     qp.attr.path_mig_state = PathMigState::kArmed;
   }

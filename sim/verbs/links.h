@@ -47,6 +47,11 @@ class Links {
     return silence(route, now) + without(route.link, now);
   }
 
+  /// Where flits are lost or damaged, a link gives up now and then and begins anew by itself.
+  [[nodiscard]] bool resets_itself() const noexcept {
+    return plan_.flit_faults.drop_ppm != 0 || plan_.flit_faults.corrupt_ppm != 0;
+  }
+
  private:
   struct Link {
     bool port_lives = false;
@@ -69,10 +74,6 @@ class Links {
   };
 
   [[nodiscard]] static std::string told_up(Link& link);
-  /// Where flits are lost or damaged, a link gives up now and then and begins anew by itself.
-  [[nodiscard]] bool resets_itself() const noexcept {
-    return plan_.flit_faults.drop_ppm != 0 || plan_.flit_faults.corrupt_ppm != 0;
-  }
   [[nodiscard]] bool crosses(const Route& route) const noexcept;
   [[nodiscard]] Duration without(uint32_t link, Instant now) const noexcept;
   [[nodiscard]] Duration alone(uint32_t link, Instant now) const noexcept;

@@ -48,7 +48,8 @@ void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t&
 bool may_load_again(const Qp& qp) {
   if (qp.peer == nullptr || qp.ways != 2 || qp.broken) return false;
   const auto ready = [](const Qp& end) {
-    return end.handle != nullptr && end.life == Life::kReady && !end.loaded;
+    if (end.handle == nullptr || end.life != Life::kReady || end.loaded) return false;
+    return end.node->adapter->query_qp(*end.handle).state == adapter::QpState::kRts;
   };
   return ready(qp) && ready(*qp.peer) && qp.on == qp.peer->on;
 }
@@ -78,9 +79,12 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   const Route& left = qp.routes[qp.on];
   const bool silent = links.silence(left, now) - qp.silence_before >= qp.patience / 2;
   const bool cut = links.cuts(left.link) != qp.cuts_before;
-  // Without acknowledgement a late cell of a connection of before is not told from one of this.
-  const bool misled = !qp.acknowledged() && may_be_late;
-  const bool reason = misled || qp.asked || qp.peer->on != qp.on || cut || silent || qp.broken;
+  // A late cell of before this path was loaded is not told from one that asks to leave it: by its number it
+  // may be of now, and without acknowledgement by nothing.
+  const bool misled = may_be_late;
+  // A link that has begun anew by itself says so behind the QPs that left it.
+  const bool anew = links.resets_itself();
+  const bool reason = misled || qp.asked || qp.peer->on != qp.on || cut || silent || anew || qp.broken;
   if (!reason) return "there was no reason to leave the path";
   qp.on ^= 1U;
   qp.loaded = qp.asked = qp.must_move = qp.must_fail = false;
@@ -100,11 +104,11 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   return {};
 }
 
-std::string path_refused(Qp& qp, const Links& links) {
+std::string path_refused(Qp& qp, const Links& links, bool may_be_late) {
   if (qp.ways != 2 || !qp.loaded) return "there was no alternate path";
   const Route& other = qp.routes[1U - qp.on];
   const bool down = links.is_cut(other.link) || links.cuts(other.link) != qp.other_cuts_before;
-  if (!down && qp.peer->on == qp.on) return "there was no reason to stay on the path";
+  if (!down && !may_be_late && qp.peer->on == qp.on) return "there was no reason to stay on the path";
   qp.asked = qp.must_move = false;
   if (!down) qp.estranged = qp.peer->estranged = true;
   return {};

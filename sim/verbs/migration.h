@@ -31,7 +31,7 @@ void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t&
 void before_failure(std::vector<std::unique_ptr<Node>>& nodes, uint32_t link, uint32_t trunk, bool for_long);
 /// The QP says that it has gone over, or could not. What is wrong with that; empty when nothing is.
 [[nodiscard]] std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant now);
-[[nodiscard]] std::string path_refused(Qp& qp, const Links& links);
+[[nodiscard]] std::string path_refused(Qp& qp, const Links& links, bool may_be_late);
 /// The port is up again: who was to leave it has.
 [[nodiscard]] std::string nobody_stayed(const Node& node, uint8_t port);
 

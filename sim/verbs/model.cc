@@ -445,8 +445,8 @@ void Model::event(Node& node, const adapter::AsyncEvent& event) {
     case AsyncEventKind::kPathMigrated:
     case AsyncEventKind::kPathMigError: {
       const bool moved = event.kind == AsyncEventKind::kPathMigrated;
-      const std::string wrong =
-          moved ? path_migrated(*qp, links_, plan_.reorders(), time_) : path_refused(*qp, links_);
+      const std::string wrong = moved ? path_migrated(*qp, links_, plan_.reorders(), time_)
+                                      : path_refused(*qp, links_, plan_.reorders());
       if (!wrong.empty()) fail(text + ", and " + wrong);
       return;
     }

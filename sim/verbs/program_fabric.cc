@@ -104,9 +104,12 @@ void Program::move_path() {
     tally_("alternate path loaded again");
     return;
   }
-  if (qp->life != Life::kReady || migration_of(*qp) != adapter::PathMigState::kArmed) return;
-  if (!qp->loaded || !qp->peer->was_loaded)
-    return model_.fail("a QP is armed, and its peer has no other path");
+  const adapter::QpAttr now = qp->node->adapter->query_qp(*qp->handle);
+  // One whose send queue has stopped may not have said so yet.
+  const bool may_send = qp->life == Life::kReady && now.state == adapter::QpState::kRts;
+  if (!may_send || now.path_mig_state != adapter::PathMigState::kArmed) return;
+  if (!qp->loaded || (!qp->peer->was_loaded && qp->peer->life == Life::kReady && !qp->broken))
+    return model_.fail(fmt::format("QP {} is armed, and its peer has no other path", qp->id));
   adapter::QpAttr attr;
   attr.path_mig_state = adapter::PathMigState::kMigrated;
   qp->asked = true;

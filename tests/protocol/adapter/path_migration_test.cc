@@ -352,5 +352,25 @@ TEST_F(PathMigration, cells_that_are_not_from_the_peer_by_its_other_path_move_no
   EXPECT_TRUE(forged([](CellHeader&) {}));
 }
 
+TEST_F(PathMigration, a_late_cell_of_an_earlier_connection_does_not_arm) {
+  connect(QpType::kRc, false, true);
+  exchange();
+  ASSERT_EQ(migration(far), PathMigState::kRearm);
+  ASSERT_FALSE(first.sent_by(0, Opcode::kSend).empty());
+  const std::vector<std::byte> own = first.sent_by(0, Opcode::kSend).back()->bytes;
+  const auto ready_cell = [&](uint32_t before) {
+    std::vector<std::byte> cell = own;
+    CellHeader header;
+    std::memcpy(&header, cell.data(), sizeof header);
+    header.flags2_psn.set(0x1000'0000 | ((header.flags2_psn.get() - before) & 0xFF'FFFF));
+    std::memcpy(cell.data(), &header, sizeof header);
+    first.inject(1, cell);
+    run(2);
+    return migration(far);
+  };
+  EXPECT_EQ(ready_cell(513), PathMigState::kRearm);
+  EXPECT_EQ(ready_cell(0), PathMigState::kArmed);
+}
+
 }  // namespace
 }  // namespace weft::test
