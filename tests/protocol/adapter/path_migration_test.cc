@@ -322,6 +322,16 @@ TEST_F(PathMigration, a_peer_that_moves_too_early_is_not_followed) {
   EXPECT_GT(far.adapter->counters().get(AdapterCounter::kDropOtherLid), 0U);
 }
 
+/// The cell with its header changed.
+template <class Change>
+std::vector<std::byte> with_header(std::vector<std::byte> cell, Change&& change) {
+  CellHeader header;
+  std::memcpy(&header, cell.data(), sizeof header);
+  change(header);
+  std::memcpy(cell.data(), &header, sizeof header);
+  return cell;
+}
+
 /// Somebody else on the other link cannot make a QP move.
 TEST_F(PathMigration, cells_that_are_not_from_the_peer_by_its_other_path_move_nothing) {
   connect(QpType::kRc);
@@ -331,15 +341,12 @@ TEST_F(PathMigration, cells_that_are_not_from_the_peer_by_its_other_path_move_no
   ASSERT_FALSE(first.sent_by(0, Opcode::kSend).empty());
   const std::vector<std::byte> own = first.sent_by(0, Opcode::kSend).back()->bytes;
   const auto forged = [&](auto change) {
-    std::vector<std::byte> cell = own;
-    CellHeader header;
-    std::memcpy(&header, cell.data(), sizeof header);
-    header.dlid.set(4);
-    header.slid.set(3);
-    header.flags2_psn.set(header.flags2_psn.get() & 0xFF'FFFF);
-    change(header);
-    std::memcpy(cell.data(), &header, sizeof header);
-    second.inject(1, cell);
+    second.inject(1, with_header(own, [&](CellHeader& header) {
+                    header.dlid.set(4);
+                    header.slid.set(3);
+                    header.flags2_psn.set(header.flags2_psn.get() & 0xFF'FFFF);
+                    change(header);
+                  }));
     run(2);
     return migration(far) == PathMigState::kMigrated;
   };
@@ -359,12 +366,9 @@ TEST_F(PathMigration, a_late_cell_of_an_earlier_connection_does_not_arm) {
   ASSERT_FALSE(first.sent_by(0, Opcode::kSend).empty());
   const std::vector<std::byte> own = first.sent_by(0, Opcode::kSend).back()->bytes;
   const auto ready_cell = [&](uint32_t before) {
-    std::vector<std::byte> cell = own;
-    CellHeader header;
-    std::memcpy(&header, cell.data(), sizeof header);
-    header.flags2_psn.set(0x1000'0000 | ((header.flags2_psn.get() - before) & 0xFF'FFFF));
-    std::memcpy(cell.data(), &header, sizeof header);
-    first.inject(1, cell);
+    first.inject(1, with_header(own, [&](CellHeader& header) {
+                   header.flags2_psn.set(0x1000'0000 | ((header.flags2_psn.get() - before) & 0xFF'FFFF));
+                 }));
     run(2);
     return migration(far);
   };
