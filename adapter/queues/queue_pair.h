@@ -319,8 +319,9 @@ struct QpLink {
   void* list = nullptr;
 };
 
-/// What QueuePair::watch waits for: RTR, the first cell; kRearm, a peer that is ready to migrate, too.
-enum QpWatch : uint8_t { kWatchFirstCell = 1 << 0, kWatchPeerArmed = 1 << 1 };
+/// What QueuePair::watch waits for: RTR, the first cell; kRearm, a peer that is ready to migrate, too; one
+/// that has migrated, a peer that has followed.
+enum QpWatch : uint8_t { kWatchFirstCell = 1 << 0, kWatchPeerArmed = 1 << 1, kWatchPeerFollows = 1 << 2 };
 
 /// What a message needs stands in few lines of cache, each of which begins with what is asked for together:
 /// with thousands of QPs they come from far away, and are asked for before their cell has its turn.

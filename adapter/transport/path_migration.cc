@@ -36,6 +36,47 @@ bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
   return std::abs(distance) <= static_cast<int32_t>(kPacketWindow);
 }
 
+/// The alternate path is the path from now on.
+bool take_alternate(Engine& engine, QueuePair& qp) noexcept {
+  QpAttr& attr = qp.attr;
+  const AlternatePath to = attr.alt;
+  const EnginePort& port = engine.ports[to.port - 1U];
+  if (!port.up || !same_cells(qp, port)) {
+    engine.raise(qp, AsyncEventKind::kPathMigError);
+    return false;
+  }
+  attr.alt = {};
+  attr.path_mig_state = PathMigState::kMigrated;
+  attr.dlid = qp.peer_lid = to.dlid;
+  attr.dgid = to.dgid;
+  attr.sl = to.sl;
+  attr.pkey_index = to.pkey_index;
+  attr.ack_timeout = to.ack_timeout;
+  attr.port = qp.port = to.port;
+  qp.port_seen = port.change();
+  qp.watch &= static_cast<uint8_t>(~(kWatchPeerArmed | kWatchPeerFollows));
+  engine.renew_path(qp);
+  engine.wait_no_more(qp);
+  engine.raise(qp, AsyncEventKind::kPathMigrated);
+  return true;
+}
+
+/// An ACK by the path of now, of what was acknowledged before: its peer follows it. Nothing else need be
+/// under way, and what the peer sends meanwhile goes where nobody listens.
+void tell_of_path(Engine& engine, QueuePair& qp) noexcept {
+  const bool answers = qp.config.type == QpType::kRc || qp.config.type == QpType::kXrcRecv;
+  if (!answers || !qp.abilities().receive) return;
+  if (qp.config.ack_mode == AckMode::kStrict) {  // full: others go there
+    (void)qp.rx.strict_acks.push({qp.rx.expected.plus(Psn::kMask), qp.rx.executed_cell});
+  }
+  engine.want_ack(qp, true);
+}
+
+/// From a peer that sends by the path that `qp` has left.
+bool has_not_followed(const QueuePair& qp, const CellView& cell) noexcept {
+  return (qp.watch & kWatchPeerFollows) != 0 && pkeys_match(cell.pkey, qp.pkey) && is_current(qp, cell);
+}
+
 }  // namespace
 
 ModifyResult check_migration(const Engine& engine, const QueuePair& qp, const QpAttr& attr,
@@ -56,37 +97,22 @@ ModifyResult check_migration(const Engine& engine, const QueuePair& qp, const Qp
 }
 
 bool migrate(Engine& engine, QueuePair& qp) noexcept {
-  QpAttr& attr = qp.attr;
-  const AlternatePath to = attr.alt;
-  const EnginePort& port = engine.ports[to.port - 1U];
-  if (!port.up || !same_cells(qp, port)) {
-    engine.raise(qp, AsyncEventKind::kPathMigError);
-    return false;
-  }
-  attr.alt = {};
-  attr.path_mig_state = PathMigState::kMigrated;
-  attr.dlid = qp.peer_lid = to.dlid;
-  attr.dgid = to.dgid;
-  attr.sl = to.sl;
-  attr.pkey_index = to.pkey_index;
-  attr.ack_timeout = to.ack_timeout;
-  attr.port = qp.port = to.port;
-  qp.port_seen = port.change();
-  qp.watch &= static_cast<uint8_t>(~kWatchPeerArmed);
-  engine.renew_path(qp);
-  engine.wait_no_more(qp);
-  engine.raise(qp, AsyncEventKind::kPathMigrated);
+  if (!take_alternate(engine, qp)) return false;
+  qp.watch |= kWatchPeerFollows;
+  tell_of_path(engine, qp);
   return true;
 }
 
 bool follow_peer(Engine& engine, QueuePair& qp, const EnginePort& port, const CellView& cell) noexcept {
+  if (cell.src_qpn != qp.peer_qpn) return false;
+  if (has_not_followed(qp, cell)) tell_of_path(engine, qp);
   const AlternatePath& path = qp.attr.alt;
-  if (path.dlid == kLidNone || path.port != port.number || cell.src_qpn != qp.peer_qpn) return false;
+  if (path.dlid == kLidNone || path.port != port.number) return false;
   if (!from_alternate(path, port.info.subnet, cell)) return false;
   if (!pkeys_match(cell.pkey, port.pkeys[path.pkey_index]) || !is_current(qp, cell)) return false;
   const PathMigState state = qp.attr.path_mig_state;
   if ((cell.flags2 & kCell2MayMigrate) != 0 || state == PathMigState::kMigrated) return false;
-  if (state == PathMigState::kArmed) return migrate(engine, qp);
+  if (state == PathMigState::kArmed) return take_alternate(engine, qp);
   engine.raise(qp, AsyncEventKind::kPathMigError);  // too early: this end was not ready
   return false;
 }
@@ -96,8 +122,9 @@ void watch_cell(Engine& engine, QueuePair& qp, const CellView& cell) noexcept {
     qp.watch &= static_cast<uint8_t>(~kWatchFirstCell);
     engine.raise(qp, AsyncEventKind::kCommEstablished);
   }
-  // A late cell of an earlier connection says nothing of this one.
-  if ((qp.watch & kWatchPeerArmed) != 0 && (cell.flags2 & kCell2MayMigrate) != 0 && is_current(qp, cell)) {
+  if ((qp.watch & (kWatchPeerArmed | kWatchPeerFollows)) == 0 || !is_current(qp, cell)) return;
+  qp.watch &= static_cast<uint8_t>(~kWatchPeerFollows);
+  if ((qp.watch & kWatchPeerArmed) != 0 && (cell.flags2 & kCell2MayMigrate) != 0) {
     qp.watch &= static_cast<uint8_t>(~kWatchPeerArmed);
     qp.attr.path_mig_state = PathMigState::kArmed;
   }

@@ -3,7 +3,8 @@
 //
 // Both ends must be ready before either may move. A QP that is (kRearm, kArmed) says so in every cell
 // (kCell2MayMigrate); one in kRearm that hears it from its peer is kArmed. A cell that comes by the alternate
-// path and does not say it is from a peer that has moved.
+// path and does not say it is from a peer that has moved. One that moves says so at once by an ACK, and again
+// for each cell that its peer still sends by the path it has left.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ namespace weft::adapter {
 /// repeated. False, with kPathMigError, when that path is of no use.
 [[nodiscard]] bool migrate(Engine& engine, QueuePair& qp) noexcept;
 /// A cell that did not come from the QP's peer by its path. True when the peer has migrated and `qp` has
-/// followed; `port` is where the cell came in.
+/// followed; `port` is where the cell came in. A peer that has not followed yet is told of the path again.
 [[nodiscard, gnu::cold]] bool follow_peer(Engine& engine, QueuePair& qp, const EnginePort& port,
                                           const CellView& cell) noexcept;
 /// What QueuePair::watch waits for may have come with a cell of the peer.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "adapter/adapter.h"
@@ -55,12 +56,16 @@ class PathMigration : public ::testing::Test {
   }
 
   /// Both QPs in RTS over the first link; with `armed` the second is their alternate path.
-  void connect(QpType type, bool near_ready = true, bool far_ready = true) {
+  void connect(QpType type, bool near_ready = true, bool far_ready = true,
+               AckMode ack_mode = AckMode::kSelective) {
     for (End* end : {&near, &far}) {
-      end->qp =
-          end->adapter
-              ->create_qp({.type = type, .pd = end->pd, .send_cq = end->cq, .recv_cq = end->cq, .sges = 1})
-              .value();
+      const QpConfig config{.type = type,
+                            .pd = end->pd,
+                            .send_cq = end->cq,
+                            .recv_cq = end->cq,
+                            .sges = 1,
+                            .ack_mode = ack_mode};
+      end->qp = end->adapter->create_qp(config).value();
     }
     for (End* end : {&near, &far}) {
       End& peer = end == &near ? far : near;
@@ -129,6 +134,16 @@ class PathMigration : public ::testing::Test {
   End near{5};
   End far{6};
 };
+
+/// The cell with its header changed.
+template <class Change>
+std::vector<std::byte> with_header(std::vector<std::byte> cell, Change&& change) {
+  CellHeader header;
+  std::memcpy(&header, cell.data(), sizeof header);
+  change(header);
+  std::memcpy(cell.data(), &header, sizeof header);
+  return cell;
+}
 
 TEST_F(PathMigration, both_ends_are_armed_when_each_has_heard_that_the_other_is_ready) {
   connect(QpType::kRc);
@@ -226,6 +241,82 @@ TEST_F(PathMigration, a_consumer_says_when) {
   }
 }
 
+/// Nobody listens any more where its peer would send: the peer follows before it has sent anything there.
+TEST_F(PathMigration, an_end_that_moves_says_so_though_it_has_nothing_to_send) {
+  for (const AckMode mode : {AckMode::kSelective, AckMode::kStrict}) {
+    for (const bool received : {false, true}) {
+      connect(QpType::kRc, true, true, mode);
+      send(near, far, 1);
+      run();
+      if (received) exchange();
+      near.done.clear();
+      far.done.clear();
+      ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+      run(2);
+      EXPECT_EQ(migration(far), PathMigState::kMigrated);
+      send(far, near, 3);
+      run();
+      expect_all_good(1);
+      EXPECT_EQ(far.adapter->counters(*far.qp).get(QpCounter::kTimeouts), 0U);
+      EXPECT_EQ(near.adapter->counters().get(AdapterCounter::kDropOtherLid), 0U);
+      EXPECT_EQ(far.adapter->counters(*far.qp).get(QpCounter::kProtocolViolations), 0U);
+    }
+  }
+}
+
+/// What it said was lost: each cell that comes by the path it has left is answered by the other one.
+TEST_F(PathMigration, a_peer_that_has_not_heard_of_it_is_told_again_until_it_follows) {
+  connect(QpType::kRc);
+  exchange();
+  second.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+  ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  run(5);
+  EXPECT_EQ(migration(far), PathMigState::kArmed);
+  second.set_filter({});
+  send(far, near, 3);
+  run(5);
+  EXPECT_EQ(near.adapter->counters().get(AdapterCounter::kDropOtherLid), 1U);
+  EXPECT_EQ(migration(far), PathMigState::kMigrated);
+  EXPECT_EQ(far.adapter->counters(*far.qp).get(QpCounter::kTimeouts), 0U) << "not by its retries";
+  expect_all_good(1);
+  // A late cell is not from one that has yet to be told.
+  second.clear_trace();
+  first.inject(0, first.sent_by(1, Opcode::kSend).back()->bytes);
+  run(5);
+  EXPECT_EQ(near.adapter->counters().get(AdapterCounter::kDropOtherLid), 2U);
+  EXPECT_TRUE(second.trace().empty());
+}
+
+/// Nor is it told because of cells that are not of its connection, or not of its partition.
+TEST_F(PathMigration, only_cells_of_the_peer_are_answered_by_the_path_that_was_taken) {
+  connect(QpType::kRc);
+  exchange();
+  send(far, near, 3);
+  run();
+  const std::vector<std::byte> own = first.sent_by(1, Opcode::kSend).back()->bytes;
+  int told = 0;
+  second.set_filter([&](int, std::vector<std::byte>&) { return ++told, Verdict::kDrop; });
+  ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  run(2);
+  EXPECT_EQ(told, 1);
+  const auto answered = [&](auto change) {
+    first.inject(0, with_header(own, change));
+    run(2);
+    return std::exchange(told, 0) != 0;
+  };
+  told = 0;
+  EXPECT_FALSE(answered([](CellHeader& h) { h.src_qpn.set(h.src_qpn.get() ^ 1); }));
+  EXPECT_FALSE(answered([](CellHeader& h) {
+    h.dest_qpn.set(h.dest_qpn.get() | 0x8100'0000);  // partition 0x8123
+    h.src_qpn.set(h.src_qpn.get() | 0x2300'0000);
+  }));
+  EXPECT_FALSE(answered([](CellHeader& h) {
+    const uint32_t word = h.flags2_psn.get();
+    h.flags2_psn.set((word & 0xFF00'0000) | ((word - 513) & 0xFF'FFFF));
+  })) << "a late cell of a connection that the QPs had before";
+  EXPECT_TRUE(answered([](CellHeader&) {}));
+}
+
 TEST_F(PathMigration, a_path_is_loaded_again_and_taken_back) {
   connect(QpType::kRc);
   exchange();
@@ -320,16 +411,6 @@ TEST_F(PathMigration, a_peer_that_moves_too_early_is_not_followed) {
   EXPECT_EQ(count(far, AsyncEventKind::kPathMigrated), 0);
   EXPECT_TRUE(far.done.empty());
   EXPECT_GT(far.adapter->counters().get(AdapterCounter::kDropOtherLid), 0U);
-}
-
-/// The cell with its header changed.
-template <class Change>
-std::vector<std::byte> with_header(std::vector<std::byte> cell, Change&& change) {
-  CellHeader header;
-  std::memcpy(&header, cell.data(), sizeof header);
-  change(header);
-  std::memcpy(cell.data(), &header, sizeof header);
-  return cell;
 }
 
 /// Somebody else on the other link cannot make a QP move.
