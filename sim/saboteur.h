@@ -42,6 +42,8 @@ class Saboteur {
   virtual void on_birth(uint32_t /*place*/, uint64_t& /*secret*/) noexcept {}
   /// Work requests on their way to an adapter.
   virtual void on_requests(std::vector<adapter::SendRequest>& /*list*/) noexcept {}
+  /// Attributes that a QP is about to get; `mask` says which.
+  virtual void on_attributes(adapter::QpAttr& /*attr*/, uint32_t /*mask*/) noexcept {}
   /// The number of entries that a completion queue is about to have.
   virtual void on_resize(uint32_t& /*entries*/) noexcept {}
 

@@ -70,7 +70,7 @@ class Program {
   void add_datagram_qp_of(Node& node);
   bool bring_up(Qp& qp, const Qp* peer, uint8_t reads);
   bool connect(Qp& qp);
-  bool modify(Qp& qp, const adapter::QpAttr& attr, uint32_t mask, bool must = true);
+  bool modify(Qp& qp, const adapter::QpAttr& wanted, uint32_t mask, bool must = true);
   void give_receives(Qp& qp, uint32_t count);
 
   // program_posts.cc: work requests.

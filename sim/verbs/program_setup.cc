@@ -248,7 +248,9 @@ bool Program::connect(Qp& qp) {
   return up;
 }
 
-bool Program::modify(Qp& qp, const adapter::QpAttr& attr, uint32_t mask, bool must) {
+bool Program::modify(Qp& qp, const adapter::QpAttr& wanted, uint32_t mask, bool must) {
+  adapter::QpAttr attr = wanted;
+  if (saboteur_ != nullptr) saboteur_->on_attributes(attr, mask);
   const adapter::ModifyResult result = qp.node->adapter->modify_qp(*qp.handle, attr, mask);
   touched_ |= uint64_t{1} << qp.node->place;
   if (result != adapter::ModifyResult::kOk && must)

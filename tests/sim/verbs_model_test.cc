@@ -25,7 +25,6 @@ namespace weft::sim::verbs {
 namespace {
 
 constexpr uint64_t kSeeds = 200;
-constexpr uint64_t kFirstSeed = 20000;
 constexpr uint64_t kPlantedSeedsMax = 300;
 constexpr size_t kLongCellBytes = 4096;  // where messages are long
 
@@ -34,17 +33,9 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   return given == nullptr ? otherwise : std::strtoull(given, nullptr, 0);
 }
 
-/// The same seeds each time, or with WEFT_SIM_SEED=fresh others: of those one in some 5,000 still fails
-/// (docs/simulator.md).
-uint64_t first_seed() {
-  const char* given = std::getenv("WEFT_SIM_SEED");
-  if (given == nullptr || std::string_view(given) != "fresh") return number_from("WEFT_SIM_SEED", kFirstSeed);
-  const auto now = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  return now & 0xFFFF'FFFF'FFFF;
-}
-
 TEST(VerbsModel, random_programs_get_what_verbs_promise) {
-  const uint64_t base = first_seed();
+  const auto now = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  const uint64_t base = number_from("WEFT_SIM_SEED", now & 0xFFFF'FFFF'FFFF);
   const uint64_t count = number_from("WEFT_VERBS_SEEDS", kSeeds);
   std::cout << "seeds " << base << " to " << base + count - 1 << "; again with WEFT_SIM_SEED=" << base
             << std::endl;
@@ -386,6 +377,74 @@ TEST(VerbsPlantedBugs, paths_that_were_taken_or_not) {
   EXPECT_FOUND(EventLost<Kind::kPathMigrated>, "was to take its alternate path, and no event said so");
   EXPECT_FOUND(EventInvented<Kind::kPathMigrated>, "there was no alternate path");
   EXPECT_FOUND(EventInvented<Kind::kPathMigError>, "there was no alternate path");
+}
+
+/// While a port is down nobody hears of QPs that leave it, or follow: they have stayed. Those that are asked
+/// to leave do.
+class StaysOnDeadPort final : public Saboteur {
+ public:
+  void on_attributes(adapter::QpAttr& attr, uint32_t mask) noexcept override {
+    asked_ |=
+        (mask & adapter::kQpAttrPathMigState) != 0 && attr.path_mig_state == adapter::PathMigState::kMigrated;
+  }
+  bool on_event(adapter::AsyncEvent& event) noexcept override {
+    using Kind = adapter::AsyncEventKind;
+    if (event.kind == Kind::kPortDown) ++down_;
+    if (event.kind == Kind::kPortUp && down_ != 0) --down_;
+    if (event.kind != Kind::kPathMigrated || std::exchange(asked_, false)) return true;
+    return down_ == 0;
+  }
+
+ private:
+  bool asked_ = false;
+  uint32_t down_ = 0;
+};
+
+/// What a port that expires does to its QPs: nothing.
+class OutlivesItsPort final : public Saboteur {
+ public:
+  bool on_event(adapter::AsyncEvent& event) noexcept override {
+    using Kind = adapter::AsyncEventKind;
+    if (event.kind == Kind::kPortExpired) expired_ = true;
+    if (event.kind == Kind::kPortUp) expired_ = false;
+    const bool fails = event.kind == Kind::kQpFatal && event.status == adapter::WcStatus::kRetryExceeded;
+    if (!expired_ || !fails) return true;
+    alive_.insert(event.qpn);
+    return false;
+  }
+  uint32_t on_completions(bool /*of_sends*/, std::span<adapter::WorkCompletion> wcs,
+                          uint32_t count) noexcept override {
+    const auto end = wcs.begin() + count;
+    const auto hidden = [&](const adapter::WorkCompletion& wc) { return alive_.count(wc.qpn) != 0; };
+    return static_cast<uint32_t>(std::remove_if(wcs.begin(), end, hidden) - wcs.begin());
+  }
+
+ private:
+  bool expired_ = false;
+  std::set<Qpn> alive_;
+};
+
+/// Nobody is given as much time to answer as was asked for.
+class GivesUpEarly final : public Saboteur {
+ public:
+  void on_attributes(adapter::QpAttr& attr, uint32_t mask) noexcept override {
+    if ((mask & adapter::kQpAttrRetryCount) != 0) attr.retry_count /= 4;
+  }
+};
+
+/// Who has another path takes it the first time that nobody answers.
+class LeavesAtOnce final : public Saboteur {
+ public:
+  void on_attributes(adapter::QpAttr& attr, uint32_t mask) noexcept override {
+    if ((mask & adapter::kQpAttrAltPath) != 0) attr.retry_count = 0;
+  }
+};
+
+TEST(VerbsPlantedBugs, ports_and_paths_that_are_left_too_early_or_not_at_all) {
+  EXPECT_FOUND(StaysOnDeadPort, "was to leave it and did not");
+  EXPECT_FOUND(OutlivesItsPort, "it had expired, and QP");
+  EXPECT_FOUND(GivesUpEarly, "(transport retry counter exceeded), and neither its requests");
+  EXPECT_FOUND(LeavesAtOnce, "there was no reason to leave the path");
 }
 
 /// A request whose peer was never reached ends well.
