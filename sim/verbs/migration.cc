@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "adapter/adapter.h"
@@ -84,7 +85,12 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   const bool misled = may_be_late;
   // A link that has begun anew by itself says so behind the QPs that left it.
   const bool anew = links.resets_itself();
-  const bool reason = misled || qp.asked || qp.peer->on != qp.on || cut || silent || anew || qp.broken;
+  // What may never be answered, as a read whose key has ended, is asked for by the other path, too.
+  const bool unanswered = std::any_of(qp.sends.begin(), qp.sends.end(), [](const SendPtr& send) {
+    return send->may(adapter::WcStatus::kRetryExceeded);
+  });
+  const bool lost = cut || silent || anew || unanswered || qp.broken;
+  const bool reason = misled || qp.asked || qp.peer->on != qp.on || lost;
   if (!reason) return "there was no reason to leave the path";
   qp.on ^= 1U;
   qp.loaded = qp.asked = qp.must_move = qp.must_fail = false;
