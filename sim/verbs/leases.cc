@@ -27,7 +27,8 @@ bool find_room(PlanDraw& draw, const Region& region, uint64_t bytes, uint64_t& o
 
 void fill(PlanDraw& draw, const Piece& piece) {
   for (uint64_t at = 0; at < piece.length; at += kWordBytes) {
-    const uint64_t value = uint64_t{draw.below(uint64_t{1} << 32)} << 32 | draw.below(uint64_t{1} << 32);
+    const uint64_t high = draw.below(uint64_t{1} << 32);
+    const uint64_t value = high << 32 | draw.below(uint64_t{1} << 32);
     const uint64_t bytes = std::min<uint64_t>(kWordBytes, piece.length - at);
     std::memcpy(piece.region->at(piece.offset + at), &value, bytes);
     piece.region->accept(piece.offset + at, bytes);

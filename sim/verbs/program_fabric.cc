@@ -158,7 +158,10 @@ void Program::begin_node() {
   const uint32_t datagram = draw_.between(0, 3);
   for (uint32_t i = 0; i < datagram; ++i) add_datagram_qp_of(node);
   const uint32_t pairs = draw_.between(1, 2);
-  for (uint32_t i = 0; i < pairs; ++i) add_pair_of(node, any_node(), draw_config(adapter::QpType::kRc));
+  for (uint32_t i = 0; i < pairs; ++i) {
+    const adapter::QpConfig config = draw_config(adapter::QpType::kRc);
+    add_pair_of(node, any_node(), config);
+  }
 }
 
 }  // namespace weft::sim::verbs

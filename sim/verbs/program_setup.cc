@@ -190,7 +190,8 @@ void Program::add_extended_pair() {
   target.xrcd = other.xrcds[draw_.below(other.xrcds.size())];
   target.ack_mode = config.ack_mode;
   target.packet_bytes = config.packet_bytes;
-  join(add_qp(one, config), add_qp(other, target));
+  Qp* initiator = add_qp(one, config);
+  join(initiator, add_qp(other, target));
 }
 
 /// Two QPs that talk; now and then both on one node.
