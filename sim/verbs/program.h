@@ -91,6 +91,7 @@ class Program {
   // program_fabric.cc: what is under it.
   [[nodiscard]] Node& any_node();
   bool unsettle();
+  [[nodiscard]] uint32_t link_to_cut();
   void cut_link();
   void change_partitions();
   void set_partitions(Node& node, uint8_t port, bool alone);

@@ -44,10 +44,22 @@ bool Program::unsettle() {
   return true;
 }
 
+/// Any, or one that a QP could leave.
+uint32_t Program::link_to_cut() {
+  const uint32_t link = draw_.below(plan_.fabric.links());
+  if (plan_.migration_ppm == 0 || draw_.chance(3)) return link;
+  for (uint32_t i = 0; i < 4; ++i) {
+    const Qp* qp = pick_qp();
+    const bool leaves = qp != nullptr && qp->ways == 2 && qp->life == Life::kReady;
+    if (leaves && migration_of(*qp) == adapter::PathMigState::kArmed) return qp->routes[qp->on].link;
+  }
+  return link;
+}
+
 /// For nothing at all, for what nobody notices, for what some bear and others do not, or for too long.
 void Program::cut_link() {
   const uint32_t links = plan_.fabric.links();
-  const uint32_t link = draw_.below(links);
+  const uint32_t link = link_to_cut();
   const std::array<Duration, 6> longest{0ns, 2ms, 100ms, 700ms, 9s, 12s};
   const uint32_t kind = draw_.below(longest.size());
   const Duration least = kind == 5 ? 10'010ms : kind == 0 ? 0ns : 10us;
