@@ -110,6 +110,14 @@ class ResponderProtocol : public ::testing::Test {
     pair.pipe.clear_trace();
     return out;
   }
+  /// An acknowledgement of nothing new in order, with one block: cell 0 of packet `psn` has come.
+  static void expect_block(const CellView& ack, int32_t psn) {
+    EXPECT_EQ(ack.ack.psn, kFirst.plus(Psn::kMask));
+    ASSERT_EQ(ack.payload.size(), sizeof(SelectiveBlockWire));
+    EXPECT_EQ(Psn(load_be<uint32_t>(ack.payload.data())), kFirst.plus(static_cast<uint32_t>(psn)));
+    EXPECT_EQ(load_be<uint16_t>(ack.payload.data() + 4), 0);
+    EXPECT_EQ(load_be<uint64_t>(ack.payload.data() + 8), 1U);
+  }
   uint64_t counted(AdapterCounter counter) { return pair.side(0).adapter->counters().get(counter); }
   uint64_t counted(QpCounter counter) { return pair.side(0).adapter->counters(*qp).get(counter); }
   QpState state() { return pair.side(0).adapter->query_qp(*qp).state; }
@@ -156,15 +164,27 @@ TEST_F(ResponderProtocol, future_is_held_reported_in_a_block_and_delivered_in_tu
   EXPECT_TRUE(completions().empty());
   const auto sent = answers();
   ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].ack.psn, kFirst.plus(Psn::kMask));
-  ASSERT_EQ(sent[0].payload.size(), sizeof(SelectiveBlockWire));
-  EXPECT_EQ(Psn(load_be<uint32_t>(sent[0].payload.data())), kFirst.plus(1));
-  EXPECT_EQ(load_be<uint16_t>(sent[0].payload.data() + 4), 0);
-  EXPECT_EQ(load_be<uint64_t>(sent[0].payload.data() + 8), 1U);
+  expect_block(sent[0], 1);
   receive({});
   ASSERT_EQ(completions().size(), 2U);
   EXPECT_EQ(pair.side(0).memory[4096], std::byte{0x5A});
   EXPECT_EQ(pair.side(0).memory[8192], std::byte{0x11});
+}
+
+/// A write says itself where it goes: what is whole before its turn is in its place, and its sender need not
+/// send it again.
+TEST_F(ResponderProtocol, a_write_before_its_turn_is_placed_and_reported_in_a_block) {
+  const uint64_t to = pair.side(0).region.addr;
+  receive(write(1, to + 64, pair.side(0).region.rkey));
+  EXPECT_EQ(pair.side(0).memory[64], std::byte{0x5A});
+  auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  expect_block(sent[0], 1);
+  receive(write(0, to, pair.side(0).region.rkey));
+  sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.psn, kFirst.plus(1));
+  EXPECT_TRUE(sent[0].payload.empty());
 }
 
 TEST_F(ResponderProtocol, beyond_the_window_is_answered_with_the_wanted_number) {
