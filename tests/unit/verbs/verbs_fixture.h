@@ -89,7 +89,9 @@ class Verbs : public ::testing::Test {
     return port.lid;
   }
   /// RESET to RTS, towards a QP of this process.
-  void bring_up(ibv_qp* qp, uint32_t peer) const {
+  void bring_up(ibv_qp* qp, uint32_t peer) const { bring_up(qp, peer, own_lid()); }
+  /// Towards one at `lid`.
+  void bring_up(ibv_qp* qp, uint32_t peer, uint16_t lid) const {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
@@ -103,7 +105,7 @@ class Verbs : public ::testing::Test {
     attr.dest_qp_num = peer;
     attr.max_dest_rd_atomic = 1;
     attr.min_rnr_timer = 12;
-    attr.ah_attr.dlid = own_lid();
+    attr.ah_attr.dlid = lid;
     attr.ah_attr.port_num = 1;
     const int answers =
         qp->qp_type != IBV_QPT_XRC_SEND ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
