@@ -1,10 +1,12 @@
 #include "adapter/adapter.h"
 
 #include <string>
+#include <utility>
 
 #include "adapter/adapter_core.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/queues/shared_receive_queue.h"
+#include "adapter/supplies.h"
 #include "base/check.h"
 #include "base/stats_page.h"
 
@@ -70,7 +72,7 @@ Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vecto
   return create_cq(std::make_unique<CompletionQueue>(cqes), vector);
 }
 
-Result<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQueue> made, uint32_t vector) {
+Result<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (vector >= limits().completion_vectors) {
     return Error{"create_cq: there are " + std::to_string(limits().completion_vectors) +
@@ -180,7 +182,7 @@ QpMemory ChannelAdapter::make_qp(const QpConfig& config) const {
   return QpMemory(std::make_unique<QueuePair>(config, &core_->engine, limits().inline_bytes).release());
 }
 
-Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory memory) {
+Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory&& memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
   QpConfig config = wanted;
@@ -269,6 +271,18 @@ const QpConfig& ChannelAdapter::config(const QueuePair& qp) const noexcept {
 
 Qpn ChannelAdapter::qpn(const QueuePair& qp) const noexcept {
   return qp.qpn;
+}
+
+QueuePair* ChannelAdapter::find_qp(Qpn number) const noexcept {
+  return core_->engine.find_qp(number);
+}
+
+void ChannelAdapter::set_user(QueuePair& qp, void* user) noexcept {
+  qp.events.user = user;
+}
+
+void* ChannelAdapter::user(const QueuePair& qp) const noexcept {
+  return qp.events.user;
 }
 
 uint64_t ChannelAdapter::missed_packets(const QueuePair& qp) const noexcept {
@@ -374,6 +388,30 @@ Result<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
     return Error{"make_ah: a multicast LID goes with the Gid of a group"};
   if (attr.is_global && (attr.route.flow_label >> 20) != 0) return Error{"make_ah: a flow label has 20 bits"};
   return AddressHandle{.pd = pd, .attr = attr};
+}
+
+uint32_t ChannelAdapter::lacks() const noexcept {
+  const Engine& engine = core_->engine;
+  return (engine.memory.lacks_room() ? kSupplyKeys : 0U) | (engine.tx_chunks.low() ? kSupplyTxPackets : 0U) |
+         (engine.rx_chunks.low() ? kSupplyRxPackets : 0U) |
+         (engine.strict_acks.low() ? kSupplyStrictAcks : 0U);
+}
+
+void ChannelAdapter::supply(Supplies& supplies) noexcept {
+  Engine& engine = core_->engine;
+  engine.memory.entries().give_room(supplies.keys);
+  if (supplies.tx_packets != nullptr && engine.tx_chunks.low())
+    engine.tx_chunks.add(std::move(supplies.tx_packets));
+  if (supplies.rx_packets != nullptr && engine.rx_chunks.low())
+    engine.rx_chunks.add(std::move(supplies.rx_packets));
+  if (supplies.strict_acks != nullptr && engine.strict_acks.low())
+    engine.strict_acks.add(std::move(supplies.strict_acks));
+}
+
+void ChannelAdapter::report_lack(bool& flag) noexcept {
+  core_->engine.tx_chunks.report_to(flag);
+  core_->engine.rx_chunks.report_to(flag);
+  core_->engine.strict_acks.report_to(flag);
 }
 
 PostResult ChannelAdapter::post(QueuePair& qp, const SendRequest& request) noexcept {

@@ -32,6 +32,7 @@ class AdapterCore;
 class AddressSpaces;
 class MemoryManager;
 class SharedReceives;
+struct Supplies;
 
 /// Owner: one thread. Objects it creates belong to it and die with it.
 class ChannelAdapter {
@@ -56,8 +57,9 @@ class ChannelAdapter {
   AddressSpaces& use_manager(MemoryManager& manager);
   /// `vector`: below AdapterLimits::completion_vectors. All of an adapter's queues are served alike.
   Result<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
-  /// The same for one whose memory somebody has taken beforehand, who need not be the owner.
-  Result<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue> made, uint32_t vector = 0);
+  /// The same for one whose memory somebody has taken beforehand, who need not be the owner, and who keeps it
+  /// when the call is refused.
+  Result<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
   /// Another number of entries; refused when more wait, nothing changes then.
   Status resize_cq(CompletionQueue& cq, uint32_t cqes);
   /// The same with memory taken beforehand; what the entries stood in is the caller's then.
@@ -70,9 +72,10 @@ class ChannelAdapter {
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Result<QueuePair*> create_qp(const QpConfig& config);
   /// The same in two steps: memory for a QP like this and its queues, which anybody may take at any time, and
-  /// its place in the adapter. Nothing of `config` is checked before the second.
+  /// its place in the adapter. Nothing of `config` is checked before the second; who is refused keeps the
+  /// memory.
   [[nodiscard]] QpMemory make_qp(const QpConfig& config) const;
-  Result<QueuePair*> create_qp(const QpConfig& wanted, QpMemory memory);
+  Result<QueuePair*> create_qp(const QpConfig& wanted, QpMemory&& memory);
   /// Flushes nothing: what is queued is forgotten, and so are completions of the QP that nobody has polled,
   /// as with RESET. Move to kErr first and poll if they are wanted.
   Status destroy_qp(QueuePair* qp);
@@ -86,6 +89,11 @@ class ChannelAdapter {
   /// What the QP was created as: its service (PUSH-CHAN-01), queues and sizes.
   [[nodiscard]] const QpConfig& config(const QueuePair& qp) const noexcept;
   [[nodiscard]] Qpn qpn(const QueuePair& qp) const noexcept;
+  /// The QP of a number that is no management number; null when there is none.
+  [[nodiscard]] QueuePair* find_qp(Qpn number) const noexcept;
+  /// Hangs something on a QP, for who asks, and for its events.
+  void set_user(QueuePair& qp, void* user) noexcept;
+  [[nodiscard]] void* user(const QueuePair& qp) const noexcept;
   /// Packets that an unacknowledged connected QP knows to be missing: gaps in the PSN order, packets left
   /// incomplete, Sends that found no receive WQE. A session resets when this moves (decisions 2.19).
   [[nodiscard]] uint64_t missed_packets(const QueuePair& qp) const noexcept;
@@ -120,6 +128,15 @@ class ChannelAdapter {
   Status unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
   /// An address handle for datagram QPs of `pd`; refused when an attribute is out of range.
   Result<AddressHandle> make_ah(PdId pd, const AhAttr& attr);
+
+  // ---- memory taken beforehand (adapter/supplies.h), for an owner under whose lock others wait --------
+  /// SupplyKind bits of what the tables have little of. After supply() with all of that none of the calls
+  /// above that make one object takes memory, but for what it is given and for the reason of a refusal.
+  [[nodiscard]] uint32_t lacks() const noexcept;
+  /// Keeps of `supplies` what it lacks.
+  void supply(Supplies& supplies) noexcept;
+  /// `flag` becomes true when the data path has come to lack something; it takes it itself when it gets none.
+  void report_lack(bool& flag) noexcept;
 
   // ---- data path --------------------
   /// Queues one WQE without telling the adapter (PUSH-WQ-04).

@@ -32,7 +32,9 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       pd_qps(config.limits.protection_domains + 1),
       no_cq(1),
       numbers(config.limits.queue_pairs, engine.table_mask + 1, random),
-      protocols(config.limits.raw_protocols) {}
+      protocols(config.limits.raw_protocols) {
+  cqs.reserve(config.limits.completion_queues);
+}
 
 void AdapterCore::attach(fabric::CellPort& carrier) {
   engine.ports.push_back({.carrier = &carrier,
@@ -432,12 +434,12 @@ void AdapterCore::take_multicast(const EnginePort& port, const CellView& cell) n
   if (whole) {
     Gid gid;
     std::memcpy(gid.data(), cell.global_header + offsetof(GlobalHeaderWire, destination), sizeof gid);
-    for (const MulticastGroups::Member& member : engine.groups.members(port.number, cell.dlid)) {
-      if (member.gid != gid || !member.qp->abilities().receive) continue;
+    engine.groups.for_each(port.number, cell.dlid, [&](const MulticastGroups::Member& member) {
+      if (member.gid != gid || !member.qp->abilities().receive) return;
       taken = true;
       member.qp->counters.add(QpCounter::kCellsReceived);
       dispatch(*member.qp, cell);
-    }
+    });
   }
   if (!taken) engine.count(AdapterCounter::kDropMulticast);
 }

@@ -6,25 +6,38 @@
 #include <optional>
 #include <utility>
 
+#include "adapter/limits.h"
 #include "adapter/queues/shared_receive_queue.h"
 #include "base/endian.h"
 #include "messages/cell.h"
 #include "messages/opcode.h"
 
 namespace weft::adapter {
+namespace {
+
+/// Each port has one of its own beside the others.
+uint32_t qps_max(const AdapterLimits& limits) noexcept {
+  return limits.queue_pairs + kPortsMax;
+}
+
+}  // namespace
 
 Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
     : config(wanted),
       random(source),
-      memory(wanted.limits.keys, wanted.number, source),
+      memory(wanted.limits.keys, wanted.number, source, wanted.limits.protection_domains + 1),
       stash(wanted.limits.stash_cells, wanted.limits.stash_cells_per_qp),
       groups(wanted.limits.multicast_members),
-      tx_chunks(wanted.limits.window_chunks),
-      rx_chunks(wanted.limits.window_chunks),
+      tx_chunks(wanted.limits.window_chunks, qps_max(wanted.limits)),
+      rx_chunks(wanted.limits.window_chunks, qps_max(wanted.limits)),
+      strict_acks(0, qps_max(wanted.limits)),
+      timers(qps_max(wanted.limits)),
       table(std::bit_ceil(wanted.limits.queue_pairs + 2)),
       table_mask(static_cast<uint32_t>(table.size() - 1)),
       srq_mask(std::bit_ceil(wanted.limits.shared_receive_queues + 1) - 1) {
   notified.reset(wanted.limits.completion_queues);
+  live.reserve(qps_max(wanted.limits));
+  srqs.reserve(wanted.limits.shared_receive_queues);
 }
 
 void Engine::enlist(QueuePair& qp) {
@@ -192,6 +205,7 @@ bool Engine::next_event(AsyncEvent& out) noexcept {
   }
   const EventBox& of = static_cast<const EventBox&>(events.front());
   out.kind = static_cast<AsyncEventKind>(events.take_first());
+  out.user = of.user;
   switch (of.of) {
     case EventBox::Of::kQp:
       out.qpn = of.qp->qpn;

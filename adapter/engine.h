@@ -122,7 +122,7 @@ struct Engine {
   MulticastGroups groups;
   ChunkPool<TxPacket> tx_chunks;
   ChunkPool<RxPacket> rx_chunks;
-  StrictAckPool strict_acks{0};
+  StrictAckPool strict_acks;
   TimerHeap timers;
   SendList send_list;             // QPs that can send, as far as they know
   AckList acks_now;               // QPs that owe an acknowledgement at once

@@ -23,6 +23,8 @@ struct EventBox : PendingNews {
   EventBox(const EventBox&) = delete;
   EventBox& operator=(const EventBox&) = delete;
 
+  /// Whatever the owner of the adapter hangs on the object; comes with each of its events.
+  void* user = nullptr;
   Of of;
   WcStatus status = WcStatus::kSuccess;  // of the newest kQpFatal, kQpRequestError or kQpAccessError
   union {

@@ -45,6 +45,7 @@ struct AsyncEvent {
   CompletionQueue* cq = nullptr;
   uint64_t address = 0;  // kPageFault: the virtual address
   SharedReceiveQueue* srq = nullptr;
+  void* user = nullptr;  // what was hung on the QP, CQ or SRQ
 };
 
 }  // namespace weft::adapter

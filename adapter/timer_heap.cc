@@ -1,6 +1,7 @@
 #include "adapter/timer_heap.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "adapter/limits.h"
@@ -13,17 +14,24 @@ constexpr size_t kTimersAtFirst = 64;
 
 }  // namespace
 
+TimerHeap::TimerHeap(size_t most) {
+  const size_t capacity = std::bit_ceil(std::max(kTimersAtFirst, most));
+  timers_.reserve(capacity);
+  free_.reserve(capacity);
+  heap_.reserve(capacity + 1);
+  line_.expect(capacity);
+  heap_.push_back({});
+  grow();
+}
+
 /// Room for twice as many.
 void TimerHeap::grow() {
   const size_t before = timers_.size();
   const size_t capacity = std::max(kTimersAtFirst, 2 * before);
   free_.reserve(capacity);
   heap_.reserve(capacity + 1);
-  FixedRing<Entry> line;
-  line.reset(capacity);
+  line_.widen(capacity);
   timers_.resize(capacity);
-  for (; !line_.empty(); line_.pop()) static_cast<void>(line.push(line_.front()));
-  line_ = std::move(line);
   for (size_t timer = capacity; timer > before; --timer) free_.push_back(static_cast<uint32_t>(timer - 1));
 }
 

@@ -21,12 +21,10 @@ class QueuePair;
 /// Owner: the adapter's thread.
 class TimerHeap {
  public:
-  TimerHeap() {
-    heap_.push_back({});
-    grow();
-  }
+  /// @param most QPs for which memory is taken now; it is touched as they come
+  explicit TimerHeap(size_t most = 0);
 
-  /// A QP was made and has a timer from now on, or ends. Memory is taken with QPs, and by nothing else.
+  /// A QP was made and has a timer from now on, or ends. With more than `most` of them memory is taken.
   void enter(QueuePair& qp);
   void leave(QueuePair& qp) noexcept;
 

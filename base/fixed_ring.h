@@ -1,6 +1,7 @@
 // base/fixed_ring.h -- a bounded queue of values in memory taken once.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -22,6 +23,14 @@ class FixedRing {
     head_ = count_ = 0;
   }
   void clear() noexcept { head_ = count_ = 0; }
+  /// Memory for up to `most` values, so that widen() takes none.
+  void expect(size_t most) { values_.reserve(most); }
+  /// Gives it room for `capacity` values, more than before; those in it stay.
+  void widen(size_t capacity) {
+    std::rotate(values_.begin(), values_.begin() + static_cast<ptrdiff_t>(head_), values_.end());
+    values_.resize(capacity);
+    head_ = 0;
+  }
   [[nodiscard]] size_t size() const noexcept { return count_; }
   [[nodiscard]] size_t capacity() const noexcept { return values_.size(); }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }

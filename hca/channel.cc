@@ -143,7 +143,6 @@ Answer Cq::resize(uint32_t cqes) noexcept {
 Answer Cq::release() noexcept {
   DeviceCore& device = core();
   if (!device.adapter.destroy_cq(&queue(), memory_)) return Answer::kBusy;
-  device.forget(*this);
   if (channel_ == nullptr) return Answer::kOk;
   channel_->forget(*this);
   --channel_->books.users;

@@ -1,9 +1,8 @@
 #include "hca/context.h"
 
-#include <map>
+#include <list>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "adapter/queues/shared_receive_queue.h"
 #include "adapter/queues/shared_receives.h"
@@ -46,7 +45,6 @@ Made<CompletionChannel> Context::create_channel() {
   if (descriptor == nullptr) return {.answer = Answer::kNoDescriptor};
   auto channel = std::make_unique<CompletionChannel>(*this, std::move(descriptor));
   const Hold hold(core());
-  core().errands.expect_source();
   return {.object = keep(std::move(channel))};
 }
 
@@ -59,7 +57,7 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   const Hold hold(core());
   if (!core().adapter.create_cq(std::move(room))) return {.answer = Answer::kNoMemory};
   Cq* cq = keep(std::move(made));
-  core().add(*cq);
+  cq->queue().events.user = cq->as_user();
   if (channel != nullptr) ++channel->books.users;
   return {.object = cq};
 }
@@ -68,7 +66,7 @@ Made<XrcDomain> Context::open_xrcd(const XrcOpen& open) {
   DeviceCore& device = core();
   if (device.forked()) return {.answer = Answer::kForked};
   auto domain = std::make_unique<XrcDomain>(*this, open.file);
-  std::map<XrcFile, SharedXrcd> entry;  // its place among those that are shared
+  SharedXrcds entry;  // its place among those that are shared
   if (open.file) entry.emplace(*open.file, SharedXrcd{});
   const Hold hold(device);
   const auto shared = open.file ? device.xrcds.find(*open.file) : device.xrcds.end();
@@ -111,9 +109,7 @@ Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges
   const Hold hold(core());
   if (!core().adapter.srqs().create(config, std::move(memory))) return {.answer = Answer::kNoMemory};
   made->enter();
-  Srq* srq = keep(std::move(made));
-  core().add(*srq, srq->queue());
-  return {.object = srq};
+  return {.object = keep(std::move(made))};
 }
 
 namespace {
@@ -142,15 +138,13 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   config.srq = init.srq != nullptr ? &init.srq->queue() : nullptr;
   adapter::QpMemory memory = core().adapter.make_qp(config);
   auto made = std::make_unique<Qp>(*this, init, &pd);
-  const Hold hold(core());
+  const HoldToMake hold(core());
   config.send_cq = &init.send_cq->queue();
   config.recv_cq = &init.recv_cq->queue();
   Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
   made->enter(**pair);
-  Qp* qp = keep(std::move(made));
-  core().add(*qp, **pair);
-  return {.object = qp};
+  return {.object = keep(std::move(made))};
 }
 
 Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
@@ -162,27 +156,28 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
   config.xrcd = domain.id();
   adapter::QpMemory memory = core().adapter.make_qp(config);
   auto made = std::make_unique<Qp>(*this, target);
-  auto handles = std::make_shared<std::vector<Qp*>>();
-  handles->reserve(1);
-  const Hold hold(core());
+  auto handles = std::make_shared<std::list<Qp*>>();
+  std::list<Qp*> place{made.get()};
+  const HoldToMake hold(core());
   Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
-  made->enter(**pair, std::move(handles));
-  Qp* qp = keep(std::move(made));
-  core().add(*qp, **pair);
-  return {.object = qp};
+  made->enter(**pair);
+  made->join(std::move(handles), place);
+  return {.object = keep(std::move(made))};
 }
 
 Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
   if (core().forked()) return {.answer = Answer::kForked};
   if (&domain.context() != this) return {.answer = Answer::kInvalid};
   auto made = std::make_unique<Qp>(*this, QpInit{.xrcd = &domain, .user = user});
+  std::list<Qp*> place{made.get()};
   const Hold hold(core());
-  const auto found = core().qps.find(number.value());
-  if (found == core().qps.end()) return {.answer = Answer::kInvalid};
-  const auto& other = static_cast<const Qp&>(*found->second);
+  const Object* found = core().find_qp(number);
+  if (found == nullptr) return {.answer = Answer::kInvalid};
+  const auto& other = static_cast<const Qp&>(*found);
   if (other.handles() == nullptr || other.xrcd()->id() != domain.id()) return {.answer = Answer::kInvalid};
-  made->enter(other.pair(), other.handles());
+  made->enter(other.pair());
+  made->join(other.handles(), place);
   return {.object = keep(std::move(made))};
 }
 
@@ -196,7 +191,7 @@ Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> me
   if (adapter::MemoryTable::objection(pd.id(), memory, access, options) != nullptr)
     return {.answer = Answer::kInvalid};
   auto made = std::make_unique<MemoryRegion>(*this, pd);
-  const Hold hold(core());
+  const HoldToMake hold(core());
   const Result<adapter::MemoryRegion> region =
       core().adapter.memory().reg_mr(pd.id(), memory, access, options);
   if (!region) return {.answer = Answer::kNoMemory};
@@ -208,7 +203,7 @@ Made<Window> Context::alloc_window(ProtectionDomain& pd, adapter::WindowKind kin
   if (core().forked()) return {.answer = Answer::kForked};
   if (&pd.context() != this) return {.answer = Answer::kInvalid};
   auto made = std::make_unique<Window>(*this, pd, kind);
-  const Hold hold(core());
+  const HoldToMake hold(core());
   const Result<Rkey> key = core().adapter.memory().alloc_window(pd.id(), kind);
   if (!key) return {.answer = Answer::kNoMemory};
   made->enter(key.value());

@@ -79,8 +79,7 @@ Made<Context> Device::open() {
   if (descriptor == nullptr) return {.answer = Answer::kNoDescriptor};
   auto context = std::make_unique<Context>(*core_, std::move(descriptor));
   const Hold hold(*core_);
-  core_->errands.expect_source();
-  core_->contexts.push_back(context.get());
+  core_->add(*context);
   return {.object = context.release()};
 }
 
@@ -92,8 +91,8 @@ void Device::close(Context* context) noexcept {
   {
     const Hold hold(*core_);
     ended = context->release_all();
-    std::erase(core_->contexts, context);
-    last = core_->contexts.empty();
+    core_->forget(*context);
+    last = core_->contexts == nullptr;
   }
   if (last) static_cast<void>(core_->pass_on(core_->clock.now() + kFinishMax));
   while (ended != nullptr) {
@@ -143,9 +142,9 @@ Answer Device::query_port(uint8_t port, PortState& out) noexcept {
 void Device::fail_qp(Qpn number) noexcept {
   if (core_->forked()) return;
   const Hold hold(*core_);
-  const auto found = core_->qps.find(number.value());
-  if (found == core_->qps.end()) return;
-  static_cast<Qp*>(found->second)->fail();
+  Object* found = core_->find_qp(number);
+  if (found == nullptr) return;
+  static_cast<Qp*>(found)->fail();
   core_->caller_turn(hold.now());
 }
 

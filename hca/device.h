@@ -27,7 +27,8 @@ class DeviceCore;
 class Device {
  public:
   /// `random` gives QPNs, PSNs and keys, `link_random` the nonces of links; two objects, because two
-  /// threads may ask at a time. All three must outlive the device.
+  /// threads may ask at a time. Neither is asked under the lock (hca/random_stock.h). All three must outlive
+  /// the device.
   Device(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
   ~Device();
   Device(const Device&) = delete;

@@ -5,8 +5,10 @@
 #include "hca/device_core.h"
 
 #include <algorithm>
-#include <array>
+#include <new>
+#include <optional>
 #include <thread>
+#include <utility>
 
 namespace weft::hca {
 namespace {
@@ -15,17 +17,23 @@ namespace {
 /// over.
 constexpr int kLooksBeforeWaiting = 4;
 constexpr size_t kLinksMax = 255;
-constexpr Duration kPassOnPause = 50us;  // a switch on this machine answers in some tens of them
+constexpr size_t kFdsPerPort = 4;            // at most; room for them is made before the lock
+constexpr uint32_t kStockRandom = 1U << 31;  // beside the kinds of adapter::SupplyKind
+constexpr Duration kPassOnPause = 50us;      // a switch on this machine answers in some tens of them
 
 }  // namespace
 
-DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, RandomSource& random,
+DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, RandomSource& given_random,
                        RandomSource& given_link_random)
     : clock(given_clock),
+      random(given_random),
       link_random(given_link_random),
       wakes(kLinksMax),
       adapter({.guid = config.guid, .limits = config.limits}, random),
-      errands(wakes) {}
+      errands(wakes) {
+  random.report_to(errands.restock);
+  adapter.report_lack(errands.restock);
+}
 
 // ---- turns --------------------
 
@@ -99,41 +107,38 @@ void DeviceCore::deliver_events() noexcept {
 void DeviceCore::deliver(const adapter::AsyncEvent& event) noexcept {
   const std::optional<EventKind> kind = kind_of(event.kind);
   if (!kind) return;
-  AsyncEvent out{.kind = *kind, .port = event.qpn == Qpn(0) ? event.port : uint8_t{0}};
-  if (event.cq != nullptr) {
-    out.object = cqs[event.cq->index()];
-    if (out.object == nullptr) return;
-  } else if (event.srq != nullptr) {
-    const auto found = srqs.find(event.srq);
-    if (found == srqs.end()) return;
-    out.object = found->second;
-  } else if (event.qpn != Qpn(0)) {
-    const auto found = qps.find(event.qpn.value());
-    if (found == qps.end()) return;
-    out.object = found->second;
-  }
-  raise(out);
+  const bool of_object = event.cq != nullptr || event.srq != nullptr || event.qpn != Qpn(0);
+  if (of_object && event.user == nullptr) return;
+  raise({.kind = *kind,
+         .object = Object::of_user(event.user),
+         .port = event.qpn == Qpn(0) ? event.port : uint8_t{0}});
 }
 
 void DeviceCore::raise(const AsyncEvent& event) noexcept {
-  for (ContextBase* context : contexts) {
+  for (ContextBase* context = contexts; context != nullptr; context = context->next) {
     if (event.object != nullptr && &event.object->context() != context) continue;
     context->add_event(event);
   }
 }
 
 void DeviceCore::deliver_notifications() noexcept {
-  while (const adapter::CompletionQueue* queue = adapter.next_notified_cq()) cqs[queue->index()]->notify();
+  while (const adapter::CompletionQueue* queue = adapter.next_notified_cq())
+    static_cast<NotifiedObject*>(Object::of_user(queue->events.user))->notify();
 }
 
-void DeviceCore::add(NotifiedObject& cq) {
-  const size_t index = cq.queue().index();
-  if (cqs.size() <= index) cqs.resize(index + 1);
-  cqs[index] = &cq;
+void DeviceCore::add(ContextBase& context) noexcept {
+  context.next = std::exchange(contexts, &context);
 }
 
-void DeviceCore::forget(NotifiedObject& cq) noexcept {
-  *std::find(cqs.begin(), cqs.end(), &cq) = nullptr;
+void DeviceCore::forget(ContextBase& context) noexcept {
+  ContextBase** at = &contexts;
+  while (*at != &context) at = &(*at)->next;
+  *at = context.next;
+}
+
+Object* DeviceCore::find_qp(Qpn number) const noexcept {
+  const adapter::QueuePair* pair = adapter.find_qp(number);
+  return pair != nullptr ? Object::of_user(adapter.user(*pair)) : nullptr;
 }
 
 void DeviceCore::acknowledge(Object& object, uint32_t events) noexcept {
@@ -158,21 +163,66 @@ void DeviceCore::wait_for_acknowledgements(const Object& object) noexcept {
 // ---- errands --------------------
 
 void DeviceCore::run_errands() noexcept {
-  for (;;) {
-    Errands::Bag bag = errands.take();
-    const bool more = !errands.empty();
-    if (bag.kick_helper) {
-      counters.add(DeviceCounter::kHelperKicks);
-      drive.helper_wakes();
-    }
-    counters.add(DeviceCounter::kPeerWakes, bag.peers());
-    lock.unlock();
-    bag.ring();
-    if (bag.tell_destroyers) acknowledgements_.notify_all();
-    if (bag.start_helper && helper != nullptr && !helper->start()) helper_failed();
-    if (bag.kick_helper && helper != nullptr) helper->kick();
-    if (!more) return;
+  while (run_bag()) lock.lock();
+}
+
+/// A part of them, and what it kept alive ends here too, without the lock. True when there is more.
+bool DeviceCore::run_bag() noexcept {
+  Errands::Bag bag = errands.take();
+  const bool more = !errands.empty();
+  if (bag.kick_helper) {
+    counters.add(DeviceCounter::kHelperKicks);
+    drive.helper_wakes();
+  }
+  counters.add(DeviceCounter::kPeerWakes, bag.peers());
+  lock.unlock();
+  bag.ring();
+  if (bag.tell_destroyers) acknowledgements_.notify_all();
+  if (bag.start_helper && helper != nullptr && !helper->start()) helper_failed();
+  if (bag.kick_helper && helper != nullptr) helper->kick();
+  if (bag.restock) restock();
+  return more;
+}
+
+// ---- stock --------------------
+
+uint32_t DeviceCore::lacks() const noexcept {
+  return adapter.lacks() | (random.low() ? kStockRandom : 0U);
+}
+
+DeviceCore::Stock DeviceCore::fetch(uint32_t kinds) {
+  Stock out{.supplies = adapter::Supplies(kinds), .drawn = {}};
+  if ((kinds & kStockRandom) != 0) out.drawn = random.draw();
+  return out;
+}
+
+void DeviceCore::take(Stock& stock) noexcept {
+  adapter.supply(stock.supplies);
+  if (stock.drawn) random.take(*stock.drawn);
+}
+
+/// Before a turn finds nothing left.
+void DeviceCore::restock() noexcept {
+  lock.lock();
+  const uint32_t kinds = lacks();
+  lock.unlock();
+  try {
+    Stock stock = fetch(kinds);
     lock.lock();
+    take(stock);
+    lock.unlock();
+  } catch (const std::bad_alloc&) {
+    return;  // whoever needs it looks again
+  }
+}
+
+HoldToMake::HoldToMake(DeviceCore& core) : core_(core) {
+  core.lock.lock();
+  for (uint32_t kinds = core.lacks(); kinds != 0; kinds = core.lacks()) {
+    core.lock.unlock();
+    left_ = core.fetch(kinds);
+    core.lock.lock();
+    core.take(*left_);
   }
 }
 
@@ -245,6 +295,7 @@ void DeviceCore::wait_fds(std::vector<pollfd>& out) noexcept {
     }
   }
   if (path_ports.empty()) return;
+  out.reserve(out.size() + kFdsPerPort * path_ports.size());
   const Hold hold(*this);
   if (!ports_prepared_) return;  // their descriptors mean something to who has prepared only
   for (const fabric::CellPort* port : path_ports) port->wait_fds(out);

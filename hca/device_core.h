@@ -3,14 +3,14 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
+#include <optional>
 #include <vector>
 
 #include "adapter/adapter.h"
 #include "adapter/queues/completion_queue.h"
+#include "adapter/supplies.h"
 #include "base/clock.h"
 #include "fabric/link/wake_list.h"
 #include "hca/device_config.h"
@@ -22,6 +22,7 @@
 #include "hca/kept_link.h"
 #include "hca/object.h"
 #include "hca/qp_table.h"
+#include "hca/random_stock.h"
 #include "hca/xrc_file.h"
 
 namespace weft::hca {
@@ -55,18 +56,24 @@ class DeviceCore {
   /// True when nothing waits at any port; then a peer's next flit wakes the helper.
   [[nodiscard]] bool prepare_ports() noexcept;
   void finish_ports() noexcept;
-  void add(NotifiedObject& cq);
-  void forget(NotifiedObject& cq) noexcept;
-  void add(Object& qp, const adapter::QueuePair& pair) {
-    qps.emplace(adapter.qpn(pair).value(), &qp);
-    table.enter(adapter, pair);
-  }
-  void forget(Qpn number) noexcept { qps.erase(number.value()); }
-  void add(Object& srq, const adapter::SharedReceiveQueue& queue) { srqs.emplace(&queue, &srq); }
-  void forget(const adapter::SharedReceiveQueue& queue) noexcept { srqs.erase(&queue); }
+  void add(ContextBase& context) noexcept;
+  void forget(ContextBase& context) noexcept;
+  /// The QP of a number; null when there is none.
+  [[nodiscard]] Object* find_qp(Qpn number) const noexcept;
   void raise(const AsyncEvent& event) noexcept;
 
+  /// What calls take of the tables, to be had without the lock: memory, and random numbers.
+  struct Stock {
+    adapter::Supplies supplies;
+    std::optional<RandomStock::Draw> drawn;
+  };
+  /// Kinds of what there is little of; 0: a call may make an object.
+  [[nodiscard]] uint32_t lacks() const noexcept;
+  void take(Stock& stock) noexcept;
+
   // ---- without the lock --------------------
+  /// At least what one call takes.
+  [[nodiscard]] Stock fetch(uint32_t kinds);
   /// Before a call waits for an event: a turn, and caller_waits(). False in a child after fork().
   [[nodiscard]] bool prepare_to_wait() noexcept;
   /// Waits until every event of `object` that was taken is acknowledged.
@@ -80,6 +87,7 @@ class DeviceCore {
 
   EngineLock lock;
   const Clock& clock;
+  RandomStock random;  // of the adapter
   RandomSource& link_random;
   ForkGuard fork_guard;
   fabric::WakeList wakes;
@@ -92,15 +100,14 @@ class DeviceCore {
 
   std::vector<fabric::CellPort*> ports;
   std::vector<fabric::CellPort*> path_ports;  // of those, the ones that nobody supervises apart
-  std::vector<NotifiedObject*> cqs;           // by index of the adapter's queue
-  std::unordered_map<uint32_t, Object*> qps;  // by number
-  std::unordered_map<const adapter::SharedReceiveQueue*, Object*> srqs;
-  std::map<XrcFile, SharedXrcd> xrcds;  // those that are opened by a file
-  std::vector<ContextBase*> contexts;
+  SharedXrcds xrcds;                          // those that are opened by a file
+  ContextBase* contexts = nullptr;            // newest first
   CounterSet<DeviceCounter> counters;
 
  private:
   void run_errands() noexcept;
+  [[nodiscard]] bool run_bag() noexcept;
+  void restock() noexcept;
   void deliver_notifications() noexcept;
   void deliver(const adapter::AsyncEvent& event) noexcept;
   void helper_failed() noexcept;
@@ -128,6 +135,19 @@ class Hold {
  private:
   DeviceCore& core_;
   Instant now_;
+};
+
+/// The same for a call that makes an object: what that takes of the tables is in stock.
+class HoldToMake {
+ public:
+  explicit HoldToMake(DeviceCore& core);
+  ~HoldToMake() { core_.leave(); }
+  HoldToMake(const HoldToMake&) = delete;
+  HoldToMake& operator=(const HoldToMake&) = delete;
+
+ private:
+  DeviceCore& core_;
+  std::optional<DeviceCore::Stock> left_;  // fetched, and others have done so too: given back behind the lock
 };
 
 }  // namespace weft::hca

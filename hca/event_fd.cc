@@ -35,26 +35,24 @@ void EventFd::take_back() noexcept {
 
 void Errands::add(EventSource& source, int64_t units) noexcept {
   source.owed += units;
-  if (!std::exchange(source.listed, true)) owing_.push_back(&source);
+  if (!std::exchange(source.listed, true)) source.next = std::exchange(owing_, &source);
 }
 
 void Errands::forget(const EventSource& source) noexcept {
-  std::erase(owing_, &source);
-  --sources_;
+  EventSource** at = &owing_;
+  while (*at != nullptr && *at != &source) at = &(*at)->next;
+  if (*at != nullptr) *at = source.next;
 }
 
 Errands::Bag Errands::take() noexcept {
   Bag bag;
   for (size_t i = 0; i < Bag::kMost && !wakes_.empty(); ++i) bag.bells[i] = wakes_.take();
-  for (size_t i = 0; i < Bag::kMost && !owing_.empty(); ++i) {
-    EventSource& source = *owing_.back();
+  for (size_t i = 0; i < Bag::kMost && owing_ != nullptr; ++i) {
+    EventSource& source = *std::exchange(owing_, owing_->next);
     bag.units[i] = {source.descriptor, std::exchange(source.owed, 0)};
     source.listed = false;
-    owing_.pop_back();
   }
-  bag.kick_helper = std::exchange(kick_helper, false);
-  bag.start_helper = std::exchange(start_helper, false);
-  bag.tell_destroyers = std::exchange(tell_destroyers, false);
+  static_cast<Wants&>(bag) = std::exchange(static_cast<Wants&>(*this), Wants());
   return bag;
 }
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "base/unique_fd.h"
 #include "fabric/link/wake_list.h"
@@ -37,21 +37,28 @@ class EventFd {
 /// A descriptor with the units it is owed. Owner: whoever holds the device's lock.
 struct EventSource {
   std::shared_ptr<EventFd> descriptor;
-  int64_t owed = 0;  // units to write; negative: to take back
+  int64_t owed = 0;             // units to write; negative: to take back
+  EventSource* next = nullptr;  // of those that are owed something
   bool listed = false;
+};
+
+/// Errands that are wanted or not.
+struct Wants {
+  bool kick_helper = false;
+  bool start_helper = false;
+  bool tell_destroyers = false;  // an event was acknowledged that somebody may wait for
+  bool restock = false;          // a table has little room left
 };
 
 /// What the calls of a device want of the kernel: noted under its lock, done after it was given back.
 /// Owner: whoever holds the lock.
-class Errands {
+class Errands : public Wants {
  public:
   explicit Errands(fabric::WakeList& wakes) : wakes_(wakes) {}
 
   [[nodiscard]] bool empty() const noexcept {
-    return owing_.empty() && wakes_.empty() && !kick_helper && !start_helper && !tell_destroyers;
+    return owing_ == nullptr && wakes_.empty() && std::bit_cast<uint32_t>(static_cast<Wants>(*this)) == 0;
   }
-  /// Makes room for one more source, so that owe() takes no memory.
-  void expect_source() { owing_.reserve(++sources_); }
   /// One more event of this source has come.
   void owe(EventSource& source) noexcept { add(source, 1); }
   /// Events of this source were dropped that nobody has taken.
@@ -60,7 +67,7 @@ class Errands {
   void forget(const EventSource& source) noexcept;
 
   /// A part of what is to be done; it keeps alive what it needs.
-  struct Bag {
+  struct Bag : Wants {
     static constexpr size_t kMost = 8;
     struct Units {
       std::shared_ptr<EventFd> descriptor;
@@ -68,9 +75,6 @@ class Errands {
     };
     std::array<std::shared_ptr<fabric::PeerBell>, kMost> bells;
     std::array<Units, kMost> units;
-    bool kick_helper = false;
-    bool start_helper = false;
-    bool tell_destroyers = false;
     /// Bells that ring() rings.
     [[nodiscard]] uint32_t peers() const noexcept {
       return static_cast<uint32_t>(
@@ -82,16 +86,11 @@ class Errands {
   /// Call again until empty().
   [[nodiscard]] Bag take() noexcept;
 
-  bool kick_helper = false;
-  bool start_helper = false;
-  bool tell_destroyers = false;  // an event was acknowledged that somebody may wait for
-
  private:
   void add(EventSource& source, int64_t units) noexcept;
 
   fabric::WakeList& wakes_;
-  std::vector<EventSource*> owing_;  // each once
-  size_t sources_ = 0;
+  EventSource* owing_ = nullptr;  // newest first, each once
 };
 
 }  // namespace weft::hca

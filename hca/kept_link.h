@@ -17,6 +17,7 @@ class KeptLink {
   KeptLink(const fabric::LinkTimers& timers, bool apart, std::unique_ptr<fabric::LinkSupervisor> supervisor,
            fabric::WakeList& wakes)
       : engine_(timers), cells_(engine_) {
+    cells_.expect_any_size();  // it comes up under the device's lock
     if (apart) {
       upkeep_ = std::make_unique<fabric::LinkUpkeep>(engine_, std::move(supervisor), wakes);
     } else {

@@ -20,7 +20,7 @@ Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain*
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   if (pd != nullptr && &pd->context() != &context()) return Answer::kInvalid;
-  const Hold hold(device);
+  const HoldToMake hold(device);
   adapter::MemoryTable& table = device.adapter.memory();
   const std::optional<adapter::TptEntry> entry = table.query(region_.lkey.value());
   if (entry && entry->bound_windows != 0) return Answer::kBusy;

@@ -25,6 +25,7 @@ class ContextBase {
   [[nodiscard]] DeviceCore& core() const noexcept { return core_; }
   /// Under the device's lock.
   virtual void add_event(const AsyncEvent& event) noexcept = 0;
+  ContextBase* next = nullptr;  // of the device's
 
  private:
   DeviceCore& core_;
@@ -57,6 +58,9 @@ class Object {
   };
   Books books;
   WaitingEvents events;
+  /// The object as the adapter keeps it for us, and back.
+  [[nodiscard]] void* as_user() noexcept { return this; }
+  [[nodiscard]] static Object* of_user(void* user) noexcept { return static_cast<Object*>(user); }
   /// Its context ends: what the program began with it and did not end is ended.
   virtual void abandon() noexcept {}
   /// Frees what the adapter has of it and drops what waits for it. Nothing has changed unless kOk.

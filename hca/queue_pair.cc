@@ -16,14 +16,22 @@ Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd) noexcept
       xrcd_(init.xrcd),
       uses_{pd, init.send_cq, init.recv_cq, init.srq, init.xrcd} {}
 
-void Qp::enter(adapter::QueuePair& pair, Handles handles) {
-  if (handles != nullptr) handles->push_back(this);
-  handles_ = std::move(handles);
+void Qp::enter(adapter::QueuePair& pair) noexcept {
+  DeviceCore& device = core();
   pair_ = &pair;
-  number_ = core().adapter.qpn(pair);
+  number_ = device.adapter.qpn(pair);
+  if (device.adapter.user(pair) == nullptr) {
+    device.adapter.set_user(pair, as_user());
+    device.table.enter(device.adapter, pair);
+  }
   for (Object* used : uses_) {
     if (used != nullptr) ++used->books.users;
   }
+}
+
+void Qp::join(Handles handles, std::list<Qp*>& place) noexcept {
+  handles_ = std::move(handles);
+  handles_->splice(handles_->end(), place);
 }
 
 template <class Request>
@@ -120,16 +128,14 @@ Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcep
 Answer Qp::attach_mcast(const Gid& gid, Lid lid) {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  const Hold hold(device);
   const Membership group{gid, lid};
+  std::list<Membership> place{group};
+  const Hold hold(device);
   if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return Answer::kOk;
   const adapter::QpType type = device.adapter.config(*pair_).type;
   if (type != adapter::QpType::kUd || !is_multicast(gid) || !is_multicast(lid)) return Answer::kInvalid;
-  groups_.push_back(group);
-  if (!device.adapter.attach_mcast(*pair_, gid, lid)) {
-    groups_.pop_back();
-    return Answer::kNoMemory;
-  }
+  if (!device.adapter.attach_mcast(*pair_, gid, lid)) return Answer::kNoMemory;
+  groups_.splice(groups_.end(), place);
   ++books.users;
   return Answer::kOk;
 }
@@ -137,9 +143,12 @@ Answer Qp::attach_mcast(const Gid& gid, Lid lid) {
 Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
+  std::list<Membership> left;  // given back without the lock
   const Hold hold(device);
-  if (std::erase(groups_, Membership{gid, lid}) == 0 || !device.adapter.detach_mcast(*pair_, gid, lid))
-    return Answer::kInvalid;
+  const auto found = std::find(groups_.begin(), groups_.end(), Membership{gid, lid});
+  if (found == groups_.end()) return Answer::kInvalid;
+  left.splice(left.end(), groups_, found);
+  if (!device.adapter.detach_mcast(*pair_, gid, lid)) return Answer::kInvalid;
   --books.users;
   return Answer::kOk;
 }
@@ -148,15 +157,15 @@ void Qp::abandon() noexcept {
   for (const Membership& group : groups_) {
     if (core().adapter.detach_mcast(*pair_, group.gid, group.lid)) --books.users;
   }
-  groups_.clear();
+  left_.splice(left_.end(), groups_);
 }
 
 /// Events of a target go to a handle that is left.
 bool Qp::let_go() noexcept {
   if (handles_ == nullptr) return true;
-  std::erase(*handles_, this);
+  place_.splice(place_.end(), *handles_, std::find(handles_->begin(), handles_->end(), this));
   if (handles_->empty()) return true;
-  core().qps.insert_or_assign(number_.value(), handles_->front());
+  core().adapter.set_user(*pair_, handles_->front()->as_user());
   return false;
 }
 
@@ -167,7 +176,6 @@ Answer Qp::release() noexcept {
     if (!device.adapter.destroy_qp(pair_, memory_)) return Answer::kBusy;
     device.table.leave(*pair_);
     device.caller_turn(device.clock.now());  // its last acknowledgement leaves
-    device.forget(number_);
   }
   for (Object* used : uses_) {
     if (used != nullptr) --used->books.users;

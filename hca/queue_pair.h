@@ -3,9 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "adapter/adapter.h"
 #include "hca/object.h"
@@ -47,7 +47,7 @@ struct WindowBind {
 class Qp final : public Object {
  public:
   /// All handles of one XRC target, which ends with the last of them.
-  using Handles = std::shared_ptr<std::vector<Qp*>>;
+  using Handles = std::shared_ptr<std::list<Qp*>>;
 
   Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd = nullptr) noexcept;
 
@@ -75,8 +75,10 @@ class Qp final : public Object {
 
   // ---- hca/ alone, under the device's lock --------------------
   [[nodiscard]] adapter::QueuePair& pair() const noexcept { return *pair_; }
-  /// It is a handle of the adapter's QP from now on; of an XRC target one more of `handles`.
-  void enter(adapter::QueuePair& pair, Handles handles = nullptr);
+  /// It is a handle of the adapter's QP from now on.
+  void enter(adapter::QueuePair& pair) noexcept;
+  /// And of an XRC target one more of `handles`, at the place made for it.
+  void join(Handles handles, std::list<Qp*>& place) noexcept;
   /// Null of all but targets.
   [[nodiscard]] const Handles& handles() const noexcept { return handles_; }
   [[nodiscard]] const XrcDomain* xrcd() const noexcept { return xrcd_; }
@@ -104,8 +106,11 @@ class Qp final : public Object {
   std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
   Qpn number_{};
   adapter::PostResult refusal_ = adapter::PostResult::kOk;
-  std::vector<Membership> groups_;  // each counts as a user of the QP
-  adapter::QpMemory memory_;        // of the adapter's QP once it has ended: given back without the lock
+  std::list<Membership> groups_;  // each counts as a user of the QP
+  // Once it has ended: given back without the lock.
+  adapter::QpMemory memory_;
+  std::list<Membership> left_;
+  std::list<Qp*> place_;  // among `handles_`
 };
 
 }  // namespace weft::hca

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "adapter/queues/shared_receive_queue.h"
 #include "adapter/queues/shared_receives.h"
 #include "hca/channel.h"
 #include "hca/device_core.h"
@@ -12,7 +13,7 @@ Answer XrcDomain::release() noexcept {
   if (file_) {
     const auto shared = core().xrcds.find(*file_);
     if (--shared->second.opens != 0) return Answer::kOk;
-    core().xrcds.erase(shared);
+    ended_ = core().xrcds.extract(shared);
   }
   return core().adapter.srqs().dealloc_xrcd(id_) ? Answer::kOk : Answer::kBusy;
 }
@@ -22,6 +23,7 @@ Srq::Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::Shared
     : Object(context, user), pd_(pd), queue_(queue), xrc_(xrc) {}
 
 void Srq::enter() noexcept {
+  queue_.events.user = as_user();
   ++pd_.books.users;
   if (xrc_.domain == nullptr) return;
   ++xrc_.domain->books.users;
@@ -77,7 +79,6 @@ Answer Srq::release() noexcept {
   DeviceCore& device = core();
   device.deliver_events();
   if (!device.adapter.srqs().destroy(&queue_, memory_)) return Answer::kBusy;
-  device.forget(queue_);
   --pd_.books.users;
   if (xrc_.domain == nullptr) return Answer::kOk;
   --xrc_.domain->books.users;

@@ -35,6 +35,7 @@ class XrcDomain final : public Object {
  private:
   adapter::XrcdId id_{};
   std::optional<XrcFile> file_;
+  SharedXrcds::node_type ended_;  // its place among those that are shared: given back without the lock
 };
 
 /// What a queue for XRC targets has beside others: its domain, and where its messages complete.

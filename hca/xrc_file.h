@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <tuple>
 
 #include "adapter/verbs.h"
@@ -22,5 +23,6 @@ struct SharedXrcd {
   adapter::XrcdId id{};
   uint32_t opens = 0;
 };
+using SharedXrcds = std::map<XrcFile, SharedXrcd>;
 
 }  // namespace weft::hca

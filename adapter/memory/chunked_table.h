@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace weft::adapter {
@@ -20,8 +21,13 @@ class ChunkedTable {
   }
   /// Entries there is memory for: a multiple of kChunk.
   [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(chunks_.size()) * kChunk; }
-  /// Adds a chunk of fresh entries. Allocates.
-  void grow() { chunks_.push_back(std::make_unique<T[]>(kChunk)); }
+  /// Room for the places of all chunks of so many entries, so that grow() takes none.
+  void expect(uint32_t entries) { chunks_.reserve((entries + kChunk - 1) / kChunk); }
+  using Chunk = std::unique_ptr<T[]>;
+  /// A chunk of fresh entries. Anybody may take it, at any time.
+  [[nodiscard]] static Chunk make() { return std::make_unique<T[]>(kChunk); }
+  /// Adds a chunk.
+  void grow(Chunk chunk) { chunks_.push_back(std::move(chunk)); }
 
  private:
   std::vector<std::unique_ptr<T[]>> chunks_;

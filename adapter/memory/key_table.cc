@@ -16,6 +16,7 @@ KeyTable::KeyTable(uint32_t keys, uint8_t number, RandomSource& random)
   WEFT_CHECK(number < 16, "adapter number has four bits");
   // Key 0 is looked up like any other: nothing remembered may claim to know it wrongly.
   remembered_[0].plain = plain_of_zero_;
+  slots_.expect(keys);
 }
 
 std::optional<uint32_t> KeyTable::take() {
@@ -36,7 +37,7 @@ std::optional<uint32_t> KeyTable::take() {
 /// One more chunk, each instance at a random value.
 void KeyTable::grow() {
   const uint32_t first = slots_.size();
-  slots_.grow();
+  slots_.grow(room_.slots != nullptr ? std::move(room_.slots) : ChunkedTable<Slot>::make());
   uint64_t bits = 0;
   for (uint32_t index = first; index < slots_.size(); ++index, bits >>= 8) {
     if (index % sizeof bits == 0) bits = random_.next();
@@ -68,7 +69,8 @@ uint8_t KeyTable::after(uint32_t index, uint8_t instance) const noexcept {
     const uint32_t plain = (index << kKeyInstanceBits) | ++instance;
     if (number_bits_ == 0 && plain == plain_of_zero_) [[unlikely]]
       continue;
-    if (blocks_.empty() || !blocks_.contains(permutation_.forward(plain) >> kKeyInstanceBits)) break;
+    if (blocks_.size() == 0) break;
+    if (blocks_.owner(permutation_.forward(plain) >> kKeyInstanceBits) == KeyBlocks::kNobody) break;
   }
   return instance;
 }
@@ -80,7 +82,7 @@ uint32_t KeyTable::promise(uint32_t index) noexcept {
 }
 
 bool KeyTable::block_is_free(uint32_t block) const noexcept {
-  if (block == 0 || blocks_.contains(block)) return false;  // key 0 means "none"
+  if (block == 0 || blocks_.owner(block) != KeyBlocks::kNobody) return false;  // key 0 means "none"
   for (uint32_t low = 0; low <= 0xFF; ++low) {
     const uint32_t plain = permutation_.backward((block << kKeyInstanceBits) | low);
     const uint32_t index = plain >> kKeyInstanceBits;
@@ -96,7 +98,7 @@ bool KeyTable::take_block(uint32_t index) {
     const uint64_t random = random_.next();
     const auto block = static_cast<uint32_t>(random) & (kPermutedMask >> kKeyInstanceBits);
     if (!block_is_free(block)) continue;
-    blocks_.emplace(block, index);
+    blocks_.put(block, index, room_.blocks);
     Slot& slot = slots_[index];
     slot.next = block << kKeyInstanceBits;
     slot.has_block = true;
@@ -107,10 +109,10 @@ bool KeyTable::take_block(uint32_t index) {
 }
 
 std::optional<KeyParts> KeyTable::find_chosen(uint32_t key) const noexcept {
-  if (blocks_.empty() || (key & ~kPermutedMask) != number_bits_) return std::nullopt;
-  const auto found = blocks_.find((key & kPermutedMask) >> kKeyInstanceBits);
-  if (found == blocks_.end()) return std::nullopt;
-  return KeyParts{found->second, static_cast<uint8_t>(key)};
+  if (blocks_.size() == 0 || (key & ~kPermutedMask) != number_bits_) return std::nullopt;
+  const uint32_t index = blocks_.owner((key & kPermutedMask) >> kKeyInstanceBits);
+  if (index == KeyBlocks::kNobody) return std::nullopt;
+  return KeyParts{index, static_cast<uint8_t>(key)};
 }
 
 uint32_t KeyTable::key_of(uint32_t index) const noexcept {

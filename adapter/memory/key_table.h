@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <unordered_map>
+#include <utility>
 
 #include "adapter/memory/chunked_table.h"
+#include "adapter/memory/key_blocks.h"
 #include "adapter/memory/key_permutation.h"
 #include "base/rng.h"
 
@@ -40,11 +41,42 @@ inline constexpr uint32_t kKeyBlockTries = 128;
 /// starts at a random value (O-36) and steps by one each time an entry is defined anew, so an old key fails
 /// for the next 255 definitions of its index. Memory grows with the indices in use; every call is O(1).
 class KeyTable {
+  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  struct Slot {
+    uint32_t next = kNone;  // in the line of resting ones; of a taken one with a block, its first key
+    uint8_t instance = 0;
+    uint8_t promised = 0;  // newest one, `instance` when there is none ahead
+    bool has_block = false;
+  };
+
  public:
+  /// Memory that the table may need next. Anybody may take it, at any time.
+  struct Room {
+    ChunkedTable<Slot>::Chunk slots;
+    KeyBlocks::Page blocks;
+  };
+  [[nodiscard]] static Room make_room() {
+    Room out;
+    out.slots = ChunkedTable<Slot>::make();
+    out.blocks = KeyBlocks::make_page();
+    return out;
+  }
+  /// The table would take memory for the next `count` calls of take(), or of take_block().
+  [[nodiscard]] bool lacks_room(uint32_t count) const noexcept {
+    const bool ends = used_ < keys_ && used_ + count > slots_.size();
+    return (ends && room_.slots == nullptr) || room_.blocks == nullptr;
+  }
+  /// Keeps of `room` what it lacks.
+  void give_room(Room& room) noexcept {
+    if (room_.slots == nullptr) room_.slots = std::move(room.slots);
+    if (room_.blocks == nullptr) room_.blocks = std::move(room.blocks);
+  }
+
   /// @param keys 1..kKeysMax  @param number 0..15  @param random outlives the table
   KeyTable(uint32_t keys, uint8_t number, RandomSource& random);
 
-  /// A free index under a new instance; nothing when all are in use. Allocates when the table grows.
+  /// A free index under a new instance; nothing when all are in use. Allocates when the table grows and
+  /// nobody has given it room.
   [[nodiscard]] std::optional<uint32_t> take();
   /// Gives an index back. Only for taken ones.
   void give_back(uint32_t index) noexcept;
@@ -63,7 +95,8 @@ class KeyTable {
   void adopt(const KeyParts& parts) noexcept { slots_[parts.index].instance = parts.instance; }
 
   /// Gives a taken index a block of 256 keys of its own, one for each instance, instead of its permuted keys.
-  /// No other key is in the block while the index is taken. False when there are too many blocks. Allocates.
+  /// No other key is in the block while the index is taken. False when there are too many blocks. Allocates
+  /// likewise.
   [[nodiscard]] bool take_block(uint32_t index);
   /// The index that has the block of a key, and the instance chosen. Asked when find() has named nobody.
   [[nodiscard]] std::optional<KeyParts> find_chosen(uint32_t key) const noexcept;
@@ -79,14 +112,6 @@ class KeyTable {
   [[nodiscard]] uint32_t size() const noexcept { return keys_; }
 
  private:
-  struct Slot {
-    uint32_t next = kNone;  // in the line of resting ones; of a taken one with a block, its first key
-    uint8_t instance = 0;
-    uint8_t promised = 0;  // newest one, `instance` when there is none ahead
-    bool has_block = false;
-  };
-  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
-
   void grow();
   void step(uint32_t index) noexcept;
   /// The first instance behind `instance` whose key may be given out.
@@ -111,7 +136,8 @@ class KeyTable {
   uint32_t oldest_ = kNone;  // of the resting ones
   uint32_t newest_ = kNone;
   ChunkedTable<Slot> slots_;
-  std::unordered_map<uint32_t, uint32_t> blocks_;  // upper 20 of the permuted bits -> index
+  KeyBlocks blocks_;
+  Room room_;
   mutable std::array<Remembered, kRememberedSlots> remembered_{};
 };
 

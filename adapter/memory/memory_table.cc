@@ -74,8 +74,8 @@ struct MemoryTable::RegionPlan {
   }
 };
 
-MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random)
-    : WindowTable(keys, number, random) {
+MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds)
+    : WindowTable(keys, number, random, pds) {
   static_cast<void>(install_fault_handler());
 }
 

@@ -77,7 +77,8 @@ class MemoryTable final : public WindowTable {
  public:
   /// @param keys   most entries, regions and windows together
   /// @param number adapter number, the top four bits of each key (LAY-STAG)
-  MemoryTable(uint32_t keys, uint8_t number, RandomSource& random);
+  /// @param pds    PDs that there is room for at once; others cost memory
+  MemoryTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds = 0);
 
   /// Registers memory, which must outlive the registration (TPT-REG-01): one entry for local use and, when a
   /// remote right is asked for, a window over all of it (decisions 1.4). A remote right needs the local one

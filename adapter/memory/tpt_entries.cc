@@ -1,8 +1,21 @@
 #include "adapter/memory/tpt_entries.h"
 
+#include <utility>
+
 #include "base/check.h"
 
 namespace weft::adapter {
+
+TptEntries::TptEntries(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds)
+    : keys_(keys, number, random) {
+  entries_.expect(keys);
+  used_by_pd_.reserve(pds);
+}
+
+void TptEntries::give_room(Room& room) noexcept {
+  keys_.give_room(room.keys);
+  if (spare_ == nullptr) spare_ = std::move(room.entries);
+}
 
 TptEntries::~TptEntries() {
   for (uint32_t index = 0; index < entries_.size(); ++index) {
@@ -15,7 +28,8 @@ uint32_t TptEntries::take(const TableEntry& as) {
   if (as.pd.value() >= used_by_pd_.size()) used_by_pd_.resize(as.pd.value() + 1U);
   const std::optional<uint32_t> index = keys_.take();
   WEFT_CHECK(index.has_value(), "an entry is taken from a full table");
-  if (*index == entries_.size()) entries_.grow();
+  if (*index == entries_.size())
+    entries_.grow(spare_ != nullptr ? std::move(spare_) : ChunkedTable<TableEntry>::make());
   TableEntry& entry = entries_[*index];
   entry = as;
   entry.tag = keys_.instance_of(*index);

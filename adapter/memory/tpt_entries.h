@@ -112,7 +112,8 @@ class TptEntries {
     uint32_t index = 0;
   };
 
-  TptEntries(uint32_t keys, uint8_t number, RandomSource& random) : keys_(keys, number, random) {}
+  /// @param pds PDs that there is room for at once; others cost memory
+  TptEntries(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds);
   ~TptEntries();
   TptEntries(const TptEntries&) = delete;
   TptEntries& operator=(const TptEntries&) = delete;
@@ -122,7 +123,24 @@ class TptEntries {
   [[nodiscard]] uint32_t free_count() const noexcept { return keys_.free_count(); }
   [[nodiscard]] uint32_t key_of(uint32_t index) const noexcept { return keys_.key_of(index); }
 
-  /// A free entry of `pd`, filled in but for its instance. Only when one is free. Allocates.
+  /// Memory that the table may need next. Anybody may take it, at any time.
+  struct Room {
+    KeyTable::Room keys;
+    ChunkedTable<TableEntry>::Chunk entries;
+  };
+  [[nodiscard]] static Room make_room() {
+    Room out;
+    out.keys = KeyTable::make_room();
+    out.entries = ChunkedTable<TableEntry>::make();
+    return out;
+  }
+  /// take() would take memory, or take_block(), within the next call that registers or makes a window.
+  [[nodiscard]] bool lacks_room() const noexcept { return keys_.lacks_room(kKeysPerRegion); }
+  /// Keeps of `room` what it lacks.
+  void give_room(Room& room) noexcept;
+
+  /// A free entry of `pd`, filled in but for its instance. Only when one is free. Allocates when the table
+  /// grows and nobody has given it room.
   [[nodiscard]] uint32_t take(const TableEntry& as);
   /// Gives a taken window a block of keys of which the consumer chooses one. False when there is no room.
   [[nodiscard]] bool take_block(uint32_t index);
@@ -205,8 +223,11 @@ class TptEntries {
   /// Checks b to d, and that the entry is somebody's.
   [[nodiscard]] AccessFault find_taken(PdId pd, uint32_t key, EntryType type, uint32_t& out) const noexcept;
 
+  static constexpr uint32_t kKeysPerRegion = 2;
+
   KeyTable keys_;
   ChunkedTable<TableEntry> entries_;
+  ChunkedTable<TableEntry>::Chunk spare_;  // as long as the keys have one
   std::vector<uint32_t> used_by_pd_;
   uint64_t page_entries_ = 0;  // of the translations in use
   uint64_t page_entries_max_ = std::numeric_limits<uint64_t>::max();

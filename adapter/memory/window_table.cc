@@ -5,9 +5,13 @@
 
 namespace weft::adapter {
 
-WindowTable::WindowTable(uint32_t keys, uint8_t number, RandomSource& random)
-    : entries_(std::make_unique<TptEntries>(keys, number, random)) {}
+WindowTable::WindowTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds)
+    : entries_(std::make_unique<TptEntries>(keys, number, random, pds)) {}
 WindowTable::~WindowTable() = default;
+
+bool WindowTable::lacks_room() const noexcept {
+  return entries_->lacks_room();
+}
 
 Result<Rkey> WindowTable::alloc_rkey(PdId pd) {
   Rkey key;

@@ -79,13 +79,19 @@ class WindowTable {
   /// What was granted may have ended outside this table: every grant is asked for again.
   void end_grants() noexcept { ++revision_; }
 
+  /// The next registration would take memory that nobody has supplied (adapter/supplies.h).
+  [[nodiscard]] bool lacks_room() const noexcept;
+
+  // ---- adapter/ alone --------------------
+  [[nodiscard]] TptEntries& entries() noexcept { return *entries_; }
+
  protected:
   /// @param keys   most entries, regions and windows together
   /// @param number adapter number, the top four bits of each key (LAY-STAG)
-  WindowTable(uint32_t keys, uint8_t number, RandomSource& random);
+  /// @param pds    PDs that there is room for at once; others cost memory
+  WindowTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds);
   ~WindowTable();
 
-  [[nodiscard]] TptEntries& entries() noexcept { return *entries_; }
   [[nodiscard]] const TptEntries& entries() const noexcept { return *entries_; }
 
  private:

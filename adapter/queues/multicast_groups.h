@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "messages/multicast.h"
@@ -14,7 +12,7 @@ namespace weft::adapter {
 
 class QueuePair;
 
-/// Owner: the adapter's thread. Looking up does not allocate.
+/// Owner: the adapter's thread. All memory is taken at construction, and touched as members come.
 class MulticastGroups {
  public:
   struct Member {
@@ -24,23 +22,43 @@ class MulticastGroups {
   };
 
   /// `members_max`: memberships in all.
-  explicit MulticastGroups(uint32_t members_max) noexcept : members_max_(members_max) {}
+  explicit MulticastGroups(uint32_t members_max);
 
   /// False when there is no room for one more. A member that joins again stays one.
-  [[nodiscard]] bool attach(uint8_t port, Lid lid, const Member& member);
+  [[nodiscard]] bool attach(uint8_t port, Lid lid, const Member& member) noexcept;
   /// False when it is none.
-  [[nodiscard]] bool detach(uint8_t port, Lid lid, const Member& member);
-  /// Members of all groups with this LID.
-  [[nodiscard]] std::span<const Member> members(uint8_t port, Lid lid) const noexcept;
+  [[nodiscard]] bool detach(uint8_t port, Lid lid, const Member& member) noexcept;
+  /// Calls `each` with the members of all groups with this LID, in the order in which they joined.
+  template <class Each>
+  void for_each(uint8_t port, Lid lid, Each each) const noexcept {
+    const uint32_t wanted = key(port, lid);
+    for (uint32_t at = lines_[line_of(wanted)]; at != kNone; at = places_[at].next) {
+      if (places_[at].key == wanted) each(places_[at].member);
+    }
+  }
+  /// Somebody is member of a group with this LID.
+  [[nodiscard]] bool any(uint8_t port, Lid lid) const noexcept;
   [[nodiscard]] bool has(const QueuePair& qp) const noexcept;
 
  private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Place {
+    uint32_t key = 0;
+    uint32_t next = kNone;  // in its line, or of the free ones
+    Member member{};        // without a QP while the place is free
+  };
   [[nodiscard]] static uint32_t key(uint8_t port, Lid lid) noexcept {
     return uint32_t{port} << 16 | lid.value();
   }
+  [[nodiscard]] size_t line_of(uint32_t key) const noexcept {
+    return (key ^ (key >> 16)) & (lines_.size() - 1);
+  }
+  /// Where the number of the member's place stands, or would stand.
+  [[nodiscard]] uint32_t& link_to(uint32_t key, const Member& member) noexcept;
 
-  std::unordered_map<uint32_t, std::vector<Member>> groups_;
-  uint32_t members_ = 0;
+  std::vector<Place> places_;
+  std::vector<uint32_t> lines_;  // the first place of each; a power of two
+  uint32_t free_ = kNone;
   uint32_t members_max_;
 };
 

@@ -21,12 +21,36 @@
 namespace weft::adapter {
 
 /// Chunks of all QPs of an adapter. Owner: the adapter's thread. Memory is taken kChunksPerSlab at a time,
-/// the first at construction, and kept: allocation happens only when more is in use than ever before.
+/// the first at construction, and kept: it is taken only when more is in use than ever before, and not by
+/// take() where somebody adds it in time.
 template <class Packet, uint32_t kLength = kChunkPackets, uint32_t kChunksPerSlab = 32>
 class ChunkPool {
+  struct alignas(64) Slab {
+    std::array<std::array<Packet, kLength>, kChunksPerSlab> chunks;
+  };
+
  public:
   /// @param ahead_max chunks that may be out beside the one each QP needs to get on (PacketWindow)
-  explicit ChunkPool(uint32_t ahead_max) : ahead_max_(ahead_max) { (void)grow(); }
+  /// @param qps_max   QPs
+  explicit ChunkPool(uint32_t ahead_max, uint32_t qps_max = 0) : ahead_max_(ahead_max) {
+    const size_t slabs = (size_t{ahead_max} + qps_max) / kChunksPerSlab + 2;
+    slabs_.reserve(slabs);
+    free_.reserve(slabs * kChunksPerSlab);
+    (void)grow();
+  }
+
+  using Memory = std::unique_ptr<Slab>;
+  /// Memory for add(), which anybody may take at any time.
+  [[nodiscard]] static Memory make() { return std::make_unique<Slab>(); }
+  /// Less than half a slab is left.
+  [[nodiscard]] bool low() const noexcept { return free_.size() < kChunksPerSlab / 2; }
+  /// `flag` becomes true when it is low.
+  void report_to(bool& flag) noexcept { low_ = &flag; }
+  void add(Memory memory) {
+    free_.reserve((slabs_.size() + 1) * kChunksPerSlab);
+    slabs_.push_back(std::move(memory));
+    for (auto& chunk : slabs_.back()->chunks) free_.push_back(chunk.data());
+  }
 
   /// A chunk as it was given back, or of packets as Packet{} makes them. Null when there is no memory, or,
   /// for one that is `ahead`, when as many are out as may be.
@@ -37,6 +61,8 @@ class ChunkPool {
       return nullptr;
     Packet* chunk = free_.back();
     free_.pop_back();
+    if (low() && low_ != nullptr) [[unlikely]]
+      *low_ = true;
     ahead_ += ahead ? 1U : 0U;
     ++out_;
     return chunk;
@@ -53,19 +79,12 @@ class ChunkPool {
   [[nodiscard]] uint32_t out() const noexcept { return out_; }
 
  private:
-  struct alignas(64) Slab {
-    std::array<std::array<Packet, kLength>, kChunksPerSlab> chunks;
-  };
-
   [[nodiscard, gnu::cold]] bool grow() noexcept {
     try {
-      const size_t chunks = (slabs_.size() + 1) * kChunksPerSlab;
-      if (free_.capacity() < chunks) free_.reserve(2 * chunks);
-      slabs_.push_back(std::make_unique<Slab>());
+      add(make());
     } catch (const std::bad_alloc&) {
       return false;
     }
-    for (auto& chunk : slabs_.back()->chunks) free_.push_back(chunk.data());
     return true;
   }
 
@@ -73,7 +92,8 @@ class ChunkPool {
   uint32_t ahead_ = 0;
   uint32_t ahead_max_;
   uint32_t out_ = 0;
-  std::vector<std::unique_ptr<Slab>> slabs_;
+  bool* low_ = nullptr;
+  std::vector<Memory> slabs_;
 };
 
 /// The packets of one direction of a QP, by number. The chunk in which the oldest packet stands is always to

@@ -14,7 +14,9 @@ namespace weft::adapter {
 
 SharedReceives::SharedReceives(Engine& engine, const std::vector<bool>& pds,
                                const std::vector<std::unique_ptr<CompletionQueue>>& cqs)
-    : engine_(engine), pds_(pds), cqs_(cqs), xrcds_(engine.config.limits.xrc_domains + 1) {}
+    : engine_(engine), pds_(pds), cqs_(cqs), xrcds_(engine.config.limits.xrc_domains + 1) {
+  steps_.reserve(engine.config.limits.shared_receive_queues);
+}
 SharedReceives::~SharedReceives() = default;
 
 bool SharedReceives::owns(const SharedReceiveQueue* srq) const noexcept {
@@ -49,7 +51,7 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
   return create(config, make(config));
 }
 
-Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqMemory memory) {
+Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqMemory&& memory) {
   engine_.count(AdapterCounter::kAgentCalls);
   if (const Status good = check(config); !good) return good.error();
   auto& queues = engine_.srqs;

@@ -33,7 +33,7 @@ class SharedReceives {
   /// The same in two steps: memory, which anybody may take at any time, and its place in the adapter. Nothing
   /// of `config` is checked before the second.
   [[nodiscard]] static SrqMemory make(const SrqConfig& config);
-  Result<SharedReceiveQueue*> create(const SrqConfig& config, SrqMemory memory);
+  Result<SharedReceiveQueue*> create(const SrqConfig& config, SrqMemory&& memory);
   /// Changes what `mask` (SrqAttrMask) names, all of it or nothing. The limit event comes once for each time
   /// a limit is set: as soon as fewer WQEs wait than that, be it at once.
   Status modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);

@@ -109,7 +109,7 @@ Outlet Segmenter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
 /// What is sent to a group is for members of this port, too. One whose LID is this port's is no group.
 bool Segmenter::members_here(QueuePair& qp, const SendWqe& wqe) const noexcept {
   return wqe.to_group && wqe.dest.lid != engine_.port_of(qp).info.lid &&
-         !engine_.groups.members(qp.port, wqe.dest.lid).empty();
+         engine_.groups.any(qp.port, wqe.dest.lid);
 }
 
 void Segmenter::copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const std::byte> cell,

@@ -25,6 +25,10 @@ LinkCellPort::LinkCellPort(LinkEngine& link) : link_(link) {
   lent_buffers_.reserve(kBuffers);
 }
 
+void LinkCellPort::expect_any_size() {
+  storage_.reserve(size_t{kBuffers} * cell_bytes_max(kCellPayloadBytesMax));
+}
+
 int LinkCellPort::poll(Instant now) noexcept {
   const int work = link_.poll(now);
   up_ = link_.state() == LinkState::kUp;

@@ -34,6 +34,9 @@ class LinkCellPort final : public CellPort {
  public:
   /// `link` must outlive the port; nobody else calls it.
   explicit LinkCellPort(LinkEngine& link);
+  /// Memory for cells of whatever size a link agrees on, so that none is taken when it comes up. It is
+  /// touched only where cells are put together from flits.
+  void expect_any_size();
 
   [[nodiscard]] bool up() const noexcept override { return up_; }
   [[nodiscard]] const CellPortInfo& info() const noexcept override { return info_; }

@@ -8,11 +8,18 @@ namespace {
 std::atomic<uint64_t> g_allocations{0};
 std::atomic<uint64_t> g_bytes{0};
 std::atomic<void (*)(uint64_t)> g_look{nullptr};
+std::atomic<void (*)()> g_look_at_free{nullptr};
 
 void count(std::size_t bytes) noexcept {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   g_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (const auto look = g_look.load(std::memory_order_relaxed); look != nullptr) look(bytes);
+}
+
+void give_back(void* memory) noexcept {
+  if (const auto look = g_look_at_free.load(std::memory_order_relaxed); look != nullptr && memory != nullptr)
+    look();
+  std::free(memory);
 }
 }  // namespace
 
@@ -32,16 +39,16 @@ void count(std::size_t bytes) noexcept {
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 
 namespace weft::test {
@@ -56,6 +63,10 @@ uint64_t allocated_bytes() noexcept {
 
 void watch_allocations(void (*look)(uint64_t bytes)) noexcept {
   g_look.store(look, std::memory_order_relaxed);
+}
+
+void watch_frees(void (*look)()) noexcept {
+  g_look_at_free.store(look, std::memory_order_relaxed);
 }
 
 }  // namespace weft::test

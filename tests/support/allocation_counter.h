@@ -12,5 +12,7 @@ uint64_t allocations() noexcept;
 uint64_t allocated_bytes() noexcept;
 /// `look` is called with the size of each allocation from now on, by whoever makes it; null: nobody.
 void watch_allocations(void (*look)(uint64_t bytes)) noexcept;
+/// `look` is called before memory is given back, likewise.
+void watch_frees(void (*look)()) noexcept;
 
 }  // namespace weft::test
