@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "tests/unit/verbs/verbs_fixture.h"
 
@@ -16,6 +18,7 @@ namespace {
 
 constexpr const char* kEndpoint = "WEFT_TEST_ENDPOINT";  // of the program that ends: the fabric that it joins
 constexpr int kTalk = STDIN_FILENO;                      // there, to whoever has started it
+constexpr std::chrono::milliseconds kFinishMax{100};     // that long it waits at its end
 constexpr uint32_t kMessages = 8;
 constexpr uint32_t kMessageBytes = 1536;
 constexpr uint32_t kFlits =
@@ -115,6 +118,7 @@ TEST_F(Exit, waits_until_the_switch_has_what_was_sent_over_zeromq) {
     const uint64_t before = counters.get(fabric::LinkCounter::kFlitsReceived);
     say(program.talk());
     ASSERT_TRUE(hears(program.talk())) << "it has come to its end";
+    std::this_thread::sleep_for(kFinishMax / 5);  // it would be gone by then, if it did not wait
     fabric.start();
     EXPECT_EQ(program.status(), 0);
     taken = counters.get(fabric::LinkCounter::kFlitsReceived) - before;
