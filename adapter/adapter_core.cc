@@ -168,7 +168,7 @@ void AdapterCore::renew(QueuePair& qp) noexcept {
   if (qp.other_cells) return fail_qp(qp, WcStatus::kFatal);
   engine.wait_no_more(qp);
   if (!qp.abilities().finish_send) return;
-  if (qp.acknowledged()) completer.repeat_all(qp);
+  if (qp.acknowledged()) completer.repeat_by_new_link(qp);
   engine.want_send(qp);
 }
 

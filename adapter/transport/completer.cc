@@ -520,7 +520,7 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
     // Nobody can answer what has not left: the port is down (decisions 2.12), the lane has no credit, or the
     // responder asked for a pause.
-    tx.progress_at = engine_.now;
+    wait_on(qp);
     return rearm(qp);
   }
   const Instant quiet_since = std::max(tx.progress_at, head.sent_at);
@@ -547,10 +547,25 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   rearm(qp);
 }
 
+/// Nobody could answer until now. What was waited in vain before that still counts: else a peer that is gone
+/// would be waited for as long as the port comes and goes.
+void Completer::wait_on(QueuePair& qp) noexcept {
+  qp.tx.progress_at = engine_.now - qp.attr.ack_timeout * qp.tx.retries;
+}
+
+void Completer::repeat_by_new_link(QueuePair& qp) noexcept {
+  wait_on(qp);
+  repeat_missing(qp);
+}
+
 void Completer::repeat_all(QueuePair& qp) noexcept {
-  SendSide& tx = qp.tx;
-  tx.progress_at = engine_.now;
-  tx.retries = 0;
+  qp.tx.progress_at = engine_.now;
+  qp.tx.retries = 0;
+  repeat_missing(qp);
+}
+
+void Completer::repeat_missing(QueuePair& qp) noexcept {
+  const SendSide& tx = qp.tx;
   if (tx.first == tx.end) return;
   repeat_from(qp, tx.first, ~0U);
   rearm(qp);

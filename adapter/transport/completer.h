@@ -41,8 +41,10 @@ class Completer {
   void on_timer(QueuePair& qp) noexcept;
   /// False when on_timer() would find nothing to do, now or later.
   [[nodiscard]] bool waits_for_time(const QueuePair& qp) const noexcept;
-  /// The link was lost and is back: everything in flight is sent again where it is missing.
+  /// The path is another one: everything in flight is sent again where it is missing, and waited for anew.
   void repeat_all(QueuePair& qp) noexcept;
+  /// The link was lost and is back: the same, and what was waited before that is not forgotten.
+  void repeat_by_new_link(QueuePair& qp) noexcept;
 
  private:
   struct Progress {
@@ -56,6 +58,8 @@ class Completer {
   void repair_gaps(QueuePair& qp) noexcept;
   void made_progress(QueuePair& qp) noexcept;
   void repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept;
+  void wait_on(QueuePair& qp) noexcept;
+  void repeat_missing(QueuePair& qp) noexcept;
   void repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) noexcept;
   void take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept;
   void sample_rtt(SendSide& tx, Duration sample) noexcept;

@@ -1,0 +1,98 @@
+// How long a requester waits for somebody who never answers: no time counts in which nobody could, and what
+// was waited before such a time is not forgotten by it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <span>
+#include <vector>
+
+#include "tests/support/adapter_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+using namespace std::chrono_literals;
+namespace {
+
+class Retries : public ::testing::Test {
+ protected:
+  static constexpr Duration kAckTimeout = 80ms;
+  static constexpr Duration kStep = 1ms;
+  static constexpr uint8_t kRetries = 3;
+
+  /// A request that never arrives.
+  void send_to_nobody() {
+    QpAttr attr;
+    attr.ack_timeout = kAckTimeout;
+    attr.retry_count = kRetries;
+    qps_ = pair_.connect({}, attr);
+    pair_.pipe.set_filter(
+        [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kDrop : Verdict::kPass; });
+    const Sge sge = pair_.side(0).sge(0, 100);
+    ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.wr_id = 1, .sges = {&sge, 1}}), PostResult::kOk);
+    pair_.run(1, Duration{});
+  }
+  /// Returns how much of this time the request was waited for.
+  Duration run_for(Duration time) {
+    Duration waited{};
+    for (; waited < time && pair_.side(0).completions.empty(); waited += kStep) pair_.run(1, kStep);
+    return waited;
+  }
+  void expect_given_up() {
+    ASSERT_EQ(pair_.side(0).completions.size(), 1U);
+    EXPECT_EQ(pair_.side(0).completions[0].status, WcStatus::kRetryExceeded);
+  }
+
+  AdapterPair pair_;
+  std::array<QueuePair*, 2> qps_{};
+};
+
+/// With a port that is never up for all of the retries at a time.
+TEST_F(Retries, a_port_that_comes_and_goes_does_not_make_them_begin_anew) {
+  send_to_nobody();
+  Duration up{};
+  for (int times = 0; times < 20 && pair_.side(0).completions.empty(); ++times) {
+    up += run_for(kAckTimeout * 3 / 2);
+    if (!pair_.side(0).completions.empty()) break;
+    pair_.pipe.set_up(false);
+    EXPECT_EQ(run_for(10 * kAckTimeout), 10 * kAckTimeout) << "no time counts while it is down";
+    pair_.pipe.set_up(true);
+  }
+  expect_given_up();
+  EXPECT_GE(up, kAckTimeout * (kRetries + 1));
+  EXPECT_LE(up, kAckTimeout * 3 / 2 * (kRetries + 1))
+      << "what is begun of an ack_timeout may be lost each time";
+}
+
+TEST_F(Retries, a_lane_without_credit_does_not_make_them_begin_anew) {
+  send_to_nobody();
+  Duration free = run_for(kAckTimeout * 5 / 2);
+  pair_.pipe.set_room(0, 0);
+  EXPECT_EQ(run_for(10 * kAckTimeout), 10 * kAckTimeout) << "no time counts while nothing can leave";
+  pair_.pipe.set_room(0, UINT32_MAX);
+  free += run_for(10 * kAckTimeout);
+  expect_given_up();
+  EXPECT_GE(free, kAckTimeout * (kRetries + 1));
+  EXPECT_LE(free, kAckTimeout * (kRetries + 2));
+}
+
+/// An answer does.
+TEST_F(Retries, begin_anew_with_an_answer) {
+  send_to_nobody();
+  static_cast<void>(run_for(kAckTimeout * 5 / 2));
+  ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 256)}), PostResult::kOk);
+  pair_.pipe.set_filter(nullptr);
+  static_cast<void>(run_for(kAckTimeout));
+  ASSERT_EQ(pair_.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair_.side(0).completions[0].status, WcStatus::kSuccess);
+  pair_.side(0).completions.clear();
+  pair_.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kDrop : Verdict::kPass; });
+  const Sge sge = pair_.side(0).sge(0, 100);
+  ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.wr_id = 2, .sges = {&sge, 1}}), PostResult::kOk);
+  EXPECT_GE(run_for(10 * kAckTimeout), kAckTimeout * (kRetries + 1));
+  expect_given_up();
+}
+
+}  // namespace
+}  // namespace weft::test
