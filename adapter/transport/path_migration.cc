@@ -25,9 +25,9 @@ bool from_alternate(const AlternatePath& path, SubnetId own, const CellView& cel
 }
 
 /// A late cell of a connection that the two QPs had before says nothing of this one. Without acknowledgement
-/// any number may be lost, and nothing is known.
+/// any number of packets may be lost, but none comes again.
 bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
-  if (!qp.acknowledged()) return true;
+  if (!qp.acknowledged()) return cell.psn.distance_from(qp.rx.expected) >= 0;
   const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
   const bool acknowledges = (properties & kOpAcknowledge) != 0;
   const bool answers = acknowledges || (properties & kOpResponse) != 0;

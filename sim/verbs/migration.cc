@@ -81,7 +81,7 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   const bool silent = links.silence(left, now) - qp.silence_before >= qp.patience / 2;
   const bool cut = links.cuts(left.link) != qp.cuts_before;
   // A late cell of before this path was loaded is not told from one that asks to leave it: by its number it
-  // may be of now, and without acknowledgement by nothing.
+  // may be of now.
   const bool misled = may_be_late;
   // A link that has begun anew by itself says so behind the QPs that left it.
   const bool anew = links.resets_itself();

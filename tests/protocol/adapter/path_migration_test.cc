@@ -457,5 +457,29 @@ TEST_F(PathMigration, a_late_cell_of_an_earlier_connection_does_not_arm) {
   EXPECT_EQ(ready_cell(0), PathMigState::kArmed);
 }
 
+/// Without acknowledgement a number of before is late, and one of later has lost those between.
+TEST_F(PathMigration, an_unacknowledged_qp_hears_what_it_would_take_as_the_next_cell) {
+  for (const bool moves : {false, true}) {
+    connect(QpType::kUc, moves, true);
+    exchange();
+    send(near, far, 3);
+    run();
+    const std::vector<std::byte> own = first.sent_by(0, Opcode::kSend).back()->bytes;
+    const auto after = [&](uint32_t packets) {
+      Pipe& link = moves ? second : first;
+      link.inject(1, with_header(own, [&](CellHeader& header) {
+                    const uint32_t may_migrate = moves ? 0 : 0x1000'0000;
+                    if (moves) header.dlid.set(4);
+                    if (moves) header.slid.set(3);
+                    header.flags2_psn.set(may_migrate | ((header.flags2_psn.get() + packets) & 0xFF'FFFF));
+                  }));
+      run(2);
+      return migration(far);
+    };
+    EXPECT_EQ(after(0), moves ? PathMigState::kArmed : PathMigState::kRearm);
+    EXPECT_EQ(after(600), moves ? PathMigState::kMigrated : PathMigState::kArmed);
+  }
+}
+
 }  // namespace
 }  // namespace weft::test
