@@ -72,9 +72,13 @@ void tell_of_path(Engine& engine, QueuePair& qp) noexcept {
   engine.want_ack(qp, true);
 }
 
-/// From a peer that sends by the path that `qp` has left.
+/// A request from a peer that sends by the path that `qp` has left. Answers are not answered: two ends that
+/// have left each other would go on for ever.
 bool has_not_followed(const QueuePair& qp, const CellView& cell) noexcept {
-  return (qp.watch & kWatchPeerFollows) != 0 && pkeys_match(cell.pkey, qp.pkey) && is_current(qp, cell);
+  constexpr uint32_t kAnswers = kOpAcknowledge | kOpResponse;
+  const bool asks = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kAnswers) == 0;
+  if ((qp.watch & kWatchPeerFollows) == 0 || !asks) return false;
+  return pkeys_match(cell.pkey, qp.pkey) && is_current(qp, cell);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 // Both ends must be ready before either may move. A QP that is (kRearm, kArmed) says so in every cell
 // (kCell2MayMigrate); one in kRearm that hears it from its peer is kArmed. A cell that comes by the alternate
 // path and does not say it is from a peer that has moved. One that moves says so at once by an ACK, and again
-// for each cell that its peer still sends by the path it has left.
+// for each request that its peer still sends by the path it has left.
 #pragma once
 
 #include <cstdint>

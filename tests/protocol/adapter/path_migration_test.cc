@@ -287,6 +287,24 @@ TEST_F(PathMigration, a_peer_that_has_not_heard_of_it_is_told_again_until_it_fol
   EXPECT_TRUE(second.trace().empty());
 }
 
+/// Each end has left for a path that the other is not on: what either says of it is not answered.
+TEST_F(PathMigration, two_ends_that_have_left_each_other_do_not_go_on_telling) {
+  connect(QpType::kRc);
+  exchange();
+  int told = 0;
+  second.set_filter([&](int, std::vector<std::byte>&) { return ++told, Verdict::kDrop; });
+  ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  run(2);
+  EXPECT_EQ(told, 1);
+  // The far end's last word by the first path.
+  const std::vector<std::byte> ack = first.sent_by(1, Opcode::kAck).back()->bytes;
+  for (int i = 0; i < 3; ++i) {
+    first.inject(0, ack);
+    run(2);
+  }
+  EXPECT_EQ(told, 1);
+}
+
 /// Nor is it told because of cells that are not of its connection, or not of its partition.
 TEST_F(PathMigration, only_cells_of_the_peer_are_answered_by_the_path_that_was_taken) {
   connect(QpType::kRc);
