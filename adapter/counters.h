@@ -88,18 +88,21 @@ enum class QpCounter : uint8_t {
   kRequestsRefused,     // operation not offered, too long, wrong Q_Key, no or unusable receive WQE
   kPacketCrcErrors,     // packets whose own sum was wrong (PUSH-CELL-08)
   kReadsNotRepeated,    // a read request under an old PSN that was not executed as just that read
+  kReadsBeyondLimit,    // reads and atomics beside as many as max_dest_rd_atomic allows
+  kStrictAcksFull,      // cells with kStrictAcksMax waiting for their own acknowledgements
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<QpCounter> counter_labels(QpCounter /*of*/) noexcept {
-  return {"cells_sent",          "cells_received",    "messages_sent",
-          "bytes_sent",          "acks_sent",         "acks_received",
-          "messages_received",   "bytes_received",    "naks_sent",
-          "naks_received",       "rnr_naks_sent",     "rnr_naks_received",
-          "cells_repeated",      "timeouts",          "duplicate_cells",
-          "gaps_seen",           "cells_stashed",     "cells_behind_later",
-          "beyond_window",       "missed_packets",    "access_refused",
-          "protocol_violations", "credit_stalls",     "requests_refused",
-          "packet_crc_errors",   "reads_not_repeated"};
+  return {"cells_sent",          "cells_received",     "messages_sent",
+          "bytes_sent",          "acks_sent",          "acks_received",
+          "messages_received",   "bytes_received",     "naks_sent",
+          "naks_received",       "rnr_naks_sent",      "rnr_naks_received",
+          "cells_repeated",      "timeouts",           "duplicate_cells",
+          "gaps_seen",           "cells_stashed",      "cells_behind_later",
+          "beyond_window",       "missed_packets",     "access_refused",
+          "protocol_violations", "credit_stalls",      "requests_refused",
+          "packet_crc_errors",   "reads_not_repeated", "reads_beyond_limit",
+          "strict_acks_full"};
 }
 
 /// Accesses that the memory table refused, by reason.

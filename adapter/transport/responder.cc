@@ -234,7 +234,10 @@ void Responder::open_packet(Arrival& arrival) noexcept {
 Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   RxPacket& packet = arrival.packet;
-  if (strict_acks_full(qp)) return Step::kDone;
+  if (strict_acks_full(qp)) [[unlikely]] {  // not received: it will come again
+    qp.counters.add(QpCounter::kStrictAcksFull);
+    return Step::kDone;
+  }
   const bool was_free = packet.state == RxState::kFree;
   open_packet(arrival);
   if (arrival.cell.psn == qp.rx.base_psn && packet.fills_wqe) resolve_bases(qp);
@@ -370,11 +373,21 @@ ResponderFault Responder::read_job(const QueuePair& qp, const CellView& cell, Re
   return placement_.check_read(qp, job);
 }
 
+namespace {
+
+/// As many are kept as the peer was told: one more is not received, and will come again.
+bool has_enough_reads(QueuePair& qp) noexcept {
+  if (qp.rx.reads.size() < qp.attr.max_dest_rd_atomic) return false;
+  qp.counters.add(QpCounter::kReadsBeyondLimit);
+  return true;
+}
+
+}  // namespace
+
 Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
-  ReceiveSide& rx = qp.rx;
   RxPacket& packet = arrival.packet;
-  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;  // not received: it will come again
+  if (has_enough_reads(qp)) return Step::kDone;
   ReadJob job;
   const ResponderFault fault = read_job(qp, arrival.cell, job);
   if (fault != ResponderFault::kNone) return refuse(arrival, fault);
@@ -395,7 +408,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
 void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   ReadJob job;
-  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return;
+  if (has_enough_reads(qp)) return;
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault == ResponderFault::kNone) fault = read_job(qp, cell, job);
   if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
@@ -428,7 +441,7 @@ Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
   RxPacket& packet = arrival.packet;
-  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return Step::kDone;  // not received: it will come again
+  if (has_enough_reads(qp)) return Step::kDone;
   FetchRequestWire request;
   if (!whole_request(arrival.cell, sizeof request)) return refuse(arrival, ResponderFault::kViolation);
   if (arrival.distance != 0) return Step::kDone;  // it sees what was written before it
@@ -460,7 +473,7 @@ Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
 void Responder::repeat_atomic(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   FetchRequestWire request;
-  if (rx.reads.size() >= qp.attr.max_dest_rd_atomic) return;
+  if (has_enough_reads(qp)) return;
   if (!whole_request(cell, sizeof request)) return placement_.count(qp, ResponderFault::kViolation);
   std::memcpy(&request, cell.payload.data(), sizeof request);
   const ExecutedRead* done = find_executed(rx, {.psn = cell.psn,

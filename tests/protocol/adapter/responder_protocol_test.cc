@@ -536,6 +536,22 @@ TEST_F(ResponderProtocol, every_cell_gets_its_own_ack_in_strict_mode) {
   EXPECT_EQ(completions().size(), 1U);
 }
 
+TEST_F(ResponderProtocol, a_cell_whose_own_ack_finds_no_place_is_dropped_and_counted) {
+  make({.ack_mode = AckMode::kStrict});
+  pair.pipe.set_room(0, 0);  // no acknowledgement can leave
+  Built one_more = write(0, pair.side(0).region.addr, pair.side(0).region.rkey, 1);
+  for (; one_more.psn < static_cast<int32_t>(kStrictAcksMax); ++one_more.psn) receive(one_more);
+  one_more.fill = std::byte{0xA5};
+  receive(one_more);
+  EXPECT_NE(pair.side(0).memory[0], one_more.fill);
+  pair.pipe.set_room(0, 2 * kStrictAcksMax);
+  for (int turn = 0; turn < 10; ++turn) pair.run_one(0);
+  EXPECT_EQ(answers().size(), kStrictAcksMax);
+  receive(one_more);
+  EXPECT_EQ(counted(QpCounter::kStrictAcksFull), 1U);
+  EXPECT_EQ(pair.side(0).memory[0], one_more.fill);
+}
+
 TEST_F(ResponderProtocol, cells_that_waited_for_their_place_are_given_up_at_reset) {
   const auto fill_the_stash = [this] {
     for (uint16_t i = 1; i <= AdapterLimits{}.stash_cells_per_qp; ++i)

@@ -136,6 +136,7 @@ TEST_F(ReadWindow, no_more_reads_are_kept_than_the_responder_said) {
   for (int i = 0; i < 5; ++i) ASSERT_EQ(post(*qps[0], SendOpcode::kRdmaRead), PostResult::kOk);
   pair.run(5);
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kRdmaReadRequest).size(), 5U);
+  EXPECT_EQ(pair.side(1).adapter->counters(*qps[1]).get(QpCounter::kReadsBeyondLimit), 3U);
   pair.pipe.set_filter(
       [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kDrop : Verdict::kPass; });
   pair.pipe.set_room(1, UINT32_MAX);
