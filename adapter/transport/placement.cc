@@ -162,6 +162,12 @@ bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
   return true;
 }
 
+bool Placement::write_on(const RxPacket& packet, uint64_t begin, std::span<const std::byte> data) noexcept {
+  const bool stands = !packet.fills_wqe && packet.revision == engine_.memory.revision();
+  const bool within = begin + data.size() <= packet.grant.room && packet.grant.at != nullptr;
+  return stands && within && copy_in(packet.grant.at + begin, data);
+}
+
 bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> data) noexcept {
   const RecvSlot slot = queue.next();
   const RecvWqe& wqe = queue.at(slot);

@@ -58,6 +58,9 @@ class Placement {
   /// they belong, and a one-shot key has served. False, and nothing is counted: something of it is refused,
   /// or its memory lies in pages.
   [[nodiscard]] bool write_at_once(QueuePair& qp, const CellView& cell) noexcept;
+  /// Likewise the bytes of a write from byte `begin` of its packet on, behind those that are placed already.
+  [[nodiscard]] bool write_on(const RxPacket& packet, uint64_t begin,
+                              std::span<const std::byte> data) noexcept;
   /// Likewise a Send, for the next WQE of a queue that has one. False, too, unless that has one segment.
   [[nodiscard]] bool receive_at_once(RecvQueue& queue, std::span<const std::byte> data) noexcept;
 

@@ -51,6 +51,7 @@ class Responder {
   };
 
   [[nodiscard]] bool take_whole(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] bool take_next(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] bool check_psn(QueuePair& qp, const CellView& cell) noexcept;
   void take_in_window(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] Step check_sequence(Arrival& arrival) noexcept;

@@ -109,7 +109,8 @@ function(weft_program NAME)
 endfunction()
 
 # weft_tests(FOLDER LINK ... [TIMEOUT seconds]): every .cc below tests/FOLDER becomes one GoogleTest program, one CTest
-# entry, and one record file that scripts/clauses reads.
+# entry, and one record file that scripts/clauses reads. A program that hangs ends after TIMEOUT, 120 unless said
+# otherwise; three times that under sanitizers.
 function(weft_tests FOLDER)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LINK;LABELS" ${ARGN})
   file(GLOB SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${FOLDER}/*.cc)
@@ -124,6 +125,9 @@ function(weft_tests FOLDER)
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+  endif()
+  if(WEFT_SANITIZE)
+    math(EXPR ARG_TIMEOUT "3 * ${ARG_TIMEOUT}")
   endif()
   string(REPLACE "_" "/" LABEL ${FOLDER})
   add_test(NAME ${FOLDER} COMMAND ${NAME} --gtest_output=json:${CMAKE_BINARY_DIR}/records/${NAME}.json)

@@ -1,0 +1,127 @@
+// The cells in the middle of a write are placed at once while they come in turn. Whatever its key meant when
+// the first of them came, each is asked for what the key means now.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "tests/support/built_cells.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+constexpr uint32_t kCell = 256;
+constexpr uint32_t kBytes = 6 * kCell;
+
+class LargeWrites : public ::testing::Test {
+ protected:
+  MemoryTable& table() { return pair.side(1).adapter->memory(); }
+  Rkey key_over(uint64_t bytes, Access access = Access::kRemoteWrite) {
+    const Rkey key = table().alloc_rkey(pair.side(1).pd).value();
+    bind(key, 0, bytes, access);
+    return key;
+  }
+  void bind(Rkey key, uint64_t offset, uint64_t bytes, Access access = Access::kRemoteWrite) {
+    PairSide& far = pair.side(1);
+    ASSERT_EQ(table().bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
+              AccessFault::kNone);
+  }
+  void post(Rkey key) {
+    pair.side(0).fill(0, kBytes, 1);
+    const Sge sge = pair.side(0).sge(0, kBytes);
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaWrite,
+                                                        .sges = {&sge, 1},
+                                                        .remote_addr = pair.side(1).region.addr,
+                                                        .rkey = key}),
+              PostResult::kOk);
+  }
+  /// The first half of its cells, and no more as yet.
+  void post_half(Rkey key) {
+    pair.pipe.set_room(0, kBytes / kCell / 2);
+    post(key);
+    pair.run(5);
+    ASSERT_TRUE(pair.side(0).completions.empty());
+    expect_written(kBytes / 2);
+  }
+  WcStatus finish() {
+    pair.pipe.set_room(0, UINT32_MAX);
+    pair.run(50);
+    return pair.side(0).completions.empty() ? WcStatus::kGeneral : pair.side(0).completions.front().status;
+  }
+  /// So many bytes, and nothing behind them.
+  void expect_written(uint32_t bytes) {
+    EXPECT_EQ(pair.side(1).bytes_at(0, bytes), pair.side(0).bytes_at(0, bytes));
+    EXPECT_EQ(pair.side(1).bytes_at(bytes, 2 * kBytes - bytes), std::vector<std::byte>(2 * kBytes - bytes));
+  }
+
+  AdapterPair pair{kCell};
+  std::array<QueuePair*, 2> qps = pair.connect({});
+};
+
+TEST_F(LargeWrites, arrive_whole_whenever_their_cells_leave) {
+  post_half(key_over(kBytes));
+  EXPECT_EQ(finish(), WcStatus::kSuccess);
+  expect_written(kBytes);
+}
+
+TEST_F(LargeWrites, miss_no_cell_that_others_have_overtaken) {
+  uint32_t sent = 0;
+  pair.pipe.set_filter([&](int from, std::vector<std::byte>&) {
+    return from == 0 && ++sent == 2 ? Verdict::kDrop : Verdict::kPass;
+  });
+  post(key_over(kBytes));
+  EXPECT_EQ(finish(), WcStatus::kSuccess);
+  expect_written(kBytes);
+  EXPECT_EQ(sent, kBytes / kCell + 1);
+}
+
+TEST_F(LargeWrites, end_where_their_key_ends) {
+  post(key_over(kBytes / 2 + 1));
+  EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
+  expect_written(kBytes / 2);
+}
+
+TEST_F(LargeWrites, stop_when_their_key_is_unbound) {
+  const Rkey key = key_over(kBytes);
+  post_half(key);
+  ASSERT_EQ(table().unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+  EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
+  expect_written(kBytes / 2);
+}
+
+TEST_F(LargeWrites, stop_when_their_key_is_bound_elsewhere) {
+  const Rkey key = key_over(kBytes);
+  post_half(key);
+  ASSERT_EQ(table().unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+  bind(key, kBytes, kBytes);
+  EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
+  expect_written(kBytes / 2);
+}
+
+TEST_F(LargeWrites, are_one_operation_of_a_one_shot_key) {
+  post_half(key_over(kBytes, Access::kRemoteWrite | Access::kOneShot));
+  EXPECT_EQ(finish(), WcStatus::kSuccess);
+  expect_written(kBytes);
+}
+
+using BuiltWrites = BuiltCells;
+
+TEST_F(BuiltWrites, a_cell_amid_a_write_is_placed_once_and_only_as_part_of_that_write) {
+  Built cell = write(0, pair.side(0).region.addr, pair.side(0).region.rkey, 256);
+  cell.flags = kCellFirst | kCellVa;
+  receive(cell);
+  Built next{.opcode = Opcode::kRdmaWrite, .cell = 1, .flags = 0, .bytes = 256, .fill = std::byte{0x11}};
+  receive(next);
+  EXPECT_EQ(pair.side(0).memory[256], std::byte{0x11});
+  next.fill = std::byte{0x22};
+  receive(next);
+  EXPECT_EQ(pair.side(0).memory[256], std::byte{0x11});
+  EXPECT_EQ(counted(QpCounter::kDuplicateCells), 1U);
+  receive({.cell = 2, .flags = 0, .bytes = 256, .fill = std::byte{0x33}});
+  EXPECT_NE(pair.side(0).memory[512], std::byte{0x33});
+  EXPECT_EQ(state(), QpState::kErr);
+}
+
+}  // namespace
+}  // namespace weft::test
