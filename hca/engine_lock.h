@@ -7,8 +7,8 @@
 
 namespace weft::hca {
 
-/// Fits std::lock_guard. Held for one bounded turn of an adapter at most, and never over a system call that
-/// waits.
+/// Fits std::lock_guard. Held for one bounded turn of an adapter at most, and never over a system call, but
+/// for what docs/consumer.md names.
 class EngineLock {
  public:
   void lock() noexcept {
