@@ -33,6 +33,7 @@ class ScriptCarrier final : public fabric::Carrier {
   std::vector<std::vector<std::byte>> take_sent() { return std::exchange(sent_, {}); }
   uint64_t resent_from = UINT64_MAX;  // last resend()
   uint64_t retired = 0;
+  uint64_t released = 0;
   bool can_reread = false;
   Instant due = kNever;  // when it wants to be polled
   Instant polled_at{};
@@ -59,7 +60,7 @@ class ScriptCarrier final : public fabric::Carrier {
     }
     return count;
   }
-  void release(uint64_t /*before*/) noexcept override {}
+  void release(uint64_t before) noexcept override { released = before; }
   bool reread(uint64_t from) noexcept override {
     if (can_reread) cursor_ = from;
     return can_reread;

@@ -2,6 +2,11 @@
 // next good one arrives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
 #include "fabric/link/link_cell_port.h"
 #include "tests/support/reason_table.h"
 #include "tests/support/script_carrier.h"
@@ -32,13 +37,18 @@ class Port {
     carrier_->arrive(std::move(flit));
   }
   size_t receive() {
-    now_ += 1us;
-    port.poll(now_);
-    const size_t cells = port.receive().size();
+    const size_t cells = take();
     port.release();
     port.flush(now_);
     return cells;
   }
+  /// Nothing is given back.
+  size_t take() {
+    now_ += 1us;
+    port.poll(now_);
+    return port.receive().size();
+  }
+  [[nodiscard]] const LaneCredit& lane() const { return engine_.lane(VirtualLane(0)); }
 
  private:
   LinkEngine engine_;
@@ -98,6 +108,38 @@ TEST(CellPortDrops, each_reason_has_its_own_counter) {
     at.arrive(kFlitHead | kFlitTail, make_cell({}));
     EXPECT_EQ(at.receive(), 1U) << name;
   }
+}
+
+/// As many flits as the lane has credits for would be held otherwise, and the cell never be whole.
+TEST(CellPortCredit, comes_back_for_each_flit_of_a_cell_that_is_not_whole_yet) {
+  Port at;
+  const std::vector<std::byte> cell = make_cell({.payload_bytes = 100});
+  constexpr size_t kPiece = 4;
+  ASSERT_GT(cell.size() / kPiece, at.lane().capacity());
+  size_t cells = 0;
+  for (size_t done = 0; done < cell.size(); done += kPiece) {
+    const size_t bytes = std::min(kPiece, cell.size() - done);
+    at.arrive((done == 0 ? kFlitHead : 0) | (done + bytes == cell.size() ? kFlitTail : 0),
+              std::span(cell).subspan(done, bytes));
+    cells += at.take();
+  }
+  EXPECT_EQ(cells, 1U);
+}
+
+TEST(CellPortCredit, of_an_earlier_link_is_not_given_to_a_new_one) {
+  Port at;
+  at.arrive(kFlitHead | kFlitTail, make_cell({}));
+  EXPECT_EQ(at.take(), 1U);
+  at.restart();
+  at.port.release();
+  EXPECT_EQ(at.lane().held(), 0U);
+  EXPECT_EQ(at.lane().untold(), 0U);
+}
+
+TEST(CellPortClaim, is_for_no_cell_that_is_longer_than_the_link_carries) {
+  Port at;
+  EXPECT_NE(at.port.claim(VirtualLane(0), cell_bytes_max(256)), nullptr);
+  EXPECT_EQ(at.port.claim(VirtualLane(0), cell_bytes_max(256) + 1), nullptr);
 }
 
 }  // namespace

@@ -196,5 +196,17 @@ TEST_F(Negotiation, a_welcome_beyond_the_offer_is_refused) {
   EXPECT_EQ(take_welcome(theirs, make_refusal(own, 1, LinkRefusal::kNoPort), joined), LinkRefusal::kNoPort);
 }
 
+TEST_F(Negotiation, an_endnode_that_has_a_name_is_not_given_another) {
+  theirs.any_port = true;
+  theirs.guid = Guid(9);
+  hello = make_hello(theirs, 1);
+  ASSERT_EQ(answer(), LinkRefusal::kNone);
+  LinkParams joined;
+  ASSERT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNone);
+  EXPECT_EQ(joined.local_guid, Guid(9));
+  ++welcome.identity;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNotOwner);
+}
+
 }  // namespace
 }  // namespace weft::test

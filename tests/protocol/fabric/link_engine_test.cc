@@ -281,6 +281,25 @@ TEST_F(Engine, a_cell_that_no_repeat_mends_is_dropped_and_the_link_goes_on) {
   EXPECT_EQ(receive(), Numbers{3});
 }
 
+/// The sender of a lost flit is asked for it until it may come no more. Another cell that is torn meanwhile
+/// is not the one that has come too often.
+TEST_F(Engine, only_the_next_flit_in_order_is_given_up) {
+  for (uint32_t i = 1; i <= kFlitRepeatsMax; ++i) {
+    carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 2}));
+    receive();
+    EXPECT_EQ(count(LinkCounter::kRepeatsRequested), i);
+  }
+  std::vector<std::byte> torn = data(2);
+  torn[40] ^= std::byte{1};
+  carrier->arrive(torn);
+  EXPECT_EQ(receive(), Numbers{});
+  EXPECT_EQ(count(LinkCounter::kBadCellCrc), 1U);
+  EXPECT_EQ(count(LinkCounter::kTornCells), 0U);
+  carrier->arrive(data(1));
+  carrier->arrive(data(2));
+  EXPECT_EQ(receive(), (Numbers{1, 2}));
+}
+
 /// Two full rings whose owners both have something to acknowledge would wait for each other for ever.
 TEST_F(Engine, data_never_takes_the_slots_that_are_kept_for_flits_without_data) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true, 1000), now);
@@ -297,6 +316,7 @@ TEST_F(Engine, data_never_takes_the_slots_that_are_kept_for_flits_without_data) 
   now += 300ms;
   engine.poll(now);
   EXPECT_EQ(count(LinkCounter::kProbesSent), kControlSlots) << "now the ring is really full";
+  EXPECT_EQ(count(LinkCounter::kRepeatsServed), 1U) << "who cannot ask repeats unasked";
 }
 
 TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) {
@@ -366,6 +386,41 @@ TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) 
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 4}));
   receive();
   EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
+}
+
+TEST_F(Engine, a_question_is_answered_though_nobody_flushes) {
+  carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer}));
+  engine.poll(now);
+  EXPECT_TRUE(engine.receive().empty());
+  EXPECT_EQ(carrier->released, 1U) << "a flit without data has nothing that anybody would read";
+  EXPECT_EQ(engine.deadline(), now + LinkTimers{}.ack_delay);
+  now += LinkTimers{}.ack_delay;
+  engine.poll(now);
+  EXPECT_FALSE(sent().empty());
+}
+
+/// The few flits that it has sent are kept for the peer, which need not wake it to acknowledge them.
+TEST_F(Engine, who_has_slept_asks_nothing_and_misses_nobody) {
+  engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true), now);
+  ASSERT_TRUE(send());
+  engine.flush(now);
+  engine.poll(now);
+  ASSERT_TRUE(engine.prepare_sleep());
+  now += 10s;
+  engine.finish_sleep();
+  engine.poll(now);
+  EXPECT_EQ(count(LinkCounter::kProbesSent), 0U);
+  EXPECT_EQ(count(LinkCounter::kPeerStalled), 0U);
+}
+
+TEST_F(Engine, no_more_flits_are_unacknowledged_than_it_has_places_for) {
+  uint32_t flits = 0;
+  for (; flits <= kUnacknowledgedFlitsMax && send(kVlManagement); ++flits) engine.flush(now);
+  EXPECT_EQ(flits, kUnacknowledgedFlitsMax);
+  carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = 1}));
+  receive();
+  EXPECT_TRUE(send(kVlManagement));
+  EXPECT_FALSE(send(kVlManagement));
 }
 
 TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves_but_not_before_a_switch_would_give_up) {
