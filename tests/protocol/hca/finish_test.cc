@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 class Finish : public TwoDevices {
  protected:
+  ~Finish() override { pipe.set_filter(nullptr); }  // the devices end after it
   /// a() sends and b() receives and acknowledges.
   void send_and_receive() {
     ASSERT_EQ(b().recv(*qps[1], 1), Answer::kOk);
