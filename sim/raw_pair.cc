@@ -95,11 +95,7 @@ int RawPair::connect(Instant now) {
     if (!ends_[side]->connect(*ends_[1 - side])) violation(now, "modify_qp refused");
     for (uint32_t i = 0; i < plan_.recv_wqes; ++i) ends_[side]->want_receive(now);
   }
-  // A node that has just gone on after a pause may not have noticed yet that its link is down.
-  error_has_reason_ = std::any_of(world_.cuts.begin(), world_.cuts.end(), [&](const CutWindow& cut) {
-    return cut.begin <= now && now < cut.end &&
-           world_.fabric.on_path(cut.link, plan_.nodes[0], plan_.nodes[1]);
-  });
+  error_has_reason_ = false;
   connected_at_ = now;
   state_ = State::kUp;
   return 1;

@@ -49,12 +49,12 @@ Duration WorldPlan::hindered(uint32_t node, uint32_t other, Instant from, Instan
     // The link notices only with its next probe that it is whole again.
     if (window.rates.cut) add(window.begin, window.end + fabric::LinkTimers{}.probe_max);
   }
+  for (const CutWindow& cut : cuts) {
+    if (fabric.on_path(cut.link, node, other)) add(cut.begin, cut.end);
+  }
   if (fabric.switch_of(node) == fabric.switch_of(other)) return sum;
   for (const Crash& crash : crashes) {
     if (fabric.is_switch(crash.node)) add(crash.at, crash.back_at);
-  }
-  for (const CutWindow& cut : cuts) {
-    if (fabric.on_path(cut.link, node, other)) add(cut.begin, cut.end);
   }
   return sum;
 }

@@ -235,9 +235,9 @@ struct WorldPlan {
   [[nodiscard]] bool stood_still(uint32_t from, uint32_t to) const noexcept;
   /// How long a node was frozen between two times.
   [[nodiscard]] Duration frozen(uint32_t node, Instant from, Instant to) const noexcept;
-  /// How long, between two times, cells between two endnodes may not have passed although the links of both
-  /// were up: a node was frozen or one direction of a link dead, on their path or beside it where lanes back
-  /// up, or the other's switch was away.
+  /// How long, between two times, cells between two endnodes may not have passed although one of them has its
+  /// link: a node was frozen or one direction of a link dead, on their path or beside it where lanes back up,
+  /// a link on it was cut, or the other's switch was away.
   [[nodiscard]] Duration hindered(uint32_t node, uint32_t other, Instant from, Instant to) const noexcept;
   /// About how many flits the planned traffic takes, without repeats and control traffic.
   [[nodiscard]] uint64_t flits() const noexcept;
