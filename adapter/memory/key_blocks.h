@@ -15,8 +15,9 @@ namespace weft::adapter {
 inline constexpr uint32_t kKeyBlockNumbers = 1U << 20;
 
 class KeyBlocks {
+  static constexpr uint32_t kPage = 1024;
   struct PageOf {
-    std::array<uint32_t, 1024> owners;  // index + 1; 0: nobody's
+    std::array<uint32_t, kPage> owners;  // index + 1; 0: nobody's
   };
 
  public:
@@ -46,8 +47,6 @@ class KeyBlocks {
   }
 
  private:
-  static constexpr uint32_t kPage = 1024;
-
   std::vector<Page> pages_ = std::vector<Page>(kKeyBlockNumbers / kPage);
   uint32_t size_ = 0;
 };

@@ -28,6 +28,13 @@ namespace {
   return cell.payload.size() == bytes && !cell.has(kCellPacketCrc);
 }
 
+/// A cell says of its packet what the cell that began it said.
+[[nodiscard, gnu::always_inline]] inline bool same_operation(const RxPacket& packet,
+                                                             const CellView& cell) noexcept {
+  return packet.opcode == cell.opcode && packet.flags2 == (cell.flags2 & kCell2OfPacket) &&
+         packet.srq == cell.srq;
+}
+
 /// A message of one cell that is the next one of an RC QP, while nothing else of it is half received.
 [[nodiscard, gnu::always_inline]] inline bool whole_in_turn(const QueuePair& qp,
                                                             const CellView& cell) noexcept {
@@ -96,8 +103,7 @@ namespace {
                                                              const CellView& cell) noexcept {
   const uint64_t before = (uint64_t{1} << cell.cell_number) - 1;
   return packet.state == RxState::kOpen && packet.cells == 0 && packet.placed == before &&
-         packet.opcode == cell.opcode && packet.flags2 == (cell.flags2 & kCell2OfPacket) &&
-         packet.srq == cell.srq;
+         same_operation(packet, cell);
 }
 
 }  // namespace
@@ -192,9 +198,7 @@ bool Responder::consistent(const Arrival& arrival) const noexcept {
   const RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
   if (packet.state == RxState::kFree) return true;
-  if (packet.opcode != cell.opcode || packet.flags2 != (cell.flags2 & kCell2OfPacket) ||
-      packet.srq != cell.srq)
-    return false;
+  if (!same_operation(packet, cell)) return false;
   const bool last = cell.has(kCellLast);
   if (packet.cells != 0)
     return last == (cell.cell_number + 1U == packet.cells) && cell.cell_number < packet.cells;

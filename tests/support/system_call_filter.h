@@ -11,8 +11,16 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 
 namespace weft::test {
+
+/// From now on the kernel asks this program about every system call of the process.
+inline bool filter_system_calls(std::span<sock_filter> code) {
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
 
 /// From now on every system call but the one that ends the process kills it.
 inline bool forbid_system_calls() {
@@ -22,9 +30,7 @@ inline bool forbid_system_calls() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
   }};
-  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return filter_system_calls(code);
 }
 
 /// How a child ended: its exit code, or minus the signal.

@@ -3,9 +3,6 @@
 // answer where the caller expects it.
 #include "tests/support/system_call_watch.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -13,6 +10,8 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+
+#include "tests/support/system_call_filter.h"
 
 #if defined(__x86_64__)
 
@@ -76,9 +75,7 @@ bool watch_system_calls(void (*look)(long number)) {  // NOLINT(google-runtime-i
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
   }};
-  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return filter_system_calls(code);
 }
 
 }  // namespace weft::test
