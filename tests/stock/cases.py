@@ -38,6 +38,7 @@ class Case:
     ended_after: Optional[float] = None  # the client goes on until it is ended: after so many seconds
     seconds: float = 60
     reliable: bool = True          # lost cells are repaired: by RC, or by the program
+    talks: bool = True             # programs of it send each other something
     prepare: Optional[Callable[[pathlib.Path], None]] = None
     environment: dict = dataclasses.field(default_factory=dict)
 
@@ -48,6 +49,9 @@ PACKAGES = {"ibverbs-utils": "ibverbs-utils", "perftest": "perftest", "verbs_che
             "iser": "tgt libiscsi-bin qemu-utils qemu-block-extra", "openmpi": "openmpi-bin libopenmpi-dev",
             "infiniband-diags": "infiniband-diags", "roce": "ibverbs-utils perftest rdmacm-utils ucx-utils"}
 HERE = pathlib.Path(__file__).resolve().parent
+# Set where a case's sides are to stand at two switches: what WEFT_FABRIC is to be for a process of the other side than the one that
+# reads it. A case of one command places some of its processes by it.
+OTHER_SIDE = "STOCK_OTHER_SIDE"
 
 
 def shows(*patterns):
@@ -83,12 +87,15 @@ def both(*checks):
 
 def ibverbs_utils():
     family = "ibverbs-utils"
-    yield Case(family, "ibv_devices", ["ibv_devices"], shows(r"^\s+\w+\s+[0-9a-f]{16}$"))
-    yield Case(family, "ibv_devinfo", ["ibv_devinfo"], shows(r"^hca_id:\s+\w+", r"state:\s+PORT_ACTIVE", r"port_lid:\s+[1-9]"))
+    yield Case(family, "ibv_devices", ["ibv_devices"], shows(r"^\s+\w+\s+[0-9a-f]{16}$"), talks=False)
+    yield Case(family, "ibv_devinfo", ["ibv_devinfo"], shows(r"^hca_id:\s+\w+", r"state:\s+PORT_ACTIVE", r"port_lid:\s+[1-9]"),
+               talks=False)
     yield Case(family, "ibv_devinfo -v", ["ibv_devinfo", "-v"],
-               shows(r"max_qp:\s+[1-9]\d{3}", r"max_mr:\s+[1-9]\d{4}", r"atomic_cap:\s+ATOMIC", r"GID\[\s*0\]:\s+fe80:"))
-    yield Case(family, "ibv_devinfo -l", ["ibv_devinfo", "-l"], shows(r"^1 HCA found"))
-    yield Case(family, "ibv_asyncwatch", ["stdbuf", "-oL", "ibv_asyncwatch"], shows(r"async event FD"), ended_after=1.0)
+               shows(r"max_qp:\s+[1-9]\d{3}", r"max_mr:\s+[1-9]\d{4}", r"atomic_cap:\s+ATOMIC", r"GID\[\s*0\]:\s+fe80:"),
+               talks=False)
+    yield Case(family, "ibv_devinfo -l", ["ibv_devinfo", "-l"], shows(r"^1 HCA found"), talks=False)
+    yield Case(family, "ibv_asyncwatch", ["stdbuf", "-oL", "ibv_asyncwatch"], shows(r"async event FD"), ended_after=1.0,
+               talks=False)
 
     def pingpong(kind, *options, count=1000):
         program = f"ibv_{kind}_pingpong"
@@ -341,7 +348,7 @@ def libfabric():
         base = ["fi_pingpong", "-p", provider, "-e", kind, "-I", "100", "-B", "{port}"]
         client = [*base[:-2], "-P", "{port}", "127.0.0.1"]
         yield Case("libfabric", f"fi_pingpong {name}", client, shows(r"^64\s+100\s"), server=base, reliable=name != "dgram")
-    yield Case("libfabric", "fi_info", ["fi_info", "-p", "verbs"], shows(r"provider: verbs"))
+    yield Case("libfabric", "fi_info", ["fi_info", "-p", "verbs"], shows(r"provider: verbs"), talks=False)
 
 
 def with_file(name):
@@ -369,28 +376,31 @@ def openmpi():
         subprocess.run(["mpicc", "-O1", "-Wall", "-o", str(directory / "mpi_check"), str(HERE / "mpi_check.c")], check=True)
         directory.chmod(0o755)
 
-    ranks = ["mpirun", "--oversubscribe", "--mca", "btl", "^openib,uct,ofi", "-n"]
+    ranks = ["mpirun", "--oversubscribe", "--mca", "btl", "^openib,uct,ofi", "-n", "4"]
+    # Neighbours stand on two sides, where there are two.
+    check = ["sh", "-c", f"[ $((OMPI_COMM_WORLD_RANK % 2)) = 0 ] || export WEFT_FABRIC=${{{OTHER_SIDE}:-$WEFT_FABRIC}}; exec {{dir}}/mpi_check"]
     ucx_of = {"rc_verbs": "rc_verbs,ud_verbs,self", "ud_verbs": "ud_verbs,self"}
     for transport, words in ucx_of.items():
         yield Case("openmpi", f"4 ranks, UCX {transport}",
-                   [*ranks, "4", "--mca", "pml", "ucx", "--mca", "osc", "ucx", "{dir}/mpi_check"],
+                   [*ranks, "--mca", "pml", "ucx", "--mca", "osc", "ucx", *check],
                    shows(r"^4 ranks: all right"), prepare=built, seconds=180,
                    environment={"UCX_TLS": words, "UCX_NET_DEVICES": "weft0:1"})
     yield Case("openmpi", "4 ranks, libfabric verbs;ofi_rxm",
-               [*ranks, "4", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm",
-                "--mca", "osc", "pt2pt", "{dir}/mpi_check"],
+               [*ranks, "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm",
+                "--mca", "osc", "pt2pt", *check],
                shows(r"^4 ranks: all right"), prepare=built, seconds=180)
 
 
 def infiniband_diags():
     """Those that read sysfs alone; the others send management datagrams through /dev/infiniband/umad0."""
-    family = "infiniband-diags"
-    yield Case(family, "ibstat", ["ibstat"], shows(r"^CA 'weft0'", r"State: Active", r"Physical state: LinkUp", r"Rate: 100",
-                                                   r"Base lid: [1-9]", r"Link layer: InfiniBand"))
-    yield Case(family, "ibstat -l", ["ibstat", "-l"], shows(r"^weft0$"))
-    yield Case(family, "ibstat -p", ["ibstat", "-p"], shows(r"^0x[0-9a-f]{16}$"))
-    yield Case(family, "ibstatus", ["ibstatus"], shows(r"Infiniband device 'weft0' port 1 status", r"state:\s+4: ACTIVE",
-                                                       r"rate:\s+100 Gb/sec \(4X EDR\)", r"link_layer:\s+InfiniBand"))
+    def one(*words, check):
+        return Case("infiniband-diags", " ".join(words), [*words], check, talks=False)
+    yield one("ibstat", check=shows(r"^CA 'weft0'", r"State: Active", r"Physical state: LinkUp", r"Rate: 100", r"Base lid: [1-9]",
+                                    r"Link layer: InfiniBand"))
+    yield one("ibstat", "-l", check=shows(r"^weft0$"))
+    yield one("ibstat", "-p", check=shows(r"^0x[0-9a-f]{16}$"))
+    yield one("ibstatus", check=shows(r"Infiniband device 'weft0' port 1 status", r"state:\s+4: ACTIVE",
+                                      r"rate:\s+100 Gb/sec \(4X EDR\)", r"link_layer:\s+InfiniBand"))
 
 
 def with_options(case, *options):

@@ -4,7 +4,7 @@
   iser.py DIRECTORY PORT
 
 tgtd takes commands of root only, so this runs in a user namespace of its own (unshare -Ur). Over iSER it lets an initiator
-in when its address and its name are both bound to the target; without the name it says "target not found".
+in when its address and its name are both bound to the target; without the name it says "target not found". Where STOCK_OTHER_SIDE is set, the target is on the fabric that it names.
 """
 import contextlib
 import os
@@ -88,8 +88,10 @@ def main():
     os.environ["TGT_IPC_SOCKET"] = str(directory / "tgt")
     (directory / "disk1").write_bytes(os.urandom(DISK_BYTES))
     (directory / "disk2").write_bytes(bytes(DISK_BYTES))
+    fabric = os.environ.get("STOCK_OTHER_SIDE", os.environ["WEFT_FABRIC"])
     with (directory / "tgtd.txt").open("wb") as said:
-        target = subprocess.Popen(["tgtd", "-f", "--iser", f"port={port}"], stdout=said, stderr=said)
+        target = subprocess.Popen(["tgtd", "-f", "--iser", f"port={port}"], stdout=said, stderr=said,
+                                  env={**os.environ, "WEFT_FABRIC": fabric})
     try:
         wait_for_target()
         manage("target", "new", "-T", TARGET)

@@ -3,7 +3,7 @@
 
   qemu_migrate.py DIRECTORY PORT [pin]
 
-The guest has firmware and no disk. It runs for a moment, is stopped, migrated and compared byte by byte; then it must go on
+Where STOCK_OTHER_SIDE is set, the destination is on the fabric that it names. The guest has firmware and no disk. It runs for a moment, is stopped, migrated and compared byte by byte; then it must go on
 at the other side. With `pin` all its memory is registered at once (rdma-pin-all).
 """
 import filecmp
@@ -21,11 +21,12 @@ SECONDS = 90
 class Guest:
     """One QEMU process and its QMP socket."""
 
-    def __init__(self, directory, name, *more):
+    def __init__(self, directory, name, *more, fabric=None):
         self.path = os.path.join(directory, f"{name}.qmp")
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", "-accel", "tcg", "-m", f"{GUEST_MIB}", "-nodefaults", "-display", "none",
-             "-qmp", f"unix:{self.path},server=on,wait=off", *more])
+             "-qmp", f"unix:{self.path},server=on,wait=off", *more],
+            env={**os.environ, "WEFT_FABRIC": fabric} if fabric else None)
         self.lines = self.connect()
         self.ask("qmp_capabilities")
 
@@ -80,7 +81,7 @@ def main():
     directory, port, pin = sys.argv[1], int(sys.argv[2]), "pin" in sys.argv[3:]
     guests = []
     try:
-        guests.append(Guest(directory, "destination", "-incoming", "defer"))
+        guests.append(Guest(directory, "destination", "-incoming", "defer", fabric=os.environ.get("STOCK_OTHER_SIDE")))
         guests.append(Guest(directory, "source"))
         destination, source = guests
         for guest in guests:

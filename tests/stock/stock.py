@@ -9,8 +9,8 @@
   scripts/stock --repeat 100 pingpong 'rping -V'
                                each of these 100 times
   scripts/stock --switches 3 --loss 1 --corrupt 0.1
-                               the reliable ones, servers and clients two hops apart, while a switch between them loses 1 %
-                               of the cells and damages 0.1 %
+                               the reliable ones, the sides of each two hops apart, while each link between switches loses 1 % of
+                               the cells in each direction and damages 0.1 %; a case whose cells have not crossed them fails
   scripts/stock --sanitized build/asan-ubsan ibverbs rdmacm
                                programs load the libraries of that build, and the address sanitizer's own before them
 
@@ -22,7 +22,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -32,7 +31,7 @@ import time
 
 import kill_runs
 import warden
-from cases import PACKAGES, every_case, Outcome
+from cases import OTHER_SIDE, PACKAGES, every_case, Outcome
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NOBODY = 65534
@@ -81,9 +80,14 @@ class SanitizedLibraries:
 
 
 class Fabric:
-    """A fabric of one case that is more than the default one: several switches, and faults. A program that sleeps keeps it."""
+    """A fabric of one case that is more than the default one: several switches in a row, and faults. A program that sleeps keeps it.
+
+    One side of a case stands at the first switch and the other at the last. With one switch the faults are at every port of
+    programs; with several at both ends of each link between them. Each has a seed of its own, which its line in fabric.txt says."""
 
     NAME = "stock"
+    SPARE_PORTS = 16
+    SURE = 20  # where so many strikes are to be expected, none at all is no chance: e^-20
 
     def __init__(self, run, switches, faults):
         """`run(words, role)` starts words as the user, beside the case's programs; `faults` are kinds with their chances."""
@@ -91,35 +95,76 @@ class Fabric:
         self.names = [f"s{i + 1}" for i in range(switches)]
         self.faults = faults
         self.keeper = None
+        self.crossed = self.struck = 0  # cells: through all switches; by faults
 
     def topology(self):
         lines = [f'fabric = "{self.NAME}"']
         for name in self.names:
-            lines += ["[[switch]]", f'name = "{name}"', "spare_ports = 16"]
+            lines += ["[[switch]]", f'name = "{name}"', f"spare_ports = {self.SPARE_PORTS}"]
         for left, right in zip(self.names, self.names[1:]):
             lines += ["[[link]]", f'switches = ["{left}", "{right}"]']
         return "\n".join(lines) + "\n"
 
+    def trunk_ports(self, name):
+        """Numbers of a switch's ports to its neighbours. They come first."""
+        neighbours = 1 if name in (self.names[0], self.names[-1]) else 2
+        return range(1, 1 + (neighbours if len(self.names) > 1 else 0))
+
+    def program_ports(self, name):
+        trunks = len(self.trunk_ports(name))
+        return range(1 + trunks, 1 + trunks + self.SPARE_PORTS)
+
+    def faulty_ports(self):
+        ports = self.program_ports if len(self.names) == 1 else self.trunk_ports
+        return [(name, port) for name in self.names for port in ports(name)]
+
     def start(self, weft, file, state):
         """True when it runs and its faults are in force."""
         self.keeper = self.run([str(weft), "run", "--fabric", str(file), "--", "sleep", "1000"])
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not all((state / self.NAME / f"{name}.sock").exists() for name in self.names):
             time.sleep(0.05)
-        middle = self.names[len(self.names) // 2]  # each cell passes it once
-        for kind, chance in self.faults:
-            words = [str(weft), "fault", "--fabric", self.NAME, middle, kind, "--chance", f"{chance}%", "--direction", "from"]
-            while self.run(words).wait() != 0:  # the switch listens a moment before its launcher answers for it
-                if time.monotonic() > deadline:
-                    return False
-                time.sleep(0.1)
+        for name, port in self.faulty_ports():
+            for kind, chance in self.faults:
+                words = [str(weft), "fault", "--fabric", self.NAME, f"{name}:{port}", kind, "--chance", f"{chance}%",
+                         "--direction", "from"]
+                while self.run(words).wait() != 0:  # the switch listens a moment before its launcher answers for it
+                    if time.monotonic() > deadline:
+                        return False
+                    time.sleep(0.1)
         return True
 
-    def struck(self, weft, directory):
-        """Cells that the faults have struck."""
-        self.run([str(weft), "fault", "--fabric", self.NAME, "list", "--json"], role="struck").wait()
-        text = (directory / "struck.txt").read_text()
-        return sum(int(number) for number in re.findall(r'"struck":\s*(\d+)', text))
+    def ask(self, weft, directory, *words):
+        """What `weft WORDS --json` answers."""
+        role = f"asked-{words[0]}"
+        self.run([str(weft), *words, "--fabric", self.NAME, "--json"], role=role).wait()
+        return json.loads((directory / f"{role}.txt").read_text())
+
+    def missed(self, weft, directory):
+        """Why this was no run through all its switches and faults; None when it was. Takes down what was struck."""
+        try:
+            counters = self.ask(weft, directory, "stat")["counters"]
+            rules = self.ask(weft, directory, "fault", "list")["faults"]
+        except ValueError:
+            return "the fabric does not answer"
+        self.struck = sum(rule["struck"] for rule in rules)
+
+        def cells_in(name, ports):
+            return sum(counters[f"{name}.port.{port}.cells_in"] for port in ports)
+        ends = {self.names[0], self.names[-1]}
+        sent = sum(cells_in(name, self.program_ports(name)) for name in self.names)
+        self.crossed = sum(cells_in(name, self.trunk_ports(name) if len(ends) > 1 else self.program_ports(name)) for name in ends)
+        if 3 * self.crossed < sent or sent == 0:
+            return f"of {sent} cells of its programs {self.crossed} have come through all switches"
+        for name, port in self.faulty_ports():
+            here = [rule for rule in rules if (rule["switch"], rule["port"]) == (name, port)]
+            for (kind, chance), rule in zip(self.faults, here):
+                if rule["struck"] == 0 and rule["matched"] * chance / 100 > self.SURE:
+                    return f"{kind} at {name}:{port} has struck none of {rule['matched']} cells"
+            dropped = counters[f"{name}.port.{port}.drop_fault"]
+            if dropped < sum(rule["struck"] for rule in here if rule["kind"] == "drop"):
+                return f"{name}:{port} counts {dropped} cells lost by faults, fewer than were struck there"
+        return None
 
     def switch_of(self, role):
         return self.names[-1] if role == "client" else self.names[0]
@@ -140,6 +185,7 @@ class Runner:
         self.next_port = options.first_port
         self.fabric = None
         self.struck = 0  # cells, by faults
+        self.passage = ""  # what the last case's cells met
 
     def environment(self, directory, more):
         return {"PATH": os.environ["PATH"], "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory / "run"),
@@ -158,8 +204,9 @@ class Runner:
             words = [*self.sanitized.words, *words]
         launcher = [str(self.weft), "run", *(["--roce"] if case.roce else [])]
         if self.fabric:
-            socket = directory / "run" / "weft" / Fabric.NAME / f"{self.fabric.switch_of(role)}.sock"
-            launcher += ["--fabric", Fabric.NAME, "--", "env", f"WEFT_FABRIC=shm:{socket}"]
+            here, there = (f"shm:{directory}/run/weft/{Fabric.NAME}/{self.fabric.switch_of(side)}.sock"
+                           for side in ((role, "server") if role == "client" else (role, "client")))
+            launcher += ["--fabric", Fabric.NAME, "--", "env", f"WEFT_FABRIC={here}", f"{OTHER_SIDE}={there}"]
         else:
             launcher.append("--")
         return self.spawn([*launcher, *words], directory, role, case.environment)
@@ -220,9 +267,12 @@ class Runner:
                 self.wait_for_server(case, server)
             client = self.start(case, case.client, directory, "client")
             fault = self.judge(case, [server, *others] if server else [], client, directory)
+            if self.fabric:
+                missed = self.fabric.missed(self.weft, directory)
+                self.struck += self.fabric.struck
+                self.passage = f"; {self.fabric.crossed} cells, {self.fabric.struck} struck"
+                fault = fault or (missed if case.talks else None)
         finally:
-            if self.faults and self.fabric:
-                self.struck += self.fabric.struck(self.weft, directory)
             for process in (client, server, *others, self.fabric and self.fabric.keeper):
                 if process:
                     self.end(process)
@@ -282,7 +332,7 @@ def run_all(chosen, runner, repeat):
     for case in chosen:
         start = time.monotonic()
         fault = next((fault for _ in range(repeat) if (fault := runner.run(case))), None)
-        print(f"{'ok    ' if fault is None else 'FAILED'} {case.family}: {case.name} ({time.monotonic() - start:.1f} s)"
+        print(f"{'ok    ' if fault is None else 'FAILED'} {case.family}: {case.name} ({time.monotonic() - start:.1f} s{runner.passage})"
               + (f": {fault}" if fault else ""), flush=True)
         yield case, fault
 
@@ -346,7 +396,7 @@ def main():
         return supervised(lambda scratch: kills(options, scratch))
     chosen = [case for case in every_case()
               if (not options.names or any(name in f"{case.family}: {case.name}" for name in options.names))
-              and (case.reliable or not (options.loss or options.corrupt))]
+              and (case.reliable and case.talks or not (options.loss or options.corrupt))]
     if not chosen:
         sys.exit("stock: no case of that name; see scripts/stock --list")
     if options.list:
