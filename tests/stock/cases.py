@@ -52,6 +52,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Set where a case's sides are to stand at two switches: what WEFT_FABRIC is to be for a process of the other side than the one that
 # reads it. A case of one command places some of its processes by it.
 OTHER_SIDE = "STOCK_OTHER_SIDE"
+LOSSES = "STOCK_LOSSES"  # set where cells are lost or damaged
 
 
 def shows(*patterns):
@@ -366,8 +367,7 @@ def qemu():
 def iser():
     yield Case("iser", "tgtd, iscsi-inq, iscsi-readcapacity16, qemu-io",
                ["unshare", "-Ur", "python3", "{dir}/iser.py", "{dir}", "{port}"],
-               shows(r"^\d+ bytes read and written over iSER, equal"), prepare=with_file("iser.py"), seconds=150,
-               reliable=False)  # tgtd closes when a certain acknowledgement is lost: docs/rdma_cm.md
+               shows(r"^\d+ bytes read and written over iSER, equal"), prepare=with_file("iser.py"), seconds=150)
 
 
 def openmpi():

@@ -31,7 +31,7 @@ import time
 
 import kill_runs
 import warden
-from cases import OTHER_SIDE, PACKAGES, every_case, Outcome
+from cases import LOSSES, OTHER_SIDE, PACKAGES, every_case, Outcome
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NOBODY = 65534
@@ -206,7 +206,8 @@ class Runner:
         if self.fabric:
             here, there = (f"shm:{directory}/run/weft/{Fabric.NAME}/{self.fabric.switch_of(side)}.sock"
                            for side in ((role, "server") if role == "client" else (role, "client")))
-            launcher += ["--fabric", Fabric.NAME, "--", "env", f"WEFT_FABRIC={here}", f"{OTHER_SIDE}={there}"]
+            launcher += ["--fabric", Fabric.NAME, "--", "env", f"WEFT_FABRIC={here}", f"{OTHER_SIDE}={there}",
+                         *([f"{LOSSES}=1"] if self.faults else [])]
         else:
             launcher.append("--")
         return self.spawn([*launcher, *words], directory, role, case.environment)

@@ -1,6 +1,9 @@
 // Completion queues as their owner manages them: size, notification, and what remains of a queue pair that is
 // gone.
 #include <array>
+#include <chrono>
+#include <utility>
+#include <vector>
 
 #include "tests/support/adapter_pair.h"
 
@@ -13,10 +16,11 @@ class CompletionQueues : public ::testing::Test {
   explicit CompletionQueues(const AdapterLimits& limits = {}) : pair(256, limits) {}
   ChannelAdapter& adapter() { return *pair.side(0).adapter; }
   /// A QP of side 0 that completes on `cq`, connected to one of side 1 with `receives` posted.
-  QueuePair* connect(CompletionQueue* cq, uint64_t receives) {
+  QueuePair* connect(CompletionQueue* cq, uint64_t receives, QueuePair** other = nullptr) {
     const QpConfig config{.send_cq = cq, .recv_cq = cq};
     QueuePair* qp = pair.make_qp(0, config);
     QueuePair* peer = pair.make_qp(1, {});
+    if (other != nullptr) *other = peer;
     pair.bring_up(0, *qp, config, pair.side(1).adapter->qpn(*peer), Lid(2), Psn(1), Psn(2));
     pair.bring_up(1, *peer, {}, adapter().qpn(*qp), Lid(1), Psn(2), Psn(1));
     for (uint64_t i = 0; i < receives; ++i)
@@ -186,6 +190,75 @@ TEST_F(FewCompletionQueues, one_takes_one_place_in_the_list) {
   send(*quiet, 9);
   pair.run(5);
   EXPECT_EQ(adapter().next_notified_cq(), seldom);
+}
+
+/// A program of side 1 that answers a Send as soon as it sees it. Side 0 has its Send and the receive of the
+/// answer complete on one queue.
+class AnsweredSends : public CompletionQueues {
+ protected:
+  static constexpr uint64_t kSend = 1, kReceive = 2;
+
+  AnsweredSends() {
+    cq = adapter().create_cq(16).value();
+    qp = connect(cq, 1, &peer);
+    EXPECT_EQ(pair.post_recv(0, *qp, kReceive, {pair.side(0).sge(64, 64)}), PostResult::kOk);
+  }
+  /// The program of side 1 answers within this turn of its adapter, or has done so.
+  void answer() {
+    PairSide& far = pair.side(1);
+    if (far.completions.empty() || std::exchange(answered, true)) return;
+    const Sge sge = far.sge(64, 64);
+    ASSERT_EQ(far.adapter->post_send(*peer, {.wr_id = kSend, .sges = {&sge, 1}}), PostResult::kOk);
+  }
+  /// The numbers of what side 0 has seen after so many turns, oldest first.
+  Ids run(int turns) {
+    for (int turn = 0; turn < turns; ++turn) {
+      for (const int side : {0, 1}) pair.run_one(side);
+      answer();
+      pair.clock.advance(std::chrono::microseconds(10));
+      for (const uint64_t id : drain(*cq)) seen.push_back(id);
+    }
+    return seen;
+  }
+
+  CompletionQueue* cq;
+  QueuePair* qp;
+  QueuePair* peer = nullptr;
+  bool answered = false;
+  Ids seen;
+};
+
+/// Programs depend on it, though no specification promises it: the acknowledgement goes before the answer,
+/// and before it too when both have to wait for credit.
+TEST_F(AnsweredSends, complete_before_the_answer_is_received) {
+  send(*qp, kSend);
+  EXPECT_EQ(run(10), (Ids{kSend, kReceive}));
+}
+
+TEST_F(AnsweredSends, complete_before_an_answer_that_waited_for_credit) {
+  pair.pipe.set_room(1, 0);
+  send(*qp, kSend);
+  ASSERT_EQ(run(10), Ids{});
+  ASSERT_TRUE(answered);
+  for (const Ids& wanted : {Ids{kSend}, Ids{kSend, kReceive}}) {
+    pair.pipe.set_room(1, 1);
+    EXPECT_EQ(run(10), wanted);
+  }
+}
+
+/// An answer acknowledges nothing, for it is a request of the other direction.
+TEST_F(AnsweredSends, complete_after_the_answer_if_the_acknowledgement_is_lost) {
+  bool lost = false;
+  pair.pipe.set_filter([&lost](int from, std::vector<std::byte>& bytes) {
+    CellView cell;
+    (void)decode_cell(bytes, CrcCheck::kAlreadyVerified, cell);
+    const bool ack = from == 1 && cell.opcode == Opcode::kAck;
+    return ack && !std::exchange(lost, true) ? Verdict::kDrop : Verdict::kPass;
+  });
+  send(*qp, kSend);
+  EXPECT_EQ(run(20), Ids{kReceive});
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(run(20'000), (Ids{kReceive, kSend}));
 }
 
 }  // namespace
