@@ -156,14 +156,19 @@ class Fabric:
         self.crossed = sum(cells_in(name, self.trunk_ports(name) if len(ends) > 1 else self.program_ports(name)) for name in ends)
         if 3 * self.crossed < sent or sent == 0:
             return f"of {sent} cells of its programs {self.crossed} have come through all switches"
+        met = 0
         for name, port in self.faulty_ports():
             here = [rule for rule in rules if (rule["switch"], rule["port"]) == (name, port)]
+            met += any(rule["matched"] for rule in here)
             for (kind, chance), rule in zip(self.faults, here):
                 if rule["struck"] == 0 and rule["matched"] * chance / 100 > self.SURE:
                     return f"{kind} at {name}:{port} has struck none of {rule['matched']} cells"
             dropped = counters[f"{name}.port.{port}.drop_fault"]
             if dropped < sum(rule["struck"] for rule in here if rule["kind"] == "drop"):
                 return f"{name}:{port} counts {dropped} cells lost by faults, fewer than were struck there"
+        # Each link between switches carries cells both ways; with one switch there are two programs at least.
+        if self.faults and met < max(2, 2 * len(self.names) - 2):
+            return f"cells have come by the faults of {met} ports only"
         return None
 
     def switch_of(self, role):

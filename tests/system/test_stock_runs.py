@@ -1,0 +1,52 @@
+"""A short form of scripts/stock --switches 3 --loss 1: a case whose cells did not cross the lossy links is no success."""
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+import harness
+from weft_case import WeftCase
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "stock"))
+import cases  # noqa: E402  (found through the line above)
+import stock  # noqa: E402
+
+LIBRARY = harness.BIN.parent / "lib" / "weft" / "libweft_preload.so"
+FIRST_PORT = 25600
+# Some ten thousand cells, by which each fault strikes.
+CASE = "ibv_rc_pingpong -s 1048576 -n 100 -c"
+
+
+@unittest.skipUnless(LIBRARY.exists(), "the drop-in libibverbs is not built")
+@unittest.skipUnless(shutil.which("ibv_rc_pingpong"), "ibverbs-utils is not installed")
+class StockRunsTest(WeftCase):
+    def setUp(self):
+        super().setUp()
+        self.path.chmod(0o755)
+        options = argparse.Namespace(set=[], switches=3, loss=1, corrupt=0.1, sanitized=None, first_port=FIRST_PORT + os.getpid() % 256)
+        self.runner = stock.Runner(stock.reachable_build(self.bin.parent, self.path), self.path, options)
+        self.case = next(case for case in cases.every_case() if case.name == CASE)
+
+    def replace(self, name, function):
+        """Of every fabric, until the test ends."""
+        self.addCleanup(setattr, stock.Fabric, name, getattr(stock.Fabric, name))
+        setattr(stock.Fabric, name, function)
+
+    def test_a_case_crosses_lossy_links(self):
+        self.assertIsNone(self.runner.run(self.case))
+        self.assertGreater(self.runner.fabric.crossed, 10_000)
+        self.assertGreater(self.runner.struck, 100)
+
+    def test_one_whose_sides_share_a_switch_fails(self):
+        self.replace("switch_of", lambda fabric, role: fabric.names[0])
+        self.assertRegex(self.runner.run(self.case), "^of [1-9][0-9]* cells of its programs [0-9]+ have come through all switches")
+
+    def test_one_whose_faults_are_elsewhere_fails(self):
+        self.replace("faulty_ports", lambda fabric: [("s2", port) for port in fabric.program_ports("s2")][:4])
+        self.assertRegex(self.runner.run(self.case), "^cells have come by the faults of 0 ports only")
+
+
+if __name__ == "__main__":
+    unittest.main()
