@@ -129,6 +129,7 @@ constexpr std::array kFloors{
     Floor{"event path migrated", 25},
     Floor{"event path migration failed", 10},
     Floor{"event port down", 70},
+    Floor{"given up, the port of the other path being down", 1},
     Floor{"event port expired", 12},
     Floor{"node died", 7},
     Floor{"node left", 8},

@@ -1,5 +1,6 @@
 #include "sim/verbs/links.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weft::sim::verbs {
@@ -28,7 +29,7 @@ void Links::begins(uint32_t number) noexcept {
 void Links::cut(uint32_t number, Instant now) noexcept {
   Link& link = links_[number];
   link.cut = true;
-  link.cut_since = now;
+  link.cut_spans.push_back({now});
   link.told_expired = false;
   ++link.cuts;
   ++link.downs;
@@ -36,9 +37,9 @@ void Links::cut(uint32_t number, Instant now) noexcept {
 
 std::string Links::mended(uint32_t number, Instant now) {
   Link& link = links_[number];
-  const Duration lasted = now - link.cut_since;
+  link.cut_spans.back().end = now;
+  const Duration lasted = now - link.cut_spans.back().begin;
   link.cut = false;
-  link.cut_for += lasted;
   ++link.ups;
   if (!link.port_lives) return {};
   if (lasted >= kNoticed) link.must_tell_down = true;
@@ -53,9 +54,9 @@ void Links::partitions(uint32_t number, bool alone, Instant now) noexcept {
   if (link.alone == alone) return;
   link.alone = alone;
   if (alone)
-    link.alone_since = now;
+    link.alone_spans.push_back({now});
   else
-    link.alone_for += now - link.alone_since;
+    link.alone_spans.back().end = now;
 }
 
 std::string Links::told_up(Link& link) {
@@ -87,7 +88,7 @@ std::string Links::told(uint32_t number, AsyncEventKind kind, Instant now) {
       link.told_new = true;
       return link.ups == 0 || !link.told_up ? "there was no reason: its link is the old one" : "";
     case AsyncEventKind::kPortExpired:
-      if (!link.cut || now - link.cut_since < kExpires || std::exchange(link.told_expired, true))
+      if (!link.cut || now - link.cut_spans.back().begin < kExpires || std::exchange(link.told_expired, true))
         return "there was no reason: it was not down for so long";
       return {};
     case AsyncEventKind::kPkeyChange:
@@ -107,16 +108,6 @@ std::string Links::silent(uint32_t number) const {
   return {};
 }
 
-Duration Links::without(uint32_t number, Instant now) const noexcept {
-  const Link& link = links_[number];
-  return link.cut_for + (link.cut ? now - link.cut_since : Duration(0));
-}
-
-Duration Links::alone(uint32_t number, Instant now) const noexcept {
-  const Link& link = links_[number];
-  return link.alone_for + (link.alone ? now - link.alone_since : Duration(0));
-}
-
 /// By the link between two switches.
 bool Links::crosses(const Route& route) const noexcept {
   const FabricPlan& fabric = plan_.fabric;
@@ -129,11 +120,55 @@ bool Links::fails(const Route& route) const noexcept {
   return crosses(route) && links_[plan_.fabric.endnodes].cut;
 }
 
-Duration Links::silence(const Route& route, Instant now) const noexcept {
-  if (route.link == route.peer_link) return {};
-  Duration sum = alone(route.link, now) + alone(route.peer_link, now) + without(route.peer_link, now);
-  if (crosses(route)) sum += without(plan_.fabric.endnodes, now);
+Links::Spans Links::dark(const Route& route) const {
+  Spans all;
+  const auto add = [&](const Spans& spans) { all.insert(all.end(), spans.begin(), spans.end()); };
+  if (route.link == route.peer_link) return all;
+  add(links_[route.link].alone_spans);
+  add(links_[route.peer_link].alone_spans);
+  add(links_[route.peer_link].cut_spans);
+  if (crosses(route)) add(links_[plan_.fabric.endnodes].cut_spans);
+  return all;
+}
+
+Duration Links::lasted(const Spans& these, const Spans& those, Instant now) {
+  struct Change {
+    Instant at{};
+    int these = 0;
+    int those = 0;
+  };
+  std::vector<Change> changes;
+  for (const Span& span : these) {
+    changes.push_back({span.begin, 1, 0});
+    changes.push_back({std::min(span.end, now), -1, 0});
+  }
+  for (const Span& span : those) {
+    changes.push_back({span.begin, 0, 1});
+    changes.push_back({std::min(span.end, now), 0, -1});
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
+  Duration sum{};
+  int in_these = 0;
+  int in_those = 0;
+  Instant before{};
+  for (const Change& change : changes) {
+    if (in_these > 0 && in_those == 0) sum += change.at - before;
+    before = change.at;
+    in_these += change.these;
+    in_those += change.those;
+  }
   return sum;
+}
+
+Duration Links::silence(const Route& route, Instant now) const {
+  return lasted(dark(route), links_[route.link].cut_spans, now);
+}
+
+Duration Links::useless(const Route& route, Instant now) const {
+  Spans all = dark(route);
+  const Spans& own = links_[route.link].cut_spans;
+  all.insert(all.end(), own.begin(), own.end());
+  return lasted(all, {}, now);
 }
 
 }  // namespace weft::sim::verbs

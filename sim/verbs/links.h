@@ -41,11 +41,9 @@ class Links {
   /// Nothing passes by it now.
   [[nodiscard]] bool fails(const Route& route) const noexcept;
   /// Time, in all, for which a QP got no answer by this route though its port was up.
-  [[nodiscard]] Duration silence(const Route& route, Instant now) const noexcept;
-  /// And that it was of no use to one that could take another.
-  [[nodiscard]] Duration useless(const Route& route, Instant now) const noexcept {
-    return silence(route, now) + without(route.link, now);
-  }
+  [[nodiscard]] Duration silence(const Route& route, Instant now) const;
+  /// And that it was of no use to one that could take another: its own port was down, too.
+  [[nodiscard]] Duration useless(const Route& route, Instant now) const;
 
   /// Where flits are lost or damaged, a link gives up now and then and begins anew by itself.
   [[nodiscard]] bool resets_itself() const noexcept {
@@ -53,15 +51,18 @@ class Links {
   }
 
  private:
+  struct Span {
+    Instant begin{};
+    Instant end = kNever;  // it lasts
+  };
+  using Spans = std::vector<Span>;
   struct Link {
     bool port_lives = false;
     bool cut = false;
     bool alone = false;
     uint64_t cuts = 0;
-    Instant cut_since{};
-    Instant alone_since{};
-    Duration cut_for{};  // in all, before the present time
-    Duration alone_for{};
+    Spans cut_spans;
+    Spans alone_spans;
     // What its port has still to tell.
     uint32_t ups = 0;  // it came up since it said so last
     uint32_t downs = 0;
@@ -75,8 +76,10 @@ class Links {
 
   [[nodiscard]] static std::string told_up(Link& link);
   [[nodiscard]] bool crosses(const Route& route) const noexcept;
-  [[nodiscard]] Duration without(uint32_t link, Instant now) const noexcept;
-  [[nodiscard]] Duration alone(uint32_t link, Instant now) const noexcept;
+  /// When nothing came back by this route, whatever its own port did.
+  [[nodiscard]] Spans dark(const Route& route) const;
+  /// How long, up to now, any of `these` lasted and none of `those`.
+  [[nodiscard]] static Duration lasted(const Spans& these, const Spans& those, Instant now);
 
   const Plan& plan_;
   std::vector<Link> links_;

@@ -35,14 +35,13 @@ void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer) {
   peer.loaded = who != 1;
 }
 
-void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask, Instant now) {
+void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask) {
   const Route& other = qp.routes[1U - qp.on];
   attr.alt = {.dlid = other.peer, .sl = attr.sl, .port = other.port, .ack_timeout = qp.patience / 8};
   attr.path_mig_state = PathMigState::kRearm;
   mask |= adapter::kQpAttrAltPath | adapter::kQpAttrPathMigState;
   qp.loaded = qp.was_loaded = true;
   qp.cuts_before = links.cuts(qp.routes[qp.on].link);
-  qp.silence_before = links.silence(qp.routes[qp.on], now);
   qp.other_cuts_before = links.cuts(other.link);
 }
 
@@ -74,11 +73,18 @@ void before_failure(std::vector<std::unique_ptr<Node>>& nodes, uint32_t link, ui
   }
 }
 
+bool asked_in_vain(const Qp& qp, const Send& send, const Links& links, Instant now) {
+  if (send.executes_here || send.to == nullptr || !qp.acknowledged()) return false;
+  const Duration since = std::max(send.unanswered[qp.on], qp.unanswered_before);
+  return links.silence(qp.routes[qp.on], now) - since >= qp.patience / 2;
+}
+
 std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant now) {
   if (qp.ways != 2 || !qp.loaded || !qp.peer->was_loaded)
     return "there was no alternate path, or not for both";
   const Route& left = qp.routes[qp.on];
-  const bool silent = links.silence(left, now) - qp.silence_before >= qp.patience / 2;
+  const bool silent = std::any_of(qp.sends.begin(), qp.sends.end(),
+                                  [&](const SendPtr& send) { return asked_in_vain(qp, *send, links, now); });
   const bool cut = links.cuts(left.link) != qp.cuts_before;
   // A late cell of before this path was loaded is not told from one that asks to leave it: by its number it
   // may be of now.
@@ -93,6 +99,7 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   const bool reason = misled || qp.asked || qp.peer->on != qp.on || lost;
   if (!reason) return "there was no reason to leave the path";
   qp.on ^= 1U;
+  qp.unanswered_before = links.silence(qp.routes[qp.on], now);
   qp.loaded = qp.asked = qp.must_move = qp.must_fail = false;
   if (qp.peer->handle == nullptr) return {};
   // Not before it knows is the peer ready to follow.
@@ -110,12 +117,14 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   return {};
 }
 
-std::string path_refused(Qp& qp, const Links& links, bool may_be_late) {
+std::string path_refused(Qp& qp, const Links& links, bool may_be_late, Instant now) {
   if (qp.ways != 2 || !qp.loaded) return "there was no alternate path";
   const Route& other = qp.routes[1U - qp.on];
   const bool down = links.is_cut(other.link) || links.cuts(other.link) != qp.other_cuts_before;
   if (!down && !may_be_late && qp.peer->on == qp.on) return "there was no reason to stay on the path";
   qp.asked = qp.must_move = false;
+  qp.has_refused = down;
+  qp.refused_at = now;
   if (!down) qp.estranged = qp.peer->estranged = true;
   return {};
 }

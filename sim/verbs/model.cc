@@ -394,6 +394,9 @@ bool of_port(AsyncEventKind kind) noexcept {
 
 void Model::explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::string& text) {
   const bool expired = qp.must_fail && event.status == WcStatus::kRetryExceeded;
+  const bool stuck = event.status == WcStatus::kRetryExceeded && qp.has_refused && qp.refused_at == time_;
+  if (stuck && !explains_stuck(qp))
+    return fail(text + ", the port of its other path was down, and this one was not silent for so long");
   const bool own = std::any_of(qp.sends.begin(), qp.sends.end(),
                                [&](const SendPtr& send) { return may_now(*send, event.status); });
   if (!own && !expired && !qp.unusable_receives)
@@ -446,7 +449,7 @@ void Model::event(Node& node, const adapter::AsyncEvent& event) {
     case AsyncEventKind::kPathMigError: {
       const bool moved = event.kind == AsyncEventKind::kPathMigrated;
       const std::string wrong = moved ? path_migrated(*qp, links_, plan_.reorders(), time_)
-                                      : path_refused(*qp, links_, plan_.reorders());
+                                      : path_refused(*qp, links_, plan_.reorders(), time_);
       if (!wrong.empty()) fail(text + ", and " + wrong);
       return;
     }

@@ -81,6 +81,9 @@ class Model {
   /// Its sender may have given it up: for so long nobody was to be reached.
   [[nodiscard]] bool out_of_reach(const Send& send) const;
   [[nodiscard]] std::array<Duration, 2> silence(const Send& send) const;
+  /// It was given up when it had just found the port of its other way down: had nobody answered by this one
+  /// for as long as its retries bear? What may end so from now on is allowed to.
+  [[nodiscard]] bool explains_stuck(Qp& qp);
   void port_event(Node& node, const adapter::AsyncEvent& event);
   void expire(const Node& node, uint8_t port);
   void explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::string& text);

@@ -90,6 +90,8 @@ void Model::posted(Qp& qp, const SendPtr& send) {
   }
   if (send->executes_here || send->to == nullptr) return;
   send->silence = silence(*send);
+  for (uint32_t way = 0; way < qp.ways && qp.peer != nullptr; ++way)
+    send->unanswered[way] = links_.silence(qp.routes[way], time_);
   Qp& to = *send->to;
   if (!to.receiving && qp.acknowledged()) {
     if (!listens) send->lawful &= bit_of(WcStatus::kLocalProtection) | bit_of(WcStatus::kFlushed);
@@ -153,7 +155,8 @@ void Model::begins(Qp& qp) noexcept {
   qp.posted = 0;
   qp.seen_by_peers = 0;
   qp.must_fail = qp.asked = qp.must_move = qp.unprotected = qp.estranged = false;
-  qp.loaded = qp.was_loaded = false;
+  qp.loaded = qp.was_loaded = qp.has_refused = false;
+  qp.unanswered_before = {};
   qp.ways = 1;
   qp.on = 0;
   qp.shortest_receive = ~uint64_t{0};
@@ -299,6 +302,19 @@ bool Model::out_of_reach(const Send& send) const {
   const Duration other = now[1] - send.silence[1];
   const Duration silent = from.ways == 1 ? one : !from.unprotected ? std::min(one, other) : one + other;
   return silent >= from.patience / 2;
+}
+
+bool Model::explains_stuck(Qp& qp) {
+  if (qp.must_fail) return true;
+  bool explained = false;
+  for (const SendPtr& send : qp.sends) {
+    if (may_now(*send, WcStatus::kRetryExceeded)) explained = true;
+    if (!asked_in_vain(qp, *send, links_, time_)) continue;
+    if (!explained) tally_("given up, the port of the other path being down");
+    explained = true;
+    send->allow(WcStatus::kRetryExceeded);
+  }
+  return explained;
 }
 
 /// A port was down for so long that what is connected there is given up.

@@ -140,9 +140,10 @@ struct Send {
   uint64_t patch_at = 0;
   uint64_t patch_from = 0;  // partly: these bytes of it
   uint64_t patch_bytes = 0;
-  std::array<Duration, 2> silence{};  // of each way to its target, when it was posted
-  uint64_t name = 0;                  // in patch or word
-  bool refused = false;               // by its target: it has no effect there, whatever its sender is told
+  std::array<Duration, 2> silence{};     // of each way to its target, when it was posted
+  std::array<Duration, 2> unanswered{};  // the same, but only while its own port was up
+  uint64_t name = 0;                     // in patch or word
+  bool refused = false;                  // by its target: it has no effect there, whatever its sender is told
   bool delivered = false;
   bool may_be_gone = false;  // delivered into a queue that was emptied, perhaps
   bool done = false;         // completed, or known to be
@@ -233,7 +234,9 @@ struct Qp {
   bool estranged = false;    // the ends stand on different ways, and one cannot follow
   uint64_t cuts_before = 0;  // of its port's link, when it loaded the other way
   uint64_t other_cuts_before = 0;
-  Duration silence_before{};
+  Duration unanswered_before{};  // by the way it takes, when it took it
+  bool has_refused = false;      // the other way, at refused_at: its port was down
+  Instant refused_at{};
   uint32_t expects_last_wqe = 0;
   uint64_t shortest_receive = ~uint64_t{0};  // ever posted, of its shared queue too
   bool unusable_receives = false;            // there were some

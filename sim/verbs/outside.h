@@ -15,6 +15,8 @@ class Outside {
   virtual ~Outside() = default;
   /// The link is gone for so long; at once back when that is nothing. Not while it is cut.
   virtual void cut(uint32_t link, Duration lasts) = 0;
+  /// The same, when some time has passed; not if it is cut then.
+  virtual void cut_later(uint32_t link, Duration after, Duration lasts) = 0;
   /// Nothing is called before so much time has passed.
   virtual void pause(Duration lasts) = 0;
   /// Places where an adapter may begin: nobody is there, and their links are whole.

@@ -93,6 +93,7 @@ class Program {
   bool unsettle();
   [[nodiscard]] uint32_t link_to_cut();
   void cut_link();
+  bool strand();
   void change_partitions();
   void set_partitions(Node& node, uint8_t port, bool alone);
   void move_path();

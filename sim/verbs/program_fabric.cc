@@ -58,6 +58,7 @@ uint32_t Program::link_to_cut() {
 
 /// For nothing at all, for what nobody notices, for what some bear and others do not, or for too long.
 void Program::cut_link() {
+  if (plan_.migration_ppm != 0 && draw_.chance(2) && strand()) return;
   const uint32_t links = plan_.fabric.links();
   const uint32_t link = link_to_cut();
   const std::array<Duration, 6> longest{0ns, 2ms, 100ms, 700ms, 9s, 12s};
@@ -73,6 +74,32 @@ void Program::cut_link() {
     tally_(lasts >= 10s ? "link cut for long" : "link cut");
   }
   if (lasts > kLongPause && !draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
+}
+
+/// Nobody answers a QP by the way it takes, whose port is in nobody's partition any more; and its other port
+/// is down just when it has asked often enough, or for a while before. False when no QP drawn has such ways.
+bool Program::strand() {
+  const auto may_be = [](const Qp* qp) {
+    if (qp == nullptr || qp->ways != 2 || !qp->may_post() || qp->broken || !qp->acknowledged()) return false;
+    const bool both = migration_of(*qp) == adapter::PathMigState::kArmed &&
+                      migration_of(*qp->peer) == adapter::PathMigState::kArmed;
+    return both && !qp->is_target();
+  };
+  Qp* qp = pick_qp();
+  for (uint32_t i = 0; i < 6 && !may_be(qp); ++i) qp = pick_qp();
+  if (!may_be(qp)) return false;
+  const Route way = qp->routes[qp->on];
+  const Route other = qp->routes[1U - qp->on];
+  if (other.link == way.link || model_.links().fails(way) || model_.links().fails(other)) return false;
+  set_partitions(*qp->node, way.port, true);
+  if (qp->handle == nullptr || !qp->may_post()) return true;
+  post_sends(*qp);
+  const Duration patience = qp->patience;
+  outside_.cut_later(other.link, draw_.between(patience / 4, patience), patience / 2);
+  outside_.pause(patience * 2);
+  note(*qp->node, fmt::format("QP {} is to be stranded", qp->id));
+  tally_("QP without any way");
+  return true;
 }
 
 /// A partition more, or none that others are in.
@@ -100,6 +127,7 @@ void Program::set_partitions(Node& node, uint8_t port, bool alone) {
 
 /// A connection takes its other way, or gets one again.
 void Program::move_path() {
+  if (draw_.chance(2) && strand()) return;
   Qp* qp = nullptr;
   for (uint32_t i = 0; i < 6 && (qp == nullptr || qp->ways != 2); ++i) qp = pick_qp();
   if (qp == nullptr || qp->ways != 2 || qp->peer->handle == nullptr) return;
@@ -109,7 +137,7 @@ void Program::move_path() {
     for (Qp* end : {qp, qp->peer}) {
       adapter::QpAttr attr;
       uint32_t mask = 0;
-      load_alternate(*end, model_.links(), attr, mask, model_.time());
+      load_alternate(*end, model_.links(), attr, mask);
       note(*end->node, fmt::format("QP {} gets an alternate path", end->id));
       modify(*end, attr, mask);
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "adapter/counters.h"
 #include "base/rng.h"
@@ -96,10 +97,18 @@ class World final : private SimFabric::Observer, private Outside {
     Instant at{};
     uint32_t link = 0;
   };
+  struct Cut {
+    Instant at{};
+    uint32_t link = 0;
+    Duration lasts{};
+  };
 
   void build();
   // Outside
   void cut(uint32_t link, Duration lasts) override;
+  void cut_later(uint32_t link, Duration after, Duration lasts) override {
+    cuts_.push_back({now_ + after, link, lasts});
+  }
   void pause(Duration lasts) override {
     next_call_ = std::max(next_call_, now_ + lasts);
     next_meal_ = now_ + 1ms;
@@ -109,8 +118,9 @@ class World final : private SimFabric::Observer, private Outside {
   void end(Node& node, bool at_once) override;
 
   [[nodiscard]] std::vector<uint32_t> links_of(uint32_t place) const;
-  [[nodiscard]] Instant next_mend() const noexcept;
+  [[nodiscard]] Instant next_rewiring() const noexcept;
   void mend_links();
+  void cut_links();
   void wire(uint32_t link);
   void call_program();
   void count_faults(const PortEnd& end);
@@ -146,6 +156,7 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<Node*> at_;                                           // as adapters_
   std::vector<std::unique_ptr<Node>> nodes_;                        // those that have ended, too
   std::vector<Mend> mends_;
+  std::vector<Cut> cuts_;  // to come
   Turns turns_;
   Model model_;
   std::unique_ptr<Program> program_;
@@ -291,10 +302,20 @@ void World::cut(uint32_t link, Duration lasts) {
   mend_links();
 }
 
-Instant World::next_mend() const noexcept {
+Instant World::next_rewiring() const noexcept {
   Instant next = kNever;
   for (const Mend& mend : mends_) next = std::min(next, mend.at);
+  for (const Cut& cut : cuts_) next = std::min(next, cut.at);
   return next;
+}
+
+void World::cut_links() {
+  std::vector<Cut> due;
+  const auto is_due = [&](const Cut& cut) { return cut.at <= now_; };
+  std::copy_if(cuts_.begin(), cuts_.end(), std::back_inserter(due), is_due);
+  cuts_.erase(std::remove_if(cuts_.begin(), cuts_.end(), is_due), cuts_.end());
+  for (const Cut& one : due)
+    if (!model_.links().is_cut(one.link)) cut(one.link, one.lasts);
 }
 
 void World::mend_links() {
@@ -339,6 +360,7 @@ void World::call_program() {
 void World::turn() {
   model_.at(now_);
   mend_links();
+  cut_links();
   int work = turns_.take(now_);
   if (phase_ == Phase::kProgram && now_ >= next_call_) {
     next_meal_ = kNever;
@@ -372,7 +394,7 @@ void World::advance(int work) {
     now_ += step;
     return;
   }
-  Instant due = std::min({turns_.next_deadline(), phase_end_, next_mend()});
+  Instant due = std::min({turns_.next_deadline(), phase_end_, next_rewiring()});
   if (phase_ == Phase::kProgram) due = std::min({due, next_call_, next_meal_});
   if (phase_ == Phase::kDrain) due = std::min(due, next_tidy_);
   now_ = std::max(now_ + step, due == kNever ? now_ : due);
@@ -388,7 +410,7 @@ void World::change_phase() {
       next_tidy_ = now_;
       return;
     case Phase::kDrain:
-      if (!mends_.empty()) return;
+      if (!mends_.empty() || !cuts_.empty()) return;
       if (const Send* waits = program_->waits(); waits != nullptr) {
         if (now_ < phase_end_) return;
         model_.fail(fmt::format("requests that must end never came back: {}; {} receives stand there",

@@ -440,11 +440,21 @@ class LeavesAtOnce final : public Saboteur {
   }
 };
 
+/// Who has another path, and finds its port down, does not ask as often as it was told to.
+class StuckEarly final : public Saboteur {
+ public:
+  void on_attributes(adapter::QpAttr& attr, uint32_t mask) noexcept override {
+    if ((mask & adapter::kQpAttrAltPath) != 0 && (mask & adapter::kQpAttrRetryCount) != 0)
+      attr.retry_count = 2;
+  }
+};
+
 TEST(VerbsPlantedBugs, ports_and_paths_that_are_left_too_early_or_not_at_all) {
   EXPECT_FOUND(StaysOnDeadPort, "was to leave it and did not");
   EXPECT_FOUND(OutlivesItsPort, "it had expired, and QP");
   EXPECT_FOUND(GivesUpEarly, "(transport retry counter exceeded), and neither its requests");
   EXPECT_FOUND(LeavesAtOnce, "there was no reason to leave the path");
+  EXPECT_FOUND(StuckEarly, "the port of its other path was down, and this one was not silent for so long");
 }
 
 /// A request whose peer was never reached ends well.
