@@ -19,10 +19,15 @@ struct YieldConfig {
   Duration keep = std::chrono::microseconds(2);      // as long as two changes of process take, or less
   Duration alone = std::chrono::nanoseconds(1000);   // a yield back sooner than this found nobody
   Duration longest = std::chrono::microseconds(50);  // without a yield, if there is any idle turn
-  // Where work comes as soon as this it flows: then a yield costs nothing, for what comes meanwhile is taken
-  // in one go. Nothing does when it is 0.
+  // Where work comes as soon as this so many times on end it flows: then a yield costs nothing, for what
+  // comes meanwhile is taken in one go. An acknowledgement and the answer behind it are not yet a stream.
+  // Nothing is when it is 0.
   Duration soon{};
-  uint32_t try_every = 16;  // so many waits that yielded at once are followed by one that tries to keep
+  int32_t stream = 4;
+  // One of so many waits tries to keep the core where those before yielded at once. It is odd, so that where
+  // two or four kinds of wait follow each other each kind has its try.
+  int32_t try_every = 17;
+  int32_t stream_tries_after = 81;  // the first one after a stream
 };
 
 /// Owner: the thread that polls.
@@ -32,12 +37,23 @@ class YieldPolicy {
 
   /// A poll at `now` has found what was waited for.
   void worked(Instant now) noexcept {
-    if (waiting_) note_outcome(!given_ && now - polls_from_ >= config_.soon);
+    if (!waiting_) return;
+    waiting_ = false;
+    if (was_due_) return;  // says nothing of how long the work would have taken to come
+    const bool soon = !given_ && now - polls_from_ < config_.soon;
+    soon_on_end_ = soon ? soon_on_end_ + 1 : 0;
+    if (soon_on_end_ == config_.stream)
+      yield_to_stream();
+    else
+      note_outcome(!given_);
   }
   /// A poll at `now` found nothing. True: yield, and tell yielded(). False: poll again.
   [[nodiscard]] bool yields(Instant now) noexcept {
     if (!waiting_) begin(now);
-    return now >= keep_until_ || now - yielded_at_ >= config_.longest;
+    if (now >= keep_until_) return true;
+    const bool due = now - yielded_at_ >= config_.longest;
+    was_due_ |= due;
+    return due;
   }
   /// The yield that began at `from` came back at `to`.
   void yielded(Instant from, Instant to) noexcept {
@@ -51,17 +67,17 @@ class YieldPolicy {
  private:
   void begin(Instant now) noexcept {
     waiting_ = true;
-    given_ = false;
+    given_ = was_due_ = false;
     tries_ = keeps_[history_] >= kKeepFrom;
     if (!tries_ && ++given_at_once_ >= config_.try_every) {
       given_at_once_ = 0;
       tries_ = true;
+      keeps_ = all_keep();  // another kind of wait may have the same history by now: the next outcomes tell
     }
     polls_from_ = now;
     keep_until_ = tries_ ? now + config_.keep : now;
   }
   void note_outcome(bool kept_well) noexcept {
-    waiting_ = false;
     uint8_t& keeps = keeps_[history_];
     if (kept_well) {
       keeps = std::min<uint8_t>(keeps + 1, kKeepMost);
@@ -69,6 +85,12 @@ class YieldPolicy {
       --keeps;
     }
     history_ = (history_ << 1 | (kept_well ? 1U : 0U)) % kHistories;
+  }
+  void yield_to_stream() noexcept {
+    keeps_.fill(0);
+    history_ = 0;
+    soon_on_end_ = 0;
+    given_at_once_ = config_.try_every - config_.stream_tries_after;
   }
 
   static constexpr uint32_t kHistories = 16;  // of four waits
@@ -79,9 +101,11 @@ class YieldPolicy {
   bool waiting_ = false;
   bool given_ = false;    // in this wait the core has been another's
   bool tries_ = false;    // this wait began with polls
+  bool was_due_ = false;  // in this wait a yield was due by the time since the one before
   uint32_t history_ = 0;  // bit n: the wait n before the latest one ended while the core was kept
-  uint32_t given_at_once_ = 0;
-  Instant polls_from_{};  // since the beginning of the wait, or its latest yield
+  int32_t given_at_once_ = 0;
+  int32_t soon_on_end_ = 0;  // waits that work ended as soon as in a stream
+  Instant polls_from_{};     // since the beginning of the wait, or its latest yield
   Instant keep_until_{};
   Instant yielded_at_{};
   // By the outcomes of the latest waits: whether keeping the core was right then.
