@@ -44,6 +44,8 @@ class Saboteur {
   virtual void on_requests(std::vector<adapter::SendRequest>& /*list*/) noexcept {}
   /// Attributes that a QP is about to get; `mask` says which.
   virtual void on_attributes(adapter::QpAttr& /*attr*/, uint32_t /*mask*/) noexcept {}
+  /// The LID that a port is about to come back with, instead of the one that it had.
+  virtual void on_rename(Lid /*before*/, Lid /*lid*/) noexcept {}
   /// The number of entries that a completion queue is about to have.
   virtual void on_resize(uint32_t& /*entries*/) noexcept {}
 

@@ -43,6 +43,7 @@ void SimFabric::add_link(uint32_t link, RandomSource& random, Observer& observer
   LinkSlot& slot = links_[link];
   slot.watch = std::make_unique<Watch>(observer, link);
   slot.endnode_lives = is_trunk(link);
+  slot.lid = Lid(port_of(link));
   fabric::MemoryCableConfig config;
   for (uint32_t end = 0; end < 2; ++end) config.ends[end] = end_config(link, end);
   config.grant = {config.ends[0].lid, port_of(link), SubnetId(0)};
@@ -78,10 +79,23 @@ void SimFabric::start_switch(uint32_t index) {
   fabric::Switch& made = *switches_[index];
   for (uint32_t link = 0; link < links(); ++link) {
     if (attached(link, index)) made.attach(port_of(link), links_[link].cable->end(end_at(link, index)));
-    if (is_trunk(link)) continue;
-    const uint32_t way = attached(link, index) ? link : plan_.endnodes;
-    made.forwarding().set(Lid(port_of(link)), port_of(way));
+    if (!is_trunk(link)) forward(index, link);
   }
+}
+
+/// What is for the endnode at this link leaves the switch there, or by the link to the other switch.
+void SimFabric::forward(uint32_t index, uint32_t link) {
+  const uint32_t way = attached(link, index) ? link : plan_.endnodes;
+  switches_[index]->forwarding().set(links_[link].lid, port_of(way));
+}
+
+void SimFabric::rename(uint32_t link, Lid lid, bool other_guid) {
+  LinkSlot& slot = links_[link];
+  slot.lid = lid;
+  if (other_guid) ++slot.guids;
+  slot.cable->rename(Guid(kEndnodeGuid + (slot.guids << 16) + link + 1), lid);
+  for (uint32_t index = 0; index < switches(); ++index)
+    if (switches_[index] != nullptr) forward(index, link);
 }
 
 void SimFabric::crash_switch(uint32_t index) {

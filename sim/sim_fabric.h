@@ -45,6 +45,9 @@ class SimFabric {
   /// Cuts add up; a link is whole again when all are mended.
   void cut(uint32_t link, bool on) { links_[link].cuts += on ? 1 : -1; }
 
+  /// The endnode at this link has this LID, and perhaps another GUID, from its next link on. Switches go on
+  /// sending there what is for its old LID, until another endnode has that or they begin anew.
+  void rename(uint32_t link, Lid lid, bool other_guid);
   /// A cable is plugged while both of its nodes live and nobody has cut it. @return what a handshake said.
   LinkRefusal wire(uint32_t link, Instant now);
 
@@ -67,6 +70,8 @@ class SimFabric {
     std::unique_ptr<fabric::MemoryCable> cable;
     bool endnode_lives = false;  // of a link between switches: always
     int cuts = 0;                // in force
+    Lid lid;                     // of the endnode
+    uint64_t guids = 0;          // that it had before
   };
 
   [[nodiscard]] bool is_trunk(uint32_t link) const noexcept { return link == plan_.endnodes; }
@@ -77,6 +82,7 @@ class SimFabric {
   }
   [[nodiscard]] fabric::LinkConfig end_config(uint32_t link, uint32_t end) const;
   void add_link(uint32_t link, RandomSource& random, Observer& observer);
+  void forward(uint32_t index, uint32_t link);
 
   const FabricPlan& plan_;
   std::vector<LinkSlot> links_;

@@ -159,7 +159,15 @@ uint32_t RdService::run(QueuePair& qp, bool& blocked) noexcept {
     return 0;
   }
   if (!acquire(*context, qp)) return 0;
-  const uint32_t sent = requester_.run(qp, 1, blocked);
+  const Lid own = engine_.port_of(qp).info.lid;
+  uint32_t sent = 0;
+  if (qp.tx.at(qp.tx.first).sent && context->sent_as != own) {
+    // The far side knows contexts by LID: under another one it would execute the message again.
+    completer_.fail_packet(qp, qp.tx.first, WcStatus::kRetryExceeded);
+  } else {
+    context->sent_as = own;
+    sent = requester_.run(qp, 1, blocked);
+  }
   release_if_idle(qp);
   return sent;
 }

@@ -27,6 +27,7 @@ struct RdContext {
   AckCode last_code = AckCode::kAck;  // answer to the message before `expected`
   uint32_t messages_completed = 0;
   QueuePair* holder = nullptr;  // whose message is in flight
+  Lid sent_as{};                // the LID of the port when that one left
   QueuePair* waiting_first = nullptr;
   QueuePair* waiting_last = nullptr;
   uint32_t next_in_bucket = 0;  // contexts are numbered from 1; 0 ends a list

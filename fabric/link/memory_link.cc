@@ -195,6 +195,10 @@ MemoryCable::~MemoryCable() = default;
 LinkRefusal MemoryCable::plug(Instant now) noexcept {
   return core_->plug(now);
 }
+void MemoryCable::rename(Guid guid, Lid lid) noexcept {
+  core_->config_.ends[0].guid = guid;
+  core_->config_.ends[0].lid = core_->config_.grant.lid = lid;
+}
 void MemoryCable::unplug() noexcept {
   core_->unplug();
 }

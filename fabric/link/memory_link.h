@@ -46,6 +46,8 @@ class MemoryCable {
 
   /// Joins the ends: both are up afterwards, in a new incarnation. @return why not, and both stay down.
   LinkRefusal plug(Instant now) noexcept;
+  /// What end 0 is called from the next plug() on.
+  void rename(Guid guid, Lid lid) noexcept;
   /// Takes both ends down; they stay down until plug().
   void unplug() noexcept;
   [[nodiscard]] bool plugged() const noexcept;

@@ -124,6 +124,8 @@ constexpr std::array kFloors{
     Floor{"alternate path loaded again", 4},
     Floor{"datagram to a node that is no more", 5},
     Floor{"key of a node that is no more", 1},
+    Floor{"event GID change", 10},
+    Floor{"event LID change", 15},
     Floor{"event P_Key change", 80},
     Floor{"event client reregister", 80},
     Floor{"event path migrated", 25},

@@ -18,12 +18,20 @@ constexpr Duration kNoticed = 1ms;
 
 }  // namespace
 
+Links::Links(const Plan& plan) : plan_(plan), links_(plan.fabric.links()) {
+  for (uint32_t link = 0; link < links_.size(); ++link)
+    links_[link].lids.emplace_back(Instant{}, Lid(static_cast<uint16_t>(link + 1)));
+}
+
 void Links::begins(uint32_t number) noexcept {
   Link& link = links_[number];
   link.port_lives = true;
   link.ups = 1;
   link.downs = link.tables = 0;
   link.told_up = link.told_down = link.told_expired = link.told_new = link.must_tell_down = false;
+  link.told_lid = link.told_gid = false;
+  link.known_lid = link.lids.back().second;
+  link.known_guid = link.guids;
 }
 
 void Links::cut(uint32_t number, Instant now) noexcept {
@@ -48,6 +56,12 @@ std::string Links::mended(uint32_t number, Instant now) {
   return {};
 }
 
+void Links::renamed(uint32_t number, Lid lid, bool other_guid, Instant now) {
+  Link& link = links_[number];
+  link.lids.emplace_back(now, lid);
+  if (other_guid) ++link.guids;
+}
+
 void Links::partitions(uint32_t number, bool alone, Instant now) noexcept {
   Link& link = links_[number];
   ++link.tables;
@@ -63,10 +77,25 @@ std::string Links::told_up(Link& link) {
   if (link.ups == 0) return "there was no reason: its link has not come back";
   if (link.must_tell_down && !link.told_down) return "it never said that it was down";
   if (link.told_up && !link.told_new) return "it never said that it is another link";
+  if (link.known_lid != link.lids.back().second && !link.told_lid)
+    return "it never said that its LID is another";
+  if (link.known_guid != link.guids && !link.told_gid) return "it never said that its GID is another";
+  link.known_lid = link.lids.back().second;
+  link.known_guid = link.guids;
+  link.told_lid = link.told_gid = false;
   link.told_up = true;
   link.ups = 0;
   link.downs = link.cut ? 1 : 0;  // the next one may have come meanwhile
   link.told_down = link.told_new = link.must_tell_down = false;
+  return {};
+}
+
+/// Its LID or its GID.
+std::string Links::told_name(Link& link, AsyncEventKind kind) {
+  const bool lid = kind == AsyncEventKind::kLidChange;
+  const bool other = lid ? link.known_lid != link.lids.back().second : link.known_guid != link.guids;
+  if (!other || std::exchange(lid ? link.told_lid : link.told_gid, true))
+    return "there was no reason: it has the name that it had";
   return {};
 }
 
@@ -91,6 +120,9 @@ std::string Links::told(uint32_t number, AsyncEventKind kind, Instant now) {
       if (!link.cut || now - link.cut_spans.back().begin < kExpires || std::exchange(link.told_expired, true))
         return "there was no reason: it was not down for so long";
       return {};
+    case AsyncEventKind::kLidChange:
+    case AsyncEventKind::kGidChange:
+      return told_name(link, kind);
     case AsyncEventKind::kPkeyChange:
       if (link.tables == 0) return "there was no reason: its partitions are the old ones";
       --link.tables;
@@ -114,7 +146,36 @@ bool Links::crosses(const Route& route) const noexcept {
   return fabric.switch_of(route.link + 1) != fabric.switch_of(route.peer_link + 1);
 }
 
+bool Links::had(uint32_t number, Lid lid, Instant since) const noexcept {
+  const auto& lids = links_[number].lids;
+  for (size_t i = 0; i < lids.size(); ++i) {
+    const Instant end = i + 1 < lids.size() ? lids[i + 1].first : kNever;
+    if (lids[i].second == lid && end >= since) return true;
+  }
+  return false;
+}
+
+bool Links::is_stale(const Route& route) const noexcept {
+  return lid(route.link) != route.own || lid(route.peer_link) != route.peer;
+}
+
+bool Links::is_stale_since(const Route& route, Instant since) const noexcept {
+  const auto away = [&](uint32_t link, Lid lid) {
+    const auto& lids = links_[link].lids;
+    return lids.back().second != lid && !had(link, lid, since);
+  };
+  return away(route.link, route.own) || away(route.peer_link, route.peer);
+}
+
+void Links::add_stale(uint32_t number, Lid lid, Spans& out) const {
+  const auto& lids = links_[number].lids;
+  for (size_t i = 0; i < lids.size(); ++i)
+    if (lids[i].second != lid)
+      out.push_back({lids[i].first, i + 1 < lids.size() ? lids[i + 1].first : kNever});
+}
+
 bool Links::fails(const Route& route) const noexcept {
+  if (is_stale(route)) return true;
   for (const uint32_t link : {route.link, route.peer_link})
     if (links_[link].cut || links_[link].alone) return true;
   return crosses(route) && links_[plan_.fabric.endnodes].cut;
@@ -123,6 +184,8 @@ bool Links::fails(const Route& route) const noexcept {
 Links::Spans Links::dark(const Route& route) const {
   Spans all;
   const auto add = [&](const Spans& spans) { all.insert(all.end(), spans.begin(), spans.end()); };
+  add_stale(route.link, route.own, all);
+  add_stale(route.peer_link, route.peer, all);
   if (route.link == route.peer_link) return all;
   add(links_[route.link].alone_spans);
   add(links_[route.peer_link].alone_spans);
@@ -161,7 +224,9 @@ Duration Links::lasted(const Spans& these, const Spans& those, Instant now) {
 }
 
 Duration Links::silence(const Route& route, Instant now) const {
-  return lasted(dark(route), links_[route.link].cut_spans, now);
+  // Who talks to itself asks also while its port is down.
+  const bool asks = route.link != route.peer_link && had(route.link, route.peer, Instant{});
+  return lasted(dark(route), asks ? Spans{} : links_[route.link].cut_spans, now);
 }
 
 Duration Links::useless(const Route& route, Instant now) const {

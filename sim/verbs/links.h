@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adapter/events.h"
@@ -17,7 +18,7 @@ namespace weft::sim::verbs {
 class Links {
  public:
   /// `plan` must outlive the links.
-  explicit Links(const Plan& plan) : plan_(plan), links_(plan.fabric.links()) {}
+  explicit Links(const Plan& plan);
 
   // ---- what happens
   /// An adapter begins on this link: its port has told nothing yet. Its link is there.
@@ -25,6 +26,8 @@ class Links {
   void ends(uint32_t link) noexcept { links_[link].port_lives = false; }
   void cut(uint32_t link, Instant now) noexcept;
   [[nodiscard]] std::string mended(uint32_t link, Instant now);
+  /// The port will come back, now, with this LID and perhaps another GUID.
+  void renamed(uint32_t link, Lid lid, bool other_guid, Instant now);
   /// The port has another table of partitions; `alone`: one that it shares with nobody.
   void partitions(uint32_t link, bool alone, Instant now) noexcept;
 
@@ -38,6 +41,15 @@ class Links {
   [[nodiscard]] bool is_cut(uint32_t link) const noexcept { return links_[link].cut; }
   [[nodiscard]] bool is_alone(uint32_t link) const noexcept { return links_[link].alone; }
   [[nodiscard]] uint64_t cuts(uint32_t link) const noexcept { return links_[link].cuts; }
+  [[nodiscard]] Lid lid(uint32_t link) const noexcept { return links_[link].lids.back().second; }
+  /// The port at the link had this LID at some time since then.
+  [[nodiscard]] bool had(uint32_t link, Lid lid, Instant since) const noexcept;
+  /// One of its ports has another LID now.
+  [[nodiscard]] bool is_stale(const Route& route) const noexcept;
+  /// And has had another one since then, and all the time.
+  [[nodiscard]] bool is_stale_since(const Route& route, Instant since) const noexcept;
+  /// Its port talks to itself, be it because it was given the LID that another port had.
+  [[nodiscard]] bool loops(const Route& route) const noexcept { return lid(route.link) == route.peer; }
   /// Nothing passes by it now.
   [[nodiscard]] bool fails(const Route& route) const noexcept;
   /// Time, in all, for which a QP got no answer by this route though its port was up.
@@ -63,6 +75,8 @@ class Links {
     uint64_t cuts = 0;
     Spans cut_spans;
     Spans alone_spans;
+    std::vector<std::pair<Instant, Lid>> lids;  // and since when
+    uint64_t guids = 0;                         // it had before this one
     // What its port has still to tell.
     uint32_t ups = 0;  // it came up since it said so last
     uint32_t downs = 0;
@@ -71,10 +85,17 @@ class Links {
     bool told_down = false;  // since it was up
     bool told_expired = false;
     bool told_new = false;  // that it is another link
+    bool told_lid = false;  // that its LID is another
+    bool told_gid = false;
+    Lid known_lid;  // when it came up last
+    uint64_t known_guid = 0;
     bool must_tell_down = false;
   };
 
   [[nodiscard]] static std::string told_up(Link& link);
+  [[nodiscard]] static std::string told_name(Link& link, adapter::AsyncEventKind kind);
+  /// When the port had another LID.
+  void add_stale(uint32_t link, Lid lid, Spans& out) const;
   [[nodiscard]] bool crosses(const Route& route) const noexcept;
   /// When nothing came back by this route, whatever its own port did.
   [[nodiscard]] Spans dark(const Route& route) const;

@@ -12,7 +12,8 @@ namespace weft::sim::verbs {
 using adapter::PathMigState;
 
 Route route_of(const Qp& from, uint8_t port, const Qp& to, uint8_t to_port) {
-  return {port, to.node->lids[to_port - 1U], from.node->links[port - 1U], to.node->links[to_port - 1U]};
+  return {port, from.node->lids[port - 1U], to.node->lids[to_port - 1U], from.node->links[port - 1U],
+          to.node->links[to_port - 1U]};
 }
 
 void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer) {
@@ -35,8 +36,17 @@ void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer) {
   peer.loaded = who != 1;
 }
 
-void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask) {
-  const Route& other = qp.routes[1U - qp.on];
+void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask, Instant now) {
+  const uint8_t way = 1U - qp.on;
+  Route& other = qp.routes[way];
+  const Route fresh = route_of(qp, other.port, *qp.peer, qp.peer->routes[way].port);
+  if (fresh.own != other.own || fresh.peer != other.peer) {
+    other = fresh;
+    for (const SendPtr& send : qp.sends) {
+      send->silence[way] = links.useless(other, now);
+      send->unanswered[way] = links.silence(other, now);
+    }
+  }
   attr.alt = {.dlid = other.peer, .sl = attr.sl, .port = other.port, .ack_timeout = qp.patience / 8};
   attr.path_mig_state = PathMigState::kRearm;
   mask |= adapter::kQpAttrAltPath | adapter::kQpAttrPathMigState;
@@ -58,14 +68,16 @@ PathMigState migration_of(const Qp& qp) {
   return qp.node->adapter->query_qp(*qp.handle).path_mig_state;
 }
 
-void before_failure(std::vector<std::unique_ptr<Node>>& nodes, uint32_t link, uint32_t trunk, bool for_long) {
+void before_failure(std::vector<std::unique_ptr<Node>>& nodes, const Links& links, uint32_t link,
+                    uint32_t trunk, bool for_long) {
   for (auto& node : nodes) {
     for (auto& qp : node->qps) {
       const Route& way = qp->routes[qp->on];
       const bool concerned = way.link == link || way.peer_link == link || link == trunk;
       if (qp->handle == nullptr || qp->life == Life::kReset || qp->ways != 2 || !concerned) continue;
       const bool armed = migration_of(*qp) == PathMigState::kArmed;
-      if (armed && way.link == link && for_long && qp->life != Life::kError) qp->must_move = true;
+      const bool leaves = armed && way.link == link && for_long && !links.loops(way);
+      if (leaves && qp->life != Life::kError) qp->must_move = true;
       const Qp& peer = *qp->peer;
       const bool both = armed && peer.handle != nullptr && migration_of(peer) == PathMigState::kArmed;
       if (!both) qp->unprotected = qp->peer->unprotected = true;

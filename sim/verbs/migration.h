@@ -22,13 +22,14 @@ namespace weft::sim::verbs {
 /// Both ends of a pair, which begins: where there is another way between them, they may load it.
 void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer);
 /// What a QP loads now of the way it has not taken.
-void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask);
+void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask, Instant now);
 /// Both ends stand on the same way and may load the other one again.
 [[nodiscard]] bool may_load_again(const Qp& qp);
 [[nodiscard]] adapter::PathMigState migration_of(const Qp& qp);
 
 /// A link is about to fail. Who is ready to leave it must, and is told of nothing else.
-void before_failure(std::vector<std::unique_ptr<Node>>& nodes, uint32_t link, uint32_t trunk, bool for_long);
+void before_failure(std::vector<std::unique_ptr<Node>>& nodes, const Links& links, uint32_t link,
+                    uint32_t trunk, bool for_long);
 /// Nobody has answered this request by the way its QP takes for half of what its retries bear, or longer.
 [[nodiscard]] bool asked_in_vain(const Qp& qp, const Send& send, const Links& links, Instant now);
 /// The QP says that it has gone over, or could not. What is wrong with that; empty when nothing is.

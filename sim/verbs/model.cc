@@ -133,6 +133,8 @@ void Model::send_completed(Qp& qp, const WorkCompletion& wc) {
 
 void Model::send_succeeded(Qp& qp, const SendPtr& send) {
   send->done = send->succeeded = true;
+  if (qp.acknowledged() && cannot_pass(*send))
+    fail(fmt::format("{} succeeded over a LID that is no more", describe(*send)));
   switch (send->opcode) {
     case adapter::SendOpcode::kRdmaRead:
       read_succeeded(*send);
@@ -258,10 +260,15 @@ void Model::receive_failed(Qp& qp, const ReceivePtr& receive, const WorkCompleti
   }
 }
 
-Qp* Model::sender_of(Qp& qp, const WorkCompletion& wc) {
+/// Its port had it at some time since then.
+bool Model::had_lid(const Qp& qp, Lid lid, Instant since) const {
+  return qp.lid == lid || links_.had(qp.node->links[qp.port - 1U], lid, since);
+}
+
+Qp* Model::sender_of(Qp& qp, const WorkCompletion& wc) const {
   if (qp.peer != nullptr) return qp.peer;
   for (auto& [sender, messages] : qp.coming) {
-    if (sender->qpn == wc.src_qpn && sender->lid == wc.src_lid) return const_cast<Qp*>(sender);
+    if (sender->qpn == wc.src_qpn && had_lid(*sender, wc.src_lid, Instant{})) return const_cast<Qp*>(sender);
   }
   return nullptr;
 }
@@ -279,7 +286,8 @@ std::string Model::differs(const Qp& qp, const Send& send, const Receive& receiv
     return "solicited";
   if (((wc.flags & adapter::kWcWithInvalidate) != 0) != invalidates) return "invalidation";
   if (invalidates && wc.invalidated != send.key->rkey) return "invalidated key";
-  if (!qp.connected() && (wc.src_qpn != send.from->qpn || wc.src_lid != send.from->lid)) return "sender";
+  if (!qp.connected() && (wc.src_qpn != send.from->qpn || !had_lid(*send.from, wc.src_lid, send.posted_at)))
+    return "sender";
   if (send.is_write()) return wc.written_va == send.remote_addr ? "" : "address written";
   if (send.length > receive.capacity) return "length";
   uint64_t at = 0;
@@ -345,6 +353,7 @@ void Model::receive_succeeded(Qp& qp, const ReceivePtr& receive, const WorkCompl
   tally_(fmt::format("{} {} delivered", type_name(qp.config.type), name_of(send->opcode)));
   send->delivered = true;
   if (send->refused) fail(fmt::format("{} was delivered", describe(*send)));
+  if (cannot_pass(*send)) fail(fmt::format("{} was delivered over a LID that is no more", describe(*send)));
   if (send->opcode == adapter::SendOpcode::kSendWithInvalidate) ended(send->key);
   if (qp.config.type == adapter::QpType::kUc) close_up_to(qp, send->from, send->place.index);
   if (!send->is_send()) return;

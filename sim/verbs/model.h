@@ -56,6 +56,8 @@ class Model {
   /// A link is about to be cut, for so long, or has come back.
   void cut(uint32_t link, Duration lasts);
   void mended(uint32_t link);
+  /// The port at the link comes back, now, with this LID and perhaps another GUID.
+  void renamed(uint32_t link, Lid lid, bool other_guid);
   /// RESET or gone: nothing of it completes any more.
   void forgotten(Qp& qp);
   /// Its completions are all polled, and it is in error: what has not come back has succeeded without a word.
@@ -84,8 +86,11 @@ class Model {
   /// It was given up when it had just found the port of its other way down: had nobody answered by this one
   /// for as long as its retries bear? What may end so from now on is allowed to.
   [[nodiscard]] bool explains_stuck(Qp& qp);
+  /// On a connection whose ports had other LIDs already when it was posted, and have them still.
+  [[nodiscard]] bool cannot_pass(const Send& send) const;
   void port_event(Node& node, const adapter::AsyncEvent& event);
   void expire(const Node& node, uint8_t port);
+  void lid_changes(Node& node, uint8_t port, Lid lid);
   void explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::string& text);
   void send_completed(Qp& qp, const adapter::WorkCompletion& wc);
   void send_succeeded(Qp& qp, const SendPtr& send);
@@ -101,7 +106,8 @@ class Model {
   void spoil(const Region& region);
   [[nodiscard]] SendPtr take_message(Qp& qp, const Receive& receive, const adapter::WorkCompletion& wc);
   void arrived(const Qp& qp, std::deque<SendPtr>& messages, size_t index);
-  [[nodiscard]] static Qp* sender_of(Qp& qp, const adapter::WorkCompletion& wc);
+  [[nodiscard]] Qp* sender_of(Qp& qp, const adapter::WorkCompletion& wc) const;
+  [[nodiscard]] bool had_lid(const Qp& qp, Lid lid, Instant since) const;
   [[nodiscard]] std::string differs(const Qp& qp, const Send& send, const Receive& receive,
                                     const adapter::WorkCompletion& wc) const;
   void open_operation(const SendPtr& send);

@@ -67,6 +67,7 @@ void Model::release(const std::vector<Piece>& pieces, bool accept) {
 
 void Model::posted(Qp& qp, const SendPtr& send) {
   send->begin = tick();
+  send->posted_at = time_;
   send->from = &qp;
   send->to_epoch = send->to != nullptr ? send->to->epoch : 0;
   send->place = {qp.epoch << 16 | (send->to != nullptr ? send->to->id : 0), qp.posted++};
@@ -269,13 +270,13 @@ void Model::died(Node& node) {
 
 void Model::partitions(Node& node, uint8_t port, bool alone) {
   const uint32_t link = node.links[port - 1U];
-  if (alone) before_failure(nodes_, link, plan_.fabric.endnodes, false);
+  if (alone) before_failure(nodes_, links_, link, plan_.fabric.endnodes, false);
   links_.partitions(link, alone, time_);
 }
 
 void Model::cut(uint32_t link, Duration lasts) {
   constexpr Duration kLong = std::chrono::milliseconds(1);
-  before_failure(nodes_, link, plan_.fabric.endnodes, lasts >= kLong);
+  before_failure(nodes_, links_, link, plan_.fabric.endnodes, lasts >= kLong);
   links_.cut(link, time_);
 }
 
@@ -283,10 +284,46 @@ void Model::mended(uint32_t link) {
   if (const std::string wrong = links_.mended(link, time_); !wrong.empty()) fail(wrong);
 }
 
+void Model::renamed(uint32_t link, Lid lid, bool other_guid) {
+  links_.renamed(link, lid, other_guid, time_);
+  for (auto& node : nodes_) {
+    for (size_t i = 0; node->adapter != nullptr && i < node->links.size(); ++i) {
+      if (node->links[i] != link) continue;
+      if (node->lids[i] != lid) lid_changes(*node, static_cast<uint8_t>(i + 1), lid);
+    }
+  }
+}
+
+void Model::lid_changes(Node& node, uint8_t port, Lid lid) {
+  node.lids[port - 1U] = lid;
+  for (auto& qp : node.qps) {
+    if (qp->port != port) continue;
+    qp->lid = lid;
+    // Who is asked again under another LID does not know that it was asked before.
+    if (qp->config.type != adapter::QpType::kRd) continue;
+    for (const SendPtr& send : qp->sends)
+      if (!send->executes_here) send->allow(WcStatus::kRetryExceeded);
+  }
+}
+
+bool Model::cannot_pass(const Send& send) const {
+  const Qp& from = *send.from;
+  if (send.executes_here || send.to == nullptr || from.peer == nullptr) return false;
+  const Instant since = send.posted_at - std::chrono::milliseconds(1);  // both ends had noticed
+  bool stale = true;
+  for (uint32_t way = 0; way < from.ways; ++way)
+    stale = stale && links_.is_stale_since(from.routes[way], since);
+  return stale;
+}
+
 std::array<Duration, 2> Model::silence(const Send& send) const {
   const Qp& from = *send.from;
   const Qp& to = *send.to;
-  if (from.peer == nullptr) return {links_.silence(route_of(from, from.port, to, to.port), time_)};
+  if (from.peer == nullptr) {
+    Route route = route_of(from, from.port, to, to.port);
+    route.peer = send.to_lid;
+    return {links_.silence(route, time_)};
+  }
   std::array<Duration, 2> silence{};
   if (from.ways == 1) return {links_.silence(from.routes[0], time_)};
   for (uint32_t way = 0; way < from.ways; ++way) silence[way] = links_.useless(from.routes[way], time_);
@@ -322,7 +359,7 @@ void Model::expire(const Node& node, uint8_t port) {
   for (const auto& qp : node.qps) {
     const Route& route = qp->routes[qp->on];
     const bool lives = qp->handle != nullptr && qp->life != Life::kReset && qp->life != Life::kError;
-    const bool loops = qp->connected() && route.link == route.peer_link;
+    const bool loops = qp->connected() && links_.loops(route);
     if (!lives || route.port != port || !qp->acknowledged() || loops) continue;
     qp->must_fail = true;
     for (const SendPtr& send : qp->sends)

@@ -105,10 +105,11 @@ struct Region {
   KeyPtr key;
 };
 
-/// A way from a QP to its peer.
+/// A way from a QP to its peer. It is of no use any more when one of the two ports has another LID.
 struct Route {
   uint8_t port = 1;
-  Lid peer;           // its LID there
+  Lid own;            // the LID of the port
+  Lid peer;           // and of its peer's
   uint32_t link = 0;  // of the port
   uint32_t peer_link = 0;
 };
@@ -124,6 +125,8 @@ struct Send {
   Qp* from = nullptr;
   Qp* to = nullptr;  // null: to nobody that listens
   uint64_t to_epoch = 0;
+  Lid to_lid;  // datagrams: where it was sent
+  Instant posted_at{};
   FlowPlace place;
   Tick begin = 0;
   std::vector<Piece> pieces;

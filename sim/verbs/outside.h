@@ -9,6 +9,13 @@
 
 namespace weft::sim::verbs {
 
+/// What of a port's names becomes another one.
+struct NewName {
+  bool lid = false;
+  bool guid = false;
+  uint32_t choice = 0;  // which LID: one that was never used, or one that nobody has any more
+};
+
 /// Owner: the world of a seed, which is one.
 class Outside {
  public:
@@ -17,6 +24,8 @@ class Outside {
   virtual void cut(uint32_t link, Duration lasts) = 0;
   /// The same, when some time has passed; not if it is cut then.
   virtual void cut_later(uint32_t link, Duration after, Duration lasts) = 0;
+  /// The port at the link, which is cut for so long, comes back with another LID or another GUID, or both.
+  virtual void rename(uint32_t link, Duration lasts, NewName name) = 0;
   /// Nothing is called before so much time has passed.
   virtual void pause(Duration lasts) = 0;
   /// Places where an adapter may begin: nobody is there, and their links are whole.

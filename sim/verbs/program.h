@@ -94,6 +94,7 @@ class Program {
   [[nodiscard]] uint32_t link_to_cut();
   void cut_link();
   bool strand();
+  void rename_port();
   void change_partitions();
   void set_partitions(Node& node, uint8_t port, bool alone);
   void move_path();

@@ -39,8 +39,10 @@ bool Program::unsettle() {
   what -= plan_.partition_ppm;
   if (what < plan_.migration_ppm) return move_path(), true;
   what -= plan_.migration_ppm;
-  if (what >= plan_.life_ppm) return false;
-  draw_.chance(2) ? end_node() : begin_node();
+  if (what < plan_.life_ppm) return draw_.chance(2) ? end_node() : begin_node(), true;
+  what -= plan_.life_ppm;
+  if (what >= plan_.rename_ppm) return false;
+  rename_port();
   return true;
 }
 
@@ -102,6 +104,21 @@ bool Program::strand() {
   return true;
 }
 
+/// A port comes back under another name: what peers know of it does not lead there any more.
+void Program::rename_port() {
+  const Node& node = any_node();
+  const uint32_t link = node.links[draw_.below(node.links.size())];
+  if (model_.links().is_cut(link)) return;
+  const uint32_t what = draw_.below(4);
+  const NewName name{.lid = what != 0, .guid = what < 2, .choice = draw_.below(1000)};
+  const std::array<Duration, 4> longest{0ns, 2ms, 100ms, 700ms};
+  const Duration lasts = draw_.between(0ns, longest[draw_.below(longest.size())]);
+  note(node, fmt::format("link {} is cut for {} us, and comes back with another{}{}", link, lasts / 1us,
+                         name.lid ? " LID" : "", name.guid ? " GUID" : ""));
+  outside_.rename(link, lasts, name);
+  if (lasts > kLongPause || draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
+}
+
 /// A partition more, or none that others are in.
 void Program::change_partitions() {
   Node& node = any_node();
@@ -137,7 +154,7 @@ void Program::move_path() {
     for (Qp* end : {qp, qp->peer}) {
       adapter::QpAttr attr;
       uint32_t mask = 0;
-      load_alternate(*end, model_.links(), attr, mask);
+      load_alternate(*end, model_.links(), attr, mask, model_.time());
       note(*end->node, fmt::format("QP {} gets an alternate path", end->id));
       modify(*end, attr, mask);
     }

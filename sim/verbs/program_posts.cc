@@ -264,6 +264,7 @@ void Program::address(const Qp& qp, Draft& draft) {
     tally_("datagram to a node that is no more");
   }
   draft.send->to = others[draw_.below(others.size())];
+  draft.send->to_lid = draft.send->to->lid;
   draft.request.dest = {draft.send->to->lid, draft.send->to->qpn, draft.send->to->qkey, ServiceLevel(0)};
 }
 

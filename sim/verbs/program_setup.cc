@@ -296,7 +296,7 @@ bool Program::bring_up(Qp& qp, const Qp* peer, uint8_t reads) {
   attr.ack_timeout = plan_.loses_cells() ? 400ms : draw_.pick(std::array<Duration, 2>{20ms, 80ms});
   attr.rnr_retry = qp.rnr_retry = draw_.chance(8) ? static_cast<uint8_t>(draw_.below(7)) : 7;
   qp.patience = attr.ack_timeout * (attr.retry_count + 1);
-  if (std::exchange(qp.loaded, false)) load_alternate(qp, model_.links(), attr, mask);
+  if (std::exchange(qp.loaded, false)) load_alternate(qp, model_.links(), attr, mask, model_.time());
   if (acknowledged) mask |= adapter::kQpAttrTimeout;
   if (acknowledged && !target) mask |= adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry;
   attr.max_rd_atomic = reads;

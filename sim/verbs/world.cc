@@ -96,6 +96,7 @@ class World final : private SimFabric::Observer, private Outside {
   struct Mend {
     Instant at{};
     uint32_t link = 0;
+    NewName name;
   };
   struct Cut {
     Instant at{};
@@ -109,6 +110,7 @@ class World final : private SimFabric::Observer, private Outside {
   void cut_later(uint32_t link, Duration after, Duration lasts) override {
     cuts_.push_back({now_ + after, link, lasts});
   }
+  void rename(uint32_t link, Duration lasts, NewName name) override;
   void pause(Duration lasts) override {
     next_call_ = std::max(next_call_, now_ + lasts);
     next_meal_ = now_ + 1ms;
@@ -121,6 +123,8 @@ class World final : private SimFabric::Observer, private Outside {
   [[nodiscard]] Instant next_rewiring() const noexcept;
   void mend_links();
   void cut_links();
+  void take_name(uint32_t link, NewName name);
+  [[nodiscard]] Lid free_lid(uint32_t choice);
   void wire(uint32_t link);
   void call_program();
   void count_faults(const PortEnd& end);
@@ -157,6 +161,7 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<std::unique_ptr<Node>> nodes_;                        // those that have ended, too
   std::vector<Mend> mends_;
   std::vector<Cut> cuts_;  // to come
+  uint16_t lids_ = 0;      // that were ever used
   Turns turns_;
   Model model_;
   std::unique_ptr<Program> program_;
@@ -183,6 +188,7 @@ bool AdapterNode::disturbed() const noexcept {
 void World::build() {
   for (uint32_t index = 0; index < fabric_.switches(); ++index) fabric_.start_switch(index);
   ports_.resize(plan_.fabric.endnodes);
+  lids_ = static_cast<uint16_t>(plan_.fabric.endnodes);
   adapters_.resize(plan_.adapters);
   at_.resize(plan_.adapters);
   for (uint32_t link = 0; link < fabric_.links(); ++link)
@@ -257,7 +263,7 @@ Node& World::begin(uint32_t place) {
       port = end.tampered.get();
     }
     node->adapter->attach(*port);
-    node->lids.push_back(Lid(static_cast<uint16_t>(link + 1)));
+    node->lids.push_back(model_.links().lid(link));
     node->links.push_back(link);
   }
   nodes_.push_back(std::move(node));
@@ -295,11 +301,39 @@ void World::wire(uint32_t link) {
 }
 
 void World::cut(uint32_t link, Duration lasts) {
+  rename(link, lasts, {});
+}
+
+void World::rename(uint32_t link, Duration lasts, NewName name) {
   model_.cut(link, lasts);
   fabric_.cut(link, true);
   wire(link);
-  mends_.push_back({now_ + lasts, link});
+  mends_.push_back({now_ + lasts, link, name});
   mend_links();
+}
+
+/// Every second time one that was never used, else one that nobody has any more.
+Lid World::free_lid(uint32_t choice) {
+  std::vector<Lid> free;
+  for (uint16_t lid = 1; lid <= lids_; ++lid) {
+    bool used = false;
+    for (uint32_t link = 0; link < plan_.fabric.endnodes; ++link)
+      used = used || model_.links().lid(link) == Lid(lid);
+    if (!used) free.emplace_back(lid);
+  }
+  if (!free.empty() && choice % 2 == 0) return free[choice / 2 % free.size()];
+  return Lid(++lids_);
+}
+
+void World::take_name(uint32_t link, NewName name) {
+  const Lid before = model_.links().lid(link);
+  const Lid lid = name.lid ? free_lid(name.choice) : before;
+  if (options_.saboteur != nullptr && lid != before) options_.saboteur->on_rename(before, lid);
+  model_.renamed(link, lid, name.guid);
+  if (lid != before)
+    outcome_.tally(lid.value() > plan_.fabric.endnodes ? "LID changed" : "LID of another port taken over");
+  if (name.guid) outcome_.tally("GUID changed");
+  fabric_.rename(link, lid, name.guid);
 }
 
 Instant World::next_rewiring() const noexcept {
@@ -325,7 +359,9 @@ void World::mend_links() {
       continue;
     }
     const uint32_t link = mends_[i].link;
+    const NewName name = mends_[i].name;
     mends_.erase(mends_.begin() + static_cast<ptrdiff_t>(i));
+    if (name.lid || name.guid) take_name(link, name);
     model_.mended(link);
     fabric_.cut(link, false);
     wire(link);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
@@ -27,6 +28,8 @@ namespace {
 constexpr uint64_t kSeeds = 200;
 constexpr uint64_t kPlantedSeedsMax = 300;
 constexpr size_t kLongCellBytes = 4096;  // where messages are long
+constexpr size_t kDlidAt = offsetof(CellHeader, dlid);
+constexpr size_t kSlidAt = offsetof(CellHeader, slid);
 
 uint64_t number_from(const char* variable, uint64_t otherwise) {
   const char* given = std::getenv(variable);
@@ -480,6 +483,46 @@ class SameSecrets final : public Saboteur {
 
 TEST(VerbsPlantedBugs, a_new_node_hears_what_was_said_to_the_one_before) {
   EXPECT_FOUND(SameSecrets, "neither its requests nor its receives explain it");
+}
+
+/// A port that comes back says that it has another name.
+template <adapter::AsyncEventKind kKind>
+class NameInvented final : public Saboteur {
+ public:
+  bool on_event(adapter::AsyncEvent& event) noexcept override {
+    if (event.kind == adapter::AsyncEventKind::kClientReregister) event.kind = kKind;
+    return true;
+  }
+};
+
+/// Connections over a port that has another LID go on: cells of both ends are changed on their way as if it
+/// had the old one.
+class FollowsNames final : public Saboteur {
+ public:
+  void on_rename(Lid before, Lid lid) noexcept override { names_.emplace_back(before, lid); }
+  bool on_cell(uint32_t /*node*/, Instant /*now*/, std::span<std::byte> cell) noexcept override {
+    CellView view;
+    if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return true;
+    const bool datagram = view.opcode == Opcode::kUdSend || view.opcode == Opcode::kRdSend;
+    if (datagram || names_.size() != 1 || view.has(kCellPacketCrc)) return true;
+    const auto [before, lid] = names_.front();
+    if (view.dlid == before) store_be<uint16_t>(cell.data() + kDlidAt, lid.value());
+    if (view.slid == lid) store_be<uint16_t>(cell.data() + kSlidAt, before.value());
+    store_be<uint32_t>(cell.data() + cell.size() - kCrcBytes, crc32c(cell.first(cell.size() - kCrcBytes)));
+    return true;
+  }
+
+ private:
+  std::vector<std::pair<Lid, Lid>> names_;
+};
+
+TEST(VerbsPlantedBugs, names_of_ports) {
+  using Kind = adapter::AsyncEventKind;
+  EXPECT_FOUND(EventLost<Kind::kLidChange>, "never said that its LID is another");
+  EXPECT_FOUND(EventLost<Kind::kGidChange>, "never said that its GID is another");
+  EXPECT_FOUND(NameInvented<Kind::kLidChange>, "it has the name that it had");
+  EXPECT_FOUND(NameInvented<Kind::kGidChange>, "it has the name that it had");
+  EXPECT_FOUND(FollowsNames, "over a LID that is no more");
 }
 
 // ---- replaying

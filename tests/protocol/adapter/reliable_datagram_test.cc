@@ -424,5 +424,29 @@ TEST_F(ReliableDatagram, a_send_that_invalidates_a_key_does_so) {
   EXPECT_FALSE(table.query(key.value())->valid);
 }
 
+/// The far side knows what it has executed by the LID of whom asked for it: a message that has left under
+/// another one is not sent again, for it would be executed again.
+TEST_F(ReliableDatagram, a_message_that_left_under_another_lid_is_given_up) {
+  for (const Lid lid : {Lid(1), Lid(9)}) {
+    const bool other_lid = lid != Lid(1);
+    pair.pipe.set_filter([](int sender, std::vector<std::byte>&) {
+      return sender == 1 ? Verdict::kDrop : Verdict::kPass;  // its answer is lost
+    });
+    const size_t before = executed();
+    send(*from, *peer);
+    pair.run(2);
+    ASSERT_EQ(executed(), before + 1);
+    pair.pipe.set_up(false);
+    pair.run(1);
+    pair.pipe.set_lid(0, lid);
+    pair.pipe.set_filter(nullptr);
+    pair.pipe.set_up(true);
+    pair.run(20);
+    EXPECT_EQ(executed(), before + 1) << "a message was executed twice";
+    EXPECT_EQ(last_status(), other_lid ? WcStatus::kRetryExceeded : WcStatus::kSuccess);
+  }
+  expect_the_next_is_executed_once();
+}
+
 }  // namespace
 }  // namespace weft::test
