@@ -1,5 +1,7 @@
 // How it works. A question is flooded every 50 ms until somebody answers that it listens there, or the time
-// of grace since the first answer is over, or all the time is up. Own addresses count as an answer.
+// of grace since the first answer is over, or all the time is up. Own addresses count as an answer. The time
+// of grace begins anew while somebody of this host is known to hold the port who has not answered: after a
+// switch was started anew its endnodes join one after the other, and whoever asks may be the first.
 #include "rdma_cm/address_resolver.h"
 
 #include <algorithm>
@@ -13,7 +15,7 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
   }
   uint64_t number = 0;
   while (number == 0 || questions_.contains(number)) number = random_.next();
-  Question question{.address = address, .repeat = now + kRepeat, .end = now + limit};
+  Question question{.address = address, .repeat = now + kRepeat, .end = now + limit, .limit = now + limit};
   counters_.add(AddressCounter::kAsked);
   question.found_owns = user_.owns(address);
   if (question.found_owns != Owns::kNo) {
@@ -69,7 +71,7 @@ void AddressResolver::poll(Instant now) noexcept {
     const uint64_t number = at->first;
     Question& question = (at++)->second;
     if (question.due > now) continue;
-    if (question.end <= now) {
+    if (question.end <= now && !goes_on(now, question)) {
       if (question.found == kLidNone) counters_.add(AddressCounter::kTimeouts);
       finish(number, question.found, question.found_guid);
       continue;
@@ -79,6 +81,17 @@ void AddressResolver::poll(Instant now) noexcept {
     question.repeat = now + kRepeat;
     question.due = std::min(question.repeat, question.end);
   }
+}
+
+/// At the end of a time of grace. Who has the address and not the port is not meant if another holds that.
+bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
+  if (question.found_owns != Owns::kYes || !user_.held_elsewhere(question.address)) return false;
+  if (question.limit <= now) {
+    question.found = kLidNone;
+    return false;
+  }
+  question.end = std::min(question.limit, now + kGrace);
+  return true;
 }
 
 void AddressResolver::finish(uint64_t number, Lid lid, Guid guid) noexcept {

@@ -24,6 +24,9 @@ class AddressUser {
  public:
   virtual ~AddressUser() = default;
   [[nodiscard]] virtual Owns owns(const MadAddress& question) noexcept = 0;
+  /// Another endnode of this host holds the port at an address that is the host's. It is the one that is
+  /// meant, though it may not have answered yet.
+  [[nodiscard]] virtual bool held_elsewhere(const MadAddress& question) noexcept = 0;
   /// The end of a question; LID 0: nobody has the address.
   virtual void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept = 0;
 };
@@ -48,7 +51,7 @@ class AddressResolver {
   static constexpr size_t kQuestionsMax = 4096;
   static constexpr Duration kRepeat = 50ms;
   /// How long an endnode that listens may take to answer after one that only has the address: on a busy
-  /// machine its thread has to be woken first.
+  /// machine its thread has to be woken first. Where one is known to be there it is waited for longer.
   static constexpr Duration kGrace = 300ms;
 
   AddressResolver(Guid guid, RandomSource& random, MadPort& port, AddressUser& user) noexcept
@@ -72,11 +75,13 @@ class AddressResolver {
     Guid found_guid{};
     Owns found_owns = Owns::kNo;
     Instant repeat{};
-    Instant end{};
-    Instant due{};  // the earlier of the two
+    Instant end{};    // of the time of grace, if that has begun
+    Instant due{};    // the earlier of the two
+    Instant limit{};  // of the program's patience
   };
   void flood(uint64_t number, const Question& question) noexcept;
   void answer(Lid to, const CmMad& mad) noexcept;
+  [[nodiscard]] bool goes_on(Instant now, Question& question) noexcept;
   void finish(uint64_t number, Lid lid, Guid guid) noexcept;
 
   Guid guid_;

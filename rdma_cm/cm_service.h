@@ -75,6 +75,9 @@ class CmService final : NodeView {
   void release_port(uint16_t port_space, const IpAddress& address) noexcept override {
     if (!host_of_its_own_ || !address.is_any()) ports_.give_back(port_space, address);
   }
+  [[nodiscard]] bool port_taken(uint16_t port_space, const IpAddress& address) noexcept override {
+    return ports_.taken(port_space, address);
+  }
   [[nodiscard]] Presence presence(const MadProcess& process) noexcept override {
     return presence_of(process, identity_.process);
   }

@@ -22,6 +22,10 @@ bool is_ip_service(uint64_t service, uint16_t& port_space, uint16_t& port) noexc
   return service >> 32 == 0;
 }
 
+IpAddress asked_for(const MadAddress& question) noexcept {
+  return {.family = question.family, .ip = question.ip, .port = question.port};
+}
+
 }  // namespace
 
 Endnode::Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times)
@@ -272,11 +276,18 @@ void Endnode::on_peer_gone(Instant now, Lid peer) noexcept {
 // ---- addresses --------------------
 
 Owns Endnode::owns(const MadAddress& question) noexcept {
-  const IpAddress address{.family = question.family, .ip = question.ip, .port = question.port};
+  const IpAddress address = asked_for(question);
   if (address.is_loopback() && question.host != node_.identity().host) return Owns::kNo;
   if (!address.is_loopback() && !node_.owns(address)) return Owns::kNo;
   if (ids_.listener(question.port_space, address) != nullptr) return Owns::kListens;
   return ids_.is_bound(question.port_space, address) ? Owns::kBound : Owns::kYes;
+}
+
+/// An own address is nobody else's, though others may have taken the port at their wildcard address.
+bool Endnode::held_elsewhere(const MadAddress& question) noexcept {
+  const IpAddress address = asked_for(question);
+  if (address.same_ip(node_.own(address.family))) return false;
+  return (address.is_loopback() || node_.owns(address)) && node_.port_taken(question.port_space, address);
 }
 
 void Endnode::on_resolved(uint64_t question, Lid lid, Guid guid) noexcept {

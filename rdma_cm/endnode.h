@@ -38,6 +38,8 @@ class NodeView {
   [[nodiscard]] virtual int hold_port(uint16_t port_space, const IpAddress& address,
                                       bool shared) noexcept = 0;
   virtual void release_port(uint16_t port_space, const IpAddress& address) noexcept = 0;
+  /// Another endnode of this host has taken it.
+  [[nodiscard]] virtual bool port_taken(uint16_t port_space, const IpAddress& address) noexcept = 0;
   [[nodiscard]] virtual Presence presence(const MadProcess& process) noexcept = 0;
   /// Ends a QP of this process, if it has one of that number.
   virtual void fail_qp(uint32_t qpn) noexcept = 0;
@@ -87,6 +89,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void on_watch(Lid peer, bool wanted) noexcept override;
   void on_dead_qp(uint32_t qpn) noexcept override { node_.fail_qp(qpn); }
   [[nodiscard]] Owns owns(const MadAddress& question) noexcept override;
+  [[nodiscard]] bool held_elsewhere(const MadAddress& question) noexcept override;
   void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override;
   [[nodiscard]] Presence presence(const MadProcess& process) noexcept override;
   void on_peer(Instant now, Lid peer, uint64_t incarnation) noexcept override;

@@ -42,6 +42,12 @@ int HostPorts::take(uint16_t port_space, const IpAddress& address, bool shared) 
   return errno == EAGAIN || errno == EACCES ? EADDRINUSE : 0;
 }
 
+bool HostPorts::taken(uint16_t port_space, const IpAddress& address) const noexcept {
+  if (!file_.valid()) return false;
+  struct flock part = part_of(port_space, address, F_WRLCK);
+  return fcntl(file_.get(), F_OFD_GETLK, &part) == 0 && part.l_type != F_UNLCK;
+}
+
 void HostPorts::give_back(uint16_t port_space, const IpAddress& address) noexcept {
   if (!file_.valid()) return;
   struct flock part = part_of(port_space, address, F_UNLCK);

@@ -21,6 +21,8 @@ class HostPorts {
   /// Takes the port at that address, or at every one. `shared`: together with others that share it.
   /// @return 0; EADDRINUSE when another endnode has it
   [[nodiscard]] int take(uint16_t port_space, const IpAddress& address, bool shared) noexcept;
+  /// Another endnode has the port, at that address or at every one.
+  [[nodiscard]] bool taken(uint16_t port_space, const IpAddress& address) const noexcept;
   void give_back(uint16_t port_space, const IpAddress& address) noexcept;
 
  private:

@@ -36,6 +36,7 @@ from cases import LOSSES, OTHER_SIDE, PACKAGES, every_case, Outcome
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NOBODY = 65534
 GRACE_SECONDS = 10  # a server has this long to end after its client
+CASE_PORTS = 3  # TCP ports of a case
 PAGE = ROOT / "docs" / "stock_programs.md"
 
 
@@ -48,6 +49,12 @@ def install_packages(families):
                        env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))
     elif missing:
         sys.exit(f"stock: these packages are missing: {' '.join(missing)}; install them, or run this as root")
+
+
+def last_port():
+    """Numbers above are the kernel's for connections, and each may be in use. tgtd takes none above either."""
+    lowest, _ = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    return min(int(lowest), 1 << 15) - 1
 
 
 def as_user(command):
@@ -187,7 +194,7 @@ class Runner:
         self.sanitized = SanitizedLibraries(options.sanitized, scratch) if options.sanitized else None
         # How much longer than usual a case may take: exchanges that sleep take as long as others keep the cores.
         self.slower = (4 if self.faults or self.sanitized else 1) * max(1, os.getloadavg()[0] / os.cpu_count())
-        self.next_port = options.first_port
+        self.first_port = self.next_port = options.first_port
         self.fabric = None
         self.struck = 0  # cells, by faults
         self.passage = ""  # what the last case's cells met
@@ -248,10 +255,18 @@ class Runner:
             except OSError:
                 pass  # it has ended, or is somebody else's
 
+    def free_port(self):
+        """The first of the numbers of a case, on which nobody listens. After the last number they begin anew."""
+        while True:
+            if self.next_port + CASE_PORTS - 1 > last_port():
+                self.next_port = self.first_port
+            port, self.next_port = self.next_port, self.next_port + CASE_PORTS
+            if not any(kill_runs.listening(port + number) for number in range(CASE_PORTS)):
+                return port
+
     def run(self, case):
         """Why the case failed; None when it passed."""
-        self.port = self.next_port
-        self.next_port += 3
+        self.port = self.free_port()
         directory = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
         (directory / "run").mkdir(mode=0o700)
         if case.prepare:
@@ -377,7 +392,10 @@ def arguments():
     parser.add_argument("--sanitized", type=pathlib.Path, metavar="BUILD", help="build whose libraries the programs load")
     parser.add_argument("--first-port", type=int, default=21000, metavar="N", help="TCP ports from here: for several runs at once")
     parser.add_argument("--set", action="append", default=[], metavar="VAR=VALUE", help="an environment variable for all")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if not 1024 <= chosen.first_port <= last_port() - 100 * CASE_PORTS:
+        parser.error(f"--first-port: 1024 to {last_port() - 100 * CASE_PORTS}")
+    return chosen
 
 
 def kills(options, scratch):

@@ -3,7 +3,9 @@ spare port, and finds the other by an address of the host."""
 import os
 import random
 import shutil
+import signal
 import subprocess
+import threading
 import unittest
 
 import harness
@@ -90,6 +92,17 @@ class ConnectionTest(StockCase):
         client.wait()
         server.wait(timeout=30)
         self.assertIn("DISCONNECT EVENT", log.read_text(errors="replace"))
+
+    def test_a_server_that_is_late_to_answer_is_found(self):
+        """As one that joins later than its client after their switch was started anew."""
+        server, log = self.serve("rping", "-s", "-a", "127.0.0.1", "-V", "-C", 5)
+        server.send_signal(signal.SIGSTOP)
+        goes_on = threading.Timer(0.8, server.send_signal, [signal.SIGCONT])
+        goes_on.start()
+        self.addCleanup(goes_on.join)
+        client = self.run_client("rping", "-c", "-a", "127.0.0.1", "-V", "-C", 5)
+        self.assertEqual(client.returncode, 0, f"{client.stdout}\nserver:\n{log.read_text(errors='replace')}")
+        self.assertEqual(server.wait(timeout=30), 0)
 
     def test_nobody_listens(self):
         client = self.run_client("rping", "-c", "-a", "127.0.0.1", "-C", 1)

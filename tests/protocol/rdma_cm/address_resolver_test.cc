@@ -22,6 +22,7 @@ struct Node final : test::MadNode, AddressUser {
     if (ports.contains(question.port)) return Owns::kListens;
     return bound.contains(question.port) ? Owns::kBound : Owns::kYes;
   }
+  bool held_elsewhere(const MadAddress& question) noexcept override { return held.contains(question.port); }
   void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override { found[question] = {lid, guid}; }
 
   SeededRandom random;
@@ -29,6 +30,7 @@ struct Node final : test::MadNode, AddressUser {
   std::set<std::byte> ips;
   std::set<uint16_t> ports;  // somebody listens there
   std::set<uint16_t> bound;
+  std::set<uint16_t> held;  // by somebody else of the host
   std::map<uint64_t, std::pair<Lid, Guid>> found;
 };
 
@@ -72,6 +74,39 @@ TEST_F(AddressResolverTest, of_several_owners_the_one_that_listens) {
   const uint64_t nobody = ask(7, 81);
   network.run(400ms);
   EXPECT_EQ(a.found.at(nobody).first, Lid(1)) << "our own, when nobody listens";
+}
+
+/// After a switch was started anew whoever asks may have joined before the one that listens.
+TEST_F(AddressResolverTest, one_that_holds_the_port_is_waited_for) {
+  for (Node* node : {&a, &b}) node->ips = {std::byte{7}};
+  b.ports = {80};
+  a.held = {80, 81, 82};
+  network.nodes.erase(2);
+  const uint64_t question = ask(7, 80);
+  network.run(1s);
+  EXPECT_TRUE(a.found.empty());
+  network.nodes[2] = &b;
+  network.run(100ms);
+  EXPECT_EQ(a.found.at(question), std::pair(Lid(2), Guid(2)));
+
+  const uint64_t silent = ask(7, 81);
+  network.run(1900ms);
+  EXPECT_FALSE(a.found.contains(silent));
+  network.run(200ms);
+  EXPECT_EQ(a.found.at(silent).first, kLidNone) << "it has not answered; those that have are not meant";
+  EXPECT_EQ(a.resolver.counters().get(AddressCounter::kTimeouts), 1U);
+
+  b.bound = {82};
+  const uint64_t bound = ask(7, 82);
+  network.run(400ms);
+  EXPECT_EQ(a.found.at(bound).first, Lid(2)) << "the one that holds it, though it does not listen";
+
+  const uint64_t gone = ask(7, 81);
+  network.run(800ms);
+  EXPECT_FALSE(a.found.contains(gone));
+  a.held.clear();
+  network.run(400ms);
+  EXPECT_EQ(a.found.at(gone).first, Lid(1)) << "nobody holds it any more";
 }
 
 TEST_F(AddressResolverTest, nobody_has_it) {

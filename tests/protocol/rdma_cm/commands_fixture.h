@@ -44,6 +44,9 @@ struct Node final : test::MadNode, NodeView {
   void release_port(uint16_t port_space, const IpAddress& address) noexcept override {
     ports.give_back(port_space, address);
   }
+  bool port_taken(uint16_t port_space, const IpAddress& address) noexcept override {
+    return ports.taken(port_space, address);
+  }
   Presence presence(const MadProcess& process) noexcept override { return knows_of[process.pid]; }
   bool owns(const IpAddress& address) noexcept override {
     return address.same_ip(own(address.family)) || address.same_ip(make_ipv4(0xC0A80001));  // 192.168.0.1

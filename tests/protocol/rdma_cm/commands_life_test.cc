@@ -106,6 +106,38 @@ TEST_F(CommandsTest, ports_are_held_by_one_endnode_of_a_host) {
   EXPECT_EQ(b.bind(b.create(9), chosen), EADDRINUSE) << "held on the host from listen() on";
 }
 
+TEST_F(CommandsTest, who_listens_on_this_host_is_waited_for) {
+  const test::TempDir dir;
+  for (Node* node : {&a, &b}) node->ports = HostPorts(dir.path() + "/ports");
+  const uint32_t holder = b.create(1);
+  ASSERT_EQ(b.bind(holder, {.family = 4, .port = 4000}), 0);
+  ASSERT_EQ(b.listen(holder), 0);
+  network.nodes.erase(b.lid().value());  // not there again yet
+  IpAddress own = a.own(4);
+  own.port = 4000;
+  const IpAddress loop = make_ipv4(0x7F000001, 4000);
+  ASSERT_EQ(a.resolve(a.create(2), own), 0);
+  ASSERT_EQ(a.resolve(a.create(3), loop), 0);
+  const uint32_t late = a.create(4);
+  ASSERT_EQ(a.resolve(late, make_ipv4(0xC0A80001, 4000)), 0);
+  ASSERT_EQ(a.resolve(a.create(5), make_ipv4(0x7F000001, 4001)), 0);
+  network.run(400ms);
+  std::set<uint64_t> known;
+  for (auto event = a.event(); event.event != ~0U; event = a.event()) known.insert(event.uid);
+  EXPECT_EQ(known, (std::set<uint64_t>{2, 5})) << "an own address, and a port that nobody has";
+  network.nodes[b.lid().value()] = &b;
+  network.run(100ms);
+  for (auto event = a.event(); event.event != ~0U; event = a.event()) {
+    EXPECT_EQ(event.event, number(CmEvent::kAddressResolved));
+    known.insert(event.uid);
+  }
+  EXPECT_EQ(known, (std::set<uint64_t>{2, 3, 4, 5}));
+  ASSERT_EQ(a.route(late), 0);
+  ASSERT_EQ(a.connect(late, 0x111, "hello"), 0);
+  network.run(10ms);
+  EXPECT_EQ(b.event().event, number(CmEvent::kConnectRequest));
+}
+
 TEST_F(CommandsTest, options_have_their_time) {
   const int one = 1;
   const auto set = [&](uint32_t id, int option, size_t bytes) {
