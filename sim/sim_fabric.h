@@ -53,6 +53,9 @@ class SimFabric {
 
   /// True when flits wait for the switch or one of its links has come or gone.
   [[nodiscard]] bool switch_disturbed(uint32_t index) const noexcept;
+  /// One of the ends of the link is at this switch.
+  [[nodiscard]] bool attached(uint32_t link, uint32_t index) const noexcept;
+  [[nodiscard]] bool is_cut(uint32_t link) const noexcept { return links_[link].cuts != 0; }
   /// The nodes at the ends of a link, a bit each.
   [[nodiscard]] uint32_t nodes_of(uint32_t link) const noexcept {
     if (is_trunk(link)) return 1U << plan_.switch_node(0) | 1U << plan_.switch_node(1);
@@ -75,7 +78,6 @@ class SimFabric {
   };
 
   [[nodiscard]] bool is_trunk(uint32_t link) const noexcept { return link == plan_.endnodes; }
-  [[nodiscard]] bool attached(uint32_t link, uint32_t index) const noexcept;
   /// End of the link at this switch.
   [[nodiscard]] uint32_t end_at(uint32_t link, uint32_t index) const noexcept {
     return is_trunk(link) && index == 1 ? 0 : 1;

@@ -133,6 +133,7 @@ void Model::send_completed(Qp& qp, const WorkCompletion& wc) {
 
 void Model::send_succeeded(Qp& qp, const SendPtr& send) {
   send->done = send->succeeded = true;
+  if (send->saw_switch_die && qp.acknowledged()) tally_("request that outlived a switch");
   if (qp.acknowledged() && cannot_pass(*send))
     fail(fmt::format("{} succeeded over a LID that is no more", describe(*send)));
   switch (send->opcode) {
@@ -186,6 +187,7 @@ void Model::send_failed(Qp& qp, const SendPtr& send, WcStatus status) {
   send->done = true;
   const bool first = !qp.failed;
   qp.failed = true;
+  if (send->saw_switch_die && status == WcStatus::kRetryExceeded) tally_("request that ended with a switch");
   if (send->executes_here) in_doubt(*send, status);
   if (send->opcode == adapter::SendOpcode::kRdmaRead && send->patch != nullptr)
     static_cast<void>(send->patch->close_read(send->place, send->begin, now_, 0, {}));

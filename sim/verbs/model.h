@@ -56,6 +56,8 @@ class Model {
   /// A link is about to be cut, for so long, or has come back.
   void cut(uint32_t link, Duration lasts);
   void mended(uint32_t link);
+  /// The links that it takes with it, and for how long.
+  void switch_dies(const std::vector<uint32_t>& lost, Duration lasts);
   /// The port at the link comes back, now, with this LID and perhaps another GUID.
   void renamed(uint32_t link, Lid lid, bool other_guid);
   /// RESET or gone: nothing of it completes any more.

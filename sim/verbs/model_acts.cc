@@ -280,6 +280,16 @@ void Model::cut(uint32_t link, Duration lasts) {
   links_.cut(link, time_);
 }
 
+void Model::switch_dies(const std::vector<uint32_t>& lost, Duration lasts) {
+  const auto gone = [&](uint32_t link) { return std::find(lost.begin(), lost.end(), link) != lost.end(); };
+  each_send([&](const SendPtr& send) {
+    const Route& route = send->from->routes[send->from->on];
+    const bool under_way = !send->executes_here && send->to != nullptr && send->from->peer != nullptr;
+    if (under_way && (gone(route.link) || gone(route.peer_link))) send->saw_switch_die = true;
+  });
+  for (const uint32_t link : lost) cut(link, lasts);
+}
+
 void Model::mended(uint32_t link) {
   if (const std::string wrong = links_.mended(link, time_); !wrong.empty()) fail(wrong);
 }

@@ -147,6 +147,7 @@ struct Send {
   std::array<Duration, 2> unanswered{};  // the same, but only while its own port was up
   uint64_t name = 0;                     // in patch or word
   bool refused = false;                  // by its target: it has no effect there, whatever its sender is told
+  bool saw_switch_die = false;           // on its way
   bool delivered = false;
   bool may_be_gone = false;  // delivered into a queue that was emptied, perhaps
   bool done = false;         // completed, or known to be

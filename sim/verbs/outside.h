@@ -26,6 +26,9 @@ class Outside {
   virtual void cut_later(uint32_t link, Duration after, Duration lasts) = 0;
   /// The port at the link, which is cut for so long, comes back with another LID or another GUID, or both.
   virtual void rename(uint32_t link, Duration lasts, NewName name) = 0;
+  /// The switch is gone for so long, with all cells in it, and comes back knowing nothing of before; at once
+  /// when that is nothing. False when it is not there.
+  virtual bool crash(uint32_t index, Duration lasts) = 0;
   /// Nothing is called before so much time has passed.
   virtual void pause(Duration lasts) = 0;
   /// Places where an adapter may begin: nobody is there, and their links are whole.

@@ -119,6 +119,8 @@ Plan make_plan(uint64_t seed) {
   draw_unsteady(PlanDraw(seed ^ 0x756e'7374'6561ULL), plan);
   PlanDraw renames(seed ^ 0x7265'6e61'6d65ULL);
   if (renames.chance(5)) plan.rename_ppm = renames.between(2'000, 30'000);
+  PlanDraw crashes(seed ^ 0x6372'6173'6865ULL);
+  if (crashes.chance(5)) plan.crash_ppm = crashes.between(2'000, 15'000);
   return plan;
 }
 
@@ -130,12 +132,12 @@ std::string describe(const Plan& plan) {
       "  cells lost {} %, doubled {} %, swapped {} %, damaged {} %, late {} %; {} calls, messages up to {} "
       "bytes, some up to {}\n"
       "  of a million calls {} cut links, {} change partitions, {} migrate, {} end or begin nodes, "
-      "{} give ports other names\n",
+      "{} give ports other names, {} end switches\n",
       plan.seed, plan.adapters, plan.fabric.endnodes, plan.fabric.switches(), plan.fabric.cell_payload_bytes,
       plan.fabric.lanes, plan.fabric.credits_per_lane, percent(cells.drop_ppm), percent(cells.duplicate_ppm),
       percent(cells.reorder_ppm), percent(cells.corrupt_ppm), percent(cells.delay_ppm), plan.operations,
       plan.bytes_max, std::max(plan.bytes_max, plan.long_bytes_max), plan.cut_ppm, plan.partition_ppm,
-      plan.migration_ppm, plan.life_ppm, plan.rename_ppm);
+      plan.migration_ppm, plan.life_ppm, plan.rename_ppm, plan.crash_ppm);
 }
 
 }  // namespace weft::sim::verbs

@@ -34,6 +34,7 @@ struct Plan {
   uint32_t migration_ppm = 0;
   uint32_t life_ppm = 0;
   uint32_t rename_ppm = 0;      // ports get other LIDs and GUIDs
+  uint32_t crash_ppm = 0;       // switches die and come back
   uint32_t vacant = 0;          // a bit for each adapter that is not there at first
   uint32_t long_bytes_max = 0;  // of RDMA writes and reads now and then; 0: none is longer than the others
 
@@ -41,7 +42,7 @@ struct Plan {
   [[nodiscard]] bool loses_cells() const noexcept;
   /// Whatever holds a call of the last kind.
   [[nodiscard]] bool unsteady() const noexcept {
-    return (cut_ppm | partition_ppm | migration_ppm | life_ppm | rename_ppm) != 0;
+    return (cut_ppm | partition_ppm | migration_ppm | life_ppm | rename_ppm | crash_ppm) != 0;
   }
   /// Datagrams and unacknowledged connections lose messages.
   [[nodiscard]] bool loses() const noexcept;

@@ -95,6 +95,7 @@ class Program {
   void cut_link();
   bool strand();
   void rename_port();
+  void crash_switch();
   void change_partitions();
   void set_partitions(Node& node, uint8_t port, bool alone);
   void move_path();

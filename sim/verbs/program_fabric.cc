@@ -41,8 +41,10 @@ bool Program::unsettle() {
   what -= plan_.migration_ppm;
   if (what < plan_.life_ppm) return draw_.chance(2) ? end_node() : begin_node(), true;
   what -= plan_.life_ppm;
-  if (what >= plan_.rename_ppm) return false;
-  rename_port();
+  if (what < plan_.rename_ppm) return rename_port(), true;
+  what -= plan_.rename_ppm;
+  if (what >= plan_.crash_ppm) return false;
+  crash_switch();
   return true;
 }
 
@@ -102,6 +104,18 @@ bool Program::strand() {
   note(*qp->node, fmt::format("QP {} is to be stranded", qp->id));
   tally_("QP without any way");
   return true;
+}
+
+/// As long as links are cut: for nothing, for what some connections bear, or until its ports have expired.
+void Program::crash_switch() {
+  const uint32_t index = draw_.below(plan_.fabric.switches());
+  const std::array<Duration, 6> longest{0ns, 2ms, 100ms, 700ms, 9s, 12s};
+  const uint32_t kind = draw_.below(longest.size());
+  const Duration lasts = draw_.between(kind == 5 ? Duration(10'010ms) : Duration(0), longest[kind]);
+  note(*nodes_.front(), fmt::format("switch {} dies for {} us", index, lasts / 1us));
+  if (!outside_.crash(index, lasts)) return;
+  tally_(lasts >= 10s ? "switch died for long" : "switch died");
+  if (lasts > kLongPause && !draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
 }
 
 /// A port comes back under another name: what peers know of it does not lead there any more.

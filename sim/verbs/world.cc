@@ -11,10 +11,10 @@
 #include "fabric/link/link_cell_port.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
-#include "messages/opcode.h"
 #include "sim/sim_fabric.h"
 #include "sim/tampered_port.h"
 #include "sim/turns.h"
+#include "sim/verbs/cell_text.h"
 #include "sim/verbs/outside.h"
 #include "sim/verbs/program.h"
 
@@ -48,7 +48,7 @@ class AdapterNode final : public SimNode {
 class SwitchNode final : public SimNode {
  public:
   SwitchNode(SimFabric& fabric, uint32_t index) : fabric_(fabric), index_(index) {}
-  [[nodiscard]] bool alive() const noexcept override { return true; }
+  [[nodiscard]] bool alive() const noexcept override { return fabric_.switch_at(index_) != nullptr; }
   int poll(Instant now) noexcept override { return fabric_.switch_at(index_)->poll(now); }
   [[nodiscard]] Instant deadline() const noexcept override { return fabric_.switch_at(index_)->deadline(); }
   [[nodiscard]] bool disturbed() const noexcept override { return fabric_.switch_disturbed(index_); }
@@ -98,6 +98,10 @@ class World final : private SimFabric::Observer, private Outside {
     uint32_t link = 0;
     NewName name;
   };
+  struct Return {
+    Instant at{};
+    uint32_t index = 0;  // of the switch
+  };
   struct Cut {
     Instant at{};
     uint32_t link = 0;
@@ -111,6 +115,7 @@ class World final : private SimFabric::Observer, private Outside {
     cuts_.push_back({now_ + after, link, lasts});
   }
   void rename(uint32_t link, Duration lasts, NewName name) override;
+  bool crash(uint32_t index, Duration lasts) override;
   void pause(Duration lasts) override {
     next_call_ = std::max(next_call_, now_ + lasts);
     next_meal_ = now_ + 1ms;
@@ -122,6 +127,8 @@ class World final : private SimFabric::Observer, private Outside {
   [[nodiscard]] std::vector<uint32_t> links_of(uint32_t place) const;
   [[nodiscard]] Instant next_rewiring() const noexcept;
   void mend_links();
+  void return_switches();
+  void whole_again(uint32_t link);
   void cut_links();
   void take_name(uint32_t link, NewName name);
   [[nodiscard]] Lid free_lid(uint32_t choice);
@@ -133,11 +140,14 @@ class World final : private SimFabric::Observer, private Outside {
   void change_phase();
   void describe_failure();
   void describe_counters(const Qp& qp);
-  void describe_cell(uint32_t link_and_end, std::span<const std::byte> cell) const;
   void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept override {
     hash(flit.size() << 8);
-    if (options_.cells && flit.size() > kFlitHeaderBytes + kCellHeaderBytes)
-      describe_cell(link_and_end, flit.subspan(kFlitHeaderBytes));
+    if (!options_.cells || flit.size() <= kFlitHeaderBytes + kCellHeaderBytes) return;
+    const std::string line = text_of_cell(flit.subspan(kFlitHeaderBytes));
+    if (line.empty()) return;
+    fmt::print("{:.3f} us call {} link {}.{} {}\n",
+               std::chrono::duration<double, std::micro>(now_.time_since_epoch()).count(), outcome_.calls,
+               link_and_end >> 1, link_and_end & 1, line);
   }
   void tamper(uint32_t link_and_end, std::span<std::byte> flit) noexcept override {
     if (options_.saboteur != nullptr) options_.saboteur->on_flit(link_and_end >> 1, link_and_end & 1, flit);
@@ -161,7 +171,8 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<std::unique_ptr<Node>> nodes_;                        // those that have ended, too
   std::vector<Mend> mends_;
   std::vector<Cut> cuts_;  // to come
-  uint16_t lids_ = 0;      // that were ever used
+  std::vector<Return> returns_;
+  uint16_t lids_ = 0;  // that were ever used
   Turns turns_;
   Model model_;
   std::unique_ptr<Program> program_;
@@ -222,10 +233,10 @@ std::vector<uint32_t> World::free_places() const {
   std::vector<uint32_t> places;
   for (uint32_t place = 0; place < plan_.adapters; ++place) {
     const std::vector<uint32_t> links = links_of(place);
-    const auto mended = [&](const Mend& mend) {
-      return std::find(links.begin(), links.end(), mend.link) != links.end();
-    };
-    if (!lives(place) && std::none_of(mends_.begin(), mends_.end(), mended)) places.push_back(place);
+    const bool whole = std::none_of(links.begin(), links.end(), [&](uint32_t link) {
+      return fabric_.is_cut(link) || fabric_.switch_is_dead(link);
+    });
+    if (!lives(place) && whole) places.push_back(place);
   }
   return places;
 }
@@ -340,6 +351,7 @@ Instant World::next_rewiring() const noexcept {
   Instant next = kNever;
   for (const Mend& mend : mends_) next = std::min(next, mend.at);
   for (const Cut& cut : cuts_) next = std::min(next, cut.at);
+  for (const Return& back : returns_) next = std::min(next, back.at);
   return next;
 }
 
@@ -362,9 +374,46 @@ void World::mend_links() {
     const NewName name = mends_[i].name;
     mends_.erase(mends_.begin() + static_cast<ptrdiff_t>(i));
     if (name.lid || name.guid) take_name(link, name);
-    model_.mended(link);
     fabric_.cut(link, false);
-    wire(link);
+    whole_again(link);
+  }
+}
+
+/// If nothing else hinders it.
+void World::whole_again(uint32_t link) {
+  if (fabric_.is_cut(link) || fabric_.switch_is_dead(link)) return;
+  model_.mended(link);
+  wire(link);
+}
+
+bool World::crash(uint32_t index, Duration lasts) {
+  const auto is_it = [&](const Return& back) { return back.index == index; };
+  if (std::any_of(returns_.begin(), returns_.end(), is_it)) return false;
+  std::vector<uint32_t> lost;
+  for (uint32_t link = 0; link < fabric_.links(); ++link)
+    if (fabric_.attached(link, index) && !model_.links().is_cut(link)) lost.push_back(link);
+  model_.switch_dies(lost, lasts);
+  returns_.push_back({now_ + lasts, index});
+  if (options_.saboteur == nullptr || options_.saboteur->lets_happen(FaultKind::kCrash)) {
+    fabric_.crash_switch(index);
+    for (const uint32_t link : lost) wire(link);
+  }
+  return_switches();
+  return true;
+}
+
+void World::return_switches() {
+  for (size_t i = 0; i < returns_.size();) {
+    if (returns_[i].at > now_) {
+      ++i;
+      continue;
+    }
+    const uint32_t index = returns_[i].index;
+    returns_.erase(returns_.begin() + static_cast<ptrdiff_t>(i));
+    if (fabric_.switch_at(index) == nullptr) fabric_.start_switch(index);
+    for (uint32_t link = 0; link < fabric_.links(); ++link)
+      if (fabric_.attached(link, index)) whole_again(link);
+    turns_.wake(plan_.adapters + index);
   }
 }
 
@@ -396,6 +445,7 @@ void World::call_program() {
 void World::turn() {
   model_.at(now_);
   mend_links();
+  return_switches();
   cut_links();
   int work = turns_.take(now_);
   if (phase_ == Phase::kProgram && now_ >= next_call_) {
@@ -446,7 +496,7 @@ void World::change_phase() {
       next_tidy_ = now_;
       return;
     case Phase::kDrain:
-      if (!mends_.empty() || !cuts_.empty()) return;
+      if (!mends_.empty() || !cuts_.empty() || !returns_.empty()) return;
       if (const Send* waits = program_->waits(); waits != nullptr) {
         if (now_ < phase_end_) return;
         model_.fail(fmt::format("requests that must end never came back: {}; {} receives stand there",
@@ -503,23 +553,6 @@ void World::describe_counters(const Qp& qp) {
     if (value != 0) line += fmt::format(" {} {}", names[i], value);
   }
   outcome_.around.push_back(line);
-}
-
-/// One line for a cell that fills its flit.
-void World::describe_cell(uint32_t link_and_end, std::span<const std::byte> cell) const {
-  CellView view;
-  if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return;
-  const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(view.opcode));
-  std::string line = fmt::format(
-      "{:.3f} us call {} link {}.{} {} -> {} {} qp {:06x} -> {:06x} psn {:06x} cell {} flags {:02x} {} bytes",
-      std::chrono::duration<double, std::micro>(now_.time_since_epoch()).count(), outcome_.calls,
-      link_and_end >> 1, link_and_end & 1, view.slid.value(), view.dlid.value(), info->name,
-      view.src_qpn.value(), view.dest_qpn.value(), view.psn.value(), view.cell_number, view.flags,
-      view.payload.size());
-  if ((info->properties & kOpAcknowledge) != 0)
-    line += fmt::format(" ack psn {:06x} cell {} code {} msn {}", view.ack.psn.value(), view.ack.cell_number,
-                        static_cast<int>(view.ack.code), view.ack.messages_completed);
-  fmt::print("{}\n", line);
 }
 
 Outcome World::run() {

@@ -525,6 +525,32 @@ TEST(VerbsPlantedBugs, names_of_ports) {
   EXPECT_FOUND(FollowsNames, "over a LID that is no more");
 }
 
+/// A switch that dies is there all the time.
+class SwitchLives final : public Saboteur {
+ public:
+  bool lets_happen(FaultKind kind) noexcept override { return kind != FaultKind::kCrash; }
+};
+
+/// When a switch has died once, nothing leads to one of the nodes any more.
+class WayForgotten final : public Saboteur {
+ public:
+  bool lets_happen(FaultKind kind) noexcept override {
+    died_ |= kind == FaultKind::kCrash;
+    return true;
+  }
+  bool on_cell(uint32_t node, Instant /*now*/, std::span<std::byte> /*cell*/) noexcept override {
+    return !died_ || node != 0;
+  }
+
+ private:
+  bool died_ = false;
+};
+
+TEST(VerbsPlantedBugs, switches_that_die) {
+  EXPECT_FOUND(SwitchLives, "it never said that it is up again");
+  EXPECT_FOUND(WayForgotten, "neither its requests nor its receives explain it");
+}
+
 // ---- replaying
 
 /// Calls that are left out leave the others as they are.
