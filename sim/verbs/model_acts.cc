@@ -319,11 +319,18 @@ void Model::lid_changes(Node& node, uint8_t port, Lid lid) {
 bool Model::cannot_pass(const Send& send) const {
   const Qp& from = *send.from;
   if (send.executes_here || send.to == nullptr || from.peer == nullptr) return false;
+  const Qp& to = *from.peer;
   const Instant since = send.posted_at - std::chrono::milliseconds(1);  // both ends had noticed
-  bool stale = true;
-  for (uint32_t way = 0; way < from.ways; ++way)
-    stale = stale && links_.is_stale_since(from.routes[way], since);
-  return stale;
+  for (uint32_t way = 0; way < from.ways; ++way) {
+    for (uint32_t back = 0; back < to.ways; ++back) {
+      // Ends that stand on different ways may meet when one port has got the LID of another.
+      Route route = from.routes[way];
+      route.own = to.routes[back].peer;
+      route.peer_link = to.routes[back].link;
+      if (!links_.is_stale_since(route, since)) return false;
+    }
+  }
+  return true;
 }
 
 std::array<Duration, 2> Model::silence(const Send& send) const {
