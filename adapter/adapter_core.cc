@@ -323,6 +323,7 @@ int AdapterCore::send_cells() noexcept {
     if (sent >= kCellsPerTurn || moved >= kQpsPerTurn) break;
     QueuePair& qp = list.pop_front();
     bool blocked = false;
+    if (!engine.acks_later.empty()) sent += acknowledge_along(qp);
     const uint32_t cells = run_qp(qp, kCellsPerQpTurn, blocked);
     sent += cells;
     moved += cells != 0 ? 1 : 0;
@@ -341,20 +342,33 @@ int AdapterCore::send_acks() noexcept {
   for (uint32_t n = 0; n < kAckQpsPerTurn && !later.empty() && later.front().rx.ack_at <= engine.now; ++n)
     engine.acks_now.push_back(later.pop_front());
   for (size_t left = std::min<size_t>(engine.acks_now.size(), kAckQpsPerTurn); left > 0; --left) {
-    QueuePair& qp = engine.acks_now.pop_front();
-    bool done = false;
-    const uint32_t cells = acknowledger.run(qp, done);
-    sent += cells;
-    if (done) continue;
-    if (!acknowledger.due(qp)) {  // what it had to say at once has become untrue
-      later.push_back(qp);
-    } else if (cells != 0) {
-      engine.acks_now.push_back(qp);
-    } else {
-      engine.wait_to_ack(qp);
-    }
+    sent += acknowledge(engine.acks_now.pop_front());
   }
   return static_cast<int>(sent + rd.send_acks());
+}
+
+/// One that stands in no list of those that owe an acknowledgement.
+uint32_t AdapterCore::acknowledge(QueuePair& qp) noexcept {
+  bool done = false;
+  const uint32_t cells = acknowledger.run(qp, done);
+  if (done) return cells;
+  if (!acknowledger.due(qp)) {  // what it had to say at once has become untrue
+    engine.acks_later.push_back(qp);
+  } else if (cells != 0) {
+    engine.acks_now.push_back(qp);
+  } else {
+    engine.wait_to_ack(qp);
+  }
+  return cells;
+}
+
+/// What need not be said yet is said now if the QP is about to send the first message after a pause: two that
+/// write to each other in turn are woken once for both cells, and no timer wakes anybody between them.
+uint32_t AdapterCore::acknowledge_along(QueuePair& qp) noexcept {
+  if (!engine.acks_later.holds(qp) || qp.tx.first != qp.tx.end || !requester.has_work(qp)) return 0;
+  AckList::unlink(qp);
+  qp.rx.ack_now = true;
+  return acknowledge(qp);
 }
 
 int AdapterCore::run_timers() noexcept {

@@ -69,6 +69,8 @@ class AdapterCore {
   int receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept;
   int send_cells() noexcept;
   int send_acks() noexcept;
+  uint32_t acknowledge(QueuePair& qp) noexcept;
+  uint32_t acknowledge_along(QueuePair& qp) noexcept;
   int run_timers() noexcept;
   void flush_ports() noexcept;
   void begin_sweep() noexcept;

@@ -253,6 +253,39 @@ TEST_F(ResponderProtocol, sixteen_cells_are_acknowledged_together_and_fewer_afte
   EXPECT_EQ(answers().size(), 1U);
 }
 
+/// Two that write to each other in turn: the answer takes the acknowledgement along, and no timer wakes
+/// anybody between them.
+TEST_F(ResponderProtocol, the_first_message_after_a_pause_takes_an_acknowledgement_along) {
+  post_recv(1);
+  receive({});
+  ASSERT_TRUE(answers().empty());
+  post_send();
+  pair.side(0).adapter->send_posted();
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 2U) << "in the caller's own turn";
+  EXPECT_EQ(sent[0].opcode, Opcode::kAck);
+  EXPECT_EQ(sent[0].ack.psn, kFirst);
+  EXPECT_EQ(sent[1].opcode, Opcode::kSend);
+  pair.clock.advance(kAckDelay);
+  pair.run_one(0);
+  EXPECT_TRUE(answers().empty()) << "it has been said";
+}
+
+/// Not so in a stream of both directions, whose acknowledgements are for sixteen cells each.
+TEST_F(ResponderProtocol, a_message_behind_others_under_way_takes_no_acknowledgement_along) {
+  post_send();
+  pair.run_one(0);
+  post_recv(1);
+  receive({});
+  answers();
+  post_send();
+  pair.side(0).adapter->send_posted();
+  pair.run_one(0);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].opcode, Opcode::kSend);
+}
+
 TEST_F(ResponderProtocol, an_acknowledgement_of_what_was_never_sent_changes_nothing) {
   std::vector<std::byte> body(kAckBodyBytes);
   store_be(body.data(), Psn(50).value());
