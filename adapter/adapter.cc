@@ -24,24 +24,24 @@ const AdapterLimits& ChannelAdapter::limits() const noexcept {
   return core_->engine.config.limits;
 }
 
-Result<PdId> ChannelAdapter::alloc_pd() {
+Refusable<PdId> ChannelAdapter::alloc_pd() {
   core_->engine.count(AdapterCounter::kAgentCalls);
   for (size_t i = 1; i < core_->pds.size(); ++i) {
     if (core_->pds[i]) continue;
     core_->pds[i] = true;
     return PdId(static_cast<uint32_t>(i));
   }
-  return Error{
+  return Refusal{
       "alloc_pd: all protection domains are in use; release one or raise AdapterLimits::protection_domains"};
 }
 
-Status ChannelAdapter::dealloc_pd(PdId pd) {
+Refusable<> ChannelAdapter::dealloc_pd(PdId pd) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
-    return Error{"dealloc_pd: no such protection domain"};
-  if (!core_->engine.memory.pd_unused(pd)) return Error{"dealloc_pd: regions or keys still belong to it"};
-  if (!core_->srqs.pd_unused(pd)) return Error{"dealloc_pd: an SRQ still belongs to it"};
-  if (core_->pd_qps[pd.value()] != 0) return Error{"dealloc_pd: a QP still belongs to it"};
+    return Refusal{"dealloc_pd: no such protection domain"};
+  if (!core_->engine.memory.pd_unused(pd)) return Refusal{"dealloc_pd: regions or keys still belong to it"};
+  if (!core_->srqs.pd_unused(pd)) return Refusal{"dealloc_pd: an SRQ still belongs to it"};
+  if (core_->pd_qps[pd.value()] != 0) return Refusal{"dealloc_pd: a QP still belongs to it"};
   core_->pds[pd.value()] = false;
   return {};
 }
@@ -63,20 +63,19 @@ AddressSpaces& ChannelAdapter::use_manager(MemoryManager& manager) {
   return *engine.spaces;
 }
 
-Result<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vector) {
+Refusable<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vector) {
   if (cqes == 0 || cqes > limits().cqes_per_queue) {
     core_->engine.count(AdapterCounter::kAgentCalls);
-    return Error{"create_cq: " + std::to_string(cqes) + " entries; 1 to " +
-                 std::to_string(limits().cqes_per_queue) + " are possible"};
+    return Refusal{"create_cq: {} entries; 1 to {} are possible", cqes, limits().cqes_per_queue};
   }
   return create_cq(std::make_unique<CompletionQueue>(cqes), vector);
 }
 
-Result<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector) {
+Refusable<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQueue>&& made,
+                                                      uint32_t vector) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (vector >= limits().completion_vectors) {
-    return Error{"create_cq: there are " + std::to_string(limits().completion_vectors) +
-                 " completion vectors, from 0"};
+    return Refusal{"create_cq: there are {} completion vectors, from 0", limits().completion_vectors};
   }
   for (uint32_t i = 0; i < limits().completion_queues; ++i) {
     if (i == core_->cqs.size()) core_->cqs.emplace_back();
@@ -85,93 +84,91 @@ Result<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQue
     core_->cqs[i]->join(i, core_->engine.notified);
     return core_->cqs[i].get();
   }
-  return Error{"create_cq: all completion queues are in use; raise AdapterLimits::completion_queues"};
+  return Refusal{"create_cq: all completion queues are in use; raise AdapterLimits::completion_queues"};
 }
 
-Status ChannelAdapter::resize_cq(CompletionQueue& cq, uint32_t cqes) {
+Refusable<> ChannelAdapter::resize_cq(CompletionQueue& cq, uint32_t cqes) {
   if (cqes == 0 || cqes > limits().cqes_per_queue) {
     core_->engine.count(AdapterCounter::kAgentCalls);
-    return Error{"resize_cq: " + std::to_string(cqes) + " entries; 1 to " +
-                 std::to_string(limits().cqes_per_queue) + " are possible"};
+    return Refusal{"resize_cq: {} entries; 1 to {} are possible", cqes, limits().cqes_per_queue};
   }
   FixedRing<WorkCompletion> room = CompletionQueue::room_for(cqes);
   return resize_cq(cq, room);
 }
 
-Status ChannelAdapter::resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room) {
+Refusable<> ChannelAdapter::resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (!core_->owns(&cq)) return Error{"resize_cq: the CQ belongs to another adapter"};
-  if (!cq.resize(room))
-    return Error{"resize_cq: " + std::to_string(cq.fill()) + " entries wait to be polled"};
+  if (!core_->owns(&cq)) return Refusal{"resize_cq: the CQ belongs to another adapter"};
+  if (!cq.resize(room)) return Refusal{"resize_cq: {} entries wait to be polled", cq.fill()};
   return {};
 }
 
-Status ChannelAdapter::destroy_cq(CompletionQueue* cq) {
+Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq) {
   std::unique_ptr<CompletionQueue> memory;
   return destroy_cq(cq, memory);
 }
 
-Status ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory) {
+Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (!core_->owns(cq)) return Error{"destroy_cq: the CQ belongs to another adapter"};
-  if (cq->users != 0) return Error{"destroy_cq: QPs still complete there; destroy them first"};
+  if (!core_->owns(cq)) return Refusal{"destroy_cq: the CQ belongs to another adapter"};
+  if (cq->users != 0) return Refusal{"destroy_cq: QPs still complete there; destroy them first"};
   core_->engine.notified.remove(cq);
   core_->engine.events.drop(cq->events);
   memory = std::move(core_->cqs[cq->index()]);
   return {};
 }
 
-Status AdapterCore::check_queues(const QpConfig& config) const {
+Refusable<> AdapterCore::check_queues(const QpConfig& config) const {
   const AdapterLimits& most = engine.config.limits;
   if (config.send_cq == nullptr || config.recv_cq == nullptr)
-    return Error{"create_qp: needs a CQ for each queue"};
+    return Refusal{"create_qp: needs a CQ for each queue"};
   if (!owns(config.send_cq) || !owns(config.recv_cq))
-    return Error{"create_qp: a CQ belongs to another adapter"};
+    return Refusal{"create_qp: a CQ belongs to another adapter"};
   if (config.pd.value() >= pds.size() || !pds[config.pd.value()])
-    return Error{"create_qp: no such protection domain"};
+    return Refusal{"create_qp: no such protection domain"};
   if (config.srq != nullptr && !srqs.owns(config.srq))
-    return Error{"create_qp: the SRQ belongs to another adapter"};
+    return Refusal{"create_qp: the SRQ belongs to another adapter"};
   if (config.srq != nullptr && config.srq->config.xrcd != XrcdId())
-    return Error{"create_qp: the SRQ serves the targets of an XRC domain"};
+    return Refusal{"create_qp: the SRQ serves the targets of an XRC domain"};
   const bool receives = config.type != QpType::kXrcSend;
-  if (!receives && config.srq != nullptr) return Error{"create_qp: an XRC initiator receives nothing"};
+  if (!receives && config.srq != nullptr) return Refusal{"create_qp: an XRC initiator receives nothing"};
   if (config.send_wqes == 0 || (receives && config.recv_wqes == 0 && config.srq == nullptr) ||
       config.send_wqes > most.wqes_per_queue || config.recv_wqes > most.wqes_per_queue ||
       config.sges > most.sges_per_wqe) {
-    return Error{"create_qp: more WQEs or segments than AdapterLimits allow, or none"};
+    return Refusal{"create_qp: more WQEs or segments than AdapterLimits allow, or none"};
   }
   return {};
 }
 
 /// Fills in what an XRC QP has in place of queues of its own, and checks the rest.
-Status AdapterCore::check_qp(QpConfig& config) {
+Refusable<> AdapterCore::check_qp(QpConfig& config) {
   if (config.type == QpType::kXrcSend && config.recv_cq == nullptr) config.recv_cq = config.send_cq;
   if (config.type == QpType::kXrcRecv) {
-    if (!srqs.has(config.xrcd)) return Error{"create_qp: no such XRC domain"};
+    if (!srqs.has(config.xrcd)) return Refusal{"create_qp: no such XRC domain"};
     if (config.send_cq != nullptr || config.recv_cq != nullptr || config.srq != nullptr ||
         config.pd != PdId())
-      return Error{"create_qp: an XRC target has neither queues nor a protection domain"};
+      return Refusal{"create_qp: an XRC target has neither queues nor a protection domain"};
     config.send_cq = config.recv_cq = &no_cq;
   } else if (config.xrcd != XrcdId()) {
-    return Error{"create_qp: only XRC targets belong to an XRC domain"};
-  } else if (Status good = check_queues(config); !good) {
+    return Refusal{"create_qp: only XRC targets belong to an XRC domain"};
+  } else if (Refusable<> good = check_queues(config); !good) {
     return good;
   }
   if (config.ack_mode == AckMode::kStrict && !is_acknowledged(config.type))
-    return Error{"create_qp: a service without acknowledgement has no way to acknowledge"};
+    return Refusal{"create_qp: a service without acknowledgement has no way to acknowledge"};
   if (config.packet_crc && !is_connected(config.type))
-    return Error{"create_qp: only packets of connected services carry a CRC"};
-  if (config.packet_crc && is_xrc(config.type)) return Error{"create_qp: packets of XRC carry no CRC"};
+    return Refusal{"create_qp: only packets of connected services carry a CRC"};
+  if (config.packet_crc && is_xrc(config.type)) return Refusal{"create_qp: packets of XRC carry no CRC"};
   if (config.grh_space && config.type != QpType::kUd)
-    return Error{"create_qp: only receives of UD have room for a global header"};
+    return Refusal{"create_qp: only receives of UD have room for a global header"};
   if (config.raw_ipv6 && config.type != QpType::kRaw)
-    return Error{"create_qp: only messages of RAW are IPv6 packets"};
+    return Refusal{"create_qp: only messages of RAW are IPv6 packets"};
   return {};
 }
 
-Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
+Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
   QpConfig config = wanted;
-  if (const Status good = core_->check_qp(config); !good) {
+  if (const Refusable<> good = core_->check_qp(config); !good) {
     core_->engine.count(AdapterCounter::kAgentCalls);
     return good.error();
   }
@@ -182,23 +179,23 @@ QpMemory ChannelAdapter::make_qp(const QpConfig& config) const {
   return QpMemory(std::make_unique<QueuePair>(config, &core_->engine, limits().inline_bytes).release());
 }
 
-Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory&& memory) {
+Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory&& memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
   QpConfig config = wanted;
-  if (const Status good = core_->check_qp(config); !good) return good.error();
+  if (const Refusable<> good = core_->check_qp(config); !good) return good.error();
   Qpn number = config.wanted_qpn;
   if (number == Qpn(0)) {
     number = core_->numbers.take(engine.now);
     if (number == Qpn(0)) {
-      return Error{"create_qp: all QP numbers are in use or resting; raise AdapterLimits::queue_pairs"};
+      return Refusal{"create_qp: all QP numbers are in use or resting; raise AdapterLimits::queue_pairs"};
     }
   } else if (number != kQpnGsi || config.type != QpType::kUd) {
-    return Error{"create_qp: only QP 1, a UD QP, can be asked for by number"};
+    return Refusal{"create_qp: only QP 1, a UD QP, can be asked for by number"};
   } else if (config.port == 0 || config.port > engine.ports.size()) {
-    return Error{"create_qp: QP 1 of a port that does not exist"};
+    return Refusal{"create_qp: QP 1 of a port that does not exist"};
   } else if (core_->place_of(number, config.port) != nullptr) {
-    return Error{"create_qp: QP 1 of this port exists already"};
+    return Refusal{"create_qp: QP 1 of this port exists already"};
   }
   auto& slot = core_->place_of(number, config.port);
   slot.reset(memory.release());
@@ -219,19 +216,19 @@ Result<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory&& 
   return slot.get();
 }
 
-Status ChannelAdapter::destroy_qp(QueuePair* qp) {
+Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp) {
   QpMemory memory;
   return destroy_qp(qp, memory);
 }
 
-Status ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
+Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
-  if (qp->owner != &engine) return Error{"destroy_qp: the QP belongs to another adapter"};
+  if (qp->owner != &engine) return Refusal{"destroy_qp: the QP belongs to another adapter"};
   if (qp->config.type == QpType::kRaw && core_->protocols.has(*qp))
-    return Error{"destroy_qp: the QP is registered for a protocol"};
+    return Refusal{"destroy_qp: the QP is registered for a protocol"};
   if (qp->config.type == QpType::kUd && engine.groups.has(*qp))
-    return Error{"destroy_qp: the QP is member of a multicast group; detach it first"};
+    return Refusal{"destroy_qp: the QP is member of a multicast group; detach it first"};
   core_->say_last_words(*qp);
   core_->rd.forget(*qp);
   forget_everything(engine, *qp);
@@ -330,11 +327,11 @@ bool ChannelAdapter::port_up(uint8_t port) const noexcept {
   return port != 0 && port <= ports() && core_->engine.ports[port - 1U].up;
 }
 
-Status ChannelAdapter::set_pkeys(uint8_t port, std::span<const uint16_t> pkeys) {
+Refusable<> ChannelAdapter::set_pkeys(uint8_t port, std::span<const uint16_t> pkeys) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (port == 0 || port > ports()) return Error{"set_pkeys: no such port"};
+  if (port == 0 || port > ports()) return Refusal{"set_pkeys: no such port"};
   if (pkeys.empty() || pkeys.size() > kPkeysPerPort)
-    return Error{"set_pkeys: a port has 1 to " + std::to_string(kPkeysPerPort) + " partitions"};
+    return Refusal{"set_pkeys: a port has 1 to {} partitions", kPkeysPerPort};
   core_->set_pkeys(core_->engine.ports[port - 1U], pkeys);
   return {};
 }
@@ -344,49 +341,50 @@ std::span<const uint16_t> ChannelAdapter::pkeys(uint8_t port) const noexcept {
   return core_->engine.ports[port - 1U].pkeys;
 }
 
-Status ChannelAdapter::attach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
+Refusable<> ChannelAdapter::attach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (qp.owner != &core_->engine || qp.config.type != QpType::kUd)
-    return Error{"attach_mcast: only UD QPs of this adapter can be members"};
-  if (!is_multicast(lid) || !is_multicast(gid)) return Error{"attach_mcast: no multicast LID or Gid"};
+    return Refusal{"attach_mcast: only UD QPs of this adapter can be members"};
+  if (!is_multicast(lid) || !is_multicast(gid)) return Refusal{"attach_mcast: no multicast LID or Gid"};
   if (!core_->engine.groups.attach(qp.port, lid, {gid, &qp}))
-    return Error{"attach_mcast: no more memberships; raise AdapterLimits::multicast_members"};
+    return Refusal{"attach_mcast: no more memberships; raise AdapterLimits::multicast_members"};
   return {};
 }
 
-Status ChannelAdapter::detach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
+Refusable<> ChannelAdapter::detach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (!core_->engine.groups.detach(qp.port, lid, {gid, &qp}))
-    return Error{"detach_mcast: the QP is no member"};
+    return Refusal{"detach_mcast: the QP is no member"};
   return {};
 }
 
-Status ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
+Refusable<> ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (qp.owner != &core_->engine || qp.config.type != QpType::kRaw)
-    return Error{"register_protocol: only RAW QPs of this adapter take raw frames"};
+    return Refusal{"register_protocol: only RAW QPs of this adapter take raw frames"};
   if (!core_->protocols.add({qp.port, next_header, address}, qp))
-    return Error{"register_protocol: another QP has it, or AdapterLimits::raw_protocols are there"};
+    return Refusal{"register_protocol: another QP has it, or AdapterLimits::raw_protocols are there"};
   return {};
 }
 
-Status ChannelAdapter::unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
+Refusable<> ChannelAdapter::unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (!core_->protocols.remove({qp.port, next_header, address}, qp))
-    return Error{"unregister_protocol: the QP is not registered for it"};
+    return Refusal{"unregister_protocol: the QP is not registered for it"};
   return {};
 }
 
-Result<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
+Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
-    return Error{"make_ah: no such protection domain"};
-  if (attr.port == 0 || attr.port > ports()) return Error{"make_ah: no such port"};
+    return Refusal{"make_ah: no such protection domain"};
+  if (attr.port == 0 || attr.port > ports()) return Refusal{"make_ah: no such port"};
   if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
-    return Error{"make_ah: LID or service level out of range"};
+    return Refusal{"make_ah: LID or service level out of range"};
   if (is_multicast(attr.dlid) && attr.is_global != is_multicast(attr.route.dgid))
-    return Error{"make_ah: a multicast LID goes with the Gid of a group"};
-  if (attr.is_global && (attr.route.flow_label >> 20) != 0) return Error{"make_ah: a flow label has 20 bits"};
+    return Refusal{"make_ah: a multicast LID goes with the Gid of a group"};
+  if (attr.is_global && (attr.route.flow_label >> 20) != 0)
+    return Refusal{"make_ah: a flow label has 20 bits"};
   return AddressHandle{.pd = pd, .attr = attr};
 }
 
@@ -408,7 +406,14 @@ void ChannelAdapter::supply(Supplies& supplies) noexcept {
     engine.strict_acks.add(std::move(supplies.strict_acks));
 }
 
+void ChannelAdapter::go_without() noexcept {
+  core_->engine.tx_chunks.go_without();
+  core_->engine.rx_chunks.go_without();
+  core_->engine.strict_acks.go_without();
+}
+
 void ChannelAdapter::report_lack(bool& flag) noexcept {
+  core_->engine.rx_chunks.keep(kCellsPerReceive);
   core_->engine.tx_chunks.report_to(flag);
   core_->engine.rx_chunks.report_to(flag);
   core_->engine.strict_acks.report_to(flag);

@@ -48,39 +48,39 @@ class ChannelAdapter {
 
   // ---- kernel agent --------------------
   [[nodiscard]] const AdapterLimits& limits() const noexcept;
-  Result<PdId> alloc_pd();
-  Status dealloc_pd(PdId pd);
+  Refusable<PdId> alloc_pd();
+  Refusable<> dealloc_pd(PdId pd);
   /// The memory functions: regions, windows, keys.
   [[nodiscard]] MemoryTable& memory() noexcept;
   /// Regions over effective, virtual and physical addresses become possible, by the tables of `manager`,
   /// which outlives the adapter (SAN-LMP). Once.
   AddressSpaces& use_manager(MemoryManager& manager);
   /// `vector`: below AdapterLimits::completion_vectors. All of an adapter's queues are served alike.
-  Result<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
+  Refusable<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
   /// The same for one whose memory somebody has taken beforehand, who need not be the owner, and who keeps it
   /// when the call is refused.
-  Result<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
+  Refusable<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
   /// Another number of entries; refused when more wait, nothing changes then.
-  Status resize_cq(CompletionQueue& cq, uint32_t cqes);
+  Refusable<> resize_cq(CompletionQueue& cq, uint32_t cqes);
   /// The same with memory taken beforehand; what the entries stood in is the caller's then.
-  Status resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
+  Refusable<> resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
   /// Refused while a QP completes there.
-  Status destroy_cq(CompletionQueue* cq);
+  Refusable<> destroy_cq(CompletionQueue* cq);
   /// The same, but for its memory, which is the caller's then.
-  Status destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory);
+  Refusable<> destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory);
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
-  Result<QueuePair*> create_qp(const QpConfig& config);
+  Refusable<QueuePair*> create_qp(const QpConfig& config);
   /// The same in two steps: memory for a QP like this and its queues, which anybody may take at any time, and
   /// its place in the adapter. Nothing of `config` is checked before the second; who is refused keeps the
   /// memory.
   [[nodiscard]] QpMemory make_qp(const QpConfig& config) const;
-  Result<QueuePair*> create_qp(const QpConfig& wanted, QpMemory&& memory);
+  Refusable<QueuePair*> create_qp(const QpConfig& wanted, QpMemory&& memory);
   /// Flushes nothing: what is queued is forgotten, and so are completions of the QP that nobody has polled,
   /// as with RESET. Move to kErr first and poll if they are wanted.
-  Status destroy_qp(QueuePair* qp);
+  Refusable<> destroy_qp(QueuePair* qp);
   /// The same, but for its memory, which is the caller's then.
-  Status destroy_qp(QueuePair* qp, QpMemory& memory);
+  Refusable<> destroy_qp(QueuePair* qp, QpMemory& memory);
   /// For an owner that ends and leaves its QPs as they are: what they have received and not acknowledged is
   /// acknowledged with the next poll(), as when they are destroyed.
   void say_last_words() noexcept;
@@ -116,27 +116,30 @@ class ChannelAdapter {
 
   /// The partitions of a port, kPkeysPerPort at most; entry 0 is there when the port is attached: the default
   /// partition. QPs go by their index: what stands there now is theirs.
-  Status set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
+  Refusable<> set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
   [[nodiscard]] std::span<const uint16_t> pkeys(uint8_t port) const noexcept;
   /// Makes a UD QP a member of a multicast group of its port, or no member any more; it hears what is sent to
   /// the group's LID with its Gid, also from this adapter. A member is not destroyed.
-  Status attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
-  Status detach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
+  Refusable<> attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
+  Refusable<> detach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
   /// IPv6 datagrams of an upper-level protocol that come to `address`, as raw frames for kQpnByProtocol, are
   /// for this RAW QP (SAN-XPORT-16); others are dropped. A QP that is registered is not destroyed.
-  Status register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
-  Status unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
+  Refusable<> register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
+  Refusable<> unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
   /// An address handle for datagram QPs of `pd`; refused when an attribute is out of range.
-  Result<AddressHandle> make_ah(PdId pd, const AhAttr& attr);
+  Refusable<AddressHandle> make_ah(PdId pd, const AhAttr& attr);
 
   // ---- memory taken beforehand (adapter/supplies.h), for an owner under whose lock others wait --------
   /// SupplyKind bits of what the tables have little of. After supply() with all of that none of the calls
-  /// above that make one object takes memory, but for what it is given and for the reason of a refusal.
+  /// above that make one object takes memory, but for what it is given.
   [[nodiscard]] uint32_t lacks() const noexcept;
   /// Keeps of `supplies` what it lacks.
   void supply(Supplies& supplies) noexcept;
-  /// `flag` becomes true when the data path has come to lack something; it takes it itself when it gets none.
+  /// `flag` becomes true when the data path has come to lack something. From then on it takes no memory
+  /// itself: a turn sends and receives as much as it has memory for, and what waits goes on after supply().
   void report_lack(bool& flag) noexcept;
+  /// There is no memory for supply(): until there is, what finds none is dropped or fails as at a limit.
+  void go_without() noexcept;
 
   // ---- data path --------------------
   /// Queues one WQE without telling the adapter (PUSH-WQ-04).

@@ -52,9 +52,11 @@ int AdapterCore::poll(Instant now) noexcept {
   if (sweep_left_ != 0) [[unlikely]]
     sweep();
   for (const EnginePort& port : engine.ports) {
-    if (port.up) work += receive_cells(*port.carrier, port);
+    if (port.up && engine.ready_to_receive()) work += receive_cells(*port.carrier, port);
   }
-  for (const EnginePort& port : engine.ports) work += receive_cells(*port.loopback, port);
+  for (const EnginePort& port : engine.ports) {
+    if (engine.ready_to_receive()) work += receive_cells(*port.loopback, port);
+  }
   engine.wake_waiting();  // after them: credit comes with cells, and a loopback has room once it is read
   work += run_timers();
   work += send_acks();  // first: with one credit per lane, data would leave none for them
@@ -320,7 +322,7 @@ int AdapterCore::send_cells() noexcept {
   uint32_t moved = 0;
   SendList& list = engine.send_list;
   for (size_t left = list.size(); left > 0 && !list.empty(); --left) {
-    if (sent >= kCellsPerTurn || moved >= kQpsPerTurn) break;
+    if (sent >= kCellsPerTurn || moved >= kQpsPerTurn || engine.tx_chunks.awaited()) break;
     QueuePair& qp = list.pop_front();
     bool blocked = false;
     if (!engine.acks_later.empty()) sent += acknowledge_along(qp);

@@ -41,7 +41,7 @@ class AdapterCore {
     return number == kQpnGsi ? engine.gsi[port - 1U] : engine.table[number.value() & engine.table_mask];
   }
   /// May a QP be made like this? Fills in what a program need not name.
-  [[nodiscard]] Status check_qp(QpConfig& config);
+  [[nodiscard]] Refusable<> check_qp(QpConfig& config);
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
     return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
   }
@@ -80,7 +80,7 @@ class AdapterCore {
   void expire(QueuePair& qp) noexcept;
   void fail_qp(QueuePair& qp, WcStatus status) noexcept;
 
-  [[nodiscard]] Status check_queues(const QpConfig& config) const;
+  [[nodiscard]] Refusable<> check_queues(const QpConfig& config) const;
   void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
   void take_multicast(const EnginePort& port, const CellView& cell) noexcept;
   [[nodiscard]] QueuePair* find_by_protocol(const EnginePort& port, const CellView& cell) noexcept;

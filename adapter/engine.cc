@@ -41,6 +41,7 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
 }
 
 void Engine::enlist(QueuePair& qp) {
+  if (qp.config.ack_mode == AckMode::kStrict) strict_acks.keep(++strict_qps);
   timers.enter(qp);
   qp.live_index = static_cast<uint32_t>(live.size());
   live.push_back(&qp);
@@ -48,6 +49,7 @@ void Engine::enlist(QueuePair& qp) {
 
 /// The last of all QPs takes its place. A sweep goes from the last to the first, so that it misses nobody.
 void Engine::delist(QueuePair& qp) noexcept {
+  if (qp.config.ack_mode == AckMode::kStrict) strict_acks.keep(--strict_qps);
   events.drop(qp.events);
   timers.leave(qp);
   SendList::unlink(qp);

@@ -2,6 +2,7 @@
 // table, ports, lists of QPs with work, timers, events, counters. Internal to adapter/.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -14,6 +15,7 @@
 #include "adapter/counters.h"
 #include "adapter/event_box.h"
 #include "adapter/events.h"
+#include "adapter/limits.h"
 #include "adapter/memory/address_space.h"
 #include "adapter/memory/memory_table.h"
 #include "adapter/path.h"
@@ -62,6 +64,10 @@ struct Engine {
   }
   /// More QPs than the first levels of a cache hold: what the next one needs is asked for early.
   [[nodiscard]] bool many_qps() const noexcept { return live.size() > kQpsInCache; }
+  /// False while memory is on its way that the next cells of a port may need; they wait in the port.
+  [[nodiscard]] bool ready_to_receive() noexcept {
+    return rx_chunks.serves(kCellsPerReceive) && strict_acks.serves(std::min(kCellsPerReceive, strict_qps));
+  }
   /// A QP was made, or ends.
   void enlist(QueuePair& qp);
   void delist(QueuePair& qp) noexcept;
@@ -123,6 +129,7 @@ struct Engine {
   ChunkPool<TxPacket> tx_chunks;
   ChunkPool<RxPacket> rx_chunks;
   StrictAckPool strict_acks;
+  uint32_t strict_qps = 0;  // each has one chunk of them at most
   TimerHeap timers;
   SendList send_list;             // QPs that can send, as far as they know
   AckList acks_now;               // QPs that owe an acknowledgement at once

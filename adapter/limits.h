@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "fabric/link/limits.h"
 #include "messages/cell.h"
 #include "messages/ids.h"
 
@@ -97,6 +98,9 @@ inline constexpr Duration kRdContextRest = 60s;
 /// messages as were given up in a row, each as a late copy under way, before it started anew.
 inline constexpr uint32_t kRdNumbersSkipped = 1024;
 inline constexpr uint32_t kLoopbackCells = 64;
+/// Cells that a port gives at a time. Each may be the first of a packet whose window has no memory yet.
+inline constexpr uint32_t kCellsPerReceive = fabric::kFlitsPerReceiveMax;
+static_assert(kLoopbackCells <= kCellsPerReceive);
 /// Ports of an adapter: their numbers are one byte.
 inline constexpr uint32_t kPortsMax = 255;
 

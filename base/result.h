@@ -2,11 +2,13 @@
 // (house style 30). The data path uses enums instead.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/refusal.h"
 
 namespace weft {
 
@@ -18,52 +20,69 @@ struct Error {
 /// "what: strerror(errno_value)".
 [[nodiscard]] Error errno_error(std::string what, int errno_value);
 
-/// A value or an Error.
-template <class T>
+[[nodiscard]] inline const std::string& text_of(const Error& error) noexcept {
+  return error.text;
+}
+[[nodiscard]] inline std::string text_of(const Refusal& refusal) {
+  return refusal.text();
+}
+
+/// A value, or why there is none: an Error, or a Refusal where no memory is taken for it (Refusable).
+template <class T, class Why = Error>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}      // NOLINT(google-explicit-constructor): return value;
-  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor): return Error{};
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): return value;
+  Result(Why why) : why_(std::move(why)) {}      // NOLINT(google-explicit-constructor): return Error{};
+  /// Its text is put together.
+  Result(const Refusal& refusal)  // NOLINT(google-explicit-constructor): return Refusal{};
+      requires std::same_as<Why, Error> : why_{refusal.text()} {}
 
   [[nodiscard]] bool ok() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return ok(); }
   /// Only when ok().
   [[nodiscard]] T& value() & {
-    WEFT_CHECK(ok(), error_.text.c_str());
+    WEFT_CHECK(ok(), text_of(why_).c_str());
     return *value_;
   }
   [[nodiscard]] const T& value() const& {
-    WEFT_CHECK(ok(), error_.text.c_str());
+    WEFT_CHECK(ok(), text_of(why_).c_str());
     return *value_;
   }
   [[nodiscard]] T&& value() && {
-    WEFT_CHECK(ok(), error_.text.c_str());
+    WEFT_CHECK(ok(), text_of(why_).c_str());
     return std::move(*value_);
   }
   T* operator->() { return &value(); }
   T& operator*() & { return value(); }
   /// Only when !ok().
-  [[nodiscard]] const Error& error() const noexcept { return error_; }
+  [[nodiscard]] const Why& error() const noexcept { return why_; }
 
  private:
   std::optional<T> value_;
-  Error error_;
+  Why why_;
 };
 
-/// Success or an Error.
-template <>
-class [[nodiscard]] Result<void> {
+/// Success, or why not.
+template <class Why>
+class [[nodiscard]] Result<void, Why> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::move(error)), ok_(false) {}  // NOLINT(google-explicit-constructor)
+  Result(Why why) : why_(std::move(why)), ok_(false) {}  // NOLINT(google-explicit-constructor)
+  Result(const Refusal& refusal)                         // NOLINT(google-explicit-constructor)
+      requires std::same_as<Why, Error> : why_{refusal.text()},
+                                          ok_(false) {}
   [[nodiscard]] bool ok() const noexcept { return ok_; }
   explicit operator bool() const noexcept { return ok_; }
-  [[nodiscard]] const Error& error() const noexcept { return error_; }
+  [[nodiscard]] const Why& error() const noexcept { return why_; }
 
  private:
-  Error error_;
+  Why why_;
   bool ok_ = true;
 };
 using Status = Result<void>;
+
+/// What a call answers that takes no memory to refuse.
+template <class T = void>
+using Refusable = Result<T, Refusal>;
 
 }  // namespace weft

@@ -33,7 +33,7 @@ Made<ProtectionDomain> Context::alloc_pd() {
   if (core().forked()) return {.answer = Answer::kForked};
   auto pd = std::make_unique<ProtectionDomain>(*this);
   const Hold hold(core());
-  const Result<adapter::PdId> id = core().adapter.alloc_pd();
+  const Refusable<adapter::PdId> id = core().adapter.alloc_pd();
   if (!id) return {.answer = Answer::kNoMemory};
   pd->enter(id.value());
   return {.object = keep(std::move(pd))};
@@ -78,7 +78,7 @@ Made<XrcDomain> Context::open_xrcd(const XrcOpen& open) {
     id = shared->second.id;
     ++shared->second.opens;
   } else {
-    const Result<adapter::XrcdId> made = device.adapter.srqs().alloc_xrcd();
+    const Refusable<adapter::XrcdId> made = device.adapter.srqs().alloc_xrcd();
     if (!made) return {.answer = Answer::kNoMemory};
     id = made.value();
     if (open.file) {
@@ -141,7 +141,7 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
   const HoldToMake hold(core());
   config.send_cq = &init.send_cq->queue();
   config.recv_cq = &init.recv_cq->queue();
-  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
+  Refusable<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
   made->enter(**pair);
   return {.object = keep(std::move(made))};
@@ -159,7 +159,7 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
   auto handles = std::make_shared<std::list<Qp*>>();
   std::list<Qp*> place{made.get()};
   const HoldToMake hold(core());
-  Result<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
+  Refusable<adapter::QueuePair*> pair = core().adapter.create_qp(config, std::move(memory));
   if (!pair) return {.answer = Answer::kNoMemory};
   made->enter(**pair);
   made->join(std::move(handles), place);
@@ -192,7 +192,7 @@ Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> me
     return {.answer = Answer::kInvalid};
   auto made = std::make_unique<MemoryRegion>(*this, pd);
   const HoldToMake hold(core());
-  const Result<adapter::MemoryRegion> region =
+  const Refusable<adapter::MemoryRegion> region =
       core().adapter.memory().reg_mr(pd.id(), memory, access, options);
   if (!region) return {.answer = Answer::kNoMemory};
   made->enter(region.value());
@@ -204,7 +204,7 @@ Made<Window> Context::alloc_window(ProtectionDomain& pd, adapter::WindowKind kin
   if (&pd.context() != this) return {.answer = Answer::kInvalid};
   auto made = std::make_unique<Window>(*this, pd, kind);
   const HoldToMake hold(core());
-  const Result<Rkey> key = core().adapter.memory().alloc_window(pd.id(), kind);
+  const Refusable<Rkey> key = core().adapter.memory().alloc_window(pd.id(), kind);
   if (!key) return {.answer = Answer::kNoMemory};
   made->enter(key.value());
   return {.object = keep(std::move(made))};
@@ -215,7 +215,7 @@ Made<AddressHandle> Context::create_ah(ProtectionDomain& pd, const adapter::AhAt
   if (&pd.context() != this) return {.answer = Answer::kInvalid};
   auto made = std::make_unique<AddressHandle>(*this, pd);
   const Hold hold(core());
-  const Result<adapter::AddressHandle> value = core().adapter.make_ah(pd.id(), attr);
+  const Refusable<adapter::AddressHandle> value = core().adapter.make_ah(pd.id(), attr);
   if (!value) return {.answer = Answer::kInvalid};
   made->enter(value.value());
   return {.object = keep(std::move(made))};

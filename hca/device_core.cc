@@ -201,18 +201,23 @@ void DeviceCore::take(Stock& stock) noexcept {
   if (stock.drawn) random.take(*stock.drawn);
 }
 
-/// Before a turn finds nothing left.
+/// Before a turn finds nothing left; one that has found too little waits for this.
 void DeviceCore::restock() noexcept {
-  lock.lock();
-  const uint32_t kinds = lacks();
-  lock.unlock();
-  try {
-    Stock stock = fetch(kinds);
-    lock.lock();
-    take(stock);
-    lock.unlock();
-  } catch (const std::bad_alloc&) {
-    return;  // whoever needs it looks again
+  std::unique_lock guard(lock);
+  for (uint32_t kinds = lacks(); kinds != 0; kinds = lacks()) {
+    guard.unlock();
+    std::optional<Stock> stock;
+    try {
+      stock = fetch(kinds);
+    } catch (const std::bad_alloc&) {
+      const std::lock_guard again(lock);
+      return adapter.go_without();  // whoever lacks something asks again
+    }
+    guard.lock();
+    take(*stock);
+    guard.unlock();
+    stock.reset();  // what others have fetched meanwhile
+    guard.lock();
   }
 }
 

@@ -26,7 +26,7 @@ Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain*
   if (entry && entry->bound_windows != 0) return Answer::kBusy;
   adapter::RegionChange change = given;
   if (pd != nullptr) change.pd = pd->id();
-  Result<adapter::MemoryRegion> renewed = table.rereg_mr(region_.lkey, change);
+  Refusable<adapter::MemoryRegion> renewed = table.rereg_mr(region_.lkey, change);
   if (!renewed) return Answer::kInvalid;
   region_ = *renewed;
   if (pd == nullptr) return Answer::kOk;

@@ -30,30 +30,30 @@ Status CmEndpoint::open(Qpn wanted, uint8_t port) {
 Status CmEndpoint::create(Qpn wanted, uint8_t port) {
   memory_ = PoolMemory::allocate(size_t{kSlotBytes} * (kRecvSlots + kSendSlots));
   if (!memory_) return Error{"out of memory for connection datagrams"};
-  const Result<adapter::PdId> pd = adapter_.alloc_pd();
+  const Refusable<adapter::PdId> pd = adapter_.alloc_pd();
   if (!pd) return pd.error();
   pd_ = pd.value();
   has_pd_ = true;
-  const Result<adapter::MemoryRegion> region =
+  const Refusable<adapter::MemoryRegion> region =
       adapter_.memory().reg_mr(pd_, memory_.span(), adapter::Access::kLocalWrite);
   if (!region) return region.error();
   region_ = region.value();
   has_region_ = true;
-  const Result<adapter::CompletionQueue*> send_cq = adapter_.create_cq(kSendSlots);
+  const Refusable<adapter::CompletionQueue*> send_cq = adapter_.create_cq(kSendSlots);
   if (!send_cq) return send_cq.error();
   send_cq_ = send_cq.value();
-  const Result<adapter::CompletionQueue*> recv_cq = adapter_.create_cq(kRecvSlots);
+  const Refusable<adapter::CompletionQueue*> recv_cq = adapter_.create_cq(kRecvSlots);
   if (!recv_cq) return recv_cq.error();
   recv_cq_ = recv_cq.value();
-  const Result<adapter::QueuePair*> qp = adapter_.create_qp({.type = adapter::QpType::kUd,
-                                                             .pd = pd_,
-                                                             .send_cq = send_cq_,
-                                                             .recv_cq = recv_cq_,
-                                                             .send_wqes = kSendSlots,
-                                                             .recv_wqes = kRecvSlots,
-                                                             .sges = 1,
-                                                             .wanted_qpn = wanted,
-                                                             .port = port});
+  const Refusable<adapter::QueuePair*> qp = adapter_.create_qp({.type = adapter::QpType::kUd,
+                                                                .pd = pd_,
+                                                                .send_cq = send_cq_,
+                                                                .recv_cq = recv_cq_,
+                                                                .send_wqes = kSendSlots,
+                                                                .recv_wqes = kRecvSlots,
+                                                                .sges = 1,
+                                                                .wanted_qpn = wanted,
+                                                                .port = port});
   if (!qp) return qp.error();
   qp_ = qp.value();
   adapter::QpAttr attr{.state = adapter::QpState::kInit, .port = port, .qkey = kQkeyGsi};

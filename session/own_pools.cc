@@ -46,7 +46,7 @@ Status OwnPools::add(uint32_t pool_class) {
   const PoolClass& shape = context_.config.pools[pool_class];
   PoolMemory memory = PoolMemory::allocate(size_t{shape.elements} * shape.element_bytes);
   if (!memory) return Error{"out of memory for a receive pool"};
-  Result<adapter::MemoryRegion> region = channels_->memory().add(memory.span(), true);
+  Refusable<adapter::MemoryRegion> region = channels_->memory().add(memory.span(), true);
   if (!region) return region.error();
   const uint64_t pool_context = context_.config.random_pool_context ? context_.random.next() : 0;
   auto pool = std::make_unique<RecvPool>(RecvPool::Shape{.reference = next_reference_,
@@ -66,7 +66,7 @@ Status OwnPools::make_receive_slots() {
   const uint32_t slot_bytes = round_up(own_frame_max(context_.config, context_.peer.mode) + kVnetBytes, 64);
   PoolMemory memory = PoolMemory::allocate(size_t{slots} * slot_bytes);
   if (!memory) return Error{"out of memory for receive slots"};
-  Result<adapter::MemoryRegion> region = channels_->memory().add(memory.span(), false);
+  Refusable<adapter::MemoryRegion> region = channels_->memory().add(memory.span(), false);
   if (!region) return region.error();
   auto pool = std::make_unique<RecvPool>(
       RecvPool::Shape{

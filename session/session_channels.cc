@@ -44,10 +44,10 @@ Status SessionChannels::make_memory() {
   if (!store_.control || !store_.ring) return Error{"out of memory for a session"};
   ring_.reset(store_.ring.span());
   if (Status opened = memory_.open(); !opened) return opened;
-  const Result<adapter::MemoryRegion> control = memory_.add(store_.control.span(), false);
+  const Refusable<adapter::MemoryRegion> control = memory_.add(store_.control.span(), false);
   if (!control) return control.error();
   control_region_ = control.value();
-  const Result<adapter::MemoryRegion> ring = memory_.add(store_.ring.span(), false);
+  const Refusable<adapter::MemoryRegion> ring = memory_.add(store_.ring.span(), false);
   if (!ring) return ring.error();
   ring_region_ = ring.value();
   free_sends_.clear();
@@ -57,21 +57,21 @@ Status SessionChannels::make_memory() {
 }
 
 Status SessionChannels::make_queues() {
-  const Result<adapter::CompletionQueue*> send_cq =
+  const Refusable<adapter::CompletionQueue*> send_cq =
       adapter_.create_cq(sizes_.control_sends + sizes_.frame_sends);
   if (!send_cq) return send_cq.error();
   send_cq_ = send_cq.value();
   // Room for everything the peer can complete at once (decisions section 4).
-  const Result<adapter::CompletionQueue*> recv_cq =
+  const Refusable<adapter::CompletionQueue*> recv_cq =
       adapter_.create_cq(sizes_.control_recvs + sizes_.frame_recvs + sizes_.indications);
   if (!recv_cq) return recv_cq.error();
   recv_cq_ = recv_cq.value();
-  const Result<adapter::QueuePair*> control = make_qp(false);
+  const Refusable<adapter::QueuePair*> control = make_qp(false);
   if (!control) return control.error();
   control_qp_ = control.value();
   control_psn_ = Psn(static_cast<uint32_t>(random_.next()));
   if (has_data_channel()) {
-    const Result<adapter::QueuePair*> data = make_qp(true);
+    const Refusable<adapter::QueuePair*> data = make_qp(true);
     if (!data) return data.error();
     data_qp_ = data.value();
     data_psn_ = Psn(static_cast<uint32_t>(random_.next()));
@@ -86,7 +86,7 @@ Status SessionChannels::make_queues() {
   return {};
 }
 
-Result<adapter::QueuePair*> SessionChannels::make_qp(bool data) {
+Refusable<adapter::QueuePair*> SessionChannels::make_qp(bool data) {
   const bool frames_here = data || !has_data_channel();
   adapter::QpConfig config{
       .type = acknowledged() ? adapter::QpType::kRc : adapter::QpType::kUc,

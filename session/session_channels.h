@@ -141,7 +141,7 @@ class SessionChannels {
  private:
   Status make_memory();
   Status make_queues();
-  Result<adapter::QueuePair*> make_qp(bool data);
+  Refusable<adapter::QueuePair*> make_qp(bool data);
   Status to_init(adapter::QueuePair& qp, bool data);
   Status to_rts(adapter::QueuePair& qp, Lid peer, const CmChannel& remote, Psn own_psn);
   [[nodiscard]] bool acknowledged() const noexcept { return sizes_.mode != TransferMode::kSendReceive; }

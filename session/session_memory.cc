@@ -8,21 +8,21 @@ SessionMemory::~SessionMemory() {
 }
 
 Status SessionMemory::open() {
-  const Result<adapter::PdId> pd = adapter_.alloc_pd();
+  const Refusable<adapter::PdId> pd = adapter_.alloc_pd();
   if (!pd) return pd.error();
   pd_ = pd.value();
   has_pd_ = true;
   return {};
 }
 
-Result<adapter::MemoryRegion> SessionMemory::add(std::span<std::byte> memory, bool remote) {
+Refusable<adapter::MemoryRegion> SessionMemory::add(std::span<std::byte> memory, bool remote) {
   adapter::RegisterOptions options;
   adapter::Access access = adapter::Access::kLocalWrite;
   if (remote) {
     access = access | adapter::Access::kRemoteWrite;
     options.base_addr = (random_.next() & 0x3FFF'FFFF'FFFF'F000) | uint64_t{1} << 62;
   }
-  Result<adapter::MemoryRegion> region = adapter_.memory().reg_mr(pd_, memory, access, options);
+  Refusable<adapter::MemoryRegion> region = adapter_.memory().reg_mr(pd_, memory, access, options);
   if (region) regions_.push_back(region->lkey);
   return region;
 }

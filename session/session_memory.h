@@ -24,7 +24,7 @@ class SessionMemory {
   [[nodiscard]] adapter::PdId domain() const noexcept { return pd_; }
   /// Registers receive memory: `remote` for RDMA writes, under a random base address that says nothing about
   /// this process (SAN-LMP-13).
-  Result<adapter::MemoryRegion> add(std::span<std::byte> memory, bool remote);
+  Refusable<adapter::MemoryRegion> add(std::span<std::byte> memory, bool remote);
   void remove(Lkey lkey) noexcept;
 
  private:

@@ -40,9 +40,9 @@ AddressSpaces::AddressSpaces(MemoryTable& table, MemoryManager& manager) : table
   faults_.reset(kPageFaultsMax);
 }
 
-Status AddressSpaces::assign(PdId pd, ProcessId process, ProcessMode mode) {
+Refusable<> AddressSpaces::assign(PdId pd, ProcessId process, ProcessMode mode) {
   if (!owners_.emplace(pd, Owner{process, mode}).second)
-    return Error{"assign: the protection domain belongs to a process already"};
+    return Refusal{"assign: the protection domain belongs to a process already"};
   return {};
 }
 
@@ -65,15 +65,15 @@ void AddressSpaces::segment_table_update(ProcessId process, const Segment& segme
   table_.end_grants();
 }
 
-Status AddressSpaces::map_local_page(uint64_t address, uint64_t bytes) {
+Refusable<> AddressSpaces::map_local_page(uint64_t address, uint64_t bytes) {
   if (bytes == 0 || bytes - 1 > std::numeric_limits<uint64_t>::max() - address)
-    return Error{"map_local_page: no range of addresses"};
+    return Refusal{"map_local_page: no range of addresses"};
   const uint64_t first = address / kSpacePageBytes;
   const uint64_t last = (address + (bytes - 1)) / kSpacePageBytes;
   std::vector<PageEntry> entries;
   for (uint64_t page = first; page <= last; ++page) {
     const std::optional<PageEntry> entry = manager_.page_entry(page);
-    if (!entry) return Error{"map_local_page: page " + std::to_string(page) + " has no page table entry"};
+    if (!entry) return Refusal{"map_local_page: page {} has no page table entry", page};
     entries.push_back(*entry);
   }
   for (const PageEntry& entry : entries) pages_[entry.page] = entry;
@@ -136,44 +136,44 @@ AccessFault AddressSpaces::translate(PdId pd, AddressKind kind, uint64_t address
   return AccessFault::kNotValid;
 }
 
-Status AddressSpaces::authorise(PdId pd, AddressKind kind, uint64_t address, uint64_t length) {
+Refusable<> AddressSpaces::authorise(PdId pd, AddressKind kind, uint64_t address, uint64_t length) {
   const auto owner = owners_.find(pd);
-  if (owner == owners_.end()) return Error{"reg_addresses: the protection domain belongs to no process"};
+  if (owner == owners_.end()) return Refusal{"reg_addresses: the protection domain belongs to no process"};
   if (length == 0 || length - 1 > std::numeric_limits<uint64_t>::max() - address)
-    return Error{"reg_addresses: no range of addresses"};
+    return Refusal{"reg_addresses: no range of addresses"};
   if (kind != AddressKind::kEffective) {
     if (owner->second.mode == ProcessMode::kKernel) return {};
-    return Error{"reg_addresses: a user process names memory by effective addresses only"};
+    return Refusal{"reg_addresses: a user process names memory by effective addresses only"};
   }
   fetch(owner->second.process);
   const uint64_t last = (address + (length - 1)) / kSegmentBytes;
   for (uint64_t segment = address / kSegmentBytes; segment <= last; ++segment) {
     if (!to_virtual(owner->second.process, segment * kSegmentBytes))
-      return Error{"reg_addresses: no valid segment of the process opens the range"};
+      return Refusal{"reg_addresses: no valid segment of the process opens the range"};
   }
   return {};
 }
 
-Result<MemoryRegion> AddressSpaces::reg_addresses(PdId pd, AddressKind kind, uint64_t address,
-                                                  uint64_t length, Access access,
-                                                  const RegisterOptions& options) {
-  if (Status status = authorise(pd, kind, address, length); !status) return status.error();
+Refusable<MemoryRegion> AddressSpaces::reg_addresses(PdId pd, AddressKind kind, uint64_t address,
+                                                     uint64_t length, Access access,
+                                                     const RegisterOptions& options) {
+  if (Refusable<> status = authorise(pd, kind, address, length); !status) return status.error();
   RegisterOptions named = options;
   if (!named.base_addr && !has(access, Access::kZeroBased)) named.base_addr = address;
   return table_.reg_translated(pd, std::make_unique<SpaceTranslation>(*this, pd, kind, address), length,
                                access, named);
 }
 
-Result<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address,
-                                              uint64_t length, Access access) {
-  if (kind == AddressKind::kPhysical) return Error{"bind_rkey: binds effective and virtual addresses only"};
-  Result<MemoryRegion> region =
+Refusable<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address,
+                                                 uint64_t length, Access access) {
+  if (kind == AddressKind::kPhysical) return Refusal{"bind_rkey: binds effective and virtual addresses only"};
+  Refusable<MemoryRegion> region =
       reg_addresses(pd, kind, address, length, Access::kLocalWrite | Access::kWindowBind);
   if (!region.ok()) return region;
   const AccessFault fault = table_.bind_rkey(pd, {key, region.value().lkey, address, length, access});
   if (fault == AccessFault::kNone) return region;
   static_cast<void>(table_.dereg_mr(region.value().lkey));
-  return Error{"bind_rkey: " + std::string(to_string(fault))};
+  return Refusal{"bind_rkey: ", to_string(fault)};
 }
 
 std::optional<PageFault> AddressSpaces::take_page_fault() noexcept {

@@ -92,7 +92,7 @@ class AddressSpaces {
   AddressSpaces& operator=(const AddressSpaces&) = delete;
 
   /// The PD is that of a process from now on. Refused for a PD that has one.
-  Status assign(PdId pd, ProcessId process, ProcessMode mode);
+  Refusable<> assign(PdId pd, ProcessId process, ProcessMode mode);
   /// OpenQP: the process's segment table is fetched, unless an earlier QP or registration has done so
   /// (SAN-LMP-08). Nothing happens for a PD without process.
   void open_qp(PdId pd);
@@ -100,7 +100,7 @@ class AddressSpaces {
   /// SegmentTableUpdate (SAN-LMP-10): the manager has added, changed or, not valid, deleted an entry.
   void segment_table_update(ProcessId process, const Segment& segment);
   /// MapLocalPage (SAN-LMP-11): the pages of a virtual range are entered for the adapter.
-  Status map_local_page(uint64_t address, uint64_t bytes);
+  Refusable<> map_local_page(uint64_t address, uint64_t bytes);
   /// The manager has changed, swapped out or swapped in a page (SAN-LMP-15). Pages that were never mapped for
   /// the adapter are none of its business.
   void page_changed(const PageEntry& entry);
@@ -108,12 +108,12 @@ class AddressSpaces {
   /// A region over addresses of the PD's process. Refused: a kind of address its mode does not allow
   /// (SAN-LMP-06), a range its segments do not open (SAN-LMP-02). Peers and work requests name the address
   /// itself, or, with options.base_addr, an opaque one (SAN-LMP-13).
-  Result<MemoryRegion> reg_addresses(PdId pd, AddressKind kind, uint64_t address, uint64_t length,
-                                     Access access, const RegisterOptions& options = {});
+  Refusable<MemoryRegion> reg_addresses(PdId pd, AddressKind kind, uint64_t address, uint64_t length,
+                                        Access access, const RegisterOptions& options = {});
   /// BindRKey on addresses that need not be registered: the region is made silently (C-17, SAN-RMP-03). The
   /// caller ends it by its LKey once the key is unbound.
-  Result<MemoryRegion> bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address, uint64_t length,
-                                 Access access);
+  Refusable<MemoryRegion> bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address, uint64_t length,
+                                    Access access);
 
   /// Effective to virtual address, by the copy of the process's table; nothing when no valid segment says so.
   [[nodiscard]] std::optional<uint64_t> to_virtual(ProcessId process, uint64_t effective) const noexcept;
@@ -138,7 +138,7 @@ class AddressSpaces {
   [[nodiscard]] AccessFault find_page(PdId pd, uint64_t address, AccessKind kind, MemoryPiece& out) noexcept;
   [[nodiscard]] AccessFault translate(PdId pd, AddressKind kind, uint64_t address, AccessKind access,
                                       MemoryPiece& out) noexcept;
-  [[nodiscard]] Status authorise(PdId pd, AddressKind kind, uint64_t address, uint64_t length);
+  [[nodiscard]] Refusable<> authorise(PdId pd, AddressKind kind, uint64_t address, uint64_t length);
   /// The segment table of a process, the first time.
   void fetch(ProcessId id);
 

@@ -22,18 +22,18 @@ constexpr uint64_t kPagesFirstOrderMax = uint64_t{kAttListEntries} * kAttListEnt
 
 }  // namespace
 
-Result<std::unique_ptr<AddressTable>> AddressTable::make(const PageList& list) {
+Refusable<std::unique_ptr<AddressTable>> AddressTable::make(const PageList& list) {
   const uint64_t size = list.page_bytes;
   if (!std::has_single_bit(size) || size < kPageBytesMin || size > kPageBytesMax)
-    return Error{"page list: a page has 4 KiB to 256 MiB, a power of two"};
-  if (list.length == 0) return Error{"page list: a region has at least one byte"};
-  if (list.first_offset >= size) return Error{"page list: the first offset lies beyond the first page"};
+    return Refusal{"page list: a page has 4 KiB to 256 MiB, a power of two"};
+  if (list.length == 0) return Refusal{"page list: a region has at least one byte"};
+  if (list.first_offset >= size) return Refusal{"page list: the first offset lies beyond the first page"};
   if (list.length > ~uint64_t{0} - list.first_offset - (size - 1))
-    return Error{"page list: longer than addresses can say"};
+    return Refusal{"page list: longer than addresses can say"};
   if (list.pages.size() != (list.first_offset + list.length + size - 1) / size)
-    return Error{"page list: more or fewer pages than the length needs"};
+    return Refusal{"page list: more or fewer pages than the length needs"};
   if (std::find(list.pages.begin(), list.pages.end(), nullptr) != list.pages.end())
-    return Error{"page list: a page without address"};
+    return Refusal{"page list: a page without address"};
   return std::make_unique<AddressTable>(Passed{}, list);
 }
 

@@ -35,7 +35,7 @@ class AddressTable final : public Translation {
   AddressTable(Passed passed, const PageList& list);
   /// Copies the list. Refused: a page size that is none, a null page, more or fewer pages than the length
   /// needs.
-  [[nodiscard]] static Result<std::unique_ptr<AddressTable>> make(const PageList& list);
+  [[nodiscard]] static Refusable<std::unique_ptr<AddressTable>> make(const PageList& list);
 
   [[nodiscard]] AccessFault translate(uint64_t offset, AccessKind kind,
                                       MemoryPiece& out) const noexcept override;

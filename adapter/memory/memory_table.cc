@@ -130,13 +130,13 @@ MemoryRegion MemoryTable::describe(uint32_t index) const noexcept {
           .length = region.length};
 }
 
-Result<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
-  if (const char* wrong = objection(plan); wrong != nullptr) return Error{wrong};
+Refusable<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
+  if (const char* wrong = objection(plan); wrong != nullptr) return Refusal{wrong};
   if (entries().free_count() < plan.keys())
-    return Error{"reg_mr: no free key; deregister something or raise AdapterLimits::keys"};
+    return Refusal{"reg_mr: no free key; deregister something or raise AdapterLimits::keys"};
   const Translation* shared = plan.backing.translation;
   if (shared != nullptr && shared->users == 0 && !entries().room_for(shared->info().all_entries))
-    return Error{"reg_mr: no room for its page table; deregister something or raise the limit"};
+    return Refusal{"reg_mr: no room for its page table; deregister something or raise the limit"};
   const uint32_t index = entries().take({.pd = plan.pd});
   if (plan.keys() == 2) entries().at(index).implicit = entries().take({.pd = plan.pd});
   entries().hold(plan.backing);
@@ -159,51 +159,51 @@ const char* MemoryTable::objection(PdId pd, std::span<std::byte> memory, Access 
   return objection(plan_of(pd, memory, access, options));
 }
 
-Result<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
-                                         const RegisterOptions& options) {
+Refusable<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
+                                            const RegisterOptions& options) {
   return add_region(plan_of(pd, memory, access, options));
 }
 
-Result<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Translation> translation,
-                                                 uint64_t length, Access access,
-                                                 const RegisterOptions& options) {
+Refusable<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Translation> translation,
+                                                    uint64_t length, Access access,
+                                                    const RegisterOptions& options) {
   RegionPlan plan{
       .pd = pd, .backing = {.translation = translation.get()}, .length = length, .access = access};
   plan.address_from(options);
-  Result<MemoryRegion> result = add_region(plan);
+  Refusable<MemoryRegion> result = add_region(plan);
   if (result.ok()) static_cast<void>(translation.release());  // the region's now
   return result;
 }
 
-Result<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, Access access,
-                                            const RegisterOptions& options) {
-  Result<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
+Refusable<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, Access access,
+                                               const RegisterOptions& options) {
+  Refusable<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
   if (!table.ok()) return table.error();
   return reg_translated(pd, std::move(table).value(), pages.length, access, options);
 }
 
-Result<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access access,
-                                           const RegisterOptions& options) {
+Refusable<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access access,
+                                              const RegisterOptions& options) {
   uint32_t index = 0;
   const TableEntry* other = entries().find_present(existing.value(), index);
   if (other == nullptr || other->type != EntryType::kRegion || !other->valid)
-    return Error{"share_mr: not the LKey of a region"};
+    return Refusal{"share_mr: not the LKey of a region"};
   const Access local = only(other->rights, Access::kLocalWrite | Access::kNoLocalRead);
   const bool more = (has(access, Access::kLocalWrite) && !has(local, Access::kLocalWrite)) ||
                     (has(local, Access::kNoLocalRead) && !has(access, Access::kNoLocalRead));
-  if (more) return Error{"share_mr: more local rights than the existing region has"};
+  if (more) return Refusal{"share_mr: more local rights than the existing region has"};
   RegionPlan plan{.pd = pd, .backing = other->backing, .length = other->length, .access = access};
   plan.address_from(options);
   return add_region(plan);
 }
 
-Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change) {
+Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change) {
   uint32_t index = 0;
   TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
-    return Error{"rereg_mr: not the LKey of a region"};
-  if (region->by_request) return Error{"rereg_mr: the region is registered by work requests"};
-  if (region->has_windows()) return Error{"rereg_mr: windows are bound to the region; unbind them first"};
+    return Refusal{"rereg_mr: not the LKey of a region"};
+  if (region->by_request) return Refusal{"rereg_mr: the region is registered by work requests"};
+  if (region->has_windows()) return Refusal{"rereg_mr: windows are bound to the region; unbind them first"};
   const bool had_window = region->implicit != kNoEntry;
   const Access before = had_window ? region->rights | entries().at(region->implicit).rights : region->rights;
   RegionPlan plan{.pd = change.pd.value_or(region->pd),
@@ -217,13 +217,13 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
     plan.length = change.memory->size();
     plan.address_from(change.options);
   }
-  if (const char* wrong = objection(plan); wrong != nullptr) return Error{wrong};
+  if (const char* wrong = objection(plan); wrong != nullptr) return Refusal{wrong};
   const bool with_window = plan.keys() == 2;
   // Whoever has the RKey was given it, and it opens what the owner says now. One that has served stays dead.
   const bool keeps_keys =
       region->lasting_rkey && !change.memory && !change.pd && !has(before | plan.access, Access::kOneShot);
   if (with_window && !had_window && entries().free_count() == 0)
-    return Error{"rereg_mr: no free key for remote rights; deregister something"};
+    return Refusal{"rereg_mr: no free key for remote rights; deregister something"};
 
   end_grants();
   if (with_window && !had_window) region->implicit = entries().take({.pd = plan.pd});
@@ -238,10 +238,10 @@ Result<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change
   return describe(index);
 }
 
-Result<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
-  if (pd.value() >= kMemoryPdsMax) return Error{"reserve_mr: no such protection domain"};
+Refusable<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
+  if (pd.value() >= kMemoryPdsMax) return Refusal{"reserve_mr: no such protection domain"};
   if (entries().free_count() < (with_rkey ? 2U : 1U))
-    return Error{"reserve_mr: no free key; deregister something or raise AdapterLimits::keys"};
+    return Refusal{"reserve_mr: no free key; deregister something or raise AdapterLimits::keys"};
   const uint32_t index = entries().take({.pd = pd, .by_request = true});
   if (with_rkey) {
     const uint32_t window = entries().take({.pd = pd, .region = index, .type = EntryType::kWindow});
@@ -251,12 +251,12 @@ Result<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
   return describe(index);
 }
 
-Result<MemoryRegion> MemoryTable::stage_backing(Lkey lkey, const Backing& backing, uint64_t length) {
+Refusable<MemoryRegion> MemoryTable::stage_backing(Lkey lkey, const Backing& backing, uint64_t length) {
   uint32_t index = 0;
   TableEntry* region = entries().find_present(lkey.value(), index);
-  if (region == nullptr || !region->by_request) return Error{"stage: not the LKey of a reserved region"};
-  if (region->valid) return Error{"stage: the region is registered; invalidate it first"};
-  if (length == 0) return Error{"stage: no memory given; a region has at least one byte"};
+  if (region == nullptr || !region->by_request) return Refusal{"stage: not the LKey of a reserved region"};
+  if (region->valid) return Refusal{"stage: the region is registered; invalidate it first"};
+  if (length == 0) return Refusal{"stage: no memory given; a region has at least one byte"};
   entries().drop(region->backing);
   region->backing = backing;
   region->length = length;
@@ -268,15 +268,15 @@ Result<MemoryRegion> MemoryTable::stage_backing(Lkey lkey, const Backing& backin
   return describe(index);
 }
 
-Result<MemoryRegion> MemoryTable::stage(Lkey lkey, const PageList& pages) {
-  Result<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
+Refusable<MemoryRegion> MemoryTable::stage(Lkey lkey, const PageList& pages) {
+  Refusable<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
   if (!table.ok()) return table.error();
-  Result<MemoryRegion> result = stage_backing(lkey, {.translation = table.value().get()}, pages.length);
+  Refusable<MemoryRegion> result = stage_backing(lkey, {.translation = table.value().get()}, pages.length);
   if (result.ok()) static_cast<void>(table.value().release());  // the entry's now
   return result;
 }
 
-Result<MemoryRegion> MemoryTable::stage(Lkey lkey, std::span<std::byte> memory) {
+Refusable<MemoryRegion> MemoryTable::stage(Lkey lkey, std::span<std::byte> memory) {
   return stage_backing(lkey, {.origin = reinterpret_cast<uintptr_t>(memory.data())}, memory.size());
 }
 
@@ -306,12 +306,12 @@ void MemoryTable::limit_page_entries(uint64_t most) noexcept {
   entries().limit_page_entries(most);
 }
 
-Status MemoryTable::dereg_mr(Lkey lkey) {
+Refusable<> MemoryTable::dereg_mr(Lkey lkey) {
   uint32_t index = 0;
   const TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
-    return Error{"dereg_mr: not the LKey of a region"};
-  if (region->has_windows()) return Error{"dereg_mr: windows are bound to the region; unbind them first"};
+    return Refusal{"dereg_mr: not the LKey of a region"};
+  if (region->has_windows()) return Refusal{"dereg_mr: windows are bound to the region; unbind them first"};
   end_grants();
   if (region->implicit != kNoEntry) entries().release(region->implicit);
   entries().release(index);

@@ -86,29 +86,30 @@ class MemoryTable final : public WindowTable {
   /// What is wrong with the arguments of reg_mr(), whatever there is room for; null when nothing is.
   [[nodiscard]] static const char* objection(PdId pd, std::span<std::byte> memory, Access access,
                                              const RegisterOptions& options) noexcept;
-  Result<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access,
-                              const RegisterOptions& options = {});
-  /// A region made of pages, which need not lie side by side (TPT-ATT).
-  Result<MemoryRegion> reg_pages(PdId pd, const PageList& pages, Access access,
+  Refusable<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                                  const RegisterOptions& options = {});
+  /// A region made of pages, which need not lie side by side (TPT-ATT).
+  Refusable<MemoryRegion> reg_pages(PdId pd, const PageList& pages, Access access,
+                                    const RegisterOptions& options = {});
   /// A region whose bytes `translation` finds.
-  Result<MemoryRegion> reg_translated(PdId pd, std::unique_ptr<Translation> translation, uint64_t length,
-                                      Access access, const RegisterOptions& options = {});
+  Refusable<MemoryRegion> reg_translated(PdId pd, std::unique_ptr<Translation> translation, uint64_t length,
+                                         Access access, const RegisterOptions& options = {});
   /// One more region over the memory of `existing`, with its translation: a new entry, no new table
   /// (TPT-REG-08). Its rights are within those of the existing one.
-  Result<MemoryRegion> share_mr(PdId pd, Lkey existing, Access access, const RegisterOptions& options = {});
+  Refusable<MemoryRegion> share_mr(PdId pd, Lkey existing, Access access,
+                                   const RegisterOptions& options = {});
   /// Registers anew: memory, PD, rights or several of them. The region keeps its entry and gets new keys; the
   /// old ones are dead. Where its RKey lasts, and only the rights change, it keeps its keys, unless it is or
   /// was to serve once. Refused while windows are bound to it; when refused, nothing has changed.
-  Result<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change);
+  Refusable<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change);
   /// Registration by work request: an entry is reserved, not valid, and its keys are given out at once
   /// (TPT-REG-03, C-27); with an RKey for those that are to be filled with remote rights.
-  Result<MemoryRegion> reserve_mr(PdId pd, bool with_rkey);
+  Refusable<MemoryRegion> reserve_mr(PdId pd, bool with_rkey);
   /// Sets memory aside for the next registration work request of a reserved entry, instead of what was staged
   /// before: pages, or one range of the process. An entry whose registration was invalidated gets new keys
   /// with that, so that the old ones stay dead. Refused while it is registered. Allocates.
-  Result<MemoryRegion> stage(Lkey lkey, const PageList& pages);
-  Result<MemoryRegion> stage(Lkey lkey, std::span<std::byte> memory);
+  Refusable<MemoryRegion> stage(Lkey lkey, const PageList& pages);
+  Refusable<MemoryRegion> stage(Lkey lkey, std::span<std::byte> memory);
   /// What the work request does when it is reached (TPT-REG-04): fills the entry with what was staged.
   /// Refused: no reserved entry of this key (kNotValid, kWrongType), another PD, an old instance, an entry
   /// filled already or not staged (kNotMapped), addresses beyond the last one, rights that it cannot have or
@@ -117,7 +118,7 @@ class MemoryTable final : public WindowTable {
   /// Most entries that the page tables of all regions may have together (O-40); without limit at first.
   void limit_page_entries(uint64_t most) noexcept;
   /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
-  Status dereg_mr(Lkey lkey);
+  Refusable<> dereg_mr(Lkey lkey);
 
   /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is where its bytes lie, null when they lie in
   /// pages.
@@ -192,8 +193,8 @@ class MemoryTable final : public WindowTable {
                                           const RegisterOptions& options) noexcept;
   [[nodiscard]] static const char* objection(const RegionPlan& plan) noexcept;
   /// Replaces what is staged for a reserved entry.
-  [[nodiscard]] Result<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);
-  [[nodiscard]] Result<MemoryRegion> add_region(const RegionPlan& plan);
+  [[nodiscard]] Refusable<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);
+  [[nodiscard]] Refusable<MemoryRegion> add_region(const RegionPlan& plan);
   void open_region(uint32_t index, const RegionPlan& plan) noexcept;
   [[nodiscard]] MemoryRegion describe(uint32_t index) const noexcept;
 };

@@ -13,16 +13,16 @@ bool WindowTable::lacks_room() const noexcept {
   return entries_->lacks_room();
 }
 
-Result<Rkey> WindowTable::alloc_rkey(PdId pd) {
+Refusable<Rkey> WindowTable::alloc_rkey(PdId pd) {
   Rkey key;
-  if (Status status = alloc_rkeys(pd, {&key, 1}); !status) return status.error();
+  if (Refusable<> status = alloc_rkeys(pd, {&key, 1}); !status) return status.error();
   return key;
 }
 
-Status WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
-  if (pd.value() >= kMemoryPdsMax) return Error{"alloc_rkey: no such protection domain"};
+Refusable<> WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
+  if (pd.value() >= kMemoryPdsMax) return Refusal{"alloc_rkey: no such protection domain"};
   if (entries_->free_count() < out.size()) {
-    return Error{"alloc_rkey: no free key; retire some or raise AdapterLimits::keys"};
+    return Refusal{"alloc_rkey: no free key; retire some or raise AdapterLimits::keys"};
   }
   for (Rkey& key : out) {
     key = Rkey(entries_->key_of(entries_->take({.pd = pd, .type = EntryType::kWindow})));
@@ -30,14 +30,14 @@ Status WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
   return {};
 }
 
-Status WindowTable::dealloc_rkey(Rkey key) {
+Refusable<> WindowTable::dealloc_rkey(Rkey key) {
   uint32_t index = entries_->find_typed(key);
   const TableEntry* window =
       index != kNoEntry ? &entries_->at(index) : entries_->find_present(key.value(), index);
   if (window == nullptr || window->type != EntryType::kWindow)
-    return Error{"dealloc_rkey: not a present RKey"};
+    return Refusal{"dealloc_rkey: not a present RKey"};
   if (entries_->is_implicit(index))
-    return Error{"dealloc_rkey: the key belongs to a region; deregister that"};
+    return Refusal{"dealloc_rkey: the key belongs to a region; deregister that"};
   ++revision_;
   entries_->unbind(index);
   entries_->release(index);
@@ -60,14 +60,14 @@ AccessFault WindowTable::bind_rkey(PdId pd, const BindRequest& request) noexcept
   return fault;
 }
 
-Result<Rkey> WindowTable::alloc_window(PdId pd, WindowKind kind) {
-  Result<Rkey> key = alloc_rkey(pd);
+Refusable<Rkey> WindowTable::alloc_window(PdId pd, WindowKind kind) {
+  Refusable<Rkey> key = alloc_rkey(pd);
   if (!key || kind == WindowKind::kKey) return key;
   const uint32_t window = entries_->present(key->value());
   entries_->at(window).kind = kind;
   if (kind == WindowKind::kType2 && !entries_->take_block(window)) {
     entries_->release(window);
-    return Error{"alloc_window: no block of keys is free for it; retire some windows"};
+    return Refusal{"alloc_window: no block of keys is free for it; retire some windows"};
   }
   return Rkey(entries_->key_of(window));
 }

@@ -26,12 +26,12 @@ class WindowTable {
   WindowTable& operator=(const WindowTable&) = delete;
 
   // Keys of the SAN verbs (SAN-RMP-01..07): allocate, bind to a byte-exact range of a region, unbind, retire.
-  Result<Rkey> alloc_rkey(PdId pd);
+  Refusable<Rkey> alloc_rkey(PdId pd);
   /// `out.size()` keys at once, or none.
-  Status alloc_rkeys(PdId pd, std::span<Rkey> out);
+  Refusable<> alloc_rkeys(PdId pd, std::span<Rkey> out);
   /// Retires a key or window, which is unbound first; a window of type 1 or 2 by any key that it may have. A
   /// region's own key is refused: it ends with dereg_mr().
-  Status dealloc_rkey(Rkey key);
+  Refusable<> dealloc_rkey(Rkey key);
   /// Ties the key to `addr`, `length` of the region, exact to the byte (SAN-RMP-02). A bound key is refused
   /// (C-22). The region must belong to the key's PD, allow binding (TPT-LOCAL-02g) and hold the rights.
   /// Address and length zero unbind (SAN-RMP-06). With kZeroBased peers count from 0. Nothing changes unless
@@ -45,7 +45,7 @@ class WindowTable {
 
   // Windows of libibverbs: types 1 and 2.
   /// A window of a kind, not bound; its first key.
-  Result<Rkey> alloc_window(PdId pd, WindowKind kind);
+  Refusable<Rkey> alloc_window(PdId pd, WindowKind kind);
   /// Type 1: the key that the window gets with the next bind request; a request that is posted must name it.
   /// Null key when `window` is none of type 1.
   [[nodiscard]] Rkey promise_key(Rkey window) noexcept;

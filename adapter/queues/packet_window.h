@@ -21,8 +21,8 @@
 namespace weft::adapter {
 
 /// Chunks of all QPs of an adapter. Owner: the adapter's thread. Memory is taken kChunksPerSlab at a time,
-/// the first at construction, and kept: it is taken only when more is in use than ever before, and not by
-/// take() where somebody adds it in time.
+/// the first at construction, and kept: it is taken only when more is in use than ever before. Where somebody
+/// supplies it (report_to()) none is taken here: who finds too little waits until there is more.
 template <class Packet, uint32_t kLength = kChunkPackets, uint32_t kChunksPerSlab = 32>
 class ChunkPool {
   struct alignas(64) Slab {
@@ -30,10 +30,13 @@ class ChunkPool {
   };
 
  public:
+  /// The most that keep() may ask for.
+  static constexpr uint32_t kKeptMax = 64;
+
   /// @param ahead_max chunks that may be out beside the one each QP needs to get on (PacketWindow)
   /// @param qps_max   QPs
   explicit ChunkPool(uint32_t ahead_max, uint32_t qps_max = 0) : ahead_max_(ahead_max) {
-    const size_t slabs = (size_t{ahead_max} + qps_max) / kChunksPerSlab + 2;
+    const size_t slabs = (size_t{ahead_max} + qps_max + kKeptMax) / kChunksPerSlab + 2;
     slabs_.reserve(slabs);
     free_.reserve(slabs * kChunksPerSlab);
     (void)grow();
@@ -42,18 +45,35 @@ class ChunkPool {
   using Memory = std::unique_ptr<Slab>;
   /// Memory for add(), which anybody may take at any time.
   [[nodiscard]] static Memory make() { return std::make_unique<Slab>(); }
-  /// Less than half a slab is left.
-  [[nodiscard]] bool low() const noexcept { return free_.size() < kChunksPerSlab / 2; }
-  /// `flag` becomes true when it is low.
+  /// Less than half a slab is left, or than keep() said.
+  [[nodiscard]] bool low() const noexcept { return free_.size() < kept_; }
+  /// At least so many are wanted at any time.
+  void keep(uint32_t chunks) noexcept { kept_ = std::clamp(chunks, kChunksPerSlab / 2, kKeptMax); }
+  /// From now on somebody adds memory: `flag` becomes true when it is low.
   void report_to(bool& flag) noexcept { low_ = &flag; }
+  /// May somebody begin who takes so many at most? False: more memory is on its way.
+  [[nodiscard]] bool serves(uint32_t chunks) noexcept {
+    if (free_.size() >= chunks || low_ == nullptr || exhausted_) [[likely]]
+      return true;
+    *low_ = true;
+    return false;
+  }
+  /// Somebody found none, and more is on its way.
+  [[nodiscard]] bool awaited() const noexcept { return awaited_; }
+  /// There is no memory to add: whoever finds none does without, until there is.
+  void go_without() noexcept {
+    awaited_ = false;
+    exhausted_ = true;
+  }
   void add(Memory memory) {
+    awaited_ = exhausted_ = false;
     free_.reserve((slabs_.size() + 1) * kChunksPerSlab);
     slabs_.push_back(std::move(memory));
     for (auto& chunk : slabs_.back()->chunks) free_.push_back(chunk.data());
   }
 
-  /// A chunk as it was given back, or of packets as Packet{} makes them. Null when there is no memory, or,
-  /// for one that is `ahead`, when as many are out as may be.
+  /// A chunk as it was given back, or of packets as Packet{} makes them. Null when there is no memory, or it
+  /// is awaited(), or, for one that is `ahead`, when as many are out as may be.
   [[nodiscard]] Packet* take(bool ahead) noexcept {
     if (ahead && ahead_ >= ahead_max_) [[unlikely]]
       return nullptr;
@@ -80,6 +100,11 @@ class ChunkPool {
 
  private:
   [[nodiscard, gnu::cold]] bool grow() noexcept {
+    if (low_ != nullptr) {
+      *low_ = true;
+      awaited_ = !exhausted_;
+      return false;
+    }
     try {
       add(make());
     } catch (const std::bad_alloc&) {
@@ -92,7 +117,10 @@ class ChunkPool {
   uint32_t ahead_ = 0;
   uint32_t ahead_max_;
   uint32_t out_ = 0;
-  bool* low_ = nullptr;
+  uint32_t kept_ = kChunksPerSlab / 2;
+  bool* low_ = nullptr;  // somebody supplies it
+  bool awaited_ = false;
+  bool exhausted_ = false;
   std::vector<Memory> slabs_;
 };
 

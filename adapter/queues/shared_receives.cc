@@ -23,19 +23,19 @@ bool SharedReceives::owns(const SharedReceiveQueue* srq) const noexcept {
   return srq->owner == &engine_;
 }
 
-Status SharedReceives::check(const SrqConfig& config) const {
+Refusable<> SharedReceives::check(const SrqConfig& config) const {
   const AdapterLimits& most = engine_.config.limits;
   if (config.pd.value() >= pds_.size() || !pds_[config.pd.value()])
-    return Error{"create_srq: no such protection domain"};
+    return Refusal{"create_srq: no such protection domain"};
   if (config.wqes == 0 || config.wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe)
-    return Error{"create_srq: more WQEs or segments than AdapterLimits allow, or none"};
+    return Refusal{"create_srq: more WQEs or segments than AdapterLimits allow, or none"};
   const bool xrc = config.xrcd != XrcdId();
-  if (xrc != (config.cq != nullptr)) return Error{"create_srq: an XRC domain goes with a CQ"};
+  if (xrc != (config.cq != nullptr)) return Refusal{"create_srq: an XRC domain goes with a CQ"};
   if (!xrc) return {};
-  if (!has(config.xrcd)) return Error{"create_srq: no such XRC domain"};
+  if (!has(config.xrcd)) return Refusal{"create_srq: no such XRC domain"};
   const uint32_t cq = config.cq->index();
   if (cq >= cqs_.size() || cqs_[cq].get() != config.cq)
-    return Error{"create_srq: the CQ belongs to another adapter"};
+    return Refusal{"create_srq: the CQ belongs to another adapter"};
   return {};
 }
 
@@ -43,17 +43,17 @@ SrqMemory SharedReceives::make(const SrqConfig& config) {
   return SrqMemory(std::make_unique<SharedReceiveQueue>(config).release());
 }
 
-Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
-  if (const Status good = check(config); !good) {
+Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
+  if (const Refusable<> good = check(config); !good) {
     engine_.count(AdapterCounter::kAgentCalls);
     return good.error();
   }
   return create(config, make(config));
 }
 
-Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqMemory&& memory) {
+Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqMemory&& memory) {
   engine_.count(AdapterCounter::kAgentCalls);
-  if (const Status good = check(config); !good) return good.error();
+  if (const Refusable<> good = check(config); !good) return good.error();
   auto& queues = engine_.srqs;
   for (uint32_t i = 0; i < engine_.config.limits.shared_receive_queues; ++i) {
     if (i == queues.size()) {
@@ -73,7 +73,7 @@ Result<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqM
     }
     return queues[i].get();
   }
-  return Error{"create_srq: all are in use; raise AdapterLimits::shared_receive_queues"};
+  return Refusal{"create_srq: all are in use; raise AdapterLimits::shared_receive_queues"};
 }
 
 RecvRoom SharedReceives::room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const {
@@ -81,23 +81,23 @@ RecvRoom SharedReceives::room_for(const SharedReceiveQueue& srq, const SrqAttr& 
   return grows ? RecvQueue::room_for(attr.wqes, srq.queue.sges_max()) : RecvRoom();
 }
 
-Status SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) {
+Refusable<> SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) {
   RecvRoom room = room_for(srq, attr, mask);
   return modify(srq, attr, mask, room);
 }
 
-Status SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask, RecvRoom& room) {
+Refusable<> SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask,
+                                   RecvRoom& room) {
   engine_.count(AdapterCounter::kAgentCalls);
-  if (!owns(&srq)) return Error{"modify_srq: the SRQ belongs to another adapter"};
-  if ((mask & ~uint32_t{kSrqWqes | kSrqLimit}) != 0) return Error{"modify_srq: unknown attribute"};
+  if (!owns(&srq)) return Refusal{"modify_srq: the SRQ belongs to another adapter"};
+  if ((mask & ~uint32_t{kSrqWqes | kSrqLimit}) != 0) return Refusal{"modify_srq: unknown attribute"};
   const bool resizes = (mask & kSrqWqes) != 0;
   if (resizes && (attr.wqes == 0 || attr.wqes > engine_.config.limits.wqes_per_queue))
-    return Error{"modify_srq: more WQEs than AdapterLimits allow, or none"};
+    return Refusal{"modify_srq: more WQEs than AdapterLimits allow, or none"};
   const uint32_t wqes = resizes ? attr.wqes : srq.queue.capacity();
   if ((mask & kSrqLimit) != 0 && attr.limit > wqes)
-    return Error{"modify_srq: a limit of " + std::to_string(attr.limit) + " for " + std::to_string(wqes) +
-                 " WQEs"};
-  if (resizes && !srq.queue.resize(wqes, room)) return Error{"modify_srq: more WQEs than that are in use"};
+    return Refusal{"modify_srq: a limit of {} for {} WQEs", attr.limit, wqes};
+  if (resizes && !srq.queue.resize(wqes, room)) return Refusal{"modify_srq: more WQEs than that are in use"};
   if ((mask & kSrqLimit) == 0) return {};
   srq.queue.set_low_mark(attr.limit);
   if (srq.queue.low()) engine_.tell_srq_limit(srq, srq.queue);
@@ -108,15 +108,15 @@ SrqAttr SharedReceives::query(const SharedReceiveQueue& srq) const noexcept {
   return {.wqes = srq.queue.capacity(), .sges = srq.queue.sges_max(), .limit = srq.queue.low_mark()};
 }
 
-Status SharedReceives::destroy(SharedReceiveQueue* srq) {
+Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq) {
   SrqMemory memory;
   return destroy(srq, memory);
 }
 
-Status SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) {
+Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) {
   engine_.count(AdapterCounter::kAgentCalls);
-  if (!owns(srq)) return Error{"destroy_srq: the SRQ belongs to another adapter"};
-  if (srq->users != 0) return Error{"destroy_srq: QPs still take from it; destroy them first"};
+  if (!owns(srq)) return Refusal{"destroy_srq: the SRQ belongs to another adapter"};
+  if (srq->users != 0) return Refusal{"destroy_srq: QPs still take from it; destroy them first"};
   if (srq->config.cq != nullptr) {
     let_go(*srq);
     --srq->config.cq->users;
@@ -140,20 +140,20 @@ uint32_t SharedReceives::number(const SharedReceiveQueue& srq) const noexcept {
   return srq.number;
 }
 
-Result<XrcdId> SharedReceives::alloc_xrcd() {
+Refusable<XrcdId> SharedReceives::alloc_xrcd() {
   engine_.count(AdapterCounter::kAgentCalls);
   for (uint32_t i = 1; i < xrcds_.size(); ++i) {
     if (xrcds_[i].open) continue;
     xrcds_[i] = {.open = true};
     return XrcdId(i);
   }
-  return Error{"alloc_xrcd: all are in use; raise AdapterLimits::xrc_domains"};
+  return Refusal{"alloc_xrcd: all are in use; raise AdapterLimits::xrc_domains"};
 }
 
-Status SharedReceives::dealloc_xrcd(XrcdId xrcd) {
+Refusable<> SharedReceives::dealloc_xrcd(XrcdId xrcd) {
   engine_.count(AdapterCounter::kAgentCalls);
-  if (!has(xrcd)) return Error{"dealloc_xrcd: no such XRC domain"};
-  if (xrcds_[xrcd.value()].users != 0) return Error{"dealloc_xrcd: queues or targets still belong to it"};
+  if (!has(xrcd)) return Refusal{"dealloc_xrcd: no such XRC domain"};
+  if (xrcds_[xrcd.value()].users != 0) return Refusal{"dealloc_xrcd: queues or targets still belong to it"};
   xrcds_[xrcd.value()].open = false;
   return {};
 }

@@ -29,32 +29,32 @@ class SharedReceives {
   SharedReceives& operator=(const SharedReceives&) = delete;
 
   // ---- kernel agent --------------------
-  Result<SharedReceiveQueue*> create(const SrqConfig& config);
+  Refusable<SharedReceiveQueue*> create(const SrqConfig& config);
   /// The same in two steps: memory, which anybody may take at any time, and its place in the adapter. Nothing
   /// of `config` is checked before the second.
   [[nodiscard]] static SrqMemory make(const SrqConfig& config);
-  Result<SharedReceiveQueue*> create(const SrqConfig& config, SrqMemory&& memory);
+  Refusable<SharedReceiveQueue*> create(const SrqConfig& config, SrqMemory&& memory);
   /// Changes what `mask` (SrqAttrMask) names, all of it or nothing. The limit event comes once for each time
   /// a limit is set: as soon as fewer WQEs wait than that, be it at once.
-  Status modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);
+  Refusable<> modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);
   /// The same with memory taken beforehand; what the WQEs stood in is the caller's then.
-  Status modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask, RecvRoom& room);
+  Refusable<> modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask, RecvRoom& room);
   /// Memory for such a change, which anybody may take at any time; none for one that is refused anyway.
   [[nodiscard]] RecvRoom room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const;
   [[nodiscard]] SrqAttr query(const SharedReceiveQueue& srq) const noexcept;
   /// Forgets what is queued. Refused while a QP takes from it. XRC targets take from queues by number and
   /// hold none; one that is receiving into this queue goes to ERR.
-  Status destroy(SharedReceiveQueue* srq);
+  Refusable<> destroy(SharedReceiveQueue* srq);
   /// The same, but for its memory, which is the caller's then.
-  Status destroy(SharedReceiveQueue* srq, SrqMemory& memory);
+  Refusable<> destroy(SharedReceiveQueue* srq, SrqMemory& memory);
   /// What peers of XRC targets call it.
   [[nodiscard]] uint32_t number(const SharedReceiveQueue& srq) const noexcept;
   [[nodiscard]] bool owns(const SharedReceiveQueue* srq) const noexcept;
   /// No queue belongs to `pd`.
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
-  Result<XrcdId> alloc_xrcd();
+  Refusable<XrcdId> alloc_xrcd();
   /// Refused while it has queues or targets.
-  Status dealloc_xrcd(XrcdId xrcd);
+  Refusable<> dealloc_xrcd(XrcdId xrcd);
   /// A target of the domain was made, or ends.
   [[nodiscard]] bool has(XrcdId xrcd) const noexcept;
   void enter(XrcdId xrcd) noexcept { ++xrcds_[xrcd.value()].users; }
@@ -75,7 +75,7 @@ class SharedReceives {
     uint32_t users = 0;  // queues and targets
   };
 
-  [[nodiscard]] Status check(const SrqConfig& config) const;
+  [[nodiscard]] Refusable<> check(const SrqConfig& config) const;
   void let_go(SharedReceiveQueue& srq) noexcept;
 
   const std::vector<bool>& pds_;

@@ -131,9 +131,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   }
   SendSide& tx = qp.tx;
   if (!tx.packets.open(engine_.tx_chunks, tx.end, tx.first)) [[unlikely]] {
-    if (tx.first != tx.end) return Step::kStop;  // as if the window were full
-    finish_local(qp, wqe, WcStatus::kLocalQpOperation);
-    return Step::kAgain;
+    return find_no_memory(qp, wqe);
   }
   make_packet(qp, wqe);
   return Step::kPacket;
@@ -204,6 +202,18 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   wqe.cut += bytes;
   ++tx.end;
   if (last) ++qp.sq.started;
+}
+
+/// The next packet finds no memory: that of another is awaited, of this QP or of the adapter, or there is
+/// none.
+Requester::Step Requester::find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept {
+  if (engine_.tx_chunks.awaited()) {
+    engine_.want_send(qp);
+    return Step::kStop;
+  }
+  if (qp.tx.first != qp.tx.end) return Step::kStop;  // as if the window were full
+  finish_local(qp, wqe, WcStatus::kLocalQpOperation);
+  return Step::kAgain;
 }
 
 /// What a bind, an invalidation or a registration does to the protection table.

@@ -31,6 +31,7 @@ class Requester {
   [[nodiscard]] Step execute_local(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] WcStatus change_memory(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] bool start_message(QueuePair& qp, SendWqe& wqe) noexcept;
+  [[nodiscard, gnu::cold]] Step find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept;
   void make_packet(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] uint32_t packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   void finish_local(QueuePair& qp, SendWqe& wqe, WcStatus status) noexcept;

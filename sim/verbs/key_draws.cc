@@ -102,7 +102,7 @@ Window* KeyDraws::pick_window(Node& node, adapter::PdId pd, WindowKind kind) {
   if (count == kTypedWindowsMax) return nullptr;
   auto made = node.adapter->memory().alloc_window(pd, kind);
   if (!made.ok()) {
-    model_.fail("a window was not allocated: " + made.error().text);
+    model_.fail("a window was not allocated: " + made.error().text());
     return nullptr;
   }
   node.typed.push_back(std::make_unique<Window>(Window{pd, kind, made.value(), nullptr}));
@@ -198,7 +198,7 @@ bool KeyDraws::stage(Region& region) {
   auto staged = region.pages ? memory.stage(region.mr.lkey, {.pages = pages, .length = region.bytes})
                              : memory.stage(region.mr.lkey, {region.at(0), region.bytes});
   if (!staged.ok()) {
-    model_.fail("memory was not staged: " + staged.error().text);
+    model_.fail("memory was not staged: " + staged.error().text());
     return false;
   }
   region.mr = staged.value();
@@ -275,7 +275,7 @@ void KeyDraws::deallocate(Node& node) {
 
 void KeyDraws::reserve(Region& region) {
   auto made = region.node.adapter->memory().reserve_mr(region.pd, true);
-  if (!made.ok()) return model_.fail("no region was reserved: " + made.error().text);
+  if (!made.ok()) return model_.fail("no region was reserved: " + made.error().text());
   region.mr = made.value();
   region.key = nullptr;
   region.registered = region.doubtful = region.under_way = false;

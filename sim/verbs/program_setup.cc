@@ -108,7 +108,7 @@ bool Program::register_region(Region& region) {
   auto made = region.node.adapter->memory().reg_mr(region.pd, {region.at(0), region.bytes}, region.rights,
                                                    {.base_addr = base});
   if (!made.ok()) {
-    model_.fail("a region could not be registered: " + made.error().text);
+    model_.fail("a region could not be registered: " + made.error().text());
     return false;
   }
   region.mr = made.value();
@@ -151,7 +151,7 @@ Qp* Program::add_qp(Node& node, adapter::QpConfig config) {
   qp.config = config;
   auto created = node.adapter->create_qp(config);
   if (!created.ok()) {
-    model_.fail("a QP could not be created: " + created.error().text);
+    model_.fail("a QP could not be created: " + created.error().text());
     return nullptr;
   }
   qp.handle = created.value();

@@ -10,7 +10,7 @@ std::atomic<uint64_t> g_bytes{0};
 std::atomic<void (*)(uint64_t)> g_look{nullptr};
 std::atomic<void (*)()> g_look_at_free{nullptr};
 
-void count(std::size_t bytes) noexcept {
+void count(std::size_t bytes) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   g_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (const auto look = g_look.load(std::memory_order_relaxed); look != nullptr) look(bytes);

@@ -10,7 +10,8 @@ namespace weft::test {
 uint64_t allocations() noexcept;
 /// Bytes that they asked for, given back or not.
 uint64_t allocated_bytes() noexcept;
-/// `look` is called with the size of each allocation from now on, by whoever makes it; null: nobody.
+/// `look` is called with the size of each allocation from now on, by whoever makes it; null: nobody. There is
+/// no memory for one at which it throws.
 void watch_allocations(void (*look)(uint64_t bytes)) noexcept;
 /// `look` is called before memory is given back, likewise.
 void watch_frees(void (*look)()) noexcept;

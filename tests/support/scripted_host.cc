@@ -105,7 +105,7 @@ void ScriptedHost::advertise(uint32_t reference, uint32_t elements, uint32_t ele
   BufferRecvPool body;
   PoolAdvert advert{.pool = reference, .elements = elements, .element_bytes = element_bytes};
   if (rdma) {
-    const Result<adapter::MemoryRegion> region = channels_->memory().add(memory_.back()->span(), true);
+    const Refusable<adapter::MemoryRegion> region = channels_->memory().add(memory_.back()->span(), true);
     ASSERT_TRUE(region.ok());
     advert.handle = region.value().rkey;
     advert.address = region.value().addr;

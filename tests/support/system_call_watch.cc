@@ -43,19 +43,19 @@ weft_test_call_made:
 namespace weft::test {
 namespace {
 
-void (*g_look)(long) = nullptr;  // NOLINT(google-runtime-int)
+LookAtCall g_look = nullptr;
 
 void on_call(int /*signal*/, siginfo_t* info, void* context) {
   greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  g_look(info->si_syscall);
   const std::array<greg_t, 6> arguments{registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
                                         registers[REG_R10], registers[REG_R8],  registers[REG_R9]};
+  g_look(info->si_syscall, arguments.data());
   registers[REG_RAX] = weft_test_call(info->si_syscall, arguments.data());
 }
 
 }  // namespace
 
-bool watch_system_calls(void (*look)(long number)) {  // NOLINT(google-runtime-int)
+bool watch_system_calls(LookAtCall look) {
   g_look = look;
   struct sigaction action {};
   action.sa_sigaction = on_call;
@@ -84,7 +84,7 @@ bool watch_system_calls(void (*look)(long number)) {  // NOLINT(google-runtime-i
 
 namespace weft::test {
 
-bool watch_system_calls(void (* /*look*/)(long number)) {  // NOLINT(google-runtime-int)
+bool watch_system_calls(LookAtCall /*look*/) {
   return false;
 }
 

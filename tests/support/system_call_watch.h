@@ -4,9 +4,10 @@
 
 namespace weft::test {
 
-/// From now on `look` is called with the number of every system call of this thread, and then the call is
-/// made. Not to be taken back, and not for calls that make threads or processes: for a child of a test. False
-/// where it cannot be (another architecture, no filters).
-[[nodiscard]] bool watch_system_calls(void (*look)(long number));  // NOLINT(google-runtime-int): as syscall()
+/// From now on `look` is called with the number of every system call of this thread and its six arguments,
+/// and then the call is made. Not to be taken back, and not for calls that make threads or processes: for a
+/// child of a test. False where it cannot be (another architecture, no filters).
+using LookAtCall = void (*)(long number, const long long* arguments);  // NOLINT(google-runtime-int)
+[[nodiscard]] bool watch_system_calls(LookAtCall look);
 
 }  // namespace weft::test

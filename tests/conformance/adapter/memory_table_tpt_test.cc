@@ -140,7 +140,7 @@ TEST_F(TptEntryRow, TPT_ENTRY_07_four_bits_each_for_its_own_access) {
                           (local_write ? Access::kLocalWrite : Access::kNone) |
                           (remote_read ? Access::kRemoteRead : Access::kNone) |
                           (remote_write ? Access::kRemoteWrite : Access::kNone);
-    const Result<MemoryRegion> made = table_.reg_mr(pd_, memory_, access);
+    const Refusable<MemoryRegion> made = table_.reg_mr(pd_, memory_, access);
     const bool within = (local_read || !remote_read) && (local_write || !remote_write);
     ASSERT_EQ(made.ok(), within) << bits;
     if (!within) continue;

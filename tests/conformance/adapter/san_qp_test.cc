@@ -179,7 +179,7 @@ TEST_F(SanQp, SAN_QP_06_thousands_of_qps) {
   ASSERT_GE(limit, 4096U);
   for (uint32_t i = 0; i < limit; ++i) {
     auto qp = adapter().create_qp(config);
-    ASSERT_TRUE(qp.ok()) << i << ": " << qp.error().text;
+    ASSERT_TRUE(qp.ok()) << i << ": " << qp.error().text();
     numbers.insert(adapter().qpn(**qp).value());
   }
   EXPECT_EQ(numbers.size(), limit);

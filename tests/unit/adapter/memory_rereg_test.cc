@@ -61,7 +61,7 @@ TEST_F(Registration, a_region_counts_from_its_base_or_from_zero) {
 
 TEST_F(Registration, rights_that_no_region_has_are_refused) {
   const auto ok = [&](uint32_t bits) {
-    const Result<MemoryRegion> region = table_.reg_mr(pd_, memory_, static_cast<Access>(bits));
+    const Refusable<MemoryRegion> region = table_.reg_mr(pd_, memory_, static_cast<Access>(bits));
     return region.ok() && table_.dereg_mr(region.value().lkey).ok();
   };
   EXPECT_TRUE(ok(1));

@@ -27,7 +27,7 @@ TEST(MemoryScale, a_million_regions_each_with_its_own_range) {
   std::vector<MemoryRegion> regions;
   regions.reserve(kMillion);
   for (uint32_t i = 0; i < kMillion; ++i) {
-    const Result<MemoryRegion> region =
+    const Refusable<MemoryRegion> region =
         table.reg_mr(kPd, std::span(memory).subspan(i, 1), Access::kLocalWrite);
     if (!region.ok()) break;
     regions.push_back(region.value());

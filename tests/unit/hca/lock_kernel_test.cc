@@ -58,7 +58,7 @@ bool held() {
   });
 }
 
-void look_at_call(long number) {  // NOLINT(google-runtime-int)
+void look_at_call(long number, const long long* /*arguments*/) {  // NOLINT(google-runtime-int)
   ++g_report->system_calls;
   if (held()) step().system_call = number;
 }
@@ -71,14 +71,12 @@ void look_at_free() {
   if (held()) ++step().frees;
 }
 
-enum Watched : bool { kCallsAlone, kMemoryToo };
-
 /// Runs `calls` as one step of the report; ends the process when something fails.
-void run(const char* name, const std::function<bool()>& calls, Watched watched = kMemoryToo) {
+void run(const char* name, const std::function<bool()>& calls) {
   if (g_report->count + 1 == Report::kMost) _exit(4);
   std::snprintf(step().name.data(), step().name.size(), "%s", name);
-  watch_allocations(watched == kMemoryToo ? look_at_memory : nullptr);
-  watch_frees(watched == kMemoryToo ? look_at_free : nullptr);
+  watch_allocations(look_at_memory);
+  watch_frees(look_at_free);
   const bool done = calls();
   watch_allocations(nullptr);
   watch_frees(nullptr);
@@ -371,17 +369,120 @@ TEST_F(LockKernel, is_not_entered_when_a_link_comes_up) {
   expect_nothing_found();
 }
 
-/// What a refused call says is put into words under the lock; nothing else of it.
+/// As many objects as there are, and one that is refused.
+template <class T>
+bool make_until_refused(hca::Context& context, const std::function<hca::Made<T>()>& make) {
+  Objects<T> made;
+  made.reserve(2048);
+  hca::Made<T> one = make();
+  for (; one.object != nullptr; one = make()) made.push_back(one.object);
+  return one.answer == Answer::kNoMemory && std::all_of(made.begin(), made.end(), [&](T* object) {
+           return context.destroy(object) == Answer::kOk;
+         });
+}
+
+void reach_limits(Consumer& at) {
+  hca::Context& one = *at.context;
+  run("more CQs than there are",
+      [&] { return make_until_refused<hca::Cq>(one, [&] { return one.create_cq(1U << 12); }); });
+  run("more SRQs than there are",
+      [&] { return make_until_refused<hca::Srq>(one, [&] { return one.create_srq(*at.pd, 16, 1); }); });
+  run("more domains than there are",
+      [&] { return make_until_refused<hca::ProtectionDomain>(one, [&] { return one.alloc_pd(); }); });
+  run("more XRC domains than there are",
+      [&] { return make_until_refused<hca::XrcDomain>(one, [&] { return one.open_xrcd(); }); });
+}
+
+void ask_for_what_cannot_be(ShmDevices& world) {
+  Consumer& at = world.b;
+  hca::Context& one = *at.context;
+  run("objects in use",
+      [&] { return one.destroy(at.pd) == Answer::kBusy && one.destroy(at.cq) == Answer::kBusy; });
+  run("a region that windows hang on", [&] {
+    const adapter::Access rights = adapter::Access::kLocalWrite | adapter::Access::kWindowBind;
+    hca::MemoryRegion* region = one.reg_mr(*at.pd, at.memory, rights).object;
+    hca::Window* window = one.alloc_window(*at.pd, adapter::WindowKind::kType1).object;
+    Rkey key;
+    const hca::WindowBind bind{.region = region, .addr = region->region().addr, .length = 64};
+    if (world.qps[1]->bind_window(*window, bind, key) != Answer::kOk) return false;
+    return one.destroy(region) == Answer::kBusy && one.destroy(window) == Answer::kOk &&
+           one.destroy(region) == Answer::kOk;
+  });
+  run("sizes that do not fit", [&] {
+    hca::Srq* srq = one.create_srq(*at.pd, 64, 2).object;
+    return srq->modify({.limit = 65}, adapter::kSrqLimit) == Answer::kInvalid &&
+           srq->modify({.wqes = 0}, adapter::kSrqWqes) == Answer::kInvalid && one.destroy(srq) == Answer::kOk;
+  });
+  run("a CQ too small for what is in it", [&] {
+    for (uint64_t i = 0; i < 2; ++i) {
+      if (world.b.recv(*world.qps[1], i) != Answer::kOk || world.a.send(*world.qps[0], i) != Answer::kOk)
+        return false;
+    }
+    for (int i = 0; i < 100 && at.cq->query().fill < 2; ++i) {
+      world.core.poll(world.clock.now());
+      hca::PortState state;
+      if (at.device.query_port(1, state) != Answer::kOk) return false;
+    }
+    return at.cq->resize(1) == Answer::kInvalid;
+  });
+  run("addresses that nobody has", [&] {
+    return one.create_ah(*at.pd, {.dlid = Lid(0)}).answer == Answer::kInvalid &&
+           one.create_ah(*at.pd, {.dlid = Lid(2), .port = 7}).answer == Answer::kInvalid;
+  });
+}
+
+/// Nothing is said of it but that it is refused, so nothing is put into words.
 TEST_F(LockKernel, is_not_entered_by_calls_that_are_refused) {
   in_child([](ShmDevices& world) {
-    Consumer& at = world.a;
-    run(
-        "more CQs than there are",
-        [&] {
-          while (at.context->create_cq(16).answer == Answer::kOk) continue;
-          return at.context->create_cq(1U << 18).answer == Answer::kNoMemory;
-        },
-        kCallsAlone);
+    reach_limits(world.a);
+    ask_for_what_cannot_be(world);
+  });
+  EXPECT_EQ(g_report->count, 9U);
+  expect_nothing_found();
+}
+
+/// Packets of many QPs at a time, each one's first: a turn of either side wants memory for more of them than
+/// there ever were.
+TEST_F(LockKernel, is_not_entered_when_a_turn_needs_more_memory_than_there_is) {
+  in_child([](ShmDevices& world) {
+    constexpr size_t kQps = 300;
+    std::vector<hca::Qp*> near(kQps);
+    for (hca::Qp*& qp : near) {
+      qp = world.a.make_qp();
+      hca::Qp* far = world.b.make_qp();
+      if (bring_up(*qp, far->number(), Lid(2)) != Answer::kOk ||
+          bring_up(*far, qp->number(), Lid(1)) != Answer::kOk)
+        _exit(3);
+    }
+    run("a write of two cells by each", [&] {
+      const adapter::Sge from = world.a.sge(0, 6000);
+      const adapter::SendRequest write{.opcode = adapter::SendOpcode::kRdmaWrite,
+                                       .flags = adapter::kSendSignaled,
+                                       .sges = std::span(&from, 1),
+                                       .remote_addr = world.b.region->region().addr,
+                                       .rkey = world.b.region->region().rkey};
+      {
+        hca::DeviceCore& core = world.a.pd->context().core();
+        const hca::Hold hold(core);
+        for (const hca::Qp* qp : near) {
+          if (core.adapter.post(qp->pair(), write) != adapter::PostResult::kOk) return false;
+          core.adapter.ring_send(qp->pair());
+        }
+      }
+      size_t done = 0;
+      for (int turns = 0; turns < 2000 && done < kQps; ++turns) {
+        world.clock.advance(1us);
+        world.core.poll(world.clock.now());
+        std::array<adapter::WorkCompletion, 16> got;
+        static_cast<void>(world.b.cq->poll(got));
+        const int polled = world.a.cq->poll(got);
+        for (int i = 0; i < polled; ++i) {
+          if (got[static_cast<size_t>(i)].status != adapter::WcStatus::kSuccess) return false;
+        }
+        done += static_cast<size_t>(polled);
+      }
+      return done == kQps && world.b.device.count(adapter::AdapterCounter::kDropWindow) == 0;
+    });
   });
   expect_nothing_found();
 }

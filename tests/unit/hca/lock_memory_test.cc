@@ -2,8 +2,13 @@
 // Where the kernel can be asked, lock_kernel_test.cc shows more; this one runs everywhere.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <new>
+#include <span>
+#include <vector>
 
 #include "hca/device_core.h"
 #include "hca/random_stock.h"
@@ -14,6 +19,8 @@
 namespace weft::test {
 using hca::Answer;
 namespace {
+
+using namespace std::chrono_literals;
 
 hca::EngineLock* g_lock = nullptr;
 uint64_t g_held_bytes = 0;
@@ -89,6 +96,59 @@ TEST_F(LockMemory, of_a_shared_queue_that_grows_is_taken_before_it) {
   ASSERT_EQ(srq->query(attr), Answer::kOk);
   EXPECT_EQ(attr.wqes, 4096U);
   EXPECT_EQ(srq->modify({.wqes = UINT32_MAX}, adapter::kSrqWqes), Answer::kInvalid);
+}
+
+/// A slab of a window's packets has 32 KiB at least.
+void refuse_slabs(uint64_t bytes) {
+  if (bytes >= 32 * 1024) throw std::bad_alloc();
+}
+
+TEST_F(LockMemory, that_is_not_to_be_had_costs_requests_and_not_the_device) {
+  constexpr size_t kQps = 100;
+  std::vector<hca::Qp*> qps(kQps);
+  for (hca::Qp*& qp : qps) qp = connected()[0];
+  hca::DeviceCore& core = a().pd->context().core();
+  const adapter::Sge from = a().sge(0, 8);
+  const adapter::SendRequest write{.opcode = adapter::SendOpcode::kRdmaWrite,
+                                   .flags = adapter::kSendSignaled,
+                                   .sges = std::span(&from, 1),
+                                   .remote_addr = b().region->region().addr,
+                                   .rkey = b().region->region().rkey};
+  const auto write_all = [&] {
+    const hca::Hold hold(core);
+    for (const hca::Qp* qp : qps) {
+      ASSERT_EQ(core.adapter.post(qp->pair(), write), adapter::PostResult::kOk);
+      core.adapter.ring_send(qp->pair());
+    }
+  };
+  std::map<adapter::WcStatus, size_t> done;
+  const auto poll_all = [&] {
+    done.clear();
+    for (int turns = 0; turns < 100; ++turns) {
+      std::array<adapter::WorkCompletion, 16> got;
+      const auto count = static_cast<size_t>(a().cq->poll(got));
+      for (size_t i = 0; i < count; ++i) ++done[got[i].status];
+    }
+  };
+  write_all();
+  watch_allocations(refuse_slabs);
+  poll_all();
+  watch_allocations(nullptr);
+  EXPECT_GT(done[adapter::WcStatus::kLocalQpOperation], 0U);
+  EXPECT_EQ(done[adapter::WcStatus::kSuccess], 0U) << "nobody has answered yet";
+  const size_t failed = done[adapter::WcStatus::kLocalQpOperation];
+  help(200, 1ms);
+  poll_all();
+  EXPECT_EQ(done[adapter::WcStatus::kSuccess], kQps - failed) << "all that had memory";
+  const hca::Qp& fresh = *connected()[0];
+  {
+    const hca::Hold hold(core);
+    ASSERT_EQ(core.adapter.post(fresh.pair(), write), adapter::PostResult::kOk);
+    core.adapter.ring_send(fresh.pair());
+  }
+  help(10);
+  poll_all();
+  EXPECT_EQ(done[adapter::WcStatus::kSuccess], 1U);
 }
 
 // ---- random numbers --------------------
