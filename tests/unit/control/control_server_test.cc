@@ -150,8 +150,38 @@ TEST_F(ControlServerTest, a_client_that_reads_nothing_loses_its_own_replies_only
   zmq_ctx_term(context);
 }
 
+/// Whoever asks much does not keep the process from its work.
+TEST_F(ControlServerTest, a_turn_serves_a_few_requests_and_nobody_sleeps_while_some_wait) {
+  auto opened = ControlServer::open(path_, handler_);
+  ASSERT_TRUE(opened.ok()) << opened.error().text;
+  server_ = std::move(opened).value();
+  void* context = zmq_ctx_new();
+  void* socket = zmq_socket(context, ZMQ_DEALER);
+  ASSERT_EQ(zmq_connect(socket, ("ipc://" + path_).c_str()), 0);
+  constexpr int kRequests = 10;
+  for (int i = 0; i < kRequests; ++i) {
+    zmq_send(socket, nullptr, 0, ZMQ_SNDMORE);
+    zmq_send(socket, "garbage!", 8, 0);
+  }
+  for (int i = 0; i < 5'000 && server_->prepare_sleep(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(server_->prepare_sleep());
+  std::this_thread::sleep_for(100ms);  // the others will be there, too
+  int served = 0;
+  for (Instant now{1s}; served < kRequests; now += 10ms) {
+    const int work = server_->poll(now);
+    EXPECT_LE(work, 4);
+    served += work;
+  }
+  EXPECT_TRUE(server_->prepare_sleep());
+  zmq_close(socket);
+  zmq_ctx_term(context);
+}
+
 TEST_F(ControlServerTest, private_directory_and_one_owner) {
   start();
+  struct stat info {};
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 077, 0U);
   Result<std::unique_ptr<ControlServer>> second = ControlServer::open(path_, handler_);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().text.find("in use"), std::string::npos);
