@@ -49,6 +49,14 @@ void Pipe::set_lid(int index, Lid lid) {
   ends_[index]->info_.lid = lid;
 }
 
+void Pipe::set_guid(int index, Guid guid) {
+  ends_[index]->info_.guid = guid;
+}
+
+void Pipe::set_subnet(int index, SubnetId subnet) {
+  ends_[index]->info_.subnet = subnet;
+}
+
 void Pipe::set_cell_payload(uint32_t bytes) {
   for (const auto& end : ends_) {
     end->info_.cell_payload_bytes = bytes;

@@ -11,6 +11,7 @@
 
 #include "fabric/link/cell_port.h"
 #include "messages/cell.h"
+#include "messages/ids.h"
 
 namespace weft::test {
 
@@ -45,6 +46,9 @@ class Pipe {
   void set_up(bool up) noexcept { up_ = up; }
   /// Another LID for an end, as after its switch was started anew; while it is down.
   void set_lid(int index, Lid lid);
+  /// Another GUID, or another subnet, in the same way.
+  void set_guid(int index, Guid guid);
+  void set_subnet(int index, SubnetId subnet);
   /// Another cell size, as after a link came up anew; while it is down.
   void set_cell_payload(uint32_t bytes);
   /// Room for that many further cells per direction; the default is without limit.

@@ -223,6 +223,36 @@ TEST(AdapterEvents, connections_go_on_with_the_same_lid) {
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
 }
 
+/// Within a subnet nobody is found by its GID: connections go on under another GUID, not in another subnet.
+TEST(AdapterEvents, another_gid_is_told) {
+  for (const bool other_subnet : {false, true}) {
+    AdapterPair pair;
+    const auto qps = pair.connect({});
+    pair.run(2);
+    static_cast<void>(events_of(pair.side(0)));
+    pair.pipe.set_up(false);
+    pair.run(1);
+    if (other_subnet)
+      pair.pipe.set_subnet(0, SubnetId(7));
+    else
+      pair.pipe.set_guid(0, Guid(0x77));
+    pair.pipe.set_up(true);
+    pair.run(1);
+    const std::vector<AsyncEvent> events = events_of(pair.side(0));
+    ASSERT_EQ(events.size(), 3U);
+    EXPECT_EQ(events[0].kind, AsyncEventKind::kPortDown);
+    EXPECT_EQ(events[1].kind, AsyncEventKind::kGidChange);
+    EXPECT_EQ(events[1].port, 1);
+    EXPECT_EQ(events[2].kind, AsyncEventKind::kPortUp);
+    const Sge sge = pair.side(0).sge(0, 64);
+    ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(4096, 64)}), PostResult::kOk);
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.wr_id = 2, .sges = {&sge, 1}}), PostResult::kOk);
+    pair.run(20);
+    EXPECT_EQ(pair.side(0).completions.size(), other_subnet ? 0U : 1U);
+    EXPECT_EQ(pair.side(1).completions.size(), other_subnet ? 0U : 1U);
+  }
+}
+
 TEST(AdapterEvents, datagrams_leave_with_the_new_lid) {
   AdapterPair pair;
   const QpConfig config{.type = QpType::kUd};
