@@ -236,10 +236,10 @@ struct Qp {
   bool must_move = false;    // its port is down, and it was ready
   bool unprotected = false;  // a failure of one way may be the end
   bool estranged = false;    // the ends stand on different ways, and one cannot follow
+  bool has_refused = false;  // the other way, at refused_at: its port was down
   uint64_t cuts_before = 0;  // of its port's link, when it loaded the other way
   uint64_t other_cuts_before = 0;
   Duration unanswered_before{};  // by the way it takes, when it took it
-  bool has_refused = false;      // the other way, at refused_at: its port was down
   Instant refused_at{};
   uint32_t expects_last_wqe = 0;
   uint64_t shortest_receive = ~uint64_t{0};  // ever posted, of its shared queue too
