@@ -80,6 +80,7 @@ TEST_F(ControlServerTest, answers_and_refuses) {
   const Result<ControlReply> info = client.ask(path_, {}, 5s);
   ASSERT_TRUE(info.ok()) << info.error().text;
   EXPECT_EQ(info.value().info.name, "h1");
+  EXPECT_NE(info.value().id, 0U) << "it says what it answers";
   ControlRequest request;
   request.action = ControlAction::kTrafficStart;
   request.traffic.bulk_frames = 0;
