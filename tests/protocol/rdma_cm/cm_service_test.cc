@@ -1,0 +1,169 @@
+// Connection management of a process with its thread, over a switch in another thread.
+#include "rdma_cm/cm_service.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <rdma/rdma_user_cm.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "hca/helper_thread.h"
+#include "rdma_cm/command_parts.h"
+#include "tests/support/live_fabric.h"
+#include "tests/support/two_devices.h"
+
+namespace weft::rdma_cm {
+namespace {
+
+constexpr int kLong = 10'000;  // milliseconds
+
+uint64_t at(const void* where) {
+  return reinterpret_cast<uintptr_t>(where);
+}
+
+/// A device with its helper thread and its service, and a program that gives commands as librdmacm does.
+class Program {
+ public:
+  Program(uint16_t lid, test::LiveFabric& fabric) : consumer_(lid, fabric.clock) {
+    EXPECT_TRUE(consumer_.device.add_link(fabric.endpoint_of(0x1000U + lid)).ok());
+    thread_ = std::make_unique<hca::HelperThread>(consumer_.device, fabric.clock);
+    EXPECT_TRUE(consumer_.device.wait_for_ports(std::chrono::seconds(30)));
+    const CmServiceConfig config{.identity = {.guid = Guid(0x1000U + lid), .lid = Lid(lid), .mtu = 5}};
+    service_ = std::move(CmService::start(consumer_.device, consumer_.link_random, config).value());
+    descriptor_ = service_->open();
+    EXPECT_GE(descriptor_, 0);
+  }
+  ~Program() {
+    service_.reset();
+    thread_.reset();
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  [[nodiscard]] CmService& service() { return *service_; }
+
+  template <class Body>
+  [[nodiscard]] bool command(uint32_t number, const Body& body) {
+    std::vector<std::byte> bytes(sizeof(rdma_ucm_cmd_hdr) + sizeof body);
+    const rdma_ucm_cmd_hdr header{.cmd = number, .in = sizeof body, .out = 1024};
+    std::memcpy(bytes.data(), &header, sizeof header);
+    std::memcpy(&bytes[sizeof header], &body, sizeof body);
+    return service_->write(descriptor_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  }
+  uint32_t create() {
+    rdma_ucm_create_id_resp made{};
+    rdma_ucm_create_id body{};
+    body.response = at(&made);
+    body.uid = 1;  // nobody is told of events of one that has none
+    body.ps = RDMA_PS_TCP;
+    EXPECT_TRUE(command(RDMA_USER_CM_CMD_CREATE_ID, body));
+    return made.id;
+  }
+  /// The next event; none when there is none for a long time.
+  rdma_ucm_event_resp event() {
+    rdma_ucm_event_resp out{};
+    pollfd waiting{descriptor_, POLLIN, 0};
+    if (::poll(&waiting, 1, kLong) != 1) {
+      ADD_FAILURE() << "no event";
+      return out;
+    }
+    EXPECT_TRUE(command(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{.response = at(&out)}));
+    return out;
+  }
+  void expect(CmEvent kind) { EXPECT_EQ(event().event, static_cast<uint32_t>(kind)); }
+
+ private:
+  test::Consumer consumer_;
+  std::unique_ptr<hca::HelperThread> thread_;
+  std::unique_ptr<CmService> service_;
+  int descriptor_ = -1;
+};
+
+rdma_ucm_conn_param param(uint32_t qpn) {
+  rdma_ucm_conn_param out{};
+  out.qp_num = qpn;
+  out.valid = 1;
+  return out;
+}
+
+class CmServices : public ::testing::Test {
+ protected:
+  void listen() {
+    rdma_ucm_bind_ip bind{};
+    bind.id = server.create();
+    bind.addr = to_sockaddr(address);
+    ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_BIND_IP, bind));
+    ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{.id = bind.id, .backlog = 1}));
+  }
+  void connect() {
+    rdma_ucm_resolve_ip resolve{};
+    resolve.id = client.create();
+    resolve.dst_addr = to_sockaddr(address);
+    resolve.timeout_ms = 2000;
+    ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
+    client.expect(CmEvent::kAddressResolved);
+    const rdma_ucm_resolve_route route{.id = resolve.id, .timeout_ms = 2000};
+    ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_ROUTE, route));
+    client.expect(CmEvent::kRouteResolved);
+    rdma_ucm_connect ask{};
+    ask.id = resolve.id;
+    ask.conn_param = param(0x111);
+    ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_CONNECT, ask));
+    const rdma_ucm_event_resp request = server.event();
+    ASSERT_EQ(request.event, static_cast<uint32_t>(CmEvent::kConnectRequest));
+    rdma_ucm_accept accept{};
+    accept.id = request.id;
+    accept.uid = 2;
+    accept.conn_param = param(0x222);
+    ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_ACCEPT, accept));
+    client.expect(CmEvent::kConnectResponse);
+    accept = {};
+    accept.id = resolve.id;
+    ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_ACCEPT, accept));
+    server.expect(CmEvent::kEstablished);
+  }
+
+  test::LiveFabric fabric;
+  Program client{1, fabric};
+  Program server{2, fabric};
+  IpAddress address = [] {
+    IpAddress out = ipv4_of(Lid(2));
+    out.port = 5000;
+    return out;
+  }();
+};
+
+/// The process lives on, so nobody else can tell the peer of its end.
+TEST_F(CmServices, at_the_end_of_a_process_the_peers_of_its_connections_are_told) {
+  listen();
+  connect();
+  server.service().end_all();
+  client.expect(CmEvent::kDisconnected);
+}
+
+TEST_F(CmServices, at_the_end_of_a_process_nobody_listens_any_more) {
+  listen();
+  server.service().end_all();
+  rdma_ucm_resolve_ip resolve{};
+  resolve.id = client.create();
+  resolve.dst_addr = to_sockaddr(address);
+  resolve.timeout_ms = 2000;
+  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
+  client.expect(CmEvent::kAddressResolved);
+  const rdma_ucm_resolve_route route{.id = resolve.id, .timeout_ms = 2000};
+  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_ROUTE, route));
+  client.expect(CmEvent::kRouteResolved);
+  rdma_ucm_connect ask{};
+  ask.id = resolve.id;
+  ask.conn_param = param(0x111);
+  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_CONNECT, ask));
+  client.expect(CmEvent::kRejected);
+}
+
+}  // namespace
+}  // namespace weft::rdma_cm
