@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "adapter/counters.h"
 #include "base/rng.h"
@@ -170,7 +171,8 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<Node*> at_;                                           // as adapters_
   std::vector<std::unique_ptr<Node>> nodes_;                        // those that have ended, too
   std::vector<Mend> mends_;
-  std::vector<Cut> cuts_;  // to come
+  std::vector<Cut> cuts_;       // to come
+  std::vector<NewName> names_;  // of ports, when their links are whole again
   std::vector<Return> returns_;
   uint16_t lids_ = 0;  // that were ever used
   Turns turns_;
@@ -199,6 +201,7 @@ bool AdapterNode::disturbed() const noexcept {
 void World::build() {
   for (uint32_t index = 0; index < fabric_.switches(); ++index) fabric_.start_switch(index);
   ports_.resize(plan_.fabric.endnodes);
+  names_.resize(fabric_.links());
   lids_ = static_cast<uint16_t>(plan_.fabric.endnodes);
   adapters_.resize(plan_.adapters);
   at_.resize(plan_.adapters);
@@ -373,7 +376,7 @@ void World::mend_links() {
     const uint32_t link = mends_[i].link;
     const NewName name = mends_[i].name;
     mends_.erase(mends_.begin() + static_cast<ptrdiff_t>(i));
-    if (name.lid || name.guid) take_name(link, name);
+    if (name.lid || name.guid) names_[link] = name;
     fabric_.cut(link, false);
     whole_again(link);
   }
@@ -382,6 +385,7 @@ void World::mend_links() {
 /// If nothing else hinders it.
 void World::whole_again(uint32_t link) {
   if (fabric_.is_cut(link) || fabric_.switch_is_dead(link)) return;
+  if (const NewName name = std::exchange(names_[link], {}); name.lid || name.guid) take_name(link, name);
   model_.mended(link);
   wire(link);
 }
