@@ -202,23 +202,24 @@ struct Srq {
 enum class Life : uint8_t { kReset, kReady, kDraining, kDrained, kSendError, kError };
 
 struct Qp {
-  uint32_t id = 0;
   Node* node = nullptr;
   adapter::QueuePair* handle = nullptr;
   adapter::QpConfig config;
+  uint32_t id = 0;
   Qpn qpn;
-  uint8_t port = 1;
   Lid lid;
+  uint8_t port = 1;
+  uint8_t rnr_retry = 7;
   uint32_t qkey = 0;
   adapter::Access rights = adapter::Access::kNone;  // that it grants its peer
-  uint8_t rnr_retry = 7;
+  uint32_t expects_last_wqe = 0;
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
   Srq* srq = nullptr;
   Qp* peer = nullptr;
-  Life life = Life::kReset;
   uint64_t epoch = 0;
   uint64_t posted = 0;
+  Life life = Life::kReset;
   bool failed = false;  // a send completion said so: only flushed ones follow
   bool receiving = false;
   bool was_in_error = false;  // once
@@ -241,7 +242,6 @@ struct Qp {
   uint64_t other_cuts_before = 0;
   Duration unanswered_before{};  // by the way it takes, when it took it
   Instant refused_at{};
-  uint32_t expects_last_wqe = 0;
   uint64_t shortest_receive = ~uint64_t{0};  // ever posted, of its shared queue too
   bool unusable_receives = false;            // there were some
   uint32_t seen_by_peers = 0;       // bit_of() each status that a request of a peer may lawfully end in here
