@@ -302,13 +302,20 @@ class Runner:
             shutil.rmtree(directory, ignore_errors=True)  # the fabric ends meanwhile, and removes its own
         return fault and f"{fault} (see {directory})"
 
+    @staticmethod
+    def standing(servers):
+        """How those beside a client that failed have ended, if they have a moment later."""
+        time.sleep(0.2)
+        ended = [str(server.poll()) for server in servers if server.poll() is not None]
+        return f"; server: status {', '.join(ended)}" if ended else ""
+
     def judge(self, case, servers, client, directory):
         try:
             status = client.wait(case.ended_after or case.seconds * self.slower)
             if case.ended_after:
                 return f"ended by itself with status {status}"
             if status not in case.status:
-                return f"client: status {status}"
+                return f"client: status {status}{self.standing(servers)}"
         except subprocess.TimeoutExpired:
             if not case.ended_after:
                 return f"client: not done after {case.seconds * self.slower:.0f} s"
