@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "base/spin_policy.h"
@@ -21,6 +20,7 @@ constexpr Duration kSleepMax = 500ms;  // a lost wake-up costs at most this
 
 HelperThread::HelperThread(Device& device, const Clock& clock) : device_(device), clock_(clock) {
   WEFT_CHECK(kick_.valid(), "a descriptor for the helper thread");
+  fds_.reserve(kFdsMax);
   device_.set_helper(this);
 }
 
@@ -47,7 +47,6 @@ bool HelperThread::start() noexcept {
 }
 
 void HelperThread::run() noexcept {
-  std::vector<pollfd> fds;
   SpinPolicy spin;
   bool links_ready = false;
   bool stays = false;
@@ -62,14 +61,14 @@ void HelperThread::run() noexcept {
       static_cast<void>(spin.yielded(now, clock_.now()));
       continue;
     }
-    fds.clear();
-    fds.push_back({kick_.fd(), POLLIN, 0});
-    device_.wait_fds(fds);
+    fds_.clear();
+    fds_.push_back({kick_.fd(), POLLIN, 0});
+    device_.wait_fds(fds_);
     const Duration wait = helped.until - now < kSleepMax ? helped.until - now : kSleepMax;
     const timespec timeout{0, wait.count()};
-    if (ppoll(fds.data(), fds.size(), &timeout, nullptr) <= 0) continue;
-    if (fds[0].revents != 0) kick_.clear();
-    links_ready = std::any_of(fds.begin() + 1, fds.end(), [](const pollfd& fd) { return fd.revents != 0; });
+    if (ppoll(fds_.data(), fds_.size(), &timeout, nullptr) <= 0) continue;
+    if (fds_[0].revents != 0) kick_.clear();
+    links_ready = std::any_of(fds_.begin() + 1, fds_.end(), [](const pollfd& fd) { return fd.revents != 0; });
   }
 }
 

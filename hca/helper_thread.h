@@ -1,11 +1,14 @@
 // hca/helper_thread.h -- the thread that drives a device while no caller does. All signals are blocked in
-// it.
+// it, and it takes no memory: the first that a thread takes maps and unmaps some, and libraries of programs
+// (libfabric, UCX) rewrite the code of mmap() and munmap() while they believe that nobody else runs.
 #pragma once
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/worker_thread.h"
@@ -28,12 +31,15 @@ class HelperThread final : public Helper {
   [[nodiscard]] bool running() const noexcept { return running_; }
 
  private:
+  static constexpr size_t kFdsMax = 64;  // far more than the links of a device have
+
   void run() noexcept;
 
   Device& device_;
   const Clock& clock_;
   ForkGuard fork_guard_;
   WakeUp kick_;
+  std::vector<pollfd> fds_{};  // what the thread waits for
   std::mutex starting_;
   pthread_t thread_{};
   std::atomic<bool> running_{false};

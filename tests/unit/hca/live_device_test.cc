@@ -2,16 +2,21 @@
 // sanitizer too.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "hca/helper_thread.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/live_fabric.h"
 #include "tests/support/two_devices.h"
 
@@ -60,6 +65,46 @@ class LiveDevices : public ::testing::Test {
   LiveConsumer a{1, fabric};
   LiveConsumer b{2, fabric};
 };
+
+/// Threads that have taken memory, in the order in which they did.
+struct Takers {
+  static constexpr size_t kMax = 4096;
+  std::array<pthread_t, kMax> threads{};
+  std::atomic<size_t> count{0};
+} g_takers;
+
+void note_taker(uint64_t /*bytes*/) {
+  const size_t at = g_takers.count++;
+  if (at < Takers::kMax) g_takers.threads[at] = pthread_self();
+}
+
+/// How often threads of this name have; they still run.
+size_t taken_by(std::string_view name) {
+  const size_t count = std::min(g_takers.count.load(), Takers::kMax);
+  return static_cast<size_t>(
+      std::count_if(g_takers.threads.begin(), g_takers.threads.begin() + count, [name](pthread_t thread) {
+        std::array<char, 16> called{};
+        return pthread_getname_np(thread, called.data(), called.size()) == 0 && name == called.data();
+      }));
+}
+
+/// From its first turn on: what a program's libraries do to the functions that map memory, they do meanwhile.
+TEST_F(LiveDevices, their_helper_takes_no_memory) {
+  const auto qps = connected();
+  watch_allocations(note_taker);
+  for (Consumer* side : {static_cast<Consumer*>(&a), static_cast<Consumer*>(&b)})
+    ASSERT_EQ(side->cq->arm(false), Answer::kOk);
+  for (uint64_t i = 0; i < 50; ++i) {
+    ASSERT_EQ(b.recv(*qps[1], i), Answer::kOk);
+    ASSERT_EQ(a.send(*qps[0], i), Answer::kOk);
+    EXPECT_EQ(wait_for_one(b).status, WcStatus::kSuccess);
+    EXPECT_EQ(wait_for_one(a).status, WcStatus::kSuccess);
+  }
+  watch_allocations(nullptr);
+  ASSERT_TRUE(a.thread->running() && b.thread->running());
+  ASSERT_LT(g_takers.count, Takers::kMax);
+  EXPECT_EQ(taken_by("weft-helper"), 0U);
+}
 
 TEST_F(LiveDevices, two_threads_that_sleep_between_messages_wake_each_other) {
   const auto qps = connected();
