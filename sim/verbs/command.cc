@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -22,7 +23,7 @@ namespace {
 
 struct Floor {
   std::string_view what;
-  uint64_t per_100_seeds;  // so few that 200 fresh seeds have more
+  uint64_t per_100_seeds;  // half of the average or less
 };
 constexpr std::array kFloors{
     Floor{"event QP access error", 56},
@@ -195,6 +196,14 @@ void print_sums(const Tally& tally, std::vector<std::pair<double, uint64_t>>& cp
              at(900), at(990), cpu.back().first, cpu.back().second);
 }
 
+/// What this many seeds must have of it whatever they are: chance takes three deviations at most, and of what
+/// is rare anything or, of the rarest, nothing.
+uint64_t least_of(uint64_t per_100_seeds, uint64_t seeds) {
+  const double expected = static_cast<double>(per_100_seeds * seeds) / 100;
+  if (expected < 4) return 0;
+  return static_cast<uint64_t>(std::max(1.0, expected - 3 * std::sqrt(expected)));
+}
+
 }  // namespace
 
 std::string too_few(const Tally& tally, uint64_t seeds) {
@@ -202,7 +211,7 @@ std::string too_few(const Tally& tally, uint64_t seeds) {
   for (const Floor& floor : kFloors) {
     const auto found = tally.count.find(std::string(floor.what));
     const uint64_t times = found == tally.count.end() ? 0 : found->second;
-    const uint64_t least = std::max<uint64_t>(1, floor.per_100_seeds * seeds / 100);
+    const uint64_t least = least_of(floor.per_100_seeds, seeds);
     if (times < least)
       few += fmt::format("{}{} {} instead of {} or more", few.empty() ? "" : "; ", floor.what, times, least);
   }

@@ -149,7 +149,7 @@ struct Send {
   bool refused = false;                  // by its target: it has no effect there, whatever its sender is told
   bool saw_switch_die = false;           // on its way
   bool delivered = false;
-  bool may_be_gone = false;  // delivered into a queue that was emptied, perhaps
+  bool may_be_gone = false;  // delivered already, perhaps: into a queue that was emptied, or as another
   bool done = false;         // completed, or known to be
   bool succeeded = false;
 
