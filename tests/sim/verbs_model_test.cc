@@ -183,11 +183,13 @@ class EventLost final : public Saboteur {
  public:
   bool on_event(adapter::AsyncEvent& event) noexcept override { return event.kind != kKind; }
 };
-template <adapter::AsyncEventKind kKind>
+/// In place of another one.
+template <adapter::AsyncEventKind kKind,
+          adapter::AsyncEventKind kTold = adapter::AsyncEventKind::kQpAccessError>
 class EventInvented final : public Saboteur {
  public:
   bool on_event(adapter::AsyncEvent& event) noexcept override {
-    if (event.kind == adapter::AsyncEventKind::kQpAccessError) event.kind = kKind;
+    if (event.kind == kTold) event.kind = kKind;
     return true;
   }
 };
@@ -487,13 +489,7 @@ TEST(VerbsPlantedBugs, a_new_node_hears_what_was_said_to_the_one_before) {
 
 /// A port that comes back says that it has another name.
 template <adapter::AsyncEventKind kKind>
-class NameInvented final : public Saboteur {
- public:
-  bool on_event(adapter::AsyncEvent& event) noexcept override {
-    if (event.kind == adapter::AsyncEventKind::kClientReregister) event.kind = kKind;
-    return true;
-  }
-};
+using NameInvented = EventInvented<kKind, adapter::AsyncEventKind::kClientReregister>;
 
 /// Connections over a port that has another LID go on: cells of both ends are changed on their way as if it
 /// had the old one.

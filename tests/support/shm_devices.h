@@ -44,26 +44,19 @@ class ShmDevices {
       static_cast<void>(b.device.query_port(1, state[1]));
     }
     if (!state[0].up || !state[1].up) return false;
-    qps = {a.make_qp(), b.make_qp()};
-    return bring_up(*qps[0], qps[1]->number(), Lid(2)) == hca::Answer::kOk &&
-           bring_up(*qps[1], qps[0]->number(), Lid(1)) == hca::Answer::kOk;
+    return make_connected(a, b, qps);
   }
   bool transfer(uint64_t count) {
     uint64_t posted = 0;
     uint64_t done = 0;
     for (uint64_t turns = 0; done < count && turns < 100 * count; ++turns) {
       for (; posted < count && posted < done + 32; ++posted) {
-        if (b.recv(*qps[1], posted) != hca::Answer::kOk || a.send(*qps[0], posted) != hca::Answer::kOk)
-          return false;
+        if (!post_one(a, b, qps, posted)) return false;
       }
       clock.advance(Duration(1));
       core.poll(clock.now());
-      std::array<adapter::WorkCompletion, 16> got;
-      static_cast<void>(a.cq->poll(got));
-      const int arrived = b.cq->poll(got);
-      for (int i = 0; i < arrived; ++i) {
-        if (got[static_cast<size_t>(i)].status != adapter::WcStatus::kSuccess) return false;
-      }
+      const int arrived = poll_both(a, b);
+      if (arrived < 0) return false;
       done += static_cast<uint64_t>(arrived);
     }
     return done == count;

@@ -114,6 +114,29 @@ inline void connect(hca::Qp& a, Lid lid_a, hca::Qp& b, Lid lid_b) {
   ASSERT_EQ(bring_up(b, a.number(), lid_a), hca::Answer::kOk);
 }
 
+/// A QP of each of two devices on LID 1 and LID 2, connected. False: a call was refused.
+inline bool make_connected(Consumer& a, Consumer& b, std::array<hca::Qp*, 2>& qps) {
+  qps = {a.make_qp(), b.make_qp()};
+  return bring_up(*qps[0], qps[1]->number(), Lid(2)) == hca::Answer::kOk &&
+         bring_up(*qps[1], qps[0]->number(), Lid(1)) == hca::Answer::kOk;
+}
+
+/// Posts one message of `a` and its receive of `b`.
+inline bool post_one(Consumer& a, Consumer& b, const std::array<hca::Qp*, 2>& qps, uint64_t wr_id) {
+  return b.recv(*qps[1], wr_id) == hca::Answer::kOk && a.send(*qps[0], wr_id) == hca::Answer::kOk;
+}
+
+/// Polls both ends. @return how many messages `b` has; less than nothing when one of them failed
+inline int poll_both(Consumer& a, Consumer& b) {
+  std::array<adapter::WorkCompletion, 16> got;
+  static_cast<void>(a.cq->poll(got));
+  const int arrived = b.cq->poll(got);
+  for (int i = 0; i < arrived; ++i) {
+    if (got[static_cast<size_t>(i)].status != adapter::WcStatus::kSuccess) return -1;
+  }
+  return arrived;
+}
+
 class TwoDevices : public ::testing::Test {
  protected:
   TwoDevices() {

@@ -100,20 +100,25 @@ class CmServices : public ::testing::Test {
     ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_BIND_IP, bind));
     ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{.id = bind.id, .backlog = 1}));
   }
-  void connect() {
+  /// The client asks for a connection, from its address on.
+  void ask(uint32_t id) {
     rdma_ucm_resolve_ip resolve{};
-    resolve.id = client.create();
+    resolve.id = id;
     resolve.dst_addr = to_sockaddr(address);
     resolve.timeout_ms = 2000;
     ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
     client.expect(CmEvent::kAddressResolved);
-    const rdma_ucm_resolve_route route{.id = resolve.id, .timeout_ms = 2000};
+    const rdma_ucm_resolve_route route{.id = id, .timeout_ms = 2000};
     ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_ROUTE, route));
     client.expect(CmEvent::kRouteResolved);
-    rdma_ucm_connect ask{};
-    ask.id = resolve.id;
-    ask.conn_param = param(0x111);
-    ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_CONNECT, ask));
+    rdma_ucm_connect request{};
+    request.id = id;
+    request.conn_param = param(0x111);
+    ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_CONNECT, request));
+  }
+  void connect() {
+    const uint32_t id = client.create();
+    ask(id);
     const rdma_ucm_event_resp request = server.event();
     ASSERT_EQ(request.event, static_cast<uint32_t>(CmEvent::kConnectRequest));
     rdma_ucm_accept accept{};
@@ -123,7 +128,7 @@ class CmServices : public ::testing::Test {
     ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_ACCEPT, accept));
     client.expect(CmEvent::kConnectResponse);
     accept = {};
-    accept.id = resolve.id;
+    accept.id = id;
     ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_ACCEPT, accept));
     server.expect(CmEvent::kEstablished);
   }
@@ -149,19 +154,7 @@ TEST_F(CmServices, at_the_end_of_a_process_the_peers_of_its_connections_are_told
 TEST_F(CmServices, at_the_end_of_a_process_nobody_listens_any_more) {
   listen();
   server.service().end_all();
-  rdma_ucm_resolve_ip resolve{};
-  resolve.id = client.create();
-  resolve.dst_addr = to_sockaddr(address);
-  resolve.timeout_ms = 2000;
-  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
-  client.expect(CmEvent::kAddressResolved);
-  const rdma_ucm_resolve_route route{.id = resolve.id, .timeout_ms = 2000};
-  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_ROUTE, route));
-  client.expect(CmEvent::kRouteResolved);
-  rdma_ucm_connect ask{};
-  ask.id = resolve.id;
-  ask.conn_param = param(0x111);
-  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_CONNECT, ask));
+  ask(client.create());
   client.expect(CmEvent::kRejected);
 }
 

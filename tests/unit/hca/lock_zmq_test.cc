@@ -113,23 +113,17 @@ struct World {
       std::this_thread::sleep_for(1ms);  // ZeroMQ connects in its own time
     }
     if (!state[0].up || !state[1].up) return false;
-    qps = {a.make_qp(), b.make_qp()};
-    return bring_up(*qps[0], qps[1]->number(), Lid(2)) == Answer::kOk &&
-           bring_up(*qps[1], qps[0]->number(), Lid(1)) == Answer::kOk;
+    return make_connected(a, b, qps);
   }
   bool transfer(uint64_t count) {
     uint64_t posted = 0;
     for (uint64_t done = 0; done < count;) {
       for (; posted < count && posted < done + 16; ++posted) {
-        if (b.recv(*qps[1], posted) != Answer::kOk || a.send(*qps[0], posted) != Answer::kOk) return false;
+        if (!post_one(a, b, qps, posted)) return false;
       }
       turn();
-      std::array<adapter::WorkCompletion, 16> got;
-      static_cast<void>(a.cq->poll(got));
-      const int arrived = b.cq->poll(got);
-      for (int i = 0; i < arrived; ++i) {
-        if (got[static_cast<size_t>(i)].status != adapter::WcStatus::kSuccess) return false;
-      }
+      const int arrived = poll_both(a, b);
+      if (arrived < 0) return false;
       done += static_cast<uint64_t>(arrived);
     }
     return true;
