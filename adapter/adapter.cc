@@ -43,6 +43,8 @@ Refusable<> ChannelAdapter::dealloc_pd(PdId pd) {
   if (!core_->srqs.pd_unused(pd)) return Refusal{"dealloc_pd: an SRQ still belongs to it"};
   if (core_->pd_qps[pd.value()] != 0) return Refusal{"dealloc_pd: a QP still belongs to it"};
   core_->pds[pd.value()] = false;
+  core_->engine.memory.free_pd(pd);
+  if (core_->engine.spaces != nullptr) core_->engine.spaces->free_pd(pd);
   return {};
 }
 
@@ -118,7 +120,7 @@ Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<Comp
   return {};
 }
 
-Refusable<> AdapterCore::check_queues(const QpConfig& config) const {
+Refusable<> AdapterCore::check_queues(const QpConfig& config, const ServiceRow& row) const {
   const AdapterLimits& most = engine.config.limits;
   if (config.send_cq == nullptr || config.recv_cq == nullptr)
     return Refusal{"create_qp: needs a CQ for each queue"};
@@ -130,7 +132,7 @@ Refusable<> AdapterCore::check_queues(const QpConfig& config) const {
     return Refusal{"create_qp: the SRQ belongs to another adapter"};
   if (config.srq != nullptr && config.srq->config.xrcd != XrcdId())
     return Refusal{"create_qp: the SRQ serves the targets of an XRC domain"};
-  const bool receives = config.type != QpType::kXrcSend;
+  const bool receives = row.has_recv_queue;
   if (!receives && config.srq != nullptr) return Refusal{"create_qp: an XRC initiator receives nothing"};
   if (config.send_wqes == 0 || (receives && config.recv_wqes == 0 && config.srq == nullptr) ||
       config.send_wqes > most.wqes_per_queue || config.recv_wqes > most.wqes_per_queue ||
@@ -142,8 +144,11 @@ Refusable<> AdapterCore::check_queues(const QpConfig& config) const {
 
 /// Fills in what an XRC QP has in place of queues of its own, and checks the rest.
 Refusable<> AdapterCore::check_qp(QpConfig& config) {
-  if (config.type == QpType::kXrcSend && config.recv_cq == nullptr) config.recv_cq = config.send_cq;
-  if (config.type == QpType::kXrcRecv) {
+  const ServiceRow* row = services.find(config.type);
+  if (row == nullptr) return Refusal{"create_qp: the adapter has no such service"};
+  if (!row->has_recv_queue && config.recv_cq == nullptr && !row->serves_domain)
+    config.recv_cq = config.send_cq;
+  if (row->serves_domain) {
     if (!srqs.has(config.xrcd)) return Refusal{"create_qp: no such XRC domain"};
     if (config.send_cq != nullptr || config.recv_cq != nullptr || config.srq != nullptr ||
         config.pd != PdId())
@@ -151,17 +156,17 @@ Refusable<> AdapterCore::check_qp(QpConfig& config) {
     config.send_cq = config.recv_cq = &no_cq;
   } else if (config.xrcd != XrcdId()) {
     return Refusal{"create_qp: only XRC targets belong to an XRC domain"};
-  } else if (Refusable<> good = check_queues(config); !good) {
+  } else if (Refusable<> good = check_queues(config, *row); !good) {
     return good;
   }
-  if (config.ack_mode == AckMode::kStrict && !is_acknowledged(config.type))
+  if (config.ack_mode == AckMode::kStrict && !row->acknowledged)
     return Refusal{"create_qp: a service without acknowledgement has no way to acknowledge"};
-  if (config.packet_crc && !is_connected(config.type))
+  if (config.packet_crc && !row->connected)
     return Refusal{"create_qp: only packets of connected services carry a CRC"};
-  if (config.packet_crc && is_xrc(config.type)) return Refusal{"create_qp: packets of XRC carry no CRC"};
-  if (config.grh_space && config.type != QpType::kUd)
+  if (config.packet_crc && !row->has_packet_crc) return Refusal{"create_qp: packets of XRC carry no CRC"};
+  if (config.grh_space && !row->has_grh_space)
     return Refusal{"create_qp: only receives of UD have room for a global header"};
-  if (config.raw_ipv6 && config.type != QpType::kRaw)
+  if (config.raw_ipv6 && !row->takes_raw_frames)
     return Refusal{"create_qp: only messages of RAW are IPv6 packets"};
   return {};
 }
@@ -176,7 +181,9 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
 }
 
 QpMemory ChannelAdapter::make_qp(const QpConfig& config) const {
-  return QpMemory(std::make_unique<QueuePair>(config, &core_->engine, limits().inline_bytes).release());
+  const ServiceRow* row = core_->services.find(config.type);
+  if (row == nullptr) row = all_services().front();  // it will be refused
+  return QpMemory(std::make_unique<QueuePair>(config, *row, &core_->engine, limits().inline_bytes).release());
 }
 
 Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory&& memory) {
@@ -185,26 +192,27 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory
   QpConfig config = wanted;
   if (const Refusable<> good = core_->check_qp(config); !good) return good.error();
   Qpn number = config.wanted_qpn;
-  if (number == Qpn(0)) {
+  if (number == kQpnAny) {
     number = core_->numbers.take(engine.now);
-    if (number == Qpn(0)) {
+    if (number == kQpnAny) {
       return Refusal{"create_qp: all QP numbers are in use or resting; raise AdapterLimits::queue_pairs"};
     }
   } else if (number != kQpnGsi || config.type != QpType::kUd) {
     return Refusal{"create_qp: only QP 1, a UD QP, can be asked for by number"};
   } else if (config.port == 0 || config.port > engine.ports.size()) {
     return Refusal{"create_qp: QP 1 of a port that does not exist"};
-  } else if (core_->place_of(number, config.port) != nullptr) {
+  } else if (core_->engine.qps.place_of(number, config.port) != nullptr) {
     return Refusal{"create_qp: QP 1 of this port exists already"};
   }
-  auto& slot = core_->place_of(number, config.port);
+  auto& slot = core_->engine.qps.place_of(number, config.port);
   slot.reset(memory.release());
   slot->qpn = number;
   slot->config = config;
+  slot->service = core_->services.object_of(*slot->row);
   slot->port = config.port;
   slot->rx.strict_acks.use(engine.strict_acks);
   engine.enlist(*slot);
-  if (config.type == QpType::kXrcRecv) {
+  if (slot->row->serves_domain) {
     core_->srqs.enter(config.xrcd);
     return slot.get();
   }
@@ -213,6 +221,8 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory
   ++config.send_cq->users;
   ++config.recv_cq->users;
   if (config.srq != nullptr) ++config.srq->users;
+  if (config.hold_places) config.send_cq->frees_places = config.recv_cq->frees_places = true;
+  if (config.srq != nullptr && config.srq->config.hold_places) config.recv_cq->frees_places = true;
   return slot.get();
 }
 
@@ -225,15 +235,15 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
   if (qp->owner != &engine) return Refusal{"destroy_qp: the QP belongs to another adapter"};
-  if (qp->config.type == QpType::kRaw && core_->protocols.has(*qp))
+  if (qp->row->takes_raw_frames && core_->protocols.has(*qp))
     return Refusal{"destroy_qp: the QP is registered for a protocol"};
-  if (qp->config.type == QpType::kUd && engine.groups.has(*qp))
+  if (qp->row->joins_groups && engine.groups.has(*qp))
     return Refusal{"destroy_qp: the QP is member of a multicast group; detach it first"};
-  core_->say_last_words(*qp);
-  core_->rd.forget(*qp);
+  qp->service->say_last_words(*qp);
+  qp->service->forget(*qp);
   forget_everything(engine, *qp);
   engine.delist(*qp);
-  if (qp->config.type == QpType::kXrcRecv) {
+  if (qp->row->serves_domain) {
     core_->srqs.leave(qp->config.xrcd);
   } else {
     --core_->pd_qps[qp->config.pd.value()];
@@ -242,12 +252,12 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
     if (qp->config.srq != nullptr) --qp->config.srq->users;
   }
   core_->numbers.give_back(qp->qpn, engine.now);
-  memory.reset(core_->place_of(qp->qpn, qp->config.port).release());
+  memory.reset(core_->engine.qps.place_of(qp->qpn, qp->config.port).release());
   return {};
 }
 
 void ChannelAdapter::say_last_words() noexcept {
-  for (QueuePair* qp : core_->engine.live) core_->say_last_words(*qp);
+  for (QueuePair* qp : core_->engine.qps.all()) qp->service->say_last_words(*qp);
 }
 
 ModifyResult ChannelAdapter::modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask) {
@@ -271,7 +281,7 @@ Qpn ChannelAdapter::qpn(const QueuePair& qp) const noexcept {
 }
 
 QueuePair* ChannelAdapter::find_qp(Qpn number) const noexcept {
-  return core_->engine.find_qp(number);
+  return core_->engine.qps.find(number);
 }
 
 void ChannelAdapter::set_user(QueuePair& qp, void* user) noexcept {
@@ -319,12 +329,50 @@ uint32_t ChannelAdapter::ports() const noexcept {
 }
 
 const fabric::CellPortInfo* ChannelAdapter::port_info(uint8_t port) const noexcept {
-  if (port == 0 || port > ports() || !core_->engine.ports[port - 1U].known) return nullptr;
-  return &core_->engine.ports[port - 1U].info;
+  if (port == 0 || port > ports() || !core_->engine.ports[port - 1U]->known()) return nullptr;
+  return &core_->engine.ports[port - 1U]->info();
 }
 
 bool ChannelAdapter::port_up(uint8_t port) const noexcept {
-  return port != 0 && port <= ports() && core_->engine.ports[port - 1U].up;
+  return port != 0 && port <= ports() && core_->engine.ports[port - 1U]->up();
+}
+
+Refusable<> ChannelAdapter::set_lid(uint8_t port, Lid base, uint8_t lmc) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (port == 0 || port > ports()) return Refusal{"set_lid: no such port"};
+  AdapterPort& at = *core_->engine.ports[port - 1U];
+  if (!at.linked()) return Refusal{"set_lid: the link is down"};
+  if (lmc > kLmcMax || base == kLidNone || is_multicast(base) || (base.value() & ((1U << lmc) - 1)) != 0)
+    return Refusal{"set_lid: no LID, or its low bits are not free"};
+  at.set_lid(base, lmc);
+  core_->port_changed(at, AsyncEventKind::kLidChange);
+  return {};
+}
+
+Refusable<> ChannelAdapter::set_port_state(uint8_t port, PortState state) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (port == 0 || port > ports()) return Refusal{"set_port_state: no such port"};
+  AdapterPort& at = *core_->engine.ports[port - 1U];
+  if (!at.linked() || state == PortState::kDown)
+    return Refusal{"set_port_state: the link says when it is down"};
+  const bool was_up = at.up();
+  at.set_state(state);
+  if (at.up() != was_up)
+    core_->port_changed(at, was_up ? AsyncEventKind::kPortDown : AsyncEventKind::kPortUp);
+  return {};
+}
+
+Refusable<> ChannelAdapter::set_service_lanes(uint8_t port, const ServiceLanes& lanes) {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  if (port == 0 || port > ports()) return Refusal{"set_service_lanes: no such port"};
+  AdapterPort& at = *core_->engine.ports[port - 1U];
+  for (const VirtualLane lane : lanes) {
+    if (lane.value() >= std::max(at.info().lanes, 1U))
+      return Refusal{"set_service_lanes: the link has no such lane"};
+  }
+  at.set_lanes(lanes);
+  core_->begin_sweep();
+  return {};
 }
 
 Refusable<> ChannelAdapter::set_pkeys(uint8_t port, std::span<const uint16_t> pkeys) {
@@ -332,18 +380,18 @@ Refusable<> ChannelAdapter::set_pkeys(uint8_t port, std::span<const uint16_t> pk
   if (port == 0 || port > ports()) return Refusal{"set_pkeys: no such port"};
   if (pkeys.empty() || pkeys.size() > kPkeysPerPort)
     return Refusal{"set_pkeys: a port has 1 to {} partitions", kPkeysPerPort};
-  core_->set_pkeys(core_->engine.ports[port - 1U], pkeys);
+  core_->set_pkeys(*core_->engine.ports[port - 1U], pkeys);
   return {};
 }
 
 std::span<const uint16_t> ChannelAdapter::pkeys(uint8_t port) const noexcept {
   if (port == 0 || port > ports()) return {};
-  return core_->engine.ports[port - 1U].pkeys;
+  return core_->engine.ports[port - 1U]->pkeys();
 }
 
 Refusable<> ChannelAdapter::attach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (qp.owner != &core_->engine || qp.config.type != QpType::kUd)
+  if (qp.owner != &core_->engine || !qp.row->joins_groups)
     return Refusal{"attach_mcast: only UD QPs of this adapter can be members"};
   if (!is_multicast(lid) || !is_multicast(gid)) return Refusal{"attach_mcast: no multicast LID or Gid"};
   if (!core_->engine.groups.attach(qp.port, lid, {gid, &qp}))
@@ -360,7 +408,7 @@ Refusable<> ChannelAdapter::detach_mcast(QueuePair& qp, const Gid& gid, Lid lid)
 
 Refusable<> ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (qp.owner != &core_->engine || qp.config.type != QpType::kRaw)
+  if (qp.owner != &core_->engine || !qp.row->takes_raw_frames)
     return Refusal{"register_protocol: only RAW QPs of this adapter take raw frames"};
   if (!core_->protocols.add({qp.port, next_header, address}, qp))
     return Refusal{"register_protocol: another QP has it, or AdapterLimits::raw_protocols are there"};
@@ -428,6 +476,9 @@ PostResult ChannelAdapter::post(QueuePair& qp, const RecvRequest& request) noexc
 void ChannelAdapter::ring_send(QueuePair& qp) noexcept {
   core_->ring_send(qp);
 }
+void ChannelAdapter::take_back_posts(QueuePair& qp) noexcept {
+  core_->take_back_posts(qp);
+}
 void ChannelAdapter::ring_recv(QueuePair& qp) noexcept {
   core_->ring_recv(qp);
 }
@@ -456,7 +507,9 @@ PostResult ChannelAdapter::post_recv(QueuePair& qp, const RecvRequest& request) 
 }
 
 uint32_t ChannelAdapter::poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept {
-  return cq.poll(out);
+  const uint32_t taken = cq.poll(out);
+  if (taken != 0 && cq.frees_places) core_->free_places(out.first(taken));
+  return taken;
 }
 void ChannelAdapter::arm_cq(CompletionQueue& cq, CqNotify when) noexcept {
   cq.arm(when);
@@ -473,6 +526,14 @@ CompletionQueue* ChannelAdapter::next_notified_cq() noexcept {
     if (cq->leave_list()) return cq;
   }
   return nullptr;
+}
+
+bool ChannelAdapter::next_failure(Failure& out) noexcept {
+  return core_->engine.failures.take(out);
+}
+
+void ChannelAdapter::report_failures(bool& flag) noexcept {
+  core_->engine.failures.report_to(flag);
 }
 
 bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {

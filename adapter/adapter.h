@@ -14,6 +14,7 @@
 #include "adapter/counters.h"
 #include "adapter/events.h"
 #include "adapter/memory/memory_table.h"
+#include "adapter/port.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
@@ -21,6 +22,7 @@
 #include "base/result.h"
 #include "base/rng.h"
 #include "fabric/link/cell_port.h"
+#include "messages/failure.h"
 
 namespace weft {
 class StatsPage;
@@ -57,8 +59,8 @@ class ChannelAdapter {
   AddressSpaces& use_manager(MemoryManager& manager);
   /// `vector`: below AdapterLimits::completion_vectors. All of an adapter's queues are served alike.
   Refusable<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
-  /// The same for one whose memory somebody has taken beforehand, who need not be the owner, and who keeps it
-  /// when the call is refused.
+  /// The same for a queue whose memory was taken beforehand, on any thread. The caller keeps it when the call
+  /// is refused.
   Refusable<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
   /// Another number of entries; refused when more wait, nothing changes then.
   Refusable<> resize_cq(CompletionQueue& cq, uint32_t cqes);
@@ -76,7 +78,7 @@ class ChannelAdapter {
   /// memory.
   [[nodiscard]] QpMemory make_qp(const QpConfig& config) const;
   Refusable<QueuePair*> create_qp(const QpConfig& wanted, QpMemory&& memory);
-  /// Flushes nothing: what is queued is forgotten, and so are completions of the QP that nobody has polled,
+  /// Flushes nothing: what is queued is forgotten, and so are unpolled completions of the QP,
   /// as with RESET. Move to kErr first and poll if they are wanted.
   Refusable<> destroy_qp(QueuePair* qp);
   /// The same, but for its memory, which is the caller's then.
@@ -114,6 +116,12 @@ class ChannelAdapter {
   /// True while the link of port `port` (1, 2, ...) is up.
   [[nodiscard]] bool port_up(uint8_t port) const noexcept;
 
+  /// What a port is called and how it sends, while its link is up; a link that comes up says it anew. QPs go
+  /// on, by other paths; kLidChange is raised. A port has the 2^`lmc` LIDs from `base` on.
+  Refusable<> set_lid(uint8_t port, Lid base, uint8_t lmc);
+  /// Below kActive a port drops what arrives, and what is to leave waits.
+  Refusable<> set_port_state(uint8_t port, PortState state);
+  Refusable<> set_service_lanes(uint8_t port, const ServiceLanes& lanes);
   /// The partitions of a port, kPkeysPerPort at most; entry 0 is there when the port is attached: the default
   /// partition. QPs go by their index: what stands there now is theirs.
   Refusable<> set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
@@ -147,6 +155,8 @@ class ChannelAdapter {
   [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
   /// Send doorbell: everything posted so far may go.
   void ring_send(QueuePair& qp) noexcept;
+  /// Forgets the send requests that were posted since the last doorbell.
+  void take_back_posts(QueuePair& qp) noexcept;
   /// Receive doorbell: everything posted so far may be used for what arrives.
   void ring_recv(QueuePair& qp) noexcept;
   /// post() and ring_send().
@@ -163,12 +173,16 @@ class ChannelAdapter {
   void arm_cq(CompletionQueue& cq, CqNotify when) noexcept;
   /// True once after an armed queue has got its entry.
   [[nodiscard]] bool take_cq_notification(CompletionQueue& cq) noexcept;
-  /// The CQ that was notified first and of which nobody has asked yet, so that nobody needs to look at all;
-  /// null when there is none. Its notification is taken with that.
+  /// The CQ whose notification is the oldest that was not taken, so that no caller needs to look at all of
+  /// them; null when there is none. Its notification is taken with that.
   [[nodiscard]] CompletionQueue* next_notified_cq() noexcept;
   /// Takes the oldest asynchronous event; false when there is none. None is lost: it waits in its object,
   /// where two of one kind become one.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
+  /// Takes the oldest failure of a request or message that people may hear of; false when there is none.
+  [[nodiscard]] bool next_failure(Failure& out) noexcept;
+  /// `flag` becomes true with each failure.
+  void report_failures(bool& flag) noexcept;
   /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.
   int poll(Instant now) noexcept;
   /// Sends what was posted since poll(), as far as a turn may: who posts because of what that poll() brought

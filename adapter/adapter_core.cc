@@ -20,30 +20,26 @@ namespace weft::adapter {
 
 AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
     : engine(config, random),
-      segmenter(engine),
-      completer(engine, segmenter),
-      requester(engine, segmenter, completer),
-      responder(engine, segmenter),
-      unreliable(engine, segmenter),
-      acknowledger(engine, segmenter),
-      rd(engine, segmenter, completer, requester),
+      writer(engine),
+      services(config.services, engine, writer),
       pds(config.limits.protection_domains + 1),
       srqs(engine, pds, cqs),
       pd_qps(config.limits.protection_domains + 1),
       no_cq(1),
-      numbers(config.limits.queue_pairs, engine.table_mask + 1, random),
-      protocols(config.limits.raw_protocols) {
+      numbers(config.limits.queue_pairs, engine.qps.places(), random),
+      protocols(config.limits.raw_protocols),
+      reliable_(static_cast<ReliableService*>(services.object_of(kRcRow))) {
   cqs.reserve(config.limits.completion_queues);
 }
 
-void AdapterCore::attach(fabric::CellPort& carrier) {
-  engine.ports.push_back({.carrier = &carrier,
-                          .loopback = std::make_unique<LoopbackPort>(kLoopbackCells),
-                          .number = static_cast<uint8_t>(engine.ports.size() + 1)});
-  engine.port_events.emplace_back(engine.ports.back().number);
-  engine.gsi.emplace_back();
-  engine.waits.resize(2 * engine.ports.size());
-  if (carrier.up()) port_came_up(engine.ports.back());
+void AdapterCore::attach(fabric::CellPort& link) {
+  const auto number = static_cast<uint8_t>(engine.ports.size() + 1);
+  engine.ports.push_back(
+      std::make_unique<AdapterPort>(link, std::make_unique<LoopbackPort>(kLoopbackCells), number));
+  engine.port_events.emplace_back(number);
+  engine.qps.add_port();
+  engine.schedule.add_port();
+  if (link.up()) port_came_up(*engine.ports.back());
 }
 
 int AdapterCore::poll(Instant now) noexcept {
@@ -51,13 +47,14 @@ int AdapterCore::poll(Instant now) noexcept {
   int work = watch_ports();
   if (sweep_left_ != 0) [[unlikely]]
     sweep();
-  for (const EnginePort& port : engine.ports) {
-    if (port.up && engine.ready_to_receive()) work += receive_cells(*port.carrier, port);
+  for (const auto& port : engine.ports) {
+    if (port->linked() && engine.ready_to_receive()) work += receive_cells(port->link(), *port);
   }
-  for (const EnginePort& port : engine.ports) {
-    if (engine.ready_to_receive()) work += receive_cells(*port.loopback, port);
+  for (const auto& port : engine.ports) {
+    if (engine.ready_to_receive()) work += receive_cells(port->loopback(), *port);
   }
-  engine.wake_waiting();  // after them: credit comes with cells, and a loopback has room once it is read
+  engine.schedule
+      .wake_waiting();  // after them: credit comes with cells, and a loopback has room once it is read
   work += run_timers();
   work += send_acks();  // first: with one credit per lane, data would leave none for them
   work += send_cells();
@@ -72,7 +69,7 @@ int AdapterCore::poll(Instant now) noexcept {
 }
 
 int AdapterCore::send_posted() noexcept {
-  if (engine.send_list.empty()) return 0;
+  if (engine.schedule.sends.empty()) return 0;
   const int sent = send_cells();
   if (sent != 0) flush_ports();
   return sent;
@@ -80,63 +77,56 @@ int AdapterCore::send_posted() noexcept {
 
 int AdapterCore::watch_ports() noexcept {
   int work = 0;
-  for (EnginePort& port : engine.ports) {
-    work += port.carrier->poll(engine.now);
-    const bool up = port.carrier->up();
-    if (up && (!port.up || port.carrier->incarnation() != port.incarnation)) {
-      port_came_up(port);
-    } else if (!up && port.up) {
-      port_went_down(port);
-    } else if (!up && port.known && !port.expired && engine.now - port.down_since >= kPortDownLimit) {
-      expire_port(port);
+  for (const auto& port : engine.ports) {
+    work += port->link().poll(engine.now);
+    const bool up = port->link().up();
+    if (up && port->has_news()) {
+      port_came_up(*port);
+    } else if (!up && port->linked()) {
+      port_went_down(*port);
+    } else if (engine.now >= port->expires_at()) {
+      expire_port(*port);
     }
   }
   return work;
 }
 
-void AdapterCore::port_came_up(EnginePort& port) noexcept {
-  const fabric::CellPortInfo before = port.info;
-  port.info = port.carrier->info();
-  const uint64_t link = std::exchange(port.incarnation, port.carrier->incarnation());
-  if (port.known) {
-    if (before.lid != port.info.lid) engine.raise(port, AsyncEventKind::kLidChange);
-    if (before.guid != port.info.guid || before.subnet != port.info.subnet)
-      engine.raise(port, AsyncEventKind::kGidChange);
-    if (link != port.incarnation) engine.raise(port, AsyncEventKind::kClientReregister);
-  }
-  port.up = port.known = true;
-  port.expired = false;
-  ++port.generation;
-  engine.raise(port, AsyncEventKind::kPortUp);
+void AdapterCore::port_came_up(AdapterPort& port) noexcept {
+  const AdapterPort::News news = port.came_up();
+  if (news.lid) engine.raise(port, AsyncEventKind::kLidChange);
+  if (news.gid) engine.raise(port, AsyncEventKind::kGidChange);
+  if (news.link) engine.raise(port, AsyncEventKind::kClientReregister);
+  port_changed(port, AsyncEventKind::kPortUp);
+}
+
+void AdapterCore::port_changed(const AdapterPort& port, AsyncEventKind kind) noexcept {
+  engine.raise(port, kind);
   begin_sweep();
 }
 
-void AdapterCore::port_went_down(EnginePort& port) noexcept {
-  port.up = false;
-  port.down_since = engine.now;
+void AdapterCore::port_went_down(AdapterPort& port) noexcept {
+  port.went_down(engine.now);
   engine.count(AdapterCounter::kPortDowns);
-  engine.raise(port, AsyncEventKind::kPortDown);
-  begin_sweep();
+  port_changed(port, AsyncEventKind::kPortDown);
 }
 
-void AdapterCore::expire_port(EnginePort& port) noexcept {
-  port.expired = true;
+void AdapterCore::expire_port(AdapterPort& port) noexcept {
+  port.expire();
   engine.count(AdapterCounter::kPortExpired);
-  engine.raise(port, AsyncEventKind::kPortExpired);
-  begin_sweep();
+  port_changed(port, AsyncEventKind::kPortExpired);
 }
 
 void AdapterCore::begin_sweep() noexcept {
   sweep_again_ = sweep_left_ != 0;
-  if (sweep_left_ == 0) sweep_left_ = engine.live.size();
+  if (sweep_left_ == 0) sweep_left_ = engine.qps.all().size();
 }
 
 /// Tells the next QPs what has changed. What concerns all of them is spread over turns, however many they
 /// are.
 void AdapterCore::sweep() noexcept {
   for (uint32_t told = 0; told < kSweptPerTurn && sweep_left_ > 0; ++told) {
-    sweep_left_ = std::min(sweep_left_, engine.live.size());
-    if (sweep_left_ > 0) tell(*engine.live[--sweep_left_]);
+    sweep_left_ = std::min(sweep_left_, engine.qps.all().size());
+    if (sweep_left_ > 0) tell(*engine.qps.all()[--sweep_left_]);
   }
   if (sweep_left_ != 0) return;
   if (std::exchange(sweep_again_, false)) return begin_sweep();
@@ -149,16 +139,16 @@ void AdapterCore::sweep() noexcept {
 void AdapterCore::tell(QueuePair& qp) noexcept {
   const bool lives = qp.state != QpState::kReset && qp.state != QpState::kErr;
   if (lives && (qp.config.send_cq->fails_users || qp.config.recv_cq->fails_users)) {
-    return fail_qp(qp, WcStatus::kFatal);  // it lost a completion
+    return fail_qp(qp, WcStatus::kFatal, Reason::kCqOverrun);  // it lost a completion
   }
-  const EnginePort& port = engine.port_of(qp);
+  const AdapterPort& port = engine.port_of(qp);
   const bool armed = qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives;
   // Where the other path is of no use either, the port is waited for, but not for ever.
-  if (!port.up && port.known && armed && (move_path(qp) || !port.expired)) return;
+  if (!port.up() && port.known() && armed && (move_path(qp) || !port.expired())) return;
   if (std::exchange(qp.port_seen, port.change()) == port.change()) return;
-  if (port.expired) {
+  if (port.expired()) {
     expire(qp);
-  } else if (port.up) {
+  } else if (port.up()) {
     renew(qp);
   }
 }
@@ -167,41 +157,46 @@ void AdapterCore::tell(QueuePair& qp) noexcept {
 void AdapterCore::renew(QueuePair& qp) noexcept {
   (void)engine.path_ready(qp);
   // Packets in flight were cut for another cell size: they cannot be repeated.
-  if (qp.other_cells) return fail_qp(qp, WcStatus::kFatal);
-  engine.wait_no_more(qp);
+  if (qp.other_cells) return fail_qp(qp, WcStatus::kFatal, Reason::kCellsChanged);
+  engine.schedule.wait_no_more(qp);
   if (!qp.abilities().finish_send) return;
-  if (qp.acknowledged()) completer.repeat_by_new_link(qp);
-  engine.want_send(qp);
+  qp.service->repeat_by_new_link(qp);
+  engine.schedule.want_send(qp);
 }
 
 void AdapterCore::expire(QueuePair& qp) noexcept {
   if (!qp.acknowledged() || !qp.abilities().receive || qp.path.loops) return;
-  if (qp.tx.first != qp.tx.end) completer.fail_packet(qp, qp.tx.first, WcStatus::kRetryExceeded);
-  fail_qp(qp, WcStatus::kRetryExceeded);
+  qp.service->fail_oldest(qp, {WcStatus::kRetryExceeded, Reason::kPortDown});
+  fail_qp(qp, WcStatus::kRetryExceeded, Reason::kPortDown);
 }
 
 /// Its path is of no use any more: it takes the other one, and what is missing is sent again there.
 bool AdapterCore::move_path(QueuePair& qp) noexcept {
   if (!migrate(engine, qp)) return false;
-  if (qp.acknowledged() && qp.abilities().finish_send) completer.repeat_all(qp);
-  engine.want_send(qp);
+  if (qp.abilities().finish_send) qp.service->repeat_all(qp);
+  engine.schedule.want_send(qp);
   return true;
 }
 
-int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept {
+int AdapterCore::receive_cells(fabric::CellPort& carrier, const AdapterPort& port) noexcept {
   const std::span<const fabric::RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
+  if (!port.up() && &carrier == &port.link()) [[unlikely]] {  // not active: it consumes, and takes none
+    engine.counters.add(AdapterCounter::kDropOtherLid, cells.size());
+    carrier.release();
+    return static_cast<int>(cells.size());
+  }
   CellView cell;  // one for all: making it anew costs more than reading a header
   size_t bytes = 0;
-  const bool many = engine.many_qps();
+  const bool many = engine.qps.many();
   for (size_t i = 0; i < cells.size(); ++i) {
-    if (many && i + kCellsAskedAhead < cells.size()) engine.expect(cells[i + kCellsAskedAhead].bytes);
+    if (many && i + kCellsAskedAhead < cells.size()) engine.qps.expect(cells[i + kCellsAskedAhead].bytes);
     bytes += cells[i].bytes.size();
     take_cell(port, cells[i].bytes, cell);
   }
   engine.counters.add(AdapterCounter::kCellsReceived, cells.size());
   engine.counters.add(AdapterCounter::kBytesReceived, bytes);
-  if (&carrier == port.loopback.get()) {
+  if (&carrier == &port.loopback()) {
     engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
     engine.counters.add(AdapterCounter::kBytesLooped, bytes);
   }
@@ -209,28 +204,33 @@ int AdapterCore::receive_cells(fabric::CellPort& carrier, const EnginePort& port
   return static_cast<int>(cells.size());
 }
 
-void AdapterCore::take_cell(const EnginePort& port, std::span<const std::byte> bytes,
+void AdapterCore::take_cell(const AdapterPort& port, std::span<const std::byte> bytes,
                             CellView& cell) noexcept {
   const CrcCheck crc = engine.config.verify_cells ? CrcCheck::kVerify : CrcCheck::kAlreadyVerified;
   const CellError error = decode_cell(bytes, crc, cell);
   if (error != CellError::kNone) [[unlikely]]
     return engine.bad_cells.add(error);
-  if (cell.dlid != port.info.lid || cell.dest_subnet != port.info.subnet) [[unlikely]] {
-    const bool group = is_multicast(cell.dlid) && cell.dest_subnet == port.info.subnet;
+  if (!port.has(cell.dlid) || cell.dest_subnet != port.info().subnet) [[unlikely]] {
+    const bool group = is_multicast(cell.dlid) && cell.dest_subnet == port.info().subnet;
     return group ? take_multicast(port, cell) : engine.count(AdapterCounter::kDropOtherLid);
   }
-  QueuePair* qp = engine.find_qp(cell.dest_qpn);
-  if (qp == nullptr && cell.dest_qpn == kQpnGsi) qp = engine.find_gsi(port);
+  QueuePair* qp = engine.qps.find(cell.dest_qpn);
+  if (qp == nullptr && cell.dest_qpn == kQpnGsi) qp = engine.qps.find_gsi(port.number());
   if (qp == nullptr) [[unlikely]] {
     const bool raw = cell.dest_qpn == kQpnByProtocol && cell.opcode == Opcode::kRaw;
     if (raw) qp = find_by_protocol(port, cell);
-    if (qp == nullptr) return engine.count(raw ? AdapterCounter::kDropProtocol : AdapterCounter::kDropNoQp);
+    if (qp == nullptr) {
+      if (!raw) engine.report_stray(Reason::kNoSuchQp, cell);
+      return engine.count(raw ? AdapterCounter::kDropProtocol : AdapterCounter::kDropNoQp);
+    }
   }
-  if (qp->port != port.number && !followed(*qp, port, cell)) [[unlikely]]
+  if (qp->port != port.number() && !followed(*qp, port, cell)) [[unlikely]]
     return engine.count(AdapterCounter::kDropOtherLid);
-  if (!qp->abilities().receive) [[unlikely]]
+  if (!qp->abilities().receive) [[unlikely]] {
+    engine.report_stray(Reason::kQpNotReady, cell, static_cast<uint64_t>(qp->state));
     return engine.count(AdapterCounter::kDropQpState);
-  const uint32_t segment = port.info.cell_payload_bytes;
+  }
+  const uint32_t segment = port.info().cell_payload_bytes;
   const bool full = cell.payload.size() == segment;
   if (cell.payload.size() > segment || (!full && !cell.has(kCellLast))) [[unlikely]]
     return engine.count(AdapterCounter::kDropSegment);
@@ -254,65 +254,33 @@ bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
 /// Cells that are not of the QP's own partition but may come in: a management QP serves every partition of
 /// its port, and raw frames know none.
 bool AdapterCore::in_partition(const QueuePair& qp, const CellView& cell) const noexcept {
-  if (qp.config.type == QpType::kRaw) return true;
+  if (qp.row->takes_raw_frames) return true;
   if (qp.qpn != kQpnGsi) return false;
-  const auto& table = engine.ports[qp.port - 1U].pkeys;
+  const auto table = engine.ports[qp.port - 1U]->pkeys();
   return std::any_of(table.begin(), table.end(), [&](uint16_t pkey) { return pkeys_match(cell.pkey, pkey); });
 }
 
 /// A connected QP hears its peer by another path when the peer has migrated.
-bool AdapterCore::followed(QueuePair& qp, const EnginePort& port, const CellView& cell) noexcept {
-  if (!is_connected(qp.config.type) || !qp.abilities().receive) return false;
+bool AdapterCore::followed(QueuePair& qp, const AdapterPort& port, const CellView& cell) noexcept {
+  if (!qp.connected() || !qp.abilities().receive) return false;
   if (!follow_peer(engine, qp, port, cell)) return false;
-  if (qp.acknowledged() && qp.abilities().finish_send) completer.repeat_all(qp);
-  engine.want_send(qp);
+  if (qp.abilities().finish_send) qp.service->repeat_all(qp);
+  engine.schedule.want_send(qp);
   return true;
 }
 
 void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
-  const bool connected = is_connected(qp.config.type);
-  if (connected && !from_peer(qp, cell) && !followed(qp, engine.port_of(qp), cell)) [[unlikely]]
+  if (qp.connected() && !from_peer(qp, cell) && !followed(qp, engine.port_of(qp), cell)) [[unlikely]] {
+    engine.report_stray(Reason::kWrongPeer, cell, qp.peer_lid.value(), qp.peer_qpn.value());
     return engine.count(AdapterCounter::kDropSource);
-  if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(qp, cell)) [[unlikely]]
+  }
+  if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(qp, cell)) [[unlikely]] {
+    engine.report_stray(Reason::kWrongPkey, cell);
     return engine.count(AdapterCounter::kDropPkey);
+  }
   if (qp.watch != 0) [[unlikely]]
     watch_cell(engine, qp, cell);
-  switch (qp.config.type) {
-    case QpType::kRc:
-    case QpType::kXrcSend:
-    case QpType::kXrcRecv:
-      return dispatch_reliable(qp, cell);
-    case QpType::kUc:
-      (void)engine.path_ready(qp);
-      return unreliable.take_connected(qp, cell);
-    case QpType::kUd:
-    case QpType::kRaw:
-      return unreliable.take_datagram(qp, cell);
-    case QpType::kRd:
-      return rd.take_cell(qp, cell);
-  }
-}
-
-/// RC, and XRC, which is RC in one direction: an initiator takes answers alone, a target requests.
-void AdapterCore::dispatch_reliable(QueuePair& qp, const CellView& cell) noexcept {
-  (void)engine.path_ready(qp);  // the segment size is needed to place
-  if (qp.other_cells) [[unlikely]]
-    return engine.count(AdapterCounter::kDropQpState);
-  const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
-  const bool answers = (properties & (kOpAcknowledge | kOpResponse)) != 0;
-  if (qp.config.type != QpType::kRc && answers != (qp.config.type == QpType::kXrcSend)) [[unlikely]]
-    return engine.count(AdapterCounter::kDropService);
-  if ((properties & kOpAcknowledge) != 0) return completer.take_ack(qp, cell);
-  if ((properties & kOpResponse) != 0) return completer.take_read_response(qp, cell);
-  return responder.take_request(qp, cell);
-}
-
-uint32_t AdapterCore::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
-  if (qp.config.type == QpType::kRd) return rd.run(qp, blocked);
-  uint32_t sent = 0;
-  if (qp.answers) sent = responder.send_reads(qp, budget, blocked);
-  if (!blocked && sent < budget) sent += requester.run(qp, budget - sent, blocked);
-  return sent;
+  by_service(qp, [&](auto& service) { service.take(qp, cell); });
 }
 
 /// One that finds no credit leaves the list for those that wait for it; one that has sent and could send more
@@ -320,19 +288,20 @@ uint32_t AdapterCore::run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noex
 int AdapterCore::send_cells() noexcept {
   uint32_t sent = 0;
   uint32_t moved = 0;
-  SendList& list = engine.send_list;
+  SendList& list = engine.schedule.sends;
   for (size_t left = list.size(); left > 0 && !list.empty(); --left) {
     if (sent >= kCellsPerTurn || moved >= kQpsPerTurn || engine.tx_chunks.awaited()) break;
     QueuePair& qp = list.pop_front();
     bool blocked = false;
-    if (!engine.acks_later.empty()) sent += acknowledge_along(qp);
-    const uint32_t cells = run_qp(qp, kCellsPerQpTurn, blocked);
+    if (!engine.schedule.acks_later.empty()) sent += acknowledge_along(qp);
+    const uint32_t cells =
+        by_service(qp, [&](auto& service) { return service.run(qp, kCellsPerQpTurn, blocked); });
     sent += cells;
     moved += cells != 0 ? 1 : 0;
     if (blocked) {
-      engine.wait_to_send(qp);
-    } else if (cells != 0 && qp.config.type != QpType::kRd && (qp.answers || requester.has_work(qp))) {
-      engine.want_send(qp);
+      engine.schedule.wait_to_send(qp);
+    } else if (cells != 0 && (qp.answers || has_work(qp))) {
+      engine.schedule.want_send(qp);
     }
   }
   return static_cast<int>(sent);
@@ -340,26 +309,26 @@ int AdapterCore::send_cells() noexcept {
 
 int AdapterCore::send_acks() noexcept {
   uint32_t sent = 0;
-  AckList& later = engine.acks_later;
-  for (uint32_t n = 0; n < kAckQpsPerTurn && !later.empty() && later.front().rx.ack_at <= engine.now; ++n)
-    engine.acks_now.push_back(later.pop_front());
-  for (size_t left = std::min<size_t>(engine.acks_now.size(), kAckQpsPerTurn); left > 0; --left) {
-    sent += acknowledge(engine.acks_now.pop_front());
+  AckList& later = engine.schedule.acks_later;
+  for (uint32_t n = 0; n < kAckQpsPerTurn && !later.empty() && later.front().rx.debt.by() <= engine.now; ++n)
+    engine.schedule.acks_now.push_back(later.pop_front());
+  for (size_t left = std::min<size_t>(engine.schedule.acks_now.size(), kAckQpsPerTurn); left > 0; --left) {
+    sent += acknowledge(engine.schedule.acks_now.pop_front());
   }
-  return static_cast<int>(sent + rd.send_acks());
+  return static_cast<int>(sent + services.run_turns());
 }
 
 /// One that stands in no list of those that owe an acknowledgement.
 uint32_t AdapterCore::acknowledge(QueuePair& qp) noexcept {
   bool done = false;
-  const uint32_t cells = acknowledger.run(qp, done);
+  const uint32_t cells = by_service(qp, [&](auto& service) { return service.acknowledge(qp, done); });
   if (done) return cells;
-  if (!acknowledger.due(qp)) {  // what it had to say at once has become untrue
-    engine.acks_later.push_back(qp);
+  if (!qp.service->owes_now(qp)) {  // what it had to say at once has become untrue
+    engine.schedule.acks_later.push_back(qp);
   } else if (cells != 0) {
-    engine.acks_now.push_back(qp);
+    engine.schedule.acks_now.push_back(qp);
   } else {
-    engine.wait_to_ack(qp);
+    engine.schedule.wait_to_ack(qp);
   }
   return cells;
 }
@@ -367,9 +336,9 @@ uint32_t AdapterCore::acknowledge(QueuePair& qp) noexcept {
 /// What need not be said yet is said now if the QP is about to send the first message after a pause: two that
 /// write to each other in turn are woken once for both cells, and no timer wakes anybody between them.
 uint32_t AdapterCore::acknowledge_along(QueuePair& qp) noexcept {
-  if (!engine.acks_later.holds(qp) || qp.tx.first != qp.tx.end || !requester.has_work(qp)) return 0;
+  if (!engine.schedule.acks_later.holds(qp) || qp.tx.first != qp.tx.end || !has_work(qp)) return 0;
   AckList::unlink(qp);
-  qp.rx.ack_now = true;
+  qp.rx.debt.hurry();
   return acknowledge(qp);
 }
 
@@ -378,36 +347,33 @@ int AdapterCore::run_timers() noexcept {
   for (uint32_t left = kTimersPerTurn; left > 0; --left) {
     QueuePair* qp = engine.timers.pop_due(engine.now);
     if (qp == nullptr) break;
-    if (qp->config.type == QpType::kRd) {
-      rd.on_timer(*qp);
-    } else {
-      completer.on_timer(*qp);
-    }
+    qp->service->on_timer(*qp);
     ++work;
   }
   return work;
 }
 
 void AdapterCore::flush_ports() noexcept {
-  for (const EnginePort& port : engine.ports) port.carrier->flush(engine.now);
+  for (const auto& port : engine.ports) port->link().flush(engine.now);
 }
 
 /// Ends a QP for a reason outside its own work.
-void AdapterCore::fail_qp(QueuePair& qp, WcStatus status) noexcept {
+void AdapterCore::fail_qp(QueuePair& qp, WcStatus status, Reason reason) noexcept {
+  if (qp.state != QpState::kErr) engine.report(qp, {.reason = reason});
   enter_error(engine, qp, AsyncEventKind::kQpFatal, status);
-  if (qp.config.type == QpType::kRd) rd.forget(qp);
+  qp.service->forget(qp);
 }
 
 Instant AdapterCore::deadline() const noexcept {
   // What waits for credit is woken by the link.
-  const bool ready = !engine.send_list.empty() || !engine.acks_now.empty() || rd.acks_ready();
-  if (ready || sweep_left_ != 0 || engine.overrun_news || engine.more_to_wake) return Instant::min();
+  const bool ready =
+      !engine.schedule.sends.empty() || !engine.schedule.acks_now.empty() || services.want_turn();
+  if (ready || sweep_left_ != 0 || engine.overrun_news || engine.schedule.more_to_wake())
+    return Instant::min();
   Instant at = engine.timers.earliest();
-  if (!engine.acks_later.empty()) at = std::min(at, engine.acks_later.front().rx.ack_at);
-  for (const EnginePort& port : engine.ports) {
-    at = std::min({at, port.carrier->deadline(), port.loopback->deadline()});
-    if (!port.up && port.known && !port.expired) at = std::min(at, port.down_since + kPortDownLimit);
-  }
+  if (!engine.schedule.acks_later.empty()) at = std::min(at, engine.schedule.acks_later.front().rx.debt.by());
+  for (const auto& port : engine.ports)
+    at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
   return at;
 }
 
@@ -421,36 +387,36 @@ ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, ui
   if (to_port && attr.port != qp.port && (engine.groups.has(qp) || protocols.has(qp)))
     return ModifyResult::kBadValue;
   if ((mask & kQpAttrPkeyIndex) != 0) {
-    const EnginePort& at = engine.ports[(to_port ? attr.port : qp.port) - 1U];
-    if ((at.pkeys[attr.pkey_index] & ~kPkeyFullMember) == 0) return ModifyResult::kBadValue;
+    const AdapterPort& at = *engine.ports[(to_port ? attr.port : qp.port) - 1U];
+    if ((at.pkeys()[attr.pkey_index] & ~kPkeyFullMember) == 0) return ModifyResult::kBadValue;
   }
   if (to_port && qp.qpn == kQpnGsi && attr.port != qp.config.port) return ModifyResult::kBadValue;
   if (qp.state != QpState::kSqd || (mask & (kQpAttrAddress | kQpAttrPort)) == 0) return ModifyResult::kOk;
   if (!Completer::drained(qp)) return ModifyResult::kBadTransition;
-  const EnginePort& port = engine.ports[(to_port ? attr.port : qp.port) - 1U];
-  const bool other_cells = port.known && qp.path.segment_bytes != port.info.cell_payload_bytes;
+  const AdapterPort& port = *engine.ports[(to_port ? attr.port : qp.port) - 1U];
+  const bool other_cells = port.known() && qp.path.segment_bytes != port.info().cell_payload_bytes;
   return to_port && other_cells ? ModifyResult::kBadValue : ModifyResult::kOk;
 }
 
-/// Who has registered for a raw frame's next header and destination address (SAN-XPORT-16).
-QueuePair* AdapterCore::find_by_protocol(const EnginePort& port, const CellView& cell) noexcept {
+/// The QP that has registered for a raw frame's next header and destination address (SAN-XPORT-16).
+QueuePair* AdapterCore::find_by_protocol(const AdapterPort& port, const CellView& cell) noexcept {
   if (cell.global_header == nullptr) return nullptr;
   GlobalHeaderWire header;
   std::memcpy(&header, cell.global_header, sizeof header);
   return protocols.find(
-      {.port = port.number, .next_header = header.next_header, .address = header.destination});
+      {.port = port.number(), .next_header = header.next_header, .address = header.destination});
 }
 
 /// A datagram to a group: each member takes it as if it had been sent to it alone. Its global header names
 /// the group, for several may share a LID.
-void AdapterCore::take_multicast(const EnginePort& port, const CellView& cell) noexcept {
+void AdapterCore::take_multicast(const AdapterPort& port, const CellView& cell) noexcept {
   const bool whole = cell.opcode == Opcode::kUdSend && cell.dest_qpn == kQpnMulticast &&
-                     cell.global_header != nullptr && cell.payload.size() <= port.info.cell_payload_bytes;
+                     cell.global_header != nullptr && cell.payload.size() <= port.info().cell_payload_bytes;
   bool taken = false;
   if (whole) {
     Gid gid;
     std::memcpy(gid.data(), cell.global_header + offsetof(GlobalHeaderWire, destination), sizeof gid);
-    engine.groups.for_each(port.number, cell.dlid, [&](const MulticastGroups::Member& member) {
+    engine.groups.for_each(port.number(), cell.dlid, [&](const MulticastGroups::Member& member) {
       if (member.gid != gid || !member.qp->abilities().receive) return;
       taken = true;
       member.qp->counters.add(QpCounter::kCellsReceived);
@@ -460,53 +426,24 @@ void AdapterCore::take_multicast(const EnginePort& port, const CellView& cell) n
   if (!taken) engine.count(AdapterCounter::kDropMulticast);
 }
 
-void AdapterCore::set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) noexcept {
-  port.pkeys = {};
-  std::copy(pkeys.begin(), pkeys.end(), port.pkeys.begin());
-  for (QueuePair* qp : engine.live) {
-    if (qp->port == port.number) engine.renew_path(*qp);
+void AdapterCore::set_pkeys(AdapterPort& port, std::span<const uint16_t> pkeys) noexcept {
+  port.set_pkeys(pkeys);
+  for (QueuePair* qp : engine.qps.all()) {
+    if (qp->port == port.number()) engine.renew_path(*qp);
   }
   engine.raise(port, AsyncEventKind::kPkeyChange);
 }
 
-namespace {
-
-/// Nobody repeats the last words of a QP. Where one cell of a hundred is lost, all of these are once in 10^8.
-constexpr int kLastWordsRepeated = 4;
-
-/// Cells between this QP and its peer were lost at some time.
-bool has_lost_cells(const QueuePair& qp) noexcept {
-  const auto seen = [&](QpCounter counter) { return qp.counters.get(counter) != 0; };
-  return seen(QpCounter::kGapsSeen) || seen(QpCounter::kDuplicateCells) || seen(QpCounter::kCellsRepeated);
-}
-
-}  // namespace
-
-/// What a QP that ends has received and not acknowledged is said now. The peer would repeat it to nobody,
-/// and its user be told of an error: programs end a QP as soon as they have the last message. Where cells are
-/// lost this is said several times, and also what was said before, for nobody will be there to say it again.
-void AdapterCore::say_last_words(QueuePair& qp) noexcept {
-  const bool answers = qp.config.type == QpType::kRc || qp.config.type == QpType::kXrcRecv;
-  if (!answers || !qp.abilities().receive) return;
-  const bool insists = qp.counters.get(QpCounter::kAcksSent) != 0 && has_lost_cells(qp);
-  if (!qp.rx.ack_due && !insists) return;
-  for (int time = 0; time < (insists ? kLastWordsRepeated : 1); ++time) {
-    qp.rx.ack_due = qp.rx.ack_now = true;
-    bool done = false;
-    acknowledger.run(qp, done);
-  }
-}
-
 ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
   const QpState to = (mask & kQpAttrState) != 0 ? attr.state : qp.state;
-  ModifyResult result = check_qp_move(qp.config.type, qp.state, to, mask);
+  ModifyResult result = check_qp_move(qp.row->states_like, qp.state, to, mask);
   if (result != ModifyResult::kOk) return result;
   result = check_qp_values(attr, mask, static_cast<uint32_t>(engine.ports.size()));
   if (result != ModifyResult::kOk) return result;
   result = check_move(qp, attr, mask);
   if (result != ModifyResult::kOk) return result;
   const QpState from = qp.state;
-  if (to == QpState::kReset || to == QpState::kErr) say_last_words(qp);
+  if (to == QpState::kReset || to == QpState::kErr) qp.service->say_last_words(qp);
   take_attributes(qp, attr, mask);
   qp.state = qp.attr.state = to;
   // Said with the move and kept by nothing else.
@@ -528,7 +465,7 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
   if (qp.state == QpState::kSqd && (mask & (kQpAttrAddress | kQpAttrPort)) != 0) {
     qp.peer_lid = qp.attr.dlid;
     engine.renew_path(qp);
-    engine.wait_no_more(qp);
+    engine.schedule.wait_no_more(qp);
   }
   if ((mask & kQpAttrPathMigState) == 0 || qp.attr.path_mig_state == before) return;
   const bool rearms = qp.attr.path_mig_state == PathMigState::kRearm;
@@ -545,10 +482,13 @@ void AdapterCore::enter_state(QueuePair& qp, QpState from) noexcept {
   if (to == QpState::kRtr && from == QpState::kInit) start_receiving(engine, qp);
   if (to == QpState::kRts && from == QpState::kRtr) start_sending(engine, qp);
   if (to == QpState::kRts && from == QpState::kSqe) qp.tx.halted = false;
-  if (to == QpState::kSqd && from == QpState::kRts) completer.retire(qp);
-  if (to == QpState::kErr && from != QpState::kErr) flush_all(engine, qp);
-  if (qp.abilities().execute_send) engine.want_send(qp);
-  if (qp.config.type == QpType::kRd && !qp.abilities().receive) rd.forget(qp);
+  if (to == QpState::kSqd && from == QpState::kRts) qp.service->drain(qp);
+  if (to == QpState::kErr && from != QpState::kErr) {
+    qp.failed_by = Reason::kEndedByProgram;
+    flush_all(engine, qp);
+  }
+  if (qp.abilities().execute_send) engine.schedule.want_send(qp);
+  if (!qp.abilities().receive) qp.service->forget(qp);
 }
 
 }  // namespace weft::adapter

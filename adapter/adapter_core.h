@@ -5,17 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
 #include "adapter/queues/qp_numbers.h"
 #include "adapter/queues/raw_protocols.h"
 #include "adapter/queues/shared_receives.h"
-#include "adapter/transport/acknowledger.h"
-#include "adapter/transport/completer.h"
-#include "adapter/transport/rd_service.h"
-#include "adapter/transport/requester.h"
-#include "adapter/transport/responder.h"
-#include "adapter/transport/segmenter.h"
-#include "adapter/transport/unreliable_responder.h"
+#include "adapter/transport/cell_writer.h"
+#include "adapter/transport/reliable/reliable_service.h"
+#include "adapter/transport/services.h"
 
 namespace weft::adapter {
 
@@ -29,17 +25,19 @@ class AdapterCore {
   [[nodiscard]] Instant deadline() const noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
   void ring_send(QueuePair& qp) noexcept;
+  void take_back_posts(QueuePair& qp) noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
   void ring_recv(QueuePair& qp) noexcept;
+  /// Completions were polled: places that were held until then come free.
+  void free_places(std::span<const WorkCompletion> polled) noexcept;
 
+  /// Something of a port is another while its link is up: its QPs are told.
+  void port_changed(const AdapterPort& port, AsyncEventKind kind) noexcept;
+  /// All QPs are told, a few each turn, of what has changed.
+  void begin_sweep() noexcept;
   /// Another table of partitions; entries that are not named are empty.
-  void set_pkeys(EnginePort& port, std::span<const uint16_t> pkeys) noexcept;
+  void set_pkeys(AdapterPort& port, std::span<const uint16_t> pkeys) noexcept;
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
-  void say_last_words(QueuePair& qp) noexcept;
-  /// Where a QP of this number is kept: in the table, or with its port.
-  [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
-    return number == kQpnGsi ? engine.gsi[port - 1U] : engine.table[number.value() & engine.table_mask];
-  }
   /// May a QP be made like this? Fills in what a program need not name.
   [[nodiscard]] Refusable<> check_qp(QpConfig& config);
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
@@ -47,13 +45,8 @@ class AdapterCore {
   }
 
   Engine engine;
-  Segmenter segmenter;
-  Completer completer;
-  Requester requester;
-  Responder responder;
-  UnreliableResponder unreliable;
-  Acknowledger acknowledger;
-  RdService rd;
+  CellWriter writer;
+  Services services;
 
   std::vector<bool> pds;
   SharedReceives srqs;
@@ -66,37 +59,46 @@ class AdapterCore {
  private:
   // Stages of a turn, in order.
   int watch_ports() noexcept;
-  int receive_cells(fabric::CellPort& carrier, const EnginePort& port) noexcept;
+  int receive_cells(fabric::CellPort& carrier, const AdapterPort& port) noexcept;
   int send_cells() noexcept;
   int send_acks() noexcept;
   uint32_t acknowledge(QueuePair& qp) noexcept;
   uint32_t acknowledge_along(QueuePair& qp) noexcept;
   int run_timers() noexcept;
   void flush_ports() noexcept;
-  void begin_sweep() noexcept;
   void sweep() noexcept;
   void tell(QueuePair& qp) noexcept;
   void renew(QueuePair& qp) noexcept;
   void expire(QueuePair& qp) noexcept;
-  void fail_qp(QueuePair& qp, WcStatus status) noexcept;
+  void fail_qp(QueuePair& qp, WcStatus status, Reason reason) noexcept;
 
-  [[nodiscard]] Refusable<> check_queues(const QpConfig& config) const;
-  void take_cell(const EnginePort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
-  void take_multicast(const EnginePort& port, const CellView& cell) noexcept;
-  [[nodiscard]] QueuePair* find_by_protocol(const EnginePort& port, const CellView& cell) noexcept;
+  [[nodiscard]] Refusable<> check_queues(const QpConfig& config, const ServiceRow& row) const;
+  void take_cell(const AdapterPort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;
+  void take_multicast(const AdapterPort& port, const CellView& cell) noexcept;
+  [[nodiscard]] QueuePair* find_by_protocol(const AdapterPort& port, const CellView& cell) noexcept;
   void dispatch(QueuePair& qp, const CellView& cell) noexcept;
-  void dispatch_reliable(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ModifyResult check_move(const QueuePair& qp, const QpAttr& attr,
                                         uint32_t mask) const noexcept;
   [[nodiscard]] bool in_partition(const QueuePair& qp, const CellView& cell) const noexcept;
-  [[nodiscard]] bool followed(QueuePair& qp, const EnginePort& port, const CellView& cell) noexcept;
+  [[nodiscard]] bool followed(QueuePair& qp, const AdapterPort& port, const CellView& cell) noexcept;
   bool move_path(QueuePair& qp) noexcept;
   void take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
   void enter_state(QueuePair& qp, QpState from) noexcept;
-  void port_came_up(EnginePort& port) noexcept;
-  void port_went_down(EnginePort& port) noexcept;
-  void expire_port(EnginePort& port) noexcept;
-  uint32_t run_qp(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
+  void port_came_up(AdapterPort& port) noexcept;
+  void port_went_down(AdapterPort& port) noexcept;
+  void expire_port(AdapterPort& port) noexcept;
+  /// Does `work` with the service of a QP. That of most, RC, is known here, and the call direct.
+  template <class Work>
+  auto by_service(const QueuePair& qp, Work&& work) noexcept {
+    if (qp.row == &kRcRow) [[likely]]
+      return work(*reliable_);
+    return work(*qp.service);
+  }
+  [[nodiscard]] bool has_work(const QueuePair& qp) noexcept {
+    return by_service(qp, [&](const auto& service) { return service.has_work(qp); });
+  }
+
+  ReliableService* reliable_;  // of kRcRow, if the adapter has it
   // A sweep tells every QP what has changed: from the last of Engine::live down to the first.
   size_t sweep_left_ = 0;
   bool sweep_again_ = false;  // something changed while one was under way

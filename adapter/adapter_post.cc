@@ -17,11 +17,18 @@ uint64_t total_bytes(std::span<const Sge> sges) noexcept {
   return bytes;
 }
 
+const SendOpcodeRule* find_operation(const ServiceRow& row, SendOpcode opcode) noexcept {
+  for (const SendOpcodeRule& rule : row.operations) {
+    if (rule.opcode == opcode) return &rule;
+  }
+  return nullptr;
+}
+
 /// A datagram names a LID, or a handle that is good for this QP. Contexts of reliable datagrams know LIDs
 /// only.
 bool can_reach(const QueuePair& qp, const SendRequest& request) noexcept {
   if (request.ah == nullptr) return request.dest.lid != kLidNone;
-  const bool global = request.ah->attr.is_global && qp.config.type != QpType::kUd;
+  const bool global = request.ah->attr.is_global && !qp.row->has_grh_space;
   return request.ah->pd == qp.config.pd && request.ah->attr.port == qp.port && !global;
 }
 
@@ -42,28 +49,28 @@ void take_address(const QueuePair& qp, const SendRequest& request, SendWqe& wqe)
 PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& request,
                                    const SendOpcodeRule*& rule, uint64_t& length) const noexcept {
   if (qp.owner != &engine || !qp.abilities().post_send) return PostResult::kBadState;
-  rule = find_send_opcode(request.opcode);
-  if (rule == nullptr || (rule->services & service_bit(qp.config.type)) == 0) return PostResult::kBadOpcode;
+  rule = find_operation(*qp.row, request.opcode);
+  if (rule == nullptr) return PostResult::kBadOpcode;
   if ((request.flags & ~kSendFlagsAll) != 0) return PostResult::kBadOpcode;
   if (qp.sq.full()) return PostResult::kWouldBlock;
   if (!rule->moves_data()) return request.sges.empty() ? PostResult::kOk : PostResult::kBadSges;
   if (request.sges.empty() && !qp.config.empty_lists) return PostResult::kBadSges;
-  if (request.sges.size() > qp.sq.sges_max()) return PostResult::kBadSges;
+  if (request.sges.size() > qp.sq.sges_max()) return PostResult::kTooManySges;
   length = total_bytes(request.sges);
-  if (rule->is_atomic() && length != kFetchOperandBytes) return PostResult::kBadSges;
+  if (rule->is_atomic() && length != kFetchOperandBytes) return PostResult::kBadAtomic;
   const bool is_inline = (request.flags & kSendInline) != 0;
   if (is_inline && rule->is_read()) return PostResult::kBadOpcode;
-  if (is_inline && length > qp.sq.inline_max()) return PostResult::kTooLong;
+  if (is_inline && length > qp.sq.inline_max()) return PostResult::kInlineTooLong;
   if (length > engine.config.limits.message_bytes_max) return PostResult::kTooLong;
-  if (!is_connected(qp.config.type)) {
+  if (!qp.connected()) {
     if (!can_reach(qp, request)) return PostResult::kNoDestination;
-    const EnginePort& port = engine.ports[qp.port - 1U];
-    const uint32_t segment = port.known ? port.info.cell_payload_bytes : kCellPayloadBytesMax;
+    const AdapterPort& port = *engine.ports[qp.port - 1U];
+    const uint32_t segment = port.known() ? port.info().cell_payload_bytes : kCellPayloadBytesMax;
     const uint32_t header = qp.config.raw_ipv6 ? kIpv6HeaderBytes : 0;
     if (length > segment + header) return PostResult::kTooLong;
     if (length < header) return PostResult::kBadSges;
   }
-  if (qp.config.type == QpType::kXrcSend && (request.srq == 0 || request.srq > kSrqNumberMask))
+  if (qp.row->names_srq && (request.srq == 0 || request.srq > kSrqNumberMask))
     return PostResult::kNoDestination;
   if (length == 0 && qp.config.empty_lists)
     return PostResult::kOk;  // programs of libibverbs fill in no key then
@@ -87,10 +94,10 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   wqe.imm = request.imm;
   wqe.remote_addr = request.remote_addr;
   wqe.rkey = request.rkey;
-  if (is_xrc(qp.config.type)) wqe.srq = request.srq;
+  if (qp.row->names_srq) wqe.srq = request.srq;
   wqe.sge_count = static_cast<uint8_t>(request.sges.size());
   if (rule->is_atomic()) wqe.atomic = {request.compare, request.operand};
-  if (rule->moves_data() && !is_connected(qp.config.type)) take_address(qp, request, wqe);
+  if (rule->moves_data() && !qp.connected()) take_address(qp, request, wqe);
   if (rule->work == SendWork::kDelay) wqe.delay = request.delay;
   if (rule->work == SendWork::kBind || rule->work == SendWork::kUnbind) wqe.bind = request.bind;
   if (rule->work == SendWork::kRegister) wqe.registration = request.registration;
@@ -112,14 +119,35 @@ void AdapterCore::ring_send(QueuePair& qp) noexcept {
   if (qp.owner != &engine || qp.sq.rung == qp.sq.posted) return;
   if (qp.abilities().flush_send) return flush_send(engine, qp);
   qp.sq.rung = qp.sq.posted;
-  if (engine.many_qps()) qp.prefetch_to_send();
-  engine.want_send(qp);
+  if (engine.qps.many()) qp.prefetch_to_send();
+  engine.schedule.want_send(qp);
+}
+
+void AdapterCore::take_back_posts(QueuePair& qp) noexcept {
+  if (qp.owner == &engine) qp.sq.posted = qp.sq.rung;
+}
+
+/// An XRC target may be gone when what it received is polled; the SRQ has a number of its own for that.
+void AdapterCore::free_places(std::span<const WorkCompletion> polled) noexcept {
+  for (const WorkCompletion& entry : polled) {
+    if (ends_receive(entry.opcode) && entry.place != 0) {
+      if (SharedReceiveQueue* srq = engine.srqs.find(entry.place); srq != nullptr) srq->queue.free_places(1);
+      continue;
+    }
+    QueuePair* qp = engine.qps.find(entry.qpn);
+    if (qp == nullptr || entry.opcode == WcOpcode::kRdataIndicate) continue;
+    if (ends_receive(entry.opcode)) {
+      qp->own_rq.free_places(1);
+    } else {
+      qp->sq.free_before(entry.place);
+    }
+  }
 }
 
 PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept {
   if (qp.owner != &engine || !qp.abilities().post_recv) return PostResult::kBadState;
-  if (qp.config.srq != nullptr || is_xrc(qp.config.type)) return PostResult::kBadOpcode;
-  if (request.sges.size() > qp.own_rq.sges_max()) return PostResult::kBadSges;
+  if (qp.config.srq != nullptr || !qp.row->has_recv_queue) return PostResult::kBadOpcode;
+  if (request.sges.size() > qp.own_rq.sges_max()) return PostResult::kTooManySges;
   if (qp.own_rq.full()) return PostResult::kWouldBlock;
   qp.own_rq.post(request);
   return PostResult::kOk;
@@ -128,7 +156,7 @@ PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept
 void AdapterCore::ring_recv(QueuePair& qp) noexcept {
   if (qp.owner != &engine || !qp.own_rq.announce()) return;
   if (qp.abilities().flush_recv) return flush_recv(engine, qp);
-  if (qp.rx.blocked && qp.config.type == QpType::kRc) responder.receive_posted(qp);
+  if (qp.rx.blocked) qp.service->receive_posted(qp);
 }
 
 }  // namespace weft::adapter

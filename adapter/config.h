@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "adapter/verbs.h"
 #include "messages/ids.h"
@@ -12,8 +13,9 @@ namespace weft::adapter {
 class CompletionQueue;
 class QueuePair;
 class SharedReceiveQueue;
+struct ServiceRow;
 
-/// Memory of a QP or of a shared receive queue that is nobody's, or not yet anybody's.
+/// Memory of a QP or of a shared receive queue that is in no adapter, or not yet.
 struct FreeQueue {
   void operator()(QueuePair* qp) const noexcept;
   void operator()(SharedReceiveQueue* srq) const noexcept;
@@ -32,8 +34,8 @@ struct AdapterLimits {
   uint32_t shared_receive_queues = 1024;
   uint32_t xrc_domains = 256;
   uint32_t wqes_per_queue = 16384;
-  uint32_t sges_per_wqe = 16;
-  uint32_t inline_bytes = 256;
+  uint32_t sges_per_wqe = 16;   // at most 255
+  uint32_t inline_bytes = 256;  // at most 65,535
   uint32_t protection_domains = 1024;
   uint32_t keys = 65536;  // regions and windows together
   uint32_t stash_cells =
@@ -51,7 +53,13 @@ struct AdapterConfig {
   AdapterLimits limits{};
   /// Verify the CRC of each cell again: for carriers that do not (CellPort promises that they do).
   bool verify_cells = false;
+  /// The transport services it has, a table that outlives it; empty: all of the product
+  /// (adapter/transport/services.h).
+  std::span<const ServiceRow* const> services{};
 };
+
+/// Any QP number: a random one (decisions section 4). It is no number of 24 bits.
+inline constexpr Qpn kQpnAny{~uint32_t{0}};
 
 struct QpConfig {
   QpType type = QpType::kRc;
@@ -70,12 +78,15 @@ struct QpConfig {
   bool empty_lists = false;          // WRs that move data may name no segment, as in libibverbs; else C-34
   bool raw_ipv6 = false;             // RAW: messages are IPv6 packets (SAN-XPORT-15)
   bool grh_space = false;            // UD: receives begin with kGrhBytes for the global header, as in verbs
-  uint32_t packet_bytes = 0;         // 0 = 64 cells or the largest sensible packet
+  /// A place of a work queue comes free when its completion is polled, and one without a completion with the
+  /// next that has one. Adapters whose queues are rings do so: a CQ with room for all places of its queues
+  /// cannot overrun. Without this the place comes free when the request completes.
+  bool hold_places = false;
+  uint32_t packet_bytes = 0;  // 0 = 64 cells or the largest sensible packet
   /// Registration by work request (TPT-REG-02).
   SendRegistration registration = SendRegistration::kOff;
   /// A QP number that must be this one: kQpnGsi for the listener of session openings, one per port, type kUd.
-  /// 0 = any (random, decisions section 4).
-  Qpn wanted_qpn{};
+  Qpn wanted_qpn = kQpnAny;
   uint8_t port = 1;  // of wanted_qpn
 };
 
@@ -87,6 +98,7 @@ struct SrqConfig {
   uint32_t sges = 4;
   XrcdId xrcd{};
   CompletionQueue* cq = nullptr;
+  bool hold_places = false;  // as QpConfig's
 };
 
 }  // namespace weft::adapter

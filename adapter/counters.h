@@ -37,7 +37,7 @@ enum class AdapterCounter : uint8_t {
   kDropPkey,       // from another partition
   kDropMulticast,  // to a group of which no QP here is a member
   kDropXrcSrq,     // names no shared receive queue of the target's domain
-  kDropProtocol,   // a raw frame of a protocol that nobody has registered for
+  kDropProtocol,   // a raw frame of a protocol that no QP has registered for
   kDropService,    // an operation that the QP's service does not have
   kDropSegment,    // a cell that is not full and not the last, or longer than a cell payload
   kDropNoRecvWqe,  // unacknowledged message that found no receive WQE
@@ -49,7 +49,8 @@ enum class AdapterCounter : uint8_t {
   kQpErrors,    // QPs that went to the error state by themselves
   kCqOverruns,
   kPortDowns,
-  kPortExpired,  // a port stayed down longer than QPs wait
+  kPortExpired,       // a port stayed down longer than QPs wait
+  kStandstillsHeard,  // the switch next to a peer said that the peer takes no cells
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
@@ -58,7 +59,7 @@ enum class AdapterCounter : uint8_t {
           "drop_source",    "drop_qkey",       "drop_pkey",      "drop_multicast",   "drop_xrc_srq",
           "drop_protocol",  "drop_service",    "drop_segment",   "drop_no_recv_wqe", "drop_access",
           "drop_length",    "drop_rd_context", "stash_full",     "drop_window",      "qp_errors",
-          "cq_overruns",    "port_downs",      "port_expired"};
+          "cq_overruns",    "port_downs",      "port_expired",   "standstills_heard"};
 }
 
 enum class QpCounter : uint8_t {

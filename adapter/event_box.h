@@ -12,7 +12,7 @@ class CompletionQueue;
 class QueuePair;
 class SharedReceiveQueue;
 
-/// Events of one object. Of each kind one waits at most: two that nobody has taken in between are one.
+/// Events of one object. At most one pending event per kind: repeats coalesce.
 struct EventBox : PendingNews {
   enum class Of : uint8_t { kQp, kCq, kSrq, kPort };
 
@@ -27,6 +27,7 @@ struct EventBox : PendingNews {
   void* user = nullptr;
   Of of;
   WcStatus status = WcStatus::kSuccess;  // of the newest kQpFatal, kQpRequestError or kQpAccessError
+  bool completed = false;                // AsyncEvent::completed, likewise
   union {
     QueuePair* qp;
     CompletionQueue* cq;

@@ -31,7 +31,7 @@ enum class AsyncEventKind : uint8_t {
   kClientReregister,  // `port` has a new link: what its switch was asked for must be asked for again
   kPortUp,
   kPortDown,
-  kPortExpired,  // down for so long that the QPs of the port were failed (decisions 2.12)
+  kPortExpired,  // down until the QPs of the port were failed (decisions 2.12)
   kPageFault,    // a peer was let in and found no page mapped (SAN-LMP-12)
   kCount,
 };
@@ -41,6 +41,7 @@ struct AsyncEvent {
   AsyncEventKind kind{};
   Qpn qpn{};
   WcStatus status = WcStatus::kSuccess;
+  bool completed = false;  // kQpFatal: a completion with an error has said it already
   uint8_t port = 0;
   CompletionQueue* cq = nullptr;
   uint64_t address = 0;  // kPageFault: the virtual address

@@ -71,6 +71,10 @@ inline constexpr Duration kRateBurst = 1ms;
 inline constexpr Duration kRetransmitMin = 10ms;
 inline constexpr uint32_t kRepeatsPerAckTimeout = 4;
 inline constexpr uint32_t kRetransmitCellsMax = 256;
+/// A peer whose switch says that it stands still is waited for beyond its retries, without an acknowledgement
+/// for at most this long: a minute in a debugger, not a program that never goes on.
+inline constexpr Duration kStandstillMax = 60s;
+static_assert(kStandstillMax <= std::chrono::milliseconds(UINT16_MAX), "SendProgress::still_ms");
 /// A gap is repaired again after at least this long, for links whose round trip measures as nothing.
 inline constexpr Duration kRepairIntervalMin = 20us;
 /// Where cells have been missing so lately, the last ones or their acknowledgement may be lost as well, and
@@ -79,8 +83,13 @@ inline constexpr Duration kRepairIntervalMin = 20us;
 inline constexpr Duration kGapRemembered = 1s;
 inline constexpr Duration kRepairSilenceMin = 50us;
 inline constexpr uint32_t kRepairCellsMax = 64;
-/// Packets in flight are looked at for gaps so many times within a repair interval, new ones at once.
+/// Looks for gaps among packets in flight within one repair interval; new packets are looked at once.
 inline constexpr uint32_t kRepairRounds = 4;
+
+/// A QpAttr::rnr_retry that means "for ever".
+inline constexpr uint8_t kRnrForEver = 7;
+/// A request that the peer has no receive for, and that waits for ever, is reported after this long.
+inline constexpr Duration kRnrWaitTold = 1s;
 
 /// RDMA reads a responder keeps waiting per QP (one per packet). Power of two.
 inline constexpr uint32_t kReadsPerQp = 16;

@@ -1,5 +1,5 @@
-// adapter/supplies.h -- memory that the tables of an adapter may need next, taken beforehand by somebody for
-// whom nobody waits. An adapter that nobody supplies takes it itself, when it needs it.
+// adapter/supplies.h -- memory that the tables of an adapter may need next, taken beforehand by a thread that
+// no caller waits for. An adapter without supplies takes memory itself, when it needs it.
 #pragma once
 
 #include <cstdint>

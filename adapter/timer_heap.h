@@ -34,7 +34,7 @@ class TimerHeap {
   void rest(const QueuePair& qp) noexcept;
   /// A QP whose time has come, its timer at rest; null when there is none.
   [[nodiscard]] QueuePair* pop_due(Instant now) noexcept;
-  /// Drops what comes up next and is not wanted, so that it wakes nobody.
+  /// Drops the next timers that are not wanted, so that they wake no thread.
   void drop_resting() noexcept;
   /// When the next comes up, wanted or not.
   [[nodiscard]] Instant earliest() const noexcept {

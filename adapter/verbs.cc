@@ -33,13 +33,16 @@ constexpr std::array kStatusNames{
 constexpr std::array<std::string_view, 7> kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array<std::string_view, static_cast<size_t>(PostResult::kCount)> kPostNames{
     "ok",
-    "queue full",
-    "bad QP state",
-    "operation not possible here",
-    "no destination",
-    "no remote address or key",
-    "bad data segments",
-    "too long"};
+    "the queue is full: poll its CQ, or create it with more WRs",
+    "the state does not allow it: sends need RTS, receives INIT or later",
+    "the service does not have this operation, or not with these send_flags",
+    "no destination: ah is missing, of another protection domain, or remote_srqn is 0",
+    "no remote_addr or rkey",
+    "no data segment, or one for a request that moves no data",
+    "num_sge is above the QP's max_send_sge or max_recv_sge",
+    "the segments of an atomic have 8 bytes in all",
+    "longer than max_msg_sz, or for datagrams than active_mtu",
+    "inline data is above the QP's max_inline_data"};
 constexpr std::array<std::string_view, static_cast<size_t>(ModifyResult::kCount)> kModifyNames{
     "ok", "transition not allowed", "attribute missing", "attribute not allowed here",
     "attribute value out of range"};

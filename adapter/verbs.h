@@ -35,7 +35,7 @@ enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd =
 /// One ACK per cell (SAN-XPORT-07, C-14) or coalesced and selective (decisions 1.10).
 enum class AckMode : uint8_t { kSelective, kStrict };
 
-/// A protection domain: what belongs together, and to nobody else.
+/// A protection domain: objects of one domain may be used together, and with no others.
 using PdId = StrongId<struct PdTag, uint32_t>;
 /// An XRC domain: targets and the shared receive queues their peers may name. 0: none.
 using XrcdId = StrongId<struct XrcdTag, uint32_t>;
@@ -130,7 +130,7 @@ struct AddressHandle {
   AhAttr attr{};
 };
 
-/// Who gives a window its key, and who may use it.
+/// How a window gets its key, and which QPs may use it.
 enum class WindowKind : uint8_t {
   kKey,    // BindRKey of the SAN verbs: the key stays, a bound one is refused
   kType1,  // libibverbs type 1: each bind has the next key, and replaces what was bound
@@ -206,8 +206,11 @@ enum class PostResult : uint8_t {
   kBadOpcode,      // this service or queue cannot do that
   kNoDestination,  // PUSH-CHAN-05
   kNoRemoteKey,    // PUSH-RDMAW-01: address or handle missing
-  kBadSges,        // none where data moves, or more than max_sge
+  kBadSges,        // none where data moves, or some where none does
+  kTooManySges,    // more than the queue was made for
+  kBadAtomic,      // an atomic moves eight bytes
   kTooLong,        // longer than the service carries (PUSH-CELL-06)
+  kInlineTooLong,  // more inline data than the queue was made for
   kCount,
 };
 [[nodiscard]] std::string_view to_string(PostResult result) noexcept;
@@ -253,6 +256,11 @@ enum class WcOpcode : uint8_t {
   kRdataIndicate = 130,  // an RDMA write with idata arrived on a push-push channel; no receive WQE was used
 };
 
+/// The completion of a receive WQE.
+[[nodiscard]] constexpr bool ends_receive(WcOpcode opcode) noexcept {
+  return opcode == WcOpcode::kRecv || opcode == WcOpcode::kRecvRdmaWithImm;
+}
+
 /// kWcGrh: a UD receive begins with the global header the datagram came with. kWcNotified: the queue was
 /// armed, and this entry has made the notification.
 enum WcFlag : uint8_t {
@@ -272,12 +280,15 @@ struct WorkCompletion {
   ServiceLevel sl{};  // datagrams
   Qpn qpn{};
   uint32_t byte_count = 0;  // bytes received or read; with kRdataIndicate bytes written (C-05)
-  uint32_t imm = 0;         // immediate data, host order
+  uint32_t imm = 0;         // immediate data, host order; of a failed request the code of its Reason
   uint64_t written_va = 0;  // kRdataIndicate, kRecvRdmaWithImm: address the write began at (decisions 2.16)
   Rkey invalidated{};
   Lid src_lid{};            // datagrams
   uint16_t pkey_index = 0;  // datagrams: of the partition, in the port's table
   Qpn src_qpn{};            // datagrams
+  /// Which places come free when this is polled (QpConfig::hold_places). Of a send queue: those before this
+  /// position, its low 32 bits. Of a receive queue: one, and this is the SRQ's number, 0 for the QP's own.
+  uint32_t place = 0;
 };
 
 /// What create_cq() and a query answer (SAN-CQ-01).

@@ -17,8 +17,8 @@ void CapturePoint::stop_capture(const CaptureRing& ring) noexcept {
 }
 
 void CapturePoint::copy(FrameDirection direction, std::span<const std::byte> head,
-                        std::span<const std::byte> rest) noexcept {
-  for (const Copy& copy : copies_) copy.ring->write(copy.port, direction, head, rest, copy.keep_max);
+                        std::span<const std::byte> rest, std::string_view note) noexcept {
+  for (const Copy& copy : copies_) copy.ring->write(copy.port, direction, head, rest, copy.keep_max, note);
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/capture_ring.h"
@@ -25,9 +26,9 @@ class CapturePoint {
   void start_capture(std::shared_ptr<CaptureRing> ring, uint32_t port, uint32_t bytes_max);
   void stop_capture(const CaptureRing& ring) noexcept;
   [[nodiscard]] bool captured() const noexcept { return !copies_.empty(); }
-  /// Leaves a copy of `head` + `rest` in each ring.
-  void copy(FrameDirection direction, std::span<const std::byte> head,
-            std::span<const std::byte> rest) noexcept;
+  /// Leaves a copy of `head` + `rest` in each ring, with what there is to say of it.
+  void copy(FrameDirection direction, std::span<const std::byte> head, std::span<const std::byte> rest,
+            std::string_view note = {}) noexcept;
 
  private:
   struct Copy {

@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr std::array<char, 8> kMagic{'W', 'E', 'F', 'T', 'C', 'A', 'P', 'T'};
 constexpr size_t kWrittenAt = 128;
 constexpr size_t kReadAt = 256;
@@ -37,8 +37,10 @@ struct Record {
   uint64_t time_ns;
   uint32_t direction;
   uint32_t port;
+  uint32_t note_bytes;
+  uint32_t zero;
 };
-static_assert(sizeof(Record) == 24);
+static_assert(sizeof(Record) == 32);
 
 constexpr uint64_t aligned(uint64_t bytes) noexcept {
   return (bytes + 7) & ~uint64_t{7};
@@ -126,25 +128,31 @@ void CaptureRing::get(uint64_t at, void* to, size_t bytes) const noexcept {
 }
 
 void CaptureRing::write(uint32_t port, FrameDirection direction, std::span<const std::byte> head,
-                        std::span<const std::byte> rest, uint32_t keep_max) noexcept {
+                        std::span<const std::byte> rest, uint32_t keep_max, std::string_view note) noexcept {
   const size_t total = head.size() + rest.size();
   const size_t kept = std::min<size_t>(total, keep_max);
+  note = note.substr(0, kCaptureNoteBytesMax);
   const uint64_t used = cursor_ - word(kReadAt).load(std::memory_order_acquire);  // pairs with read()
   // A read cursor ahead of ours makes `used` huge: no room, whatever a broken reader writes there.
-  if (used > capacity_ || capacity_ - used < sizeof(Record) + aligned(kept)) {
+  if (used > capacity_ || capacity_ - used < sizeof(Record) + aligned(kept + note.size())) {
     word(kDroppedAt).fetch_add(1, std::memory_order_relaxed);
     return;
   }
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const Record record{
-      static_cast<uint32_t>(kept), static_cast<uint32_t>(total),
+      static_cast<uint32_t>(kept),
+      static_cast<uint32_t>(total),
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()),
-      static_cast<uint32_t>(direction), port};
+      static_cast<uint32_t>(direction),
+      port,
+      static_cast<uint32_t>(note.size()),
+      0};
   put(cursor_, &record, sizeof record);
   const size_t from_head = std::min(kept, head.size());
   put(cursor_ + sizeof record, head.data(), from_head);
   put(cursor_ + sizeof record + from_head, rest.data(), kept - from_head);
-  cursor_ += sizeof record + aligned(kept);
+  put(cursor_ + sizeof record + kept, note.data(), note.size());
+  cursor_ += sizeof record + aligned(kept + note.size());
   word(kWrittenAt).store(cursor_, std::memory_order_release);  // pairs with read()
 }
 
@@ -154,8 +162,9 @@ CaptureRing::ReadResult CaptureRing::read(CapturedFrame& out) {
   if (there > capacity_ || there < sizeof(Record)) return ReadResult::kBroken;
   Record record{};
   get(cursor_, &record, sizeof record);
-  if (aligned(record.kept_bytes) > there - sizeof record || record.kept_bytes > record.frame_bytes ||
-      record.direction > 1)
+  const uint64_t whole = aligned(uint64_t{record.kept_bytes} + record.note_bytes);
+  if (whole > there - sizeof record || record.kept_bytes > record.frame_bytes || record.direction > 1 ||
+      record.note_bytes > kCaptureNoteBytesMax)
     return ReadResult::kBroken;
   out.time_ns = record.time_ns;
   out.direction = static_cast<FrameDirection>(record.direction);
@@ -163,7 +172,9 @@ CaptureRing::ReadResult CaptureRing::read(CapturedFrame& out) {
   out.frame_bytes = record.frame_bytes;
   out.data.resize(record.kept_bytes);
   get(cursor_ + sizeof record, out.data.data(), record.kept_bytes);
-  cursor_ += sizeof record + aligned(record.kept_bytes);
+  out.note.resize(record.note_bytes);
+  get(cursor_ + sizeof record + record.kept_bytes, out.note.data(), record.note_bytes);
+  cursor_ += sizeof record + whole;
   word(kReadAt).store(cursor_, std::memory_order_release);  // pairs with write()
   return ReadResult::kFrame;
 }

@@ -5,7 +5,7 @@
 //   0 magic "WEFTCAPT" . 8 version u32 . 12 capacity u32 (power of two)     128 written u64     256 read u64
 //   384 dropped u64     4096 data: records, each 8-aligned, wrapping at capacity
 //   record: bytes kept u32 . bytes of the frame u32 . nanoseconds since 1970 u64 . direction u32 . port u32 .
-//   data
+//   bytes of the note u32 . zero u32 . data . note
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -22,6 +23,8 @@ namespace weft {
 inline constexpr uint32_t kCaptureRingBytesDefault = 8U << 20;
 inline constexpr uint32_t kCaptureRingBytesMin = 256U << 10;
 inline constexpr uint32_t kCaptureRingBytesMax = 1U << 30;
+/// What a place may say of one frame.
+inline constexpr uint32_t kCaptureNoteBytesMax = 256;
 
 /// As the driver half sees it.
 enum class FrameDirection : uint32_t { kIn, kOut };  // in: read from the OS or LAN; out: written to it
@@ -32,6 +35,7 @@ struct CapturedFrame {
   uint32_t port = 0;            // of the process, from 0
   uint32_t frame_bytes = 0;     // its real length
   std::vector<std::byte> data;  // what was kept of it
+  std::string note;             // what its place says of it; mostly empty
 };
 
 /// One end of a ring. The two cursors are free-running; each is written by one side only. The reader trusts
@@ -48,9 +52,10 @@ class CaptureRing {
   CaptureRing& operator=(CaptureRing&& other) noexcept;
   ~CaptureRing();
 
-  /// Writer: copies at most `keep_max` bytes of the frame `head` + `rest` that passed `port`. Never blocks.
+  /// Writer: copies at most `keep_max` bytes of the frame `head` + `rest` that passed `port`, and the first
+  /// kCaptureNoteBytesMax bytes of `note`. Never blocks.
   void write(uint32_t port, FrameDirection direction, std::span<const std::byte> head,
-             std::span<const std::byte> rest, uint32_t keep_max) noexcept;
+             std::span<const std::byte> rest, uint32_t keep_max, std::string_view note = {}) noexcept;
 
   enum class ReadResult : uint8_t { kFrame, kEmpty, kBroken };
   [[nodiscard]] ReadResult read(CapturedFrame& out);

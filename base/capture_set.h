@@ -1,6 +1,6 @@
 // base/capture_set.h -- the captures that run in a process: each has a ring of its own and takes all ports of
-// the process or one of them. Whoever asked for it reads the ring and ends the capture; the place of one that
-// died without doing so is given to the next.
+// the process or one of them. The process that asked for a capture reads its ring and ends it. If that
+// process dies first, its place goes to the next capture.
 #pragma once
 
 #include <sys/types.h>

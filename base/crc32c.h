@@ -28,8 +28,8 @@ namespace weft {
 }
 
 /// Copies `bytes` bytes and returns the CRC continued over them: one pass over the payload (decisions P1).
-/// Each byte is read once, so the CRC is that of the copy even if somebody changes the source meanwhile.
-/// The ranges must not overlap.
+/// Each byte is read once, so the CRC is that of the copy even if another thread changes the source
+/// meanwhile. The ranges must not overlap.
 [[nodiscard]] uint32_t crc32c_copy(uint32_t crc, void* to, const void* from, size_t bytes) noexcept;
 
 template <class T>

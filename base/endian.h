@@ -33,8 +33,8 @@ template <class T>
   return to_big(raw);
 }
 
-/// Reads an unsigned integer as it lies in memory, once: what is done with the value later never looks at the
-/// memory again, though somebody else may write there at any time.
+/// Reads an unsigned integer as it lies in memory, once: later uses of the value never look at the
+/// memory again, which another process may write at any time.
 template <class T>
 [[nodiscard]] inline T load_once(const std::byte* from) noexcept {
   static_assert(std::is_unsigned_v<T>);

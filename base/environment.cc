@@ -35,7 +35,7 @@ bool writable(const fs::path& path) noexcept {
 }  // namespace
 
 std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = secure_getenv(name);
   return value != nullptr ? value : "";
 }
 

@@ -68,7 +68,7 @@ enum class PortCounter : uint8_t {
   kWriteMalformed,    // shorter than an Ethernet header, or a vnet header that contradicts the frame
   kWriteBusy,         // the other side took no frame; it was offered again later
   kWriteErrors,       // the system refused a write; the frame is lost
-  kNoReceiver,        // nobody behind the port, or nothing there answers this frame; the frame is lost
+  kNoReceiver,        // no peer behind the port, or none that answers this frame; the frame is lost
   kVlanTagsInserted,  // tags that came beside the frame
   kForeignUser,       // another user knocked at our socket and was sent away
   kCarrierChanges,
@@ -103,7 +103,7 @@ struct FramePortInfo {
   uint32_t mtu_bytes = 1500;     // payload of an Ethernet frame without GSO, without the 14-byte header
   uint32_t frame_bytes_max = 0;  // largest frame read or written, without vnet header
   Offload offloads = Offload::kNone;
-  bool promiscuous = false;  // somebody has switched that on at the interface: its OS wants all frames
+  bool promiscuous = false;  // switched on at the interface: its OS wants all frames
   bool all_multicast = false;
   bool gone = false;  // there is no interface of that name now; the port waits for it
 };

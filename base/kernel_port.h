@@ -22,7 +22,7 @@ class KernelPort : public FramePort {
  public:
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
   /// Looks a few times a second whether the interface is there and up, which MTU, address and filters it has
-  /// -- whoever may change them does so by `ip link`, and info() shows it -- and what it has dropped.
+  /// (`ip link` may have changed them; info() shows it) and how many frames it has dropped.
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] Instant deadline() const noexcept override { return next_look_; }

@@ -4,8 +4,11 @@
 
 #include <array>
 #include <chrono>
+#include <ctime>
 #include <memory>
 #include <string>
+
+#include "base/words.h"
 
 namespace weft {
 namespace {
@@ -13,6 +16,8 @@ namespace {
 struct LogState {
   std::string program = "weft";
   LogLevel lowest = LogLevel::kInfo;
+  LogTime time = LogTime::kSeconds;
+  std::chrono::seconds east{};  // of UTC: asked for once, because the C library takes a lock for it
 };
 
 // The one process-wide setting: where diagnostics go is a property of the process, not of a core. Never
@@ -26,9 +31,14 @@ constexpr std::array<std::string_view, 4> kLevelNames{"debug", "info", "warn", "
 
 }  // namespace
 
-void log_setup(std::string_view program, LogLevel lowest) {
+void log_setup(std::string_view program, LogLevel lowest, LogTime time) {
   state().program = program;
   state().lowest = lowest;
+  state().time = time;
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  if (time == LogTime::kOfDay && localtime_r(&now, &local) != nullptr)
+    state().east = std::chrono::seconds(local.tm_gmtoff);
 }
 
 bool parse_log_level(std::string_view text, LogLevel& out) noexcept {
@@ -47,8 +57,14 @@ bool log_enabled(LogLevel level) noexcept {
 std::string log_line(LogLevel level, std::string_view text) {
   const auto since = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::system_clock::now().time_since_epoch());
-  return fmt::format("{}.{:06} {} {}[{}]: {}\n", since.count() / 1'000'000, since.count() % 1'000'000,
-                     kLevelNames[static_cast<size_t>(level)], state().program, getpid(), text);
+  const std::string rest =
+      fmt::format("{:06} {} {}[{}]: {}\n", since.count() % 1'000'000, kLevelNames[static_cast<size_t>(level)],
+                  state().program, getpid(), printable(text));
+  if (state().time == LogTime::kSeconds) return fmt::format("{}.{}", since.count() / 1'000'000, rest);
+  const auto local = std::chrono::floor<std::chrono::seconds>(since) + state().east;
+  const std::chrono::hh_mm_ss of_day(local - std::chrono::floor<std::chrono::days>(local));
+  return fmt::format("{:02}:{:02}:{:02}.{}", of_day.hours().count(), of_day.minutes().count(),
+                     of_day.seconds().count(), rest);
 }
 
 void log_write(LogLevel level, std::string_view text) noexcept {

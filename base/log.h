@@ -1,4 +1,5 @@
-// base/log.h -- one line per event on standard error: "12.345678 warn weft-switch: port 3: peer hung up".
+// base/log.h -- one line per event on standard error: "12.345678 warn weft-switch: port 3: peer hung up", or
+// with the time of day, "16:15:07.345678 warn …", where people read it as it comes.
 // Lower case, LIDs in decimal, QP numbers, keys and GUIDs in hex. Never on a per-frame path; use LogLimiter
 // there.
 #pragma once
@@ -16,8 +17,11 @@ namespace weft {
 
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
 
+/// kSeconds since 1970, which `weft logs` puts in order and shows as local time; kOfDay, local, for people.
+enum class LogTime : uint8_t { kSeconds, kOfDay };
+
 /// Sets the program name shown in each line and the lowest level printed. Call once, before threads start.
-void log_setup(std::string_view program, LogLevel lowest);
+void log_setup(std::string_view program, LogLevel lowest, LogTime time = LogTime::kSeconds);
 /// Parses "debug", "info", "warn" or "error"; false leaves `out` unchanged.
 [[nodiscard]] bool parse_log_level(std::string_view text, LogLevel& out) noexcept;
 [[nodiscard]] bool log_enabled(LogLevel level) noexcept;

@@ -27,21 +27,21 @@ ifreq request_for(const std::string& name) noexcept {
   return request;
 }
 
-struct SizeAttribute {
+struct NumberAttribute {
   rtattr header;
   uint32_t value;
 };
 struct SetSizes {
   nlmsghdr header;
   ifinfomsg link;
-  SizeAttribute gso;
-  SizeAttribute gro;
+  NumberAttribute gso;
+  NumberAttribute gro;
 };
 static_assert(sizeof(SetSizes) ==
-              NLMSG_ALIGN(sizeof(nlmsghdr)) + sizeof(ifinfomsg) + 2 * sizeof(SizeAttribute));
+              NLMSG_ALIGN(sizeof(nlmsghdr)) + sizeof(ifinfomsg) + 2 * sizeof(NumberAttribute));
 
-SizeAttribute size_attribute(uint16_t type, uint32_t value) noexcept {
-  return {.header = {.rta_len = sizeof(SizeAttribute), .rta_type = type}, .value = value};
+NumberAttribute size_attribute(uint16_t type, uint32_t value) noexcept {
+  return {.header = {.rta_len = sizeof(NumberAttribute), .rta_type = type}, .value = value};
 }
 
 struct GetLink {
@@ -72,6 +72,41 @@ Status exchange(int fd, const SetSizes& request, const std::string& what) {
   if (got < static_cast<ssize_t>(sizeof(nlmsghdr) + sizeof(nlmsgerr))) return errno_error(what, errno);
   if (answer.header.nlmsg_type == NLMSG_ERROR && answer.error.error != 0) {
     return errno_error(what, -answer.error.error);
+  }
+  return {};
+}
+
+/// Asks the kernel about an interface. `take` gets type and value of each attribute of four bytes.
+template <class Take>
+Status read_link(int index, const std::string& what, Take take) {
+  const UniqueFd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  if (!netlink.valid()) return errno_error("netlink socket", errno);
+  GetLink request{};
+  request.header = {.nlmsg_len = sizeof request,
+                    .nlmsg_type = RTM_GETLINK,
+                    .nlmsg_flags = NLM_F_REQUEST,
+                    .nlmsg_seq = 1,
+                    .nlmsg_pid = 0};
+  request.link.ifi_family = AF_UNSPEC;
+  request.link.ifi_index = index;
+  if (::send(netlink.get(), &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request))
+    return errno_error(what, errno);
+  alignas(nlmsghdr) std::array<std::byte, 32768> answer;
+  const ssize_t got = ::recv(netlink.get(), answer.data(), answer.size(), 0);
+  nlmsghdr header{};
+  constexpr size_t kAttributesAt = NLMSG_ALIGN(sizeof(nlmsghdr)) + NLMSG_ALIGN(sizeof(ifinfomsg));
+  if (got < static_cast<ssize_t>(kAttributesAt)) return errno_error(what, errno);
+  std::memcpy(&header, answer.data(), sizeof header);
+  if (header.nlmsg_type != RTM_NEWLINK) return errno_error(what, ENODEV);
+  NumberAttribute attribute{};
+  for (size_t at = kAttributesAt; at + sizeof attribute.header <= static_cast<size_t>(got);
+       at += RTA_ALIGN(attribute.header.rta_len)) {
+    std::memcpy(&attribute.header, answer.data() + at, sizeof attribute.header);
+    if (attribute.header.rta_len < sizeof attribute.header) break;
+    if (attribute.header.rta_len != sizeof attribute || at + sizeof attribute > static_cast<size_t>(got))
+      continue;
+    std::memcpy(&attribute, answer.data() + at, sizeof attribute);
+    take(attribute.header.rta_type, attribute.value);
   }
   return {};
 }
@@ -162,40 +197,23 @@ Status NetInterface::set_mac(const MacAddress& mac) const {
 }
 
 Result<GsoSizes> NetInterface::gso_sizes() const {
-  const std::string what = "largest GSO frame of " + name_;
-  const UniqueFd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  if (!netlink.valid()) return errno_error("netlink socket", errno);
-  GetLink request{};
-  request.header = {.nlmsg_len = sizeof request,
-                    .nlmsg_type = RTM_GETLINK,
-                    .nlmsg_flags = NLM_F_REQUEST,
-                    .nlmsg_seq = 1,
-                    .nlmsg_pid = 0};
-  request.link.ifi_family = AF_UNSPEC;
-  request.link.ifi_index = index_;
-  if (::send(netlink.get(), &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request))
-    return errno_error(what, errno);
-  alignas(nlmsghdr) std::array<std::byte, 32768> answer;
-  const ssize_t got = ::recv(netlink.get(), answer.data(), answer.size(), 0);
-  nlmsghdr header{};
-  constexpr size_t kAttributesAt = NLMSG_ALIGN(sizeof(nlmsghdr)) + NLMSG_ALIGN(sizeof(ifinfomsg));
-  if (got < static_cast<ssize_t>(kAttributesAt)) return errno_error(what, errno);
-  std::memcpy(&header, answer.data(), sizeof header);
-  if (header.nlmsg_type != RTM_NEWLINK) return errno_error(what, ENODEV);
   GsoSizes sizes;
-  rtattr attribute{};
-  for (size_t at = kAttributesAt; at + sizeof attribute <= static_cast<size_t>(got);
-       at += RTA_ALIGN(attribute.rta_len)) {
-    std::memcpy(&attribute, answer.data() + at, sizeof attribute);
-    if (attribute.rta_len < sizeof attribute) break;
-    uint32_t* const into = attribute.rta_type == IFLA_GSO_MAX_SIZE   ? &sizes.gso_bytes
-                           : attribute.rta_type == IFLA_GRO_MAX_SIZE ? &sizes.gro_bytes
-                                                                     : nullptr;
-    if (into == nullptr || attribute.rta_len < sizeof(SizeAttribute)) continue;
-    if (at + sizeof(SizeAttribute) <= static_cast<size_t>(got))
-      std::memcpy(into, answer.data() + at + sizeof attribute, sizeof *into);
-  }
+  const Status read = read_link(index_, "largest GSO frame of " + name_, [&](uint16_t type, uint32_t value) {
+    if (type == IFLA_GSO_MAX_SIZE) sizes.gso_bytes = value;
+    if (type == IFLA_GRO_MAX_SIZE) sizes.gro_bytes = value;
+  });
+  if (!read) return read.error();
   return sizes;
+}
+
+std::string NetInterface::bridge() const {
+  uint32_t master = 0;
+  const Status read = read_link(index_, "bridge of " + name_, [&](uint16_t type, uint32_t value) {
+    if (type == IFLA_MASTER) master = value;
+  });
+  std::array<char, IF_NAMESIZE> name{};
+  const bool found = read.ok() && master != 0 && ::if_indextoname(master, name.data()) != nullptr;
+  return found ? name.data() : "";
 }
 
 Status NetInterface::limit_gso(uint32_t bytes) const {

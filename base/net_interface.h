@@ -62,6 +62,8 @@ class NetInterface {
   /// Needs CAP_NET_ADMIN in the namespace, and some drivers want the interface down.
   Status set_mac(const MacAddress& mac) const;
   [[nodiscard]] Result<GsoSizes> gso_sizes() const;
+  /// Name of the bridge that it is a port of; empty when it is none, or gone.
+  [[nodiscard]] std::string bridge() const;
   /// Needs CAP_NET_ADMIN.
   Status set_gso_sizes(const GsoSizes& sizes) const;
   /// Makes sure that neither size is above `bytes`; needs CAP_NET_ADMIN when one is.

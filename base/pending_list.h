@@ -9,8 +9,8 @@
 
 namespace weft {
 
-/// What an object has to tell that nobody has taken yet: each kind once, in the order it happened. An object
-/// that may have news has one of these and takes it out of its list before it ends.
+/// The news of an object that its reader has not taken yet: each kind once, in the order it happened. An
+/// object that may have news owns one PendingNews and removes it from its list before it ends.
 struct PendingNews {
   static constexpr size_t kKindsMax = 9;
   PendingNews* next = nullptr;  // in the list; `count` tells whether it stands there

@@ -22,7 +22,7 @@ inline void prefetch_to_read(const std::byte* at, size_t bytes) noexcept {
   for (; at < end; at += kCacheLineBytes) __builtin_prefetch(at);
 }
 
-/// Lines that are about to be written: taken away from whoever read them.
+/// Lines that are about to be written: taken out of the caches of their readers.
 inline void prefetch_to_write(std::byte* at, size_t bytes) noexcept {
   std::byte* end = at + std::min(bytes, kPrefetchBytesMax);
   for (; at < end; at += kCacheLineBytes) {

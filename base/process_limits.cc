@@ -19,6 +19,13 @@ rlim_t limit_of(decltype(RLIMIT_NOFILE) resource) noexcept {
   return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
+sigset_t only_file_size() noexcept {
+  sigset_t out;
+  sigemptyset(&out);
+  sigaddset(&out, SIGXFSZ);
+  return out;
+}
+
 /// A thread that waits until it may end: all of them have to live at the same time.
 void* wait_at(void* gate) {
   auto* mutex = static_cast<pthread_mutex_t*>(gate);
@@ -78,7 +85,25 @@ Error no_process(const std::string& what, int error) {
                            static_cast<uint64_t>(limit_of(RLIMIT_NPROC)))};
 }
 
+QuietFileSize::QuietFileSize() noexcept {
+  sigset_t pending;
+  sigpending(&pending);
+  waited_ = sigismember(&pending, SIGXFSZ) == 1;
+  const sigset_t mine = only_file_size();
+  pthread_sigmask(SIG_BLOCK, &mine, &before_);
+}
+
+QuietFileSize::~QuietFileSize() {
+  const int saved = errno;
+  const sigset_t mine = only_file_size();
+  const timespec now{};
+  if (!waited_) static_cast<void>(sigtimedwait(&mine, nullptr, &now));
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  errno = saved;
+}
+
 Status allocate_file(int fd, size_t bytes, const std::string& what) {
+  const QuietFileSize quiet;
   int error = 0;
   do error = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
   while (error == EINTR);

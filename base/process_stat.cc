@@ -1,6 +1,7 @@
 #include "base/process_stat.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -33,6 +34,13 @@ ProcessStat process_stat(pid_t pid) noexcept {
   if (at == nullptr) return {.error = EINVAL};
   out.started = std::strtoull(at, nullptr, 10);
   return out;
+}
+
+bool is_of_this_user(pid_t pid) noexcept {
+  std::array<char, 32> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d", pid);
+  struct stat info {};
+  return stat(path.data(), &info) == 0 && info.st_uid == geteuid();
 }
 
 }  // namespace weft

@@ -18,5 +18,7 @@ struct ProcessStat {
 
 /// Any thread; no memory is allocated.
 [[nodiscard]] ProcessStat process_stat(pid_t pid) noexcept;
+/// True when the process runs under our user. Any thread.
+[[nodiscard]] bool is_of_this_user(pid_t pid) noexcept;
 
 }  // namespace weft

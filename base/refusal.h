@@ -1,6 +1,6 @@
 // base/refusal.h -- why a call was refused, said without taking memory: a call that is made under a lock, or
-// whose caller asks for no more than yes or no, hands out the parts of the text, and whoever wants to read it
-// puts them together.
+// whose caller asks for no more than yes or no, hands out the parts of the text, and the
+// reader of the refusal puts them together.
 #pragma once
 
 #include <cstdint>

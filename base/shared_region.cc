@@ -49,7 +49,7 @@ Result<SharedRegion> SharedRegion::adopt(UniqueFd fd, size_t bytes) {
   if (info.st_size != static_cast<off_t>(bytes)) return Error{"peer's shared memory has the wrong size"};
   Result<std::span<std::byte>> mapped = map_shared(fd.get(), bytes);
   if (!mapped) return mapped.error();
-  return SharedRegion(std::move(fd), *mapped);
+  return SharedRegion(UniqueFd(), *mapped);  // the mapping is all that is needed
 }
 
 SharedRegion::SharedRegion(SharedRegion&& other) noexcept

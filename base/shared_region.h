@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// Owner: whoever created or adopted it. Move-only; unmaps and closes.
+/// Owner: the object that created or adopted it. Move-only; unmaps and closes.
 class SharedRegion {
  public:
   /// A new region of zero bytes, rounded up to pages, sealed against shrinking, growing and further seals.
@@ -26,6 +26,7 @@ class SharedRegion {
   ~SharedRegion();
 
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// Of a region that was created, to be handed to the peer; -1: it was adopted.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   /// Size a region of `bytes` has.
   [[nodiscard]] static size_t rounded(size_t bytes) noexcept;

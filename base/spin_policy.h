@@ -1,12 +1,12 @@
 // base/spin_policy.h -- whether a loop that has nothing to do yields or sleeps. A wake-up across cores costs
-// 25 us, so while traffic flows a loop spins before it sleeps (decisions 5.5). Traffic is work in half
-// of the last milliseconds: not the messages and timers that an idle session has twice a second, nor those of
-// sixty such sessions at their switch, which come every few milliseconds. A yield that comes back late
-// says that somebody needs the core; where every one does, somebody who never yields has it, and a wake-up is
-// sooner than the end of a time slice. A turn of traffic that moved little is taken for the begin of a wait:
-// whoever it was for may need this core, and one more turn that finds nothing would keep it from him. Whether
-// a loop that goes on yields or turns again is said by YieldPolicy (base/yield_policy.h). Times only; no
-// clock, no thread.
+// 25 us, so while traffic flows a loop spins before it sleeps (decisions 5.5). Traffic is work in half of the
+// last milliseconds: not the messages and timers that an idle session has twice a second, nor those of sixty
+// such sessions at their switch, which come every few milliseconds. A yield that comes back late means that
+// another thread needs the core. If every yield does, a thread that never yields has the core, and sleeping
+// brings us back sooner than the end of its time slice. A turn of traffic that moved little counts as the
+// beginning of a wait: the receiver of that traffic may need this core, and an idle turn would delay it.
+// YieldPolicy (base/yield_policy.h) decides whether a loop that does not sleep yields or polls again. Times
+// only; no clock, no thread.
 #pragma once
 
 #include <bit>
@@ -18,15 +18,15 @@ namespace weft {
 
 struct SpinConfig {
   Duration spin = std::chrono::milliseconds(2);  // after the last work of traffic
-  // Work in so many of the last 16 spans of a millisecond (2^20 ns) is traffic. One late packet among many,
-  // for which the loop has slept already, does not make the next ones wait for a wake-up.
+  // Work in at least this many of the last 16 spans of a millisecond (2^20 ns) is traffic. A single late
+  // packet, for which the loop has slept already, does not make the packets behind it wait for a wake-up.
   int busy_spans = 8;
   Duration yield_late = std::chrono::microseconds(50);  // a yield longer than this shortens the window
-  // A yield as long as this cost a time slice. After so many of them on end for which little had waited -- a
-  // stream makes up for them by its next burst -- there are none for a while.
+  // A yield at least this long cost a time slice. After `lost_most` consecutive ones that were followed by
+  // little work, the loop stops yielding for `rest`. A stream makes up for a lost slice by its next burst.
   Duration yield_lost = std::chrono::microseconds(500);
   int lost_most = 3;
-  int lost_apart = 10;  // one that comes so many times its length after the one before begins anew
+  int lost_apart = 10;  // a lost yield later than this many times its length begins a new series
   int little = 8;       // pieces of work; more of them are a stream, which does not wait for one turn
   Duration rest = std::chrono::milliseconds(100);
 };

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/private_files.h"
 #include "base/process_limits.h"
 
 namespace weft {
@@ -56,8 +57,8 @@ bool same_file(int fd, const std::string& path) noexcept {
          opened.st_dev == named.st_dev;
 }
 
-/// Takes the page of this name that nobody holds any more, so that only one process replaces it. Not valid
-/// when there is no such page, or somebody holds it.
+/// Takes the abandoned page of this name, so that only one process replaces it. Not valid when there is no
+/// such page, or a process holds it.
 UniqueFd take_old_page(const std::string& path) noexcept {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct flock lock = whole_file(F_WRLCK);
@@ -74,8 +75,8 @@ Result<StatsPage> StatsPage::create(const std::string& path, uint32_t capacity) 
   return map(fd.get(), path, capacity);
 }
 
-/// Made under another name, locked, and put in its place whole: whoever still has the old page mapped keeps
-/// that one.
+/// Made under another name, locked, and renamed into its place as a whole: readers that have the old page
+/// mapped keep that one.
 Result<StatsPage> StatsPage::create_held(const std::string& path, uint32_t capacity) {
   const std::string fresh = path + "." + std::to_string(getpid());
   unlink(fresh.c_str());
@@ -91,12 +92,12 @@ Result<StatsPage> StatsPage::create_held(const std::string& path, uint32_t capac
   const int fault = errno;
   if (!placed || !old.valid()) unlink(fresh.c_str());
   if (!placed) return errno_error("cannot put stats page in place at " + path, fault);
-  page->hold_ = std::move(fd);
+  page->hold_ = GuardedFd(std::move(fd));
   return page;
 }
 
 std::optional<pid_t> stats_page_holder(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd = open_own_file(AT_FDCWD, path, O_RDONLY);
   struct flock lock = whole_file(F_WRLCK);
   if (!fd.valid() || fcntl(fd.get(), F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return {};
   return std::max<pid_t>(lock.l_pid, 0);
@@ -160,13 +161,12 @@ CounterCell* StatsPage::add(std::string_view name) {
 }
 
 Result<std::vector<std::pair<std::string, uint64_t>>> read_stats_page(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return errno_error("cannot open stats page " + path, errno);
+  const UniqueFd fd = open_own_file(AT_FDCWD, path, O_RDONLY);
+  if (!fd.valid()) return errno_error("cannot open stats page " + path, errno);
   struct stat info {};
-  const bool sized = fstat(fd, &info) == 0 && info.st_size >= static_cast<off_t>(sizeof(Header));
+  const bool sized = fstat(fd.get(), &info) == 0 && info.st_size >= static_cast<off_t>(sizeof(Header));
   const size_t bytes = sized ? static_cast<size_t>(info.st_size) : 0;
-  void* mapped = sized ? mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-  close(fd);
+  void* mapped = sized ? mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0) : MAP_FAILED;
   if (mapped == MAP_FAILED) return Error{path + " is not a stats page: too short"};
   auto* base = static_cast<std::byte*>(mapped);
   const auto* header = reinterpret_cast<const Header*>(base);

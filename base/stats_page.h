@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "base/guarded_fd.h"
 #include "base/result.h"
-#include "base/unique_fd.h"
 
 namespace weft {
 
@@ -60,11 +60,11 @@ class StatsPage {
   size_t bytes_ = 0;
   uint32_t entries_ = 0;
   uint32_t capacity_ = 0;
-  UniqueFd hold_;  // with the lock that says who holds the page
+  GuardedFd hold_;  // with the lock that says who holds the page
 };
 
 /// The process that holds the page at `path`, by its number here; 0 when it has none here (it runs in another
-/// namespace of processes). Nothing when nobody holds it.
+/// namespace of processes). Nothing when no process holds it.
 [[nodiscard]] std::optional<pid_t> stats_page_holder(const std::string& path);
 
 /// Reads all entries of a page; fails with a clear text when the file is not a stats page of this version.

@@ -97,29 +97,41 @@ Result<std::unique_ptr<TapPort>> TapPort::open(const std::string& name) {
   return adopt(std::move(*fd));
 }
 
-Result<std::unique_ptr<TapPort>> TapPort::adopt(UniqueFd fd) {
+Result<std::unique_ptr<TapPort>> TapPort::adopt(UniqueFd fd, const std::string& name) {
   ifreq request{};
   if (::ioctl(fd.get(), TUNGETIFF, &request) != 0)
     return errno_error("tap: descriptor is no attached TAP", errno);
-  const std::string name(request.ifr_name, ::strnlen(request.ifr_name, IFNAMSIZ));
+  const std::string called(request.ifr_name, ::strnlen(request.ifr_name, IFNAMSIZ));
   const int flags = request.ifr_flags;
   if ((flags & IFF_TAP) == 0 || (flags & IFF_VNET_HDR) == 0 || (flags & IFF_NO_PI) == 0) {
-    return Error{"tap: " + name + " is not attached as TAP with vnet headers and without packet information"};
+    return Error{"tap: " + called +
+                 " is not attached as TAP with vnet headers and without packet information"};
   }
-  Result<NetInterface> interface = NetInterface::open(name);
+  const bool renamed = !name.empty() && name != called;
+  Result<NetInterface> interface = renamed ? NetInterface::expect(name) : NetInterface::open(called);
   if (!interface) return interface.error();
   std::unique_ptr<TapPort> port(
       new TapPort(std::move(fd), std::move(*interface)));  // tidy: private constructor
-  if (Status prepared = port->prepare(); !prepared) return prepared.error();
+  if (Status prepared = port->prepare(called); !prepared) return prepared.error();
   return port;
 }
 
-Status TapPort::prepare() {
+Status TapPort::prepare(const std::string& called) {
   if (Status formed = set_format(fd_.get(), interface_.name()); !formed) return formed;
   const int status_flags = ::fcntl(fd_.get(), F_GETFL);
   if (::fcntl(fd_.get(), F_SETFL, status_flags | O_NONBLOCK) != 0)
     return errno_error("tap: " + interface_.name(), errno);
-  if (Status described = describe("tap", probe_offloads(fd_.get())); !described) return described;
+  const Offload offloads = probe_offloads(fd_.get());
+  if (called != interface_.name()) {
+    describe_absent("tap", offloads);
+    // What the unit is told of at the opening of the session; zero would be refused.
+    if (Result<NetInterface> now = NetInterface::open(called); now) {
+      info_.mac = now->mac();
+      info_.mtu_bytes = now->mtu();
+    }
+    return {};
+  }
+  if (Status described = describe("tap", offloads); !described) return described;
   return set_offloads(Offload::kNone);
 }
 

@@ -28,13 +28,15 @@ Status attach_tap(int fd, const std::string& name);
 /// Owner: the thread of the driver half.
 ///
 /// An interface that was deleted takes its descriptor's place with it, but the descriptor can be attached
-/// again: by this process when somebody has made a persistent interface of that name that it may use, or by
-/// whoever shares the open descriptor and has the right to make one (the launcher).
+/// again: by this process once there is a persistent interface of that name that it may use, or by a process
+/// that shares the open descriptor and has the right to make an interface (the launcher).
 class TapPort final : public KernelPort {
  public:
   static Result<std::unique_ptr<TapPort>> open(const std::string& name);
   /// Takes a descriptor attached by open_tap(), in the namespace of the interface.
-  static Result<std::unique_ptr<TapPort>> adopt(UniqueFd fd);
+  /// @param name  of the interface; where it has another one now, the port waits until it is renamed back.
+  ///              Empty: as it is called now
+  static Result<std::unique_ptr<TapPort>> adopt(UniqueFd fd, const std::string& name = {});
 
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
@@ -49,7 +51,8 @@ class TapPort final : public KernelPort {
  private:
   TapPort(UniqueFd fd, NetInterface interface) noexcept
       : KernelPort(std::move(fd), std::move(interface), IFF_UP, Side::kInterfaceSends) {}
-  Status prepare();
+  /// @param called  the name that the interface has now
+  Status prepare(const std::string& called);
   void tell_carrier() noexcept;
   Status attach() override;
   void detach() noexcept override {}

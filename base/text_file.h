@@ -1,6 +1,6 @@
 // base/text_file.h -- reads the small files that people write and name on a command line: options,
 // topologies, keys. Anything but a regular file is refused by name, so that a directory does not read as an
-// empty file and nobody waits for a FIFO.
+// empty file and a FIFO blocks no reader.
 #pragma once
 
 #include <cstddef>

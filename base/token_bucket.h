@@ -1,4 +1,4 @@
-// base/token_bucket.h -- a rate limit: so many events per second, with a burst.
+// base/token_bucket.h -- a rate limit: events per second, with a burst.
 #pragma once
 
 #include <algorithm>

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 namespace weft {
 namespace {
@@ -36,6 +38,41 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
     best = &candidate;
   }
   return best == nullptr ? std::string{} : fmt::format("; did you mean '{}'?", *best);
+}
+
+size_t utf8_bytes(std::string_view text) noexcept {
+  if (text.empty()) return 0;
+  const auto at = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint32_t lead = at(0);
+  if (lead < 0x80) return 1;
+  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return 0;
+  uint32_t code = lead & (0xFFU >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((at(i) & 0xC0U) != 0x80) return 0;
+    code = code << 6 | (at(i) & 0x3FU);
+  }
+  constexpr std::array<uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xD800 && code < 0xE000;
+  return code < kLeast[bytes] || code > 0x10FFFF || surrogate ? 0 : bytes;
+}
+
+std::string printable(std::string_view text, bool keep_lines) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t bytes = utf8_bytes(text);
+    const auto first = static_cast<uint8_t>(text[0]);
+    const bool c1 = bytes == 2 && first == 0xC2 && static_cast<uint8_t>(text[1]) < 0xA0;
+    const bool kept = keep_lines && (first == '\n' || first == '\t');
+    if (bytes == 0 || c1 || (!kept && (first < 0x20 || first == 0x7F))) {
+      for (size_t i = 0; i < std::max<size_t>(bytes, 1); ++i)
+        out += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[i]));
+    } else {
+      out += text.substr(0, bytes);
+    }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
+  }
+  return out;
 }
 
 std::string joined(const std::vector<std::string>& words) {

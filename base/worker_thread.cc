@@ -1,35 +1,81 @@
 #include "base/worker_thread.h"
 
+#include <fcntl.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <csignal>
-#include <cstdint>
 
 namespace weft {
+namespace {
+
+constinit thread_local bool is_worker = false;
+
+/// What the new thread takes over. It lies on the stack of the thread that starts it, which waits until then:
+/// the new thread must not take or free memory.
+struct Start {
+  void* (*run)(void*);
+  void* self;
+  std::atomic<bool> taken{false};
+};
+
+void* begin(void* given) {
+  auto* start = static_cast<Start*>(given);
+  void* (*const run)(void*) = start->run;
+  void* const self = start->self;
+  is_worker = true;
+  sigset_t faults;
+  sigemptyset(&faults);
+  sigaddset(&faults, SIGSEGV);
+  sigaddset(&faults, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+  start->taken.store(true, std::memory_order_release);
+  start->taken.notify_one();
+  return run(self);
+}
+
+}  // namespace
 
 int start_worker(pthread_t& out, const char* name, void* (*run)(void*), void* self) noexcept {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   if (const int failed = pthread_sigmask(SIG_SETMASK, &all, &before); failed != 0) return failed;
-  const int failed = pthread_create(&out, nullptr, run, self);
+  Start start{run, self};
+  const int failed = pthread_create(&out, nullptr, begin, &start);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed == 0) pthread_setname_np(out, name);
-  return failed;
+  if (failed != 0) return failed;
+  pthread_setname_np(out, name);
+  start.taken.wait(false, std::memory_order_acquire);
+  return 0;
 }
 
-WakeUp::WakeUp() noexcept : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+bool in_worker_thread() noexcept {
+  return is_worker;
+}
+
+WakeUp::WakeUp() noexcept {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+  in_ = GuardedFd(UniqueFd(ends[0]));
+  out_ = GuardedFd(UniqueFd(ends[1]));
+}
 
 void WakeUp::wake() noexcept {
-  const uint64_t one = 1;
-  static_cast<void>(write(fd_.get(), &one, sizeof one));
+  constexpr char kOne = 1;  // a full pipe wakes as well
+  if (out_.can_wake()) static_cast<void>(write(out_.get(), &kOne, sizeof kOne));
 }
 
 void WakeUp::clear() noexcept {
-  uint64_t wakes = 0;
-  static_cast<void>(read(fd_.get(), &wakes, sizeof wakes));
+  std::array<char, 256> wakes;
+  if (in_.is_ours()) {
+    while (read(in_.get(), wakes.data(), wakes.size()) == static_cast<ssize_t>(wakes.size())) {
+    }
+  } else {
+    lost_ = true;
+  }
 }
 
 }  // namespace weft

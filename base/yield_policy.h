@@ -1,9 +1,9 @@
-// base/yield_policy.h -- when a thread that waits by polling offers its core to others. Whoever it waits for
-// runs on another core, then a yield is a change of process or two in vain (1.3 us each on the reference
-// machine; 0.5 us if nobody else wants the core), or needs this very core, then every poll before the yield
-// is. Nobody tells which, but it repeats: a switch between a peer on its own core and one on another one
-// waits for the one and the other in turn. So the outcomes of the latest waits foretell the next one, as a
-// processor foretells branches. Times only; no clock, no thread.
+// base/yield_policy.h -- when a thread that waits by polling offers its core to others. If its peer runs on
+// another core, a yield wastes two context switches (1.3 us each on the reference machine; 0.5 us if no other
+// thread wants the core). If the peer needs this core, every poll before the yield is wasted. The kernel does
+// not tell which, but the pattern repeats: a switch with one peer on its own core and one on another core
+// waits for them in turn. So the outcomes of the latest waits predict the next one, as in a branch predictor.
+// Times only; no clock, no thread.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace weft {
 
 struct YieldConfig {
   Duration keep = std::chrono::microseconds(2);      // as long as two changes of process take, or less
-  Duration alone = std::chrono::nanoseconds(1000);   // a yield back sooner than this found nobody
+  Duration alone = std::chrono::nanoseconds(1000);   // a yield back sooner than this found no other thread
   Duration longest = std::chrono::microseconds(50);  // without a yield, if there is any idle turn
-  // Where work comes as soon as this so many times on end it flows: then a yield costs nothing, for what
-  // comes meanwhile is taken in one go. An acknowledgement and the answer behind it are not yet a stream.
-  // Nothing is when it is 0.
+  // If work arrives within `soon` for `stream` waits in a row, it is a stream: yielding is then free, because
+  // the next poll takes everything that has arrived. An acknowledgement and the answer behind it are not yet
+  // a stream. With `soon` 0 nothing is.
   Duration soon{};
   int32_t stream = 4;
-  // One of so many waits tries to keep the core where those before yielded at once. It is odd, so that where
-  // two or four kinds of wait follow each other each kind has its try.
+  // One wait in `try_every` keeps the core although the waits before it yielded at once. The number is odd,
+  // so that each kind of wait gets its try when two or four kinds alternate.
   int32_t try_every = 17;
   int32_t stream_tries_after = 81;  // the first one after a stream
 };

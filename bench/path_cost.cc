@@ -16,6 +16,7 @@ struct Options {
   uint32_t bytes = 4096;
   uint32_t window = 64;
   double seconds = 0.5;
+  uint64_t writes = 0;
 };
 
 /// Time spent in one part, in nanoseconds.
@@ -43,7 +44,10 @@ void measure(const Options& options) {
   WriteStream stream(host, options.bytes, options.window);
   Stage stages[3];
   const double end = seconds_now() + options.seconds;
-  while (seconds_now() < end) {
+  const auto goes_on = [&] {
+    return options.writes != 0 ? stream.completed() < options.writes : seconds_now() < end;
+  };
+  while (goes_on()) {
     stages[0].run([&] {
       stream.post();
       host.poll();
@@ -72,6 +76,8 @@ int run(int argc, char** argv) {
   known.add_options()("window", po::value(&options.window)->default_value(64),
                       "writes outstanding, at most 1024");
   known.add_options()("seconds", po::value(&options.seconds)->default_value(0.5, "0.5"), "measured time");
+  known.add_options()("writes", po::value(&options.writes)->default_value(0),
+                      "so many instead, for counting instructions: valgrind --tool=callgrind");
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);
   return 0;

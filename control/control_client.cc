@@ -1,5 +1,7 @@
 #include "control/control_client.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include <cerrno>
@@ -68,6 +70,9 @@ Status ControlClient::check_room() {
 }
 
 Result<ControlReply> ControlClient::ask(const std::string& path, ControlRequest request, Duration timeout) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) == 0 && (!S_ISSOCK(info.st_mode) || info.st_uid != geteuid()))
+    return Error{path + " is no socket of this user: it is not asked; remove it"};
   if (Status room = check_room(); !room) return room.error();
   const Socket socket(context_);
   const int zero = 0;

@@ -18,8 +18,9 @@ class ControlClient {
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
 
-  /// Sends `request` to ipc://`path` and waits up to `timeout` for the reply with its id. Fails when nobody
-  /// answers, the answer is malformed, or the process answered with an error (its text then is the error's).
+  /// Sends `request` to ipc://`path` and waits up to `timeout` for the reply with its id. Fails when no
+  /// answer comes, the answer is malformed, or the process answered with an error (its text then is the
+  /// error's).
   Result<ControlReply> ask(const std::string& path, ControlRequest request, Duration timeout);
 
  private:

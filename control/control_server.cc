@@ -3,6 +3,7 @@
 // bound) and asks ZMQ_EVENTS again before a sleep.
 #include "control/control_server.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/private_files.h"
 #include "base/process_limits.h"
 
 namespace weft::control {
@@ -31,10 +33,8 @@ constexpr size_t kThreads = 2;
 Status check_directory(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string dir = slash == std::string::npos ? "." : path.substr(0, slash);
-  struct stat info {};
-  if (stat(dir.c_str(), &info) != 0) return errno_error("cannot use state directory " + dir, errno);
-  if (info.st_uid != geteuid() || (info.st_mode & 077) != 0)
-    return Error{"state directory " + dir + " must belong to this user with mode 0700: chmod 700 " + dir};
+  if (const Result<UniqueFd> ours = open_private_directory(AT_FDCWD, dir, "state directory"); !ours.ok())
+    return ours.error();
   if (path.size() >= sizeof(sockaddr_un{}.sun_path))
     return Error{"control endpoint " + path +
                  " is too long for a Unix socket (107 bytes); choose a shorter directory"};
@@ -257,7 +257,7 @@ Result<NicReport> ControlHandler::nic_report(const std::string&) {
   return Error{"only a host has the NIC of a unit"};
 }
 
-Result<std::vector<FaultInfo>> ControlHandler::fault_add(const FaultWish&) {
+Result<std::vector<FaultInfo>> ControlHandler::fault_add(const FaultRule&) {
   return Error{"faults are set at a switch"};
 }
 Result<std::vector<FaultInfo>> ControlHandler::fault_clear(uint32_t) {

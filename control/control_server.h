@@ -33,7 +33,7 @@ class ControlHandler {
   virtual Result<NicReport> nic_ask(const NicWish& wish);
   virtual Result<NicReport> nic_report(const std::string& interface);
   /// Faults on demand, of a switch. Each answers with the rules in force afterwards; id 0 clears all.
-  virtual Result<std::vector<FaultInfo>> fault_add(const FaultWish& wish);
+  virtual Result<std::vector<FaultInfo>> fault_add(const FaultRule& wish);
   virtual Result<std::vector<FaultInfo>> fault_clear(uint32_t id);
   virtual Result<std::vector<FaultInfo>> fault_list();
 };

@@ -38,7 +38,7 @@ struct Reply {
 
 # One rule of a switch: docs/faults.md. Times in nanoseconds.
 struct FaultRule {
-  port @0 :UInt16;
+  port @0 :UInt16;                     # 0: every port of the switch
   kind @1 :Text;                       # "drop", "corrupt", "duplicate", "reorder", "delay", "rate", "cut", "flap"
   direction @2 :Text;                  # "both", "from", "to"
   lanes @3 :UInt32;                    # as bits
@@ -53,6 +53,9 @@ struct FaultRule {
   upNs @12 :UInt64;
   downNs @13 :UInt64;
   seed @14 :UInt64;
+  bitsPerSecond @15 :UInt64;           # of a rate, instead of cellsPerSecond
+  guid @16 :UInt64;                    # not 0: of the endnode it is for, on whatever port, and with which it ends;
+                                       # `port` is then where it is, 65535 while it has not joined
 }
 
 struct Fault {

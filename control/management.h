@@ -11,8 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "messages/cfg_data.h"
+#include "messages/fault_rule.h"
 
 namespace weft::control {
 
@@ -37,7 +39,7 @@ struct SessionInfo {
 struct PortInfo {
   uint16_t number = 0;
   std::string state;    // "up", "down", "faulty"
-  uint16_t lid = 0;     // 0: nobody has joined
+  uint16_t lid = 0;     // 0: no endnode has joined
   std::string peer;     // node name
   std::string carrier;  // "shm", "zmq"
 };
@@ -135,29 +137,12 @@ struct NicReport {
   std::vector<std::string> faults;  // what is not as the host wants it, and how to mend it
 };
 
-/// One rule of a switch, as `weft fault` names it. Fields and words as in management.capnp.
-struct FaultWish {
-  uint16_t port = 0;
-  std::string kind;
-  std::string direction = "both";
-  uint32_t lanes = UINT32_MAX;
-  uint8_t opcode = 0;
-  uint32_t chance_ppm = 1'000'000;
-  uint32_t every = 1;
-  uint64_t limit = 0;
-  uint64_t lasts_ns = 0;
-  uint64_t delay_min_ns = 0, delay_max_ns = 0;
-  uint32_t cells_per_second = 0;
-  uint64_t up_ns = 0, down_ns = 0;
-  uint64_t seed = 1;
-};
-
 /// A rule in force and what it has done.
 struct FaultInfo {
   uint32_t id = 0;
-  FaultWish rule;
+  FaultRule rule;
   uint64_t matched = 0, struck = 0;
-  uint64_t left_ns = 0;
+  Duration left{};  // of a rule that lasts; 0: it is over, or lasts until it is cleared
 };
 
 enum class ControlAction : uint8_t {
@@ -181,7 +166,7 @@ struct ControlRequest {
   TrafficRun traffic;     // kTrafficStart
   CaptureSpec capture;    // kCaptureStart; of kCaptureStop the path alone
   NicWish nic;            // kNicAsk; of kNicReport the interface alone
-  FaultWish fault;        // kFaultAdd
+  FaultRule fault;        // kFaultAdd
   uint32_t fault_id = 0;  // kFaultClear; 0: all
 };
 

@@ -43,7 +43,10 @@ Answer answer_of(adapter::PostResult result) noexcept {
     case adapter::PostResult::kNoDestination:
     case adapter::PostResult::kNoRemoteKey:
     case adapter::PostResult::kBadSges:
+    case adapter::PostResult::kTooManySges:
+    case adapter::PostResult::kBadAtomic:
     case adapter::PostResult::kTooLong:
+    case adapter::PostResult::kInlineTooLong:
     case adapter::PostResult::kCount:
       break;
   }

@@ -1,6 +1,6 @@
 // How it works: under the lock a notification goes to the end of its channel's list and a unit of the
-// descriptor is owed; the unit is written when the lock has been given back. Who takes an event takes a
-// unit first, so whoever has one finds an event, unless that event's CQ has been destroyed meanwhile.
+// descriptor is owed; the unit is written when the lock has been given back. A reader takes a unit before its
+// event, so a reader with a unit finds an event, unless that event's CQ has been destroyed meanwhile.
 #include "hca/channel.h"
 
 #include <new>
@@ -10,8 +10,8 @@
 namespace weft::hca {
 namespace {
 
-/// A poll that finds entries runs a turn after so many of them, so that draining a queue costs little more
-/// than the copies and the link is still served.
+/// A poll that finds entries runs a turn each time it has taken this many, so that draining a queue costs
+/// little more than the copies and the link is still served.
 constexpr uint32_t kEntriesPerTurn = 32;
 
 }  // namespace
@@ -130,7 +130,7 @@ void Cq::notify() noexcept {
 Answer Cq::resize(uint32_t cqes) noexcept {
   if (core().forked()) return Answer::kForked;
   if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return Answer::kInvalid;
-  FixedRing<adapter::WorkCompletion> room;  // nobody waits for this memory, nor for what is given back
+  FixedRing<adapter::WorkCompletion> room;  // taken, and the old one given back, outside the lock
   try {
     room = adapter::CompletionQueue::room_for(cqes);
   } catch (const std::bad_alloc&) {

@@ -22,6 +22,7 @@ class CompletionChannel final : public Object {
   CompletionChannel(ContextBase& context, std::shared_ptr<EventFd> descriptor);
 
   [[nodiscard]] int fd() const noexcept { return source_.descriptor->fd(); }
+  [[nodiscard]] int poll_fd() const noexcept { return source_.descriptor->poll_fd(); }
   /// Waits for the next notification unless fd() is O_NONBLOCK. `out` is set on kOk; the event must be
   /// acknowledged before the CQ can be destroyed. kAgain, kInterrupted, kForked.
   [[nodiscard]] Answer get_event(Cq*& out) noexcept;
@@ -54,7 +55,7 @@ class Cq final : public NotifiedObject {
   }
   /// The same; unless it answers -1, `at` is when it looked.
   [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept;
-  /// The next entry of a batch that poll() has begun. One whose event nobody has taken yet ends the batch,
+  /// The next entry of a batch that poll() has begun. One whose event was not taken yet ends the batch,
   /// once: a program that armed the queue before it began would take an event without an entry later.
   [[nodiscard]] int poll_next(adapter::WorkCompletion& out) noexcept;
   /// Asks for one notification with the next entry, or the next solicited or failed one. Entries that wait
@@ -72,7 +73,7 @@ class Cq final : public NotifiedObject {
   void notify() noexcept override;
   struct Waiting {
     Cq* next = nullptr;
-    uint32_t notifications = 0;  // that nobody has taken; the CQ is in its channel's list while there are any
+    uint32_t notifications = 0;  // not taken yet; the CQ is in its channel's list while there are any
   };
   Waiting waiting;
 

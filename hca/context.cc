@@ -52,7 +52,7 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   if (core().forked()) return {.answer = Answer::kForked};
   if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return {.answer = Answer::kInvalid};
   if (channel != nullptr && &channel->context() != this) return {.answer = Answer::kInvalid};
-  auto room = std::make_unique<adapter::CompletionQueue>(cqes);  // nobody waits for this memory
+  auto room = std::make_unique<adapter::CompletionQueue>(cqes);  // taken outside the lock
   auto made = std::make_unique<Cq>(*this, user, *room, channel);
   const Hold hold(core());
   if (!core().adapter.create_cq(std::move(room))) return {.answer = Answer::kNoMemory};
@@ -99,7 +99,7 @@ Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges
   const bool both = (xrc.domain != nullptr) == (xrc.cq != nullptr);
   if (!both || (xrc.domain != nullptr && (&xrc.domain->context() != this || &xrc.cq->context() != this)))
     return {.answer = Answer::kInvalid};
-  adapter::SrqConfig config{.pd = pd.id(), .wqes = wqes, .sges = sges};
+  adapter::SrqConfig config{.pd = pd.id(), .wqes = wqes, .sges = sges, .hold_places = true};
   if (xrc.domain != nullptr) {
     config.xrcd = xrc.domain->id();
     config.cq = &xrc.cq->queue();
@@ -134,7 +134,8 @@ Made<Qp> Context::create_qp(ProtectionDomain& pd, const QpInit& init) {
     return {.answer = Answer::kInvalid};
   adapter::QpConfig config = init.config;
   config.pd = pd.id();
-  config.wanted_qpn = init.management ? kQpnGsi : Qpn(0);
+  config.wanted_qpn = init.management ? kQpnGsi : adapter::kQpnAny;
+  config.hold_places = !init.management;
   config.srq = init.srq != nullptr ? &init.srq->queue() : nullptr;
   adapter::QpMemory memory = core().adapter.make_qp(config);
   auto made = std::make_unique<Qp>(*this, init, &pd);
@@ -192,9 +193,35 @@ Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> me
     return {.answer = Answer::kInvalid};
   auto made = std::make_unique<MemoryRegion>(*this, pd);
   const HoldToMake hold(core());
+  adapter::MemoryTable& table = core().adapter.memory();
+  const Refusable<adapter::MemoryRegion> region = table.reg_mr(pd.id(), memory, access, options);
+  if (!region) return {.answer = table.is_confined(pd.id()) ? Answer::kInvalid : Answer::kNoMemory};
+  made->enter(region.value());
+  return {.object = keep(std::move(made))};
+}
+
+Made<MemoryRegion> Context::reg_addresses(ProtectionDomain& pd, adapter::AddressKind kind, uint64_t address,
+                                          uint64_t length, adapter::Access access,
+                                          const adapter::RegisterOptions& options) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (&pd.context() != this || core().spaces == nullptr) return {.answer = Answer::kInvalid};
+  auto made = std::make_unique<MemoryRegion>(*this, pd);
+  const HoldToMake hold(core());
   const Refusable<adapter::MemoryRegion> region =
-      core().adapter.memory().reg_mr(pd.id(), memory, access, options);
-  if (!region) return {.answer = Answer::kNoMemory};
+      core().spaces->reg_addresses(pd.id(), kind, address, length, access, options);
+  if (!region) return {.answer = Answer::kInvalid};
+  made->enter(region.value());
+  return {.object = keep(std::move(made))};
+}
+
+Made<MemoryRegion> Context::reserve_mr(ProtectionDomain& pd, bool with_rkey) {
+  if (core().forked()) return {.answer = Answer::kForked};
+  if (&pd.context() != this) return {.answer = Answer::kInvalid};
+  auto made = std::make_unique<MemoryRegion>(*this, pd);
+  const HoldToMake hold(core());
+  adapter::MemoryTable& table = core().adapter.memory();
+  const Refusable<adapter::MemoryRegion> region = table.reserve_mr(pd.id(), with_rkey);
+  if (!region) return {.answer = table.is_confined(pd.id()) ? Answer::kInvalid : Answer::kNoMemory};
   made->enter(region.value());
   return {.object = keep(std::move(made))};
 }

@@ -10,6 +10,7 @@
 #include "hca/memory.h"
 #include "hca/queue_pair.h"
 #include "hca/shared_queue.h"
+#include "hca/spaces.h"
 
 namespace weft::hca {
 
@@ -21,12 +22,12 @@ class Context final : public ContextBase {
 
   [[nodiscard]] Made<ProtectionDomain> alloc_pd();
   [[nodiscard]] Made<CompletionChannel> create_channel();
-  /// `channel` may be null: such a CQ tells nobody.
+  /// `channel` may be null: such a CQ has no notifications.
   [[nodiscard]] Made<Cq> create_cq(uint32_t cqes, CompletionChannel* channel = nullptr, void* user = nullptr);
   [[nodiscard]] Made<Srq> create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user = nullptr,
                                      const XrcPlace& xrc = {});
   [[nodiscard]] Made<Qp> create_qp(ProtectionDomain& pd, const QpInit& init);
-  /// kAgain: nobody has opened the domain and it is not to be made; kInvalid: it is there and must not be.
+  /// kAgain: the domain is not open and is not to be made; kInvalid: it is there and must not be.
   [[nodiscard]] Made<XrcDomain> open_xrcd(const XrcOpen& open = {});
   /// An XRC target; of `init` its configuration and user count.
   [[nodiscard]] Made<Qp> create_target(XrcDomain& domain, const QpInit& init);
@@ -36,6 +37,15 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
                                           adapter::Access access,
                                           const adapter::RegisterOptions& options = {});
+  /// A region over addresses of the domain's process (Spaces::assign()); peers and requests name the address
+  /// itself unless the options say otherwise. kInvalid without a memory manager, for a kind of address that
+  /// the process's mode does not allow, for what its segments do not open, and without a key. SAN-LMP-06.
+  [[nodiscard]] Made<MemoryRegion> reg_addresses(ProtectionDomain& pd, adapter::AddressKind kind,
+                                                 uint64_t address, uint64_t length, adapter::Access access,
+                                                 const adapter::RegisterOptions& options = {});
+  /// A region that registration requests fill: MemoryRegion::stage(), then Qp::post_registration(). With an
+  /// RKey for registrations with remote rights. TPT-REG-02..07.
+  [[nodiscard]] Made<MemoryRegion> reserve_mr(ProtectionDomain& pd, bool with_rkey);
   [[nodiscard]] Made<Window> alloc_window(ProtectionDomain& pd,
                                           adapter::WindowKind kind = adapter::WindowKind::kKey);
   [[nodiscard]] Made<AddressHandle> create_ah(ProtectionDomain& pd, const adapter::AhAttr& attr);
@@ -45,6 +55,7 @@ class Context final : public ContextBase {
 
   /// Readable once for each asynchronous event that waits.
   [[nodiscard]] int async_fd() const noexcept { return source_.descriptor->fd(); }
+  [[nodiscard]] int poll_fd() const noexcept { return source_.descriptor->poll_fd(); }
   /// Waits for the next event unless async_fd() is O_NONBLOCK. `out` is set on kOk; an event of an object
   /// must be acknowledged before that can be destroyed. kAgain, kInterrupted, kForked.
   [[nodiscard]] Answer get_async_event(AsyncEvent& out) noexcept;

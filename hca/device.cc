@@ -1,6 +1,7 @@
 #include "hca/device.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <string>
 #include <thread>
 
@@ -39,14 +40,26 @@ void Device::attach(fabric::CellPort& port) {
   core_->path_ports.push_back(&port);
 }
 
+Spaces& Device::use_manager(adapter::MemoryManager& manager) {
+  const Hold hold(*core_);
+  core_->spaces = &core_->adapter.use_manager(manager);
+  spaces_ = std::make_unique<Spaces>(*core_, *core_->spaces);
+  return *spaces_;
+}
+
 void Device::set_helper(Helper* helper) noexcept {
   core_->helper = helper;
+}
+
+void Device::set_failure_sink(FailureSink* sink) noexcept {
+  core_->failure_sink = sink;
 }
 
 bool Device::publish(StatsPage& page, std::string_view prefix) {
   const Hold hold(*core_);
   return page.publish(std::string(prefix) + ".device", core_->counters) &&
-         core_->adapter.publish(page, prefix) && core_->table.publish(page);
+         core_->adapter.publish(page, prefix) && core_->table.publish(page) &&
+         core_->shown_failures.publish(page);
 }
 
 bool Device::wait_for_ports(Duration limit) {
@@ -71,6 +84,10 @@ bool Device::wait_for_ports(Duration limit) {
     const timespec timeout{wait / 1s, (wait % 1s).count()};
     static_cast<void>(ppoll(fds.data(), fds.size(), &timeout, nullptr));
   }
+}
+
+MissingPort Device::missing_port() {
+  return core_->missing_port();
 }
 
 Made<Context> Device::open() {
@@ -102,12 +119,10 @@ void Device::close(Context* context) noexcept {
 }
 
 bool Device::finish() noexcept {
-  if (core_->forked() || !answers(kFinishMax)) return false;
-  {
-    const Hold hold(*core_);
-    core_->adapter.say_last_words();
-  }
-  return core_->pass_on(core_->clock.now() + kFinishMax);
+  const int error = errno;  // a signal handler may call this
+  const bool finished = !core_->forked() && answers(kFinishMax) && core_->finish(kFinishMax);
+  errno = error;
+  return finished;
 }
 
 bool Device::answers(Duration limit) noexcept {

@@ -1,5 +1,5 @@
 // hca/device.h -- an adapter with its ports as a program has it that uses the verbs: several threads, calls
-// that wait, fork(), and a helper thread that drives while nobody does. docs/consumer.md.
+// that wait, fork(), and a helper thread that drives while no caller does. docs/consumer.md.
 #pragma once
 
 #include <poll.h>
@@ -10,7 +10,7 @@
 
 #include "adapter/adapter.h"
 #include "base/result.h"
-#include "fabric/link/link_connect.h"
+#include "fabric/carrier/link_connect.h"
 #include "hca/answer.h"
 #include "hca/device_config.h"
 
@@ -22,6 +22,7 @@ namespace weft::hca {
 
 class Context;
 class DeviceCore;
+class Spaces;
 
 /// Any thread, unless a call says otherwise.
 class Device {
@@ -38,18 +39,26 @@ class Device {
   /// The next port, over a link that this device keeps up. Nothing is joined before help() or
   /// wait_for_ports().
   Status add_link(const fabric::LinkEndpointConfig& config);
-  /// The next port, which somebody else keeps up; it must outlive the device.
+  /// The next port, which its owner keeps up; it must outlive the device.
   void attach(fabric::CellPort& port);
   /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`, and shows its QPs there
   /// (hca/qp_table.h); false when it is full.
   /// The page must outlive the device.
   bool publish(StatsPage& page, std::string_view prefix);
-  /// Null: nobody drives while callers do not. Must outlive the device or be replaced.
+  /// Null: the adapter stands still while no caller drives it. Must outlive the device or be replaced.
   void set_helper(Helper* helper) noexcept;
+
+  /// Null: failures are shown on the page alone. Must outlive the device or be replaced.
+  void set_failure_sink(FailureSink* sink) noexcept;
 
   /// Waits until every port is up, driving meanwhile. False when the time has passed.
   [[nodiscard]] bool wait_for_ports(Duration limit);
+  /// Why the first port that is not up is not.
+  [[nodiscard]] MissingPort missing_port();
   [[nodiscard]] Made<Context> open();
+  /// Regions over effective, virtual and physical addresses become possible, by the tables of `manager`. It
+  /// outlives the device. Once. docs/memory.md.
+  [[nodiscard]] Spaces& use_manager(adapter::MemoryManager& manager);
   /// Destroys what the context still has, without waiting for acknowledgements of work requests. The last one
   /// waits as finish() does: its program may end in whatever way.
   void close(Context* context) noexcept;
@@ -58,7 +67,8 @@ class Device {
   /// False when that time has passed, or another thread has held the device for as long -- be it the one that
   /// the caller has interrupted as a signal handler.
   bool finish() noexcept;
-  /// False when another thread holds the device for so long. Unlike any other call this one may interrupt it.
+  /// False when another thread holds the device longer than `limit`. Unlike any other call this one may
+  /// interrupt it.
   [[nodiscard]] bool answers(Duration limit) noexcept;
 
   [[nodiscard]] const adapter::AdapterLimits& limits() const noexcept;
@@ -82,6 +92,7 @@ class Device {
 
  private:
   std::unique_ptr<DeviceCore> core_;
+  std::unique_ptr<Spaces> spaces_;  // null without a memory manager
 };
 
 }  // namespace weft::hca

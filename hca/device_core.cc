@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.h"
+
 namespace weft::hca {
 namespace {
 
@@ -33,6 +35,22 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
       errands(wakes) {
   random.report_to(errands.restock);
   adapter.report_lack(errands.restock);
+  adapter.report_failures(errands.tell_failures);
+  if (!config.strict_memory) adapter.memory().tolerate_gone_memory(this);
+}
+
+// ---- memory that has gone --------------------
+
+void DeviceCore::missed() noexcept {
+  counters.add(DeviceCounter::kGoneMemory);
+}
+
+void DeviceCore::say_once_what_is_gone() noexcept {
+  if (gone_said_ || counters.get(DeviceCounter::kGoneMemory) == 0) return;
+  gone_said_ = true;
+  log(LogLevel::kWarn,
+      "a transfer met registered memory that this program has unmapped: bytes for it are dropped, bytes read "
+      "there are zero (WEFT_STRICT_MEMORY=1 makes it an error)");
 }
 
 // ---- turns --------------------
@@ -106,7 +124,8 @@ void DeviceCore::deliver_events() noexcept {
 
 void DeviceCore::deliver(const adapter::AsyncEvent& event) noexcept {
   const std::optional<EventKind> kind = kind_of(event.kind);
-  if (!kind) return;
+  // InfiniBand has the event for errors that no completion can report.
+  if (!kind || (event.kind == adapter::AsyncEventKind::kQpFatal && event.completed)) return;
   const bool of_object = event.cq != nullptr || event.srq != nullptr || event.qpn != Qpn(0);
   if (of_object && event.user == nullptr) return;
   raise({.kind = *kind,
@@ -181,7 +200,38 @@ bool DeviceCore::run_bag() noexcept {
   if (bag.start_helper && helper != nullptr && !helper->start()) helper_failed();
   if (bag.kick_helper && helper != nullptr) helper->kick();
   if (bag.restock) restock();
+  if (bag.tell_failures) [[unlikely]]
+    tell_failures();
   return more;
+}
+
+void DeviceCore::tell_failures() noexcept {
+  Failure failure;
+  for (bool mine = false;; mine = true) {
+    {
+      const std::lock_guard guard(lock);
+      if (telling_ && !mine) return;
+      telling_ = adapter.next_failure(failure);
+      if (!telling_) return;
+      shown_failures.show(failure);
+    }
+    if (failure_sink != nullptr) failure_sink->failed(failure);
+  }
+}
+
+bool DeviceCore::finish(Duration limit) noexcept {
+  {
+    const Hold hold(*this);
+    adapter.say_last_words();
+  }
+  tell_failures();
+  const auto told = [this] {
+    const std::lock_guard guard(lock);
+    return !telling_;
+  };
+  const Instant until = clock.now() + limit;
+  while (!told() && clock.now() < until) std::this_thread::sleep_for(kPassOnPause);
+  return pass_on(clock.now() + limit);
 }
 
 // ---- stock --------------------
@@ -211,7 +261,7 @@ void DeviceCore::restock() noexcept {
       stock = fetch(kinds);
     } catch (const std::bad_alloc&) {
       const std::lock_guard again(lock);
-      return adapter.go_without();  // whoever lacks something asks again
+      return adapter.go_without();  // tables that lack memory ask again
     }
     guard.lock();
     take(*stock);
@@ -237,7 +287,7 @@ void DeviceCore::need_helper() noexcept {
   if (!std::exchange(helper_wanted_, true)) errands.start_helper = true;
 }
 
-/// Nobody drives while no caller does: what hangs on that will not happen.
+/// Without the helper the adapter stands still while no caller drives it.
 void DeviceCore::helper_failed() noexcept {
   const Hold hold(*this);
   helper_wanted_ = false;  // the next call that needs it tries again
@@ -246,6 +296,7 @@ void DeviceCore::helper_failed() noexcept {
 
 Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
   const Instant tend_at = tend_links(clock.now(), links_ready);
+  say_once_what_is_gone();
   const Hold hold(*this);
   drive.helper_wakes();
   finish_ports();
@@ -290,6 +341,17 @@ Instant DeviceCore::tend_links(Instant now, bool now_due) noexcept {
     tend_at_ = std::min(tend_at_, link->upkeep()->deadline());
   }
   return tend_at_;
+}
+
+MissingPort DeviceCore::missing_port() {
+  const std::lock_guard guard(upkeep_);
+  const Hold hold(*this);
+  for (const auto& link : links) {
+    const fabric::JoinTrouble trouble = link->trouble();
+    if (!trouble.why.empty() || trouble.later)
+      return {std::string(trouble.why), trouble.refusal, trouble.later};
+  }
+  return {};
 }
 
 void DeviceCore::wait_fds(std::vector<pollfd>& out) noexcept {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adapter/adapter.h"
+#include "adapter/memory/fault_handler.h"
 #include "adapter/queues/completion_queue.h"
 #include "adapter/supplies.h"
 #include "base/clock.h"
@@ -18,6 +19,7 @@
 #include "hca/engine_lock.h"
 #include "hca/event_fd.h"
 #include "hca/events.h"
+#include "hca/failure_table.h"
 #include "hca/fork_guard.h"
 #include "hca/kept_link.h"
 #include "hca/object.h"
@@ -27,7 +29,7 @@
 
 namespace weft::hca {
 
-class DeviceCore {
+class DeviceCore final : private adapter::GoneMemory {
  public:
   DeviceCore(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
 
@@ -81,7 +83,14 @@ class DeviceCore {
   [[nodiscard]] Helped help(bool links_ready, bool stays) noexcept;
   /// Joins, looks for peers and frees dead links, if that is due or `now_due`. @return when it is due again
   Instant tend_links(Instant now, bool now_due) noexcept;
+  [[nodiscard]] MissingPort missing_port();
   void wait_fds(std::vector<pollfd>& out) noexcept;
+  /// Shows what has failed and tells the sink of it. One thread does so at a time, and takes what fails
+  /// meanwhile, too.
+  [[gnu::cold]] void tell_failures() noexcept;
+  /// Before the process ends: last words, failures that people have not been told of, cells that would be
+  /// lost. Two waits of `limit` at most. False when cells may be lost.
+  [[nodiscard]] bool finish(Duration limit) noexcept;
   /// Drives until no link has anything that would be lost with the process. False when it is `until`.
   [[nodiscard]] bool pass_on(Instant until) noexcept;
 
@@ -97,14 +106,19 @@ class DeviceCore {
   Drive drive;
   Helper* helper = nullptr;
   QpTable table;
+  FailureSink* failure_sink = nullptr;
+  FailureTable shown_failures;
 
   std::vector<fabric::CellPort*> ports;
-  std::vector<fabric::CellPort*> path_ports;  // of those, the ones that nobody supervises apart
+  std::vector<fabric::CellPort*> path_ports;  // of those, the ones without a supervisor
+  adapter::AddressSpaces* spaces = nullptr;   // the adapter's; null without a memory manager
   SharedXrcds xrcds;                          // those that are opened by a file
   ContextBase* contexts = nullptr;            // newest first
   CounterSet<DeviceCounter> counters;
 
  private:
+  void missed() noexcept override;
+  void say_once_what_is_gone() noexcept;
   void run_errands() noexcept;
   [[nodiscard]] bool run_bag() noexcept;
   void restock() noexcept;
@@ -115,9 +129,13 @@ class DeviceCore {
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;
   uint32_t destroyers_ = 0;                    // threads in wait_for_acknowledgements()
-  std::atomic<uint32_t> acknowledgements_{0};  // steps with each that somebody may wait for
+  std::atomic<uint32_t> acknowledgements_{0};  // steps with each that a destroyer may wait for
 
   std::atomic<bool> link_broken_{false};  // one must be taken out
+
+  bool gone_said_ = false;  // the helper's
+
+  bool telling_ = false;  // a thread tells failures
 
   std::mutex upkeep_;  // of the links; never taken by a call of the data path
   Instant tend_at_ = Instant::min();
@@ -126,7 +144,10 @@ class DeviceCore {
 /// Holds the lock of a device for one call.
 class Hold {
  public:
-  explicit Hold(DeviceCore& core) noexcept : core_(core), now_(core.clock.now()) { core_.lock.lock(); }
+  explicit Hold(DeviceCore& core) noexcept : core_(core), now_(core.clock.now()) {
+    adapter::refresh_guard(now_);
+    core_.lock.lock();
+  }
   ~Hold() { core_.leave(); }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;

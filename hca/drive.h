@@ -9,7 +9,7 @@
 
 namespace weft::hca {
 
-/// Callers that have been silent for so long no longer drive.
+/// A caller that has made no call for this long no longer counts as driving the adapter.
 inline constexpr Duration kCallerPause = std::chrono::milliseconds(2);
 /// A caller that armed a queue looks at its queues once more and then waits where we do not see it. One
 /// that goes on after this many turns polls.
@@ -20,7 +20,7 @@ inline constexpr Duration kPollRun = std::chrono::milliseconds(2);
 /// A caller that leaves arrivals alone may come back with a request within this time of its last call.
 inline constexpr Duration kCallerRest = std::chrono::milliseconds(100);
 
-/// Owner: whoever holds the device's lock.
+/// Owner: the holder of the device's lock.
 class Drive {
  public:
   /// A caller has run a turn.
@@ -76,7 +76,7 @@ class Drive {
   uint32_t turns_after_arm_ = 0;
   Instant polled_at_{};  // while unattended_: the last poll, and the first of those without a gap
   Instant polls_from_{};
-  bool waiting_ = false;     // somebody waits for an event
+  bool waiting_ = false;     // a thread waits for an event
   bool unattended_ = false;  // callers leave what arrives to the helper
 };
 

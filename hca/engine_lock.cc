@@ -1,6 +1,6 @@
-// How it works: who finds the lock taken spins as long as a turn usually takes, then offers its core to
-// others, because the owner may have lost its own, and then sleeps a little at a time. While somebody waits,
-// those who come give it a moment first.
+// How it works: a thread that finds the lock taken spins as long as a turn usually takes, then offers its
+// core to others, because the owner may have lost its own, and then sleeps a little at a time. Threads that
+// come while another waits let that one go first.
 #include "hca/engine_lock.h"
 
 #include <sched.h>
@@ -33,10 +33,12 @@ void EngineLock::give_way() const noexcept {
   sched_yield();
 }
 
-void EngineLock::wait() noexcept {
+bool EngineLock::wait(uint32_t rounds) noexcept {
   waiters_.fetch_add(1, std::memory_order_relaxed);
-  for (uint32_t round = 0;; ++round) {
-    if (!held_.load(std::memory_order_relaxed) && try_lock()) break;
+  bool taken = false;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    taken = !held_.load(std::memory_order_relaxed) && try_lock();
+    if (taken) break;
     if (round < kSpins) {
       pause_core();
     } else if (round < kSpins + kYields) {
@@ -47,6 +49,7 @@ void EngineLock::wait() noexcept {
     }
   }
   waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return taken;
 }
 
 }  // namespace weft::hca

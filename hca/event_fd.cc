@@ -12,13 +12,13 @@ namespace weft::hca {
 
 std::shared_ptr<EventFd> EventFd::create() {
   UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
-  return fd.valid() ? std::make_shared<EventFd>(std::move(fd)) : nullptr;
+  return fd.valid() ? std::make_shared<EventFd>(GuardedFd(std::move(fd))) : nullptr;
 }
 
 void EventFd::add(uint64_t units) noexcept {
   // Cannot wait: the counter would have to be near 2^64. Not write(): a program's calls of that on this
   // descriptor may be led elsewhere (preload/).
-  static_cast<void>(eventfd_write(fd_.get(), units));
+  if (fd_.can_wake()) static_cast<void>(eventfd_write(fd_.get(), units));
 }
 
 Answer EventFd::take() noexcept {
@@ -30,7 +30,7 @@ Answer EventFd::take() noexcept {
 void EventFd::take_back() noexcept {
   uint64_t unit = 0;
   const iovec into{&unit, sizeof unit};
-  static_cast<void>(preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT));
+  if (fd_.is_ours()) static_cast<void>(preadv2(fd_.get(), &into, 1, -1, RWF_NOWAIT));
 }
 
 void Errands::add(EventSource& source, int64_t units) noexcept {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/unique_fd.h"
+#include "base/guarded_fd.h"
 #include "fabric/link/wake_list.h"
 #include "hca/answer.h"
 
@@ -21,9 +21,11 @@ class EventFd {
  public:
   /// Null when the process has no descriptor left.
   [[nodiscard]] static std::shared_ptr<EventFd> create();
-  explicit EventFd(UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit EventFd(GuardedFd fd) : fd_(std::move(fd)) {}
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// For poll(): -1 once the program has closed the descriptor.
+  [[nodiscard]] int poll_fd() const noexcept { return fd_.is_ours() ? fd_.get() : -1; }
   void add(uint64_t units) noexcept;
   /// Takes one unit; waits for it unless the descriptor is O_NONBLOCK. kOk, kAgain, kInterrupted.
   [[nodiscard]] Answer take() noexcept;
@@ -31,10 +33,10 @@ class EventFd {
   void take_back() noexcept;
 
  private:
-  UniqueFd fd_;
+  GuardedFd fd_;
 };
 
-/// A descriptor with the units it is owed. Owner: whoever holds the device's lock.
+/// A descriptor with the units it is owed. Owner: the holder of the device's lock.
 struct EventSource {
   std::shared_ptr<EventFd> descriptor;
   int64_t owed = 0;             // units to write; negative: to take back
@@ -46,22 +48,24 @@ struct EventSource {
 struct Wants {
   bool kick_helper = false;
   bool start_helper = false;
-  bool tell_destroyers = false;  // an event was acknowledged that somebody may wait for
+  bool tell_destroyers = false;  // an event was acknowledged that a destroyer may wait for
   bool restock = false;          // a table has little room left
+  bool tell_failures = false;    // requests have failed that people may hear of
+  std::array<bool, 3> unused{};  // one word in all
 };
 
 /// What the calls of a device want of the kernel: noted under its lock, done after it was given back.
-/// Owner: whoever holds the lock.
+/// Owner: the holder of the lock.
 class Errands : public Wants {
  public:
   explicit Errands(fabric::WakeList& wakes) : wakes_(wakes) {}
 
   [[nodiscard]] bool empty() const noexcept {
-    return owing_ == nullptr && wakes_.empty() && std::bit_cast<uint32_t>(static_cast<Wants>(*this)) == 0;
+    return owing_ == nullptr && wakes_.empty() && std::bit_cast<uint64_t>(static_cast<Wants>(*this)) == 0;
   }
   /// One more event of this source has come.
   void owe(EventSource& source) noexcept { add(source, 1); }
-  /// Events of this source were dropped that nobody has taken.
+  /// Events of this source were dropped before they were taken.
   void take_back(EventSource& source, uint32_t events) noexcept { add(source, -int64_t{events}); }
   /// The source ends.
   void forget(const EventSource& source) noexcept;

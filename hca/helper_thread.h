@@ -1,6 +1,7 @@
-// hca/helper_thread.h -- the thread that drives a device while no caller does. All signals are blocked in
-// it, and it takes no memory: the first that a thread takes maps and unmaps some, and libraries of programs
-// (libfabric, UCX) rewrite the code of mmap() and munmap() while they believe that nobody else runs.
+// hca/helper_thread.h -- the thread that drives a device while no caller does. All signals but SIGSEGV and
+// SIGBUS are blocked in it, and it takes no memory: the first that a thread takes maps and unmaps some, and
+// libraries of programs (libfabric, UCX) rewrite the code of mmap() and munmap() while they believe that
+// no other thread runs.
 #pragma once
 
 #include <poll.h>

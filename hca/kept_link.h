@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "base/rng.h"
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/link/link_upkeep.h"
 
 namespace weft::hca {
@@ -30,6 +30,9 @@ class KeptLink {
   [[nodiscard]] fabric::LinkEngine& engine() noexcept { return engine_; }
   /// Null when the path supervises itself.
   [[nodiscard]] fabric::LinkUpkeep* upkeep() noexcept { return upkeep_.get(); }
+  [[nodiscard]] fabric::JoinTrouble trouble() const noexcept {
+    return upkeep_ != nullptr ? upkeep_->trouble() : supervisor_->trouble();
+  }
 
  private:
   std::unique_ptr<fabric::LinkSupervisor> supervisor_;

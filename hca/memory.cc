@@ -36,6 +36,17 @@ Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain*
   return Answer::kOk;
 }
 
+Answer MemoryRegion::stage(std::span<std::byte> memory) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  const Hold hold(device);
+  const Refusable<adapter::MemoryRegion> staged = device.adapter.memory().stage(region_.lkey, memory);
+  if (!staged) return Answer::kInvalid;
+  region_ = staged.value();
+  staged_addr_ = reinterpret_cast<uintptr_t>(memory.data());
+  return Answer::kOk;
+}
+
 Answer Window::release() noexcept {
   // An unbind request has destroyed it already if this fails (TPT-WQE-02).
   static_cast<void>(core().adapter.memory().dealloc_rkey(key_));

@@ -2,6 +2,10 @@
 // as a consumer has them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
 #include "adapter/adapter.h"
 #include "hca/object.h"
 
@@ -32,8 +36,17 @@ class MemoryRegion final : public Object {
   /// Registers anew what is given: memory, rights, or with `pd` the domain. The keys are new. kBusy while
   /// windows are bound to it, kInvalid for memory or rights that cannot be; nothing has changed then.
   [[nodiscard]] Answer rereg(const adapter::RegionChange& change, ProtectionDomain* pd = nullptr);
+  /// Of a region made by Context::reserve_mr(): sets memory aside for its next registration request. region()
+  /// has the keys from now on; they open nothing before that request has been carried out. The memory
+  /// outlives the registration. kInvalid for other regions, without memory, and while it is registered;
+  /// nothing has changed then. TPT-REG-03.
+  [[nodiscard]] Answer stage(std::span<std::byte> memory) noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------
+  /// The address of what is staged.
+  [[nodiscard]] uint64_t staged_addr() const noexcept { return staged_addr_; }
+  /// A registration request names its first byte so.
+  void begin_at(uint64_t addr) noexcept { region_.addr = addr; }
   void enter(const adapter::MemoryRegion& region) noexcept {
     region_ = region;
     ++pd_->books.users;
@@ -44,6 +57,7 @@ class MemoryRegion final : public Object {
  private:
   ProtectionDomain* pd_;
   adapter::MemoryRegion region_{};
+  uint64_t staged_addr_ = 0;
 };
 
 /// A key that bind requests tie to ranges. Any thread; key() of one of type 1 not while another thread binds

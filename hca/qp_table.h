@@ -22,8 +22,8 @@ enum class QpGauge : uint8_t { kNumber, kService, kState, kPeerLid, kPeerNumber,
   return {"number", "service", "qp_state", "peer_lid", "peer_number"};
 }
 
-/// Brought up to date when a QP changes and twice a second by who helps; no call of the data path comes here.
-/// Owner: whoever holds the device's lock.
+/// Brought up to date when a QP changes and twice a second by the helper; no call of the data path comes
+/// here. Owner: the holder of the device's lock.
 class QpTable {
  public:
   /// QPs beyond these are counted and not shown.

@@ -58,6 +58,27 @@ Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted)
   return answer;
 }
 
+Answer Qp::post_all(std::span<const adapter::SendRequest> list) noexcept {
+  adapter::ChannelAdapter& adapter = core().adapter;
+  size_t posted = 0;
+  const Answer answer = post(list, posted);
+  if (answer == Answer::kOk) {
+    adapter.ring_send(*pair_);
+  } else {
+    adapter.take_back_posts(*pair_);
+  }
+  return answer;
+}
+
+Answer Qp::post_batch(std::span<const adapter::SendRequest> list) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  Hold hold(device);
+  const Answer answer = post_all(list);
+  device.caller_turn(hold.now());
+  return answer;
+}
+
 Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept {
   DeviceCore& device = core();
   posted = 0;
@@ -80,7 +101,9 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
   if (bind.region == nullptr && (bind.addr != 0 || bind.length != 0)) return Answer::kInvalid;
   if (has(bind.access, adapter::Access::kZeroBased)) return Answer::kInvalid;
   Hold hold(device);
-  const Rkey next = device.adapter.memory().promise_key(window.key());
+  adapter::MemoryTable& memory = device.adapter.memory();
+  const Rkey next = memory.promise_key(window.key());
+  if (next == Rkey()) return Answer::kNoMemory;  // 255 binds are under way
   const adapter::SendRequest request{
       .wr_id = bind.wr_id,
       .opcode = adapter::SendOpcode::kBindWindow,
@@ -94,9 +117,35 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
   if (answer == Answer::kOk) {
     key = next;
     window.set_key(next);
+  } else {
+    memory.withdraw_promise(window.key());
   }
   device.caller_turn(hold.now());
   return answer;
+}
+
+Answer Qp::register_and(const Registration& what, std::span<adapter::SendRequest> list) noexcept {
+  DeviceCore& device = core();
+  if (device.forked()) return Answer::kForked;
+  if (what.region == nullptr || &what.region->pd() != uses_[0]) return Answer::kInvalid;
+  Hold hold(device);
+  const uint64_t addr = what.addr.value_or(what.region->staged_addr());
+  list.front().opcode = adapter::SendOpcode::kRegister;
+  list.front().registration = {what.region->region().lkey, addr, what.access};
+  const Answer answer = post_all(list);
+  if (answer == Answer::kOk) what.region->begin_at(addr);
+  device.caller_turn(hold.now());
+  return answer;
+}
+
+Answer Qp::post_registration(const Registration& what, uint64_t wr_id, uint32_t flags) noexcept {
+  adapter::SendRequest request{.wr_id = wr_id, .flags = flags};
+  return register_and(what, std::span(&request, 1));
+}
+
+Answer Qp::post_registration(const Registration& what, const adapter::SendRequest& operation) noexcept {
+  std::array<adapter::SendRequest, 2> both{adapter::SendRequest{.wr_id = operation.wr_id}, operation};
+  return register_and(what, both);
 }
 
 Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {

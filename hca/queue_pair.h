@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "adapter/adapter.h"
@@ -43,6 +44,13 @@ struct WindowBind {
   adapter::Access access = adapter::Access::kNone;
 };
 
+/// What a registration request makes of the memory that was staged for a region.
+struct Registration {
+  MemoryRegion* region = nullptr;  // of Context::reserve_mr(), in the domain of the QP
+  adapter::Access access = adapter::Access::kNone;
+  std::optional<uint64_t> addr{};  // its first byte as peers and requests name it; none: its own address
+};
+
 /// Any thread.
 class Qp final : public Object {
  public:
@@ -56,6 +64,8 @@ class Qp final : public Object {
   /// Posts the requests in order until one is refused; `posted` tells how many were accepted. One doorbell
   /// and one turn for all of them.
   [[nodiscard]] Answer post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept;
+  /// Posts all requests or, when one of them is refused, none.
+  [[nodiscard]] Answer post_batch(std::span<const adapter::SendRequest> list) noexcept;
   [[nodiscard]] Answer post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept;
   /// Why a post was refused, said once; kOk when none was since. For diagnostics.
   [[nodiscard]] adapter::PostResult take_refusal() noexcept;
@@ -64,6 +74,16 @@ class Qp final : public Object {
   /// without a region and for kZeroBased; nothing has changed unless kOk. Windows of other types are bound by
   /// post_send().
   [[nodiscard]] Answer bind_window(Window& window, const WindowBind& bind, Rkey& key) noexcept;
+  /// Posts a registration request; what is posted behind it may use both keys of region() without waiting
+  /// (TPT-REG-03). QpConfig::registration says what follows when it cannot be carried out. kInvalid for a
+  /// region of another domain; nothing was posted unless kOk.
+  [[nodiscard]] Answer post_registration(const Registration& what, uint64_t wr_id,
+                                         uint32_t flags = adapter::kSendSignaled) noexcept;
+  /// A registration and an operation behind it as one request (TPT-ULP-01): both are posted or none, and the
+  /// completion is the operation's, unless the QP signals all requests. A registration that cannot be carried
+  /// out completes in its place, with its `wr_id`; the operation is flushed then.
+  [[nodiscard]] Answer post_registration(const Registration& what,
+                                         const adapter::SendRequest& operation) noexcept;
   [[nodiscard]] Answer modify(const adapter::QpAttr& attr, uint32_t mask) noexcept;
   [[nodiscard]] Answer query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept;
 
@@ -90,6 +110,10 @@ class Qp final : public Object {
  private:
   /// This handle goes. True when it was the last.
   [[nodiscard]] bool let_go() noexcept;
+  /// The first request of `list` becomes the registration.
+  [[nodiscard]] Answer register_and(const Registration& what, std::span<adapter::SendRequest> list) noexcept;
+  /// All of them or none; the caller holds the device.
+  [[nodiscard]] Answer post_all(std::span<const adapter::SendRequest> list) noexcept;
   /// Up to the first that is refused; the caller holds the device.
   template <class Request>
   Answer post(std::span<const Request> list, size_t& posted) noexcept;

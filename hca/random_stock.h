@@ -11,7 +11,7 @@
 
 namespace weft::hca {
 
-/// The numbers of a source in their order. Owner: whoever holds the device's lock, except of draw().
+/// The numbers of a source in their order. Owner: the holder of the device's lock, except of draw().
 class RandomStock final : public RandomSource {
  public:
   /// More than any call takes: a new chunk of keys takes 64, and a block for a window of type 2 is looked for

@@ -55,7 +55,7 @@ Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted
 Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  adapter::RecvRoom room;  // nobody waits for this memory, nor for what is given back
+  adapter::RecvRoom room;  // taken, and the old one given back, outside the lock
   try {
     room = device.adapter.srqs().room_for(queue_, attr, mask);
   } catch (const std::bad_alloc&) {

@@ -13,9 +13,9 @@ namespace weft::hca {
 
 class Cq;
 
-/// `create`: make the domain when nobody has opened it by the file; `exclusive`: only then.
+/// `create`: make the domain when it is not open by the file; `exclusive`: only then.
 struct XrcOpen {
-  std::optional<XrcFile> file{};  // none: a domain that nobody shares
+  std::optional<XrcFile> file{};  // none: a domain of this process alone
   bool create = true;
   bool exclusive = false;
 };

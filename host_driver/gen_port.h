@@ -42,7 +42,7 @@ struct TrafficSpec {
   std::array<uint8_t, 16> target_ipv6{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
 };
 
-/// The last four end a run: kFailed when nobody answered, kTooLong at a frame that the session cannot carry,
+/// The last four end a run: kFailed when no peer answered, kTooLong at a frame that the session cannot carry,
 /// kAbandoned when the lease ran out.
 enum class TrafficPhase : uint8_t {
   kIdle,
@@ -92,7 +92,7 @@ class GenPort final : public ModelPort {
   Status start(const TrafficSpec& spec);
   /// Sends no more; the run is finished() when what is on its way has come back or is given up.
   void stop() noexcept;
-  /// Whoever wanted the run is still there.
+  /// The client that wanted the run is still there.
   void renew() noexcept { unrenewed_ns_ = 0; }
   [[nodiscard]] TrafficResult result() const noexcept;
   [[nodiscard]] bool finished() const noexcept {

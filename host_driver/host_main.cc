@@ -74,12 +74,14 @@ session::SessionConfig session_config(const node::HostSpec& spec, const Interfac
   config.name = fmt::format("unit {}", interface.spec->unit.value());
   config.mode = spec.mode;
   config.encoding = spec.encoding;
+  config.acks = spec.acks;
   config.pools = node::session_pools(spec);
   const bool rdma = spec.mode == TransferMode::kRdma;
   config.frame_bytes_max = rdma ? kGsoFrameBytesMax : kJumboFrameBytes;
   config.features = rdma ? port.offloads : Offload::kNone;
   config.mac = port.mac;
   config.unit = interface.spec->unit;
+  config.port = static_cast<uint8_t>(interface.spec->via);
   return config;
 }
 
@@ -125,7 +127,7 @@ class HostProgram final : public node::EndnodeProgram {
         traffic_(generators_of(interfaces_)) {
     for (Interface& interface : interfaces_) {
       interface.session =
-          session::NetdevSession::make(session_config(spec, interface), endnode.adapter(), random);
+          session::NetdevSession::make(session_config(spec, interface), endnode.session_ports(), random);
       interface.half =
           std::make_unique<HostNetdev>(*interface.session, *interface.port, nic_settings(interface));
       interface.half->publish(page, fmt::format("unit.{}", interface.spec->unit.value()));

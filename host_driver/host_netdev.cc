@@ -49,7 +49,7 @@ int HostNetdev::poll(Instant now) noexcept {
   work += session_.poll(now);
   work += deliver();
   work += collect();
-  work += controller_.poll();
+  work += controller_.poll(now);
   session_.flush();
   if (now >= carrier_off_at_) [[unlikely]] {
     carrier_off_at_ = kNever;
@@ -125,7 +125,7 @@ int HostNetdev::collect() noexcept {
 }
 
 Instant HostNetdev::deadline() const noexcept {
-  Instant next = std::min(session_.deadline(), carrier_off_at_);
+  Instant next = std::min({session_.deadline(), carrier_off_at_, controller_.deadline()});
   if (!held_) next = std::min(next, port_.deadline());
   if (held_ && port_.deadline() != kNever)
     next = std::min(next, std::max(port_.deadline(), now_ + kBusyRetry * 20));
@@ -161,7 +161,7 @@ void HostNetdev::say_mtu(uint32_t mtu_bytes) const {
       info.kind, info.name, mtu_bytes, kMtuBytesMax, info.name, kMtuBytesMax);
 }
 
-/// Somebody has changed the interface: the unit treats this host accordingly from now on.
+/// The settings of the interface have changed: the unit learns of it and treats this host accordingly.
 void HostNetdev::follow_os(const OsSettings& os) noexcept {
   if (os.mtu_bytes != os_.mtu_bytes) say_mtu(os.mtu_bytes);
   if (os.mtu_bytes != os_.mtu_bytes) controller_.set_mtu(std::min(os.mtu_bytes, kMtuBytesMax));

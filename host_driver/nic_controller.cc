@@ -1,6 +1,7 @@
 #include "host_driver/nic_controller.h"
 
 #include <bit>
+#include <utility>
 
 #include "base/log.h"
 
@@ -34,6 +35,7 @@ std::string_view to_string(NicRequest request) noexcept {
 
 void NicController::set_mac(const MacAddress& mac) noexcept {
   settings_.mac = mac;
+  mac_refused_ = false;
   want(NicRequest::kSetMac);
 }
 
@@ -71,12 +73,14 @@ void NicController::replay() noexcept {
   counters_.add(ControllerCounter::kReplays);
   wanted_ = kReplayed;
   transaction_ = 0;
+  ask_mac_at_ = kNever;
   promiscuous_refused_ = false;
 }
 
 void NicController::forget() noexcept {
   wanted_ = 0;
   transaction_ = 0;
+  ask_mac_at_ = kNever;
   granted_ = Offload::kNone;
 }
 
@@ -118,7 +122,12 @@ session::CfgRequest NicController::build(NicRequest request) noexcept {
   return {};
 }
 
-int NicController::poll() noexcept {
+int NicController::poll(Instant now) noexcept {
+  now_ = now;
+  if (now >= ask_mac_at_) [[unlikely]] {
+    ask_mac_at_ = kNever;
+    want(NicRequest::kSetMac);
+  }
   if (wanted_ == 0 || transaction_ != 0 || session_.state() != session::SessionState::kOpen) return 0;
   current_ = static_cast<NicRequest>(std::countr_zero(wanted_));
   transaction_ = session_.request_config(build(current_));
@@ -153,6 +162,8 @@ bool NicController::accept(NicRequest request, const session::CfgReply& reply) n
       filters_ = sent_filters_;
       return true;
     case NicRequest::kSetMac:
+      if (std::exchange(mac_refused_, false)) log(LogLevel::kInfo, "the unit has taken the address now");
+      return true;
     case NicRequest::kSetMtu:
     case NicRequest::kClearStatistics:
     case NicRequest::kCount:
@@ -195,6 +206,10 @@ void NicController::refused(const session::CfgReply& reply) noexcept {
     promiscuous_refused_ = true;
     want(NicRequest::kSetFilters);  // the others of the filters
     return;
+  }
+  if (current_ == NicRequest::kSetMac && reply.status == CfgStatus::kNotPermitted) {
+    ask_mac_at_ = now_ + kAskMacEvery;
+    if (std::exchange(mac_refused_, true)) return;
   }
   log(LogLevel::kWarn, "unit answered '{}' to {}", to_string(reply.status), to_string(current_));
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/counters.h"
 #include "base/frame_port.h"
 #include "messages/cfg_data.h"
@@ -14,6 +15,9 @@
 
 namespace weft::host {
 
+/// How often an address that another host of the unit has is asked for again: in a fail-over the host that
+/// gives it up may be the later one.
+inline constexpr Duration kAskMacEvery = std::chrono::milliseconds(500);
 /// Jumbo frames end here.
 inline constexpr uint32_t kMtuBytesMax = 9000;
 
@@ -84,7 +88,8 @@ class NicController {
   /// The session is gone: nothing more is sent until replay().
   void forget() noexcept;
   /// Sends the next request when none is on its way. Returns work done.
-  int poll() noexcept;
+  int poll(Instant now) noexcept;
+  [[nodiscard]] Instant deadline() const noexcept { return ask_mac_at_; }
   /// Takes the reply of one of its own transactions; false when the transaction is not its own.
   bool take_reply(uint64_t transaction, const session::CfgReply& reply) noexcept;
 
@@ -132,7 +137,10 @@ class NicController {
   bool os_promiscuous_ = false;
   bool os_all_multicast_ = false;
   bool promiscuous_refused_ = false;
-  NicFilters sent_filters_;  // of the last kSetFilters
+  Instant now_{};
+  Instant ask_mac_at_ = kNever;  // another host of the unit has the address: it may give it up
+  bool mac_refused_ = false;     // the log says so
+  NicFilters sent_filters_;      // of the last kSetFilters
   NicFilters filters_;
   std::array<CfgStatus, static_cast<size_t>(NicRequest::kCount)> last_status_{};
   CounterSet<ControllerCounter> counters_;

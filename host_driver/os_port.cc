@@ -28,7 +28,7 @@ OsPort made_gen(const MacAddress& mac, const Clock& clock) {
 Result<OsPort> open_os(const node::OsName& os, int fd, const MacAddress& mac, const Clock& clock) {
   switch (os.kind) {
     case node::OsKind::kTap:
-      return made(fd >= 0 ? TapPort::adopt(UniqueFd(fd)) : TapPort::open(os.argument));
+      return made(fd >= 0 ? TapPort::adopt(UniqueFd(fd), os.argument) : TapPort::open(os.argument));
     case node::OsKind::kGen:
       return made_gen(mac, clock);
     case node::OsKind::kUnix:

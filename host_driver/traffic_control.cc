@@ -7,8 +7,8 @@
 namespace weft::host {
 namespace {
 
-/// Who asks for a run asks for its report many times a second; a run that nobody asks about has lost its
-/// asker.
+/// The client that starts a run asks for its report many times a second. A run without such requests for this
+/// long has lost its client.
 constexpr Duration kTrafficLease = std::chrono::seconds(5);
 
 control::RoundTripTimes times(const RoundTripFigures& from) {

@@ -18,8 +18,8 @@ class TrafficControl {
 
   /// Fails while a run of that generator is on, without such a generator, or when the wish makes no sense.
   Status start(const control::TrafficRun& run);
-  /// Of the generator that was started last. Who asks keeps the run alive: one that nobody asks about for
-  /// five seconds has lost its asker and ends.
+  /// Of the generator that was started last. Each call keeps the run alive: a run without a call for five
+  /// seconds has lost its client and ends.
   Result<control::TrafficFigures> stop();
   Result<control::TrafficFigures> report();
 

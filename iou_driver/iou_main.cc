@@ -39,7 +39,7 @@ class UnitProgram final : public node::EndnodeProgram {
               StatsPage& page)
       : EndnodeProgram(spec, kProgram, endnode, {&port}),
         port_(port),
-        acceptor_(acceptor_config(spec, port.info()), endnode.adapter(), random),
+        acceptor_(acceptor_config(spec, port.info()), endnode.session_ports(), random),
         half_(acceptor_, port, nic_policy(spec)) {
     port.set_carrier(true);
     half_.publish(page, "unit");

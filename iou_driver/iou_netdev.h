@@ -132,6 +132,7 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
   int take_from_nic() noexcept;
   [[nodiscard]] bool read_one() noexcept;
   void route(std::span<const std::byte> bytes, uint32_t landing, uint32_t targets) noexcept;
+  [[nodiscard]] bool is_waited_for(UnitClient& to, uint32_t bytes) noexcept;
   [[nodiscard]] uint32_t hand_to_all(std::span<const std::byte> bytes, uint32_t targets) noexcept;
   void hold(std::span<const std::byte> bytes, uint32_t targets) noexcept;
   void serve_held() noexcept;

@@ -163,7 +163,7 @@ IouNetdev::Handed IouNetdev::hand_over(uint32_t index, const FrameHead& head,
   UnitClient& to = clients_[index];
   const uint32_t bytes = kVnetBytes + head.frame_bytes;
   if (!fits_as_it_is(to, head)) {
-    if (held_.length != 0) return Handed::kBusy;
+    if (held_.length != 0 || !is_waited_for(to, bytes)) return Handed::kBusy;
     std::memcpy(held_.bytes.data(), head.bytes.data(), head.size);
     if (!rest.empty()) std::memcpy(held_.bytes.data() + head.size, rest.data(), rest.size());
     hold(std::span(held_.bytes).first(bytes), bit_of(index));
@@ -277,18 +277,26 @@ uint32_t IouNetdev::hand_to_all(std::span<const std::byte> bytes, uint32_t targe
     const auto index = static_cast<uint32_t>(std::countr_zero(targets));
     targets &= targets - 1;
     UnitClient& to = clients_[index];
-    if (!fits_as_it_is(to, head_)) {
+    const bool whole = fits_as_it_is(to, head_);
+    if (whole && hand_over(index, head_, rest) == Handed::kDone) continue;
+    if (whole ? !to.slow : is_waited_for(to, static_cast<uint32_t>(bytes.size()))) {
       waiting |= bit_of(index);
-    } else if (hand_over(index, head_, rest) == Handed::kBusy) {
-      if (to.slow) {
-        counters_.add(UnitCounter::kSlowHostDrops);
-        ++to.statistics.drops;
-      } else {
-        waiting |= bit_of(index);
-      }
+    } else {
+      counters_.add(UnitCounter::kSlowHostDrops);
+      ++to.statistics.drops;
     }
   }
   return waiting;
+}
+
+/// A host that made others wait for nothing is not waited for again until it has room. `bytes` is the length
+/// of the frame that has to be cut for it.
+bool IouNetdev::is_waited_for(UnitClient& to, uint32_t bytes) noexcept {
+  if (!to.slow) return true;
+  const uint32_t room = std::min(to.session->frame_bytes_max(), bytes);
+  if (to.session->claim_frame(room).size() < room) return false;
+  to.session->abandon_frame();
+  return true;
 }
 
 /// Keeps a frame for the hosts of `targets`. `bytes` may be held_.bytes itself; held_ must be free.
@@ -368,6 +376,7 @@ IouNetdev::Handed IouNetdev::cut_held_for(UnitClient& to) noexcept {
     const std::span<std::byte> into = to.session->claim_frame(bytes);
     if (into.size() < bytes) return Handed::kBusy;
     to.session->submit_frame(segmenter_.next(into));
+    to.slow = false;
     ++to.statistics.frames_in;
     to.statistics.bytes_in += bytes - kVnetBytes;
     counters_.add(UnitCounter::kFramesToHosts);

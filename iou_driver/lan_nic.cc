@@ -28,7 +28,7 @@ Nic open_nic(const node::NicName& nic, int fd, const Clock& clock) {
     case node::NicKind::kEcho:
       return std::unique_ptr<FramePort>(std::make_unique<EchoNic>(EchoNicConfig{}));
     case node::NicKind::kTap:
-      return made(fd >= 0 ? TapPort::adopt(UniqueFd(fd)) : TapPort::open(nic.argument));
+      return made(fd >= 0 ? TapPort::adopt(UniqueFd(fd), nic.argument) : TapPort::open(nic.argument));
     case node::NicKind::kPacket:
       return made(fd >= 0 ? PacketNic::adopt(UniqueFd(fd), nic.argument) : PacketNic::open(nic.argument));
     case node::NicKind::kSlirp:

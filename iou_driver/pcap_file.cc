@@ -71,7 +71,7 @@ PcapFile::~PcapFile() {
 }
 
 Result<std::unique_ptr<PcapFile>> PcapFile::open(const std::string& path) {
-  // Not blocking: nobody may read from a pipe of that name.
+  // Not blocking: a pipe of that name may have no reader.
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
   struct stat about {};
   if (!fd.valid() || ::fstat(fd.get(), &about) != 0) return errno_error("pcap: " + path, errno);
@@ -112,10 +112,11 @@ void PcapFile::put_file_header() noexcept {
   put(&header, sizeof header);
 }
 
-uint64_t PcapFile::add(Instant at, std::span<const std::byte> head,
-                       std::span<const std::byte> rest) noexcept {
+PcapWritten PcapFile::add(Instant at, std::span<const std::byte> head,
+                          std::span<const std::byte> rest) noexcept {
   const size_t bytes = head.size() + rest.size();
-  const uint64_t lost = used_ + sizeof(RecordHeader) + bytes > buffer_.size() ? flush() : 0;
+  const bool full = used_ + sizeof(RecordHeader) + bytes > buffer_.size();
+  const PcapWritten written = full ? flush() : PcapWritten();
   const int64_t ns = at.time_since_epoch().count();
   const RecordHeader record{.seconds = static_cast<uint32_t>(ns / 1'000'000'000),
                             .nanoseconds = static_cast<uint32_t>(ns % 1'000'000'000),
@@ -125,15 +126,18 @@ uint64_t PcapFile::add(Instant at, std::span<const std::byte> head,
   put(head.data(), head.size());
   put(rest.data(), rest.size());
   ++frames_;
-  return lost;
+  bytes_ += bytes;
+  return written;
 }
 
-uint64_t PcapFile::flush() noexcept {
-  if (used_ == 0) return 0;
+PcapWritten PcapFile::flush() noexcept {
+  if (used_ == 0) return {};
   const ssize_t put = ::write(fd_.get(), buffer_.data(), used_);
+  const int error = put < 0 ? errno : ENOSPC;  // a disk that takes a part only is full
   const bool whole = put == static_cast<ssize_t>(used_);
-  const uint64_t lost = whole ? 0 : frames_;
+  PcapWritten out{.lost = frames_, .error = error};
   if (whole) {
+    out = {.frames = frames_, .bytes = bytes_};
     written_ += used_;
   } else if (regular_ && put > 0) {
     // A full disk took a part: without it the file ends in a whole frame again.
@@ -141,8 +145,9 @@ uint64_t PcapFile::flush() noexcept {
   }
   used_ = 0;
   frames_ = 0;
+  bytes_ = 0;
   if (written_ == 0) put_file_header();
-  return lost;
+  return out;
 }
 
 Status check_different_files(const std::string& in, const std::string& out) {

@@ -16,6 +16,14 @@ namespace weft::iou {
 /// Longest frame it takes, Ethernet header included.
 inline constexpr uint32_t kPcapFrameBytesMax = 65524;
 
+/// What became of frames that were added before.
+struct PcapWritten {
+  uint64_t frames = 0;
+  uint64_t bytes = 0;  // of these frames
+  uint64_t lost = 0;   // frames that the file did not take
+  int error = 0;       // why, as errno; 0 when none was lost
+};
+
 /// Owner: the unit's thread. Whole records are written at once, so that kill -9 leaves no half one.
 class PcapFile {
  public:
@@ -26,11 +34,10 @@ class PcapFile {
   PcapFile(const PcapFile&) = delete;
   PcapFile& operator=(const PcapFile&) = delete;
 
-  /// Adds a frame given in two parts, kPcapFrameBytesMax at most. Returns the number of frames that were lost
-  /// because the file could not be written.
-  uint64_t add(Instant at, std::span<const std::byte> head, std::span<const std::byte> rest) noexcept;
-  /// Writes what is buffered; returns as add().
-  uint64_t flush() noexcept;
+  /// Adds a frame given in two parts, kPcapFrameBytesMax at most. @return what was written to make room
+  PcapWritten add(Instant at, std::span<const std::byte> head, std::span<const std::byte> rest) noexcept;
+  /// Writes what is buffered.
+  PcapWritten flush() noexcept;
 
  private:
   explicit PcapFile(UniqueFd fd);
@@ -43,6 +50,7 @@ class PcapFile {
   std::vector<std::byte> buffer_;  // whole records
   size_t used_ = 0;
   uint64_t frames_ = 0;   // in the buffer
+  uint64_t bytes_ = 0;    // of these frames
   uint64_t written_ = 0;  // bytes in the file
 };
 

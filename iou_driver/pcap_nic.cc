@@ -45,7 +45,16 @@ PcapNic::~PcapNic() {
 }
 
 void PcapNic::flush() noexcept {
-  if (out_ != nullptr) counters_.add(PortCounter::kWriteErrors, out_->flush());
+  if (out_ != nullptr) count(out_->flush());
+}
+
+/// A frame is written when the file has it.
+void PcapNic::count(const PcapWritten& written) noexcept {
+  counters_.add(PortCounter::kFramesWritten, written.frames);
+  counters_.add(PortCounter::kBytesWritten, written.bytes);
+  counters_.add(PortCounter::kWriteErrors, written.lost);
+  if (written.lost == 0 || !complaints_.allow(now_)) return;
+  log(LogLevel::kWarn, "pcap: frames are lost, their file does not take them: {}", strerror(written.error));
 }
 
 void PcapNic::read_next() noexcept {
@@ -114,13 +123,13 @@ FrameIo PcapNic::write_frame(std::span<const std::byte> head, std::span<const st
     counters_.add(PortCounter::kWriteTooLong);
     return FrameIo::kDropped;
   }
-  counters_.add(PortCounter::kFramesWritten);
-  counters_.add(PortCounter::kBytesWritten, bytes);
   if (out_ == nullptr) {
+    counters_.add(PortCounter::kFramesWritten);
+    counters_.add(PortCounter::kBytesWritten, bytes);
     counters_.add(PortCounter::kNoReceiver);
     return FrameIo::kOk;
   }
-  counters_.add(PortCounter::kWriteErrors, out_->add(now_, head.subspan(kVnetBytes), rest));
+  count(out_->add(now_, head.subspan(kVnetBytes), rest));
   if (flush_at_ == kNever) flush_at_ = now_ + kFlushInterval;
   return FrameIo::kOk;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/log.h"
 #include "base/model_port.h"
 #include "iou_driver/pcap_file.h"
 
@@ -43,6 +44,7 @@ class PcapNic final : public ModelPort {
   };
   PcapNic(const std::string& in, const MacAddress& mac);
   void read_next() noexcept;
+  void count(const PcapWritten& written) noexcept;
 
   pcap* in_ = nullptr;
   std::unique_ptr<PcapFile> out_;
@@ -52,6 +54,7 @@ class PcapNic final : public ModelPort {
   std::optional<Instant> started_;
   Instant now_{};
   Instant flush_at_ = kNever;
+  LogLimiter complaints_{std::chrono::seconds(10)};
 };
 
 }  // namespace weft::iou

@@ -199,4 +199,17 @@ CellTemplate make_cell_template(const CellAddress& address) noexcept {
   return out;
 }
 
+uint32_t write_nak(std::byte* to, const CellTemplate& fixed, const AckBody& body) noexcept {
+  const uint32_t header = compose_cell_header(
+      to, fixed, {.opcode = Opcode::kNak, .flags = kCellFirst | kCellLast, .psn = body.psn});
+  std::byte* at = to + kCellHeaderBytes;
+  store_be(at, body.psn.value());
+  store_be(at + 4, body.cell_number);
+  store_be(at + 6, static_cast<uint16_t>(static_cast<uint16_t>(body.code) << 8));
+  store_be(at + 8, body.messages_completed);
+  const uint32_t crc = crc32c_extend(header, at, kAckBodyBytes);
+  store_be(at + kAckBodyBytes, crc);
+  return crc;
+}
+
 }  // namespace weft

@@ -95,8 +95,9 @@ static_assert(offsetof(CellHeader, dlid) == 4 && offsetof(CellHeader, slid) == 1
               offsetof(CellHeader, dest_qpn) == 16 && offsetof(CellHeader, flags2_psn) == 24 &&
               offsetof(CellHeader, cell_number) == 28 && offsetof(CellHeader, payload_bytes) == 30);
 
-/// The header as a switch looks at it without decoding: four words, read once. Whoever can still write to the
-/// memory they came from changes neither what was checked nor what store() lets leave (house style 13).
+/// The header as a switch looks at it without decoding: four words, read once. A peer that can still write to
+/// the memory they came from changes neither the words that were checked nor those that store() sends (house
+/// style 13).
 class CellHead {
  public:
   CellHead() = default;
@@ -121,6 +122,17 @@ class CellHead {
   [[nodiscard]] uint8_t opcode() const noexcept { return static_cast<uint8_t>(word(1) >> 16); }
   [[nodiscard]] VirtualLane vl() const noexcept { return VirtualLane(static_cast<uint8_t>(word(1) & 0x0F)); }
   [[nodiscard]] Qpn dest_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2) >> 32) & kQpnMask); }
+  [[nodiscard]] Qpn source_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2)) & kQpnMask); }
+  /// As make_cell_template() takes it.
+  [[nodiscard]] uint16_t pkey() const noexcept {
+    const auto wire = static_cast<uint16_t>(word(2) >> 56 << 8 | (word(2) >> 24 & 0xFF));
+    return wire == 0 ? kPkeyDefault : wire;
+  }
+  [[nodiscard]] uint8_t flags() const noexcept { return static_cast<uint8_t>(word(1) >> 8); }
+  [[nodiscard]] ServiceLevel sl() const noexcept {
+    return ServiceLevel(static_cast<uint8_t>(word(1) >> 4 & 0x0F));
+  }
+  [[nodiscard]] Psn psn() const noexcept { return Psn(static_cast<uint32_t>(word(3) >> 32) & Psn::kMask); }
 
   /// Writes the kCellHeaderBytes bytes that were read.
   void store(std::byte* to) const noexcept {
@@ -160,6 +172,7 @@ enum class AckCode : uint8_t {  // LAY-ACK
   kNotSupported = 4,
   kRemoteOperation = 5,
   kPacketCrc = 6,
+  kStandsStill = 7,  // of the switch, for an endnode that takes no cells: nothing is acknowledged
   kCount,
 };
 
@@ -170,6 +183,9 @@ struct AckBody {
   AckCode code = AckCode::kAck;
   uint32_t messages_completed = 0;
 };
+
+/// A cell with that and nothing else.
+inline constexpr uint32_t kNakCellBytes = kCellHeaderBytes + kAckBodyBytes + kCrcBytes;
 
 /// A checked cell: header fields in private memory, payload in place.
 struct CellView {
@@ -258,5 +274,8 @@ struct CellVariable {
   std::memcpy(to + 24, &w3, sizeof w3);
   return crc32c_words(0, w0, w1, w2, w3);
 }
+
+/// Writes a NAK of kNakCellBytes, without blocks, and returns its CRC.
+uint32_t write_nak(std::byte* to, const CellTemplate& fixed, const AckBody& body) noexcept;
 
 }  // namespace weft

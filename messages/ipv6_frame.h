@@ -7,14 +7,16 @@
 #include <cstdint>
 #include <span>
 
+#include "base/ethernet.h"
 #include "messages/global_header.h"
 #include "messages/ids.h"
 
 namespace weft {
 
-inline constexpr uint32_t kIpv6HeaderBytes = sizeof(GlobalHeaderWire);
+static_assert(kIpv6HeaderBytes == sizeof(GlobalHeaderWire));
 
-/// What a raw frame names instead of a QP: whoever has registered for its next header and destination.
+/// A raw frame carries this instead of a QPN: the QPs that registered for its next header and destination
+/// take it.
 inline constexpr Qpn kQpnByProtocol{kQpnMask};
 
 /// The global header of an IPv6 packet whose first bytes are `header` and which has `payload_bytes` behind

@@ -47,7 +47,7 @@ enum class LinkRefusal : uint8_t {
 enum LinkFlag : uint16_t {
   kLinkCutThrough = 1 << 0,
   kLinkSwitch = 1 << 1,
-  kLinkAnyPort = 1 << 2,  // HELLO of an endnode that nobody listed; from version 2 on
+  kLinkAnyPort = 1 << 2,  // HELLO of an endnode that the topology does not list; from version 2 on
 };
 
 struct LinkHelloWire {

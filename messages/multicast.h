@@ -19,8 +19,8 @@ inline constexpr Qpn kQpnMulticast{kQpnMask};
   return gid[0] == std::byte{0xFF};
 }
 
-/// The LID of a group. Everybody finds it by itself, so that nobody hands LIDs out; groups that have the same
-/// one are told apart by their Gids.
+/// The LID of a group. Each endnode computes it from the Gid, so no manager hands LIDs out. Groups with the
+/// same LID are told apart by their Gids.
 [[nodiscard]] Lid multicast_lid(const Gid& gid) noexcept;
 
 }  // namespace weft

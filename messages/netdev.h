@@ -86,7 +86,7 @@ enum CfgFilterFlag : uint32_t { kFilterPromiscuous = 1, kFilterAllMulticast = 2 
 
 // ---- pools --------------------
 
-/// Each side numbers the pools it owns, so that a reference means one pool in a session whoever names it: the
+/// Each side numbers the pools it owns, so that a reference means one pool in a session for both sides: the
 /// host's pools have even references, the unit's odd ones.
 inline constexpr uint32_t kPoolReferenceStep = 2;
 inline constexpr uint32_t kPoolReferenceFirstHost = 0;

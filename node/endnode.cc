@@ -21,10 +21,26 @@ fabric::LinkEndpointConfig endpoint_config(const EndnodeSpec& spec) {
   return config;
 }
 
+/// Of every port of the adapter, in order.
+std::vector<fabric::LinkEndpointConfig> endpoint_configs(const EndnodeSpec& spec) {
+  std::vector<fabric::LinkEndpointConfig> out{endpoint_config(spec)};
+  for (const FurtherLinkSpec& further : spec.further_links) {
+    fabric::LinkEndpointConfig& config = out.emplace_back(out.front());
+    config.endpoint = further.endpoint;
+    config.curve_secret_file = further.curve_secret;
+    config.curve_server_file = further.curve_server;
+    config.link.guid = further.guid;
+    config.link.lid = further.lid;
+  }
+  return out;
+}
+
 }  // namespace
 
 Status check_endpoint(const EndnodeSpec& spec) {
-  return fabric::check_link_endpoint(endpoint_config(spec));
+  for (const fabric::LinkEndpointConfig& config : endpoint_configs(spec))
+    if (Status good = fabric::check_link_endpoint(config); !good) return good;
+  return {};
 }
 
 std::vector<session::PoolClass> session_pools(const EndnodeSpec& spec) {
@@ -34,38 +50,51 @@ std::vector<session::PoolClass> session_pools(const EndnodeSpec& spec) {
   return pools;
 }
 
-Endnode::Endnode(std::unique_ptr<fabric::LinkConnection> link,
-                 std::unique_ptr<adapter::RunningAdapter> adapter)
-    : link_(std::move(link)), port_(link_->link()), adapter_(std::move(adapter)) {
-  adapter_->attach(port_);
+Endnode::Endnode(std::vector<std::unique_ptr<Link>> links, std::unique_ptr<adapter::RunningAdapter> adapter)
+    : links_(std::move(links)), adapter_(std::move(adapter)), session_ports_(adapter_->adapter()) {
+  for (const std::unique_ptr<Link>& link : links_) adapter_->attach(link->cells);
 }
 
 Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeSpec& spec,
                                                  std::unique_ptr<adapter::RunningAdapter> adapter,
                                                  RandomSource& random) {
-  Result<std::unique_ptr<fabric::LinkConnection>> link = fabric::connect_link(endpoint_config(spec), random);
-  if (!link) return link.error();
+  std::vector<std::unique_ptr<Link>> links;
+  for (const fabric::LinkEndpointConfig& config : endpoint_configs(spec)) {
+    Result<std::unique_ptr<fabric::LinkConnection>> link = fabric::connect_link(config, random);
+    if (!link) return link.error();
+    links.push_back(std::make_unique<Link>(std::move(*link)));
+  }
   return std::unique_ptr<Endnode>(
-      new Endnode(std::move(*link), std::move(adapter)));  // tidy: private constructor
+      new Endnode(std::move(links), std::move(adapter)));  // tidy: private constructor
 }
 
 void Endnode::publish(StatsPage& page) {
-  port_.publish(page, "link");
+  for (size_t i = 0; i < links_.size(); ++i)
+    links_[i]->cells.publish(page, i == 0 ? "link" : fmt::format("link.{}", i + 1));
   adapter_->adapter().publish(page, "adapter");
 }
 
 control::NodeInfo Endnode::describe(const EndnodeSpec& spec, const char* program) const {
   control::NodeInfo out = describe_node(spec, program);
-  const fabric::CellPortInfo& port = port_.info();
+  const fabric::CellPortInfo& port = links_.front()->cells.info();
   const bool given = spec.lid == kLidNone;  // by a spare port
   out.lid = given ? port.lid.value() : spec.lid.value();
   if (given) out.guid = port.guid.value();
-  out.ready = port_.up();
-  if (!out.ready) {
-    out.fault = link_->trouble().empty() ? "no link to the switch yet"
-                                         : fmt::format("no link to the switch: {}", link_->trouble());
+  out.ready = true;
+  for (size_t i = 0; i < links_.size() && out.ready; ++i) {
+    if (links_[i]->cells.up()) continue;
+    out.ready = false;
+    const std::string_view why = links_[i]->connection->trouble().why;
+    out.fault = why.empty() ? "no link to the switch yet" : fmt::format("no link to the switch: {}", why);
+    if (i != 0) out.fault = fmt::format("port {}: {}", i + 1, out.fault);
   }
   return out;
+}
+
+bool Endnode::loses_at_end() const noexcept {
+  return std::any_of(links_.begin(), links_.end(), [](const std::unique_ptr<Link>& link) {
+    return link->connection->link().loses_at_end();
+  });
 }
 
 int Endnode::poll(Instant now) noexcept {

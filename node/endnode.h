@@ -1,4 +1,4 @@
-// node/endnode.h -- a process that is a node of the fabric: one link to a switch, one adapter, and the
+// node/endnode.h -- a process that is a node of the fabric: its links to switches, one adapter, and the
 // driver halves above it, polled in that order; what the halves post leaves in the same turn. What weft-host
 // and weft-iou have in common.
 #pragma once
@@ -13,14 +13,15 @@
 #include "base/rng.h"
 #include "base/stats_page.h"
 #include "control/management.h"
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "node/spec.h"
 #include "session/netdev_session.h"
+#include "session/session_port.h"
 
 namespace weft::node {
 
-/// Checks what files the endpoint of the switch needs. The error text is for the user.
+/// Checks what files the endpoints of the switches need. The error text is for the user.
 Status check_endpoint(const EndnodeSpec& spec);
 
 /// The receive pools of the spec, or the session's own when it names none.
@@ -29,7 +30,7 @@ Status check_endpoint(const EndnodeSpec& spec);
 /// Owner: the loop's thread.
 class Endnode final : public Pollable {
  public:
-  /// Prepares the link and attaches the adapter, an Hca or a Tca, to it; nothing is connected before the
+  /// Prepares the links and attaches the adapter, an Hca or a Tca, to them; nothing is connected before the
   /// first poll(). `random` outlives the endnode.
   static Result<std::unique_ptr<Endnode>> create(const EndnodeSpec& spec,
                                                  std::unique_ptr<adapter::RunningAdapter> adapter,
@@ -38,12 +39,15 @@ class Endnode final : public Pollable {
   /// Polled after the adapter, in the order added; outlives the loop.
   void add(DriverHalf& half) { halves_.push_back(&half); }
   [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_->adapter(); }
-  [[nodiscard]] fabric::LinkCellPort& port() noexcept { return port_; }
+  /// For the sessions, which end before the endnode.
+  [[nodiscard]] session::SessionPorts& session_ports() noexcept { return session_ports_; }
+  /// Port `number` of the adapter, from 1.
+  [[nodiscard]] fabric::LinkCellPort& port(size_t number = 1) noexcept { return links_[number - 1]->cells; }
   void publish(StatsPage& page);
   /// True while cells were sent that are lost if this process ends now.
-  [[nodiscard]] bool loses_at_end() const noexcept { return link_->link().loses_at_end(); }
-  /// What every endnode program answers about itself on its control endpoint: who it is, ready while the link
-  /// is up, else why it is not. Sessions and state are the caller's.
+  [[nodiscard]] bool loses_at_end() const noexcept;
+  /// What every endnode program answers about itself on its control endpoint: who it is, ready while all
+  /// links are up, else why one is not. Sessions and state are the caller's.
   [[nodiscard]] control::NodeInfo describe(const EndnodeSpec& spec, const char* program) const;
 
   int poll(Instant now) noexcept override;
@@ -53,11 +57,18 @@ class Endnode final : public Pollable {
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:
-  Endnode(std::unique_ptr<fabric::LinkConnection> link, std::unique_ptr<adapter::RunningAdapter> adapter);
+  /// A link and the port of the adapter that it is.
+  struct Link {
+    explicit Link(std::unique_ptr<fabric::LinkConnection> made)
+        : connection(std::move(made)), cells(connection->link()) {}
+    std::unique_ptr<fabric::LinkConnection> connection;
+    fabric::LinkCellPort cells;
+  };
+  Endnode(std::vector<std::unique_ptr<Link>> links, std::unique_ptr<adapter::RunningAdapter> adapter);
 
-  std::unique_ptr<fabric::LinkConnection> link_;
-  fabric::LinkCellPort port_;
+  std::vector<std::unique_ptr<Link>> links_;
   std::unique_ptr<adapter::RunningAdapter> adapter_;
+  session::SessionPorts session_ports_;
   std::vector<DriverHalf*> halves_;
 };
 

@@ -23,6 +23,13 @@ inline constexpr uint32_t kSwitchPortsMax = 254;
 inline constexpr uint16_t kSpareLidMax = 0xBFFF;
 /// LIDs that the spare ports of a whole fabric may have.
 inline constexpr uint32_t kSpareLidsTogetherMax = 40960;
+/// Entries of a table of lanes, and the weight of one.
+inline constexpr size_t kLaneTableMax = 64;
+inline constexpr uint32_t kLaneWeightMax = 255;
+/// After N units of 4096 bytes of high-priority cells one low-priority cell goes; this many: never.
+inline constexpr uint32_t kHighLimitNone = 255;
+/// Ports of a host's adapter, each with a link of its own.
+inline constexpr size_t kHostLinksMax = 4;
 /// Units, and thus OS interfaces, of one host.
 inline constexpr size_t kHostPortsMax = 16;
 /// Hosts that one unit serves at a time: unless the configuration says otherwise, and at most (the unit's

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/names.h"
 #include "base/words.h"
 #include "node/limits.h"
-#include "node/names.h"
 
 namespace weft::node {
 namespace {

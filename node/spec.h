@@ -15,6 +15,7 @@
 #include "fabric/link/limits.h"
 #include "messages/ids.h"
 #include "messages/netdev.h"
+#include "messages/session_mad.h"
 #include "node/limits.h"
 #include "node/port_kind.h"
 
@@ -51,12 +52,23 @@ struct PoolSpec {
   friend bool operator==(const PoolSpec&, const PoolSpec&) = default;
 };
 
+/// A further link of a host's adapter: port 2 and so on, which is an address of its own.
+struct FurtherLinkSpec {
+  Guid guid;  // of the port
+  Lid lid;
+  std::string endpoint;      // of its switch, as EndnodeSpec::endpoint
+  std::string curve_secret;  // file: the key of this port
+  std::string curve_server;  // file: public key of its switch
+  friend bool operator==(const FurtherLinkSpec&, const FurtherLinkSpec&) = default;
+};
+
 /// What hosts and units have.
 struct EndnodeSpec : ProcessSpec {
   Lid lid;                      // with `guid`; without both it joins a spare port, which gives both
   std::string endpoint;         // of the switch: "shm:PATH", "ipc://PATH", "tcp://HOST:PORT"
   std::string curve_server;     // file
   std::vector<PoolSpec> pools;  // smallest elements first; empty: the session's own
+  std::vector<FurtherLinkSpec> further_links;  // of hosts only
   friend bool operator==(const EndnodeSpec&, const EndnodeSpec&) = default;
 };
 
@@ -68,6 +80,7 @@ struct HostPortSpec {
   std::optional<MacAddress> mac;  // none: the interface's own, else one made from the GUID
   uint32_t mtu_bytes = 0;         // 0: the interface's own
   bool promiscuous = false;       // wants all frames of the LAN: something behind it bridges
+  uint32_t via = 1;               // port of the adapter that carries the session
   friend bool operator==(const HostPortSpec&, const HostPortSpec&) = default;
 };
 
@@ -75,6 +88,7 @@ struct HostSpec : EndnodeSpec {
   std::vector<HostPortSpec> ports;
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
+  AckPolicy acks = AckPolicy::kSelective;  // not with kSendReceive
   friend bool operator==(const HostSpec&, const HostSpec&) = default;
 };
 
@@ -95,6 +109,21 @@ struct SwitchNodeSpec {
   friend bool operator==(const SwitchNodeSpec&, const SwitchNodeSpec&) = default;
 };
 
+/// How much of an output a data lane gets when others want it too (fabric/switch/vl_arbiter.h).
+struct LaneWeight {
+  uint32_t lane = 0;    // below LinkSpec::lanes
+  uint32_t weight = 0;  // units of 64 bytes that leave before the next lane has its turn, 1 to 255
+  friend bool operator==(const LaneWeight&, const LaneWeight&) = default;
+};
+
+/// Which lane of a switch's output sends next. Both tables empty: all lanes alike.
+struct LaneOrder {
+  std::vector<LaneWeight> high;  // their cells go before those of `low`
+  std::vector<LaneWeight> low;   // empty: every lane that is not in `high`, with equal weights
+  uint32_t high_limit = kHighLimitNone;
+  friend bool operator==(const LaneOrder&, const LaneOrder&) = default;
+};
+
 /// A neighbouring switch.
 struct NeighbourSpec {
   std::string name;
@@ -113,7 +142,9 @@ struct SwitchSpec : ProcessSpec {
   std::string curve_allow;                // file: who may join
   uint32_t spare_ports = 0;               // after those of the neighbours, for endnodes that are not listed
   Lid spare_lid;                          // the first of their LIDs
+  uint32_t spare_lids = 0;                // 0: 16 for each port, 64 at least
   bool cut_through = false;
+  LaneOrder lane_order;
   friend bool operator==(const SwitchSpec&, const SwitchSpec&) = default;
 };
 

@@ -13,9 +13,9 @@
 
 #include "base/command_line.h"
 #include "base/ethernet.h"
+#include "base/names.h"
 #include "base/parse_number.h"
 #include "fabric/link/link_handshake.h"
-#include "node/names.h"
 #include "node/spec_values.h"
 
 namespace weft::node {
@@ -86,6 +86,13 @@ Form<bool> on_off() {
             return given == "on";
           },
           [](const bool& value) { return std::string(value ? "on" : "off"); }};
+}
+
+/// A file of a list in which not every place has one: "none" there.
+Form<std::string> file_or_none() {
+  constexpr const char* kNone = "none";
+  return {"FILE", [](const std::string& given) { return Result<std::string>(given == kNone ? "" : given); },
+          [](const std::string& value) { return value.empty() ? kNone : value; }};
 }
 
 std::string print_os(const OsName& os) {
@@ -250,7 +257,38 @@ struct PortLists {
   std::vector<std::optional<MacAddress>> macs;
   std::vector<uint32_t> mtus;
   std::vector<bool> promiscuous;
+  std::vector<uint32_t> via;
 };
+
+/// The further links of a host as options side by side.
+struct LinkLists {
+  std::vector<FurtherLinkSpec> links;  // without their key files
+  std::vector<std::string> secrets;
+  std::vector<std::string> servers;
+};
+
+LinkLists split(const std::vector<FurtherLinkSpec>& links) {
+  LinkLists out;
+  for (const FurtherLinkSpec& link : links) {
+    out.links.push_back(link);
+    out.links.back().curve_secret = out.links.back().curve_server = {};
+    out.secrets.push_back(link.curve_secret);
+    out.servers.push_back(link.curve_server);
+  }
+  const auto is_empty = [](const std::string& file) { return file.empty(); };
+  for (std::vector<std::string>* files : {&out.secrets, &out.servers})
+    if (std::all_of(files->begin(), files->end(), is_empty)) files->clear();
+  return out;
+}
+
+std::string join(const LinkLists& lists, std::vector<FurtherLinkSpec>& links) {
+  links = lists.links;
+  if (std::max(lists.secrets.size(), lists.servers.size()) > links.size())
+    return "give at most one --link-curve-secret and --link-curve-server for each --link";
+  for (size_t i = 0; i < lists.secrets.size(); ++i) links[i].curve_secret = lists.secrets[i];
+  for (size_t i = 0; i < lists.servers.size(); ++i) links[i].curve_server = lists.servers[i];
+  return {};
+}
 
 /// The field of every port; nothing when all of them have their default.
 template <class Value>
@@ -280,6 +318,7 @@ PortLists split(const std::vector<HostPortSpec>& ports) {
   out.macs = column(ports, &HostPortSpec::mac);
   out.mtus = column(ports, &HostPortSpec::mtu_bytes);
   out.promiscuous = column(ports, &HostPortSpec::promiscuous);
+  out.via = column(ports, &HostPortSpec::via);
   return out;
 }
 
@@ -288,9 +327,10 @@ std::string join(const PortLists& lists, std::vector<HostPortSpec>& ports) {
   const size_t count = lists.units.size();
   if (count == 0) return "--unit is missing: the LID of an I/O unit";
   if (lists.os.size() != count) return "give one --os for each --unit";
-  const size_t longest =
-      std::max({lists.fds.size(), lists.macs.size(), lists.mtus.size(), lists.promiscuous.size()});
-  if (longest > count) return "give at most one --os-fd, --mac, --mtu and --promiscuous for each --unit";
+  const size_t longest = std::max(
+      {lists.fds.size(), lists.macs.size(), lists.mtus.size(), lists.promiscuous.size(), lists.via.size()});
+  if (longest > count)
+    return "give at most one --os-fd, --mac, --mtu, --promiscuous and --via for each --unit";
   ports.assign(count, {});
   set_column(lists.units, &HostPortSpec::unit, ports);
   set_column(lists.os, &HostPortSpec::os, ports);
@@ -301,12 +341,17 @@ std::string join(const PortLists& lists, std::vector<HostPortSpec>& ports) {
   set_column(shared ? std::vector<uint32_t>(count, lists.mtus.front()) : lists.mtus, &HostPortSpec::mtu_bytes,
              ports);
   set_column(lists.promiscuous, &HostPortSpec::promiscuous, ports);
+  set_column(lists.via, &HostPortSpec::via, ports);
   return {};
 }
 
 template <class Codec>
-void fields(Codec& c, HostSpec& s, PortLists& ports) {
+void fields(Codec& c, HostSpec& s, LinkLists& links, PortLists& ports) {
   endnode_fields(c, s);
+  c.many("link", Form<FurtherLinkSpec>{"GUID:LID:ENDPOINT", parse_further_link, further_link_text},
+         links.links, "a further link of the adapter, port 2 and so on; repeat");
+  c.many("link-curve-secret", file_or_none(), links.secrets, "secret key of that port; one per --link");
+  c.many("link-curve-server", file_or_none(), links.servers, "public key of its switch; one per --link");
   c.many("unit", lid(), ports.units, "I/O unit to use; repeat for several");
   c.many("os", Form<OsName>{"INTERFACE", parse_os, print_os}, ports.os,
          "tap:NAME, gen or unix:PATH; one per unit, in the same order");
@@ -317,10 +362,14 @@ void fields(Codec& c, HostSpec& s, PortLists& ports) {
   c.many("mtu", mtu(), ports.mtus, "MTU of the interface, 0: as it is; one for all, or one per unit");
   c.many("promiscuous", on_off(), ports.promiscuous,
          "on: the interface wants all frames of the LAN, because something behind it bridges; one per unit");
+  c.many("via", number<uint32_t>("N", 1, kHostLinksMax), ports.via,
+         "port of the adapter: 1 is --switch, 2 the first --link; one per unit (1)");
   c.one("mode", Form<TransferMode>{"MODE", parse_mode, print_word<TransferMode>}, s.mode,
         "rdma, sendrecv or senddata");
   c.one("encoding", Form<MessageEncoding>{"NAME", parse_encoding, print_word<MessageEncoding>}, s.encoding,
         "of driver messages: capnp or bytes");
+  c.one("acks", Form<AckPolicy>{"KIND", parse_acks, print_word<AckPolicy>}, s.acks,
+        "selective (the default): one for several cells; strict: one for each cell. Not in mode sendrecv");
 }
 
 template <class Codec>
@@ -392,9 +441,18 @@ void fields(Codec& c, SwitchSpec& s, NeighbourLists& neighbours) {
         "who may join: lines NAME GUIDHEX PUBLICKEY, with - as GUID for spare ports");
   c.one("spare-ports", number<uint32_t>("N", 0, kSwitchPortsMax), s.spare_ports,
         "ports for endnodes that are not listed; they follow those of nodes and neighbours");
-  c.one("spare-lid", lid(), s.spare_lid,
-        "first of their LIDs: 16 for each spare port, 64 at least, in a row");
+  c.one("spare-lid", lid(), s.spare_lid, "first of their LIDs, which are in a row");
+  c.one("spare-lids", number<uint32_t>("N", 0, kSpareLidMax), s.spare_lids,
+        "how many; 16 for each spare port, 64 at least, unless given");
   c.flag("cut-through", s.cut_through, "forward a cell before its tail has come");
+  const Form<LaneWeight> lane{"LANE:WEIGHT", parse_lane_weight, lane_weight_text};
+  c.many("high-lane", lane, s.lane_order.high,
+         "a data lane that goes before others at every output, and its weight in units of 64 bytes; repeat");
+  c.many("low-lane", lane, s.lane_order.low,
+         "a lane after those, and its weight; repeat. Without: all the others, alike");
+  c.one("high-limit", number<uint32_t>("N", 1, kHighLimitNone), s.lane_order.high_limit,
+        "units of 4096 bytes of high lanes after which one low cell goes; 255: none goes before they are "
+        "empty");
 }
 
 std::string process_fault(const ProcessSpec& spec) {
@@ -419,7 +477,7 @@ OptionWriter written(Spec spec, Lists... lists) {
   return out;
 }
 
-/// The options in which `spec` differs from one that nobody has changed.
+/// The options in which `spec` differs from a default one.
 template <class Spec, class... Lists>
 std::vector<std::string> options_of(const Spec& spec, Lists... lists) {
   return written(spec, std::move(lists)...).arguments(written(Spec(), Lists()...));
@@ -459,7 +517,7 @@ std::vector<std::string> encode(const SwitchSpec& spec) {
 }
 
 std::vector<std::string> encode(const HostSpec& spec) {
-  return options_of(spec, split(spec.ports));
+  return options_of(spec, split(spec.further_links), split(spec.ports));
 }
 
 std::vector<std::string> encode(const UnitSpec& spec) {
@@ -471,12 +529,21 @@ std::vector<std::string> encode(const NodeSpec& spec) {
 }
 
 std::string spec_fault(const SwitchSpec& spec) {
-  return process_fault(spec);
+  if (std::string fault = process_fault(spec); !fault.empty()) return fault;
+  const std::string fault = lane_order_fault(spec.lane_order, spec.links.lanes);
+  return fault.empty() ? fault : "--high-lane, --low-lane: " + fault;
 }
 
 std::string spec_fault(const HostSpec& spec) {
   if (std::string fault = endnode_fault(spec); !fault.empty()) return fault;
-  return spec.ports.size() > kHostPortsMax ? fmt::format("at most {} units", kHostPortsMax) : "";
+  if (spec.ports.size() > kHostPortsMax) return fmt::format("at most {} units", kHostPortsMax);
+  const size_t links = 1 + spec.further_links.size();
+  if (links > kHostLinksMax) return fmt::format("--link: at most {} links of a host", kHostLinksMax);
+  if (links > 1 && spec.lid == kLidNone) return "--link: a host at a spare port has one link";
+  if (const std::string fault = acks_fault(spec.acks, spec.mode); !fault.empty()) return "--acks: " + fault;
+  for (const HostPortSpec& port : spec.ports)
+    if (port.via > links) return fmt::format("--via {}: this host has {} links", port.via, links);
+  return {};
 }
 
 std::string spec_fault(const UnitSpec& spec) {
@@ -504,12 +571,14 @@ std::optional<int> decode(const std::vector<std::string>& arguments, HostSpec& o
   CommandLine line("weft-host",
                    "weft-host --name NAME [--lid N --guid HEX] --switch ENDPOINT --unit LID --os INTERFACE",
                    "The host half of the split network driver: joins an OS interface to an I/O unit.");
-  PortLists lists;
+  LinkLists links;
+  PortLists ports;
   return read(
-      line, arguments, [&](OptionReader& reader) { fields(reader, out, lists); },
+      line, arguments, [&](OptionReader& reader) { fields(reader, out, links, ports); },
       [&] {
         sort_pools(out);
-        const std::string fault = join(lists, out.ports);
+        std::string fault = join(ports, out.ports);
+        if (fault.empty()) fault = join(links, out.further_links);
         return fault.empty() ? spec_fault(out) : fault;
       });
 }

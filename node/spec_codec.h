@@ -36,7 +36,7 @@ namespace weft::node {
 [[nodiscard]] std::optional<int> decode(const std::vector<std::string>& arguments, UnitSpec& out);
 
 /// Why a program cannot run with this, as far as no file has to be read for it; empty when it can. decode()
-/// asks, and so may whoever makes a spec.
+/// asks, and so may the code that makes a spec.
 [[nodiscard]] std::string spec_fault(const SwitchSpec& spec);
 [[nodiscard]] std::string spec_fault(const HostSpec& spec);
 [[nodiscard]] std::string spec_fault(const UnitSpec& spec);

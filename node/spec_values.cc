@@ -6,9 +6,9 @@
 #include <array>
 
 #include "base/ethernet.h"
+#include "base/names.h"
 #include "base/parse_number.h"
 #include "base/words.h"
-#include "node/names.h"
 
 namespace weft::node {
 namespace {
@@ -17,6 +17,7 @@ constexpr std::array kLevels{LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarn,
 constexpr std::array<std::string_view, 4> kLevelWords{"debug", "info", "warn", "error"};
 constexpr std::array kModes{TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly};
 constexpr std::array kEncodings{MessageEncoding::kCapnp, MessageEncoding::kBytes};
+constexpr std::array kAckPolicies{AckPolicy::kSelective, AckPolicy::kStrict};
 
 /// The value whose word `text` is.
 template <class Values>
@@ -98,6 +99,18 @@ Result<MessageEncoding> parse_encoding(std::string_view text) {
   return parse_word(text, kEncodings, encoding_words());
 }
 
+Result<AckPolicy> parse_acks(std::string_view text) {
+  return parse_word(text, kAckPolicies, ack_words());
+}
+const std::vector<std::string>& ack_words() {
+  static const std::vector<std::string> kWords = words_of(kAckPolicies);
+  return kWords;
+}
+std::string acks_fault(AckPolicy acks, TransferMode mode) {
+  if (acks == AckPolicy::kSelective || mode != TransferMode::kSendReceive) return {};
+  return fmt::format("no {} acknowledgements in mode {}, which has none", to_string(acks), to_string(mode));
+}
+
 Result<PoolSpec> parse_pool(std::string_view text) {
   const size_t cross = std::min(text.find('x'), text.size());
   const std::optional<uint32_t> bytes = parse_number<uint32_t>(text.substr(0, cross));
@@ -126,6 +139,41 @@ std::string pools_fault(const std::vector<PoolSpec>& pools) {
   return {};
 }
 
+Result<LaneWeight> parse_lane_weight(std::string_view text) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  const std::optional<uint32_t> lane = parse_number<uint32_t>(text.substr(0, colon));
+  const std::optional<uint32_t> weight =
+      parse_number<uint32_t>(text.substr(std::min(colon + 1, text.size())));
+  if (!lane || !weight) return Error{"write LANE:WEIGHT, like 3:64"};
+  if (*lane >= fabric::kDataLanesMax)
+    return Error{fmt::format("lane {}: data lanes are 0 to {}", *lane, fabric::kDataLanesMax - 1)};
+  if (*weight < 1 || *weight > kLaneWeightMax)
+    return Error{fmt::format("weight {}: choose 1 to {}, in units of 64 bytes", *weight, kLaneWeightMax)};
+  return LaneWeight{*lane, *weight};
+}
+
+std::string lane_weight_text(const LaneWeight& entry) {
+  return fmt::format("{}:{}", entry.lane, entry.weight);
+}
+
+std::string lane_order_fault(const LaneOrder& order, uint32_t lanes) {
+  if (order.high_limit != kHighLimitNone && order.high.empty())
+    return "a limit for high lanes, but no lane is high";
+  std::vector<bool> served(lanes, order.low.empty());
+  for (const std::vector<LaneWeight>* table : {&order.high, &order.low}) {
+    if (table->size() > kLaneTableMax)
+      return fmt::format("a table of lanes has at most {} entries", kLaneTableMax);
+    for (const LaneWeight& entry : *table) {
+      if (entry.lane >= lanes)
+        return fmt::format("there is no lane {}: links have {} data lanes, from 0", entry.lane, lanes);
+      served[entry.lane] = true;
+    }
+  }
+  const auto left_out = std::find(served.begin(), served.end(), false);
+  if (left_out == served.end()) return {};
+  return fmt::format("lane {} stands in no table and would never send", left_out - served.begin());
+}
+
 bool valid_zmq_endpoint(std::string_view endpoint) {
   constexpr std::string_view kIpc = "ipc://";
   constexpr std::string_view kTcp = "tcp://";
@@ -146,6 +194,25 @@ Result<NamedText> parse_named(std::string_view text, std::string_view form) {
   if (const std::string fault = name_fault(out.name, kNodeNameBytesMax, "a node"); !fault.empty())
     return Error{fault};
   return out;
+}
+
+Result<FurtherLinkSpec> parse_further_link(std::string_view text) {
+  const size_t first = text.find(':');
+  const size_t second = first == std::string_view::npos ? first : text.find(':', first + 1);
+  if (second == std::string_view::npos || second + 1 == text.size()) return Error{"write GUID:LID:ENDPOINT"};
+  Result<Guid> guid = parse_guid(text.substr(0, first));
+  if (!guid) return guid.error();
+  Result<Lid> lid = parse_lid(text.substr(first + 1, second - first - 1));
+  if (!lid) return lid.error();
+  FurtherLinkSpec out;
+  out.guid = *guid;
+  out.lid = *lid;
+  out.endpoint = text.substr(second + 1);
+  return out;
+}
+
+std::string further_link_text(const FurtherLinkSpec& link) {
+  return fmt::format("{}:{}:{}", guid_text(link.guid), link.lid.value(), link.endpoint);
 }
 
 Result<SwitchNodeSpec> parse_switch_node(std::string_view text) {

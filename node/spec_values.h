@@ -22,9 +22,13 @@ namespace weft::node {
 [[nodiscard]] std::string_view level_text(LogLevel level) noexcept;
 [[nodiscard]] Result<TransferMode> parse_mode(std::string_view text);
 [[nodiscard]] Result<MessageEncoding> parse_encoding(std::string_view text);
-/// Words of the two above, for messages and topology files, in the order of the enumerators.
+/// Words of the two above and of parse_acks(), for messages and topology files, in enumerator order.
 [[nodiscard]] const std::vector<std::string>& mode_words();
 [[nodiscard]] const std::vector<std::string>& encoding_words();
+[[nodiscard]] Result<AckPolicy> parse_acks(std::string_view text);
+[[nodiscard]] const std::vector<std::string>& ack_words();
+/// Why a session of this mode cannot acknowledge so; empty when it can.
+[[nodiscard]] std::string acks_fault(AckPolicy acks, TransferMode mode);
 
 /// "2048x256": elements of 2048 bytes, 256 of them.
 [[nodiscard]] Result<PoolSpec> parse_pool(std::string_view text);
@@ -32,6 +36,12 @@ namespace weft::node {
 /// Why a node cannot have these pools; empty when it can. They stand from the smallest element to the
 /// largest.
 [[nodiscard]] std::string pools_fault(const std::vector<PoolSpec>& pools);
+
+/// "3:64": lane 3, weight 64.
+[[nodiscard]] Result<LaneWeight> parse_lane_weight(std::string_view text);
+[[nodiscard]] std::string lane_weight_text(const LaneWeight& entry);
+/// Why switches whose links have `lanes` data lanes cannot go by this order; empty when they can.
+[[nodiscard]] std::string lane_order_fault(const LaneOrder& order, uint32_t lanes);
 
 /// "tcp://ADDRESS:PORT" with a port from 1 to 65535, or "ipc://PATH" of at most kSocketPathBytesMax bytes.
 [[nodiscard]] bool valid_zmq_endpoint(std::string_view endpoint);
@@ -44,6 +54,9 @@ struct NamedText {
 /// `form` is what the error tells to write.
 [[nodiscard]] Result<NamedText> parse_named(std::string_view text, std::string_view form);
 
+/// "GUID:LID:ENDPOINT", without key files.
+[[nodiscard]] Result<FurtherLinkSpec> parse_further_link(std::string_view text);
+[[nodiscard]] std::string further_link_text(const FurtherLinkSpec& link);
 /// "NAME=GUID:LID".
 [[nodiscard]] Result<SwitchNodeSpec> parse_switch_node(std::string_view text);
 [[nodiscard]] std::string switch_node_text(const SwitchNodeSpec& node);

@@ -11,6 +11,7 @@ namespace weft::node {
 namespace {
 
 static_assert(kSwitchPortsMax == fabric::Switch::kPortsMax);
+static_assert(kLaneTableMax == fabric::kVlTableEntriesMax && kHighLimitNone == fabric::kVlHighLimitNone);
 
 Status plan_joins(const SwitchSpec& spec, SwitchPlan& plan) {
   for (size_t i = 0; i < spec.neighbours.size(); ++i) {
@@ -28,6 +29,26 @@ Status plan_joins(const SwitchSpec& spec, SwitchPlan& plan) {
     plan.joins.push_back(std::move(out));
   }
   return {};
+}
+
+/// What the arbiter of each output goes by; empty for an order that treats all lanes alike.
+fabric::VlArbitration plan_lanes(const LaneOrder& order, uint32_t lanes) {
+  fabric::VlArbitration out;
+  if (order.high.empty() && order.low.empty()) return out;
+  const auto add = [](std::vector<fabric::VlWeight>& table, const std::vector<LaneWeight>& entries) {
+    for (const LaneWeight& entry : entries)
+      table.push_back({VirtualLane(static_cast<uint8_t>(entry.lane)), static_cast<uint8_t>(entry.weight)});
+  };
+  add(out.high, order.high);
+  add(out.low, order.low);
+  if (order.low.empty()) {
+    for (const fabric::VlWeight& entry : fabric::equal_arbitration(lanes).low) {
+      const auto is_lane = [&entry](const fabric::VlWeight& high) { return high.vl == entry.vl; };
+      if (std::none_of(out.high.begin(), out.high.end(), is_lane)) out.low.push_back(entry);
+    }
+  }
+  out.high_limit = static_cast<uint8_t>(order.high_limit);
+  return out;
 }
 
 /// A key that stands for no node.
@@ -85,12 +106,14 @@ Result<SwitchPlan> plan_switch(const SwitchSpec& spec) {
   fabric::SwitchConfig& config = plan.config;
   plan.spare.ports = spec.spare_ports;
   plan.spare.first_lid = spec.spare_lid;
+  plan.spare.lids = spec.spare_lids;
   config.ports = spec.ports;
   if (config.ports == 0)
     config.ports = std::max(static_cast<uint32_t>(plan.nodes.size()) + spec.spare_ports, 1U);
   config.link = link_config(spec);
   config.link.is_switch = true;
   config.link.cut_through = spec.cut_through;
+  config.arbitration = plan_lanes(spec.lane_order, spec.links.lanes);
   if (Status fits = fabric::Admission::check(plan.nodes, config.ports, plan.spare); !fits)
     return fits.error();
   if (Status good = fabric::Switch::check(config); !good) return good.error();

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "fabric/link/link_connect.h"
+#include "fabric/carrier/link_connect.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/switch.h"
 #include "fabric/switch/zmq_acceptor.h"

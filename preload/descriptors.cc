@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "preload/engine.h"
+#include "preload/next.h"
 
 namespace weft::preload {
 
@@ -20,6 +21,7 @@ std::atomic<int32_t> channels[kDescriptors];
 namespace {
 
 std::atomic<int32_t> known{0};      // descriptors that are channels
+std::atomic<pid_t> kept_by{0};      // process whose engine keeps descriptors
 std::atomic<pid_t> table_owner{0};  // process whose table this is; 0: there was no channel yet
 
 void own_table() noexcept {
@@ -32,7 +34,13 @@ void own_table() noexcept {
 
 void set(int descriptor, int channel) noexcept {
   const int32_t before = channels[descriptor].exchange(channel + 1, std::memory_order_relaxed);
-  known.fetch_add((channel >= 0 ? 1 : 0) - (before != 0 ? 1 : 0), std::memory_order_relaxed);
+  known.fetch_add((channel != -1 ? 1 : 0) - (before != 0 ? 1 : 0), std::memory_order_relaxed);
+}
+
+/// The table is of this process from now on.
+void claim_table() noexcept {
+  if (table_owner.exchange(getpid(), std::memory_order_relaxed) == 0)
+    pthread_atfork(nullptr, nullptr, own_table);
 }
 
 /// All descriptors of a channel get to know it by another of them.
@@ -65,8 +73,7 @@ int open_channel(int flags) noexcept {
     errno = EMFILE;
     return -1;
   }
-  if (table_owner.exchange(getpid(), std::memory_order_relaxed) == 0)
-    pthread_atfork(nullptr, nullptr, own_table);
+  claim_table();
   if ((flags & O_NONBLOCK) != 0) fcntl(descriptor, F_SETFL, O_RDWR | O_NONBLOCK);
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor, F_SETFD, 0);
   set(descriptor, descriptor);
@@ -75,7 +82,7 @@ int open_channel(int flags) noexcept {
 
 void copied(int from, int to) noexcept {
   if (to < 0 || static_cast<size_t>(to) >= kDescriptors) return;
-  const int channel = channel_of(from);
+  const int channel = std::max(channel_of(from), -1);  // a copy of a kept one is the program's
   if (channel_of(to) == channel || of_another_process()) return;
   set(to, channel);
 }
@@ -99,8 +106,40 @@ void release_range(unsigned first, unsigned last) noexcept {
     static_cast<void>(release(static_cast<int>(i)));
 }
 
+bool is_kept(int descriptor) noexcept {
+  return static_cast<unsigned>(descriptor) < kDescriptors &&
+         channels[descriptor].load(std::memory_order_relaxed) == kKept && kept_by.load() == getpid();
+}
+
+unsigned next_kept(unsigned first, unsigned last) noexcept {
+  if (kept_by.load() != getpid()) return kDescriptors;
+  for (unsigned i = first; i < kDescriptors && i <= last; ++i)
+    if (channels[i].load(std::memory_order_relaxed) == kKept) return i;
+  return kDescriptors;
+}
+
 void forget(int descriptor) noexcept {
   if (!of_another_process()) set(descriptor, -1);
 }
 
 }  // namespace weft::preload
+
+using namespace weft::preload;  // NOLINT(google-build-using-namespace): the call below is all that follows
+
+/// For the engine: `descriptor` is its own from now on, or is not any more. What a parent kept is not kept in
+/// its child: there it is open by accident, and closing it is right.
+WEFT_HOOK void weft_keep_descriptor(int descriptor, int kept) {
+  if (static_cast<unsigned>(descriptor) >= kDescriptors) return;
+  if (kept == 0) {
+    int32_t expected = kKept;
+    if (channels[descriptor].compare_exchange_strong(expected, 0)) known.fetch_sub(1);
+    return;
+  }
+  claim_table();
+  const pid_t self = getpid();
+  if (kept_by.exchange(self) != self) {
+    for (size_t i = 0; i < kDescriptors; ++i)
+      if (channels[i].load(std::memory_order_relaxed) == kKept) set(static_cast<int>(i), -1);
+  }
+  set(descriptor, kKept - 1);
+}

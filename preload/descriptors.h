@@ -11,8 +11,10 @@ namespace weft::preload {
 
 /// Higher ones are never ours.
 inline constexpr size_t kDescriptors = 65536;
-/// By descriptor: 0, or 1 + the one by which the engine knows the channel, of which it may be a copy.
+/// By descriptor: 0; kKept; or 1 + the one by which the engine knows the channel, of which it may be a copy.
 extern std::atomic<int32_t> channels[kDescriptors];
+/// One of the engine's own, which the program has not opened.
+inline constexpr int32_t kKept = -1;
 
 /// The descriptor by which the engine knows the channel that this one is; -1: it is none. One load, for it
 /// stands in the path of every write() of the program.
@@ -37,6 +39,11 @@ void copied(int from, int to) noexcept;
 [[nodiscard]] bool release(int descriptor) noexcept;
 /// As release() for all from `first` to `last`; some may be closed already then.
 void release_range(unsigned first, unsigned last) noexcept;
+/// True for a descriptor of the engine's own: it is not the program's to close, nor a child's to keep.
+[[nodiscard]] bool is_kept(int descriptor) noexcept;
+/// The first kept descriptor from `first` to `last`; kDescriptors when there is none.
+[[nodiscard]] unsigned next_kept(unsigned first, unsigned last) noexcept;
+
 /// The descriptor is no channel any more, and was not for a while.
 void forget(int descriptor) noexcept;
 

@@ -13,7 +13,7 @@ struct Engine {
   ssize_t (*cm_write)(int descriptor, const void* data, size_t bytes);
   int (*cm_close)(int descriptor);
   int (*cm_move)(int descriptor, int copy);
-  void (*show_device)();
+  int (*system_root)(char* out, size_t bytes);
 };
 /// Null when the library cannot be found or is not ours.
 [[nodiscard]] const Engine* engine() noexcept;

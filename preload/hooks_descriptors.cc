@@ -41,6 +41,24 @@ ssize_t write_command(int descriptor, int channel, const void* data, size_t byte
   return engine()->cm_write(channel, data, bytes);
 }
 
+/// dup2() and dup3() are about to put a copy in the place of `to`. A call that fails leaves `to` as it is, so
+/// what makes one fail is asked for first.
+void replace(int from, int to, int flags) noexcept {
+  if (from == to || channel_of(to) < 0 || (flags & ~O_CLOEXEC) != 0) return;
+  if (next_fcntl.get()(from, F_GETFD) >= 0) static_cast<void>(release(to));
+}
+
+/// Closes all from `first` to `last` that are not the engine's.
+int close_but_kept(unsigned first, unsigned last) noexcept {
+  int done = 0;
+  for (unsigned kept = next_kept(first, last); kept < kDescriptors && done == 0;
+       kept = next_kept(first, last)) {
+    if (kept > first) done = next_close_range.get()(first, kept - 1, 0);
+    first = kept + 1;
+  }
+  return done == 0 && first <= last ? next_close_range.get()(first, last, 0) : done;
+}
+
 /// `next` with the arguments of fcntl(), of which a copy may come.
 template <class Fcntl>
 int control(Fcntl next, int descriptor, int command, void* argument) noexcept {
@@ -78,16 +96,25 @@ WEFT_HOOK int fcntl64(int descriptor, int command, ...) {  // NOLINT(cert-dcl50-
 }
 
 WEFT_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
-  if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0) release_range(first, last);
-  return next_close_range.get()(first, last, flags);
+  if (flags != 0) {  // marks only, or works on a copy of the table
+    if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0) release_range(first, last);
+    return next_close_range.get()(first, last, flags);
+  }
+  release_range(first, last);
+  return close_but_kept(first, last);
 }
 
 WEFT_HOOK void closefrom(int lowest) noexcept {
-  release_range(static_cast<unsigned>(lowest < 0 ? 0 : lowest), ~0U);
-  next_closefrom.get()(lowest);
+  const auto first = static_cast<unsigned>(lowest < 0 ? 0 : lowest);
+  release_range(first, ~0U);
+  if (next_kept(first, ~0U) == kDescriptors || close_but_kept(first, ~0U) != 0) next_closefrom.get()(lowest);
 }
 
 WEFT_HOOK int close(int descriptor) {
+  if (is_kept(descriptor)) [[unlikely]] {
+    errno = EBADF;  // the program has opened none of this number
+    return -1;
+  }
   return release(descriptor) ? 0 : next_close.get()(descriptor);
 }
 
@@ -98,14 +125,14 @@ WEFT_HOOK int dup(int descriptor) noexcept {
 }
 
 WEFT_HOOK int dup2(int from, int to) noexcept {
-  if (from != to) static_cast<void>(release(to));
+  replace(from, to, 0);
   const int copy = next_dup2.get()(from, to);
   copied(from, copy);
   return copy;
 }
 
 WEFT_HOOK int dup3(int from, int to, int flags) noexcept {
-  if (from != to) static_cast<void>(release(to));
+  replace(from, to, flags);
   const int copy = next_dup3.get()(from, to, flags);
   copied(from, copy);
   return copy;

@@ -22,19 +22,27 @@ bool ends_or_goes_on(char c) noexcept {
 }
 
 /// No fabric, no device: then nothing is changed. Read once, before the program can change its environment.
-const bool on = std::getenv("WEFT_FABRIC") != nullptr;
-/// Of the generated tree; absent: paths of the system stay as they are.
-const char* const tree = std::getenv("WEFT_SYSFS");
+const bool on = secure_getenv("WEFT_FABRIC") != nullptr;
+/// Of the generated trees; absent: paths of the system stay as they are.
+const char* const tree = secure_getenv("WEFT_SYSFS");
 
-/// Files of the tree tell the device as it is now. The engine reads and writes files too, and is not asked
-/// for that.
-void show_device() noexcept {
+/// Puts into `room` where the files of this process are, which tell the device as it is now. The engine reads
+/// and writes files too, and is not asked for that. Without a device it is the tree of the run, which is
+/// empty: what the machine itself has is not shown. False when there is no room.
+bool show_device(PathRoom& room) noexcept {
   static thread_local bool busy = false;
-  if (busy) return;
-  busy = true;
-  const Engine* all = engine();
-  if (all != nullptr) all->show_device();
-  busy = false;
+  bool shown = false;
+  if (!busy) {
+    busy = true;
+    const Engine* all = engine();
+    shown = all != nullptr && all->system_root(room.text, sizeof room.text) == 0;
+    busy = false;
+  }
+  if (shown) return true;
+  const size_t bytes = std::strlen(tree);
+  if (bytes >= sizeof room.text) return false;
+  std::memcpy(room.text, tree, bytes + 1);
+  return true;
 }
 
 }  // namespace
@@ -60,12 +68,11 @@ const char* stand_in(const char* path, PathRoom& room) noexcept {
   const PathKind kind = kind_of(path);
   if (kind == PathKind::kManager || kind == PathKind::kDevice) return "/dev/null";  // a character device
   if (kind == PathKind::kOther || tree == nullptr) return path;
-  show_device();
+  if (!show_device(room)) return path;
   const char* below = kind == PathKind::kSystem ? path + std::strlen("/sys") : path;
-  const size_t head = std::strlen(tree);
+  const size_t head = std::strlen(room.text);
   const size_t tail = std::strlen(below);
   if (head + tail >= sizeof room.text) return path;
-  std::memcpy(room.text, tree, head);
   std::memcpy(room.text + head, below, tail + 1);
   return room.text;
 }

@@ -1,4 +1,4 @@
-// preload/pretend.h -- a channel is a character device to whoever asks what its descriptor is.
+// preload/pretend.h -- fstat() and its kin: a channel is shown as a character device.
 #pragma once
 
 #include <sys/stat.h>

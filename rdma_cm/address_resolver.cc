@@ -1,12 +1,33 @@
-// How it works. A question is flooded every 50 ms until somebody answers that it listens there, or the time
+// How it works. A question is flooded every 50 ms until an endnode answers that it listens there, or the time
 // of grace since the first answer is over, or all the time is up. Own addresses count as an answer. The time
-// of grace begins anew while somebody of this host is known to hold the port who has not answered: after a
-// switch was started anew its endnodes join one after the other, and whoever asks may be the first.
+// of grace begins anew while an endnode of this host is known to hold the port and has not answered: after a
+// switch was started anew its endnodes join one after the other, and the asker may be the first.
+//
+// An endnode is believed only where it may have the address. Questions and answers carry a mark, a keyed hash
+// over the asker's LID and nonce; the key is the number of the host, which other machines do not know, and
+// the switch vouches for the LID. So an answer shows whether it comes from this host, and whether two answers
+// come from one host. A mark that a stranger is given holds for the stranger's own LID alone.
 #include "rdma_cm/address_resolver.h"
 
 #include <algorithm>
+#include <array>
+
+#include "base/out_of_memory.h"
+#include "base/sip_hash.h"
+#include "rdma_cm/node_addresses.h"
 
 namespace weft::rdma_cm {
+namespace {
+
+IpAddress ip_of(const MadAddress& address) noexcept {
+  return {.family = address.family, .ip = address.ip};
+}
+
+std::pair<uint8_t, Gid> key_of(const MadAddress& address) noexcept {
+  return {address.family, address.ip};
+}
+
+}  // namespace
 
 uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, Duration limit) noexcept {
   if (questions_.size() >= kQuestionsMax) {
@@ -15,17 +36,23 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
   }
   uint64_t number = 0;
   while (number == 0 || questions_.contains(number)) number = random_.next();
-  Question question{.address = address, .repeat = now + kRepeat, .end = now + limit, .limit = now + limit};
-  counters_.add(AddressCounter::kAsked);
+  Question question{.address = address,
+                    .asker = own,
+                    .only = lid_of(ip_of(address)),
+                    .repeat = now + kRepeat,
+                    .end = now + limit,
+                    .limit = now + limit};
   question.found_owns = user_.owns(address);
+  question.this_host = question.found_owns != Owns::kNo || ip_of(address).is_loopback();
   if (question.found_owns != Owns::kNo) {
     question.found = own;
     question.found_guid = guid_;
     question.end = question.found_owns == Owns::kListens ? now : std::min(question.end, now + kGrace);
   }
   question.due = std::min(question.repeat, question.end);
+  if (!with_memory([&] { questions_.emplace(number, question); })) return 0;
+  counters_.add(AddressCounter::kAsked);
   if (question.end != now) flood(number, question);
-  questions_.emplace(number, question);
   return number;
 }
 
@@ -34,36 +61,72 @@ void AddressResolver::forget(uint64_t question) noexcept {
 }
 
 void AddressResolver::flood(uint64_t number, const Question& question) noexcept {
-  const CmMad mad{.kind = MadKind::kWhoHas, .transaction = number, .address = question.address};
-  if (!port_.flood(encode_mad(mad))) counters_.add(AddressCounter::kSendRefused);
+  WhoHas asked{.address = question.address};
+  asked.address.host = mark(EndnodeAttribute::kWhoHas, question.asker, nonce_);
+  asked.address.guid = nonce_;
+  if (!port_.flood(encode_endnode({.transaction = number, .body = asked})))
+    counters_.add(AddressCounter::kSendRefused);
 }
 
-void AddressResolver::receive(Instant now, Lid from, const CmMad& mad) noexcept {
-  if (mad.kind == MadKind::kWhoHas) return answer(from, mad);
-  const auto found = questions_.find(mad.transaction);
-  if (mad.kind != MadKind::kHas || found == questions_.end()) {
-    counters_.add(AddressCounter::kUnexpected);
-    return;
-  }
+uint64_t AddressResolver::mark(EndnodeAttribute kind, Lid asker, uint64_t nonce) const noexcept {
+  if (host_ == 0) return 0;
+  return sip_hash({host_, ~host_}, std::array{static_cast<uint64_t>(kind), uint64_t{asker.value()}, nonce});
+}
+
+bool AddressResolver::may_answer(const Question& question, Lid from, uint64_t host) const noexcept {
+  if (question.this_host) return host != 0 && host == mark(EndnodeAttribute::kHas, question.asker, nonce_);
+  return question.only == kLidNone || question.only == from;
+}
+
+bool AddressResolver::comes_first(const Question& question, uint64_t host) const noexcept {
+  const auto owner = owners_.find(key_of(question.address));
+  return owner == owners_.end() || owner->second == host;
+}
+
+void AddressResolver::receive(Instant now, Lid from, const EndnodeMad& mad) noexcept {
+  if (const auto* asked = std::get_if<WhoHas>(&mad.body))
+    return answer(from, mad.transaction, asked->address);
+  if (const auto* answered = std::get_if<Has>(&mad.body))
+    return take_answer(now, from, mad.transaction, answered->address);
+  counters_.add(AddressCounter::kUnexpected);
+}
+
+void AddressResolver::take_answer(Instant now, Lid from, uint64_t transaction,
+                                  const MadAddress& answer) noexcept {
+  const auto found = questions_.find(transaction);
+  if (found == questions_.end()) return counters_.add(AddressCounter::kUnexpected);
   Question& question = found->second;
-  const Owns owns = static_cast<Owns>(std::min(mad.address.owns, static_cast<uint8_t>(Owns::kListens)));
-  if (owns == Owns::kListens) return finish(found->first, from, Guid(mad.address.guid));
-  if (owns <= question.found_owns) return;
+  const uint64_t host = answer.host;
+  if (!may_answer(question, from, host)) return counters_.add(AddressCounter::kNotOwner);
+  const Owns owns = static_cast<Owns>(std::min(answer.owns, static_cast<uint8_t>(Owns::kListens)));
+  if (owns == Owns::kNo) return;
+  const bool first = comes_first(question, host);
+  if (std::pair(first, owns) <= std::pair(question.found_first, question.found_owns) &&
+      question.found != kLidNone)
+    return;
   question.found = from;
-  question.found_guid = Guid(mad.address.guid);
+  question.found_guid = Guid(answer.guid);
+  question.found_host = host;
   question.found_owns = owns;
+  question.found_first = first;
+  if (first && owns == Owns::kListens) return finish(found->first, question);
   question.end = std::min(question.end, now + kGrace);
   question.due = std::min(question.due, question.end);
 }
 
-void AddressResolver::answer(Lid to, const CmMad& mad) noexcept {
-  const Owns owns = user_.owns(mad.address);
+/// Addresses like 127.0.0.1 are an asker's only if it is of this host, which its mark shows.
+void AddressResolver::answer(Lid to, uint64_t transaction, const MadAddress& asked) noexcept {
+  const uint64_t nonce = asked.guid;
+  MadAddress question = asked;
+  question.host = asked.host == mark(EndnodeAttribute::kWhoHas, to, nonce) ? host_ : ~host_;
+  const Owns owns = user_.owns(question);
   if (owns == Owns::kNo) return counters_.add(AddressCounter::kNotOurs);
-  CmMad reply = mad;
-  reply.kind = MadKind::kHas;
+  Has reply{.address = asked};
+  reply.address.host = mark(EndnodeAttribute::kHas, to, nonce);
   reply.address.owns = static_cast<uint8_t>(owns);
   reply.address.guid = guid_.value();
-  counters_.add(port_.send(to, encode_mad(reply)) ? AddressCounter::kAnswered : AddressCounter::kSendRefused);
+  const bool sent = port_.send(to, encode_endnode({.transaction = transaction, .body = reply}));
+  counters_.add(sent ? AddressCounter::kAnswered : AddressCounter::kSendRefused);
 }
 
 void AddressResolver::poll(Instant now) noexcept {
@@ -73,7 +136,7 @@ void AddressResolver::poll(Instant now) noexcept {
     if (question.due > now) continue;
     if (question.end <= now && !goes_on(now, question)) {
       if (question.found == kLidNone) counters_.add(AddressCounter::kTimeouts);
-      finish(number, question.found, question.found_guid);
+      finish(number, question);
       continue;
     }
     counters_.add(AddressCounter::kRepeats);
@@ -83,7 +146,8 @@ void AddressResolver::poll(Instant now) noexcept {
   }
 }
 
-/// At the end of a time of grace. Who has the address and not the port is not meant if another holds that.
+/// At the end of a time of grace. Ignores an endnode that has the address but not the port while another
+/// endnode of this host holds the port.
 bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
   if (question.found_owns != Owns::kYes || !user_.held_elsewhere(question.address)) return false;
   if (question.limit <= now) {
@@ -94,7 +158,14 @@ bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
   return true;
 }
 
-void AddressResolver::finish(uint64_t number, Lid lid, Guid guid) noexcept {
+/// The host that was found has the address from now on, until it no longer answers.
+void AddressResolver::finish(uint64_t number, const Question& question) noexcept {
+  const Lid lid = question.found;
+  const Guid guid = question.found_guid;
+  if (question.found_host != 0 && !question.this_host && question.only == kLidNone) {
+    if (owners_.size() >= kQuestionsMax) owners_.clear();
+    static_cast<void>(with_memory([&] { owners_[key_of(question.address)] = question.found_host; }));
+  }
   questions_.erase(number);
   user_.on_resolved(number, lid, guid);
 }

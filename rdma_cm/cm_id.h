@@ -9,11 +9,18 @@
 #include <vector>
 
 #include "hca/event_fd.h"
-#include "messages/cm_mad.h"
 #include "rdma_cm/connection.h"
 #include "rdma_cm/ip_address.h"
 
 namespace weft::rdma_cm {
+
+/// What the peer's REQ or REP said of its queue pair; of a SIDR_REQ the service alone.
+struct PeerOffer {
+  uint64_t service_id = 0;
+  uint32_t qpn = 0;
+  uint32_t psn = 0;
+  uint8_t path_mtu = 0;  // enum ibv_mtu; 0: not said
+};
 
 struct CmFile;
 struct CmId;
@@ -63,6 +70,9 @@ struct Membership {
 };
 
 struct CmId {
+  CmId* previous = nullptr;  // of its file
+  CmId* next = nullptr;
+  CmId* next_orphan = nullptr;  // a request whose listener was destroyed
   uint32_t handle = 0;
   uint64_t uid = 0;  // 0: a request that the program has not accepted
   CmFile* file = nullptr;
@@ -82,8 +92,8 @@ struct CmId {
   Lid peer_lid{};
   Gid peer_gid{};
   Connection* connection = nullptr;
-  uint32_t psn = 0;         // our first
-  CmMad peer_offer{};       // REQ, REP
+  uint32_t psn = 0;  // our first
+  PeerOffer peer_offer{};
   uint8_t retry_count = 0;  // what the QP is to do
   uint8_t rnr_retry = 0;
   uint8_t initiator_depth = 0;
@@ -108,6 +118,7 @@ struct QueuedEvent {
 struct CmFile {
   std::shared_ptr<hca::EventFd> descriptor{};
   std::deque<QueuedEvent> events{};
+  CmId* ids = nullptr;  // the newest, which leads to the others
 };
 
 }  // namespace weft::rdma_cm

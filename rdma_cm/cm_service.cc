@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/out_of_memory.h"
 #include "base/stats_page.h"
 #include "base/unique_fd.h"
 #include "rdma_cm/command_parts.h"
@@ -32,7 +33,7 @@ constexpr int kDatagramsPerTurn = 256;
 /// Where this process is, and which of it.
 NodeIdentity with_host(NodeIdentity identity, RandomSource& random) {
   identity.host = NodeAddresses::host_number();
-  identity.process = this_process(random.next() | 1);  // 0 would be nobody
+  identity.process = this_process(random.next() | 1);  // 0 means none
   return identity;
 }
 
@@ -45,6 +46,7 @@ CmService::CmService(hca::Device& device, RandomSource& random, const CmServiceC
       ports_(config.ports_file),
       host_of_its_own_(config.host_of_its_own),
       explains_(config.explains),
+      faults_(config.faults),
       endnode_(random, gsi_, *this),
       commands_(endnode_) {}
 
@@ -88,6 +90,7 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcep
   const bool waits = Commands::asks_for_event(command);
   std::shared_ptr<hca::EventFd> events;
   int error = EAGAIN;
+  std::string_view why;
   do {
     if (waits && events != nullptr) {
       const hca::Answer unit = events->take();
@@ -101,9 +104,10 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcep
       continue;
     }
     error = commands_.execute(clock_.now(), *file, command);
+    why = commands_.why();
     if (endnode_.deadline() < rests_until_) kick_.wake();
   } while (waits && error == EAGAIN);
-  explain(command, error);
+  explain(command, error, why);
   return error == 0 ? static_cast<ssize_t>(bytes) : -error;
 }
 
@@ -112,8 +116,11 @@ int CmService::move(int descriptor, int copy) noexcept {
   const std::lock_guard guard(lock_);
   CmFile* file = endnode_.file_of(descriptor);
   if (file == nullptr) return -EBADF;
-  file->descriptor = std::make_shared<hca::EventFd>(UniqueFd(copy));
-  return 0;
+  const bool moved = with_memory([&] {
+    file->descriptor = std::make_shared<hca::EventFd>(GuardedFd(UniqueFd(), false));
+    *file->descriptor = hca::EventFd(GuardedFd(UniqueFd(copy), false));
+  });
+  return moved ? 0 : -ENOMEM;
 }
 
 int CmService::close(int descriptor) noexcept {
@@ -131,14 +138,28 @@ void CmService::end_all() noexcept {
   if (guard.owns_lock()) endnode_.destroy_all(clock_.now());
 }
 
-void CmService::explain(std::span<const std::byte> command, int error) const noexcept {
+void CmService::explain(const CmFailure& failure) noexcept {
+  if (!explains_) return;
+  const bool silent = failure.status == -ETIMEDOUT && faults_ != nullptr;
+  static_cast<void>(with_memory([&] {
+    log_write(LogLevel::kWarn,
+              fmt::format("rdma_cm: {}{}", describe(failure), silent ? faults_() : std::string()));
+  }));
+}
+
+void CmService::explain(std::span<const std::byte> command, int error, std::string_view why) const noexcept {
   if (!explains_ || command.size() < sizeof(rdma_ucm_cmd_hdr)) return;
   const uint32_t number = read_body<rdma_ucm_cmd_hdr>(command).cmd;
-  if (error == 0 && number != RDMA_USER_CM_CMD_LISTEN)
-    return;  // whoever waits for a server wants to know of that
+  const bool listens = error == 0 && number == RDMA_USER_CM_CMD_LISTEN;  // what a client has to wait for
+  if ((error == 0 && !listens) || Commands::is_probe(command)) return;
   std::array<char, 64> space{};
-  const char* text = strerror_r(error, space.data(), space.size());
-  log(LogLevel::kError, "rdma_cm: {}: {}", command_name(number), error == 0 ? "done" : text);
+  const char* text = error == 0 ? "done" : strerror_r(error, space.data(), space.size());
+  // Asked for by the user, so it is said whatever else the log leaves out.
+  static_cast<void>(with_memory([&] {
+    log_write(error == 0 ? LogLevel::kInfo : LogLevel::kWarn,
+              why.empty() ? fmt::format("rdma_cm: {}: {}", command_name(number), text)
+                          : fmt::format("rdma_cm: {}: {}: {}", command_name(number), text, why));
+  }));
 }
 
 // ---- the thread --------------------

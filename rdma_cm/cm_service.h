@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,6 +31,8 @@ struct CmServiceConfig {
   bool host_of_its_own =
       false;  // has a name that stays: its wildcard address is not that of the host's others
   bool explains = false;
+  /// What else is to be said where a peer does not answer; null: nothing.
+  std::function<std::string()> faults{};
 };
 
 /// Any thread. Lives as long as the device.
@@ -64,7 +67,7 @@ class CmService final : NodeView {
   void run() noexcept;
   void turn() noexcept;
   void take_device_events() noexcept;
-  void explain(std::span<const std::byte> command, int error) const noexcept;
+  void explain(std::span<const std::byte> command, int error, std::string_view why) const noexcept;
 
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
   [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }
@@ -81,6 +84,7 @@ class CmService final : NodeView {
   [[nodiscard]] Presence presence(const MadProcess& process) noexcept override {
     return presence_of(process, identity_.process);
   }
+  void explain(const CmFailure& failure) noexcept override;
   void fail_qp(uint32_t qpn) noexcept override { device_.fail_qp(Qpn(qpn)); }
 
   hca::Device& device_;
@@ -90,6 +94,7 @@ class CmService final : NodeView {
   HostPorts ports_;
   bool host_of_its_own_;
   bool explains_;
+  std::function<std::string()> faults_;
   hca::ForkGuard guard_;
   WakeUp kick_;
   std::timed_mutex lock_;  // of everything below

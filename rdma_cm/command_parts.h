@@ -13,6 +13,8 @@
 
 namespace weft::rdma_cm {
 
+constexpr uint16_t kAfIb = 27;  // the family of struct sockaddr_ib
+
 template <class T>
 [[nodiscard]] T read_body(std::span<const std::byte> body) noexcept {
   T out;

@@ -82,11 +82,18 @@ bool Commands::asks_for_event(std::span<const std::byte> command) noexcept {
          read_body<rdma_ucm_cmd_hdr>(command).cmd == RDMA_USER_CM_CMD_GET_EVENT;
 }
 
+bool Commands::is_probe(std::span<const std::byte> command) noexcept {
+  if (command.size() < sizeof(rdma_ucm_cmd_hdr) + sizeof(rdma_ucm_bind)) return false;
+  return read_body<rdma_ucm_cmd_hdr>(command).cmd == RDMA_USER_CM_CMD_BIND &&
+         read_body<rdma_ucm_bind>(command.subspan(sizeof(rdma_ucm_cmd_hdr))).addr.ss_family == kAfIb;
+}
+
 int Commands::execute(Instant now, CmFile& file, std::span<const std::byte> command) noexcept {
   const auto refused = [this](int error) {
     if (error != EAGAIN) counters_.add(error == 0 ? CommandCounter::kDone : CommandCounter::kRefused);
     return error;
   };
+  why_ = {};
   if (command.size() < sizeof(rdma_ucm_cmd_hdr)) return refused(EINVAL);
   const auto header = read_body<rdma_ucm_cmd_hdr>(command);
   const std::span<const std::byte> body = command.subspan(sizeof header);
@@ -151,7 +158,8 @@ int Commands::migrate_id(Call& call) noexcept {
   if (from == nullptr) return ENOENT;
   CmId* id = node_.ids().find(*from, command.id);
   if (id == nullptr) return ENOENT;
-  if (from != &call.file) node_.ids().migrate(*id, call.file);
+  const int moved = from != &call.file ? node_.ids().migrate(*id, call.file) : 0;
+  if (moved != 0) return moved;
   answer(command.response, rdma_ucm_migrate_resp{.events_reported = id->events_reported});
   return 0;
 }
@@ -164,12 +172,7 @@ int Commands::get_option(Call& /*call*/) noexcept {
 
 int Commands::set_option(Call& call) noexcept {
   const auto command = read_body<rdma_ucm_set_option>(call.body);
-  if (command.level == RDMA_OPTION_IB && command.optname == RDMA_OPTION_IB_PATH) {
-    if (call.id->state != IdState::kAddressResolved) return EINVAL;
-    call.id->state = IdState::kRouteResolved;
-    node_.tell(*call.id, CmEvent::kRouteResolved);
-    return 0;
-  }
+  if (command.level == RDMA_OPTION_IB && command.optname == RDMA_OPTION_IB_PATH) return take_route(*call.id);
   if (command.level != RDMA_OPTION_ID) return ENOSYS;
   const bool byte = command.optname == RDMA_OPTION_ID_TOS || command.optname == RDMA_OPTION_ID_ACK_TIMEOUT;
   if (command.optlen != (byte ? sizeof(uint8_t) : sizeof(int))) return EINVAL;
@@ -222,10 +225,14 @@ int Commands::join(Call& call, const IpAddress& address, uint64_t uid, uint64_t 
   CmId& id = *call.id;
   if (!id.datagrams() || !id.on_device || !address.is_multicast()) return EINVAL;
   Membership* group = node_.ids().join(id, uid);
+  if (group == nullptr) return ENOMEM;
   group->gid = multicast_gid(address, id.port_space);
   group->lid = multicast_lid(group->gid);
+  if (!node_.tell_joined(id, *group)) {
+    node_.ids().leave(id, *group);
+    return ENOMEM;
+  }
   answer(where, rdma_ucm_create_id_resp{.id = group->handle});
-  node_.tell_joined(id, *group);
   return 0;
 }
 
@@ -265,8 +272,7 @@ int Commands::write_cm_event(Call& call) noexcept {
                     .content = make_event(*call.id, static_cast<CmEvent>(command.event),
                                           static_cast<int32_t>(command.status))};
   std::memcpy(&event.content.param, &command.argument, sizeof command.argument);
-  node_.ids().push(call.file, event);
-  return 0;
+  return node_.push(event) ? 0 : ENOMEM;
 }
 
 }  // namespace weft::rdma_cm

@@ -27,8 +27,13 @@ class Commands {
   /// Is this the command that asks for the next event? Its caller first takes a unit of the file's
   /// descriptor, without the lock, and calls execute() until that is not EAGAIN.
   [[nodiscard]] static bool asks_for_event(std::span<const std::byte> command) noexcept;
+  /// librdmacm asks with addresses of family AF_IB first. We refuse these, and it asks again with IP
+  /// addresses: no fault of the program.
+  [[nodiscard]] static bool is_probe(std::span<const std::byte> command) noexcept;
   /// @param command  header and body as written. @return 0 or an errno
   [[nodiscard]] int execute(Instant now, CmFile& file, std::span<const std::byte> command) noexcept;
+  /// Why the last command was refused, in words; empty where its errno says it.
+  [[nodiscard]] std::string_view why() const noexcept { return why_; }
   [[nodiscard]] CounterSet<CommandCounter>& counters() noexcept { return counters_; }
 
  private:
@@ -62,6 +67,9 @@ class Commands {
   int query_route(Call& call) noexcept;
   int query(Call& call) noexcept;
   int connect(Call& call) noexcept;
+  int ask_for_connection(Call& call, const rdma_ucm_conn_param& param) noexcept;
+  int ask_for_service(Call& call, const rdma_ucm_conn_param& param) noexcept;
+  static int asked(CmId& id, Connection* connection) noexcept;
   int listen(Call& call) noexcept;
   int accept(Call& call) noexcept;
   int reject(Call& call) noexcept;
@@ -81,11 +89,18 @@ class Commands {
   int bind_to(CmId& id, const IpAddress& address) noexcept;
   int resolve_to(Call& call, const IpAddress& from, const IpAddress& to, uint32_t timeout_ms) noexcept;
   int accept_datagrams(Call& call, const rdma_ucm_accept& command) noexcept;
+  int take_route(CmId& id) noexcept;
   int join(Call& call, const IpAddress& address, uint64_t uid, uint64_t answer) noexcept;
   void fill_path(const CmId& id, ib_user_path_rec& path) noexcept;
 
+  int refuse(int error, std::string_view why) noexcept {
+    why_ = why;
+    return error;
+  }
+
   Endnode& node_;
   CounterSet<CommandCounter> counters_;
+  std::string_view why_;
 };
 
 }  // namespace weft::rdma_cm

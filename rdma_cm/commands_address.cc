@@ -34,7 +34,6 @@ struct SockaddrIb {
   uint64_t service_mask{};
   uint64_t scope{};
 };
-constexpr uint16_t kAfIb = 27;
 
 /// A path record as InfiniBand's subnet administration sends it, 64 bytes.
 std::array<uint32_t, 16> pack_path(const ib_user_path_rec& path) noexcept {
@@ -63,8 +62,9 @@ int Commands::bind_to(CmId& id, const IpAddress& address) noexcept {
   if (address.family == 0) return EAFNOSUPPORT;
   const bool ours = !address.is_any();
   if (ours && !address.is_loopback() && !address.is_multicast() && !node_.node().owns(address))
-    return EADDRNOTAVAIL;
+    return refuse(EADDRNOTAVAIL, "the address is none of this endnode or its host; weft devices lists them");
   const int error = node_.bind(id, address);
+  if (error == EADDRINUSE) return refuse(error, "another id, or another process of this host, has the port");
   if (error != 0) return error;
   id.state = IdState::kBound;
   id.on_device = ours;
@@ -115,19 +115,20 @@ int Commands::resolve_to(Call& call, const IpAddress& from, const IpAddress& to,
   id.destination = target;
   id.on_device = true;
   const NodeIdentity self = node_.node().identity();
-  if (target.is_multicast()) {  // nobody has it; joining is what makes it reachable
+  if (target.is_multicast()) {  // no endnode has it; joining makes it reachable
+    if (!node_.tell(id, CmEvent::kAddressResolved)) return ENOMEM;
     id.state = IdState::kAddressResolved;
-    node_.tell(id, CmEvent::kAddressResolved);
     return 0;
   }
-  id.state = IdState::kAddressQuery;
   const MadAddress question{.host = self.host,
                             .ip = target.ip,
                             .family = target.family,
                             .port_space = id.port_space,
                             .port = target.port};
   id.question = node_.resolver().ask(call.now, question, self.lid, std::chrono::milliseconds(timeout_ms));
-  return id.question != 0 ? 0 : ENOMEM;
+  if (id.question == 0) return ENOMEM;
+  id.state = IdState::kAddressQuery;
+  return 0;
 }
 
 int Commands::resolve_ip(Call& call) noexcept {
@@ -142,9 +143,13 @@ int Commands::resolve_addr(Call& call) noexcept {
 }
 
 int Commands::resolve_route(Call& call) noexcept {
-  if (call.id->state != IdState::kAddressResolved) return EINVAL;
-  call.id->state = IdState::kRouteResolved;
-  node_.tell(*call.id, CmEvent::kRouteResolved);
+  return take_route(*call.id);
+}
+
+int Commands::take_route(CmId& id) noexcept {
+  if (id.state != IdState::kAddressResolved) return EINVAL;
+  if (!node_.tell(id, CmEvent::kRouteResolved)) return ENOMEM;
+  id.state = IdState::kRouteResolved;
   return 0;
 }
 

@@ -14,23 +14,46 @@ namespace {
 
 constexpr uint8_t kAckTimeout = 16;  // 4.096 us * 2^n, unless the program says other
 constexpr uint8_t kRetriesMax = 7;
-constexpr uint8_t kServiceRc = 0;
-constexpr uint8_t kServiceUc = 1;
 
-/// Copies a program's private data behind `skip` bytes of ours; false when it does not fit.
-bool put_private(CmMad& mad, size_t skip, const uint8_t* from, size_t bytes) noexcept {
-  if (skip + bytes > private_bytes(mad.kind)) return false;
-  std::memcpy(&mad.private_data[skip], from, bytes);
+// Why commands are refused.
+constexpr std::string_view kNoRoute =
+    "the route is not resolved yet, or the id is connected; wait for RDMA_CM_EVENT_ROUTE_RESOLVED";
+constexpr std::string_view kNoConnection =
+    "the id has no connection request; accept the id of the event, event->id";
+constexpr std::string_view kNotWaiting =
+    "the connection no longer waits for an answer: it was answered, or has ended";
+constexpr std::string_view kRequestDataTooLong =
+    "private_data_len: a connection request has room for 56 bytes";
+constexpr std::string_view kDatagramDataTooLong =
+    "private_data_len: a datagram request has room for 180 bytes";
+constexpr std::string_view kReplyDataTooLong = "private_data_len: an answer has room for 196 bytes";
+constexpr std::string_view kRejectDataTooLong = "private_data_len: a rejection has room for 148 bytes";
+
+/// Copies a program's private data to its place; false when it does not fit.
+bool put_private(std::span<std::byte> place, const uint8_t* from, size_t bytes) noexcept {
+  if (bytes > place.size()) return false;
+  std::memcpy(place.data(), from, bytes);
   return true;
 }
 
-void put_resources(CmMad& mad, const rdma_ucm_conn_param& param) noexcept {
-  mad.responder_resources = param.responder_resources;
-  mad.initiator_depth = param.initiator_depth;
-  mad.flow_control = param.flow_control != 0 ? 1 : 0;
-  mad.retry_count = std::min(param.retry_count, kRetriesMax);
-  mad.rnr_retry = std::min(param.rnr_retry_count, kRetriesMax);
-  mad.srq = param.srq != 0 ? 1 : 0;
+/// A request begins with what the IP addresses are, the program's data follow; false when they do not fit.
+bool put_request_data(std::span<std::byte> place, const CmId& id, const rdma_ucm_conn_param& param) noexcept {
+  encode_ip_cm({.family = id.source.family,
+                .source_port = id.source.port,
+                .source = id.source.ip,
+                .destination = id.destination.ip},
+               place.first<kIpCmBytes>());
+  return put_private(place.subspan(kIpCmBytes), param.private_data, param.private_data_len);
+}
+
+/// Of a REQ or REP.
+template <class Message>
+void put_resources(Message& message, const rdma_ucm_conn_param& param) noexcept {
+  message.responder_resources = param.responder_resources;
+  message.initiator_depth = param.initiator_depth;
+  message.flow_control = param.flow_control != 0 ? 1 : 0;
+  message.rnr_retry = std::min(param.rnr_retry_count, kRetriesMax);
+  message.srq = param.srq != 0 ? 1 : 0;
 }
 
 uint8_t ack_timeout_of(const CmId& id) noexcept {
@@ -46,36 +69,45 @@ int Commands::connect(Call& call) noexcept {
   std::memcpy(&command, call.body.data(), std::min(call.body.size(), sizeof command));
   const rdma_ucm_conn_param& param = command.conn_param;
   CmId& id = *call.id;
-  if (param.valid == 0 || id.state != IdState::kRouteResolved) return EINVAL;
+  if (param.valid == 0 || id.state != IdState::kRouteResolved) return refuse(EINVAL, kNoRoute);
+  return id.datagrams() ? ask_for_service(call, param) : ask_for_connection(call, param);
+}
+
+int Commands::ask_for_connection(Call& call, const rdma_ucm_conn_param& param) noexcept {
+  CmId& id = *call.id;
   const NodeIdentity self = node_.node().identity();
-  CmMad req{.kind = id.datagrams() ? MadKind::kSidrReq : MadKind::kReq,
-            .service_id = ip_service(id.port_space, id.destination.port),
-            .pkey = kPkeyDefault};
-  encode_ip_cm({.family = id.source.family,
-                .source_port = id.source.port,
-                .source = id.source.ip,
-                .destination = id.destination.ip},
-               std::span(req.private_data).first<kIpCmBytes>());
-  if (!put_private(req, kIpCmBytes, param.private_data, param.private_data_len)) return EINVAL;
-  if (!id.datagrams()) {
-    put_resources(req, param);
-    req.ca_guid = self.guid.value();
-    req.qpn = param.qp_num & kQpnMask;
-    req.psn = id.psn;
-    req.service = id.qp_type == IBV_QPT_UC ? kServiceUc : kServiceRc;
-    req.path_mtu = self.mtu;
-    req.path = {.local_lid = self.lid.value(),
-                .remote_lid = id.peer_lid.value(),
-                .local_gid = self.gid,
-                .remote_gid = id.peer_gid,
-                .subnet_local = 1,
-                .ack_timeout = ack_timeout_of(id)};
-    id.retry_count = req.retry_count;
-    id.responder_resources = param.responder_resources;
-    id.initiator_depth = param.initiator_depth;
-  }
-  id.connection = node_.manager().request(call.now, id.peer_lid, req, &id);
-  if (id.connection == nullptr) return ENOMEM;
+  CmReq req{.service_id = ip_service(id.port_space, id.destination.port),
+            .ca_guid = self.guid.value(),
+            .qpn = param.qp_num & kQpnMask,
+            .psn = id.psn,
+            .service = id.qp_type == IBV_QPT_UC ? kCmServiceUc : kCmServiceRc,
+            .retry_count = std::min(param.retry_count, kRetriesMax),
+            .pkey = kPkeyDefault,
+            .path_mtu = self.mtu,
+            .path = {.local_lid = self.lid.value(),
+                     .remote_lid = id.peer_lid.value(),
+                     .local_gid = self.gid,
+                     .remote_gid = id.peer_gid,
+                     .subnet_local = 1,
+                     .ack_timeout = ack_timeout_of(id)}};
+  put_resources(req, param);
+  if (!put_request_data(req.private_data, id, param)) return refuse(EINVAL, kRequestDataTooLong);
+  id.retry_count = req.retry_count;
+  id.responder_resources = param.responder_resources;
+  id.initiator_depth = param.initiator_depth;
+  return asked(id, node_.manager().request(call.now, id.peer_lid, req, &id));
+}
+
+int Commands::ask_for_service(Call& call, const rdma_ucm_conn_param& param) noexcept {
+  CmId& id = *call.id;
+  CmSidrReq req{.pkey = kPkeyDefault, .service_id = ip_service(id.port_space, id.destination.port)};
+  if (!put_request_data(req.private_data, id, param)) return refuse(EINVAL, kDatagramDataTooLong);
+  return asked(id, node_.manager().request(call.now, id.peer_lid, req, &id));
+}
+
+int Commands::asked(CmId& id, Connection* connection) noexcept {
+  id.connection = connection;
+  if (connection == nullptr) return ENOMEM;
   id.state = IdState::kConnect;
   return 0;
 }
@@ -86,17 +118,14 @@ int Commands::accept(Call& call) noexcept {
   std::memcpy(&command, call.body.data(), std::min(call.body.size(), sizeof command));
   const rdma_ucm_conn_param& param = command.conn_param;
   CmId& id = *call.id;
-  if (id.connection == nullptr) return EINVAL;
+  if (id.connection == nullptr) return refuse(EINVAL, kNoConnection);
   if (id.datagrams()) return accept_datagrams(call, command);
   if (param.valid == 0) return node_.manager().establish(call.now, *id.connection) ? 0 : EINVAL;
-  CmMad rep{.kind = MadKind::kRep,
-            .ca_guid = node_.node().identity().guid.value(),
-            .qpn = param.qp_num & kQpnMask,
-            .psn = id.psn};
+  CmRep rep{.ca_guid = node_.node().identity().guid.value(), .qpn = param.qp_num & kQpnMask, .psn = id.psn};
   put_resources(rep, param);
-  rep.retry_count = 0;  // a reply has none
-  if (!put_private(rep, 0, param.private_data, param.private_data_len)) return EINVAL;
-  if (!node_.manager().accept(call.now, *id.connection, rep)) return EINVAL;
+  if (!put_private(rep.private_data, param.private_data, param.private_data_len))
+    return refuse(EINVAL, kReplyDataTooLong);
+  if (!node_.manager().accept(call.now, *id.connection, rep)) return refuse(EINVAL, kNotWaiting);
   id.uid = command.uid;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
@@ -105,12 +134,11 @@ int Commands::accept(Call& call) noexcept {
 
 int Commands::accept_datagrams(Call& call, const rdma_ucm_accept& command) noexcept {
   const rdma_ucm_conn_param& param = command.conn_param;
-  CmMad rep{.kind = MadKind::kSidrRep,
-            .service_id = call.id->peer_offer.service_id,
-            .qkey = kUdpQkey,
-            .qpn = param.qp_num & kQpnMask,
-            .status = kSidrValid};
-  if (!put_private(rep, 0, param.private_data, param.private_data_len)) return EINVAL;
+  CmSidrRep rep{.status = kSidrValid,
+                .qpn = param.qp_num & kQpnMask,
+                .service_id = call.id->peer_offer.service_id,
+                .qkey = kUdpQkey};
+  if (!put_private(rep.private_data, param.private_data, param.private_data_len)) return EINVAL;
   if (!node_.manager().answer(call.now, *call.id->connection, rep)) return EINVAL;
   if (param.valid != 0) call.id->uid = command.uid;
   return 0;
@@ -123,11 +151,11 @@ int Commands::reject(Call& call) noexcept {
   CmId& id = *call.id;
   if (id.connection == nullptr) return EINVAL;
   if (id.datagrams()) {
-    CmMad rep{.kind = MadKind::kSidrRep, .service_id = id.peer_offer.service_id, .status = kSidrRefused};
-    if (!put_private(rep, 0, command.private_data, command.private_data_len)) return EINVAL;
+    CmSidrRep rep{.status = kSidrRefused, .service_id = id.peer_offer.service_id};
+    if (!put_private(rep.private_data, command.private_data, command.private_data_len)) return EINVAL;
     return node_.manager().answer(call.now, *id.connection, rep) ? 0 : EINVAL;
   }
-  if (command.private_data_len > private_bytes(MadKind::kRej)) return EINVAL;
+  if (command.private_data_len > sizeof(CmRej::private_data)) return refuse(EINVAL, kRejectDataTooLong);
   const uint16_t reason = command.reason != 0 ? command.reason : kRejectConsumer;
   const auto data = std::as_bytes(std::span(command.private_data).first(command.private_data_len));
   return node_.manager().reject(call.now, *id.connection, reason, data) ? 0 : EINVAL;
@@ -145,8 +173,8 @@ int Commands::notify(Call& call) noexcept {
   const auto command = read_body<rdma_ucm_notify>(call.body);
   if (call.id->connection == nullptr) return EINVAL;
   if (command.event != IBV_EVENT_COMM_EST) return 0;
-  if (node_.manager().peer_is_there(*call.id->connection)) node_.tell(*call.id, CmEvent::kEstablished);
-  return 0;
+  if (!node_.manager().peer_is_there(*call.id->connection)) return 0;
+  return node_.tell(*call.id, CmEvent::kEstablished) ? 0 : ENOMEM;
 }
 
 // ---- the QP --------------------

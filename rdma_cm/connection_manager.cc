@@ -1,13 +1,13 @@
-// How it works. Each side keeps what it sent last. Who waits for an answer repeats it (ask()); who has
-// answered gives the same answer to each repeat of the peer (tell()), so a lost datagram costs time only. A
+// How it works. Each side keeps what it sent last. The side that waits for an answer repeats it (ask()); the
+// side that has answered gives the same answer to each repeat (tell()), so a lost datagram costs time only. A
 // connection that its user destroys lives on without a user while the peer may still repeat. States in which
 // only the peer can end the connection, and no timer of ours does, are watched: for them the end of the
 // peer's process is the end (peer_watch.h).
 #include "rdma_cm/connection_manager.h"
 
 #include <algorithm>
-#include <vector>
 
+#include "base/out_of_memory.h"
 #include "messages/time_code.h"
 
 namespace weft::rdma_cm {
@@ -17,41 +17,52 @@ std::pair<uint32_t, uint32_t> peer_key(Lid from, bool datagrams, uint32_t id) no
   return {uint32_t{from.value()} << 1 | uint32_t{datagrams}, id};
 }
 
+/// Refuses a REQ or REP that belongs to no connection.
+CmMad refusal(uint64_t transaction, uint32_t their_id, uint8_t about, uint16_t reason) noexcept {
+  return {.transaction = transaction, .body = CmRej{.remote_id = their_id, .about = about, .reason = reason}};
+}
+
+CmMad sidr_refusal(uint64_t transaction, const CmSidrReq& req, uint8_t status) noexcept {
+  return {.transaction = transaction,
+          .body = CmSidrRep{.request_id = req.request_id, .status = status, .service_id = req.service_id}};
+}
+
 }  // namespace
 
 // ---- the user's calls --------------------
 
-Connection* ConnectionManager::request(Instant now, Lid peer, CmMad req, void* user) noexcept {
+Connection* ConnectionManager::request(Instant now, Lid peer, CmReq req, void* user) noexcept {
   Connection* connection = make(peer);
   if (connection == nullptr) return nullptr;
   connection->user = user;
-  connection->datagrams = req.kind == MadKind::kSidrReq;
   connection->own_qpn = req.qpn;
   req.local_id = connection->local_id;
-  req.transaction = random_.next();
-  if (!connection->datagrams) {
-    req.local_response_timeout = req.remote_response_timeout = code_of_time(times_.response);
-    req.max_retries = static_cast<uint8_t>(std::min(times_.repeats, 15U));
-  }
-  ask(now, *connection, req, connection->datagrams ? CmState::kSidrReqSent : CmState::kReqSent);
+  req.local_response_timeout = req.remote_response_timeout = code_of_time(times_.response);
+  req.max_retries = static_cast<uint8_t>(std::min(times_.repeats, 15U));
+  ask(now, *connection, {.transaction = random_.next(), .body = req}, CmState::kReqSent);
   return connection;
 }
 
-bool ConnectionManager::accept(Instant now, Connection& connection, CmMad rep) noexcept {
+Connection* ConnectionManager::request(Instant now, Lid peer, CmSidrReq req, void* user) noexcept {
+  Connection* connection = make(peer);
+  if (connection == nullptr) return nullptr;
+  connection->user = user;
+  connection->datagrams = true;
+  req.request_id = connection->local_id;
+  ask(now, *connection, {.transaction = random_.next(), .body = req}, CmState::kSidrReqSent);
+  return connection;
+}
+
+bool ConnectionManager::accept(Instant now, Connection& connection, CmRep rep) noexcept {
   if (connection.state != CmState::kReqReceived) return false;
-  const CmMad frame = reply_to(connection, MadKind::kRep);
-  rep.kind = frame.kind;
-  rep.transaction = frame.transaction;
-  rep.local_id = frame.local_id;
-  rep.remote_id = frame.remote_id;
   connection.own_qpn = rep.qpn;
-  ask(now, connection, rep, CmState::kRepSent);
+  ask(now, connection, reply(connection, rep), CmState::kRepSent);
   return true;
 }
 
 bool ConnectionManager::establish(Instant /*now*/, Connection& connection) noexcept {
   if (connection.state != CmState::kRepReceived) return false;
-  tell(connection, reply_to(connection, MadKind::kRtu), CmState::kEstablished);
+  tell(connection, reply(connection, CmRtu()), CmState::kEstablished);
   return true;
 }
 
@@ -79,34 +90,28 @@ bool ConnectionManager::reject(Instant now, Connection& connection, uint16_t rea
     case CmState::kClosed:
       return false;
   }
-  CmMad rej = rejection(connection, reason);
-  std::copy_n(private_data.begin(), std::min(private_data.size(), private_bytes(MadKind::kRej)),
-              rej.private_data.begin());
-  tell(connection, rej, connection.state);
+  tell(connection, rejection(connection, reason, private_data), connection.state);
   enter_timewait(now, connection);
   return true;
 }
 
 bool ConnectionManager::disconnect(Instant now, Connection& connection) noexcept {
   if (connection.state == CmState::kDreqReceived) {
-    tell(connection, reply_to(connection, MadKind::kDrep), CmState::kDreqReceived);
+    tell(connection, reply(connection, CmDrep()), CmState::kDreqReceived);
     enter_timewait(now, connection);
     return true;
   }
   if (connection.state != CmState::kEstablished && connection.state != CmState::kRepSent) return false;
-  CmMad dreq = reply_to(connection, MadKind::kDreq);
+  CmMad dreq = reply(connection, CmDreq{.qpn = connection.peer_qpn});
   dreq.transaction = random_.next();
-  dreq.qpn = connection.peer_qpn;
   ask(now, connection, dreq, CmState::kDreqSent);
   return true;
 }
 
-bool ConnectionManager::answer(Instant now, Connection& connection, CmMad rep) noexcept {
+bool ConnectionManager::answer(Instant now, Connection& connection, CmSidrRep rep) noexcept {
   if (connection.state != CmState::kSidrReqReceived) return false;
-  rep.kind = MadKind::kSidrRep;
-  rep.transaction = connection.last.transaction;
-  rep.local_id = connection.remote_id;
-  tell(connection, rep, CmState::kSidrReqReceived);
+  rep.request_id = connection.remote_id;
+  tell(connection, {.transaction = connection.last.transaction, .body = rep}, CmState::kSidrReqReceived);
   enter_timewait(now, connection);
   return true;
 }
@@ -147,10 +152,19 @@ Connection* ConnectionManager::make(Lid peer) noexcept {
   }
   uint32_t id = 0;
   while (id == 0 || by_id_.contains(id)) id = static_cast<uint32_t>(random_.next());
-  auto connection = std::make_unique<Connection>();
+  Connection* connection = nullptr;
+  const bool made = with_memory([&] {
+    CmTimers timer{{kNever, id}};
+    connection = by_id_.emplace(id, std::make_unique<Connection>()).first->second.get();
+    connection->timer = timer.extract(timer.begin());
+  });
+  if (!made) {
+    counters_.add(CmCounter::kFull);
+    return nullptr;
+  }
   connection->local_id = id;
   connection->peer = peer;
-  return by_id_.emplace(id, std::move(connection)).first->second.get();
+  return connection;
 }
 
 void ConnectionManager::forget(Connection& connection) noexcept {
@@ -162,13 +176,16 @@ void ConnectionManager::forget(Connection& connection) noexcept {
 }
 
 void ConnectionManager::set_timer(Connection& connection, Instant at) noexcept {
-  if (connection.deadline != kNever) timers_.erase({connection.deadline, connection.local_id});
+  if (connection.deadline != kNever)
+    connection.timer = timers_.extract({connection.deadline, connection.local_id});
   connection.deadline = at;
-  if (at != kNever) timers_.emplace(at, connection.local_id);
+  if (at == kNever) return;
+  connection.timer.value() = {at, connection.local_id};
+  timers_.insert(std::move(connection.timer));
 }
 
 void ConnectionManager::send(Lid to, const CmMad& mad) noexcept {
-  counters_.add(port_.send(to, encode_mad(mad)) ? CmCounter::kSent : CmCounter::kSendRefused);
+  counters_.add(port_.send(to, encode_cm(mad)) ? CmCounter::kSent : CmCounter::kSendRefused);
 }
 
 void ConnectionManager::ask(Instant now, Connection& connection, const CmMad& mad, CmState state) noexcept {
@@ -194,8 +211,7 @@ void ConnectionManager::enter(Connection& connection, CmState state) noexcept {
 
 void ConnectionManager::watch(Connection& connection, bool wanted) noexcept {
   if (connection.watched == wanted) return;
-  connection.watched = wanted;
-  user_.on_watch(connection.peer, wanted);
+  connection.watched = user_.on_watch(connection.peer, wanted) && wanted;
 }
 
 void ConnectionManager::enter_timewait(Instant now, Connection& connection) noexcept {
@@ -208,95 +224,64 @@ void ConnectionManager::close(Connection& connection) noexcept {
   set_timer(connection, kNever);
 }
 
-/// Events of a connection without a user are nobody's; once it is closed it goes.
-void ConnectionManager::tell_user(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept {
-  if (connection.user != nullptr) return user_.on_event(connection, kind, mad);
+/// Events of a connection without a user are dropped; once it is closed it goes.
+void ConnectionManager::tell_user(Connection& connection, CmEventKind kind, const CmBody& message) noexcept {
+  if (connection.user != nullptr) return user_.on_event(connection, kind, message);
   if (connection.state == CmState::kClosed) forget(connection);
 }
 
-CmMad ConnectionManager::reply_to(const Connection& connection, MadKind kind) const noexcept {
-  return {.kind = kind,
-          .transaction = connection.last.transaction,
-          .local_id = connection.local_id,
-          .remote_id = connection.remote_id};
+template <class Message>
+CmMad ConnectionManager::reply(const Connection& connection, Message message) const noexcept {
+  message.local_id = connection.local_id;
+  message.remote_id = connection.remote_id;
+  return {.transaction = connection.last.transaction, .body = message};
 }
 
-CmMad ConnectionManager::rejection(const Connection& connection, uint16_t reason) const noexcept {
-  CmMad rej = reply_to(connection, MadKind::kRej);
+CmMad ConnectionManager::rejection(const Connection& connection, uint16_t reason,
+                                   std::span<const std::byte> private_data) const noexcept {
   const bool of_request = connection.state == CmState::kReqReceived;
   const bool of_reply = connection.state == CmState::kRepReceived;
-  rej.about = of_request ? kAboutReq : of_reply ? kAboutRep : kAboutNone;
-  rej.reason = reason;
-  return rej;
+  CmRej rej{.about = of_request ? kAboutReq : of_reply ? kAboutRep : kAboutNone, .reason = reason};
+  std::copy_n(private_data.begin(), std::min(private_data.size(), rej.private_data.size()),
+              rej.private_data.begin());
+  return reply(connection, rej);
 }
 
 /// The peer repeats what our user has not decided yet.
 void ConnectionManager::ask_for_patience(const Connection& connection, uint8_t about) noexcept {
-  CmMad mra = reply_to(connection, MadKind::kMra);
-  mra.about = about;
-  mra.service_timeout = code_of_time(times_.patience);
   counters_.add(CmCounter::kAnsweredAgain);
-  send(connection.peer, mra);
-}
-
-/// Refuses a message that belongs to no connection.
-void ConnectionManager::refuse(Lid to, const CmMad& request, uint16_t reason) noexcept {
-  if (request.kind == MadKind::kSidrReq) {
-    return send(to, {.kind = MadKind::kSidrRep,
-                     .transaction = request.transaction,
-                     .local_id = request.local_id,
-                     .service_id = request.service_id,
-                     .status = reason == kRejectInvalidService ? kSidrNoService : kSidrRefused});
-  }
-  send(to, {.kind = MadKind::kRej,
-            .transaction = request.transaction,
-            .remote_id = request.local_id,
-            .about = request.kind == MadKind::kReq ? kAboutReq : kAboutRep,
-            .reason = reason});
+  send(connection.peer,
+       reply(connection, CmMra{.about = about, .service_timeout = code_of_time(times_.patience)}));
 }
 
 // ---- messages --------------------
 
 void ConnectionManager::receive(Instant now, Lid from, const CmMad& mad) noexcept {
   counters_.add(CmCounter::kReceived);
-  switch (mad.kind) {
-    case MadKind::kReq:
-    case MadKind::kSidrReq:
-      return on_request(now, from, mad);
-    case MadKind::kRep:
-      return on_rep(now, from, mad);
-    case MadKind::kDreq:
-      return on_dreq(now, from, mad);
-    case MadKind::kMra:
-    case MadKind::kRej:
-    case MadKind::kRtu:
-    case MadKind::kDrep:
-    case MadKind::kSidrRep:
-      if (Connection* connection = find(from, mad)) on_known(now, *connection, mad);
-      return;
-    case MadKind::kWhoHas:
-    case MadKind::kHas:
-    case MadKind::kWhoIsThere:
-    case MadKind::kIsThere:
-      break;
-  }
+  std::visit([&](const auto& message) { on({now, from, mad}, message); }, mad.body);
+}
+
+void ConnectionManager::on(const Arrival& /*at*/, const std::monostate& /*nothing*/) noexcept {
   counters_.add(CmCounter::kMalformed);
 }
 
-/// A REJ may come from somebody who gives up before it knew our number.
-Connection* ConnectionManager::find(Lid from, const CmMad& mad) noexcept {
-  if (mad.kind == MadKind::kRej && mad.remote_id == 0) {
-    const auto asked = by_peer_.find(peer_key(from, false, mad.local_id));
+/// A REJ may come from a peer that gives up before it knows our number.
+Connection* ConnectionManager::find_rejected(Lid from, const CmRej& rej) noexcept {
+  if (rej.remote_id == 0) {
+    const auto asked = by_peer_.find(peer_key(from, false, rej.local_id));
     if (asked != by_peer_.end()) return asked->second;
   }
-  const auto found = by_id_.find(mad.kind == MadKind::kSidrRep ? mad.local_id : mad.remote_id);
+  return find(from, rej.local_id, rej.remote_id);
+}
+
+Connection* ConnectionManager::find(Lid from, uint32_t local, uint32_t remote) noexcept {
+  const auto found = by_id_.find(remote);
   if (found == by_id_.end()) {
     counters_.add(CmCounter::kUnknown);
     return nullptr;
   }
   Connection& connection = *found->second;
-  const bool named = mad.kind == MadKind::kSidrRep || connection.remote_id == 0 || mad.local_id == 0 ||
-                     connection.remote_id == mad.local_id;
+  const bool named = connection.remote_id == 0 || local == 0 || connection.remote_id == local;
   if (connection.peer != from || !named) {
     counters_.add(CmCounter::kWrongPeer);
     return nullptr;
@@ -304,22 +289,47 @@ Connection* ConnectionManager::find(Lid from, const CmMad& mad) noexcept {
   return &connection;
 }
 
-void ConnectionManager::on_request(Instant /*now*/, Lid from, const CmMad& mad) noexcept {
-  const bool datagrams = mad.kind == MadKind::kSidrReq;
-  const auto known = by_peer_.find(peer_key(from, datagrams, mad.local_id));
-  if (known != by_peer_.end()) return on_repeated_request(*known->second);
-  Connection* connection = make(from);
-  if (connection == nullptr) return refuse(from, mad, kRejectNoResources);
+Connection* ConnectionManager::begin(const Arrival& at, bool datagrams, uint32_t id) noexcept {
+  const auto key = peer_key(at.from, datagrams, id);
+  const auto known = by_peer_.find(key);
+  if (known != by_peer_.end()) {
+    on_repeated_request(*known->second);
+    return nullptr;
+  }
+  Connection* connection = make(at.from);
+  if (connection != nullptr && !with_memory([&] { by_peer_.emplace(key, connection); })) {
+    counters_.add(CmCounter::kFull);
+    by_id_.erase(std::exchange(connection, nullptr)->local_id);
+  }
+  if (connection == nullptr) {
+    const auto* sidr = std::get_if<CmSidrReq>(&at.mad.body);
+    send(at.from, sidr != nullptr ? sidr_refusal(at.mad.transaction, *sidr, kSidrRefused)
+                                  : refusal(at.mad.transaction, id, kAboutReq, kRejectNoResources));
+    return nullptr;
+  }
   connection->passive = true;
   connection->datagrams = datagrams;
-  connection->remote_id = mad.local_id;
-  connection->peer_qpn = mad.qpn;
-  connection->last = mad;
+  connection->remote_id = id;
+  connection->last = at.mad;
   connection->state = datagrams ? CmState::kSidrReqReceived : CmState::kReqReceived;
-  by_peer_.emplace(peer_key(from, datagrams, mad.local_id), connection);
-  if (user_.on_request(*connection, mad)) return;
+  return connection;
+}
+
+void ConnectionManager::on(const Arrival& at, const CmReq& req) noexcept {
+  Connection* connection = begin(at, false, req.local_id);
+  if (connection == nullptr) return;
+  connection->peer_qpn = req.qpn;
+  if (user_.on_request(*connection, req)) return;
   counters_.add(CmCounter::kNoListener);
-  refuse(from, mad, kRejectInvalidService);
+  send(at.from, refusal(at.mad.transaction, req.local_id, kAboutReq, kRejectInvalidService));
+  forget(*connection);
+}
+
+void ConnectionManager::on(const Arrival& at, const CmSidrReq& req) noexcept {
+  Connection* connection = begin(at, true, req.request_id);
+  if (connection == nullptr || user_.on_sidr_request(*connection, req)) return;
+  counters_.add(CmCounter::kNoListener);
+  send(at.from, sidr_refusal(at.mad.transaction, req, kSidrNoService));
   forget(*connection);
 }
 
@@ -334,50 +344,49 @@ void ConnectionManager::on_repeated_request(Connection& connection) noexcept {
   }
 }
 
-void ConnectionManager::on_rep(Instant /*now*/, Lid from, const CmMad& mad) noexcept {
-  Connection* connection = find(from, mad);
-  if (connection == nullptr) return refuse(from, mad, kRejectInvalidId);
+void ConnectionManager::on(const Arrival& at, const CmRep& rep) noexcept {
+  Connection* connection = find(at.from, rep.local_id, rep.remote_id);
+  if (connection == nullptr)
+    return send(at.from, refusal(at.mad.transaction, rep.local_id, kAboutRep, kRejectInvalidId));
   if (connection->state == CmState::kReqSent) {
-    connection->remote_id = mad.local_id;
-    connection->peer_qpn = mad.qpn;
+    connection->remote_id = rep.local_id;
+    connection->peer_qpn = rep.qpn;
     enter(*connection, CmState::kRepReceived);
     set_timer(*connection, kNever);
-    return tell_user(*connection, CmEventKind::kReply, mad);
+    return tell_user(*connection, CmEventKind::kReply, at.mad.body);
   }
   if (connection->state == CmState::kRepReceived) return ask_for_patience(*connection, kAboutRep);
   const bool has_answer =
       connection->state == CmState::kEstablished || connection->state == CmState::kTimewait;
   counters_.add(has_answer ? CmCounter::kAnsweredAgain : CmCounter::kWrongState);
-  if (has_answer) send(from, connection->last);
+  if (has_answer) send(at.from, connection->last);
 }
 
-/// A DREQ is answered whatever became of the connection: nobody shall repeat it for nothing.
-void ConnectionManager::on_dreq(Instant now, Lid from, const CmMad& mad) noexcept {
-  Connection* connection = find(from, mad);
-  if (connection == nullptr || connection->own_qpn != mad.qpn) {
+/// A DREQ is answered whatever became of the connection, so that no peer repeats it in vain.
+void ConnectionManager::on(const Arrival& at, const CmDreq& dreq) noexcept {
+  Connection* connection = find(at.from, dreq.local_id, dreq.remote_id);
+  if (connection == nullptr || connection->own_qpn != dreq.qpn) {
     if (connection != nullptr) counters_.add(CmCounter::kWrongPeer);
-    return send(from, {.kind = MadKind::kDrep,
-                       .transaction = mad.transaction,
-                       .local_id = mad.remote_id,
-                       .remote_id = mad.local_id});
+    return send(at.from, {.transaction = at.mad.transaction,
+                          .body = CmDrep{.local_id = dreq.remote_id, .remote_id = dreq.local_id}});
   }
   switch (connection->state) {
     case CmState::kRepSent:
     case CmState::kRepReceived:
     case CmState::kEstablished:
-      connection->last = mad;
+      connection->last = at.mad;
       enter(*connection, CmState::kDreqReceived);
       set_timer(*connection, kNever);
-      return tell_user(*connection, CmEventKind::kDisconnected, mad);
+      return tell_user(*connection, CmEventKind::kDisconnected, at.mad.body);
     case CmState::kDreqSent:  // both ask: each is answered, and none has to wait for its user
-      connection->last.transaction = mad.transaction;
-      tell(*connection, reply_to(*connection, MadKind::kDrep), CmState::kDreqSent);
-      enter_timewait(now, *connection);
-      return tell_user(*connection, CmEventKind::kDisconnected, mad);
+      connection->last.transaction = at.mad.transaction;
+      tell(*connection, reply(*connection, CmDrep()), CmState::kDreqSent);
+      enter_timewait(at.now, *connection);
+      return tell_user(*connection, CmEventKind::kDisconnected, at.mad.body);
     case CmState::kTimewait:
       counters_.add(CmCounter::kAnsweredAgain);
-      connection->last.transaction = mad.transaction;
-      return send(from, reply_to(*connection, MadKind::kDrep));
+      connection->last.transaction = at.mad.transaction;
+      return send(at.from, reply(*connection, CmDrep()));
     case CmState::kReqSent:
     case CmState::kReqReceived:
     case CmState::kDreqReceived:  // it will be answered when the user has decided
@@ -389,45 +398,56 @@ void ConnectionManager::on_dreq(Instant now, Lid from, const CmMad& mad) noexcep
   counters_.add(CmCounter::kWrongState);
 }
 
-void ConnectionManager::on_known(Instant now, Connection& connection, const CmMad& mad) noexcept {
-  if (mad.kind == MadKind::kMra) return on_mra(now, connection, mad);
-  if (mad.kind == MadKind::kRej) return on_rej(connection, mad);
-  if (mad.kind == MadKind::kRtu && connection.state == CmState::kRepSent) {
-    enter(connection, CmState::kEstablished);
-    set_timer(connection, kNever);
-    return tell_user(connection, CmEventKind::kEstablished, mad);
-  }
-  if (mad.kind == MadKind::kDrep && connection.state == CmState::kDreqSent) {
-    enter_timewait(now, connection);
-    return tell_user(connection, CmEventKind::kDisconnected, mad);
-  }
-  if (mad.kind == MadKind::kSidrRep && connection.state == CmState::kSidrReqSent) {
-    close(connection);
-    return tell_user(connection, CmEventKind::kSidrReply, mad);
-  }
-  counters_.add(CmCounter::kWrongState);
+void ConnectionManager::on(const Arrival& at, const CmRtu& rtu) noexcept {
+  Connection* connection = find(at.from, rtu.local_id, rtu.remote_id);
+  if (connection == nullptr) return;
+  if (connection->state != CmState::kRepSent) return counters_.add(CmCounter::kWrongState);
+  enter(*connection, CmState::kEstablished);
+  set_timer(*connection, kNever);
+  tell_user(*connection, CmEventKind::kEstablished, at.mad.body);
 }
 
-void ConnectionManager::on_mra(Instant now, Connection& connection, const CmMad& mad) noexcept {
-  const bool expected = (connection.state == CmState::kReqSent && mad.about == kAboutReq) ||
-                        (connection.state == CmState::kRepSent && mad.about == kAboutRep);
+void ConnectionManager::on(const Arrival& at, const CmDrep& drep) noexcept {
+  Connection* connection = find(at.from, drep.local_id, drep.remote_id);
+  if (connection == nullptr) return;
+  if (connection->state != CmState::kDreqSent) return counters_.add(CmCounter::kWrongState);
+  enter_timewait(at.now, *connection);
+  tell_user(*connection, CmEventKind::kDisconnected, at.mad.body);
+}
+
+void ConnectionManager::on(const Arrival& at, const CmSidrRep& rep) noexcept {
+  Connection* connection = find(at.from, 0, rep.request_id);
+  if (connection == nullptr) return;
+  if (connection->state != CmState::kSidrReqSent) return counters_.add(CmCounter::kWrongState);
+  close(*connection);
+  tell_user(*connection, CmEventKind::kSidrReply, at.mad.body);
+}
+
+void ConnectionManager::on(const Arrival& at, const CmMra& mra) noexcept {
+  Connection* connection = find(at.from, mra.local_id, mra.remote_id);
+  if (connection == nullptr) return;
+  const bool expected = (connection->state == CmState::kReqSent && mra.about == kAboutReq) ||
+                        (connection->state == CmState::kRepSent && mra.about == kAboutRep);
   if (!expected) return counters_.add(CmCounter::kWrongState);
-  watch(connection, true);  // the peer's program may take long, but not end
-  set_timer(connection, now + time_of_code(mad.service_timeout) + times_.response);
+  watch(*connection, true);  // the peer's program may take long, but not end
+  const Duration asked_for = time_of_code(mra.service_timeout);
+  set_timer(*connection, at.now + std::min(asked_for, times_.patience) + times_.response);
 }
 
-void ConnectionManager::on_rej(Connection& connection, const CmMad& mad) noexcept {
-  switch (connection.state) {
+void ConnectionManager::on(const Arrival& at, const CmRej& rej) noexcept {
+  Connection* connection = find_rejected(at.from, rej);
+  if (connection == nullptr) return;
+  switch (connection->state) {
     case CmState::kReqSent:
     case CmState::kReqReceived:
     case CmState::kRepSent:
     case CmState::kRepReceived:
-      close(connection);
-      return tell_user(connection, CmEventKind::kRejected, mad);
+      close(*connection);
+      return tell_user(*connection, CmEventKind::kRejected, at.mad.body);
     case CmState::kEstablished:  // the peer never got our RTU, or has forgotten us
     case CmState::kDreqSent:
-      close(connection);
-      return tell_user(connection, CmEventKind::kDisconnected, mad);
+      close(*connection);
+      return tell_user(*connection, CmEventKind::kDisconnected, at.mad.body);
     case CmState::kDreqReceived:
     case CmState::kTimewait:
     case CmState::kSidrReqSent:
@@ -440,14 +460,13 @@ void ConnectionManager::on_rej(Connection& connection, const CmMad& mad) noexcep
 
 // ---- the end of a peer --------------------
 
-/// Of those that are watched; what is told to the user may end others of them.
+/// Of those that are watched. `each` may forget the connection that it is called for.
 template <class Each>
 void ConnectionManager::for_each_watched(Lid peer, Each each) {
-  std::vector<uint32_t> found;
-  for (const auto& [id, connection] : by_id_) {
-    if (connection->watched && connection->peer == peer) found.push_back(id);
+  for (auto at = by_id_.begin(); at != by_id_.end();) {
+    Connection& connection = *(at++)->second;
+    if (connection.watched && connection.peer == peer) each(connection);
   }
-  for (const uint32_t id : found) each(*by_id_.find(id)->second);
 }
 
 void ConnectionManager::peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept {
@@ -462,7 +481,7 @@ void ConnectionManager::peer_has_gone(Instant now, Lid peer) noexcept {
 }
 
 void ConnectionManager::end_with_peer(Instant now, Connection& connection) noexcept {
-  const CmMad nothing;
+  const CmBody nothing;
   counters_.add(CmCounter::kPeersGone);
   user_.on_dead_qp(connection.own_qpn);
   if (connection.state == CmState::kEstablished || connection.state == CmState::kDreqSent) {
@@ -482,7 +501,7 @@ void ConnectionManager::poll(Instant now) noexcept {
 }
 
 void ConnectionManager::expire(Instant now, Connection& connection) noexcept {
-  const CmMad nothing;
+  const CmBody nothing;
   if (connection.state == CmState::kTimewait) {
     close(connection);
     if (!connection.datagrams) return tell_user(connection, CmEventKind::kTimewaitExit, nothing);

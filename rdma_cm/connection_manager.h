@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -18,7 +17,7 @@ struct CmTimes {
   Duration response = 134ms;       // until a message is repeated for the first time; doubles with each
   Duration response_max = 1072ms;  // longest time between repeats
   uint32_t repeats = 7;
-  Duration patience = 68s;  // what an MRA of ours asks for
+  Duration patience = 68s;  // what an MRA of ours asks for, and the most that one of a peer is granted
   Duration timewait = 1s;
 };
 
@@ -30,12 +29,13 @@ class ConnectionManager {
   ConnectionManager(RandomSource& random, MadPort& port, CmUser& user, const CmTimes& times = {}) noexcept
       : random_(random), port_(port), user_(user), times_(times) {}
 
-  /// Sends `req`, a REQ or SIDR_REQ; its numbers of connection and transaction are set here. Null when there
-  /// are too many connections.
-  [[nodiscard]] Connection* request(Instant now, Lid peer, CmMad req, void* user) noexcept;
+  // Each of these two sends `req`, whose numbers of connection and transaction are set here. Null when there
+  // are too many connections, or no memory for one more.
+  [[nodiscard]] Connection* request(Instant now, Lid peer, CmReq req, void* user) noexcept;
+  [[nodiscard]] Connection* request(Instant now, Lid peer, CmSidrReq req, void* user) noexcept;
   // Each of these is false, and nothing has happened, when the connection's state does not allow it.
   /// Sends a REP.
-  [[nodiscard]] bool accept(Instant now, Connection& connection, CmMad rep) noexcept;
+  [[nodiscard]] bool accept(Instant now, Connection& connection, CmRep rep) noexcept;
   /// Sends an RTU.
   [[nodiscard]] bool establish(Instant now, Connection& connection) noexcept;
   [[nodiscard]] bool reject(Instant now, Connection& connection, uint16_t reason,
@@ -45,13 +45,13 @@ class ConnectionManager {
   /// Sends a DREQ, or a DREP when the peer has asked.
   [[nodiscard]] bool disconnect(Instant now, Connection& connection) noexcept;
   /// Sends a SIDR_REP.
-  [[nodiscard]] bool answer(Instant now, Connection& connection, CmMad rep) noexcept;
+  [[nodiscard]] bool answer(Instant now, Connection& connection, CmSidrRep rep) noexcept;
   /// The user is done with it; the peer is told what it has to know.
   void destroy(Instant now, Connection& connection) noexcept;
 
   /// This process has the peer's LID: connections with an earlier one have ended.
   void peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept;
-  /// Nobody has the peer's LID any more.
+  /// No endnode has the peer's LID any more.
   void peer_has_gone(Instant now, Lid peer) noexcept;
 
   void receive(Instant now, Lid from, const CmMad& mad) noexcept;
@@ -64,6 +64,13 @@ class ConnectionManager {
   [[nodiscard]] CounterSet<CmCounter>& counters() noexcept { return counters_; }
 
  private:
+  /// Where and when a message came, and the message itself.
+  struct Arrival {
+    Instant now;
+    Lid from;
+    const CmMad& mad;
+  };
+
   Connection* make(Lid peer) noexcept;
   void forget(Connection& connection) noexcept;
   void set_timer(Connection& connection, Instant at) noexcept;
@@ -79,21 +86,31 @@ class ConnectionManager {
   void tell(Connection& connection, const CmMad& mad, CmState state) noexcept;
   void enter_timewait(Instant now, Connection& connection) noexcept;
   void close(Connection& connection) noexcept;
-  void tell_user(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept;
-  [[nodiscard]] CmMad reply_to(const Connection& connection, MadKind kind) const noexcept;
-  [[nodiscard]] CmMad rejection(const Connection& connection, uint16_t reason) const noexcept;
+  void tell_user(Connection& connection, CmEventKind kind, const CmBody& message) noexcept;
+  /// A message of this connection under the transaction of the last one.
+  template <class Message>
+  [[nodiscard]] CmMad reply(const Connection& connection, Message message) const noexcept;
+  [[nodiscard]] CmMad rejection(const Connection& connection, uint16_t reason,
+                                std::span<const std::byte> private_data = {}) const noexcept;
   void ask_for_patience(const Connection& connection, uint8_t about) noexcept;
-  void refuse(Lid to, const CmMad& request, uint16_t reason) noexcept;
 
-  /// The connection a message names, if its sender is that connection's peer.
-  Connection* find(Lid from, const CmMad& mad) noexcept;
-  void on_request(Instant now, Lid from, const CmMad& mad) noexcept;
+  /// The connection a message names, if its sender is that connection's peer. @param local  the
+  /// sender's number of it, 0: not said
+  Connection* find(Lid from, uint32_t local, uint32_t remote) noexcept;
+  Connection* find_rejected(Lid from, const CmRej& rej) noexcept;
+  void on(const Arrival& at, const std::monostate& nothing) noexcept;
+  void on(const Arrival& at, const CmReq& req) noexcept;
+  void on(const Arrival& at, const CmMra& mra) noexcept;
+  void on(const Arrival& at, const CmRej& rej) noexcept;
+  void on(const Arrival& at, const CmRep& rep) noexcept;
+  void on(const Arrival& at, const CmRtu& rtu) noexcept;
+  void on(const Arrival& at, const CmDreq& dreq) noexcept;
+  void on(const Arrival& at, const CmDrep& drep) noexcept;
+  void on(const Arrival& at, const CmSidrReq& req) noexcept;
+  void on(const Arrival& at, const CmSidrRep& rep) noexcept;
+  /// Null when the request was answered here: it is a repeat, or there is no room.
+  Connection* begin(const Arrival& at, bool datagrams, uint32_t id) noexcept;
   void on_repeated_request(Connection& connection) noexcept;
-  void on_rep(Instant now, Lid from, const CmMad& mad) noexcept;
-  void on_dreq(Instant now, Lid from, const CmMad& mad) noexcept;
-  void on_known(Instant now, Connection& connection, const CmMad& mad) noexcept;
-  void on_mra(Instant now, Connection& connection, const CmMad& mad) noexcept;
-  void on_rej(Connection& connection, const CmMad& mad) noexcept;
   void expire(Instant now, Connection& connection) noexcept;
 
   RandomSource& random_;
@@ -103,7 +120,7 @@ class ConnectionManager {
   std::unordered_map<uint32_t, std::unique_ptr<Connection>> by_id_;
   /// Connections that peers began: {LID, SIDR or not, their number}.
   std::map<std::pair<uint32_t, uint32_t>, Connection*> by_peer_;
-  std::set<std::pair<Instant, uint32_t>> timers_;
+  CmTimers timers_;
   CounterSet<CmCounter> counters_;
 };
 

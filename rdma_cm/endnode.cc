@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/check.h"
 #include "messages/link_local.h"
 #include "messages/multicast.h"
 #include "rdma_cm/event_content.h"
@@ -32,8 +33,16 @@ Endnode::Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTi
     : node_(node),
       ids_(random),
       manager_(random, port, *this, times),
-      resolver_(node.identity().guid, random, port, *this),
-      watch_(node.identity().process, random, port, *this) {}
+      resolver_(node.identity().guid, random, port, *this, node.identity().host),
+      watch_(node.identity().process, random, port, *this),
+      cm_agent_(*this, &Endnode::receive_cm),
+      endnode_agent_(*this, &Endnode::receive_endnode),
+      dispatcher_(port) {
+  const bool claimed =
+      dispatcher_.claim(MadClass::kConnection, kCmClassVersion, {MadMethod::kSend}, cm_agent_) &&
+      dispatcher_.claim(MadClass::kEndnode, kEndnodeClassVersion, {MadMethod::kSend}, endnode_agent_);
+  WEFT_CHECK(claimed, "the classes of an endnode are free");
+}
 
 // ---- programs --------------------
 
@@ -49,9 +58,10 @@ void Endnode::close(Instant now, CmFile& file) noexcept {
   files_.remove_if([&](const CmFile& each) { return &each == &file; });
 }
 
+/// Without events each identifier ends in constant time.
 void Endnode::destroy_of(Instant now, CmFile& file) noexcept {
-  for (std::vector<CmId*> left = ids_.of(file); !left.empty(); left = ids_.of(file))
-    destroy(now, *left.front());
+  ids_.drop_all_events(file);
+  while (file.ids != nullptr) destroy(now, *file.ids);
 }
 
 void Endnode::destroy_all(Instant now) noexcept {
@@ -103,18 +113,28 @@ uint32_t Endnode::destroy(Instant now, CmId& id) noexcept {
   if (id.question != 0) resolver_.forget(id.question);
   if (id.connection != nullptr) manager_.destroy(now, *id.connection);
   release_port(id);
-  std::vector<CmId*> orphans;
-  ids_.destroy(id, orphans);
-  for (CmId* orphan : orphans) destroy(now, *orphan);
+  for (CmId* orphan = ids_.destroy(id); orphan != nullptr;)
+    destroy(now, *std::exchange(orphan, orphan->next_orphan));
   return reported;
 }
 
-void Endnode::tell(CmId& id, CmEvent event, int32_t status) noexcept {
-  if (id.uid == 0) return;
-  ids_.push(*id.file, {.id = &id, .content = make_event(id, event, status)});
+bool Endnode::push(const QueuedEvent& event) noexcept {
+  const auto kind = static_cast<CmEvent>(event.content.event);
+  const auto status = static_cast<int32_t>(event.content.status);
+  if (is_failure(kind, status)) [[unlikely]] {
+    const Lid peer = kind == CmEvent::kAddressError ? kLidNone : event.id->peer_lid;
+    node_.explain({.event = kind, .status = status, .address = event.id->destination, .peer = peer});
+  }
+  const bool queued = ids_.push(*event.id->file, event);
+  if (!queued) manager_.counters().add(CmCounter::kEventsLost);
+  return queued;
 }
 
-void Endnode::tell_joined(CmId& id, Membership& group) noexcept {
+bool Endnode::tell(CmId& id, CmEvent event, int32_t status) noexcept {
+  return id.uid == 0 || push({.id = &id, .content = make_event(id, event, status)});
+}
+
+bool Endnode::tell_joined(CmId& id, Membership& group) noexcept {
   QueuedEvent event{.id = &id, .group = &group, .content = make_event(id, CmEvent::kMulticastJoin)};
   event.content.uid = group.uid;
   event.content.id = group.handle;
@@ -125,20 +145,32 @@ void Endnode::tell_joined(CmId& id, Membership& group) noexcept {
   ud.ah_attr.is_global = 1;
   ud.ah_attr.grh.hop_limit = kHopLimitDefault;
   std::copy(group.gid.begin(), group.gid.end(), reinterpret_cast<std::byte*>(ud.ah_attr.grh.dgid));
-  ids_.push(*id.file, event);
+  return push(event);
 }
 
 // ---- the fabric --------------------
 
 void Endnode::receive(Instant now, Lid from, std::span<const std::byte> bytes) noexcept {
+  if (dispatcher_.dispatch(now, from, bytes) != management::MadFate::kTaken)
+    manager_.counters().add(CmCounter::kMalformed);
+}
+
+void Endnode::receive_cm(const management::MadArrival& arrival) noexcept {
   CmMad mad;
-  if (decode_mad(bytes, mad) != MadError::kNone) return manager_.counters().add(CmCounter::kMalformed);
-  if (mad.kind == MadKind::kWhoHas && from == node_.identity().lid)
+  if (decode_cm(arrival.bytes, mad) != MadError::kNone) return manager_.counters().add(CmCounter::kMalformed);
+  manager_.receive(arrival.now, arrival.from, mad);
+}
+
+void Endnode::receive_endnode(const management::MadArrival& arrival) noexcept {
+  EndnodeMad mad;
+  if (decode_endnode(arrival.bytes, mad) != MadError::kNone)
+    return manager_.counters().add(CmCounter::kMalformed);
+  if (std::holds_alternative<WhoHas>(mad.body) && arrival.from == node_.identity().lid)
     return;  // our own, as a member of the group
-  if (mad.kind == MadKind::kWhoHas || mad.kind == MadKind::kHas) return resolver_.receive(now, from, mad);
-  if (mad.kind == MadKind::kWhoIsThere || mad.kind == MadKind::kIsThere)
-    return watch_.receive(now, from, mad);
-  manager_.receive(now, from, mad);
+  const bool of_process =
+      std::holds_alternative<WhoIsThere>(mad.body) || std::holds_alternative<IsThere>(mad.body);
+  if (of_process) return watch_.receive(arrival.now, arrival.from, mad);
+  resolver_.receive(arrival.now, arrival.from, mad);
 }
 
 void Endnode::poll(Instant now) noexcept {
@@ -153,76 +185,106 @@ Instant Endnode::deadline() const noexcept {
 
 void Endnode::on_device(CmEvent event) noexcept {
   for (CmFile& file : files_) {
-    for (CmId* id : ids_.of(file)) {
-      if (id->on_device) tell(*id, event);
+    for (CmId* id = file.ids; id != nullptr; id = id->next) {
+      if (id->on_device) static_cast<void>(tell(*id, event));
     }
   }
 }
 
-bool Endnode::on_request(Connection& connection, const CmMad& mad) noexcept {
-  uint16_t port_space = 0;
-  IpAddress to;
+bool Endnode::read_request(uint64_t service_id, std::span<const std::byte> private_data,
+                           IpRequest& out) noexcept {
   IpCmHeader ip;
-  const auto head = std::span(mad.private_data).first<kIpCmBytes>();
-  if (!is_ip_service(mad.service_id, port_space, to.port) || !decode_ip_cm(head, ip)) return false;
-  to.family = ip.family;
-  to.ip = ip.destination;
-  CmId* listener = ids_.listener(port_space, to);
-  if (listener == nullptr || listener->datagrams() != connection.datagrams || listener->backlog == 0)
+  if (!is_ip_service(service_id, out.port_space, out.to.port) ||
+      !decode_ip_cm(private_data.first<kIpCmBytes>(), ip))
     return false;
-  CmId* id = ids_.create(*listener->file, port_space, listener->qp_type);
-  if (id == nullptr) return false;
-  --listener->backlog;
-  adopt(*id, connection, mad, {.family = ip.family, .ip = ip.source, .port = ip.source_port}, to);
-
-  QueuedEvent event{.id = listener, .request = id, .content = make_event(*id, CmEvent::kConnectRequest)};
-  event.content.uid = listener->uid;
-  if (!connection.datagrams) set_offer(event.content, mad);
-  set_private(event.content, *id, mad, kIpCmBytes);
-  ids_.push(*listener->file, event);
+  out.to.family = out.from.family = ip.family;
+  out.to.ip = ip.destination;
+  out.from.ip = ip.source;
+  out.from.port = ip.source_port;
   return true;
 }
 
-/// The identifier of a request: at the address that was asked for, on the way back to the peer.
-void Endnode::adopt(CmId& id, Connection& connection, const CmMad& mad, const IpAddress& from,
-                    const IpAddress& to) noexcept {
-  id.state = IdState::kConnect;
-  id.source = to;
-  id.destination = from;
-  id.on_device = true;
-  id.connection = &connection;
-  id.peer_lid = connection.peer;
-  id.peer_gid = mad.path.local_gid;
-  id.peer_offer = mad;
-  id.retry_count = mad.retry_count;
-  id.rnr_retry = mad.rnr_retry;
-  id.responder_resources = mad.initiator_depth;
-  id.initiator_depth = mad.responder_resources;
-  connection.user = &id;
+CmId* Endnode::listener_of(const Connection& connection, const IpRequest& request) noexcept {
+  CmId* listener = ids_.listener(request.port_space, request.to);
+  if (listener != nullptr && listener->datagrams() == connection.datagrams && listener->backlog != 0)
+    return listener;
+  node_.explain({.address = request.to, .peer = connection.peer, .turned_away = true});
+  return nullptr;
 }
 
-void Endnode::on_event(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept {
+/// The identifier of a request: at the address that was asked for, on the way back to the peer. Null when
+/// there is no memory.
+CmId* Endnode::adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept {
+  CmId* id = ids_.create(*listener.file, request.port_space, listener.qp_type);
+  if (id == nullptr) return nullptr;
+  --listener.backlog;
+  id->state = IdState::kConnect;
+  id->source = request.to;
+  id->destination = request.from;
+  id->on_device = true;
+  id->connection = &connection;
+  id->peer_lid = connection.peer;
+  connection.user = id;
+  return id;
+}
+
+/// Tells the listener's program; false, and the identifier has gone, when there is no memory.
+bool Endnode::announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept {
+  event.content.uid = listener.uid;
+  if (push(event)) return true;
+  ++listener.backlog;
+  id.connection->user = nullptr;
+  static_cast<void>(ids_.destroy(id));
+  return false;
+}
+
+bool Endnode::on_request(Connection& connection, const CmReq& req) noexcept {
+  IpRequest request;
+  if (!read_request(req.service_id, req.private_data, request)) return false;
+  CmId* listener = listener_of(connection, request);
+  CmId* id = listener != nullptr ? adopt(*listener, connection, request) : nullptr;
+  if (id == nullptr) return false;
+  id->peer_gid = req.path.local_gid;
+  id->peer_offer = {.service_id = req.service_id, .qpn = req.qpn, .psn = req.psn, .path_mtu = req.path_mtu};
+  id->retry_count = req.retry_count;
+  id->rnr_retry = req.rnr_retry;
+  id->responder_resources = req.initiator_depth;
+  id->initiator_depth = req.responder_resources;
+  QueuedEvent event{.id = listener, .request = id, .content = make_event(*id, CmEvent::kConnectRequest)};
+  set_offer(event.content, req);
+  set_private(event.content, *id, std::span(req.private_data).subspan(kIpCmBytes));
+  return announce(*listener, *id, event);
+}
+
+bool Endnode::on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept {
+  IpRequest request;
+  if (!read_request(req.service_id, req.private_data, request)) return false;
+  CmId* listener = listener_of(connection, request);
+  CmId* id = listener != nullptr ? adopt(*listener, connection, request) : nullptr;
+  if (id == nullptr) return false;
+  id->peer_offer = {.service_id = req.service_id};
+  QueuedEvent event{.id = listener, .request = id, .content = make_event(*id, CmEvent::kConnectRequest)};
+  set_private(event.content, *id, std::span(req.private_data).subspan(kIpCmBytes));
+  return announce(*listener, *id, event);
+}
+
+void Endnode::on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept {
   CmId& id = *static_cast<CmId*>(connection.user);
-  if (kind == CmEventKind::kSidrReply) return on_sidr_reply(id, mad);
+  if (kind == CmEventKind::kSidrReply) return on_sidr_reply(id, *std::get_if<CmSidrRep>(&message));
   if (id.uid == 0) return;
   rdma_ucm_event_resp event{};
   switch (kind) {
     case CmEventKind::kReply:
-      event = make_event(id, CmEvent::kConnectResponse);
-      id.peer_offer = mad;
-      id.rnr_retry = mad.rnr_retry;
-      id.responder_resources = std::min(id.responder_resources, mad.initiator_depth);
-      id.initiator_depth = std::min(id.initiator_depth, mad.responder_resources);
-      set_offer(event, mad);
-      set_private(event, id, mad, 0);
-      break;
+      return on_reply(id, *std::get_if<CmRep>(&message));
     case CmEventKind::kEstablished:
       event = make_event(id, CmEvent::kEstablished);
       break;
-    case CmEventKind::kRejected:
-      event = make_event(id, CmEvent::kRejected, mad.reason);
-      set_private(event, id, mad, 0);
+    case CmEventKind::kRejected: {
+      const CmRej& rej = *std::get_if<CmRej>(&message);
+      event = make_event(id, CmEvent::kRejected, rej.reason);
+      set_private(event, id, rej.private_data);
       break;
+    }
     case CmEventKind::kUnreachable:
       event = make_event(id, CmEvent::kUnreachable, -ETIMEDOUT);
       break;
@@ -238,27 +300,39 @@ void Endnode::on_event(Connection& connection, CmEventKind kind, const CmMad& ma
     case CmEventKind::kSidrReply:
       return;
   }
-  ids_.push(*id.file, {.id = &id, .content = event});
+  static_cast<void>(push({.id = &id, .content = event}));
 }
 
-void Endnode::on_sidr_reply(CmId& id, const CmMad& mad) noexcept {
-  const bool good = mad.status == kSidrValid;
+void Endnode::on_reply(CmId& id, const CmRep& rep) noexcept {
+  rdma_ucm_event_resp event = make_event(id, CmEvent::kConnectResponse);
+  id.peer_offer = {.qpn = rep.qpn, .psn = rep.psn};
+  id.rnr_retry = rep.rnr_retry;
+  id.responder_resources = std::min(id.responder_resources, rep.initiator_depth);
+  id.initiator_depth = std::min(id.initiator_depth, rep.responder_resources);
+  set_offer(event, rep);
+  set_private(event, id, rep.private_data);
+  static_cast<void>(push({.id = &id, .content = event}));
+}
+
+void Endnode::on_sidr_reply(CmId& id, const CmSidrRep& rep) noexcept {
+  const bool good = rep.status == kSidrValid;
   rdma_ucm_event_resp event =
-      make_event(id, good ? CmEvent::kEstablished : CmEvent::kUnreachable, mad.status);
-  event.param.ud.qp_num = mad.qpn;
-  event.param.ud.qkey = mad.qkey;
+      make_event(id, good ? CmEvent::kEstablished : CmEvent::kUnreachable, rep.status);
+  event.param.ud.qp_num = rep.qpn;
+  event.param.ud.qkey = rep.qkey;
   event.param.ud.ah_attr = make_ah(id.peer_lid, node_.identity().port);
-  set_private(event, id, mad, 0);
-  ids_.push(*id.file, {.id = &id, .content = event});
+  set_private(event, id, rep.private_data);
+  static_cast<void>(push({.id = &id, .content = event}));
 }
 
 // ---- peers --------------------
 
-/// Whoever is connected with itself ends with itself.
-void Endnode::on_watch(Lid peer, bool wanted) noexcept {
-  if (peer == node_.identity().lid) return;
+/// A connection to our own process needs no peer watch.
+bool Endnode::on_watch(Lid peer, bool wanted) noexcept {
+  if (peer == node_.identity().lid) return true;
   if (wanted) return watch_.begin(peer);
   watch_.end(peer);
+  return true;
 }
 
 Presence Endnode::presence(const MadProcess& process) noexcept {
@@ -283,7 +357,8 @@ Owns Endnode::owns(const MadAddress& question) noexcept {
   return ids_.is_bound(question.port_space, address) ? Owns::kBound : Owns::kYes;
 }
 
-/// An own address is nobody else's, though others may have taken the port at their wildcard address.
+/// An own address belongs to this endnode alone, though others may have taken the port at their wildcard
+/// address.
 bool Endnode::held_elsewhere(const MadAddress& question) noexcept {
   const IpAddress address = asked_for(question);
   if (address.same_ip(node_.own(address.family))) return false;
@@ -296,12 +371,13 @@ void Endnode::on_resolved(uint64_t question, Lid lid, Guid guid) noexcept {
   id->question = 0;
   if (lid == kLidNone) {
     id->state = IdState::kBound;
-    return tell(*id, CmEvent::kAddressError, -ETIMEDOUT);
+    static_cast<void>(tell(*id, CmEvent::kAddressError, -ETIMEDOUT));
+    return;
   }
   id->state = IdState::kAddressResolved;
   id->peer_lid = lid;
   id->peer_gid = link_local_gid(guid);
-  tell(*id, CmEvent::kAddressResolved);
+  static_cast<void>(tell(*id, CmEvent::kAddressResolved));
 }
 
 }  // namespace weft::rdma_cm

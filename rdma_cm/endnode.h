@@ -7,7 +7,9 @@
 #include <list>
 #include <span>
 
+#include "management/dispatcher.h"
 #include "rdma_cm/address_resolver.h"
+#include "rdma_cm/cm_texts.h"
 #include "rdma_cm/connection_manager.h"
 #include "rdma_cm/id_table.h"
 #include "rdma_cm/peer_watch.h"
@@ -41,6 +43,8 @@ class NodeView {
   /// Another endnode of this host has taken it.
   [[nodiscard]] virtual bool port_taken(uint16_t port_space, const IpAddress& address) noexcept = 0;
   [[nodiscard]] virtual Presence presence(const MadProcess& process) noexcept = 0;
+  /// A program is told of a failure, or a peer is turned away: for people.
+  virtual void explain(const CmFailure& /*failure*/) noexcept {}
   /// Ends a QP of this process, if it has one of that number.
   virtual void fail_qp(uint32_t qpn) noexcept = 0;
 };
@@ -51,7 +55,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times = {});
 
   // ---- programs --------------------
-  /// Null when the process has no descriptor left.
+  /// Null when the process has no descriptor left. May throw std::bad_alloc.
   [[nodiscard]] CmFile* open();
   /// Destroys what the file still has.
   void close(Instant now, CmFile& file) noexcept;
@@ -59,8 +63,8 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void destroy_all(Instant now) noexcept;
   /// Null when the descriptor is none of ours.
   [[nodiscard]] CmFile* file_of(int descriptor) noexcept;
-  /// Binds an identifier to an address that nobody else has, here or on this host; port 0 becomes a free one,
-  /// which is held on the host from listen() on. 0 or an errno.
+  /// Binds an identifier to an address that no other one has, here or on this host; port 0 becomes a free
+  /// one, which is held on the host from listen() on. 0 or an errno.
   [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
   [[nodiscard]] int listen(CmId& id, uint32_t backlog) noexcept;
   /// Destroys an identifier. @return how many of its events were reported
@@ -79,14 +83,17 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   [[nodiscard]] AddressResolver& resolver() noexcept { return resolver_; }
   [[nodiscard]] PeerWatch& watch() noexcept { return watch_; }
   [[nodiscard]] NodeView& node() noexcept { return node_; }
-  /// Queues an event without content.
-  void tell(CmId& id, CmEvent event, int32_t status = 0) noexcept;
-  void tell_joined(CmId& id, Membership& group) noexcept;
+  // Each of these is false when there is no memory; the event is lost, as with the kernel.
+  [[nodiscard]] bool push(const QueuedEvent& event) noexcept;
+  /// Queues an event without content. An identifier that the program has not accepted yet is told nothing.
+  [[nodiscard]] bool tell(CmId& id, CmEvent event, int32_t status = 0) noexcept;
+  [[nodiscard]] bool tell_joined(CmId& id, Membership& group) noexcept;
 
   // ---- CmUser, AddressUser, PeerUser --------------------
-  [[nodiscard]] bool on_request(Connection& connection, const CmMad& mad) noexcept override;
-  void on_event(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept override;
-  void on_watch(Lid peer, bool wanted) noexcept override;
+  [[nodiscard]] bool on_request(Connection& connection, const CmReq& req) noexcept override;
+  [[nodiscard]] bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override;
+  void on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept override;
+  [[nodiscard]] bool on_watch(Lid peer, bool wanted) noexcept override;
   void on_dead_qp(uint32_t qpn) noexcept override { node_.fail_qp(qpn); }
   [[nodiscard]] Owns owns(const MadAddress& question) noexcept override;
   [[nodiscard]] bool held_elsewhere(const MadAddress& question) noexcept override;
@@ -99,15 +106,39 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void destroy_of(Instant now, CmFile& file) noexcept;
   [[nodiscard]] int hold_port(CmId& id) noexcept;
   void release_port(CmId& id) noexcept;
-  void on_sidr_reply(CmId& id, const CmMad& mad) noexcept;
-  void adopt(CmId& id, Connection& connection, const CmMad& mad, const IpAddress& from,
-             const IpAddress& to) noexcept;
+  /// The agent of one class.
+  struct Agent final : management::MadHandler {
+    using Receive = void (Endnode::*)(const management::MadArrival& mad) noexcept;
+    Agent(Endnode& of, Receive receive) noexcept : endnode(of), take(receive) {}
+    void on_mad(const management::MadArrival& mad) noexcept override { (endnode.*take)(mad); }
+    Endnode& endnode;
+    Receive take;
+  };
+  void receive_cm(const management::MadArrival& mad) noexcept;
+  void receive_endnode(const management::MadArrival& mad) noexcept;
+  void on_reply(CmId& id, const CmRep& rep) noexcept;
+  void on_sidr_reply(CmId& id, const CmSidrRep& rep) noexcept;
+  /// A request for an IP service, whatever its kind.
+  struct IpRequest {
+    uint16_t port_space = 0;
+    IpAddress from;
+    IpAddress to;
+  };
+  [[nodiscard]] static bool read_request(uint64_t service_id, std::span<const std::byte> private_data,
+                                         IpRequest& out) noexcept;
+  /// The listener that is asked; null, and people are told, when none is there or its backlog is full.
+  [[nodiscard]] CmId* listener_of(const Connection& connection, const IpRequest& request) noexcept;
+  [[nodiscard]] CmId* adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept;
+  [[nodiscard]] bool announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;
 
   NodeView& node_;
   IdTable ids_;
   ConnectionManager manager_;
   AddressResolver resolver_;
   PeerWatch watch_;
+  Agent cm_agent_;
+  Agent endnode_agent_;
+  management::Dispatcher dispatcher_;
   std::list<CmFile> files_;
 };
 

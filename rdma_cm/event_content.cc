@@ -14,23 +14,36 @@ rdma_ucm_event_resp make_event(const CmId& id, CmEvent event, int32_t status) no
   return out;
 }
 
-void set_offer(rdma_ucm_event_resp& event, const CmMad& mad) noexcept {
+namespace {
+
+/// What REQ and REP have in common.
+template <class Message>
+void set_common_offer(rdma_ucm_event_resp& event, const Message& message) noexcept {
   rdma_ucm_conn_param& conn = event.param.conn;
-  conn.qp_num = mad.qpn;
-  conn.responder_resources = mad.initiator_depth;
-  conn.initiator_depth = mad.responder_resources;
-  conn.flow_control = mad.flow_control;
-  conn.retry_count = mad.retry_count;
-  conn.rnr_retry_count = mad.rnr_retry;
-  conn.srq = mad.srq;
+  conn.qp_num = message.qpn;
+  conn.responder_resources = message.initiator_depth;
+  conn.initiator_depth = message.responder_resources;
+  conn.flow_control = message.flow_control;
+  conn.rnr_retry_count = message.rnr_retry;
+  conn.srq = message.srq;
 }
 
-void set_private(rdma_ucm_event_resp& event, const CmId& id, const CmMad& mad, size_t skip) noexcept {
-  const size_t bytes = private_bytes(mad.kind) - skip;
+}  // namespace
+
+void set_offer(rdma_ucm_event_resp& event, const CmReq& req) noexcept {
+  set_common_offer(event, req);
+  event.param.conn.retry_count = req.retry_count;
+}
+
+void set_offer(rdma_ucm_event_resp& event, const CmRep& rep) noexcept {
+  set_common_offer(event, rep);
+}
+
+void set_private(rdma_ucm_event_resp& event, const CmId& id, std::span<const std::byte> data) noexcept {
   uint8_t* to = id.datagrams() ? event.param.ud.private_data : event.param.conn.private_data;
-  std::memcpy(to, &mad.private_data[skip], bytes);
+  std::memcpy(to, data.data(), data.size());
   (id.datagrams() ? event.param.ud.private_data_len : event.param.conn.private_data_len) =
-      static_cast<uint8_t>(bytes);
+      static_cast<uint8_t>(data.size());
 }
 
 ib_uverbs_ah_attr make_ah(Lid lid, uint8_t port) noexcept {

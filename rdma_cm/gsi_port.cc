@@ -6,7 +6,6 @@
 
 #include "hca/memory.h"
 #include "hca/queue_pair.h"
-#include "messages/cm.h"
 #include "messages/multicast.h"
 
 namespace weft::rdma_cm {

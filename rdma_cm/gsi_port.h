@@ -34,11 +34,11 @@ class GsiPort final : public MadPort {
   [[nodiscard]] bool receive(GsiDatagram& out) noexcept;
   /// From now on fd() becomes readable with the next datagram.
   void arm() noexcept;
-  [[nodiscard]] int fd() const noexcept { return channel_->fd(); }
+  [[nodiscard]] int fd() const noexcept { return channel_->poll_fd(); }
   /// Takes what made fd() readable.
   void clear() noexcept;
   /// Readable while events of the device wait.
-  [[nodiscard]] int events_fd() const noexcept { return context_->async_fd(); }
+  [[nodiscard]] int events_fd() const noexcept { return context_->poll_fd(); }
   /// The next event of the device; false when there is none.
   [[nodiscard]] bool next_event(hca::AsyncEvent& out) noexcept;
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/fnv.h"
+#include "base/private_files.h"
 
 namespace weft::rdma_cm {
 namespace {
@@ -32,24 +33,24 @@ struct flock part_of(uint16_t port_space, const IpAddress& address, short kind) 
 }  // namespace
 
 HostPorts::HostPorts(const std::string& file) {
-  if (!file.empty()) file_.reset(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.empty()) file_ = GuardedFd(open_own_file(AT_FDCWD, file, O_RDWR | O_CREAT));
 }
 
 int HostPorts::take(uint16_t port_space, const IpAddress& address, bool shared) noexcept {
-  if (!file_.valid()) return 0;
+  if (!file_.is_ours()) return 0;
   struct flock part = part_of(port_space, address, shared ? F_RDLCK : F_WRLCK);
   if (fcntl(file_.get(), F_OFD_SETLK, &part) == 0) return 0;
   return errno == EAGAIN || errno == EACCES ? EADDRINUSE : 0;
 }
 
 bool HostPorts::taken(uint16_t port_space, const IpAddress& address) const noexcept {
-  if (!file_.valid()) return false;
+  if (!file_.is_ours()) return false;
   struct flock part = part_of(port_space, address, F_WRLCK);
   return fcntl(file_.get(), F_OFD_GETLK, &part) == 0 && part.l_type != F_UNLCK;
 }
 
 void HostPorts::give_back(uint16_t port_space, const IpAddress& address) noexcept {
-  if (!file_.valid()) return;
+  if (!file_.is_ours()) return;
   struct flock part = part_of(port_space, address, F_UNLCK);
   static_cast<void>(fcntl(file_.get(), F_OFD_SETLK, &part));
 }

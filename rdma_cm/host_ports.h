@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/unique_fd.h"
+#include "base/guarded_fd.h"
 #include "rdma_cm/ip_address.h"
 
 namespace weft::rdma_cm {
@@ -26,7 +26,7 @@ class HostPorts {
   void give_back(uint16_t port_space, const IpAddress& address) noexcept;
 
  private:
-  UniqueFd file_{};
+  GuardedFd file_{};
 };
 
 }  // namespace weft::rdma_cm

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <utility>
+
+#include "base/out_of_memory.h"
 
 namespace weft::rdma_cm {
 namespace {
@@ -27,13 +31,28 @@ bool CmId::datagrams() const noexcept {
 CmId* IdTable::create(CmFile& file, uint16_t port_space, uint8_t qp_type) noexcept {
   if (ids_.size() >= kIdsMax) return nullptr;
   while (ids_.contains(next_handle_)) ++next_handle_;
-  auto id = std::make_unique<CmId>();
+  CmId* id = nullptr;
+  const bool made =
+      with_memory([&] { id = ids_.emplace(next_handle_, std::make_unique<CmId>()).first->second.get(); });
+  if (!made) return nullptr;
   id->handle = next_handle_++;
-  id->file = &file;
   id->port_space = port_space;
   id->qp_type = qp_type;
   id->psn = static_cast<uint32_t>(random_.next()) & Psn::kMask;
-  return ids_.emplace(id->handle, std::move(id)).first->second.get();
+  enter(*id, file);
+  return id;
+}
+
+void IdTable::enter(CmId& id, CmFile& file) noexcept {
+  id.file = &file;
+  id.previous = nullptr;
+  id.next = std::exchange(file.ids, &id);
+  if (id.next != nullptr) id.next->previous = &id;
+}
+
+void IdTable::leave_file(CmId& id) noexcept {
+  (id.previous != nullptr ? id.previous->next : id.file->ids) = id.next;
+  if (id.next != nullptr) id.next->previous = id.previous;
 }
 
 CmId* IdTable::find(const CmFile& file, uint32_t handle) noexcept {
@@ -48,30 +67,25 @@ CmId* IdTable::with_question(uint64_t question) noexcept {
   return nullptr;
 }
 
-std::vector<CmId*> IdTable::of(const CmFile& file) {
-  std::vector<CmId*> out;
-  for (const auto& [handle, id] : ids_) {
-    if (id->file == &file) out.push_back(id.get());
-  }
-  return out;
-}
-
-void IdTable::destroy(CmId& id, std::vector<CmId*>& orphans) noexcept {
+CmId* IdTable::destroy(CmId& id) noexcept {
+  CmId* orphans = nullptr;
   drop_events(*id.file, [&](const QueuedEvent& event) {
     if (event.id != &id) return false;
-    if (event.request != nullptr) orphans.push_back(event.request);
+    if (event.request != nullptr) event.request->next_orphan = std::exchange(orphans, event.request);
     return true;
   });
   release_port(id);
+  leave_file(id);
   ids_.erase(id.handle);
+  return orphans;
 }
 
 Membership* IdTable::join(CmId& id, uint64_t uid) noexcept {
-  auto group = std::make_unique<Membership>();
-  group->handle = next_group_++;
-  group->uid = uid;
-  id.groups.push_back(std::move(group));
-  return id.groups.back().get();
+  if (!with_memory([&] { id.groups.push_back(std::make_unique<Membership>()); })) return nullptr;
+  Membership& group = *id.groups.back();
+  group.handle = next_group_++;
+  group.uid = uid;
+  return &group;
 }
 
 CmId* IdTable::member(const CmFile& file, uint32_t handle, Membership*& out) noexcept {
@@ -115,8 +129,8 @@ int IdTable::bind(CmId& id, const IpAddress& address) noexcept {
   if (wanted.port == 0) wanted.port = free_port(id, address);
   if (wanted.port == 0) return EADDRNOTAVAIL;
   if (taken(id, wanted)) return EADDRINUSE;
+  if (!with_memory([&] { ports_.emplace(port_key(id.port_space, wanted.port), &id); })) return ENOMEM;
   id.source = wanted;
-  ports_.emplace(port_key(id.port_space, wanted.port), &id);
   return 0;
 }
 
@@ -150,9 +164,10 @@ bool IdTable::is_bound(uint16_t port_space, const IpAddress& address) const noex
 
 // ---- events --------------------
 
-void IdTable::push(CmFile& file, const QueuedEvent& event) noexcept {
-  file.events.push_back(event);
+bool IdTable::push(CmFile& file, const QueuedEvent& event) noexcept {
+  if (!with_memory([&] { file.events.push_back(event); })) return false;
   file.descriptor->add(1);
+  return true;
 }
 
 bool IdTable::pop(CmFile& file, QueuedEvent& out) noexcept {
@@ -167,17 +182,31 @@ void IdTable::drop_events(CmFile& file, Predicate drop) {
   for (size_t left = std::erase_if(file.events, drop); left > 0; --left) file.descriptor->take_back();
 }
 
-void IdTable::migrate(CmId& id, CmFile& to) noexcept {
-  std::vector<QueuedEvent> moved;
-  drop_events(*id.file, [&](const QueuedEvent& event) {
-    if (event.id == &id) moved.push_back(event);
-    return event.id == &id;
+void IdTable::drop_all_events(CmFile& file) noexcept {
+  drop_events(file, [](const QueuedEvent& /*event*/) { return true; });
+}
+
+int IdTable::migrate(CmId& id, CmFile& to) noexcept {
+  const auto moves = [&](const QueuedEvent& event) { return event.id == &id; };
+  const size_t before = to.events.size();
+  const bool copied = with_memory([&] {
+    std::copy_if(id.file->events.begin(), id.file->events.end(), std::back_inserter(to.events), moves);
   });
-  id.file = &to;
-  for (const QueuedEvent& event : moved) {
-    if (event.request != nullptr) event.request->file = &to;
-    push(to, event);
+  if (!copied) {
+    to.events.resize(before);
+    return ENOMEM;
   }
+  drop_events(*id.file, moves);
+  leave_file(id);
+  enter(id, to);
+  for (size_t i = before; i < to.events.size(); ++i) {
+    if (CmId* request = to.events[i].request; request != nullptr) {
+      leave_file(*request);
+      enter(*request, to);
+    }
+    to.descriptor->add(1);
+  }
+  return 0;
 }
 
 }  // namespace weft::rdma_cm

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
-#include <vector>
 
 #include "base/rng.h"
 #include "rdma_cm/cm_id.h"
@@ -19,15 +18,16 @@ class IdTable {
   explicit IdTable(RandomSource& random) noexcept : random_(random) {}
 
   // ---- identifiers --------------------
-  /// Null when there are too many.
+  /// Null when there are too many, or no memory for one more.
   [[nodiscard]] CmId* create(CmFile& file, uint16_t port_space, uint8_t qp_type) noexcept;
   /// Of this file only: null when it has none of that number.
   [[nodiscard]] CmId* find(const CmFile& file, uint32_t handle) noexcept;
   [[nodiscard]] CmId* with_question(uint64_t question) noexcept;
-  [[nodiscard]] std::vector<CmId*> of(const CmFile& file);
   [[nodiscard]] size_t size() const noexcept { return ids_.size(); }
-  /// Frees it and its events; of requests that wait there `orphans` gets the identifiers.
-  void destroy(CmId& id, std::vector<CmId*>& orphans) noexcept;
+  /// Frees it and its events. @return the identifiers of the requests that waited there, linked by
+  /// `next_orphan`, which are to be destroyed, too
+  [[nodiscard]] CmId* destroy(CmId& id) noexcept;
+  /// Null when there is no memory.
   [[nodiscard]] Membership* join(CmId& id, uint64_t uid) noexcept;
   /// Null when no identifier of the file has that group.
   [[nodiscard]] CmId* member(const CmFile& file, uint32_t handle, Membership*& out) noexcept;
@@ -38,20 +38,24 @@ class IdTable {
   [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
   /// It has no port any more.
   void release_port(CmId& id) noexcept;
-  /// Who listens there: at that address, or at every one.
+  /// The listener there: at that address, or at every one.
   [[nodiscard]] CmId* listener(uint16_t port_space, const IpAddress& address) noexcept;
 
-  /// Somebody holds that port, at that address or at every one.
+  /// An identifier holds that port, at that address or at every one.
   [[nodiscard]] bool is_bound(uint16_t port_space, const IpAddress& address) const noexcept;
 
   // ---- events --------------------
-  void push(CmFile& file, const QueuedEvent& event) noexcept;
+  /// False when there is no memory; the event is lost.
+  [[nodiscard]] bool push(CmFile& file, const QueuedEvent& event) noexcept;
   /// Takes the oldest event; false when there is none. A unit of the descriptor was taken before.
   [[nodiscard]] bool pop(CmFile& file, QueuedEvent& out) noexcept;
-  /// Moves an identifier with its events to another file.
-  void migrate(CmId& id, CmFile& to) noexcept;
+  void drop_all_events(CmFile& file) noexcept;
+  /// Moves an identifier, its events and the requests among them to another file. 0 or an errno.
+  [[nodiscard]] int migrate(CmId& id, CmFile& to) noexcept;
 
  private:
+  static void enter(CmId& id, CmFile& file) noexcept;
+  static void leave_file(CmId& id) noexcept;
   [[nodiscard]] bool taken(const CmId& id, const IpAddress& address) const noexcept;
   [[nodiscard]] uint16_t free_port(const CmId& id, IpAddress address) noexcept;
   template <class Predicate>

@@ -2,28 +2,26 @@
 
 #include <ifaddrs.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <string>
 
 #include "base/endian.h"
-#include "base/fnv.h"
+#include "base/out_of_memory.h"
+#include "messages/endnode_address.h"
+#include "rdma_cm/process_mark.h"
 
 namespace weft::rdma_cm {
 namespace {
 
-constexpr uint32_t kOwnNetwork = 0x0A57'0000;  // 10.87.0.0/16, the LID behind it
 constexpr Duration kHostIsKnownFor = 1s;
 
 }  // namespace
 
 IpAddress ipv4_of(Lid lid) noexcept {
-  return make_ipv4(kOwnNetwork | lid.value());
+  return make_ipv4(endnode_ipv4(lid));
 }
 
 IpAddress ipv6_of(Lid lid) noexcept {
@@ -31,6 +29,11 @@ IpAddress ipv6_of(Lid lid) noexcept {
   store_be(out.ip.data(), uint64_t{0xFD57'4546'5400'0000});
   store_be(&out.ip[14], lid.value());
   return out;
+}
+
+Lid lid_of(const IpAddress& address) noexcept {
+  const Lid lid(load_be<uint16_t>(&address.ip[14]));
+  return address.same_ip(address.family == 6 ? ipv6_of(lid) : ipv4_of(lid)) ? lid : kLidNone;
 }
 
 NodeAddresses::NodeAddresses(const Clock& clock, Lid lid, std::string_view wanted) : clock_(clock) {
@@ -59,25 +62,23 @@ void NodeAddresses::read_host() noexcept {
   read_again_ = clock_.now() + kHostIsKnownFor;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return;
-  host_.clear();
-  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr) continue;
-    sockaddr_in6 address{};
-    const int family = at->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    std::memcpy(&address, at->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof address);
-    host_.push_back(from_sockaddr(address));
-  }
+  static_cast<void>(with_memory([&] {
+    std::vector<IpAddress> found;
+    for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+      if (at->ifa_addr == nullptr) continue;
+      sockaddr_in6 address{};
+      const int family = at->ifa_addr->sa_family;
+      if (family != AF_INET && family != AF_INET6) continue;
+      std::memcpy(&address, at->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof address);
+      found.push_back(from_sockaddr(address));
+    }
+    host_.swap(found);
+  }));
   freeifaddrs(list);
 }
 
 uint64_t NodeAddresses::host_number() {
-  std::string name;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> name;
-  std::array<char, 64> space{};
-  const ssize_t bytes = readlink("/proc/self/ns/net", space.data(), space.size());
-  if (bytes > 0) name.append(space.data(), static_cast<size_t>(bytes));
-  return fnv1a(name);
+  return namespace_number("/proc/self/ns/net");
 }
 
 }  // namespace weft::rdma_cm

@@ -11,9 +11,12 @@
 
 namespace weft::rdma_cm {
 
-/// What an endnode is called that nobody has named: 10.87.0.0 and fd57:4546:5400:: plus its LID.
+/// The addresses of an endnode without one of its own: 10.87.0.0 and fd57:4546:5400:: plus its LID.
 [[nodiscard]] IpAddress ipv4_of(Lid lid) noexcept;
 [[nodiscard]] IpAddress ipv6_of(Lid lid) noexcept;
+
+/// The LID that this fixed address belongs to; kLidNone when it is none of these.
+[[nodiscard]] Lid lid_of(const IpAddress& address) noexcept;
 
 /// One owner thread, or a lock around it.
 class NodeAddresses {
@@ -36,7 +39,7 @@ class NodeAddresses {
   const Clock& clock_;
   IpAddress own_v4_{};
   IpAddress own_v6_{};
-  bool wanted_v4_ = false;  // somebody said which
+  bool wanted_v4_ = false;  // it was chosen
   bool wanted_v6_ = false;
   std::vector<IpAddress> host_;
   Instant read_again_ = Instant::min();

@@ -5,14 +5,24 @@
 // without an answer are the end, whether or not they could be sent.
 #include "rdma_cm/peer_watch.h"
 
+#include "base/out_of_memory.h"
+
 namespace weft::rdma_cm {
 
-void PeerWatch::begin(Lid peer) noexcept {
-  Peer& known = peers_[peer];
-  known.news = true;
-  if (known.connections++ != 0) return;
-  known.transaction = random_.next();
-  timers_.emplace(known.next, peer);
+bool PeerWatch::begin(Lid peer) noexcept {
+  auto known = peers_.find(peer);
+  if (known == peers_.end()) {
+    const bool made = with_memory([&] {
+      std::set timer{std::pair(Peer().next, peer)};
+      known = peers_.try_emplace(peer).first;
+      timers_.merge(timer);
+    });
+    if (!made) return false;
+    known->second.transaction = random_.next();
+  }
+  known->second.news = true;
+  ++known->second.connections;
+  return true;
 }
 
 void PeerWatch::end(Lid peer) noexcept {
@@ -22,36 +32,39 @@ void PeerWatch::end(Lid peer) noexcept {
   peers_.erase(found);
 }
 
-void PeerWatch::receive(Instant now, Lid from, const CmMad& mad) noexcept {
-  if (mad.kind == MadKind::kWhoIsThere) return answer(from, mad);
+void PeerWatch::receive(Instant now, Lid from, const EndnodeMad& mad) noexcept {
+  if (std::holds_alternative<WhoIsThere>(mad.body)) return answer(from, mad.transaction);
+  const auto* answer = std::get_if<IsThere>(&mad.body);
   const auto found = peers_.find(from);
-  if (mad.kind != MadKind::kIsThere || found == peers_.end() ||
-      found->second.transaction != mad.transaction) {
+  if (answer == nullptr || found == peers_.end() || found->second.transaction != mad.transaction) {
     counters_.add(PeerCounter::kUnexpected);
     return;
   }
+  const MadProcess& process = answer->process;
   Peer& peer = found->second;
   peer.unanswered = 0;
-  const bool same = peer.process == mad.process;
+  const bool same = peer.process == process;
   if (same && !peer.news) return;
   if (!same && peer.process != MadProcess{}) counters_.add(PeerCounter::kReplaced);
-  peer.process = mad.process;
+  peer.process = process;
   peer.news = false;
-  user_.on_peer(now, from, mad.process.incarnation);
+  user_.on_peer(now, from, process.incarnation);
 }
 
-void PeerWatch::answer(Lid to, const CmMad& question) noexcept {
-  const CmMad reply{.kind = MadKind::kIsThere, .transaction = question.transaction, .process = self_};
-  counters_.add(port_.send(to, encode_mad(reply)) ? PeerCounter::kAnswered : PeerCounter::kSendRefused);
+void PeerWatch::answer(Lid to, uint64_t transaction) noexcept {
+  const MadBytes reply = encode_endnode({.transaction = transaction, .body = IsThere{.process = self_}});
+  counters_.add(port_.send(to, reply) ? PeerCounter::kAnswered : PeerCounter::kSendRefused);
 }
 
 void PeerWatch::poll(Instant now) noexcept {
   while (!timers_.empty() && timers_.begin()->first <= now) {
-    const Lid lid = timers_.begin()->second;
+    auto timer = timers_.extract(timers_.begin());
+    const Lid lid = timer.value().second;
     Peer& peer = peers_.find(lid)->second;
-    timers_.erase(timers_.begin());
     if (!has_gone(peer)) {
       ask(now, lid, peer);
+      timer.value().first = peer.next;
+      timers_.insert(std::move(timer));
       continue;
     }
     peers_.erase(lid);
@@ -77,10 +90,9 @@ bool PeerWatch::has_gone(const Peer& peer) noexcept {
 
 void PeerWatch::ask(Instant now, Lid lid, Peer& peer) noexcept {
   ++peer.unanswered;
-  const CmMad question{.kind = MadKind::kWhoIsThere, .transaction = peer.transaction};
-  counters_.add(port_.send(lid, encode_mad(question)) ? PeerCounter::kAsked : PeerCounter::kSendRefused);
+  const MadBytes question = encode_endnode({.transaction = peer.transaction, .body = WhoIsThere{}});
+  counters_.add(port_.send(lid, question) ? PeerCounter::kAsked : PeerCounter::kSendRefused);
   peer.next = now + pace();
-  timers_.emplace(peer.next, lid);
 }
 
 }  // namespace weft::rdma_cm

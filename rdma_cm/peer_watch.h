@@ -1,6 +1,6 @@
 // rdma_cm/peer_watch.h -- are the processes still there that this endnode has connections with? A kernel says
-// goodbye for a process that was killed; here nobody is left who could. So each peer is asked now and then,
-// and where its silence may mean anything this host's kernel is asked about it. Without I/O.
+// goodbye for a process that was killed; here no part of it is left that could. So each peer is asked now and
+// then, and where its silence may mean anything this host's kernel is asked about it. Without I/O.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/rng.h"
-#include "messages/cm_mad.h"
 #include "messages/ids.h"
+#include "messages/mad/endnode.h"
 #include "rdma_cm/connection.h"
 
 namespace weft::rdma_cm {
@@ -26,7 +26,7 @@ class PeerUser {
   [[nodiscard]] virtual Presence presence(const MadProcess& process) noexcept = 0;
   /// This process has the LID now: whatever was with another one there has ended.
   virtual void on_peer(Instant now, Lid peer, uint64_t incarnation) noexcept = 0;
-  /// Nobody is there any more. The peer is not watched from now on.
+  /// The peer has ended. It is not watched from now on.
   virtual void on_peer_gone(Instant now, Lid peer) noexcept = 0;
 };
 
@@ -56,11 +56,12 @@ class PeerWatch {
   PeerWatch(const MadProcess& self, RandomSource& random, MadPort& port, PeerUser& user) noexcept
       : self_(self), random_(random), port_(port), user_(user) {}
 
-  /// One connection more, or less, with that peer.
-  void begin(Lid peer) noexcept;
+  /// One connection more, or less, with that peer. False when there is no memory to watch the peer.
+  [[nodiscard]] bool begin(Lid peer) noexcept;
   void end(Lid peer) noexcept;
 
-  void receive(Instant now, Lid from, const CmMad& mad) noexcept;
+  /// A WhoIsThere or IsThere.
+  void receive(Instant now, Lid from, const EndnodeMad& mad) noexcept;
   void poll(Instant now) noexcept;
   [[nodiscard]] Instant deadline() const noexcept {
     return timers_.empty() ? kNever : timers_.begin()->first;
@@ -76,12 +77,13 @@ class PeerWatch {
     MadProcess process{};
     Instant next = Instant::min();
   };
+  /// Sets when the peer is due next.
   void ask(Instant now, Lid lid, Peer& peer) noexcept;
   [[nodiscard]] Duration pace() const noexcept {
     return kAskEvery * static_cast<int64_t>(1 + peers_.size() / kPeersAtFullPace);
   }
   [[nodiscard]] bool has_gone(const Peer& peer) noexcept;
-  void answer(Lid to, const CmMad& question) noexcept;
+  void answer(Lid to, uint64_t transaction) noexcept;
 
   MadProcess self_;
   RandomSource& random_;

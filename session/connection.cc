@@ -19,27 +19,32 @@ constexpr Duration kRefusedDelayMax = std::chrono::seconds(1);
 constexpr Duration kHealthy = std::chrono::seconds(10);  // after this long open, delays start small again
 constexpr int kDatagramsPerTurn = 8;
 
-ConnectionEvent event_of(const CmMessage& message) noexcept {
+ConnectionEvent event_of(const SessionMad& message) noexcept {
   switch (message.kind) {
-    case CmKind::kReq:
+    case CmAttribute::kReq:
       return ConnectionEvent::kReq;
-    case CmKind::kRep:
+    case CmAttribute::kRep:
       return ConnectionEvent::kRep;
-    case CmKind::kRej:
+    case CmAttribute::kRej:
       break;
-    case CmKind::kRtu:
+    case CmAttribute::kRtu:
       return ConnectionEvent::kRtu;
-    case CmKind::kDreq:
+    case CmAttribute::kDreq:
       return ConnectionEvent::kDreq;
-    case CmKind::kDrep:
+    case CmAttribute::kDrep:
       return ConnectionEvent::kDrep;
+    case CmAttribute::kMra:
+    case CmAttribute::kSidrReq:
+    case CmAttribute::kSidrRep:
+      break;  // no SessionMad is one of these
   }
   const bool unknown = message.reason == static_cast<uint16_t>(SessionRefusal::kUnknownSession);
   return unknown ? ConnectionEvent::kRejUnknown : ConnectionEvent::kRej;
 }
 
 /// A unit mirrors what was asked and may only take away.
-bool good_reply(const CmOffer& own, const CmOffer& reply) noexcept {
+bool good_reply(const SessionOffer& own, const SessionOffer& reply) noexcept {
+  if (reply.acks != own.acks) return false;
   return reply.version_min == kNetdevVersion && reply.version_max == kNetdevVersion &&
          reply.encoding == own.encoding && reply.mode == own.mode && reply.idata_format == own.idata_format &&
          reply.channels == own.channels && reply.frame_bytes_max <= own.frame_bytes_max &&
@@ -50,7 +55,10 @@ bool good_reply(const CmOffer& own, const CmOffer& reply) noexcept {
 }  // namespace
 
 Connection::Connection(SessionContext& context)
-    : context_(context), connect_delay_(context.config.limits.connect_interval) {}
+    : context_(context),
+      port_(context.ports.at(context.config.port)),
+      mailbox_(context.is_host() ? std::make_unique<SessionMailbox>(port_, context.config.unit) : nullptr),
+      connect_delay_(context.config.limits.connect_interval) {}
 
 Connection::~Connection() {
   context_.events = nullptr;
@@ -67,7 +75,7 @@ void Connection::enter(SessionState state) noexcept {
 }
 
 /// Every event; `datagram` is what came, for those that are datagrams.
-void Connection::on(ConnectionEvent event, const CmDatagram* datagram) noexcept {
+void Connection::on(ConnectionEvent event, const SessionDatagram* datagram) noexcept {
   switch (step_for(context_.config.role, context_.state, event)) {
     case ConnectionStep::kIgnore:
       return;
@@ -84,21 +92,21 @@ void Connection::on(ConnectionEvent event, const CmDatagram* datagram) noexcept 
     case ConnectionStep::kBindPeer:
       return bind_peer(*datagram);
     case ConnectionStep::kSayRtu:
-      return send(CmKind::kRtu);
+      return send(CmAttribute::kRtu);
     case ConnectionStep::kBeRefused:
       return be_refused(datagram->message);
     case ConnectionStep::kBeForgotten:
       return incarnation_->end().lose(C::kLostForgotten);
     case ConnectionStep::kSayRep:
-      send(CmKind::kRep);
+      send(CmAttribute::kRep);
       return event == ConnectionEvent::kAccepted ? enter(SessionState::kOpening) : void();
     case ConnectionStep::kLetSend:
       incarnation_->watch().heard();
       return incarnation_->allow_sending();
     case ConnectionStep::kSayDrep:
-      return send(CmKind::kDrep);
+      return send(CmAttribute::kDrep);
     case ConnectionStep::kPartAfterDreq:
-      send(CmKind::kDrep);
+      send(CmAttribute::kDrep);
       return incarnation_->end().lose(C::kLostPeerLeft);
     case ConnectionStep::kBeginFrames:
       return begin_frames();
@@ -149,13 +157,13 @@ bool Connection::attempt_due() const noexcept {
 }
 
 int Connection::poll_datagrams() noexcept {
-  if (own_cm_ == nullptr) return 0;
+  if (mailbox_ == nullptr) return 0;
   int work = 0;
-  CmDatagram datagram;
+  SessionDatagram datagram;
   for (; work < kDatagramsPerTurn; ++work) {
-    const CmReceive got = own_cm_->receive(datagram);
-    if (got == CmReceive::kNone) break;
-    if (got == CmReceive::kMalformed) {
+    const SessionReceive got = mailbox_->receive(context_.now, datagram);
+    if (got == SessionReceive::kNone) break;
+    if (got == SessionReceive::kMalformed) {
       context_.count(C::kConnectMalformed);
     } else if (incarnation_ != nullptr && datagram.lid == context_.config.unit &&
                datagram.message.nonce == context_.peer.nonce) {
@@ -165,7 +173,7 @@ int Connection::poll_datagrams() noexcept {
   return work;
 }
 
-void Connection::on_datagram(const CmDatagram& datagram) noexcept {
+void Connection::on_datagram(const SessionDatagram& datagram) noexcept {
   on(event_of(datagram.message), &datagram);
 }
 
@@ -174,7 +182,7 @@ void Connection::tick() noexcept {
   if (incarnation_->end().decided()) return;
   if (incarnation_->watch().take_probe()) {
     context_.count(C::kProbesOut);  // RTU again: a unit that was restarted has no such session and says REJ
-    send(CmKind::kRtu);
+    send(CmAttribute::kRtu);
   }
   if (context_.state == SessionState::kClosing && incarnation_->step_close()) on(ConnectionEvent::kFlushed);
 }
@@ -210,7 +218,7 @@ void Connection::end_incarnation() noexcept {
 void Connection::take_down() noexcept {
   const SessionCounter reason = incarnation_->end().reason();
   const SessionLimits& limits = context_.config.limits;
-  if (reason != C::kLostPeerLeft && reason != C::kLostForgotten) send(CmKind::kDreq);
+  if (reason != C::kLostPeerLeft && reason != C::kLostForgotten) send(CmAttribute::kDreq);
   log(LogLevel::kInfo, "{}: session with lid {} lost: {}, {} frames in flight", context_.config.name,
       context_.peer.lid.value(), CounterSet<SessionCounter>::label(reason),
       incarnation_->outbound().in_flight());
@@ -250,23 +258,20 @@ void Connection::retry() noexcept {
 /// Sends REQ; makes the incarnation before the first one.
 void Connection::ask() noexcept {
   connect_at_ = context_.now + connect_delay_;
-  if (own_cm_ == nullptr) own_cm_ = std::make_unique<CmEndpoint>(context_.adapter);
-  cm_ = own_cm_.get();
-  if (!own_cm_->is_open()) {
-    if (const Status status = own_cm_->open(Qpn(), context_.config.port); !status) return no_memory(status);
-  }
+  if (const Status status = port_.open(); !status) return no_memory(status);
   if (incarnation_ == nullptr) {
     const SessionConfig& config = context_.config;
     context_.peer = {.lid = config.unit,
                      .nonce = context_.random.next(),
                      .mode = config.mode,
-                     .encoding = config.encoding};
-    peer_cm_qpn_ = kQpnGsi;
+                     .encoding = config.encoding,
+                     .acks = config.acks};
+    peer_id_ = 0;
     if (const Status status = begin_incarnation(); !status) return no_memory(status);
   }
   if (!incarnation_->channels().port_up()) return;
   context_.count(C::kConnectRequests);
-  send(CmKind::kReq);
+  send(CmAttribute::kReq);
 }
 
 /// An attempt that could not be made; the next one follows.
@@ -277,19 +282,27 @@ void Connection::no_memory(const Status& status) noexcept {
     log(LogLevel::kError, "{}: {}", context_.config.name, status.error().text);
 }
 
-void Connection::send(CmKind kind) noexcept {
-  if (cm_ == nullptr) return;
-  CmMessage message{.kind = kind, .nonce = context_.peer.nonce, .offer = {}};
-  if (kind == CmKind::kReq || kind == CmKind::kRep) message.offer = incarnation_->offer();
-  if (kind == CmKind::kRep) {
+void Connection::send(CmAttribute kind) noexcept {
+  SessionMad message{.kind = kind, .nonce = context_.peer.nonce, .labels = labels(kind)};
+  if (kind == CmAttribute::kReq || kind == CmAttribute::kRep) message.offer = incarnation_->offer();
+  if (kind == CmAttribute::kRep) {
     message.offer.frame_bytes_max = context_.peer.frame_bytes_max;
     message.offer.features = static_cast<uint32_t>(context_.peer.features);
   }
-  (void)cm_->send(message, context_.peer.lid, peer_cm_qpn_, context_.config.sl);
+  (void)port_.send(message, context_.peer.lid, context_.config.sl);
 }
 
-void Connection::bind_peer(const CmDatagram& reply) noexcept {
-  const CmOffer& offer = reply.message.offer;
+/// The halves of the nonce serve as the two sides' numbers of the session.
+SessionLabels Connection::labels(CmAttribute kind) const noexcept {
+  const uint64_t nonce = context_.peer.nonce;
+  const auto own = static_cast<uint32_t>(context_.is_host() ? nonce : nonce >> 32);
+  return {.local_id = own,
+          .remote_id = peer_id_,
+          .remote_qpn = kind == CmAttribute::kDreq ? peer_control_ : Qpn()};
+}
+
+void Connection::bind_peer(const SessionDatagram& reply) noexcept {
+  const SessionOffer& offer = reply.message.offer;
   if (!good_reply(incarnation_->offer(), offer)) {
     context_.count(C::kConnectMalformed);
     refusal_ = SessionRefusal::kMalformed;
@@ -302,16 +315,17 @@ void Connection::bind_peer(const CmDatagram& reply) noexcept {
   context_.peer.mac = offer.mac;
   context_.peer.frame_bytes_max = offer.frame_bytes_max;
   context_.peer.features = context_.peer.offered_features = static_cast<Offload>(offer.features);
-  peer_cm_qpn_ = reply.qpn;
+  peer_id_ = reply.message.labels.local_id;
+  peer_control_ = offer.control.qpn;
   refusal_ = SessionRefusal::kNone;
   incarnation_->allow_sending();
   incarnation_->watch().heard();
   incarnation_->watch().start();
-  send(CmKind::kRtu);
+  send(CmAttribute::kRtu);
   enter(SessionState::kOpening);
 }
 
-void Connection::be_refused(const CmMessage& reject) noexcept {
+void Connection::be_refused(const SessionMad& reject) noexcept {
   context_.count(C::kConnectRefused);
   refusal_ = static_cast<SessionRefusal>(
       std::min<uint16_t>(reject.reason, static_cast<uint16_t>(SessionRefusal::kCount)));
@@ -327,8 +341,8 @@ void Connection::be_refused(const CmMessage& reject) noexcept {
 
 // ---- unit ---------------------------------------------------------------------------------------
 
-Status Connection::accept(const CmDatagram& request, const SessionPeer& peer, CmEndpoint& listener) {
-  const CmOffer& offer = request.message.offer;
+Status Connection::accept(const SessionDatagram& request, const SessionPeer& peer) {
+  const SessionOffer& offer = request.message.offer;
   context_.peer = peer;
   if (Status status = begin_incarnation(); !status) return status;
   const SessionConfig& config = context_.config;
@@ -341,8 +355,8 @@ Status Connection::accept(const CmDatagram& request, const SessionPeer& peer, Cm
     incarnation_.reset();
     return status;
   }
-  cm_ = &listener;
-  peer_cm_qpn_ = request.qpn;
+  peer_id_ = request.message.labels.local_id;
+  peer_control_ = offer.control.qpn;
   incarnation_->watch().heard();
   on(ConnectionEvent::kAccepted);
   return {};
@@ -368,7 +382,7 @@ void Connection::begin_frames() noexcept {
 }
 
 void Connection::finish_flush() noexcept {
-  send(CmKind::kDreq);
+  send(CmAttribute::kDreq);
   end_incarnation();
   update_gauges();
   context_.count(C::kClosed);

@@ -5,11 +5,11 @@
 #include <memory>
 #include <utility>
 
-#include "session/cm_endpoint.h"
 #include "session/connection_table.h"
 #include "session/incarnation.h"
 #include "session/session_channels.h"
 #include "session/session_context.h"
+#include "session/session_port.h"
 
 namespace weft::session {
 
@@ -24,11 +24,10 @@ class Connection final : private IncarnationOwner {
   int poll() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
 
-  /// Unit: makes the incarnation a REQ asks for and answers REP through `listener`, which outlives the
-  /// connection.
-  [[nodiscard]] Status accept(const CmDatagram& request, const SessionPeer& peer, CmEndpoint& listener);
+  /// Unit: makes the incarnation a REQ asks for and answers REP.
+  [[nodiscard]] Status accept(const SessionDatagram& request, const SessionPeer& peer);
   /// A datagram of this session: its nonce and source fit.
-  void on_datagram(const CmDatagram& datagram) noexcept;
+  void on_datagram(const SessionDatagram& datagram) noexcept;
   /// Unit: the same host has come back, so this is over. What had arrived of it stays for the driver.
   void replace() noexcept;
 
@@ -48,15 +47,15 @@ class Connection final : private IncarnationOwner {
   void update_gauges() noexcept;
 
  private:
-  void on(ConnectionEvent event, const CmDatagram* datagram = nullptr) noexcept;
+  void on(ConnectionEvent event, const SessionDatagram* datagram = nullptr) noexcept;
   void on_peers_pool() noexcept override { on(ConnectionEvent::kPeersPool); }
   void enter(SessionState state) noexcept;
 
   // steps of the table
   void ask() noexcept;
   void retry() noexcept;
-  void bind_peer(const CmDatagram& reply) noexcept;
-  void be_refused(const CmMessage& reject) noexcept;
+  void bind_peer(const SessionDatagram& reply) noexcept;
+  void be_refused(const SessionMad& reject) noexcept;
   void begin_frames() noexcept;
   void finish_flush() noexcept;
   void take_down() noexcept;
@@ -66,16 +65,18 @@ class Connection final : private IncarnationOwner {
   void tick() noexcept;
   [[nodiscard]] Status begin_incarnation();
   void end_incarnation() noexcept;
-  void send(CmKind kind) noexcept;
+  void send(CmAttribute kind) noexcept;
+  [[nodiscard]] SessionLabels labels(CmAttribute kind) const noexcept;
   void no_memory(const Status& status) noexcept;
 
   SessionContext& context_;
   ChannelStore store_;
   std::unique_ptr<Incarnation> incarnation_;
   std::unique_ptr<Inbound> leftovers_;
-  std::unique_ptr<CmEndpoint> own_cm_;  // host
-  CmEndpoint* cm_ = nullptr;            // own_cm_, or the unit's listener
-  Qpn peer_cm_qpn_;
+  SessionPort& port_;
+  std::unique_ptr<SessionMailbox> mailbox_;  // host; messages for a unit come by its acceptor
+  uint32_t peer_id_ = 0;                     // the peer's number of the session
+  Qpn peer_control_;                         // its channel 0
   uint64_t incarnations_ = 0;
   SessionRefusal refusal_ = SessionRefusal::kNone;
   bool violation_ = false;

@@ -20,14 +20,13 @@ SessionConfig sorted(SessionConfig config) {
 
 }  // namespace
 
-std::unique_ptr<NetdevSession> NetdevSession::make(const SessionConfig& config,
-                                                   adapter::ChannelAdapter& adapter, RandomSource& random) {
-  return std::make_unique<SessionEndpoint>(config, adapter, random);
+std::unique_ptr<NetdevSession> NetdevSession::make(const SessionConfig& config, SessionPorts& ports,
+                                                   RandomSource& random) {
+  return std::make_unique<SessionEndpoint>(config, ports, random);
 }
 
-SessionEndpoint::SessionEndpoint(const SessionConfig& config, adapter::ChannelAdapter& adapter,
-                                 RandomSource& random)
-    : context_(*this, sorted(config), adapter, random), connection_(context_) {}
+SessionEndpoint::SessionEndpoint(const SessionConfig& config, SessionPorts& ports, RandomSource& random)
+    : context_(*this, sorted(config), ports, random), connection_(context_) {}
 
 int SessionEndpoint::poll(Instant now) noexcept {
   context_.now = now;
@@ -110,11 +109,10 @@ void SessionEndpoint::drop_frames() noexcept {
 
 // ---- unit ---------------------------------------------------------------------------------------
 
-Status SessionEndpoint::accept(const CmDatagram& request, const SessionPeer& peer, CmEndpoint& listener,
-                               Instant now) {
+Status SessionEndpoint::accept(const SessionDatagram& request, const SessionPeer& peer, Instant now) {
   context_.now = now;
   earlier_ = nullptr;
-  return connection_.accept(request, peer, listener);
+  return connection_.accept(request, peer);
 }
 
 // ---- configuration and counters -----------------------------------------------------------------

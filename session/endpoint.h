@@ -10,7 +10,7 @@ namespace weft::session {
 /// Owner: the session's thread.
 class SessionEndpoint final : public NetdevSession {
  public:
-  SessionEndpoint(const SessionConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random);
+  SessionEndpoint(const SessionConfig& config, SessionPorts& ports, RandomSource& random);
 
   // ---- what the driver half calls; see netdev_session.h -----------------------------------------
   void set_events(SessionEvents* events) noexcept override { context_.events = events; }
@@ -40,10 +40,9 @@ class SessionEndpoint final : public NetdevSession {
 
   // ---- what the acceptor calls ------------------------------------------------------------------
   /// Makes the session that a REQ asks for; see Connection.
-  [[nodiscard]] Status accept(const CmDatagram& request, const SessionPeer& peer, CmEndpoint& listener,
-                              Instant now);
+  [[nodiscard]] Status accept(const SessionDatagram& request, const SessionPeer& peer, Instant now);
   /// The next three as Connection has them.
-  void on_datagram(const CmDatagram& datagram) noexcept { connection_.on_datagram(datagram); }
+  void on_datagram(const SessionDatagram& datagram) noexcept { connection_.on_datagram(datagram); }
   void replace() noexcept { connection_.replace(); }
   [[nodiscard]] bool take_violation() noexcept { return connection_.take_violation(); }
   [[nodiscard]] bool live() const noexcept { return connection_.incarnation() != nullptr; }

@@ -62,8 +62,10 @@ ChannelSizes sizes_for(const SessionConfig& config, TransferMode mode) noexcept 
 
 Result<std::unique_ptr<Incarnation>> Incarnation::begin(SessionContext& context, ChannelStore& store,
                                                         IncarnationOwner& owner) {
-  Result<std::unique_ptr<SessionChannels>> channels = SessionChannels::make(
-      context.adapter, context.random, store, sizes_for(context.config, context.peer.mode));
+  ChannelSizes sizes = sizes_for(context.config, context.peer.mode);
+  sizes.acks = context.peer.acks;
+  Result<std::unique_ptr<SessionChannels>> channels =
+      SessionChannels::make(context.adapter, context.random, store, sizes);
   if (!channels) return channels.error();
   auto out = std::make_unique<Incarnation>(context, owner, std::move(*channels));
   if (const Status status = out->inbound_->pools().make(); !status) return status.error();
@@ -93,7 +95,7 @@ Incarnation::Incarnation(SessionContext& context, IncarnationOwner& owner,
                           .watch = watch_}),
       missed_packets_(channels_->missed_packets()) {}
 
-CmOffer Incarnation::offer() const noexcept {
+SessionOffer Incarnation::offer() const noexcept {
   const SessionPeer& peer = context_.peer;
   const SessionConfig& config = context_.config;
   return {.encoding = static_cast<uint8_t>(peer.encoding),
@@ -105,10 +107,11 @@ CmOffer Incarnation::offer() const noexcept {
           .frame_bytes_max = own_frame_max(config, peer.mode),
           .features = context_.rdma() ? static_cast<uint32_t>(config.features) : 0,
           .mac = config.mac,
+          .acks = static_cast<uint8_t>(peer.acks),
           .message_bytes = channels_->sizes().message_bytes};
 }
 
-Status Incarnation::connect(Lid peer, const CmOffer& offer) {
+Status Incarnation::connect(Lid peer, const SessionOffer& offer) {
   context_.peer_message_bytes = offer.message_bytes;
   return channels_->connect(peer, offer.control, offer.data);
 }

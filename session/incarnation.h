@@ -27,9 +27,9 @@ class Incarnation {
   Incarnation(SessionContext& context, IncarnationOwner& owner, std::unique_ptr<SessionChannels> channels);
 
   /// What REQ and REP say about our side.
-  [[nodiscard]] CmOffer offer() const noexcept;
+  [[nodiscard]] SessionOffer offer() const noexcept;
   /// Binds the queue pairs to those in the peer's offer.
-  Status connect(Lid peer, const CmOffer& offer);
+  Status connect(Lid peer, const SessionOffer& offer);
   /// The peer is ready to receive.
   void allow_sending() noexcept { control_.allow(); }
 

@@ -89,7 +89,7 @@ void IncomingMessages::handle(uint64_t context, const CfgUtilRequest& body) noex
   if (!parts_.control.send(message) && !parts_.end.decided()) context_.count(C::kConfigRepliesDropped);
 }
 
-/// PUSH-CFG-02: every request has an answer, also one that nobody knows.
+/// PUSH-CFG-02: every request has an answer, an unknown one too.
 void IncomingMessages::answer_request(const CfgUtilRequest& body, CfgReply& reply) noexcept {
   const bool utility = body.request_class == static_cast<uint16_t>(CfgClass::kUtility);
   if (utility && body.code == static_cast<uint16_t>(UtilityCode::kKeepalive))
@@ -111,8 +111,8 @@ void IncomingMessages::answer_request(const CfgUtilRequest& body, CfgReply& repl
   reply.bytes = std::min(reply.bytes, kCfgDataBytesMax);
 }
 
-/// One question and its answer show both sides that the other lives: a unit asks only when nobody asks it, so
-/// that an idle session costs one exchange in an interval.
+/// One question and its answer show both sides that the other lives. A unit asks only when its host does not,
+/// so an idle session costs one exchange per interval.
 void IncomingMessages::on_keepalive(const CfgUtilRequest& body, CfgReply& reply) noexcept {
   context_.count(C::kKeepalivesIn);
   if (body.data.size() != 8) {

@@ -13,7 +13,7 @@
 
 namespace weft::session {
 
-/// Whoever an incarnation belongs to.
+/// The owner of an incarnation.
 class IncarnationOwner {
  public:
   /// A pool of the peer is known: frames may move. Comes with every advertisement.

@@ -42,10 +42,10 @@
 #include "base/rng.h"
 #include "messages/ids.h"
 #include "messages/netdev.h"
+#include "messages/session_mad.h"
 #include "session/session_counters.h"
 
 namespace weft::adapter {
-class ChannelAdapter;
 enum class QpCounter : uint8_t;  // adapter/counters.h
 }  // namespace weft::adapter
 
@@ -56,6 +56,7 @@ class StatsPage;
 namespace weft::session {
 
 class NetdevSession;
+class SessionPorts;  // session/session_port.h
 
 enum class SessionRole : uint8_t { kHost, kUnit };
 
@@ -124,6 +125,7 @@ struct SessionConfig {
   std::string name = "session";                        // for logs
   TransferMode mode = TransferMode::kRdma;             // host: wanted
   MessageEncoding encoding = MessageEncoding::kCapnp;  // host: wanted
+  AckPolicy acks = AckPolicy::kSelective;              // host: wanted; of modes with acknowledged channels
   /// Our receive memory, smallest element first. In modes without RDMA the first class's count is the number
   /// of receive WQEs.
   std::vector<PoolClass> pools = {{2048, 256}, {65536, 32}};
@@ -147,6 +149,7 @@ struct SessionPeer {
   MacAddress mac{};
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
+  AckPolicy acks = AckPolicy::kSelective;
   uint32_t frame_bytes_max = 0;               // agreed: the smaller of both
   Offload features = Offload::kNone;          // agreed: what both can; none without RDMA
   Offload offered_features = Offload::kNone;  // the peer's own
@@ -218,22 +221,21 @@ struct SessionConservation {
   }
 };
 
-/// One end of a session. Owner: the thread that polls the adapter. The adapter, random source and events
+/// One end of a session. Owner: the thread that polls the adapter. The ports, random source and events
 /// outlive it. Memory is taken when an incarnation opens and when a pool grows, never on the way of a frame.
 /// After a loss a host session connects again by itself; frames posted before it are never sent again
 /// (decisions 2.12). SessionEndpoint implements it (session/endpoint.h); driver halves see no
 /// more than this.
 class NetdevSession {
  public:
-  [[nodiscard]] static std::unique_ptr<NetdevSession> make(const SessionConfig& config,
-                                                           adapter::ChannelAdapter& adapter,
+  [[nodiscard]] static std::unique_ptr<NetdevSession> make(const SessionConfig& config, SessionPorts& ports,
                                                            RandomSource& random);
   NetdevSession() = default;
   virtual ~NetdevSession() = default;
   NetdevSession(const NetdevSession&) = delete;
   NetdevSession& operator=(const NetdevSession&) = delete;
 
-  /// Who is told; null for nobody. May be changed between polls.
+  /// The receiver of events; null for none. May be changed between polls.
   virtual void set_events(SessionEvents* events) noexcept = 0;
 
   /// The address of our port has changed: what the next opening says. A unit that is connected learns it by a
@@ -279,7 +281,7 @@ class NetdevSession {
   /// The oldest frame not yet released; null when there is none. Valid until release_frame(), also across a
   /// loss.
   [[nodiscard]] const InboundFrame* front_frame() noexcept { return peek_frame(0); }
-  /// The `index`-th oldest (0 = front), for drivers that look ahead; null when there are not so many.
+  /// The `index`-th oldest (0 = front), for drivers that look ahead; null when there are fewer.
   [[nodiscard]] virtual const InboundFrame* peek_frame(uint32_t index) noexcept = 0;
   /// The front's element may be written again; the peer learns of it in a batch.
   virtual void release_frame() noexcept = 0;
@@ -320,12 +322,12 @@ class AcceptorEvents : public SessionEvents {
   virtual SessionRefusal admit(const SessionPeer& peer) noexcept = 0;
 };
 
-/// Listens on QP1 of its adapter and owns the unit's sessions. A session object is used again for a later
+/// Listens on QP1 of its port and owns the unit's sessions. A session object is used again for a later
 /// host once it is lost or closed and its inbound frames have been released. Owner: the thread that polls the
 /// adapter.
 class SessionAcceptor {
  public:
-  SessionAcceptor(const AcceptorConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random);
+  SessionAcceptor(const AcceptorConfig& config, SessionPorts& ports, RandomSource& random);
   ~SessionAcceptor();
   SessionAcceptor(const SessionAcceptor&) = delete;
   SessionAcceptor& operator=(const SessionAcceptor&) = delete;

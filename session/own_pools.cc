@@ -136,7 +136,7 @@ bool OwnPools::send_adverts(ControlChannel& control) noexcept {
     if (!own.advert_pending || !own.pool->live() || body.pools.full()) continue;
     PoolAdvert advert = own.pool->advert();
     if (advert.pool == kPoolOfReceiveWqes) {
-      advert.address = 0;  // nobody writes there by address
+      advert.address = 0;  // the peer does not write there by address
       advert.element_bytes = context_.peer.frame_bytes_max;
     }
     body.pools.push_back(advert);

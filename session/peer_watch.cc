@@ -37,7 +37,7 @@ Instant PeerWatch::silent_until() const noexcept {
   return heard_at_ >= port_up_at_ ? silent : std::max(silent, port_up_at_ + limits.port_up_grace);
 }
 
-/// When a host asks its silent unit whether it knows the session; a unit is asked, and asks nobody.
+/// When a host asks its silent unit whether it knows the session. A unit only answers.
 Instant PeerWatch::probe_at() const noexcept {
   const bool asks = context_.is_host() && !port_down() &&
                     (context_.state == SessionState::kOpening || context_.state == SessionState::kOpen);

@@ -67,8 +67,12 @@ AcceptorCounter counter_of(SessionRefusal refusal) noexcept {
 
 class SessionAcceptor::Core {
  public:
-  Core(const AcceptorConfig& config, adapter::ChannelAdapter& adapter, RandomSource& random)
-      : config_(config), adapter_(adapter), random_(random), cm_(adapter) {
+  Core(const AcceptorConfig& config, SessionPorts& ports, RandomSource& random)
+      : config_(config),
+        ports_(ports),
+        random_(random),
+        port_(ports.at(config.session.port)),
+        mailbox_(port_, kLidNone) {
     config_.session.role = SessionRole::kUnit;
     sessions_.reserve(config_.hosts_max);
     views_.reserve(config_.hosts_max);
@@ -86,33 +90,34 @@ class SessionAcceptor::Core {
 
  private:
   int poll_listener(Instant now) noexcept;
-  void on_request(const CmDatagram& datagram, Instant now) noexcept;
-  void on_unknown(const CmDatagram& datagram, Instant now) noexcept;
-  [[nodiscard]] SessionRefusal judge(const CmDatagram& datagram, SessionPeer& peer) noexcept;
+  void on_request(const SessionDatagram& datagram, Instant now) noexcept;
+  void on_unknown(const SessionDatagram& datagram, Instant now) noexcept;
+  [[nodiscard]] SessionRefusal judge(const SessionDatagram& datagram, SessionPeer& peer) noexcept;
   [[nodiscard]] bool mode_allowed(uint8_t mode) const noexcept;
   [[nodiscard]] SessionRefusal check_mac(const SessionPeer& peer) noexcept;
   [[nodiscard]] size_t others_of(const SessionPeer& peer) const noexcept;
-  [[nodiscard]] SessionRefusal start(const CmDatagram& datagram, const SessionPeer& peer,
+  [[nodiscard]] SessionRefusal start(const SessionDatagram& datagram, const SessionPeer& peer,
                                      Instant now) noexcept;
   [[nodiscard]] bool within_rate(Lid lid, Instant now) noexcept;
   [[nodiscard]] Asker& asker(Lid lid) noexcept;
   [[nodiscard]] SessionEndpoint* find(uint64_t nonce, Lid lid) noexcept;
   [[nodiscard]] SessionEndpoint* end_earlier(const SessionPeer& peer) noexcept;
   [[nodiscard]] SessionEndpoint* free_session();
-  void reject(const CmDatagram& datagram, SessionRefusal refusal) noexcept;
+  void reject(const SessionDatagram& datagram, SessionRefusal refusal) noexcept;
   void punish(Lid lid, Instant now) noexcept;
   [[nodiscard]] std::string session_prefix(size_t index) const {
     return fmt::format("{}.session.{}", prefix_, index);
   }
 
   AcceptorConfig config_;
-  adapter::ChannelAdapter& adapter_;
+  SessionPorts& ports_;
   RandomSource& random_;
   AcceptorEvents* events_ = nullptr;
   CounterSet<AcceptorCounter> counters_;
   StatsPage* page_ = nullptr;
   std::string prefix_;
-  CmEndpoint cm_;
+  SessionPort& port_;
+  SessionMailbox mailbox_;
   Instant listen_at_ = Instant::min();
   bool closed_ = false;
   std::vector<std::unique_ptr<SessionEndpoint>> sessions_;
@@ -131,32 +136,32 @@ int SessionAcceptor::Core::poll(Instant now) noexcept {
 }
 
 int SessionAcceptor::Core::poll_listener(Instant now) noexcept {
-  if (!cm_.is_open()) {
+  if (!port_.is_open()) {
     if (now < listen_at_ || closed_) return 0;
     listen_at_ = now + kListenRetry;
-    if (const Status status = cm_.open(kQpnGsi, config_.session.port); !status) {
+    if (const Status status = port_.open(); !status) {
       log(LogLevel::kError, "{}: cannot listen: {}", config_.session.name, status.error().text);
       return 0;
     }
   }
   int work = 0;
-  CmDatagram datagram;
+  SessionDatagram datagram;
   for (uint32_t i = 0; i < kDatagramsPerTurn; ++i) {
-    const CmReceive got = cm_.receive(datagram);
-    if (got == CmReceive::kNone) break;
+    const SessionReceive got = mailbox_.receive(now, datagram);
+    if (got == SessionReceive::kNone) break;
     ++work;
-    if (got == CmReceive::kMalformed) {
+    if (got == SessionReceive::kMalformed) {
       counters_.add(AcceptorCounter::kMalformed);
       continue;
     }
     SessionEndpoint* session = find(datagram.message.nonce, datagram.lid);
-    if (datagram.message.kind == CmKind::kReq) counters_.add(AcceptorCounter::kRequests);
+    if (datagram.message.kind == CmAttribute::kReq) counters_.add(AcceptorCounter::kRequests);
     if (session != nullptr) {
-      if (datagram.message.kind == CmKind::kReq) counters_.add(AcceptorCounter::kRepeated);
+      if (datagram.message.kind == CmAttribute::kReq) counters_.add(AcceptorCounter::kRepeated);
       session->on_datagram(datagram);
-    } else if (datagram.message.kind == CmKind::kReq) {
+    } else if (datagram.message.kind == CmAttribute::kReq) {
       on_request(datagram, now);
-    } else if (datagram.message.kind == CmKind::kRtu) {
+    } else if (datagram.message.kind == CmAttribute::kRtu) {
       on_unknown(datagram, now);
     } else {
       counters_.add(AcceptorCounter::kUnknownMessage);
@@ -165,7 +170,7 @@ int SessionAcceptor::Core::poll_listener(Instant now) noexcept {
   return work;
 }
 
-void SessionAcceptor::Core::on_request(const CmDatagram& datagram, Instant now) noexcept {
+void SessionAcceptor::Core::on_request(const SessionDatagram& datagram, Instant now) noexcept {
   if (!within_rate(datagram.lid, now)) return counters_.add(AcceptorCounter::kRefusedRate);
   SessionPeer peer;
   SessionRefusal refusal = closed_ ? SessionRefusal::kPolicy : judge(datagram, peer);
@@ -179,9 +184,10 @@ void SessionAcceptor::Core::on_request(const CmDatagram& datagram, Instant now) 
   reject(datagram, refusal);
 }
 
-/// A host whose unit died and came back, or gave it up, learns it from us. Only that host can be told: the
-/// answer goes to the LID that its switch port vouches for and names a nonce that nobody else knows.
-void SessionAcceptor::Core::on_unknown(const CmDatagram& datagram, Instant now) noexcept {
+/// A host whose unit died and came back, or gave the session up, learns it from us. Only that host can be
+/// told: the answer goes to the LID that its switch port vouches for and names a nonce that only the host
+/// knows.
+void SessionAcceptor::Core::on_unknown(const SessionDatagram& datagram, Instant now) noexcept {
   if (!within_rate(datagram.lid, now)) return counters_.add(AcceptorCounter::kRefusedRate);
   counters_.add(AcceptorCounter::kUnknownSession);
   reject(datagram, SessionRefusal::kUnknownSession);
@@ -190,7 +196,7 @@ void SessionAcceptor::Core::on_unknown(const CmDatagram& datagram, Instant now) 
 bool SessionAcceptor::Core::mode_allowed(uint8_t mode) const noexcept {
   switch (static_cast<TransferMode>(mode)) {
     case TransferMode::kRdma:
-      return config_.allow_rdma && adapter_.limits().inbound_rdma;  // C-16
+      return config_.allow_rdma && ports_.adapter().limits().inbound_rdma;  // C-16
     case TransferMode::kSendReceive:
       return config_.allow_send_receive;
     case TransferMode::kSendDataOnly:
@@ -199,8 +205,8 @@ bool SessionAcceptor::Core::mode_allowed(uint8_t mode) const noexcept {
   return false;
 }
 
-SessionRefusal SessionAcceptor::Core::judge(const CmDatagram& datagram, SessionPeer& peer) noexcept {
-  const CmOffer& offer = datagram.message.offer;
+SessionRefusal SessionAcceptor::Core::judge(const SessionDatagram& datagram, SessionPeer& peer) noexcept {
+  const SessionOffer& offer = datagram.message.offer;
   if (offer.version_min > kNetdevVersion || offer.version_max < kNetdevVersion)
     return SessionRefusal::kVersion;
   const bool known_encoding = offer.encoding == static_cast<uint8_t>(MessageEncoding::kCapnp) ||
@@ -214,10 +220,15 @@ SessionRefusal SessionAcceptor::Core::judge(const CmDatagram& datagram, SessionP
           .mac = offer.mac,
           .mode = static_cast<TransferMode>(offer.mode),
           .encoding = static_cast<MessageEncoding>(offer.encoding),
+          .acks = static_cast<AckPolicy>(offer.acks),
           .frame_bytes_max = offer.frame_bytes_max,
           .offered_features = static_cast<Offload>(offer.features)};
   const bool one_channel = peer.mode == TransferMode::kSendDataOnly;
   if (offer.channels != (one_channel ? 1 : 2)) return SessionRefusal::kMalformed;
+  // A channel without acknowledgements has no way to give them.
+  const bool acknowledged = peer.mode != TransferMode::kSendReceive;
+  if (peer.acks != AckPolicy::kSelective && (peer.acks != AckPolicy::kStrict || !acknowledged))
+    return SessionRefusal::kMalformed;
   if (offer.frame_bytes_max < kSessionFrameBytesMin || offer.frame_bytes_max > kPoolElementBytesMax ||
       offer.message_bytes < kSessionMessageBytesMin) {
     return SessionRefusal::kFrameBytes;
@@ -243,7 +254,7 @@ size_t SessionAcceptor::Core::others_of(const SessionPeer& peer) const noexcept 
   }));
 }
 
-SessionRefusal SessionAcceptor::Core::start(const CmDatagram& datagram, const SessionPeer& peer,
+SessionRefusal SessionAcceptor::Core::start(const SessionDatagram& datagram, const SessionPeer& peer,
                                             Instant now) noexcept {
   SessionEndpoint* earlier = end_earlier(peer);
   try {
@@ -253,7 +264,7 @@ SessionRefusal SessionAcceptor::Core::start(const CmDatagram& datagram, const Se
       session = free_session();
     }
     if (session == nullptr) return SessionRefusal::kSessionsFull;
-    const Status status = session->accept(datagram, peer, cm_, now);
+    const Status status = session->accept(datagram, peer, now);
     if (status && earlier != nullptr) session->follow(*earlier);
     if (status) return SessionRefusal::kNone;
     log(LogLevel::kError, "{}: {}", config_.session.name, status.error().text);
@@ -286,22 +297,21 @@ SessionEndpoint* SessionAcceptor::Core::free_session() {
   if (sessions_.size() >= config_.hosts_max) return nullptr;
   SessionConfig config = config_.session;
   config.name = fmt::format("{}.{}", config.name, sessions_.size());
-  SessionEndpoint& made =
-      *sessions_.emplace_back(std::make_unique<SessionEndpoint>(config, adapter_, random_));
+  SessionEndpoint& made = *sessions_.emplace_back(std::make_unique<SessionEndpoint>(config, ports_, random_));
   views_.push_back(&made);
   made.set_events(events_);
   if (page_ != nullptr) (void)made.publish(*page_, session_prefix(views_.size() - 1));
   return &made;
 }
 
-void SessionAcceptor::Core::reject(const CmDatagram& datagram, SessionRefusal refusal) noexcept {
-  const CmMessage message{.kind = CmKind::kRej,
-                          .nonce = datagram.message.nonce,
-                          .offer = {},
-                          .reason = static_cast<uint16_t>(refusal),
-                          .version_min = kNetdevVersion,
-                          .version_max = kNetdevVersion};
-  (void)cm_.send(message, datagram.lid, datagram.qpn, config_.session.sl);
+void SessionAcceptor::Core::reject(const SessionDatagram& datagram, SessionRefusal refusal) noexcept {
+  const SessionMad message{.kind = CmAttribute::kRej,
+                           .nonce = datagram.message.nonce,
+                           .reason = static_cast<uint16_t>(refusal),
+                           .version_min = kNetdevVersion,
+                           .version_max = kNetdevVersion,
+                           .labels = {.remote_id = datagram.message.labels.local_id}};
+  (void)port_.send(message, datagram.lid, config_.session.sl);
 }
 
 SessionEndpoint* SessionAcceptor::Core::find(uint64_t nonce, Lid lid) noexcept {
@@ -348,7 +358,7 @@ void SessionAcceptor::Core::punish(Lid lid, Instant now) noexcept {
 // ---- the rest -----------------------------------------------------------------------------------
 
 Instant SessionAcceptor::Core::deadline() const noexcept {
-  Instant next = cm_.is_open() || closed_ ? kNever : listen_at_;
+  Instant next = port_.is_open() || closed_ ? kNever : listen_at_;
   for (NetdevSession* session : views_) next = std::min(next, session->deadline());
   return next;
 }
@@ -377,9 +387,8 @@ void SessionAcceptor::Core::publish(StatsPage& page, std::string_view prefix) {
   }
 }
 
-SessionAcceptor::SessionAcceptor(const AcceptorConfig& config, adapter::ChannelAdapter& adapter,
-                                 RandomSource& random)
-    : core_(std::make_unique<Core>(config, adapter, random)) {}
+SessionAcceptor::SessionAcceptor(const AcceptorConfig& config, SessionPorts& ports, RandomSource& random)
+    : core_(std::make_unique<Core>(config, ports, random)) {}
 SessionAcceptor::~SessionAcceptor() = default;
 void SessionAcceptor::set_events(AcceptorEvents* events) noexcept {
   core_->set_events(events);

@@ -96,6 +96,8 @@ Refusable<adapter::QueuePair*> SessionChannels::make_qp(bool data) {
       .send_wqes = (frames_here ? sizes_.frame_sends : 0) + (data ? 0 : sizes_.control_sends),
       .recv_wqes = data ? std::max(sizes_.frame_recvs, 1U) : sizes_.control_recvs,
       .sges = 1,
+      .ack_mode =
+          sizes_.acks == AckPolicy::kStrict ? adapter::AckMode::kStrict : adapter::AckMode::kSelective,
       .signal_all = false,
       .idata_takes_recv_wqe = false,
       .port = sizes_.port};
@@ -114,13 +116,14 @@ Status SessionChannels::to_init(adapter::QueuePair& qp, bool data) {
   return {};
 }
 
-Status SessionChannels::connect(Lid peer, const CmChannel& control, const CmChannel& data) {
+Status SessionChannels::connect(Lid peer, const SessionQueuePair& control, const SessionQueuePair& data) {
   if (Status status = to_rts(*control_qp_, peer, control, control_psn_); !status) return status;
   if (data_qp_ == nullptr) return {};
   return to_rts(*data_qp_, peer, data, data_psn_);
 }
 
-Status SessionChannels::to_rts(adapter::QueuePair& qp, Lid peer, const CmChannel& remote, Psn own_psn) {
+Status SessionChannels::to_rts(adapter::QueuePair& qp, Lid peer, const SessionQueuePair& remote,
+                               Psn own_psn) {
   adapter::QpAttr attr{.state = adapter::QpState::kRtr,
                        .dlid = peer,
                        .sl = sizes_.sl,
@@ -166,11 +169,11 @@ void SessionChannels::add_up(bool last) noexcept {
   if (data_qp_ != nullptr) store_.totals.add_up(1, adapter_.counters(*data_qp_), last);
 }
 
-CmChannel SessionChannels::control_channel() const noexcept {
+SessionQueuePair SessionChannels::control_channel() const noexcept {
   return {.qpn = adapter_.qpn(*control_qp_), .psn = control_psn_};
 }
 
-CmChannel SessionChannels::data_channel() const noexcept {
+SessionQueuePair SessionChannels::data_channel() const noexcept {
   if (data_qp_ == nullptr) return {};
   return {.qpn = adapter_.qpn(*data_qp_), .psn = data_psn_};
 }

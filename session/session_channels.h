@@ -19,8 +19,8 @@
 #include "base/result.h"
 #include "base/rng.h"
 #include "base/stats_page.h"
-#include "messages/cm.h"
 #include "messages/netdev.h"
+#include "messages/session_mad.h"
 #include "session/buffer_recv_pool.h"
 #include "session/session_memory.h"
 
@@ -49,6 +49,7 @@ struct ChannelSizes {
   uint32_t send_ring_bytes = 0;
   ServiceLevel sl{};
   uint8_t port = 1;
+  AckPolicy acks = AckPolicy::kSelective;
   friend bool operator==(const ChannelSizes&, const ChannelSizes&) = default;
 };
 
@@ -95,16 +96,16 @@ class SessionChannels {
   ~SessionChannels();
 
   /// Binds the queue pairs to the peer's. After that both sides may send.
-  Status connect(Lid peer, const CmChannel& control, const CmChannel& data);
+  Status connect(Lid peer, const SessionQueuePair& control, const SessionQueuePair& data);
   /// Accesses of this incarnation's peer that the adapter refused because key, range or right did not fit.
   [[nodiscard]] uint64_t refused_accesses() const noexcept;
   /// Brings the totals in the store up to date.
   void update_totals() noexcept { add_up(false); }
   [[nodiscard]] const ChannelSizes& sizes() const noexcept { return sizes_; }
 
-  [[nodiscard]] CmChannel control_channel() const noexcept;
+  [[nodiscard]] SessionQueuePair control_channel() const noexcept;
   /// Zero in a session with one channel.
-  [[nodiscard]] CmChannel data_channel() const noexcept;
+  [[nodiscard]] SessionQueuePair data_channel() const noexcept;
 
   /// Of this incarnation, in which the queue pairs are.
   [[nodiscard]] SessionMemory& memory() noexcept { return memory_; }
@@ -143,7 +144,7 @@ class SessionChannels {
   Status make_queues();
   Refusable<adapter::QueuePair*> make_qp(bool data);
   Status to_init(adapter::QueuePair& qp, bool data);
-  Status to_rts(adapter::QueuePair& qp, Lid peer, const CmChannel& remote, Psn own_psn);
+  Status to_rts(adapter::QueuePair& qp, Lid peer, const SessionQueuePair& remote, Psn own_psn);
   [[nodiscard]] bool acknowledged() const noexcept { return sizes_.mode != TransferMode::kSendReceive; }
   [[nodiscard]] bool has_data_channel() const noexcept { return sizes_.mode != TransferMode::kSendDataOnly; }
   [[nodiscard]] adapter::QueuePair& data_qp() noexcept {

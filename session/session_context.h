@@ -13,6 +13,7 @@
 #include "messages/netdev_capnp.h"
 #include "session/netdev_session.h"
 #include "session/session_counters.h"
+#include "session/session_port.h"
 
 namespace weft::session {
 
@@ -24,9 +25,9 @@ inline constexpr uint32_t kSessionMessageBytesMin = 4096;
 inline constexpr uint32_t kInnerFrameBytesMin = kVnetBytes + kEthernetHeaderBytes;
 
 struct SessionContext {
-  SessionContext(NetdevSession& owner, const SessionConfig& wanted, adapter::ChannelAdapter& its_adapter,
+  SessionContext(NetdevSession& owner, const SessionConfig& wanted, SessionPorts& its_ports,
                  RandomSource& source)
-      : self(owner), config(wanted), adapter(its_adapter), random(source) {}
+      : self(owner), config(wanted), ports(its_ports), adapter(its_ports.adapter()), random(source) {}
 
   [[nodiscard]] bool is_host() const noexcept { return config.role == SessionRole::kHost; }
   [[nodiscard]] bool rdma() const noexcept { return peer.mode == TransferMode::kRdma; }
@@ -34,6 +35,7 @@ struct SessionContext {
 
   NetdevSession& self;
   SessionConfig config;
+  SessionPorts& ports;
   adapter::ChannelAdapter& adapter;
   RandomSource& random;
   SessionEvents* events = nullptr;
@@ -48,8 +50,8 @@ struct SessionContext {
   uint64_t next_message = 1;  // context of our next message, never given twice
 };
 
-/// How an incarnation ends: the first reason counts. Whoever finds it says so here and goes on to the end of
-/// its stage; the connection takes the incarnation down at the end of the turn.
+/// How an incarnation ends: the first reason counts. The part that finds a reason records it here and goes on
+/// to the end of its stage; the connection takes the incarnation down at the end of the turn.
 class IncarnationEnd {
  public:
   explicit IncarnationEnd(SessionContext& context) : context_(context) {}

@@ -1,5 +1,5 @@
-// session/session_memory.h -- the protection domain of one incarnation and what is registered in it: nobody
-// else's key opens any of it.
+// session/session_memory.h -- the protection domain of one incarnation and what is registered in it: no key
+// of another domain opens any of it.
 #pragma once
 
 #include <span>

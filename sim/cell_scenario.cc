@@ -205,7 +205,7 @@ class CellScenario final : public Scenario {
                        [](const CellFlow& flow) { return flow.sent >= flow.plan->cells; });
   }
   void trickle(Instant /*now*/) override { traffic_.trickle = true; }
-  /// What was sent to or through somebody that stood still may have been dropped in favour of others.
+  /// Cells to or through a node that stood still may have been dropped in favour of others.
   void stop(Instant now) override {
     traffic_.stopped = true;
     for (const CellFlow& flow : traffic_.flows) {

@@ -1,6 +1,6 @@
 // sim/counter_check.h -- what honest nodes never count. Every drop, refusal and malformed input has a counter
 // of its own; in a world where all nodes keep the rules most of them stay zero whatever the fabric does, and
-// more of them when nothing goes wrong. A counter that moved all the same names the rule that somebody broke,
+// more of them when nothing goes wrong. A counter that moved all the same names the rule that was broken,
 // even when the other end repaired the damage.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace weft::sim {
 
-enum class FaultKind : uint8_t { kFlits, kCells, kCut, kCrash, kFreeze };
+enum class WorldFault : uint8_t { kFlits, kCells, kCut, kCrash, kFreeze };
 
 struct FaultEffects {
   // Link engines.

@@ -34,7 +34,7 @@ struct FlowEnds {
   MacAddress source{};
   MacAddress destination{};
   std::string name;    // "host 1 -> unit 0"
-  bool loose = false;  // datagrams over links that double and swap cells: nobody promises once and in order
+  bool loose = false;  // datagrams over links that double and swap cells: neither once nor in order
 };
 
 struct FlowTotals {
@@ -46,7 +46,7 @@ struct FlowTotals {
 /// Owner: the world's thread.
 class FlowLedger {
  public:
-  /// `saboteur` null: nobody plants bugs.
+  /// `saboteur` null: no planted bugs.
   explicit FlowLedger(Trace& trace, Saboteur* saboteur = nullptr) noexcept
       : trace_(trace), saboteur_(saboteur) {}
 
@@ -54,7 +54,7 @@ class FlowLedger {
   /// From now on frames of the flow carry these addresses.
   void set_addresses(uint32_t flow, const MacAddress& source, const MacAddress& destination) noexcept;
   /// Writes the next frame of a flow, vnet header and `bytes` of frame, and enters it. `into` holds
-  /// kVnetBytes + bytes. `doomed`: the session was not open, so nobody promised to carry it.
+  /// kVnetBytes + bytes. `doomed`: the session was not open, so the frame may be lost.
   void send(uint32_t flow, Instant now, uint32_t bytes, bool doomed, std::span<std::byte> into);
   /// Checks what came out at the other end: content, CRC, destination, order, not twice.
   void arrive(uint32_t expected_flow, Instant now, std::span<const std::byte> frame);

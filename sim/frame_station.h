@@ -24,7 +24,7 @@ struct FrameSource {
   // State.
   uint32_t offered = 0;
   Instant next_at{};
-  bool open = false;  // the session of this flow takes frames; else nobody promises anything
+  bool open = false;  // the session of this flow takes frames; else frames may be lost
 };
 
 /// Owner: the netdev scenario.

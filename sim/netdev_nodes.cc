@@ -82,12 +82,14 @@ uint32_t mtu_of(const SessionPlan& plan) {
 
 HostNode::HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
                    const std::vector<const SessionPlan*>& plans, const std::vector<FrameStation*>& stations)
-    : random_(seed), adapter_(guid_of(node), random_, nullptr, small(hca::hca_limits())) {
+    : random_(seed),
+      adapter_(guid_of(node), random_, nullptr, small(hca::hca_limits())),
+      session_ports_(adapter_.adapter()) {
   adapter_.attach(port);
   for (size_t i = 0; i < plans.size(); ++i) {
     Half half;
     half.session = session::NetdevSession::make(session_config(session::SessionRole::kHost, *plans[i]),
-                                                adapter_.adapter(), random_);
+                                                session_ports_, random_);
     half.driver = std::make_unique<host::HostNetdev>(
         *half.session, *stations[i],
         host::NicSettings{.mac = host_mac(*plans[i]), .mtu_bytes = mtu_of(*plans[i]), .filters = {}});
@@ -120,7 +122,8 @@ UnitNode::UnitNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
                    const std::vector<const SessionPlan*>& plans, FrameStation& nic)
     : random_(seed),
       adapter_(guid_of(node), random_, small(tca::tca_limits())),
-      acceptor_(acceptor_config(plans), adapter_.adapter(), random_),
+      session_ports_(adapter_.adapter()),
+      acceptor_(acceptor_config(plans), session_ports_, random_),
       driver_(acceptor_, nic, iou::NicPolicy{}) {
   adapter_.attach(port);
 }

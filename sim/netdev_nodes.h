@@ -12,6 +12,7 @@
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
 #include "session/netdev_session.h"
+#include "session/session_port.h"
 #include "sim/adapter_counters.h"
 #include "sim/frame_station.h"
 #include "sim/scenario.h"
@@ -53,6 +54,7 @@ class HostNode final : public EndnodeApp {
 
   SeededRandom random_;
   hca::Hca adapter_;
+  session::SessionPorts session_ports_;
   std::vector<Half> halves_;
 };
 
@@ -81,6 +83,7 @@ class UnitNode final : public EndnodeApp {
  private:
   SeededRandom random_;
   tca::Tca adapter_;
+  session::SessionPorts session_ports_;
   session::SessionAcceptor acceptor_;
   iou::IouNetdev driver_;
 };

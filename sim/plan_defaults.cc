@@ -31,7 +31,7 @@ class Defaults : private PlanDraw {
     fabric.cut_through = false;
   }
 
-  /// One sender, two receivers on one lane, of which one is frozen for so long that what waits for it fills
+  /// One sender, two receivers on one lane, of which one is frozen until the cells that wait for it fill
   /// every buffer on the way, whatever the settings.
   void neighbours() {
     shipped();

@@ -29,7 +29,7 @@ class Planner : private PlanDraw {
                                            Traffic::kNetdev, Traffic::kNetdev, Traffic::kNetdev};
       plan_.traffic = pick(kChoices);
     }
-    // Nobody repairs a cell that is lost above the links unless queue pairs do.
+    // Only queue pairs repair a cell that is lost above the links.
     if (plan_.traffic == Traffic::kCells && plan_.profile == Profile::kCellFaults)
       plan_.profile = Profile::kFlitFaults;
     plan_.step_min = Duration(100 + below(400));

@@ -16,7 +16,7 @@
 
 namespace weft::sim {
 
-/// Messages that a peer may have written and nobody has looked at yet.
+/// Messages that a peer may have written and this end has not read yet.
 inline constexpr uint32_t kRawWindowSlots = 8;
 inline constexpr uint32_t kRawSourceBytes = 16'384;
 inline constexpr uint32_t kRawInlineBytes = 200;
@@ -107,7 +107,7 @@ class RawEnd {
   [[nodiscard]] bool revoke_slot();
   /// Everything that had completed before an unbind was polled: what comes now came too late.
   void close_slots() noexcept;
-  /// False when somebody wrote into a slot after its key had ended.
+  /// False when a write reached a slot after its key had ended.
   [[nodiscard]] bool closed_slots_untouched() const noexcept;
   /// Writes that were lost never come.
   void reclaim_slots() noexcept;

@@ -220,7 +220,7 @@ bool RawPair::post_something(uint32_t side, Instant now) {
     if (adapter::is_acknowledged(plan_.type)) return false;
     write = false;  // slots of writes that were lost come back late
   }
-  // Without acknowledgement nobody tells the sender to wait: it must know that a receive WQE is there.
+  // Without acknowledgement no answer tells the sender to wait: it must know that a receive WQE is there.
   if (!adapter::is_acknowledged(plan_.type) && to.receives_posted() <= ledger_.outstanding(flows_[side]))
     return false;
   return post_message(side, write, now);

@@ -132,7 +132,7 @@ class RawScenario final : public Scenario {
   }
 
  private:
-  /// Whoever polls one port of an adapter polls all of it.
+  /// Polling one port of an adapter polls the whole adapter.
   [[nodiscard]] uint32_t both_ports(uint32_t nodes) const noexcept {
     const uint32_t second = plan_.fabric.second_port;
     if (second == 0) return nodes;

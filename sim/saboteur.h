@@ -16,7 +16,7 @@
 
 namespace weft::sim {
 
-/// What becomes of a frame or message between the fabric and whoever it is for.
+/// The fate of a frame or message between the fabric and its receiver.
 enum class FrameFate : uint8_t { kArrives, kLost, kTwice, kAfterNext, kShortened, kDamaged };
 
 /// Cells of a switch since it came to life.
@@ -33,9 +33,9 @@ class Saboteur {
 
   // ---- faults of the plan
   /// False: the event is consumed and nothing happens.
-  virtual bool lets_happen(FaultKind /*kind*/) noexcept { return true; }
+  virtual bool lets_happen(WorldFault /*kind*/) noexcept { return true; }
   /// The rates that are about to apply.
-  virtual void change_rates(FaultKind /*layer*/, fabric::FaultRates& /*rates*/) noexcept {}
+  virtual void change_rates(WorldFault /*layer*/, fabric::FaultRates& /*rates*/) noexcept {}
 
   // ---- what is asked for
   /// The seed of the secret numbers of an adapter that begins in this place of the fabric.
@@ -63,7 +63,7 @@ class Saboteur {
                                   uint32_t count) noexcept {
     return count;
   }
-  /// An event as the adapter gave it. False: nobody hears of it.
+  /// An event as the adapter gave it. False: it is swallowed.
   virtual bool on_event(adapter::AsyncEvent& /*event*/) noexcept { return true; }
   /// Whether an armed completion queue has told of its entry.
   virtual void on_notification(bool& /*told*/) noexcept {}

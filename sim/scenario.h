@@ -24,7 +24,7 @@ struct WorldParts {
   CounterCheck& counter_check;
   Trace& trace;
   RandomSource& random;
-  Saboteur* saboteur = nullptr;  // null: nobody plants bugs
+  Saboteur* saboteur = nullptr;  // null: no planted bugs
 };
 
 /// Everything one endnode process would hold; destroyed by a crash.

@@ -128,7 +128,7 @@ void SessionWatch::note(End& end, session::NetdevSession* session, std::string_v
 }
 
 bool SessionWatch::may_be_lost(const End& end, Instant now) const {
-  // Without acknowledgements a session ends with the first cell that a switch drops because somebody stands
+  // Without acknowledgements a session ends with the first cell that a switch drops because a node stands
   // still.
   const Duration patience = plan_.mode == TransferMode::kSendReceive ? kGapPatience : kPatience;
   if (reason_ || world_.hindered(plan_.host_node, plan_.unit_node, end.since, now) >= patience) return true;
@@ -244,7 +244,7 @@ void SessionWatch::check(const SessionNodes& nodes, Instant now) {
   violation("elements announced twice", host, unit, now);
 }
 
-/// Without acknowledgements nobody sends again what is missing: the session ends (decisions 2.19).
+/// Without acknowledgements a missing cell is not sent again: the session ends (decisions 2.19).
 void SessionWatch::check_gaps(const End& end, session::NetdevSession* session, std::string_view role,
                               Instant now) {
   const bool same = end.open && session != nullptr && session->incarnation() == end.incarnation;

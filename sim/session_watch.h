@@ -102,7 +102,7 @@ class SessionWatch {
   std::vector<ConfigChange> changes_;  // in the order of time
   size_t next_change_ = 0;
   uint8_t mac_turn_ = 0;   // addresses that the host has used
-  bool settling_ = false;  // the unit may not yet know the host's address: nobody promises its frames
+  bool settling_ = false;  // the unit may not yet know the host's address: its frames may be lost
   bool close_due_;
   bool closing_ = false;
 };

@@ -48,7 +48,8 @@ class SimFabric {
   /// The endnode at this link has this LID, and perhaps another GUID, from its next link on. Switches go on
   /// sending there what is for its old LID, until another endnode has that or they begin anew.
   void rename(uint32_t link, Lid lid, bool other_guid);
-  /// A cable is plugged while both of its nodes live and nobody has cut it. @return what a handshake said.
+  /// A cable is plugged while both of its nodes live and no fault cuts it. @return the result of the
+  /// handshake.
   LinkRefusal wire(uint32_t link, Instant now);
 
   /// True when flits wait for the switch or one of its links has come or gone.

@@ -156,7 +156,7 @@ int parse(int argc, char** argv, Options& options) {
       "flits", po::bool_switch(&options.flits), "the trace shows flits too")(
       "plan", po::bool_switch(&options.plan_only), "print the plan only")(
       "edition", po::value(&options.edition)->default_value(kPlanEdition),
-      "what seeds mean: 1 is the first form of the plan")(
+      "what seeds mean: each edition adds to the plan of the one before it, from 1")(
       "keep-going,k", po::bool_switch(&options.keep_going), "do not stop at the tenth failure")(
       "shrink", po::bool_switch(&options.shrink), "verbs: leave out what a failing seed does not need")(
       "each", po::bool_switch(&options.each), "one line per seed: what it did and what it cost")(

@@ -1,5 +1,5 @@
-// sim/timed_link.h -- a link that is nothing but time: so many bytes a second, so long on the way, so much
-// room for what waits to leave. For measurements of the transport alone in virtual time: no flits, no
+// sim/timed_link.h -- a link that is nothing but time: bytes per second, a delay, room for bytes
+// that wait to leave. For measurements of the transport alone in virtual time: no flits, no
 // credits, no switch.
 #pragma once
 

@@ -1,4 +1,4 @@
-// sim/turns.h -- whose turn it is. Switches and endnodes take turns in random order; whoever has nothing to
+// sim/turns.h -- whose turn it is. Switches and endnodes take turns in random order; a node with nothing to
 // do sleeps, as a process would, until a flit waits, its link changes or its deadline comes.
 #pragma once
 
@@ -39,7 +39,7 @@ class Turns {
   /// Stops a node as SIGSTOP does: no turns, and its deadlines pass unseen.
   void freeze(uint32_t node, bool frozen) noexcept;
 
-  /// One turn. Returns the work done; a missed turn counts, because nobody knows what there was to do.
+  /// One turn. Returns the work done; a missed turn counts, because it might have had work.
   int take(Instant now) noexcept;
   /// Nodes that had their turn in the last take(), a bit each.
   [[nodiscard]] uint32_t polled() const noexcept { return polled_; }

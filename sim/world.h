@@ -43,7 +43,7 @@ struct WorldOutput {
 /// Owner: one thread. A world runs once.
 class World final : private SimFabric::Observer {
  public:
-  /// `saboteur` null: nobody plants bugs; else it must outlive the world.
+  /// `saboteur` null: no planted bugs; else it must outlive the world.
   explicit World(const WorldPlan& plan, const WorldOutput& output = {}, Saboteur* saboteur = nullptr);
   ~World() override;
   World(const World&) = delete;

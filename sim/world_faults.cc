@@ -69,13 +69,13 @@ bool World::happens(EventKind kind) noexcept {
   switch (kind) {
     case EventKind::kCut:
     case EventKind::kMend:
-      return saboteur_->lets_happen(FaultKind::kCut);
+      return saboteur_->lets_happen(WorldFault::kCut);
     case EventKind::kCrash:
     case EventKind::kRestart:
-      return saboteur_->lets_happen(FaultKind::kCrash);
+      return saboteur_->lets_happen(WorldFault::kCrash);
     case EventKind::kFreeze:
     case EventKind::kThaw:
-      return saboteur_->lets_happen(FaultKind::kFreeze);
+      return saboteur_->lets_happen(WorldFault::kFreeze);
     case EventKind::kFaults:
       break;
   }
@@ -93,7 +93,7 @@ void World::apply_faults(const FaultWindow& changed) {
     rates = window.rates;
     rates.cut = cut;
   }
-  const FaultKind kind = changed.layer == FaultLayer::kFlit ? FaultKind::kFlits : FaultKind::kCells;
+  const WorldFault kind = changed.layer == FaultLayer::kFlit ? WorldFault::kFlits : WorldFault::kCells;
   if (saboteur_ != nullptr) {
     if (!saboteur_->lets_happen(kind)) return;
     saboteur_->change_rates(kind, rates);

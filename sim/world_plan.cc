@@ -43,11 +43,11 @@ Duration WorldPlan::hindered(uint32_t node, uint32_t other, Instant from, Instan
   const auto add = [&](Instant begin, Instant end) {
     sum += std::max(Duration{}, std::min(end, to) - std::max(begin, from));
   };
-  // Who takes nothing backs up the lanes of everybody who sends to it, wherever that is.
+  // A frozen node backs up the lanes of all its senders, wherever they are.
   for (const Freeze& freeze : freezes) add(freeze.at, freeze.until);
   for (const FaultWindow& window : faults) {
-    // The link notices only with its next probe that it is whole again.
-    if (window.rates.cut) add(window.begin, window.end + fabric::LinkTimers{}.probe_max);
+    // The link notices only with its next probe that it is whole again, and one may be lost.
+    if (window.rates.cut) add(window.begin, window.end + 2 * fabric::LinkTimers{}.probe_max);
   }
   for (const CutWindow& cut : cuts) {
     if (fabric.on_path(cut.link, node, other)) add(cut.begin, cut.end);

@@ -16,11 +16,12 @@ namespace weft::tools {
 namespace {
 
 struct Place {
-  std::string stem;  // the name without its last word
-  std::string word;  // the last word
-  std::string here;  // the node that counts
-  std::string peer;  // who is at the other end of link or session
-  std::string lane;  // of a link; empty elsewhere
+  std::string stem;    // the name without its last word
+  std::string word;    // the last word
+  std::string here;    // the node that counts
+  std::string peer;    // who is at the other end of link or session
+  std::string lane;    // of a link; empty elsewhere
+  bool spare = false;  // a port without an endnode: its link is down because none has joined
 };
 
 std::vector<std::string> split(const std::string& name) {
@@ -48,6 +49,7 @@ class Reader {
   [[nodiscard]] std::string node_of(const std::string& name) const;
   [[nodiscard]] std::string switch_of(const std::string& node) const;
   [[nodiscard]] std::string peer_at(const std::string& node, const std::string& port) const;
+  [[nodiscard]] bool nobody_at(const std::string& node, const std::string& port) const;
   [[nodiscard]] std::string by_lid(uint64_t lid) const;
 
   const FabricView& view_;
@@ -69,8 +71,15 @@ std::string Reader::switch_of(const std::string& node) const {
 
 std::string Reader::peer_at(const std::string& node, const std::string& port) const {
   for (const RecordedPort& known : view_.ports)
-    if (known.node == node && std::to_string(known.number) == port) return known.peer;
+    if (known.node == node && std::to_string(known.number) == port && known.peer != kSparePort)
+      return known.peer;
   return "port " + port;
+}
+
+bool Reader::nobody_at(const std::string& node, const std::string& port) const {
+  return std::any_of(view_.ports.begin(), view_.ports.end(), [&](const RecordedPort& known) {
+    return known.node == node && std::to_string(known.number) == port && known.peer == kSparePort;
+  });
 }
 
 std::string Reader::by_lid(uint64_t lid) const {
@@ -88,7 +97,10 @@ Place Reader::place_of(const std::string& name) const {
   for (size_t i = 1; i + 1 < words.size(); ++i)
     if (words[i] == "vl" && words[i - 1] == "link") place.lane = words[i + 1];
   if (word(0) == "link") place.peer = switch_of(place.here);
-  if (word(0) == "port") place.peer = peer_at(place.here, word(1));
+  if (word(0) == "port") {
+    place.peer = peer_at(place.here, word(1));
+    place.spare = nobody_at(place.here, word(1));
+  }
   if (word(0) != "unit") return place;
   uint64_t lid = 0;
   if (word(1) == "acceptor") {
@@ -111,11 +123,14 @@ constexpr std::array kLossRules{
         "cells from {1} were dropped at {0}: the node they go to does not read, and they crowded others'"},
     WaitRule{"drop_lifetime",
              "cells from {1} waited at {0} for 2 s for a node that does not read, and were dropped"},
-    WaitRule{"drop_port_down", "cells from {1} were dropped at {0}: the node they go to has not joined"},
+    WaitRule{"drop_port_down",
+             "cells from {1} were dropped at {0}: the node they go to has not joined, or has left"},
+    WaitRule{"drop_fault", "cells from {1} were lost at {0}: a fault strikes them (weft fault list)"},
     WaitRule{"slow_host_drops", "{0} dropped frames from its LAN: a host's pools stayed full"},
     WaitRule{"socket_drops", "the kernel dropped frames of the LAN: {0} reads its socket too slowly"},
     WaitRule{"interface_read_drops",
-             "the interface of {0} dropped frames that came in: {0} reads too slowly"},
+             "the interface of {0} dropped frames that came in: {0} reads too slowly, or gave it no carrier "
+             "because its session or the unit's LAN is down"},
     WaitRule{"interface_read_errors", "the interface of {0} got damaged frames"},
     WaitRule{"interface_write_drops", "the interface of {0} dropped frames that went out"},
     WaitRule{"interface_write_errors", "the interface of {0} could not pass frames on"},
@@ -169,9 +184,9 @@ std::string standing(const Place& place, const CounterValues& before, const Coun
     return before.contains(name) && holds(value_of(before, name)) && holds(value_of(after, name));
   };
   const auto zero = [](uint64_t value) { return value == 0; };
-  if (place.word == "up" && place.lane.empty() && still(place.stem + "up", zero))
+  if (place.word == "up" && place.lane.empty() && !place.spare && still(place.stem + "up", zero))
     return fmt::format("the link between {} and {} is down", place.here, place.peer);
-  if (place.word == "credits" && !place.lane.empty() && still(place.stem + "credits", zero) &&
+  if (place.word == "credits" && !place.lane.empty() && !place.spare && still(place.stem + "credits", zero) &&
       value_of(before, place.stem + "flits_sent") == value_of(after, place.stem + "flits_sent") &&
       value_of(after, place.stem + "flits_sent") != 0)
     return fmt::format("lane {} from {} to {} has no credit: {} does not drain it", place.lane, place.here,
@@ -212,6 +227,7 @@ std::vector<std::string> find_blockers(const FabricView& view, const CounterValu
     if (life == FabricView::Life::kGone) add_line(lines, node + " does not run");
     if (life == FabricView::Life::kFrozen) add_line(lines, node + " is frozen (stopped by a signal)");
   }
+  for (const std::string& fault : view.faults) add_line(lines, fault);
   const Reader reader(view, after);
   std::vector<std::pair<uint64_t, std::string>> losses;
   std::vector<std::pair<uint64_t, std::string>> waits;

@@ -13,12 +13,16 @@
 
 namespace weft::tools {
 
+/// Peer of a spare port without an endnode.
+inline constexpr std::string_view kSparePort = "spare";
+
 /// What the tool knows about the fabric beside its counters.
 struct FabricView {
   enum class Life : uint8_t { kRuns, kFrozen, kGone };
-  std::vector<RecordedPort> ports;       // of the switches
+  std::vector<RecordedPort> ports;  // of the switches; the program on a spare port by name, else kSparePort
   std::map<uint64_t, std::string> lids;  // names of hosts and units
   std::map<std::string, Life> lives;     // of all processes, by name
+  std::vector<std::string> faults;       // rules of the switches that strike, in words
 };
 
 /// Counters by name, the node's before them: "h1.link.vl.0.credits".

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/fabric_choice.h"
 #include "tools/state_dir.h"
 
 namespace weft::tools {
@@ -39,14 +40,7 @@ inline constexpr int kExitNoFabric = 125;
 inline constexpr int kExitCannotRun = 126;
 inline constexpr int kExitNotFound = 127;
 
-/// Which fabrics a command is about.
-enum class Among : uint8_t {
-  kRunning,
-  kLeft,  // also those whose launcher was killed and that nobody has cleaned up after
-  kSeen,  // also those that have ended: their logs stay
-};
-/// The fabric named, or the only one there is when `name` is empty, those that run before those that do not;
-/// fails with a list when that is not clear.
+/// The fabric named; when `name` is empty, what SeenFabrics::choose() chooses.
 Result<StateDir> chosen_fabric(const std::string& name, Among among = Among::kRunning);
 /// The node of the record; fails with the names there are, `others` among them.
 Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node,
@@ -58,10 +52,19 @@ Result<RecordedProcess> chosen_process(const StateDir& dir, const RunRecord& rec
 /// `valued`: our options that take a word.
 Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued, size_t own);
 
-/// Prints one line on standard output.
+/// Prints one line on standard output; what could steer a terminal is spelled out.
 void print_line(std::string_view text);
+/// Prints `text` as it is.
+void print_raw(std::string_view text);
+/// `code`, or kExitFailed with a message when something could not be written to standard output.
+int code_after_output(std::string_view command, int code);
 /// Prints "weft COMMAND: text" on standard error and returns kExitFailed.
 int failure(std::string_view command, std::string_view text);
+
+/// A file that may not grow (ulimit -f) is an error of write() from here on, and does not end `weft`;
+/// restore_signals() undoes it before another program takes its place.
+void ignore_file_size_signal() noexcept;
+void restore_signals() noexcept;
 
 /// A JSON string with its quotes.
 std::string json_text(std::string_view text);

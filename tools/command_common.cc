@@ -1,27 +1,15 @@
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/words.h"
 #include "tools/command.h"
 #include "tools/program_list.h"
 
 namespace weft::tools {
-
-namespace {
-
-/// Names of the fabrics that `wanted` holds for.
-template <class Wanted>
-std::vector<std::string> fabrics_that(Wanted wanted) {
-  std::vector<std::string> found;
-  for (const std::string& fabric : StateDir::fabrics())
-    if (Result<StateDir> dir = StateDir::open(fabric); dir.ok() && wanted(dir.value()))
-      found.push_back(fabric);
-  return found;
-}
-
-}  // namespace
 
 Result<StateDir> chosen_fabric(const std::string& name, Among among) {
   if (!name.empty()) {
@@ -30,15 +18,8 @@ Result<StateDir> chosen_fabric(const std::string& name, Among among) {
       return Error{fmt::format("fabric '{}' is not running; start it with weft up FILE", name)};
     return dir;
   }
-  std::vector<std::string> found = fabrics_that([](const StateDir& dir) { return dir.locked(); });
-  if (found.empty() && among != Among::kRunning)
-    found = fabrics_that([](const StateDir& dir) { return !dir.load().processes.empty(); });
-  if (found.empty() && among == Among::kSeen) found = StateDir::fabrics();
-  if (found.size() == 1) return StateDir::open(found.front());
-  if (found.empty())
-    return Error{among == Among::kSeen ? "no fabric has run here; start one with weft up FILE"
-                                       : "no fabric is running; start one with weft up FILE"};
-  return Error{fmt::format("there are several fabrics; choose with --fabric: {}", joined(found))};
+  Result<SeenFabrics> seen = SeenFabrics::look();
+  return seen.ok() ? seen->choose(among) : Result<StateDir>(seen.error());
 }
 
 Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node,
@@ -55,6 +36,8 @@ Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& 
 Result<RecordedProcess> chosen_process(const StateDir& dir, const RunRecord& record,
                                        const std::string& node) {
   std::vector<std::string> known;
+  for (const RecordedProcess& process : record.processes)  // before a program that calls itself so
+    if (process.name == node) return chosen_node(record, node);
   for (const ProgramNode& program : running_programs(dir)) {
     known.push_back(program.name);
     if (program.name == node)
@@ -72,31 +55,61 @@ Arguments shielded(Arguments words, std::initializer_list<std::string_view> valu
   return words;
 }
 
-void print_line(std::string_view text) {
-  std::string line(text);
-  line += '\n';
-  for (size_t at = 0; at < line.size();) {
-    const ssize_t written = write(STDOUT_FILENO, line.data() + at, line.size() - at);
-    if (written <= 0) return;
-    at += static_cast<size_t>(written);
+namespace {
+int output_fault = 0;  // errno of the first write to standard output that failed
+}  // namespace
+
+void print_raw(std::string_view text) {
+  while (!text.empty() && output_fault == 0) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) output_fault = written == 0 ? EIO : errno;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
   }
 }
 
+void print_line(std::string_view text) {
+  print_raw(printable(text, true) + "\n");
+}
+
+int code_after_output(std::string_view command, int code) {
+  if (output_fault == 0) return code;
+  return failure(command, errno_error("cannot write to standard output", output_fault).text);
+}
+
 int failure(std::string_view command, std::string_view text) {
-  const std::string line = fmt::format("weft{}{}: {}\n", command.empty() ? "" : " ", command, text);
+  const std::string line =
+      fmt::format("weft{}{}: {}\n", command.empty() ? "" : " ", command, printable(text, true));
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   return kExitFailed;
 }
 
+namespace {
+sighandler_t file_size_action = SIG_DFL;
+}  // namespace
+
+void ignore_file_size_signal() noexcept {
+  file_size_action = signal(SIGXFSZ, SIG_IGN);
+}
+
+void restore_signals() noexcept {
+  signal(SIGXFSZ, file_size_action);
+}
+
 std::string json_text(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
+  while (!text.empty()) {
+    const size_t bytes = utf8_bytes(text);
+    const char c = text[0];
+    if (bytes == 0) {
+      out += "\\ufffd";  // what stands for a byte that is no text
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
     } else {
-      out += c;
+      if (c == '"' || c == '\\') out += '\\';
+      out += text.substr(0, bytes);
     }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
   }
   return out + "\"";
 }

@@ -5,7 +5,9 @@
 
 #include "base/command_line.h"
 #include "control/control_client.h"
+#include "messages/endnode_address.h"
 #include "tools/command.h"
+#include "tools/counter_words.h"
 #include "tools/program_list.h"
 
 namespace weft::tools {
@@ -15,6 +17,12 @@ struct Device {
   Guest guest;
   std::string name;
   const ProgramNode* program = nullptr;  // null: it runs elsewhere, or is no program of our library
+
+  /// Where programs find it; of one that runs elsewhere what its LID says.
+  [[nodiscard]] std::string ip() const {
+    const bool given = program != nullptr && program->ipv4 != 0;
+    return dotted_ipv4(given ? program->ipv4 : endnode_ipv4(Lid(guest.lid)));
+  }
 };
 
 std::vector<Device> devices_of(const std::string& node, const SpareView& view, const GuestNames& names,
@@ -37,8 +45,10 @@ void print_switch(const SpareRecord& spare, const std::vector<Device>& devices, 
     const std::string pid = device.program == nullptr
                                 ? std::string()
                                 : fmt::format("  {}, pid {}", device.program->program, device.program->pid);
-    print_line(fmt::format("  port {:<4} lid {:<6} guid {:016x}  {}{}", device.guest.port, device.guest.lid,
-                           device.guest.guid, device.name, pid));
+    // Stock programs print LIDs in hex.
+    const std::string lid = fmt::format("{} (0x{:04x})", device.guest.lid, device.guest.lid);
+    print_line(fmt::format("  port {:<4} lid {:<15} ip {:<15} guid {:016x}  {}{}", device.guest.port, lid,
+                           device.ip(), device.guest.guid, device.name, pid));
   }
 }
 
@@ -46,12 +56,13 @@ std::string json_of(const SpareRecord& spare, const std::vector<Device>& devices
   std::string list;
   for (const Device& device : devices) {
     const ProgramNode* const program = device.program;
-    list +=
-        fmt::format("{}{{\"port\":{},\"lid\":{},\"guid\":\"{:016x}\",\"name\":{},\"program\":{},\"pid\":{}}}",
-                    list.empty() ? "" : ",", device.guest.port, device.guest.lid, device.guest.guid,
-                    device.name.empty() ? "null" : json_text(device.name),
-                    program == nullptr ? "null" : json_text(program->program),
-                    program == nullptr ? "null" : std::to_string(program->pid));
+    list += fmt::format(
+        "{}{{\"port\":{},\"lid\":{},\"ip\":\"{}\",\"guid\":\"{:016x}\",\"name\":{},\"program\":{},\"pid\":{}}"
+        "}",
+        list.empty() ? "" : ",", device.guest.port, device.guest.lid, device.ip(), device.guest.guid,
+        device.name.empty() ? "null" : json_text(device.name),
+        program == nullptr ? "null" : json_text(program->program),
+        program == nullptr ? "null" : std::to_string(program->pid));
   }
   return fmt::format("{{\"switch\":{},\"spare_ports\":{},\"free\":{},\"devices\":[{}]}}",
                      json_text(spare.node), spare.ports, free, list);
@@ -65,7 +76,7 @@ int command_devices(const Arguments& arguments) {
   Arguments none;
   CommandLine line(
       "weft devices", "weft devices [options]",
-      "Lists the endnodes on the spare ports of a running fabric: programs of weft run, and whoever else "
+      "Lists the endnodes on the spare ports of a running fabric: programs of weft run, and others that "
       "joined.\nA program itself sees one device, weft0.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.flag("json", json, "one JSON object");
@@ -85,7 +96,8 @@ int command_devices(const Arguments& arguments) {
     const std::vector<Device> devices = devices_of(spare.node, *view, names, programs);
     const uint32_t free = view->free[spare.node];
     if (json) {
-      switches += (switches.empty() ? "" : ",") + json_of(spare, devices, free);
+      if (!switches.empty()) switches += ',';
+      switches += json_of(spare, devices, free);
     } else {
       print_switch(spare, devices, free);
     }

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -109,6 +110,22 @@ Finding threads() {
   return good("threads", "can be started");
 }
 
+/// By these calls programs' threads copy whose faults would not reach our handler (docs/memory.md).
+Finding memory_calls() {
+  const std::string name = "memory calls";
+  std::byte from{1};
+  std::byte to{};
+  const iovec target{&to, 1};
+  const iovec source{&from, 1};
+  if (process_vm_readv(getpid(), &target, 1, &source, 1, 0) == 1 &&
+      process_vm_writev(getpid(), &source, 1, &target, 1, 0) == 1)
+    return good(name, "process_vm_readv and process_vm_writev work");
+  return bad(name,
+             errno_error("process_vm_readv", errno).text +
+                 "; a program that blocks SIGSEGV or has its own handler may end when it unmaps "
+                 "registered memory; allow process_vm_readv and process_vm_writev in the seccomp profile");
+}
+
 /// Two programs that spin and a switch: with one core each turn of one is a wait of the others.
 Finding cores() {
   cpu_set_t allowed;
@@ -177,6 +194,19 @@ Finding environment() {
   return good(name, "WEFT_FABRIC=" + fabric);
 }
 
+/// Programs with the address sanitizer do not start behind a preloaded object unless they are told.
+Finding sanitizers() {
+  const std::string name = "sanitizers";
+  Result<ProgramLibraries> ours = find_libraries();
+  if (ours.ok() && ours->suppressions.empty())
+    return bad(name, "share/weft/tsan.supp is missing: sanitizers report what is no mistake; install it");
+  if (environment_variable("WEFT_FABRIC").empty())
+    return good(name, "weft run tells them of our libraries (ASAN_OPTIONS, TSAN_OPTIONS, VALGRIND_OPTS)");
+  if (lists("ASAN_OPTIONS", "verify_asan_link_order=0", ":, "))
+    return good(name, "programs with the address sanitizer start");
+  return good(name, "programs with the address sanitizer need ASAN_OPTIONS=verify_asan_link_order=0");
+}
+
 }  // namespace
 
 int command_doctor(const Arguments& arguments) {
@@ -189,9 +219,9 @@ int command_doctor(const Arguments& arguments) {
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  const std::vector<Finding> findings{programs(),      libraries(),   state_directory(),
-                                      shared_memory(), descriptors(), threads(),
-                                      cores(),         conflicts(),   environment()};
+  const std::vector<Finding> findings{programs(),    libraries(),   state_directory(), shared_memory(),
+                                      descriptors(), threads(),     memory_calls(),    cores(),
+                                      conflicts(),   environment(), sanitizers()};
   const bool all_good =
       std::all_of(findings.begin(), findings.end(), [](const Finding& one) { return one.good; });
   std::string list;

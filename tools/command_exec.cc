@@ -30,7 +30,7 @@ UniqueFd open_namespace(const std::string& process, const char* kind) {
 }
 
 /// Gives this process a /sys of its own that shows the network namespace it is in now: the one it came with
-/// shows the interfaces of outside. The mount is seen by nobody else.
+/// shows the interfaces of outside. No other process sees the mount.
 Status renew_sys() {
   struct statvfs before {};
   const bool read_only = statvfs("/sys", &before) == 0 && (before.f_flag & ST_RDONLY) != 0;
@@ -44,6 +44,8 @@ Status renew_sys() {
 
 /// Moves this process where the node is; nothing happens when it is there already.
 Status enter(const RecordedProcess& node) {
+  if (!is_running(node.pid, node.start_ticks))
+    return Error{fmt::format("node '{}' does not run (weft status)", node.name)};
   const std::string process = std::to_string(node.pid);
   const UniqueFd network = open_namespace(process, "net");
   if (!network.valid())
@@ -84,6 +86,7 @@ int command_exec(const Arguments& arguments) {
   std::vector<char*> argv;
   for (size_t i = 1; i < words.size(); ++i) argv.push_back(words[i].data());
   argv.push_back(nullptr);
+  restore_signals();
   execvp(argv[0], argv.data());
   const int fault = errno;
   const std::string what =

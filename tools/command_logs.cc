@@ -1,4 +1,5 @@
 // weft logs: the logs of all processes as one, in the order of time.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "base/command_line.h"
+#include "base/private_files.h"
 #include "base/words.h"
 #include "tools/command.h"
 
@@ -68,15 +70,26 @@ std::string format_time(uint64_t time_us) {
                      local.tm_min, local.tm_sec, time_us % 1'000'000);
 }
 
+/// One object a line, so that --follow needs no end; docs/json.md.
+void print_json(const LogLine& line) {
+  print_line(fmt::format("{{\"time_us\":{},\"node\":{},\"text\":{}}}", line.time_us, json_text(line.name),
+                         json_text(line.text)));
+}
+
 /// Prints what is no older than `since_us`; a line without time is as old as the one before it.
-void print_new(std::vector<LogFile>& files, uint64_t since_us) {
+void print_new(std::vector<LogFile>& files, uint64_t since_us, bool json) {
   std::vector<LogLine> lines;
   for (LogFile& file : files) read_new(file, lines);
   std::erase_if(lines, [since_us](const LogLine& line) { return line.time_us < since_us; });
   std::stable_sort(lines.begin(), lines.end(),
                    [](const LogLine& a, const LogLine& b) { return a.time_us < b.time_us; });
-  for (const LogLine& line : lines)
-    print_line(fmt::format("{} {:<10} {}", format_time(line.time_us), line.name, line.text));
+  for (const LogLine& line : lines) {
+    if (json) {
+      print_json(line);
+    } else {
+      print_line(fmt::format("{} {:<10} {}", format_time(line.time_us), line.name, line.text));
+    }
+  }
 }
 
 /// The logs of a state directory: they stay when the fabric ends.
@@ -84,7 +97,8 @@ std::vector<LogFile> logs_in(const StateDir& dir) {
   std::vector<LogFile> files;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(dir.path(), ignored))
-    if (entry.path().extension() == ".log") files.push_back({entry.path(), entry.path().stem()});
+    if (entry.path().extension() == ".log" && open_own_file(AT_FDCWD, entry.path(), O_RDONLY).valid())
+      files.push_back({entry.path(), entry.path().stem()});
   std::sort(files.begin(), files.end(), [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
   return files;
 }
@@ -95,6 +109,7 @@ int command_logs(const Arguments& arguments) {
   std::string fabric;
   bool follow = false;
   bool all = false;
+  bool json = false;
   Arguments nodes;
   CommandLine line("weft logs", "weft logs [options] [NODE...]",
                    "Prints what the processes have logged in the latest run, in the order of time, with the "
@@ -103,6 +118,7 @@ int command_logs(const Arguments& arguments) {
   line.text("fabric,f", "NAME", fabric, "which one, when there are several");
   line.flag("follow,F", follow, "goes on with new lines until Ctrl-C");
   line.flag("all", all, "earlier runs too");
+  line.flag("json", json, "one JSON object a line");
   line.words("NODE", nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   Result<StateDir> dir = chosen_fabric(fabric, Among::kSeen);
@@ -120,7 +136,7 @@ int command_logs(const Arguments& arguments) {
     });
   const uint64_t since_us = all ? 0 : dir.value().started_us();
   for (;;) {
-    print_new(files, since_us);
+    print_new(files, since_us, json);
     if (!follow) return kExitDone;
     std::this_thread::sleep_for(100ms);
   }

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/command_line.h"
 #include "base/ethernet.h"
@@ -24,7 +26,8 @@ constexpr Duration kAnswerTimeout = 3s;  // of the host, and of the unit behind 
 constexpr Duration kLookInterval = 2ms;
 
 struct NicOptions {
-  std::string fabric, promiscuous, all_multicast, multicast;
+  std::string fabric, promiscuous, all_multicast;
+  std::vector<std::string> multicast;
   Arguments place;  // HOST or HOST:INTERFACE
   bool clear = false;
   bool json = false;
@@ -37,6 +40,21 @@ bool parse_switch(const std::string& text, std::optional<bool>& out) {
   return out.has_value();
 }
 
+/// Adds the addresses of a list; the text of what is wrong with it otherwise.
+std::string add_multicast(const std::string& list, std::vector<std::string>& out) {
+  for (size_t at = 0; list != "none" && at <= list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    const std::string text = list.substr(at, end - at);
+    const std::optional<MacAddress> mac = parse_mac(text);
+    if (!mac || !is_group(*mac))
+      return fmt::format(
+          "option --multicast needs multicast addresses like 01:00:5e:00:00:fb, or none, not '{}'", text);
+    out.push_back(weft::to_string(*mac));
+    at = end + 1;
+  }
+  return {};
+}
+
 /// Turns texts into the wish; the text of what is wrong otherwise.
 std::string complete(const NicOptions& options, control::NicWish& wish) {
   wish.clear = options.clear;
@@ -46,15 +64,8 @@ std::string complete(const NicOptions& options, control::NicWish& wish) {
     return fmt::format("option --all-multicast needs on or off, not '{}'", options.all_multicast);
   if (options.multicast.empty()) return {};
   wish.multicast.emplace();
-  for (size_t at = 0; options.multicast != "none" && at <= options.multicast.size();) {
-    const size_t end = std::min(options.multicast.find(',', at), options.multicast.size());
-    const std::string text = options.multicast.substr(at, end - at);
-    const std::optional<MacAddress> mac = parse_mac(text);
-    if (!mac || !is_group(*mac))
-      return fmt::format(
-          "option --multicast needs multicast addresses like 01:00:5e:00:00:fb, or none, not '{}'", text);
-    wish.multicast->push_back(weft::to_string(*mac));
-    at = end + 1;
+  for (const std::string& list : options.multicast) {
+    if (std::string fault = add_multicast(list, *wish.multicast); !fault.empty()) return fault;
   }
   if (wish.multicast->size() > kMulticastFiltersMax)
     return fmt::format("option --multicast: at most {} addresses", kMulticastFiltersMax);
@@ -271,7 +282,7 @@ int command_nic(const Arguments& arguments) {
       "true; or off");
   line.text("all-multicast", "STATE", options.all_multicast,
             "on: frames to all multicast addresses, as at the start; off: to those of --multicast");
-  line.text("multicast", "MACS", options.multicast, "multicast addresses, with commas between, or none");
+  line.texts("multicast", "MACS", options.multicast, "multicast addresses, with commas between, or none");
   line.flag("json", options.json, "one JSON object");
   line.words("HOST", options.place, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -1,15 +1,21 @@
 // weft run, weft shell: a program as an endnode of its own. Nothing of ours stays around the program: we
 // become it, so that signals, exit status and terminal are its own.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "base/command_line.h"
 #include "base/environment.h"
+#include "fabric/carrier/curve_keys.h"
 #include "tools/command.h"
+#include "tools/fault_control.h"
+#include "tools/listen_wait.h"
 #include "tools/node_names.h"
 #include "tools/program_check.h"
 #include "tools/program_files.h"
@@ -22,20 +28,65 @@ namespace {
 /// Of programs that join a switch of another machine: no fabric has this name.
 constexpr std::string_view kRemoteDir = ".remote";
 
+/// A switch that does not answer does not hold the program up.
+constexpr Duration kAnswerTimeout = std::chrono::milliseconds(200);
+
 struct RunOptions {
   std::string fabric;
   JoinWish wish;
   std::string secret_key;
   std::string switch_key;
   bool roce = false;
+  std::string addresses;  // of WEFT_IP, commas between; empty: as the environment has them
+  bool marks_prompt = false;
+  uint32_t wait_port = 0;  // TCP; 0: start at once
 
   [[nodiscard]] bool remote() const { return fabric.starts_with("tcp://"); }
+  /// What the prompt of a shell says: the fabric's name, and that of the node where it has one.
+  [[nodiscard]] std::string mark(const std::string& name) const {
+    return wish.node.empty() ? name : fmt::format("{}@{}", wish.node, name);
+  }
 };
 
+/// Says which faults strike the program, so that its errors are no surprise.
+void tell_faults(const char* command, const std::string& fabric, const std::string& node_switch,
+                 uint64_t guid) {
+  Result<StateDir> dir = StateDir::open(fabric);
+  if (!dir.ok()) return;
+  FaultControl control(std::move(dir).value(), kAnswerTimeout);
+  const Result<std::vector<SetFault>> faults = control.list_of(node_switch);
+  if (!faults.ok()) return;
+  for (const SetFault& one : faults.value()) {
+    const FaultRule& rule = one.fault.rule;
+    const bool ours = rule.guid != Guid{} ? rule.guid == Guid(guid) : rule.port == kFaultEveryPort;
+    if (ours)
+      (void)failure(command, fmt::format("note: fault {} is in force for it: {}; weft fault clear {} ends it",
+                                         one.name(), describe_fault(rule), one.name()));
+  }
+}
+
+/// Where the program and its children may write what stands for their /sys. A directory that is read-only or
+/// full costs them that, and not their device.
+std::optional<std::string> program_tree(const std::string& programs) {
+  const std::string tree = make_program_tree(programs);
+  const int fault = errno;
+  if (tree.empty()) {
+    const std::string what =
+        fmt::format("no device below /sys for the program: cannot write to {}", programs);
+    (void)failure("run", errno_error(what, fault).text);
+    return std::nullopt;
+  }
+  clear_up_programs(programs);
+  return tree;
+}
+
 /// Joins a fabric of this machine; `use` is to be held until the program runs.
-Result<Environment> join_here(const RunOptions& options, const ProgramLibraries& libraries, UniqueFd& use) {
+/// `name`: what that fabric is called.
+Result<Environment> join_here(const char* command, const RunOptions& options,
+                              const ProgramLibraries& libraries, UniqueFd& use, std::string& name) {
   Result<UsedFabric> fabric = use_fabric(options.fabric);
   if (!fabric.ok()) return fabric.error();
+  if (!fabric->note.empty()) (void)failure("run", fabric->note);
   Result<SpareRecord> spare = spare_switch(fabric->dir, fabric->record, options.wish);
   if (!spare.ok()) return spare.error();
   const std::string& node = options.wish.node;
@@ -45,33 +96,37 @@ Result<Environment> join_here(const RunOptions& options, const ProgramLibraries&
     if (!known.ok()) return known.error();
     identity = *known;
   }
-  const std::string programs = fabric->dir.file("programs");
-  const std::string tree = make_program_tree(programs);
-  if (tree.empty()) return errno_error("cannot make a directory in " + programs, errno);
-  clear_up_programs(programs);
+  const std::optional<std::string> tree = program_tree(fabric->dir.file("programs"));
   Environment out =
       run_environment(fabric->dir, fabric->record, *spare, node, identity, libraries,
                       environment_variable("LD_LIBRARY_PATH"), environment_variable("LD_PRELOAD"));
   out["WEFT_SYSFS"] = tree;
   use = std::move(fabric->use);
+  name = fabric->dir.fabric();
+  tell_faults(command, fabric->dir.fabric(), spare->node, identity ? identity->guid.value() : 0);
   return out;
 }
 
-/// Joins a switch that somebody else runs, whose names, LIDs and files are not ours.
+/// Joins a switch of another launcher, whose names, LIDs and files are not ours.
 Result<Environment> join_there(const RunOptions& options, const ProgramLibraries& libraries) {
   if (!options.wish.node.empty() || !options.wish.switch_name.empty())
     return Error{
         fmt::format("--node and --switch are of a fabric of this machine, and {} is none", options.fabric)};
-  for (const std::string& key : {options.secret_key, options.switch_key})
-    if (!key.empty() && access(key.c_str(), R_OK) != 0) return errno_error("cannot read key " + key, errno);
   if (options.secret_key.empty() != options.switch_key.empty())
     return Error{"--key and --switch-key go together"};
+  if (options.secret_key.empty() && fabric::endpoint_needs_curve(options.fabric))
+    return Error{
+        fmt::format("{} leaves this machine and needs keys: --key FILE --switch-key FILE; weft keygen "
+                    "makes them",
+                    options.fabric)};
+  if (!options.secret_key.empty()) {
+    if (Result<fabric::CurveKeyPair> key = fabric::read_curve_secret(options.secret_key); !key)
+      return key.error();
+    if (Result<std::string> key = fabric::read_curve_public(options.switch_key); !key) return key.error();
+  }
   Result<StateDir> dir = StateDir::create(std::string(kRemoteDir));
   if (!dir.ok()) return dir.error();
-  const std::string programs = dir->file("programs");
-  const std::string tree = make_program_tree(programs);
-  if (tree.empty()) return errno_error("cannot make a directory in " + programs, errno);
-  clear_up_programs(programs);
+  const std::optional<std::string> tree = program_tree(dir->file("programs"));
   Environment out =
       remote_environment({options.fabric, options.secret_key, options.switch_key}, libraries,
                          environment_variable("LD_LIBRARY_PATH"), environment_variable("LD_PRELOAD"));
@@ -79,24 +134,48 @@ Result<Environment> join_there(const RunOptions& options, const ProgramLibraries
   return out;
 }
 
-Status prepare(const RunOptions& options, UniqueFd& use) {
+/// The first word of a list that is no IP address; empty when each is one.
+std::string no_address_in(const std::string& list) {
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    in6_addr unused{};
+    if (inet_pton(AF_INET, word.c_str(), &unused) != 1 && inet_pton(AF_INET6, word.c_str(), &unused) != 1)
+      return word.empty() ? "," : word;
+  }
+  return {};
+}
+
+Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
   Result<ProgramLibraries> libraries = find_libraries();
   if (!libraries.ok()) return libraries.error();
   if (!options.remote() && (!options.secret_key.empty() || !options.switch_key.empty()))
     return Error{"--key and --switch-key are for --fabric tcp://HOST:PORT"};
-  Result<Environment> environment =
-      options.remote() ? join_there(options, *libraries) : join_here(options, *libraries, use);
+  if (const std::string wrong = no_address_in(options.addresses); !wrong.empty())
+    return Error{
+        fmt::format("--ip takes addresses like 10.0.0.7 or fd00::7, commas between, not '{}'", wrong)};
+  std::string fabric = options.fabric;
+  Result<Environment> environment = options.remote() ? join_there(options, *libraries)
+                                                     : join_here(command, options, *libraries, use, fabric);
   if (!environment.ok()) return environment.error();
   if (options.roce) (*environment)["WEFT_FLAVOUR"] = "roce";
+  if (!options.addresses.empty()) (*environment)["WEFT_IP"] = options.addresses;
+  if (options.marks_prompt)
+    environment->merge(prompt_environment(options.mark(fabric), environment_variable));
+  environment->merge(sanitizer_environment(*libraries, environment_variable));
   apply(*environment);
   return {};
 }
+
+/// How long --wait-listen waits: a server on a loaded machine takes seconds to start, a forgotten one never
+/// does.
+constexpr std::chrono::seconds kListenPatience{30};
 
 /// Becomes `words`; returns only when that fails.
 int become(const char* command, Arguments words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  restore_signals();
   execvp(argv[0], argv.data());
   const int fault = errno;
   (void)failure(command, errno_error("cannot run " + words[0], fault).text);
@@ -110,8 +189,14 @@ int run(const char* command, const RunOptions& options, const Arguments& words) 
     (void)failure(command, program.error().text);
     return not_found ? kExitNotFound : kExitCannotRun;
   }
+  if (const auto port = static_cast<uint16_t>(options.wait_port);
+      port != 0 && !wait_for_listener(port, kListenPatience)) {
+    (void)failure(command, fmt::format("no program listens at TCP port {} after {} s; start its server first",
+                                       port, kListenPatience.count()));
+    return kExitNoFabric;
+  }
   UniqueFd use;
-  if (Status ready = prepare(options, use); !ready.ok()) {
+  if (Status ready = prepare(command, options, use); !ready.ok()) {
     (void)failure(command, ready.error().text);
     return kExitNoFabric;
   }
@@ -127,6 +212,10 @@ void add_options(CommandLine& line, RunOptions& options) {
             "a running fabric, a topology file, or tcp://HOST:PORT of a switch elsewhere (default)");
   line.text("switch", "NAME", options.wish.switch_name,
             "the switch to join; without, one with most free ports");
+  line.text("node", "NAME", options.wish.node, "a name that stays, with a GUID and a LID of its own");
+  line.text("ip", "ADDRESS", options.addresses,
+            "IP addresses at which connection management finds it, commas between (10.87.0.0 plus its LID)");
+  line.flag("roce", options.roce, "the port is one of RoCE version 2: Ethernet, with GIDs of IP addresses");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");
   line.text("switch-key", "FILE", options.switch_key, "with tcp://: the switch's public key");
 }
@@ -145,11 +234,14 @@ int command_run(const Arguments& arguments) {
       "run, "
       "127 when it is not found.");
   add_options(line, options);
-  line.text("node", "NAME", options.wish.node, "a name that stays, with a GUID and a LID of its own");
-  line.flag("roce", options.roce, "the port is one of RoCE version 2: Ethernet, with GIDs of IP addresses");
+  line.number(
+      "wait-listen", "PORT", options.wait_port, 1, 65535,
+      "starts the program once another one listens at this TCP port of the machine, for 30 s at most");
   line.words("PROGRAM", words, 1, 65536);
-  if (std::optional<int> code = line.parse(shielded(
-          arguments, {"--fabric", "-f", "--node", "--switch", "--key", "--switch-key", "--config"}, 0)))
+  if (std::optional<int> code = line.parse(shielded(arguments,
+                                                    {"--fabric", "-f", "--node", "--switch", "--key",
+                                                     "--switch-key", "--ip", "--wait-listen", "--config"},
+                                                    0)))
     return *code;
   return run("run", options, words);
 }
@@ -160,10 +252,13 @@ int command_shell(const Arguments& arguments) {
   CommandLine line(
       "weft shell", "weft shell [options]",
       "Starts a shell whose programs are endnodes of a fabric, each of its own, as with weft run; "
-      "$SHELL says which.");
+      "$SHELL says which.\nIts prompt begins with the fabric's name. With --node one program at a time has "
+      "the "
+      "name.");
   add_options(line, options);
   line.words("", words, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
+  options.marks_prompt = true;
   const std::string shell = environment_variable("SHELL");
   return run("shell", options, {shell.empty() ? "/bin/sh" : shell});
 }

@@ -4,28 +4,35 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
-#include <map>
 #include <optional>
 #include <thread>
 
 #include "base/command_line.h"
 #include "base/stats_page.h"
+#include "base/words.h"
 #include "tools/blockers.h"
 #include "tools/command.h"
+#include "tools/counter_words.h"
+#include "tools/failure_list.h"
+#include "tools/fault_control.h"
 #include "tools/node_commands.h"
 #include "tools/program_list.h"
+#include "tools/stat_screen.h"
+#include "tools/terminal.h"
 
 namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
 
+/// A frozen switch does not hold the figures up.
+constexpr Duration kAnswerTimeout = 300ms;
+
 struct Snapshot {
   CounterValues values;
-  std::vector<std::string> complaints;
+  std::vector<NodeFailure> failures;
+  std::vector<std::string> complaints;  // pages that cannot be read, programs that have ended
 };
 
 /// Adds the page of a node unless others were asked for.
@@ -46,13 +53,45 @@ Snapshot read_all(const StateDir& dir, const Arguments& only) {
       read_page(process.name, dir.file(process.name + ".stats"), only, snapshot);
   for (const ProgramNode& program : running_programs(dir))
     read_page(program.name, program_page(dir, program.name), only, snapshot);
+  const std::vector<std::string> ended = ended_programs(dir);
+  for (const std::string& name : only) {
+    if (std::find(ended.begin(), ended.end(), name) == ended.end()) continue;
+    read_page(name, program_page(dir, name), only, snapshot);
+    snapshot.complaints.push_back(fmt::format("{} has ended; these are its last counters", name));
+  }
+  snapshot.failures = take_failures(snapshot.values);
   return snapshot;
+}
+
+/// A rule that has struck and is not over yet.
+bool strikes(const control::FaultInfo& fault) {
+  const bool used_up = fault.rule.limit != 0 && fault.struck >= fault.rule.limit;
+  const bool over = fault.rule.lasts != Duration{} && fault.left == Duration{};
+  return fault.struck != 0 && !used_up && !over;
+}
+
+/// What the switches say: who is on their spare ports, and which faults strike. One that is frozen says
+/// nothing.
+void ask_switches(const StateDir& dir, FabricView& view) {
+  Result<StateDir> again = StateDir::open(dir.fabric());
+  if (!again.ok()) return;
+  FaultControl control(std::move(again).value(), kAnswerTimeout);
+  if (!control.look().ok()) return;
+  for (const FaultPlace& place : control.places())
+    for (RecordedPort& port : view.ports)
+      if (place.guid != 0 && port.node == place.node && port.number == place.port) port.peer = place.peer;
+  const Result<std::vector<SetFault>> faults = control.list();
+  for (const SetFault& one : faults.ok() ? faults.value() : std::vector<SetFault>{})
+    if (strikes(one.fault))
+      view.faults.push_back(
+          fmt::format("{} ({} of {} cells)", control.describe(one), one.fault.struck, one.fault.matched));
 }
 
 FabricView view_of(const StateDir& dir) {
   FabricView view;
   const RunRecord record = dir.load();
   view.ports = record.ports;
+  ask_switches(dir, view);
   for (const auto& [name, lid] : load_lids(dir.file("lids"))) view.lids[lid.value()] = name;
   for (const RecordedProcess& process : record.processes) {
     if (process.program == "holder") continue;
@@ -73,71 +112,118 @@ struct StatOptions {
   bool json = false;
   bool all = false;
   uint32_t interval_ms = 1000;  // queue pairs and pools are brought up to date twice a second
+  StatOrder order = StatOrder::kRate;
 };
 
+/// docs/json.md describes it.
 void print_json(const Snapshot& snapshot, const std::vector<std::string>& blocked) {
   std::string counters;
-  for (const auto& [name, value] : snapshot.values)
+  std::string states;
+  for (const auto& [name, value] : snapshot.values) {
     counters += fmt::format("{}{}:{}", counters.empty() ? "" : ",", json_text(name), value);
+    const std::string_view state = counter_state(name, value);
+    if (!state.empty())
+      states += fmt::format("{}{}:{}", states.empty() ? "" : ",", json_text(name), json_text(state));
+  }
   std::string lines;
   for (const std::string& line : blocked)
     lines += fmt::format("{}{}", lines.empty() ? "" : ",", json_text(line));
-  print_line(fmt::format("{{\"counters\":{{{}}},\"blocked\":[{}]}}", counters, lines));
+  std::string failures;
+  for (const NodeFailure& one : snapshot.failures)
+    failures += fmt::format("{}{{\"node\":{},\"text\":{}}}", failures.empty() ? "" : ",", json_text(one.node),
+                            json_text(one.text));
+  print_line(fmt::format("{{\"counters\":{{{}}},\"states\":{{{}}},\"blocked\":[{}],\"failures\":[{}]}}",
+                         counters, states, lines, failures));
 }
 
-void print_table(const Snapshot& before, const Snapshot& after, const StatOptions& options, double seconds) {
-  for (const auto& [name, value] : after.values) {
-    const uint64_t amount = growth(before.values, name, value);
-    if (!options.all && (options.watch ? amount == 0 : value == 0)) continue;
-    print_line(amount == 0 ? fmt::format("{:<60} {:>18}", name, value)
-                           : fmt::format("{:<60} {:>18} {:>14.0f}/s", name, value,
-                                         static_cast<double>(amount) / seconds));
-  }
+void print_lines(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) print_line(line);
 }
 
-void report(const FabricView& view, const Snapshot& before, const Snapshot& after, const StatOptions& options,
-            double seconds) {
-  const std::vector<std::string> blocked = find_blockers(view, before.values, after.values, seconds);
+void report(const FabricView& view, Snapshot before, const Snapshot& after, const StatOptions& options,
+            const std::string& fabric) {
+  StatScreen screen;
+  screen.seconds = static_cast<double>(options.interval_ms) / 1000.0;
+  screen.blocked = find_blockers(view, before.values, after.values, screen.seconds);
   if (options.json) {
-    print_json(after, blocked);
+    print_json(after, screen.blocked);
     return;
   }
-  // A long table leaves a screen at the bottom: when watching, what blocks comes first.
-  if (options.watch && isatty(STDOUT_FILENO) != 0) print_line("\x1b[2J\x1b[H");
-  if (!options.watch) print_table(before, after, options, seconds);
-  for (const std::string& complaint : after.complaints) print_line(complaint);
-  print_line(blocked.empty() ? "nothing blocks" : "what blocks:");
-  for (const std::string& line : blocked) print_line("  " + line);
-  if (options.watch) print_table(before, after, options, seconds);
+  screen.title = fmt::format("fabric {}, every {} ms, {}; Ctrl-C ends it", fabric, options.interval_ms,
+                             options.order == StatOrder::kRate ? "fastest first" : "by name");
+  screen.remarks = after.complaints;
+  for (const NodeFailure& one : after.failures)
+    screen.failures.push_back(fmt::format("{}: {}", one.node, one.text));
+  screen.before = std::move(before.values);
+  screen.after = after.values;
+  screen.order = options.order;
+  screen.all = options.all;
+  if (!options.watch) {
+    print_lines(stat_table(screen));
+    print_lines(screen.remarks);
+    print_line(screen.blocked.empty() ? "nothing blocks" : "what blocks:");
+    for (const std::string& line : screen.blocked) print_line("  " + line);
+    if (!screen.failures.empty()) print_line("latest failures:");
+    for (const std::string& line : screen.failures) print_line("  " + line);
+  } else if (isatty(STDOUT_FILENO) != 0) {
+    const Window window = terminal_window();
+    std::vector<std::string> lines = stat_screen(screen, window);
+    for (std::string& line : lines) line = printable(line, true);
+    print_raw(full_screen(lines, window));
+  } else {
+    constexpr Window kAnyWindow{.rows = 100'000, .columns = 110};
+    print_lines(stat_screen(screen, kAnyWindow));
+  }
+}
+
+/// Nodes of the topology, programs that run, and those that have ended and whose counters are here.
+Status check_nodes(const StateDir& dir, const Arguments& nodes) {
+  const std::vector<std::string> ended = ended_programs(dir);
+  for (const std::string& node : nodes) {
+    if (std::find(ended.begin(), ended.end(), node) != ended.end()) continue;
+    if (Result<RecordedProcess> known = chosen_process(dir, dir.load(), node); !known.ok())
+      return known.error();
+  }
+  return {};
+}
+
+/// Looks twice and reports, once or again and again while the fabric runs.
+void look(const StateDir& dir, const StatOptions& options) {
+  Snapshot before = read_all(dir, options.nodes);
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(options.interval_ms));
+    Snapshot after = read_all(dir, options.nodes);
+    report(view_of(dir), std::move(before), after, options, dir.fabric());
+    before = std::move(after);
+  } while (options.watch && dir.locked());
 }
 
 }  // namespace
 
 int command_stat(const Arguments& arguments) {
   StatOptions options;
+  std::string order = "rate";
   CommandLine line(
       "weft stat", "weft stat [options] [NODE...]",
       "Shows counters of ports, lanes, queue pairs, sessions and pools that are not zero, how fast they "
-      "grow, and which lane, pool\nor peer holds the traffic up right now.");
+      "grow, which lane, pool\nor peer holds the traffic up right now, and the latest failed requests of "
+      "programs. NODE may be a program that has ended. docs/counters.md describes each counter.");
   line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.flag("watch,w", options.watch, "repeats until Ctrl-C, only what grows");
+  line.flag("watch,w", options.watch, "repeats until Ctrl-C, only what grows, as much as fits the window");
+  line.text("sort", "WORD", order, "with --watch: rate, the fastest first, or name (rate)");
   line.flag("all", options.all, "zero counters too");
   line.flag("json", options.json, "one JSON object (with --watch: one a line)");
   line.number("interval", "MS", options.interval_ms, 10, 60'000, "between two looks (1000)");
   line.words("NODE", options.nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
+  if (order != "rate" && order != "name")
+    return line.wrong_use(fmt::format("option --sort is rate or name, not '{}'", order));
+  options.order = order == "rate" ? StatOrder::kRate : StatOrder::kName;
   Result<StateDir> dir = chosen_fabric(options.fabric);
   if (!dir.ok()) return failure("stat", dir.error().text);
-  for (const std::string& node : options.nodes)
-    if (Result<RecordedProcess> known = chosen_process(dir.value(), dir.value().load(), node); !known.ok())
-      return failure("stat", known.error().text);
-  Snapshot before = read_all(dir.value(), options.nodes);
-  do {
-    std::this_thread::sleep_for(std::chrono::milliseconds(options.interval_ms));
-    Snapshot after = read_all(dir.value(), options.nodes);
-    report(view_of(dir.value()), before, after, options, static_cast<double>(options.interval_ms) / 1000.0);
-    before = std::move(after);
-  } while (options.watch && dir.value().locked());
+  if (Status known = check_nodes(*dir, options.nodes); !known.ok())
+    return failure("stat", known.error().text);
+  look(*dir, options);
   return kExitDone;
 }
 

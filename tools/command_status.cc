@@ -9,6 +9,7 @@
 #include "base/command_line.h"
 #include "control/control_client.h"
 #include "tools/command.h"
+#include "tools/fault_control.h"
 #include "tools/node_commands.h"
 #include "tools/program_list.h"
 
@@ -31,6 +32,7 @@ struct FabricStatus {
   std::vector<NodeStatus> nodes;     // of the topology
   std::vector<NodeStatus> programs;  // that joined by themselves
   GuestNames guests;
+  std::vector<std::string> faults;  // in force, in words
 };
 
 std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
@@ -51,8 +53,8 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
   return out;
 }
 
-/// Programs are not asked: they may be busy, or stopped. Who they are stands on their pages, and where they
-/// are the switches have said.
+/// Programs are not asked: they may be busy, or stopped. Their names stand on their pages, and the switches
+/// have said on which port they are.
 FabricStatus look_at_all(const StateDir& dir, const RunRecord& record) {
   FabricStatus out;
   out.nodes = ask_all(dir, record);
@@ -81,6 +83,18 @@ FabricStatus look_at_all(const StateDir& dir, const RunRecord& record) {
   return out;
 }
 
+std::vector<std::string> faults_in_force(const std::string& fabric) {
+  std::vector<std::string> out;
+  Result<StateDir> dir = StateDir::open(fabric);
+  if (!dir.ok()) return out;
+  FaultControl control(std::move(dir).value(), 500ms);
+  if (!control.look().ok()) return out;
+  const Result<std::vector<SetFault>> faults = control.list();
+  for (const SetFault& one : faults.ok() ? faults.value() : std::vector<SetFault>{})
+    out.push_back(control.describe(one));
+  return out;
+}
+
 using NamesByLid = std::map<uint16_t, std::string>;
 
 NamesByLid names_in(const StateDir& dir) {
@@ -89,7 +103,7 @@ NamesByLid names_in(const StateDir& dir) {
   return names;
 }
 
-/// Empty when the launcher gave that LID to nobody.
+/// Empty when the launcher gave that LID to no node.
 std::string name_of(const NamesByLid& names, uint16_t lid) {
   const auto at = names.find(lid);
   return at == names.end() ? std::string() : at->second;
@@ -143,25 +157,38 @@ std::string status_json(const StateDir& dir, const RunRecord& record, const Fabr
   std::string list;
   for (const auto* nodes : {&status.nodes, &status.programs})
     for (const NodeStatus& node : *nodes) list += (list.empty() ? "" : ",") + node_json(names, node);
+  std::string faults;
+  for (const std::string& fault : status.faults) faults += (faults.empty() ? "" : ",") + json_text(fault);
   return fmt::format(
-      "{{\"fabric\":{},\"running\":{},\"launcher\":{},\"topology\":{},\"state_dir\":{},\"nodes\":[{}]}}",
+      "{{\"fabric\":{},\"running\":{},\"launcher\":{},\"topology\":{},\"state_dir\":{},\"nodes\":[{}],"
+      "\"faults\":[{}]}}",
       json_text(dir.fabric()), up, up ? record.launcher : 0, json_text(record.topology),
-      json_text(dir.path()), list);
+      json_text(dir.path()), list, faults);
 }
 
-void print_ports(const NodeStatus& node, const GuestNames& guests) {
+/// With more programs than this, each has one line.
+constexpr size_t kProgramsInFull = 20;
+
+/// `in_full`: programs on spare ports, too.
+void print_ports(const NodeStatus& node, const GuestNames& guests, bool in_full) {
   size_t spare = 0;
+  size_t taken = 0;
   for (const control::PortInfo& p : node.info.ports) {
     if (p.peer == "spare") {
       ++spare;
       continue;
     }
     const std::optional<uint64_t> guid = guest_guid(p.peer);
+    if (guid && !in_full) {
+      ++taken;
+      continue;
+    }
     const std::string peer = guid && guests.contains(*guid) ? guests.at(*guid) : p.peer;
     print_line(fmt::format("{:<12}   port {}: {}{}{}", "", p.number, p.state,
                            peer.empty() ? "" : ", " + with_lid(peer, p.lid),
                            p.carrier.empty() ? "" : " over " + p.carrier));
   }
+  if (taken != 0) print_line(fmt::format("{:<12}   spare ports: {} in use", "", taken));
   if (spare != 0) print_line(fmt::format("{:<12}   spare ports: {} free", "", spare));
 }
 
@@ -176,25 +203,40 @@ void print_qps(const NodeStatus& node) {
     print_line(fmt::format("{:<12}   {} further QPs", "", node.qps - node.shown_qps.size()));
 }
 
-void print_node(const NamesByLid& names, const GuestNames& guests, const NodeStatus& node) {
+/// "3 QPs: 2 RTS, 1 INIT"; of more QPs than the page shows, those that it shows.
+std::string qps_in_short(const NodeStatus& node) {
+  std::map<std::string, size_t> states;
+  for (const ProgramQp& qp : node.shown_qps) ++states[qp.state];
+  std::string out = fmt::format(", {} {}", node.qps, node.qps == 1 ? "QP" : "QPs");
+  for (const auto& [state, count] : states)
+    out += fmt::format("{} {} {}", state == states.begin()->first ? ":" : ",", count, state);
+  return out;
+}
+
+/// `in_full`: programs with a line for each QP, and switches with one for each program.
+void print_node(const NamesByLid& names, const GuestNames& guests, const NodeStatus& node, bool in_full) {
   const std::string lid = node.info.lid == 0 ? "-" : std::to_string(node.info.lid);
   const std::string pid = node.running && node.process.pid != 0 ? std::to_string(node.process.pid) : "-";
-  print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", node.process.name, node.process.program, pid,
-                         lid, node.process.restarts, state_word(node)));
+  const bool in_short = !in_full && node.qps != 0;
+  print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}{}", node.process.name, node.process.program,
+                         pid, lid, node.process.restarts, state_word(node),
+                         in_short ? qps_in_short(node) : ""));
   for (const control::SessionInfo& s : node.info.sessions)
     print_line(fmt::format("{:<12}   session with {}: {}, {}, {}, {}", "", peer_text(names, s.peer_lid),
                            s.state, s.mode, s.encoding, s.mac));
-  print_ports(node, guests);
-  print_qps(node);
+  print_ports(node, guests, in_full);
+  if (in_full) print_qps(node);
 }
 
-void print_status(const StateDir& dir, const RunRecord& record, const FabricStatus& status) {
+void print_status(const StateDir& dir, const RunRecord& record, const FabricStatus& status, bool all) {
+  const bool in_full = all || status.programs.size() <= kProgramsInFull;
   const NamesByLid names = names_in(dir);
   print_line(fmt::format("fabric {} ({}), launcher pid {}", dir.fabric(), record.topology, record.launcher));
   print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", "node", "program", "pid", "lid", "restarts",
                          "state"));
   for (const auto* nodes : {&status.nodes, &status.programs})
-    for (const NodeStatus& node : *nodes) print_node(names, status.guests, node);
+    for (const NodeStatus& node : *nodes) print_node(names, status.guests, node, in_full);
+  for (const std::string& fault : status.faults) print_line(fault);
 }
 
 }  // namespace
@@ -202,14 +244,16 @@ void print_status(const StateDir& dir, const RunRecord& record, const FabricStat
 int command_status(const Arguments& arguments) {
   std::string fabric;
   bool json = false;
+  bool all = false;
   Arguments none;
   CommandLine line(
       "weft status", "weft status [options]",
       "Lists the processes of a running fabric with their sessions and ports, and the programs that use it "
       "with their QPs. Exit\ncode 0 when all processes are ready, else 1. One that does not run has no pid: "
       "-, or "
-      "null with --json.");
+      "null with --json. With more than 20 programs each has one line.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  line.flag("all", all, "every port and QP, however many programs there are");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
@@ -217,12 +261,13 @@ int command_status(const Arguments& arguments) {
   if (!dir.ok()) return failure("status", dir.error().text);
   const RunRecord record = dir.value().load();
   const bool up = dir.value().locked();
-  const FabricStatus status = look_at_all(dir.value(), record);
+  FabricStatus status = look_at_all(dir.value(), record);
+  if (up) status.faults = faults_in_force(dir.value().fabric());
   const std::vector<NodeStatus>& nodes = status.nodes;
   if (json) {
     print_line(status_json(dir.value(), record, status, up));
   } else if (up) {
-    print_status(dir.value(), record, status);
+    print_status(dir.value(), record, status, all);
   } else {
     return failure("status", fmt::format("fabric '{}' is not running; start it with weft up FILE", fabric));
   }

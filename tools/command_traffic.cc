@@ -116,7 +116,7 @@ int run(TrafficOptions& options) {
   if (phase == "too-long")
     return failure("traffic", "a frame of this size is longer than the session carries");
   if (phase == "abandoned")
-    return failure("traffic", "the host ended the run: for seconds nobody asked for its report");
+    return failure("traffic", "the host ended the run: no client asked for its report for seconds");
   return good ? kExitDone : kExitFailed;
 }
 

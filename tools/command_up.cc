@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 
 struct UpOptions {
   bool check = false;
+  bool json = false;  // of the check
   bool detach = false;
   bool no_restart = false;
   bool quiet = false;
@@ -56,8 +57,39 @@ int run_fabric(Topology topology, const UpOptions& options, DaemonReport& report
   return kExitDone;
 }
 
+/// The fabric to end; nothing where none runs nor is left behind.
+Result<std::optional<StateDir>> fabric_to_end(const std::string& name) {
+  Result<StateDir> dir = Error{};
+  if (name.empty()) {
+    Result<SeenFabrics> seen = SeenFabrics::look();
+    if (!seen.ok()) return seen.error();
+    Result<std::vector<std::string>> candidates = seen->found(Among::kLeft);
+    if (!candidates.ok()) return candidates.error();
+    if (candidates->empty()) return std::optional<StateDir>();
+    dir = seen->choose(Among::kLeft);
+  } else {
+    dir = chosen_fabric(name, Among::kLeft);
+  }
+  if (!dir.ok()) return dir.error();
+  return std::optional<StateDir>(std::move(*dir));
+}
+
 std::string counted(size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+/// What `weft up --check --json` says; docs/json.md.
+int print_check(const std::string& file, Result<Topology>& topology) {
+  if (!topology.ok()) {
+    print_line(fmt::format("{{\"file\":{},\"good\":false,\"error\":{}}}", json_text(file),
+                           json_text(topology.error().text)));
+    return kExitFailed;
+  }
+  print_line(
+      fmt::format("{{\"file\":{},\"good\":true,\"fabric\":{},\"switches\":{},\"hosts\":{},\"units\":{}}}",
+                  json_text(file), json_text(topology->fabric), topology->switches.size(),
+                  topology->hosts.size(), topology->units.size()));
+  return kExitDone;
 }
 
 }  // namespace
@@ -71,6 +103,7 @@ int command_up(const Arguments& arguments) {
       "restarts what dies and takes everything down on Ctrl-C. TAP interfaces and namespaces need root or\n"
       "`unshare -Urn`; `os = \"gen\"` with `nic = \"echo\"` needs nothing.");
   line.flag("check", options.check, "only reads the file and says whether it is good");
+  line.flag("json", options.json, "with --check: one JSON object");
   line.flag("detach,d", options.detach, "returns once the fabric is ready; weft down ends it");
   line.flag("no-restart", options.no_restart, "does not restart what dies");
   line.flag("quiet,q", options.quiet, "prints nothing but errors");
@@ -79,6 +112,7 @@ int command_up(const Arguments& arguments) {
   line.text("log-level", "LEVEL", log_level, "of the processes: debug, info, warn, error (info)");
   line.words("FILE", files, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;
+  if (options.json && !options.check) return line.wrong_use("option --json goes with --check");
   if (!parse_log_level(log_level, options.launcher.log_level))
     return line.wrong_use(
         fmt::format("option --log-level is debug, info, warn or error, not '{}'", log_level));
@@ -86,6 +120,7 @@ int command_up(const Arguments& arguments) {
   const Result<std::string> text = read_text_file(files[0]);
   if (!text.ok()) return line.wrong_use(text.error().text);
   Result<Topology> topology = parse_topology(text.value(), files[0]);
+  if (options.check && options.json) return print_check(files[0], topology);
   if (!topology.ok()) return failure("up", topology.error().text);
   if (options.check) {
     const Topology& t = topology.value();
@@ -101,6 +136,7 @@ int command_up(const Arguments& arguments) {
   options.launcher.restart = !options.no_restart;
   options.launcher.quiet = options.quiet || options.detach;
   options.launcher.live = !options.quiet && !options.detach && isatty(STDOUT_FILENO) != 0;
+  options.launcher.detached = options.detach;
   DaemonReport report;
   if (options.detach) {
     const Result<bool> forked = start_daemon(report);
@@ -119,19 +155,24 @@ int command_down(const Arguments& arguments) {
   CommandLine line(
       "weft down", "weft down [options]",
       "Ends a running fabric and waits until nothing of it is left. Also cleans up after a launcher that "
-      "was killed.");
+      "was killed. Exit code 0 also where nothing runs.");
   line.text("fabric,f", "NAME", fabric, "which one, when several run");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  Result<StateDir> dir = chosen_fabric(fabric, Among::kLeft);
-  if (!dir.ok()) return failure("down", dir.error().text);
-  const RunRecord record = dir.value().load();
-  if (is_running(record.launcher, record.launcher_ticks)) kill(record.launcher, SIGTERM);
-  for (int i = 0; i < 1500 && dir.value().locked(); ++i) std::this_thread::sleep_for(10ms);
-  if (Status locked = dir.value().lock(); !locked.ok())
+  Result<std::optional<StateDir>> found = fabric_to_end(fabric);
+  if (!found.ok()) return failure("down", found.error().text);
+  if (!found->has_value()) {
+    (void)failure("down", "no fabric is running: nothing is to be done");
+    return kExitDone;
+  }
+  StateDir& dir = **found;
+  const RunRecord record = dir.load();
+  signal_recorded(record.launcher, record.launcher_ticks, SIGTERM);
+  for (int i = 0; i < 1500 && dir.locked(); ++i) std::this_thread::sleep_for(10ms);
+  if (Status locked = dir.lock(); !locked.ok())
     return failure("down",
                    fmt::format("the launcher (pid {}) does not end; kill -9 it and repeat", record.launcher));
-  clean_up_leftovers(dir.value(), dir.value().load());
+  clean_up_leftovers(dir, dir.load());
   return kExitDone;
 }
 

@@ -1,10 +1,14 @@
 #include "tools/daemon.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <span>
 
 #include "base/process_limits.h"
 
@@ -12,6 +16,9 @@ namespace weft::tools {
 namespace {
 
 constexpr int kReportFd = STDERR_FILENO + 1;
+
+/// The bytes of this process's arguments, which stand one behind the other.
+std::span<char> command_line;
 
 std::string read_all(int fd) {
   std::string text;
@@ -21,7 +28,12 @@ std::string read_all(int fd) {
   return text;
 }
 
-/// What was open where it was started -- a pipe that somebody reads to its end -- is not the daemon's.
+void wait_for_end(pid_t child) noexcept {
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+/// Descriptors of the starter, such as a pipe that is read to its end, are not the daemon's.
 UniqueFd keep_only(UniqueFd report) {
   {
     const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -33,6 +45,20 @@ UniqueFd keep_only(UniqueFd report) {
 }
 
 }  // namespace
+
+void remember_command_line(int argc, char** argv) noexcept {
+  if (argc <= 0) return;
+  char* end = argv[0];
+  for (int i = 0; i < argc && argv[i] == end; ++i) end += std::strlen(argv[i]) + 1;
+  command_line = {argv[0], end};
+}
+
+void show_command_line(std::string_view text) noexcept {
+  if (command_line.empty()) return;
+  const size_t kept = std::min(text.size(), command_line.size() - 1);
+  std::copy_n(text.begin(), kept, command_line.begin());
+  std::fill(command_line.begin() + static_cast<std::ptrdiff_t>(kept), command_line.end(), '\0');
+}
 
 void DaemonReport::send(const std::string& text) {
   if (!fd_.valid()) return;
@@ -49,9 +75,18 @@ Result<bool> start_daemon(DaemonReport& report) {
   if (pid < 0) return no_process("cannot start a daemon", errno);
   if (pid != 0) {
     out.reset();
+    wait_for_end(pid);
     const std::string text = read_all(in.get());
-    if (text == "r") return false;
-    return Error{text.empty() ? "the fabric ended before it was ready" : text.substr(1)};
+    if (text.empty()) return Error{"the fabric ended before it was ready"};
+    if (text[0] != 'r') return Error{text.substr(1)};
+    report.set_note(text.substr(1));
+    return false;
+  }
+  // The caller may become a program that waits for all of its children, which the daemon must not be.
+  const pid_t daemon = fork();
+  if (daemon != 0) {
+    if (daemon < 0) DaemonReport(std::move(out)).failed(no_process("cannot start a daemon", errno).text);
+    _exit(0);
   }
   // A process group of its own keeps signals of the terminal away. Not a session: with autogroups the kernel
   // schedules each session as one, and sched_yield() gives a core away within its session only, so programs

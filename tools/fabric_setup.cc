@@ -1,5 +1,6 @@
 #include "tools/fabric_setup.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <variant>
 
+#include "base/private_files.h"
 #include "base/process_limits.h"
 #include "tools/child_process.h"
 
@@ -48,6 +50,8 @@ Status FabricSetup::make(int lifeline, LogLevel log_level, std::vector<NodeProce
   const std::string programs = dir_->file("programs");
   if (mkdir(programs.c_str(), 0700) != 0 && errno != EEXIST)
     return errno_error("cannot make " + programs, errno);
+  if (const Result<UniqueFd> ours = open_private_directory(AT_FDCWD, programs, "directory"); !ours.ok())
+    return ours.error();
   keeper_.emplace(interface_tag(topology_.fabric));
   for (NodeCommand& command : node_commands(topology_, lids_, dir_->path(), log_level))
     if (Status added = add_node(std::move(command), lifeline, nodes); !added.ok()) return added;
@@ -69,7 +73,7 @@ Status FabricSetup::write_allow_files() const {
   for (uint32_t i = 0; i < topology_.switches.size(); ++i) {
     Result<std::string> text = curve_allow_text(topology_, i);
     if (!text.ok()) return text.error();
-    if (text.value().empty()) continue;
+    if (!has_curve(topology_, i)) continue;
     std::ofstream out(dir_->file(topology_.switches[i].name + ".allow"), std::ios::trunc);
     if (!(out << text.value()) || !out.flush()) return errno_error("cannot write key list", errno);
   }
@@ -129,7 +133,7 @@ void FabricSetup::save(const std::vector<NodeProcess>& nodes, bool ready) {
     record.processes.push_back(node.record());
     const auto* spec = std::get_if<node::SwitchSpec>(&command.spec);
     if (spec != nullptr && spec->spare_ports != 0)
-      record.spare.push_back({command.name, spec->spare_ports, spec->spare_lid.value()});
+      record.spare.push_back({command.name, spec->spare_ports, spec->spare_lid.value(), spec->spare_lids});
     for (uint32_t i = 0; i < command.peers.size(); ++i)
       record.ports.push_back({command.name, i + 1, command.peers[i]});
   }

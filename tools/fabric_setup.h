@@ -40,6 +40,7 @@ class FabricSetup {
   void release();
 
   [[nodiscard]] bool claimed() const noexcept { return dir_.has_value(); }
+  [[nodiscard]] const std::vector<FaultOrder>& faults() const noexcept { return topology_.faults; }
   [[nodiscard]] const std::string& fabric() const noexcept { return topology_.fabric; }
   [[nodiscard]] const std::string& state_path() const { return dir_->path(); }
   /// Only after claim().

@@ -48,7 +48,7 @@ Result<FabricUsers> FabricUsers::create(const StateDir& dir) {
 
 bool FabricUsers::end_if_unused() noexcept {
   const std::string closed = path_ + kClosed;
-  if (rename(path_.c_str(), closed.c_str()) != 0) return true;  // somebody removed the directory
+  if (rename(path_.c_str(), closed.c_str()) != 0) return true;  // the directory was removed
   if (nobody_has(reader_.get())) return true;
   static_cast<void>(rename(closed.c_str(), path_.c_str()));
   return false;

@@ -18,8 +18,8 @@ class FabricUsers {
 
   /// Readable as poll() has it: POLLHUP when the last user has gone, and not before there was one.
   [[nodiscard]] int fd() const noexcept { return reader_.get(); }
-  /// Closes the door, and opens it again if somebody has come meanwhile. True when the fabric may end: nobody
-  /// can join it any more.
+  /// Closes the door, and opens it again if a program has come meanwhile. True when the fabric may end: no
+  /// program can join it any more.
   [[nodiscard]] bool end_if_unused() noexcept;
 
  private:
@@ -31,7 +31,7 @@ class FabricUsers {
 enum class UserEntry : uint8_t {
   kJoined,
   kEnding,  // or just beginning: look again in a moment
-  kNoDoor,  // this fabric ends by `weft down`, whoever uses it
+  kNoDoor,  // this fabric ends by `weft down`, with or without users
 };
 /// Becomes a user of a running fabric; `use` is what to hold. It is kept over exec().
 [[nodiscard]] UserEntry enter_fabric(const StateDir& dir, const RunRecord& record, UniqueFd& use);

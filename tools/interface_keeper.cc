@@ -19,8 +19,15 @@ namespace {
 using node::PortDescriptor;
 
 constexpr Duration kLookInterval =
-    std::chrono::milliseconds(250);  // while something is amiss, or nobody tells
+    std::chrono::milliseconds(250);  // while something is amiss, or without notices of the kernel
 constexpr Duration kRareLookInterval = std::chrono::seconds(10);
+
+std::string bridge_of(const std::string& name, int netns_fd) {
+  const NetnsScope scope(netns_fd);
+  if (!scope.status().ok()) return {};
+  const Result<NetInterface> interface = NetInterface::open(name);
+  return interface.ok() ? interface.value().bridge() : std::string();
+}
 
 }  // namespace
 
@@ -144,6 +151,14 @@ std::vector<BorrowedInterface> InterfaceKeeper::borrowed() const {
 }
 
 /// `done` says what was done, if anything was.
+/// What to say of the bridge of a TAP that was made anew.
+std::string InterfaceKeeper::put_back(const Kept& kept) {
+  if (kept.bridge.empty()) return {};
+  const Status put = join_bridge(kept.settings.name, kept.bridge, kept.netns_fd);
+  return put.ok() ? fmt::format(" in bridge {}", kept.bridge)
+                  : fmt::format("; not put back into bridge {}: {}", kept.bridge, put.error().text);
+}
+
 Status InterfaceKeeper::mend(Kept& kept, std::string& done) {
   const std::string& name = kept.settings.name;
   if (kept.kind == PortDescriptor::kPacketSocket) {
@@ -156,13 +171,16 @@ Status InterfaceKeeper::mend(Kept& kept, std::string& done) {
     done = fmt::format("interface {} is back", name);
   } else {
     const bool attached = !tap_name(kept.tap.get()).empty();
-    if (attached && !kept.unfinished) return {};
+    if (attached && !kept.unfinished) {
+      kept.bridge = bridge_of(name, kept.netns_fd);
+      return {};
+    }
     kept.unfinished = true;
     if (!attached) {
       if (Status made = attach_tap(kept.tap.get(), name); !made.ok()) return made;
     }
     if (Status set_up = set_up_tap(kept.settings, tag_, kept.netns_fd); !set_up.ok()) return set_up;
-    done = fmt::format("interface {} was deleted and has been made anew", name);
+    done = fmt::format("interface {} was deleted and has been made anew", name) + put_back(kept);
   }
   kept.unfinished = false;
   return {};

@@ -2,7 +2,8 @@
 // long as the launcher runs: it alone has the rights.
 //
 // A TAP that was deleted is made anew on the same open descriptor (TUNSETIFF), which the processes share: the
-// one that uses it, and the next one after a restart, find it attached again. An interface of the LAN that a
+// one that uses it, and the next one after a restart, find it attached again. It becomes a port of its bridge
+// again. An interface of the LAN that a
 // unit borrows (`nic = "packet"`) gets the MTU and address of the topology and a limit for gathered frames;
 // when it is made anew by its owner it gets them again, and at the end its own are restored.
 #pragma once
@@ -64,6 +65,7 @@ class InterfaceKeeper {
     UniqueFd tap;            // shares the description of the descriptor handed out
     NetInterface interface;  // borrowed; its sockets belong to the namespace
     BorrowedInterface borrowed;
+    std::string bridge;       // that the TAP was a port of when it was last there
     bool unfinished = false;  // mending failed half-way
     std::string complaint;    // said already
   };
@@ -74,6 +76,7 @@ class InterfaceKeeper {
   Result<UniqueFd> borrow(Kept& kept);
   static Status set_borrowed(Kept& kept);
   Status mend(Kept& kept, std::string& done);
+  static std::string put_back(const Kept& kept);
 
   std::string tag_;
   std::vector<Kept> kept_;

@@ -18,16 +18,18 @@
 #include <cerrno>
 #include <chrono>
 
+#include "tools/fault_control.h"
+
 namespace weft::tools {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kTurn = 50ms;  // while somebody looks: the live table, the caller's step
+constexpr Duration kTurn = 50ms;  // with a live table or a caller's step
 constexpr Duration kAnswerTimeout = 100ms;
 constexpr Duration kAskWhileStarting = 20ms;
 constexpr Duration kAskLive = 1s;
-constexpr Duration kAskWhenReady = 30s;  // nobody looks, and a question wakes the process that is asked
+constexpr Duration kAskWhenReady = 30s;  // no live table, and a question wakes the process that is asked
 constexpr Duration kPoliteEnd = 2s;
 constexpr Duration kUnusedLinger = 1s;  // for the next program of a script
 
@@ -49,6 +51,9 @@ Status Launcher::catch_signals() {
   sigemptyset(&set);
   for (const int number : {SIGINT, SIGTERM, SIGCHLD, SIGHUP}) sigaddset(&set, number);
   if (sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error("cannot block signals", errno);
+  // As nohup(1) leaves it. A signal that is blocked comes even if it is ignored.
+  struct sigaction hang_up {};
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN) options_.detached = true;
   signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.valid()) return errno_error("cannot open a signal descriptor", errno);
   signal(SIGPIPE, SIG_IGN);
@@ -159,6 +164,13 @@ void Launcher::ask(NodeProcess& node, Instant now) {
         reply.ok() && reply.value().answer == control::ControlAnswer::kInfo && reply.value().info.ready;
     if (reply.ok()) node.info = reply.value().info;
   }
+  if (node.ready && node.command().role == NodeRole::kSwitch) {
+    pid_t& known = switch_pids_[node.command().name];
+    const bool anew = known != 0 && known != node.pid();
+    known = node.pid();
+    if (Status set = anew ? set_faults_again(node.command().name) : Status{}; !set)
+      say(node, set.error().text);
+  }
   if (node.ready && !was_ready)
     print(fmt::format("{} {}", node.command().name, node.info.state.empty() ? "is ready" : node.info.state));
   node.ever_ready = node.ever_ready || node.ready;
@@ -175,12 +187,18 @@ Duration Launcher::until_due(Instant now, Duration wait) {
   if (setup_.interfaces().next_look() != kNever)
     wait = std::min(wait, std::max(setup_.interfaces().next_look() - now, Duration(1ms)));
   if (unused_until_ != kNever) wait = std::min(wait, std::max(unused_until_ - now, Duration(1ms)));
+  if (!starting_ && next_fault_ < setup_.faults().size())
+    wait = std::min(wait, std::max(ready_at_ + setup_.faults()[next_fault_].at - now, Duration(1ms)));
   for (const NodeProcess& node : nodes_) {
     if (!node.running() && !options_.restart) continue;
     const Instant due = node.running() ? node.next_question : node.next_start();
     wait = std::min(wait, std::max(due > now ? due - now : Duration{0}, Duration(1ms)));
   }
   return wait;
+}
+
+bool Launcher::ends_us(int signal) const noexcept {
+  return signal != SIGCHLD && (signal != SIGHUP || !options_.detached);
 }
 
 void Launcher::turn(Duration wait) {
@@ -194,7 +212,7 @@ void Launcher::turn(Duration wait) {
   if (::poll(items.data(), items.size(), static_cast<int>(std::max<int64_t>(milliseconds, 1))) > 0) {
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof info) == sizeof info)
-      if (info.ssi_signo != static_cast<unsigned>(SIGCHLD)) stop_requested_ = true;
+      stop_requested_ = stop_requested_ || ends_us(static_cast<int>(info.ssi_signo));
   }
   reap();
   if (setup_.unsaved()) save();
@@ -204,6 +222,8 @@ void Launcher::turn(Duration wait) {
   mend_interfaces(now);
   restart_due(now);
   ask_due(now);
+  if (!starting_)
+    if (Status set = set_faults(now); !set) print(set.error().text);
   if (options_.live) view_.draw(setup_.fabric(), nodes_, now);
 }
 
@@ -244,6 +264,31 @@ Status Launcher::wait_ready() {
   }
   starting_ = false;
   save();
+  ready_at_ = MonotonicClock().now();
+  return set_faults(ready_at_);
+}
+
+Status Launcher::set_fault(const FaultOrder& order, const std::string& only) {
+  Result<StateDir> dir = StateDir::open(setup_.fabric());
+  if (!dir.ok()) return dir.error();
+  FaultControl control(std::move(dir).value());
+  if (Status looked = control.look(); !looked) return looked;
+  Result<std::vector<SetFault>> set = control.set(order, only);
+  if (!set.ok()) return Error{fmt::format("[[fault]] for {}: {}", order.target, set.error().text)};
+  for (const SetFault& one : set.value()) print(control.describe(one));
+  return {};
+}
+
+Status Launcher::set_faults(Instant now) {
+  const std::vector<FaultOrder>& faults = setup_.faults();
+  while (next_fault_ < faults.size() && now - ready_at_ >= faults[next_fault_].at)
+    if (Status set = set_fault(faults[next_fault_++], {}); !set) return set;
+  return {};
+}
+
+Status Launcher::set_faults_again(const std::string& node) {
+  for (size_t i = 0; i < next_fault_; ++i)
+    if (Status set = set_fault(setup_.faults()[i], node); !set) return set;
   return {};
 }
 

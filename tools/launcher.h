@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct LauncherOptions {
   bool ends_unused = false;                           // a second after its last user has gone
   bool live = false;                                  // redraw a table on the terminal
   bool quiet = false;                                 // no progress lines
+  bool detached = false;                              // no terminal: a hang-up is no reason to end
 };
 
 class Launcher {
@@ -58,6 +60,7 @@ class Launcher {
 
  private:
   Status catch_signals();
+  [[nodiscard]] bool ends_us(int signal) const noexcept;
   void turn(Duration wait);
   [[nodiscard]] Duration until_due(Instant now, Duration wait);
   void reap();
@@ -69,6 +72,11 @@ class Launcher {
   void ask(NodeProcess& node, Instant now);
   void end_role(NodeRole role);
   void save() { setup_.save(nodes_, !starting_); }
+  /// Sets the faults of the topology whose time has come.
+  Status set_faults(Instant now);
+  /// A switch was started anew, without rules: those that were set before, once more.
+  Status set_faults_again(const std::string& node);
+  Status set_fault(const FaultOrder& order, const std::string& only);
   [[nodiscard]] bool all_ready() const;
   [[nodiscard]] const NodeProcess* first_failure() const;
   [[nodiscard]] std::string laggards() const;
@@ -84,9 +92,12 @@ class Launcher {
   UniqueFd lifeline_out_;
   control::ControlClient client_;
   std::optional<FabricUsers> users_;
-  Instant unused_until_ = kNever;  // nobody uses the fabric: it ends then
+  Instant unused_until_ = kNever;  // the fabric has no user: it ends then
   LiveView view_;
   size_t next_asked_ = 0;
+  size_t next_fault_ = 0;                     // of the topology
+  Instant ready_at_{};                        // from which their times count
+  std::map<std::string, pid_t> switch_pids_;  // whose faults are set
   bool stop_requested_ = false;
   bool starting_ = true;
 };

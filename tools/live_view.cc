@@ -1,10 +1,11 @@
 #include "tools/live_view.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
+
+#include "tools/terminal.h"
 
 namespace weft::tools {
 namespace {
@@ -20,12 +21,6 @@ std::string describe(const NodeProcess& node) {
   return node.info.state;
 }
 
-/// Columns of the terminal; the picture moves up by lines, so none of them may wrap.
-size_t columns() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 }  // namespace
 
 void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& nodes, Instant now) {
@@ -33,9 +28,9 @@ void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& n
   next_ = now + std::chrono::milliseconds(250);
   std::string text;
   if (lines_ != 0) text += fmt::format("\x1b[{}A", lines_);
-  const size_t width = columns();
+  const size_t width = terminal_window().columns;  // lines that wrap would move the picture
   const auto add = [&text, width](const std::string& line) {
-    text += "\x1b[2K" + line.substr(0, width) + "\n";
+    text += "\x1b[2K" + fitted(line, width) + "\n";
   };
   add(fmt::format("fabric {}: Ctrl-C ends it", fabric));
   for (const NodeProcess& node : nodes) {

@@ -174,6 +174,10 @@ Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int
   return {};
 }
 
+Status join_bridge(const std::string& name, const std::string& bridge, int netns_fd) {
+  return run_ip({"link", "set", "dev", name, "master", bridge}, netns_fd);
+}
+
 void give_back(const BorrowedInterface& borrowed, int netns_fd) {
   const NetnsScope scope(netns_fd);
   if (!scope.status().ok()) return;

@@ -2,7 +2,7 @@
 // addresses, raw sockets. The descriptors go to hosts and units, which then run without any right (decisions
 // section 4).
 //
-// A TAP lives as long as somebody holds its descriptor. The launcher holds it for the whole run, so the
+// A TAP lives as long as a process holds its descriptor. The launcher holds it for the whole run, so the
 // interface with its addresses outlives every host process (decisions 2.23), and after kill -9 of the
 // launcher it goes away with the last host: nothing is left to clean. A namespace made here is held by a
 // process that ends with the launcher, to the same effect.
@@ -22,7 +22,7 @@
 
 namespace weft::tools {
 
-/// An interface of somebody else whose settings were changed for the run: what we set, and what it had
+/// An interface that is not ours and whose settings were changed for the run: what we set, and what it had
 /// before. Zeros: not changed.
 struct BorrowedInterface {
   std::string name;
@@ -82,9 +82,11 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
 /// Gives the TAP `settings.name`, which exists, all of that: what create_tap() does after making it, and
 /// again when it had to be made anew.
 Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd);
+/// Makes the interface `name` a port of `bridge`.
+Status join_bridge(const std::string& name, const std::string& bridge, int netns_fd);
 
-/// Gives the interface that still is the one of `borrowed` its settings back. What somebody else has changed
-/// in the meantime stays as he left it.
+/// Gives the interface that still is the one of `borrowed` its settings back. Settings that were changed
+/// otherwise in the meantime stay.
 void give_back(const BorrowedInterface& borrowed, int netns_fd);
 
 /// Opens a packet socket for interface `name` in namespace `netns_fd`. Needs CAP_NET_RAW. The interface must

@@ -1,20 +1,27 @@
 #include "tools/node_commands.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <sstream>
 
+#include "base/private_files.h"
 #include "base/words.h"
 #include "node/spec_values.h"
 
 namespace weft::tools {
 namespace {
 
+/// Hosts, units and the further ports of hosts.
 std::vector<const Endnode*> endnodes_in_order(const Topology& topology) {
   std::vector<const Endnode*> all;
-  for (const HostNode& node : topology.hosts) all.push_back(&node);
+  for (const HostNode& node : topology.hosts) {
+    all.push_back(&node);
+    for (const Endnode& link : node.further_links) all.push_back(&link);
+  }
   for (const UnitNode& node : topology.units) all.push_back(&node);
   std::sort(all.begin(), all.end(), [](const Endnode* a, const Endnode* b) { return a->order < b->order; });
   return all;
@@ -51,12 +58,15 @@ std::set<std::string> listen_endpoints(const Topology& topology, uint32_t index,
   return listen;
 }
 
-/// Keys that are there are used wherever somebody else could connect: on loopback, too, other users can.
+}  // namespace
+
 bool has_curve(const Topology& topology, uint32_t switch_index) {
   const std::set<std::string> listen = listen_endpoints(topology, switch_index, {});
   return !topology.curve_dir.empty() &&
          std::any_of(listen.begin(), listen.end(), [](const auto& e) { return e.starts_with("tcp://"); });
 }
+
+namespace {
 
 /// What all three programs have.
 template <class Spec, class Node>
@@ -72,11 +82,23 @@ Spec common_spec(const Topology& topology, const Node& node, const std::string& 
   return spec;
 }
 
-/// The first LID of each switch's spare ports, from the highest down; they lie above those of all nodes.
-std::vector<uint32_t> first_spare_lids(const Topology& topology) {
-  std::vector<uint32_t> out;
+struct LidRange {
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+/// The LIDs of each switch's spare ports, from the highest down; they lie above those of all nodes. All that
+/// there are, by what each switch needs: the more, the more short-lived programs may come in a minute.
+std::vector<LidRange> spare_lid_ranges(const Topology& topology) {
+  uint64_t needed = 0;
+  for (const SwitchNode& node : topology.switches) needed += fabric::spare_lids(node.spare_ports);
+  std::vector<LidRange> out;
   uint32_t end = node::kSpareLidMax + 1U;
-  for (const SwitchNode& node : topology.switches) out.push_back(end -= fabric::spare_lids(node.spare_ports));
+  for (const SwitchNode& node : topology.switches) {
+    const uint64_t own = fabric::spare_lids(node.spare_ports);
+    const auto count = static_cast<uint32_t>(own == 0 ? 0 : own * node::kSpareLidsTogetherMax / needed);
+    out.push_back({end -= count, count});
+  }
   return out;
 }
 
@@ -86,7 +108,7 @@ std::vector<node::NeighbourSpec> neighbours_of(const Topology& topology, uint32_
                                                const std::string& state_dir) {
   std::vector<node::NeighbourSpec> out;
   const std::vector<uint32_t> next = next_switches(topology, index);
-  const std::vector<uint32_t> spare = first_spare_lids(topology);
+  const std::vector<LidRange> spare = spare_lid_ranges(topology);
   for (const SwitchLink& link : topology.switch_links) {
     if (link.from != index && link.to != index) continue;
     const uint32_t there = link.from == index ? link.to : link.from;
@@ -97,9 +119,8 @@ std::vector<node::NeighbourSpec> neighbours_of(const Topology& topology, uint32_
     for (const Endnode* endnode : endnodes_in_order(topology))
       if (next[endnode->switch_index] == there) neighbour.beyond.push_back(lids.at(endnode->name));
     for (uint32_t i = 0; i < next.size(); ++i)
-      for (uint32_t lid = 0; next[i] == there && lid < fabric::spare_lids(topology.switches[i].spare_ports);
-           ++lid)
-        neighbour.beyond.push_back(Lid(static_cast<uint16_t>(spare[i] + lid)));
+      for (uint32_t lid = 0; next[i] == there && lid < spare[i].count; ++lid)
+        neighbour.beyond.push_back(Lid(static_cast<uint16_t>(spare[i].first + lid)));
     if (link.to == index) continue;
     neighbour.endpoint = join_endpoint(topology, there, link.link, link.endpoint, state_dir);
     if (link.link == LinkKind::kZmq && has_curve(topology, there))
@@ -121,6 +142,7 @@ NodeCommand switch_command(const Topology& topology, uint32_t index, const std::
   NodeCommand command{node.name, NodeRole::kSwitch, {}, {}, node.netns, {}};
   auto spec = common_spec<node::SwitchSpec>(topology, node, state_dir, log_level);
   spec.cut_through = topology.cut_through;
+  spec.lane_order = topology.lane_order;
   for (const Endnode* endnode : endnodes_in_order(topology)) {
     if (endnode->switch_index != index) continue;
     command.peers.push_back(endnode->name);
@@ -130,7 +152,9 @@ NodeCommand switch_command(const Topology& topology, uint32_t index, const std::
   for (const node::NeighbourSpec& neighbour : spec.neighbours) command.peers.push_back(neighbour.name);
   if (node.spare_ports != 0) {
     spec.spare_ports = node.spare_ports;
-    spec.spare_lid = Lid(static_cast<uint16_t>(first_spare_lids(topology)[index]));
+    const LidRange range = spare_lid_ranges(topology)[index];
+    spec.spare_lid = Lid(static_cast<uint16_t>(range.first));
+    spec.spare_lids = range.count;
     command.peers.resize(command.peers.size() + node.spare_ports, "spare");
   }
   spec.ports =
@@ -168,6 +192,7 @@ void add_host_ports(NodeCommand& command, node::HostSpec& spec, const HostNode& 
     out.unit = lids.at(unit.name);
     out.os = port.os;
     out.promiscuous = unit.bridge;
+    out.via = port.via;
     const node::PortDescriptor descriptor = node::row_of(port.os.kind).descriptor;
     command.descriptors.push_back({descriptor, port.interface});
     if (descriptor != node::PortDescriptor::kNone) continue;
@@ -183,6 +208,12 @@ NodeCommand host_command(const Topology& topology, const HostNode& node,
   auto spec = endnode_spec<node::HostSpec>(topology, node, lids, state_dir, log_level);
   spec.mode = node.mode;
   spec.encoding = node.encoding;
+  spec.acks = node.acks;
+  for (const Endnode& link : node.further_links) {
+    const auto further = endnode_spec<node::HostSpec>(topology, link, lids, state_dir, log_level);
+    spec.further_links.push_back(
+        {further.guid, further.lid, further.endpoint, further.curve_secret, further.curve_server});
+  }
   add_host_ports(command, spec, node, topology, lids);
   command.spec = std::move(spec);
   return command;
@@ -232,8 +263,8 @@ std::map<std::string, Lid> assign_lids(const Topology& topology, const std::map<
   std::map<std::string, Lid> lids;
   std::set<Lid> taken;
   const std::vector<const Endnode*> nodes = endnodes_in_order(topology);
-  const std::vector<uint32_t> spare = first_spare_lids(topology);
-  const uint32_t spare_begin = spare.empty() ? node::kSpareLidMax + 1U : spare.back();
+  const std::vector<LidRange> spare = spare_lid_ranges(topology);
+  const uint32_t spare_begin = spare.empty() ? node::kSpareLidMax + 1U : spare.back().first;
   const auto is_spare = [&](Lid lid) {
     return lid.value() >= spare_begin && lid.value() <= node::kSpareLidMax;
   };
@@ -276,7 +307,7 @@ Status check_curve_keys(const Topology& topology) {
 
 std::map<std::string, Lid> load_lids(const std::string& path) {
   std::map<std::string, Lid> lids;
-  std::ifstream in(path);
+  std::istringstream in(own_file_text(AT_FDCWD, path));
   std::string guid;
   std::string number;
   for (std::string name; in >> guid >> number >> name;)

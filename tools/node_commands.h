@@ -49,6 +49,9 @@ std::map<std::string, Lid> assign_lids(const Topology& topology, const std::map<
 /// The table of a state directory: lines "GUIDHEX LID NAME". Empty when there is no file.
 std::map<std::string, Lid> load_lids(const std::string& path);
 
+/// The switch wants keys: it listens on TCP, and the topology has keys. They are used on loopback, too, where
+/// other users could connect.
+[[nodiscard]] bool has_curve(const Topology& topology, uint32_t switch_index);
 /// Fails with the names of all nodes whose links need CURVE keys that are not in the topology's directory.
 Status check_curve_keys(const Topology& topology);
 /// Contents of the file that tells a switch who may join it with which key: lines "NAME GUIDHEX PUBLICKEY";

@@ -7,42 +7,46 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
+#include "base/names.h"
+#include "base/private_files.h"
 #include "base/rng.h"
 #include "base/unique_fd.h"
 #include "fabric/link/limits.h"
 #include "node/limits.h"
-#include "node/names.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
 namespace {
 
 using Names = std::map<std::string, NodeIdentity>;
+/// Of an EUI-64 that no hardware has: locally administered, not a group.
+constexpr uint64_t kLocalBit = uint64_t{1} << 57;
+constexpr uint64_t kGroupBit = uint64_t{1} << 56;
 
 /// The lowest one that no other name has; kLidNone when there is none.
 Lid free_lid(const Names& names, const SpareRecord& spare) {
   std::set<uint32_t> used;
   for (const auto& [name, identity] : names) used.insert(identity.lid.value());
-  const uint32_t first = spare.first_lid + fabric::anonymous_lids(spare.ports);
-  const uint32_t end = spare.first_lid + fabric::spare_lids(spare.ports);
+  const uint32_t first = spare.first_lid + fabric::anonymous_lids(spare.lids);
+  const uint32_t end = spare.first_lid + spare.lids;
   for (uint32_t lid = first; lid < end; ++lid)
     if (!used.contains(lid)) return Lid(static_cast<uint16_t>(lid));
   return kLidNone;
 }
 
 bool in_range(Lid lid, const SpareRecord& spare) {
-  return lid.value() >= spare.first_lid && lid.value() < spare.first_lid + fabric::spare_lids(spare.ports);
+  return lid.value() >= spare.first_lid && lid.value() < spare.first_lid + spare.lids;
 }
 
 }  // namespace
 
 Names known_names(const StateDir& dir) {
   Names out;
-  std::ifstream in(dir.file("names"));
+  std::istringstream in(dir.text("names"));
   uint64_t guid = 0;
   uint64_t secret = 0;
   uint32_t lid = 0;
@@ -64,22 +68,24 @@ std::optional<SpareRecord> home_of(const StateDir& dir, const RunRecord& record,
 
 Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
                                    const std::string& name) {
-  if (const std::string fault = node::name_fault(name, node::kNodeNameBytesMax, "a node"); !fault.empty())
+  if (const std::string fault = name_fault(name, node::kNodeNameBytesMax, "a node"); !fault.empty())
     return Error{fault};
   const bool listed = std::any_of(record.processes.begin(), record.processes.end(),
                                   [&](const RecordedProcess& process) { return process.name == name; });
   if (listed) return Error{fmt::format("'{}' is a node of the topology file: choose another name", name)};
   const std::string path = dir.file("names");
-  const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const UniqueFd file = open_own_file(AT_FDCWD, path, O_RDWR | O_CREAT | O_APPEND);
   if (!file.valid() || flock(file.get(), LOCK_EX) != 0) return errno_error("cannot open " + path, errno);
   const Names names = known_names(dir);
   const auto known = names.find(name);
   if (known != names.end() && in_range(known->second.lid, spare)) return known->second;
-  NodeIdentity fresh{stable_guid(dir.fabric(), name), 0, free_lid(names, spare)};
+  NodeIdentity fresh{Guid{}, 0, free_lid(names, spare)};
   if (fresh.lid == kLidNone)
     return Error{fmt::format("all LIDs that names of fabric '{}' may have are given; remove {} to begin anew",
                              dir.fabric(), path)};
   SystemRandom random;
+  // Not to be foreseen, or another key could claim it before the name is first used.
+  fresh.guid = Guid((random.next() & ~kGroupBit) | kLocalBit);
   while (fresh.secret == 0) fresh.secret = random.next();
   const std::string line =
       fmt::format("{:016x} {:016x} {} {}\n", fresh.guid.value(), fresh.secret, fresh.lid.value(), name);

@@ -1,5 +1,6 @@
 #include "tools/program_files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/parse_number.h"
+#include "base/private_files.h"
 #include "base/stats_page.h"
 
 namespace weft::tools {
@@ -53,6 +55,7 @@ std::string make_program_tree(const std::string& directory) {
   std::string tree = fmt::format("{}/sys-{}", directory, getpid());
   for (const std::string& path : {directory, tree}) {
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return {};
+    if (!open_private_directory(AT_FDCWD, path, "directory").ok()) return {};
   }
   std::error_code exists;
   fs::create_symlink(own_space(), fs::path(tree) / kSpace, exists);

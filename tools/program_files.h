@@ -6,8 +6,7 @@
 
 namespace weft::tools {
 
-/// Counters of so many programs that have ended stay, the latest, for whoever wants to know what became of
-/// them.
+/// The counters of this many programs that have ended stay readable, the latest ones.
 inline constexpr size_t kEndedProgramsMax = 32;
 
 /// Makes the directory for the system files of this process, `directory`/sys-PID. Empty when it cannot;
@@ -16,7 +15,7 @@ inline constexpr size_t kEndedProgramsMax = 32;
 
 /// Removes what programs that were killed could not: their trees of system files (sys-PID), and counters
 /// (NAME-PID.stats) beyond kEndedProgramsMax. Files of other names stay, and trees of programs of
-/// other PID namespaces, of which nobody here knows whether they run.
+/// other PID namespaces, which may still run.
 void clear_up_programs(const std::string& directory);
 
 }  // namespace weft::tools

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 
 #include "base/parse_number.h"
 #include "base/stats_page.h"
+#include "tools/counter_words.h"
 #include "tools/node_names.h"
 
 namespace weft::tools {
@@ -21,16 +21,6 @@ namespace fs = std::filesystem;
 constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
 constexpr std::string_view kGuest = "guest ";
 constexpr std::string_view kPage = ".stats";
-/// As `weft_ibverbs` numbers them; tests/system/test_programs.py sees that both agree.
-constexpr std::array<std::string_view, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-constexpr std::array<std::string_view, 11> kServices{"?", "?", "RC",  "UC",       "UD",      "RD",
-                                                     "?", "?", "RAW", "XRC send", "XRC recv"};
-
-template <size_t kSize>
-std::string word(const std::array<std::string_view, kSize>& words, uint64_t at) {
-  return std::string(at < kSize ? words.at(at) : "?");
-}
-
 std::string command_of(pid_t pid) {
   std::string name;
   std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)) >> std::ws, name);
@@ -40,14 +30,15 @@ std::string command_of(pid_t pid) {
 /// Puts one counter of the page where it belongs.
 void take(const std::string& name, uint64_t value, ProgramNode& out) {
   if (name == "node.guid") out.guid = value;
+  if (name == "node.ipv4") out.ipv4 = static_cast<uint32_t>(value);
   if (name == "qps") out.qps = value;
   if (!name.starts_with("qp.") || value == 0) return;
   const std::string what = name.substr(name.rfind('.') + 1);
   if (what == "number") out.shown.emplace_back().number = static_cast<uint32_t>(value);  // the first of a QP
   if (out.shown.empty()) return;
   ProgramQp& qp = out.shown.back();
-  if (what == "service") qp.service = word(kServices, value);
-  if (what == "qp_state") qp.state = word(kStates, value);
+  if (what == "service") qp.service = counter_state(name, value);
+  if (what == "qp_state") qp.state = counter_state(name, value);
   if (what == "peer_lid") qp.peer_lid = static_cast<uint16_t>(value);
   if (what == "peer_number") qp.peer_number = static_cast<uint32_t>(value);
 }
@@ -77,9 +68,16 @@ std::vector<ProgramNode> running_programs(const StateDir& dir) {
     if (*holder != 0) program.program = command_of(*holder);
     for (const auto& [name, value] : page.value()) take(name, value, program);
     for (ProgramQp& qp : program.shown)
-      if (qp.state.empty()) qp.state = kStates.front();
+      if (qp.state.empty()) qp.state = counter_state("qp.0.qp_state", 0);
     out.push_back(std::move(program));
   }
+  return out;
+}
+
+std::vector<std::string> ended_programs(const StateDir& dir) {
+  std::vector<std::string> out;
+  for (const fs::path& path : pages_in(dir))
+    if (!stats_page_holder(path).has_value()) out.push_back(path.stem());
   return out;
 }
 

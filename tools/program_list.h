@@ -1,5 +1,5 @@
 // tools/program_list.h -- the endnodes of a fabric that no topology names: programs that joined by our
-// library, from the pages they hold, and whoever else is on a spare port of a switch.
+// library, from the pages they hold, and other endnodes on spare ports of a switch.
 #pragma once
 
 #include <sys/types.h>
@@ -32,12 +32,16 @@ struct ProgramNode {
   std::string program;  // as the system calls it; empty when it cannot be asked
   pid_t pid = 0;        // 0: it has none here, in another namespace of processes
   uint64_t guid = 0;    // 0: it has not joined yet
+  uint32_t ipv4 = 0;    // that WEFT_IP gave it, in the order of the host; 0: the one of its LID
   uint64_t qps = 0;
   std::vector<ProgramQp> shown;  // of those, the first
 };
 
 /// Those that hold their page, by name. A program that was killed is gone from here at once.
 [[nodiscard]] std::vector<ProgramNode> running_programs(const StateDir& dir);
+/// Those that have ended and whose counters are still here, by name (kEndedProgramsMax in
+/// tools/program_files.h).
+[[nodiscard]] std::vector<std::string> ended_programs(const StateDir& dir);
 /// Where the counters of a program are.
 [[nodiscard]] std::string program_page(const StateDir& dir, const std::string& name);
 

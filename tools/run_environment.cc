@@ -37,6 +37,13 @@ Environment common_environment(const ProgramLibraries& libraries, const std::str
   return out;
 }
 
+/// `options` with `option` at their end, unless `key` is among them.
+std::string with_option(const std::string& options, char separator, const std::string& key,
+                        const std::string& option) {
+  if (options.find(key) != std::string::npos) return options;
+  return options.empty() ? option : options + separator + option;
+}
+
 }  // namespace
 
 Result<ProgramLibraries> find_libraries() {
@@ -46,7 +53,9 @@ Result<ProgramLibraries> find_libraries() {
     const fs::path at = beside / libdir / "weft";
     if (access((at / "verbs/libibverbs.so.1").c_str(), R_OK) != 0) continue;
     const fs::path preload = at / "libweft_preload.so";
-    return ProgramLibraries{at / "verbs", access(preload.c_str(), R_OK) == 0 ? preload.string() : ""};
+    const fs::path share = beside / "share" / "weft";
+    return ProgramLibraries{at / "verbs", access(preload.c_str(), R_OK) == 0 ? preload.string() : "",
+                            access((share / "tsan.supp").c_str(), R_OK) == 0 ? share.string() : ""};
   }
   return Error{
       fmt::format("libibverbs.so.1 is not in {}/lib/weft/verbs: build it (libibverbs-dev must be installed) "
@@ -80,6 +89,37 @@ Environment remote_environment(const RemoteSwitch& remote, const ProgramLibrarie
   // A program may change its directory before it opens the device.
   if (!remote.secret_key.empty()) out["WEFT_CURVE_SECRET"] = fs::absolute(remote.secret_key).string();
   if (!remote.switch_key.empty()) out["WEFT_CURVE_SERVER"] = fs::absolute(remote.switch_key).string();
+  return out;
+}
+
+Environment sanitizer_environment(const ProgramLibraries& libraries,
+                                  const std::function<std::string(const char*)>& present) {
+  Environment out;
+  // The runtime refuses to start behind a preloaded object. The variable serves programs that the program
+  // starts, too, which a list of objects to preload for this one would not.
+  out["ASAN_OPTIONS"] =
+      with_option(present("ASAN_OPTIONS"), ':', "verify_asan_link_order", "verify_asan_link_order=0");
+  if (libraries.suppressions.empty()) return out;
+  const std::string threads = libraries.suppressions + "/tsan.supp";
+  out["TSAN_OPTIONS"] = with_option(present("TSAN_OPTIONS"), ':', "suppressions=", "suppressions=" + threads);
+  const std::string valgrind = libraries.suppressions + "/valgrind.supp";
+  out["VALGRIND_OPTS"] = with_option(present("VALGRIND_OPTS"), ' ', valgrind, "--suppressions=" + valgrind);
+  return out;
+}
+
+Environment prompt_environment(const std::string& mark,
+                               const std::function<std::string(const char*)>& present) {
+  Environment out;
+  out["WEFT_SHELL"] = mark;
+  const std::string prompt = present("PS1");
+  const std::string begin = fmt::format("({}) ", mark);
+  out["PS1"] = prompt.starts_with(begin) ? prompt : begin + (prompt.empty() ? "$ " : prompt);
+  // bash reads its start-up files, which set PS1, after the environment.
+  const std::string command = R"([ "${PS1#"($WEFT_SHELL) "}" != "$PS1" ] || PS1="($WEFT_SHELL) $PS1")";
+  const std::string before = present("PROMPT_COMMAND");
+  out["PROMPT_COMMAND"] = before.find("WEFT_SHELL") != std::string::npos ? before
+                          : before.empty()                               ? command
+                                                                         : before + "; " + command;
   return out;
 }
 

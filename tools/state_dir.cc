@@ -1,5 +1,5 @@
 // How it works: the lock is one of the open file DIR/lock, which the kernel drops with its holder, however
-// that ends. Who looks whether it is locked asks and takes nothing, so that it is in nobody's way. The record
+// that ends. A look whether it is locked takes nothing, so that it is in no command's way. The record
 // is text, one item a line, replaced by rename so that a reader never sees half of it.
 #include "tools/state_dir.h"
 
@@ -8,17 +8,18 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "base/ethernet.h"
+#include "base/private_files.h"
 #include "base/process_stat.h"
 #include "tools/net_setup.h"
 #include "tools/topology.h"
@@ -38,7 +39,8 @@ constexpr size_t kRecordGrowth = 4096;  // of the next record over this one
 /// What survives the end of a run.
 bool is_kept(const fs::path& file) {
   return file.extension() == ".log" || file.extension() == ".old" || file.filename() == "lids" ||
-         file.filename() == "names" || file.filename() == "lock" || file.filename() == "started";
+         file.extension() == ".leases" || file.filename() == "names" || file.filename() == "lock" ||
+         file.filename() == "started";
 }
 
 struct flock whole_file() noexcept {
@@ -48,18 +50,14 @@ struct flock whole_file() noexcept {
   return out;
 }
 
-Status make_private(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+/// Opens a directory of ours, and makes it before where `makes` is true.
+Result<UniqueFd> private_directory(int at, const std::string& path, bool makes) {
+  if (makes && mkdirat(at, path.c_str(), 0700) != 0 && errno != EEXIST)
     return errno_error(fmt::format("cannot create state directory {} (set WEFT_STATE_DIR to another)", path),
                        errno);
-  struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) return errno_error("cannot use state directory " + path, errno);
-  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0)
-    return Error{
-        fmt::format("state directory {} must be a directory of this user with mode 0700; mend it or set "
-                    "WEFT_STATE_DIR to another",
-                    path)};
-  return {};
+  Result<UniqueFd> fd = open_private_directory(at, path, "state directory");
+  if (fd.ok() || errno != EPERM) return fd;
+  return Error{fd.error().text + ", or set WEFT_STATE_DIR to another"};
 }
 
 }  // namespace
@@ -75,17 +73,39 @@ bool is_stopped(pid_t pid) {
 }
 
 bool is_running(pid_t pid, uint64_t start_ticks) {
-  return pid > 0 && start_ticks != 0 && process_start_ticks(pid) == start_ticks;
+  return pid > 0 && start_ticks != 0 && process_start_ticks(pid) == start_ticks && is_of_this_user(pid);
 }
 
-std::vector<std::string> StateDir::fabrics() {
+void signal_recorded(pid_t pid, uint64_t start_ticks, int signal) {
+  if (pid <= 0) return;
+  // Before the question: the descriptor stays with the process, whatever its number names later.
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (process.valid() && is_running(pid, start_ticks))
+    syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
+}
+
+Result<std::vector<std::string>> StateDir::fabrics() {
   std::vector<std::string> out;
+  const Result<UniqueFd> all = private_directory(AT_FDCWD, base(), false);
+  if (!all.ok() && errno != ENOENT) return all.error();
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base(), ignored))
     if (entry.is_directory(ignored) && !entry.path().filename().string().starts_with('.'))
       out.push_back(entry.path().filename());
   std::sort(out.begin(), out.end());
   return out;
+}
+
+Result<StateDir> StateDir::enter(const std::string& fabric, bool makes) {
+  const std::string all = base();
+  StateDir dir(fabric, all + "/" + fabric);
+  Result<UniqueFd> outer = private_directory(AT_FDCWD, all, makes);
+  if (!outer.ok()) return outer.error();
+  dir.base_ = std::move(*outer);
+  Result<UniqueFd> inner = private_directory(dir.base_.get(), fabric, makes);
+  if (!inner.ok()) return Error{inner.error().text + fmt::format(" (in {})", all)};
+  dir.at_ = std::move(*inner);
+  return dir;
 }
 
 Result<StateDir> StateDir::create(const std::string& fabric) {
@@ -95,25 +115,21 @@ Result<StateDir> StateDir::create(const std::string& fabric) {
         fmt::format("state directory {}/{} has more than {} characters, too many for the sockets in it; set "
                     "WEFT_STATE_DIR to a shorter one",
                     all, fabric, kStatePathBytesMax)};
-  if (Status made = make_private(all); !made.ok()) return made.error();
-  StateDir dir(fabric, all + "/" + fabric);
-  if (Status made = make_private(dir.path_); !made.ok()) return made.error();
-  return dir;
+  return enter(fabric, true);
 }
 
 Result<StateDir> StateDir::open(const std::string& fabric) {
-  // A name that leaves the base would let clean-up remove somebody else's files.
+  // A name that leaves the base would let clean-up remove files that are not ours.
   if (fabric.empty() || fabric.front() == '.' || fabric.find('/') != std::string::npos)
     return Error{fmt::format("'{}' is not the name of a fabric", fabric)};
-  StateDir dir(fabric, base() + "/" + fabric);
-  struct stat info {};
-  if (stat(dir.path_.c_str(), &info) != 0)
+  Result<StateDir> dir = enter(fabric, false);
+  if (!dir.ok() && errno == ENOENT)
     return Error{fmt::format("no fabric '{}' has run here; start it with weft up FILE", fabric)};
   return dir;
 }
 
 Status StateDir::lock() {
-  UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  UniqueFd fd = open_own_file(at_.get(), "lock", O_RDWR | O_CREAT);
   if (!fd.valid()) return errno_error("cannot open " + file("lock"), errno);
   struct flock wanted = whole_file();
   if (fcntl(fd.get(), F_OFD_SETLK, &wanted) != 0)
@@ -124,7 +140,7 @@ Status StateDir::lock() {
 }
 
 bool StateDir::locked() const {
-  const UniqueFd fd(::open(file("lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd = open_own_file(at_.get(), "lock", O_RDONLY);
   struct flock held = whole_file();
   return fd.valid() && fcntl(fd.get(), F_OFD_GETLK, &held) == 0 && held.l_type != F_UNLCK;
 }
@@ -136,7 +152,7 @@ Status StateDir::save(const RunRecord& record) const {
   text << "topology " << record.topology << '\n';
   text << "links " << record.ends_unused << ' ' << record.cell_payload << ' ' << record.flit_payload << '\n';
   for (const SpareRecord& s : record.spare)
-    text << "spare " << s.node << ' ' << s.ports << ' ' << s.first_lid << '\n';
+    text << "spare " << s.node << ' ' << s.ports << ' ' << s.first_lid << ' ' << s.lids << '\n';
   for (const RecordedProcess& p : record.processes)
     text << "process " << p.name << ' ' << p.program << ' ' << p.pid << ' ' << p.start_ticks << ' '
          << p.restarts << '\n';
@@ -149,19 +165,19 @@ Status StateDir::save(const RunRecord& record) const {
          << b.mtu << ' ' << b.mtu_before << ' ' << weft::to_string(b.mac) << ' '
          << weft::to_string(b.mac_before) << ' ' << b.sizes.gso_bytes << ' ' << b.sizes.gro_bytes << ' '
          << b.sizes_before.gso_bytes << ' ' << b.sizes_before.gro_bytes << '\n';
-  const std::string fresh = file("run.new");
+  constexpr const char* kFresh = "run.new";
   const std::string bytes = text.str();
   {
     // Not truncated first: what an earlier save() set aside is written over.
-    const UniqueFd out(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const UniqueFd out = open_own_file(at_.get(), kFresh, O_WRONLY | O_CREAT);
     if (!out.valid() ||
         pwrite(out.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()) ||
         ftruncate(out.get(), static_cast<off_t>(bytes.size())) != 0)
-      return errno_error("cannot write " + fresh, errno);
+      return errno_error("cannot write " + file(kFresh), errno);
   }
-  if (rename(fresh.c_str(), file("run").c_str()) != 0)
+  if (renameat(at_.get(), kFresh, at_.get(), "run") != 0)
     return errno_error("cannot write " + file("run"), errno);
-  const UniqueFd next(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const UniqueFd next = open_own_file(at_.get(), kFresh, O_WRONLY | O_CREAT);
   if (next.valid())
     static_cast<void>(posix_fallocate(next.get(), 0, static_cast<off_t>(bytes.size() + kRecordGrowth)));
   return {};
@@ -180,13 +196,16 @@ Status StateDir::check_space(size_t bytes) const {
 
 Status StateDir::note_start() const {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
-  std::ofstream out(file("started"), std::ios::trunc);
-  out << std::chrono::duration_cast<std::chrono::microseconds>(since).count() << '\n';
-  return out.flush() ? Status{} : errno_error("cannot write " + file("started"), errno);
+  const std::string text =
+      fmt::format("{}\n", std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+  const UniqueFd out = open_own_file(at_.get(), "started", O_WRONLY | O_CREAT | O_TRUNC);
+  if (out.valid() && write(out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
+    return {};
+  return errno_error("cannot write " + file("started"), errno);
 }
 
 uint64_t StateDir::started_us() const {
-  std::ifstream in(file("started"));
+  std::istringstream in(text("started"));
   uint64_t since = 0;
   in >> since;
   return since;
@@ -194,7 +213,7 @@ uint64_t StateDir::started_us() const {
 
 RunRecord StateDir::load() const {
   RunRecord record;
-  std::ifstream in(file("run"));
+  std::istringstream in(text("run"));
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
     std::string kind;
@@ -204,7 +223,7 @@ RunRecord StateDir::load() const {
     if (kind == "topology") std::getline(words >> std::ws, record.topology);
     if (kind == "links") words >> record.ends_unused >> record.cell_payload >> record.flit_payload;
     SpareRecord spare;
-    if (kind == "spare" && words >> spare.node >> spare.ports >> spare.first_lid)
+    if (kind == "spare" && words >> spare.node >> spare.ports >> spare.first_lid >> spare.lids)
       record.spare.push_back(spare);
     RecordedProcess process;
     if (kind == "process" &&
@@ -233,15 +252,21 @@ RunRecord StateDir::load() const {
   return record;
 }
 
+std::string StateDir::text(const std::string& name) const {
+  return own_file_text(at_.get(), name);
+}
+
 void StateDir::remove_runtime_files() const {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path_, ignored))
-    if (!is_kept(entry.path())) fs::remove_all(entry.path(), ignored);
+  std::vector<std::string> names;
+  // By the descriptor: the path may lead elsewhere by now.
+  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/self/fd/{}", at_.get()), ignored))
+    if (!is_kept(entry.path())) names.push_back(entry.path().filename());
+  for (const std::string& name : names) remove_tree(at_.get(), name);
 }
 
 void StateDir::remove_all() const {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  remove_tree(base_.get(), fabric_);
 }
 
 void clean_up_leftovers(const StateDir& dir, const RunRecord& record) {
@@ -250,8 +275,7 @@ void clean_up_leftovers(const StateDir& dir, const RunRecord& record) {
                        [](const RecordedProcess& p) { return is_running(p.pid, p.start_ticks); });
   };
   const auto tell_all = [&record](int signal) {
-    for (const RecordedProcess& p : record.processes)
-      if (is_running(p.pid, p.start_ticks)) kill(p.pid, signal);
+    for (const RecordedProcess& p : record.processes) signal_recorded(p.pid, p.start_ticks, signal);
   };
   tell_all(SIGTERM);
   for (int i = 0; i < 100 && any_running(); ++i) std::this_thread::sleep_for(10ms);

@@ -1,6 +1,6 @@
 // tools/state_dir.h -- where a running fabric keeps its sockets, stats pages, logs and the record of what it
-// started: $XDG_RUNTIME_DIR/weft/FABRIC or /tmp/weft-UID/FABRIC, mode 0700. Whoever runs the fabric holds a
-// lock on it; the record lets the next start clean up after a launcher that was killed.
+// started: $XDG_RUNTIME_DIR/weft/FABRIC or /tmp/weft-UID/FABRIC, mode 0700. The launcher of the fabric holds
+// a lock on it; the record lets the next start clean up after a launcher that was killed.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +16,8 @@
 
 namespace weft::tools {
 
-/// One process that the launcher started. A pid alone may name somebody else later; with its start time it is
-/// unique.
+/// One process that the launcher started. A pid alone may name another process later; with its start time it
+/// is unique.
 struct RecordedProcess {
   std::string name;
   std::string program;
@@ -31,7 +31,7 @@ struct RecordedInterface {
   std::string netns;  // empty: the launcher's own
 };
 
-/// Who is to hang on a switch's port.
+/// The node for which a switch's port is.
 struct RecordedPort {
   std::string node;  // the switch
   uint32_t number = 0;
@@ -42,7 +42,8 @@ struct RecordedPort {
 struct SpareRecord {
   std::string node;
   uint32_t ports = 0;
-  uint32_t first_lid = 0;  // of fabric::spare_lids(ports)
+  uint32_t first_lid = 0;
+  uint32_t lids = 0;  // from there on
 };
 
 struct RunRecord {
@@ -62,8 +63,11 @@ struct RunRecord {
 
 /// Start time of a process in clock ticks since boot; 0 when there is none of that number.
 [[nodiscard]] uint64_t process_start_ticks(pid_t pid);
-/// True while the process of the record, and not a later one of its number, runs (zombies do not).
+/// True while the process of the record, and not a later one of its number nor one of another user, runs
+/// (zombies do not).
 [[nodiscard]] bool is_running(pid_t pid, uint64_t start_ticks);
+/// Sends a signal to the process of the record, if it still runs; to no other that gets its number meanwhile.
+void signal_recorded(pid_t pid, uint64_t start_ticks, int signal);
 
 /// True while a process is stopped by a signal or a debugger.
 [[nodiscard]] bool is_stopped(pid_t pid);
@@ -72,12 +76,12 @@ class StateDir {
  public:
   /// The directory that holds all fabrics of this user; not created. WEFT_STATE_DIR overrides it.
   static std::string base() { return state_directory_base(); }
-  /// Fabrics that have a state directory, sorted.
-  static std::vector<std::string> fabrics();
+  /// Fabrics that have a state directory, sorted. Fails when the directory of all is not ours alone.
+  static Result<std::vector<std::string>> fabrics();
 
   /// Creates the directory where it is missing; fails when it is not ours alone.
   static Result<StateDir> create(const std::string& fabric);
-  /// Fails when there is none.
+  /// Fails when there is none, or it is not ours alone: another user could have made it for us.
   static Result<StateDir> open(const std::string& fabric);
 
   [[nodiscard]] const std::string& fabric() const { return fabric_; }
@@ -89,7 +93,7 @@ class StateDir {
   /// True when some launcher holds the lock.
   [[nodiscard]] bool locked() const;
 
-  /// Fails unless the file system has room for so many more bytes.
+  /// Fails unless the file system has room for `bytes` more bytes.
   [[nodiscard]] Status check_space(size_t bytes) const;
   /// Notes that a run begins now.
   [[nodiscard]] Status note_start() const;
@@ -102,6 +106,9 @@ class StateDir {
   /// An empty record when there is none.
   [[nodiscard]] RunRecord load() const;
 
+  /// The text of one of our files; empty when there is none, or it is not ours.
+  [[nodiscard]] std::string text(const std::string& name) const;
+
   /// Removes sockets, pages, rings and the record; logs and LIDs stay.
   void remove_runtime_files() const;
   /// Removes everything.
@@ -109,9 +116,13 @@ class StateDir {
 
  private:
   StateDir(std::string fabric, std::string path) : fabric_(std::move(fabric)), path_(std::move(path)) {}
+  /// Opens base and directory, and makes what is missing where `makes` is true.
+  static Result<StateDir> enter(const std::string& fabric, bool makes);
 
   std::string fabric_;
   std::string path_;
+  UniqueFd base_;  // the directory of all fabrics
+  UniqueFd at_;    // this one: files are opened from here, whatever becomes of the path
   UniqueFd lock_;
 };
 

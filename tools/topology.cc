@@ -11,18 +11,17 @@
 #include <optional>
 #include <set>
 
+#include "base/names.h"
 #include "base/words.h"
 #include "control/management.h"
-#include "fabric/link/link_handshake.h"
-#include "node/names.h"
 #include "node/spec_values.h"
+#include "tools/topology_parts.h"
 #include "tools/topology_section.h"
 #include "tools/topology_text.h"
 
 namespace weft::tools {
 namespace {
 
-using node::name_fault;
 using node::NicKind;
 using node::OsKind;
 static_assert(kTopologyPortsMax == control::kControlPortsMax && kTopologyPortsMax <= node::kSwitchPortsMax);
@@ -40,6 +39,10 @@ class Reader {
   void read_unit(const toml::table& table);
   void read_switch_link(const toml::table& table);
   void read_endnode(TopologySection& section, Endnode& node);
+  void read_attachment(TopologySection& section, Endnode& node);
+  void read_further_link(const toml::table& table, HostNode& host);
+  void read_via(TopologySection& section, HostPort& port, const HostNode& host);
+  [[nodiscard]] bool reaches(uint32_t from, uint32_t to) const;
   LinkKind read_link_kind(TopologySection& section, std::string& endpoint);
   uint32_t switch_named(TopologySection& section, const char* key, const std::string& name);
   void read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index);
@@ -55,7 +58,7 @@ class Reader {
   void claim(TopologySection& section, const char* key, const std::string& thing, const std::string& scope);
   void read_nic(TopologySection& section, UnitNode& node);
   void read_pcap(TopologySection& section, node::NicName& nic);
-  void read_links(const toml::table& table);
+  void read_fault_rule(const toml::table& table);
   void check_endpoints() const;
   void check_something_to_run() const;
 
@@ -182,7 +185,8 @@ void Reader::read_switch_link(const toml::table& table) {
   out_.switch_links.push_back(std::move(link));
 }
 
-void Reader::read_endnode(TopologySection& section, Endnode& node) {
+/// Where a node, or a further port of a host, hangs on the fabric.
+void Reader::read_attachment(TopologySection& section, Endnode& node) {
   node.guid = stable_guid(out_.fabric, node.name);
   node.order = endnodes_++;
   const std::string on =
@@ -191,9 +195,56 @@ void Reader::read_endnode(TopologySection& section, Endnode& node) {
     section.fault_here(fmt::format("node '{}' needs 'switch'; known: {}", node.name, joined(switch_names_)));
   node.switch_index = switch_named(section, "switch", on);
   node.link = read_link_kind(section, node.endpoint);
+}
+
+void Reader::read_endnode(TopologySection& section, Endnode& node) {
+  read_attachment(section, node);
   node.netns = netns(section);
   node.core = section.number("core", 0, kCoreMax, kAnyCore);
   read_pools(section, node);
+}
+
+/// Port N of a host is a node HOST.N to its switch, to `weft fault` and, where there are keys, to CURVE.
+void Reader::read_further_link(const toml::table& table, HostNode& host) {
+  TopologySection section(table, file_, "[[host.uplink]]");
+  Endnode link;
+  link.name = fmt::format("{}.{}", host.name, host.further_links.size() + 2);
+  if (const std::string fault = name_fault(link.name, node::kNodeNameBytesMax, "a port"); !fault.empty())
+    section.fault_here(fault);
+  const auto [earlier, fresh] = names_.emplace(link.name, &table);
+  if (!fresh)
+    section.fault_here(fmt::format("this port is '{}', as the node at line {} is called", link.name,
+                                   earlier->second->source().begin.line));
+  read_attachment(section, link);
+  section.finish();
+  host.further_links.push_back(std::move(link));
+}
+
+bool Reader::reaches(uint32_t from, uint32_t to) const {
+  return from == to || next_switches(out_, from)[to] != kNoSwitch;
+}
+
+/// The port whose link leads to the unit: unless the file names one, the first on the unit's own switch, else
+/// the first from whose switch links lead there.
+void Reader::read_via(TopologySection& section, HostPort& port, const HostNode& host) {
+  const UnitNode& unit = out_.units[port.unit_index];
+  std::vector<uint32_t> switches{host.switch_index};
+  for (const Endnode& link : host.further_links) switches.push_back(link.switch_index);
+  const auto count = static_cast<uint32_t>(switches.size());
+  port.via = section.number("via", 1, count, 0);
+  const bool given = port.via != 0;
+  for (uint32_t i = 0; !given && i < count; ++i) {
+    const bool near = switches[i] == unit.switch_index;
+    const bool better = port.via == 0 || (near && switches[port.via - 1] != unit.switch_index);
+    if (better && reaches(switches[i], unit.switch_index)) port.via = i + 1;
+  }
+  const uint32_t at = port.via == 0 ? host.switch_index : switches[port.via - 1];
+  if (port.via != 0 && reaches(at, unit.switch_index)) return;
+  section.fault(
+      given ? "via" : (section.has("unit") ? "unit" : "name"),
+      fmt::format(
+          "unit '{}' hangs on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
+          unit.name, switch_names_[unit.switch_index], host.name, switch_names_[at]));
 }
 
 /// Takes a thing that only one may have; `scope` says where: "on the LAN of unit 'u1'".
@@ -237,38 +288,15 @@ void Reader::read_packet_interface(TopologySection& section, InterfaceSettings& 
   check_name(section, "interface", interface.name, node::kInterfaceNameBytesMax, "an interface");
 }
 
-/// MAC and MTU, which every kind of host port has.
-void read_station(TopologySection& section, InterfaceSettings& interface, const MacAddress& default_mac) {
-  interface.mtu = section.number("mtu", node::kMtuMin, node::kMtuMax, 0);
-  interface.mac = default_mac;
-  const std::string mac = section.text("mac", {});
-  if (mac.empty()) return;
-  const std::optional<MacAddress> station = parse_mac(mac);
-  if (!station || !is_station(*station))
-    section.fault("mac", fmt::format("'{}' is not a unicast MAC address, like \"02:00:00:00:00:01\"", mac));
-  interface.mac = *station;
-  interface.mac_given = true;
-}
-
 void Reader::check_mac_free(TopologySection& section, const std::string& unit, const MacAddress& mac) {
   claim(section, "mac", fmt::format("MAC address {}", weft::to_string(mac)),
         fmt::format("on the LAN of unit '{}'", unit));
 }
 
-/// "tap" is named by the key 'interface', and a path stands from the root on.
-node::OsName read_os(const TopologySection& section, const std::string& text) {
-  if (text == "tap") return {.kind = OsKind::kTap};
-  const Result<node::OsName> os = node::parse_os(text);
-  const std::vector<std::string> known{"tap", "gen", "unix:/PATH"};
-  if (!os.ok() && !text.starts_with("unix:"))
-    section.fault("os", fmt::format("'os' cannot be '{}'{}", text, choices(text, known)));
-  if (os.ok() && os.value().kind == OsKind::kTap)
-    section.fault("os", fmt::format("write os = \"tap\" and interface = \"{}\"", os.value().argument));
-  const bool absolute = text.starts_with("unix:/");
-  if (!os.ok() || (os.value().kind == OsKind::kUnix && !absolute))
-    section.fault(
-        "os", fmt::format("write os = \"unix:/absolute/path\", at most {} bytes", node::kSocketPathBytesMax));
-  return os.value();
+void set_station(InterfaceSettings& interface, const Station& station) {
+  interface.mtu = station.mtu;
+  interface.mac = station.mac;
+  interface.mac_given = station.mac_given;
 }
 
 void Reader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index) {
@@ -284,15 +312,8 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
   }
   port.unit_index = static_cast<uint32_t>(at - unit_names_.begin());
   const UnitNode& unit = out_.units[port.unit_index];
-  const bool reachable = unit.switch_index == host.switch_index ||
-                         next_switches(out_, host.switch_index)[unit.switch_index] != kNoSwitch;
-  if (!reachable)
-    section.fault(
-        section.has("unit") ? "unit" : "name",
-        fmt::format(
-            "unit '{}' hangs on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
-            unit.name, switch_names_[unit.switch_index], host.name, switch_names_[host.switch_index]));
-  read_station(section, port.interface, stable_mac(out_.fabric, host.name, index));
+  read_via(section, port, host);
+  set_station(port.interface, read_station(section, stable_mac(out_.fabric, host.name, index)));
   check_mac_free(section, unit.name, port.interface.mac);
   check_room(section, host, port.unit_index);
   const std::string text = section.text("os", "tap");
@@ -315,7 +336,7 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
                  fmt::format("goes with os = \"tap\"; this host has os = \"{}\"", text));
 }
 
-/// A unit serves so many hosts, and says the next one only when it comes that there is no place.
+/// A unit serves a limited number of hosts; one too many would learn so only when it joins.
 void Reader::check_room(TopologySection& section, const HostNode& host, uint32_t unit_index) {
   const UnitNode& unit = out_.units[unit_index];
   if (++hosts_of_unit_[unit_index] <= unit.hosts_max) return;
@@ -335,6 +356,14 @@ void Reader::read_host(const toml::table& table) {
   node.mode = node::parse_mode(modes[section.choice("mode", modes, 0)]).value();
   const std::vector<std::string>& encodings = node::encoding_words();
   node.encoding = node::parse_encoding(encodings[section.choice("encoding", encodings, 0)]).value();
+  const std::vector<std::string>& acks = node::ack_words();
+  node.acks = node::parse_acks(acks[section.choice("acks", acks, 0)]).value();
+  if (const std::string fault = node::acks_fault(node.acks, node.mode); !fault.empty())
+    section.fault("acks", fault);
+  const std::vector<const toml::table*> links = section.tables("uplink");
+  if (links.size() + 1 > node::kHostLinksMax)
+    section.fault("uplink", fmt::format("a host has at most {} links", node::kHostLinksMax));
+  for (const toml::table* link : links) read_further_link(*link, node);
   const std::vector<const toml::table*> ports = section.tables("port");
   if (ports.size() > node::kHostPortsMax)
     section.fault("port", fmt::format("a host has at most {} ports", node::kHostPortsMax));
@@ -347,13 +376,6 @@ void Reader::read_host(const toml::table& table) {
   }
   section.finish();
   out_.hosts.push_back(std::move(node));
-}
-
-std::vector<std::string> nic_words() {
-  std::vector<std::string> words;
-  words.reserve(node::kNicKinds.size());
-  for (const auto& row : node::kNicKinds) words.emplace_back(row.name);
-  return words;
 }
 
 /// The file that is played, and the one that is written, if any.
@@ -376,12 +398,12 @@ void Reader::read_nic(TopologySection& section, UnitNode& node) {
   };
   switch (node.nic.kind) {
     case NicKind::kTap:
-      read_station(section, node.interface, stable_mac(out_.fabric, node.name, 0));
+      set_station(node.interface, read_station(section, stable_mac(out_.fabric, node.name, 0)));
       read_interface(section, node.interface, fmt::format("weft-{}", node.name), node.name);
       check_mac_free(section, node.name, node.interface.mac);
       break;
     case NicKind::kPacket:
-      read_station(section, node.interface, {});
+      set_station(node.interface, read_station(section, {}));
       read_packet_interface(section, node.interface);
       if (node.interface.mac_given) check_mac_free(section, node.name, node.interface.mac);
       section.no_use(
@@ -442,7 +464,10 @@ void Reader::check_endpoints() const {
                        fmt::format("spare_keys: '{}' is a node and joins its own port", key));
   }
   for (const SwitchLink& link : out_.switch_links) check(out_.switches[link.to].name, link.endpoint);
-  for (const HostNode& node : out_.hosts) check(node.name, node.endpoint);
+  for (const HostNode& node : out_.hosts) {
+    check(node.name, node.endpoint);
+    for (const Endnode& link : node.further_links) check(link.name, link.endpoint);
+  }
   for (const UnitNode& node : out_.units) check(node.name, node.endpoint);
 }
 
@@ -452,7 +477,12 @@ void Reader::check_something_to_run() const {
     const SwitchNode& node = out_.switches[i];
     const auto here = [i](const Endnode& endnode) { return endnode.switch_index == i; };
     const auto ends_here = [i](const SwitchLink& link) { return link.from == i || link.to == i; };
+    size_t further = 0;
+    for (const HostNode& host : out_.hosts)
+      further +=
+          static_cast<size_t>(std::count_if(host.further_links.begin(), host.further_links.end(), here));
     const auto count =
+        further +
         static_cast<size_t>(std::count_if(out_.hosts.begin(), out_.hosts.end(), here) +
                             std::count_if(out_.units.begin(), out_.units.end(), here) +
                             std::count_if(out_.switch_links.begin(), out_.switch_links.end(), ends_here));
@@ -466,32 +496,39 @@ void Reader::check_something_to_run() const {
   }
 }
 
-void Reader::read_links(const toml::table& table) {
-  TopologySection section(table, file_, "[links]");
-  node::LinkSpec& links = out_.links;
-  links.cell_payload_bytes =
-      section.number("cell_payload", kCellPayloadBytesMin, kCellPayloadBytesMax, links.cell_payload_bytes);
-  links.flit_payload_bytes =
-      section.number("flit_payload", kFlitPayloadBytesMin, cell_bytes_max(kCellPayloadBytesMax), 0);
-  links.lanes = section.number("lanes", 1, fabric::kDataLanesMax, links.lanes);
-  links.credits = section.number("credits", 1, fabric::kCreditsPerLaneMax, links.credits);
-  out_.cut_through = section.flag("cut_through", false);
-  section.finish();
-  fabric::LinkConfig config;
-  config.cell_payload_bytes = links.cell_payload_bytes;
-  config.credits_per_lane = links.credits;
-  config.flit_payload_bytes = links.flit_payload_bytes;
-  config.cut_through = out_.cut_through;
-  config.is_switch = true;
-  if (Status checked = fabric::check_link_config(config); !checked.ok())
-    section.fault(section.has("credits") ? "credits" : "flit_payload", checked.error().text);
+/// A fault for a node, a switch or a port of it, or for a name whose program may come to a spare port.
+void Reader::read_fault_rule(const toml::table& table) {
+  TopologySection section(table, file_, "[[fault]]");
+  FaultOrder order = read_fault(section);
+  if (order.kind == "freeze" || order.kind == "kill")
+    section.fault("kind", fmt::format("{} is for a script: weft fault script FILE", order.kind));
+  const std::string first = order.target.substr(0, order.target.rfind(':'));
+  const bool is_switch = std::find(switch_names_.begin(), switch_names_.end(), first) != switch_names_.end();
+  if (!is_switch && !names_.contains(order.target)) {
+    const bool spare = std::any_of(out_.switches.begin(), out_.switches.end(),
+                                   [](const SwitchNode& node) { return node.spare_ports != 0; });
+    if (!spare) {
+      std::vector<std::string> known;
+      for (const auto& [name, node] : names_) known.push_back(name);
+      section.fault("target", fmt::format("'{}' is no node, switch or SWITCH:PORT of this file{}",
+                                          order.target, choices(order.target, known)));
+    }
+    check_name(section, "target", order.target, node::kNodeNameBytesMax, "a node");
+    order.prepare = true;
+  }
+  out_.faults.push_back(std::move(order));
 }
 
 Topology Reader::read() {
   TopologySection root(root_, file_, "the file");
   out_.fabric = root.required_text("fabric", "demo");
   check_name(root, "fabric", out_.fabric, node::kNodeNameBytesMax, "a fabric");
-  if (const toml::table* links = root.subtable("links"); links != nullptr) read_links(*links);
+  if (const toml::table* links = root.subtable("links"); links != nullptr) {
+    const LinkSettings settings = read_link_settings(*links, file_);
+    out_.links = settings.links;
+    out_.cut_through = settings.cut_through;
+    out_.lane_order = settings.lane_order;
+  }
   if (const toml::table* curve = root.subtable("curve"); curve != nullptr) {
     TopologySection section(*curve, file_, "[curve]");
     out_.curve_dir = section.required_text("keys", "keys");
@@ -501,11 +538,12 @@ Topology Reader::read() {
   const std::vector<const toml::table*> links = root.tables("link");
   const std::vector<const toml::table*> hosts = root.tables("host");
   const std::vector<const toml::table*> units = root.tables("unit");
+  const std::vector<const toml::table*> faults = root.tables("fault");
+  root.finish();  // before a table that is spelled wrong is missed
   for (const toml::table* table : switches) read_switch(*table);
   for (const toml::table* table : links) read_switch_link(*table);
   for (const toml::table* table : units) read_unit(*table);  // hosts name them
   for (const toml::table* table : hosts) read_host(*table);
-  root.finish();
 
   // LIDs follow the file (decisions 2.15), not the order of reading.
   std::map<std::pair<unsigned, unsigned>, Endnode*> by_place;
@@ -513,13 +551,18 @@ Topology Reader::read() {
     const toml::source_position at = names_.at(node.name)->source().begin;
     by_place[{at.line, at.column}] = &node;
   };
-  for (HostNode& node : out_.hosts) place(node);
+  for (HostNode& node : out_.hosts) {
+    place(node);
+    for (Endnode& link : node.further_links) place(link);
+  }
   for (UnitNode& node : out_.units) place(node);
   uint32_t order = 0;
   for (auto& [at, node] : by_place) node->order = order++;
 
   check_something_to_run();
   check_endpoints();
+  for (const toml::table* table : faults) read_fault_rule(*table);
+  sort_by_time(out_.faults);
   return std::move(out_);
 }
 

@@ -15,6 +15,7 @@
 #include "messages/ids.h"
 #include "node/limits.h"
 #include "node/spec.h"
+#include "tools/fault_words.h"
 
 namespace weft::tools {
 
@@ -73,12 +74,16 @@ struct HostPort {
   uint32_t unit_index = 0;
   node::OsName os;
   InterfaceSettings interface;  // of a TAP; `mac` and `mtu` of the others too
+  uint32_t via = 1;             // port of the host's adapter
 };
 
 struct HostNode : Endnode {
   std::vector<HostPort> ports;
+  /// Ports 2 and so on of the adapter, HOST.2 and so on: each hangs on a switch and has a LID like a node.
+  std::vector<Endnode> further_links;
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
+  AckPolicy acks = AckPolicy::kSelective;
 };
 
 struct UnitNode : Endnode {
@@ -93,11 +98,13 @@ struct Topology {
   std::string fabric;
   node::LinkSpec links;
   bool cut_through = false;
-  std::string curve_dir;  // directory with NAME.secret and NAME.public; empty: no CURVE
+  node::LaneOrder lane_order;  // of every switch's outputs
+  std::string curve_dir;       // directory with NAME.secret and NAME.public; empty: no CURVE
   std::vector<SwitchNode> switches;
   std::vector<SwitchLink> switch_links;  // without loops: no two paths between two switches
   std::vector<HostNode> hosts;
   std::vector<UnitNode> units;
+  std::vector<FaultOrder> faults;  // by their times, which count from when the fabric is ready
 };
 
 [[nodiscard]] std::string_view to_string(LinkKind kind) noexcept;

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/fnv.h"
+#include "fabric/carrier/curve_keys.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
@@ -43,8 +44,8 @@ std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from) {
 }
 
 bool is_local_endpoint(std::string_view endpoint) noexcept {
-  return endpoint.starts_with("ipc://") || endpoint.starts_with("tcp://127.") ||
-         endpoint.starts_with("tcp://[::1]:") || endpoint.starts_with("tcp://localhost:");
+  const bool tcp = endpoint.starts_with("tcp://");
+  return endpoint.starts_with("ipc://") || (tcp && !fabric::endpoint_needs_curve(std::string(endpoint)));
 }
 
 Guid stable_guid(std::string_view fabric, std::string_view node) noexcept {

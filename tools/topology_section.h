@@ -1,6 +1,6 @@
-// tools/topology_section.h -- typed access to one TOML table: every key is asked for by name, a key nobody
-// asked for is an error with its place, and every complaint carries file, line and column. Internal to the
-// topology reader: the only header that shows toml++.
+// tools/topology_section.h -- typed access to one TOML table: every key is asked for by name, a key that was
+// not asked for is an error with its place, and every complaint carries file, line and column. Internal to
+// the topology reader: the only header that shows toml++.
 #pragma once
 
 #include <toml++/toml.h>
@@ -41,7 +41,7 @@ class TopologySection {
   const toml::table* subtable(const char* key);
 
   [[nodiscard]] bool has(const char* key) const { return table_.contains(key); }
-  /// Reports the first key in file order that nobody asked for.
+  /// Reports the first key in file order that was not asked for.
   void finish() const;
   [[noreturn]] void fault(const char* key, const std::string& text) const;
   [[noreturn]] void fault_here(const std::string& text) const { topology_fault(file_, table_, text); }

@@ -1,9 +1,10 @@
-// How it works: whoever finds no launcher forks one, and waits for its word; of several who do so at once the
-// lock of the state directory lets one go on, and the others find its fabric. Who comes while a fabric ends
-// waits until it has ended and starts the next one.
+// How it works: a command that finds no launcher forks one, and waits for its word; of several that do so at
+// once the lock of the state directory lets one go on, and the others find its fabric. A command that comes
+// while a fabric ends waits until it has ended and starts the next one.
 #include "tools/used_fabric.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,9 +20,11 @@
 #include "base/words.h"
 #include "control/control_client.h"
 #include "tools/daemon.h"
+#include "tools/fabric_choice.h"
 #include "tools/launcher.h"
 #include "tools/node_names.h"
 #include "tools/program_list.h"
+#include "tools/surroundings.h"
 #include "tools/topology.h"
 
 namespace weft::tools {
@@ -31,7 +34,19 @@ namespace fs = std::filesystem;
 
 constexpr Duration kReadyWait = 20s;
 constexpr Duration kLookAgain = 1ms;
-constexpr uint32_t kDefaultSparePorts = 64;
+/// As many as a switch can have, for a port that no program has joined costs little; fewer where this process
+/// may not have that many descriptors (FabricSetup::check_room()).
+constexpr uint32_t kFewestSparePorts = 64;
+constexpr rlim_t kDescriptorsPerPort = 4;
+constexpr rlim_t kDescriptorsBesides = 128;
+
+uint32_t default_spare_ports() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kFewestSparePorts;
+  const rlim_t room = limit.rlim_max > kDescriptorsBesides ? limit.rlim_max - kDescriptorsBesides : 0;
+  return static_cast<uint32_t>(
+      std::clamp<rlim_t>(room / kDescriptorsPerPort, kFewestSparePorts, kTopologyPortsMax));
+}
 
 /// Which fabric is meant, and what to start when it does not run.
 struct Plan {
@@ -54,8 +69,18 @@ std::string surrounding_fabric() {
   return text.starts_with('/') ? fs::path(text).filename().string() : text;
 }
 
+/// The fabric that every command means, if it takes programs.
+std::string fabric_for_programs() {
+  Result<SeenFabrics> seen = SeenFabrics::look();
+  const std::string meant = seen.ok() ? seen->meant() : std::string();
+  if (meant.empty()) return {};
+  Result<StateDir> dir = StateDir::open(meant);
+  return dir.ok() && !dir->load().spare.empty() ? meant : std::string();
+}
+
 Result<Plan> planned(const std::string& choice) {
-  const std::string wanted = choice.empty() ? surrounding_fabric() : choice;
+  std::string wanted = choice.empty() ? surrounding_fabric() : choice;
+  if (wanted.empty()) wanted = fabric_for_programs();
   Plan plan{wanted.empty() ? std::string(kDefaultFabric) : wanted, "(built in)", {}};
   std::string text;
   if (plan.fabric == kDefaultFabric) {
@@ -76,16 +101,25 @@ Result<Plan> planned(const std::string& choice) {
   return plan;
 }
 
+/// Our own processes are no programs of the fabric, and nothing of the first program's goes into them.
+void forget_program() {
+  std::vector<std::string> names{"LD_PRELOAD", "LD_AUDIT"};
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view variable(*each);
+    const std::string name(variable.substr(0, variable.find('=')));
+    if (name.starts_with("WEFT_") && name != "WEFT_STATE_DIR") names.push_back(name);
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
+}
+
 /// The launcher's whole life, in a process of its own.
 int keep_fabric(const Plan& plan, DaemonReport& report) {
-  // Our own processes are no programs of the fabric.
-  for (const char* name :
-       {"LD_PRELOAD", "WEFT_FABRIC", "WEFT_NODE", "WEFT_GUID", "WEFT_LID", "WEFT_IDENTITY"})
-    unsetenv(name);
-  if (chdir("/") != 0) report.failed("cannot leave the working directory");
+  forget_program();
+  show_command_line(fmt::format("weft: fabric {}", plan.fabric));
+  const std::vector<std::string> kept = leave_surroundings();
   LauncherOptions options;
   options.topology_path = plan.file;
-  options.quiet = options.ends_unused = true;
+  options.quiet = options.ends_unused = options.detached = true;
   Launcher launcher(*plan.topology, options);
   Status up = launcher.start();
   const bool started = up.ok();
@@ -96,19 +130,25 @@ int keep_fabric(const Plan& plan, DaemonReport& report) {
                   (started ? fmt::format("; see weft logs --fabric {}", plan.fabric) : std::string()));
     return 1;
   }
-  report.ready();
+  report.ready(kept.empty()
+                   ? std::string()
+                   : fmt::format("the fabric that was started keeps {} of this program, for all that "
+                                 "use it: start it by weft up elsewhere",
+                                 joined(kept)));
   launcher.watch();
   launcher.stop();
   return 0;
 }
 
-Status start_fabric(const Plan& plan) {
+/// `note`: what the user should know of the fabric that was started.
+Status start_fabric(const Plan& plan, std::string& note) {
   if (!plan.topology.has_value())
     return Error{fmt::format("fabric '{}' is not running; start it with weft up FILE", plan.fabric)};
   DaemonReport report;
   Result<bool> forked = start_daemon(report);
   if (!forked.ok()) return forked.error();
   if (*forked) _exit(keep_fabric(plan, report));
+  note = report.note();
   return {};
 }
 
@@ -131,7 +171,7 @@ std::string surrounding_switch(const StateDir& dir) {
   return text.starts_with(mine) ? fs::path(text.substr(mine.size())).stem().string() : std::string();
 }
 
-/// The one with most free ports; the first of equals, and when nobody can be asked.
+/// The one with most free ports; the first of equals, and when no switch answers.
 SpareRecord emptiest(const StateDir& dir, const RunRecord& record) {
   control::ControlClient client;
   Result<SpareView> view = look_at_spare_ports(client, dir, record);
@@ -146,7 +186,7 @@ SpareRecord emptiest(const StateDir& dir, const RunRecord& record) {
 
 std::string default_topology() {
   return fmt::format("fabric = \"{}\"\n[[switch]]\nname = \"s1\"\nspare_ports = {}\n", kDefaultFabric,
-                     kDefaultSparePorts);
+                     default_spare_ports());
 }
 
 Result<UsedFabric> use_fabric(const std::string& choice) {
@@ -155,10 +195,10 @@ Result<UsedFabric> use_fabric(const std::string& choice) {
   if (!plan->topology.has_value()) {
     if (Result<StateDir> there = StateDir::open(plan->fabric); !there.ok()) return there.error();
   }
-  // Not only opened: it must be ours alone, or somebody else could have made it for us.
+  // Not only opened: it must be ours alone, because another user could have made it for us.
   Result<StateDir> dir = StateDir::create(plan->fabric);
   if (!dir.ok()) return dir.error();
-  UsedFabric out{std::move(*dir), {}, {}};
+  UsedFabric out{std::move(*dir), {}, {}, {}};
   const Instant end = MonotonicClock().now() + kReadyWait;
   while (MonotonicClock().now() < end) {
     if (out.dir.locked()) {
@@ -166,7 +206,7 @@ Result<UsedFabric> use_fabric(const std::string& choice) {
       std::this_thread::sleep_for(kLookAgain);
       continue;
     }
-    const Status started = start_fabric(*plan);
+    const Status started = start_fabric(*plan, out.note);
     if (!started.ok() && !out.dir.locked()) return started.error();
   }
   return Error{fmt::format("fabric '{}' is not ready in time; weft status shows why", plan->fabric)};

@@ -20,12 +20,13 @@ inline constexpr std::string_view kDefaultFabric = "default";
 struct UsedFabric {
   StateDir dir;
   RunRecord record;
-  UniqueFd use;  // to hold, over exec() too; not valid where `weft down` ends the fabric
+  UniqueFd use;      // to hold, over exec() too; not valid where `weft down` ends the fabric
+  std::string note;  // what the user should know of a fabric that was started for this call; may be empty
 };
 
 /// `choice`: the name of a running fabric, a topology file, or empty for the one that WEFT_FABRIC names, else
-/// the default one. What does not run is started where there is a topology for it; concurrent callers start
-/// it once.
+/// the one that every command means (tools/fabric_choice.h) if it has spare ports, else the default one.
+/// What does not run is started where there is a topology for it; concurrent callers start it once.
 Result<UsedFabric> use_fabric(const std::string& choice);
 
 /// Where a program joins.

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/words.h"
 #include "tools/command.h"
+#include "tools/daemon.h"
 
 namespace weft::tools {
 namespace {
@@ -63,11 +64,12 @@ int wrong_command(const std::string& word) {
 int run(int argc, char** argv) {
   log_setup("weft", LogLevel::kInfo);
   Arguments words(argv + std::min(argc, 1), argv + argc);
+  remember_command_line(argc, argv);
   if (words.size() > 1 && words[0] == "help") words = {words[1], "--help"};  // weft help COMMAND
   const std::string word = words.empty() ? "" : words[0];
   if (word == "--help" || word == "-h" || word == "help") {
     print_help();
-    return kExitDone;
+    return code_after_output("", kExitDone);
   }
   if (word == "--version") {
     print_line(fmt::format("weft {}", kProgramVersion));
@@ -76,7 +78,7 @@ int run(int argc, char** argv) {
   const auto at = std::find_if(kSubcommands.begin(), kSubcommands.end(),
                                [&word](const Subcommand& command) { return command.name == word; });
   if (at == kSubcommands.end()) return wrong_command(word);
-  return at->run(Arguments(words.begin() + 1, words.end()));
+  return code_after_output(word, at->run(Arguments(words.begin() + 1, words.end())));
 }
 
 }  // namespace
@@ -84,6 +86,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    weft::tools::ignore_file_size_signal();
     return weft::tools::run(argc, argv);
   } catch (const std::exception& fault) {
     return weft::tools::failure("", fault.what());

@@ -13,13 +13,13 @@ namespace weft::verbs {
 class ProcessNode;
 
 /// Entries of a port's table of GIDs, and one of them. InfiniBand has fe80::GUID. RoCE has three, which all
-/// end in the LID: of a MAC address, and the IPv4 and IPv6 addresses of an endnode that nobody has named.
+/// end in the LID: of a MAC address, and the IPv4 and IPv6 addresses of an endnode without one of its own.
 /// Each is there as version 1 and then as version 2, so that the IPv4 address of version 2 has the index 3
 /// that people type.
 [[nodiscard]] int gid_count(const ProcessNode& node) noexcept;
 [[nodiscard]] ibv_gid gid_at(ProcessNode& node, int index) noexcept;
 [[nodiscard]] ibv_gid_type gid_type_at(const ProcessNode& node, int index) noexcept;
-/// Whose GID of RoCE it is; kLidNone: nobody's.
+/// The LID of the port with this GID of RoCE; kLidNone: there is none.
 [[nodiscard]] Lid roce_lid(const Gid& gid) noexcept;
 /// The LID that an address names: as in RoCE by its GID, where that is one of RoCE, or itself. Programs put
 /// something else there for RoCE (UCX the source port of UDP).

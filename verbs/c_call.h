@@ -2,7 +2,10 @@
 // through it.
 #pragma once
 
+#include <pthread.h>
+
 #include <cerrno>
+#include <cstdint>
 #include <exception>
 
 #include "hca/answer.h"
@@ -28,6 +31,15 @@ inline int failed(int error) noexcept {
 inline decltype(nullptr) no_object(int error) noexcept {
   errno = error;
   return nullptr;
+}
+
+/// Programs read how many events of an object they have acknowledged in its struct, under its mutex.
+template <class C>
+void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
+  pthread_mutex_lock(&object.mutex);
+  field += events;
+  pthread_cond_signal(&object.cond);
+  pthread_mutex_unlock(&object.mutex);
 }
 
 /// `call()`; ENOMEM, as errno and by `failed`, for what it throws.

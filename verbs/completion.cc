@@ -39,7 +39,7 @@ void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
   out.wr_id = in.wr_id;
   out.status = static_cast<ibv_wc_status>(in.status);
   out.opcode = static_cast<ibv_wc_opcode>(in.opcode);
-  out.vendor_err = 0;
+  out.vendor_err = vendor_code_of(in);
   out.byte_len = in.byte_count;
   out.imm_data = imm_of(in);
   out.qp_num = in.qpn.value();
@@ -70,7 +70,10 @@ int poll_once(Cq& queue, int entries, ibv_wc* out, Instant& at) noexcept {
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
   if (entries <= 0) return 0;
   Cq& queue = ours(cq);
-  return poll_and_yield([&](Instant& at) { return poll_once(queue, entries, out, at); });
+  if (queue.lock != nullptr) queue.lock->enter("ibv_poll_cq", "CQ", cq->handle);
+  const int got = poll_and_yield([&](Instant& at) { return poll_once(queue, entries, out, at); });
+  if (queue.lock != nullptr) queue.lock->leave();
+  return got;
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
@@ -182,6 +185,8 @@ WEFT_VERBS_API int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
   return 0;
 }
 
+/// The field is the program's to read, so it is counted before the CQ may go.
 WEFT_VERBS_API void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
+  count_acknowledged(*cq, cq->comp_events_completed, count);
   ours(cq).object->ack_events(count);
 }

@@ -13,6 +13,11 @@
 
 namespace weft::verbs {
 
+/// Why a request failed: the code of its Reason (messages/failure.h). 0 for one that did not.
+[[nodiscard]] inline uint32_t vendor_code_of(const adapter::WorkCompletion& entry) noexcept {
+  return entry.status == adapter::WcStatus::kSuccess ? 0 : entry.imm;
+}
+
 /// Immediate data in network order, or the key that was invalidated.
 [[nodiscard]] inline uint32_t imm_of(const adapter::WorkCompletion& entry) noexcept {
   return (entry.flags & adapter::kWcWithInvalidate) != 0 ? entry.invalidated.value() : htobe32(entry.imm);

@@ -1,5 +1,6 @@
 // The connection management of this process, for the preloaded object (preload/): names of node WEFT_1.
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "verbs/addresses.h"
 #include "verbs/c_call.h"
 #include "verbs/explain.h"
+#include "verbs/fault_note.h"
 #include "verbs/per_process.h"
 #include "verbs/process_node.h"
 #include "verbs/system_tree.h"
@@ -24,6 +26,11 @@ namespace {
 PerProcess<rdma_cm::CmService>& current() noexcept {
   static PerProcess<rdma_cm::CmService>& instance = PerProcess<rdma_cm::CmService>::make();
   return instance;
+}
+
+/// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
+[[gnu::constructor]] void make_at_load() {
+  static_cast<void>(current());
 }
 
 /// Beside the switch's socket, if that is a file: one for each network namespace, whose addresses are meant.
@@ -40,7 +47,7 @@ Result<std::unique_ptr<rdma_cm::CmService>> start() {
   if (node == nullptr) return Error{"no fabric"};
   const hca::PortState port = node->port();
   const ibv_gid gid = gid_at(*node, 0);
-  const char* addresses = std::getenv("WEFT_IP");
+  const char* addresses = secure_getenv("WEFT_IP");
   rdma_cm::CmServiceConfig config{
       .identity = {.guid = node->guid(),
                    .lid = port.info.lid,
@@ -48,7 +55,8 @@ Result<std::unique_ptr<rdma_cm::CmService>> start() {
       .addresses = addresses != nullptr ? addresses : "",
       .ports_file = ports_file(node->settings().endpoint),
       .host_of_its_own = node->settings().lid != kLidNone,
-      .explains = debug_names("cm")};
+      .explains = debug_names("cm"),
+      .faults = [node] { return fault_note(node->settings().endpoint, node->guid()); }};
   std::memcpy(config.identity.gid.data(), gid.raw, config.identity.gid.size());
   Result<std::unique_ptr<rdma_cm::CmService>> made =
       rdma_cm::CmService::start(node->device(), node->random(), config);
@@ -67,8 +75,13 @@ rdma_cm::CmService* service() {
   });
 }
 
-const char* system_root() noexcept {
-  return std::getenv("WEFT_SYSFS");
+/// Where this process shows its device; empty: nowhere. Each process has a tree of its own, also those of one
+/// `weft run`, and those of one number in two namespaces of processes.
+std::string system_root() {
+  const char* all = secure_getenv("WEFT_SYSFS");
+  struct stat space {};
+  if (all == nullptr || stat("/proc/self/ns/pid", &space) != 0) return {};
+  return fmt::format("{}/{}.{}", all, space.st_ino, getpid());
 }
 
 /// exit(), or the end of main(): what a kernel does for a process that has ended is done before it ends.
@@ -79,6 +92,7 @@ const char* system_root() noexcept {
   rdma_cm::CmService* known = current().last();
   if (known != nullptr) known->end_all();
   static_cast<void>(node->device().finish());
+  remove_system_tree(*node);
 }
 
 }  // namespace
@@ -114,12 +128,15 @@ WEFT_VERBS_API int weft_cm_close(int descriptor) {
   return done == 0 ? 0 : failed(-done);
 }
 
-/// Writes the files that show our device below /sys/class, or their counters anew.
-WEFT_VERBS_API void weft_show_device() {
-  guarded(0, [] {
-    ProcessNode* node = system_root() != nullptr ? ProcessNode::get() : nullptr;
-    if (node != nullptr && !write_system_tree(*node, system_root()))
-      explain("WEFT_SYSFS={}: cannot be written", system_root());
+/// Writes the files that show our device below /sys/class, or their counters anew, and puts into `out` the
+/// directory that stands for /sys. 0, or -1 when there is none.
+WEFT_VERBS_API int weft_system_root(char* out, size_t bytes) {
+  return guarded(-1, [&] {
+    const std::string root = system_root();
+    ProcessNode* node = root.empty() || root.size() >= bytes ? nullptr : ProcessNode::get();
+    if (node == nullptr) return -1;
+    if (!write_system_tree(*node, root)) explain("WEFT_SYSFS: {} cannot be written", root);
+    std::memcpy(out, root.c_str(), root.size() + 1);
     return 0;
   });
 }

@@ -38,11 +38,15 @@ int show(ibv_cq_ex* cq, int got) noexcept {
   return 0;
 }
 
+/// Until end_poll() the entry that is shown is the caller's: another thread waits here and in ibv_poll_cq().
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   Cq& queue = ours<Cq>(cq);
-  return show(
+  if (queue.lock != nullptr) queue.lock->enter("ibv_start_poll", "CQ", cq->handle);
+  const int answer = show(
       cq, poll_and_yield([&](Instant& at) { return queue.object->poll(std::span(&queue.shown, 1), at); }));
+  if (answer != 0 && queue.lock != nullptr) queue.lock->leave();
+  return answer;
 }
 /// A program that arms the queue and then begins a batch takes what comes meanwhile with the next event:
 /// ibv_rc_pingpong -e -t takes an event without an entry for an error.
@@ -50,13 +54,16 @@ int next_poll(ibv_cq_ex* cq) noexcept {
   Cq& queue = ours<Cq>(cq);
   return show(cq, queue.object->poll_next(queue.shown));
 }
-void end_poll(ibv_cq_ex* /*cq*/) noexcept {}
+void end_poll(ibv_cq_ex* cq) noexcept {
+  const Cq& queue = ours<Cq>(cq);
+  if (queue.lock != nullptr) queue.lock->leave();
+}
 
 ibv_wc_opcode read_opcode(ibv_cq_ex* cq) noexcept {
   return static_cast<ibv_wc_opcode>(entry(cq).opcode);
 }
-uint32_t read_vendor_err(ibv_cq_ex* /*cq*/) noexcept {
-  return 0;
+uint32_t read_vendor_err(ibv_cq_ex* cq) noexcept {
+  return vendor_code_of(entry(cq));
 }
 uint32_t read_byte_len(ibv_cq_ex* cq) noexcept {
   return entry(cq).byte_count;
@@ -136,6 +143,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
                                  .channel = attr->channel,
                                  .user = attr->cq_context});
     if (made == nullptr) return nullptr;
+    if ((flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0) made->lock = std::make_unique<CallLock>();
     set_poll_calls(made->c);
     return &made->c;
   });

@@ -15,6 +15,7 @@
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/per_process.h"
 #include "verbs/process_node.h"
 
 namespace weft::verbs {
@@ -53,12 +54,17 @@ ibv_device* the_device() {
 
 /// Of this process, to be found again by a descriptor. Never destroyed: threads open devices until it ends.
 struct OpenDevices {
-  std::mutex mutex;
+  ForkedMutex mutex;
   std::vector<std::weak_ptr<OpenDevice>> all;
 };
 OpenDevices& open_devices() {
   static auto* instance = std::make_unique<OpenDevices>().release();
   return *instance;
+}
+
+/// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
+[[gnu::constructor]] void make_at_load() {
+  static_cast<void>(open_devices());
 }
 
 bool same_file(int one, int other) noexcept {
@@ -111,7 +117,7 @@ ibv_context* open(ibv_device* device) {
   const hca::Made<hca::Context> made = node->device().open();
   if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
   auto open = std::make_shared<OpenDevice>(*node, *made.object);
-  open->command = std::move(command);
+  open->command = GuardedFd(std::move(command));
   remember(open);
   return make_context(device, std::move(open));
 }

@@ -124,7 +124,7 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsign
               offset, access);
       return no_object(EINVAL);
     }
-    // A region of no bytes, which programs make, is one whose only byte nobody reaches.
+    // A region of no bytes, which programs make, is one whose only byte no request reaches.
     ibv_mr* made = register_memory({.pd = pd,
                                     .addr = memory->at(offset),
                                     .length = std::max(length, size_t{1}),

@@ -11,7 +11,7 @@
 namespace weft::verbs {
 namespace {
 
-/// Of newer headers: memory may be shared with whoever hosts a confidential guest. Here it need not be.
+/// Of newer headers: memory may be shared with the host of a confidential guest. Here it need not be.
 constexpr uint32_t kMayShareMemory = 1U << 2;
 constexpr uint32_t kKnownMask =
     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kMayShareMemory;

@@ -81,14 +81,17 @@ WEFT_VERBS_API void ibv_ack_async_event(ibv_async_event* event) {
   switch (about(event->event_type)) {
     case About::kCq:
       context = event->element.cq->context;
+      count_acknowledged(*event->element.cq, event->element.cq->async_events_completed, 1);
       out.object = ours(event->element.cq).object;
       break;
     case About::kQp:
       context = event->element.qp->context;
+      count_acknowledged(*event->element.qp, event->element.qp->events_completed, 1);
       out.object = ours(event->element.qp).object;
       break;
     case About::kSrq:
       context = event->element.srq->context;
+      count_acknowledged(*event->element.srq, event->element.srq->events_completed, 1);
       out.object = ours<Srq>(event->element.srq).object;
       break;
     case About::kPort:

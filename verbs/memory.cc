@@ -1,10 +1,12 @@
 // Protection domains, memory regions, windows and address handles.
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
 
 #include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "adapter/memory/memory_probe.h"
 #include "verbs/addresses.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
@@ -60,6 +62,39 @@ bool may_register(const RegionRequest& request) {
   return true;
 }
 
+/// Small regions are looked at page by page, of large ones the mappings and both ends: some system calls.
+constexpr size_t kPagesLookedAt = 16;
+
+/// The kernel pins what is registered, and refuses what it cannot pin: nothing is mapped there, or it may not
+/// be written though the region may. Memory on demand is not pinned.
+bool can_be_pinned(const void* addr, size_t length, unsigned access) noexcept {
+  if (length == 0 || (access & IBV_ACCESS_ON_DEMAND) != 0) return true;
+  const size_t page = adapter::page_bytes();
+  const bool writes = (access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)) != 0;
+  auto* at =
+      static_cast<std::byte*>(const_cast<void*>(addr));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  const auto there = [&](std::byte* byte) {
+    return writes ? adapter::can_write(byte) : adapter::can_read(byte);
+  };
+  const bool small = length <= kPagesLookedAt * page;
+  const size_t into = reinterpret_cast<uintptr_t>(addr) % page;
+  // One call for all pages of a small region. Where it fails there may be nothing, or an older kernel.
+  if (small && madvise(at - into, length + into, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+    return true;
+  if (!adapter::is_mapped(at, length) || !there(at) || !there(at + length - 1)) return false;
+  if (!small) return true;
+  for (size_t offset = page; offset < length; offset += page) {
+    if (!there(at + offset)) return false;
+  }
+  return true;
+}
+
+bool may_pin(const char* call, const void* addr, size_t length, unsigned access) {
+  if (can_be_pinned(addr, length, access)) return true;
+  explain("{}: {} bytes at {}: not mapped, or read-only and access {:#x} writes", call, length, addr, access);
+  return false;
+}
+
 KnownRegion known(const RegionRequest& request, hca::MemoryRegion* object) noexcept {
   return {.object = object,
           .memory = static_cast<std::byte*>(request.addr),
@@ -78,6 +113,12 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
     errno = EINVAL;
     return IBV_REREG_MR_ERR_INPUT;
   }
+  Handles<KnownRegion>& regions = ours(mr.context).device->regions;
+  KnownRegion now = regions.find(mr.handle);
+  if (moves && !may_pin("ibv_rereg_mr", addr, length, rights ? access : now.access)) {
+    errno = EFAULT;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
   adapter::RegionChange change;
   if (moves) change.memory = std::span(static_cast<std::byte*>(addr), length);
   if (rights) change.access = static_cast<adapter::Access>(access & kRights);
@@ -88,8 +129,6 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
     errno = hca::to_errno(answer);
     return IBV_REREG_MR_ERR_CMD;
   }
-  Handles<KnownRegion>& regions = ours(mr.context).device->regions;
-  KnownRegion now = regions.find(mr.handle);
   regions.drop(mr.handle);
   mr.lkey = mr.handle = region.object->region().lkey.value();
   mr.rkey = region.object->region().rkey.value();
@@ -112,9 +151,10 @@ adapter::Access window_access(const ibv_mw_bind_info& info) noexcept {
 
 ibv_mr* register_memory(const RegionRequest& request) {
   if (!may_register(request)) return no_object(EINVAL);
+  if (!may_pin(request.call, request.addr, request.length, request.access)) return no_object(EFAULT);
   auto out = std::make_unique<Mr>();
   const std::span memory(static_cast<std::byte*>(request.addr), request.length);
-  adapter::RegisterOptions options{.lasting_rkey = true};
+  adapter::RegisterOptions options{.one_key = true};
   if ((request.access & IBV_ACCESS_ZERO_BASED) == 0) options.base_addr = request.iova;
   OpenContext& opened = ours(request.pd->context);
   const auto rights = static_cast<adapter::Access>(request.access & kRights);

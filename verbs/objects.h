@@ -12,6 +12,7 @@
 
 #include "hca/context.h"
 #include "hca/device.h"
+#include "verbs/call_lock.h"
 #include "verbs/newer_abi.h"
 #include "verbs/open_device.h"
 
@@ -67,6 +68,7 @@ struct Cq {
   ibv_cq_ex c{};
   hca::Cq* object = nullptr;
   adapter::WorkCompletion shown{};  // what start_poll() or next_poll() has taken last
+  std::unique_ptr<CallLock> lock;   // of an extended CQ that several threads may poll
 };
 
 /// Work requests between ibv_wr_start() and ibv_wr_complete().

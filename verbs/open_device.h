@@ -10,7 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "base/unique_fd.h"
+#include "base/guarded_fd.h"
 #include "hca/context.h"
 #include "hca/device.h"
 
@@ -30,7 +30,7 @@ class Handles {
     const std::lock_guard lock(mutex_);
     objects_.erase(handle);
   }
-  /// An empty one for a number that nobody has.
+  /// An empty one for an unknown number.
   [[nodiscard]] T find(uint32_t handle) const {
     const std::lock_guard lock(mutex_);
     const auto at = objects_.find(handle);
@@ -62,7 +62,7 @@ struct OpenDevice {
 
   ProcessNode& node;
   hca::Context& context;
-  UniqueFd command;  // a file of no content, by which ibv_import_device() knows the device again
+  GuardedFd command;  // a file of no content, by which ibv_import_device() knows the device again
   Handles<hca::ProtectionDomain*> domains;
   Handles<KnownRegion> regions;  // by LKey
   Handles<std::shared_ptr<DeviceMemory>> memories;

@@ -1,11 +1,41 @@
 // verbs/per_process.h -- an object that a process has once, from its first use on.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
 
 namespace weft::verbs {
+
+/// A mutex that a child after fork() finds free, whatever thread of its parent held it. Never destroyed.
+class ForkedMutex {
+ public:
+  ForkedMutex() : next_(all().load()) {
+    static const int registered = pthread_atfork(nullptr, nullptr, free_all);
+    static_cast<void>(registered);
+    while (!all().compare_exchange_weak(next_, this)) {
+    }
+  }
+  ForkedMutex(const ForkedMutex&) = delete;
+  ForkedMutex& operator=(const ForkedMutex&) = delete;
+  ~ForkedMutex() = default;
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  static std::atomic<ForkedMutex*>& all() noexcept {
+    static std::atomic<ForkedMutex*> newest{nullptr};
+    return newest;
+  }
+  static void free_all() noexcept {
+    for (ForkedMutex* one = all().load(); one != nullptr; one = one->next_) std::construct_at(&one->mutex_);
+  }
+
+  std::mutex mutex_;
+  ForkedMutex* next_;
+};
 
 /// Never destroyed: threads of the program may use it until the process ends. T::forked() tells a child after
 /// fork() that the object is its parent's: the child gets one of its own and leaves the other as it is, for
@@ -35,7 +65,7 @@ class PerProcess {
   }
 
  private:
-  std::mutex creating_;
+  ForkedMutex creating_;
   std::atomic<T*> one_{nullptr};
 };
 

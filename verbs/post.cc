@@ -16,6 +16,7 @@
 #include "verbs/explain.h"
 #include "verbs/objects.h"
 #include "verbs/refusals.h"
+#include "verbs/work_batch.h"
 
 namespace weft::verbs {
 namespace {
@@ -76,7 +77,7 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
     out.dest.qkey = in.wr.ud.remote_qkey;
   }
   if (type == IBV_QPT_XRC_SEND) out.srq = in.qp_type.xrc.remote_srqn;
-  switch (in.opcode) {
+  switch (static_cast<int>(in.opcode)) {  // newer headers have operations that older ones cannot name
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_RDMA_READ:
@@ -104,10 +105,6 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
     case IBV_WR_BIND_MW:
       return in.bind_mw.mw != nullptr &&
              bind_request(in.bind_mw.mw, in.bind_mw.rkey, in.bind_mw.bind_info, out.bind);
-    case IBV_WR_TSO:
-    case IBV_WR_DRIVER1:
-    case IBV_WR_ATOMIC_WRITE:
-      break;
   }
   return false;
 }
@@ -151,18 +148,25 @@ int post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
       });
 }
 
+[[gnu::cold]] void explain_send(const Qp& pair, ibv_send_wr** bad) noexcept {
+  const PostFacts facts = bad != nullptr ? facts_of(**bad) : PostFacts{};
+  explain_post("ibv_post_send", pair, "an operation that is not offered", &facts);
+}
+
 }  // namespace
 
 int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
   Qp& pair = ours(qp);
   const ibv_qp_type type = qp->qp_type;
+  if (pair.batch != nullptr) pair.batch->lock.enter("ibv_post_send", "QP", qp->qp_num);
   const int error = post_chain<ibv_send_wr, adapter::SendRequest>(
       list, bad, [&](const ibv_send_wr& in, adapter::SendRequest& out) { return translate(in, type, out); },
       [&](std::span<const adapter::SendRequest> chunk, size_t& posted) {
         return pair.object->post_send(chunk, posted);
       });
+  if (pair.batch != nullptr) pair.batch->lock.leave();
   if (error != 0) [[unlikely]]
-    explain_post("ibv_post_send", pair, "an operation that is not offered");
+    explain_send(pair, bad);
   return error;
 }
 
@@ -170,7 +174,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
   const Qp& pair = ours(qp);
   const int error = post_receives(*pair.object, list, bad);
   if (error != 0) [[unlikely]]
-    explain_post("ibv_post_recv", pair, "a negative number of segments");
+    explain_post("ibv_post_recv", pair, "a negative number of segments", nullptr);
   return error;
 }
 

@@ -10,10 +10,11 @@
 #include "base/result.h"
 #include "base/rng.h"
 #include "base/stats_page.h"
-#include "fabric/link/link_connect.h"
+#include "fabric/carrier/link_connect.h"
 #include "hca/device.h"
 #include "hca/fork_guard.h"
 #include "hca/helper_thread.h"
+#include "verbs/failure_lines.h"
 #include "verbs/settings.h"
 
 namespace weft::verbs {
@@ -48,6 +49,9 @@ class ProcessNode {
   explicit ProcessNode(const Settings& settings);
   static Result<std::unique_ptr<ProcessNode>> join(const Settings& settings);
   Status open_page();
+  Status wait_for_port();
+  [[nodiscard]] Error name_in_use() const;
+  void show_wanted_address();
 
   Settings settings_;
   MonotonicClock clock_;
@@ -56,6 +60,7 @@ class ProcessNode {
   SystemRandom spare_random_;
   std::optional<StatsPage> page_;
   CounterCell* shown_guid_ = nullptr;  // on the page
+  FailureLines failure_lines_;         // outlives the device
   hca::Device device_;
   hca::ForkGuard guard_;
   hca::HelperThread helper_;  // ends before the device does

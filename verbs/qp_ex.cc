@@ -1,6 +1,7 @@
 #include <endian.h>
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <span>
 
@@ -156,40 +157,67 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) noexcept {
 
 // ---- batches --------------------
 
-/// ibv_wr_start() and ibv_wr_abort() alike.
-void wr_empty(ibv_qp_ex* qp) noexcept {
-  batch_of(qp).clear();
+/// The critical section of the QP begins (man ibv_wr_post, CONCURRENCY): a second thread waits here, and in
+/// ibv_post_send(), until the batch has ended.
+void wr_start(ibv_qp_ex* qp) noexcept {
+  batch_of(qp).lock.enter("ibv_wr_start", "QP", qp->qp_base.qp_num);
 }
 
-/// All of it or nothing, as far as the adapter can tell before it posts: what is refused half way stays
-/// posted, as with ibv_post_send().
+void end_batch(WorkBatch& batch) noexcept {
+  batch.clear();
+  batch.lock.leave();
+}
+
+void wr_abort(ibv_qp_ex* qp) noexcept {
+  end_batch(batch_of(qp));
+}
+
+/// All of the batch or nothing.
 int post(Qp& pair, WorkBatch& batch) {
   if (batch.fault != 0) return batch.fault;
-  std::vector<adapter::Sge> inlined(batch.requests.size());
+  batch.inlined.resize(batch.requests.size());
   batch.posted.reserve(batch.requests.size());
   for (size_t i = 0; i < batch.requests.size(); ++i) {
     const BuiltRequest& built = batch.requests[i];
     adapter::SendRequest request = built.request;
     if ((request.flags & adapter::kSendInline) != 0) {
-      inlined[i] = {.addr = reinterpret_cast<uint64_t>(batch.inline_bytes.data() + built.first_byte),
-                    .length = static_cast<uint32_t>(built.bytes),
-                    .lkey = {}};
-      request.sges = std::span(&inlined[i], 1);
+      batch.inlined[i] = {.addr = reinterpret_cast<uint64_t>(batch.inline_bytes.data() + built.first_byte),
+                          .length = static_cast<uint32_t>(built.bytes),
+                          .lkey = {}};
+      request.sges = std::span(&batch.inlined[i], 1);
     } else {
       request.sges = std::span(batch.sges).subspan(built.first_sge, built.sges);
     }
     batch.posted.push_back(request);
   }
-  size_t posted = 0;
-  return hca::to_errno(pair.object->post_send(batch.posted, posted));
+  return hca::to_errno(pair.object->post_batch(batch.posted));
+}
+
+/// Of the requests the first that is larger than the QP was made for, else the first.
+[[gnu::cold]] void explain_batch(const Qp& pair) noexcept {
+  const WorkBatch& batch = *pair.batch;
+  const auto too_large = [&pair](const BuiltRequest& built) {
+    return built.sges > pair.cap.max_send_sge || built.bytes > pair.cap.max_inline_data;
+  };
+  auto at = std::find_if(batch.requests.begin(), batch.requests.end(), too_large);
+  if (at == batch.requests.end()) at = batch.requests.begin();
+  PostFacts facts;
+  if (at != batch.requests.end()) {
+    facts = {.opcode = at->request.opcode,
+             .segments = at->sges,
+             .bytes = at->bytes,
+             .is_inline = (at->request.flags & adapter::kSendInline) != 0};
+    if (facts.is_inline) facts.segments = 1;
+  }
+  explain_post("ibv_wr_complete", pair, "a call of the batch is not offered", &facts);
 }
 
 int wr_complete(ibv_qp_ex* qp) noexcept {
   Qp& pair = ours<Qp>(qp);
   const int error = guarded(ENOMEM, [&] { return post(pair, *pair.batch); });
   if (error != 0) [[unlikely]]
-    explain_post("ibv_wr_complete", pair, "a call of the batch is not offered");
-  pair.batch->clear();
+    explain_batch(pair);
+  end_batch(*pair.batch);
   return fail(error);
 }
 
@@ -224,9 +252,9 @@ void set_work_calls(ibv_qp_ex& qp) noexcept {
   qp.wr_set_inline_data_list = wr_set_inline_data_list;
   qp.wr_set_sge = wr_set_sge;
   qp.wr_set_sge_list = wr_set_sge_list;
-  qp.wr_start = wr_empty;
+  qp.wr_start = wr_start;
   qp.wr_complete = wr_complete;
-  qp.wr_abort = wr_empty;
+  qp.wr_abort = wr_abort;
   qp.wr_atomic_write = wr_atomic_write;
 }
 

@@ -123,7 +123,10 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   if (const int fault = refusal(request, *opened.limits); fault != 0) return no_object(fault);
   auto out = std::make_unique<Qp>();
   std::unique_ptr<WorkBatch> batch;
-  if (request.extended) batch = std::make_unique<WorkBatch>();
+  if (request.extended) {
+    batch = std::make_unique<WorkBatch>();
+    batch->lock.set_needed(request.pd == nullptr || ours<Pd>(request.pd).thread == nullptr);
+  }
   const adapter::QpConfig config = config_of(init);
   const hca::Made<hca::Qp> made = create(request, config, *out);
   if (made.object == nullptr) {
@@ -262,7 +265,8 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
   });
 }
 
-WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init) {
+/// Everything is answered; the mask says only whether the program's own struct follows the state.
+WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
   Qp& pair = ours(qp);
   adapter::QpAttr state;
   adapter::QpConfig config;
@@ -270,7 +274,7 @@ WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*mask*/, ibv
   if (answer != hca::Answer::kOk) return fail(answer);
   settle(pair, state);
   answer_query(pair, state, *attr);
-  qp->state = attr->qp_state;
+  if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
   *init = {.qp_context = qp->qp_context,
            .send_cq = qp->send_cq,
            .recv_cq = qp->recv_cq,

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "adapter/queues/qp_rules.h"
+#include "verbs/addresses.h"
 #include "verbs/explain.h"
+#include "verbs/open_device.h"
+#include "verbs/process_node.h"
 
 namespace weft::verbs {
 namespace {
@@ -48,12 +53,103 @@ std::string names_of(uint32_t bits) {
 
 }  // namespace
 
-[[gnu::cold]] void explain_post(const char* call, const Qp& qp, const char* unknown) noexcept {
+PostFacts facts_of(const ibv_send_wr& wr) noexcept {
+  PostFacts out{.opcode = static_cast<adapter::SendOpcode>(wr.opcode),
+                .segments = static_cast<size_t>(std::max(wr.num_sge, 0)),
+                .is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0};
+  for (const ibv_sge& sge : std::span(wr.sg_list, out.segments)) out.bytes += sge.length;
+  return out;
+}
+
+namespace {
+
+std::string state_words(const Qp& qp, std::string_view from) {
+  return fmt::format("the QP is in state {}: {}",
+                     to_string(static_cast<adapter::QpState>(qp.c.qp_base.state)), from);
+}
+
+std::string receive_words(adapter::PostResult why, const Qp& qp) {
+  switch (why) {
+    case adapter::PostResult::kBadState:
+      return state_words(qp, "receives are taken from INIT on");
+    case adapter::PostResult::kWouldBlock:
+      return fmt::format("the receive queue is full: {} receives (max_recv_wr)", qp.cap.max_recv_wr);
+    case adapter::PostResult::kTooManySges:
+      return fmt::format("more segments than the QP was made for: {} (max_recv_sge)", qp.cap.max_recv_sge);
+    default:
+      return std::string(to_string(why));
+  }
+}
+
+std::string send_words(adapter::PostResult why, const Qp& qp, const PostFacts& send) {
+  switch (why) {
+    case adapter::PostResult::kBadState:
+      return state_words(qp, "requests are taken from RTS on");
+    case adapter::PostResult::kWouldBlock:
+      return fmt::format(
+          "the send queue is full: {} requests (max_send_wr) whose completions were not polled",
+          qp.cap.max_send_wr);
+    case adapter::PostResult::kTooManySges:
+      return fmt::format("{} segments, and the QP was made for at most {} (max_send_sge)", send.segments,
+                         qp.cap.max_send_sge);
+    case adapter::PostResult::kBadAtomic:
+      return fmt::format("{} segments of {} bytes: an atomic operation has one of 8", send.segments,
+                         send.bytes);
+    case adapter::PostResult::kInlineTooLong:
+      return fmt::format("{} bytes inline, and the QP was made for at most {} (max_inline_data)", send.bytes,
+                         qp.cap.max_inline_data);
+    case adapter::PostResult::kTooLong:
+      return fmt::format("{} bytes: {}", send.bytes,
+                         qp.c.qp_base.qp_type == IBV_QPT_UD
+                             ? "a datagram is at most as long as the path's MTU"
+                             : "longer than max_msg_sz of the port");
+    default:
+      return std::string(to_string(why));
+  }
+}
+
+}  // namespace
+
+std::string post_words(adapter::PostResult why, const Qp& qp, const PostFacts* send) {
+  return send == nullptr ? receive_words(why, qp) : send_words(why, qp, *send);
+}
+
+[[gnu::cold]] void explain_post(const char* call, const Qp& qp, const char* unknown,
+                                const PostFacts* send) noexcept {
   if (!explains()) return;
   const adapter::PostResult why = qp.object->take_refusal();
-  explain("{}: QP {:#x} in state {}: {}", call, qp.c.qp_base.qp_num, static_cast<int>(qp.c.qp_base.state),
-          why != adapter::PostResult::kOk ? to_string(why) : std::string_view(unknown));
+  explain("{}: QP {:#x}: {}", call, qp.c.qp_base.qp_num,
+          why != adapter::PostResult::kOk ? post_words(why, qp, send) : std::string(unknown));
 }
+
+namespace {
+
+/// What the adapter asks beside the ranges, in its order (AdapterCore::check_move, check_migration).
+std::string why_not_now(const Qp& qp, adapter::QpState from, const QpAttr& attr, uint32_t mask) {
+  const auto named = [mask](uint32_t bit) { return (mask & bit) != 0; };
+  const auto has_partition = [&qp](uint16_t index) {
+    ProcessNode& node = *ours(qp.c.qp_base.context).node;
+    return (pkey_at(node, index) & 0x7FFF) != 0;
+  };
+  if (named(adapter::kQpAttrCurState) && attr.cur_state != from)
+    return fmt::format("cur_qp_state says {}, and the QP is in {}", to_string(attr.cur_state),
+                       to_string(from));
+  if (named(adapter::kQpAttrAltPath) && !has_partition(attr.alt.pkey_index))
+    return fmt::format("alt_pkey_index {}: the port's table has no partition there", attr.alt.pkey_index);
+  if (named(adapter::kQpAttrAltPath))
+    return "alt_ah_attr: the path in force is armed, or the other port has cells of another size";
+  if (named(adapter::kQpAttrPathMigState))
+    return "path_mig_state: no alternate path is loaded, or it is not rearmed yet";
+  if (named(adapter::kQpAttrPkeyIndex) && !has_partition(attr.pkey_index))
+    return fmt::format("pkey_index {}: the port's table has no partition there", attr.pkey_index);
+  if (from == adapter::QpState::kSqd && named(adapter::kQpAttrAddress | adapter::kQpAttrPort))
+    return "ah_attr and port_num change only once IBV_EVENT_SQ_DRAINED has come";
+  if (named(adapter::kQpAttrPort))
+    return fmt::format("port_num {}: the QP belongs to multicast groups of another port", attr.port);
+  return "the adapter refused it";
+}
+
+}  // namespace
 
 std::string why_not(const Qp& qp, adapter::QpState from, const QpAttr& attr, uint32_t mask, uint32_t ports) {
   const adapter::QpState to = (mask & adapter::kQpAttrState) != 0 ? attr.state : from;
@@ -71,7 +167,7 @@ std::string why_not(const Qp& qp, adapter::QpState from, const QpAttr& attr, uin
     if (adapter::check_qp_values(attr, row.bit, ports) == adapter::ModifyResult::kOk) continue;
     return fmt::format("{}: {} out of range: {}", move, row.name, row.allowed);
   }
-  return fmt::format("{}: a partition that is not in use, or a change that this moment forbids", move);
+  return fmt::format("{}: {}", move, why_not_now(qp, from, attr, mask));
 }
 
 }  // namespace weft::verbs

@@ -8,12 +8,16 @@
 #include <optional>
 
 #include "base/environment.h"
+#include "base/names.h"
 #include "base/parse_number.h"
+#include "base/words.h"
 
 namespace weft::verbs {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kNodeNameBytesMax = 64;
 
 /// Leaves `out` when the variable is absent.
 template <class Number>
@@ -44,7 +48,11 @@ Result<std::string> find_switch(const std::string& fabric) {
 
 std::string node_name() {
   if (std::string name = environment_variable("WEFT_NODE"); !name.empty()) return name;
-  return fmt::format("{}-{}", program_invocation_short_name, getpid());
+  std::string name = fmt::format("{}-{}", program_invocation_short_name, getpid());
+  for (char& c : name)
+    if (!is_name_character(c)) c = '_';
+  if (name.front() == '.' || name.front() == '-') name.front() = '_';
+  return name.size() > kNodeNameBytesMax ? name.substr(name.size() - kNodeNameBytesMax) : name;
 }
 
 }  // namespace
@@ -55,13 +63,20 @@ Result<Settings> read_settings() {
   if (!endpoint) return endpoint.error();
   out.endpoint = *endpoint;
   out.name = node_name();
-  if (out.name.find('/') != std::string::npos)
-    return Error{fmt::format("WEFT_NODE={}: a name has no slash", out.name)};
+  if (const std::string fault = name_fault(out.name, kNodeNameBytesMax, "a node"); !fault.empty())
+    return Error{"WEFT_NODE: " + printable(fault)};
   out.dir = environment_variable("WEFT_NODE_DIR");
+  // The pages of the fabric's own nodes are one directory up.
+  if (!out.dir.empty() && access(fmt::format("{}/../{}.stats", out.dir, out.name).c_str(), F_OK) == 0)
+    return Error{fmt::format("WEFT_NODE={}: a node of the fabric's topology has this name", out.name)};
   const std::string flavour = environment_variable("WEFT_FLAVOUR");
   if (!flavour.empty() && flavour != "infiniband" && flavour != "roce")
     return Error{fmt::format("WEFT_FLAVOUR={}: infiniband or roce", flavour)};
   out.roce = flavour == "roce";
+  const std::string strict = environment_variable("WEFT_STRICT_MEMORY");
+  if (!strict.empty() && strict != "0" && strict != "1")
+    return Error{fmt::format("WEFT_STRICT_MEMORY={}: 0 or 1", strict)};
+  out.strict_memory = strict == "1";
   out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
   out.curve_server = environment_variable("WEFT_CURVE_SERVER");
   uint16_t lid = 0;

@@ -22,7 +22,8 @@ struct Settings {
   std::string curve_server;
   uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
-  bool roce = false;  // the port says Ethernet, and its GIDs are of RoCE version 2
+  bool strict_memory = false;  // transfers to and from memory that has gone fail
+  bool roce = false;           // the port says Ethernet, and its GIDs are of RoCE version 2
 };
 
 /// Fails with one line that names the variable.

@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 
+#include "messages/failure.h"
 #include "verbs/c_call.h"
 
 namespace {
@@ -39,35 +40,11 @@ const Rate* find_rate(Match match) noexcept {
 }  // namespace
 
 WEFT_VERBS_API const char* ibv_wc_status_str(ibv_wc_status status) {
-  static constexpr std::array<const char*, 24> kNames{"success",
-                                                      "local length error",
-                                                      "local QP operation error",
-                                                      "local EE context operation error",
-                                                      "local protection error",
-                                                      "Work Request Flushed Error",
-                                                      "memory management operation error",
-                                                      "bad response error",
-                                                      "local access error",
-                                                      "remote invalid request error",
-                                                      "remote access error",
-                                                      "remote operation error",
-                                                      "transport retry counter exceeded",
-                                                      "RNR retry counter exceeded",
-                                                      "local RDD violation error",
-                                                      "remote invalid RD request",
-                                                      "aborted error",
-                                                      "invalid EE context number",
-                                                      "invalid EE context state",
-                                                      "fatal error",
-                                                      "response timeout error",
-                                                      "general error",
-                                                      "TM error",
-                                                      "TM software rendezvous"};
-  return name_at(kNames, static_cast<int>(status), "unknown");
+  return weft::completion_status_text(static_cast<uint32_t>(status));
 }
 
 WEFT_VERBS_API const char* ibv_node_type_str(ibv_node_type type) {
-  static constexpr std::array<const char*, 9> kNames{"unknown",           "InfiniBand channel adapter",
+  static constexpr std::array<const char*, 8> kNames{"unknown",           "InfiniBand channel adapter",
                                                      "InfiniBand switch", "InfiniBand router",
                                                      "iWARP NIC",         "usNIC",
                                                      "usNIC UDP",         "unspecified"};

@@ -1,5 +1,6 @@
 #include "verbs/system_tree.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <infiniband/verbs.h>
 #include <net/if.h>
@@ -10,14 +11,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "adapter/counters.h"
 #include "base/clock.h"
+#include "base/private_files.h"
+#include "base/process_limits.h"
 #include "verbs/addresses.h"
 #include "verbs/identity.h"
+#include "verbs/per_process.h"
 #include "verbs/process_node.h"
 
 namespace weft::verbs {
@@ -33,6 +39,7 @@ bool put(const fs::path& file, std::string_view text) {
   static std::atomic<uint32_t> written{0};
   const fs::path next = file.string() + fmt::format(".{}.{}", getpid(), written.fetch_add(1));
   {
+    const QuietFileSize quiet;
     std::ofstream out(next);
     out << text << '\n';
     if (!out.flush()) return false;
@@ -159,22 +166,46 @@ bool put_counters(ProcessNode& node, const fs::path& port) {
   return put_all;
 }
 
+/// The tree of this process. The child of fork() has another node, and another tree.
+struct Shown {
+  ForkedMutex mutex;
+  const ProcessNode* node = nullptr;
+  std::string root;
+  Instant fresh_until = Instant::min();
+};
+Shown& shown() {
+  static Shown& instance = *std::make_unique<Shown>().release();
+  return instance;
+}
+
+/// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
+[[gnu::constructor]] void make_at_load() {
+  static_cast<void>(shown());
+}
+
 }  // namespace
 
 bool write_system_tree(ProcessNode& node, const std::string& root) {
-  static std::atomic<const ProcessNode*> shown{nullptr};
-  static std::atomic<Instant> fresh_until{Instant::min()};
+  Shown& last = shown();
+  const std::lock_guard one_at_a_time(last.mutex);
   const fs::path port = fs::path(root) / "class/infiniband" / device_name() / "ports/1";
   const Instant now = MonotonicClock().now();
-  if (shown.load() != &node) {
+  // A process that outlives its `weft run` may find that a later one has cleaned up.
+  if (last.node != &node || access(port.c_str(), F_OK) != 0) {
     if (!put_device(node, root)) return false;
-    shown.store(&node);
-  } else if (now < fresh_until.load()) {
+    last.node = &node;
+    last.root = root;
+  } else if (now < last.fresh_until) {
     return true;
   }
   if (!put_counters(node, port) || !put_port(node, port)) return false;
-  fresh_until.store(now + kFreshFor);
+  last.fresh_until = now + kFreshFor;
   return true;
+}
+
+void remove_system_tree(const ProcessNode& node) noexcept {
+  const Shown& last = shown();
+  if (last.node == &node) remove_tree(AT_FDCWD, last.root);
 }
 
 }  // namespace weft::verbs

@@ -11,5 +11,7 @@ class ProcessNode;
 /// Writes the tree below `root`, with the counters of now, over what was written before. False when it
 /// cannot.
 [[nodiscard]] bool write_system_tree(ProcessNode& node, const std::string& root);
+/// Removes the tree that write_system_tree() has written for this node, if it has.
+void remove_system_tree(const ProcessNode& node) noexcept;
 
 }  // namespace weft::verbs

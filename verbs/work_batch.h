@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adapter/verbs.h"
+#include "verbs/call_lock.h"
 
 namespace weft::verbs {
 
@@ -24,10 +25,13 @@ struct BuiltRequest {
 
 /// Vectors keep their room from batch to batch.
 struct WorkBatch {
+  CallLock lock;  // from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort(); also around ibv_post_send()
   std::vector<BuiltRequest> requests;
   std::vector<adapter::Sge> sges;
   std::vector<std::byte> inline_bytes;
+  // Of ibv_wr_complete(): what is handed over, and the segments of inline requests.
   std::vector<adapter::SendRequest> posted;
+  std::vector<adapter::Sge> inlined;
   int fault = 0;  // errno of the first call that cannot be
 
   void clear() noexcept {
@@ -35,6 +39,7 @@ struct WorkBatch {
     sges.clear();
     inline_bytes.clear();
     posted.clear();
+    inlined.clear();
     fault = 0;
   }
 };

@@ -41,8 +41,10 @@ AddressSpaces::AddressSpaces(MemoryTable& table, MemoryManager& manager) : table
 }
 
 Refusable<> AddressSpaces::assign(PdId pd, ProcessId process, ProcessMode mode) {
-  if (!owners_.emplace(pd, Owner{process, mode}).second)
-    return Refusal{"assign: the protection domain belongs to a process already"};
+  if (owners_.contains(pd)) return Refusal{"assign: the protection domain belongs to a process already"};
+  if (mode == ProcessMode::kUser)
+    if (Refusable<> confined = table_.confine(pd); !confined) return confined.error();
+  owners_.emplace(pd, Owner{process, mode});
   return {};
 }
 

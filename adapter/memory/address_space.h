@@ -91,8 +91,11 @@ class AddressSpaces {
   AddressSpaces(const AddressSpaces&) = delete;
   AddressSpaces& operator=(const AddressSpaces&) = delete;
 
-  /// The PD is that of a process from now on. Refused for a PD that has one.
+  /// The PD is that of a process until it ends. In user mode it registers memory by reg_addresses() alone
+  /// (SAN-LMP-06). Refused for a PD that has a process, and in user mode for one that has regions or keys.
   Refusable<> assign(PdId pd, ProcessId process, ProcessMode mode);
+  /// The PD has ended.
+  void free_pd(PdId pd) noexcept { owners_.erase(pd); }
   /// OpenQP: the process's segment table is fetched, unless an earlier QP or registration has done so
   /// (SAN-LMP-08). Nothing happens for a PD without process.
   void open_qp(PdId pd);
@@ -117,7 +120,7 @@ class AddressSpaces {
 
   /// Effective to virtual address, by the copy of the process's table; nothing when no valid segment says so.
   [[nodiscard]] std::optional<uint64_t> to_virtual(ProcessId process, uint64_t effective) const noexcept;
-  /// The oldest page fault that nobody has taken.
+  /// The oldest page fault that was not taken yet.
   [[nodiscard]] std::optional<PageFault> take_page_fault() noexcept;
   /// Segment tables fetched so far.
   [[nodiscard]] uint32_t fetches() const noexcept { return fetches_; }

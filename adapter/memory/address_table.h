@@ -29,7 +29,7 @@ struct PageList {
 };
 
 class AddressTable final : public Translation {
-  struct Passed {};  // by make(): nobody else makes one
+  struct Passed {};  // only make() makes one
 
  public:
   AddressTable(Passed passed, const PageList& list);

@@ -21,7 +21,7 @@ class ChunkedTable {
   }
   /// Entries there is memory for: a multiple of kChunk.
   [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(chunks_.size()) * kChunk; }
-  /// Room for the places of all chunks of so many entries, so that grow() takes none.
+  /// Room for the places of all chunks of `entries` entries, so that grow() takes none.
   void expect(uint32_t entries) { chunks_.reserve((entries + kChunk - 1) / kChunk); }
   using Chunk = std::unique_ptr<T[]>;
   /// A chunk of fresh entries. Anybody may take it, at any time.

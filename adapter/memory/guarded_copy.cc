@@ -5,68 +5,66 @@
 
 #include <atomic>
 #include <cstring>
-#include <utility>
 
+#include "adapter/memory/fault_handler.h"
+#include "adapter/memory/kernel_copy.h"
+#include "adapter/memory/plain_copy.h"
 #include "base/crc32c.h"
 #include "base/crc32c_few.h"
 
 namespace weft::adapter {
+
 namespace {
 
-/// Set while this thread touches memory of a region. Two stores a copy is all that the guard costs.
-[[gnu::tls_model("initial-exec")]] constinit thread_local bool in_guarded_copy = false;
-
-void enter() noexcept {
-  in_guarded_copy = true;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-}
-void leave() noexcept {
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  in_guarded_copy = false;
-}
+constexpr size_t kWord = sizeof(uint64_t);
+#if defined(__x86_64__)
+constexpr bool kOrderedStores = true;  // others see each store behind those before it
+#else
+constexpr bool kOrderedStores = false;
+#endif
 
 }  // namespace
 
 void copy_guarded(std::byte* to, const std::byte* from, size_t bytes) {
-  enter();
-  if (bytes == sizeof(uint64_t)) {  // no call for the smallest messages
-    std::memcpy(to, from, sizeof(uint64_t));
-  } else {
-    std::memcpy(to, from, bytes);
-  }
-  leave();
+  if (thread_guard.way != GuardWay::kSignals) [[unlikely]]
+    return copy_carefully(to, from, bytes);
+  if (!kOrderedStores || bytes != kWord) return copy_by_signals(to, from, bytes);
+  enter_copy();  // no call for the smallest messages
+  std::memcpy(to, from, kWord);
+  leave_copy();
 }
 
 uint32_t crc_copy_guarded(uint32_t crc, std::byte* to, const std::byte* from, size_t bytes) {
-  enter();
+  if (thread_guard.way != GuardWay::kSignals) [[unlikely]]
+    return crc_copy_carefully(crc, to, from, bytes);
+  enter_copy();
   crc = crc32c_copy_of_few(crc, to, from, bytes);
-  leave();
+  leave_copy();
   return crc;
 }
 
 uint32_t crc_guarded(uint32_t crc, const std::byte* from, size_t bytes) {
-  enter();
+  if (!ask_for_signals()) return kernel_crc(crc, from, bytes);
+  enter_copy();
   crc = crc32c_extend(crc, from, bytes);
-  leave();
+  leave_copy();
   return crc;
 }
 
 uint64_t fetch_add_guarded(std::byte* at, uint64_t addend) {
-  enter();
+  if (!ask_for_signals() && !may_write_word(at)) return 0;
+  enter_copy();
   const uint64_t before = std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).fetch_add(addend);
-  leave();
+  leave_copy();
   return before;
 }
 
 uint64_t compare_swap_guarded(std::byte* at, uint64_t compare, uint64_t swap) {
-  enter();
+  if (!ask_for_signals() && !may_write_word(at)) return 0;
+  enter_copy();
   (void)std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).compare_exchange_strong(compare, swap);
-  leave();
+  leave_copy();
   return compare;
-}
-
-bool leave_guarded_copy() noexcept {
-  return std::exchange(in_guarded_copy, false);
 }
 
 }  // namespace weft::adapter

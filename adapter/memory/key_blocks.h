@@ -17,7 +17,7 @@ inline constexpr uint32_t kKeyBlockNumbers = 1U << 20;
 class KeyBlocks {
   static constexpr uint32_t kPage = 1024;
   struct PageOf {
-    std::array<uint32_t, kPage> owners;  // index + 1; 0: nobody's
+    std::array<uint32_t, kPage> owners;  // index + 1; 0: free
   };
 
  public:
@@ -33,7 +33,7 @@ class KeyBlocks {
     const Page& page = pages_[block / kPage];
     return page != nullptr ? page->owners[block % kPage] - 1 : kNobody;
   }
-  /// A block that is nobody's becomes `index`'s. `spare` is taken where the block is the first of its page;
+  /// A free block becomes `index`'s. `spare` is taken where the block is the first of its page;
   /// the page stays.
   void put(uint32_t block, uint32_t index, Page& spare) {
     Page& page = pages_[block / kPage];

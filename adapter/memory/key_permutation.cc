@@ -1,11 +1,11 @@
 // How it works: a Feistel network is a bijection whatever its round function is; it is unpredictable when the
 // round function is. Ours is SipHash cut down to one fixed-size block: one round to take the block in, two to
-// finish. Six Feistel rounds over so small a domain leave no shortcut to somebody who sees a few thousand
-// keys of his own. A multiply-and-xorshift mixer would be faster, and solvable from those keys (decisions
+// finish. Six Feistel rounds over so small a domain leave no shortcut to a peer that sees a few thousand
+// keys of its own. A multiply-and-xorshift mixer would be faster, and solvable from those keys (decisions
 // section 4).
 #include "adapter/memory/key_permutation.h"
 
-#include <bit>
+#include "base/sip_hash.h"
 
 namespace weft::adapter {
 namespace {
@@ -15,30 +15,13 @@ constexpr uint32_t kHalfBits = kPermutedBits / 2;
 constexpr uint32_t kHalfMask = (1U << kHalfBits) - 1;
 static_assert(2 * kHalfBits == kPermutedBits);
 
-struct SipState {
-  uint64_t a, b, c, d;
-
-  void round() noexcept {
-    a += b;
-    c += d;
-    b = std::rotl(b, 13) ^ a;
-    d = std::rotl(d, 16) ^ c;
-    a = std::rotl(a, 32);
-    c += b;
-    a += d;
-    b = std::rotl(b, 17) ^ c;
-    d = std::rotl(d, 21) ^ a;
-    c = std::rotl(c, 32);
-  }
-};
-
 }  // namespace
 
 KeyPermutation::KeyPermutation(RandomSource& random) noexcept {
   const uint64_t secret_low = random.next();
   const uint64_t secret_high = random.next();
-  start_ = {secret_low ^ 0x736f6d6570736575ULL, secret_high ^ 0x646f72616e646f6dULL,
-            secret_low ^ 0x6c7967656e657261ULL, secret_high ^ 0x7465646279746573ULL};
+  const SipState start = SipState::with({secret_low, secret_high});
+  start_ = {start.a, start.b, start.c, start.d};
 }
 
 uint32_t KeyPermutation::mix(uint32_t round, uint32_t half) const noexcept {

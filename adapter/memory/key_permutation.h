@@ -1,5 +1,5 @@
 // adapter/memory/key_permutation.h -- a keyed bijection over 28 bits: turns (index, instance) into the part
-// of a key that nobody can predict, and back, in constant time (LAY-STAG, O-36, decisions section 4).
+// of a key that a peer cannot predict, and back, in constant time (LAY-STAG, O-36, decisions section 4).
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ inline constexpr uint32_t kPermutedBits = 28;
 inline constexpr uint32_t kPermutedMask = (1U << kPermutedBits) - 1;
 
 /// Balanced Feistel network of two 14-bit halves with SipHash rounds as round function. Secret per adapter:
-/// whoever holds some keys learns nothing about the next one. Owner: the adapter's thread.
+/// some keys tell nothing about the next one. Owner: the adapter's thread.
 class KeyPermutation {
  public:
   /// Draws 128 secret bits.

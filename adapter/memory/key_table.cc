@@ -77,7 +77,9 @@ uint8_t KeyTable::after(uint32_t index, uint8_t instance) const noexcept {
 
 uint32_t KeyTable::promise(uint32_t index) noexcept {
   Slot& slot = slots_[index];
-  slot.promised = after(index, slot.promised);
+  const uint8_t next = after(index, slot.promised);
+  if (promised({index, next})) return 0;  // once around
+  slot.promised = next;
   return number_bits_ | permutation_.forward((index << kKeyInstanceBits) | slot.promised);
 }
 

@@ -75,16 +75,19 @@ class KeyTable {
   /// @param keys 1..kKeysMax  @param number 0..15  @param random outlives the table
   KeyTable(uint32_t keys, uint8_t number, RandomSource& random);
 
-  /// A free index under a new instance; nothing when all are in use. Allocates when the table grows and
-  /// nobody has given it room.
+  /// A free index under a new instance; nothing when all are in use. Allocates when the table grows without
+  /// room that was given to it.
   [[nodiscard]] std::optional<uint32_t> take();
   /// Gives an index back. Only for taken ones.
   void give_back(uint32_t index) noexcept;
   /// Steps the instance of a taken index: its present key becomes an old one, and so does every promised one.
   void renew(uint32_t index) noexcept;
 
-  /// A key that a taken index may have later: the next one behind those that were promised before.
+  /// A key that a taken index may have later: the next one behind those that were promised before. 0 when
+  /// every instance ahead of the present one is promised, at most 255.
   [[nodiscard]] uint32_t promise(uint32_t index) noexcept;
+  /// Takes back what was promised behind this instance, which is present or promised.
+  void withdraw_behind(const KeyParts& last) noexcept { slots_[last.index].promised = last.instance; }
   /// Was this instance promised, and is it not behind the present one yet?
   [[nodiscard]] bool promised(const KeyParts& parts) const noexcept {
     const Slot& slot = slots_[parts.index];
@@ -98,7 +101,7 @@ class KeyTable {
   /// No other key is in the block while the index is taken. False when there are too many blocks. Allocates
   /// likewise.
   [[nodiscard]] bool take_block(uint32_t index);
-  /// The index that has the block of a key, and the instance chosen. Asked when find() has named nobody.
+  /// The index that has the block of a key, and the instance chosen. Asked when find() has found none.
   [[nodiscard]] std::optional<KeyParts> find_chosen(uint32_t key) const noexcept;
   /// The instance that such an index has now.
   void choose(const KeyParts& parts) noexcept { slots_[parts.index].instance = parts.instance; }

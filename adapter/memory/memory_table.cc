@@ -1,9 +1,10 @@
 // How it works: every key names one entry of one table. A region has an entry of type region, which only work
 // requests of this node may use (its LKey), and windows, which only peers may use (their RKeys). Registering
-// with remote rights makes a window over the whole region at once, so that verbs users get an RKey; LKey and
-// RKey are never equal. Each check goes through the letters of TPT-LOCAL-02 and TPT-REMOTE-02 in order:
-// valid, type, PD, instance, bounds, right. Bounds are compared by subtraction, which cannot wrap: offset <=
-// length and bytes <= length - offset.
+// with remote rights makes a window over the whole region at once, so that verbs users get an RKey, which is
+// never equal to the LKey. A region with one key (RegisterOptions::one_key) has no such window: its entry
+// holds the remote rights as well, and its one key is good for both. Each check goes through the letters of
+// TPT-LOCAL-02 and TPT-REMOTE-02 in order: valid, type, PD, instance, bounds, right. Bounds are compared by
+// subtraction, which cannot wrap: offset <= length and bytes <= length - offset.
 //
 // Authorisation comes first and touches one entry. Only then an offset becomes an address. Most regions are
 // one range of the process, and the entry holds the address of its first byte; a region of pages holds a
@@ -22,6 +23,9 @@ namespace {
 
 /// Rights that say how, not whether (IBV_ACCESS_OPTIONAL_RANGE): who does not know them passes them over.
 constexpr auto kOptionalRights = static_cast<Access>(0x3FF0'0000U);
+
+constexpr const char* kConfined =
+    "the protection domain is a user process's: it names memory by effective addresses (reg_addresses)";
 
 /// What a grant in pages finds when its entry has none: nothing.
 class Nowhere final : public Translation {
@@ -58,10 +62,10 @@ struct MemoryTable::RegionPlan {
   uint64_t length = 0;
   Access access = Access::kNone;
   EntryType type = EntryType::kRegion;
-  bool lasting_rkey = false;
+  bool one_key = false;
 
   [[nodiscard]] Access remote() const noexcept { return only(access, kRemoteRights); }
-  [[nodiscard]] uint32_t keys() const noexcept { return remote() == Access::kNone && !lasting_rkey ? 1 : 2; }
+  [[nodiscard]] uint32_t keys() const noexcept { return remote() == Access::kNone || one_key ? 1 : 2; }
   [[nodiscard]] bool ends_in_address_space() const noexcept {
     return length - 1 <= std::numeric_limits<uint64_t>::max() - start;
   }
@@ -70,7 +74,7 @@ struct MemoryTable::RegionPlan {
     const bool from_zero = backing.translation != nullptr || has(access, Access::kZeroBased);
     start = options.base_addr.value_or(from_zero ? 0 : backing.origin);
     type = options.type;
-    lasting_rkey = lasting_rkey || options.lasting_rkey;
+    one_key = one_key || options.one_key;
   }
 };
 
@@ -89,6 +93,8 @@ const char* MemoryTable::objection(const RegionPlan& plan) noexcept {
     return "reg_mr: zero-based and with a base address; choose one";
   if (has(plan.access, Access::kOneShot) && plan.remote() == Access::kNone)
     return "reg_mr: one-shot says how often a peer may come; give it a remote right";
+  if (has(plan.access, Access::kOneShot) && plan.one_key)
+    return "reg_mr: one-shot would end the owner's use of the one key too; choose one";
   if (plan.length == 0) return "reg_mr: no memory given; a region has at least one byte";
   if (!local_rights_suffice(plan.access, plan.remote()))
     return "reg_mr: a remote right without the local one; add local write (or drop the withheld local read)";
@@ -103,9 +109,10 @@ void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
   region.start = plan.start;
   region.length = plan.length;
   region.backing = plan.backing;
-  region.rights = only(plan.access, kRegionRights);
+  region.rights = only(plan.access, plan.one_key ? kRegionRights | kRemoteRights : kRegionRights);
   region.type = EntryType::kRegion;
-  region.lasting_rkey = plan.lasting_rkey;
+  region.one_key = plan.one_key;
+  region.binding = plan.one_key ? entries().next_binding() : 0;
   region.valid = true;
   if (region.implicit == kNoEntry) return;
   TableEntry& window = entries().at(region.implicit);
@@ -123,9 +130,9 @@ void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
 
 MemoryRegion MemoryTable::describe(uint32_t index) const noexcept {
   const TableEntry& region = entries().at(index);
-  const bool with_window = region.implicit != kNoEntry;
+  const uint32_t opens = region.one_key ? index : region.implicit;
   return {.lkey = Lkey(entries().key_of(index)),
-          .rkey = with_window ? Rkey(entries().key_of(region.implicit)) : Rkey(),
+          .rkey = opens != kNoEntry ? Rkey(entries().key_of(opens)) : Rkey(),
           .addr = region.start,
           .length = region.length};
 }
@@ -161,6 +168,7 @@ const char* MemoryTable::objection(PdId pd, std::span<std::byte> memory, Access 
 
 Refusable<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                                             const RegisterOptions& options) {
+  if (is_confined(pd)) return Refusal{kConfined};
   return add_region(plan_of(pd, memory, access, options));
 }
 
@@ -177,6 +185,7 @@ Refusable<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Tra
 
 Refusable<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, Access access,
                                                const RegisterOptions& options) {
+  if (is_confined(pd)) return Refusal{kConfined};
   Refusable<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
   if (!table.ok()) return table.error();
   return reg_translated(pd, std::move(table).value(), pages.length, access, options);
@@ -188,6 +197,7 @@ Refusable<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access acc
   const TableEntry* other = entries().find_present(existing.value(), index);
   if (other == nullptr || other->type != EntryType::kRegion || !other->valid)
     return Refusal{"share_mr: not the LKey of a region"};
+  if (crosses(other->pd, pd)) return Refusal{kConfined};
   const Access local = only(other->rights, Access::kLocalWrite | Access::kNoLocalRead);
   const bool more = (has(access, Access::kLocalWrite) && !has(local, Access::kLocalWrite)) ||
                     (has(local, Access::kNoLocalRead) && !has(access, Access::kNoLocalRead));
@@ -203,6 +213,8 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   if (region == nullptr || region->type != EntryType::kRegion)
     return Refusal{"rereg_mr: not the LKey of a region"};
   if (region->by_request) return Refusal{"rereg_mr: the region is registered by work requests"};
+  const bool moves = change.pd && crosses(region->pd, *change.pd);
+  if (moves || (change.memory && is_confined(region->pd))) return Refusal{kConfined};
   if (region->has_windows()) return Refusal{"rereg_mr: windows are bound to the region; unbind them first"};
   const bool had_window = region->implicit != kNoEntry;
   const Access before = had_window ? region->rights | entries().at(region->implicit).rights : region->rights;
@@ -211,7 +223,7 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
                   .start = region->start,
                   .length = region->length,
                   .access = change.access.value_or(before),
-                  .lasting_rkey = region->lasting_rkey};
+                  .one_key = region->one_key};
   if (change.memory) {
     plan.backing = {.origin = reinterpret_cast<uintptr_t>(change.memory->data())};
     plan.length = change.memory->size();
@@ -219,9 +231,8 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   }
   if (const char* wrong = objection(plan); wrong != nullptr) return Refusal{wrong};
   const bool with_window = plan.keys() == 2;
-  // Whoever has the RKey was given it, and it opens what the owner says now. One that has served stays dead.
-  const bool keeps_keys =
-      region->lasting_rkey && !change.memory && !change.pd && !has(before | plan.access, Access::kOneShot);
+  // A peer that has the one key was given it, and the key opens what the owner says now.
+  const bool keeps_keys = region->one_key && !change.memory && !change.pd;
   if (with_window && !had_window && entries().free_count() == 0)
     return Refusal{"rereg_mr: no free key for remote rights; deregister something"};
 
@@ -238,7 +249,19 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   return describe(index);
 }
 
+Refusable<> MemoryTable::confine(PdId pd) {
+  if (!pd_unused(pd)) return Refusal{"confine: something is registered under the protection domain"};
+  confined_.insert(pd);
+  return {};
+}
+
+/// A region that is one PD's and is to be another's, of which one is a user process's.
+bool MemoryTable::crosses(PdId from, PdId to) const noexcept {
+  return from != to && (is_confined(from) || is_confined(to));
+}
+
 Refusable<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
+  if (is_confined(pd)) return Refusal{kConfined};
   if (pd.value() >= kMemoryPdsMax) return Refusal{"reserve_mr: no such protection domain"};
   if (entries().free_count() < (with_rkey ? 2U : 1U))
     return Refusal{"reserve_mr: no free key; deregister something or raise AdapterLimits::keys"};
@@ -412,6 +435,14 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
                   .touched = entry->touched,
                   .bound_windows = region ? entry->tied : 0,
                   .att = att_of(entry->backing)};
+}
+
+void MemoryTable::show_range(uint32_t key, uint64_t& start, uint64_t& length) const noexcept {
+  uint32_t index = 0;
+  const TableEntry* entry = entries().find_present(key, index);
+  if (entry == nullptr) return;
+  start = entry->start;
+  length = entry->length;
 }
 
 bool MemoryTable::pd_unused(PdId pd) const noexcept {

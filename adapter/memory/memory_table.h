@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_set>
 
 #include "adapter/memory/access.h"
 #include "adapter/memory/address_table.h"
@@ -21,7 +22,7 @@ namespace weft::adapter {
 
 struct Backing;
 
-/// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4), or one that lasts.
+/// A registered region. `rkey` is valid when remote rights were asked for (decisions 1.4), or one key.
 struct MemoryRegion {
   Lkey lkey{};
   Rkey rkey{};
@@ -57,9 +58,10 @@ struct RegisterOptions {
   std::optional<uint64_t> base_addr{};
   /// What the entry becomes; anything but kRegion is refused.
   EntryType type = EntryType::kRegion;
-  /// The region has an RKey also while no remote right is given, which opens nothing then, and a change of
-  /// rights alone leaves both keys as they are (ibv_rereg_mr()).
-  bool lasting_rkey = false;
+  /// LKey and RKey are one number, as programs of libibverbs know it from other adapters. Without a remote
+  /// right the key opens nothing to peers. A change of rights alone leaves it as it is (ibv_rereg_mr()). Not
+  /// with kOneShot.
+  bool one_key = false;
 };
 
 /// What a re-registration changes; what is not given stays.
@@ -68,6 +70,15 @@ struct RegionChange {
   std::optional<std::span<std::byte>> memory{};
   std::optional<Access> access{};
   RegisterOptions options{};  // with `memory`
+};
+
+/// Hears of accesses to memory that has gone, where they succeed all the same.
+class GoneMemory {
+ public:
+  virtual void missed() noexcept = 0;
+
+ protected:
+  ~GoneMemory() = default;
 };
 
 /// Owner: the adapter's thread. Checks are O(1): one table look-up, no hash (decisions P8). Nothing costs
@@ -117,8 +128,20 @@ class MemoryTable final : public WindowTable {
   [[nodiscard]] AccessFault fill_reserved(PdId pd, const RegisterRequest& request) noexcept;
   /// Most entries that the page tables of all regions may have together (O-40); without limit at first.
   void limit_page_entries(uint64_t most) noexcept;
+  /// From now on no request names memory of this PD by the addresses of this process (SAN-LMP-02,
+  /// SAN-LMP-06): it takes regions whose bytes a Translation finds, no other, and no region goes from it to
+  /// another PD or comes from one. Refused while something is registered under it. Lasts until free_pd().
+  Refusable<> confine(PdId pd);
+  /// The PD has ended, and its number may be another's.
+  void free_pd(PdId pd) noexcept { confined_.erase(pd); }
+  [[nodiscard]] bool is_confined(PdId pd) const noexcept { return confined_.contains(pd); }
   /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
   Refusable<> dereg_mr(Lkey lkey);
+
+  /// Null, as at first: an access to memory that has gone fails. Otherwise it succeeds as on hardware, which
+  /// holds the pages: bytes that are written there are dropped, bytes that a peer reads there are zero, and
+  /// `gone` hears of it. What a work request sends from there still fails, because those bytes are gone.
+  void tolerate_gone_memory(GoneMemory* gone) noexcept { gone_ = gone; }
 
   /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is where its bytes lie, null when they lie in
   /// pages.
@@ -137,6 +160,14 @@ class MemoryTable final : public WindowTable {
     }
     return AccessFault::kNone;
   }
+  /// The same where memory that has gone may be tolerated: anything but a local read.
+  template <class Action>
+  [[gnu::always_inline]] AccessFault reach(Action&& action, std::byte* at, uint64_t bytes) const noexcept {
+    const AccessFault fault = touch(action, at, bytes);
+    if (fault == AccessFault::kNone || gone_ == nullptr) [[likely]]
+      return fault;
+    return go_without(action, at, bytes);
+  }
   /// Checks a data segment and calls `action(at, bytes)` for each of its pieces, in order: this and
   /// visit_granted() are how payload is reached. kNone, or why it went no further.
   template <class Action>
@@ -147,8 +178,8 @@ class MemoryTable final : public WindowTable {
     if (fault != AccessFault::kNone) [[unlikely]]
       return fault;
     if (at == nullptr) [[unlikely]]
-      return visit(walk_local(sge, kind), action);
-    return touch(action, at, sge.length);
+      return visit(walk_local(sge, kind), kind, action);
+    return kind == AccessKind::kLocalRead ? touch(action, at, sge.length) : reach(action, at, sge.length);
   }
   /// Likewise for bytes [begin, begin + bytes) of what was granted; within its room, while it stands.
   template <class Action>
@@ -156,8 +187,8 @@ class MemoryTable final : public WindowTable {
                                                    AccessKind kind, Action action) const noexcept {
     if (bytes == 0) return AccessFault::kNone;
     if (grant.at == nullptr) [[unlikely]]
-      return visit(walk_granted(grant, begin, bytes, kind), action);
-    return touch(action, grant.at + begin, bytes);
+      return visit(walk_granted(grant, begin, bytes, kind), kind, action);
+    return reach(action, grant.at + begin, bytes);
   }
   /// Tells the table that a granted operation is executed; a one-shot key dies here (SAN-RMP-12).
   void finish_remote(const RemoteGrant& grant) noexcept;
@@ -165,9 +196,12 @@ class MemoryTable final : public WindowTable {
   /// whose data leaves after its execution.
   [[nodiscard]] bool still_bound(const RemoteGrant& grant) const noexcept;
 
-  /// The entry a local or remote key names, whoever owns it; nothing for old keys and free entries. For tools
-  /// and tests.
+  /// The entry of a local or remote key, in any PD; nothing for old keys and free entries. For tools and
+  /// tests.
   [[nodiscard]] std::optional<TptEntry> query(uint32_t key) const noexcept;
+
+  /// First address and bytes of the entry that a key names, for people; nothing changes when there is none.
+  [[gnu::cold]] void show_range(uint32_t key, uint64_t& start, uint64_t& length) const noexcept;
 
   /// True while no region, window or key uses the PD.
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
@@ -176,13 +210,23 @@ class MemoryTable final : public WindowTable {
   struct RegionPlan;
 
   template <class Action>
-  static AccessFault visit(PageWalk walk, Action& action) noexcept {
+  AccessFault visit(PageWalk walk, AccessKind kind, Action& action) const noexcept {
     AccessFault fault = AccessFault::kNone;
     for (MemoryPiece piece; fault == AccessFault::kNone && !walk.done();) {
       fault = walk.next(piece);
-      if (fault == AccessFault::kNone) fault = touch(action, piece.at, piece.bytes);
+      if (fault != AccessFault::kNone) return fault;
+      fault = kind == AccessKind::kLocalRead ? touch(action, piece.at, piece.bytes)
+                                             : reach(action, piece.at, piece.bytes);
     }
     return fault;
+  }
+  /// The access once more, from its first byte, by copies that leave out what is not there.
+  template <class Action>
+  [[gnu::noinline, gnu::cold]] AccessFault go_without(Action& action, std::byte* at,
+                                                      uint64_t bytes) const noexcept {
+    gone_->missed();
+    const FinishWithoutMemory finish;
+    return touch(action, at, bytes);
   }
   /// The walk over a segment that check_local() has found good.
   [[nodiscard]] PageWalk walk_local(const Sge& sge, AccessKind kind) const noexcept;
@@ -195,8 +239,12 @@ class MemoryTable final : public WindowTable {
   /// Replaces what is staged for a reserved entry.
   [[nodiscard]] Refusable<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);
   [[nodiscard]] Refusable<MemoryRegion> add_region(const RegionPlan& plan);
+  [[nodiscard]] bool crosses(PdId from, PdId to) const noexcept;
   void open_region(uint32_t index, const RegionPlan& plan) noexcept;
   [[nodiscard]] MemoryRegion describe(uint32_t index) const noexcept;
+
+  GoneMemory* gone_ = nullptr;
+  std::unordered_set<PdId, StrongIdHash> confined_;  // of user processes
 };
 
 }  // namespace weft::adapter

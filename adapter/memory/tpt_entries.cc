@@ -71,7 +71,7 @@ AccessFault TptEntries::why_not(PdId pd, uint32_t key, EntryType type) const noe
   if (!parts) parts = keys_.find(key);
   if (!parts || !entries_[parts->index].valid) return AccessFault::kNotValid;
   const TableEntry& entry = entries_[parts->index];
-  if (entry.type != type) return AccessFault::kWrongType;
+  if (!entry.is(type)) return AccessFault::kWrongType;
   return entry.pd != pd ? AccessFault::kWrongPd : AccessFault::kWrongInstance;
 }
 
@@ -105,6 +105,10 @@ uint32_t TptEntries::find_typed(Rkey key) const noexcept {
   if (!parts) return kNoEntry;
   const TableEntry& entry = entries_[parts->index];
   return entry.taken && entry.kind == WindowKind::kType1 && keys_.promised(*parts) ? parts->index : kNoEntry;
+}
+
+void TptEntries::withdraw_behind(Rkey key) noexcept {
+  if (const std::optional<KeyParts> parts = keys_.find(key.value()); parts) keys_.withdraw_behind(*parts);
 }
 
 bool TptEntries::take_block(uint32_t index) {

@@ -84,12 +84,14 @@ struct alignas(64) TableEntry {
   bool taken = false;
   bool valid = false;
   bool by_request : 1 =
-      false;  // region: registered by work requests, `backing`, `length` staged for the next
-  bool lasting_rkey : 1 = false;  // region: has its RKey whatever its rights are
-  bool filled : 1 = false;        // region: under its present key one was carried out
-  bool touched : 1 = false;       // window: its one operation was executed
+      false;                 // region: registered by work requests, `backing`, `length` staged for the next
+  bool one_key : 1 = false;  // region: its key is its RKey too, and `rights` has the remote ones
+  bool filled : 1 = false;   // region: under its present key one was carried out
+  bool touched : 1 = false;  // window: its one operation was executed
 
   [[nodiscard]] uint8_t instance() const noexcept { return static_cast<uint8_t>(tag); }
+  /// May it be used as one of this type? A region with one key serves peers as a window does.
+  [[nodiscard]] bool is(EntryType wanted) const noexcept { return type == wanted || one_key; }
   /// Of a region.
   [[nodiscard]] bool has_windows() const noexcept { return tied != 0; }
   /// Of a window: may it be used by way of this QP?
@@ -140,11 +142,13 @@ class TptEntries {
   void give_room(Room& room) noexcept;
 
   /// A free entry of `pd`, filled in but for its instance. Only when one is free. Allocates when the table
-  /// grows and nobody has given it room.
+  /// grows without room that was given to it.
   [[nodiscard]] uint32_t take(const TableEntry& as);
   /// Gives a taken window a block of keys of which the consumer chooses one. False when there is no room.
   [[nodiscard]] bool take_block(uint32_t index);
   [[nodiscard]] uint32_t promise_key(uint32_t index) noexcept { return keys_.promise(index); }
+  /// The newest promise that holds is this key, which find_typed() has found.
+  void withdraw_behind(Rkey key) noexcept;
   /// A window of type 1 or 2 has this key from now on.
   void set_key(uint32_t index, Rkey key) noexcept;
   /// Frees an entry and what it holds.
@@ -173,7 +177,7 @@ class TptEntries {
       return why_not(pd, key, type);
     const TableEntry& entry = entries_[index];
     if (!entry.valid) return AccessFault::kNotValid;
-    if (entry.type != type) return AccessFault::kWrongType;
+    if (!entry.is(type)) return AccessFault::kWrongType;
     if (entry.pd != pd) return AccessFault::kWrongPd;
     out = {&entry, index};
     return AccessFault::kNone;
@@ -210,7 +214,7 @@ class TptEntries {
   void drop(const Backing& backing) noexcept;
   /// A region ceases to use a translation and keeps it for later, unless others use it.
   void set_aside(TableEntry& region) noexcept;
-  /// May page tables grow by so many entries?
+  /// May page tables grow by `entries` entries?
   [[nodiscard]] bool room_for(uint64_t entries) const noexcept {
     return entries <= page_entries_max_ && page_entries_ <= page_entries_max_ - entries;
   }
@@ -220,7 +224,7 @@ class TptEntries {
   [[nodiscard, gnu::cold]] uint32_t present_chosen(uint32_t key) const noexcept;
   /// Which of checks a to d an entry fails whose present key this is not.
   [[nodiscard, gnu::cold]] AccessFault why_not(PdId pd, uint32_t key, EntryType type) const noexcept;
-  /// Checks b to d, and that the entry is somebody's.
+  /// Checks b to d, and that the entry is taken.
   [[nodiscard]] AccessFault find_taken(PdId pd, uint32_t key, EntryType type, uint32_t& out) const noexcept;
 
   static constexpr uint32_t kKeysPerRegion = 2;

@@ -78,6 +78,10 @@ Rkey WindowTable::promise_key(Rkey window) noexcept {
   return Rkey(entries_->promise_key(index));
 }
 
+void WindowTable::withdraw_promise(Rkey window) noexcept {
+  if (entries_->find_typed(window) != kNoEntry) entries_->withdraw_behind(window);
+}
+
 AccessFault WindowTable::bind_window(const Accessor& who, const BindRequest& request) noexcept {
   const uint32_t window = entries_->find_typed(request.window);
   if (window == kNoEntry) return bind_rkey(who.pd, request);

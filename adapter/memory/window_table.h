@@ -47,8 +47,11 @@ class WindowTable {
   /// A window of a kind, not bound; its first key.
   Refusable<Rkey> alloc_window(PdId pd, WindowKind kind);
   /// Type 1: the key that the window gets with the next bind request; a request that is posted must name it.
-  /// Null key when `window` is none of type 1.
+  /// Null key when `window` is none of type 1, or when its 255 keys ahead are all promised.
   [[nodiscard]] Rkey promise_key(Rkey window) noexcept;
+  /// The request with the key promised after `window`, the newest before it, was not posted: that key is free
+  /// to be promised again.
+  void withdraw_promise(Rkey window) noexcept;
   /// What a bind request does, for windows of every kind. Type 1: ties the window to the range, whatever it
   /// was tied to, under the promised key that the request names; the one before is dead, and length zero
   /// only unties. Type 2: under any key of the window's block, for the QP that asks alone; refused while it
@@ -79,7 +82,7 @@ class WindowTable {
   /// What was granted may have ended outside this table: every grant is asked for again.
   void end_grants() noexcept { ++revision_; }
 
-  /// The next registration would take memory that nobody has supplied (adapter/supplies.h).
+  /// The next registration would take memory that was not supplied (adapter/supplies.h).
   [[nodiscard]] bool lacks_room() const noexcept;
 
   // ---- adapter/ alone --------------------

@@ -26,12 +26,15 @@ bool CompletionQueue::resize(FixedRing<WorkCompletion>& room) noexcept {
   return true;
 }
 
-void CompletionQueue::purge(Qpn qpn) noexcept {
+uint32_t CompletionQueue::purge(Qpn qpn) noexcept {
+  uint32_t receives = 0;
   for (size_t left = entries_.size(); left > 0; --left) {
     const WorkCompletion entry = entries_.front();
     entries_.pop();
     if (entry.qpn != qpn) entries_.push(entry);
+    receives += entry.qpn == qpn && ends_receive(entry.opcode) ? 1U : 0U;
   }
+  return receives;
 }
 
 uint32_t CompletionQueue::poll(std::span<WorkCompletion> out) noexcept {

@@ -71,11 +71,12 @@ class CompletionQueue {
   /// Its entries stand in `room` from now on, and `room` has what they stood in; false when more wait than
   /// fit.
   [[nodiscard]] bool resize(FixedRing<WorkCompletion>& room) noexcept;
-  /// Takes out the entries of a QP that is no more; the others keep their order.
-  void purge(Qpn qpn) noexcept;
+  /// Takes out the entries of a QP that is no more; the others keep their order. @return how many of them
+  /// were of receive WQEs
+  uint32_t purge(Qpn qpn) noexcept;
 
-  /// Asks for one notification; take_notification() then answers true once. Whoever waits for any entry is
-  /// told of any, though somebody asks for solicited ones later; kOff takes the request back.
+  /// Asks for one notification; take_notification() then answers true once. A request for any
+  /// entry outlasts a later one for solicited entries; kOff takes the request back.
   void arm(CqNotify when) noexcept { notify_ = when == CqNotify::kOff ? when : std::max(notify_, when); }
   [[nodiscard]] bool take_notification() noexcept;
   /// It was taken off the list of notified queues; true when its notification had not been taken yet.
@@ -87,7 +88,8 @@ class CompletionQueue {
   [[nodiscard]] uint32_t index() const noexcept { return index_; }
   /// QPs that complete into it; a queue in use is not destroyed.
   uint32_t users = 0;
-  bool fails_users = false;  // an entry was lost and the QPs that complete here have not been failed yet
+  bool frees_places = false;  // some of them, or an SRQ that does, have queues that hold their places
+  bool fails_users = false;   // an entry was lost and the QPs that complete here have not been failed yet
   EventBox events{*this};
 
  private:

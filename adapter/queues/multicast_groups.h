@@ -36,7 +36,7 @@ class MulticastGroups {
       if (places_[at].key == wanted) each(places_[at].member);
     }
   }
-  /// Somebody is member of a group with this LID.
+  /// A QP is member of a group with this LID.
   [[nodiscard]] bool any(uint8_t port, Lid lid) const noexcept;
   [[nodiscard]] bool has(const QueuePair& qp) const noexcept;
 

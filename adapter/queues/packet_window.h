@@ -21,8 +21,9 @@
 namespace weft::adapter {
 
 /// Chunks of all QPs of an adapter. Owner: the adapter's thread. Memory is taken kChunksPerSlab at a time,
-/// the first at construction, and kept: it is taken only when more is in use than ever before. Where somebody
-/// supplies it (report_to()) none is taken here: who finds too little waits until there is more.
+/// the first at construction, and kept: it is taken only when more is in use than ever before. After
+/// report_to() another thread supplies it and none is taken here: a QP that finds too little waits until
+/// there is more.
 template <class Packet, uint32_t kLength = kChunkPackets, uint32_t kChunksPerSlab = 32>
 class ChunkPool {
   struct alignas(64) Slab {
@@ -47,20 +48,20 @@ class ChunkPool {
   [[nodiscard]] static Memory make() { return std::make_unique<Slab>(); }
   /// Less than half a slab is left, or than keep() said.
   [[nodiscard]] bool low() const noexcept { return free_.size() < kept_; }
-  /// At least so many are wanted at any time.
+  /// At least `chunks` are wanted at any time.
   void keep(uint32_t chunks) noexcept { kept_ = std::clamp(chunks, kChunksPerSlab / 2, kKeptMax); }
-  /// From now on somebody adds memory: `flag` becomes true when it is low.
+  /// From now on another thread adds memory: `flag` becomes true when it is low.
   void report_to(bool& flag) noexcept { low_ = &flag; }
-  /// May somebody begin who takes so many at most? False: more memory is on its way.
+  /// May an operation begin that takes at most `chunks`? False: more memory is on its way.
   [[nodiscard]] bool serves(uint32_t chunks) noexcept {
     if (free_.size() >= chunks || low_ == nullptr || exhausted_) [[likely]]
       return true;
     *low_ = true;
     return false;
   }
-  /// Somebody found none, and more is on its way.
+  /// An operation found none, and more is on its way.
   [[nodiscard]] bool awaited() const noexcept { return awaited_; }
-  /// There is no memory to add: whoever finds none does without, until there is.
+  /// There is no memory to add: operations do without until there is.
   void go_without() noexcept {
     awaited_ = false;
     exhausted_ = true;
@@ -118,7 +119,7 @@ class ChunkPool {
   uint32_t ahead_max_;
   uint32_t out_ = 0;
   uint32_t kept_ = kChunksPerSlab / 2;
-  bool* low_ = nullptr;  // somebody supplies it
+  bool* low_ = nullptr;  // another thread supplies it
   bool awaited_ = false;
   bool exhausted_ = false;
   std::vector<Memory> slabs_;

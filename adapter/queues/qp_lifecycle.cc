@@ -20,8 +20,7 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   engine.stash.drop_all(qp.rx);
   qp.rx.packets.clear(engine.rx_chunks);
   if (qp.rx.order != nullptr) qp.rx.order->untold.clear_all();
-  qp.rx.ack_due = qp.rx.ack_now = false;
-  qp.rx.nak = AckCode::kAck;
+  qp.rx.debt.drop();
   qp.rx.reads.clear();
   qp.answers = false;
   qp.rx.executed_reads.clear();
@@ -29,8 +28,12 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
 }
 
 void flush_recv_wqe(Engine& engine, const QueuePair& qp, uint64_t wr_id) noexcept {
-  engine.complete(qp.config.recv_cq,
-                  {.wr_id = wr_id, .status = WcStatus::kFlushed, .opcode = WcOpcode::kRecv, .qpn = qp.qpn});
+  engine.complete(qp.config.recv_cq, {.wr_id = wr_id,
+                                      .status = WcStatus::kFlushed,
+                                      .opcode = WcOpcode::kRecv,
+                                      .qpn = qp.qpn,
+                                      .imm = code_of(qp.failed_by),
+                                      .place = place_of_receive(qp)});
 }
 
 }  // namespace
@@ -43,22 +46,26 @@ void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.peer_qpn = qp.attr.dest_qpn;
   engine.set_path(qp);
   qp.port_seen = engine.port_of(qp).change();
-  if (is_connected(qp.config.type)) qp.watch |= kWatchFirstCell;
+  if (qp.connected()) qp.watch |= kWatchFirstCell;
 }
 
 void start_sending(Engine& engine, QueuePair& qp) noexcept {
   stop_sending(engine, qp);
+  qp.other_psn = false;
   qp.watch &= static_cast<uint8_t>(~kWatchFirstCell);
   qp.tx.start({.first_psn = qp.attr.sq_psn, .progress_at = engine.now, .timeout = qp.attr.ack_timeout});
 }
 
 void flush_send_before(Engine& engine, QueuePair& qp, uint64_t position) noexcept {
   SendQueue& sq = qp.sq;
-  for (; sq.done < position; ++sq.done) {
-    const SendWqe& wqe = sq.at(sq.done);
-    engine.complete(
-        qp.config.send_cq,
-        {.wr_id = wqe.wr_id, .status = WcStatus::kFlushed, .opcode = wqe.rule->completion, .qpn = qp.qpn});
+  while (sq.done < position) {
+    const SendWqe& wqe = sq.at(sq.done++);
+    engine.complete(qp.config.send_cq, {.wr_id = wqe.wr_id,
+                                        .status = WcStatus::kFlushed,
+                                        .opcode = wqe.rule->completion,
+                                        .qpn = qp.qpn,
+                                        .imm = code_of(qp.failed_by),
+                                        .place = static_cast<uint32_t>(sq.done)});
   }
 }
 
@@ -82,9 +89,11 @@ void flush_all(Engine& engine, QueuePair& qp) noexcept {
   if (qp.config.srq != nullptr) engine.raise(qp, AsyncEventKind::kLastWqeReached);
 }
 
-void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept {
+void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status,
+                 bool completed) noexcept {
   if (qp.state == QpState::kErr) return;
   qp.state = QpState::kErr;
+  qp.events.completed = completed;
   engine.count(AdapterCounter::kQpErrors);
   engine.raise(qp, kind, status);
   flush_all(engine, qp);
@@ -107,14 +116,15 @@ void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   qp.sq.clear();
   qp.rq->give_back(qp.taken);
   qp.own_rq.clear();
-  qp.config.send_cq->purge(qp.qpn);
-  const bool foreign =
-      qp.config.type == QpType::kXrcRecv;  // what it received belongs to the owner of the SRQ
-  if (qp.config.recv_cq != qp.config.send_cq && !foreign) qp.config.recv_cq->purge(qp.qpn);
+  uint32_t receives = qp.config.send_cq->purge(qp.qpn);
+  const bool foreign = qp.row->serves_domain;  // what it received belongs to the owner of the SRQ
+  if (qp.config.recv_cq != qp.config.send_cq && !foreign) receives += qp.config.recv_cq->purge(qp.qpn);
+  if (qp.config.srq != nullptr) qp.config.srq->queue.free_places(receives);
   qp.path = {};
   qp.attr = {};
+  qp.failed_by = Reason::kNone;
   qp.watch = 0;
-  qp.pkey = engine.port_of(qp).pkeys[0];
+  qp.pkey = engine.port_of(qp).pkeys()[0];
 }
 
 }  // namespace weft::adapter

@@ -2,17 +2,24 @@
 // flushed in order, everything is forgotten (house style 25, 29).
 #pragma once
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
 #include "adapter/queues/queue_pair.h"
 
 namespace weft::adapter {
+
+/// WorkCompletion::place of what `qp` receives now.
+[[nodiscard]] inline uint32_t place_of_receive(const QueuePair& qp) noexcept {
+  return qp.srq != nullptr ? qp.srq->number : 0;
+}
 
 /// Entry to RTR and to RTS: both sides start at the attributes' PSNs.
 void start_receiving(Engine& engine, QueuePair& qp) noexcept;
 void start_sending(Engine& engine, QueuePair& qp) noexcept;
 
-/// The adapter gives up on a QP: everything left completes as flushed, in order. `kind` says why.
-void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status) noexcept;
+/// The adapter gives up on a QP: everything left completes as flushed, in order. `kind` says why;
+/// `completed`: so does a completion that was made.
+void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus status,
+                 bool completed = false) noexcept;
 /// A send failed on a service without acknowledgement: its send queue is flushed, the receive queue works on.
 void enter_send_error(Engine& engine, QueuePair& qp) noexcept;
 /// modify_qp() to ERR. What waits in a shared receive queue stays there for the others.
@@ -26,8 +33,8 @@ void flush_recv(Engine& engine, QueuePair& qp) noexcept;
 /// that a message still fills.
 void select_srq(QueuePair& qp, SharedReceiveQueue* srq) noexcept;
 
-/// RESET and destruction: no completion is made; what was queued is forgotten, and so are completions that
-/// nobody has polled, or a later use of the number or of its wr_ids would be taken for this one.
+/// RESET and destruction: no completion is made; what was queued is forgotten, and so are unpolled
+/// completions, which a later use of the number or of its wr_ids would be confused with.
 void forget_everything(Engine& engine, QueuePair& qp) noexcept;
 
 }  // namespace weft::adapter

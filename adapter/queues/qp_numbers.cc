@@ -36,9 +36,9 @@ uint32_t QpNumbers::next_place(Instant now) noexcept {
 
 Qpn QpNumbers::take(Instant now) noexcept {
   const uint32_t index = next_place(now);
-  if (index == 0) return Qpn(0);
+  if (index == 0) return kQpnAny;
   Place& place = places_[index];
-  if (place.high * (mask_ + 1) + index == kQpnMulticast.value()) place.high = 0;  // nobody's number
+  if (place.high * (mask_ + 1) + index == kQpnMulticast.value()) place.high = 0;  // reserved for multicast
   const uint32_t number = place.high * (mask_ + 1) + index;
   place.high = (place.high + 1) % ((kQpnMask + 1) / (mask_ + 1));
   return Qpn(number);

@@ -1,11 +1,12 @@
 // adapter/queues/qp_numbers.h -- gives out queue pair numbers. The low bits are a place in the adapter's QP
 // table, the others step each time the place is used, from a random start: a cell for a queue pair that is
-// gone finds nobody, and numbers are not to be foreseen (decisions, section 4).
+// gone finds none, and numbers cannot be predicted (decisions, section 4).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "adapter/config.h"
 #include "base/clock.h"
 #include "base/fixed_ring.h"
 #include "base/rng.h"
@@ -21,9 +22,9 @@ class QpNumbers {
   ///                    2^24; its places 0 and 1 belong to the management QPs
   QpNumbers(uint32_t queue_pairs, uint32_t places, RandomSource& random);
 
-  /// A number that was not out within the last kQpnRest; 0 when all are out or resting.
+  /// A number that was not out within the last kQpnRest; kQpnAny when all are out or resting.
   [[nodiscard]] Qpn take(Instant now) noexcept;
-  /// Ends the use of a taken number. Management numbers are nobody's and ignored.
+  /// Ends the use of a taken number. Management numbers are never taken and are ignored.
   void give_back(Qpn qpn, Instant now) noexcept;
 
  private:

@@ -14,20 +14,22 @@ static_assert(sizeof(QueuePair) + sizeof(ArrivalOrder) +
               kIdleRcQpBytesMax);
 static_assert(sizeof(QueuePair) + sizeof(TxPacket) + sizeof(RxPacket) <= kIdleUdQpBytesMax);
 
-QueuePair::QueuePair(const QpConfig& wanted, const Engine* adapter, uint32_t inline_bytes)
+QueuePair::QueuePair(const QpConfig& wanted, const ServiceRow& service_row, const Engine* adapter,
+                     uint32_t inline_bytes)
     : owner(adapter),
+      row(&service_row),
       rq(wanted.srq == nullptr ? &own_rq : &wanted.srq->queue),
       srq(wanted.srq),
       config(wanted),
-      sq(wanted.type == QpType::kXrcRecv ? 0 : wanted.send_wqes, std::max(wanted.sges, 1U), inline_bytes),
-      own_rq(wanted.srq == nullptr && !is_xrc(wanted.type) ? wanted.recv_wqes : 0, std::max(wanted.sges, 1U),
-             wanted.pd) {
-  // Only RC and XRC have more than one packet under way; a datagram is received as it comes.
-  const bool initiates = wanted.type == QpType::kRc || wanted.type == QpType::kXrcSend;
-  const bool serves = wanted.type == QpType::kRc || wanted.type == QpType::kXrcRecv;
-  if (!initiates) tx.packets.keep_one();
-  if (wanted.type == QpType::kUc) rx.packets.keep_one();
-  if (serves) {
+      kept(row->keep != nullptr ? row->keep() : nullptr),
+      sq(row->has_send_queue ? wanted.send_wqes : 0, std::max(wanted.sges, 1U), inline_bytes,
+         wanted.hold_places),
+      own_rq(wanted.srq == nullptr && row->has_recv_queue ? wanted.recv_wqes : 0, std::max(wanted.sges, 1U),
+             wanted.pd, wanted.hold_places) {
+  // A datagram is received as it comes.
+  if (row->send_window == 1) tx.packets.keep_one();
+  if (row->receive_window == 1) rx.packets.keep_one();
+  if (serves_window()) {
     rx.order = std::make_unique<ArrivalOrder>();
     rx.reads.reset(kReadsPerQp);
     rx.executed_reads.reset(kReadsPerQp);

@@ -20,12 +20,14 @@
 #include "adapter/queues/qp_rules.h"
 #include "adapter/queues/recv_queue.h"
 #include "adapter/queues/work_queue.h"
+#include "adapter/transport/service.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/fixed_ring.h"
 #include "base/prefetch.h"
 #include "messages/cell.h"
+#include "messages/failure.h"
 
 namespace weft::adapter {
 
@@ -39,7 +41,7 @@ struct Engine;
 /// One packet of the requester: a piece of a WQE under one PSN.
 struct TxPacket {
   uint64_t pending = 0;   // cells to be sent now; read: bit 0, the request
-  uint64_t acked = 0;     // cells the peer has; read: response cells that have come
+  uint64_t arrived = 0;   // its cells that the peer has; of a read, those of the response that are here
   Instant sent_at{};      // when its last pending cell left
   Instant repaired_at{};  // when cells were last marked for repetition
   uint32_t wqe = 0;       // low bits of the WQE's position in the SQ
@@ -78,6 +80,7 @@ struct SendProgress {
   bool halted = false;  // a WQE has failed: nothing new is started
   bool drain_reported = false;
   bool rtt_known = false;
+  uint16_t still_ms = 0;  // time forgiven since the last acknowledgement: the peer stands still
   Instant progress_at{};  // last acknowledgement of something new
   Instant retransmit_at = kNever;
   Instant rnr_until = Instant::min();    // paused by RNR NAK
@@ -113,9 +116,9 @@ enum class ResponderFault : uint8_t {
   kNone,
   kUnsupported,   // the service does not offer the operation
   kNotGranted,    // the QP or the endnode does not grant it
-  kWrongQkey,     // datagram for somebody else
+  kWrongQkey,     // datagram with another Q_Key
   kWrongSrq,      // XRC: the target's domain has no shared receive queue of that number
-  kNoRecvWqe,     // nobody is ready to take it
+  kNoRecvWqe,     // no receive request is posted
   kRemoteAccess,  // key, bounds or right
   kTooLong,       // longer than the receive WQE, or than a message may be
   kLocalAccess,   // the receive WQE names memory that is not ours
@@ -161,6 +164,7 @@ struct RxPacket {
 struct ReadJob {
   Psn psn{};
   bool is_atomic = false;  // executed: `old_value` is all there is to be sent
+  bool repeated = false;   // served once already
   RemoteGrant grant{};     // of its first byte; good while `revision` is the table's
   uint64_t revision = 0;
   uint64_t source_va = 0;
@@ -238,6 +242,86 @@ class StrictAcks {
   uint16_t count_ = 0;
 };
 
+/// What a responder owes its peer: Engine::want_ack() puts it there, the acknowledger pays. Only they and
+/// set_nak() change it.
+class AckDebt {
+ public:
+  /// Something is to be acknowledged, at once or `by` then, unless it was due before that.
+  void want(bool at_once, Instant by) noexcept {
+    due_ = true;
+    now_ |= at_once;
+    if (by_ == kNever) by_ = by;
+  }
+  /// What is owed is owed now.
+  void hurry() noexcept { now_ = true; }
+  /// One more cell has come for which no acknowledgement was asked; true when they are enough for one.
+  [[nodiscard]] bool count_cell() noexcept { return ++cells_ >= kCellsPerAck; }
+  /// AckCode::kAck: there is none to be sent.
+  void set_nak(AckCode code, Psn psn, uint16_t cell) noexcept {
+    nak_ = code;
+    nak_psn_ = psn;
+    nak_cell_ = cell;
+  }
+  void drop_nak() noexcept { nak_ = AckCode::kAck; }
+  /// A NAK has left that acknowledges everything before it, or `also` something more is owed.
+  void nak_sent(bool also) noexcept { due_ = also; }
+  /// Everything has been said.
+  void settle() noexcept {
+    due_ = now_ = false;
+    by_ = kNever;
+    cells_ = 0;
+  }
+  /// Nothing will be said.
+  void drop() noexcept {
+    due_ = now_ = false;
+    nak_ = AckCode::kAck;
+  }
+
+  [[nodiscard]] bool due() const noexcept { return due_; }
+  [[nodiscard]] bool due_now() const noexcept { return now_; }
+  [[nodiscard]] Instant by() const noexcept { return by_; }
+  [[nodiscard]] AckCode nak() const noexcept { return nak_; }
+  [[nodiscard]] bool has_nak() const noexcept { return nak_ != AckCode::kAck; }
+  [[nodiscard]] Psn nak_psn() const noexcept { return nak_psn_; }
+  [[nodiscard]] uint16_t nak_cell() const noexcept { return nak_cell_; }
+
+ private:
+  uint32_t cells_ = 0;
+  bool due_ = false;
+  bool now_ = false;
+  AckCode nak_ = AckCode::kAck;
+  Psn nak_psn_{};
+  uint16_t nak_cell_ = 0;
+  Instant by_ = kNever;
+};
+
+/// The message whose packets are being executed. Placement writes it.
+class MessageUnderWay {
+ public:
+  /// The next packet belongs to it.
+  [[nodiscard]] bool goes_on() const noexcept { return goes_on_; }
+  [[nodiscard]] uint64_t bytes() const noexcept { return bytes_; }
+  /// Where an RDMA write began.
+  [[nodiscard]] uint64_t va() const noexcept { return va_; }
+  /// The rest of it will not come: what comes is dropped until a message begins anew.
+  void give_up() noexcept {
+    goes_on_ = false;
+    lost_ = true;
+  }
+  [[nodiscard]] bool is_lost() const noexcept { return lost_; }
+  void begin_anew() noexcept { lost_ = false; }
+
+ private:
+  friend class Placement;
+  bool goes_on_ = false;
+  bool lost_ = false;
+  Opcode opcode_{};
+  uint32_t srq_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t va_ = 0;
+  Rkey key_{};
+};
+
 /// How far the responder has got since it began to receive.
 struct ReceiveProgress {
   Psn expected{};  // oldest packet not executed
@@ -248,26 +332,14 @@ struct ReceiveProgress {
   RecvSlot base_wqe = 0;  // Send being assigned
   uint32_t base_offset = 0;
   bool in_message = false;  // base_psn continues a Send
-  bool completing = false;  // `expected` continues a message
-  Opcode message_opcode{};
-  bool untold = false;  // ArrivalOrder::untold may have a bit
+  bool untold = false;      // ArrivalOrder::untold may have a bit
   uint32_t stash_count = 0;
-  uint64_t message_bytes = 0;  // of the message being completed
-  uint64_t message_va = 0;
-  Rkey message_key{};
-  uint32_t message_srq = 0;
+  MessageUnderWay message{};
   uint32_t messages_completed = 0;
-  uint32_t cells_since_ack = 0;
-  uint32_t uc_cell = 0;       // unacknowledged: next cell of `expected`
-  bool uc_skipping = false;   // dropping until the next message begins
   bool blocked = false;       // base_psn waits for a receive WQE
   uint8_t executed_cell = 0;  // last cell of the packet before `expected`
-  bool ack_due = false;       // something to acknowledge
-  bool ack_now = false;
-  AckCode nak = AckCode::kAck;  // kAck: none; otherwise to be sent for nak_psn
-  Psn nak_psn{};
-  uint16_t nak_cell = 0;
-  Instant ack_at = kNever;
+  uint16_t told = 0;          // unacknowledged: faults that people were told of, by ResponderFault
+  AckDebt debt{};
 };
 
 /// What a responder knows of cells that come in any order; and the ranges that were used last each way.
@@ -301,17 +373,6 @@ struct ReceiveSide : ReceiveProgress {
   [[nodiscard]] RxPacket* find(Psn psn) noexcept { return packets.find(psn.value()); }
 };
 
-struct RdContext;
-
-/// RD: the context that carries the QP's message, or the line of QPs that wait for one.
-struct RdLine {
-  RdContext* held = nullptr;
-  RdContext* awaited = nullptr;
-  QueuePair* next = nullptr;
-
-  [[nodiscard]] bool waits() const noexcept { return awaited != nullptr; }
-};
-
 /// A QP's place in one list (qp_list.h); `list` is null while it stands in none.
 struct QpLink {
   QueuePair* next = nullptr;
@@ -327,11 +388,15 @@ enum QpWatch : uint8_t { kWatchFirstCell = 1 << 0, kWatchPeerArmed = 1 << 1, kWa
 /// with thousands of QPs they come from far away, and are asked for before their cell has its turn.
 class alignas(kCacheLineBytes) QueuePair {
  public:
-  /// Nobody's as yet: its number and its place come with ChannelAdapter::create_qp().
-  QueuePair(const QpConfig& wanted, const Engine* adapter, uint32_t inline_bytes);
+  /// In no adapter yet: its number and its place come with ChannelAdapter::create_qp().
+  QueuePair(const QpConfig& wanted, const ServiceRow& service_row, const Engine* adapter,
+            uint32_t inline_bytes);
 
   [[nodiscard]] const QpAbilities& abilities() const noexcept { return qp_abilities(state); }
-  [[nodiscard]] bool acknowledged() const noexcept { return is_acknowledged(config.type); }
+  [[nodiscard]] bool acknowledged() const noexcept { return row->acknowledged; }
+  [[nodiscard]] bool connected() const noexcept { return row->connected; }
+  /// It takes requests whose packets come in any order, and acknowledges each.
+  [[nodiscard]] bool serves_window() const noexcept { return row->receive_window > 1; }
   [[nodiscard]] bool owes_ack() const noexcept { return ack_link.list != nullptr; }
 
   /// A message will be cut into packets soon, or an acknowledgement of one comes.
@@ -353,19 +418,23 @@ class alignas(kCacheLineBytes) QueuePair {
   bool other_cells = false;      // its packets in flight were cut for cells of another size: it cannot go on
   uint8_t watch = 0;             // QpWatch: what the next cell of its peer says beside what it brings
   bool answers = false;          // rx.reads has some
+  bool other_psn = false;        // the peer has answered packets that were never sent, and no other
   uint32_t timer = 0;            // its place in TimerHeap
   Lid peer_lid{};
+  Reason failed_by = Reason::kNone;  // what has ended it
   Qpn peer_qpn{};
   uint32_t live_index = 0;  // place among all QPs
-  uint32_t port_seen = 0;   // EnginePort::change() that it has been told of
+  uint32_t port_seen = 0;   // AdapterPort::change() that it has been told of
   const Engine* owner;      // the adapter that made it
+  const ServiceRow* row;    // what its service is
   RecvQueue* rq;            // where messages take their receive WQEs
   SharedReceiveQueue* srq;  // whose `rq` is. An XRC target goes from one to another
 
   alignas(kCacheLineBytes) QpConfig config;
   QpAttr attr;
   alignas(kCacheLineBytes) QpPath path{};
-  RdLine rd_line{};
+  Service* service = nullptr;                   // what runs it
+  std::unique_ptr<ServiceState> kept;           // what that keeps of it
   alignas(kCacheLineBytes) QpLink send_link{};  // lists of QPs that have something to send
   QpLink ack_link{};                            // and of those that owe an acknowledgement
   RecvSlots taken;  // of messages that have begun to arrive, in the order they will complete

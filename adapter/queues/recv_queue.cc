@@ -5,10 +5,11 @@
 
 namespace weft::adapter {
 
-RecvQueue::RecvQueue(uint32_t wqes, uint32_t sges, PdId pd)
+RecvQueue::RecvQueue(uint32_t wqes, uint32_t sges, PdId pd, bool holds)
     : slots_(std::make_unique_for_overwrite<RecvWqe[]>(wqes)),
       sges_(std::make_unique_for_overwrite<Sge[]>(size_t{wqes} * sges)),
-      sges_per_wqe_(sges),
+      sges_per_wqe_(static_cast<uint16_t>(sges)),
+      holds_(holds),
       capacity_(wqes),
       slots_made_(wqes),
       pd_(pd) {}

@@ -3,6 +3,7 @@
 // be shared by many whose messages end in any order.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,7 +33,7 @@ struct RecvSlots {
   [[nodiscard]] bool empty() const noexcept { return count == 0; }
 };
 
-/// Memory for the WQEs of a queue, taken before whoever owns the queue uses it.
+/// Memory for the WQEs of a queue, taken before the queue is used.
 struct RecvRoom {
   uint32_t wqes = 0;
   std::unique_ptr<RecvWqe[]> slots;
@@ -43,7 +44,8 @@ struct RecvRoom {
 class RecvQueue {
  public:
   /// `pd`: where the segments of its WQEs are checked. `wqes` 0: a QP that takes from a shared queue.
-  RecvQueue(uint32_t wqes, uint32_t sges, PdId pd);
+  /// @param holds a place comes free when its completion is polled (QpConfig::hold_places)
+  RecvQueue(uint32_t wqes, uint32_t sges, PdId pd, bool holds = false);
 
   [[nodiscard]] bool full() const noexcept { return in_use_ >= capacity_; }
   /// Nothing that the doorbell has announced is left to be taken.
@@ -78,11 +80,13 @@ class RecvQueue {
     append(mine, slot);
     return slot;
   }
+  /// Completions of `count` WQEs were polled, or will never be: a queue that holds its places has them again.
+  void free_places(uint32_t count) noexcept { in_use_ -= holds_ ? std::min(count, in_use_) : 0; }
   /// Ends the oldest of `mine`, which has one: its slot is free. Returns the number its owner gave it.
   uint64_t finish(RecvSlots& mine) noexcept { return release(pop(mine)); }
   /// All of `mine` were not used after all and are the oldest of the queue again, in their order.
   void give_back(RecvSlots& mine) noexcept;
-  /// Ends the oldest WQE that nobody has taken, announced or not; false when there is none.
+  /// Ends the oldest WQE that no message has taken, announced or not; false when there is none.
   bool flush_one(uint64_t& wr_id) noexcept;
   /// Forgets every WQE, also those that were taken.
   void clear() noexcept;
@@ -107,19 +111,20 @@ class RecvQueue {
   uint64_t release(RecvSlot slot) noexcept {
     slots_[slot].next = free_;
     free_ = slot;
-    --in_use_;
+    in_use_ -= holds_ ? 0U : 1U;
     return slots_[slot].wr_id;
   }
 
   std::unique_ptr<RecvWqe[]> slots_;
   std::unique_ptr<Sge[]> sges_;
-  uint32_t sges_per_wqe_;
+  uint16_t sges_per_wqe_;
+  bool holds_;
   uint32_t announced_ = 0;  // the oldest of posted_
   uint32_t low_mark_ = 0;
   RecvSlots posted_;  // not taken
   RecvSlot free_ = kNoRecvSlot;
   uint32_t fresh_ = 0;   // slots from here on were never used
-  uint32_t in_use_ = 0;  // posted and not ended
+  uint32_t in_use_ = 0;  // posted and not ended; of a queue that holds its places, not polled
   uint32_t capacity_;
   uint32_t slots_made_;
   PdId pd_;

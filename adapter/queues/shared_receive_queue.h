@@ -16,7 +16,7 @@ struct Engine;
 class SharedReceiveQueue {
  public:
   explicit SharedReceiveQueue(const SrqConfig& wanted)
-      : queue(wanted.wqes, std::max(wanted.sges, 1U), wanted.pd), config(wanted) {}
+      : queue(wanted.wqes, std::max(wanted.sges, 1U), wanted.pd, wanted.hold_places), config(wanted) {}
 
   RecvQueue queue;
   SrqConfig config;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
 #include "adapter/queues/completion_queue.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/queues/shared_receive_queue.h"
@@ -54,7 +54,7 @@ Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
 Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqMemory&& memory) {
   engine_.count(AdapterCounter::kAgentCalls);
   if (const Refusable<> good = check(config); !good) return good.error();
-  auto& queues = engine_.srqs;
+  auto& queues = engine_.srqs.queues;
   for (uint32_t i = 0; i < engine_.config.limits.shared_receive_queues; ++i) {
     if (i == queues.size()) {
       queues.emplace_back();
@@ -62,13 +62,14 @@ Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, S
     }
     if (queues[i] != nullptr) continue;
     // Never 0, and another one each time, so that an old number finds nothing.
-    steps_[i] = steps_[i] % (kSrqNumberMask / (engine_.srq_mask + 1)) + 1;
+    steps_[i] = steps_[i] % (kSrqNumberMask / (engine_.srqs.places())) + 1;
     memory->index = i;
-    memory->number = steps_[i] * (engine_.srq_mask + 1) + i;
+    memory->number = steps_[i] * (engine_.srqs.places()) + i;
     memory->owner = &engine_;
     queues[i].reset(memory.release());
     if (config.cq != nullptr) {
       ++config.cq->users;
+      config.cq->frees_places = config.cq->frees_places || config.hold_places;
       enter(config.xrcd);
     }
     return queues[i].get();
@@ -123,15 +124,18 @@ Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) 
     leave(srq->config.xrcd);
   }
   engine_.events.drop(srq->events);
-  memory.reset(engine_.srqs[srq->index].release());
+  memory.reset(engine_.srqs.queues[srq->index].release());
   return {};
 }
 
 /// XRC targets take from it no more. A message that is half received has nowhere to go.
 void SharedReceives::let_go(SharedReceiveQueue& srq) noexcept {
-  for (QueuePair* qp : engine_.live) {
+  for (QueuePair* qp : engine_.qps.all()) {
     if (qp->srq != &srq) continue;
-    if (!qp->taken.empty()) enter_error(engine_, *qp, AsyncEventKind::kQpFatal, WcStatus::kGeneral);
+    if (!qp->taken.empty()) {
+      engine_.report(*qp, {.reason = Reason::kSrqDestroyed});
+      enter_error(engine_, *qp, AsyncEventKind::kQpFatal, WcStatus::kGeneral);
+    }
     select_srq(*qp, nullptr);
   }
 }
@@ -163,13 +167,13 @@ bool SharedReceives::has(XrcdId xrcd) const noexcept {
 }
 
 bool SharedReceives::pd_unused(PdId pd) const noexcept {
-  return std::none_of(engine_.srqs.begin(), engine_.srqs.end(),
+  return std::none_of(engine_.srqs.queues.begin(), engine_.srqs.queues.end(),
                       [pd](const auto& srq) { return srq != nullptr && srq->config.pd == pd; });
 }
 
 PostResult SharedReceives::post(SharedReceiveQueue& srq, const RecvRequest& request) noexcept {
   if (!owns(&srq)) return PostResult::kBadState;
-  if (request.sges.size() > srq.queue.sges_max()) return PostResult::kBadSges;
+  if (request.sges.size() > srq.queue.sges_max()) return PostResult::kTooManySges;
   if (srq.queue.full()) return PostResult::kWouldBlock;
   srq.queue.post(request);
   return PostResult::kOk;

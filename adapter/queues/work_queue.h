@@ -8,43 +8,11 @@
 #include <memory>
 #include <span>
 
+#include "adapter/queues/send_operations.h"
 #include "adapter/verbs.h"
 #include "base/prefetch.h"
-#include "messages/opcode.h"
 
 namespace weft::adapter {
-
-/// What a work request makes the adapter do.
-enum class SendWork : uint8_t {
-  kMessage,  // data leaves
-  kRead,     // data comes
-  kBind,     // the others move no data and are done by the adapter itself
-  kUnbind,
-  kInvalidate,
-  kRegister,
-  kDelay,
-};
-
-/// What an operation may do and needs, as a table; code asks it, nobody lists opcodes elsewhere.
-struct SendOpcodeRule {
-  SendOpcode opcode;
-  uint16_t services;  // service_bit() of those that can
-  SendWork work;
-  bool needs_remote_key;   // PUSH-RDMAW-01
-  bool needs_remote_addr;  // likewise
-  bool has_imm;            // four bytes beside the data: immediate data or the key to invalidate
-  bool invalidates;        // those bytes are a key
-  Opcode wire{};           // of connected services; not used where no data moves
-  WcOpcode completion;
-
-  /// Needs data segments (C-34).
-  [[nodiscard]] constexpr bool moves_data() const noexcept { return work <= SendWork::kRead; }
-  [[nodiscard]] constexpr bool is_read() const noexcept { return work == SendWork::kRead; }
-  /// A word of the peer's is changed, and what it was comes back as the data of a read does.
-  [[nodiscard]] constexpr bool is_atomic() const noexcept { return wire == Opcode::kFetchOpRequest; }
-};
-/// Null for a value that is no operation.
-[[nodiscard]] const SendOpcodeRule* find_send_opcode(SendOpcode opcode) noexcept;
 
 struct AtomicOperands {
   uint64_t compare;
@@ -90,9 +58,15 @@ struct alignas(kCacheLineBytes) SendWqe : SendWqeHead {
 /// Free-running positions: done <= started <= rung <= posted.
 class SendQueue {
  public:
-  SendQueue(uint32_t wqes, uint32_t sges, uint32_t inline_bytes);
+  /// @param holds a place comes free when its completion is polled (QpConfig::hold_places)
+  SendQueue(uint32_t wqes, uint32_t sges, uint32_t inline_bytes, bool holds = false);
 
-  [[nodiscard]] bool full() const noexcept { return posted - done >= wqes_; }
+  [[nodiscard]] bool full() const noexcept {
+    const uint32_t given_back = holds_ ? polled_ : static_cast<uint32_t>(done);
+    return static_cast<uint32_t>(posted) - given_back >= wqes_;
+  }
+  /// A completion was polled that was made when WQEs before `position` were completed, its low 32 bits.
+  void free_before(uint32_t position) noexcept { polled_ = position; }
   [[nodiscard]] SendWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }
   [[nodiscard]] const SendWqe& at(uint64_t position) const noexcept { return slots_[position & mask_]; }
   /// A WQE has begun of which more is to be executed: a message is half cut, a delay runs.
@@ -106,7 +80,7 @@ class SendQueue {
   [[nodiscard]] uint32_t sges_max() const noexcept { return sges_per_wqe_; }
   [[nodiscard]] uint32_t inline_max() const noexcept { return inline_bytes_; }
   /// Forgets everything queued.
-  void clear() noexcept { posted = rung = started = done = 0; }
+  void clear() noexcept { posted = rung = started = done = polled_ = 0; }
 
   uint64_t posted = 0;
   uint64_t rung = 0;     // doorbell: WQEs before it may be executed
@@ -114,12 +88,15 @@ class SendQueue {
   uint64_t done = 0;     // WQEs before it are completed
 
  private:
-  uint32_t wqes_;
-  uint32_t mask_;
-  uint32_t sges_per_wqe_;
-  uint32_t inline_bytes_;
+  // What each post needs stands in the first line of cache.
   std::unique_ptr<SendWqe[]> slots_;
   std::unique_ptr<Sge[]> sges_;
+  uint32_t wqes_;
+  uint32_t mask_;
+  uint32_t polled_ = 0;  // WQEs before it have given their places back: low 32 bits
+  uint8_t sges_per_wqe_;
+  bool holds_;
+  uint16_t inline_bytes_;
   std::unique_ptr<std::byte[]> inline_;
 };
 

@@ -20,17 +20,17 @@ namespace weft::adapter {
 namespace {
 
 constexpr std::array kNakRules{
-    NakRule{AckCode::kAck, true, WcStatus::kSuccess},
-    NakRule{AckCode::kSequenceError, true, WcStatus::kRetryExceeded},
-    NakRule{AckCode::kReceiverNotReady, true, WcStatus::kRnrRetryExceeded},
-    NakRule{AckCode::kRemoteAccess, false, WcStatus::kRemoteAccess},
-    NakRule{AckCode::kNotSupported, false, WcStatus::kRemoteInvalidRequest},
-    NakRule{AckCode::kRemoteOperation, false, WcStatus::kRemoteOperation},
-    NakRule{AckCode::kPacketCrc, true, WcStatus::kRetryExceeded},
+    NakRule{AckCode::kAck, true, WcStatus::kSuccess, Reason::kNone},
+    NakRule{AckCode::kSequenceError, true, WcStatus::kRetryExceeded, Reason::kPeerOtherPsn},
+    NakRule{AckCode::kReceiverNotReady, true, WcStatus::kRnrRetryExceeded, Reason::kPeerHasNoReceive},
+    NakRule{AckCode::kRemoteAccess, false, WcStatus::kRemoteAccess, Reason::kPeerRefusesAccess},
+    NakRule{AckCode::kNotSupported, false, WcStatus::kRemoteInvalidRequest, Reason::kPeerRefusesRequest},
+    NakRule{AckCode::kRemoteOperation, false, WcStatus::kRemoteOperation, Reason::kPeerHasNoMemory},
+    NakRule{AckCode::kPacketCrc, true, WcStatus::kRetryExceeded, Reason::kPeerCrc},
+    NakRule{AckCode::kStandsStill, true, WcStatus::kRetryExceeded, Reason::kPeerWentSilent},
 };
 static_assert(kNakRules.size() == static_cast<size_t>(AckCode::kCount));
 
-constexpr uint8_t kRnrForEver = 7;
 /// Before the first round trip is measured: a lost first message must not cost a whole ack_timeout.
 constexpr Duration kTimeoutRttUnknown = 20ms;
 /// Around the payload of a raw frame, for its rate.
@@ -98,6 +98,7 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   Progress progress;
   uint64_t number = 0;
   if (number_of(qp, cell.ack.psn, number)) {
+    if (cell.ack.code == AckCode::kStandsStill) return stand_by(qp);
     if (nak) return take_nak(qp, cell, number);
     if (qp.config.ack_mode == AckMode::kStrict) {
       acknowledge_cells(qp, number, uint64_t{1} << (cell.ack.cell_number % kCellsPerPacketMax), progress);
@@ -106,8 +107,10 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
       acknowledge_cells(qp, number, cell_mask(cell.ack.cell_number + 1U), progress);
       if (cell.ack.cell_number + 1U >= tx.at(number).cells) acknowledge_before(qp, number + 1, progress);
     }
-  } else if (!cell.ack.psn.before(tx.psn_of(tx.end))) {
-    if (!take_ack_of_failed(qp, cell, progress))
+  } else {
+    if (tx.cumulative == 0) [[unlikely]]
+      note_foreign_ack(qp);
+    if (!cell.ack.psn.before(tx.psn_of(tx.end)) && !take_ack_of_failed(qp, cell, progress))
       return qp.counters.add(QpCounter::kProtocolViolations);  // acknowledges what was never sent
   }
   if (!cell.payload.empty()) {
@@ -131,7 +134,7 @@ void Completer::acknowledge_before(QueuePair& qp, uint64_t number, Progress& pro
     TxPacket& packet = tx.at(n);
     // After a gap this ends a wait for others: it says nothing of this packet's own way.
     if (n + 1 == tx.timed && !loses_cells(tx, engine_.now)) take_time(tx, packet, ~uint64_t{0});
-    if (!packet.is_read) packet.acked = cell_mask(packet.cells);
+    if (!packet.is_read) packet.arrived = cell_mask(packet.cells);
     packet.pending = packet.is_read ? packet.pending : 0;
     progress.any = true;
   }
@@ -140,7 +143,7 @@ void Completer::acknowledge_before(QueuePair& qp, uint64_t number, Progress& pro
 
 /// `cells` of the packet that is timed are acknowledged: a round trip, if its last one is new among them.
 void Completer::take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept {
-  if ((cells & ~packet.acked & last_cell(packet)) == 0) return;
+  if ((cells & ~packet.arrived & last_cell(packet)) == 0) return;
   tx.timed = 0;
   sample_rtt(tx, engine_.now - tx.timed_at);
 }
@@ -150,9 +153,9 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
   TxPacket& packet = qp.tx.at(number);
   if (packet.is_read) return;
   cells &= cell_mask(packet.cells);
-  if ((cells & ~packet.acked) == 0) return;
+  if ((cells & ~packet.arrived) == 0) return;
   if (number + 1 == qp.tx.timed) take_time(qp.tx, packet, cells);
-  packet.acked |= cells;
+  packet.arrived |= cells;
   packet.pending &= ~cells;
   qp.tx.newest_acked = std::max(qp.tx.newest_acked, number + 1);
   // What was acknowledged before and asked for again is no progress: such a packet must be executed at last.
@@ -186,12 +189,12 @@ void Completer::repair_gaps(QueuePair& qp) noexcept {
     uint64_t before = cell_mask(packet.cells);
     if (packet.is_read) {
       // The first packet that the peer has not executed, though later ones have come: the request was lost,
-      // or came too early and was dropped. Of others nobody can say.
+      // or came too early and was dropped. The fate of the others is unknown.
       before = n == tx.cumulative ? 1 : 0;
     } else if (n + 1 == newest) {
-      before = cell_mask(static_cast<uint32_t>(std::bit_width(packet.acked)));
+      before = cell_mask(static_cast<uint32_t>(std::bit_width(packet.arrived)));
     }
-    const uint64_t missing = before & ~packet.acked & ~packet.pending;
+    const uint64_t missing = before & ~packet.arrived & ~packet.pending;
     if (missing == 0) continue;
     tx.gap_at = engine_.now;
     const TxPacket& proof = tx.at(newest - 1);
@@ -211,7 +214,7 @@ void Completer::repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept 
   packet.repaired_at = engine_.now;
   tx.cursor = std::min(tx.cursor, number);
   qp.counters.add(QpCounter::kCellsRepeated, static_cast<uint64_t>(std::popcount(cells)));
-  engine_.want_send(qp);
+  engine_.schedule.want_send(qp);
 }
 
 void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) noexcept {
@@ -220,12 +223,12 @@ void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) 
   for (uint64_t n = number; n < tx.end && marked < cells_max; ++n) {
     TxPacket& packet = tx.at(n);
     if (!packet.sent) break;
-    uint64_t missing = packet.is_read ? uint64_t{packet.acked != cell_mask(packet.cells)}
-                                      : cell_mask(packet.cells) & ~packet.acked;
+    uint64_t missing = packet.is_read ? uint64_t{packet.arrived != cell_mask(packet.cells)}
+                                      : cell_mask(packet.cells) & ~packet.arrived;
     if (missing == 0 && n == number) {
-      // All of it has arrived, but nobody says that it was executed: ask with its last cell, then with all
+      // All of it has arrived, but no answer says that it was executed: ask with its last cell, then with all
       // of it.
-      if (packet.probed) packet.acked = 0;
+      if (packet.probed) packet.arrived = 0;
       missing = packet.probed ? cell_mask(packet.cells) : uint64_t{1} << (packet.cells - 1U);
       packet.probed = true;
     }
@@ -235,6 +238,19 @@ void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) 
   }
 }
 
+/// The peer's process stands still, and the switch next to it says so: this is no silence of a peer that is
+/// gone, for a while. One cell asks from time to time; the rest waits.
+void Completer::stand_by(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  engine_.count(AdapterCounter::kStandstillsHeard);
+  const auto silent = std::chrono::ceil<std::chrono::milliseconds>(engine_.now - tx.progress_at);
+  const int64_t forgiven = tx.still_ms + std::max<int64_t>(silent.count(), 1);
+  if (forgiven > kStandstillMax / 1ms) return;
+  tx.still_ms = static_cast<uint16_t>(forgiven);
+  tx.retries = 0;
+  tx.progress_at = engine_.now;
+}
+
 void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) noexcept {
   SendSide& tx = qp.tx;
   const NakRule& rule = nak_rule(cell.ack.code);
@@ -242,12 +258,13 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
   if (progress.any) made_progress(qp);
   if (qp.state == QpState::kErr || number < tx.first) return;
-  if (!rule.repeats) return fail_packet(qp, number, rule.status);
+  if (!rule.repeats) return fail_packet(qp, number, {rule.status, rule.reason});
   if (cell.ack.code == AckCode::kReceiverNotReady) {
     qp.counters.add(QpCounter::kRnrNaksReceived);
     if (engine_.now < tx.rnr_until) return;  // the pause for this one is running
+    note_rnr(qp, number);
     if (qp.attr.rnr_retry != kRnrForEver && tx.rnr_retries++ >= qp.attr.rnr_retry) {
-      return fail_packet(qp, number, rule.status);
+      return fail_packet(qp, number, {rule.status, rule.reason});
     }
     tx.rnr_until = engine_.now + rnr_delay(cell.ack.cell_number);
     tx.retries = 0;  // the peer has answered: its silence begins anew
@@ -258,8 +275,8 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   }
   TxPacket& packet = tx.at(number);
   if (cell.ack.code == AckCode::kPacketCrc) {
-    if (packet.crc_naks++ >= qp.attr.retry_count) return fail_packet(qp, number, rule.status);
-    packet.acked = 0;
+    if (packet.crc_naks++ >= qp.attr.retry_count) return fail_packet(qp, number, {rule.status, rule.reason});
+    packet.arrived = 0;
   } else {
     if (packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx)) return;
     acknowledge_cells(qp, number, cell_mask(cell.ack.cell_number), progress);
@@ -277,13 +294,13 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   const bool answers = packet.is_read && atomic == is_atomic_request(packet.opcode);
   if (!answers || cell.cell_number >= packet.cells) {
     qp.counters.add(QpCounter::kProtocolViolations);
-    return fail_packet(qp, number, WcStatus::kBadResponse);
+    return fail_packet(qp, number, {WcStatus::kBadResponse, Reason::kPeerBadResponse});
   }
   const uint64_t bit = uint64_t{1} << cell.cell_number;
-  if ((packet.acked & bit) != 0) return qp.counters.add(QpCounter::kDuplicateCells);
+  if ((packet.arrived & bit) != 0) return qp.counters.add(QpCounter::kDuplicateCells);
   if (cell.payload.size() != std::min(qp.path.segment_bytes, packet.bytes - begin)) {
     qp.counters.add(QpCounter::kProtocolViolations);
-    return fail_packet(qp, number, WcStatus::kBadResponse);
+    return fail_packet(qp, number, {WcStatus::kBadResponse, Reason::kPeerBadResponse});
   }
   const SendWqe& wqe = qp.sq.at(packet.wqe);
   std::span<const std::byte> data = cell.payload;
@@ -292,16 +309,19 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
     value = load_be<uint64_t>(data.data());
     data = std::as_bytes(std::span(&value, 1));
   }
-  const AccessFault fault = segmenter_.scatter(qp.config.pd, {qp.sq.sges(packet.wqe), wqe.sge_count},
-                                               uint64_t{packet.offset} + begin, data);
-  if (fault != AccessFault::kNone) return fail_packet(qp, number, WcStatus::kLocalProtection);
-  packet.acked |= bit;
+  const AccessFault fault = writer_.scatter(qp.config.pd, {qp.sq.sges(packet.wqe), wqe.sge_count},
+                                            uint64_t{packet.offset} + begin, data);
+  if (fault != AccessFault::kNone) [[unlikely]] {
+    const Sge* segment = writer_.find_bad_segment(qp, packet.wqe, AccessKind::kLocalWrite);
+    return fail_packet(qp, number, {WcStatus::kLocalProtection, local_reason(fault), segment});
+  }
+  packet.arrived |= bit;
   tx.newest_acked = std::max(tx.newest_acked, number + 1);
   Progress progress{true};
   if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
   made_progress(qp);
   // The last response cell has come and others have not: they are lost, ask again.
-  const bool gap = number >= tx.first && cell.has(kCellLast) && packet.acked != cell_mask(packet.cells);
+  const bool gap = number >= tx.first && cell.has(kCellLast) && packet.arrived != cell_mask(packet.cells);
   if (gap && !packet.pending && engine_.now - packet.repaired_at >= repair_interval(tx))
     repeat(qp, number, 1);
 }
@@ -310,11 +330,12 @@ void Completer::made_progress(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   tx.progress_at = engine_.now;
   tx.retries = tx.rnr_retries = tx.repairs = 0;
+  tx.still_ms = 0;
   retire_packets(qp);
   tx.timeout = base_timeout(qp);
   rearm(qp);
   retire(qp);
-  if (qp.sq.started < qp.sq.rung) engine_.want_send(qp);  // the window is open again
+  if (qp.sq.started < qp.sq.rung) engine_.schedule.want_send(qp);  // the window is open again
 }
 
 void Completer::sample_rtt(SendSide& tx, Duration sample) noexcept {
@@ -334,7 +355,7 @@ void Completer::retire_packets(QueuePair& qp) noexcept {
   const bool strict = qp.config.ack_mode == AckMode::kStrict;
   while (tx.first < tx.end) {
     TxPacket& packet = tx.at(tx.first);
-    const bool whole = packet.acked == cell_mask(packet.cells);
+    const bool whole = packet.arrived == cell_mask(packet.cells);
     if (packet.is_read || strict ? !whole : tx.first >= tx.cumulative) break;
     tx.bytes_in_flight -= packet.bytes;
     if (packet.is_read) --tx.reads_in_flight;
@@ -351,7 +372,9 @@ void Completer::rearm(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   if (tx.first == tx.end || !qp.acknowledged()) {
     tx.retransmit_at = kNever;
-    if (qp.config.type != QpType::kRd && !waits_for_time(qp)) engine_.timers.rest(qp);
+    // With one request in flight at a time the timer is wanted again with the next.
+    const bool by_turns = qp.acknowledged() && qp.row->send_window == 1;
+    if (!by_turns && !waits_for_time(qp)) engine_.timers.rest(qp);
     return;
   }
   tx.retransmit_at = engine_.now + silence_allowed(qp, engine_.now);
@@ -373,7 +396,7 @@ void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
     tx.bytes_in_flight -= packet.bytes;
     if (packet.last) qp.sq.at(packet.wqe).done = true;
     tx.first = tx.cumulative = number + 1;
-    if (qp.config.type == QpType::kRaw) pace(qp, packet.bytes);
+    if (qp.row->is_paced) pace(qp, packet.bytes);
     return retire(qp);
   }
   if (tx.retransmit_at == kNever) {
@@ -393,12 +416,10 @@ void Completer::pace(QueuePair& qp, uint32_t bytes) noexcept {
   engine_.timers.arm(qp, qp.tx.delay_until);
 }
 
-void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noexcept {
+void Completer::fail_packet(QueuePair& qp, uint64_t number, const SendFault& fault) noexcept {
   SendSide& tx = qp.tx;
   SendQueue& sq = qp.sq;
-  SendWqe& wqe = sq.at(tx.at(number).wqe);
-  wqe.status = status;
-  wqe.done = true;
+  fail_wqe(qp, sq.at(tx.at(number).wqe), fault);
   tx.halted = true;
   sq.started = sq.done + (tx.at(number).wqe - static_cast<uint32_t>(sq.done)) + 1U;
   for (uint64_t n = number; n < tx.end; ++n) {
@@ -415,27 +436,13 @@ void Completer::fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noe
   retire(qp);
 }
 
-void Completer::registration_failed(QueuePair& qp) noexcept {
-  switch (qp.config.registration) {
-    case SendRegistration::kOff:
-      break;                           // like any other request that fails
-    case SendRegistration::kReactive:  // those before it go on
-      qp.state = QpState::kSqd;
-      qp.tx.drain_reported = false;
-      break;
-    case SendRegistration::kAnticipatory:  // everything stops
-      flush_send_before(engine_, qp, qp.sq.started - 1);
-      break;
-  }
-}
-
 void Completer::retire(QueuePair& qp) noexcept {
   SendQueue& sq = qp.sq;
   const uint64_t before = sq.done;
   while (sq.done < sq.started && sq.at(sq.done).done) {
     if (!complete_head(qp)) return;
   }
-  if (sq.done != before && sq.started < sq.rung) engine_.want_send(qp);
+  if (sq.done != before && sq.started < sq.rung) engine_.schedule.want_send(qp);
   if (qp.state == QpState::kSqd && !qp.tx.drain_reported && drained(qp)) {
     qp.tx.drain_reported = true;
     engine_.raise(qp, AsyncEventKind::kSqDrained);
@@ -449,17 +456,16 @@ bool Completer::drained(const QueuePair& qp) noexcept {
 bool Completer::complete_head(QueuePair& qp) noexcept {
   SendQueue& sq = qp.sq;
   const SendWqe& wqe = sq.at(sq.done);
-  const WcStatus status = wqe.status;
   const bool signaled = qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
   ++sq.done;
-  if (status == WcStatus::kSuccess) {
-    qp.counters.add(QpCounter::kMessagesSent);
-    qp.counters.add(QpCounter::kBytesSent, wqe.length);
-  }
-  if (signaled || status != WcStatus::kSuccess) {
+  if (wqe.status != WcStatus::kSuccess) [[unlikely]]
+    return complete_failed(qp, wqe);
+  qp.counters.add(QpCounter::kMessagesSent);
+  qp.counters.add(QpCounter::kBytesSent, wqe.length);
+  if (signaled) {
     engine_.complete(qp.config.send_cq, qp.qpn, [&](WorkCompletion& entry) {
       entry.wr_id = wqe.wr_id;
-      entry.status = status;
+      entry.status = WcStatus::kSuccess;
       entry.opcode = wqe.rule->completion;
       entry.flags = 0;
       entry.sl = {};
@@ -471,20 +477,10 @@ bool Completer::complete_head(QueuePair& qp) noexcept {
       entry.src_lid = {};
       entry.pkey_index = 0;
       entry.src_qpn = {};
+      entry.place = static_cast<uint32_t>(sq.done);
     });
   }
-  if (status == WcStatus::kSuccess) return qp.state != QpState::kErr;
-  if (wqe.rule->work == SendWork::kRegister && qp.config.registration == SendRegistration::kReactive) {
-    flush_send(engine_, qp);  // the consumer may post them again, and this one
-    qp.tx.halted = false;
-    return true;
-  }
-  if (qp.acknowledged()) {
-    enter_error(engine_, qp, AsyncEventKind::kQpFatal, status);
-  } else {
-    enter_send_error(engine_, qp);
-  }
-  return false;
+  return qp.state != QpState::kErr;
 }
 
 bool Completer::waits_for_time(const QueuePair& qp) const noexcept {
@@ -498,10 +494,10 @@ void Completer::on_timer(QueuePair& qp) noexcept {
   if (tx.rnr_until != Instant::min() && now >= tx.rnr_until) {
     tx.rnr_until = Instant::min();
     repeat_from(qp, tx.first, ~0U);
-    engine_.want_send(qp);  // also for what was marked before or during the pause
+    engine_.schedule.want_send(qp);  // also for what was marked before or during the pause
     rearm(qp);
   }
-  if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.want_send(qp);
+  if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.schedule.want_send(qp);
   if (now >= tx.retransmit_at) on_retransmit_timer(qp);
   Instant next = tx.retransmit_at;
   for (const Instant pause : {tx.rnr_until, tx.delay_until}) {
@@ -518,8 +514,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   }
   const TxPacket& head = tx.at(tx.first);
   if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
-    // Nobody can answer what has not left: the port is down (decisions 2.12), the lane has no credit, or the
-    // responder asked for a pause.
+    // A request that has not left has no answer: the port is down (decisions 2.12), the lane has no credit,
+    // or the responder asked for a pause.
     wait_on(qp);
     return rearm(qp);
   }
@@ -535,20 +531,20 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
       tx.retries++ >= qp.attr.retry_count) {
     const bool armed = qp.attr.path_mig_state == PathMigState::kArmed;
     if (armed && migrate(engine_, qp)) return repeat_all(qp);
-    return fail_packet(qp, tx.first, WcStatus::kRetryExceeded);
+    return fail_packet(qp, tx.first, {WcStatus::kRetryExceeded, silence_reason(qp)});
   }
   if (allowed < tx.timeout) {
     ++tx.repairs;
     repeat_from(qp, tx.first, kRepairCellsMax);
   } else {
     tx.timeout = std::min(tx.timeout * 2, longest_timeout(qp));
-    repeat_from(qp, tx.first, kRetransmitCellsMax);
+    repeat_from(qp, tx.first, tx.still_ms != 0 ? 1 : kRetransmitCellsMax);
   }
   rearm(qp);
 }
 
-/// Nobody could answer until now. What was waited in vain before that still counts: else a peer that is gone
-/// would be waited for as long as the port comes and goes.
+/// No answer was possible until now. Time waited in vain before that still counts: otherwise a QP would wait
+/// for a dead peer as long as the port comes and goes.
 void Completer::wait_on(QueuePair& qp) noexcept {
   qp.tx.progress_at = engine_.now - qp.attr.ack_timeout * qp.tx.retries;
 }

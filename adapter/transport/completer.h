@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "adapter/engine.h"
-#include "adapter/transport/segmenter.h"
+#include "adapter/adapter_engine.h"
+#include "adapter/transport/cell_writer.h"
 
 namespace weft::adapter {
 
@@ -15,12 +15,20 @@ struct NakRule {
   AckCode code;
   bool repeats;
   WcStatus status;  // of the WQE when not repeated
+  Reason reason;    // likewise
 };
 [[nodiscard]] const NakRule& nak_rule(AckCode code) noexcept;
 
+/// Why a request of ours fails. `segment`: the data segment that is at fault.
+struct SendFault {
+  WcStatus status;
+  Reason reason;
+  const Sge* segment = nullptr;
+};
+
 class Completer {
  public:
-  Completer(Engine& engine, Segmenter& segmenter) noexcept : engine_(engine), segmenter_(segmenter) {}
+  Completer(Engine& engine, CellWriter& writer) noexcept : engine_(engine), writer_(writer) {}
 
   /// An ACK or NAK cell from the bound peer.
   void take_ack(QueuePair& qp, const CellView& cell) noexcept;
@@ -29,7 +37,9 @@ class Completer {
   /// All pending cells of packet `number` have left. Unacknowledged services complete here (PUSH-CHAN-03).
   void packet_sent(QueuePair& qp, uint64_t number) noexcept;
   /// Packet `number` cannot be sent: its WQE fails once those before it have completed.
-  void fail_packet(QueuePair& qp, uint64_t number, WcStatus status) noexcept;
+  void fail_packet(QueuePair& qp, uint64_t number, const SendFault& fault) noexcept;
+  /// The WQE fails when its turn to complete comes; people hear of it now.
+  [[gnu::cold]] void fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept;
   /// The registration WQE that was just executed has failed: the QP goes where its option says. retire()
   /// completes it.
   void registration_failed(QueuePair& qp) noexcept;
@@ -64,14 +74,19 @@ class Completer {
   void take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept;
   void sample_rtt(SendSide& tx, Duration sample) noexcept;
   void on_retransmit_timer(QueuePair& qp) noexcept;
+  void stand_by(QueuePair& qp) noexcept;
   void retire_packets(QueuePair& qp) noexcept;
   [[nodiscard]] bool complete_head(QueuePair& qp) noexcept;
+  [[gnu::cold, nodiscard]] bool complete_failed(QueuePair& qp, const SendWqe& wqe) noexcept;
+  [[gnu::cold]] void note_foreign_ack(QueuePair& qp) noexcept;
+  [[gnu::cold]] void note_rnr(QueuePair& qp, uint64_t number) noexcept;
+  [[nodiscard]] static Reason silence_reason(QueuePair& qp) noexcept;
   [[nodiscard]] bool number_of(const QueuePair& qp, Psn psn, uint64_t& number) const noexcept;
   void rearm(QueuePair& qp) noexcept;
   void pace(QueuePair& qp, uint32_t bytes) noexcept;
 
   Engine& engine_;
-  Segmenter& segmenter_;
+  CellWriter& writer_;
 };
 
 }  // namespace weft::adapter

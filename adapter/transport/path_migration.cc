@@ -11,8 +11,9 @@
 namespace weft::adapter {
 namespace {
 
-bool same_cells(const QueuePair& qp, const EnginePort& port) noexcept {
-  return !port.known || qp.path.segment_bytes == 0 || qp.path.segment_bytes == port.info.cell_payload_bytes;
+bool same_cells(const QueuePair& qp, const AdapterPort& port) noexcept {
+  return !port.known() || qp.path.segment_bytes == 0 ||
+         qp.path.segment_bytes == port.info().cell_payload_bytes;
 }
 
 /// Within the subnet the LID tells who sent a cell, across subnets the Gid.
@@ -40,8 +41,8 @@ bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
 bool take_alternate(Engine& engine, QueuePair& qp) noexcept {
   QpAttr& attr = qp.attr;
   const AlternatePath to = attr.alt;
-  const EnginePort& port = engine.ports[to.port - 1U];
-  if (!port.up || !same_cells(qp, port)) {
+  const AdapterPort& port = *engine.ports[to.port - 1U];
+  if (!port.up() || !same_cells(qp, port)) {
     engine.raise(qp, AsyncEventKind::kPathMigError);
     return false;
   }
@@ -56,20 +57,19 @@ bool take_alternate(Engine& engine, QueuePair& qp) noexcept {
   qp.port_seen = port.change();
   qp.watch &= static_cast<uint8_t>(~(kWatchPeerArmed | kWatchPeerFollows));
   engine.renew_path(qp);
-  engine.wait_no_more(qp);
+  engine.schedule.wait_no_more(qp);
   engine.raise(qp, AsyncEventKind::kPathMigrated);
   return true;
 }
 
 /// An ACK by the path of now, of what was acknowledged before: its peer follows it. Nothing else need be
-/// under way, and what the peer sends meanwhile goes where nobody listens.
+/// under way, and what the peer sends meanwhile goes by the path that this end has left.
 void tell_of_path(Engine& engine, QueuePair& qp) noexcept {
-  const bool answers = qp.config.type == QpType::kRc || qp.config.type == QpType::kXrcRecv;
-  if (!answers || !qp.abilities().receive) return;
+  if (!qp.serves_window() || !qp.abilities().receive) return;
   if (qp.config.ack_mode == AckMode::kStrict) {  // full: others go there
     (void)qp.rx.strict_acks.push({qp.rx.expected.plus(Psn::kMask), qp.rx.executed_cell});
   }
-  engine.want_ack(qp, true);
+  engine.schedule.want_ack(qp, true, engine.now);
 }
 
 /// A request from a peer that sends by the path that `qp` has left. Answers are not answered: two ends that
@@ -87,8 +87,8 @@ ModifyResult check_migration(const Engine& engine, const QueuePair& qp, const Qp
                              uint32_t mask) noexcept {
   const bool loads = (mask & kQpAttrAltPath) != 0;
   if (loads) {
-    const EnginePort& port = engine.ports[attr.alt.port - 1U];
-    const bool has_partition = (port.pkeys[attr.alt.pkey_index] & ~kPkeyFullMember) != 0;
+    const AdapterPort& port = *engine.ports[attr.alt.port - 1U];
+    const bool has_partition = (port.pkeys()[attr.alt.pkey_index] & ~kPkeyFullMember) != 0;
     const bool in_use = qp.attr.path_mig_state == PathMigState::kArmed;
     if (!has_partition || in_use || !same_cells(qp, port)) return ModifyResult::kBadValue;
   }
@@ -107,13 +107,13 @@ bool migrate(Engine& engine, QueuePair& qp) noexcept {
   return true;
 }
 
-bool follow_peer(Engine& engine, QueuePair& qp, const EnginePort& port, const CellView& cell) noexcept {
+bool follow_peer(Engine& engine, QueuePair& qp, const AdapterPort& port, const CellView& cell) noexcept {
   if (cell.src_qpn != qp.peer_qpn) return false;
   if (has_not_followed(qp, cell)) tell_of_path(engine, qp);
   const AlternatePath& path = qp.attr.alt;
-  if (path.dlid == kLidNone || path.port != port.number) return false;
-  if (!from_alternate(path, port.info.subnet, cell)) return false;
-  if (!pkeys_match(cell.pkey, port.pkeys[path.pkey_index]) || !is_current(qp, cell)) return false;
+  if (path.dlid == kLidNone || path.port != port.number()) return false;
+  if (!from_alternate(path, port.info().subnet, cell)) return false;
+  if (!pkeys_match(cell.pkey, port.pkeys()[path.pkey_index]) || !is_current(qp, cell)) return false;
   const PathMigState state = qp.attr.path_mig_state;
   if ((cell.flags2 & kCell2MayMigrate) != 0 || state == PathMigState::kMigrated) return false;
   if (state == PathMigState::kArmed) return take_alternate(engine, qp);

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
 #include "messages/cell.h"
 
 namespace weft::adapter {
@@ -23,7 +23,7 @@ namespace weft::adapter {
 [[nodiscard]] bool migrate(Engine& engine, QueuePair& qp) noexcept;
 /// A cell that did not come from the QP's peer by its path. True when the peer has migrated and `qp` has
 /// followed; `port` is where the cell came in. A peer that has not followed yet is told of the path again.
-[[nodiscard, gnu::cold]] bool follow_peer(Engine& engine, QueuePair& qp, const EnginePort& port,
+[[nodiscard, gnu::cold]] bool follow_peer(Engine& engine, QueuePair& qp, const AdapterPort& port,
                                           const CellView& cell) noexcept;
 /// What QueuePair::watch waits for may have come with a cell of the peer.
 [[gnu::cold]] void watch_cell(Engine& engine, QueuePair& qp, const CellView& cell) noexcept;

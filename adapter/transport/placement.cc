@@ -12,31 +12,11 @@ namespace {
   return opcode_properties(static_cast<uint8_t>(opcode));
 }
 
-/// The bit of a service in the table of operations.
-[[nodiscard]] constexpr uint32_t wire_service(QpType type) noexcept {
-  switch (type) {
-    case QpType::kRc:
-      return kOpOnRc;
-    case QpType::kUc:
-      return kOpOnUc;
-    case QpType::kRd:
-      return kOpOnRd;
-    case QpType::kUd:
-      return kOpOnUd;
-    case QpType::kRaw:
-      return kOpOnRaw;
-    case QpType::kXrcRecv:
-      return kOpOnXrc;
-    case QpType::kXrcSend:  // receives no requests
-      break;
-  }
-  return 0;
-}
-
 /// False when the memory has gone.
-[[nodiscard]] bool copy_in(std::byte* to, std::span<const std::byte> data) noexcept {
+[[nodiscard]] bool copy_in(const MemoryTable& memory, std::byte* to,
+                           std::span<const std::byte> data) noexcept {
   const auto copy = [&](std::byte* at, uint64_t bytes) { copy_guarded(at, data.data(), bytes); };
-  return MemoryTable::touch(copy, to, data.size()) == AccessFault::kNone;
+  return memory.reach(copy, to, data.size()) == AccessFault::kNone;
 }
 
 }  // namespace
@@ -72,7 +52,7 @@ void describe_packet(RxPacket& packet, const CellView& cell) noexcept {
 
 ResponderFault Placement::check_operation(const QueuePair& qp, const CellView& cell) const noexcept {
   const uint32_t properties = properties_of(cell.opcode);
-  if ((properties & kOpRequest) == 0 || (properties & wire_service(qp.config.type)) == 0) {
+  if ((properties & kOpRequest) == 0 || (properties & qp.row->takes) == 0) {
     return ResponderFault::kUnsupported;
   }
   const bool datagram =
@@ -97,6 +77,7 @@ ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const
 /// The peer is wrong, or, when there is no memory behind what the entry allows, this node is (C-30).
 ResponderFault Placement::refused(AccessFault fault) noexcept {
   engine_.faults.add(fault);
+  refused_ = fault;
   return fault == AccessFault::kNotMapped ? ResponderFault::kLocalAccess : ResponderFault::kRemoteAccess;
 }
 
@@ -121,7 +102,9 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
 ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                std::span<const std::byte> data) noexcept {
   if (packet.fills_wqe) {
-    const AccessFault fault = segmenter_.place_received(*qp.rq, packet.wqe, packet.offset + begin, data);
+    const AccessFault fault = writer_.place_received(*qp.rq, packet.wqe, packet.offset + begin, data);
+    if (fault != AccessFault::kNone) [[unlikely]]
+      refused_ = fault;
     return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
   }
   const std::byte* from = data.data();
@@ -152,11 +135,12 @@ bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
   KnownRange& known = qp.rx.order->target;
   std::byte* at = known.find(cell.rkey.value(), cell.va, data.size(), engine_.memory.revision());
   if (at != nullptr) [[likely]]
-    return copy_in(at, data);
+    return copy_in(engine_.memory, at, data);
   RemoteGrant grant;
   const AccessFault fault = engine_.memory.check_remote({qp.config.pd, qp.qpn}, cell.rkey, cell.va,
                                                         data.size(), AccessKind::kRemoteWrite, grant);
-  if (fault != AccessFault::kNone || grant.at == nullptr || !copy_in(grant.at, data)) return false;
+  if (fault != AccessFault::kNone || grant.at == nullptr || !copy_in(engine_.memory, grant.at, data))
+    return false;
   engine_.memory.finish_remote(grant);
   if (!grant.one_shot) known.learn(grant, cell.rkey.value(), cell.va, engine_.memory.revision());
   return true;
@@ -165,7 +149,7 @@ bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
 bool Placement::write_on(const RxPacket& packet, uint64_t begin, std::span<const std::byte> data) noexcept {
   const bool stands = !packet.fills_wqe && packet.revision == engine_.memory.revision();
   const bool within = begin + data.size() <= packet.grant.room && packet.grant.at != nullptr;
-  return stands && within && copy_in(packet.grant.at + begin, data);
+  return stands && within && copy_in(engine_.memory, packet.grant.at + begin, data);
 }
 
 bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> data) noexcept {
@@ -175,20 +159,20 @@ bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> dat
   std::byte* at = nullptr;
   const AccessFault fault =
       engine_.memory.check_local(queue.pd(), *queue.sges(slot), AccessKind::kLocalWrite, at);
-  return fault == AccessFault::kNone && at != nullptr && copy_in(at, data);
+  return fault == AccessFault::kNone && at != nullptr && copy_in(engine_.memory, at, data);
 }
 
 ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t bytes) noexcept {
-  const ReceiveSide& rx = qp.rx;
+  const MessageUnderWay& message = qp.rx.message;
   const bool continues = (packet.flags2 & kCell2Continues) != 0;
-  const bool same = packet.opcode == rx.message_opcode && packet.srq == rx.message_srq;
-  if (continues != rx.completing || (continues && !same)) return ResponderFault::kViolation;
+  const bool same = packet.opcode == message.opcode_ && packet.srq == message.srq_;
+  if (continues != message.goes_on_ || (continues && !same)) return ResponderFault::kViolation;
   if (domain_of(qp, packet.srq) == nullptr) return ResponderFault::kWrongSrq;
-  const uint64_t before = continues ? rx.message_bytes : 0;
+  const uint64_t before = continues ? message.bytes_ : 0;
   if (before + bytes > engine_.config.limits.message_bytes_max) return ResponderFault::kTooLong;
   if (packet.fills_wqe) return ResponderFault::kNone;
   // One operation is one range under one key, however many packets it takes.
-  if (continues && (packet.rkey != rx.message_key || packet.va != rx.message_va + before)) {
+  if (continues && (packet.rkey != message.key_ || packet.va != message.va_ + before)) {
     return ResponderFault::kViolation;
   }
   const ResponderFault fault = check_rights(qp, packet.opcode);
@@ -197,16 +181,16 @@ ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t b
 }
 
 void Placement::pass_turn(QueuePair& qp, const RxPacket& packet, uint32_t bytes) noexcept {
-  ReceiveSide& rx = qp.rx;
-  if (!rx.completing) {
-    rx.message_bytes = 0;
-    rx.message_va = packet.va;
-    rx.message_key = packet.rkey;
-    rx.message_opcode = packet.opcode;
-    rx.message_srq = packet.srq;
+  MessageUnderWay& message = qp.rx.message;
+  if (!message.goes_on_) {
+    message.bytes_ = 0;
+    message.va_ = packet.va;
+    message.key_ = packet.rkey;
+    message.opcode_ = packet.opcode;
+    message.srq_ = packet.srq;
   }
-  rx.message_bytes += bytes;
-  rx.completing = packet.more();
+  message.bytes_ += bytes;
+  message.goes_on_ = packet.more();
 }
 
 ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
@@ -266,11 +250,12 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
   // What the peer calls an address may be aligned where the memory is not.
   const bool aligned =
       va % kFetchOperandBytes == 0 && reinterpret_cast<uintptr_t>(at) % kFetchOperandBytes == 0;
-  if (!aligned || room != kFetchOperandBytes) return ResponderFault::kUnsupported;
+  misaligned_ = !aligned || room != kFetchOperandBytes;
+  if (misaligned_) return ResponderFault::kUnsupported;
   const auto operation = static_cast<FetchOp>(request.operation);
   if (operation != FetchOp::kCompareSwap && operation != FetchOp::kFetchAdd)
     return ResponderFault::kUnsupported;
-  fault = MemoryTable::touch(
+  fault = engine_.memory.reach(
       [&](std::byte* word, uint64_t /*bytes*/) {
         old_value = operation == FetchOp::kFetchAdd
                         ? fetch_add_guarded(word, request.operand.get())
@@ -278,6 +263,102 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
       },
       at, room);
   return fault == AccessFault::kNone ? ResponderFault::kNone : refused(fault);
+}
+
+/// What the table of faults leaves open: which key or right it was.
+Reason Placement::reason_of(const QueuePair& qp, Opcode opcode, ResponderFault fault) const noexcept {
+  const uint32_t properties = properties_of(opcode);
+  switch (fault) {
+    case ResponderFault::kUnsupported:
+      return misaligned_ ? Reason::kMisaligned : Reason::kUnsupported;
+    case ResponderFault::kNotGranted: {
+      const bool reads = (properties & kOpReadsMemory) != 0;
+      return reads && qp.attr.max_dest_rd_atomic == 0 ? Reason::kReadsNotGranted : Reason::kQpRightMissing;
+    }
+    case ResponderFault::kWrongQkey:
+      return Reason::kWrongQkey;
+    case ResponderFault::kWrongSrq:
+      return Reason::kWrongSrq;
+    case ResponderFault::kNoRecvWqe:
+      return Reason::kNoReceive;
+    case ResponderFault::kRemoteAccess:
+      return remote_reason(refused_);
+    case ResponderFault::kLocalAccess:
+      return (properties & kOpNeedsRecvWqe) != 0 ? local_reason(refused_) : remote_reason(refused_);
+    case ResponderFault::kTooLong:
+      return (properties & kOpNeedsRecvWqe) != 0 ? Reason::kReceiveTooShort : Reason::kMessageTooLong;
+    case ResponderFault::kPacketCrc:
+      return Reason::kMessageCrc;
+    case ResponderFault::kViolation:
+      return Reason::kContradiction;
+    case ResponderFault::kNone:
+    case ResponderFault::kCount:
+      break;
+  }
+  return Reason::kNone;
+}
+
+/// An RC QP ends with its refusal. Others go on, and what a peer repeats is said once.
+void Placement::report(QueuePair& qp, Failure failure, ResponderFault fault) noexcept {
+  misaligned_ = false;
+  if (qp.qpn == kQpnGsi) return;
+  const auto bit = static_cast<uint16_t>(1U << static_cast<uint32_t>(fault));
+  const bool once = !qp.acknowledged() || !qp.connected() || !fault_rule(fault).ends_qp;
+  if (once && (qp.rx.told & bit) != 0) return;
+  qp.rx.told |= bit;
+  engine_.report(qp, failure);
+}
+
+void Placement::refuse(QueuePair& qp, const RxPacket& packet, ResponderFault fault, uint64_t end) noexcept {
+  count(qp, fault);
+  Failure failure{.reason = reason_of(qp, packet.opcode, fault),
+                  .work = work_of(packet.opcode),
+                  .by_peer = true,
+                  .bytes = end};
+  const FaultRule& rule = fault_rule(fault);
+  const bool has_receive = (packet.has_wqe || !qp.acknowledged()) && !qp.taken.empty();
+  if (packet.fills_wqe && rule.ends_recv_wqe && has_receive) {
+    const RecvWqe& receive = qp.rq->at(packet.wqe);
+    failure.completes_wr = true;
+    failure.wr_id = receive.wr_id;
+    failure.status = qp.acknowledged() ? static_cast<uint8_t>(rule.recv_status) : uint8_t{0};
+    failure.bytes += packet.offset;
+    failure.expected = receive.bytes;
+    if (fault == ResponderFault::kLocalAccess) {
+      const Sge* segment = writer_.find_bad_receive(*qp.rq, packet.wqe);
+      if (segment != nullptr) {
+        failure.key = segment->lkey.value();
+        failure.address = segment->addr;
+        failure.bytes = segment->length;
+        engine_.memory.show_range(failure.key, failure.expected, failure.extent);
+      }
+    }
+  } else if (!packet.fills_wqe) {
+    failure.key = packet.rkey.value();
+    failure.address = packet.va;
+    engine_.memory.show_range(failure.key, failure.expected, failure.extent);
+  }
+  report(qp, failure, fault);
+}
+
+void Placement::refuse_gone(QueuePair& qp, const RxPacket& asked, uint64_t bytes) noexcept {
+  refused_ = AccessFault::kNotMapped;
+  refuse(qp, asked, ResponderFault::kLocalAccess, bytes);
+}
+
+void Placement::refuse(QueuePair& qp, const CellView& cell, ResponderFault fault) noexcept {
+  count(qp, fault);
+  const bool datagram = !qp.connected();
+  const bool too_short = fault == ResponderFault::kTooLong && !qp.rq->empty();
+  report(qp,
+         {.reason = reason_of(qp, cell.opcode, fault),
+          .work = work_of(cell.opcode),
+          .by_peer = true,
+          .peer_lid = datagram ? cell.slid.value() : uint16_t{0},
+          .peer_qpn = datagram ? cell.src_qpn.value() : 0,
+          .bytes = cell.payload.size() + (too_short && qp.config.grh_space ? kGrhBytes : 0),
+          .expected = too_short ? qp.rq->at(qp.rq->next()).bytes : 0},
+         fault);
 }
 
 void Placement::count(QueuePair& qp, ResponderFault fault) noexcept {

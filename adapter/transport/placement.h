@@ -8,16 +8,18 @@
 #include <cstdint>
 #include <span>
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
+#include "adapter/transport/cell_writer.h"
 #include "adapter/transport/responder_faults.h"
-#include "adapter/transport/segmenter.h"
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
 
+class Unwritten;
+
 class Placement {
  public:
-  Placement(Engine& engine, Segmenter& segmenter) noexcept : engine_(engine), segmenter_(segmenter) {}
+  Placement(Engine& engine, CellWriter& writer) noexcept : engine_(engine), writer_(writer) {}
 
   /// Has the QP's service this operation, and does the QP grant it now: its remote rights, inbound RDMA of
   /// the endnode (SAN-NODE-04), a datagram's Q_Key?
@@ -87,6 +89,14 @@ class Placement {
   /// PUSH-CELL-08: the sum over VA and key, immediate data and data of all cells in cell order.
   [[nodiscard]] bool packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept;
 
+  /// A message is refused: counts it, and people hear of it, of each kind once where the QP goes on.
+  /// @param end bytes of the packet that the cell in question ends at, as far as they are known
+  [[gnu::cold]] void refuse(QueuePair& qp, const RxPacket& packet, ResponderFault fault,
+                            uint64_t end) noexcept;
+  /// Memory that a read was granted has gone.
+  [[gnu::cold]] void refuse_gone(QueuePair& qp, const RxPacket& asked, uint64_t bytes) noexcept;
+  /// The same for a message that no packet was opened for: its cell is all that is known.
+  [[gnu::cold]] void refuse(QueuePair& qp, const CellView& cell, ResponderFault fault) noexcept;
   /// Counts a refusal: on the QP and, by reason, on the adapter.
   void count(QueuePair& qp, ResponderFault fault) noexcept;
 
@@ -94,6 +104,7 @@ class Placement {
   template <class Action>
   [[nodiscard]] AccessFault visit_place(QueuePair& qp, const RxPacket& packet, uint64_t begin, uint64_t bytes,
                                         Action action) noexcept;
+  void leave_out_later(QueuePair& qp, Psn psn, Unwritten& unwritten) noexcept;
   [[nodiscard]] bool meets_what_is_ahead(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                          uint64_t bytes) noexcept;
   [[nodiscard, gnu::cold]] ResponderFault look_up(const QueuePair& qp, RxPacket& packet,
@@ -102,15 +113,19 @@ class Placement {
   /// Whose memory a request names: the QP's protection domain; of an XRC target, that of the shared receive
   /// queue `srq`. Null when the target's XRC domain has no such queue.
   [[nodiscard]] const PdId* domain_of(const QueuePair& qp, uint32_t srq) const noexcept {
-    if (qp.config.type != QpType::kXrcRecv) [[likely]]
+    if (!qp.row->serves_domain) [[likely]]
       return &qp.config.pd;
-    const SharedReceiveQueue* found = engine_.find_srq(qp, srq);
+    const SharedReceiveQueue* found = engine_.srqs.find(qp, srq);
     return found == nullptr ? nullptr : &found->config.pd;
   }
   [[nodiscard, gnu::cold]] ResponderFault refused(AccessFault fault) noexcept;
+  [[nodiscard]] Reason reason_of(const QueuePair& qp, Opcode opcode, ResponderFault fault) const noexcept;
+  void report(QueuePair& qp, Failure failure, ResponderFault fault) noexcept;
 
   Engine& engine_;
-  Segmenter& segmenter_;
+  CellWriter& writer_;
+  AccessFault refused_ = AccessFault::kNone;  // the latest
+  bool misaligned_ = false;                   // an atomic was refused for its address, and not reported yet
 };
 
 /// Forgets what `packet` was and makes it the one that `cell` belongs to.

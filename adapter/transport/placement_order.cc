@@ -7,45 +7,22 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <bitset>
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
 #include "adapter/transport/pieces.h"
 #include "adapter/transport/placement.h"
+#include "adapter/transport/unwritten.h"
 #include "base/crc32c.h"
 
 namespace weft::adapter {
 namespace {
 
-/// Which bytes of a cell later packets have written.
-using Written = std::bitset<kCellPayloadBytesMax>;
-
-/// Marks the part of a cell's piece, which is bytes [offset, offset + piece.size()) of the cell, that lies in
-/// [at, at + bytes).
-void mark_written(Written& written, std::span<const std::byte> piece, uint64_t offset, const std::byte* at,
-                  uint64_t bytes) noexcept {
-  const auto piece_begin = reinterpret_cast<uintptr_t>(piece.data());
-  const auto begin = std::max(piece_begin, reinterpret_cast<uintptr_t>(at));
-  const auto end = std::min(piece_begin + piece.size(), reinterpret_cast<uintptr_t>(at) + bytes);
-  for (uintptr_t byte = begin; byte < end; ++byte) written.set(offset + (byte - piece_begin));
-}
-
-/// Copies those bytes of `from` to `at` whose marks, from `offset` on, are not set.
-void copy_unwritten(std::byte* at, const std::byte* from, uint64_t bytes, const Written& written,
-                    uint64_t offset) {
-  for (uint64_t begin = 0; begin < bytes;) {
-    uint64_t end = begin;
-    while (end < bytes && !written.test(offset + end)) ++end;
-    if (end != begin) copy_guarded(at + begin, from + begin, end - begin);
-    begin = end + 1;
-  }
-}
-
-/// Calls `action(begin, bytes)` for each stretch of a packet whose cells have been placed.
+/// Calls `action(begin, bytes)` for each stretch of the `wanted` cells of a packet that have been placed.
 template <class Action>
-void for_each_placed(const RxPacket& packet, uint32_t segment_bytes, Action action) noexcept {
-  for (uint64_t left = packet.placed; left != 0;) {
+void for_each_placed(const RxPacket& packet, uint64_t wanted, uint32_t segment_bytes,
+                     Action action) noexcept {
+  for (uint64_t left = packet.placed & wanted; left != 0;) {
     const auto first = static_cast<uint32_t>(std::countr_zero(left));
     const auto cells = static_cast<uint32_t>(std::countr_one(left >> first));
     const bool to_end = first + cells == packet.cells;
@@ -55,14 +32,24 @@ void for_each_placed(const RxPacket& packet, uint32_t segment_bytes, Action acti
   }
 }
 
+/// Cells of a packet whose memory begins at `at` that may lie in [first, end).
+[[nodiscard]] uint64_t cells_within(uintptr_t at, uint32_t segment_bytes, uintptr_t first,
+                                    uintptr_t end) noexcept {
+  if (end <= at) return 0;
+  const uint64_t before = first > at ? (first - at) / segment_bytes : 0;
+  if (before >= kCellsPerPacketMax) return 0;
+  const uint64_t until = std::min<uint64_t>((end - 1 - at) / segment_bytes + 1, kCellsPerPacketMax);
+  return cell_mask(static_cast<uint32_t>(until)) & ~cell_mask(static_cast<uint32_t>(before));
+}
+
 /// Where a cell's body begins in what a packet CRC is over, but for immediate data before it.
 [[nodiscard]] uint64_t body_begin(const QueuePair& qp, const RxPacket& packet, uint32_t number) noexcept {
   const uint64_t head = number != 0 && !packet.fills_wqe ? kVaBytes : 0;
   return head + uint64_t{number} * qp.path.segment_bytes;
 }
 
-/// No packet's bodies are longer. Each body counts as if the packet had so many bytes, because how many it
-/// has is known with its last cell.
+/// No packet's bodies are longer. Each body counts as if the packet had this many bytes, because its length
+/// is known with its last cell.
 [[nodiscard]] uint64_t longest_bodies(const QueuePair& qp) noexcept {
   return kVaBytes + kIdataBytes + uint64_t{kCellsPerPacketMax} * qp.path.segment_bytes;
 }
@@ -91,7 +78,7 @@ AccessFault Placement::visit_place(QueuePair& qp, const RxPacket& packet, uint64
                           {queue.sges(packet.wqe), queue.at(packet.wqe).sge_count},
                           {packet.offset + begin, bytes}, AccessKind::kLocalWrite, action);
   }
-  // Of pages nobody knows where they are once their binding has ended; a packet under it will be refused.
+  // Once a binding has ended the place of its pages is unknown; a packet under it will be refused.
   const bool stands = packet.grant.at != nullptr || packet.revision == engine_.memory.revision() ||
                       engine_.memory.still_bound(packet.grant);
   if (!stands) return AccessFault::kNotValid;
@@ -127,30 +114,38 @@ ResponderFault Placement::copy_among_others(QueuePair& qp, Psn psn, const RxPack
   const ResponderFault fault = copy(qp, packet, begin, {});
   if (fault != ResponderFault::kNone) return fault;
   qp.counters.add(QpCounter::kCellsBehindLater);
-  Written written;
   uint64_t offset = 0;
-  const auto mark = [&](const std::byte* piece, uint64_t length) {
-    for (uint64_t n = distance + 1; n < rx.highest; ++n) {
-      const RxPacket* later = rx.find(psn.plus(static_cast<uint32_t>(n - distance)));
-      if (later == nullptr || later->placed == 0) continue;
-      for_each_placed(*later, qp.path.segment_bytes, [&](uint64_t from, uint64_t bytes) {
-        (void)visit_place(qp, *later, from, bytes, [&](const std::byte* at, uint64_t there) {
-          mark_written(written, {piece, length}, offset, at, there);
-        });
-      });
-    }
+  const AccessFault access = visit_place(qp, packet, begin, data.size(), [&](std::byte* at, uint64_t length) {
+    Unwritten unwritten({at, length});
+    leave_out_later(qp, psn, unwritten);
+    unwritten.for_each(
+        [&](uint64_t from, uint64_t bytes) { copy_guarded(at + from, data.data() + offset + from, bytes); });
     offset += length;
-  };
-  AccessFault access = visit_place(qp, packet, begin, data.size(), mark);
-  offset = 0;
-  if (access == AccessFault::kNone) {
-    access = visit_place(qp, packet, begin, data.size(), [&](std::byte* at, uint64_t length) {
-      copy_unwritten(at, data.data() + offset, length, written, offset);
-      offset += length;
-    });
-  }
+  });
   if (access == AccessFault::kNone) return ResponderFault::kNone;
   return packet.fills_wqe ? ResponderFault::kLocalAccess : refused(access);
+}
+
+/// What the packets behind `psn` have written of the piece.
+void Placement::leave_out_later(QueuePair& qp, Psn psn, Unwritten& unwritten) noexcept {
+  const uint32_t segment = qp.path.segment_bytes;
+  const auto distance = static_cast<uint64_t>(psn.distance_from(qp.rx.expected));
+  for (uint64_t n = distance + 1; n < qp.rx.highest && !unwritten.none(); ++n) {
+    const RxPacket* later = qp.rx.find(psn.plus(static_cast<uint32_t>(n - distance)));
+    if (later == nullptr || later->placed == 0) continue;
+    if (!later->fills_wqe && later->grant.at != nullptr) {
+      const auto at = reinterpret_cast<uintptr_t>(later->grant.at);
+      const uint64_t near = cells_within(at, segment, unwritten.first_address(), unwritten.end_address());
+      for_each_placed(*later, near, segment,
+                      [&](uint64_t from, uint64_t bytes) { unwritten.write(at + from, bytes); });
+      continue;
+    }
+    for_each_placed(*later, later->placed, segment, [&](uint64_t from, uint64_t bytes) {
+      (void)visit_place(qp, *later, from, bytes, [&](const std::byte* at, uint64_t there) {
+        unwritten.write(reinterpret_cast<uintptr_t>(at), there);
+      });
+    });
+  }
 }
 
 void Placement::sum_up(const QueuePair& qp, RxPacket& packet, uint32_t number,
@@ -163,7 +158,7 @@ void Placement::sum_up(const QueuePair& qp, RxPacket& packet, uint32_t number,
   packet.body_sum ^= crc32c_combine(body, 0, longest_bodies(qp) - end);
 }
 
-/// Immediate data that stands in another cell than the last moves all bodies behind it, which nobody knew
+/// Immediate data that stands in another cell than the last moves all bodies behind it, which was not known
 /// when they came: such a packet, which no sender of ours makes, is summed up from memory; so are those that
 /// come to a QP without packet CRC.
 bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept {

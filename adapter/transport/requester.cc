@@ -10,34 +10,6 @@
 #include "messages/ipv6_frame.h"
 
 namespace weft::adapter {
-namespace {
-
-[[nodiscard]] Opcode xrc_opcode(Opcode of_rc) noexcept {
-  if (is_atomic_request(of_rc)) return Opcode::kXrcFetchOpRequest;
-  if (is_read_request(of_rc)) return Opcode::kXrcReadRequest;
-  return of_rc == Opcode::kRdmaWrite ? Opcode::kXrcWrite : Opcode::kXrcSend;
-}
-
-/// Operation on the wire, by service.
-Opcode wire_opcode(QpType type, const SendOpcodeRule& rule) noexcept {
-  switch (type) {
-    case QpType::kUd:
-      return Opcode::kUdSend;
-    case QpType::kRaw:
-      return Opcode::kRaw;
-    case QpType::kRd:
-      return rule.wire == Opcode::kRdmaWrite ? Opcode::kRdWrite : Opcode::kRdSend;
-    case QpType::kXrcSend:
-      return xrc_opcode(rule.wire);
-    case QpType::kRc:
-    case QpType::kUc:
-    case QpType::kXrcRecv:  // sends nothing
-      break;
-  }
-  return rule.wire;
-}
-
-}  // namespace
 
 bool Requester::has_work(const QueuePair& qp) const noexcept {
   const SendSide& tx = qp.tx;
@@ -76,7 +48,7 @@ uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept 
     const Step step = next_packet(qp);
     if (step == Step::kStop) break;
     if (step == Step::kAgain && ++local == kLocalWqesPerTurn) {
-      engine_.want_send(qp);
+      engine_.schedule.want_send(qp);
       break;
     }
   }
@@ -88,7 +60,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   for (uint32_t local = 0; local < kLocalWqesPerTurn; ++local) {
     if (next_packet(qp) != Step::kAgain) return;
   }
-  engine_.want_send(qp);
+  engine_.schedule.want_send(qp);
 }
 
 [[gnu::always_inline]] inline uint32_t Requester::send_pending(QueuePair& qp, uint64_t number,
@@ -99,16 +71,15 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   bool failed = false;
   while (packet.pending != 0 && sent < budget) {
     const auto cell = static_cast<uint32_t>(std::countr_zero(packet.pending));
-    const CellSent result = qp.config.raw_ipv6 ? segmenter_.send_ipv6_frame(qp, packet, psn)
-                                               : segmenter_.send_request_cell(qp, packet, psn, cell);
+    const CellSent result = qp.config.raw_ipv6 ? writer_.send_ipv6_frame(qp, packet, psn)
+                                               : writer_.send_request_cell(qp, packet, psn, cell);
     if (result == CellSent::kNoCredit) {
       blocked = true;
       qp.counters.add(QpCounter::kCreditStalls);
       break;
     }
     if (result != CellSent::kYes) [[unlikely]] {
-      const bool bad = result == CellSent::kBadFrame;
-      completer_.fail_packet(qp, number, bad ? WcStatus::kLocalQpOperation : WcStatus::kLocalProtection);
+      completer_.fail_packet(qp, number, unsendable(qp, packet.wqe, result));
       failed = true;
       break;
     }
@@ -141,14 +112,15 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   wqe.started = true;
   const bool read = wqe.rule->is_read();
   const uint32_t header = qp.config.raw_ipv6 ? kIpv6HeaderBytes : 0;
-  const bool too_long = !is_connected(qp.config.type) && wqe.length > qp.path.segment_bytes + header;
+  const bool too_long = !qp.connected() && wqe.length > qp.path.segment_bytes + header;
   if (too_long) {
-    finish_local(qp, wqe, WcStatus::kLocalLength);
-  } else if (!segmenter_.check_segments(qp, qp.sq.started,
-                                        read ? AccessKind::kLocalWrite : AccessKind::kLocalRead)) {
-    finish_local(qp, wqe, WcStatus::kLocalProtection);
+    fail_local(qp, wqe, {WcStatus::kLocalLength, Reason::kDatagramTooLong});
+  } else if (!writer_.check_segments(qp, qp.sq.started,
+                                     read ? AccessKind::kLocalWrite : AccessKind::kLocalRead)) {
+    fail_local(qp, wqe,
+               bad_segment(qp, qp.sq.started, read ? AccessKind::kLocalWrite : AccessKind::kLocalRead));
   } else if (read && qp.attr.max_rd_atomic == 0) {
-    finish_local(qp, wqe, WcStatus::kLocalQpOperation);
+    fail_local(qp, wqe, {WcStatus::kLocalQpOperation, Reason::kNoReadsAllowed});
   } else {
     return true;
   }
@@ -165,7 +137,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
 [[gnu::always_inline]] inline bool Requester::check_window(const QueuePair& qp,
                                                            const SendWqe& wqe) const noexcept {
   const SendSide& tx = qp.tx;
-  if (tx.end - tx.first >= (qp.config.type == QpType::kRd ? 1 : kPacketWindow)) return false;
+  if (tx.end - tx.first >= qp.row->send_window) return false;
   const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
   if (tx.bytes_in_flight != 0 && tx.bytes_in_flight + bytes > kByteWindow) return false;
   const bool read = wqe.rule->is_read();
@@ -186,7 +158,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   packet.wqe = static_cast<uint32_t>(qp.sq.started);
   packet.offset = wqe.cut;
   packet.bytes = bytes;
-  packet.opcode = wire_opcode(qp.config.type, rule);
+  packet.opcode = rule.wire;
   packet.cells = static_cast<uint8_t>(qp.config.raw_ipv6 ? 1 : cells_of(bytes, qp.path.segment_bytes));
   packet.is_read = rule.is_read();
   packet.pending = packet.is_read ? 1 : cell_mask(packet.cells);
@@ -208,16 +180,16 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
 /// none.
 Requester::Step Requester::find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept {
   if (engine_.tx_chunks.awaited()) {
-    engine_.want_send(qp);
+    engine_.schedule.want_send(qp);
     return Step::kStop;
   }
   if (qp.tx.first != qp.tx.end) return Step::kStop;  // as if the window were full
-  finish_local(qp, wqe, WcStatus::kLocalQpOperation);
+  fail_local(qp, wqe, {WcStatus::kLocalQpOperation, Reason::kNoPacketMemory});
   return Step::kAgain;
 }
 
 /// What a bind, an invalidation or a registration does to the protection table.
-WcStatus Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
+SendFault Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
   MemoryTable& memory = engine_.memory;
   const PdId pd = qp.config.pd;
   const Accessor who(pd, qp.qpn);
@@ -234,22 +206,29 @@ WcStatus Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
       if (fault == AccessFault::kWrongType) fault = memory.invalidate_region(pd, Lkey(wqe.rkey.value()));
       break;
     case SendWork::kRegister:
-      if (qp.config.registration == SendRegistration::kOff) return WcStatus::kLocalQpOperation;
+      if (qp.config.registration == SendRegistration::kOff)
+        return {WcStatus::kLocalQpOperation, Reason::kNoRegistration};
       fault = memory.fill_reserved(pd, wqe.registration);
       break;
     case SendWork::kDelay:
     case SendWork::kMessage:
     case SendWork::kRead:
+    case SendWork::kAtomic:
       break;  // not executed here
   }
-  if (fault == AccessFault::kNone) return WcStatus::kSuccess;
+  if (fault == AccessFault::kNone) return {WcStatus::kSuccess, Reason::kNone};
   engine_.faults.add(fault);
-  return WcStatus::kMwBind;
+  return {WcStatus::kMwBind, bind_reason(fault)};
 }
 
 Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
   if (wqe.rule->work != SendWork::kDelay) {
-    finish_local(qp, wqe, change_memory(qp, wqe));
+    const SendFault fault = change_memory(qp, wqe);
+    if (fault.status == WcStatus::kSuccess) {
+      finish_local(qp, wqe);
+    } else {
+      fail_local(qp, wqe, fault);
+    }
     return Step::kAgain;
   }
   if (!wqe.started) {
@@ -259,19 +238,36 @@ Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
     return Step::kStop;
   }
   qp.tx.delay_until = Instant::min();
-  finish_local(qp, wqe, WcStatus::kSuccess);
+  finish_local(qp, wqe);
   return Step::kAgain;
 }
 
-void Requester::finish_local(QueuePair& qp, SendWqe& wqe, WcStatus status) noexcept {
+void Requester::finish_local(QueuePair& qp, SendWqe& wqe) noexcept {
   wqe.done = true;
-  wqe.status = status;
   ++qp.sq.started;
-  if (status != WcStatus::kSuccess) {
-    qp.tx.halted = true;
-    if (wqe.rule->work == SendWork::kRegister) completer_.registration_failed(qp);
-  }
   completer_.retire(qp);
+}
+
+void Requester::fail_local(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept {
+  completer_.fail_wqe(qp, wqe, fault);
+  ++qp.sq.started;
+  qp.tx.halted = true;
+  if (wqe.rule->work == SendWork::kRegister) completer_.registration_failed(qp);
+  completer_.retire(qp);
+}
+
+/// A check of the data segments has failed.
+SendFault Requester::bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept {
+  const Sge* segment = writer_.find_bad_segment(qp, wqe, kind);
+  AccessFault fault = writer_.fault_of(qp.config.pd, segment, kind);
+  if (fault == AccessFault::kNone)
+    fault = AccessFault::kNotMapped;  // the table allows it, and it is not there
+  return {WcStatus::kLocalProtection, local_reason(fault), segment};
+}
+
+SendFault Requester::unsendable(QueuePair& qp, uint64_t wqe, CellSent result) noexcept {
+  if (result == CellSent::kBadFrame) return {WcStatus::kLocalQpOperation, Reason::kNotIpv6};
+  return bad_segment(qp, wqe, AccessKind::kLocalRead);
 }
 
 }  // namespace weft::adapter

@@ -4,16 +4,16 @@
 
 #include <cstdint>
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
+#include "adapter/transport/cell_writer.h"
 #include "adapter/transport/completer.h"
-#include "adapter/transport/segmenter.h"
 
 namespace weft::adapter {
 
 class Requester {
  public:
-  Requester(Engine& engine, Segmenter& segmenter, Completer& completer) noexcept
-      : engine_(engine), segmenter_(segmenter), completer_(completer) {}
+  Requester(Engine& engine, CellWriter& writer, Completer& completer) noexcept
+      : engine_(engine), writer_(writer), completer_(completer) {}
 
   /// Sends up to `budget` cells of `qp`; returns how many. `blocked` is set when credit or slots ran out.
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
@@ -29,16 +29,19 @@ class Requester {
   [[nodiscard]] bool may_execute(const QueuePair& qp) const noexcept;
   [[nodiscard]] bool check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   [[nodiscard]] Step execute_local(QueuePair& qp, SendWqe& wqe) noexcept;
-  [[nodiscard]] WcStatus change_memory(QueuePair& qp, const SendWqe& wqe) noexcept;
+  [[nodiscard]] SendFault change_memory(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] bool start_message(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard, gnu::cold]] Step find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept;
   void make_packet(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] uint32_t packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept;
-  void finish_local(QueuePair& qp, SendWqe& wqe, WcStatus status) noexcept;
+  void finish_local(QueuePair& qp, SendWqe& wqe) noexcept;
+  [[gnu::cold]] void fail_local(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept;
+  [[gnu::cold, nodiscard]] SendFault bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
+  [[gnu::cold, nodiscard]] SendFault unsendable(QueuePair& qp, uint64_t wqe, CellSent result) noexcept;
   uint32_t send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept;
 
   Engine& engine_;
-  Segmenter& segmenter_;
+  CellWriter& writer_;
   Completer& completer_;
 };
 

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
-#include "fabric/link/link_connect.h"
+#include "fabric/carrier/link_connect.h"
 
 namespace weft::bench {
 namespace {

@@ -49,7 +49,7 @@ struct OneThreadFabric {
     return config;
   }
 
-  SystemRandom random;
+  SeededRandom random{1};
   fabric::MemoryCable host_cable;
   fabric::MemoryCable unit_cable;
   fabric::Switch middle;

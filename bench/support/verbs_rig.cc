@@ -23,6 +23,7 @@ adapter::AdapterConfig adapter_config(bool host) {
 VerbsEnd::VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, size_t bytes)
     : exchange_(exchange),
       host_(host),
+      random_(host ? 1 : 2),
       adapter_(adapter_config(host), random_),
       memory_(bytes, std::byte{7}),
       completions_(kWqes) {

@@ -58,7 +58,7 @@ class VerbsEnd {
 
   VerbsExchange& exchange_;
   bool host_;
-  SystemRandom random_;
+  SeededRandom random_;
   adapter::ChannelAdapter adapter_;
   std::vector<std::byte> memory_;
   adapter::MemoryRegion region_;

@@ -1,5 +1,5 @@
 // How it works: threads of ZeroMQ push buffers on a list that the owner takes off as a whole, so no pop races
-// with another and a buffer that comes back twice as fast confuses nobody (no ABA). A lent buffer holds a
+// with another and a buffer that comes back at once causes no ABA problem. A lent buffer holds a
 // reference to the store.
 #include "fabric/carrier/burst_pool.h"
 

@@ -1,5 +1,6 @@
 #include "fabric/carrier/curve_keys.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -125,8 +126,13 @@ Result<std::vector<CurveAllowed>> read_curve_allow(const std::string& path) {
 bool endpoint_needs_curve(const std::string& endpoint) {
   constexpr std::string_view kTcp = "tcp://";
   if (!endpoint.starts_with(kTcp)) return false;
-  const std::string host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());
-  return !(host.starts_with("127.") || host == "localhost" || host == "[::1]" || host == "::1");
+  std::string host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  in_addr four{};
+  in6_addr six{};
+  const bool loopback = (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24 == 127) ||
+                        (inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six));
+  return !loopback;
 }
 
 }  // namespace weft::fabric

@@ -35,7 +35,8 @@ struct CurveAllowed {
 /// refused.
 Result<std::vector<CurveAllowed>> read_curve_allow(const std::string& path);
 
-/// True for tcp://HOST:PORT whose host can be reached from other machines: such an endpoint needs keys.
+/// True for tcp:// unless the host is a numeric loopback address: a name may lead to another machine, and
+/// ZeroMQ takes tcp://SOURCE;DESTINATION. Such an endpoint needs keys.
 [[nodiscard]] bool endpoint_needs_curve(const std::string& endpoint);
 
 }  // namespace weft::fabric

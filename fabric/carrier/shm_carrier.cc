@@ -21,8 +21,8 @@ namespace {
 constexpr size_t kControlBytes = 4096;
 constexpr Duration kHangUpCheck =
     20ms;  // one system call each time while the loop spins; asleep, the socket wakes us
-/// What a peer published before it hung up is taken within a few turns, or never: a ring that nobody empties,
-/// or that somebody still writes to, does not keep a dead link up.
+/// What a peer published before it hung up is taken within a few turns, or never: a ring that is not emptied,
+/// or is still written to, does not keep a dead link up.
 constexpr Duration kLastCells = 20ms;
 static_assert(2 * sizeof(RingControl) <= kControlBytes);
 
@@ -41,15 +41,17 @@ std::byte* slots_at(const SharedRegion& region, size_t ring, RingGeometry shape)
 /// The socket of the handshake.
 class SocketBell final : public PeerBell {
  public:
-  explicit SocketBell(UniqueFd socket) : socket_(std::move(socket)) {}
+  explicit SocketBell(GuardedFd socket) : socket_(std::move(socket)) {}
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  /// False once the peer has hung up, or the program that we are part of has closed the socket.
+  [[nodiscard]] bool drain() noexcept { return socket_.is_ours() && drain_packets(socket_.get()); }
   void ring() noexcept override {
     // A peer whose socket is full has wake-ups to read already.
-    static_cast<void>(send_packet(socket_.get(), std::array{std::byte{1}}, {}));
+    if (socket_.can_wake()) static_cast<void>(send_packet(socket_.get(), std::array{std::byte{1}}, {}));
   }
 
  private:
-  UniqueFd socket_;
+  GuardedFd socket_;
 };
 
 class ShmCarrier final : public Carrier {
@@ -68,6 +70,7 @@ class ShmCarrier final : public Carrier {
   }
   void publish_quietly(Instant /*now*/) noexcept override { producer_.publish_quietly(); }
   bool keeps_all() const noexcept override { return true; }
+  uint64_t taken_before() const noexcept override { return producer_.taken_before(); }
   uint32_t publish_every() const noexcept override { return kFlitsPerPublish; }
   // The consumer's tail frees the slots, and it reads again by itself.
   void retire(uint64_t /*before*/) noexcept override {}
@@ -95,7 +98,7 @@ class ShmCarrier final : public Carrier {
   }
   void serve_apart(WakeList& wakes) noexcept override { wakes_ = &wakes; }
   CarrierState check_peer() noexcept override {
-    return drain_packets(bell_->fd()) ? CarrierState::kUp : CarrierState::kPeerGone;
+    return bell_->drain() ? CarrierState::kUp : CarrierState::kPeerGone;
   }
   void wait_fds(std::vector<pollfd>& out) const override {
     out.push_back({bell_->fd(), POLLIN | POLLRDHUP, 0});

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "base/guarded_fd.h"
 #include "base/shared_region.h"
-#include "base/unique_fd.h"
 #include "fabric/link/carrier.h"
 #include "fabric/link/link_handshake.h"
 
@@ -17,11 +17,11 @@ namespace weft::fabric {
 /// What one end of a shared-memory link holds.
 struct ShmParts {
   SharedRegion region;
-  UniqueFd socket;  // connected to the peer; non-blocking
+  GuardedFd socket;  // connected to the peer; non-blocking
 };
 
 /// Descriptors that come with WELCOME: the memfd. It is the only open file that both sides ever share, and
-/// nobody reads or writes it as one.
+/// neither reads nor writes it as a file.
 inline constexpr size_t kShmWelcomeFds = 1;
 
 enum class ShmSide : uint8_t { kSwitch, kEndnode };

@@ -1,4 +1,4 @@
-// How it works: connect, HELLO, wait up to a second, check what came, go up. On any failure, and when the
+// How it works: connect, HELLO, wait some seconds, check what came, go up. On any failure, and when the
 // link goes down, start over a moment later.
 #include "fabric/carrier/shm_connector.h"
 
@@ -11,7 +11,9 @@
 namespace weft::fabric {
 namespace {
 
-constexpr Duration kAnswerWait = 1s;
+/// A switch lets 16 in at a time, and a crowd shares the cores with it. An endnode that hangs up sooner
+/// loses its place in the queue.
+constexpr Duration kAnswerWait = 5s;
 
 class ShmConnector final : public LinkSupervisor {
  public:
@@ -37,7 +39,9 @@ class ShmConnector final : public LinkSupervisor {
     if (was_up_) return kNever;
     return socket_.valid() ? answer_until_ : retry_at_;
   }
-  std::string_view trouble() const noexcept override { return trouble_; }
+  JoinTrouble trouble() const noexcept override {
+    return {trouble_, refusal_, socket_.valid() || unanswered_ || passes_with_time(refusal_)};
+  }
 
  private:
   static constexpr Duration kRetryInterval = kLinkRetryInterval;
@@ -48,7 +52,8 @@ class ShmConnector final : public LinkSupervisor {
     if (!socket) return fail(now, socket.error().text);
     if (!peer_is_our_user(socket->get())) return fail(now, "the switch runs under another user");
     if (!send_packet(socket->get(), bytes_of(wire), {})) return fail(now, "HELLO could not be sent");
-    socket_ = std::move(*socket);
+    socket_ = GuardedFd(std::move(*socket));
+    unanswered_ = false;
     answer_until_ = now + kAnswerWait;
     return 1;
   }
@@ -56,9 +61,12 @@ class ShmConnector final : public LinkSupervisor {
   int take_answer(LinkSeat& seat, Instant now) noexcept {
     LinkHelloWire wire;
     Packet packet;
+    if (!socket_.is_ours()) return fail(now, "the program has closed the socket");
     switch (receive_packet(socket_.get(), std::as_writable_bytes(std::span(&wire, 1)), packet)) {
       case PacketIo::kEmpty:
-        return now < answer_until_ ? 0 : fail(now, "the switch does not answer");
+        if (now < answer_until_) return 0;
+        unanswered_ = true;
+        return fail(now, "the switch does not answer");
       case PacketIo::kClosed:
         return fail(now, "the switch hung up");
       case PacketIo::kOk:
@@ -71,7 +79,11 @@ class ShmConnector final : public LinkSupervisor {
     }
     LinkParams params;
     const LinkRefusal refusal = end_.take(answer, params);
-    if (refusal != LinkRefusal::kNone) return fail(now, to_string(refusal));
+    if (refusal != LinkRefusal::kNone) {
+      // What we refuse ourselves has no values of the switch's.
+      const bool theirs = answer.kind == LinkMessageKind::kRefuse;
+      return fail(now, theirs ? describe_refusal(answer) : std::string(to_string(refusal)), refusal);
+    }
     if (packet.fd_count != kShmWelcomeFds) return fail(now, "the switch sent no shared memory");
     const RingGeometry shape = ring_geometry(params.flit_payload_bytes);
     Result<SharedRegion> region = SharedRegion::adopt(std::move(packet.fds[0]), shm_region_bytes(shape));
@@ -80,14 +92,16 @@ class ShmConnector final : public LinkSupervisor {
     seat.bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kEndnode), params, now);
     was_up_ = true;
     trouble_.clear();
+    refusal_ = LinkRefusal::kNone;
     limiter_ = LogLimiter(kProblemLogInterval);
     log(LogLevel::kInfo, "joined {} as lid {} on port {}", path_, params.lid.value(), params.switch_port);
     return 1;
   }
 
-  int fail(Instant now, std::string_view why) noexcept {
+  int fail(Instant now, std::string_view why, LinkRefusal refusal = LinkRefusal::kNone) noexcept {
     socket_.reset();
     trouble_ = why;
+    refusal_ = refusal;
     retry_at_ = now + kRetryInterval;
     if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", path_, why);
     return 0;
@@ -98,11 +112,13 @@ class ShmConnector final : public LinkSupervisor {
   std::string path_;
   JoiningEnd end_;
   RandomSource& random_;
-  UniqueFd socket_;
+  GuardedFd socket_;
   bool was_up_ = false;
   Instant retry_at_ = Instant::min();
   Instant answer_until_{};
   std::string trouble_;
+  LinkRefusal refusal_ = LinkRefusal::kNone;
+  bool unanswered_ = false;  // the last HELLO
   LogLimiter limiter_{kProblemLogInterval};
 };
 

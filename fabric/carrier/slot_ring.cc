@@ -2,7 +2,7 @@
 // reads behind its acquire load. Slots come back by a release store of the tail. Each side remembers the
 // other's last position and looks again only when that says full or empty, so the lines travel once per
 // burst. To sleep the consumer exchanges its flag to 1 and looks at the head again; the producer publishes
-// and then exchanges the flag to 0: whoever comes second sees the other's store, because both exchanges are
+// and then exchanges the flag to 0: the second of the two sees the other's store, because both exchanges are
 // in one order.
 #include "fabric/carrier/slot_ring.h"
 
@@ -72,6 +72,7 @@ void RingConsumer::reread(uint64_t from) noexcept {
 
 bool RingConsumer::prepare_sleep() noexcept {
   control_.sleeping.exchange(1, std::memory_order_seq_cst);
+  asked_ = true;
   look();
   return cursor_ == head_seen_ && !faulty_;
 }
@@ -81,8 +82,12 @@ bool RingConsumer::waits() noexcept {
   return cursor_ != head_seen_ && !faulty_;
 }
 
+/// An exchange, though its value is not looked at: a store would end the release sequence of the producer's
+/// exchange in publish(), and the next prepare_sleep() might then not see what was published before that.
 void RingConsumer::finish_sleep() noexcept {
-  control_.sleeping.store(0, std::memory_order_relaxed);
+  if (!asked_) return;
+  asked_ = false;
+  control_.sleeping.exchange(0, std::memory_order_relaxed);
 }
 
 }  // namespace weft::fabric

@@ -36,6 +36,10 @@ class RingProducer {
   [[nodiscard]] bool publish() noexcept;
   /// As publish(), and lets a consumer that sleeps sleep on.
   void publish_quietly() noexcept;
+  /// The consumer has given back the slots before this position.
+  [[nodiscard]] uint64_t taken_before() const noexcept {
+    return control_.tail.load(std::memory_order_relaxed);
+  }
   /// The consumer gave back what it never had.
   [[nodiscard]] bool faulty() const noexcept { return faulty_; }
 
@@ -76,6 +80,7 @@ class RingConsumer {
   uint64_t cursor_ = 0;
   uint64_t tail_ = 0;
   uint64_t head_seen_ = 0;
+  bool asked_ = false;  // for a wake-up
   bool faulty_ = false;
 };
 

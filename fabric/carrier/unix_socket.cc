@@ -1,5 +1,6 @@
 #include "fabric/carrier/unix_socket.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -8,6 +9,8 @@
 
 #include <cerrno>
 #include <cstring>
+
+#include "base/private_files.h"
 
 namespace weft::fabric {
 namespace {
@@ -41,13 +44,8 @@ const sockaddr* as_generic(const sockaddr_un& address) noexcept {
 Status check_private_directory(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  struct stat info {};
-  if (stat(directory.c_str(), &info) != 0) return errno_error("cannot use directory " + directory, errno);
-  if (info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
-    return Error{
-        fmt::format("directory {} must belong to this user alone: chmod 700 {}", directory, directory)};
-  }
-  return {};
+  const Result<UniqueFd> ours = open_private_directory(AT_FDCWD, directory, "directory");
+  return ours.ok() ? Status() : ours.error();
 }
 
 Result<UniqueFd> listen_unix(const std::string& path, int backlog) {
@@ -104,7 +102,7 @@ bool peer_hung_up(int socket) noexcept {
 bool drain_packets(int socket) noexcept {
   std::byte one;
   for (int packet = 0; packet < kPacketsPerDrain; ++packet) {
-    // The rest of a longer packet goes with it; descriptors nobody asks for are closed by the kernel.
+    // The rest of a longer packet goes with it; the kernel closes descriptors that come unasked.
     const ssize_t got = recv(socket, &one, sizeof one, MSG_DONTWAIT);
     if (got == 0) return false;
     if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;

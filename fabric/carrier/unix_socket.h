@@ -18,7 +18,7 @@ inline constexpr size_t kPassedFdsMax = 4;
 
 /// The directory of a socket `path` must be ours and closed to others (0700).
 Status check_private_directory(const std::string& path);
-/// Listens at `path`, mode 0600; see check_private_directory(). A socket file nobody listens on
+/// Listens at `path`, mode 0600; see check_private_directory(). A socket file without a listener
 /// is replaced; a living one is refused. Non-blocking.
 Result<UniqueFd> listen_unix(const std::string& path, int backlog);
 /// Non-blocking connect.

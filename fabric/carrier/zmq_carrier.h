@@ -30,7 +30,7 @@ class BurstChannel {
   virtual ~BurstChannel() = default;
   /// Sends a burst; false when it could not go (it then counts as lost).
   [[nodiscard]] virtual bool send_burst(ZmqMessage& message) noexcept = 0;
-  /// Takes in what has arrived, by ZmqCarrier::deliver(). Nothing to do where somebody else does it.
+  /// Takes in what has arrived, by ZmqCarrier::deliver(). Nothing to do where another object calls deliver().
   virtual void pump() noexcept = 0;
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   /// True when nothing has arrived that pump() would take in.

@@ -18,10 +18,15 @@ namespace weft::fabric {
 namespace {
 
 constexpr Duration kReconnectInterval = 1s;
+/// A connection takes a moment: no complaint before.
+constexpr Duration kConnectPatience = 500ms;
 constexpr Duration kHelloInterval = 1s;
 constexpr Duration kMonitorInterval = 20ms;
 constexpr Duration kProblemLogInterval = 5s;
 constexpr int kMessagesPerPump = 64;
+
+constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 
 /// The DEALER and its monitor; shared by the connector and the carrier of the moment.
 class Dealer final : public BurstChannel {
@@ -69,12 +74,12 @@ class Dealer final : public BurstChannel {
       if (event.bytes().size() >= sizeof kind && event.more()) {
         std::memcpy(&kind, event.bytes().data(), sizeof kind);
         if (kind == ZMQ_EVENT_DISCONNECTED) gone_ = true;
-        if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) refused_ = true;
+        if ((kind & kHandshakeFailed) != 0) failed_ = kind;
       }
     }
   }
-  /// The switch does not know our key, as far as noticed since the last call.
-  bool take_refused() noexcept { return std::exchange(refused_, false); }
+  /// How a handshake of keys has failed since the last call, as an event of libzmq; 0: none has.
+  int take_failure() noexcept { return std::exchange(failed_, 0); }
   /// libzmq gives up a connection whose key was refused; this begins anew.
   void reconnect(const std::string& endpoint) noexcept {
     zmq_disconnect(socket_->raw(), endpoint.c_str());
@@ -87,7 +92,7 @@ class Dealer final : public BurstChannel {
   ZmqCarrier* carrier_ = nullptr;
   ZmqMessage answer_;
   bool gone_ = false;
-  bool refused_ = false;
+  int failed_ = 0;
   Instant watch_at_ = Instant::min();
 };
 
@@ -103,9 +108,10 @@ class ZmqConnector final : public LinkSupervisor {
       log(LogLevel::kWarn, "link to {} lost", config_.endpoint);
       hello_at_ = now;
     }
-    if (dealer_->take_refused()) {
-      key_refused_ = true;
+    if (const int failure = dealer_->take_failure(); failure != 0) {
+      key_fault_ = describe_key_fault(failure);
       reconnect_at_ = now + kReconnectInterval;
+      complain(now, key_fault_, LinkRefusal::kNone);
     }
     if (now >= reconnect_at_) {
       reconnect_at_ = kNever;
@@ -120,7 +126,9 @@ class ZmqConnector final : public LinkSupervisor {
     if (!was_up_) dealer_->wait_fds(out);
   }
   Instant deadline() const noexcept override { return was_up_ ? kNever : hello_at_; }
-  std::string_view trouble() const noexcept override { return trouble_; }
+  JoinTrouble trouble() const noexcept override {
+    return {trouble_, refusal_, asked_ || passes_with_time(refusal_)};
+  }
 
  private:
   void say_hello(Instant now) noexcept {
@@ -129,18 +137,32 @@ class ZmqConnector final : public LinkSupervisor {
     const LinkHelloWire wire = encode_link_hello(end_.hello(nonce_));
     const bool sent = message.assign(bytes_of(wire)) && dealer_->send_burst(message);
     hello_at_ = now + (sent ? kHelloInterval : kLinkRetryInterval);
-    if (patient_until_ == kNever) patient_until_ = now + kReconnectInterval;
-    if (key_refused_)
-      complain(now, "the switch does not know our key");
-    else if (!sent && now >= patient_until_)
-      complain(now, "nobody is there");
+    asked_ = sent;
+    if (sent) key_fault_ = {};
+    if (patient_until_ == kNever) patient_until_ = now + kConnectPatience;
+    if (!sent && key_fault_.empty() && now >= patient_until_)
+      complain(now, "no switch listens there", LinkRefusal::kNone);
+  }
+
+  [[nodiscard]] std::string_view describe_key_fault(int failure) const noexcept {
+    const bool keys = !config_.server_public_key.empty();
+    if (failure == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+      return config_.link.any_port
+                 ? "the switch does not know our key: is it in spare_keys of its [[switch]]?"
+                 : "the switch does not know our key";
+    if (!keys) return "the switch wants keys and we have none: --key and --switch-key name them";
+    if (failure == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) return "we come with keys and the switch takes none";
+    return "the keys do not fit: is the switch's public key the one of this switch?";
   }
 
   int take(LinkSeat& seat, const LinkHello& answer, Instant now) noexcept {
     LinkParams params;
     const LinkRefusal refusal = end_.take(answer, params);
     if (refusal != LinkRefusal::kNone) {
-      complain(now, to_string(refusal));
+      // What we refuse ourselves has no values of the switch's.
+      const bool theirs = answer.kind == LinkMessageKind::kRefuse;
+      asked_ = false;
+      complain(now, theirs ? describe_refusal(answer) : std::string(to_string(refusal)), refusal);
       return 0;
     }
     auto carrier =
@@ -148,16 +170,19 @@ class ZmqConnector final : public LinkSupervisor {
     dealer_->attach(*carrier);
     seat.bring_up(std::move(carrier), params, now);
     was_up_ = true;
-    key_refused_ = false;
+    asked_ = false;
+    key_fault_ = {};
     trouble_.clear();
+    refusal_ = LinkRefusal::kNone;
     limiter_ = LogLimiter(kProblemLogInterval);
     log(LogLevel::kInfo, "joined {} as lid {} on port {}", config_.endpoint, params.lid.value(),
         params.switch_port);
     return 1;
   }
 
-  void complain(Instant now, std::string_view why) noexcept {
+  void complain(Instant now, std::string_view why, LinkRefusal refusal) noexcept {
     trouble_ = why;
+    refusal_ = refusal;
     if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", config_.endpoint, why);
   }
 
@@ -167,11 +192,13 @@ class ZmqConnector final : public LinkSupervisor {
   RandomSource& random_;
   uint64_t nonce_ = 0;
   bool was_up_ = false;
-  bool key_refused_ = false;
+  bool asked_ = false;          // the last HELLO went out and was not answered
+  std::string_view key_fault_;  // empty: the keys fit, as far as we know
   Instant hello_at_ = Instant::min();
   Instant reconnect_at_ = kNever;
-  Instant patient_until_ = kNever;  // a connection takes a moment: no complaint before
+  Instant patient_until_ = kNever;
   std::string trouble_;
+  LinkRefusal refusal_ = LinkRefusal::kNone;
   LogLimiter limiter_{kProblemLogInterval};
 };
 
@@ -188,8 +215,7 @@ Status set_curve(ZmqSocket& socket, const ZmqConnectorConfig& config) {
 Result<std::unique_ptr<ZmqSocket>> make_monitor(const std::shared_ptr<ZmqContext>& context,
                                                 ZmqSocket& watched) {
   constexpr const char* kEndpoint = "inproc://monitor";
-  if (zmq_socket_monitor(watched.raw(), kEndpoint,
-                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) != 0) {
+  if (zmq_socket_monitor(watched.raw(), kEndpoint, ZMQ_EVENT_DISCONNECTED | kHandshakeFailed) != 0) {
     return Error{"cannot watch the connection"};
   }
   Result<std::unique_ptr<ZmqSocket>> monitor = ZmqSocket::create(context, ZMQ_PAIR);

@@ -52,9 +52,11 @@ class Carrier : public Sleeper {
   virtual void publish(Instant now) noexcept = 0;
   /// As publish(), for what the peer need not be woken for: it looks when it wakes for another reason.
   virtual void publish_quietly(Instant now) noexcept { publish(now); }
-  /// True when what is published is never lost and a peer that sleeps finds it later, so that nobody has to
+  /// True when what is published is never lost and a peer that sleeps finds it later, so that no end has to
   /// ask again.
   [[nodiscard]] virtual bool keeps_all() const noexcept { return false; }
+  /// Of one that keeps all: the peer has taken the slots before it. A hostile peer says any number.
+  [[nodiscard]] virtual uint64_t taken_before() const noexcept { return 0; }
   /// Flits after which a burst is worth publishing though more may follow.
   [[nodiscard]] virtual uint32_t publish_every() const noexcept = 0;
   /// Slots before this position will not be asked for again.

@@ -115,8 +115,8 @@ uint32_t FaultyCarrier::receive(std::span<RxSlot> out) noexcept {
   return count;
 }
 
-/// A control flit that is lost is not repeated. Nobody gives its slot back unless more comes behind it, and a
-/// sender whose slots are all lost that way could not send any more.
+/// A lost control flit is not repeated. Its slot comes back only with a later one, and a sender whose slots
+/// are all lost that way could not send any more.
 void FaultyCarrier::lose(const RxSlot& slot) noexcept {
   ++counts_.dropped;
   const bool control = FlitKind(std::to_integer<uint8_t>(slot.bytes[0]) >> 4) != FlitKind::kData;

@@ -82,7 +82,7 @@ std::span<const RxCell> FaultyCellPort::receive() noexcept {
     pass(cell);
     if (rx_count_ != before) deliver_held(HeldState::kAfterNext);
   }
-  if (rx_count_ == 0 && !fresh.empty()) inner_.release();  // all lost: nobody else would
+  if (rx_count_ == 0 && !fresh.empty()) inner_.release();  // all lost: the caller will not
   return std::span(rx_).subspan(first, rx_count_ - first);
 }
 

@@ -27,7 +27,11 @@ constexpr std::array<LinkCounter, static_cast<size_t>(FlitError::kCount)> kRefus
 }  // namespace
 
 FlitExchange::FlitExchange(const LinkTimers& timers, CounterSet<LinkCounter>& counters) noexcept
-    : counters_(counters), ack_delay_(timers.ack_delay), watch_(timers), sender_(counters) {}
+    : counters_(counters),
+      ack_delay_(timers.ack_delay),
+      repeat_patience_(timers.probe_steady),
+      watch_(timers),
+      sender_(counters) {}
 
 void FlitExchange::start(Carrier& carrier, const LinkParams& params, Instant now) noexcept {
   carrier_ = &carrier;
@@ -226,10 +230,8 @@ bool FlitExchange::refuse(FlitError error, const FlitFields& fields, uint64_t po
   const LinkCounter reason = kRefusals[static_cast<size_t>(error)];
   if (is_damage(error)) {
     counters_.add(reason);
-    if (error == FlitError::kCellCrc && sequence_.repeats_used_up() &&
-        sequence_.ahead(fields.sequence) == 0) {
-      return drop_torn(fields, position);
-    }
+    const bool is_next = error == FlitError::kCellCrc && sequence_.ahead(fields.sequence) == 0;
+    if (is_next && !sequence_.count_damaged()) return drop_torn(fields, position);
     return ask_repeat(false);
   }
   fault(reason);
@@ -248,7 +250,7 @@ bool FlitExchange::drop_torn(const FlitFields& fields, uint64_t position) noexce
 
 bool FlitExchange::ask_repeat(bool again) noexcept {
   const bool by_carrier = carrier_->reread(sequence_.consumed());
-  if (!by_carrier && sequence_.is_asked_for() && !again) return true;
+  if (!by_carrier && !again && sequence_.is_asked_for(now_, repeat_patience_)) return true;
   if (!sequence_.count_repeat()) {
     fault(LinkCounter::kRepeatsExhausted);
     return false;
@@ -257,7 +259,7 @@ bool FlitExchange::ask_repeat(bool again) noexcept {
     counters_.add(LinkCounter::kRereads);
     return false;
   }
-  sequence_.note_asked();
+  sequence_.note_asked(now_);
   if (send_control(FlitKind::kRepeat, 0)) counters_.add(LinkCounter::kRepeatsRequested);
   return true;
 }
@@ -265,6 +267,15 @@ bool FlitExchange::ask_repeat(bool again) noexcept {
 void FlitExchange::fault(LinkCounter reason) noexcept {
   counters_.add(reason);
   broken_ = true;
+}
+
+/// A peer that sleeps need not acknowledge the last few flits; where its place in the ring can be seen, that
+/// tells.
+TakenFlits FlitExchange::taken() const noexcept {
+  if (sender_.unacknowledged() == 0) return {sender_.acknowledged(), true};
+  if (!carrier_->keeps_all()) return {sender_.acknowledged(), false};
+  const uint64_t before = carrier_->taken_before();
+  return {before, before > sender_.newest()};
 }
 
 // ---- time --------------------

@@ -21,6 +21,12 @@
 
 namespace weft::fabric {
 
+/// How far a peer is with the data flits sent to it.
+struct TakenFlits {
+  uint64_t mark = 0;  // changes whenever the peer takes one
+  bool all = true;
+};
+
 /// Owner: the link's thread. Between start() and stop() there is a carrier; at other times only release(),
 /// finish_sleep() and what is const may be called. Its user's words for each call: LinkEngine.
 class FlitExchange {
@@ -49,6 +55,8 @@ class FlitExchange {
   [[nodiscard]] const LinkCredits& credits() const noexcept { return credits_; }
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return sender_.unacknowledged(); }
+  /// What the peer has taken of the data flits sent.
+  [[nodiscard]] TakenFlits taken() const noexcept;
   void publish(StatsPage& page, std::string_view prefix) { credits_.publish(page, prefix); }
 
  private:
@@ -83,6 +91,7 @@ class FlitExchange {
   bool repeat_wanted_ = false;  // by the peer
   bool answer_now_ = false;
   Duration ack_delay_;
+  Duration repeat_patience_;     // a missing flit that was asked for is asked for again after this long
   Instant owed_since_ = kNever;  // something is untold since
   Instant gauges_at_{};
   ProgressWatch watch_;

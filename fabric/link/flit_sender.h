@@ -92,6 +92,9 @@ class FlitSender {
   void repeat(Instant now) noexcept;
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
+  [[nodiscard]] uint64_t acknowledged() const noexcept { return acknowledged_; }
+  /// Slot of the data flit sent last.
+  [[nodiscard]] uint64_t newest() const noexcept { return position_[sent_ % kWindow]; }
 
  private:
   static constexpr uint32_t kWindow = kUnacknowledgedFlitsMax;

@@ -53,22 +53,22 @@ inline constexpr Duration kHeadOfQueueLifetime = 2s;
 /// that notices it well below the 50 ms that a frozen host may cost its neighbours.
 inline constexpr Duration kOutputStandstill = 25ms;
 inline constexpr Duration kPeerStalledNotice = 1s;
-/// A LID that a switch gave to an endnode which named no port is given to another one only so long after the
-/// first has gone: until then peers may hold state about it. Queue pairs live on for 10 s without their port
+/// A switch gives the LID of an endnode that named no port to another one only this long after the first has
+/// gone: until then peers may hold state about it. Queue pairs live on for 10 s without their port
 /// (decisions 2.12), cells lie at most 2 s in each switch, sessions end after 1.5 s of silence; what a peer
 /// keeps for longer -- retries that the user set higher, address handles -- names queue pair numbers and PSNs
 /// that were random, and no number comes again within the same 60 s (decisions section 4). Its own endnode
 /// gets the LID back at any time.
 inline constexpr Duration kSpareLidRest = 60s;
-/// LIDs of a switch for its spare ports: more than ports, because they rest while short-lived programs come
-/// and go.
+/// LIDs that a switch needs for its spare ports, unless it is told of more: more than ports, because they
+/// rest while short-lived programs come and go.
 [[nodiscard]] constexpr uint32_t spare_lids(uint32_t spare_ports) noexcept {
   return spare_ports == 0 ? 0 : std::max(64U, 16 * spare_ports);
 }
-/// Of those the first ones go to endnodes that are nobody yet. The rest, a quarter, is for those that bring
-/// an identity and wish for the LID they had: nobody else gets it meanwhile.
-[[nodiscard]] constexpr uint32_t anonymous_lids(uint32_t spare_ports) noexcept {
-  return spare_lids(spare_ports) / 4 * 3;
+/// Of a switch's `lids` for spare ports the first ones go to endnodes that bring no identity. The rest, a
+/// quarter, is for those that bring one and wish for the LID they had: no other endnode gets it meanwhile.
+[[nodiscard]] constexpr uint32_t anonymous_lids(uint32_t lids) noexcept {
+  return lids / 4 * 3;
 }
 /// An endnode whose link is down tries this often.
 inline constexpr Duration kLinkRetryInterval = 100ms;

@@ -1,5 +1,5 @@
 // fabric/link/link_bells.h -- which of many links have something for their owner, a bit for each: flits that
-// arrived, another state. Whoever looks after hundreds of links looks at the bits, not at the links.
+// arrived, another state. The owner of hundreds of links looks at the bits, not at the links.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace weft::fabric {
 
-/// Owner: the thread of the links; a carrier that another thread or process feeds is watched by somebody who
-/// rings here (ShmAcceptor, ZmqAcceptor).
+/// Owner: the thread of the links; a carrier that another thread or process feeds is watched by an acceptor,
+/// which rings here (ShmAcceptor, ZmqAcceptor).
 class LinkBells {
  public:
   static constexpr uint32_t kLinksMax = 256;

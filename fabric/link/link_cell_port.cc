@@ -118,7 +118,7 @@ std::span<const RxCell> LinkCellPort::receive() noexcept {
   if (rx_count_ != first) {
     counters_.add(CellPortCounter::kCellsReceived, rx_count_ - first);
   } else if (rx_count_ == 0 && !flits.empty()) {
-    release();  // no cell is complete yet: nobody else would
+    release();  // no cell is complete yet: the caller will not
   }
   return std::span(rx_).subspan(first, rx_count_ - first);
 }

@@ -32,7 +32,7 @@ enum class CellPortCounter : uint8_t {
 /// Owner: the adapter's thread.
 class LinkCellPort final : public CellPort {
  public:
-  /// `link` must outlive the port; nobody else calls it.
+  /// `link` must outlive the port; only the port calls it.
   explicit LinkCellPort(LinkEngine& link);
   /// Memory for cells of whatever size a link agrees on, so that none is taken when it comes up. It is
   /// touched only where cells are put together from flits.

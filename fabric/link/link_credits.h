@@ -76,7 +76,7 @@ class LinkCredits {
     return {VirtualLane(static_cast<uint8_t>(lane)), lanes_[lane].tell()};
   }
   [[nodiscard]] bool all_told() const noexcept { return untold_ == 0; }
-  /// Has a lane at least so many flits to tell of?
+  /// Has a lane at least this many flits to tell of?
   [[nodiscard]] bool owes(uint64_t flits) const noexcept;
   /// Is something untold of a lane that also holds flits? Its peer may run out of credit.
   [[nodiscard]] bool owes_of_used_lane() const noexcept;

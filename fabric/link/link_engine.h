@@ -24,6 +24,7 @@
 #include "fabric/link/link_counters.h"
 #include "fabric/link/progress_watch.h"
 #include "fabric/link/wake_list.h"
+#include "messages/link_hello.h"
 
 namespace weft::fabric {
 
@@ -35,6 +36,13 @@ class LinkSeat {
   [[nodiscard]] virtual LinkState state() const noexcept = 0;
   /// A handshake ended well: starts a new incarnation over `carrier`. Everything of the old one is dropped.
   virtual void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept = 0;
+};
+
+/// What became of the last attempt to join.
+struct JoinTrouble {
+  std::string_view why;                      // empty while there is a link, and before an attempt has ended
+  LinkRefusal refusal = LinkRefusal::kNone;  // the switch's answer, if that was it
+  bool later = false;  // the switch is there: it has not answered yet, or wants to be asked again later
 };
 
 /// Brings a link up and watches over it from outside: connectors, acceptors, cables. Called from
@@ -49,8 +57,8 @@ class LinkSupervisor {
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
   /// True when nothing happens here but what the engine's bell or deadline() announces.
   [[nodiscard]] virtual bool announces_all() const noexcept { return false; }
-  /// Why the last attempt brought no link; empty while there is one, and before the first attempt has ended.
-  [[nodiscard]] virtual std::string_view trouble() const noexcept { return {}; }
+  /// Why the last attempt brought no link.
+  [[nodiscard]] virtual JoinTrouble trouble() const noexcept { return {}; }
 };
 
 /// Stands between an engine and the carriers it is given: traces and faults of tests, whatever the carrier.
@@ -72,7 +80,7 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   /// `supervisor` must outlive the engine or be replaced by null first.
   void set_supervisor(LinkSupervisor* supervisor) noexcept { supervisor_ = supervisor; }
   /// From the next bring_up() on poll() and publish() make no system call on carriers that can do without: a
-  /// peer that sleeps is noted in `wakes`, and whoever calls this looks whether it is there
+  /// peer that sleeps is noted in `wakes`, and the caller watches whether it is still there
   /// (fabric/link/link_upkeep.h). A link that breaks is kFaulty until surrender(). `wakes` must outlive it.
   void supervise_apart(WakeList& wakes) noexcept { wakes_ = &wakes; }
   /// Every later carrier is wrapped. `wrapper` must outlive the engine; null: none.
@@ -94,10 +102,10 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   void ring() noexcept {
     if (bells_ != nullptr) bells_->ring(bell_);
   }
-  /// Somebody rings when something arrives by the carrier that was brought up last.
+  /// The carrier that was brought up last has a watcher that rings when something arrives.
   void expect_bell() noexcept { announced_ = true; }
   /// True when the bell and deadline() announce all there will be to do: between prepare_sleep() and then
-  /// nobody need call poll(), receive() or flush().
+  /// the owner need not call poll(), receive() or flush().
   [[nodiscard]] bool announces_all() const noexcept {
     return (state_ != LinkState::kUp || announced_) &&
            (supervisor_ == nullptr || supervisor_->announces_all());
@@ -149,6 +157,10 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return exchange_.credits().lane(vl); }
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return exchange_.unacknowledged(); }
+  /// What the peer has taken of the data flits sent; all of them while the link is down.
+  [[nodiscard]] TakenFlits taken() const noexcept {
+    return state_ == LinkState::kUp ? exchange_.taken() : TakenFlits{};
+  }
   /// True while flits were sent that are lost if this process ends now: the peer has not acknowledged them,
   /// and the carrier does not keep them for it.
   [[nodiscard]] bool loses_at_end() const noexcept {

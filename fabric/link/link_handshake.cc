@@ -122,6 +122,45 @@ LinkHello make_refusal(const LinkConfig& own, uint64_t boot_nonce, LinkRefusal r
   return refusal;
 }
 
+std::string describe_refusal(const LinkHello& refuse) {
+  const uint16_t spare = refuse.port;
+  switch (refuse.refusal) {
+    case LinkRefusal::kNoPort:
+      if (spare == 0) return "no free port: the switch has no spare ports; set spare_ports in its [[switch]]";
+      return fmt::format(
+          "no free port: all {} spare ports of the switch are in use; end a program, or set a "
+          "higher spare_ports in its [[switch]] (254 at most)",
+          spare);
+    case LinkRefusal::kNoLid:
+      return fmt::format(
+          "no free lid: each LID of the switch's {} spare ports is in use, or rests for 60 s after "
+          "its program; fewer switches with spare_ports leave more LIDs to each",
+          spare);
+    case LinkRefusal::kRate:
+      return fmt::format(
+          "too many attempts: one process, key or machine may take half of the switch's {} spare "
+          "ports at once; a higher spare_ports in its [[switch]] raises it (254 at most)",
+          spare);
+    case LinkRefusal::kLidTaken:
+      return "lid taken: another process has joined under this name, GUID and LID";
+    case LinkRefusal::kNotOwner:
+      return "identity belongs to another: another key or secret has this name, GUID and LID";
+    case LinkRefusal::kNotAllowed:
+      return "node not allowed to join: its key is neither in spare_keys of the switch nor that of a node";
+    case LinkRefusal::kCellPayload:
+      return fmt::format("cell payload differs: the switch's is {} bytes", refuse.cell_payload_bytes);
+    case LinkRefusal::kFlitPayload:
+      return fmt::format("flit payload differs: the switch's is {} bytes", refuse.flit_payload_bytes);
+    case LinkRefusal::kNone:
+    case LinkRefusal::kVersion:
+    case LinkRefusal::kCredits:
+    case LinkRefusal::kLidInvalid:
+    case LinkRefusal::kCount:
+      break;
+  }
+  return std::string(to_string(refuse.refusal));
+}
+
 LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkParams& params) noexcept {
   if (welcome.kind == LinkMessageKind::kRefuse) return welcome.refusal;
   if (welcome.kind != LinkMessageKind::kWelcome) return LinkRefusal::kVersion;
@@ -146,7 +185,8 @@ LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkPa
 
 LinkHello JoiningEnd::hello(uint64_t nonce) noexcept {
   LinkHello out = make_hello(config_, nonce);
-  // Before it is somebody, a HELLO whose WELCOME did not come in time is what it can show.
+  // Until we have been welcomed we present the nonce of our last HELLO, because its WELCOME may have been
+  // lost.
   if (config_.identity != 0) {
     out.identity = config_.identity;
   } else if (any_port_) {

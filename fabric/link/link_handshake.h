@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/result.h"
 #include "fabric/link/limits.h"
@@ -15,8 +16,8 @@ namespace weft::fabric {
 struct LinkConfig {
   Guid guid;
   Lid lid;                // endnode: wanted, kLidNone = the one its GUID has
-  bool any_port = false;  // an endnode that nobody listed: the switch gives it a port, a LID and a GUID
-  // With any_port: the secret that goes with a GUID of its own. Whoever shows both again is the same endnode,
+  bool any_port = false;  // not in the topology: the switch gives it a port, a LID and a GUID
+  // With any_port: the secret that goes with a GUID of its own. A joiner that shows both is the same endnode,
   // in another process too; `lid` is then the LID it would like. 0: it has none.
   uint64_t identity = 0;
   uint32_t cell_payload_bytes = kCellPayloadBytesDefault;
@@ -46,21 +47,27 @@ struct LinkGrant {
 [[nodiscard]] LinkRefusal answer_hello(const LinkConfig& own, const LinkHello& hello, const LinkGrant& grant,
                                        LinkHello& welcome, LinkParams& params) noexcept;
 [[nodiscard]] LinkHello make_refusal(const LinkConfig& own, uint64_t boot_nonce, LinkRefusal reason) noexcept;
+/// A REFUSE for people: what is short or wrong, its value, what helps.
+[[nodiscard]] std::string describe_refusal(const LinkHello& refuse);
+/// True when the same HELLO may be welcome a while later though nothing is done about it.
+[[nodiscard]] constexpr bool passes_with_time(LinkRefusal refusal) noexcept {
+  return refusal == LinkRefusal::kRate || refusal == LinkRefusal::kNoLid;
+}
 
 /// The joining side checks WELCOME against its own offer: a peer that chose what was not offered is refused.
 [[nodiscard]] LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome,
                                        LinkParams& params) noexcept;
 
-/// What a joining end says from attempt to attempt. One that named no port is nobody before its first
-/// WELCOME, unless it brings an identity; afterwards it is whom the switch made it, and when it comes back it
-/// shows the nonce of the incarnation before, which only it and the switch know. Owner: a connector.
+/// The HELLOs of a joining end, from attempt to attempt. An end that named no port has no identity before its
+/// first WELCOME, unless it brings one. Afterwards it has the identity that the switch gave it; when it comes
+/// back, it shows the nonce of the incarnation before, which only it and the switch know. Owner: a connector.
 class JoiningEnd {
  public:
   explicit JoiningEnd(const LinkConfig& config) noexcept : config_(config), any_port_(config.any_port) {}
 
   /// The next HELLO, with a nonce that was not used before.
   [[nodiscard]] LinkHello hello(uint64_t nonce) noexcept;
-  /// The answer to it; see take_welcome(). Who is told that it is not the one it says, says so no more.
+  /// The answer to it; see take_welcome(). After kNotOwner the joiner stops claiming that identity.
   [[nodiscard]] LinkRefusal take(const LinkHello& answer, LinkParams& params) noexcept;
 
  private:

@@ -32,7 +32,7 @@ class LinkUpkeep final : private LinkSeat {
   /// Latest time of the next look().
   [[nodiscard]] Instant deadline() const noexcept { return supervisor_->deadline(); }
   /// See LinkSupervisor.
-  [[nodiscard]] std::string_view trouble() const noexcept { return supervisor_->trouble(); }
+  [[nodiscard]] JoinTrouble trouble() const noexcept { return supervisor_->trouble(); }
 
  private:
   [[nodiscard]] LinkState state() const noexcept override;

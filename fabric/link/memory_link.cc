@@ -143,6 +143,7 @@ class MemoryCable::Core final : public LinkSupervisor {
 
   void unplug() noexcept {
     plugged_ = false;
+    replug_at_ = kNever;
     for (LinkEngine& engine : engines_) engine.take_down();
   }
 

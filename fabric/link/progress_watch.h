@@ -40,7 +40,7 @@ class ProgressWatch {
 
   // ---- signs of life --------------------
   void heard(Instant now) noexcept { heard_at_ = now; }
-  /// Nobody listened: the peer's silence begins at the next look.
+  /// This end has not polled: the peer's silence begins at the next poll.
   void was_deaf() noexcept { heard_at_ = kNever; }
   /// True, once, when the peer has given no sign for kPeerStalledNotice while this end waited.
   [[nodiscard]] bool has_stalled(bool waiting, Instant now) noexcept;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/clock.h"
 #include "fabric/link/limits.h"
 #include "fabric/link/link.h"
 
@@ -17,7 +18,8 @@ class RxSequence {
   void reset() noexcept { *this = RxSequence(); }
 
   // ---- numbers --------------------
-  /// 0: the next data flit in order. Negative: it was here before. Positive: so many are missing before it.
+  /// 0: the next data flit in order. Negative: it was here before. Positive: the number of flits that are
+  /// missing before it.
   [[nodiscard]] int ahead(uint16_t number) const noexcept { return flit_distance(number, received_ + 1); }
   /// A flit without data names the last data flit sent before it. Is one missing up to there?
   [[nodiscard]] bool misses(uint16_t last_sent) const noexcept {
@@ -39,7 +41,7 @@ class RxSequence {
   void accept(uint64_t position) noexcept {
     ++received_;
     pass(position);
-    repeats_ = 0;
+    repeats_ = damaged_ = 0;
     gap_ahead_ = 0;
     repeat_asked_ = false;
   }
@@ -56,13 +58,21 @@ class RxSequence {
     gap_ahead_ = ahead;
     return again;
   }
-  /// Has the peer been asked for the next flit?
-  [[nodiscard]] bool is_asked_for() const noexcept { return repeat_asked_; }
-  void note_asked() noexcept { repeat_asked_ = true; }
-  /// The next flit is to come once more. False: it has come too often.
-  [[nodiscard]] bool count_repeat() noexcept { return ++repeats_ <= kFlitRepeatsMax; }
-  /// The next flit has come as often as a flit may.
-  [[nodiscard]] bool repeats_used_up() const noexcept { return repeats_ >= kFlitRepeatsMax; }
+  /// The peer was asked for the next flit within the last `patience`: the flit may still come. A request that
+  /// has brought nothing for longer was lost, or what it asked for was.
+  [[nodiscard]] bool is_asked_for(Instant now, Duration patience) const noexcept {
+    return repeat_asked_ && now - asked_at_ < patience;
+  }
+  void note_asked(Instant now) noexcept {
+    repeat_asked_ = true;
+    asked_at_ = now;
+  }
+  /// The next flit is to come once more. False: it has come too often. Copies with a damaged cell do not
+  /// count: count_damaged() has its own limit.
+  [[nodiscard]] bool count_repeat() noexcept { return ++repeats_ <= kFlitRepeatsMax + damaged_; }
+  /// The next flit has come behind a good header with a damaged cell. False: it has come so too often, and
+  /// the cell was damaged before it was sent.
+  [[nodiscard]] bool count_damaged() noexcept { return ++damaged_ <= kFlitRepeatsMax; }
 
   // ---- what the peer is to be told --------------------
   /// Data flits accepted that the peer does not know of.
@@ -79,8 +89,10 @@ class RxSequence {
   uint64_t consumed_ = 0;
   uint32_t open_lanes_ = 0;  // bit per lane inside a cell
   uint32_t repeats_ = 0;     // of the next flit
+  uint32_t damaged_ = 0;     // copies of the next flit that came with a damaged cell
   int gap_ahead_ = 0;        // distance of the last flit behind a gap
   bool repeat_asked_ = false;
+  Instant asked_at_{};
 };
 
 }  // namespace weft::fabric

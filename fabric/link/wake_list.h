@@ -9,14 +9,14 @@
 namespace weft::fabric {
 
 /// Wakes the peer of one link. It outlives its carrier, so that a wake-up noted before the link went down
-/// may still be sent: by then it wakes nobody. Any thread.
+/// may still be sent: by then it has no effect. Any thread.
 class PeerBell {
  public:
   virtual ~PeerBell() = default;
   virtual void ring() noexcept = 0;
 };
 
-/// Owner: whoever holds the lock of the turn.
+/// Owner: the holder of the lock of the turn.
 class WakeList {
  public:
   /// Of `links` links at most. A link that came up anew may be here twice.

@@ -38,10 +38,10 @@ Status Admission::check(const std::vector<NodeEntry>& nodes, uint32_t ports, con
                              nodes.size() + spare.ports)};
   }
   const uint32_t spare_begin = spare.first_lid.value();
-  const uint32_t spare_end = spare_begin + spare_lids(spare.ports);
+  const uint32_t spare_end = spare_begin + spare.lid_count();
   if (spare.ports != 0 && (spare_begin == 0 || spare_end - 1 > kLidMax))
     return Error{fmt::format("spare ports need {} LIDs in a row, from 1 to {}: give --spare-lid FIRST",
-                             spare_lids(spare.ports), kLidMax)};
+                             spare.lid_count(), kLidMax)};
   std::map<Lid, std::string_view> owners;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const NodeEntry& node = nodes[i];
@@ -78,10 +78,10 @@ Admission::Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTim
 }
 
 Admission::Admission(Switch& fabric, std::vector<NodeEntry> nodes, const SpareConfig& spare,
-                     RandomSource& random, const LinkTimers& timers)
+                     RandomSource& random, const LinkTimers& timers, LeaseStore* store)
     : Admission(fabric, std::move(nodes), timers) {
   const auto first_port = static_cast<PortNumber>(nodes_.size() + 1);
-  spare_ = std::make_unique<SparePorts>(fabric, spare, first_port, random, timers);
+  spare_ = std::make_unique<SparePorts>(fabric, spare, first_port, random, timers, store);
 }
 
 const NodeEntry* Admission::find(Guid guid) const noexcept {
@@ -130,7 +130,9 @@ LinkRefusal Admission::decide_spare(const LinkHello& hello, const Joiner& joiner
 }
 
 LinkHello Admission::refusal(const LinkHello& hello, LinkRefusal reason) noexcept {
-  return make_refusal(fabric_.link_config(), hello.boot_nonce, reason);
+  LinkHello out = make_refusal(fabric_.link_config(), hello.boot_nonce, reason);
+  if (spare_ != nullptr) out.port = static_cast<uint16_t>(spare_->ports());
+  return out;
 }
 
 }  // namespace weft::fabric

@@ -83,9 +83,9 @@ class Admission {
   static Status check(const std::vector<NodeEntry>& nodes, uint32_t ports, const SpareConfig& spare = {});
   /// `fabric` must outlive the admission's links; call check() first.
   Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTimers& timers = {});
-  /// With spare ports; `random` gives the GUIDs and must outlive the admission.
+  /// With spare ports; `random` gives the GUIDs and must outlive the admission, as `store` must.
   Admission(Switch& fabric, std::vector<NodeEntry> nodes, const SpareConfig& spare, RandomSource& random,
-            const LinkTimers& timers = {});
+            const LinkTimers& timers = {}, LeaseStore* store = nullptr);
 
   /// Decides about a HELLO.
   [[nodiscard]] LinkRefusal admit(const LinkHello& hello, const Joiner& joiner, Takeover takeover,

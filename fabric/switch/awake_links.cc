@@ -9,7 +9,7 @@ namespace weft::fabric {
 namespace {
 
 constexpr Duration kRestInterval = 500us;  // between looks for links that may rest
-constexpr Duration kRestAfter = 1ms;       // idle for so long
+constexpr Duration kRestAfter = 1ms;       // of idleness
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void AwakeLinks::wake(Port& port) noexcept {
   port.received_at = ports_.now;
 }
 
-/// Whoever sleeps: while few links are awake, none that is up need rest.
+/// While few links are awake, none that is up need rest.
 void AwakeLinks::rest_links() noexcept {
   next_rest_ = ports_.now + kRestInterval;
   const bool many = awake_.size() > always_;

@@ -1,7 +1,7 @@
-// fabric/switch/awake_links.h -- which links of a switch are looked at in a turn. One with nothing to do
-// rests: nobody looks at it until its bell rings -- something arrived, or its state changed -- or its own
-// deadline comes, or a cell or a credit goes out by it. So a turn costs what the links cost that are awake,
-// not what there are.
+// fabric/switch/awake_links.h -- which links of a switch are polled in a turn. A link with nothing to do
+// rests: the switch does not poll it until its bell rings (something arrived, or its state changed), its own
+// deadline comes, or a cell or a credit goes out by it. So a turn costs what the awake links cost, however
+// many links there are.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace weft::fabric {
 /// Owner: the switch's thread.
 class AwakeLinks final : public Sleeper {
  public:
-  /// @param always so many links never rest for being idle alone
+  /// @param always while at most this many links are awake, idle ones do not rest
   AwakeLinks(PortTable& ports, uint32_t always) noexcept : ports_(ports), always_(always) {}
 
   /// A port that has just got its link.
@@ -45,7 +45,7 @@ class AwakeLinks final : public Sleeper {
   [[nodiscard]] bool any_rests() const noexcept { return resting_ != 0; }
 
   // ---- Sleeper --------------------
-  /// Of links that nobody listens for; the acceptors wait for the others.
+  /// Of links without an acceptor; the acceptors wait for the others.
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override;

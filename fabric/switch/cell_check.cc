@@ -14,8 +14,9 @@ SwitchPortCounter CellCheck::admit(Port& in, VirtualLane vl, const CellHead& hea
     return SwitchPortCounter::kDropForeignSource;
   if (head.dest_subnet() != config_.subnet) return SwitchPortCounter::kDropForeignSubnet;
   output = forwarding_.find(in.number, dlid);
-  const SwitchPortCounter refused = check_output(in, vl, output);
-  if (refused != kAdmitted) return refused;
+  const SwitchPortCounter refused = check_output(in, vl, output, &head);
+  if (refused != kAdmitted) [[unlikely]]
+    return output == kPortGroup ? kToGroup : refused;
   if (!in.peer_is_endnode && !leads_back(in, output, head.slid())) return SwitchPortCounter::kDropReversePath;
   return check_rates(in, vl, head.dest_qpn());
 }
@@ -26,14 +27,15 @@ bool CellCheck::leads_back(const Port& in, PortNumber output, Lid slid) const no
   return forwarding_.find(output, slid) == in.number;
 }
 
-SwitchPortCounter CellCheck::check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept {
+SwitchPortCounter CellCheck::check_output(Port& in, VirtualLane vl, PortNumber output,
+                                          const CellHead* head) noexcept {
   if (output >= ports_.all.size()) return SwitchPortCounter::kDropNoRoute;
   Port& out = ports_[output];
   if (!out.up) return SwitchPortCounter::kDropPortDown;
   if (vl != kVlManagement && vl.value() >= out.lanes) return SwitchPortCounter::kDropNoLane;
   if (&out == &in && !in.peer_is_endnode) return SwitchPortCounter::kDropLoop;
   if ((out.stalled_lanes & lane_bit(vl)) != 0) [[unlikely]]
-    return standstill_.check(in, out, vl);
+    return standstill_.check(in, out, vl, head);
   return kAdmitted;
 }
 

@@ -10,7 +10,7 @@
 
 namespace weft::fabric {
 
-/// Owner: the switch's thread. Answers are the drop to count, or kAdmitted.
+/// Owner: the switch's thread. Answers are the drop to count, kAdmitted, or kToGroup.
 class CellCheck {
  public:
   CellCheck(const SwitchConfig& config, uint32_t flits_per_cell, PortTable& ports,
@@ -24,8 +24,9 @@ class CellCheck {
   /// Every check that a cell meets; `output` is set where there is a route.
   [[nodiscard]] SwitchPortCounter admit(Port& in, VirtualLane vl, const CellHead& head,
                                         PortNumber& output) noexcept;
-  /// Those that concern one output.
-  [[nodiscard]] SwitchPortCounter check_output(const Port& in, VirtualLane vl, PortNumber output) noexcept;
+  /// Those that concern one output. `head` is null for a copy to a group.
+  [[nodiscard]] SwitchPortCounter check_output(Port& in, VirtualLane vl, PortNumber output,
+                                               const CellHead* head) noexcept;
   /// Does `out` get a copy of a multicast cell that came in by `in`?
   [[nodiscard]] bool copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept;
 

@@ -2,6 +2,8 @@
 // Bytes are those that were admitted: the header as it was checked, behind it what lies in the flit.
 #include "fabric/switch/cell_taps.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace weft::fabric {
@@ -38,22 +40,24 @@ CapturePoint* CellTaps::wanted(PortNumber port) noexcept {
 }
 
 void CellTaps::write(PortNumber port, FrameDirection direction, std::span<const std::byte> head,
-                     std::span<const std::byte> rest) noexcept {
-  if (CapturePoint* point = wanted(port); point != nullptr) point->copy(direction, head, rest);
+                     std::span<const std::byte> rest, std::string_view note) noexcept {
+  if (CapturePoint* point = wanted(port); point != nullptr) point->copy(direction, head, rest, note);
 }
 
-bool CellTaps::begin(PortNumber in, PortNumber out, const RxFlit& flit, const CellHead& head) {
+bool CellTaps::begin(PortNumber in, PortNumber out, const RxFlit& flit, const CellHead& head,
+                     std::string_view note) {
   if (wanted(in) == nullptr && wanted(out) == nullptr) return false;
   const bool whole = flit.tail || out == kPortNone;  // of a cell that is lost nothing further comes
   if (whole) {
-    sent(in, flit, head);
-    received(out, flit, head);
+    sent(in, flit, head, note);
+    received(out, flit, head, note);
     return false;
   }
   Growing& cell = growing_[place_of(in, flit.vl)];
   const HeaderBytes header = bytes_of(head);
   const std::span<const std::byte> rest = flit.payload.subspan(kCellHeaderBytes);
   cell.out = out;
+  cell.note = note;
   cell.bytes.assign(header.begin(), header.end());
   cell.bytes.insert(cell.bytes.end(), rest.begin(), rest.end());
   return true;
@@ -66,18 +70,23 @@ void CellTaps::add(PortNumber in, const RxFlit& flit) {
   cell.bytes.insert(cell.bytes.end(), flit.payload.begin(), flit.payload.end());
   if (!flit.tail) return;
   if (!flit.poison) {  // else its sender has taken it back
-    write(in, FrameDirection::kOut, cell.bytes, {});
-    write(cell.out, FrameDirection::kIn, cell.bytes, {});
+    write(in, FrameDirection::kOut, cell.bytes, {}, cell.note);
+    write(cell.out, FrameDirection::kIn, cell.bytes, {}, cell.note);
   }
   growing_.erase(found);
 }
 
-void CellTaps::sent(PortNumber in, const RxFlit& flit, const CellHead& head) noexcept {
-  write(in, FrameDirection::kOut, bytes_of(head), flit.payload.subspan(kCellHeaderBytes));
+void CellTaps::refused(PortNumber in, const RxFlit& flit, std::string_view reason) noexcept {
+  write(in, FrameDirection::kOut, flit.payload, {}, fmt::format("refused here: {}", reason));
 }
 
-void CellTaps::received(PortNumber out, const RxFlit& flit, const CellHead& head) noexcept {
-  write(out, FrameDirection::kIn, bytes_of(head), flit.payload.subspan(kCellHeaderBytes));
+void CellTaps::sent(PortNumber in, const RxFlit& flit, const CellHead& head, std::string_view note) noexcept {
+  write(in, FrameDirection::kOut, bytes_of(head), flit.payload.subspan(kCellHeaderBytes), note);
+}
+
+void CellTaps::received(PortNumber out, const RxFlit& flit, const CellHead& head,
+                        std::string_view note) noexcept {
+  write(out, FrameDirection::kIn, bytes_of(head), flit.payload.subspan(kCellHeaderBytes), note);
 }
 
 }  // namespace weft::fabric

@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/capture_point.h"
@@ -27,24 +28,29 @@ class CellTaps {
   [[nodiscard]] std::vector<CapturePoint*> points();
   [[nodiscard]] bool active() const noexcept { return running_ != 0; }
 
-  /// The head of an admitted cell has come in by `in`, for `out`; kPortNone when it is lost here. @return
-  /// whether add() is to get the flits behind it.
-  [[nodiscard]] bool begin(PortNumber in, PortNumber out, const RxFlit& flit, const CellHead& head);
+  /// The head of an admitted cell has come in by `in`, for `out`; kPortNone when it is lost here. `note` says
+  /// what a fault does to it. @return whether add() is to get the flits behind it.
+  [[nodiscard]] bool begin(PortNumber in, PortNumber out, const RxFlit& flit, const CellHead& head,
+                           std::string_view note = {});
+  /// The head of a cell that the switch refuses, and its reason.
+  void refused(PortNumber in, const RxFlit& flit, std::string_view reason) noexcept;
   /// A further flit of the cell that began last on this port and lane.
   void add(PortNumber in, const RxFlit& flit);
   /// A multicast cell: what its sender sent, and each copy.
-  void sent(PortNumber in, const RxFlit& flit, const CellHead& head) noexcept;
-  void received(PortNumber out, const RxFlit& flit, const CellHead& head) noexcept;
+  void sent(PortNumber in, const RxFlit& flit, const CellHead& head, std::string_view note = {}) noexcept;
+  void received(PortNumber out, const RxFlit& flit, const CellHead& head,
+                std::string_view note = {}) noexcept;
 
  private:
   /// A cell that comes in several flits.
   struct Growing {
     PortNumber out = kPortNone;
     std::vector<std::byte> bytes;
+    std::string note;
   };
   [[nodiscard]] CapturePoint* wanted(PortNumber port) noexcept;
   void write(PortNumber port, FrameDirection direction, std::span<const std::byte> head,
-             std::span<const std::byte> rest) noexcept;
+             std::span<const std::byte> rest, std::string_view note) noexcept;
 
   uint32_t running_ = 0;  // captures, each counted once for every port that it takes
   std::deque<CapturePoint> points_;

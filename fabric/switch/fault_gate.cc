@@ -4,23 +4,28 @@
 // in. Without rules and captures nothing here is called.
 #include "fabric/switch/fault_gate.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 namespace weft::fabric {
 
 void FaultGate::inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
-  if (faults_.active()) strike(in, flit.vl, head);
+  FaultVerdict verdict = FaultVerdict::kPass;
+  if (faults_.active()) verdict = strike(in, flit.vl, head);
   if (taps_.active()) {
-    cell.tapped = taps_.begin(in.number, cell.dropping ? kPortNone : cell.output, flit, head);
+    const PortNumber out = cell.dropping ? kPortNone : cell.output;
+    cell.tapped = taps_.begin(in.number, out, flit, head, words_for(verdict, cell));
   }
   cell.special = cell.held != nullptr || cell.corrupt || cell.tapped;
 }
 
 /// Asks the rules about the cell whose head has just come in on `vl`.
-void FaultGate::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
+FaultVerdict FaultGate::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept {
   Ingress& cell = in.ingress[vl.value()];
-  switch (faults_.judge(in.number, cell.output, vl, head, ports_.now)) {
+  const FaultVerdict verdict = faults_.judge(in.number, cell.output, vl, head, ports_.now);
+  switch (verdict) {
     case FaultVerdict::kPass:
       break;
     case FaultVerdict::kDrop:
@@ -42,6 +47,17 @@ void FaultGate::strike(Port& in, VirtualLane vl, const CellHead& head) noexcept 
       break;
   }
   if (cell.dropping) in.counters.add(SwitchPortCounter::kDropFault);
+  return verdict;
+}
+
+/// What a capture says of the cell, after strike().
+std::string FaultGate::words_for(FaultVerdict verdict, const Ingress& cell) const {
+  if (verdict == FaultVerdict::kPass) return {};
+  const char* fate = cell.dropping                         ? "lost here"
+                     : cell.corrupt                        ? "damaged here"
+                     : verdict == FaultVerdict::kDuplicate ? "sent on twice from here"
+                                                           : "held back here";
+  return fmt::format("{}: {}", fate, faults_.verdict_words());
 }
 
 bool FaultGate::copy_is_struck(const Port& in, const Port& out, VirtualLane vl,
@@ -63,7 +79,7 @@ void FaultGate::end_strike(Ingress& cell) noexcept {
 bool FaultGate::keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   if (cell.tapped && head == nullptr) taps_.add(in.number, flit);
-  if (cell.held != nullptr) LiveFaults::add_flit(*cell.held, flit, head);
+  if (cell.held != nullptr) faults_.add_flit(*cell.held, flit, head, ports_.now);
   const bool kept = cell.held_only;
   if (kept) in.link->grant(flit.vl, 1);
   if (cell.corrupt && flit.tail) {
@@ -100,6 +116,10 @@ bool FaultGate::send_held(const HeldCell& cell) noexcept {
   Port& out = ports_[cell.output];
   if (!out.up) {
     in.counters.add(SwitchPortCounter::kDropPortDown);
+    return true;
+  }
+  if (ports_.now - cell.due >= kHeadOfQueueLifetime) {
+    in.counters.add(SwitchPortCounter::kDropLifetime);
     return true;
   }
   awake_.need(out);

@@ -10,7 +10,7 @@
 
 namespace weft::fabric {
 
-/// Owner: the switch's thread. Without rules, captures and held cells nobody calls it.
+/// Owner: the switch's thread. Without rules, captures and held cells the switch does not call it.
 class FaultGate {
  public:
   FaultGate(uint32_t flits_per_cell, PortTable& ports, AwakeLinks& awake, CellOutputs& outputs,
@@ -37,7 +37,8 @@ class FaultGate {
   int release_held() noexcept;
 
  private:
-  void strike(Port& in, VirtualLane vl, const CellHead& head) noexcept;
+  FaultVerdict strike(Port& in, VirtualLane vl, const CellHead& head) noexcept;
+  [[nodiscard]] std::string words_for(FaultVerdict verdict, const Ingress& cell) const;
   [[nodiscard]] bool send_held(const HeldCell& cell) noexcept;
 
   PortTable& ports_;

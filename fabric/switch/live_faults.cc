@@ -1,6 +1,7 @@
 // How it works: rules are asked in the order in which they were set, and the first that strikes decides. A
 // cell that is to be late, or to come twice, is copied into a pool; the switch puts it on its way when it is
-// due.
+// due. A cell gets its place in the queue when its last flit has come. A rate books time only for cells that
+// pass: for those that are lost the link is free.
 // Each rule draws from a generator of its own, so that the same cells in the same order are struck again,
 // whatever other rules do.
 #include "fabric/switch/live_faults.h"
@@ -11,41 +12,19 @@
 #include <array>
 #include <cstring>
 
+#include "base/stats_page.h"
 #include "messages/opcode.h"
 
 namespace weft::fabric {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<size_t>(FaultKind::kCount)> kKinds{
-    "drop", "corrupt", "duplicate", "reorder", "delay", "rate", "cut", "flap"};
-constexpr std::array<std::string_view, static_cast<size_t>(FaultDirection::kCount)> kDirections{"both",
-                                                                                                "from", "to"};
-
-template <typename Word, size_t kSize>
-std::optional<Word> find_word(const std::array<std::string_view, kSize>& words,
-                              std::string_view word) noexcept {
-  const auto found = std::find(words.begin(), words.end(), word);
-  if (found == words.end()) return {};
-  return static_cast<Word>(found - words.begin());
-}
+/// Switch::kPortsMax, the management port and the unused 255.
+constexpr size_t kPortNumbers = 256;
 
 }  // namespace
 
-std::string_view to_string(FaultKind kind) noexcept {
-  return kKinds.at(static_cast<size_t>(kind));
-}
-std::optional<FaultKind> fault_kind(std::string_view word) noexcept {
-  return find_word<FaultKind>(kKinds, word);
-}
-std::string_view to_string(FaultDirection direction) noexcept {
-  return kDirections.at(static_cast<size_t>(direction));
-}
-std::optional<FaultDirection> fault_direction(std::string_view word) noexcept {
-  return find_word<FaultDirection>(kDirections, word);
-}
-
 Status LiveFaults::check(const FaultRule& rule) {
-  if (rule.chance_ppm == 0 || rule.chance_ppm > 1'000'000)
+  if (rule.chance_ppm == 0 || rule.chance_ppm > kFaultAlways)
     return Error{"a fault strikes with a chance above 0 and up to 100 %"};
   if (rule.every == 0) return Error{"a fault strikes every 1st, 2nd, ... cell, not every 0th"};
   if (rule.lanes == 0) return Error{"a fault needs a lane"};
@@ -54,8 +33,8 @@ Status LiveFaults::check(const FaultRule& rule) {
   if (rule.kind == FaultKind::kDelay &&
       (rule.delay_max <= Duration{} || rule.delay_min < Duration{} || rule.delay_min > rule.delay_max))
     return Error{"a delay needs a time above 0, or a shortest and a longest one"};
-  if (rule.kind == FaultKind::kRate && rule.cells_per_second == 0)
-    return Error{"a rate needs a number of cells per second above 0"};
+  if (rule.kind == FaultKind::kRate && (rule.cells_per_second == 0) == (rule.bits_per_second == 0))
+    return Error{"a rate needs a number of cells, or of bits, per second above 0"};
   if (rule.kind == FaultKind::kFlap && (rule.up <= Duration{} || rule.down <= Duration{}))
     return Error{"a flap needs two times above 0: how long cells pass and how long they do not"};
   return {};
@@ -68,23 +47,83 @@ Result<uint32_t> LiveFaults::add(const FaultRule& rule, Instant now) {
   LiveFault fault;
   fault.id = next_id_++;
   fault.rule = rule;
-  fault.began = fault.next_pass = now;
+  fault.began = now;
   fault.random = SeededRandom(rule.seed);
-  rules_.push_back(fault);
+  if (rule.kind == FaultKind::kRate)
+    fault.next_pass.assign(2 * (rule.port == kFaultEveryPort ? kPortNumbers : 1), now);
+  rules_.push_back(std::move(fault));
   ++active_;
-  return fault.id;
+  show(rules_.size() - 1, rules_.size());
+  return rules_.back().id;
+}
+
+bool LiveFaults::publish(StatsPage& page) {
+  shown_ = std::make_unique<std::array<CounterSet<FaultGauge>, kFaultRulesMax>>();
+  bool room = true;
+  for (size_t i = 0; i < shown_->size(); ++i)
+    room = room && page.publish(fmt::format("fault.{}", i), (*shown_)[i]);
+  show(0, shown_->size());
+  return room;
+}
+
+void LiveFaults::show(size_t first, size_t last) noexcept {
+  if (shown_ == nullptr) return;
+  for (size_t i = first; i < last; ++i) {
+    const bool there = i < rules_.size();
+    CounterSet<FaultGauge>& place = (*shown_)[i];
+    place.set(FaultGauge::kNumber, there ? rules_[i].id : 0);
+    place.set(FaultGauge::kPort, there ? rules_[i].rule.port : 0);
+    place.set(FaultGauge::kGuid, there ? rules_[i].rule.guid.value() : 0);
+    place.set(FaultGauge::kStruck, there ? rules_[i].struck : 0);
+  }
+}
+
+void LiveFaults::joined(PortNumber port, Guid guid, Instant now) noexcept {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    LiveFault& fault = rules_[i];
+    if (fault.rule.port != kFaultNoPort || fault.rule.guid != guid) continue;
+    fault.rule.port = port;
+    fault.began = now;
+    show(i, i + 1);
+  }
+}
+
+/// The rules that end; those behind them move up on the page. Returns their number.
+template <typename Ends>
+size_t LiveFaults::erase_rules(Ends ends) noexcept {
+  const size_t before = rules_.size();
+  const auto first = std::find_if(rules_.begin(), rules_.end(), ends);
+  const auto from = static_cast<size_t>(first - rules_.begin());
+  const size_t erased = std::erase_if(rules_, ends);
+  active_ -= static_cast<uint32_t>(erased);
+  show(from, before);
+  return erased;
+}
+
+void LiveFaults::left(PortNumber port) noexcept {
+  erase_rules(
+      [port](const LiveFault& fault) { return fault.rule.port == port && fault.rule.guid != Guid{}; });
+}
+
+LiveFault* LiveFaults::find(uint32_t id) noexcept {
+  const auto found =
+      std::find_if(rules_.begin(), rules_.end(), [id](const LiveFault& fault) { return fault.id == id; });
+  return found == rules_.end() ? nullptr : &*found;
 }
 
 bool LiveFaults::remove(uint32_t id) noexcept {
-  const size_t removed = std::erase_if(rules_, [id](const LiveFault& fault) { return fault.id == id; });
-  active_ -= static_cast<uint32_t>(removed);
-  return removed != 0;
+  return erase_rules([id](const LiveFault& fault) { return fault.id == id; }) != 0;
+}
+
+void LiveFaults::clear() noexcept {
+  erase_rules([](const LiveFault&) { return true; });
 }
 
 bool LiveFaults::matches(const FaultRule& rule, PortNumber in, PortNumber out, VirtualLane vl,
                          uint8_t opcode) noexcept {
-  const bool from = in == rule.port && rule.direction != FaultDirection::kTo;
-  const bool to = out == rule.port && rule.direction != FaultDirection::kFrom;
+  const bool every = rule.port == kFaultEveryPort;
+  const bool from = (every || in == rule.port) && rule.direction != FaultDirection::kTo;
+  const bool to = (every || out == rule.port) && rule.direction != FaultDirection::kFrom;
   return (from || to) && (rule.lanes >> vl.value() & 1) != 0 && (rule.opcode == 0 || rule.opcode == opcode);
 }
 
@@ -96,14 +135,54 @@ bool LiveFaults::strikes(LiveFault& fault, Instant now) noexcept {
   ++fault.matched;
   if (rule.kind == FaultKind::kFlap && (now - fault.began) % (rule.up + rule.down) < rule.up) return false;
   if (fault.matched % rule.every != 0) return false;
-  return rule.chance_ppm == 1'000'000 || fault.random.chance_ppm(rule.chance_ppm);
+  return rule.chance_ppm == kFaultAlways || fault.random.chance_ppm(rule.chance_ppm);
 }
 
-FaultVerdict LiveFaults::apply(LiveFault& fault, Instant now) noexcept {
+namespace {
+
+/// Calls `action(place)` for each direction of a link that a rate limits and a cell from `in` to `out` takes:
+/// each has the rate for itself, as a cable has.
+template <class Action>
+void for_each_way(const FaultRule& rule, PortNumber in, PortNumber out, Action action) {
+  const bool every = rule.port == kFaultEveryPort;
+  if ((every || in == rule.port) && rule.direction != FaultDirection::kTo) action(every ? 2U * in : 0U);
+  if ((every || out == rule.port) && rule.direction != FaultDirection::kFrom)
+    action((every ? 2U * out : 0U) + 1);
+}
+
+/// How long a cell takes at a rate.
+Duration time_at_rate(const FaultRule& rule, uint64_t bytes) noexcept {
+  const double seconds = rule.cells_per_second != 0
+                             ? 1.0 / rule.cells_per_second
+                             : static_cast<double>(bytes * 8) / static_cast<double>(rule.bits_per_second);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+Instant LiveFaults::next_turn(const LiveFault& fault, PortNumber in, PortNumber out) noexcept {
+  Instant turn{};
+  for_each_way(fault.rule, in, out, [&](size_t way) { turn = std::max(turn, fault.next_pass.at(way)); });
+  return turn;
+}
+
+/// Books the time of a whole cell.
+void LiveFaults::take_turn(LiveFault& fault, HeldCell& cell, Instant now) noexcept {
+  const Duration takes = time_at_rate(fault.rule, cell.bytes.size());
+  Instant turn = now;
+  for_each_way(fault.rule, cell.input, cell.output, [&](size_t way) {
+    turn = std::max(turn, fault.next_pass.at(way));
+    fault.next_pass.at(way) = turn + takes;
+  });
+  cell.due = cell.latest = turn;
+}
+
+FaultVerdict LiveFaults::apply(LiveFault& fault, PortNumber in, PortNumber out, Instant now) noexcept {
   const FaultRule& rule = fault.rule;
   verdict_overtaken_ = true;
   verdict_copy_ = false;
   verdict_due_ = now;
+  verdict_paced_by_ = 0;
   switch (rule.kind) {
     case FaultKind::kCorrupt:
       return FaultVerdict::kCorrupt;
@@ -120,40 +199,58 @@ FaultVerdict LiveFaults::apply(LiveFault& fault, Instant now) noexcept {
       return FaultVerdict::kHold;
     }
     case FaultKind::kRate:
-      verdict_due_ = std::max(now, fault.next_pass);
-      fault.next_pass = verdict_due_ + Duration(std::chrono::seconds(1)) / rule.cells_per_second;
-      return FaultVerdict::kHold;
-    default:
-      return FaultVerdict::kDrop;
+      verdict_paced_by_ = fault.id;
+      return next_turn(fault, in, out) - now > kFaultRateWaitMax ? FaultVerdict::kDrop : FaultVerdict::kHold;
+    case FaultKind::kDrop:
+    case FaultKind::kCut:
+    case FaultKind::kFlap:
+      break;
   }
+  return FaultVerdict::kDrop;
 }
 
 FaultVerdict LiveFaults::judge(PortNumber in, PortNumber out, VirtualLane vl, const CellHead& head,
                                Instant now) noexcept {
   FaultVerdict verdict = FaultVerdict::kPass;
+  verdict_id_ = 0;
   for (LiveFault& fault : rules_) {
     if (!matches(fault.rule, in, out, vl, head.opcode()) || !strikes(fault, now)) continue;
     ++fault.struck;
-    verdict = apply(fault, now);
+    if (shown_ != nullptr)
+      (*shown_)[static_cast<size_t>(&fault - rules_.data())].set(FaultGauge::kStruck, fault.struck);
+    verdict_id_ = fault.id;
+    verdict_kind_ = fault.rule.kind;
+    verdict = apply(fault, in, out, now);
     break;
   }
-  if (verdict == FaultVerdict::kDrop || verdict == FaultVerdict::kHold) return verdict;
-  if (to_overtake_ == 0) [[likely]]
-    return verdict;
-  // The cell passes: those that were to let one pass may go now, behind it.
+  const bool passes = verdict != FaultVerdict::kDrop && verdict != FaultVerdict::kHold;
+  if (passes && to_overtake_ != 0) [[unlikely]]
+    let_pass(out, now);
+  return verdict;
+}
+
+/// A cell passes: those that were to let one pass may go now, behind it.
+void LiveFaults::let_pass(PortNumber out, Instant now) noexcept {
   bool moved = false;
-  for (const uint32_t index : order_) {
-    HeldCell& held = pool_[index];
-    if (held.overtaken || held.output != out) continue;
-    held.overtaken = moved = true;
-    held.due = now;
-    --to_overtake_;
+  for (const auto* const list : {&order_, &half_}) {
+    for (const uint32_t index : *list) {
+      HeldCell& held = pool_[index];
+      if (held.overtaken || held.output != out) continue;
+      held.overtaken = moved = true;
+      held.due = now;
+      --to_overtake_;
+    }
   }
   if (moved) {
+    next_try_ = std::min(next_try_, now);
     std::stable_sort(order_.begin(), order_.end(),
                      [this](uint32_t a, uint32_t b) { return pool_[a].due < pool_[b].due; });
   }
-  return verdict;
+}
+
+std::string LiveFaults::verdict_words() const {
+  if (verdict_id_ == 0) return {};
+  return fmt::format("fault {} ({})", verdict_id_, to_string(verdict_kind_));
 }
 
 HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) {
@@ -169,9 +266,9 @@ HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) 
   cell.input = in;
   cell.output = out;
   cell.vl = vl;
-  cell.whole = false;
   cell.copy = verdict_copy_;
   cell.overtaken = verdict_overtaken_;
+  cell.paced_by = verdict_paced_by_;
   cell.due = verdict_due_;
   cell.latest = verdict_due_;
   cell.bytes.clear();
@@ -179,21 +276,32 @@ HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) 
   ++held_count_;
   if (!cell.overtaken) ++to_overtake_;
   ++active_;
-  const auto behind =
-      std::upper_bound(order_.begin(), order_.end(), cell.due,
-                       [this](Instant due, uint32_t other) { return due < pool_[other].due; });
-  order_.insert(behind, index);
+  half_.push_back(index);
   return &cell;
 }
 
+/// Behind those that are due at the same time.
+void LiveFaults::queue(uint32_t index) {
+  const auto behind =
+      std::upper_bound(order_.begin(), order_.end(), pool_[index].due,
+                       [this](Instant due, uint32_t other) { return due < pool_[other].due; });
+  order_.insert(behind, index);
+  next_try_ = std::min(next_try_, pool_[index].due);
+}
+
 /// Copies the flit as the switch would send it: its header as it was checked, its CRC as it was verified.
-void LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head) {
+void LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now) {
   const size_t at = cell.bytes.size();
   cell.bytes.insert(cell.bytes.end(), flit.payload.begin(), flit.payload.end());
   if (head != nullptr) head->store(cell.bytes.data() + at);
   if (flit.head && flit.tail) store_be(cell.bytes.data() + cell.bytes.size() - kCrcBytes, flit.cell_crc);
   cell.flits.push_back({static_cast<uint32_t>(flit.payload.size()), flit.cell_crc, flit.poison});
-  cell.whole = flit.tail;
+  if (!flit.tail) return;
+  if (LiveFault* rate = find(cell.paced_by); rate != nullptr) take_turn(*rate, cell, now);
+  cell.due = std::max(cell.due, now);
+  const auto index = static_cast<uint32_t>(&cell - pool_.data());
+  std::erase(half_, index);
+  queue(index);
 }
 
 void LiveFaults::end_hold(uint32_t index) noexcept {
@@ -205,12 +313,12 @@ void LiveFaults::end_hold(uint32_t index) noexcept {
 
 void LiveFaults::abandon(const HeldCell& cell) noexcept {
   const auto index = static_cast<uint32_t>(&cell - pool_.data());
-  std::erase(order_, index);
+  std::erase(half_, index);
   end_hold(index);
 }
 
 Instant LiveFaults::deadline() const noexcept {
-  return order_.empty() ? kNever : pool_[order_.front()].due;
+  return order_.empty() ? kNever : next_try_;
 }
 
 }  // namespace weft::fabric

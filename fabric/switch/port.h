@@ -26,9 +26,10 @@ enum class SwitchPortCounter : uint8_t {
   kCellsOut,  // tails that left
   kFlitsIn,
   kFlitsOut,
-  kFlitsPassed,  // of kFlitsOut: went from ring to ring without waiting
-  kPoisonOut,    // tails that told the next hop to forget the cell
-  kCellsCopied,  // more copies of multicast cells than there were cells
+  kFlitsPassed,        // of kFlitsOut: went from ring to ring without waiting
+  kPoisonOut,          // tails that told the next hop to forget the cell
+  kCellsCopied,        // more copies of multicast cells than there were cells, and answers made here
+  kStandstillAnswers,  // of those: told that the destination takes no cells
   // Drops, each counted at the port the cell came in by.
   kDropTooShort,  // head flit without a whole header
   kDropVersion,
@@ -63,6 +64,7 @@ enum class SwitchPortCounter : uint8_t {
       "flits_passed",
       "poison_out",
       "cells_copied",
+      "standstill_answers",
       "drop_too_short",
       "drop_version",
       "drop_address",
@@ -90,6 +92,8 @@ enum class SwitchPortCounter : uint8_t {
 inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
 /// Of checks that name the drop to count: none, the cell goes on.
 inline constexpr SwitchPortCounter kAdmitted = SwitchPortCounter::kCount;
+/// Of the same: the cell goes to a group. Neither of the two is counted.
+inline constexpr auto kToGroup = static_cast<SwitchPortCounter>(static_cast<uint8_t>(kAdmitted) + 1);
 
 /// A set of ports with a fair successor.
 class PortSet {
@@ -167,6 +171,7 @@ struct Port {
   TokenBucket management_rate{0, 0};
   TokenBucket gsi_rate{0, 0};
   TokenBucket multicast_rate{0, 0};
+  TokenBucket answer_rate{0, 0};  // of answers to it for endnodes that stand still
 
   // Output. Lanes as bits.
   uint32_t waiting_lanes = 0;  // lanes with flits queued
@@ -174,6 +179,10 @@ struct Port {
   uint32_t stalled_lanes = 0;  // stand still: drop what would crowd others out
   uint32_t expired_lanes = 0;  // of those: lifetime passed, drop everything at once
   Instant progress_at{};       // last flit sent on any lane
+  // An endnode that takes no cells, though its ring may have room. Looked at by ticks (Standstill).
+  bool takes_none = false;
+  uint64_t taken_mark = 0;
+  Instant untaken_since = kNever;  // kNever: it has taken all
   std::array<Egress, kVlCount> egress{};
   VlArbiter arbiter;
 

@@ -23,7 +23,7 @@ namespace weft::fabric {
 namespace {
 
 constexpr Duration kAcceptCheck = 5ms;
-/// Between attempts to let somebody in when guests or descriptors have run out.
+/// Between attempts to accept when guests or descriptors have run out.
 constexpr Duration kAcceptPause = 100ms;
 constexpr Duration kHelloWait = 1s;
 /// Between looks for links that were woken: a system call each, and what the first cell of an idle link
@@ -31,7 +31,7 @@ constexpr Duration kHelloWait = 1s;
 constexpr Duration kListenInterval = 20us;
 constexpr size_t kEventsMax = 64;
 constexpr size_t kGuestsMax = 16;
-constexpr int kBacklog = 64;
+constexpr int kBacklog = 1024;  // a job may start that many programs at once
 
 }  // namespace
 
@@ -81,7 +81,7 @@ void ShmAcceptor::let_in(Instant now) noexcept {
     if (!socket.valid()) {
       accepts_ = errno == EAGAIN || errno == EWOULDBLOCK;
       if (!accepts_ && limiter_.allow(now)) {
-        log(LogLevel::kError, "{}: nobody can join: {}", path_, std::generic_category().message(errno));
+        log(LogLevel::kError, "{}: no process can join: {}", path_, std::generic_category().message(errno));
       }
       return;
     }
@@ -137,7 +137,7 @@ void ShmAcceptor::welcome(Guest& guest, const AdmittedLink& link, Instant now) n
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.ptr = link.engine;  // the set forgets a socket when it is closed, which the engine does
   const bool heard = epoll_ctl(links_.get(), EPOLL_CTL_ADD, guest.socket.get(), &event) == 0;
-  ShmParts parts{std::move(*region), std::move(guest.socket)};
+  ShmParts parts{std::move(*region), GuardedFd(std::move(guest.socket))};
   link.engine->bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kSwitch), link.params, now);
   if (heard) link.engine->expect_bell();
   log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over shared memory", link.params.switch_port,
@@ -153,7 +153,7 @@ void ShmAcceptor::refuse(Guest& guest, const LinkHello& hello, LinkRefusal reaso
 }
 
 void ShmAcceptor::wait_fds(std::vector<pollfd>& out) const {
-  // Not while nobody can be let in: the listener would stay ready and the loop never sleep.
+  // Not while we cannot accept: the listener would stay ready and the loop never sleep.
   if (accepts_) out.push_back({listener_.get(), POLLIN, 0});
   out.push_back({links_.get(), POLLIN, 0});
   for (const Guest& guest : guests_) out.push_back({guest.socket.get(), POLLIN, 0});

@@ -48,7 +48,7 @@ class ShmAcceptor final : public Pollable {
   std::vector<Guest> guests_;
   Instant check_at_ = Instant::min();
   Instant listen_at_ = Instant::min();
-  bool accepts_ = true;  // somebody who connects now is let in
+  bool accepts_ = true;  // a process that connects now is let in
   LogLimiter limiter_{std::chrono::seconds(1)};
 };
 

@@ -1,10 +1,12 @@
 // How it works: ports and LIDs are lent apart. A port is bound to a LID while its link is up: the forwarding
 // table leads there, and nowhere in between, so that cells for an endnode that has gone are dropped under a
-// name of their own (drop_no_route) and never reach the next one at that port. LIDs wait in the order in
-// which their rest ends. An endnode that comes back names its GUID and shows the nonce of its last
-// incarnation, or the identity that it brought when it came first; its LID is the one that its GUID has. A
-// GUID that this switch has never seen -- it was started anew, or the endnode brings one -- is believed, and
-// gets the LID it wishes for if nobody ever had that one.
+// name of their own (drop_no_route) and never reach the next one at that port. LIDs go round: first those
+// that no endnode has had, then in the order in which their rest ends. An endnode that comes back names its
+// GUID and shows the nonce of its last incarnation, or the identity that it brought when it came first, and
+// comes with the same key; its LID is the one that its GUID has. The store keeps all of this over a restart
+// of the switch. A GUID that is new here is believed, and gets the LID it wishes for if no endnode ever had
+// that one. A LID that goes to another endnode takes the memory of the one before with it, so there are never
+// more leases than LIDs.
 #include "fabric/switch/spare_ports.h"
 
 #include <algorithm>
@@ -12,14 +14,14 @@
 namespace weft::fabric {
 namespace {
 
-/// EUI-64 that nobody's hardware has: locally administered, not a group.
+/// EUI-64 that no hardware has: locally administered, not a group.
 constexpr uint64_t kLocalBit = uint64_t{1} << 57;
 constexpr uint64_t kGroupBit = uint64_t{1} << 56;
 
 }  // namespace
 
 JoinPace::JoinPace(const SpareConfig& config) noexcept
-    : interval_(2 * config.rest / std::max(1U, anonymous_lids(config.ports))),
+    : interval_(2 * config.rest / std::max(1U, anonymous_lids(config.lid_count()))),
       burst_((config.ports + 1) / 2) {}
 
 bool JoinPace::allow(std::string_view origin, Instant now) {
@@ -53,9 +55,9 @@ class SparePorts::SparePort final : public LinkSupervisor {
   [[nodiscard]] Instant deadline() const noexcept override { return kNever; }
   [[nodiscard]] bool announces_all() const noexcept override { return true; }
 
-  static constexpr size_t kFree = SIZE_MAX;
+  static constexpr uint32_t kFree = UINT32_MAX;
   LinkEngine engine;
-  size_t lid = kFree;
+  uint32_t lid = kFree;
   [[nodiscard]] PortNumber number() const noexcept { return number_; }
 
  private:
@@ -64,27 +66,23 @@ class SparePorts::SparePort final : public LinkSupervisor {
 };
 
 SparePorts::SparePorts(Switch& fabric, const SpareConfig& config, PortNumber first_port, RandomSource& random,
-                       const LinkTimers& timers)
+                       const LinkTimers& timers, LeaseStore* store)
     : fabric_(fabric),
       config_(config),
       first_port_(first_port),
       random_(random),
       pace_(config),
-      lids_(spare_lids(config.ports)) {
+      store_(store),
+      fresh_left_(anonymous()) {
   for (uint32_t i = 0; i < config.ports; ++i) {
     const auto number = static_cast<PortNumber>(first_port + i);
     ports_.push_back(std::make_unique<SparePort>(*this, number, timers));
     fabric_.attach(number, ports_.back()->engine);
     free_ports_.push_back(static_cast<PortNumber>(first_port + config.ports - 1 - i));
   }
-  // A switch that was started anew does not know who had which LID: it begins anywhere, so that those who
-  // come back for theirs most likely find them free.
-  const uint64_t count = anonymous_lids(config.ports);
-  const uint64_t begin = random_.below(std::max<uint64_t>(count, 1));
-  for (size_t i = 0; i < count; ++i) {
-    lids_[i].free_at = Instant::min() + Duration(static_cast<int64_t>((begin + i) % count));
-    free_lids_.emplace(lids_[i].free_at, i);
-  }
+  // Without a store a switch that was started anew does not know the owner of any LID: it begins anywhere, so
+  // that those who come back for theirs most likely find them free.
+  fresh_ = static_cast<uint32_t>(random_.below(std::max(fresh_left_, 1U)));
 }
 
 SparePorts::~SparePorts() = default;
@@ -93,23 +91,36 @@ LinkEngine& SparePorts::engine(size_t index) noexcept {
   return ports_[index]->engine;
 }
 
+/// An endnode that was here when the switch ended may come back; its LID rests from now on. No rest lasts
+/// longer than from now on: the store may be older than the machine's clock.
+void SparePorts::load_leases(Instant now) {
+  loaded_ = true;
+  if (store_ == nullptr) return;
+  for (Lease& lease : store_->load()) {
+    if (lease.lid >= lid_count() || lids_.contains(lease.lid) || by_guid_.contains(lease.guid.value()))
+      continue;
+    lease.free_at = std::min(lease.free_at, now + config_.rest);
+    by_guid_[lease.guid.value()] = lease.lid;
+    if (lease.lid < anonymous()) resting_.emplace(lease.free_at, lease.lid);
+    static_cast<Lease&>(lids_[lease.lid]) = std::move(lease);
+  }
+}
+
 LinkRefusal SparePorts::choose(const LinkHello& hello, const Joiner& joiner, Takeover takeover, Instant now,
                                bool guid_is_listed, Choice& out) {
-  size_t lid = 0;
+  if (!loaded_) load_leases(now);
+  uint32_t lid = 0;
   const LinkRefusal refusal = hello.guid == Guid{} ? find_new(hello, joiner, now, lid)
                                                    : find_own(hello, joiner, guid_is_listed, now, lid);
   if (refusal != LinkRefusal::kNone) return refusal;
-  const Lent& lent = lids_[lid];
-  if (lent.port == kPortNone) {
-    if (free_ports_.empty()) return LinkRefusal::kNoPort;
-    out.port = free_ports_.back();
-  } else {
-    out.port = lent.port;
-  }
+  const auto lent = lids_.find(lid);
+  const bool is_here = lent != lids_.end() && lent->second.port != kPortNone;
+  if (!is_here && free_ports_.empty()) return LinkRefusal::kNoPort;
+  out.port = is_here ? lent->second.port : free_ports_.back();
   SparePort& port = *ports_[out.port - first_port_];
   if (port.engine.state() == LinkState::kUp && takeover == Takeover::kRefuse) return LinkRefusal::kLidTaken;
   Guid guid = hello.guid;
-  if (guid == Guid{}) guid = lent.port != kPortNone ? lent.guid : make_guid();
+  if (guid == Guid{}) guid = is_here ? lent->second.guid : make_guid();
   out.lid = lid;
   out.engine = &port.engine;
   out.grant = {Lid(static_cast<uint16_t>(config_.first_lid.value() + lid)), out.port, fabric_.config().subnet,
@@ -117,12 +128,12 @@ LinkRefusal SparePorts::choose(const LinkHello& hello, const Joiner& joiner, Tak
   return LinkRefusal::kNone;
 }
 
-/// An endnode that says who it is.
+/// An endnode that names its GUID.
 LinkRefusal SparePorts::find_own(const LinkHello& hello, const Joiner& joiner, bool guid_is_listed,
-                                 Instant now, size_t& lid) {
+                                 Instant now, uint32_t& lid) {
   const uint32_t wish = uint32_t{hello.lid.value()} - config_.first_lid.value();
   const bool wishes = hello.lid != kLidNone;
-  if (wishes && (hello.lid < config_.first_lid || wish >= lids_.size())) return LinkRefusal::kLidInvalid;
+  if (wishes && (hello.lid < config_.first_lid || wish >= lid_count())) return LinkRefusal::kLidInvalid;
   const auto known = by_guid_.find(hello.guid.value());
   if (known != by_guid_.end()) {
     const Lent& lent = lids_[known->second];
@@ -134,15 +145,25 @@ LinkRefusal SparePorts::find_own(const LinkHello& hello, const Joiner& joiner, b
     return LinkRefusal::kNone;
   }
   if (guid_is_listed) return LinkRefusal::kNotOwner;
-  if (!wishes || lids_[wish].guid != Guid{}) return find_free(joiner, now, lid);
+  if (!wishes || !may_wish(wish, joiner, now)) return find_free(joiner, now, lid);
   if (free_ports_.empty()) return LinkRefusal::kNoPort;
   if (!pace_.allow(joiner.origin, now)) return LinkRefusal::kRate;
   lid = wish;
   return LinkRefusal::kNone;
 }
 
-/// An endnode that is nobody yet, or missed the WELCOME that told it who it is.
-LinkRefusal SparePorts::find_new(const LinkHello& hello, const Joiner& joiner, Instant now, size_t& lid) {
+/// May an endnode with a GUID that is new here have this LID? LIDs of names are for processes of our user,
+/// whose launcher keeps the list of names; when that list was begun anew, a name that left long ago yields.
+bool SparePorts::may_wish(uint32_t lid, const Joiner& joiner, Instant now) const noexcept {
+  const bool of_names = lid >= anonymous();
+  if (of_names && !joiner.key.empty()) return false;
+  const auto lent = lids_.find(lid);
+  if (lent == lids_.end()) return true;
+  return of_names && lent->second.key.empty() && lent->second.free_at <= now;
+}
+
+/// An endnode that has no GUID yet, or missed the WELCOME that told it.
+LinkRefusal SparePorts::find_new(const LinkHello& hello, const Joiner& joiner, Instant now, uint32_t& lid) {
   const auto again = hello.identity != 0 ? by_nonce_.find(hello.identity) : by_nonce_.end();
   if (again != by_nonce_.end() && lids_[again->second].key == joiner.key) {
     lid = again->second;
@@ -151,16 +172,24 @@ LinkRefusal SparePorts::find_new(const LinkHello& hello, const Joiner& joiner, I
   return find_free(joiner, now, lid);
 }
 
-LinkRefusal SparePorts::find_free(const Joiner& joiner, Instant now, size_t& lid) {
+LinkRefusal SparePorts::find_free(const Joiner& joiner, Instant now, uint32_t& lid) {
   if (free_ports_.empty()) return LinkRefusal::kNoPort;
-  if (free_lids_.empty() || free_lids_.begin()->first > now) return LinkRefusal::kNoLid;
+  skip_lent();
+  const bool rested = !resting_.empty() && resting_.begin()->first <= now;
+  if (fresh_left_ == 0 && !rested) return LinkRefusal::kNoLid;
   if (!pace_.allow(joiner.origin, now)) return LinkRefusal::kRate;
-  lid = free_lids_.begin()->second;
+  lid = fresh_left_ != 0 ? fresh_ : resting_.begin()->second;
   return LinkRefusal::kNone;
+}
+
+/// Goes to the next LID that no endnode has or had; amortised O(1).
+void SparePorts::skip_lent() noexcept {
+  for (; fresh_left_ != 0 && lids_.contains(fresh_); --fresh_left_) fresh_ = (fresh_ + 1) % anonymous();
 }
 
 void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner& joiner) {
   Lent& lent = lids_[choice.lid];
+  lent.lid = choice.lid;
   if (lent.guid != choice.grant.guid) {
     by_guid_.erase(lent.guid.value());
     by_guid_[choice.grant.guid.value()] = choice.lid;
@@ -168,7 +197,7 @@ void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner
   }
   if (lent.port == kPortNone) {
     free_ports_.pop_back();  // the one that choose() named
-    free_lids_.erase({lent.free_at, choice.lid});
+    resting_.erase({lent.free_at, choice.lid});
   } else {
     by_nonce_.erase(lent.nonce);
   }
@@ -176,23 +205,26 @@ void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner
   lent.nonce_before = hello.identity;
   lent.nonce = hello.boot_nonce;
   lent.port = choice.port;
+  lent.free_at = kNever;
   lent.key = joiner.key;
   by_nonce_[lent.nonce] = choice.lid;
   ports_[choice.port - first_port_]->lid = choice.lid;
   ports_[choice.port - first_port_]->engine.ring();  // should its link not come up after all
   fabric_.forwarding().set(choice.grant.lid, choice.port);
+  if (store_ != nullptr) store_->keep(lent);
 }
 
 /// The link of a port went down, or never came up.
 void SparePorts::gone(SparePort& port, Instant now) {
   Lent& lent = lids_[port.lid];
-  fabric_.forwarding().set(Lid(static_cast<uint16_t>(config_.first_lid.value() + port.lid)), kPortNone);
+  fabric_.forwarding().forget(Lid(static_cast<uint16_t>(config_.first_lid.value() + port.lid)));
   by_nonce_.erase(lent.nonce);
   lent.port = kPortNone;
   lent.free_at = now + config_.rest;
-  if (port.lid < anonymous_lids(config_.ports)) free_lids_.emplace(lent.free_at, port.lid);
+  if (port.lid < anonymous()) resting_.emplace(lent.free_at, port.lid);
   free_ports_.push_back(port.number());
   port.lid = SparePort::kFree;
+  if (store_ != nullptr) store_->keep(lent);
 }
 
 Guid SparePorts::make_guid() noexcept {

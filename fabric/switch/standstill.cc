@@ -2,9 +2,17 @@
 // move nothing for 25 ms stands still: its cells may fill the half of an input's lane that others leave
 // free, and no more, so that one frozen endnode cannot take all of a sender's credit. One that moved
 // nothing for 2 s drops everything until it moves again.
+//
+// An endnode may stand still without filling anything: a process that was stopped leaves the one request that
+// it was sent in its ring. The tick also looks whether endnodes take what is in their rings. For one that has
+// taken nothing for 25 ms every request that asks for an acknowledgement is answered here, in its name, so
+// that the requester waits for it as for a port that is down. All its lanes count as standing still
+// meanwhile, so that its cells, and no others, take the longer way.
 #include "fabric/switch/standstill.h"
 
 #include <bit>
+
+#include "messages/cell.h"
 
 namespace weft::fabric {
 namespace {
@@ -13,9 +21,10 @@ constexpr Duration kTickInterval = 5ms;
 
 }  // namespace
 
-SwitchPortCounter Standstill::check(const Port& in, Port& out, VirtualLane vl) noexcept {
+SwitchPortCounter Standstill::check(Port& in, Port& out, VirtualLane vl, const CellHead* head) noexcept {
+  if (out.takes_none && head != nullptr) answer_for_peer(in, vl, *head);
   if (can_send(out, vl)) {
-    out.stalled_lanes &= ~lane_bit(vl);
+    if (!out.takes_none) out.stalled_lanes &= ~lane_bit(vl);
     out.expired_lanes &= ~lane_bit(vl);
     return kAdmitted;
   }
@@ -25,10 +34,50 @@ SwitchPortCounter Standstill::check(const Port& in, Port& out, VirtualLane vl) n
 
 void Standstill::tick() noexcept {
   next_tick_ = ports_.now + kTickInterval;
+  for (Port* out : ports_.attached)
+    if (out->up && out->peer_is_endnode) look_at_peer(*out);
   outputs_.for_each_begun([this](Port& out) { end_overdue_cells(out); });
   outputs_.waiting().for_each([this](PortNumber number) {
     if (ports_[number].up) look_at(ports_[number]);
   });
+}
+
+/// Does the endnode take what it is sent?
+void Standstill::look_at_peer(Port& out) noexcept {
+  const TakenFlits taken = out.link->taken();
+  if (taken.all) {
+    out.untaken_since = kNever;
+  } else if (out.untaken_since == kNever || taken.mark != out.taken_mark) {
+    out.untaken_since = ports_.now;
+    out.taken_mark = taken.mark;
+  }
+  out.takes_none = out.untaken_since != kNever && ports_.now - out.untaken_since >= config_.standstill;
+  if (out.takes_none) out.stalled_lanes = ~0U;  // one that moves again is noticed by its next cell
+}
+
+/// A request of an acknowledged connection that wants an answer gets one: NAK 7, which acknowledges nothing.
+/// It comes from the LID of the endnode, which no port but its own may use, so no other endnode can forge it.
+void Standstill::answer_for_peer(Port& in, VirtualLane vl, const CellHead& head) noexcept {
+  const uint32_t properties = opcode_properties(head.opcode());
+  const bool acknowledged = (properties & kOpRequest) != 0 && (properties & (kOpOnRc | kOpOnXrc)) != 0;
+  const bool wants = (head.flags() & (kCellAckWanted | kCellGlobal)) == kCellAckWanted;
+  if (!acknowledged || !wants || vl == kVlManagement || !in.answer_rate.take(ports_.now)) return;
+  if (!outputs_.lane_is_free(in, vl, kPortNone) || (in.poison_lanes & lane_bit(vl)) != 0) return;
+  std::byte* cell = in.link->claim(vl);
+  if (cell == nullptr) return;
+  const CellTemplate fixed = make_cell_template({.dest_subnet = head.source_subnet(),
+                                                 .src_subnet = head.dest_subnet(),
+                                                 .dlid = head.slid(),
+                                                 .slid = head.dlid(),
+                                                 .vl = vl,
+                                                 .sl = head.sl(),
+                                                 .dest_qpn = head.source_qpn(),
+                                                 .src_qpn = head.dest_qpn(),
+                                                 .pkey = head.pkey()});
+  const uint32_t crc = write_nak(cell, fixed, {.psn = head.psn(), .code = AckCode::kStandsStill});
+  in.counters.add(SwitchPortCounter::kCellsCopied);
+  in.counters.add(SwitchPortCounter::kStandstillAnswers);
+  outputs_.commit(in, in, {vl, kFlitHead | kFlitTail, kNakCellBytes, crc});
 }
 
 /// At each lane on which something waits.

@@ -16,7 +16,8 @@ class Standstill {
       : config_(config), ports_(ports), outputs_(outputs), flits_per_cell_(flits_per_cell) {}
 
   /// A cell has come for a lane that stood still when it was last looked at: the drop to count, or kAdmitted.
-  [[nodiscard]] SwitchPortCounter check(const Port& in, Port& out, VirtualLane vl) noexcept;
+  /// Its sender is told, where the endnode takes no cells; `head` is null for a copy to a group.
+  [[nodiscard]] SwitchPortCounter check(Port& in, Port& out, VirtualLane vl, const CellHead* head) noexcept;
   /// Looks at outputs on which something waits, every few milliseconds.
   void poll() noexcept {
     if (ports_.now >= next_tick_) [[unlikely]]
@@ -29,6 +30,8 @@ class Standstill {
   void tick() noexcept;
   void look_at(Port& out) noexcept;
   void end_overdue_cells(Port& out) noexcept;
+  void look_at_peer(Port& out) noexcept;
+  void answer_for_peer(Port& in, VirtualLane vl, const CellHead& head) noexcept;
   [[nodiscard]] static bool can_send(Port& out, VirtualLane vl) noexcept;
   [[nodiscard]] bool stands_still(Port& out, VirtualLane vl, Duration limit) const noexcept;
   [[nodiscard]] static bool crowded(const Port& in, VirtualLane vl, uint32_t more) noexcept;

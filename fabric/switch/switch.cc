@@ -20,13 +20,13 @@
 #include <string>
 
 #include "base/check.h"
-#include "messages/multicast.h"
 
 namespace weft::fabric {
 namespace {
 
 constexpr uint32_t kManagementBurst = 64;
 constexpr uint32_t kGsiBurst = 256;
+constexpr uint32_t kAnswersBurst = 256;
 constexpr uint32_t kCopiesBurst = 4096;  // 16 cells for all ports of the largest switch
 
 constexpr Duration kDownPollInterval = 1ms;
@@ -65,6 +65,7 @@ Switch::Switch(const SwitchConfig& config)
     port->management_rate = TokenBucket(config.management_per_second, kManagementBurst);
     port->gsi_rate = TokenBucket(config.gsi_per_second, kGsiBurst);
     port->multicast_rate = TokenBucket(config.copies_per_second, kCopiesBurst);
+    port->answer_rate = TokenBucket(config.standstill_answers_per_second, kAnswersBurst);
     const Status fits = port->arbiter.configure(tables, config.link.lanes);
     WEFT_CHECK(fits.ok(), fits.error().text.c_str());
     ports_.all.push_back(std::move(port));
@@ -75,12 +76,13 @@ void Switch::attach(PortNumber number, LinkEngine& link) {
   WEFT_CHECK(number < ports_.all.size() && ports_[number].link == nullptr, "port exists and has no link yet");
   Port& port = ports_[number];
   port.link = &link;
-  make_buffers(port);
   ports_.attached.push_back(&port);
   awake_.add(port);
 }
 
+/// When the first link of a port comes up: most spare ports never have one.
 void Switch::make_buffers(Port& port) noexcept {
+  if (port.buffers[0] != nullptr) return;
   const auto outputs = static_cast<uint32_t>(ports_.all.size());
   const uint32_t flit_bytes = make_hello(config_.link, 0).flit_payload_bytes;
   for (uint32_t i = 0; i < config_.link.lanes; ++i) {
@@ -133,7 +135,7 @@ int Switch::receive_all() noexcept {
     if (flit.payload.size() >= kCellHeaderBytes) [[likely]] {
       head = CellHead(flit.payload.data());
       reason = check_.admit(in, flit.vl, head, cell.output);
-      if (reason == SwitchPortCounter::kDropNoRoute && is_multicast(head.dlid())) [[unlikely]] {
+      if (reason == kToGroup) [[unlikely]] {
         if (flit.tail && flit.vl != kVlManagement) {
           cell.open = false;
           cell.dropping = true;  // nothing of it is left to come
@@ -145,7 +147,7 @@ int Switch::receive_all() noexcept {
     cell.flits = 0;
     cell.dropping = reason != kAdmitted;
     if (cell.dropping) [[unlikely]]
-      in.counters.add(reason);
+      refuse(in, flit, reason);
     else if (faults_.active() || taps_.active()) [[unlikely]]
       gate_.inspect(in, flit, head);
   }
@@ -164,6 +166,12 @@ int Switch::receive_all() noexcept {
   outputs_.take(in, out, {flit, flit.head ? &head : nullptr, flits_per_cell_ == 1});
 }
 
+/// A cell that does not go on, for a reason of its own.
+void Switch::refuse(Port& in, const RxFlit& flit, SwitchPortCounter reason) noexcept {
+  in.counters.add(reason);
+  if (taps_.active()) taps_.refused(in.number, flit, counter_labels(reason)[static_cast<size_t>(reason)]);
+}
+
 int Switch::receive_flits(Port& in) noexcept {
   const std::span<const RxFlit> flits = in.link->receive();
   if (flits.empty()) return 0;
@@ -174,10 +182,10 @@ int Switch::receive_flits(Port& in) noexcept {
   return static_cast<int>(flits.size());
 }
 
-/// A whole cell to a multicast LID that no endnode has: a copy for each other port. Nobody knows members
-/// here, so all endnodes get one. Copies are made while their outputs are free; the buffer that stands for
-/// the cell's credit may hold one for an output that is not, as long as half of the lane's are free for
-/// others. Further copies are lost, so that nobody waits for a slow member.
+/// A whole cell to a LID that the forwarding table gives to a group: a copy for each other port. The switch
+/// does not know members, so all endnodes get one. Copies are made while their outputs are free; the buffer
+/// that stands for the cell's credit may hold one for an output that is not, as long as half of the lane's
+/// are free for others. Further copies are lost, so that a slow member delays no other.
 void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
   const CheckedFlit checked{flit, &head, flits_per_cell_ == 1};
   const VlBuffer& buffer = *in.buffers[flit.vl.value()];
@@ -192,7 +200,7 @@ void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) n
       in.counters.add(SwitchPortCounter::kDropFault);
     } else if (!in.multicast_rate.take(ports_.now)) {
       in.counters.add(SwitchPortCounter::kDropMulticastRate);
-    } else if (check_.check_output(in, flit.vl, out->number) != kAdmitted) {
+    } else if (check_.check_output(in, flit.vl, out->number, nullptr) != kAdmitted) {
       in.counters.add(SwitchPortCounter::kDropMulticast);
     } else if (outputs_.pass_through(in, *out, checked)) {
       if (taps_.active()) [[unlikely]]
@@ -234,6 +242,7 @@ int Switch::watch_links(Instant now) noexcept {
 }
 
 void Switch::take_link_up(Port& port) noexcept {
+  make_buffers(port);
   for (uint32_t i = 0; i < kVlCount; ++i) {
     if (port.buffers[i] == nullptr) continue;
     for (Port* out : ports_.attached)
@@ -245,6 +254,7 @@ void Switch::take_link_up(Port& port) noexcept {
   port.lanes = params.lanes;
   port.lid = params.lid;
   port.peer_is_endnode = params.lid != kLidNone;
+  faults_.joined(port.number, params.peer_guid, ports_.now);
 }
 
 /// The link of `port` is gone, or is a new one already: nothing is granted to the old one or sent by it. What
@@ -256,11 +266,20 @@ void Switch::forget_link(Port& port) noexcept {
     outputs_.drop_queued(port, lane_at(i), SwitchPortCounter::kDropPortDown);
   }
   gate_.forget(port);
+  faults_.left(port.number);
   port.ingress = {};
   port.poison_lanes = port.stalled_lanes = port.expired_lanes = 0;
+  port.takes_none = false;
+  port.untaken_since = kNever;
 }
 
 // ---- for operators and tests --------------------
+
+PortNumber Switch::port_of(Guid guid) const noexcept {
+  for (const Port* port : ports_.attached)
+    if (port->up && port->link->params().peer_guid == guid) return port->number;
+  return kPortNone;
+}
 
 uint64_t Switch::cells_held() const noexcept {
   uint64_t held = faults_.held();
@@ -281,7 +300,8 @@ uint32_t Switch::stats_entries() const noexcept {
   constexpr auto kEach = static_cast<uint32_t>(SwitchPortCounter::kCount) +
                          static_cast<uint32_t>(LinkCounter::kCount) +
                          kVlCount * static_cast<uint32_t>(LaneCounter::kCount);
-  return kEach * static_cast<uint32_t>(ports_.attached.size());
+  constexpr auto kFaults = static_cast<uint32_t>(kFaultRulesMax) * static_cast<uint32_t>(FaultGauge::kCount);
+  return kEach * static_cast<uint32_t>(ports_.attached.size()) + kFaults;
 }
 
 void Switch::publish(StatsPage& page, std::string_view prefix) {
@@ -290,6 +310,7 @@ void Switch::publish(StatsPage& page, std::string_view prefix) {
     page.publish(name, port->counters);
     port->link->publish(page, name + ".link");
   }
+  faults_.publish(page);
 }
 
 // ---- sleeping --------------------

@@ -35,7 +35,7 @@ class Switch final : public Pollable {
   Switch& operator=(const Switch&) = delete;
 
   /// Puts a link on a port: 1..ports, or 0 for the management endnode (C-15). The link may go up and down as
-  /// it likes and must outlive the switch. Nobody else calls it.
+  /// it likes and must outlive the switch. Only the switch calls it.
   void attach(PortNumber port, LinkEngine& link);
 
   /// What ports 1.. offer in a handshake.
@@ -53,6 +53,8 @@ class Switch final : public Pollable {
   /// How often poll() has looked at a link: what a turn costs.
   [[nodiscard]] uint64_t looks() const noexcept { return looks_; }
   [[nodiscard]] const Port& port(PortNumber number) const noexcept { return ports_[number]; }
+  /// Where the endnode of that GUID is now; kPortNone when it is not here.
+  [[nodiscard]] PortNumber port_of(Guid guid) const noexcept;
   [[nodiscard]] uint32_t ports() const noexcept { return static_cast<uint32_t>(ports_.all.size()) - 1; }
   /// Cells that wait or are on their way through, for the conservation check.
   [[nodiscard]] uint64_t cells_held() const noexcept;
@@ -72,6 +74,7 @@ class Switch final : public Pollable {
   int receive_all() noexcept;
   int receive_flits(Port& in) noexcept;
   void take_flit(Port& in, const RxFlit& flit) noexcept;
+  [[gnu::cold]] void refuse(Port& in, const RxFlit& flit, SwitchPortCounter reason) noexcept;
   void copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept;
 
   int watch_links(Instant now) noexcept;

@@ -22,7 +22,9 @@ struct SwitchConfig {
   uint32_t management_per_second = 2000;   // lane 15, per input port
   uint32_t gsi_per_second = 2000;          // cells for QP1, per input port
   uint32_t copies_per_second = 1'000'000;  // of multicast cells, per input port: what one may cost the others
-  // Links that are looked at in every turn though idle: so many cost less than being told of their cells.
+  // For endnodes that stand still, to the requests of one input port.
+  uint32_t standstill_answers_per_second = 2000;
+  // Links that are polled in every turn though idle: for this few, polling costs less than bells.
   uint32_t links_awake = 8;
   Duration lifetime = kHeadOfQueueLifetime;
   Duration standstill = kOutputStandstill;

@@ -2,11 +2,13 @@
 // who join and the connectors to the neighbours it joins itself; the core does the rest.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/capture_set.h"
 #include "base/log.h"
 #include "control/control_server.h"
+#include "fabric/switch/lease_file.h"
 #include "fabric/switch/shm_acceptor.h"
-#include "node/fault_rules.h"
 #include "node/process.h"
 #include "node/spec_codec.h"
 #include "node/switch_plan.h"
@@ -63,12 +65,17 @@ class SwitchControl final : public control::ControlHandler {
     return {};
   }
 
-  Result<std::vector<control::FaultInfo>> fault_add(const control::FaultWish& wish) override {
-    Result<FaultRule> rule = node::fault_rule(wish, fabric_.ports());
-    if (!rule) return rule.error();
-    Result<uint32_t> id = fabric_.faults().add(*rule, clock_.now());
+  Result<std::vector<control::FaultInfo>> fault_add(const FaultRule& wish) override {
+    FaultRule rule = wish;
+    if (rule.guid != Guid{}) {
+      rule.port = fabric_.port_of(rule.guid);
+    } else if (rule.port > fabric_.ports()) {
+      return Error{fmt::format("the switch has ports 1..{} and 0 for all of them, not {}", fabric_.ports(),
+                               rule.port)};
+    }
+    Result<uint32_t> id = fabric_.faults().add(rule, clock_.now());
     if (!id) return id.error();
-    log(LogLevel::kInfo, "fault {}: {} at port {}, seed {}", *id, wish.kind, wish.port, wish.seed);
+    log(LogLevel::kInfo, "fault {}: {} at port {}, seed {}", *id, to_string(rule.kind), rule.port, rule.seed);
     return fault_list();
   }
   Result<std::vector<control::FaultInfo>> fault_clear(uint32_t id) override {
@@ -81,7 +88,12 @@ class SwitchControl final : public control::ControlHandler {
     return fault_list();
   }
   Result<std::vector<control::FaultInfo>> fault_list() override {
-    return node::describe_faults(fabric_.faults(), clock_.now());
+    std::vector<control::FaultInfo> out;
+    for (const LiveFault& fault : fabric_.faults().rules()) {
+      const Duration left = fault.rule.lasts - (clock_.now() - fault.began);
+      out.push_back({fault.id, fault.rule, fault.matched, fault.struck, std::max(left, Duration{})});
+    }
+    return out;
   }
 
  private:
@@ -111,7 +123,13 @@ Status run(const node::SwitchSpec& spec, node::SwitchPlan plan) {
   if (Status dropped = process.drop_rights(); !dropped) return dropped;
   std::vector<std::unique_ptr<LinkSupervisor>> connectors;
   Switch fabric(plan.config);
-  Admission admission(fabric, std::move(plan.nodes), plan.spare, process.random());
+  std::unique_ptr<LeaseStore> leases;
+  if (plan.spare.ports != 0) {
+    Result<std::unique_ptr<LeaseStore>> opened = open_lease_file(spec.file_base() + ".leases", plan.spare);
+    if (!opened) return opened.error();
+    leases = std::move(*opened);
+  }
+  Admission admission(fabric, std::move(plan.nodes), plan.spare, process.random(), {}, leases.get());
   Status joined = join_neighbours(plan.joins, process.random(), admission, connectors);
   if (!joined) return joined;
   Result<std::unique_ptr<ShmAcceptor>> local = ShmAcceptor::create(spec.file_base() + ".sock", admission);

@@ -102,11 +102,16 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     counters_.add(ZmqAcceptorCounter::kSendsRefused);
     return nobody ? Sent::kNobody : Sent::kRefused;
   }
-  void forget(PeerId key) noexcept { peers_.erase(key); }
+  /// The connection is another link's when its endnode has said HELLO again.
+  void forget(PeerId key, const HubChannel* channel) noexcept {
+    const auto peer = peers_.find(key);
+    if (peer != peers_.end() && peer->second.channel == channel) peers_.erase(peer);
+  }
   [[nodiscard]] const ZmqSocket& socket() const noexcept { return *socket_; }
 
  private:
   struct Peer {
+    const HubChannel* channel = nullptr;
     ZmqCarrier* carrier = nullptr;
     LinkEngine* engine = nullptr;
   };
@@ -140,20 +145,26 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     return node != nullptr && name == node->name;
   }
 
+  /// The key of this connection by its name, else its address, which no key has as its name.
+  [[nodiscard]] std::string owner_of(const ZmqMessage& body) const {
+    return keys_ != nullptr ? std::string(body.property("User-Id"))
+                            : fmt::format("@{}", body.property("Peer-Address"));
+  }
+
   void greet(ZmqMessage& id, PeerId key, const ZmqMessage& body, const LinkHello& hello,
              Instant now) noexcept {
     LinkRefusal reason = LinkRefusal::kNone;
     AdmittedLink link;
-    if (!limiter_.allow(body.property("Peer-Address"), now)) {
+    // Strangers behind one address must not use up what the keys that come from there may have.
+    const std::string owner = owner_of(body);
+    if (!limiter_.allow(owner, now)) {
       reason = LinkRefusal::kRate;
       admission_.counters().add(AdmissionCounter::kRefusedRate);
     } else if (!key_fits(body, hello) || (hello.boot_nonce & kZmqNonceBit) == 0) {
       reason = LinkRefusal::kNotAllowed;
       admission_.counters().add(AdmissionCounter::kRefusedNotAllowed);
     } else {
-      const std::string_view owner = keys_ != nullptr ? body.property("User-Id") : std::string_view{};
-      const std::string_view origin = owner.empty() ? body.property("Peer-Address") : owner;
-      reason = admission_.admit(hello, {origin, owner}, Takeover::kAllow, now, link);
+      reason = admission_.admit(hello, {owner, owner}, Takeover::kAllow, now, link);
     }
     const LinkHello answer = reason == LinkRefusal::kNone ? link.welcome : admission_.refusal(hello, reason);
     if (reason == LinkRefusal::kNone) {
@@ -170,13 +181,14 @@ class Hub final : public std::enable_shared_from_this<Hub> {
 
   void bring_up(ZmqMessage& id, PeerId key, const LinkHello& hello, const AdmittedLink& link,
                 Instant now) noexcept {
+    // A connection that says HELLO again speaks for its new incarnation alone, whatever identity that claims.
+    if (const auto before = peers_.find(key); before != peers_.end()) before->second.engine->take_down();
     link.engine->take_down();  // its carrier leaves the table of its hub
     auto channel = std::make_shared<HubChannel>(shared_from_this(), id.share(), key);
+    const HubChannel* const mine = channel.get();
     auto carrier = std::make_unique<ZmqCarrier>(std::move(channel), hello.boot_nonce,
                                                 link.params.flit_payload_bytes, liveness_, now);
-    // A connection that says HELLO again speaks for its new incarnation alone.
-    forget(key);
-    peers_[key] = {carrier.get(), link.engine};
+    peers_[key] = {mine, carrier.get(), link.engine};
     link.engine->bring_up(std::move(carrier), link.params, now);
     link.engine->expect_bell();
     log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over ZeroMQ", link.params.switch_port,
@@ -205,7 +217,7 @@ bool HubChannel::quiet() noexcept {
   return !hub_->socket().readable();
 }
 void HubChannel::detach() noexcept {
-  hub_->forget(key_);
+  hub_->forget(key_, this);
 }
 
 class ZmqAcceptorImpl final : public ZmqAcceptor {

@@ -1,12 +1,15 @@
-# Packages the user chose, as Debian ships them; scripts/setup installs what is missing.
+# Packages as Debian ships them; scripts/setup installs what is missing.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
-find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS program_options)
 pkg_check_modules(capnp REQUIRED IMPORTED_TARGET capnp)
 find_program(WEFT_CAPNP capnp REQUIRED)
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(slirp REQUIRED IMPORTED_TARGET slirp)
+# Newer glibs ask for -pthread, which defines _REENTRANT: precompiled headers are for one set of definitions. Threads are linked anyway.
+string(REPLACE "-pthread" "" SLIRP_OPTIONS "${slirp_CFLAGS_OTHER}")
+set_target_properties(PkgConfig::slirp PROPERTIES INTERFACE_COMPILE_OPTIONS "${SLIRP_OPTIONS}")
 pkg_check_modules(pcap REQUIRED IMPORTED_TARGET libpcap)
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
 if(WEFT_TESTS)

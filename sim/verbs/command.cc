@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sim/verbs/plan.h"
+#include "sim/verbs/turn_time.h"
 #include "sim/verbs/world.h"
 
 namespace weft::sim::verbs {
@@ -185,7 +186,10 @@ void tell_failure(const CommandOptions& options, const Plan& plan, Outcome outco
   for (const std::string& line : outcome.violations) fmt::print("  {}\n", line);
 }
 
-void print_sums(const Tally& tally, std::vector<std::pair<double, uint64_t>>& cpu, uint64_t failed) {
+/// What one number was for each seed, and the seed.
+using PerSeed = std::vector<std::pair<double, uint64_t>>;
+
+void print_sums(const Tally& tally, PerSeed& cpu, const PerSeed& turns, uint64_t failed) {
   std::sort(cpu.begin(), cpu.end());
   const auto at = [&](size_t per_mille) {
     return cpu[std::min(cpu.size() - 1, cpu.size() * per_mille / 1000)].first;
@@ -194,6 +198,8 @@ void print_sums(const Tally& tally, std::vector<std::pair<double, uint64_t>>& cp
   fmt::print("{} seeds, {} failed\n", cpu.size(), failed);
   fmt::print("CPU per seed: median {:.1f} ms, p90 {:.1f}, p99 {:.1f}, slowest {:.1f} (seed {})\n", at(500),
              at(900), at(990), cpu.back().first, cpu.back().second);
+  const auto slowest = std::max_element(turns.begin(), turns.end());
+  fmt::print("slowest turn of an adapter: {:.0f} us of CPU (seed {})\n", slowest->first, slowest->second);
 }
 
 /// What this many seeds must have of it whatever they are: chance takes three deviations at most, and of what
@@ -218,12 +224,25 @@ std::string too_few(const Tally& tally, uint64_t seeds) {
   return few;
 }
 
+Outcome run_timed(const Plan& plan) {
+  constexpr uint32_t kMoreRuns = 2;
+  Outcome outcome = run(plan);
+  for (uint32_t i = 0; i < kMoreRuns && outcome.slowest_turn > kTurnMost; ++i)
+    outcome.slowest_turn = std::min(outcome.slowest_turn, run(plan).slowest_turn);
+  if (outcome.slowest_turn <= kTurnMost) return outcome;
+  outcome.ok = false;
+  outcome.violations.push_back(fmt::format("a turn of an adapter took {} us of CPU",
+                                           outcome.slowest_turn / std::chrono::microseconds(1)));
+  return outcome;
+}
+
 int run_command(const CommandOptions& options) {
   std::signal(SIGABRT, on_fatal_signal);
   std::signal(SIGSEGV, on_fatal_signal);
   Tally tally;
   uint64_t failed = 0;
-  std::vector<std::pair<double, uint64_t>> cpu;
+  PerSeed cpu;
+  PerSeed turns;
   for (uint64_t seed = options.from; seed < options.from + options.seeds; ++seed) {
     const Plan plan = make_plan(seed);
     if (options.verbose || options.plan_only) std::cout << describe(plan);
@@ -232,20 +251,23 @@ int run_command(const CommandOptions& options) {
     note.copy(abort_note, sizeof abort_note - 1);
     abort_note[std::min(note.size(), sizeof abort_note - 1)] = '\0';
     const double before = cpu_ms();
-    const Outcome outcome = run(plan);
+    const Outcome outcome = run_timed(plan);
     cpu.emplace_back(cpu_ms() - before, seed);
+    turns.emplace_back(std::chrono::duration<double, std::micro>(outcome.slowest_turn).count(), seed);
     tally += outcome.tally;
     if (options.verbose || options.each)
-      fmt::print("seed {} {}: {} calls, {} turns, {:.3f} virtual s, {:.1f} ms CPU, hash {:016x}\n", seed,
-                 outcome.ok ? "ok" : "FAILED", outcome.calls, outcome.turns,
-                 std::chrono::duration<double>(outcome.ended.time_since_epoch()).count(), cpu.back().first,
-                 outcome.hash);
+      fmt::print(
+          "seed {} {}: {} calls, {} turns, {:.3f} virtual s, {:.1f} ms CPU, slowest turn {:.0f} us, hash "
+          "{:016x}\n",
+          seed, outcome.ok ? "ok" : "FAILED", outcome.calls, outcome.turns,
+          std::chrono::duration<double>(outcome.ended.time_since_epoch()).count(), cpu.back().first,
+          turns.back().first, outcome.hash);
     if (outcome.ok) continue;
     tell_failure(options, plan, outcome);
     if (++failed == 10 && !options.keep_going) break;
   }
   if (cpu.empty()) return 0;
-  print_sums(tally, cpu, failed);
+  print_sums(tally, cpu, turns, failed);
   const std::string few = cpu.size() >= kTallySeedsMin ? too_few(tally, cpu.size()) : "";
   if (!few.empty()) fmt::print(stderr, "too little was tried: {}\n", few);
   return failed == 0 && few.empty() ? 0 : 1;

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "sim/verbs/model.h"
+#include "sim/verbs/plan.h"
+#include "sim/verbs/world.h"
 
 namespace weft::sim::verbs {
 
@@ -20,12 +22,16 @@ struct CommandOptions {
   bool shrink = false;      // of a seed that fails: leave out the calls that are not needed
 };
 
+/// As run(), and a turn slower than kTurnMost is a violation: the seed is run up to twice more, because page
+/// faults and interrupts count as CPU time, and a turn that is slow by itself is slow each time.
+[[nodiscard]] Outcome run_timed(const Plan& plan);
+
 /// Exit code of the program.
 [[nodiscard]] int run_command(const CommandOptions& options);
 
 /// Seeds from which on the floors below are asked for.
 inline constexpr uint64_t kTallySeedsMin = 100;
-/// What was not tried often enough in so many seeds, as text; empty when all was.
+/// The events that happened too rarely in `seeds` seeds, as text; empty when there are none.
 [[nodiscard]] std::string too_few(const Tally& tally, uint64_t seeds);
 
 }  // namespace weft::sim::verbs

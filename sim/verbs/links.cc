@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A port that is down for so long is given up, and its connections with it (decisions 2.12).
+/// A port that is down this long is given up, and its connections with it (decisions 2.12).
 constexpr Duration kExpires = 10s;
 /// A node has had its turn by then, however often it missed one.
 constexpr Duration kNoticed = 1ms;
@@ -224,7 +224,7 @@ Duration Links::lasted(const Spans& these, const Spans& those, Instant now) {
 }
 
 Duration Links::silence(const Route& route, Instant now) const {
-  // Who talks to itself asks also while its port is down.
+  // A QP that talks to itself asks also while its port is down.
   const bool asks = route.link != route.peer_link && had(route.link, route.peer, Instant{});
   return lasted(dark(route), asks ? Spans{} : links_[route.link].cut_spans, now);
 }

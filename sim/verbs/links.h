@@ -1,5 +1,5 @@
 // sim/verbs/links.h -- the links of a fabric as a program of verbs knows them: when each was cut and came
-// back, what ports have told of it, and for how long nobody could be reached over it.
+// back, what ports have told of it, and for how long it carried nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Links {
   [[nodiscard]] std::string mended(uint32_t link, Instant now);
   /// The port will come back, now, with this LID and perhaps another GUID.
   void renamed(uint32_t link, Lid lid, bool other_guid, Instant now);
-  /// The port has another table of partitions; `alone`: one that it shares with nobody.
+  /// The port has another table of partitions; `alone`: it shares none with another port.
   void partitions(uint32_t link, bool alone, Instant now) noexcept;
 
   // ---- what comes back

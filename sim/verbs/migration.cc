@@ -9,6 +9,17 @@
 
 namespace weft::sim::verbs {
 
+namespace {
+
+/// The port by which the peer sends now has got the LID that the alternate path was loaded with: its cells
+/// do not tell one path from the other.
+bool has_others_lid(const Qp& qp) {
+  const Qp& peer = *qp.peer;
+  return peer.node->lids[peer.routes[peer.on].port - 1U] == qp.routes[1U - qp.on].peer;
+}
+
+}  // namespace
+
 using adapter::PathMigState;
 
 Route route_of(const Qp& from, uint8_t port, const Qp& to, uint8_t to_port) {
@@ -100,7 +111,7 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   const bool cut = links.cuts(left.link) != qp.cuts_before;
   // A late cell of before this path was loaded is not told from one that asks to leave it: by its number it
   // may be of now.
-  const bool misled = may_be_late;
+  const bool misled = may_be_late || has_others_lid(qp);
   // A link that has begun anew by itself says so behind the QPs that left it.
   const bool anew = links.resets_itself();
   // What may never be answered, as a read whose key has ended, is asked for by the other path, too.
@@ -133,7 +144,8 @@ std::string path_refused(Qp& qp, const Links& links, bool may_be_late, Instant n
   if (qp.ways != 2 || !qp.loaded) return "there was no alternate path";
   const Route& other = qp.routes[1U - qp.on];
   const bool down = links.is_cut(other.link) || links.cuts(other.link) != qp.other_cuts_before;
-  if (!down && !may_be_late && qp.peer->on == qp.on) return "there was no reason to stay on the path";
+  const bool misled = may_be_late || has_others_lid(qp);
+  if (!down && !misled && qp.peer->on == qp.on) return "there was no reason to stay on the path";
   qp.asked = qp.must_move = false;
   qp.has_refused = down;
   qp.refused_at = now;

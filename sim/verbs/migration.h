@@ -27,10 +27,11 @@ void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t&
 [[nodiscard]] bool may_load_again(const Qp& qp);
 [[nodiscard]] adapter::PathMigState migration_of(const Qp& qp);
 
-/// A link is about to fail. Who is ready to leave it must, and is told of nothing else.
+/// A link is about to fail. Each QP that is armed must leave it, and gets no other event.
 void before_failure(std::vector<std::unique_ptr<Node>>& nodes, const Links& links, uint32_t link,
                     uint32_t trunk, bool for_long);
-/// Nobody has answered this request by the way its QP takes for half of what its retries bear, or longer.
+/// This request has had no answer by the path of its QP for half of the time that its retries last, or
+/// longer.
 [[nodiscard]] bool asked_in_vain(const Qp& qp, const Send& send, const Links& links, Instant now);
 /// The QP says that it has gone over, or could not. What is wrong with that; empty when nothing is.
 [[nodiscard]] std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant now);

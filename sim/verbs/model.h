@@ -53,7 +53,7 @@ class Model {
   void died(Node& node);
   /// A port of the node gets other partitions.
   void partitions(Node& node, uint8_t port, bool alone);
-  /// A link is about to be cut, for so long, or has come back.
+  /// A link is about to be cut for `lasts`, or has come back.
   void cut(uint32_t link, Duration lasts);
   void mended(uint32_t link);
   /// The links that it takes with it, and for how long.
@@ -82,11 +82,11 @@ class Model {
 
  private:
   [[nodiscard]] bool may_now(const Send& send, adapter::WcStatus status) const;
-  /// Its sender may have given it up: for so long nobody was to be reached.
+  /// Its sender may have given it up: its peer was out of reach long enough.
   [[nodiscard]] bool out_of_reach(const Send& send) const;
   [[nodiscard]] std::array<Duration, 2> silence(const Send& send) const;
-  /// It was given up when it had just found the port of its other way down: had nobody answered by this one
-  /// for as long as its retries bear? What may end so from now on is allowed to.
+  /// It was given up when it had just found the port of its other path down: had this path given no answer
+  /// for as long as its retries last? From now on its requests may end so.
   [[nodiscard]] bool explains_stuck(Qp& qp);
   /// On a connection whose ports had other LIDs already when it was posted, and have them still.
   [[nodiscard]] bool cannot_pass(const Send& send) const;

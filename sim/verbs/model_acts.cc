@@ -309,7 +309,7 @@ void Model::lid_changes(Node& node, uint8_t port, Lid lid) {
   for (auto& qp : node.qps) {
     if (qp->port != port) continue;
     qp->lid = lid;
-    // Who is asked again under another LID does not know that it was asked before.
+    // A responder that is asked again under another LID takes the repeated request for a new one.
     if (qp->config.type != adapter::QpType::kRd) continue;
     for (const SendPtr& send : qp->sends)
       if (!send->executes_here) send->allow(WcStatus::kRetryExceeded);
@@ -371,7 +371,7 @@ bool Model::explains_stuck(Qp& qp) {
   return explained;
 }
 
-/// A port was down for so long that what is connected there is given up.
+/// A port was down until its connections were given up.
 void Model::expire(const Node& node, uint8_t port) {
   for (const auto& qp : node.qps) {
     const Route& route = qp->routes[qp->on];

@@ -82,7 +82,7 @@ struct Region {
   /// What these bytes are is what they should be.
   void accept(uint64_t offset, uint64_t length) noexcept;
   [[nodiscard]] bool as_expected(uint64_t offset, uint64_t length) const noexcept;
-  /// Everything that is lent to nobody and in no patch; the first byte that is wrong, or an empty text.
+  /// Checks all bytes that are not lent and in no patch; the first byte that is wrong, or an empty text.
   [[nodiscard]] std::string sweep() const;
 
   Node& node;
@@ -96,7 +96,7 @@ struct Region {
   bool registered = false;
   bool reserved = false;   // filled by work requests, not by calls (fast registration)
   bool pages = false;      // reserved: made of pages, else one range
-  bool doubtful = false;   // reserved: nobody knows whether the last work request on it was executed
+  bool doubtful = false;   // reserved: whether the last work request on it was executed is unknown
   bool under_way = false;  // reserved: a registration is
   uint32_t registrations = 0;
   std::map<uint64_t, std::pair<uint64_t, bool>> lent;  // by offset: length, and whether it may change
@@ -123,7 +123,7 @@ struct Send {
   bool partly = false;  // refused, but some of its packets lie within what its key opens, patch_from below
   uint32_t flags = 0;
   Qp* from = nullptr;
-  Qp* to = nullptr;  // null: to nobody that listens
+  Qp* to = nullptr;  // null: no QP takes it
   uint64_t to_epoch = 0;
   Lid to_lid;  // datagrams: where it was sent
   Instant posted_at{};
@@ -154,7 +154,7 @@ struct Send {
   bool succeeded = false;
 
   void allow(adapter::WcStatus status) noexcept { lawful |= bit_of(status); }
-  /// Of what is wrong with it and that nobody is ready for it, either may be found first.
+  /// A fault of the request and a missing receive: either may be found first.
   void allow_only(adapter::WcStatus status) noexcept {
     lawful = bit_of(status) | (lawful & bit_of(adapter::WcStatus::kRnrRetryExceeded));
   }

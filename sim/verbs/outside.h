@@ -13,25 +13,25 @@ namespace weft::sim::verbs {
 struct NewName {
   bool lid = false;
   bool guid = false;
-  uint32_t choice = 0;  // which LID: one that was never used, or one that nobody has any more
+  uint32_t choice = 0;  // which LID: one that was never used, or one that is free again
 };
 
 /// Owner: the world of a seed, which is one.
 class Outside {
  public:
   virtual ~Outside() = default;
-  /// The link is gone for so long; at once back when that is nothing. Not while it is cut.
+  /// The link is gone for `lasts`; zero: it is back at once. Not while it is cut.
   virtual void cut(uint32_t link, Duration lasts) = 0;
   /// The same, when some time has passed; not if it is cut then.
   virtual void cut_later(uint32_t link, Duration after, Duration lasts) = 0;
-  /// The port at the link, which is cut for so long, comes back with another LID or another GUID, or both.
+  /// The link is cut for `lasts`; its port comes back with another LID or another GUID, or both.
   virtual void rename(uint32_t link, Duration lasts, NewName name) = 0;
-  /// The switch is gone for so long, with all cells in it, and comes back knowing nothing of before; at once
-  /// when that is nothing. False when it is not there.
+  /// The switch is gone for `lasts`, with all cells in it, and comes back without state; zero: at once. False
+  /// when it is not there.
   virtual bool crash(uint32_t index, Duration lasts) = 0;
-  /// Nothing is called before so much time has passed.
+  /// Makes no call for `lasts`.
   virtual void pause(Duration lasts) = 0;
-  /// Places where an adapter may begin: nobody is there, and their links are whole.
+  /// Places where an adapter may begin: empty ones whose links are whole.
   [[nodiscard]] virtual std::vector<uint32_t> free_places() const = 0;
   /// An adapter begins at a free place. It lives as long as the world.
   [[nodiscard]] virtual Node& begin(uint32_t place) = 0;

@@ -30,7 +30,7 @@ void Patch::close_write(uint64_t name, Tick now, bool certain) {
   }
 }
 
-/// Whoever looks sees this write or a later one.
+/// A reader sees this write or a later one.
 bool Patch::settled(const Write& write, const View& view) noexcept {
   const bool own = view.is_read && write.place.flow == view.place.flow;
   return (write.certain && write.end < view.begin) || (own && write.place.index < view.place.index);

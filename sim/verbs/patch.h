@@ -14,7 +14,7 @@ namespace weft::sim::verbs {
 using Tick = uint64_t;
 inline constexpr Tick kOpen = ~Tick{0};
 
-/// Who did something and in which place of its queue: operations of one flow happen in the order of posting.
+/// A flow and a place in its queue: operations of one flow happen in the order of posting.
 struct FlowPlace {
   uint64_t flow = 0;
   uint64_t index = 0;
@@ -53,7 +53,7 @@ class Patch {
     bool fenced = false;
     [[nodiscard]] bool covers(uint64_t byte) const noexcept { return byte >= at && byte - at < data.size(); }
   };
-  /// Who looks, and since when.
+  /// A reader, and since when it reads.
   struct View {
     FlowPlace place;
     Tick begin = 0;
@@ -90,7 +90,7 @@ class Word {
   explicit Word(const uint64_t* memory) : memory_(memory), base_(*memory) {}
 
   uint64_t open(const Operation& operation);
-  /// It cannot happen any more. Null `found`: nobody knows whether it did.
+  /// It cannot happen any more. Null `found`: whether it happened is unknown.
   void close(uint64_t name, Tick now, const uint64_t* found);
   /// When nothing is under way: is there an order that gives each answer and what the word is now?
   [[nodiscard]] std::string check();

@@ -198,9 +198,9 @@ void Program::to_error(Qp& qp) {
   take_events(*qp.node);
 }
 
-/// RESET and destruction take completions that nobody has polled out of the queues, which leaves their
-/// notification behind. Receives of a shared queue that they name are gone with them, and nobody would know
-/// how many still stand there: who shares a queue looks first.
+/// RESET and destruction take unpolled completions out of the queues, which leaves their notification behind.
+/// Receives of a shared queue that these completions name are gone with them, and the count of receives that
+/// still stand there would be lost: the queue is polled first.
 void Program::before_reset(Qp& qp) {
   if (qp.srq != nullptr) poll_dry(*qp.node);
   for (Cq* cq : {qp.send_cq, qp.recv_cq}) {
@@ -296,7 +296,7 @@ void Program::repair() {
   adapter::is_xrc(qp->config.type) ? add_extended_pair() : add_pair();
 }
 
-/// Memory goes and comes back under other keys, whoever works on it.
+/// Memory goes and comes back under other keys, also while requests use it.
 void Program::renew_region() {
   Node& node = any_node();
   Region& region = *node.regions[draw_.below(node.regions.size())];
@@ -323,7 +323,7 @@ bool Program::hungry(const Qp& qp) const {
          });
 }
 
-/// Its peer has failed or gone: it is told so when nobody has answered for long, and must be.
+/// Its peer has failed or gone: the QP must fail once its retries have had no answer.
 bool Program::owes(const Qp& qp) {
   if (!qp.connected() || !qp.acknowledged() || qp.handle == nullptr || qp.life != Life::kReady) return false;
   return !qp.failed && !qp.sends.empty() && qp.sends.back()->signaled && !qp.peer->receiving;

@@ -134,7 +134,7 @@ class Program {
   uint32_t next_qp_ = 1;
   uint64_t epochs_ = 0;
   uint64_t touched_ = 0;
-  Saboteur* saboteur_;  // null: nobody plants bugs
+  Saboteur* saboteur_;  // null: no planted bugs
   bool tells_;          // keeps a history
   std::vector<std::pair<uint64_t, std::string>> history_;
 };

@@ -60,7 +60,7 @@ uint32_t Program::link_to_cut() {
   return link;
 }
 
-/// For nothing at all, for what nobody notices, for what some bear and others do not, or for too long.
+/// For no time, for less than any timeout, for longer than some timeouts, or for longer than all.
 void Program::cut_link() {
   if (plan_.migration_ppm != 0 && draw_.chance(2) && strand()) return;
   const uint32_t links = plan_.fabric.links();
@@ -80,8 +80,8 @@ void Program::cut_link() {
   if (lasts > kLongPause && !draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
 }
 
-/// Nobody answers a QP by the way it takes, whose port is in nobody's partition any more; and its other port
-/// is down just when it has asked often enough, or for a while before. False when no QP drawn has such ways.
+/// The path of a QP gives no answer, because its port has left every partition; and its other port goes down
+/// just when the QP's retries end, or for a while before. False when no QP drawn has such paths.
 bool Program::strand() {
   const auto may_be = [](const Qp* qp) {
     if (qp == nullptr || qp->ways != 2 || !qp->may_post() || qp->broken || !qp->acknowledged()) return false;
@@ -221,7 +221,7 @@ void Program::begin_node() {
   note(node, fmt::format("begins in place {}", place));
   tally_(before != nullptr ? "LID taken again" : "spare port taken");
   node.succeeds = before != nullptr;
-  if (before != nullptr) {  // whoever still has them may try them on the new node
+  if (before != nullptr) {  // peers that still have these keys may try them on the new node
     for (auto& region : before->regions)
       if (region->key != nullptr) node.dead.push_back(region->key);
     for (const KeyPtr& key : before->windows) node.dead.push_back(key);

@@ -292,7 +292,7 @@ bool Program::bring_up(Qp& qp, const Qp* peer, uint8_t reads) {
   attr.state = QpState::kRts;
   attr.sq_psn = peer != nullptr ? psn_to(qp, *peer) : Psn(draw_.below(1U << 24));
   mask = adapter::kQpAttrState | adapter::kQpAttrSqPsn;
-  // Whoever gives up after lost cells alone would break what is promised: time enough where cells are lost.
+  // A QP that gave up after lost cells alone would break a promise: the timeout is long where cells are lost.
   attr.ack_timeout = plan_.loses_cells() ? 400ms : draw_.pick(std::array<Duration, 2>{20ms, 80ms});
   attr.rnr_retry = qp.rnr_retry = draw_.chance(8) ? static_cast<uint8_t>(draw_.below(7)) : 7;
   qp.patience = attr.ack_timeout * (attr.retry_count + 1);

@@ -18,6 +18,7 @@
 #include "sim/verbs/cell_text.h"
 #include "sim/verbs/outside.h"
 #include "sim/verbs/program.h"
+#include "sim/verbs/turn_time.h"
 
 namespace weft::sim::verbs {
 namespace {
@@ -167,7 +168,7 @@ class World final : private SimFabric::Observer, private Outside {
   SimFabric fabric_;
   std::vector<PortEnd> ports_;
   std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
-  std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: nobody is there
+  std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: the place is empty
   std::vector<Node*> at_;                                           // as adapters_
   std::vector<std::unique_ptr<Node>> nodes_;                        // those that have ended, too
   std::vector<Mend> mends_;
@@ -326,7 +327,7 @@ void World::rename(uint32_t link, Duration lasts, NewName name) {
   mend_links();
 }
 
-/// Every second time one that was never used, else one that nobody has any more.
+/// Every second time a LID that was never used, else one that is free again.
 Lid World::free_lid(uint32_t choice) {
   std::vector<Lid> free;
   for (uint16_t lid = 1; lid <= lids_; ++lid) {
@@ -398,7 +399,7 @@ bool World::crash(uint32_t index, Duration lasts) {
     if (fabric_.attached(link, index) && !model_.links().is_cut(link)) lost.push_back(link);
   model_.switch_dies(lost, lasts);
   returns_.push_back({now_ + lasts, index});
-  if (options_.saboteur == nullptr || options_.saboteur->lets_happen(FaultKind::kCrash)) {
+  if (options_.saboteur == nullptr || options_.saboteur->lets_happen(WorldFault::kCrash)) {
     fabric_.crash_switch(index);
     for (const uint32_t link : lost) wire(link);
   }
@@ -422,7 +423,9 @@ void World::return_switches() {
 }
 
 int World::poll_adapter(uint32_t place, Instant now) noexcept {
+  const Duration before = cpu_time();
   const int work = adapters_[place]->poll(now);
+  outcome_.slowest_turn = std::max(outcome_.slowest_turn, cpu_time() - before);
   if (program_ != nullptr) program_->take_events(*at_[place]);
   return work;
 }

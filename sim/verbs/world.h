@@ -22,7 +22,8 @@ struct Outcome {
   uint64_t hash = 0;                // of every completion and event, with its time
   uint64_t turns = 0;
   uint64_t calls = 0;
-  Instant ended{};  // virtual
+  Instant ended{};          // virtual
+  Duration slowest_turn{};  // CPU time of one poll of an adapter
   Tally tally;
 };
 

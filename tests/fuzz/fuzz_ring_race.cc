@@ -84,10 +84,12 @@ class World {
         std::move(SharedRegion::adopt(UniqueFd(dup(region.fd())), shm_region_bytes(shape)).value()));
     int ends[2];
     demand(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-    at_switch_.bring_up(make_shm_carrier({std::move(region), UniqueFd(ends[0])}, shape, ShmSide::kSwitch),
-                        peer_params(), now_);
-    at_peer_.bring_up(make_shm_carrier({std::move(other), UniqueFd(ends[1])}, shape, ShmSide::kEndnode),
-                      peer_params(), now_);
+    at_switch_.bring_up(
+        make_shm_carrier({std::move(region), GuardedFd(UniqueFd(ends[0]))}, shape, ShmSide::kSwitch),
+        peer_params(), now_);
+    at_peer_.bring_up(
+        make_shm_carrier({std::move(other), GuardedFd(UniqueFd(ends[1]))}, shape, ShmSide::kEndnode),
+        peer_params(), now_);
     step();
   }
 

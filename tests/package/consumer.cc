@@ -1,8 +1,8 @@
-// What a user of the installed package writes: includes by folder, links by Weft::target.
-#include <array>
+// What a user of the installed package writes: includes by <weft/FOLDER/...>, links by Weft::target.
+#include <weft/base/crc32c.h>
+#include <weft/messages/cell.h>
 
-#include "base/crc32c.h"
-#include "messages/cell.h"
+#include <array>
 
 int main() {
   const std::array<std::byte, 32> zeros{};

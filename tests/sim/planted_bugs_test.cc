@@ -343,14 +343,14 @@ TEST(PlantedBugs, nothing_passes_after_the_last_fault) {
 
 // ---- faults that never strike --------------------
 
-template <FaultKind kKind>
+template <WorldFault kKind>
 class FaultWithheld final : public Saboteur {
  public:
-  bool lets_happen(FaultKind kind) noexcept override { return kind != kKind; }
+  bool lets_happen(WorldFault kind) noexcept override { return kind != kKind; }
 };
 class NoFaults final : public Saboteur {
  public:
-  bool lets_happen(FaultKind /*kind*/) noexcept override { return false; }
+  bool lets_happen(WorldFault /*kind*/) noexcept override { return false; }
 };
 bool strikes(const fabric::FaultRates& rates) {
   return (rates.drop_ppm | rates.corrupt_ppm | rates.duplicate_ppm | rates.reorder_ppm | rates.delay_ppm) !=
@@ -358,11 +358,11 @@ bool strikes(const fabric::FaultRates& rates) {
 }
 
 /// In place of the rates that were drawn every tenth flit or cell meets one kind of fault.
-template <FaultKind kLayer, uint32_t fabric::FaultRates::*kRate>
+template <WorldFault kLayer, uint32_t fabric::FaultRates::*kRate>
 class OneRate final : public Saboteur {
  public:
-  bool lets_happen(FaultKind kind) noexcept override { return kind == kLayer; }
-  void change_rates(FaultKind /*layer*/, fabric::FaultRates& rates) noexcept override {
+  bool lets_happen(WorldFault kind) noexcept override { return kind == kLayer; }
+  void change_rates(WorldFault /*layer*/, fabric::FaultRates& rates) noexcept override {
     fabric::FaultRates left;
     if (strikes(rates)) left.*kRate = 100'000;
     left.delay_min = 10us;
@@ -391,15 +391,15 @@ std::string too_few_with() {
 
 TEST(PlantedBugs, faults_that_never_strike_are_too_few) {
   EXPECT_EQ(too_few_with<Saboteur>(), "");
-  EXPECT_NE(too_few_with<FaultWithheld<FaultKind::kFlits>>().find("flits damaged 0"), std::string::npos);
+  EXPECT_NE(too_few_with<FaultWithheld<WorldFault::kFlits>>().find("flits damaged 0"), std::string::npos);
   // Frozen and dead nodes cost cells, too: what is left of them in a mixed run is too little.
   constexpr uint64_t kMixedSeeds = 150;
   const FaultEffects no_cells =
-      effects_of(plant<FaultWithheld<FaultKind::kCells>>, Profile::kMixed, kMixedSeeds);
+      effects_of(plant<FaultWithheld<WorldFault::kCells>>, Profile::kMixed, kMixedSeeds);
   EXPECT_NE(too_few_faults(no_cells, kMixedSeeds).find("cells "), std::string::npos) << describe(no_cells);
-  EXPECT_NE(too_few_with<FaultWithheld<FaultKind::kCut>>().find("links cut 0"), std::string::npos);
-  EXPECT_NE(too_few_with<FaultWithheld<FaultKind::kCrash>>().find("nodes died 0"), std::string::npos);
-  EXPECT_NE(too_few_with<FaultWithheld<FaultKind::kFreeze>>().find("frozen nodes 0"), std::string::npos);
+  EXPECT_NE(too_few_with<FaultWithheld<WorldFault::kCut>>().find("links cut 0"), std::string::npos);
+  EXPECT_NE(too_few_with<FaultWithheld<WorldFault::kCrash>>().find("nodes died 0"), std::string::npos);
+  EXPECT_NE(too_few_with<FaultWithheld<WorldFault::kFreeze>>().find("frozen nodes 0"), std::string::npos);
 }
 
 TEST(PlantedBugs, a_world_without_faults_has_victims_of_none) {
@@ -409,15 +409,15 @@ TEST(PlantedBugs, a_world_without_faults_has_victims_of_none) {
 }
 
 using Rates = fabric::FaultRates;
-template <FaultKind kLayer, uint32_t Rates::*kRate>
+template <WorldFault kLayer, uint32_t Rates::*kRate>
 FaultEffects effects_of_rate() {
   return effects_of(plant<OneRate<kLayer, kRate>>,
-                    kLayer == FaultKind::kFlits ? Profile::kFlitFaults : Profile::kCellFaults);
+                    kLayer == WorldFault::kFlits ? Profile::kFlitFaults : Profile::kCellFaults);
 }
 
 /// Each rate alone, by what only it can cause.
 TEST(PlantedBugs, each_rate_of_flits_has_its_victims) {
-  constexpr FaultKind kFlits = FaultKind::kFlits;
+  constexpr WorldFault kFlits = WorldFault::kFlits;
   EXPECT_GT((effects_of_rate<kFlits, &Rates::drop_ppm>().flits_behind_gap), 20U);
   EXPECT_GT((effects_of_rate<kFlits, &Rates::corrupt_ppm>().flits_damaged), 20U);
   EXPECT_GT((effects_of_rate<kFlits, &Rates::duplicate_ppm>().flits_repeated), 20U);
@@ -426,7 +426,7 @@ TEST(PlantedBugs, each_rate_of_flits_has_its_victims) {
 }
 
 TEST(PlantedBugs, each_rate_of_cells_has_its_victims) {
-  constexpr FaultKind kCells = FaultKind::kCells;
+  constexpr WorldFault kCells = WorldFault::kCells;
   EXPECT_GT((effects_of_rate<kCells, &Rates::drop_ppm>().cells_missed), 20U);
   EXPECT_GT((effects_of_rate<kCells, &Rates::corrupt_ppm>().cells_missed), 20U);
   EXPECT_GT((effects_of_rate<kCells, &Rates::duplicate_ppm>().cells_twice), 20U);

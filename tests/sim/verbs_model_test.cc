@@ -45,7 +45,7 @@ TEST(VerbsModel, random_programs_get_what_verbs_promise) {
   Tally tally;
   for (uint64_t seed = base; seed < base + count; ++seed) {
     if ((seed - base) % 50 == 0) std::cout << "at seed " << seed << std::endl;
-    const Outcome outcome = run(make_plan(seed));
+    const Outcome outcome = run_timed(make_plan(seed));
     tally += outcome.tally;
     EXPECT_TRUE(outcome.ok) << "seed " << seed << ": " << outcome.violations.front()
                             << "\nreplay: weft-sim --traffic verbs --seed " << seed << " --verbose";
@@ -524,14 +524,14 @@ TEST(VerbsPlantedBugs, names_of_ports) {
 /// A switch that dies is there all the time.
 class SwitchLives final : public Saboteur {
  public:
-  bool lets_happen(FaultKind kind) noexcept override { return kind != FaultKind::kCrash; }
+  bool lets_happen(WorldFault kind) noexcept override { return kind != WorldFault::kCrash; }
 };
 
 /// When a switch has died once, nothing leads to one of the nodes any more.
 class WayForgotten final : public Saboteur {
  public:
-  bool lets_happen(FaultKind kind) noexcept override {
-    died_ |= kind == FaultKind::kCrash;
+  bool lets_happen(WorldFault kind) noexcept override {
+    died_ |= kind == WorldFault::kCrash;
     return true;
   }
   bool on_cell(uint32_t node, Instant /*now*/, std::span<std::byte> /*cell*/) noexcept override {

@@ -10,9 +10,9 @@ namespace weft::test {
 class AdapterPair final : public AdapterSides {
  public:
   explicit AdapterPair(uint32_t cell_payload_bytes = 256, const adapter::AdapterLimits& limits = {},
-                       bool verify_cells = false)
+                       bool verify_cells = false, std::span<const adapter::ServiceRow* const> services = {})
       : pipe(cell_payload_bytes) {
-    for (int i = 0; i < 2; ++i) add_side(pipe.end(i), limits, verify_cells);
+    for (int i = 0; i < 2; ++i) add_side(pipe.end(i), limits, verify_cells, services);
   }
 
   ~AdapterPair() override { remove_sides(); }

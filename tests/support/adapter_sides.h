@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "adapter/adapter.h"
@@ -116,12 +117,12 @@ class AdapterSides {
   /// Adapters go before the ports they use.
   void remove_sides() { sides.clear(); }
   /// The next side, whose adapter gets `port`.
-  void add_side(fabric::CellPort& port, const adapter::AdapterLimits& limits = {},
-                bool verify_cells = false) {
+  void add_side(fabric::CellPort& port, const adapter::AdapterLimits& limits = {}, bool verify_cells = false,
+                std::span<const adapter::ServiceRow* const> services = {}) {
     const uint64_t index = sides.size();
     PairSide& side = sides.emplace_back(11 * (index + 1));
     const adapter::AdapterConfig config{
-        .guid = Guid(0x1001 + index), .limits = limits, .verify_cells = verify_cells};
+        .guid = Guid(0x1001 + index), .limits = limits, .verify_cells = verify_cells, .services = services};
     side.adapter = std::make_unique<adapter::ChannelAdapter>(config, side.random);
     side.adapter->attach(port);
     side.pd = side.adapter->alloc_pd().value();

@@ -44,6 +44,7 @@ inline std::vector<std::byte> make_ethernet(const MacAddress& to, const MacAddre
 struct DriverWorldConfig {
   uint32_t units = 1;
   uint32_t hosts = 1;
+  uint32_t ports_per_host = 1;  // interface i of a host goes by port 1 + i % ports_per_host of its adapter
   std::vector<std::vector<uint32_t>> uses;  // units of each host; empty: each host uses unit 0
   uint32_t cell_payload_bytes = 256;
   uint32_t credits = 32;
@@ -64,7 +65,8 @@ class DriverWorld {
   struct Node {
     std::unique_ptr<fabric::MemoryCable> cable;
     std::unique_ptr<fabric::LinkCellPort> port;
-    std::unique_ptr<adapter::ChannelAdapter> adapter;
+    std::unique_ptr<adapter::ChannelAdapter> adapter;  // null: a further port of the node before
+    std::unique_ptr<session::SessionPorts> session_ports;
     bool paused = false;  // not polled: a stopped process
   };
   struct Unit {
@@ -87,7 +89,7 @@ class DriverWorld {
   explicit DriverWorld(const DriverWorldConfig& wanted = {}) : config(wanted), random(wanted.seed) {
     log_setup("test", LogLevel::kError);
     fabric::SwitchConfig switching;
-    switching.ports = config.units + config.hosts;
+    switching.ports = config.units + config.hosts * config.ports_per_host;
     switching.link.guid = Guid(0x5);
     switching.link.cell_payload_bytes = config.cell_payload_bytes;
     switching.link.credits_per_lane = config.credits;
@@ -108,7 +110,9 @@ class DriverWorld {
     return *hosts[index].interfaces[interface].session;
   }
   [[nodiscard]] fabric::MemoryCable& cable_of_unit(size_t unit) { return *nodes[units[unit].node].cable; }
-  [[nodiscard]] fabric::MemoryCable& cable_of_host(size_t host) { return *nodes[hosts[host].node].cable; }
+  [[nodiscard]] fabric::MemoryCable& cable_of_host(size_t host, size_t port = 1) {
+    return *nodes[hosts[host].node + port - 1].cable;
+  }
 
   void turn(Duration step = std::chrono::microseconds(5)) {
     clock.advance(step);
@@ -167,7 +171,16 @@ class DriverWorld {
   std::vector<Host> hosts;
 
  private:
-  size_t make_node(const fabric::LinkConfig& link) {
+  size_t make_node(const fabric::LinkConfig& link, uint32_t ports = 1) {
+    const size_t first = nodes.size();
+    auto made = std::make_unique<adapter::ChannelAdapter>(adapter::AdapterConfig{.guid = Guid(0x100 + first)},
+                                                          random);
+    for (uint32_t i = 0; i < ports; ++i) make_port(link, *made);
+    nodes[first].session_ports = std::make_unique<session::SessionPorts>(*made);
+    nodes[first].adapter = std::move(made);
+    return first;
+  }
+  void make_port(const fabric::LinkConfig& link, adapter::ChannelAdapter& adapter) {
     const size_t index = nodes.size();
     const auto number = static_cast<uint16_t>(index + 1);
     fabric::MemoryCableConfig cable;
@@ -179,14 +192,11 @@ class DriverWorld {
     Node node;
     node.cable = std::make_unique<fabric::MemoryCable>(cable, random);
     node.port = std::make_unique<fabric::LinkCellPort>(node.cable->end(0));
-    node.adapter = std::make_unique<adapter::ChannelAdapter>(
-        adapter::AdapterConfig{.guid = Guid(0x100 + index)}, random);
-    node.adapter->attach(*node.port);
+    adapter.attach(*node.port);
     fabric->attach(static_cast<fabric::PortNumber>(number), node.cable->end(1));
     fabric->forwarding().set(Lid(number), static_cast<fabric::PortNumber>(number));
     EXPECT_EQ(node.cable->plug(clock.now()), LinkRefusal::kNone);
     nodes.push_back(std::move(node));
-    return index;
   }
   session::SessionConfig session_config(session::SessionRole role, const MemoryFramePort& port) const {
     session::SessionConfig out;
@@ -206,13 +216,14 @@ class DriverWorld {
         MacAddress{0x02, 0, 0, 0, 0xEE, static_cast<uint8_t>(unit.node)}, config.nic_offloads, 9000, 65524);
     session::AcceptorConfig acceptor;
     acceptor.session = session_config(session::SessionRole::kUnit, *unit.nic);
-    unit.acceptor = std::make_unique<session::SessionAcceptor>(acceptor, *nodes[unit.node].adapter, random);
+    unit.acceptor =
+        std::make_unique<session::SessionAcceptor>(acceptor, *nodes[unit.node].session_ports, random);
     unit.half = std::make_unique<iou::IouNetdev>(*unit.acceptor, *unit.nic, config.policy);
     units.push_back(std::move(unit));
   }
   void make_host(const fabric::LinkConfig& link, uint32_t index) {
     Host host;
-    host.node = make_node(link);
+    host.node = make_node(link, config.ports_per_host);
     const std::vector<uint32_t> uses =
         index < config.uses.size() ? config.uses[index] : std::vector<uint32_t>{0};
     for (const uint32_t unit : uses) {
@@ -221,8 +232,9 @@ class DriverWorld {
       const MacAddress mac = index < config.macs.size() ? config.macs[index] : host_mac(index);
       interface.os = std::make_unique<MemoryFramePort>(mac, config.host_offloads, 1500, 65524);
       session::SessionConfig session = session_config(session::SessionRole::kHost, *interface.os);
+      session.port = static_cast<uint8_t>(1 + host.interfaces.size() % config.ports_per_host);
       session.unit = Lid(static_cast<uint16_t>(units[unit].node + 1));
-      interface.session = session::NetdevSession::make(session, *nodes[host.node].adapter, random);
+      interface.session = session::NetdevSession::make(session, *nodes[host.node].session_ports, random);
       host::NicSettings settings;
       settings.mac = mac;
       settings.features = config.host_offloads;

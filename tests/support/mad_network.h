@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "messages/mad/cm.h"
+#include "messages/mad/endnode.h"
 #include "rdma_cm/connection.h"
 
 namespace weft::test {
@@ -21,7 +23,10 @@ class MadNode : public rdma_cm::MadPort {
   [[nodiscard]] bool flood(const MadBytes& mad) noexcept override;
   [[nodiscard]] Lid lid() const noexcept { return lid_; }
 
-  virtual void receive(Instant now, Lid from, const CmMad& mad) = 0;
+  /// A datagram of any class; ends in one of the two below.
+  virtual void receive(Instant now, Lid from, const MadBytes& mad);
+  virtual void on_cm(Instant /*now*/, Lid /*from*/, const CmMad& /*mad*/) {}
+  virtual void on_endnode(Instant /*now*/, Lid /*from*/, const EndnodeMad& /*mad*/) {}
   virtual void poll(Instant now) = 0;
 
  private:
@@ -41,19 +46,20 @@ class MadNetwork {
       while (!on_the_way_.empty() && on_the_way_.begin()->first <= clock.now()) {
         const Letter letter = on_the_way_.begin()->second;
         on_the_way_.erase(on_the_way_.begin());
-        CmMad mad;
-        const MadError error = decode_mad(letter.bytes, mad);
-        if (error != MadError::kNone) ++malformed;
         const auto node = nodes.find(letter.to.value());
-        if (error == MadError::kNone && node != nodes.end())
-          node->second->receive(clock.now(), letter.from, mad);
+        if (!is_good(letter.bytes))
+          ++malformed;
+        else if (node != nodes.end())
+          node->second->receive(clock.now(), letter.from, letter.bytes);
       }
       for (const auto& [lid, node] : nodes) node->poll(clock.now());
     }
   }
   void carry(Lid from, Lid to, const MadBytes& bytes) {
-    CmMad mad;
-    if (decode_mad(bytes, mad) == MadError::kNone && lose_next.erase(mad.kind) != 0) return;
+    MadHeader header;
+    if (decode_mad_header(bytes, header) == MadError::kNone && header.mad_class == MadClass::kConnection &&
+        lose_next.erase(static_cast<CmAttribute>(header.attribute)) != 0)
+      return;
     if (random.chance_ppm(loss_ppm)) return;
     const uint64_t copies = random.chance_ppm(double_ppm) ? 2 : 1;
     for (uint64_t i = 0; i < copies; ++i) {
@@ -70,7 +76,7 @@ class MadNetwork {
   uint32_t loss_ppm = 0;
   uint32_t double_ppm = 0;
   Duration disorder{};
-  std::set<MadKind> lose_next;  // of each of these kinds the next one is lost
+  std::set<CmAttribute> lose_next;  // of each of these messages the next one is lost
   int malformed = 0;
 
  private:
@@ -79,11 +85,22 @@ class MadNetwork {
     Lid to;
     MadBytes bytes;
   };
+  static bool is_good(const MadBytes& bytes) {
+    CmMad cm;
+    EndnodeMad endnode;
+    return decode_cm(bytes, cm) == MadError::kNone || decode_endnode(bytes, endnode) == MadError::kNone;
+  }
   std::multimap<Instant, Letter> on_the_way_;
 };
 
 inline MadNode::MadNode(MadNetwork& network, Lid lid) : network_(network), lid_(lid) {
   network_.nodes[lid.value()] = this;
+}
+inline void MadNode::receive(Instant now, Lid from, const MadBytes& mad) {
+  CmMad cm;
+  EndnodeMad endnode;
+  if (decode_cm(mad, cm) == MadError::kNone) on_cm(now, from, cm);
+  if (decode_endnode(mad, endnode) == MadError::kNone) on_endnode(now, from, endnode);
 }
 inline bool MadNode::send(Lid to, const MadBytes& mad) noexcept {
   network_.carry(lid_, to, mad);

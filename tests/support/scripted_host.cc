@@ -21,10 +21,11 @@ ScriptedHost::ScriptedHost(const session::AcceptorConfig& config, TransferMode m
         randoms_[i]);
     adapters[i]->attach(pipe.end(i));
   }
-  acceptor = std::make_unique<session::SessionAcceptor>(config, *adapters[1], randoms_[1]);
+  ports = std::make_unique<session::SessionPorts>(*adapters[1]);
+  acceptor = std::make_unique<session::SessionAcceptor>(config, *ports, randoms_[1]);
   acceptor->set_events(&events);
-  cm_ = std::make_unique<session::CmEndpoint>(*adapters[0]);
-  EXPECT_TRUE(cm_->open(Qpn(), 1).ok());
+  cm_ = std::make_unique<SessionSpeaker>(*adapters[0]);
+  EXPECT_TRUE(cm_->open(kQpnGsi).ok());
   offer = {.encoding = static_cast<uint8_t>(encoding),
            .mode = static_cast<uint8_t>(mode),
            .idata_format = static_cast<uint8_t>(IdataFormat::kPoolElementSize),
@@ -58,28 +59,25 @@ void ScriptedHost::reopen() {
 
 bool ScriptedHost::connect() {
   datagrams.clear();
-  cm_->send({.kind = CmKind::kReq, .nonce = nonce, .offer = offer}, Lid(2), kQpnGsi, ServiceLevel());
+  cm_->say({.kind = CmAttribute::kReq, .nonce = nonce, .offer = offer}, Lid(2));
   run(20);
-  for (const CmMessage& message : datagrams) {
-    if (message.kind == CmKind::kRej) refusal = static_cast<session::SessionRefusal>(message.reason);
-    if (message.kind != CmKind::kRep) continue;
+  for (const SessionMad& message : datagrams) {
+    if (message.kind == CmAttribute::kRej) refusal = static_cast<session::SessionRefusal>(message.reason);
+    if (message.kind != CmAttribute::kRep) continue;
     answer = message.offer;
     const Status status = channels_->connect(Lid(2), answer.control, answer.data);
     EXPECT_TRUE(status.ok()) << status.error().text;
-    cm_->send({.kind = CmKind::kRtu, .nonce = nonce, .offer = {}}, Lid(2), unit_cm_, ServiceLevel());
+    cm_->say({.kind = CmAttribute::kRtu, .nonce = nonce}, Lid(2));
     run(20);
     return true;
   }
   return false;
 }
 
-void ScriptedHost::knock(CmKind kind, uint64_t with_nonce) {
-  session::CmEndpoint once(*adapters[0]);
-  ASSERT_TRUE(once.open(Qpn(), 1).ok());
-  const CmOffer carried = kind == CmKind::kReq ? offer : CmOffer{};
-  ASSERT_TRUE(
-      once.send({.kind = kind, .nonce = with_nonce, .offer = carried}, Lid(2), kQpnGsi, ServiceLevel()));
-  run(20);
+void ScriptedHost::knock(CmAttribute kind, uint64_t with_nonce, int turns) {
+  const SessionOffer carried = kind == CmAttribute::kReq ? offer : SessionOffer{};
+  ASSERT_TRUE(cm_->say({.kind = kind, .nonce = with_nonce, .offer = carried}, Lid(2)));
+  run(turns);
 }
 
 void ScriptedHost::say(const NetdevMessage& message) {
@@ -181,11 +179,8 @@ session::NetdevSession& ScriptedHost::unit() {
 }
 
 void ScriptedHost::poll() {
-  session::CmDatagram datagram;
-  while (cm_->receive(datagram) == session::CmReceive::kMessage) {
-    datagrams.push_back(datagram.message);
-    unit_cm_ = datagram.qpn;
-  }
+  session::SessionDatagram datagram;
+  while (cm_->hear(datagram)) datagrams.push_back(datagram.message);
   std::array<adapter::WorkCompletion, 16> done;
   uint32_t count = channels_->poll_sends(done);
   for (uint32_t i = 0; i < count; ++i) {

@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "messages/netdev_capnp.h"
-#include "session/cm_endpoint.h"
 #include "session/netdev_session.h"
 #include "session/remote_pool.h"
 #include "session/session_channels.h"
 #include "tests/support/session_pair.h"
+#include "tests/support/session_speaker.h"
 
 namespace weft::test {
 
@@ -30,7 +30,7 @@ class ScriptedHost {
                         MessageEncoding encoding = MessageEncoding::kBytes);
 
   /// The offer of the next REQ, correct to begin with.
-  CmOffer offer;
+  SessionOffer offer;
   uint64_t nonce = 0x1234;
 
   /// New queue pairs, keys and offer, as after a restart; the next connect() needs another nonce.
@@ -38,10 +38,10 @@ class ScriptedHost {
   /// Sends REQ; true when REP came (then RTU follows), false on REJ or silence. `refusal` has the reason.
   bool connect();
   session::SessionRefusal refusal = session::SessionRefusal::kNone;
-  CmOffer answer;  // of the unit
+  SessionOffer answer;  // of the unit
 
-  /// One datagram from a queue pair that lives for it alone; a REQ carries `offer`.
-  void knock(CmKind kind, uint64_t with_nonce);
+  /// One message; a REQ carries `offer`.
+  void knock(CmAttribute kind, uint64_t with_nonce, int turns = 20);
   void say(const NetdevMessage& message);
   void say_bytes(std::vector<std::byte> bytes);
   /// Advertises one pool of this host's own and grants the unit everything it needs to be open.
@@ -67,8 +67,9 @@ class ScriptedHost {
   std::vector<std::pair<NetdevFunction, uint64_t>> heard;  // messages of the unit: function and context
   std::vector<session::CfgReply> replies;
   std::vector<PoolRun> renewed;
-  std::vector<CmMessage> datagrams;
+  std::vector<SessionMad> datagrams;
   std::unique_ptr<adapter::ChannelAdapter> adapters[2];
+  std::unique_ptr<session::SessionPorts> ports;  // of the unit
   std::unique_ptr<session::SessionAcceptor> acceptor;
   session::SessionChannels& channels() { return *channels_; }
 
@@ -79,11 +80,10 @@ class ScriptedHost {
   SeededRandom randoms_[2];
   MessageEncoding encoding_;
   NetdevCapnp capnp_{32768};
-  std::unique_ptr<session::CmEndpoint> cm_;
+  std::unique_ptr<SessionSpeaker> cm_;
   session::ChannelStore store_;
   std::unique_ptr<session::SessionChannels> channels_;
   std::vector<std::unique_ptr<session::PoolMemory>> memory_;
-  Qpn unit_cm_;
 };
 
 }  // namespace weft::test

@@ -87,7 +87,8 @@ void SessionPair::make_host() {
   adapters_[0] = std::make_unique<adapter::ChannelAdapter>(
       adapter::AdapterConfig{.guid = Guid(0x1001), .number = 1}, randoms_[0]);
   adapters_[0]->attach(port(0));
-  host_ = session::NetdevSession::make(options.host, *adapters_[0], randoms_[0]);
+  ports_[0] = std::make_unique<session::SessionPorts>(*adapters_[0]);
+  host_ = session::NetdevSession::make(options.host, *ports_[0], randoms_[0]);
   host_->set_events(&host_events);
 }
 
@@ -95,7 +96,8 @@ void SessionPair::make_unit() {
   adapters_[1] = std::make_unique<adapter::ChannelAdapter>(
       adapter::AdapterConfig{.guid = Guid(0x1002), .number = 2}, randoms_[1]);
   adapters_[1]->attach(port(1));
-  acceptor_ = std::make_unique<session::SessionAcceptor>(options.unit, *adapters_[1], randoms_[1]);
+  ports_[1] = std::make_unique<session::SessionPorts>(*adapters_[1]);
+  acceptor_ = std::make_unique<session::SessionAcceptor>(options.unit, *ports_[1], randoms_[1]);
   acceptor_->set_events(&unit_events);
 }
 
@@ -105,6 +107,7 @@ void SessionPair::kill(int side) {
   } else {
     acceptor_.reset();
   }
+  ports_[static_cast<size_t>(side)].reset();
   adapters_[static_cast<size_t>(side)].reset();
 }
 

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "session/netdev_session.h"
+#include "session/session_port.h"
 #include "tests/support/pipe_port.h"
 #include "tests/support/test_fabric.h"
 
@@ -134,6 +135,7 @@ class SessionPair {
 
   SeededRandom randoms_[2];
   std::array<std::unique_ptr<adapter::ChannelAdapter>, 2> adapters_;
+  std::array<std::unique_ptr<session::SessionPorts>, 2> ports_;
   std::unique_ptr<session::NetdevSession> host_;
   std::unique_ptr<session::SessionAcceptor> acceptor_;
 };

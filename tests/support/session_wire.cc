@@ -18,8 +18,8 @@ struct Channels {
   std::map<uint32_t, int> channel_of;  // by destination QPN
   MessageEncoding encoding = MessageEncoding::kCapnp;
 
-  void learn(const CmMessage& cm) {
-    if (cm.kind != CmKind::kReq && cm.kind != CmKind::kRep) return;
+  void learn(const SessionMad& cm) {
+    if (cm.kind != CmAttribute::kReq && cm.kind != CmAttribute::kRep) return;
     channel_of[cm.offer.control.qpn.value()] = 0;
     if (cm.offer.channels == 2) channel_of[cm.offer.data.qpn.value()] = 1;
     encoding = static_cast<MessageEncoding>(cm.offer.encoding);
@@ -49,7 +49,7 @@ void classify(Channels& channels, WireItem& item) {
   const auto at = channels.channel_of.find(item.dest_qpn.value());
   if (at != channels.channel_of.end()) item.channel = at->second;
   if (item.opcode == Opcode::kUdSend) {
-    if (decode_cm(item.bytes, item.cm) == CmError::kNone) item.kind = WireKind::kCm;
+    if (decode_session_mad(item.bytes, item.cm) == MadError::kNone) item.kind = WireKind::kCm;
     channels.learn(item.cm);
   } else if (item.opcode == Opcode::kRdmaWrite) {
     item.kind = WireKind::kWrite;

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "messages/cm.h"
 #include "messages/netdev_model.h"
+#include "messages/session_mad.h"
 #include "tests/support/pipe_port.h"
 
 namespace weft::test {
@@ -22,7 +22,7 @@ struct WireItem {
   int channel = -1;  // 0 control, 1 data, -1 neither
   Opcode opcode{};
   std::vector<std::byte> bytes;  // payload, put together
-  CmMessage cm;                  // kCm
+  SessionMad cm;                 // kCm
   NetdevMessage message;         // kMessage; spans point into `store`
   std::shared_ptr<std::vector<std::byte>> store;
   uint64_t va = 0;                // kWrite

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/switch/shm_acceptor.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"

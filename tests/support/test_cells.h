@@ -21,6 +21,7 @@ struct TestCell {
   uint32_t payload_bytes = 64;
   Opcode opcode = Opcode::kSend;
   SubnetId subnet{0};
+  uint8_t flags = 0;  // beside FIRST and LAST
 };
 
 inline std::vector<std::byte> make_cell(const TestCell& want) {
@@ -38,7 +39,7 @@ inline std::vector<std::byte> make_cell(const TestCell& want) {
   address.src_qpn = Qpn(0x200);
   CellVariable variable;
   variable.opcode = want.opcode;
-  variable.flags = kCellFirst | kCellLast;
+  variable.flags = static_cast<uint8_t>(kCellFirst | kCellLast | want.flags);
   variable.psn = Psn(want.number);
   variable.payload_bytes = static_cast<uint16_t>(want.payload_bytes);
   static_cast<void>(compose_cell_header(cell.data(), make_cell_template(address), variable));

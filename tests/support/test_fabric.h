@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/link/memory_link.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/switch.h"

@@ -59,6 +59,49 @@ class Clauses(unittest.TestCase):
         second = {"name": "two", "req": "SAN-QP-01b", "asserted": "SAN-QP-01b"}
         self.assertEqual(self.state(source, first, second, catalogue=catalogue), "holds")
 
+    def test_a_letter_that_the_row_does_not_have_is_refused(self):
+        source = self.CITING.replace("SAN-QP-01", "SAN-QP-01z")
+        record = {"name": "one", "req": "SAN-QP-01z", "asserted": "SAN-QP-01z"}
+        for catalogue in ("SAN-QP-01\tMUST\n", "SAN-QP-01\tMUST\ta-b\n"):
+            (self.root / "docs" / "requirements.tsv").write_text(catalogue)
+            (self.root / "tests" / "unit" / "some_test.cc").write_text(source)
+            suites = [{"name": "Some", "testsuite": [dict(record, status="RUN", result="COMPLETED")]}]
+            (self.root / "build/release/records/test_some.json").write_text(json.dumps({"testsuites": suites}))
+            done = self.run_script()
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("not in the catalogue: SAN-QP-01z", done.stderr)
+
+    def test_a_citation_is_a_literal(self):
+        (self.root / "docs" / "requirements.tsv").write_text("SAN-QP-01\tMUST\n")
+        (self.root / "tests" / "unit" / "some_test.cc").write_text("TEST(Some, one) { covers" "(id); EXPECT_TRUE(true); }\n")
+        self.assertIn("some_test.cc:1: covers() takes literals", self.run_script("--cited").stderr)
+
+    def test_a_citation_names_a_row(self):
+        (self.root / "docs" / "requirements.tsv").write_text("SAN-QP-01\tMUST\n")
+        for word, told in (("SAN-QP-01", ""), ("SAN-QP-02", "Some.one cites SAN-QP-02"), ("SAN-QP-01a", "Some.one cites SAN-QP-01a")):
+            (self.root / "tests" / "unit" / "some_test.cc").write_text(self.CITING.replace("SAN-QP-01", word))
+            self.assertIn(told, self.run_script("--cited").stderr, word)
+        self.assertEqual(self.run_script("--cited").returncode, 1)
+
+    def test_a_row_stands_in_the_table_and_its_chapter_on_the_page(self):
+        passed = {"name": "one", "req": "SAN-QP-01", "asserted": "SAN-QP-01"}
+        self.assertEqual(self.state(self.CITING, passed, catalogue="SAN-QP-01\tMUST\nSAN-QP-02\tMAY\t\tnot built\n"), "holds")
+        self.assertEqual(self.run_script("--write").returncode, 0)
+        self.assertIn("| SAN-QP-01 | MUST | holds | `Some.one` |", (self.root / "build" / "clauses.md").read_text())
+        page = (self.root / "docs" / "clauses.md").read_text()
+        self.assertIn("| SAN-QP | 2 | 1 | 1 | 1 | 1 |", page)
+        self.assertNotIn("Some.one", page)
+
+    def test_the_table_is_compared_with_the_catalogue(self):
+        catalogue = self.root / "catalogue.md"
+        catalogue.write_text("| SAN-QP-01 | Text. | p. 1 | W: cited as SAN-QP-01a\N{EN DASH}c | MUST |\n| SAN-QP-02 | Text. | p. 2 | W | SHOULD |\n")
+        table = self.root / "docs" / "requirements.tsv"
+        table.write_text("SAN-QP-01\tMUST\ta-c\nSAN-QP-02\tSHOULD\n")
+        self.assertEqual(self.run_script("--compare", catalogue).returncode, 0)
+        for wrong in ("SAN-QP-01\tMUST\ta-b\nSAN-QP-02\tSHOULD\n", "SAN-QP-01\tMUST\ta-c\nSAN-QP-02\tMUST\n", "SAN-QP-01\tMUST\ta-c\n"):
+            table.write_text(wrong)
+            self.assertEqual(self.run_script("--compare", catalogue).returncode, 1, wrong)
+
     def test_a_row_with_a_reason_does_not_hold(self):
         passed = {"name": "one", "req": "SAN-QP-01", "asserted": "SAN-QP-01"}
         self.assertEqual(self.state(self.CITING, passed, catalogue="SAN-QP-01\tMUST\t\tneeds a stream\n"), "in parts")

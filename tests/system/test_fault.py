@@ -1,14 +1,18 @@
 """weft fault: rules in a running switch, by the words people type, seen by counters and by traffic."""
 import json
+import shutil
+import signal
+import subprocess
 import time
+import unittest
 
+import harness
+from test_programs import ProgramCase, listens
 from weft_case import ECHO, WeftCase
 
 
-class FaultTest(WeftCase):
-    def setUp(self):
-        super().setUp()
-        self.up(ECHO + 'nic = "echo"\n')
+class FaultCommands:
+    """What tests of nodes and of programs both do."""
 
     def fault(self, *words):
         code, text, errors = self.weft("fault", *words)
@@ -18,16 +22,22 @@ class FaultTest(WeftCase):
     def faults(self):
         return json.loads(self.fault("list", "--json"))["faults"]
 
-    def traffic(self):
+
+class FaultTest(FaultCommands, WeftCase):
+    def setUp(self):
+        super().setUp()
+        self.up(ECHO + 'nic = "echo"\n')
+
+    def traffic(self, round_trips=40, frames=100):
         """Round trips through host and unit; how many were lost."""
-        code, text, errors = self.weft("traffic", "h1", "--round-trips", "40", "--frames", "100", "--json")
+        code, text, errors = self.weft("traffic", "h1", "--round-trips", round_trips, "--frames", frames, "--json")
         self.assertIn(code, (0, 1), errors)
         return json.loads(text)["lost"]
 
     def test_loss_is_repaired_and_counted(self):
         text = self.fault("h1", "drop", "--every", "3", "--seed", "7")
         self.assertRegex(text, r"fault s1:1 at s1:1 \(h1\): drop, every 3 cells, both ways, seed 7")
-        self.assertEqual(self.traffic(), 0, "the adapters repeat what the switch loses")
+        self.assertEqual(self.traffic(15, 50), 0, "the adapters repeat what the switch loses")
         (rule,) = self.faults()
         self.assertGreater(rule["struck"], 10)
         self.assertGreaterEqual(rule["matched"], 3 * rule["struck"])
@@ -55,6 +65,32 @@ class FaultTest(WeftCase):
         self.assertEqual([rule["kind"] for rule in self.faults()], ["corrupt", "reorder"])
         self.assertEqual(self.faults()[1]["seed"], 9)
 
+    def test_each_kind_strikes_its_share(self):
+        for kind, value in (("drop", "10%"), ("corrupt", "10%"), ("duplicate", "10%"), ("reorder", "10%")):
+            with self.subTest(kind=kind):
+                self.fault("s1", kind, value, "--seed", "3")
+                self.assertEqual(self.traffic(), 0)
+                (rule,) = self.faults()
+                self.assertGreater(rule["matched"], 500)
+                self.assertTrue(0.05 < rule["struck"] / rule["matched"] < 0.2, rule)
+                self.fault("clear")
+
+    def test_a_rule_for_a_switch_is_one_and_is_named_everywhere(self):
+        self.assertRegex(self.fault("s1", "rate", "1Gbit"), r"^fault s1:1 at s1: rate 1 Gbit/s, both ways, seed \d+\n$")
+        self.assertEqual(len(self.faults()), 1)
+        self.assertEqual(self.traffic(), 0)
+        self.assertIn("fault s1:1 at s1: rate 1 Gbit/s", self.weft("status")[1])
+        self.assertRegex(self.weft("stat")[1], r"what blocks:\n  fault s1:1 at s1: rate 1 Gbit/s, both ways, seed \d+ \(\d+ of \d+ cells\)")
+        self.assertEqual(json.loads(self.weft("status", "--json")[1])["faults"][0][:13], "fault s1:1 at")
+
+    def test_what_cannot_be_set_in_whole_is_not_set_at_all(self):
+        script = self.path / "faults.toml"
+        script.write_text('[[fault]]\ntarget = "h1"\nkind = "drop"\n[[fault]]\ntarget = "nobody"\nkind = "cut"\n')
+        code, _, errors = self.weft("fault", "script", script)
+        self.assertEqual(code, 1)
+        self.assertIn("'nobody' is no node", errors)
+        self.assertEqual(self.faults(), [])
+
     def test_a_frozen_node_goes_on_and_a_killed_one_is_restarted(self):
         self.assertIn("goes on", self.fault("h1", "freeze", "--for", "200ms"))
         before = self.pid("u1")
@@ -76,6 +112,86 @@ class FaultTest(WeftCase):
                 self.assertEqual(code, 1)
                 self.assertIn(hint, errors)
         self.assertEqual(self.weft("fault", "h1")[0], 2)
+
+
+class TopologyFaultTest(FaultCommands, WeftCase):
+    def test_faults_of_the_topology_are_set_and_return_with_their_switch(self):
+        self.up(ECHO + 'nic = "echo"\n[[fault]]\ntarget = "u1"\nkind = "delay"\nvalue = "1 ms"\nseed = 5\n'
+                '[[fault]]\nat = "100ms"\ntarget = "s1"\nkind = "rate"\nvalue = "10Gbit"\n')
+        harness.wait_for(lambda: len(self.faults()) == 2, "the second one's time")
+        self.assertEqual([(rule["kind"], rule["at"]) for rule in self.faults()], [("delay", "s1:2 (u1)"), ("rate", "s1")])
+        self.fault("s1", "kill")
+
+        def back():
+            code, text, _ = self.weft("fault", "list", "--json")
+            return code == 0 and len(json.loads(text)["faults"]) == 2
+        harness.wait_for(back, "the rules to be set in the new switch")
+        self.assertEqual([rule["kind"] for rule in self.faults()], ["delay", "rate"])
+
+
+class ProgramFaultTest(FaultCommands, ProgramCase):
+    def setUp(self):
+        super().setUp()
+        self.holder = self.start("run", "sleep", "1000")  # the fabric ends with its last program
+        self.addCleanup(self.holder.wait)
+        self.addCleanup(self.holder.kill)
+        harness.wait_for(self.running, "a fabric")
+
+    def end(self, *processes):
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def test_a_fault_ends_with_its_program(self):
+        server, client = self.pair()
+        self.assertRegex(self.fault("alice", "drop", "--every", "1000000"), r"^fault s1:1 at s1:\d+ \(alice\): drop")
+        self.assertIn("(alice): drop", self.weft("status")[1])
+        self.end(server, client)
+        harness.wait_for(lambda: not self.faults(), "the fault to end with alice")
+        self.pair("carol", "dave")  # on the same ports
+        self.assertNotIn("fault s1:", self.weft("status")[1])
+
+    def test_stat_names_the_rule_and_no_false_cause(self):
+        server, client = self.pair()
+        self.end(server)
+        said = self.weft("stat")[1]
+        self.assertNotIn("spare", said)
+        self.assertNotIn("is down", said, "a port on which nobody is blocks nothing")
+        self.end(client)
+        server, client = self.pair()
+        self.fault("bob", "drop", "--every", "50")
+        harness.wait_for(lambda: "(bob): drop" in self.weft("stat")[1].partition("what blocks:")[2],
+                         "the rule to have struck, and to be named")
+        self.fault("bob", "cut")
+        # The side whose message or acknowledgement is lost fails; the other one may wait for ever for the next message.
+        harness.wait_for(lambda: {server.poll(), client.poll()} != {None}, "one of them to give up", 60)
+        self.assertNotIn(0, {server.poll(), client.poll()})
+        self.end(server, client)
+
+    def test_a_fault_waits_for_a_name(self):
+        code, _, errors = self.weft("fault", "late", "cut")
+        self.assertEqual(code, 1)
+        self.assertIn("--prepare", errors)
+        self.assertRegex(self.fault("late", "cut", "--prepare"), r"^fault s1:1 at s1 \(late, which has not joined\): cut")
+        process = self.start("run", "--node", "late", "ibv_asyncwatch", "-d", "weft0", stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE)
+        self.assertIn("note: fault s1:1 is in force for it: cut", process.stderr.readline())
+        harness.wait_for(lambda: self.faults()[0]["at"].endswith("(late)") and self.faults()[0]["port"] != 65535,
+                         "late to be found")
+        self.end(process)
+        harness.wait_for(lambda: not self.faults(), "the fault to end")
+        self.assertEqual(self.weft("fault", "late", "cut")[0], 1, "it does not run any more")
+
+    @unittest.skipUnless(shutil.which("ib_write_bw"), "perftest is not installed")
+    def test_a_slow_link_ends_no_program(self):
+        self.fault("s1", "rate", "2000")
+        words = ["ib_write_bw", "-F", "-n", "100", "-s", "65536", "-p", 25000 + self.holder.pid % 5000]
+        server = self.start("run", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        port = words[-1]
+        harness.wait_for(lambda: listens(port), "the server to listen")
+        code, _, errors = self.weft("run", *words, "127.0.0.1", seconds=100)
+        self.assertEqual(code, 0, errors)
+        self.assertEqual(server.wait(30), 0)
 
 
 def flat(tree, prefix=""):

@@ -1,4 +1,5 @@
 """The harness itself: what it reads and what it leaves behind."""
+import json
 import os
 import pathlib
 import signal
@@ -181,6 +182,47 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(frames.internet_checksum(ip), b"\0\0")
         pseudo = ip[12:20] + struct.pack("!BBH", 0, 17, len(udp))
         self.assertEqual(frames.internet_checksum(pseudo + udp), b"\0\0")
+
+
+MODULE = """
+import unittest
+from run import covers as cites
+
+class Some(unittest.TestCase):
+    def setUp(self):
+        self.assertTrue(True)
+    @cites("SAN-QP-01")
+    def test_shows(self):
+        self.assertTrue(True)
+    @cites("SAN-QP-02")
+    def test_shows_nothing(self):
+        pass
+"""
+
+
+class RecordsTest(unittest.TestCase):
+    """What a record of a module says, for scripts/clauses."""
+
+    def run_module(self, text):
+        with tempfile.TemporaryDirectory(prefix="weft-test-") as scratch:
+            (pathlib.Path(scratch) / "made_up.py").write_text(text)
+            runner = pathlib.Path(__file__).resolve().parent / "run.py"
+            done = subprocess.run([sys.executable, "-B", runner, "--records", scratch, "made_up"], capture_output=True, text=True,
+                                  env=dict(os.environ, PYTHONPATH=scratch), check=False)
+            suites = json.loads((pathlib.Path(scratch) / "test_system_made_up.json").read_text())["testsuites"]
+        return done.returncode, {test["name"]: test for suite in suites for test in suite["testsuite"]}
+
+    def test_an_assertion_of_set_up_shows_no_row(self):
+        code, records = self.run_module(MODULE)
+        self.assertEqual(code, 0)
+        self.assertEqual(records["test_shows"].get("asserted"), "SAN-QP-01")
+        self.assertNotIn("asserted", records["test_shows_nothing"])
+
+    def test_an_expected_failure_fails(self):
+        for body in ("self.assertTrue(False)", "pass"):
+            code, records = self.run_module(MODULE + f"    @unittest.expectedFailure\n    def test_odd(self):\n        {body}\n")
+            self.assertEqual(code, 1, body)
+            self.assertIn("failures", records["test_odd"], body)
 
 
 if __name__ == "__main__":

@@ -175,6 +175,21 @@ class InterfacesTest(WeftCase):
         self.launcher.wait(20)
         self.assertIsNone(self.host.interface("eth0"), "removed at the end")
 
+    def test_a_tap_that_is_made_anew_is_a_port_of_its_bridge_again(self):
+        self.bring_up(TAP)
+        self.host.ip("link", "add", "br0", "type", "bridge")
+        self.host.ip("link", "set", "dev", "eth0", "master", "br0")
+        time.sleep(0.5)  # the launcher hears of it
+        self.host.ip("link", "del", "eth0")
+        harness.wait_for(lambda: self.host.interface("eth0") and self.host.interface("eth0").get("master") == "br0",
+                         "the interface is in its bridge again")
+        self.assertIn("interface eth0 was deleted and has been made anew in bridge br0", self.logs())
+        self.host.ip("link", "set", "dev", "eth0", "nomaster")
+        time.sleep(0.5)
+        self.host.ip("link", "del", "eth0")
+        harness.wait_for(lambda: self.host.interface("eth0"), "the interface is there again")
+        self.assertIsNone(self.host.interface("eth0").get("master"), "it was taken out")
+
     def test_what_a_launcher_without_a_terminal_mends_stands_in_the_logs(self):
         self.file.write_text(FABRIC.format(host=self.host.name, unit=TAP.format(lan=self.lan.name)))
         self.addCleanup(self.weft, "down")

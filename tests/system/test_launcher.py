@@ -313,13 +313,13 @@ class LauncherTest(WeftCase):
             (["--versoin"], 2, "unknown option '--versoin'; did you mean '--version'?"),
             (["help", "dwn"], 2, "unknown command 'dwn'"),
             ([], 2, "a command is missing"),
-            (["down"], 1, "no fabric is running"),
+            (["down"], 0, "no fabric is running"),
             (["down", "--fabric", ".."], 1, "'..' is not the name of a fabric"),
             (["logs"], 1, "no fabric has run here"),
             (["logs", "--fabric", "none"], 1, "no fabric 'none' has run here"),
             (["traffic", "--size", "5"], 2, "--size needs a frame length from 60 to 9018"),
             (["traffic", "--rate", "-1"], 2, "--rate needs a whole number"),
-            (["capture", "h1"], 2, "the file is missing"),
+            (["capture"], 2, "NODE is missing"),
             (["exec"], 2, "NODE or COMMAND is missing"),
             (["exec", "h1"], 2, "NODE or COMMAND is missing"),
             (["exec", "h1", "ls", "-l"], 1, "no fabric is running"),
@@ -380,6 +380,31 @@ class LauncherTest(WeftCase):
         code, _, errors = self.weft("up", self.file)
         self.assertEqual(code, 1)
         self.assertRegex(errors, r"no keys of s1, u1 in .*/keys; make them with weft keygen --dir .*/keys s1 u1$")
+
+    def test_keys_for_a_switch_that_no_node_joins_over_tcp(self):
+        """Programs of other machines may join it later; until then its list of keys is empty."""
+        endpoint = f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}"
+        self.assertEqual(self.weft("keygen", "--dir", self.path / "keys", "s1")[0], 0)
+        self.file.write_text(ECHO.replace('[[switch]]\nname = "s1"\n',
+                                          f'[curve]\nkeys = "keys"\n[[switch]]\nname = "s1"\nlisten = ["{endpoint}"]\n'))
+        self.bin = harness.BIN  # the real switch reads the list
+        self.assertEqual(self.weft("up", "--check", self.file)[0], 0)
+        code, _, errors = self.weft("up", "--detach", self.file)
+        self.addCleanup(self.weft, "down")
+        self.assertEqual((code, errors), (0, ""))
+
+    def test_a_hangup_ends_a_fabric_with_a_terminal_alone(self):
+        self.assertEqual(self.weft("up", "--detach", self.file)[0], 0)
+        self.addCleanup(self.weft, "down")
+        before = self.record()
+        os.kill(before[""], signal.SIGHUP)
+        os.kill(before["h1"], signal.SIGKILL)
+        harness.wait_for(lambda: self.record()["h1"] not in (0, before["h1"]), "the launcher goes on")
+        self.assertEqual(self.record()[""], before[""])
+        self.assertEqual(self.weft("down")[0], 0)
+        process = self.up()
+        os.kill(self.record()[""], signal.SIGHUP)
+        self.assertEqual(process.wait(10), 0)
 
     def test_state_directory_of_somebody_else_is_refused(self):
         self.state.mkdir(mode=0o755)

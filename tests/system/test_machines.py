@@ -1,11 +1,17 @@
 """Between machines (issue 2, item 9): host, switch and unit in three network namespaces, links over zmq tcp with CURVE, the
 cables delay and lose. And what happens without keys, or with the wrong ones."""
+import os
+import pathlib
 import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 
 import frames
 import harness
 import netns
+from weft_case import SOURCE
 
 DELAY_MS = 5
 LOSS_PERCENT = 1
@@ -93,6 +99,61 @@ class NoKeysTest(unittest.TestCase):
                 self.assertEqual(process.wait_exit(), 2, process.report())
                 self.assertRegex(process.stderr(), r"(?i)curve")
                 self.assertIn("weft keygen", process.stderr())
+
+
+def blocks(page):
+    """Scripts of a page, one for each of its blocks of shell commands."""
+    return re.findall(r"^```sh\n(.*?)^```$", (SOURCE / page).read_text(), re.M | re.S)
+
+
+class PageTest(unittest.TestCase):
+    """docs/machines.md, word for word: its example in namespaces by one command, and its two machines."""
+
+    def setUp(self):
+        netns.require_root()
+        scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
+        self.addCleanup(scratch.cleanup)
+        self.path = pathlib.Path(scratch.name)
+
+    def test_the_example_runs_by_one_command_and_leaves_nothing(self):
+        before = set(os.listdir("/run/netns"))
+        environment = dict(os.environ, PATH=f"{harness.BIN}:{os.environ['PATH']}", TMPDIR=str(self.path))
+        done = subprocess.run([SOURCE / "scripts" / "demo_machines", "sh", "-c",
+                               "weft traffic h1 -n 500 && weft status && ls /run/netns"],
+                              capture_output=True, text=True, timeout=80, env=environment, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"port 1: up, h1 \(lid 1\) over zmq")
+        self.assertTrue(done.stdout.endswith("left\nmiddle\nright\n"), done.stdout)
+        self.assertEqual(set(os.listdir("/run/netns")), before)
+        self.assertEqual(os.listdir(self.path), [])
+
+    @unittest.skipUnless(shutil.which("ibv_rc_pingpong"), "ibverbs-utils is not installed")
+    @unittest.skipUnless((harness.BIN.parent / "lib/weft/verbs/libibverbs.so.1").exists(), "the drop-in libibverbs is not built")
+    def test_the_page_of_two_machines_can_be_pasted(self):
+        a, b = netns.Namespace("a"), netns.Namespace("b")
+        self.addCleanup(a.delete)
+        self.addCleanup(b.delete)
+        netns.connect(a, "lan0", "10.71.0.1/24", b, "lan0", "10.71.0.2/24")
+        here, there = blocks("docs/machines.md")
+        homes = {place: self.path / name for place, name in ((a, "a"), (b, "b"))}
+        environments = {place: dict(os.environ, PATH=f"{harness.BIN}:{os.environ['PATH']}", WEFT_STATE_DIR=str(home / "state"))
+                        for place, home in homes.items()}
+        for home in homes.values():
+            home.mkdir()
+        self.addCleanup(lambda: subprocess.run([harness.BIN / "weft", "down"], env=environments[a], capture_output=True, timeout=30))
+        server = subprocess.Popen(["bash", "-ec", here + "wait $!"], cwd=homes[a], env=environments[a], preexec_fn=a.enter,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        harness.wait_for(lambda: ":18515" in a.exec("ss", "-ltn"), "the server on a to listen")
+        for name in ("bob.secret", "s1.public"):
+            shutil.copy2(homes[a] / "keys" / name, homes[b])
+        done = subprocess.run(["bash", "-ec", there], cwd=homes[b], env=environments[b], preexec_fn=b.enter, capture_output=True,
+                              text=True, timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("1000 iters", done.stdout)
+        self.assertEqual(server.wait(20), 0)
 
 
 if __name__ == "__main__":

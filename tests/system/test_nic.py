@@ -119,6 +119,7 @@ class NicTest(WeftCase):
                 (2, [], "HOST is missing"),
                 (2, ["h1", "--promisc", "yes"], "option --promisc needs on or off, not 'yes'"),
                 (2, ["h1", "--multicast", f"{MDNS},{FOREIGN}"], f"or none, not '{FOREIGN}'"),
+                (2, ["h1", "--multicast", ""], "or none, not ''"),
                 (2, ["h1", "--multicast", ",".join([MDNS] * 65)], "at most 64 addresses")):
             with self.subTest(words=words):
                 done = self.weft("nic", *words)

@@ -125,7 +125,7 @@ class ProgramsTest(ProgramCase):
     def test_capture_writes_the_cells_of_a_program(self):
         self.pair()
         file = self.path / "cells.pcapng"
-        code, _, errors = self.weft("capture", "alice", "-o", file, "-c", "40", "-t", "20")
+        code, _, errors = self.weft("capture", "alice", "--cells", "-o", file, "-c", "40", "-t", "20")
         self.assertEqual((code, errors), (0, "40 cells captured\n"))
         kinds, names, cells = read_cells(file.read_bytes())
         self.assertEqual((kinds, names, len(cells)), ({DLT_USER0}, ["alice"], 40))
@@ -136,7 +136,7 @@ class ProgramsTest(ProgramCase):
             to, source = int.from_bytes(cell[4:6], "big"), int.from_bytes(cell[10:12], "big")
             ways.add((direction, source, to))
         self.assertEqual(ways, {("out", lids["alice"], lids["bob"]), ("in", lids["bob"], lids["alice"])})
-        code, _, errors = self.weft("capture", "s1:1", "-o", file, "-c", "5", "-t", "20")
+        code, _, errors = self.weft("capture", "s1:1", "--cells", "-o", file, "-c", "5", "-t", "20")
         self.assertEqual((code, errors), (0, "5 cells captured\n"))
         self.assertIn("no port", self.weft("capture", "s1:x", "-o", file)[2])
 
@@ -146,6 +146,7 @@ class ProgramsTest(ProgramCase):
         harness.wait_for(lambda: (self.path / "cells.pcapng").exists(), "the capture to begin")
         os.kill(server.pid, signal.SIGKILL)
         self.assertIn("'alice' has ended", capture.communicate(timeout=20)[1])
+        self.assertEqual(capture.returncode, 0, "what was captured is whole")
 
     def test_faults_strike_programs_by_name(self):
         server, client = self.pair()

@@ -1,4 +1,4 @@
-"""The recipes of README.md and docs/verbs.md, as they stand there, with stock programs for my_server and my_client."""
+"""The recipes of docs/packaging.md and docs/verbs.md, as they stand there, with stock programs for my_server and my_client."""
 import os
 import re
 import shutil
@@ -40,13 +40,11 @@ class RecipesTest(WeftCase):
         self.program("my_client", f'exec ibv_rc_pingpong -p {PORT} -n 300 "$@"')
 
     def ci_job(self):
-        """README's lines for a CI job but the first, which builds, and the second, which finds the build."""
-        text = (SOURCE / "README.md").read_text()
-        lines = re.search(r"In a CI job[^\n]*\n\n((?:    .*\n)+)", text).group(1).splitlines()
-        self.assertEqual(len(lines), 5)
-        self.assertIn("scripts/setup", lines[0])
-        self.assertIn("PATH=", lines[1])
-        return "\n".join(line.strip() for line in lines[2:])
+        """The lines of docs/packaging.md for a server and its client in one job."""
+        text = (SOURCE / "docs" / "packaging.md").read_text()
+        lines = re.search(r"A server and its client in one job[^\n]*\n\n```sh\n(.*?)```", text, re.S).group(1)
+        self.assertEqual(len(lines.splitlines()), 3)
+        return lines.replace("18515", str(PORT))
 
     def without_launcher(self):
         text = (SOURCE / "docs" / "verbs.md").read_text()
@@ -59,7 +57,7 @@ class RecipesTest(WeftCase):
         self.assertEqual((code, said.count("300 iters")), (0, 2), said)
 
     def test_a_ci_job_that_fails_says_so(self):
-        self.program("my_server", "exit 0")
+        self.program("my_server", f"exec python3 -c 'import socket, time; s = socket.create_server((\"\", {PORT})); time.sleep(2)'")
         self.program("my_client", "exit 3")
         self.assertEqual(self.follow(self.ci_job())[0], 3)
 

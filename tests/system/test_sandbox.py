@@ -74,8 +74,9 @@ class SandboxTest(WeftCase):
         status, doctor = (json.loads(line) for line in said.splitlines() if line.startswith("{"))
         self.assertTrue(status["state_dir"].startswith("/dev/shm/weft-"), status)
         self.assertTrue(all(node["ready"] for node in status["nodes"]))
-        bad = [one for one in doctor["findings"] if not one["good"] and one["what"] != "cores"]
-        self.assertEqual(bad, [])
+        bad = {one["what"] for one in doctor["findings"] if not one["good"]}
+        # The sandbox forbids ptrace, and with it process_vm_readv: doctor says what that costs.
+        self.assertLessEqual(bad, {"cores", "memory calls"}, doctor)
 
     def test_without_any_place_to_write_it_says_what_to_set(self):
         said = self.inside("mkdir /dev/shm/x && chmod 500 /dev/shm/x && WEFT_STATE_DIR=/dev/shm/x/y weft run true; echo $?")

@@ -106,7 +106,7 @@ class SpanTest(WeftCase):
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said = guest.communicate(timeout=60)[0]
         self.assertNotEqual(guest.returncode, 0)
-        self.assertIn("does not answer", said)
+        self.assertIn("does not know our key", said)
         stats = harness.StatsPage(self.state / "span" / "s1.stats")
         harness.wait_for(lambda: stats.total(r"admission.unknown_key") > 0, "the switch to count it")
 

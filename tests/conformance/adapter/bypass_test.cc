@@ -5,8 +5,8 @@
 
 #include <csignal>
 
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/shm_acceptor.h"
 #include "tests/support/adapter_sides.h"

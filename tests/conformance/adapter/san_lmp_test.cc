@@ -79,6 +79,7 @@ class SanLmp : public ::testing::Test {
     vmm_.tables[kOwner] = {{.id = kHeap, .upper = kUpper}};
     vmm_.tables[kOther] = {{.id = kCode, .upper = 0x99}};
     for (uint32_t page = 0; page < 4; ++page) vmm_.enter(kUpper, page, 3 - page);  // in reverse order
+    ASSERT_TRUE(table_.dereg_mr(owner_.region.lkey).ok());  // of the process's own address
     ASSERT_TRUE(spaces_.assign(owner_.pd, kOwner, ProcessMode::kUser).ok());
   }
   /// The process opens a QP and has its pages mapped.
@@ -199,6 +200,53 @@ TEST_F(SanLmp, SAN_LMP_06_user_processes_have_effective_addresses_only) {
   EXPECT_TRUE(reg(kernel, AddressKind::kVirtual, address));
   // The segment table is private to one process.
   EXPECT_FALSE(spaces_.to_virtual(kOther, effective(kHeap, 0)));
+
+  // No other way to register takes an address of a user process.
+  const std::span<std::byte> frame(vmm_.frame(0), kSpacePageBytes);
+  const std::array<std::byte*, 1> page{vmm_.frame(0)};
+  const PageList pages{.pages = page, .page_bytes = kSpacePageBytes, .length = 64};
+  EXPECT_FALSE(table_.reg_mr(owner_.pd, frame, kFull).ok());
+  EXPECT_FALSE(table_.reg_pages(owner_.pd, pages, kFull).ok());
+  EXPECT_FALSE(table_.reserve_mr(owner_.pd, true).ok());
+  const MemoryRegion region = heap();
+  EXPECT_FALSE(table_.rereg_mr(region.lkey, {.memory = frame}).ok());
+  EXPECT_TRUE(local(region, effective(kHeap, 0), 8) == AccessFault::kNone) << "it is as it was";
+  // In kernel mode, and in a domain of no process, each of them is taken.
+  EXPECT_TRUE(table_.reg_mr(kernel, frame, kFull).ok());
+  EXPECT_TRUE(table_.reg_pages(kernel, pages, kFull).ok());
+}
+
+/// A domain in which an address was registered before cannot become a user process's.
+TEST_F(SanLmp, SAN_LMP_06_a_user_process_begins_with_nothing) {
+  test::covers("SAN-LMP-06");
+  const std::span<std::byte> frame(vmm_.frame(0), kSpacePageBytes);
+  const PdId pd = owner_.adapter->alloc_pd().value();
+  const MemoryRegion region = table_.reg_mr(pd, frame, kFull).value();
+  EXPECT_FALSE(spaces_.assign(pd, kOther, ProcessMode::kUser).ok());
+  EXPECT_TRUE(table_.reg_mr(pd, frame, kFull).ok()) << "nothing has changed";
+  EXPECT_TRUE(spaces_.assign(pd, kOther, ProcessMode::kKernel).ok());
+  // Nor does a region come from another domain, or go to one.
+  EXPECT_FALSE(table_.rereg_mr(region.lkey, {.pd = owner_.pd}).ok());
+  EXPECT_FALSE(table_.share_mr(owner_.pd, region.lkey, kFull).ok());
+  const MemoryRegion own = heap();
+  EXPECT_FALSE(table_.rereg_mr(own.lkey, {.pd = pd}).ok());
+  EXPECT_FALSE(table_.share_mr(pd, own.lkey, kFull).ok());
+  EXPECT_TRUE(table_.share_mr(owner_.pd, own.lkey, kFull).ok()) << "within the process";
+}
+
+/// The number of a protection domain that has ended says nothing of the next one that gets it.
+TEST_F(SanLmp, SAN_LMP_02_the_next_domain_of_a_number_is_of_no_process) {
+  test::covers("SAN-LMP-02");
+  const PdId pd = owner_.adapter->alloc_pd().value();
+  ASSERT_TRUE(spaces_.assign(pd, kOwner, ProcessMode::kUser).ok());
+  ASSERT_TRUE(owner_.adapter->dealloc_pd(pd).ok());
+  ASSERT_EQ(owner_.adapter->alloc_pd().value(), pd);
+  EXPECT_FALSE(spaces_.reg_addresses(pd, AddressKind::kEffective, effective(kHeap, 0), 64, kFull).ok())
+      << "it has no process to begin with";
+  const std::span<std::byte> frame(vmm_.frame(0), 64);
+  const MemoryRegion region = table_.reg_mr(pd, frame, kFull).value();
+  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  EXPECT_TRUE(spaces_.assign(pd, kOther, ProcessMode::kUser).ok());
 }
 
 TEST_F(SanLmp, SAN_LMP_02_nobody_reaches_an_address_of_another_process) {

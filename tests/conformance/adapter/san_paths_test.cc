@@ -54,6 +54,128 @@ TEST(SanPaths, SAN_XPORT_09_acknowledgements_take_another_way_than_what_they_ans
   EXPECT_EQ(paths.cells(1, 0), 0U);
 }
 
+/// Two adapters with two ports each: a switch between the first ports, another between the second ones.
+class TwoSwitchesApart : public AdapterSides {
+ public:
+  TwoSwitchesApart() {
+    for (uint64_t i = 0; i < 2; ++i) {
+      TestFabricConfig path;
+      path.switching = small_switch();
+      path.switching.link.cell_payload_bytes = 256;
+      path.seed = i + 1;
+      fabrics.push_back(std::make_unique<TestFabric>(path));
+    }
+    for (const int end : {0, 1}) {
+      add_side(fabrics[0]->lend(static_cast<uint32_t>(end)));
+      side(end).adapter->attach(fabrics[1]->lend(static_cast<uint32_t>(end)));
+    }
+    run(2);
+  }
+  ~TwoSwitchesApart() override { remove_sides(); }
+
+  /// Both QPs in RTS over the first switch, with the second as alternate path.
+  std::array<QueuePair*, 2> connect_with_alternate() {
+    const std::array<QueuePair*, 2> qps{make_qp(0, {}), make_qp(1, {})};
+    for (const int i : {0, 1}) {
+      const Lid peer(static_cast<uint16_t>(2 - i));
+      QpAttr attr{.dlid = peer, .dest_qpn = side(1 - i).adapter->qpn(*qps[static_cast<size_t>(1 - i)])};
+      attr.alt = {.dlid = peer, .port = 2};
+      attr.path_mig_state = PathMigState::kRearm;
+      QpState from = QpState::kReset;
+      for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+        uint32_t mask = kQpAttrState | find_qp_rule(QpType::kRc, from, to)->required;
+        if (to == QpState::kRtr) mask |= kQpAttrAltPath;
+        if (to == QpState::kRts) mask |= kQpAttrPathMigState;
+        attr.state = from = to;
+        EXPECT_EQ(side(i).adapter->modify_qp(*qps[static_cast<size_t>(i)], attr, mask), ModifyResult::kOk);
+      }
+    }
+    return qps;
+  }
+
+  std::vector<std::unique_ptr<TestFabric>> fabrics;
+  bool first_is_dead = false;  // its switch forwards nothing any more
+
+ private:
+  [[nodiscard]] Instant now() const override { return fabrics[1]->clock.now(); }
+  void pass(Duration step) override {
+    if (first_is_dead) {
+      fabrics[0]->clock.advance(step);
+    } else {
+      fabrics[0]->step(step);
+    }
+    fabrics[1]->step(step);
+  }
+};
+
+/// The switch dies, which takes both links with it, or the far link alone goes.
+TEST(SanPaths, SAN_XPORT_05_no_request_fails_when_the_switch_or_a_link_of_one_path_dies) {
+  for (const uint32_t first_cut : {0U, 1U}) {
+    TwoSwitchesApart paths;
+    const auto qps = paths.connect_with_alternate();
+    PairSide& near = paths.side(0);
+    PairSide& far = paths.side(1);
+    constexpr uint32_t kMessages = 60;
+    near.fill(0, 3000, 3);
+    uint64_t posted = 0;
+    bool cut = false;
+    for (int turn = 0; turn < 20'000 && near.completions.size() < kMessages; ++turn) {
+      while (posted < kMessages && posted < near.completions.size() + 8) {
+        ASSERT_EQ(paths.post_recv(1, *qps[1], posted, {far.sge(100'000, 3000)}), PostResult::kOk);
+        const Sge data = near.sge(0, 3000);
+        ASSERT_EQ(near.adapter->post_send(*qps[0], {.wr_id = posted, .sges = {&data, 1}}), PostResult::kOk);
+        ++posted;
+      }
+      if (near.completions.size() >= kMessages / 3 && !cut) {
+        ASSERT_EQ(near.adapter->query_qp(*qps[0]).path_mig_state, PathMigState::kArmed);
+        cut = true;
+        paths.first_is_dead = first_cut == 0;
+        for (uint32_t node = first_cut; node < 2; ++node) paths.fabrics[0]->cables[node]->unplug();
+      }
+      paths.run(1, 100us);
+    }
+    covers("SAN-XPORT-05");
+    EXPECT_TRUE(cut);
+    ASSERT_EQ(near.completions.size(), kMessages);
+    ASSERT_EQ(far.completions.size(), kMessages);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      EXPECT_EQ(near.completions[i].status, WcStatus::kSuccess);
+      EXPECT_EQ(near.completions[i].wr_id, i);
+      EXPECT_EQ(far.completions[i].status, WcStatus::kSuccess);
+      EXPECT_EQ(far.completions[i].wr_id, i) << "each once, in order";
+    }
+    EXPECT_EQ(far.bytes_at(100'000, 3000), near.bytes_at(0, 3000));
+    EXPECT_GT(paths.fabrics[1]->count(1, fabric::SwitchPortCounter::kCellsIn), 3000U / 256 * kMessages / 3);
+  }
+}
+
+/// Two adapters of one host: what is posted on a queue pair leaves by the adapter that it belongs to, and the
+/// other one has work only when the program gives it some.
+TEST(SanPaths, SAN_STRIPE_04_the_traffic_of_a_queue_pair_never_leaves_its_adapter) {
+  covers("SAN-STRIPE-04");
+  TestFabricConfig config;
+  config.switching = small_switch();
+  config.nodes = 3;
+  config.switching.link.cell_payload_bytes = 256;
+  AdapterStar star(config);  // sides 0 and 1 are the host's, side 2 the peer
+  const auto cells_of = [&star](int adapter) {
+    return star.fabric.count(static_cast<uint32_t>(adapter) + 1, fabric::SwitchPortCounter::kCellsIn);
+  };
+  for (const int own : {0, 1}) {
+    const auto qps = star.connect({}, {}, own, 2);
+    const std::array<uint64_t, 2> before{cells_of(own), cells_of(1 - own)};
+    const uint32_t at = static_cast<uint32_t>(own) * 10'000;
+    star.side(own).fill(0, 5000, static_cast<uint8_t>(own + 1));
+    ASSERT_EQ(star.post_recv(2, *qps[1], 7, {star.side(2).sge(at, 5000)}), PostResult::kOk);
+    const Sge data = star.side(own).sge(0, 5000);
+    ASSERT_EQ(star.side(own).adapter->post_send(*qps[0], {.sges = {&data, 1}}), PostResult::kOk);
+    star.run(200);
+    EXPECT_GE(cells_of(own) - before[0], 5000U / 256);
+    EXPECT_EQ(cells_of(1 - own), before[1]) << "the other adapter is idle";
+    EXPECT_EQ(star.side(2).bytes_at(at, 5000), star.side(own).bytes_at(0, 5000));
+  }
+}
+
 TEST(SanPaths, SAN_STRIPE_02_one_path_delivers_late_and_the_data_is_right) {
   covers("SAN-STRIPE-02");
   for (const SendOpcode opcode : {SendOpcode::kSend, SendOpcode::kRdmaWriteWithImm}) {

@@ -74,6 +74,49 @@ TEST(PushNode, PUSH_NODE_04_two_hosts_share_a_unit_and_both_move_data) {
   EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(kLanMac, host_mac(1), 7777)});
 }
 
+/// A host whose adapter has two ports has a session over each: both carry frames at once, and when one link
+/// is cut the session over the other goes on.
+TEST(SanNodePorts, SAN_NODE_03_both_ports_of_a_host_carry_traffic) {
+  DriverWorldConfig config;
+  config.units = 2;
+  config.ports_per_host = 2;
+  config.uses = {{0, 1}};
+  DriverWorld world(config);
+  world.run_until_open();
+  const auto cells_of = [&](size_t port) {
+    const auto number = static_cast<fabric::PortNumber>(world.hosts[0].node + port);
+    return world.fabric->port(number).counters.get(fabric::SwitchPortCounter::kCellsIn);
+  };
+  const std::array<uint64_t, 2> before{cells_of(1), cells_of(2)};
+  constexpr uint32_t kFrames = 100;
+  Frames out[2];
+  Frames in[2];
+  for (uint32_t i = 0; i < kFrames; ++i) {
+    for (uint32_t u = 0; u < 2; ++u) {
+      out[u].push_back(make_ethernet(kLanMac, host_mac(0), 1000 * u + i));
+      in[u].push_back(make_ethernet(host_mac(0), kLanMac, 5000 + 1000 * u + i));
+      world.os(0, u).inject(out[u].back());
+      world.nic(u).inject(in[u].back());
+    }
+  }
+  world.run(3000);
+  covers("SAN-NODE-03");
+  for (uint32_t u = 0; u < 2; ++u) {
+    EXPECT_EQ(DriverWorld::taken(world.nic(u)), out[u]) << "unit " << u;
+    EXPECT_EQ(DriverWorld::taken(world.os(0, u)), in[u]) << "unit " << u;
+    EXPECT_GE(cells_of(u + 1) - before[u], kFrames) << "port " << u + 1;
+  }
+  // One of several paths is gone.
+  world.cable_of_host(0, 1).unplug();
+  world.os(0, 1).inject(out[1].front());
+  world.nic(1).inject(in[1].front());
+  world.run();
+  EXPECT_EQ(DriverWorld::taken(world.nic(1)), Frames{out[1].front()});
+  EXPECT_EQ(DriverWorld::taken(world.os(0, 1)), Frames{in[1].front()});
+  EXPECT_FALSE(world.session(0, 0).port_up());
+  EXPECT_TRUE(world.session(0, 1).port_up());
+}
+
 /// Looks for the LAN object's address in the header of every cell.
 class CellWatch final : public fabric::FlitObserver {
  public:

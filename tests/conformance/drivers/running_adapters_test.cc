@@ -60,7 +60,8 @@ struct End {
 
 class RunningAdapters : public ::testing::Test {
  protected:
-  RunningAdapters() {
+  /// With an Hca and a Tca, or with two Tcas.
+  explicit RunningAdapters(bool with_host = true) {
     log_setup("test", LogLevel::kError);
     fabric::SwitchConfig switching;
     switching.ports = 2;
@@ -69,10 +70,12 @@ class RunningAdapters : public ::testing::Test {
     const std::vector<fabric::NodeEntry> entries{{"host", Guid(0x11), Lid(1)}, {"unit", Guid(0x22), Lid(2)}};
     admission = std::make_unique<fabric::Admission>(*fabric, entries);
     acceptor = std::move(fabric::ShmAcceptor::create(dir.path() + "/s", *admission).value());
-    auto hca = std::make_unique<hca::Hca>(Guid(0x11), ends[0].random);
+    std::unique_ptr<RunningAdapter> first = std::make_unique<tca::Tca>(Guid(0x11), ends[0].random);
+    if (with_host) first = std::make_unique<hca::Hca>(Guid(0x11), ends[0].random);
     auto tca = std::make_unique<tca::Tca>(Guid(0x22), ends[1].random);
-    running = {hca.get(), tca.get()};
-    ends[0].node = std::move(node::Endnode::create(spec_of(0x11, 1), std::move(hca), ends[0].random).value());
+    running = {first.get(), tca.get()};
+    ends[0].node =
+        std::move(node::Endnode::create(spec_of(0x11, 1), std::move(first), ends[0].random).value());
     ends[1].node = std::move(node::Endnode::create(spec_of(0x22, 2), std::move(tca), ends[1].random).value());
     for (int turn = 0; turn < 2000 && !up(); ++turn) run(1, 1ms);
     EXPECT_TRUE(up()) << "the links do not come up";
@@ -170,6 +173,20 @@ TEST_F(RunningAdapters, PUSH_NODE_03_host_and_unit_send_write_read_and_answer_al
   const auto from_unit = exchange(1);
   EXPECT_EQ(from_host, from_unit) << "the same cells for the same work";
   EXPECT_GE(from_host[0][0], 20'000U / 4096 + 9'000 / 4096 + 1) << "cut into cells";
+}
+
+class RunningUnits : public RunningAdapters {
+ protected:
+  RunningUnits() : RunningAdapters(false) {}
+};
+
+TEST_F(RunningUnits, SAN_NODE_03_units_send_write_and_read_with_no_host_in_the_fabric) {
+  const auto from_first = exchange(0);
+  const auto from_second = exchange(1);
+  covers("SAN-NODE-03");
+  EXPECT_EQ(from_first, from_second);
+  EXPECT_GE(from_first[0][0], 20'000U / 4096 + 9'000 / 4096 + 1) << "cut into cells";
+  EXPECT_EQ(fabric->ports(), 2U) << "nobody else is there";
 }
 
 /// A driver half with a frame for the other side in its next turn.

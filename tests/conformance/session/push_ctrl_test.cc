@@ -80,9 +80,10 @@ TEST(PushCtrl, PUSH_CTRL_01_two_queue_pairs_with_disjoint_traffic) {
     SessionPair pair(in_mode(mode));
     exchange(pair);
     const auto wire = read_wire(pair.pipe, 1024);
-    CmOffer offers[2];
+    SessionOffer offers[2];
     for (const WireItem& item : wire) {
-      if (item.kind != WireKind::kCm || (item.cm.kind != CmKind::kReq && item.cm.kind != CmKind::kRep))
+      if (item.kind != WireKind::kCm ||
+          (item.cm.kind != CmAttribute::kReq && item.cm.kind != CmAttribute::kRep))
         continue;
       EXPECT_EQ(item.cm.offer.channels, 2);
       offers[item.from] = item.cm.offer;
@@ -91,8 +92,8 @@ TEST(PushCtrl, PUSH_CTRL_01_two_queue_pairs_with_disjoint_traffic) {
     // what is addressed to one comes from its partner.
     std::map<std::pair<int, uint32_t>, uint32_t> partner;
     for (int to = 0; to < 2; ++to) {
-      const CmOffer& here = offers[to];
-      const CmOffer& there = offers[1 - to];
+      const SessionOffer& here = offers[to];
+      const SessionOffer& there = offers[1 - to];
       EXPECT_NE(here.control.qpn, here.data.qpn);
       partner[{to, here.control.qpn.value()}] = there.control.qpn.value();
       partner[{to, here.data.qpn.value()}] = there.data.qpn.value();
@@ -151,7 +152,7 @@ TEST(PushCtrl, PUSH_CTRL_04_rdma_mode_is_acknowledged_and_channel_1_carries_writ
   uint32_t requests = 0;
   for (const WireItem& item : read_wire(pair.pipe, 1024)) {
     if (item.kind == WireKind::kAck) acknowledged.emplace(item.from, item.channel);
-    if (item.kind == WireKind::kCm && item.cm.kind == CmKind::kReq) ++requests;
+    if (item.kind == WireKind::kCm && item.cm.kind == CmAttribute::kReq) ++requests;
     if (item.channel == 1 && item.kind != WireKind::kAck) {
       EXPECT_EQ(item.kind, WireKind::kWrite);
     }

@@ -5,8 +5,10 @@
 #include <map>
 #include <set>
 
+#include "base/crc32c.h"
 #include "base/endian.h"
 #include "messages/netdev_bytes.h"
+#include "messages/session_mad.h"
 #include "tests/support/netdev_random.h"
 #include "tests/support/requirement.h"
 #include "tests/support/scripted_host.h"
@@ -20,6 +22,84 @@ namespace {
 using namespace std::chrono_literals;
 using namespace test;  // NOLINT(google-build-using-namespace): the test's own words
 using C = SessionCounter;
+
+// ---- SAN-XPORT --------------------------------------------------------------------------------
+
+/// Request cells and acknowledgements of a session's channels in one direction of the requests: each cell by
+/// queue pair, PSN and place in its packet.
+struct Acknowledged {
+  std::multiset<std::array<uint32_t, 3>> requests;
+  std::multiset<std::array<uint32_t, 3>> answers;
+};
+Acknowledged acknowledged(const Pipe& pipe, int from) {
+  Acknowledged out;
+  for (const TracedCell& cell : pipe.trace()) {
+    const uint32_t kind = opcode_properties(static_cast<uint8_t>(cell.view.opcode));
+    const bool answer = (kind & kOpAcknowledge) != 0;
+    if (cell.view.opcode == Opcode::kUdSend || (cell.from == from) == answer) continue;
+    if (answer) {
+      out.answers.insert({cell.view.dest_qpn.value(), cell.view.ack.psn.value(), cell.view.ack.cell_number});
+    } else {
+      out.requests.insert({cell.view.src_qpn.value(), cell.view.psn.value(), cell.view.cell_number});
+    }
+  }
+  return out;
+}
+
+/// The mode of acknowledgement is in the exchange that opens a session: the unit does as its host asks.
+TEST(SanXportSession, SAN_XPORT_07_each_cell_has_an_acknowledgement_when_the_host_asks_for_it) {
+  for (const TransferMode mode : {TransferMode::kRdma, TransferMode::kSendDataOnly}) {
+    SessionPairOptions options = in_mode(mode);
+    options.host.acks = AckPolicy::kStrict;
+    SessionPair pair(options);
+    exchange(pair);
+    pair.run(200);
+    EXPECT_EQ(pair.unit().peer().acks, AckPolicy::kStrict);
+    covers("SAN-XPORT-07");
+    for (const int from : {0, 1}) {
+      const Acknowledged strict = acknowledged(pair.pipe, from);
+      EXPECT_GT(strict.requests.size(), 40U);
+      EXPECT_EQ(strict.answers, strict.requests) << "mode " << to_string(mode) << " from " << from;
+    }
+
+    SessionPair other(in_mode(mode));
+    exchange(other);
+    other.run(200);
+    EXPECT_EQ(other.unit().peer().acks, AckPolicy::kSelective);
+    const Acknowledged selective = acknowledged(other.pipe, 0);
+    EXPECT_LT(selective.answers.size(), selective.requests.size() / 2);
+  }
+}
+
+/// A unit that answers otherwise than it was asked has broken the protocol.
+TEST(SanXportSession, a_reply_with_another_way_to_acknowledge_opens_nothing) {
+  for (const bool changed : {false, true}) {
+    SessionPairOptions options = in_mode(TransferMode::kRdma);
+    options.open = false;
+    SessionPair pair(options);
+    int replies = 0;
+    pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {
+      CellView view;
+      const bool good = decode_cell(bytes, CrcCheck::kAlreadyVerified, view) == CellError::kNone;
+      SessionMad message;
+      if (from != 1 || !good || view.opcode != Opcode::kUdSend) return Verdict::kPass;
+      if (decode_session_mad(view.payload, message) != MadError::kNone || message.kind != CmAttribute::kRep)
+        return Verdict::kPass;
+      ++replies;
+      constexpr size_t kAcks = kMadBytes - sizeof(CmRep::private_data) + 30;
+      std::byte& acks = bytes[bytes.size() - kCrcBytes - view.payload.size() + kAcks];
+      EXPECT_EQ(acks, std::byte{0});
+      if (changed) acks = std::byte{1};
+      const size_t covered = bytes.size() - kCrcBytes;
+      store_be(bytes.data() + covered, crc32c({bytes.data(), covered}));
+      return Verdict::kPass;
+    });
+    pair.host().open();
+    pair.run_for(300ms);
+    EXPECT_GT(replies, 0);
+    EXPECT_EQ(pair.host().state() == SessionState::kOpen, !changed) << "changed " << changed;
+  }
+}
 
 // ---- PUSH-SEND, PUSH-RDMAW --------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ TEST(SessionDefence, a_guessed_key_costs_the_session_and_each_time_more_time) {
     const Instant lost = host.clock.now();
     const uint64_t before = accepted();
     for (int tries = 0; tries < 1000 && accepted() == before; ++tries) {
-      host.knock(CmKind::kReq, ++nonce);
+      host.knock(CmAttribute::kReq, ++nonce);
       host.run(5, 1ms);
     }
     waits.push_back(host.clock.now() - lost);
@@ -143,7 +143,7 @@ TEST(SessionDefence, addresses_keys_and_numbers_are_random_and_never_the_same_tw
       // A process address of this machine has the upper 16 bits clear.
       EXPECT_NE(pool.address >> 48, 0U) << std::hex << pool.address;
     }
-    for (const CmChannel& channel : {host.answer.control, host.answer.data}) {
+    for (const SessionQueuePair& channel : {host.answer.control, host.answer.data}) {
       EXPECT_TRUE(numbers.insert(channel.qpn.value()).second) << "QPN";
       EXPECT_TRUE(numbers.insert(channel.psn.value() | 1U << 24).second) << "PSN";
     }

@@ -71,6 +71,23 @@ class Atomics : public ::testing::Test {
   MemoryRegion region;
 };
 
+TEST_F(Atomics, and_writes_behind_a_read_do_not_change_what_it_brings) {
+  const auto qps = connect();
+  words[0] = 41;
+  constexpr uint64_t kNew = 77;
+  std::memcpy(&pair.side(0).memory[8], &kNew, sizeof kNew);
+  ASSERT_EQ(post(*qps[0], request(SendOpcode::kRdmaRead, 0)), PostResult::kOk);
+  ASSERT_EQ(post(*qps[0], request(SendOpcode::kRdmaWrite, 0), 1), PostResult::kOk);
+  ASSERT_EQ(post(*qps[0], request(SendOpcode::kRdmaRead, 0), 2), PostResult::kOk);
+  ASSERT_EQ(post(*qps[0], request(SendOpcode::kFetchAdd, 1), 3), PostResult::kOk);
+  pair.run(50);
+  ASSERT_EQ(completions().size(), 4U);
+  EXPECT_EQ(old_value(0), 41U);
+  EXPECT_EQ(old_value(2), kNew);
+  EXPECT_EQ(old_value(3), kNew);
+  EXPECT_EQ(words[0], kNew + 1);
+}
+
 TEST_F(Atomics, change_the_word_and_give_back_what_it_was) {
   const auto qps = connect();
   words[0] = 41;
@@ -102,7 +119,7 @@ TEST_F(Atomics, scatter_the_old_value_over_a_list) {
   EXPECT_EQ(std::memcmp(&pair.side(0).memory[100], words.data(), 3), 0);
   EXPECT_EQ(std::memcmp(&pair.side(0).memory[200], std::as_bytes(std::span(words)).data() + 3, 5), 0);
   wanted.sges = {list.data(), 1};
-  EXPECT_EQ(pair.side(0).adapter->post_send(*qps[0], wanted), PostResult::kBadSges);
+  EXPECT_EQ(pair.side(0).adapter->post_send(*qps[0], wanted), PostResult::kBadAtomic);
 }
 
 TEST_F(Atomics, SAN_WQE_04_eight_queue_pairs_increment_a_word_a_thousand_times_each) {

@@ -205,7 +205,7 @@ TEST_F(SharedReceive, what_cannot_be_is_refused) {
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(post(i), PostResult::kOk);
   EXPECT_EQ(post(3), PostResult::kWouldBlock);
   const std::array<Sge, 3> three{};
-  EXPECT_EQ(srqs().post_recv(*srq, {.sges = three}), PostResult::kBadSges);
+  EXPECT_EQ(srqs().post_recv(*srq, {.sges = three}), PostResult::kTooManySges);
   // Another size must hold what is queued; what it may say of a limit goes by its new size.
   EXPECT_FALSE(srqs().modify(*srq, {.wqes = 2}, kSrqWqes));
   EXPECT_FALSE(srqs().modify(*srq, {.wqes = limits.wqes_per_queue + 1}, kSrqWqes));

@@ -300,6 +300,42 @@ TEST_F(Engine, only_the_next_flit_in_order_is_given_up) {
   EXPECT_EQ(receive(), (Numbers{1, 2}));
 }
 
+/// A cell is torn if it comes damaged again and again. A flit that was lost as often, and then comes damaged
+/// once, is asked for like any other.
+TEST_F(Engine, losses_do_not_make_a_damaged_cell_a_torn_one) {
+  for (uint32_t i = 1; i <= kFlitRepeatsMax; ++i) {
+    carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 1}));
+    receive();
+  }
+  std::vector<std::byte> damaged = data(1);
+  damaged[40] ^= std::byte{1};
+  for (uint32_t copy = 0; copy < 2; ++copy) {
+    carrier->arrive(damaged);
+    EXPECT_EQ(receive(), Numbers{});
+    EXPECT_EQ(engine.state(), LinkState::kUp);
+  }
+  EXPECT_EQ(count(LinkCounter::kTornCells), 0U);
+  carrier->arrive(data(1));
+  EXPECT_EQ(receive(), Numbers{1});
+}
+
+/// The request may be lost, and what it asks for. The sender's questions are 200 ms apart by then, but all
+/// else it says names the missing flit too.
+TEST_F(Engine, what_is_still_missing_after_a_while_is_asked_for_again) {
+  const auto peer_speaks = [this] {
+    carrier->arrive(control({.kind = FlitKind::kAck, .sequence = 1}));
+    receive();
+  };
+  peer_speaks();
+  EXPECT_EQ(count(LinkCounter::kRepeatsRequested), 1U);
+  for (const Duration pause : {LinkTimers{}.probe_steady - 1us, Duration{1us}, Duration{1us}}) {
+    now += pause;
+    engine.poll(now);
+    peer_speaks();
+  }
+  EXPECT_EQ(count(LinkCounter::kRepeatsRequested), 2U);
+}
+
 /// Two full rings whose owners both have something to acknowledge would wait for each other for ever.
 TEST_F(Engine, data_never_takes_the_slots_that_are_kept_for_flits_without_data) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true, 1000), now);

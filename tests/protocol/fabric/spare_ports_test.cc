@@ -21,16 +21,26 @@ constexpr uint16_t kFirstLid = 100;
 /// A switch with one listed node (GUID 0xA, LID 1) and spare ports behind it.
 class Spare : public ::testing::Test {
  protected:
-  void open(uint32_t ports) {
+  void open(uint32_t ports, uint32_t lids = 0) {
     SwitchConfig config;
     config.ports = ports + 1;
     config.link.guid = Guid(5);
     config.link.cell_payload_bytes = 256;
     fabric = std::make_unique<Switch>(config);
-    spare = {.ports = ports, .first_lid = Lid(kFirstLid)};
-    admission =
-        std::make_unique<Admission>(*fabric, std::vector<NodeEntry>{{"a", Guid(0xA), Lid(1)}}, spare, random);
+    spare = {.ports = ports, .first_lid = Lid(kFirstLid), .lids = lids};
+    admission = std::make_unique<Admission>(*fabric, std::vector<NodeEntry>{{"a", Guid(0xA), Lid(1)}}, spare,
+                                            random, LinkTimers{}, store.get());
   }
+  /// Leases that outlive the switch, in memory.
+  struct Store final : LeaseStore {
+    std::vector<Lease> load() override {
+      std::vector<Lease> out;
+      for (const auto& [lid, lease] : kept) out.push_back(lease);
+      return out;
+    }
+    void keep(const Lease& lease) noexcept override { kept[lease.lid] = lease; }
+    std::map<uint32_t, Lease> kept;
+  };
   /// An endnode as its connector speaks for it.
   struct Guest {
     Guest() : end(config()) {}
@@ -91,6 +101,7 @@ class Spare : public ::testing::Test {
   SeededRandom random{7};
   ManualClock clock;
   SpareConfig spare;
+  std::unique_ptr<Store> store;
   std::unique_ptr<Switch> fabric;
   std::unique_ptr<Admission> admission;
 };
@@ -103,7 +114,7 @@ TEST_F(Spare, the_welcome_says_who_the_endnode_is) {
   ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
   for (const Guest* guest : {&one, &two}) {
     EXPECT_GE(guest->params.lid, Lid(kFirstLid));
-    EXPECT_LT(guest->params.lid.value(), kFirstLid + anonymous_lids(4));
+    EXPECT_LT(guest->params.lid.value(), kFirstLid + anonymous_lids(spare_lids(4)));
     EXPECT_NE(guest->params.local_guid, Guid{});
     EXPECT_EQ(guest->params.peer_guid, Guid(5));
     EXPECT_EQ(guest->params.pkeys, (std::array<uint16_t, kLinkPkeysMax>{kPkeyDefault}));
@@ -136,7 +147,7 @@ TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
   std::map<Lid, Instant> left;
   uint32_t refused = 0;
   uint32_t lent = 0;
-  for (uint32_t i = 0; i < 4 * anonymous_lids(1); ++i) {
+  for (uint32_t i = 0; i < 4 * anonymous_lids(spare_lids(1)); ++i) {
     Guest guest;
     const LinkRefusal refusal = join(guest, fmt::format("p{}", i));
     if (refusal == LinkRefusal::kNoLid) {
@@ -153,8 +164,8 @@ TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
     leave(guest);
     left[guest.params.lid] = clock.now();
   }
-  EXPECT_EQ(left.size(), anonymous_lids(1));
-  EXPECT_GT(lent, anonymous_lids(1)) << "they are lent again";
+  EXPECT_EQ(left.size(), anonymous_lids(spare_lids(1)));
+  EXPECT_GT(lent, anonymous_lids(spare_lids(1))) << "they are lent again";
   EXPECT_EQ(count(AdmissionCounter::kRefusedNoLid), refused);
   EXPECT_GT(refused, 0U);
 }
@@ -271,7 +282,7 @@ TEST_F(Spare, endnodes_outlive_their_switch) {
 /// A name that stays: another process that brings the same GUID and identity is the same endnode.
 TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
   open(2);
-  const Lid own(static_cast<uint16_t>(kFirstLid + anonymous_lids(2)));
+  const Lid own(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(2))));
   Guest first(0xB0B, 77, own);
   ASSERT_EQ(join(first, "p1"), LinkRefusal::kNone);
   EXPECT_EQ(first.params.lid, own);
@@ -294,13 +305,13 @@ TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
 /// Those that are nobody leave the LIDs of the others alone, whatever comes and goes.
 TEST_F(Spare, nobody_gets_by_chance_what_others_may_wish_for) {
   open(2);
-  Guest named(0xB0B, 77, Lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(2))));
+  Guest named(0xB0B, 77, Lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(2)))));
   ASSERT_EQ(join(named, "named"), LinkRefusal::kNone);
   leave(named);
   for (uint32_t i = 0; i < 3 * spare_lids(2); ++i) {
     Guest guest;
     if (join(guest, fmt::format("p{}", i)) == LinkRefusal::kNone) {
-      ASSERT_LT(guest.params.lid.value(), kFirstLid + anonymous_lids(2));
+      ASSERT_LT(guest.params.lid.value(), kFirstLid + anonymous_lids(spare_lids(2)));
       leave(guest);
     }
     step(1s);
@@ -352,10 +363,113 @@ TEST_F(Spare, one_origin_cannot_take_all_by_joining_again) {
     ++lids;
     leave(guest);
   }
-  EXPECT_LE(lids, anonymous_lids(8) / 2 + 4);
-  EXPECT_GT(lids, anonymous_lids(8) / 4) << "and it is a rate, no ban";
+  EXPECT_LE(lids, anonymous_lids(spare_lids(8)) / 2 + 4);
+  EXPECT_GT(lids, anonymous_lids(spare_lids(8)) / 4) << "and it is a rate, no ban";
   EXPECT_EQ(count(AdmissionCounter::kRefusedNoLid), 0U);
   EXPECT_EQ(join(other, "other"), LinkRefusal::kNone);
+}
+
+/// Leases are kept: the first to come after a restart gets neither GUID nor LID of another key.
+TEST_F(Spare, after_a_restart_an_endnode_is_still_its_keys_alone) {
+  store = std::make_unique<Store>();
+  open(4);
+  Guest bob;
+  ASSERT_EQ(join(bob, "bob", true, Takeover::kAllow, "bob"), LinkRefusal::kNone);
+  const LinkParams before = bob.params;
+  open(4);
+  Guest alice(before.local_guid.value(), 666, before.lid);
+  EXPECT_EQ(join(alice, "alice", true, Takeover::kAllow, "alice"), LinkRefusal::kNotOwner);
+  Guest sly(0xA11CE, 666, before.lid);  // a GUID of her own, and the LID of his
+  ASSERT_EQ(join(sly, "alice", true, Takeover::kAllow, "alice"), LinkRefusal::kNone);
+  EXPECT_NE(sly.params.lid, before.lid);
+  ASSERT_EQ(join(bob, "bob", true, Takeover::kAllow, "bob"), LinkRefusal::kNone);
+  EXPECT_EQ(bob.params.lid, before.lid);
+  EXPECT_EQ(bob.params.local_guid, before.local_guid);
+}
+
+/// What was here when the switch died rests as if it had left with it; what had left before rests no longer.
+TEST_F(Spare, rests_go_on_over_a_restart) {
+  store = std::make_unique<Store>();
+  open(2, 64);
+  Guest stays;
+  ASSERT_EQ(join(stays, "p"), LinkRefusal::kNone);
+  const uint32_t anonymous = anonymous_lids(64);
+  for (uint32_t i = 1; i < anonymous; ++i) {
+    Guest guest;
+    ASSERT_EQ(join(guest, fmt::format("p{}", i)), LinkRefusal::kNone) << i;
+    leave(guest);
+  }
+  step(kSpareLidRest);
+  open(2, 64);
+  std::set<Lid> lent;
+  for (uint32_t i = 1; i < anonymous; ++i) {
+    Guest guest;
+    ASSERT_EQ(join(guest, fmt::format("q{}", i)), LinkRefusal::kNone) << i;
+    lent.insert(guest.params.lid);
+    leave(guest);
+  }
+  EXPECT_EQ(lent.size(), anonymous - 1);
+  EXPECT_FALSE(lent.contains(stays.params.lid));
+  Guest late;
+  EXPECT_EQ(join(late, "late"), LinkRefusal::kNoLid);
+  step(kSpareLidRest);
+  ASSERT_EQ(join(late, "late"), LinkRefusal::kNone);
+  EXPECT_EQ(late.params.lid, stays.params.lid);
+}
+
+/// LIDs of names are for processes of our user: a key that joins again and again under new GUIDs gets none.
+TEST_F(Spare, a_key_takes_no_lid_of_names) {
+  open(4);
+  const auto first = static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(4)));
+  Guest stranger(0xBAD, 1, Lid(first));
+  ASSERT_EQ(join(stranger, "key", true, Takeover::kAllow, "key"), LinkRefusal::kNone);
+  EXPECT_LT(stranger.params.lid.value(), first);
+  Guest named(0xB0B, 77, Lid(first));
+  ASSERT_EQ(join(named), LinkRefusal::kNone);
+  EXPECT_EQ(named.params.lid, Lid(first));
+}
+
+/// The list of names was begun anew: a name yields its LID to another once it has been away for long.
+TEST_F(Spare, a_name_that_left_yields_its_lid_to_a_new_list_of_names) {
+  open(4);
+  const Lid lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(4))));
+  Guest old(0xB0B, 77, lid);
+  ASSERT_EQ(join(old), LinkRefusal::kNone);
+  Guest fresh(0xCAFE, 78, lid);
+  ASSERT_EQ(join(fresh, "other"), LinkRefusal::kNone);
+  EXPECT_NE(fresh.params.lid, lid) << "not while the first is here";
+  leave(old);
+  leave(fresh);
+  step(kSpareLidRest);
+  Guest later(0xD00D, 79, lid);
+  ASSERT_EQ(join(later, "third"), LinkRefusal::kNone);
+  EXPECT_EQ(later.params.lid, lid);
+  EXPECT_EQ(join(old), LinkRefusal::kNone) << "and the first is nobody known";
+  EXPECT_NE(old.params.lid, lid);
+}
+
+/// A test suite of short programs, never two at once, on as many LIDs as the launcher gives a lone switch.
+TEST_F(Spare, two_thousand_programs_in_a_row_find_a_lid) {
+  open(253, 40960);
+  std::set<Lid> lids;
+  for (int i = 0; i < 2000; ++i) {
+    Guest guest;
+    ASSERT_EQ(join(guest, fmt::format("p{}", i)), LinkRefusal::kNone) << i;
+    EXPECT_TRUE(lids.insert(guest.params.lid).second) << "none comes again within its rest";
+    leave(guest);
+  }
+}
+
+TEST_F(Spare, a_refusal_says_how_many_ports_there_are) {
+  open(1);
+  Guest first;
+  ASSERT_EQ(join(first), LinkRefusal::kNone);
+  const LinkHello refuse = admission->refusal(LinkHello{}, LinkRefusal::kNoPort);
+  EXPECT_EQ(refuse.port, 1);
+  EXPECT_NE(describe_refusal(refuse).find("all 1 spare ports"), std::string::npos)
+      << describe_refusal(refuse);
+  for (size_t i = 1; i < static_cast<size_t>(LinkRefusal::kCount); ++i)
+    EXPECT_FALSE(describe_refusal(admission->refusal(LinkHello{}, static_cast<LinkRefusal>(i))).empty()) << i;
 }
 
 TEST_F(Spare, a_hello_that_names_another_size_takes_nothing) {

@@ -166,5 +166,32 @@ TEST_F(ConsumerWindows, a_region_with_windows_is_not_registered_anew) {
   EXPECT_EQ(write(key, 0, 64), WcStatus::kSuccess);
 }
 
+TEST_F(ConsumerWindows, binds_that_were_not_posted_promise_nothing) {
+  hca::ProtectionDomain* domain = b().context->alloc_pd().object;
+  const hca::QpInit make{.send_cq = b().cq, .recv_cq = b().cq, .config = {}, .user = nullptr};
+  hca::Qp* ended = b().context->create_qp(*domain, make).object;
+  hca::Qp* idle = b().context->create_qp(*domain, make).object;
+  hca::Window* window = b().context->alloc_window(*domain, WindowKind::kType1).object;
+  ASSERT_NE(window, nullptr);
+  ASSERT_EQ(ended->modify({.state = adapter::QpState::kErr}, adapter::kQpAttrState), Answer::kOk);
+  const hca::WindowBind bind{.wr_id = 1, .flags = adapter::kSendSignaled};
+  Rkey flushed;
+  ASSERT_EQ(ended->bind_window(*window, bind, flushed), Answer::kOk) << "the window's key, never to be used";
+  Rkey refused;
+  for (int i = 0; i < 255; ++i) ASSERT_NE(idle->bind_window(*window, bind, refused), Answer::kOk);
+  EXPECT_EQ(refused, Rkey());
+  ASSERT_EQ(next(b()), WcStatus::kFlushed);
+  for (int i = 0; i < 254; ++i) {
+    ASSERT_EQ(ended->bind_window(*window, bind, flushed), Answer::kOk) << i;
+    ASSERT_EQ(next(b()), WcStatus::kFlushed);
+  }
+  EXPECT_EQ(ended->bind_window(*window, bind, flushed), Answer::kNoMemory)
+      << "all 255 keys ahead are promised";
+  EXPECT_EQ(b().context->destroy(window), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(ended), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(idle), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(domain), Answer::kOk);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -12,10 +12,14 @@
 namespace weft::rdma_cm {
 namespace {
 
+constexpr uint64_t kHost = 0x1234;
+
 struct Node final : test::MadNode, AddressUser {
   Node(test::MadNetwork& network, Lid lid)
-      : MadNode(network, lid), random(lid.value()), resolver(Guid(lid.value()), random, *this, *this) {}
-  void receive(Instant now, Lid from, const CmMad& mad) override { resolver.receive(now, from, mad); }
+      : MadNode(network, lid),
+        random(lid.value()),
+        resolver(Guid(lid.value()), random, *this, *this, kHost) {}
+  void on_endnode(Instant now, Lid from, const EndnodeMad& mad) override { resolver.receive(now, from, mad); }
   void poll(Instant now) override { resolver.poll(now); }
   Owns owns(const MadAddress& question) noexcept override {
     if (!ips.contains(question.ip[15])) return Owns::kNo;

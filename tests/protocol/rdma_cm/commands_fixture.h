@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ namespace weft::rdma_cm {
 inline constexpr uint64_t kHost = 77;
 
 /// An endnode with one program on it.
-struct Node final : test::MadNode, NodeView {
+struct Node : test::MadNode, NodeView {
   Node(test::MadNetwork& network, Lid lid)
       : MadNode(network, lid),
         clock(network.clock),
@@ -58,9 +59,7 @@ struct Node final : test::MadNode, NodeView {
     out.ip[15] = std::byte{static_cast<uint8_t>(lid().value())};
     return out;
   }
-  void receive(Instant now, Lid from, const CmMad& mad) override {
-    endnode.receive(now, from, encode_mad(mad));
-  }
+  void receive(Instant now, Lid from, const MadBytes& mad) override { endnode.receive(now, from, mad); }
   void poll(Instant now) override { endnode.poll(now); }
 
   template <class Body>
@@ -73,6 +72,9 @@ struct Node final : test::MadNode, NodeView {
     const rdma_ucm_cmd_hdr header{.cmd = number, .in = sizeof body, .out = static_cast<uint16_t>(room)};
     std::memcpy(bytes.data(), &header, sizeof header);
     std::memcpy(&bytes[sizeof header], &body, sizeof body);
+    return execute(at, bytes);
+  }
+  virtual int execute(CmFile& at, std::span<const std::byte> bytes) {
     return commands.execute(clock.now(), at, bytes);
   }
   static uint64_t at(const void* where) { return reinterpret_cast<uintptr_t>(where); }
@@ -103,8 +105,9 @@ struct Node final : test::MadNode, NodeView {
   int listen(uint32_t id, uint32_t backlog = 10) {
     return command(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{.id = id, .backlog = backlog});
   }
-  int resolve(uint32_t id, const IpAddress& to) {
+  int resolve(uint32_t id, const IpAddress& to, const IpAddress& from = {}) {
     rdma_ucm_resolve_ip body{};
+    body.src_addr = to_sockaddr(from);
     body.dst_addr = to_sockaddr(to);
     body.id = id;
     body.timeout_ms = 2000;
@@ -134,8 +137,11 @@ struct Node final : test::MadNode, NodeView {
     return out;
   }
   int connect(uint32_t id, uint32_t qpn, const std::string& text = {}) {
+    return connect(id, param(qpn, text));
+  }
+  int connect(uint32_t id, const rdma_ucm_conn_param& with) {
     rdma_ucm_connect body{};
-    body.conn_param = param(qpn, text);
+    body.conn_param = with;
     body.id = id;
     return command(RDMA_USER_CM_CMD_CONNECT, body);
   }
@@ -156,6 +162,41 @@ struct Node final : test::MadNode, NodeView {
   int disconnect(uint32_t id) { return command(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{.id = id}); }
   /// The next event; its number is ~0 when there is none.
   rdma_ucm_event_resp event() { return event_at(*file); }
+  int migrate(uint32_t id, CmFile& to) {
+    rdma_ucm_migrate_resp moved{};
+    rdma_ucm_migrate_id body{};
+    body.response = at(&moved);
+    body.id = id;
+    body.fd = static_cast<uint32_t>(file->descriptor->fd());
+    return command_at(to, RDMA_USER_CM_CMD_MIGRATE_ID, body);
+  }
+  int join(uint32_t id, const IpAddress& group, uint32_t& handle) {
+    rdma_ucm_create_id_resp made{};
+    rdma_ucm_join_ip_mcast body{};
+    body.response = at(&made);
+    body.uid = 0xCC;
+    body.addr = to_sockaddr(group);
+    body.id = id;
+    const int error = command(RDMA_USER_CM_CMD_JOIN_IP_MCAST, body);
+    handle = made.id;
+    return error;
+  }
+  int leave(uint32_t group) {
+    rdma_ucm_destroy_id_resp gone{};
+    rdma_ucm_destroy_id body{};
+    body.response = at(&gone);
+    body.id = group;
+    return command(RDMA_USER_CM_CMD_LEAVE_MCAST, body);
+  }
+  int set_option(uint32_t id, int option, int value) {
+    rdma_ucm_set_option body{};
+    body.optval = at(&value);
+    body.id = id;
+    body.level = RDMA_OPTION_ID;
+    body.optname = static_cast<uint32_t>(option);
+    body.optlen = sizeof value;
+    return command(RDMA_USER_CM_CMD_SET_OPTION, body);
+  }
   rdma_ucm_event_resp event_at(CmFile& at_file) {
     rdma_ucm_event_resp out{};
     out.event = ~0U;

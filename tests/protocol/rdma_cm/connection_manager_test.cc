@@ -20,7 +20,7 @@ struct Node final : test::MadNode, CmUser {
   Node(test::MadNetwork& network, Lid lid)
       : MadNode(network, lid), random(lid.value()), manager(random, *this, *this), clock(network.clock) {}
 
-  void receive(Instant now, Lid from, const CmMad& mad) override {
+  void on_cm(Instant now, Lid from, const CmMad& mad) override {
     manager.receive(now, from, mad);
     act(now);
   }
@@ -43,25 +43,38 @@ struct Node final : test::MadNode, CmUser {
       }
     }
   }
-  bool on_request(Connection& connection, const CmMad& mad) noexcept override {
+  bool on_request(Connection& connection, const CmReq& req) noexcept override {
+    return take(connection, req);
+  }
+  bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override {
+    return take(connection, req);
+  }
+  bool take(Connection& connection, const CmBody& request) {
     if (!listens) return false;
     connection.user = this;
     passive = &connection;
-    last = mad;
+    last = request;
     ++requests;
     asked.push_back(&connection);
     return true;
   }
-  void on_event(Connection& connection, CmEventKind kind, const CmMad& mad) noexcept override {
+  void on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept override {
     events.push_back(kind);
-    last = mad;
+    last = message;
     if (kind == CmEventKind::kReply) replied.push_back(&connection);
     if (kind == CmEventKind::kDisconnected) left.push_back(&connection);
   }
-  void on_watch(Lid peer, bool wanted) noexcept override { watched[peer] += wanted ? 1 : -1; }
+  bool on_watch(Lid peer, bool wanted) noexcept override {
+    watched[peer] += wanted ? 1 : -1;
+    return true;
+  }
   void on_dead_qp(uint32_t qpn) noexcept override { dead_qps.push_back(qpn); }
-  Connection* connect(Lid to, MadKind kind = MadKind::kReq) {
-    active = manager.request(clock.now(), to, {.kind = kind, .service_id = 7, .qpn = 11}, this);
+  Connection* connect(Lid to) {
+    active = manager.request(clock.now(), to, CmReq{.service_id = 7, .qpn = 11}, this);
+    return active;
+  }
+  Connection* ask_for_service(Lid to) {
+    active = manager.request(clock.now(), to, CmSidrReq{.service_id = 7}, this);
     return active;
   }
   uint64_t count(CmCounter counter) { return manager.counters().get(counter); }
@@ -73,7 +86,7 @@ struct Node final : test::MadNode, CmUser {
   bool listens = true;
   bool answers = true;
   int requests = 0;
-  CmMad last;
+  CmBody last;
   std::map<Lid, int> watched;
   std::vector<uint32_t> dead_qps;
   Connection* active = nullptr;
@@ -129,7 +142,7 @@ TEST_F(ConnectionManagerTest, a_connection_is_made_and_ended) {
 }
 
 TEST_F(ConnectionManagerTest, each_message_may_be_lost_once) {
-  for (const MadKind kind : {MadKind::kReq, MadKind::kRep, MadKind::kRtu}) {
+  for (const CmAttribute kind : {CmAttribute::kReq, CmAttribute::kRep, CmAttribute::kRtu}) {
     SCOPED_TRACE(to_string(kind));
     network.lose_next = {kind};
     a.events.clear();
@@ -138,7 +151,7 @@ TEST_F(ConnectionManagerTest, each_message_may_be_lost_once) {
     EXPECT_TRUE(network.lose_next.empty());
     EXPECT_EQ(a.events, Events{CmEventKind::kReply});
     EXPECT_EQ(b.events, Events{CmEventKind::kEstablished});
-    network.lose_next = {kind == MadKind::kRep ? MadKind::kDreq : MadKind::kDrep};
+    network.lose_next = {kind == CmAttribute::kRep ? CmAttribute::kDreq : CmAttribute::kDrep};
     ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.active));
     network.run(1s);
     EXPECT_TRUE(network.lose_next.empty());
@@ -154,7 +167,7 @@ TEST_F(ConnectionManagerTest, nobody_listens) {
   a.connect(b.lid());
   network.run(100ms);
   EXPECT_EQ(a.events, Events{CmEventKind::kRejected});
-  EXPECT_EQ(a.last.reason, kRejectInvalidService);
+  EXPECT_EQ(std::get<CmRej>(a.last).reason, kRejectInvalidService);
   EXPECT_EQ(b.count(CmCounter::kNoListener), 1U);
   EXPECT_EQ(b.manager.connections(), 0U);
   end();
@@ -165,12 +178,12 @@ TEST_F(ConnectionManagerTest, a_rejection_carries_data_and_is_repeated_when_lost
   a.connect(b.lid());
   network.run(10ms);
   const std::array<std::byte, 3> why{std::byte{1}, std::byte{2}, std::byte{3}};
-  network.lose_next = {MadKind::kRej};
+  network.lose_next = {CmAttribute::kRej};
   ASSERT_TRUE(b.manager.reject(network.clock.now(), *b.passive, kRejectConsumer, why));
   network.run(1s);
   EXPECT_EQ(a.events, Events{CmEventKind::kRejected});
-  EXPECT_EQ(a.last.reason, kRejectConsumer);
-  EXPECT_TRUE(std::equal(why.begin(), why.end(), a.last.private_data.begin()));
+  EXPECT_EQ(std::get<CmRej>(a.last).reason, kRejectConsumer);
+  EXPECT_TRUE(std::equal(why.begin(), why.end(), std::get<CmRej>(a.last).private_data.begin()));
   EXPECT_EQ(b.count(CmCounter::kAnsweredAgain), 1U);
   end();
 }
@@ -248,15 +261,13 @@ TEST_F(ConnectionManagerTest, a_destroyed_request_is_rejected) {
 TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
   establish();
   Node c{network, Lid(3)};
-  const CmMad forged{.kind = MadKind::kDreq,
-                     .local_id = b.passive->local_id,
-                     .remote_id = a.active->local_id,
-                     .qpn = a.active->own_qpn};
-  static_cast<void>(c.send(a.lid(), encode_mad(forged)));
+  const CmDreq forged{
+      .local_id = b.passive->local_id, .remote_id = a.active->local_id, .qpn = a.active->own_qpn};
+  static_cast<void>(c.send(a.lid(), encode_cm({.body = forged})));
   network.run(100ms);
   EXPECT_EQ(a.active->state, CmState::kEstablished);
   EXPECT_EQ(a.count(CmCounter::kWrongPeer), 1U);
-  static_cast<void>(c.send(a.lid(), encode_mad({.kind = MadKind::kRtu, .local_id = 1, .remote_id = 2})));
+  static_cast<void>(c.send(a.lid(), encode_cm({.body = CmRtu{.local_id = 1, .remote_id = 2}})));
   network.run(100ms);
   EXPECT_EQ(a.count(CmCounter::kUnknown), 1U);
   end();
@@ -264,28 +275,27 @@ TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
 
 /// Whoever asks for the end of what is not there need not ask again.
 TEST_F(ConnectionManagerTest, the_end_of_an_unknown_connection_is_granted) {
-  static_cast<void>(
-      b.send(a.lid(), encode_mad({.kind = MadKind::kDreq, .local_id = 9, .remote_id = 10, .qpn = 11})));
+  static_cast<void>(b.send(a.lid(), encode_cm({.body = CmDreq{.local_id = 9, .remote_id = 10, .qpn = 11}})));
   network.run(100ms);
   EXPECT_EQ(a.count(CmCounter::kUnknown), 1U);
   EXPECT_EQ(b.count(CmCounter::kReceived), 1U) << "the DREP";
 }
 
 TEST_F(ConnectionManagerTest, a_datagram_service_is_asked_for) {
-  network.lose_next = {MadKind::kSidrReq, MadKind::kSidrRep};
-  a.connect(b.lid(), MadKind::kSidrReq);
+  network.lose_next = {CmAttribute::kSidrReq, CmAttribute::kSidrRep};
+  a.ask_for_service(b.lid());
   network.run(1s);
   EXPECT_EQ(a.events, Events{CmEventKind::kSidrReply});
-  EXPECT_EQ(a.last.qpn, 77U);
-  EXPECT_EQ(a.last.status, kSidrValid);
+  EXPECT_EQ(std::get<CmSidrRep>(a.last).qpn, 77U);
+  EXPECT_EQ(std::get<CmSidrRep>(a.last).status, kSidrValid);
   EXPECT_EQ(b.requests, 1);
   EXPECT_TRUE(b.events.empty());
   end();
   b.passive = nullptr;
   b.listens = false;
-  a.connect(b.lid(), MadKind::kSidrReq);
+  a.ask_for_service(b.lid());
   network.run(1s);
-  EXPECT_EQ(a.last.status, kSidrNoService);
+  EXPECT_EQ(std::get<CmSidrRep>(a.last).status, kSidrNoService);
   end();
 }
 
@@ -349,6 +359,89 @@ TEST_F(ConnectionManagerTest, a_new_process_with_the_lid_has_none_of_the_old_con
   EXPECT_EQ(b.passive->state, CmState::kEstablished) << "nobody knew yet whose it was";
   b.manager.peer_is(network.clock.now(), a.lid(), 7);
   EXPECT_EQ(b.passive->state, CmState::kTimewait);
+}
+
+/// An endnode whose messages are made by hand.
+struct Wire final : test::MadNode {
+  using MadNode::MadNode;
+  void on_cm(Instant /*now*/, Lid /*from*/, const CmMad& mad) override { got.push_back(mad); }
+  void poll(Instant /*now*/) override {}
+  void say(Lid to, const CmMad& mad) { static_cast<void>(send(to, encode_cm(mad))); }
+  /// The last message, which must be this one.
+  template <class Message>
+  Message heard() const {
+    const auto* message = got.empty() ? nullptr : std::get_if<Message>(&got.back().body);
+    EXPECT_NE(message, nullptr);
+    return message != nullptr ? *message : Message{};
+  }
+
+  std::vector<CmMad> got;
+};
+
+/// The asker tells repeats from new questions by the transaction, so an answer carries that of the question.
+TEST_F(ConnectionManagerTest, each_goodbye_is_answered_under_its_own_transaction) {
+  Wire c{network, Lid(3)};
+  c.say(a.lid(), {.transaction = 1, .body = CmReq{.local_id = 33, .service_id = 7, .qpn = 44}});
+  network.run(10ms);
+  const uint32_t theirs = c.heard<CmRep>().local_id;
+  c.say(a.lid(), {.transaction = 1, .body = CmRtu{.local_id = 33, .remote_id = theirs}});
+  network.run(10ms);
+  ASSERT_EQ(a.passive->state, CmState::kEstablished);
+  ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.passive));
+  network.run(10ms);
+  static_cast<void>(c.heard<CmDreq>());
+  for (const uint64_t transaction : {71U, 72U}) {  // while it asks itself, and in timewait
+    c.say(a.lid(), {.transaction = transaction,
+                    .body = CmDreq{.local_id = 33, .remote_id = theirs, .qpn = a.passive->own_qpn}});
+    network.run(10ms);
+    static_cast<void>(c.heard<CmDrep>());
+    EXPECT_EQ(c.got.back().transaction, transaction);
+    EXPECT_EQ(a.passive->state, CmState::kTimewait);
+  }
+}
+
+TEST_F(ConnectionManagerTest, after_the_peers_data_nothing_waits_for_its_last_word) {
+  a.answers = false;  // so no RTU follows
+  a.connect(b.lid());
+  network.run(10ms);
+  ASSERT_EQ(b.passive->state, CmState::kRepSent);
+  ASSERT_TRUE(b.manager.peer_is_there(*b.passive));
+  EXPECT_EQ(b.passive->state, CmState::kEstablished);
+  EXPECT_EQ(b.watched[a.lid()], 1);
+  EXPECT_EQ(b.manager.deadline(), kNever);
+  EXPECT_FALSE(b.manager.peer_is_there(*b.passive)) << "once";
+  network.run(20s);
+  EXPECT_TRUE(b.events.empty());
+  EXPECT_EQ(b.passive->state, CmState::kEstablished);
+}
+
+TEST_F(ConnectionManagerTest, a_request_that_is_given_up_is_not_watched_any_more) {
+  b.answers = false;
+  a.connect(b.lid());
+  network.run(3s);
+  ASSERT_EQ(a.watched[b.lid()], 1) << "an MRA came";
+  a.manager.destroy(network.clock.now(), *a.active);
+  EXPECT_EQ(a.watched[b.lid()], 0);
+  EXPECT_EQ(a.manager.connections(), 0U);
+  EXPECT_EQ(a.manager.deadline(), kNever);
+}
+
+/// The longest time that a message can say is 2.4 hours.
+TEST_F(ConnectionManagerTest, a_peer_is_not_granted_more_time_than_we_would_ask_for) {
+  Wire c{network, Lid(3)};
+  a.connect(c.lid());
+  network.run(10ms);
+  const CmMad request = c.got.back();
+  const Instant asked = network.clock.now();
+  c.say(a.lid(), {.transaction = request.transaction,
+                  .body = CmMra{.local_id = 33,
+                                .remote_id = c.heard<CmReq>().local_id,
+                                .about = kAboutReq,
+                                .service_timeout = 31}});
+  network.run(10ms);
+  const CmTimes times;
+  EXPECT_GE(a.manager.deadline(), asked + times.patience);
+  EXPECT_LE(a.manager.deadline(), asked + times.patience + 1s);
 }
 
 TEST_F(ConnectionManagerTest, who_asks_for_patience_may_not_end_meanwhile) {

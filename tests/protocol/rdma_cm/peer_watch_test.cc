@@ -17,7 +17,7 @@ struct Node final : test::MadNode, PeerUser {
       : MadNode(network, lid),
         random(incarnation),
         watch({.incarnation = incarnation, .pid = lid.value()}, random, *this, *this) {}
-  void receive(Instant now, Lid from, const CmMad& mad) override {
+  void on_endnode(Instant now, Lid from, const EndnodeMad& mad) override {
     if (!stopped) watch.receive(now, from, mad);
   }
   void poll(Instant now) override { watch.poll(now); }
@@ -49,14 +49,14 @@ class PeerWatchTest : public ::testing::Test {
 };
 
 TEST_F(PeerWatchTest, who_answers_is_there) {
-  a.watch.begin(b.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(10s);
   EXPECT_EQ(a.heard, (Heard{{b.lid(), 200}}));
   EXPECT_TRUE(a.gone.empty());
   EXPECT_TRUE(a.asked_about.empty()) << "the kernel is not asked about one that answers";
   EXPECT_LE(a.count(PeerCounter::kAsked), 21U);
   EXPECT_EQ(b.count(PeerCounter::kAnswered), a.count(PeerCounter::kAsked));
-  a.watch.begin(b.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(1s);
   EXPECT_EQ(a.heard, (Heard{{b.lid(), 200}, {b.lid(), 200}})) << "for the new connection";
   a.watch.end(b.lid());
@@ -67,7 +67,7 @@ TEST_F(PeerWatchTest, who_answers_is_there) {
 }
 
 TEST_F(PeerWatchTest, a_process_that_has_ended_is_found_within_two_questions) {
-  a.watch.begin(b.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(5s);
   b.stopped = true;
   a.knows = Presence::kEnded;
@@ -78,7 +78,7 @@ TEST_F(PeerWatchTest, a_process_that_has_ended_is_found_within_two_questions) {
 }
 
 TEST_F(PeerWatchTest, a_process_that_is_stopped_is_waited_for) {
-  a.watch.begin(b.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(5s);
   b.stopped = true;
   a.knows = Presence::kRuns;
@@ -92,7 +92,7 @@ TEST_F(PeerWatchTest, a_process_that_is_stopped_is_waited_for) {
 }
 
 TEST_F(PeerWatchTest, one_that_nobody_knows_of_may_be_silent_for_ten_seconds) {
-  a.watch.begin(b.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(5s);
   b.stopped = true;
   network.run(9s);
@@ -107,7 +107,7 @@ TEST_F(PeerWatchTest, one_that_nobody_knows_of_may_be_silent_for_ten_seconds) {
 }
 
 TEST_F(PeerWatchTest, another_process_has_the_lid) {
-  a.watch.begin(b.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(5s);
   Node other(network, Lid(2), 300);
   network.run(1s);
@@ -117,17 +117,18 @@ TEST_F(PeerWatchTest, another_process_has_the_lid) {
 }
 
 TEST_F(PeerWatchTest, answers_that_nobody_asked_for_say_nothing) {
-  a.watch.begin(b.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(1s);
   a.watch.receive(network.clock.now(), b.lid(),
-                  {.kind = MadKind::kIsThere, .transaction = 1, .process = {.incarnation = 999}});
-  a.watch.receive(network.clock.now(), Lid(9), {.kind = MadKind::kIsThere});
+                  {.transaction = 1, .body = IsThere{.process = {.incarnation = 999}}});
+  a.watch.receive(network.clock.now(), Lid(9), {.body = IsThere()});
   EXPECT_EQ(a.count(PeerCounter::kUnexpected), 2U);
   EXPECT_EQ(a.heard.size(), 1U);
 }
 
 TEST_F(PeerWatchTest, many_peers_are_asked_less_often) {
-  for (uint16_t lid = 100; lid < 100 + 4 * PeerWatch::kPeersAtFullPace; ++lid) a.watch.begin(Lid(lid));
+  for (uint16_t lid = 100; lid < 100 + 4 * PeerWatch::kPeersAtFullPace; ++lid)
+    ASSERT_TRUE(a.watch.begin(Lid(lid)));
   network.run(1s);
   const uint64_t asked = a.count(PeerCounter::kAsked);
   network.run(5s);
@@ -139,8 +140,8 @@ TEST_F(PeerWatchTest, losses_end_nothing) {
   network.loss_ppm = 300'000;
   network.double_ppm = 300'000;
   network.disorder = 20ms;
-  a.watch.begin(b.lid());
-  b.watch.begin(a.lid());
+  ASSERT_TRUE(a.watch.begin(b.lid()));
+  ASSERT_TRUE(b.watch.begin(a.lid()));
   network.run(60s);
   EXPECT_TRUE(a.gone.empty() && b.gone.empty());
 }

@@ -56,6 +56,13 @@ constexpr std::array kRefused{
               host.offer.channels = 1;
               host.offer.data = {};
             }},
+    Refused{SessionRefusal::kMalformed, AcceptorCounter::kMalformed, nothing,
+            [](ScriptedHost& host) { host.offer.acks = 2; }},
+    Refused{SessionRefusal::kMalformed, AcceptorCounter::kMalformed, nothing,
+            [](ScriptedHost& host) {  // channels without acknowledgements
+              host.offer.mode = static_cast<uint8_t>(TransferMode::kSendReceive);
+              host.offer.acks = static_cast<uint8_t>(AckPolicy::kStrict);
+            }},
     Refused{SessionRefusal::kPolicy, AcceptorCounter::kRefusedPolicy, nothing,
             [](ScriptedHost& host) { host.events.admit_answer = SessionRefusal::kPolicy; }},
     Refused{SessionRefusal::kPolicy, AcceptorCounter::kRefusedPolicy, nothing,
@@ -93,9 +100,9 @@ TEST(Acceptor, the_driver_may_say_no) {
 TEST(Acceptor, a_repeated_request_gets_the_same_answer_and_no_second_session) {
   ScriptedHost host(unit_config());
   ASSERT_TRUE(host.connect());
-  const CmOffer first = host.answer;
+  const SessionOffer first = host.answer;
   host.datagrams.clear();
-  host.knock(CmKind::kReq, host.nonce);
+  host.knock(CmAttribute::kReq, host.nonce);
   ASSERT_EQ(host.datagrams.size(), 1U);
   EXPECT_EQ(host.datagrams[0].offer, first);
   EXPECT_EQ(host.acceptor->sessions().size(), 1U);
@@ -108,7 +115,7 @@ TEST(Acceptor, a_host_that_comes_back_ends_its_old_session) {
   NetdevSession& old = host.unit();
   host.nonce = 0x9999;
   EXPECT_TRUE(host.acceptor->sessions().size() == 1);
-  host.knock(CmKind::kReq, host.nonce);
+  host.knock(CmAttribute::kReq, host.nonce);
   EXPECT_EQ(old.counters().get(C::kLostReplaced), 1U);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
 }
@@ -121,7 +128,7 @@ TEST(Acceptor, sessions_and_requests_are_bounded) {
   for (uint8_t i = 0; i < 8; ++i) {
     host.nonce = 100 + i;
     host.offer.mac = {2, 0, 0, 0, 1, i};
-    host.knock(CmKind::kReq, host.nonce);
+    host.knock(CmAttribute::kReq, host.nonce);
   }
   const auto& counters = host.acceptor->counters();
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 2U);
@@ -137,7 +144,7 @@ TEST(Acceptor, one_lid_cannot_take_every_session) {
   ScriptedHost host(config);
   const auto ask = [&](uint8_t mac, uint64_t nonce) {
     host.offer.mac = {2, 0, 0, 0, 1, mac};
-    host.knock(CmKind::kReq, nonce);
+    host.knock(CmAttribute::kReq, nonce);
   };
   for (uint8_t i = 0; i < 20; ++i) ask(i, 100U + i);
   const auto& counters = host.acceptor->counters();
@@ -147,7 +154,7 @@ TEST(Acceptor, one_lid_cannot_take_every_session) {
   EXPECT_LT(host.acceptor->sessions().size(), config.hosts_max);
   ask(0, 200);
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid + 1U) << "comes back";
-  host.knock(CmKind::kDreq, 200);
+  host.knock(CmAttribute::kDreq, 200);
   ask(50, 201);
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid + 2U);
 }
@@ -167,20 +174,20 @@ TEST(Acceptor, a_mac_address_belongs_to_the_lid_that_has_it) {
     }
     return Verdict::kPass;
   });
-  host.knock(CmKind::kReq, 0x9999);
+  host.knock(CmAttribute::kReq, 0x9999);
   const auto& counters = host.acceptor->counters();
   EXPECT_EQ(counters.get(AcceptorCounter::kRefusedMacTaken), 1U);
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 1U);
   EXPECT_EQ(host.unit().state(), SessionState::kOpen);
   host.offer.mac = {2, 0, 0, 0, 0, 8};
-  host.knock(CmKind::kReq, 0x999A);
+  host.knock(CmAttribute::kReq, 0x999A);
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 2U) << "under its own";
 }
 
 TEST(Acceptor, datagrams_for_no_session_are_counted) {
   ScriptedHost host(unit_config());
-  host.knock(CmKind::kDreq, 4);
-  host.knock(CmKind::kDrep, 4);
+  host.knock(CmAttribute::kDreq, 4);
+  host.knock(CmAttribute::kDrep, 4);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownMessage), 2U);
 }
 
@@ -189,17 +196,14 @@ TEST(Acceptor, an_rtu_for_no_session_is_refused_at_a_bounded_rate) {
   AcceptorConfig config = unit_config();
   config.requests_per_second = 5;
   ScriptedHost host(config);
-  CmEndpoint asker(*host.adapters[0]);
-  ASSERT_TRUE(asker.open(Qpn(), 1).ok());
   uint32_t answers = 0;
   for (uint64_t nonce = 0; nonce < 20; ++nonce) {
-    asker.send({.kind = CmKind::kRtu, .nonce = nonce, .offer = {}}, Lid(2), kQpnGsi, ServiceLevel());
-    host.run(5);
-    CmDatagram answer;
-    while (asker.receive(answer) == CmReceive::kMessage) {
-      EXPECT_EQ(answer.message.kind, CmKind::kRej);
-      EXPECT_EQ(answer.message.nonce, nonce);
-      EXPECT_EQ(answer.message.reason, static_cast<uint16_t>(SessionRefusal::kUnknownSession));
+    host.datagrams.clear();
+    host.knock(CmAttribute::kRtu, nonce, 5);
+    for (const SessionMad& answer : host.datagrams) {
+      EXPECT_EQ(answer.kind, CmAttribute::kRej);
+      EXPECT_EQ(answer.nonce, nonce);
+      EXPECT_EQ(answer.reason, static_cast<uint16_t>(SessionRefusal::kUnknownSession));
       ++answers;
     }
   }
@@ -212,9 +216,9 @@ TEST(Acceptor, a_forged_disconnect_needs_the_nonce) {
   ScriptedHost host(unit_config());
   ASSERT_TRUE(host.connect());
   host.advertise();
-  host.knock(CmKind::kDreq, host.nonce + 1);
+  host.knock(CmAttribute::kDreq, host.nonce + 1);
   EXPECT_EQ(host.unit().state(), SessionState::kOpen);
-  host.knock(CmKind::kDreq, host.nonce);
+  host.knock(CmAttribute::kDreq, host.nonce);
   EXPECT_EQ(host.unit().state(), SessionState::kLost);
   EXPECT_EQ(host.count(C::kLostPeerLeft), 1U);
 }
@@ -226,10 +230,10 @@ TEST(Acceptor, a_host_that_broke_the_rules_waits_longer_each_time) {
   host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
   ASSERT_EQ(host.unit().state(), SessionState::kLost);
   host.nonce = 77;
-  host.knock(CmKind::kReq, host.nonce);
+  host.knock(CmAttribute::kReq, host.nonce);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 1U);
   host.run(200, 1ms);
-  host.knock(CmKind::kReq, host.nonce);
+  host.knock(CmAttribute::kReq, host.nonce);
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
 }
 

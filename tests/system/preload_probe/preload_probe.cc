@@ -92,6 +92,8 @@ void ways_to_open() {
                                 __open_2(kManager, O_RDWR)};
   for (const int channel : opened) {
     check(channel >= 0 && create_id(channel) >= 0, "every way to open gives a channel");
+    check((fcntl(channel, F_GETFD) & FD_CLOEXEC) == 0,
+          "which a program after exec() has, unless O_CLOEXEC says no");
     close(channel);
   }
   const int held = open(kManager, O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -135,6 +137,12 @@ void copies() {
   close(copy);
   check(create_id(high) >= 0, "as long as any copy");
   check(dup2(zero, high) == high && write(high, "x", 1) == 1, "dup2() onto a channel replaces it");
+  check(dup2(-1, other) < 0 && errno == EBADF && create_id(other) >= 0,
+        "dup2() that fails leaves the channel");
+  check(dup3(zero, other, O_TRUNC) < 0 && errno == EINVAL && create_id(other) >= 0, "so does dup3()");
+  check(dup2(other, other) == other && create_id(other) >= 0, "dup2() onto itself changes nothing");
+  check(dup3(zero, third, O_CLOEXEC) == third && write(third, "x", 1) == 1,
+        "dup3() onto a channel replaces it");
   for (const int each : {other, third}) close(each);
   check(create_id(third) < 0 && errno == EBADF, "with the last copy it ends");
   close(zero);
@@ -339,6 +347,9 @@ void paths() {
   check(chdir("/") == 0, "and back");
   char whole[4096];
   check(realpath("/sys/class/infiniband/weft0", whole) != nullptr, "realpath()");
+  const std::string beside = std::string(whole).substr(0, std::string(whole).rfind('/')) + "_other";
+  check(mkdir(beside.c_str(), 0700) == 0 && access("/sys/class/infiniband_other", F_OK) != 0,
+        "a name that only begins like ours is the system's");
 }
 
 // ---- looking for paths --------------------

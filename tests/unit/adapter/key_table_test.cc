@@ -231,6 +231,24 @@ TEST(KeyTable, promised_keys_are_taken_in_turn_and_never_come_later) {
   }
 }
 
+TEST(KeyTable, promises_end_where_they_began_and_may_be_taken_back) {
+  SeededRandom random(5);
+  KeyTable table(4, 7, random);
+  const uint32_t index = table.take().value();
+  const KeyParts present = table.find(table.key_of(index)).value();
+  uint32_t last = 0;
+  for (int i = 0; i < 255; ++i) {
+    last = table.promise(index);
+    ASSERT_NE(last, 0U) << i;
+  }
+  EXPECT_EQ(table.promise(index), 0U) << "the present key is none to come";
+  EXPECT_TRUE(table.promised(*table.find(last)));
+  table.withdraw_behind(present);
+  EXPECT_FALSE(table.promised(*table.find(last)));
+  EXPECT_TRUE(table.promised(present));
+  EXPECT_NE(table.promise(index), 0U);
+}
+
 TEST(KeyTable, random_guesses_hit_about_as_often_as_there_are_live_keys) {
   SeededRandom random(11);
   KeyTable table(kKeysMax, 0, random);

@@ -113,9 +113,9 @@ TEST_F(Registration, a_region_gets_another_pd_and_other_rights) {
   EXPECT_TRUE(table_.pd_unused(PdId{2}));
 }
 
-TEST_F(Registration, an_rkey_that_lasts_opens_what_the_rights_are_now) {
-  const MemoryRegion region = table_.reg_mr(pd_, memory_, kLocal, {.lasting_rkey = true}).value();
-  ASSERT_NE(region.rkey, Rkey());
+TEST_F(Registration, one_key_opens_to_peers_what_the_rights_are_now) {
+  const MemoryRegion region = table_.reg_mr(pd_, memory_, kLocal, {.one_key = true}).value();
+  ASSERT_EQ(region.rkey.value(), region.lkey.value());
   EXPECT_EQ(remote(region, region.addr), AccessFault::kRightMissing) << "closed as long as no right is given";
   RemoteGrant grant;
   EXPECT_EQ(table_.check_remote(pd_, region.rkey, region.addr, 0, AccessKind::kRemoteWrite, grant),
@@ -141,17 +141,32 @@ TEST_F(Registration, an_rkey_that_lasts_opens_what_the_rights_are_now) {
   EXPECT_FALSE(table_.query(elsewhere.rkey.value()).has_value());
 }
 
-TEST_F(Registration, a_key_that_has_served_once_does_not_come_back) {
-  const MemoryRegion once =
-      table_.reg_mr(pd_, memory_, kBoth | Access::kOneShot, {.lasting_rkey = true}).value();
+TEST_F(Registration, one_key_is_one_entry_and_no_window) {
+  const MemoryRegion region = table_.reg_mr(pd_, memory_, kBoth, {.one_key = true}).value();
+  EXPECT_EQ(local(region, region.addr, 64), AccessFault::kNone);
+  EXPECT_EQ(at_, memory_.data());
+  EXPECT_EQ(remote(region, region.addr), AccessFault::kNone);
+  EXPECT_EQ(remote(region, region.addr, AccessKind::kRemoteRead, PdId{2}), AccessFault::kWrongPd);
+  // It is no window that work requests could end, nor one that could be bound.
+  EXPECT_EQ(table_.invalidate(pd_, region.rkey), AccessFault::kWrongType);
+  EXPECT_EQ(table_.unbind_rkey(pd_, region.rkey), AccessFault::kWrongType);
+  EXPECT_FALSE(table_.dealloc_rkey(region.rkey).ok());
+  EXPECT_EQ(remote(region, region.addr), AccessFault::kNone);
   RemoteGrant grant;
-  ASSERT_EQ(table_.check_remote(pd_, once.rkey, once.addr, 8, AccessKind::kRemoteWrite, grant),
+  ASSERT_EQ(table_.check_remote(pd_, region.rkey, region.addr, 8, AccessKind::kRemoteRead, grant),
             AccessFault::kNone);
-  table_.finish_remote(grant);
-  const MemoryRegion again = table_.rereg_mr(once.lkey, {.access = kBoth}).value();
-  EXPECT_NE(again.rkey, once.rkey);
-  EXPECT_EQ(remote(once, once.addr), AccessFault::kWrongInstance);
-  EXPECT_EQ(remote(again, again.addr), AccessFault::kNone);
+  EXPECT_TRUE(table_.still_bound(grant));
+  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  EXPECT_FALSE(table_.still_bound(grant));
+  EXPECT_EQ(remote(region, region.addr), AccessFault::kNotValid);
+  EXPECT_FALSE(table_.reg_mr(pd_, memory_, kBoth | Access::kOneShot, {.one_key = true}).ok())
+      << "one operation of a peer would end the owner's use";
+}
+
+TEST_F(Registration, a_table_holds_as_many_regions_with_one_key_as_keys) {
+  MemoryTable table(8, 0, random_);
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(table.reg_mr(pd_, memory_, kBoth, {.one_key = true}).ok()) << i;
+  EXPECT_FALSE(table.reg_mr(pd_, memory_, kBoth, {.one_key = true}).ok());
 }
 
 TEST_F(Registration, a_refused_re_registration_changes_nothing) {

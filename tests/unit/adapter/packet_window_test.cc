@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
 #include "adapter/queues/completion_queue.h"
 #include "adapter/queues/shared_receives.h"
 #include "tests/support/adapter_pair.h"

@@ -22,7 +22,7 @@ class QpNumbersOfOnePlace : public ::testing::Test {
   Qpn use_once(Duration use = Duration::zero()) {
     const Qpn number = numbers.take(now);
     now += use;
-    if (number != Qpn(0)) numbers.give_back(number, now);
+    if (number != kQpnAny) numbers.give_back(number, now);
     return number;
   }
 
@@ -38,9 +38,9 @@ TEST_F(QpNumbersOfOnePlace, no_number_comes_again_within_a_minute_of_its_last_us
     std::set<Qpn> used;
     for (uint32_t i = 0; i < kRound; ++i) EXPECT_TRUE(used.insert(use_once()).second) << round << ", " << i;
     EXPECT_EQ(used.count(Qpn(0)), 0U);
-    EXPECT_EQ(use_once(), Qpn(0)) << "round " << round;
+    EXPECT_EQ(use_once(), kQpnAny) << "round " << round;
     now += 60s - 1ns;
-    EXPECT_EQ(use_once(), Qpn(0)) << "round " << round;
+    EXPECT_EQ(use_once(), kQpnAny) << "round " << round;
     now += 1ns;
   }
 }
@@ -50,7 +50,7 @@ TEST_F(QpNumbersOfOnePlace, a_long_use_is_no_rest) {
   test::covers("DECISIONS-4");
   const Qpn first = use_once();
   for (uint32_t i = 1; i < kRound; ++i) EXPECT_NE(use_once(10min), first);
-  EXPECT_EQ(use_once(), Qpn(0));
+  EXPECT_EQ(use_once(), kQpnAny);
   now += kQpnRest;
   EXPECT_EQ(use_once(), first);
 }
@@ -61,7 +61,7 @@ TEST(QpNumbers, while_a_place_rests_the_others_are_used) {
   QpNumbers numbers(2, kPlaces, random);
   const Qpn held = numbers.take(Instant{});
   for (uint32_t i = 0; i < kRound; ++i) numbers.give_back(numbers.take(Instant{}), Instant{});
-  EXPECT_EQ(numbers.take(Instant{}), Qpn(0));
+  EXPECT_EQ(numbers.take(Instant{}), kQpnAny);
   numbers.give_back(held, Instant{});
   const Qpn next = numbers.take(Instant{});
   EXPECT_EQ(next.value() % kPlaces, held.value() % kPlaces);
@@ -78,9 +78,9 @@ TEST(QpNumbers, all_at_once_are_different_and_none_is_a_management_number) {
     EXPECT_LE(number.value(), kQpnMask);
     EXPECT_TRUE(out.insert(number).second);
   }
-  EXPECT_EQ(numbers.take(Instant{}), Qpn(0));
+  EXPECT_EQ(numbers.take(Instant{}), kQpnAny);
   numbers.give_back(kQpnGsi, Instant{});
-  EXPECT_EQ(numbers.take(Instant{}), Qpn(0)) << "a management number is not given out";
+  EXPECT_EQ(numbers.take(Instant{}), kQpnAny) << "a management number is not given out";
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_F(QpStates, a_receive_posted_to_a_failed_queue_pair_is_flushed) {
 TEST_F(QpStates, a_receive_with_more_segments_than_agreed_is_refused) {
   const auto qps = pair.connect({.sges = 2});
   const Sge sge = pair.side(0).sge(0, 64);
-  EXPECT_EQ(pair.post_recv(0, *qps[0], 1, {sge, sge, sge}), PostResult::kBadSges);
+  EXPECT_EQ(pair.post_recv(0, *qps[0], 1, {sge, sge, sge}), PostResult::kTooManySges);
   EXPECT_EQ(pair.post_recv(0, *qps[0], 2, {sge, sge}), PostResult::kOk);
 }
 

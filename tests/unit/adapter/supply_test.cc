@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "adapter/engine.h"
+#include "adapter/adapter_engine.h"
 #include "adapter/queues/completion_queue.h"
 #include "adapter/queues/shared_receives.h"
 #include "adapter/supplies.h"

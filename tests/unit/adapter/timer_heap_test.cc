@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adapter/queues/queue_pair.h"
+#include "adapter/transport/unreliable/unreliable_service.h"
 #include "base/rng.h"
 
 namespace weft::test {
@@ -21,7 +22,7 @@ class TimerHeapTest : public ::testing::Test {
  protected:
   QueuePair& make() {
     const QpConfig config{.type = QpType::kUd, .send_wqes = 1, .recv_wqes = 1, .sges = 1};
-    qps.push_back(std::make_unique<QueuePair>(config, nullptr, 0));
+    qps.push_back(std::make_unique<QueuePair>(config, kUdRow, nullptr, 0));
     timers.enter(*qps.back());
     return *qps.back();
   }

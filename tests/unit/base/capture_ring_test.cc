@@ -51,6 +51,22 @@ TEST_F(CaptureRingTest, frames_cross_whole_and_in_order_many_times_round) {
   EXPECT_EQ(reader.value().dropped(), 0U);
 }
 
+TEST_F(CaptureRingTest, notes_cross_with_their_frames) {
+  Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
+  Result<CaptureRing> reader = CaptureRing::open(path_);
+  ASSERT_TRUE(writer.ok() && reader.ok());
+  SeededRandom random(4);
+  CapturedFrame got;
+  for (uint32_t i = 0; i < 2'000; ++i) {
+    const std::vector<std::byte> frame = frame_of(1 + random.below(9'000), i);
+    const std::string note(random.below(2 * kCaptureNoteBytesMax), static_cast<char>('a' + i % 26));
+    writer.value().write(0, FrameDirection::kIn, frame, {}, 1U << 20, note);
+    ASSERT_EQ(reader.value().read(got), CaptureRing::ReadResult::kFrame);
+    ASSERT_EQ(got.data, frame);
+    ASSERT_EQ(got.note, note.substr(0, kCaptureNoteBytesMax));
+  }
+}
+
 TEST_F(CaptureRingTest, long_frames_are_cut_and_full_rings_count) {
   Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
   Result<CaptureRing> reader = CaptureRing::open(path_);
@@ -59,7 +75,7 @@ TEST_F(CaptureRingTest, long_frames_are_cut_and_full_rings_count) {
   uint64_t written = 0;
   for (; reader.value().dropped() == 0; ++written)
     writer.value().write(0, FrameDirection::kIn, frame, {}, 96);
-  EXPECT_EQ(written - 1, kCaptureRingBytesMin / (24 + 96));
+  EXPECT_EQ(written - 1, kCaptureRingBytesMin / (32 + 96));
   CapturedFrame got;
   uint64_t seen = 0;
   for (; reader.value().read(got) == CaptureRing::ReadResult::kFrame; ++seen) {

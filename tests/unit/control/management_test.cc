@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace weft {
 using namespace control;
@@ -49,37 +51,34 @@ TEST(Management, request_keeps_every_field) {
   EXPECT_EQ(got.target_ipv6_low, 5U);
 }
 
+FaultRule some_rule() {
+  return {.kind = FaultKind::kDelay,
+          .port = 3,
+          .guid = Guid(17),
+          .direction = FaultDirection::kTo,
+          .lanes = 5,
+          .opcode = 2,
+          .chance_ppm = 6,
+          .every = 7,
+          .limit = 8,
+          .lasts = Duration(9),
+          .delay_min = Duration(10),
+          .delay_max = Duration(11),
+          .cells_per_second = 12,
+          .bits_per_second = 16,
+          .up = Duration(13),
+          .down = Duration(14),
+          .seed = 15};
+}
+
 TEST(Management, faults_keep_every_field_both_ways) {
   ControlRequest request;
   request.action = ControlAction::kFaultAdd;
-  request.fault = {.port = 3,
-                   .kind = "delay",
-                   .direction = "to",
-                   .lanes = 5,
-                   .opcode = 2,
-                   .chance_ppm = 6,
-                   .every = 7,
-                   .limit = 8,
-                   .lasts_ns = 9,
-                   .delay_min_ns = 10,
-                   .delay_max_ns = 11,
-                   .cells_per_second = 12,
-                   .up_ns = 13,
-                   .down_ns = 14,
-                   .seed = 15};
-  const auto same = [&request](const FaultWish& got) {
-    const FaultWish& want = request.fault;
-    return got.port == want.port && got.kind == want.kind && got.direction == want.direction &&
-           got.lanes == want.lanes && got.opcode == want.opcode && got.chance_ppm == want.chance_ppm &&
-           got.every == want.every && got.limit == want.limit && got.lasts_ns == want.lasts_ns &&
-           got.delay_min_ns == want.delay_min_ns && got.delay_max_ns == want.delay_max_ns &&
-           got.cells_per_second == want.cells_per_second && got.up_ns == want.up_ns &&
-           got.down_ns == want.down_ns && got.seed == want.seed;
-  };
+  request.fault = some_rule();
   Result<ControlRequest> added = decode_control_request(encode_control_request(request));
   ASSERT_TRUE(added.ok());
   EXPECT_EQ(added->action, ControlAction::kFaultAdd);
-  EXPECT_TRUE(same(added->fault));
+  EXPECT_EQ(added->fault, request.fault);
   request.action = ControlAction::kFaultClear;
   request.fault_id = 4;
   EXPECT_EQ(decode_control_request(encode_control_request(request))->fault_id, 4U);
@@ -87,12 +86,13 @@ TEST(Management, faults_keep_every_field_both_ways) {
   EXPECT_EQ(decode_control_request(encode_control_request(request))->action, ControlAction::kFaultList);
   ControlReply reply;
   reply.answer = ControlAnswer::kFaults;
-  reply.faults.push_back({1, request.fault, 20, 10, 30});
+  reply.faults.push_back({1, request.fault, 20, 10, Duration(30)});
   Result<ControlReply> back = decode_control_reply(encode_control_reply(reply));
   ASSERT_TRUE(back.ok());
   ASSERT_EQ(back->faults.size(), 1U);
   const FaultInfo& got = back->faults[0];
-  EXPECT_TRUE(got.id == 1 && got.matched == 20 && got.struck == 10 && got.left_ns == 30 && same(got.rule));
+  EXPECT_TRUE(got.id == 1 && got.matched == 20 && got.struck == 10 && got.left == Duration(30) &&
+              got.rule == request.fault);
 }
 
 TEST(Management, info_keeps_sessions_and_ports) {
@@ -258,6 +258,60 @@ TEST(Management, every_cut_and_every_flipped_byte_is_survived) {
   reply.answer = ControlAnswer::kNic;
   reply.nic = some_report();
   survives_damage(encode_control_reply(reply), decode_control_reply);
+}
+
+/// What goes on the wire for a field that the codec names wrongly is an exception, and the answer nothing.
+TEST(Management, every_action_and_answer_comes_back_as_it_went) {
+  ControlRequest request;
+  request.capture = {"/run/x.cap", 128, 4096, "eth0", 77};
+  request.nic = some_wish();
+  request.fault = some_rule();
+  request.fault_id = 4;
+  for (const ControlAction action :
+       {ControlAction::kInfo, ControlAction::kTrafficStart, ControlAction::kTrafficStop,
+        ControlAction::kTrafficReport, ControlAction::kCaptureStart, ControlAction::kCaptureStop,
+        ControlAction::kNicAsk, ControlAction::kNicReport, ControlAction::kFaultAdd,
+        ControlAction::kFaultClear, ControlAction::kFaultList}) {
+    request.action = action;
+    const std::vector<std::byte> bytes = encode_control_request(request);
+    const Result<ControlRequest> back = decode_control_request(bytes);
+    ASSERT_TRUE(back.ok()) << back.error().text;
+    EXPECT_EQ(back.value().action, action);
+    EXPECT_EQ(encode_control_request(back.value()), bytes);
+  }
+  ControlReply reply;
+  reply.error = "no";
+  reply.info.sessions.push_back({3, "open", "rdma", "capnp", "02:00:00:00:00:01"});
+  reply.info.ports.push_back({1, "up", 2, "h1", "shm"});
+  reply.nic = some_report();
+  reply.faults.push_back({1, some_rule(), 20, 10, Duration(30)});
+  for (const ControlAnswer answer : {ControlAnswer::kError, ControlAnswer::kDone, ControlAnswer::kInfo,
+                                     ControlAnswer::kTraffic, ControlAnswer::kNic, ControlAnswer::kFaults}) {
+    reply.answer = answer;
+    const std::vector<std::byte> bytes = encode_control_reply(reply);
+    const Result<ControlReply> back = decode_control_reply(bytes);
+    ASSERT_TRUE(back.ok()) << back.error().text;
+    EXPECT_EQ(back.value().answer, answer);
+    EXPECT_EQ(encode_control_reply(back.value()), bytes);
+  }
+}
+
+/// The kind and a time of a rule are bytes of the wire until they are known to be good.
+TEST(Management, a_rule_of_an_unknown_kind_or_an_endless_time_is_refused) {
+  ControlRequest request;
+  request.action = ControlAction::kFaultAdd;
+  request.fault.lasts = Duration(std::chrono::hours(24 * 365)) + Duration(1);
+  EXPECT_EQ(decode_control_request(encode_control_request(request)).error().text,
+            "a time of a fault is at most a year");
+  request.fault.lasts -= Duration(1);
+  std::vector<std::byte> bytes = encode_control_request(request);
+  ASSERT_TRUE(decode_control_request(bytes).ok());
+  const std::string_view kind = "drop";
+  const auto found = std::search(bytes.begin(), bytes.end(), kind.begin(), kind.end(),
+                                 [](std::byte a, char b) { return a == static_cast<std::byte>(b); });
+  ASSERT_NE(found, bytes.end());
+  *found = std::byte{'c'};
+  EXPECT_EQ(decode_control_request(bytes).error().text, "no fault is called 'crop'");
 }
 
 TEST(Management, unknown_request_is_told_apart_from_a_broken_one) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/driver_world.h"
+#include "tests/support/unfinished_frame.h"
 
 namespace weft::test {
 namespace {
@@ -15,8 +16,9 @@ constexpr size_t kHealthy = 0;
 constexpr size_t kVictim = 1;
 constexpr size_t kFlooder = 2;
 
-DriverWorldConfig shipped_defaults() {
+DriverWorldConfig shipped_defaults(TransferMode mode) {
   DriverWorldConfig config;
+  config.mode = mode;
   config.hosts = 3;
   config.cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   config.credits = fabric::kCreditsPerLaneDefault;
@@ -27,7 +29,20 @@ DriverWorldConfig shipped_defaults() {
 /// Where the frames come from that the victim does not take.
 enum class Load : uint8_t { kFromLan, kFromHost, kBoth };
 
-class FrozenHost : public ::testing::TestWithParam<Load> {
+struct Scene {
+  Load load = Load::kBoth;
+  TransferMode mode = TransferMode::kRdma;
+  bool unfinished = false;  // the unit has to finish the victim's frames: they have no checksum
+  bool interface_only =
+      false;  // what is behind the victim's OS interface stops (a paused QEMU), not the host
+
+  friend void PrintTo(const Scene& scene, std::ostream* out) {
+    *out << "load " << static_cast<int>(scene.load) << ", mode " << to_string(scene.mode)
+         << (scene.unfinished ? ", unfinished" : "") << (scene.interface_only ? ", interface" : "");
+  }
+};
+
+class FrozenHost : public ::testing::TestWithParam<Scene> {
  protected:
   /// Frames of one sender to one receiver, one every millisecond.
   struct Stream {
@@ -57,9 +72,15 @@ class FrozenHost : public ::testing::TestWithParam<Load> {
     }
   }
 
-  void freeze(bool on) { world.nodes[world.hosts[kVictim].node].paused = on; }
+  void freeze(bool on) {
+    if (GetParam().interface_only) {
+      world.os(kVictim).busy = on;
+    } else {
+      world.nodes[world.hosts[kVictim].node].paused = on;
+    }
+  }
 
-  DriverWorld world{shipped_defaults()};
+  DriverWorld world{shipped_defaults(GetParam().mode)};
   std::array<Stream, 4> streams{
       Stream{world.os(kHealthy), world.nic(), make_ethernet(kLanMac, host_mac(kHealthy), 1)},
       Stream{world.nic(), world.os(kHealthy), make_ethernet(host_mac(kHealthy), kLanMac, 2)},
@@ -73,11 +94,15 @@ class FrozenHost : public ::testing::TestWithParam<Load> {
   /// More than the victim's pools and links hold, so that all that can fill up does.
   void load() {
     for (int i = 0; i < 4; ++i) {
-      if (GetParam() != Load::kFromHost && world.nic().to_read.size() < 64)
-        world.nic().inject(make_ethernet(host_mac(kVictim), kLanMac, 5, 1400));
-      if (GetParam() != Load::kFromLan && world.os(kFlooder).to_read.size() < 64)
-        world.os(kFlooder).inject(make_ethernet(host_mac(kVictim), host_mac(kFlooder), 6, 1400));
+      if (GetParam().load != Load::kFromHost && world.nic().to_read.size() < 64) inject(world.nic(), kLanMac);
+      if (GetParam().load != Load::kFromLan && world.os(kFlooder).to_read.size() < 64)
+        inject(world.os(kFlooder), host_mac(kFlooder));
     }
+  }
+  static void inject(MemoryFramePort& port, const MacAddress& from) {
+    const MacAddress to = host_mac(kVictim);
+    if (GetParam().unfinished) return port.inject_raw(unfinished(to, from, false));
+    port.inject(make_ethernet(to, from, 5, 1400));
   }
 
   void look() {
@@ -129,7 +154,22 @@ TEST_P(FrozenHost, costs_its_neighbours_no_more_than_50_ms_each_time_and_goes_on
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Loads, FrozenHost, ::testing::Values(Load::kFromLan, Load::kFromHost, Load::kBoth));
+INSTANTIATE_TEST_SUITE_P(Loads, FrozenHost,
+                         ::testing::Values(Scene{.load = Load::kFromLan}, Scene{.load = Load::kFromHost},
+                                           Scene{.load = Load::kBoth}));
+
+std::vector<Scene> each_mode_and_interface() {
+  std::vector<Scene> scenes;
+  for (const TransferMode mode :
+       {TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}) {
+    for (const bool unfinished : {false, true}) {
+      for (const bool interface_only : {false, true})
+        scenes.push_back({.mode = mode, .unfinished = unfinished, .interface_only = interface_only});
+    }
+  }
+  return scenes;
+}
+INSTANTIATE_TEST_SUITE_P(Modes, FrozenHost, ::testing::ValuesIn(each_mode_and_interface()));
 
 }  // namespace
 }  // namespace weft::test

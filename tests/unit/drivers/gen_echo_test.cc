@@ -207,6 +207,33 @@ TEST(GenEcho, loss_repetition_and_corruption_are_told_apart) {
   EXPECT_EQ(result.frames_received, result.frames_sent - result.lost);
 }
 
+/// Loses each third answer of a round trip.
+class Swallower final : public Wire {
+ public:
+  void back(std::deque<Frame>& frames) override {
+    if (gen.result().phase != host::TrafficPhase::kRoundTrips || frames.empty() || ++count_ % 3 != 0) return;
+    frames.pop_front();
+    ++swallowed;
+  }
+  uint64_t swallowed = 0;
+
+ private:
+  uint64_t count_ = 0;
+};
+
+TEST(GenEcho, a_round_trip_that_is_lost_was_one) {
+  Swallower wire;
+  host::TrafficSpec spec;
+  spec.round_trips = 9;
+  spec.bulk_frames = 0;
+  spec.answer_timeout = 10ms;
+  const host::TrafficResult result = wire.run(spec);
+  EXPECT_EQ(result.phase, host::TrafficPhase::kFinished);
+  EXPECT_EQ(result.frames_sent, 4 * 9U);
+  EXPECT_GT(wire.swallowed, 0U);
+  EXPECT_EQ(result.lost, wire.swallowed);
+}
+
 /// A bulk run whose answers come back when and as the test says.
 class Stamps : public ::testing::Test {
  protected:
@@ -218,8 +245,7 @@ class Stamps : public ::testing::Test {
       frames.clear();
     }
     /// Until `count` answers are in the hand.
-    void collect(size_t count) {
-      host::TrafficSpec spec;
+    void collect(size_t count, host::TrafficSpec spec = {}) {
       spec.round_trips = 0;
       spec.answer_timeout = 100ms;
       ASSERT_TRUE(gen.start(spec).ok());
@@ -231,6 +257,20 @@ class Stamps : public ::testing::Test {
   };
   Hand wire;
 };
+
+TEST_F(Stamps, the_window_is_full_to_the_last_frame) {
+  for (const uint32_t window : {1U, 2U, 5U}) {
+    Hand full;
+    host::TrafficSpec spec;
+    spec.window = window;
+    full.collect(window, spec);
+    for (int i = 0; i < 200; ++i) full.turn();
+    EXPECT_EQ(full.kept.size(), window);
+    full.deliver(full.kept[0]);
+    for (int i = 0; i < 200; ++i) full.turn();
+    EXPECT_EQ(full.kept.size(), window + 1) << "one answer, one frame more";
+  }
+}
 
 TEST_F(Stamps, an_answer_behind_a_later_one_is_reordered) {
   wire.collect(3);

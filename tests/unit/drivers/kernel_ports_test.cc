@@ -320,6 +320,34 @@ TEST(TapPort, a_deleted_interface_made_anew_on_the_shared_descriptor_is_taken_up
   });
 }
 
+/// A process that starts while its TAP has another name is as good as one that was there before.
+TEST(TapPort, a_tap_with_another_name_is_waited_for) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a TAP interface needs root";
+  in_namespace([] {
+    Result<UniqueFd> shared = open_tap("wtest0");
+    ASSERT_TRUE(shared.ok()) << shared.error().text;
+    shell("ip link set dev wtest0 name other0");
+    Result<std::unique_ptr<TapPort>> tap = TapPort::adopt(UniqueFd(::dup(shared->get())), "wtest0");
+    ASSERT_TRUE(tap.ok()) << tap.error().text;
+    EXPECT_TRUE((*tap)->info().gone);
+    EXPECT_EQ((*tap)->info().name, "wtest0");
+    EXPECT_TRUE(is_station((*tap)->info().mac)) << "what the unit is told";
+    EXPECT_GT((*tap)->info().mtu_bytes, 0U);
+    EXPECT_FALSE((*tap)->carrier());
+    turn(**tap);
+    EXPECT_TRUE((*tap)->info().gone);
+    shell("ip link set dev other0 name wtest0");
+    shell("ip link set wtest0 up");
+    turn(**tap);
+    EXPECT_FALSE((*tap)->info().gone);
+    EXPECT_TRUE((*tap)->carrier());
+    Result<std::unique_ptr<iou::PacketNic>> os = iou::PacketNic::open("wtest0");
+    ASSERT_TRUE(os.ok());
+    expect_way(**os, **tap);
+    expect_way(**tap, **os);
+  });
+}
+
 TEST(NetInterface, losses_are_read_from_the_line_of_the_interface_alone) {
   const std::string text =
       "Inter-|   Receive                                                |  Transmit\n"

@@ -332,6 +332,8 @@ constexpr std::array kPortCases{
              [](PortBench& at) {
                at.record(at.dir.path() + "/lan.pcap");
                EXPECT_EQ(write_whole(*at.port, port_frame(100'000, 1)), FrameIo::kDropped);
+               at.now += 10s;
+               at.port->poll(at.now);
                EXPECT_EQ(at.port->counters().get(PortCounter::kFramesWritten), 1U) << "the first";
              }},
     PortCase{PortCounter::kWriteMalformed,
@@ -351,6 +353,7 @@ constexpr std::array kPortCases{
                at.record("/dev/full");
                at.now += 10s;
                at.port->poll(at.now);
+               EXPECT_EQ(at.port->counters().get(PortCounter::kFramesWritten), 0U) << "the disk has none";
              }},
     PortCase{PortCounter::kNoReceiver,
              [](PortBench& at) {

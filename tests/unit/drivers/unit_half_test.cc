@@ -20,7 +20,7 @@ void host_comes_back(DriverWorld& world) {
   interface.half.reset();
   const session::SessionConfig session{.pools = world.config.pools, .mac = host_mac(0), .unit = Lid(1)};
   interface.session =
-      session::NetdevSession::make(session, *world.nodes[world.hosts[0].node].adapter, world.random);
+      session::NetdevSession::make(session, *world.nodes[world.hosts[0].node].session_ports, world.random);
   host::NicSettings settings;
   settings.mac = host_mac(0);
   interface.half = std::make_unique<host::HostNetdev>(*interface.session, *interface.os, settings);
@@ -92,6 +92,66 @@ TEST(UnitHalf, a_change_of_address_is_followed) {
   }
 }
 
+/// A unit that starts anew knows nothing of what the host has set: it is told of all of it, once.
+TEST(UnitHalf, each_opening_of_a_session_sets_everything_again_and_nothing_else) {
+  DriverWorldConfig config;
+  config.policy.promiscuous_allowed = true;
+  DriverWorld world(config);
+  world.run_until_open();
+  host::NicController& controller = world.host().controller();
+  const uint64_t first = controller.counters().get(host::ControllerCounter::kRequests);
+  const MacAddress other{0x02, 0, 0, 0, 0x77, 1};
+  NicFilters filters;
+  filters.promiscuous = true;
+  controller.set_mac(other);
+  controller.set_mtu(1400);
+  controller.set_filters(filters);
+  world.run();
+  const uint64_t before = controller.counters().get(host::ControllerCounter::kRequests);
+  EXPECT_EQ(before, first + 3);
+  world.nodes[world.units[0].node].paused = true;
+  world.run_for(3s);
+  ASSERT_NE(world.session().state(), session::SessionState::kOpen);
+  controller.read_statistics();  // of the session that has gone
+  world.nodes[world.units[0].node].paused = false;
+  world.run_for(3s);
+  world.run_until_open();
+  EXPECT_EQ(controller.counters().get(host::ControllerCounter::kRequests), before + first);
+  const auto clients = world.unit().clients();
+  const auto client =
+      std::find_if(clients.begin(), clients.end(), [](const auto& one) { return one.active; });
+  ASSERT_NE(client, clients.end());
+  EXPECT_EQ(client->mac, other);
+  EXPECT_EQ(client->mtu_bytes, 1400U);
+  EXPECT_TRUE(client->filters.promiscuous);
+}
+
+/// A fail-over moves an address: the host that takes it may ask before the other one has given it up.
+TEST(UnitHalf, an_address_that_was_taken_is_asked_for_until_it_is_free) {
+  DriverWorldConfig config;
+  config.hosts = 2;
+  DriverWorld world(config);
+  world.run_until_open();
+  const MacAddress shared = host_mac(0);
+  const MacAddress spare{0x02, 0, 0, 0, 0x77, 1};
+  ASSERT_TRUE(world.os(1).set_mac(shared).ok());
+  world.run_for(3s);
+  host::NicController& second = world.host(1).controller();
+  EXPECT_EQ(world.unit().clients()[1].mac, host_mac(1));
+  EXPECT_EQ(second.last_status(host::NicRequest::kSetMac), CfgStatus::kNotPermitted);
+  const uint64_t refused = second.counters().get(host::ControllerCounter::kRefused);
+  EXPECT_GE(refused, 3U);
+  EXPECT_LE(refused, 8U) << "not at each turn";
+  ASSERT_TRUE(world.os(0).set_mac(spare).ok());
+  world.run_for(1s);
+  EXPECT_EQ(world.unit().clients()[0].mac, spare);
+  EXPECT_EQ(world.unit().clients()[1].mac, shared);
+  EXPECT_EQ(second.deadline(), kNever);
+  world.nic().inject(make_ethernet(shared, kLanMac, 2));
+  world.run();
+  EXPECT_EQ(world.os(1).written.size(), 1U);
+}
+
 /// `ip link set ... promisc on` at the host, beside what was asked of the NIC itself.
 TEST(UnitHalf, filters_of_the_interface_are_followed_as_far_as_the_unit_allows) {
   for (const bool allowed : {false, true}) {
@@ -124,6 +184,32 @@ TEST(UnitHalf, filters_of_the_interface_are_followed_as_far_as_the_unit_allows) 
     EXPECT_EQ(world.unit().clients()[0].filters, groups);
     EXPECT_EQ(controller.settings().filters, groups);
   }
+}
+
+TEST(UnitHalf, the_nic_is_promiscuous_as_long_as_one_of_its_hosts_wants_it) {
+  DriverWorldConfig config;
+  config.hosts = 2;
+  config.policy.promiscuous_allowed = true;
+  DriverWorld world(config);
+  world.run_until_open();
+  const auto set = [&](size_t host, bool on) {
+    NicFilters filters;
+    filters.promiscuous = on;
+    world.host(host).controller().set_filters(filters);
+    world.run();
+  };
+  set(0, true);
+  set(1, true);
+  set(0, false);
+  EXPECT_TRUE(world.nic().promiscuous) << "the other one still does";
+  set(1, false);
+  EXPECT_FALSE(world.nic().promiscuous);
+  set(1, true);
+  world.nodes[world.hosts[1].node].paused = true;
+  world.run_for(3s);
+  world.host(0).controller().set_filters({});
+  world.run();
+  EXPECT_FALSE(world.nic().promiscuous) << "a host that has gone wants nothing";
 }
 
 /// What the NIC refuses is not in force.

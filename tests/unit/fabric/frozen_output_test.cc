@@ -159,6 +159,45 @@ TEST(FewCredits, over_a_link_that_loses_flits_are_no_standstill) {
   }
 }
 
+/// When cells are dropped because they crowd others': at once for an endnode, later for a switch, which drops
+/// what crowds it itself.
+TEST(FrozenOutput, of_a_neighbouring_switch_is_given_twice_the_time) {
+  for (const bool neighbour : {false, true}) {
+    TestFabricConfig config;
+    config.switching = small_switch(0, 32);
+    config.nodes = 3;
+    config.first_is_a_switch = neighbour;
+    TestFabric fabric(config);
+    fabric.freeze(0, true);
+    const Lid to = neighbour ? Lid(9) : Lid(1);
+    const Instant start = fabric.clock.now();
+    while (fabric.total(SwitchPortCounter::kDropStandstill) == 0 && fabric.clock.now() - start < 200ms) {
+      static_cast<void>(fabric.send(1, TestCell{.dlid = to}));
+      fabric.step(100us);
+    }
+    const Duration took = fabric.clock.now() - start;
+    EXPECT_GE(took, (neighbour ? 2 : 1) * kOutputStandstill);
+    EXPECT_LT(took, (neighbour ? 2 : 1) * kOutputStandstill + 15ms);
+  }
+}
+
+TEST(OpenCell, that_is_given_up_takes_nothing_with_it_that_waits_behind) {
+  TestFabricConfig config;
+  config.switching = small_switch(kFlitPayloadBytesConformance, 16);
+  config.switching.link.cut_through = true;
+  config.nodes = 3;
+  TestFabric fabric(config);
+  send_flit(fabric.link(0, kNode), make_cell({.dlid = Lid(2), .payload_bytes = 256}), 0);
+  fabric.run(50);
+  ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(2), .payload_bytes = 256}));
+  fabric.run(22, 100ms);
+  fabric.run(3, 100ms);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropLifetime), 1U) << "the cell that was begun";
+  EXPECT_EQ(fabric.received[1].size(), 1U) << "the other one had waited for it, not for the output";
+  EXPECT_EQ(fabric.drops(), 1U);
+  fabric.expect_conserved();
+}
+
 /// Strict lanes (C-32) with cut-through: the sender of an unfinished cell holds the lane of the whole switch.
 TEST(OpenCell, whose_tail_never_comes_gives_up_its_lane_after_a_lifetime) {
   TestFabricConfig config;

@@ -1,8 +1,8 @@
 // A process that ends right after it has sent: over shared memory its last cells still go on.
 #include <gtest/gtest.h>
 
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/shm_acceptor.h"
 #include "tests/support/temp_dir.h"

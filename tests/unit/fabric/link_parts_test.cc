@@ -2,13 +2,17 @@
 // sent, the watch over progress.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
 
+#include "base/rng.h"
 #include "fabric/link/flit_sender.h"
 #include "fabric/link/link_credits.h"
+#include "fabric/link/memory_link.h"
 #include "fabric/link/progress_watch.h"
 #include "fabric/link/rx_sequence.h"
 #include "tests/support/script_carrier.h"
+#include "tests/support/test_fabric.h"
 
 namespace weft::test {
 using namespace fabric;
@@ -122,16 +126,39 @@ TEST(RxSequenceOf, numbers_that_do_not_rise_begin_a_new_round_of_repeats) {
 
 TEST(RxSequenceOf, a_flit_in_order_ends_the_count_of_repeats) {
   RxSequence sequence;
-  for (uint32_t i = 0; i < kFlitRepeatsMax; ++i) {
-    EXPECT_FALSE(sequence.repeats_used_up());
-    EXPECT_TRUE(sequence.count_repeat());
+  for (uint32_t life = 0; life < 2; ++life) {
+    for (uint32_t i = 0; i < kFlitRepeatsMax; ++i) EXPECT_TRUE(sequence.count_repeat());
+    EXPECT_FALSE(sequence.count_repeat());
+    sequence.accept(life);
   }
-  EXPECT_TRUE(sequence.repeats_used_up());
-  EXPECT_FALSE(sequence.count_repeat());
-  sequence.note_asked();
+}
+
+TEST(RxSequenceOf, damaged_copies_and_other_repeats_of_a_flit_have_a_limit_each) {
+  RxSequence sequence;
+  for (uint32_t life = 0; life < 2; ++life) {
+    for (uint32_t i = 0; i < kFlitRepeatsMax; ++i) {
+      EXPECT_TRUE(sequence.count_repeat()) << "lost";
+      EXPECT_TRUE(sequence.count_damaged()) << "came damaged";
+      EXPECT_TRUE(sequence.count_repeat()) << "and was asked for once more";
+    }
+    EXPECT_FALSE(sequence.count_repeat());
+    EXPECT_FALSE(sequence.count_damaged());
+    sequence.accept(life);
+  }
+}
+
+TEST(RxSequenceOf, a_request_counts_until_its_flit_comes_or_its_time_is_over) {
+  using namespace std::chrono_literals;
+  RxSequence sequence;
+  const Instant now{5s};
+  EXPECT_FALSE(sequence.is_asked_for(now, 10ms)) << "not yet";
+  sequence.note_asked(now);
+  EXPECT_TRUE(sequence.is_asked_for(now + 10ms - 1ns, 10ms));
+  EXPECT_FALSE(sequence.is_asked_for(now + 10ms, 10ms));
+  sequence.note_asked(now + 10ms);
+  EXPECT_TRUE(sequence.is_asked_for(now + 11ms, 10ms));
   sequence.accept(0);
-  EXPECT_FALSE(sequence.repeats_used_up());
-  EXPECT_FALSE(sequence.is_asked_for());
+  EXPECT_FALSE(sequence.is_asked_for(now + 11ms, 10ms));
 }
 
 TEST(RxSequenceOf, cells_have_a_head_and_then_a_tail_on_their_lane) {
@@ -143,6 +170,25 @@ TEST(RxSequenceOf, cells_have_a_head_and_then_a_tail_on_their_lane) {
   EXPECT_TRUE(sequence.fits_framing(kLane0, 0));
   EXPECT_TRUE(sequence.fits_framing(kLane0, kFlitTail));
   EXPECT_TRUE(sequence.fits_framing(kLane0, kFlitHead | kFlitTail));
+}
+
+/// A cable that is plugged in by hand while it was about to come back by itself has nothing left to do.
+TEST(MemoryCableOf, plugged_in_by_hand_forgets_that_it_was_to_come_back) {
+  SeededRandom random(1);
+  MemoryCableConfig config;
+  for (LinkConfig& end : config.ends) end = small_switch().link;
+  config.ends[0].guid = Guid(1);
+  config.ends[0].lid = Lid(1);
+  MemoryCable cable(config, random);
+  Instant now{std::chrono::seconds(1)};
+  ASSERT_EQ(cable.plug(now), LinkRefusal::kNone);
+  cable.end(0).take_down();
+  static_cast<void>(cable.end(1).poll(now));
+  cable.unplug();
+  ASSERT_EQ(cable.plug(now), LinkRefusal::kNone);
+  now += std::chrono::seconds(1);
+  for (const uint32_t end : {0U, 1U}) static_cast<void>(cable.end(end).poll(now));
+  for (const uint32_t end : {0U, 1U}) EXPECT_GT(cable.end(end).deadline(), now);
 }
 
 class ProgressWatchOf : public ::testing::Test {

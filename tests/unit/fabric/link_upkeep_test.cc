@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/shm_acceptor.h"
 #include "tests/support/script_carrier.h"

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 #include <vector>
 
+#include "base/stats_page.h"
 #include "tests/support/shaped_fabric.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
@@ -164,12 +168,12 @@ TEST_P(LiveFaultsInASwitch, a_cell_that_was_late_leaves_between_the_cells_of_oth
 }
 
 TEST_P(LiveFaultsInASwitch, a_rate_lets_so_many_cells_pass_in_a_second) {
-  set({.kind = FaultKind::kRate, .cells_per_second = 1000});
+  set({.kind = FaultKind::kRate, .cells_per_second = 2000});
   send(30);
   const Instant full = fabric_.clock.now() + 10ms;
   while (fabric_.clock.now() < full) fabric_.step(10us);
-  EXPECT_GE(fabric_.received[1].size(), 9U);
-  EXPECT_LE(fabric_.received[1].size(), 12U);
+  EXPECT_GE(fabric_.received[1].size(), 19U);
+  EXPECT_LE(fabric_.received[1].size(), 22U);
   EXPECT_EQ(arrived(1, 5000).size(), 30U);
 }
 
@@ -293,6 +297,11 @@ TEST(LiveFaultRules, nonsense_is_refused_by_name) {
   EXPECT_TRUE(refused([](FaultRule& rule) { rule.opcode = 0xFE; }));
   EXPECT_TRUE(refused([](FaultRule& rule) { rule.kind = FaultKind::kDelay; }));
   EXPECT_TRUE(refused([](FaultRule& rule) { rule.kind = FaultKind::kRate; }));
+  EXPECT_TRUE(refused([](FaultRule& rule) {
+    rule.kind = FaultKind::kRate;
+    rule.cells_per_second = 1;
+    rule.bits_per_second = 1;
+  })) << "one or the other";
   EXPECT_TRUE(refused([](FaultRule& rule) { rule.kind = FaultKind::kFlap; }));
   EXPECT_TRUE(faults.rules().empty());
   for (size_t i = 0; i < kFaultRulesMax; ++i) EXPECT_FALSE(refused([](FaultRule&) {}));
@@ -301,11 +310,37 @@ TEST(LiveFaultRules, nonsense_is_refused_by_name) {
 }
 
 TEST(LiveFaultRules, words_are_read_as_they_are_written) {
-  for (size_t i = 0; i < static_cast<size_t>(FaultKind::kCount); ++i)
-    EXPECT_EQ(fault_kind(to_string(static_cast<FaultKind>(i))), static_cast<FaultKind>(i));
-  for (size_t i = 0; i < static_cast<size_t>(FaultDirection::kCount); ++i)
-    EXPECT_EQ(fault_direction(to_string(static_cast<FaultDirection>(i))), static_cast<FaultDirection>(i));
+  for (const FaultKindInfo& row : kFaultKinds) EXPECT_EQ(fault_kind(to_string(row.kind)), row.kind);
+  for (const FaultDirection direction : {FaultDirection::kBoth, FaultDirection::kFrom, FaultDirection::kTo})
+    EXPECT_EQ(fault_direction(to_string(direction)), direction);
   EXPECT_FALSE(fault_kind("dropp"));
+}
+
+/// A program reads there which rules strike, without asking the switch.
+TEST(FaultPage, shows_the_rules_in_force_and_what_they_have_struck) {
+  const TempDir dir;
+  StatsPage page = StatsPage::create(dir.path() + "/s.stats").value();
+  LiveFaults faults;
+  const auto shown = [&] {
+    const auto entries = read_stats_page(dir.path() + "/s.stats").value();
+    return std::map<std::string, uint64_t>(entries.begin(), entries.end());
+  };
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kCut, .port = 2}, Instant{}).ok());
+  ASSERT_TRUE(faults.publish(page));
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kCut, .port = 3, .guid = Guid(9)}, Instant{}).ok());
+  EXPECT_EQ(shown().at("fault.0.number"), 1U);
+  EXPECT_EQ(shown().at("fault.0.port"), 2U);
+  EXPECT_EQ(shown().at("fault.1.number"), 2U);
+  EXPECT_EQ(shown().at("fault.1.guid"), 9U);
+  EXPECT_EQ(faults.judge(1, 3, VirtualLane(0), {}, Instant{}), FaultVerdict::kDrop);
+  EXPECT_EQ(shown().at("fault.0.struck"), 0U);
+  EXPECT_EQ(shown().at("fault.1.struck"), 1U);
+  ASSERT_TRUE(faults.remove(1));
+  EXPECT_EQ(shown().at("fault.0.number"), 2U);
+  EXPECT_EQ(shown().at("fault.0.struck"), 1U);
+  EXPECT_EQ(shown().at("fault.1.number"), 0U);
+  faults.left(3);
+  EXPECT_EQ(shown().at("fault.0.number"), 0U);
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "base/shared_region.h"
+#include "fabric/carrier/link_connect.h"
 #include "fabric/carrier/slot_ring.h"
 #include "fabric/carrier/unix_socket.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/shm_acceptor.h"
 #include "tests/support/temp_dir.h"

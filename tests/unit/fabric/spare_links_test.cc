@@ -6,10 +6,10 @@
 #include <functional>
 #include <thread>
 
+#include "fabric/carrier/link_connect.h"
 #include "fabric/carrier/shm_connector.h"
 #include "fabric/carrier/zmq_connector.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/shm_acceptor.h"
 #include "fabric/switch/zmq_acceptor.h"

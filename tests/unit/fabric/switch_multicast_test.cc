@@ -1,8 +1,11 @@
 // Cells to multicast LIDs: one copy for each other endnode, none in a circle, and nobody waits for anybody.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "fabric/link/link_cell_port.h"
 #include "fabric/link/memory_link.h"
+#include "fabric/switch/live_faults.h"
 #include "messages/multicast.h"
 #include "tests/support/test_fabric.h"
 
@@ -45,6 +48,26 @@ TEST(SwitchMulticast, an_endnode_that_has_such_a_lid_is_an_endnode) {
   EXPECT_EQ(fabric.received[2].size(), 1U);
 }
 
+/// As a subnet manager may say it: the switch asks its table, not the number.
+TEST(SwitchMulticast, the_table_says_which_lids_are_those_of_groups) {
+  TestFabric fabric(fabric_of(3));
+  constexpr Lid kGiven{77};
+  fabric.fabric->forwarding().set(kGiven, kPortGroup);
+  fabric.fabric->forwarding().set(kGroup, kPortNone);
+  ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGiven}));
+  ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGroup}));
+  fabric.run(4);
+  EXPECT_EQ(fabric.received[1].size(), 1U);
+  EXPECT_EQ(fabric.received[2].size(), 1U);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropNoRoute), 1U);
+  fabric.fabric->forwarding().set(kGroup, 3);
+  fabric.fabric->forwarding().forget(kGroup);
+  fabric.fabric->forwarding().forget(kGiven);
+  EXPECT_EQ(fabric.fabric->forwarding().find(1, kGroup), kPortGroup);
+  EXPECT_EQ(fabric.fabric->forwarding().find(1, kGiven), kPortNone);
+  fabric.expect_conserved();
+}
+
 TEST(SwitchMulticast, a_forged_source_or_a_cell_of_several_flits_goes_nowhere) {
   TestFabric fabric(fabric_of(3));
   ASSERT_TRUE(fabric.send(0, make_cell({.dlid = kGroup, .slid = Lid(2)})));
@@ -58,6 +81,45 @@ TEST(SwitchMulticast, a_forged_source_or_a_cell_of_several_flits_goes_nowhere) {
     for (const auto& node : one->received) EXPECT_TRUE(node.empty());
     one->expect_conserved();
   }
+}
+
+/// A copy is neither held back nor doubled by a fault; it can be lost.
+TEST(SwitchMulticast, a_fault_loses_copies_for_its_port_and_does_nothing_else_to_them) {
+  for (const FaultKind kind : {FaultKind::kDrop, FaultKind::kCorrupt, FaultKind::kDuplicate,
+                               FaultKind::kReorder, FaultKind::kDelay}) {
+    TestFabric fabric(fabric_of(3));
+    FaultRule rule{.kind = kind, .port = 2};
+    if (kind == FaultKind::kDelay) rule.delay_min = rule.delay_max = std::chrono::seconds(1);
+    ASSERT_TRUE(fabric.fabric->faults().add(rule, fabric.clock.now()));
+    for (uint32_t number = 0; number < 10; ++number) {
+      ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGroup, .number = number}));
+      fabric.run(4);
+    }
+    const bool lost = kind == FaultKind::kDrop || kind == FaultKind::kCorrupt;
+    EXPECT_EQ(fabric.received[1].size(), lost ? 0U : 10U) << to_string(kind);
+    EXPECT_EQ(fabric.received[2].size(), 10U) << to_string(kind);
+    EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropFault), lost ? 10U : 0U) << to_string(kind);
+    fabric.expect_conserved();
+  }
+}
+
+/// Neither counts as a copy: one whose link is down, one that has not the lane.
+TEST(SwitchMulticast, an_endnode_that_cannot_be_reached_is_no_member) {
+  TestFabricConfig config = fabric_of(4);
+  config.node_lanes = 1;  // of node 1
+  TestFabric fabric(config);
+  fabric.cables[3]->unplug();
+  fabric.run(4);
+  for (const uint8_t lane : {uint8_t{0}, uint8_t{2}}) {
+    const uint64_t before = fabric.count(1, SwitchPortCounter::kCellsCopied);
+    ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGroup, .vl = VirtualLane(lane)}));
+    fabric.run(4);
+    EXPECT_EQ(fabric.count(1, SwitchPortCounter::kCellsCopied) - before, lane == 0 ? 1U : 0U);
+  }
+  EXPECT_EQ(fabric.received[1].size(), 1U);
+  EXPECT_EQ(fabric.received[2].size(), 2U);
+  EXPECT_EQ(fabric.drops(), 0U) << "nothing was lost on the way to either";
+  fabric.expect_conserved();
 }
 
 TEST(SwitchMulticast, a_frozen_member_costs_the_others_nothing) {

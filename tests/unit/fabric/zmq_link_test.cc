@@ -6,11 +6,12 @@
 #include <functional>
 #include <thread>
 
+#include "fabric/carrier/hello_limiter.h"
+#include "fabric/carrier/link_connect.h"
 #include "fabric/carrier/zmq_carrier.h"
 #include "fabric/carrier/zmq_connector.h"
 #include "fabric/carrier/zmq_socket.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/link_connect.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/zmq_acceptor.h"
 #include "tests/support/temp_dir.h"
@@ -190,6 +191,35 @@ TEST_F(ZmqLink, curve_binds_a_key_to_a_node) {
   exchange(port_a, 100);
 }
 
+/// One connection that is first a, then b: a's link ends, and b's stays in the hub's table.
+TEST_F(ZmqLink, a_connection_that_says_another_name_gives_up_its_first) {
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  listen(endpoint);
+  const auto context = ZmqContext::create().value();
+  auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  ASSERT_TRUE(socket->connect(endpoint).ok());
+  const auto hello = [&](uint64_t guid, uint64_t nonce) {
+    LinkConfig link = small_switch().link;
+    link.guid = Guid(guid);
+    ZmqMessage message;
+    const LinkHelloWire wire = encode_link_hello(make_hello(link, kZmqNonceBit | nonce));
+    ASSERT_TRUE(message.assign(bytes_of(wire)) && socket->send(message));
+  };
+  const auto up = [&](size_t node) { return admission->engine(node).state() == LinkState::kUp; };
+  hello(0xA, 1);
+  ASSERT_TRUE(until([&] { return up(0); }));
+  hello(0xB, 2);
+  ASSERT_TRUE(until([&] { return up(1); }));
+  EXPECT_FALSE(up(0)) << "its endnode speaks for another node now";
+  const uint64_t unknown = acceptor->counters().get(ZmqAcceptorCounter::kUnknownPeer);
+  ZmqMessage burst;
+  const std::array<std::byte, 24> bytes{};
+  ASSERT_TRUE(burst.assign(bytes) && socket->send(burst));
+  ASSERT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kStaleNonce) == 1; }))
+      << "the hub still knows whose connection it is";
+  EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kUnknownPeer), unknown);
+}
+
 TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counted) {
   const std::string endpoint = "ipc://" + dir.path() + "/z";
   listen(endpoint);
@@ -206,12 +236,13 @@ TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counte
   LinkConfig link = small_switch().link;
   link.guid = Guid(0xA);
   send(bytes_of(encode_link_hello(make_hello(link, 7))));  // a nonce by which a burst might pass for a HELLO
-  for (uint64_t i = 0; i < 40; ++i) send(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | i))));
+  for (uint64_t i = 0; i < kHelloBurst + 100; ++i)
+    send(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | i))));
   send(burst);
   ASSERT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kStaleNonce) == 1; }));
   EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kUnknownPeer), 1U);
   EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kMalformed), 1U);
-  EXPECT_GE(admission->counters().get(AdmissionCounter::kRefusedRate), 20U);
+  EXPECT_GE(admission->counters().get(AdmissionCounter::kRefusedRate), 50U);
   EXPECT_EQ(admission->counters().get(AdmissionCounter::kRefusedNotAllowed), 1U);
   ASSERT_TRUE(until([&] {
     ZmqMessage answer;
@@ -249,6 +280,18 @@ TEST_F(ZmqLink, tcp_beyond_loopback_needs_keys) {
   }
   end.endpoint = "tcp://127.0.0.1:7000";
   EXPECT_TRUE(connect_link(end, random).ok());
+}
+
+TEST(CurveKeys, only_a_numeric_loopback_address_needs_none) {
+  for (const char* local :
+       {"tcp://127.0.0.1:5555", "tcp://127.1.2.3:5555", "tcp://[::1]:5555", "ipc:///run/x"})
+    EXPECT_FALSE(endpoint_needs_curve(local)) << local;
+  for (const char* reachable :
+       {"tcp://127.example.org:5555", "tcp://127.0.0.1:0;192.0.2.7:5555", "tcp://192.0.2.7:0;127.0.0.1:5555",
+        "tcp://localhost:5555", "tcp://127.0.0.1.example.org:5555", "tcp://*:5555", "tcp://lo:5555",
+        "tcp://:5555", "tcp://[::]:5555", "tcp://[::ffff:192.0.2.7]:5555", "tcp://0.0.0.0:5555",
+        "tcp://126.0.0.1:5555", "tcp://128.0.0.1:5555", "tcp://"})
+    EXPECT_TRUE(endpoint_needs_curve(reachable)) << reachable;
 }
 
 TEST(CurveKeys, files_keep_secrets_and_refuse_what_is_wrong) {

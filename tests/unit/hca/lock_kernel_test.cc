@@ -172,7 +172,8 @@ void make_everything(Consumer& at) {
            srq->modify({.limit = 1}, adapter::kSrqLimit) == Answer::kOk && srq->query(attr) == Answer::kOk &&
            srq->number() != 0 && one.destroy(srq) == Answer::kOk;
   });
-  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRaw, QpType::kXrcSend}) {
+  for (const QpType type :
+       {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd, QpType::kRaw, QpType::kXrcSend}) {
     run("QPs", [&] {
       return make_and_end<hca::Qp>(one, 700, [&] {
         return one.create_qp(*at.pd, {.send_cq = at.cq, .recv_cq = at.cq, .config = {.type = type}}).object;
@@ -182,6 +183,12 @@ void make_everything(Consumer& at) {
   run("regions", [&] {
     return make_and_end<hca::MemoryRegion>(one, 3000,
                                            [&] { return one.reg_mr(*at.pd, at.memory, all).object; });
+  });
+  run("reserved regions, staged", [&] {
+    return make_and_end<hca::MemoryRegion>(one, 1500, [&] {
+      hca::MemoryRegion* region = one.reserve_mr(*at.pd, true).object;
+      return region != nullptr && region->stage(at.memory) == Answer::kOk ? region : nullptr;
+    });
   });
   run("a region of other rights, another domain", [&] {
     hca::MemoryRegion* region = one.reg_mr(*at.pd, at.memory, adapter::Access::kLocalWrite).object;
@@ -359,7 +366,7 @@ TEST_F(LockKernel, is_not_entered_by_any_call_while_the_lock_is_held) {
     leave_contexts(world);
     run("the end of the process", [&] { return world.a.device.finish(); });
   });
-  EXPECT_EQ(g_report->count, 30U);
+  EXPECT_EQ(g_report->count, 32U);
   expect_nothing_found();
 }
 

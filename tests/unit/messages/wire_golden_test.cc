@@ -127,7 +127,7 @@ TEST(WireGolden, an_ack_is_48_bytes) {
   EXPECT_TRUE(view.payload.empty());
   EXPECT_EQ(changed(kAck, 39, 1), CellError::kReserved);
   EXPECT_EQ(changed(kAck, 32, 1), CellError::kReserved) << "a PSN has 24 bits";
-  EXPECT_EQ(changed(kAck, 38, 7), CellError::kReserved) << "codes end at 6";
+  EXPECT_EQ(changed(kAck, 38, 8), CellError::kReserved) << "codes end at 7";
 }
 
 TEST(WireGolden, a_selective_ack_has_blocks_of_sixteen_bytes) {

@@ -40,7 +40,14 @@ class SpecMaker {
     if (maybe()) spec.curve_allow = text();
     if (maybe()) spec.spare_ports = below(kSwitchPortsMax + 1);
     if (maybe()) spec.spare_lid = lid();
+    if (maybe()) spec.spare_lids = below(kSpareLidMax + 1U);
     spec.cut_through = maybe();
+    for (uint32_t i = below(4); i > 0; --i)
+      spec.lane_order.high.push_back({below(spec.links.lanes), 1 + below(kLaneWeightMax)});
+    const uint32_t low = maybe() ? spec.links.lanes : 0;
+    for (uint32_t lane = 0; lane < low; ++lane)
+      spec.lane_order.low.push_back({lane, 1 + below(kLaneWeightMax)});
+    if (!spec.lane_order.high.empty() && maybe()) spec.lane_order.high_limit = 1 + below(kHighLimitNone);
     return spec;
   }
 
@@ -57,9 +64,11 @@ class SpecMaker {
       if (maybe()) port.mtu_bytes = kMtuMin + below(kMtuMax - kMtuMin + 1);
       port.promiscuous = maybe();
     }
+    fill_links(spec);
     spec.mode =
         std::array{TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}[below(3)];
     spec.encoding = maybe() ? MessageEncoding::kBytes : MessageEncoding::kCapnp;
+    if (spec.mode != TransferMode::kSendReceive && maybe()) spec.acks = AckPolicy::kStrict;
     return spec;
   }
 
@@ -111,6 +120,19 @@ class SpecMaker {
     if (maybe()) spec.links.flit_payload_bytes = below(cell_bytes_max(kCellPayloadBytesMax) + 1);
     if (maybe()) spec.links.lanes = 1 + below(fabric::kDataLanesMax);
     if (maybe()) spec.links.credits = 1 + below(fabric::kCreditsPerLaneMax);
+  }
+  void fill_links(HostSpec& spec) {
+    const uint32_t more = spec.lid == kLidNone ? 0 : below(kHostLinksMax);
+    for (uint32_t i = 0; i < more; ++i) {
+      FurtherLinkSpec& link = spec.further_links.emplace_back();
+      link.guid = guid();
+      link.lid = lid();
+      link.endpoint = text();
+      if (maybe()) link.curve_secret = text();
+      if (maybe()) link.curve_server = text();
+    }
+    for (HostPortSpec& port : spec.ports)
+      if (maybe()) port.via = 1 + below(more + 1);
   }
   void fill_endnode(EndnodeSpec& spec) {
     fill(spec);
@@ -218,7 +240,14 @@ TEST(SpecCodec, numbers_are_read_whole) {
        {{"--neighbour", "s2=52:4,"}, "option --neighbour s2=52:4,: no LID stands"},
        {{"--neighbour", "s2=52:9-4"}, "option --neighbour s2=52:9-4: 9-4: the lower LID"},
        {{"--neighbour", "s2=52:4-"}, "option --neighbour s2=52:4-: a LID is a whole"},
-       {{"--ports", "255"}, "option --ports 255: not a whole number from 1 to 254"}});
+       {{"--ports", "255"}, "option --ports 255: not a whole number from 1 to 254"},
+       {{"--high-lane", "3"}, "option --high-lane 3: write LANE:WEIGHT, like 3:64"},
+       {{"--high-lane", "3:64x"}, "option --high-lane 3:64x: write LANE:WEIGHT"},
+       {{"--high-lane", "15:64"}, "option --high-lane 15:64: lane 15: data lanes are 0 to 14"},
+       {{"--low-lane", "0:0"}, "option --low-lane 0:0: weight 0: choose 1 to 255"},
+       {{"--low-lane", "0:256"}, "option --low-lane 0:256: weight 256: choose 1 to 255"},
+       {{"--high-lane", "3:1", "--high-limit", "0"},
+        "option --high-limit 0: not a whole number from 1 to 255"}});
 }
 
 TEST(SpecCodec, unknown_kinds_are_refused) {
@@ -230,6 +259,9 @@ TEST(SpecCodec, unknown_kinds_are_refused) {
        {{"--os", "tap:../x"}, "option --os tap:../x: '../x' cannot name an interface: a name may not begin"},
        {{"--os", "gen:7"}, "option --os gen:7: gen takes no '7'"},
        {{"--os", "gen", "--mode", "fast"}, "option --mode fast: one of rdma, sendrecv, senddata"},
+       {{"--os", "gen", "--acks", "each"}, "option --acks each: one of selective, strict"},
+       {{"--os", "gen", "--acks", "strict", "--mode", "sendrecv"},
+        "--acks: no strict acknowledgements in mode sendrecv, which has none"},
        {{"--os", "gen", "--encoding", "xml"}, "option --encoding xml: one of capnp, bytes"}});
   expect_refused<UnitSpec>(
       "weft-iou", kUnit,
@@ -258,6 +290,15 @@ TEST(SpecCodec, what_is_missing_or_does_not_pair_is_said) {
        {{"--os", "gen", "--mac", "auto", "--mac", "auto"}, "give at most one --os-fd, --mac, --mtu"},
        {{"--os", "gen", "--mac", "01:00:00:00:00:01"},
         "option --mac 01:00:00:00:00:01: six hexadecimal pairs"},
+       {{"--os", "gen", "--via", "1", "--via", "1"},
+        "give at most one --os-fd, --mac, --mtu, --promiscuous and --via"},
+       {{"--os", "gen", "--via", "2"}, "--via 2: this host has 1 links"},
+       {{"--os", "gen", "--via", "3", "--link", "a2:3:shm:/e/s"}, "--via 3: this host has 2 links"},
+       {{"--os", "gen", "--link", "a2:3"}, "option --link a2:3: write GUID:LID:ENDPOINT"},
+       {{"--os", "gen", "--link", "a2:3:"}, "option --link a2:3:: write GUID:LID:ENDPOINT"},
+       {{"--os", "gen", "--link", "a2:0:shm:/e/s"}, "option --link a2:0:shm:/e/s: a LID is"},
+       {{"--os", "gen", "--link-curve-server", "/k"},
+        "give at most one --link-curve-secret and --link-curve-server for each --link"},
        {{"--os", "gen", "--pool", "2048x4", "--pool", "2048x8"},
         "--pool: list the pools from the smallest"}});
   expect_refused<HostSpec>(
@@ -270,7 +311,12 @@ TEST(SpecCodec, what_is_missing_or_does_not_pair_is_said) {
        {{"--neighbour", "s2=52:4", "--join", "s2=shm:/a", "--join", "s2=shm:/b"},
         "--join s2=shm:/b: stands twice"},
        {{"--neighbour", "s2=52:4", "--neighbour-key", "s2=/k"},
-        "--neighbour-key s2=/k: there is no --join s2"}});
+        "--neighbour-key s2=/k: there is no --join s2"},
+       {{"--high-lane", "4:1"},
+        "--high-lane, --low-lane: there is no lane 4: links have 4 data lanes, from 0"},
+       {{"--high-lane", "3:1", "--low-lane", "0:1", "--low-lane", "1:1"},
+        "--high-lane, --low-lane: lane 2 stands in no table and would never send"},
+       {{"--high-limit", "9"}, "--high-lane, --low-lane: a limit for high lanes, but no lane is high"}});
 }
 
 TEST(SpecCodec, people_may_write_less_than_the_launcher) {
@@ -288,6 +334,33 @@ TEST(SpecCodec, people_may_write_less_than_the_launcher) {
   EXPECT_EQ(got.ports[0].mtu_bytes, 9000U);
   EXPECT_EQ(got.ports[1].mtu_bytes, 9000U) << "one MTU is that of all interfaces";
   EXPECT_EQ(got.pools, (std::vector<PoolSpec>{{2048, 8}, {65536, 4}})) << "in the order the session wants";
+}
+
+TEST(SpecCodec, a_host_has_as_many_ports_as_it_has_links) {
+  const auto with_links = [](uint32_t further) {
+    Strings arguments = kHost;
+    arguments.insert(arguments.end(), {"--os", "gen"});
+    for (uint32_t i = 0; i < further; ++i)
+      arguments.insert(arguments.end(),
+                       {"--link", "a" + std::to_string(i) + ":1" + std::to_string(i) + ":shm:/e/s:1"});
+    arguments.insert(arguments.end(), {"--via", std::to_string(further + 1)});
+    return arguments;
+  };
+  HostSpec got;
+  std::string said;
+  ASSERT_EQ(read(with_links(kHostLinksMax - 1), got, said), std::nullopt) << said;
+  ASSERT_EQ(got.further_links.size(), kHostLinksMax - 1);
+  EXPECT_EQ(got.further_links[1].guid, Guid(0xA1));
+  EXPECT_EQ(got.further_links[1].lid, Lid(11));
+  EXPECT_EQ(got.further_links[1].endpoint, "shm:/e/s:1");
+  EXPECT_EQ(got.ports[0].via, kHostLinksMax);
+  HostSpec more = got;
+  more.further_links.emplace_back();
+  EXPECT_EQ(spec_fault(more), "--link: at most 4 links of a host");
+  HostSpec guest = got;
+  guest.lid = kLidNone;
+  guest.guid = Guid{};
+  EXPECT_EQ(spec_fault(guest), "--link: a host at a spare port has one link");
 }
 
 TEST(SpecCodec, help_names_every_option) {

@@ -51,6 +51,35 @@ TEST(SwitchPlan, spare_ports_come_last) {
             "1 nodes and 2 spare ports do not fit 2 ports: give --ports 3");
 }
 
+/// The tables as text: lanes and weights of the high one, the limit, those of the low one.
+std::string lanes_of(std::vector<std::string> options) {
+  options.insert(options.end(), {"--node", "h=2:1"});
+  const Result<SwitchPlan> plan = plan_switch(switch_of(std::move(options)));
+  if (!plan.ok()) return plan.error().text;
+  const fabric::VlArbitration& tables = plan.value().config.arbitration;
+  std::string out;
+  const auto add = [&out](const std::vector<fabric::VlWeight>& table) {
+    for (const fabric::VlWeight& entry : table)
+      out += std::to_string(entry.vl.value()) + ":" + std::to_string(entry.weight) + " ";
+  };
+  add(tables.high);
+  out += "| " + std::to_string(tables.high_limit) + " | ";
+  add(tables.low);
+  return out;
+}
+
+TEST(SwitchPlan, lanes_are_served_as_the_configuration_says) {
+  EXPECT_EQ(lanes_of({}), "| 255 | ") << "all alike";
+  EXPECT_EQ(lanes_of({"--high-lane", "3:64"}), "3:64 | 255 | 0:128 1:128 2:128 ");
+  EXPECT_EQ(lanes_of({"--high-lane", "3:64", "--high-lane", "1:2", "--high-limit", "7", "--lanes", "5"}),
+            "3:64 1:2 | 7 | 0:128 2:128 4:128 ");
+  EXPECT_EQ(lanes_of({"--high-lane", "3:64", "--low-lane", "2:1", "--low-lane", "1:9", "--low-lane", "0:255",
+                      "--low-lane", "2:5"}),
+            "3:64 | 255 | 2:1 1:9 0:255 2:5 ")
+      << "in the order given, and a lane may stand twice";
+  EXPECT_EQ(lanes_of({"--high-lane", "0:1", "--lanes", "1"}), "0:1 | 255 | ") << "no lane is left";
+}
+
 TEST(SwitchPlan, a_switch_between_switches_needs_no_node_of_its_own) {
   const Result<SwitchPlan> plan =
       plan_switch(switch_of({"--neighbour", "s1=51:1", "--neighbour", "s3=53:2"}));

@@ -75,11 +75,11 @@ TEST(ConnectionTable, what_only_a_unit_says_is_counted_when_a_host_says_it) {
   ASSERT_TRUE(host.connect());
   host.advertise();
   ASSERT_EQ(host.unit().state(), SessionState::kOpen);
-  host.knock(CmKind::kRej, host.nonce);
+  host.knock(CmAttribute::kRej, host.nonce);
   EXPECT_EQ(host.count(SessionCounter::kConnectUnexpected), 1U);
-  host.knock(CmKind::kRtu, host.nonce);
-  host.knock(CmKind::kDrep, host.nonce);
-  host.knock(CmKind::kReq, host.nonce);
+  host.knock(CmAttribute::kRtu, host.nonce);
+  host.knock(CmAttribute::kDrep, host.nonce);
+  host.knock(CmAttribute::kReq, host.nonce);
   EXPECT_EQ(host.count(SessionCounter::kConnectUnexpected), 1U);
   EXPECT_EQ(host.unit().state(), SessionState::kOpen);
 }

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-#include "session/cm_endpoint.h"
+#include "session/session_port.h"
 #include "tests/support/session_pair.h"
+#include "tests/support/session_speaker.h"
 
 namespace weft::session {
 namespace {
@@ -144,22 +145,18 @@ TEST(SessionReturn, a_healthy_session_is_not_probed) {
 /// Whose answer it is counts: another nonce, or another reason, ends nothing.
 TEST(SessionReturn, a_forged_answer_ends_nothing) {
   SessionPair pair;
-  Qpn host_cm;
-  for (const TracedCell* cell : pair.pipe.sent_by(0)) {
-    if (cell->view.dest_qpn == kQpnGsi) host_cm = cell->view.src_qpn;
-  }
-  CmEndpoint forger(pair.adapter(1));
-  ASSERT_TRUE(forger.open(Qpn(), 1).ok());
-  CmMessage rej{.kind = CmKind::kRej, .nonce = pair.unit().peer().nonce + 1, .offer = {}};
+  SessionSpeaker forger(pair.adapter(1));
+  ASSERT_TRUE(forger.open(adapter::kQpnAny).ok());
+  SessionMad rej{.kind = CmAttribute::kRej, .nonce = pair.unit().peer().nonce + 1};
   rej.reason = static_cast<uint16_t>(SessionRefusal::kUnknownSession);
-  EXPECT_TRUE(forger.send(rej, Lid(1), host_cm, ServiceLevel()));
+  EXPECT_TRUE(forger.say(rej, Lid(1)));
   rej.nonce = pair.unit().peer().nonce;
   rej.reason = static_cast<uint16_t>(SessionRefusal::kPolicy);
-  EXPECT_TRUE(forger.send(rej, Lid(1), host_cm, ServiceLevel()));
+  EXPECT_TRUE(forger.say(rej, Lid(1)));
   pair.run(50);
   EXPECT_EQ(pair.host().state(), SessionState::kOpen);
   rej.reason = static_cast<uint16_t>(SessionRefusal::kUnknownSession);
-  EXPECT_TRUE(forger.send(rej, Lid(1), host_cm, ServiceLevel()));
+  EXPECT_TRUE(forger.say(rej, Lid(1)));
   pair.run(50);
   EXPECT_EQ(pair.host().counters().get(C::kLostForgotten), 1U) << "the same datagram with all of it right";
 }

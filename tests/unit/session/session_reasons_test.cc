@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/crc32c.h"
-#include "session/cm_endpoint.h"
+#include "session/session_port.h"
 #include "tests/support/scripted_host.h"
 
 namespace weft::session {
@@ -83,11 +83,12 @@ TEST(SessionReasons, a_host_whose_unit_breaks_the_rules_waits_longer_each_time) 
 }
 
 bool is_reply(int from, const std::vector<std::byte>& cell) {
-  constexpr size_t kKind = kCellHeaderBytes + kDatagramHeaderBytes;
-  return from == 1 && load_be<uint16_t>(cell.data() + kKind) == static_cast<uint16_t>(CmKind::kRep);
+  constexpr size_t kKind = kCellHeaderBytes + kDatagramHeaderBytes + 16;
+  return from == 1 && cell.size() > kKind + 2 &&
+         load_be<uint16_t>(cell.data() + kKind) == static_cast<uint16_t>(CmAttribute::kRep);
 }
 
-/// What a unit may not make of a host's offer: 64 bytes of which these are changed.
+/// What a unit may not make of a host's offer: 40 bytes of which these are changed.
 struct Spoilt {
   const char* what;
   size_t offset;
@@ -97,16 +98,17 @@ constexpr std::array kSpoilt{Spoilt{"version", 0, 0x0001'0002},
                              Spoilt{"encoding", 4, 0x0201'0102},
                              Spoilt{"mode", 4, 0x0102'0102},
                              Spoilt{"idata format", 4, 0x0101'0202},
-                             Spoilt{"longer frames than asked for", 24, kPoolElementBytesMax},
-                             Spoilt{"frames too short for anybody", 24, 20},
-                             Spoilt{"a feature nobody asked for", 28, 1},
-                             Spoilt{"messages too short for anybody", 44, 100}};
+                             Spoilt{"longer frames than asked for", 16, kPoolElementBytesMax},
+                             Spoilt{"frames too short for anybody", 16, 20},
+                             Spoilt{"a feature nobody asked for", 20, 1},
+                             Spoilt{"messages too short for anybody", 36, 100}};
 
 TEST(SessionReasons, a_unit_may_only_take_away_from_what_was_asked) {
   for (const Spoilt& one : kSpoilt) {
     SessionPair pair(closed());
     pair.pipe.set_filter([&](int from, std::vector<std::byte>& cell) {
-      constexpr size_t kOffer = kCellHeaderBytes + kDatagramHeaderBytes + 16;
+      constexpr size_t kOffer =
+          kCellHeaderBytes + kDatagramHeaderBytes + kMadBytes - sizeof(CmRep::private_data);
       if (!is_reply(from, cell)) return Verdict::kPass;
       store_be(cell.data() + kOffer + one.offset, one.value);
       const size_t covered = cell.size() - kCrcBytes;
@@ -144,20 +146,18 @@ TEST(SessionReasons, an_answer_of_another_node_is_none) {
 
 TEST(SessionReasons, an_answer_to_another_question_opens_nothing) {
   SessionPair pair(closed());
-  Qpn asker;
   pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {  // the unit must not answer itself
     CellView view;
     if (from != 0 || decode_cell(bytes, CrcCheck::kAlreadyVerified, view) != CellError::kNone)
       return Verdict::kPass;
-    asker = view.src_qpn;
     return Verdict::kDrop;
   });
   pair.host().open();
   pair.run(10);
-  CmEndpoint forger(pair.adapter(1));
-  ASSERT_TRUE(forger.open(Qpn(), 1).ok());
-  const CmMessage reply{.kind = CmKind::kRep, .nonce = pair.host().peer().nonce, .offer = {}};
-  EXPECT_TRUE(forger.send(reply, Lid(1), asker, ServiceLevel()));
+  SessionSpeaker forger(pair.adapter(1));
+  ASSERT_TRUE(forger.open(adapter::kQpnAny).ok());
+  const SessionMad reply{.kind = CmAttribute::kRep, .nonce = pair.host().peer().nonce};
+  EXPECT_TRUE(forger.say(reply, Lid(1)));
   pair.run(50);
   EXPECT_EQ(count(pair, C::kConnectMalformed), 1U);
   EXPECT_EQ(count(pair, C::kConnectRefused), 0U);
@@ -166,10 +166,10 @@ TEST(SessionReasons, an_answer_to_another_question_opens_nothing) {
 
 TEST(SessionReasons, a_host_without_queue_pairs_left_says_so) {
   SessionPair pair(closed());
-  std::vector<std::unique_ptr<CmEndpoint>> all;
+  std::vector<std::unique_ptr<SessionSpeaker>> all;
   do {
-    all.push_back(std::make_unique<CmEndpoint>(pair.adapter(0)));
-  } while (all.back()->open(Qpn(), 1).ok());
+    all.push_back(std::make_unique<SessionSpeaker>(pair.adapter(0)));
+  } while (all.back()->open(adapter::kQpnAny).ok());
   pair.host().open();
   pair.run(10);
   EXPECT_EQ(count(pair, C::kLostNoMemory), 1U);
@@ -195,7 +195,7 @@ TEST(SessionReasons, the_driver_is_held_for_want_of_send_slots_not_of_elements) 
   pair.pipe.set_filter(hold_host);
   uint32_t sent = 0;
   while (sent < 100 && pair.send(0, sent, 1000)) ++sent;
-  EXPECT_LT(sent, 100U);
+  EXPECT_EQ(sent, options.host.limits.send_slots) << "the last slot is used, and no more";
   EXPECT_EQ(count(pair, C::kClaimNoMemory), 1U);
   EXPECT_EQ(count(pair, C::kClaimNoElement), 0U);
 }
@@ -253,7 +253,7 @@ TEST(SessionReasons, a_close_that_nobody_answers_ends_in_a_disconnect) {
   EXPECT_EQ(unit.state(), SessionState::kIdle);
   EXPECT_EQ(unit.counters().get(C::kFlushTimedOut), 1U);
   ASSERT_EQ(host.datagrams.size(), 1U);
-  EXPECT_EQ(host.datagrams[0].kind, CmKind::kDreq);
+  EXPECT_EQ(host.datagrams[0].kind, CmAttribute::kDreq);
 }
 
 /// A host that asks and takes no answer.

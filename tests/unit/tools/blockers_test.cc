@@ -18,7 +18,8 @@ FabricView fabric() {
   using Life = FabricView::Life;
   return {.ports = {{"s.1", 1, "h1"}, {"s.1", 2, "u1"}},
           .lids = {{1, "h1"}, {2, "u1"}},
-          .lives = {{"s.1", Life::kRuns}, {"h1", Life::kRuns}, {"u1", Life::kRuns}}};
+          .lives = {{"s.1", Life::kRuns}, {"h1", Life::kRuns}, {"u1", Life::kRuns}},
+          .faults = {}};
 }
 
 TEST(Blockers, nothing_blocks_where_nothing_waits) {
@@ -74,11 +75,46 @@ TEST(Blockers, peers_that_are_gone_frozen_or_not_joined_come_first) {
                              {"s.1.port.1.drop_port_down", 2}};
   CounterValues after = before;
   after["s.1.port.1.drop_port_down"] = 12;
+  EXPECT_THAT(
+      find_blockers(view, before, after, 1),
+      ElementsAre("h1 is frozen (stopped by a signal)", "u1 does not run",
+                  "the session of h1 with u1 is not open", "the link between s.1 and u1 is down",
+                  "cells from h1 were dropped at s.1: the node they go to has not joined, or has left "
+                  "(s.1.port.1.drop_port_down, 10/s)"));
+}
+
+/// Its link is down because nobody has joined, or because a program has left, which is no blockade.
+TEST(Blockers, a_spare_port_blocks_nothing_and_a_program_on_one_has_its_name) {
+  FabricView view = fabric();
+  view.ports.push_back({"s.1", 3, std::string(kSparePort)});
+  view.ports.push_back({"s.1", 4, "one"});
+  const CounterValues before{{"s.1.port.3.link.up", 0},
+                             {"s.1.port.3.link.vl.0.credits", 0},
+                             {"s.1.port.3.link.vl.0.flits_sent", 9},
+                             {"s.1.port.3.link.slot_stalls", 0},
+                             {"s.1.port.4.link.up", 0},
+                             {"s.1.port.4.link.slot_stalls", 0}};
+  EXPECT_THAT(find_blockers(view, before, before, 1), ElementsAre("the link between s.1 and one is down"));
+  CounterValues after = before;
+  after["s.1.port.3.link.slot_stalls"] = 1;
+  after["s.1.port.4.link.slot_stalls"] = 2;
   EXPECT_THAT(find_blockers(view, before, after, 1),
-              ElementsAre("h1 is frozen (stopped by a signal)", "u1 does not run",
-                          "the session of h1 with u1 is not open", "the link between s.1 and u1 is down",
-                          "cells from h1 were dropped at s.1: the node they go to has not joined "
-                          "(s.1.port.1.drop_port_down, 10/s)"));
+              ElementsAre("the link between s.1 and one is down",
+                          "the link from s.1 to one was full: one reads it too slowly "
+                          "(s.1.port.4.link.slot_stalls, 2/s)",
+                          "the link from s.1 to port 3 was full: port 3 reads it too slowly "
+                          "(s.1.port.3.link.slot_stalls, 1/s)"));
+}
+
+TEST(Blockers, a_fault_comes_before_what_it_causes) {
+  FabricView view = fabric();
+  view.faults = {"fault s.1:1 at s.1:2 (u1): cut, both ways, seed 4 (9 of 9 cells)"};
+  const CounterValues before{{"s.1.port.1.drop_fault", 2}};
+  const CounterValues after{{"s.1.port.1.drop_fault", 9}};
+  EXPECT_THAT(find_blockers(view, before, after, 1),
+              ElementsAre(view.faults[0],
+                          "cells from h1 were lost at s.1: a fault strikes them (weft fault list) "
+                          "(s.1.port.1.drop_fault, 7/s)"));
 }
 
 TEST(Blockers, what_was_dropped_comes_before_what_waited_under_the_name_of_its_counter) {
@@ -86,12 +122,14 @@ TEST(Blockers, what_was_dropped_comes_before_what_waited_under_the_name_of_its_c
   const CounterValues after{{"u1.unit.driver.nic_busy_turns", 900},
                             {"u1.unit.nic.socket_drops", 24},
                             {"h1.unit.2.os.interface_read_drops", 40}};
-  EXPECT_THAT(find_blockers(fabric(), before, after, 1),
-              ElementsAre("the interface of h1 dropped frames that came in: h1 reads too slowly "
-                          "(h1.unit.2.os.interface_read_drops, 40/s)",
-                          "the kernel dropped frames of the LAN: u1 reads its socket too slowly "
-                          "(u1.unit.nic.socket_drops, 20/s)",
-                          "the LAN interface of u1 took no frame (u1.unit.driver.nic_busy_turns, 900/s)"));
+  EXPECT_THAT(
+      find_blockers(fabric(), before, after, 1),
+      ElementsAre("the interface of h1 dropped frames that came in: h1 reads too slowly, or gave it no "
+                  "carrier because its session or the unit's LAN is down "
+                  "(h1.unit.2.os.interface_read_drops, 40/s)",
+                  "the kernel dropped frames of the LAN: u1 reads its socket too slowly "
+                  "(u1.unit.nic.socket_drops, 20/s)",
+                  "the LAN interface of u1 took no frame (u1.unit.driver.nic_busy_turns, 900/s)"));
   EXPECT_TRUE(counts_losses("u1.unit.nic.socket_drops"));
   EXPECT_FALSE(counts_losses("u1.unit.driver.nic_busy_turns"));
 }

@@ -12,8 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 std::string refusal(const FaultOrder& order) {
-  const Result<control::FaultWish> wish = fault_wish(order);
-  return wish.ok() ? "" : wish.error().text;
+  return check_order(order).error().text;
 }
 
 FaultOrder order_of(const char* kind, const char* value = "") {
@@ -27,9 +26,52 @@ TEST(FaultWords, times_need_a_unit_and_are_read_whole) {
   EXPECT_EQ(parse_time_span("250us"), Duration(250us));
   EXPECT_EQ(parse_time_span("1.5s"), Duration(1500ms));
   EXPECT_EQ(parse_time_span("2m"), Duration(2min));
-  for (const char* wrong : {"", "5", "s", "-1s", "5sec", "1 s", "1e30s", "nans"})
+  for (const char* wrong : {"", "5", "s", "-1s", "5sek", "1 2s", "1e30s", "nans"})
     EXPECT_FALSE(parse_time_span(wrong)) << wrong;
   EXPECT_EQ(format_time_span(1500us), "1.5ms");
+}
+
+/// As tc and other tools have them.
+TEST(FaultWords, times_may_have_a_space_and_longer_units) {
+  EXPECT_EQ(parse_time_span("20 ms"), Duration(20ms));
+  EXPECT_EQ(parse_time_span("5sec"), Duration(5s));
+  EXPECT_EQ(parse_time_span("100msec"), Duration(100ms));
+  EXPECT_EQ(parse_time_span("10 usecs"), Duration(10us));
+  EXPECT_EQ(parse_time_span("3min"), Duration(3min));
+}
+
+TEST(FaultWords, rates_are_bits_or_cells) {
+  EXPECT_EQ(parse_bit_rate("10Gbit"), 10'000'000'000U);
+  EXPECT_EQ(parse_bit_rate("500Mbit/s"), 500'000'000U);
+  EXPECT_EQ(parse_bit_rate("1.5 gbit"), 1'500'000'000U);
+  EXPECT_EQ(parse_bit_rate("64kbps"), 64'000U);
+  EXPECT_EQ(parse_bit_rate("9bit"), 9U);
+  for (const char* wrong : {"", "10", "Gbit", "0Gbit", "-1Gbit", "10Gbyte", "10GB", "0.1bit", "1e30Tbit"})
+    EXPECT_FALSE(parse_bit_rate(wrong)) << wrong;
+  EXPECT_EQ(format_bit_rate(10'000'000'000), "10 Gbit/s");
+  EXPECT_EQ(format_bit_rate(1'500'000), "1.5 Mbit/s");
+  EXPECT_EQ(format_bit_rate(9), "9 bit/s");
+  Result<FaultRule> bits = fault_rule(order_of("rate", "10Gbit"));
+  ASSERT_TRUE(bits.ok());
+  EXPECT_EQ(bits->bits_per_second, 10'000'000'000U);
+  EXPECT_EQ(bits->cells_per_second, 0U);
+  EXPECT_EQ(describe_fault(*bits), "rate 10 Gbit/s, both ways, seed 0");
+  Result<FaultRule> cells = fault_rule(order_of("rate", "1000"));
+  ASSERT_TRUE(cells.ok());
+  EXPECT_EQ(cells->bits_per_second, 0U);
+  EXPECT_EQ(cells->cells_per_second, 1000U);
+}
+
+TEST(FaultWords, a_chance_may_stand_where_a_value_does) {
+  for (const char* kind : {"drop", "corrupt", "duplicate", "reorder"}) {
+    Result<FaultRule> rule = fault_rule(order_of(kind, "2.5%"));
+    ASSERT_TRUE(rule.ok()) << kind;
+    EXPECT_EQ(rule->chance_ppm, 25'000U);
+  }
+  FaultOrder twice = order_of("drop", "1%");
+  twice.chance = "2%";
+  EXPECT_NE(refusal(twice).find("once"), std::string::npos);
+  EXPECT_NE(refusal(order_of("cut", "1%")).find("no value"), std::string::npos);
 }
 
 TEST(FaultWords, chances_are_percents) {
@@ -50,15 +92,15 @@ TEST(FaultWords, an_order_becomes_a_rule) {
   order.limit = 9;
   order.lasts = "3s";
   order.seed = 7;
-  Result<control::FaultWish> wish = fault_wish(order);
-  ASSERT_TRUE(wish.ok()) << wish.error().text;
-  EXPECT_EQ(wish->delay_min_ns, 1'000'000U);
-  EXPECT_EQ(wish->delay_max_ns, 5'000'000U);
-  EXPECT_EQ(wish->chance_ppm, 100'000U);
-  EXPECT_EQ(wish->lanes, 0b1001U);
-  EXPECT_EQ(wish->opcode, 2);
-  EXPECT_EQ(wish->lasts_ns, 3'000'000'000U);
-  EXPECT_EQ(describe_fault(*wish),
+  Result<FaultRule> rule = fault_rule(order);
+  ASSERT_TRUE(rule.ok()) << rule.error().text;
+  EXPECT_EQ(rule->delay_min, Duration(1ms));
+  EXPECT_EQ(rule->delay_max, Duration(5ms));
+  EXPECT_EQ(rule->chance_ppm, 100'000U);
+  EXPECT_EQ(rule->lanes, 0b1001U);
+  EXPECT_EQ(rule->opcode, 2);
+  EXPECT_EQ(rule->lasts, Duration(3s));
+  EXPECT_EQ(describe_fault(*rule),
             "delay 1ms..5ms 10%, every 2 cells, rdma-write only, lanes 0x9, cells to the node, at most 9 "
             "times, for 3s, "
             "seed 7");
@@ -93,6 +135,11 @@ TEST(FaultWords, a_script_is_read_in_the_order_of_its_times) {
   EXPECT_EQ((*script)[0].target, "s1:2");
   EXPECT_EQ((*script)[0].seed, 4U);
   EXPECT_EQ((*script)[1].at, Duration(2s));
+  std::ofstream(path)
+      << "fabric = \"x\"\n[[switch]]\nname = \"s1\"\n[[fault]]\ntarget = \"s1\"\nkind = \"cut\"\n";
+  script = read_fault_script(path);
+  ASSERT_TRUE(script.ok()) << "a topology file: " << script.error().text;
+  EXPECT_EQ(script->size(), 1U);
   std::ofstream(path) << "[[fault]]\ntarget = \"h1\"\nkind = \"cut\"\nchanse = \"1%\"\n";
   script = read_fault_script(path);
   ASSERT_FALSE(script.ok());

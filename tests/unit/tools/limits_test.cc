@@ -41,7 +41,7 @@ TEST(Limits, the_document_has_those_of_the_code) {
       {"LIDs", fmt::format("1 to {}", kLidMax)},
       {"ports of a switch, one for each host, unit and link", fmt::format("{}", kTopologyPortsMax)},
       {"LIDs of spare ports",
-       fmt::format("{} in all, {} for each port and {} at least for a switch", node::kSpareLidsTogetherMax,
+       fmt::format("{} in all; at least {} for each port and {} for a switch", node::kSpareLidsTogetherMax,
                    fabric::spare_lids(100) / 100, fabric::spare_lids(1))},
       {"hosts of a unit",
        fmt::format("{}, {} unless `hosts` says more", node::kHostsPerUnitMax, node::kHostsPerUnitDefault)},

@@ -96,6 +96,43 @@ TEST(NodeCommands, drivers_get_what_the_file_says) {
   EXPECT_EQ(host_of(host).ports[0].mac, std::nullopt) << "the launcher has set it";
 }
 
+/// The second port is a node to its switch, with a LID and a key of its own, and a link of one process.
+TEST(NodeCommands, each_port_of_a_host_hangs_on_its_own_switch) {
+  const Topology topology = parsed(
+      "fabric = \"f\"\n[curve]\nkeys = \"/k\"\n[[switch]]\nname = \"s1\"\n[[switch]]\nname = \"s2\"\n"
+      "[[host]]\nname = \"h1\"\nswitch = \"s1\"\n[[host.uplink]]\nswitch = \"s2\"\nlink = \"zmq\"\n"
+      "endpoint = \"tcp://10.0.0.1:7000\"\n[[host.port]]\nos = \"gen\"\nunit = \"u1\"\n[[host.port]]\n"
+      "os = \"gen\"\nunit = \"u2\"\n[[unit]]\nname = \"u1\"\nswitch = \"s1\"\n"
+      "[[unit]]\nname = \"u2\"\nswitch = \"s2\"\n");
+  const auto lids = assign_lids(topology, {});
+  EXPECT_EQ(lids,
+            (std::map<std::string, Lid>{{"h1", Lid(1)}, {"h1.2", Lid(2)}, {"u1", Lid(3)}, {"u2", Lid(4)}}));
+  const std::vector<NodeCommand> commands = node_commands(topology, lids, "/run/f", LogLevel::kInfo);
+  ASSERT_EQ(commands.size(), 5U) << "the port is no process";
+  EXPECT_EQ(commands[0].peers, (Strings{"h1", "u1"}));
+  EXPECT_EQ(commands[1].peers, (Strings{"h1.2", "u2"}));
+  const node::HostSpec& host = host_of(commands[4]);
+  EXPECT_EQ(switch_of(commands[1]).nodes[0],
+            (node::SwitchNodeSpec{"h1.2", stable_guid("f", "h1.2"), Lid(2)}));
+  EXPECT_EQ(host.endpoint, "shm:/run/f/s1.sock");
+  EXPECT_EQ(host.curve_secret, "");
+  EXPECT_EQ(host.further_links,
+            (std::vector<node::FurtherLinkSpec>{{stable_guid("f", "h1.2"), Lid(2), "tcp://10.0.0.1:7000",
+                                                 "/k/h1.2.secret", "/k/s2.public"}}));
+  EXPECT_EQ(host.ports[0].via, 1U);
+  EXPECT_EQ(host.ports[1].via, 2U);
+}
+
+TEST(NodeCommands, every_switch_goes_by_the_order_of_lanes) {
+  const Topology topology = parsed(
+      "fabric = \"f\"\n[links]\nhigh_lanes = [\"3:64\"]\nhigh_limit = 2\n[[switch]]\nname = \"s1\"\n"
+      "[[switch]]\nname = \"s2\"\n");
+  for (const NodeCommand& command : node_commands(topology, {}, "/run/f", LogLevel::kInfo)) {
+    EXPECT_EQ(switch_of(command).lane_order.high, (std::vector<node::LaneWeight>{{3, 64}}));
+    EXPECT_EQ(switch_of(command).lane_order.high_limit, 2U);
+  }
+}
+
 TEST(NodeCommands, processes_get_the_numbers_of_their_descriptors) {
   const Topology topology = parsed(kSmall);
   const auto commands = node_commands(topology, assign_lids(topology, {}), "/run/f", LogLevel::kInfo);
@@ -229,21 +266,25 @@ TEST(NodeCommands, spare_ports_have_lids_of_their_own_that_every_switch_knows) {
   Topology topology = parsed(kRow);
   topology.switches[1].spare_ports = 2;
   topology.switches[2].spare_ports = 5;
-  const uint16_t third = node::kSpareLidMax + 1 - 64 - 80;
+  // All LIDs that spare ports may have, by what each switch needs: 64 and 80.
+  const uint32_t second_lids = 40960U * 64 / 144;
+  const uint32_t third_lids = 40960U * 80 / 144;
+  const auto third = static_cast<uint16_t>(node::kSpareLidMax + 1 - second_lids - third_lids);
   const std::vector<NodeCommand> commands = node_commands(
       topology, assign_lids(topology, {{"h1", Lid(third)}, {"u2", Lid(9)}}), "/d", LogLevel::kInfo);
   EXPECT_EQ(switch_of(commands[0]).spare_ports, 0U);
   EXPECT_EQ(switch_of(commands[0]).nodes[0].lid, Lid(1)) << "not one that is a spare port's now";
   const node::SwitchSpec& s2 = switch_of(commands[1]);
   EXPECT_EQ(s2.spare_ports, 2U);
-  EXPECT_EQ(s2.spare_lid, Lid(node::kSpareLidMax + 1 - 64));
+  EXPECT_EQ(s2.spare_lid, Lid(static_cast<uint16_t>(node::kSpareLidMax + 1 - second_lids)));
+  EXPECT_EQ(s2.spare_lids, second_lids);
   EXPECT_EQ(switch_of(commands[2]).spare_lid, Lid(third));
   EXPECT_EQ(commands[1].peers, (Strings{"u2", "s1", "s3", "spare", "spare"}));
   EXPECT_EQ(s2.ports, 5U);
   // Behind s2, for s1: u2 and u3, and the LIDs of both switches' spare ports.
-  EXPECT_EQ(switch_of(commands[0]).neighbours[0].beyond.size(), 2U + 64U + 80U);
-  EXPECT_EQ(s2.neighbours[1].beyond.size(), 1U + 80U);
-  EXPECT_EQ(s2.neighbours[1].beyond.back(), Lid(third + 79));
+  EXPECT_EQ(switch_of(commands[0]).neighbours[0].beyond.size(), 2U + second_lids + third_lids);
+  EXPECT_EQ(s2.neighbours[1].beyond.size(), 1U + third_lids);
+  EXPECT_EQ(s2.neighbours[1].beyond.back(), Lid(static_cast<uint16_t>(third + third_lids - 1)));
 }
 
 TEST(NodeCommands, the_way_through_switches_is_the_shortest) {

@@ -34,6 +34,7 @@ TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
   for (const std::string& pid : {dead, self, "1" + dead}) {
     fs::create_directories(at / ("sys-" + pid) / "class");
     std::ofstream(at / ("sys-" + pid) / "class/file") << "x";
+    fs::permissions(at / ("sys-" + pid), fs::perms::owner_all);
   }
   ASSERT_EQ(make_program_tree(at), at / ("sys-" + self));
   const fs::path space = ".pid-namespace";

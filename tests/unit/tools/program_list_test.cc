@@ -78,13 +78,15 @@ TEST_F(ProgramListTest, a_program_is_listed_while_it_lives) {
   EXPECT_EQ(first.peer_number, 18U);
   EXPECT_EQ(there[0].shown[1].service, "UD");
   EXPECT_EQ(there[0].shown[1].state, "RESET");
+  EXPECT_TRUE(ended_programs(*dir_).empty());
   program.end();
   EXPECT_TRUE(running_programs(*dir_).empty());
+  EXPECT_EQ(ended_programs(*dir_), std::vector<std::string>{"alice"}) << "its counters stay";
 }
 
 TEST_F(ProgramListTest, names_that_stay_and_names_of_programs) {
   RunRecord record;
-  const SpareRecord spare{"s1", 4, 1000};
+  const SpareRecord spare{"s1", 4, 1000, 64};
   const NodeIdentity bob = node_identity(*dir_, record, spare, "bob").value();
   ProgramNode program;
   program.name = "prog-7";
@@ -113,7 +115,7 @@ TEST_F(ProgramListTest, a_switch_says_who_is_on_its_spare_ports) {
 
 TEST_F(ProgramListTest, a_program_joins_where_its_name_belongs) {
   RunRecord record;
-  record.spare = {{"s1", 4, 1000}, {"s2", 4, 2000}};
+  record.spare = {{"s1", 4, 1000, 64}, {"s2", 4, 2000, 64}};
   const NodeIdentity bob = node_identity(*dir_, record, record.spare[1], "bob").value();
   EXPECT_EQ(spare_switch(*dir_, record, {"", "bob"})->node, "s2");
   EXPECT_EQ(spare_switch(*dir_, record, {"s1", "bob"})->node, "s1") << "what is asked for comes first";

@@ -170,6 +170,37 @@ TEST_F(StateDirTest, only_a_private_directory_of_ours) {
   EXPECT_FALSE(StateDir::open("never").ok());
 }
 
+TEST_F(StateDirTest, is_checked_when_it_is_opened_too) {
+  ASSERT_TRUE(StateDir::create("f").ok());
+  for (const std::string& path : {base_, base_ + "/f"}) {
+    chmod(path.c_str(), 0755);
+    const Result<StateDir> opened = StateDir::open("f");
+    ASSERT_FALSE(opened.ok());
+    EXPECT_NE(opened.error().text.find("WEFT_STATE_DIR to another"), std::string::npos);
+    EXPECT_EQ(StateDir::fabrics().ok(), path != base_);
+    chmod(path.c_str(), 0700);
+    EXPECT_TRUE(StateDir::open("f").ok());
+  }
+  std::filesystem::create_directory(base_ + "/home");
+  chmod((base_ + "/home").c_str(), 0700);
+  std::filesystem::create_directory_symlink(base_ + "/home", base_ + "/lab");
+  EXPECT_FALSE(StateDir::open("lab").ok());
+}
+
+TEST_F(StateDirTest, a_path_that_is_exchanged_after_the_check_leads_nowhere) {
+  const Result<StateDir> dir = StateDir::create("f");
+  ASSERT_TRUE(dir.value().save({}).ok());
+  std::filesystem::rename(base_ + "/f", base_ + "/g");
+  std::filesystem::create_directory(base_ + "/victim");
+  std::ofstream(base_ + "/victim/thesis") << "x";
+  std::filesystem::create_directory_symlink(base_ + "/victim", base_ + "/f");
+  dir.value().remove_runtime_files();
+  EXPECT_TRUE(std::filesystem::exists(base_ + "/victim/thesis"));
+  EXPECT_FALSE(std::filesystem::exists(base_ + "/g/run"));
+  dir.value().remove_all();
+  EXPECT_TRUE(std::filesystem::exists(base_ + "/victim/thesis"));
+}
+
 TEST_F(StateDirTest, logs_and_lids_stay) {
   Result<StateDir> dir = StateDir::create("f");
   for (const char* name : {"h1.log", "lids", "h1.ctl", "h1.stats", "run"})
@@ -179,7 +210,7 @@ TEST_F(StateDirTest, logs_and_lids_stay) {
   EXPECT_TRUE(std::filesystem::exists(dir.value().file("lids")));
   for (const char* name : {"h1.ctl", "h1.stats", "run"})
     EXPECT_FALSE(std::filesystem::exists(dir.value().file(name)));
-  EXPECT_EQ(StateDir::fabrics(), std::vector<std::string>{"f"});
+  EXPECT_EQ(StateDir::fabrics().value(), std::vector<std::string>{"f"});
 }
 
 TEST_F(StateDirTest, clean_up_ends_only_what_the_record_names) {

@@ -89,6 +89,24 @@ TEST(Topology, all_keys_reach_the_model) {
   EXPECT_TRUE(t.units[0].bridge && t.units[0].promiscuous_allowed);
 }
 
+/// By their times. A name that is no node is one whose program may come to a spare port.
+TEST(Topology, faults_stand_behind_the_nodes) {
+  const std::string faults =
+      "[[fault]]\nat=\"2s\"\ntarget=\"u1\"\nkind=\"delay\"\nvalue=\"5ms\"\n"
+      "[[fault]]\ntarget=\"s1:1\"\nkind=\"rate\"\nvalue=\"10Gbit\"\n";
+  const std::string later = "[[fault]]\ntarget=\"later\"\nkind=\"cut\"\n";
+  Result<Topology> got = parse_topology(kHead + kUnit + faults, "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  ASSERT_EQ(got->faults.size(), 2U);
+  EXPECT_EQ(got->faults[0].target, "s1:1");
+  EXPECT_EQ(got->faults[1].target, "u1");
+  EXPECT_FALSE(got->faults[1].prepare);
+  EXPECT_FALSE(parse_topology(kHead + kUnit + later, "t.toml").ok());
+  Result<Topology> spare = parse_topology(kHead + "spare_ports = 4\n" + kUnit + later, "t.toml");
+  ASSERT_TRUE(spare.ok()) << spare.error().text;
+  EXPECT_TRUE(spare->faults[0].prepare);
+}
+
 TEST(Topology, two_hosts_on_one_unit_and_one_host_on_two_units) {
   const Result<Topology> got = parse_topology(
       kHead + kUnit + "[[unit]]\nname=\"u2\"\n[[host]]\nname=\"h1\"\n[[host.port]]\nunit=\"u1\"\n" +
@@ -231,12 +249,20 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
        "t.toml:4:9: 4 credits per lane cannot hold one cell of 44 flits"},
       {"flits above a cell", "fabric=\"f\"\n[links]\nflit_payload=8000\n[[switch]]\nname=\"s1\"\n",
        "t.toml:3:14: flit payload of 8000 bytes"},
+      {"a table that is spelled wrong", kHead + "[[host]]\nname=\"h1\"\n[[units]]\nname=\"u1\"\n",
+       "t.toml:6:3: the file has no key 'units'; did you mean 'unit'?"},
       {"no unit", kHead + "[[host]]\nname=\"h1\"\n", "t.toml:4:1: host 'h1' needs a unit; add [[unit]]"},
       {"half a link", kTwo + "[[link]]\nswitches=[\"s1\"]\n", "t.toml:7:10: a link joins two switches"},
       {"link to itself", kTwo + "[[link]]\nswitches=[\"s1\", \"s1\"]\n",
        "t.toml:7:10: a link joins two switches"},
       {"link to nowhere", kTwo + "[[link]]\nswitches=[\"s1\", \"s3\"]\n",
        "t.toml:7:10: there is no switch 's3'"},
+      {"fault for nobody", kHead + kUnit + "[[fault]]\ntarget = \"u2\"\nkind = \"cut\"\n",
+       "t.toml:7:10: 'u2' is no node, switch or SWITCH:PORT of this file; did you mean 'u1'? known: s1, u1"},
+      {"fault of no kind", kHead + kUnit + "[[fault]]\ntarget = \"u1\"\nkind = \"cutt\"\n",
+       "t.toml:6:1: no fault is called 'cutt'; did you mean 'cut'?"},
+      {"fault of a process", kHead + kUnit + "[[fault]]\ntarget = \"u1\"\nkind = \"kill\"\n",
+       "t.toml:8:8: kill is for a script"},
       {"loop", kTwo + "[[link]]\nswitches=[\"s1\", \"s2\"]\n[[link]]\nswitches=[\"s2\", \"s1\"]\n",
        "t.toml:9:10: 's2' and 's1' are joined already; a loop of switches can block itself"},
       {"link beyond the machine",
@@ -246,6 +272,106 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
   for (const Bad& bad : table)
     EXPECT_EQ(refusal(bad.text).substr(0, std::string(bad.answer).size()), bad.answer)
         << bad.name << ": " << refusal(bad.text);
+}
+
+/// Two switches that no link joins, a unit on each, and a host on both.
+std::string on_two_switches(const std::string& ports, const std::string& uplink = "switch=\"s2\"\n") {
+  return kTwo +
+         "[[unit]]\nname=\"u1\"\nswitch=\"s1\"\n[[host]]\nname=\"h1\"\nswitch=\"s1\"\n[[host.uplink]]\n" +
+         uplink + ports + "[[unit]]\nname=\"u2\"\nswitch=\"s2\"\n";
+}
+
+TEST(Topology, a_host_may_have_a_link_to_each_of_several_switches) {
+  const std::string both = "[[host.port]]\nos=\"gen\"\nunit=\"u1\"\n[[host.port]]\nos=\"gen\"\nunit=\"u2\"\n";
+  Result<Topology> got = parse_topology(on_two_switches(both), "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  const HostNode& host = got->hosts[0];
+  ASSERT_EQ(host.further_links.size(), 1U);
+  const Endnode& port = host.further_links[0];
+  EXPECT_EQ(port.name, "h1.2");
+  EXPECT_EQ(port.guid, stable_guid("f", "h1.2"));
+  EXPECT_EQ(port.switch_index, 1U);
+  EXPECT_EQ(host.order, 1U);
+  EXPECT_EQ(port.order, 2U) << "LIDs follow the file";
+  EXPECT_EQ(got->units[1].order, 3U);
+  EXPECT_EQ(host.ports[0].via, 1U);
+  EXPECT_EQ(host.ports[1].via, 2U) << "only that link leads there";
+
+  EXPECT_EQ(
+      refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=2\n")),
+      "t.toml:17:5: unit 'u1' hangs on switch 's1', host 'h1' on 's2', and no [[link]] leads from one to the "
+      "other");
+  EXPECT_EQ(refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=3\n")),
+            "t.toml:17:5: 'via' must be a whole number from 1 to 2");
+  EXPECT_EQ(refusal(on_two_switches("", "switch=\"s3\"\n")).substr(0, 39),
+            "t.toml:13:8: there is no switch 's3'; d");
+  EXPECT_EQ(refusal(on_two_switches("", "")).substr(0, 43), "t.toml:12:1: node 'h1.2' needs 'switch'; kn");
+  EXPECT_NE(refusal(on_two_switches(both,
+                                    "switch=\"s2\"\n[[host.uplink]]\nswitch=\"s1\"\n[[host.uplink]]\n"
+                                    "switch=\"s1\"\n[[host.uplink]]\nswitch=\"s1\"\n"))
+                .find("a host has at most 4 links"),
+            std::string::npos);
+  EXPECT_NE(refusal("fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[unit]]\nname=\"h1.2\"\n[[host]]\nname=\"h1\"\n"
+                    "os=\"gen\"\n[[host.uplink]]\n")
+                .find("this port is 'h1.2', as the node at line 4 is called"),
+            std::string::npos);
+  // Each link takes a port of its switch.
+  EXPECT_EQ(
+      refusal("fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=2\n[[unit]]\nname=\"u1\"\n[[host]]\nname=\"h1\"\n"
+              "os=\"gen\"\n[[host.uplink]]\n"),
+      "t.toml:2:1: switch 's1' has 2 ports but 3 nodes and links hang on it");
+}
+
+/// A host on both switches of a pair that is joined takes the link that ends where the unit is.
+TEST(Topology, a_session_takes_the_link_to_its_units_switch) {
+  const std::string joined = kTwo +
+                             "[[link]]\nswitches=[\"s1\", \"s2\"]\n[[unit]]\nname=\"u1\"\nswitch=\"s1\"\n"
+                             "[[unit]]\nname=\"u2\"\nswitch=\"s2\"\n[[host]]\nname=\"h1\"\nswitch=\"s1\"\n"
+                             "[[host.uplink]]\nswitch=\"s2\"\n[[host.uplink]]\nswitch=\"s2\"\n";
+  const auto via = [&joined](const std::string& ports) {
+    Result<Topology> got = parse_topology(joined + ports, "t.toml");
+    EXPECT_TRUE(got.ok()) << got.error().text;
+    std::vector<uint32_t> out;
+    for (const HostPort& port : got->hosts[0].ports) out.push_back(port.via);
+    return out;
+  };
+  const std::string one = "[[host.port]]\nos=\"gen\"\nunit=\"u1\"\n";
+  const std::string two = "[[host.port]]\nos=\"gen\"\nunit=\"u2\"\n";
+  EXPECT_EQ(via(one + two), (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(via(one + "via=3\n" + two + "via=3\n"), (std::vector<uint32_t>{3, 3}));
+}
+
+TEST(Topology, a_host_says_how_reliable_channels_acknowledge) {
+  const auto with = [](const std::string& keys) {
+    return kHead + kUnit + "[[host]]\nname=\"h1\"\nos=\"gen\"\n" + keys;
+  };
+  EXPECT_EQ(parse_topology(with(""), "t.toml").value().hosts[0].acks, AckPolicy::kSelective);
+  EXPECT_EQ(parse_topology(with("acks=\"strict\"\n"), "t.toml").value().hosts[0].acks, AckPolicy::kStrict);
+  EXPECT_EQ(refusal(with("acks=\"each\"\n")).substr(0, 35), "t.toml:9:6: 'acks' cannot be 'each'");
+  EXPECT_EQ(refusal(with("mode=\"sendrecv\"\nacks=\"strict\"\n")),
+            "t.toml:10:6: no strict acknowledgements in mode sendrecv, which has none");
+}
+
+TEST(Topology, lanes_of_switches_have_an_order) {
+  const auto with = [](const std::string& keys) {
+    return "fabric = \"f\"\n[links]\nlanes = 3\n" + keys + "[[switch]]\nname = \"s1\"\n";
+  };
+  Result<Topology> got =
+      parse_topology(with("high_lanes=[\"2:64\"]\nlow_lanes=[\"0:1\",\"1:255\"]\nhigh_limit=16\n"), "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  EXPECT_EQ(got->lane_order.high, (std::vector<node::LaneWeight>{{2, 64}}));
+  EXPECT_EQ(got->lane_order.low, (std::vector<node::LaneWeight>{{0, 1}, {1, 255}}));
+  EXPECT_EQ(got->lane_order.high_limit, 16U);
+  EXPECT_EQ(parse_topology(with(""), "t.toml").value().lane_order, node::LaneOrder());
+  EXPECT_EQ(refusal(with("high_lanes=[\"2:64\"]\n")), "accepted") << "the others share what is left";
+  const std::vector<std::pair<std::string, std::string>> bad{
+      {"high_lanes=[\"2x64\"]\n", "t.toml:4:12: '2x64': write LANE:WEIGHT, like 3:64"},
+      {"high_lanes=[\"3:64\"]\n", "t.toml:4:12: there is no lane 3: links have 3 data lanes, from 0"},
+      {"low_lanes=[\"0:1\",\"2:1\"]\n", "t.toml:4:11: lane 1 stands in no table and would never send"},
+      {"high_limit=5\n", "t.toml:4:12: a limit for high lanes, but no lane is high"},
+      {"high_lanes=[\"2:64\"]\nhigh_limit=0\n", "t.toml:5:12: "}};
+  for (const auto& [keys, answer] : bad)
+    EXPECT_EQ(refusal(with(keys)).substr(0, answer.size()), answer) << refusal(with(keys));
 }
 
 TEST(Topology, a_unit_serves_as_many_hosts_as_it_has_room_for) {

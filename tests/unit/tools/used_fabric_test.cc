@@ -34,7 +34,7 @@ class UsedFabricTest : public ::testing::Test {
   }
   std::string base_;
   RunRecord record_;
-  SpareRecord spare_{"s1", 4, 1000};
+  SpareRecord spare_{"s1", 4, 1000, 64};
 };
 
 TEST_F(UsedFabricTest, a_fabric_ends_with_its_last_user_and_then_lets_nobody_in) {
@@ -64,8 +64,9 @@ TEST_F(UsedFabricTest, a_name_has_the_same_identity_every_time) {
   EXPECT_NE(alice.guid, bob.guid);
   EXPECT_NE(alice.lid, bob.lid);
   EXPECT_NE(alice.secret, bob.secret);
-  EXPECT_GE(alice.lid.value(), 1000 + fabric::anonymous_lids(4)) << "one that no other endnode gets";
-  EXPECT_LT(alice.lid.value(), 1000 + fabric::spare_lids(4));
+  EXPECT_GE(alice.lid.value(), 1000 + fabric::anonymous_lids(spare_.lids))
+      << "one that no other endnode gets";
+  EXPECT_LT(alice.lid.value(), 1000 + spare_.lids);
   const NodeIdentity again = node_identity(dir, record_, spare_, "alice").value();
   EXPECT_EQ(again.guid, alice.guid);
   EXPECT_EQ(again.lid, alice.lid);
@@ -80,7 +81,7 @@ TEST_F(UsedFabricTest, a_name_has_the_same_identity_every_time) {
 
 TEST_F(UsedFabricTest, names_end_with_their_lids) {
   const StateDir dir = StateDir::create("f").value();
-  const uint32_t names = fabric::spare_lids(4) - fabric::anonymous_lids(4);
+  const uint32_t names = spare_.lids - fabric::anonymous_lids(spare_.lids);
   for (uint32_t i = 0; i < names; ++i)
     ASSERT_TRUE(node_identity(dir, record_, spare_, "n" + std::to_string(i)).ok()) << i;
   EXPECT_FALSE(node_identity(dir, record_, spare_, "late").ok());
@@ -149,6 +150,40 @@ TEST_F(UsedFabricTest, the_environment_names_this_fabric_and_no_other) {
   EXPECT_EQ(set["WEFT_IDENTITY"], "00000000000000cd");
   EXPECT_EQ(set["WEFT_LID"], "7");
   EXPECT_EQ(set["LD_LIBRARY_PATH"], "/l/verbs");
+}
+
+TEST_F(UsedFabricTest, options_of_sanitizers_stay_and_get_ours_behind_them) {
+  const ProgramLibraries libraries{"/l/verbs", "", "/s"};
+  std::map<std::string, std::string> present;
+  const auto look = [&present](const char* name) { return present[name]; };
+  Environment set = sanitizer_environment(libraries, look);
+  EXPECT_EQ(set["ASAN_OPTIONS"], "verify_asan_link_order=0");
+  EXPECT_EQ(set["TSAN_OPTIONS"], "suppressions=/s/tsan.supp");
+  EXPECT_EQ(set["VALGRIND_OPTS"], "--suppressions=/s/valgrind.supp");
+  present = {{"ASAN_OPTIONS", "halt_on_error=0"},
+             {"TSAN_OPTIONS", "suppressions=/mine"},
+             {"VALGRIND_OPTS", "-q --suppressions=/mine"}};
+  set = sanitizer_environment(libraries, look);
+  EXPECT_EQ(set["ASAN_OPTIONS"], "halt_on_error=0:verify_asan_link_order=0");
+  EXPECT_EQ(set["TSAN_OPTIONS"], "suppressions=/mine") << "there is one file only";
+  EXPECT_EQ(set["VALGRIND_OPTS"], "-q --suppressions=/mine --suppressions=/s/valgrind.supp");
+  for (const auto& [name, value] : set) present[name] = *value;
+  EXPECT_EQ(sanitizer_environment(libraries, look), set) << "a program around this one";
+  EXPECT_EQ(sanitizer_environment({"/l/verbs", "", ""}, look).count("TSAN_OPTIONS"), 0);
+}
+
+TEST_F(UsedFabricTest, a_shell_says_in_its_prompt_where_it_is) {
+  std::map<std::string, std::string> present;
+  const auto look = [&present](const char* name) { return present[name]; };
+  Environment set = prompt_environment("default", look);
+  EXPECT_EQ(set["WEFT_SHELL"], "default");
+  EXPECT_EQ(set["PS1"], "(default) $ ");
+  for (const auto& [name, value] : set) present[name] = *value;
+  EXPECT_EQ(prompt_environment("default", look), set) << "a shell around this one";
+  present = {{"PS1", "# "}, {"PROMPT_COMMAND", "date"}};
+  set = prompt_environment("alice@mine", look);
+  EXPECT_EQ(set["PS1"], "(alice@mine) # ");
+  EXPECT_EQ(set["PROMPT_COMMAND"].value().substr(0, 6), "date; ");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // What calls that make or change an object say of arguments that cannot be, and of limits that are reached:
 // EINVAL for the first, ENOMEM for the second, as the manual pages and the kernel's providers have it.
+#include <gmock/gmock.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,6 +10,8 @@
 
 namespace weft::test {
 namespace {
+
+using ::testing::HasSubstr;
 
 struct Wrong {
   std::string call;
@@ -129,6 +133,69 @@ TEST_F(Refusals, of_one_object_too_many_are_a_lack_of_memory) {
     cqs.push_back(made);
   EXPECT_EQ(errno, ENOMEM) << "ibv_create_cq";
   for (ibv_cq* made : cqs) EXPECT_EQ(ibv_destroy_cq(made), 0);
+}
+
+/// What WEFT_DEBUG=verbs says of `call`, which is refused.
+std::string said_of(const std::function<int()>& call) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_NE(call(), 0);
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST_F(Refusals, of_posts_name_the_value_and_what_is_allowed) {
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  bring_up(qp, qp->qp_num);
+  ibv_qp_init_attr init;
+  ibv_qp_attr unused;
+  ASSERT_EQ(ibv_query_qp(qp, &unused, IBV_QP_CAP, &init), 0);
+  std::vector<ibv_sge> segments(init.cap.max_send_sge + 1, {.addr = 0, .length = 8, .lkey = mr->lkey});
+  ibv_sge wide{.addr = reinterpret_cast<uint64_t>(memory.data()),
+               .length = init.cap.max_inline_data + 1,
+               .lkey = mr->lkey};
+  ibv_send_wr* bad = nullptr;
+  const auto post = [&](ibv_send_wr wr) { return ibv_post_send(qp, &wr, &bad); };
+  const std::string sges = std::to_string(segments.size());
+  EXPECT_THAT(said_of([&] {
+                return post({.sg_list = segments.data(),
+                             .num_sge = static_cast<int>(segments.size()),
+                             .opcode = IBV_WR_SEND});
+              }),
+              HasSubstr(": " + sges + " segments, and the QP was made for at most " +
+                        std::to_string(init.cap.max_send_sge) + " (max_send_sge)"));
+  EXPECT_THAT(
+      said_of([&] {
+        return post({.sg_list = &wide, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE});
+      }),
+      HasSubstr(": " + std::to_string(wide.length) + " bytes inline, and the QP was made for at most " +
+                std::to_string(init.cap.max_inline_data) + " (max_inline_data)"));
+  EXPECT_THAT(
+      said_of([&] {
+        return post({.sg_list = segments.data(), .num_sge = 2, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD});
+      }),
+      HasSubstr("2 segments of 16 bytes: an atomic operation has one of 8"));
+  ibv_qp* early = make_qp(IBV_QPT_RC);
+  ibv_send_wr wr{.sg_list = segments.data(), .num_sge = 1, .opcode = IBV_WR_SEND};
+  EXPECT_THAT(said_of([&] { return ibv_post_send(early, &wr, &bad); }),
+              HasSubstr(": the QP is in state RESET: requests are taken from RTS on"));
+  ibv_recv_wr receive{.sg_list = segments.data(), .num_sge = 3};
+  ibv_recv_wr* bad_receive = nullptr;
+  EXPECT_THAT(said_of([&] { return ibv_post_recv(early, &receive, &bad_receive); }),
+              HasSubstr(": the QP is in state RESET: receives are taken from INIT on"));
+}
+
+TEST_F(Refusals, of_changes_name_what_forbids_them) {
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  ibv_qp_attr attr{.qp_state = IBV_QPS_INIT, .qp_access_flags = kAllRights, .pkey_index = 1, .port_num = 1};
+  constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, kInit); }),
+              HasSubstr("RESET to INIT: pkey_index 1: the port's table has no partition there"));
+  bring_up(qp, qp->qp_num);
+  attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD};
+  EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE); }),
+              HasSubstr("cur_qp_state says SQD, and the QP is in RTS"));
+  attr = {.qp_state = IBV_QPS_RTS, .path_mig_state = IBV_MIG_REARM};
+  EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MIG_STATE); }),
+              HasSubstr("path_mig_state: no alternate path is loaded"));
 }
 
 }  // namespace

@@ -1,0 +1,99 @@
+// adapter/transport/cell_writer.h -- cuts messages into packets and cells and puts the bytes on the fabric
+// (PUSH-CELL-01..11). A cell is written once, straight into the carrier's memory: header from the QP's
+// template, data gathered from the WQE's segments while it is hashed (decisions P1, P2).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "adapter/adapter_engine.h"
+#include "adapter/queues/queue_pair.h"
+#include "messages/cell.h"
+
+namespace weft::adapter {
+
+/// Cells of a packet of `bytes`; a packet without data has one.
+[[nodiscard]] constexpr uint32_t cells_of(uint32_t bytes, uint32_t segment_bytes) noexcept {
+  return bytes <= segment_bytes ? 1 : (bytes + segment_bytes - 1) / segment_bytes;
+}
+
+enum class CellSent : uint8_t {
+  kYes,
+  kNoCredit,    // nothing happened; try in the next turn
+  kLocalFault,  // the memory is no longer ours to read, or not there; nothing was sent
+  kBadFrame,    // the data is no IPv6 packet
+};
+
+/// Where a cell leaves and what its header always says.
+struct Outlet {
+  fabric::CellPort* carrier;
+  CellTemplate fixed{};
+  VirtualLane vl{};
+  const GlobalHeaderWire* global = nullptr;  // to another subnet
+  uint8_t flags2 = 0;                        // QpPath::flags2
+};
+
+class CellWriter {
+ public:
+  explicit CellWriter(Engine& engine) noexcept : engine_(engine) {}
+
+  /// Sends cell `number` of a request packet.
+  [[nodiscard]] CellSent send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
+                                           uint32_t number) noexcept;
+  /// Sends an IPv6 packet as a raw frame: its header becomes the cell's global header (SAN-XPORT-15).
+  [[nodiscard]] CellSent send_ipv6_frame(QueuePair& qp, const TxPacket& packet, Psn psn) noexcept;
+  /// Sends the next response cell of an RDMA read, whose grant stands.
+  [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job) noexcept;
+  /// Sends the old value of the word that an atomic operation changed.
+  [[nodiscard]] CellSent send_atomic_response(QueuePair& qp, const ReadJob& job) noexcept;
+  /// Sends an ACK or NAK with its selective blocks, 16 bytes each, ready for the wire.
+  [[nodiscard]] CellSent send_ack(const Outlet& outlet, const AckBody& body,
+                                  std::span<const std::byte> blocks) noexcept;
+
+  /// Checks every data segment of a WQE; false when one is not ours (SAN-QP-02).
+  [[nodiscard]] bool check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
+
+  /// The first data segment of a WQE that is at fault, after a check or a copy has failed; the first one when
+  /// none is, null when there is none.
+  [[gnu::cold, nodiscard]] const Sge* find_bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
+  [[gnu::cold, nodiscard]] const Sge* find_bad_receive(RecvQueue& queue, RecvSlot wqe) const noexcept;
+  /// Why it is.
+  [[gnu::cold, nodiscard]] AccessFault fault_of(PdId pd, const Sge* segment, AccessKind kind) const noexcept;
+
+  /// Copies payload to its place in a scatter list, each piece checked. kNone, or why nothing more was
+  /// stored.
+  [[nodiscard]] AccessFault scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
+                                    std::span<const std::byte> from) noexcept;
+
+  /// Copies payload to its place in a receive WQE. With the first bytes of a WQE all its segments are
+  /// checked, so that nothing is stored when any of them is bad (TPT-LOCAL-03).
+  [[nodiscard]] AccessFault place_received(RecvQueue& queue, RecvSlot wqe, uint64_t offset,
+                                           std::span<const std::byte> from) noexcept;
+
+ private:
+  /// The first segment that is at fault, else the first one.
+  [[gnu::cold, nodiscard]] const Sge* find_bad(PdId pd, std::span<const Sge> list,
+                                               AccessKind kind) const noexcept;
+
+  /// Every segment is ours and allows `kind`; kNone, or the first fault, counted.
+  [[nodiscard]] AccessFault check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept;
+  [[nodiscard]] const GlobalHeaderWire* datagram_header(const QueuePair& qp, const SendWqe& wqe,
+                                                        GlobalHeaderWire& header) noexcept;
+  [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
+  [[nodiscard]] bool members_here(QueuePair& qp, const SendWqe& wqe) const noexcept;
+  void copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const std::byte> cell, uint32_t crc) noexcept;
+  [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
+  [[nodiscard]] CellSent send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
+  [[nodiscard]] CellSent send_one_cell(QueuePair& qp, const CellVariable& variable,
+                                       std::span<const std::byte> body) noexcept;
+  template <class Request>
+  [[nodiscard]] CellSent send_header(QueuePair& qp, const TxPacket& packet, Psn psn,
+                                     const Request& request) noexcept;
+  [[nodiscard]] AccessFault gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,
+                                   std::span<std::byte> to, uint32_t& crc) noexcept;
+
+  Engine& engine_;
+};
+
+}  // namespace weft::adapter

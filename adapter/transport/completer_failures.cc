@@ -1,0 +1,113 @@
+// The third part of the completer: requests that fail, and what people hear of it.
+// adapter/transport/completer.cc has the story.
+#include <chrono>
+
+#include "adapter/queues/qp_lifecycle.h"
+#include "adapter/transport/completer.h"
+
+namespace weft::adapter {
+namespace {
+
+uint64_t milliseconds(Duration time) noexcept {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+}
+
+}  // namespace
+
+void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept {
+  const bool connected = qp.connected();
+  Failure failure{.reason = fault.reason,
+                  .work = work_of(wqe.rule->completion),
+                  .status = static_cast<uint8_t>(fault.status),
+                  .completes_wr = true,
+                  .peer_lid = connected ? uint16_t{0} : wqe.dest.lid.value(),
+                  .peer_qpn = connected ? 0 : wqe.dest.qpn.value(),
+                  .wr_id = wqe.wr_id,
+                  .bytes = wqe.length};
+  if (fault.segment != nullptr) {
+    failure.key = fault.segment->lkey.value();
+    failure.address = fault.segment->addr;
+    failure.bytes = fault.segment->length;
+    engine_.memory.show_range(failure.key, failure.expected, failure.extent);
+  } else if (wqe.rule->needs_remote_key) {
+    failure.key = wqe.rkey.value();
+    failure.address = wqe.remote_addr;
+  }
+  if (fault.status == WcStatus::kRnrRetryExceeded) failure.extent = qp.attr.rnr_retry;
+  if (fault.status == WcStatus::kRetryExceeded) {
+    failure.expected = milliseconds(engine_.now - qp.tx.progress_at);
+    failure.extent = qp.attr.retry_count;
+  }
+  engine_.report(qp, failure);
+  wqe.status = fault.status;
+  wqe.imm = code_of(fault.reason);  // its last packet, which would carry it, is never sent
+  wqe.done = true;
+}
+
+/// The peer has answered something that was never asked, and nothing that was.
+void Completer::note_foreign_ack(QueuePair& qp) noexcept {
+  qp.other_psn = qp.tx.first == 0 && qp.tx.end != 0;
+}
+
+Reason Completer::silence_reason(QueuePair& qp) noexcept {
+  const SendSide& tx = qp.tx;
+  if (tx.cumulative != 0) return Reason::kPeerWentSilent;
+  // A peer that expects a slightly earlier number keeps the packet and never executes it.
+  if (qp.other_psn || qp.tx.at(tx.first).probed) return Reason::kPeerOtherPsn;
+  return tx.newest_acked != 0 ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered;
+}
+
+/// A request that may wait for ever is reported when it has done so for a while.
+void Completer::note_rnr(QueuePair& qp, uint64_t number) noexcept {
+  if (qp.attr.rnr_retry != kRnrForEver) return;
+  const Qpn packet(static_cast<uint32_t>(number) & Psn::kMask);
+  if (!engine_.failures.note({Reason::kPeerNeverReceives, qp.qpn, qp.peer_lid, packet}, engine_.now,
+                             kRnrWaitTold))
+    return;
+  const SendWqe& wqe = qp.sq.at(qp.tx.at(number).wqe);
+  engine_.report(qp, {.reason = Reason::kPeerNeverReceives,
+                      .work = work_of(wqe.rule->completion),
+                      .completes_wr = true,
+                      .wr_id = wqe.wr_id,
+                      .bytes = wqe.length,
+                      .expected = milliseconds(kRnrWaitTold)});
+}
+
+void Completer::registration_failed(QueuePair& qp) noexcept {
+  switch (qp.config.registration) {
+    case SendRegistration::kOff:
+      break;                           // like any other request that fails
+    case SendRegistration::kReactive:  // those before it go on
+      qp.state = QpState::kSqd;
+      qp.tx.drain_reported = false;
+      break;
+    case SendRegistration::kAnticipatory:  // everything stops
+      flush_send_before(engine_, qp, qp.sq.started - 1);
+      break;
+  }
+}
+
+bool Completer::complete_failed(QueuePair& qp, const SendWqe& wqe) noexcept {
+  const WcStatus status = wqe.status;
+  engine_.complete(qp.config.send_cq, {.wr_id = wqe.wr_id,
+                                       .status = status,
+                                       .opcode = wqe.rule->completion,
+                                       .qpn = qp.qpn,
+                                       .byte_count = wqe.length,
+                                       .imm = wqe.imm,
+                                       .place = static_cast<uint32_t>(qp.sq.done)});
+  qp.failed_by = static_cast<Reason>(wqe.imm);
+  if (wqe.rule->work == SendWork::kRegister && qp.config.registration == SendRegistration::kReactive) {
+    flush_send(engine_, qp);  // the consumer may post them again, and this one
+    qp.tx.halted = false;
+    return true;
+  }
+  if (qp.acknowledged()) {
+    enter_error(engine_, qp, AsyncEventKind::kQpFatal, status, true);
+  } else {
+    enter_send_error(engine_, qp);
+  }
+  return false;
+}
+
+}  // namespace weft::adapter

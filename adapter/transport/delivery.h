@@ -1,0 +1,27 @@
+// adapter/transport/delivery.h -- the completion of a received message, the same for all services.
+#pragma once
+
+#include <cstdint>
+
+#include "adapter/adapter_engine.h"
+
+namespace weft::adapter {
+
+struct Delivery {
+  bool is_send = true;
+  bool has_imm = false;
+  bool invalidated = false;
+  bool solicited = false;
+  uint32_t imm = 0;
+  uint64_t bytes = 0;
+  uint64_t va = 0;
+  bool grh = false;
+  ServiceLevel sl{};
+  uint16_t pkey_index = 0;
+  Lid src_lid{};
+  Qpn src_qpn{};
+};
+/// Makes the CQE of a message. `with_wqe`: the oldest receive WQE that a message has taken completes with it.
+void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_wqe) noexcept;
+
+}  // namespace weft::adapter

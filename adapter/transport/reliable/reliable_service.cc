@@ -1,0 +1,122 @@
+#include "adapter/transport/reliable/reliable_service.h"
+
+#include <array>
+
+namespace weft::adapter {
+namespace {
+
+using S = SendOpcode;
+
+constexpr std::array kRcOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWrite},
+                                            {S::kSend, Opcode::kSend},
+                                            {S::kRdmaRead, Opcode::kRdmaReadRequest},
+                                            {S::kRdmaWriteWithImm, Opcode::kRdmaWrite},
+                                            {S::kSendWithImm, Opcode::kSend},
+                                            {S::kSendWithInvalidate, Opcode::kSend},
+                                            {S::kCompareSwap, Opcode::kFetchOpRequest},
+                                            {S::kFetchAdd, Opcode::kFetchOpRequest},
+                                            {S::kLocalInvalidate},
+                                            {S::kBindWindow},
+                                            {S::kUnbindWindow},
+                                            {S::kRegister},
+                                            {S::kDelay}});
+/// What an initiator of XRC sends: the same with the number of a shared receive queue.
+constexpr std::array kXrcOperations = offer({{S::kRdmaWrite, Opcode::kXrcWrite},
+                                             {S::kSend, Opcode::kXrcSend},
+                                             {S::kRdmaRead, Opcode::kXrcReadRequest},
+                                             {S::kRdmaWriteWithImm, Opcode::kXrcWrite},
+                                             {S::kSendWithImm, Opcode::kXrcSend},
+                                             {S::kSendWithInvalidate, Opcode::kXrcSend},
+                                             {S::kCompareSwap, Opcode::kXrcFetchOpRequest},
+                                             {S::kFetchAdd, Opcode::kXrcFetchOpRequest},
+                                             {S::kLocalInvalidate},
+                                             {S::kBindWindow},
+                                             {S::kUnbindWindow},
+                                             {S::kRegister},
+                                             {S::kDelay}});
+
+}  // namespace
+
+const ServiceRow kRcRow{.type = QpType::kRc,
+                        .states_like = QpType::kRc,
+                        .operations = kRcOperations,
+                        .takes = kOpOnRc,
+                        .send_window = kPacketWindow,
+                        .receive_window = kPacketWindow,
+                        .acknowledged = true,
+                        .connected = true,
+                        .has_packet_crc = true,
+                        .make = make_service<ReliableService>};
+const ServiceRow kXrcSendRow{.type = QpType::kXrcSend,
+                             .states_like = QpType::kXrcSend,
+                             .operations = kXrcOperations,
+                             .send_window = kPacketWindow,
+                             .acknowledged = true,
+                             .connected = true,
+                             .has_recv_queue = false,
+                             .names_srq = true,
+                             .make = make_service<ReliableService>};
+const ServiceRow kXrcRecvRow{.type = QpType::kXrcRecv,
+                             .states_like = QpType::kXrcRecv,
+                             .takes = kOpOnXrc,
+                             .receive_window = kPacketWindow,
+                             .acknowledged = true,
+                             .connected = true,
+                             .has_send_queue = false,
+                             .has_recv_queue = false,
+                             .serves_domain = true,
+                             .make = make_service<ReliableService>};
+
+void ReliableService::take(QueuePair& qp, const CellView& cell) noexcept {
+  (void)engine_.path_ready(qp);  // the segment size is needed to place
+  if (qp.other_cells) [[unlikely]]
+    return engine_.count(AdapterCounter::kDropQpState);
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
+  const bool answers = (properties & (kOpAcknowledge | kOpResponse)) != 0;
+  if (qp.row != &kRcRow && answers != (qp.row == &kXrcSendRow)) [[unlikely]]
+    return engine_.count(AdapterCounter::kDropService);
+  if ((properties & kOpAcknowledge) != 0) return completer_.take_ack(qp, cell);
+  if ((properties & kOpResponse) != 0) return completer_.take_read_response(qp, cell);
+  return responder_.take_request(qp, cell);
+}
+
+uint32_t ReliableService::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
+  uint32_t sent = 0;
+  if (qp.answers) sent = responder_.send_reads(qp, budget, blocked);
+  if (!blocked && sent < budget) sent += requester_.run(qp, budget - sent, blocked);
+  return sent;
+}
+
+namespace {
+
+/// The last words of a QP are not repeated later. If one cell of a hundred is lost, all of these are once in
+/// 10^8.
+constexpr int kLastWordsRepeated = 4;
+
+/// Cells between this QP and its peer were lost at some time.
+bool has_lost_cells(const QueuePair& qp) noexcept {
+  const auto seen = [&](QpCounter counter) { return qp.counters.get(counter) != 0; };
+  return seen(QpCounter::kGapsSeen) || seen(QpCounter::kDuplicateCells) || seen(QpCounter::kCellsRepeated);
+}
+
+}  // namespace
+
+/// Otherwise the peer would repeat it in vain and its user get an error, because programs end a QP as soon as
+/// they have the last message. Where cells are lost the acknowledgement goes several times, and earlier ones
+/// with it, because no QP will be there to repeat them.
+void ReliableService::say_last_words(QueuePair& qp) noexcept {
+  if (!qp.serves_window() || !qp.abilities().receive) return;
+  const bool insists = qp.counters.get(QpCounter::kAcksSent) != 0 && has_lost_cells(qp);
+  if (!qp.rx.debt.due() && !insists) return;
+  for (int time = 0; time < (insists ? kLastWordsRepeated : 1); ++time) {
+    qp.rx.debt.want(true, engine_.now);
+    bool done = false;
+    acknowledger_.run(qp, done);
+  }
+}
+
+void ReliableService::fail_oldest(QueuePair& qp, const SendFault& fault) noexcept {
+  if (qp.tx.first != qp.tx.end) completer_.fail_packet(qp, qp.tx.first, fault);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,188 @@
+// How it works: cells are expected strictly in turn (PSN, then cell number). A cell out of turn means that
+// something was lost: the message under way is given up, its receive WQE goes back to the head of the queue,
+// and cells are dropped until a packet begins that does not continue a message. Each packet that is known to
+// be missing adds one to kMissedPackets, by which a session notices (decisions 2.19).
+#include "adapter/transport/unreliable/unreliable_responder.h"
+
+#include <cstring>
+
+#include "adapter/transport/delivery.h"
+#include "messages/ipv6_frame.h"
+
+namespace weft::adapter {
+namespace {
+
+/// What a receive holds in front of the data.
+uint32_t header_room(const QueuePair& qp) noexcept {
+  static_assert(kGrhBytes == kIpv6HeaderBytes);
+  return qp.config.grh_space || qp.config.raw_ipv6 ? kGrhBytes : 0;
+}
+
+}  // namespace
+
+void UnreliableResponder::abandon(QueuePair& qp, uint64_t packets) noexcept {
+  ReceiveSide& rx = qp.rx;
+  qp.counters.add(QpCounter::kMissedPackets, packets);
+  qp.rq->give_back(qp.taken);
+  rx.in_message = false;
+  rx.message.give_up();
+}
+
+/// Is this the cell that comes next, or one to begin again with? Moves the turn on.
+bool UnreliableResponder::check_turn(QueuePair& qp, const CellView& cell) noexcept {
+  ReceiveSide& rx = qp.rx;
+  const bool in_turn = cell.psn == rx.expected && cell.cell_number == rx.next_cell;
+  if (!in_turn) {
+    const int32_t distance = cell.psn.distance_from(rx.expected);
+    if (distance < 0 || (distance == 0 && cell.cell_number < rx.next_cell)) {
+      qp.counters.add(QpCounter::kDuplicateCells);
+      return false;
+    }
+    qp.counters.add(QpCounter::kGapsSeen);
+    // Packets between are missing; so is the one whose cells have just stopped or begin in the middle.
+    const uint64_t broken =
+        distance != 0 && cell.cell_number != 0 ? 1 : (distance == 0 && !rx.message.is_lost() ? 1 : 0);
+    abandon(qp, static_cast<uint64_t>(distance) + broken);
+  }
+  rx.expected = cell.has(kCellLast) ? cell.psn.plus(1) : cell.psn;
+  rx.next_cell = cell.has(kCellLast) ? 0 : cell.cell_number + 1U;
+  if (!rx.message.is_lost()) return true;
+  if (!cell.has(kCellFirst)) return false;
+  if ((cell.flags2 & kCell2Continues) != 0) {
+    qp.counters.add(QpCounter::kMissedPackets);
+    return false;
+  }
+  rx.message.begin_anew();
+  return true;
+}
+
+/// First cell of a packet.
+ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& cell) noexcept {
+  ReceiveSide& rx = qp.rx;
+  RxPacket& packet = rx.at(Psn());
+  ResponderFault fault = placement_.check_operation(qp, cell);
+  if (fault != ResponderFault::kNone) return fault;
+  begin_packet(packet, cell);
+  describe_packet(packet, cell);
+  fault = placement_.check_turn(qp, packet, 0);  // nothing is stored that does not belong to its message
+  if (fault != ResponderFault::kNone) return fault;
+  if (rx.message.goes_on()) {
+    packet.offset = static_cast<uint32_t>(rx.message.bytes());
+    packet.wqe = rx.base_wqe;
+    return ResponderFault::kNone;
+  }
+  if (!packet.fills_wqe) return ResponderFault::kNone;
+  if (qp.rq->empty()) return ResponderFault::kNoRecvWqe;
+  rx.base_wqe = packet.wqe = engine_.take_recv(qp);
+  return ResponderFault::kNone;
+}
+
+/// A further cell of the packet under way.
+ResponderFault UnreliableResponder::continue_packet(QueuePair& qp, const CellView& cell) noexcept {
+  RxPacket& packet = qp.rx.at(Psn());
+  if (packet.opcode != cell.opcode || packet.flags2 != (cell.flags2 & kCell2OfPacket))
+    return ResponderFault::kViolation;
+  describe_packet(packet, cell);
+  return ResponderFault::kNone;
+}
+
+void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) noexcept {
+  if (!check_turn(qp, cell)) return;
+  RxPacket& packet = qp.rx.at(Psn());
+  const uint64_t begin = uint64_t{cell.cell_number} * qp.path.segment_bytes;
+  ResponderFault fault = cell.has(kCellFirst) ? open_packet(qp, cell) : continue_packet(qp, cell);
+  if (fault == ResponderFault::kNone) fault = placement_.place(qp, packet, begin, cell.payload);
+  if (qp.config.packet_crc && fault == ResponderFault::kNone)
+    Placement::sum_up(qp, packet, cell.cell_number, cell.payload);
+  if (fault == ResponderFault::kNone && cell.has(kCellLast)) fault = finish_packet(qp, cell);
+  if (fault == ResponderFault::kNone) return;
+  placement_.refuse(qp, packet, fault, begin + cell.payload.size());
+  abandon(qp, 1);
+}
+
+ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView& cell) noexcept {
+  ReceiveSide& rx = qp.rx;
+  RxPacket& packet = rx.at(Psn());
+  const auto bytes = static_cast<uint32_t>(cell.cell_number * qp.path.segment_bytes + cell.payload.size());
+  ResponderFault fault = placement_.check_turn(qp, packet, bytes);
+  if (fault == ResponderFault::kNone && packet.has_packet_crc && !placement_.packet_crc_right(qp, packet)) {
+    fault = ResponderFault::kPacketCrc;
+  }
+  if (fault != ResponderFault::kNone) return fault;
+  placement_.pass_turn(qp, packet, bytes);
+  if (packet.more()) return ResponderFault::kNone;
+  fault = placement_.finish(qp, packet);
+  if (fault != ResponderFault::kNone) return fault;
+  ++rx.messages_completed;
+  if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
+  const bool idata_wqe = !packet.fills_wqe && qp.config.idata_takes_recv_wqe;
+  if (idata_wqe) {
+    // The data lies in memory, but no completion can tell of it.
+    if (qp.rq->empty()) return ResponderFault::kNoRecvWqe;
+    (void)engine_.take_recv(qp);
+  }
+  deliver(engine_, qp,
+          {.is_send = packet.fills_wqe,
+           .has_imm = packet.has_imm,
+           .solicited = (packet.flags2 & kCell2Solicited) != 0,
+           .imm = packet.imm,
+           .bytes = rx.message.bytes(),
+           .va = rx.message.va(),
+           .src_lid = cell.slid,
+           .src_qpn = cell.src_qpn},
+          packet.fills_wqe || idata_wqe);
+  return ResponderFault::kNone;
+}
+
+/// The global header goes to the place that verbs keep for it in front of the data; a datagram that came
+/// without leaves it as it was. A raw frame becomes the IPv6 packet again that it was.
+ResponderFault UnreliableResponder::place_datagram(QueuePair& qp, RxPacket& packet,
+                                                   const CellView& cell) noexcept {
+  const uint32_t room = header_room(qp);
+  if (room == 0) return placement_.place(qp, packet, 0, cell.payload);
+  if (qp.config.raw_ipv6 && cell.global_header == nullptr) return ResponderFault::kUnsupported;
+  ResponderFault fault = placement_.check_length(qp, packet, room + cell.payload.size());
+  if (fault == ResponderFault::kNone && cell.global_header != nullptr) {
+    GlobalHeaderWire header;
+    std::memcpy(&header, cell.global_header, sizeof header);
+    if (qp.config.raw_ipv6) header = ipv6_from_global(header, static_cast<uint32_t>(cell.payload.size()));
+    fault = placement_.place(qp, packet, 0, std::as_bytes(std::span(&header, 1)));
+  }
+  return fault == ResponderFault::kNone ? placement_.place(qp, packet, room, cell.payload) : fault;
+}
+
+/// Where the port's table has the partition a datagram came in.
+uint16_t UnreliableResponder::pkey_index_of(const QueuePair& qp, const CellView& cell) const noexcept {
+  if (qp.qpn != kQpnGsi) return qp.attr.pkey_index;
+  const auto table = engine_.ports[qp.port - 1U]->pkeys();
+  uint16_t index = 0;
+  while (index + 1U < table.size() && !pkeys_match(cell.pkey, table[index])) ++index;
+  return index;
+}
+
+void UnreliableResponder::take_datagram(QueuePair& qp, const CellView& cell) noexcept {
+  ResponderFault fault = placement_.check_operation(qp, cell);
+  if (fault == ResponderFault::kNone && qp.rq->empty()) fault = ResponderFault::kNoRecvWqe;
+  if (fault == ResponderFault::kNone) {
+    RxPacket packet;
+    begin_packet(packet, cell);
+    packet.wqe = qp.rq->next();
+    fault = place_datagram(qp, packet, cell);
+  }
+  if (fault != ResponderFault::kNone) [[unlikely]]
+    return placement_.refuse(qp, cell, fault);
+  (void)engine_.take_recv(qp);
+  deliver(engine_, qp,
+          {.has_imm = cell.has(kCellIdata),
+           .solicited = (cell.flags2 & kCell2Solicited) != 0,
+           .imm = cell.idata,
+           .bytes = cell.payload.size() + header_room(qp),
+           .grh = qp.config.grh_space && cell.global_header != nullptr,
+           .sl = cell.sl,
+           .pkey_index = pkey_index_of(qp, cell),
+           .src_lid = cell.slid,
+           .src_qpn = cell.src_qpn},
+          true);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,24 @@
+// adapter/transport/unreliable/unreliable_service.h -- UC and UD: a request ends when it has left.
+#pragma once
+
+#include "adapter/transport/packet_service.h"
+#include "adapter/transport/unreliable/unreliable_responder.h"
+
+namespace weft::adapter {
+
+extern const ServiceRow kUcRow;
+extern const ServiceRow kUdRow;
+
+class UnreliableService final : public PacketService {
+ public:
+  UnreliableService(Engine& engine, CellWriter& writer) noexcept
+      : PacketService(engine, writer), engine_(engine), responder_(engine, writer) {}
+
+  void take(QueuePair& qp, const CellView& cell) noexcept override;
+
+ private:
+  Engine& engine_;
+  UnreliableResponder responder_;
+};
+
+}  // namespace weft::adapter

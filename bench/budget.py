@@ -1,0 +1,114 @@
+"""Instructions of the hot paths beside their budget (bench/budget.toml): a path that has grown fails until the budget is changed, too."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import tomllib
+
+BUDGET = pathlib.Path(__file__).resolve().parent / "budget.toml"
+GROWTH = 0.03  # what a path may cost more than its budget
+HEAD = """# Instructions in user mode for each unit of a hot path (bench/path_budget.cc), by the counter that counted them: release build of
+# this repository's container. A change that makes one grow by more than 3 % renews them in its own commit, and says why:
+#   scripts/bench --budget --renew
+"""
+
+
+def figures(text):
+    return {line["name"]: line["value"] for line in map(json.loads, filter(lambda each: each.startswith("{"), text.splitlines()))}
+
+
+def by_processor(program):
+    """Instructions by path; None where the kernel offers no counter."""
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120)
+    if done.returncode == 3:
+        return None
+    done.check_returncode()
+    return figures(done.stdout)
+
+
+COUNTED = re.compile(r"counted<.*?::(\w+),")
+
+
+def inclusive_costs(text):
+    """Path -> instructions of the calls of its counted(), from a file that callgrind wrote."""
+    names, costs, path, called = {}, {}, None, False
+    for line in text.splitlines():
+        function = re.match(r"(c?)fn=\((\d+)\)(?: (.*))?$", line)
+        if function:
+            if function[3]:
+                names[function[2]] = function[3]
+            if not function[1]:
+                found = COUNTED.search(names[function[2]])
+                path = found[1] if found else None
+            continue
+        if path and re.match(r"[+\-*\d]\S* \d+$", line):
+            costs[path] = costs.get(path, 0) + int(line.split()[1])
+    return costs
+
+
+def by_callgrind(program):
+    """The same by valgrind; None where it is not installed."""
+    if shutil.which("valgrind") is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "out"
+        done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", program, "--callgrind"],
+                              capture_output=True, text=True, timeout=300)
+        done.check_returncode()
+        units, costs = figures(done.stdout), inclusive_costs(out.read_text())
+    return {path: costs[path] / count for path, count in units.items()}
+
+
+COUNTERS = {"processor": by_processor, "callgrind": by_callgrind}
+
+
+def measured(program, wanted):
+    """(counter, figures) of the first of `wanted` that counts here; None when none does."""
+    for counter in wanted:
+        found = COUNTERS[counter](program)
+        if found is not None:
+            return counter, found
+    return None
+
+
+def read():
+    return tomllib.loads(BUDGET.read_text()) if BUDGET.exists() else {}
+
+
+def renew(program):
+    budgets, found = read(), measured(program, COUNTERS)
+    if found is None:
+        print("budget: neither the kernel nor valgrind counts instructions here; nothing was renewed")
+        return 1
+    budgets[found[0]] = found[1]
+    text = HEAD
+    for counter in sorted(budgets):
+        text += f"\n[{counter}]\n" + "".join(f"{path} = {value:.1f}\n" for path, value in budgets[counter].items())
+    BUDGET.write_text(text)
+    print(text, end="")
+    return 0
+
+
+def check(program):
+    """Exit status. A counter without a budget is no fault: the figures of two counters are not the same."""
+    budgets = read()
+    found = measured(program, [counter for counter in COUNTERS if counter in budgets])
+    if found is None:
+        print(f"budget: left out: there are budgets by {', '.join(budgets) or 'none'}, and neither counts here (valgrind is not installed)")
+        return 0
+    counter, values = found
+    failed = False
+    for path in sorted(budgets[counter].keys() | values.keys()):
+        budget, value = budgets[counter].get(path), values.get(path)
+        if budget is None or value is None:
+            verdict = "has no budget" if budget is None else "is not counted any more"
+        else:
+            verdict = f"{value:10.1f} of {budget:10.1f} instructions ({value / budget - 1:+.1%}, {counter})"
+        bad = budget is None or value is None or value > budget * (1 + GROWTH)
+        print(f"{path:12} {verdict}{'  GROWN' if bad else ''}")
+        failed |= bad
+    if failed:
+        print("budget: make the path cheap again, or renew the budget in the same commit: scripts/bench --budget --renew")
+    return 1 if failed else 0

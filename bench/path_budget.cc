@@ -1,0 +1,300 @@
+// bench/path_budget.cc -- how many instructions the hot paths take: a cell at host, switch and unit, a frame
+// at host and unit, the post and the poll of a verbs program. One thread, links in memory, virtual time and
+// fixed seeds: the same build gives the same count. scripts/bench --budget compares them with
+// bench/budget.toml.
+#include <fmt/core.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "adapter/queues/qp_rules.h"
+#include "base/check.h"
+#include "bench/support/instructions.h"
+#include "bench/support/one_thread_fabric.h"
+#include "bench/support/options.h"
+#include "bench/support/verbs_rig.h"
+#include "hca/context.h"
+#include "hca/device.h"
+#include "host_driver/host_netdev.h"
+#include "iou_driver/iou_netdev.h"
+#include "session/netdev_session.h"
+#include "session/session_port.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr uint32_t kPayloadBytes = 256;
+constexpr uint32_t kWriteBytes = 4096;
+constexpr uint32_t kWindow = 64;
+constexpr int kWarmUp = 100;  // rounds that are not counted
+constexpr int kRounds = 300;
+constexpr Duration kRound = std::chrono::microseconds(5);
+constexpr uint32_t kFrameBytes = 1514;
+
+// Parts by which callgrind charges.
+struct HostCell {};
+struct SwitchCell {};
+struct UnitCell {};
+struct HostFrame {};
+struct UnitFrame {};
+struct VerbsPost {};
+struct VerbsPoll {};
+
+void count_cells(const InstructionCounter& counter) {
+  OneThreadFabric world(kPayloadBytes);
+  VerbsExchange exchange{};
+  VerbsEnd host(world.host_port, exchange, true, WriteStream::kMemoryBytes + kWriteBytes);
+  VerbsEnd unit(world.unit_port, exchange, false, WriteStream::kMemoryBytes + kWriteBytes);
+  host.bring_up();
+  unit.bring_up();
+  WriteStream stream(host, kWriteBytes, kWindow);
+  std::array<PathCount, 3> counts;
+  Instant now = Endnode::now();
+  uint64_t before = 0;
+  for (int round = 0; round < kWarmUp + kRounds; ++round) {
+    if (round == kWarmUp) before = stream.completed();
+    const bool counting = round >= kWarmUp;
+    now += kRound;
+    count<HostCell>(counter, counting, counts[0], [&] {
+      stream.post();
+      host.adapter().poll(now);
+      stream.complete();
+    });
+    count<SwitchCell>(counter, counting, counts[1], [&] { world.middle.poll(now); });
+    count<UnitCell>(counter, counting, counts[2], [&] { unit.adapter().poll(now); });
+  }
+  const uint64_t cells = (stream.completed() - before) * (kWriteBytes / kPayloadBytes);
+  WEFT_CHECK(cells > 0, "nothing was written");
+  for (PathCount& each : counts) each.units = cells;
+  print_path("HostCell", counter, counts[0]);
+  print_path("SwitchCell", counter, counts[1]);
+  print_path("UnitCell", counter, counts[2]);
+}
+
+/// A device as a verbs program has it, with one QP.
+struct Program {
+  Program(uint64_t number, const Clock& clock, fabric::CellPort& port)
+      : random(number),
+        link_random(number + 100),
+        device({.guid = Guid(0x1000 + number)}, clock, random, link_random),
+        memory(4096) {
+    device.attach(port);
+    context = device.open().object;
+    WEFT_CHECK(context != nullptr, "no context");
+    hca::ProtectionDomain* pd = context->alloc_pd().object;
+    cq = context->create_cq(256, context->create_channel().object).object;
+    const auto all =
+        adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
+    region = context->reg_mr(*pd, memory, all).object;
+    qp = context->create_qp(*pd, {.send_cq = cq, .recv_cq = cq, .config = {}, .user = this}).object;
+    WEFT_CHECK(region != nullptr && qp != nullptr, "no region or QP");
+  }
+  ~Program() { device.close(context); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void connect(Qpn peer, Lid dlid) {
+    adapter::QpAttr attr{.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead,
+                         .dlid = dlid,
+                         .rq_psn = Psn(5),
+                         .sq_psn = Psn(5),
+                         .dest_qpn = peer};
+    adapter::QpState from = adapter::QpState::kReset;
+    for (const adapter::QpState to :
+         {adapter::QpState::kInit, adapter::QpState::kRtr, adapter::QpState::kRts}) {
+      attr.state = to;
+      const adapter::QpRule* rule = adapter::find_qp_rule(adapter::QpType::kRc, from, to);
+      WEFT_CHECK(qp->modify(attr, adapter::kQpAttrState | rule->required) == hca::Answer::kOk, "modify");
+      from = to;
+    }
+  }
+
+  SeededRandom random;
+  SeededRandom link_random;
+  hca::Device device;
+  std::vector<std::byte> memory;
+  hca::Context* context = nullptr;
+  hca::Cq* cq = nullptr;
+  hca::MemoryRegion* region = nullptr;
+  hca::Qp* qp = nullptr;
+};
+
+void count_verbs(const InstructionCounter& counter) {
+  OneThreadFabric world(kPayloadBytes);
+  ManualClock clock;
+  clock.set(Endnode::now());
+  Program a(1, clock, world.host_port);
+  Program b(2, clock, world.unit_port);
+  a.connect(b.qp->number(), kUnitLid);
+  b.connect(a.qp->number(), kHostLid);
+  const adapter::Sge from{.addr = a.region->region().addr, .length = 8, .lkey = a.region->region().lkey};
+  const adapter::SendRequest request{.opcode = adapter::SendOpcode::kRdmaWrite,
+                                     .flags = adapter::kSendSignaled,
+                                     .sges = std::span(&from, 1),
+                                     .remote_addr = b.region->region().addr,
+                                     .rkey = b.region->region().rkey};
+  PathCount post;
+  PathCount poll;
+  std::array<adapter::WorkCompletion, 16> got;
+  for (int round = 0; round < kWarmUp + kRounds; ++round) {
+    const bool counting = round >= kWarmUp;
+    count<VerbsPost>(counter, counting, post, [&] {
+      size_t posted = 0;
+      WEFT_CHECK(a.qp->post_send(std::span(&request, 1), posted) == hca::Answer::kOk, "not posted");
+    });
+    int done = 0;
+    for (int turn = 0; turn < 100 && done == 0; ++turn) {
+      clock.advance(kRound);
+      world.middle.poll(clock.now());
+      static_cast<void>(b.cq->poll(got));
+      world.middle.poll(clock.now());
+      count<VerbsPoll>(counter, counting, poll, [&] { done = a.cq->poll(got); });
+    }
+    WEFT_CHECK(done == 1 && got[0].status == adapter::WcStatus::kSuccess, "not completed");
+  }
+  post.units = poll.units = kRounds;
+  print_path("VerbsPost", counter, post);
+  print_path("VerbsPoll", counter, poll);
+}
+
+/// An operating system that has a frame as often as one is asked for, or a LAN that takes every frame.
+class EndlessPort final : public FramePort {
+ public:
+  EndlessPort(const MacAddress& mac, const MacAddress& peer) : frame_(kVnetBytes + kFrameBytes) {
+    info_ = {.kind = "endless",
+             .name = "",
+             .mac = mac,
+             .mtu_bytes = 1500,
+             .frame_bytes_max = 65524,
+             .offloads = {}};
+    std::memcpy(frame_.data() + kVnetBytes, peer.data(), peer.size());
+    std::memcpy(frame_.data() + kVnetBytes + 6, mac.data(), mac.size());
+    frame_[kVnetBytes + 12] = std::byte{0x88};
+    frame_[kVnetBytes + 13] = std::byte{0xB5};
+  }
+  uint32_t to_read = 0;
+  uint64_t written = 0;
+
+  [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
+  [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override {
+    if (to_read == 0) return {FrameIo::kEmpty, 0};
+    --to_read;
+    std::memcpy(into.data(), frame_.data(), frame_.size());
+    return {FrameIo::kOk, static_cast<uint32_t>(frame_.size())};
+  }
+  [[nodiscard]] FrameIo write_frame(std::span<const std::byte> /*head*/,
+                                    std::span<const std::byte> /*rest*/) noexcept override {
+    ++written;
+    return FrameIo::kOk;
+  }
+  int poll(Instant /*now*/) noexcept override { return 0; }
+  void wait_fds(std::vector<pollfd>& /*out*/) const override {}
+  void set_carrier(bool /*up*/) noexcept override {}
+  [[nodiscard]] bool carrier() const noexcept override { return true; }
+  Status set_offloads(Offload /*wanted*/) override { return {}; }
+  Status set_mac(const MacAddress& mac) override {
+    info_.mac = mac;
+    return {};
+  }
+  Status set_mtu(uint32_t mtu_bytes) override {
+    info_.mtu_bytes = mtu_bytes;
+    return {};
+  }
+  Status set_promiscuous(bool /*on*/) override { return {}; }
+  [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
+
+ private:
+  FramePortInfo info_;
+  std::vector<std::byte> frame_;  // vnet header and Ethernet frame
+  CounterSet<PortCounter> counters_;
+};
+
+session::SessionConfig session_config(session::SessionRole role, const MacAddress& mac) {
+  session::SessionConfig out;
+  out.role = role;
+  out.mode = TransferMode::kRdma;
+  out.pools = {{2048, 64}};
+  out.frame_bytes_max = kGsoFrameBytesMax;
+  out.mac = mac;
+  out.unit = kUnitLid;
+  return out;
+}
+
+void count_frames(const InstructionCounter& counter) {
+  constexpr MacAddress kHostMac{0x02, 0, 0, 0, 0x10, 1};
+  constexpr MacAddress kNicMac{0x02, 0, 0, 0, 0xEE, 1};
+  constexpr MacAddress kLanMac{0x02, 0, 0, 0, 0xAA, 1};
+  OneThreadFabric world(kPayloadBytes);
+  SeededRandom random(1);
+  adapter::ChannelAdapter host_adapter({.guid = Guid(2)}, random);
+  adapter::ChannelAdapter unit_adapter({.guid = Guid(3)}, random);
+  host_adapter.attach(world.host_port);
+  unit_adapter.attach(world.unit_port);
+  EndlessPort os(kHostMac, kLanMac);
+  EndlessPort nic(kNicMac, kHostMac);
+  session::AcceptorConfig accepting;
+  accepting.session = session_config(session::SessionRole::kUnit, kNicMac);
+  session::SessionPorts unit_ports(unit_adapter);
+  session::SessionAcceptor acceptor(accepting, unit_ports, random);
+  iou::IouNetdev unit(acceptor, nic, {});
+  session::SessionPorts host_ports(host_adapter);
+  const auto session =
+      session::NetdevSession::make(session_config(session::SessionRole::kHost, kHostMac), host_ports, random);
+  host::NicSettings settings;
+  settings.mac = kHostMac;
+  host::HostNetdev host(*session, os, settings);
+  host.open();
+  Instant now = Endnode::now();
+  PathCount at_host;
+  PathCount at_unit;
+  const auto turn = [&](bool counting) {
+    now += kRound;
+    count<HostFrame>(counter, counting, at_host, [&] {
+      host_adapter.poll(now);
+      host.poll(now);
+    });
+    world.middle.poll(now);
+    count<UnitFrame>(counter, counting, at_unit, [&] {
+      unit_adapter.poll(now);
+      unit.poll(now);
+    });
+    world.middle.poll(now);
+  };
+  for (int i = 0; i < 100'000 && !host.controller().settled(); ++i) turn(false);
+  WEFT_CHECK(host.controller().settled(), "the session did not open");
+  uint64_t before = 0;
+  for (int round = 0; round < kWarmUp + kRounds; ++round) {
+    if (round == kWarmUp) before = nic.written;
+    os.to_read = 4;
+    for (int i = 0; i < 4; ++i) turn(round >= kWarmUp);
+  }
+  at_host.units = at_unit.units = nic.written - before;
+  WEFT_CHECK(at_unit.units > 0, "no frame arrived");
+  print_path("HostFrame", counter, at_host);
+  print_path("UnitFrame", counter, at_unit);
+}
+
+int run(int argc, char** argv) {
+  namespace po = boost::program_options;
+  bool callgrind = false;
+  po::options_description known("path_budget: instructions that the hot paths take");
+  known.add_options()("callgrind", po::bool_switch(&callgrind), "does not count itself: callgrind does");
+  if (const int status = parse_options(argc, argv, known); status >= 0) return status;
+  const InstructionCounter counter(!callgrind);
+  if (!callgrind && !counter.counts()) {
+    fmt::print(stderr, "path_budget: the kernel offers no counter of instructions here\n");
+    return 3;
+  }
+  count_cells(counter);
+  count_verbs(counter);
+  count_frames(counter);
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int argc, char** argv) {
+  return weft::bench::run(argc, argv);
+}

@@ -1,0 +1,57 @@
+// fabric/carrier/link_connect.h -- how the joining end gets its link: by endpoint, whatever carries it.
+// Endnodes join a switch, and of two neighbouring switches one joins the other. The link comes up when the
+// switch is there, and comes up again whenever the switch returns.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/rng.h"
+#include "fabric/link/link_engine.h"
+#include "fabric/link/link_handshake.h"
+
+namespace weft::fabric {
+
+struct LinkEndpointConfig {
+  LinkConfig link;
+  /// "shm:PATH" (socket of the switch), "ipc://PATH" or "tcp://HOST:PORT" (ZeroMQ).
+  std::string endpoint;
+  LinkTimers timers;
+  std::string curve_secret_file;  // own secret key; CURVE when both files are given
+  std::string curve_server_file;  // public key of the switch
+  Duration liveness{};            // ZeroMQ: silence that counts as death; 0: 1.5 s for ipc, 5 s for tcp
+};
+
+/// A link and what keeps it up. Owner: one thread; the engine's poll() does the work.
+class LinkConnection {
+ public:
+  explicit LinkConnection(const LinkTimers& timers, std::unique_ptr<LinkSupervisor> supervisor)
+      : supervisor_(std::move(supervisor)), engine_(timers) {
+    engine_.set_supervisor(supervisor_.get());
+  }
+  [[nodiscard]] LinkEngine& link() noexcept { return engine_; }
+  /// See LinkSupervisor.
+  [[nodiscard]] JoinTrouble trouble() const noexcept { return supervisor_->trouble(); }
+
+ private:
+  std::unique_ptr<LinkSupervisor> supervisor_;
+  LinkEngine engine_;
+};
+
+/// Checks the form of the endpoint, that one which leaves this machine comes with keys, and that the files of
+/// those hold keys.
+Status check_link_endpoint(const LinkEndpointConfig& config);
+
+/// Prepares what keeps a link to the endpoint up, for an engine that the caller owns; nothing is connected
+/// before the engine's first poll(). `random` gives the nonces and must outlive the supervisor. Fails with
+/// one line on a wrong endpoint, size or key file.
+Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,
+                                                       RandomSource& random);
+
+/// Checks the configuration and prepares the link; nothing is connected before the first poll(). `random`
+/// gives the nonces and must outlive the connection. Fails with one line on a wrong endpoint, size or key
+/// file.
+Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random);
+
+}  // namespace weft::fabric

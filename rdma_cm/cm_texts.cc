@@ -1,0 +1,88 @@
+#include "rdma_cm/cm_texts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "rdma_cm/connection.h"
+
+namespace weft::rdma_cm {
+namespace {
+
+struct Row {
+  CmEvent event;
+  int32_t status;
+  std::string_view text;
+  std::string_view cure;
+};
+constexpr int32_t kAnyStatus = INT32_MIN;
+/// The first that fits is said. `text` goes on behind "ADDRESS:PORT (LID N)".
+constexpr std::array kRows{
+    Row{CmEvent::kAddressError, kAnyStatus, "no endnode of this fabric has answered for this address",
+        "weft devices lists the addresses; the server must run on the same fabric and have opened its "
+        "device; weft "
+        "fault list shows faults in force"},
+    Row{CmEvent::kRejected, kRejectInvalidService,
+        "the endnode is there, and no program listens at this port",
+        "start the server first, or compare the ports"},
+    Row{CmEvent::kRejected, kRejectConsumer, "the program there has called rdma_reject",
+        "ask that program; its private data may say why"},
+    Row{CmEvent::kRejected, kRejectTimeout, "the peer has given up waiting",
+        "its program was too slow, or has destroyed its rdma_cm_id"},
+    Row{CmEvent::kRejected, kRejectNoResources, "the peer has no memory or no room for one more connection",
+        "end connections there"},
+    Row{CmEvent::kRejected, kRejectInvalidId, "the peer no longer knows this connection",
+        "it has ended it: connect again"},
+    Row{CmEvent::kRejected, kAnyStatus, "the peer refuses", "the status is a reason of InfiniBand's REJ"},
+    Row{CmEvent::kUnreachable, -ETIMEDOUT, "the endnode does not answer the connection request",
+        "its process has ended, is stopped, or cells are lost: weft status, weft fault list"},
+    Row{CmEvent::kUnreachable, kSidrNoService, "no datagram service listens at this port",
+        "start the server first, or compare the ports"},
+    Row{CmEvent::kUnreachable, kAnyStatus, "the datagram service there refuses", "ask that program"},
+    Row{CmEvent::kDisconnected, -ETIMEDOUT, "the peer has not answered the goodbye",
+        "its process has ended or is stopped"},
+    Row{CmEvent::kDeviceRemoval, kAnyStatus, "the device can do nothing any more", "start the program again"},
+};
+
+std::string_view event_name(CmEvent event) noexcept {
+  if (event == CmEvent::kAddressError) return "ADDR_ERROR";
+  if (event == CmEvent::kRejected) return "REJECTED";
+  if (event == CmEvent::kUnreachable) return "UNREACHABLE";
+  return event == CmEvent::kDisconnected ? "DISCONNECTED" : "DEVICE_REMOVAL";
+}
+
+const Row* row_of(CmEvent event, int32_t status) noexcept {
+  const auto* const found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) {
+    return row.event == event && (row.status == status || row.status == kAnyStatus);
+  });
+  return found == kRows.end() ? nullptr : found;
+}
+
+}  // namespace
+
+bool is_failure(CmEvent event, int32_t status) noexcept {
+  return row_of(event, status) != nullptr;
+}
+
+std::string describe(const CmFailure& failure) {
+  const std::string where =
+      failure.address.family == 0 ? std::string("this connection") : to_string(failure.address);
+  if (failure.turned_away)
+    return fmt::format(
+        "LID {} asks for a connection to {}: no program of this process listens there, or its backlog is "
+        "full; "
+        "compare the ports, and call rdma_listen before the client connects",
+        failure.peer.value(), where);
+  const Row* const row = row_of(failure.event, failure.status);
+  const std::string peer =
+      failure.peer == kLidNone ? std::string() : fmt::format(" (LID {})", failure.peer.value());
+  if (row == nullptr)
+    return fmt::format("event {}: status {}", static_cast<uint32_t>(failure.event), failure.status);
+  return fmt::format("{}, status {}: {}{}: {}; {}", event_name(failure.event), failure.status, where, peer,
+                     row->text, row->cure);
+}
+
+}  // namespace weft::rdma_cm

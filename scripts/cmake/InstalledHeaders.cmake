@@ -1,0 +1,11 @@
+# Run by cmake --install: writes the headers of WEFT_FOLDERS below WEFT_HEADERS, with "FOLDER/..." of theirs as <weft/FOLDER/...>.
+list(JOIN WEFT_FOLDERS "|" ANY_FOLDER)
+file(REMOVE_RECURSE ${WEFT_HEADERS})
+foreach(FOLDER ${WEFT_FOLDERS})
+  file(GLOB_RECURSE HEADERS RELATIVE ${WEFT_SOURCE} ${WEFT_SOURCE}/${FOLDER}/*.h)
+  foreach(HEADER ${HEADERS})
+    file(READ ${WEFT_SOURCE}/${HEADER} TEXT)
+    string(REGEX REPLACE "#include \"((${ANY_FOLDER})/[^\"]*)\"" "#include <weft/\\1>" TEXT "${TEXT}")
+    file(WRITE ${WEFT_HEADERS}/${HEADER} "${TEXT}")
+  endforeach()
+endforeach()

@@ -1,0 +1,153 @@
+// Commands: limits of exact size, what is given back, and what two sides agree on.
+#include <algorithm>
+#include <cerrno>
+
+#include "tests/protocol/rdma_cm/commands_fixture.h"
+
+namespace weft::rdma_cm {
+namespace {
+
+class CommandLimits : public CommandsTest {
+ protected:
+  /// One more identifier of a that asks for a connection.
+  uint32_t ask(uint64_t uid, const rdma_ucm_conn_param& with = Node::param(0x111)) {
+    IpAddress address = b.own(4);
+    address.port = 5000;
+    const uint32_t id = a.create(uid);
+    EXPECT_EQ(a.resolve(id, address), 0);
+    network.run(50ms);
+    EXPECT_EQ(a.route(id), 0);
+    EXPECT_EQ(a.connect(id, with), 0);
+    network.run(10ms);
+    return id;
+  }
+  void listen(uint32_t backlog) {
+    listener = b.create(0xB0);
+    ASSERT_EQ(b.bind(listener, {.family = 4, .port = 5000}), 0);
+    ASSERT_EQ(b.listen(listener, backlog), 0);
+  }
+  /// Requests that were rejected, of all events that a has.
+  int rejected() {
+    int count = 0;
+    for (auto event = a.event(); event.event != ~0U; event = a.event())
+      count += event.event == number(CmEvent::kRejected) ? 1 : 0;
+    return count;
+  }
+};
+
+TEST_F(CommandLimits, a_request_that_was_taken_makes_room_in_the_backlog_for_one_more) {
+  listen(2);
+  for (uint64_t uid = 1; uid <= 3; ++uid) static_cast<void>(ask(uid));
+  EXPECT_EQ(rejected(), 1) << "two fit";
+  ASSERT_EQ(b.event().event, number(CmEvent::kConnectRequest));
+  static_cast<void>(ask(4));
+  EXPECT_EQ(rejected(), 0) << "one was taken";
+  static_cast<void>(ask(5));
+  EXPECT_EQ(rejected(), 1);
+  int waiting = 0;
+  while (b.event().event == number(CmEvent::kConnectRequest)) ++waiting;
+  EXPECT_EQ(waiting, 2);
+}
+
+/// An event of another kind is no request.
+TEST_F(CommandLimits, only_requests_make_room_in_the_backlog) {
+  listen(1);
+  ASSERT_TRUE(b.endnode.tell(*b.endnode.ids().find(*b.file, listener), CmEvent::kAddressChange));
+  ASSERT_EQ(b.event().event, number(CmEvent::kAddressChange));
+  static_cast<void>(ask(1));
+  static_cast<void>(ask(2));
+  EXPECT_EQ(rejected(), 1);
+}
+
+TEST_F(CommandLimits, retries_are_three_bits) {
+  listen(10);
+  for (const auto& [asked, granted] :
+       {std::pair{6, 6}, std::pair{7, 7}, std::pair{8, 7}, std::pair{255, 7}}) {
+    rdma_ucm_conn_param with = Node::param(0x111);
+    with.rnr_retry_count = with.retry_count = static_cast<uint8_t>(asked);
+    static_cast<void>(ask(1, with));
+    const ib_uverbs_qp_attr attr = b.qp_attr(b.event().id, IBV_QPS_RTS);
+    EXPECT_EQ(attr.rnr_retry, granted) << asked;
+    EXPECT_EQ(attr.retry_cnt, granted) << asked;
+  }
+}
+
+/// Each side starts as many reads as the other serves, and no more than it wanted.
+TEST_F(CommandLimits, the_depth_is_the_smaller_of_what_one_wants_and_the_other_serves) {
+  listen(10);
+  for (const int served : {1, 2, 3}) {
+    const uint32_t id = ask(1);  // wants to start 2, serves 4
+    rdma_ucm_conn_param reply = Node::param(0x222);
+    reply.responder_resources = static_cast<uint8_t>(served);
+    reply.initiator_depth = 9;
+    ASSERT_EQ(b.accept(b.event().id, 0xB1, reply), 0);
+    network.run(10ms);
+    EXPECT_EQ(a.qp_attr(id, IBV_QPS_RTS).max_rd_atomic, std::min(served, 2));
+    EXPECT_EQ(a.qp_attr(id, IBV_QPS_RTR).max_dest_rd_atomic, 4);
+  }
+}
+
+TEST_F(CommandLimits, source_and_destination_are_of_one_family) {
+  const IpAddress v4 = make_ipv4(0x0A000001);
+  IpAddress v6 = b.own(6);
+  v6.port = 5000;
+  EXPECT_EQ(a.resolve(a.create(1), v6, v4), EINVAL);
+  EXPECT_EQ(a.resolve(a.create(2), make_ipv4(0x0A000002, 5000), a.own(6)), EINVAL);
+  EXPECT_EQ(a.resolve(a.create(3), {}), EINVAL) << "no destination";
+  EXPECT_EQ(a.resolve(a.create(4), v6, a.own(6)), 0);
+  EXPECT_EQ(a.resolve(a.create(5), v6), 0) << "any source";
+}
+
+TEST_F(CommandLimits, a_waiting_request_moves_with_its_listener) {
+  listen(10);
+  client = ask(0xA0);
+  CmFile* other = b.endnode.open();
+  ASSERT_EQ(b.migrate(listener, *other), 0);
+  b.endnode.close(network.clock.now(), *b.file);
+  const rdma_ucm_event_resp request = b.event_at(*other);
+  ASSERT_EQ(request.event, number(CmEvent::kConnectRequest));
+  b.file = other;
+  EXPECT_EQ(b.accept(request.id, 0xB1, Node::param(0x222)), 0);
+  network.run(10ms);
+  EXPECT_EQ(rejected(), 0);
+}
+
+TEST_F(CommandLimits, a_group_that_was_left_reports_nothing_more) {
+  client = a.create(0xA0, RDMA_PS_UDP);
+  const IpAddress group = make_ipv4(0xEF010203);
+  ASSERT_EQ(a.resolve(client, group), 0);
+  static_cast<void>(a.event());
+  uint32_t handle = 0;
+  ASSERT_EQ(a.join(client, group, handle), 0);
+  ASSERT_EQ(a.leave(handle), 0);
+  EXPECT_FALSE(Node::readable(*a.file));
+  EXPECT_EQ(a.event().event, ~0U);
+  uint32_t again = 0;
+  ASSERT_EQ(a.join(client, group, again), 0) << "a second life";
+  EXPECT_EQ(a.event().id, again);
+}
+
+TEST_F(CommandLimits, a_listener_of_its_own_family_only_is_not_there_for_the_other) {
+  for (const int only : {0, 1}) {
+    listener = b.create(0xB0);
+    ASSERT_EQ(b.set_option(listener, RDMA_OPTION_ID_AFONLY, only), 0);
+    ASSERT_EQ(b.bind(listener, {.family = 6, .port = 5000}), 0);
+    ASSERT_EQ(b.listen(listener), 0);
+    IpAddress address = b.own(4);
+    address.port = 5000;
+    client = a.create(0xA0);
+    ASSERT_EQ(a.resolve(client, address), 0);
+    network.run(400ms);
+    ASSERT_EQ(a.route(client), 0);
+    ASSERT_EQ(a.connect(client, 0x111), 0);
+    network.run(10ms);
+    EXPECT_EQ(rejected(), only);
+    b.destroy(listener);
+    a.destroy(client);
+    network.run(10ms);
+    static_cast<void>(rejected());
+  }
+}
+
+}  // namespace
+}  // namespace weft::rdma_cm

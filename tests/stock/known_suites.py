@@ -1,0 +1,27 @@
+"""Reads tests/stock/suites.toml: what the last runs of other projects' suites gave, and which of their tests fail for a known reason."""
+import pathlib
+import tomllib
+
+LIMITS = pathlib.Path(__file__).resolve().parent / "suites.toml"
+
+
+def content():
+    return tomllib.loads(LIMITS.read_text())
+
+
+def limits_of(name):
+    """The tests of a suite that are known to fail: tables with `tests`, a regular expression, and `reason`."""
+    return [limit for limit in content().get("limit", []) if limit["suite"] == name]
+
+
+def section():
+    """Markdown for docs/stock_programs.md."""
+    known = content()
+    lines = ["", "## Test suites of other projects", "",
+             "`scripts/suites` runs them; the outcomes and the limits are in `tests/stock/suites.toml`.", "",
+             "| Suite | Passed | Skipped by themselves | Failed | Date |", "|---|---|---|---|---|"]
+    lines += [f"| {run['what']} | {run['passed']} | {run['skipped']} | {run['failed']} | {run['date']} |" for run in known.get("run", [])]
+    if limits := known.get("limit", []):
+        lines += ["", "| Tests that fail | Why |", "|---|---|"]
+        lines += [f"| {limit['suite']}: {limit['title']} | {limit['reason']} |" for limit in limits]
+    return lines

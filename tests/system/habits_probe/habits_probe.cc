@@ -1,0 +1,301 @@
+// A program with the habits of programs: it loads libibverbs by name, moves a message, and on the way closes
+// descriptors, forks, unloads the library or looks at /sys. Exit code 0: it went as on a machine with an
+// adapter; 3: an error that it was told of; 1: something was wrong. It knows nothing of Weft.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <endian.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <linux/close_range.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kWrong = 1;
+constexpr int kTold = 3;
+
+int wrong(const char* what) {
+  std::printf("WRONG %s: %s\n", what, strerror(errno));
+  return kWrong;
+}
+int told(const char* what) {
+  std::printf("refused: %s: %s\n", what, strerror(errno));
+  return kTold;
+}
+
+/// The functions that ibverbs.h does not inline.
+struct Verbs {
+  void* library = nullptr;
+  decltype(&ibv_get_device_list) list = nullptr;
+  decltype(&ibv_free_device_list) free_list = nullptr;
+  decltype(&ibv_get_device_guid) guid = nullptr;
+  decltype(&ibv_open_device) open = nullptr;
+  decltype(&ibv_close_device) close = nullptr;
+  ibv_pd* (*alloc_pd)(ibv_context*) = nullptr;
+  int (*dealloc_pd)(ibv_pd*) = nullptr;
+  ibv_cq* (*create_cq)(ibv_context*, int, void*, ibv_comp_channel*, int) = nullptr;
+  int (*destroy_cq)(ibv_cq*) = nullptr;
+  ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*) = nullptr;
+  int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int) = nullptr;
+  int (*destroy_qp)(ibv_qp*) = nullptr;
+  ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
+  int (*dereg_mr)(ibv_mr*) = nullptr;
+  ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*) = nullptr;
+  int (*destroy_ah)(ibv_ah*) = nullptr;
+  int (*query_port)(ibv_context*, uint8_t, _compat_ibv_port_attr*) = nullptr;
+
+  template <class Function>
+  bool find(const char* name, Function& out) {
+    out = reinterpret_cast<Function>(dlsym(library, name));
+    return out != nullptr;
+  }
+  bool load() {
+    library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    return library != nullptr && find("ibv_get_device_list", list) &&
+           find("ibv_free_device_list", free_list) && find("ibv_get_device_guid", guid) &&
+           find("ibv_open_device", open) && find("ibv_close_device", close) &&
+           find("ibv_alloc_pd", alloc_pd) && find("ibv_dealloc_pd", dealloc_pd) &&
+           find("ibv_create_cq", create_cq) && find("ibv_destroy_cq", destroy_cq) &&
+           find("ibv_create_qp", create_qp) && find("ibv_modify_qp", modify_qp) &&
+           find("ibv_destroy_qp", destroy_qp) && find("ibv_reg_mr", reg_mr) &&
+           find("ibv_dereg_mr", dereg_mr) && find("ibv_create_ah", create_ah) &&
+           find("ibv_destroy_ah", destroy_ah) && find("ibv_query_port", query_port);
+  }
+};
+
+/// A UD queue pair that sends to itself.
+struct Endpoint {
+  Verbs& verbs;
+  ibv_context* context = nullptr;
+  ibv_pd* pd = nullptr;
+  ibv_cq* cq = nullptr;
+  ibv_qp* qp = nullptr;
+  ibv_mr* mr = nullptr;
+  ibv_ah* ah = nullptr;
+  std::array<char, 256> memory{};
+
+  bool make() {
+    int count = 0;
+    ibv_device** devices = verbs.list(&count);
+    if (devices == nullptr) return false;
+    context = count == 1 ? verbs.open(devices[0]) : nullptr;
+    verbs.free_list(devices);
+    if (count != 1) errno = ENODEV;
+    if (context == nullptr || (pd = verbs.alloc_pd(context)) == nullptr) return false;
+    if ((cq = verbs.create_cq(context, 16, nullptr, nullptr, 0)) == nullptr) return false;
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq;
+    init.cap = {8, 8, 1, 1, 0};
+    init.qp_type = IBV_QPT_UD;
+    if ((qp = verbs.create_qp(pd, &init)) == nullptr) return false;
+    if ((mr = verbs.reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE)) == nullptr)
+      return false;
+    return connect();
+  }
+  bool move(ibv_qp_state state, int mask) const {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    attr.port_num = 1;
+    attr.qkey = 0x11;
+    return verbs.modify_qp(qp, &attr, IBV_QP_STATE | mask) == 0;
+  }
+  bool connect() {
+    ibv_port_attr port{};
+    if (verbs.query_port(context, 1, reinterpret_cast<_compat_ibv_port_attr*>(&port)) != 0) return false;
+    ibv_ah_attr to{};
+    to.dlid = port.lid;
+    to.port_num = 1;
+    return move(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) && move(IBV_QPS_RTR, 0) &&
+           move(IBV_QPS_RTS, IBV_QP_SQ_PSN) && (ah = verbs.create_ah(pd, &to)) != nullptr;
+  }
+  /// One message from the end of the memory to its beginning.
+  bool send_to_self() {
+    std::strcpy(memory.data() + 128, "hello");
+    ibv_sge into{reinterpret_cast<uintptr_t>(memory.data()), 128, mr->lkey};
+    ibv_sge from{reinterpret_cast<uintptr_t>(memory.data() + 128), 6, mr->lkey};
+    ibv_recv_wr receive{};
+    receive.sg_list = &into;
+    receive.num_sge = 1;
+    ibv_send_wr send{};
+    send.sg_list = &from;
+    send.num_sge = 1;
+    send.opcode = IBV_WR_SEND;
+    send.send_flags = IBV_SEND_SIGNALED;
+    send.wr.ud = {ah, qp->qp_num, 0x11};
+    ibv_recv_wr* bad_receive = nullptr;
+    ibv_send_wr* bad_send = nullptr;
+    if (ibv_post_recv(qp, &receive, &bad_receive) != 0 || ibv_post_send(qp, &send, &bad_send) != 0)
+      return false;
+    int done = 0;
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    for (ibv_wc entry{}; done < 2 && std::chrono::steady_clock::now() < end;) {
+      if (ibv_poll_cq(cq, 1, &entry) != 1) continue;
+      if (entry.status != IBV_WC_SUCCESS) return false;
+      ++done;
+    }
+    return done == 2 && std::strcmp(memory.data() + 40, "hello") == 0;
+  }
+  bool end() const {
+    return verbs.destroy_ah(ah) == 0 && verbs.destroy_qp(qp) == 0 && verbs.dereg_mr(mr) == 0 &&
+           verbs.destroy_cq(cq) == 0 && verbs.dealloc_pd(pd) == 0 && verbs.close(context) == 0;
+  }
+};
+
+/// Everything once; what a program is told of by an error is no wrong.
+int plain(Verbs& verbs) {
+  Endpoint endpoint{verbs};
+  if (!endpoint.make()) return told("no endpoint");
+  if (!endpoint.send_to_self()) return wrong("a message to itself");
+  if (!endpoint.end()) return wrong("the end of its objects");
+  std::printf("moved\n");
+  return 0;
+}
+
+int unload(Verbs& verbs) {
+  const int done = plain(verbs);
+  if (done != 0) return done;
+  if (dlclose(verbs.library) != 0) return wrong("dlclose()");
+  std::this_thread::sleep_for(1500ms);  // threads of the library, if any are left, wake in this time
+  std::printf("alive\n");
+  return 0;
+}
+
+/// After `close_all` the numbers are the program's: nobody else may read, write or close them.
+template <class CloseAll>
+int with_descriptors_closed(Verbs& verbs, CloseAll close_all) {
+  Endpoint endpoint{verbs};
+  if (!endpoint.make()) return told("no endpoint");
+  std::this_thread::sleep_for(100ms);
+  close_all();
+  constexpr size_t kPairs = 40;
+  std::array<std::array<int, 2>, kPairs> ends{};
+  for (auto& pair : ends)
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()) != 0) return wrong("socketpair()");
+  std::array<char, 64> sent{};
+  for (int round = 0; round < 12; ++round) {
+    for (const auto& pair : ends) {
+      std::array<char, 256> got{};
+      if (send(pair[0], sent.data(), sent.size(), MSG_NOSIGNAL) != 64) return wrong("own socket was closed");
+      std::this_thread::sleep_for(200us);
+      if (recv(pair[1], got.data(), got.size(), MSG_DONTWAIT) != 64) return wrong("bytes of an own socket");
+      char one = 0;
+      if (recv(pair[0], &one, 1, MSG_DONTWAIT) >= 0) return wrong("bytes that nobody has sent");
+    }
+    std::this_thread::sleep_for(60ms);
+  }
+  for (const auto& pair : ends)
+    if (fcntl(pair[0], F_GETFD) < 0 || fcntl(pair[1], F_GETFD) < 0) return wrong("own socket was closed");
+  std::printf("untouched\n");
+  std::fflush(stdout);
+  _exit(0);
+}
+
+void close_one_by_one() {
+  for (int number = 3; number < 1024; ++number) close(number);
+}
+
+/// The GUID of this process is what its own /sys says.
+int own_files(Verbs& verbs) {
+  int count = 0;
+  ibv_device** devices = verbs.list(&count);
+  if (devices == nullptr || count != 1) return told("no device");
+  const uint64_t guid = be64toh(verbs.guid(devices[0]));
+  std::array<char, 32> own{};
+  std::array<char, 32> seen{};
+  std::snprintf(own.data(), own.size(), "%04x:%04x:%04x:%04x\n", static_cast<unsigned>(guid >> 48),
+                static_cast<unsigned>(guid >> 32 & 0xffff), static_cast<unsigned>(guid >> 16 & 0xffff),
+                static_cast<unsigned>(guid & 0xffff));
+  for (int look = 0; look < 40; ++look) {
+    FILE* file = std::fopen("/sys/class/infiniband/weft0/node_guid", "r");
+    if (file == nullptr) return wrong("node_guid");
+    const bool read = std::fgets(seen.data(), seen.size(), file) != nullptr;
+    std::fclose(file);
+    if (!read || std::strcmp(own.data(), seen.data()) != 0) return wrong("the GUID of another process");
+    std::this_thread::sleep_for(20ms);
+  }
+  return 0;
+}
+
+/// Children that are made while other threads open the device open one of their own.
+int fork_at_any_moment(Verbs& verbs) {
+  std::atomic<bool> done{false};
+  std::thread opener([&] {
+    int count = 0;
+    while (!done) verbs.free_list(verbs.list(&count));
+  });
+  int bad = 0;
+  for (int i = 0; i < 12; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      int count = 0;
+      _exit(verbs.list(&count) != nullptr && count == 1 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    bad += status != 0 ? 1 : 0;
+  }
+  done = true;
+  opener.join();
+  return bad == 0 ? 0 : wrong("children without a device");
+}
+
+/// The parent has only children that it has made itself, and a daemon has a device of its own.
+int children(Verbs& verbs) {
+  Endpoint endpoint{verbs};
+  if (!endpoint.make()) return told("no endpoint");
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (daemon(0, 1) != 0) _exit(kWrong);
+    _exit(0);  // waited for by nobody
+  }
+  int ended = 0;
+  while (waitpid(-1, nullptr, 0) > 0) ++ended;
+  if (errno != ECHILD || ended != 1) return wrong("children of others");
+  const pid_t other = fork();
+  if (other == 0) _exit(plain(verbs));
+  int status = 0;
+  waitpid(other, &status, 0);
+  if (status != 0) return wrong("the child's own device");
+  return endpoint.send_to_self() ? 0 : wrong("the parent's device");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view habit = argc > 1 ? argv[1] : "plain";
+  Verbs verbs;
+  if (!verbs.load()) {
+    std::printf("refused: %s\n", dlerror());
+    return kTold;
+  }
+  if (habit == "plain") return plain(verbs);
+  if (habit == "unload") return unload(verbs);
+  if (habit == "files") return own_files(verbs);
+  if (habit == "fork") return fork_at_any_moment(verbs);
+  if (habit == "children") return children(verbs);
+  if (habit == "closefrom") return with_descriptors_closed(verbs, [] { closefrom(3); });
+  if (habit == "close_range") return with_descriptors_closed(verbs, [] { close_range(3, ~0U, 0); });
+  if (habit == "close") return with_descriptors_closed(verbs, close_one_by_one);
+  if (habit == "unseen") return with_descriptors_closed(verbs, [] { syscall(SYS_close_range, 3, ~0U, 0); });
+  std::printf("unknown habit\n");
+  return kWrong;
+}

@@ -1,0 +1,297 @@
+// Faults on demand do what they say, in figures: how many cells each kind strikes, what a rate lets pass
+// whatever is offered, how late a delay is; whom a rule is for, and when it ends.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "fabric/switch/live_faults.h"
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+using namespace fabric;
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kLaw = 0.05;  // what a fault may differ from its figure
+constexpr uint32_t kCellPayload = 200;
+
+/// Nodes 0, 1, 2 with ports 1, 2, 3. Time is virtual.
+class FaultLaws : public ::testing::Test {
+ protected:
+  explicit FaultLaws(uint32_t flit_payload_bytes = 0) : fabric_(config(flit_payload_bytes)) {}
+
+  static TestFabricConfig config(uint32_t flit_payload_bytes) {
+    TestFabricConfig out;
+    out.switching = small_switch(flit_payload_bytes);
+    out.nodes = 3;
+    return out;
+  }
+  static uint64_t cell_bits() {
+    return make_cell({.dlid = Lid(2), .payload_bytes = kCellPayload}).size() * 8;
+  }
+  LiveFaults& faults() { return fabric_.fabric->faults(); }
+  uint32_t set(const FaultRule& rule) {
+    Result<uint32_t> id = faults().add(rule, fabric_.clock.now());
+    EXPECT_TRUE(id.ok());
+    return id ? *id : 0;
+  }
+  bool send(uint32_t from, uint32_t to) {
+    TestCell cell;
+    cell.dlid = Lid(static_cast<uint16_t>(to + 1));
+    cell.number = next_++;
+    cell.payload_bytes = kCellPayload;
+    return fabric_.send(from, cell);
+  }
+  /// Sends `per_ms` cells each millisecond for a second; how many arrive meanwhile.
+  size_t offer(uint32_t per_ms, uint32_t from = 0, uint32_t to = 1) {
+    const size_t before = fabric_.received[to].size();
+    for (uint32_t ms = 0; ms < 1000; ++ms) {
+      for (uint32_t i = 0; i < per_ms; ++i) static_cast<void>(send(from, to));
+      fabric_.run(4, 250us);
+    }
+    return fabric_.received[to].size() - before;
+  }
+  void expect_law(double measured, double figure) { EXPECT_NEAR(measured, figure, figure * kLaw); }
+
+  TestFabric fabric_;
+  uint32_t next_ = 0;
+};
+
+/// Cells of several flits.
+class FaultLawsInFlits : public FaultLaws {
+ protected:
+  FaultLawsInFlits() : FaultLaws(96) {}
+  /// The first flit of a cell that will not be whole.
+  void send_half(uint32_t from, uint32_t to) {
+    const auto slid = static_cast<uint16_t>(from + 1);
+    const auto dlid = static_cast<uint16_t>(to + 1);
+    const auto cell =
+        make_cell({.dlid = Lid(dlid), .slid = Lid(slid), .number = 999, .payload_bytes = kCellPayload});
+    send_flit(fabric_.link(from, kNode), cell, 0);
+    fabric_.link(from, kNode).flush(fabric_.clock.now());
+    fabric_.run(5);
+  }
+};
+
+// ---- how many
+
+TEST_F(FaultLaws, a_chance_is_a_share_of_the_cells) {
+  const uint32_t id = set({.kind = FaultKind::kDrop, .port = 2, .chance_ppm = 200'000});
+  size_t got = 0;
+  for (int second = 0; second < 10; ++second) got += offer(2);
+  expect_law(static_cast<double>(20'000 - got), 4'000);
+  ASSERT_TRUE(faults().remove(id));
+  set({.kind = FaultKind::kDuplicate, .port = 2, .chance_ppm = 200'000});
+  got = 0;
+  for (int second = 0; second < 10; ++second) got += offer(2);
+  expect_law(static_cast<double>(got) - 20'000, 4'000);
+}
+
+TEST_F(FaultLaws, a_flap_cuts_its_share_of_the_time) {
+  set({.kind = FaultKind::kFlap, .port = 2, .up = 30ms, .down = 20ms});
+  expect_law(static_cast<double>(offer(4)), 4000 * 0.6);
+}
+
+TEST_F(FaultLaws, a_delay_is_felt_by_each_cell_and_drawn_evenly_between_its_bounds) {
+  set({.kind = FaultKind::kDelay, .port = 2, .delay_min = 1ms, .delay_max = 3ms});
+  double sum = 0;
+  for (int i = 0; i < 500; ++i) {
+    const size_t before = fabric_.received[1].size();
+    const Instant sent = fabric_.clock.now();
+    ASSERT_TRUE(send(0, 1));
+    while (fabric_.received[1].size() == before) fabric_.step(10us);
+    const double took = std::chrono::duration<double, std::milli>(fabric_.clock.now() - sent).count();
+    EXPECT_GE(took, 1.0);
+    EXPECT_LE(took, 3.1);
+    sum += took;
+  }
+  expect_law(sum / 500, 2.0);
+}
+
+/// Both are judged in one turn and due at one time.
+TEST_F(FaultLaws, cells_that_are_due_at_once_leave_as_they_came) {
+  set({.kind = FaultKind::kDelay, .port = 2, .delay_min = 1ms, .delay_max = 1ms});
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(send(0, 1));
+  fabric_.run(200, 10us);
+  ASSERT_EQ(fabric_.received[1].size(), 5U);
+  for (uint32_t i = 0; i < 5; ++i) EXPECT_EQ(cell_number(fabric_.received[1][i]), i);
+}
+
+// ---- rates
+
+/// What is lost takes no time: under four times the rate as much passes as the rule says, in each second.
+TEST_F(FaultLaws, a_rate_holds_however_much_more_is_offered) {
+  set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});
+  static_cast<void>(offer(4));
+  for (int second = 0; second < 5; ++second) expect_law(static_cast<double>(offer(4)), 1000);
+  expect_law(static_cast<double>(offer(1)), 1000);
+}
+
+TEST_F(FaultLaws, a_rate_in_bits_counts_whole_cells) {
+  set({.kind = FaultKind::kRate, .port = 2, .bits_per_second = 500 * cell_bits()});
+  static_cast<void>(offer(2));
+  for (int second = 0; second < 3; ++second) expect_law(static_cast<double>(offer(2)), 500);
+}
+
+TEST_F(FaultLawsInFlits, a_rate_in_bits_counts_whole_cells_of_several_flits) {
+  set({.kind = FaultKind::kRate, .port = 2, .bits_per_second = 500 * cell_bits()});
+  static_cast<void>(offer(2));
+  for (int second = 0; second < 3; ++second) expect_law(static_cast<double>(offer(2)), 500);
+}
+
+/// As a cable has it.
+TEST_F(FaultLaws, each_way_of_a_link_has_the_rate_for_itself) {
+  set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});
+  const size_t before = fabric_.received[0].size();
+  for (uint32_t ms = 0; ms < 2000; ++ms) {
+    for (int i = 0; i < 2; ++i) {
+      static_cast<void>(send(0, 1));
+      static_cast<void>(send(1, 0));
+    }
+    fabric_.run(4, 250us);
+  }
+  expect_law(static_cast<double>(fabric_.received[1].size()), 2000);
+  expect_law(static_cast<double>(fabric_.received[0].size() - before), 2000);
+}
+
+/// The queue in front of a slow link is short in time, whatever the rate.
+TEST_F(FaultLaws, nothing_waits_longer_at_a_rate_than_its_bound) {
+  for (const uint32_t rate : {100U, 2000U}) {
+    const uint32_t id = set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = rate});
+    for (int i = 0; i < 300; ++i) {
+      static_cast<void>(send(0, 1));
+      fabric_.step(1us);
+    }
+    const Instant end = fabric_.clock.now() + kFaultRateWaitMax + Duration(1s) / rate;
+    while (fabric_.clock.now() < end) fabric_.step(100us);
+    EXPECT_EQ(faults().held(), 0U) << rate;
+    ASSERT_TRUE(faults().remove(id));
+  }
+}
+
+TEST_F(FaultLaws, a_rule_for_a_whole_switch_is_one_and_each_link_has_its_rate) {
+  set({.kind = FaultKind::kRate, .port = kFaultEveryPort, .cells_per_second = 1000});
+  EXPECT_EQ(faults().rules().size(), 1U);
+  for (uint32_t ms = 0; ms < 2000; ++ms) {
+    for (int i = 0; i < 2; ++i) {
+      static_cast<void>(send(0, 1));
+      static_cast<void>(send(1, 2));
+      static_cast<void>(send(2, 0));
+    }
+    fabric_.run(4, 250us);
+  }
+  for (uint32_t node = 0; node < 3; ++node)
+    expect_law(static_cast<double>(fabric_.received[node].size()), 2000);
+  fabric_.expect_conserved();
+}
+
+/// Two that send to one share the rate of its link.
+TEST_F(FaultLaws, a_rate_for_a_whole_switch_holds_where_several_send_to_one) {
+  set({.kind = FaultKind::kRate, .port = kFaultEveryPort, .cells_per_second = 1000});
+  for (uint32_t ms = 0; ms < 2000; ++ms) {
+    static_cast<void>(send(0, 1));
+    static_cast<void>(send(2, 1));
+    fabric_.run(4, 250us);
+  }
+  expect_law(static_cast<double>(fabric_.received[1].size()), 2000);
+}
+
+TEST_F(FaultLaws, a_drop_for_a_whole_switch_strikes_each_cell_once) {
+  set({.kind = FaultKind::kDrop, .port = kFaultEveryPort, .every = 4});
+  EXPECT_EQ(offer(1), 750U);
+  EXPECT_EQ(faults().rules()[0].matched, 1000U);
+}
+
+// ---- cells that never go
+
+/// Of a sender that hangs, or is hostile. What others send passes, and the switch does not spin.
+TEST_F(FaultLawsInFlits, a_half_cell_that_is_held_stops_nobody) {
+  for (const FaultKind kind : {FaultKind::kDelay, FaultKind::kRate, FaultKind::kReorder}) {
+    FaultRule rule{.kind = kind, .port = 2};
+    if (kind == FaultKind::kDelay) rule.delay_min = rule.delay_max = 1ms;
+    if (kind == FaultKind::kRate) rule.cells_per_second = 10'000;
+    const uint32_t id = set(rule);
+    const size_t before = fabric_.received[1].size();
+    send_half(0, 1);
+    ASSERT_EQ(faults().held(), 1U);
+    for (int i = 0; i < 5; ++i) {
+      ASSERT_TRUE(send(2, 1));
+      fabric_.run(30, 100us);
+    }
+    EXPECT_EQ(fabric_.received[1].size(), before + 5) << to_string(kind);
+    EXPECT_EQ(faults().deadline(), kNever) << "nothing is due";
+    ASSERT_TRUE(faults().remove(id));
+    fabric_.link(0, kSwitch).take_down();
+    fabric_.run(50, 100us);
+    EXPECT_EQ(faults().held(), 0U);
+  }
+}
+
+/// A cell that was let pass by a half one, and the half one's rest comes after all.
+TEST_F(FaultLawsInFlits, a_half_cell_that_becomes_whole_goes_when_it_is_due) {
+  set({.kind = FaultKind::kDelay, .port = 2, .delay_min = 1ms, .delay_max = 1ms});
+  const auto cell = make_cell({.dlid = Lid(2), .slid = Lid(1), .number = 999, .payload_bytes = kCellPayload});
+  send_half(0, 1);
+  fabric_.run(100, 100us);
+  for (size_t flit = 1; flit * 96 < cell.size(); ++flit) send_flit(fabric_.link(0, kNode), cell, flit);
+  fabric_.link(0, kNode).flush(fabric_.clock.now());
+  fabric_.run(10);
+  EXPECT_EQ(fabric_.received[1].size(), 1U);
+  EXPECT_EQ(faults().held(), 0U);
+}
+
+/// Its cells are tried again once a millisecond, not in every turn, and given up after their lifetime.
+TEST_F(FaultLaws, cells_held_for_an_endnode_that_does_not_read_are_given_up) {
+  set({.kind = FaultKind::kDelay, .port = 2, .delay_min = 1ms, .delay_max = 1ms});
+  fabric_.freeze(1, true);
+  for (int i = 0; i < 400; ++i) {
+    static_cast<void>(send(0, 1));
+    fabric_.step(10us);
+  }
+  fabric_.run(100, 1ms);
+  ASSERT_GT(faults().held(), 0U);
+  EXPECT_GT(faults().deadline(), fabric_.clock.now()) << "the switch sleeps between the tries";
+  EXPECT_LE(faults().deadline(), fabric_.clock.now() + 1ms);
+  fabric_.run(2500, 1ms);
+  EXPECT_EQ(faults().held(), 0U);
+  EXPECT_GT(fabric_.count(1, SwitchPortCounter::kDropLifetime), 0U);
+  fabric_.expect_conserved();
+}
+
+// ---- whom a rule is for
+
+/// The next endnode on the port has done nothing.
+TEST_F(FaultLaws, a_rule_for_an_endnode_ends_with_its_link) {
+  const Guid one = fabric_.link(1, kSwitch).params().peer_guid;
+  const PortNumber port = fabric_.fabric->port_of(one);
+  ASSERT_EQ(port, 2U);
+  set({.kind = FaultKind::kCut, .port = port, .guid = one});
+  set({.kind = FaultKind::kCut, .port = 3});
+  EXPECT_EQ(offer(1), 0U);
+  fabric_.link(1, kSwitch).take_down();
+  fabric_.run(50, 100us);
+  ASSERT_EQ(faults().rules().size(), 1U);
+  EXPECT_EQ(faults().rules()[0].rule.port, 3U) << "a rule for a port stays";
+  EXPECT_EQ(offer(1), 1000U);
+}
+
+TEST_F(FaultLaws, a_rule_can_wait_for_its_endnode) {
+  const Guid one = fabric_.link(1, kSwitch).params().peer_guid;
+  fabric_.cables[1]->unplug();
+  fabric_.run(5, 10us);
+  EXPECT_EQ(fabric_.fabric->port_of(one), kPortNone);
+  set({.kind = FaultKind::kCut, .port = kPortNone, .guid = one, .lasts = 500ms});
+  fabric_.run(1000, 1ms);
+  EXPECT_EQ(faults().rules()[0].matched, 0U) << "it is for nobody else";
+  ASSERT_EQ(fabric_.cables[1]->plug(fabric_.clock.now()), LinkRefusal::kNone);
+  fabric_.run(5, 10us);
+  EXPECT_EQ(faults().rules()[0].rule.port, 2U);
+  EXPECT_NEAR(static_cast<double>(offer(1)), 500, 25) << "its time begins with the endnode";
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,122 @@
+// What a switch says for an endnode that takes no cells: to whom, when, and what it does not say.
+#include <gtest/gtest.h>
+
+#include "tests/support/test_fabric.h"
+
+namespace weft::test {
+using namespace fabric;
+namespace {
+
+constexpr Duration kTurn = 1ms;
+
+/// Node 1 (LID 2) is the one that stands still.
+class StandingEndnode : public ::testing::TestWithParam<LinkKind> {
+ protected:
+  void SetUp() override { skip_what_a_sanitizer_misreads(GetParam()); }
+  static TestFabricConfig config_of(LinkKind kind) {
+    TestFabricConfig config;
+    config.links = kind;
+    config.switching = small_switch();
+    config.nodes = 3;
+    return config;
+  }
+  /// Node `from` sends such a cell every millisecond for this long.
+  void ask(Duration time, TestCell cell = request(), uint32_t from = 0) {
+    for (Duration gone{}; gone < time; gone += kTurn) {
+      static_cast<void>(fabric_.send(from, cell));
+      fabric_.run(1, kTurn);
+    }
+  }
+  static TestCell request() { return {.dlid = Lid(2), .number = 77, .flags = kCellAckWanted}; }
+  [[nodiscard]] uint64_t answers(uint32_t node) const {
+    return fabric_.count(node + 1, SwitchPortCounter::kStandstillAnswers);
+  }
+
+  TestFabric fabric_{config_of(GetParam())};
+};
+
+TEST_P(StandingEndnode, is_spoken_for_after_25_ms) {
+  fabric_.freeze(1, true);
+  ask(20ms);
+  EXPECT_EQ(answers(0), 0U);
+  EXPECT_TRUE(fabric_.received[0].empty());
+  ask(30ms);
+  EXPECT_GT(answers(0), 0U);
+  fabric_.run(20, 100us);
+  ASSERT_FALSE(fabric_.received[0].empty());
+  CellView nak;
+  ASSERT_EQ(decode_cell(fabric_.received[0].front(), CrcCheck::kVerify, nak), CellError::kNone);
+  EXPECT_EQ(nak.opcode, Opcode::kNak);
+  EXPECT_EQ(nak.ack.code, AckCode::kStandsStill);
+  EXPECT_EQ(nak.ack.psn, Psn(77));
+  EXPECT_EQ(nak.slid, Lid(2));
+  EXPECT_EQ(nak.dlid, Lid(1));
+  EXPECT_EQ(nak.dest_qpn, Qpn(0x200));
+  EXPECT_EQ(nak.src_qpn, Qpn(0x100));
+  EXPECT_EQ(nak.pkey, kPkeyDefault);
+  EXPECT_TRUE(nak.payload.empty());
+  fabric_.expect_conserved();
+}
+
+TEST_P(StandingEndnode, speaks_for_itself_when_it_goes_on) {
+  fabric_.freeze(1, true);
+  ask(60ms);
+  const uint64_t before = answers(0);
+  EXPECT_GT(before, 0U);
+  fabric_.freeze(1, false);
+  fabric_.run(100, 100us);
+  const uint64_t thawed = answers(0);
+  ask(100ms);
+  EXPECT_EQ(answers(0), thawed);
+  EXPECT_GE(fabric_.received[1].size(), 100U);
+  fabric_.expect_conserved();
+}
+
+/// One request in its ring is enough, and the next one finds it out.
+TEST_P(StandingEndnode, need_not_be_full) {
+  fabric_.freeze(1, true);
+  ASSERT_TRUE(fabric_.send(0, request()));
+  fabric_.run(60, kTurn);
+  EXPECT_EQ(answers(0), 0U) << "the switch says nothing unasked";
+  ask(3ms);
+  EXPECT_GT(answers(0), 0U);
+}
+
+TEST_P(StandingEndnode, is_spoken_for_to_connected_requests_that_want_an_answer) {
+  fabric_.freeze(1, true);
+  ask(60ms);
+  const uint64_t before = answers(0);
+  EXPECT_GT(before, 0U);
+  TestCell silent = request();
+  silent.flags = 0;
+  ask(5ms, silent);
+  for (const Opcode opcode : {Opcode::kAck, Opcode::kRdmaReadResponse, Opcode::kUdSend}) {
+    TestCell other = request();
+    other.opcode = opcode;
+    ask(5ms, other);
+  }
+  EXPECT_EQ(answers(0), before);
+  ask(5ms, {.dlid = Lid(3), .flags = kCellAckWanted});
+  EXPECT_EQ(answers(0), before) << "others are there";
+}
+
+TEST_P(StandingEndnode, is_spoken_for_at_a_rate) {
+  fabric_.freeze(1, true);
+  ask(60ms);
+  const uint64_t before = answers(0);
+  for (int i = 0; i < 4000; ++i) {
+    static_cast<void>(fabric_.send(0, request()));
+    fabric_.run(1, 25us);
+    fabric_.received[0].clear();
+  }
+  EXPECT_GT(answers(0) - before, 150U);
+  EXPECT_LE(answers(0) - before, 256U + 200U) << "a burst, and 2,000 a second for 0.1 s";
+  ask(20ms, request(), 2);
+  EXPECT_GT(answers(2), 10U) << "of each port that asks";
+}
+
+INSTANTIATE_TEST_SUITE_P(Links, StandingEndnode, ::testing::Values(LinkKind::kMem, LinkKind::kShm),
+                         link_name);
+
+}  // namespace
+}  // namespace weft::test

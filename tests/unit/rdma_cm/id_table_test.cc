@@ -1,0 +1,137 @@
+// The identifiers of a process, the ports they hold and the events that wait.
+#include "rdma_cm/id_table.h"
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <vector>
+
+namespace weft::rdma_cm {
+namespace {
+
+constexpr uint16_t kSpace = RDMA_PS_TCP;
+constexpr IpAddress kAny4{.family = 4, .port = 80};
+constexpr IpAddress kAny6{.family = 6, .port = 80};
+
+class Identifiers : public ::testing::Test {
+ protected:
+  CmId& make(const IpAddress& address = {}, bool own_family_only = false) {
+    CmId* id = table.create(file, kSpace, IBV_QPT_RC);
+    EXPECT_NE(id, nullptr);
+    if (address.family == 0) return *id;
+    id->own_family_only = own_family_only;
+    EXPECT_EQ(table.bind(*id, address), 0);
+    id->state = IdState::kListening;
+    return *id;
+  }
+  void tell(CmFile& where, CmId& id, CmId* request = nullptr) {
+    EXPECT_TRUE(table.push(where, {.id = &id, .request = request, .content = {}}));
+  }
+  /// The identifiers that the waiting events are for.
+  std::vector<CmId*> events(CmFile& where) {
+    std::vector<CmId*> out;
+    for (QueuedEvent event; table.pop(where, event);) out.push_back(event.id);
+    return out;
+  }
+  static std::vector<CmId*> of(const CmFile& where) {
+    std::vector<CmId*> out;
+    for (CmId* id = where.ids; id != nullptr; id = id->next) out.push_back(id);
+    return out;
+  }
+
+  SeededRandom random{1};
+  IdTable table{random};
+  CmFile file{.descriptor = hca::EventFd::create()};
+  CmFile other{.descriptor = hca::EventFd::create()};
+};
+
+TEST_F(Identifiers, a_listener_of_every_ipv6_address_has_the_ipv4_ones_unless_it_wants_its_own_family_only) {
+  const IpAddress v4 = make_ipv4(0x0A000001, 80);
+  const IpAddress v6 = [] {
+    IpAddress out = loopback(6);
+    out.port = 80;
+    return out;
+  }();
+  CmId& both = make(kAny6);
+  EXPECT_EQ(table.listener(kSpace, v4), &both);
+  EXPECT_EQ(table.listener(kSpace, v6), &both);
+  CmId& four = make(kAny4);
+  EXPECT_EQ(table.listener(kSpace, v4), &four) << "of its own family";
+  static_cast<void>(table.destroy(both));
+  static_cast<void>(table.destroy(four));
+  CmId& six = make(kAny6, true);
+  EXPECT_EQ(table.listener(kSpace, v4), nullptr);
+  EXPECT_EQ(table.listener(kSpace, v6), &six);
+}
+
+TEST_F(Identifiers, a_listener_at_the_address_comes_before_that_of_every_address) {
+  const IpAddress one = make_ipv4(0x0A000001, 80);
+  const IpAddress another = make_ipv4(0x0A000002, 80);
+  CmId& first = make(one);
+  CmId& second = make(another);
+  EXPECT_EQ(table.listener(kSpace, one), &first);
+  EXPECT_EQ(table.listener(kSpace, another), &second);
+  EXPECT_EQ(table.listener(kSpace, make_ipv4(0x0A000003, 80)), nullptr);
+  EXPECT_EQ(table.listener(RDMA_PS_UDP, one), nullptr);
+}
+
+TEST_F(Identifiers, a_port_is_free_for_a_second_life) {
+  CmId& first = make(kAny4);
+  CmId& second = make();
+  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE);
+  EXPECT_TRUE(table.is_bound(kSpace, kAny4));
+  static_cast<void>(table.destroy(first));
+  EXPECT_FALSE(table.is_bound(kSpace, kAny4));
+  EXPECT_EQ(table.bind(second, kAny4), 0);
+}
+
+TEST_F(Identifiers, an_event_of_a_group_that_was_left_is_not_reported) {
+  CmId& id = make();
+  Membership* group = table.join(id, 7);
+  Membership* stays = table.join(id, 8);
+  ASSERT_TRUE(group != nullptr && stays != nullptr);
+  EXPECT_TRUE(table.push(file, {.id = &id, .group = group, .content = {}}));
+  EXPECT_TRUE(table.push(file, {.id = &id, .group = stays, .content = {}}));
+  table.leave(id, *group);
+  QueuedEvent event;
+  ASSERT_TRUE(table.pop(file, event));
+  EXPECT_EQ(event.group, stays);
+  EXPECT_FALSE(table.pop(file, event));
+  Membership* found = nullptr;
+  EXPECT_EQ(table.member(file, stays->handle, found), &id);
+  EXPECT_EQ(table.member(other, stays->handle, found), nullptr);
+}
+
+TEST_F(Identifiers, a_request_moves_with_its_listener) {
+  CmId& listener = make();
+  CmId& request = make();
+  CmId& stays = make();
+  tell(file, listener);
+  tell(file, stays);
+  tell(file, listener, &request);
+  ASSERT_EQ(table.migrate(listener, other), 0);
+  EXPECT_EQ(of(file), std::vector<CmId*>{&stays});
+  EXPECT_EQ(of(other), (std::vector<CmId*>{&request, &listener}));
+  EXPECT_EQ(table.find(other, request.handle), &request);
+  EXPECT_EQ(table.find(file, request.handle), nullptr);
+  EXPECT_EQ(events(file), std::vector<CmId*>{&stays});
+  EXPECT_EQ(events(other), (std::vector<CmId*>{&listener, &listener})) << "in their order";
+}
+
+TEST_F(Identifiers, the_end_of_a_listener_gives_out_its_requests) {
+  CmId& listener = make();
+  CmId& first = make();
+  CmId& second = make();
+  tell(file, listener, &first);
+  tell(file, listener, &second);
+  CmId* orphans = table.destroy(listener);
+  ASSERT_NE(orphans, nullptr);
+  EXPECT_EQ(orphans, &second);
+  EXPECT_EQ(orphans->next_orphan, &first);
+  EXPECT_EQ(first.next_orphan, nullptr);
+  EXPECT_TRUE(events(file).empty());
+}
+
+}  // namespace
+}  // namespace weft::rdma_cm

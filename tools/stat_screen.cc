@@ -1,0 +1,106 @@
+#include "tools/stat_screen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "tools/counter_words.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr size_t kRateColumns = 11;
+constexpr size_t kValueColumns = 20;  // the largest number of 64 bits
+constexpr size_t kNameColumnsMin = 16;
+constexpr size_t kGap = 2;
+
+struct Row {
+  std::string name;
+  std::string value;
+  double rate = 0;  // per second
+};
+
+Row row_of(const StatScreen& screen, const std::string& name, uint64_t value) {
+  Row row{name, counter_text(name, value)};
+  if (counter_kind(name) == CounterKind::kCounter)
+    row.rate = static_cast<double>(growth(screen.before, name, value)) / screen.seconds;
+  return row;
+}
+
+/// A name that is too long loses what stands in the middle: its node and its last word say most.
+std::string name_within(const std::string& name, size_t columns) {
+  if (name.size() <= columns) return name;
+  const size_t last = name.size() - std::min(name.rfind('.'), name.size() - 1);
+  if (last + 3 > columns) return ".." + name.substr(name.size() - (columns - 2));
+  return name.substr(0, columns - last - 2) + ".." + name.substr(name.size() - last);
+}
+
+}  // namespace
+
+std::string rate_text(const std::string& name, double per_second) {
+  constexpr std::array<std::string_view, 5> kScales{"", "k", "M", "G", "T"};
+  const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
+  const std::string_view unit = last.find("bytes") != std::string_view::npos ? "B/s" : "/s";
+  size_t scale = 0;
+  while (per_second >= 999.5 && scale + 1 < kScales.size()) {
+    per_second /= 1000;
+    ++scale;
+  }
+  const int digits = scale == 0 || per_second >= 99.95 ? 0 : per_second >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f} {}{}", per_second, digits, kScales.at(scale), unit);
+}
+
+std::vector<std::string> stat_table(const StatScreen& screen) {
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : screen.after) {
+    if (!screen.all && value == 0) continue;
+    const Row row = row_of(screen, name, value);
+    lines.push_back(row.rate == 0 ? fmt::format("{:<60} {:>18}", row.name, row.value)
+                                  : fmt::format("{:<60} {:>18} {:>14.0f}/s", row.name, row.value, row.rate));
+  }
+  return lines;
+}
+
+std::vector<std::string> stat_screen(const StatScreen& screen, const Window& window) {
+  std::vector<Row> rows;
+  for (const auto& [name, value] : screen.after) {
+    Row row = row_of(screen, name, value);
+    if (screen.all || row.rate != 0) rows.push_back(std::move(row));
+  }
+  if (screen.order == StatOrder::kRate)
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.rate > b.rate; });
+
+  const size_t height = std::max<size_t>(window.rows, 8) - 1;
+  std::vector<std::string> lines{screen.title};
+  for (const std::string& remark : screen.remarks) lines.push_back(remark);
+  lines.push_back(screen.blocked.empty() ? "nothing blocks" : "what blocks:");
+  const size_t most = std::max<size_t>(height / 3, lines.size() + 1);
+  for (const std::string& line : screen.blocked) lines.push_back("  " + line);
+  if (!screen.failures.empty()) lines.push_back("latest failures:");
+  for (const std::string& line : screen.failures) lines.push_back("  " + line);
+  if (lines.size() > most) {
+    const size_t hidden = lines.size() - most + 1;
+    lines.resize(most - 1);
+    lines.push_back(fmt::format("  and {} more; weft stat without --watch names them", hidden));
+  }
+  const size_t taken = kValueColumns + kRateColumns + 2 * kGap;
+  const size_t wide = window.columns > taken + kNameColumnsMin ? window.columns - taken : kNameColumnsMin;
+  const auto line_of = [wide](const std::string& name, const std::string& value, const std::string& rate) {
+    return fmt::format("{:<{}}{:>{}}{:>{}}", name_within(name, wide), wide + kGap, value, kValueColumns, rate,
+                       kRateColumns + kGap);
+  };
+  lines.push_back(line_of("counter", "total", "per second"));
+  const size_t room = height > lines.size() ? height - lines.size() : 0;
+  const size_t shown = rows.size() <= room ? rows.size() : std::max<size_t>(room, 1) - 1;
+  for (size_t i = 0; i < shown; ++i)
+    lines.push_back(
+        line_of(rows[i].name, rows[i].value, rows[i].rate == 0 ? "" : rate_text(rows[i].name, rows[i].rate)));
+  if (shown < rows.size()) lines.push_back(fmt::format("{} more", rows.size() - shown));
+  for (std::string& line : lines) line = fitted(line, window.columns);
+  if (lines.size() > height) lines.resize(height);
+  return lines;
+}
+
+}  // namespace weft::tools

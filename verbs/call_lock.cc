@@ -1,0 +1,16 @@
+#include "verbs/call_lock.h"
+
+#include "verbs/c_call.h"
+
+namespace weft::verbs {
+
+void CallLock::explain_and_wait(const char* call, const char* object, uint32_t number) noexcept {
+  guarded(0, [&] {
+    explain("{}: {} {:#x}: waits for the end of what ibv_wr_start() or ibv_start_poll() began", call, object,
+            number);
+    return 0;
+  });
+  lock_.lock();
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,26 @@
+#include "verbs/failure_lines.h"
+
+#include "base/out_of_memory.h"
+#include "verbs/explain.h"
+#include "verbs/fault_note.h"
+
+namespace weft::verbs {
+namespace {
+
+/// Nothing was heard of the peer.
+bool is_silence(Reason reason) noexcept {
+  return reason == Reason::kPeerNeverAnswered || reason == Reason::kPeerWentSilent;
+}
+
+}  // namespace
+
+void FailureLines::failed(const Failure& failure) noexcept {
+  static_cast<void>(with_memory([&] {
+    std::string line = describe(failure);
+    if (is_silence(failure.reason))
+      line += fault_note(endpoint_, Guid(guid_.load(std::memory_order_relaxed)));
+    explain_line(line);
+  }));
+}
+
+}  // namespace weft::verbs
