@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/cancel_shield.h"
 #include "base/words.h"
 
 namespace weft {
@@ -68,6 +69,7 @@ std::string log_line(LogLevel level, std::string_view text) {
 }
 
 void log_write(LogLevel level, std::string_view text) noexcept {
+  const CancelShield shield;
   try {
     const std::string line = log_line(level, text);
     // One write per line keeps lines of several processes whole; a full pipe loses the line, not the program.

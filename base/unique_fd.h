@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "base/cancel_shield.h"
+
 namespace weft {
 
 class UniqueFd {
@@ -22,7 +24,10 @@ class UniqueFd {
   /// Gives the number up without closing it.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) {
+      const CancelShield shield;
+      ::close(fd_);
+    }
     fd_ = fd;
   }
 

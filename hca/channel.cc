@@ -21,7 +21,7 @@ constexpr uint32_t kEntriesPerTurn = 32;
 CompletionChannel::CompletionChannel(ContextBase& context, std::shared_ptr<EventFd> descriptor)
     : Object(context, nullptr), source_{std::move(descriptor)} {}
 
-Answer CompletionChannel::get_event(Cq*& out) noexcept {
+Answer CompletionChannel::get_event(Cq*& out) {
   for (;;) {
     if (!core().prepare_to_wait()) return Answer::kForked;
     const Answer unit = source_.descriptor->take();

@@ -25,7 +25,7 @@ class CompletionChannel final : public Object {
   [[nodiscard]] int poll_fd() const noexcept { return source_.descriptor->poll_fd(); }
   /// Waits for the next notification unless fd() is O_NONBLOCK. `out` is set on kOk; the event must be
   /// acknowledged before the CQ can be destroyed. kAgain, kInterrupted, kForked.
-  [[nodiscard]] Answer get_event(Cq*& out) noexcept;
+  [[nodiscard]] Answer get_event(Cq*& out);
 
   // ---- hca/ alone, under the device's lock --------------------
   void notify(Cq& cq) noexcept;

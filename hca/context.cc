@@ -300,7 +300,7 @@ void Context::add_event(const AsyncEvent& event) noexcept {
   if (waiting_.add(of, static_cast<uint8_t>(event.kind))) core().errands.owe(source_);
 }
 
-Answer Context::get_async_event(AsyncEvent& out) noexcept {
+Answer Context::get_async_event(AsyncEvent& out) {
   for (;;) {
     if (!core().prepare_to_wait()) return Answer::kForked;
     const Answer unit = source_.descriptor->take();

@@ -58,7 +58,7 @@ class Context final : public ContextBase {
   [[nodiscard]] int poll_fd() const noexcept { return source_.descriptor->poll_fd(); }
   /// Waits for the next event unless async_fd() is O_NONBLOCK. `out` is set on kOk; an event of an object
   /// must be acknowledged before that can be destroyed. kAgain, kInterrupted, kForked.
-  [[nodiscard]] Answer get_async_event(AsyncEvent& out) noexcept;
+  [[nodiscard]] Answer get_async_event(AsyncEvent& out);
   void ack_async_event(const AsyncEvent& event) noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cancel_shield.h"
 #include "base/log.h"
 
 namespace weft::hca {
@@ -102,6 +103,7 @@ bool DeviceCore::prepare_to_wait() noexcept {
 }
 
 bool DeviceCore::pass_on(Instant until) noexcept {
+  const CancelShield shield;
   for (;;) {
     {
       const Hold hold(*this);
@@ -182,6 +184,7 @@ void DeviceCore::wait_for_acknowledgements(const Object& object) noexcept {
 // ---- errands --------------------
 
 void DeviceCore::run_errands() noexcept {
+  const CancelShield shield;
   while (run_bag()) lock.lock();
 }
 

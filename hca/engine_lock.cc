@@ -8,6 +8,8 @@
 
 #include <ctime>
 
+#include "base/cancel_shield.h"
+
 namespace weft::hca {
 namespace {
 
@@ -34,6 +36,7 @@ void EngineLock::give_way() const noexcept {
 }
 
 bool EngineLock::wait(uint32_t rounds) noexcept {
+  const CancelShield shield;
   waiters_.fetch_add(1, std::memory_order_relaxed);
   bool taken = false;
   for (uint32_t round = 0; round < rounds; ++round) {

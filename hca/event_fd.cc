@@ -21,7 +21,7 @@ void EventFd::add(uint64_t units) noexcept {
   if (fd_.can_wake()) static_cast<void>(eventfd_write(fd_.get(), units));
 }
 
-Answer EventFd::take() noexcept {
+Answer EventFd::take() {
   uint64_t unit = 0;
   if (read(fd_.get(), &unit, sizeof unit) == sizeof unit) return Answer::kOk;
   return errno == EINTR ? Answer::kInterrupted : Answer::kAgain;

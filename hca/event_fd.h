@@ -28,7 +28,9 @@ class EventFd {
   [[nodiscard]] int poll_fd() const noexcept { return fd_.is_ours() ? fd_.get() : -1; }
   void add(uint64_t units) noexcept;
   /// Takes one unit; waits for it unless the descriptor is O_NONBLOCK. kOk, kAgain, kInterrupted.
-  [[nodiscard]] Answer take() noexcept;
+  /// pthread_cancel() may end the wait, which unwinds the callers: none of them is noexcept or holds a
+  /// lock.
+  [[nodiscard]] Answer take();
   /// Takes one unit if there is one, whatever the descriptor's flags say.
   void take_back() noexcept;
 

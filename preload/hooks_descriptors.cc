@@ -32,7 +32,7 @@ constinit Next<int (*)(int, struct stat*)> next_fstat("fstat");
 constinit Next<int (*)(int, struct stat64*)> next_fstat64("fstat64");
 
 /// A command for a channel; what is no channel any more gets its bytes as any other descriptor.
-ssize_t write_command(int descriptor, int channel, const void* data, size_t bytes) noexcept {
+ssize_t write_command(int descriptor, int channel, const void* data, size_t bytes) {
   struct stat now {};
   if (next_fstat.get()(descriptor, &now) != 0 || !is_event_descriptor(now)) {
     forget(descriptor);

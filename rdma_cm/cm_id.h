@@ -119,6 +119,7 @@ struct CmFile {
   std::shared_ptr<hca::EventFd> descriptor{};
   std::deque<QueuedEvent> events{};
   CmId* ids = nullptr;  // the newest, which leads to the others
+  pid_t reader = 0;     // the thread that took the last event; 0: none has
 };
 
 }  // namespace weft::rdma_cm

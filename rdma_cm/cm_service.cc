@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancel_shield.h"
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/stats_page.h"
@@ -47,6 +48,7 @@ CmService::CmService(hca::Device& device, RandomSource& random, const CmServiceC
       host_of_its_own_(config.host_of_its_own),
       explains_(config.explains),
       faults_(config.faults),
+      reader_wait_(config.reader_wait),
       endnode_(random, gsi_, *this),
       commands_(endnode_) {}
 
@@ -83,7 +85,7 @@ int CmService::open() {
   return file != nullptr ? file->descriptor->fd() : -EMFILE;
 }
 
-ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcept {
+ssize_t CmService::write(int descriptor, const void* data, size_t bytes) {
   if (forked()) return -EIO;
   if (bytes > kCommandBytesMax) return -EINVAL;
   const std::span command(static_cast<const std::byte*>(data), bytes);
@@ -96,15 +98,18 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcep
       const hca::Answer unit = events->take();
       if (unit != hca::Answer::kOk) return unit == hca::Answer::kInterrupted ? -EINTR : -EAGAIN;
     }
+    const CancelShield shield;
     const std::lock_guard guard(lock_);
     CmFile* file = endnode_.file_of(descriptor);
     if (file == nullptr) return -EBADF;
     if (waits && events == nullptr) {
       events = file->descriptor;
+      reader_waits_.notify_all();
       continue;
     }
     error = commands_.execute(clock_.now(), *file, command);
     why = commands_.why();
+    if (waits && error == 0) file->reader = gettid();
     if (endnode_.deadline() < rests_until_) kick_.wake();
   } while (waits && error == EAGAIN);
   explain(command, error, why);
@@ -113,6 +118,7 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) noexcep
 
 int CmService::move(int descriptor, int copy) noexcept {
   if (forked()) return -EIO;
+  const CancelShield shield;
   const std::lock_guard guard(lock_);
   CmFile* file = endnode_.file_of(descriptor);
   if (file == nullptr) return -EBADF;
@@ -123,9 +129,24 @@ int CmService::move(int descriptor, int copy) noexcept {
   return moved ? 0 : -ENOMEM;
 }
 
+/// Under the lock, which it gives back while it waits.
+void CmService::await_reader(int descriptor, std::unique_lock<std::timed_mutex>& guard) noexcept {
+  const CmFile* file = endnode_.file_of(descriptor);
+  if (file == nullptr || file->reader == 0 || file->reader == gettid()) return;
+  const bool lives = tgkill(getpid(), file->reader, 0) == 0;
+  if (!lives) return;
+  // Each thread that waits for an event of the channel holds its descriptor too.
+  reader_waits_.wait_for(guard, reader_wait_, [&] {
+    file = endnode_.file_of(descriptor);
+    return file == nullptr || file->descriptor.use_count() > 1;
+  });
+}
+
 int CmService::close(int descriptor) noexcept {
+  const CancelShield shield;
   if (forked()) return ::close(descriptor);
-  const std::lock_guard guard(lock_);
+  std::unique_lock guard(lock_);
+  await_reader(descriptor, guard);
   CmFile* file = endnode_.file_of(descriptor);
   if (file == nullptr) return -EBADF;
   endnode_.close(clock_.now(), *file);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,7 @@ struct CmServiceConfig {
   bool explains = false;
   /// What else is to be said where a peer does not answer; null: nothing.
   std::function<std::string()> faults{};
+  Duration reader_wait = 50ms;  // 0 or more; close() says for what
 };
 
 /// Any thread. Lives as long as the device.
@@ -49,11 +51,14 @@ class CmService final : NodeView {
   [[nodiscard]] bool forked() const noexcept { return guard_.forked(); }
   /// A descriptor for a program, or minus an errno.
   [[nodiscard]] int open();
-  /// A command. @return `bytes`, or minus an errno
-  [[nodiscard]] ssize_t write(int descriptor, const void* data, size_t bytes) noexcept;
+  /// A command. @return `bytes`, or minus an errno. pthread_cancel() ends a wait for an event, and no other
+  /// command.
+  [[nodiscard]] ssize_t write(int descriptor, const void* data, size_t bytes);
   /// The program closes the descriptor and keeps a copy, by which it is known from now on.
   int move(int descriptor, int copy) noexcept;
-  /// Closes the descriptor and ends what hangs on it.
+  /// Closes the descriptor and ends what hangs on it. Programs such as rping close their channel while
+  /// their thread for events is between two waits. That thread gets up to `reader_wait` to come back: it
+  /// then waits until the process ends, as in the kernel, where EBADF would make the program fail.
   int close(int descriptor) noexcept;
   /// The process ends: its connections do too, and their peers are told. Nothing happens when the lock is not
   /// to be had soon, for exit() may be called anywhere.
@@ -68,6 +73,7 @@ class CmService final : NodeView {
   void turn() noexcept;
   void take_device_events() noexcept;
   void explain(std::span<const std::byte> command, int error, std::string_view why) const noexcept;
+  void await_reader(int descriptor, std::unique_lock<std::timed_mutex>& guard) noexcept;
 
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
   [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }
@@ -97,7 +103,9 @@ class CmService final : NodeView {
   std::function<std::string()> faults_;
   hca::ForkGuard guard_;
   WakeUp kick_;
+  Duration reader_wait_;
   std::timed_mutex lock_;  // of everything below
+  std::condition_variable_any reader_waits_;
   GsiPort gsi_;
   Endnode endnode_;
   Commands commands_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 
+#include "base/cancel_shield.h"
 #include "hca/answer.h"
 
 #define WEFT_VERBS_API extern "C" __attribute__((visibility("default")))
@@ -44,13 +45,21 @@ void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
 
 /// `call()`; ENOMEM, as errno and by `failed`, for what it throws.
 template <class Call, class T>
-auto guarded(T failed, Call&& call) noexcept -> decltype(call()) {
+auto no_throw(T failed, Call&& call) noexcept -> decltype(call()) {
   try {
     return call();
   } catch (const std::exception&) {
     errno = ENOMEM;
     return failed;
   }
+}
+
+/// The same for calls that may make system calls: they are no cancellation points. What post and poll need
+/// of the kernel has a shield of its own (hca/device_core.cc).
+template <class Call, class T>
+auto guarded(T failed, Call&& call) noexcept -> decltype(call()) {
+  const CancelShield shield;
+  return no_throw(failed, call);
 }
 
 }  // namespace weft::verbs

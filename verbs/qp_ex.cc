@@ -25,7 +25,7 @@ adapter::SendRequest* add(ibv_qp_ex* qp, SendOpcode opcode) noexcept {
   WorkBatch& batch = batch_of(qp);
   if (batch.fault != 0) return nullptr;
   const size_t before = batch.requests.size();
-  guarded(0, [&] {
+  no_throw(0, [&] {
     batch.requests.push_back({.request = {.wr_id = qp->wr_id, .opcode = opcode, .flags = qp->wr_flags},
                               .first_sge = batch.sges.size(),
                               .first_byte = batch.inline_bytes.size()});
@@ -120,7 +120,7 @@ void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) noexcept {
 void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) noexcept {
   BuiltRequest* built = last(qp);
   if (built == nullptr) return;
-  const int fault = guarded(ENOMEM, [&] {
+  const int fault = no_throw(ENOMEM, [&] {
     for (const ibv_sge& sge : std::span(list, count))
       batch_of(qp).sges.push_back({.addr = sge.addr, .length = sge.length, .lkey = Lkey(sge.lkey)});
     return 0;
@@ -138,7 +138,7 @@ void wr_set_sge(ibv_qp_ex* qp, uint32_t lkey, uint64_t addr, uint32_t length) no
 void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) noexcept {
   BuiltRequest* built = last(qp);
   if (built == nullptr) return;
-  const int fault = guarded(ENOMEM, [&] {
+  const int fault = no_throw(ENOMEM, [&] {
     for (const ibv_data_buf& buffer : std::span(list, count)) {
       const auto* bytes = static_cast<const std::byte*>(buffer.addr);
       batch_of(qp).inline_bytes.insert(batch_of(qp).inline_bytes.end(), bytes, bytes + buffer.length);
@@ -214,7 +214,7 @@ int post(Qp& pair, WorkBatch& batch) {
 
 int wr_complete(ibv_qp_ex* qp) noexcept {
   Qp& pair = ours<Qp>(qp);
-  const int error = guarded(ENOMEM, [&] { return post(pair, *pair.batch); });
+  const int error = no_throw(ENOMEM, [&] { return post(pair, *pair.batch); });
   if (error != 0) [[unlikely]]
     explain_batch(pair);
   end_batch(*pair.batch);

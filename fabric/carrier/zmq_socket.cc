@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "base/cancel_shield.h"
+
 namespace weft::fabric {
 namespace {
 
@@ -125,14 +127,17 @@ Status ZmqSocket::connect(const std::string& endpoint) {
 }
 
 bool ZmqSocket::send(ZmqMessage& message, bool more) noexcept {
+  const CancelShield shield;
   return zmq_msg_send(message.raw(), raw_, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0;
 }
 
 bool ZmqSocket::receive(ZmqMessage& message) noexcept {
+  const CancelShield shield;
   return zmq_msg_recv(message.raw(), raw_, ZMQ_DONTWAIT) >= 0;
 }
 
 bool ZmqSocket::readable() const noexcept {
+  const CancelShield shield;
   int events = 0;
   size_t bytes = sizeof events;
   return zmq_getsockopt(raw_, ZMQ_EVENTS, &events, &bytes) != 0 || (events & ZMQ_POLLIN) != 0;

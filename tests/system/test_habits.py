@@ -1,5 +1,6 @@
 """What programs do to us besides using the verbs: they unload libraries, close descriptors, fork, wait for all children, run
 under limits of every kind."""
+import os
 import shutil
 import subprocess
 import unittest
@@ -63,6 +64,17 @@ class HabitsTest(WeftCase):
     def test_children_have_a_device_of_their_own_at_any_moment(self):
         self.goes_well("fork")
         self.goes_well("children")
+
+    def test_threads_may_be_cancelled(self):
+        for preload in (True, False):
+            self.goes_well("cancelled", preload=preload)
+
+    def test_threads_may_be_cancelled_over_zeromq(self):
+        """Whose functions are cancellation points."""
+        endpoint = f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}"
+        self.up(f'fabric = "far"\n[[switch]]\nname = "s1"\nspare_ports = 4\nlisten = ["{endpoint}"]\n')
+        code, out, err = self.weft("run", "--fabric", endpoint, PROBE, "cancelled")
+        self.assertEqual(code, MOVED, out + err)
 
     def test_limits_cost_a_reason_at_most(self):
         """Under each limit the program moves its message, or is told by an error why it has no device."""

@@ -3,15 +3,22 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rdma_user_cm.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "hca/helper_thread.h"
 #include "rdma_cm/command_parts.h"
 #include "tests/support/live_fabric.h"
@@ -33,7 +40,8 @@ class Program {
     EXPECT_TRUE(consumer_.device.add_link(fabric.endpoint_of(0x1000U + lid)).ok());
     thread_ = std::make_unique<hca::HelperThread>(consumer_.device, fabric.clock);
     EXPECT_TRUE(consumer_.device.wait_for_ports(std::chrono::seconds(30)));
-    const CmServiceConfig config{.identity = {.guid = Guid(0x1000U + lid), .lid = Lid(lid), .mtu = 5}};
+    const CmServiceConfig config{.identity = {.guid = Guid(0x1000U + lid), .lid = Lid(lid), .mtu = 5},
+                                 .reader_wait = std::chrono::milliseconds(kLong)};
     service_ = std::move(CmService::start(consumer_.device, consumer_.link_random, config).value());
     descriptor_ = service_->open();
     EXPECT_GE(descriptor_, 0);
@@ -46,6 +54,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   [[nodiscard]] CmService& service() { return *service_; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
 
   template <class Body>
   [[nodiscard]] bool command(uint32_t number, const Body& body) {
@@ -156,6 +165,71 @@ TEST_F(CmServices, at_the_end_of_a_process_nobody_listens_any_more) {
   server.service().end_all();
   ask(client.create());
   client.expect(CmEvent::kRejected);
+}
+
+/// What rping does: its main thread closes the channel while its other thread comes back for the next event.
+TEST_F(CmServices, a_thread_on_its_way_to_the_next_event_finds_its_channel) {
+  const UniqueFd bell(dup(client.descriptor()));
+  std::atomic<bool> has_event{false};
+  std::atomic<bool> is_closing{false};
+  std::atomic<bool> closed{false};
+  std::atomic<bool> woken{false};
+  bool woke_first = false;
+  std::thread reader([&] {
+    rdma_ucm_event_resp out{};
+    const rdma_ucm_get_event next{.response = at(&out)};
+    EXPECT_TRUE(client.command(RDMA_USER_CM_CMD_GET_EVENT, next));
+    has_event = true;
+    has_event.notify_one();
+    is_closing.wait(false);
+    for (int nap = 0; nap < 50 && !closed; ++nap) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_FALSE(client.command(RDMA_USER_CM_CMD_GET_EVENT, next)) << "there is no further event";
+    woke_first = woken;
+  });
+  rdma_ucm_resolve_ip resolve{};
+  resolve.id = client.create();
+  resolve.dst_addr = to_sockaddr(address);
+  resolve.timeout_ms = 1;
+  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
+  has_event.wait(false);
+  is_closing = true;
+  is_closing.notify_one();
+  EXPECT_EQ(client.service().close(client.descriptor()), 0);
+  closed = true;
+  woken = true;
+  ASSERT_EQ(eventfd_write(bell.get(), 1), 0);
+  reader.join();
+  EXPECT_TRUE(woke_first) << "the wait ended with the channel";
+}
+
+TEST_F(CmServices, a_channel_whose_reader_has_ended_closes_at_once) {
+  rdma_ucm_resolve_ip resolve{};
+  resolve.id = client.create();
+  resolve.dst_addr = to_sockaddr(address);
+  resolve.timeout_ms = 1;
+  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
+  std::thread([&] { static_cast<void>(client.event()); }).join();
+  const Instant start = MonotonicClock().now();
+  EXPECT_EQ(client.service().close(client.descriptor()), 0);
+  EXPECT_LT(MonotonicClock().now() - start, std::chrono::milliseconds(kLong));
+}
+
+/// A thread that waits for an event is a usual thing to cancel; what it shared with others works on.
+TEST_F(CmServices, a_wait_for_an_event_may_be_cancelled) {
+  const auto wait = [](void* program) -> void* {
+    rdma_ucm_event_resp out{};
+    static_cast<void>(static_cast<Program*>(program)->command(RDMA_USER_CM_CMD_GET_EVENT,
+                                                              rdma_ucm_get_event{.response = at(&out)}));
+    return nullptr;
+  };
+  pthread_t reader{};
+  ASSERT_EQ(pthread_create(&reader, nullptr, wait, &client), 0);
+  ASSERT_EQ(pthread_cancel(reader), 0);
+  void* result = nullptr;
+  ASSERT_EQ(pthread_join(reader, &result), 0);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  listen();
+  connect();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <linux/close_range.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -60,6 +61,10 @@ struct Verbs {
   ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*) = nullptr;
   int (*destroy_ah)(ibv_ah*) = nullptr;
   int (*query_port)(ibv_context*, uint8_t, _compat_ibv_port_attr*) = nullptr;
+  ibv_comp_channel* (*create_channel)(ibv_context*) = nullptr;
+  int (*destroy_channel)(ibv_comp_channel*) = nullptr;
+  int (*get_cq_event)(ibv_comp_channel*, ibv_cq**, void**) = nullptr;
+  int (*get_async_event)(ibv_context*, ibv_async_event*) = nullptr;
 
   template <class Function>
   bool find(const char* name, Function& out) {
@@ -76,7 +81,10 @@ struct Verbs {
            find("ibv_create_qp", create_qp) && find("ibv_modify_qp", modify_qp) &&
            find("ibv_destroy_qp", destroy_qp) && find("ibv_reg_mr", reg_mr) &&
            find("ibv_dereg_mr", dereg_mr) && find("ibv_create_ah", create_ah) &&
-           find("ibv_destroy_ah", destroy_ah) && find("ibv_query_port", query_port);
+           find("ibv_destroy_ah", destroy_ah) && find("ibv_query_port", query_port) &&
+           find("ibv_create_comp_channel", create_channel) &&
+           find("ibv_destroy_comp_channel", destroy_channel) && find("ibv_get_cq_event", get_cq_event) &&
+           find("ibv_get_async_event", get_async_event);
   }
 };
 
@@ -278,6 +286,51 @@ int children(Verbs& verbs) {
   return endpoint.send_to_self() ? 0 : wrong("the parent's device");
 }
 
+/// Runs `body` in a thread that is cancelled at once, or, if `waits`, probably while it waits. Has the
+/// cancellation ended it?
+template <class Body>
+bool is_cancelled(Body body, bool waits) {
+  struct Thread {
+    Body& body;
+    bool waits;
+    std::atomic<bool> cancelled{false};
+  } thread{body, waits};
+  const auto run = [](void* argument) -> void* {
+    auto& self = *static_cast<Thread*>(argument);
+    if (!self.waits) self.cancelled.wait(false);
+    self.body();
+    pthread_testcancel();
+    return nullptr;
+  };
+  pthread_t id{};
+  if (pthread_create(&id, nullptr, run, &thread) != 0) return false;
+  if (waits) std::this_thread::sleep_for(50ms);
+  pthread_cancel(id);
+  thread.cancelled = true;
+  thread.cancelled.notify_one();
+  void* result = nullptr;
+  pthread_join(id, &result);
+  return result == PTHREAD_CANCELED;
+}
+
+/// Threads that are cancelled end in the calls that wait for events, and no other call minds.
+int cancelled(Verbs& verbs) {
+  int done = kWrong;
+  if (!is_cancelled([&] { done = plain(verbs); }, false)) return wrong("a thread that goes on");
+  if (done != 0) return wrong("a thread that ended within a call");
+  Endpoint endpoint{verbs};
+  if (!endpoint.make()) return told("no endpoint");
+  ibv_comp_channel* channel = verbs.create_channel(endpoint.context);
+  if (channel == nullptr) return told("no channel");
+  ibv_cq* cq = nullptr;
+  void* user = nullptr;
+  ibv_async_event event{};
+  if (!is_cancelled([&] { verbs.get_cq_event(channel, &cq, &user); }, true)) return wrong("a channel's wait");
+  if (!is_cancelled([&] { verbs.get_async_event(endpoint.context, &event); }, true)) return wrong("a wait");
+  if (!endpoint.send_to_self()) return wrong("a message after that");
+  return verbs.destroy_channel(channel) == 0 && endpoint.end() ? 0 : wrong("the end of its objects");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -292,6 +345,7 @@ int main(int argc, char** argv) {
   if (habit == "files") return own_files(verbs);
   if (habit == "fork") return fork_at_any_moment(verbs);
   if (habit == "children") return children(verbs);
+  if (habit == "cancelled") return cancelled(verbs);
   if (habit == "closefrom") return with_descriptors_closed(verbs, [] { closefrom(3); });
   if (habit == "close_range") return with_descriptors_closed(verbs, [] { close_range(3, ~0U, 0); });
   if (habit == "close") return with_descriptors_closed(verbs, close_one_by_one);
