@@ -182,7 +182,7 @@ int AdapterCore::receive_cells(fabric::CellPort& carrier, const AdapterPort& por
   const std::span<const fabric::RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
   if (!port.up() && &carrier == &port.link()) [[unlikely]] {  // not active: it consumes, and takes none
-    engine.counters.add(AdapterCounter::kDropOtherLid, cells.size());
+    engine.counters.add(AdapterCounter::kDropPortInactive, cells.size());
     carrier.release();
     return static_cast<int>(cells.size());
   }

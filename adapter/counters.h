@@ -29,10 +29,11 @@ enum class AdapterCounter : uint8_t {
   kBytesSent,    // of cells, headers and all
   kBytesReceived,
   kBytesLooped,
-  kDropOtherLid,  // addressed to a LID that is not ours
-  kDropNoQp,      // no such QP, or an old number of its slot
-  kDropQpState,   // the QP does not receive in its state
-  kDropSource,    // forged: not from the bound peer (PUSH-CHAN-07)
+  kDropOtherLid,      // addressed to a LID that is not ours
+  kDropPortInactive,  // came in by a port whose state is not active
+  kDropNoQp,          // no such QP, or an old number of its slot
+  kDropQpState,       // the QP does not receive in its state
+  kDropSource,        // forged: not from the bound peer (PUSH-CHAN-07)
   kDropQkey,
   kDropPkey,       // from another partition
   kDropMulticast,  // to a group of which no QP here is a member
@@ -54,12 +55,12 @@ enum class AdapterCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
-  return {"agent_calls",    "cells_sent",      "cells_received", "cells_looped",     "bytes_sent",
-          "bytes_received", "bytes_looped",    "drop_other_lid", "drop_no_qp",       "drop_qp_state",
-          "drop_source",    "drop_qkey",       "drop_pkey",      "drop_multicast",   "drop_xrc_srq",
-          "drop_protocol",  "drop_service",    "drop_segment",   "drop_no_recv_wqe", "drop_access",
-          "drop_length",    "drop_rd_context", "stash_full",     "drop_window",      "qp_errors",
-          "cq_overruns",    "port_downs",      "port_expired",   "standstills_heard"};
+  return {"agent_calls",    "cells_sent",    "cells_received",  "cells_looped",       "bytes_sent",
+          "bytes_received", "bytes_looped",  "drop_other_lid",  "drop_port_inactive", "drop_no_qp",
+          "drop_qp_state",  "drop_source",   "drop_qkey",       "drop_pkey",          "drop_multicast",
+          "drop_xrc_srq",   "drop_protocol", "drop_service",    "drop_segment",       "drop_no_recv_wqe",
+          "drop_access",    "drop_length",   "drop_rd_context", "stash_full",         "drop_window",
+          "qp_errors",      "cq_overruns",   "port_downs",      "port_expired",       "standstills_heard"};
 }
 
 enum class QpCounter : uint8_t {

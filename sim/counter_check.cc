@@ -60,9 +60,9 @@ constexpr std::array kNotInPeace<Acceptor>{Acceptor::kRepeated, Acceptor::kUnkno
 
 using Adapter = adapter::AdapterCounter;
 template <>
-constexpr std::array kNever<Adapter>{Adapter::kDropOtherLid, Adapter::kDropQkey,   Adapter::kDropService,
-                                     Adapter::kDropSegment,  Adapter::kDropLength, Adapter::kDropRdContext,
-                                     Adapter::kCqOverruns};
+constexpr std::array kNever<Adapter>{
+    Adapter::kDropOtherLid, Adapter::kDropPortInactive, Adapter::kDropQkey,      Adapter::kDropService,
+    Adapter::kDropSegment,  Adapter::kDropLength,       Adapter::kDropRdContext, Adapter::kCqOverruns};
 template <>
 constexpr std::array kByRevokedKeys<Adapter>{Adapter::kDropAccess};
 template <>

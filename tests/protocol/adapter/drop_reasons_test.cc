@@ -119,6 +119,13 @@ constexpr std::array kDrops{
            at.post_recv(64);
            at.receive({.dest_subnet = SubnetId(2)});
          }},
+    Drop{AdapterCounter::kDropPortInactive,
+         [](Bench& at) {
+           at.use(QpType::kRc);
+           at.post_recv(64);
+           EXPECT_TRUE(at.pair.side(0).adapter->set_port_state(1, PortState::kArmed));
+           at.receive({});
+         }},
     Drop{AdapterCounter::kDropNoQp,
          [](Bench& at) {
            at.use(QpType::kRc);
