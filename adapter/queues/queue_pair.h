@@ -367,6 +367,16 @@ struct ReceiveSide : ReceiveProgress {
     order->untold.set(psn);
   }
   void start(const ReceiveProgress& begin) noexcept { static_cast<ReceiveProgress&>(*this) = begin; }
+  /// `expected` has gone one further. At two places of the circle of PSNs, half of it apart, executed reads of
+  /// the half before the last one are forgotten: a new request may soon have the PSN of one of them.
+  void moved_on() noexcept {
+    constexpr uint32_t kHalf = (Psn::kMask + 1) / 2;
+    if (expected.value() % kHalf == 0) [[unlikely]]
+      forget_old_reads();
+  }
+  [[gnu::cold]] void forget_old_reads() noexcept {
+    while (!executed_reads.empty() && !executed_reads.front().psn.before(expected)) executed_reads.pop();
+  }
   /// A packet that has memory.
   [[nodiscard]] RxPacket& at(Psn psn) noexcept { return packets.at(psn.value()); }
   /// Null when nothing of the packet is kept, nor of its neighbours.

@@ -69,6 +69,7 @@ bool Responder::take_whole(QueuePair& qp, const CellView& cell) noexcept {
   if (!done) [[unlikely]]
     return false;
   rx.expected = rx.base_psn = rx.next_psn = cell.psn.plus(1);
+  rx.moved_on();
   rx.executed_cell = 0;
   rx.packets.pass(engine_.rx_chunks, rx.expected.value(), 0);
   ++rx.messages_completed;

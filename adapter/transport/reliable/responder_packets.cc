@@ -149,6 +149,7 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
     if (rx.untold) [[unlikely]]
       rx.order->untold.clear(rx.expected);
     rx.expected = rx.expected.plus(1);
+    rx.moved_on();
     if (rx.highest > 0) --rx.highest;
     rx.untold = rx.untold && rx.highest != 0;
     rx.packets.pass(engine_.rx_chunks, rx.expected.value(), rx.highest);

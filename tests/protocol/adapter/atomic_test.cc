@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "adapter/queues/queue_pair.h"
 #include "messages/transport_headers.h"
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
@@ -206,6 +207,49 @@ TEST_F(Atomics, that_come_again_long_after_are_answered_as_before_or_not_at_all)
   EXPECT_EQ(words[0], 17U * 5);
   EXPECT_TRUE(pair.pipe.sent_by(1, Opcode::kFetchOpResponse).empty());
   EXPECT_EQ(pair.side(1).adapter->counters(*qps[1]).get(QpCounter::kReadsNotRepeated), 1U);
+}
+
+/// PSNs come again after 2^24 packets, and with few atomic operations among these an old one is still kept.
+TEST_F(Atomics, that_come_again_are_not_answered_as_those_of_the_circle_of_psns_before) {
+  constexpr uint64_t kOld = 77;
+  for (const Psn border : {Psn(0), Psn(1U << 23)}) {
+    for (const SendOpcode crosses : {SendOpcode::kRdmaWrite, SendOpcode::kFetchAdd}) {
+      const Psn first = border.plus(Psn::kMask - 1);  // two before the border
+      const QpConfig config;
+      const std::array<QueuePair*, 2> qps{pair.make_qp(0, config), pair.make_qp(1, config)};
+      const auto number = [&](int index) {
+        return pair.side(index).adapter->qpn(*qps[static_cast<size_t>(index)]);
+      };
+      pair.bring_up(0, *qps[0], config, number(1), Lid(2), first, first);
+      pair.bring_up(1, *qps[1], config, number(0), Lid(1), first, first);
+      grant(*qps[1], kAll);
+      words.fill(0);
+      auto& kept = qps[1]->rx.executed_reads;
+      kept.push({.psn = border.plus(1),
+                 .key = region.rkey,
+                 .va = region.addr,
+                 .bytes = 8,
+                 .is_atomic = true,
+                 .old_value = kOld});
+      ASSERT_EQ(post(*qps[0], request(SendOpcode::kFetchAdd, 5)), PostResult::kOk);
+      pair.run(20);
+      EXPECT_EQ(kept.size(), 2U) << "the border is not reached";
+      ASSERT_EQ(post(*qps[0], request(crosses, 5, 0, 8)), PostResult::kOk);
+      pair.run(20);
+      ASSERT_EQ(qps[1]->rx.expected, border);
+      EXPECT_EQ(kept.front().psn, first) << "that of this half is kept, the old one is not";
+      ASSERT_EQ(post(*qps[0], request(SendOpcode::kFetchAdd, 5)), PostResult::kOk);
+      pair.run(20);
+      pair.pipe.set_filter([first_one = true](int from, std::vector<std::byte>&) mutable {
+        return from == 1 && std::exchange(first_one, false) ? Verdict::kDrop : Verdict::kPass;
+      });
+      ASSERT_EQ(post(*qps[0], request(SendOpcode::kFetchAdd, 5), 3), PostResult::kOk);
+      pair.run(2000, 1ms);
+      pair.pipe.set_filter(nullptr);
+      EXPECT_EQ(words[0], 15U);
+      EXPECT_EQ(old_value(3), 10U);
+    }
+  }
 }
 
 TEST_F(Atomics, see_what_was_written_before_them_and_are_seen_by_reads_after_them) {
