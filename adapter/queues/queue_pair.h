@@ -367,8 +367,8 @@ struct ReceiveSide : ReceiveProgress {
     order->untold.set(psn);
   }
   void start(const ReceiveProgress& begin) noexcept { static_cast<ReceiveProgress&>(*this) = begin; }
-  /// `expected` has gone one further. At two places of the circle of PSNs, half of it apart, executed reads of
-  /// the half before the last one are forgotten: a new request may soon have the PSN of one of them.
+  /// `expected` has gone one further. When it passes 0 or half of all PSNs, executed reads of the half before
+  /// the last one are forgotten: a new request may soon have the PSN of one of them.
   void moved_on() noexcept {
     constexpr uint32_t kHalf = (Psn::kMask + 1) / 2;
     if (expected.value() % kHalf == 0) [[unlikely]]

@@ -371,6 +371,45 @@ TEST_F(Contracts, each_step_of_a_qp_needs_the_attributes_of_the_manual) {
   }
 }
 
+/// Alternate paths as the device says it has them: given, armed, migrated to by the program.
+TEST_F(Contracts, a_device_with_path_migration_takes_an_alternate_path_and_migrates) {
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context, &device), 0);
+  ASSERT_NE(device.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, 0U);
+  const auto two = connected(8, cq);
+  ibv_qp_attr attr{};
+  attr.alt_ah_attr = {.dlid = own_lid(), .sl = 3, .port_num = 1};
+  attr.alt_port_num = 1;
+  attr.alt_timeout = 15;
+  attr.path_mig_state = IBV_MIG_REARM;
+  for (ibv_qp* qp : two) ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+  const auto state_of = [&](ibv_qp* qp) {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(ibv_query_qp(qp, &now, IBV_QP_PATH_MIG_STATE | IBV_QP_ALT_PATH | IBV_QP_AV, &init), 0);
+    return now;
+  };
+  EXPECT_EQ(state_of(two[0]).alt_ah_attr.sl, 3);
+  EXPECT_EQ(state_of(two[0]).alt_timeout, 15);
+  // Both ends are armed when cells have gone each way.
+  for (int round = 0; round < 2; ++round) {
+    for (ibv_qp* qp : two) {
+      ASSERT_EQ(post_write(qp, 1), 0);
+      take_good(cq, 1);
+    }
+  }
+  ASSERT_EQ(state_of(two[0]).path_mig_state, IBV_MIG_ARMED);
+  ASSERT_EQ(state_of(two[1]).path_mig_state, IBV_MIG_ARMED);
+  attr = {};
+  attr.path_mig_state = IBV_MIG_MIGRATED;
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_PATH_MIG_STATE), 0);
+  EXPECT_EQ(state_of(two[0]).path_mig_state, IBV_MIG_MIGRATED);
+  EXPECT_EQ(state_of(two[0]).ah_attr.sl, 3) << "the alternate path is the primary one";
+  ASSERT_EQ(post_write(two[0], 2), 0);
+  take_good(cq, 1);
+  end(two);
+}
+
 // ---- completions --------------------
 
 TEST_F(Contracts, fields_of_an_entry_are_those_of_a_plain_poll) {
