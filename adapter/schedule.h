@@ -26,7 +26,7 @@ struct CreditWaits {
 class Schedule {
  public:
   /// `ports` are the adapter's, and outlive it.
-  explicit Schedule(const std::vector<std::unique_ptr<AdapterPort>>& ports) noexcept : ports_(ports) {}
+  explicit Schedule(const std::vector<std::unique_ptr<AdapterPort>>& ports) : ports_(ports) {}
 
   /// The adapter has one port more.
   void add_port() { waits_.resize(2 * ports_.size()); }

@@ -182,7 +182,7 @@ Helped Device::help(bool links_ready, bool stays) noexcept {
   return core_->help(links_ready, stays);
 }
 
-void Device::wait_fds(std::vector<pollfd>& out) noexcept {
+void Device::wait_fds(std::vector<pollfd>& out) {
   core_->wait_fds(out);
 }
 

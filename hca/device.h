@@ -88,7 +88,7 @@ class Device {
   /// helper comes again at once, so no peer need wake it.
   [[nodiscard]] Helped help(bool links_ready, bool stays = false) noexcept;
   /// Adds the descriptors whose readiness asks for help().
-  void wait_fds(std::vector<pollfd>& out) noexcept;
+  void wait_fds(std::vector<pollfd>& out);
 
  private:
   std::unique_ptr<DeviceCore> core_;

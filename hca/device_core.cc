@@ -357,7 +357,7 @@ MissingPort DeviceCore::missing_port() {
   return {};
 }
 
-void DeviceCore::wait_fds(std::vector<pollfd>& out) noexcept {
+void DeviceCore::wait_fds(std::vector<pollfd>& out) {
   {
     const std::lock_guard guard(upkeep_);
     for (const auto& link : links) {

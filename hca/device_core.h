@@ -84,7 +84,7 @@ class DeviceCore final : private adapter::GoneMemory {
   /// Joins, looks for peers and frees dead links, if that is due or `now_due`. @return when it is due again
   Instant tend_links(Instant now, bool now_due) noexcept;
   [[nodiscard]] MissingPort missing_port();
-  void wait_fds(std::vector<pollfd>& out) noexcept;
+  void wait_fds(std::vector<pollfd>& out);
   /// Shows what has failed and tells the sink of it. One thread does so at a time, and takes what fails
   /// meanwhile, too.
   [[gnu::cold]] void tell_failures() noexcept;

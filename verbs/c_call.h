@@ -62,4 +62,21 @@ auto guarded(T failed, Call&& call) noexcept -> decltype(call()) {
   return no_throw(failed, call);
 }
 
+/// Calls `undo` at the end of its scope, which an exception may be, unless it was dismissed.
+template <class Undo>
+class UndoUnlessDone {
+ public:
+  explicit UndoUnlessDone(Undo undo) : undo_(undo) {}
+  ~UndoUnlessDone() {
+    if (!done_) undo_();
+  }
+  UndoUnlessDone(const UndoUnlessDone&) = delete;
+  UndoUnlessDone& operator=(const UndoUnlessDone&) = delete;
+  void dismiss() noexcept { done_ = true; }
+
+ private:
+  Undo undo_;
+  bool done_ = false;
+};
+
 }  // namespace weft::verbs

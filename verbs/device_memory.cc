@@ -102,8 +102,12 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) noexcept {
       return no_object(ENOMEM);
     }
     const uint32_t handle = ++handles;
-    ours(context).device->memories.put(handle, memory);
-    return shown(context, std::move(memory), handle, false);
+    auto& memories = ours(context).device->memories;
+    UndoUnlessDone made_in_vain([&] { memories.drop(handle); });
+    memories.put(handle, memory);
+    ibv_dm* const out = shown(context, std::move(memory), handle, false);
+    made_in_vain.dismiss();
+    return out;
   });
 }
 

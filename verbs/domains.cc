@@ -73,8 +73,15 @@ WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
     OpenContext& opened = ours(context);
     const hca::Made<hca::ProtectionDomain> made = opened.context->alloc_pd();
     if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
-    opened.device->domains.put(made.object->id().value(), made.object);
-    return &shown_domain(context, made.object).release()->c;
+    const uint32_t handle = made.object->id().value();
+    UndoUnlessDone made_in_vain([&] {
+      opened.device->domains.drop(handle);
+      static_cast<void>(opened.context->destroy(made.object));
+    });
+    opened.device->domains.put(handle, made.object);
+    ibv_pd* const out = &shown_domain(context, made.object).release()->c;
+    made_in_vain.dismiss();
+    return out;
   });
 }
 

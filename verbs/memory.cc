@@ -129,7 +129,7 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
     errno = hca::to_errno(answer);
     return IBV_REREG_MR_ERR_CMD;
   }
-  regions.drop(mr.handle);
+  const uint32_t before = mr.handle;
   mr.lkey = mr.handle = region.object->region().lkey.value();
   mr.rkey = region.object->region().rkey.value();
   if (to_pd) mr.pd = pd;
@@ -138,7 +138,7 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
     mr.length = now.length = length;
   }
   if (rights) now.access = access;
-  regions.put(mr.handle, now);
+  regions.move(before, mr.handle, now);
   return 0;
 }
 
@@ -175,7 +175,9 @@ ibv_mr* register_memory(const RegionRequest& request) {
             .handle = region.lkey.value(),
             .lkey = region.lkey.value(),
             .rkey = region.rkey.value()};
+  UndoUnlessDone made_in_vain([&] { static_cast<void>(opened.context->destroy(made.object)); });
   opened.device->regions.put(out->c.handle, known(request, made.object));
+  made_in_vain.dismiss();
   return &out.release()->c;
 }
 

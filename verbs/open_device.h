@@ -30,6 +30,15 @@ class Handles {
     const std::lock_guard lock(mutex_);
     objects_.erase(handle);
   }
+  /// What has the handle `before` has `now` from now on, and is `object`. Takes no memory.
+  void move(uint32_t before, uint32_t now, T object) noexcept {
+    const std::lock_guard lock(mutex_);
+    auto place = objects_.extract(before);
+    if (place.empty()) return;
+    place.key() = now;
+    place.mapped() = std::move(object);
+    objects_.insert(std::move(place));
+  }
   /// An empty one for an unknown number.
   [[nodiscard]] T find(uint32_t handle) const {
     const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "base/out_of_memory.h"
 #include "fabric/carrier/shm_carrier.h"
 #include "fabric/carrier/unix_socket.h"
 
@@ -28,8 +29,8 @@ class ShmConnector final : public LinkSupervisor {
       retry_at_ = now + kRetryInterval;
       log(LogLevel::kWarn, "link to {} lost", path_);
     }
-    if (!socket_.valid()) return now < retry_at_ ? 0 : join(now);
-    return take_answer(seat, now);
+    if (!socket_.valid() && now < retry_at_) return 0;
+    return attempt(seat, now);
   }
 
   void wait_fds(std::vector<pollfd>& out) const override {
@@ -46,7 +47,18 @@ class ShmConnector final : public LinkSupervisor {
  private:
   static constexpr Duration kRetryInterval = kLinkRetryInterval;
 
-  int join(Instant now) noexcept {
+  /// Rings, and the text that says why there are none, take memory of a program that may have none left.
+  int attempt(LinkSeat& seat, Instant now) noexcept {
+    int work = 0;
+    if (!with_memory([&] { work = socket_.valid() ? take_answer(seat, now) : join(now); })) {
+      socket_.reset();
+      trouble_.clear();
+      retry_at_ = now + kRetryInterval;
+    }
+    return work;
+  }
+
+  int join(Instant now) {
     Result<UniqueFd> socket = connect_unix(path_);
     const LinkHelloWire wire = encode_link_hello(end_.hello(random_.next()));
     if (!socket) return fail(now, socket.error().text);
@@ -58,7 +70,7 @@ class ShmConnector final : public LinkSupervisor {
     return 1;
   }
 
-  int take_answer(LinkSeat& seat, Instant now) noexcept {
+  int take_answer(LinkSeat& seat, Instant now) {
     LinkHelloWire wire;
     Packet packet;
     if (!socket_.is_ours()) return fail(now, "the program has closed the socket");
@@ -98,7 +110,7 @@ class ShmConnector final : public LinkSupervisor {
     return 1;
   }
 
-  int fail(Instant now, std::string_view why, LinkRefusal refusal = LinkRefusal::kNone) noexcept {
+  int fail(Instant now, std::string_view why, LinkRefusal refusal = LinkRefusal::kNone) {
     socket_.reset();
     trouble_ = why;
     refusal_ = refusal;
