@@ -22,7 +22,11 @@ constexpr Duration kTickInterval = 5ms;
 }  // namespace
 
 SwitchPortCounter Standstill::check(Port& in, Port& out, VirtualLane vl, const CellHead* head) noexcept {
+  // The last tick may be 5 ms old. An endnode that has taken cells since then answers for itself, and a cell
+  // that finds its lane out of credit for a moment is not lost for it.
+  if (out.takes_none) look_at_peer(out);
   if (out.takes_none && head != nullptr) answer_for_peer(in, vl, *head);
+  if ((out.stalled_lanes & lane_bit(vl)) == 0) return kAdmitted;
   if (can_send(out, vl)) {
     if (!out.takes_none) out.stalled_lanes &= ~lane_bit(vl);
     out.expired_lanes &= ~lane_bit(vl);
@@ -44,6 +48,7 @@ void Standstill::tick() noexcept {
 
 /// Does the endnode take what it is sent?
 void Standstill::look_at_peer(Port& out) noexcept {
+  const bool took_none = out.takes_none;
   const TakenFlits taken = out.link->taken();
   if (taken.all) {
     out.untaken_since = kNever;
@@ -52,7 +57,11 @@ void Standstill::look_at_peer(Port& out) noexcept {
     out.taken_mark = taken.mark;
   }
   out.takes_none = out.untaken_since != kNever && ports_.now - out.untaken_since >= config_.standstill;
-  if (out.takes_none) out.stalled_lanes = ~0U;  // one that moves again is noticed by its next cell
+  if (out.takes_none) {
+    out.stalled_lanes = ~0U;
+  } else if (took_none) {
+    out.stalled_lanes = out.expired_lanes;  // a lane without credit is marked again by the tick
+  }
 }
 
 /// A request of an acknowledged connection that wants an answer gets one: NAK 7, which acknowledges nothing.

@@ -72,6 +72,25 @@ TEST_P(StandingEndnode, speaks_for_itself_when_it_goes_on) {
   fabric_.expect_conserved();
 }
 
+/// The switch looks at endnodes every 5 ms. One that goes on in between answers for itself at once.
+TEST_P(StandingEndnode, speaks_for_itself_before_the_next_look) {
+  fabric_.freeze(1, true);
+  ask(62ms);
+  EXPECT_GT(answers(0), 0U);
+  fabric_.freeze(1, false);
+  fabric_.run(20, 1us);
+  const uint64_t thawed = answers(0);
+  const uint64_t dropped = fabric_.count(1, SwitchPortCounter::kDropStandstill);
+  for (int i = 0; i < 40; ++i) {
+    static_cast<void>(fabric_.send(0, request()));
+    static_cast<void>(fabric_.send(2, request()));
+    fabric_.run(1, 1us);
+  }
+  EXPECT_EQ(answers(0), thawed);
+  EXPECT_EQ(fabric_.count(1, SwitchPortCounter::kDropStandstill), dropped);
+  fabric_.expect_conserved();
+}
+
 /// One request in its ring is enough, and the next one finds it out.
 TEST_P(StandingEndnode, need_not_be_full) {
   fabric_.freeze(1, true);
