@@ -19,6 +19,7 @@
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
 #include "session/netdev_session.h"
+#include "session/session_port.h"
 #include "tests/support/memory_frame_port.h"
 
 namespace weft::test {

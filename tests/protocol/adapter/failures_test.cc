@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adapter/failure_log.h"
+#include "adapter/limits.h"
 #include "tests/support/adapter_pair.h"
 
 namespace weft::test {
