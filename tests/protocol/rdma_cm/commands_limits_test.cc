@@ -112,6 +112,26 @@ TEST_F(CommandLimits, a_waiting_request_moves_with_its_listener) {
   EXPECT_EQ(rejected(), 0);
 }
 
+TEST_F(CommandLimits, an_event_stays_one_where_its_identifier_moves_to_where_it_is) {
+  listen(10);
+  client = ask(0xA0);
+  ASSERT_EQ(b.migrate(listener, *b.file), 0);
+  ASSERT_TRUE(Node::readable(*b.file));
+  EXPECT_EQ(b.event().event, number(CmEvent::kConnectRequest));
+  EXPECT_FALSE(Node::readable(*b.file));
+  EXPECT_EQ(b.event().event, ~0U);
+}
+
+TEST_F(CommandLimits, a_group_is_resolved_once) {
+  client = a.create(0xA0, RDMA_PS_UDP);
+  const IpAddress group = make_ipv4(0xEF010203);
+  EXPECT_EQ(a.route(client), EINVAL);
+  ASSERT_EQ(a.resolve(client, group), 0);
+  EXPECT_EQ(a.resolve(client, group), EINVAL);
+  EXPECT_EQ(a.route(client), 0);
+  EXPECT_EQ(a.route(client), EINVAL);
+}
+
 TEST_F(CommandLimits, a_group_that_was_left_reports_nothing_more) {
   client = a.create(0xA0, RDMA_PS_UDP);
   const IpAddress group = make_ipv4(0xEF010203);

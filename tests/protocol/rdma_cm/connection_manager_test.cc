@@ -173,6 +173,44 @@ TEST_F(ConnectionManagerTest, nobody_listens) {
   end();
 }
 
+/// The second life of a number: the peer may use it for its next request at once.
+TEST_F(ConnectionManagerTest, a_request_that_was_refused_is_forgotten) {
+  b.listens = b.answers = false;
+  const auto ask = [&] {
+    static_cast<void>(a.send(
+        b.lid(), encode_cm({.transaction = 3, .body = CmReq{.local_id = 5, .service_id = 7, .qpn = 11}})));
+    network.run(10ms);
+  };
+  ask();
+  ask();
+  EXPECT_EQ(b.count(CmCounter::kNoListener), 2U);
+  b.listens = true;
+  ask();
+  EXPECT_EQ(b.requests, 1);
+  ask();
+  EXPECT_EQ(b.requests, 1) << "it waits for its answer";
+}
+
+TEST_F(ConnectionManagerTest, there_is_room_for_so_many_connections_and_no_more) {
+  for (size_t i = 0; i < ConnectionManager::kConnectionsMax; ++i) ASSERT_NE(a.connect(b.lid()), nullptr) << i;
+  Connection* last = a.active;
+  EXPECT_EQ(a.connect(b.lid()), nullptr);
+  EXPECT_EQ(a.count(CmCounter::kFull), 1U);
+  a.manager.destroy(network.clock.now(), *last);
+  EXPECT_NE(a.connect(b.lid()), nullptr) << "one was given back";
+}
+
+/// A peer that dies before it has answered the end is noticed as before.
+TEST_F(ConnectionManagerTest, the_peer_is_watched_until_it_has_answered_the_end) {
+  establish();
+  ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.active));
+  EXPECT_EQ(a.active->state, CmState::kDreqSent);
+  EXPECT_EQ(a.watched[b.lid()], 1);
+  network.run(1s);
+  EXPECT_EQ(a.watched[b.lid()], 0);
+  end();
+}
+
 TEST_F(ConnectionManagerTest, a_rejection_carries_data_and_is_repeated_when_lost) {
   b.answers = false;
   a.connect(b.lid());

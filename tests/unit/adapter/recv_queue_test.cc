@@ -125,5 +125,42 @@ TEST_F(RecvQueueTest, another_size_keeps_what_is_queued_and_taken) {
   EXPECT_EQ(drain(), (Ids{2, 3, 4, 5, 6}));
 }
 
+/// A second life: what was free before the queue was cleared is free, and no slot twice.
+TEST_F(RecvQueueTest, a_cleared_queue_begins_anew) {
+  for (int life = 0; life < 3; ++life) {
+    post(1, 4);
+    ASSERT_TRUE(queue.announce());
+    RecvSlots mine;
+    (void)queue.take(mine);
+    (void)queue.take(mine);
+    EXPECT_EQ(queue.finish(mine), 1U);
+    EXPECT_EQ(queue.finish(mine), 2U);
+    post(5, 5);  // one of the two is used again
+    queue.clear();
+    EXPECT_TRUE(queue.empty());
+    EXPECT_FALSE(queue.full());
+    EXPECT_FALSE(queue.announce());
+  }
+  post(1, 4);
+  EXPECT_TRUE(queue.full());
+  ASSERT_TRUE(queue.announce());
+  EXPECT_EQ(drain(), (Ids{1, 2, 3, 4}));
+}
+
+/// What was taken is announced when it comes back: it needs no further doorbell.
+TEST_F(RecvQueueTest, what_is_given_back_is_announced_exactly) {
+  post(1, 2);
+  ASSERT_TRUE(queue.announce());
+  RecvSlots mine;
+  (void)queue.take(mine);
+  (void)queue.take(mine);
+  EXPECT_TRUE(queue.empty());
+  queue.give_back(mine);
+  EXPECT_EQ(queue.fill(), 2U);
+  post(3, 3);
+  EXPECT_EQ(queue.fill(), 2U) << "without a doorbell";
+  EXPECT_EQ(drain(), (Ids{1, 2}));
+}
+
 }  // namespace
 }  // namespace weft::test

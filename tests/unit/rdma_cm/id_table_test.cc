@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <vector>
@@ -38,6 +39,12 @@ class Identifiers : public ::testing::Test {
     std::vector<CmId*> out;
     for (CmId* id = where.ids; id != nullptr; id = id->next) out.push_back(id);
     return out;
+  }
+
+  /// Whether the descriptor of a file says that an event waits.
+  static bool readable(const CmFile& which) {
+    pollfd look{which.descriptor->fd(), POLLIN, 0};
+    return ::poll(&look, 1, 0) == 1;
   }
 
   SeededRandom random{1};
@@ -84,6 +91,30 @@ TEST_F(Identifiers, a_port_is_free_for_a_second_life) {
   static_cast<void>(table.destroy(first));
   EXPECT_FALSE(table.is_bound(kSpace, kAny4));
   EXPECT_EQ(table.bind(second, kAny4), 0);
+}
+
+TEST_F(Identifiers, a_port_that_one_address_has_is_not_free_for_every_address) {
+  static_cast<void>(make(make_ipv4(0x0A000001, 80)));
+  CmId& second = make();
+  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE);
+  EXPECT_EQ(table.bind(second, make_ipv4(0x0A000001, 80)), EADDRINUSE);
+  EXPECT_EQ(table.bind(second, kAny6), 0) << "of the other family";
+}
+
+/// Two events in one turn: the descriptor is readable exactly as long as one of them waits.
+TEST_F(Identifiers, a_descriptor_counts_the_events_that_move_and_end) {
+  CmId& id = make();
+  tell(file, id);
+  tell(file, id);
+  EXPECT_TRUE(readable(file));
+  ASSERT_EQ(table.migrate(id, other), 0);
+  EXPECT_FALSE(readable(file));
+  EXPECT_TRUE(readable(other));
+  for (int left = 2; left > 0; --left) EXPECT_EQ(other.descriptor->take(), hca::Answer::kOk);
+  EXPECT_FALSE(readable(other)) << "as many as moved";
+  other.descriptor->add(2);
+  static_cast<void>(table.destroy(id));
+  EXPECT_FALSE(readable(other));
 }
 
 TEST_F(Identifiers, an_event_of_a_group_that_was_left_is_not_reported) {

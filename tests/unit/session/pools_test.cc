@@ -132,6 +132,32 @@ TEST(RemotePools, a_renewal_goes_as_far_as_what_was_used) {
   EXPECT_EQ(renewed, 0U);
 }
 
+/// One less, exactly as much, one more; and a pool that was removed makes room for one of its size.
+TEST(RemotePools, limits_are_of_exact_size_and_removed_pools_give_back) {
+  RemotePools pools(2, 10);
+  ASSERT_EQ(pools.add(advert(0, 6, 64)), RemotePoolFault::kNone);
+  EXPECT_EQ(pools.add(advert(256, 5, 64)), RemotePoolFault::kLimit);
+  for (int life = 0; life < 3; ++life) {
+    ASSERT_EQ(pools.add(advert(256, 4, 128)), RemotePoolFault::kNone) << life;
+    RemoteElement element;
+    ASSERT_TRUE(pools.take(128, element));
+    EXPECT_EQ(element.pool, 256U);
+    EXPECT_EQ(pools.free(), 9U);
+    EXPECT_TRUE(pools.remove(256));
+    EXPECT_EQ(pools.free(), 6U);
+    EXPECT_EQ(pools.consumed(), 0U);
+  }
+  RemoteElement element;
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(pools.take(64, element));
+  uint32_t renewed = 0;
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 4, .count = 3}, renewed), RemotePoolFault::kRange);
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 6, .count = 1}, renewed), RemotePoolFault::kRange);
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 4, .count = 2}, renewed), RemotePoolFault::kNone);
+  EXPECT_EQ(renewed, 2U);
+  EXPECT_EQ(pools.renew({.pool = 0, .first = 0, .count = 4}, renewed), RemotePoolFault::kNone);
+  EXPECT_EQ(pools.free(), 6U);
+}
+
 TEST(RemotePools, a_direction_uses_idata_only_when_every_pool_fits) {
   RemotePools pools(8, 1000);
   ASSERT_EQ(pools.add(advert(255, 2, 512)), RemotePoolFault::kNone);

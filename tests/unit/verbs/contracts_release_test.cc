@@ -1,10 +1,12 @@
 // Promises of the manual pages about what is in use, a second life, exact limits and what is given back.
 // docs/contracts.tsv has each promise with its test.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/verbs/contracts_fixture.h"
 
@@ -230,6 +232,59 @@ TEST_F(Contracts, of_two_threads_that_wait_one_gets_the_event) {
   other.join();
   EXPECT_EQ(got, 2);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+/// The library takes 16 from its queue at a time: as many in one call, one less, one more, and twice as many.
+TEST_F(Contracts, one_poll_takes_as_many_as_it_has_room_for) {
+  constexpr int kWaiting = 40;
+  for (const int room : {15, 16, 17, 32, 33, kWaiting, kWaiting + 1}) {
+    ibv_qp* qp = make_qp_ex(kWaiting, cq);
+    for (int i = 0; i < kWaiting; ++i) {
+      ibv_recv_wr wr{.wr_id = static_cast<uint64_t>(i)};
+      ibv_recv_wr* bad = nullptr;
+      ibv_qp_attr init{.qp_state = IBV_QPS_INIT, .port_num = 1};
+      if (i == 0) {
+        const int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        ASSERT_EQ(ibv_modify_qp(qp, &init, mask), 0);
+      }
+      ASSERT_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+    }
+    ibv_qp_attr error{.qp_state = IBV_QPS_ERR};
+    ASSERT_EQ(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
+    std::vector<ibv_wc> taken(kWaiting + 1);
+    const int first = std::min(room, kWaiting);
+    ASSERT_EQ(ibv_poll_cq(cq, room, taken.data()), first);
+    for (int i = 0; i < first; ++i) EXPECT_EQ(taken[static_cast<size_t>(i)].wr_id, static_cast<uint64_t>(i));
+    EXPECT_EQ(ibv_poll_cq(cq, kWaiting + 1, taken.data()), kWaiting - first);
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  }
+}
+
+/// The second life of a QP tells nothing of the first.
+TEST_F(Contracts, a_reset_qp_tells_what_a_new_one_does) {
+  const auto told = [](ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    return attr;
+  };
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  const ibv_qp_attr fresh = told(qp);
+  for (int life = 0; life < 2; ++life) {
+    bring_up(qp, qp->qp_num);
+    EXPECT_EQ(told(qp).path_mtu, IBV_MTU_256);
+    ibv_qp_attr reset{.qp_state = IBV_QPS_RESET};
+    ASSERT_EQ(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0);
+    const ibv_qp_attr again = told(qp);
+    EXPECT_EQ(again.path_mtu, fresh.path_mtu);
+    EXPECT_EQ(again.timeout, fresh.timeout);
+    EXPECT_EQ(again.ah_attr.dlid, fresh.ah_attr.dlid);
+    EXPECT_EQ(again.dest_qp_num, fresh.dest_qp_num);
+    EXPECT_EQ(again.qp_access_flags, fresh.qp_access_flags);
+    EXPECT_EQ(again.max_rd_atomic, fresh.max_rd_atomic);
+    EXPECT_EQ(again.max_dest_rd_atomic, fresh.max_dest_rd_atomic);
+    EXPECT_EQ(again.rq_psn, fresh.rq_psn);
+  }
 }
 
 }  // namespace

@@ -302,5 +302,48 @@ TEST_F(Regions, an_address_may_name_its_lid_by_a_gid_of_roce) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+/// The handle of before names nothing, the new one the region as it is now.
+TEST_F(Regions, a_region_registered_again_is_found_as_it_is_now) {
+  ibv_mr* own = ibv_reg_mr(pd, memory.data(), 64, kLocal);
+  ASSERT_NE(own, nullptr);
+  for (const size_t bytes : {size_t{128}, size_t{32}}) {
+    const uint32_t before = own->handle;
+    ASSERT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data() + 64, bytes, 0), 0);
+    ASSERT_NE(own->handle, before);
+    EXPECT_EQ(ibv_import_mr(pd, before), nullptr);
+    ibv_mr* seen = ibv_import_mr(pd, own->handle);
+    ASSERT_NE(seen, nullptr);
+    EXPECT_EQ(seen->length, bytes);
+    ibv_unimport_mr(seen);
+  }
+  EXPECT_EQ(ibv_dereg_mr(own), 0);
+}
+
+/// Two bytes, of which only the first may be written.
+TEST_F(Regions, the_last_byte_is_looked_at_like_the_first) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  auto* second = static_cast<std::byte*>(pages) + page;
+  ASSERT_EQ(mprotect(second, page, PROT_READ), 0);
+  EXPECT_EQ(ibv_reg_mr(pd, second - 1, 2, kLocal), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  ibv_mr* first = ibv_reg_mr(pd, second - 1, 1, kLocal);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(ibv_dereg_mr(first), 0);
+  EXPECT_EQ(munmap(pages, 2 * page), 0);
+}
+
+TEST_F(Regions, a_channel_knows_how_many_queues_hang_on_it) {
+  ASSERT_EQ(channel->refcnt, 1) << "that of the fixture";
+  for (int life = 0; life < 2; ++life) {
+    ibv_cq* more = ibv_create_cq(context, 1, nullptr, channel, 0);
+    ASSERT_NE(more, nullptr);
+    EXPECT_EQ(channel->refcnt, 2);
+    EXPECT_EQ(ibv_destroy_cq(more), 0);
+    EXPECT_EQ(channel->refcnt, 1);
+  }
+}
+
 }  // namespace
 }  // namespace weft::test
