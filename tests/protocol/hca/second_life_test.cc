@@ -100,5 +100,46 @@ TEST_F(SecondLife, the_last_acknowledgement_of_a_queue_pair_leaves_before_it_end
   EXPECT_EQ(done.wr_id, 2U);
 }
 
+/// Two notifications in one turn, and two queues: the channel counts down for each of the one that ends.
+TEST_F(SecondLife, a_completion_queue_takes_all_its_notifications_along) {
+  for (int life = 0; life < 2; ++life) {
+    const Told told = make_told();
+    ASSERT_EQ(told.cq->arm(false), Answer::kOk);
+    ASSERT_EQ(b().recv(*told.far, 2), Answer::kOk);
+    ASSERT_EQ(a().send(*told.near, 2), Answer::kOk);
+    help();
+    const Told other = make_told();
+    ASSERT_TRUE(readable(b().channel->fd()));
+    end(told);
+    EXPECT_EQ(next_told(), other.cq);
+    EXPECT_FALSE(readable(b().channel->fd()));
+    end(other);
+  }
+}
+
+TEST_F(SecondLife, why_a_post_was_refused_is_told_once) {
+  hca::Qp* qp = a().make_qp();
+  EXPECT_EQ(qp->take_refusal(), adapter::PostResult::kOk);
+  ASSERT_NE(a().send(*qp, 1), Answer::kOk) << "it is not up";
+  EXPECT_EQ(qp->take_refusal(), adapter::PostResult::kBadState);
+  EXPECT_EQ(qp->take_refusal(), adapter::PostResult::kOk);
+}
+
+TEST_F(SecondLife, a_completion_queue_may_be_as_large_as_the_limit) {
+  const uint32_t most = b().device.limits().cqes_per_queue;
+  hca::Cq* cq = b().context->create_cq(1, b().channel).object;
+  ASSERT_NE(cq, nullptr);
+  for (int life = 0; life < 2; ++life) {
+    EXPECT_EQ(cq->resize(most + 1), Answer::kInvalid);
+    EXPECT_EQ(cq->resize(most), Answer::kOk);
+    EXPECT_EQ(cq->resize(most - 1), Answer::kOk);
+    EXPECT_EQ(cq->resize(1), Answer::kOk);
+    EXPECT_EQ(cq->resize(0), Answer::kInvalid);
+  }
+  EXPECT_EQ(b().context->create_cq(most + 1).answer, Answer::kInvalid);
+  EXPECT_EQ(b().context->destroy(b().context->create_cq(most).object), Answer::kOk);
+  EXPECT_EQ(b().context->destroy(cq), Answer::kOk);
+}
+
 }  // namespace
 }  // namespace weft::test
