@@ -109,8 +109,10 @@ TEST_F(Identifiers, a_descriptor_counts_the_events_that_move_and_end) {
   EXPECT_TRUE(readable(file));
   ASSERT_EQ(table.migrate(id, other), 0);
   EXPECT_FALSE(readable(file));
-  EXPECT_TRUE(readable(other));
-  for (int left = 2; left > 0; --left) EXPECT_EQ(other.descriptor->take(), hca::Answer::kOk);
+  for (int left = 2; left > 0; --left) {
+    ASSERT_TRUE(readable(other)) << left;
+    EXPECT_EQ(other.descriptor->take(), hca::Answer::kOk);
+  }
   EXPECT_FALSE(readable(other)) << "as many as moved";
   other.descriptor->add(2);
   static_cast<void>(table.destroy(id));
