@@ -15,18 +15,18 @@ namespace weft {
 /// Owner: the thread that passes the frames.
 class CapturePoint {
  public:
-  /// `name` is what people call the place. `running`, if any, counts the captures of several places and
+  /// `name` is shown to people. `running`, if not null, counts the captures of all places that share it, and
   /// outlives them.
   explicit CapturePoint(std::string name, uint32_t* running = nullptr)
       : name_(std::move(name)), running_(running) {}
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// Copies what passes into `ring` as of `port`, beside the captures that run. `bytes_max` 0 keeps all of
-  /// it. Allocates: for people's requests.
+  /// Also copies every frame or cell that passes into `ring`, marked with `port`. `bytes_max` 0 keeps the
+  /// whole frame. Allocates, so call it for a person's request and not per frame.
   void start_capture(std::shared_ptr<CaptureRing> ring, uint32_t port, uint32_t bytes_max);
   void stop_capture(const CaptureRing& ring) noexcept;
   [[nodiscard]] bool captured() const noexcept { return !copies_.empty(); }
-  /// Leaves a copy of `head` + `rest` in each ring, with what there is to say of it.
+  /// Writes a copy of `head` + `rest` into each ring, with the note of this place.
   void copy(FrameDirection direction, std::span<const std::byte> head, std::span<const std::byte> rest,
             std::string_view note = {}) noexcept;
 

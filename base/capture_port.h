@@ -1,6 +1,6 @@
-// base/capture_port.h -- a FramePort that lets every frame pass and, while captures run, leaves a copy in the
-// CaptureRing of each, which all ports of a process share. Wrap each port of a driver half in one; without a
-// capture it costs one branch a frame.
+// base/capture_port.h -- a FramePort that passes every frame on and, while captures run, writes a copy into
+// the CaptureRing of each capture. All ports of a process share these rings. Wrap each port of a driver half
+// in one; without a capture it costs one branch per frame.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace weft {
 /// Owner: the thread of the driver half.
 class CapturePort final : public FramePort, public CapturePoint {
  public:
-  /// `name` is what people call the port: an interface, or the kind of a port that has none.
+  /// `name` is shown to people: the interface, or the kind of port if it has no interface.
   CapturePort(std::unique_ptr<FramePort> inner, std::string name)
       : CapturePoint(std::move(name)), inner_(std::move(inner)) {}
 

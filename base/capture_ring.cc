@@ -133,7 +133,8 @@ void CaptureRing::write(uint32_t port, FrameDirection direction, std::span<const
   const size_t kept = std::min<size_t>(total, keep_max);
   note = note.substr(0, kCaptureNoteBytesMax);
   const uint64_t used = cursor_ - word(kReadAt).load(std::memory_order_acquire);  // pairs with read()
-  // A read cursor ahead of ours makes `used` huge: no room, whatever a broken reader writes there.
+  // A read cursor ahead of ours makes `used` huge: the ring counts as full whatever a broken reader writes
+  // there.
   if (used > capacity_ || capacity_ - used < sizeof(Record) + aligned(kept + note.size())) {
     word(kDroppedAt).fetch_add(1, std::memory_order_relaxed);
     return;

@@ -1,6 +1,6 @@
-// base/capture_ring.h -- frames on their way past, left in a file that both ends map: the driver half writes,
-// `weft capture` reads and makes pcapng of it. A slow or dead reader costs the writer nothing: what finds no
-// room is counted.
+// base/capture_ring.h -- captured frames in a file that both ends map: the driver half writes, `weft capture`
+// reads and makes pcapng of it. A slow or dead reader never delays the writer: frames that find the ring full
+// are dropped and counted.
 //
 //   0 magic "WEFTCAPT" . 8 version u32 . 12 capacity u32 (power of two)     128 written u64     256 read u64
 //   384 dropped u64     4096 data: records, each 8-aligned, wrapping at capacity
@@ -23,24 +23,24 @@ namespace weft {
 inline constexpr uint32_t kCaptureRingBytesDefault = 8U << 20;
 inline constexpr uint32_t kCaptureRingBytesMin = 256U << 10;
 inline constexpr uint32_t kCaptureRingBytesMax = 1U << 30;
-/// What a place may say of one frame.
+/// Longest note on one frame, in bytes.
 inline constexpr uint32_t kCaptureNoteBytesMax = 256;
 
-/// As the driver half sees it.
+/// As seen from the driver half.
 enum class FrameDirection : uint32_t { kIn, kOut };  // in: read from the OS or LAN; out: written to it
 
 struct CapturedFrame {
   uint64_t time_ns = 0;  // since 1970
   FrameDirection direction = FrameDirection::kIn;
   uint32_t port = 0;            // of the process, from 0
-  uint32_t frame_bytes = 0;     // its real length
-  std::vector<std::byte> data;  // what was kept of it
-  std::string note;             // what its place says of it; mostly empty
+  uint32_t frame_bytes = 0;     // length before cutting to `bytes_max`
+  std::vector<std::byte> data;  // the captured bytes
+  std::string note;             // from the place that captured it; mostly empty
 };
 
 /// One end of a ring. The two cursors are free-running; each is written by one side only. The reader trusts
-/// nothing it reads: a record that cannot be ends the capture with an error. The writer trusts the read
-/// cursor no further than to drop frames.
+/// nothing it reads: an invalid record ends the capture with an error. A wrong read cursor can only make the
+/// writer drop frames.
 class CaptureRing {
  public:
   /// Writer. Creates or replaces `path`, mode 0600. `ring_bytes` 0 is the default; else rounded up to a power

@@ -13,10 +13,10 @@
 
 namespace weft {
 
-/// Captures of one process at a time.
+/// Captures that may run in one process at the same time.
 inline constexpr size_t kCapturesMax = 4;
 
-/// What a capture is to take.
+/// Which frames a capture takes, and where to.
 struct CaptureRequest {
   std::string path;       // of the ring to create; names the capture
   std::string interface;  // name of one port; empty: all
@@ -25,16 +25,17 @@ struct CaptureRequest {
   pid_t reader = 0;  // process that reads the ring
 };
 
-/// Owner: the thread that passes the frames; the ports outlive it. Allocates and makes system calls: for
-/// people's requests.
+/// Owner: the thread that passes the frames; the ports outlive it. Allocates and makes system calls, so call
+/// it for a person's request and not per frame.
 class CaptureSet {
  public:
   explicit CaptureSet(std::vector<CapturePoint*> ports) : ports_(std::move(ports)) {}
 
-  /// Creates the ring and starts to copy at the ports asked for, each under its index among the ports. Fails,
-  /// saying which there are, when no port has that name or kCapturesMax captures run; then leaves no file.
+  /// Creates the ring and starts to copy at the requested ports; records name a port by its index. If no port
+  /// has that name or kCapturesMax captures run, fails, names the ports or captures that exist, and leaves no
+  /// file.
   Status start(const CaptureRequest& request);
-  /// Ends the capture into the ring `path`; one that has ended is no error.
+  /// Ends the capture into the ring `path`. Does nothing if it has ended already.
   void stop(const std::string& path) noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// base/check.h -- our own bugs (house style 30): WEFT_CHECK always, WEFT_DCHECK in debug and simulator
-// builds. Never on anything a peer can send.
+// base/check.h -- assertions against our own bugs (house style 30): WEFT_CHECK always, WEFT_DCHECK in debug
+// and simulator builds. Never on anything a peer can send.
 #pragma once
 
 namespace weft {

@@ -1,5 +1,5 @@
-// base/checksum.h -- the Internet checksum (RFC 1071) of IPv4, ICMP, UDP and TCP, for frames that are made
-// here or whose checksum was left to be filled in.
+// base/checksum.h -- the Internet checksum (RFC 1071) of IPv4, ICMP, UDP and TCP, for frames that this
+// process makes or whose sender left the checksum to it.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace weft {
 [[nodiscard]] uint64_t pseudo_header_sum(const std::byte* ip, uint8_t ip_version, uint8_t protocol,
                                          uint32_t transport_bytes) noexcept;
 
-/// Fills in a checksum that was left open: sums from `start` to the end of `frame` -- the field already holds
-/// the sum of the pseudo header -- and stores the result at `start + offset`. False when that is outside the
-/// frame.
+/// Fills in a checksum that the sender left open: sums from `start` to the end of `frame` and stores the
+/// result at `start + offset`. That field already holds the sum of the pseudo header. False if it lies
+/// outside the frame.
 [[nodiscard]] bool complete_checksum(std::span<std::byte> frame, uint32_t start, uint32_t offset) noexcept;
 
 /// Recomputes the header checksum of an IPv4 header of `header_bytes`.

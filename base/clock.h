@@ -23,7 +23,7 @@ using Instant = FabricClock::time_point;
 
 inline constexpr Instant kNever = Instant::max();
 
-/// Where a loop gets the time from. The loop reads it once per turn and passes it down.
+/// A loop's source of time. The loop reads it once per turn and passes it down.
 class Clock {
  public:
   virtual ~Clock() = default;

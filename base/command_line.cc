@@ -1,5 +1,5 @@
 // How it works: Boost.Program_options splits the command line and the file into texts; ranges and numbers are
-// checked here, because its own conversion takes "-1" for an unsigned number.
+// checked here, because Boost's conversion accepts "-1" for an unsigned number.
 #include "base/command_line.h"
 
 #include <fmt/format.h>

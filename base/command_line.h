@@ -1,5 +1,5 @@
-// base/command_line.h -- options of every program, one way: --help, --version and --config FILE always exist,
-// wrong use prints one line that says what and how to mend it and exits 2.
+// base/command_line.h -- the options of every program: --help, --version and --config FILE always exist;
+// wrong use prints one line with the mistake and its remedy, and exits with 2.
 //
 //   CommandLine line("weft-host", "weft-host [options]", "Runs the host half of the split network driver.");
 //   line.text("name", "NAME", name, "of the node");
@@ -39,16 +39,15 @@ class CommandLine {
   void texts(const char* name, const char* value_name, std::vector<std::string>& out, const char* help);
   /// Hexadecimal with or without 0x.
   void hex(const char* name, const char* value_name, uint64_t& out, const char* help);
-  /// An option of a form of its own. `take` gets each value and answers what is wrong with it, or nothing;
-  /// with `many` the option may stand several times.
+  /// An option with a syntax of its own. `take` gets each value and returns the mistake in it, or an empty
+  /// text; with `many` the option may be repeated.
   using ValueReader = std::function<std::string(const std::string&)>;
   void value(const char* name, const char* value_name, bool many, ValueReader take, const char* help);
-  /// Words without option: `lowest` to `highest` of them. Everything after "--" counts as such words.
+  /// Positional arguments, `lowest` to `highest` in number. Everything after "--" is positional.
   void words(const char* value_name, std::vector<std::string>& out, size_t lowest, size_t highest);
 
-  /// Nothing when the program is to run; otherwise its exit code: 0 after --help or --version, 2 after wrong
-  /// use. Options of the file named by --config (lines "name = value") fill in what the command line leaves
-  /// out.
+  /// Empty if the program shall run; otherwise its exit code: 0 after --help or --version, 2 after wrong use.
+  /// The file named by --config (lines "name = value") supplies options that the command line does not give.
   [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
   [[nodiscard]] std::optional<int> parse(const std::vector<std::string>& arguments);
 

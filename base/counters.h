@@ -15,7 +15,7 @@ namespace weft {
 template <class E>
 using CounterNames = std::array<std::string_view, static_cast<size_t>(E::kCount)>;
 
-/// Are there as many names as places, all of them different?
+/// True if every counter has a label and no two labels are equal.
 template <size_t N>
 [[nodiscard]] consteval bool names_are_distinct(const std::array<std::string_view, N>& labels) {
   for (size_t i = 0; i < N; ++i) {
@@ -62,7 +62,7 @@ class CounterSet {
  private:
   CounterCell* cell_of(E counter) noexcept { return &cells_[static_cast<size_t>(counter)]; }
 
-  CounterCell* cells_ = nullptr;  // before the first counters, in one line of cache with them
+  CounterCell* cells_ = nullptr;  // first member, so that it shares a cache line with the first counters
   std::array<CounterCell, kSize> own_{};
 };
 

@@ -8,9 +8,8 @@
 //
 // Inputs of crc32c_wide::kBytesMin and more are taken in larger pieces where the CPU can (crc32c_wide.cc).
 //
-// The instruction belongs to both baselines this is built for (x86-64-v2, armv8-a+crc); carry-less
-// multiplication does not and is asked for at start. Without it there is one chain, on other machines a
-// table.
+// The instruction belongs to both baselines of the build (x86-64-v2, armv8-a+crc). Carry-less multiplication
+// does not, so the program tests for it at start; without it there is one chain. Other machines use a table.
 #include "base/crc32c.h"
 
 #include <algorithm>
@@ -199,7 +198,7 @@ template <bool kCopy>
   return one_chain<kCopy>(state, to, from, bytes);
 }
 
-// Before they are initialised these are false, which is slow and right.
+// Until these are initialised they are false, which selects the slower but correct path.
 const bool kHaveMultiply = __builtin_cpu_supports("pclmul") != 0;
 const bool kHaveWide = crc32c_wide::supported();
 

@@ -37,7 +37,7 @@ concept Word64 = std::unsigned_integral<T> && sizeof(T) == sizeof(uint64_t);
 
 /// CRC continued over words given by value, each as it would lie in memory: a header composed in registers is
 /// hashed without being stored first. Inline; three cycles per word. A cell header is four words, the 12
-/// bytes of a flit header that count with the cell's CRC behind them are two.
+/// hashed bytes of a flit header and the cell's CRC behind them are two.
 template <Word64... Words>
 [[nodiscard]] inline uint32_t crc32c_words(uint32_t crc, Words... words) noexcept {
 #if defined(__x86_64__) && defined(__SSE4_2__)
@@ -74,7 +74,7 @@ template <Word64... Words>
 /// CRC of A followed by B from crc(A), crc(B) and B's length, in O(log length).
 [[nodiscard]] uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t bytes_b) noexcept;
 
-/// crc32c_copy() as it runs where the CPU cannot multiply four pieces at once; for tests and measurements.
+/// crc32c_copy() of CPUs that cannot multiply four pieces at once; for tests and measurements.
 [[nodiscard]] uint32_t crc32c_copy_narrow(uint32_t crc, void* to, const void* from, size_t bytes) noexcept;
 
 /// The portable version, for tests and for CPUs without the instruction.

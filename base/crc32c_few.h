@@ -1,5 +1,5 @@
-// base/crc32c_few.h -- CRC32C of what is mostly a few words: the cell of a small message and its data. No
-// call, and the loop that few bytes need; longer inputs go where those are fast (base/crc32c.h).
+// base/crc32c_few.h -- CRC32C for inputs that are mostly short: the cell of a small message and its data.
+// Short inputs are hashed inline by a simple loop; longer ones go to base/crc32c.h.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// From here on several chains side by side are faster than one.
+/// From this length on, several chains side by side are faster than one (bench/crc_speed).
 inline constexpr size_t kCrcFewBytes = 72;
 
 /// crc32c_extend().
@@ -31,8 +31,8 @@ inline constexpr size_t kCrcFewBytes = 72;
   return bytes == 0 ? crc : crc32c_extend(crc, data, bytes);
 }
 
-/// crc32c_copy(). Inlined in any build: what is read and written may be missing, and the function that calls
-/// this is made to be left by an exception (adapter/memory/guarded_copy.cc).
+/// crc32c_copy(). Inlined in every build: the source or destination may be unmapped, and only the caller is
+/// compiled so that the fault handler can leave it by an exception (adapter/memory/guarded_copy.cc).
 [[nodiscard, gnu::always_inline]] inline uint32_t crc32c_copy_of_few(uint32_t crc, std::byte* to,
                                                                      const std::byte* from, size_t bytes) {
   if (bytes < kCrcFewBytes) {

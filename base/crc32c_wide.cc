@@ -32,7 +32,7 @@ constexpr size_t kRoundBytes = 4 * kBlockBytes;
 static_assert(kBytesMin >= kRoundBytes);
 constexpr FoldFactors kRoundFactors = fold_factors(8 * kRoundBytes);
 constexpr FoldFactors kBlockFactors = fold_factors(8 * kBlockBytes);
-/// Of the four pieces of a register: all are moved to where the last one lies.
+/// For the four pieces of a register: each is moved to the position of the last one.
 constexpr std::array<FoldFactors, 3> kPieceFactors{fold_factors(384), fold_factors(256), fold_factors(128)};
 
 WEFT_WIDE inline __m512i everywhere(const FoldFactors& factors) noexcept {
@@ -41,7 +41,7 @@ WEFT_WIDE inline __m512i everywhere(const FoldFactors& factors) noexcept {
   return _mm512_set_epi64(upper, lower, upper, lower, upper, lower, upper, lower);
 }
 
-/// Four pieces moved on by `factors` and joined with what lies there.
+/// Moves four pieces on by `factors` and XORs them with `there`.
 WEFT_WIDE inline __m512i fold(__m512i pieces, __m512i factors, __m512i there) noexcept {
   constexpr int kXorOfThree = 0x96;
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(pieces, factors, 0x00),
@@ -56,7 +56,7 @@ WEFT_WIDE inline __m512i next(unsigned char* to, const unsigned char* from, size
   return bytes;
 }
 
-/// The state that a folded block stands for.
+/// The CRC state of a folded block.
 WEFT_WIDE inline uint32_t reduce(__m512i pieces) noexcept {
   const auto& [first, second, third] = kPieceFactors;
   const __m512i factors =

@@ -15,7 +15,7 @@ inline constexpr size_t kBlockBytes = 64;
 /// (bench/crc_speed).
 inline constexpr size_t kBytesMin = 320;
 
-/// Whether this CPU can.
+/// True if this CPU has these instructions.
 [[nodiscard]] bool supported() noexcept;
 
 /// The state (a CRC without its final inversion) continued over `bytes` bytes: a multiple of kBlockBytes, at

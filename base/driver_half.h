@@ -1,4 +1,4 @@
-// base/driver_half.h -- what an endnode's loop needs of a driver half, whichever side it is.
+// base/driver_half.h -- the interface between an endnode's loop and a driver half (HostNetdev or IouNetdev).
 #pragma once
 
 #include <poll.h>
@@ -16,7 +16,7 @@ class DriverHalf {
   /// One bounded turn. Returns work done.
   virtual int poll(Instant now) noexcept = 0;
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
-  /// Adds the descriptors whose readiness means work; none while that work could not be taken anyway.
+  /// Adds the descriptors whose readiness means work; adds none while the half could not take that work.
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
 };
 

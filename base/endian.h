@@ -40,7 +40,7 @@ template <class T>
   static_assert(std::is_unsigned_v<T>);
   T raw;
   std::memcpy(&raw, from, sizeof raw);
-  // To the compiler the value now comes from here, so it cannot read the memory a second time for it.
+  // The compiler must assume that the value comes from here, so it cannot read the memory a second time.
   asm("" : "+r"(raw));
   return raw;
 }

@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Our user as those outside see it: inside `unshare -Ur` everybody is 0, and `weft status` is asked from
-/// outside.
+/// Our UID as seen outside of our user namespace. Inside `unshare -Ur` every user is 0, but `weft status`
+/// runs outside.
 uid_t outer_uid() {
   std::ifstream map("/proc/self/uid_map");
   const uint64_t own = geteuid();

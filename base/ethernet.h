@@ -45,7 +45,7 @@ inline constexpr MacAddress kMacNone{};
 
 /// "02:00:00:00:00:2a".
 [[nodiscard]] std::string to_string(const MacAddress& mac);
-/// Empty when `text` is not six hexadecimal pairs with colons.
+/// Empty unless `text` is six hexadecimal pairs with colons.
 [[nodiscard]] std::optional<MacAddress> parse_mac(std::string_view text) noexcept;
 
 /// Both addresses of a frame of at least kEthernetHeaderBytes.

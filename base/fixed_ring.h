@@ -1,4 +1,4 @@
-// base/fixed_ring.h -- a bounded queue of values in memory taken once.
+// base/fixed_ring.h -- a bounded queue whose memory is allocated once.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +23,9 @@ class FixedRing {
     head_ = count_ = 0;
   }
   void clear() noexcept { head_ = count_ = 0; }
-  /// Memory for up to `most` values, so that widen() takes none.
+  /// Reserves memory for `most` values, so that widen() up to there allocates none.
   void expect(size_t most) { values_.reserve(most); }
-  /// Gives it room for `capacity` values, more than before; those in it stay.
+  /// Raises the capacity to `capacity` values; the queued values stay.
   void widen(size_t capacity) {
     std::rotate(values_.begin(), values_.begin() + static_cast<ptrdiff_t>(head_), values_.end());
     values_.resize(capacity);
@@ -54,7 +54,7 @@ class FixedRing {
     back() = value;
     return true;
   }
-  /// Makes room for a new newest value and returns it, as whatever had that place left it; null when full.
+  /// Appends a value and returns it with the stale content of its slot; null if the queue is full.
   [[nodiscard]] T* extend() noexcept {
     if (full()) return nullptr;
     ++count_;
@@ -65,7 +65,7 @@ class FixedRing {
     --count_;
   }
   void pop_back() noexcept { --count_; }
-  /// Takes out every value equal to `value`; the others keep their order.
+  /// Removes every value equal to `value`; the others keep their order.
   void remove(const T& value) noexcept {
     for (size_t left = count_; left > 0; --left) {
       const T first = front();

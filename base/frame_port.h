@@ -27,7 +27,7 @@ inline constexpr uint32_t kEthernetHeaderBytes = 14;
 
 using MacAddress = std::array<uint8_t, 6>;
 
-/// Offloads as bits: what one side may leave to the other.
+/// Offloads as bits: work that one side may leave to the other.
 enum class Offload : uint32_t {
   kNone = 0,
   kChecksum = 1U << 0,  // checksum not yet filled in (VIRTIO_NET_HDR_F_NEEDS_CSUM)
@@ -62,23 +62,23 @@ enum class PortCounter : uint8_t {
   kFramesWritten,
   kBytesWritten,
   kReadTooLong,    // a frame did not fit into the memory offered
-  kReadMalformed,  // shorter than an Ethernet header, or a length that cannot be
+  kReadMalformed,  // shorter than an Ethernet header, or an impossible length
   kReadErrors,     // the system refused a read
   kWriteTooLong,
   kWriteMalformed,    // shorter than an Ethernet header, or a vnet header that contradicts the frame
   kWriteBusy,         // the other side took no frame; it was offered again later
   kWriteErrors,       // the system refused a write; the frame is lost
   kNoReceiver,        // no peer behind the port, or none that answers this frame; the frame is lost
-  kVlanTagsInserted,  // tags that came beside the frame
-  kForeignUser,       // another user knocked at our socket and was sent away
+  kVlanTagsInserted,  // tags that the kernel delivered beside the frame and that were put back into it
+  kForeignUser,       // a process of another user connected to our socket and was refused
   kCarrierChanges,
   kInterfaceGone,         // the interface was deleted, renamed or moved while we used it
-  kInterfaceBack,         // it was there again under its name, and taken up
+  kInterfaceBack,         // an interface of that name exists again, and the port attached to it
   kSocketDrops,           // the kernel dropped frames to be read: our socket had no room for them
   kInterfaceReadDrops,    // the interface dropped frames on their way to us
-  kInterfaceReadErrors,   // the interface got them damaged
+  kInterfaceReadErrors,   // the interface received damaged frames
   kInterfaceWriteDrops,   // the interface dropped frames on their way from us, or from others who use it
-  kInterfaceWriteErrors,  // the interface could not pass them on
+  kInterfaceWriteErrors,  // the interface failed to send frames
   kCount,
 };
 

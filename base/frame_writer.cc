@@ -49,7 +49,7 @@ bool FrameWriter::flush() noexcept {
   for (uint32_t written = 0; holding(); ++written) {
     if (written == kPiecesPerFlush) return false;
     if (piece_bytes_ == 0) piece_bytes_ = segmenter_.next(piece_);
-    if (piece_bytes_ == 0) {  // cannot be: piece_ holds the longest segment
+    if (piece_bytes_ == 0) {  // impossible: piece_ holds the longest segment
       segmenter_.cancel();
       return true;
     }

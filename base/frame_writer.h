@@ -15,10 +15,10 @@
 
 namespace weft {
 
-/// Bytes copied before they are looked at: vnet header, Ethernet, tags, IP and most of TCP.
+/// Bytes copied before they are checked: enough for the vnet header, Ethernet, tags, IP and most of TCP.
 inline constexpr uint32_t kFrameHeadBytes = 128;
 
-/// Private copy of the first bytes of a frame, and what was read from it.
+/// Private copy of the first bytes of a frame, and the headers read from it.
 struct FrameHead {
   std::array<std::byte, kFrameHeadBytes> bytes;
   uint32_t size = 0;         // of `bytes` in use, vnet header included
@@ -30,14 +30,15 @@ struct FrameHead {
   [[nodiscard]] std::span<const std::byte> frame() const noexcept { return span().subspan(kVnetBytes); }
 };
 
-/// Copies and reads the head of `element`. False when it is shorter than vnet and Ethernet header.
+/// Copies and parses the head of `element`. False if it is shorter than vnet and Ethernet header.
 [[nodiscard]] bool copy_head(std::span<const std::byte> element, FrameHead& out) noexcept;
 
-/// Pieces written before the caller gets its turn back; a 64 KiB frame in pieces of 1448 bytes has 46.
+/// Most pieces written per call, so that other work gets its turn; a 64 KiB frame in pieces of 1448 bytes has
+/// 46.
 inline constexpr uint32_t kPiecesPerFlush = 64;
 
 enum class WriterCounter : uint8_t {
-  kSegmented,  // frames that the port could not take whole
+  kSegmented,  // frames cut into segments because the port could not take them whole
   kSegmentsWritten,
   kChecksumsFilled,  // frames whose checksum the port could not fill in
   kSegmentsDropped,  // the port refused a piece
@@ -50,14 +51,15 @@ enum class WriterCounter : uint8_t {
           "segments_dropped", "not_segmentable",  "too_many_segments"};
 }
 
-/// Writes frames to one port, and does in software what the port cannot. Owner: the thread of the port.
+/// Writes frames to one port, and does in software the offloads that the port lacks. Owner: the thread of the
+/// port.
 class FrameWriter {
  public:
   explicit FrameWriter(FramePort& port);
 
   /// Writes one frame whose vnet header passed check_vnet(). kBusy: nothing was taken, or pieces of an
-  /// earlier frame are still to be written. A frame that was cut counts as written once its pieces are held
-  /// here.
+  /// earlier frame are still to be written. A segmented frame counts as written once this object holds its
+  /// pieces.
   [[nodiscard]] FrameIo write(const FrameHead& head, std::span<const std::byte> rest) noexcept;
   /// Tries to write held pieces, kPiecesPerFlush at most; true when none is left.
   bool flush() noexcept;
@@ -68,7 +70,7 @@ class FrameWriter {
   FramePort& port_;
   Segmenter segmenter_;
   std::vector<std::byte> piece_;
-  uint32_t piece_bytes_ = 0;  // a piece that the port was too busy to take
+  uint32_t piece_bytes_ = 0;  // length of a piece that the port was too busy to take; 0: none
   CounterSet<WriterCounter> counters_;
 };
 

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// Properties of the process, as its table of descriptors is.
+// Process-wide, as the table of descriptors is.
 std::atomic<bool> guarding{false};
 std::atomic<DescriptorKeeper> descriptor_keeper{nullptr};
 

@@ -1,6 +1,6 @@
-// base/guarded_fd.h -- a descriptor of ours in a program that is not ours. The program may close every
-// descriptor it finds (closefrom(3), daemons), and get the number back for a file of its own: each use off
-// the hot path first asks whether the number is still the file that it was.
+// base/guarded_fd.h -- a descriptor of Weft in a stock program. The program may close every descriptor it
+// finds (closefrom(3), daemons) and then get the number for a file of its own. Each use off the hot path
+// therefore first asks the kernel whether the number still means the same file.
 #pragma once
 
 #include <sys/types.h>
@@ -9,13 +9,14 @@
 
 namespace weft {
 
-/// Any thread may ask. In processes of our own nothing is asked (guard_descriptors()). A number that the
-/// program gives to another file between the question and the use is not noticed: the preloaded object
-/// (preload/), which is told of each number, keeps the program from closing it.
+/// Any thread may ask. Weft's own processes skip the check (guard_descriptors()). The check cannot notice a
+/// number that gets another file between check and use; the preloaded object (preload/), which is told each
+/// number, keeps the program from closing it.
 class GuardedFd {
  public:
   GuardedFd() = default;
-  /// `kept`: the program does not know the number, and has no reason to close it.
+  /// `kept`: the program does not know the number and has no reason to close it, so the preloaded object
+  /// keeps it open.
   explicit GuardedFd(UniqueFd fd, bool kept = true) noexcept;
   GuardedFd(GuardedFd&& other) noexcept = default;
   GuardedFd& operator=(GuardedFd&& other) noexcept;
@@ -26,7 +27,8 @@ class GuardedFd {
   [[nodiscard]] bool valid() const noexcept { return fd_.valid(); }
   /// False once the program has closed the descriptor. One system call.
   [[nodiscard]] bool is_ours() const noexcept;
-  /// As is_ours(), for wake-ups, which must be quick: what the preloaded object keeps open is not asked for.
+  /// As is_ours(), for wake-ups, which must be quick: makes no system call for a number that the preloaded
+  /// object keeps open.
   [[nodiscard]] bool can_wake() const noexcept { return kept_ ? valid() : is_ours(); }
   /// Closes it if it is still ours.
   void reset() noexcept;
@@ -38,10 +40,10 @@ class GuardedFd {
   bool kept_ = false;
 };
 
-/// Is told of each kept descriptor that a GuardedFd begins (1) and ends (0) to own.
+/// Called when a GuardedFd begins (`ours` 1) and ends (0) to own a kept descriptor.
 using DescriptorKeeper = void (*)(int descriptor, int ours);
-/// This process is a program that is not ours: from now on each GuardedFd is asked for. `keeper` is null when
-/// there is no preloaded object. Call it before the first is made.
+/// Turns the checks on, for stock programs. `keeper` is null if there is no preloaded object. Call it before
+/// the first GuardedFd is made.
 void guard_descriptors(DescriptorKeeper keeper) noexcept;
 
 }  // namespace weft

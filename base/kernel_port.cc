@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kLookInterval = std::chrono::milliseconds(250);
 constexpr Duration kLossesInterval = std::chrono::seconds(1);
-/// What a 64 KiB element holds behind the vnet header (decisions 2.18).
+/// Longest frame behind the vnet header in a 64 KiB element (decisions 2.18).
 constexpr uint32_t kFrameBytesMax = 65524;
 
 }  // namespace
@@ -138,7 +138,8 @@ void KernelPort::look_for_interface() noexcept {
   if (!here() && index != 0) come_back();
 }
 
-/// An error told more than the last look: does it still hold? Once; while it holds nothing is new.
+/// A read or write failed in a way that the last check of the interface did not explain: check again soon.
+/// Only once per error, because a lasting error has no more news.
 void KernelPort::look_soon() noexcept {
   if (up_) next_look_ = Instant::min();
 }

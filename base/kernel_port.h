@@ -1,10 +1,10 @@
-// base/kernel_port.h -- what ports on a network interface of the kernel share: a descriptor that frames
-// cross, the interface behind it, its settings and state as they are now, and what the errors of reads and
-// writes mean. `TapPort` and `PacketNic` are the two.
+// base/kernel_port.h -- base of the ports on a kernel network interface, `TapPort` and `PacketNic`: the
+// descriptor for frames, the interface behind it, its current settings and state, and the meaning of read and
+// write errors.
 //
-// The interface may go and come back while the process runs: deleted and made anew, renamed, moved to another
-// namespace. A port whose interface is gone has no carrier, names no descriptor to wait for -- the kernel
-// would report it ready for ever -- and looks a few times a second whether the name is there again.
+// The interface may be deleted and made again, renamed, or moved to another namespace while the process runs.
+// A port whose interface is gone has no carrier and names no descriptor to wait for, because the kernel would
+// report it ready for ever. It checks a few times a second whether an interface of that name exists.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ namespace weft {
 class KernelPort : public FramePort {
  public:
   [[nodiscard]] const FramePortInfo& info() const noexcept override { return info_; }
-  /// Looks a few times a second whether the interface is there and up, which MTU, address and filters it has
-  /// (`ip link` may have changed them; info() shows it) and how many frames it has dropped.
+  /// A few times a second, reads whether the interface exists and is up, its MTU, address and filters (`ip
+  /// link` may have changed them; info() shows them), and how many frames it has dropped.
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] Instant deadline() const noexcept override { return next_look_; }
@@ -32,29 +32,29 @@ class KernelPort : public FramePort {
   [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
  protected:
-  /// Whose traffic the interface counts as received.
+  /// Which counters of the interface count the frames that we read.
   enum class Side : uint8_t {
-    kInterfaceReceives,  // what it receives is what we read: a NIC
-    kInterfaceSends      // what it sends is what we read: a TAP
+    kInterfaceReceives,  // the interface's receive counters count frames that we read: a NIC
+    kInterfaceSends      // the interface's send counters count frames that we read: a TAP
   };
   /// @param up_flag  IFF_UP, or IFF_RUNNING where the medium matters
   KernelPort(UniqueFd fd, NetInterface interface, uint32_t up_flag, Side side) noexcept
       : fd_(std::move(fd)), interface_(std::move(interface)), up_flag_(up_flag), side_(side) {}
-  /// Fills in info() from the interface, and makes it gather no frame longer than an element holds.
+  /// Fills in info() from the interface, and limits the interface's GRO to frames that fit an element.
   Status describe(std::string kind, Offload offloads);
   /// As describe(), for an interface that is not there yet: the port starts without it.
   void describe_absent(std::string kind, Offload offloads);
-  /// Joins the descriptor to the interface that now has the name. Needs no right.
+  /// Attaches the descriptor to the interface that now has the name. Needs no capability.
   virtual Status attach() = 0;
-  /// Takes the descriptor off an interface that has the name no more.
+  /// Detaches the descriptor from an interface that was renamed or moved.
   virtual void detach() noexcept = 0;
   /// Adds to the counters what the kernel dropped at the descriptor itself.
   virtual void count_descriptor_losses() noexcept {}
   /// False while the interface is gone.
   [[nodiscard]] bool here() const noexcept { return !info_.gone; }
-  /// Says what a read that failed with `error` means, and counts it where it means a loss.
+  /// Translates errno `error` of a failed read into a result, and counts it if a frame was lost.
   [[nodiscard]] FrameReadResult read_failed(int error) noexcept;
-  /// The same of a write.
+  /// As read_failed(), for a write.
   [[nodiscard]] FrameIo write_failed(int error) noexcept;
 
   UniqueFd fd_;
@@ -76,13 +76,12 @@ class KernelPort : public FramePort {
   Side side_;
   Instant next_look_ = Instant::min();
   Instant next_losses_ = Instant::min();
-  InterfaceLosses losses_;    // as the interface counted them at the last look
-  std::string attach_error_;  // said already
+  InterfaceLosses losses_;    // as the interface counted them at the last check
+  std::string attach_error_;  // the error that was logged last, so that it is logged once
   bool up_ = true;
 };
 
-/// "interface NAME is gone", "interface NAME is down", or empty: what is wrong with a port on an interface of
-/// the kernel.
+/// "interface NAME is gone", "interface NAME is down", or empty if the port's interface works.
 [[nodiscard]] std::string interface_fault(const FramePort& port);
 
 }  // namespace weft

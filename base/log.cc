@@ -18,11 +18,11 @@ struct LogState {
   std::string program = "weft";
   LogLevel lowest = LogLevel::kInfo;
   LogTime time = LogTime::kSeconds;
-  std::chrono::seconds east{};  // of UTC: asked for once, because the C library takes a lock for it
+  std::chrono::seconds east{};  // of UTC; computed once, because the C library takes a lock for it
 };
 
-// The one process-wide setting: where diagnostics go is a property of the process, not of a core. Never
-// destroyed: threads of ours in a program that exits may still have something to say.
+// The one process-wide setting: the destination of diagnostics belongs to the process, not to a core. Never
+// destroyed, because our threads may still log while the program exits.
 LogState& state() {
   static LogState& instance = *std::make_unique<LogState>().release();
   return instance;

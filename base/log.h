@@ -1,7 +1,6 @@
 // base/log.h -- one line per event on standard error: "12.345678 warn weft-switch: port 3: peer hung up", or
-// with the time of day, "16:15:07.345678 warn …", where people read it as it comes.
-// Lower case, LIDs in decimal, QP numbers, keys and GUIDs in hex. Never on a per-frame path; use LogLimiter
-// there.
+// with the time of day, "16:15:07.345678 warn …", for logs that people read live. Lower case, LIDs in
+// decimal, QP numbers, keys and GUIDs in hex. Never on a per-frame path; use LogLimiter there.
 #pragma once
 
 #include <fmt/core.h>
@@ -17,7 +16,7 @@ namespace weft {
 
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
 
-/// kSeconds since 1970, which `weft logs` puts in order and shows as local time; kOfDay, local, for people.
+/// kSeconds: since 1970, which `weft logs` sorts and shows as local time. kOfDay: local time of day.
 enum class LogTime : uint8_t { kSeconds, kOfDay };
 
 /// Sets the program name shown in each line and the lowest level printed. Call once, before threads start.
@@ -25,7 +24,7 @@ void log_setup(std::string_view program, LogLevel lowest, LogTime time = LogTime
 /// Parses "debug", "info", "warn" or "error"; false leaves `out` unchanged.
 [[nodiscard]] bool parse_log_level(std::string_view text, LogLevel& out) noexcept;
 [[nodiscard]] bool log_enabled(LogLevel level) noexcept;
-/// A whole line as log_write() prints it, for a log that is not our own standard error.
+/// The line that log_write() would print, for a log other than our standard error.
 [[nodiscard]] std::string log_line(LogLevel level, std::string_view text);
 void log_write(LogLevel level, std::string_view text) noexcept;
 

@@ -1,9 +1,9 @@
-// How it works: a turn reads the clock once and polls every core. While traffic flows, idle turns, and
-// those that moved little, yield or come again at once (base/yield_policy.h); the time a yield takes tells
-// whether the core is wanted. After the window, or at once when the work before was no traffic, every core
-// is asked to prepare: it tells its peers that a wake-up is needed and looks once more. If one finds work
-// all of them finish and the loop goes on; else ppoll() waits for the earliest deadline. No wake-up is
-// lost, because a peer publishes first and then looks whether we sleep.
+// How it works: a turn reads the clock once and polls every core. While traffic flows, turns that found
+// little or no work yield or poll again at once (base/yield_policy.h); the duration of a yield shows whether
+// another thread wants the CPU. After the spin window, or at once if the last work was no traffic,
+// prepare_sleep() of every core tells its peers that a wake-up is needed and checks for work once more. If a
+// core finds work, all of them finish_sleep() and the loop goes on; otherwise ppoll() waits for the earliest
+// deadline. No wake-up is lost, because a peer publishes its work before it checks whether we sleep.
 #include "base/loop_runner.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
-// base/loop_runner.h -- drives cores: poll all, and when nothing is left to do sleep until a descriptor or a
-// deadline wakes us; while traffic flows it spins a while before (base/spin_policy.h).
+// base/loop_runner.h -- drives cores: polls all, and if there is no work sleeps until a descriptor or a
+// deadline wakes it. While traffic flows it spins before it sleeps (base/spin_policy.h).
 #pragma once
 
 #include <poll.h>
@@ -59,12 +59,13 @@ class LoopRunner {
   CounterSet<LoopCounter> counters_;
 };
 
-/// "No core in particular" where a core is asked for.
+/// Any CPU core, in place of a core number.
 inline constexpr uint32_t kAnyCore = UINT32_MAX;
-/// Highest core number that can be asked for.
+/// Highest CPU core number that options accept.
 inline constexpr uint32_t kCoreMax = 1023;
 
-/// Runs the calling thread on this core only; kAnyCore leaves it free. False: not a core the thread may use.
+/// Binds the calling thread to this CPU core; kAnyCore binds it to none. False if the thread may not use the
+/// core.
 bool bind_to_core(uint32_t core) noexcept;
 
 }  // namespace weft

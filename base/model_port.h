@@ -1,6 +1,6 @@
-// base/model_port.h -- what ports without an interface of the kernel share: no offloads, a medium that is
-// always up, an address and an MTU that are only numbers. `EchoNic`, `SlirpNic`, `PcapNic`, `GenPort` and
-// `UnixPort` are such.
+// base/model_port.h -- base of the ports without a kernel interface, `EchoNic`, `SlirpNic`, `PcapNic`,
+// `GenPort` and `UnixPort`: no offloads, a medium that is always up, an address and an MTU that are only
+// numbers.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ class ModelPort : public FramePort {
  protected:
   struct MtuRange {
     uint32_t least = 68;
-    uint32_t most = 9000;  // and what it is to begin with
+    uint32_t most = 9000;  // highest MTU, and its initial value
   };
   ModelPort(std::string kind, const MacAddress& mac, const MtuRange& mtu, uint32_t frame_bytes_max);
 

@@ -49,7 +49,7 @@ struct GetLink {
   ifinfomsg link;
 };
 
-/// Reads a number and what stands before it; zero at the end.
+/// Takes the next number from the front of `text`, skipping what precedes it; 0 at the end.
 uint64_t next_number(std::string_view& text) noexcept {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   uint64_t value = 0;
@@ -156,7 +156,7 @@ int NetInterface::find() const noexcept {
 }
 
 InterfaceLosses NetInterface::losses() const noexcept {
-  std::array<char, 16384> text;  // some 120 interfaces; those beyond show no losses
+  std::array<char, 16384> text;  // about 120 interfaces; later ones show no losses
   size_t bytes = 0;
   for (ssize_t got = 1; got > 0 && bytes < text.size();
        bytes += static_cast<size_t>(std::max<ssize_t>(got, 0)))

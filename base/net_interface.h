@@ -1,6 +1,6 @@
-// base/net_interface.h -- what the drivers ask of and set on a network interface of the process's own
-// namespace: index, address, MTU, flags, largest GSO and GRO frame, losses. Set-up only, except find(),
-// mac(), mtu(), flags() and losses(), which take no lock of the kernel that others hold for long.
+// base/net_interface.h -- reads and sets the properties of a network interface in the process's namespace:
+// index, address, MTU, flags, largest GSO and GRO frame, losses. Set-up only, except find(), mac(), mtu(),
+// flags() and losses(): these take no kernel lock that other processes hold for long.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace weft {
 
 /// Largest GSO frame that fits a 64 KiB element with its vnet header: the kernel makes frames of up to 65549
-/// bytes when it is not told otherwise (decisions 2.18).
+/// bytes unless this limit is set (decisions 2.18).
 inline constexpr uint32_t kGsoBytesMax = 65000;
 
 /// Frames that an interface lost, as it counts them since it was made.
@@ -25,7 +25,7 @@ struct InterfaceLosses {
   uint64_t send_drops = 0;
 };
 
-/// The line of interface `name` in the text of /proc/net/dev; zeros when it has none.
+/// Reads the line of interface `name` from the text of /proc/net/dev; zeros if there is none.
 [[nodiscard]] InterfaceLosses find_losses(std::string_view text, std::string_view name) noexcept;
 
 /// Largest frame that the stack hands to an interface (GSO) and that it gathers from it (GRO).
@@ -35,12 +35,12 @@ struct GsoSizes {
   friend bool operator==(const GsoSizes&, const GsoSizes&) = default;
 };
 
-/// A name, and the interface that has it: that one may go and another come.
+/// A name, and the interface that has it. Another interface may take the name later.
 class NetInterface {
  public:
   /// Fails when there is no interface of that name.
   static Result<NetInterface> open(const std::string& name);
-  /// As open(), also where there is none yet: index() is 0 then.
+  /// As open(), but succeeds if there is no such interface yet; index() is 0 then.
   static Result<NetInterface> expect(const std::string& name);
   NetInterface() = default;
 
@@ -49,7 +49,7 @@ class NetInterface {
   [[nodiscard]] int index() const noexcept { return index_; }
   /// Index of the interface that has the name now; 0 when there is none. One system call.
   [[nodiscard]] int find() const noexcept;
-  /// Means the interface that has the name now from here on.
+  /// Switches to the interface that has the name now.
   void follow() noexcept { index_ = find(); }
   /// Zeros when the interface is gone.
   [[nodiscard]] InterfaceLosses losses() const noexcept;

@@ -1,5 +1,5 @@
-// base/out_of_memory.h -- a shortage of memory as an answer instead of an exception, for code that may not
-// throw within programs that are not ours.
+// base/out_of_memory.h -- turns std::bad_alloc into a return value, for code that must not throw into a stock
+// program.
 #pragma once
 
 #include <new>
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Calls `work`, which leaves everything as it was when it throws. @return false when there was no memory
+/// Calls `work`, which must have no effect if it throws. @return false if there was no memory
 template <class Work>
 [[nodiscard]] bool with_memory(Work&& work) noexcept {
   try {

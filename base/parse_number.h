@@ -1,4 +1,5 @@
-// base/parse_number.h -- numbers in texts, read whole: "12abc", "-1" for an unsigned number and "" are none.
+// base/parse_number.h -- parses a text that must be a number as a whole: "12abc", "" and "-1" for an unsigned
+// type are refused.
 #pragma once
 
 #include <charconv>
@@ -8,8 +9,8 @@
 
 namespace weft {
 
-/// The number that `text` is from its first to its last character; nothing when it is none, has a prefix such
-/// as 0x or does not fit `Number`.
+/// The decimal number `text`; empty if `text` has any other character, a prefix such as 0x, or does not fit
+/// `Number`.
 template <class Number>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text, int base = 10) noexcept {
   Number out{};

@@ -1,5 +1,5 @@
-// base/pending_list.h -- news about objects, kept in the objects themselves: however many there are, no
-// memory is taken and nothing is lost.
+// base/pending_list.h -- pending events, stored in the objects they concern, so that queueing allocates no
+// memory and never fails.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,18 @@
 
 namespace weft {
 
-/// The news of an object that its reader has not taken yet: each kind once, in the order it happened. An
-/// object that may have news owns one PendingNews and removes it from its list before it ends.
+/// The pending events of one object: at most one of each kind, in the order they happened. The object owns
+/// its PendingNews and removes it from the list before it ends.
 struct PendingNews {
   static constexpr size_t kKindsMax = 9;
-  PendingNews* next = nullptr;  // in the list; `count` tells whether it stands there
+  PendingNews* next = nullptr;  // in the list; the object is in the list if `count` is not 0
   PendingNews* before = nullptr;
   std::array<uint8_t, kKindsMax> kinds{};
   uint8_t count = 0;
 };
 
-/// Objects with news, in the order of their oldest news. Owner: one thread at a time. Never moved while
-/// something stands in it.
+/// Objects with pending events, in the order of their oldest one. Owner: one thread at a time. Must not be
+/// moved unless empty.
 class PendingList {
  public:
   PendingList() = default;
@@ -28,11 +28,11 @@ class PendingList {
   PendingList& operator=(const PendingList&) = delete;
 
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
-  /// The object whose turn it is; the list is not empty.
+  /// The object with the oldest event; the list must not be empty.
   [[nodiscard]] PendingNews& front() const noexcept { return *first_; }
 
-  /// False when the object has news of this kind already: both are one then, and its newest. An object has at
-  /// most PendingNews::kKindsMax kinds.
+  /// Queues an event. False if one of this kind is pending already: the two become one, which moves to the
+  /// end of the object's events. An object has at most PendingNews::kKindsMax kinds.
   bool add(PendingNews& of, uint8_t kind) noexcept {
     auto* const end = of.kinds.begin() + of.count;
     auto* const same = std::find(of.kinds.begin(), end, kind);
@@ -44,7 +44,8 @@ class PendingList {
     if (of.count++ == 0) link(of);
     return true;
   }
-  /// Takes the oldest kind of front(); an object with more goes to the end, for others have waited too.
+  /// Takes the oldest event of front(). If the object has more, it goes to the end of the list, so that no
+  /// object starves the others.
   uint8_t take_first() noexcept {
     PendingNews& of = *first_;
     const uint8_t kind = of.kinds[0];
@@ -53,7 +54,7 @@ class PendingList {
     if (--of.count != 0) link(of);
     return kind;
   }
-  /// The object ends, or its news do. @return how many there were
+  /// Discards the events of an object. @return their number
   uint32_t drop(PendingNews& of) noexcept {
     const uint32_t dropped = of.count;
     if (dropped != 0) unlink(of);

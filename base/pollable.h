@@ -1,5 +1,5 @@
-// base/pollable.h -- what a loop runner drives: a core with bounded poll(now), and how it may be put to
-// sleep.
+// base/pollable.h -- the interface of a core that a loop runner drives: bounded poll(now), and the steps
+// before and after a sleep.
 #pragma once
 
 #include <poll.h>
@@ -10,14 +10,14 @@
 
 namespace weft {
 
-/// How whatever a loop waits for is put to sleep and woken. Owner: the loop's thread.
+/// The steps before and after a loop's sleep. Owner: the loop's thread.
 class Sleeper {
  public:
   virtual ~Sleeper() = default;
   /// Adds the descriptors whose readiness ends a sleep.
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
-  /// Tells peers that a wake-up is needed from now on, then looks once more: false when there is work after
-  /// all.
+  /// Tells peers that a wake-up is needed from now on, then checks for work once more: false if there is
+  /// some.
   [[nodiscard]] virtual bool prepare_sleep() noexcept = 0;
   /// Undoes prepare_sleep().
   virtual void finish_sleep() noexcept = 0;

@@ -1,5 +1,5 @@
-// base/prefetch.h -- hints for memory that another core has just used. A slot of a ring is a handful of cache
-// lines; asked for two slots early they come while the slots before are worked on.
+// base/prefetch.h -- hints for memory that another core has just used. A ring slot is a few cache lines;
+// requested two slots early, they arrive while the slots before are processed.
 #pragma once
 
 #include <algorithm>
@@ -9,25 +9,26 @@
 namespace weft {
 
 inline constexpr size_t kCacheLineBytes = 64;
-/// How early: a line takes as long to come from another core as a cell of 256 bytes to be checked or
-/// composed, and they do not come evenly. A third slot gains nothing.
+/// Distance in slots. A line takes as long to arrive from another core as checking or composing a cell of 256
+/// bytes, and cells do not arrive evenly, so one slot is too few; a third gains nothing.
 inline constexpr uint32_t kPrefetchSlots = 2;
-/// The first lines are asked for, the processor's own prefetcher does the rest: a cell of 256 bytes with its
-/// headers, or the head of a longer one.
+/// Only the first lines are requested: a cell of 256 bytes with its headers, or the head of a longer one. The
+/// CPU's own prefetcher fetches the rest.
 inline constexpr size_t kPrefetchBytesMax = 6 * kCacheLineBytes;
 
-/// Lines that are about to be read.
+/// Requests lines that will soon be read.
 inline void prefetch_to_read(const std::byte* at, size_t bytes) noexcept {
   const std::byte* end = at + std::min(bytes, kPrefetchBytesMax);
   for (; at < end; at += kCacheLineBytes) __builtin_prefetch(at);
 }
 
-/// Lines that are about to be written: taken out of the caches of their readers.
+/// Requests lines that will soon be written, which removes them from their readers' caches.
 inline void prefetch_to_write(std::byte* at, size_t bytes) noexcept {
   std::byte* end = at + std::min(bytes, kPrefetchBytesMax);
   for (; at < end; at += kCacheLineBytes) {
 #if defined(__x86_64__)
-    // Not in the baseline, where __builtin_prefetch() asks for a line to read; a no-op where it is not known.
+    // For the baseline CPU, __builtin_prefetch() would emit a read prefetch. CPUs without prefetchw treat it
+    // as a no-op.
     asm volatile("prefetchw %0" : : "m"(*at));
 #else
     __builtin_prefetch(at, 1);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kWhatToDo = "must be a directory of this user with mode 0700";
 
-/// Why a directory is not ours alone; empty when it is.
+/// Why a directory is not private to this user; empty if it is.
 std::string fault_of(const struct stat& info, const std::string& path) {
   if (S_ISLNK(info.st_mode)) return fmt::format("is a symbolic link and {}; remove the link", kWhatToDo);
   if (!S_ISDIR(info.st_mode)) return fmt::format("is not a directory and {}; remove it", kWhatToDo);
@@ -41,7 +41,7 @@ Result<UniqueFd> open_private_directory(int at, const std::string& path, const s
 }
 
 UniqueFd open_own_file(int at, const std::string& path, int flags, mode_t mode) noexcept {
-  // Not to wait for the other end of a FIFO; files do not know the flag.
+  // O_NONBLOCK keeps open() from waiting for the other end of a FIFO; regular files ignore it.
   UniqueFd fd(openat(at, path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode));
   struct stat info {};
   if (!fd.valid()) return fd;

@@ -1,6 +1,6 @@
-// base/private_files.h -- opens what belongs to this user alone. A path in a directory that others may write
-// to, /tmp for one, may lead to whatever they put there: what is opened is looked at by its descriptor before
-// it is believed, and a link is never followed.
+// base/private_files.h -- opens files and directories that belong to this user alone. In a directory that
+// other users may write, such as /tmp, they may have put anything at our path, so the opened descriptor is
+// checked before it is used, and links are never followed.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace weft {
 
 /// Opens the directory `path`, from the directory `at` (AT_FDCWD: the working directory). Fails, and says
 /// what to do, unless it is a directory of this user with mode 0700 or less. `what`, "state directory",
-/// begins the message. errno is that of open(), ENOENT where nothing is, or EPERM for what is refused.
+/// begins the message. errno is that of open() (ENOENT: no such directory), or EPERM for a refusal.
 Result<UniqueFd> open_private_directory(int at, const std::string& path, const std::string& what);
 /// Opens a regular file of this user; `flags` and `mode` as for open(). Not valid, with errno, when it cannot
 /// be opened, is a link, or belongs to another user (EPERM).

@@ -15,8 +15,8 @@ constexpr int kCapabilityMax = 63;
 }  // namespace
 
 Status drop_privileges() {
-  // The bounding set first: it takes CAP_SETPCAP to shrink it. Without that capability there is nothing to
-  // keep in.
+  // The bounding set comes first, because shrinking it takes CAP_SETPCAP. A process without CAP_SETPCAP gains
+  // nothing from the set and leaves it.
   for (int capability = 0; capability <= kCapabilityMax; ++capability) {
     if (::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) != 1) continue;
     if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0 && errno != EPERM) {

@@ -1,5 +1,5 @@
-// base/privileges.h -- what a driver process gives up before the first byte from the fabric (decisions
-// section 4): every capability, in all sets, for good, and the way to get new ones by running a program.
+// base/privileges.h -- before it reads the first byte from the fabric, a driver process gives up every
+// capability for good, and the means to gain new ones through execve() (decisions section 4).
 #pragma once
 
 #include "base/result.h"
@@ -7,7 +7,8 @@
 namespace weft {
 
 /// Empties the permitted, effective, inheritable, ambient and bounding sets of this thread and sets
-/// no_new_privs. Call it before other threads start, after everything that needs a right has been opened.
+/// no_new_privs. Call it before other threads start, after everything that needs a capability has been
+/// opened.
 Status drop_privileges();
 
 /// True when the process has no capability at all.

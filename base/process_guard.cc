@@ -41,8 +41,8 @@ int ProcessGuard::poll(Instant now) noexcept {
     log(LogLevel::kInfo, "{}: ending", info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
     loop_.stop();
   }
-  // Asked, never read: all children of the launcher share this open file and with it O_NONBLOCK, and one of
-  // them could make the others wait in a read().
+  // Polled, never read: all children of the launcher share this open file and its O_NONBLOCK flag, so that
+  // one of them could make a read() of the others block.
   pollfd parent{parent_fd_, 0, 0};
   if (parent_fd_ >= 0 && ::poll(&parent, 1, 0) > 0 && (parent.revents & (POLLHUP | POLLERR)) != 0) {
     log(LogLevel::kInfo, "parent is gone: ending");
@@ -54,7 +54,7 @@ int ProcessGuard::poll(Instant now) noexcept {
 
 void ProcessGuard::wait_fds(std::vector<pollfd>& out) const {
   out.push_back({signals_.get(), POLLIN, 0});
-  if (parent_fd_ >= 0) out.push_back({parent_fd_, 0, 0});  // a hang-up is always told
+  if (parent_fd_ >= 0) out.push_back({parent_fd_, 0, 0});  // poll() always reports a hang-up
 }
 
 }  // namespace weft

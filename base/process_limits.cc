@@ -26,7 +26,7 @@ sigset_t only_file_size() noexcept {
   return out;
 }
 
-/// A thread that waits until it may end: all of them have to live at the same time.
+/// A thread that waits at the gate, because all of them must be alive at the same time.
 void* wait_at(void* gate) {
   auto* mutex = static_cast<pthread_mutex_t*>(gate);
   pthread_mutex_lock(mutex);

@@ -1,5 +1,5 @@
-// base/process_limits.h -- asks for what a library needs before it is called: libzmq ends the whole process
-// when a descriptor or a thread is refused to it, and a file that cannot grow ends it by SIGBUS.
+// base/process_limits.h -- checks for resources before they are used: libzmq aborts the process if it gets no
+// descriptor or thread, and writing to a mapped file that has no disk block ends the process by SIGBUS.
 #pragma once
 
 #include <signal.h>
@@ -12,17 +12,17 @@
 
 namespace weft {
 
-/// Makes room for `count` descriptors in all, raising our own limit up to what the user may have. Fails with
-/// a line that names both numbers.
+/// Raises the soft limit of descriptors to `count`, as far as the hard limit allows. Fails with a line that
+/// names both numbers.
 Status allow_descriptors(uint64_t count);
 /// Fails unless `count` more descriptors can be opened now.
 Status check_spare_descriptors(size_t count);
 /// Fails unless `count` threads can be started now.
 Status check_spare_threads(size_t count);
-/// What fork() failed by, in words that say what to raise.
+/// The error of a failed fork(), with the limit to raise.
 Error no_process(const std::string& what, int error);
-/// While it lives, a file that would outgrow `ulimit -f` is refused to this thread by EFBIG alone: SIGXFSZ,
-/// which ends a program that does not expect it, is held back and dropped.
+/// While it lives, a write of this thread beyond `ulimit -f` fails with EFBIG only. SIGXFSZ, which ends a
+/// program that does not handle it, is blocked and discarded.
 class QuietFileSize {
  public:
   QuietFileSize() noexcept;
@@ -32,7 +32,7 @@ class QuietFileSize {
 
  private:
   sigset_t before_{};
-  bool waited_ = false;  // one for this thread, or for the process, was pending already
+  bool waited_ = false;  // a SIGXFSZ of this thread or process was pending already and must stay
 };
 
 /// Gives the file its blocks, so that no write to its mapping can fail. `what` names it in the error.

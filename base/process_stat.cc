@@ -15,7 +15,7 @@
 namespace weft {
 
 ProcessStat process_stat(pid_t pid) noexcept {
-  constexpr int kStartedBehind = 19;  // fields behind the state, which is the first behind the name
+  constexpr int kStartedBehind = 19;  // fields after the state, which follows the name
   std::array<char, 32> path{};
   std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
   const UniqueFd file(open(path.data(), O_RDONLY | O_CLOEXEC));
@@ -23,7 +23,8 @@ ProcessStat process_stat(pid_t pid) noexcept {
   std::array<char, 1024> text{};
   const ssize_t bytes = read(file.get(), text.data(), text.size() - 1);
   if (bytes <= 0) return {.error = bytes == 0 ? ESRCH : errno};
-  const char* at = std::strrchr(text.data(), ')');  // a name may have any other character
+  const char* at = std::strrchr(text.data(), ')');  // the last one, because the name may contain any
+                                                    // character
   if (at == nullptr || at[1] == 0) return {.error = EINVAL};
   at += 2;
   ProcessStat out{.state = *at};

@@ -1,4 +1,4 @@
-// base/process_stat.h -- what the kernel says of a process number: whether it runs, and which process it is.
+// base/process_stat.h -- whether a process runs, and which process has a number, according to the kernel.
 #pragma once
 
 #include <sys/types.h>
@@ -9,9 +9,9 @@ namespace weft {
 
 /// Of /proc/PID/stat.
 struct ProcessStat {
-  int error = 0;         // errno of why nothing is known; ENOENT and ESRCH: there is no such process
+  int error = 0;         // errno of the failed read; ENOENT and ESRCH: there is no such process
   char state = 0;        // R, S, D, T, t, Z, X
-  uint64_t started = 0;  // clock ticks after the boot: with the number it names one process
+  uint64_t started = 0;  // clock ticks after the boot; together with the PID it identifies the process
 
   [[nodiscard]] bool dead() const noexcept { return state == 'Z' || state == 'X'; }
 };

@@ -1,6 +1,5 @@
-// base/refusal.h -- why a call was refused, said without taking memory: a call that is made under a lock, or
-// whose caller asks for no more than yes or no, hands out the parts of the text, and the
-// reader of the refusal puts them together.
+// base/refusal.h -- why a call was refused, without allocating. A call made under a lock, or one whose caller
+// needs only yes or no, returns the parts of the text; the reader of the refusal formats them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +8,11 @@
 
 namespace weft {
 
-/// A line as Error has it, in parts. What it is made of lasts for ever: literals.
+/// The unformatted line of an Error. Its parts must be literals, because it keeps only pointers.
 class Refusal {
  public:
   Refusal() = default;
-  /// `line` has one `{}` for each number that is to stand there, at most two.
+  /// `line` has a `{}` for each number, at most two.
   explicit Refusal(const char* line, uint64_t first = 0, uint64_t second = 0) noexcept
       : line_(line), numbers_{first, second} {}
   /// `line` with `ending` behind it.

@@ -1,5 +1,5 @@
-// base/result.h -- set-up code returns a value or one message that says what happened and how to mend it
-// (house style 30). The data path uses enums instead.
+// base/result.h -- the result of set-up code: a value, or one message with the cause and its remedy (house
+// style 30). The data path uses enums instead.
 #pragma once
 
 #include <concepts>
@@ -27,13 +27,14 @@ struct Error {
   return refusal.text();
 }
 
-/// A value, or why there is none: an Error, or a Refusal where no memory is taken for it (Refusable).
+/// A value, or the reason why there is none: an Error, or a Refusal for calls that must not allocate
+/// (Refusable).
 template <class T, class Why = Error>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): return value;
   Result(Why why) : why_(std::move(why)) {}      // NOLINT(google-explicit-constructor): return Error{};
-  /// Its text is put together.
+  /// Formats the text of the refusal.
   Result(const Refusal& refusal)  // NOLINT(google-explicit-constructor): return Refusal{};
       requires std::same_as<Why, Error> : why_{refusal.text()} {}
 
@@ -62,7 +63,7 @@ class [[nodiscard]] Result {
   Why why_;
 };
 
-/// Success, or why not.
+/// Success, or the reason of the failure.
 template <class Why>
 class [[nodiscard]] Result<void, Why> {
  public:
@@ -81,7 +82,7 @@ class [[nodiscard]] Result<void, Why> {
 };
 using Status = Result<void>;
 
-/// What a call answers that takes no memory to refuse.
+/// Result of a call that must not allocate when it refuses.
 template <class T = void>
 using Refusable = Result<T, Refusal>;
 

@@ -1,6 +1,6 @@
-// base/segmenter.h -- cuts a GSO frame (TCP over IPv4 or IPv6, UDP) into frames that any port takes: what a
-// NIC would have done. Used when a port cannot, or when a frame is longer than the other side's elements
-// (decisions 2.18, 2.21).
+// base/segmenter.h -- cuts a GSO frame (TCP over IPv4 or IPv6, UDP) into frames that any port takes, as a NIC
+// does. Used if a port cannot segment, or if a frame is longer than the other side's elements (decisions
+// 2.18, 2.21).
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class Segmenter {
   /// Writes the next segment with an empty vnet header; `out` holds next_bytes() at least. Returns the
   /// length.
   uint32_t next(std::span<std::byte> out) noexcept;
-  /// Forgets what is left.
+  /// Discards the remaining segments.
   void cancel() noexcept { active_ = false; }
 
  private:

@@ -1,6 +1,6 @@
 // base/shared_region.h -- memory shared by two processes: a sealed memfd. The seals fix its size for ever, so
-// that a peer cannot cut it short under us (SIGBUS), and a descriptor that is no memfd is refused before it
-// is mapped, so that no strange file system can hang us (decisions section 4). docs/shared_memory.md.
+// that a peer cannot truncate it while we use it (SIGBUS). A descriptor that is no memfd is refused before it
+// is mapped, because a foreign file system could block us (decisions section 4). docs/shared_memory.md.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ class SharedRegion {
   ~SharedRegion();
 
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
-  /// Of a region that was created, to be handed to the peer; -1: it was adopted.
+  /// The descriptor to send to the peer; -1 if the region was adopted.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-  /// Size a region of `bytes` has.
+  /// Size of a region for `bytes` bytes.
   [[nodiscard]] static size_t rounded(size_t bytes) noexcept;
 
  private:

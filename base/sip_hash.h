@@ -1,4 +1,5 @@
-// base/sip_hash.h -- SipHash: without the key its results cannot be foreseen, however many of them are known.
+// base/sip_hash.h -- SipHash: a keyed hash whose results cannot be predicted without the key, even from many
+// known results.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@ namespace weft {
 
 using SipKey = std::array<uint64_t, 2>;
 
-/// The state of a hash in the making.
+/// The state of an unfinished hash.
 struct SipState {
   uint64_t a, b, c, d;
 

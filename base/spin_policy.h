@@ -1,12 +1,12 @@
 // base/spin_policy.h -- whether a loop that has nothing to do yields or sleeps. A wake-up across cores costs
-// 25 us, so while traffic flows a loop spins before it sleeps (decisions 5.5). Traffic is work in half of the
-// last milliseconds: not the messages and timers that an idle session has twice a second, nor those of sixty
-// such sessions at their switch, which come every few milliseconds. A yield that comes back late means that
-// another thread needs the core. If every yield does, a thread that never yields has the core, and sleeping
-// brings us back sooner than the end of its time slice. A turn of traffic that moved little counts as the
-// beginning of a wait: the receiver of that traffic may need this core, and an idle turn would delay it.
-// YieldPolicy (base/yield_policy.h) decides whether a loop that does not sleep yields or polls again. Times
-// only; no clock, no thread.
+// 25 us, so while traffic flows a loop spins before it sleeps (decisions 5.5). Traffic means work in half of
+// the last 16 milliseconds. The messages and timers that an idle session has twice a second are no traffic,
+// nor are those of sixty such sessions at their switch, which come every few milliseconds. A yield that comes
+// back late means that another thread needs the core. If every yield does, a thread that never yields has the
+// core, and sleeping brings us back sooner than the end of its time slice. A turn of traffic that moved
+// little counts as the beginning of a wait: the receiver of that traffic may need this core, and an idle turn
+// would delay it. YieldPolicy (base/yield_policy.h) decides whether a loop that does not sleep yields or
+// polls again. Times only; no clock, no thread.
 #pragma once
 
 #include <bit>
@@ -27,7 +27,8 @@ struct SpinConfig {
   Duration yield_lost = std::chrono::microseconds(500);
   int lost_most = 3;
   int lost_apart = 10;  // a lost yield later than this many times its length begins a new series
-  int little = 8;       // pieces of work; more of them are a stream, which does not wait for one turn
+  int little = 8;       // pieces of work per turn; a turn with more belongs to a stream, which loses nothing
+                        // by one idle turn
   Duration rest = std::chrono::milliseconds(100);
 };
 
@@ -36,7 +37,7 @@ class SpinPolicy {
  public:
   explicit SpinPolicy(const SpinConfig& config = {}) noexcept : config_(config) {}
 
-  /// A turn at `now` found `work` pieces of work.
+  /// Records that a turn at `now` found `work` pieces of work.
   void worked(Instant now, int work) noexcept {
     if (lost_) {
       lost_ = false;
@@ -52,20 +53,20 @@ class SpinPolicy {
     span_ = span;
     idle_from_ = kNever;
   }
-  /// After worked() of the same turn. True: it ends as a turn does that found nothing, but without sleep.
+  /// Call after worked() of the same turn. True: the turn ends like an idle one, but without sleep.
   [[nodiscard]] bool yields_at_once(Instant now, int work) const noexcept {
     return work <= config_.little && traffic() && now >= rests_until_;
   }
-  /// A turn at `now` found none. True: go on, and if that is by a yield tell yielded(). False: sleep.
+  /// Call if a turn at `now` found no work. True: go on, and after a yield call yielded(). False: sleep.
   [[nodiscard]] bool yields(Instant now) noexcept {
     if (idle_from_ == kNever) {
-      // The first idle turn also shows how long the turn before it was.
+      // The first idle turn also measures how long the turn before it took.
       idle_from_ = now;
       penalty_ = {};
     }
     return traffic() && now >= rests_until_ && now - idle_from_ + penalty_ < config_.spin;
   }
-  /// The yield that began at `from` came back at `to`. @return whether that was late
+  /// Records a yield from `from` to `to`. @return true if it came back late
   bool yielded(Instant from, Instant to) noexcept {
     const Duration away = to - from;
     lost_ = away >= config_.yield_lost;
@@ -80,14 +81,14 @@ class SpinPolicy {
   [[nodiscard]] bool traffic() const noexcept { return std::popcount(spans_) >= config_.busy_spans; }
 
   SpinConfig config_;
-  int64_t span_ = 0;            // of the last work
+  int64_t span_ = 0;            // millisecond span of the last work
   uint16_t spans_ = 0;          // bit n: there was work n spans before it
-  Instant idle_from_ = kNever;  // when work ran out
-  Duration penalty_{};          // of late yields since idle_from_
+  Instant idle_from_ = kNever;  // time of the first idle turn after work
+  Duration penalty_{};          // total delay by late yields after idle_from_
   Instant rests_until_ = Instant::min();
   Instant lost_at_{};  // when the latest lost yield came back
   int lost_on_end_ = 0;
-  bool lost_ = false;  // the latest yield
+  bool lost_ = false;  // the latest yield was lost
 };
 
 }  // namespace weft

@@ -41,8 +41,8 @@ CounterCell* cell_at(std::byte* base, uint32_t capacity, uint32_t index) noexcep
   return reinterpret_cast<CounterCell*>(values) + index;
 }
 
-/// A lock of the whole file, as processes hold it: the kernel drops it with the process, and a child after
-/// fork() has no part in it.
+/// A lock of the whole file that belongs to the process: the kernel drops it when the process ends, and a
+/// child does not inherit it.
 struct flock whole_file(int16_t type) noexcept {
   struct flock lock {};
   lock.l_type = type;
@@ -57,8 +57,8 @@ bool same_file(int fd, const std::string& path) noexcept {
          opened.st_dev == named.st_dev;
 }
 
-/// Takes the abandoned page of this name, so that only one process replaces it. Not valid when there is no
-/// such page, or a process holds it.
+/// Locks the abandoned page of this name, so that only one process replaces it. Not valid if there is no such
+/// page or a process holds it.
 UniqueFd take_old_page(const std::string& path) noexcept {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct flock lock = whole_file(F_WRLCK);
@@ -75,8 +75,8 @@ Result<StatsPage> StatsPage::create(const std::string& path, uint32_t capacity) 
   return map(fd.get(), path, capacity);
 }
 
-/// Made under another name, locked, and renamed into its place as a whole: readers that have the old page
-/// mapped keep that one.
+/// Creates the page under another name, locks it and renames it into place. Readers that have mapped the old
+/// page keep that one.
 Result<StatsPage> StatsPage::create_held(const std::string& path, uint32_t capacity) {
   const std::string fresh = path + "." + std::to_string(getpid());
   unlink(fresh.c_str());
@@ -105,7 +105,7 @@ std::optional<pid_t> stats_page_holder(const std::string& path) {
 
 Result<StatsPage> StatsPage::map(int fd, const std::string& path, uint32_t capacity) {
   const size_t bytes = page_bytes(capacity);
-  // With its blocks: a full disk is told now, and not by SIGBUS at some counter.
+  // Allocates the blocks, so that a full disk fails here and not by SIGBUS at a later write.
   if (Status allocated = allocate_file(fd, bytes, "stats page " + path); !allocated) {
     unlink(path.c_str());
     return allocated.error();

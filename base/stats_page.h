@@ -1,5 +1,5 @@
 // base/stats_page.h -- a file of named counters that one process writes and any process of the same user may
-// map: `weft stat` reads it without asking, so it works on a frozen or dead process too.
+// map: `weft stat` reads it without the writer's help, so that it works on a frozen or dead process too.
 //
 //   0 magic "WEFTSTAT" · 8 version u32 · 12 entries u32 (grows, release) · 16 capacity u32 · 20 pid u32
 //   64 names: capacity x 56 bytes, zero-padded      64 + 56 x capacity values: capacity x u64, native order
@@ -31,8 +31,8 @@ class StatsPage {
  public:
   /// Creates or replaces the file at `path` with mode 0600.
   static Result<StatsPage> create(const std::string& path, uint32_t capacity = kStatsEntriesDefault);
-  /// As create(), and holds the page as long as this process lives, whatever ends it: stats_page_holder()
-  /// tells who does. Fails, and leaves the file, while another process holds a page of this name.
+  /// As create(), and locks the page until this process ends in any way; stats_page_holder() returns its PID.
+  /// Fails, and leaves the file, while another process holds a page of this name.
   static Result<StatsPage> create_held(const std::string& path, uint32_t capacity = kStatsEntriesDefault);
   StatsPage(StatsPage&& other) noexcept;
   StatsPage& operator=(StatsPage&& other) noexcept;
@@ -60,11 +60,11 @@ class StatsPage {
   size_t bytes_ = 0;
   uint32_t entries_ = 0;
   uint32_t capacity_ = 0;
-  GuardedFd hold_;  // with the lock that says who holds the page
+  GuardedFd hold_;  // carries the lock of the process that holds the page
 };
 
-/// The process that holds the page at `path`, by its number here; 0 when it has none here (it runs in another
-/// namespace of processes). Nothing when no process holds it.
+/// PID of the process that holds the page at `path`; 0 if that process runs in another PID namespace and has
+/// no PID in ours. Empty if no process holds it.
 [[nodiscard]] std::optional<pid_t> stats_page_holder(const std::string& path);
 
 /// Reads all entries of a page; fails with a clear text when the file is not a stats page of this version.

@@ -30,7 +30,7 @@ unsigned tun_flags(Offload offloads) noexcept {
   return flags;
 }
 
-/// The largest set that this kernel takes.
+/// The largest set of offloads that this kernel accepts.
 Offload probe_offloads(int fd) noexcept {
   constexpr Offload kTcp = Offload::kChecksum | Offload::kTso4 | Offload::kTso6 | Offload::kTsoEcn;
   for (const Offload wanted : {kOffloadsAll, kTcp, Offload::kChecksum}) {
@@ -39,7 +39,8 @@ Offload probe_offloads(int fd) noexcept {
   return Offload::kNone;
 }
 
-/// What stands in front of each frame. Before the interface is up, so that none comes with another header.
+/// Sets the header in front of each frame. Call it before the interface is up, so that no frame comes with
+/// another header.
 Status set_format(int fd, const std::string& name) {
   int header_bytes = kVnetBytes;
   int little = 1;
@@ -124,7 +125,7 @@ Status TapPort::prepare(const std::string& called) {
   const Offload offloads = probe_offloads(fd_.get());
   if (called != interface_.name()) {
     describe_absent("tap", offloads);
-    // What the unit is told of at the opening of the session; zero would be refused.
+    // Sent to the unit when the session opens; the unit would refuse a zero address.
     if (Result<NetInterface> now = NetInterface::open(called); now) {
       info_.mac = now->mac();
       info_.mtu_bytes = now->mtu();
@@ -143,7 +144,7 @@ Status TapPort::attach() {
   if (attached_to.empty()) {
     if (Status attached = attach_tap(fd_.get(), interface_.name()); !attached) return attached;
   }
-  // Also where another process attached it: a new interface knows nothing of what the old one was told.
+  // Also if another process attached it: a new interface does not have the settings of the old one.
   if (Status formed = set_format(fd_.get(), interface_.name()); !formed) return formed;
   tell_carrier();
   if (::ioctl(fd_.get(), TUNSETOFFLOAD, tun_flags(offloads_)) != 0) return errno_error("offloads", errno);
@@ -153,7 +154,7 @@ Status TapPort::attach() {
 FrameReadResult TapPort::read_frame(std::span<std::byte> into) noexcept {
   if (!here()) [[unlikely]]
     return {FrameIo::kDown, 0};
-  std::byte beyond;  // takes a byte only when the frame is longer than the caller's memory
+  std::byte beyond;  // receives a byte only if the frame is longer than the caller's memory
   const iovec parts[2]{{into.data(), into.size()}, {&beyond, 1}};
   const ssize_t got = ::readv(fd_.get(), parts, 2);
   if (got < 0) return read_failed(errno);

@@ -1,6 +1,6 @@
 // base/text_file.h -- reads the small files that people write and name on a command line: options,
-// topologies, keys. Anything but a regular file is refused by name, so that a directory does not read as an
-// empty file and a FIFO blocks no reader.
+// topologies, keys. Anything but a regular file is refused by name, so that a directory is not taken for an
+// empty file and a FIFO cannot block the reader.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// More than anybody writes by hand.
+/// Files written by hand are smaller.
 inline constexpr size_t kTextFileBytesMax = 1U << 20;
 
 /// Fails unless `path` leads to a regular file. Errors read "cannot read PATH: why".

@@ -1,6 +1,6 @@
 // base/vnet_header.h -- the 12 bytes in front of each frame on a FramePort: virtio_net_hdr_mrg_rxbuf,
-// little-endian. It says what the sender of the frame left undone: the transport checksum, the segmentation,
-// or both.
+// little-endian. It names the work that the frame's sender left to the receiver: transport checksum,
+// segmentation, or both.
 //
 //   0 flags   1 GSO type   2 header bytes 16   4 payload bytes per segment 16   6 checksum from 16
 //   8 checksum at, counted from there 16   10 number of buffers 16 (zero)
@@ -46,19 +46,21 @@ enum class VnetError : uint8_t {
 /// must lie in it -- and `frame_bytes` is the whole length.
 [[nodiscard]] VnetError check_vnet(const VnetHeader& header, std::span<const std::byte> frame_head,
                                    uint32_t frame_bytes) noexcept;
-/// Most pieces that a GSO frame may stand for. Linux's smallest MSS, 48 bytes, less 12 of time stamps makes
-/// 1820 of a whole element; one byte a piece would make 65,000 of it, each a system call or an element.
+/// Most pieces that a GSO frame may stand for. Linux's smallest MSS, 48 bytes, less 12 of time stamps, cuts a
+/// full element into 1820 pieces. Without the limit, pieces of one byte would make 65,000, each of which
+/// costs a system call or an element.
 inline constexpr uint32_t kGsoPiecesMax = 2048;
 
-/// What a frame is when it is cut as its header says.
+/// The pieces of a frame that is cut as its header says.
 struct GsoCut {
   uint32_t frame_bytes = 0;  // of the longest piece, Ethernet header included
   uint32_t pieces = 1;
 };
-/// Of a frame that passed check_vnet(); `frame_head` as there. A frame without GSO is one piece.
+/// The cut of a frame that passed check_vnet(), with the same `frame_head`. A frame without GSO is one piece.
 [[nodiscard]] GsoCut cut_of(const VnetHeader& header, std::span<const std::byte> frame_head,
                             uint32_t frame_bytes) noexcept;
-/// What the receiver of a frame with this header must be able to do; `ip_version` tells USO4 from USO6.
+/// The offloads that the receiver of a frame with this header needs; `ip_version` distinguishes USO4 and
+/// USO6.
 [[nodiscard]] Offload offloads_needed(const VnetHeader& header, uint8_t ip_version) noexcept;
 
 }  // namespace weft

@@ -13,8 +13,8 @@ namespace {
 
 constinit thread_local bool is_worker = false;
 
-/// What the new thread takes over. It lies on the stack of the thread that starts it, which waits until then:
-/// the new thread must not take or free memory.
+/// Arguments of the new thread. They lie on the stack of the starting thread, which waits until the new
+/// thread has copied them: the new thread must not allocate or free memory.
 struct Start {
   void* (*run)(void*);
   void* self;
@@ -64,7 +64,7 @@ WakeUp::WakeUp() noexcept {
 }
 
 void WakeUp::wake() noexcept {
-  constexpr char kOne = 1;  // a full pipe wakes as well
+  constexpr char kOne = 1;  // if the pipe is full, the reader is awake anyway
   if (out_.can_wake()) static_cast<void>(write(out_.get(), &kOne, sizeof kOne));
 }
 

@@ -16,9 +16,9 @@
 namespace weft {
 
 struct YieldConfig {
-  Duration keep = std::chrono::microseconds(2);      // as long as two changes of process take, or less
+  Duration keep = std::chrono::microseconds(2);      // at most the time of two context switches
   Duration alone = std::chrono::nanoseconds(1000);   // a yield back sooner than this found no other thread
-  Duration longest = std::chrono::microseconds(50);  // without a yield, if there is any idle turn
+  Duration longest = std::chrono::microseconds(50);  // time without a yield, if there are idle turns
   // If work arrives within `soon` for `stream` waits in a row, it is a stream: yielding is then free, because
   // the next poll takes everything that has arrived. An acknowledgement and the answer behind it are not yet
   // a stream. With `soon` 0 nothing is.
@@ -35,11 +35,13 @@ class YieldPolicy {
  public:
   constexpr explicit YieldPolicy(const YieldConfig& config = {}) noexcept : config_(config) {}
 
-  /// A poll at `now` has found what was waited for.
+  /// Records that a poll at `now` found work.
   void worked(Instant now) noexcept {
     if (!waiting_) return;
     waiting_ = false;
-    if (was_due_) return;  // says nothing of how long the work would have taken to come
+    if (was_due_)
+      return;  // the yield was due by time, so this wait does not show when the work would have
+               // arrived
     const bool soon = !given_ && now - polls_from_ < config_.soon;
     soon_on_end_ = soon ? soon_on_end_ + 1 : 0;
     if (soon_on_end_ == config_.stream)
@@ -47,7 +49,7 @@ class YieldPolicy {
     else
       note_outcome(!given_);
   }
-  /// A poll at `now` found nothing. True: yield, and tell yielded(). False: poll again.
+  /// Call if a poll at `now` found no work. True: yield, then call yielded(). False: poll again.
   [[nodiscard]] bool yields(Instant now) noexcept {
     if (!waiting_) begin(now);
     if (now >= keep_until_) return true;
@@ -55,7 +57,7 @@ class YieldPolicy {
     was_due_ |= due;
     return due;
   }
-  /// The yield that began at `from` came back at `to`.
+  /// Records a yield from `from` to `to`.
   void yielded(Instant from, Instant to) noexcept {
     polls_from_ = yielded_at_ = to;
     if (to - from < config_.alone)
@@ -72,7 +74,8 @@ class YieldPolicy {
     if (!tries_ && ++given_at_once_ >= config_.try_every) {
       given_at_once_ = 0;
       tries_ = true;
-      keeps_ = all_keep();  // another kind of wait may have the same history by now: the next outcomes tell
+      keeps_ = all_keep();  // start over: the pattern of waits may have changed, and the next outcomes will
+                            // show it
     }
     polls_from_ = now;
     keep_until_ = tries_ ? now + config_.keep : now;
@@ -99,16 +102,16 @@ class YieldPolicy {
 
   YieldConfig config_;
   bool waiting_ = false;
-  bool given_ = false;    // in this wait the core has been another's
+  bool given_ = false;    // in this wait another thread has run on the core
   bool tries_ = false;    // this wait began with polls
-  bool was_due_ = false;  // in this wait a yield was due by the time since the one before
+  bool was_due_ = false;  // in this wait a yield was due because `longest` had passed
   uint32_t history_ = 0;  // bit n: the wait n before the latest one ended while the core was kept
   int32_t given_at_once_ = 0;
-  int32_t soon_on_end_ = 0;  // waits that work ended as soon as in a stream
-  Instant polls_from_{};     // since the beginning of the wait, or its latest yield
+  int32_t soon_on_end_ = 0;  // consecutive waits that ended within `soon`
+  Instant polls_from_{};     // beginning of the wait, or end of its latest yield
   Instant keep_until_{};
   Instant yielded_at_{};
-  // By the outcomes of the latest waits: whether keeping the core was right then.
+  // For each history of the latest waits: the evidence that keeping the core pays.
   std::array<uint8_t, kHistories> keeps_ = all_keep();
 
   static constexpr std::array<uint8_t, kHistories> all_keep() noexcept {
