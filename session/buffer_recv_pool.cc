@@ -17,8 +17,8 @@ PoolMemory PoolMemory::allocate(size_t bytes) noexcept {
   PoolMemory out;
   const size_t rounded = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   if (rounded == 0 || rounded < bytes) return out;
-  // A mapping of its own: memory of a session that ended goes back to the system. From the heap every
-  // reconnection left a hole that an aligned block of the same size does not fit.
+  // A mapping of its own, so that the memory of an ended session goes back to the system. On the heap every
+  // reconnection would leave a hole too small for the next aligned block of that size.
   void* mapped =
       mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (mapped == MAP_FAILED) return out;

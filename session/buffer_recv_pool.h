@@ -1,10 +1,10 @@
 // session/buffer_recv_pool.h -- one pool of receive memory as its owner sees it: an array of elements of one
-// size that a peer writes to (PUSH-POOL-01). Knows where each element is in its round trip
+// size that a peer writes to (PUSH-POOL-01). Records the state of each element in its round trip
 //
 //   exposed (the peer may write) -> indicated (a frame is in it) -> freed (released by the driver) -> exposed
 //
-// and checks each indication against that. Touches no adapter: the session registers the memory and sends
-// messages.
+// and checks each indication against it. Does not use the adapter: the session registers the memory and sends
+// the messages.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@ enum class IndicationFault : uint8_t {
   kNone,
   kFlushed,         // the pool has been flushed
   kElementRange,    // no such element
-  kElementNotFree,  // indicated before and not renewed since
+  kElementNotFree,  // indicated already, and not yet renewed
   kSizeWrong,       // element size differs from the advertisement
-  kAddressWrong,    // the write began elsewhere than at the element named
+  kAddressWrong,    // the write did not begin at the element that the idata names
   kTooLong,         // more bytes than an element has
   kCount,
 };
 [[nodiscard]] std::string_view to_string(IndicationFault fault) noexcept;
 
-/// Gives no alignment promise weaker than a page: elements are written by DMA-like copies.
+/// Memory of a pool, aligned to a page.
 class PoolMemory {
  public:
   PoolMemory() = default;
@@ -70,7 +70,7 @@ class RecvPool {
   /// Every element becomes exposed under `handle`, element i at address + i x element_bytes. Only while none
   /// is indicated.
   void expose(Rkey handle, uint64_t address, Lkey lkey) noexcept;
-  /// What the peer is told. Only while live().
+  /// The advertisement for the peer. Only while live().
   [[nodiscard]] PoolAdvert advert() const noexcept;
   [[nodiscard]] Lkey lkey() const noexcept { return lkey_; }
   [[nodiscard]] bool live() const noexcept { return live_; }
@@ -88,10 +88,10 @@ class RecvPool {
 
   [[nodiscard]] std::span<std::byte> element(uint32_t element) const noexcept;
 
-  /// indicated -> freed; of a retired pool the element is simply forgotten.
+  /// indicated -> freed. In a retired pool the element is not renewed.
   void free_element(uint32_t element) noexcept;
-  /// Takes the oldest freed elements that follow each other and exposes them: one run of
-  /// BufferRecvPoolUpdate. False when none is freed.
+  /// Takes the longest run of consecutive elements at the front of the freed ones and exposes them: one run
+  /// of BufferRecvPoolUpdate. False if none is freed.
   [[nodiscard]] bool take_run(PoolRun& out) noexcept;
 
   [[nodiscard]] uint32_t exposed() const noexcept { return exposed_; }

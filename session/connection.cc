@@ -1,8 +1,9 @@
 // How it works. The host makes its queue pairs, sends REQ to QP1 of the unit and repeats it every
-// connect_interval with the same nonce until REP or REJ comes. The unit makes its side on the first REQ and
-// answers every further one with the same REP. On REP the host goes to RTS, sends RTU and advertises its
-// pools; RTU, or any message on channel 0, allows the unit to advertise its own. A side is open when it has
-// learnt a pool of the other. Closing goes in order: frames under way, flush of both sides' pools, DREQ.
+// connect_interval with the same nonce until REP or REJ comes. The unit creates its queue pairs on the first
+// REQ and answers every repeated REQ with the same REP. On REP the host goes to RTS, sends RTU and advertises
+// its pools; RTU, or any message on channel 0, allows the unit to advertise its own. A side is open once it
+// knows a pool of the other. Closing has three steps: complete the frames in flight, flush both sides' pools,
+// send DREQ.
 #include "session/connection.h"
 
 #include <algorithm>
@@ -16,7 +17,8 @@ namespace {
 
 using C = SessionCounter;
 constexpr Duration kRefusedDelayMax = std::chrono::seconds(1);
-constexpr Duration kHealthy = std::chrono::seconds(10);  // after this long open, delays start small again
+constexpr Duration kHealthy = std::chrono::seconds(10);  // a session open for this long resets the retry
+                                                         // delay to its start
 constexpr int kDatagramsPerTurn = 8;
 
 ConnectionEvent event_of(const SessionMad& message) noexcept {
@@ -42,7 +44,7 @@ ConnectionEvent event_of(const SessionMad& message) noexcept {
   return unknown ? ConnectionEvent::kRejUnknown : ConnectionEvent::kRej;
 }
 
-/// A unit mirrors what was asked and may only take away.
+/// True if the reply repeats the choices of the request and names no larger frames and no more features.
 bool good_reply(const SessionOffer& own, const SessionOffer& reply) noexcept {
   if (reply.acks != own.acks) return false;
   return reply.version_min == kNetdevVersion && reply.version_max == kNetdevVersion &&
@@ -196,7 +198,8 @@ Instant Connection::deadline() const noexcept {
 
 // ---- begin and end of an incarnation ------------------------------------------------------------
 
-/// For the mode in context_.peer. What the driver holds of the last one is counted and gone.
+/// Creates the incarnation for the mode in context_.peer. Frames of the last one that the driver still holds
+/// are dropped and counted.
 Status Connection::begin_incarnation() {
   if (leftovers_ != nullptr) leftovers_->drop_all();
   leftovers_.reset();
@@ -207,7 +210,8 @@ Status Connection::begin_incarnation() {
   return {};
 }
 
-/// Nothing to end is fine. The driver hears of its transactions when the incarnation is out of reach.
+/// Does nothing if there is no incarnation. The driver is told of its failed transactions after incarnation_
+/// is null, so that its calls cannot reach the old one.
 void Connection::end_incarnation() noexcept {
   const std::unique_ptr<Incarnation> ended = std::move(incarnation_);
   if (ended == nullptr) return;
@@ -226,7 +230,7 @@ void Connection::take_down() noexcept {
   if (healthy) connect_delay_ = limits.connect_interval;
   connect_at_ = context_.now + connect_delay_;
   if (incarnation_->end().by_peers_fault()) {
-    violation_ = !context_.is_host();  // the acceptor lets the host wait; a host waits by itself
+    violation_ = !context_.is_host();  // the acceptor delays the host's next request; a host delays its own
     if (context_.is_host()) connect_delay_ = std::min(connect_delay_ * 2, limits.connect_interval_max);
   }
   end_incarnation();
@@ -239,12 +243,12 @@ Inbound* Connection::inbound() const noexcept {
 
 void Connection::drop_leftovers() noexcept {
   leftovers_.reset();
-  update_gauges();  // no keepalive does it any more
+  update_gauges();  // keepalives, which update them otherwise, have ended
 }
 
 // ---- host ---------------------------------------------------------------------------------------
 
-/// A driver that still holds frames of the old incarnation gets one more interval to let go.
+/// If the driver still holds frames of the old incarnation, it gets one more interval to release them.
 void Connection::retry() noexcept {
   if (leftovers_ != nullptr && !leftovers_->empty()) {
     connect_at_ = context_.now + context_.config.limits.connect_interval;
@@ -274,7 +278,7 @@ void Connection::ask() noexcept {
   send(CmAttribute::kReq);
 }
 
-/// An attempt that could not be made; the next one follows.
+/// An attempt failed for want of memory; the next one follows after the interval.
 void Connection::no_memory(const Status& status) noexcept {
   context_.count(C::kLostNoMemory);
   refusal_ = SessionRefusal::kNoMemory;

@@ -1,5 +1,5 @@
 // session/connection.h -- the state of a session and the datagrams that open and end it. Every event goes
-// through the table of session/connection_table.h; what happens while frames move is the incarnation's.
+// through the table of session/connection_table.h; the incarnation handles everything while frames move.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace weft::session {
 
-/// Owner: the session's thread. Neither copied nor moved: others hold references to it.
+/// Owner: the session's thread. Neither copied nor moved, because its parts hold references to it.
 class Connection final : private IncarnationOwner {
  public:
   explicit Connection(SessionContext& context);
@@ -24,18 +24,19 @@ class Connection final : private IncarnationOwner {
   int poll() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
 
-  /// Unit: makes the incarnation a REQ asks for and answers REP.
+  /// Unit: creates the incarnation for a REQ and answers with REP.
   [[nodiscard]] Status accept(const SessionDatagram& request, const SessionPeer& peer);
-  /// A datagram of this session: its nonce and source fit.
+  /// Handles a datagram with the nonce and source of this session.
   void on_datagram(const SessionDatagram& datagram) noexcept;
-  /// Unit: the same host has come back, so this is over. What had arrived of it stays for the driver.
+  /// Unit: ends the session because the same host has come back. Frames that have arrived stay for the
+  /// driver.
   void replace() noexcept;
 
   /// Null while there is none.
   [[nodiscard]] Incarnation* incarnation() const noexcept { return incarnation_.get(); }
-  /// Frames for the driver: of the incarnation, or what is left of the last one; null when there are none.
+  /// Frames for the driver: those of the incarnation, or the rest of the last one; null if there are none.
   [[nodiscard]] Inbound* inbound() const noexcept;
-  /// Gives up what is left of an incarnation that is over, once the driver has taken it.
+  /// Frees the frames of an ended incarnation once the driver has taken the last one.
   void drop_leftovers() noexcept;
   [[nodiscard]] uint64_t incarnations() const noexcept { return incarnations_; }
   [[nodiscard]] SessionRefusal refusal() const noexcept { return refusal_; }

@@ -1,5 +1,6 @@
 // session/control_channel.h -- messages out and in on channel 0 of one incarnation, in the encoding that was
-// agreed. Knows their bytes and send slots, not what they are for.
+// agreed. Encodes and decodes them and owns the send slots; their meaning is handled elsewhere
+// (incoming_messages.h).
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,12 @@ class ControlChannel {
  public:
   ControlChannel(SessionContext& context, IncarnationEnd& end, SessionChannels& channels);
 
-  /// The peer is known to be ready; before that nothing is sent.
+  /// Call once the peer is known to be ready; nothing is sent earlier.
   void allow() noexcept { allowed_ = true; }
   [[nodiscard]] bool may_send() const noexcept;
   [[nodiscard]] uint64_t next_context() noexcept { return context_.next_message++; }
-  /// False when it could not leave now: no slot, not allowed, does not fit, or the queue pair is gone (which
-  /// ends the incarnation).
+  /// False if the message could not be sent: no slot, not allowed, too long for a slot, or the queue pair
+  /// failed (which ends the incarnation).
   [[nodiscard]] bool send(const NetdevMessage& message) noexcept;
   /// Send slots left for other messages than renewals.
   [[nodiscard]] bool room_for_renewal() const noexcept;
@@ -32,7 +33,7 @@ class ControlChannel {
   [[nodiscard]] bool decode(std::span<const std::byte> bytes, NetdevMessage& out) noexcept;
 
   void sent(uint32_t slot) noexcept;
-  /// Frames that messages describe whose completion has not come.
+  /// Frames described by messages that have not completed.
   [[nodiscard]] uint64_t frames_described() const noexcept;
 
  private:

@@ -86,8 +86,8 @@ void SessionEndpoint::follow(const SessionEndpoint& earlier) noexcept {
   earlier_incarnation_ = earlier.incarnation();
 }
 
-/// A host that died and came back is one flow to those who read it: its frames stay in order (decisions
-/// 2.25).
+/// True while the driver must first take frames of this host's earlier session. A host that died and came
+/// back is one flow, so its frames stay in order (decisions 2.25).
 bool SessionEndpoint::behind_earlier() noexcept {
   if (earlier_ == nullptr) return false;
   if (earlier_->incarnation() == earlier_incarnation_ && earlier_->holds_frames()) return true;

@@ -1,5 +1,5 @@
 // session/endpoint.h -- a session object: the driver half's view of a connection (NetdevSession) and, at a
-// unit, the acceptor's. Owns what all parts share.
+// unit, the acceptor's. Owns the context that all parts share.
 #pragma once
 
 #include "session/connection.h"
@@ -39,19 +39,19 @@ class SessionEndpoint final : public NetdevSession {
   bool publish(StatsPage& page, std::string_view prefix) override;
 
   // ---- what the acceptor calls ------------------------------------------------------------------
-  /// Makes the session that a REQ asks for; see Connection.
+  /// Creates the session for a REQ; see Connection.
   [[nodiscard]] Status accept(const SessionDatagram& request, const SessionPeer& peer, Instant now);
-  /// The next three as Connection has them.
+  /// The next three: see Connection.
   void on_datagram(const SessionDatagram& datagram) noexcept { connection_.on_datagram(datagram); }
   void replace() noexcept { connection_.replace(); }
   [[nodiscard]] bool take_violation() noexcept { return connection_.take_violation(); }
   [[nodiscard]] bool live() const noexcept { return connection_.incarnation() != nullptr; }
-  /// True while nothing of an older host is left in the object.
+  /// True if the object holds no session and no frames of an earlier host.
   [[nodiscard]] bool reusable() const noexcept { return !live() && !holds_frames(); }
   [[nodiscard]] bool holds_frames() const noexcept;
   /// Drops and counts the frames that the driver has not taken.
   void drop_frames() noexcept;
-  /// Frames of `earlier`, a session of the same host that is over, go to the driver before those of this one.
+  /// The driver gets the frames of `earlier`, an ended session of the same host, before those of this one.
   void follow(const SessionEndpoint& earlier) noexcept;
 
  private:
@@ -59,7 +59,8 @@ class SessionEndpoint final : public NetdevSession {
 
   SessionContext context_;
   Connection connection_;
-  const SessionEndpoint* earlier_ = nullptr;  // while it holds frames of that incarnation, we show none
+  const SessionEndpoint* earlier_ = nullptr;  // while it holds frames of the ended session, this one shows
+                                              // none to the driver
   uint64_t earlier_incarnation_ = 0;
 };
 

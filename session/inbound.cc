@@ -1,5 +1,5 @@
 // How it works. Every indication is checked against the pool's own record (decisions 2.16) and queued in the
-// order of arrival; the driver looks at the element in place and releases it, which makes it due for renewal.
+// order of arrival; the driver reads the element in place and releases it, which makes it due for renewal.
 #include "session/inbound.h"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ void Inbound::retire() noexcept {
 
 // ---- what arrives -------------------------------------------------------------------------------
 
-/// The peer names a pool that we do not have, or not any more.
+/// An indication for a pool that we do not have is a violation: flushed, or never advertised.
 void Inbound::pool_missing(uint32_t reference) noexcept {
   end_->violation(pools_.has_been(reference) ? C::kIdataPoolFlushed : C::kIdataPoolUnknown);
 }
 
-/// False and a violation for an indication that does not fit our own record.
+/// Records a violation and returns false for an indication that contradicts our own record.
 bool Inbound::fits(IndicationFault fault) noexcept {
   switch (fault) {
     case IndicationFault::kNone:
@@ -84,7 +84,7 @@ void Inbound::on_write(const adapter::WorkCompletion& done) noexcept {
   indicate(*pool, used.element, done.byte_count);
 }
 
-/// Receive WQEs are used in the order they were posted, so the slot is known before it is named.
+/// Receive WQEs complete in the order they were posted, so the next slot is known.
 void Inbound::on_send(const adapter::WorkCompletion& done) noexcept {
   RecvPool& pool = pools_.receive_pool();
   const auto slot = static_cast<uint32_t>(work_number(done.wr_id));
@@ -138,7 +138,7 @@ void Inbound::drop_all() noexcept {
   while (!queue_.empty()) release();
 }
 
-/// Refused frames go back without the driver having seen them, in their turn.
+/// Releases refused frames at the front without showing them to the driver.
 void Inbound::skip_refused() noexcept {
   while (!queue_.empty() && queue_.front().frame.bytes.empty()) free_front();
 }

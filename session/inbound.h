@@ -1,5 +1,5 @@
-// session/inbound.h -- frames of one incarnation on their way to the driver, in the order of indication, in
-// place in our own pools. Outlives the incarnation until the driver has taken or given up the last of them.
+// session/inbound.h -- received frames of one incarnation for the driver, in the order of indication, in
+// place in our own pools. Outlives the incarnation until the driver has taken or dropped the last one.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Inbound {
 
   [[nodiscard]] OwnPools& pools() noexcept { return pools_; }
   [[nodiscard]] const OwnPools& pools() const noexcept { return pools_; }
-  /// The incarnation is over: frames stay, nothing is renewed any more.
+  /// Ends the incarnation's part: frames stay for the driver, elements are not renewed.
   void retire() noexcept;
 
   // ---- what arrives; a fault is a violation (decisions 2.16) ------------------------------------
@@ -27,8 +27,8 @@ class Inbound {
   void on_send(const adapter::WorkCompletion& done) noexcept;
   void on_send_data(std::span<const std::byte> data) noexcept;
   void on_indications(const BufferRdmaIndicate& body) noexcept;
-  /// The peer says how many frames it had sent. What was promised in one keepalive must be here before the
-  /// next: that tells when the last frames before a pause were lost on an unacknowledged channel.
+  /// A keepalive carries the number of frames that the peer has sent. These must have arrived before the next
+  /// keepalive; otherwise the last frames before a pause were lost on an unacknowledged channel.
   void on_promise(uint64_t frames) noexcept;
 
   // ---- the driver's side; see netdev_session.h --------------------------------------------------
@@ -42,7 +42,7 @@ class Inbound {
 
  private:
   struct Frame {
-    InboundFrame frame;  // no bytes: a refused frame whose element goes back in its turn
+    InboundFrame frame;  // no bytes: a refused frame, whose element is released when it reaches the front
     RecvPool* pool = nullptr;
   };
   void indicate(RecvPool& pool, uint32_t element, uint32_t bytes) noexcept;
@@ -55,10 +55,10 @@ class Inbound {
   IncarnationEnd* end_;  // null once retired
   OwnPools pools_;
   FixedRing<Frame> queue_;
-  uint32_t next_slot_ = 0;  // modes without RDMA: slots are used in turn
+  uint32_t next_slot_ = 0;  // modes without RDMA: the receive slot that completes next
   uint64_t indicated_ = 0;
   uint64_t released_ = 0;
-  uint64_t promised_ = 0;  // the peer's count in its keepalive before last
+  uint64_t promised_ = 0;  // frame count of the peer's latest keepalive, checked at the next one
 };
 
 }  // namespace weft::session

@@ -1,8 +1,8 @@
 // How it works. poll() is a fixed order of bounded stages: completions of sends, completions of receives
-// (both channels in one queue, so frames and messages are seen in the order they arrived), what waits to be
-// said on channel 0, doorbell. Whatever goes wrong is said to end() once; the stages that follow do nothing
-// then, and the connection takes the incarnation down at the end of the turn, so that no stage loses its
-// ground under its feet.
+// (both channels share one queue, so frames and messages are handled in the order they arrived), pending
+// messages of channel 0, doorbell. A stage that finds a fault records it in end(); the later stages then do
+// nothing, and the connection destroys the incarnation at the end of the turn, so that no stage uses a
+// destroyed object.
 #include "session/incarnation.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ ChannelSizes sizes_for(const SessionConfig& config, TransferMode mode) noexcept 
       }
       break;
     case TransferMode::kSendReceive:
-      // Every renewal gives at least one credit back, so there are never more of them under way than credits.
+      // Every renewal returns at least one credit, so there are never more renewals in flight than credits.
       sizes.frame_recvs = slots;
       sizes.control_recvs = slots + kReservedControlSlots + kControlSends;
       break;
@@ -173,7 +173,8 @@ void Incarnation::drain_receives() noexcept {
   }
 }
 
-/// While our port is down nothing ends a queue pair but the adapter, which gives the port up when we do.
+/// While our port is down only the adapter ends a queue pair, at the same time limit as ours, so the loss is
+/// counted as the port's.
 void Incarnation::work_failed(std::string_view what, adapter::WcStatus status) noexcept {
   log(LogLevel::kInfo, "{}: {} failed: {}", context_.config.name, what, to_string(status));
   end_.lose(watch_.port_down() ? C::kLostPortDown : C::kLostQpError);
@@ -183,20 +184,20 @@ void Incarnation::on_receive(const adapter::WorkCompletion& done) noexcept {
   if (done.status != adapter::WcStatus::kSuccess) return work_failed("receive", done.status);
   if (done.opcode == adapter::WcOpcode::kRdataIndicate) return inbound_->on_write(done);
   if (work_kind(done.wr_id) == WorkKind::kFrameRecv) return inbound_->on_send(done);
-  control_.allow();  // a message on channel 0 says as much as an RTU: the peer is ready
+  control_.allow();  // a message on channel 0 shows, as an RTU does, that the peer is ready
   const auto slot = static_cast<uint32_t>(work_number(done.wr_id));
   messages_.take(channels_->control_message(slot, done.byte_count));
   if (!channels_->repost_control(slot)) end_.lose(C::kLostQpError);
 }
 
-/// What has to be said on channel 0 is kept as state, not as messages: pools to advertise, freed elements,
-/// writes to indicate, replies that wait for writes. It becomes messages when a send slot is free, so a slow
-/// peer costs nothing but delay and many small facts become one message. Replies to requests leave at once.
+/// Pending news for channel 0 is kept as state, not as messages: pools to advertise, freed elements, writes
+/// to indicate, replies that wait for writes. Messages are made when a send slot is free, so a slow peer
+/// needs no queue and many small facts share one message. Replies to requests leave at once.
 int Incarnation::send_pending() noexcept {
   if (!control_.may_send()) return 0;
   int work = 0;
   work += static_cast<int>(inbound_->pools().send_adverts(control_));
-  // A reply says that the writes before it are done, so their indications go first.
+  // The reply confirms that earlier writes are done, so their indications must go first.
   if (!outbound_.has_indications()) work += static_cast<int>(flush_.send_reply(outbound_.completed()));
   work += static_cast<int>(outbound_.send_indications());
   if (inbound_->pools().renewal_due() && can_renew())
@@ -204,7 +205,7 @@ int Incarnation::send_pending() noexcept {
   return work;
 }
 
-/// Pools whose flush has been asked are the peer's no more.
+/// False once we have asked the peer to flush our pools: it stops using them.
 bool Incarnation::can_renew() const noexcept {
   return !flush_.ours_asked() && control_.room_for_renewal();
 }
@@ -226,7 +227,8 @@ bool Incarnation::tick() noexcept {
 
 Instant Incarnation::deadline() const noexcept {
   const Instant next = std::min({watch_.deadline(), transactions_.deadline(), close_at_});
-  return can_renew() ? std::min(next, inbound_->pools().renew_at()) : next;  // else a completion wakes us
+  return can_renew() ? std::min(next, inbound_->pools().renew_at()) : next;  // otherwise the completion that
+                                                                             // frees a slot wakes us
 }
 
 // ---- closing ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // session/incarnation.h -- one life of a session, from the first REQ to its loss or close: queue pairs, keys,
-// pools, frames, messages, transactions and timers, made together and gone together. What the driver has not
-// yet taken of it is handed out at the end; nothing else survives.
+// pools, frames, messages, transactions and timers, created and destroyed together. Only the frames that the
+// driver has not yet taken survive its end.
 #pragma once
 
 #include <array>
@@ -21,35 +21,35 @@ namespace weft::session {
 /// Owner: the session's thread.
 class Incarnation {
  public:
-  /// Makes everything for the mode in `context.peer`; queue pairs in INIT. On failure nothing is left.
+  /// Creates all parts for the mode in `context.peer`, with queue pairs in INIT. On failure frees everything.
   static Result<std::unique_ptr<Incarnation>> begin(SessionContext& context, ChannelStore& store,
                                                     IncarnationOwner& owner);
   Incarnation(SessionContext& context, IncarnationOwner& owner, std::unique_ptr<SessionChannels> channels);
 
-  /// What REQ and REP say about our side.
+  /// Our side's content of REQ and REP.
   [[nodiscard]] SessionOffer offer() const noexcept;
   /// Binds the queue pairs to those in the peer's offer.
   Status connect(Lid peer, const SessionOffer& offer);
-  /// The peer is ready to receive.
+  /// Call once the peer is ready to receive.
   void allow_sending() noexcept { control_.allow(); }
 
-  /// Completions, messages and frames of one turn. Returns work done.
+  /// One turn: completions, messages and frames. Returns work done.
   int poll() noexcept;
-  /// Takes what has completed and was not looked at yet.
+  /// Handles the receive completions that are waiting.
   void drain_receives() noexcept;
-  /// Timers and what the adapter counts against the peer. True when an interval of keepalives is over:
-  /// time for the gauges.
+  /// Runs timers and checks the adapter's count of refused accesses. True once per keepalive interval: the
+  /// caller updates the gauges then.
   bool tick() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
 
   void start_close() noexcept;
   /// PUSH-FLUSH-01: every live pool of both sides is flushed before the connection ends. True when that is
-  /// done or its time is over.
+  /// done or has timed out.
   [[nodiscard]] bool step_close() noexcept;
-  /// Counts what is lost and returns the frames that the driver has not taken, null when there are none. Only
-  /// answer_lost() and the destructor follow.
+  /// Counts the lost frames and returns those that the driver has not taken, null if there are none. Only
+  /// answer_lost() and the destructor may follow.
   [[nodiscard]] std::unique_ptr<Inbound> take_down() noexcept;
-  /// The driver's transactions end with the session.
+  /// Reports the session's loss to the driver for each open transaction.
   void answer_lost() noexcept { transactions_.end(); }
 
   [[nodiscard]] IncarnationEnd& end() noexcept { return end_; }
@@ -60,7 +60,7 @@ class Incarnation {
   [[nodiscard]] Transactions& transactions() noexcept { return transactions_; }
   [[nodiscard]] PeerWatch& watch() noexcept { return watch_; }
   [[nodiscard]] SessionChannels& channels() noexcept { return *channels_; }
-  /// Frames whose delivery would be unknown now.
+  /// Frames whose delivery is unknown if the incarnation ends now.
   [[nodiscard]] uint64_t undelivered() const noexcept;
   void account(SessionConservation& out) const noexcept;
 

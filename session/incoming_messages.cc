@@ -1,5 +1,5 @@
-// How it works. Whatever the peer sends has been decoded by one of
-// the two codecs before; each reason to refuse it has its own counter, and the session goes on (PUSH-MSG-04).
+// How it works. Messages arrive here decoded by one of the two codecs. Each reason to refuse a message has
+// its own counter, and the session goes on (PUSH-MSG-04).
 #include "session/incoming_messages.h"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ void IncomingMessages::handle(uint64_t context, const CfgUtilRequest& body) noex
   if (!parts_.control.send(message) && !parts_.end.decided()) context_.count(C::kConfigRepliesDropped);
 }
 
-/// PUSH-CFG-02: every request has an answer, an unknown one too.
+/// PUSH-CFG-02: every request gets an answer, even an unknown one.
 void IncomingMessages::answer_request(const CfgUtilRequest& body, CfgReply& reply) noexcept {
   const bool utility = body.request_class == static_cast<uint16_t>(CfgClass::kUtility);
   if (utility && body.code == static_cast<uint16_t>(UtilityCode::kKeepalive))
@@ -111,8 +111,8 @@ void IncomingMessages::answer_request(const CfgUtilRequest& body, CfgReply& repl
   reply.bytes = std::min(reply.bytes, kCfgDataBytesMax);
 }
 
-/// One question and its answer show both sides that the other lives. A unit asks only when its host does not,
-/// so an idle session costs one exchange per interval.
+/// One keepalive and its reply show both sides that the other lives. A unit sends keepalives only if its host
+/// does not, so an idle session costs one exchange per interval.
 void IncomingMessages::on_keepalive(const CfgUtilRequest& body, CfgReply& reply) noexcept {
   context_.count(C::kKeepalivesIn);
   if (body.data.size() != 8) {

@@ -1,4 +1,5 @@
-// session/incoming_messages.h -- what each of the nine messages means to the parts of an incarnation.
+// session/incoming_messages.h -- hands each of the nine messages to the parts of an incarnation that it
+// concerns.
 #pragma once
 
 #include <span>
@@ -38,7 +39,7 @@ class IncomingMessages {
   };
   IncomingMessages(SessionContext& context, const Parts& parts) : context_(context), parts_(parts) {}
 
-  /// One message as it lies in its receive slot.
+  /// Handles one message, in place in its receive slot.
   void take(std::span<const std::byte> bytes) noexcept;
 
  private:

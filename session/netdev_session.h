@@ -1,5 +1,5 @@
 // session/netdev_session.h -- push-push messaging (PUSH-DRV-04): one session joins a host half and a unit
-// half and moves Ethernet frames both ways without either ever asking for data. The driver halves see frames,
+// half and moves Ethernet frames both ways without either side requesting data. The driver halves see frames,
 // configuration requests and a state; work queues, keys, pools and connections stay behind this header
 // (PUSH-DRV-05).
 //
@@ -20,7 +20,7 @@
 //     }
 //     session.submit_frame(got.bytes);
 //   }
-//   session.flush();                                                   // what was submitted leaves now
+//   session.flush();                                                   // sends the submitted frames now
 //
 // A frame here is `[vnet header, kVnetBytes][Ethernet frame]` in every mode. The modes without RDMA do not
 // carry the vnet header: features are masked to none there and the receiver sees an all-zero header
@@ -61,15 +61,15 @@ class SessionPorts;  // session/session_port.h
 enum class SessionRole : uint8_t { kHost, kUnit };
 
 /// kIdle      never opened, or closed by close(); a host session stays here until open()
-/// kConnecting the host has asked, no answer yet; asks again by itself
-/// kOpening   connected; waits for RTU (unit) or the first advertisement of the peer
+/// kConnecting the host has sent REQ, no answer yet; repeats it by itself kOpening connected; waits for RTU
+/// (unit) or the first advertisement of the peer
 /// kOpen      frames move
 /// kClosing   pools are being flushed
 /// kLost      the peer is gone or broke the rules; a host session reconnects by itself
 enum class SessionState : uint8_t { kIdle, kConnecting, kOpening, kOpen, kClosing, kLost, kCount };
 [[nodiscard]] std::string_view to_string(SessionState state) noexcept;
 
-/// Why the unit refuses a session; travels in the CM REJ. A LID that asks too often gets no answer at all.
+/// Why the unit refuses a session; carried by the CM REJ. A LID that sends requests too often gets no answer.
 enum class SessionRefusal : uint8_t {
   kNone = 0,
   kVersion = 1,
@@ -81,7 +81,7 @@ enum class SessionRefusal : uint8_t {
   kSessionsFull = 7,
   kNoMemory = 8,
   kMalformed = 9,
-  kPolicy = 10,          // the driver half said no
+  kPolicy = 10,          // the driver half refused
   kUnknownSession = 11,  // answer to an RTU: no such session here
   kLidFull = 12,         // this LID has as many sessions under other MAC addresses as one LID may have
   kCount,
@@ -94,27 +94,30 @@ struct PoolClass {
   uint32_t elements = 0;       // 1..kOwnElementsTogetherMax in all classes
 };
 
-/// Bounds on what a peer can make us do and on how long we wait; each has a counter (decisions section 4).
+/// Bounds on the work that a peer can cause and on waiting times; each has a counter (decisions section 4).
 struct SessionLimits {
   uint32_t pools_per_class = 2;  // growth on BufferRecvPoolGet ends here (PUSH-POOL-08)
-  /// Pools made on demand follow each other at this distance: to flush and ask in turn costs us little.
+  /// Least time between two pools made on demand, so that a peer that flushes and asks in turn causes little
+  /// work.
   Duration grow_interval = std::chrono::milliseconds(10);
   uint32_t peer_pools = 64;             // advertisements we remember
   uint64_t peer_elements = 1U << 17;    // over all of them
-  uint32_t send_ring_bytes = 4U << 20;  // registered memory for outbound frames; raised to 4 largest frames
+  uint32_t send_ring_bytes = 4U << 20;  // registered memory for outbound frames; at least 4 largest frames
   uint32_t send_slots = 512;            // outbound frames in flight
   uint32_t config_requests = 16;        // transactions waiting for a reply
-  /// Freed elements are renewed by the quarter of a pool, or this long after the first.
+  /// Freed elements are renewed once they are a quarter of a pool, or this long after the first one was
+  /// freed.
   Duration renew_delay = std::chrono::microseconds(200);
   Duration connect_interval = std::chrono::milliseconds(100);
   Duration connect_interval_max =
       std::chrono::seconds(10);  // after violations the interval doubles up to this
   Duration keepalive_interval = std::chrono::milliseconds(500);
   Duration silence_max = std::chrono::milliseconds(1500);  // decisions 2.13
-  /// After the port came back, a peer from which nothing has come since is given this long: its own port may
-  /// be later.
+  /// When our port comes back, the peer may stay silent for this long, because its own port may come back
+  /// later.
   Duration port_up_grace = std::chrono::milliseconds(1900);
-  Duration probe_after = std::chrono::milliseconds(600);  // host: silent that long, a unit is asked by RTU
+  Duration probe_after = std::chrono::milliseconds(600);  // host: after this silence, an RTU asks the unit
+                                                          // whether it knows the session
   Duration port_down_max = std::chrono::seconds(10);      // a switch may be away this long (decisions 2.12)
   Duration config_timeout = std::chrono::seconds(1);
   Duration flush_timeout = std::chrono::milliseconds(500);
@@ -130,7 +133,7 @@ struct SessionConfig {
   /// of receive WQEs.
   std::vector<PoolClass> pools = {{2048, 256}, {65536, 32}};
   uint32_t frame_bytes_max = kGsoFrameBytesMax;  // largest Ethernet frame we take, without vnet header
-  Offload features = Offload::kNone;             // what our port can do; the session has what both can
+  Offload features = Offload::kNone;             // our port's; the session uses those that both sides have
   MacAddress mac{};                              // of our port
   bool force_indicate = false;                   // BufferRDMAIndicate for every write (PUSH-RDMAW-04)
   /// First reference of our pools, before the side's own bit; kept below 2^31 (PUSH-IDATA-03).
@@ -142,7 +145,7 @@ struct SessionConfig {
   SessionLimits limits{};
 };
 
-/// What the peer said at the opening. Valid from kOpening on.
+/// The peer's data from REQ or REP. Valid from kOpening on.
 struct SessionPeer {
   Lid lid{};
   uint64_t nonce = 0;  // of the session
@@ -151,7 +154,7 @@ struct SessionPeer {
   MessageEncoding encoding = MessageEncoding::kCapnp;
   AckPolicy acks = AckPolicy::kSelective;
   uint32_t frame_bytes_max = 0;               // agreed: the smaller of both
-  Offload features = Offload::kNone;          // agreed: what both can; none without RDMA
+  Offload features = Offload::kNone;          // agreed: those of both sides; none without RDMA
   Offload offered_features = Offload::kNone;  // the peer's own
 };
 
@@ -176,7 +179,7 @@ struct CfgReply {
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return {data.data(), bytes}; }
 };
 
-/// What a session tells its driver half. Called from poll(), close() or open() on the owner's thread; must
+/// Calls of a session to its driver half. Called from poll(), close() or open() on the owner's thread; must
 /// not block, throw or destroy the session. claim_frame(), release_frame() and request_config() may be called
 /// from inside.
 class SessionEvents {
@@ -184,7 +187,7 @@ class SessionEvents {
   virtual ~SessionEvents() = default;
   /// `state` has just been entered. kOpen is the hook to replay filters, MTU and MAC (decisions 2.21).
   virtual void on_state(NetdevSession& session, SessionState state) noexcept = 0;
-  /// The peer asks; the reply leaves when this returns. Keepalives never come here.
+  /// A request of the peer; the reply is sent when this returns. Not called for keepalives.
   virtual void on_config_request(NetdevSession& session, const CfgRequest& request,
                                  CfgReply& reply) noexcept = 0;
   /// The answer to request_config(); exactly once per transaction, also after a time-out or the session's
@@ -222,10 +225,9 @@ struct SessionConservation {
 };
 
 /// One end of a session. Owner: the thread that polls the adapter. The ports, random source and events
-/// outlive it. Memory is taken when an incarnation opens and when a pool grows, never on the way of a frame.
-/// After a loss a host session connects again by itself; frames posted before it are never sent again
-/// (decisions 2.12). SessionEndpoint implements it (session/endpoint.h); driver halves see no
-/// more than this.
+/// outlive it. Allocates when an incarnation opens and when a pool grows, never per frame. After a loss a
+/// host session connects again by itself; frames posted before it are never sent again (decisions 2.12).
+/// SessionEndpoint implements it (session/endpoint.h); driver halves see only this interface.
 class NetdevSession {
  public:
   [[nodiscard]] static std::unique_ptr<NetdevSession> make(const SessionConfig& config, SessionPorts& ports,
@@ -238,14 +240,14 @@ class NetdevSession {
   /// The receiver of events; null for none. May be changed between polls.
   virtual void set_events(SessionEvents* events) noexcept = 0;
 
-  /// The address of our port has changed: what the next opening says. A unit that is connected learns it by a
+  /// Sets the address of our port that the next REQ carries. To change it at a connected unit, use a
   /// configuration request.
   virtual void set_mac(const MacAddress& mac) noexcept = 0;
 
-  /// Host: starts to connect (and to reconnect after each loss). No effect in other states than kIdle.
+  /// Host: starts to connect (and to reconnect after each loss). Only in kIdle; no effect in other states.
   virtual void open() noexcept = 0;
-  /// Flushes all pools both ways, disconnects and ends in kIdle after at most flush_timeout. Frames submitted
-  /// before are completed first, as far as the time allows.
+  /// Flushes all pools both ways, disconnects and ends in kIdle after at most flush_timeout. Earlier frames
+  /// are completed first, as far as the time allows.
   virtual void close() noexcept = 0;
 
   /// One bounded turn: completions, messages, renewals, timers. Returns work done.
@@ -270,7 +272,7 @@ class NetdevSession {
   /// Hands the claimed frame over; `bytes` <= the claim. It leaves at the next flush() or poll(). A frame
   /// longer than the agreed maximum is refused and counted, never cut (PUSH-DATA-02).
   virtual void submit_frame(uint32_t bytes) noexcept = 0;
-  /// Gives the claim back unused.
+  /// Releases the claim unused.
   virtual void abandon_frame() noexcept = 0;
   /// Posts what was submitted and rings the doorbell once.
   virtual void flush() noexcept = 0;
@@ -283,12 +285,12 @@ class NetdevSession {
   [[nodiscard]] const InboundFrame* front_frame() noexcept { return peek_frame(0); }
   /// The `index`-th oldest (0 = front), for drivers that look ahead; null when there are fewer.
   [[nodiscard]] virtual const InboundFrame* peek_frame(uint32_t index) noexcept = 0;
-  /// The front's element may be written again; the peer learns of it in a batch.
+  /// Releases the front frame's element for new writes; the peer is told in a batch.
   virtual void release_frame() noexcept = 0;
 
   // ---- configuration --------------------
-  /// Asks the peer. Returns the transaction (never 0), or 0 when not open, the data is too long or
-  /// config_requests are waiting already.
+  /// Sends a request to the peer. Returns the transaction (never 0), or 0 if the session is not open, the
+  /// data is too long or `config_requests` transactions are waiting.
   [[nodiscard]] virtual uint64_t request_config(const CfgRequest& request) noexcept = 0;
 
   // ---- for tests, tools and the simulator --------------------
@@ -304,10 +306,10 @@ class NetdevSession {
 
 struct AcceptorConfig {
   SessionConfig session;  // for each session; role, unit and mode are not used
-  /// Hosts at a time. A host that came back while the driver still holds frames of its last session counts
-  /// twice until those are gone.
+  /// Most hosts at the same time. A host that came back while the driver still holds frames of its last
+  /// session counts twice until the driver has released them.
   uint32_t hosts_max = 16;
-  /// Of one LID under different MAC addresses, so that no single host takes every place.
+  /// Most sessions of one LID, under different MAC addresses, so that no single host takes every place.
   uint32_t sessions_per_lid = 4;
   bool allow_rdma = true;
   bool allow_send_receive = true;
@@ -315,15 +317,15 @@ struct AcceptorConfig {
   uint32_t requests_per_second = 50;  // per LID, decisions section 4
 };
 
-/// What the acceptor asks and tells its driver half, besides the events of each session.
+/// Calls of the acceptor to its driver half, besides the events of each session.
 class AcceptorEvents : public SessionEvents {
  public:
-  /// A host asks to come in. Everything but policy has been checked.
+  /// A host requests a session. Everything but policy has been checked.
   virtual SessionRefusal admit(const SessionPeer& peer) noexcept = 0;
 };
 
-/// Listens on QP1 of its port and owns the unit's sessions. A session object is used again for a later
-/// host once it is lost or closed and its inbound frames have been released. Owner: the thread that polls the
+/// Listens on QP1 of its port and owns the unit's sessions. A session object is reused for a later host once
+/// its session is lost or closed and its inbound frames have been released. Owner: the thread that polls the
 /// adapter.
 class SessionAcceptor {
  public:
@@ -343,7 +345,7 @@ class SessionAcceptor {
   void close() noexcept;
   [[nodiscard]] bool all_idle() const noexcept;
 
-  /// Every session object made so far, in the order of their making; look at state().
+  /// Every session object made so far, oldest first; some may be idle or lost, see state().
   [[nodiscard]] std::span<NetdevSession* const> sessions() noexcept;
   [[nodiscard]] const CounterSet<AcceptorCounter>& counters() const noexcept;
 

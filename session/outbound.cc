@@ -118,7 +118,7 @@ void Outbound::flush() noexcept {
   ask_for_pool();
 }
 
-/// Fills in what depends on the mode; returns where the bytes lie.
+/// Fills in the mode-dependent fields of `request`; returns the frame's segment.
 adapter::Sge Outbound::describe(Frame& frame, adapter::SendRequest& request) noexcept {
   switch (context_.peer.mode) {
     case TransferMode::kRdma:
@@ -145,8 +145,8 @@ adapter::Sge Outbound::describe(Frame& frame, adapter::SendRequest& request) noe
   return channels_.ring_sge(at, bytes);
 }
 
-/// Posts the oldest placed frame. Completions are in order, so one of the last in a burst speaks for all of
-/// it.
+/// Posts the oldest placed frame. Completions are in order, so the completion of a burst's last request
+/// covers the whole burst.
 void Outbound::post(bool last) noexcept {
   Frame& frame = frames_.at(posted_);
   ++unsignalled_;
@@ -168,8 +168,7 @@ void Outbound::post(bool last) noexcept {
   }
 }
 
-/// Puts the message around the frame where it lies; the vnet header's bytes become part of the message
-/// header.
+/// Encodes the message around the frame in place; the message header overwrites the vnet header.
 uint32_t Outbound::encode_send_data(Frame& frame, std::byte*& at) noexcept {
   const std::span<const std::byte> data(frame.at + kVnetBytes, frame.bytes - kVnetBytes);
   const NetdevMessage message{.context = control_.next_context(), .body = SendData{.data = data}};
@@ -228,8 +227,8 @@ void Outbound::learn(const PoolAdvert& advert) noexcept {
   if (fault == RemotePoolFault::kTaken) return context_.count(C::kPoolRefTaken);
   if (fault != RemotePoolFault::kNone) return context_.count(C::kPoolLimit);
   context_.count(C::kPoolsLearnt);
-  // From here on for good: idata and messages are never mixed (decisions 2.17). A write posted before has
-  // completed before the first message can be sent.
+  // Permanent, because idata and messages are never mixed (decisions 2.17). Writes posted earlier complete
+  // before the first message can be sent.
   if (rdma && !remote_.all_by_idata()) by_message_ = true;
   get_interval_ = context_.config.limits.connect_interval;
 }
@@ -256,7 +255,7 @@ void Outbound::renew(const BufferRecvPoolUpdate& body) noexcept {
   }
 }
 
-/// Asks for a further pool when a size runs low; silence is no error, so it asks ever more rarely
+/// Requests a further pool when a size runs low. The peer need not answer, so requests back off
 /// (PUSH-POOL-08).
 void Outbound::ask_for_pool() noexcept {
   BufferRecvPoolGet body;

@@ -1,5 +1,5 @@
-// session/outbound.h -- frames of one incarnation on their way to the peer, the peer's pools they go to, and
-// the indications that follow them where immediate data cannot name an element.
+// session/outbound.h -- frames of one incarnation for the peer, the peer's pools, and the indications for
+// writes whose immediate data cannot name an element.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class Outbound {
   void abandon() noexcept { claim_at_ = nullptr; }
   void flush() noexcept;
 
-  /// Gives waiting frames an element, as far as there are some.
+  /// Assigns free elements to waiting frames.
   void place() noexcept;
   /// All frames up to `number` have been sent.
   void complete(uint64_t number) noexcept;
@@ -37,7 +37,7 @@ class Outbound {
   /// BufferRDMAIndicate for writes that have completed (decisions 2.17), in their order.
   bool send_indications() noexcept;
   [[nodiscard]] bool has_indications() const noexcept { return !indications_.empty(); }
-  /// Nothing is left that could still be sent.
+  /// True if no frame and no indication is left to send.
   [[nodiscard]] bool drained() const noexcept {
     return (frames_.empty() || remote_.empty()) && indications_.empty();
   }
@@ -57,7 +57,8 @@ class Outbound {
   void account(SessionConservation& out) const noexcept;
 
  private:
-  /// From submit to completion. In frames_: first those posted, then those placed, then one waiting.
+  /// A frame from submit to completion. Order in frames_: the posted ones, the placed ones, then at most one
+  /// waiting.
   struct Frame {
     std::byte* at = nullptr;     // vnet header, in the send ring
     uint32_t bytes = 0;          // vnet header included
@@ -67,7 +68,7 @@ class Outbound {
   };
 
   [[nodiscard]] bool can_submit() noexcept;
-  /// Counts once each time the driver begins to be held.
+  /// Counts `why` when the driver begins to wait, once per wait.
   void hold(SessionCounter why) noexcept;
   void post(bool last) noexcept;
   [[nodiscard]] adapter::Sge describe(Frame& frame, adapter::SendRequest& request) noexcept;

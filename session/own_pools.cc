@@ -80,7 +80,7 @@ Status OwnPools::make_receive_slots() {
   return {};
 }
 
-/// A receive WQE for a slot; nothing to do where frames come inside messages.
+/// Posts a receive WQE for a slot. Does nothing if frames come inside messages.
 bool OwnPools::post_receive(RecvPool& pool, uint32_t element) noexcept {
   if (context_.peer.mode != TransferMode::kSendReceive) return true;
   const uint64_t offset = uint64_t{element} * pool.element_bytes() + kVnetBytes;
@@ -106,7 +106,8 @@ RecvPool* OwnPools::find(uint32_t reference) noexcept {
 }
 
 bool OwnPools::has_been(uint32_t reference) const noexcept {
-  const uint32_t number = reference - first_reference();  // wraps to something huge below the first
+  const uint32_t number = reference - first_reference();  // a reference below the first wraps to a huge
+                                                          // number
   return number < next_reference_ - first_reference() && number % kPoolReferenceStep == 0;
 }
 
@@ -117,7 +118,8 @@ void OwnPools::grow(uint32_t packet_bytes) noexcept {
   const auto fits = std::find_if(classes.begin(), classes.end(),
                                  [&](const PoolClass& pools) { return pools.element_bytes >= packet_bytes; });
   const auto wanted = static_cast<uint32_t>(fits - classes.begin());
-  // A flushed pool counts as long as the driver has frames in it: queue and memory have room for no more.
+  // A flushed pool counts until the driver has released its frames, because queue and memory have no room for
+  // more pools.
   const auto have =
       std::count_if(pools_.begin(), pools_.end(), [&](const Pool& own) { return own.pool_class == wanted; });
   const bool allowed = fits != classes.end() && have < context_.config.limits.pools_per_class &&
@@ -154,7 +156,7 @@ void OwnPools::advert_sent(uint32_t reference) noexcept {
   }
 }
 
-/// A quarter of a pool is worth a message, however the rest of it is used; less waits for the delay.
+/// True if freed elements make up a quarter of a pool or the delay is over.
 bool OwnPools::renewal_due() const noexcept {
   if (renew_at_ == kNever) return false;
   if (context_.now >= renew_at_) return true;
@@ -176,7 +178,7 @@ bool OwnPools::send_updates(ControlChannel& control) noexcept {
   }
   renew_at_ = body.runs.full() ? context_.now : kNever;
   if (body.runs.empty()) return false;
-  // A slot is free, so only a lost session keeps this from leaving.
+  // A send slot is free, so this fails only if the session is lost.
   if (!control.send({.context = control.next_context(), .body = body})) return false;
   context_.count(C::kUpdatesOut);
   context_.count(C::kElementsRenewed, renewed);
@@ -218,7 +220,7 @@ BufferPoolFlushRequest OwnPools::to_flush() const noexcept {
   return out;
 }
 
-/// Memory of pools that were flushed goes back as soon as the driver has taken their last frame.
+/// Frees flushed pools whose last frame the driver has released.
 void OwnPools::drop_spent() noexcept {
   std::erase_if(pools_, [](const Pool& own) { return !own.pool->live() && own.pool->indicated() == 0; });
 }

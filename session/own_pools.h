@@ -1,6 +1,6 @@
-// session/own_pools.h -- the receive memory that one incarnation offers: its pools, their numbers, when they
-// are advertised, renewed, added to and flushed. Outlives the incarnation while the driver still holds frames
-// in it; retire() is the moment at which the peer and the adapter are gone.
+// session/own_pools.h -- the receive memory that one incarnation offers: its pools and their numbers, and
+// their advertisement, renewal, growth and flush. Outlives the incarnation while the driver still holds
+// frames in it; after retire() it uses neither peer nor adapter.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ class OwnPools {
  public:
   OwnPools(SessionContext& context, SessionChannels& channels);
 
-  /// Takes and registers the memory of every pool, or of the receive WQEs; the advertisement follows
-  /// (PUSH-RDMAW-01).
+  /// Allocates and registers the memory of every pool, or of the receive WQEs. The advertisement is sent
+  /// later (PUSH-RDMAW-01).
   Status make();
   /// The peer may not write any more and no queue pair is left. Elements that the driver holds stay readable.
   void retire() noexcept;
 
   [[nodiscard]] RecvPool* find(uint32_t reference) noexcept;
-  /// Whether this incarnation has given that number to a pool, which may be gone.
+  /// True if this incarnation has used that number for a pool, even one that was flushed.
   [[nodiscard]] bool has_been(uint32_t reference) const noexcept;
   /// Modes without RDMA have one pool.
   [[nodiscard]] RecvPool& receive_pool() noexcept { return *pools_.front().pool; }
 
-  /// One more pool for packets of that size, if limits and time allow it (PUSH-POOL-08).
+  /// Adds a pool for packets of that size, if limits and `grow_interval` allow it (PUSH-POOL-08).
   void grow(uint32_t packet_bytes) noexcept;
   bool send_adverts(ControlChannel& control) noexcept;
   bool send_updates(ControlChannel& control) noexcept;
@@ -48,7 +48,7 @@ class OwnPools {
   /// The driver has released an element. False when its receive WQE could not be posted again.
   [[nodiscard]] bool give_back(RecvPool& pool, uint32_t element) noexcept;
 
-  /// Ends a live pool at once; memory goes back when the driver has taken its last frame.
+  /// Ends a live pool at once; its memory is freed when the driver has released its last frame.
   void flush(RecvPool& pool) noexcept;
   void flush_all() noexcept;
   /// Live pools that a flush names.
@@ -72,9 +72,9 @@ class OwnPools {
   SessionContext& context_;
   SessionChannels* channels_;  // null once retired
   std::vector<Pool> pools_;
-  uint32_t next_reference_;  // given in order, never twice
+  uint32_t next_reference_;  // used in order, never twice
   Instant renew_at_ = kNever;
-  Instant grow_at_ = Instant::min();  // no pool is made on demand before
+  Instant grow_at_ = Instant::min();  // earliest time of the next pool made on demand
 };
 
 }  // namespace weft::session

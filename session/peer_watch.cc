@@ -12,7 +12,7 @@ bool PeerWatch::port_stays(bool up) noexcept {
   if (port_down_since_ == kNever) return true;
   port_down_since_ = kNever;
   port_up_at_ = context_.now;
-  if (keepalive_at_ != kNever) keepalive_at_ = context_.now;  // the peer learns at once that we are back
+  if (keepalive_at_ != kNever) keepalive_at_ = context_.now;  // tells the peer at once that we are back
   return true;
 }
 
@@ -28,8 +28,8 @@ void PeerWatch::was_asked() noexcept {
   keepalive_at_ = context_.now + context_.config.limits.keepalive_interval * 5 / 4;
 }
 
-/// Until when the peer may be silent: for ever while our own port is down. A port that came back gives the
-/// peer time for its own, until it has been heard again.
+/// How long the peer may be silent: for ever while our own port is down. After our port came back, the peer
+/// gets time for its own port until it is heard again.
 Instant PeerWatch::silent_until() const noexcept {
   if (port_down()) return kNever;
   const SessionLimits& limits = context_.config.limits;
@@ -37,7 +37,7 @@ Instant PeerWatch::silent_until() const noexcept {
   return heard_at_ >= port_up_at_ ? silent : std::max(silent, port_up_at_ + limits.port_up_grace);
 }
 
-/// When a host asks its silent unit whether it knows the session. A unit only answers.
+/// When a host asks its silent unit by RTU whether it knows the session. A unit sends no probes.
 Instant PeerWatch::probe_at() const noexcept {
   const bool asks = context_.is_host() && !port_down() &&
                     (context_.state == SessionState::kOpening || context_.state == SessionState::kOpen);

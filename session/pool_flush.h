@@ -1,5 +1,5 @@
-// session/pool_flush.h -- BufferPoolFlushRequest and its replies: what the peer asked for and waits until our
-// writes are done (PUSH-FLUSH-02), and what we ask at an orderly end (PUSH-FLUSH-01).
+// session/pool_flush.h -- BufferPoolFlushRequest and its replies: the peer's requests, whose replies wait
+// until our writes are done (PUSH-FLUSH-02), and ours at an orderly end (PUSH-FLUSH-01).
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,12 @@ class PoolFlush {
   /// @param completed  frames before this number have completed and been indicated
   bool send_reply(uint64_t completed) noexcept;
 
-  /// Asks for both sides' pools, each once; true when both have been answered, or there was nothing to ask.
+  /// Requests the flush of both sides' pools, each once; true when both are answered or there was nothing to
+  /// flush.
   [[nodiscard]] bool finish(const BufferPoolFlushRequest& ours, const BufferPoolFlushRequest& peers) noexcept;
-  /// Our pools are the peer's no more: nothing is renewed.
+  /// True once the flush of our pools was requested: the peer must not use them, so nothing is renewed.
   [[nodiscard]] bool ours_asked() const noexcept { return ours_.context != 0; }
-  /// Whose request a reply answers; counts it.
+  /// Counts a reply and returns which of our requests it answers.
   [[nodiscard]] Answer on_reply(uint64_t context) noexcept;
 
  private:

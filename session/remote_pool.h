@@ -17,7 +17,7 @@ namespace weft::session {
 enum class RemotePoolFault : uint8_t {
   kNone,
   kTaken,        // the reference names a pool we know
-  kLimit,        // more pools or elements than we remember
+  kLimit,        // more pools or elements than SessionLimits allows
   kUnknown,      // never advertised
   kRange,        // elements the pool does not have
   kNotConsumed,  // renewal of an element that is free
@@ -34,16 +34,15 @@ struct RemoteElement {
   Rkey handle{};
 };
 
-/// Owner: the session's thread. add() takes memory, nothing else does.
+/// Owner: the session's thread. Only add() allocates.
 class RemotePools {
  public:
   RemotePools(uint32_t pools_max, uint64_t elements_max)
       : pools_max_(pools_max), elements_max_(elements_max) {}
 
   [[nodiscard]] RemotePoolFault add(const PoolAdvert& advert);
-  /// Elements of the run become free again, up to the first that is so already, which is reported: what a
-  /// peer can make us do is bounded by what we have used.
-  /// @param renewed  how many became free
+  /// Marks the elements of the run as free. Stops at the first that is free already and reports it, so that a
+  /// peer can cause no more work than the elements we have used. @param renewed how many became free
   [[nodiscard]] RemotePoolFault renew(const PoolRun& run, uint32_t& renewed) noexcept;
   /// Stops using the pool. False when there is no such pool.
   bool remove(uint32_t reference) noexcept;
@@ -59,8 +58,8 @@ class RemotePools {
   /// (decisions 2.17).
   [[nodiscard]] bool all_by_idata() const noexcept;
 
-  /// A size of which less than a quarter is free: what to ask for by BufferRecvPoolGet. False when there is
-  /// none.
+  /// Finds a size of which less than a quarter is free, and fills in the BufferRecvPoolGet for it. False if
+  /// there is none.
   [[nodiscard]] bool running_low(BufferRecvPoolGet& out) const noexcept;
 
   [[nodiscard]] bool knows(uint32_t reference) const noexcept { return find(reference) != nullptr; }

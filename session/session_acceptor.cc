@@ -1,9 +1,8 @@
-// How it works. One UD queue pair with number 1 takes every datagram. A REQ is checked in the order rate,
-// session it may belong to, version, encoding, mode, idata format, frame size, MAC address, sessions of its
-// LID, policy, room; the first that fails goes into the REJ. A REQ with the nonce of a live session is
-// answered as before; one with a new nonce from a host whose LID and MAC address have a session means that
-// this host has come back, and ends the old session. Everything else must name a session by nonce and source
-// LID.
+// How it works. One UD queue pair with number 1 takes every datagram. A REQ is checked in this order: rate,
+// existing session, version, encoding, mode, idata format, frame size, MAC address, sessions of its LID,
+// policy, room. The first failed check goes into the REJ. A REQ with the nonce of a live session is answered
+// as before; one with a new nonce from a host whose LID and MAC address have a session means that this host
+// has come back, and ends the old session. Everything else must name a session by nonce and source LID.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,7 +21,7 @@ constexpr size_t kRememberedLids = 256;
 constexpr Duration kRateWindow = std::chrono::seconds(1);
 constexpr Duration kListenRetry = std::chrono::milliseconds(100);
 
-/// What one LID has asked for lately, and what it has to wait after breaking the rules (decisions section 4).
+/// Recent requests of one LID, and its waiting time after violations (decisions section 4).
 struct Asker {
   Lid lid;
   uint32_t requests = 0;  // in this window
@@ -121,7 +120,7 @@ class SessionAcceptor::Core {
   Instant listen_at_ = Instant::min();
   bool closed_ = false;
   std::vector<std::unique_ptr<SessionEndpoint>> sessions_;
-  std::vector<NetdevSession*> views_;  // the same, as the driver half sees them
+  std::vector<NetdevSession*> views_;  // the same sessions, as NetdevSession
   std::array<Asker, kRememberedLids> askers_;
   LogLimiter refusal_log_{std::chrono::seconds(1)};
 };
@@ -184,9 +183,9 @@ void SessionAcceptor::Core::on_request(const SessionDatagram& datagram, Instant 
   reject(datagram, refusal);
 }
 
-/// A host whose unit died and came back, or gave the session up, learns it from us. Only that host can be
-/// told: the answer goes to the LID that its switch port vouches for and names a nonce that only the host
-/// knows.
+/// Tells a host that the unit does not know its session, because the unit restarted or gave the session up.
+/// The answer is safe: it goes to the source LID, which the switch has checked, and names a nonce that only
+/// that host knows.
 void SessionAcceptor::Core::on_unknown(const SessionDatagram& datagram, Instant now) noexcept {
   if (!within_rate(datagram.lid, now)) return counters_.add(AcceptorCounter::kRefusedRate);
   counters_.add(AcceptorCounter::kUnknownSession);
@@ -225,7 +224,7 @@ SessionRefusal SessionAcceptor::Core::judge(const SessionDatagram& datagram, Ses
           .offered_features = static_cast<Offload>(offer.features)};
   const bool one_channel = peer.mode == TransferMode::kSendDataOnly;
   if (offer.channels != (one_channel ? 1 : 2)) return SessionRefusal::kMalformed;
-  // A channel without acknowledgements has no way to give them.
+  // Strict acknowledgements need an acknowledged channel.
   const bool acknowledged = peer.mode != TransferMode::kSendReceive;
   if (peer.acks != AckPolicy::kSelective && (peer.acks != AckPolicy::kStrict || !acknowledged))
     return SessionRefusal::kMalformed;
@@ -274,9 +273,9 @@ SessionRefusal SessionAcceptor::Core::start(const SessionDatagram& datagram, con
   return SessionRefusal::kNoMemory;
 }
 
-/// Ends the session that the host had before. The driver may still hold frames of that one, which go before
-/// those of the new one, but of none before it: a host that dies again and again takes two sessions at most.
-/// Returns the one that holds frames, if any.
+/// Ends the host's earlier session. If the driver still holds frames of it, they go before those of the new
+/// session; frames of any older session are dropped, so that a host that restarts repeatedly takes two
+/// session objects at most. Returns the session that holds frames, if any.
 SessionEndpoint* SessionAcceptor::Core::end_earlier(const SessionPeer& peer) noexcept {
   SessionEndpoint* last = nullptr;
   for (const auto& session : sessions_) {
@@ -345,7 +344,7 @@ bool SessionAcceptor::Core::within_rate(Lid lid, Instant now) noexcept {
   return ++known.requests <= config_.requests_per_second && now >= known.not_before;
 }
 
-/// After a violation a LID waits, each time twice as long.
+/// After a violation the LID has to wait; each violation doubles the time.
 void SessionAcceptor::Core::punish(Lid lid, Instant now) noexcept {
   Asker& known = asker(lid);
   const bool again = now < known.not_before + config_.session.limits.connect_interval_max;

@@ -11,8 +11,8 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only
 
-/// The transport must not give up before the session does: keepalive decides who is dead (decisions 2.12,
-/// 2.13).
+/// Long enough that the transport does not give up before the session: the keepalive decides that a peer is
+/// dead (decisions 2.12, 2.13).
 constexpr Duration kAckTimeout = 500ms;
 constexpr uint8_t kRetries = 7;
 constexpr uint8_t kRnrForEver = 7;

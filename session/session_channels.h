@@ -1,5 +1,5 @@
 // session/session_channels.h -- the queue pairs, keys and memory of one incarnation of a session: channel 0
-// for messages, channel 1 for frames, made together and gone together (PUSH-CTRL-01, C-06). Knows nothing of
+// for messages, channel 1 for frames, created and destroyed together (PUSH-CTRL-01, C-06). Does not interpret
 // messages.
 //
 // Every incarnation has a protection domain of its own, so that a guessed key reaches this session's pools at
@@ -26,7 +26,7 @@
 
 namespace weft::session {
 
-/// What a work request was for; stands in the top byte of its wr_id.
+/// Purpose of a work request, in the top byte of its wr_id.
 enum class WorkKind : uint8_t { kControlSend = 1, kControlRecv = 2, kFrameSend = 3, kFrameRecv = 4 };
 [[nodiscard]] constexpr uint64_t make_wr_id(WorkKind kind, uint64_t number) noexcept {
   return uint64_t{static_cast<uint8_t>(kind)} << 56 | (number & 0x00FF'FFFF'FFFF'FFFF);
@@ -53,12 +53,10 @@ struct ChannelSizes {
   friend bool operator==(const ChannelSizes&, const ChannelSizes&) = default;
 };
 
-/// Counters of both channels over all incarnations: a queue pair counts for itself and lives only as long as
-/// its incarnation.
+/// Counters of both channels over all incarnations: a queue pair's own counters end with its incarnation.
 class ChannelTotals {
  public:
-  /// Adds what `qp` has counted to that of earlier ones.
-  /// @param last  the queue pair is about to go
+  /// Sets the totals to the sum of earlier queue pairs and `now`. @param last the queue pair is about to go
   void add_up(uint32_t channel, const CounterSet<adapter::QpCounter>& now, bool last) noexcept;
   [[nodiscard]] const CounterSet<adapter::QpCounter>& of(uint32_t channel) const noexcept {
     return totals_[channel].published;
@@ -74,8 +72,8 @@ class ChannelTotals {
   std::array<Totals, 2> totals_;
 };
 
-/// What a session keeps from one incarnation to the next, so that reconnecting takes no new memory: nothing
-/// in it means anything to the next one.
+/// Memory that a session keeps from one incarnation to the next, so that reconnecting allocates none. No
+/// content is carried over.
 struct ChannelStore {
   PoolMemory control;  // receive slots, then send slots
   PoolMemory ring;
@@ -85,11 +83,11 @@ struct ChannelStore {
 /// Owner: the session's thread.
 class SessionChannels {
  public:
-  /// Makes everything of an incarnation, queue pairs in INIT, receive slots of channel 0 posted. On failure
-  /// nothing is left. One at a time may use `store`, which outlives it.
+  /// Creates all parts, with queue pairs in INIT and receive slots of channel 0 posted. On failure frees
+  /// everything. Only one object at a time may use `store`, which outlives it.
   static Result<std::unique_ptr<SessionChannels>> make(adapter::ChannelAdapter& adapter, RandomSource& random,
                                                        ChannelStore& store, const ChannelSizes& sizes);
-  /// For make(): nothing but the names.
+  /// For make(): creates no adapter objects.
   SessionChannels(adapter::ChannelAdapter& adapter, RandomSource& random, ChannelStore& store,
                   const ChannelSizes& sizes)
       : adapter_(adapter), random_(random), store_(store), sizes_(sizes), memory_(adapter, random) {}
@@ -107,11 +105,11 @@ class SessionChannels {
   /// Zero in a session with one channel.
   [[nodiscard]] SessionQueuePair data_channel() const noexcept;
 
-  /// Of this incarnation, in which the queue pairs are.
+  /// The protection domain and registrations of this incarnation.
   [[nodiscard]] SessionMemory& memory() noexcept { return memory_; }
 
   // ---- channel 0 --------------------------------------------------------------------------------
-  /// A free send slot, or an empty span. Nothing is taken until send_control().
+  /// A free send slot, or an empty span. The slot stays free until send_control().
   [[nodiscard]] std::span<std::byte> control_slot() noexcept;
   [[nodiscard]] uint32_t free_control_slots() const noexcept {
     return static_cast<uint32_t>(free_sends_.size());
@@ -126,7 +124,7 @@ class SessionChannels {
   [[nodiscard]] adapter::SendRing& ring() noexcept { return ring_; }
   /// A data segment inside the send ring.
   [[nodiscard]] adapter::Sge ring_sge(const std::byte* at, uint32_t bytes) const noexcept;
-  /// Queues on channel 1 (channel 0 in a session with one); ring_data() sends.
+  /// Queues on channel 1, or on channel 0 if the session has only one; ring_data() sends.
   [[nodiscard]] adapter::PostResult post_data(const adapter::SendRequest& request) noexcept;
   void ring_data() noexcept;
   [[nodiscard]] bool post_frame_recv(uint32_t slot, const adapter::Sge& sge) noexcept;

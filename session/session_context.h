@@ -1,5 +1,5 @@
-// session/session_context.h -- what the parts of a session object share: who the session is with, what was
-// agreed, the time of this turn, counters and the driver half. Lives as long as the session object.
+// session/session_context.h -- state that the parts of a session object share: the peer, the agreed settings,
+// the time of this turn, counters and the driver half. Lives as long as the session object.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +50,8 @@ struct SessionContext {
   uint64_t next_message = 1;  // context of our next message, never given twice
 };
 
-/// How an incarnation ends: the first reason counts. The part that finds a reason records it here and goes on
-/// to the end of its stage; the connection takes the incarnation down at the end of the turn.
+/// Why an incarnation ends; the first reason counts. The part that finds a reason records it here and
+/// finishes its stage; the connection destroys the incarnation at the end of the turn.
 class IncarnationEnd {
  public:
   explicit IncarnationEnd(SessionContext& context) : context_(context) {}

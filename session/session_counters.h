@@ -1,5 +1,5 @@
-// session/session_counters.h -- what a session and its acceptor count: every drop, refusal and malformed
-// message of push-push traffic under its own name (house style 24).
+// session/session_counters.h -- the counters of a session and its acceptor: every drop, refusal and malformed
+// message of push-push traffic has its own (house style 24).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ enum class SessionCounter : uint8_t {
   kPlainSendsOut,
   kPlainSendsIn,
   // back-pressure and growth
-  kClaimNoElement,  // times the driver was held: no free element at the peer
+  kClaimNoElement,  // times the driver had to wait: no free element at the peer
   kClaimNoMemory,   // no send memory or slot free
   kFrameWaited,     // a submitted frame had to wait for a larger element
   kFrameTooLong,    // refused: longer than agreed
@@ -40,7 +40,7 @@ enum class SessionCounter : uint8_t {
   kConnectRequests,
   kConnectRefused,     // by the unit
   kConnectMalformed,   // answers that do not decode
-  kConnectUnexpected,  // a datagram that no honest peer sends to this side
+  kConnectUnexpected,  // a datagram that no correct peer sends to this side
   kOpened,
   kClosed,
   kLostSilence,    // keepalive not answered
@@ -48,9 +48,9 @@ enum class SessionCounter : uint8_t {
   kLostViolation,  // the peer broke a rule
   kLostGap,        // cells missing on an unacknowledged channel
   kLostPeerLeft,   // DREQ
-  kLostPortDown,   // our port was away too long
+  kLostPortDown,   // our port was down for longer than `port_down_max`
   kLostReplaced,   // the same host came back with a new session
-  kLostForgotten,  // the unit does not know the session: it came back, or gave us up
+  kLostForgotten,  // the unit does not know the session: it restarted, or ended the session
   kLostNoMemory,
   kFramesLostAtReset,   // outbound: delivery unknown, never sent again (decisions 2.12)
   kInboundLostAtReset,  // delivered to us, dropped before the driver took them
@@ -75,8 +75,8 @@ enum class SessionCounter : uint8_t {
   kMsgNotParsed,          // Cap'n Proto: limits, pointers, segments
   kMsgNotExpected,        // valid, but not in this mode or state
   kPoolRefUnknown,        // reference never advertised
-  kPoolRefTaken,          // advertised twice, or the number is not the sender's to give
-  kPoolLimit,             // more pools or elements than we remember
+  kPoolRefTaken,          // advertised twice, or a number of our own range
+  kPoolLimit,             // more pools or elements than SessionLimits allows
   kPoolElementRange,      // element index out of range
   kPoolRenewNotConsumed,  // renewal of elements that were not consumed
   kFlushUnknownPool,
@@ -97,7 +97,7 @@ enum class SessionCounter : uint8_t {
   kFlushRequestsIn,
   kFlushRepliesOut,
   kFlushRepliesIn,
-  kFlushRepliesDropped,  // more requests than we remember until writes under way are done
+  kFlushRepliesDropped,  // too many requests waiting for our writes in flight
   kFlushTimedOut,
   kPoolsFreed,
   kCount,
@@ -190,7 +190,7 @@ enum class SessionCounter : uint8_t {
           "pools_freed"};
 }
 
-/// What a session holds right now.
+/// Current state of a session.
 enum class SessionGauge : uint8_t {
   kState,  // SessionState
   kIncarnation,
@@ -198,7 +198,7 @@ enum class SessionGauge : uint8_t {
   kOwnIndicated,  // elements the driver has or has not yet looked at
   kOwnFreed,      // elements waiting to be renewed
   kPeerElements,
-  kPeerFree,  // 0: the peer's driver holds us back
+  kPeerFree,  // 0: no free element, so our driver has to wait
   kFramesInFlight,
   kFramesWaiting,
   kPeerLid,

@@ -1,5 +1,5 @@
-// session/session_memory.h -- the protection domain of one incarnation and what is registered in it: no key
-// of another domain opens any of it.
+// session/session_memory.h -- the protection domain of one incarnation and its registrations. Keys of other
+// domains give no access to them.
 #pragma once
 
 #include <span>
@@ -10,7 +10,8 @@
 
 namespace weft::session {
 
-/// Owner: the session's thread. Ends all registrations and the domain; the queue pairs in it go first.
+/// Owner: the session's thread. The destructor ends all registrations and the domain; the queue pairs in it
+/// must be destroyed earlier.
 class SessionMemory {
  public:
   SessionMemory(adapter::ChannelAdapter& adapter, RandomSource& random) noexcept
@@ -22,8 +23,8 @@ class SessionMemory {
   /// Makes the domain; once, before anything else.
   Status open();
   [[nodiscard]] adapter::PdId domain() const noexcept { return pd_; }
-  /// Registers receive memory: `remote` for RDMA writes, under a random base address that says nothing about
-  /// this process (SAN-LMP-13).
+  /// Registers receive memory: `remote` for RDMA writes, under a random base address, which reveals nothing
+  /// about this process's address space (SAN-LMP-13).
   Refusable<adapter::MemoryRegion> add(std::span<std::byte> memory, bool remote);
   void remove(Lkey lkey) noexcept;
 

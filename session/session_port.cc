@@ -58,7 +58,7 @@ void SessionPort::on_mad(const management::MadArrival& mad) noexcept {
   }
 }
 
-/// A REQ for a service that this port does not have, as InfiniBand answers it.
+/// Answers a REQ for a service that this port does not have with InfiniBand's REJ reason.
 void SessionPort::refuse_service(Lid to, uint64_t transaction, uint32_t asker_id) noexcept {
   const CmRej rej{.remote_id = asker_id, .about = kAboutReq, .reason = kRejectInvalidService};
   static_cast<void>(gsi_.send(to, encode_cm({.transaction = transaction, .body = rej})));
@@ -80,7 +80,7 @@ SessionMailbox::~SessionMailbox() {
   std::erase(port_.mailboxes_, this);
 }
 
-/// A message that finds no place is lost, as one that QP1 has no receive slot for.
+/// If the mailbox is full the message is lost, as if QP1 had no receive slot.
 void SessionMailbox::put(SessionReceive what, const SessionDatagram& datagram) noexcept {
   if (count_ == kPlaces) return;
   places_[(first_ + count_++) % kPlaces] = {what, datagram};

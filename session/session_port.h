@@ -1,5 +1,5 @@
-// session/session_port.h -- what the sessions and the acceptor of one port have in common: QP1 and the agent
-// of connection management behind it. Each of them has a mailbox, from which it takes its messages in its own
+// session/session_port.h -- QP1 of one port and its agent of connection management, shared by the sessions
+// and the acceptor of the port. Each of these has a mailbox, from which it takes its messages in its own
 // turn.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace weft::session {
 
-/// A message that decoded, and the LID it came from.
+/// A decoded message and its source LID.
 struct SessionDatagram {
   SessionMad message;
   Lid lid;
@@ -34,15 +34,15 @@ class SessionPort final : private management::MadHandler {
   SessionPort(const SessionPort&) = delete;
   SessionPort& operator=(const SessionPort&) = delete;
 
-  /// Makes QP1. An open port is left as it is.
+  /// Creates QP1. Does nothing if the port is open.
   Status open();
   [[nodiscard]] bool is_open() const noexcept { return gsi_.is_open(); }
-  /// False when nothing could be sent now. Adds what only the port knows of itself.
+  /// False if the message could not be sent. Fills in the fields that only the port knows.
   bool send(SessionMad message, Lid to, ServiceLevel sl) noexcept;
 
  private:
   friend class SessionMailbox;
-  /// Hands what has come to the mailboxes.
+  /// Distributes the arrived messages to the mailboxes.
   void collect(Instant now) noexcept;
   void on_mad(const management::MadArrival& mad) noexcept override;
   void refuse_service(Lid to, uint64_t transaction, uint32_t asker_id) noexcept;
@@ -64,12 +64,13 @@ class SessionMailbox {
   SessionMailbox(const SessionMailbox&) = delete;
   SessionMailbox& operator=(const SessionMailbox&) = delete;
 
-  /// Takes one message; kMalformed took one of connection management that is no session's.
+  /// Takes one message. kMalformed: it was a connection management message that does not decode as a
+  /// session's.
   [[nodiscard]] SessionReceive receive(Instant now, SessionDatagram& out) noexcept;
 
  private:
   friend class SessionPort;
-  /// As many as QP1 has receive slots.
+  /// Equals the receive slots of QP1.
   static constexpr size_t kPlaces = 64;
   struct Place {
     SessionReceive what = SessionReceive::kNone;

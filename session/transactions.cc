@@ -90,7 +90,7 @@ void Transactions::give_up(CfgStatus status, Instant until) noexcept {
   }
 }
 
-/// The keepalive needs none: the next one takes its place.
+/// Earliest deadline of the requests. The keepalive has none: the next keepalive replaces it.
 Instant Transactions::deadline() const noexcept {
   Instant next = kNever;
   if (open_ == 0) return next;

@@ -1,5 +1,5 @@
 // session/transactions.h -- configuration requests of ours that wait for the peer's reply, the keepalive
-// among them. Each is answered exactly once to the driver: by the peer, by a time-out or by the end.
+// among them. The driver gets exactly one answer for each: the peer's, a time-out, or the session's loss.
 #pragma once
 
 #include <array>
@@ -18,13 +18,14 @@ class Transactions {
 
   /// The driver's request; returns its number, or 0 when it could not be sent.
   [[nodiscard]] uint64_t start(const CfgRequest& request) noexcept;
-  /// @param frames_sent  how many frames have left for good, which the peer compares with what came
+  /// @param frames_sent number of completed frames, which the peer compares with those that arrived
   void send_keepalive(uint64_t frames_sent) noexcept;
-  /// Frames may have been lost without notice, and the peer has not yet been told twice how many there were.
+  /// True if frames may have been lost unnoticed: the peer needs the final count in two keepalives to detect
+  /// it.
   [[nodiscard]] bool owes_promise(uint64_t frames_sent) const noexcept;
   void on_reply(uint64_t context, const CfgUtilReply& body) noexcept;
 
-  /// Answers those whose time is over.
+  /// Answers the transactions that timed out.
   void expire() noexcept { give_up(CfgStatus::kTimedOut, context_.now); }
   /// Answers all: the session is gone.
   void end() noexcept { give_up(CfgStatus::kSessionLost, kNever); }
@@ -38,15 +39,15 @@ class Transactions {
     Instant deadline{};
   };
   [[nodiscard]] bool send(Place& place, const CfgRequest& request) noexcept;
-  /// Those whose deadline is `until` or before.
+  /// Answers the transactions whose deadline is not after `until`.
   void give_up(CfgStatus status, Instant until) noexcept;
 
   SessionContext& context_;
   ControlChannel& control_;
   std::vector<Place> places_;
   uint32_t open_ = 0;  // places in use
-  Place keepalive_;    // one that was not answered makes room for the next
-  /// Our counts in the last two keepalives: a promise is only looked at when the next one comes.
+  Place keepalive_;    // replaced by the next keepalive if unanswered
+  /// Frame counts of our last two keepalives. The peer checks a count when the next keepalive arrives.
   std::array<uint64_t, 2> frames_told_{};
 };
 
