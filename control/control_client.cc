@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 constexpr size_t kDescriptors = 12;
 constexpr size_t kThreads = 2;
 
-/// A DEALER that is closed at the end of the question.
+/// A DEALER socket that closes itself.
 class Socket {
  public:
   explicit Socket(void* context) : handle_(zmq_socket(context, ZMQ_DEALER)) {}
@@ -60,7 +60,8 @@ ControlClient::~ControlClient() {
   if (context_ != nullptr) zmq_ctx_term(context_);
 }
 
-/// libzmq ends the process when it gets no descriptor or thread; its threads start with the first socket.
+/// Checks for resources first, because libzmq aborts the process if it gets no descriptor or thread. Its
+/// threads start with the first socket.
 Status ControlClient::check_room() {
   if (Status room = check_spare_descriptors(kDescriptors); !room) return room;
   if (has_threads_) return {};
@@ -99,7 +100,9 @@ Result<ControlReply> ControlClient::ask(const std::string& path, ControlRequest 
     if (!receive_reply(socket.get(), answer)) continue;
     Result<ControlReply> reply = decode_control_reply(answer);
     if (!reply.ok()) return reply.error();
-    if (reply.value().id != 0 && reply.value().id != request.id) continue;  // of an earlier question
+    if (reply.value().id != 0 && reply.value().id != request.id)
+      continue;  // a late reply to an earlier
+                 // request
     if (reply.value().answer == ControlAnswer::kError) return Error{reply.value().error};
     return reply;
   }

@@ -1,5 +1,5 @@
-// control/control_client.h -- asks a process on its control endpoint and waits for the answer, never longer
-// than told.
+// control/control_client.h -- sends a request to the control endpoint of a process and waits for the reply,
+// at most for the given time-out.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace weft::control {
 
-/// One asker; may ask many endpoints. Owner: one thread.
+/// May ask any number of endpoints, one after the other. Owner: one thread.
 class ControlClient {
  public:
   ControlClient();
@@ -18,9 +18,8 @@ class ControlClient {
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
 
-  /// Sends `request` to ipc://`path` and waits up to `timeout` for the reply with its id. Fails when no
-  /// answer comes, the answer is malformed, or the process answered with an error (its text then is the
-  /// error's).
+  /// Sends `request` to ipc://`path` and waits up to `timeout` for the reply with its id. Fails if no answer
+  /// comes, the answer is malformed, or the process answers with an error, whose text is returned.
   Result<ControlReply> ask(const std::string& path, ControlRequest request, Duration timeout);
 
  private:

@@ -26,7 +26,7 @@ constexpr int kRequestsPerPollMax = 4;
 constexpr int kQueuedMessagesMax = 16;
 constexpr Duration kLookInterval = std::chrono::milliseconds(1);
 constexpr size_t kIdentityBytesMax = 255;
-// Of a ZeroMQ context with one socket that is bound and asked by a few.
+// Descriptors of a ZeroMQ context with one bound socket and a few clients.
 constexpr size_t kDescriptors = 16;
 constexpr size_t kThreads = 2;
 
@@ -42,7 +42,7 @@ Status check_directory(const std::string& path) {
 }
 
 /// True when a live process listens at `path`.
-bool somebody_listens(const std::string& path) {
+bool is_listened_to(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   sockaddr_un address{};
@@ -269,7 +269,7 @@ Result<std::vector<FaultInfo>> ControlHandler::fault_list() {
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& path, ControlHandler& handler) {
   if (Status checked = check_directory(path); !checked.ok()) return checked.error();
-  if (somebody_listens(path))
+  if (is_listened_to(path))
     return Error{"control endpoint " + path + " is in use: a process of that name is already running here"};
   if (Status room = check_spare_descriptors(kDescriptors); !room) return room.error();
   if (Status room = check_spare_threads(kThreads); !room) return room.error();
@@ -278,7 +278,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& pa
   void* socket = zmq_socket(context, ZMQ_ROUTER);
   const int queued = kQueuedMessagesMax;
   const int zero = 0;
-  const int told = 1;  // when a reply cannot be sent
+  const int told = 1;  // ROUTER_MANDATORY: a reply to a vanished client fails instead of being dropped
+                       // silently
   const auto largest = static_cast<int64_t>(kControlMessageBytesMax);
   const std::string endpoint = "ipc://" + path;
   if (socket == nullptr || zmq_setsockopt(socket, ZMQ_RCVHWM, &queued, sizeof queued) != 0 ||

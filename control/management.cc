@@ -1,8 +1,8 @@
-// How it works: fields() of each message names its fields once, as management.capnp spells them. It is run
-// with two codecs: FieldWriter sets them in a Cap'n Proto builder, FieldReader takes them out of a reader. A
-// decoder first checks the framing by hand -- one segment, its length exactly the message's -- then lets the
-// reader walk a private, aligned copy with a traversal limit of twice its words. Cap'n Proto's exceptions end
-// here.
+// How it works: fields() of each message names its fields once, as management.capnp spells them. Two codecs
+// use it: FieldWriter sets the fields in a Cap'n Proto builder, FieldReader reads them. A decoder first
+// checks the framing by hand: one segment, whose length is exactly that of the message. It then lets the
+// reader walk a private, aligned copy with a traversal limit of twice its words. This file catches Cap'n
+// Proto's exceptions.
 #include "control/management.h"
 
 #include <capnp/dynamic.h>
@@ -51,14 +51,15 @@ class FieldWriter {
     FieldWriter inner(to_.init(name).as<capnp::DynamicStruct>());
     fields(inner, value);
   }
-  /// Beyond `most` entries are cut off. A reader with a complaint refuses them.
+  /// The writer cuts a list off after `most` entries. The reader refuses a longer list if `complaint` is
+  /// given.
   template <class List>
   void many(const char* name, List& list, size_t most, const char* /*complaint*/ = nullptr) {
     const auto count = static_cast<unsigned>(std::min(list.size(), most));
     auto to = to_.init(name, count).template as<capnp::DynamicList>();
     for (unsigned i = 0; i < count; ++i) put(to, i, list[i]);
   }
-  /// `flag` says whether `field` counts.
+  /// The boolean field `flag` says whether `field` is set.
   void optional(const char* flag, const char* field, const std::optional<bool>& value) {
     to_.set(flag, value.has_value());
     to_.set(field, value.value_or(false));
@@ -105,7 +106,7 @@ class FieldReader {
     if (ns > static_cast<uint64_t>(kFaultTimeMax.count())) return fail("a time of a fault is at most a year");
     value = Duration(static_cast<int64_t>(ns));
   }
-  /// `complaint` ends before the word.
+  /// `complaint` is the error text; the unknown word is appended.
   template <class Word, class Parse>
   void word(const char* name, Word& value, Parse parse, const char* complaint) {
     const auto text = plain<std::string>(from_.get(name));
@@ -137,7 +138,8 @@ class FieldReader {
                 size_t most, const char* complaint) {
     if (from_.get(flag).as<bool>()) many(field, value.emplace(), most, complaint);
   }
-  /// Which member of the union is set. An unknown one leaves `chosen` as it is, or is complained about.
+  /// Stores in `chosen` which member of the union is set. An unknown one leaves `chosen` as it is, or is an
+  /// error if there is a complaint.
   template <class Value, size_t kCount>
   void choice(const std::array<Words<Value>, kCount>& members, Value& chosen,
               const char* complaint = nullptr) {
@@ -433,7 +435,7 @@ std::vector<std::byte> encode(Value value) {
   return out;
 }
 
-/// The message as aligned words; empty when the framing is not that of one segment that fills it.
+/// The message as aligned words; empty unless it is one segment that fills it exactly.
 std::vector<capnp::word> private_copy(std::span<const std::byte> bytes) {
   if (bytes.size() < 16 || bytes.size() > kControlMessageBytesMax || bytes.size() % 8 != 0) return {};
   std::vector<capnp::word> words(bytes.size() / 8);

@@ -1,5 +1,5 @@
-// control/management.h -- the typed form of control/management.capnp: what `weft` asks a process of the
-// fabric on its control endpoint, and the answers. Off the data path: plain structs, strings and vectors.
+// control/management.h -- the typed form of control/management.capnp: the requests of `weft` to the control
+// endpoint of a process, and the replies. Off the data path: plain structs, strings and vectors.
 #pragma once
 
 #include <array>
@@ -52,12 +52,13 @@ struct NodeInfo {
   uint16_t lid = 0;  // 0: none yet, or a switch
   uint64_t guid = 0;
   uint16_t wire_version = 0;
-  bool ready = false;  // endnode: its link is up, and every session it was told to open; switch: its links
+  bool ready = false;  // endnode: its link and all configured sessions are up; switch: its links are up
   std::string state;   // one word
-  std::string fault;   // why it is not ready, when it knows
+  std::string fault;   // why it is not ready; empty if unknown
   std::vector<SessionInfo> sessions;
   std::vector<PortInfo> ports;
-  std::vector<std::string> interfaces;  // of a host or unit, as a capture numbers and names them
+  std::vector<std::string> interfaces;  // of a host or unit, in the order and with the names that captures
+                                        // use
 };
 
 /// One run of a gen: port. Fields as in management.capnp.
@@ -109,7 +110,7 @@ struct CaptureSpec {
   uint32_t reader_pid = 0;       // process that reads the ring
 };
 
-/// What a host is to ask of the LAN NIC at the far end of an interface's session. Fields as in
+/// The settings that a host requests from the LAN NIC at the far end of an interface's session. Fields as in
 /// management.capnp.
 struct NicWish {
   std::string interface;  // one of NodeInfo::interfaces
@@ -123,7 +124,7 @@ struct NicReport {
   std::string interface;
   uint16_t unit_lid = 0;
   bool pending = false;  // answers of the unit are still to come
-  uint64_t reads = 0;    // how often the statistics came
+  uint64_t reads = 0;    // how many times statistics have arrived
   bool link_up = false;
   std::string mac;       // of the host, as the unit has it
   uint32_t mtu = 0;      // in force
@@ -134,15 +135,15 @@ struct NicReport {
   bool all_multicast = false;
   std::vector<std::string> multicast;
   NicStatistics statistics;
-  std::vector<std::string> faults;  // what is not as the host wants it, and how to mend it
+  std::vector<std::string> faults;  // each difference from the settings the host wants, with its remedy
 };
 
-/// A rule in force and what it has done.
+/// A fault rule in force, and its effects so far.
 struct FaultInfo {
   uint32_t id = 0;
   FaultRule rule;
   uint64_t matched = 0, struck = 0;
-  Duration left{};  // of a rule that lasts; 0: it is over, or lasts until it is cleared
+  Duration left{};  // of a rule with a duration; 0: the rule is over, or lasts until it is cleared
 };
 
 enum class ControlAction : uint8_t {
@@ -157,7 +158,7 @@ enum class ControlAction : uint8_t {
   kFaultAdd,
   kFaultClear,
   kFaultList,
-  kUnknown,  // decoded from a newer asker; answered with an error
+  kUnknown,  // from a newer client; answered with an error
 };
 
 struct ControlRequest {
@@ -186,8 +187,8 @@ struct ControlReply {
 std::vector<std::byte> encode_control_request(const ControlRequest& request);
 std::vector<std::byte> encode_control_reply(const ControlReply& reply);
 
-/// Reads what a peer sent: private copy, bounded traversal and nesting, list counts and text lengths checked.
-/// Fails with one line; an unknown union member of a request is kUnknown, not a failure.
+/// Decodes untrusted bytes: private copy, bounded traversal and nesting, list counts and text lengths
+/// checked. Fails with one line; an unknown union member of a request is kUnknown, not a failure.
 Result<ControlRequest> decode_control_request(std::span<const std::byte> bytes);
 Result<ControlReply> decode_control_reply(std::span<const std::byte> bytes);
 
