@@ -1,5 +1,5 @@
-// host_driver/gen_frames.h -- the frames of the traffic station: how each is built, how its answer is
-// recognised and every byte of it checked. No state.
+// host_driver/gen_frames.h -- the frames of the traffic station: builds requests, recognises their answers
+// and checks every byte of them. No state.
 //
 // Behind the ICMP, ICMPv6 or UDP header stands the stamp (big-endian), then the pattern:
 //   0 magic 16   2 run 16   4 sequence 64   12 CRC32C 32 over 0..11 and the pattern
@@ -48,7 +48,7 @@ struct GenStamp {
 enum class GenVerdict : uint8_t {
   kNotOurs,  // some other frame of the LAN
   kGood,
-  kCorrupted,  // ours, but a byte is wrong
+  kCorrupted,  // our frame, but a byte is wrong
 };
 struct GenAnswer {
   GenVerdict verdict = GenVerdict::kNotOurs;
@@ -56,7 +56,7 @@ struct GenAnswer {
   GenStamp stamp;            // kIcmp, kIcmpv6, kUdp
   MacAddress answered_by{};  // kArp, kNeighbour: the address asked for
 };
-/// Looks at a frame that came in. `self` is this station, `peer` the one it talks to.
+/// Classifies a received frame. `self` is this station, `peer` the one it talks to.
 [[nodiscard]] GenAnswer check_answer(std::span<const std::byte> frame, const GenStation& self,
                                      const GenStation& peer, uint16_t run) noexcept;
 

@@ -1,7 +1,7 @@
-// How it works: a run goes through the phases of TrafficPhase in order. In each, may_send() says whether the
-// next frame may leave, build_next() makes it, and an Outstanding slot remembers it under its sequence
-// number. An answer clears its slot; `oldest_` follows the cleared slots. What stays uncleared for
-// answer_timeout is counted lost and passed over.
+// How it works: a run goes through the phases of TrafficPhase in order. In each phase may_send() says whether
+// the next frame may be sent, build_next() builds it, and an Outstanding slot holds its sequence number until
+// the answer. An answer clears its slot; `oldest_` follows the cleared slots. A frame without answer for
+// answer_timeout counts as lost.
 #include "host_driver/gen_port.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kResolveIntervalNs = 200'000'000;
 constexpr uint32_t kResolveTriesMax = 25;
-/// Most that one turn takes off a lease: a machine or process that stood still has not heard its asker.
+/// Most that one turn takes off a lease: while the machine or process stood still, it could not hear its
+/// client.
 constexpr int64_t kLeaseStepNs = 1'000'000'000;
 constexpr std::array<GenKind, 4> kRoundTripKinds{GenKind::kArp, GenKind::kIcmp, GenKind::kIcmpv6,
                                                  GenKind::kUdp};
@@ -146,7 +147,7 @@ bool GenPort::may_send(int64_t now) const noexcept {
   return false;
 }
 
-/// Moves on to the next phase that has something to do.
+/// Moves on to the next phase that has work.
 void GenPort::advance() noexcept {
   const std::array<bool, 4> wanted{spec_.arp, spec_.icmp, spec_.icmpv6, spec_.udp};
   if (phase_ == TrafficPhase::kRoundTrips) {
@@ -213,7 +214,7 @@ FrameReadResult GenPort::read_frame(std::span<std::byte> into) noexcept {
   if (!may_send(now)) return {FrameIo::kEmpty, 0};
   const uint32_t bytes = build_next(frame, now);
   advance();
-  if (bytes == 0) {  // longer than the session carries: the run cannot be made
+  if (bytes == 0) {  // longer than the session carries: the run fails
     counters_.add(PortCounter::kReadTooLong);
     phase_ = TrafficPhase::kTooLong;
     return {FrameIo::kDropped, 0};
@@ -306,7 +307,7 @@ void GenPort::take_stamped(const GenAnswer& answer, uint32_t frame_bytes) noexce
   }
   Outstanding& waiting = slot(sequence);
   if (waiting.sequence != sequence || !waiting.waiting) {
-    // Below `oldest_` it was answered or given up; the slot of one that was given up keeps its own number.
+    // A frame before `oldest_` was answered or given up; only the slot of one given up keeps its number.
     const bool given_up = waiting.sequence == sequence && waiting.sent_ns < 0;
     ++(given_up ? result_.late : result_.duplicated);
     if (given_up) waiting.sent_ns = 0;

@@ -1,10 +1,10 @@
-// host_driver/gen_port.h -- `--os gen:`: a traffic station in the place of an operating system. It resolves
-// the LAN object's address, makes ARP, ICMP, ICMPv6 and UDP round trips one at a time, then a bulk run over
-// UDP echo with a window, and checks every byte of every answer.
+// host_driver/gen_port.h -- `--os gen:`: a traffic generator in place of an operating system. It resolves the
+// LAN object's address, makes ARP, ICMP, ICMPv6 and UDP round trips one at a time, then a bulk run over UDP
+// echo with a window, and checks every byte of every answer.
 //
-// A run: start(spec) -> frames go and come through read_frame()/write_frame() -> result() at any time;
-// finished() when all answers are in or given up. Answers are matched by sequence number, so a lost, repeated
-// or reordered frame is told apart.
+// A run: start(spec), then frames pass through read_frame() and write_frame(); result() may be called at any
+// time; finished() is true when all answers have arrived or were given up. Answers are matched by sequence
+// number, which distinguishes lost, repeated and reordered frames.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ struct TrafficSpec {
   uint32_t window = 64;                               // bulk frames without answer, 1..kGenWindowMax
   Duration answer_timeout = std::chrono::seconds(2);  // then a frame counts as lost
   uint64_t seed = 1;                                  // of pattern and run number
-  Duration lease{};                                   // renew() comes at least so often; 0: it need not
+  Duration lease{};                                   // the run ends if renew() is not called for this long;
+                                                      // 0: no lease
   std::array<uint8_t, 4> target_ipv4{10, 77, 0, 1};
   std::array<uint8_t, 16> target_ipv6{0xFD, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01};
 };
@@ -61,7 +62,7 @@ struct RoundTripFigures {
   uint64_t count = 0, p50_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
 };
 
-/// What came of it. Frames are bulk frames and round trips together unless the name says otherwise.
+/// The figures of a run. Frames are bulk frames and round trips together unless the name says otherwise.
 struct TrafficResult {
   TrafficPhase phase = TrafficPhase::kIdle;
   uint64_t frames_sent = 0;
@@ -70,7 +71,7 @@ struct TrafficResult {
   uint64_t corrupted = 0;
   uint64_t duplicated = 0;
   uint64_t reordered = 0;  // good, but after a later one
-  uint64_t late = 0;       // came after they had been given up
+  uint64_t late = 0;       // arrived after they had been given up
   uint64_t bulk_frames_received = 0;
   uint64_t bulk_bytes_received = 0;  // frame bytes of good bulk answers
   uint64_t bulk_ns = 0;              // first bulk frame sent to last good answer
@@ -88,11 +89,11 @@ class GenPort final : public ModelPort {
  public:
   GenPort(const MacAddress& mac, const Clock& clock);
 
-  /// Ends a run that is under way. Fails, changing nothing, when a value of `spec` is out of range.
+  /// Starts a run and ends the current one. Fails, changing nothing, if a value of `spec` is out of range.
   Status start(const TrafficSpec& spec);
-  /// Sends no more; the run is finished() when what is on its way has come back or is given up.
+  /// Stops sending; the run is finished() when all outstanding answers have arrived or were given up.
   void stop() noexcept;
-  /// The client that wanted the run is still there.
+  /// Renews the lease: the client of the run still exists.
   void renew() noexcept { unrenewed_ns_ = 0; }
   [[nodiscard]] TrafficResult result() const noexcept;
   [[nodiscard]] bool finished() const noexcept {
@@ -149,9 +150,10 @@ class GenPort final : public ModelPort {
   int64_t next_send_ns_ = 0;
   int64_t resolve_sent_ns_ = 0;
   int64_t polled_ns_ = 0;
-  int64_t unrenewed_ns_ = 0;  // since renew(), as far as this process ran
+  int64_t unrenewed_ns_ = 0;  // after the last renew(), without the time in which this process stood still
   uint32_t resolve_tries_ = 0;
-  uint32_t resolve_open_ = 0;  // requests sent less answers seen: an answer more is no repetition
+  uint32_t resolve_open_ = 0;  // requests sent minus answers received; while it is above 0, a second answer
+                               // is no repetition
   bool resolved_ipv4_ = false, resolved_ipv6_ = false;
   bool stopping_ = false;  // stop() was called: nothing new leaves
   bool carrier_ = false;

@@ -1,5 +1,5 @@
-// weft-host: a host as a process. Opens the OS interfaces, gives up every right, joins the fabric, and keeps
-// one session with each I/O unit.
+// weft-host: a host as a process. Opens the OS interfaces, drops every capability, joins the fabric, and
+// keeps one session with each I/O unit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kProgram = "weft-host";
 static_assert(node::kMtuMax == kMtuBytesMax);
 
-/// Stable, locally administered, different for each unit.
+/// A stable, locally administered address, different for each unit.
 MacAddress mac_for(Guid guid, size_t index) {
   uint64_t x = guid.value() * 0x9E3779B97F4A7C15ULL;
   x ^= x >> 32;
@@ -37,14 +37,16 @@ MacAddress mac_for(Guid guid, size_t index) {
 struct Interface {
   const node::HostPortSpec* spec = nullptr;
   std::unique_ptr<CapturePort> port;
-  GenPort* gen = nullptr;  // the port behind `port`, when it is one
+  GenPort* gen = nullptr;  // `port`, if it is a generator
   std::unique_ptr<session::NetdevSession> session;
   std::unique_ptr<HostNetdev> half;
 };
 
-/// Opens everything that may need a right. Generators are called gen0, gen1, as `weft traffic --port` counts.
+/// Opens everything that may need a capability. Generators are called gen0, gen1, as `weft traffic --port`
+/// counts.
 Status open_interfaces(const node::HostSpec& spec, const Clock& clock, std::vector<Interface>& out) {
-  // A host at a spare port has no GUID yet, and another one each time.
+  // A host at a spare port has no GUID yet and gets a different one each time, so its station address is
+  // random.
   const Guid station = spec.guid != Guid{} ? spec.guid : Guid(SystemRandom().next());
   size_t generators = 0;
   for (size_t i = 0; i < spec.ports.size(); ++i) {
@@ -95,7 +97,7 @@ NicSettings nic_settings(const Interface& interface) {
   return settings;
 }
 
-/// Empty while it is not known.
+/// Why the session is not open; empty if unknown.
 std::string why_not_open(const session::NetdevSession& session) {
   if (session.refusal() == session::SessionRefusal::kNone) return {};
   return fmt::format("session with lid {} refused: {}", session.config().unit.value(),
@@ -116,7 +118,7 @@ std::vector<GenPort*> generators_of(const std::vector<Interface>& interfaces) {
   return generators;
 }
 
-/// The sessions of a host, one per interface, and what `weft` asks of the process.
+/// The sessions of a host, one per interface, and its answers to `weft`.
 class HostProgram final : public node::EndnodeProgram {
  public:
   HostProgram(const node::HostSpec& spec, node::Endnode& endnode, std::vector<Interface> interfaces,

@@ -1,7 +1,8 @@
 // How it works, one turn: the port's own timers, the session (completions, messages), inbound frames to the
 // OS, frames of the OS to the session, one flush. Inbound: front_frame() names an element; its head is copied
-// and checked, then head and rest go to the port; a busy port keeps the element, which is the back-pressure
-// the unit feels. Outbound: no claim, no read -- the OS queues, or drops, as it would before a busy NIC.
+// and checked, then head and rest go to the port; while the port is busy the element is kept, which is the
+// back-pressure on the unit. Outbound: without a claim no frame is read, so the OS queues or drops it, as for
+// a busy NIC.
 #include "host_driver/host_netdev.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace weft::host {
 namespace {
 
-/// How soon to look again at an OS interface that was busy: it cannot be waited for.
+/// Retry interval for a busy OS interface, because no descriptor reports when it is free.
 constexpr Duration kBusyRetry = std::chrono::microseconds(50);
 
 }  // namespace
@@ -73,7 +74,7 @@ int HostNetdev::deliver() noexcept {
   return delivered;
 }
 
-/// False when the frame must be offered again.
+/// False if the frame must be offered again.
 bool HostNetdev::deliver_front(const session::InboundFrame& frame) noexcept {
   if (!copy_head(frame.bytes, head_) ||
       check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
@@ -161,7 +162,7 @@ void HostNetdev::say_mtu(uint32_t mtu_bytes) const {
       info.kind, info.name, mtu_bytes, kMtuBytesMax, info.name, kMtuBytesMax);
 }
 
-/// The settings of the interface have changed: the unit learns of it and treats this host accordingly.
+/// Sends changed settings of the interface to the unit.
 void HostNetdev::follow_os(const OsSettings& os) noexcept {
   if (os.mtu_bytes != os_.mtu_bytes) say_mtu(os.mtu_bytes);
   if (os.mtu_bytes != os_.mtu_bytes) controller_.set_mtu(std::min(os.mtu_bytes, kMtuBytesMax));

@@ -1,6 +1,6 @@
 // host_driver/host_netdev.h -- the host half of the split network driver (PUSH-DRV-02): joins an OS
-// interface, a FramePort, to one session with an I/O unit. The channel interface is inside the session; no
-// adapter header is needed here (PUSH-DRV-05).
+// interface, a FramePort, to one session with an I/O unit. The session hides the channel adapter; no adapter
+// header is included here (PUSH-DRV-05).
 //
 // Frames from the OS are read straight into the session's registered memory; frames from the unit are written
 // from the pool element, behind a private copy of their first bytes. Without a session nothing is read, and
@@ -25,10 +25,10 @@
 
 namespace weft::host {
 
-/// A TAP reader gets its turn after this many frames (decisions P9).
+/// Most frames read from the OS per poll (decisions P9).
 inline constexpr uint32_t kHostReadsPerPoll = 4;
 inline constexpr uint32_t kHostWritesPerPoll = 32;
-/// A session may be away this long before the OS is told (decisions 2.13).
+/// After this long without a session the OS interface loses its carrier (decisions 2.13).
 inline constexpr Duration kCarrierGrace = std::chrono::seconds(5);
 
 enum class HostCounter : uint8_t {
@@ -38,12 +38,12 @@ enum class HostCounter : uint8_t {
   kNoElementTurns,  // the peer had no free element; the OS was not read
   kCarrierUp,
   kCarrierDown,
-  kBadVnetHeader,    // from the unit: flags, checksum place or GSO type that cannot be
+  kBadVnetHeader,    // from the unit: invalid flags, checksum position or GSO type
   kOsRefused,        // the OS interface refused the frame for good
   kOsDown,           // the OS interface is down; the frame is lost, as with any NIC
   kReadRefused,      // the OS offered a frame that fits no element
-  kUnknownRequests,  // configuration requests of the unit that are not known here
-  kBadRequests,      // those that are, with data that cannot be
+  kUnknownRequests,  // unknown configuration requests of the unit
+  kBadRequests,      // known configuration requests with invalid data
   kOsOffloadErrors,  // the OS interface refused the offloads agreed
   kCount,
 };
@@ -65,14 +65,14 @@ class HostNetdev final : public session::SessionEvents, public DriverHalf {
   void open() noexcept;
   int poll(Instant now) noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
-  /// The port's descriptors, but none while its frames could not be taken anyway.
+  /// The port's descriptors; none while no frame could be taken from it.
   void wait_fds(std::vector<pollfd>& out) const override;
 
   [[nodiscard]] session::NetdevSession& session() noexcept { return session_; }
   [[nodiscard]] FramePort& port() noexcept { return port_; }
   [[nodiscard]] NicController& controller() noexcept { return controller_; }
   [[nodiscard]] bool carrier() const noexcept { return carrier_; }
-  /// Link of the LAN NIC, as the unit said last.
+  /// Link of the LAN NIC, as last reported by the unit.
   [[nodiscard]] bool lan_up() const noexcept { return lan_up_; }
   [[nodiscard]] CounterSet<HostCounter>& counters() noexcept { return counters_; }
   /// Puts all counters of this half on the page. False when it is full.
@@ -89,7 +89,7 @@ class HostNetdev final : public session::SessionEvents, public DriverHalf {
   [[nodiscard]] bool deliver_front(const session::InboundFrame& frame) noexcept;
   int collect() noexcept;
   void apply_features(Offload features) noexcept;
-  /// What an administrator changes at the interface, and the unit has to follow.
+  /// Settings of the interface that an administrator may change and that the unit must learn.
   struct OsSettings {
     MacAddress mac{};
     uint32_t mtu_bytes = 0;
@@ -110,10 +110,10 @@ class HostNetdev final : public session::SessionEvents, public DriverHalf {
   CounterSet<HostCounter> counters_;
   Instant now_{};
   Instant carrier_off_at_ = kNever;
-  Offload features_ = Offload::kNone;  // that the port uses now
-  OsSettings os_;                      // as the controller knows them
-  bool lan_up_ = true;                 // as the unit said last
-  bool carrier_ = true;                // as the OS was told last
+  Offload features_ = Offload::kNone;  // in use at the port
+  OsSettings os_;                      // as last handed to the controller
+  bool lan_up_ = true;                 // as last reported by the unit
+  bool carrier_ = true;                // as last set at the OS interface
   bool held_ = false;                  // the last claim failed: the port's frames must wait
 };
 

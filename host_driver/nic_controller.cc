@@ -204,7 +204,7 @@ void NicController::refused(const session::CfgReply& reply) noexcept {
       sent_filters_.promiscuous) {
     log(LogLevel::kWarn, "{}", kPromiscuousRefused);
     promiscuous_refused_ = true;
-    want(NicRequest::kSetFilters);  // the others of the filters
+    want(NicRequest::kSetFilters);  // again, without promiscuous mode
     return;
   }
   if (current_ == NicRequest::kSetMac && reply.status == CfgStatus::kNotPermitted) {

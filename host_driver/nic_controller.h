@@ -15,19 +15,19 @@
 
 namespace weft::host {
 
-/// How often an address that another host of the unit has is asked for again: in a fail-over the host that
-/// gives it up may be the later one.
+/// Retry interval for an address that another host of the unit has. In a fail-over that host may release it
+/// after we have asked.
 inline constexpr Duration kAskMacEvery = std::chrono::milliseconds(500);
-/// Jumbo frames end here.
+/// Largest MTU of jumbo frames.
 inline constexpr uint32_t kMtuBytesMax = 9000;
 
-/// Said where a host wants all frames of the LAN and may not have them, with what mends it.
+/// The message if a host requests all frames of the LAN and the unit does not allow it, with the remedy.
 inline constexpr std::string_view kPromiscuousRefused =
     "the unit does not allow promiscuous mode: in its entry of the topology write bridge = true if something "
     "behind this host bridges, promiscuous = \"allowed\" if it is to hear the LAN; then weft down and weft "
     "up";
 
-/// What the host wants of the NIC.
+/// The settings that the host wants at the NIC.
 struct NicSettings {
   MacAddress mac{};
   uint32_t mtu_bytes = 1500;
@@ -71,29 +71,29 @@ class NicController {
   NicController(session::NetdevSession& session, const NicSettings& settings) noexcept
       : session_(session), settings_(settings) {}
 
-  /// Each keeps the new setting for every later replay and sends it when the session is open.
+  /// Each setter keeps the setting for later replays and sends it if the session is open.
   void set_mac(const MacAddress& mac) noexcept;
   void set_mtu(uint32_t mtu_bytes) noexcept;
   void set_filters(const NicFilters& filters) noexcept;
   void set_features(Offload features) noexcept;
-  /// What the OS has switched on at its interface; holds beside settings().filters.
+  /// The filters switched on at the OS interface; they apply in addition to settings().filters.
   void set_os_filters(bool promiscuous, bool all_multicast) noexcept;
   void read_statistics() noexcept { want(NicRequest::kReadStatistics); }
   void clear_statistics() noexcept { want(NicRequest::kClearStatistics); }
-  /// Asks for everything that the unit can tell: capabilities, MAC, MTU, statistics.
+  /// Requests everything that the unit reports: capabilities, MAC, MTU, statistics.
   void refresh() noexcept;
 
-  /// The session has opened: everything is sent again.
+  /// Sends all settings again, after the session has opened.
   void replay() noexcept;
-  /// The session is gone: nothing more is sent until replay().
+  /// Stops sending until replay(), after the session was lost.
   void forget() noexcept;
-  /// Sends the next request when none is on its way. Returns work done.
+  /// Sends the next request if none is outstanding. Returns work done.
   int poll(Instant now) noexcept;
   [[nodiscard]] Instant deadline() const noexcept { return ask_mac_at_; }
   /// Takes the reply of one of its own transactions; false when the transaction is not its own.
   bool take_reply(uint64_t transaction, const session::CfgReply& reply) noexcept;
 
-  /// All wanted requests have been answered.
+  /// True if all wanted requests have been answered.
   [[nodiscard]] bool settled() const noexcept { return wanted_ == 0 && transaction_ == 0; }
   [[nodiscard]] const NicSettings& settings() const noexcept { return settings_; }
   /// Features that the unit granted last; none before the first grant.
@@ -102,12 +102,12 @@ class NicController {
   [[nodiscard]] const NicStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] uint64_t statistics_read() const noexcept { return statistics_read_; }
   [[nodiscard]] const NicCapabilities& capabilities() const noexcept { return capabilities_; }
-  /// As the unit answered last: the host's address there, and the MTU in force.
+  /// From the unit's last answers: the host's address there, and the MTU in force.
   [[nodiscard]] const MacAddress& mac() const noexcept { return mac_; }
   [[nodiscard]] uint32_t mtu_bytes() const noexcept { return mtu_bytes_; }
   /// In force at the unit.
   [[nodiscard]] const NicFilters& filters() const noexcept { return filters_; }
-  /// Promiscuous mode is wanted, and the unit does not allow it.
+  /// True if promiscuous mode is wanted and the unit does not allow it.
   [[nodiscard]] bool promiscuous_refused() const noexcept { return promiscuous_refused_; }
   /// Status of the last reply to `request`.
   [[nodiscard]] CfgStatus last_status(NicRequest request) const noexcept {
@@ -138,8 +138,8 @@ class NicController {
   bool os_all_multicast_ = false;
   bool promiscuous_refused_ = false;
   Instant now_{};
-  Instant ask_mac_at_ = kNever;  // another host of the unit has the address: it may give it up
-  bool mac_refused_ = false;     // the log says so
+  Instant ask_mac_at_ = kNever;  // when to ask again for an address that another host of the unit has
+  bool mac_refused_ = false;     // and this was logged
   NicFilters sent_filters_;      // of the last kSetFilters
   NicFilters filters_;
   std::array<CfgStatus, static_cast<size_t>(NicRequest::kCount)> last_status_{};

@@ -47,7 +47,7 @@ Result<NicFilters> filters_for(const control::NicWish& wish, NicFilters filters)
   return filters;
 }
 
-/// What is not as the host wants it, with what mends it.
+/// Each difference from the settings the host wants, with its remedy.
 std::vector<std::string> faults_of(const NicController& controller, const FramePortInfo& os) {
   std::vector<std::string> faults;
   const NicSettings& wanted = controller.settings();

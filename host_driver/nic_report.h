@@ -1,5 +1,5 @@
-// host_driver/nic_report.h -- the LAN NIC of the unit as people see it from the host: what `weft nic` asks of
-// it and shows (PUSH-DRV-06). The unit's answers come by CfgUtil, a round trip later.
+// host_driver/nic_report.h -- the requests and reports of `weft nic` about the unit's LAN NIC (PUSH-DRV-06).
+// The unit answers by CfgUtil, one round trip later.
 #pragma once
 
 #include "base/result.h"
@@ -8,12 +8,12 @@
 
 namespace weft::host {
 
-/// Passes on what `wish` names and asks the unit for everything else. Fails, changing nothing, when the
-/// session is not open or a multicast address is none.
+/// Sends the settings in `wish` and requests everything else from the unit. Fails, changing nothing, if the
+/// session is not open or a multicast address is invalid.
 Status ask_nic(HostNetdev& half, const control::NicWish& wish);
 
-/// What the unit has answered so far; `interface` is left empty. Fails when the session is not open: then no
-/// answer will come.
+/// The unit's answers so far; `interface` is left empty. Fails if the session is not open, because no answer
+/// can come.
 Result<control::NicReport> report_nic(HostNetdev& half);
 
 }  // namespace weft::host

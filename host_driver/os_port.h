@@ -1,4 +1,4 @@
-// host_driver/os_port.h -- makes the OS interface that the configuration names.
+// host_driver/os_port.h -- creates the OS interface that the configuration names.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ struct OsPort {
   GenPort* gen = nullptr;  // `port`, when it is a generator
 };
 
-/// @param fd   the interface, opened by the launcher; -1: it is opened here, which may need a right
-/// @param mac  address of an interface that has none of its own
+/// @param fd the interface, opened by the launcher; -1: opened here, which may need a capability @param mac
+/// address of an interface that has none of its own
 /// `clock` outlives the port.
 Result<OsPort> open_os(const node::OsName& os, int fd, const MacAddress& mac, const Clock& clock);
 

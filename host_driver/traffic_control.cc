@@ -7,8 +7,8 @@
 namespace weft::host {
 namespace {
 
-/// The client that starts a run asks for its report many times a second. A run without such requests for this
-/// long has lost its client.
+/// The client of a run requests its report several times a second. A run without such a request for this long
+/// has lost its client.
 constexpr Duration kTrafficLease = std::chrono::seconds(5);
 
 control::RoundTripTimes times(const RoundTripFigures& from) {

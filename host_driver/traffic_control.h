@@ -1,5 +1,5 @@
-// host_driver/traffic_control.h -- `weft traffic` at a host: runs of its generators, as the control endpoint
-// is asked for them.
+// host_driver/traffic_control.h -- `weft traffic` at a host: starts and stops runs of its generators on
+// request of the control endpoint.
 #pragma once
 
 #include <vector>
@@ -13,13 +13,13 @@ namespace weft::host {
 /// Owner: the host's thread. The generators outlive it.
 class TrafficControl {
  public:
-  /// In the order in which --port counts.
+  /// In the order that --port counts.
   explicit TrafficControl(std::vector<GenPort*> generators) : generators_(std::move(generators)) {}
 
-  /// Fails while a run of that generator is on, without such a generator, or when the wish makes no sense.
+  /// Fails if that generator is running or does not exist, or if the run's values are invalid.
   Status start(const control::TrafficRun& run);
-  /// Of the generator that was started last. Each call keeps the run alive: a run without a call for five
-  /// seconds has lost its client and ends.
+  /// These act on the generator that was started last. Each call keeps the run alive: a run without a call
+  /// for five seconds has lost its client and ends.
   Result<control::TrafficFigures> stop();
   Result<control::TrafficFigures> report();
 
@@ -28,7 +28,7 @@ class TrafficControl {
   GenPort* last_ = nullptr;
 };
 
-/// The wish as the generator takes it.
+/// Translates a control message into the generator's spec.
 [[nodiscard]] TrafficSpec traffic_spec(const control::TrafficRun& run);
 
 }  // namespace weft::host

@@ -36,7 +36,7 @@ Status set_nonblocking(int fd) {
 }
 
 /// True when a process answers at `address`.
-bool somebody_listens(const sockaddr_un& address) noexcept {
+bool is_listened_to(const sockaddr_un& address) noexcept {
   const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
          errno == EAGAIN;
@@ -61,7 +61,7 @@ Result<std::unique_ptr<UnixPort>> UnixPort::listen(const std::string& path, cons
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) return Error{"unix: " + path + " exists and is no socket"};
-    if (somebody_listens(address)) return Error{"unix: " + path + " is in use by another process"};
+    if (is_listened_to(address)) return Error{"unix: " + path + " is in use by another process"};
     ::unlink(path.c_str());
   }
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -142,7 +142,7 @@ FrameReadResult UnixPort::read_frame(std::span<std::byte> into) noexcept {
     const size_t have = in_to_ - in_from_;
     length = have >= kLengthBytes ? load_be<uint32_t>(in_.data() + in_from_) : 0;
     if (have >= kLengthBytes && (length < kEthernetHeaderBytes || length > kFrameBytesMax)) {
-      counters_.add(PortCounter::kReadMalformed);  // the stream cannot be followed any further
+      counters_.add(PortCounter::kReadMalformed);  // frame boundaries are lost; the stream is useless
       hang_up();
       return {FrameIo::kDropped, 0};
     }
@@ -198,7 +198,7 @@ FrameIo UnixPort::write_frame(std::span<const std::byte> head, std::span<const s
     std::memcpy(out_.data() + kLengthBytes + head.size() - kVnetBytes, rest.data(), rest.size());
   out_from_ = 0;
   out_to_ = kLengthBytes + length;
-  (void)send_left_over();  // what the socket does not take now goes at the next poll
+  (void)send_left_over();  // the rest is sent at the next poll
   counters_.add(PortCounter::kFramesWritten);
   counters_.add(PortCounter::kBytesWritten, length);
   return FrameIo::kOk;

@@ -1,5 +1,5 @@
 // host_driver/unix_port.h -- `--os unix:PATH`: a Unix stream socket on which a virtual machine or a user-mode
-// stack is the operating system. Frames are length-prefixed as QEMU's `-netdev stream` speaks them: 32 bits
+// stack is the operating system. Frames are length-prefixed as in QEMU's `-netdev stream`: 32 bits
 // big-endian, then the Ethernet frame; no vnet header. The port listens, one peer at a time, of the same user
 // only.
 #pragma once
@@ -16,8 +16,8 @@ namespace weft::host {
 /// Owner: the host's thread.
 class UnixPort final : public ModelPort {
  public:
-  /// Listens at `path`, mode 0600; replaces a socket that a dead process left. `mac` is what the session is
-  /// opened with: the machine behind the socket must use it, unless the unit bridges.
+  /// Listens at `path`, mode 0600; replaces a socket that a dead process left. The session is opened with
+  /// `mac`: the machine behind the socket must use this address, unless the unit bridges.
   static Result<std::unique_ptr<UnixPort>> listen(const std::string& path, const MacAddress& mac);
   /// Takes a listening or connected socket from the launcher.
   static Result<std::unique_ptr<UnixPort>> adopt(UniqueFd fd, const MacAddress& mac);
@@ -26,7 +26,7 @@ class UnixPort final : public ModelPort {
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
-  /// Takes a new peer when there is none; sends what a full socket left over.
+  /// Accepts a peer if there is none; sends the rest of a frame that a full socket took in part.
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool carrier() const noexcept override { return peer_.valid(); }
@@ -43,7 +43,7 @@ class UnixPort final : public ModelPort {
   std::string path_;           // to unlink; empty when adopted
   std::vector<std::byte> in_;  // received, not yet read
   size_t in_from_ = 0, in_to_ = 0;
-  std::vector<std::byte> out_;  // the end of a frame that the socket took in part
+  std::vector<std::byte> out_;  // rest of a frame that the socket took in part
   size_t out_from_ = 0, out_to_ = 0;
 };
 
