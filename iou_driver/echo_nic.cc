@@ -1,6 +1,6 @@
 // How it works: a written frame is gathered into the next free answer slot and turned into its own answer in
-// place: addresses exchanged, type or ports changed, checksums mended. A frame that gets no answer leaves the
-// slot free.
+// place: addresses exchanged, type or ports changed, checksums corrected. A frame that gets no answer leaves
+// the slot free.
 #include "iou_driver/echo_nic.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ void swap_bytes(std::byte* a, std::byte* b, size_t bytes) noexcept {
   std::swap_ranges(a, a + bytes, b);
 }
 
-/// Turns an echo request of ICMP or UDP into its answer, but for the checksum. Returns where in `part` that
-/// stands; 0 for anything else.
+/// Turns an echo request of ICMP or UDP into its answer, except for the checksum. Returns the checksum's
+/// offset in `part`; 0 for any other packet.
 uint32_t turn_echo(const IcmpEcho& icmp, uint8_t protocol, std::span<std::byte> part) noexcept {
   if (protocol == icmp.protocol && part[0] == icmp.request) {
     part[0] = icmp.reply;
@@ -138,7 +138,7 @@ bool EchoNic::answer_arp(std::span<std::byte> frame, uint32_t at) noexcept {
   if (std::memcmp(arp + 24, config_.ipv4.data(), 4) != 0) return false;
   turn_addresses(frame);
   store_be(arp + 6, kArpReply);
-  std::memcpy(arp + 18, arp + 8, 10);  // the asker becomes the target
+  std::memcpy(arp + 18, arp + 8, 10);  // the sender becomes the target
   std::memcpy(arp + 8, config_.object_mac.data(), 6);
   std::memcpy(arp + 14, config_.ipv4.data(), 4);
   return true;

@@ -1,7 +1,6 @@
 // iou_driver/echo_nic.h -- `--nic echo`: a LAN with one object on it that answers ARP, neighbour
-// solicitations, ICMP and ICMPv6 echo, and UDP to port 7. No root, no descriptor, no clock: the same frames
-// in give the same frames out. The object is outside the fabric (PUSH-NODE-05): it knows frames, nothing of
-// cells or queues.
+// solicitations, ICMP and ICMPv6 echo, and UDP to port 7. No root, no descriptor, no clock: equal input gives
+// equal output. The object is outside the fabric (PUSH-NODE-05): it handles frames, not cells or queues.
 #pragma once
 
 #include <array>

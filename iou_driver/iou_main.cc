@@ -1,5 +1,5 @@
-// weft-iou: an I/O unit as a process. Opens the LAN NIC, gives up every right, joins the fabric, and serves
-// the hosts that come.
+// weft-iou: an I/O unit as a process. Opens the LAN NIC, drops every capability, joins the fabric, and serves
+// the hosts that connect.
 #include "base/ethernet.h"
 #include "base/kernel_port.h"
 #include "iou_driver/iou_netdev.h"
@@ -25,14 +25,14 @@ session::AcceptorConfig acceptor_config(const node::UnitSpec& spec, const FrameP
   return config;
 }
 
-/// Hosts behind which there is a bridge see the whole LAN, or they could not pass on its answers.
+/// If hosts may bridge, they may also be promiscuous: otherwise they could not pass the LAN's answers on.
 NicPolicy nic_policy(const node::UnitSpec& spec) {
   return {.bridge = spec.bridge,
           .promiscuous_allowed = spec.promiscuous_allowed || spec.bridge,
           .program_nic_mac = is_model(spec.nic.kind)};
 }
 
-/// The unit's sessions on its NIC, and what `weft` asks of the process.
+/// The unit's sessions on its NIC, and its answers to `weft`.
 class UnitProgram final : public node::EndnodeProgram {
  public:
   UnitProgram(const node::UnitSpec& spec, node::Endnode& endnode, CapturePort& port, RandomSource& random,
@@ -65,7 +65,7 @@ class UnitProgram final : public node::EndnodeProgram {
     }
   }
 
-  /// The address that the host has now: it may have changed since the session began.
+  /// The host's current address, which may differ from that at the session's opening.
   [[nodiscard]] MacAddress mac_of(const session::NetdevSession& session) const {
     for (const UnitClient& client : half_.clients()) {
       if (client.session == &session && client.active) return client.mac;

@@ -1,4 +1,4 @@
-// Sessions, configuration and the turn of the unit half; frames are moved in iou_switching.cc.
+// Sessions, configuration and poll() of the unit half; iou_switching.cc moves the frames.
 #include "iou_driver/iou_netdev.h"
 
 #include <algorithm>
@@ -49,7 +49,8 @@ Instant IouNetdev::deadline() const noexcept {
   next = std::min(next, nic_held_ ? std::max(nic_.deadline(), now_ + kBusyRetry) : nic_.deadline());
   if (nic_writer_.holding() || held_.length != 0) next = std::min(next, now_ + kBusyRetry);
   for (uint32_t i = 0; i < client_count_; ++i) {
-    // A front frame that was left standing waits for a NIC or a neighbour that cannot be waited for.
+    // A frame still at the front waits for a NIC or another host, and no descriptor reports when that is
+    // free.
     if (clients_[i].session->front_frame() != nullptr) next = std::min(next, now_ + kBusyRetry);
   }
   return next;
@@ -139,7 +140,7 @@ void IouNetdev::tell_link_state() noexcept {
   }
 }
 
-/// The NIC may leave undone only what every host can take.
+/// Sets the NIC's offloads to those that every host takes.
 void IouNetdev::update_nic_offloads() noexcept {
   Offload common = active_count() == 0 ? Offload::kNone : nic_.info().offloads;
   for (const UnitClient& client : clients()) {

@@ -1,11 +1,11 @@
 // iou_driver/iou_netdev.h -- the unit half of the split network driver (PUSH-DRV-03): shares one LAN NIC, a
 // FramePort, among the hosts whose sessions the acceptor holds. Frames go by MAC address: to the host that
-// has the destination, else to the LAN; broadcast and multicast go to everybody whose filters want them
-// (decisions 2.22).
+// has the destination, else to the LAN; broadcast and multicast go to the LAN and to all hosts whose filters
+// match (decisions 2.22).
 //
-// Nothing is lost under back-pressure: a busy NIC or a host without free elements keeps the frame where it
-// is, and what is behind it waits. A host that takes nothing for kSlowHostMax holds up its neighbours no
-// longer.
+// Back-pressure loses nothing: while the NIC is busy or a host has no free element, the frame stays where it
+// is and the frames behind it wait. A host that takes no frame for kSlowHostMax stops delaying its
+// neighbours.
 #pragma once
 
 #include <poll.h>
@@ -31,9 +31,9 @@ namespace weft::iou {
 
 inline constexpr uint32_t kUnitReadsPerPoll = 8;
 inline constexpr uint32_t kUnitWritesPerPoll = 32;  // per session
-/// With several hosts: how long a frame waits for one of them before it is dropped for that one. As long as a
-/// switch waits for an output that stands still (docs/flow_control.md): a host that stops costs its
-/// neighbours less than 50 ms wherever its frames get stuck.
+/// With several hosts: how long a frame waits for one of them before it is dropped for that one. Equal to a
+/// switch's wait for an output at standstill (docs/flow_control.md), so that a host that stops delays its
+/// neighbours by less than 50 ms wherever its frames get stuck.
 inline constexpr Duration kSlowHostMax = std::chrono::milliseconds(25);
 
 enum class UnitCounter : uint8_t {
@@ -42,10 +42,10 @@ enum class UnitCounter : uint8_t {
   kFramesBetweenHosts,
   kNicBusyTurns,      // the NIC took nothing; the element was kept
   kHostBusyTurns,     // a host had no free element; the frame waits
-  kSegmentedForHost,  // GSO frames cut, or checksums filled in, because the host cannot
+  kSegmentedForHost,  // GSO frames cut, or checksums filled in, because the host lacks the offload
   kLinkEvents,        // link state told to a host
   kHostsAdmitted,
-  kBadVnetHeader,      // flags, checksum place or GSO type that cannot be
+  kBadVnetHeader,      // invalid flags, checksum position or GSO type
   kForeignSource,      // source address is not the host's, and the unit does not bridge
   kGroupSource,        // a group address as source
   kTooLongForMtu,      // longer than the MTU, whole or as pieces of a GSO frame
@@ -85,7 +85,7 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
 
   int poll(Instant now) noexcept override;
   [[nodiscard]] Instant deadline() const noexcept override;
-  /// The NIC's descriptors, but none while its frames could not be taken anyway.
+  /// The NIC's descriptors; none while no frame could be taken from it.
   void wait_fds(std::vector<pollfd>& out) const override;
 
   [[nodiscard]] FramePort& nic() noexcept { return nic_; }
@@ -107,7 +107,7 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
  private:
   static constexpr uint32_t kToNic = 1U << kUnitClientsMax;
 
-  /// A LAN frame in private memory that some hosts have not got yet.
+  /// A LAN frame in private memory that some hosts have yet to get.
   struct HeldFrame {
     std::vector<std::byte> bytes;  // vnet header and frame
     FrameHead head;
@@ -159,7 +159,7 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
   std::array<UnitClient, kUnitClientsMax> clients_;
   uint32_t client_count_ = 0;
   uint32_t first_ = 0;    // client whose turn it is
-  uint32_t landing_ = 0;  // client that got the last LAN frame: the next is read into its memory
+  uint32_t landing_ = 0;  // client that got the last LAN frame; the next one is read into its memory
   HeldFrame held_;
   bool nic_held_ = false;  // LAN frames must wait
   Instant now_{};

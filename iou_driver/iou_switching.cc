@@ -1,9 +1,9 @@
 // How it works. Host to LAN: the front frame of each session, round robin; its head is copied and checked,
-// then it goes to every destination that has not got it yet (UnitClient::delivered); when one is busy the
-// frame stays in front and its element stays used, which is the back-pressure its host feels. LAN to host:
-// the next frame is read straight into the send memory of the session that got the last one, which is right
-// nearly always; otherwise it is copied. What a host cannot take now, or not whole, waits in `held_`; until
-// that is served no further LAN frame is read.
+// then it goes to every destination that does not have it yet (UnitClient::delivered). While one is busy, the
+// frame stays at the front and keeps its element, which is the back-pressure on its host. LAN to host: the
+// next frame is read straight into the send memory of the session that got the last one; if it is for another
+// host, it is copied. A frame that a host cannot take now, or not whole, waits in `held_`; until it is
+// delivered no further LAN frame is read.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -49,7 +49,7 @@ void IouNetdev::refuse(UnitClient& from, UnitCounter reason) noexcept {
   ++from.statistics.errors;
 }
 
-/// Copies the head of the frame and looks at the copy alone, never at the element.
+/// Copies the head of the frame and checks only the copy, never the element.
 bool IouNetdev::head_allowed(UnitClient& from, const session::InboundFrame& frame) noexcept {
   if (!copy_head(frame.bytes, head_) ||
       check_vnet(head_.vnet, head_.frame(), head_.frame_bytes) != VnetError::kNone) {
@@ -85,7 +85,7 @@ uint32_t IouNetdev::targets_for(const MacAddress& destination, uint32_t except) 
   return known ? targets : targets | kToNic;
 }
 
-/// True when the frame has reached everybody it was for, or was refused.
+/// True if the frame has reached all its destinations, or was refused.
 bool IouNetdev::forward_front(uint32_t index, const session::InboundFrame& frame) noexcept {
   UnitClient& from = clients_[index];
   if (!head_allowed(from, frame)) return true;
@@ -114,8 +114,8 @@ bool IouNetdev::forward_front(uint32_t index, const session::InboundFrame& frame
   return true;
 }
 
-/// True while the front frame of `from` waits for a host without room: no longer than a LAN frame does, and
-/// not at all for one that made others wait for nothing.
+/// True while the front frame of `from` waits for host `to`, which has no room: at most as long as a LAN
+/// frame waits, and not at all if `to` counts as slow.
 bool IouNetdev::waits_for(UnitClient& from, UnitClient& to) noexcept {
   if (to.slow) return false;
   if (from.waiting_since == kNever || !to.session->port_up()) from.waiting_since = now_;
@@ -157,7 +157,7 @@ bool IouNetdev::fits_as_it_is(const UnitClient& to, const FrameHead& head) const
   return is_subset(offloads_needed(head.vnet, layout.ip_version), to.features);
 }
 
-/// Gives one host its copy. A frame it cannot take whole goes through held_, where it is cut.
+/// Gives one host its copy. A frame that the host cannot take whole is cut in held_.
 IouNetdev::Handed IouNetdev::hand_over(uint32_t index, const FrameHead& head,
                                        std::span<const std::byte> rest) noexcept {
   UnitClient& to = clients_[index];
@@ -192,9 +192,9 @@ int IouNetdev::take_from_nic() noexcept {
   return taken;
 }
 
-/// Memory for the next LAN frame: the claim of the host that got the last one, or of another; private memory
-/// when no host has room but there are several, or when the room is too small for every frame of this LAN;
-/// none when the LAN has to wait. `client` is kUnitClientsMax for private memory.
+/// Memory for the next LAN frame: the claim of the host that got the last one, or of another host. Private
+/// memory if none of several hosts has room, or if the claim is too small for the LAN's largest frame. Empty
+/// if the LAN has to wait. `client` is kUnitClientsMax for private memory.
 std::span<std::byte> IouNetdev::claim_landing(uint32_t& client) noexcept {
   client = kUnitClientsMax;
   if (held_.length != 0) return {};
@@ -249,7 +249,8 @@ void IouNetdev::route(std::span<const std::byte> bytes, uint32_t landing, uint32
   const bool stays = claimed && (targets & bit_of(landing)) != 0 && fits_as_it_is(clients_[landing], head_);
   const uint32_t elsewhere = stays ? targets & ~bit_of(landing) : targets;
   if (claimed && !stays) {
-    // The claim must be given back first: its host may also be one that gets the frame by another way.
+    // Copied first, because the claim is released before the frame is handed over: its host may need it as
+    // well.
     if (elsewhere != 0) std::memcpy(held_.bytes.data(), bytes.data(), bytes.size());
     clients_[landing].session->abandon_frame();
     bytes = std::span<const std::byte>(held_.bytes).first(bytes.size());
@@ -269,7 +270,8 @@ void IouNetdev::route(std::span<const std::byte> bytes, uint32_t landing, uint32
   landing_ = landing;
 }
 
-/// Copies a LAN frame to the hosts of `targets` that take it whole and now; returns those it has to wait for.
+/// Copies a LAN frame to the hosts of `targets` that take it whole and now; returns the other hosts to wait
+/// for.
 uint32_t IouNetdev::hand_to_all(std::span<const std::byte> bytes, uint32_t targets) noexcept {
   uint32_t waiting = 0;
   const std::span<const std::byte> rest = bytes.subspan(head_.size);
@@ -289,8 +291,8 @@ uint32_t IouNetdev::hand_to_all(std::span<const std::byte> bytes, uint32_t targe
   return waiting;
 }
 
-/// A host that made others wait for nothing is not waited for again until it has room. `bytes` is the length
-/// of the frame that has to be cut for it.
+/// False for a slow host until it has room again. `bytes` is the length of the frame if it has to be cut for
+/// the host.
 bool IouNetdev::is_waited_for(UnitClient& to, uint32_t bytes) noexcept {
   if (!to.slow) return true;
   const uint32_t room = std::min(to.session->frame_bytes_max(), bytes);
@@ -326,7 +328,7 @@ void IouNetdev::serve_held() noexcept {
 
 void IouNetdev::drop_for_slow_hosts() noexcept {
   if (held_.length == 0 || now_ - held_.since < kSlowHostMax || active_count() < 2) return;
-  // While the unit's own port is down, no host is slower than the others: a dead switch loses nothing.
+  // While the unit's own port is down no host counts as slow, so that a dead switch loses no frames.
   if (!clients_[static_cast<uint32_t>(std::countr_zero(held_.targets))].session->port_up()) {
     held_.since = now_;
     return;

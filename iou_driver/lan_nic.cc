@@ -12,7 +12,7 @@ namespace {
 
 using Nic = Result<std::unique_ptr<FramePort>>;
 
-/// Of the replaying NIC, which has no interface to take one from.
+/// Address of the replaying NIC, which has no interface.
 constexpr MacAddress kPcapMac{0x02, 0, 0, 0, 0x9C, 0x01};
 
 template <class Port>

@@ -1,4 +1,4 @@
-// iou_driver/lan_nic.h -- makes the LAN NIC that the configuration names.
+// iou_driver/lan_nic.h -- creates the LAN NIC that the configuration names.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace weft::iou {
 
-/// @param fd  the NIC, opened by the launcher; -1: it is opened here, which may need a right
-/// `clock` outlives the NIC.
+/// @param fd the NIC, opened by the launcher; -1: opened here, which may need a capability `clock` outlives
+/// the NIC.
 Result<std::unique_ptr<FramePort>> open_nic(const node::NicName& nic, int fd, const Clock& clock);
 
 /// True for a NIC that is a model in this process: it takes the address of the host. An interface of the

@@ -46,7 +46,7 @@ void NicConfigService::count(CfgStatus status) noexcept {
     case CfgStatus::kNotPermitted:
     case CfgStatus::kTimedOut:
     case CfgStatus::kSessionLost:
-      break;  // counted where it was decided, or never on the wire
+      break;  // counted elsewhere, or never sent
   }
 }
 
@@ -137,8 +137,8 @@ CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClie
   return CfgStatus::kGood;
 }
 
-/// What a host wants is kept: the NIC's own MTU limits it for as long as that is smaller. We may try to raise
-/// it, but on an interface of the kernel that takes a right that was given up (docs/split_driver.md, Rights).
+/// Keeps the host's wish; while the NIC's own MTU is smaller, that one is in force. Raising the MTU of a
+/// kernel interface fails, because it needs a capability that was dropped (docs/split_driver.md, Rights).
 CfgStatus NicConfigService::set_mtu(UnitClient& client, const session::CfgRequest& request,
                                     session::CfgReply& reply) noexcept {
   uint32_t mtu = 0;

@@ -16,7 +16,7 @@ namespace weft::iou {
 struct NicPolicy {
   bool bridge = false;  // frames with a foreign source address may pass
   bool promiscuous_allowed = false;
-  bool program_nic_mac = true;  // a lone host's address is given to the NIC itself
+  bool program_nic_mac = true;  // with a single host, its address is set at the NIC itself
 };
 
 enum class ConfigCounter : uint8_t {
@@ -26,7 +26,7 @@ enum class ConfigCounter : uint8_t {
   kMacTaken,
   kPromiscuousRefused,
   kNicRefused,
-  kMtuLimited,  // the NIC's own MTU is smaller than what a host wants, and may not be changed by us
+  kMtuLimited,  // the NIC's own MTU is smaller than a host wants, and could not be changed
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<ConfigCounter> counter_labels(ConfigCounter /*of*/) noexcept {
@@ -38,7 +38,8 @@ class NicConfigService {
  public:
   NicConfigService(FramePort& nic, const NicPolicy& policy) noexcept : nic_(nic), policy_(policy) {}
 
-  /// Carries out one request of `client`; `all` are the unit's clients, for questions that concern several.
+  /// Carries out one request of `client`; `all` are the unit's clients, for requests that concern several of
+  /// them.
   void apply(UnitClient& client, std::span<const UnitClient> all, const session::CfgRequest& request,
              session::CfgReply& reply) noexcept;
   [[nodiscard]] CounterSet<ConfigCounter>& counters() noexcept { return counters_; }

@@ -50,7 +50,7 @@ Result<UniqueFd> open_socket(const std::string& interface_name) {
 
 }  // namespace
 
-/// Options and binding; none of it needs a right beyond having the socket.
+/// Sets options and binds; needs no capability.
 Status PacketNic::set_up_socket() {
   const int on = 1;
   for (const auto& [option, what] : {std::pair{PACKET_VNET_HDR, "packet: vnet header"},
@@ -58,7 +58,7 @@ Status PacketNic::set_up_socket() {
                                      std::pair{PACKET_IGNORE_OUTGOING, "packet: ignore outgoing"}}) {
     if (Status set = set_option(fd_.get(), SOL_PACKET, option, on, what); !set) return set;
   }
-  // Larger than a user may ask for where that is allowed; the plain form is the fall-back.
+  // SO_RCVBUFFORCE exceeds the user's limit but needs a capability; SO_RCVBUF is the fall-back.
   if (!set_option(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, kSocketBufferBytes, "packet: buffer").ok()) {
     (void)set_option(fd_.get(), SOL_SOCKET, SO_RCVBUF, kSocketBufferBytes, "packet: buffer").ok();
   }
@@ -94,7 +94,7 @@ Result<std::unique_ptr<PacketNic>> PacketNic::adopt(UniqueFd socket, const std::
   if (!interface) return interface.error();
   std::unique_ptr<PacketNic> nic(
       new PacketNic(std::move(socket), std::move(*interface)));  // tidy: private constructor
-  constexpr Offload kOffloads = kOffloadsAll;  // the kernel does in software what the interface cannot
+  constexpr Offload kOffloads = kOffloadsAll;  // the kernel does the missing offloads in software
   if (nic->interface_.index() == 0) {
     nic->describe_absent("packet", kOffloads);
     return nic;
@@ -110,7 +110,8 @@ Status PacketNic::attach() {
   return set_up_socket();
 }
 
-/// A renamed interface is still there: it is neither kept promiscuous nor heard.
+/// A renamed interface still exists, so promiscuous mode is taken from it and the socket stops listening to
+/// it.
 void PacketNic::detach() noexcept {
   const packet_mreq membership = promiscuous_on(interface_.index());
   (void)::setsockopt(fd_.get(), SOL_PACKET, PACKET_DROP_MEMBERSHIP, &membership, sizeof membership);
@@ -123,7 +124,7 @@ void PacketNic::detach() noexcept {
 }
 
 void PacketNic::count_descriptor_losses() noexcept {
-  tpacket_stats seen{};  // since the last time it was asked
+  tpacket_stats seen{};  // counted from the last query
   socklen_t bytes = sizeof seen;
   if (::getsockopt(fd_.get(), SOL_PACKET, PACKET_STATISTICS, &seen, &bytes) == 0 && seen.tp_drops != 0)
     counters_.add(PortCounter::kSocketDrops, seen.tp_drops);
@@ -169,7 +170,7 @@ FrameReadResult PacketNic::read_frame(std::span<std::byte> into) noexcept {
   return {FrameIo::kOk, length};
 }
 
-/// Moves the frame behind its addresses up by a tag; 0 when there is no room.
+/// Inserts the VLAN tag behind the addresses; 0 if there is no room.
 uint32_t PacketNic::put_tag_back(std::span<std::byte> into, uint32_t bytes, uint16_t protocol,
                                  uint16_t tag) noexcept {
   constexpr uint32_t kAt = kVnetBytes + 12;

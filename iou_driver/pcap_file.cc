@@ -133,14 +133,14 @@ PcapWritten PcapFile::add(Instant at, std::span<const std::byte> head,
 PcapWritten PcapFile::flush() noexcept {
   if (used_ == 0) return {};
   const ssize_t put = ::write(fd_.get(), buffer_.data(), used_);
-  const int error = put < 0 ? errno : ENOSPC;  // a disk that takes a part only is full
+  const int error = put < 0 ? errno : ENOSPC;  // a short write means that the disk is full
   const bool whole = put == static_cast<ssize_t>(used_);
   PcapWritten out{.lost = frames_, .error = error};
   if (whole) {
     out = {.frames = frames_, .bytes = bytes_};
     written_ += used_;
   } else if (regular_ && put > 0) {
-    // A full disk took a part: without it the file ends in a whole frame again.
+    // Removes the part that a full disk took, so that the file ends with a whole frame.
     (void)!::ftruncate(fd_.get(), static_cast<off_t>(written_));
   }
   used_ = 0;

@@ -1,5 +1,5 @@
-// iou_driver/pcap_file.h -- a recording that is written: pcap with nanoseconds, Ethernet. It is the user's
-// file: what is in it stays. A new run goes on behind the last frame; a file that is none of ours is refused.
+// iou_driver/pcap_file.h -- writes a recording: pcap with nanoseconds, Ethernet. The file belongs to the
+// user, so its content stays: a new run appends, and a file of another format is refused.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace weft::iou {
 /// Longest frame it takes, Ethernet header included.
 inline constexpr uint32_t kPcapFrameBytesMax = 65524;
 
-/// What became of frames that were added before.
+/// The fate of buffered frames.
 struct PcapWritten {
   uint64_t frames = 0;
   uint64_t bytes = 0;  // of these frames
@@ -24,17 +24,17 @@ struct PcapWritten {
   int error = 0;       // why, as errno; 0 when none was lost
 };
 
-/// Owner: the unit's thread. Whole records are written at once, so that kill -9 leaves no half one.
+/// Owner: the unit's thread. Writes whole records at once, so that kill -9 leaves no partial record.
 class PcapFile {
  public:
   /// Creates `path`, or opens it to go on behind its last frame. Fails, leaving the file alone, when it is
-  /// not a whole recording of this kind or another process writes it; the error says what mends it.
+  /// not a whole recording of this kind or another process writes it; the error names the remedy.
   static Result<std::unique_ptr<PcapFile>> open(const std::string& path);
   ~PcapFile();
   PcapFile(const PcapFile&) = delete;
   PcapFile& operator=(const PcapFile&) = delete;
 
-  /// Adds a frame given in two parts, kPcapFrameBytesMax at most. @return what was written to make room
+  /// Adds a frame given in two parts, kPcapFrameBytesMax at most. @return the frames written to make room
   PcapWritten add(Instant at, std::span<const std::byte> head, std::span<const std::byte> rest) noexcept;
   /// Writes what is buffered.
   PcapWritten flush() noexcept;

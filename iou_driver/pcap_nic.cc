@@ -48,7 +48,7 @@ void PcapNic::flush() noexcept {
   if (out_ != nullptr) count(out_->flush());
 }
 
-/// A frame is written when the file has it.
+/// Counts frames as written once the file has them.
 void PcapNic::count(const PcapWritten& written) noexcept {
   counters_.add(PortCounter::kFramesWritten, written.frames);
   counters_.add(PortCounter::kBytesWritten, written.bytes);
@@ -94,12 +94,12 @@ int PcapNic::poll(Instant now) noexcept {
 
 FrameReadResult PcapNic::read_frame(std::span<std::byte> into) noexcept {
   if (!next_) return {FrameIo::kEmpty, 0};
-  if (!started_) started_ = now_;  // the first read: a host is there
+  if (!started_) started_ = now_;  // the first read shows that a host is connected
   if (now_ < *started_ + Duration(static_cast<int64_t>(next_->at_ns))) return {FrameIo::kEmpty, 0};
   const Recorded frame = *next_;
   FrameReadResult result{FrameIo::kDropped, 0};
   if (frame.frame.size() < kEthernetHeaderBytes || frame.frame.size() != frame.original_bytes) {
-    counters_.add(PortCounter::kReadMalformed);  // recorded in part: not a frame any more
+    counters_.add(PortCounter::kReadMalformed);  // recorded incompletely
   } else if (kVnetBytes + frame.frame.size() > into.size()) {
     counters_.add(PortCounter::kReadTooLong);
   } else {

@@ -1,6 +1,6 @@
-// iou_driver/pcap_nic.h -- `--nic pcap:IN[,OUT]`: a LAN that is a recording. Frames of IN (pcap or pcapng,
-// Ethernet) come in at their recorded distances, from the moment the first host is there; frames of the hosts
-// are recorded in OUT (pcap), behind what it holds already. Either may be empty.
+// iou_driver/pcap_nic.h -- `--nic pcap:IN[,OUT]`: replays and writes recordings in place of a LAN. Frames of
+// IN (pcap or pcapng, Ethernet) arrive at their recorded intervals, beginning when the first host is
+// connected. Frames of the hosts are appended to OUT (pcap). Either name may be empty.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ struct pcap;
 
 namespace weft::iou {
 
-/// Owner: the unit's thread. Replays by the time that poll() is given, so a run in virtual time repeats
-/// exactly.
+/// Owner: the unit's thread. Replays by the time that poll() is given, so that a run in virtual time is
+/// reproducible.
 class PcapNic final : public ModelPort {
  public:
   /// Fails when IN cannot be read or is not Ethernet, or OUT cannot be written,

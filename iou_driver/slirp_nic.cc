@@ -1,7 +1,6 @@
 // How it works: slirp_input() takes a host's frame; answers come out of slirp's send_packet callback into a
-// ring of frames that read_frame() empties. At each look slirp_pollfds_fill() names the sockets it wants
-// watched, poll(2) asks about them without waiting, slirp_pollfds_poll() acts. The same sockets wake the
-// sleeping loop.
+// ring of frames that read_frame() empties. At each check slirp_pollfds_fill() names the sockets to watch,
+// poll(2) tests them without waiting, and slirp_pollfds_poll() acts. The same sockets wake the sleeping loop.
 #include "iou_driver/slirp_nic.h"
 
 #include <arpa/inet.h>
@@ -16,7 +15,7 @@
 namespace weft::iou {
 namespace {
 
-/// While the loop spins, sockets are looked at this often: each look costs a system call per turn otherwise.
+/// Interval between checks of the sockets while the loop spins, because each check costs a system call.
 constexpr Duration kLookInterval = std::chrono::microseconds(50);
 
 int to_poll(int slirp_events) noexcept {
@@ -43,7 +42,7 @@ int from_poll(int events) noexcept {
 struct SlirpNic::Callbacks {
   static SlirpNic& self(void* opaque) noexcept { return *static_cast<SlirpNic*>(opaque); }
   static ssize_t send_packet(const void* frame, size_t bytes, void* opaque) {
-    // A full ring is a lost frame to slirp; its TCP repeats more slowly.
+    // If the ring is full the frame is lost, and slirp's TCP slows down.
     (void)self(opaque).store(static_cast<const std::byte*>(frame), bytes);
     return static_cast<ssize_t>(bytes);
   }

@@ -30,7 +30,7 @@ class SlirpNic final : public ModelPort {
   [[nodiscard]] FrameReadResult read_frame(std::span<std::byte> into) noexcept override;
   [[nodiscard]] FrameIo write_frame(std::span<const std::byte> head,
                                     std::span<const std::byte> rest) noexcept override;
-  /// Lets slirp look at its sockets and timers.
+  /// Lets slirp handle its sockets and timers.
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] Instant deadline() const noexcept override;
@@ -55,7 +55,7 @@ class SlirpNic final : public ModelPort {
   const Clock& clock_;
   Slirp* slirp_ = nullptr;
   std::array<Timer, 4> timers_;
-  std::vector<pollfd> fds_;  // of the last look
+  std::vector<pollfd> fds_;  // of the last check
   Instant next_look_ = Instant::min();
   Instant slirp_wants_ = kNever;
   bool changed_ = true;  // slirp's sockets may have changed since

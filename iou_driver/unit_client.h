@@ -1,6 +1,6 @@
-// iou_driver/unit_client.h -- what the unit half knows of one host behind a session: its address, filters,
-// features and the figures of its traffic. Statistics are per session: a host reads and clears only its own
-// (decisions section 4).
+// iou_driver/unit_client.h -- the unit half's record of one host behind a session: address, filters, features
+// and traffic statistics. Statistics are per session: a host reads and clears only its own (decisions section
+// 4).
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,15 @@ struct UnitClient {
   MacAddress mac{};
   uint32_t mtu_bytes = 0;  // of frames without GSO, as the host wants it
   NicFilters filters;
-  Offload features = Offload::kNone;  // what the host takes unfinished
+  Offload features = Offload::kNone;  // offloads that the host takes over
   NicStatistics statistics;
-  bool link_told = false;   // link state the host was told last
-  bool link_known = false;  // it was told at all
+  bool link_told = false;   // link state last sent to the host
+  bool link_known = false;  // a link state was sent
   uint64_t link_transaction = 0;
   uint32_t delivered = 0;          // destinations that already have the front frame, a bit each
   Instant waiting_since = kNever;  // the front frame, for a host without room
   bool mtu_told = false;           // the log says that the NIC's MTU is too small for it
-  bool slow = false;  // did not take a LAN frame in time; gets none on credit until it takes one again
+  bool slow = false;  // did not take a LAN frame in time; not waited for until it takes a frame again
 
   /// For a host whose session is being opened.
   void reset(const session::SessionPeer& peer, uint32_t nic_mtu_bytes) noexcept {
