@@ -37,7 +37,7 @@ MadFate Dispatcher::dispatch(Instant now, Lid from, std::span<const std::byte> b
   return MadFate::kUnclaimed;
 }
 
-/// The answer is the question with method and status changed. An answer is never answered.
+/// Answers with the request, in which method and status are changed. Responses are never answered.
 void Dispatcher::refuse(Lid to, MadHeader header, std::span<const std::byte> bytes) noexcept {
   MadBytes answer;
   std::copy(bytes.begin(), bytes.end(), answer.begin());

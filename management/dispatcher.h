@@ -1,5 +1,5 @@
-// management/dispatcher.h -- the agents behind one management queue pair: each claims methods of a class in a
-// version, and gets the datagrams of them. Without I/O. docs/management.md.
+// management/dispatcher.h -- the agents behind one management queue pair: each claims methods of a class and
+// version, and gets their datagrams. No I/O. docs/management.md.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@ class MadHandler {
   virtual void on_mad(const MadArrival& mad) noexcept = 0;
 };
 
-/// What became of a datagram.
+/// The outcome for a datagram.
 enum class MadFate : uint8_t { kTaken, kMalformed, kUnclaimed };
 
-/// One owner thread, or a lock around it.
+/// Owner: one thread, or a lock.
 class Dispatcher {
  public:
   static constexpr size_t kClaimsMax = 32;
@@ -41,8 +41,8 @@ class Dispatcher {
   /// claimed, when another handler has one of them or the table is full.
   [[nodiscard]] bool claim(MadClass mad_class, uint8_t class_version,
                            std::initializer_list<MadMethod> methods, MadHandler& handler) noexcept;
-  /// Hands the datagram to its handler. One that no handler has claimed is answered "not supported" when its
-  /// sender waits for an answer (Get, Set), and dropped otherwise.
+  /// Hands the datagram to its handler. One that no handler has claimed is answered "not supported" if its
+  /// sender expects a response (Get, Set), and dropped otherwise.
   [[nodiscard]] MadFate dispatch(Instant now, Lid from, std::span<const std::byte> bytes) noexcept;
 
  private:

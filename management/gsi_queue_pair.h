@@ -12,7 +12,7 @@
 
 namespace weft::management {
 
-/// A datagram that came. The source LID is checked by the sender's switch port (decisions section 4).
+/// A received datagram. The source LID is checked by the sender's switch port (decisions section 4).
 struct GsiDatagram {
   Lid from{};
   std::span<const std::byte> bytes{};  // until the next call of receive()
@@ -33,9 +33,9 @@ class GsiQueuePair final : public MadPort {
 
   [[nodiscard]] bool send(Lid to, const MadBytes& mad) noexcept override { return send(to, mad, {}); }
   [[nodiscard]] bool send(Lid to, const MadBytes& mad, ServiceLevel sl) noexcept;
-  /// There is no group of sessions: always false.
+  /// Always false: a session needs no flooding.
   [[nodiscard]] bool flood(const MadBytes& /*mad*/) noexcept override { return false; }
-  /// False when there is none. One that came damaged has no bytes.
+  /// False if there is none. A damaged datagram has no bytes.
   [[nodiscard]] bool receive(GsiDatagram& out) noexcept;
 
  private:

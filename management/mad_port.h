@@ -1,4 +1,4 @@
-// management/mad_port.h -- what carries management datagrams between the ports of a fabric.
+// management/mad_port.h -- the interface that sends management datagrams between the ports of a fabric.
 #pragma once
 
 #include "messages/ids.h"
@@ -6,12 +6,12 @@
 
 namespace weft::management {
 
-/// Sends datagrams from QP1. False: not now; the datagram is as good as lost.
+/// Sends datagrams from QP1. False: the datagram could not be sent and is lost.
 class MadPort {
  public:
   virtual ~MadPort() = default;
   [[nodiscard]] virtual bool send(Lid to, const MadBytes& mad) noexcept = 0;
-  /// To QP1 of every endnode but this one.
+  /// Sends to QP1 of every other endnode.
   [[nodiscard]] virtual bool flood(const MadBytes& mad) noexcept = 0;
 };
 
