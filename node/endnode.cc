@@ -21,7 +21,7 @@ fabric::LinkEndpointConfig endpoint_config(const EndnodeSpec& spec) {
   return config;
 }
 
-/// Of every port of the adapter, in order.
+/// The link endpoints of the adapter's ports, in order.
 std::vector<fabric::LinkEndpointConfig> endpoint_configs(const EndnodeSpec& spec) {
   std::vector<fabric::LinkEndpointConfig> out{endpoint_config(spec)};
   for (const FurtherLinkSpec& further : spec.further_links) {

@@ -1,6 +1,6 @@
 // node/endnode.h -- a process that is a node of the fabric: its links to switches, one adapter, and the
-// driver halves above it, polled in that order; what the halves post leaves in the same turn. What weft-host
-// and weft-iou have in common.
+// driver halves above it, polled in that order. Work that the halves post is sent in the same turn. Shared by
+// weft-host and weft-iou.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@
 
 namespace weft::node {
 
-/// Checks what files the endpoints of the switches need. The error text is for the user.
+/// Checks the files that the switches' endpoints need. The error text is for the user.
 Status check_endpoint(const EndnodeSpec& spec);
 
 /// The receive pools of the spec, or the session's own when it names none.
@@ -44,10 +44,10 @@ class Endnode final : public Pollable {
   /// Port `number` of the adapter, from 1.
   [[nodiscard]] fabric::LinkCellPort& port(size_t number = 1) noexcept { return links_[number - 1]->cells; }
   void publish(StatsPage& page);
-  /// True while cells were sent that are lost if this process ends now.
+  /// True while cells are in flight that would be lost if this process ended now.
   [[nodiscard]] bool loses_at_end() const noexcept;
-  /// What every endnode program answers about itself on its control endpoint: who it is, ready while all
-  /// links are up, else why one is not. Sessions and state are the caller's.
+  /// The node information of every endnode program: identity, and `ready` while all links are up, else the
+  /// reason. The caller adds sessions and state.
   [[nodiscard]] control::NodeInfo describe(const EndnodeSpec& spec, const char* program) const;
 
   int poll(Instant now) noexcept override;
@@ -57,7 +57,7 @@ class Endnode final : public Pollable {
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:
-  /// A link and the port of the adapter that it is.
+  /// A link, which is a port of the adapter.
   struct Link {
     explicit Link(std::unique_ptr<fabric::LinkConnection> made)
         : connection(std::move(made)), cells(connection->link()) {}

@@ -6,7 +6,7 @@
 namespace weft::node {
 namespace {
 
-/// Flushes the pools, says good-bye and lets the switch have it, for a bounded time.
+/// Closes the sessions and waits, for at most kOrderlyEndMax, until the switch has their last cells.
 void end_orderly(Endnode& endnode, EndnodeProgram& program, const Clock& clock) {
   program.close();
   const Instant until = clock.now() + kOrderlyEndMax;

@@ -1,6 +1,5 @@
-// node/endnode_process.h -- the run of weft-host and weft-iou: rights, link, adapter, counters, control
-// endpoint, loop and orderly end, which are the same for both. A program adds its ports and what it puts on
-// the adapter.
+// node/endnode_process.h -- the run of weft-host and weft-iou: capabilities, link, adapter, counters, control
+// endpoint, loop and orderly end. A program adds its ports, sessions and driver halves.
 #pragma once
 
 #include <chrono>
@@ -16,11 +15,10 @@
 
 namespace weft::node {
 
-/// How long the orderly end may take: pools are flushed, sessions say good-bye.
+/// Longest orderly end, in which sessions flush their pools and disconnect.
 inline constexpr Duration kOrderlyEndMax = std::chrono::milliseconds(800);
 
-/// What a program has above the adapter of its endnode, and what it answers on its control endpoint. Owner:
-/// the loop's thread.
+/// A program's objects above its adapter, and its answers on the control endpoint. Owner: the loop's thread.
 class EndnodeProgram : public control::ControlHandler {
  public:
   /// The ports outlive the program.
@@ -37,7 +35,7 @@ class EndnodeProgram : public control::ControlHandler {
   Status capture_stop(const std::string& path) final;
 
  protected:
-  /// Adds state and sessions to what every endnode says.
+  /// Adds state and sessions to Endnode::describe().
   virtual void describe(control::NodeInfo& out) = 0;
 
  private:
@@ -51,7 +49,7 @@ class EndnodeProgram : public control::ControlHandler {
 struct EndnodeParts {
   /// Makes the adapter, an Hca or a Tca; the random numbers outlive it.
   std::function<std::unique_ptr<adapter::RunningAdapter>(RandomSource& random)> make_adapter;
-  /// Opens what may need a right.
+  /// Opens everything that may need a capability.
   std::function<Status(const Clock& clock)> open_ports;
   /// Makes sessions and driver halves, adds these to the endnode, and publishes their counters. Endnode,
   /// random numbers and page outlive the program.
@@ -59,7 +57,7 @@ struct EndnodeParts {
       build;
 };
 
-/// Runs until the process is told to end. `name` is the program's.
+/// Runs until the process is told to end. `name` is the program's name.
 Status run_endnode(const EndnodeSpec& spec, const char* name, const EndnodeParts& parts);
 
 }  // namespace weft::node

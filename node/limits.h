@@ -1,7 +1,6 @@
-// node/limits.h -- how much of each thing a fabric may have, as docs/topology.md says it. Limits that a layer
-// sets for itself stand with that layer (fabric/link/limits.h, messages/netdev.h); those here are the
-// configuration's own, or are repeated for programs that do not know the layer, which asserts that they
-// agree.
+// node/limits.h -- limits of a fabric's configuration, as in docs/topology.md. A layer's own limits are in
+// its header (fabric/link/limits.h, messages/netdev.h). Some are repeated here for programs that do not
+// include the layer, which asserts that both agree.
 #pragma once
 
 #include <cstddef>
@@ -9,31 +8,31 @@
 
 namespace weft::node {
 
-/// Of nodes and fabrics: the longest path made of them, DIR/NAME.stats, still fits a socket address.
+/// For names of nodes and fabrics: the longest path, DIR/NAME.stats, still fits a socket address.
 inline constexpr size_t kNodeNameBytesMax = 31;
-/// Linux: IFNAMSIZ without the end.
+/// Linux: IFNAMSIZ without the terminator.
 inline constexpr size_t kInterfaceNameBytesMax = 15;
-/// Of sockets: sun_path with its end, and room for an ending of ours.
+/// For sockets: sun_path less its terminator and room for a suffix of ours.
 inline constexpr size_t kSocketPathBytesMax = 100;
 
-/// Ports of one switch, port 0 not counted: as many as InfiniBand numbers.
+/// Ports of one switch, port 0 not counted: InfiniBand's maximum.
 inline constexpr uint32_t kSwitchPortsMax = 254;
-/// The highest LID of a spare port: those above are InfiniBand's multicast range. Listed nodes are numbered
-/// from the other end.
+/// The highest LID of a spare port; InfiniBand's multicast range follows. Listed nodes are numbered from 1
+/// upwards.
 inline constexpr uint16_t kSpareLidMax = 0xBFFF;
-/// LIDs that the spare ports of a whole fabric may have.
+/// Most LIDs for the spare ports of a whole fabric.
 inline constexpr uint32_t kSpareLidsTogetherMax = 40960;
 /// Entries of a table of lanes, and the weight of one.
 inline constexpr size_t kLaneTableMax = 64;
 inline constexpr uint32_t kLaneWeightMax = 255;
-/// After N units of 4096 bytes of high-priority cells one low-priority cell goes; this many: never.
+/// A low-priority cell is sent after this many units of 4096 bytes of high-priority cells. The value 255
+/// means never.
 inline constexpr uint32_t kHighLimitNone = 255;
 /// Ports of a host's adapter, each with a link of its own.
 inline constexpr size_t kHostLinksMax = 4;
 /// Units, and thus OS interfaces, of one host.
 inline constexpr size_t kHostPortsMax = 16;
-/// Hosts that one unit serves at a time: unless the configuration says otherwise, and at most (the unit's
-/// driver has a bit for each).
+/// Hosts that one unit serves at the same time: default and maximum (the unit's driver has a bit for each).
 inline constexpr uint32_t kHostsPerUnitDefault = 16;
 inline constexpr uint32_t kHostsPerUnitMax = 31;
 /// Receive pools of one node.

@@ -52,7 +52,7 @@ std::vector<std::string> names(const Rows& rows) {
   return out;
 }
 
-/// Takes what stands behind the colon; the text says why it cannot be, or nothing.
+/// Parses the argument behind the colon; returns the fault, or an empty text.
 template <class Kind>
 std::string take_argument(PortArgument form, std::string_view text, PortName<Kind>& out) {
   switch (form) {

@@ -1,6 +1,6 @@
-// node/port_kind.h -- the kinds of OS interface and of LAN NIC, each in one table: the word for it, what it
-// names, which descriptor and right it needs. Topology check, launcher and programs look here; the drivers
-// make the port by a switch over the same enumerators. A word that is in no table is refused, never guessed.
+// node/port_kind.h -- the kinds of OS interface and of LAN NIC, each in one table: its word, its argument,
+// and the descriptor and capability it needs. Topology check, launcher and programs use these tables; the
+// drivers create the port by a switch over the same enumerators. A word in no table is refused.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace weft::node {
 enum class OsKind : uint8_t { kTap, kGen, kUnix };
 enum class NicKind : uint8_t { kEcho, kTap, kPacket, kSlirp, kPcap };
 
-/// What stands behind the colon of "KIND:ARGUMENT".
+/// The argument in "KIND:ARGUMENT".
 enum class PortArgument : uint8_t {
   kNone,
   kInterface,  // a network interface
@@ -23,7 +23,7 @@ enum class PortArgument : uint8_t {
   kFiles,      // "IN" or "IN,OUT"
 };
 
-/// What has to be opened with a right that the program itself does not need to have.
+/// Descriptors that the launcher may open, so that the program itself needs no capability.
 enum class PortDescriptor : uint8_t { kNone, kTap, kPacketSocket };
 
 template <class Kind>
@@ -81,11 +81,11 @@ using NicName = PortName<NicKind>;
 [[nodiscard]] Result<OsName> parse_os(std::string_view text);
 /// "echo", "packet:eth0", "pcap:IN,OUT".
 [[nodiscard]] Result<NicName> parse_nic(std::string_view text);
-/// What the parsers above read.
+/// The text that the parsers above accept.
 [[nodiscard]] std::string to_string(const OsName& os);
 [[nodiscard]] std::string to_string(const NicName& nic);
 
-/// What `weft nic` and `weft capture` call the port: the interface or path, else the kind.
+/// The port's name in `weft nic` and `weft capture`: the interface or path, else the kind.
 [[nodiscard]] std::string label_of(const OsName& os);
 [[nodiscard]] std::string label_of(const NicName& nic);
 

@@ -1,5 +1,6 @@
-// node/process.h -- what every process of the fabric has around its cores: clock and random numbers, the loop
-// and the guard that ends it, the counters' page, the control endpoint, the rights that are given up.
+// node/process.h -- parts that every process of the fabric has around its cores: clock and random numbers,
+// the loop and the guard that ends it, the counters' page, the control endpoint, and dropping of
+// capabilities.
 #pragma once
 
 #include <initializer_list>
@@ -25,14 +26,14 @@ class Process {
   /// Sets up the log and takes the signals. Call it before any thread starts; `spec` outlives the process.
   static Result<std::unique_ptr<Process>> create(const ProcessSpec& spec, const char* program);
 
-  /// Gives up every right; call it when everything that needs one is open, and before the first byte from
+  /// Drops every capability. Call it after everything that needs one is open, and before the first byte from
   /// the fabric is read.
   Status drop_rights();
-  /// Makes the page of the counters, in the place of an earlier one of this name.
+  /// Creates the page of the counters, replacing an earlier one of this name.
   Status open_page(uint32_t entries = kStatsEntriesDefault);
   /// Opens the control endpoint and polls `cores`, in this order, then control endpoint and guard, until the
-  /// process is told to end. The loop's thread is bound to the core of the spec here: the threads of ZeroMQ
-  /// run by then and are left where the process was allowed to run. Cores and handler outlive the call.
+  /// process is told to end. Binds the loop's thread to the CPU core of the spec. The threads of ZeroMQ run
+  /// already and stay unbound. Cores and handler outlive the call.
   Status run(control::ControlHandler& handler, std::initializer_list<Pollable*> cores);
 
   [[nodiscard]] const Clock& clock() const noexcept { return clock_; }
@@ -51,14 +52,14 @@ class Process {
   std::unique_ptr<ProcessGuard> guard_;
 };
 
-/// What the ends of this process's links offer.
+/// The link parameters that this process offers to its peers.
 [[nodiscard]] fabric::LinkConfig link_config(const ProcessSpec& spec) noexcept;
-/// What every program answers about itself on its control endpoint; the caller adds state, sessions and
-/// ports.
+/// The node information of every program; the caller adds state, sessions and ports.
 [[nodiscard]] control::NodeInfo describe_node(const ProcessSpec& spec, const char* program);
-/// What main() returns: 0, or 1 after logging why the program ended.
+/// The exit code of main(): 0, or 1 after logging why the program ended.
 [[nodiscard]] int exit_code_of(const Status& ended);
-/// What main() returns for arguments that contradict each other or the files they name: 2 after one line.
+/// The exit code of main() for arguments that contradict each other or the files they name: 2, after printing
+/// one line.
 [[nodiscard]] int wrong_use(const char* program, const Error& fault);
 
 }  // namespace weft::node

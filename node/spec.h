@@ -1,6 +1,6 @@
 // node/spec.h -- the configuration of one process of a fabric, typed. The launcher makes it from a topology
-// file, node/spec_codec.h turns it into a command line and back, and the programs are built from it. A field
-// that is added here needs one line in spec_codec.cc, and nothing elsewhere.
+// file, node/spec_codec.h turns it into a command line and back, and the programs are built from it. A new
+// field needs one line in spec_codec.cc.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace weft::node {
 
-/// What the ends of a link offer; the same in the whole fabric.
+/// Link parameters; the same in the whole fabric.
 struct LinkSpec {
   uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;  // 0: a whole cell
@@ -30,7 +30,7 @@ struct LinkSpec {
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };
 
-/// What every process has.
+/// Settings of every process.
 struct ProcessSpec {
   std::string name;
   std::string dir = ".";
@@ -52,7 +52,7 @@ struct PoolSpec {
   friend bool operator==(const PoolSpec&, const PoolSpec&) = default;
 };
 
-/// A further link of a host's adapter: port 2 and so on, which is an address of its own.
+/// A further link of a host's adapter: port 2 and later ones, each with its own address.
 struct FurtherLinkSpec {
   Guid guid;  // of the port
   Lid lid;
@@ -62,7 +62,7 @@ struct FurtherLinkSpec {
   friend bool operator==(const FurtherLinkSpec&, const FurtherLinkSpec&) = default;
 };
 
-/// What hosts and units have.
+/// Settings of hosts and units.
 struct EndnodeSpec : ProcessSpec {
   Lid lid;                      // with `guid`; without both it joins a spare port, which gives both
   std::string endpoint;         // of the switch: "shm:PATH", "ipc://PATH", "tcp://HOST:PORT"
@@ -79,7 +79,7 @@ struct HostPortSpec {
   int fd = -1;                    // the interface, opened by the launcher; -1: the program opens it
   std::optional<MacAddress> mac;  // none: the interface's own, else one made from the GUID
   uint32_t mtu_bytes = 0;         // 0: the interface's own
-  bool promiscuous = false;       // wants all frames of the LAN: something behind it bridges
+  bool promiscuous = false;       // wants all frames of the LAN, because it bridges
   uint32_t via = 1;               // port of the adapter that carries the session
   friend bool operator==(const HostPortSpec&, const HostPortSpec&) = default;
 };
@@ -109,14 +109,14 @@ struct SwitchNodeSpec {
   friend bool operator==(const SwitchNodeSpec&, const SwitchNodeSpec&) = default;
 };
 
-/// How much of an output a data lane gets when others want it too (fabric/switch/vl_arbiter.h).
+/// A data lane's share of a contended output (fabric/switch/vl_arbiter.h).
 struct LaneWeight {
   uint32_t lane = 0;    // below LinkSpec::lanes
-  uint32_t weight = 0;  // units of 64 bytes that leave before the next lane has its turn, 1 to 255
+  uint32_t weight = 0;  // 1 to 255 units of 64 bytes, sent before the next lane has its turn
   friend bool operator==(const LaneWeight&, const LaneWeight&) = default;
 };
 
-/// Which lane of a switch's output sends next. Both tables empty: all lanes alike.
+/// The arbitration of a switch's outputs. Both tables empty: all lanes get the same share.
 struct LaneOrder {
   std::vector<LaneWeight> high;  // their cells go before those of `low`
   std::vector<LaneWeight> low;   // empty: every lane that is not in `high`, with equal weights
@@ -139,7 +139,7 @@ struct SwitchSpec : ProcessSpec {
   std::vector<NeighbourSpec> neighbours;  // the ports after them
   uint32_t ports = 0;                     // 0: as many as nodes and neighbours
   std::vector<std::string> listen;        // ZeroMQ endpoints
-  std::string curve_allow;                // file: who may join
+  std::string curve_allow;                // file: the keys of nodes that may join
   uint32_t spare_ports = 0;               // after those of the neighbours, for endnodes that are not listed
   Lid spare_lid;                          // the first of their LIDs
   uint32_t spare_lids = 0;                // 0: 16 for each port, 64 at least

@@ -1,8 +1,8 @@
-// How it works: fields() of each kind of process names its options once, in order. It is run with two
-// codecs: OptionReader declares them on a CommandLine that fills the fields in, OptionWriter takes down each
-// field's values as texts. encode() compares those with the texts of a default spec and writes what differs.
-// Lists that belong together (the ports of a host, the neighbours of a switch) are options side by side, so
-// they are split into lists before writing and joined after reading.
+// How it works: fields() of each kind of process names its options once, in order. Two codecs use it:
+// OptionReader declares the options on a CommandLine, which fills in the fields; OptionWriter records each
+// field's values as texts. encode() compares these with the texts of a default spec and writes the
+// differences. A list of structs (the ports of a host, the neighbours of a switch) becomes one repeated
+// option per field, so it is split before writing and joined after reading.
 #include "node/spec_codec.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 namespace weft::node {
 namespace {
 
-/// How a value is written, for people and for the two codecs.
+/// The textual form of a value, for people and for the two codecs.
 template <class Value>
 struct Form {
   const char* value_name;
@@ -67,7 +67,7 @@ Form<std::optional<MacAddress>> station() {
           [](const std::optional<MacAddress>& value) { return value ? weft::to_string(*value) : "auto"; }};
 }
 
-/// 0, or what an interface can have.
+/// 0, or a valid MTU of an interface.
 Form<uint32_t> mtu() {
   return {"BYTES",
           [](const std::string& given) -> Result<uint32_t> {
@@ -88,7 +88,7 @@ Form<bool> on_off() {
           [](const bool& value) { return std::string(value ? "on" : "off"); }};
 }
 
-/// A file of a list in which not every place has one: "none" there.
+/// A file in a list; "none" where there is no file.
 Form<std::string> file_or_none() {
   constexpr const char* kNone = "none";
   return {"FILE", [](const std::string& given) { return Result<std::string>(given == kNone ? "" : given); },
@@ -128,7 +128,7 @@ class OptionReader {
         },
         help);
   }
-  /// Must stand on the command line; `remedy` says what to write.
+  /// Declares a mandatory option; `remedy` says what to write.
   template <class Value>
   void required(const char* name, const Form<Value>& form, Value& field, const char* remedy,
                 const char* help) {
@@ -148,7 +148,7 @@ class OptionReader {
   }
   void flag(const char* name, bool& field, const char* help) { line_.flag(name, field, help); }
 
-  /// What is missing, after parse(); empty when nothing is.
+  /// The error for missing mandatory options, after parse(); empty if there is none.
   [[nodiscard]] std::string missing() const {
     for (const auto& [name, remedy] : required_)
       if (!line_.given(name)) return fmt::format("--{} is missing: {}", name, remedy);
@@ -160,7 +160,7 @@ class OptionReader {
   std::vector<std::pair<const char*, const char*>> required_;
 };
 
-/// Takes down every option with its values.
+/// Records every option with its values.
 class OptionWriter {
  public:
   struct Option {
@@ -190,7 +190,7 @@ class OptionWriter {
     options_.push_back({name, true, false, {field ? "true" : "false"}});
   }
 
-  /// Options that differ from those of `defaults`, which were taken down in the same order.
+  /// Options that differ from `defaults`, which were recorded in the same order.
   [[nodiscard]] std::vector<std::string> arguments(const OptionWriter& defaults) const {
     std::vector<std::string> out;
     for (size_t i = 0; i < options_.size(); ++i) {
@@ -249,7 +249,7 @@ void endnode_fields(Codec& c, Spec& s) {
          "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
 }
 
-/// The ports of a host as options side by side: what stands at place i belongs to unit i.
+/// The ports of a host as one list per option; entry i belongs to unit i.
 struct PortLists {
   std::vector<Lid> units;
   std::vector<OsName> os;
@@ -260,7 +260,7 @@ struct PortLists {
   std::vector<uint32_t> via;
 };
 
-/// The further links of a host as options side by side.
+/// The further links of a host as one list per option.
 struct LinkLists {
   std::vector<FurtherLinkSpec> links;  // without their key files
   std::vector<std::string> secrets;
@@ -290,7 +290,7 @@ std::string join(const LinkLists& lists, std::vector<FurtherLinkSpec>& links) {
   return {};
 }
 
-/// The field of every port; nothing when all of them have their default.
+/// The field of every port; empty if all have the default.
 template <class Value>
 std::vector<Value> column(const std::vector<HostPortSpec>& ports, Value HostPortSpec::*field) {
   std::vector<Value> out;
@@ -322,7 +322,7 @@ PortLists split(const std::vector<HostPortSpec>& ports) {
   return out;
 }
 
-/// Fails with what does not pair.
+/// Returns the error if lengths of lists do not match; empty if they do.
 std::string join(const PortLists& lists, std::vector<HostPortSpec>& ports) {
   const size_t count = lists.units.size();
   if (count == 0) return "--unit is missing: the LID of an I/O unit";
@@ -336,7 +336,7 @@ std::string join(const PortLists& lists, std::vector<HostPortSpec>& ports) {
   set_column(lists.os, &HostPortSpec::os, ports);
   set_column(lists.fds, &HostPortSpec::fd, ports);
   set_column(lists.macs, &HostPortSpec::mac, ports);
-  // One MTU is that of all interfaces.
+  // A single MTU applies to all interfaces.
   const bool shared = lists.mtus.size() == 1;
   set_column(shared ? std::vector<uint32_t>(count, lists.mtus.front()) : lists.mtus, &HostPortSpec::mtu_bytes,
              ports);
@@ -384,7 +384,7 @@ void fields(Codec& c, UnitSpec& s) {
   c.one("sessions", number<uint32_t>("N", 1, kHostsPerUnitMax), s.hosts_max, "most hosts at a time (16)");
 }
 
-/// Neighbours whose endpoint, or whose key, stands in an option of its own.
+/// The endpoints and keys of neighbours as one list per option.
 struct NeighbourLists {
   std::vector<NamedText> joins;
   std::vector<NamedText> keys;
@@ -469,7 +469,7 @@ std::string endnode_fault(const EndnodeSpec& spec) {
   return fault.empty() ? fault : "--pool: " + fault;
 }
 
-/// `lists` are those options of a spec that stand for several of its fields at once.
+/// `lists` are the options that hold lists of structs.
 template <class Spec, class... Lists>
 OptionWriter written(Spec spec, Lists... lists) {
   OptionWriter out;
@@ -477,13 +477,13 @@ OptionWriter written(Spec spec, Lists... lists) {
   return out;
 }
 
-/// The options in which `spec` differs from a default one.
+/// The options in which `spec` differs from a default spec.
 template <class Spec, class... Lists>
 std::vector<std::string> options_of(const Spec& spec, Lists... lists) {
   return written(spec, std::move(lists)...).arguments(written(Spec(), Lists()...));
 }
 
-/// Parses, then `finish` makes the spec whole and says what is wrong with it.
+/// Parses; `finish` then completes the spec and returns its fault.
 template <class Declare, class Finish>
 std::optional<int> read(CommandLine& line, const std::vector<std::string>& arguments, Declare declare,
                         Finish finish) {

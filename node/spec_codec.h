@@ -1,5 +1,5 @@
-// node/spec_codec.h -- a NodeSpec as the command line of its program: what the launcher writes and what
-// weft-switch, weft-host and weft-iou read, from one description of the options, so that
+// node/spec_codec.h -- a NodeSpec as the command line of its program: the launcher writes it, and
+// weft-switch, weft-host and weft-iou read it. Both use one description of the options, so that
 // decode(encode(spec)) == spec. People use the same options (docs/man).
 #pragma once
 
@@ -23,26 +23,26 @@ namespace weft::node {
   return *std::visit([](ProcessSpec& part) { return &part; }, spec);
 }
 
-/// The arguments without the program's name. Options that have their default are left out.
+/// The arguments without the program's name. Options with default values are left out.
 [[nodiscard]] std::vector<std::string> encode(const SwitchSpec& spec);
 [[nodiscard]] std::vector<std::string> encode(const HostSpec& spec);
 [[nodiscard]] std::vector<std::string> encode(const UnitSpec& spec);
 [[nodiscard]] std::vector<std::string> encode(const NodeSpec& spec);
 
-/// Reads what encode() or a person wrote. Nothing when the program is to run; otherwise its exit code: 0
-/// after --help or --version, 2 after one line about what is wrong.
+/// Parses a command line. Empty if the program shall run; otherwise its exit code: 0 after --help or
+/// --version, 2 after one line with the error.
 [[nodiscard]] std::optional<int> decode(const std::vector<std::string>& arguments, SwitchSpec& out);
 [[nodiscard]] std::optional<int> decode(const std::vector<std::string>& arguments, HostSpec& out);
 [[nodiscard]] std::optional<int> decode(const std::vector<std::string>& arguments, UnitSpec& out);
 
-/// Why a program cannot run with this, as far as no file has to be read for it; empty when it can. decode()
-/// asks, and so may the code that makes a spec.
+/// Why a program cannot run with this spec, as far as it can be checked without reading files; empty if it
+/// can. decode() calls it, and so may code that builds a spec.
 [[nodiscard]] std::string spec_fault(const SwitchSpec& spec);
 [[nodiscard]] std::string spec_fault(const HostSpec& spec);
 [[nodiscard]] std::string spec_fault(const UnitSpec& spec);
 
-/// main() of a program: reads `argv`, then run(spec). Memory that is refused while it starts ends it with one
-/// line and exit code 1.
+/// main() of a program: reads `argv`, then run(spec). If memory runs out during start, prints one line and
+/// exits with 1.
 template <class Spec, class Run>
 int run_program(int argc, char** argv, Run run) {
   try {

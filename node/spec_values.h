@@ -1,6 +1,6 @@
 // node/spec_values.h -- the values of a configuration as texts: LIDs, GUIDs, pools, endpoints, nodes
-// of a switch. One parser and one printer each, for topology files and command lines alike; every text is
-// refused rather than guessed at, and an error says what would be right.
+// of a switch. One parser and one printer each, for topology files and command lines alike; an ambiguous text
+// is refused, and the error names the valid form.
 #pragma once
 
 #include <optional>
@@ -27,20 +27,19 @@ namespace weft::node {
 [[nodiscard]] const std::vector<std::string>& encoding_words();
 [[nodiscard]] Result<AckPolicy> parse_acks(std::string_view text);
 [[nodiscard]] const std::vector<std::string>& ack_words();
-/// Why a session of this mode cannot acknowledge so; empty when it can.
+/// Why a session of this mode cannot have this policy; empty if it can.
 [[nodiscard]] std::string acks_fault(AckPolicy acks, TransferMode mode);
 
 /// "2048x256": elements of 2048 bytes, 256 of them.
 [[nodiscard]] Result<PoolSpec> parse_pool(std::string_view text);
 [[nodiscard]] std::string pool_text(const PoolSpec& pool);
-/// Why a node cannot have these pools; empty when it can. They stand from the smallest element to the
-/// largest.
+/// Why a node cannot have these pools; empty if it can. They must be sorted by element size.
 [[nodiscard]] std::string pools_fault(const std::vector<PoolSpec>& pools);
 
 /// "3:64": lane 3, weight 64.
 [[nodiscard]] Result<LaneWeight> parse_lane_weight(std::string_view text);
 [[nodiscard]] std::string lane_weight_text(const LaneWeight& entry);
-/// Why switches whose links have `lanes` data lanes cannot go by this order; empty when they can.
+/// Why switches whose links have `lanes` data lanes cannot use this order; empty if they can.
 [[nodiscard]] std::string lane_order_fault(const LaneOrder& order, uint32_t lanes);
 
 /// "tcp://ADDRESS:PORT" with a port from 1 to 65535, or "ipc://PATH" of at most kSocketPathBytesMax bytes.
@@ -51,7 +50,7 @@ struct NamedText {
   std::string name;
   std::string rest;
 };
-/// `form` is what the error tells to write.
+/// `form` is the valid form, for the error.
 [[nodiscard]] Result<NamedText> parse_named(std::string_view text, std::string_view form);
 
 /// "GUID:LID:ENDPOINT", without key files.

@@ -31,7 +31,7 @@ Status plan_joins(const SwitchSpec& spec, SwitchPlan& plan) {
   return {};
 }
 
-/// What the arbiter of each output goes by; empty for an order that treats all lanes alike.
+/// The arbitration tables of each output; empty if all lanes get the same share.
 fabric::VlArbitration plan_lanes(const LaneOrder& order, uint32_t lanes) {
   fabric::VlArbitration out;
   if (order.high.empty() && order.low.empty()) return out;
@@ -51,7 +51,7 @@ fabric::VlArbitration plan_lanes(const LaneOrder& order, uint32_t lanes) {
   return out;
 }
 
-/// A key that stands for no node.
+/// Checks a key that belongs to no listed node.
 Status check_guest(const std::string& name, const SwitchSpec& spec, const SwitchPlan& plan) {
   for (const fabric::NodeEntry& node : plan.nodes) {
     if (node.name == name)

@@ -1,5 +1,5 @@
-// node/switch_plan.h -- from the configuration of a switch to what the process is built of, checked against
-// what the key files say.
+// node/switch_plan.h -- turns the configuration of a switch into the parameters of its parts, and checks it
+// against the key files.
 #pragma once
 
 #include <vector>
