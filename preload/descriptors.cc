@@ -1,7 +1,7 @@
-// How it works. The engine knows a channel by one of its descriptors. When that one is closed while there are
-// copies, the engine is told to know it by a copy from then on. A child of vfork() has descriptors of its
-// own, but works in the memory of its parent, where it must change nothing: it is told by its process number.
-// One of fork() has a table of its own, in which its parent's channels are dead.
+// How it works. The engine (our libibverbs.so.1) identifies a channel by one of its descriptors. If the
+// program closes that one while copies exist, the engine is told to use a copy. A child of vfork() has its
+// own descriptors but shares its parent's memory, which it must not change; the PID identifies it. A child of
+// fork() has its own table, in which its parent's channels are dead.
 #include "preload/descriptors.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ std::atomic<int32_t> channels[kDescriptors];
 
 namespace {
 
-std::atomic<int32_t> known{0};      // descriptors that are channels
+std::atomic<int32_t> known{0};      // number of descriptors that are channels
 std::atomic<pid_t> kept_by{0};      // process whose engine keeps descriptors
 std::atomic<pid_t> table_owner{0};  // process whose table this is; 0: there was no channel yet
 
@@ -37,13 +37,13 @@ void set(int descriptor, int channel) noexcept {
   known.fetch_add((channel != -1 ? 1 : 0) - (before != 0 ? 1 : 0), std::memory_order_relaxed);
 }
 
-/// The table is of this process from now on.
+/// Takes over the table for this process.
 void claim_table() noexcept {
   if (table_owner.exchange(getpid(), std::memory_order_relaxed) == 0)
     pthread_atfork(nullptr, nullptr, own_table);
 }
 
-/// All descriptors of a channel get to know it by another of them.
+/// Makes all descriptors of `channel` refer to it by `other`.
 void rename_channel(int channel, int other) noexcept {
   for (std::atomic<int32_t>& entry : channels) {
     int32_t expected = channel + 1;
@@ -82,7 +82,7 @@ int open_channel(int flags) noexcept {
 
 void copied(int from, int to) noexcept {
   if (to < 0 || static_cast<size_t>(to) >= kDescriptors) return;
-  const int channel = std::max(channel_of(from), -1);  // a copy of a kept one is the program's
+  const int channel = std::max(channel_of(from), -1);  // a copy of a kept descriptor belongs to the program
   if (channel_of(to) == channel || of_another_process()) return;
   set(to, channel);
 }
@@ -126,8 +126,8 @@ void forget(int descriptor) noexcept {
 
 using namespace weft::preload;  // NOLINT(google-build-using-namespace): the call below is all that follows
 
-/// For the engine: `descriptor` is its own from now on, or is not any more. What a parent kept is not kept in
-/// its child: there it is open by accident, and closing it is right.
+/// For the engine: marks `descriptor` as its own (`kept` 1) or releases it (0). A child of fork() does not
+/// keep its parent's descriptors: they are open there by accident, and closing them is right.
 WEFT_HOOK void weft_keep_descriptor(int descriptor, int kept) {
   if (static_cast<unsigned>(descriptor) >= kDescriptors) return;
   if (kept == 0) {

@@ -27,7 +27,7 @@ static_assert(std::is_trivially_destructible_v<Engine>);
 
 }  // namespace
 
-/// Threads that come at once find the same.
+/// Concurrent callers get the same result.
 const Engine* engine() noexcept {
   if (!complete.load(std::memory_order_acquire)) {
     Engine all{};

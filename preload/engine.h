@@ -1,5 +1,5 @@
-// preload/engine.h -- what the preloaded object knows of our libibverbs.so.1: some functions, found when a
-// program first touches something of RDMA.
+// preload/engine.h -- functions of our libibverbs.so.1, the engine. They are looked up when the program first
+// uses something of RDMA.
 #pragma once
 
 #include <sys/types.h>

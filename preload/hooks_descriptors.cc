@@ -1,5 +1,5 @@
-// The calls of libc that a program makes with descriptors. Each looks once whether the descriptor is ours,
-// and otherwise calls the next function of its name.
+// Hooks for libc calls with descriptors. Each checks whether the descriptor is ours, and otherwise calls the
+// next function of its name.
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/netlink.h>
@@ -31,7 +31,7 @@ constinit Next<int (*)(int, int, int)> next_socket("socket");
 constinit Next<int (*)(int, struct stat*)> next_fstat("fstat");
 constinit Next<int (*)(int, struct stat64*)> next_fstat64("fstat64");
 
-/// A command for a channel; what is no channel any more gets its bytes as any other descriptor.
+/// Hands a command to a channel; a descriptor that no longer is a channel gets the bytes by libc's write().
 ssize_t write_command(int descriptor, int channel, const void* data, size_t bytes) {
   struct stat now {};
   if (next_fstat.get()(descriptor, &now) != 0 || !is_event_descriptor(now)) {
@@ -41,14 +41,14 @@ ssize_t write_command(int descriptor, int channel, const void* data, size_t byte
   return engine()->cm_write(channel, data, bytes);
 }
 
-/// dup2() and dup3() are about to put a copy in the place of `to`. A call that fails leaves `to` as it is, so
-/// what makes one fail is asked for first.
+/// Call before dup2() and dup3() replace `to`. A failing call leaves `to` as it is, so the causes of failure
+/// are checked first.
 void replace(int from, int to, int flags) noexcept {
   if (from == to || channel_of(to) < 0 || (flags & ~O_CLOEXEC) != 0) return;
   if (next_fcntl.get()(from, F_GETFD) >= 0) static_cast<void>(release(to));
 }
 
-/// Closes all from `first` to `last` that are not the engine's.
+/// Closes all descriptors from `first` to `last` except the engine's.
 int close_but_kept(unsigned first, unsigned last) noexcept {
   int done = 0;
   for (unsigned kept = next_kept(first, last); kept < kDescriptors && done == 0;
@@ -59,7 +59,7 @@ int close_but_kept(unsigned first, unsigned last) noexcept {
   return done == 0 && first <= last ? next_close_range.get()(first, last, 0) : done;
 }
 
-/// `next` with the arguments of fcntl(), of which a copy may come.
+/// Calls `next` with the arguments of fcntl(), and records the copy it may make.
 template <class Fcntl>
 int control(Fcntl next, int descriptor, int command, void* argument) noexcept {
   const int done = next(descriptor, command, argument);
@@ -96,7 +96,7 @@ WEFT_HOOK int fcntl64(int descriptor, int command, ...) {  // NOLINT(cert-dcl50-
 }
 
 WEFT_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
-  if (flags != 0) {  // marks only, or works on a copy of the table
+  if (flags != 0) {  // the call only sets close-on-exec, or works on a copy of the table
     if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0) release_range(first, last);
     return next_close_range.get()(first, last, flags);
   }
@@ -138,7 +138,7 @@ WEFT_HOOK int dup3(int from, int to, int flags) noexcept {
   return copy;
 }
 
-/// Devices of the kernel must not be found by asking it.
+/// Refuses sockets through which a program could find the kernel's own RDMA devices.
 WEFT_HOOK int socket(int domain, int type, int protocol) noexcept {
   if (domain != AF_NETLINK || protocol != NETLINK_RDMA) return next_socket.get()(domain, type, protocol);
   errno = EPROTONOSUPPORT;

@@ -1,5 +1,5 @@
-// The calls of libc that open paths. Paths of RDMA are led elsewhere, all others go to the next function of
-// the name unchanged.
+// Hooks for libc calls that open paths. Paths of RDMA are redirected; all others go unchanged to the next
+// function of the name.
 #include <fcntl.h>
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
-// The calls of libc that ask about paths or list them. Paths of RDMA are led elsewhere, all others go to the
-// next function of the name unchanged.
+// Hooks for libc calls that query or list paths. Paths of RDMA are redirected; all others go unchanged to the
+// next function of the name.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
-// The calls of libc that set what happens with SIGSEGV and SIGBUS, and which signals a thread blocks. While
-// our libibverbs has its own handler for the two, what the program sets goes to it and is done by it
-// (adapter/memory/fault_handler.h); a changed mask is told to it. Everything else goes to libc.
+// Hooks for libc calls that set the action for SIGSEGV and SIGBUS or a thread's signal mask. While our
+// libibverbs has its own handler for the two signals, the program's actions are given to it and it runs them
+// (adapter/memory/fault_handler.h); it is also told of changed masks. Everything else goes to libc.
 #include <signal.h>
 
 #include <atomic>
@@ -27,7 +27,7 @@ std::atomic<Action> kept_action{nullptr};
 std::atomic<MaskChanged> mask_changed{nullptr};
 std::atomic<bool> interrupts[2];  // siginterrupt() of each: signal() leaves SA_RESTART out
 
-/// What takes the program's action in place of libc.
+/// The function that takes the program's action in place of libc; null for other signals.
 Action keeper_of(int signal) noexcept {
   return signal == SIGSEGV || signal == SIGBUS ? kept_action.load(std::memory_order_acquire) : nullptr;
 }

@@ -1,5 +1,6 @@
-// The calls of libc that look for paths by themselves: libc does it by functions of its own, which pass the
-// other hooks by. A pattern is matched with ours instead; a walk begins in the stand-in of its path.
+// Hooks for libc calls that search for paths. libc implements them with internal functions, which bypass the
+// other hooks. A pattern is therefore matched with our functions, and a walk begins in the stand-in of its
+// path.
 #include <dirent.h>
 #include <fts.h>
 #include <ftw.h>
@@ -40,8 +41,8 @@ void use_hooks(glob64_t& with) noexcept {
   with.gl_lstat = [](const char* path, struct stat64* out) { return lstat64(path, out); };
 }
 
-/// A program that brings functions of its own keeps them. Directories above ours list what they have, so a
-/// pattern that matches one of ours spells its name.
+/// A program that passes its own functions keeps them. Directories above ours are not changed, so only a
+/// pattern that spells the name of one of ours matches it.
 template <class Next, class Glob>
 int match(Next next, const char* pattern, int flags, OnError on_error, Glob* out) noexcept {
   const bool reaches =
@@ -70,8 +71,8 @@ constinit Next<int (*)(const char*, __ftw64_func_t, int)> next_ftw64("ftw64");
 constinit Next<int (*)(const char*, __nftw_func_t, int, int)> next_nftw("nftw");
 constinit Next<int (*)(const char*, __nftw64_func_t, int, int)> next_nftw64("nftw64");
 
-/// Where a walk begins, as the program says it and as it is. Trailing slashes, which a walk leaves out of
-/// the paths it says, are none of either.
+/// The start of a walk: the program's path and the stand-in. Both without trailing slashes, because the paths
+/// of a walk have none.
 class Start {
  public:
   explicit Start(const char* path) noexcept : path_(path) {
@@ -84,11 +85,11 @@ class Start {
   }
   [[nodiscard]] bool moved() const noexcept { return moved_; }
   [[nodiscard]] const char* path() const noexcept { return path_; }
-  /// How much longer a path is as the program says it.
+  /// Length of the program's path minus that of the stand-in.
   [[nodiscard]] int longer() const noexcept {
     return static_cast<int>(shown_bytes_) - static_cast<int>(std::strlen(real_.text));
   }
-  /// `at`, which the walk has come to, as the program says it; null when there is no room.
+  /// The program's path for `at`, a path in the stand-in; null if it is too long.
   const char* show(const char* at, char (&room)[PATH_MAX]) const noexcept {
     const char* rest = at + std::strlen(real_.text);
     const size_t bytes = std::strlen(rest);
@@ -106,8 +107,8 @@ class Start {
   PathRoom real_{};
 };
 
-/// The walk of this thread, for libc hands nothing on to the function it calls. Walks within walks restore
-/// it.
+/// The walk of this thread. Thread-local, because libc passes no context to the callback. Nested walks
+/// restore it.
 template <class Visit>
 struct Walk {
   const Start& start;
@@ -117,7 +118,7 @@ struct Walk {
 template <class Visit>
 thread_local Walk<Visit>* Walk<Visit>::current = nullptr;
 
-/// What stands between libc and the program's function: paths become those that the program knows.
+/// The callback given to libc: translates the path and calls the program's function.
 template <class Visit>
 struct Between;
 template <class Stat>
@@ -163,7 +164,7 @@ using Fts64 = FTS64* (*)(char* const*, int, int (*)(const FTSENT64**, const FTSE
 constinit Next<Fts> next_fts_open("fts_open");
 constinit Next<Fts64> next_fts64_open("fts64_open");
 
-/// The same roots, ours where they stand in. fts keeps copies, so this need not last longer than its call.
+/// The roots, replaced by stand-ins where we have them. fts copies them, so this need not outlive the call.
 template <class Next, class Order>
 auto open_tree(Next next, char* const* roots, int options, Order order)
     -> decltype(next(roots, options, order)) {

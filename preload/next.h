@@ -10,7 +10,7 @@
 
 namespace weft::preload {
 
-/// Any thread; threads that come at once find the same.
+/// Any thread; concurrent callers get the same result.
 template <class Function>
 class Next {
  public:

@@ -21,14 +21,15 @@ bool ends_or_goes_on(char c) noexcept {
   return c == '\0' || c == '/';
 }
 
-/// No fabric, no device: then nothing is changed. Read once, before the program can change its environment.
+/// Without a fabric there is no device and no path is changed. Read once, before the program can change its
+/// environment.
 const bool on = secure_getenv("WEFT_FABRIC") != nullptr;
-/// Of the generated trees; absent: paths of the system stay as they are.
+/// Directory of the generated trees; if absent, sysfs paths stay as they are.
 const char* const tree = secure_getenv("WEFT_SYSFS");
 
-/// Puts into `room` where the files of this process are, which tell the device as it is now. The engine reads
-/// and writes files too, and is not asked for that. Without a device it is the tree of the run, which is
-/// empty: what the machine itself has is not shown. False when there is no room.
+/// Puts the directory of this process's files into `room`; they show the current state of the device. Calls
+/// of the engine itself do not ask the engine. Without a device it is the run's empty tree, so that the
+/// machine's own devices are hidden. False if there is no room.
 bool show_device(PathRoom& room) noexcept {
   static thread_local bool busy = false;
   bool shown = false;

@@ -1,4 +1,4 @@
-// preload/paths.h -- which paths are RDMA's, and what stands in for them.
+// preload/paths.h -- which paths are RDMA's, and their stand-ins.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ enum class PathKind : unsigned char {
   kDevices,  // /dev/infiniband itself
   kSystem,   // below /sys/class/infiniband, infiniband_verbs, misc/rdma_cm
 };
-/// Cheap for all others. `path` may be null.
+/// Fast for paths of other kinds. `path` may be null.
 [[nodiscard]] PathKind kind_of(const char* path) noexcept;
 
 /// Where a path leads: itself, or into `room`, which stays the caller's.

@@ -1,4 +1,4 @@
-// preload/pretend.h -- fstat() and its kin: a channel is shown as a character device.
+// preload/pretend.h -- makes fstat() and its variants show a channel as a character device.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@ inline constexpr unsigned kManagerMajor = 10;
 inline constexpr unsigned kManagerMinor = 58;
 inline constexpr mode_t kManagerMode = S_IFCHR | 0666;
 
-/// `out` is what the kernel says of the descriptor.
+/// `out` is the kernel's result for the descriptor.
 template <class Stat>
 void pretend(int descriptor, Stat& out) noexcept {
   if (channel_of(descriptor) < 0 || !is_event_descriptor(out)) return;
