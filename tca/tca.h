@@ -1,6 +1,6 @@
 // tca/tca.h -- the target channel adapter: an adapter with the limits of an I/O unit. There is no consumer to
-// interrupt: events are counted and logged, and who wants to know asks. Bring-up: a unit answers connections,
-// so a QP is made ready to receive first and to send when the opener has confirmed (decisions 2.14).
+// interrupt, so events are only counted and logged. Bring-up: a unit answers connections, so a QP becomes
+// ready to receive first, and ready to send once the active side has confirmed (decisions 2.14).
 #pragma once
 
 #include "adapter/running_adapter.h"
