@@ -138,12 +138,14 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
           attr->comp_mask, flags, attr->wc_flags, kKnownMask, kKnownFlags, kFields);
       return no_object(EOPNOTSUPP);
     }
+    const bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
+    auto lock = locked ? std::make_unique<CallLock>() : nullptr;  // before the CQ: it may find no memory
     Cq* made = make_cq(context, {.entries = attr->cqe,
                                  .vector = attr->comp_vector,
                                  .channel = attr->channel,
                                  .user = attr->cq_context});
     if (made == nullptr) return nullptr;
-    if ((flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0) made->lock = std::make_unique<CallLock>();
+    made->lock = std::move(lock);
     set_poll_calls(made->c);
     return &made->c;
   });
