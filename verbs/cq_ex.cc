@@ -2,7 +2,9 @@
 #include <infiniband/verbs.h>
 
 #include <ctime>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "verbs/c_call.h"
 #include "verbs/completion.h"
