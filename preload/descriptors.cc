@@ -88,12 +88,13 @@ void copied(int from, int to) noexcept {
 }
 
 bool release(int descriptor) noexcept {
+  const Engine* all = engine();
+  if (all != nullptr && channel_of(descriptor) == descriptor && !of_another_process())
+    all->cm_await_reader(descriptor);  // its write() has to find the channel
   const int channel = channel_of(descriptor);
   if (channel < 0 || of_another_process()) return false;
   set(descriptor, -1);
-  if (channel != descriptor) return false;
-  const Engine* all = engine();
-  if (all == nullptr) return false;
+  if (channel != descriptor || all == nullptr) return false;
   const int copy = find_copy(channel);
   if (copy < 0) return all->cm_close(descriptor) == 0;
   rename_channel(channel, copy);

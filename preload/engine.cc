@@ -18,7 +18,9 @@ bool find_all(Engine& out) noexcept {
   void* library = dlopen("libibverbs.so.1", RTLD_LAZY);
   return library != nullptr && find(library, "weft_cm_open", out.cm_open) &&
          find(library, "weft_cm_write", out.cm_write) && find(library, "weft_cm_close", out.cm_close) &&
-         find(library, "weft_cm_move", out.cm_move) && find(library, "weft_system_root", out.system_root);
+         find(library, "weft_cm_move", out.cm_move) &&
+         find(library, "weft_cm_await_reader", out.cm_await_reader) &&
+         find(library, "weft_system_root", out.system_root);
 }
 
 Engine found{};

@@ -11,6 +11,7 @@ namespace weft::preload {
 struct Engine {
   int (*cm_open)();
   ssize_t (*cm_write)(int descriptor, const void* data, size_t bytes);
+  void (*cm_await_reader)(int descriptor);
   int (*cm_close)(int descriptor);
   int (*cm_move)(int descriptor, int copy);
   int (*system_root)(char* out, size_t bytes);

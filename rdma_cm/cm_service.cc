@@ -4,6 +4,7 @@
 // without the lock, so that signals and O_NONBLOCK do to it what the kernel's file would.
 #include "rdma_cm/cm_service.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -129,12 +130,15 @@ int CmService::move(int descriptor, int copy) noexcept {
   return moved ? 0 : -ENOMEM;
 }
 
-/// Under the lock, which it gives back while it waits.
-void CmService::await_reader(int descriptor, std::unique_lock<std::timed_mutex>& guard) noexcept {
+void CmService::await_reader(int descriptor) noexcept {
+  if (forked()) return;
+  const CancelShield shield;
+  std::unique_lock guard(lock_);
   const CmFile* file = endnode_.file_of(descriptor);
   if (file == nullptr || file->reader == 0 || file->reader == gettid()) return;
+  const bool waits = (fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0;
   const bool lives = tgkill(getpid(), file->reader, 0) == 0;
-  if (!lives) return;
+  if (!waits || !lives) return;
   // Each thread that waits for an event of the channel holds its descriptor too.
   reader_waits_.wait_for(guard, reader_wait_, [&] {
     file = endnode_.file_of(descriptor);
@@ -145,8 +149,7 @@ void CmService::await_reader(int descriptor, std::unique_lock<std::timed_mutex>&
 int CmService::close(int descriptor) noexcept {
   const CancelShield shield;
   if (forked()) return ::close(descriptor);
-  std::unique_lock guard(lock_);
-  await_reader(descriptor, guard);
+  const std::lock_guard guard(lock_);
   CmFile* file = endnode_.file_of(descriptor);
   if (file == nullptr) return -EBADF;
   endnode_.close(clock_.now(), *file);

@@ -34,7 +34,7 @@ struct CmServiceConfig {
   bool explains = false;
   /// What else is to be said where a peer does not answer; null: nothing.
   std::function<std::string()> faults{};
-  Duration reader_wait = 50ms;  // 0 or more; close() says for what
+  Duration reader_wait = 200ms;  // 0 or more; await_reader() says for what
 };
 
 /// Any thread. Lives as long as the device.
@@ -56,9 +56,12 @@ class CmService final : NodeView {
   [[nodiscard]] ssize_t write(int descriptor, const void* data, size_t bytes);
   /// The program closes the descriptor and keeps a copy, by which it is known from now on.
   int move(int descriptor, int copy) noexcept;
-  /// Closes the descriptor and ends what hangs on it. Programs such as rping close their channel while
-  /// their thread for events is between two waits. That thread gets up to `reader_wait` to come back: it
-  /// then waits until the process ends, as in the kernel, where EBADF would make the program fail.
+  /// Call before the descriptor is closed. Programs such as rping close their channel while their thread for
+  /// events is between two waits. That thread gets up to `reader_wait` to come back: it then waits until the
+  /// process ends, as in the kernel, where EBADF would make the program fail. A thread that has ended, or a
+  /// descriptor that is O_NONBLOCK, is not waited for.
+  void await_reader(int descriptor) noexcept;
+  /// Closes the descriptor and ends what hangs on it.
   int close(int descriptor) noexcept;
   /// The process ends: its connections do too, and their peers are told. Nothing happens when the lock is not
   /// to be had soon, for exit() may be called anywhere.
@@ -73,7 +76,6 @@ class CmService final : NodeView {
   void turn() noexcept;
   void take_device_events() noexcept;
   void explain(std::span<const std::byte> command, int error, std::string_view why) const noexcept;
-  void await_reader(int descriptor, std::unique_lock<std::timed_mutex>& guard) noexcept;
 
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
   [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }

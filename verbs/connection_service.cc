@@ -122,6 +122,11 @@ WEFT_VERBS_API int weft_cm_move(int descriptor, int copy) {
   return done == 0 ? 0 : failed(-done);
 }
 
+/// Call before weft_cm_close(), while write() still leads to the channel.
+WEFT_VERBS_API void weft_cm_await_reader(int descriptor) {
+  if (weft::rdma_cm::CmService* known = current().last(); known != nullptr) known->await_reader(descriptor);
+}
+
 WEFT_VERBS_API int weft_cm_close(int descriptor) {
   weft::rdma_cm::CmService* known = current().last();
   const int done = known != nullptr ? known->close(descriptor) : -EBADF;

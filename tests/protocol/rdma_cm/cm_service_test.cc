@@ -1,6 +1,7 @@
 // Connection management of a process with its thread, over a switch in another thread.
 #include "rdma_cm/cm_service.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
@@ -194,6 +195,7 @@ TEST_F(CmServices, a_thread_on_its_way_to_the_next_event_finds_its_channel) {
   has_event.wait(false);
   is_closing = true;
   is_closing.notify_one();
+  client.service().await_reader(client.descriptor());
   EXPECT_EQ(client.service().close(client.descriptor()), 0);
   closed = true;
   woken = true;
@@ -210,8 +212,33 @@ TEST_F(CmServices, a_channel_whose_reader_has_ended_closes_at_once) {
   ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
   std::thread([&] { static_cast<void>(client.event()); }).join();
   const Instant start = MonotonicClock().now();
-  EXPECT_EQ(client.service().close(client.descriptor()), 0);
+  client.service().await_reader(client.descriptor());
   EXPECT_LT(MonotonicClock().now() - start, std::chrono::milliseconds(kLong));
+}
+
+/// The thread that took its last event lives, and will not wait for another.
+TEST_F(CmServices, a_channel_that_is_nonblocking_closes_at_once) {
+  ASSERT_EQ(fcntl(client.descriptor(), F_SETFL, O_RDWR | O_NONBLOCK), 0);
+  rdma_ucm_resolve_ip resolve{};
+  resolve.id = client.create();
+  resolve.dst_addr = to_sockaddr(address);
+  resolve.timeout_ms = 1;
+  ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_IP, resolve));
+  std::atomic<bool> has_event{false};
+  std::atomic<bool> ends{false};
+  std::thread reader([&] {
+    static_cast<void>(client.event());
+    has_event = true;
+    has_event.notify_one();
+    ends.wait(false);
+  });
+  has_event.wait(false);
+  const Instant start = MonotonicClock().now();
+  client.service().await_reader(client.descriptor());
+  EXPECT_LT(MonotonicClock().now() - start, std::chrono::milliseconds(kLong));
+  ends = true;
+  ends.notify_one();
+  reader.join();
 }
 
 /// A thread that waits for an event is a usual thing to cancel; what it shared with others works on.

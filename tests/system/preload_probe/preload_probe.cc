@@ -218,6 +218,26 @@ void threads() {
   check(answered == kThreads * kRounds, "eight threads with channels of their own");
 }
 
+/// What rping does: one thread closes the channel while another is on its way to the next event. The other
+/// then waits until the process ends.
+void close_beside_reader() {
+  static std::atomic<bool> has_event{false};
+  static std::atomic<int> ended_with{0};
+  const int channel = open_manager();
+  check(resolve(channel, create_id(channel)) == 0, "a question");
+  std::thread([channel] {
+    if (take_event(channel) != 0) ended_with = errno;
+    has_event = true;
+    usleep(5'000);
+    const int next = take_event(channel);
+    ended_with = next != 0 ? next : -1;
+  }).detach();
+  while (!has_event) usleep(100);
+  check(close(channel) == 0, "a channel closes while a thread is on its way to the next event");
+  usleep(50'000);
+  check(ended_with == 0, "and that thread waits on");
+}
+
 /// A signal ends the wait for an event, unless its handler asks for the wait to go on.
 void signals() {
   const int channel = open_manager();
@@ -514,6 +534,7 @@ int main() {
   ranges();
   waiting();
   threads();
+  close_beside_reader();
   signals();
   children();
   passed_on();
