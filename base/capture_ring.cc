@@ -19,7 +19,7 @@ namespace weft {
 namespace {
 
 constexpr uint32_t kVersion = 2;
-constexpr std::array<char, 8> kMagic{'W', 'E', 'F', 'T', 'C', 'A', 'P', 'T'};
+constexpr std::array<char, 8> kRingMagic{'W', 'E', 'F', 'T', 'C', 'A', 'P', 'T'};
 constexpr size_t kWrittenAt = 128;
 constexpr size_t kReadAt = 256;
 constexpr size_t kDroppedAt = 384;
@@ -73,7 +73,7 @@ Result<CaptureRing> CaptureRing::create(const std::string& path, uint32_t ring_b
     return Error{"no space for capture ring " + path + "; ask for a smaller one"};
   Result<CaptureRing> ring = map(fd.get(), path, bytes);
   if (!ring.ok()) return ring;
-  const Head head{kMagic, kVersion, capacity};
+  const Head head{kRingMagic, kVersion, capacity};
   std::memcpy(ring.value().base_, &head, sizeof head);
   return ring;
 }
@@ -88,7 +88,7 @@ Result<CaptureRing> CaptureRing::open(const std::string& path) {
   if (!ring.ok()) return ring;
   Head head{};
   std::memcpy(&head, ring.value().base_, sizeof head);
-  if (head.magic != kMagic || head.version != kVersion || head.capacity != ring.value().capacity_ ||
+  if (head.magic != kRingMagic || head.version != kVersion || head.capacity != ring.value().capacity_ ||
       !std::has_single_bit(head.capacity))
     return Error{path + " is not a capture ring of version " + std::to_string(kVersion)};
   ring.value().cursor_ = ring.value().word(kReadAt).load(std::memory_order_relaxed);

@@ -26,7 +26,7 @@ struct Header {
   std::array<std::byte, 40> zero;
 };
 static_assert(sizeof(Header) == 64);
-constexpr std::array<char, 8> kMagic{'W', 'E', 'F', 'T', 'S', 'T', 'A', 'T'};
+constexpr std::array<char, 8> kPageMagic{'W', 'E', 'F', 'T', 'S', 'T', 'A', 'T'};
 
 size_t page_bytes(uint32_t capacity) noexcept {
   return sizeof(Header) + size_t{capacity} * (kStatsNameBytes + sizeof(CounterCell));
@@ -120,7 +120,7 @@ Result<StatsPage> StatsPage::map(int fd, const std::string& path, uint32_t capac
   header->version = kStatsPageVersion;
   header->capacity = capacity;
   header->pid = static_cast<uint32_t>(getpid());
-  header->magic = kMagic;
+  header->magic = kPageMagic;
   return page;
 }
 
@@ -173,7 +173,7 @@ Result<std::vector<std::pair<std::string, uint64_t>>> read_stats_page(const std:
   const uint32_t capacity = header->capacity;
   std::vector<std::pair<std::string, uint64_t>> out;
   const bool good =
-      header->magic == kMagic && header->version == kStatsPageVersion && page_bytes(capacity) <= bytes;
+      header->magic == kPageMagic && header->version == kStatsPageVersion && page_bytes(capacity) <= bytes;
   if (good) {
     const uint32_t entries = std::min(header->entries.load(std::memory_order_acquire), capacity);
     for (uint32_t i = 0; i < entries; ++i) {

@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kDescriptors = 12;
-constexpr size_t kThreads = 2;
+constexpr size_t kClientDescriptors = 12;
+constexpr size_t kClientThreads = 2;
 
 /// A DEALER socket that closes itself.
 class Socket {
@@ -63,9 +63,9 @@ ControlClient::~ControlClient() {
 /// Checks for resources first, because libzmq aborts the process if it gets no descriptor or thread. Its
 /// threads start with the first socket.
 Status ControlClient::check_room() {
-  if (Status room = check_spare_descriptors(kDescriptors); !room) return room;
+  if (Status room = check_spare_descriptors(kClientDescriptors); !room) return room;
   if (has_threads_) return {};
-  if (Status room = check_spare_threads(kThreads); !room) return room;
+  if (Status room = check_spare_threads(kClientThreads); !room) return room;
   has_threads_ = true;
   return {};
 }

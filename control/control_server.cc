@@ -27,8 +27,8 @@ constexpr int kQueuedMessagesMax = 16;
 constexpr Duration kLookInterval = std::chrono::milliseconds(1);
 constexpr size_t kIdentityBytesMax = 255;
 // Descriptors of a ZeroMQ context with one bound socket and a few clients.
-constexpr size_t kDescriptors = 16;
-constexpr size_t kThreads = 2;
+constexpr size_t kServerDescriptors = 16;
+constexpr size_t kServerThreads = 2;
 
 Status check_directory(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -271,8 +271,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(const std::string& pa
   if (Status checked = check_directory(path); !checked.ok()) return checked.error();
   if (is_listened_to(path))
     return Error{"control endpoint " + path + " is in use: a process of that name is already running here"};
-  if (Status room = check_spare_descriptors(kDescriptors); !room) return room.error();
-  if (Status room = check_spare_threads(kThreads); !room) return room.error();
+  if (Status room = check_spare_descriptors(kServerDescriptors); !room) return room.error();
+  if (Status room = check_spare_threads(kServerThreads); !room) return room.error();
   void* context = zmq_ctx_new();
   if (context == nullptr) return errno_error("cannot start ZeroMQ", zmq_errno());
   void* socket = zmq_socket(context, ZMQ_ROUTER);

@@ -19,6 +19,7 @@ constexpr std::array<Row, static_cast<size_t>(Answer::kCount)> kAnswers{{
     {"interrupted", EINTR},
     {"not supported", EOPNOTSUPP},
     {"no descriptor left", EMFILE},
+    {"called by a signal handler that has interrupted another call on this device", EDEADLK},
     {"forked", EIO},
 }};
 

@@ -17,6 +17,7 @@ enum class Answer : uint8_t {
   kInterrupted,   // by a signal, while it waited
   kUnsupported,   // this device cannot do that
   kNoDescriptor,  // the process has no descriptor left
+  kReentered,     // by a signal handler, which has interrupted another call of its thread on the device
   kForked,        // a child after fork(): the device belongs to its parent
   kCount
 };

@@ -77,6 +77,7 @@ Answer CompletionChannel::release() noexcept {
 int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return -1;
+  if (device.lock.is_mine()) return 0;
   Hold hold(device);
   at = hold.now();
   uint32_t taken = device.adapter.poll_cq(queue(), out);
@@ -92,6 +93,7 @@ int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
 int Cq::poll_next(adapter::WorkCompletion& out) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return -1;
+  if (device.lock.is_mine()) return 0;
   Hold hold(device);
   if (queue().fill() == 0 || ++taken_since_turn_ >= kEntriesPerTurn) {
     taken_since_turn_ = 0;
@@ -104,6 +106,7 @@ int Cq::poll_next(adapter::WorkCompletion& out) noexcept {
 Answer Cq::arm(bool solicited_only) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
+  if (device.lock.is_mine()) return Answer::kReentered;
   Hold hold(device);
   device.caller_turn(hold.now());
   device.adapter.arm_cq(queue(), solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);

@@ -48,7 +48,7 @@ class Cq final : public NotifiedObject {
       : NotifiedObject(context, user, queue), channel_(channel) {}
 
   /// Takes up to out.size() completions, oldest first; drives the adapter when there are none. @return how
-  /// many; -1 in a child after fork().
+  /// many; 0 in a signal handler that has interrupted another call on the device; -1 in a child after fork().
   [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out) noexcept {
     Instant at;
     return poll(out, at);

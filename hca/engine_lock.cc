@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "base/cancel_shield.h"
+#include "base/check.h"
 
 namespace weft::hca {
 namespace {
@@ -35,12 +36,20 @@ void EngineLock::give_way() const noexcept {
   sched_yield();
 }
 
+void EngineLock::lock_patiently() noexcept {
+  do {
+    WEFT_CHECK(!is_mine(),
+               "a signal handler has called a function of an RDMA device, and has interrupted another one of "
+               "this thread there: a handler may poll, post and ask for notifications, and nothing else");
+  } while (!take(kRoundsOfASecond));
+}
+
 bool EngineLock::wait(uint32_t rounds) noexcept {
   const CancelShield shield;
   waiters_.fetch_add(1, std::memory_order_relaxed);
   bool taken = false;
   for (uint32_t round = 0; round < rounds; ++round) {
-    taken = !held_.load(std::memory_order_relaxed) && try_lock();
+    taken = holder_.load(std::memory_order_relaxed) == nullptr && try_lock();
     if (taken) break;
     if (round < kSpins) {
       pause_core();

@@ -1,5 +1,5 @@
-// hca/engine_lock.h -- the lock of one device. Uncontended it is one exchange to take and a plain store to
-// give back; no thread sleeps in the kernel on it, so giving back never makes a system call.
+// hca/engine_lock.h -- the lock of one device. Uncontended it is one compare-and-exchange to take and a plain
+// store to give back; no thread sleeps in the kernel on it, so giving back never makes a system call.
 #pragma once
 
 #include <atomic>
@@ -7,18 +7,30 @@
 
 namespace weft::hca {
 
+/// Its address tells a thread from all others that live.
+inline thread_local constinit char this_thread [[gnu::tls_model("initial-exec")]] = 0;
+
 /// Fits std::lock_guard. Held for one bounded turn of an adapter at most, and never over a system call, but
 /// for what docs/consumer.md names.
 class EngineLock {
  public:
+  /// A thread that has the lock would wait for itself: lock() then says so and ends the process.
   void lock() noexcept {
-    while (!take(UINT32_MAX)) {
-    }
+    if (!take(kRoundsOfASecond)) [[unlikely]]
+      lock_patiently();
+  }
+  /// The calling thread has the lock: a signal handler has interrupted it.
+  [[nodiscard]] bool is_mine() const noexcept {
+    return holder_.load(std::memory_order_relaxed) == &this_thread;
   }
   /// Waits for the lock at least one second; false when it is still taken then.
   [[nodiscard]] bool lock_within_a_second() noexcept { return take(kRoundsOfASecond); }
-  [[nodiscard]] bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
-  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+  [[nodiscard]] bool try_lock() noexcept {
+    const char* none = nullptr;
+    return holder_.compare_exchange_strong(none, &this_thread, std::memory_order_acquire,
+                                           std::memory_order_relaxed);
+  }
+  void unlock() noexcept { holder_.store(nullptr, std::memory_order_release); }
 
  private:
   static constexpr uint32_t kRoundsOfASecond = 20'200;  // the first 144 do not sleep, the others 50 us each
@@ -28,14 +40,15 @@ class EngineLock {
     if (waiters_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       give_way();
     // Pairs with the store in unlock().
-    return !held_.exchange(true, std::memory_order_acquire) || wait(rounds);
+    return try_lock() || wait(rounds);
   }
+  [[gnu::cold]] void lock_patiently() noexcept;
   void give_way() const noexcept;
   /// False when the lock is still taken after `rounds` looks.
   [[nodiscard]] bool wait(uint32_t rounds) noexcept;
 
-  alignas(64) std::atomic<bool> held_{false};
-  std::atomic<uint32_t> waiters_{0};  // threads in wait()
+  alignas(64) std::atomic<const char*> holder_{nullptr};  // this_thread of the one that has it
+  std::atomic<uint32_t> waiters_{0};                      // threads in wait()
 };
 
 }  // namespace weft::hca

@@ -51,6 +51,7 @@ Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted)
   DeviceCore& device = core();
   posted = 0;
   if (device.forked()) return Answer::kForked;
+  if (device.lock.is_mine()) return Answer::kReentered;
   Hold hold(device);
   const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_send(*pair_);
@@ -73,6 +74,7 @@ Answer Qp::post_all(std::span<const adapter::SendRequest> list) noexcept {
 Answer Qp::post_batch(std::span<const adapter::SendRequest> list) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
+  if (device.lock.is_mine()) return Answer::kReentered;
   Hold hold(device);
   const Answer answer = post_all(list);
   device.caller_turn(hold.now());
@@ -83,6 +85,7 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
   DeviceCore& device = core();
   posted = 0;
   if (device.forked()) return Answer::kForked;
+  if (device.lock.is_mine()) return Answer::kReentered;
   const Hold hold(device);
   const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_recv(*pair_);
@@ -90,6 +93,7 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
 }
 
 adapter::PostResult Qp::take_refusal() noexcept {
+  if (core().lock.is_mine()) return adapter::PostResult::kOk;
   const Hold hold(core());
   return std::exchange(refusal_, adapter::PostResult::kOk);
 }

@@ -62,7 +62,8 @@ class Qp final : public Object {
   [[nodiscard]] Qpn number() const noexcept { return number_; }
 
   /// Posts the requests in order until one is refused; `posted` tells how many were accepted. One doorbell
-  /// and one turn for all of them.
+  /// and one turn for all of them. kReentered in a signal handler that has interrupted another call of its
+  /// thread on the device.
   [[nodiscard]] Answer post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept;
   /// Posts all requests or, when one of them is refused, none.
   [[nodiscard]] Answer post_batch(std::span<const adapter::SendRequest> list) noexcept;

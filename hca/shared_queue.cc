@@ -40,6 +40,7 @@ Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted
   DeviceCore& device = core();
   posted = 0;
   if (device.forked()) return Answer::kForked;
+  if (device.lock.is_mine()) return Answer::kReentered;
   const Hold hold(device);
   adapter::SharedReceives& queues = device.adapter.srqs();
   Answer answer = Answer::kOk;

@@ -19,7 +19,7 @@ using C = SessionCounter;
 constexpr Duration kRefusedDelayMax = std::chrono::seconds(1);
 constexpr Duration kHealthy = std::chrono::seconds(10);  // a session open for this long resets the retry
                                                          // delay to its start
-constexpr int kDatagramsPerTurn = 8;
+constexpr int kRepliesPerTurn = 8;
 
 ConnectionEvent event_of(const SessionMad& message) noexcept {
   switch (message.kind) {
@@ -162,7 +162,7 @@ int Connection::poll_datagrams() noexcept {
   if (mailbox_ == nullptr) return 0;
   int work = 0;
   SessionDatagram datagram;
-  for (; work < kDatagramsPerTurn; ++work) {
+  for (; work < kRepliesPerTurn; ++work) {
     const SessionReceive got = mailbox_->receive(context_.now, datagram);
     if (got == SessionReceive::kNone) break;
     if (got == SessionReceive::kMalformed) {

@@ -19,7 +19,7 @@ namespace {
 
 /// Moved only by a peer that breaks the rules, or by a bug.
 template <class E>
-constexpr std::array<E, 0> kNever{};
+constexpr std::array<E, 0> kNeverMoves{};
 /// Moved by a peer whose key was taken away while it wrote, too.
 template <class E>
 constexpr std::array<E, 0> kByRevokedKeys{};
@@ -29,7 +29,7 @@ constexpr std::array<E, 0> kNotInPeace{};
 
 using Session = session::SessionCounter;
 template <>
-constexpr std::array kNever<Session>{
+constexpr std::array kNeverMoves<Session>{
     Session::kFrameTooLong,       Session::kConnectMalformed,  Session::kLostViolation,
     Session::kLostNoMemory,       Session::kMsgTooShort,       Session::kMsgTooLong,
     Session::kMsgUnknownFunction, Session::kMsgWrongVersion,   Session::kMsgLengthMismatch,
@@ -49,7 +49,7 @@ constexpr std::array kNotInPeace<Session>{
 
 using Acceptor = session::AcceptorCounter;
 template <>
-constexpr std::array kNever<Acceptor>{
+constexpr std::array kNeverMoves<Acceptor>{
     Acceptor::kMalformed,       Acceptor::kRefusedVersion,     Acceptor::kRefusedEncoding,
     Acceptor::kRefusedMode,     Acceptor::kRefusedIdataFormat, Acceptor::kRefusedFrameBytes,
     Acceptor::kRefusedMacTaken, Acceptor::kRefusedFull,        Acceptor::kRefusedMemory,
@@ -60,7 +60,7 @@ constexpr std::array kNotInPeace<Acceptor>{Acceptor::kRepeated, Acceptor::kUnkno
 
 using Adapter = adapter::AdapterCounter;
 template <>
-constexpr std::array kNever<Adapter>{
+constexpr std::array kNeverMoves<Adapter>{
     Adapter::kDropOtherLid, Adapter::kDropPortInactive, Adapter::kDropQkey,      Adapter::kDropService,
     Adapter::kDropSegment,  Adapter::kDropLength,       Adapter::kDropRdContext, Adapter::kCqOverruns};
 template <>
@@ -71,9 +71,9 @@ constexpr std::array kNotInPeace<Adapter>{
     Adapter::kQpErrors,    Adapter::kPortDowns,  Adapter::kPortExpired};
 
 template <>
-constexpr std::array kNever<adapter::QpCounter>{adapter::QpCounter::kProtocolViolations,
-                                                adapter::QpCounter::kBeyondWindow,
-                                                adapter::QpCounter::kPacketCrcErrors};
+constexpr std::array kNeverMoves<adapter::QpCounter>{adapter::QpCounter::kProtocolViolations,
+                                                     adapter::QpCounter::kBeyondWindow,
+                                                     adapter::QpCounter::kPacketCrcErrors};
 template <>
 constexpr std::array kByRevokedKeys<adapter::QpCounter>{adapter::QpCounter::kAccessRefused};
 template <>
@@ -83,11 +83,12 @@ constexpr std::array kNotInPeace<adapter::QpCounter>{
     adapter::QpCounter::kRequestsRefused, adapter::QpCounter::kReadsNotRepeated};
 
 template <>
-constexpr std::array kNever<CellError>{CellError::kTooShort, CellError::kVersion,    CellError::kReserved,
-                                       CellError::kAddress,  CellError::kOpcode,     CellError::kFlags,
-                                       CellError::kLength,   CellError::kCellNumber, CellError::kCrc};
+constexpr std::array kNeverMoves<CellError>{
+    CellError::kTooShort, CellError::kVersion,    CellError::kReserved,
+    CellError::kAddress,  CellError::kOpcode,     CellError::kFlags,
+    CellError::kLength,   CellError::kCellNumber, CellError::kCrc};
 template <>
-constexpr std::array kNever<adapter::AccessFault>{
+constexpr std::array kNeverMoves<adapter::AccessFault>{
     adapter::AccessFault::kBadFlags, adapter::AccessFault::kNoRoom, adapter::AccessFault::kNotMapped,
     adapter::AccessFault::kWrongQp};
 template <>
@@ -99,32 +100,32 @@ constexpr std::array kByRevokedKeys<adapter::AccessFault>{
 
 using Host = host::HostCounter;
 template <>
-constexpr std::array kNever<Host>{Host::kBadVnetHeader,  Host::kOsRefused,       Host::kOsDown,
-                                  Host::kReadRefused,    Host::kUnknownRequests, Host::kBadRequests,
-                                  Host::kOsOffloadErrors};
+constexpr std::array kNeverMoves<Host>{Host::kBadVnetHeader,  Host::kOsRefused,       Host::kOsDown,
+                                       Host::kReadRefused,    Host::kUnknownRequests, Host::kBadRequests,
+                                       Host::kOsOffloadErrors};
 template <>
-constexpr std::array kNever<host::ControllerCounter>{host::ControllerCounter::kFailed,
-                                                     host::ControllerCounter::kBadReply};
+constexpr std::array kNeverMoves<host::ControllerCounter>{host::ControllerCounter::kFailed,
+                                                          host::ControllerCounter::kBadReply};
 template <>
 constexpr std::array kNotInPeace<host::ControllerCounter>{host::ControllerCounter::kTimedOut};
 template <>
-constexpr std::array kNever<iou::ConfigCounter>{iou::ConfigCounter::kUnknown, iou::ConfigCounter::kBadData,
-                                                iou::ConfigCounter::kMacTaken,
-                                                iou::ConfigCounter::kNicRefused};
+constexpr std::array kNeverMoves<iou::ConfigCounter>{
+    iou::ConfigCounter::kUnknown, iou::ConfigCounter::kBadData, iou::ConfigCounter::kMacTaken,
+    iou::ConfigCounter::kNicRefused};
 
 using Unit = iou::UnitCounter;
 template <>
-constexpr std::array kNever<Unit>{Unit::kBadVnetHeader,    Unit::kGroupSource,       Unit::kTooLongForMtu,
-                                  Unit::kNicRefused,       Unit::kNicDown,           Unit::kLanReadRefused,
-                                  Unit::kLanBadVnetHeader, Unit::kUncuttableForHost, Unit::kHostsRefusedMac,
-                                  Unit::kNicOffloadErrors};
+constexpr std::array kNeverMoves<Unit>{
+    Unit::kBadVnetHeader,   Unit::kGroupSource,     Unit::kTooLongForMtu,    Unit::kNicRefused,
+    Unit::kNicDown,         Unit::kLanReadRefused,  Unit::kLanBadVnetHeader, Unit::kUncuttableForHost,
+    Unit::kHostsRefusedMac, Unit::kNicOffloadErrors};
 
 using Wire = fabric::LinkCounter;
 template <>
-constexpr std::array kNever<Wire>{Wire::kTooShort,      Wire::kBadKind,          Wire::kBadReserved,
-                                  Wire::kBadLane,       Wire::kBadFlags,         Wire::kBadFraming,
-                                  Wire::kAckBeyondSent, Wire::kCreditBeyondSent, Wire::kSentWithoutCredit,
-                                  Wire::kCarrierFaults, Wire::kTornCells};
+constexpr std::array kNeverMoves<Wire>{
+    Wire::kTooShort,          Wire::kBadKind,       Wire::kBadReserved,   Wire::kBadLane,
+    Wire::kBadFlags,          Wire::kBadFraming,    Wire::kAckBeyondSent, Wire::kCreditBeyondSent,
+    Wire::kSentWithoutCredit, Wire::kCarrierFaults, Wire::kTornCells};
 template <>
 constexpr std::array kNotInPeace<Wire>{
     Wire::kBadLength,  Wire::kRepeatsRequested, Wire::kDuplicates,  Wire::kOutOfSequence,   Wire::kBadCrc,
@@ -132,14 +133,14 @@ constexpr std::array kNotInPeace<Wire>{
 
 using CellPortError = fabric::CellPortCounter;
 template <>
-constexpr std::array kNever<CellPortError>{CellPortError::kTooShort, CellPortError::kTooLong,
-                                           CellPortError::kBadCrc};
+constexpr std::array kNeverMoves<CellPortError>{CellPortError::kTooShort, CellPortError::kTooLong,
+                                                CellPortError::kBadCrc};
 template <>
 constexpr std::array kNotInPeace<CellPortError>{CellPortError::kPoisoned, CellPortError::kUnfinishedAtReset};
 
 using Drop = fabric::SwitchPortCounter;
 template <>
-constexpr std::array kNever<Drop>{
+constexpr std::array kNeverMoves<Drop>{
     Drop::kDropTooShort,      Drop::kDropVersion,       Drop::kDropAddress,        Drop::kDropLaneMismatch,
     Drop::kDropForeignSource, Drop::kDropForeignSubnet, Drop::kDropReversePath,    Drop::kDropNoRoute,
     Drop::kDropNoLane,        Drop::kDropLoop,          Drop::kDropManagementFull, Drop::kDropManagementRate,
@@ -173,7 +174,7 @@ template <class E>
 void CounterCheck::check(std::string_view owner, const CounterSet<E>& counters, Instant now) {
   effects_.add(counters);
   std::string moved;
-  list<E>(counters, kNever<E>, moved);
+  list<E>(counters, kNeverMoves<E>, moved);
   if (!keys_end_early_) list<E>(counters, kByRevokedKeys<E>, moved);
   if (peaceful_) list<E>(counters, kNotInPeace<E>, moved);
   if (!moved.empty())

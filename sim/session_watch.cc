@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// What a session outlives: less than its 1.5 s of silence, keepalive interval included (decisions 2.13).
-constexpr Duration kPatience = 900ms;
+constexpr Duration kWatchPatience = 900ms;
 constexpr Duration kGapPatience = fabric::kOutputStandstill * 4 / 5;
 /// What a slow host may take with certainty, less than kSlowHostMax.
 constexpr Duration kSlowHostPatience = 400ms;
@@ -130,7 +130,7 @@ void SessionWatch::note(End& end, session::NetdevSession* session, std::string_v
 bool SessionWatch::may_be_lost(const End& end, Instant now) const {
   // Without acknowledgements a session ends with the first cell that a switch drops because a node stands
   // still.
-  const Duration patience = plan_.mode == TransferMode::kSendReceive ? kGapPatience : kPatience;
+  const Duration patience = plan_.mode == TransferMode::kSendReceive ? kGapPatience : kWatchPatience;
   if (reason_ || world_.hindered(plan_.host_node, plan_.unit_node, end.since, now) >= patience) return true;
   return std::any_of(world_.faults.begin(), world_.faults.end(), [now](const FaultWindow& window) {
     return window.layer == FaultLayer::kCell && window.begin <= now;

@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kLookAgain = 10ms;  // for a program that has not started
+constexpr Duration kCaptureLookAgain = 10ms;  // for a program that has not started
 
 std::atomic<bool> interrupted{false};
 
@@ -150,7 +150,7 @@ Status CaptureRun::capture_name(const std::string& why) {
       RunningCapture capture = wait->take_capture(**arrival);
       return copy(*out, capture.ring(), (*arrival)->place, (*arrival)->early);
     }
-    std::this_thread::sleep_for(kLookAgain);
+    std::this_thread::sleep_for(kCaptureLookAgain);
   }
   say(fmt::format("0 {} captured\n", content_word(options_.wish.cell_content())));
   return {};

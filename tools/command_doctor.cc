@@ -29,8 +29,8 @@ namespace weft::tools {
 namespace {
 
 /// A fabric of one switch with 64 spare ports, and a program on each.
-constexpr rlim_t kDescriptors = 64 + 4 * 65;
-constexpr size_t kStateBytes = 2 * 1024 * 1024;
+constexpr rlim_t kDescriptorsWanted = 64 + 4 * 65;
+constexpr size_t kStateBytesWanted = 2 * 1024 * 1024;
 constexpr size_t kThreads = 4;
 constexpr size_t kLinkBytes = 4 * 1024 * 1024;
 
@@ -64,9 +64,10 @@ Finding state_directory() {
                          "{} is not a directory of yours with mode 0700; chmod 700 it, or set WEFT_STATE_DIR",
                          base));
   struct statvfs room {};
-  if (statvfs(base.c_str(), &room) == 0 && uint64_t{room.f_bavail} * room.f_frsize < kStateBytes)
-    return bad(name, fmt::format("{} has {} KiB free, a fabric needs {}; make room or set WEFT_STATE_DIR",
-                                 base, uint64_t{room.f_bavail} * room.f_frsize / 1024, kStateBytes / 1024));
+  if (statvfs(base.c_str(), &room) == 0 && uint64_t{room.f_bavail} * room.f_frsize < kStateBytesWanted)
+    return bad(name,
+               fmt::format("{} has {} KiB free, a fabric needs {}; make room or set WEFT_STATE_DIR", base,
+                           uint64_t{room.f_bavail} * room.f_frsize / 1024, kStateBytesWanted / 1024));
   return good(name, base);
 }
 
@@ -98,10 +99,11 @@ Finding shared_memory() {
 Finding descriptors() {
   rlimit limit{};
   (void)getrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_max >= kDescriptors) return good("descriptors", fmt::format("up to {}", limit.rlim_max));
+  if (limit.rlim_max >= kDescriptorsWanted)
+    return good("descriptors", fmt::format("up to {}", limit.rlim_max));
   return bad("descriptors",
              fmt::format("this user may have {}, a fabric of 64 programs needs {}; raise ulimit -Hn",
-                         limit.rlim_max, kDescriptors));
+                         limit.rlim_max, kDescriptorsWanted));
 }
 
 Finding threads() {

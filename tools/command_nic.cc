@@ -22,8 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kAnswerTimeout = 3s;  // of the host, and of the unit behind it
-constexpr Duration kLookInterval = 2ms;
+constexpr Duration kNicTimeout = 3s;  // of the host, and of the unit behind it
+constexpr Duration kNicLookInterval = 2ms;
 
 struct NicOptions {
   std::string fabric, promiscuous, all_multicast;
@@ -98,18 +98,18 @@ class NicClient {
 };
 
 Result<std::vector<std::string>> NicClient::interfaces() {
-  Result<control::ControlReply> reply = client_.ask(path_, {}, kAnswerTimeout);
+  Result<control::ControlReply> reply = client_.ask(path_, {}, kNicTimeout);
   if (!reply.ok()) return reply.error();
   return reply.value().info.interfaces;
 }
 
 Result<control::NicReport> NicClient::ask(const control::NicWish& wish) {
   const MonotonicClock clock;
-  const Instant end = clock.now() + kAnswerTimeout;
+  const Instant end = clock.now() + kNicTimeout;
   control::ControlRequest request;
   request.action = control::ControlAction::kNicAsk;
   request.nic = wish;
-  Result<control::ControlReply> reply = client_.ask(path_, request, kAnswerTimeout);
+  Result<control::ControlReply> reply = client_.ask(path_, request, kNicTimeout);
   if (!reply.ok()) return reply.error();
   const uint64_t reads_before = reply.value().nic.reads;
   request.action = control::ControlAction::kNicReport;
@@ -117,8 +117,8 @@ Result<control::NicReport> NicClient::ask(const control::NicWish& wish) {
     if (clock.now() >= end)
       return Error{fmt::format("the unit, lid {}, does not answer; weft stat says what holds it up",
                                reply.value().nic.unit_lid)};
-    std::this_thread::sleep_for(kLookInterval);
-    reply = client_.ask(path_, request, kAnswerTimeout);
+    std::this_thread::sleep_for(kNicLookInterval);
+    reply = client_.ask(path_, request, kNicTimeout);
     if (!reply.ok()) return reply.error();
   }
   if (reply.value().nic.reads == reads_before)
@@ -165,7 +165,7 @@ void add_side(const StateDir& dir, const std::string& node, const std::vector<st
                     [&counter = name](const auto& prefix) { return counter.starts_with(prefix); }))
       out.losses.emplace_back(fmt::format("{}.{}", node, name), value);
   control::ControlClient client;
-  Result<control::ControlReply> reply = client.ask(dir.file(node + ".ctl"), {}, kAnswerTimeout);
+  Result<control::ControlReply> reply = client.ask(dir.file(node + ".ctl"), {}, kNicTimeout);
   if (reply.ok() && !reply.value().info.fault.empty())
     out.faults.push_back(fmt::format("{}: {}", node, reply.value().info.fault));
 }

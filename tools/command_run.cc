@@ -29,7 +29,7 @@ namespace {
 constexpr std::string_view kRemoteDir = ".remote";
 
 /// A switch that does not answer does not hold the program up.
-constexpr Duration kAnswerTimeout = std::chrono::milliseconds(200);
+constexpr Duration kFaultsTimeout = std::chrono::milliseconds(200);
 
 struct RunOptions {
   std::string fabric;
@@ -53,7 +53,7 @@ void tell_faults(const char* command, const std::string& fabric, const std::stri
                  uint64_t guid) {
   Result<StateDir> dir = StateDir::open(fabric);
   if (!dir.ok()) return;
-  FaultControl control(std::move(dir).value(), kAnswerTimeout);
+  FaultControl control(std::move(dir).value(), kFaultsTimeout);
   const Result<std::vector<SetFault>> faults = control.list_of(node_switch);
   if (!faults.ok()) return;
   for (const SetFault& one : faults.value()) {

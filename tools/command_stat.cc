@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// A frozen switch does not hold the figures up.
-constexpr Duration kAnswerTimeout = 300ms;
+constexpr Duration kStatTimeout = 300ms;
 
 struct Snapshot {
   CounterValues values;
@@ -75,7 +75,7 @@ bool strikes(const control::FaultInfo& fault) {
 void ask_switches(const StateDir& dir, FabricView& view) {
   Result<StateDir> again = StateDir::open(dir.fabric());
   if (!again.ok()) return;
-  FaultControl control(std::move(again).value(), kAnswerTimeout);
+  FaultControl control(std::move(again).value(), kStatTimeout);
   if (!control.look().ok()) return;
   for (const FaultPlace& place : control.places())
     for (RecordedPort& port : view.ports)

@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kTurn = 50ms;  // with a live table or a caller's step
-constexpr Duration kAnswerTimeout = 100ms;
+constexpr Duration kTurnTimeout = 100ms;
 constexpr Duration kAskWhileStarting = 20ms;
 constexpr Duration kAskLive = 1s;
 constexpr Duration kAskWhenReady = 30s;  // no live table, and a question wakes the process that is asked
@@ -146,7 +146,7 @@ void Launcher::end_if_unused(Instant now) {
   }
 }
 
-/// One question per turn and node: a frozen process costs at most kAnswerTimeout.
+/// One question per turn and node: a frozen process costs at most kTurnTimeout.
 void Launcher::ask_due(Instant now) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     NodeProcess& node = nodes_[next_asked_++ % nodes_.size()];
@@ -159,7 +159,7 @@ void Launcher::ask_due(Instant now) {
 void Launcher::ask(NodeProcess& node, Instant now) {
   const bool was_ready = node.ready;
   if (access(node.control_path().c_str(), F_OK) == 0) {
-    Result<control::ControlReply> reply = client_.ask(node.control_path(), {}, kAnswerTimeout);
+    Result<control::ControlReply> reply = client_.ask(node.control_path(), {}, kTurnTimeout);
     node.ready =
         reply.ok() && reply.value().answer == control::ControlAnswer::kInfo && reply.value().info.ready;
     if (reply.ok()) node.info = reply.value().info;

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kAnswerTimeout = std::chrono::seconds(1);
+constexpr Duration kProgramTimeout = std::chrono::seconds(1);
 constexpr std::string_view kGuest = "guest ";
 constexpr std::string_view kPage = ".stats";
 std::string command_of(pid_t pid) {
@@ -102,7 +102,7 @@ Result<SpareView> look_at_spare_ports(control::ControlClient& client, const Stat
                                       const RunRecord& record) {
   SpareView view;
   for (const SpareRecord& spare : record.spare) {
-    Result<control::ControlReply> reply = client.ask(dir.file(spare.node + ".ctl"), {}, kAnswerTimeout);
+    Result<control::ControlReply> reply = client.ask(dir.file(spare.node + ".ctl"), {}, kProgramTimeout);
     if (!reply.ok()) return Error{fmt::format("switch '{}': {}", spare.node, reply.error().text)};
     view.free[spare.node] = 0;
     add_spare_ports(spare.node, reply->info, view);

@@ -27,9 +27,9 @@ using node::OsKind;
 static_assert(kTopologyPortsMax == control::kControlPortsMax && kTopologyPortsMax <= node::kSwitchPortsMax);
 
 /// Reads one file; lives as long as parse_topology() runs.
-class Reader {
+class TopologyReader {
  public:
-  Reader(const toml::table& root, const std::string& file) : root_(root), file_(file) {}
+  TopologyReader(const toml::table& root, const std::string& file) : root_(root), file_(file) {}
   Topology read();
 
  private:
@@ -83,7 +83,7 @@ void check_name(const TopologySection& section, const char* key, const std::stri
   section.fault("name", fmt::format("{}; set '{}'", fault, key));
 }
 
-std::string Reader::node_name(TopologySection& section, const char* example) {
+std::string TopologyReader::node_name(TopologySection& section, const char* example) {
   std::string name = section.required_text("name", example);
   check_name(section, "name", name, node::kNodeNameBytesMax, "a node");
   if (name == "weft") section.fault("name", "'weft' is the launcher's own name; choose another");
@@ -96,13 +96,13 @@ std::string Reader::node_name(TopologySection& section, const char* example) {
   return name;
 }
 
-std::string Reader::netns(TopologySection& section) {
+std::string TopologyReader::netns(TopologySection& section) {
   std::string name = section.text("netns", {});
   if (!name.empty()) check_name(section, "netns", name, node::kNodeNameBytesMax, "a namespace");
   return name;
 }
 
-void Reader::read_spare_ports(TopologySection& section, SwitchNode& node) {
+void TopologyReader::read_spare_ports(TopologySection& section, SwitchNode& node) {
   node.spare_ports = section.number("spare_ports", 0, kTopologyPortsMax, 0);
   spare_lids_ += fabric::spare_lids(node.spare_ports);
   if (spare_lids_ > node::kSpareLidsTogetherMax)
@@ -118,7 +118,7 @@ void Reader::read_spare_ports(TopologySection& section, SwitchNode& node) {
     check_name(section, "spare_keys", key, node::kNodeNameBytesMax, "a key");
 }
 
-void Reader::read_switch(const toml::table& table) {
+void TopologyReader::read_switch(const toml::table& table) {
   TopologySection section(table, file_, "[[switch]]");
   SwitchNode node;
   node.name = node_name(section, "s1");
@@ -137,7 +137,7 @@ void Reader::read_switch(const toml::table& table) {
   out_.switches.push_back(std::move(node));
 }
 
-void Reader::read_pools(TopologySection& section, Endnode& node) {
+void TopologyReader::read_pools(TopologySection& section, Endnode& node) {
   for (const std::string& text : section.texts("pools")) {
     const Result<node::PoolSpec> pool = node::parse_pool(text);
     if (!pool.ok()) section.fault("pools", fmt::format("'{}': {}", text, pool.error().text));
@@ -147,14 +147,14 @@ void Reader::read_pools(TopologySection& section, Endnode& node) {
 }
 
 /// Index of a switch that stands in the file.
-uint32_t Reader::switch_named(TopologySection& section, const char* key, const std::string& name) {
+uint32_t TopologyReader::switch_named(TopologySection& section, const char* key, const std::string& name) {
   const auto at = std::find(switch_names_.begin(), switch_names_.end(), name);
   if (at == switch_names_.end())
     section.fault(key, fmt::format("there is no switch '{}'{}", name, choices(name, switch_names_)));
   return static_cast<uint32_t>(at - switch_names_.begin());
 }
 
-LinkKind Reader::read_link_kind(TopologySection& section, std::string& endpoint) {
+LinkKind TopologyReader::read_link_kind(TopologySection& section, std::string& endpoint) {
   const auto kind = static_cast<LinkKind>(section.choice("link", {"auto", "shm", "zmq"}, 0));
   endpoint = section.text("endpoint", {});
   if (!endpoint.empty() && !valid_endpoint(endpoint))
@@ -166,7 +166,7 @@ LinkKind Reader::read_link_kind(TopologySection& section, std::string& endpoint)
 }
 
 /// Links make a tree: cells that go round in a loop of switches could wait for each other's credits for ever.
-void Reader::read_switch_link(const toml::table& table) {
+void TopologyReader::read_switch_link(const toml::table& table) {
   TopologySection section(table, file_, "[[link]]");
   const std::vector<std::string> ends = section.texts("switches");
   if (ends.size() != 2 || ends[0] == ends[1])
@@ -186,7 +186,7 @@ void Reader::read_switch_link(const toml::table& table) {
 }
 
 /// Where a node, or a further port of a host, hangs on the fabric.
-void Reader::read_attachment(TopologySection& section, Endnode& node) {
+void TopologyReader::read_attachment(TopologySection& section, Endnode& node) {
   node.guid = stable_guid(out_.fabric, node.name);
   node.order = endnodes_++;
   const std::string on =
@@ -197,7 +197,7 @@ void Reader::read_attachment(TopologySection& section, Endnode& node) {
   node.link = read_link_kind(section, node.endpoint);
 }
 
-void Reader::read_endnode(TopologySection& section, Endnode& node) {
+void TopologyReader::read_endnode(TopologySection& section, Endnode& node) {
   read_attachment(section, node);
   node.netns = netns(section);
   node.core = section.number("core", 0, kCoreMax, kAnyCore);
@@ -205,7 +205,7 @@ void Reader::read_endnode(TopologySection& section, Endnode& node) {
 }
 
 /// Port N of a host is a node HOST.N to its switch, to `weft fault` and, where there are keys, to CURVE.
-void Reader::read_further_link(const toml::table& table, HostNode& host) {
+void TopologyReader::read_further_link(const toml::table& table, HostNode& host) {
   TopologySection section(table, file_, "[[host.uplink]]");
   Endnode link;
   link.name = fmt::format("{}.{}", host.name, host.further_links.size() + 2);
@@ -220,13 +220,13 @@ void Reader::read_further_link(const toml::table& table, HostNode& host) {
   host.further_links.push_back(std::move(link));
 }
 
-bool Reader::reaches(uint32_t from, uint32_t to) const {
+bool TopologyReader::reaches(uint32_t from, uint32_t to) const {
   return from == to || next_switches(out_, from)[to] != kNoSwitch;
 }
 
 /// The port whose link leads to the unit: unless the file names one, the first on the unit's own switch, else
 /// the first from whose switch links lead there.
-void Reader::read_via(TopologySection& section, HostPort& port, const HostNode& host) {
+void TopologyReader::read_via(TopologySection& section, HostPort& port, const HostNode& host) {
   const UnitNode& unit = out_.units[port.unit_index];
   std::vector<uint32_t> switches{host.switch_index};
   for (const Endnode& link : host.further_links) switches.push_back(link.switch_index);
@@ -248,20 +248,20 @@ void Reader::read_via(TopologySection& section, HostPort& port, const HostNode& 
 }
 
 /// Takes a thing that only one may have; `scope` says where: "on the LAN of unit 'u1'".
-void Reader::claim(TopologySection& section, const char* key, const std::string& thing,
-                   const std::string& scope) {
+void TopologyReader::claim(TopologySection& section, const char* key, const std::string& thing,
+                           const std::string& scope) {
   if (!claimed_.emplace(scope, thing).second)
     section.fault(section.has(key) ? key : "name", fmt::format("{} is used twice {}", thing, scope));
 }
 
-void Reader::check_interface_free(TopologySection& section, const std::string& netns_name,
-                                  const std::string& name) {
+void TopologyReader::check_interface_free(TopologySection& section, const std::string& netns_name,
+                                          const std::string& name) {
   claim(section, "interface", fmt::format("interface '{}'", name),
         netns_name.empty() ? "in the launcher's namespace" : fmt::format("in namespace '{}'", netns_name));
 }
 
-void Reader::read_interface(TopologySection& section, InterfaceSettings& interface,
-                            const std::string& default_name, const std::string& unit) {
+void TopologyReader::read_interface(TopologySection& section, InterfaceSettings& interface,
+                                    const std::string& default_name, const std::string& unit) {
   interface.name = section.text("interface", default_name);
   check_name(section, "interface", interface.name, node::kInterfaceNameBytesMax, "an interface");
   interface.addresses = section.texts("addresses");
@@ -283,12 +283,13 @@ void Reader::read_interface(TopologySection& section, InterfaceSettings& interfa
     section.fault("gateway", fmt::format("gateway {} lies in no network of 'addresses'", interface.gateway));
 }
 
-void Reader::read_packet_interface(TopologySection& section, InterfaceSettings& interface) {
+void TopologyReader::read_packet_interface(TopologySection& section, InterfaceSettings& interface) {
   interface.name = section.required_text("interface", "eth0");
   check_name(section, "interface", interface.name, node::kInterfaceNameBytesMax, "an interface");
 }
 
-void Reader::check_mac_free(TopologySection& section, const std::string& unit, const MacAddress& mac) {
+void TopologyReader::check_mac_free(TopologySection& section, const std::string& unit,
+                                    const MacAddress& mac) {
   claim(section, "mac", fmt::format("MAC address {}", weft::to_string(mac)),
         fmt::format("on the LAN of unit '{}'", unit));
 }
@@ -299,7 +300,8 @@ void set_station(InterfaceSettings& interface, const Station& station) {
   interface.mac_given = station.mac_given;
 }
 
-void Reader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host, uint32_t index) {
+void TopologyReader::read_host_port(TopologySection& section, HostPort& port, const HostNode& host,
+                                    uint32_t index) {
   const std::string on = section.text("unit", unit_names_.size() == 1 ? unit_names_.front() : std::string{});
   const auto at = std::find(unit_names_.begin(), unit_names_.end(), on);
   if (at == unit_names_.end()) {
@@ -337,7 +339,7 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
 }
 
 /// A unit serves a limited number of hosts; one too many would learn so only when it joins.
-void Reader::check_room(TopologySection& section, const HostNode& host, uint32_t unit_index) {
+void TopologyReader::check_room(TopologySection& section, const HostNode& host, uint32_t unit_index) {
   const UnitNode& unit = out_.units[unit_index];
   if (++hosts_of_unit_[unit_index] <= unit.hosts_max) return;
   section.fault(
@@ -347,7 +349,7 @@ void Reader::check_room(TopologySection& section, const HostNode& host, uint32_t
                   unit.name, unit.hosts_max, host.name, unit.hosts_max + 1, node::kHostsPerUnitMax));
 }
 
-void Reader::read_host(const toml::table& table) {
+void TopologyReader::read_host(const toml::table& table) {
   TopologySection section(table, file_, "[[host]]");
   HostNode node;
   node.name = node_name(section, "h1");
@@ -379,7 +381,7 @@ void Reader::read_host(const toml::table& table) {
 }
 
 /// The file that is played, and the one that is written, if any.
-void Reader::read_pcap(TopologySection& section, node::NicName& nic) {
+void TopologyReader::read_pcap(TopologySection& section, node::NicName& nic) {
   nic.output = section.text("output", {});
   nic.argument = section.required_text("input", "frames.pcap");
   if (nic.argument.empty() || nic.argument.find(',') != std::string::npos)
@@ -389,7 +391,7 @@ void Reader::read_pcap(TopologySection& section, node::NicName& nic) {
   if (!nic.output.empty()) claim(section, "output", fmt::format("file {}", nic.output), "as output");
 }
 
-void Reader::read_nic(TopologySection& section, UnitNode& node) {
+void TopologyReader::read_nic(TopologySection& section, UnitNode& node) {
   const std::vector<std::string> words = nic_words();
   node.nic.kind = node::kNicKinds[section.choice("nic", words, 0)].kind;
   const auto goes_with = [&](const char* kinds) {
@@ -432,7 +434,7 @@ void Reader::read_nic(TopologySection& section, UnitNode& node) {
   section.no_use({"addresses", "gateway"}, goes_with("\"tap\""));
 }
 
-void Reader::read_unit(const toml::table& table) {
+void TopologyReader::read_unit(const toml::table& table) {
   TopologySection section(table, file_, "[[unit]]");
   UnitNode node;
   node.name = node_name(section, "u1");
@@ -447,7 +449,7 @@ void Reader::read_unit(const toml::table& table) {
   out_.units.push_back(std::move(node));
 }
 
-void Reader::check_endpoints() const {
+void TopologyReader::check_endpoints() const {
   const auto check = [&](const std::string& node, const std::string& endpoint) {
     if (out_.curve_dir.empty() && !endpoint.empty() && !is_local_endpoint(endpoint))
       topology_fault(
@@ -471,7 +473,7 @@ void Reader::check_endpoints() const {
   for (const UnitNode& node : out_.units) check(node.name, node.endpoint);
 }
 
-void Reader::check_something_to_run() const {
+void TopologyReader::check_something_to_run() const {
   if (out_.switches.empty()) topology_fault(file_, root_, "no switch; add [[switch]] with name = \"s1\"");
   for (size_t i = 0; i < out_.switches.size(); ++i) {
     const SwitchNode& node = out_.switches[i];
@@ -497,7 +499,7 @@ void Reader::check_something_to_run() const {
 }
 
 /// A fault for a node, a switch or a port of it, or for a name whose program may come to a spare port.
-void Reader::read_fault_rule(const toml::table& table) {
+void TopologyReader::read_fault_rule(const toml::table& table) {
   TopologySection section(table, file_, "[[fault]]");
   FaultOrder order = read_fault(section);
   if (order.kind == "freeze" || order.kind == "kill")
@@ -519,7 +521,7 @@ void Reader::read_fault_rule(const toml::table& table) {
   out_.faults.push_back(std::move(order));
 }
 
-Topology Reader::read() {
+Topology TopologyReader::read() {
   TopologySection root(root_, file_, "the file");
   out_.fabric = root.required_text("fabric", "demo");
   check_name(root, "fabric", out_.fabric, node::kNodeNameBytesMax, "a fabric");
@@ -584,7 +586,7 @@ void resolve_paths(Topology& topology, const std::string& file) {
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name) {
   try {
     const toml::table root = toml::parse(text, file_name);
-    return Reader(root, file_name).read();
+    return TopologyReader(root, file_name).read();
   } catch (const toml::parse_error& fault) {
     const toml::source_position at = fault.source().begin;
     return Error{fmt::format("{}:{}:{}: {}", file_name, at.line, at.column, fault.description())};

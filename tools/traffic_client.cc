@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kAnswerTimeout = 3s;
+constexpr Duration kTrafficTimeout = 3s;
 constexpr int kMissedAnswersMax = 10;
 constexpr std::array<const char*, control::kTrafficKinds> kKindNames{"arp", "icmp", "icmpv6", "udp"};
 
@@ -35,7 +35,7 @@ Result<control::TrafficFigures> run_traffic(
   control::ControlRequest request;
   request.action = control::ControlAction::kTrafficStart;
   request.traffic = run;
-  if (Result<control::ControlReply> started = client.ask(control_path, request, kAnswerTimeout);
+  if (Result<control::ControlReply> started = client.ask(control_path, request, kTrafficTimeout);
       !started.ok())
     return started.error();
   int missed = 0;
@@ -43,7 +43,7 @@ Result<control::TrafficFigures> run_traffic(
   for (;;) {
     std::this_thread::sleep_for(50ms);
     request.action = control::ControlAction::kTrafficReport;
-    Result<control::ControlReply> reply = client.ask(control_path, request, kAnswerTimeout);
+    Result<control::ControlReply> reply = client.ask(control_path, request, kTrafficTimeout);
     if (!reply.ok()) {
       if (++missed >= kMissedAnswersMax) return reply.error();
       continue;
@@ -54,7 +54,7 @@ Result<control::TrafficFigures> run_traffic(
     if (stopping || !progress || progress(figures)) continue;
     stopping = true;  // what is on its way still counts
     request.action = control::ControlAction::kTrafficStop;
-    if (reply = client.ask(control_path, request, kAnswerTimeout); !reply.ok()) return reply.error();
+    if (reply = client.ask(control_path, request, kTrafficTimeout); !reply.ok()) return reply.error();
   }
 }
 

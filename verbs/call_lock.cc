@@ -10,7 +10,8 @@ void CallLock::explain_and_wait(const char* call, const char* object, uint32_t n
             number);
     return 0;
   });
-  lock_.lock();
+  while (!lock_.lock_within_a_second()) {
+  }
 }
 
 }  // namespace weft::verbs

@@ -28,7 +28,7 @@ namespace {
 /// if it is there: after an acknowledgement that was lost the queue holds one more all the time.
 constexpr uint32_t kCqesAtLeast = 16;
 /// Taken from the adapter at a time, and kept on the stack.
-constexpr size_t kAtATime = 16;
+constexpr size_t kPolledAtATime = 16;
 
 /// CQs of a channel. A program may read the field; threads of it make and destroy CQs at once.
 std::atomic_ref<int> users_of(ibv_comp_channel& channel) noexcept {
@@ -52,7 +52,7 @@ void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
 }
 
 int poll_once(Cq& queue, int entries, ibv_wc* out, Instant& at) noexcept {
-  std::array<adapter::WorkCompletion, kAtATime> taken;
+  std::array<adapter::WorkCompletion, kPolledAtATime> taken;
   int done = 0;
   while (done < entries) {
     const size_t wanted = std::min(taken.size(), static_cast<size_t>(entries - done));

@@ -29,7 +29,7 @@ PerProcess<rdma_cm::CmService>& current() noexcept {
 }
 
 /// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
-[[gnu::constructor]] void make_at_load() {
+[[gnu::constructor]] void make_service_at_load() {
   static_cast<void>(current());
 }
 

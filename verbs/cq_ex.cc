@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kFields =
     uint64_t{IBV_WC_STANDARD_FLAGS} |
     uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
-constexpr uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+constexpr uint32_t kKnownCqMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 
 const adapter::WorkCompletion& entry(ibv_cq_ex* cq) noexcept {
@@ -133,11 +133,11 @@ void set_poll_calls(ibv_cq_ex& cq) noexcept {
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcept {
   return guarded(static_cast<ibv_cq_ex*>(nullptr), [&]() -> ibv_cq_ex* {
     const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-    if ((attr->comp_mask & ~kKnownMask) != 0 || (flags & ~kKnownFlags) != 0 ||
+    if ((attr->comp_mask & ~kKnownCqMask) != 0 || (flags & ~kKnownFlags) != 0 ||
         (attr->wc_flags & ~kFields) != 0) {
       explain(
           "ibv_create_cq_ex: comp_mask {:#x}, flags {:#x}, wc_flags {:#x}: {:#x}, {:#x}, {:#x} are possible",
-          attr->comp_mask, flags, attr->wc_flags, kKnownMask, kKnownFlags, kFields);
+          attr->comp_mask, flags, attr->wc_flags, kKnownCqMask, kKnownFlags, kFields);
       return no_object(EOPNOTSUPP);
     }
     const bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;

@@ -63,7 +63,7 @@ OpenDevices& open_devices() {
 }
 
 /// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
-[[gnu::constructor]] void make_at_load() {
+[[gnu::constructor]] void make_list_at_load() {
   static_cast<void>(open_devices());
 }
 

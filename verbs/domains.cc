@@ -13,7 +13,7 @@ namespace {
 
 /// Of newer headers: memory may be shared with the host of a confidential guest. Here it need not be.
 constexpr uint32_t kMayShareMemory = 1U << 2;
-constexpr uint32_t kKnownMask =
+constexpr uint32_t kKnownDomainMask =
     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kMayShareMemory;
 
 std::unique_ptr<Pd> shown_domain(ibv_context* context, hca::ProtectionDomain* object) {
@@ -46,9 +46,9 @@ int dealloc_td(ibv_td* td) noexcept {
 /// Queues are not made of a program's memory, so allocators of a parent domain have nothing to do.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept {
   return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
-    if ((attr->comp_mask & ~kKnownMask) != 0 || attr->pd == nullptr) {
+    if ((attr->comp_mask & ~kKnownDomainMask) != 0 || attr->pd == nullptr) {
       explain("ibv_alloc_parent_domain: comp_mask {:#x}: {:#x} are possible, and a PD must be",
-              attr->comp_mask, kKnownMask);
+              attr->comp_mask, kKnownDomainMask);
       return no_object(EINVAL);
     }
     Pd& parent = ours<Pd>(attr->pd);

@@ -22,7 +22,7 @@ namespace weft::verbs {
 namespace {
 
 /// One turn of the adapter, and one lock, for so many.
-constexpr size_t kAtATime = 16;
+constexpr size_t kPostedAtATime = 16;
 
 static_assert(sizeof(ibv_sge) == sizeof(adapter::Sge) &&
               offsetof(ibv_sge, addr) == offsetof(adapter::Sge, addr) &&
@@ -58,7 +58,7 @@ class SegmentLists {
 
  private:
   static constexpr size_t kRoomBytes =
-      kAtATime * adapter::AdapterLimits{}.sges_per_wqe * sizeof(adapter::Sge);
+      kPostedAtATime * adapter::AdapterLimits{}.sges_per_wqe * sizeof(adapter::Sge);
 
   size_t used_ = 0;
   alignas(adapter::Sge) std::byte room_[kRoomBytes];
@@ -113,14 +113,14 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
 /// but the segments.
 template <class Wr, class Request, class Fill, class Post>
 int post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
-  std::array<Request, kAtATime> chunk;
+  std::array<Request, kPostedAtATime> chunk;
   SegmentLists segments;
   while (list != nullptr) {
     segments.clear();
     Wr* first = list;
     size_t count = 0;
     bool good = true;
-    for (; list != nullptr && count < kAtATime; list = list->next, ++count) {
+    for (; list != nullptr && count < kPostedAtATime; list = list->next, ++count) {
       good = fill(*list, chunk[count]) && segments.take(list->sg_list, list->num_sge, chunk[count].sges);
       if (!good) break;
     }

@@ -36,7 +36,7 @@ PerProcess<ProcessNode>& current() noexcept {
 }
 
 /// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
-[[gnu::constructor]] void make_at_load() {
+[[gnu::constructor]] void make_node_at_load() {
   static_cast<void>(current());
 }
 

@@ -179,7 +179,7 @@ Shown& shown() {
 }
 
 /// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
-[[gnu::constructor]] void make_at_load() {
+[[gnu::constructor]] void make_tree_at_load() {
   static_cast<void>(shown());
 }
 

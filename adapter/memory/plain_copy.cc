@@ -10,7 +10,7 @@
 namespace weft::adapter {
 namespace {
 
-constexpr size_t kWord = sizeof(uint64_t);
+constexpr size_t kPlainWord = sizeof(uint64_t);
 
 /// Stores what others see only behind all that was stored before.
 template <class Word>
@@ -44,8 +44,8 @@ template <class Word>
 /// ends the range comes behind the rest.
 void copy_by_signals(std::byte* to, const std::byte* from, size_t bytes) {
   enter_copy();
-  if (bytes > kWord && (reinterpret_cast<uintptr_t>(to) + bytes) % kWord == 0) [[likely]] {
-    const size_t rest = bytes - kWord;
+  if (bytes > kPlainWord && (reinterpret_cast<uintptr_t>(to) + bytes) % kPlainWord == 0) [[likely]] {
+    const size_t rest = bytes - kPlainWord;
     const auto last = load<uint64_t>(from + rest);
     std::memcpy(to, from, rest);
     store_last(to + rest, last);

@@ -23,7 +23,7 @@ constexpr Duration kConnectPatience = 500ms;
 constexpr Duration kHelloInterval = 1s;
 constexpr Duration kMonitorInterval = 20ms;
 constexpr Duration kProblemLogInterval = 5s;
-constexpr int kMessagesPerPump = 64;
+constexpr int kMessagesPerTurn = 64;
 
 constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
@@ -37,7 +37,7 @@ class Dealer final : public BurstChannel {
 
   bool send_burst(ZmqMessage& message) noexcept override { return socket_->send(message); }
   void pump() noexcept override {
-    for (int i = 0; i < kMessagesPerPump; ++i) {
+    for (int i = 0; i < kMessagesPerTurn; ++i) {
       ZmqMessage message;
       if (!socket_->receive(message)) return;
       if (carrier_ != nullptr && carrier_->deliver(message)) continue;

@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-constexpr MadHeader kFrame{
+constexpr MadHeader kCmFrame{
     .mad_class = MadClass::kConnection, .class_version = kCmClassVersion, .method = MadMethod::kSend};
 
 /// Private data ends the message.
@@ -149,7 +149,7 @@ uint16_t attribute_of(const CmBody& body) noexcept {
 MadBytes encode_cm(const CmMad& mad) noexcept {
   WEFT_CHECK(mad.body.index() != 0, "a message to encode");
   MadBytes out{};
-  MadHeader header = kFrame;
+  MadHeader header = kCmFrame;
   header.transaction = mad.transaction;
   header.attribute = attribute_of(mad.body);
   encode_mad_header(header, out);
@@ -160,7 +160,7 @@ MadBytes encode_cm(const CmMad& mad) noexcept {
 
 MadError decode_cm(std::span<const std::byte> in, CmMad& out) noexcept {
   return decode_mad_body(
-      in, kFrame, out, [](MadReader& reader, auto& message) { layout(reader, message); }, encode_cm);
+      in, kCmFrame, out, [](MadReader& reader, auto& message) { layout(reader, message); }, encode_cm);
 }
 
 std::string_view to_string(CmAttribute attribute) noexcept {

@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-constexpr MadHeader kFrame{
+constexpr MadHeader kEndnodeFrame{
     .mad_class = MadClass::kEndnode, .class_version = kEndnodeClassVersion, .method = MadMethod::kSend};
 
 template <class Io, class Address>
@@ -44,7 +44,7 @@ void layout(Io& io, typename Io::template Field<IsThere>& answer) noexcept {
 
 MadBytes encode_endnode(const EndnodeMad& mad) noexcept {
   MadBytes out{};
-  MadHeader header = kFrame;
+  MadHeader header = kEndnodeFrame;
   header.transaction = mad.transaction;
   MadWriter writer(out);
   std::visit(
@@ -59,7 +59,8 @@ MadBytes encode_endnode(const EndnodeMad& mad) noexcept {
 
 MadError decode_endnode(std::span<const std::byte> in, EndnodeMad& out) noexcept {
   return decode_mad_body(
-      in, kFrame, out, [](MadReader& reader, auto& message) { layout(reader, message); }, encode_endnode);
+      in, kEndnodeFrame, out, [](MadReader& reader, auto& message) { layout(reader, message); },
+      encode_endnode);
 }
 
 std::string_view to_string(EndnodeAttribute attribute) noexcept {

@@ -7,8 +7,6 @@
 namespace weft::sim::verbs {
 namespace {
 
-constexpr uint64_t kGuardBytes = 16;
-constexpr uint64_t kWordBytes = 8;
 constexpr uint32_t kAttempts = 12;
 
 /// A free range of the region's own half, or false.

@@ -11,9 +11,7 @@
 namespace weft::sim::verbs {
 namespace {
 
-constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kWords = 4;
-constexpr uint64_t kGuardBytes = 16;
 constexpr uint64_t kPatches = 3;
 
 /// Whole pages, so that a region may be made of them; what is large comes from the system as zeros.

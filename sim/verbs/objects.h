@@ -18,6 +18,9 @@
 
 namespace weft::sim::verbs {
 
+constexpr uint32_t kWordBytes = 8;    // of an atomic operation
+constexpr uint64_t kGuardBytes = 16;  // around each range that is lent, never written
+
 struct Node;
 struct Qp;
 struct Region;

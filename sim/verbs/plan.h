@@ -12,6 +12,8 @@
 
 namespace weft::sim::verbs {
 
+constexpr uint32_t kMillion = 1'000'000;  // of the shares in ppm
+
 struct Plan {
   uint64_t seed = 0;
   FabricPlan fabric;                 // its endnodes are ports

@@ -16,7 +16,6 @@ using adapter::QpState;
 namespace {
 
 constexpr uint32_t kQpsMax = 14;  // alive at a time
-constexpr uint64_t kMillion = 1'000'000;
 
 uint64_t stream_of(uint64_t seed, uint64_t number) noexcept {
   return seed * 0x9E37'79B9'7F4A'7C15ULL + number * 0xD1B5'4A32'D192'ED03ULL;

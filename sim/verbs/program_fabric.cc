@@ -14,7 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint64_t kMillion = 1'000'000;
 constexpr uint32_t kNodesMin = 2;   // that live at a time
 constexpr uint32_t kNodesMax = 20;  // in all
 constexpr Duration kLongPause = 5ms;

@@ -19,7 +19,6 @@ using adapter::WcStatus;
 namespace {
 
 constexpr uint32_t kInlineMax = 200;
-constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kUnknownFlag = 1U << 9;
 
 /// What a key must give for it.

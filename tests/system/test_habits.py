@@ -76,6 +76,10 @@ class HabitsTest(WeftCase):
         code, out, err = self.weft("run", "--fabric", endpoint, PROBE, "cancelled")
         self.assertEqual(code, MOVED, out + err)
 
+    def test_signal_handlers_may_poll_and_post(self):
+        for preload in (True, False):
+            self.goes_well("handlers", preload=preload)
+
     def test_limits_cost_a_reason_at_most(self):
         """Under each limit the program moves its message, or is told by an error why it has no device."""
         limits = {"16 descriptors": {"nofile": 16}, "8 descriptors": {"nofile": 8}, "64 MiB": {"as": 64 << 20},

@@ -9,12 +9,12 @@
 namespace weft::tools {
 namespace {
 
-constexpr Duration kAnswerTimeout = std::chrono::seconds(3);
+constexpr Duration kPlaceTimeout = std::chrono::seconds(3);
 
 /// The names of a node's interfaces, with the node's own before them: a file may hold several nodes one day.
 Result<std::vector<std::string>> interfaces_of(control::ControlClient& client, const std::string& control,
                                                const std::string& node) {
-  Result<control::ControlReply> reply = client.ask(control, {}, kAnswerTimeout);
+  Result<control::ControlReply> reply = client.ask(control, {}, kPlaceTimeout);
   if (!reply.ok()) return reply.error();
   std::vector<std::string> names;
   for (const std::string& name : reply.value().info.interfaces)

@@ -8,7 +8,7 @@
 namespace weft::tools {
 namespace {
 
-constexpr Duration kAnswerTimeout = std::chrono::seconds(3);
+constexpr Duration kCaptureTimeout = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Result<RunningCapture> RunningCapture::start(control::ControlClient& client, con
   request.action = control::ControlAction::kCaptureStart;
   request.capture = {dir.file(fmt::format("{}.capture.{}", order.taker, getpid())), order.keep,
                      order.ring_bytes, order.interface, static_cast<uint32_t>(getpid())};
-  Result<control::ControlReply> reply = client.ask(control, request, kAnswerTimeout);
+  Result<control::ControlReply> reply = client.ask(control, request, kCaptureTimeout);
   if (!reply.ok()) return reply.error();
   Result<CaptureRing> ring = CaptureRing::open(request.capture.path);
   unlink(request.capture.path.c_str());
@@ -40,7 +40,7 @@ RunningCapture::~RunningCapture() {
   control::ControlRequest request;
   request.action = control::ControlAction::kCaptureStop;
   request.capture.path = path_;
-  (void)client_->ask(control_, request, kAnswerTimeout).ok();
+  (void)client_->ask(control_, request, kCaptureTimeout).ok();
 }
 
 }  // namespace weft::tools

@@ -5,13 +5,13 @@
 namespace weft::adapter {
 namespace {
 
-constexpr std::array kOperations = offer({{SendOpcode::kSend, Opcode::kRaw}, {SendOpcode::kDelay}});
+constexpr std::array kRawOperations = offer({{SendOpcode::kSend, Opcode::kRaw}, {SendOpcode::kDelay}});
 
 }  // namespace
 
 const ServiceRow kRawRow{.type = QpType::kRaw,
                          .states_like = QpType::kRaw,
-                         .operations = kOperations,
+                         .operations = kRawOperations,
                          .takes = kOpOnRaw,
                          .takes_raw_frames = true,
                          .is_paced = true,

@@ -20,15 +20,15 @@ namespace {
 
 using S = SendOpcode;
 
-constexpr std::array kOperations = offer({{S::kRdmaWrite, Opcode::kRdWrite},
-                                          {S::kSend, Opcode::kRdSend},
-                                          {S::kRdmaWriteWithImm, Opcode::kRdWrite},
-                                          {S::kSendWithImm, Opcode::kRdSend},
-                                          {S::kSendWithInvalidate, Opcode::kRdSend},
-                                          {S::kLocalInvalidate},
-                                          {S::kBindWindow},
-                                          {S::kUnbindWindow},
-                                          {S::kDelay}});
+constexpr std::array kRdOperations = offer({{S::kRdmaWrite, Opcode::kRdWrite},
+                                            {S::kSend, Opcode::kRdSend},
+                                            {S::kRdmaWriteWithImm, Opcode::kRdWrite},
+                                            {S::kSendWithImm, Opcode::kRdSend},
+                                            {S::kSendWithInvalidate, Opcode::kRdSend},
+                                            {S::kLocalInvalidate},
+                                            {S::kBindWindow},
+                                            {S::kUnbindWindow},
+                                            {S::kDelay}});
 
 RdLine& line_of(QueuePair& qp) noexcept {
   return static_cast<RdLine&>(*qp.kept);
@@ -38,7 +38,7 @@ RdLine& line_of(QueuePair& qp) noexcept {
 
 const ServiceRow kRdRow{.type = QpType::kRd,
                         .states_like = QpType::kRd,
-                        .operations = kOperations,
+                        .operations = kRdOperations,
                         .takes = kOpOnRd,
                         .acknowledged = true,
                         .keep = make_kept<RdLine>,

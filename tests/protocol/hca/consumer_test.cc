@@ -31,7 +31,8 @@ TEST(AnswerTest, is_an_errno) {
   for (const auto& [answer, error] :
        {Row{Answer::kOk, 0}, Row{Answer::kInvalid, EINVAL}, Row{Answer::kNoMemory, ENOMEM},
         Row{Answer::kBusy, EBUSY}, Row{Answer::kAgain, EAGAIN}, Row{Answer::kInterrupted, EINTR},
-        Row{Answer::kUnsupported, EOPNOTSUPP}, Row{Answer::kNoDescriptor, EMFILE}, Row{Answer::kForked, EIO}})
+        Row{Answer::kUnsupported, EOPNOTSUPP}, Row{Answer::kNoDescriptor, EMFILE}, Row{Answer::kForked, EIO},
+        Row{Answer::kReentered, EDEADLK}})
     EXPECT_EQ(to_errno(answer), error) << to_string(answer);
   EXPECT_EQ(hca::answer_of(adapter::PostResult::kOk), Answer::kOk);
   EXPECT_EQ(hca::answer_of(adapter::PostResult::kWouldBlock), Answer::kNoMemory);

@@ -331,6 +331,58 @@ int cancelled(Verbs& verbs) {
   return verbs.destroy_channel(channel) == 0 && endpoint.end() ? 0 : wrong("the end of its objects");
 }
 
+/// What a handler does to a device while other calls of its thread are interrupted.
+struct Handled {
+  Endpoint* endpoint = nullptr;  // its own, of the same process
+  std::atomic<int> posted{0};
+  std::atomic<int> refused{0};
+  std::atomic<int> wrong{0};
+} handled;
+
+void handle(int /*signal*/) {
+  const int before = errno;
+  ibv_wc entry{};
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad = nullptr;
+  if (ibv_poll_cq(handled.endpoint->cq, 1, &entry) != 0) ++handled.wrong;
+  const int armed = ibv_req_notify_cq(handled.endpoint->cq, 0);
+  if (armed != 0 && armed != EDEADLK) ++handled.wrong;
+  const int error = handled.posted < 8 ? ibv_post_recv(handled.endpoint->qp, &receive, &bad) : armed;
+  if (error == EDEADLK) {
+    ++handled.refused;
+  } else if (error == 0) {
+    ++handled.posted;
+  } else {
+    ++handled.wrong;
+  }
+  errno = before;
+}
+
+/// Signal handlers poll, arm and post at any moment. A call that meets another of its thread on the device is
+/// refused, and never waits for itself.
+int handlers(Verbs& verbs) {
+  Endpoint endpoint{verbs};
+  Endpoint other{verbs};
+  if (!endpoint.make() || !other.make()) return told("no endpoint");
+  handled.endpoint = &other;
+  struct sigaction action {};
+  action.sa_handler = handle;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval often{{0, 300}, {0, 300}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  int good = 0;
+  while ((good < 200 || handled.refused < 5 || handled.posted < 5) && std::chrono::steady_clock::now() < end)
+    good += endpoint.send_to_self() ? 1 : 0;
+  setitimer(ITIMER_REAL, nullptr, nullptr);
+  if (handled.wrong != 0) return wrong("a call of a handler");
+  if (good < 200) return wrong("a message beside handlers");
+  if (handled.refused < 5 || handled.posted < 5)
+    return wrong("handlers that met calls, and handlers that met none");
+  return endpoint.end() && other.end() ? 0 : wrong("the end of its objects");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -346,6 +398,7 @@ int main(int argc, char** argv) {
   if (habit == "fork") return fork_at_any_moment(verbs);
   if (habit == "children") return children(verbs);
   if (habit == "cancelled") return cancelled(verbs);
+  if (habit == "handlers") return handlers(verbs);
   if (habit == "closefrom") return with_descriptors_closed(verbs, [] { closefrom(3); });
   if (habit == "close_range") return with_descriptors_closed(verbs, [] { close_range(3, ~0U, 0); });
   if (habit == "close") return with_descriptors_closed(verbs, close_one_by_one);
