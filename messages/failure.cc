@@ -147,7 +147,7 @@ constexpr std::array kRules{
 constexpr std::array<std::string_view, static_cast<size_t>(FailedWork::kCount)> kWorkNames{
     "request", "send", "RDMA write", "RDMA read", "atomic", "bind", "invalidate", "registration", "receive"};
 
-/// In the order of enum ibv_wc_status, as libibverbs says them.
+/// Texts of enum ibv_wc_status in its order, worded as in libibverbs.
 constexpr std::array<const char*, 24> kStatusTexts{"success",
                                                    "local length error",
                                                    "local QP operation error",
@@ -177,7 +177,7 @@ bool is_local_key(Reason reason) noexcept {
   return static_cast<uint16_t>(reason) >> 8 == static_cast<uint16_t>(Reason::kLocalMemory) >> 8;
 }
 
-/// Key, address and length, and what they were compared with.
+/// Key, address and length, and for bounds the region's range.
 std::string place_of(const Failure& failure) {
   if (failure.key == 0) return {};
   std::string out =
@@ -195,7 +195,7 @@ std::string_view state_name(uint64_t state) noexcept {
   return state < kStates.size() ? kStates[state] : "?";
 }
 
-/// What was compared with what.
+/// The values that were compared, by reason.
 std::string numbers_of(const Failure& failure) {
   const Reason reason = failure.reason;
   if (reason == Reason::kReceiveTooShort)
