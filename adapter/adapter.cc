@@ -142,7 +142,7 @@ Refusable<> AdapterCore::check_queues(const QpConfig& config, const ServiceRow& 
   return {};
 }
 
-/// Fills in what an XRC QP has in place of queues of its own, and checks the rest.
+/// Fills in what an XRC QP has instead of its own queues, and checks the rest.
 Refusable<> AdapterCore::check_qp(QpConfig& config) {
   const ServiceRow* row = services.find(config.type);
   if (row == nullptr) return Refusal{"create_qp: the adapter has no such service"};
@@ -182,7 +182,7 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
 
 QpMemory ChannelAdapter::make_qp(const QpConfig& config) const {
   const ServiceRow* row = core_->services.find(config.type);
-  if (row == nullptr) row = all_services().front();  // it will be refused
+  if (row == nullptr) row = all_services().front();  // any row: create_qp() will refuse the QP
   return QpMemory(std::make_unique<QueuePair>(config, *row, &core_->engine, limits().inline_bytes).release());
 }
 
