@@ -52,9 +52,8 @@ class FailureLog {
   /// the first: retransmissions have such distances.
   static constexpr uint32_t kStrayTimes = 3;
   static constexpr Duration kStraySpan = 2ms;
-  static constexpr size_t kStrayKinds = 8;  // kinds counted at a time
-  static constexpr uint32_t kStraysMost =
-      64;  // reports during the life of an adapter, because peers can provoke them
+  static constexpr size_t kStrayKinds = 8;     // kinds counted at a time
+  static constexpr uint32_t kStraysMost = 64;  // per adapter, because peers can provoke them
 
   FailureLog() { ring_.reset(kKept); }
   /// Sets `flag` with each failure.

@@ -63,8 +63,7 @@ void AddressSpaces::fetch(ProcessId id) {
 
 void AddressSpaces::segment_table_update(ProcessId process, const Segment& segment) {
   const auto found = processes_.find(process);
-  if (found == processes_.end())
-    return;  // the table is not fetched yet, and will be fetched in its new state
+  if (found == processes_.end()) return;  // not fetched yet: the fetch gets the new state
   found->second.segments[segment.id] = segment;
   table_.end_grants();
 }
@@ -107,8 +106,7 @@ AccessFault AddressSpaces::find_page(PdId pd, uint64_t address, AccessKind kind,
     if (const auto back = manager_.page_in(address / kSpacePageBytes); back) found->second = *back;
   }
   if (found == pages_.end() || !found->second.valid) {
-    const bool remote =
-        kind >= AccessKind::kRemoteRead;  // a local access reports the fault by its completion
+    const bool remote = kind >= AccessKind::kRemoteRead;  // a local access completes with an error
     if (remote) static_cast<void>(faults_.push({address, pd}));
     return AccessFault::kNotMapped;
   }

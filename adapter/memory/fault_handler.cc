@@ -54,8 +54,7 @@ constexpr bool kHandlerCanThrow = true;
 #endif
 constexpr std::array kFaultSignals{SIGSEGV, SIGBUS};
 constexpr int kServesOnce = static_cast<int>(SA_RESETHAND);
-constexpr int kSpinsMax =
-    1 << 20;  // limit, because a child may have been forked while another thread held the lock
+constexpr int kSpinsMax = 1 << 20;  // a child may be forked while another thread holds it
 
 /// State of the whole process, indexed like kFaultSignals. A child after fork() or vfork() is another process
 /// and must not change it.
@@ -183,8 +182,7 @@ void install() {
   for (const int signal : kFaultSignals) {
     struct sigaction now {};
     WEFT_CHECK(__sigaction(signal, nullptr, &now) == 0, "sigaction");
-    if (!is_ours(now))
-      program_action(signal) = now;  // in a child it may be ours already; then the parent's table is valid
+    if (!is_ours(now)) program_action(signal) = now;  // in a child it may be ours: keeps the parent's
     WEFT_CHECK(put_ours(signal, program_action(signal)) == 0, "sigaction");
   }
 }

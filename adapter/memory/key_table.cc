@@ -105,8 +105,7 @@ bool KeyTable::take_block(uint32_t index) {
     Slot& slot = slots_[index];
     slot.next = block << kKeyInstanceBits;
     slot.has_block = true;
-    slot.instance =
-        static_cast<uint8_t>(random >> 32);  // `promised` keeps the place where permuted keys continue later
+    slot.instance = static_cast<uint8_t>(random >> 32);  // permuted keys continue behind `promised`
     return true;
   }
   return false;

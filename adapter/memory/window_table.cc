@@ -1,4 +1,4 @@
-// adapter/memory/memory_table.cc has the story.
+// adapter/memory/memory_table.cc explains how the table works.
 #include "adapter/memory/window_table.h"
 
 #include "adapter/memory/tpt_entries.h"
@@ -54,7 +54,7 @@ AccessFault WindowTable::bind_rkey(PdId pd, const BindRequest& request) noexcept
   TptEntries::Admitted region;
   fault = entries_->check_bind(pd, request, region);
   if (fault == AccessFault::kNone) {
-    entries_->unbind(window);  // a one-shot key that has served still hangs on its region
+    entries_->unbind(window);  // a used one-shot key is still bound to its region
     entries_->bind(window, region, request);
   }
   return fault;
@@ -111,7 +111,7 @@ AccessFault WindowTable::bind_type2(uint32_t window, const Accessor& who,
   TptEntries::Admitted region;
   const AccessFault fault = entries_->check_bind(who.pd, request, region);
   if (fault != AccessFault::kNone) return fault;
-  entries_->unbind(window);  // a one-shot key that has served still hangs on its region
+  entries_->unbind(window);  // a used one-shot key is still bound to its region
   entries_->set_key(window, request.window);
   entries_->bind(window, region, request);
   entries_->at(window).tied = who.qpn.value();
