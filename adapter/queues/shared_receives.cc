@@ -61,7 +61,7 @@ Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, S
       steps_.push_back(0);
     }
     if (queues[i] != nullptr) continue;
-    // Never 0, and another one each time, so that an old number finds nothing.
+    // Each new queue of this place gets another number, never 0, so that an old number finds no queue.
     steps_[i] = steps_[i] % (kSrqNumberMask / (engine_.srqs.places())) + 1;
     memory->index = i;
     memory->number = steps_[i] * (engine_.srqs.places()) + i;
@@ -128,7 +128,8 @@ Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) 
   return {};
 }
 
-/// XRC targets take from it no more. A message that is half received has nowhere to go.
+/// XRC targets stop taking from `srq`. A target with a half received message goes to ERR, because the rest of
+/// its message has no buffer.
 void SharedReceives::let_go(SharedReceiveQueue& srq) noexcept {
   for (QueuePair* qp : engine_.qps.all()) {
     if (qp->srq != &srq) continue;
