@@ -31,7 +31,7 @@ enum class AsyncEventKind : uint8_t {
   kClientReregister,  // `port` has a new link: requests to its switch must be made again
   kPortUp,
   kPortDown,
-  kPortExpired,  // down so long that the QPs of the port have failed (decisions 2.12)
+  kPortExpired,  // the port stayed down and its QPs have failed (decisions 2.12)
   kPageFault,    // a peer's access was allowed and found no page mapped (SAN-LMP-12)
   kCount,
 };

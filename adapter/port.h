@@ -65,7 +65,7 @@ class AdapterPort {
   /// True when the link is up, and is a link for which came_up() was not called yet.
   [[nodiscard]] bool has_news() const noexcept { return !linked_ || link_->incarnation() != incarnation_; }
   [[nodiscard]] bool linked() const noexcept { return linked_; }
-  /// The port has been down so long that its QPs have failed.
+  /// The port stayed down until it expired, and its QPs have failed.
   [[nodiscard]] bool expired() const noexcept { return expired_; }
   /// When a port that is down expires; kNever while its link is up.
   [[nodiscard]] Instant expires_at() const noexcept;

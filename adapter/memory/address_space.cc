@@ -42,7 +42,7 @@ AddressSpaces::AddressSpaces(MemoryTable& table, MemoryManager& manager) : table
 }
 
 Refusable<> AddressSpaces::assign(PdId pd, ProcessId process, ProcessMode mode) {
-  if (owners_.contains(pd)) return Refusal{"assign: the protection domain belongs to a process already"};
+  if (owners_.contains(pd)) return Refusal{"assign: the protection domain already belongs to a process"};
   if (mode == ProcessMode::kUser)
     if (Refusable<> confined = table_.confine(pd); !confined) return confined.error();
   owners_.emplace(pd, Owner{process, mode});
@@ -152,7 +152,7 @@ Refusable<> AddressSpaces::authorise(PdId pd, AddressKind kind, uint64_t address
   const uint64_t last = (address + (length - 1)) / kSegmentBytes;
   for (uint64_t segment = address / kSegmentBytes; segment <= last; ++segment) {
     if (!to_virtual(owner->second.process, segment * kSegmentBytes))
-      return Refusal{"reg_addresses: no valid segment of the process opens the range"};
+      return Refusal{"reg_addresses: no valid segment of the process covers the range"};
   }
   return {};
 }
@@ -169,7 +169,8 @@ Refusable<MemoryRegion> AddressSpaces::reg_addresses(PdId pd, AddressKind kind, 
 
 Refusable<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address,
                                                  uint64_t length, Access access) {
-  if (kind == AddressKind::kPhysical) return Refusal{"bind_rkey: binds effective and virtual addresses only"};
+  if (kind == AddressKind::kPhysical)
+    return Refusal{"bind_rkey: only effective and virtual addresses can be bound"};
   Refusable<MemoryRegion> region =
       reg_addresses(pd, kind, address, length, Access::kLocalWrite | Access::kWindowBind);
   if (!region.ok()) return region;

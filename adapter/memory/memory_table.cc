@@ -88,11 +88,11 @@ const char* MemoryTable::objection(const RegionPlan& plan) noexcept {
     return "reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved";
   if (plan.pd.value() >= kMemoryPdsMax) return "reg_mr: no such protection domain";
   const Access unknown = without(plan.access, kRegionRights | kWindowRights | kOptionalRights);
-  if (unknown != Access::kNone) return "reg_mr: rights that no region has; give those of Access";
+  if (unknown != Access::kNone) return "reg_mr: unknown access bits; give those of Access";
   if (has(plan.access, Access::kZeroBased) && plan.start != 0)
     return "reg_mr: zero-based and with a base address; choose one";
   if (has(plan.access, Access::kOneShot) && plan.remote() == Access::kNone)
-    return "reg_mr: one-shot says how often a peer may come; give it a remote right";
+    return "reg_mr: one-shot limits a peer's operations; give a remote right too";
   if (has(plan.access, Access::kOneShot) && plan.one_key)
     return "reg_mr: one-shot would end the owner's use of the one key too; choose one";
   if (plan.length == 0) return "reg_mr: no memory given; a region has at least one byte";

@@ -91,7 +91,7 @@ class MemoryTable final : public WindowTable {
   /// @param pds    PDs with preallocated room; further ones allocate memory
   MemoryTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds = 0);
 
-  /// What is wrong with the arguments of reg_mr(), apart from room in the table; null when nothing is.
+  /// The first fault in the arguments of reg_mr(), apart from room in the table; null when there is none.
   [[nodiscard]] static const char* objection(PdId pd, std::span<std::byte> memory, Access access,
                                              const RegisterOptions& options) noexcept;
   /// Registers memory, which must outlive the registration (TPT-REG-01): makes one entry for local use and,
@@ -236,7 +236,7 @@ class MemoryTable final : public WindowTable {
                                       AccessKind kind) const noexcept;
   [[nodiscard]] static RegionPlan plan_of(PdId pd, std::span<std::byte> memory, Access access,
                                           const RegisterOptions& options) noexcept;
-  /// What is wrong with a registration, apart from room in the table; null when nothing is.
+  /// The first fault of a registration, apart from room in the table; null when there is none.
   [[nodiscard]] static const char* objection(const RegionPlan& plan) noexcept;
   /// Replaces the staged memory of a reserved entry.
   [[nodiscard]] Refusable<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);

@@ -22,7 +22,7 @@ Refusable<Rkey> WindowTable::alloc_rkey(PdId pd) {
 Refusable<> WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
   if (pd.value() >= kMemoryPdsMax) return Refusal{"alloc_rkey: no such protection domain"};
   if (entries_->free_count() < out.size()) {
-    return Refusal{"alloc_rkey: no free key; retire some or raise AdapterLimits::keys"};
+    return Refusal{"alloc_rkey: no free key; deallocate some or raise AdapterLimits::keys"};
   }
   for (Rkey& key : out) {
     key = Rkey(entries_->key_of(entries_->take({.pd = pd, .type = EntryType::kWindow})));
@@ -35,7 +35,7 @@ Refusable<> WindowTable::dealloc_rkey(Rkey key) {
   const TableEntry* window =
       index != kNoEntry ? &entries_->at(index) : entries_->find_present(key.value(), index);
   if (window == nullptr || window->type != EntryType::kWindow)
-    return Refusal{"dealloc_rkey: not a present RKey"};
+    return Refusal{"dealloc_rkey: not an allocated RKey"};
   if (entries_->is_implicit(index))
     return Refusal{"dealloc_rkey: the key belongs to a region; deregister that"};
   ++revision_;
@@ -67,7 +67,7 @@ Refusable<Rkey> WindowTable::alloc_window(PdId pd, WindowKind kind) {
   entries_->at(window).kind = kind;
   if (kind == WindowKind::kType2 && !entries_->take_block(window)) {
     entries_->release(window);
-    return Refusal{"alloc_window: no block of keys is free for it; retire some windows"};
+    return Refusal{"alloc_window: no free block of keys; deallocate some windows"};
   }
   return Rkey(entries_->key_of(window));
 }

@@ -30,7 +30,8 @@ Refusable<> SharedReceives::check(const SrqConfig& config) const {
   if (config.wqes == 0 || config.wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe)
     return Refusal{"create_srq: more WQEs or segments than AdapterLimits allow, or none"};
   const bool xrc = config.xrcd != XrcdId();
-  if (xrc != (config.cq != nullptr)) return Refusal{"create_srq: an XRC domain goes with a CQ"};
+  if (xrc != (config.cq != nullptr))
+    return Refusal{"create_srq: an XRC domain and a CQ must be given together"};
   if (!xrc) return {};
   if (!has(config.xrcd)) return Refusal{"create_srq: no such XRC domain"};
   const uint32_t cq = config.cq->index();
@@ -97,8 +98,9 @@ Refusable<> SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr,
     return Refusal{"modify_srq: more WQEs than AdapterLimits allow, or none"};
   const uint32_t wqes = resizes ? attr.wqes : srq.queue.capacity();
   if ((mask & kSrqLimit) != 0 && attr.limit > wqes)
-    return Refusal{"modify_srq: a limit of {} for {} WQEs", attr.limit, wqes};
-  if (resizes && !srq.queue.resize(wqes, room)) return Refusal{"modify_srq: more WQEs than that are in use"};
+    return Refusal{"modify_srq: limit {} is above the {} WQEs of the queue", attr.limit, wqes};
+  if (resizes && !srq.queue.resize(wqes, room))
+    return Refusal{"modify_srq: more WQEs are in use, or no memory was given"};
   if ((mask & kSrqLimit) == 0) return {};
   srq.queue.set_low_mark(attr.limit);
   if (srq.queue.low()) engine_.tell_srq_limit(srq, srq.queue);

@@ -26,8 +26,8 @@ constexpr size_t kPortNumbers = 256;
 
 Status LiveFaults::check(const FaultRule& rule) {
   if (rule.chance_ppm == 0 || rule.chance_ppm > kFaultAlways)
-    return Error{"a fault strikes with a chance above 0 and up to 100 %"};
-  if (rule.every == 0) return Error{"a fault strikes every 1st, 2nd, ... cell, not every 0th"};
+    return Error{"the chance of a fault must be above 0 and at most 100 %"};
+  if (rule.every == 0) return Error{"a fault can strike every 1st, 2nd, ... cell, not every 0th"};
   if (rule.lanes == 0) return Error{"a fault needs a lane"};
   if (rule.opcode != 0 && find_opcode(rule.opcode) == nullptr)
     return Error{fmt::format("no operation has the number {}", rule.opcode)};

@@ -59,8 +59,7 @@ RdService::RdService(Engine& engine, CellWriter& writer)
   }
 }
 
-/// True for a free context, and for one unused for so long that no message with its PSNs can still be in
-/// flight.
+/// True for a free context, and after kRdContextRest without use: no message with its PSNs is in flight then.
 bool RdService::may_reuse(const RdContext& context) const noexcept {
   if (context.port == 0) return true;
   if (context.holder != nullptr || context.waiting_first != nullptr || context.ack_due) return false;
