@@ -133,7 +133,8 @@ Refusable<> AdapterCore::check_queues(const QpConfig& config, const ServiceRow& 
   if (config.srq != nullptr && config.srq->config.xrcd != XrcdId())
     return Refusal{"create_qp: the SRQ serves the targets of an XRC domain"};
   const bool receives = row.has_recv_queue;
-  if (!receives && config.srq != nullptr) return Refusal{"create_qp: an XRC initiator receives nothing"};
+  if (!receives && config.srq != nullptr)
+    return Refusal{"create_qp: an XRC initiator takes no SRQ, as it receives nothing"};
   if (config.send_wqes == 0 || (receives && config.recv_wqes == 0 && config.srq == nullptr) ||
       config.send_wqes > most.wqes_per_queue || config.recv_wqes > most.wqes_per_queue ||
       config.sges > most.sges_per_wqe) {
@@ -142,7 +143,7 @@ Refusable<> AdapterCore::check_queues(const QpConfig& config, const ServiceRow& 
   return {};
 }
 
-/// Fills in what an XRC QP has in place of queues of its own, and checks the rest.
+/// Fills in what an XRC QP has instead of its own queues, and checks the rest.
 Refusable<> AdapterCore::check_qp(QpConfig& config) {
   const ServiceRow* row = services.find(config.type);
   if (row == nullptr) return Refusal{"create_qp: the adapter has no such service"};
@@ -160,7 +161,7 @@ Refusable<> AdapterCore::check_qp(QpConfig& config) {
     return good;
   }
   if (config.ack_mode == AckMode::kStrict && !row->acknowledged)
-    return Refusal{"create_qp: a service without acknowledgement has no way to acknowledge"};
+    return Refusal{"create_qp: strict ack_mode needs a service with acknowledgements"};
   if (config.packet_crc && !row->connected)
     return Refusal{"create_qp: only packets of connected services carry a CRC"};
   if (config.packet_crc && !row->has_packet_crc) return Refusal{"create_qp: packets of XRC carry no CRC"};
@@ -182,7 +183,7 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
 
 QpMemory ChannelAdapter::make_qp(const QpConfig& config) const {
   const ServiceRow* row = core_->services.find(config.type);
-  if (row == nullptr) row = all_services().front();  // it will be refused
+  if (row == nullptr) row = all_services().front();  // any row: create_qp() will refuse the QP
   return QpMemory(std::make_unique<QueuePair>(config, *row, &core_->engine, limits().inline_bytes).release());
 }
 
@@ -195,7 +196,8 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory
   if (number == kQpnAny) {
     number = core_->numbers.take(engine.now);
     if (number == kQpnAny) {
-      return Refusal{"create_qp: all QP numbers are in use or resting; raise AdapterLimits::queue_pairs"};
+      return Refusal{
+          "create_qp: all QP numbers are in use or not yet reusable; raise AdapterLimits::queue_pairs"};
     }
   } else if (number != kQpnGsi || config.type != QpType::kUd) {
     return Refusal{"create_qp: only QP 1, a UD QP, can be asked for by number"};
@@ -343,7 +345,7 @@ Refusable<> ChannelAdapter::set_lid(uint8_t port, Lid base, uint8_t lmc) {
   AdapterPort& at = *core_->engine.ports[port - 1U];
   if (!at.linked()) return Refusal{"set_lid: the link is down"};
   if (lmc > kLmcMax || base == kLidNone || is_multicast(base) || (base.value() & ((1U << lmc) - 1)) != 0)
-    return Refusal{"set_lid: no LID, or its low bits are not free"};
+    return Refusal{"set_lid: not a unicast LID, LMC above 7, or LID bits below the LMC set"};
   at.set_lid(base, lmc);
   core_->port_changed(at, AsyncEventKind::kLidChange);
   return {};
@@ -354,7 +356,7 @@ Refusable<> ChannelAdapter::set_port_state(uint8_t port, PortState state) {
   if (port == 0 || port > ports()) return Refusal{"set_port_state: no such port"};
   AdapterPort& at = *core_->engine.ports[port - 1U];
   if (!at.linked() || state == PortState::kDown)
-    return Refusal{"set_port_state: the link says when it is down"};
+    return Refusal{"set_port_state: only the link can make the port Down"};
   const bool was_up = at.up();
   at.set_state(state);
   if (at.up() != was_up)
@@ -402,7 +404,7 @@ Refusable<> ChannelAdapter::attach_mcast(QueuePair& qp, const Gid& gid, Lid lid)
 Refusable<> ChannelAdapter::detach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (!core_->engine.groups.detach(qp.port, lid, {gid, &qp}))
-    return Refusal{"detach_mcast: the QP is no member"};
+    return Refusal{"detach_mcast: the QP is not a member of the group"};
   return {};
 }
 
@@ -411,7 +413,8 @@ Refusable<> ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header
   if (qp.owner != &core_->engine || !qp.row->takes_raw_frames)
     return Refusal{"register_protocol: only RAW QPs of this adapter take raw frames"};
   if (!core_->protocols.add({qp.port, next_header, address}, qp))
-    return Refusal{"register_protocol: another QP has it, or AdapterLimits::raw_protocols are there"};
+    return Refusal{
+        "register_protocol: another QP has the protocol, or all AdapterLimits::raw_protocols are in use"};
   return {};
 }
 
@@ -430,7 +433,7 @@ Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
     return Refusal{"make_ah: LID or service level out of range"};
   if (is_multicast(attr.dlid) && attr.is_global != is_multicast(attr.route.dgid))
-    return Refusal{"make_ah: a multicast LID goes with the Gid of a group"};
+    return Refusal{"make_ah: with a multicast LID the global route must name a group"};
   if (attr.is_global && (attr.route.flow_label >> 20) != 0)
     return Refusal{"make_ah: a flow label has 20 bits"};
   return AddressHandle{.pd = pd, .attr = attr};

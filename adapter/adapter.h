@@ -1,8 +1,8 @@
-// adapter/adapter.h -- one channel adapter: QPs, completion queues, protected memory, driven by poll(now)
+// adapter/adapter.h -- one channel adapter: QPs, completion queues and protected memory, driven by poll(now)
 // over one or more cell ports. HCA and TCA are this object with different limits and event policy.
 //
-// Calls above the line "data path" are what a kernel agent does for VI (PUSH-WQ-07): each is counted as
-// kAgentCalls. Calls below it never allocate, lock or make a system call (PUSH-WQ-09).
+// The calls above the line "data path" are those that a kernel agent makes in VI (PUSH-WQ-07); each is
+// counted as kAgentCalls. The calls below it never allocate, lock or make a system call (PUSH-WQ-09).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class MemoryManager;
 class SharedReceives;
 struct Supplies;
 
-/// Owner: one thread. Objects it creates belong to it and die with it.
+/// Owner: one thread. The adapter owns the objects that it creates and destroys them with itself.
 class ChannelAdapter {
  public:
   /// `random` gives QPNs, PSNs and keys; it must outlive the adapter.
@@ -54,46 +54,46 @@ class ChannelAdapter {
   Refusable<> dealloc_pd(PdId pd);
   /// The memory functions: regions, windows, keys.
   [[nodiscard]] MemoryTable& memory() noexcept;
-  /// Regions over effective, virtual and physical addresses become possible, by the tables of `manager`,
-  /// which outlives the adapter (SAN-LMP). Once.
+  /// Allows regions over effective, virtual and physical addresses, by the tables of `manager`, which must
+  /// outlive the adapter (SAN-LMP). At most once.
   AddressSpaces& use_manager(MemoryManager& manager);
-  /// `vector`: below AdapterLimits::completion_vectors. All of an adapter's queues are served alike.
+  /// `vector` must be below AdapterLimits::completion_vectors. All queues of an adapter are served alike.
   Refusable<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
-  /// The same for a queue whose memory was taken beforehand, on any thread. The caller keeps it when the call
-  /// is refused.
+  /// The same for a queue whose memory was allocated before, on any thread. If the call is refused, the
+  /// caller keeps the queue.
   Refusable<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
-  /// Another number of entries; refused when more wait, nothing changes then.
+  /// Changes the number of entries. Refused, without any change, when more entries wait.
   Refusable<> resize_cq(CompletionQueue& cq, uint32_t cqes);
-  /// The same with memory taken beforehand; what the entries stood in is the caller's then.
+  /// The same with memory allocated before. On success `room` holds the old memory.
   Refusable<> resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
   /// Refused while a QP completes there.
   Refusable<> destroy_cq(CompletionQueue* cq);
-  /// The same, but for its memory, which is the caller's then.
+  /// The same; the queue's memory is passed to the caller.
   Refusable<> destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory);
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Refusable<QueuePair*> create_qp(const QpConfig& config);
-  /// The same in two steps: memory for a QP like this and its queues, which anybody may take at any time, and
-  /// its place in the adapter. Nothing of `config` is checked before the second; who is refused keeps the
-  /// memory.
+  /// The same in two steps: make_qp() allocates memory for a QP and its queues, on any thread; create_qp()
+  /// enters the QP into the adapter. Only the second step checks the configuration. If it refuses, the caller
+  /// keeps the memory.
   [[nodiscard]] QpMemory make_qp(const QpConfig& config) const;
   Refusable<QueuePair*> create_qp(const QpConfig& wanted, QpMemory&& memory);
-  /// Flushes nothing: what is queued is forgotten, and so are unpolled completions of the QP,
-  /// as with RESET. Move to kErr first and poll if they are wanted.
+  /// Flushes nothing: queued requests and unpolled completions of the QP are dropped, as with RESET. To get
+  /// them, move the QP to kErr and poll first.
   Refusable<> destroy_qp(QueuePair* qp);
-  /// The same, but for its memory, which is the caller's then.
+  /// The same; the QP's memory is passed to the caller.
   Refusable<> destroy_qp(QueuePair* qp, QpMemory& memory);
-  /// For an owner that ends and leaves its QPs as they are: what they have received and not acknowledged is
-  /// acknowledged with the next poll(), as when they are destroyed.
+  /// For an owner that ends and leaves its QPs as they are: the next poll() acknowledges everything that they
+  /// have received, as when they are destroyed.
   void say_last_words() noexcept;
   ModifyResult modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask);
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
-  /// What the QP was created as: its service (PUSH-CHAN-01), queues and sizes.
+  /// The configuration at creation: service (PUSH-CHAN-01), queues and sizes.
   [[nodiscard]] const QpConfig& config(const QueuePair& qp) const noexcept;
   [[nodiscard]] Qpn qpn(const QueuePair& qp) const noexcept;
-  /// The QP of a number that is no management number; null when there is none.
+  /// The QP with this number; null when there is none, and for management numbers.
   [[nodiscard]] QueuePair* find_qp(Qpn number) const noexcept;
-  /// Hangs something on a QP, for who asks, and for its events.
+  /// Attaches a pointer of the owner to a QP; it also comes with the QP's events.
   void set_user(QueuePair& qp, void* user) noexcept;
   [[nodiscard]] void* user(const QueuePair& qp) const noexcept;
   /// Packets that an unacknowledged connected QP knows to be missing: gaps in the PSN order, packets left
@@ -101,94 +101,96 @@ class ChannelAdapter {
   [[nodiscard]] uint64_t missed_packets(const QueuePair& qp) const noexcept;
   [[nodiscard]] const CounterSet<QpCounter>& counters(const QueuePair& qp) const noexcept;
   [[nodiscard]] const CounterSet<AdapterCounter>& counters() const noexcept;
-  /// Cells that failed validation and accesses that were refused, by reason.
+  /// Cells that failed validation, and accesses that were refused, by reason.
   [[nodiscard]] const CounterSet<CellError>& bad_cells() const noexcept;
   [[nodiscard]] const CounterSet<AccessFault>& access_faults() const noexcept;
-  /// Moves the adapter's counters onto a page as `prefix.*`; false when it is full. The page must outlive the
-  /// adapter.
+  /// Publishes the adapter's counters on a page as `prefix.*`; false when the page is full. The page must
+  /// outlive the adapter.
   bool publish(StatsPage& page, std::string_view prefix);
-  /// A QP's counters likewise.
+  /// The same for a QP's counters.
   bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);
   [[nodiscard]] CqInfo query_cq(const CompletionQueue& cq) const noexcept;
   [[nodiscard]] uint32_t ports() const noexcept;
-  /// LID, cell payload and lanes of a port; null before its link was up for the first time.
+  /// LID, cell payload and lanes of a port; null until its link has been up.
   [[nodiscard]] const fabric::CellPortInfo* port_info(uint8_t port) const noexcept;
   /// True while the link of port `port` (1, 2, ...) is up.
   [[nodiscard]] bool port_up(uint8_t port) const noexcept;
 
-  /// What a port is called and how it sends, while its link is up; a link that comes up says it anew. QPs go
-  /// on, by other paths; kLidChange is raised. A port has the 2^`lmc` LIDs from `base` on.
+  /// Sets the LIDs of a port whose link is up: 2^`lmc` LIDs from `base` on. A link that comes up again sets
+  /// them anew. QPs continue with new paths, and kLidChange is raised.
   Refusable<> set_lid(uint8_t port, Lid base, uint8_t lmc);
-  /// Below kActive a port drops what arrives, and what is to leave waits.
+  /// Below kActive a port drops arriving cells, and cells to send wait.
   Refusable<> set_port_state(uint8_t port, PortState state);
   Refusable<> set_service_lanes(uint8_t port, const ServiceLanes& lanes);
-  /// The partitions of a port, kPkeysPerPort at most; entry 0 is there when the port is attached: the default
-  /// partition. QPs go by their index: what stands there now is theirs.
+  /// Sets the partitions of a port, at most kPkeysPerPort. When a port is attached, entry 0 is the default
+  /// partition. QPs refer to entries by index, so they follow a change.
   Refusable<> set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
   [[nodiscard]] std::span<const uint16_t> pkeys(uint8_t port) const noexcept;
-  /// Makes a UD QP a member of a multicast group of its port, or no member any more; it hears what is sent to
-  /// the group's LID with its Gid, also from this adapter. A member is not destroyed.
+  /// Adds a UD QP to a multicast group of its port, or removes it. A member receives datagrams for the
+  /// group's LID with its Gid, also those of this adapter. A member cannot be destroyed.
   Refusable<> attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
   Refusable<> detach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
-  /// IPv6 datagrams of an upper-level protocol that come to `address`, as raw frames for kQpnByProtocol, are
-  /// for this RAW QP (SAN-XPORT-16); others are dropped. A QP that is registered is not destroyed.
+  /// This RAW QP gets the IPv6 datagrams of an upper-level protocol for `address`, which come as raw frames
+  /// for kQpnByProtocol (SAN-XPORT-16). Datagrams without a registered QP are dropped. A registered QP cannot
+  /// be destroyed.
   Refusable<> register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
   Refusable<> unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
-  /// An address handle for datagram QPs of `pd`; refused when an attribute is out of range.
+  /// Makes an address handle for datagram QPs of `pd`; refused when an attribute is out of range.
   Refusable<AddressHandle> make_ah(PdId pd, const AhAttr& attr);
 
-  // ---- memory taken beforehand (adapter/supplies.h), for an owner under whose lock others wait --------
-  /// SupplyKind bits of what the tables have little of. After supply() with all of that none of the calls
-  /// above that make one object takes memory, but for what it is given.
+  // ---- memory allocated beforehand (adapter/supplies.h), for an owner under whose lock others wait --------
+  /// SupplyKind bits of the tables that are short of memory. After supply() with all of these, none of the
+  /// calls above that create one object allocates memory beyond what it is given.
   [[nodiscard]] uint32_t lacks() const noexcept;
-  /// Keeps of `supplies` what it lacks.
+  /// Takes from `supplies` what the adapter is short of.
   void supply(Supplies& supplies) noexcept;
-  /// `flag` becomes true when the data path has come to lack something. From then on it takes no memory
-  /// itself: a turn sends and receives as much as it has memory for, and what waits goes on after supply().
+  /// Sets `flag` when the data path runs short of memory. From then on the data path never allocates: a turn
+  /// sends and receives as far as memory suffices, and the rest continues after supply().
   void report_lack(bool& flag) noexcept;
-  /// There is no memory for supply(): until there is, what finds none is dropped or fails as at a limit.
+  /// Call when supply() finds no memory: until it does, work that needs more memory is dropped or fails as at
+  /// a limit.
   void go_without() noexcept;
 
   // ---- data path --------------------
   /// Queues one WQE without telling the adapter (PUSH-WQ-04).
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
-  /// Send doorbell: everything posted so far may go.
+  /// Send doorbell: all requests posted so far may be sent.
   void ring_send(QueuePair& qp) noexcept;
-  /// Forgets the send requests that were posted since the last doorbell.
+  /// Forgets send requests posted since the last doorbell.
   void take_back_posts(QueuePair& qp) noexcept;
-  /// Receive doorbell: everything posted so far may be used for what arrives.
+  /// Receive doorbell: all receive requests posted so far may be used.
   void ring_recv(QueuePair& qp) noexcept;
   /// post() and ring_send().
   [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request) noexcept;
-  /// post() of a list until one is refused, and ring_send(). `accepted` is how many were taken, and so the
-  /// place of the one that the result speaks of; those before it are executed.
+  /// post() of a list up to the first refusal, then ring_send(). `accepted` is the number of accepted
+  /// requests, and so the index of the refused one. The accepted requests are executed.
   [[nodiscard]] PostResult post_send(QueuePair& qp, std::span<const SendRequest> list,
                                      size_t& accepted) noexcept;
   /// post() and ring_recv().
   [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
-  /// Takes up to `out.size()` completions, oldest first; returns how many.
+  /// Takes up to `out.size()` completions, oldest first. Returns their number.
   [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept;
-  /// Asks for one notification with the next entry, or the next solicited or failed one.
+  /// Asks for one notification with the next entry, or with the next solicited or failed entry.
   void arm_cq(CompletionQueue& cq, CqNotify when) noexcept;
-  /// True once after an armed queue has got its entry.
+  /// True once after an armed queue has got such an entry.
   [[nodiscard]] bool take_cq_notification(CompletionQueue& cq) noexcept;
-  /// The CQ whose notification is the oldest that was not taken, so that no caller needs to look at all of
-  /// them; null when there is none. Its notification is taken with that.
+  /// Takes the oldest notification and returns its CQ, so that callers need not check all CQs; null when
+  /// there is none.
   [[nodiscard]] CompletionQueue* next_notified_cq() noexcept;
-  /// Takes the oldest asynchronous event; false when there is none. None is lost: it waits in its object,
+  /// Takes the oldest asynchronous event; false when there is none. No event is lost: it waits in its object,
   /// where two of one kind become one.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
-  /// Takes the oldest failure of a request or message that people may hear of; false when there is none.
+  /// Takes the oldest failure to report to people; false when there is none.
   [[nodiscard]] bool next_failure(Failure& out) noexcept;
-  /// `flag` becomes true with each failure.
+  /// Sets `flag` with each failure.
   void report_failures(bool& flag) noexcept;
   /// One bounded turn: receive, execute, send, acknowledge, timers. Returns work done.
   int poll(Instant now) noexcept;
-  /// Sends what was posted since poll(), as far as a turn may: who posts because of what that poll() brought
-  /// does not wait for the next one. Returns the cells sent.
+  /// Sends what was posted since poll(), within the limits of a turn. A request that the owner posts in
+  /// response to that poll() need not wait for the next one. Returns the number of cells sent.
   int send_posted() noexcept;
-  /// When poll() must run next though no cell arrives.
+  /// Time by which poll() must run although no cell arrives.
   [[nodiscard]] Instant deadline() const noexcept;
 
  private:

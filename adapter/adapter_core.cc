@@ -1,7 +1,7 @@
-// How it works: one turn looks at the ports, takes what has arrived, lets QPs with work send, sends
-// acknowledgements, runs timers and flushes. Cells go to a QP by the low bits of their QPN; the full number
-// is compared, so an old number finds nothing. A connected QP takes cells from its bound peer only, and
-// that is checked before PSN and key (PUSH-CHAN-07).
+// How it works: one turn looks at the ports, takes arrived cells, lets QPs with work send, sends
+// acknowledgements, runs timers and flushes. The low bits of a cell's QPN select the QP. The full number is
+// compared, so an old number finds no QP. A connected QP takes cells only from its bound peer; that is
+// checked before PSN and key (PUSH-CHAN-07).
 #include "adapter/adapter_core.h"
 
 #include <algorithm>
@@ -53,10 +53,11 @@ int AdapterCore::poll(Instant now) noexcept {
   for (const auto& port : engine.ports) {
     if (engine.ready_to_receive()) work += receive_cells(port->loopback(), *port);
   }
-  engine.schedule
-      .wake_waiting();  // after them: credit comes with cells, and a loopback has room once it is read
+  // After the receives: cells bring credit, and a loopback has room once it is read.
+  engine.schedule.wake_waiting();
   work += run_timers();
-  work += send_acks();  // first: with one credit per lane, data would leave none for them
+  // Before data: with one credit per lane, data would leave no credit for acknowledgements.
+  work += send_acks();
   work += send_cells();
   if (std::exchange(engine.overrun_news, false)) [[unlikely]] {
     overrun_ = true;
@@ -121,8 +122,8 @@ void AdapterCore::begin_sweep() noexcept {
   if (sweep_left_ == 0) sweep_left_ = engine.qps.all().size();
 }
 
-/// Tells the next QPs what has changed. What concerns all of them is spread over turns, however many they
-/// are.
+/// Tells the next QPs about a change. A change for all QPs is spread over several turns, so that a turn's
+/// cost does not depend on their number.
 void AdapterCore::sweep() noexcept {
   for (uint32_t told = 0; told < kSweptPerTurn && sweep_left_ > 0; ++told) {
     sweep_left_ = std::min(sweep_left_, engine.qps.all().size());
@@ -139,11 +140,11 @@ void AdapterCore::sweep() noexcept {
 void AdapterCore::tell(QueuePair& qp) noexcept {
   const bool lives = qp.state != QpState::kReset && qp.state != QpState::kErr;
   if (lives && (qp.config.send_cq->fails_users || qp.config.recv_cq->fails_users)) {
-    return fail_qp(qp, WcStatus::kFatal, Reason::kCqOverrun);  // it lost a completion
+    return fail_qp(qp, WcStatus::kFatal, Reason::kCqOverrun);  // a completion of the QP was lost
   }
   const AdapterPort& port = engine.port_of(qp);
   const bool armed = qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives;
-  // Where the other path is of no use either, the port is waited for, but not for ever.
+  // If the other path is of no use either, the QP waits for its port until the port expires.
   if (!port.up() && port.known() && armed && (move_path(qp) || !port.expired())) return;
   if (std::exchange(qp.port_seen, port.change()) == port.change()) return;
   if (port.expired()) {
@@ -153,10 +154,10 @@ void AdapterCore::tell(QueuePair& qp) noexcept {
   }
 }
 
-/// Its port has come up: what is missing is sent again at once.
+/// The QP's port has come up: missing packets are sent again at once.
 void AdapterCore::renew(QueuePair& qp) noexcept {
   (void)engine.path_ready(qp);
-  // Packets in flight were cut for another cell size: they cannot be repeated.
+  // Packets in flight were cut for another cell size and cannot be repeated.
   if (qp.other_cells) return fail_qp(qp, WcStatus::kFatal, Reason::kCellsChanged);
   engine.schedule.wait_no_more(qp);
   if (!qp.abilities().finish_send) return;
@@ -170,7 +171,7 @@ void AdapterCore::expire(QueuePair& qp) noexcept {
   fail_qp(qp, WcStatus::kRetryExceeded, Reason::kPortDown);
 }
 
-/// Its path is of no use any more: it takes the other one, and what is missing is sent again there.
+/// The QP's path is of no use any more: switches to the alternate path and repeats missing packets there.
 bool AdapterCore::move_path(QueuePair& qp) noexcept {
   if (!migrate(engine, qp)) return false;
   if (qp.abilities().finish_send) qp.service->repeat_all(qp);
@@ -181,12 +182,12 @@ bool AdapterCore::move_path(QueuePair& qp) noexcept {
 int AdapterCore::receive_cells(fabric::CellPort& carrier, const AdapterPort& port) noexcept {
   const std::span<const fabric::RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
-  if (!port.up() && &carrier == &port.link()) [[unlikely]] {  // not active: it consumes, and takes none
+  if (!port.up() && &carrier == &port.link()) [[unlikely]] {  // not active: cells are consumed and dropped
     engine.counters.add(AdapterCounter::kDropPortInactive, cells.size());
     carrier.release();
     return static_cast<int>(cells.size());
   }
-  CellView cell;  // one for all: making it anew costs more than reading a header
+  CellView cell;  // one object for all cells: constructing it anew costs more than reading a header
   size_t bytes = 0;
   const bool many = engine.qps.many();
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -240,8 +241,8 @@ void AdapterCore::take_cell(const AdapterPort& port, std::span<const std::byte> 
 
 namespace {
 
-/// Does a cell come from the bound peer? Within the subnet its LID tells, across subnets its Gid (C-12,
-/// PUSH-CHAN-07).
+/// True when a cell comes from the bound peer. Within the subnet its LID decides, across subnets its Gid
+/// (C-12, PUSH-CHAN-07).
 bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
   if (cell.src_qpn != qp.peer_qpn || cell.has(kCellGlobal) != qp.path.is_global) return false;
   if (!qp.path.is_global) return cell.slid == qp.peer_lid;
@@ -251,8 +252,8 @@ bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
 
 }  // namespace
 
-/// Cells that are not of the QP's own partition but may come in: a management QP serves every partition of
-/// its port, and raw frames know none.
+/// True for cells of another partition that are accepted all the same: a management QP serves every partition
+/// of its port, and raw frames have none.
 bool AdapterCore::in_partition(const QueuePair& qp, const CellView& cell) const noexcept {
   if (qp.row->takes_raw_frames) return true;
   if (qp.qpn != kQpnGsi) return false;
@@ -260,7 +261,7 @@ bool AdapterCore::in_partition(const QueuePair& qp, const CellView& cell) const 
   return std::any_of(table.begin(), table.end(), [&](uint16_t pkey) { return pkeys_match(cell.pkey, pkey); });
 }
 
-/// A connected QP hears its peer by another path when the peer has migrated.
+/// True when the peer of a connected QP has migrated and the cell comes by its new path.
 bool AdapterCore::followed(QueuePair& qp, const AdapterPort& port, const CellView& cell) noexcept {
   if (!qp.connected() || !qp.abilities().receive) return false;
   if (!follow_peer(engine, qp, port, cell)) return false;
@@ -283,8 +284,8 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   by_service(qp, [&](auto& service) { service.take(qp, cell); });
 }
 
-/// One that finds no credit leaves the list for those that wait for it; one that has sent and could send more
-/// stands behind the others.
+/// A QP that finds no credit moves to the list of QPs that wait for it. A QP that has sent and could send
+/// more goes behind the others.
 int AdapterCore::send_cells() noexcept {
   uint32_t sent = 0;
   uint32_t moved = 0;
@@ -318,12 +319,12 @@ int AdapterCore::send_acks() noexcept {
   return static_cast<int>(sent + services.run_turns());
 }
 
-/// One that stands in no list of those that owe an acknowledgement.
+/// `qp` is in none of the lists of QPs that owe an acknowledgement.
 uint32_t AdapterCore::acknowledge(QueuePair& qp) noexcept {
   bool done = false;
   const uint32_t cells = by_service(qp, [&](auto& service) { return service.acknowledge(qp, done); });
   if (done) return cells;
-  if (!qp.service->owes_now(qp)) {  // what it had to say at once has become untrue
+  if (!qp.service->owes_now(qp)) {  // the urgent acknowledgement is no longer needed
     engine.schedule.acks_later.push_back(qp);
   } else if (cells != 0) {
     engine.schedule.acks_now.push_back(qp);
@@ -333,8 +334,9 @@ uint32_t AdapterCore::acknowledge(QueuePair& qp) noexcept {
   return cells;
 }
 
-/// What need not be said yet is said now if the QP is about to send the first message after a pause: two that
-/// write to each other in turn are woken once for both cells, and no timer wakes anybody between them.
+/// Sends a delayed acknowledgement at once if the QP is about to send its first message after a pause. So two
+/// peers that write to each other in turn wake each other once for both cells, and no timer wakes a process
+/// in between.
 uint32_t AdapterCore::acknowledge_along(QueuePair& qp) noexcept {
   if (!engine.schedule.acks_later.holds(qp) || qp.tx.first != qp.tx.end || !has_work(qp)) return 0;
   AckList::unlink(qp);
@@ -357,7 +359,7 @@ void AdapterCore::flush_ports() noexcept {
   for (const auto& port : engine.ports) port->link().flush(engine.now);
 }
 
-/// Ends a QP for a reason outside its own work.
+/// Moves a QP to the error state for a reason outside its own work.
 void AdapterCore::fail_qp(QueuePair& qp, WcStatus status, Reason reason) noexcept {
   if (qp.state != QpState::kErr) engine.report(qp, {.reason = reason});
   enter_error(engine, qp, AsyncEventKind::kQpFatal, status);
@@ -365,7 +367,7 @@ void AdapterCore::fail_qp(QueuePair& qp, WcStatus status, Reason reason) noexcep
 }
 
 Instant AdapterCore::deadline() const noexcept {
-  // What waits for credit is woken by the link.
+  // QPs that wait for credit are woken by the link.
   const bool ready =
       !engine.schedule.sends.empty() || !engine.schedule.acks_now.empty() || services.want_turn();
   if (ready || sweep_left_ != 0 || engine.overrun_news || engine.schedule.more_to_wake())
@@ -377,8 +379,8 @@ Instant AdapterCore::deadline() const noexcept {
   return at;
 }
 
-/// Where a QP sends is changed only while nothing of it is under way, and the cells of its next port have the
-/// same size as those of packets that are half received.
+/// The path of a QP is changed only while no request is in flight. The cells of a new port must have the size
+/// of those of half-received packets.
 ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, uint32_t mask) const noexcept {
   const bool to_port = (mask & kQpAttrPort) != 0;
   if ((mask & kQpAttrCurState) != 0 && attr.cur_state != qp.state) return ModifyResult::kBadValue;
@@ -398,7 +400,7 @@ ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, ui
   return to_port && other_cells ? ModifyResult::kBadValue : ModifyResult::kOk;
 }
 
-/// The QP that has registered for a raw frame's next header and destination address (SAN-XPORT-16).
+/// The QP that has registered for a raw frame's next header and destination (SAN-XPORT-16).
 QueuePair* AdapterCore::find_by_protocol(const AdapterPort& port, const CellView& cell) noexcept {
   if (cell.global_header == nullptr) return nullptr;
   GlobalHeaderWire header;
@@ -407,8 +409,8 @@ QueuePair* AdapterCore::find_by_protocol(const AdapterPort& port, const CellView
       {.port = port.number(), .next_header = header.next_header, .address = header.destination});
 }
 
-/// A datagram to a group: each member takes it as if it had been sent to it alone. Its global header names
-/// the group, for several may share a LID.
+/// A datagram to a group: each member takes it as if it had been sent to that member alone. The global header
+/// names the group, because several groups may share a LID.
 void AdapterCore::take_multicast(const AdapterPort& port, const CellView& cell) noexcept {
   const bool whole = cell.opcode == Opcode::kUdSend && cell.dest_qpn == kQpnMulticast &&
                      cell.global_header != nullptr && cell.payload.size() <= port.info().cell_payload_bytes;
@@ -446,14 +448,14 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
   if (to == QpState::kReset || to == QpState::kErr) qp.service->say_last_words(qp);
   take_attributes(qp, attr, mask);
   qp.state = qp.attr.state = to;
-  // Said with the move and kept by nothing else.
+  // The attribute is used by this move and not stored.
   if (to == QpState::kSqd && from == QpState::kRts)
     qp.tx.drain_reported = (mask & kQpAttrSqdNotify) == 0 || !attr.sqd_notify;
   enter_state(qp, from);
   return ModifyResult::kOk;
 }
 
-/// Attributes that were checked come into force.
+/// Applies checked attributes.
 void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
   const PathMigState before = qp.attr.path_mig_state;
   merge_qp_attr(qp.attr, attr, mask);
@@ -470,9 +472,9 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
   if ((mask & kQpAttrPathMigState) == 0 || qp.attr.path_mig_state == before) return;
   const bool rearms = qp.attr.path_mig_state == PathMigState::kRearm;
   qp.watch = static_cast<uint8_t>(rearms ? qp.watch | kWatchPeerArmed : qp.watch & ~kWatchPeerArmed);
-  engine.renew_path(qp);  // its cells say it from now on
+  engine.renew_path(qp);  // the path's template puts the state into cells
   if (before != PathMigState::kArmed || rearms) return;
-  qp.attr.path_mig_state = before;  // of no use otherwise: it may stay where it is
+  qp.attr.path_mig_state = before;  // move_path() changes it if the alternate path is of use
   (void)move_path(qp);
 }
 

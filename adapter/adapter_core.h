@@ -1,5 +1,5 @@
-// adapter/adapter_core.h -- the adapter behind adapter.h: owns the parts, hands each cell to the right one,
-// runs the turn. Internal to adapter/.
+// adapter/adapter_core.h -- the implementation behind adapter.h: owns the parts, passes each cell to the
+// right one, runs the turn. Internal to adapter/.
 #pragma once
 
 #include <memory>
@@ -28,17 +28,17 @@ class AdapterCore {
   void take_back_posts(QueuePair& qp) noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const RecvRequest& request) noexcept;
   void ring_recv(QueuePair& qp) noexcept;
-  /// Completions were polled: places that were held until then come free.
+  /// Completions were polled: frees the queue places that they held.
   void free_places(std::span<const WorkCompletion> polled) noexcept;
 
-  /// Something of a port is another while its link is up: its QPs are told.
+  /// A property of a port has changed while its link is up: informs its QPs.
   void port_changed(const AdapterPort& port, AsyncEventKind kind) noexcept;
-  /// All QPs are told, a few each turn, of what has changed.
+  /// Informs all QPs of a change, kSweptPerTurn per turn.
   void begin_sweep() noexcept;
-  /// Another table of partitions; entries that are not named are empty.
+  /// Replaces the table of partitions; further entries are empty.
   void set_pkeys(AdapterPort& port, std::span<const uint16_t> pkeys) noexcept;
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
-  /// May a QP be made like this? Fills in what a program need not name.
+  /// Checks a QP's configuration and fills in optional values.
   [[nodiscard]] Refusable<> check_qp(QpConfig& config);
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
     return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
@@ -52,7 +52,7 @@ class AdapterCore {
   SharedReceives srqs;
   std::vector<uint32_t> pd_qps;  // QPs of each protection domain
   std::vector<std::unique_ptr<CompletionQueue>> cqs;
-  CompletionQueue no_cq;  // of XRC targets: nothing completes there
+  CompletionQueue no_cq;  // CQ of XRC targets, which never complete anything
   QpNumbers numbers;
   RawProtocols protocols;
 
@@ -87,7 +87,7 @@ class AdapterCore {
   void port_came_up(AdapterPort& port) noexcept;
   void port_went_down(AdapterPort& port) noexcept;
   void expire_port(AdapterPort& port) noexcept;
-  /// Does `work` with the service of a QP. That of most, RC, is known here, and the call direct.
+  /// Calls `work` with the service of a QP. For RC, the most frequent one, the call is direct.
   template <class Work>
   auto by_service(const QueuePair& qp, Work&& work) noexcept {
     if (qp.row == &kRcRow) [[likely]]
@@ -98,11 +98,11 @@ class AdapterCore {
     return by_service(qp, [&](const auto& service) { return service.has_work(qp); });
   }
 
-  ReliableService* reliable_;  // of kRcRow, if the adapter has it
-  // A sweep tells every QP what has changed: from the last of Engine::live down to the first.
+  ReliableService* reliable_;  // service of kRcRow, if the adapter has it
+  // A sweep informs every QP of a change, from the last of QpTable::all() down to the first.
   size_t sweep_left_ = 0;
-  bool sweep_again_ = false;  // something changed while one was under way
-  bool overrun_ = false;      // it is, among others, about CQs that have run over
+  bool sweep_again_ = false;  // another change came during a sweep
+  bool overrun_ = false;      // the sweep also handles overrun CQs
 
   [[nodiscard]] PostResult check_post(const QueuePair& qp, const SendRequest& request,
                                       const SendOpcodeRule*& rule, uint64_t& length) const noexcept;

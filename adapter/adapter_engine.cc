@@ -15,7 +15,7 @@
 namespace weft::adapter {
 namespace {
 
-/// Each port has one of its own beside the others.
+/// Each port has one management QP in addition.
 uint32_t qps_max(const AdapterLimits& limits) noexcept {
   return limits.queue_pairs + kPortsMax;
 }
@@ -77,7 +77,7 @@ void Engine::lose_completion(CompletionQueue& queue, Qpn qpn) noexcept {
   if (std::exchange(queue.fails_users, true)) return;
   if (!queue.tell_overrun(qpn)) return;
   raise(queue.events, AsyncEventKind::kCqOverrun);
-  // Queues of an XRC domain complete there for all targets: their owner need not own a QP.
+  // Receives from an XRC domain's SRQ complete in its CQ for all targets. The SRQ's owner need not own a QP.
   for (const auto& srq : srqs.queues) {
     if (srq != nullptr && srq->config.cq == &queue) raise(srq->events, AsyncEventKind::kSrqError);
   }
@@ -97,7 +97,7 @@ void Engine::report(QueuePair& qp, Failure failure) noexcept {
 
 void Engine::report_stray(Reason reason, const CellView& cell, uint64_t expected, uint64_t extent) noexcept {
   const bool request = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpRequest) != 0;
-  if (!request || cell.dest_qpn == kQpnGsi) return;  // questions for a management QP come to every endnode
+  if (!request || cell.dest_qpn == kQpnGsi) return;  // every endnode gets the questions for management QPs
   if (!failures.note({reason, cell.dest_qpn, cell.slid, cell.src_qpn}, now)) return;
   failures.add({.reason = reason,
                 .work = work_of(cell.opcode),
@@ -125,7 +125,7 @@ void Engine::raise(const AdapterPort& port, AsyncEventKind kind) noexcept {
 
 bool Engine::next_event(AsyncEvent& out) noexcept {
   out = {};
-  if (events.empty()) {  // page faults wait where they were found
+  if (events.empty()) {  // page faults are kept in the address spaces
     const std::optional<PageFault> fault = spaces != nullptr ? spaces->take_page_fault() : std::nullopt;
     if (fault) out = {.kind = AsyncEventKind::kPageFault, .address = fault->address};
     return fault.has_value();

@@ -1,5 +1,5 @@
 // Posting: a work request is checked against the table of operations, copied into its slot with its segments
-// and inline data, and counted. Nothing here allocates, locks or enters the kernel (PUSH-WQ-09).
+// and inline data, and counted. No call here allocates, locks or enters the kernel (PUSH-WQ-09).
 #include <cstring>
 
 #include "adapter/adapter_core.h"
@@ -24,7 +24,7 @@ const SendOpcodeRule* find_operation(const ServiceRow& row, SendOpcode opcode) n
   return nullptr;
 }
 
-/// A datagram names a LID, or a handle that is good for this QP. Contexts of reliable datagrams know LIDs
+/// A datagram needs a LID, or a handle that is valid for this QP. Contexts of reliable datagrams have LIDs
 /// only.
 bool can_reach(const QueuePair& qp, const SendRequest& request) noexcept {
   if (request.ah == nullptr) return request.dest.lid != kLidNone;
@@ -73,7 +73,7 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   if (qp.row->names_srq && (request.srq == 0 || request.srq > kSrqNumberMask))
     return PostResult::kNoDestination;
   if (length == 0 && qp.config.empty_lists)
-    return PostResult::kOk;  // programs of libibverbs fill in no key then
+    return PostResult::kOk;  // programs of libibverbs set no key in this case
   if (rule->needs_remote_key && request.rkey == Rkey()) return PostResult::kNoRemoteKey;
   if (rule->needs_remote_addr && request.remote_addr == kNoRemoteAddr) return PostResult::kNoRemoteKey;
   return PostResult::kOk;
@@ -127,7 +127,8 @@ void AdapterCore::take_back_posts(QueuePair& qp) noexcept {
   if (qp.owner == &engine) qp.sq.posted = qp.sq.rung;
 }
 
-/// An XRC target may be gone when what it received is polled; the SRQ has a number of its own for that.
+/// An XRC target may be destroyed before its receives are polled, so such entries carry the number of the
+/// SRQ.
 void AdapterCore::free_places(std::span<const WorkCompletion> polled) noexcept {
   for (const WorkCompletion& entry : polled) {
     if (ends_receive(entry.opcode) && entry.place != 0) {

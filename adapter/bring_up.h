@@ -1,5 +1,5 @@
-// adapter/bring_up.h -- walks a QP from where it is to RTS (or RTR) in one call, with the attributes its
-// service needs (PUSH-WQ-06). What a program does with three ibv_modify_qp() calls.
+// adapter/bring_up.h -- moves a QP from its present state to RTS (or RTR) in one call, with the attributes
+// that its service needs (PUSH-WQ-06). A program does this with three ibv_modify_qp() calls.
 #pragma once
 
 #include "adapter/verbs.h"
@@ -9,9 +9,10 @@ namespace weft::adapter {
 class ChannelAdapter;
 class QueuePair;
 
-/// Walks RESET, INIT, RTR, RTS as far as `target`. `attr` names the peer on connected services (dlid,
-/// dest_qpn, both PSNs) and the Q_Key on datagram services; what the service does not have is ignored.
-/// Agent's thread. Stops at the first refusal, leaving the QP in the state it had reached.
+/// Moves the QP through RESET, INIT, RTR and RTS up to `target`. `attr` names the peer for connected services
+/// (dlid, dest_qpn, both PSNs) and the Q_Key for datagram services. Attributes that the service does not have
+/// are ignored. Call on the adapter's thread. Stops at the first refusal; the QP keeps the state that it has
+/// reached.
 [[nodiscard]] ModifyResult bring_up(ChannelAdapter& adapter, QueuePair& qp, QpAttr attr,
                                     QpState target = QpState::kRts);
 

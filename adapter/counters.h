@@ -1,5 +1,5 @@
-// adapter/counters.h -- what an adapter and each of its QPs count. Every drop, NAK, retry and stall has its
-// own name (house style 24).
+// adapter/counters.h -- counters of an adapter and of each of its QPs. Every drop, NAK, retry and stall has
+// its own counter (house style 24).
 #pragma once
 
 #include <array>
@@ -26,12 +26,12 @@ enum class AdapterCounter : uint8_t {
   kCellsSent,
   kCellsReceived,
   kCellsLooped,  // between two QPs of this adapter
-  kBytesSent,    // of cells, headers and all
+  kBytesSent,    // whole cells, headers included
   kBytesReceived,
   kBytesLooped,
   kDropOtherLid,      // addressed to a LID that is not ours
-  kDropPortInactive,  // came in by a port whose state is not active
-  kDropNoQp,          // no such QP, or an old number of its slot
+  kDropPortInactive,  // came in by a port that is not in the active state
+  kDropNoQp,          // no QP with this number, or an old number
   kDropQpState,       // the QP does not receive in its state
   kDropSource,        // forged: not from the bound peer (PUSH-CHAN-07)
   kDropQkey,
@@ -40,18 +40,18 @@ enum class AdapterCounter : uint8_t {
   kDropXrcSrq,     // names no shared receive queue of the target's domain
   kDropProtocol,   // a raw frame of a protocol that no QP has registered for
   kDropService,    // an operation that the QP's service does not have
-  kDropSegment,    // a cell that is not full and not the last, or longer than a cell payload
+  kDropSegment,    // not full and not the last cell, or longer than a cell payload
   kDropNoRecvWqe,  // unacknowledged message that found no receive WQE
   kDropAccess,     // refused: right, key or range of an RDMA operation, or memory of a receive WQE (C-23)
   kDropLength,     // longer than its receive WQE or than a message may be
   kDropRdContext,  // no context left for another remote (SAN-XPORT-12)
   kStashFull,
   kDropWindow,  // no memory for a packet ahead of the one expected (AdapterLimits::window_chunks)
-  kQpErrors,    // QPs that went to the error state by themselves
+  kQpErrors,    // QPs that moved to the error state without their program's request
   kCqOverruns,
   kPortDowns,
   kPortExpired,       // a port stayed down longer than QPs wait
-  kStandstillsHeard,  // the switch next to a peer said that the peer takes no cells
+  kStandstillsHeard,  // a switch answered that the peer takes no cells
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
@@ -64,7 +64,7 @@ enum class AdapterCounter : uint8_t {
 }
 
 enum class QpCounter : uint8_t {
-  kCellsSent,  // those that each message counts come first, in one line of cache
+  kCellsSent,  // counters of every message come first, in one cache line
   kCellsReceived,
   kMessagesSent,
   kBytesSent,  // of completed messages
@@ -79,19 +79,19 @@ enum class QpCounter : uint8_t {
   kCellsRepeated,
   kTimeouts,  // retransmission timer expired
   kDuplicateCells,
-  kGapsSeen,  // a cell arrived out of turn (acknowledged services)
+  kGapsSeen,  // a cell arrived out of order (acknowledged services)
   kCellsStashed,
-  kCellsBehindLater,    // came after bytes that a later packet has written in the same place
+  kCellsBehindLater,    // came after a later packet had written the same bytes
   kBeyondWindow,        // PSN outside the window: neither expected nor a duplicate
-  kMissedPackets,       // unacknowledged connected: lost for good (decisions 2.19)
+  kMissedPackets,       // unacknowledged connected services: lost without repair (decisions 2.19)
   kAccessRefused,       // RDMA refused: the QP's right, key, range
   kProtocolViolations,  // cells of one packet that contradict each other, impossible acknowledgements
   kCreditStalls,        // turns that ended without credit or slot
-  kRequestsRefused,     // operation not offered, too long, wrong Q_Key, no or unusable receive WQE
+  kRequestsRefused,     // operation not offered, too long, wrong Q_Key, or no usable receive WQE
   kPacketCrcErrors,     // packets whose own sum was wrong (PUSH-CELL-08)
-  kReadsNotRepeated,    // a read request under an old PSN that was not executed as just that read
-  kReadsBeyondLimit,    // reads and atomics beside as many as max_dest_rd_atomic allows
-  kStrictAcksFull,      // cells with kStrictAcksMax waiting for their own acknowledgements
+  kReadsNotRepeated,    // read request with an old PSN that differs from the executed one
+  kReadsBeyondLimit,    // reads and atomics beyond max_dest_rd_atomic
+  kStrictAcksFull,      // dropped because kStrictAcksMax cells wait for their acknowledgements
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<QpCounter> counter_labels(QpCounter /*of*/) noexcept {

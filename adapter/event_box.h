@@ -1,4 +1,5 @@
-// adapter/event_box.h -- asynchronous events that wait in the objects they are about (base/pending_list.h).
+// adapter/event_box.h -- pending asynchronous events, kept in the objects that they are about
+// (base/pending_list.h).
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,11 @@ struct EventBox : PendingNews {
   EventBox(const EventBox&) = delete;
   EventBox& operator=(const EventBox&) = delete;
 
-  /// Whatever the owner of the adapter hangs on the object; comes with each of its events.
+  /// Pointer of the adapter's owner for this object; it comes with each of its events.
   void* user = nullptr;
   Of of;
   WcStatus status = WcStatus::kSuccess;  // of the newest kQpFatal, kQpRequestError or kQpAccessError
-  bool completed = false;                // AsyncEvent::completed, likewise
+  bool completed = false;                // AsyncEvent::completed of the same event
   union {
     QueuePair* qp;
     CompletionQueue* cq;

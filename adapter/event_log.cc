@@ -5,7 +5,7 @@
 namespace weft::adapter {
 namespace {
 
-/// Part of a program's work and of no interest to an operator.
+/// Part of a program's normal work; an operator need not see it.
 bool is_routine(AsyncEventKind kind) {
   return kind == AsyncEventKind::kSqDrained || kind == AsyncEventKind::kSrqLimit ||
          kind == AsyncEventKind::kLastWqeReached || kind == AsyncEventKind::kCommEstablished;
@@ -45,7 +45,7 @@ void write_line(const std::string& name, const AsyncEvent& event) {
       log(LogLevel::kWarn, "{}: port {} stayed down too long; its connections have failed", name, event.port);
       return;
     case AsyncEventKind::kPageFault:
-      log(LogLevel::kWarn, "{}: a peer was let in and found no page mapped", name);
+      log(LogLevel::kWarn, "{}: a peer's access was allowed and found no page mapped", name);
       return;
     case AsyncEventKind::kCommEstablished:
     case AsyncEventKind::kSqDrained:

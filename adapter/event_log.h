@@ -1,4 +1,5 @@
-// adapter/event_log.h -- writes asynchronous events to the log, a line each, at most kLinesPerSecond.
+// adapter/event_log.h -- writes asynchronous events to the log, one line each, at most kLinesPerSecond per
+// second.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 namespace weft::adapter {
 
-/// Logs what wants an operator's eye: ports that come and go, QPs and CQs that failed and why. Owner: the
-/// adapter's thread.
+/// Logs events that an operator should see: ports that come and go, QPs and CQs that failed, with the reason.
+/// Owner: the adapter's thread.
 class EventLog {
  public:
-  /// A peer that breaks one connection after the other fills no disk.
+  /// Limit, so that a peer that breaks many connections does not fill the disk.
   static constexpr uint32_t kLinesPerSecond = 32;
 
-  /// `name` is the adapter's, e.g. "hca".
+  /// `name` is the adapter's name, e.g. "hca".
   explicit EventLog(std::string name) : name_(std::move(name)) {}
   void write(const AsyncEvent& event, Instant now);
 

@@ -1,6 +1,6 @@
 // adapter/failure_log.h -- the latest failures of an adapter, for people: WEFT_DEBUG=verbs explains them and
-// `weft stat` shows them. Written on cold paths alone, and never in the way of anything: failures that are
-// not taken in time are lost.
+// `weft stat` shows them. Written on cold paths only, without waiting: failures that are not taken in time
+// are lost.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace weft::adapter {
 
-/// What a refused access is for a request of this side, for a message of the peer, and for a bind.
+/// Reason of a refused access: for a request of this side, a message of the peer, and a bind.
 [[nodiscard]] constexpr Reason local_reason(AccessFault fault) noexcept {
   return static_cast<Reason>(static_cast<uint16_t>(Reason::kLocalMemory) + static_cast<uint16_t>(fault));
 }
@@ -25,7 +25,7 @@ namespace weft::adapter {
 [[nodiscard]] constexpr Reason bind_reason(AccessFault fault) noexcept {
   return static_cast<Reason>(static_cast<uint16_t>(Reason::kBind) + static_cast<uint16_t>(fault));
 }
-/// A completion has no room for more: `imm` of a failed one.
+/// Code for `imm` of a failed completion, which has no other room for it.
 [[nodiscard]] constexpr uint32_t code_of(Reason reason) noexcept {
   return static_cast<uint32_t>(reason);
 }
@@ -33,7 +33,7 @@ namespace weft::adapter {
 [[nodiscard]] FailedWork work_of(WcOpcode opcode) noexcept;
 [[nodiscard]] FailedWork work_of(Opcode opcode) noexcept;
 
-/// A cell that fits nothing here: where from, and for which QP.
+/// A cell that matches no QP or connection here: its source, and the QP that it names.
 struct Stray {
   Reason reason = Reason::kNone;
   Qpn qpn{};
@@ -47,20 +47,21 @@ struct Stray {
 class FailureLog {
  public:
   static constexpr size_t kKept = 32;
-  /// A peer that repeats cells in vain is a fault; late cells of a QP that has gone are not. One is reported
-  /// with the kStrayTimes-th cell, if that came kStraySpan after the first: retransmissions lie apart.
+  /// A peer that repeats cells without effect indicates a fault. Late cells of a QP that has gone do not. So
+  /// a kind is reported with its kStrayTimes-th cell, provided that this one came at least kStraySpan after
+  /// the first: retransmissions have such distances.
   static constexpr uint32_t kStrayTimes = 3;
   static constexpr Duration kStraySpan = 2ms;
-  static constexpr size_t kStrayKinds = 8;     // that are counted at a time
-  static constexpr uint32_t kStraysMost = 64;  // reports in the life of an adapter: peers can provoke them
+  static constexpr size_t kStrayKinds = 8;     // kinds counted at a time
+  static constexpr uint32_t kStraysMost = 64;  // per adapter, because peers can provoke them
 
   FailureLog() { ring_.reset(kKept); }
-  /// `flag` becomes true with each failure.
+  /// Sets `flag` with each failure.
   void report_to(bool& flag) noexcept { flag_ = &flag; }
   [[gnu::cold]] void add(const Failure& failure) noexcept;
-  /// The oldest; false when there is none.
+  /// Takes the oldest failure; false when there is none.
   [[nodiscard]] bool take(Failure& out) noexcept;
-  /// One more of this kind. True when it is to be reported, which is once.
+  /// Counts one more cell of this kind. True when the kind is to be reported; once per kind.
   [[gnu::cold, nodiscard]] bool note(const Stray& stray, Instant now, Duration span = kStraySpan) noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// adapter/loopback_port.h -- carries cells between two QPs of one adapter without a link (SAN-QP-03). What is
-// sent in one turn arrives in the next.
+// adapter/loopback_port.h -- carries cells between two QPs of one adapter without a link (SAN-QP-03). Cells
+// sent in one turn arrive in the next.
 #pragma once
 
 #include <memory>
@@ -38,8 +38,8 @@ class LoopbackPort final : public fabric::CellPort {
   uint32_t slots_;
   std::unique_ptr<std::byte[]> memory_;
   uint32_t next_slot_ = 0;
-  FixedRing<fabric::RxCell> waiting_;  // in the slots before next_slot_
-  std::vector<fabric::RxCell> view_;   // the oldest of them, being looked at
+  FixedRing<fabric::RxCell> waiting_;  // cells in the slots before next_slot_
+  std::vector<fabric::RxCell> view_;   // the cells of the current receive()
 };
 
 }  // namespace weft::adapter

@@ -1,5 +1,5 @@
-// adapter/path.h -- where the cells of a QP leave, and what of a cell's header stays
-// the same as long as neither the port nor the peer changes.
+// adapter/path.h -- the carrier by which the cells of a QP leave, and the parts of a cell's header that
+// change only with the port or the peer.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace weft::adapter {
 
-/// Where cells of a QP leave, and the header words that stay the same. Renewed when the port comes up.
+/// Carrier and constant header words of a QP's cells. Made anew when the port has changed.
 struct QpPath {
   fabric::CellPort* carrier = nullptr;
   bool loops = false;  // to this port itself: needs no link
@@ -20,7 +20,7 @@ struct QpPath {
   VirtualLane vl{};
   uint32_t segment_bytes = 0;
   uint32_t packet_bytes = 0;
-  uint32_t generation = 0;  // of the port it was made for; 0 = to be made
+  uint32_t generation = 0;  // of the port for which it was made; 0: must be made
   uint8_t flags2 = 0;       // CellFlag2 of every cell
   bool is_global = false;   // the peer is in another subnet: `global` follows the MAC header (SAN-FRAME-03)
   GlobalHeaderWire global{};
@@ -30,11 +30,12 @@ struct QpPath {
   }
 };
 
-/// The path of a QP whose number is `source`, with `attr`, over a known port. `packet_bytes` 0: no wish.
+/// The path of the QP with number `source` and attributes `attr`, over a known port. `packet_bytes` 0: no
+/// limit.
 [[nodiscard]] QpPath make_path(const AdapterPort& port, const QpAttr& attr, Qpn source,
                                uint32_t packet_bytes) noexcept;
 
-/// From which QP a cell comes, and where it goes.
+/// Source QP and destination of a cell.
 struct CellEnds {
   Lid dlid{};
   Qpn dest{};
@@ -42,7 +43,7 @@ struct CellEnds {
   ServiceLevel sl{};
   uint16_t pkey = kPkeyDefault;
 };
-/// Header template for cells that leave by a known port; used at bring-up and per datagram.
+/// Header template of cells that leave by a known port; made at bring-up and per datagram.
 [[nodiscard]] CellTemplate make_template(const AdapterPort& port, const CellEnds& ends) noexcept;
 
 }  // namespace weft::adapter

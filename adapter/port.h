@@ -1,6 +1,6 @@
-// adapter/port.h -- a port of an adapter: its link, its loopback, and what the subnet calls it. The handshake
-// of the link says that at first; LID, LMC, state and service lanes may change while the link is up. QPs make
-// their paths anew when generation() has stepped.
+// adapter/port.h -- a port of an adapter: its link, its loopback and its addresses. The link's handshake
+// gives the first values. LID, LMC, state and service lanes may change while the link is up. QPs make their
+// paths anew when generation() has stepped.
 #pragma once
 
 #include <array>
@@ -16,22 +16,22 @@
 
 namespace weft::adapter {
 
-/// Numbers as enum ibv_port_state. Only an active port carries cells; its loopback does as soon as it has a
-/// LID.
+/// Numbers of enum ibv_port_state. Only an active port carries cells. Its loopback works as soon as the port
+/// has a LID.
 enum class PortState : uint8_t { kDown = 1, kInit = 2, kArmed = 3, kActive = 4 };
 
 /// The lane of each service level.
 using ServiceLanes = std::array<VirtualLane, kVlCount>;
-/// Data lanes in turn (decisions 1.15).
+/// Assigns the data lanes in turn (decisions 1.15).
 [[nodiscard]] ServiceLanes lanes_in_turn(uint32_t lanes) noexcept;
 
-/// A LID stands for 2^7 LIDs at most.
+/// A port has at most 2^7 LIDs.
 inline constexpr uint8_t kLmcMax = 7;
 
 /// Owner: the adapter.
 class AdapterPort {
  public:
-  /// @param link      outlives the port
+  /// @param link      must outlive the port
   /// @param loopback  to QPs of this port (SAN-QP-03)
   /// @param number    1, 2, ...
   AdapterPort(fabric::CellPort& link, std::unique_ptr<fabric::CellPort> loopback, uint8_t number) noexcept
@@ -39,54 +39,54 @@ class AdapterPort {
 
   [[nodiscard]] fabric::CellPort& link() const noexcept { return *link_; }
   [[nodiscard]] fabric::CellPort& loopback() const noexcept { return *loopback_; }
-  /// Where cells to `dlid` leave.
+  /// The carrier by which cells for `dlid` leave.
   [[nodiscard]] fabric::CellPort& way_to(Lid dlid) const noexcept { return has(dlid) ? *loopback_ : *link_; }
   [[nodiscard]] uint8_t number() const noexcept { return number_; }
   /// Valid once known().
   [[nodiscard]] const fabric::CellPortInfo& info() const noexcept { return info_; }
   [[nodiscard]] Lid lid() const noexcept { return info_.lid; }
   [[nodiscard]] uint8_t lmc() const noexcept { return lmc_; }
-  /// One of the LIDs of this port: they have all bits in common but the LMC lowest.
+  /// True for one of this port's LIDs: they differ only in the lowest LMC bits.
   [[nodiscard]] bool has(Lid lid) const noexcept {
     return ((lid.value() ^ info_.lid.value()) & lid_mask_) == 0;
   }
   [[nodiscard]] PortState state() const noexcept { return state_; }
   [[nodiscard]] bool up() const noexcept { return state_ == PortState::kActive; }
-  /// The link was up once.
+  /// The link has been up.
   [[nodiscard]] bool known() const noexcept { return known_; }
   [[nodiscard]] VirtualLane lane_of(ServiceLevel sl) const noexcept { return lanes_[sl.value() % kVlCount]; }
-  /// Partitions; 0: no entry.
+  /// P_Keys; 0: no entry.
   [[nodiscard]] std::span<const uint16_t, kPkeysPerPort> pkeys() const noexcept { return pkeys_; }
 
-  /// Steps each time that paths over this port are others.
+  /// Steps each time the paths over this port change.
   [[nodiscard]] uint32_t generation() const noexcept { return generation_; }
-  /// Another number each time that its QPs have to be told of something: it came up, changed, or has expired.
+  /// Changes each time the port's QPs must be informed: the port came up, changed, or has expired.
   [[nodiscard]] uint32_t change() const noexcept { return generation_ * 2 + (expired_ ? 1 : 0); }
-  /// The link is up, and was not when came_up() was called last: another one, or the same again.
+  /// True when the link is up, and is a link for which came_up() was not called yet.
   [[nodiscard]] bool has_news() const noexcept { return !linked_ || link_->incarnation() != incarnation_; }
   [[nodiscard]] bool linked() const noexcept { return linked_; }
-  /// The port was down for so long that its QPs have failed.
+  /// The port stayed down until it expired, and its QPs have failed.
   [[nodiscard]] bool expired() const noexcept { return expired_; }
-  /// When a port that is down expires; never while its link is up.
+  /// When a port that is down expires; kNever while its link is up.
   [[nodiscard]] Instant expires_at() const noexcept;
 
-  /// What has changed when the link came up.
+  /// Changes compared with the previous link.
   struct News {
     bool lid = false;
     bool gid = false;
-    bool link = false;  // another one than before
+    bool link = false;  // a new link
   };
-  /// The link is up: the port is what its handshake says, and active.
+  /// The link is up: takes the values of its handshake and becomes active.
   News came_up() noexcept;
   void went_down(Instant now) noexcept;
   void expire() noexcept { expired_ = true; }
 
-  // While the link is up. Names and lanes of an earlier link go with it.
-  /// Another base LID, and how many of its low bits are free.
+  // Only while the link is up. LIDs and lanes of an earlier link are dropped.
+  /// Sets the base LID and the number of its free low bits.
   void set_lid(Lid base, uint8_t lmc) noexcept;
   void set_state(PortState state) noexcept;
   void set_lanes(const ServiceLanes& lanes) noexcept;
-  /// Entries that are not named are empty. At most kPkeysPerPort.
+  /// Sets the table; further entries are empty. At most kPkeysPerPort.
   void set_pkeys(std::span<const uint16_t> pkeys) noexcept;
 
  private:
@@ -94,11 +94,11 @@ class AdapterPort {
   std::unique_ptr<fabric::CellPort> loopback_;
   uint8_t number_;
   uint8_t lmc_ = 0;
-  uint16_t lid_mask_ = 0xFFFF;  // bits that all its LIDs have in common
+  uint16_t lid_mask_ = 0xFFFF;  // bits that all its LIDs share
   PortState state_ = PortState::kDown;
   bool linked_ = false;
   bool known_ = false;
-  bool expired_ = false;  // QPs on it have been failed
+  bool expired_ = false;  // its QPs have failed
   uint32_t generation_ = 0;
   uint64_t incarnation_ = 0;
   fabric::CellPortInfo info_{};

@@ -1,5 +1,5 @@
-// adapter/running_adapter.h -- a channel adapter as a process runs it: with its ports, in a loop, its
-// asynchronous events taken each turn, counted and written to the log. What a host and an I/O unit add stands
+// adapter/running_adapter.h -- a channel adapter with its ports in the loop of a process. Each turn takes the
+// asynchronous events, counts them and writes them to the log. The host's and the I/O unit's additions stand
 // in hca/ and tca/.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace weft::adapter {
 /// Owner: the loop's thread.
 class RunningAdapter : public Pollable {
  public:
-  /// `name` stands before its log lines. `random` and every attached port must outlive it.
+  /// `name` begins each log line. `random` and every attached port must outlive the adapter.
   RunningAdapter(std::string name, const AdapterConfig& config, RandomSource& random);
 
   [[nodiscard]] ChannelAdapter& adapter() noexcept { return adapter_; }
@@ -33,7 +33,7 @@ class RunningAdapter : public Pollable {
   [[nodiscard]] Instant deadline() const noexcept override { return adapter_.deadline(); }
 
  private:
-  /// After the event was counted and logged, from within poll().
+  /// poll() calls it after it has counted and logged the event.
   virtual void on_event(const AsyncEvent& event) noexcept = 0;
 
   ChannelAdapter adapter_;

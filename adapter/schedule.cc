@@ -19,7 +19,7 @@ void Schedule::want_ack(QueuePair& qp, bool at_once, Instant now) noexcept {
 CreditWaits& Schedule::wait_for(QueuePair& qp, VirtualLane& vl) noexcept {
   bool loops = qp.path.loops;
   vl = qp.path.vl;
-  if (!qp.connected()) {  // the packet that waits says it
+  if (!qp.connected()) {  // the destination is that of the packet that waits
     const AdapterPort& port = *ports_[qp.port - 1U];
     const Destination& dest = qp.sq.at(qp.tx.at(qp.tx.first).wqe).dest;
     loops = port.has(dest.lid);

@@ -1,6 +1,5 @@
-// adapter/schedule.h -- which QPs have something to do: lists of those that can send, of those that owe an
-// acknowledgement at once or later, and of those that wait for credit of a lane. Nothing in a turn looks at
-// all QPs.
+// adapter/schedule.h -- the QPs that have work: lists of the QPs that can send, that owe an acknowledgement
+// at once or later, and that wait for credit of a lane. No turn looks at all QPs.
 #pragma once
 
 #include <array>
@@ -15,52 +14,54 @@
 
 namespace weft::adapter {
 
-/// QPs that found no credit on a lane, or their port down; they are not looked at until the lane has credit.
+/// QPs that found no credit on a lane, or found their port down. The adapter does not look at them before the
+/// lane has credit.
 struct CreditWaits {
   std::array<SendList, kVlCount> sends;
   std::array<AckList, kVlCount> acks;
-  uint32_t lanes = 0;  // lane_bit() of those where a QP waits
+  uint32_t lanes = 0;  // lane_bit() of each lane on which a QP waits
 };
 
 /// Owner: the adapter.
 class Schedule {
  public:
-  /// `ports` are the adapter's, and outlive it.
+  /// `ports` are the adapter's and must outlive the schedule.
   explicit Schedule(const std::vector<std::unique_ptr<AdapterPort>>& ports) : ports_(ports) {}
 
-  /// The adapter has one port more.
+  /// Call after the adapter has got one more port.
   void add_port() { waits_.resize(2 * ports_.size()); }
-  /// QP has something to send: it gets a turn in this or the next poll().
+  /// The QP has something to send and gets a turn in this or the next poll().
   void want_send(QueuePair& qp) noexcept {
     if (qp.send_link.list == nullptr) sends.push_back(qp);
   }
-  /// QP owes an acknowledgement, at once or after kAckDelay.
+  /// The QP owes an acknowledgement, at once or after kAckDelay.
   void want_ack(QueuePair& qp, bool at_once, Instant now) noexcept;
-  /// QP found no credit for its data, or for its acknowledgement.
+  /// The QP found no credit for its data, or for its acknowledgement.
   void wait_to_send(QueuePair& qp) noexcept;
   void wait_to_ack(QueuePair& qp) noexcept;
-  /// Its path has changed: it waits no longer where it did.
+  /// The path of the QP has changed, so it no longer waits for credit of its old lane.
   void wait_no_more(QueuePair& qp) noexcept;
-  /// Lets QPs go on whose lanes have credit now, kWakesPerTurn of each lane.
+  /// Wakes QPs whose lanes have credit now: at most kWakesPerTurn of each list and lane.
   void wake_waiting() noexcept;
-  /// A lane had credit and more QPs than could be woken.
+  /// The last wake_waiting() left QPs waiting on a lane that has credit.
   [[nodiscard]] bool more_to_wake() const noexcept { return more_to_wake_; }
-  /// The QP ends.
+  /// The QP ends: takes it out of its lists.
   static void leave(QueuePair& qp) noexcept {
     SendList::unlink(qp);
     AckList::unlink(qp);
   }
 
-  SendList sends;      // QPs that can send, as far as they know
+  SendList sends;      // QPs that probably can send
   AckList acks_now;    // QPs that owe an acknowledgement at once
-  AckList acks_later;  // and those that owe it later, in the order of AckDebt::by()
+  AckList acks_later;  // QPs that owe one later, in the order of AckDebt::by()
 
  private:
-  /// Where the QP's next cell leaves, and the lane, on which the caller waits from now on.
+  /// Returns the waiting lists of the link or loopback by which the QP's next cell leaves, and sets `vl`.
+  /// Marks the lane as waited on.
   [[nodiscard]] CreditWaits& wait_for(QueuePair& qp, VirtualLane& vl) noexcept;
 
   const std::vector<std::unique_ptr<AdapterPort>>& ports_;
-  std::deque<CreditWaits> waits_;  // of port n: its link at 2 (n - 1), its loopback behind it
+  std::deque<CreditWaits> waits_;  // port n: its link at index 2 (n - 1), its loopback at the next
   bool more_to_wake_ = false;
 };
 

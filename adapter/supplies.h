@@ -1,5 +1,5 @@
-// adapter/supplies.h -- memory that the tables of an adapter may need next, taken beforehand by a thread that
-// no caller waits for. An adapter without supplies takes memory itself, when it needs it.
+// adapter/supplies.h -- memory for the next growth of an adapter's tables, taken beforehand by a thread for
+// which no caller waits. An adapter without supplies allocates when it needs memory.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace weft::adapter {
 
-/// Bits of what an adapter lacks.
+/// Kinds of supplies, as bits.
 enum SupplyKind : uint32_t {
   kSupplyKeys = 1 << 0,        // entries of regions and windows
-  kSupplyTxPackets = 1 << 1,   // chunks of windows, of requesters
-  kSupplyRxPackets = 1 << 2,   // and of responders
-  kSupplyStrictAcks = 1 << 3,  // acknowledgements of strict mode that wait
+  kSupplyTxPackets = 1 << 1,   // chunks of requesters' packet windows
+  kSupplyRxPackets = 1 << 2,   // chunks of responders' packet windows
+  kSupplyStrictAcks = 1 << 3,  // waiting acknowledgements of strict mode
 };
 
 struct Supplies {
-  /// Takes memory for these kinds. Anybody may, at any time.
+  /// Takes memory for these kinds. Any thread may call this at any time.
   explicit Supplies(uint32_t kinds);
 
   TptEntries::Room keys;

@@ -24,7 +24,7 @@ TimerHeap::TimerHeap(size_t most) {
   grow();
 }
 
-/// Room for twice as many.
+/// Doubles the number of timers.
 void TimerHeap::grow() {
   const size_t before = timers_.size();
   const size_t capacity = std::max(kTimersAtFirst, 2 * before);
@@ -43,7 +43,8 @@ void TimerHeap::enter(QueuePair& qp) {
   timers_[qp.timer].wanted = false;
 }
 
-/// What stands in the line stays there, and is the next one's who gets this timer: it may come up early.
+/// An entry in the line stays there. The next QP that gets this timer takes the entry over, so its timer may
+/// come up too early.
 void TimerHeap::leave(QueuePair& qp) noexcept {
   Timer& timer = timers_[qp.timer];
   if (timer.slot != 0) remove_from_heap(timer.slot);

@@ -1,10 +1,10 @@
-// adapter/timer_heap.h -- one deadline per QP, in tables of their own: with thousands of QPs a look at one is
-// a look at memory that nothing else has fetched. A deadline that moves later stays where it is and is looked
-// at again when it comes up, so the usual case -- every ACK pushes the timer -- costs nothing; one that is
-// not wanted any more goes, when it comes up, without anybody looking at its QP.
+// adapter/timer_heap.h -- one deadline per QP, in separate tables: with thousands of QPs, reading a QP for
+// its deadline would be a cache miss. A deadline that moves later keeps its entry, and the adapter checks the
+// QP when the entry comes up. The usual case, in which each ACK moves the timer, therefore costs nothing. An
+// entry that is no longer wanted is dropped when it comes up, without a look at its QP.
 //
-// Deadlines that are armed in their order, as those of retransmission are, stand in a line; the others in a
-// binary heap.
+// Deadlines that are armed in ascending order, such as those of retransmission, stand in a line; the others
+// in a binary heap.
 #pragma once
 
 #include <algorithm>
@@ -21,22 +21,22 @@ class QueuePair;
 /// Owner: the adapter's thread.
 class TimerHeap {
  public:
-  /// @param most QPs for which memory is taken now; it is touched as they come
+  /// @param most QPs for which memory is reserved now; each part is first touched when it is needed
   explicit TimerHeap(size_t most = 0);
 
-  /// A QP was made and has a timer from now on, or ends. With more than `most` of them memory is taken.
+  /// A QP was made and gets a timer, or ends. With more than `most` QPs enter() allocates.
   void enter(QueuePair& qp);
   void leave(QueuePair& qp) noexcept;
 
-  /// Makes sure that pop_due() gives `qp` at `at` or earlier.
+  /// Makes sure that pop_due() returns `qp` at `at` or earlier.
   void arm(QueuePair& qp, Instant at) noexcept;
-  /// Nothing is to come up for `qp` until it is armed again.
+  /// pop_due() does not return `qp` until it is armed again.
   void rest(const QueuePair& qp) noexcept;
-  /// A QP whose time has come, its timer at rest; null when there is none.
+  /// Returns a QP whose time has come, and sets its timer to rest; null when there is none.
   [[nodiscard]] QueuePair* pop_due(Instant now) noexcept;
-  /// Drops the next timers that are not wanted, so that they wake no thread.
+  /// Drops unwanted entries from the front, so that they wake no thread.
   void drop_resting() noexcept;
-  /// When the next comes up, wanted or not.
+  /// Time of the next entry, wanted or not.
   [[nodiscard]] Instant earliest() const noexcept {
     const Instant in_line = line_.empty() ? kNever : line_.front().at;
     return heap_.size() > 1 ? std::min(in_line, heap_[1].at) : in_line;
@@ -49,13 +49,13 @@ class TimerHeap {
   };
   struct Timer {
     QueuePair* qp = nullptr;
-    Instant line_at{};  // with in_line
-    uint32_t slot = 0;  // in the heap, 0 = not there
+    Instant line_at{};  // valid with in_line
+    uint32_t slot = 0;  // place in the heap; 0: not in the heap
     bool in_line = false;
     bool wanted = false;
   };
   void grow();
-  /// Which of the two has the entry that comes up next. Only when there is one.
+  /// True when the next entry stands in the line, false when in the heap. There must be one.
   [[nodiscard]] bool line_is_next() const noexcept {
     return heap_.size() == 1 || (!line_.empty() && line_.front().at <= heap_[1].at);
   }
@@ -66,9 +66,9 @@ class TimerHeap {
   void remove_from_heap(uint32_t slot) noexcept;
 
   std::vector<Timer> timers_;   // by QueuePair::timer
-  std::vector<uint32_t> free_;  // of those
-  std::vector<Entry> heap_;     // from 1 on; has room for every timer
-  FixedRing<Entry> line_;       // likewise, each timer at most once
+  std::vector<uint32_t> free_;  // unused indices of timers_
+  std::vector<Entry> heap_;     // from index 1 on; has room for every timer
+  FixedRing<Entry> line_;       // has room for every timer, each at most once
 };
 
 }  // namespace weft::adapter

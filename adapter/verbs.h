@@ -1,5 +1,5 @@
-// adapter/verbs.h -- the words of the verbs: types, attributes and codes as libibverbs has them, in C++
-// types. Numbers equal libibverbs' where it has one, so that the drop-in library converts by cast.
+// adapter/verbs.h -- the vocabulary of the verbs: types, attributes and codes of libibverbs as C++ types.
+// Numbers equal those of libibverbs where it has them, so that the drop-in library converts by cast.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ namespace weft::adapter {
 
 // ---- services and states --------------------
 
-/// Transport service, fixed when the QP is created (SAN-QP-04, SAN-XPORT-01, C-10).
-/// acknowledged and connected: RC; acknowledged only: RD; connected only: UC; neither: UD (PUSH-CHAN-01).
-/// XRC is RC in one direction: an initiator sends, a target receives into shared receive queues.
+/// Transport service, fixed when the QP is created (SAN-QP-04, SAN-XPORT-01, C-10). Acknowledged and
+/// connected: RC; only acknowledged: RD; only connected: UC; neither: UD (PUSH-CHAN-01). XRC is RC in one
+/// direction: an initiator sends, a target receives into shared receive queues.
 enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kRd = 5, kRaw = 8, kXrcSend = 9, kXrcRecv = 10 };
 [[nodiscard]] constexpr bool is_xrc(QpType type) noexcept {
   return type == QpType::kXrcSend || type == QpType::kXrcRecv;
@@ -32,18 +32,19 @@ enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kRd = 5, kRaw = 8, kXrc
 enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd = 4, kSqe = 5, kErr = 6 };
 [[nodiscard]] std::string_view to_string(QpState state) noexcept;
 
-/// One ACK per cell (SAN-XPORT-07, C-14) or coalesced and selective (decisions 1.10).
+/// kStrict: one ACK per cell (SAN-XPORT-07, C-14). kSelective: ACKs are coalesced and selective (decisions
+/// 1.10).
 enum class AckMode : uint8_t { kSelective, kStrict };
 
-/// A protection domain: objects of one domain may be used together, and with no others.
+/// A protection domain. Only objects of the same domain may be used together.
 using PdId = StrongId<struct PdTag, uint32_t>;
-/// An XRC domain: targets and the shared receive queues their peers may name. 0: none.
+/// An XRC domain: XRC targets and the shared receive queues that their peers may name. 0: none.
 using XrcdId = StrongId<struct XrcdTag, uint32_t>;
 
 // ---- access rights --------------------
 
-/// Bits of a region or window (TPT-ENTRY-07/08/09). Local read is always granted to regions by verbs; the
-/// catalogue has it as a bit of its own, so it can be withheld.
+/// Access bits of a region or window (TPT-ENTRY-07/08/09). The verbs always grant local read to regions; the
+/// catalogue has a bit of its own for it, so kNoLocalRead can withhold it.
 enum class Access : uint32_t {
   kNone = 0,
   kLocalWrite = 1U << 0,
@@ -53,7 +54,7 @@ enum class Access : uint32_t {
   kWindowBind = 1U << 4,
   kZeroBased = 1U << 5,
   kNoLocalRead = 1U << 30,
-  kOneShot = 1U << 31,  // the key dies with its first operation (SAN-RMP-12, C-24)
+  kOneShot = 1U << 31,  // the key ends with its first operation (SAN-RMP-12, C-24)
 };
 [[nodiscard]] constexpr Access operator|(Access a, Access b) noexcept {
   return static_cast<Access>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
@@ -64,9 +65,9 @@ enum class Access : uint32_t {
 
 // ---- work requests --------------------
 
-/// A data segment: local memory under a local key (PUSH-WQ-03).
+/// A data segment: local memory with its local key (PUSH-WQ-03).
 struct Sge {
-  uint64_t addr = 0;    // address in the region's own addressing (normally the process's pointer)
+  uint64_t addr = 0;    // address as the region counts it, normally the process's pointer
   uint32_t length = 0;  // bytes
   Lkey lkey{};
 };
@@ -84,21 +85,21 @@ enum class SendOpcode : uint8_t {
   kSendWithInvalidate = 9,
   kDelay = 64,  // SAN-WQE-06
   kUnbindWindow = 65,
-  kRegister = 66,  // TPT-REG-02..07: what IB_WR_REG_MR is to the kernel's verbs
+  kRegister = 66,  // TPT-REG-02..07; IB_WR_REG_MR in the kernel's verbs
 };
 
 enum SendFlag : uint32_t {
   kSendFence = 1 << 0,
   kSendSignaled = 1 << 1,
   kSendSolicited = 1 << 2,
-  kSendInline = 1 << 3,  // data is copied at the post; no LKey needed
+  kSendInline = 1 << 3,  // the post copies the data; no LKey needed
 };
 inline constexpr uint32_t kSendFlagsAll = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
 
-/// A Q_Key of a work request with this bit set stands for the Q_Key of its QP.
+/// With this bit set, the Q_Key of a work request means the Q_Key of its QP.
 inline constexpr uint32_t kQkeyOfQp = 1U << 31;
 
-/// Where a datagram goes (PUSH-CHAN-05); `lid` 0 means no destination was given.
+/// The destination of a datagram (PUSH-CHAN-05). `lid` 0: no destination was given.
 struct Destination {
   Lid lid{};
   Qpn qpn{};
@@ -106,7 +107,7 @@ struct Destination {
   ServiceLevel sl{};
 };
 
-/// The part of an address that a global header carries.
+/// The part of an address that goes into a global header.
 struct GlobalRoute {
   Gid dgid{};
   uint32_t flow_label = 0;  // 20 bits
@@ -114,7 +115,7 @@ struct GlobalRoute {
   uint8_t hop_limit = kHopLimitDefault;
 };
 
-/// How datagrams get to an endnode (ibv_ah_attr).
+/// How to reach an endnode with datagrams (ibv_ah_attr).
 struct AhAttr {
   Lid dlid{};
   ServiceLevel sl{};
@@ -123,8 +124,8 @@ struct AhAttr {
   GlobalRoute route{};
 };
 
-/// An address handle: attributes that ChannelAdapter::make_ah() found good, for QPs of one domain. A value; a
-/// posted work request has its own copy.
+/// An address handle: attributes that ChannelAdapter::make_ah() has checked, for QPs of one domain. It is a
+/// value; a posted work request has its own copy.
 struct AddressHandle {
   PdId pd{};
   AhAttr attr{};
@@ -132,12 +133,12 @@ struct AddressHandle {
 
 /// How a window gets its key, and which QPs may use it.
 enum class WindowKind : uint8_t {
-  kKey,    // BindRKey of the SAN verbs: the key stays, a bound one is refused
-  kType1,  // libibverbs type 1: each bind has the next key, and replaces what was bound
+  kKey,    // BindRKey of the SAN verbs: the key stays; binding a bound window is refused
+  kType1,  // libibverbs type 1: each bind takes the next key and replaces the binding
   kType2,  // libibverbs type 2 (2B): the consumer chooses the low eight bits of the key; bound to one QP
 };
 
-/// On whose behalf memory is reached: a domain, and the QP, for what only one QP may use.
+/// The domain for which memory is accessed, and the QP, for memory that only one QP may use.
 struct Accessor {
   PdId pd{};
   Qpn qpn{};
@@ -146,48 +147,47 @@ struct Accessor {
   Accessor(PdId domain, Qpn qp) noexcept : pd(domain), qpn(qp) {}
 };
 
-/// What a bind work request ties to a window (SAN-WQE-05, TPT-WQE-02).
+/// The binding that a bind work request gives a window (SAN-WQE-05, TPT-WQE-02).
 struct BindRequest {
-  Rkey window{};  // present key of the window; of types 1 and 2 the key that it has from now on
+  Rkey window{};  // present key of the window; for types 1 and 2 its new key
   Lkey region{};
   uint64_t addr = 0;  // within the region; 0 with length 0 unbinds (SAN-RMP-06)
   uint64_t length = 0;
   Access access = Access::kNone;
 };
 
-/// Registration through the send queue of a QP, and what follows when such a request cannot be carried out
-/// (TPT-REG-02, 05, 06).
+/// Registration through the send queue of a QP: whether it is allowed, and what happens when such a request
+/// fails (TPT-REG-02, 05, 06).
 enum class SendRegistration : uint8_t {
   kOff,           // the QP does not take such requests
-  kReactive,      // the send queue drains, the consumer tries again
+  kReactive,      // the send queue drains, and the consumer can try again
   kAnticipatory,  // the QP goes to the error state at once
 };
 
-/// What a registration work request makes of a reserved entry: the region of the memory that was staged for
-/// it.
+/// A registration work request: turns a reserved entry into a region of the memory staged for it.
 struct RegisterRequest {
   Lkey lkey{};        // of MemoryTable::reserve_mr() or stage()
   uint64_t addr = 0;  // first address as peers and work requests name it
   Access access = Access::kNone;
 };
 
-/// A request that names no remote address; 0 is an address like any other (zero-based windows).
+/// Value of a request without remote address. 0 is a valid address (zero-based windows).
 inline constexpr uint64_t kNoRemoteAddr = ~uint64_t{0};
 
 struct SendRequest {
   uint64_t wr_id = 0;
   SendOpcode opcode = SendOpcode::kSend;
-  uint32_t flags = 0;           // SendFlag
+  uint32_t flags = 0;           // SendFlag bits
   std::span<const Sge> sges{};  // copied by the post; at least one for WRs that move data (C-34),
                                 // unless QpConfig::empty_lists
   uint32_t imm = 0;             // immediate data, host order
   uint64_t remote_addr = kNoRemoteAddr;
-  Rkey rkey{};           // RDMA; with kSendWithInvalidate and kLocalInvalidate the key to invalidate; the
-                         // latter also takes the number of an LKey
+  Rkey rkey{};           // RDMA; kSendWithInvalidate, kLocalInvalidate: the key to invalidate, for the
+                         // latter also an LKey
   uint64_t compare = 0;  // kCompareSwap
   uint64_t operand = 0;  // kCompareSwap: new value; kFetchAdd: addend
-  Destination dest{};    // UD and RD. Top bit of `qkey`: the Q_Key of the sending QP is meant
-  const AddressHandle* ah = nullptr;  // UD and RD: says LID and service level instead of `dest`
+  Destination dest{};    // UD and RD; see kQkeyOfQp
+  const AddressHandle* ah = nullptr;  // UD and RD: LID and service level, in place of `dest`
   BindRequest bind{};                 // kBindWindow, kUnbindWindow
   RegisterRequest registration{};     // kRegister
   Duration delay{};                   // kDelay
@@ -201,15 +201,15 @@ struct RecvRequest {
 
 enum class PostResult : uint8_t {
   kOk,
-  kWouldBlock,  // queue full; nothing was posted
+  kWouldBlock,  // the queue is full; nothing was posted
   kBadState,
-  kBadOpcode,      // this service or queue cannot do that
+  kBadOpcode,      // this service or queue does not have the operation
   kNoDestination,  // PUSH-CHAN-05
   kNoRemoteKey,    // PUSH-RDMAW-01: address or handle missing
-  kBadSges,        // none where data moves, or some where none does
+  kBadSges,        // none for a request that moves data, or some for one that moves none
   kTooManySges,    // more than the queue was made for
-  kBadAtomic,      // an atomic moves eight bytes
-  kTooLong,        // longer than the service carries (PUSH-CELL-06)
+  kBadAtomic,      // the segments of an atomic must have 8 bytes
+  kTooLong,        // longer than the service allows (PUSH-CELL-06)
   kInlineTooLong,  // more inline data than the queue was made for
   kCount,
 };
@@ -217,7 +217,7 @@ enum class PostResult : uint8_t {
 
 // ---- completions --------------------
 
-/// Numbers as enum ibv_wc_status.
+/// Numbers as in enum ibv_wc_status.
 enum class WcStatus : uint8_t {
   kSuccess = 0,
   kLocalLength = 1,
@@ -240,7 +240,7 @@ enum class WcStatus : uint8_t {
 };
 [[nodiscard]] std::string_view to_string(WcStatus status) noexcept;
 
-/// Numbers as enum ibv_wc_opcode; kRdataIndicate is ours (O-06).
+/// Numbers as in enum ibv_wc_opcode; kRdataIndicate is Weft's own (O-06).
 enum class WcOpcode : uint8_t {
   kSend = 0,
   kRdmaWrite = 1,
@@ -253,16 +253,17 @@ enum class WcOpcode : uint8_t {
   kRegister = 66,
   kRecv = 128,
   kRecvRdmaWithImm = 129,
-  kRdataIndicate = 130,  // an RDMA write with idata arrived on a push-push channel; no receive WQE was used
+  // An RDMA write with immediate data arrived on a push-push channel; it used no receive WQE.
+  kRdataIndicate = 130,
 };
 
-/// The completion of a receive WQE.
+/// The completion ends a receive WQE.
 [[nodiscard]] constexpr bool ends_receive(WcOpcode opcode) noexcept {
   return opcode == WcOpcode::kRecv || opcode == WcOpcode::kRecvRdmaWithImm;
 }
 
-/// kWcGrh: a UD receive begins with the global header the datagram came with. kWcNotified: the queue was
-/// armed, and this entry has made the notification.
+/// kWcGrh: a UD receive begins with the global header of the datagram. kWcNotified: the queue was armed, and
+/// this entry caused the notification.
 enum WcFlag : uint8_t {
   kWcGrh = 1 << 0,
   kWcWithImm = 1 << 1,
@@ -271,48 +272,49 @@ enum WcFlag : uint8_t {
   kWcNotified = 1 << 5
 };
 
-/// TPT-CQ-01: which QP, which WQE.
+/// TPT-CQ-01: identifies QP and WQE.
 struct WorkCompletion {
   uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
-  uint8_t flags = 0;  // WcFlag
+  uint8_t flags = 0;  // WcFlag bits
   ServiceLevel sl{};  // datagrams
   Qpn qpn{};
   uint32_t byte_count = 0;  // bytes received or read; with kRdataIndicate bytes written (C-05)
-  uint32_t imm = 0;         // immediate data, host order; of a failed request the code of its Reason
-  uint64_t written_va = 0;  // kRdataIndicate, kRecvRdmaWithImm: address the write began at (decisions 2.16)
+  uint32_t imm = 0;         // immediate data, host order; for a failed request the code of its Reason
+  uint64_t written_va = 0;  // kRdataIndicate, kRecvRdmaWithImm: first address of the write (decisions 2.16)
   Rkey invalidated{};
   Lid src_lid{};            // datagrams
-  uint16_t pkey_index = 0;  // datagrams: of the partition, in the port's table
+  uint16_t pkey_index = 0;  // datagrams: index of the partition in the port's table
   Qpn src_qpn{};            // datagrams
-  /// Which places come free when this is polled (QpConfig::hold_places). Of a send queue: those before this
-  /// position, its low 32 bits. Of a receive queue: one, and this is the SRQ's number, 0 for the QP's own.
+  /// The places that polling this entry frees (QpConfig::hold_places). Send queue: the places before this
+  /// position, given as its low 32 bits. Receive queue: one place, and the value is the number of the SRQ, or
+  /// 0 for the QP's own queue.
   uint32_t place = 0;
 };
 
-/// What create_cq() and a query answer (SAN-CQ-01).
+/// Result of create_cq() and of a query (SAN-CQ-01).
 struct CqInfo {
-  uint32_t depth = 0;  // entries it holds
+  uint32_t depth = 0;  // capacity in entries
   uint32_t fill = 0;   // entries waiting
   bool overrun = false;
 };
 
-/// What modify() and query() of shared receive queues speak of.
+/// Attributes for modify() and query() of shared receive queues.
 struct SrqAttr {
-  uint32_t wqes = 0;   // it holds
-  uint32_t sges = 0;   // of a WQE; queried only
-  uint32_t limit = 0;  // fewer waiting WQEs raise kSrqLimit, once; 0: none is armed
+  uint32_t wqes = 0;   // capacity in WQEs
+  uint32_t sges = 0;   // segments of a WQE; only queried
+  uint32_t limit = 0;  // kSrqLimit is raised once when fewer WQEs wait; 0: not armed
 };
 /// Bits of enum ibv_srq_attr_mask.
 enum SrqAttrMask : uint32_t { kSrqWqes = 1 << 0, kSrqLimit = 1 << 1 };
 
-/// When an armed CQ gives its one notification.
+/// The entry for which an armed CQ gives its one notification.
 enum class CqNotify : uint8_t { kOff, kSolicited, kNext };
 
 // ---- QP attributes --------------------
 
-/// Bits of enum ibv_qp_attr_mask. kQpAttrCapabilities is known and never taken: queues keep their size.
+/// Bits of enum ibv_qp_attr_mask. kQpAttrCapabilities is known and always refused: queues keep their size.
 enum QpAttrMask : uint32_t {
   kQpAttrState = 1 << 0,
   kQpAttrCurState = 1 << 1,
@@ -338,18 +340,18 @@ enum QpAttrMask : uint32_t {
   kQpAttrRateLimit = 1 << 25,
 };
 
-/// Partitions a port can be a member of.
+/// Number of partitions of which a port can be a member.
 inline constexpr uint32_t kPkeysPerPort = 16;
-/// Where the global header of a UD receive lies, and how much room it takes there (QpConfig::grh_space).
+/// Room for the global header at the beginning of a UD receive, in bytes (QpConfig::grh_space).
 inline constexpr uint32_t kGrhBytes = 40;
 
-/// Automatic path migration; numbers as enum ibv_mig_state. kRearm: an alternate path is loaded, and the peer
-/// is not known to be ready yet; kArmed: both are.
+/// Automatic path migration; numbers as in enum ibv_mig_state. kRearm: an alternate path is loaded, but the
+/// peer is not known to be ready; kArmed: both ends are ready.
 enum class PathMigState : uint8_t { kMigrated = 0, kRearm = 1, kArmed = 2 };
 
-/// Another way to the same peer, taken when the first one fails.
+/// An alternate path to the same peer, used when the primary path fails.
 struct AlternatePath {
-  Lid dlid{};  // 0: there is none
+  Lid dlid{};  // 0: there is no alternate path
   Gid dgid{};
   ServiceLevel sl{};
   uint8_t port = 1;
@@ -359,33 +361,33 @@ struct AlternatePath {
 
 struct QpAttr {
   QpState state = QpState::kReset;
-  Access access = Access::kNone;  // which remote operations this QP lets in
+  Access access = Access::kNone;  // remote operations that this QP allows
   uint16_t pkey_index = 0;
   uint8_t port = 1;
   uint32_t qkey = 0;
-  Lid dlid{};                   // kQpAttrAddress; of the router's port when the peer is in another subnet
-  Gid dgid{};                   // kQpAttrAddress; zero, or in our subnet: the local network header is enough
+  Lid dlid{};                   // kQpAttrAddress; the router's port for a peer in another subnet
+  Gid dgid{};                   // kQpAttrAddress; zero or in our subnet: no global header is needed
   ServiceLevel sl{};            // kQpAttrAddress
-  uint32_t path_mtu_bytes = 0;  // bytes per packet; 0 = the largest the port allows
+  uint32_t path_mtu_bytes = 0;  // bytes per packet; 0: the largest that the port allows
   Duration ack_timeout = std::chrono::milliseconds(20);
   uint8_t retry_count = 7;  // 0..7
-  uint8_t rnr_retry = 7;    // 0..7; 7 = for ever
+  uint8_t rnr_retry = 7;    // 0..7; 7: for ever
   Psn rq_psn{};
   Psn sq_psn{};
   uint8_t max_rd_atomic = 16;
   uint8_t max_dest_rd_atomic = 16;
   Duration min_rnr_timer = std::chrono::microseconds(100);
   Qpn dest_qpn{};
-  QpState cur_state = QpState::kReset;  // kQpAttrCurState: the move is refused unless the QP is in it
-  bool sqd_notify = false;              // to SQD: kSqDrained is wanted
-  bool sq_draining = false;             // queried only: SQD, and something that has begun is not complete
+  QpState cur_state = QpState::kReset;  // kQpAttrCurState: any other present state is refused
+  bool sqd_notify = false;              // on the way to SQD: raise kSqDrained
+  bool sq_draining = false;             // only queried: in SQD, and a started WQE is not complete
   PathMigState path_mig_state = PathMigState::kMigrated;
   AlternatePath alt{};           // kQpAttrAltPath
   uint32_t rate_limit_kbps = 0;  // 0: none
 };
 
-/// The way back to where a datagram came from: its completion and, with kWcGrh, the kGrhBytes its
-/// receive begins with (ibv_init_ah_from_wc).
+/// The address of the sender of a datagram, from its completion and, with kWcGrh, the first kGrhBytes of its
+/// receive (ibv_init_ah_from_wc).
 [[nodiscard]] AhAttr ah_attr_from(const WorkCompletion& completion, uint8_t port,
                                   std::span<const std::byte> receive) noexcept;
 

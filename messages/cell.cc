@@ -1,6 +1,6 @@
-// How it works: the four 64-bit words of the header are loaded once into registers, every check is made on
-// those, and the parts that follow are taken in LAY-CELL order from a cursor that is bounds-checked by
-// subtraction.
+// How it works: the four 64-bit words of the header are loaded once into registers, and every check uses
+// these copies. The parts behind the header are taken in LAY-CELL order. Their total size is checked against
+// the cell's size first.
 #include "messages/cell.h"
 
 #include <array>
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, static_cast<size_t>(CellError::kCount)> k
 
 constexpr uint64_t kPkeyBits = 0xFF00'0000'FF00'0000ULL;  // of the third word
 
-/// The partition that stands in a cell as `wire`.
+/// The partition for the P_Key field `wire` of a cell.
 uint16_t pkey_of(uint16_t wire) noexcept {
   return wire == 0 ? kPkeyDefault : wire;
 }
@@ -26,7 +26,8 @@ uint64_t load_word(const std::byte* at) noexcept {
   return load_be_once<uint64_t>(at);
 }
 
-/// Flags that only some operations may carry. Without branches: which flags come is up to the traffic.
+/// Checks flags that only some operations may carry. Without branches, because the flags depend on the
+/// traffic and branches would be mispredicted.
 CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
   const uint32_t first = cell_number == 0 ? kCellFirst : 0;
   const uint32_t va = cell_number == 0 && (properties & kOpVaInFirstCell) != 0 ? kCellVa : 0;
@@ -39,8 +40,8 @@ CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16
   return wrong == 0 ? CellError::kNone : CellError::kFlags;
 }
 
-/// Reserved bytes, form and fields of an ACK's body at `at` and of the blocks behind it. Not inline: data
-/// cells need the registers.
+/// Checks reserved bytes, form and fields of an ACK's body at `at` and of the blocks behind it. Not inline,
+/// because data cells need the registers.
 [[gnu::noinline]] CellError take_ack(const std::byte* at, uint32_t payload_bytes, AckBody& out) noexcept {
   if (payload_bytes % sizeof(SelectiveBlockWire) != 0 ||
       payload_bytes > kSelectiveBlocksMax * sizeof(SelectiveBlockWire)) {
@@ -62,7 +63,7 @@ CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16
   return CellError::kNone;
 }
 
-/// Bits that are zero in a datagram's header or in that of XRC at `at`, or in a datagram's third word.
+/// True when a reserved bit is set: in a datagram's or XRC header at `at`, or in a datagram's third word.
 [[gnu::noinline]] bool reserved_used(const std::byte* at, uint32_t properties, uint64_t third_word) noexcept {
   if ((properties & kOpXrcHeader) != 0) return at[0] != std::byte{0};
   return load_be<uint16_t>(at + 6) != 0 || (third_word & kPkeyBits) != 0;
@@ -71,7 +72,7 @@ CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16
 constexpr uint8_t kFlagsWithParts = kCellGlobal | kCellVa | kCellIdata | kCellPacketCrc;
 constexpr uint32_t kOpsWithParts = kOpDatagramHeader | kOpAcknowledge | kOpXrcHeader;
 
-/// Takes what stands between header and data; the caller checked the total size.
+/// Takes the parts between header and data. The caller has checked the total size.
 [[gnu::noinline]] void take_parts(const std::byte* at, uint32_t properties, uint32_t payload_bytes,
                                   CellView& out) noexcept {
   if (out.has(kCellGlobal)) {

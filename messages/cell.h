@@ -1,5 +1,4 @@
-// messages/cell.h -- LAY-CELL: the routed unit, made and consumed by endnodes, forwarded unopened by
-// switches.
+// messages/cell.h -- LAY-CELL: the routed unit. Endnodes make and consume it; switches forward it unopened.
 //
 //   0  destination address 48 (0x0200, subnet 16, LID 16)      6 source address 48
 //   12 version 8   13 operation 8   14 flags 8   15 SL 7..4, VL 3..0
@@ -43,7 +42,7 @@ inline constexpr uint32_t kCellPayloadBytesMin = 256;   // decisions 1.14
 inline constexpr uint32_t kCellPayloadBytesMax = 8192;  // design §4, O-03
 /// A packet has at most 64 cells: one uint64_t of cell bits on both sides (decisions 2.3).
 inline constexpr uint32_t kCellsPerPacketMax = 64;
-/// Everything around the payload, at its largest.
+/// Most bytes around the payload.
 static_assert(kXrcHeaderBytes <= kDatagramHeaderBytes, "no cell has both");
 inline constexpr uint32_t kCellOverheadBytesMax =
     kCellHeaderBytes + kGlobalHeaderBytes + kVaBytes + kIdataBytes + kDatagramHeaderBytes + 2 * kCrcBytes;
@@ -64,13 +63,13 @@ enum CellFlag : uint8_t {
 enum CellFlag2 : uint8_t {
   kCell2More = 0x80,        // more packets of this message follow (decisions 2.2)
   kCell2Solicited = 0x40,   // raise a solicited event at the receiver
-  kCell2Continues = 0x20,   // not the first packet of its message: where an unacknowledged QP cannot pick up
-  kCell2MayMigrate = 0x10,  // of connected services: the sender has an alternate path and has not taken it
+  kCell2Continues = 0x20,   // not the first packet of its message; an unacknowledged QP cannot begin here
+  kCell2MayMigrate = 0x10,  // connected services: the sender has an alternate path and does not use it yet
 };
-/// Those that are the same in all cells of a packet.
+/// The flags that are equal in all cells of a packet.
 inline constexpr uint8_t kCell2OfPacket = kCell2More | kCell2Solicited | kCell2Continues;
 
-/// The first 32 bytes, for tests and tools that look field by field. The data path uses 64-bit words (P2).
+/// The first 32 bytes, for tests and tools that read single fields. The data path uses 64-bit words (P2).
 struct CellHeader {
   Be16 dest_prefix;
   Be16 dest_subnet;
@@ -95,13 +94,12 @@ static_assert(offsetof(CellHeader, dlid) == 4 && offsetof(CellHeader, slid) == 1
               offsetof(CellHeader, dest_qpn) == 16 && offsetof(CellHeader, flags2_psn) == 24 &&
               offsetof(CellHeader, cell_number) == 28 && offsetof(CellHeader, payload_bytes) == 30);
 
-/// The header as a switch looks at it without decoding: four words, read once. A peer that can still write to
-/// the memory they came from changes neither the words that were checked nor those that store() sends (house
-/// style 13).
+/// The header as a switch reads it, without decoding: four words, read once. A peer that can still write to
+/// the cell's memory changes neither the checked words nor the words that store() writes (house style 13).
 class CellHead {
  public:
   CellHead() = default;
-  /// `cell` has at least kCellHeaderBytes bytes.
+  /// `cell` must have at least kCellHeaderBytes bytes.
   explicit CellHead(const std::byte* cell) noexcept
       : words_{load_once<uint64_t>(cell), load_once<uint64_t>(cell + 8), load_once<uint64_t>(cell + 16),
                load_once<uint64_t>(cell + 24)} {}
@@ -123,7 +121,7 @@ class CellHead {
   [[nodiscard]] VirtualLane vl() const noexcept { return VirtualLane(static_cast<uint8_t>(word(1) & 0x0F)); }
   [[nodiscard]] Qpn dest_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2) >> 32) & kQpnMask); }
   [[nodiscard]] Qpn source_qpn() const noexcept { return Qpn(static_cast<uint32_t>(word(2)) & kQpnMask); }
-  /// As make_cell_template() takes it.
+  /// In the form that make_cell_template() takes.
   [[nodiscard]] uint16_t pkey() const noexcept {
     const auto wire = static_cast<uint16_t>(word(2) >> 56 << 8 | (word(2) >> 24 & 0xFF));
     return wire == 0 ? kPkeyDefault : wire;
@@ -134,7 +132,7 @@ class CellHead {
   }
   [[nodiscard]] Psn psn() const noexcept { return Psn(static_cast<uint32_t>(word(3) >> 32) & Psn::kMask); }
 
-  /// Writes the kCellHeaderBytes bytes that were read.
+  /// Writes the kCellHeaderBytes bytes as they were read.
   void store(std::byte* to) const noexcept {
     for (size_t i = 0; i < std::size(words_); ++i) {
       const uint64_t whole = in_register(words_[i]);
@@ -144,11 +142,11 @@ class CellHead {
 
  private:
   [[nodiscard]] uint64_t word(size_t index) const noexcept { return to_big(words_[index]); }
-  uint64_t words_[4];  // as they lie in memory
+  uint64_t words_[4];  // in memory order
 };
 static_assert(sizeof(CellHead) == kCellHeaderBytes);
 
-/// Why a cell was refused; each reason is counted under its own name.
+/// Why a cell was refused. Each reason has its own counter.
 enum class CellError : uint8_t {
   kNone,
   kTooShort,
@@ -172,7 +170,7 @@ enum class AckCode : uint8_t {  // LAY-ACK
   kNotSupported = 4,
   kRemoteOperation = 5,
   kPacketCrc = 6,
-  kStandsStill = 7,  // of the switch, for an endnode that takes no cells: nothing is acknowledged
+  kStandsStill = 7,  // sent by a switch for an endnode that takes no cells; acknowledges nothing
   kCount,
 };
 
@@ -184,7 +182,7 @@ struct AckBody {
   uint32_t messages_completed = 0;
 };
 
-/// A cell with that and nothing else.
+/// Size of a cell with an ACK body and nothing else.
 inline constexpr uint32_t kNakCellBytes = kCellHeaderBytes + kAckBodyBytes + kCrcBytes;
 
 /// A checked cell: header fields in private memory, payload in place.
@@ -218,15 +216,15 @@ struct CellView {
 
 enum class CrcCheck : uint8_t { kVerify, kAlreadyVerified };
 
-/// Checks length, version, reserved bits, addresses, operation, flags and (kVerify) the cell CRC, reading
-/// each header byte once. `out` is set only on kNone, and then every field of it: what the cell does not have
-/// is zero. Costs one pass over the payload with kVerify, none without. PUSH-CELL-01, PUSH-CELL-02,
+/// Checks length, version, reserved bits, addresses, operation, flags and (kVerify) the cell CRC; reads each
+/// header byte once. `out` is set only on kNone. Then every field is set, and fields that the cell does not
+/// have are zero. Costs one pass over the payload with kVerify, none otherwise. PUSH-CELL-01, PUSH-CELL-02,
 /// PUSH-CELL-05.
 [[nodiscard]] CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept;
 
-/// The header words of a QP that do not change from cell to cell (decisions P2).
+/// The header words that are the same in all cells of a QP (decisions P2).
 struct CellTemplate {
-  uint64_t address_words[2] = {};  // bytes 0..15 as they lie in memory, flags and operation zero
+  uint64_t address_words[2] = {};  // bytes 0..15 in memory order, flags and operation zero
   uint64_t qpn_word = 0;           // bytes 16..23
 };
 struct CellAddress {
@@ -238,16 +236,16 @@ struct CellAddress {
   ServiceLevel sl{};
   Qpn dest_qpn{};
   Qpn src_qpn{};
-  uint16_t pkey = kPkeyDefault;  // not of datagrams, which have a field of their own
+  uint16_t pkey = kPkeyDefault;  // unused for datagrams, which have their own field
 };
 [[nodiscard]] CellTemplate make_cell_template(const CellAddress& address) noexcept;
 
-/// A P_Key as it stands in a cell: cells of the default partition, which are nearly all, have zeros there.
+/// A P_Key as a cell carries it: zero for the default partition, to which nearly all cells belong.
 [[nodiscard]] constexpr uint16_t wire_pkey(uint16_t pkey) noexcept {
   return pkey == kPkeyDefault ? uint16_t{0} : pkey;
 }
 
-/// What changes from cell to cell.
+/// The header fields that change from cell to cell.
 struct CellVariable {
   Opcode opcode{};
   uint8_t flags = 0;
@@ -257,8 +255,8 @@ struct CellVariable {
   uint16_t payload_bytes = 0;
 };
 
-/// Writes the 32 header bytes to `to` and returns their CRC, computed from registers. Inline, so that what
-/// the caller knows never goes through memory (decisions P2).
+/// Writes the 32 header bytes to `to` and returns their CRC, computed from registers. Inline, so that values
+/// the caller has in registers never go through memory (decisions P2).
 [[nodiscard]] inline uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
                                                   const CellVariable& variable) noexcept {
   const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;

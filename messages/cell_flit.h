@@ -1,4 +1,4 @@
-// messages/cell_flit.h -- the most frequent case of decode_flit(), inline: what a link end does for a cell.
+// messages/cell_flit.h -- decode_flit() for whole-cell data flits, its most frequent case, inline.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,11 @@
 
 namespace weft {
 
-/// A data flit that is a whole cell, with nothing wrong about it; `out` is set as decode_flit() sets it.
-/// False: it is something else, or something is wrong, which decode_flit() names; nothing was set. Each
-/// header byte is read once.
+/// Decodes a valid data flit that is a whole cell; sets `out` as decode_flit() does. False: another kind of
+/// flit, or an error, which decode_flit() names; nothing is set. Each header byte is read once.
 [[nodiscard]] inline bool decode_cell_flit(std::span<const std::byte> flit, const FlitProfile& profile,
                                            FlitView& out) noexcept {
-  // Kind, reserved bits and flags of the first word, and the byte of the second one that is zero.
+  // Kind, flags and reserved bits of the first word.
   constexpr uint64_t kFixed = 0xF0FF'0000'0000'0000ULL;
   constexpr uint64_t kWhole = uint64_t{kFlitHead | kFlitTail} << 48;
   constexpr uint32_t kCellBytesMin = kCellHeaderBytes + kCrcBytes;

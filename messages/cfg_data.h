@@ -1,5 +1,5 @@
-// messages/cfg_data.h -- what stands in the data of CfgUtil requests and replies (decisions 2.20): all
-// integers big-endian. Each decode_* checks length and values and sets `out` only on success.
+// messages/cfg_data.h -- the data of CfgUtil requests and replies (decisions 2.20). All integers are
+// big-endian. Each decode_* checks length and values and sets `out` only on success.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace weft {
 
 inline constexpr uint32_t kMulticastFiltersMax = 64;
 
-/// Reply to "read statistics": what the NIC moved for one session. In is from the LAN to the host.
+/// Reply to "read statistics": what the NIC moved for one session. "In" is from the LAN to the host.
 struct NicStatistics {
   uint64_t frames_in = 0;
   uint64_t bytes_in = 0;
@@ -44,7 +44,7 @@ struct NicCapabilities {
 };
 inline constexpr uint32_t kNicCapabilitiesBytes = 12;
 
-/// Each writes to `out`, which is large enough, and returns the bytes written.
+/// Each function writes to `out`, which must be large enough, and returns the bytes written.
 uint32_t encode_statistics(const NicStatistics& in, std::span<std::byte> out) noexcept;
 uint32_t encode_filters(const NicFilters& in, std::span<std::byte> out) noexcept;
 uint32_t encode_capabilities(const NicCapabilities& in, std::span<std::byte> out) noexcept;

@@ -1,5 +1,5 @@
-// messages/endnode_address.h -- the IPv4 address at which connection management finds an endnode that was
-// given none: 10.87.0.0 and its LID behind it (docs/rdma_cm.md).
+// messages/endnode_address.h -- the IPv4 address at which connection management finds an endnode that has no
+// configured address: 10.87.0.0 plus its LID (docs/rdma_cm.md).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace weft {
 
 inline constexpr uint32_t kEndnodeIpv4Network = 0x0A57'0000;  // 10.87.0.0/16
 
-/// In the order of the host.
+/// In host byte order.
 [[nodiscard]] constexpr uint32_t endnode_ipv4(Lid lid) noexcept {
   return kEndnodeIpv4Network | lid.value();
 }

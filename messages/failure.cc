@@ -9,9 +9,10 @@ namespace weft {
 namespace {
 
 constexpr std::array kRules{
-    ReasonRule{Reason::kLocalKeyUnknown, "no memory region has this lkey: it never had, or was deregistered",
+    ReasonRule{Reason::kLocalKeyUnknown,
+               "no memory region has this lkey: it was never registered, or was deregistered",
                "take mr->lkey, and call ibv_dereg_mr only after the request has completed"},
-    ReasonRule{Reason::kLocalKeyOfWindow, "the key is one for peers, not an lkey",
+    ReasonRule{Reason::kLocalKeyOfWindow, "the key is an rkey, not an lkey",
                "take mr->lkey, not the rkey of a window or of the peer"},
     ReasonRule{Reason::kLocalWrongPd, "the memory region belongs to another protection domain than the QP",
                "register the memory and create the QP with the same ibv_pd"},
@@ -25,7 +26,7 @@ constexpr std::array kRules{
                "free memory only after ibv_dereg_mr"},
 
     ReasonRule{Reason::kRemoteKeyUnknown,
-               "no memory region here has this rkey: it never had, or was deregistered",
+               "no memory region here has this rkey: it was never registered, or was deregistered",
                "send the peer mr->rkey, and call ibv_dereg_mr only after the peer has finished"},
     ReasonRule{Reason::kRemoteKeyOfRegion, "the region of this key grants no remote access",
                "register it with the IBV_ACCESS_REMOTE_* right, and send the peer mr->rkey"},
@@ -64,19 +65,18 @@ constexpr std::array kRules{
 
     ReasonRule{Reason::kDatagramTooLong, "a datagram holds no more than one cell's payload",
                "send at most the port's active_mtu"},
-    ReasonRule{Reason::kNoReadsAllowed, "the QP may have no RDMA read or atomic under way",
+    ReasonRule{Reason::kNoReadsAllowed, "the QP may have no RDMA read or atomic in flight",
                "set max_rd_atomic to 1 or more in ibv_modify_qp to RTS"},
     ReasonRule{Reason::kNoPacketMemory, "the process has no memory for one more packet", "free memory"},
     ReasonRule{Reason::kNotIpv6, "the data of a raw request is no IPv6 packet",
                "begin it with an IPv6 header"},
     ReasonRule{Reason::kNoRegistration, "the QP takes no registrations", "create it with that option"},
     ReasonRule{Reason::kNoDatagramContext, "all contexts for remote endnodes are in use",
-               "speak to fewer endnodes at a time"},
+               "use fewer destinations at a time"},
 
     ReasonRule{Reason::kPeerRefusesAccess, "the peer refuses this rkey, address and length",
                "the rkey must be mr->rkey of a region that is registered there, in the PD of the peer's QP, "
-               "holds the "
-               "range and grants the right; WEFT_DEBUG=verbs at the peer names the rule"},
+               "holds the range and grants the right; WEFT_DEBUG=verbs at the peer names the rule"},
     ReasonRule{Reason::kPeerRefusesRequest, "the peer does not take this request",
                "its QP may lack the right in qp_access_flags, its receive may be too short, an atomic may be "
                "misaligned; WEFT_DEBUG=verbs at the peer names the rule"},
@@ -93,18 +93,17 @@ constexpr std::array kRules{
 
     ReasonRule{Reason::kPeerNeverAnswered, "the peer has never answered",
                "compare dlid and dest_qp_num with the peer's LID and QP number; its QP must be in RTR or RTS "
-               "and name "
-               "this QP; weft devices lists LIDs"},
+               "and name this QP; weft devices lists LIDs"},
     ReasonRule{
         Reason::kPeerWentSilent, "the peer no longer answers",
         "it has ended, moved its QP out of RTS, or the fabric loses cells: weft status, weft fault list"},
-    ReasonRule{Reason::kPeerOtherPsn, "the peer answers, and about other packet numbers",
+    ReasonRule{Reason::kPeerOtherPsn, "the peer acknowledges other packet numbers",
                "sq_psn of each side must be rq_psn of the other"},
     ReasonRule{Reason::kPortDown, "the port has been down for 10 s", "weft status: the switch has ended"},
     ReasonRule{Reason::kLidChanged, "the port has another LID than when the request left", "connect again"},
 
     ReasonRule{Reason::kUnsupported, "the service of the QP does not have this operation",
-               "UC has no reads and atomics, UD has sends alone"},
+               "UC has no reads and atomics, UD has only sends"},
     ReasonRule{Reason::kQpRightMissing, "the QP does not grant this kind of remote access",
                "set IBV_ACCESS_REMOTE_* in qp_access_flags of ibv_modify_qp to INIT"},
     ReasonRule{Reason::kReadsNotGranted, "the QP serves no RDMA reads and atomics",
@@ -147,7 +146,7 @@ constexpr std::array kRules{
 constexpr std::array<std::string_view, static_cast<size_t>(FailedWork::kCount)> kWorkNames{
     "request", "send", "RDMA write", "RDMA read", "atomic", "bind", "invalidate", "registration", "receive"};
 
-/// In the order of enum ibv_wc_status, as libibverbs says them.
+/// Texts of enum ibv_wc_status in its order, worded as in libibverbs.
 constexpr std::array<const char*, 24> kStatusTexts{"success",
                                                    "local length error",
                                                    "local QP operation error",
@@ -177,7 +176,7 @@ bool is_local_key(Reason reason) noexcept {
   return static_cast<uint16_t>(reason) >> 8 == static_cast<uint16_t>(Reason::kLocalMemory) >> 8;
 }
 
-/// Key, address and length, and what they were compared with.
+/// Key, address and length, and for bounds the region's range.
 std::string place_of(const Failure& failure) {
   if (failure.key == 0) return {};
   std::string out =
@@ -195,7 +194,7 @@ std::string_view state_name(uint64_t state) noexcept {
   return state < kStates.size() ? kStates[state] : "?";
 }
 
-/// What was compared with what.
+/// The values that were compared, by reason.
 std::string numbers_of(const Failure& failure) {
   const Reason reason = failure.reason;
   if (reason == Reason::kReceiveTooShort)

@@ -1,6 +1,6 @@
-// messages/failure.h -- why a request failed or a message was refused: one code, one text and one cure for
-// each reason. The code is ibv_wc.vendor_err and stands on the stats page of a program; docs/verbs.md lists
-// them.
+// messages/failure.h -- why a request failed or a message was refused: for each reason one code, one text and
+// one cure. The code is ibv_wc.vendor_err and is shown on the program's stats page. docs/verbs.md lists the
+// codes.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace weft {
 
-/// High byte: who has found the fault, and about what. Low byte of the first three: adapter::AccessFault.
+/// High byte: the side that found the fault, and the subject. Low byte of the first three groups:
+/// adapter::AccessFault.
 enum class Reason : uint16_t {
   kNone = 0,
 
@@ -61,7 +62,7 @@ enum class Reason : uint16_t {
   kNoRegistration = 0x405,
   kNoDatagramContext = 0x406,
 
-  // What the peer has answered.
+  // A negative answer of the peer.
   kPeerRefusesAccess = 0x501,
   kPeerRefusesRequest = 0x502,
   kPeerHasNoMemory = 0x503,
@@ -77,7 +78,7 @@ enum class Reason : uint16_t {
   kPortDown = 0x604,
   kLidChanged = 0x605,
 
-  // A message of the peer that this side does not take.
+  // A message of the peer that this side refuses.
   kUnsupported = 0x701,
   kQpRightMissing = 0x702,
   kReadsNotGranted = 0x703,
@@ -90,7 +91,7 @@ enum class Reason : uint16_t {
   kContradiction = 0x70A,
   kMisaligned = 0x70B,
 
-  // Cells of a peer that fit nothing here, and come again.
+  // Cells of a peer that this side drops, and that the peer repeats.
   kNoSuchQp = 0x801,
   kQpNotReady = 0x802,
   kWrongPeer = 0x803,
@@ -104,7 +105,7 @@ enum class Reason : uint16_t {
   kSrqDestroyed = 0x904,
 };
 
-/// What was asked for, of either side.
+/// The kind of the request, of either side.
 enum class FailedWork : uint8_t {
   kNone,
   kSend,
@@ -122,20 +123,20 @@ enum class FailedWork : uint8_t {
 struct Failure {
   Reason reason = Reason::kNone;
   FailedWork work = FailedWork::kNone;
-  uint8_t status = 0;         // of the completion that tells of it, as enum ibv_wc_status; 0: none does
-  bool by_peer = false;       // the message was the peer's
-  bool completes_wr = false;  // wr_id is that of a work request of this side
+  uint8_t status = 0;         // status of the completion (enum ibv_wc_status); 0: no completion reports it
+  bool by_peer = false;       // the refused message came from the peer
+  bool completes_wr = false;  // wr_id belongs to a work request of this side
   uint16_t peer_lid = 0;      // 0: unknown
   uint32_t qpn = 0;           // of this side
   uint32_t peer_qpn = 0;
   uint64_t wr_id = 0;
-  uint32_t key = 0;      // LKey or RKey; 0: none is concerned
-  uint64_t address = 0;  // with a key: where, and how many bytes
-  uint64_t bytes = 0;    // of the request or message
-  /// By reason: first address and bytes of the region (..OutOfBounds); what the receive holds
-  /// (kReceiveTooShort); LID and QP that the QP is connected to (kWrongPeer); PSN that is expected, and that
-  /// came (kWrongPsn); state of the QP (kQpNotReady); ms waited and retries (kPeerNeverAnswered and its
-  /// kin).
+  uint32_t key = 0;      // LKey or RKey; 0: no key is concerned
+  uint64_t address = 0;  // with a key: first address
+  uint64_t bytes = 0;    // length of the request or message
+  /// Two values by reason. ..OutOfBounds: first address and bytes of the region. kReceiveTooShort: bytes of
+  /// the receive. kWrongPeer: LID and QP of the connected peer. kWrongPsn: expected PSN, received PSN.
+  /// kQpNotReady: state of the QP. kPeerHasNoReceive: retries in `extent`. kPeerNeverReceives: ms waited.
+  /// kPeerNeverAnswered, kPeerWentSilent and kPeerOtherPsn: ms waited, retries.
   uint64_t expected = 0;
   uint64_t extent = 0;
 };
@@ -148,12 +149,12 @@ struct ReasonRule {
 
 /// All reasons, in the order of their codes.
 [[nodiscard]] std::span<const ReasonRule> reason_rules() noexcept;
-/// Null for a number that is none.
+/// Null for an unknown code.
 [[nodiscard]] const ReasonRule* find_reason(uint32_t code) noexcept;
-/// What ibv_wc_status_str() answers, and "unknown" for a number that is none.
+/// The text of ibv_wc_status_str(), and "unknown" for other numbers.
 [[nodiscard]] const char* completion_status_text(uint32_t status) noexcept;
 [[nodiscard]] std::string_view to_string(FailedWork work) noexcept;
-/// A failure on a stats page; kNumber counts from 1, 0 is an empty place.
+/// A failure on a stats page. kNumber counts from 1; 0 is an empty place.
 enum class FailureGauge : uint8_t {
   kNumber,
   kReason,
@@ -176,17 +177,17 @@ enum class FailureGauge : uint8_t {
   return {"number",  "vendor_err", "work", "status",  "by_peer", "completes_wr", "qp",    "peer_lid",
           "peer_qp", "wr_id",      "key",  "address", "bytes",   "expected",     "extent"};
 }
-/// Values of all of them, in order.
+/// The values of all gauges, in their order.
 using FailureGauges = std::array<uint64_t, static_cast<size_t>(FailureGauge::kCount)>;
-/// Failures that a page shows.
+/// Number of failures that a page shows.
 inline constexpr size_t kFailuresShown = 8;
 /// "failed.0", ...
 [[nodiscard]] std::string failure_prefix(size_t place);
 [[nodiscard]] FailureGauges gauges_of(const Failure& failure, uint64_t number) noexcept;
-/// What gauges_of() was given, whatever stands there.
+/// Inverse of gauges_of(); accepts any values.
 [[nodiscard]] Failure failure_of(const FailureGauges& gauges) noexcept;
 
-/// One line: what was asked for, of whom, what is wrong, and what to do. May run out of memory.
+/// One line: which request, to which peer, what is wrong, what to do. May throw for lack of memory.
 [[nodiscard]] std::string describe(const Failure& failure);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
-// How it works: both header words are loaded once into registers; the payload is hashed in place once. In a
-// whole-cell link the payload's last four bytes are the cell's CRC: the flit CRC runs over header bytes 0..11
-// and those four bytes, then the cell's CRC is verified over the cell, so no byte of the payload is hashed
-// twice (decisions P1).
+// How it works: both header words are loaded once into registers, and the payload is hashed once in place. On
+// a whole-cell link the payload's last four bytes are the cell's CRC. There the flit CRC covers header bytes
+// 0..11 and these four bytes. Then the cell's CRC is verified over the cell. So no byte of the payload is
+// hashed twice (decisions P1).
 #include "messages/flit.h"
 
 #include <array>
@@ -27,7 +27,7 @@ bool lane_exists(uint8_t lane, uint32_t lanes) noexcept {
   return lane < lanes || lane == kVlManagement.value();
 }
 
-/// Rules that hold behind a right CRC; breaking one is the peer's fault.
+/// Rules that a flit with a correct CRC must obey. The peer is at fault if one is broken.
 FlitError check_form(const FlitFields& fields, const FlitProfile& profile) noexcept {
   if (!lane_exists(fields.vl.value(), profile.lanes)) return FlitError::kLane;
   if (fields.credit_vl.value() >= profile.lanes) return FlitError::kLane;

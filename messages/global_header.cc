@@ -3,7 +3,7 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kPrefix = 0xfd57'4546'5400'0000;  // "WEFT" behind fd; the subnet in the last 16 bits
+constexpr uint64_t kPrefix = 0xfd57'4546'5400'0000;  // "WEFT" after fd; the last 16 bits are the subnet
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// messages/ids.h -- the identifiers of the fabric, each a type of its own (house style 8).
+// messages/ids.h -- the identifiers of the fabric. Each is a type of its own (house style 8).
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ using SubnetId = StrongId<struct SubnetTag, uint16_t>;
 using Guid = StrongId<struct GuidTag, uint64_t>;
 /// QP number, 24 bits. 0 and 1 are the management QPs of each port.
 using Qpn = StrongId<struct QpnTag, uint32_t>;
-/// Remote key: what a peer shows to be let in (RKey = MH = STag, LAY-STAG). 0 is never valid.
+/// Remote key, which a peer presents to access memory (RKey = MH = STag, LAY-STAG). 0 is never valid.
 using Rkey = StrongId<struct RkeyTag, uint32_t>;
-/// Local key: what a work request shows for its own memory. Never equal to the region's RKey (decisions 1.4).
+/// Local key, which a work request presents for local memory. Never equal to the region's RKey (decisions
+/// 1.4).
 using Lkey = StrongId<struct LkeyTag, uint32_t>;
 /// Lane of a link, 0..15; 15 is management.
 using VirtualLane = StrongId<struct VirtualLaneTag, uint8_t>;
@@ -29,8 +30,8 @@ inline constexpr uint16_t kLidMax = 0xFFFE;
 inline constexpr uint32_t kQpnMask = 0x00FF'FFFF;
 inline constexpr Qpn kQpnSmi{0};
 inline constexpr Qpn kQpnGsi{1};
-/// The partition everybody is a full member of. The top bit of a P_Key says full member; two nodes may talk
-/// if the other bits are equal, not zero, and one of them is a full member.
+/// The partition of which every port is a full member. The top bit of a P_Key means full member. Two nodes
+/// may communicate if the other bits are equal and not zero, and at least one node is a full member.
 inline constexpr uint16_t kPkeyDefault = 0xFFFF;
 inline constexpr uint16_t kPkeyFullMember = 0x8000;
 [[nodiscard]] constexpr bool pkeys_match(uint16_t a, uint16_t b) noexcept {
@@ -38,12 +39,12 @@ inline constexpr uint16_t kPkeyFullMember = 0x8000;
 }
 inline constexpr uint8_t kVlCount = 16;
 inline constexpr VirtualLane kVlManagement{15};
-/// The lane's place in a set of lanes.
+/// The lane's bit in a set of lanes.
 [[nodiscard]] constexpr uint32_t lane_bit(VirtualLane vl) noexcept {
   return 1U << vl.value();
 }
 
-/// Packet sequence number: 24 bits that wrap. Order is defined within half the space.
+/// Packet sequence number of 24 bits, which wraps. The order of two numbers is defined within half the space.
 class Psn {
  public:
   static constexpr uint32_t kMask = 0x00FF'FFFF;

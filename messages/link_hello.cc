@@ -30,7 +30,7 @@ constexpr uint16_t kFlagsKnown = kLinkCutThrough | kLinkSwitch | kLinkAnyPort;
 constexpr uint16_t kDataLanes = 15;
 constexpr uint16_t kCreditsMax = 32767;
 
-/// What came with version 2 stands only where that version, and that kind of message, has a use for it.
+/// Checks that fields of version 2 are set only in that version, and only in messages that use them.
 bool reserved_is_zero(const LinkHello& hello, uint16_t zero) noexcept {
   const bool any_port = (hello.flags & kLinkAnyPort) != 0;
   if (zero != 0 || (hello.flags & ~kFlagsKnown) != 0) return false;

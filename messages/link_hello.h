@@ -1,9 +1,9 @@
-// messages/link_hello.h -- how two link partners agree (decisions 2.8): the joining side sends HELLO, the
-// other side answers WELCOME or REFUSE. The same 64 bytes on every carrier. Payload sizes must be equal,
-// lanes and credits become the smaller of both, the version the highest common one.
+// messages/link_hello.h -- the handshake of two link partners (decisions 2.8): the joining side sends HELLO,
+// the other side answers WELCOME or REFUSE. The same 64 bytes on every carrier. Payload sizes must be equal.
+// Lanes and credits become the smaller of both, the version the highest common one.
 //
-// Version 2 adds endnodes that name no port: they say which incarnation they were before, if any, and are
-// told in the WELCOME who they are. In version 1 the bytes for that are zero.
+// Version 2 adds endnodes that name no port. Their HELLO says which incarnation they were before, if any, and
+// the WELCOME tells them their GUID and LID. In version 1 the bytes for this are zero.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@ namespace weft {
 inline constexpr uint32_t kLinkMagic = 0x57454654;  // "WEFT"
 inline constexpr uint16_t kLinkVersionMin = 1;
 inline constexpr uint16_t kLinkVersionMax = 2;
-/// The first version with any ports, endnode GUIDs and P_Keys.
+/// The first version with HELLOs that name no port, endnode GUIDs and P_Keys.
 inline constexpr uint16_t kLinkVersionAnyPort = 2;
-/// P_Keys that a WELCOME has room for.
+/// Number of P_Keys in a WELCOME.
 inline constexpr size_t kLinkPkeysMax = 4;
 
 enum class LinkMessageKind : uint8_t { kHello = 1, kWelcome = 2, kRefuse = 3 };
@@ -36,9 +36,9 @@ enum class LinkRefusal : uint8_t {
   kLidTaken,
   kLidInvalid,
   kNoPort,      // all ports are in use
-  kNotAllowed,  // key, uid or node name does not fit
+  kNotAllowed,  // key, user id or node name does not match
   kRate,        // too many HELLOs
-  kNotOwner,    // any port: says it is one who was given that LID, and cannot show it
+  kNotOwner,    // any port: the HELLO names an identity and cannot prove it
   kNoLid,       // any port: a port is free, but every free LID rests
   kCount,
 };
@@ -59,7 +59,7 @@ struct LinkHelloWire {
   Be16 lid;          // HELLO: wanted, 0 = any; WELCOME: assigned
   Be16 port;         // WELCOME: port number at the switch
   Be16 flags;
-  Be64 guid;        // of the sender; 0: an endnode that was given none yet
+  Be64 guid;        // of the sender; 0: an endnode without a GUID
   Be64 boot_nonce;  // HELLO: new for each incarnation of the link (decisions 2.11); answers echo it
   Be32 flit_payload_bytes;
   Be32 cell_payload_bytes;
@@ -67,8 +67,8 @@ struct LinkHelloWire {
   Be16 credits_per_lane;  // flit buffers the sender has for each data lane
   Be16 subnet;            // WELCOME: subnet of the port
   Be16 zero;
-  // Zero in version 1.
-  Be64 identity;              // HELLO: nonce of the incarnation before; WELCOME: GUID of the endnode
+  // The following fields are zero in version 1.
+  Be64 identity;              // HELLO: nonce of the previous incarnation; WELCOME: GUID of the endnode
   Be16 pkeys[kLinkPkeysMax];  // WELCOME: P_Keys of the port; 0 behind the last one
 };
 static_assert(sizeof(LinkHelloWire) == 64 && alignof(LinkHelloWire) == 1);
@@ -99,7 +99,7 @@ struct LinkHello {
   std::array<uint16_t, kLinkPkeysMax> pkeys{};
 };
 
-/// Why a handshake message was refused before anything was negotiated.
+/// Why a handshake message was refused before any negotiation.
 enum class LinkHelloError : uint8_t {
   kNone,
   kLength,  // not 64 bytes
@@ -112,7 +112,7 @@ enum class LinkHelloError : uint8_t {
 };
 [[nodiscard]] std::string_view to_string(LinkHelloError error) noexcept;
 
-/// `out` is set only on kNone. A version range that has nothing in common with ours is no error here.
+/// `out` is set only on kNone. A version range without a version in common with ours is not an error here.
 [[nodiscard]] LinkHelloError decode_link_hello(std::span<const std::byte> in, LinkHello& out) noexcept;
 [[nodiscard]] LinkHelloWire encode_link_hello(const LinkHello& hello) noexcept;
 [[nodiscard]] inline std::span<const std::byte> bytes_of(const LinkHelloWire& wire) noexcept {

@@ -1,5 +1,5 @@
-// messages/link_local.h -- the Gid that a port has by itself, before anybody gives it one: its GUID behind
-// the link-local prefix, as InfiniBand has it (fe80::GUID).
+// messages/link_local.h -- the Gid that a port has without configuration: its GUID behind the link-local
+// prefix, as in InfiniBand (fe80::GUID).
 #pragma once
 
 #include <cstdint>

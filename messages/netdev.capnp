@@ -20,8 +20,8 @@ struct NetdevMessage {
   # 1. A receiver drops and counts any other.
 
   union {
-    # Which member is set is the function name of LAY-MSG. A member the receiver does not know is dropped and
-    # counted as an unknown function; the session goes on.
+    # Which member is set is the function name of LAY-MSG. A receiver drops a member that it does not know and
+    # counts it as an unknown function; the session continues.
     bufferRecvPool @2 :List(PoolAdvert);
     # Pool owner to initiator: memory you may write to. 1 to 64 pools.
 

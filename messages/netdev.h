@@ -1,7 +1,6 @@
-// messages/netdev.h -- the contract of the split network driver: what its two halves must agree on. Function
-// codes and request codes (LAY-MSG, decisions 2.20), the 32 bits of immediate data (LAY-IDATA), who numbers
-// which pool, limits. The nine messages themselves are netdev_model.h, their two encodings netdev_bytes.h and
-// netdev_capnp.h.
+// messages/netdev.h -- the contract of the two halves of the split network driver: function codes and request
+// codes (LAY-MSG, decisions 2.20), the 32 bits of immediate data (LAY-IDATA), the numbering of pools, limits.
+// The nine messages are in netdev_model.h, their two encodings in netdev_bytes.h and netdev_capnp.h.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +25,7 @@ enum class NetdevFunction : uint16_t {
 };
 [[nodiscard]] std::string_view to_string(NetdevFunction function) noexcept;
 
-/// How packets move in a session (C-06, C-07).
+/// How packets are transferred in a session (C-06, C-07).
 enum class TransferMode : uint8_t {
   kRdma = 1,          // channel 0 control, channel 1 RDMA writes; both acknowledged (Fig. 7)
   kSendReceive = 2,   // channel 0 control, channel 1 plain Sends; both unacknowledged (Fig. 6)
@@ -34,14 +33,15 @@ enum class TransferMode : uint8_t {
 };
 [[nodiscard]] std::string_view to_string(TransferMode mode) noexcept;
 
-/// How the nine messages are written on channel 0.
+/// How the nine messages are encoded on channel 0.
 enum class MessageEncoding : uint8_t {
   kCapnp = 1,  // messages/netdev.capnp
   kBytes = 2,  // LAY-MSG
 };
 [[nodiscard]] std::string_view to_string(MessageEncoding encoding) noexcept;
 
-/// Format of the immediate data; anything but LAY-IDATA is refused at the opening (PUSH-IDATA-07, C-03).
+/// Format of the immediate data. A session with a format other than LAY-IDATA is refused when it opens
+/// (PUSH-IDATA-07, C-03).
 enum class IdataFormat : uint8_t { kPoolElementSize = 1 };
 
 // ---- configuration and utility requests (PUSH-CFG, decisions 2.20) --------------------
@@ -64,19 +64,19 @@ enum class UtilityCode : uint16_t {
   kReadStatistics = 1,   // reply: six 64-bit counters, NicStatistics
   kClearStatistics = 2,  // no data
   kCapabilities = 3,     // reply: Offload bits 32, MTU 32, largest frame 32
-  kLinkState = 4,        // 32 bits: 1 up, 0 down; the sender tells, the reply is empty
+  kLinkState = 4,        // 32 bits: 1 up, 0 down; the request reports the sender's state, the reply is empty
   kKeepalive = 5,        // 64 bits: frames completed on the data channel; the reply is empty
 };
 
 /// Status of a CfgUtilReply.
 enum class CfgStatus : uint16_t {
   kGood = 0,
-  kUnknownRequest = 1,  // class or code is not known here
+  kUnknownRequest = 1,  // unknown class or code
   kBadData = 2,         // size or contents of the data do not fit the request
-  kNotPermitted = 3,    // known, refused by policy (a taken MAC address, promiscuous mode)
+  kNotPermitted = 3,    // known, but refused by policy (a taken MAC address, promiscuous mode)
   kFailed = 4,          // the NIC or the operating system refused
-  kLimited = 5,         // taken, but the NIC allows less now; the reply says how much
-  // Never on the wire: what a requester learns when no reply came.
+  kLimited = 5,         // accepted, but the NIC allows less now; the reply has the granted amount
+  // Never on the wire: results for the requester when no reply came.
   kTimedOut = 0xFFFE,
   kSessionLost = 0xFFFF,
 };
@@ -86,19 +86,19 @@ enum CfgFilterFlag : uint32_t { kFilterPromiscuous = 1, kFilterAllMulticast = 2 
 
 // ---- pools --------------------
 
-/// Each side numbers the pools it owns, so that a reference means one pool in a session for both sides: the
-/// host's pools have even references, the unit's odd ones.
+/// Each side numbers the pools it owns. The host's pools have even references, the unit's odd ones, so a
+/// reference means one pool for both sides of a session.
 inline constexpr uint32_t kPoolReferenceStep = 2;
 inline constexpr uint32_t kPoolReferenceFirstHost = 0;
 inline constexpr uint32_t kPoolReferenceFirstUnit = 1;
-/// The receive WQEs of the sender of the message, in modes without RDMA (decisions 2.19). Handle and address
-/// are 0.
+/// Stands for the receive WQEs of the message's sender, in modes without RDMA (decisions 2.19). Handle and
+/// address are 0.
 inline constexpr uint32_t kPoolOfReceiveWqes = 0xFFFF'FFFF;
 
 // ---- LAY-IDATA --------------------
 //   31..24 pool reference   23..16 element index   15..0 element size in bytes, 0 stands for 65536
 
-/// Which element was used, and how large the elements of its pool are (PUSH-IDATA-02).
+/// The used element, and the size of the elements of its pool (PUSH-IDATA-02).
 struct PoolElement {
   uint32_t pool = 0;
   uint32_t element = 0;
@@ -110,24 +110,24 @@ inline constexpr uint32_t kIdataPoolsMax = 1U << 8;          // references 0..25
 inline constexpr uint32_t kIdataElementsMax = 1U << 8;       // indices 0..255
 inline constexpr uint32_t kIdataElementBytesMax = 1U << 16;  // inclusive (C-04)
 
-/// True when every element of such a pool can be named by idata; beyond that BufferRDMAIndicate does it
+/// True when immediate data can name every element of such a pool. For other pools BufferRDMAIndicate is used
 /// (PUSH-IDATA-03).
 [[nodiscard]] constexpr bool fits_idata(uint32_t pool, uint32_t elements, uint32_t element_bytes) noexcept {
   return pool < kIdataPoolsMax && elements <= kIdataElementsMax && element_bytes >= 1 &&
          element_bytes <= kIdataElementBytesMax;
 }
-/// Only for an element of a pool that fits_idata().
+/// Only for an element of a pool for which fits_idata() is true.
 [[nodiscard]] constexpr uint32_t encode_idata(const PoolElement& used) noexcept {
   return used.pool << 24 | used.element << 16 | (used.element_bytes & 0xFFFF);
 }
-/// Every 32-bit value is a triple.
+/// Every 32-bit value decodes to a triple.
 [[nodiscard]] constexpr PoolElement decode_idata(uint32_t idata) noexcept {
   const uint32_t size = idata & 0xFFFF;
   return {.pool = idata >> 24, .element = idata >> 16 & 0xFF, .element_bytes = size == 0 ? 65536 : size};
 }
 static_assert(encode_idata({7, 5, 256}) == 0x07050100 && encode_idata({0, 255, 65536}) == 0x00FF0000);
 
-// ---- limits both halves check before they loop --------------------
+// ---- limits that both halves check before they loop --------------------
 
 inline constexpr uint32_t kNetdevPoolsPerMessageMax = 64;
 inline constexpr uint32_t kNetdevRunsPerMessageMax = 64;
@@ -135,16 +135,18 @@ inline constexpr uint32_t kNetdevIndicationsPerMessageMax = 64;
 inline constexpr uint32_t kCfgDataBytesMax = 1024;
 inline constexpr uint32_t kPoolElementsMax = 1U << 16;
 inline constexpr uint32_t kPoolElementBytesMax = 1U << 24;
-/// What one side may be configured to offer; a peer may advertise anything within the limits above. The
-/// smallest element holds a vnet header and an Ethernet frame without padding; all pools together, grown to
-/// twice their number, find room in one completion queue.
+/// Limits of one side's own configuration. A peer may advertise pools within the limits above. The smallest
+/// element holds a vnet header and an Ethernet frame without padding. All pools together, grown to twice
+/// their number, fit into one completion queue.
 inline constexpr uint32_t kOwnElementBytesMin = 72;
 inline constexpr uint32_t kOwnElementsTogetherMax = 32704;
-/// Why a pool cannot be offered, for the user; empty when it can. `together`: elements of all pools so far.
+/// Why a pool cannot be offered, as text for the user; empty when it can. `together`: elements of all pools
+/// so far, this one included.
 [[nodiscard]] std::string own_pool_fault(uint32_t element_bytes, uint32_t elements, uint64_t together);
-/// Frames any mode must carry: 9000 bytes MTU, Ethernet header, one VLAN tag (decisions 1.17).
+/// Longest frame that every mode must carry: 9000 bytes MTU, Ethernet header, one VLAN tag (decisions 1.17).
 inline constexpr uint32_t kJumboFrameBytes = 9018;
-/// Largest frame of RDMA mode without the vnet header; with it an element of 64 KiB is full (decisions 2.18).
+/// Longest frame of RDMA mode without the vnet header; with the vnet header it fills an element of 64 KiB
+/// (decisions 2.18).
 inline constexpr uint32_t kGsoFrameBytesMax = 65524;
 
 }  // namespace weft

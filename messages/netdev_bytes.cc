@@ -1,7 +1,7 @@
-// How it works. Each function is a fixed part or a list of entries of one size after the 12-byte header; the
-// length of the message says how many entries there are. A list whose bytes are not a multiple of the entry,
-// or a data size field that differs from the bytes that follow, is a length mismatch; counts are checked
-// before the loop.
+// How it works. Behind the 12-byte header each function has a fixed part, or a list of entries of one size.
+// The number of entries follows from the message's length. A list whose size is not a multiple of the
+// entry's, or a data size field that differs from the bytes behind it, is a length mismatch. Counts are
+// checked before the loop.
 #include "messages/netdev_bytes.h"
 
 #include <cstring>
@@ -19,7 +19,7 @@ struct HeaderWire {
 };
 static_assert(sizeof(HeaderWire) == kNetdevHeaderBytes && offsetof(HeaderWire, context) == 4);
 
-// Entries of lists: the wire struct and the way there and back.
+// Entries of lists: wire structs and their conversions.
 
 struct PoolAdvertWire {
   Be32 pool;
@@ -173,7 +173,7 @@ T get(const std::byte* from) noexcept {
   return wire;
 }
 
-/// Takes a fixed part off the front; false when the message is too short for it.
+/// Takes a fixed part from the front; false when the message is too short for it.
 template <class Wire>
 bool take(std::span<const std::byte>& in, Wire& out) noexcept {
   if (in.size() < sizeof out) return false;

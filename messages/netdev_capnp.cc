@@ -1,7 +1,7 @@
-// How it works. Encoding builds in one fixed segment that must be large enough: a builder that would need a
-// second segment fails and the message counts as not fitting. Decoding checks the frame by hand (one segment,
-// its size equal to the bytes that follow), then reads with a traversal limit of twice the words and a
-// nesting limit of 8. Whatever Cap'n Proto objects to ends in one catch here and is one error: kNotParsed.
+// How it works. Encoding builds in one fixed segment. If the builder would need a second segment, it fails,
+// and the message counts as not fitting. Decoding checks the frame itself (one segment, whose size equals the
+// bytes behind it). Then it reads with a traversal limit of twice the words and a nesting limit of 8. Every
+// Cap'n Proto exception ends in one catch here and becomes one error: kNotParsed.
 #include "messages/netdev_capnp.h"
 
 #include <capnp/message.h>
@@ -55,7 +55,7 @@ void set_list(List to, const Entries& entries) {
   for (uint32_t i = 0; i < entries.size(); ++i) set_entry(to[i], entries[i]);
 }
 
-/// What requests and replies have in common.
+/// Sets the fields that requests and replies share.
 template <class Builder, class Body>
 void set_cfg(Builder to, const Body& body) {
   to.setRequestClass(body.request_class);

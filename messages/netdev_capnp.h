@@ -1,5 +1,5 @@
-// messages/netdev_capnp.h -- the driver's messages in Cap'n Proto (messages/netdev.capnp). No Cap'n Proto
-// header is needed to use this.
+// messages/netdev_capnp.h -- the driver's messages in Cap'n Proto (messages/netdev.capnp). Users of this
+// header need no header of Cap'n Proto.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// Encoder and decoder with their own aligned memory, taken once. Owner: one thread.
+/// Encoder and decoder with their own aligned memory, allocated once. Owner: one thread.
 class NetdevCapnp {
  public:
   /// @param message_bytes_max  longest message to encode or decode
@@ -20,11 +20,11 @@ class NetdevCapnp {
   NetdevCapnp(const NetdevCapnp&) = delete;
   NetdevCapnp& operator=(const NetdevCapnp&) = delete;
 
-  /// Writes the message to the start of `out`; returns its bytes, or 0 when it does not fit.
+  /// Writes the message to the start of `out`. Returns its size in bytes, or 0 when it does not fit.
   [[nodiscard]] size_t encode(const NetdevMessage& message, std::span<std::byte> out) noexcept;
 
-  /// Copies `in` to aligned memory and reads it there, once. `out` is set only on kNone; its spans point into
-  /// the codec's copy and hold until the next call.
+  /// Copies `in` to aligned memory and reads it there, once. `out` is set only on kNone. Its spans point into
+  /// the codec's copy and are valid until the next call.
   [[nodiscard]] NetdevError decode(std::span<const std::byte> in, NetdevMessage& out) noexcept;
 
  private:

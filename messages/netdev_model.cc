@@ -31,7 +31,7 @@ struct SameBody {
   }
 };
 
-/// What a pool may look like. The pool of receive WQEs has neither handle nor address.
+/// True for a possible pool. The pool of receive WQEs has neither handle nor address.
 bool good_advert(const PoolAdvert& advert) noexcept {
   if (advert.elements == 0 || advert.elements > kPoolElementsMax) return false;
   if (advert.element_bytes == 0 || advert.element_bytes > kPoolElementBytesMax) return false;

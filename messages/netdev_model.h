@@ -1,6 +1,6 @@
-// messages/netdev_model.h -- the nine messages of the split driver as typed values: the one model that both
-// encodings carry (messages/netdev_bytes.h, messages/netdev_capnp.h). A message owns its lists; packet and
-// configuration data are spans into the buffer it was decoded from.
+// messages/netdev_model.h -- the nine messages of the split driver as typed values, which both encodings
+// transport (messages/netdev_bytes.h, messages/netdev_capnp.h). A message owns its lists. Packet and
+// configuration data are spans into the buffer from which the message was decoded.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace weft {
 
-/// A list of at most N entries without memory of its own elsewhere.
+/// A list of at most N entries, stored in the object itself.
 template <class T, uint32_t N>
 class FixedList {
  public:
@@ -120,13 +120,13 @@ struct CfgUtilReply {
   std::span<const std::byte> data;
 };
 
-/// A message that is a list and nothing else: both encodings write and read it entry by entry.
+/// A message that consists of one list. Both encodings write and read it entry by entry.
 template <class Body>
 concept ListBody = requires {
   Body::kList;
 };
 
-/// One message. The alternative held says which function it is, in the order of the function codes from 1.
+/// One message. The alternatives are in the order of the function codes, from 1.
 struct NetdevMessage {
   using Body = std::variant<BufferRecvPool, BufferRecvPoolGet, BufferRecvPoolUpdate, BufferPoolFlushRequest,
                             BufferPoolFlushReply, SendData, BufferRdmaIndicate, CfgUtilRequest, CfgUtilReply>;
@@ -142,21 +142,21 @@ static_assert(std::variant_size_v<NetdevMessage::Body> == 9);
 /// Same function, context and contents; spans are compared by their bytes.
 [[nodiscard]] bool operator==(const NetdevMessage& a, const NetdevMessage& b) noexcept;
 
-/// Why a message was refused; each is counted under its own name (PUSH-MSG-04).
+/// Why a message was refused. Each reason has its own counter (PUSH-MSG-04).
 enum class NetdevError : uint8_t {
   kNone,
-  kTooShort,  // no room for the header, or for the fixed part of the function
+  kTooShort,  // shorter than the header or the fixed part of the function
   kUnknownFunction,
   kWrongVersion,
   kLengthMismatch,  // length and contents disagree
   kCountLimit,      // more entries or data than the model allows
-  kBadValue,        // a field no sender may set so: an empty pool, an element of no size
+  kBadValue,        // a value that no sender may set: an empty pool, elements of 0 bytes
   kNotParsed,       // Cap'n Proto: framing, several segments, pointers, limits
   kCount,
 };
 [[nodiscard]] std::string_view to_string(NetdevError error) noexcept;
 
-/// Facts that hold for each message whatever its encoding; both decoders end with this check.
+/// Checks rules that hold in both encodings. Both decoders end with this check.
 [[nodiscard]] NetdevError check_netdev_values(const NetdevMessage& message) noexcept;
 
 }  // namespace weft

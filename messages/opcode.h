@@ -1,5 +1,5 @@
-// messages/opcode.h -- operations a cell can carry, as one table of properties (house style 11). Code asks
-// for properties; only the table lists operations.
+// messages/opcode.h -- the operations that a cell can carry, as one table of properties (house style 11).
+// Other code asks for properties; only the table lists operations.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ enum class Opcode : uint8_t {
   kUdSend = 0x21,
   kRdSend = 0x22,  // reliable datagrams carry a Q_Key as UD does (SAN-XPORT-10)
   kRdWrite = 0x23,
-  // Requests of extended reliable connections name a shared receive queue; answers are those of RC.
+  // Requests of extended reliable connections name a shared receive queue. Their answers are those of RC.
   kXrcSend = 0xA1,
   kXrcWrite = 0xA2,
   kXrcReadRequest = 0xA3,
@@ -36,14 +36,14 @@ enum OpcodeProperty : uint32_t {
   kOpResponse = 1 << 1,       // answers a request: data of a read or FetchOp
   kOpAcknowledge = 1 << 2,    // ACK or NAK
   kOpNeedsRecvWqe = 1 << 3,   // its data goes to a receive WQE
-  kOpVaInFirstCell = 1 << 4,  // first cell of each packet carries VA and MH
+  kOpVaInFirstCell = 1 << 4,  // the first cell of each packet carries VA and MH
   kOpMayCarryIdata = 1 << 5,
   kOpMultiCell = 1 << 6,       // a packet may have more than one cell
-  kOpDatagramHeader = 1 << 7,  // 8 bytes Q_Key, P_Key follow the header
-  kOpFixedBody = 1 << 8,       // the payload is a header of its own, of fixed_body_bytes at least
-  kOpWritesMemory = 1 << 9,    // changes the responder's memory under a key: needs the right to write
-  kOpReadsMemory = 1 << 10,    // reads it under a key: needs the right to read; with both: the atomic right
-  // Services whose responder offers it.
+  kOpDatagramHeader = 1 << 7,  // 8 bytes follow the header: Q_Key, P_Key, zero
+  kOpFixedBody = 1 << 8,       // the payload is a header of at least fixed_body_bytes
+  kOpWritesMemory = 1 << 9,    // changes the responder's memory under a key: needs the write right
+  kOpReadsMemory = 1 << 10,    // reads that memory: needs the read right; with both: the atomic right
+  // Services whose responder accepts the operation.
   kOpOnRc = 1 << 11,
   kOpOnUc = 1 << 12,
   kOpOnRd = 1 << 13,
@@ -51,7 +51,7 @@ enum OpcodeProperty : uint32_t {
   kOpOnRaw = 1 << 15,
   kOpOnXrc = 1 << 16,
 
-  kOpXrcHeader = 1 << 17,  // 4 bytes follow: the number of a shared receive queue at the responder
+  kOpXrcHeader = 1 << 17,  // 4 bytes follow the header: number of a shared receive queue at the responder
 };
 
 struct OpcodeInfo {
@@ -99,7 +99,7 @@ inline constexpr std::array kOpcodes{
                kOpRequest | kOpReadsMemory | kOpWritesMemory | kOpFixedBody | kOpXrcHeader | kOpOnXrc, 32},
 };
 
-/// Null for a value that is no operation.
+/// Null for an unknown value.
 [[nodiscard]] constexpr const OpcodeInfo* find_opcode(uint8_t wire) noexcept {
   for (const OpcodeInfo& info : kOpcodes) {
     if (static_cast<uint8_t>(info.opcode) == wire) return &info;
@@ -118,11 +118,11 @@ inline constexpr std::array<uint32_t, 256> kOpcodeProperties = [] {
   return kOpcodeProperties[wire];
 }
 
-/// A request that reads the responder's memory under a key: a read, or an atomic operation.
+/// A request that reads the responder's memory under a key: an RDMA read or an atomic operation.
 [[nodiscard]] constexpr bool is_read_request(Opcode opcode) noexcept {
   return (opcode_properties(static_cast<uint8_t>(opcode)) & kOpReadsMemory) != 0;
 }
-/// One that changes the word it reads.
+/// A request that also changes the word that it reads.
 [[nodiscard]] constexpr bool is_atomic_request(Opcode opcode) noexcept {
   constexpr uint32_t kBoth = kOpReadsMemory | kOpWritesMemory;
   return (opcode_properties(static_cast<uint8_t>(opcode)) & kBoth) == kBoth;

@@ -9,11 +9,11 @@
 namespace weft {
 namespace {
 
-// What InfiniBand's fields say of a session's queue pairs (session/session_channels.cc).
+// Values of InfiniBand's fields for a session's queue pairs (session/session_channels.cc).
 constexpr uint8_t kRetryCount = 7;
 constexpr uint8_t kRnrForEver = 7;
 constexpr uint8_t kResponseTimeout = 15;  // 4.096 us * 2^n: 134 ms, after the 100 ms of a repeat
-constexpr uint8_t kCmRetries = 15;        // as many as the field holds; a host asks without end
+constexpr uint8_t kCmRetries = 15;        // the field's maximum; a host repeats without limit
 constexpr uint16_t kPkeyDefault = 0xFFFF;
 constexpr uint8_t kMtu4096 = 5;
 
@@ -70,7 +70,7 @@ void put_offer(const SessionOffer& offer, std::span<std::byte> place) noexcept {
   std::memcpy(place.data(), &wire, sizeof wire);
 }
 
-/// A QP number is 24 bits; 0 and 1 are no channel's.
+/// A QP number has 24 bits. QPs 0 and 1 are for management, never for a channel.
 bool good_channel(uint32_t qpn, uint32_t psn) noexcept {
   return qpn > kQpnGsi.value() && qpn <= kQpnMask && psn <= Psn::kMask;
 }

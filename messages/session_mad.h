@@ -1,7 +1,7 @@
-// messages/session_mad.h -- how a session of the split driver opens and ends: messages of InfiniBand's
-// connection management (messages/mad/cm.h), whose private data carry what a session needs beside one queue
-// pair. One exchange REQ, REP, RTU sets up both QP pairs; REJ says why not; DREQ, DREP end it (decisions
-// 2.14).
+// messages/session_mad.h -- how a session of the split driver opens and ends: by messages of InfiniBand's
+// connection management (messages/mad/cm.h). Their private data hold what a session needs besides one queue
+// pair. One exchange REQ, REP, RTU connects both pairs of QPs. REJ refuses with a reason. DREQ and DREP end
+// the session (decisions 2.14).
 //
 //   REQ, REP:  QPN and first PSN of channel 0 in InfiniBand's fields, the offer in the private data:
 //              0 lowest driver protocol 16   2 highest 16 (REP: the chosen one in both)
@@ -12,8 +12,8 @@
 //              0 refusal 16   2 lowest version 16   4 highest 16   6 zero
 //   RTU, DREQ, DREP: no private data
 //
-// The transaction of all of them is the session's nonce, which the host chooses and only the two know: a
-// message whose nonce or source LID does not fit belongs to no session and is dropped.
+// The transaction of all these messages is the session's nonce. The host chooses it, and only the two sides
+// know it. A message whose nonce or source LID does not match belongs to no session and is dropped.
 #pragma once
 
 #include <cstddef>
@@ -28,25 +28,25 @@
 
 namespace weft {
 
-/// The service that a unit offers: of those that an operating system may define, "WEFT".
+/// Service id of a unit, from the range for operating systems: "WEFT".
 inline constexpr uint64_t kSessionServiceId = 0x0200'0000'5745'4654;
 
-/// How the acknowledged channels of a session answer (C-14, SAN-XPORT-07).
+/// How the acknowledged channels of a session acknowledge (C-14, SAN-XPORT-07).
 enum class AckPolicy : uint8_t {
-  kSelective = 0,  // one frame for several cells, with the gaps
-  kStrict = 1,     // a frame for each cell
+  kSelective = 0,  // one ACK for several cells, with the gaps
+  kStrict = 1,     // one ACK per cell
 };
 [[nodiscard]] std::string_view to_string(AckPolicy policy) noexcept;
 
 /// One QP of the sender.
 struct SessionQueuePair {
   Qpn qpn;
-  Psn psn;  // of the first packet the sender will send
+  Psn psn;  // of the first packet that the sender will send
   friend bool operator==(const SessionQueuePair&, const SessionQueuePair&) = default;
 };
 
-/// What REQ and REP carry: the sender's side of the session. The numbers stay raw, the receiver decides what
-/// it knows.
+/// Content of REQ and REP: the sender's side of the session. Numbers stay raw; the receiver decides which
+/// values it knows.
 struct SessionOffer {
   uint16_t version_min = kNetdevVersion;
   uint16_t version_max = kNetdevVersion;
@@ -60,16 +60,16 @@ struct SessionOffer {
   uint32_t features = 0;         // Offload bits
   MacAddress mac{};
   uint8_t acks = 0;            // AckPolicy
-  uint32_t packet_bytes = 0;   // longest packet the sender takes; 0 = no wish
-  uint32_t message_bytes = 0;  // longest message the sender takes on channel 0
+  uint32_t packet_bytes = 0;   // longest packet that the sender accepts; 0: no limit named
+  uint32_t message_bytes = 0;  // longest message that the sender accepts on channel 0
   friend bool operator==(const SessionOffer&, const SessionOffer&) = default;
 };
 
-/// What both sides' connection managers call the session, and how a REQ describes the path: for other
-/// implementations and for tools. A session is found by nonce and LID.
+/// Names of the session in both sides' connection managers, and the path in a REQ. They serve other
+/// implementations and tools; here a session is found by nonce and LID.
 struct SessionLabels {
-  uint32_t local_id = 0;   // the sender's number of it
-  uint32_t remote_id = 0;  // the receiver's; zero in a REQ
+  uint32_t local_id = 0;   // the sender's number of the session
+  uint32_t remote_id = 0;  // the receiver's number; zero in a REQ
   Lid local_lid{};         // REQ
   Lid remote_lid{};        // REQ
   Guid guid{};             // REQ, REP: of the sender's adapter
@@ -83,15 +83,16 @@ struct SessionMad {
   uint64_t nonce = 0;
   SessionOffer offer{};      // REQ, REP
   uint16_t reason = 0;       // REJ: SessionRefusal
-  uint16_t version_min = 0;  // REJ: what the sender speaks
+  uint16_t version_min = 0;  // REJ: versions of the sender
   uint16_t version_max = 0;
   SessionLabels labels{};
   friend bool operator==(const SessionMad&, const SessionMad&) = default;
 };
 
 [[nodiscard]] MadBytes encode_session_mad(const SessionMad& mad) noexcept;
-/// Reads a message of connection management as one of a session; `out` is set only on kNone. kKind: it is no
-/// session's, as a REQ for another service or a message that sessions do not use.
+/// Reads a message of connection management as one of a session. `out` is set only on kNone. kKind: the
+/// message belongs to no session, for example a REQ for another service or a message that sessions do not
+/// use.
 [[nodiscard]] MadError read_session_mad(const CmMad& mad, SessionMad& out) noexcept;
 [[nodiscard]] MadError decode_session_mad(std::span<const std::byte> in, SessionMad& out) noexcept;
 

@@ -1,5 +1,5 @@
-// messages/transport_headers.h -- what stands in a cell's payload for read requests and in ACK cells:
-// LAY-READ and the selective blocks of decisions 2.3.
+// messages/transport_headers.h -- layouts in a cell's payload: read requests (LAY-READ), FetchOp requests
+// (LAY-FETCH), and the selective blocks of an ACK (decisions 2.3).
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace weft {
 
-/// LAY-READ: payload of an RDMA read request. The sink key is the requester's, the source key the
-/// responder's.
+/// LAY-READ: payload of an RDMA read request. The sink key belongs to the requester, the source key to the
+/// responder.
 struct ReadRequestWire {
   Be32 sink_key;
   Be64 sink_address;

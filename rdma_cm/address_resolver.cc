@@ -1,11 +1,13 @@
-// How it works. A question is flooded every 50 ms until an endnode answers that it listens there, or the time
-// of grace since the first answer is over, or all the time is up. Own addresses count as an answer. The time
-// of grace begins anew while an endnode of this host is known to hold the port and has not answered: after a
-// switch was started anew its endnodes join one after the other, and the asker may be the first.
+// How it works. A question is flooded every 50 ms until an endnode answers that it listens there, or the
+// grace period since the first answer ends, or the time limit ends. Own addresses count as an answer. The
+// grace period starts again while another endnode of this host is known to hold the port and has not
+// answered. The reason: after a restart of the switch its endnodes join one after the other, and the asker
+// may be the first.
 //
-// An endnode is believed only where it may have the address. Questions and answers carry a mark, a keyed hash
-// over the asker's LID and nonce; the key is the number of the host, which other machines do not know, and
-// the switch vouches for the LID. So an answer shows whether it comes from this host, and whether two answers
+// An answer is accepted only from an endnode that may have the address. Questions and answers carry a mark: a
+// keyed hash over the asker's LID and nonce. The key is the number of the host, which other machines do not
+// know, and the switch guarantees the LID. So an answer shows whether it comes from this host, and whether
+// two answers come from one host. A mark that a stranger receives is valid for the stranger's own LID only.
 // come from one host. A mark that a stranger is given holds for the stranger's own LID alone.
 #include "rdma_cm/address_resolver.h"
 
@@ -114,7 +116,7 @@ void AddressResolver::take_answer(Instant now, Lid from, uint64_t transaction,
   question.due = std::min(question.due, question.end);
 }
 
-/// Addresses like 127.0.0.1 are an asker's only if it is of this host, which its mark shows.
+/// An address like 127.0.0.1 is common to asker and answerer only on one host, which the asker's mark shows.
 void AddressResolver::answer(Lid to, uint64_t transaction, const MadAddress& asked) noexcept {
   const uint64_t nonce = asked.guid;
   MadAddress question = asked;
@@ -146,8 +148,8 @@ void AddressResolver::poll(Instant now) noexcept {
   }
 }
 
-/// At the end of a time of grace. Ignores an endnode that has the address but not the port while another
-/// endnode of this host holds the port.
+/// Called at the end of a grace period. Ignores an endnode that has the address but not the port while
+/// another endnode of this host holds the port.
 bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
   if (question.found_owns != Owns::kYes || !user_.held_elsewhere(question.address)) return false;
   if (question.limit <= now) {
@@ -158,7 +160,7 @@ bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
   return true;
 }
 
-/// The host that was found has the address from now on, until it no longer answers.
+/// From now on the found host owns the address, until it no longer answers.
 void AddressResolver::finish(uint64_t number, const Question& question) noexcept {
   const Lid lid = question.found;
   const Guid guid = question.found_guid;

@@ -1,7 +1,7 @@
-// rdma_cm/address_resolver.h -- which endnode has an IP address: a question to all endnodes, in the manner of
-// ARP. Several endnodes of one host have the host's addresses in common, so the question names a port too and
-// an endnode that listens there is preferred. Not every endnode is believed (docs/rdma_cm.md, "Who has an IP
-// address"). Without I/O.
+// rdma_cm/address_resolver.h -- finds the endnode that has an IP address by a question to all endnodes, as
+// ARP does. Several endnodes of one host share the host's addresses. So the question also names a port, and
+// an endnode that listens there is preferred. Not every endnode's answer is accepted (docs/rdma_cm.md, "Who
+// has an IP address"). Without I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@
 
 namespace weft::rdma_cm {
 
-/// How far an address with a port is ours: not at all, the address, an identifier is bound to the port, one
-/// listens there. The highest value wins.
+/// To what degree this endnode has an address with a port: not at all, the address, an identifier bound to
+/// the port, a listener there. The highest value wins.
 enum class Owns : uint8_t { kNo, kYes, kBound, kListens };
 
 class AddressUser {
  public:
   virtual ~AddressUser() = default;
   [[nodiscard]] virtual Owns owns(const MadAddress& question) noexcept = 0;
-  /// Another endnode of this host holds the port at an address that is the host's. The question is for that
-  /// endnode, though it may not have answered yet.
+  /// True when another endnode of this host holds the port at an address of the host. The question is then
+  /// for that endnode, even if it has not answered yet.
   [[nodiscard]] virtual bool held_elsewhere(const MadAddress& question) noexcept = 0;
-  /// The end of a question; LID 0: no endnode has the address.
+  /// A question has ended. LID 0: no endnode has the address.
   virtual void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept = 0;
 };
 
@@ -36,9 +36,9 @@ enum class AddressCounter : uint8_t {
   kAsked,
   kRepeats,
   kAnswered,
-  kNotOurs,     // questions of others about addresses of others
+  kNotOurs,     // questions about addresses that are not ours
   kNotOwner,    // answers of endnodes that may not have the address
-  kUnexpected,  // answers to no question, or too late
+  kUnexpected,  // answers to no question, or late ones
   kTimeouts,
   kSendRefused,
   kFull,
@@ -53,23 +53,24 @@ class AddressResolver {
  public:
   static constexpr size_t kQuestionsMax = 4096;
   static constexpr Duration kRepeat = 50ms;
-  /// How long an endnode that listens may take to answer after one that only has the address: on a busy
-  /// machine its thread has to be woken first. Where one is known to be there it is waited for longer.
+  /// How long to wait for an endnode that listens after an endnode that only has the address has answered: on
+  /// a busy machine the listener's thread must be woken first. If a listener is known to exist, the wait is
+  /// longer.
   static constexpr Duration kGrace = 300ms;
 
-  /// @param host  NodeAddresses::host_number(), which never leaves this process; 0: not known, so no endnode
-  ///              counts as one of this host
+  /// @param host  NodeAddresses::host_number(), which never leaves this process; 0: unknown, so that no
+  /// endnode counts as one of this host
   AddressResolver(Guid guid, RandomSource& random, MadPort& port, AddressUser& user,
                   uint64_t host = 0) noexcept
       : guid_(guid), host_(host), nonce_(random.next()), random_(random), port_(port), user_(user) {}
 
-  /// Begins to ask; on_resolved() follows from receive() or poll(), at the latest after `limit`. @return the
-  /// question's number, 0 when there are too many, or no memory for one more.
+  /// Starts a question. on_resolved() follows from receive() or poll(), at the latest after `limit`. @return
+  /// the question's number; 0 when there are kQuestionsMax questions or no memory.
   [[nodiscard]] uint64_t ask(Instant now, const MadAddress& address, Lid own, Duration limit) noexcept;
-  /// Drops the question.
+  /// Drops the question; on_resolved() is not called.
   void forget(uint64_t question) noexcept;
 
-  /// A WhoHas or Has.
+  /// Takes a WhoHas or a Has.
   void receive(Instant now, Lid from, const EndnodeMad& mad) noexcept;
   void poll(Instant now) noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
@@ -79,32 +80,32 @@ class AddressResolver {
   struct Question {
     MadAddress address{};
     Lid asker{};             // our own LID
-    Lid only{};              // the endnode whose fixed address it is; kLidNone: no such address
+    Lid only{};              // the endnode to which this fixed address belongs; kLidNone: not a fixed address
     bool this_host = false;  // the address is one of this host: only its endnodes have it
     Lid found{};             // the best answer so far
     Guid found_guid{};
-    uint64_t found_host = 0;  // its mark; 0: our own answer
+    uint64_t found_host = 0;  // mark of the answer; 0: our own answer
     Owns found_owns = Owns::kNo;
-    bool found_first = true;  // it came from the host that has had the address so far, or none has had it
+    bool found_first = true;  // the answer came from the address's known host, or no host is known
     Instant repeat{};
-    Instant end{};    // of the time of grace, if that has begun
-    Instant due{};    // the earlier of the two
-    Instant limit{};  // of the program's patience
+    Instant end{};    // end of the grace period, or of the time limit before the first answer
+    Instant due{};    // the earlier of repeat and end
+    Instant limit{};  // time limit of the program
   };
   void flood(uint64_t number, const Question& question) noexcept;
   void answer(Lid to, uint64_t transaction, const MadAddress& asked) noexcept;
   void take_answer(Instant now, Lid from, uint64_t transaction, const MadAddress& answer) noexcept;
-  /// What only endnodes of this host can compute: its questions and answers carry it.
+  /// A value that only endnodes of this host can compute; questions and answers carry it.
   [[nodiscard]] uint64_t mark(EndnodeAttribute kind, Lid asker, uint64_t nonce) const noexcept;
   [[nodiscard]] bool may_answer(const Question& question, Lid from, uint64_t host) const noexcept;
-  /// No other host has had the address so far.
+  /// True when no other host is known to have the address.
   [[nodiscard]] bool comes_first(const Question& question, uint64_t host) const noexcept;
   [[nodiscard]] bool goes_on(Instant now, Question& question) noexcept;
   void finish(uint64_t number, const Question& question) noexcept;
 
   Guid guid_;
   uint64_t host_;
-  uint64_t nonce_;  // of this process, so that what a host has told another one is of no use here
+  uint64_t nonce_;  // of this process, so that a mark given to another process has no use here
   RandomSource& random_;
   MadPort& port_;
   AddressUser& user_;

@@ -1,4 +1,4 @@
-// rdma_cm/cm_id.h -- identifiers and channels of events as the kernel's rdma_ucm has them.
+// rdma_cm/cm_id.h -- identifiers and event channels, as in the kernel's rdma_ucm.
 #pragma once
 
 #include <rdma/rdma_user_cm.h>
@@ -14,12 +14,12 @@
 
 namespace weft::rdma_cm {
 
-/// What the peer's REQ or REP said of its queue pair; of a SIDR_REQ the service alone.
+/// Parameters of the peer's queue pair from its REQ or REP; from a SIDR_REQ only the service.
 struct PeerOffer {
   uint64_t service_id = 0;
   uint32_t qpn = 0;
   uint32_t psn = 0;
-  uint8_t path_mtu = 0;  // enum ibv_mtu; 0: not said
+  uint8_t path_mtu = 0;  // enum ibv_mtu; 0: not given
 };
 
 struct CmFile;
@@ -43,7 +43,7 @@ enum class CmEvent : uint32_t {
   kMulticastError = 13,
   kAddressChange = 14,
   kTimewaitExit = 15,
-  kUser = 18,  // of a program's own making, and of librdmacm's
+  kUser = 18,  // written by the program or by librdmacm
   kInternal = 19,
 };
 
@@ -70,56 +70,56 @@ struct Membership {
 };
 
 struct CmId {
-  CmId* previous = nullptr;  // of its file
+  CmId* previous = nullptr;  // in the list of its file
   CmId* next = nullptr;
   CmId* next_orphan = nullptr;  // a request whose listener was destroyed
   uint32_t handle = 0;
-  uint64_t uid = 0;  // 0: a request that the program has not accepted
+  uint64_t uid = 0;  // 0: a request that the program has not accepted yet
   CmFile* file = nullptr;
   uint16_t port_space = 0;
   uint8_t qp_type = 0;  // enum ibv_qp_type
   IdState state = IdState::kIdle;
   IpAddress source{};
   IpAddress destination{};
-  bool on_device = false;  // the source address is one of this endnode
+  bool on_device = false;  // the source address is one of this endnode or its host
   bool reuse_address = false;
-  IpAddress held{};  // on the host, too; family 0: nothing
+  IpAddress held{};  // the port held among the endnodes of the host; family 0: none
   bool own_family_only = false;
   uint8_t ack_timeout = 0;  // 0: the default
-  uint32_t backlog = 0;     // requests that may still wait
+  uint32_t backlog = 0;     // further requests that may wait
   uint32_t events_reported = 0;
-  uint64_t question = 0;  // of the address resolver
+  uint64_t question = 0;  // number at the address resolver; 0: none
   Lid peer_lid{};
   Gid peer_gid{};
   Connection* connection = nullptr;
-  uint32_t psn = 0;  // our first
+  uint32_t psn = 0;  // first PSN of our side
   PeerOffer peer_offer{};
-  uint8_t retry_count = 0;  // what the QP is to do
+  uint8_t retry_count = 0;  // this and the next three: attributes for the QP
   uint8_t rnr_retry = 0;
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
   std::vector<std::unique_ptr<Membership>> groups{};
 
   [[nodiscard]] bool datagrams() const noexcept;
-  /// The way to the destination is known.
+  /// The path to the destination is known.
   [[nodiscard]] bool has_path() const noexcept {
     return state == IdState::kRouteResolved || state == IdState::kConnect;
   }
 };
 
 struct QueuedEvent {
-  CmId* id = nullptr;       // whose it is; for a connect request the listener
-  CmId* request = nullptr;  // the new one of a connect request
+  CmId* id = nullptr;       // the event's identifier; for a connect request the listener
+  CmId* request = nullptr;  // the new identifier of a connect request
   Membership* group = nullptr;
   rdma_ucm_event_resp content{};
 };
 
-/// What one open() of the device gives.
+/// One open() of the device: an event channel.
 struct CmFile {
   std::shared_ptr<hca::EventFd> descriptor{};
   std::deque<QueuedEvent> events{};
-  CmId* ids = nullptr;  // the newest, which leads to the others
-  pid_t reader = 0;     // the thread that took the last event; 0: none has
+  CmId* ids = nullptr;  // newest identifier, head of the list
+  pid_t reader = 0;     // thread that took the last event; 0: none yet
 };
 
 }  // namespace weft::rdma_cm

@@ -1,7 +1,7 @@
-// How it works. Commands are carried out by the thread that writes them, under the lock; the service's own
-// thread takes what QP1 has received and what is due by time, and sleeps until QP1's completion channel, a
+// How it works. The thread that writes a command carries it out, under the lock. The service's own thread
+// handles the datagrams that QP1 has received and the timers. It sleeps until QP1's completion channel, a
 // kick or the next deadline wakes it. A program that waits for an event waits in read() of its descriptor,
-// without the lock, so that signals and O_NONBLOCK do to it what the kernel's file would.
+// without the lock, so that signals and O_NONBLOCK have the same effect as with the kernel's file.
 #include "rdma_cm/cm_service.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ constexpr Duration kLockAtExit = 50ms;
 constexpr size_t kCommandBytesMax = 1024;
 constexpr int kDatagramsPerTurn = 256;
 
-/// Where this process is, and which of it.
+/// Adds the number of the host and the identity of this process.
 NodeIdentity with_host(NodeIdentity identity, RandomSource& random) {
   identity.host = NodeAddresses::host_number();
   identity.process = this_process(random.next() | 1);  // 0 means none
@@ -139,7 +139,7 @@ void CmService::await_reader(int descriptor) noexcept {
   const bool waits = (fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0;
   const bool lives = tgkill(getpid(), file->reader, 0) == 0;
   if (!waits || !lives) return;
-  // Each thread that waits for an event of the channel holds its descriptor too.
+  // While a thread waits for an event of the channel, it also holds a reference to the channel's descriptor.
   reader_waits_.wait_for(guard, reader_wait_, [&] {
     file = endnode_.file_of(descriptor);
     return file == nullptr || file->descriptor.use_count() > 1;
@@ -174,11 +174,12 @@ void CmService::explain(const CmFailure& failure) noexcept {
 void CmService::explain(std::span<const std::byte> command, int error, std::string_view why) const noexcept {
   if (!explains_ || command.size() < sizeof(rdma_ucm_cmd_hdr)) return;
   const uint32_t number = read_body<rdma_ucm_cmd_hdr>(command).cmd;
-  const bool listens = error == 0 && number == RDMA_USER_CM_CMD_LISTEN;  // what a client has to wait for
+  // A successful LISTEN is explained too, because a client has to wait for it.
+  const bool listens = error == 0 && number == RDMA_USER_CM_CMD_LISTEN;
   if ((error == 0 && !listens) || Commands::is_probe(command)) return;
   std::array<char, 64> space{};
   const char* text = error == 0 ? "done" : strerror_r(error, space.data(), space.size());
-  // Asked for by the user, so it is said whatever else the log leaves out.
+  // The user asked for these lines, so they are written at any log level.
   static_cast<void>(with_memory([&] {
     log_write(error == 0 ? LogLevel::kInfo : LogLevel::kWarn,
               why.empty() ? fmt::format("rdma_cm: {}: {}", command_name(number), text)
@@ -199,8 +200,7 @@ Status CmService::start_thread() {
   return {};
 }
 
-/// Under the lock. A switch that was started anew may have given another LID; a device that can do nothing
-/// any more is as good as taken out.
+/// Under the lock. A restarted switch may have assigned another LID. A failed device counts as removed.
 void CmService::take_device_events() noexcept {
   hca::AsyncEvent event;
   while (gsi_.next_event(event)) {

@@ -1,5 +1,5 @@
-// rdma_cm/cm_service.h -- connection management of a process: the endnode with QP1, a lock, and the thread
-// that serves it. What the preloaded object calls ends here.
+// rdma_cm/cm_service.h -- connection management of a process: the endnode with QP1, a lock, and the service
+// thread. The preloaded object passes the program's calls to it.
 #pragma once
 
 #include <pthread.h>
@@ -27,46 +27,46 @@ namespace weft::rdma_cm {
 
 struct CmServiceConfig {
   NodeIdentity identity{};
-  std::string addresses{};   // own IP addresses with commas between, or nothing
-  std::string ports_file{};  // where endnodes of this host tell each other of their ports; empty: nowhere
-  bool host_of_its_own =
-      false;  // has a name that stays: its wildcard address is not that of the host's others
+  std::string addresses{};   // own IP addresses, separated by commas; may be empty
+  std::string ports_file{};  // file by which endnodes of this host share their ports; empty: none
+  // The endnode has a permanent name: its wildcard address does not include the host's other endnodes.
+  bool host_of_its_own = false;
   bool explains = false;
-  /// What else is to be said where a peer does not answer; null: nothing.
+  /// Text to append when a peer does not answer; null: none.
   std::function<std::string()> faults{};
-  Duration reader_wait = 200ms;  // 0 or more; await_reader() says for what
+  Duration reader_wait = 200ms;  // 0 or more; see await_reader()
 };
 
-/// Any thread. Lives as long as the device.
+/// Any thread. Must end before the device.
 class CmService final : NodeView {
  public:
-  /// @param device  whose first port is up
+  /// @param device  its first port must be up
   static Result<std::unique_ptr<CmService>> start(hca::Device& device, RandomSource& random,
                                                   const CmServiceConfig& config);
   ~CmService() override;
   CmService(const CmService&) = delete;
   CmService& operator=(const CmService&) = delete;
 
-  /// In a child after fork() nothing works any more.
+  /// True in a child after fork(). There all calls fail.
   [[nodiscard]] bool forked() const noexcept { return guard_.forked(); }
-  /// A descriptor for a program, or minus an errno.
+  /// Opens a channel. @return a descriptor for the program, or a negative errno.
   [[nodiscard]] int open();
-  /// A command. @return `bytes`, or minus an errno. pthread_cancel() ends a wait for an event, and no other
-  /// command.
+  /// Carries out a command. @return `bytes`, or a negative errno. pthread_cancel() ends a wait for an event,
+  /// but no other command.
   [[nodiscard]] ssize_t write(int descriptor, const void* data, size_t bytes);
-  /// The program closes the descriptor and keeps a copy, by which it is known from now on.
+  /// The program closes the descriptor and keeps `copy`, which names the channel from now on.
   int move(int descriptor, int copy) noexcept;
-  /// Call before the descriptor is closed. Programs such as rping close their channel while their thread for
-  /// events is between two waits. That thread gets up to `reader_wait` to come back: it then waits until the
-  /// process ends, as in the kernel, where EBADF would make the program fail. A thread that has ended, or a
-  /// descriptor that is O_NONBLOCK, is not waited for.
+  /// Call before the descriptor is closed. Programs such as rping close their channel while their event
+  /// thread is between two waits. This call gives that thread up to `reader_wait` to return to its wait. The
+  /// thread then waits until the process ends, as in the kernel; EBADF would make the program fail. Returns
+  /// at once if the thread has ended or the descriptor is O_NONBLOCK.
   void await_reader(int descriptor) noexcept;
-  /// Closes the descriptor and ends what hangs on it.
+  /// Closes the descriptor and destroys the channel's identifiers.
   int close(int descriptor) noexcept;
-  /// The process ends: its connections do too, and their peers are told. Nothing happens when the lock is not
-  /// to be had soon, for exit() may be called anywhere.
+  /// The process ends: ends its connections and tells their peers. Does nothing if the lock is not free
+  /// within 50 ms, because exit() may be called anywhere.
   void end_all() noexcept;
-  /// Puts the counters on a page that outlives this, as `cm*`; false when it is full.
+  /// Publishes the counters as `cm*` on a page that outlives this object. False when the page is full.
   [[nodiscard]] bool publish(StatsPage& page);
 
  private:
@@ -106,7 +106,7 @@ class CmService final : NodeView {
   hca::ForkGuard guard_;
   WakeUp kick_;
   Duration reader_wait_;
-  std::timed_mutex lock_;  // of everything below
+  std::timed_mutex lock_;  // protects everything below
   std::condition_variable_any reader_waits_;
   GsiPort gsi_;
   Endnode endnode_;
@@ -115,7 +115,7 @@ class CmService final : NodeView {
   pthread_t thread_{};
   std::atomic<bool> stop_{false};
   bool running_ = false;
-  bool device_has_events_ = false;  // the service's own thread alone
+  bool device_has_events_ = false;  // used by the service's own thread only
 };
 
 }  // namespace weft::rdma_cm

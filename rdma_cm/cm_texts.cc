@@ -19,7 +19,7 @@ struct Row {
   std::string_view cure;
 };
 constexpr int32_t kAnyStatus = INT32_MIN;
-/// The first that fits is said. `text` goes on behind "ADDRESS:PORT (LID N)".
+/// The first matching row applies. `text` follows "ADDRESS:PORT (LID N): ".
 constexpr std::array kRows{
     Row{CmEvent::kAddressError, kAnyStatus, "no endnode of this fabric has answered for this address",
         "weft devices lists the addresses; the server must run on the same fabric and have opened its "
@@ -32,7 +32,7 @@ constexpr std::array kRows{
         "ask that program; its private data may say why"},
     Row{CmEvent::kRejected, kRejectTimeout, "the peer has given up waiting",
         "its program was too slow, or has destroyed its rdma_cm_id"},
-    Row{CmEvent::kRejected, kRejectNoResources, "the peer has no memory or no room for one more connection",
+    Row{CmEvent::kRejected, kRejectNoResources, "the peer has no memory or no room for another connection",
         "end connections there"},
     Row{CmEvent::kRejected, kRejectInvalidId, "the peer no longer knows this connection",
         "it has ended it: connect again"},
@@ -42,9 +42,9 @@ constexpr std::array kRows{
     Row{CmEvent::kUnreachable, kSidrNoService, "no datagram service listens at this port",
         "start the server first, or compare the ports"},
     Row{CmEvent::kUnreachable, kAnyStatus, "the datagram service there refuses", "ask that program"},
-    Row{CmEvent::kDisconnected, -ETIMEDOUT, "the peer has not answered the goodbye",
+    Row{CmEvent::kDisconnected, -ETIMEDOUT, "the peer has not answered the disconnect request",
         "its process has ended or is stopped"},
-    Row{CmEvent::kDeviceRemoval, kAnyStatus, "the device can do nothing any more", "start the program again"},
+    Row{CmEvent::kDeviceRemoval, kAnyStatus, "the device has failed", "start the program again"},
 };
 
 std::string_view event_name(CmEvent event) noexcept {

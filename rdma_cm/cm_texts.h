@@ -1,5 +1,5 @@
-// rdma_cm/cm_texts.h -- why connection management has failed, in words: what WEFT_DEBUG=cm says of an event
-// and of a request that is turned away.
+// rdma_cm/cm_texts.h -- texts for failures of connection management: the lines of WEFT_DEBUG=cm for failure
+// events and for refused requests.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace weft::rdma_cm {
 
-/// An event that tells a program of a failure, or a request that this side turns away.
+/// An event that reports a failure to a program, or a request that this side refuses.
 struct CmFailure {
   CmEvent event = CmEvent::kAddressError;
   int32_t status = 0;
-  IpAddress address{};       // that was asked for
+  IpAddress address{};       // the requested address
   Lid peer{};                // kLidNone: no endnode has answered for the address
-  bool turned_away = false;  // by us
+  bool turned_away = false;  // this side refused a request
 };
 
-/// The event means that something has failed.
+/// True when the event means a failure.
 [[nodiscard]] bool is_failure(CmEvent event, int32_t status) noexcept;
-/// One line: the event as rdma_cm calls it, its status, what that means, what to do. May run out of memory.
+/// One line: the event's name in rdma_cm, its status, the meaning, what to do. May throw for lack of memory.
 [[nodiscard]] std::string describe(const CmFailure& failure);
 
 }  // namespace weft::rdma_cm

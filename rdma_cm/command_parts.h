@@ -1,4 +1,4 @@
-// rdma_cm/command_parts.h -- how commands are read and answers written. Internal to rdma_cm/.
+// rdma_cm/command_parts.h -- helpers that read commands and write answers. Internal to rdma_cm/.
 #pragma once
 
 #include <rdma/rdma_user_cm.h>
@@ -22,14 +22,14 @@ template <class T>
   return out;
 }
 
-/// Writes an answer to where a command wants it: a program's own memory, as much as there is room for.
+/// Writes an answer to the address in a command: the program's own memory. Writes at most `room` bytes.
 template <class T>
 void answer(uint64_t where, const T& content, size_t room = sizeof(T)) noexcept {
   std::memcpy(reinterpret_cast<void*>(where), &content,  // NOLINT(performance-no-int-to-ptr): the ABI's
               std::min(room, sizeof content));
 }
 
-/// An IP address in the room that rdma_user_cm.h gives it for any.
+/// The IP address in the storage type of rdma_user_cm.h.
 [[nodiscard]] inline IpAddress from_storage(const __kernel_sockaddr_storage& storage) noexcept {
   sockaddr_in6 address{};
   std::memcpy(&address, &storage, sizeof address);

@@ -1,5 +1,5 @@
-// How it works. A table gives each command's name, the least it must bring, the room its answer needs and
-// where it names its identifier; execute() checks that once, the handlers are short.
+// How it works. A table gives each command's name, its minimum length, the room for its answer and the offset
+// of its identifier. execute() checks these once, so the handlers are short.
 #include "rdma_cm/commands.h"
 
 #include <infiniband/verbs.h>
@@ -18,7 +18,7 @@ namespace weft::rdma_cm {
 
 namespace {
 
-/// Of newer kernels: rdma_ucm_write_cm_event up to what of its parameters is used.
+/// rdma_ucm_write_cm_event of newer kernels, with the parameters that are used.
 struct WriteCmEvent {
   uint32_t id;
   uint32_t reserved;
@@ -204,8 +204,8 @@ int Commands::set_option(Call& call) noexcept {
 
 namespace {
 
-/// The group of an IP address, as IP over InfiniBand maps it; UDP services have a bit of their own. An
-/// IPv6 address that is such a Gid already stays as it is.
+/// The group of an IP address as IP over InfiniBand maps it, with one additional bit for UDP services. An
+/// IPv6 address that is already such a Gid is not changed.
 Gid multicast_gid(const IpAddress& address, uint16_t port_space) noexcept {
   const bool is_gid = address.family == 6 && address.ip[0] == std::byte{0xFF} &&
                       address.ip[2] == std::byte{0xA0} && address.ip[3] == std::byte{0x1B};
@@ -257,12 +257,13 @@ int Commands::leave_mcast(Call& call) noexcept {
   return 0;
 }
 
-/// Records of services are of a subnet administrator, and the fabric has none.
+/// Service records belong to a subnet administrator, and the fabric has none.
 int Commands::resolve_ib_service(Call& /*call*/) noexcept {
   return EOPNOTSUPP;
 }
 
-/// An event of the program's own, or of its librdmacm: it has resolved a name without us.
+/// Queues an event that the program or its librdmacm has made, for example after librdmacm resolved a name
+/// itself.
 int Commands::write_cm_event(Call& call) noexcept {
   const auto command = read_body<WriteCmEvent>(call.body);
   const bool known = command.event == static_cast<uint32_t>(CmEvent::kUser) ||

@@ -1,5 +1,5 @@
-// rdma_cm/commands.h -- the commands that librdmacm writes to /dev/infiniband/rdma_cm, as rdma_user_cm.h has
-// them. Answers go straight to the places in this process that the commands name.
+// rdma_cm/commands.h -- the commands that librdmacm writes to /dev/infiniband/rdma_cm, as defined in
+// rdma_user_cm.h. Answers are written directly to the addresses that the commands name in this process.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ enum class CommandCounter : uint8_t { kDone, kRefused, kEvents, kCount };
   return {"done", "refused", "events"};
 }
 
-/// The name of a command by its number; "?" for none.
+/// Name of a command; "?" for an unknown number.
 [[nodiscard]] const char* command_name(uint32_t number) noexcept;
 
 /// One owner thread, or a lock around it.
@@ -24,33 +24,33 @@ class Commands {
  public:
   explicit Commands(Endnode& endnode) noexcept : node_(endnode) {}
 
-  /// Is this the command that asks for the next event? Its caller first takes a unit of the file's
-  /// descriptor, without the lock, and calls execute() until that is not EAGAIN.
+  /// True for the command that asks for the next event. The caller first takes a unit of the file's
+  /// descriptor, without the lock, and repeats execute() until its result is not EAGAIN.
   [[nodiscard]] static bool asks_for_event(std::span<const std::byte> command) noexcept;
-  /// librdmacm asks with addresses of family AF_IB first. We refuse these, and it asks again with IP
-  /// addresses: no fault of the program.
+  /// True for a BIND with an address of family AF_IB. librdmacm tries this family first. We refuse it, and
+  /// librdmacm continues with IP addresses; the program has made no mistake.
   [[nodiscard]] static bool is_probe(std::span<const std::byte> command) noexcept;
   /// @param command  header and body as written. @return 0 or an errno
   [[nodiscard]] int execute(Instant now, CmFile& file, std::span<const std::byte> command) noexcept;
-  /// Why the last command was refused, in words; empty where its errno says it.
+  /// Text for the last refusal; empty if the errno says enough.
   [[nodiscard]] std::string_view why() const noexcept { return why_; }
   [[nodiscard]] CounterSet<CommandCounter>& counters() noexcept { return counters_; }
 
  private:
-  /// What a command is carried out with.
+  /// Parameters of one command.
   struct Call {
     Instant now{};
     CmFile& file;
     std::span<const std::byte> body{};
     size_t answer_bytes = 0;  // room for the answer
-    CmId* id = nullptr;       // the one that the command names
+    CmId* id = nullptr;       // the identifier that the command names
   };
   using Handler = int (Commands::*)(Call&) noexcept;
   struct Row {
     const char* name;
     size_t body_bytes;
     size_t answer_bytes;
-    size_t id_at;  // where the body names the identifier; kNoId: it names none
+    size_t id_at;  // offset of the identifier in the body; kNoId: none
     Handler handler;
   };
   static constexpr size_t kNoId = ~size_t{0};

@@ -14,7 +14,7 @@
 namespace weft::rdma_cm {
 namespace {
 
-constexpr uint8_t kRate = 3;                // enum ibv_rate: 10 Gbit/s; nothing is paced by it
+constexpr uint8_t kRate = 3;                // enum ibv_rate: 10 Gbit/s; it limits nothing
 constexpr uint8_t kLifeTime = 14;           // 4.096 us * 2^n
 constexpr uint8_t kExactly = 2;             // a path record's selector
 constexpr uint32_t kPathFlags = 1 | 2 | 8;  // IB_PATH_GMP, _PRIMARY, _BIDIRECTIONAL
@@ -24,7 +24,7 @@ void to_storage(const IpAddress& address, __kernel_sockaddr_storage& storage) no
   std::memcpy(&storage, &from, sizeof from);
 }
 
-/// struct sockaddr_ib, which librdmacm has and the installed kernel headers do not.
+/// struct sockaddr_ib, which the installed kernel headers do not define.
 struct SockaddrIb {
   uint16_t family{};
   uint16_t pkey{};
@@ -35,7 +35,7 @@ struct SockaddrIb {
   uint64_t scope{};
 };
 
-/// A path record as InfiniBand's subnet administration sends it, 64 bytes.
+/// A path record in the 64-byte format of InfiniBand's subnet administration.
 std::array<uint32_t, 16> pack_path(const ib_user_path_rec& path) noexcept {
   std::array<std::byte, 64> wire{};
   std::memcpy(&wire[8], path.dgid, sizeof path.dgid);
@@ -56,13 +56,15 @@ std::array<uint32_t, 16> pack_path(const ib_user_path_rec& path) noexcept {
 
 // ---- binding --------------------
 
-/// The address of an interface or of this endnode ties the identifier to the device; the wildcard does not.
+/// An address of an interface or of this endnode binds the identifier to the device. The wildcard address
+/// does not.
 int Commands::bind_to(CmId& id, const IpAddress& address) noexcept {
   if (id.state != IdState::kIdle) return EINVAL;
   if (address.family == 0) return EAFNOSUPPORT;
   const bool ours = !address.is_any();
   if (ours && !address.is_loopback() && !address.is_multicast() && !node_.node().owns(address))
-    return refuse(EADDRNOTAVAIL, "the address is none of this endnode or its host; weft devices lists them");
+    return refuse(EADDRNOTAVAIL,
+                  "the address is not one of this endnode or its host; weft devices lists them");
   const int error = node_.bind(id, address);
   if (error == EADDRINUSE) return refuse(error, "another id, or another process of this host, has the port");
   if (error != 0) return error;
@@ -75,7 +77,7 @@ int Commands::bind_ip(Call& call) noexcept {
   return bind_to(*call.id, from_sockaddr(read_body<rdma_ucm_bind_ip>(call.body).addr));
 }
 
-/// Addresses of family AF_IB are refused: then librdmacm uses the commands with IP addresses.
+/// Addresses of family AF_IB are refused, so that librdmacm uses the commands with IP addresses.
 int Commands::bind(Call& call) noexcept {
   return bind_to(*call.id, from_storage(read_body<rdma_ucm_bind>(call.body).addr));
 }
@@ -115,7 +117,7 @@ int Commands::resolve_to(Call& call, const IpAddress& from, const IpAddress& to,
   id.destination = target;
   id.on_device = true;
   const NodeIdentity self = node_.node().identity();
-  if (target.is_multicast()) {  // no endnode has it; joining makes it reachable
+  if (target.is_multicast()) {  // no endnode has it; a program reaches it by joining
     if (!node_.tell(id, CmEvent::kAddressResolved)) return ENOMEM;
     id.state = IdState::kAddressResolved;
     return 0;

@@ -1,4 +1,4 @@
-// The commands that make and end connections, and what a QP of a connection is to be set to.
+// Commands that make and end connections, and the attributes for the QP of a connection.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 namespace weft::rdma_cm {
 namespace {
 
-constexpr uint8_t kAckTimeout = 16;  // 4.096 us * 2^n, unless the program says other
+constexpr uint8_t kAckTimeout = 16;  // 4.096 us * 2^n, unless the program sets another
 constexpr uint8_t kRetriesMax = 7;
 
-// Why commands are refused.
+// Texts for refused commands.
 constexpr std::string_view kNoRoute =
     "the route is not resolved yet, or the id is connected; wait for RDMA_CM_EVENT_ROUTE_RESOLVED";
 constexpr std::string_view kNoConnection =
@@ -36,7 +36,8 @@ bool put_private(std::span<std::byte> place, const uint8_t* from, size_t bytes) 
   return true;
 }
 
-/// A request begins with what the IP addresses are, the program's data follow; false when they do not fit.
+/// A request's private data begin with the IP addresses; the program's data follow. False when they do not
+/// fit.
 bool put_request_data(std::span<std::byte> place, const CmId& id, const rdma_ucm_conn_param& param) noexcept {
   encode_ip_cm({.family = id.source.family,
                 .source_port = id.source.port,
@@ -46,7 +47,7 @@ bool put_request_data(std::span<std::byte> place, const CmId& id, const rdma_ucm
   return put_private(place.subspan(kIpCmBytes), param.private_data, param.private_data_len);
 }
 
-/// Of a REQ or REP.
+/// Fills the resources of a REQ or REP.
 template <class Message>
 void put_resources(Message& message, const rdma_ucm_conn_param& param) noexcept {
   message.responder_resources = param.responder_resources;
@@ -112,7 +113,7 @@ int Commands::asked(CmId& id, Connection* connection) noexcept {
   return 0;
 }
 
-/// The passive side's reply; without parameters the active side's last word.
+/// On the passive side sends REP. On the active side, where there are no parameters, sends RTU.
 int Commands::accept(Call& call) noexcept {
   rdma_ucm_accept command{};
   std::memcpy(&command, call.body.data(), std::min(call.body.size(), sizeof command));
@@ -161,14 +162,14 @@ int Commands::reject(Call& call) noexcept {
   return node_.manager().reject(call.now, *id.connection, reason, data) ? 0 : EINVAL;
 }
 
-/// As in the kernel this is no error for a connection that has ended already.
+/// As in the kernel, a connection that has already ended is not an error.
 int Commands::disconnect(Call& call) noexcept {
   if (call.id->connection == nullptr || call.id->datagrams()) return EINVAL;
   static_cast<void>(node_.manager().disconnect(call.now, *call.id->connection));
   return 0;
 }
 
-/// A program tells that the peer's data came before its RTU.
+/// The program reports that data of the peer came before its RTU.
 int Commands::notify(Call& call) noexcept {
   const auto command = read_body<rdma_ucm_notify>(call.body);
   if (call.id->connection == nullptr) return EINVAL;

@@ -1,8 +1,8 @@
-// How it works. Each side keeps what it sent last. The side that waits for an answer repeats it (ask()); the
-// side that has answered gives the same answer to each repeat (tell()), so a lost datagram costs time only. A
-// connection that its user destroys lives on without a user while the peer may still repeat. States in which
-// only the peer can end the connection, and no timer of ours does, are watched: for them the end of the
-// peer's process is the end (peer_watch.h).
+// How it works. Each side keeps its last message. The side that waits for an answer repeats its message
+// (ask()). The side that has answered gives the same answer to each repeat (tell()), so a lost datagram only
+// costs time. A connection that its user destroys continues without a user while the peer may still repeat.
+// In some states only the peer can end the connection, and no timer of ours does. These are watched: the end
+// of the peer's process then ends the connection (peer_watch.h).
 #include "rdma_cm/connection_manager.h"
 
 #include <algorithm>
@@ -136,7 +136,7 @@ void ConnectionManager::destroy(Instant now, Connection& connection) noexcept {
       return;
     case CmState::kDreqSent:
     case CmState::kTimewait:
-      return;  // ends by its timer
+      return;  // its timer ends it
     case CmState::kSidrReqSent:
     case CmState::kClosed:
       return forget(connection);
@@ -224,7 +224,7 @@ void ConnectionManager::close(Connection& connection) noexcept {
   set_timer(connection, kNever);
 }
 
-/// Events of a connection without a user are dropped; once it is closed it goes.
+/// Drops events of a connection without a user. Such a connection is freed once it is closed.
 void ConnectionManager::tell_user(Connection& connection, CmEventKind kind, const CmBody& message) noexcept {
   if (connection.user != nullptr) return user_.on_event(connection, kind, message);
   if (connection.state == CmState::kClosed) forget(connection);
@@ -247,7 +247,7 @@ CmMad ConnectionManager::rejection(const Connection& connection, uint16_t reason
   return reply(connection, rej);
 }
 
-/// The peer repeats what our user has not decided yet.
+/// The peer repeats a message about which our user has not decided yet: asks the peer to wait.
 void ConnectionManager::ask_for_patience(const Connection& connection, uint8_t about) noexcept {
   counters_.add(CmCounter::kAnsweredAgain);
   send(connection.peer,
@@ -265,7 +265,7 @@ void ConnectionManager::on(const Arrival& /*at*/, const std::monostate& /*nothin
   counters_.add(CmCounter::kMalformed);
 }
 
-/// A REJ may come from a peer that gives up before it knows our number.
+/// A peer may send REJ before it knows our number of the connection.
 Connection* ConnectionManager::find_rejected(Lid from, const CmRej& rej) noexcept {
   if (rej.remote_id == 0) {
     const auto asked = by_peer_.find(peer_key(from, false, rej.local_id));
@@ -362,7 +362,7 @@ void ConnectionManager::on(const Arrival& at, const CmRep& rep) noexcept {
   if (has_answer) send(at.from, connection->last);
 }
 
-/// A DREQ is answered whatever became of the connection, so that no peer repeats it in vain.
+/// A DREQ is answered in every case, even for an unknown connection, so that the peer stops repeating it.
 void ConnectionManager::on(const Arrival& at, const CmDreq& dreq) noexcept {
   Connection* connection = find(at.from, dreq.local_id, dreq.remote_id);
   if (connection == nullptr || connection->own_qpn != dreq.qpn) {
@@ -378,7 +378,7 @@ void ConnectionManager::on(const Arrival& at, const CmDreq& dreq) noexcept {
       enter(*connection, CmState::kDreqReceived);
       set_timer(*connection, kNever);
       return tell_user(*connection, CmEventKind::kDisconnected, at.mad.body);
-    case CmState::kDreqSent:  // both ask: each is answered, and none has to wait for its user
+    case CmState::kDreqSent:  // both sides ask: each gets an answer at once, without its user
       connection->last.transaction = at.mad.transaction;
       tell(*connection, reply(*connection, CmDrep()), CmState::kDreqSent);
       enter_timewait(at.now, *connection);
@@ -389,7 +389,7 @@ void ConnectionManager::on(const Arrival& at, const CmDreq& dreq) noexcept {
       return send(at.from, reply(*connection, CmDrep()));
     case CmState::kReqSent:
     case CmState::kReqReceived:
-    case CmState::kDreqReceived:  // it will be answered when the user has decided
+    case CmState::kDreqReceived:  // answered when the user has decided
     case CmState::kSidrReqSent:
     case CmState::kSidrReqReceived:
     case CmState::kClosed:
@@ -429,7 +429,7 @@ void ConnectionManager::on(const Arrival& at, const CmMra& mra) noexcept {
   const bool expected = (connection->state == CmState::kReqSent && mra.about == kAboutReq) ||
                         (connection->state == CmState::kRepSent && mra.about == kAboutRep);
   if (!expected) return counters_.add(CmCounter::kWrongState);
-  watch(*connection, true);  // the peer's program may take long, but not end
+  watch(*connection, true);  // the peer's program may take long, but its process must not end
   const Duration asked_for = time_of_code(mra.service_timeout);
   set_timer(*connection, at.now + std::min(asked_for, times_.patience) + times_.response);
 }
@@ -444,7 +444,7 @@ void ConnectionManager::on(const Arrival& at, const CmRej& rej) noexcept {
     case CmState::kRepReceived:
       close(*connection);
       return tell_user(*connection, CmEventKind::kRejected, at.mad.body);
-    case CmState::kEstablished:  // the peer never got our RTU, or has forgotten us
+    case CmState::kEstablished:  // the peer never got our RTU, or no longer knows the connection
     case CmState::kDreqSent:
       close(*connection);
       return tell_user(*connection, CmEventKind::kDisconnected, at.mad.body);
@@ -460,7 +460,7 @@ void ConnectionManager::on(const Arrival& at, const CmRej& rej) noexcept {
 
 // ---- the end of a peer --------------------
 
-/// Of those that are watched. `each` may forget the connection that it is called for.
+/// Calls `each` for the watched connections with the peer. `each` may forget its connection.
 template <class Each>
 void ConnectionManager::for_each_watched(Lid peer, Each each) {
   for (auto at = by_id_.begin(); at != by_id_.end();) {

@@ -1,6 +1,6 @@
-// How it works. The two cores below know connections and questions; here they become the identifiers and
-// events that programs know. A request makes an identifier without a user's number (uid): until the program
-// accepts it, nothing but the request itself is told, as in the kernel.
+// How it works. The cores below handle connections and address questions. This file turns them into the
+// identifiers and events that programs know. A request makes an identifier without a user's number (uid). As
+// in the kernel, the program gets no event about it except the request itself until it accepts.
 #include "rdma_cm/endnode.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace weft::rdma_cm {
 namespace {
 
-/// A service of an IP port: its port space and port; false for any other.
+/// Splits a service id into port space and port. False if the service is not an IP port.
 bool is_ip_service(uint64_t service, uint16_t& port_space, uint16_t& port) noexcept {
   port_space = static_cast<uint16_t>(service >> 16);
   port = static_cast<uint16_t>(service);
@@ -58,7 +58,7 @@ void Endnode::close(Instant now, CmFile& file) noexcept {
   files_.remove_if([&](const CmFile& each) { return &each == &file; });
 }
 
-/// Without events each identifier ends in constant time.
+/// The events are dropped first, so that each identifier ends in constant time.
 void Endnode::destroy_of(Instant now, CmFile& file) noexcept {
   ids_.drop_all_events(file);
   while (file.ids != nullptr) destroy(now, *file.ids);
@@ -80,7 +80,7 @@ int Endnode::hold_port(CmId& id) noexcept {
   return taken;
 }
 
-/// Those that share it here hold it together.
+/// Identifiers of this process that share a port hold it together on the host.
 void Endnode::release_port(CmId& id) noexcept {
   const IpAddress held = std::exchange(id.held, {});
   if (held.family == 0) return;
@@ -212,8 +212,8 @@ CmId* Endnode::listener_of(const Connection& connection, const IpRequest& reques
   return nullptr;
 }
 
-/// The identifier of a request: at the address that was asked for, on the way back to the peer. Null when
-/// there is no memory.
+/// Makes the identifier of a request, with the requested address as source and the peer's as destination.
+/// Null without memory.
 CmId* Endnode::adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept {
   CmId* id = ids_.create(*listener.file, request.port_space, listener.qp_type);
   if (id == nullptr) return nullptr;
@@ -228,7 +228,7 @@ CmId* Endnode::adopt(CmId& listener, Connection& connection, const IpRequest& re
   return id;
 }
 
-/// Tells the listener's program; false, and the identifier has gone, when there is no memory.
+/// Queues the event for the listener's program. Without memory: false, and the identifier is destroyed.
 bool Endnode::announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept {
   event.content.uid = listener.uid;
   if (push(event)) return true;
@@ -357,7 +357,7 @@ Owns Endnode::owns(const MadAddress& question) noexcept {
   return ids_.is_bound(question.port_space, address) ? Owns::kBound : Owns::kYes;
 }
 
-/// An own address belongs to this endnode alone, though others may have taken the port at their wildcard
+/// An own address belongs only to this endnode, even if other endnodes hold the port at their wildcard
 /// address.
 bool Endnode::held_elsewhere(const MadAddress& question) noexcept {
   const IpAddress address = asked_for(question);

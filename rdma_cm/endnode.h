@@ -1,6 +1,6 @@
-// rdma_cm/endnode.h -- connection management of one endnode: what the kernel's modules ib_cm, rdma_cm and
-// rdma_ucm are together. Without I/O but for the descriptors of channels; what carries the datagrams and what
-// this endnode is come from outside.
+// rdma_cm/endnode.h -- connection management of one endnode: the functions of the kernel's modules ib_cm,
+// rdma_cm and rdma_ucm. Its only I/O is with the descriptors of channels. The carrier of datagrams and the
+// endnode's identity come from outside.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace weft::rdma_cm {
 
-/// What this endnode is.
+/// Identity of this endnode.
 struct NodeIdentity {
   Guid guid{};
-  uint32_t device_index = 0;  // as ibv_get_device_index() says
+  uint32_t device_index = 0;  // value of ibv_get_device_index()
   uint8_t port = 1;
   Lid lid{};
   Gid gid{};
   uint8_t mtu = 5;    // enum ibv_mtu
-  uint64_t host = 0;  // the same for all endnodes of one network namespace
+  uint64_t host = 0;  // equal for all endnodes of one network namespace
   MadProcess process{};
 };
 
@@ -32,7 +32,7 @@ class NodeView {
  public:
   virtual ~NodeView() = default;
   [[nodiscard]] virtual NodeIdentity identity() noexcept = 0;
-  /// An address of this endnode, or of an interface of its host. Ports do not matter.
+  /// True for an address of this endnode or of an interface of its host. Ports are ignored.
   [[nodiscard]] virtual bool owns(const IpAddress& address) noexcept = 0;
   /// This endnode's own address of that family.
   [[nodiscard]] virtual IpAddress own(uint8_t family) noexcept = 0;
@@ -40,12 +40,12 @@ class NodeView {
   [[nodiscard]] virtual int hold_port(uint16_t port_space, const IpAddress& address,
                                       bool shared) noexcept = 0;
   virtual void release_port(uint16_t port_space, const IpAddress& address) noexcept = 0;
-  /// Another endnode of this host has taken it.
+  /// True when another endnode of this host holds the port.
   [[nodiscard]] virtual bool port_taken(uint16_t port_space, const IpAddress& address) noexcept = 0;
   [[nodiscard]] virtual Presence presence(const MadProcess& process) noexcept = 0;
-  /// A program is told of a failure, or a peer is turned away: for people.
+  /// Reports to people that a program gets a failure event, or that a peer is refused.
   virtual void explain(const CmFailure& /*failure*/) noexcept {}
-  /// Ends a QP of this process, if it has one of that number.
+  /// Puts the QP with this number into the error state, if this process has one.
   virtual void fail_qp(uint32_t qpn) noexcept = 0;
 };
 
@@ -55,26 +55,26 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times = {});
 
   // ---- programs --------------------
-  /// Null when the process has no descriptor left. May throw std::bad_alloc.
+  /// Opens a channel. Null when the process has no descriptor left. May throw std::bad_alloc.
   [[nodiscard]] CmFile* open();
-  /// Destroys what the file still has.
+  /// Destroys the file and its identifiers.
   void close(Instant now, CmFile& file) noexcept;
-  /// Destroys what all files have, and leaves the files.
+  /// Destroys the identifiers of all files; the files stay.
   void destroy_all(Instant now) noexcept;
-  /// Null when the descriptor is none of ours.
+  /// Null when the descriptor is not one of ours.
   [[nodiscard]] CmFile* file_of(int descriptor) noexcept;
-  /// Binds an identifier to an address that no other one has, here or on this host; port 0 becomes a free
-  /// one, which is held on the host from listen() on. 0 or an errno.
+  /// Binds an identifier to an address that no other identifier has, in this process or on this host. For
+  /// port 0 a free port is chosen, which is held on the host from listen() on. 0 or an errno.
   [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
   [[nodiscard]] int listen(CmId& id, uint32_t backlog) noexcept;
-  /// Destroys an identifier. @return how many of its events were reported
+  /// Destroys an identifier. @return number of its reported events
   uint32_t destroy(Instant now, CmId& id) noexcept;
 
   // ---- the fabric --------------------
   void receive(Instant now, Lid from, std::span<const std::byte> mad) noexcept;
   void poll(Instant now) noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
-  /// The device has another LID by now, or does nothing any more: identifiers that are on it are told.
+  /// The device has another LID or has failed: queues the event for all identifiers bound to the device.
   void on_device(CmEvent event) noexcept;
 
   // ---- for the commands --------------------
@@ -83,9 +83,9 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   [[nodiscard]] AddressResolver& resolver() noexcept { return resolver_; }
   [[nodiscard]] PeerWatch& watch() noexcept { return watch_; }
   [[nodiscard]] NodeView& node() noexcept { return node_; }
-  // Each of these is false when there is no memory; the event is lost, as with the kernel.
+  // The following calls return false without memory; the event is then lost, as in the kernel.
   [[nodiscard]] bool push(const QueuedEvent& event) noexcept;
-  /// Queues an event without content. An identifier that the program has not accepted yet is told nothing.
+  /// Queues an event without content. Does nothing for an identifier that the program has not accepted yet.
   [[nodiscard]] bool tell(CmId& id, CmEvent event, int32_t status = 0) noexcept;
   [[nodiscard]] bool tell_joined(CmId& id, Membership& group) noexcept;
 
@@ -118,7 +118,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void receive_endnode(const management::MadArrival& mad) noexcept;
   void on_reply(CmId& id, const CmRep& rep) noexcept;
   void on_sidr_reply(CmId& id, const CmSidrRep& rep) noexcept;
-  /// A request for an IP service, whatever its kind.
+  /// A request for an IP service, from a REQ or a SIDR_REQ.
   struct IpRequest {
     uint16_t port_space = 0;
     IpAddress from;
@@ -126,7 +126,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   };
   [[nodiscard]] static bool read_request(uint64_t service_id, std::span<const std::byte> private_data,
                                          IpRequest& out) noexcept;
-  /// The listener that is asked; null, and people are told, when none is there or its backlog is full.
+  /// The listener for a request. Null when there is none or its backlog is full; that is logged.
   [[nodiscard]] CmId* listener_of(const Connection& connection, const IpRequest& request) noexcept;
   [[nodiscard]] CmId* adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept;
   [[nodiscard]] bool announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;

@@ -16,7 +16,7 @@ rdma_ucm_event_resp make_event(const CmId& id, CmEvent event, int32_t status) no
 
 namespace {
 
-/// What REQ and REP have in common.
+/// Fields that REQ and REP share.
 template <class Message>
 void set_common_offer(rdma_ucm_event_resp& event, const Message& message) noexcept {
   rdma_ucm_conn_param& conn = event.param.conn;

@@ -16,7 +16,7 @@ constexpr uint32_t kRecvSlots = 256;
 constexpr uint32_t kSendSlots = 128;
 static_assert(adapter::kGrhBytes + kMadBytes <= kSlotBytes);
 
-/// The group of all endnodes that do connection management: of this subnet (scope 2), not permanent.
+/// The group of all endnodes with connection management: scope 2 (this subnet), not permanent.
 constexpr Gid kEverybody{std::byte{0xFF}, std::byte{0x12}, std::byte{0x57}, std::byte{0x45},
                          std::byte{0x46}, std::byte{0x54}, std::byte{0},    std::byte{0},
                          std::byte{0},    std::byte{0},    std::byte{0},    std::byte{0},

@@ -1,5 +1,5 @@
 // rdma_cm/gsi_port.h -- QP1 of a device: sends and receives management datagrams, to one endnode or to the
-// group of all that do connection management.
+// group of all endnodes with connection management.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 
 namespace weft::rdma_cm {
 
-/// A datagram that came.
+/// A received datagram.
 struct GsiDatagram {
   Lid from{};
-  std::span<const std::byte> mad{};  // until the next call of receive()
+  std::span<const std::byte> mad{};  // valid until the next receive()
 };
 
 /// One owner thread, or a lock around it.
@@ -32,10 +32,10 @@ class GsiPort final : public MadPort {
   Status open(hca::Device& device);
   /// The next datagram; false when there is none.
   [[nodiscard]] bool receive(GsiDatagram& out) noexcept;
-  /// From now on fd() becomes readable with the next datagram.
+  /// From now on the next datagram makes fd() readable.
   void arm() noexcept;
   [[nodiscard]] int fd() const noexcept { return channel_->poll_fd(); }
-  /// Takes what made fd() readable.
+  /// Takes the events that made fd() readable.
   void clear() noexcept;
   /// Readable while events of the device wait.
   [[nodiscard]] int events_fd() const noexcept { return context_->poll_fd(); }

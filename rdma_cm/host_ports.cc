@@ -1,6 +1,6 @@
-// How it works. The file stays empty: bytes that are not there can be locked too. Each port of a port space
-// and family has 2^20 of them. The wildcard address is all of these, another address is one, chosen by its
-// hash.
+// How it works. The file stays empty, because bytes beyond its end can be locked too. Each port of a port
+// space and family has a range of 2^20 bytes. The wildcard address locks the whole range. Another address
+// locks one byte, chosen by its hash.
 #include "rdma_cm/host_ports.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// rdma_cm/host_ports.h -- ports of addresses that all endnodes of a host have in common: a port that one of
-// them holds is taken for the others, as among the processes of one kernel. Each holds a lock on a part of a
-// file that stands for the port; the kernel gives it back when the process ends, however it ends.
+// rdma_cm/host_ports.h -- ports of addresses that all endnodes of a host share. As among the processes of one
+// kernel, a port that one endnode holds is taken for the others. The holder locks the part of a file that
+// stands for the port. The kernel releases the lock when the process ends, in whatever way.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace weft::rdma_cm {
 class HostPorts {
  public:
   HostPorts() = default;
-  /// Without a file, or where it cannot be opened, every port is free.
+  /// Without a file, or if it cannot be opened, every port is free.
   explicit HostPorts(const std::string& file);
 
-  /// Takes the port at that address, or at every one. `shared`: together with others that share it.
-  /// @return 0; EADDRINUSE when another endnode has it
+  /// Takes the port at this address; the wildcard address stands for every one. `shared`: other endnodes that
+  /// also share the port may hold it too. @return 0; EADDRINUSE when another endnode has the port
   [[nodiscard]] int take(uint16_t port_space, const IpAddress& address, bool shared) noexcept;
-  /// Another endnode has the port, at that address or at every one.
+  /// True when another endnode has the port at this address or at the wildcard address.
   [[nodiscard]] bool taken(uint16_t port_space, const IpAddress& address) const noexcept;
   void give_back(uint16_t port_space, const IpAddress& address) noexcept;
 

@@ -1,4 +1,4 @@
-// rdma_cm/id_table.h -- the identifiers of a process, the ports they hold, and the events that wait.
+// rdma_cm/id_table.h -- the identifiers of a process, the ports they hold, and their waiting events.
 #pragma once
 
 #include <cstdint>
@@ -18,36 +18,36 @@ class IdTable {
   explicit IdTable(RandomSource& random) noexcept : random_(random) {}
 
   // ---- identifiers --------------------
-  /// Null when there are too many, or no memory for one more.
+  /// Null when there are kIdsMax identifiers or no memory.
   [[nodiscard]] CmId* create(CmFile& file, uint16_t port_space, uint8_t qp_type) noexcept;
-  /// Of this file only: null when it has none of that number.
+  /// Searches only this file. Null when it has no identifier with this number.
   [[nodiscard]] CmId* find(const CmFile& file, uint32_t handle) noexcept;
   [[nodiscard]] CmId* with_question(uint64_t question) noexcept;
   [[nodiscard]] size_t size() const noexcept { return ids_.size(); }
-  /// Frees it and its events. @return the identifiers of the requests that waited there, linked by
-  /// `next_orphan`, which are to be destroyed, too
+  /// Frees the identifier and its events. @return the identifiers of the requests that waited there, linked
+  /// by `next_orphan`; the caller must destroy them
   [[nodiscard]] CmId* destroy(CmId& id) noexcept;
-  /// Null when there is no memory.
+  /// Null without memory.
   [[nodiscard]] Membership* join(CmId& id, uint64_t uid) noexcept;
   /// Null when no identifier of the file has that group.
   [[nodiscard]] CmId* member(const CmFile& file, uint32_t handle, Membership*& out) noexcept;
   void leave(CmId& id, Membership& group) noexcept;
 
   // ---- ports --------------------
-  /// Takes the address for the identifier; port 0 becomes a free one. 0 or an errno.
+  /// Assigns the address to the identifier; for port 0 a free port is chosen. 0 or an errno.
   [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
-  /// It has no port any more.
+  /// Releases the identifier's port, if it has one.
   void release_port(CmId& id) noexcept;
-  /// The listener there: at that address, or at every one.
+  /// The listener at this address, or at the wildcard address; null when there is none.
   [[nodiscard]] CmId* listener(uint16_t port_space, const IpAddress& address) noexcept;
 
-  /// An identifier holds that port, at that address or at every one.
+  /// True when an identifier holds the port at this address or at the wildcard address.
   [[nodiscard]] bool is_bound(uint16_t port_space, const IpAddress& address) const noexcept;
 
   // ---- events --------------------
-  /// False when there is no memory; the event is lost.
+  /// False without memory; the event is lost.
   [[nodiscard]] bool push(CmFile& file, const QueuedEvent& event) noexcept;
-  /// Takes the oldest event; false when there is none. A unit of the descriptor was taken before.
+  /// Takes the oldest event; false when there is none. The caller has already taken a unit of the descriptor.
   [[nodiscard]] bool pop(CmFile& file, QueuedEvent& out) noexcept;
   void drop_all_events(CmFile& file) noexcept;
   /// Moves an identifier, its events and the requests among them to another file. 0 or an errno.

@@ -1,5 +1,5 @@
-// rdma_cm/ip_cm.h -- what the first 36 bytes of a request's private data say when its service is an IP port
-// (InfiniBand's annex 11, "RDMA IP CM service"), and which service that is.
+// rdma_cm/ip_cm.h -- the first 36 bytes of a request's private data if its service is an IP port
+// (InfiniBand's annex 11, "RDMA IP CM service"), and the service ids of IP ports.
 //
 //   0 version 8 (0)   1 IP version 4 in the top four bits   2 source port 16
 //   4 source address 128, an IPv4 address in its last four bytes   20 destination address 128
@@ -23,10 +23,10 @@ struct IpCmHeader {
   friend bool operator==(const IpCmHeader&, const IpCmHeader&) = default;
 };
 void encode_ip_cm(const IpCmHeader& header, std::span<std::byte, kIpCmBytes> out) noexcept;
-/// False when it says another version or family.
+/// False for another version or family.
 [[nodiscard]] bool decode_ip_cm(std::span<const std::byte, kIpCmBytes> in, IpCmHeader& out) noexcept;
 
-/// A port of a port space (RDMA_PS_TCP ...), as a service.
+/// The service id of a port in a port space (RDMA_PS_TCP ...).
 [[nodiscard]] constexpr uint64_t ip_service(uint16_t port_space, uint16_t port) noexcept {
   return uint64_t{port_space} << 16 | port;
 }

@@ -1,8 +1,8 @@
-// How it works. A peer is asked when the first connection with it is there, and every 500 ms from then on. An
-// answer names the process: another one than before has the LID by now. Where an answer is missing, the
-// kernel is asked whether the process has ended, which it knows of processes of this host alone. One that it
-// says is there may be stopped by a debugger: it is waited for without end. Of all others twenty questions
-// without an answer are the end, whether or not they could be sent.
+// How it works. A peer is asked when the first connection with it begins, and then every 500 ms. The answer
+// names the peer's process. If the process is a new one, the peer's LID has changed its owner. If an answer
+// is missing, the kernel is asked whether the process has ended; it knows only processes of this host. A
+// process that still exists may be stopped by a debugger, so it is waited for without limit. For all other
+// peers, twenty questions without an answer count as the end, whether or not the questions could be sent.
 #include "rdma_cm/peer_watch.h"
 
 #include "base/out_of_memory.h"

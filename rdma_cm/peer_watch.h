@@ -1,6 +1,6 @@
-// rdma_cm/peer_watch.h -- are the processes still there that this endnode has connections with? A kernel says
-// goodbye for a process that was killed; here no part of it is left that could. So each peer is asked now and
-// then, and where its silence may mean anything this host's kernel is asked about it. Without I/O.
+// rdma_cm/peer_watch.h -- checks whether the processes with which this endnode has connections still exist. A
+// kernel sends DREQ for a killed process; here no part of the killed process is left to do this. So each peer
+// is asked regularly, and if it does not answer, this host's kernel is asked about its process. Without I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@
 
 namespace weft::rdma_cm {
 
-/// What this host knows of a process.
+/// What this host's kernel knows about a process.
 enum class Presence : uint8_t { kUnknown, kRuns, kEnded };
 
 class PeerUser {
  public:
   virtual ~PeerUser() = default;
   [[nodiscard]] virtual Presence presence(const MadProcess& process) noexcept = 0;
-  /// This process has the LID now: whatever was with another one there has ended.
+  /// This process has the LID now: connections with an earlier process have ended.
   virtual void on_peer(Instant now, Lid peer, uint64_t incarnation) noexcept = 0;
-  /// The peer has ended. It is not watched from now on.
+  /// The peer's process has ended. The peer is no longer watched.
   virtual void on_peer_gone(Instant now, Lid peer) noexcept = 0;
 };
 
 enum class PeerCounter : uint8_t {
   kAsked,
-  kAnswered,    // questions of others
+  kAnswered,    // questions of other endnodes
   kUnexpected,  // answers to no question
   kSendRefused,
   kReplaced,  // another process answered
-  kEnded,     // silent, and its host says that it has ended
-  kSilent,    // silent for too long
+  kEnded,     // no answer, and the kernel says that the process has ended
+  kSilent,    // no answer to kUnansweredMax questions
   kCount
 };
 [[nodiscard]] constexpr CounterNames<PeerCounter> counter_labels(PeerCounter /*of*/) noexcept {
@@ -48,19 +48,21 @@ enum class PeerCounter : uint8_t {
 class PeerWatch {
  public:
   static constexpr Duration kAskEvery = 500ms;
-  /// So many questions without an answer end it, 10 s: as long as a connection lives without its port.
+  /// Questions without an answer that count as the peer's end: 10 s, as long as a connection lives without
+  /// its port.
   static constexpr uint32_t kUnansweredMax = 20;
-  /// With more peers each is asked less often: a switch lets 2000 datagrams a second pass to QP1.
+  /// With more peers each one is asked less often, because a switch passes at most 2000 datagrams per second
+  /// to QP1.
   static constexpr size_t kPeersAtFullPace = 256;
 
   PeerWatch(const MadProcess& self, RandomSource& random, MadPort& port, PeerUser& user) noexcept
       : self_(self), random_(random), port_(port), user_(user) {}
 
-  /// One connection more, or less, with that peer. False when there is no memory to watch the peer.
+  /// Adds or removes one connection with the peer. begin() is false without memory to watch the peer.
   [[nodiscard]] bool begin(Lid peer) noexcept;
   void end(Lid peer) noexcept;
 
-  /// A WhoIsThere or IsThere.
+  /// Takes a WhoIsThere or an IsThere.
   void receive(Instant now, Lid from, const EndnodeMad& mad) noexcept;
   void poll(Instant now) noexcept;
   [[nodiscard]] Instant deadline() const noexcept {
@@ -73,11 +75,11 @@ class PeerWatch {
     uint32_t connections = 0;
     uint32_t unanswered = 0;  // questions since the last answer
     uint64_t transaction = 0;
-    bool news = true;  // the user has not heard who it is, or has connections that are newer than that
+    bool news = true;  // on_peer() is still due: the process is new, or a connection has begun since
     MadProcess process{};
     Instant next = Instant::min();
   };
-  /// Sets when the peer is due next.
+  /// Asks the peer and sets its next time.
   void ask(Instant now, Lid lid, Peer& peer) noexcept;
   [[nodiscard]] Duration pace() const noexcept {
     return kAskEvery * static_cast<int64_t>(1 + peers_.size() / kPeersAtFullPace);

@@ -15,8 +15,7 @@
 namespace weft::rdma_cm {
 namespace {
 
-/// The number of this boot of the kernel, 128 random bits, which no other machine knows. All zero: /proc does
-/// not show it.
+/// The kernel's boot id: 128 random bits, which no other machine knows. All zero if /proc does not show it.
 SipKey machine_secret() {
   std::string text;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> text;

@@ -1,4 +1,5 @@
-// rdma_cm/process_mark.h -- how a process is told from all others of its host, and whether it is still there.
+// rdma_cm/process_mark.h -- how a process is distinguished from all others of its host, and whether it still
+// exists.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 
 namespace weft::rdma_cm {
 
-/// A number for the namespace that `link` (below /proc/self/ns) leads to: the same for all processes in it,
-/// and unpredictable on other machines. 0 when /proc does not show it.
+/// A number for the namespace of `link` (below /proc/self/ns): equal for all processes in it, and
+/// unpredictable on other machines. 0 if /proc does not show it.
 [[nodiscard]] uint64_t namespace_number(const char* link);
-/// This process. Where /proc does not show it, others cannot ask about it (`space` 0).
+/// This process. If /proc does not show it, other processes cannot ask about it (`space` is 0).
 [[nodiscard]] MadProcess this_process(uint64_t incarnation);
-/// kUnknown for processes that this one does not know by that number.
+/// kUnknown for processes of another PID namespace.
 [[nodiscard]] Presence presence_of(const MadProcess& process, const MadProcess& self) noexcept;
 
 }  // namespace weft::rdma_cm

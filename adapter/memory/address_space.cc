@@ -1,8 +1,8 @@
-// How it works: an effective address has a segment ID, and the segment table of the process turns that into
-// the upper bits of a virtual address; page number and offset stay. Upper bits and page number select the
-// page. A region over such addresses is an entry like any other, whose translation asks these tables for
-// every piece it is read or written by. So what the manager changes holds at once, and a range that has
-// become invalid grants nothing (SAN-RMP-11).
+// How it works: an effective address contains a segment ID. The segment table of the process maps it to the
+// upper bits of a virtual address; page number and offset stay the same. Upper bits and page number select
+// the page. A region over such addresses is a normal entry; its translation uses these tables for every piece
+// that is read or written. So a change by the manager has effect at once, and a range that has become invalid
+// grants no access (SAN-RMP-11).
 #include "adapter/memory/address_space.h"
 
 #include <limits>
@@ -12,7 +12,8 @@
 
 namespace weft::adapter {
 
-/// Addresses of one process as a region sees them. Ends before the spaces do: both belong to one table.
+/// Addresses of one process as a region sees them. Destroyed before the AddressSpaces; both belong to one
+/// MemoryTable.
 class SpaceTranslation final : public Translation {
  public:
   SpaceTranslation(AddressSpaces& spaces, PdId pd, AddressKind kind, uint64_t address) noexcept
@@ -41,7 +42,7 @@ AddressSpaces::AddressSpaces(MemoryTable& table, MemoryManager& manager) : table
 }
 
 Refusable<> AddressSpaces::assign(PdId pd, ProcessId process, ProcessMode mode) {
-  if (owners_.contains(pd)) return Refusal{"assign: the protection domain belongs to a process already"};
+  if (owners_.contains(pd)) return Refusal{"assign: the protection domain already belongs to a process"};
   if (mode == ProcessMode::kUser)
     if (Refusable<> confined = table_.confine(pd); !confined) return confined.error();
   owners_.emplace(pd, Owner{process, mode});
@@ -62,7 +63,7 @@ void AddressSpaces::fetch(ProcessId id) {
 
 void AddressSpaces::segment_table_update(ProcessId process, const Segment& segment) {
   const auto found = processes_.find(process);
-  if (found == processes_.end()) return;  // its table will be fetched as it is then
+  if (found == processes_.end()) return;  // not fetched yet: the fetch gets the new state
   found->second.segments[segment.id] = segment;
   table_.end_grants();
 }
@@ -105,7 +106,7 @@ AccessFault AddressSpaces::find_page(PdId pd, uint64_t address, AccessKind kind,
     if (const auto back = manager_.page_in(address / kSpacePageBytes); back) found->second = *back;
   }
   if (found == pages_.end() || !found->second.valid) {
-    const bool remote = kind >= AccessKind::kRemoteRead;  // a local access hears of it by its completion
+    const bool remote = kind >= AccessKind::kRemoteRead;  // a local access completes with an error
     if (remote) static_cast<void>(faults_.push({address, pd}));
     return AccessFault::kNotMapped;
   }
@@ -151,7 +152,7 @@ Refusable<> AddressSpaces::authorise(PdId pd, AddressKind kind, uint64_t address
   const uint64_t last = (address + (length - 1)) / kSegmentBytes;
   for (uint64_t segment = address / kSegmentBytes; segment <= last; ++segment) {
     if (!to_virtual(owner->second.process, segment * kSegmentBytes))
-      return Refusal{"reg_addresses: no valid segment of the process opens the range"};
+      return Refusal{"reg_addresses: no valid segment of the process covers the range"};
   }
   return {};
 }
@@ -168,7 +169,8 @@ Refusable<MemoryRegion> AddressSpaces::reg_addresses(PdId pd, AddressKind kind, 
 
 Refusable<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address,
                                                  uint64_t length, Access access) {
-  if (kind == AddressKind::kPhysical) return Refusal{"bind_rkey: binds effective and virtual addresses only"};
+  if (kind == AddressKind::kPhysical)
+    return Refusal{"bind_rkey: only effective and virtual addresses can be bound"};
   Refusable<MemoryRegion> region =
       reg_addresses(pd, kind, address, length, Access::kLocalWrite | Access::kWindowBind);
   if (!region.ok()) return region;

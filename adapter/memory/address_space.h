@@ -1,6 +1,6 @@
-// adapter/memory/address_space.h -- effective, virtual and physical addresses (LAY-ADDR, SAN-LMP): what the
-// driver knows of each process's segment table and of the pages that are mapped for the adapter. The virtual
-// memory manager is injected; physical memory is the process's own.
+// adapter/memory/address_space.h -- effective, virtual and physical addresses (LAY-ADDR, SAN-LMP): the
+// driver's copy of each process's segment table, and the pages mapped for the adapter. The virtual memory
+// manager is injected. Physical memory is the process's own memory.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct AddressParts {
   return parts.upper * kSegmentBytes + parts.page * kSpacePageBytes + parts.offset;
 }
 
-/// One entry of a segment table (SAN-LMP-04). An entry that is not valid refuses.
+/// One entry of a segment table (SAN-LMP-04). An invalid entry refuses access.
 struct Segment {
   uint64_t id = 0;     // effective segment ID
   uint64_t upper = 0;  // upper bits of the virtual address that it maps to
@@ -56,73 +56,75 @@ struct PageEntry {
   bool write = true;
 };
 
-/// A process, as the operating system numbers it.
+/// Number of a process in the operating system.
 using ProcessId = StrongId<struct ProcessTag, uint32_t>;
 
-/// The virtual memory manager of the operating system, as the driver sees it. It tells the driver of every
-/// change by AddressSpaces::segment_table_update() and page_changed().
+/// The operating system's virtual memory manager, as the driver sees it. It reports every change with
+/// AddressSpaces::segment_table_update() and page_changed().
 class MemoryManager {
  public:
   virtual ~MemoryManager() = default;
   /// The segment table of a process. Fetched once for each process (SAN-LMP-08).
   virtual std::vector<Segment> segment_table(ProcessId process) = 0;
-  /// The page table entry of a virtual page; nothing when there is none.
+  /// The page table entry of a virtual page; empty when there is none.
   virtual std::optional<PageEntry> page_entry(uint64_t page) = 0;
-  /// Brings back a page that was swapped out (SAN-LMP-14); nothing when that cannot be.
+  /// Brings back a page that was swapped out (SAN-LMP-14); empty when that is not possible.
   virtual std::optional<PageEntry> page_in(uint64_t page) noexcept = 0;
 };
 
-/// What an address names (SAN-LMP-06, SAN-LMP-11). User processes have effective addresses only.
+/// Kinds of address (SAN-LMP-06, SAN-LMP-11). User processes may only use effective addresses.
 enum class AddressKind : uint8_t { kEffective, kVirtual, kPhysical };
 enum class ProcessMode : uint8_t { kUser, kKernel };
 
-/// An access that found no page: for the owner's default error handler (SAN-LMP-12).
+/// An access that found no page, for the owner's default error handler (SAN-LMP-12).
 struct PageFault {
   uint64_t address = 0;  // virtual
   PdId pd{};
 };
 
-/// Owner: the adapter's thread. A PD belongs to a process, and everything under the PD follows that process's
-/// segment table; all its QPs share the one copy, so that an update reaches them all. The page table is
-/// private to the adapter and holds what map_local_page() has entered.
+/// Owner: the adapter's thread. A PD belongs to a process, and all regions of the PD use that process's
+/// segment table. All its QPs share one copy, so an update reaches all of them. The page table is private to
+/// the adapter and holds the pages that map_local_page() has entered.
 class AddressSpaces {
  public:
   AddressSpaces(MemoryTable& table, MemoryManager& manager);
   AddressSpaces(const AddressSpaces&) = delete;
   AddressSpaces& operator=(const AddressSpaces&) = delete;
 
-  /// The PD is that of a process until it ends. In user mode it registers memory by reg_addresses() alone
-  /// (SAN-LMP-06). Refused for a PD that has a process, and in user mode for one that has regions or keys.
+  /// Assigns the PD to a process until the PD ends. In user mode memory is then registered by reg_addresses()
+  /// only (SAN-LMP-06). Refused for a PD that has a process, and in user mode for one that has regions or
+  /// keys.
   Refusable<> assign(PdId pd, ProcessId process, ProcessMode mode);
   /// The PD has ended.
   void free_pd(PdId pd) noexcept { owners_.erase(pd); }
-  /// OpenQP: the process's segment table is fetched, unless an earlier QP or registration has done so
-  /// (SAN-LMP-08). Nothing happens for a PD without process.
+  /// OpenQP: fetches the process's segment table, unless an earlier QP or registration has done so
+  /// (SAN-LMP-08). No effect for a PD without a process.
   void open_qp(PdId pd);
 
-  /// SegmentTableUpdate (SAN-LMP-10): the manager has added, changed or, not valid, deleted an entry.
+  /// SegmentTableUpdate (SAN-LMP-10): the manager has added, changed or (valid == false) deleted an entry.
   void segment_table_update(ProcessId process, const Segment& segment);
-  /// MapLocalPage (SAN-LMP-11): the pages of a virtual range are entered for the adapter.
+  /// MapLocalPage (SAN-LMP-11): enters the pages of a virtual range for the adapter.
   Refusable<> map_local_page(uint64_t address, uint64_t bytes);
-  /// The manager has changed, swapped out or swapped in a page (SAN-LMP-15). Pages that were never mapped for
-  /// the adapter are none of its business.
+  /// The manager has changed, swapped out or swapped in a page (SAN-LMP-15). No effect for pages that were
+  /// never mapped for the adapter.
   void page_changed(const PageEntry& entry);
 
-  /// A region over addresses of the PD's process. Refused: a kind of address its mode does not allow
-  /// (SAN-LMP-06), a range its segments do not open (SAN-LMP-02). Peers and work requests name the address
-  /// itself, or, with options.base_addr, an opaque one (SAN-LMP-13).
+  /// Makes a region over addresses of the PD's process. Refused: a kind of address that its mode does not
+  /// allow (SAN-LMP-06), and a range that its segments do not contain (SAN-LMP-02). Peers and work requests
+  /// use the address itself, or with options.base_addr an opaque one (SAN-LMP-13).
   Refusable<MemoryRegion> reg_addresses(PdId pd, AddressKind kind, uint64_t address, uint64_t length,
                                         Access access, const RegisterOptions& options = {});
-  /// BindRKey on addresses that need not be registered: the region is made silently (C-17, SAN-RMP-03). The
-  /// caller ends it by its LKey once the key is unbound.
+  /// BindRKey on addresses that need not be registered: makes the region implicitly (C-17, SAN-RMP-03). The
+  /// caller deregisters it by its LKey after the key is unbound.
   Refusable<MemoryRegion> bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address, uint64_t length,
                                     Access access);
 
-  /// Effective to virtual address, by the copy of the process's table; nothing when no valid segment says so.
+  /// Converts an effective to a virtual address, by the copy of the process's table. Empty without a valid
+  /// segment.
   [[nodiscard]] std::optional<uint64_t> to_virtual(ProcessId process, uint64_t effective) const noexcept;
-  /// The oldest page fault that was not taken yet.
+  /// Takes the oldest page fault; empty when there is none.
   [[nodiscard]] std::optional<PageFault> take_page_fault() noexcept;
-  /// Segment tables fetched so far.
+  /// Number of segment tables fetched so far.
   [[nodiscard]] uint32_t fetches() const noexcept { return fetches_; }
 
  private:
@@ -137,12 +139,12 @@ class AddressSpaces {
   };
   static constexpr uint32_t kPageFaultsMax = 64;
 
-  /// Where a page of virtual memory lies; pages it in when that is needed and can be.
+  /// Finds a page of virtual memory, and pages it in if needed and possible.
   [[nodiscard]] AccessFault find_page(PdId pd, uint64_t address, AccessKind kind, MemoryPiece& out) noexcept;
   [[nodiscard]] AccessFault translate(PdId pd, AddressKind kind, uint64_t address, AccessKind access,
                                       MemoryPiece& out) noexcept;
   [[nodiscard]] Refusable<> authorise(PdId pd, AddressKind kind, uint64_t address, uint64_t length);
-  /// The segment table of a process, the first time.
+  /// Fetches the segment table of a process, once.
   void fetch(ProcessId id);
 
   MemoryTable& table_;

@@ -29,9 +29,9 @@ Refusable<std::unique_ptr<AddressTable>> AddressTable::make(const PageList& list
   if (list.length == 0) return Refusal{"page list: a region has at least one byte"};
   if (list.first_offset >= size) return Refusal{"page list: the first offset lies beyond the first page"};
   if (list.length > ~uint64_t{0} - list.first_offset - (size - 1))
-    return Refusal{"page list: longer than addresses can say"};
+    return Refusal{"page list: ends behind the last address"};
   if (list.pages.size() != (list.first_offset + list.length + size - 1) / size)
-    return Refusal{"page list: more or fewer pages than the length needs"};
+    return Refusal{"page list: the number of pages does not fit the length"};
   if (std::find(list.pages.begin(), list.pages.end(), nullptr) != list.pages.end())
     return Refusal{"page list: a page without address"};
   return std::make_unique<AddressTable>(Passed{}, list);

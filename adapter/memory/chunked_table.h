@@ -1,4 +1,4 @@
-// adapter/memory/chunked_table.h -- an array that grows by chunks and never moves what it holds.
+// adapter/memory/chunked_table.h -- an array that grows by chunks and never moves its entries.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace weft::adapter {
 
-/// Memory comes with the first use of a chunk and stays; looking an index up is two loads, whatever the size.
+/// A chunk is allocated at its first use and stays. A look-up takes two loads for any size.
 template <class T>
 class ChunkedTable {
  public:
@@ -19,12 +19,12 @@ class ChunkedTable {
   [[nodiscard]] const T& operator[](uint32_t index) const noexcept {
     return chunks_[index / kChunk][index % kChunk];
   }
-  /// Entries there is memory for: a multiple of kChunk.
+  /// Number of entries with memory: a multiple of kChunk.
   [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(chunks_.size()) * kChunk; }
-  /// Room for the places of all chunks of `entries` entries, so that grow() takes none.
+  /// Reserves the list of chunks for `entries` entries, so that grow() allocates nothing.
   void expect(uint32_t entries) { chunks_.reserve((entries + kChunk - 1) / kChunk); }
   using Chunk = std::unique_ptr<T[]>;
-  /// A chunk of fresh entries. Anybody may take it, at any time.
+  /// A chunk of new entries. May be called by any thread at any time.
   [[nodiscard]] static Chunk make() { return std::make_unique<T[]>(kChunk); }
   /// Adds a chunk.
   void grow(Chunk chunk) { chunks_.push_back(std::move(chunk)); }

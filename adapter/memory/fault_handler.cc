@@ -1,19 +1,20 @@
-// How it works: the kernel reports a fault in the thread that made it, at the instruction that made it. If
-// that thread is in a guarded copy, the handler gives the signal mask back and throws; the unwinder passes
-// the signal frame, the copying function and its caller's call, as after any other throw. Nothing is locked
-// or half done there: a guarded copy calls nothing but memcpy and checksum loops.
+// How it works: the kernel reports a fault in the thread that made it, at the faulting instruction. If that
+// thread is in a guarded copy, the handler restores the signal mask and throws. The unwinder passes the
+// signal frame, the copying function and its caller, as after any other throw. At that point no lock is held
+// and no state is inconsistent, because a guarded copy calls only memcpy and checksum loops.
 //
-// A fault belongs to a guarded copy when the kernel raised it (si_code > 0) and the stack pointer lies
-// where the copy put it: a handler that interrupts the copy and faults itself runs further down or on
+// A fault belongs to a guarded copy when the kernel raised it (si_code > 0) and the stack pointer is where
+// the copy put it. A handler that interrupts the copy and faults itself runs further down the stack or on
 // another stack.
 //
-// Everything else is the program's. Our entry in the kernel has the mask and flags of the program's action,
-// so the kernel itself blocks what the program wants blocked, on the stack it wants; the handler only has
-// to call. SA_RESETHAND is done by hand. The default action, and a fault while the signal is ignored, are
-// given back to the kernel: it gets SIG_DFL and the same signal once more.
+// Every other fault belongs to the program. Our entry in the kernel has the mask and flags of the program's
+// action, so the kernel blocks the signals that the program wants blocked, on the stack that the program
+// wants; the handler only has to call the program's function. SA_RESETHAND is implemented here. The default
+// action, and a fault while the signal is ignored, are passed back to the kernel: it gets SIG_DFL and the
+// same signal again.
 //
-// A signal that is sent to the process may come in a thread of ours, for which these two signals are not
-// blocked. Threads of ours are not there for it: the thread blocks the signal and sends it to the process
+// A signal sent to the process may arrive in one of our threads, where these two signals are not blocked.
+// Such a thread must not handle the program's signals: it blocks the signal and sends it to the process
 // again.
 #include "adapter/memory/fault_handler.h"
 
@@ -40,7 +41,7 @@
 #endif
 #endif
 
-/// libc's sigaction(), also where another object stands before it.
+/// libc's sigaction(), even if another object interposes it.
 extern "C" int __sigaction(int, const struct sigaction*, struct sigaction*) noexcept;  // NOLINT
 
 namespace weft::adapter {
@@ -53,10 +54,10 @@ constexpr bool kHandlerCanThrow = true;
 #endif
 constexpr std::array kFaultSignals{SIGSEGV, SIGBUS};
 constexpr int kServesOnce = static_cast<int>(SA_RESETHAND);
-constexpr int kSpinsMax = 1 << 20;  // a child may have been forked while another thread held the lock
+constexpr int kSpinsMax = 1 << 20;  // a child may be forked while another thread holds it
 
-/// Of the whole process, by place in kFaultSignals. A child after fork() or vfork() is another process, in
-/// whose name nothing is written here.
+/// State of the whole process, indexed like kFaultSignals. A child after fork() or vfork() is another process
+/// and must not change it.
 struct Actions {
   std::atomic<pid_t> owner{0};
   std::atomic_flag lock = ATOMIC_FLAG_INIT;
@@ -68,7 +69,8 @@ struct sigaction& program_action(int signal) noexcept {
   return actions.program[signal == kFaultSignals[0] ? 0 : 1];
 }
 
-/// Holds the table, with all signals blocked: a handler that interrupted the owner would wait for ever.
+/// Holds the table's lock with all signals blocked, because a handler that interrupted the owner would wait
+/// for ever.
 class Held {
  public:
   Held() noexcept {
@@ -111,7 +113,7 @@ bool is_ours(const struct sigaction& action) noexcept {
   return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == on_fault;
 }
 
-/// Puts our handler into the kernel with what the program wants of the kernel for its own.
+/// Installs our handler in the kernel, with the flags and mask of the program's action.
 int put_ours(int signal, const struct sigaction& program) noexcept {
   struct sigaction ours = program;
   ours.sa_sigaction = on_fault;
@@ -124,7 +126,7 @@ int put_ours(int signal, const struct sigaction& program) noexcept {
   return __sigaction(signal, &ours, nullptr);
 }
 
-/// The program's action; one that serves once is spent by this.
+/// Returns the program's action. An action with SA_RESETHAND is used up by this.
 struct sigaction take_program_action(int signal) noexcept {
   const Held held;
   struct sigaction& program = program_action(signal);
@@ -137,7 +139,8 @@ struct sigaction take_program_action(int signal) noexcept {
   return taken;
 }
 
-/// As the kernel does for a signal without a handler. It comes again when the handler returns.
+/// Ends the process as the kernel does for a signal without a handler: the signal is raised again when the
+/// handler returns.
 void end_by_default(int signal, siginfo_t* info) noexcept {
   struct sigaction none {};
   none.sa_handler = SIG_DFL;
@@ -145,11 +148,13 @@ void end_by_default(int signal, siginfo_t* info) noexcept {
   (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), signal, info);
 }
 
-/// The thread looks whether it can unblock the signal again before its next guarded copy.
+/// Blocks the signal in this thread and sends it to the process. Before its next guarded copy the thread
+/// tries to unblock it.
 void hand_to_program(int signal, siginfo_t* info, void* context) noexcept {
   sigaddset(&static_cast<ucontext_t*>(context)->uc_sigmask, signal);
   forget_guard();
-  // From another thread than the main one the kernel takes no signal as of kill(); the sender's pid stays.
+  // From a thread other than the main one, the kernel does not accept a signal that looks like one of kill().
+  // The sender's pid stays in the signal.
   info->si_code = SI_QUEUE;
   (void)syscall(SYS_rt_sigqueueinfo, getpid(), signal, info);
 }
@@ -160,7 +165,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   if (program.sa_handler == SIG_IGN && sent) return;
   if (sent && in_worker_thread()) return hand_to_program(signal, info, context);
   if (!is_handler(program)) return end_by_default(signal, info);
-  program.sa_sigaction(signal, info, context);  // the kernel gives three arguments to each handler
+  program.sa_sigaction(signal, info, context);  // the kernel passes three arguments to every handler
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
@@ -177,7 +182,7 @@ void install() {
   for (const int signal : kFaultSignals) {
     struct sigaction now {};
     WEFT_CHECK(__sigaction(signal, nullptr, &now) == 0, "sigaction");
-    if (!is_ours(now)) program_action(signal) = now;  // of a child it may be: then the parent's stands
+    if (!is_ours(now)) program_action(signal) = now;  // in a child it may be ours: keeps the parent's
     WEFT_CHECK(put_ours(signal, program_action(signal)) == 0, "sigaction");
   }
 }
@@ -186,8 +191,8 @@ bool blocks_a_fault(const sigset_t& blocked) noexcept {
   return sigismember(&blocked, SIGSEGV) != 0 || sigismember(&blocked, SIGBUS) != 0;
 }
 
-/// A signal that a thread of ours blocked for hand_to_program() has found its thread of the program when it
-/// waits no longer.
+/// A signal that hand_to_program() blocked in one of our threads has reached a thread of the program when it
+/// is no longer pending.
 void unblock_in_worker() noexcept {
   sigset_t waiting;
   sigset_t faults;
@@ -215,7 +220,8 @@ int set_program_action(int signal, const struct sigaction* action, struct sigact
   const bool wanted = action != nullptr || old != nullptr;
   if (!wanted || actions.owner.load(std::memory_order_acquire) != getpid()) {
     const int answer = __sigaction(signal, action, old);
-    // In a child of fork() or vfork(): what the kernel has is ours, with the action of the parent behind it.
+    // In a child of fork() or vfork() the kernel may have our handler; the action behind it is in the
+    // parent's table.
     if (answer == 0 && old != nullptr && is_ours(*old)) *old = program_action(signal);
     return answer;
   }

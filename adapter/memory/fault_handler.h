@@ -1,7 +1,7 @@
-// adapter/memory/fault_handler.h -- what a process does about a region whose memory is gone (SIGSEGV, or
-// SIGBUS where a mapped file was cut short). One handler for each of the two signals is in the kernel: ours.
-// The action that the program has set for the signal is kept beside it and done whenever the signal is not
-// about a guarded copy, with the mask, stack and flags that the program has asked for.
+// adapter/memory/fault_handler.h -- handles faults on a region whose memory is gone (SIGSEGV, or SIGBUS if a
+// mapped file was truncated). The kernel has our handler for both signals. The action that the program sets
+// is stored. It is executed for every signal that does not come from a guarded copy, with the mask, stack and
+// flags that the program has chosen.
 #pragma once
 
 #include <csignal>
@@ -11,30 +11,30 @@
 
 namespace weft::adapter {
 
-/// Installs the process's handler for both signals, once in each process; later calls do nothing. A fault in
-/// a guarded copy becomes a MemoryFault in the thread that copied. Every other fault, and every signal that
-/// was sent, does what the program's own action says. False where it is not installed: under the thread
-/// sanitizer, which runs handlers on frames of its own that nothing can be thrown through.
+/// Installs the process's handler for both signals, once per process; later calls do nothing. A fault in a
+/// guarded copy becomes a MemoryFault in the thread that copied. Every other fault, and every sent signal,
+/// causes the program's own action. False if it is not installed: under the thread sanitizer, whose own
+/// handler frames cannot be unwound.
 bool install_fault_handler();
 
-/// sigaction() of the program, for SIGSEGV and SIGBUS: keeps the action as the program's own and leaves ours
-/// in the kernel. For what stands before libc's sigaction(). May be called in a signal handler and after
-/// vfork(). Where our handler is not installed it is libc's sigaction().
+/// sigaction() of the program for SIGSEGV and SIGBUS: stores the program's action and leaves ours in the
+/// kernel. Called by the function that interposes libc's sigaction(). May be called in a signal handler and
+/// after vfork(). If our handler is not installed, it is libc's sigaction().
 int set_program_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
 
-/// True when a fault of this thread would reach our handler: it is the one in the kernel for both signals,
-/// and neither is blocked. Three system calls.
+/// True when a fault of this thread would reach our handler: the kernel has it for both signals, and neither
+/// signal is blocked. Three system calls.
 [[nodiscard]] bool faults_reach_us() noexcept;
 
-/// How often a thread asks the kernel again whether its faults reach our handler: three system calls of
-/// 0.7 us together, 0.3 % of the time of a thread that does nothing but copy.
+/// Interval at which a thread asks the kernel again whether its faults reach our handler: three system calls
+/// of 0.7 us together, 0.3 % of the time of a thread that only copies.
 inline constexpr Duration kGuardPeriod = std::chrono::microseconds(250);
 
-/// Does a fault of this thread reach our handler? Asks the kernel where the thread does not know.
+/// True when a fault of this thread reaches our handler. Asks the kernel if the thread does not know.
 bool ask_for_signals() noexcept;
 
-/// A thread of the program is going to use an adapter, and holds no lock yet: it asks again if it last asked
-/// long ago. Threads that never call this ask once, at their first copy.
+/// Call before a thread of the program uses an adapter, without a lock held. The thread asks again if its
+/// last answer is older than kGuardPeriod. Threads that never call this ask once, at their first copy.
 inline void refresh_guard(Instant now) noexcept {
   ThreadGuard& guard = thread_guard;
   if (now - guard.asked < kGuardPeriod) [[likely]]

@@ -1,6 +1,6 @@
-// Compiled without exceptions, like the checksum code that is called here: their frames hold nothing to clean
-// up and no tables that forbid unwinding, so an exception that the signal handler throws passes through from
-// any instruction.
+// Compiled without exceptions, as are the checksum functions called here. Their frames have nothing to clean
+// up and no tables that forbid unwinding. So an exception of the signal handler passes through from any
+// instruction.
 #include "adapter/memory/guarded_copy.h"
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kWord = sizeof(uint64_t);
 #if defined(__x86_64__)
-constexpr bool kOrderedStores = true;  // others see each store behind those before it
+constexpr bool kOrderedStores = true;  // other cores see stores in program order
 #else
 constexpr bool kOrderedStores = false;
 #endif
@@ -29,7 +29,7 @@ void copy_guarded(std::byte* to, const std::byte* from, size_t bytes) {
   if (thread_guard.way != GuardWay::kSignals) [[unlikely]]
     return copy_carefully(to, from, bytes);
   if (!kOrderedStores || bytes != kWord) return copy_by_signals(to, from, bytes);
-  enter_copy();  // no call for the smallest messages
+  enter_copy();  // inline for the smallest messages
   std::memcpy(to, from, kWord);
   leave_copy();
 }

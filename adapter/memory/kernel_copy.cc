@@ -1,8 +1,7 @@
-// How it works: process_vm_readv() and process_vm_writev() on the own process take pages as the kernel does
-// for a device: a page that is not there, or may not be written, ends the copy with EFAULT. A filter of
-// system calls may refuse them. Then futex() answers whether a word can be read (FUTEX_WAIT with no time to
-// wait) or written (FUTEX_WAKE_OP that adds no bit), for it reports a fault likewise, and a plain copy
-// follows.
+// How it works: process_vm_readv() and process_vm_writev() on the own process access pages as the kernel does
+// for a device: a page that is missing or read-only ends the copy with EFAULT. A filter of system calls may
+// refuse them. Then futex() tells whether a word can be read (FUTEX_WAIT without time to wait) or written
+// (FUTEX_WAKE_OP that adds no bit), because it reports a fault in the same way. A plain copy follows.
 #include "adapter/memory/kernel_copy.h"
 
 #include <sys/uio.h>
@@ -21,13 +20,13 @@
 namespace weft::adapter {
 namespace {
 
-constexpr size_t kPieceBytes = 1024;  // hashed at a time, on the stack of a thread of the program
+constexpr size_t kPieceBytes = 1024;  // hashed at a time; lies on the stack of a program's thread
 
 [[nodiscard]] bool finishing() noexcept {
   return thread_guard.way == GuardWay::kFinish;
 }
 
-/// True when all of it was copied.
+/// True when all bytes were copied.
 [[nodiscard]] bool write_in(std::byte* to, const std::byte* from, size_t bytes) noexcept {
   const size_t word = last_word_bytes(to, bytes);
   const iovec source{const_cast<std::byte*>(from), bytes};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -53,7 +52,7 @@ void for_each_page(const std::byte* at, size_t bytes, Action action) {
   }
 }
 
-/// Copies within a page of a region. True when there was memory.
+/// Copies within one page of a region. True when the memory was there.
 [[nodiscard]] bool copy_piece_in(std::byte* to, const std::byte* from, size_t bytes) {
   if (kernel_copies()) return write_in(to, from, bytes);
   if (!can_write(to)) return false;

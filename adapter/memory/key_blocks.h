@@ -1,5 +1,5 @@
-// adapter/memory/key_blocks.h -- which index has which block of 256 keys: a table of two levels over all
-// block numbers, so that a look-up is two loads whatever there is in it.
+// adapter/memory/key_blocks.h -- maps blocks of 256 keys to their index: a two-level table over all block
+// numbers, so that a look-up takes two loads for any number of blocks.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace weft::adapter {
 
-/// Numbers of blocks, one for each value of the upper 20 of the permuted bits.
+/// Number of block numbers: one for each value of the upper 20 permuted bits.
 inline constexpr uint32_t kKeyBlockNumbers = 1U << 20;
 
 class KeyBlocks {
@@ -24,17 +24,17 @@ class KeyBlocks {
   static constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 
   using Page = std::unique_ptr<PageOf>;
-  /// Memory for put(). Anybody may take it, at any time.
+  /// Memory for put(). May be called by any thread at any time.
   [[nodiscard]] static Page make_page() { return std::make_unique<PageOf>(); }
 
   [[nodiscard]] uint32_t size() const noexcept { return size_; }
-  /// The index that has the block; kNobody.
+  /// The index that has the block; kNobody when the block is free.
   [[nodiscard]] uint32_t owner(uint32_t block) const noexcept {
     const Page& page = pages_[block / kPage];
     return page != nullptr ? page->owners[block % kPage] - 1 : kNobody;
   }
-  /// A free block becomes `index`'s. `spare` is taken where the block is the first of its page;
-  /// the page stays.
+  /// Assigns a free block to `index`. Uses `spare` when the block is the first of its page; the page is never
+  /// freed.
   void put(uint32_t block, uint32_t index, Page& spare) {
     Page& page = pages_[block / kPage];
     if (page == nullptr) page = spare != nullptr ? std::move(spare) : make_page();

@@ -1,8 +1,8 @@
-// How it works: a Feistel network is a bijection whatever its round function is; it is unpredictable when the
-// round function is. Ours is SipHash cut down to one fixed-size block: one round to take the block in, two to
-// finish. Six Feistel rounds over so small a domain leave no shortcut to a peer that sees a few thousand
-// keys of its own. A multiply-and-xorshift mixer would be faster, and solvable from those keys (decisions
-// section 4).
+// How it works: a Feistel network is a bijection for any round function, and unpredictable if the round
+// function is. Ours is SipHash reduced to one block of fixed size: one round to take the block in, two to
+// finish. With six Feistel rounds over this small domain, a peer that sees a few thousand of its own keys has
+// no shortcut. A mixer of multiplications and xorshifts would be faster, but could be solved from those keys
+// (decisions section 4).
 #include "adapter/memory/key_permutation.h"
 
 #include "base/sip_hash.h"

@@ -1,4 +1,4 @@
-// adapter/memory/key_permutation.h -- a keyed bijection over 28 bits: turns (index, instance) into the part
+// adapter/memory/key_permutation.h -- a keyed bijection over 28 bits. It maps (index, instance) to the part
 // of a key that a peer cannot predict, and back, in constant time (LAY-STAG, O-36, decisions section 4).
 #pragma once
 
@@ -13,7 +13,7 @@ inline constexpr uint32_t kPermutedBits = 28;
 inline constexpr uint32_t kPermutedMask = (1U << kPermutedBits) - 1;
 
 /// Balanced Feistel network of two 14-bit halves with SipHash rounds as round function. Secret per adapter:
-/// some keys tell nothing about the next one. Owner: the adapter's thread.
+/// known keys do not reveal the next one. Owner: the adapter's thread.
 class KeyPermutation {
  public:
   /// Draws 128 secret bits.

@@ -14,7 +14,7 @@ KeyTable::KeyTable(uint32_t keys, uint8_t number, RandomSource& random)
       plain_of_zero_(permutation_.backward(0)) {
   WEFT_CHECK(keys >= 1 && keys <= kKeysMax, "key table size");
   WEFT_CHECK(number < 16, "adapter number has four bits");
-  // Key 0 is looked up like any other: nothing remembered may claim to know it wrongly.
+  // Key 0 is looked up like any other key, so the remembered entry for it must be correct.
   remembered_[0].plain = plain_of_zero_;
   slots_.expect(keys);
 }
@@ -34,7 +34,7 @@ std::optional<uint32_t> KeyTable::take() {
   return index;
 }
 
-/// One more chunk, each instance at a random value.
+/// Adds a chunk; each instance starts at a random value.
 void KeyTable::grow() {
   const uint32_t first = slots_.size();
   slots_.grow(room_.slots != nullptr ? std::move(room_.slots) : ChunkedTable<Slot>::make());
@@ -64,7 +64,8 @@ void KeyTable::step(uint32_t index) noexcept {
 }
 
 uint8_t KeyTable::after(uint32_t index, uint8_t instance) const noexcept {
-  // Key 0 means "none", and a key within a block is another's: such pairs are passed over. Blocks are few.
+  // Key 0 means "none", and a key within a block belongs to the block's index: such pairs are skipped. There
+  // are few blocks.
   for (uint32_t tries = 0; tries <= 0xFF; ++tries) {
     const uint32_t plain = (index << kKeyInstanceBits) | ++instance;
     if (number_bits_ == 0 && plain == plain_of_zero_) [[unlikely]]
@@ -78,7 +79,7 @@ uint8_t KeyTable::after(uint32_t index, uint8_t instance) const noexcept {
 uint32_t KeyTable::promise(uint32_t index) noexcept {
   Slot& slot = slots_[index];
   const uint8_t next = after(index, slot.promised);
-  if (promised({index, next})) return 0;  // once around
+  if (promised({index, next})) return 0;  // all instances are promised
   slot.promised = next;
   return number_bits_ | permutation_.forward((index << kKeyInstanceBits) | slot.promised);
 }
@@ -104,7 +105,7 @@ bool KeyTable::take_block(uint32_t index) {
     Slot& slot = slots_[index];
     slot.next = block << kKeyInstanceBits;
     slot.has_block = true;
-    slot.instance = static_cast<uint8_t>(random >> 32);  // `promised`: where permuted keys go on afterwards
+    slot.instance = static_cast<uint8_t>(random >> 32);  // permuted keys continue behind `promised`
     return true;
   }
   return false;

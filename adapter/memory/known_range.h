@@ -1,5 +1,5 @@
-// adapter/memory/known_range.h -- what the table answered last, for further accesses under the same key: a QP
-// whose messages are small names the same region again and again.
+// adapter/memory/known_range.h -- the table's last answer, for further accesses with the same key: a QP with
+// small messages names the same region repeatedly.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,23 @@
 
 namespace weft::adapter {
 
-/// A range that one key opened to one user for one kind of access, in one piece. As it is made, none.
+/// A range that one key opened to one user for one kind of access, in one piece. Empty when constructed.
 class KnownRange {
  public:
-  /// Where `bytes` bytes at `address` lie; null when the table has to be asked: another key, bytes outside,
-  /// or something has been revoked since (WindowTable::revision()).
+  /// Place of `bytes` bytes at `address`. Null when the table must be asked: another key, bytes outside the
+  /// range, or a revocation since then (WindowTable::revision()).
   [[nodiscard]] std::byte* find(uint32_t key, uint64_t address, uint64_t bytes,
                                 uint64_t revision) const noexcept {
-    const uint64_t offset = address - start_;  // wraps to something huge below the start
+    const uint64_t offset = address - start_;  // wraps to a huge value below the start
     const bool within = offset <= length_ && bytes <= length_ - offset;
     return key == key_ && revision == revision_ && within ? at_ + offset : nullptr;
   }
 
-  /// What a grant says of `key`, from `va` on. Not for keys that serve once.
+  /// Stores a grant of `key` that begins at `va`. Not for keys that serve once.
   void learn(const RemoteGrant& grant, uint32_t key, uint64_t va, uint64_t revision) noexcept {
     *this = KnownRange(grant.at, va, grant.room, key, revision);
   }
-  /// A segment of this region was checked and found at `at`.
+  /// Stores the region of a segment that was checked and found at `at`.
   [[gnu::noinline]] void learn(const MemoryTable& memory, const Sge& sge, std::byte* at) noexcept {
     const std::optional<TptEntry> region = memory.query(sge.lkey.value());
     if (at == nullptr || !region) return;
@@ -40,10 +40,10 @@ class KnownRange {
   KnownRange(std::byte* at, uint64_t start, uint64_t length, uint32_t key, uint64_t revision) noexcept
       : at_(at), start_(start), length_(length), revision_(revision), key_(key) {}
 
-  std::byte* at_ = nullptr;  // where the byte at `start_` lies
-  uint64_t start_ = 0;       // as users of the key name it
+  std::byte* at_ = nullptr;  // place of the byte at `start_`
+  uint64_t start_ = 0;       // first address as users of the key name it
   uint64_t length_ = 0;
-  uint64_t revision_ = 0;  // the table's is never 0
+  uint64_t revision_ = 0;  // a table's revision is never 0
   uint32_t key_ = 0;
 };
 

@@ -1,7 +1,8 @@
-// How it works: futex() reads a word of the program, or changes it in one step, and answers EFAULT where that
-// cannot be. FUTEX_WAIT with no time to wait reads it. FUTEX_WAKE_OP, which makes an operation on a second
-// word, writes it: the operation here is to set no bit. No thread waits on the first word, which is our
-// own; one that waits on the second may be woken without need, as programs that use futex() expect.
+// How it works: futex() reads a word of the program or changes it atomically, and fails with EFAULT if that
+// is not possible. FUTEX_WAIT without time to wait reads it. FUTEX_WAKE_OP operates on a second word and so
+// writes it; the operation used here sets no bit. No thread waits on the first word, which is our own. A
+// thread that waits on the second word may be woken without need, which programs that use futex() must
+// expect.
 #include "adapter/memory/memory_probe.h"
 
 #include <linux/futex.h>
@@ -43,7 +44,7 @@ bool can_write(std::byte* at) noexcept {
 
 bool is_mapped(const std::byte* at, size_t bytes) noexcept {
   const uintptr_t into = reinterpret_cast<uintptr_t>(at) % page_bytes();
-  // Without MS_SYNC it writes nothing; it only walks over the mappings.
+  // MS_ASYNC writes nothing. The call only walks over the mappings.
   return bytes == 0 || msync(const_cast<std::byte*>(at) - into, bytes + into, MS_ASYNC) == 0 ||
          errno != ENOMEM;
 }

@@ -1,14 +1,14 @@
-// How it works: every key names one entry of one table. A region has an entry of type region, which only work
-// requests of this node may use (its LKey), and windows, which only peers may use (their RKeys). Registering
-// with remote rights makes a window over the whole region at once, so that verbs users get an RKey, which is
-// never equal to the LKey. A region with one key (RegisterOptions::one_key) has no such window: its entry
-// holds the remote rights as well, and its one key is good for both. Each check goes through the letters of
-// TPT-LOCAL-02 and TPT-REMOTE-02 in order: valid, type, PD, instance, bounds, right. Bounds are compared by
-// subtraction, which cannot wrap: offset <= length and bytes <= length - offset.
+// How it works: every key names one entry of one table. A region is an entry of type region, which only work
+// requests of this node may use (by its LKey). Its windows are entries that only peers may use (by their
+// RKeys). Registering with remote rights also makes a window over the whole region, so that verbs users get
+// an RKey, which is never equal to the LKey. A region with one key (RegisterOptions::one_key) has no such
+// window: its entry also holds the remote rights, and its one key serves both uses. Each check follows the
+// letters of TPT-LOCAL-02 and TPT-REMOTE-02 in order: valid, type, PD, instance, bounds, right. Bounds are
+// compared by subtraction, which cannot wrap: offset <= length and bytes <= length - offset.
 //
-// Authorisation comes first and touches one entry. Only then an offset becomes an address. Most regions are
-// one range of the process, and the entry holds the address of its first byte; a region of pages holds a
-// Translation, which visit_local() and visit_granted() ask piece by piece.
+// Authorisation comes first and reads one entry. Only then is an offset converted to an address. Most regions
+// are one range of the process, and the entry holds the address of its first byte. A region of pages holds a
+// Translation, which visit_local() and visit_granted() ask for each piece.
 #include "adapter/memory/memory_table.h"
 
 #include <array>
@@ -21,13 +21,13 @@
 namespace weft::adapter {
 namespace {
 
-/// Rights that say how, not whether (IBV_ACCESS_OPTIONAL_RANGE): who does not know them passes them over.
+/// Optional rights (IBV_ACCESS_OPTIONAL_RANGE): an adapter that does not know them ignores them.
 constexpr auto kOptionalRights = static_cast<Access>(0x3FF0'0000U);
 
 constexpr const char* kConfined =
     "the protection domain is a user process's: it names memory by effective addresses (reg_addresses)";
 
-/// What a grant in pages finds when its entry has none: nothing.
+/// Translation for a grant in pages whose entry no longer has one: finds no memory.
 class Nowhere final : public Translation {
  public:
   [[nodiscard]] AccessFault translate(uint64_t /*offset*/, AccessKind /*kind*/,
@@ -47,14 +47,14 @@ class Nowhere final : public Translation {
   return {*translation, backing.origin + offset, bytes, kind};
 }
 
-/// A region in one piece has no table: the pointer leads to the memory itself.
+/// A region in one piece has no table: the pointer is the address of the memory itself.
 [[nodiscard]] AttInfo att_of(const Backing& backing) noexcept {
   return backing.translation != nullptr ? backing.translation->info() : AttInfo{.pointer = backing.origin};
 }
 
 }  // namespace
 
-/// A registration as asked for.
+/// A requested registration.
 struct MemoryTable::RegionPlan {
   PdId pd{};
   Backing backing{};
@@ -69,7 +69,7 @@ struct MemoryTable::RegionPlan {
   [[nodiscard]] bool ends_in_address_space() const noexcept {
     return length - 1 <= std::numeric_limits<uint64_t>::max() - start;
   }
-  /// Where addressing begins: as asked for, or at the memory's own address.
+  /// Sets the first address: as requested, or the memory's own address.
   void address_from(const RegisterOptions& options) noexcept {
     const bool from_zero = backing.translation != nullptr || has(access, Access::kZeroBased);
     start = options.base_addr.value_or(from_zero ? 0 : backing.origin);
@@ -88,11 +88,11 @@ const char* MemoryTable::objection(const RegionPlan& plan) noexcept {
     return "reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved";
   if (plan.pd.value() >= kMemoryPdsMax) return "reg_mr: no such protection domain";
   const Access unknown = without(plan.access, kRegionRights | kWindowRights | kOptionalRights);
-  if (unknown != Access::kNone) return "reg_mr: rights that no region has; give those of Access";
+  if (unknown != Access::kNone) return "reg_mr: unknown access bits; give those of Access";
   if (has(plan.access, Access::kZeroBased) && plan.start != 0)
     return "reg_mr: zero-based and with a base address; choose one";
   if (has(plan.access, Access::kOneShot) && plan.remote() == Access::kNone)
-    return "reg_mr: one-shot says how often a peer may come; give it a remote right";
+    return "reg_mr: one-shot limits a peer's operations; give a remote right too";
   if (has(plan.access, Access::kOneShot) && plan.one_key)
     return "reg_mr: one-shot would end the owner's use of the one key too; choose one";
   if (plan.length == 0) return "reg_mr: no memory given; a region has at least one byte";
@@ -103,7 +103,7 @@ const char* MemoryTable::objection(const RegionPlan& plan) noexcept {
   return nullptr;
 }
 
-/// Makes a taken entry the region of a plan, and its window, if it has one, a window over all of it.
+/// Makes a taken entry the region of a plan; its implicit window, if any, covers the whole region.
 void MemoryTable::open_region(uint32_t index, const RegionPlan& plan) noexcept {
   TableEntry& region = entries().at(index);
   region.start = plan.start;
@@ -179,7 +179,7 @@ Refusable<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Tra
       .pd = pd, .backing = {.translation = translation.get()}, .length = length, .access = access};
   plan.address_from(options);
   Refusable<MemoryRegion> result = add_region(plan);
-  if (result.ok()) static_cast<void>(translation.release());  // the region's now
+  if (result.ok()) static_cast<void>(translation.release());  // the region owns it now
   return result;
 }
 
@@ -231,7 +231,8 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   }
   if (const char* wrong = objection(plan); wrong != nullptr) return Refusal{wrong};
   const bool with_window = plan.keys() == 2;
-  // A peer that has the one key was given it, and the key opens what the owner says now.
+  // If only rights change, a region with one key keeps it: the peer already has the key, and the key opens
+  // what the owner now allows.
   const bool keeps_keys = region->one_key && !change.memory && !change.pd;
   if (with_window && !had_window && entries().free_count() == 0)
     return Refusal{"rereg_mr: no free key for remote rights; deregister something"};
@@ -255,7 +256,7 @@ Refusable<> MemoryTable::confine(PdId pd) {
   return {};
 }
 
-/// A region that is one PD's and is to be another's, of which one is a user process's.
+/// True when a region would pass from one PD to another, and one of the two belongs to a user process.
 bool MemoryTable::crosses(PdId from, PdId to) const noexcept {
   return from != to && (is_confined(from) || is_confined(to));
 }
@@ -295,7 +296,7 @@ Refusable<MemoryRegion> MemoryTable::stage(Lkey lkey, const PageList& pages) {
   Refusable<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
   if (!table.ok()) return table.error();
   Refusable<MemoryRegion> result = stage_backing(lkey, {.translation = table.value().get()}, pages.length);
-  if (result.ok()) static_cast<void>(table.value().release());  // the entry's now
+  if (result.ok()) static_cast<void>(table.value().release());  // the entry owns it now
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Compiled without exceptions, as guarded_copy.cc says.
+// Compiled without exceptions; guarded_copy.cc has the reason.
 #include "adapter/memory/plain_copy.h"
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kPlainWord = sizeof(uint64_t);
 
-/// Stores what others see only behind all that was stored before.
+/// Stores a word that other threads see only after all earlier stores.
 template <class Word>
 [[gnu::always_inline]] inline void store_last(std::byte* to, Word word) noexcept {
   std::atomic_ref<Word>(*reinterpret_cast<Word*>(to)).store(word, std::memory_order_release);
@@ -24,7 +24,7 @@ template <class Word>
   return word;
 }
 
-/// Any length and place.
+/// For any length and alignment.
 [[gnu::noinline]] void copy_in_order(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes == 0) return;
   const size_t word = last_word_bytes(to, bytes);
@@ -40,8 +40,8 @@ template <class Word>
 
 }  // namespace
 
-/// memcpy() writes in any order, glibc's the first bytes behind the last ones; here the aligned word that
-/// ends the range comes behind the rest.
+/// memcpy() writes in any order; glibc's may write the first bytes after the last ones. Here the aligned word
+/// that ends the range is stored after the rest.
 void copy_by_signals(std::byte* to, const std::byte* from, size_t bytes) {
   enter_copy();
   if (bytes > kPlainWord && (reinterpret_cast<uintptr_t>(to) + bytes) % kPlainWord == 0) [[likely]] {

@@ -1,5 +1,5 @@
-// The handler knows a fault of a copy by the stack: the functions called between enter_copy() and
-// leave_copy() use a few words below the stack pointer that enter_copy() notes, and the frame of a signal
+// The handler recognises a fault of a copy by the stack pointer. The functions called between enter_copy()
+// and leave_copy() use few bytes below the stack pointer that enter_copy() notes. The frame of a signal
 // handler that interrupts them begins a kilobyte below it or on another stack.
 #include "adapter/memory/thread_guard.h"
 
@@ -16,7 +16,7 @@ namespace {
 #if defined(WEFT_DEEP_COPIES)
 constexpr uintptr_t kCopyStackBytes = 64 * 1024;  // the sanitizer's memcpy() keeps traces on the stack
 #else
-constexpr uintptr_t kCopyStackBytes = 768;  // a signal frame is larger: 128 bytes of red zone, 968 of state
+constexpr uintptr_t kCopyStackBytes = 768;  // less than a signal frame: 128 bytes of red zone, 968 of state
 #endif
 
 }  // namespace

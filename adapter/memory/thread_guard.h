@@ -1,5 +1,5 @@
-// adapter/memory/thread_guard.h -- what a thread knows of its copies to and from regions, for the copies
-// (guarded_copy.h) and for the signal handler (fault_handler.h).
+// adapter/memory/thread_guard.h -- a thread's state for its copies to and from regions, used by the copies
+// (guarded_copy.h) and the signal handler (fault_handler.h).
 #pragma once
 
 #include <atomic>
@@ -9,30 +9,30 @@
 
 namespace weft::adapter {
 
-/// There is no memory behind an address of a region. Thrown out of guarded copies and by nothing else.
+/// There is no memory at an address of a region. Thrown only out of guarded copies.
 struct MemoryFault {};
 
 enum class GuardWay : uint8_t {
   kUnknown,  // ask the kernel before the next copy
   kSignals,  // a fault reaches our handler
-  kKernel,   // it would not: the signal is blocked, or the handler is another
-  kFinish,   // a fault was met: copy by the kernel what is there, and leave out what is not
+  kKernel,   // it would not: the signal is blocked, or another handler is installed
+  kFinish,   // a fault occurred: the kernel copies the memory that is there and skips the rest
 };
 
-/// Of one thread. One line of cache with nothing else that a copy needs.
+/// State of one thread. In one cache line, with no other data that a copy needs.
 struct ThreadGuard {
-  const void* stack = nullptr;  // stack pointer of the guarded copy that runs; null outside
-  Instant asked{};              // when `way` was last found out
+  const void* stack = nullptr;  // stack pointer of the running guarded copy; null outside
+  Instant asked{};              // when `way` was last determined
   GuardWay way = GuardWay::kUnknown;
 };
 extern thread_local constinit ThreadGuard thread_guard [[gnu::tls_model("initial-exec")]];
 
-/// The thread's signal mask is another: it asks at the next occasion.
+/// The thread's signal mask has changed: it asks the kernel before its next copy.
 inline void forget_guard() noexcept {
   thread_guard = {};
 }
 
-/// Around the plain accesses of a guarded copy.
+/// Mark the beginning and the end of the plain accesses of a guarded copy.
 [[gnu::always_inline]] inline void enter_copy() noexcept {
 #if defined(__x86_64__)
   asm volatile("movq %%rsp, %0" : "=m"(thread_guard.stack));
@@ -50,12 +50,12 @@ inline void forget_guard() noexcept {
   thread_guard.stack = nullptr;
 }
 
-/// For the handler: did this thread's guarded copy, and no handler that interrupted it, run at `stack`? The
-/// thread counts as outside from now on if so.
+/// For the handler: true when this thread's guarded copy, not a handler that interrupted it, was running at
+/// `stack`. The copy then counts as left.
 [[nodiscard]] bool leave_guarded_copy(const void* stack) noexcept;
 
-/// While it lives, the guarded functions of this thread do not fail: bytes for which there is no memory are
-/// dropped, and are zero where they are read.
+/// While it exists, the guarded functions of this thread do not fail: bytes without memory are dropped when
+/// written and zero when read.
 class FinishWithoutMemory {
  public:
   FinishWithoutMemory() noexcept : before_(thread_guard.way) { thread_guard.way = GuardWay::kFinish; }

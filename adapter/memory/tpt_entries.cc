@@ -185,7 +185,7 @@ void TptEntries::drop(const Backing& backing) noexcept {
     --translation->users;
     return;
   }
-  if (translation->users == 1) page_entries_ -= translation->info().all_entries;  // else it was only staged
+  if (translation->users == 1) page_entries_ -= translation->info().all_entries;  // 0: only staged
   const std::unique_ptr<Translation> last(translation);
 }
 

@@ -1,5 +1,5 @@
-// adapter/memory/tpt_entries.h -- the entries behind MemoryTable: what one holds, how a key finds it, how it
-// is bound and given back. Internal to adapter/memory.
+// adapter/memory/tpt_entries.h -- the entries behind MemoryTable: their content, look-up by key, binding and
+// release. Internal to adapter/memory.
 #pragma once
 
 #include <limits>
@@ -28,7 +28,7 @@ inline constexpr Access kRegionRights = Access::kLocalWrite | Access::kNoLocalRe
   return static_cast<Access>(static_cast<uint32_t>(set) & ~static_cast<uint32_t>(mask));
 }
 
-/// The right an access needs.
+/// True when `rights` contain the right that the access needs.
 [[nodiscard]] constexpr bool permits(Access rights, AccessKind kind) noexcept {
   switch (kind) {
     case AccessKind::kLocalRead:
@@ -45,7 +45,7 @@ inline constexpr Access kRegionRights = Access::kLocalWrite | Access::kNoLocalRe
   return false;
 }
 
-/// A remote right never exceeds the local one (SAN-LMP-01; libibverbs: remote write and atomics need local
+/// A remote right must not exceed the local one (SAN-LMP-01; libibverbs: remote write and atomics need local
 /// write).
 [[nodiscard]] constexpr bool local_rights_suffice(Access local, Access remote) noexcept {
   const bool writes = has(remote, Access::kRemoteWrite) || has(remote, Access::kRemoteAtomic);
@@ -54,10 +54,10 @@ inline constexpr Access kRegionRights = Access::kLocalWrite | Access::kNoLocalRe
   return !reads || !has(local, Access::kNoLocalRead);
 }
 
-/// Where the bytes of an entry lie: from an address of this process on, or from an offset of a translation.
+/// Place of an entry's bytes: from an address of this process on, or from an offset in a translation.
 struct Backing {
   Translation* translation = nullptr;
-  uint64_t origin = 0;  // address of the first byte; with a translation its offset there
+  uint64_t origin = 0;  // address of the first byte; with a translation the offset in it
 
   [[nodiscard]] std::byte* at(uint64_t offset) const noexcept {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the origin is an address of this process
@@ -67,7 +67,7 @@ struct Backing {
 
 inline constexpr uint16_t kChosenTag = 0x100;
 
-/// One region or window. One line of cache: a check touches one entry.
+/// One region or window. One cache line, because a check reads one entry.
 struct alignas(64) TableEntry {
   uint64_t start = 0;   // first address as its users name it
   uint64_t length = 0;  // bytes
@@ -75,32 +75,31 @@ struct alignas(64) TableEntry {
   PdId pd{};
   Access rights = Access::kNone;
   uint32_t region = kNoEntry;    // window: the region it is bound to
-  uint32_t tied = 0;             // region: explicit windows bound to it; window of type 2: number of its QP
-  uint32_t implicit = kNoEntry;  // region: its implicit window; window: itself when it is one
-  uint32_t binding = 0;          // window: number of the bind that it stands for, 0 = not bound
+  uint32_t tied = 0;             // region: explicit windows bound to it; type-2 window: its QP
+  uint32_t implicit = kNoEntry;  // region: its implicit window; implicit window: itself
+  uint32_t binding = 0;          // window, region with one key: number of the bind; 0: not bound
   EntryType type = EntryType::kRegion;
   WindowKind kind = WindowKind::kKey;
-  uint16_t tag = 0;  // instance that its present key names, with kChosenTag where the consumer chooses it
+  uint16_t tag = 0;  // instance of the present key; with kChosenTag if the consumer chooses it
   bool taken = false;
   bool valid = false;
-  bool by_request : 1 =
-      false;                 // region: registered by work requests, `backing`, `length` staged for the next
-  bool one_key : 1 = false;  // region: its key is its RKey too, and `rights` has the remote ones
-  bool filled : 1 = false;   // region: under its present key one was carried out
-  bool touched : 1 = false;  // window: its one operation was executed
+  bool by_request : 1 = false;  // region: registered by work requests; `backing` and `length` may be staged
+  bool one_key : 1 = false;     // region: its LKey is also its RKey; `rights` include the remote ones
+  bool filled : 1 = false;      // region: a registration was executed with its present key
+  bool touched : 1 = false;     // window: its one operation was executed
 
   [[nodiscard]] uint8_t instance() const noexcept { return static_cast<uint8_t>(tag); }
-  /// May it be used as one of this type? A region with one key serves peers as a window does.
+  /// True when it may be used as this type. A region with one key also serves peers, as a window does.
   [[nodiscard]] bool is(EntryType wanted) const noexcept { return type == wanted || one_key; }
-  /// Of a region.
+  /// For regions.
   [[nodiscard]] bool has_windows() const noexcept { return tied != 0; }
-  /// Of a window: may it be used by way of this QP?
+  /// For windows: true when it may be used through this QP.
   [[nodiscard]] bool serves(Qpn qpn) const noexcept {
     return kind != WindowKind::kType2 || tied == qpn.value();
   }
 
   [[nodiscard]] bool holds(uint64_t addr, uint64_t bytes) const noexcept {
-    const uint64_t offset = addr - start;  // wraps to something huge below the start
+    const uint64_t offset = addr - start;  // wraps to a huge value below the start
     return offset <= length && bytes <= length - offset;
   }
 };
@@ -114,7 +113,7 @@ class TptEntries {
     uint32_t index = 0;
   };
 
-  /// @param pds PDs that there is room for at once; others cost memory
+  /// @param pds PDs with preallocated room; further ones allocate memory
   TptEntries(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds);
   ~TptEntries();
   TptEntries(const TptEntries&) = delete;
@@ -125,7 +124,7 @@ class TptEntries {
   [[nodiscard]] uint32_t free_count() const noexcept { return keys_.free_count(); }
   [[nodiscard]] uint32_t key_of(uint32_t index) const noexcept { return keys_.key_of(index); }
 
-  /// Memory that the table may need next. Anybody may take it, at any time.
+  /// Memory that the table may need next. May be allocated by any thread at any time.
   struct Room {
     KeyTable::Room keys;
     ChunkedTable<TableEntry>::Chunk entries;
@@ -136,34 +135,34 @@ class TptEntries {
     out.entries = ChunkedTable<TableEntry>::make();
     return out;
   }
-  /// take() would take memory, or take_block(), within the next call that registers or makes a window.
+  /// True when the next registration or new window would allocate memory in take() or take_block().
   [[nodiscard]] bool lacks_room() const noexcept { return keys_.lacks_room(kKeysPerRegion); }
-  /// Keeps of `room` what it lacks.
+  /// Takes the parts of `room` that are missing.
   void give_room(Room& room) noexcept;
 
-  /// A free entry of `pd`, filled in but for its instance. Only when one is free. Allocates when the table
-  /// grows without room that was given to it.
+  /// Takes a free entry and fills it with `as`, except the instance. An entry must be free. Allocates when
+  /// the table grows and no room was given.
   [[nodiscard]] uint32_t take(const TableEntry& as);
-  /// Gives a taken window a block of keys of which the consumer chooses one. False when there is no room.
+  /// Gives a taken window a block of keys of which the consumer chooses one. False when no block is free.
   [[nodiscard]] bool take_block(uint32_t index);
   [[nodiscard]] uint32_t promise_key(uint32_t index) noexcept { return keys_.promise(index); }
-  /// The newest promise that holds is this key, which find_typed() has found.
+  /// Withdraws all promises behind this key, which find_typed() has found.
   void withdraw_behind(Rkey key) noexcept;
-  /// A window of type 1 or 2 has this key from now on.
+  /// Sets the present key of a window of type 1 or 2.
   void set_key(uint32_t index, Rkey key) noexcept;
-  /// Frees an entry and what it holds.
+  /// Frees an entry and its backing.
   void release(uint32_t index) noexcept;
-  /// Gives a taken entry to another PD. Allocates.
+  /// Moves a taken entry to another PD. Allocates.
   void move_to(PdId pd, uint32_t index);
-  /// The entry's present key becomes an old one.
+  /// Makes the entry's present key an old one.
   void renew(uint32_t index) noexcept;
-  /// Entries of a PD.
+  /// Number of entries of a PD.
   [[nodiscard]] uint32_t used_by(PdId pd) const noexcept {
     return pd.value() < used_by_pd_.size() ? used_by_pd_[pd.value()] : 0;
   }
 
-  /// The entry whose present key this is, taken or not; kNoEntry when there is none. Keys with a chosen
-  /// instance are asked for when no other key is meant.
+  /// The entry with this present key, taken or not; kNoEntry when there is none. Keys with a chosen instance
+  /// are searched if no permuted key matches.
   [[nodiscard]] uint32_t present(uint32_t key) const noexcept {
     const std::optional<KeyParts> parts = keys_.find(key);
     if (parts && entries_[parts->index].tag == parts->instance) [[likely]]
@@ -182,39 +181,39 @@ class TptEntries {
     out = {&entry, index};
     return AccessFault::kNone;
   }
-  /// The window a key names, bound or not: what bind, unbind and invalidate work on.
+  /// The window that a key names, bound or not, for bind, unbind and invalidate.
   AccessFault find_window(PdId pd, Rkey key, uint32_t& out) const noexcept {
     return find_taken(pd, key.value(), EntryType::kWindow, out);
   }
-  /// The window of type 1 or 2 that may have, or has, this key; kNoEntry for others.
+  /// The window of type 1 or 2 that has this key or may get it; kNoEntry for others.
   [[nodiscard]] uint32_t find_typed(Rkey key) const noexcept;
-  /// The reserved region a key names, not yet filled.
+  /// The reserved region that a key names, not yet filled.
   AccessFault find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept;
-  /// Entry of a present key, whatever its PD.
+  /// Entry of a present key, in any PD.
   [[nodiscard]] const TableEntry* find_present(uint32_t key, uint32_t& index) const noexcept;
   [[nodiscard]] TableEntry* find_present(uint32_t key, uint32_t& index) noexcept {
     return std::as_const(*this).find_present(key, index) != nullptr ? &entries_[index] : nullptr;
   }
 
-  /// May `request` be bound to a window of `pd`? Changes nothing.
+  /// Checks whether `request` can be bound to a window of `pd`. Changes nothing.
   AccessFault check_bind(PdId pd, const BindRequest& request, Admitted& region) const noexcept;
   void bind(uint32_t window, const Admitted& region, const BindRequest& request) noexcept;
-  /// Leaves a window allocated and without a range; nothing to do when it is so already.
+  /// Leaves a window allocated and without a range. No effect if it has none.
   void unbind(uint32_t window) noexcept;
   [[nodiscard]] bool is_implicit(uint32_t window) const noexcept {
     return entries_[window].implicit != kNoEntry;
   }
-  /// Never 0.
+  /// Number of the next bind. Never 0.
   [[nodiscard]] uint32_t next_binding() noexcept {
     return bindings_ = bindings_ + 1 == 0 ? 1 : bindings_ + 1;
   }
 
-  /// A region starts or ceases to use a translation; it ends with its last user.
+  /// A region begins or ends to use a translation. The translation is destroyed with its last user.
   void hold(const Backing& backing) noexcept;
   void drop(const Backing& backing) noexcept;
-  /// A region ceases to use a translation and keeps it for later, unless others use it.
+  /// A region ends to use a translation, and keeps it for later unless other regions use it.
   void set_aside(TableEntry& region) noexcept;
-  /// May page tables grow by `entries` entries?
+  /// True when page tables may grow by `entries` entries.
   [[nodiscard]] bool room_for(uint64_t entries) const noexcept {
     return entries <= page_entries_max_ && page_entries_ <= page_entries_max_ - entries;
   }
@@ -222,7 +221,7 @@ class TptEntries {
 
  private:
   [[nodiscard, gnu::cold]] uint32_t present_chosen(uint32_t key) const noexcept;
-  /// Which of checks a to d an entry fails whose present key this is not.
+  /// The check of a to d that fails for `key`, which is not the present key of any entry.
   [[nodiscard, gnu::cold]] AccessFault why_not(PdId pd, uint32_t key, EntryType type) const noexcept;
   /// Checks b to d, and that the entry is taken.
   [[nodiscard]] AccessFault find_taken(PdId pd, uint32_t key, EntryType type, uint32_t& out) const noexcept;
@@ -231,11 +230,11 @@ class TptEntries {
 
   KeyTable keys_;
   ChunkedTable<TableEntry> entries_;
-  ChunkedTable<TableEntry>::Chunk spare_;  // as long as the keys have one
+  ChunkedTable<TableEntry>::Chunk spare_;  // memory for the next chunk, if supplied
   std::vector<uint32_t> used_by_pd_;
-  uint64_t page_entries_ = 0;  // of the translations in use
+  uint64_t page_entries_ = 0;  // entries of the translations in use
   uint64_t page_entries_max_ = std::numeric_limits<uint64_t>::max();
-  uint32_t bindings_ = 0;  // made so far
+  uint32_t bindings_ = 0;  // number of binds so far
 };
 
 }  // namespace weft::adapter

@@ -1,4 +1,4 @@
-// adapter/memory/memory_table.cc has the story.
+// adapter/memory/memory_table.cc explains how the table works.
 #include "adapter/memory/window_table.h"
 
 #include "adapter/memory/tpt_entries.h"
@@ -22,7 +22,7 @@ Refusable<Rkey> WindowTable::alloc_rkey(PdId pd) {
 Refusable<> WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
   if (pd.value() >= kMemoryPdsMax) return Refusal{"alloc_rkey: no such protection domain"};
   if (entries_->free_count() < out.size()) {
-    return Refusal{"alloc_rkey: no free key; retire some or raise AdapterLimits::keys"};
+    return Refusal{"alloc_rkey: no free key; deallocate some or raise AdapterLimits::keys"};
   }
   for (Rkey& key : out) {
     key = Rkey(entries_->key_of(entries_->take({.pd = pd, .type = EntryType::kWindow})));
@@ -35,7 +35,7 @@ Refusable<> WindowTable::dealloc_rkey(Rkey key) {
   const TableEntry* window =
       index != kNoEntry ? &entries_->at(index) : entries_->find_present(key.value(), index);
   if (window == nullptr || window->type != EntryType::kWindow)
-    return Refusal{"dealloc_rkey: not a present RKey"};
+    return Refusal{"dealloc_rkey: not an allocated RKey"};
   if (entries_->is_implicit(index))
     return Refusal{"dealloc_rkey: the key belongs to a region; deregister that"};
   ++revision_;
@@ -54,7 +54,7 @@ AccessFault WindowTable::bind_rkey(PdId pd, const BindRequest& request) noexcept
   TptEntries::Admitted region;
   fault = entries_->check_bind(pd, request, region);
   if (fault == AccessFault::kNone) {
-    entries_->unbind(window);  // a one-shot key that has served still hangs on its region
+    entries_->unbind(window);  // a used one-shot key is still bound to its region
     entries_->bind(window, region, request);
   }
   return fault;
@@ -67,7 +67,7 @@ Refusable<Rkey> WindowTable::alloc_window(PdId pd, WindowKind kind) {
   entries_->at(window).kind = kind;
   if (kind == WindowKind::kType2 && !entries_->take_block(window)) {
     entries_->release(window);
-    return Refusal{"alloc_window: no block of keys is free for it; retire some windows"};
+    return Refusal{"alloc_window: no free block of keys; deallocate some windows"};
   }
   return Rkey(entries_->key_of(window));
 }
@@ -111,7 +111,7 @@ AccessFault WindowTable::bind_type2(uint32_t window, const Accessor& who,
   TptEntries::Admitted region;
   const AccessFault fault = entries_->check_bind(who.pd, request, region);
   if (fault != AccessFault::kNone) return fault;
-  entries_->unbind(window);  // a one-shot key that has served still hangs on its region
+  entries_->unbind(window);  // a used one-shot key is still bound to its region
   entries_->set_key(window, request.window);
   entries_->bind(window, region, request);
   entries_->at(window).tied = who.qpn.value();

@@ -1,5 +1,5 @@
-// adapter/queues/multicast_groups.h -- which UD QPs of an adapter belong to which multicast groups. A group
-// is a port, a LID and a Gid; a datagram to it goes to every member.
+// adapter/queues/multicast_groups.h -- maps multicast groups to the UD QPs that are members. A group is a
+// port, a LID and a Gid. A datagram for it goes to every member.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace weft::adapter {
 
 class QueuePair;
 
-/// Owner: the adapter's thread. All memory is taken at construction, and touched as members come.
+/// Owner: the adapter's thread. All memory is allocated at construction; a page is touched when members need
+/// it.
 class MulticastGroups {
  public:
   struct Member {
@@ -21,12 +22,12 @@ class MulticastGroups {
     [[nodiscard]] bool operator==(const Member&) const noexcept = default;
   };
 
-  /// `members_max`: memberships in all.
+  /// `members_max`: most memberships of all QPs together.
   explicit MulticastGroups(uint32_t members_max);
 
-  /// False when there is no room for one more. A member that joins again stays one.
+  /// False when there is no room. A member that joins again stays one member.
   [[nodiscard]] bool attach(uint8_t port, Lid lid, const Member& member) noexcept;
-  /// False when it is none.
+  /// False when `member` is not a member.
   [[nodiscard]] bool detach(uint8_t port, Lid lid, const Member& member) noexcept;
   /// Calls `each` with the members of all groups with this LID, in the order in which they joined.
   template <class Each>
@@ -36,7 +37,7 @@ class MulticastGroups {
       if (places_[at].key == wanted) each(places_[at].member);
     }
   }
-  /// A QP is member of a group with this LID.
+  /// True when a QP is member of a group with this LID.
   [[nodiscard]] bool any(uint8_t port, Lid lid) const noexcept;
   [[nodiscard]] bool has(const QueuePair& qp) const noexcept;
 
@@ -44,8 +45,8 @@ class MulticastGroups {
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Place {
     uint32_t key = 0;
-    uint32_t next = kNone;  // in its line, or of the free ones
-    Member member{};        // without a QP while the place is free
+    uint32_t next = kNone;  // next in its line, or in the list of free places
+    Member member{};        // no QP while the place is free
   };
   [[nodiscard]] static uint32_t key(uint8_t port, Lid lid) noexcept {
     return uint32_t{port} << 16 | lid.value();
@@ -53,11 +54,11 @@ class MulticastGroups {
   [[nodiscard]] size_t line_of(uint32_t key) const noexcept {
     return (key ^ (key >> 16)) & (lines_.size() - 1);
   }
-  /// Where the number of the member's place stands, or would stand.
+  /// The link that names the member's place, or the end of the line where it would be added.
   [[nodiscard]] uint32_t& link_to(uint32_t key, const Member& member) noexcept;
 
   std::vector<Place> places_;
-  std::vector<uint32_t> lines_;  // the first place of each; a power of two
+  std::vector<uint32_t> lines_;  // first place of each line; their number is a power of two
   uint32_t free_ = kNone;
   uint32_t members_max_;
 };

@@ -1,7 +1,7 @@
 // adapter/queues/packet_window.h -- memory for the packets in flight of a QP. A window has kPacketWindow
-// places, of which only those in use have memory: it comes from the adapter in chunks of kChunkPackets and
-// goes back as the window moves on, so that a quiet QP holds none. The chunk given back last is the next one
-// given out, and lies in the cache.
+// places, and only those in use have memory. The adapter provides it in chunks of kChunkPackets and gets it
+// back as the window moves on, so that an idle QP holds none. The chunk returned last is used next, because
+// it is in the cache.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@
 
 namespace weft::adapter {
 
-/// Chunks of all QPs of an adapter. Owner: the adapter's thread. Memory is taken kChunksPerSlab at a time,
-/// the first at construction, and kept: it is taken only when more is in use than ever before. After
-/// report_to() another thread supplies it and none is taken here: a QP that finds too little waits until
-/// there is more.
+/// Chunks of all QPs of an adapter. Owner: the adapter's thread. Memory is allocated kChunksPerSlab at a
+/// time, the first at construction, and kept. So memory is allocated only when more is in use than ever
+/// before. After report_to() another thread supplies it and this class allocates none: a QP that finds too
+/// little waits for the supply.
 template <class Packet, uint32_t kLength = kChunkPackets, uint32_t kChunksPerSlab = 32>
 class ChunkPool {
   struct alignas(64) Slab {
@@ -31,11 +31,11 @@ class ChunkPool {
   };
 
  public:
-  /// The most that keep() may ask for.
+  /// Most chunks for keep().
   static constexpr uint32_t kKeptMax = 64;
 
-  /// @param ahead_max chunks that may be out beside the one each QP needs to get on (PacketWindow)
-  /// @param qps_max   QPs
+  /// @param ahead_max chunks that may be in use beyond the one that each QP needs to continue (PacketWindow)
+  /// @param qps_max   most QPs
   explicit ChunkPool(uint32_t ahead_max, uint32_t qps_max = 0) : ahead_max_(ahead_max) {
     const size_t slabs = (size_t{ahead_max} + qps_max + kKeptMax) / kChunksPerSlab + 2;
     slabs_.reserve(slabs);
@@ -44,24 +44,24 @@ class ChunkPool {
   }
 
   using Memory = std::unique_ptr<Slab>;
-  /// Memory for add(), which anybody may take at any time.
+  /// Memory for add(). May be allocated by any thread at any time.
   [[nodiscard]] static Memory make() { return std::make_unique<Slab>(); }
-  /// Less than half a slab is left, or than keep() said.
+  /// True when less than half a slab is free, or less than keep() has set.
   [[nodiscard]] bool low() const noexcept { return free_.size() < kept_; }
-  /// At least `chunks` are wanted at any time.
+  /// Sets the number of chunks that should be free at any time.
   void keep(uint32_t chunks) noexcept { kept_ = std::clamp(chunks, kChunksPerSlab / 2, kKeptMax); }
-  /// From now on another thread adds memory: `flag` becomes true when it is low.
+  /// From now on another thread adds memory. `flag` is set when memory is low.
   void report_to(bool& flag) noexcept { low_ = &flag; }
-  /// May an operation begin that takes at most `chunks`? False: more memory is on its way.
+  /// True when an operation that takes at most `chunks` may begin. False: wait for more memory.
   [[nodiscard]] bool serves(uint32_t chunks) noexcept {
     if (free_.size() >= chunks || low_ == nullptr || exhausted_) [[likely]]
       return true;
     *low_ = true;
     return false;
   }
-  /// An operation found none, and more is on its way.
+  /// True when an operation found no chunk and more memory is being supplied.
   [[nodiscard]] bool awaited() const noexcept { return awaited_; }
-  /// There is no memory to add: operations do without until there is.
+  /// There is no memory to add: until there is, operations continue without it.
   void go_without() noexcept {
     awaited_ = false;
     exhausted_ = true;
@@ -73,8 +73,8 @@ class ChunkPool {
     for (auto& chunk : slabs_.back()->chunks) free_.push_back(chunk.data());
   }
 
-  /// A chunk as it was given back, or of packets as Packet{} makes them. Null when there is no memory, or it
-  /// is awaited(), or, for one that is `ahead`, when as many are out as may be.
+  /// A chunk as it was returned, or with packets as Packet{}. Null when there is no memory, or when `ahead`
+  /// is set and ahead_max chunks are in use.
   [[nodiscard]] Packet* take(bool ahead) noexcept {
     if (ahead && ahead_ >= ahead_max_) [[unlikely]]
       return nullptr;
@@ -93,10 +93,10 @@ class ChunkPool {
     count_ahead(ahead, false);
     --out_;
   }
-  /// A chunk that is out was `before` ahead and is `after`.
+  /// A chunk in use changes from `before` to `after` (true: counted as ahead).
   void count_ahead(bool before, bool after) noexcept { ahead_ += (after ? 1U : 0U) - (before ? 1U : 0U); }
 
-  /// Chunks that QPs hold.
+  /// Number of chunks that QPs hold.
   [[nodiscard]] uint32_t out() const noexcept { return out_; }
 
  private:
@@ -119,39 +119,39 @@ class ChunkPool {
   uint32_t ahead_max_;
   uint32_t out_ = 0;
   uint32_t kept_ = kChunksPerSlab / 2;
-  bool* low_ = nullptr;  // another thread supplies it
+  bool* low_ = nullptr;  // set: another thread supplies memory
   bool awaited_ = false;
   bool exhausted_ = false;
   std::vector<Memory> slabs_;
 };
 
-/// The packets of one direction of a QP, by number. The chunk in which the oldest packet stands is always to
-/// be had, so that a QP gets on whatever the others hold; those behind it are `ahead` and bounded for all QPs
-/// together. A window that begins in the middle of a chunk ends in the same one, kPacketWindow further on.
+/// The packets of one direction of a QP, by number. The chunk of the oldest packet is always available, so
+/// that a QP continues whatever other QPs hold. Chunks behind it count as `ahead`, and their total over all
+/// QPs is limited. A window that begins in the middle of a chunk ends in the same chunk, kPacketWindow
+/// further on.
 template <class Packet>
 class PacketWindow {
  public:
-  /// For services with one packet under way: room for that one, of its own, under every number.
+  /// For services with one packet in flight: provides its memory, under every number.
   void keep_one() {
     one_ = std::make_unique<Packet>();
     chunks_[0] = one_.get();
     mask_ = 0;
   }
 
-  /// A packet that has memory.
+  /// The packet must have memory.
   [[nodiscard]] Packet& at(uint64_t number) noexcept {
     return chunks_[index_of(number)][number & mask_ & (kChunkPackets - 1)];
   }
-  /// Where at() looks first for packet `number`, of whatever service the QP is.
+  /// The address that at() reads first for packet `number`, for any service.
   [[nodiscard]] const void* place_of(uint64_t number) const noexcept {
     return &chunks_[number % kPacketWindow / kChunkPackets];
   }
-  /// Null when it has none.
+  /// Null when the packet has no memory.
   [[nodiscard]] Packet* find(uint64_t number) noexcept {
     return chunks_[index_of(number)] != nullptr ? &at(number) : nullptr;
   }
-  /// Sees to it that packet `number` has memory; `base` is the oldest packet. False when there is none to be
-  /// had.
+  /// Gives packet `number` memory. `base` is the oldest packet. False when there is no memory.
   [[nodiscard]] bool open(ChunkPool<Packet>& pool, uint64_t number, uint64_t base) noexcept {
     const uint32_t index = index_of(number);
     if (chunks_[index] != nullptr) [[likely]]
@@ -164,29 +164,29 @@ class PacketWindow {
     ahead_ |= uint32_t{ahead} << index;
     return true;
   }
-  /// The oldest packet is now `base`, one further than before, and `count` are in the window.
+  /// The oldest packet is now `base`, one further than before. The window has `count` packets.
   void pass(ChunkPool<Packet>& pool, uint64_t base, uint64_t count) noexcept {
     if (mask_ == 0 || (base & (kChunkPackets - 1)) != 0) [[likely]]
       return;
     const uint32_t left = index_of(base - 1);
-    if (count > kPacketWindow - kChunkPackets) {  // the newest packets stand where the oldest stood
+    if (count > kPacketWindow - kChunkPackets) {  // the newest packets use the chunk of the oldest
       set_ahead(pool, left, true);
     } else {
       release(pool, left);
     }
     set_ahead(pool, index_of(base), false);
   }
-  /// Packet `number` is not in use, nor any behind it up to the end of the window: its chunk goes back unless
-  /// the packets from `base` to `newest` stand in it.
+  /// Packet `number` and all behind it up to the end of the window are not in use. Returns its chunk, unless
+  /// a packet from `base` to `newest` is in it.
   void drop_tail(ChunkPool<Packet>& pool, uint64_t number, uint64_t base, uint64_t newest) noexcept {
     const uint32_t index = index_of(number);
     if (index != index_of(base) && index != index_of(newest)) release(pool, index);
   }
-  /// No packet is in use.
+  /// No packet is in use: returns all chunks.
   void rest(ChunkPool<Packet>& pool) noexcept {
     while (held_ != 0) release(pool, static_cast<uint32_t>(std::countr_zero(held_)));
   }
-  /// Forgets all packets: they are as Packet{} makes them.
+  /// Resets all packets to Packet{} and returns their chunks.
   void clear(ChunkPool<Packet>& pool) noexcept {
     for (uint32_t held = held_; held != 0; held &= held - 1) {
       for (Packet& packet : std::span(chunks_[static_cast<uint32_t>(std::countr_zero(held))], kChunkPackets))
@@ -220,20 +220,20 @@ class PacketWindow {
   }
 
   uint32_t mask_ = kPacketWindow - 1;
-  uint32_t held_ = 0;   // chunks that came from the pool
+  uint32_t held_ = 0;   // chunks from the pool, one bit each
   uint32_t ahead_ = 0;  // those of them that count as ahead
   std::unique_ptr<Packet> one_;
   std::array<Packet*, kChunks> chunks_{};
 };
 
-/// One bit for each packet of a window.
+/// One bit per packet of a window.
 class WindowBits {
  public:
   void set(Psn psn) noexcept { word(psn) |= bit(psn); }
   void clear(Psn psn) noexcept { word(psn) &= ~bit(psn); }
   void clear_all() noexcept { words_ = {}; }
-  /// Distance from `base` of the first packet at or behind `from` whose bit is set; `end` when there is none
-  /// before. At most kPacketWindow / 64 + 1 steps.
+  /// Distance from `base` of the first packet at or after `from` whose bit is set; `end` when there is none.
+  /// At most kPacketWindow / 64 + 1 steps.
   [[nodiscard]] uint64_t next(Psn base, uint64_t from, uint64_t end) const noexcept {
     while (from < end) {
       const uint32_t place = (base.value() + static_cast<uint32_t>(from)) % kPacketWindow;

@@ -3,7 +3,7 @@
 namespace weft::adapter {
 namespace {
 
-/// No timer, no cell in flight, nothing to repeat.
+/// Stops timers and drops all packets in flight.
 void stop_sending(Engine& engine, QueuePair& qp) noexcept {
   engine.timers.rest(qp);
   SendSide& tx = qp.tx;
@@ -117,7 +117,7 @@ void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   qp.rq->give_back(qp.taken);
   qp.own_rq.clear();
   uint32_t receives = qp.config.send_cq->purge(qp.qpn);
-  const bool foreign = qp.row->serves_domain;  // what it received belongs to the owner of the SRQ
+  const bool foreign = qp.row->serves_domain;  // its receives complete for the owner of the SRQ
   if (qp.config.recv_cq != qp.config.send_cq && !foreign) receives += qp.config.recv_cq->purge(qp.qpn);
   if (qp.config.srq != nullptr) qp.config.srq->queue.free_places(receives);
   qp.path = {};

@@ -1,5 +1,5 @@
-// adapter/queues/qp_list.h -- lists of QPs through links that the QPs carry themselves: a QP stands in at
-// most one list per link, and leaves it from any place at once.
+// adapter/queues/qp_list.h -- lists of QPs through links in the QPs themselves. A QP is in at most one list
+// per link, and can be removed from any place in constant time.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace weft::adapter {
 
-/// Owner: the adapter's thread. Never moved while a QP stands in it.
+/// Owner: the adapter's thread. Must not be moved while it holds a QP.
 template <QpLink QueuePair::*kLink>
 class QpList {
  public:
@@ -22,7 +22,7 @@ class QpList {
   [[nodiscard]] const QueuePair& front() const noexcept { return *first_; }
   [[nodiscard]] bool holds(const QueuePair& qp) const noexcept { return (qp.*kLink).list == this; }
 
-  /// `qp` stands in no list of this link.
+  /// `qp` must be in no list of this link.
   void push_back(QueuePair& qp) noexcept {
     qp.*kLink = {.next = nullptr, .before = last_, .list = this};
     (last_ != nullptr ? (last_->*kLink).next : first_) = &qp;
@@ -34,7 +34,7 @@ class QpList {
     remove(qp);
     return qp;
   }
-  /// Takes `qp` out of the list it stands in, if it does.
+  /// Removes `qp` from its list, if it is in one.
   static void unlink(QueuePair& qp) noexcept {
     auto* list = static_cast<QpList*>((qp.*kLink).list);
     if (list != nullptr) list->remove(qp);

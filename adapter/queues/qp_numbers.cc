@@ -1,5 +1,5 @@
-// How it works: a place goes through all its numbers in a round. When the last one of a round is given back,
-// the place rests, and with it every number of the round, before the next round begins.
+// How it works: a place uses all its numbers in one round. When the last number of a round is returned, the
+// place rests, and so does every number of the round. Then the next round begins.
 #include "adapter/queues/qp_numbers.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ QpNumbers::QpNumbers(uint32_t queue_pairs, uint32_t places, RandomSource& random
   free_.reset(places);
 }
 
-/// A place never used before, or the one that is free for longest and does not rest; 0 when there is none.
+/// A place never used before; else the one that is free for longest and does not rest. 0 when there is none.
 uint32_t QpNumbers::next_place(Instant now) noexcept {
   if (fresh_ < usable_) {
     Place& place = places_[fresh_];

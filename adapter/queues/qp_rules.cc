@@ -80,7 +80,7 @@ constexpr std::array kRules{
     QpRule{S::kSqd, S::kSqd, kRd, 0, kRdRts | kPkey | kAccess | kQkey | kRnrTimer},
     QpRule{S::kSqd, S::kSqd, kUd, 0, kPkey | kQkey},
     QpRule{S::kSqd, S::kSqd, kRaw, 0, 0},
-    // XRC: an initiator has what requesters have, a target what responders have.
+    // XRC: an initiator has the rules of requesters, a target those of responders.
     QpRule{S::kReset, S::kInit, kXrc, kPkey | kPort | kAccess, 0},
     QpRule{S::kInit, S::kInit, kXrc, 0, kPkey | kPort | kAccess},
     QpRule{S::kInit, S::kRtr, kXrcSend, kUcRtr, kAlt | kPkey | kAccess},
@@ -93,7 +93,7 @@ constexpr std::array kRules{
     QpRule{S::kSqd, S::kRts, kXrcRecv, 0, kCur | kAccess | kRnrTimer | kMigration},
     QpRule{S::kSqd, S::kSqd, kXrcSend, 0, kInitiatorSqd},
     QpRule{S::kSqd, S::kSqd, kXrcRecv, 0, kTargetSqd},
-    // kSqe is entered by the adapter alone, and only by services without acknowledgement.
+    // Only the adapter enters kSqe, and only for services without acknowledgement.
     QpRule{S::kSqe, S::kRts, kUc, 0, kCur | kAccess},
     QpRule{S::kSqe, S::kRts, kUd, 0, kCur | kQkey},
     QpRule{S::kSqe, S::kRts, kRaw, 0, 0},
@@ -105,7 +105,8 @@ constexpr std::array kAnyRules{
     QpRule{S::kReset, S::kErr, kAll, 0, 0},
 };
 
-/// Rights a QP can grant its peer. Programs of the verbs name local write, too, though it says nothing here.
+/// Rights that a QP can grant its peer. Programs of the verbs also name local write, which has no effect
+/// here.
 constexpr auto kQpRights = static_cast<uint32_t>(Access::kLocalWrite | Access::kRemoteWrite |
                                                  Access::kRemoteRead | Access::kRemoteAtomic);
 
@@ -130,7 +131,7 @@ bool is_path(const AlternatePath& path, uint32_t ports) noexcept {
          is_timeout(path.ack_timeout);
 }
 
-/// States in which a consumer may be mistaken: the adapter leaves them by itself.
+/// States that the adapter leaves by itself, so that a consumer may not know the current one.
 bool may_be_current(QpState state) noexcept {
   return state >= QpState::kRtr && state <= QpState::kSqe;
 }

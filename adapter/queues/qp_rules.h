@@ -1,7 +1,6 @@
-// adapter/queues/qp_rules.h -- which moves between QP states are allowed and which attributes each needs, per
-// service, as one table (house style 25). The rows are those of the InfiniBand verbs (modify QP), so that
-// what a verbs user expects from ibv_modify_qp holds here too. Any state may go to kErr or kReset without
-// attributes.
+// adapter/queues/qp_rules.h -- the allowed moves between QP states and the attributes of each, per service,
+// as one table (house style 25). The rows are those of the InfiniBand verbs (modify QP), so that
+// ibv_modify_qp() behaves as a verbs user expects. Any state may go to kErr or kReset without attributes.
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ inline constexpr uint32_t kQpStateCount = 7;
 struct QpRule {
   QpState from;
   QpState to;
-  uint16_t services;  // service_bit() of those it holds for
+  uint16_t services;  // service_bit() of the services for which it holds
   uint32_t required;  // QpAttrMask without kQpAttrState
   uint32_t optional;
 };
@@ -43,13 +42,13 @@ struct QpRule {
 /// kReadsPerQp, rights that no service grants, an acknowledgement timeout beyond kAckTimeoutMax.
 [[nodiscard]] ModifyResult check_qp_values(const QpAttr& attr, uint32_t mask, uint32_t ports) noexcept;
 
-/// Copies the attributes named in `mask`, except the state and what only accompanies a move: the current
-/// state, the wish for a drain event.
+/// Copies the attributes named in `mask`, except the state and the attributes used only by a move: current
+/// state, request for a drain event.
 void merge_qp_attr(QpAttr& into, const QpAttr& from, uint32_t mask) noexcept;
 
-/// What a QP may do in a state; one table, so that no code asks for states by name.
+/// What a QP may do in a state. One table, so that no code compares states.
 struct QpAbilities {
-  bool post_send;  // accepted, executed or flushed
+  bool post_send;  // post_send() is accepted; WQEs are executed or flushed
   bool post_recv;
   bool execute_send;  // the requester starts new work
   bool finish_send;   // acknowledgements and retransmissions of work already started

@@ -24,7 +24,7 @@ void QpTable::leave(QueuePair& qp) noexcept {
   all_.pop_back();
 }
 
-/// A hint: no decision depends on the cell, which is not checked yet.
+/// Only a hint: no decision depends on the cell, which has not been checked yet.
 void QpTable::expect(std::span<const std::byte> cell) const noexcept {
   if (cell.size() < kCellHeaderBytes) return;
   const auto qpn = load_be_once<uint32_t>(&cell[offsetof(CellHeader, dest_qpn)]);

@@ -1,5 +1,5 @@
-// adapter/queues/qp_table.h -- the QPs of an adapter by number, and one after the other; its shared receive
-// queues likewise.
+// adapter/queues/qp_table.h -- the QPs of an adapter, by number and as a list; the same for its shared
+// receive queues.
 #pragma once
 
 #include <cstddef>
@@ -14,34 +14,35 @@
 
 namespace weft::adapter {
 
-/// Owner: the adapter. It owns the QPs.
+/// Owner: the adapter. The table owns the QPs.
 class QpTable {
  public:
-  /// @param most QPs beside those for management
+  /// @param most QPs without those for management
   explicit QpTable(uint32_t most);
 
-  /// The QP of a number; null when there is none. One load and one compare.
+  /// The QP with this number; null when there is none. One load and one compare.
   [[nodiscard]] QueuePair* find(Qpn qpn) const noexcept {
     QueuePair* qp = places_[qpn.value() & mask_].get();
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
   /// The management QP of a port; null when there is none.
   [[nodiscard]] QueuePair* find_gsi(uint8_t port) const noexcept { return gsi_[port - 1U].get(); }
-  /// A cell will be taken soon: what its QP needs for it is asked for. Looks at nothing that may be wrong.
+  /// Prefetches the memory of the QP of a cell that will be taken soon. Safe for cells that are not checked.
   void expect(std::span<const std::byte> cell) const noexcept;
-  /// Where a QP of this number is kept.
+  /// The slot that owns the QP with this number.
   [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
     return number == kQpnGsi ? gsi_[port - 1U] : places_[number.value() & mask_];
   }
   [[nodiscard]] uint32_t places() const noexcept { return mask_ + 1; }
-  /// The adapter has one port more, and a place for its management QP.
+  /// The adapter has one more port: adds the slot of its management QP.
   void add_port() { gsi_.emplace_back(); }
 
-  /// Every QP. The last takes the place of one that leaves: a walk from the last to the first misses none.
+  /// Every QP. When a QP leaves, the last one takes its place, so a walk from the last to the first misses
+  /// none.
   [[nodiscard]] std::span<QueuePair* const> all() const noexcept { return all_; }
   void enter(QueuePair& qp);
   void leave(QueuePair& qp) noexcept;
-  /// More QPs than the first levels of a cache hold: what the next one needs is asked for early.
+  /// True when there are more QPs than the first cache levels hold, so that prefetching pays.
   [[nodiscard]] bool many() const noexcept { return all_.size() > kQpsInCache; }
 
  private:
@@ -56,21 +57,21 @@ class SrqTable {
  public:
   explicit SrqTable(uint32_t most);
 
-  /// The queue of a number; null when there is none.
+  /// The queue with this number; null when there is none.
   [[nodiscard]] SharedReceiveQueue* find(uint32_t number) const noexcept {
     const uint32_t place = number & mask_;
     SharedReceiveQueue* srq = place < queues.size() ? queues[place].get() : nullptr;
     return srq != nullptr && srq->number == number ? srq : nullptr;
   }
-  /// The one that a request to an XRC target names; null unless it is of the target's domain.
+  /// The queue that a request to an XRC target names; null unless it belongs to the target's domain.
   [[nodiscard]] SharedReceiveQueue* find(const QueuePair& target, uint32_t number) const noexcept {
     SharedReceiveQueue* srq = find(number);
     return srq != nullptr && srq->config.xrcd == target.config.xrcd ? srq : nullptr;
   }
-  /// Low bits of a number: the place.
+  /// Number of places. The low bits of a number are its place.
   [[nodiscard]] uint32_t places() const noexcept { return mask_ + 1; }
 
-  std::vector<std::unique_ptr<SharedReceiveQueue>> queues;  // by place. Made and ended by SharedReceives
+  std::vector<std::unique_ptr<SharedReceiveQueue>> queues;  // by place; see SharedReceives
 
  private:
   uint32_t mask_;

@@ -7,8 +7,8 @@
 
 namespace weft::adapter {
 
-// Beside the object an RC QP has the places of its RDMA reads; a QP of another service has one packet, UC one
-// of each direction.
+// Besides the object, an RC QP has memory for its RDMA reads; a QP of another service has one packet; UC has
+// one per direction.
 static_assert(sizeof(QueuePair) + sizeof(ArrivalOrder) +
                   kReadsPerQp * (sizeof(ReadJob) + sizeof(ExecutedRead)) <=
               kIdleRcQpBytesMax);
@@ -26,7 +26,7 @@ QueuePair::QueuePair(const QpConfig& wanted, const ServiceRow& service_row, cons
          wanted.hold_places),
       own_rq(wanted.srq == nullptr && row->has_recv_queue ? wanted.recv_wqes : 0, std::max(wanted.sges, 1U),
              wanted.pd, wanted.hold_places) {
-  // A datagram is received as it comes.
+  // A QP with a window of one packet keeps its memory.
   if (row->send_window == 1) tx.packets.keep_one();
   if (row->receive_window == 1) rx.packets.keep_one();
   if (serves_window()) {

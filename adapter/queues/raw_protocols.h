@@ -1,5 +1,5 @@
-// adapter/queues/raw_protocols.h -- which raw QP takes the IPv6 datagrams of which upper-level protocol:
-// sorted by next header and destination address (SAN-XPORT-16).
+// adapter/queues/raw_protocols.h -- the table of the upper-level protocols whose IPv6 datagrams raw QPs take.
+// Next header and destination address select the QP (SAN-XPORT-16).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace weft::adapter {
 
 class QueuePair;
 
-/// Owner: the adapter's thread. Looking up does not allocate.
+/// Owner: the adapter's thread. find() does not allocate.
 class RawProtocols {
  public:
   struct Key {
@@ -26,9 +26,9 @@ class RawProtocols {
 
   explicit RawProtocols(uint32_t most) noexcept : most_(most) {}
 
-  /// False when another QP has it, or there are no more places.
+  /// False when another QP has the protocol, or the table is full. True when `qp` has it already.
   [[nodiscard]] bool add(const Key& key, QueuePair& qp);
-  /// False when `qp` does not have it.
+  /// False when `qp` does not have the protocol.
   [[nodiscard]] bool remove(const Key& key, const QueuePair& qp);
   [[nodiscard]] QueuePair* find(const Key& key) const noexcept;
   [[nodiscard]] bool has(const QueuePair& qp) const noexcept;

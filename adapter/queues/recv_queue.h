@@ -1,6 +1,6 @@
 // adapter/queues/recv_queue.h -- receive WQEs in slots, all memory taken at creation (SAN-QP-01, PUSH-WQ-02).
-// A message takes the oldest announced WQE and completes just that one, so that a queue may be a QP's own or
-// be shared by many whose messages end in any order.
+// A message takes the oldest announced WQE and completes this WQE alone. A queue can therefore belong to one
+// QP, or several QPs can share it, whose messages end in any order.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@ inline constexpr RecvSlot kNoRecvSlot = ~RecvSlot{0};
 
 struct RecvWqe {
   uint64_t wr_id;
-  uint64_t bytes;  // room in all segments
-  RecvSlot next;   // in the list that it stands in
+  uint64_t bytes;  // room in all segments, in bytes
+  RecvSlot next;   // the next slot of the list in which this slot stands
   uint8_t sge_count;
-  bool checked;  // every segment was found good when the first data came (TPT-LOCAL-03)
+  bool checked;  // every segment passed the check when the first data came (TPT-LOCAL-03)
 };
 
-/// WQEs of one queue, oldest first.
+/// A list of WQEs of one queue, oldest first.
 struct RecvSlots {
   RecvSlot first = kNoRecvSlot;
   RecvSlot last = kNoRecvSlot;
@@ -40,19 +40,20 @@ struct RecvRoom {
   std::unique_ptr<Sge[]> sges;
 };
 
-/// A receive queue knows one WQE kind (SAN-WQE-07). Owner: the adapter's thread.
+/// A receive queue has one kind of WQE (SAN-WQE-07). Owner: the adapter's thread.
 class RecvQueue {
  public:
-  /// `pd`: where the segments of its WQEs are checked. `wqes` 0: a QP that takes from a shared queue.
-  /// @param holds a place comes free when its completion is polled (QpConfig::hold_places)
+  /// @param wqes 0 for a QP that takes from a shared queue
+  /// @param pd the protection domain in which the segments of the WQEs are checked
+  /// @param holds a place becomes free when its completion is polled (QpConfig::hold_places)
   RecvQueue(uint32_t wqes, uint32_t sges, PdId pd, bool holds = false);
 
   [[nodiscard]] bool full() const noexcept { return in_use_ >= capacity_; }
-  /// Nothing that the doorbell has announced is left to be taken.
+  /// No announced WQE is left to take.
   [[nodiscard]] bool empty() const noexcept { return announced_ == 0; }
-  /// Announced WQEs that no message has taken.
+  /// Number of announced WQEs that no message has taken.
   [[nodiscard]] uint32_t fill() const noexcept { return announced_; }
-  /// Fewer than the low mark wait. 0: never.
+  /// Fewer announced WQEs wait than the low mark. Never true with a low mark of 0.
   [[nodiscard]] bool low() const noexcept { return announced_ < low_mark_; }
   void set_low_mark(uint32_t wqes) noexcept { low_mark_ = wqes; }
   [[nodiscard]] uint32_t low_mark() const noexcept { return low_mark_; }
@@ -62,38 +63,41 @@ class RecvQueue {
   [[nodiscard]] RecvWqe& at(RecvSlot slot) noexcept { return slots_[slot]; }
   [[nodiscard]] Sge* sges(RecvSlot slot) noexcept { return &sges_[size_t{slot} * sges_per_wqe_]; }
 
-  /// Queues a WQE that the doorbell has still to announce. Neither full, nor more segments than sges_max().
+  /// Queues a WQE; announce() makes it available. The caller has checked that the queue is not full() and
+  /// that the request has at most sges_max() segments.
   void post(const RecvRequest& request) noexcept;
-  /// The doorbell; false when there was nothing new.
+  /// The doorbell: announces all posted WQEs. Returns false when there was no new one.
   bool announce() noexcept {
     const bool news = posted_.count != announced_;
     announced_ = posted_.count;
     return news;
   }
 
-  /// The WQE that take() would give; the queue is not empty.
+  /// The WQE that take() would return. The queue must not be empty().
   [[nodiscard]] RecvSlot next() const noexcept { return posted_.first; }
-  /// Takes the oldest announced WQE; it becomes the newest of `mine`. The queue is not empty.
+  /// Takes the oldest announced WQE and appends it to `mine`. The queue must not be empty().
   RecvSlot take(RecvSlots& mine) noexcept {
     --announced_;
     const RecvSlot slot = pop(posted_);
     append(mine, slot);
     return slot;
   }
-  /// Completions of `count` WQEs were polled, or will never be: a queue that holds its places has them again.
+  /// Completions of `count` WQEs were polled, or never will be. A queue with `holds` has these places free
+  /// again.
   void free_places(uint32_t count) noexcept { in_use_ -= holds_ ? std::min(count, in_use_) : 0; }
-  /// Ends the oldest of `mine`, which has one: its slot is free. Returns the number its owner gave it.
+  /// Ends the oldest WQE of `mine`, which must not be empty, and frees its slot. Returns its wr_id.
   uint64_t finish(RecvSlots& mine) noexcept { return release(pop(mine)); }
-  /// All of `mine` were not used after all and are the oldest of the queue again, in their order.
+  /// Gives the unused WQEs of `mine` back: they are the oldest of the queue again, in their order.
   void give_back(RecvSlots& mine) noexcept;
-  /// Ends the oldest WQE that no message has taken, announced or not; false when there is none.
+  /// Ends the oldest WQE that no message has taken, announced or not. Returns false when there is none.
   bool flush_one(uint64_t& wr_id) noexcept;
-  /// Forgets every WQE, also those that were taken.
+  /// Drops every WQE, also the taken ones.
   void clear() noexcept;
-  /// Room for `wqes`, for resize().
+  /// Memory for `wqes` WQEs, for resize().
   [[nodiscard]] static RecvRoom room_for(uint32_t wqes, uint32_t sges);
-  /// Another number of WQEs; false when more than that are in use, or when there have never been as many and
-  /// `room` is too small for them. Slots keep their names; `room` has what they stood in if it was used.
+  /// Changes the capacity. Returns false when more than `wqes` are in use, or when the present memory and
+  /// `room` are both too small. Slots keep their numbers. If resize() used `room`, it leaves the old memory
+  /// there.
   [[nodiscard]] bool resize(uint32_t wqes, RecvRoom& room) noexcept;
 
  private:
@@ -119,12 +123,12 @@ class RecvQueue {
   std::unique_ptr<Sge[]> sges_;
   uint16_t sges_per_wqe_;
   bool holds_;
-  uint32_t announced_ = 0;  // the oldest of posted_
+  uint32_t announced_ = 0;  // these are the oldest of posted_
   uint32_t low_mark_ = 0;
-  RecvSlots posted_;  // not taken
+  RecvSlots posted_;  // posted and not taken
   RecvSlot free_ = kNoRecvSlot;
   uint32_t fresh_ = 0;   // slots from here on were never used
-  uint32_t in_use_ = 0;  // posted and not ended; of a queue that holds its places, not polled
+  uint32_t in_use_ = 0;  // posted and not ended, with `holds_` not polled
   uint32_t capacity_;
   uint32_t slots_made_;
   PdId pd_;

@@ -1,5 +1,5 @@
-// adapter/queues/send_operations.h -- what a work request may ask for and needs, as a table: the only list of
-// operations. A service chooses from it what its send queues take, and says what that is on the wire
+// adapter/queues/send_operations.h -- the table of all send operations: what each needs and does. A service
+// selects the operations that its send queues accept, and their opcodes on the wire
 // (adapter/transport/service.h).
 #pragma once
 
@@ -14,10 +14,10 @@ namespace weft::adapter {
 
 /// What a work request makes the adapter do.
 enum class SendWork : uint8_t {
-  kRead,     // data comes
-  kAtomic,   // a word of the peer's is changed, and what it was comes back as the data of a read does
-  kMessage,  // data leaves
-  kBind,     // the others move no data and are done by the adapter itself
+  kRead,     // data comes from the peer
+  kAtomic,   // changes a word of the peer; the old value returns like the data of a read
+  kMessage,  // data goes to the peer
+  kBind,     // this and the following move no data; the adapter executes them itself
   kUnbind,
   kInvalidate,
   kRegister,
@@ -28,15 +28,15 @@ struct SendOpcodeRule {
   SendOpcode opcode;
   SendWork work;
   bool needs_remote_key;   // PUSH-RDMAW-01
-  bool needs_remote_addr;  // likewise
-  bool has_imm;            // four bytes beside the data: immediate data or the key to invalidate
-  bool invalidates;        // those bytes are a key
+  bool needs_remote_addr;  // PUSH-RDMAW-01
+  bool has_imm;            // four more bytes in the cell: immediate data or the key to invalidate
+  bool invalidates;        // these four bytes are a key
   WcOpcode completion;
-  Opcode wire{};  // of the service; not used where no data moves
+  Opcode wire{};  // set by the service; not used for an operation that moves no data
 
   /// Needs data segments (C-34).
   [[nodiscard]] constexpr bool moves_data() const noexcept { return work <= SendWork::kMessage; }
-  /// Data comes back.
+  /// The response carries data.
   [[nodiscard]] constexpr bool is_read() const noexcept { return work <= SendWork::kAtomic; }
   [[nodiscard]] constexpr bool is_atomic() const noexcept { return work == SendWork::kAtomic; }
 };
@@ -46,7 +46,7 @@ inline constexpr std::array kSendOpcodes = [] {
   using W = SendWork;
   using C = WcOpcode;
   return std::array{
-      // operation, work, remote key, remote address, 4 bytes beside, a key, completion
+      // operation, work, remote key, remote address, four bytes, a key, completion
       SendOpcodeRule{S::kRdmaWrite, W::kMessage, true, true, false, false, C::kRdmaWrite},
       SendOpcodeRule{S::kRdmaWriteWithImm, W::kMessage, true, true, true, false, C::kRdmaWrite},
       SendOpcodeRule{S::kSend, W::kMessage, false, false, false, false, C::kSend},
@@ -63,14 +63,14 @@ inline constexpr std::array kSendOpcodes = [] {
   };
 }();
 
-/// An operation that a service has, and what it is on the wire.
+/// An operation of a service with its opcode on the wire.
 struct OfferedOperation {
   SendOpcode opcode;
   Opcode wire = Opcode{};
 };
 
-/// The rules of a service's operations. A post looks for its own from the front: what is asked for most
-/// stands first.
+/// The rules of a service's operations. A post searches them from the front, so the most frequent operations
+/// stand first.
 template <size_t kCount>
 [[nodiscard]] constexpr std::array<SendOpcodeRule, kCount> offer(const OfferedOperation (&offered)[kCount]) {
   std::array<SendOpcodeRule, kCount> rules{};

@@ -1,6 +1,6 @@
-// adapter/queues/send_ring.h -- registered memory for outbound frames: a ring of bytes from which frames of
-// any length are taken and given back in order. A frame is always in one piece; what it does not use of its
-// claim goes to the next.
+// adapter/queues/send_ring.h -- registered memory for outbound frames: a ring of bytes. Frames of any length
+// are taken and given back in order. A frame is contiguous; the next frame gets what it leaves unused of its
+// claim.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace weft::adapter {
 
-/// Owner: the session's thread. Positions run free; the memory is lent by the session.
+/// Owner: the session's thread. Positions count without wrapping. The session owns the memory.
 class SendRing {
  public:
   static constexpr uint32_t kAlign = 64;
@@ -19,7 +19,8 @@ class SendRing {
     head_ = tail_ = claim_ = 0;
   }
 
-  /// `bytes` in one piece; null when the ring is too full. A further claim gives the same memory.
+  /// Claims `bytes` contiguous bytes; null when the ring is too full. A second claim before commit() replaces
+  /// the first.
   [[nodiscard]] std::byte* claim(uint32_t bytes) noexcept {
     const uint64_t size = memory_.size();
     if (size == 0) return nullptr;
@@ -29,14 +30,14 @@ class SendRing {
     claim_ = head_ + pad;
     return memory_.data() + claim_ % size;
   }
-  /// Keeps the first `bytes` of the claim. Returns the position to give to release() later.
+  /// Keeps the first `bytes` of the claim. Returns the position to pass to release() later.
   [[nodiscard]] uint64_t commit(uint32_t bytes) noexcept {
     const uint64_t used = (uint64_t{bytes} + kAlign - 1) / kAlign * kAlign;
     const uint64_t room = memory_.size() - claim_ % memory_.size();
     head_ = claim_ + (used < room ? used : room);
     return head_;
   }
-  /// Everything before `position` is free again.
+  /// Frees everything before `position`.
   void release(uint64_t position) noexcept { tail_ = position; }
 
   [[nodiscard]] uint64_t used() const noexcept { return head_ - tail_; }

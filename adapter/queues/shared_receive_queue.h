@@ -1,5 +1,5 @@
-// adapter/queues/shared_receive_queue.h -- a receive queue that several QPs take from (SRQ), as the adapter's
-// parts see it. Users hold only the pointer; they see it through SharedReceives.
+// adapter/queues/shared_receive_queue.h -- a shared receive queue (SRQ), from which several QPs take, as the
+// parts of the adapter see it. Users hold only a pointer and use SharedReceives.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,9 @@ class SharedReceiveQueue {
   RecvQueue queue;
   SrqConfig config;
   uint32_t index = 0;
-  uint32_t number = 0;            // what peers of XRC targets call it; none comes again soon
-  uint32_t users = 0;             // QPs that take from it; a queue in use is not destroyed
-  const Engine* owner = nullptr;  // the adapter that has it
+  uint32_t number = 0;            // peers of XRC targets name the queue by it; not used again soon
+  uint32_t users = 0;             // QPs that take from the queue; a queue with users is not destroyed
+  const Engine* owner = nullptr;  // the adapter of the queue
   EventBox events{*this};
 };
 

@@ -30,7 +30,8 @@ Refusable<> SharedReceives::check(const SrqConfig& config) const {
   if (config.wqes == 0 || config.wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe)
     return Refusal{"create_srq: more WQEs or segments than AdapterLimits allow, or none"};
   const bool xrc = config.xrcd != XrcdId();
-  if (xrc != (config.cq != nullptr)) return Refusal{"create_srq: an XRC domain goes with a CQ"};
+  if (xrc != (config.cq != nullptr))
+    return Refusal{"create_srq: an XRC domain and a CQ must be given together"};
   if (!xrc) return {};
   if (!has(config.xrcd)) return Refusal{"create_srq: no such XRC domain"};
   const uint32_t cq = config.cq->index();
@@ -61,7 +62,7 @@ Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, S
       steps_.push_back(0);
     }
     if (queues[i] != nullptr) continue;
-    // Never 0, and another one each time, so that an old number finds nothing.
+    // Each new queue of this place gets another number, never 0, so that an old number finds no queue.
     steps_[i] = steps_[i] % (kSrqNumberMask / (engine_.srqs.places())) + 1;
     memory->index = i;
     memory->number = steps_[i] * (engine_.srqs.places()) + i;
@@ -97,8 +98,9 @@ Refusable<> SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr,
     return Refusal{"modify_srq: more WQEs than AdapterLimits allow, or none"};
   const uint32_t wqes = resizes ? attr.wqes : srq.queue.capacity();
   if ((mask & kSrqLimit) != 0 && attr.limit > wqes)
-    return Refusal{"modify_srq: a limit of {} for {} WQEs", attr.limit, wqes};
-  if (resizes && !srq.queue.resize(wqes, room)) return Refusal{"modify_srq: more WQEs than that are in use"};
+    return Refusal{"modify_srq: limit {} is above the {} WQEs of the queue", attr.limit, wqes};
+  if (resizes && !srq.queue.resize(wqes, room))
+    return Refusal{"modify_srq: more WQEs are in use, or no memory was given"};
   if ((mask & kSrqLimit) == 0) return {};
   srq.queue.set_low_mark(attr.limit);
   if (srq.queue.low()) engine_.tell_srq_limit(srq, srq.queue);
@@ -128,7 +130,8 @@ Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) 
   return {};
 }
 
-/// XRC targets take from it no more. A message that is half received has nowhere to go.
+/// XRC targets stop taking from `srq`. A target with a half received message goes to ERR, because the rest of
+/// its message has no buffer.
 void SharedReceives::let_go(SharedReceiveQueue& srq) noexcept {
   for (QueuePair* qp : engine_.qps.all()) {
     if (qp->srq != &srq) continue;

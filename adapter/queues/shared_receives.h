@@ -1,7 +1,7 @@
 // adapter/queues/shared_receives.h -- the shared receive queues (SRQ) of an adapter, and its XRC domains. QPs
-// of any service that receives may share a queue; its segments are checked in its own protection domain, and
-// each message completes where its QP completes. A queue of an XRC domain serves the domain's targets, whose
-// peers name it by number, and has a completion queue of its own.
+// of every service that receives can share a queue. The queue's own protection domain checks its segments;
+// each message completes on the receive CQ of its QP. A queue of an XRC domain serves the XRC targets of the
+// domain, whose peers name the queue by number, and has its own completion queue.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Engine;
 /// The shared receive queues of an adapter. Owner: the adapter's thread.
 class SharedReceives {
  public:
-  /// `pds`, `cqs`: which protection domains and completion queues there are.
+  /// `pds`, `cqs`: the protection domains and completion queues of the adapter.
   SharedReceives(Engine& engine, const std::vector<bool>& pds,
                  const std::vector<std::unique_ptr<CompletionQueue>>& cqs);
   ~SharedReceives();
@@ -30,40 +30,42 @@ class SharedReceives {
 
   // ---- kernel agent --------------------
   Refusable<SharedReceiveQueue*> create(const SrqConfig& config);
-  /// The same in two steps: memory, which anybody may take at any time, and its place in the adapter. Nothing
-  /// of `config` is checked before the second.
+  /// The same in two steps: make() takes the memory and may be called by any thread at any time; create()
+  /// checks `config` and gives the queue its place in the adapter.
   [[nodiscard]] static SrqMemory make(const SrqConfig& config);
   Refusable<SharedReceiveQueue*> create(const SrqConfig& config, SrqMemory&& memory);
-  /// Changes what `mask` (SrqAttrMask) names, all of it or nothing. The limit event comes once for each time
-  /// a limit is set: as soon as fewer WQEs wait than that, be it at once.
+  /// Changes the attributes in `mask` (SrqAttrMask), all or none. Each set limit gives one limit event, as
+  /// soon as fewer WQEs than the limit wait; this can be at once.
   Refusable<> modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);
-  /// The same with memory taken beforehand; what the WQEs stood in is the caller's then.
+  /// The same with memory taken beforehand. Memory that is left in `room` belongs to the caller.
   Refusable<> modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask, RecvRoom& room);
-  /// Memory for such a change, which anybody may take at any time; none for one that is refused anyway.
+  /// Memory for such a change; any thread may call this at any time. Empty when `mask` names no size, or the
+  /// size exceeds the limits.
   [[nodiscard]] RecvRoom room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const;
   [[nodiscard]] SrqAttr query(const SharedReceiveQueue& srq) const noexcept;
-  /// Forgets what is queued. Refused while a QP takes from it. XRC targets take from queues by number and
-  /// hold none; one that is receiving into this queue goes to ERR.
+  /// Drops the queued WQEs. Refused while a QP takes from the queue. XRC targets name queues by number and do
+  /// not count as users; a target that is receiving into this queue goes to ERR.
   Refusable<> destroy(SharedReceiveQueue* srq);
-  /// The same, but for its memory, which is the caller's then.
+  /// The same; the memory of the queue goes to the caller.
   Refusable<> destroy(SharedReceiveQueue* srq, SrqMemory& memory);
-  /// What peers of XRC targets call it.
+  /// The number by which peers of XRC targets name the queue.
   [[nodiscard]] uint32_t number(const SharedReceiveQueue& srq) const noexcept;
   [[nodiscard]] bool owns(const SharedReceiveQueue* srq) const noexcept;
-  /// No queue belongs to `pd`.
+  /// No shared receive queue belongs to `pd`.
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
   Refusable<XrcdId> alloc_xrcd();
-  /// Refused while it has queues or targets.
+  /// Refused while the domain has queues or targets.
   Refusable<> dealloc_xrcd(XrcdId xrcd);
-  /// A target of the domain was made, or ends.
+  /// The domain is open.
   [[nodiscard]] bool has(XrcdId xrcd) const noexcept;
+  /// A queue or target of the domain was made, or ends.
   void enter(XrcdId xrcd) noexcept { ++xrcds_[xrcd.value()].users; }
   void leave(XrcdId xrcd) noexcept { --xrcds_[xrcd.value()].users; }
 
   // ---- data path --------------------
-  /// Queues one WQE without telling the adapter. kWouldBlock when all are in use.
+  /// Queues one WQE without the doorbell. kWouldBlock when all WQEs are in use.
   [[nodiscard]] PostResult post(SharedReceiveQueue& srq, const RecvRequest& request) noexcept;
-  /// The doorbell. A sender that found the queue empty asks again by itself (RNR).
+  /// The doorbell. A sender that got an RNR NAK repeats its message by itself.
   void ring(SharedReceiveQueue& srq) noexcept;
   /// post() and ring().
   [[nodiscard]] PostResult post_recv(SharedReceiveQueue& srq, const RecvRequest& request) noexcept;
@@ -80,8 +82,8 @@ class SharedReceives {
 
   const std::vector<bool>& pds_;
   const std::vector<std::unique_ptr<CompletionQueue>>& cqs_;
-  std::vector<Xrcd> xrcds_;      // by id; 0 is none
-  std::vector<uint32_t> steps_;  // times that each place has had a queue
+  std::vector<Xrcd> xrcds_;      // by id; place 0 stands for none
+  std::vector<uint32_t> steps_;  // how many queues each place has had, modulo the numbers
 };
 
 }  // namespace weft::adapter

@@ -1,6 +1,5 @@
-// adapter/queues/work_queue.h -- the send queue of a QP: a ring of WQEs with their data segments beside them,
-// all memory taken at creation (SAN-QP-01, PUSH-WQ-02). A WQE stays in its slot from the post to its
-// completion.
+// adapter/queues/work_queue.h -- the send queue of a QP: a ring of WQEs and their data segments, all memory
+// taken at creation (SAN-QP-01, PUSH-WQ-02). A WQE stays in its slot from the post to its completion.
 #pragma once
 
 #include <cstddef>
@@ -19,31 +18,33 @@ struct AtomicOperands {
   uint64_t operand;
 };
 
-/// What every work request has, and how far it has got.
+/// The fields of every work request, and its progress.
 struct SendWqeHead {
   uint64_t wr_id = 0;
   uint64_t remote_addr = 0;
-  const SendOpcodeRule* rule = nullptr;  // of its operation
-  std::byte* single_at = nullptr;        // one segment only: where it lies, while `revision` is the table's
+  const SendOpcodeRule* rule = nullptr;  // of the operation
+  // Address of a single segment; valid while the memory table has this `revision`.
+  std::byte* single_at = nullptr;
   uint64_t revision = 0;
   uint32_t length = 0;  // bytes of the message
   uint32_t cut = 0;     // bytes already cut into packets
-  uint32_t flags = 0;   // SendFlag
+  uint32_t flags = 0;   // SendFlag bits
   uint32_t imm = 0;
   Rkey rkey{};
   WcStatus status = WcStatus::kSuccess;
   uint8_t sge_count = 0;
-  bool started = false;  // its data segments were checked, its delay has begun
-  bool done = false;     // ready to complete when its turn comes
+  bool started = false;  // the data segments were checked, or the delay has begun
+  bool done = false;     // completes when all earlier WQEs have completed
 };
 static_assert(sizeof(SendWqeHead) == kCacheLineBytes);
 
-/// A posted work request. What is behind the head means something only for the operations and services that
-/// have it, and others neither write nor read it: it is a line of cache of its own.
+/// A posted work request. Each field behind the head is valid only for the operations and services that use
+/// it; the others neither write nor read it. These fields begin a new cache line, so that others do not load
+/// it.
 struct alignas(kCacheLineBytes) SendWqe : SendWqeHead {
   uint32_t srq;      // XRC: number of the peer's shared receive queue
-  bool to_group;     // a datagram to a multicast LID
-  bool is_global;    // a datagram with a global header: `route`
+  bool to_group;     // the destination of the datagram is a multicast LID
+  bool is_global;    // the datagram has a global header: `route`
   Destination dest;  // of a datagram
   union {
     BindRequest bind;
@@ -55,23 +56,23 @@ struct alignas(kCacheLineBytes) SendWqe : SendWqeHead {
   SendWqe() noexcept : srq(0), to_group(false), is_global(false), dest{}, delay{} {}
 };
 
-/// Free-running positions: done <= started <= rung <= posted.
+/// The positions count without wrapping: done <= started <= rung <= posted.
 class SendQueue {
  public:
-  /// @param holds a place comes free when its completion is polled (QpConfig::hold_places)
+  /// @param holds a place becomes free when its completion is polled (QpConfig::hold_places)
   SendQueue(uint32_t wqes, uint32_t sges, uint32_t inline_bytes, bool holds = false);
 
   [[nodiscard]] bool full() const noexcept {
     const uint32_t given_back = holds_ ? polled_ : static_cast<uint32_t>(done);
     return static_cast<uint32_t>(posted) - given_back >= wqes_;
   }
-  /// A completion was polled that was made when WQEs before `position` were completed, its low 32 bits.
+  /// A completion was polled. `position`: the low 32 bits of `done` when the completion was made.
   void free_before(uint32_t position) noexcept { polled_ = position; }
   [[nodiscard]] SendWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }
   [[nodiscard]] const SendWqe& at(uint64_t position) const noexcept { return slots_[position & mask_]; }
-  /// A WQE has begun of which more is to be executed: a message is half cut, a delay runs.
+  /// The WQE at `started` has begun and is not finished: a message is partly cut, or a delay runs.
   [[nodiscard]] bool half_executed() const noexcept { return started < rung && at(started).started; }
-  /// Data segments of a WQE; of an inline one, a single segment without key.
+  /// Data segments of a WQE. An inline WQE has one segment without key.
   [[nodiscard]] Sge* sges(uint64_t position) noexcept { return &sges_[(position & mask_) * sges_per_wqe_]; }
   [[nodiscard]] std::byte* inline_data(uint64_t position) noexcept {
     return &inline_[(position & mask_) * inline_bytes_];
@@ -79,7 +80,7 @@ class SendQueue {
   [[nodiscard]] uint32_t capacity() const noexcept { return wqes_; }
   [[nodiscard]] uint32_t sges_max() const noexcept { return sges_per_wqe_; }
   [[nodiscard]] uint32_t inline_max() const noexcept { return inline_bytes_; }
-  /// Forgets everything queued.
+  /// Drops every WQE.
   void clear() noexcept { posted = rung = started = done = polled_ = 0; }
 
   uint64_t posted = 0;
@@ -88,12 +89,12 @@ class SendQueue {
   uint64_t done = 0;     // WQEs before it are completed
 
  private:
-  // What each post needs stands in the first line of cache.
+  // The members that each post uses stand in the first cache line.
   std::unique_ptr<SendWqe[]> slots_;
   std::unique_ptr<Sge[]> sges_;
   uint32_t wqes_;
   uint32_t mask_;
-  uint32_t polled_ = 0;  // WQEs before it have given their places back: low 32 bits
+  uint32_t polled_ = 0;  // low 32 bits: WQEs before it have given their places back
   uint8_t sges_per_wqe_;
   bool holds_;
   uint16_t inline_bytes_;

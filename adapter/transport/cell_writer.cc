@@ -1,7 +1,7 @@
-// How it works: cell i of a packet carries bytes [i * segment, (i + 1) * segment) of it, so every cell can be
-// made again at any time from the WQE alone: nothing is kept for repetition. The first cell of each RDMA
-// packet names the address its packet begins at, so that packets can be placed in any order; the last cell of
-// a message carries the immediate data.
+// How it works: cell i of a packet carries its bytes [i * segment, (i + 1) * segment). The writer can
+// therefore make every cell again from the WQE alone, and keeps nothing for a repetition. The first cell of
+// each RDMA packet carries the address at which the packet begins, so that the receiver can place packets in
+// any order. The last cell of a message carries the immediate data.
 #include "adapter/transport/cell_writer.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace weft::adapter {
 namespace {
 
-/// Appends fields between header and data, hashing them from registers.
+/// Appends fields between the header and the data, and hashes them from registers.
 class PartWriter {
  public:
   PartWriter(std::byte* at, uint32_t crc) noexcept : at_(at), crc_(crc) {}
@@ -44,8 +44,8 @@ class PartWriter {
   return kCellHeaderBytes + (global != nullptr ? kGlobalHeaderBytes : 0);
 }
 
-/// Writes the network part of a cell of `cell_bytes`: the MAC header and, to another subnet, the global
-/// header (SAN-FRAME-03). Returns its CRC.
+/// Writes the network part of a cell of `cell_bytes`: the MAC header and, for another subnet, the global
+/// header (SAN-FRAME-03). Returns the CRC of the part.
 [[nodiscard, gnu::always_inline]] inline uint32_t begin_cell(std::byte* cell, uint32_t cell_bytes,
                                                              const CellTemplate& fixed,
                                                              const GlobalHeaderWire* global,
@@ -67,7 +67,7 @@ class PartWriter {
   return header;
 }
 
-/// Puts the cell CRC behind the body and hands the cell over.
+/// Puts the cell CRC behind the body and commits the cell to the carrier.
 void finish_cell(Engine& engine, fabric::CellPort& carrier, VirtualLane vl, std::span<std::byte> cell,
                  uint32_t crc) noexcept {
   const auto bytes = static_cast<uint32_t>(cell.size());
@@ -76,8 +76,8 @@ void finish_cell(Engine& engine, fabric::CellPort& carrier, VirtualLane vl, std:
   carrier.commit(vl, bytes, crc);
 }
 
-/// The sum of header and body. The body counts to the sum of its packet when it is sent for the first time,
-/// which is in cell order.
+/// Returns the CRC of header and body. The first transmission of a body, which goes in cell order, also adds
+/// it to the CRC of the packet.
 [[nodiscard]] uint32_t join_body(TxPacket& packet, uint32_t number, uint32_t header_crc, uint32_t body_crc,
                                  uint64_t body_bytes) noexcept {
   if (number == packet.hashed_cells) {
@@ -89,7 +89,7 @@ void finish_cell(Engine& engine, fabric::CellPort& carrier, VirtualLane vl, std:
 
 }  // namespace
 
-/// Null when the datagram's address asks for none.
+/// Null when the datagram has no global route.
 const GlobalHeaderWire* CellWriter::datagram_header(const QueuePair& qp, const SendWqe& wqe,
                                                     GlobalHeaderWire& header) noexcept {
   if (!wqe.is_global) return nullptr;
@@ -107,7 +107,7 @@ Outlet CellWriter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
           make_template(port, {wqe.dest.lid, wqe.dest.qpn, qp.qpn, wqe.dest.sl}), vl};
 }
 
-/// What is sent to a group is for members of this port, too. One whose LID is this port's is no group.
+/// A datagram to a group also goes to the members on this port. A destination LID of this port is no group.
 bool CellWriter::members_here(QueuePair& qp, const SendWqe& wqe) const noexcept {
   return wqe.to_group && !engine_.port_of(qp).has(wqe.dest.lid) && engine_.groups.any(qp.port, wqe.dest.lid);
 }
@@ -117,7 +117,7 @@ void CellWriter::copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const 
   fabric::CellPort& loopback = engine_.port_of(qp).loopback();
   const auto bytes = static_cast<uint32_t>(cell.size());
   std::byte* to = loopback.claim(vl, bytes);
-  if (to == nullptr) return;  // cannot be: there was room when the cell was begun
+  if (to == nullptr) return;  // impossible: there was room when the cell was begun
   std::memcpy(to, cell.data(), bytes - kCrcBytes);
   engine_.counters.add(AdapterCounter::kCellsSent);
   finish_cell(engine_, loopback, vl, {to, bytes}, crc);
@@ -243,7 +243,7 @@ CellSent CellWriter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
   const uint32_t bytes = std::min(qp.path.segment_bytes, packet.bytes - begin);
   const uint32_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
   const bool last = number + 1U == packet.cells;
-  const bool closing = (packet.pending & (packet.pending - 1)) == 0;  // of those that wait
+  const bool closing = (packet.pending & (packet.pending - 1)) == 0;  // the last pending cell
   const bool va = number == 0 && (properties & kOpVaInFirstCell) != 0;
   const bool datagram = (properties & kOpDatagramHeader) != 0;
   const bool xrc = (properties & kOpXrcHeader) != 0;
@@ -277,7 +277,7 @@ CellSent CellWriter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
       .payload_bytes = static_cast<uint16_t>(bytes)};
   const CellTemplate& fixed = connected ? qp.path.fixed : other.fixed;
   const uint32_t header_crc = begin_cell(cell, size, fixed, global, variable);
-  // With a packet CRC the body is hashed by itself and both sums are combined from it; otherwise in one go.
+  // With a packet CRC, hash the body separately and combine the sums; else hash on from the header.
   PartWriter parts(cell + head, qp.config.packet_crc ? 0 : header_crc);
   if (va) {
     parts.put(wqe.remote_addr + packet.offset);
@@ -307,8 +307,8 @@ CellSent CellWriter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
   return CellSent::kYes;
 }
 
-/// A cell of a connected QP whose payload is a header of its own. `body` begins with the header of XRC where
-/// there is one.
+/// Sends one cell of a connected QP whose payload is a header. For an XRC QP `body` begins with the XRC
+/// header.
 CellSent CellWriter::send_one_cell(QueuePair& qp, const CellVariable& variable,
                                    std::span<const std::byte> body) noexcept {
   const GlobalHeaderWire* global = qp.path.global_header();
@@ -335,7 +335,7 @@ namespace {
 
 }  // namespace
 
-/// Sends a request that is a header and nothing else.
+/// Sends a request that is a header without data.
 template <class Request>
 CellSent CellWriter::send_header(QueuePair& qp, const TxPacket& packet, Psn psn,
                                  const Request& request) noexcept {
@@ -355,7 +355,8 @@ CellSent CellWriter::send_header(QueuePair& qp, const TxPacket& packet, Psn psn,
 CellSent CellWriter::send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept {
   if (is_atomic_request(packet.opcode)) return send_atomic_request(qp, packet, psn);
   const SendWqe& wqe = qp.sq.at(packet.wqe);
-  // The sink address is the offset in the requester's scatter list: no process address is shown.
+  // The sink address is the offset in the requester's scatter list, so that the peer learns no process
+  // address.
   ReadRequestWire request;
   request.sink_key.set(wqe.sge_count != 0 ? qp.sq.sges(packet.wqe)->lkey.value() : 0);
   request.sink_address.set(packet.offset);

@@ -1,6 +1,6 @@
-// adapter/transport/cell_writer.h -- cuts messages into packets and cells and puts the bytes on the fabric
-// (PUSH-CELL-01..11). A cell is written once, straight into the carrier's memory: header from the QP's
-// template, data gathered from the WQE's segments while it is hashed (decisions P1, P2).
+// adapter/transport/cell_writer.h -- cuts messages into packets and cells and writes the cells to the fabric
+// (PUSH-CELL-01..11). A cell is written once, directly into the carrier's memory: the header from the QP's
+// template, the data gathered from the WQE's segments and hashed in the same pass (decisions P1, P2).
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@
 
 namespace weft::adapter {
 
-/// Cells of a packet of `bytes`; a packet without data has one.
+/// Number of cells of a packet of `bytes`. A packet without data has one cell.
 [[nodiscard]] constexpr uint32_t cells_of(uint32_t bytes, uint32_t segment_bytes) noexcept {
   return bytes <= segment_bytes ? 1 : (bytes + segment_bytes - 1) / segment_bytes;
 }
 
 enum class CellSent : uint8_t {
   kYes,
-  kNoCredit,    // nothing happened; try in the next turn
-  kLocalFault,  // the memory is no longer ours to read, or not there; nothing was sent
+  kNoCredit,    // nothing was sent; try again in the next turn
+  kLocalFault,  // the QP may not read the memory, or no page is mapped; nothing was sent
   kBadFrame,    // the data is no IPv6 packet
 };
 
-/// Where a cell leaves and what its header always says.
+/// The carrier of a cell and the constant part of its header.
 struct Outlet {
   fabric::CellPort* carrier;
   CellTemplate fixed{};
   VirtualLane vl{};
-  const GlobalHeaderWire* global = nullptr;  // to another subnet
+  const GlobalHeaderWire* global = nullptr;  // for another subnet
   uint8_t flags2 = 0;                        // QpPath::flags2
 };
 
@@ -41,9 +41,9 @@ class CellWriter {
   /// Sends cell `number` of a request packet.
   [[nodiscard]] CellSent send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
                                            uint32_t number) noexcept;
-  /// Sends an IPv6 packet as a raw frame: its header becomes the cell's global header (SAN-XPORT-15).
+  /// Sends an IPv6 packet as a raw frame: the IPv6 header becomes the cell's global header (SAN-XPORT-15).
   [[nodiscard]] CellSent send_ipv6_frame(QueuePair& qp, const TxPacket& packet, Psn psn) noexcept;
-  /// Sends the next response cell of an RDMA read, whose grant stands.
+  /// Sends the next response cell of an RDMA read. The caller holds the grant of the job.
   [[nodiscard]] CellSent send_read_response(QueuePair& qp, const ReadJob& job) noexcept;
   /// Sends the old value of the word that an atomic operation changed.
   [[nodiscard]] CellSent send_atomic_response(QueuePair& qp, const ReadJob& job) noexcept;
@@ -51,32 +51,33 @@ class CellWriter {
   [[nodiscard]] CellSent send_ack(const Outlet& outlet, const AckBody& body,
                                   std::span<const std::byte> blocks) noexcept;
 
-  /// Checks every data segment of a WQE; false when one is not ours (SAN-QP-02).
+  /// Checks every data segment of a WQE; false when the QP may not access one (SAN-QP-02).
   [[nodiscard]] bool check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
 
-  /// The first data segment of a WQE that is at fault, after a check or a copy has failed; the first one when
-  /// none is, null when there is none.
+  /// The first faulty data segment of a WQE, after a check or a copy has failed. If no segment is faulty any
+  /// more, the first one; null for a WQE without segments.
   [[gnu::cold, nodiscard]] const Sge* find_bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
   [[gnu::cold, nodiscard]] const Sge* find_bad_receive(RecvQueue& queue, RecvSlot wqe) const noexcept;
-  /// Why it is.
+  /// The fault of `segment`; kNone for null.
   [[gnu::cold, nodiscard]] AccessFault fault_of(PdId pd, const Sge* segment, AccessKind kind) const noexcept;
 
-  /// Copies payload to its place in a scatter list, each piece checked. kNone, or why nothing more was
-  /// stored.
+  /// Copies payload to its place in a scatter list and checks each piece. Returns kNone, or the fault at
+  /// which it stopped.
   [[nodiscard]] AccessFault scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
                                     std::span<const std::byte> from) noexcept;
 
-  /// Copies payload to its place in a receive WQE. With the first bytes of a WQE all its segments are
-  /// checked, so that nothing is stored when any of them is bad (TPT-LOCAL-03).
+  /// Copies payload to its place in a receive WQE. The first call for a WQE checks all its segments, so that
+  /// nothing is stored when one of them is faulty (TPT-LOCAL-03).
   [[nodiscard]] AccessFault place_received(RecvQueue& queue, RecvSlot wqe, uint64_t offset,
                                            std::span<const std::byte> from) noexcept;
 
  private:
-  /// The first segment that is at fault, else the first one.
+  /// The first faulty segment, else the first one.
   [[gnu::cold, nodiscard]] const Sge* find_bad(PdId pd, std::span<const Sge> list,
                                                AccessKind kind) const noexcept;
 
-  /// Every segment is ours and allows `kind`; kNone, or the first fault, counted.
+  /// Checks that the protection domain may access every segment with `kind`. Returns kNone, or the first
+  /// fault, which is also counted.
   [[nodiscard]] AccessFault check_list(PdId pd, std::span<const Sge> list, AccessKind kind) noexcept;
   [[nodiscard]] const GlobalHeaderWire* datagram_header(const QueuePair& qp, const SendWqe& wqe,
                                                         GlobalHeaderWire& header) noexcept;

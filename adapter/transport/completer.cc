@@ -1,10 +1,10 @@
-// How it works: an ACK names the newest cell up to which everything has arrived (cumulative) and, behind
-// it, up to three blocks of cells that arrived out of turn. Cumulative acknowledgement alone retires
-// packets and completes WQEs; the blocks only say what need not be repeated. What is older than something
-// acknowledged and still missing is sent again at once, but not twice within a round trip; what no ACK
-// speaks about is sent again by the timer, whose period follows the measured round trip and doubles from
-// one expiry to the next. Each full ack_timeout without progress counts as one retry. In strict mode an ACK
-// names one cell and only that (C-14).
+// How it works: an ACK names the newest cell up to which everything has arrived (cumulative), followed by up
+// to three blocks of cells that arrived out of order. Only the cumulative part retires packets and completes
+// WQEs; the blocks tell which cells need no repetition. A missing cell that is older than an acknowledged
+// cell is repeated at once, but not twice within a round trip. The retransmission timer repeats the cells of
+// which no ACK tells. Its period follows the measured round trip and doubles with each expiry. Each full
+// ack_timeout without progress counts as one retry. In strict mode an ACK acknowledges the one cell that it
+// names (C-14).
 #include "adapter/transport/completer.h"
 
 #include <algorithm>
@@ -31,15 +31,15 @@ constexpr std::array kNakRules{
 };
 static_assert(kNakRules.size() == static_cast<size_t>(AckCode::kCount));
 
-/// Before the first round trip is measured: a lost first message must not cost a whole ack_timeout.
+/// Until the first round trip is measured: the loss of a first message must not cost a whole ack_timeout.
 constexpr Duration kTimeoutRttUnknown = 20ms;
-/// Around the payload of a raw frame, for its rate.
+/// Bytes around the payload of a raw frame; they count for its rate.
 constexpr uint32_t kCellOverheadBytes = kCellHeaderBytes + kCrcBytes;
-/// ack_timeout 0 means "never give up"; repetition then goes by this.
+/// Retransmission period of a QP with ack_timeout 0, which never gives up.
 constexpr Duration kTimeoutWhenEndless = 20ms;
 
-/// Where the back-off ends. A QP that may not retry waits the whole ack_timeout; others ask several times
-/// within one, so that heavy loss does not look like silence.
+/// Upper limit of the back-off. A QP without retries waits the whole ack_timeout. Others repeat several times
+/// within one, so that heavy loss does not look like a silent peer.
 Duration longest_timeout(const QueuePair& qp) noexcept {
   const Duration whole = qp.attr.ack_timeout > Duration::zero() ? qp.attr.ack_timeout : kTimeoutWhenEndless;
   return qp.attr.retry_count == 0 ? whole
@@ -62,12 +62,12 @@ Duration repair_interval(const SendSide& tx) noexcept {
   return uint64_t{1} << (packet.cells - 1U);
 }
 
-/// The peer has lately said that cells are missing.
+/// The peer has lately reported missing cells.
 [[nodiscard]] bool loses_cells(const SendSide& tx, Instant now) noexcept {
   return tx.gap_at != Instant::min() && now - tx.gap_at < kGapRemembered;
 }
 
-/// How long nothing new may be heard: a few round trips where cells are lost.
+/// How long the peer may be silent before cells are repeated: a few round trips when cells get lost.
 Duration silence_allowed(const QueuePair& qp, Instant now) noexcept {
   const SendSide& tx = qp.tx;
   if (!loses_cells(tx, now) || qp.attr.retry_count == 0) [[likely]]
@@ -111,7 +111,7 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
     if (tx.cumulative == 0) [[unlikely]]
       note_foreign_ack(qp);
     if (!cell.ack.psn.before(tx.psn_of(tx.end)) && !take_ack_of_failed(qp, cell, progress))
-      return qp.counters.add(QpCounter::kProtocolViolations);  // acknowledges what was never sent
+      return qp.counters.add(QpCounter::kProtocolViolations);  // acknowledges a PSN that was never sent
   }
   if (!cell.payload.empty()) {
     take_blocks(qp, cell, progress);
@@ -120,7 +120,7 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   if (progress.any) made_progress(qp);
 }
 
-/// An answer to a packet that has failed here after it had left: everything before it was executed.
+/// An answer to a packet that was sent and then failed here. The peer has executed every earlier packet.
 bool Completer::take_ack_of_failed(QueuePair& qp, const CellView& cell, Progress& progress) noexcept {
   SendSide& tx = qp.tx;
   if (tx.failed_end <= tx.end || !cell.ack.psn.before(tx.psn_of(tx.failed_end))) return false;
@@ -132,7 +132,8 @@ void Completer::acknowledge_before(QueuePair& qp, uint64_t number, Progress& pro
   SendSide& tx = qp.tx;
   for (uint64_t n = tx.cumulative; n < number; ++n) {
     TxPacket& packet = tx.at(n);
-    // After a gap this ends a wait for others: it says nothing of this packet's own way.
+    // While cells get lost, a cumulative ACK may have waited for other packets. Its delay is then no round
+    // trip.
     if (n + 1 == tx.timed && !loses_cells(tx, engine_.now)) take_time(tx, packet, ~uint64_t{0});
     if (!packet.is_read) packet.arrived = cell_mask(packet.cells);
     packet.pending = packet.is_read ? packet.pending : 0;
@@ -141,7 +142,8 @@ void Completer::acknowledge_before(QueuePair& qp, uint64_t number, Progress& pro
   tx.cumulative = std::max(tx.cumulative, number);
 }
 
-/// `cells` of the packet that is timed are acknowledged: a round trip, if its last one is new among them.
+/// `cells` of the timed packet are acknowledged. If its last cell is newly acknowledged, that gives a
+/// round-trip sample.
 void Completer::take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept {
   if ((cells & ~packet.arrived & last_cell(packet)) == 0) return;
   tx.timed = 0;
@@ -158,7 +160,8 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
   packet.arrived |= cells;
   packet.pending &= ~cells;
   qp.tx.newest_acked = std::max(qp.tx.newest_acked, number + 1);
-  // What was acknowledged before and asked for again is no progress: such a packet must be executed at last.
+  // A packet that was probed or failed its CRC had been acknowledged before; its cells again are no progress.
+  // Such a packet must be executed in the end.
   if (!packet.probed && packet.crc_naks == 0) progress.any = true;
 }
 
@@ -179,17 +182,18 @@ void Completer::take_blocks(QueuePair& qp, const CellView& cell, Progress& progr
 void Completer::repair_gaps(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   const uint64_t newest = std::min(tx.newest_acked, tx.end);
-  // Packets that were looked at lately wait for the next round, so that an ACK costs by what it tells.
+  // A packet that an earlier ACK of this round has covered waits for the next round, so that the cost of an
+  // ACK grows only with its news.
   const bool new_round = engine_.now >= tx.repair_round + repair_interval(tx) / kRepairRounds;
   if (new_round) tx.repair_round = engine_.now;
   const uint64_t begin = new_round ? tx.first : std::max(tx.first, tx.repaired_to);
-  tx.repaired_to = newest == 0 ? 0 : newest - 1;  // of the newest more may be missing
+  tx.repaired_to = newest == 0 ? 0 : newest - 1;  // of the newest more cells may be missing
   for (uint64_t n = begin; n < newest; ++n) {
     TxPacket& packet = tx.at(n);
     uint64_t before = cell_mask(packet.cells);
     if (packet.is_read) {
-      // The first packet that the peer has not executed, though later ones have come: the request was lost,
-      // or came too early and was dropped. The fate of the others is unknown.
+      // The first packet that the peer has not executed, although later ones have come: its request was lost,
+      // or came too early and was dropped. The state of the other reads is unknown.
       before = n == tx.cumulative ? 1 : 0;
     } else if (n + 1 == newest) {
       before = cell_mask(static_cast<uint32_t>(std::bit_width(packet.arrived)));
@@ -226,8 +230,8 @@ void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) 
     uint64_t missing = packet.is_read ? uint64_t{packet.arrived != cell_mask(packet.cells)}
                                       : cell_mask(packet.cells) & ~packet.arrived;
     if (missing == 0 && n == number) {
-      // All of it has arrived, but no answer says that it was executed: ask with its last cell, then with all
-      // of it.
+      // All cells have arrived, but no answer reports the packet as executed. Probe with its last cell first,
+      // the next time with all cells.
       if (packet.probed) packet.arrived = 0;
       missing = packet.probed ? cell_mask(packet.cells) : uint64_t{1} << (packet.cells - 1U);
       packet.probed = true;
@@ -238,8 +242,8 @@ void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) 
   }
 }
 
-/// The peer's process stands still, and the switch next to it says so: this is no silence of a peer that is
-/// gone, for a while. One cell asks from time to time; the rest waits.
+/// The peer's process stands still, as the switch next to it reports. For at most kStandstillMax this does
+/// not count as silence of a lost peer. One cell is repeated from time to time; the rest waits.
 void Completer::stand_by(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   engine_.count(AdapterCounter::kStandstillsHeard);
@@ -261,13 +265,13 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   if (!rule.repeats) return fail_packet(qp, number, {rule.status, rule.reason});
   if (cell.ack.code == AckCode::kReceiverNotReady) {
     qp.counters.add(QpCounter::kRnrNaksReceived);
-    if (engine_.now < tx.rnr_until) return;  // the pause for this one is running
+    if (engine_.now < tx.rnr_until) return;  // the pause for this packet is running
     note_rnr(qp, number);
     if (qp.attr.rnr_retry != kRnrForEver && tx.rnr_retries++ >= qp.attr.rnr_retry) {
       return fail_packet(qp, number, {rule.status, rule.reason});
     }
     tx.rnr_until = engine_.now + rnr_delay(cell.ack.cell_number);
-    tx.retries = 0;  // the peer has answered: its silence begins anew
+    tx.retries = 0;  // the peer has answered: silence counts from here
     tx.progress_at = tx.rnr_until;
     tx.retransmit_at = kNever;
     engine_.timers.arm(qp, tx.rnr_until);
@@ -305,7 +309,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   const SendWqe& wqe = qp.sq.at(packet.wqe);
   std::span<const std::byte> data = cell.payload;
   uint64_t value = 0;
-  if (atomic) {  // a number: it lies in memory as the process's own do
+  if (atomic) {  // a number: stored in the byte order of this host
     value = load_be<uint64_t>(data.data());
     data = std::as_bytes(std::span(&value, 1));
   }
@@ -320,7 +324,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   Progress progress{true};
   if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
   made_progress(qp);
-  // The last response cell has come and others have not: they are lost, ask again.
+  // The last response cell has come and others have not: they are lost, so ask again.
   const bool gap = number >= tx.first && cell.has(kCellLast) && packet.arrived != cell_mask(packet.cells);
   if (gap && !packet.pending && engine_.now - packet.repaired_at >= repair_interval(tx))
     repeat(qp, number, 1);
@@ -372,7 +376,7 @@ void Completer::rearm(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   if (tx.first == tx.end || !qp.acknowledged()) {
     tx.retransmit_at = kNever;
-    // With one request in flight at a time the timer is wanted again with the next.
+    // With a send window of 1 the next request needs the timer again.
     const bool by_turns = qp.acknowledged() && qp.row->send_window == 1;
     if (!by_turns && !waits_for_time(qp)) engine_.timers.rest(qp);
     return;
@@ -384,7 +388,7 @@ void Completer::rearm(QueuePair& qp) noexcept {
 void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
   SendSide& tx = qp.tx;
   TxPacket& packet = tx.at(number);
-  // One packet at a time is timed, by its last cell: where cells are lost hardly one arrives without
+  // Only one packet at a time is timed, by its last cell. When cells get lost, few packets arrive without a
   // repetition.
   if (!packet.sent && !packet.is_read && tx.timed <= tx.first) {
     tx.timed = number + 1;
@@ -407,7 +411,7 @@ void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
   }
 }
 
-/// A QP with a rate limit sends nothing more until what it has sent would be through at that rate.
+/// A QP with a rate limit pauses for the time that the sent bytes take at this rate.
 void Completer::pace(QueuePair& qp, uint32_t bytes) noexcept {
   if (qp.attr.rate_limit_kbps == 0) return;
   const uint64_t bits = (uint64_t{bytes} + kCellOverheadBytes) * 8;
@@ -427,8 +431,8 @@ void Completer::fail_packet(QueuePair& qp, uint64_t number, const SendFault& fau
     tx.reads_in_flight -= tx.at(n).is_read ? 1U : 0U;
   }
   tx.failed_end = std::max(tx.failed_end, tx.end);
-  // Without acknowledgement the peer may have seen some of its cells: what is sent next must not look like
-  // the rest of it, so its PSN is not used again and the peer notices a gap.
+  // Without acknowledgements the peer may have received some cells of the failed packet. The next packet must
+  // not look like the rest of it, so the PSN is not used again and the peer notices a gap.
   tx.end = qp.acknowledged() ? number : number + 1;
   tx.newest_acked = std::min(tx.newest_acked, tx.end);
   tx.cursor = std::min(tx.cursor, number);
@@ -494,7 +498,7 @@ void Completer::on_timer(QueuePair& qp) noexcept {
   if (tx.rnr_until != Instant::min() && now >= tx.rnr_until) {
     tx.rnr_until = Instant::min();
     repeat_from(qp, tx.first, ~0U);
-    engine_.schedule.want_send(qp);  // also for what was marked before or during the pause
+    engine_.schedule.want_send(qp);  // also for cells marked before or during the pause
     rearm(qp);
   }
   if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.schedule.want_send(qp);
@@ -514,8 +518,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   }
   const TxPacket& head = tx.at(tx.first);
   if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
-    // A request that has not left has no answer: the port is down (decisions 2.12), the lane has no credit,
-    // or the responder asked for a pause.
+    // A request that has not left can have no answer: the port is down (decisions 2.12), the lane has no
+    // credit, or the responder asked for a pause.
     wait_on(qp);
     return rearm(qp);
   }
@@ -543,8 +547,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   rearm(qp);
 }
 
-/// No answer was possible until now. Time waited in vain before that still counts: otherwise a QP would wait
-/// for a dead peer as long as the port comes and goes.
+/// No answer was possible until now, but the retries used before still count. Otherwise a QP would wait for a
+/// dead peer as long as the port goes down and up.
 void Completer::wait_on(QueuePair& qp) noexcept {
   qp.tx.progress_at = engine_.now - qp.attr.ack_timeout * qp.tx.retries;
 }

@@ -1,5 +1,5 @@
-// adapter/transport/completer.h -- the requester's other half: takes ACKs, NAKs and read responses, marks
-// what has to be repeated, completes WQEs in the order of posting (PUSH-CHAN-02, SAN-XPORT-17) and runs the
+// adapter/transport/completer.h -- the second half of the requester: takes ACKs, NAKs and read responses,
+// marks the cells to repeat, completes WQEs in the order of posting (PUSH-CHAN-02, SAN-XPORT-17) and runs the
 // retransmission timer.
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace weft::adapter {
 
-/// What a NAK means to the requester; one row per code, `repeats` when the packet is sent again.
+/// The requester's reaction to a NAK, one row per code. `repeats`: the packet is sent again.
 struct NakRule {
   AckCode code;
   bool repeats;
-  WcStatus status;  // of the WQE when not repeated
-  Reason reason;    // likewise
+  WcStatus status;  // of the WQE when its packet is not repeated, or its retries are used up
+  Reason reason;    // in the same case
 };
 [[nodiscard]] const NakRule& nak_rule(AckCode code) noexcept;
 
-/// Why a request of ours fails. `segment`: the data segment that is at fault.
+/// Why a local request fails. `segment`: the faulty data segment, if any.
 struct SendFault {
   WcStatus status;
   Reason reason;
@@ -30,30 +30,31 @@ class Completer {
  public:
   Completer(Engine& engine, CellWriter& writer) noexcept : engine_(engine), writer_(writer) {}
 
-  /// An ACK or NAK cell from the bound peer.
+  /// Takes an ACK or NAK cell from the bound peer.
   void take_ack(QueuePair& qp, const CellView& cell) noexcept;
-  /// A cell of an RDMA read response from the bound peer.
+  /// Takes a cell of an RDMA read response from the bound peer.
   void take_read_response(QueuePair& qp, const CellView& cell) noexcept;
-  /// All pending cells of packet `number` have left. Unacknowledged services complete here (PUSH-CHAN-03).
+  /// All pending cells of packet `number` have left. Packets of services without acknowledgements complete
+  /// here (PUSH-CHAN-03).
   void packet_sent(QueuePair& qp, uint64_t number) noexcept;
-  /// Packet `number` cannot be sent: its WQE fails once those before it have completed.
+  /// Packet `number` cannot be sent: its WQE fails after those before it have completed.
   void fail_packet(QueuePair& qp, uint64_t number, const SendFault& fault) noexcept;
-  /// The WQE fails when its turn to complete comes; people hear of it now.
+  /// Marks the WQE as failed and reports the failure at once. The WQE completes in its turn.
   [[gnu::cold]] void fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept;
-  /// The registration WQE that was just executed has failed: the QP goes where its option says. retire()
-  /// completes it.
+  /// The registration WQE that was just executed has failed: the QP takes the state that
+  /// QpConfig::registration asks for. retire() completes the WQE.
   void registration_failed(QueuePair& qp) noexcept;
-  /// Completes every WQE at the head of the queue that is done.
+  /// Completes the finished WQEs at the head of the queue.
   void retire(QueuePair& qp) noexcept;
-  /// Everything that was begun is completed.
+  /// Every WQE that was begun is completed.
   [[nodiscard]] static bool drained(const QueuePair& qp) noexcept;
-  /// The QP's timer has come up: retransmission, end of an RNR pause or of a delay.
+  /// The QP's timer has come up: retransmission, or the end of an RNR pause or of a delay.
   void on_timer(QueuePair& qp) noexcept;
-  /// False when on_timer() would find nothing to do, now or later.
+  /// False when on_timer() has nothing to do, now or later.
   [[nodiscard]] bool waits_for_time(const QueuePair& qp) const noexcept;
-  /// The path is another one: everything in flight is sent again where it is missing, and waited for anew.
+  /// The path has changed: repeats the missing cells in flight, and counts the retries from 0.
   void repeat_all(QueuePair& qp) noexcept;
-  /// The link was lost and is back: the same, and what was waited before that is not forgotten.
+  /// The link was lost and is back: repeats the missing cells, and keeps the count of retries.
   void repeat_by_new_link(QueuePair& qp) noexcept;
 
  private:

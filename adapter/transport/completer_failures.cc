@@ -1,5 +1,5 @@
-// The third part of the completer: requests that fail, and what people hear of it.
-// adapter/transport/completer.cc has the story.
+// Part of the completer: failed requests and their reports. adapter/transport/completer.cc explains how the
+// completer works.
 #include <chrono>
 
 #include "adapter/queues/qp_lifecycle.h"
@@ -40,11 +40,11 @@ void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) no
   }
   engine_.report(qp, failure);
   wqe.status = fault.status;
-  wqe.imm = code_of(fault.reason);  // its last packet, which would carry it, is never sent
+  wqe.imm = code_of(fault.reason);  // free to use: the last packet, which would carry it, is never sent
   wqe.done = true;
 }
 
-/// The peer has answered something that was never asked, and nothing that was.
+/// The peer has acknowledged a PSN that was never sent, and no packet that was sent.
 void Completer::note_foreign_ack(QueuePair& qp) noexcept {
   qp.other_psn = qp.tx.first == 0 && qp.tx.end != 0;
 }
@@ -52,12 +52,12 @@ void Completer::note_foreign_ack(QueuePair& qp) noexcept {
 Reason Completer::silence_reason(QueuePair& qp) noexcept {
   const SendSide& tx = qp.tx;
   if (tx.cumulative != 0) return Reason::kPeerWentSilent;
-  // A peer that expects a slightly earlier number keeps the packet and never executes it.
+  // A peer that expects a slightly lower PSN keeps the packet and never executes it.
   if (qp.other_psn || qp.tx.at(tx.first).probed) return Reason::kPeerOtherPsn;
   return tx.newest_acked != 0 ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered;
 }
 
-/// A request that may wait for ever is reported when it has done so for a while.
+/// Reports a request with unlimited RNR retries once it has waited for kRnrWaitTold.
 void Completer::note_rnr(QueuePair& qp, uint64_t number) noexcept {
   if (qp.attr.rnr_retry != kRnrForEver) return;
   const Qpn packet(static_cast<uint32_t>(number) & Psn::kMask);
@@ -77,7 +77,7 @@ void Completer::registration_failed(QueuePair& qp) noexcept {
   switch (qp.config.registration) {
     case SendRegistration::kOff:
       break;                           // like any other request that fails
-    case SendRegistration::kReactive:  // those before it go on
+    case SendRegistration::kReactive:  // earlier WQEs go on
       qp.state = QpState::kSqd;
       qp.tx.drain_reported = false;
       break;
@@ -98,7 +98,7 @@ bool Completer::complete_failed(QueuePair& qp, const SendWqe& wqe) noexcept {
                                        .place = static_cast<uint32_t>(qp.sq.done)});
   qp.failed_by = static_cast<Reason>(wqe.imm);
   if (wqe.rule->work == SendWork::kRegister && qp.config.registration == SendRegistration::kReactive) {
-    flush_send(engine_, qp);  // the consumer may post them again, and this one
+    flush_send(engine_, qp);  // the consumer may post them again, and the failed one
     qp.tx.halted = false;
     return true;
   }

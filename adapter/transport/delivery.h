@@ -1,4 +1,4 @@
-// adapter/transport/delivery.h -- the completion of a received message, the same for all services.
+// adapter/transport/delivery.h -- the completion of a received message, common to all services.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Delivery {
   Lid src_lid{};
   Qpn src_qpn{};
 };
-/// Makes the CQE of a message. `with_wqe`: the oldest receive WQE that a message has taken completes with it.
+/// Makes the completion of a message. `with_wqe`: ends the oldest receive WQE that a message has taken.
 void deliver(Engine& engine, QueuePair& qp, const Delivery& message, bool with_wqe) noexcept;
 
 }  // namespace weft::adapter

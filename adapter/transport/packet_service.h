@@ -1,5 +1,5 @@
-// adapter/transport/packet_service.h -- what services have in common whose requests are cut into packets by
-// the requester and ended by the completer.
+// adapter/transport/packet_service.h -- common part of the services whose requests the requester cuts into
+// packets and the completer ends.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ class PacketService : public Service {
   Requester requester_;
 };
 
-/// ServiceRow::keep of a class.
+/// ServiceRow::keep for the class `Kept`.
 template <class Kept>
 [[nodiscard]] std::unique_ptr<ServiceState> make_kept() {
   return std::make_unique<Kept>();
 }
-/// ServiceRow::make of a class.
+/// ServiceRow::make for the class `Made`.
 template <class Made>
 [[nodiscard]] std::unique_ptr<Service> make_service(Engine& engine, CellWriter& writer) {
   return std::make_unique<Made>(engine, writer);

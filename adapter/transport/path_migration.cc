@@ -16,7 +16,7 @@ bool same_cells(const QueuePair& qp, const AdapterPort& port) noexcept {
          qp.path.segment_bytes == port.info().cell_payload_bytes;
 }
 
-/// Within the subnet the LID tells who sent a cell, across subnets the Gid.
+/// Within the subnet the LID identifies the sender of a cell, across subnets the GID.
 bool from_alternate(const AlternatePath& path, SubnetId own, const CellView& cell) noexcept {
   const bool global = path.dgid != Gid{} && subnet_of(path.dgid) != own;
   if (cell.has(kCellGlobal) != global) return false;
@@ -25,8 +25,8 @@ bool from_alternate(const AlternatePath& path, SubnetId own, const CellView& cel
                      sizeof(Gid)) == 0;
 }
 
-/// A late cell of a connection that the two QPs had before says nothing of this one. Without acknowledgement
-/// any number of packets may be lost, but none comes again.
+/// False for a late cell of an earlier connection between the two QPs. A service without acknowledgements may
+/// lose any number of packets, but repeats none.
 bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
   if (!qp.acknowledged()) return cell.psn.distance_from(qp.rx.expected) >= 0;
   const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
@@ -37,7 +37,7 @@ bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
   return std::abs(distance) <= static_cast<int32_t>(kPacketWindow);
 }
 
-/// The alternate path is the path from now on.
+/// Makes the alternate path the path of the QP.
 bool take_alternate(Engine& engine, QueuePair& qp) noexcept {
   QpAttr& attr = qp.attr;
   const AlternatePath to = attr.alt;
@@ -62,18 +62,18 @@ bool take_alternate(Engine& engine, QueuePair& qp) noexcept {
   return true;
 }
 
-/// An ACK by the path of now, of what was acknowledged before: its peer follows it. Nothing else need be
-/// under way, and what the peer sends meanwhile goes by the path that this end has left.
+/// Sends an ACK for data that is already acknowledged, on the new path, so that the peer follows. Perhaps
+/// nothing else is in flight, and the peer still sends on the path that this end has left.
 void tell_of_path(Engine& engine, QueuePair& qp) noexcept {
   if (!qp.serves_window() || !qp.abilities().receive) return;
-  if (qp.config.ack_mode == AckMode::kStrict) {  // full: others go there
+  if (qp.config.ack_mode == AckMode::kStrict) {  // if it is full, its ACKs go by the new path
     (void)qp.rx.strict_acks.push({qp.rx.expected.plus(Psn::kMask), qp.rx.executed_cell});
   }
   engine.schedule.want_ack(qp, true, engine.now);
 }
 
-/// A request from a peer that sends by the path that `qp` has left. Answers are not answered: two ends that
-/// have left each other would go on for ever.
+/// A request from a peer that still sends on the path that `qp` has left. Responses do not count: two ends
+/// that have both moved would otherwise answer each other for ever.
 bool has_not_followed(const QueuePair& qp, const CellView& cell) noexcept {
   constexpr uint32_t kAnswers = kOpAcknowledge | kOpResponse;
   const bool asks = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kAnswers) == 0;

@@ -1,10 +1,10 @@
 // adapter/transport/path_migration.h -- automatic path migration (APM): a connected QP with an alternate path
-// goes over to it when the first one fails, when its consumer says so, or when its peer has.
+// moves to it when the primary path fails, when its consumer asks for it, or when its peer has moved.
 //
-// Both ends must be ready before either may move. A QP that is (kRearm, kArmed) says so in every cell
-// (kCell2MayMigrate); one in kRearm that hears it from its peer is kArmed. A cell that comes by the alternate
-// path and does not say it is from a peer that has moved. One that moves says so at once by an ACK, and again
-// for each request that its peer still sends by the path it has left.
+// Both ends must be ready before either may move. A QP in kRearm or kArmed sets kCell2MayMigrate in every
+// cell. A QP in kRearm that receives the flag from its peer becomes kArmed. A cell on the alternate path
+// without the flag comes from a peer that has moved. A QP that moves tells its peer by an ACK at once, and by
+// another for each request that the peer still sends on the old path.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@
 
 namespace weft::adapter {
 
-/// Can the attributes named in `mask` be taken? kOk or kBadValue: no alternate path to be armed with, one
-/// that is in use, partition or cell size that does not fit.
+/// Checks the attributes named in `mask`. kBadValue: there is no alternate path to arm, the alternate path is
+/// in use, or its partition or cell size does not fit.
 [[nodiscard]] ModifyResult check_migration(const Engine& engine, const QueuePair& qp, const QpAttr& attr,
                                            uint32_t mask) noexcept;
-/// The QP goes over to its alternate path, which is its only one then; what is in flight has yet to be
-/// repeated. False, with kPathMigError, when that path is of no use.
+/// Moves the QP to its alternate path, which becomes its only path. The caller repeats the cells in flight.
+/// Returns false, with kPathMigError, when the alternate path is not usable.
 [[nodiscard]] bool migrate(Engine& engine, QueuePair& qp) noexcept;
-/// A cell that did not come from the QP's peer by its path. True when the peer has migrated and `qp` has
-/// followed; `port` is where the cell came in. A peer that has not followed yet is told of the path again.
+/// Handles a cell that did not come from the QP's peer on its path; the cell came in at `port`. Returns true
+/// when the peer has migrated and `qp` has followed. A peer that has not followed yet gets another ACK on the
+/// new path.
 [[nodiscard, gnu::cold]] bool follow_peer(Engine& engine, QueuePair& qp, const AdapterPort& port,
                                           const CellView& cell) noexcept;
-/// What QueuePair::watch waits for may have come with a cell of the peer.
+/// Checks whether a cell of the peer brings one of the events in QueuePair::watch.
 [[gnu::cold]] void watch_cell(Engine& engine, QueuePair& qp, const CellView& cell) noexcept;
 
 }  // namespace weft::adapter

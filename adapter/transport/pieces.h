@@ -1,5 +1,5 @@
-// adapter/transport/pieces.h -- the walk over a scatter/gather list: from bytes of a message to the pieces of
-// memory in which they lie, each checked.
+// adapter/transport/pieces.h -- the walk over a scatter/gather list: translates bytes of a message to pieces
+// of memory, each checked.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 
 namespace weft::adapter {
 
-/// Bytes [begin, begin + bytes) of what a list of segments names.
+/// Bytes [begin, begin + bytes) of the memory that a list of segments names.
 struct Stretch {
   uint64_t begin;
   uint64_t bytes;
 };
 
-/// Calls `action(address, bytes)` for each piece of the stretch, in order, after checking it. kNone, or why
-/// it went no further; kOutOfBounds when the list is too short.
+/// Checks each piece of the stretch in order, then calls `action(address, bytes)` for it. Returns kNone, or
+/// the fault at which it stopped; kOutOfBounds when the list is too short.
 template <class Action>
 [[gnu::always_inline]] inline AccessFault for_each_piece(const MemoryTable& memory, PdId pd,
                                                          std::span<const Sge> list, Stretch stretch,

@@ -12,7 +12,7 @@ namespace {
   return opcode_properties(static_cast<uint8_t>(opcode));
 }
 
-/// False when the memory has gone.
+/// False when the memory is no longer mapped.
 [[nodiscard]] bool copy_in(const MemoryTable& memory, std::byte* to,
                            std::span<const std::byte> data) noexcept {
   const auto copy = [&](std::byte* at, uint64_t bytes) { copy_guarded(at, data.data(), bytes); };
@@ -47,7 +47,7 @@ void describe_packet(RxPacket& packet, const CellView& cell) noexcept {
   if (cell.cell_number != 0) return;
   packet.va = cell.va;
   packet.rkey = cell.rkey;
-  packet.revision = 0;  // what was granted for another address is no grant for this one
+  packet.revision = 0;  // a grant for another address does not hold for this one
 }
 
 ResponderFault Placement::check_operation(const QueuePair& qp, const CellView& cell) const noexcept {
@@ -55,8 +55,8 @@ ResponderFault Placement::check_operation(const QueuePair& qp, const CellView& c
   if ((properties & kOpRequest) == 0 || (properties & qp.row->takes) == 0) {
     return ResponderFault::kUnsupported;
   }
-  const bool datagram =
-      (properties & (kOpOnRc | kOpOnUc | kOpOnXrc)) == 0;  // one packet is the whole message
+  // A datagram is one packet.
+  const bool datagram = (properties & (kOpOnRc | kOpOnUc | kOpOnXrc)) == 0;
   if (datagram && (cell.flags2 & (kCell2More | kCell2Continues)) != 0) return ResponderFault::kViolation;
   if ((properties & kOpDatagramHeader) != 0 && cell.qkey != qp.attr.qkey) return ResponderFault::kWrongQkey;
   if (domain_of(qp, cell.srq) == nullptr) return ResponderFault::kWrongSrq;
@@ -74,7 +74,8 @@ ResponderFault Placement::check_rights(const QueuePair& qp, Opcode opcode) const
   return granted ? ResponderFault::kNone : ResponderFault::kNotGranted;
 }
 
-/// The peer is wrong, or, when there is no memory behind what the entry allows, this node is (C-30).
+/// Notes a refusal and returns whose fault it is: the peer's, or this node's if the entry allows the access
+/// and no page is mapped (C-30).
 ResponderFault Placement::refused(AccessFault fault) noexcept {
   engine_.faults.add(fault);
   refused_ = fault;
@@ -84,14 +85,15 @@ ResponderFault Placement::refused(AccessFault fault) noexcept {
 ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
   const PdId* pd = domain_of(qp, packet.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;
-  if (end == 0) {  // a message without bytes touches no memory, so its key means nothing, as in InfiniBand
+  // A message without bytes touches no memory, so its key is not checked, as in InfiniBand.
+  if (end == 0) {
     packet.grant = {};
     return ResponderFault::kNone;
   }
   const uint32_t binding = packet.grant.binding;
   AccessFault fault = engine_.memory.check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end,
                                                   AccessKind::kRemoteWrite, packet.grant);
-  // The key was bound anew since the packet's first bytes were placed: they lie where it pointed before.
+  // The key was bound anew after the first bytes of the packet were placed; they lie in the old memory.
   const bool moved = packet.revision != 0 && packet.grant.binding != binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
   if (fault != AccessFault::kNone) return refused(fault);
@@ -171,7 +173,7 @@ ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t b
   const uint64_t before = continues ? message.bytes_ : 0;
   if (before + bytes > engine_.config.limits.message_bytes_max) return ResponderFault::kTooLong;
   if (packet.fills_wqe) return ResponderFault::kNone;
-  // One operation is one range under one key, however many packets it takes.
+  // All packets of one operation must form one range under one key.
   if (continues && (packet.rkey != message.key_ || packet.va != message.va_ + before)) {
     return ResponderFault::kViolation;
   }
@@ -213,7 +215,7 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
   const PdId* pd = domain_of(qp, job.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;
   AccessFault why = AccessFault::kNone;
-  if (begun && job.grant.one_shot) {  // the key has served: this read is what it has served
+  if (begun && job.grant.one_shot) {  // the one-shot key was used by this read
     if (!engine_.memory.still_bound(job.grant)) why = AccessFault::kNotValid;
   } else {
     RemoteGrant grant;
@@ -247,7 +249,7 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
                                          });
   }
   if (fault != AccessFault::kNone) return refused(fault);
-  // What the peer calls an address may be aligned where the memory is not.
+  // The address that the peer uses may be aligned where the memory is not.
   const bool aligned =
       va % kFetchOperandBytes == 0 && reinterpret_cast<uintptr_t>(at) % kFetchOperandBytes == 0;
   misaligned_ = !aligned || room != kFetchOperandBytes;
@@ -265,7 +267,7 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
   return fault == AccessFault::kNone ? ResponderFault::kNone : refused(fault);
 }
 
-/// What the table of faults leaves open: which key or right it was.
+/// Finds the exact key or right that the fault table leaves open.
 Reason Placement::reason_of(const QueuePair& qp, Opcode opcode, ResponderFault fault) const noexcept {
   const uint32_t properties = properties_of(opcode);
   switch (fault) {
@@ -298,7 +300,7 @@ Reason Placement::reason_of(const QueuePair& qp, Opcode opcode, ResponderFault f
   return Reason::kNone;
 }
 
-/// An RC QP ends with its refusal. Others go on, and what a peer repeats is said once.
+/// An RC QP ends with its refusal. Other QPs go on, and report each kind of refusal once.
 void Placement::report(QueuePair& qp, Failure failure, ResponderFault fault) noexcept {
   misaligned_ = false;
   if (qp.qpn == kQpnGsi) return;

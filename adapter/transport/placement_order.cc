@@ -1,9 +1,9 @@
-// The part of Placement for cells that do not come in turn. How it works: data is placed when it arrives, and
-// a cell that was lost comes after cells of later packets. Writes and Sends of one QP must leave memory as
-// their order says, so such a cell leaves out the bytes that later packets have written: those are known, for
-// each packet in the window has its grant or receive WQE and the mask of its placed cells. Most late cells
-// lie outside the hull of all that was placed ahead of its turn, and then there is nothing to look at. The
-// sum of a packet CRC is made of what came, cell by cell, wherever the cells stand in their packet.
+// The part of Placement for cells out of order. How it works: data is placed when it arrives, so a repeated
+// cell can come after cells of later packets. Writes and Sends of one QP must leave memory as if executed in
+// order. Such a late cell therefore leaves out the bytes that later packets have written. These bytes are
+// known, because each packet in the window has its grant or receive WQE and the mask of its placed cells.
+// Most late cells lie outside the hull of all data placed ahead of its turn and need no comparison. The
+// packet CRC is computed from the received bytes, cell by cell, in any order.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,7 +18,7 @@
 namespace weft::adapter {
 namespace {
 
-/// Calls `action(begin, bytes)` for each stretch of the `wanted` cells of a packet that have been placed.
+/// Calls `action(begin, bytes)` for each placed stretch of the `wanted` cells of a packet.
 template <class Action>
 void for_each_placed(const RxPacket& packet, uint64_t wanted, uint32_t segment_bytes,
                      Action action) noexcept {
@@ -32,7 +32,7 @@ void for_each_placed(const RxPacket& packet, uint64_t wanted, uint32_t segment_b
   }
 }
 
-/// Cells of a packet whose memory begins at `at` that may lie in [first, end).
+/// The cells that may lie in [first, end), of a packet whose memory begins at `at`.
 [[nodiscard]] uint64_t cells_within(uintptr_t at, uint32_t segment_bytes, uintptr_t first,
                                     uintptr_t end) noexcept {
   if (end <= at) return 0;
@@ -42,14 +42,14 @@ void for_each_placed(const RxPacket& packet, uint64_t wanted, uint32_t segment_b
   return cell_mask(static_cast<uint32_t>(until)) & ~cell_mask(static_cast<uint32_t>(before));
 }
 
-/// Where a cell's body begins in what a packet CRC is over, but for immediate data before it.
+/// Where the body of a cell begins in the input of the packet CRC, without immediate data before it.
 [[nodiscard]] uint64_t body_begin(const QueuePair& qp, const RxPacket& packet, uint32_t number) noexcept {
   const uint64_t head = number != 0 && !packet.fills_wqe ? kVaBytes : 0;
   return head + uint64_t{number} * qp.path.segment_bytes;
 }
 
-/// No packet's bodies are longer. Each body counts as if the packet had this many bytes, because its length
-/// is known with its last cell.
+/// Upper limit of the bodies of a packet. The CRC treats every packet as this long, because only the last
+/// cell tells the true length.
 [[nodiscard]] uint64_t longest_bodies(const QueuePair& qp) noexcept {
   return kVaBytes + kIdataBytes + uint64_t{kCellsPerPacketMax} * qp.path.segment_bytes;
 }
@@ -68,7 +68,7 @@ void for_each_placed(const RxPacket& packet, uint64_t wanted, uint32_t segment_b
 
 }  // namespace
 
-/// Calls `action(address, bytes)` for where bytes of a packet lie, and touches nothing.
+/// Calls `action(address, bytes)` for the pieces of memory of a packet, and does not touch them itself.
 template <class Action>
 AccessFault Placement::visit_place(QueuePair& qp, const RxPacket& packet, uint64_t begin, uint64_t bytes,
                                    Action action) noexcept {
@@ -78,14 +78,15 @@ AccessFault Placement::visit_place(QueuePair& qp, const RxPacket& packet, uint64
                           {queue.sges(packet.wqe), queue.at(packet.wqe).sge_count},
                           {packet.offset + begin, bytes}, AccessKind::kLocalWrite, action);
   }
-  // Once a binding has ended the place of its pages is unknown; a packet under it will be refused.
+  // After a binding has ended, the pages of its memory are unknown. A packet under such a binding will be
+  // refused.
   const bool stands = packet.grant.at != nullptr || packet.revision == engine_.memory.revision() ||
                       engine_.memory.still_bound(packet.grant);
   if (!stands) return AccessFault::kNotValid;
   return engine_.memory.visit_granted(packet.grant, begin, bytes, AccessKind::kRemoteWrite, action);
 }
 
-/// Anything placed ahead of its turn may lie in these bytes of a packet.
+/// These bytes of a packet may overlap data that was placed ahead of its turn.
 bool Placement::meets_what_is_ahead(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                     uint64_t bytes) noexcept {
   const ReceiveSide& rx = qp.rx;
@@ -110,7 +111,7 @@ ResponderFault Placement::copy_among_others(QueuePair& qp, Psn psn, const RxPack
     });
   }
   if (!late) return copy(qp, packet, begin, data);
-  // No byte yet, but the first ones of a receive WQE have it checked.
+  // Copies no byte, but checks a receive WQE that gets its first data.
   const ResponderFault fault = copy(qp, packet, begin, {});
   if (fault != ResponderFault::kNone) return fault;
   qp.counters.add(QpCounter::kCellsBehindLater);
@@ -126,7 +127,7 @@ ResponderFault Placement::copy_among_others(QueuePair& qp, Psn psn, const RxPack
   return packet.fills_wqe ? ResponderFault::kLocalAccess : refused(access);
 }
 
-/// What the packets behind `psn` have written of the piece.
+/// Takes the bytes that packets after `psn` have written out of `unwritten`.
 void Placement::leave_out_later(QueuePair& qp, Psn psn, Unwritten& unwritten) noexcept {
   const uint32_t segment = qp.path.segment_bytes;
   const auto distance = static_cast<uint64_t>(psn.distance_from(qp.rx.expected));
@@ -158,9 +159,9 @@ void Placement::sum_up(const QueuePair& qp, RxPacket& packet, uint32_t number,
   packet.body_sum ^= crc32c_combine(body, 0, longest_bodies(qp) - end);
 }
 
-/// Immediate data that stands in another cell than the last moves all bodies behind it, which was not known
-/// when they came: such a packet, which no sender of ours makes, is summed up from memory; so are those that
-/// come to a QP without packet CRC.
+/// Immediate data in a cell before the last one moves all bodies behind it, which was unknown when they came.
+/// The requester here never sends such packets; their CRC is computed from memory. So is the CRC of packets
+/// for a QP without packet CRC.
 bool Placement::packet_crc_right(QueuePair& qp, const RxPacket& packet) noexcept {
   const uint32_t last = packet.cells - 1U;
   const uint64_t idata = packet.idata_cells >> last & 1;

@@ -1,7 +1,8 @@
-// How it works: packets are made only when the cells before them have left, so at most one packet of a QP
-// waits for credit. `cursor` walks over the packets in flight; a repetition sets bits in a packet's `pending`
-// and moves the cursor back, and the same loop sends them. A WQE counts as started when its last packet is
-// made. What a message goes through is inlined into run(): much of what a small one costs here were calls.
+// How it works: a packet is made only after the cells of earlier packets have left, so at most one packet of
+// a QP waits for credit. `cursor` goes over the packets in flight. A repetition sets bits in a packet's
+// `pending` and moves the cursor back, and the same loop sends them. A WQE counts as started when its last
+// packet is made. All steps of a message are inlined into run(), because calls made up much of the cost of a
+// small message.
 #include "adapter/transport/requester.h"
 
 #include <algorithm>
@@ -17,16 +18,16 @@ bool Requester::has_work(const QueuePair& qp) const noexcept {
   return tx.cursor < tx.end || may_execute(qp);
 }
 
-/// The head of the queue can be taken up, or one more packet of it be made.
+/// The WQE at the head of the queue can be started, or its next packet be made.
 [[gnu::always_inline]] inline bool Requester::may_execute(const QueuePair& qp) const noexcept {
   const SendSide& tx = qp.tx;
   if (tx.halted || qp.sq.started == qp.sq.rung || engine_.now < tx.delay_until) return false;
   const SendWqe& wqe = qp.sq.at(qp.sq.started);
-  // While the queue drains, what has begun is finished and nothing else begins.
+  // While the queue drains, started WQEs are finished and none is started.
   const bool may = wqe.started ? qp.abilities().finish_send : qp.abilities().execute_send;
   const bool fenced = !wqe.started && (wqe.flags & kSendFence) != 0 && tx.reads_in_flight != 0;
   if (!may || fenced) return false;
-  // What was posted before may have to read its memory once more, as long as it is not completed.
+  // Earlier WQEs that are not completed may have to read their memory again for a repetition.
   if (wqe.rule->work == SendWork::kInvalidate && qp.sq.done != qp.sq.started) return false;
   return !wqe.started || !wqe.rule->moves_data() || check_window(qp, wqe);
 }
@@ -176,8 +177,8 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   if (last) ++qp.sq.started;
 }
 
-/// The next packet finds no memory: that of another is awaited, of this QP or of the adapter, or there is
-/// none.
+/// The next packet finds no memory. If a supply is on its way, or packets of this QP are in flight, wait;
+/// else fail the WQE.
 Requester::Step Requester::find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept {
   if (engine_.tx_chunks.awaited()) {
     engine_.schedule.want_send(qp);
@@ -188,7 +189,7 @@ Requester::Step Requester::find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept 
   return Step::kAgain;
 }
 
-/// What a bind, an invalidation or a registration does to the protection table.
+/// Executes a bind, an invalidation or a registration on the protection table.
 SendFault Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
   MemoryTable& memory = engine_.memory;
   const PdId pd = qp.config.pd;
@@ -256,12 +257,11 @@ void Requester::fail_local(QueuePair& qp, SendWqe& wqe, const SendFault& fault) 
   completer_.retire(qp);
 }
 
-/// A check of the data segments has failed.
+/// The fault of a WQE whose data segments failed a check.
 SendFault Requester::bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept {
   const Sge* segment = writer_.find_bad_segment(qp, wqe, kind);
   AccessFault fault = writer_.fault_of(qp.config.pd, segment, kind);
-  if (fault == AccessFault::kNone)
-    fault = AccessFault::kNotMapped;  // the table allows it, and it is not there
+  if (fault == AccessFault::kNone) fault = AccessFault::kNotMapped;  // allowed, but no page is mapped
   return {WcStatus::kLocalProtection, local_reason(fault), segment};
 }
 

@@ -15,15 +15,15 @@ class Requester {
   Requester(Engine& engine, CellWriter& writer, Completer& completer) noexcept
       : engine_(engine), writer_(writer), completer_(completer) {}
 
-  /// Sends up to `budget` cells of `qp`; returns how many. `blocked` is set when credit or slots ran out.
+  /// Sends up to `budget` cells of `qp`; returns how many. Sets `blocked` when credit or slots ran out.
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
-  /// RD: executes WQEs without data and makes one packet, sends nothing.
+  /// RD: executes WQEs without data and makes one packet; sends nothing.
   void prepare_packet(QueuePair& qp) noexcept;
-  /// True while run() could do something without an acknowledgement or a timer in between.
+  /// True while run() can do something without waiting for an acknowledgement or a timer.
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept;
 
  private:
-  // Steps of taking the next WQE, in this order. kPacket: a packet was made; kAgain: look at the next WQE.
+  // Result of taking the next WQE. kPacket: a packet was made; kAgain: look at the next WQE.
   enum class Step : uint8_t { kPacket, kAgain, kStop };
   [[nodiscard]] Step next_packet(QueuePair& qp) noexcept;
   [[nodiscard]] bool may_execute(const QueuePair& qp) const noexcept;

@@ -1,4 +1,4 @@
-// adapter/transport/responder_faults.h -- what follows when a packet is refused: one table from fault to NAK
+// adapter/transport/responder_faults.h -- the consequences of a refused packet: one table from fault to NAK
 // code, completion of the receive WQE, asynchronous event, QP state and counters (house style 26, C-23).
 #pragma once
 
@@ -12,13 +12,13 @@ namespace weft::adapter {
 
 struct FaultRule {
   ResponderFault fault;
-  AckCode nak;         // services with acknowledgement
+  AckCode nak;         // only services with acknowledgements
   bool ends_qp;        // RC: the QP goes to the error state
   bool ends_recv_wqe;  // RC: the receive WQE in use completes with `recv_status`
   WcStatus recv_status;
   AsyncEventKind event;
   QpCounter counter;
-  AdapterCounter drop;  // kCount: the QP's counter says it all
+  AdapterCounter drop;  // kCount: only the QP's counter counts
 };
 
 inline constexpr std::array kFaultRules{

@@ -1,6 +1,6 @@
-// adapter/transport/rnr_timer.h -- the 5-bit code by which a responder says how long the requester has to
-// wait after an RNR NAK, with the values of InfiniBand. It travels in the cell number field of the NAK, which
-// names no cell there.
+// adapter/transport/rnr_timer.h -- the 5-bit code with which a responder tells the requester how long to wait
+// after an RNR NAK, with InfiniBand's values. The NAK carries the code in its cell number field, which names
+// no cell in an RNR NAK.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::adapter {
 
-/// In units of 10 us, by code.
+/// Waiting time by code, in units of 10 us.
 inline constexpr std::array<uint32_t, 32> kRnrTimerUnits{
     65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
     256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};

@@ -1,8 +1,8 @@
-// adapter/transport/service.h -- what a transport service is: a row of constants, and one object of each
-// adapter that runs its QPs. A QP points to both (QueuePair::row, QueuePair::service), so that nothing else
-// asks for types. A service stands in a folder of its own and in the table of adapter/transport/services.cc,
-// and in no other place. The row of an RC QP may change while it is made: one service may serve peers on the
-// same machine, another those beyond a link.
+// adapter/transport/service.h -- the interface of a transport service: a row of constants, and one object per
+// adapter that runs its QPs. A QP points to both (QueuePair::row, QueuePair::service), so no other code tests
+// QP types. A service has its own folder and an entry in the table of adapter/transport/services.cc, and
+// appears nowhere else. The row of an RC QP may change while the QP is made: one service may serve peers on
+// the same machine, another the peers behind a link.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class QueuePair;
 class CellWriter;
 class Service;
 
-/// What a service keeps of each QP beside what all have. Its memory comes and goes with the QP's.
+/// Additional state of a QP that its service keeps. It is allocated and freed with the QP.
 struct ServiceState {
   ServiceState() = default;
   virtual ~ServiceState() = default;
@@ -32,24 +32,25 @@ struct ServiceState {
   ServiceState& operator=(const ServiceState&) = delete;
 };
 
-/// What never changes of a service. False and empty: it has none of it.
+/// The constants of a service. False or empty: the service does not have the feature.
 struct ServiceRow {
   QpType type;
-  QpType states_like;  // whose moves between states and whose attributes it has (adapter/queues/qp_rules.h)
-  std::span<const SendOpcodeRule> operations{};  // that its send queues take
-  uint32_t takes = 0;           // kOpOn... of the requests that its responders execute (messages/opcode.h)
-  uint32_t send_window = 1;     // packets in flight
-  uint32_t receive_window = 0;  // packets of which some cells may have come. More than one: acknowledged each
-  bool acknowledged = false;    // a request ends with its answer, else when it has left
-  bool connected = false;       // a QP has one peer, else each request says where it goes
+  QpType states_like;  // type whose state transitions and attributes apply (adapter/queues/qp_rules.h)
+  std::span<const SendOpcodeRule> operations{};  // accepted by its send queues
+  uint32_t takes = 0;        // kOpOn... of the requests that its responders execute (messages/opcode.h)
+  uint32_t send_window = 1;  // packets in flight
+  // Packets that may be partly received. With more than one, packets are acknowledged one by one.
+  uint32_t receive_window = 0;
+  bool acknowledged = false;  // a request ends with its answer; if false, when it has left
+  bool connected = false;     // a QP has one peer; if false, each request names its destination
   bool has_send_queue = true;
   bool has_recv_queue = true;
   bool names_srq = false;         // each request names a shared receive queue of its peer
-  bool serves_domain = false;     // it belongs to an XRC domain; what comes names the queue and so the PD
+  bool serves_domain = false;     // a QP belongs to an XRC domain; requests name queue and PD
   bool has_packet_crc = false;    // PUSH-CELL-08
-  bool has_grh_space = false;     // QpConfig::grh_space; and its requests may carry a global header
+  bool has_grh_space = false;     // QpConfig::grh_space; its requests may carry a global header
   bool joins_groups = false;      // multicast
-  bool takes_raw_frames = false;  // they know no partition, and come by protocol (SAN-XPORT-16), as IPv6
+  bool takes_raw_frames = false;  // IPv6 frames without P_Key, selected by protocol (SAN-XPORT-16)
   bool is_paced = false;          // QpAttr::rate_limit_kbps
   std::unique_ptr<ServiceState> (*keep)() = nullptr;
   std::unique_ptr<Service> (*make)(Engine& engine, CellWriter& writer) = nullptr;
@@ -63,42 +64,43 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// A cell for a QP that may receive, from where it may come and of its partition.
+  /// Takes a cell for a QP that may receive. The caller has checked sender and partition.
   virtual void take(QueuePair& qp, const CellView& cell) noexcept = 0;
-  /// Sends up to `budget` cells; returns how many. `blocked` is set when credit or slots ran out.
+  /// Sends up to `budget` cells; returns how many. Sets `blocked` when credit or slots ran out.
   virtual uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept = 0;
-  /// run() could do more without an acknowledgement or a timer in between.
+  /// run() can do more without waiting for an acknowledgement or a timer.
   [[nodiscard]] virtual bool has_work(const QueuePair& qp) const noexcept = 0;
   /// The QP's timer has come up.
   virtual void on_timer(QueuePair& qp) noexcept = 0;
-  /// The send queue begins to drain: what is done completes, and the end is told.
+  /// The send queue begins to drain: completes the finished WQEs and reports the end.
   virtual void drain(QueuePair& qp) noexcept = 0;
-  /// The QP stops, or ends: it gives back what the service keeps for it.
+  /// The QP stops, or ends: it gives back the resources of the service.
   virtual void forget(QueuePair& /*qp*/) noexcept {}
 
-  /// Sends what the QP owes if it is due; returns cells. `done` is false while something is still owed.
+  /// Sends the due acknowledgements of the QP; returns cells. `done` is false while some are left.
   virtual uint32_t acknowledge(QueuePair& /*qp*/, bool& done) noexcept {
     done = true;
     return 0;
   }
-  /// Something is owed now.
+  /// An acknowledgement is due now.
   [[nodiscard]] virtual bool owes_now(const QueuePair& /*qp*/) const noexcept { return false; }
-  /// The QP ends: what it has received and not acknowledged is acknowledged as well as can be.
+  /// The QP ends: acknowledges its received data once more, without a guarantee.
   virtual void say_last_words(QueuePair& /*qp*/) noexcept {}
   /// The doorbell rang while a message waited for a receive WQE.
   virtual void receive_posted(QueuePair& /*qp*/) noexcept {}
 
-  /// The path is another one: what is in flight and missing is sent again, and waited for anew.
+  /// The path has changed: repeats the missing cells in flight, and counts the retries from 0.
   virtual void repeat_all(QueuePair& /*qp*/) noexcept {}
-  /// The link was lost and is back: the same, and what was waited before that is not forgotten.
+  /// The link was lost and is back: repeats the missing cells, and keeps the count of retries.
   virtual void repeat_by_new_link(QueuePair& /*qp*/) noexcept {}
-  /// The oldest request in flight fails, if there is one.
+  /// Fails the oldest request in flight, if there is one.
   virtual void fail_oldest(QueuePair& /*qp*/, const SendFault& /*fault*/) noexcept {}
 
-  /// It sends for no QP, too: run_turn() has its turn once in each of the adapter's, and returns cells.
+  /// The service also sends for no particular QP: each turn of the adapter calls run_turn(), which returns
+  /// cells.
   [[nodiscard]] virtual bool has_turns() const noexcept { return false; }
   virtual uint32_t run_turn() noexcept { return 0; }
-  /// run_turn() would do something now.
+  /// run_turn() has something to do now.
   [[nodiscard]] virtual bool wants_turn() const noexcept { return false; }
 };
 

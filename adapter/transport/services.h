@@ -1,4 +1,4 @@
-// adapter/transport/services.h -- the table of services, and those of one adapter.
+// adapter/transport/services.h -- the table of services, and the services of one adapter.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,20 @@ namespace weft::adapter {
 
 /// Every service of the product.
 [[nodiscard]] std::span<const ServiceRow* const> all_services() noexcept;
-/// The one of a type; null when there is none.
+/// The service of a type; null when there is none.
 [[nodiscard]] const ServiceRow* find_service(std::span<const ServiceRow* const> table, QpType type) noexcept;
 
 /// The services of one adapter, each with its object. Owner: the adapter.
 class Services {
  public:
-  /// `table` outlives it; empty: all_services().
+  /// `table` must outlive the object; empty: all_services().
   Services(std::span<const ServiceRow* const> table, Engine& engine, CellWriter& writer);
 
   [[nodiscard]] const ServiceRow* find(QpType type) const noexcept { return find_service(table_, type); }
   /// Null when the adapter has no such service.
   [[nodiscard]] Service* object_of(const ServiceRow& row) const noexcept;
 
-  /// The turns of those that have one, and whether one wants it.
+  /// Calls run_turn() of the services that have turns; returns the cells sent.
   uint32_t run_turns() noexcept {
     uint32_t cells = 0;
     for (Service* service : turning_) cells += service->run_turn();
@@ -38,8 +38,8 @@ class Services {
 
  private:
   std::span<const ServiceRow* const> table_;
-  std::vector<std::unique_ptr<Service>> objects_;  // as table_
-  std::vector<Service*> turning_;                  // Service::has_turns()
+  std::vector<std::unique_ptr<Service>> objects_;  // in the order of table_
+  std::vector<Service*> turning_;                  // services with has_turns()
 };
 
 }  // namespace weft::adapter

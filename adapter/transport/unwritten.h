@@ -1,6 +1,7 @@
-// adapter/transport/unwritten.h -- which bytes of a piece of memory later packets have not written. A late
-// cell may meet 511 later packets, most of them at the same place or apart from it, so what is written at
-// either end of the piece only moves that end; what is written in the middle is marked word by word.
+// adapter/transport/unwritten.h -- the bytes of a piece of memory that later packets have not written. A late
+// cell may meet 511 later packets, most of which cover the same place or another one entirely. A write at
+// either end of the piece therefore only moves that end; a write in the middle is marked byte by byte in a
+// bitmap.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +17,17 @@ namespace weft::adapter {
 
 class Unwritten {
  public:
-  /// @param piece at most kCellPayloadBytesMax bytes; nothing of it is written yet
+  /// @param piece at most kCellPayloadBytesMax bytes, all unwritten
   explicit Unwritten(std::span<const std::byte> piece) noexcept
       : base_(reinterpret_cast<uintptr_t>(piece.data())), end_(piece.size()) {}
 
-  /// Every byte is known to be written. May stay false where they are written bit by bit.
+  /// Every byte is written. May stay false when several writes in the middle together cover the piece.
   [[nodiscard]] bool none() const noexcept { return begin_ >= end_; }
   /// The piece from its first to its last unwritten byte.
   [[nodiscard]] uintptr_t first_address() const noexcept { return base_ + begin_; }
   [[nodiscard]] uintptr_t end_address() const noexcept { return base_ + end_; }
 
-  /// Bytes [at, at + bytes) are written, wherever they lie.
+  /// Marks the part of [at, at + bytes) that lies in the piece as written.
   void write(uintptr_t at, uint64_t bytes) noexcept {
     const uint64_t from = std::max(at, base_ + begin_) - base_;
     const uint64_t to = std::max(std::min(at + bytes, base_ + end_), base_) - base_;
@@ -67,7 +68,7 @@ class Unwritten {
     for (uint64_t word = first + 1; word < last; ++word) marks_[word] = ~uint64_t{0};
     marks_[last] |= tail;
   }
-  /// The next byte from `from` on that is marked, or is not.
+  /// The next byte from `from` on whose mark equals `marked`.
   [[nodiscard]] uint64_t next(uint64_t from, bool marked) const noexcept {
     while (from < end_) {
       const uint64_t marks = marks_[from / kWordBits];
@@ -81,7 +82,7 @@ class Unwritten {
   uintptr_t base_;
   uint64_t begin_ = 0;
   uint64_t end_;
-  std::array<uint64_t, kCellPayloadBytesMax / kWordBits> marks_{};  // bit per byte
+  std::array<uint64_t, kCellPayloadBytesMax / kWordBits> marks_{};  // one bit per byte
 };
 
 }  // namespace weft::adapter

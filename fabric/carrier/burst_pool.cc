@@ -1,6 +1,6 @@
-// How it works: threads of ZeroMQ push buffers on a list that the owner takes off as a whole, so no pop races
-// with another and a buffer that comes back at once causes no ABA problem. A lent buffer holds a
-// reference to the store.
+// How it works: a ZeroMQ thread that is done with a buffer pushes it on the list `returned`. The owner takes
+// this list as a whole. As there is no concurrent pop, a buffer that returns at once causes no ABA problem. A
+// lent buffer holds a reference to the store, so the store lives at least as long as the message.
 #include "fabric/carrier/burst_pool.h"
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace weft::fabric {
 struct BurstPool::Buffer {
   std::byte* data = nullptr;
   Buffer* next = nullptr;
-  std::shared_ptr<Store> keeper;  // while ZeroMQ has the buffer
+  std::shared_ptr<Store> keeper;  // set while ZeroMQ has the buffer
 };
 
 struct BurstPool::Store {
@@ -28,7 +28,7 @@ struct BurstPool::Store {
   size_t buffer_bytes;
   std::unique_ptr<std::byte[]> memory;
   std::vector<Buffer> buffers;
-  Buffer* free = nullptr;                   // the owner's
+  Buffer* free = nullptr;                   // used by the owner only
   std::atomic<Buffer*> returned = nullptr;  // pushed by any thread
 };
 
@@ -36,7 +36,7 @@ BurstPool::BurstPool(uint32_t buffers, size_t buffer_bytes)
     : store_(std::make_shared<Store>(buffers, buffer_bytes)) {}
 
 std::byte* BurstPool::take() noexcept {
-  // Pairs with the release in come_back(): ZeroMQ is done with what the buffer held.
+  // Pairs with the release in come_back(): ZeroMQ no longer reads the buffer.
   Buffer* back = store_->returned.exchange(nullptr, std::memory_order_acquire);
   while (back != nullptr) {
     Buffer* next = back->next;

@@ -1,6 +1,6 @@
-// fabric/carrier/burst_pool.h -- buffers in which a ZeroMQ link composes its bursts and from which the
-// library sends them as they are. A buffer comes back when the last reference to its message is gone,
-// whichever thread drops it; so the memory lives until then, even when the link has ended.
+// fabric/carrier/burst_pool.h -- buffers in which a ZeroMQ link composes its bursts. The library sends them
+// without a copy. A buffer comes back when the last reference to its message is dropped, by any thread. The
+// memory lives until then, even if the link has ended.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace weft::fabric {
 
-/// Owner: the link's thread. No call blocks; none but the constructor allocates buffers.
+/// Owner: the link's thread. No call blocks. Only the constructor allocates buffers.
 class BurstPool {
  public:
   BurstPool(uint32_t buffers, size_t buffer_bytes);
 
-  /// A free buffer of `buffer_bytes`, one that was used lately if possible: it is likely to be in the cache.
-  /// Null when all are on the way. The caller lends it in the end.
+  /// A free buffer of `buffer_bytes`. Buffers that came back last are preferred, because they are likely to
+  /// be in the cache. Null if all buffers are lent. The caller must lend the buffer in the end.
   [[nodiscard]] std::byte* take() noexcept;
-  /// Makes `out` a message of the first `bytes` of a taken buffer, which then belongs to the message. False
-  /// without memory: the buffer is still the caller's.
+  /// Makes `out` a message of the first `bytes` of a taken buffer; the buffer then belongs to the message.
+  /// False without memory: the buffer still belongs to the caller.
   [[nodiscard]] bool lend(std::byte* buffer, size_t bytes, ZmqMessage& out) noexcept;
 
  private:

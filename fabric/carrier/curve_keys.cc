@@ -30,7 +30,7 @@ bool is_comment(const std::string& line) {
   return line.empty() || line == "#" || line.starts_with("# ");
 }
 
-/// The only line of a key file that is no comment.
+/// The first line of a key file that is not a comment. It must be a key.
 Result<std::string> read_key_line(const std::string& path) {
   const Result<std::string> text = read_text_file(path);
   if (!text) return text.error();
@@ -109,14 +109,14 @@ Result<std::vector<CurveAllowed>> read_curve_allow(const std::string& path) {
         three && (guest || std::from_chars(from, to, guid, 16).ptr == to) && looks_like_key(entry.public_key);
     if (!good) {
       return Error{
-          fmt::format("{}:{}: write NAME GUIDHEX PUBLICKEY, with - as GUID of who may join a spare "
-                      "port",
+          fmt::format("{}:{}: write NAME GUIDHEX PUBLICKEY, with - as GUID if the key may join spare "
+                      "ports",
                       path, number)};
     }
     entry.guid = Guid(guid);
     for (const CurveAllowed& other : out) {
       if (other.name != entry.name && other.public_key != entry.public_key) continue;
-      return Error{fmt::format("{}:{}: name or key stands there already", path, number)};
+      return Error{fmt::format("{}:{}: the file has this name or this key already", path, number)};
     }
     out.push_back(std::move(entry));
   }

@@ -1,6 +1,6 @@
-// fabric/carrier/hello_limiter.h -- HELLOs of one key, or without keys of one address: a hundred each second,
-// after a first burst for a machine full of ranks that start together. The table is bounded; the owner heard
-// longest ago makes room.
+// fabric/carrier/hello_limiter.h -- limits the rate of HELLOs per key, or per address where there are no
+// keys: 100 per second after a first burst of 512, for a machine whose ranks all start together. The table is
+// bounded: a new owner replaces the one whose last HELLO is the oldest.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace weft::fabric {
 
-/// A hundred HELLOs cost a switch some 2 ms. Programs that come one after the other, as in a test suite, need
-/// about as many; decisions section 4 had one a second, which let every second rank of a machine wait.
+/// A hundred HELLOs cost a switch about 2 ms. A test suite that starts one program after the other needs
+/// about as many. At one per second (decisions section 4), every second rank of a machine would have to wait.
 inline constexpr uint32_t kHellosPerSecond = 100;
-/// Two for each port of the largest switch: an endnode says HELLO again when its first one got no answer.
+/// Two for each port of the largest switch: an endnode repeats a HELLO that got no answer.
 inline constexpr uint32_t kHelloBurst = 512;
 inline constexpr size_t kHelloOwnersMax = 64;
 

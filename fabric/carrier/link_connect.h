@@ -1,6 +1,6 @@
-// fabric/carrier/link_connect.h -- how the joining end gets its link: by endpoint, whatever carries it.
-// Endnodes join a switch, and of two neighbouring switches one joins the other. The link comes up when the
-// switch is there, and comes up again whenever the switch returns.
+// fabric/carrier/link_connect.h -- makes the link of the joining end from an endpoint, for every kind of
+// carrier. Endnodes join a switch; of two neighbouring switches one joins the other. The link comes up when
+// the switch is there, and again each time the switch returns.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct LinkEndpointConfig {
   Duration liveness{};            // ZeroMQ: silence that counts as death; 0: 1.5 s for ipc, 5 s for tcp
 };
 
-/// A link and what keeps it up. Owner: one thread; the engine's poll() does the work.
+/// A link and its supervisor. Owner: one thread; the engine's poll() does the work.
 class LinkConnection {
  public:
   explicit LinkConnection(const LinkTimers& timers, std::unique_ptr<LinkSupervisor> supervisor)
@@ -39,19 +39,19 @@ class LinkConnection {
   LinkEngine engine_;
 };
 
-/// Checks the form of the endpoint, that one which leaves this machine comes with keys, and that the files of
-/// those hold keys.
+/// Checks the form of the endpoint, that an endpoint which leaves this machine has keys, and that the key
+/// files hold keys.
 Status check_link_endpoint(const LinkEndpointConfig& config);
 
-/// Prepares what keeps a link to the endpoint up, for an engine that the caller owns; nothing is connected
-/// before the engine's first poll(). `random` gives the nonces and must outlive the supervisor. Fails with
-/// one line on a wrong endpoint, size or key file.
+/// Makes the supervisor of a link to the endpoint, for an engine that the caller owns. Nothing is connected
+/// before the engine's first poll(). `random` gives the nonces and must outlive the supervisor. A wrong
+/// endpoint, size or key file gives an error of one line.
 Result<std::unique_ptr<LinkSupervisor>> make_connector(const LinkEndpointConfig& config,
                                                        RandomSource& random);
 
-/// Checks the configuration and prepares the link; nothing is connected before the first poll(). `random`
-/// gives the nonces and must outlive the connection. Fails with one line on a wrong endpoint, size or key
-/// file.
+/// Checks the configuration and prepares the link. Nothing is connected before the first poll(). `random`
+/// gives the nonces and must outlive the connection. A wrong endpoint, size or key file gives an error of one
+/// line.
 Result<std::unique_ptr<LinkConnection>> connect_link(const LinkEndpointConfig& config, RandomSource& random);
 
 }  // namespace weft::fabric

@@ -1,10 +1,10 @@
-// How it works: the region begins with one control block per ring, then the slots of ring 0, then those of
-// ring 1. All sizes come from the handshake; nothing in the region is believed but the two positions of the
-// peer, which the rings check. A sleeper is woken by a packet on the socket of the handshake: each side has
-// an end of its own, so no flag that a peer sets on its descriptor can make a call of ours wait, as it could
-// on an eventfd that both share (docs/shared_memory.md). The peer's death shows as a hang-up of the socket,
-// and what it had published by then still arrives; a frozen peer is back-pressure, nothing more (decisions
-// 2.9).
+// How it works: the region begins with one control block per ring. The slots of ring 0 follow, then those of
+// ring 1. All sizes come from the handshake. The only values read from the region are the peer's two
+// positions, and the rings check them. A packet on the socket of the handshake wakes a sleeping peer. Each
+// side has its own end of the socket, so no flag that a peer sets on its descriptor can make a call of ours
+// wait. An eventfd shared by both sides would allow that (docs/shared_memory.md). If the peer dies, the
+// socket shows a hang-up; flits that the peer published before still arrive. A frozen peer only causes
+// back-pressure (decisions 2.9).
 #include "fabric/carrier/shm_carrier.h"
 
 #include <array>
@@ -19,10 +19,10 @@ namespace weft::fabric {
 namespace {
 
 constexpr size_t kControlBytes = 4096;
-constexpr Duration kHangUpCheck =
-    20ms;  // one system call each time while the loop spins; asleep, the socket wakes us
-/// What a peer published before it hung up is taken within a few turns, or never: a ring that is not emptied,
-/// or is still written to, does not keep a dead link up.
+/// Interval of the hang-up check while the loop spins: one system call each. In a sleep the socket wakes us.
+constexpr Duration kHangUpCheck = 20ms;
+/// After a hang-up the loop takes the peer's last flits within a few turns. If the ring still has flits after
+/// this time, because we do not read it or the peer still writes, the link goes down all the same.
 constexpr Duration kLastCells = 20ms;
 static_assert(2 * sizeof(RingControl) <= kControlBytes);
 
@@ -38,15 +38,15 @@ std::byte* slots_at(const SharedRegion& region, size_t ring, RingGeometry shape)
   return region.bytes().data() + kControlBytes + ring * ring_bytes(shape);
 }
 
-/// The socket of the handshake.
+/// Wake-ups by the socket of the handshake.
 class SocketBell final : public PeerBell {
  public:
   explicit SocketBell(GuardedFd socket) : socket_(std::move(socket)) {}
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// False once the peer has hung up, or the program that we are part of has closed the socket.
+  /// False once the peer has hung up, or the program around us has closed the socket.
   [[nodiscard]] bool drain() noexcept { return socket_.is_ours() && drain_packets(socket_.get()); }
   void ring() noexcept override {
-    // A peer whose socket is full has wake-ups to read already.
+    // If the peer's socket is full, the peer has wake-ups to read already.
     if (socket_.can_wake()) static_cast<void>(send_packet(socket_.get(), std::array{std::byte{1}}, {}));
   }
 
@@ -72,7 +72,7 @@ class ShmCarrier final : public Carrier {
   bool keeps_all() const noexcept override { return true; }
   uint64_t taken_before() const noexcept override { return producer_.taken_before(); }
   uint32_t publish_every() const noexcept override { return kFlitsPerPublish; }
-  // The consumer's tail frees the slots, and it reads again by itself.
+  // The consumer's tail frees the slots, and the consumer rereads slots by itself.
   void retire(uint64_t /*before*/) noexcept override {}
   void resend(uint64_t /*from*/) noexcept override {}
 
@@ -106,7 +106,7 @@ class ShmCarrier final : public Carrier {
   bool prepare_sleep() noexcept override { return consumer_.prepare_sleep(); }
   void finish_sleep() noexcept override {
     consumer_.finish_sleep();
-    check_at_ = Instant::min();  // takes the wake-up from the socket, too
+    check_at_ = Instant::min();  // the next poll() also takes the wake-up from the socket
   }
   Instant deadline() const noexcept override { return hung_up_at_ == kNever ? kNever : Instant::min(); }
 
@@ -123,7 +123,7 @@ class ShmCarrier final : public Carrier {
   std::shared_ptr<SocketBell> bell_;
   RingProducer producer_;
   RingConsumer consumer_;
-  WakeList* wakes_ = nullptr;  // served apart: the owner wakes the peer
+  WakeList* wakes_ = nullptr;  // set: served apart, the owner wakes the peer
   Instant check_at_ = Instant::min();
   Instant hung_up_at_ = kNever;
 };

@@ -14,14 +14,14 @@ namespace weft::fabric {
 /// Bytes of the region of one link.
 [[nodiscard]] size_t shm_region_bytes(RingGeometry shape) noexcept;
 
-/// What one end of a shared-memory link holds.
+/// Resources of one end of a shared-memory link.
 struct ShmParts {
   SharedRegion region;
   GuardedFd socket;  // connected to the peer; non-blocking
 };
 
-/// Descriptors that come with WELCOME: the memfd. It is the only open file that both sides ever share, and
-/// neither reads nor writes it as a file.
+/// Descriptors that come with WELCOME: the memfd. It is the only open file that both sides share. Neither
+/// side reads or writes it as a file.
 inline constexpr size_t kShmWelcomeFds = 1;
 
 enum class ShmSide : uint8_t { kSwitch, kEndnode };

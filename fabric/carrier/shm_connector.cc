@@ -1,5 +1,5 @@
-// How it works: connect, HELLO, wait some seconds, check what came, go up. On any failure, and when the
-// link goes down, start over a moment later.
+// How it works: connect, send HELLO, wait up to kAnswerWait, check the answer, bring the link up. After a
+// failure, and when the link goes down, start again after kRetryInterval.
 #include "fabric/carrier/shm_connector.h"
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace weft::fabric {
 namespace {
 
-/// A switch lets 16 in at a time, and a crowd shares the cores with it. An endnode that hangs up sooner
+/// A switch admits 16 endnodes at a time, and the endnodes share its cores. An endnode that hangs up sooner
 /// loses its place in the queue.
 constexpr Duration kAnswerWait = 5s;
 
@@ -47,7 +47,8 @@ class ShmConnector final : public LinkSupervisor {
  private:
   static constexpr Duration kRetryInterval = kLinkRetryInterval;
 
-  /// Rings, and the text that says why there are none, take memory of a program that may have none left.
+  /// Rings and error texts need memory. If the program has none left, the attempt is abandoned and repeated
+  /// later.
   int attempt(LinkSeat& seat, Instant now) noexcept {
     int work = 0;
     if (!with_memory([&] { work = socket_.valid() ? take_answer(seat, now) : join(now); })) {
@@ -92,7 +93,7 @@ class ShmConnector final : public LinkSupervisor {
     LinkParams params;
     const LinkRefusal refusal = end_.take(answer, params);
     if (refusal != LinkRefusal::kNone) {
-      // What we refuse ourselves has no values of the switch's.
+      // If we refuse the answer ourselves, it has no values of the switch to describe.
       const bool theirs = answer.kind == LinkMessageKind::kRefuse;
       return fail(now, theirs ? describe_refusal(answer) : std::string(to_string(refusal)), refusal);
     }
@@ -115,7 +116,7 @@ class ShmConnector final : public LinkSupervisor {
     trouble_ = why;
     refusal_ = refusal;
     retry_at_ = now + kRetryInterval;
-    if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", path_, why);
+    if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; retrying", path_, why);
     return 0;
   }
 
@@ -130,7 +131,7 @@ class ShmConnector final : public LinkSupervisor {
   Instant answer_until_{};
   std::string trouble_;
   LinkRefusal refusal_ = LinkRefusal::kNone;
-  bool unanswered_ = false;  // the last HELLO
+  bool unanswered_ = false;  // the last HELLO got no answer within kAnswerWait
   LogLimiter limiter_{kProblemLogInterval};
 };
 

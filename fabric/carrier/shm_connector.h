@@ -1,6 +1,6 @@
-// fabric/carrier/shm_connector.h -- the endnode's side of shared-memory links (decisions 2.9): connect,
-// HELLO, check the seals of what comes back. The socket stays open: its hang-up is the switch's death, and
-// then it all begins again.
+// fabric/carrier/shm_connector.h -- the endnode's side of shared-memory links (decisions 2.9): connect, send
+// HELLO, check the seals of the memfd that comes back. The socket stays open. If the switch dies, the socket
+// hangs up and the connector starts again.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
-// How it works: the producer fills slots and publishes them by one release store of the head; the consumer
-// reads behind its acquire load. Slots come back by a release store of the tail. Each side remembers the
-// other's last position and looks again only when that says full or empty, so the lines travel once per
-// burst. To sleep the consumer exchanges its flag to 1 and looks at the head again; the producer publishes
-// and then exchanges the flag to 0: the second of the two sees the other's store, because both exchanges are
-// in one order.
+// How it works: the producer fills slots and publishes them by one release store of the head. The consumer
+// reads the slots after its acquire load of the head. It gives slots back by a release store of the tail.
+// Each side remembers the other's last position and loads it again only when the remembered one says full or
+// empty, so that the cache lines travel once per burst. Before a sleep the consumer exchanges its flag to 1
+// and then loads the head again. The producer stores the head and then exchanges the flag to 0. All exchanges
+// of the flag have one order, so the side whose exchange comes second sees the other's store.
 #include "fabric/carrier/slot_ring.h"
 
 #include <algorithm>
@@ -82,8 +82,8 @@ bool RingConsumer::waits() noexcept {
   return cursor_ != head_seen_ && !faulty_;
 }
 
-/// An exchange, though its value is not looked at: a store would end the release sequence of the producer's
-/// exchange in publish(), and the next prepare_sleep() might then not see what was published before that.
+/// The value does not matter, but a plain store would end the release sequence of the producer's exchange in
+/// publish(). The next prepare_sleep() might then miss slots published before that exchange.
 void RingConsumer::finish_sleep() noexcept {
   if (!asked_) return;
   asked_ = false;

@@ -15,7 +15,7 @@
 namespace weft::fabric {
 namespace {
 
-/// An honest peer leaves one wake-up at most. One that floods us is read faster than it writes, turn by turn.
+/// An honest peer leaves at most one wake-up. A peer that floods us is drained by this number per turn.
 constexpr int kPacketsPerDrain = 32;
 
 Result<sockaddr_un> address_of(const std::string& path) {
@@ -54,8 +54,7 @@ Result<UniqueFd> listen_unix(const std::string& path, int backlog) {
   Result<sockaddr_un> address = address_of(path);
   if (!address) return address.error();
   if (Result<UniqueFd> other = connect_unix(path)) {
-    return Error{
-        fmt::format("somebody listens on {} already: stop that process or choose another name", path)};
+    return Error{fmt::format("another process listens on {}: stop it or choose another name", path)};
   }
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) unlink(path.c_str());
@@ -102,7 +101,8 @@ bool peer_hung_up(int socket) noexcept {
 bool drain_packets(int socket) noexcept {
   std::byte one;
   for (int packet = 0; packet < kPacketsPerDrain; ++packet) {
-    // The rest of a longer packet goes with it; the kernel closes descriptors that come unasked.
+    // The kernel drops the rest of a longer packet. It also closes passed descriptors, as recv() has no room
+    // for them.
     const ssize_t got = recv(socket, &one, sizeof one, MSG_DONTWAIT);
     if (got == 0) return false;
     if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;

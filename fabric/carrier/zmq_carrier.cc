@@ -1,8 +1,8 @@
-// How it works: flits are composed one behind the other in a buffer that leaves as one message per publish,
-// uncopied; a reference stays until the flits in it are acknowledged, and a repeat sends it again -- what the
-// peer had already, it drops by number. Messages that arrive stay in a ring until the engine has consumed
-// their last flit; a peer that fills it beyond what its window allows has broken the link. An empty burst is
-// a sign of life.
+// How it works: flits are composed one behind the other in a buffer. publish() sends the buffer as one
+// message, without a copy. A reference stays until the flits in it are acknowledged. A repeat sends the
+// message again, and the peer drops the flits it has already by their numbers. Messages that arrive stay in a
+// ring until the engine has consumed their last flit. A peer that fills this ring beyond its window has
+// broken the link. An empty burst is a sign of life.
 #include "fabric/carrier/zmq_carrier.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ void ZmqCarrier::publish(Instant now) noexcept {
   ZmqMessage message;
   if (wrap_burst(message)) {
     if (staged_data_) {
-      if (Burst* kept = sent_.extend()) *kept = {message.share(), tx_position_};  // claim() saw to the room
+      if (Burst* kept = sent_.extend()) *kept = {message.share(), tx_position_};  // claim() checked the room
     }
     static_cast<void>(channel_->send_burst(message));
   }
@@ -74,7 +74,7 @@ void ZmqCarrier::publish(Instant now) noexcept {
   begin_burst();
 }
 
-/// A long burst leaves in the buffer it was composed in, a short one as a copy.
+/// A long burst leaves in the buffer in which it was composed, a short one as a copy.
 bool ZmqCarrier::wrap_burst(ZmqMessage& out) noexcept {
   if (staging_ == spare_.data() || staged_bytes_ <= kCopiedBytesMax) {
     return out.assign({staging_, staged_bytes_});
@@ -128,7 +128,7 @@ uint32_t ZmqCarrier::receive(std::span<RxSlot> out) noexcept {
     Burst& burst = arrived_.at(arrived_read_);
     const std::span<const std::byte> rest =
         burst.message.bytes().subspan(std::max(read_offset_, kNonceBytes));
-    // A burst that ends inside a flit gives a short slot, which the engine refuses under its own name.
+    // If a burst ends inside a flit, the slot is short and the engine counts it as flit_too_short.
     const size_t claimed = rest.size() < kFlitHeaderBytes
                                ? rest.size()
                                : kFlitHeaderBytes + size_t{load_be<uint16_t>(rest.data() + 2)};

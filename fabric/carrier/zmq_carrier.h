@@ -1,6 +1,7 @@
-// fabric/carrier/zmq_carrier.h -- a carrier over ZeroMQ: one message is a burst of flits behind the 64-bit
-// nonce of the link's incarnation, so that what a dead incarnation left in queues is told apart (decisions
-// 2.10). Sent messages are kept by reference until acknowledged: the retry buffer.
+// fabric/carrier/zmq_carrier.h -- a carrier over ZeroMQ. One message is a burst of flits behind a 64-bit
+// nonce, which names the incarnation of the link. So bursts that a dead incarnation left in queues are
+// recognised (decisions 2.10). The retry buffer is a reference to each sent message until its flits are
+// acknowledged.
 #pragma once
 
 #include <memory>
@@ -15,29 +16,29 @@
 namespace weft::fabric {
 
 /// Silence after which a peer counts as dead.
-inline constexpr Duration kZmqLivenessIpc = std::chrono::milliseconds(1500);  // others notice within 2 s
+inline constexpr Duration kZmqLivenessIpc = std::chrono::milliseconds(1500);  // noticed within 2 s
 /// TCP may stall for seconds under loss.
 inline constexpr Duration kZmqLivenessTcp = std::chrono::seconds(5);
 [[nodiscard]] Duration default_liveness(const std::string& endpoint);
 
-/// Nonces have their top bit set, so that no burst can be mistaken for a handshake message, which begins with
-/// a magic.
+/// Nonces have their top bit set. A handshake message begins with a magic whose top bit is clear, so no burst
+/// looks like one.
 inline constexpr uint64_t kZmqNonceBit = uint64_t{1} << 63;
 
-/// The way out, and on endnodes the way in. Owner: the link's thread.
+/// Sends bursts, and on endnodes also receives them. Owner: the link's thread.
 class BurstChannel {
  public:
   virtual ~BurstChannel() = default;
-  /// Sends a burst; false when it could not go (it then counts as lost).
+  /// Sends a burst. False when it could not be sent; it then counts as lost.
   [[nodiscard]] virtual bool send_burst(ZmqMessage& message) noexcept = 0;
-  /// Takes in what has arrived, by ZmqCarrier::deliver(). Nothing to do where another object calls deliver().
+  /// Passes arrived messages to ZmqCarrier::deliver(). Does nothing where another object calls deliver().
   virtual void pump() noexcept = 0;
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   /// True when nothing has arrived that pump() would take in.
   [[nodiscard]] virtual bool quiet() noexcept = 0;
   /// True once the connection is known to be gone.
   [[nodiscard]] virtual bool gone() const noexcept = 0;
-  /// The carrier ends.
+  /// The carrier ends: the channel must not call it again.
   virtual void detach() noexcept = 0;
 };
 
@@ -47,8 +48,8 @@ class ZmqCarrier final : public Carrier {
              Duration liveness, Instant now);
   ~ZmqCarrier() override;
 
-  /// A message of this link's connection. False when its nonce is another's. One that finds no room is
-  /// dropped, and the next poll() says so.
+  /// Takes a message of this link's connection. False when its nonce is not that of this incarnation. A
+  /// message that finds no room is dropped, and the next poll() returns kOverrun.
   [[nodiscard]] bool deliver(ZmqMessage& message) noexcept;
 
   [[nodiscard]] TxRun claim(uint32_t reserve) noexcept override;
@@ -69,11 +70,11 @@ class ZmqCarrier final : public Carrier {
 
  private:
   static constexpr uint32_t kFlitsPerBurstMax = 64;
-  static constexpr uint32_t kPoolBuffers = 16;          // bursts of full length on the way or unacknowledged
-  static constexpr size_t kCopiedBytesMax = 16 * 1024;  // a shorter burst is copied: its buffer stays
+  static constexpr uint32_t kPoolBuffers = 16;          // long bursts, being sent or unacknowledged
+  static constexpr size_t kCopiedBytesMax = 16 * 1024;  // shorter bursts are copied and keep their buffer
   static constexpr uint32_t kBursts = 2 * kUnacknowledgedFlitsMax;  // kept or waiting, per direction
-  /// Windows of the largest flits that may wait to be read or released. A peer has one on the way, and sends
-  /// it again when a flit of it is missed; what no peer needs is not kept for one (docs/flow_control.md).
+  /// Windows of the largest flits that may wait to be read or released. A peer has one window on the way and
+  /// sends it again when a flit is missed. A peer that needs more breaks the rules (docs/flow_control.md).
   static constexpr uint32_t kWindowsKept = 4;
   struct Burst {
     ZmqMessage message;
@@ -100,19 +101,19 @@ class ZmqCarrier final : public Carrier {
 
   size_t burst_bytes_max_;
   BurstPool pool_;
-  std::vector<std::byte> spare_;  // filled while all of the pool is on the way
+  std::vector<std::byte> spare_;  // staging while all buffers of the pool are lent
   std::byte* staging_;            // the burst being filled: a buffer of the pool, or the spare one
   size_t staged_bytes_ = 0;
-  bool staged_data_ = false;  // it has a sequenced flit
+  bool staged_data_ = false;  // the staged burst has a sequenced flit
   uint64_t tx_position_ = 0;
-  FixedRing<Burst> sent_;  // not acknowledged
+  FixedRing<Burst> sent_;  // sent, not acknowledged
 
-  FixedRing<Burst> arrived_;  // not released
+  FixedRing<Burst> arrived_;  // arrived, not released
   size_t arrived_bytes_ = 0;
   size_t arrived_bytes_max_;
   bool overrun_ = false;
-  size_t arrived_read_ = 0;  // of those, read to their end
-  size_t read_offset_ = 0;   // in the burst being read
+  size_t arrived_read_ = 0;  // bursts of arrived_ that are read to their end
+  size_t read_offset_ = 0;   // bytes read of the burst after those
   uint64_t rx_position_ = 0;
 };
 

@@ -1,8 +1,8 @@
-// How it works: the DEALER connects and reconnects by itself; messages only queue while a connection stands
-// (IMMEDIATE). HELLO carries a fresh nonce and is said again every second until WELCOME echoes it; then the
-// carrier takes the socket's bursts. A monitor tells of a lost connection at once; silence tells of a frozen
-// or vanished switch. Either way the next HELLO has the next nonce, and bursts that still come with an old
-// one are dropped.
+// How it works: the DEALER connects and reconnects by itself. It queues messages only while a connection
+// stands (IMMEDIATE). HELLO carries a fresh nonce and is repeated every second until WELCOME echoes the
+// nonce. Then the carrier takes the socket's bursts. The monitor reports a lost connection at once. Silence
+// for the liveness time tells of a frozen or vanished switch. In both cases the next HELLO has a new nonce,
+// and bursts with an old nonce are dropped.
 #include "fabric/carrier/zmq_connector.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace weft::fabric {
 namespace {
 
 constexpr Duration kReconnectInterval = 1s;
-/// A connection takes a moment: no complaint before.
+/// A connection takes a moment. Before this time no complaint is logged.
 constexpr Duration kConnectPatience = 500ms;
 constexpr Duration kHelloInterval = 1s;
 constexpr Duration kMonitorInterval = 20ms;
@@ -28,7 +28,7 @@ constexpr int kMessagesPerTurn = 64;
 constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 
-/// The DEALER and its monitor; shared by the connector and the carrier of the moment.
+/// The DEALER and its monitor. The connector and the current carrier share it.
 class Dealer final : public BurstChannel {
  public:
   Dealer(std::unique_ptr<ZmqSocket> socket, std::unique_ptr<ZmqSocket> monitor)
@@ -57,7 +57,7 @@ class Dealer final : public BurstChannel {
     carrier_ = &carrier;
     gone_ = false;
   }
-  /// Answer to a HELLO, if one has come.
+  /// Takes the answer to a HELLO if one has come.
   bool take_answer(LinkHello& out) noexcept {
     pump();
     const bool good = decode_link_hello(answer_.bytes(), out) == LinkHelloError::kNone;
@@ -78,9 +78,9 @@ class Dealer final : public BurstChannel {
       }
     }
   }
-  /// How a handshake of keys has failed since the last call, as an event of libzmq; 0: none has.
+  /// The libzmq event of a failed key handshake since the last call; 0: none.
   int take_failure() noexcept { return std::exchange(failed_, 0); }
-  /// libzmq gives up a connection whose key was refused; this begins anew.
+  /// libzmq gives up a connection whose key was refused, so the connector starts it again.
   void reconnect(const std::string& endpoint) noexcept {
     zmq_disconnect(socket_->raw(), endpoint.c_str());
     zmq_connect(socket_->raw(), endpoint.c_str());
@@ -151,7 +151,7 @@ class ZmqConnector final : public LinkSupervisor {
                  ? "the switch does not know our key: is it in spare_keys of its [[switch]]?"
                  : "the switch does not know our key";
     if (!keys) return "the switch wants keys and we have none: --key and --switch-key name them";
-    if (failure == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) return "we come with keys and the switch takes none";
+    if (failure == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) return "we have keys and the switch uses none";
     return "the keys do not fit: is the switch's public key the one of this switch?";
   }
 
@@ -159,7 +159,7 @@ class ZmqConnector final : public LinkSupervisor {
     LinkParams params;
     const LinkRefusal refusal = end_.take(answer, params);
     if (refusal != LinkRefusal::kNone) {
-      // What we refuse ourselves has no values of the switch's.
+      // If we refuse the answer ourselves, it has no values of the switch to describe.
       const bool theirs = answer.kind == LinkMessageKind::kRefuse;
       asked_ = false;
       complain(now, theirs ? describe_refusal(answer) : std::string(to_string(refusal)), refusal);
@@ -183,7 +183,7 @@ class ZmqConnector final : public LinkSupervisor {
   void complain(Instant now, std::string_view why, LinkRefusal refusal) noexcept {
     trouble_ = why;
     refusal_ = refusal;
-    if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; trying on", config_.endpoint, why);
+    if (limiter_.allow(now)) log(LogLevel::kWarn, "no link to {}: {}; retrying", config_.endpoint, why);
   }
 
   ZmqConnectorConfig config_;
@@ -192,8 +192,8 @@ class ZmqConnector final : public LinkSupervisor {
   RandomSource& random_;
   uint64_t nonce_ = 0;
   bool was_up_ = false;
-  bool asked_ = false;          // the last HELLO went out and was not answered
-  std::string_view key_fault_;  // empty: the keys fit, as far as we know
+  bool asked_ = false;          // the last HELLO was sent and has no answer yet
+  std::string_view key_fault_;  // empty: no fault of the keys is known
   Instant hello_at_ = Instant::min();
   Instant reconnect_at_ = kNever;
   Instant patient_until_ = kNever;

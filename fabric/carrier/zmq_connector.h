@@ -1,5 +1,5 @@
-// fabric/carrier/zmq_connector.h -- the endnode's side of ZeroMQ links: a DEALER that says HELLO until a
-// switch welcomes it, and again whenever the connection or the switch is gone (decisions 2.10).
+// fabric/carrier/zmq_connector.h -- the endnode's side of ZeroMQ links: a DEALER that sends HELLO until a
+// switch answers with WELCOME, and again whenever the connection is lost (decisions 2.10).
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct ZmqConnectorConfig {
   Duration liveness{};            // 0: by endpoint
 };
 
-/// Refuses a tcp endpoint that is not loopback without keys. `random` must outlive the connector.
+/// Without keys a tcp endpoint that is not loopback is refused. `random` must outlive the connector.
 Result<std::unique_ptr<LinkSupervisor>> make_zmq_connector(const ZmqConnectorConfig& config,
                                                            RandomSource& random);
 

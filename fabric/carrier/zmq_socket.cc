@@ -12,7 +12,7 @@ namespace weft::fabric {
 namespace {
 
 constexpr int kQueuedBurstsMax =
-    4096;  // above a link's window of 1024 flits, one per burst at worst, and its control flits
+    4096;  // above a link's window (1024 flits, at worst one per burst) plus its control flits
 constexpr int64_t kMessageBytesMax = 1 << 20;
 
 Error zmq_failure(const std::string& what) {
@@ -65,7 +65,7 @@ void ZmqMessage::clear() noexcept {
 Result<std::shared_ptr<ZmqContext>> ZmqContext::create() {
   void* raw = zmq_ctx_new();
   if (raw == nullptr) return zmq_failure("cannot start ZeroMQ");
-  // From any other policy a change may be refused, and the library would abort.
+  // Under another scheduling policy the kernel may refuse the change, and the library would abort.
   if (sched_getscheduler(0) == SCHED_OTHER) {
     static_cast<void>(zmq_ctx_set(raw, ZMQ_THREAD_SCHED_POLICY, SCHED_BATCH));
   }

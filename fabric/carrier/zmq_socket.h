@@ -1,5 +1,5 @@
-// fabric/carrier/zmq_socket.h -- ZeroMQ contexts, sockets and messages that clean up after themselves, with
-// the options links use.
+// fabric/carrier/zmq_socket.h -- RAII wrappers of ZeroMQ contexts, sockets and messages, with the options
+// that links use.
 #pragma once
 
 #include <zmq.h>
@@ -15,8 +15,8 @@
 
 namespace weft::fabric {
 
-/// Bytes an ipc connection takes before its writer waits. The system's default, 208 KiB, is less than one
-/// burst: writer and reader would wake each other several times for it.
+/// Send buffer of an ipc connection in bytes. The system's default of 208 KiB is less than one burst: writer
+/// and reader would wake each other several times per burst.
 inline constexpr int kIpcSendBytes = 1 << 20;
 
 /// A received or to-be-sent message. Move-only.
@@ -32,8 +32,8 @@ class ZmqMessage {
 
   /// A copy of `data`; false without memory.
   [[nodiscard]] bool assign(std::span<const std::byte> data) noexcept;
-  /// The bytes themselves, without a copy: `release(data, hint)` is called when the last reference is gone,
-  /// by whichever thread that is. False without memory; `release` is then not called.
+  /// Makes a message of `data` without a copy. When the last reference is dropped, the thread that drops it
+  /// calls `release(data, hint)`. False without memory; `release` is then not called.
   [[nodiscard]] bool lend(std::span<std::byte> data, zmq_free_fn* release, void* hint) noexcept;
   /// Another reference to the same bytes.
   [[nodiscard]] ZmqMessage share() noexcept;
@@ -44,8 +44,8 @@ class ZmqMessage {
   /// A property of the connection the message came by ("User-Id", "Peer-Address"); empty when unknown.
   [[nodiscard]] std::string_view property(const char* name) const noexcept;
   void clear() noexcept;
-  /// Gives the ipc connection this message has just come by room for kIpcSendBytes on its way out. No effect
-  /// on other transports; less where the system allows less.
+  /// Raises the send buffer of the ipc connection by which this message came to kIpcSendBytes. No effect on
+  /// other transports; a smaller buffer where the system allows less.
   void widen_connection() const noexcept;
   [[nodiscard]] zmq_msg_t* raw() noexcept { return &raw_; }
 
@@ -53,9 +53,9 @@ class ZmqMessage {
   zmq_msg_t raw_;
 };
 
-/// Its I/O threads run as batch work: a thread that the kernel wakes for the first 32 KiB of a burst does not
-/// take the core from the one that is writing the rest, and finds it all when its turn comes
-/// (docs/performance.md). Owner: one thread.
+/// The context's I/O threads run under SCHED_BATCH. The kernel wakes a reader for the first 32 KiB of a
+/// burst. Under SCHED_BATCH this thread does not take the core from the thread that still writes, and finds
+/// the whole burst at its turn (docs/performance.md). Owner: one thread.
 class ZmqContext {
  public:
   static Result<std::shared_ptr<ZmqContext>> create();
@@ -81,17 +81,17 @@ class ZmqSocket {
 
   Status set(int option, int value);
   Status set(int option, const std::string& value);
-  /// What all link sockets want: no lingering, bounded queues, dead connections noticed within `liveness`.
+  /// Options of all link sockets: no lingering, bounded queues, dead connections noticed within `liveness`.
   Status set_link_options(Duration liveness);
   /// On an ipc endpoint, before bind(): connections of other users are closed at once (SO_PEERCRED).
   Status accept_own_user_only();
   Status bind(const std::string& endpoint);
   Status connect(const std::string& endpoint);
 
-  /// False when it could not go; the message is then still ours.
+  /// False when the message could not be sent; it then still belongs to the caller.
   [[nodiscard]] bool send(ZmqMessage& message, bool more = false) noexcept;
   [[nodiscard]] bool receive(ZmqMessage& message) noexcept;
-  /// True when something can be received. Asks the library, as its descriptor signals only once.
+  /// True when something can be received. Asks the library, because the descriptor is edge-triggered.
   [[nodiscard]] bool readable() const noexcept;
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] void* raw() const noexcept { return raw_; }

@@ -1,6 +1,6 @@
 // fabric/link/cell_port.h -- a link as a channel adapter sees it: whole cells in and out. With whole-cell
-// flits nothing is copied; with smaller flits the port segments and reassembles (PUSH-CELL-04 is the
-// adapter's, this is the link's part of SAN-FLIT-01).
+// flits nothing is copied. With smaller flits the port segments and reassembles, which is the link's part of
+// SAN-FLIT-01 (PUSH-CELL-04 belongs to the adapter).
 #pragma once
 
 #include <array>
@@ -24,14 +24,14 @@ struct CellPortInfo {
   std::array<uint16_t, kLinkPkeysMax> pkeys{};  // P_Key table; 0 behind the last one
 };
 
-/// A received cell, its CRC already verified. In the carrier's memory: copy a header field once, then use the
-/// copy.
+/// A received cell whose CRC is already verified. It lies in the carrier's memory, and the peer may still
+/// write to it: copy a header field once, then use the copy.
 struct RxCell {
   std::span<const std::byte> bytes{};
   VirtualLane vl{};
 };
 
-/// Owner: one thread. Nothing here blocks or allocates after the link is up.
+/// Owner: one thread. No call blocks or allocates once the link is up.
 class CellPort : public Sleeper {
  public:
   /// True while the link is up and info() is valid.
@@ -43,9 +43,9 @@ class CellPort : public Sleeper {
   virtual int poll(Instant now) noexcept = 0;
 
   /// Memory for one cell of up to `cell_bytes`; null when the lane has no credit or no slot is free. Nothing
-  /// is reserved until commit(); a further claim gives the same memory.
+  /// is reserved until commit(): a second claim gives the same memory.
   [[nodiscard]] virtual std::byte* claim(VirtualLane vl, uint32_t cell_bytes) noexcept = 0;
-  /// Sends the claimed cell. `cell_crc` is the CRC that stands in its last four bytes.
+  /// Sends the claimed cell. `cell_crc` is the CRC in its last four bytes.
   virtual void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept = 0;
 
   /// Cells that arrived; valid until release().

@@ -1,7 +1,7 @@
 // fabric/link/credit.h -- the credits of one lane in one direction, as absolute 64-bit totals (house style
-// 20, decisions 2.5): an update that is lost, late or repeated does no harm. The wire carries the low 16 bits
-// of the flits given back, which is enough because at most kCreditsPerLaneMax (2^15 - 1) are ever in flight.
-// docs/flow_control.md.
+// 20, decisions 2.5). So a lost, late or repeated update does no harm. The wire carries the low 16 bits of
+// the number of flits given back. That is enough, because at most kCreditsPerLaneMax (2^15 - 1) flits are in
+// flight. docs/flow_control.md.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace weft::fabric {
 
-/// Both ends of one lane. Each link end owns one: the sending half for flits it sends, the receiving half for
-/// flits that come in. Owner: the link's thread.
+/// Both halves of one lane at one link end: the sending half counts flits that this end sends, the receiving
+/// half flits that come in. Owner: the link's thread.
 class LaneCredit {
  public:
-  /// A link comes up: `capacity` flit buffers on either side, nothing sent.
+  /// A link comes up: each side has `capacity` flit buffers, and nothing has been sent.
   void reset(uint32_t capacity) noexcept { *this = LaneCredit(capacity); }
 
   // ---- sending half --------------------
   [[nodiscard]] uint32_t available() const noexcept {
     return static_cast<uint32_t>(capacity_ + returned_ - sent_);
   }
-  /// Counts one flit, once, when it is first sent.
+  /// Counts one flit when it is first sent. A repeat does not count.
   void spend() noexcept {
     WEFT_DCHECK(available() > 0, "flit sent without credit");
     ++sent_;
   }
-  /// Takes the peer's total of flits given back. @return false when it exceeds what was sent: the peer broke
-  /// the protocol, nothing was changed. An older total is no news and true.
+  /// Takes the peer's total of flits given back. @return false when it exceeds the flits sent: the peer broke
+  /// the protocol, and nothing is changed. An older total is true and changes nothing.
   [[nodiscard]] bool absorb(uint16_t wire_total) noexcept {
     const auto ahead =
         static_cast<int16_t>(static_cast<uint16_t>(wire_total - static_cast<uint16_t>(returned_)));
@@ -51,14 +51,14 @@ class LaneCredit {
     granted_ += flits;
     WEFT_DCHECK(granted_ <= arrived_, "more flit buffers given back than were filled");
   }
-  /// Flits given back that the peer has not been told of.
+  /// Flits given back whose total the peer has not been told.
   [[nodiscard]] uint64_t untold() const noexcept { return granted_ - told_; }
-  /// The total to put on the wire; counts as told.
+  /// The total to put on the wire. The caller must send it, as it counts as told.
   [[nodiscard]] uint16_t tell() noexcept {
     told_ = granted_;
     return static_cast<uint16_t>(granted_);
   }
-  /// The peer may have missed what it was told: all of it is untold again.
+  /// The peer may have missed totals: everything counts as untold again.
   void forget_told() noexcept { told_ = 0; }
   /// Flits received and not yet given back.
   [[nodiscard]] uint64_t held() const noexcept { return arrived_ - granted_; }

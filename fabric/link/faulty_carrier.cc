@@ -12,7 +12,7 @@ namespace weft::fabric {
 
 namespace {
 
-/// What of a slot is flit: past its end there is nothing to damage.
+/// Bytes of the flit in a slot. Damage behind them would have no effect.
 uint32_t flit_bytes(const RxSlot& slot) noexcept {
   if (slot.size < kFlitHeaderBytes) return slot.size;
   return std::min(slot.size, kFlitHeaderBytes + uint32_t{load_be<uint16_t>(slot.bytes + 2)});
@@ -60,7 +60,7 @@ uint32_t FaultyCarrier::deliver_held(std::span<RxSlot> out, HeldState state) noe
   return count;
 }
 
-/// Decides one slot's fate; writes 0..2 slots to `out`, which has room for two.
+/// Decides the fate of one slot. Writes 0 to 2 slots to `out`, which has room for two.
 uint32_t FaultyCarrier::pass(const RxSlot& slot, std::span<RxSlot> out) noexcept {
   if (faults_.cut || random_.chance_ppm(faults_.drop_ppm)) {
     lose(slot);
@@ -103,8 +103,8 @@ uint32_t FaultyCarrier::receive(std::span<RxSlot> out) noexcept {
     return inner_->receive(out);
   uint32_t count = deliver_held(out, HeldState::kWaiting);
   std::array<RxSlot, kFlitsPerReceiveMax> arrived;
-  const size_t room =
-      std::min(arrived.size(), (out.size() - count) / 3);  // a slot, its double, one held back
+  // Each arrived slot may need three places: itself, its duplicate, and one slot held back before.
+  const size_t room = std::min(arrived.size(), (out.size() - count) / 3);
   const uint32_t fresh = inner_->receive(std::span(arrived).first(room));
   for (uint32_t i = 0; i < fresh; ++i) {
     const uint32_t passed = pass(arrived[i], out.subspan(count));
@@ -115,8 +115,8 @@ uint32_t FaultyCarrier::receive(std::span<RxSlot> out) noexcept {
   return count;
 }
 
-/// A lost control flit is not repeated. Its slot comes back only with a later one, and a sender whose slots
-/// are all lost that way could not send any more.
+/// A lost control flit is not repeated. Without this call its slot would come back only with a later flit,
+/// and a sender whose slots are all lost in this way could send nothing more.
 void FaultyCarrier::lose(const RxSlot& slot) noexcept {
   ++counts_.dropped;
   const bool control = FlitKind(std::to_integer<uint8_t>(slot.bytes[0]) >> 4) != FlitKind::kData;
@@ -137,7 +137,7 @@ void FaultyCarrier::release(uint64_t before) noexcept {
 bool FaultyCarrier::reread(uint64_t from) noexcept {
   if (!inner_->reread(from)) return false;
   for (Held& held : held_) {
-    // What was delivered stays valid until release(); what was held back will be read again.
+    // Delivered slots stay valid until release(). Slots that were held back will be read again.
     if (held.state == HeldState::kFree || held.state == HeldState::kDelivered) continue;
     held.state = HeldState::kFree;
     --held_count_;

@@ -1,6 +1,6 @@
-// fabric/link/faulty_carrier.h -- a carrier that loses, damages, doubles, swaps and delays what another
-// carrier delivers: faults below the link engine. They strike the receiver's view; the slots themselves stay
-// intact (decisions P3).
+// fabric/link/faulty_carrier.h -- faults below the link engine: a carrier that loses, damages, doubles, swaps
+// and delays the slots that another carrier delivers. Only the receiver's view is affected; the slots
+// themselves stay intact (decisions P3).
 #pragma once
 
 #include <memory>

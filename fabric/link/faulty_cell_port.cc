@@ -11,7 +11,7 @@ int FaultyCellPort::poll(Instant now) noexcept {
   now_ = now;
   const int work = inner_.poll(now);
   if (inner_.incarnation() != incarnation_) {
-    // What an old incarnation still owes never arrives.
+    // Cells held for an old incarnation never arrive.
     incarnation_ = inner_.incarnation();
     for (Held& held : held_) held.state = HeldState::kFree;
     held_count_ = 0;
@@ -78,11 +78,11 @@ std::span<const RxCell> FaultyCellPort::receive() noexcept {
   if (fresh.empty()) deliver_held(HeldState::kAfterNext);
   for (const RxCell& cell : fresh) {
     const uint32_t before = rx_count_;
-    // Cells held back by earlier calls or earlier in this burst follow the first one that passes.
+    // The first cell that passes is followed by the cells that earlier calls, or this burst, held back.
     pass(cell);
     if (rx_count_ != before) deliver_held(HeldState::kAfterNext);
   }
-  if (rx_count_ == 0 && !fresh.empty()) inner_.release();  // all lost: the caller will not
+  if (rx_count_ == 0 && !fresh.empty()) inner_.release();  // nothing to hand out: the caller will not release
   return std::span(rx_).subspan(first, rx_count_ - first);
 }
 
@@ -104,7 +104,7 @@ bool FaultyCellPort::prepare_sleep() noexcept {
 }
 
 Instant FaultyCellPort::deadline() const noexcept {
-  // While the link is down nothing held can arrive.
+  // While the link is down, no held cell can arrive.
   if (held_count_ == 0 || !inner_.up()) return inner_.deadline();
   Instant due = inner_.deadline();
   for (const Held& held : held_) {

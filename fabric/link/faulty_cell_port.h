@@ -1,5 +1,5 @@
-// fabric/link/faulty_cell_port.h -- a cell port that loses, doubles, swaps and delays the cells another port
-// delivers: faults above the link engine, which only end-to-end acknowledgement can repair.
+// fabric/link/faulty_cell_port.h -- faults above the link engine: a cell port that loses, doubles, swaps and
+// delays the cells that another port delivers. Only end-to-end acknowledgement can repair them.
 #pragma once
 
 #include <array>

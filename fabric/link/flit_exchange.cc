@@ -1,11 +1,12 @@
-// How it works. Sending: claim() hands out the next carrier slot, commit() writes the header into it --
-// number, newest acknowledgement, one lane's credit -- and every eighth flit or flush() publishes.
-// Receiving: each slot is checked once. The next number in order is accepted; an older one is a duplicate;
-// a newer one, or damage, means a gap: the slots from the gap on are read again where the carrier keeps
-// them, else the peer is asked. Unsequenced flits name the last data flit sent before them, so a lost tail
-// is noticed too. What is owed to the peer rides on data flits; after eight flits without one, or when the
-// link idles, it travels alone. When there is no progress the peer is asked to answer; its answer names its
-// last flit in order and the credit of every lane, which mends every loss of unsequenced flits.
+// How it works. Sending: claim() hands out the next carrier slot. commit() writes the header into it: number,
+// newest acknowledgement, one lane's credit. Every eighth flit, and flush(), publish. Receiving: each slot is
+// checked once. The next number in order is accepted. An older number is a duplicate. A newer number, or
+// damage, means a gap: if the carrier keeps the slots, they are read again from the gap on; otherwise the
+// peer is asked to repeat. Flits without data name the last data flit sent before them, so the loss of a tail
+// is noticed too. Acknowledgements and credits travel on data flits. If eight flits are owed and no data flit
+// goes out, or when the link idles, they travel alone. If there is no progress, the peer is asked to answer.
+// Its answer names its last flit in order and the credit of every lane used, which repairs every loss of
+// flits without data.
 #include "fabric/link/flit_exchange.h"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ std::byte* FlitExchange::claim(VirtualLane vl) noexcept {
   return slot + kFlitHeaderBytes;
 }
 
-/// What the next flit tells. Inline, so that the header is put together in registers.
+/// Acknowledgement and credit for the next flit. Inline, so that the header is put together in registers.
 [[gnu::always_inline]] inline FlitNews FlitExchange::news() noexcept {
   return {sequence_.tell(), credits_.tell()};
 }
@@ -90,7 +91,7 @@ void FlitExchange::tell_peer(bool everything) noexcept {
     acknowledge = true;
     credits_.tell_again();
   }
-  // Each flit tells one lane's credit, so one turn per lane is enough.
+  // Each flit tells one lane's credit, so one round over the lanes is enough.
   for (uint32_t turn = 0; turn <= profile_.lanes; ++turn) {
     if (!acknowledge && !credits_.owes(threshold)) return;
     if (!send_control(acknowledge ? FlitKind::kAck : FlitKind::kCredit, 0)) return;
@@ -119,8 +120,8 @@ void FlitExchange::flush(Instant now) noexcept {
 std::span<const RxFlit> FlitExchange::receive() noexcept {
   const uint32_t first = rx_count_;
   const uint32_t count = carrier_->receive(std::span(arrived_).first(kFlitsPerReceiveMax - first));
-  // As much as the flit before had, or, at first, one of the last burst: lines that are asked for and hold
-  // nothing would go back and forth between the ends.
+  // Prefetches as many bytes as the flit before had, or, for the first flits, as one of the last burst. Lines
+  // beyond the flit would travel between the ends for nothing.
   const uint32_t like_last =
       kFlitHeaderBytes + static_cast<uint32_t>(rx_[first == 0 ? 0 : first - 1].payload.size());
   if (count > 1) prefetch_to_read(arrived_[1].bytes, std::min(arrived_[1].size, like_last));
@@ -198,7 +199,7 @@ bool FlitExchange::absorb_news(const FlitFields& fields) noexcept {
   return true;
 }
 
-/// The next flit in order: what holds whether or not its cell is handed out.
+/// Accepts the next flit in order, also if its cell is then not handed out.
 [[gnu::always_inline]] inline bool FlitExchange::accept(const FlitFields& fields,
                                                         uint64_t position) noexcept {
   if (!credits_.arrive(fields.vl)) {
@@ -238,9 +239,9 @@ bool FlitExchange::refuse(FlitError error, const FlitFields& fields, uint64_t po
   return false;
 }
 
-/// The sender vouches for the flit and not for the cell in it: a switch forwards what a hostile endnode
-/// changed while it was copied, and no repeat makes it whole. The link is good; the cell is lost as if its
-/// sender had not sent it, and its credit goes back.
+/// Takes the flit and drops its cell. Only the cell's CRC is wrong, in every repeat: a switch forwards a cell
+/// that a hostile endnode changed during the copy, and no repeat makes that cell whole. The link is good, so
+/// the cell counts as lost like a cell that was never sent, and its credit goes back.
 bool FlitExchange::drop_torn(const FlitFields& fields, uint64_t position) noexcept {
   if (!absorb_news(fields) || !accept(fields, position)) return false;
   counters_.add(LinkCounter::kTornCells);
@@ -269,8 +270,8 @@ void FlitExchange::fault(LinkCounter reason) noexcept {
   broken_ = true;
 }
 
-/// A peer that sleeps need not acknowledge the last few flits; where its place in the ring can be seen, that
-/// tells.
+/// A sleeping peer need not acknowledge the last few flits. If the carrier shows the peer's position in the
+/// ring, that position tells how far the peer is.
 TakenFlits FlitExchange::taken() const noexcept {
   if (sender_.unacknowledged() == 0) return {sender_.acknowledged(), true};
   if (!carrier_->keeps_all()) return {sender_.acknowledged(), false};
@@ -296,9 +297,9 @@ void FlitExchange::poll(Instant now) noexcept {
       counters_.add(LinkCounter::kProbesSent);
       sender_.publish(now);
     } else {
+      // Every slot waits behind a lost flit, so there is no slot for the question: repeat unasked.
       repeat_wanted_ = false;
-      sender_.repeat(
-          now);  // every slot waits behind a lost flit, so the peer cannot be asked: repeat unasked
+      sender_.repeat(now);
     }
     watch_.asked(carrier_->keeps_all(), now);
   }
@@ -321,15 +322,16 @@ bool FlitExchange::prepare_sleep() noexcept {
   return carrier_->prepare_sleep();
 }
 
-/// The peer can go on sending without being told: a few flits are unacknowledged, and no lane that has credit
-/// to come is near its end.
+/// True if the peer can go on sending although it has not been told everything: few flits are unacknowledged,
+/// and no lane with untold credit holds flits.
 bool FlitExchange::owes_little() const noexcept {
   return !answer_now_ && sequence_.untold() < tell_at_ && !credits_.owes(tell_at_) &&
          !credits_.owes_of_used_lane();
 }
 
 /// False when the peer's silence means nothing: no lane waits for its credit, and the carrier keeps the few
-/// flits that it may acknowledge without waking us (owes_little() of its side).
+/// unacknowledged flits. The peer may leave those unacknowledged without waking us (owes_little() on its
+/// side).
 bool FlitExchange::peer_is_watched() const noexcept {
   return credits_.starves() || sender_.unacknowledged() >= kFlitsPerAck || !carrier_->keeps_all();
 }
@@ -342,7 +344,7 @@ void FlitExchange::finish_sleep() noexcept {
 
 Instant FlitExchange::deadline() const noexcept {
   Instant due = carrier_->deadline();
-  // What was sent, or found no credit, since the last poll() is not yet watched.
+  // Flits sent, or refused for want of credit, since the last poll() are not yet watched.
   if (peer_is_watched()) due = std::min(due, watch_.deadline(waits_for_peer(), now_));
   return owed_since_ == kNever ? due : std::min(due, owed_since_ + ack_delay_);
 }

@@ -1,7 +1,7 @@
-// fabric/link/flit_exchange.h -- the link-level engine proper (LLE, SAN-SW-04): two ends exchange flits over
-// one carrier, in order, without loss or corruption, as lanes have credit. It brings sender, sequence,
-// credits and watch together: what each flit that arrives means for them, and what the peer is told and when.
-// docs/flow_control.md.
+// fabric/link/flit_exchange.h -- the link-level engine (LLE, SAN-SW-04): two ends exchange flits over one
+// carrier, in order, without loss or corruption, as far as lanes have credit. FlitExchange connects sender,
+// sequence, credits and watch. It decides what each arriving flit means for them, what the peer is told, and
+// when. docs/flow_control.md.
 #pragma once
 
 #include <array>
@@ -21,14 +21,15 @@
 
 namespace weft::fabric {
 
-/// How far a peer is with the data flits sent to it.
+/// The peer's progress with the data flits sent to it.
 struct TakenFlits {
   uint64_t mark = 0;  // changes whenever the peer takes one
   bool all = true;
 };
 
-/// Owner: the link's thread. Between start() and stop() there is a carrier; at other times only release(),
-/// finish_sleep() and what is const may be called. Its user's words for each call: LinkEngine.
+/// Owner: the link's thread. Between start() and stop() there is a carrier. At other times only release(),
+/// finish_sleep() and const functions may be called, but not deadline() and taken(). LinkEngine describes
+/// each call for its user.
 class FlitExchange {
  public:
   FlitExchange(const LinkTimers& timers, CounterSet<LinkCounter>& counters) noexcept;
@@ -36,7 +37,7 @@ class FlitExchange {
   /// A new incarnation of the link. `carrier` stays until stop().
   void start(Carrier& carrier, const LinkParams& params, Instant now) noexcept;
   void stop() noexcept;
-  /// The peer broke the protocol; counted. Only receive() finds that.
+  /// The peer broke the protocol, and a counter says how. Only receive() sets this.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
   [[nodiscard]] std::byte* claim(VirtualLane vl) noexcept;
@@ -46,7 +47,8 @@ class FlitExchange {
   void grant(VirtualLane vl, uint32_t flits) noexcept { credits_.grant(vl, flits); }
   void flush(Instant now) noexcept;
 
-  /// What is due without a flit: news that waited long enough, questions, gauges.
+  /// Does the work that no flit triggers: overdue acknowledgements and credits, questions to the peer,
+  /// gauges.
   void poll(Instant now) noexcept;
   [[nodiscard]] bool prepare_sleep() noexcept;
   void finish_sleep() noexcept;
@@ -55,7 +57,7 @@ class FlitExchange {
   [[nodiscard]] const LinkCredits& credits() const noexcept { return credits_; }
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return sender_.unacknowledged(); }
-  /// What the peer has taken of the data flits sent.
+  /// The peer's progress with the data flits sent.
   [[nodiscard]] TakenFlits taken() const noexcept;
   void publish(StatsPage& page, std::string_view prefix) { credits_.publish(page, prefix); }
 
@@ -86,16 +88,16 @@ class FlitExchange {
   Instant now_{};
   RxSequence sequence_;
   uint32_t rx_count_ = 0;  // views handed out since release()
-  uint32_t tell_at_ = 0;   // flits received or given back that are worth a flit of their own
+  uint32_t tell_at_ = 0;   // acknowledgements or credits that justify a flit without data
   bool broken_ = false;
-  bool repeat_wanted_ = false;  // by the peer
+  bool repeat_wanted_ = false;  // the peer asked for a repeat
   bool answer_now_ = false;
   Duration ack_delay_;
-  Duration repeat_patience_;     // a missing flit that was asked for is asked for again after this long
-  Instant owed_since_ = kNever;  // something is untold since
+  Duration repeat_patience_;     // interval between requests for the same missing flit
+  Instant owed_since_ = kNever;  // since when an acknowledgement or credit is untold
   Instant gauges_at_{};
   ProgressWatch watch_;
-  std::array<RxSlot, kFlitsPerReceiveMax> arrived_{};  // of one receive(); a member, so that it is made once
+  std::array<RxSlot, kFlitsPerReceiveMax> arrived_{};  // of one receive(); here, so that it is made once
   std::array<RxFlit, kFlitsPerReceiveMax> rx_{};
   LinkCredits credits_;
   FlitSender sender_;

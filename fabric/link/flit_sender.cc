@@ -1,6 +1,6 @@
-// How it works: a slot is written once. Its position is kept by the flit's number, so that an acknowledgement
-// can retire and a repeat request can resend from it. Flits without data have no number of their own and name
-// the last data flit sent before them.
+// How it works: a slot is written once. The table `position_` maps a flit's number to its slot, so that an
+// acknowledgement can retire slots up to it and a repeat request can resend from it. Flits without data have
+// no number of their own; they name the last data flit sent before them.
 #include "fabric/link/flit_sender.h"
 
 namespace weft::fabric {

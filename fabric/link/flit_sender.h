@@ -1,6 +1,6 @@
-// fabric/link/flit_sender.h -- the flits of one link end on their way out: numbers, the window of data flits
-// that are not yet acknowledged, and the carrier's slots in which they stay until then, so that a repeat
-// copies nothing (SAN-FLIT-04). docs/flow_control.md.
+// fabric/link/flit_sender.h -- the sending side of one link end: numbers, the window of data flits that are
+// not yet acknowledged, and the carrier's slots. A flit stays in its slot until it is acknowledged, so that a
+// repeat copies nothing (SAN-FLIT-04). docs/flow_control.md.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace weft::fabric {
 
-/// What every flit tells the peer besides what it carries.
+/// Acknowledgement and credit, which every flit carries besides its payload.
 struct FlitNews {
   uint16_t acknowledged = 0;  // highest number received in order
   LinkCredits::Total credit;
@@ -32,16 +32,16 @@ class FlitSender {
 
   /// `carrier` stays until stop().
   void start(Carrier& carrier, bool whole_cell_flits) noexcept;
-  /// What is unacknowledged is lost and counted.
+  /// Counts unacknowledged flits as lost.
   void stop() noexcept;
 
   // ---- data flits --------------------
-  /// The slot of the next flit, header first; null when the window or the carrier is full.
+  /// The slot of the next flit, beginning with its header; null when the window or the carrier is full.
   [[nodiscard, gnu::always_inline]] std::byte* claim() noexcept {
     return unacknowledged() < kWindow ? slots_.next() : nullptr;
   }
-  /// Numbers the claimed flit, whose payload is written, and writes its header. Inline, so that the header is
-  /// put together in registers.
+  /// Numbers the claimed flit and writes its header; the payload is written already. Inline, so that the
+  /// header is put together in registers.
   [[gnu::always_inline]] void commit(const TxFlit& flit, const FlitNews& news, Instant now) noexcept {
     position_[++sent_ % kWindow] = slots_.position();
     FlitFields fields = fields_of(FlitKind::kData, flit.flags, news);
@@ -57,7 +57,7 @@ class FlitSender {
   }
 
   // ---- flits without data --------------------
-  /// Is there a slot for one?
+  /// True when a slot is free for a flit without data.
   [[nodiscard]] bool claim_control() noexcept { return slots_.next_of_all() != nullptr; }
   void commit_control(FlitKind kind, uint8_t flags, const FlitNews& news) noexcept;
 
@@ -66,14 +66,14 @@ class FlitSender {
   void publish(Instant now) noexcept {
     if (slots_.publish(now)) count_burst();
   }
-  /// For what the peer need not be woken for: flits without data.
+  /// As publish(), without waking the peer: for flits without data.
   void publish_quietly(Instant now) noexcept { slots_.publish_quietly(now); }
-  /// Brings the counter of flits sent up to date.
+  /// Adds the flits sent since the last call to the counter.
   void count_sent() noexcept;
 
   // ---- acknowledgements and repeats --------------------
   enum class Heard : uint8_t { kOld, kProgress, kBeyondSent };
-  /// What the peer says it has received in order.
+  /// Takes the highest number that the peer has received in order.
   [[nodiscard]] Heard hear(uint16_t acknowledged) noexcept {
     const int ahead = flit_distance(acknowledged, acknowledged_);
     if (ahead <= 0) return Heard::kOld;
@@ -82,18 +82,18 @@ class FlitSender {
     retire_due_ = true;
     return Heard::kProgress;
   }
-  /// Gives slots that are acknowledged back to the carrier.
+  /// Gives acknowledged slots back to the carrier.
   void retire() noexcept {
     if (!retire_due_) return;
     retire_due_ = false;
     carrier_->retire(unacknowledged() == 0 ? slots_.position() : oldest());
   }
-  /// Sends what is unacknowledged once more.
+  /// Sends all unacknowledged flits again.
   void repeat(Instant now) noexcept;
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
   [[nodiscard]] uint64_t acknowledged() const noexcept { return acknowledged_; }
-  /// Slot of the data flit sent last.
+  /// Carrier position of the data flit sent last.
   [[nodiscard]] uint64_t newest() const noexcept { return position_[sent_ % kWindow]; }
 
  private:
@@ -110,7 +110,7 @@ class FlitSender {
     fields.credit = news.credit.flits;
     return fields;
   }
-  /// Slot of the oldest flit that is unacknowledged; there must be one.
+  /// Carrier position of the oldest unacknowledged flit. There must be one.
   [[nodiscard]] uint64_t oldest() const noexcept { return position_[(acknowledged_ + 1) % kWindow]; }
   void publish_part(Instant now) noexcept;
   void count_burst() noexcept;
@@ -118,13 +118,13 @@ class FlitSender {
   CounterSet<LinkCounter>& counters_;
   Carrier* carrier_ = nullptr;
   TxSlots slots_;
-  uint64_t sent_ = 0;  // data flits; the newest one's number
+  uint64_t sent_ = 0;  // data flits; also the number of the newest one
   uint64_t acknowledged_ = 0;
   bool whole_cell_ = true;
   bool retire_due_ = false;
-  uint64_t counted_ = 0;                      // of sent_, in the counter
-  uint64_t published_ = 0;                    // of sent_
-  std::array<uint64_t, kWindow> position_{};  // by number modulo kWindow
+  uint64_t counted_ = 0;                      // how many of sent_ the counter has
+  uint64_t published_ = 0;                    // how many of sent_ are published
+  std::array<uint64_t, kWindow> position_{};  // carrier position by number modulo kWindow
 };
 
 }  // namespace weft::fabric

@@ -1,5 +1,5 @@
-// fabric/link/link.h -- the words of a link: its state, what its ends agreed on, the flits that cross it.
-// The link itself is LinkEngine (fabric/link/link_engine.h); what carries its bytes is a Carrier.
+// fabric/link/link.h -- types of a link: its state, the parameters its ends agreed on, and the flits that
+// cross it. The link itself is LinkEngine (fabric/link/link_engine.h); a Carrier carries its bytes.
 #pragma once
 
 #include <array>
@@ -22,12 +22,12 @@ enum class LinkState : uint8_t {
 
 [[nodiscard]] std::string_view to_string(LinkState state) noexcept;
 
-/// How far a flit's number on the wire, 16 bits of it, is ahead of the whole number `here`; negative: behind.
+/// Distance of a flit's 16-bit number on the wire from the 64-bit number `here`; negative: behind `here`.
 [[nodiscard]] constexpr int flit_distance(uint16_t wire, uint64_t here) noexcept {
   return static_cast<int16_t>(static_cast<uint16_t>(wire - static_cast<uint16_t>(here)));
 }
 
-/// What both ends agreed on (decisions 2.8). Constant while the link is up.
+/// Parameters that both ends agreed on (decisions 2.8). Constant while the link is up.
 struct LinkParams {
   Guid local_guid{};
   Guid peer_guid{};
@@ -42,7 +42,7 @@ struct LinkParams {
   std::array<uint16_t, kLinkPkeysMax> pkeys{kPkeyDefault};  // of the endnode's port; 0 behind the last one
 };
 
-/// A received flit. Checked: header, sequence, CRC -- in whole-cell mode the cell's CRC too.
+/// A received flit. Header, sequence and CRC are checked; in whole-cell mode also the cell's CRC.
 struct RxFlit {
   VirtualLane vl{};
   bool head = false;
@@ -52,12 +52,12 @@ struct RxFlit {
   std::span<const std::byte> payload{};  // in the carrier's memory; valid until release()
 };
 
-/// A flit to send, written to the memory claim() gave.
+/// A flit to send. Its payload is in the memory that claim() returned.
 struct TxFlit {
   VirtualLane vl{};
   uint8_t flags = 0;  // FlitFlag
   uint32_t payload_bytes = 0;
-  uint32_t cell_crc = 0;  // whole-cell flits: the cell's CRC, so that the payload is not hashed again (P1)
+  uint32_t cell_crc = 0;  // whole-cell flits: CRC of the cell, so that the payload is hashed once (P1)
 };
 
 }  // namespace weft::fabric

@@ -1,8 +1,8 @@
 // How it works: with whole-cell flits every call goes straight through. Otherwise each lane has one buffer
-// for the cell being sent -- claim() gives it, commit() cuts it into as many flits as the lane has credit
-// for, later polls send the rest -- and one for the cell being received; a finished cell is handed out and
-// its buffer comes back with release(). An endnode always consumes: credit for all flits of a receive() goes
-// back at release() (decisions P5).
+// for the cell being sent and one for the cell being received. claim() gives the first. commit() cuts the
+// cell into flits as far as the lane has credit, and later polls send the rest. A received cell that is
+// complete is handed out, and its buffer comes back with release(). An endnode always consumes: the credit
+// for all flits of a receive() goes back at release() (decisions P5).
 #include "fabric/link/link_cell_port.h"
 
 #include <algorithm>
@@ -118,7 +118,7 @@ std::span<const RxCell> LinkCellPort::receive() noexcept {
   if (rx_count_ != first) {
     counters_.add(CellPortCounter::kCellsReceived, rx_count_ - first);
   } else if (rx_count_ == 0 && !flits.empty()) {
-    release();  // no cell is complete yet: the caller will not
+    release();  // no cell is complete yet, so the caller gets none and will not release
   }
   return std::span(rx_).subspan(first, rx_count_ - first);
 }
@@ -158,7 +158,7 @@ void LinkCellPort::finish_cell(Partial& cell, VirtualLane vl) noexcept {
   }
   rx_[rx_count_++] = {bytes, vl};
   lent_buffers_.push_back(cell.buffer);
-  cell.buffer = free_buffers_.back();  // as many as cells can be handed out
+  cell.buffer = free_buffers_.back();  // never empty: there are as many as cells that can be handed out
   free_buffers_.pop_back();
 }
 

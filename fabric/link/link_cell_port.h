@@ -1,6 +1,6 @@
 // fabric/link/link_cell_port.h -- CellPort over a link. Whole-cell links: the adapter writes into the
-// carrier's slots and reads from them, nothing is copied. Links with smaller flits: cells are cut and put
-// together here.
+// carrier's slots and reads from them, so nothing is copied. Links with smaller flits: cells are segmented
+// and reassembled here.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ enum class CellPortCounter : uint8_t {
   kPoisoned,  // the rest of the cell was lost on the way (decisions 2.7)
   kTooShort,
   kTooLong,
-  kBadCrc,  // put together from good flits, and still wrong
+  kBadCrc,  // reassembled from good flits, and the cell's CRC is wrong
   kUnfinishedAtReset,
   kCount,
 };
@@ -34,8 +34,8 @@ class LinkCellPort final : public CellPort {
  public:
   /// `link` must outlive the port; only the port calls it.
   explicit LinkCellPort(LinkEngine& link);
-  /// Memory for cells of whatever size a link agrees on, so that none is taken when it comes up. It is
-  /// touched only where cells are put together from flits.
+  /// Reserves memory for cells of any size that a link may agree on, so that a link that comes up allocates
+  /// none. The memory is touched only if cells are reassembled from flits.
   void expect_any_size();
 
   [[nodiscard]] bool up() const noexcept override { return up_; }
@@ -57,12 +57,12 @@ class LinkCellPort final : public CellPort {
   void publish(StatsPage& page, std::string_view prefix);
 
  private:
-  /// A cell on its way in or out of one lane, in flits.
+  /// A cell of one lane that is being sent or received in flits.
   struct Partial {
     uint32_t buffer = 0;  // index into buffers
-    uint32_t bytes = 0;   // staged, or put together so far
+    uint32_t bytes = 0;   // length of the cell being sent, or bytes received so far
     uint32_t done = 0;    // sending: bytes already in flits
-    bool broken = false;  // receiving: too long, wait for the tail
+    bool broken = false;  // receiving: too long, the rest is skipped up to the tail
   };
 
   void start_incarnation() noexcept;
@@ -89,7 +89,7 @@ class LinkCellPort final : public CellPort {
   std::array<Partial, kVlCount> receiving_{};
   std::vector<std::byte> storage_;
   std::vector<uint32_t> free_buffers_;
-  std::vector<uint32_t> lent_buffers_;  // of cells handed out since release()
+  std::vector<uint32_t> lent_buffers_;  // of cells handed out since the last release()
   CounterSet<CellPortCounter> counters_;
 };
 

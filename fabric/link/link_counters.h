@@ -1,5 +1,4 @@
-// fabric/link/link_counters.h -- what a link counts, per link and per lane; `weft stat` shows them by these
-// names.
+// fabric/link/link_counters.h -- counters per link and per lane; `weft stat` shows them by these names.
 #pragma once
 
 #include <array>
@@ -15,7 +14,7 @@ enum class LinkCounter : uint8_t {
   kIncarnation,    // gauge
   kFlitsSent,      // data flits, each counted once
   kFlitsReceived,  // data flits accepted in order
-  kBurstsSent,     // times data flits were handed to the carrier
+  kBurstsSent,     // hand-overs of data flits to the carrier
   kAckFlitsSent,
   kAckFlitsReceived,
   kCreditFlitsSent,
@@ -23,7 +22,7 @@ enum class LinkCounter : uint8_t {
   kRepeatsRequested,
   kRepeatsServed,
   kRereads,        // repeats read again from the carrier's slots
-  kProbesSent,     // unanswered flits or missing credit: asked the peer to answer
+  kProbesSent,     // questions to the peer, because flits were unacknowledged or credit was missing
   kDuplicates,     // data flits that had arrived before
   kOutOfSequence,  // data flits dropped behind a gap
   kTooShort,
@@ -40,13 +39,13 @@ enum class LinkCounter : uint8_t {
   kSentWithoutCredit,
   kRepeatsExhausted,
   kCarrierFaults,
-  kReceiveOverruns,   // links ended because the peer sent more than its window
+  kReceiveOverruns,   // links ended because more data waited than a peer's window allows
   kPeerGone,          // hang-ups
   kPeerStalled,       // no sign of life for 1 s while the link stayed up (decisions 2.9)
   kResets,            // times the link came up again
   kFlitsLostAtReset,  // unacknowledged when the link went down (decisions 2.11)
   kTornCells,         // damaged in every repeat behind a good flit header: dropped, the link goes on
-  kSlotStalls,        // claims refused for want of a slot
+  kSlotStalls,        // claims refused because no slot was free
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<LinkCounter> counter_labels(LinkCounter /*of*/) noexcept {
@@ -94,8 +93,8 @@ enum class LaneCounter : uint8_t {
   kFlitsSent,
   kFlitsReceived,
   kCredits,       // gauge: flits we may send now
-  kHeld,          // gauge: flits received and not given back
-  kCreditStalls,  // times the lane ran dry with a flit waiting
+  kHeld,          // gauge: flits received and not yet given back
+  kCreditStalls,  // times the lane ran out of credit with a flit waiting
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<LaneCounter> counter_labels(LaneCounter /*of*/) noexcept {

@@ -33,7 +33,8 @@ void LinkCredits::tell_again() noexcept {
   untold_ = 0;
   for (uint32_t i = 0; i < used_lanes_; ++i) {
     lanes_[i].forget_told();
-    // A lane that was never used has nothing to tell; its bit would stay and never let the link rest.
+    // A lane that was never used has nothing to tell. Its bit would never be cleared and would keep the link
+    // from idling.
     if (lanes_[i].untold() != 0) untold_ |= 1U << i;
   }
 }

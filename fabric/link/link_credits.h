@@ -1,5 +1,5 @@
-// fabric/link/link_credits.h -- the credits of all lanes of one link end (SAN-VL-03), and whose turn it is to
-// be told: a flit has room for the total of one lane. docs/flow_control.md.
+// fabric/link/link_credits.h -- the credits of all lanes of one link end (SAN-VL-03), and the choice of the
+// lane whose total the next flit tells: a flit has room for one. docs/flow_control.md.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace weft::fabric {
 
-/// Lane 15 has no credit: calls for it say yes and change nothing, but for those that say otherwise. Owner:
-/// the link's thread.
+/// Lane 15 has no credits. For it, ask() and arrive() return true, and spend() and grant() do nothing.
+/// absorb() takes data lanes only. Owner: the link's thread.
 class LinkCredits {
  public:
-  /// A link comes up: `lanes` data lanes with `capacity` flit buffers each, on either side.
+  /// A link comes up with `lanes` data lanes; each side has `capacity` flit buffers per lane.
   void reset(uint32_t lanes, uint32_t capacity) noexcept;
 
   // ---- sending half --------------------
@@ -27,7 +27,7 @@ class LinkCredits {
   [[nodiscard]] uint32_t available(VirtualLane vl) const noexcept {
     return vl == kVlManagement ? kCreditsPerLaneMax : lanes_[vl.value()].available();
   }
-  /// May one more flit be sent? If not, the lane starves until relieved().
+  /// True when one more flit may be sent. Otherwise the lane starves until relieved().
   [[nodiscard]] bool ask(VirtualLane vl) noexcept {
     if (vl == kVlManagement || lanes_[vl.value()].available() != 0) [[likely]]
       return true;
@@ -37,11 +37,11 @@ class LinkCredits {
   void spend(VirtualLane vl) noexcept {
     if (vl != kVlManagement) lanes_[vl.value()].spend();
   }
-  /// The peer's total of a data lane. False when it is beyond what was sent.
+  /// Takes the peer's total of a data lane. False when the total exceeds the flits sent.
   [[nodiscard]] bool absorb(VirtualLane vl, uint16_t total) noexcept {
     return lanes_[vl.value()].absorb(total);
   }
-  /// True, once, when a lane that starved has credit again.
+  /// True once, when a starved lane has credit again.
   [[nodiscard]] bool relieved(VirtualLane vl) noexcept {
     if ((starved_ & lane_bit(vl)) == 0 || lanes_[vl.value()].available() == 0) return false;
     starved_ &= ~lane_bit(vl);
@@ -61,12 +61,13 @@ class LinkCredits {
     untold_ |= lane_bit(vl);
   }
 
-  // ---- what the peer is to be told --------------------
+  // ---- what the peer is told --------------------
   struct Total {
     VirtualLane vl{};
     uint16_t flits = 0;  // given back since the link came up, modulo 2^16
   };
-  /// What the next flit tells; lanes with news take turns. Inline: it is put into a header in registers.
+  /// The total for the next flit; lanes with untold credit take turns. Inline, because the value goes into a
+  /// header in registers.
   [[nodiscard, gnu::always_inline]] Total tell() noexcept {
     const uint32_t later = untold_ & after_last_;
     const uint32_t candidates = later != 0 ? later : untold_;
@@ -76,27 +77,27 @@ class LinkCredits {
     return {VirtualLane(static_cast<uint8_t>(lane)), lanes_[lane].tell()};
   }
   [[nodiscard]] bool all_told() const noexcept { return untold_ == 0; }
-  /// Has a lane at least this many flits to tell of?
+  /// True when a lane has at least `flits` flits to tell of.
   [[nodiscard]] bool owes(uint64_t flits) const noexcept;
-  /// Is something untold of a lane that also holds flits? Its peer may run out of credit.
+  /// True when a lane has untold credit and also holds flits. Its peer may run out of credit.
   [[nodiscard]] bool owes_of_used_lane() const noexcept;
-  /// The peer may have missed what it was told.
+  /// The peer may have missed totals: tell all of them again.
   void tell_again() noexcept;
 
   // ---- for operators and tests --------------------
   [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return lanes_[vl.value()]; }
   void refresh_gauges() noexcept;
-  /// As `prefix.vl.N.NAME`.
+  /// Publishes the counters as `prefix.vl.N.NAME`.
   void publish(StatsPage& page, std::string_view prefix);
 
  private:
   [[gnu::cold]] void starve(VirtualLane vl) noexcept;
 
   // Bits per lane.
-  uint32_t starved_ = 0;     // wanted to send and had no credit
-  uint32_t untold_ = 0;      // have credit to tell
-  uint32_t after_last_ = 0;  // above the lane that was told last
-  uint32_t used_lanes_ = 0;  // how many data lanes the link has
+  uint32_t starved_ = 0;     // lanes that wanted to send and had no credit
+  uint32_t untold_ = 0;      // lanes with untold credit
+  uint32_t after_last_ = 0;  // lanes above the one that was told last
+  uint32_t used_lanes_ = 0;  // number of data lanes of the link, not bits
   std::array<LaneCredit, kVlCount> lanes_{};
   std::array<CounterSet<LaneCounter>, kVlCount> counters_{};
 };

@@ -1,7 +1,7 @@
-// How it works: an engine is down until a supervisor hands it a carrier and the agreed parameters. From then
-// on the exchange (flit_exchange.cc) moves flits, and poll() does the rare duties: is the carrier alive, has
-// the supervisor a new one. A fault found on the path only marks the link; poll() takes it down, so that
-// views handed out stay valid for the rest of the turn.
+// How it works: an engine is down until a supervisor gives it a carrier and the agreed parameters. Then the
+// exchange (flit_exchange.cc) moves flits. poll() checks whether the carrier is alive and lets the supervisor
+// work. A fault found on the path only marks the link. poll() takes the link down, so that views that were
+// handed out stay valid for the rest of the turn.
 #include "fabric/link/link_engine.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// fabric/link/link_engine.h -- one end of a point-to-point link as switch ports and cell ports see it:
-// flits per lane, credits, in order, without loss or corruption while the link is up (SAN-FLIT-01..06,
-// SAN-VL-01..03). What carries the bytes -- shared memory, ZeroMQ, process memory -- is a Carrier below
-// (SAN-LAYER-01), lossy, stalling or hostile. Here links come and go: states, supervisors, incarnations,
-// sleep. What happens to flits while a link is up is the exchange's (fabric/link/flit_exchange.h): it
-// numbers data flits of all lanes in one sequence per direction, acknowledges cumulatively, repeats from
-// the gap on (go-back-N, SAN-FLIT-04), and keeps absolute credits per lane (SAN-VL-03).
-// docs/flow_control.md.
+// fabric/link/link_engine.h -- one end of a point-to-point link as switch ports and cell ports see it: flits
+// per lane, credits, in order, without loss or corruption while the link is up (SAN-FLIT-01..06,
+// SAN-VL-01..03). A Carrier below (shared memory, ZeroMQ, process memory; SAN-LAYER-01) carries the bytes. It
+// may lose flits or stall, and the peer behind it may be hostile. LinkEngine handles the life of a link:
+// states, supervisors, incarnations, sleep. The exchange (fabric/link/flit_exchange.h) handles the flits of a
+// link that is up. It numbers data flits of all lanes in one sequence per direction, acknowledges
+// cumulatively, repeats from the gap on (go-back-N, SAN-FLIT-04), and keeps absolute credits per lane
+// (SAN-VL-03). docs/flow_control.md.
 #pragma once
 
 #include <memory>
@@ -28,25 +28,26 @@
 
 namespace weft::fabric {
 
-/// Where a supervisor puts the links it makes: an engine, or what keeps one up from another thread
-/// (fabric/link/link_upkeep.h).
+/// Where a supervisor puts the links that it makes: a LinkEngine, or a LinkUpkeep, which supervises an engine
+/// from another thread (fabric/link/link_upkeep.h).
 class LinkSeat {
  public:
   virtual ~LinkSeat() = default;
   [[nodiscard]] virtual LinkState state() const noexcept = 0;
-  /// A handshake ended well: starts a new incarnation over `carrier`. Everything of the old one is dropped.
+  /// A handshake succeeded: starts a new incarnation over `carrier`. All state of the old incarnation is
+  /// dropped.
   virtual void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept = 0;
 };
 
-/// What became of the last attempt to join.
+/// Outcome of the last attempt to join.
 struct JoinTrouble {
   std::string_view why;                      // empty while there is a link, and before an attempt has ended
-  LinkRefusal refusal = LinkRefusal::kNone;  // the switch's answer, if that was it
-  bool later = false;  // the switch is there: it has not answered yet, or wants to be asked again later
+  LinkRefusal refusal = LinkRefusal::kNone;  // the switch's refusal, if the attempt ended with one
+  bool later = false;  // the switch is there: it has not answered yet, or a later attempt may succeed
 };
 
-/// Brings a link up and watches over it from outside: connectors, acceptors, cables. Called from
-/// LinkEngine::poll(), or from LinkUpkeep.
+/// Brings a link up and watches it: connectors, acceptors, cables. Called from LinkEngine::poll() or from
+/// LinkUpkeep.
 class LinkSupervisor {
  public:
   virtual ~LinkSupervisor() = default;
@@ -55,57 +56,58 @@ class LinkSupervisor {
   virtual void wait_fds(std::vector<pollfd>& out) const = 0;
   /// Latest time of the next supervise().
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
-  /// True when nothing happens here but what the engine's bell or deadline() announces.
+  /// True when the engine's bell or deadline() announces everything that this supervisor has to do.
   [[nodiscard]] virtual bool announces_all() const noexcept { return false; }
   /// Why the last attempt brought no link.
   [[nodiscard]] virtual JoinTrouble trouble() const noexcept { return {}; }
 };
 
-/// Stands between an engine and the carriers it is given: traces and faults of tests, whatever the carrier.
+/// Wraps every carrier that an engine is given: traces and faults of tests.
 class CarrierWrapper {
  public:
   virtual ~CarrierWrapper() = default;
   [[nodiscard]] virtual std::unique_ptr<Carrier> wrap(std::unique_ptr<Carrier> carrier) = 0;
 };
 
-/// Owner: one thread at a time. Everything but poll() on a link that is down is noexcept, bounded and free of
-/// system calls; flush() makes at most one per burst, and only on carriers that need it. Between claim() and
-/// commit() no other call is made.
+/// Owner: one thread at a time. All calls are noexcept, bounded and free of system calls, except poll() on a
+/// link that is down. flush() makes at most one system call per burst, and only on carriers that need it.
+/// Between claim() and commit() no other call is made.
 class LinkEngine final : public Sleeper, public LinkSeat {
  public:
   explicit LinkEngine(const LinkTimers& timers = {}) noexcept;
   LinkEngine(const LinkEngine&) = delete;
   LinkEngine& operator=(const LinkEngine&) = delete;
 
-  /// `supervisor` must outlive the engine or be replaced by null first.
+  /// `supervisor` must outlive the engine, or be replaced by null before it ends.
   void set_supervisor(LinkSupervisor* supervisor) noexcept { supervisor_ = supervisor; }
-  /// From the next bring_up() on poll() and publish() make no system call on carriers that can do without: a
-  /// peer that sleeps is noted in `wakes`, and the caller watches whether it is still there
-  /// (fabric/link/link_upkeep.h). A link that breaks is kFaulty until surrender(). `wakes` must outlive it.
+  /// From the next bring_up() on, poll() and publish() make no system calls on carriers that can do without.
+  /// A sleeping peer is noted in `wakes`, and the caller watches whether the peer is still there
+  /// (fabric/link/link_upkeep.h). A link that breaks stays kFaulty until surrender(). `wakes` must outlive
+  /// the engine.
   void supervise_apart(WakeList& wakes) noexcept { wakes_ = &wakes; }
   /// Every later carrier is wrapped. `wrapper` must outlive the engine; null: none.
   void set_carrier_wrapper(CarrierWrapper* wrapper) noexcept { wrapper_ = wrapper; }
   void bring_up(std::unique_ptr<Carrier> carrier, const LinkParams& params, Instant now) noexcept override;
   /// The peer is gone. Unacknowledged flits are lost and counted. No effect on a link that is down.
   void take_down() noexcept { surrender(false).reset(); }
-  /// As take_down(), and hands out what is left, whose end may take system calls; null on a link that was
-  /// down. `peer_gone` is counted.
+  /// As take_down(), and hands out the carrier, because its destructor may make system calls. Null if the
+  /// link was down. `peer_gone` is counted.
   [[nodiscard]] std::unique_ptr<Carrier> surrender(bool peer_gone) noexcept;
 
-  // ---- for an owner who does not look at every link in every turn --------------------
+  // ---- for an owner that does not poll every link in every turn --------------------
   /// From now on ring() sets bit `number` of `bells`.
   void set_bell(std::shared_ptr<LinkBells> bells, uint32_t number) noexcept {
     bells_ = std::move(bells);
     bell_ = number;
   }
-  /// Something has arrived, or the state is another.
+  /// Called when something has arrived or the state has changed.
   void ring() noexcept {
     if (bells_ != nullptr) bells_->ring(bell_);
   }
-  /// The carrier that was brought up last has a watcher that rings when something arrives.
+  /// The current carrier has a watcher, which rings when something arrives.
   void expect_bell() noexcept { announced_ = true; }
-  /// True when the bell and deadline() announce all there will be to do: between prepare_sleep() and then
-  /// the owner need not call poll(), receive() or flush().
+  /// True when the bell and deadline() announce everything there will be to do. Until one of them does, an
+  /// owner that has called prepare_sleep() need not call poll(), receive() or flush().
   [[nodiscard]] bool announces_all() const noexcept {
     return (state_ != LinkState::kUp || announced_) &&
            (supervisor_ == nullptr || supervisor_->announces_all());
@@ -113,7 +115,8 @@ class LinkEngine final : public Sleeper, public LinkSeat {
 
   [[nodiscard]] LinkState state() const noexcept override { return state_; }
   [[nodiscard]] const LinkParams& params() const noexcept { return params_; }
-  /// Counts link resets: a changed value means that what was in flight is gone (decisions 2.11).
+  /// Counts resets of the link. If the value has changed, flits that were in flight are lost (decisions
+  /// 2.11).
   [[nodiscard]] uint64_t incarnation() const noexcept { return incarnation_; }
 
   /// Handshake, timers, acknowledgements, credits, wake-ups. Returns work done.
@@ -157,12 +160,12 @@ class LinkEngine final : public Sleeper, public LinkSeat {
   [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return exchange_.credits().lane(vl); }
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return exchange_.unacknowledged(); }
-  /// What the peer has taken of the data flits sent; all of them while the link is down.
+  /// The peer's progress with the data flits sent; {0, all} while the link is down.
   [[nodiscard]] TakenFlits taken() const noexcept {
     return state_ == LinkState::kUp ? exchange_.taken() : TakenFlits{};
   }
-  /// True while flits were sent that are lost if this process ends now: the peer has not acknowledged them,
-  /// and the carrier does not keep them for it.
+  /// True while flits would be lost if this process ended now: the peer has not acknowledged them, and the
+  /// carrier does not keep them for the peer.
   [[nodiscard]] bool loses_at_end() const noexcept {
     return state_ == LinkState::kUp && unacknowledged() != 0 && !carrier_->keeps_all();
   }
@@ -176,10 +179,10 @@ class LinkEngine final : public Sleeper, public LinkSeat {
 
   LinkSupervisor* supervisor_ = nullptr;
   CarrierWrapper* wrapper_ = nullptr;
-  WakeList* wakes_ = nullptr;  // supervised apart
+  WakeList* wakes_ = nullptr;  // set: supervised apart
   std::shared_ptr<LinkBells> bells_;
   uint32_t bell_ = 0;
-  bool announced_ = false;  // arrivals of this carrier
+  bool announced_ = false;  // arrivals of this carrier are announced by the bell
   LinkState state_ = LinkState::kDown;
   LinkParams params_;
   uint64_t incarnation_ = 0;

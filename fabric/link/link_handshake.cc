@@ -1,6 +1,6 @@
-// How it works: HELLO carries the joining side's offer. The accepting side compares sizes, takes the smaller
-// lane and credit counts and the highest common version, and answers with the result; the joining side checks
-// that the result lies within its offer. Neither side trusts the other's arithmetic.
+// How it works: HELLO carries the offer of the joining side. The accepting side compares the sizes, takes the
+// smaller lane and credit counts and the highest common version, and answers with the result. The joining
+// side checks that the result lies within its offer. Neither side relies on the other's calculation.
 #include "fabric/link/link_handshake.h"
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@ uint32_t flit_payload_of(const LinkConfig& config) noexcept {
                                         : cell_bytes_max(config.cell_payload_bytes);
 }
 
-/// A switch that stores a cell before it forwards needs a whole cell's flits at once (decisions 2.6). An
-/// endnode puts cells together in memory of its own and gives every flit back.
+/// A switch that stores a cell before it forwards needs credits for all flits of a cell at once (decisions
+/// 2.6). An endnode reassembles cells in its own memory and gives every flit back, so it needs no minimum.
 bool enough_credits(const LinkConfig& own, uint32_t credits) noexcept {
   const bool stores = own.is_switch && !own.cut_through;
   return !stores || credits >= flits_per_cell(own.cell_payload_bytes, flit_payload_of(own));
@@ -171,7 +171,7 @@ LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkPa
   if (welcome.lanes > own.lanes || welcome.credits_per_lane > own.credits_per_lane ||
       !enough_credits(own, welcome.credits_per_lane))
     return LinkRefusal::kCredits;
-  // An endnode of a spare port only wishes for the LID that it had.
+  // For an endnode of a spare port, the LID in its HELLO is only a wish.
   if (!own.any_port && own.lid != kLidNone && welcome.lid != own.lid) return LinkRefusal::kLidInvalid;
   const bool nameless = welcome.identity == 0 || welcome.lid == kLidNone;
   if (own.any_port && (welcome.version_max < kLinkVersionAnyPort || nameless)) return LinkRefusal::kVersion;
@@ -185,8 +185,8 @@ LinkRefusal take_welcome(const LinkConfig& own, const LinkHello& welcome, LinkPa
 
 LinkHello JoiningEnd::hello(uint64_t nonce) noexcept {
   LinkHello out = make_hello(config_, nonce);
-  // Until we have been welcomed we present the nonce of our last HELLO, because its WELCOME may have been
-  // lost.
+  // Until it has been welcomed, a joiner presents the nonce of its last HELLO, because the WELCOME may have
+  // been lost.
   if (config_.identity != 0) {
     out.identity = config_.identity;
   } else if (any_port_) {

@@ -1,6 +1,6 @@
-// How it works: the supervisor sees this object instead of the engine. What it brings up waits here until
-// settle() hands it to the engine; a carrier whose peer is gone, or that the path found faulty, goes the
-// other way and is freed by clear(). So the path's lock covers two moves of a pointer.
+// How it works: the supervisor sees this object instead of the engine. A carrier that it brings up waits here
+// until settle() gives it to the engine. A carrier whose peer is gone, or that the path found faulty, comes
+// back here and is freed by clear(). So two moves of a pointer are all that happens under the path's lock.
 #include "fabric/link/link_upkeep.h"
 
 namespace weft::fabric {

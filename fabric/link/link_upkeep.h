@@ -1,7 +1,7 @@
-// fabric/link/link_upkeep.h -- the supervision of a link apart from its path, for an owner that lets
-// several threads drive the path under a lock: joining the switch, looking whether it is still there and
-// freeing what a dead link leaves are system calls, and none of them is made under that lock. Shared-memory
-// links only: other carriers make system calls on their path anyhow.
+// fabric/link/link_upkeep.h -- supervision of a link apart from its path, for an owner that lets several
+// threads drive the path under a lock. Joining the switch, checking that it is still there and freeing a dead
+// carrier make system calls; none of these calls is made under that lock. For shared-memory links only: other
+// carriers make system calls on their path anyhow.
 #pragma once
 
 #include <memory>
@@ -12,22 +12,23 @@
 
 namespace weft::fabric {
 
-/// Threads: one at a time calls look(), clear() and what stands beside them, without the path's lock.
-/// settle() is called by that thread too, with the path's lock.
+/// Threads: one thread at a time calls this object, without the path's lock. Only for settle() this thread
+/// also holds the path's lock.
 class LinkUpkeep final : private LinkSeat {
  public:
-  /// From now on the engine's own poll() neither supervises nor takes down, and what it wants to wake goes
-  /// to `wakes`. The engine, which has no carrier yet, and `wakes` must outlive this.
+  /// From now on the engine's own poll() neither supervises nor takes down, and sleeping peers are noted in
+  /// `wakes`. The engine must not have a carrier yet. The engine and `wakes` must outlive this object.
   LinkUpkeep(LinkEngine& path, std::unique_ptr<LinkSupervisor> supervisor, WakeList& wakes);
 
-  /// Is the peer there, is there an answer, is it time to try again? Takes wake-ups from the socket.
+  /// Checks whether the peer is there, whether an answer has come and whether a new attempt is due. Takes
+  /// wake-ups from the socket.
   void look(Instant now) noexcept;
-  /// Puts into effect what look() found, and takes out a link that broke on the path. True when the link
-  /// went down or up; what a dead one leaves waits for clear().
+  /// Applies the results of look(), and takes down a link that broke on the path. True when the link went
+  /// down or up. The carrier of a dead link waits for clear().
   bool settle(Instant now) noexcept;
   void clear() noexcept { dead_.reset(); }
 
-  /// Descriptors that ask for a look(): the carrier's and the supervisor's.
+  /// Descriptors of carrier and supervisor. If one is ready, call look().
   void wait_fds(std::vector<pollfd>& out) const;
   /// Latest time of the next look().
   [[nodiscard]] Instant deadline() const noexcept { return supervisor_->deadline(); }
@@ -40,9 +41,9 @@ class LinkUpkeep final : private LinkSeat {
 
   LinkEngine& path_;
   std::unique_ptr<LinkSupervisor> supervisor_;
-  Carrier* serving_ = nullptr;  // the path's carrier; only settle() takes it away
+  Carrier* serving_ = nullptr;  // the path's carrier; only settle() changes it
   bool peer_gone_ = false;
-  std::unique_ptr<Carrier> arriving_;  // joined, not yet the path's
+  std::unique_ptr<Carrier> arriving_;  // joined, not yet given to the path
   LinkParams params_;
   std::unique_ptr<Carrier> dead_;
 };

@@ -1,7 +1,7 @@
-// How it works: one ring of slots per direction. The sender fills and publishes slots; the receiver reads
-// from a cursor and frees from a tail that follows what its engine has consumed, so every slot that might be
-// asked for again is still there. A repeat only moves the cursor back -- by the receiver itself, as over
-// shared memory, or by the sender in answer to a repeat request, as over a wire.
+// How it works: one ring of slots per direction. The sender fills and publishes slots. The receiver reads
+// from a cursor and frees up to a tail, which follows the slots that its engine has consumed; so every slot
+// that might be read again is still there. A repeat moves the cursor back. The receiver does that itself, as
+// over shared memory, or the sender does it in answer to a repeat request, as over a wire.
 #include "fabric/link/memory_link.h"
 
 #include <algorithm>
@@ -99,10 +99,10 @@ class MemoryCarrier final : public Carrier {
   bool rereads_;
   FlitObserver* observer_;
   uint32_t end_;
-  LinkEngine& peer_;  // lives as long: both ends are in one cable
+  LinkEngine& peer_;  // lives as long as this carrier: both ends are in one cable
 };
 
-/// The bytes of a handshake message as they would cross.
+/// Encodes and decodes a handshake message, as if it crossed a wire.
 LinkHelloError cross(const LinkHello& sent, LinkHello& got) noexcept {
   const LinkHelloWire wire = encode_link_hello(sent);
   return decode_link_hello(bytes_of(wire), got);
@@ -147,7 +147,7 @@ class MemoryCable::Core final : public LinkSupervisor {
     for (LinkEngine& engine : engines_) engine.take_down();
   }
 
-  /// A fault at one end is a reset of the link: both ends go down, and come back after a while.
+  /// A fault at one end resets the link: both ends go down and come back after `replug_delay`.
   int supervise(LinkSeat& /*seat*/, Instant now) noexcept override {
     const bool both_up = engines_[0].state() == LinkState::kUp && engines_[1].state() == LinkState::kUp;
     if (!plugged_ || both_up) return 0;

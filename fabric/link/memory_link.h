@@ -1,6 +1,6 @@
-// fabric/link/memory_link.h -- a link whose two ends live in one thread: tests and the simulator. A
-// MemoryCable owns both ends; plugging it runs the real handshake over encoded bytes, unplugging it is a link
-// reset at both ends.
+// fabric/link/memory_link.h -- a link whose two ends live in one thread, for tests and the simulator. A
+// MemoryCable owns both ends. plug() runs the real handshake over encoded bytes; unplug() resets the link at
+// both ends.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@
 
 namespace weft::fabric {
 
-/// Sees every flit a memory link is given to carry, repeats included, and may change it: tests and traces.
+/// Sees every flit that a memory link carries, repeats included, and may change it. For tests and traces.
 class FlitObserver {
  public:
   virtual ~FlitObserver() = default;
-  /// `from_end` is 0 or 1: the sender.
+  /// `from_end` is the sender, 0 or 1.
   virtual void on_flit(uint32_t from_end, std::span<const std::byte> flit) noexcept = 0;
-  /// Called once for each flit before the other end can see it. What is changed stays changed.
+  /// Called once for each flit, before the other end can see it. Changes stay in the slot.
   virtual void tamper(uint32_t /*from_end*/, std::span<std::byte> /*flit*/) noexcept {}
 };
 
 struct MemoryCableConfig {
   LinkConfig ends[2];  // end 0 joins (endnode), end 1 accepts (switch)
   LinkTimers timers;
-  LinkGrant grant;                // what end 1 assigns; lid kLidNone = what end 0 wants
+  LinkGrant grant;                // what end 1 assigns; lid kLidNone = the LID that end 0 wants
   bool receiver_rereads = false;  // true: as shared memory does; false: the sender repeats, as on a wire
   uint32_t ring_slots = 0;        // 0: by ring_geometry(); else a power of two
-  Duration replug_delay = 1ms;    // after a fault, the link comes back by itself
-  FlitFaults faults[2];           // of flits sent by end 0, by end 1
+  Duration replug_delay = 1ms;    // time from a fault until the link comes up again
+  FlitFaults faults[2];           // [i]: of flits that end i sends
   FlitObserver* observer = nullptr;
 };
 
@@ -44,9 +44,10 @@ class MemoryCable {
   MemoryCable(const MemoryCable&) = delete;
   MemoryCable& operator=(const MemoryCable&) = delete;
 
-  /// Joins the ends: both are up afterwards, in a new incarnation. @return why not, and both stay down.
+  /// Joins the ends: both are up afterwards, in a new incarnation. @return the reason if not; both then stay
+  /// down.
   LinkRefusal plug(Instant now) noexcept;
-  /// What end 0 is called from the next plug() on.
+  /// Sets GUID and LID of end 0 for the next plug().
   void rename(Guid guid, Lid lid) noexcept;
   /// Takes both ends down; they stay down until plug().
   void unplug() noexcept;
@@ -58,7 +59,7 @@ class MemoryCable {
   [[nodiscard]] bool input_waits(uint32_t index) const noexcept;
   /// Faults may change while the link runs.
   void set_faults(uint32_t from_end, const FlitFaults& faults) noexcept;
-  /// What the fault layer did to flits sent by `from_end`.
+  /// Counts of the fault layer for flits sent by `from_end`.
   [[nodiscard]] const FaultCounts& fault_counts(uint32_t from_end) const noexcept;
 
  private:

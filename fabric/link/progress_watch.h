@@ -1,6 +1,6 @@
-// fabric/link/progress_watch.h -- liveness of a link, watched by the end that waits: when its flits stay
-// unacknowledged or a lane stays without credit it asks the peer to answer, at intervals that double after a
-// while. docs/flow_control.md.
+// fabric/link/progress_watch.h -- watches the liveness of a link at the end that waits. If flits stay
+// unacknowledged or a lane stays without credit, this end asks the peer to answer. The interval between
+// questions doubles after a while. docs/flow_control.md.
 #pragma once
 
 #include "base/clock.h"
@@ -10,15 +10,15 @@ namespace weft::fabric {
 
 /// Timers of one engine; the simulator shortens or stretches them.
 struct LinkTimers {
-  Duration ack_delay = 10us;   // an idle link tells what it owes after this long
-  Duration probe_first = 2ms;  // no progress: ask the peer to answer
-  Duration probe_max = 200ms;  // the interval doubles up to this
-  // Where flits can get lost it does not grow before: question or answer may be lost several times in a row,
-  // and a switch gives up what waits for an output that moves nothing for this long.
+  Duration ack_delay = 10us;   // after this long an idle link sends untold acknowledgements and credits
+  Duration probe_first = 2ms;  // after this long without progress the peer is asked to answer
+  Duration probe_max = 200ms;  // upper limit of the interval between questions
+  // Before this time the interval does not double on carriers that lose flits: question or answer may be lost
+  // several times in a row, and after this time a switch gives up cells for an output that moves nothing.
   Duration probe_steady = kOutputStandstill;
 };
 
-/// Owner: the link's thread. `waiting`: this end waits for something of the peer's.
+/// Owner: the link's thread. `waiting`: this end waits for an acknowledgement or for credit.
 class ProgressWatch {
  public:
   explicit ProgressWatch(const LinkTimers& timers) noexcept
@@ -26,12 +26,12 @@ class ProgressWatch {
 
   /// The link comes up.
   void start(Instant now) noexcept;
-  /// Something of what was waited for has come.
+  /// An acknowledgement or credit that this end waited for has come.
   void progress() noexcept {
     probe_at_ = kNever;
     interval_ = first_;
   }
-  /// Looks again. True: ask the peer, and call asked().
+  /// Checks the timer. True: ask the peer, then call asked().
   [[nodiscard]] bool is_due(bool waiting, Instant now) noexcept;
   /// @param lossless question and answer cannot get lost
   void asked(bool lossless, Instant now) noexcept;
@@ -45,7 +45,7 @@ class ProgressWatch {
   /// True, once, when the peer has given no sign for kPeerStalledNotice while this end waited.
   [[nodiscard]] bool has_stalled(bool waiting, Instant now) noexcept;
 
-  /// Latest time of the next look, of an end that looked last at `now`.
+  /// Latest time of the next is_due(), for an end that called it last at `now`.
   [[nodiscard]] Instant deadline(bool waiting, Instant now) const noexcept {
     return probe_at_ != kNever || !waiting ? probe_at_ : now + interval_;
   }
@@ -56,7 +56,7 @@ class ProgressWatch {
   Duration steady_;
   Instant probe_at_ = kNever;
   Instant heard_at_{};
-  Instant since_{};  // no progress since
+  Instant since_{};  // no progress since this time
   Duration interval_{};
   bool stalled_ = false;
 };

@@ -1,5 +1,5 @@
-// fabric/link/tx_slots.h -- the carrier's slots that one link end fills, one after the other, and when what
-// is in them is handed to the peer. Slots are claimed in runs, so that a burst costs one virtual call.
+// fabric/link/tx_slots.h -- the carrier's slots that one link end fills one after the other, and when they
+// are published. Slots are claimed in runs, so that a burst costs one virtual call.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class TxSlots {
     wake_due_ = false;
   }
 
-  /// The next slot, the same one until fill(); null when no more than kControlSlots are free.
+  /// The next slot; the same one until fill(). Null when at most kControlSlots slots are free.
   [[nodiscard]] std::byte* next() noexcept {
     if (used_ == run_.count) {
       end_run();
@@ -42,22 +42,22 @@ class TxSlots {
       prefetch_to_write(slot + size_t{kPrefetchSlots} * run_.stride, last_bytes_);
     return slot;
   }
-  /// As next(), else one of the reserve, and of that one alone, so that the rest of the run does not fall to
-  /// data.
+  /// As next(); if that fails, one slot of the reserve. The run then has only this slot, so that data cannot
+  /// use the rest of the reserve.
   [[nodiscard]] std::byte* next_of_all() noexcept {
     if (std::byte* slot = next()) return slot;
     run_ = carrier_->claim(0);
     run_.count = std::min(run_.count, 1U);
     return run_.count != 0 ? run_.first : nullptr;
   }
-  /// What the last call of these two gave.
+  /// The slot that the last next() or next_of_all() returned.
   [[nodiscard]] std::byte* current() const noexcept {
     WEFT_DCHECK(used_ < run_.count, "commit without claim");
     return run_.first + size_t{used_} * run_.stride;
   }
-  /// Its position.
+  /// Carrier position of the current slot.
   [[nodiscard]] uint64_t position() const noexcept { return position_; }
-  /// Its first `bytes` are written.
+  /// The first `bytes` of the current slot are written.
   void fill(uint32_t bytes) noexcept {
     ++used_;
     last_bytes_ = bytes;
@@ -67,9 +67,9 @@ class TxSlots {
 
   /// Slots filled since the last publish.
   [[nodiscard]] uint32_t unpublished() const noexcept { return unpublished_; }
-  /// So many that they are worth publishing though more may follow.
+  /// True when enough slots are filled for a publish, although more may follow.
   [[nodiscard]] bool worth_publishing() const noexcept { return unpublished_ >= publish_every_; }
-  /// Hands what is filled to the peer and wakes it. False: there was nothing to do.
+  /// Publishes the filled slots and wakes the peer if it sleeps. False: there was nothing to do.
   bool publish(Instant now) noexcept {
     if (unpublished_ == 0 && !wake_due_) return false;
     end_run();
@@ -78,14 +78,14 @@ class TxSlots {
     wake_due_ = false;
     return true;
   }
-  /// In the middle of a turn, for a peer that spins: whether it sleeps is looked at once, by publish(). That
-  /// look has to wait until all stores before it have left, and those are to lines that the peer has just
-  /// read.
+  /// Publishes in the middle of a turn, for a peer that spins. Only the publish() at the end checks whether
+  /// the peer sleeps: that check has to wait for all stores before it, and those go to lines that the peer
+  /// has just read.
   void publish_part(Instant now) noexcept {
     publish_quietly(now);
     wake_due_ = true;
   }
-  /// For what the peer need not be woken for.
+  /// Publishes without waking the peer.
   void publish_quietly(Instant now) noexcept {
     end_run();
     carrier_->publish_quietly(now);
@@ -104,7 +104,7 @@ class TxSlots {
   uint32_t used_ = 0;
   uint32_t last_bytes_ = 0;
   uint32_t unpublished_ = 0;
-  bool wake_due_ = false;  // some were published that a sleeping peer has not been woken for
+  bool wake_due_ = false;  // slots were published for which a sleeping peer has not been woken
   uint32_t publish_every_ = 0;
   uint64_t position_ = 0;  // of the next slot
 };

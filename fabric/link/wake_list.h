@@ -1,5 +1,5 @@
-// fabric/link/wake_list.h -- peers that sleep and are to be woken: noted by carriers during a turn, woken
-// after it, when the owner has given its lock back. Waking is a system call.
+// fabric/link/wake_list.h -- list of sleeping peers to wake. Carriers note them during a turn. The owner
+// wakes them after the turn, when it has released its lock, because waking is a system call.
 #pragma once
 
 #include <algorithm>
@@ -8,27 +8,27 @@
 
 namespace weft::fabric {
 
-/// Wakes the peer of one link. It outlives its carrier, so that a wake-up noted before the link went down
-/// may still be sent: by then it has no effect. Any thread.
+/// Wakes the peer of one link. The object outlives its carrier: a wake-up that was noted before the link went
+/// down may be sent later, and then has no effect. Any thread.
 class PeerBell {
  public:
   virtual ~PeerBell() = default;
   virtual void ring() noexcept = 0;
 };
 
-/// Owner: the holder of the lock of the turn.
+/// Owner: the thread that holds the lock of the turn.
 class WakeList {
  public:
-  /// Of `links` links at most. A link that came up anew may be here twice.
+  /// For at most `links` links. A link that came up again may be in the list twice.
   explicit WakeList(size_t links) { bells_.reserve(2 * links); }
 
   [[nodiscard]] bool empty() const noexcept { return bells_.empty(); }
-  /// A peer that is to be woken already is not noted again.
+  /// Notes a peer once.
   void add(const std::shared_ptr<PeerBell>& bell) noexcept {
     if (bells_.size() == bells_.capacity()) return;
     if (std::find(bells_.begin(), bells_.end(), bell) == bells_.end()) bells_.push_back(bell);
   }
-  /// Takes one. Not when empty.
+  /// Takes one entry. The list must not be empty.
   [[nodiscard]] std::shared_ptr<PeerBell> take() noexcept {
     std::shared_ptr<PeerBell> bell = std::move(bells_.back());
     bells_.pop_back();

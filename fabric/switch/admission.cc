@@ -18,7 +18,7 @@ constexpr std::array<AdmissionCounter, static_cast<size_t>(LinkRefusal::kCount)>
     AdmissionCounter::kRefusedNotAllowed,  AdmissionCounter::kRefusedRate,
     AdmissionCounter::kRefusedNotOwner,    AdmissionCounter::kRefusedNoLid};
 
-/// LIDs that leave by the node's port.
+/// LIDs that are reached by the node's port.
 std::vector<Lid> lids_of(const NodeEntry& node) {
   return node.is_switch() ? node.beyond : std::vector<Lid>{node.lid};
 }

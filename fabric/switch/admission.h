@@ -1,6 +1,6 @@
-// fabric/switch/admission.h -- who may join a switch, and by which port: the node table of the topology. Owns
-// the link engines of the ports. Acceptors (shared memory, ZeroMQ) ask it and hand the finished carrier to
-// the engine it names.
+// fabric/switch/admission.h -- decides which nodes may join a switch, and by which port: the node table of
+// the topology. Owns the link engines of the ports. Acceptors (shared memory, ZeroMQ) ask it and give the
+// finished carrier to the engine that it names.
 #pragma once
 
 #include <array>
@@ -23,18 +23,18 @@ struct NodeEntry {
   std::string name;
   Guid guid;
   Lid lid;                    // kLidNone: a switch
-  std::vector<Lid> beyond{};  // of a switch: the endnodes that cells reach through it
-  bool we_join = false;       // this side connects; a HELLO from there is refused
+  std::vector<Lid> beyond{};  // of a switch: the LIDs of endnodes reached through it
+  bool we_join = false;       // this side connects; a HELLO from that node is refused
   [[nodiscard]] bool is_switch() const noexcept { return lid == kLidNone; }
 };
 
 enum class AdmissionCounter : uint8_t {
   kHellos,
   kWelcomed,
-  kMalformed,    // no handshake message
+  kMalformed,    // not a handshake message
   kForeignUser,  // another uid on a local socket
-  kUnknownKey,   // CURVE key not in the table
-  kSilent,       // connected and said nothing
+  kUnknownKey,   // CURVE key that is not in the table
+  kSilent,       // connected and sent no HELLO
   kRefusedVersion,
   kRefusedFlitPayload,
   kRefusedCellPayload,
@@ -68,41 +68,41 @@ enum class AdmissionCounter : uint8_t {
           "refused_no_lid"};
 }
 
-/// Where an admitted node's link goes.
+/// Destination of an admitted node's link.
 struct AdmittedLink {
   LinkEngine* engine = nullptr;
   LinkParams params;
   LinkHello welcome;
 };
 
-/// Owner: the switch's thread. Look-ups cost the same whatever the number of nodes.
+/// Owner: the switch's thread. The cost of a look-up does not depend on the number of nodes.
 class Admission {
  public:
-  /// Node i gets port i + 1 and its entries in the forwarding table; spare ports follow. Fails when there are
-  /// more of both than ports, or when a name, GUID or LID occurs twice or is impossible.
+  /// Node i gets port i + 1 and its entries in the forwarding table; spare ports follow. Fails when nodes and
+  /// spare ports exceed `ports`, or when a name, GUID or LID occurs twice or is out of range.
   static Status check(const std::vector<NodeEntry>& nodes, uint32_t ports, const SpareConfig& spare = {});
   /// `fabric` must outlive the admission's links; call check() first.
   Admission(Switch& fabric, std::vector<NodeEntry> nodes, const LinkTimers& timers = {});
-  /// With spare ports; `random` gives the GUIDs and must outlive the admission, as `store` must.
+  /// With spare ports. `random` gives the GUIDs. `random` and `store` must outlive the admission.
   Admission(Switch& fabric, std::vector<NodeEntry> nodes, const SpareConfig& spare, RandomSource& random,
             const LinkTimers& timers = {}, LeaseStore* store = nullptr);
 
-  /// Decides about a HELLO.
+  /// Decides about a HELLO and counts the decision. `out` is complete only with LinkRefusal::kNone.
   [[nodiscard]] LinkRefusal admit(const LinkHello& hello, const Joiner& joiner, Takeover takeover,
                                   Instant now, AdmittedLink& out) noexcept;
-  /// The node a GUID belongs to; null when it is none of the table.
+  /// The node with this GUID; null when the table has none.
   [[nodiscard]] const NodeEntry* find(Guid guid) const noexcept;
   [[nodiscard]] const std::vector<NodeEntry>& nodes() const noexcept { return nodes_; }
-  /// Ports in use or to be used: those of the nodes, then spare ones.
+  /// Number of ports in use or to be used: those of the nodes, then spare ones.
   [[nodiscard]] size_t links() const noexcept { return nodes_.size() + (spare_ ? spare_->ports() : 0); }
-  /// Of port `index` + 1.
+  /// Link of port `index` + 1.
   [[nodiscard]] LinkEngine& engine(size_t index) noexcept {
     return index < nodes_.size() ? *engines_[index] : spare_->engine(index - nodes_.size());
   }
   /// See Switch::links_rest().
   [[nodiscard]] bool links_rest() const noexcept { return fabric_.links_rest(); }
   [[nodiscard]] CounterSet<AdmissionCounter>& counters() noexcept { return counters_; }
-  /// The answer that goes with a refusal.
+  /// The REFUSE message for a refusal.
   [[nodiscard]] LinkHello refusal(const LinkHello& hello, LinkRefusal reason) noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// How it works: an output on which something waits stays awake, because room in a ring comes without a bell;
-// so does a link with a connector of its own.
+// How it works: an output with waiting flits stays awake, because no bell announces free room in a ring. A
+// link with a connector of its own stays awake too.
 #include "fabric/switch/awake_links.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace weft::fabric {
 namespace {
 
-constexpr Duration kRestInterval = 500us;  // between looks for links that may rest
-constexpr Duration kRestAfter = 1ms;       // of idleness
+constexpr Duration kRestInterval = 500us;  // between searches for links that may rest
+constexpr Duration kRestAfter = 1ms;       // an idle link may rest after this time
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void AwakeLinks::wake(Port& port) noexcept {
   port.received_at = ports_.now;
 }
 
-/// While few links are awake, none that is up need rest.
+/// While few links are awake, links that are up do not rest.
 void AwakeLinks::rest_links() noexcept {
   next_rest_ = ports_.now + kRestInterval;
   const bool many = awake_.size() > always_;
@@ -55,7 +55,7 @@ bool AwakeLinks::may_rest(const Port& port) noexcept {
          port.up == (port.link->state() == LinkState::kUp);
 }
 
-/// False when the link has something to do after all.
+/// False when the link has work after all.
 bool AwakeLinks::rest(Port& port) noexcept {
   const bool quiet = port.link->prepare_sleep();
   const Instant due = quiet ? port.link->deadline() : Instant::min();

@@ -1,7 +1,7 @@
-// fabric/switch/awake_links.h -- which links of a switch are polled in a turn. A link with nothing to do
-// rests: the switch does not poll it until its bell rings (something arrived, or its state changed), its own
-// deadline comes, or a cell or a credit goes out by it. So a turn costs what the awake links cost, however
-// many links there are.
+// fabric/switch/awake_links.h -- the links of a switch that are polled in a turn. A link without work rests:
+// the switch does not poll it until its bell rings (a flit arrived or its state changed), its deadline comes,
+// or a cell or a credit is sent by it. So the cost of a turn depends on the awake links, not on the number of
+// links.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,34 @@ namespace weft::fabric {
 /// Owner: the switch's thread.
 class AwakeLinks final : public Sleeper {
  public:
-  /// @param always while at most this many links are awake, idle ones do not rest
+  /// @param always number of links up to which idle links stay awake
   AwakeLinks(PortTable& ports, uint32_t always) noexcept : ports_(ports), always_(always) {}
 
-  /// A port that has just got its link.
+  /// Adds a port that has just got its link.
   void add(Port& port) noexcept;
   [[nodiscard]] const PortSet& set() const noexcept { return awake_; }
-  /// A flit goes out by `port`.
+  /// A flit is sent by `port`: wakes its link.
   void need(Port& port) noexcept {
     if (!awake_.contains(port.number)) [[unlikely]]
       wake(port);
   }
-  /// Flits that came by `in` have left their buffers.
+  /// `flits` flits that came by `in` have left their buffers.
   void give_credit(Port& in, VirtualLane vl, uint32_t flits) noexcept {
     need(in);
     in.link->grant(vl, flits);
   }
-  /// Those whose bell rang, and those whose time has come.
+  /// Wakes the links whose bell rang or whose deadline has come.
   void wake_due() noexcept;
-  /// Now and then: those that have been idle for a while rest.
+  /// Every kRestInterval: lets links rest that have been idle for kRestAfter.
   void rest_idle() noexcept {
     if (ports_.now >= next_rest_) [[unlikely]]
       rest_links();
   }
-  /// True when links that are up rest.
+  /// True when at least one link that is up rests.
   [[nodiscard]] bool any_rests() const noexcept { return resting_ != 0; }
 
   // ---- Sleeper --------------------
-  /// Of links without an acceptor; the acceptors wait for the others.
+  /// Descriptors of awake links; the acceptors wait for the others.
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;
   void finish_sleep() noexcept override;
@@ -63,7 +63,7 @@ class AwakeLinks final : public Sleeper {
   uint32_t resting_ = 0;  // links that are up and rest
   Instant next_rest_{};
   std::shared_ptr<LinkBells> bells_ = std::make_shared<LinkBells>();
-  PortTimers times_;  // of links that rest
+  PortTimers times_;  // deadlines of resting links
 };
 
 }  // namespace weft::fabric

@@ -21,8 +21,8 @@ SwitchPortCounter CellCheck::admit(Port& in, VirtualLane vl, const CellHead& hea
   return check_rates(in, vl, head.dest_qpn());
 }
 
-/// Would an answer that enters by `output` leave by `in`? Links form a tree, so an honest neighbour's cells
-/// come from LIDs behind it.
+/// True when an answer that enters by `output` would leave by `in`. Links form a tree, so an honest
+/// neighbour's cells come from LIDs behind it.
 bool CellCheck::leads_back(const Port& in, PortNumber output, Lid slid) const noexcept {
   return forwarding_.find(output, slid) == in.number;
 }
@@ -49,8 +49,8 @@ SwitchPortCounter CellCheck::check_rates(Port& in, VirtualLane vl, Qpn dest_qpn)
   return SwitchPortCounter::kDropGsiRate;
 }
 
-/// Between switches a cell is taken only from where the route to its source leads, so that none goes in a
-/// circle or comes twice.
+/// True when `out` gets a copy. Between switches a cell is taken only from the port that leads to its source,
+/// so that no cell goes in a circle or arrives twice.
 bool CellCheck::copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept {
   if (&out == &in || !out.up || head.vl().value() >= out.lanes) return false;
   return in.peer_is_endnode || leads_back(in, out.number, head.slid());

@@ -1,5 +1,5 @@
-// fabric/switch/cell_check.h -- what a cell must be to get through a switch: header sane, source true, route
-// known, output there, rate kept. Asked once for each cell, about its head, at the port it enters by.
+// fabric/switch/cell_check.h -- the checks that a cell must pass in a switch: valid header, true source,
+// known route, output up, rate kept. Done once per cell, on its head, at the input port.
 #pragma once
 
 #include "fabric/switch/forwarding_table.h"
@@ -10,7 +10,7 @@
 
 namespace weft::fabric {
 
-/// Owner: the switch's thread. Answers are the drop to count, kAdmitted, or kToGroup.
+/// Owner: the switch's thread. Answers: the counter of the drop, kAdmitted, or kToGroup.
 class CellCheck {
  public:
   CellCheck(const SwitchConfig& config, uint32_t flits_per_cell, PortTable& ports,
@@ -21,13 +21,13 @@ class CellCheck {
         standstill_(standstill),
         flits_per_cell_(flits_per_cell) {}
 
-  /// Every check that a cell meets; `output` is set where there is a route.
+  /// All checks of a cell. `output` is set if the checks got as far as the route.
   [[nodiscard]] SwitchPortCounter admit(Port& in, VirtualLane vl, const CellHead& head,
                                         PortNumber& output) noexcept;
-  /// Those that concern one output. `head` is null for a copy to a group.
+  /// The checks that concern one output. `head` is null for a copy to a group.
   [[nodiscard]] SwitchPortCounter check_output(Port& in, VirtualLane vl, PortNumber output,
                                                const CellHead* head) noexcept;
-  /// Does `out` get a copy of a multicast cell that came in by `in`?
+  /// True when `out` gets a copy of a multicast cell that came in by `in`.
   [[nodiscard]] bool copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept;
 
  private:

@@ -1,6 +1,6 @@
-// How it works: forwarding is per output: the arbiter names a lane among those with credit and something
-// ready; the lane serves its inputs in turn, one cell at a time. A cell is ready when its tail is here, or
-// its head with cut-through.
+// How it works: each output forwards on its own. The arbiter chooses a lane among those with credit and a
+// ready cell. The lane serves its inputs in turn, one cell at a time. A cell is ready when its tail has
+// arrived, or with cut-through when its head has.
 #include "fabric/switch/cell_outputs.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ bool CellOutputs::pass_through(Port& in, Port& out, const CheckedFlit& checked) 
 void CellOutputs::enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept {
   const RxFlit& flit = checked.flit;
   if (!in.buffers[flit.vl.value()]->push(out.number, checked)) [[unlikely]] {
-    // Not behind a link engine, which refuses flits without credit; on lane 15 the head found room for a
-    // cell.
+    // Cannot happen behind a link engine, which refuses flits without credit. On lane 15 the check of the
+    // head found room for a cell.
     in.link->grant(flit.vl, drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
     return;
   }
@@ -46,7 +46,7 @@ void CellOutputs::enqueue(Port& in, Port& out, const CheckedFlit& checked) noexc
   if (lane.flits++ == 0) lane.progress_at = ports_.now;
   out.waiting_lanes |= lane_bit(flit.vl);
   waiting_.insert(out.number);
-  awake_.need(out);  // it looks for room, and asks its peer for credit
+  awake_.need(out);  // an awake link looks for room and asks its peer for credit
   update_ready(in, out, flit.vl);
 }
 
@@ -83,8 +83,7 @@ uint32_t CellOutputs::ready_lanes(Port& out) const noexcept {
     const Egress& lane = out.egress[vl.value()];
     const bool can_go = lane.owner != kPortNone ? lane.ready.contains(lane.owner) : !lane.ready.empty();
     if (!can_go || !lane_is_free(out, vl, lane.owner)) continue;
-    // Asking for memory also tells the link that this lane wants credit, so that it asks the peer if none
-    // comes.
+    // claim() also notes that this lane wants credit, so that the link asks the peer if none comes.
     if (out.link->claim(vl) != nullptr) ready |= lane_bit(vl);
   }
   return ready;
@@ -162,7 +161,7 @@ void CellOutputs::unlock(Port& out, VirtualLane vl) noexcept {
   if (lane_outputs_[vl.value()] == out.number) lane_outputs_[vl.value()] = kPortNone;
 }
 
-/// Tells the next hop to forget cells whose rest will not come (decisions 2.7).
+/// Tells the next hop to drop cells whose rest will not come (decisions 2.7).
 void CellOutputs::send_poison(Port& out) noexcept {
   for (uint32_t left = out.poison_lanes; left != 0; left &= left - 1) {
     const VirtualLane vl = lane_at(static_cast<uint32_t>(std::countr_zero(left)));
@@ -186,7 +185,7 @@ void CellOutputs::update_ready(Port& in, Port& out, VirtualLane vl) noexcept {
   }
 }
 
-// ---- what is given up --------------------
+// ---- cells that are given up --------------------
 
 void CellOutputs::break_off(Port& out, VirtualLane vl) noexcept {
   unlock(out, vl);
@@ -233,7 +232,7 @@ void CellOutputs::drop_unfinished(Port& in, VirtualLane vl) noexcept {
   const uint32_t flits = in.buffers[vl.value()]->drop_unfinished(out.number, stored);
   lane.flits -= flits;
   if (lane.flits == 0) out.waiting_lanes &= ~lane_bit(vl);
-  if (!stored && lane.owner == in.number) break_off(out, vl);  // its head is through
+  if (!stored && lane.owner == in.number) break_off(out, vl);  // its head has been sent already
   update_ready(in, out, vl);
   in.counters.add(SwitchPortCounter::kDropLinkReset);
 }

@@ -1,6 +1,6 @@
-// fabric/switch/cell_outputs.h -- the outputs of a switch: what goes from ring to ring, what waits and for
-// whom, which lane and input is next, and cells that will not be whole. From head to tail a cell owns its
-// lane of the output, so cells never mix (SAN-VL-07). docs/flow_control.md.
+// fabric/switch/cell_outputs.h -- the outputs of a switch: flits that pass from ring to ring, flits that
+// wait, the choice of lane and input, and cells that will stay incomplete. A cell owns its lane of the output
+// from head to tail, so cells never mix (SAN-VL-07). docs/flow_control.md.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@
 
 namespace weft::fabric {
 
-/// Owner: the switch's thread. `in` and `out` are the ports by which a cell comes and goes.
+/// Owner: the switch's thread. `in` is the port by which a cell arrives, `out` the port by which it leaves.
 class CellOutputs {
  public:
   CellOutputs(const SwitchConfig& config, PortTable& ports, AwakeLinks& awake) noexcept;
 
   // ---- flits on their way --------------------
-  /// Ring to ring: only when nothing waits for this output, so that order and arbitration hold. False: the
-  /// flit did not go.
+  /// Copies a flit from ring to ring. Only when nothing waits for this output, so that order and arbitration
+  /// hold. False: the flit was not sent.
   [[nodiscard]] bool pass_through(Port& in, Port& out, const CheckedFlit& checked) noexcept;
-  /// The flit waits in the buffer that its credit stands for.
+  /// Puts the flit into the buffer whose place its credit granted.
   void enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept;
-  /// One or the other; its credit goes back when it has left.
+  /// pass_through() if possible, else enqueue(). The credit goes back when the flit has left.
   void take(Port& in, Port& out, const CheckedFlit& checked) noexcept {
     if (pass_through(in, out, checked)) {
       in.link->grant(checked.flit.vl, 1);
@@ -32,30 +32,31 @@ class CellOutputs {
       enqueue(in, out, checked);
     }
   }
-  /// Sends what waits and can go. Returns work done.
+  /// Sends waiting flits that can be sent. Returns work done.
   int forward() noexcept;
-  /// Outputs on which something waits.
+  /// Outputs with waiting flits or poisoned tails.
   [[nodiscard]] const PortSet& waiting() const noexcept { return waiting_; }
 
   // ---- cells from outside the buffers --------------------
   /// True when `input` may send on this lane now; kPortNone asks for any input.
   [[nodiscard]] bool lane_is_free(const Port& out, VirtualLane vl, PortNumber input) const noexcept;
-  /// Commits a claimed flit and keeps locks and counters.
+  /// Commits a claimed flit and updates locks and counters.
   void commit(Port& in, Port& out, const TxFlit& flit) noexcept;
-  /// The rest of the cell that owns the lane will not come: the next hop is told.
+  /// The rest of the cell that owns the lane will not come: the next hop gets a poisoned tail.
   void break_off(Port& out, VirtualLane vl) noexcept;
 
-  // ---- what is given up --------------------
-  /// Drops what waits from one input for one lane of an output, and the cell that is half across. Cells are
-  /// counted at the input. @return flits dropped, whose credits the caller returns if their link still lives.
+  // ---- cells that are given up --------------------
+  /// Drops the flits that wait from one input for one lane of an output, and breaks off the cell of this
+  /// input that is partly sent. Cells are counted at the input. @return the number of dropped flits. The
+  /// caller returns their credits if their link still lives.
   [[nodiscard]] uint32_t drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
-  /// As drop_from(), and gives the credits back, but none to a link that is a new one already.
+  /// As drop_from(), and gives the credits back, unless the input's link has come up anew.
   void give_up(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
-  /// Everything that waits for one lane of an output.
+  /// Drops all flits that wait for one lane of an output.
   void drop_queued(Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept;
-  /// The cell that is half here on one lane of an input whose link has gone.
+  /// Drops the incomplete cell on one lane of an input whose link has gone.
   void drop_unfinished(Port& in, VirtualLane vl) noexcept;
-  /// Calls `act` for outputs that are up and that a cell has begun to cross, and has perhaps ended since.
+  /// Calls `act` for outputs that are up and on which a cell has begun; the cell may have ended meanwhile.
   template <class Act>
   void for_each_begun(Act act) noexcept {
     begun_.for_each([&](PortNumber number) {
@@ -78,9 +79,9 @@ class CellOutputs {
   const SwitchConfig& config_;
   PortTable& ports_;
   AwakeLinks& awake_;
-  PortSet waiting_;                                // outputs with flits queued, or that owe a poisoned tail
-  PortSet begun_;                                  // outputs a cell has begun to cross, and maybe ended since
-  std::array<PortNumber, kVlCount> lane_outputs_;  // one_cell_per_lane: where the lane's cell goes now
+  PortSet waiting_;                                // outputs with queued flits or a poisoned tail to send
+  PortSet begun_;                                  // outputs on which a cell has begun; it may have ended
+  std::array<PortNumber, kVlCount> lane_outputs_;  // one_cell_per_lane: output of the lane's current cell
 };
 
 }  // namespace weft::fabric

@@ -1,5 +1,6 @@
-// How it works: a direction is the neighbour's, as it is for the interfaces of a host: out is what it sends.
-// Bytes are those that were admitted: the header as it was checked, behind it what lies in the flit.
+// How it works: as for the interfaces of a host, the direction is the neighbour's: "out" is a cell that the
+// neighbour sends. The bytes are those that were admitted: the checked copy of the header, then the flit's
+// bytes behind it.
 #include "fabric/switch/cell_taps.h"
 
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ std::vector<CapturePoint*> CellTaps::points() {
 }
 
 CapturePoint* CellTaps::wanted(PortNumber port) noexcept {
-  if (port == 0 || port > points_.size()) return nullptr;  // the management port, or none
+  if (port == 0 || port > points_.size()) return nullptr;  // the management port or no port
   CapturePoint& point = points_[port - 1U];
   return point.captured() ? &point : nullptr;
 }
@@ -47,7 +48,7 @@ void CellTaps::write(PortNumber port, FrameDirection direction, std::span<const 
 bool CellTaps::begin(PortNumber in, PortNumber out, const RxFlit& flit, const CellHead& head,
                      std::string_view note) {
   if (wanted(in) == nullptr && wanted(out) == nullptr) return false;
-  const bool whole = flit.tail || out == kPortNone;  // of a cell that is lost nothing further comes
+  const bool whole = flit.tail || out == kPortNone;  // no further flits of a lost cell are recorded
   if (whole) {
     sent(in, flit, head, note);
     received(out, flit, head, note);
@@ -69,7 +70,7 @@ void CellTaps::add(PortNumber in, const RxFlit& flit) {
   Growing& cell = found->second;
   cell.bytes.insert(cell.bytes.end(), flit.payload.begin(), flit.payload.end());
   if (!flit.tail) return;
-  if (!flit.poison) {  // else its sender has taken it back
+  if (!flit.poison) {  // poison: the sender has withdrawn the cell
     write(in, FrameDirection::kOut, cell.bytes, {}, cell.note);
     write(cell.out, FrameDirection::kIn, cell.bytes, {}, cell.note);
   }

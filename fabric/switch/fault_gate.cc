@@ -1,7 +1,7 @@
-// How it works: a fault decides about a cell when its head has been admitted. What is to be late or to come
-// twice is copied, its credit goes back at once, and it leaves when it is due, from outside the buffers,
-// between the cells of others: on one lane cells never mix. A cell that a capture wants is copied as it comes
-// in. Without rules and captures nothing here is called.
+// How it works: a fault decides about a cell when its head has been admitted. A cell that is to be late or to
+// come twice is copied, and its credit goes back at once. The copy is sent when it is due, between other
+// cells, because on one lane cells never mix. A cell that a capture wants is copied as it comes in. Without
+// rules and captures none of these functions is called.
 #include "fabric/switch/fault_gate.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,8 @@ FaultVerdict FaultGate::strike(Port& in, VirtualLane vl, const CellHead& head) n
       cell.dropping = true;
       break;
     case FaultVerdict::kCorrupt:
-      // Where a cell is a flit, its check is that of the link: what is behind the switch would never see it.
+      // If a cell is one flit, the link checks its CRC, and a cell with a wrong CRC would not get beyond the
+      // next link. So such a cell is dropped here.
       cell.corrupt = !whole_cells_;
       cell.dropping = !cell.corrupt;
       break;
@@ -50,7 +51,7 @@ FaultVerdict FaultGate::strike(Port& in, VirtualLane vl, const CellHead& head) n
   return verdict;
 }
 
-/// What a capture says of the cell, after strike().
+/// The note for captures about the cell, after strike().
 std::string FaultGate::words_for(FaultVerdict verdict, const Ingress& cell) const {
   if (verdict == FaultVerdict::kPass) return {};
   const char* fate = cell.dropping                         ? "lost here"
@@ -90,7 +91,7 @@ bool FaultGate::keep_back(Port& in, const RxFlit& flit, const CellHead* head) no
     return true;
   }
   if (flit.tail) {
-    cell.held = nullptr;  // it is whole
+    cell.held = nullptr;  // the held copy is complete
     cell.held_only = false;
   }
   return kept;
@@ -110,7 +111,7 @@ int FaultGate::release_held() noexcept {
   return faults_.release(ports_.now, [this](const HeldCell& cell) { return send_held(cell); });
 }
 
-/// Puts a cell that was held back on its way, all its flits at once. False when its output has no room yet.
+/// Sends a held cell, all its flits at once. False when its output has no room yet.
 bool FaultGate::send_held(const HeldCell& cell) noexcept {
   Port& in = ports_[cell.input];
   Port& out = ports_[cell.output];
@@ -123,12 +124,12 @@ bool FaultGate::send_held(const HeldCell& cell) noexcept {
     return true;
   }
   awake_.need(out);
-  // A cell that let another one pass is not to overtake it in turn.
+  // A cell that let another cell overtake must not overtake that one in turn.
   if (ports_.now < cell.latest && out.egress[cell.vl.value()].flits != 0) return false;
   const bool poisoned = (out.poison_lanes & lane_bit(cell.vl)) != 0;
   if (!outputs_.lane_is_free(out, cell.vl, kPortNone) || poisoned ||
       out.link->credits(cell.vl) < cell.flits.size()) {
-    static_cast<void>(out.link->claim(cell.vl));  // says that this lane wants credit
+    static_cast<void>(out.link->claim(cell.vl));  // notes that this lane wants credit
     return false;
   }
   size_t at = 0;
@@ -137,7 +138,7 @@ bool FaultGate::send_held(const HeldCell& cell) noexcept {
     std::byte* to = out.link->claim(cell.vl);
     if (to == nullptr) {
       if (i == 0) return false;
-      // The ring is full in the middle of the cell: the next hop forgets it.
+      // The ring is full in the middle of the cell: the next hop drops the cell.
       outputs_.break_off(out, cell.vl);
       in.counters.add(SwitchPortCounter::kDropFault);
       return true;

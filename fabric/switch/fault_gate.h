@@ -1,5 +1,5 @@
-// fabric/switch/fault_gate.h -- where faults on demand and captures meet the cells of a switch, after each
-// was admitted and before it is on its way. docs/faults.md.
+// fabric/switch/fault_gate.h -- applies faults on demand and captures to the cells of a switch, after a cell
+// was admitted and before it is forwarded. docs/faults.md.
 #pragma once
 
 #include "fabric/switch/cell_outputs.h"
@@ -24,14 +24,14 @@ class FaultGate {
 
   /// A head has come in while rules or captures are in force.
   void inspect(Port& in, const RxFlit& flit, const CellHead& head) noexcept;
-  /// One flit of a cell that a fault has struck or a capture wants. True when it does not go on its way now.
+  /// One flit of a cell that a fault has struck or a capture wants. True when the flit is not forwarded now.
   [[nodiscard]] bool keep_back(Port& in, const RxFlit& flit, const CellHead* head) noexcept;
-  /// A copy for a member of a multicast group: it can be lost, and that is all.
+  /// A copy for a member of a multicast group. Faults can only drop it: true means that it is lost.
   [[nodiscard]] bool copy_is_struck(const Port& in, const Port& out, VirtualLane vl,
                                     const CellHead& head) noexcept;
-  /// A new head comes, or the link has gone: what the last cell left is not to strike the next one.
+  /// A new head comes, or the link has gone: the state of the last cell must not affect the next one.
   void end_strike(Ingress& cell) noexcept;
-  /// The link of `port` has gone: neither cells of its that are half here nor those that are held for it go.
+  /// The link of `port` has gone: drops its incomplete cells, and the cells that are held for it.
   void forget(Port& port) noexcept;
   /// Sends held cells that are due. Returns work done.
   int release_held() noexcept;
@@ -46,7 +46,7 @@ class FaultGate {
   CellOutputs& outputs_;
   LiveFaults& faults_;
   CellTaps& taps_;
-  bool whole_cells_;  // each flit is one
+  bool whole_cells_;  // each flit is a whole cell
 };
 
 }  // namespace weft::fabric

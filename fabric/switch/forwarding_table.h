@@ -1,6 +1,6 @@
-// fabric/switch/forwarding_table.h -- which output a DLID leaves by: one table for all inputs, or one per
-// input (SAN-SW-05). An entry per LID as in InfiniBand's linear forwarding table, so that a subnet manager
-// can take over.
+// fabric/switch/forwarding_table.h -- maps a DLID to an output: one table for all inputs, or one per input
+// (SAN-SW-05). One entry per LID as in InfiniBand's linear forwarding table, so that a subnet manager can
+// take over.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@ namespace weft::fabric {
 /// Number of a switch port; 0 is the management port, 1.. are links.
 using PortNumber = uint16_t;
 inline constexpr PortNumber kPortNone = 0xFFFF;
-/// In place of an output: the LID is a multicast group's, a copy leaves by each other port.
+/// Stands in place of an output when the LID belongs to a multicast group: a copy leaves by each other port.
 inline constexpr PortNumber kPortGroup = 0xFFFE;
 
-/// Owner: the switch's thread. Look-up is one load. The table alone says which LIDs are those of groups: from
-/// the start all that endnodes compute from Gids (multicast_lid()), and what a subnet manager sets.
+/// Owner: the switch's thread. A look-up is one load. The table alone says which LIDs belong to groups: at
+/// the start all LIDs that endnodes compute from GIDs (multicast_lid()), later also those that a subnet
+/// manager sets.
 class ForwardingTable {
  public:
   /// @param inputs  tables to keep: 1, or the number of ports for one per input
@@ -33,13 +34,13 @@ class ForwardingTable {
   void set(Lid dlid, PortNumber output) noexcept {
     for (uint32_t input = 0; input < inputs_; ++input) set_for(static_cast<PortNumber>(input), dlid, output);
   }
-  /// Sets the entry for cells that enter by `input`; in a single table that is every cell.
+  /// Sets the entry for cells that enter by `input`. With a single table this applies to all inputs.
   void set_for(PortNumber input, Lid dlid, PortNumber output) noexcept {
     entries_[index(input, dlid)] = output;
   }
-  /// The endnode of this LID has gone: the entry is what it was at the start.
+  /// The endnode of this LID has gone: restores the initial entry.
   void forget(Lid dlid) noexcept { set(dlid, is_multicast(dlid) ? kPortGroup : kPortNone); }
-  /// kPortNone when the LID is unknown, kPortGroup when it is a group's.
+  /// kPortNone when the LID is unknown, kPortGroup when it belongs to a group.
   [[nodiscard]] PortNumber find(PortNumber input, Lid dlid) const noexcept {
     return entries_[index(input, dlid)];
   }

@@ -21,8 +21,8 @@ namespace weft::fabric {
 namespace {
 
 constexpr uint64_t kMagic = 0x3153455341454c57;  // "WLEASES1"
-/// As long as the names of our keys are (node/limits.h), with room for an address. What a longer one names is
-/// not its endnode's own after a restart.
+/// As long as the names of our keys (node/limits.h), with room for an address. An endnode with a longer key
+/// name cannot get its LID back after a restart.
 constexpr size_t kKeyBytesMax = 48;
 
 struct Header {
@@ -32,7 +32,7 @@ struct Header {
 };
 
 struct Record {
-  uint32_t crc = 0;  // of what follows
+  uint32_t crc = 0;  // of the fields behind it
   uint32_t lid = 0;
   uint64_t guid = 0;
   uint64_t nonce = 0;
@@ -77,7 +77,8 @@ class LeaseFile final : public LeaseStore {
     record.crc = crc_of(record);
     if (pwrite(file_.get(), &record, sizeof record, place_of(lease.lid)) == sizeof record) return;
     if (limiter_.allow(MonotonicClock().now()))
-      log(LogLevel::kWarn, "leases cannot be kept: after a restart of this switch its guests get other LIDs");
+      log(LogLevel::kWarn,
+          "cannot write the leases: after a restart of this switch its guests get other LIDs");
   }
 
  private:
@@ -109,7 +110,7 @@ Result<std::unique_ptr<LeaseStore>> open_lease_file(const std::string& path, con
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return errno_error("cannot open " + path, errno);
   if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0)
-    return Error{fmt::format("{} is not a file of ours alone (mode 0600): remove it", path)};
+    return Error{fmt::format("{} must be a regular file of this user with mode 0600: remove it", path)};
   const Header wanted{.first_lid = spare.first_lid.value(), .lids = spare.lid_count()};
   Header found;
   const bool whole = pread(file.get(), &found, sizeof found, 0) == sizeof found;

@@ -1,6 +1,6 @@
-// fabric/switch/lease_file.h -- the leases of a switch's spare ports in its directory, so that they outlive
-// its process: a header, then a record for each LID at its place. Native byte order; the file stays on this
-// machine. Nothing in it is believed without its CRC, and a file of other LIDs begins anew.
+// fabric/switch/lease_file.h -- the leases of a switch's spare ports in a file, so that they outlive the
+// process: a header, then one record per LID, at a place computed from the LID. Native byte order; the file
+// stays on this machine. A record counts only with a correct CRC. A file for other LIDs is cleared.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace weft::fabric {
 
-/// Opens or makes the file at `path`, which must be a regular file of our own with mode 0600. A disk that is
-/// full later costs the memory of the leases that did not fit, and nothing else.
+/// Opens or makes the file at `path`, which must be a regular file of our own with mode 0600. If the disk is
+/// full later, only the leases that did not fit are lost.
 Result<std::unique_ptr<LeaseStore>> open_lease_file(const std::string& path, const SpareConfig& spare);
 
 }  // namespace weft::fabric

@@ -1,5 +1,5 @@
 // fabric/switch/leases.h -- which endnode may claim a LID of the spare ports, and with it a GUID. A switch
-// that is started anew still has to know that, or the first to ask would get what is another's.
+// that is restarted still has to know this. Otherwise the first endnode to ask would get the LID of another.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,25 @@
 
 namespace weft::fabric {
 
-/// A LID, and the endnode that has it or had it last.
+/// A LID and its present or last endnode.
 struct Lease {
   uint32_t lid = 0;  // index among the LIDs of the spare ports
   Guid guid{};
-  uint64_t nonce = 0;                // of the incarnation now, or the last one
-  uint64_t nonce_before = 0;         // shown with it: an endnode that missed its WELCOME shows this again
-  uint64_t brought = 0;              // shown first, with a GUID that was new here
-  Instant free_at = Instant::min();  // end of its rest; kNever while the endnode is here
-  std::string key;                   // of its CURVE key, or where it came from; empty: a process of our user
+  uint64_t nonce = 0;         // of the present or last incarnation
+  uint64_t nonce_before = 0;  // the identity shown with it; an endnode that missed its WELCOME shows it again
+  uint64_t brought = 0;       // the identity shown at the first join, with a GUID that was new here
+  Instant free_at = Instant::min();  // end of the LID's rest; kNever while the endnode is here
+  std::string key;                   // name of its CURVE key, or its address; empty: a process of our user
 };
 
-/// Where leases outlive the switch process. Owner: the switch's thread.
+/// Storage in which leases outlive the switch process. Owner: the switch's thread.
 class LeaseStore {
  public:
   virtual ~LeaseStore() = default;
-  /// What was kept, each LID once.
+  /// The stored leases, at most one per LID.
   [[nodiscard]] virtual std::vector<Lease> load() = 0;
-  /// Keeps it instead of what the LID had. Called when an endnode joins and leaves, never for a cell.
+  /// Stores a lease in place of the LID's earlier one. Called when an endnode joins or leaves, never per
+  /// cell.
   virtual void keep(const Lease& lease) noexcept = 0;
 };
 

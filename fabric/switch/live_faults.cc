@@ -1,8 +1,9 @@
-// How it works: rules are asked in the order in which they were set, and the first that strikes decides. A
-// cell that is to be late, or to come twice, is copied into a pool; the switch puts it on its way when it is
-// due. A cell gets its place in the queue when its last flit has come. A rate books time only for cells that
-// pass: for those that are lost the link is free.
-// Each rule draws from a generator of its own, so that the same cells in the same order are struck again,
+// How it works: rules are asked in the order in which they were set, and the first one that strikes decides.
+// A cell that is to be late or to come twice is copied into a pool; the switch sends it when it is due. A
+// cell gets its place in the queue when its last flit has come. A rate books time only for cells that pass: a
+// lost cell takes no time on the link.
+//
+// Each rule draws from its own random generator. So the same cells in the same order are struck again,
 // whatever other rules do.
 #include "fabric/switch/live_faults.h"
 
@@ -18,15 +19,15 @@
 namespace weft::fabric {
 namespace {
 
-/// Switch::kPortsMax, the management port and the unused 255.
+/// Switch::kPortsMax, plus the management port and the unused port 255.
 constexpr size_t kPortNumbers = 256;
 
 }  // namespace
 
 Status LiveFaults::check(const FaultRule& rule) {
   if (rule.chance_ppm == 0 || rule.chance_ppm > kFaultAlways)
-    return Error{"a fault strikes with a chance above 0 and up to 100 %"};
-  if (rule.every == 0) return Error{"a fault strikes every 1st, 2nd, ... cell, not every 0th"};
+    return Error{"the chance of a fault must be above 0 and at most 100 %"};
+  if (rule.every == 0) return Error{"a fault can strike every 1st, 2nd, ... cell, not every 0th"};
   if (rule.lanes == 0) return Error{"a fault needs a lane"};
   if (rule.opcode != 0 && find_opcode(rule.opcode) == nullptr)
     return Error{fmt::format("no operation has the number {}", rule.opcode)};
@@ -88,7 +89,8 @@ void LiveFaults::joined(PortNumber port, Guid guid, Instant now) noexcept {
   }
 }
 
-/// The rules that end; those behind them move up on the page. Returns their number.
+/// Removes the rules for which `ends` is true. The rules behind them move up on the page. Returns the number
+/// removed.
 template <typename Ends>
 size_t LiveFaults::erase_rules(Ends ends) noexcept {
   const size_t before = rules_.size();
@@ -127,7 +129,7 @@ bool LiveFaults::matches(const FaultRule& rule, PortNumber in, PortNumber out, V
   return (from || to) && (rule.lanes >> vl.value() & 1) != 0 && (rule.opcode == 0 || rule.opcode == opcode);
 }
 
-/// Does the rule strike the cell that matches it now?
+/// True when the rule strikes this cell, which matches it.
 bool LiveFaults::strikes(LiveFault& fault, Instant now) noexcept {
   const FaultRule& rule = fault.rule;
   if (rule.lasts != Duration{} && now - fault.began >= rule.lasts) return false;
@@ -140,8 +142,8 @@ bool LiveFaults::strikes(LiveFault& fault, Instant now) noexcept {
 
 namespace {
 
-/// Calls `action(place)` for each direction of a link that a rate limits and a cell from `in` to `out` takes:
-/// each has the rate for itself, as a cable has.
+/// Calls `action(place)` for each direction of a link that the rate limits and that a cell from `in` to `out`
+/// takes. As on a cable, each direction has the rate for itself.
 template <class Action>
 void for_each_way(const FaultRule& rule, PortNumber in, PortNumber out, Action action) {
   const bool every = rule.port == kFaultEveryPort;
@@ -150,7 +152,7 @@ void for_each_way(const FaultRule& rule, PortNumber in, PortNumber out, Action a
     action((every ? 2U * out : 0U) + 1);
 }
 
-/// How long a cell takes at a rate.
+/// Transmission time of a cell at the rate.
 Duration time_at_rate(const FaultRule& rule, uint64_t bytes) noexcept {
   const double seconds = rule.cells_per_second != 0
                              ? 1.0 / rule.cells_per_second
@@ -166,7 +168,7 @@ Instant LiveFaults::next_turn(const LiveFault& fault, PortNumber in, PortNumber 
   return turn;
 }
 
-/// Books the time of a whole cell.
+/// Books the transmission time of a whole cell.
 void LiveFaults::take_turn(LiveFault& fault, HeldCell& cell, Instant now) noexcept {
   const Duration takes = time_at_rate(fault.rule, cell.bytes.size());
   Instant turn = now;
@@ -229,7 +231,7 @@ FaultVerdict LiveFaults::judge(PortNumber in, PortNumber out, VirtualLane vl, co
   return verdict;
 }
 
-/// A cell passes: those that were to let one pass may go now, behind it.
+/// A cell passes: held cells that wait to be overtaken may follow it now.
 void LiveFaults::let_pass(PortNumber out, Instant now) noexcept {
   bool moved = false;
   for (const auto* const list : {&order_, &half_}) {
@@ -256,7 +258,7 @@ std::string LiveFaults::verdict_words() const {
 HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) {
   if (held_count_ == kFaultHeldMax) return nullptr;
   if (pool_.empty()) {
-    pool_.resize(kFaultHeldMax);  // so that cells never move
+    pool_.resize(kFaultHeldMax);  // allocated at once, so that cells never move
     for (uint32_t i = 0; i < kFaultHeldMax; ++i)
       free_.push_back(static_cast<uint32_t>(kFaultHeldMax) - 1 - i);
   }
@@ -280,7 +282,7 @@ HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) 
   return &cell;
 }
 
-/// Behind those that are due at the same time.
+/// Puts the cell behind those that are due at the same time.
 void LiveFaults::queue(uint32_t index) {
   const auto behind =
       std::upper_bound(order_.begin(), order_.end(), pool_[index].due,
@@ -289,7 +291,7 @@ void LiveFaults::queue(uint32_t index) {
   next_try_ = std::min(next_try_, pool_[index].due);
 }
 
-/// Copies the flit as the switch would send it: its header as it was checked, its CRC as it was verified.
+/// Copies the flit as the switch would send it: with the checked header and the verified CRC.
 void LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now) {
   const size_t at = cell.bytes.size();
   cell.bytes.insert(cell.bytes.end(), flit.payload.begin(), flit.payload.end());

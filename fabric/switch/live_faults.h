@@ -1,6 +1,5 @@
-// fabric/switch/live_faults.h -- faults on demand in a running switch: rules that people set with
-// `weft fault` decide about each cell that enters, after it was admitted and before it is on its way.
-// docs/faults.md.
+// fabric/switch/live_faults.h -- faults on demand in a running switch. Rules set with `weft fault` decide
+// about each cell that enters, after it was admitted and before it is forwarded. docs/faults.md.
 #pragma once
 
 #include <algorithm>
@@ -29,21 +28,21 @@ namespace weft::fabric {
 
 static_assert(kPortNone == kFaultNoPort);
 inline constexpr size_t kFaultRulesMax = 64;
-/// Cells that are held back at a time, all rules together; a cell beyond it is lost and counted.
+/// Cells that all rules together may hold at a time. A further cell is lost and counted.
 inline constexpr size_t kFaultHeldMax = 4096;
-/// A cell that would wait longer than this for its turn at a rate is lost: the queue in front of a slow link
+/// A cell that would wait longer than this for its turn at a rate is lost. The queue in front of a slow link
 /// is short in time, so that round trips stay below the timeouts of common programs (67 ms and more).
 inline constexpr Duration kFaultRateWaitMax = std::chrono::milliseconds(20);
-/// A cell that others are to overtake leaves after this even if none comes.
+/// A reordered cell leaves after this time even if no other cell overtakes it.
 inline constexpr Duration kFaultReorderMax = 1ms;
 
-/// A rule on a page; kNumber 0: there is none.
+/// A rule on a stats page; kNumber 0: no rule.
 enum class FaultGauge : uint8_t { kNumber, kPort, kGuid, kStruck, kCount };
 [[nodiscard]] constexpr CounterNames<FaultGauge> counter_labels(FaultGauge /*of*/) noexcept {
   return {"number", "port", "guid", "struck"};
 }
 
-/// A rule that is in force, and what it has done.
+/// A rule in force and its counts.
 struct LiveFault {
   uint32_t id = 0;
   FaultRule rule;
@@ -51,22 +50,22 @@ struct LiveFault {
   uint64_t matched = 0;
   uint64_t struck = 0;
   SeededRandom random{1};
-  std::vector<Instant> next_pass;  // kRate: when the next cell may go; two of each port, from it and to it
+  std::vector<Instant> next_pass;  // kRate: when the next cell may go; two per port: from it, to it
 };
 
-/// What is to become of a cell.
+/// The decision about a cell.
 enum class FaultVerdict : uint8_t { kPass, kDrop, kCorrupt, kDuplicate, kHold };
 
-/// A cell that was taken off its way, with everything that is needed to put it back.
+/// A cell that was taken out of forwarding, with all data needed to send it later.
 struct HeldCell {
   PortNumber input = kPortNone;
   PortNumber output = kPortNone;
   VirtualLane vl{};
-  bool copy = false;      // of a cell that went on: counted as one more that came in
-  bool overtaken = true;  // false: waits for another cell for the same output
-  uint32_t paced_by = 0;  // rule of kRate that says when it is due, once it is whole
+  bool copy = false;      // of a cell that was forwarded; counts as one more cell that came in
+  bool overtaken = true;  // false: waits until another cell for the same output passes
+  uint32_t paced_by = 0;  // kRate rule that sets `due` once the cell is whole
   Instant due{};
-  Instant latest{};              // until then it may wait for what is in front of it on its lane
+  Instant latest{};              // until then it may wait for queued cells on its lane
   std::vector<std::byte> bytes;  // flit payloads, one behind the other
   struct Flit {
     uint32_t bytes = 0;
@@ -76,56 +75,57 @@ struct HeldCell {
   std::vector<Flit> flits;
 };
 
-/// The rules of one switch and the cells they hold. Owner: the switch's thread. Without rules judge() is
-/// not called. May allocate: faults are for tests, and a test that wants figures sets none.
+/// The rules of one switch and the cells they hold. Owner: the switch's thread. Without rules judge() is not
+/// called. May allocate: faults are for tests, and measurements are made without them.
 class LiveFaults {
  public:
-  /// Says what is wrong with a rule.
+  /// Checks a rule. The error says what is wrong with it.
   static Status check(const FaultRule& rule);
 
-  /// @return its number, from 1; fails when check() does or there are kFaultRulesMax.
+  /// @return the rule's number, from 1. Fails when check() fails or kFaultRulesMax rules are in force.
   Result<uint32_t> add(const FaultRule& rule, Instant now);
-  /// Shows the rules on a page from now on, as `fault.N.*`: what strikes must be seen without asking. False
-  /// when it is full. The page outlives this.
+  /// Shows the rules on a page from now on, as `fault.N.*`, so that rules that strike are seen without a
+  /// request to the switch. False when the page is full. The page must outlive this object.
   bool publish(StatsPage& page);
   /// The link of a port is up: rules that wait for its endnode begin.
   void joined(PortNumber port, Guid guid, Instant now) noexcept;
-  /// The link of a port has gone: rules for the endnode that was there end.
+  /// The link of a port has gone: rules for its endnode end.
   void left(PortNumber port) noexcept;
-  /// False when there is no rule of this number.
+  /// Removes a rule. False when there is no rule with this number.
   bool remove(uint32_t id) noexcept;
   void clear() noexcept;
   [[nodiscard]] std::span<const LiveFault> rules() const noexcept { return rules_; }
-  /// Rules are in force or cells are held.
+  /// True when rules are in force or cells are held.
   [[nodiscard]] bool active() const noexcept { return active_ != 0; }
 
-  /// Decides about a cell from port `in` to port `out`; the first rule that strikes does. After kHold and
+  /// Decides about a cell from port `in` to port `out`: the first rule that strikes decides. After kHold and
   /// kDuplicate the caller calls begin_hold().
   [[nodiscard]] FaultVerdict judge(PortNumber in, PortNumber out, VirtualLane vl, const CellHead& head,
                                    Instant now) noexcept;
 
-  /// The rule that struck the cell that was judged last, for people: "fault 3 (drop)". Empty after kPass.
+  /// The rule that struck the cell judged last, as text: "fault 3 (drop)". Empty after kPass.
   [[nodiscard]] std::string verdict_words() const;
 
-  /// A place for the cell that was judged last; null when all are taken.
+  /// A place for the cell judged last; null when all places are taken.
   HeldCell* begin_hold(PortNumber in, PortNumber out, VirtualLane vl);
-  /// One that is never whole holds up nothing: its turn is found with its last flit.
+  /// Adds a flit. The cell is queued with its last flit, so a cell that never completes delays no other.
   void add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now);
-  /// Whole cells that are due, oldest first; `send` says whether it could go. A cell that could not go holds
-  /// up those of the same output and lane behind it, and is tried again kFaultRetry later.
+  /// Passes due whole cells to `send`, oldest first; `send` returns whether it could send the cell. A cell
+  /// that could not be sent delays those of the same output and lane behind it, and is tried again
+  /// kFaultRetry later. @return cells sent.
   template <typename Send>
   int release(Instant now, Send&& send);
-  /// Forgets a cell whose rest will not come.
+  /// Drops a cell whose rest will not come.
   void abandon(const HeldCell& cell) noexcept;
-  /// Forgets the whole cells that are held for a port whose link has gone; `note` sees each.
+  /// Drops the whole cells that are held for a port whose link has gone. Calls `note` for each.
   template <typename Note>
   void forget(PortNumber port, Note&& note);
   [[nodiscard]] uint32_t held() const noexcept { return held_count_; }
-  /// When the next held cell is due, or is tried again; kNever without.
+  /// When the next held cell is due or is tried again; kNever without held cells.
   [[nodiscard]] Instant deadline() const noexcept;
 
  private:
-  /// The output that a held cell waits for wakes the switch earlier.
+  /// Often the output wakes the switch before this time.
   static constexpr Duration kFaultRetry = std::chrono::milliseconds(1);
 
   [[nodiscard]] static bool matches(const FaultRule& rule, PortNumber in, PortNumber out, VirtualLane vl,
@@ -147,18 +147,18 @@ class LiveFaults {
   std::unique_ptr<std::array<CounterSet<FaultGauge>, kFaultRulesMax>> shown_;  // in the order of rules_
   std::vector<HeldCell> pool_;
   std::vector<uint32_t> free_;
-  std::vector<uint32_t> order_;  // held cells that are whole, by when they are due, then as they came
-  std::vector<uint32_t> half_;   // held cells of which flits are still to come
+  std::vector<uint32_t> order_;  // whole held cells, by due time, then by arrival
+  std::vector<uint32_t> half_;   // held cells that lack flits
   uint32_t held_count_ = 0;
-  uint32_t to_overtake_ = 0;  // held cells that the next one to their output passes
+  uint32_t to_overtake_ = 0;  // held cells that wait to be overtaken
   uint32_t active_ = 0;       // rules and held cells
   uint32_t next_id_ = 1;
-  Instant next_try_ = kNever;  // no whole cell that could go is due before
-  Instant verdict_due_{};      // of the cell that was judged last
+  Instant next_try_ = kNever;  // no whole cell that could be sent is due before
+  Instant verdict_due_{};      // of the cell judged last
   uint32_t verdict_paced_by_ = 0;
   bool verdict_overtaken_ = true;
   bool verdict_copy_ = false;
-  uint32_t verdict_id_ = 0;  // of the rule; 0: none struck
+  uint32_t verdict_id_ = 0;  // of the rule; 0: no rule struck
   FaultKind verdict_kind_ = FaultKind::kDrop;
 };
 

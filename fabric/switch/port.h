@@ -1,6 +1,5 @@
-// fabric/switch/port.h -- one port of a switch: its link engine, the flit buffers of its input lanes, the
-// locks and the arbiter of its output. State only; the parts of the switch move the flits
-// (fabric/switch/switch.h).
+// fabric/switch/port.h -- the state of one switch port: its link engine, the flit buffers of its input lanes,
+// the locks and the arbiter of its output. The parts of the switch move the flits (fabric/switch/switch.h).
 #pragma once
 
 #include <array>
@@ -19,40 +18,40 @@
 
 namespace weft::fabric {
 
-/// Cells in + copies = cells out + drops + cells that wait, at every moment, summed over the ports
-/// (SAN-NODE-01).
+/// Invariant, summed over the ports at every moment (SAN-NODE-01): cells in + copies = cells out + drops +
+/// waiting cells.
 enum class SwitchPortCounter : uint8_t {
   kCellsIn,   // heads that arrived
   kCellsOut,  // tails that left
   kFlitsIn,
   kFlitsOut,
-  kFlitsPassed,        // of kFlitsOut: went from ring to ring without waiting
-  kPoisonOut,          // tails that told the next hop to forget the cell
-  kCellsCopied,        // more copies of multicast cells than there were cells, and answers made here
-  kStandstillAnswers,  // of those: told that the destination takes no cells
-  // Drops, each counted at the port the cell came in by.
+  kFlitsPassed,        // part of kFlitsOut: went from ring to ring without waiting
+  kPoisonOut,          // tails that told the next hop to drop the cell
+  kCellsCopied,        // copies of multicast cells beyond the first, and answers made here
+  kStandstillAnswers,  // part of kCellsCopied: answers that the destination takes no cells
+  // Drops, each counted at the port by which the cell came in.
   kDropTooShort,  // head flit without a whole header
   kDropVersion,
-  kDropAddress,        // prefix or LID impossible
-  kDropLaneMismatch,   // the cell names another lane than its flit
-  kDropForeignSource,  // source LID or subnet is not this port's (decisions section 4)
-  kDropReversePath,    // from a neighbouring switch that the route to the source does not lead to
-  kDropForeignSubnet,  // destination in another subnet, and no router here
+  kDropAddress,        // impossible prefix or LID
+  kDropLaneMismatch,   // cell and flit name different lanes
+  kDropForeignSource,  // source LID or subnet does not belong to this port (decisions section 4)
+  kDropReversePath,    // from a neighbouring switch that is not on the route to the source
+  kDropForeignSubnet,  // destination in another subnet, and there is no router
   kDropNoRoute,
   kDropPortDown,
   kDropNoLane,  // the output has fewer lanes
-  kDropLoop,    // would go back to the switch it came from
+  kDropLoop,    // would go back to the switch from which it came
   kDropManagementFull,
   kDropManagementRate,
   kDropGsiRate,        // too many cells for QP1
-  kDropStandstill,     // the output moved nothing for 25 ms, and its cells crowded those for others
+  kDropStandstill,     // the output moved nothing for 25 ms, and its cells took the room of others
   kDropLifetime,       // the output moved nothing for 2 s
-  kDropLinkReset,      // the input link went down in the middle of the cell, or its next came before it left
-  kDropPoisoned,       // the previous hop said so
-  kDropTooLong,        // more flits than the largest cell has, and no tail among them
-  kDropMulticast,      // a copy for an output that was busy, or a multicast cell of several flits
-  kDropMulticastRate,  // too many copies of one input's cells
-  kDropFault,          // by a fault that was asked for (docs/faults.md)
+  kDropLinkReset,      // input link reset during the cell, or before the queued cell was sent
+  kDropPoisoned,       // the previous hop marked the cell
+  kDropTooLong,        // more flits than the largest cell has
+  kDropMulticast,      // a copy for a busy output, or a multicast cell of several flits
+  kDropMulticastRate,  // too many copies of cells of one input
+  kDropFault,          // a fault on demand (docs/faults.md)
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<SwitchPortCounter> counter_labels(SwitchPortCounter /*of*/) noexcept {
@@ -90,12 +89,12 @@ enum class SwitchPortCounter : uint8_t {
   };
 }
 inline constexpr SwitchPortCounter kFirstDrop = SwitchPortCounter::kDropTooShort;
-/// Of checks that name the drop to count: none, the cell goes on.
+/// Result of a check that found no reason to drop: the cell is forwarded.
 inline constexpr SwitchPortCounter kAdmitted = SwitchPortCounter::kCount;
-/// Of the same: the cell goes to a group. Neither of the two is counted.
+/// Result of a check: the cell goes to a group. kAdmitted and kToGroup are not counted.
 inline constexpr auto kToGroup = static_cast<SwitchPortCounter>(static_cast<uint8_t>(kAdmitted) + 1);
 
-/// A set of ports with a fair successor.
+/// A set of ports; after() gives the next member in turn.
 class PortSet {
  public:
   static constexpr uint32_t kPortsMax = 256;
@@ -109,7 +108,7 @@ class PortSet {
     for (const uint64_t word : words_) out += static_cast<uint32_t>(std::popcount(word));
     return out;
   }
-  /// Calls `act` for each member, in order; members that come meanwhile are left out.
+  /// Calls `act` for each member in ascending order. Members inserted meanwhile may be left out.
   template <class Act>
   void for_each(Act act) const {
     for (uint32_t word = 0; word < words_.size(); ++word) {
@@ -127,24 +126,24 @@ class PortSet {
 
 /// The cell that is coming in on one lane.
 struct Ingress {
-  bool open = false;       // head seen, tail not yet
-  bool dropping = false;   // already counted; the rest is swallowed
-  bool corrupt = false;    // a fault: its tail tells the next hop to drop it
-  bool held_only = false;  // a fault: goes into `held` instead of on its way
-  bool tapped = false;     // its flits are put together for captures
-  bool special = false;    // one of these, or `held`: keep_back() looks at each flit
-  uint32_t flits = 0;      // of it so far
+  bool open = false;       // the head has come, the tail has not
+  bool dropping = false;   // already counted; its further flits are discarded
+  bool corrupt = false;    // a fault: its tail is sent as poison
+  bool held_only = false;  // a fault: goes into `held` and is not forwarded now
+  bool tapped = false;     // its flits are collected for captures
+  bool special = false;    // one of the above, or `held`: keep_back() looks at each flit
+  uint32_t flits = 0;      // flits so far
   PortNumber output = kPortNone;
-  HeldCell* held = nullptr;  // a fault: where its flits are copied
+  HeldCell* held = nullptr;  // a fault: the copy of its flits
 };
 
 /// One lane of an output.
 struct Egress {
-  PortNumber owner = kPortNone;  // input whose cell is on the wire: no other may send here (SAN-VL-07)
-  PortNumber last = 0;           // input served last: turns go round from here
-  PortSet ready;                 // inputs with a cell that may start, or go on
-  uint32_t flits = 0;            // waiting for this lane, whichever input
-  Instant progress_at{};         // last flit sent, or first one queued
+  PortNumber owner = kPortNone;  // input whose cell is being sent: no other input may send here (SAN-VL-07)
+  PortNumber last = 0;           // input served last: the next turn begins behind it
+  PortSet ready;                 // inputs with a cell that may begin or continue
+  uint32_t flits = 0;            // waiting for this lane, from all inputs
+  Instant progress_at{};         // time of the last flit sent, or of the first one queued
 };
 
 [[nodiscard]] constexpr VirtualLane lane_at(uint32_t index) noexcept {
@@ -161,9 +160,9 @@ struct Port {
   uint64_t incarnation = 0;
   uint32_t lanes = 0;
   Lid lid;
-  bool rests = false;      // its link is up, and looked at only when it rings or its time has come
-  bool looked_at = false;  // since it was woken
-  Instant received_at{};   // last flits
+  bool rests = false;      // the link is up and is polled only after its bell or deadline
+  bool looked_at = false;  // polled since it was woken
+  Instant received_at{};   // time of the last flits
 
   // Input.
   std::array<std::unique_ptr<VlBuffer>, kVlCount> buffers;
@@ -171,31 +170,31 @@ struct Port {
   TokenBucket management_rate{0, 0};
   TokenBucket gsi_rate{0, 0};
   TokenBucket multicast_rate{0, 0};
-  TokenBucket answer_rate{0, 0};  // of answers to it for endnodes that stand still
+  TokenBucket answer_rate{0, 0};  // answers to this port for endnodes that stand still
 
-  // Output. Lanes as bits.
+  // Output. One bit per lane.
   uint32_t waiting_lanes = 0;  // lanes with flits queued
   uint32_t poison_lanes = 0;   // lanes that owe the next hop a poisoned tail
-  uint32_t stalled_lanes = 0;  // stand still: drop what would crowd others out
-  uint32_t expired_lanes = 0;  // of those: lifetime passed, drop everything at once
-  Instant progress_at{};       // last flit sent on any lane
-  // An endnode that takes no cells, though its ring may have room. Looked at by ticks (Standstill).
+  uint32_t stalled_lanes = 0;  // lanes that stand still: drop cells that would take the room of others
+  uint32_t expired_lanes = 0;  // part of stalled_lanes: lifetime exceeded, drop every cell at once
+  Instant progress_at{};       // time of the last flit sent on any lane
+  // An endnode that takes no cells, although its ring may have room. Checked by ticks (Standstill).
   bool takes_none = false;
   uint64_t taken_mark = 0;
-  Instant untaken_since = kNever;  // kNever: it has taken all
+  Instant untaken_since = kNever;  // kNever: the endnode has taken all flits
   std::array<Egress, kVlCount> egress{};
   VlArbiter arbiter;
 
   CounterSet<SwitchPortCounter> counters;
 };
 
-/// The ports of one switch, and the time of its turn, for all its parts.
+/// The ports of one switch and the time of the present turn, shared by all parts.
 struct PortTable {
   [[nodiscard]] Port& operator[](PortNumber number) const noexcept { return *all[number]; }
 
   std::vector<std::unique_ptr<Port>> all;  // by number
-  std::vector<Port*> attached;             // that have a link
-  Instant now{};                           // of this turn
+  std::vector<Port*> attached;             // ports with a link
+  Instant now{};                           // time of the present turn
 };
 
 }  // namespace weft::fabric

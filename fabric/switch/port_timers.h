@@ -1,5 +1,5 @@
-// fabric/switch/port_timers.h -- when ports that are not looked at must be looked at all the same: a heap
-// of one time for each port.
+// fabric/switch/port_timers.h -- deadlines of ports that are not polled: a heap with at most one time per
+// port.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class PortTimers {
   [[nodiscard]] Instant earliest() const noexcept { return count_ == 0 ? kNever : due_[heap_[0]]; }
   /// The port whose time is earliest; there must be one.
   [[nodiscard]] PortNumber first() const noexcept { return heap_[0]; }
-  /// The port must have none.
+  /// Sets the port's time. The port must not have one.
   void set(PortNumber port, Instant due) noexcept;
   /// No effect on a port without a time.
   void erase(PortNumber port) noexcept;

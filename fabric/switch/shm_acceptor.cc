@@ -1,9 +1,9 @@
-// How it works: a guest has a second to say HELLO. Admission names the engine; a region is made for this
-// incarnation alone and leaves with the WELCOME. The engine goes up at once, the endnode when it has read
-// the answer: what is sent meanwhile waits in the ring. Its socket is where a peer wakes a link that rests,
-// and where its death shows: one epoll set of them all says which, and rings that engine's bell. While the
-// loop runs it is asked now and then, and only if some link rests; while it sleeps, the set is what it
-// waits for.
+// How it works: an endnode that connects is a guest and has one second to send HELLO. Admission names the
+// engine. A new region is made for this incarnation and is sent with WELCOME. The engine goes up at once, the
+// endnode when it has read the answer; flits sent meanwhile wait in the ring. By the endnode's socket a peer
+// wakes a resting link, and the socket shows the peer's death. One epoll set holds the sockets of all links.
+// If a socket is ready, the engine's bell rings. While the loop runs, the set is polled every
+// kListenInterval, and only if some link rests. While the loop sleeps, it waits for the set.
 #include "fabric/switch/shm_acceptor.h"
 
 #include <fmt/format.h>
@@ -23,15 +23,15 @@ namespace weft::fabric {
 namespace {
 
 constexpr Duration kAcceptCheck = 5ms;
-/// Between attempts to accept when guests or descriptors have run out.
+/// Pause between attempts to accept when the guest table is full or descriptors have run out.
 constexpr Duration kAcceptPause = 100ms;
 constexpr Duration kHelloWait = 1s;
-/// Between looks for links that were woken: a system call each, and what the first cell of an idle link
-/// waits.
+/// Interval between polls of the epoll set: one system call each, and the longest delay of the first cell of
+/// an idle link.
 constexpr Duration kListenInterval = 20us;
 constexpr size_t kEventsMax = 64;
 constexpr size_t kGuestsMax = 16;
-constexpr int kBacklog = 1024;  // a job may start that many programs at once
+constexpr int kBacklog = 1024;  // a job may start this number of programs at once
 
 }  // namespace
 
@@ -135,7 +135,7 @@ void ShmAcceptor::welcome(Guest& guest, const AdmittedLink& link, Instant now) n
   if (!send_packet(guest.socket.get(), bytes_of(wire), fds)) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.ptr = link.engine;  // the set forgets a socket when it is closed, which the engine does
+  event.data.ptr = link.engine;  // the set drops a socket when the engine closes it
   const bool heard = epoll_ctl(links_.get(), EPOLL_CTL_ADD, guest.socket.get(), &event) == 0;
   ShmParts parts{std::move(*region), GuardedFd(std::move(guest.socket))};
   link.engine->bring_up(make_shm_carrier(std::move(parts), shape, ShmSide::kSwitch), link.params, now);
@@ -153,7 +153,7 @@ void ShmAcceptor::refuse(Guest& guest, const LinkHello& hello, LinkRefusal reaso
 }
 
 void ShmAcceptor::wait_fds(std::vector<pollfd>& out) const {
-  // Not while we cannot accept: the listener would stay ready and the loop never sleep.
+  // While we cannot accept, the listener would stay ready and the loop would never sleep.
   if (accepts_) out.push_back({listener_.get(), POLLIN, 0});
   out.push_back({links_.get(), POLLIN, 0});
   for (const Guest& guest : guests_) out.push_back({guest.socket.get(), POLLIN, 0});

@@ -1,5 +1,5 @@
-// fabric/switch/shm_acceptor.h -- the switch's side of shared-memory links (decisions 2.9): an endnode
-// connects to a Unix socket and says HELLO; the answer is WELCOME with a fresh memfd, or REFUSE.
+// fabric/switch/shm_acceptor.h -- the switch's side of shared-memory links (decisions 2.9). An endnode
+// connects to a Unix socket and sends HELLO. The answer is WELCOME with a new memfd, or REFUSE.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,11 @@
 
 namespace weft::fabric {
 
-/// The switch's side. Owner: the switch's thread.
+/// Owner: the switch's thread.
 class ShmAcceptor final : public Pollable {
  public:
-  /// Listens at `path`, whose directory must be this user's alone. `admission` must outlive the acceptor.
+  /// Listens at `path`, whose directory must belong to this user and be closed to others. `admission` must
+  /// outlive the acceptor.
   static Result<std::unique_ptr<ShmAcceptor>> create(const std::string& path, Admission& admission);
   /// Removes the socket file.
   ~ShmAcceptor() override;
@@ -36,19 +37,19 @@ class ShmAcceptor final : public Pollable {
   ShmAcceptor(std::string path, UniqueFd listener, UniqueFd links, Admission& admission);
   void let_in(Instant now) noexcept;
   int listen_for_links(Instant now) noexcept;
-  /// True when the guest is done with, one way or the other.
+  /// True when the guest's entry can be removed: it was answered, or its connection has ended.
   bool serve(Guest& guest, Instant now) noexcept;
   void welcome(Guest& guest, const AdmittedLink& link, Instant now) noexcept;
   void refuse(Guest& guest, const LinkHello& hello, LinkRefusal reason, Instant now) noexcept;
 
   std::string path_;
   UniqueFd listener_;
-  UniqueFd links_;  // epoll: the sockets of all links
+  UniqueFd links_;  // epoll set with the sockets of all links
   Admission& admission_;
   std::vector<Guest> guests_;
   Instant check_at_ = Instant::min();
   Instant listen_at_ = Instant::min();
-  bool accepts_ = true;  // a process that connects now is let in
+  bool accepts_ = true;  // a connecting process is accepted at once
   LogLimiter limiter_{std::chrono::seconds(1)};
 };
 

@@ -1,12 +1,11 @@
-// How it works: ports and LIDs are lent apart. A port is bound to a LID while its link is up: the forwarding
-// table leads there, and nowhere in between, so that cells for an endnode that has gone are dropped under a
-// name of their own (drop_no_route) and never reach the next one at that port. LIDs go round: first those
-// that no endnode has had, then in the order in which their rest ends. An endnode that comes back names its
-// GUID and shows the nonce of its last incarnation, or the identity that it brought when it came first, and
-// comes with the same key; its LID is the one that its GUID has. The store keeps all of this over a restart
-// of the switch. A GUID that is new here is believed, and gets the LID it wishes for if no endnode ever had
-// that one. A LID that goes to another endnode takes the memory of the one before with it, so there are never
-// more leases than LIDs.
+// How it works: ports and LIDs are lent separately. A port is bound to a LID while its link is up. Only then
+// does the forwarding table lead to the port. So cells for an endnode that has gone are dropped under their
+// own counter (drop_no_route) and never reach the next endnode at that port. LIDs are lent in turn: first
+// those that no endnode has had, then in the order in which their rest ends. An endnode that comes back names
+// its GUID, uses the same key, and shows the nonce of its last incarnation or the identity of its first join.
+// It then gets the LID of its GUID. The store keeps all of this over a restart of the switch. A GUID that is
+// new here is accepted, and gets the LID that it asks for if no endnode ever had that LID. When a LID goes to
+// another endnode, the old endnode's lease is erased, so there are never more leases than LIDs.
 #include "fabric/switch/spare_ports.h"
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 namespace weft::fabric {
 namespace {
 
-/// EUI-64 that no hardware has: locally administered, not a group.
+/// Bits of an EUI-64 that no hardware uses: locally administered, not a group.
 constexpr uint64_t kLocalBit = uint64_t{1} << 57;
 constexpr uint64_t kGroupBit = uint64_t{1} << 56;
 
@@ -39,7 +38,7 @@ bool JoinPace::allow(std::string_view origin, Instant now) {
   return true;
 }
 
-/// The engine of a port, and the eye that sees its link go down.
+/// The engine of a port, and the supervisor that notices when its link goes down.
 class SparePorts::SparePort final : public LinkSupervisor {
  public:
   SparePort(SparePorts& owner, PortNumber number, const LinkTimers& timers)
@@ -80,8 +79,8 @@ SparePorts::SparePorts(Switch& fabric, const SpareConfig& config, PortNumber fir
     fabric_.attach(number, ports_.back()->engine);
     free_ports_.push_back(static_cast<PortNumber>(first_port + config.ports - 1 - i));
   }
-  // Without a store a switch that was started anew does not know the owner of any LID: it begins anywhere, so
-  // that those who come back for theirs most likely find them free.
+  // Without a store, a restarted switch does not know the owner of any LID. It begins at a random LID, so
+  // that endnodes that come back most likely find their LID free.
   fresh_ = static_cast<uint32_t>(random_.below(std::max(fresh_left_, 1U)));
 }
 
@@ -91,8 +90,8 @@ LinkEngine& SparePorts::engine(size_t index) noexcept {
   return ports_[index]->engine;
 }
 
-/// An endnode that was here when the switch ended may come back; its LID rests from now on. No rest lasts
-/// longer than from now on: the store may be older than the machine's clock.
+/// Endnodes of the previous switch process may come back; their LIDs rest from now on. No rest is longer than
+/// config_.rest from now: the store may have times of an earlier boot of the machine.
 void SparePorts::load_leases(Instant now) {
   loaded_ = true;
   if (store_ == nullptr) return;
@@ -153,7 +152,8 @@ LinkRefusal SparePorts::find_own(const LinkHello& hello, const Joiner& joiner, b
 }
 
 /// May an endnode with a GUID that is new here have this LID? LIDs of names are for processes of our user,
-/// whose launcher keeps the list of names; when that list was begun anew, a name that left long ago yields.
+/// whose launcher keeps the list of names. If that list was started again, a LID whose rest has ended may be
+/// taken over.
 bool SparePorts::may_wish(uint32_t lid, const Joiner& joiner, Instant now) const noexcept {
   const bool of_names = lid >= anonymous();
   if (of_names && !joiner.key.empty()) return false;
@@ -162,7 +162,7 @@ bool SparePorts::may_wish(uint32_t lid, const Joiner& joiner, Instant now) const
   return of_names && lent->second.key.empty() && lent->second.free_at <= now;
 }
 
-/// An endnode that has no GUID yet, or missed the WELCOME that told it.
+/// An endnode that has no GUID yet, or that missed the WELCOME with its GUID.
 LinkRefusal SparePorts::find_new(const LinkHello& hello, const Joiner& joiner, Instant now, uint32_t& lid) {
   const auto again = hello.identity != 0 ? by_nonce_.find(hello.identity) : by_nonce_.end();
   if (again != by_nonce_.end() && lids_[again->second].key == joiner.key) {
@@ -182,7 +182,7 @@ LinkRefusal SparePorts::find_free(const Joiner& joiner, Instant now, uint32_t& l
   return LinkRefusal::kNone;
 }
 
-/// Goes to the next LID that no endnode has or had; amortised O(1).
+/// Moves to the next LID that no endnode has or had; amortised O(1).
 void SparePorts::skip_lent() noexcept {
   for (; fresh_left_ != 0 && lids_.contains(fresh_); --fresh_left_) fresh_ = (fresh_ + 1) % anonymous();
 }
@@ -196,7 +196,7 @@ void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner
     lent.brought = hello.guid != Guid{} ? hello.identity : 0;
   }
   if (lent.port == kPortNone) {
-    free_ports_.pop_back();  // the one that choose() named
+    free_ports_.pop_back();  // the port that choose() named
     resting_.erase({lent.free_at, choice.lid});
   } else {
     by_nonce_.erase(lent.nonce);
@@ -209,12 +209,12 @@ void SparePorts::take(const Choice& choice, const LinkHello& hello, const Joiner
   lent.key = joiner.key;
   by_nonce_[lent.nonce] = choice.lid;
   ports_[choice.port - first_port_]->lid = choice.lid;
-  ports_[choice.port - first_port_]->engine.ring();  // should its link not come up after all
+  ports_[choice.port - first_port_]->engine.ring();  // so that gone() is called if the link does not come up
   fabric_.forwarding().set(choice.grant.lid, choice.port);
   if (store_ != nullptr) store_->keep(lent);
 }
 
-/// The link of a port went down, or never came up.
+/// The link of a port went down or never came up.
 void SparePorts::gone(SparePort& port, Instant now) {
   Lent& lent = lids_[port.lid];
   fabric_.forwarding().forget(Lid(static_cast<uint16_t>(config_.first_lid.value() + port.lid)));

@@ -1,7 +1,7 @@
 // fabric/switch/spare_ports.h -- ports of a switch for endnodes that its topology does not list. An endnode
-// that asks gets a free port, and with it a LID and a GUID that are lent to it. When it goes, the port is
-// free at once; the LID rests (kSpareLidRest) unless its own endnode comes back for it, which it shows by the
-// nonce of its last incarnation.
+// that joins is lent a free port, a LID and a GUID. When it leaves, the port is free at once. The LID rests
+// (kSpareLidRest), unless its own endnode comes back for it and proves this by the nonce of its last
+// incarnation.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace weft::fabric {
 
 struct SpareConfig {
   uint32_t ports = 0;
-  Lid first_lid;      // of lid_count() in a row
+  Lid first_lid;      // first of lid_count() consecutive LIDs
   uint32_t lids = 0;  // 0: spare_lids(ports)
   Duration rest = kSpareLidRest;
 
@@ -31,18 +31,19 @@ struct SpareConfig {
   }
 };
 
-/// The endnode that says HELLO, as far as the carrier knows.
+/// The endnode that sends HELLO, as far as the carrier knows it.
 struct Joiner {
-  std::string_view origin;  // process or machine: what a rate holds for
-  std::string_view key;     // name of its CURVE key, or its address; empty: a process of our user, here
+  std::string_view origin;  // process or machine to which a rate applies
+  std::string_view
+      key;  // name of its CURVE key, or its address; empty: a process of our user on this machine
 };
 
-/// May a new incarnation replace a link that is still up?
+/// Whether a new incarnation may replace a link that is still up.
 enum class Takeover : uint8_t { kRefuse, kAllow };
 
-/// New endnodes of one origin: at once no more than half of the ports, and in the time that a LID rests no
-/// more than half of the LIDs, so that no origin takes all of them by joining again and again. The table is
-/// bounded; the origin heard longest ago makes room.
+/// Limits new endnodes per origin: at most half of the ports at once, and at most half of the LIDs within the
+/// time that a LID rests. So no origin takes all LIDs by joining again and again. The table is bounded: a new
+/// origin replaces the one whose last HELLO is the oldest.
 class JoinPace {
  public:
   explicit JoinPace(const SpareConfig& config) noexcept;
@@ -52,10 +53,10 @@ class JoinPace {
   static constexpr size_t kOriginsMax = 64;
   struct Origin {
     std::string name;
-    Instant full_until = Instant::min();  // its allowance is whole again from then on
+    Instant full_until = Instant::min();  // from this time on its allowance is whole again
     Instant last = Instant::min();
   };
-  Duration interval_;  // in which one more may join
+  Duration interval_;  // time after which one more endnode may join
   int64_t burst_;
   std::array<Origin, kOriginsMax> origins_;
 };
@@ -63,23 +64,23 @@ class JoinPace {
 /// Owner: the switch's thread.
 class SparePorts {
  public:
-  /// The ports are `first_port` and those after it. The switch outlives this, `random` and `store` too.
+  /// The ports are `first_port` and those after it. `fabric`, `random` and `store` must outlive this object.
   /// @param store  null: leases end with this object
   SparePorts(Switch& fabric, const SpareConfig& config, PortNumber first_port, RandomSource& random,
              const LinkTimers& timers, LeaseStore* store = nullptr);
   ~SparePorts();
 
-  /// What a HELLO may have. Nothing is lent before take().
+  /// Port, LID and GUID chosen for a HELLO. Nothing is lent before take().
   struct Choice {
-    uint32_t lid = 0;  // index among the LIDs
+    uint32_t lid = 0;  // index among the spare LIDs
     PortNumber port = 0;
     LinkGrant grant;
     LinkEngine* engine = nullptr;
   };
-  /// `guid_is_listed`: the HELLO's GUID belongs to a node of the table.
+  /// Chooses for a HELLO. `guid_is_listed`: its GUID belongs to a node of the table.
   [[nodiscard]] LinkRefusal choose(const LinkHello& hello, const Joiner& joiner, Takeover takeover,
                                    Instant now, bool guid_is_listed, Choice& out);
-  /// The endnode is welcome to it.
+  /// Lends the choice to the endnode.
   void take(const Choice& choice, const LinkHello& hello, const Joiner& joiner);
 
   [[nodiscard]] uint32_t ports() const noexcept { return static_cast<uint32_t>(ports_.size()); }
@@ -113,12 +114,12 @@ class SparePorts {
   std::vector<PortNumber> free_ports_;
   LeaseStore* store_;
   bool loaded_ = false;
-  std::unordered_map<uint32_t, Lent> lids_;         // that an endnode has or had
-  std::set<std::pair<Instant, uint32_t>> resting_;  // by the end of their rest
+  std::unordered_map<uint32_t, Lent> lids_;         // LIDs that an endnode has or had
+  std::set<std::pair<Instant, uint32_t>> resting_;  // resting LIDs by the end of their rest
   uint32_t fresh_ = 0;                              // the next LID that no endnode has had
   uint32_t fresh_left_;
-  std::unordered_map<uint64_t, uint32_t> by_nonce_;  // of endnodes that are here
-  std::unordered_map<uint64_t, uint32_t> by_guid_;   // of all in lids_
+  std::unordered_map<uint64_t, uint32_t> by_nonce_;  // LIDs of present endnodes
+  std::unordered_map<uint64_t, uint32_t> by_guid_;   // all LIDs in lids_
 };
 
 }  // namespace weft::fabric

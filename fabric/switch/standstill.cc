@@ -1,13 +1,13 @@
-// How it works: every 5 ms a tick looks at the lanes of outputs on which something waits. One that could
-// move nothing for 25 ms stands still: its cells may fill the half of an input's lane that others leave
-// free, and no more, so that one frozen endnode cannot take all of a sender's credit. One that moved
-// nothing for 2 s drops everything until it moves again.
+// How it works: every 5 ms a tick looks at the lanes of outputs with waiting flits. A lane that could move
+// nothing for 25 ms stands still. Its cells are then admitted only while at most half of an input lane's
+// buffers are in use, so that one frozen endnode cannot take all of a sender's credit. A lane that moved
+// nothing for 2 s drops all its cells until it moves again.
 //
-// An endnode may stand still without filling anything: a process that was stopped leaves the one request that
-// it was sent in its ring. The tick also looks whether endnodes take what is in their rings. For one that has
-// taken nothing for 25 ms every request that asks for an acknowledgement is answered here, in its name, so
-// that the requester waits for it as for a port that is down. All its lanes count as standing still
-// meanwhile, so that its cells, and no others, take the longer way.
+// An endnode may stand still without filling any buffer: a stopped process leaves the one request that it was
+// sent in its ring. So the tick also checks whether endnodes take the flits in their rings. If an endnode has
+// taken none for 25 ms, the switch answers every request for an acknowledgement in its name, so that the
+// requester waits as for a port that is down. Meanwhile all lanes of the endnode count as standing still, so
+// that only its cells take the longer path through check().
 #include "fabric/switch/standstill.h"
 
 #include <bit>
@@ -22,8 +22,8 @@ constexpr Duration kTickInterval = 5ms;
 }  // namespace
 
 SwitchPortCounter Standstill::check(Port& in, Port& out, VirtualLane vl, const CellHead* head) noexcept {
-  // The last tick may be 5 ms old. An endnode that has taken cells since then answers for itself, and a cell
-  // that finds its lane out of credit for a moment is not lost for it.
+  // The last tick may be 5 ms old. An endnode that has taken cells since then answers for itself. A cell
+  // whose lane was only briefly without credit is not dropped.
   if (out.takes_none) look_at_peer(out);
   if (out.takes_none && head != nullptr) answer_for_peer(in, vl, *head);
   if ((out.stalled_lanes & lane_bit(vl)) == 0) return kAdmitted;
@@ -46,7 +46,7 @@ void Standstill::tick() noexcept {
   });
 }
 
-/// Does the endnode take what it is sent?
+/// Updates whether the endnode takes the flits that it is sent.
 void Standstill::look_at_peer(Port& out) noexcept {
   const bool took_none = out.takes_none;
   const TakenFlits taken = out.link->taken();
@@ -64,8 +64,9 @@ void Standstill::look_at_peer(Port& out) noexcept {
   }
 }
 
-/// A request of an acknowledged connection that wants an answer gets one: NAK 7, which acknowledges nothing.
-/// It comes from the LID of the endnode, which no port but its own may use, so no other endnode can forge it.
+/// Answers a request of an acknowledged connection that wants an acknowledgement, with NAK 7, which
+/// acknowledges nothing. The answer has the endnode's LID as its source. No other port may use that LID, so
+/// no other endnode can forge the answer.
 void Standstill::answer_for_peer(Port& in, VirtualLane vl, const CellHead& head) noexcept {
   const uint32_t properties = opcode_properties(head.opcode());
   const bool acknowledged = (properties & kOpRequest) != 0 && (properties & (kOpOnRc | kOpOnXrc)) != 0;
@@ -89,10 +90,10 @@ void Standstill::answer_for_peer(Port& in, VirtualLane vl, const CellHead& head)
   outputs_.commit(in, in, {vl, kFlitHead | kFlitTail, kNakCellBytes, crc});
 }
 
-/// At each lane on which something waits.
+/// Checks each lane with waiting flits.
 void Standstill::look_at(Port& out) noexcept {
-  // A neighbour whose own output is frozen goes on when it has dropped what crowds it: wait for that, or
-  // cells to everybody behind it would go too.
+  // A neighbouring switch whose own output is frozen continues when it has dropped the cells in the way. So
+  // wait twice as long for it: otherwise cells for all endnodes behind it would be dropped too.
   const int patience = out.peer_is_endnode ? 1 : 2;
   for (uint32_t left = out.waiting_lanes; left != 0; left &= left - 1) {
     const VirtualLane vl = lane_at(static_cast<uint32_t>(std::countr_zero(left)));
@@ -109,40 +110,42 @@ void Standstill::look_at(Port& out) noexcept {
   }
 }
 
-/// With cut-through a cell is under way before its tail has come. One whose sender adds nothing to it for a
-/// lifetime, frozen or hostile, gives up the output's lane, and with strict lanes that of the whole switch.
+/// With cut-through a cell is being sent before its tail has come. If the sender, frozen or hostile, adds
+/// nothing to it for a lifetime, the cell gives up the output's lane, and with one_cell_per_lane that of the
+/// whole switch.
 void Standstill::end_overdue_cells(Port& out) noexcept {
   for (uint32_t i = 0; i < kVlCount; ++i) {
     Egress& lane = out.egress[i];
     if (lane.owner == kPortNone || lane.ready.contains(lane.owner)) continue;
     if (ports_.now - lane.progress_at < config_.lifetime) continue;
     outputs_.give_up(ports_[lane.owner], out, lane_at(i), SwitchPortCounter::kDropLifetime);
-    lane.progress_at = ports_.now;  // those behind it wait for the output only from now on
+    lane.progress_at = ports_.now;  // the cells behind it have waited for the output only from now on
   }
 }
 
-/// True when the output would take a flit: it has credit and a slot.
+/// True when the output would take a flit: it has credit and a free slot.
 bool Standstill::can_send(Port& out, VirtualLane vl) noexcept {
   return out.link->claim(vl) != nullptr;
 }
 
-/// Without credit the lane is watched alone, without a slot the whole output: while other lanes move, this
-/// one is merely not its turn.
+/// Without credit only this lane counts. Without a free slot the whole output counts: while other lanes move,
+/// this lane only waits for its turn.
 bool Standstill::stands_still(Port& out, VirtualLane vl, Duration limit) const noexcept {
   if (ports_.now - out.egress[vl.value()].progress_at < limit) return false;
   if (out.link->credits(vl) == 0) return true;
   return ports_.now - out.progress_at >= limit && !can_send(out, vl);
 }
 
-/// With `more` flits, more than half of an input lane's buffers are in use: what stands still there is in the
-/// way of others. The link may use fewer than there are, since both its ends chose the number.
+/// True when, with `more` flits, more than half of an input lane's buffers are in use, so that cells that
+/// stand still take room from others. The link may use fewer buffers than there are, because both ends agreed
+/// on the number.
 bool Standstill::crowded(const Port& in, VirtualLane vl, uint32_t more) noexcept {
   const VlBuffer& buffer = *in.buffers[vl.value()];
   const uint32_t usable = vl == kVlManagement ? buffer.capacity() : in.link->params().credits_per_lane;
   return buffer.capacity() - buffer.free_flits() + more > usable / 2;
 }
 
-/// Takes what waits for a lane that stands still out of the inputs that it crowds.
+/// Drops the cells that wait for a lane that stands still at the inputs that they crowd.
 void Standstill::make_room(Port& out, VirtualLane vl) noexcept {
   for (Port* in : ports_.attached) {
     if (in->buffers[vl.value()] == nullptr || in->buffers[vl.value()]->flits(out.number) == 0) continue;

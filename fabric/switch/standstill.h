@@ -1,5 +1,5 @@
-// fabric/switch/standstill.h -- outputs that do not move: their cells must not take all of a sender's credit
-// and stop it towards everybody. docs/flow_control.md ("An output that stands still").
+// fabric/switch/standstill.h -- outputs that do not move: their cells must not take all of a sender's credit,
+// which would stop that sender towards all endnodes. docs/flow_control.md ("An output that stands still").
 #pragma once
 
 #include "fabric/switch/cell_outputs.h"
@@ -15,15 +15,15 @@ class Standstill {
              CellOutputs& outputs) noexcept
       : config_(config), ports_(ports), outputs_(outputs), flits_per_cell_(flits_per_cell) {}
 
-  /// A cell has come for a lane that stood still when it was last looked at: the drop to count, or kAdmitted.
-  /// Its sender is told, where the endnode takes no cells; `head` is null for a copy to a group.
+  /// A cell has come for a lane that stood still at the last tick. Returns the drop to count, or kAdmitted.
+  /// If the endnode takes no cells, the cell's sender gets an answer. `head` is null for a copy to a group.
   [[nodiscard]] SwitchPortCounter check(Port& in, Port& out, VirtualLane vl, const CellHead* head) noexcept;
-  /// Looks at outputs on which something waits, every few milliseconds.
+  /// Looks at outputs with waiting flits, every 5 ms.
   void poll() noexcept {
     if (ports_.now >= next_tick_) [[unlikely]]
       tick();
   }
-  /// Of the next poll(); kNever when nothing waits.
+  /// Time of the next tick; kNever when no flits wait.
   [[nodiscard]] Instant deadline() const noexcept { return outputs_.waiting().empty() ? kNever : next_tick_; }
 
  private:

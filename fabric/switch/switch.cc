@@ -1,14 +1,15 @@
-// How it works: a turn of poll() watches the links that are awake, takes in what has arrived, forwards what
-// waits and can go (cell_outputs.cc), and flushes every link once. The head flit of a cell decides
-// (cell_check.cc) once, and the rest of the cell follows. The flit lies in memory that its sender can still
-// change, so the header is read once into registers and leaves from there (CheckedFlit). A flit goes from
-// ring to ring when its output has nothing waiting and credit at hand; otherwise it waits in the buffer its
-// credit stands for, in the queue of its output. So the input ring is always drained, whatever an output
-// does (decisions P4), and the credit goes back when the flit leaves.
+// How it works: a turn of poll() watches the links that are awake, takes in the flits that have arrived,
+// forwards waiting flits (cell_outputs.cc), and flushes every link once. The checks of a cell's head flit
+// decide once (cell_check.cc), and the rest of the cell follows. The flit lies in memory that its sender can
+// still change, so the header is read once into registers and sent from there (CheckedFlit). A flit goes from
+// ring to ring when nothing waits for its output and the output has credit. Otherwise it waits in the buffer
+// that its credit granted, in the queue of its output. So the input ring is always drained, whatever an
+// output does (decisions P4), and the credit goes back when the flit leaves.
 //
-// Links come and go. When an input goes, whole cells that it left behind go their way, until its next link
-// needs their buffers; what is there of an unfinished one is dropped, and the lane that it had begun to
-// cross is told so. When an output goes, what waited for it is dropped and its buffers' credits go back.
+// Links come and go. When an input link goes, the whole cells that it sent are still forwarded, until its
+// next link needs their buffers. An incomplete cell is dropped, and the next hop on the lane on which it was
+// being sent is told. When an output link goes, its waiting cells are dropped and the credits of their
+// buffers go back.
 #include "fabric/switch/switch.h"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ namespace {
 constexpr uint32_t kManagementBurst = 64;
 constexpr uint32_t kGsiBurst = 256;
 constexpr uint32_t kAnswersBurst = 256;
-constexpr uint32_t kCopiesBurst = 4096;  // 16 cells for all ports of the largest switch
+constexpr uint32_t kCopiesBurst = 4096;  // 16 cells, each to all ports of the largest switch
 
 constexpr Duration kDownPollInterval = 1ms;
 
@@ -80,7 +81,7 @@ void Switch::attach(PortNumber number, LinkEngine& link) {
   awake_.add(port);
 }
 
-/// When the first link of a port comes up: most spare ports never have one.
+/// Called when the first link of a port comes up: most spare ports never have one.
 void Switch::make_buffers(Port& port) noexcept {
   if (port.buffers[0] != nullptr) return;
   const auto outputs = static_cast<uint32_t>(ports_.all.size());
@@ -108,7 +109,7 @@ int Switch::poll(Instant now) noexcept {
   return work;
 }
 
-/// In turns: who was first in the last turn is last in this one.
+/// Takes turns: the port that was first in the last turn is last in this one.
 int Switch::receive_all() noexcept {
   const PortSet turn = awake_.set();
   const PortNumber first = turn.after(first_);
@@ -123,7 +124,7 @@ int Switch::receive_all() noexcept {
   return work;
 }
 
-/// Inline: each cell comes by here once.
+/// Inline, because every flit passes here.
 [[gnu::always_inline]] inline void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   CellHead head;
@@ -138,7 +139,7 @@ int Switch::receive_all() noexcept {
       if (reason == kToGroup) [[unlikely]] {
         if (flit.tail && flit.vl != kVlManagement) {
           cell.open = false;
-          cell.dropping = true;  // nothing of it is left to come
+          cell.dropping = true;  // a one-flit cell has no further flits
           return copy_to_group(in, flit, head);
         }
         reason = SwitchPortCounter::kDropMulticast;
@@ -166,7 +167,7 @@ int Switch::receive_all() noexcept {
   outputs_.take(in, out, {flit, flit.head ? &head : nullptr, flits_per_cell_ == 1});
 }
 
-/// A cell that does not go on, for a reason of its own.
+/// Counts a refused cell and shows it to captures.
 void Switch::refuse(Port& in, const RxFlit& flit, SwitchPortCounter reason) noexcept {
   in.counters.add(reason);
   if (taps_.active()) taps_.refused(in.number, flit, counter_labels(reason)[static_cast<size_t>(reason)]);
@@ -182,10 +183,10 @@ int Switch::receive_flits(Port& in) noexcept {
   return static_cast<int>(flits.size());
 }
 
-/// A whole cell to a LID that the forwarding table gives to a group: a copy for each other port. The switch
-/// does not know members, so all endnodes get one. Copies are made while their outputs are free; the buffer
-/// that stands for the cell's credit may hold one for an output that is not, as long as half of the lane's
-/// are free for others. Further copies are lost, so that a slow member delays no other.
+/// Copies a whole cell to each other port, when the forwarding table assigns its LID to a group. The switch
+/// does not know the members, so all endnodes get a copy. A copy is made if its output is free. The buffer
+/// that the cell's credit granted may hold one copy for a busy output, if more than half of the lane's
+/// buffers are free for other cells. Further copies are lost, so that a slow member delays no other.
 void Switch::copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept {
   const CheckedFlit checked{flit, &head, flits_per_cell_ == 1};
   const VlBuffer& buffer = *in.buffers[flit.vl.value()];
@@ -227,7 +228,7 @@ int Switch::watch_links(Instant now) noexcept {
   if (look_at_down) next_down_poll_ = now + kDownPollInterval;
   awake_.set().for_each([&](PortNumber number) {
     Port& port = ports_[number];
-    // An acceptor may have brought a link up since; cells for it may come at once.
+    // An acceptor may have brought a link up since the last look, and cells for it may come at once.
     if (!port.up && !look_at_down && port.link->state() != LinkState::kUp) return;
     ++looks_;
     port.looked_at = true;
@@ -257,8 +258,8 @@ void Switch::take_link_up(Port& port) noexcept {
   faults_.joined(port.number, params.peer_guid, ports_.now);
 }
 
-/// The link of `port` is gone, or is a new one already: nothing is granted to the old one or sent by it. What
-/// it had sent in whole stays: programs end right after their last Send.
+/// The link of `port` has gone or is already a new one. The old link gets no credit and sends nothing more.
+/// Whole cells that it had sent stay, because programs end right after their last Send.
 void Switch::forget_link(Port& port) noexcept {
   port.up = false;
   for (uint32_t i = 0; i < kVlCount; ++i) {

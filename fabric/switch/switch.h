@@ -1,5 +1,5 @@
-// fabric/switch/switch.h -- the switch core: moves flits between its ports by DLID and lane, and never opens
-// a payload (SAN-SW-01). No I/O, no threads: links and time come from outside. docs/flow_control.md.
+// fabric/switch/switch.h -- the switch core: forwards flits between its ports by DLID and lane, and never
+// reads a payload (SAN-SW-01). No I/O, no threads: links and time come from outside. docs/flow_control.md.
 #pragma once
 
 #include <string_view>
@@ -21,44 +21,44 @@
 
 namespace weft::fabric {
 
-/// Cells of lane 15 that wait at one input (decisions 1.15).
+/// Cells of lane 15 that may wait at one input (decisions 1.15).
 inline constexpr uint32_t kManagementCellsMax = 32;
 
 /// Owner: one thread. poll() and below neither allocate nor make system calls.
 class Switch final : public Pollable {
  public:
-  static constexpr uint32_t kPortsMax = 254;  // InfiniBand's; port 0 and the unused 255 come on top
-  /// Says what is wrong with a configuration.
+  static constexpr uint32_t kPortsMax = 254;  // InfiniBand's limit, without port 0 and the unused port 255
+  /// Checks a configuration. The error says what is wrong with it.
   static Status check(const SwitchConfig& config);
   explicit Switch(const SwitchConfig& config);
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
 
-  /// Puts a link on a port: 1..ports, or 0 for the management endnode (C-15). The link may go up and down as
-  /// it likes and must outlive the switch. Only the switch calls it.
+  /// Puts a link on a port: 1..ports, or 0 for the management endnode (C-15). The link may go up and down at
+  /// any time and must outlive the switch. Only the switch calls it.
   void attach(PortNumber port, LinkEngine& link);
 
-  /// What ports 1.. offer in a handshake.
+  /// The offer of ports 1.. in a handshake.
   [[nodiscard]] const LinkConfig& link_config() const noexcept { return config_.link; }
   [[nodiscard]] const SwitchConfig& config() const noexcept { return config_; }
   [[nodiscard]] ForwardingTable& forwarding() noexcept { return forwarding_; }
   [[nodiscard]] const ForwardingTable& forwarding() const noexcept { return forwarding_; }
   /// Faults on demand: rules may come and go at any time.
   [[nodiscard]] LiveFaults& faults() noexcept { return faults_; }
-  /// Where captures take copies of cells.
+  /// Capture points for copies of cells.
   [[nodiscard]] CellTaps& taps() noexcept { return taps_; }
 
-  /// True when links that are up wait for their bells: who hears for them must go on listening.
+  /// True when links that are up rest: their acceptors must then go on polling for wake-ups.
   [[nodiscard]] bool links_rest() const noexcept { return awake_.any_rests(); }
-  /// How often poll() has looked at a link: what a turn costs.
+  /// Number of link polls so far: the cost of the turns.
   [[nodiscard]] uint64_t looks() const noexcept { return looks_; }
   [[nodiscard]] const Port& port(PortNumber number) const noexcept { return ports_[number]; }
-  /// Where the endnode of that GUID is now; kPortNone when it is not here.
+  /// The port of the endnode with this GUID; kPortNone when no link has it.
   [[nodiscard]] PortNumber port_of(Guid guid) const noexcept;
   [[nodiscard]] uint32_t ports() const noexcept { return static_cast<uint32_t>(ports_.all.size()) - 1; }
-  /// Cells that wait or are on their way through, for the conservation check.
+  /// Cells that wait or are partly sent, for the conservation check.
   [[nodiscard]] uint64_t cells_held() const noexcept;
-  /// What publish() needs of a page.
+  /// Number of entries that publish() needs on a page.
   [[nodiscard]] uint32_t stats_entries() const noexcept;
   /// Puts all counters on `page`: PREFIX.N.NAME, PREFIX.N.link.NAME, PREFIX.N.link.vl.V.NAME.
   void publish(StatsPage& page, std::string_view prefix);
@@ -95,7 +95,7 @@ class Switch final : public Pollable {
   FaultGate gate_;
   uint64_t looks_ = 0;
   Instant next_down_poll_{};
-  PortNumber first_ = 0;  // port that goes first this turn
+  PortNumber first_ = 0;  // port that goes first in this turn
 };
 
 }  // namespace weft::fabric

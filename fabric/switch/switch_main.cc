@@ -1,5 +1,5 @@
-// weft-switch: a switch as a process. Builds the core, the admission by node table, the acceptors for those
-// who join and the connectors to the neighbours it joins itself; the core does the rest.
+// weft-switch: a switch as a process. Builds the core, the admission with its node table, the acceptors for
+// endnodes that join, and the connectors to neighbouring switches that this switch joins.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kProgram = "weft-switch";
 
-/// What `weft status` asks.
+/// Answers requests to the control endpoint: `weft status`, captures and faults.
 class SwitchControl final : public control::ControlHandler {
  public:
   SwitchControl(const node::SwitchSpec& spec, Admission& admission, Switch& fabric, const Clock& clock)
@@ -55,7 +55,7 @@ class SwitchControl final : public control::ControlHandler {
     return out;
   }
 
-  /// Cells, not frames: an interface is the number of a port.
+  /// A switch captures cells, and `interface` is the number of a port.
   Status capture_start(const control::CaptureSpec& spec) override {
     return captures_.start({spec.path, spec.interface, spec.frame_bytes_max, spec.ring_bytes,
                             static_cast<pid_t>(spec.reader_pid)});
@@ -104,7 +104,7 @@ class SwitchControl final : public control::ControlHandler {
   CaptureSet captures_;
 };
 
-/// Makes this switch connect to its neighbours; `connectors` outlives the engines.
+/// Connects this switch to its neighbours. `connectors` must outlive the engines.
 Status join_neighbours(const std::vector<node::SwitchJoin>& joins, RandomSource& random, Admission& admission,
                        std::vector<std::unique_ptr<LinkSupervisor>>& connectors) {
   for (const node::SwitchJoin& join : joins) {
@@ -136,7 +136,7 @@ Status run(const node::SwitchSpec& spec, node::SwitchPlan plan) {
   if (!local) return local.error();
   Result<std::unique_ptr<ZmqAcceptor>> remote = ZmqAcceptor::create(plan.zmq, admission);
   if (!remote) return remote.error();
-  // Only now: a second switch of this name must not replace the page of the first.
+  // Only now: a second switch with this name must not replace the page of the first one.
   if (Status opened = process.open_page(kStatsEntriesDefault + fabric.stats_entries()); !opened)
     return opened;
   fabric.publish(process.page(), "port");
@@ -144,7 +144,7 @@ Status run(const node::SwitchSpec& spec, node::SwitchPlan plan) {
   process.page().publish("zmq", (*remote)->counters());
   SwitchControl handler(spec, admission, fabric, process.clock());
   log(LogLevel::kInfo, "{} ports, listening on {}.sock", plan.config.ports, spec.file_base());
-  // Acceptors first: what they hear is done in the same turn.
+  // Acceptors come first, so that a link that they bring up is served in the same turn.
   if (spec.listen.empty()) return process.run(handler, {local->get(), &fabric});
   return process.run(handler, {remote->get(), local->get(), &fabric});
 }

@@ -1,6 +1,7 @@
-// How it works: each table keeps a position and what is left of that entry's weight. A ready lane with weight
-// left goes on; otherwise the position moves to the next entry whose lane is ready and takes its full weight.
-// High before low, except that after high_limit x 4096 bytes of high traffic one low cell goes if one waits.
+// How it works: each table keeps a position and the rest of that entry's weight. A ready lane with weight
+// left continues. Otherwise the position moves to the next entry whose lane is ready, with its full weight.
+// The high table goes before the low one. After high_limit x 4096 bytes of high traffic one low cell is sent
+// if one waits.
 #include "fabric/switch/vl_arbiter.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace weft::fabric {
 
 VlArbitration equal_arbitration(uint32_t lanes) {
   VlArbitration tables;
-  // 128 x 64 bytes: a handful of the largest cells a turn.
+  // 128 x 64 bytes: two cells of 4 KiB per turn.
   for (uint32_t i = 0; i < lanes; ++i) tables.low.push_back({VirtualLane(static_cast<uint8_t>(i)), 128});
   return tables;
 }
@@ -30,8 +31,7 @@ Status VlArbiter::configure(const VlArbitration& tables, uint32_t lanes) {
     }
   }
   const uint32_t wanted = (1U << lanes) - 1;
-  if ((seen & wanted) != wanted)
-    return Error{"a data lane stands in no arbitration table and would never send"};
+  if ((seen & wanted) != wanted) return Error{"a data lane is in no arbitration table and would never send"};
   const auto fill = [](Table& table, const std::vector<VlWeight>& entries) {
     table = Table{};
     for (const VlWeight& entry : entries) {
@@ -53,7 +53,7 @@ VlArbiter::Choice VlArbiter::choose_from(Table& table, uint32_t ready) noexcept 
   if (table.left_bytes <= 0 || !is_ready(table.entries[table.at])) {
     const auto count = static_cast<uint32_t>(table.entries.size());
     uint32_t next = table.at;
-    // From the position after the current one, round to the current one again: some entry is ready.
+    // From the entry after the current one round to the current one: at least one entry is ready.
     for (uint32_t step = 1; step <= count; ++step) {
       next = table.at + step < count ? table.at + step : table.at + step - count;
       if (is_ready(table.entries[next])) break;
@@ -76,10 +76,10 @@ VlArbiter::Choice VlArbiter::choose(uint32_t ready) noexcept {
     chosen_ = &high_;
     return choose_from(high_, ready);
   }
-  WEFT_DCHECK(low_waits, "a ready lane stands in no table");
+  WEFT_DCHECK(low_waits, "a ready lane is in no table");
   chosen_ = &low_;
   Choice choice = choose_from(low_, ready);
-  // A low lane that goes only because high has spent its limit gets one cell.
+  // If the low lane is chosen only because the high table has used up its limit, it gets one cell.
   if ((ready & high_.lanes) != 0) choice.bytes = 1;
   return choice;
 }

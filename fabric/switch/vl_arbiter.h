@@ -1,6 +1,6 @@
-// fabric/switch/vl_arbiter.h -- which lane of an output sends next: InfiniBand's weighted high and low tables
-// (O-08). Lane 15 goes before both. Within a table lanes take turns in table order, each for its weight in
-// units of 64 bytes.
+// fabric/switch/vl_arbiter.h -- chooses the lane of an output that sends next, by InfiniBand's weighted high
+// and low tables (O-08). Lane 15 goes before both. Within a table, lanes take turns in table order, each for
+// its weight in units of 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace weft::fabric {
 
-/// Bytes per unit of weight, as InfiniBand has it.
+/// Bytes per unit of weight, as in InfiniBand.
 inline constexpr uint32_t kVlWeightBytes = 64;
-/// Bytes of high-priority traffic per unit of the limit after which one low-priority cell may go.
+/// Bytes of high-priority traffic per unit of `high_limit`. After them one low-priority cell may be sent.
 inline constexpr uint32_t kVlHighLimitBytes = 4096;
 inline constexpr uint32_t kVlHighLimitNone = 255;
 inline constexpr uint32_t kVlTableEntriesMax = 64;
@@ -36,18 +36,18 @@ struct VlArbitration {
 class VlArbiter {
  public:
   VlArbiter() = default;
-  /// Refuses lanes beyond 14 and tables that are too long. A data lane in no table would never send: refused
-  /// too.
+  /// Refuses lanes beyond 14, tables of more than 64 entries, and a data lane that is in no table, because
+  /// that lane would never send.
   Status configure(const VlArbitration& tables, uint32_t lanes);
 
   struct Choice {
     VirtualLane vl;
-    uint32_t bytes = 0;  // send at least one cell and stop once this much has gone
+    uint32_t bytes = 0;  // send at least one cell, and stop when this number of bytes has been sent
   };
-  /// Chooses among the lanes in `ready` (bit per lane, not empty). Changes nothing: charge() does, for the
-  /// winner only.
+  /// Chooses among the lanes in `ready` (one bit per lane, not empty). Only charge() takes weight, from the
+  /// chosen lane.
   [[nodiscard]] Choice choose(uint32_t ready) noexcept;
-  /// `bytes` went out on the lane choose() named.
+  /// `bytes` bytes were sent on the lane that choose() named.
   void charge(uint32_t bytes) noexcept;
 
  private:

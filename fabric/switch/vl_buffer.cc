@@ -6,7 +6,7 @@ VlBuffer::VlBuffer(uint32_t flits, uint32_t flit_bytes, uint32_t outputs)
     : stride_((flit_bytes + 63U) & ~63U),
       free_(0),
       free_count_(flits),
-      // Not cleared: pages of lanes that are never used are never touched.
+      // Not cleared, so that pages of unused lanes are never touched.
       storage_(std::make_unique_for_overwrite<std::byte[]>(size_t{flits} * stride_)),
       entries_(flits),
       queues_(outputs) {
@@ -69,7 +69,7 @@ uint32_t VlBuffer::clear(uint32_t output, uint32_t& heads) noexcept {
 
 uint32_t VlBuffer::drop_unfinished(uint32_t output, bool& head) noexcept {
   Queue& queue = queues_[output];
-  uint32_t last = kEnd;  // tail
+  uint32_t last = kEnd;  // index of the last tail
   for (uint32_t at = queue.first; at != kEnd; at = entries_[at].next) {
     if (entries_[at].tail) last = at;
   }

@@ -1,6 +1,5 @@
-// fabric/switch/vl_buffer.h -- the flit buffers of one lane of one switch input: as many as credits were
-// granted, in one queue per output, so that cells for a blocked output do not hold up those for another
-// (SAN-VL-04).
+// fabric/switch/vl_buffer.h -- the flit buffers of one lane of one switch input: one per credit granted, with
+// one queue per output, so that cells for a blocked output do not delay those for another (SAN-VL-04).
 #pragma once
 
 #include <cstring>
@@ -13,14 +12,15 @@
 
 namespace weft::fabric {
 
-/// A flit on its way through the switch, whose bytes still lie where its sender may change them.
+/// A flit on its way through the switch. Its bytes still lie in memory that its sender can change.
 struct CheckedFlit {
   const RxFlit& flit;
-  const CellHead* head = nullptr;  // a head flit's header, as it was checked
-  bool whole_cell = false;         // the flit is a cell, and `flit.cell_crc` its verified CRC
+  const CellHead* head = nullptr;  // of a head flit: the checked copy of its header
+  bool whole_cell = false;         // the flit is a whole cell, and `flit.cell_crc` its verified CRC
 
-  /// Copies flit.payload.size() bytes, header and CRC from the private copies and the rest from the flit. A
-  /// cell that was changed meanwhile fails its CRC at the next hop, which drops it (LinkCounter::kTornCells).
+  /// Copies flit.payload.size() bytes: header and CRC from the private copies, the rest from the flit. If the
+  /// sender changed the cell meanwhile, the CRC fails at the next hop, which drops the cell
+  /// (LinkCounter::kTornCells).
   void copy_to(std::byte* to) const noexcept {
     size_t from = 0;
     size_t until = flit.payload.size();
@@ -36,7 +36,7 @@ struct CheckedFlit {
   }
 };
 
-/// A flit that waits; its payload lies in the buffer.
+/// A waiting flit; its payload lies in the buffer.
 struct QueuedFlit {
   std::span<const std::byte> payload;
   uint32_t cell_crc = 0;
@@ -45,7 +45,7 @@ struct QueuedFlit {
   bool poison = false;
 };
 
-/// Owner: the switch's thread. All calls are O(1) but clear() and drop_unfinished().
+/// Owner: the switch's thread. All calls are O(1) except clear() and drop_unfinished().
 class VlBuffer {
  public:
   /// @param flits      buffers, 1..kCreditsPerLaneMax
@@ -55,20 +55,20 @@ class VlBuffer {
 
   [[nodiscard]] uint32_t capacity() const noexcept { return static_cast<uint32_t>(entries_.size()); }
   [[nodiscard]] uint32_t free_flits() const noexcept { return free_count_; }
-  /// Copies the flit to the end of `output`'s queue. False when no buffer is free; nothing was changed.
+  /// Copies the flit to the end of `output`'s queue. False when no buffer is free; then nothing is changed.
   [[nodiscard]] bool push(uint32_t output, const CheckedFlit& checked) noexcept;
-  /// Flits that wait for `output`, and cells among them whose tail is here.
+  /// Number of flits that wait for `output`, and number of tails among them.
   [[nodiscard]] uint32_t flits(uint32_t output) const noexcept { return queues_[output].flits; }
   [[nodiscard]] uint32_t whole_cells(uint32_t output) const noexcept { return queues_[output].tails; }
-  /// Cells among them whose head is here.
+  /// Number of heads among them.
   [[nodiscard]] uint32_t heads(uint32_t output) const noexcept { return queues_[output].heads; }
-  /// Oldest flit for `output`, which must have one.
+  /// Oldest flit for `output`; there must be one.
   [[nodiscard]] QueuedFlit front(uint32_t output) const noexcept;
   void pop(uint32_t output) noexcept;
-  /// Drops all flits for `output`. @return flits dropped; `heads` is how many cells began among them.
+  /// Drops all flits for `output`. @return their number; `heads` is the number of heads among them.
   uint32_t clear(uint32_t output, uint32_t& heads) noexcept;
-  /// Drops the flits for `output` that no tail follows: a cell whose rest will not come. @return flits
-  /// dropped; `head` says whether the cell's first was among them.
+  /// Drops the flits behind the last tail for `output`: a cell whose rest will not come. @return their
+  /// number; `head` says whether the cell's head was among them.
   uint32_t drop_unfinished(uint32_t output, bool& head) noexcept;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kRequestParts = 7;  // version, request id, domain, address, identity, mechanism, credentials
 constexpr size_t kCurveKeyBytes = 32;
-constexpr size_t kCurveKeyText = 41;  // Z85, with its end
+constexpr size_t kCurveKeyText = 41;  // Z85 with its terminating zero
 constexpr size_t kAddressBytesShown = 64;
 constexpr int kRequestsPerPump = 16;
 
@@ -62,7 +62,7 @@ void ZapHandler::answer(std::span<const std::byte> request_id, const CurveAllowe
   }
 }
 
-/// The address is libzmq's word, the key the peer's: both are shown as bytes, neither is trusted as text.
+/// Address and key come from outside. Both are shown as bytes; neither is trusted as text.
 void ZapHandler::refuse(std::span<const std::byte> address, std::span<const std::byte> key,
                         Instant now) noexcept {
   counters_.add(AdmissionCounter::kUnknownKey);

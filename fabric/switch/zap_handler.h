@@ -1,5 +1,5 @@
-// fabric/switch/zap_handler.h -- who ZeroMQ lets in: the switch's answer to its context's authentication
-// requests (ZAP, RFC 27). A key stands for a node by name; everybody else is refused and counted.
+// fabric/switch/zap_handler.h -- answers the authentication requests of the switch's ZeroMQ context (ZAP, RFC
+// 27). A known key is answered with the name of its node; every other key is refused and counted.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ inline constexpr Duration kRefusalLogInterval = std::chrono::seconds(5);
 /// Owner: the switch's thread.
 class ZapHandler {
  public:
-  /// Must exist before a socket of `context` listens. Unknown keys are counted in `counters` and logged with
-  /// the address they came from, at most once in kRefusalLogInterval.
+  /// Must be called before a socket of `context` listens. Unknown keys are counted in `counters`. They are
+  /// logged with their source address, at most once per kRefusalLogInterval.
   static Result<std::unique_ptr<ZapHandler>> create(const std::shared_ptr<ZmqContext>& context,
                                                     std::vector<CurveAllowed> allowed,
                                                     CounterSet<AdmissionCounter>& counters);
-  /// Answers what waits, at most a few requests a call.
+  /// Answers waiting requests, at most kRequestsPerPump per call.
   void pump(Instant now) noexcept;
   void wait_fds(std::vector<pollfd>& out) const { out.push_back({socket_->fd(), POLLIN, 0}); }
   [[nodiscard]] bool quiet() const noexcept { return !socket_->readable(); }
@@ -37,7 +37,7 @@ class ZapHandler {
 
   std::unique_ptr<ZmqSocket> socket_;
   std::vector<CurveAllowed> allowed_;
-  std::unordered_map<std::string, size_t> by_key_;  // 32 bytes, not their text
+  std::unordered_map<std::string, size_t> by_key_;  // the 32 bytes of the key, not its text
   CounterSet<AdmissionCounter>& counters_;
   LogLimiter limiter_{kRefusalLogInterval};
 };

@@ -1,7 +1,7 @@
-// How it works: each endpoint is a hub with a ROUTER. A message from a connection we know goes to its
-// carrier; a HELLO goes to admission and, welcome, makes this connection the node's, whatever it had before;
-// everything else is counted and dropped. Under CURVE the node that owns the key must be the node the HELLO
-// names, on this very connection.
+// How it works: each endpoint is a hub with a ROUTER socket. A burst from a known connection goes to its
+// carrier. A HELLO goes to admission; if it is accepted, the connection becomes the node's, and replaces the
+// link that the connection or the node had before. All other messages are counted and dropped. Under CURVE
+// the HELLO must name the node that owns the key of this connection.
 #include "fabric/switch/zmq_acceptor.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr int kMessagesPerPump = 64;
 constexpr Duration kZapInterval = 2ms;
 
-/// The identity a ROUTER gives a connection: a zero byte and four more.
+/// The identity that a ROUTER assigns to a connection: a zero byte and four more.
 using PeerId = uint64_t;
 PeerId read_id(std::span<const std::byte> bytes) noexcept {
   PeerId id = bytes.size();
@@ -39,9 +39,9 @@ PeerId read_id(std::span<const std::byte> bytes) noexcept {
 
 class Hub;
 
-/// What hubs know of the keys that may connect.
+/// What the hubs know about the keys that may connect.
 struct KnownKeys {
-  std::unordered_set<std::string> guests;  // names of those that stand for no node
+  std::unordered_set<std::string> guests;  // names of keys that belong to no node
 };
 
 /// One node's connection at a hub.
@@ -102,7 +102,7 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     counters_.add(ZmqAcceptorCounter::kSendsRefused);
     return nobody ? Sent::kNobody : Sent::kRefused;
   }
-  /// The connection is another link's when its endnode has said HELLO again.
+  /// Removes the connection, unless its endnode has sent HELLO again and it belongs to a newer link.
   void forget(PeerId key, const HubChannel* channel) noexcept {
     const auto peer = peers_.find(key);
     if (peer != peers_.end() && peer->second.channel == channel) peers_.erase(peer);
@@ -135,8 +135,8 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     }
   }
 
-  /// The node whose key this connection showed must be the one it says it is (decisions section 4), and a
-  /// spare port is for keys that stand for no node.
+  /// Under CURVE, the node that owns this connection's key must be the node that HELLO names (decisions
+  /// section 4). A spare port is only for keys that belong to no node.
   [[nodiscard]] bool key_fits(const ZmqMessage& body, const LinkHello& hello) const noexcept {
     if (keys_ == nullptr) return true;
     const std::string_view name = body.property("User-Id");
@@ -145,7 +145,7 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     return node != nullptr && name == node->name;
   }
 
-  /// The key of this connection by its name, else its address, which no key has as its name.
+  /// Name of this connection's key; without CURVE its address, behind an "@" that no key name has.
   [[nodiscard]] std::string owner_of(const ZmqMessage& body) const {
     return keys_ != nullptr ? std::string(body.property("User-Id"))
                             : fmt::format("@{}", body.property("Peer-Address"));
@@ -155,7 +155,7 @@ class Hub final : public std::enable_shared_from_this<Hub> {
              Instant now) noexcept {
     LinkRefusal reason = LinkRefusal::kNone;
     AdmittedLink link;
-    // Strangers behind one address must not use up what the keys that come from there may have.
+    // The rate counts per key, so that other nodes behind the same address cannot use up a key's HELLOs.
     const std::string owner = owner_of(body);
     if (!limiter_.allow(owner, now)) {
       reason = LinkRefusal::kRate;
@@ -181,9 +181,9 @@ class Hub final : public std::enable_shared_from_this<Hub> {
 
   void bring_up(ZmqMessage& id, PeerId key, const LinkHello& hello, const AdmittedLink& link,
                 Instant now) noexcept {
-    // A connection that says HELLO again speaks for its new incarnation alone, whatever identity that claims.
+    // A connection that sends HELLO again serves only the new incarnation, whatever identity it names now.
     if (const auto before = peers_.find(key); before != peers_.end()) before->second.engine->take_down();
-    link.engine->take_down();  // its carrier leaves the table of its hub
+    link.engine->take_down();  // its carrier is removed from its hub's table
     auto channel = std::make_shared<HubChannel>(shared_from_this(), id.share(), key);
     const HubChannel* const mine = channel.get();
     auto carrier = std::make_unique<ZmqCarrier>(std::move(channel), hello.boot_nonce,
@@ -205,14 +205,15 @@ class Hub final : public std::enable_shared_from_this<Hub> {
   LogLimiter log_limiter_{std::chrono::seconds(1)};
 };
 
-/// A connection that is no more never comes back under its old identity: the link need not wait for silence.
+/// A closed connection never comes back under its old identity, so the link need not wait for the liveness
+/// time.
 bool HubChannel::send_burst(ZmqMessage& message) noexcept {
   const Hub::Sent sent = hub_->send(id_, message);
   if (sent == Hub::Sent::kNobody) gone_ = true;
   return sent == Hub::Sent::kYes;
 }
-/// Looks again although the acceptor has: what a link sends before it sleeps may take notice of a message
-/// that arrives meanwhile, and the descriptor then says nothing about it.
+/// Checks again although the acceptor has. A send before the sleep may consume the signal of a message that
+/// arrives meanwhile, and the descriptor then does not become readable for it.
 bool HubChannel::quiet() noexcept {
   return !hub_->socket().readable();
 }
@@ -224,7 +225,7 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
  public:
   explicit ZmqAcceptorImpl(std::shared_ptr<ZmqContext> context) : context_(std::move(context)) {}
   ~ZmqAcceptorImpl() override {
-    for (const std::string& path : paths_) unlink(path.c_str());  // libzmq leaves them
+    for (const std::string& path : paths_) unlink(path.c_str());  // libzmq does not remove them
   }
 
   Status listen(const ZmqAcceptorConfig& config, Admission& admission) {
@@ -290,7 +291,7 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
 
   static constexpr std::string_view kIpc = "ipc://";
   std::shared_ptr<ZmqContext> context_;
-  std::vector<std::string> paths_;  // of ipc sockets we bound
+  std::vector<std::string> paths_;  // of ipc sockets that we bound
   std::unique_ptr<ZapHandler> zap_;
   CounterSet<ZmqAcceptorCounter> counters_;
   std::vector<std::shared_ptr<Hub>> hubs_;

@@ -1,6 +1,6 @@
 // fabric/switch/zmq_acceptor.h -- the switch's side of ZeroMQ links: one ROUTER per endpoint serves all nodes
-// that come there (decisions 2.10). A connection is told apart by the identity the ROUTER itself gives it,
-// never by one the peer chose.
+// that connect there (decisions 2.10). A connection is known by the identity that the ROUTER assigns, never
+// by one that the peer chose.
 #pragma once
 
 #include <memory>
@@ -24,22 +24,22 @@ struct ZmqAcceptorConfig {
 enum class ZmqAcceptorCounter : uint8_t {
   kBursts,
   kStaleNonce,    // burst of another incarnation
-  kUnknownPeer,   // burst of a connection that never said HELLO
+  kUnknownPeer,   // burst of a connection that has sent no HELLO
   kMalformed,     // neither burst nor handshake
-  kSendsRefused,  // ZeroMQ's queue was full or the peer gone; the flits are repeated
+  kSendsRefused,  // ZeroMQ's queue was full, or the peer gone; the flits are repeated
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<ZmqAcceptorCounter> counter_labels(ZmqAcceptorCounter /*of*/) noexcept {
   return {"bursts", "stale_nonce", "unknown_peer", "malformed", "sends_refused"};
 }
 
-/// Owner: the switch's thread. Poll it before the switch.
+/// Owner: the switch's thread. Must be polled before the switch.
 class ZmqAcceptor : public Pollable {
  public:
-  /// Checks the form of each endpoint, and that those which others can reach come with keys.
+  /// Checks the form of each endpoint, and that an endpoint reachable from other machines has keys.
   static Status check_endpoints(const std::vector<std::string>& endpoints, bool keys);
-  /// Listens. Refuses a tcp endpoint that is not loopback without keys. An ipc path's directory must be this
-  /// user's alone. `admission` must outlive the acceptor.
+  /// Listens. Refuses a tcp endpoint that is not loopback without keys. The directory of an ipc path must
+  /// belong to this user and be closed to others. `admission` must outlive the acceptor.
   static Result<std::unique_ptr<ZmqAcceptor>> create(const ZmqAcceptorConfig& config, Admission& admission);
   [[nodiscard]] virtual CounterSet<ZmqAcceptorCounter>& counters() noexcept = 0;
 };

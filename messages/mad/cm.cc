@@ -9,7 +9,7 @@ namespace {
 constexpr MadHeader kCmFrame{
     .mad_class = MadClass::kConnection, .class_version = kCmClassVersion, .method = MadMethod::kSend};
 
-/// Private data ends the message.
+/// The private data are the end of the message.
 template <class Io, class Message>
 void private_part(Io& io, Message& message) noexcept {
   io.bytes(kMadBytes - kMadHeaderBytes - message.private_data.size(), std::span(message.private_data));

@@ -1,7 +1,7 @@
-// messages/mad/cm.h -- InfiniBand's connection management (class 7, version 2; volume 1 chapter 12): the
-// messages by which queue pairs are connected (REQ, MRA, REJ, REP, RTU, DREQ, DREP) and datagram services are
-// found (SIDR_REQ, SIDR_REP). docs/management.md. Numbers stay raw; fields that InfiniBand has and these
-// types do not are zero.
+// messages/mad/cm.h -- InfiniBand's connection management (class 7, version 2; volume 1 chapter 12): messages
+// that connect queue pairs (REQ, MRA, REJ, REP, RTU, DREQ, DREP) and messages that find datagram services
+// (SIDR_REQ, SIDR_REP). docs/management.md. Numbers stay raw. Fields of InfiniBand that these types lack are
+// zero.
 #pragma once
 
 #include <variant>
@@ -37,7 +37,7 @@ inline constexpr uint16_t kRejectTimeout = 4;
 inline constexpr uint16_t kRejectInvalidId = 6;
 inline constexpr uint16_t kRejectInvalidService = 8;
 inline constexpr uint16_t kRejectConsumer = 28;
-/// What a REJ or MRA is about.
+/// The message that a REJ or MRA refers to.
 inline constexpr uint8_t kAboutReq = 0;
 inline constexpr uint8_t kAboutRep = 1;
 inline constexpr uint8_t kAboutNone = 2;  // REJ only
@@ -69,12 +69,12 @@ using CmPrivateData = std::array<std::byte, kBytes>;
 
 struct CmReq {
   static constexpr CmAttribute kAttribute = CmAttribute::kReq;
-  uint32_t local_id = 0;  // the sender's connection
+  uint32_t local_id = 0;  // the sender's number of the connection
   uint64_t service_id = 0;
   uint64_t ca_guid = 0;
   uint32_t qkey = 0;
   uint32_t qpn = 0;  // of the sender, 24 bits
-  uint32_t psn = 0;  // the sender's first, 24 bits
+  uint32_t psn = 0;  // first PSN of the sender, 24 bits
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t service = kCmServiceRc;
@@ -82,8 +82,8 @@ struct CmReq {
   uint8_t retry_count = 0;  // 3 bits
   uint8_t rnr_retry = 0;    // 3 bits
   uint8_t srq = 0;
-  uint8_t local_response_timeout = 0;   // how long the sender waits for an answer, 4.096 us * 2^n
-  uint8_t remote_response_timeout = 0;  // how long it lets the receiver take
+  uint8_t local_response_timeout = 0;   // how long the sender may take to answer, 4.096 us * 2^n
+  uint8_t remote_response_timeout = 0;  // how long the receiver may take to answer, 4.096 us * 2^n
   uint8_t max_retries = 0;              // 4 bits
   uint16_t pkey = 0;
   uint8_t path_mtu = 0;  // enum ibv_mtu
@@ -96,7 +96,7 @@ struct CmReq {
 struct CmMra {
   static constexpr CmAttribute kAttribute = CmAttribute::kMra;
   uint32_t local_id = 0;
-  uint32_t remote_id = 0;  // the receiver's connection; so in all that follow
+  uint32_t remote_id = 0;  // the receiver's number of the connection; also in all following messages
   uint8_t about = kAboutReq;
   uint8_t service_timeout = 0;  // 4.096 us * 2^n
   CmPrivateData<222> private_data{};
@@ -176,7 +176,7 @@ struct CmSidrRep {
   friend bool operator==(const CmSidrRep&, const CmSidrRep&) = default;
 };
 
-/// No message, or one of them.
+/// A message, or none.
 using CmBody =
     std::variant<std::monostate, CmReq, CmMra, CmRej, CmRep, CmRtu, CmDreq, CmDrep, CmSidrReq, CmSidrRep>;
 
@@ -186,7 +186,7 @@ struct CmMad {
   friend bool operator==(const CmMad&, const CmMad&) = default;
 };
 
-/// The message must be there.
+/// `mad.body` must hold a message.
 [[nodiscard]] MadBytes encode_cm(const CmMad& mad) noexcept;
 /// Reads one message; `out` is set only on kNone.
 [[nodiscard]] MadError decode_cm(std::span<const std::byte> in, CmMad& out) noexcept;

@@ -1,5 +1,5 @@
-// messages/mad/endnode.h -- what endnodes ask each other for the sake of librdmacm (class 0x0B, of those that
-// a vendor may define; version 1): who has an IP address, and which process an endnode is. docs/rdma_cm.md.
+// messages/mad/endnode.h -- questions between endnodes for librdmacm (class 0x0B, one of the classes for
+// vendors; version 1): which endnode has an IP address, and which process an endnode is. docs/rdma_cm.md.
 #pragma once
 
 #include <variant>
@@ -19,23 +19,24 @@ enum class EndnodeAttribute : uint16_t {
 };
 [[nodiscard]] std::string_view to_string(EndnodeAttribute attribute) noexcept;
 
-/// Which endnode has this IP address, and listens on this port of it.
+/// An IP address and a port, as question or answer: the endnode that has the address and listens on the port.
 struct MadAddress {
-  uint64_t host = 0;   // a mark that endnodes of one host agree on (rdma_cm/address_resolver.h)
-  Gid ip{};            // an IPv4 address in its last four bytes, the others zero
+  uint64_t host = 0;   // a mark shared by the endnodes of one host (rdma_cm/address_resolver.h)
+  Gid ip{};            // an IPv4 address is in the last four bytes; the others are zero
   uint8_t family = 0;  // 4 or 6
   uint8_t owns = 0;    // answer: 1 has the address, 2 bound to the port, 3 listens at the port
   uint16_t port_space = 0;
   uint16_t port = 0;
-  uint64_t guid = 0;  // answer: of its sender; question: the asker's nonce
+  uint64_t guid = 0;  // answer: GUID of its sender; question: the asker's nonce
   friend bool operator==(const MadAddress&, const MadAddress&) = default;
 };
 
-/// Which process an endnode is, so that others can tell that it has ended, or that another has its LID now.
+/// Identity of an endnode's process, by which others notice that it has ended or that another process has its
+/// LID.
 struct MadProcess {
-  uint64_t incarnation = 0;  // random; no two processes have the same
-  uint64_t space = 0;    // of process numbers: the same for all that know it by the same one; 0: none does
-  uint64_t started = 0;  // as the kernel tells it, which may give a number again
+  uint64_t incarnation = 0;  // random, different for each process
+  uint64_t space = 0;    // of process numbers (PID namespace): equal where `pid` means the same; 0: unknown
+  uint64_t started = 0;  // start time from the kernel, because the kernel may reuse a `pid`
   uint32_t pid = 0;
   friend bool operator==(const MadProcess&, const MadProcess&) = default;
 };

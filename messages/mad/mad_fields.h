@@ -1,6 +1,6 @@
-// messages/mad/mad_fields.h -- for the sources of the class codecs. One function describes the layout of each
-// message; it is run by a MadWriter or by a MadReader, so the two directions cannot differ. What the
-// description does not name is zero: decode_mad_body() encodes what it has read and compares.
+// messages/mad/mad_fields.h -- for the sources of the class codecs. One function describes the layout of a
+// message. A MadWriter or a MadReader runs it, so the two directions cannot differ. Bytes that the
+// description does not name must be zero: decode_mad_body() encodes what it has read and compares.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// Bits of a 32-bit word in network byte order: `shift` counts from its low end.
+/// Bits of a 32-bit word in network byte order. `shift` counts from the least significant bit.
 struct MadBits {
   uint8_t shift;
   uint8_t width;
@@ -85,7 +85,7 @@ template <class Body, size_t kIndex = 0>
   }
 }
 
-/// Reads a message of the class that `frame` names; `layout` describes one message, `encode` writes one.
+/// Reads a message of the class in `frame`. `layout` describes a message, `encode` writes one.
 template <class Mad, class Layout, class Encode>
 [[nodiscard]] MadError decode_mad_body(std::span<const std::byte> in, const MadHeader& frame, Mad& out,
                                        Layout layout, Encode encode) noexcept {

@@ -1,5 +1,5 @@
-// adapter/transport/raw/raw_service.h -- RAW: frames without headers of a transport, and IPv6 packets
-// (SAN-XPORT-15, 16). A frame is received as a datagram is.
+// adapter/transport/raw/raw_service.h -- RAW: frames without transport headers, and IPv6 packets
+// (SAN-XPORT-15, 16). A frame is received like a datagram.
 #pragma once
 
 #include "adapter/transport/packet_service.h"

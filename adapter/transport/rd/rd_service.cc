@@ -1,9 +1,10 @@
-// How it works: an RD QP makes one packet at a time and lends the context of its destination; the packet gets
-// the context's next number, which no other message of the context has had. Timer, retries and RNR pauses are
-// those of RC and run on the QP. A single message is in flight, and one that was given up never comes again
-// but as a late copy: so the far side executes any number that is not behind the one it expects, answers the
-// last one executed again, and refuses what is older, naming the number it expects. A sender that has started
-// anew learns from that where to go on. So contexts need no handshake and survive a restart of either side.
+// How it works: an RD QP makes one packet at a time and acquires the context of its destination. The packet
+// gets the context's next PSN, which no other message of the context has had. The QP runs the timer, the
+// retries and the RNR pauses as RC does. A context has a single message in flight, and an abandoned message
+// comes again only as a late copy. The receiver therefore executes every PSN at or after the expected one,
+// repeats its answer to the last executed PSN, and refuses older ones with a NAK that names the expected PSN.
+// From this NAK a restarted sender learns where to go on. Contexts so need no handshake and survive a restart
+// of either side.
 #include "adapter/transport/rd/rd_service.h"
 
 #include <array>
@@ -58,15 +59,15 @@ RdService::RdService(Engine& engine, CellWriter& writer)
   }
 }
 
-/// A free context, or one unused for long enough that no message under its numbers is under way.
+/// True for a free context, and after kRdContextRest without use: no message with its PSNs is in flight then.
 bool RdService::may_reuse(const RdContext& context) const noexcept {
   if (context.port == 0) return true;
   if (context.holder != nullptr || context.waiting_first != nullptr || context.ack_due) return false;
   return engine_.now - context.used_at >= kRdContextRest;
 }
 
-/// The one that has rested longest, if it may be given to another remote. Those used within kRdContextRest
-/// are the newest, and the walk ends at the first of them.
+/// The least recently used context that may be given to another remote; null when there is none. The walk
+/// ends at the first context used within kRdContextRest, because all newer ones are too.
 RdContext* RdService::reusable() noexcept {
   for (uint32_t i = contexts_[0].newer; i != 0; i = contexts_[i].newer) {
     RdContext& context = contexts_[i];
@@ -89,7 +90,7 @@ void RdService::move_bucket(RdContext& context, Lid remote, uint8_t port) noexce
   context.next_in_bucket = std::exchange(first, number);
 }
 
-/// It is the one used last.
+/// Makes the context the most recently used.
 void RdService::use(RdContext& context) noexcept {
   const uint32_t number = number_of(context);
   context.used_at = engine_.now;
@@ -141,12 +142,13 @@ void RdService::lend(RdContext& context, QueuePair& qp) noexcept {
   number_packet(context, qp);
 }
 
-/// The packet in flight gets the context's number.
+/// Gives the packet in flight the context's PSN.
 void RdService::number_packet(const RdContext& context, QueuePair& qp) noexcept {
   qp.tx.first_psn = Psn(context.next.value() - static_cast<uint32_t>(qp.tx.first & Psn::kMask));
 }
 
-/// Answered or given up, its number is not used again: a late copy is never taken for another message.
+/// The PSN of an answered or abandoned message is not used again, so that a late copy never passes for
+/// another message.
 void RdService::release(RdContext& context) noexcept {
   line_of(*std::exchange(context.holder, nullptr)).held = nullptr;
   context.next = context.next.plus(1);
@@ -190,7 +192,7 @@ uint32_t RdService::run(QueuePair& qp, uint32_t /*budget*/, bool& blocked) noexc
   const Lid own = engine_.port_of(qp).lid();
   uint32_t sent = 0;
   if (qp.tx.at(qp.tx.first).sent && context->sent_as != own) {
-    // The far side knows contexts by LID: under another one it would execute the message again.
+    // The receiver identifies contexts by LID: with another LID it would execute the message a second time.
     completer_.fail_packet(qp, qp.tx.first, {WcStatus::kRetryExceeded, Reason::kLidChanged});
   } else {
     context->sent_as = own;
@@ -224,10 +226,11 @@ void RdService::take_ack(QueuePair& qp, const CellView& cell) noexcept {
     return release_if_idle(qp);
   }
   qp.counters.add(QpCounter::kNaksReceived);
-  // A refusal of something older says nothing of what is in flight, which may have been executed since.
+  // A refusal of an older PSN tells nothing of the message in flight, which may have been executed since.
   if (cell.ack.cell_number != static_cast<uint16_t>(context->next.value())) return;
-  if (cell.ack.psn == context->next) return;  // refused and wanted at once: nothing an honest peer says
-  // Copies of what was sent before this end started anew may still come under the number that is expected.
+  if (cell.ack.psn == context->next) return;  // refused and expected: no correct peer sends this
+  // Late copies of messages from before this end's restart may still arrive with the expected PSN, so skip
+  // some.
   context->next = cell.ack.psn.plus(kRdNumbersSkipped);
   number_packet(*context, qp);
   qp.tx.at(qp.tx.first).pending = 1;
@@ -268,15 +271,15 @@ void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
 AckCode RdService::execute(QueuePair& qp, const CellView& cell) noexcept {
   const ResponderFault fault = take_message(qp, cell);
   if (fault == ResponderFault::kNoRecvWqe) {
-    qp.counters.add(QpCounter::kRnrNaksSent);  // it will come again
+    qp.counters.add(QpCounter::kRnrNaksSent);  // the peer repeats the message
   } else if (fault != ResponderFault::kNone) {
     placement_.refuse(qp, cell, fault);
   }
   return fault_rule(fault).nak;
 }
 
-/// One cell is the whole message: it is placed and executed at once, or nothing happens; but what is refused
-/// for the key that it invalidates has been placed in a receive, which stays for the next message.
+/// A message is one cell: it is placed and executed at once, or nothing happens. One exception: data refused
+/// for the key that it invalidates has been placed in a receive WQE, which stays for the next message.
 ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noexcept {
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault != ResponderFault::kNone) return fault;
@@ -326,7 +329,7 @@ uint32_t RdService::run_turn() noexcept {
     const uint32_t number = acks_due_.front();
     RdContext& context = contexts_[number];
     acks_due_.pop();
-    acks_due_.push(number);  // stands behind the others until its answer has left
+    acks_due_.push(number);  // behind the others until its answer has left
     const AdapterPort& port = *engine_.ports[context.port - 1U];
     if (!port.up() && !port.has(context.remote)) continue;
     const VirtualLane vl = port.lane_of(context.ack_sl);

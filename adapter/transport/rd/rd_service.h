@@ -1,8 +1,8 @@
 // adapter/transport/rd/rd_service.h -- reliable datagrams: one end-to-end context per remote endnode holds
-// the packet numbers of both directions, shared by all RD QPs that talk with it (SAN-XPORT-10..12). Contexts
-// appear by themselves, and one that has rested long enough is given to another remote when none is free. A
-// context carries one message of one cell at a time, as InfiniBand's EE contexts do; QPs that want it
-// meanwhile wait in turn.
+// the PSNs of both directions, shared by all RD QPs that talk with it (SAN-XPORT-10..12). Contexts are made
+// on first use; when none is free, one that has been unused for kRdContextRest is given to another remote. A
+// context carries one message of one cell at a time, as InfiniBand's EE contexts do; other QPs wait in a
+// queue.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace weft::adapter {
 
 struct RdContext;
 
-/// What is kept of a QP: the context that carries its message, or its place in the line for one.
+/// State of a QP: the context that carries its message, or its place in the queue for one.
 struct RdLine final : ServiceState {
   RdContext* held = nullptr;
   RdContext* awaited = nullptr;
@@ -27,15 +27,15 @@ struct RdLine final : ServiceState {
 /// State shared with one remote endnode.
 struct RdContext {
   Lid remote{};
-  uint8_t port = 0;  // 0 = free
+  uint8_t port = 0;  // 0: the context is free
   Instant used_at = Instant::min();
   bool expects = false;  // `expected` is known
-  Psn next{};            // of the message in flight or the next one
+  Psn next{};            // PSN of the message in flight, else of the next one
   Psn expected{};
   AckCode last_code = AckCode::kAck;  // answer to the message before `expected`
   uint32_t messages_completed = 0;
-  QueuePair* holder = nullptr;  // whose message is in flight
-  Lid sent_as{};                // the LID of the port when that one left
+  QueuePair* holder = nullptr;  // QP whose message is in flight
+  Lid sent_as{};                // the port's LID when that message left
   QueuePair* waiting_first = nullptr;
   QueuePair* waiting_last = nullptr;
   uint32_t next_in_bucket = 0;  // contexts are numbered from 1; 0 ends a list
@@ -55,21 +55,21 @@ class RdService final : public PacketService {
  public:
   RdService(Engine& engine, CellWriter& writer);
 
-  /// Request or acknowledgement.
+  /// Takes a request or an acknowledgement.
   void take(QueuePair& qp, const CellView& cell) noexcept override;
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept override;
-  /// What a QP may send next is known when its context has been given back: it is told then.
+  /// Always false: release_if_idle() schedules a QP that has more to send.
   [[nodiscard]] bool has_work(const QueuePair& /*qp*/) const noexcept override { return false; }
   void on_timer(QueuePair& qp) noexcept override;
-  /// Its place in the line for a context, or the context.
+  /// Removes the QP from the queue of a context, or releases its context.
   void forget(QueuePair& qp) noexcept override;
   void repeat_all(QueuePair& qp) noexcept override { completer_.repeat_all(qp); }
   void repeat_by_new_link(QueuePair& qp) noexcept override { completer_.repeat_by_new_link(qp); }
   void fail_oldest(QueuePair& qp, const SendFault& fault) noexcept override;
-  /// Contexts acknowledge, not QPs.
+  /// Contexts acknowledge, not QPs, so the service needs turns of its own.
   [[nodiscard]] bool has_turns() const noexcept override { return true; }
   uint32_t run_turn() noexcept override;
-  /// An acknowledgement can go at once. One that found no credit or no link waits until that changes.
+  /// An acknowledgement is new. One that found no credit or no link waits until that changes.
   [[nodiscard]] bool wants_turn() const noexcept override { return acks_ready_; }
 
  private:
@@ -98,12 +98,12 @@ class RdService final : public PacketService {
   Engine& engine_;
   CellWriter& writer_;
   Placement placement_;
-  // Found by their remote; in the order of their last use; those that owe an answer. Number 0 is the end of
-  // the order: its `newer` is the oldest.
+  // Contexts are found by remote through buckets_, and linked in the order of their last use; acks_due_ lists
+  // those that owe an answer. Number 0 is the head of the order: its `newer` is the oldest context.
   std::vector<RdContext> contexts_;
   std::vector<uint32_t> buckets_;
   FixedRing<uint32_t> acks_due_;
-  bool acks_ready_ = false;  // one came due since the last run_turn()
+  bool acks_ready_ = false;  // an acknowledgement came due since the last run_turn()
 };
 
 }  // namespace weft::adapter

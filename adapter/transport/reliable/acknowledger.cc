@@ -34,7 +34,7 @@ uint32_t Acknowledger::run(QueuePair& qp, bool& done) noexcept {
   AckDebt& debt = rx.debt;
   done = false;
   const bool strict = qp.config.ack_mode == AckMode::kStrict;
-  // A receive WQE came before the NAK could leave: nothing to complain about any more.
+  // A receive WQE was posted before the NAK could leave, so the NAK is void.
   if (debt.nak() == AckCode::kReceiverNotReady && debt.nak_psn() != rx.expected) debt.drop_nak();
   if (!due(qp) || !engine_.path_ready(qp)) return 0;
   uint32_t sent = 0;
@@ -47,10 +47,10 @@ uint32_t Acknowledger::run(QueuePair& qp, bool& done) noexcept {
     sent += strict ? send_strict(qp, done) : (debt.due() ? send_selective(qp, done) : 0);
     done = done || !debt.due();
   } else {
-    done = true;  // an errored QP says its NAK and nothing more
+    done = true;  // a QP in the error state sends its NAK and nothing more
   }
   if (done) {
-    if (rx.highest == 0) rx.packets.rest(engine_.rx_chunks);  // all that came is executed and told
+    if (rx.highest == 0) rx.packets.rest(engine_.rx_chunks);  // every packet is executed and reported
     debt.settle();
   }
   engine_.counters.add(AdapterCounter::kCellsSent, sent);
@@ -84,7 +84,7 @@ uint32_t Acknowledger::send_strict(QueuePair& qp, bool& done) noexcept {
   return sent;
 }
 
-/// The newest cell up to which everything has arrived. The last cell of a packet is named only when the
+/// The newest cell up to which everything has arrived. It includes the last cell of a packet only if the
 /// packet was executed.
 AckBody Acknowledger::cumulative(QueuePair& qp) const noexcept {
   ReceiveSide& rx = qp.rx;
@@ -125,7 +125,7 @@ uint32_t Acknowledger::send_selective(QueuePair& qp, bool& done) noexcept {
   return kAcksPerTurn;
 }
 
-/// Describes packets of which something is new, from distance `next` on, while there is room. Returns bytes.
+/// Fills blocks for packets with news, from distance `next` on, while there is room. Returns the bytes used.
 size_t Acknowledger::fill_blocks(QueuePair& qp, uint64_t& next, std::span<std::byte> blocks) noexcept {
   ReceiveSide& rx = qp.rx;
   size_t bytes = 0;

@@ -1,6 +1,6 @@
 // adapter/transport/reliable/acknowledger.h -- when and how the responder acknowledges (decisions 2.3, 2.4).
-// ACKs cost no queue: their content is the responder's state at the moment they are sent, so the newest wins.
-// Only strict mode keeps a list, one entry per cell.
+// ACKs need no queue: each is made from the responder's state when it is sent. Only strict mode keeps a list,
+// one entry per cell.
 #pragma once
 
 #include "adapter/adapter_engine.h"
@@ -8,9 +8,9 @@
 
 namespace weft::adapter {
 
-/// Remembers a NAK to be sent; one that ends the connection is not replaced by a lesser one.
+/// Notes a NAK to send. A NAK that ends the connection is not replaced by another.
 void set_nak(QueuePair& qp, AckCode code, Psn psn, uint16_t cell) noexcept;
-/// Strict mode: the cell gets an ACK of its own. True in selective mode; false when the list is full.
+/// Strict mode: queues an ACK for this cell; false when the list is full. Selective mode: true.
 bool add_strict_ack(QueuePair& qp, Psn psn, uint16_t cell) noexcept;
 [[nodiscard]] bool strict_acks_full(const QueuePair& qp) noexcept;
 
@@ -18,9 +18,9 @@ class Acknowledger {
  public:
   Acknowledger(Engine& engine, CellWriter& writer) noexcept : engine_(engine), writer_(writer) {}
 
-  /// Sends what `qp` owes if it is due. Returns cells sent; `done` is false while something is still owed.
+  /// Sends the due acknowledgements of `qp`. Returns cells sent; `done` is false while some are left.
   uint32_t run(QueuePair& qp, bool& done) noexcept;
-  /// Something is to be said now.
+  /// An acknowledgement or NAK is due now.
   [[nodiscard]] bool due(const QueuePair& qp) const noexcept {
     const AckDebt& debt = qp.rx.debt;
     return debt.due_now() || debt.has_nak() || qp.config.ack_mode == AckMode::kStrict ||

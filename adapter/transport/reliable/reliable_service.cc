@@ -20,7 +20,7 @@ constexpr std::array kRcOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWrite},
                                             {S::kUnbindWindow},
                                             {S::kRegister},
                                             {S::kDelay}});
-/// What an initiator of XRC sends: the same with the number of a shared receive queue.
+/// The operations of an XRC initiator: those of RC, with the number of a shared receive queue.
 constexpr std::array kXrcOperations = offer({{S::kRdmaWrite, Opcode::kXrcWrite},
                                              {S::kSend, Opcode::kXrcSend},
                                              {S::kRdmaRead, Opcode::kXrcReadRequest},
@@ -68,7 +68,7 @@ const ServiceRow kXrcRecvRow{.type = QpType::kXrcRecv,
                              .make = make_service<ReliableService>};
 
 void ReliableService::take(QueuePair& qp, const CellView& cell) noexcept {
-  (void)engine_.path_ready(qp);  // the segment size is needed to place
+  (void)engine_.path_ready(qp);  // placing data needs the segment size
   if (qp.other_cells) [[unlikely]]
     return engine_.count(AdapterCounter::kDropQpState);
   const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
@@ -89,11 +89,11 @@ uint32_t ReliableService::run(QueuePair& qp, uint32_t budget, bool& blocked) noe
 
 namespace {
 
-/// The last words of a QP are not repeated later. If one cell of a hundred is lost, all of these are once in
-/// 10^8.
+/// The last ACK of a QP cannot be repeated later. If one cell in a hundred is lost, all four copies are lost
+/// once in 10^8.
 constexpr int kLastWordsRepeated = 4;
 
-/// Cells between this QP and its peer were lost at some time.
+/// Cells between this QP and its peer have been lost.
 bool has_lost_cells(const QueuePair& qp) noexcept {
   const auto seen = [&](QpCounter counter) { return qp.counters.get(counter) != 0; };
   return seen(QpCounter::kGapsSeen) || seen(QpCounter::kDuplicateCells) || seen(QpCounter::kCellsRepeated);
@@ -101,9 +101,10 @@ bool has_lost_cells(const QueuePair& qp) noexcept {
 
 }  // namespace
 
-/// Otherwise the peer would repeat it in vain and its user get an error, because programs end a QP as soon as
-/// they have the last message. Where cells are lost the acknowledgement goes several times, and earlier ones
-/// with it, because no QP will be there to repeat them.
+/// Sends the ACK that a QP still owes when it ends. Without it the peer would repeat in vain and its user
+/// would get an error, because programs end a QP as soon as they have the last message. If cells get lost on
+/// the way, the ACK goes several times, and so does one that was sent before: no QP will be left to repeat
+/// it.
 void ReliableService::say_last_words(QueuePair& qp) noexcept {
   if (!qp.serves_window() || !qp.abilities().receive) return;
   const bool insists = qp.counters.get(QpCounter::kAcksSent) != 0 && has_lost_cells(qp);

@@ -1,6 +1,6 @@
 // adapter/transport/reliable/reliable_service.h -- RC, and XRC, which is RC in one direction: an initiator
-// takes answers alone, a target requests. Requester and completer on one side; responder and acknowledger on
-// the other.
+// takes only responses, a target only requests. Requester and completer form the sending half; responder and
+// acknowledger form the receiving half.
 #pragma once
 
 #include <cstdint>

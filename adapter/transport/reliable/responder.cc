@@ -1,12 +1,12 @@
 // How it works: a cell goes through check_psn, check_sequence, check_operation, check_resources,
-// check_length, check_rkey, execute, complete and acknowledge; each step returns the next one, which is
+// check_length, check_rkey, execute, complete and acknowledge. Each step returns the next one, which is
 // always further down. The first cells of a packet open it: an RDMA write when the cell with its address has
-// come, a Send when every Send before it is known, because receive WQEs are taken strictly in PSN order.
-// Cells of a packet that is not open wait in the stash and count as received. Data is placed by cell number,
-// in whatever order cells arrive; packets are executed in PSN order, and only then does anything become
-// visible: completions, acknowledgement of the last cell, NAKs. A packet that fails a check is marked and
-// answered when its turn comes. Whatever allowed a placement is asked again when the packet is executed, for
-// rights and keys end meanwhile. What has been acknowledged is never forgotten.
+// come, a Send when every earlier Send is known, because receive WQEs are taken strictly in PSN order. Cells
+// of a packet that is not open wait in the stash and count as received. Data is placed by cell number, in any
+// order of arrival. Packets are executed in PSN order, and only the execution becomes visible: completions,
+// acknowledgement of the last cell, NAKs. A packet that fails a check is marked and answered in its turn.
+// Rights and keys may end in the meantime, so the checks of a placement are repeated when the packet is
+// executed. Acknowledged data is never dropped.
 #include "adapter/transport/reliable/responder.h"
 
 #include <algorithm>
@@ -24,19 +24,19 @@
 namespace weft::adapter {
 namespace {
 
-/// A request whose payload is a header and nothing else. It has no data that a packet CRC could cover.
+/// A request whose payload is only a header, without a packet CRC, which would have no data to cover.
 [[nodiscard]] bool whole_request(const CellView& cell, size_t bytes) noexcept {
   return cell.payload.size() == bytes && !cell.has(kCellPacketCrc);
 }
 
-/// A cell says of its packet what the cell that began it said.
+/// The cell agrees with the first cell of its packet.
 [[nodiscard, gnu::always_inline]] inline bool same_operation(const RxPacket& packet,
                                                              const CellView& cell) noexcept {
   return packet.opcode == cell.opcode && packet.flags2 == (cell.flags2 & kCell2OfPacket) &&
          packet.srq == cell.srq;
 }
 
-/// A message of one cell that is the next one of an RC QP, while nothing else of it is half received.
+/// The next message of an RC QP, in one cell, while nothing else is partly received.
 [[nodiscard, gnu::always_inline]] inline bool whole_in_turn(const QueuePair& qp,
                                                             const CellView& cell) noexcept {
   constexpr uint8_t kWhole = kCellFirst | kCellLast;
@@ -51,12 +51,14 @@ namespace {
 
 }  // namespace
 
-/// Most small messages, and all of up to one cell while nothing is lost: checked and executed at once, by the
-/// rules of the steps below, and no packet is opened for them. False: it is another request, or something
-/// about it is refused. Then nothing has changed, and it goes through the steps, which say and count it.
+/// The fast path of messages of one cell, while nothing is lost: checks and executes them at once, by the
+/// rules of the steps below, without opening a packet. Returns false when the cell is another request, or a
+/// check fails. Then nothing has changed, and the cell goes through the steps, which count and report a
+/// refusal.
 bool Responder::take_whole(QueuePair& qp, const CellView& cell) noexcept {
   if (!whole_in_turn(qp, cell)) return false;
-  // What is refused is asked for twice, and a memory manager must hear of a missing page once.
+  // With a memory manager, skip the fast path: a refused access would look the page up twice and report it
+  // twice.
   if (engine_.spaces != nullptr) [[unlikely]]
     return false;
   ReceiveSide& rx = qp.rx;
@@ -90,7 +92,7 @@ bool Responder::take_whole(QueuePair& qp, const CellView& cell) noexcept {
 
 namespace {
 
-/// A cell in the middle of the packet that is under way, next in turn, while nothing else is half received.
+/// The next cell in the middle of the packet in progress, while nothing else is partly received.
 [[nodiscard, gnu::always_inline]] inline bool goes_on_in_turn(const QueuePair& qp,
                                                               const CellView& cell) noexcept {
   constexpr uint8_t kPlain = kCellAckWanted | kCellGlobal;
@@ -101,7 +103,7 @@ namespace {
   return qp.config.ack_mode == AckMode::kSelective && !qp.config.packet_crc;
 }
 
-/// It says of its packet what the cells before it said, which have all come, the last one not among them.
+/// The cell agrees with the earlier cells of its packet, which have all come; the last cell has not.
 [[nodiscard, gnu::always_inline]] inline bool fits_what_came(const RxPacket& packet,
                                                              const CellView& cell) noexcept {
   const uint64_t before = (uint64_t{1} << cell.cell_number) - 1;
@@ -111,10 +113,10 @@ namespace {
 
 }  // namespace
 
-/// Most cells of large writes while nothing is lost: checked and placed at once, by the rules of the steps
-/// below. False: something is otherwise or refused. Then nothing has changed, as with take_whole(). Until its
-/// packet is executed no acknowledgement tells more of it than how many of its cells came in turn, so nothing
-/// is noted for one.
+/// The fast path of large writes while nothing is lost: checks and places a cell at once, by the rules of the
+/// steps below. Returns false when the cell is another one, or a check fails; then nothing has changed, as
+/// with take_whole(). Until the packet is executed, an ACK tells only how many of its cells came in order.
+/// The cell therefore needs no note in `untold`.
 bool Responder::take_next(QueuePair& qp, const CellView& cell) noexcept {
   if (!goes_on_in_turn(qp, cell)) return false;
   ReceiveSide& rx = qp.rx;
@@ -134,7 +136,7 @@ void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
     return;
   if (!check_psn(qp, cell)) return;
   take_in_window(qp, cell);
-  if (!qp.owes_ack()) give_back_memory(qp, cell.psn);  // nothing came of it
+  if (!qp.owes_ack()) give_back_memory(qp, cell.psn);  // nothing of the cell was kept
 }
 
 void Responder::take_in_window(QueuePair& qp, const CellView& cell) noexcept {
@@ -153,7 +155,7 @@ void Responder::take_in_window(QueuePair& qp, const CellView& cell) noexcept {
   if (step == Step::kAcknowledge) acknowledge(arrival);
 }
 
-/// True for a cell of the window whose packet has memory.
+/// True for a cell within the window whose packet has memory.
 bool Responder::check_psn(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   const int32_t distance = cell.psn.distance_from(rx.expected);
@@ -171,7 +173,7 @@ bool Responder::check_psn(QueuePair& qp, const CellView& cell) noexcept {
     return false;
   }
   if (!rx.packets.open(engine_.rx_chunks, cell.psn.value(), rx.expected.value())) [[unlikely]] {
-    engine_.count(AdapterCounter::kDropWindow);  // not received: it will come again
+    engine_.count(AdapterCounter::kDropWindow);  // not received: the peer repeats it
     return false;
   }
   return true;
@@ -185,13 +187,13 @@ void Responder::take_duplicate(QueuePair& qp, const CellView& cell) noexcept {
   if (add_strict_ack(qp, cell.psn, cell.cell_number)) engine_.schedule.want_ack(qp, true, engine_.now);
 }
 
-/// Nothing of a packet was kept: it is as if it had never come.
+/// Closes a packet of which nothing was kept, as if it had never come.
 void Responder::undo_open(Arrival& arrival) noexcept {
   arrival.packet = {};
   arrival.qp.rx.highest = arrival.highest_before;
 }
 
-/// Window memory that was taken for a cell of which nothing is kept.
+/// Frees window memory that was taken for a cell of which nothing is kept.
 void Responder::give_back_memory(QueuePair& qp, Psn psn) noexcept {
   ReceiveSide& rx = qp.rx;
   if (rx.highest == 0) return rx.packets.rest(engine_.rx_chunks);
@@ -224,7 +226,7 @@ Responder::Step Responder::check_sequence(Arrival& arrival) noexcept {
     qp.rx.note_untold(cell.psn);
     if (cell.psn == qp.rx.base_psn) resolve_bases(qp);
     complete_in_order(qp);
-    // It may be a later message that has no receive WQE: to wait for that one would stop this one for ever.
+    // Only if the expected message itself lacks a WQE: a pause for a later one would stop this one for ever.
     if (qp.rx.blocked && cell.psn == qp.rx.expected && qp.rx.base_psn == qp.rx.expected) send_rnr(qp);
     if ((packet.placed & bit) != 0 && packet.behind_final != cell.cell_number + 1U &&
         !add_strict_ack(qp, cell.psn, cell.cell_number)) {
@@ -238,7 +240,7 @@ Responder::Step Responder::check_sequence(Arrival& arrival) noexcept {
   return packet.state == RxState::kFree ? Step::kCheckOperation : Step::kCheckResources;
 }
 
-/// Notices that cells are missing before this one: the sender is told at once.
+/// Notices missing cells before this one, and has the sender told at once.
 void Responder::note_turn(Arrival& arrival) noexcept {
   ReceiveSide& rx = arrival.qp.rx;
   const CellView& cell = arrival.cell;
@@ -261,7 +263,7 @@ Responder::Step Responder::check_operation(Arrival& arrival) noexcept {
   return is_read_request(arrival.cell.opcode) ? queue_read(arrival) : Step::kCheckResources;
 }
 
-/// The first packet ahead of the expected one: nothing lies ahead yet.
+/// The first packet ahead of the expected one resets the hull of the data placed ahead.
 void Responder::note_ahead(Arrival& arrival) noexcept {
   ReceiveSide& rx = arrival.qp.rx;
   if (rx.highest > 1) return;
@@ -286,7 +288,7 @@ void Responder::open_packet(Arrival& arrival) noexcept {
 Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   RxPacket& packet = arrival.packet;
-  if (strict_acks_full(qp)) [[unlikely]] {  // not received: it will come again
+  if (strict_acks_full(qp)) [[unlikely]] {  // not received: the peer repeats it
     qp.counters.add(QpCounter::kStrictAcksFull);
     return Step::kDone;
   }
@@ -301,7 +303,7 @@ Responder::Step Responder::check_resources(Arrival& arrival) noexcept {
   return next;
 }
 
-/// The packet's place is not known: no receive WQE, or something before it is missing.
+/// The place of the packet is not known: there is no receive WQE, or an earlier packet is missing.
 Responder::Step Responder::hold(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
@@ -334,7 +336,7 @@ Responder::Step Responder::check_rkey(Arrival& arrival) noexcept {
     return refuse(arrival, fault);
   if (!packet.grant.one_shot || arrival.distance == 0) [[likely]]
     return Step::kExecute;
-  // An operation before this one may use the key up: nothing is written under it out of turn (SAN-RMP-12).
+  // An earlier operation may use up the key, so nothing is written with it out of order (SAN-RMP-12).
   packet.state = RxState::kWaiting;
   packet.waits_turn = true;
   const Step next = hold(arrival);
@@ -356,7 +358,7 @@ Responder::Step Responder::execute(Arrival& arrival) noexcept {
   return Step::kComplete;
 }
 
-/// Checked bytes go to their place.
+/// Copies checked bytes to their place.
 ResponderFault Responder::put(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number,
                               std::span<const std::byte> data) noexcept {
   const uint64_t begin = uint64_t{number} * qp.path.segment_bytes;
@@ -371,11 +373,11 @@ ResponderFault Responder::put(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t
 void Responder::mark_placed(QueuePair& qp, Psn psn, RxPacket& packet, uint32_t number) noexcept {
   packet.placed |= uint64_t{1} << number;
   const bool whole = packet.cells != 0 && packet.placed == cell_mask(packet.cells);
-  // The expected packet is told by what an ACK names: of what is whole no block speaks.
+  // The cumulative part of an ACK covers the expected packet, so a complete one needs no block.
   if (!whole || psn != qp.rx.expected) qp.rx.note_untold(psn);
   if (whole) {
     packet.state = RxState::kPlaced;
-    packet.behind_final = static_cast<uint8_t>(number + 1);  // its own ACK says that the packet was executed
+    packet.behind_final = static_cast<uint8_t>(number + 1);  // its ACK reports the packet as executed
   } else {
     (void)add_strict_ack(qp, psn, static_cast<uint16_t>(number));
   }
@@ -411,7 +413,7 @@ Responder::Step Responder::refuse(Arrival& arrival, ResponderFault fault, uint64
 
 // ---- RDMA read --------------------
 
-/// The read that a request asks for; its check says whether it may be.
+/// Reads a request into `job` and checks it.
 ResponderFault Responder::read_job(const QueuePair& qp, const CellView& cell, ReadJob& job) noexcept {
   if (!whole_request(cell, sizeof(ReadRequestWire))) return ResponderFault::kViolation;
   ReadRequestWire request;
@@ -431,7 +433,8 @@ ResponderFault Responder::read_job(const QueuePair& qp, const CellView& cell, Re
 
 namespace {
 
-/// As many are kept as the peer was told: one more is not received, and will come again.
+/// The QP keeps at most max_dest_rd_atomic requests, as its peer knows. A further one is dropped, and the
+/// peer repeats it.
 bool has_enough_reads(QueuePair& qp) noexcept {
   if (qp.rx.reads.size() < qp.attr.max_dest_rd_atomic) return false;
   qp.counters.add(QpCounter::kReadsBeyondLimit);
@@ -453,7 +456,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
     packet.rkey = job.source_key;
     return refuse(arrival, fault, job.bytes);
   }
-  if (arrival.distance != 0) return Step::kDone;  // reads see what was written before them
+  if (arrival.distance != 0) return Step::kDone;  // a read must see the earlier writes
   answer_later(qp, job);
   open_packet(arrival);
   packet.va = job.source_va;
@@ -465,18 +468,19 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   return Step::kComplete;
 }
 
-/// InfiniBand orders a read and a later write by a fence only, but adapters that answer reads at once keep
-/// their order without one, and programs rely on it (Open MPI's MPI_Get_accumulate). So reads are answered
-/// here as far as a turn's cells and the lane's credit go.
+/// InfiniBand orders a read before a later write only by a fence. Adapters that answer reads at once keep the
+/// order without one, and programs rely on it (Open MPI's MPI_Get_accumulate). So reads are answered here,
+/// within a turn's cells and the lane's credit.
 bool Responder::answer_before(QueuePair& qp, const CellView& cell) noexcept {
   if (is_read_request(cell.opcode) && !is_atomic_request(cell.opcode)) return true;
-  bool blocked = false;  // then the turn goes on with them
+  bool blocked = false;  // if set, the turn sends the rest
   static_cast<void>(send_reads(qp, kCellsPerQpTurn, blocked));
   return qp.abilities().receive;
 }
 
-/// A read request under an old PSN: response cells were lost, says an honest peer. It is served again if just
-/// this read was executed there, by the same checks; otherwise nothing happens, for a late copy ends nothing.
+/// A read request with an old PSN: from a correct peer it means that response cells were lost. If the same
+/// read was executed with this PSN, it is checked and served again, else ignored: a late copy must not end
+/// the connection.
 void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   ReadJob job;
@@ -509,7 +513,7 @@ const ExecutedRead* Responder::find_executed(ReceiveSide& rx, const ExecutedRead
 
 // ---- atomic operations --------------------
 
-/// Executed when it is the expected packet, once: everything that could refuse it is asked before.
+/// Executes the operation once, as the expected packet, after all checks that could refuse it.
 Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
   QueuePair& qp = arrival.qp;
   ReceiveSide& rx = qp.rx;
@@ -517,7 +521,7 @@ Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
   if (has_enough_reads(qp)) return Step::kDone;
   FetchRequestWire request;
   if (!whole_request(arrival.cell, sizeof request)) return refuse(arrival, ResponderFault::kViolation);
-  if (arrival.distance != 0) return Step::kDone;  // it sees what was written before it
+  if (arrival.distance != 0) return Step::kDone;  // an atomic must see the earlier writes
   std::memcpy(&request, arrival.cell.payload.data(), sizeof request);
   open_packet(arrival);
   packet.va = request.address.get();
@@ -541,8 +545,8 @@ Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
   return Step::kComplete;
 }
 
-/// A request under an old PSN: the answer was lost, says an honest peer. It is sent again as it was, and
-/// nothing is executed.
+/// A request with an old PSN: from a correct peer it means that the response was lost. The old response is
+/// sent again, and nothing is executed.
 void Responder::repeat_atomic(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   FetchRequestWire request;
@@ -564,8 +568,8 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
   if (rx.reads.empty() || !engine_.path_ready(qp)) return 0;
   while (!rx.reads.empty() && sent < budget && !blocked) {
     ReadJob& job = rx.reads.front();
-    // Revoked meanwhile: what is left is not read. The request was executed once, so that a repetition may be
-    // an old one and ends nothing: the requester asks until its retries are used up.
+    // If the key was revoked in the meantime, the rest is not read. A repetition may be an old copy, so this
+    // ends nothing here: the requester asks until its retries are used up.
     const ResponderFault fault = job.is_atomic ? ResponderFault::kNone : placement_.check_read(qp, job);
     if (fault != ResponderFault::kNone) {
       placement_.count(qp, fault);

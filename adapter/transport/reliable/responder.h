@@ -1,5 +1,5 @@
 // adapter/transport/reliable/responder.h -- the receiving half of RC: named steps from the arrival of a
-// request cell to its acknowledgement (house style 26). docs/transport.md has the same names in a picture.
+// request cell to its acknowledgement (house style 26). docs/transport.md shows the same names in a picture.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ class Responder {
   Responder(Engine& engine, CellWriter& writer) noexcept
       : engine_(engine), writer_(writer), placement_(engine, writer) {}
 
-  /// A request cell from the bound peer of an RC QP.
+  /// Takes a request cell from the bound peer of a connected QP.
   void take_request(QueuePair& qp, const CellView& cell) noexcept;
-  /// A receive WQE was posted: a message that waited for one goes on.
+  /// A receive WQE was posted: continues a message that waited for one.
   void receive_posted(QueuePair& qp) noexcept;
-  /// Sends response cells of RDMA reads; returns how many.
+  /// Sends response cells of RDMA reads and atomics; returns how many.
   uint32_t send_reads(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
 
  private:
@@ -40,10 +40,10 @@ class Responder {
     QueuePair& qp;
     const CellView& cell;
     RxPacket& packet;
-    uint64_t distance;        // from the expected PSN
-    uint64_t highest_before;  // ReceiveSide::highest when it came
+    uint64_t distance;        // from the expected PSN, in packets
+    uint64_t highest_before;  // ReceiveSide::highest before this cell
 
-    /// Where the cell's data begins and ends in its packet.
+    /// Where the cell's data begins and ends in its packet, in bytes.
     [[nodiscard]] uint64_t begin() const noexcept {
       return uint64_t{cell.cell_number} * qp.path.segment_bytes;
     }
@@ -78,14 +78,14 @@ class Responder {
   void open_packet(Arrival& arrival) noexcept;
   [[nodiscard]] ResponderFault read_job(const QueuePair& qp, const CellView& cell, ReadJob& job) noexcept;
   [[nodiscard]] Step queue_read(Arrival& arrival) noexcept;
-  /// Answers waiting reads before a request that may change what they read. False when the QP has failed with
-  /// that.
+  /// Answers waiting reads before a request that may change their data. Returns false when the QP has failed
+  /// on the way.
   [[nodiscard, gnu::cold]] bool answer_before(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] Step take_atomic(Arrival& arrival) noexcept;
   void repeat_atomic(QueuePair& qp, const CellView& cell) noexcept;
   void answer_later(QueuePair& qp, const ReadJob& job) noexcept;
   static void remember_executed(ReceiveSide& rx, const ExecutedRead& executed) noexcept;
-  /// What was executed for just this request; null when it is not among the newest.
+  /// The executed read or atomic of the same request; null when it is not among the newest.
   [[nodiscard]] static const ExecutedRead* find_executed(ReceiveSide& rx, const ExecutedRead& asked) noexcept;
   void repeat_read(QueuePair& qp, const CellView& cell) noexcept;
 

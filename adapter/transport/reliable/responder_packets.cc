@@ -1,5 +1,5 @@
-// The second half of the responder: what concerns whole packets, in PSN order.
-// adapter/transport/reliable/responder.cc has the story.
+// The second half of the responder: whole packets, in PSN order. adapter/transport/reliable/responder.cc
+// explains how it works.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -18,7 +18,7 @@ uint32_t Responder::packet_bytes(const QueuePair& qp, const RxPacket& packet) co
   return (packet.cells - 1U) * qp.path.segment_bytes + packet.last_bytes;
 }
 
-/// Walks over packets whose place in memory or whose use of receive WQEs has become known.
+/// Goes over the packets whose place in memory or receive WQE has become known.
 void Responder::resolve_bases(QueuePair& qp) noexcept {
   ReceiveSide& rx = qp.rx;
   rx.blocked = false;
@@ -34,7 +34,7 @@ void Responder::resolve_bases(QueuePair& qp) noexcept {
         place_stashed(qp, psn, packet);
         if (packet.state == RxState::kRefused) return;
       }
-      if (packet.more() && packet.cells == 0) return;  // the next packet's offset is not known
+      if (packet.more() && packet.cells == 0) return;  // the next packet's offset is not known yet
       rx.in_message = packet.more();
       rx.base_offset = packet.offset + (packet.more() ? packet_bytes(qp, packet) : 0);
     } else if (!pass_write(qp, packet)) {
@@ -44,13 +44,13 @@ void Responder::resolve_bases(QueuePair& qp) noexcept {
   }
 }
 
-/// A message to an XRC target says which shared receive queue it goes to. Those under way have all gone to
-/// one: a message for another waits until they have completed.
+/// A message to an XRC target names its shared receive queue. All messages in progress use the same queue; a
+/// message for another queue waits until they have completed.
 bool Responder::select_queue(QueuePair& qp, RxPacket& packet) noexcept {
   if (!qp.row->serves_domain) [[likely]]
     return true;
   SharedReceiveQueue* srq = engine_.srqs.find(qp, packet.srq);
-  if (srq == nullptr) {  // it was destroyed since the first cell came
+  if (srq == nullptr) {  // it was destroyed after the first cell came
     placement_.refuse(qp, packet, ResponderFault::kWrongSrq, 0);
     packet.state = RxState::kRefused;
     packet.fault = ResponderFault::kWrongSrq;
@@ -62,7 +62,7 @@ bool Responder::select_queue(QueuePair& qp, RxPacket& packet) noexcept {
   return true;
 }
 
-/// Nothing waits in the queue that the packet's message is to take from.
+/// No WQE waits in the queue that the packet's message takes from.
 bool Responder::queue_dry(const QueuePair& qp, const RxPacket& packet) const noexcept {
   if (!qp.row->serves_domain) [[likely]]
     return qp.rq->empty();
@@ -88,7 +88,7 @@ bool Responder::assign_send(QueuePair& qp, RxPacket& packet) noexcept {
   return true;
 }
 
-/// A write with immediate data sets a receive WQE aside, in its turn; without, it is simply passed.
+/// Passes a write. A write with immediate data reserves a receive WQE in its turn.
 bool Responder::pass_write(QueuePair& qp, RxPacket& packet) noexcept {
   const bool writes = (opcode_properties(static_cast<uint8_t>(packet.opcode)) & kOpWritesMemory) != 0;
   if (!writes || !qp.config.idata_takes_recv_wqe || packet.more()) return true;
@@ -123,7 +123,7 @@ void Responder::place_stashed(QueuePair& qp, Psn psn, RxPacket& packet) noexcept
   }
 }
 
-/// A packet under a one-shot key that came out of turn: now it is the expected one.
+/// Opens a packet with a one-shot key that came out of order, now that it is the expected one.
 void Responder::open_in_turn(QueuePair& qp, RxPacket& packet) noexcept {
   const Psn psn = qp.rx.expected;
   packet.waits_turn = false;
@@ -153,12 +153,12 @@ void Responder::complete_in_order(QueuePair& qp) noexcept {
     if (rx.highest > 0) --rx.highest;
     rx.untold = rx.untold && rx.highest != 0;
     rx.packets.pass(engine_.rx_chunks, rx.expected.value(), rx.highest);
-    // What waited for another queue than that of the messages before it need wait no longer.
+    // A message that waited for another shared receive queue can go on now.
     if (qp.row->serves_domain && qp.taken.empty()) resolve_bases(qp);
   }
 }
 
-/// Executes the packet at the head. False when it has to wait for a receive WQE or was refused.
+/// Executes the packet at the head. Returns false when it must wait for a receive WQE, or was refused.
 bool Responder::finish_packet(QueuePair& qp, RxPacket& packet) noexcept {
   ReceiveSide& rx = qp.rx;
   const uint32_t bytes = packet_bytes(qp, packet);
@@ -213,9 +213,9 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
   ReceiveSide& rx = qp.rx;
   const FaultRule& rule = fault_rule(packet.fault);
   const Psn psn = rx.expected;
-  // Answers come in the order of the requests: what was executed before is answered first.
+  // Answers keep the order of the requests: first answer the reads that were executed before.
   if (rule.ends_qp && !rx.reads.empty()) return;
-  if (!rule.ends_qp) {  // the packet comes again as if for the first time
+  if (!rule.ends_qp) {  // the packet is received again from its first cell
     packet.seen = packet.placed = 0;
     packet.behind_final = 0;
     packet.body_sum = 0;
@@ -237,7 +237,7 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
   engine_.schedule.want_ack(qp, true, engine_.now);
 }
 
-/// A request that is refused has waited until the reads before it were answered.
+/// A refused request waits until the earlier reads are answered; now they are.
 void Responder::answer_after_reads(QueuePair& qp) noexcept {
   const RxPacket* head = qp.rx.find(qp.rx.expected);
   if (head != nullptr && head->state == RxState::kRefused) complete_in_order(qp);
@@ -250,7 +250,7 @@ void Responder::send_rnr(QueuePair& qp) noexcept {
   engine_.schedule.want_ack(qp, true, engine_.now);
 }
 
-/// A message that finds no receive the first time is nothing to speak of.
+/// Reports a missing receive WQE only when it persists; a single occurrence is normal.
 void Responder::note_no_receive(QueuePair& qp) noexcept {
   constexpr auto kBit = static_cast<uint16_t>(1U << static_cast<uint32_t>(ResponderFault::kNoRecvWqe));
   if ((qp.rx.told & kBit) != 0) return;
@@ -268,16 +268,16 @@ void Responder::receive_posted(QueuePair& qp) noexcept {
   if (rx.expected != before) engine_.schedule.want_ack(qp, true, engine_.now);
 }
 
-/// Nothing was executed since RTR, and still the peer repeats another packet than the first.
+/// Reports a peer that repeats an older packet although nothing was executed since RTR.
 void Responder::note_other_psn(QueuePair& qp, const CellView& cell) noexcept {
   if (qp.rx.expected != qp.attr.rq_psn) [[likely]]
     return;
   engine_.report_stray(Reason::kWrongPsn, cell, qp.rx.expected.value(), cell.psn.value());
 }
 
-/// The memory that a read asks for is not there. A request that was served once may be an old copy, which
-/// comes after the program has freed the buffer: it ends nothing. Otherwise the requester hears of it, the QP
-/// has come to its end, and the answer is false.
+/// The memory of a read is no longer mapped. A repeated request may be an old copy that came after the
+/// program freed the buffer: it is dropped, and the result is true. Otherwise the requester gets a NAK, the
+/// QP goes to ERR, and the result is false.
 bool Responder::drop_read(QueuePair& qp, const ReadJob& job) noexcept {
   if (job.repeated) {
     placement_.count(qp, ResponderFault::kLocalAccess);

@@ -1,7 +1,7 @@
-// How it works: cells are expected strictly in turn (PSN, then cell number). A cell out of turn means that
-// something was lost: the message under way is given up, its receive WQE goes back to the head of the queue,
-// and cells are dropped until a packet begins that does not continue a message. Each packet that is known to
-// be missing adds one to kMissedPackets, by which a session notices (decisions 2.19).
+// How it works: cells are expected strictly in order (PSN, then cell number). A cell out of order means that
+// something was lost. The message in progress is then abandoned, its receive WQE goes back to the head of the
+// queue, and cells are dropped until a packet begins a message. Each packet known to be missing adds one to
+// kMissedPackets, which tells a session of the loss (decisions 2.19).
 #include "adapter/transport/unreliable/unreliable_responder.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace weft::adapter {
 namespace {
 
-/// What a receive holds in front of the data.
+/// Bytes in front of the data in a receive WQE.
 uint32_t header_room(const QueuePair& qp) noexcept {
   static_assert(kGrhBytes == kIpv6HeaderBytes);
   return qp.config.grh_space || qp.config.raw_ipv6 ? kGrhBytes : 0;
@@ -28,7 +28,7 @@ void UnreliableResponder::abandon(QueuePair& qp, uint64_t packets) noexcept {
   rx.message.give_up();
 }
 
-/// Is this the cell that comes next, or one to begin again with? Moves the turn on.
+/// Returns true for the next cell in order, and for one at which reception can restart. Advances the order.
 bool UnreliableResponder::check_turn(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   const bool in_turn = cell.psn == rx.expected && cell.cell_number == rx.next_cell;
@@ -39,7 +39,8 @@ bool UnreliableResponder::check_turn(QueuePair& qp, const CellView& cell) noexce
       return false;
     }
     qp.counters.add(QpCounter::kGapsSeen);
-    // Packets between are missing; so is the one whose cells have just stopped or begin in the middle.
+    // The packets in between are missing. So is a packet whose cells have stopped, or that starts in the
+    // middle.
     const uint64_t broken =
         distance != 0 && cell.cell_number != 0 ? 1 : (distance == 0 && !rx.message.is_lost() ? 1 : 0);
     abandon(qp, static_cast<uint64_t>(distance) + broken);
@@ -56,7 +57,7 @@ bool UnreliableResponder::check_turn(QueuePair& qp, const CellView& cell) noexce
   return true;
 }
 
-/// First cell of a packet.
+/// Opens a packet with its first cell.
 ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   RxPacket& packet = rx.at(Psn());
@@ -64,7 +65,7 @@ ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& c
   if (fault != ResponderFault::kNone) return fault;
   begin_packet(packet, cell);
   describe_packet(packet, cell);
-  fault = placement_.check_turn(qp, packet, 0);  // nothing is stored that does not belong to its message
+  fault = placement_.check_turn(qp, packet, 0);  // data that does not belong to its message is not stored
   if (fault != ResponderFault::kNone) return fault;
   if (rx.message.goes_on()) {
     packet.offset = static_cast<uint32_t>(rx.message.bytes());
@@ -77,7 +78,7 @@ ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& c
   return ResponderFault::kNone;
 }
 
-/// A further cell of the packet under way.
+/// Takes a further cell of the packet in progress.
 ResponderFault UnreliableResponder::continue_packet(QueuePair& qp, const CellView& cell) noexcept {
   RxPacket& packet = qp.rx.at(Psn());
   if (packet.opcode != cell.opcode || packet.flags2 != (cell.flags2 & kCell2OfPacket))
@@ -117,7 +118,7 @@ ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView&
   if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
   const bool idata_wqe = !packet.fills_wqe && qp.config.idata_takes_recv_wqe;
   if (idata_wqe) {
-    // The data lies in memory, but no completion can tell of it.
+    // The data is in memory, but no completion can report it.
     if (qp.rq->empty()) return ResponderFault::kNoRecvWqe;
     (void)engine_.take_recv(qp);
   }
@@ -134,8 +135,8 @@ ResponderFault UnreliableResponder::finish_packet(QueuePair& qp, const CellView&
   return ResponderFault::kNone;
 }
 
-/// The global header goes to the place that verbs keep for it in front of the data; a datagram that came
-/// without leaves it as it was. A raw frame becomes the IPv6 packet again that it was.
+/// The global header goes in front of the data, where the verbs reserve room for it. A datagram without
+/// global header leaves this room unchanged. A raw frame becomes the original IPv6 packet again.
 ResponderFault UnreliableResponder::place_datagram(QueuePair& qp, RxPacket& packet,
                                                    const CellView& cell) noexcept {
   const uint32_t room = header_room(qp);
@@ -151,7 +152,7 @@ ResponderFault UnreliableResponder::place_datagram(QueuePair& qp, RxPacket& pack
   return fault == ResponderFault::kNone ? placement_.place(qp, packet, room, cell.payload) : fault;
 }
 
-/// Where the port's table has the partition a datagram came in.
+/// Index of the datagram's partition in the port's table.
 uint16_t UnreliableResponder::pkey_index_of(const QueuePair& qp, const CellView& cell) const noexcept {
   if (qp.qpn != kQpnGsi) return qp.attr.pkey_index;
   const auto table = engine_.ports[qp.port - 1U]->pkeys();

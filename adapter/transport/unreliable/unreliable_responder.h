@@ -1,6 +1,6 @@
 // adapter/transport/unreliable/unreliable_responder.h -- the receiving half of UC, UD and RAW: no
-// acknowledgement, nothing held back. What does not fit is dropped and counted; a UC QP picks up again where
-// a message begins.
+// acknowledgements and no stash. A message that does not fit is dropped and counted. A UC QP receives again
+// from the beginning of the next message.
 #pragma once
 
 #include "adapter/adapter_engine.h"
@@ -14,9 +14,9 @@ class UnreliableResponder {
   UnreliableResponder(Engine& engine, CellWriter& writer) noexcept
       : engine_(engine), placement_(engine, writer) {}
 
-  /// A cell from the bound peer of a UC QP.
+  /// Takes a cell from the bound peer of a UC QP.
   void take_connected(QueuePair& qp, const CellView& cell) noexcept;
-  /// A cell to a UD or RAW QP.
+  /// Takes a cell for a UD or RAW QP.
   void take_datagram(QueuePair& qp, const CellView& cell) noexcept;
 
  private:
@@ -26,7 +26,7 @@ class UnreliableResponder {
   [[nodiscard]] ResponderFault finish_packet(QueuePair& qp, const CellView& cell) noexcept;
   [[nodiscard]] ResponderFault place_datagram(QueuePair& qp, RxPacket& packet, const CellView& cell) noexcept;
   [[nodiscard]] uint16_t pkey_index_of(const QueuePair& qp, const CellView& cell) const noexcept;
-  /// The message under way is lost; the next one that begins is taken.
+  /// Gives the message in progress up. Reception restarts with the next message.
   void abandon(QueuePair& qp, uint64_t packets) noexcept;
 
   Engine& engine_;
