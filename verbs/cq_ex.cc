@@ -144,7 +144,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
       return no_object(EOPNOTSUPP);
     }
     const bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
-    // before the CQ, because this allocation may throw
+    // Before the CQ, because this allocation may throw.
     auto lock = locked ? std::make_unique<CallLock>() : nullptr;
     Cq* made = make_cq(context, {.entries = attr->cqe,
                                  .vector = attr->comp_vector,

@@ -25,7 +25,7 @@ struct BuiltRequest {
 
 /// The vectors keep their capacity from batch to batch.
 struct WorkBatch {
-  // held from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort(); also around ibv_post_send()
+  // Held from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort(); also around ibv_post_send().
   CallLock lock;
   std::vector<BuiltRequest> requests;
   std::vector<adapter::Sge> sges;
