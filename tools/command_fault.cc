@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Stops or kills the process of a node: the fault that no switch can make.
+/// Stops or kills the process of a node, which no switch can do.
 Status strike_process(const FaultControl& fabric, const FaultOrder& order) {
   Result<RecordedProcess> node = chosen_process(fabric.dir(), fabric.record(), order.target);
   if (!node.ok()) return node.error();
@@ -39,7 +39,7 @@ Status strike_process(const FaultControl& fabric, const FaultOrder& order) {
   return {};
 }
 
-/// Rules that this command has set: all of them go when one cannot be set.
+/// Rules that this command has set. If one cannot be set, all of them are removed.
 using Made = std::vector<SetFault>;
 
 Status set_fault(FaultControl& fabric, FaultOrder order, Made& made) {
@@ -95,14 +95,14 @@ Status clear_faults(FaultControl& fabric, const std::string& id) {
   return fabric.clear(node, *number);
 }
 
-/// Sets each fault of a script when its time has come.
+/// Sets each fault of a script at its time.
 Status run_script(FaultControl& fabric, const std::string& path, Made& made) {
   Result<std::vector<FaultOrder>> script = read_fault_script(path);
   if (!script.ok()) return script.error();
   const auto start = std::chrono::steady_clock::now();
   for (const FaultOrder& order : script.value()) {
     std::this_thread::sleep_until(start + order.at);
-    if (Status looked = fabric.look(); !looked) return looked;  // programs come and go
+    if (Status looked = fabric.look(); !looked) return looked;  // programs may have joined or left
     if (Status set = set_fault(fabric, order, made); !set) return set;
   }
   return {};

@@ -1,5 +1,5 @@
-// weft run, weft shell: a program as an endnode of its own. Nothing of ours stays around the program: we
-// become it, so that signals, exit status and terminal are its own.
+// weft run, weft shell: run a program as an endnode. `weft` executes the program in its own process, so
+// signals, exit status and terminal are the program's own.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,10 +25,10 @@
 namespace weft::tools {
 namespace {
 
-/// Of programs that join a switch of another machine: no fabric has this name.
+/// Directory for programs that join a switch of another machine. No fabric can have this name.
 constexpr std::string_view kRemoteDir = ".remote";
 
-/// A switch that does not answer does not hold the program up.
+/// Limit for questions to a switch, so that one that does not answer does not delay the program.
 constexpr Duration kAnswerTimeout = std::chrono::milliseconds(200);
 
 struct RunOptions {
@@ -37,18 +37,18 @@ struct RunOptions {
   std::string secret_key;
   std::string switch_key;
   bool roce = false;
-  std::string addresses;  // of WEFT_IP, commas between; empty: as the environment has them
+  std::string addresses;  // value for WEFT_IP, separated by commas; empty: keep the environment's
   bool marks_prompt = false;
-  uint32_t wait_port = 0;  // TCP; 0: start at once
+  uint32_t wait_port = 0;  // TCP port; 0: start at once
 
   [[nodiscard]] bool remote() const { return fabric.starts_with("tcp://"); }
-  /// What the prompt of a shell says: the fabric's name, and that of the node where it has one.
+  /// Mark for a shell's prompt: the fabric's name, with --node preceded by that name.
   [[nodiscard]] std::string mark(const std::string& name) const {
     return wish.node.empty() ? name : fmt::format("{}@{}", wish.node, name);
   }
 };
 
-/// Says which faults strike the program, so that its errors are no surprise.
+/// Prints the faults that strike the program, so that its errors are no surprise.
 void tell_faults(const char* command, const std::string& fabric, const std::string& node_switch,
                  uint64_t guid) {
   Result<StateDir> dir = StateDir::open(fabric);
@@ -65,8 +65,8 @@ void tell_faults(const char* command, const std::string& fabric, const std::stri
   }
 }
 
-/// Where the program and its children may write what stands for their /sys. A directory that is read-only or
-/// full costs them that, and not their device.
+/// Makes the directory for the /sys files of the program and its children. If that fails (read-only or full),
+/// the program has no files below /sys but still has its device.
 std::optional<std::string> program_tree(const std::string& programs) {
   const std::string tree = make_program_tree(programs);
   const int fault = errno;
@@ -80,8 +80,8 @@ std::optional<std::string> program_tree(const std::string& programs) {
   return tree;
 }
 
-/// Joins a fabric of this machine; `use` is to be held until the program runs.
-/// `name`: what that fabric is called.
+/// Joins a fabric of this machine. The caller must hold `use` until the program runs. `name` is set to the
+/// fabric's name.
 Result<Environment> join_here(const char* command, const RunOptions& options,
                               const ProgramLibraries& libraries, UniqueFd& use, std::string& name) {
   Result<UsedFabric> fabric = use_fabric(options.fabric);
@@ -107,7 +107,7 @@ Result<Environment> join_here(const char* command, const RunOptions& options,
   return out;
 }
 
-/// Joins a switch of another launcher, whose names, LIDs and files are not ours.
+/// Joins a switch of another launcher. Names, LIDs and files of that fabric are not available here.
 Result<Environment> join_there(const RunOptions& options, const ProgramLibraries& libraries) {
   if (!options.wish.node.empty() || !options.wish.switch_name.empty())
     return Error{
@@ -134,7 +134,7 @@ Result<Environment> join_there(const RunOptions& options, const ProgramLibraries
   return out;
 }
 
-/// The first word of a list that is no IP address; empty when each is one.
+/// The first word of a list that is no IP address; empty when all are addresses.
 std::string no_address_in(const std::string& list) {
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
@@ -166,11 +166,11 @@ Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
   return {};
 }
 
-/// How long --wait-listen waits: a server on a loaded machine takes seconds to start, a forgotten one never
-/// does.
+/// Longest wait of --wait-listen. A server takes seconds to start on a loaded machine; a server that is still
+/// missing after 30 s was probably not started.
 constexpr std::chrono::seconds kListenPatience{30};
 
-/// Becomes `words`; returns only when that fails.
+/// Executes `words` in this process; returns only on failure.
 int become(const char* command, Arguments words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -206,7 +206,7 @@ int run(const char* command, const RunOptions& options, const Arguments& words) 
   return become(command, words);
 }
 
-/// Where to join, of weft run and weft shell alike.
+/// Options that choose the place to join; common to weft run and weft shell.
 void add_options(CommandLine& line, RunOptions& options) {
   line.text("fabric,f", "NAME|FILE", options.fabric,
             "a running fabric, a topology file, or tcp://HOST:PORT of a switch elsewhere (default)");

@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 
-/// The first signal ends the run in order, the next one this program.
+/// The first signal ends the run in order; a second one ends this program.
 void stop_or_end(int number) {
   interrupted = true;
   signal(number, SIG_DFL);
@@ -34,7 +34,7 @@ struct TrafficOptions {
   control::TrafficRun run;
 };
 
-/// The host asked for, or the first one of the fabric.
+/// The named host, or the first host of the fabric.
 Result<RecordedProcess> generator_of(const RunRecord& record, const Arguments& node) {
   if (!node.empty()) {
     Result<RecordedProcess> process = chosen_node(record, node[0]);
@@ -48,7 +48,7 @@ Result<RecordedProcess> generator_of(const RunRecord& record, const Arguments& n
   return Error{"the fabric has no host; add [[host]] with os = \"gen\" to its topology"};
 }
 
-/// Turns texts into the run; the text of what is wrong otherwise.
+/// Fills the run from the options. Returns an error text if an option is wrong, else an empty one.
 std::string complete(TrafficOptions& options) {
   control::TrafficRun& run = options.run;
   run.port = static_cast<uint16_t>(options.port);

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 struct UpOptions {
   bool check = false;
-  bool json = false;  // of the check
+  bool json = false;  // for --check
   bool detach = false;
   bool no_restart = false;
   bool quiet = false;
@@ -57,7 +57,7 @@ int run_fabric(Topology topology, const UpOptions& options, DaemonReport& report
   return kExitDone;
 }
 
-/// The fabric to end; nothing where none runs nor is left behind.
+/// The fabric to end; nothing when none runs and none was left behind.
 Result<std::optional<StateDir>> fabric_to_end(const std::string& name) {
   Result<StateDir> dir = Error{};
   if (name.empty()) {
@@ -78,7 +78,7 @@ std::string counted(size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-/// What `weft up --check --json` says; docs/json.md.
+/// Output of `weft up --check --json`; docs/json.md.
 int print_check(const std::string& file, Result<Topology>& topology) {
   if (!topology.ok()) {
     print_line(fmt::format("{{\"file\":{},\"good\":false,\"error\":{}}}", json_text(file),

@@ -1,6 +1,6 @@
-// How it works: toml++ parses the text and keeps the place of every value; the reader below turns tables into
-// typed nodes in file order, then resolves the names between them. The first thing that is wrong throws a
-// TopologyFault, which parse_topology() turns into its Error.
+// How it works: toml++ parses the text and keeps the position of every value. The reader below makes typed
+// nodes of the tables, in file order, and then resolves the names between them. The first error throws a
+// TopologyFault, which parse_topology() turns into an Error.
 #include "tools/topology.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ using node::NicKind;
 using node::OsKind;
 static_assert(kTopologyPortsMax == control::kControlPortsMax && kTopologyPortsMax <= node::kSwitchPortsMax);
 
-/// Reads one file; lives as long as parse_topology() runs.
+/// Reads one file; exists during one parse_topology().
 class Reader {
  public:
   Reader(const toml::table& root, const std::string& file) : root_(root), file_(file) {}
@@ -68,13 +68,14 @@ class Reader {
   std::map<std::string, const toml::table*> names_;
   std::vector<std::string> switch_names_;
   std::vector<std::string> unit_names_;
-  std::set<std::pair<std::string, std::string>> claimed_;  // where, what only one may have
-  std::vector<uint32_t> hosts_of_unit_;                    // as many as units
+  // (scope, thing) pairs of things that may be used only once.
+  std::set<std::pair<std::string, std::string>> claimed_;
+  std::vector<uint32_t> hosts_of_unit_;  // number of hosts by unit index
   uint32_t endnodes_ = 0;
-  uint32_t spare_lids_ = 0;  // of the whole fabric
+  uint32_t spare_lids_ = 0;  // sum over all switches
 };
 
-/// The name stands at `key`, or was made from the node's when there is no such key.
+/// Checks a name that stands at `key`, or that was derived from the node's name when the key is missing.
 void check_name(const TopologySection& section, const char* key, const std::string& name, size_t bytes_max,
                 std::string_view what) {
   const std::string fault = name_fault(name, bytes_max, what);
@@ -146,7 +147,7 @@ void Reader::read_pools(TopologySection& section, Endnode& node) {
   if (const std::string fault = node::pools_fault(node.pools); !fault.empty()) section.fault("pools", fault);
 }
 
-/// Index of a switch that stands in the file.
+/// Index of a switch of the file.
 uint32_t Reader::switch_named(TopologySection& section, const char* key, const std::string& name) {
   const auto at = std::find(switch_names_.begin(), switch_names_.end(), name);
   if (at == switch_names_.end())
@@ -165,7 +166,7 @@ LinkKind Reader::read_link_kind(TopologySection& section, std::string& endpoint)
   return kind;
 }
 
-/// Links make a tree: cells that go round in a loop of switches could wait for each other's credits for ever.
+/// Links must form a tree: in a loop of switches cells could wait for each other's credits for ever.
 void Reader::read_switch_link(const toml::table& table) {
   TopologySection section(table, file_, "[[link]]");
   const std::vector<std::string> ends = section.texts("switches");
@@ -185,7 +186,7 @@ void Reader::read_switch_link(const toml::table& table) {
   out_.switch_links.push_back(std::move(link));
 }
 
-/// Where a node, or a further port of a host, hangs on the fabric.
+/// Reads to which switch, and how, a node or a further port of a host is linked.
 void Reader::read_attachment(TopologySection& section, Endnode& node) {
   node.guid = stable_guid(out_.fabric, node.name);
   node.order = endnodes_++;
@@ -204,7 +205,7 @@ void Reader::read_endnode(TopologySection& section, Endnode& node) {
   read_pools(section, node);
 }
 
-/// Port N of a host is a node HOST.N to its switch, to `weft fault` and, where there are keys, to CURVE.
+/// Port N of a host has the node name HOST.N for its switch, for `weft fault` and for CURVE keys.
 void Reader::read_further_link(const toml::table& table, HostNode& host) {
   TopologySection section(table, file_, "[[host.uplink]]");
   Endnode link;
@@ -224,8 +225,8 @@ bool Reader::reaches(uint32_t from, uint32_t to) const {
   return from == to || next_switches(out_, from)[to] != kNoSwitch;
 }
 
-/// The port whose link leads to the unit: unless the file names one, the first on the unit's own switch, else
-/// the first from whose switch links lead there.
+/// Chooses the port that leads to the unit. Unless the file names one, that is the first port on the unit's
+/// own switch, else the first port from whose switch links lead to the unit.
 void Reader::read_via(TopologySection& section, HostPort& port, const HostNode& host) {
   const UnitNode& unit = out_.units[port.unit_index];
   std::vector<uint32_t> switches{host.switch_index};
@@ -247,7 +248,8 @@ void Reader::read_via(TopologySection& section, HostPort& port, const HostNode& 
           unit.name, switch_names_[unit.switch_index], host.name, switch_names_[at]));
 }
 
-/// Takes a thing that only one may have; `scope` says where: "on the LAN of unit 'u1'".
+/// Records the use of a thing that may be used only once; `scope` ends the error text: "on the LAN of unit
+/// 'u1'".
 void Reader::claim(TopologySection& section, const char* key, const std::string& thing,
                    const std::string& scope) {
   if (!claimed_.emplace(scope, thing).second)
@@ -336,7 +338,7 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
                  fmt::format("goes with os = \"tap\"; this host has os = \"{}\"", text));
 }
 
-/// A unit serves a limited number of hosts; one too many would learn so only when it joins.
+/// A unit serves a limited number of hosts. Without this check an excess host would fail only when it joins.
 void Reader::check_room(TopologySection& section, const HostNode& host, uint32_t unit_index) {
   const UnitNode& unit = out_.units[unit_index];
   if (++hosts_of_unit_[unit_index] <= unit.hosts_max) return;
@@ -378,7 +380,7 @@ void Reader::read_host(const toml::table& table) {
   out_.hosts.push_back(std::move(node));
 }
 
-/// The file that is played, and the one that is written, if any.
+/// Reads the file to play and, if given, the file to write.
 void Reader::read_pcap(TopologySection& section, node::NicName& nic) {
   nic.output = section.text("output", {});
   nic.argument = section.required_text("input", "frames.pcap");
@@ -496,7 +498,7 @@ void Reader::check_something_to_run() const {
   }
 }
 
-/// A fault for a node, a switch or a port of it, or for a name whose program may come to a spare port.
+/// Reads a fault for a node, a switch or its port, or for the name of a program that may join a spare port.
 void Reader::read_fault_rule(const toml::table& table) {
   TopologySection section(table, file_, "[[fault]]");
   FaultOrder order = read_fault(section);
@@ -539,13 +541,13 @@ Topology Reader::read() {
   const std::vector<const toml::table*> hosts = root.tables("host");
   const std::vector<const toml::table*> units = root.tables("unit");
   const std::vector<const toml::table*> faults = root.tables("fault");
-  root.finish();  // before a table that is spelled wrong is missed
+  root.finish();  // first of all, so that a misspelled table is not reported as a missing one
   for (const toml::table* table : switches) read_switch(*table);
   for (const toml::table* table : links) read_switch_link(*table);
-  for (const toml::table* table : units) read_unit(*table);  // hosts name them
+  for (const toml::table* table : units) read_unit(*table);  // before hosts, which name units
   for (const toml::table* table : hosts) read_host(*table);
 
-  // LIDs follow the file (decisions 2.15), not the order of reading.
+  // LIDs follow the order of the file (decisions 2.15), not of reading.
   std::map<std::pair<unsigned, unsigned>, Endnode*> by_place;
   const auto place = [&](Endnode& node) {
     const toml::source_position at = names_.at(node.name)->source().begin;

@@ -1,4 +1,4 @@
-// weft: one program, a table of subcommands.
+// weft: one program with a table of subcommands.
 #include <fmt/format.h>
 
 #include <algorithm>
