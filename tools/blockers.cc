@@ -118,13 +118,11 @@ struct WaitRule {
   const char* text;
 };
 constexpr std::array kLossRules{
-    WaitRule{
-        "drop_standstill",
-        "cells from {1} were dropped at {0}: the node they go to does not read, and they crowded others'"},
-    WaitRule{"drop_lifetime",
-             "cells from {1} waited at {0} for 2 s for a node that does not read, and were dropped"},
-    WaitRule{"drop_port_down",
-             "cells from {1} were dropped at {0}: the node they go to has not joined, or has left"},
+    WaitRule{"drop_standstill",
+             "{0} dropped cells from {1}: their destination does not read, and they took the buffers of "
+             "other cells"},
+    WaitRule{"drop_lifetime", "{0} dropped cells from {1} after 2 s: their destination does not read"},
+    WaitRule{"drop_port_down", "{0} dropped cells from {1}: their destination has not joined, or has left"},
     WaitRule{"drop_fault", "cells from {1} were lost at {0}: a fault strikes them (weft fault list)"},
     WaitRule{"slow_host_drops", "{0} dropped frames from its LAN: a host's pools stayed full"},
     WaitRule{"socket_drops", "the kernel dropped frames of the LAN: {0} reads its socket too slowly"},
@@ -155,7 +153,7 @@ constexpr std::array kLossRules{
     WaitRule{"os_refused", "the OS interface of {0} refused frames from {1}"},
     WaitRule{"segments_dropped", "the interface of {0} refused pieces of cut frames"},
     WaitRule{"too_many_segments", "{0} dropped frames that would become thousands of pieces"},
-    WaitRule{"not_segmentable", "{0} dropped frames that have to be cut and cannot be"}};
+    WaitRule{"not_segmentable", "{0} dropped frames that would have to be cut and cannot be"}};
 constexpr std::array kWaitRules{
     WaitRule{"credit_stalls", "lane {2} from {0} to {1} waited for credit: {1} drains it too slowly"},
     WaitRule{"slot_stalls", "the link from {0} to {1} was full: {1} reads it too slowly"},
@@ -168,7 +166,7 @@ constexpr std::array kWaitRules{
     WaitRule{"nic_busy_turns", "the LAN interface of {0} took no frame"},
     WaitRule{"os_busy_turns", "the OS interface of {0} for {1} took no frame: its reader is slow or stopped"},
     WaitRule{"rnr_naks_received", "{1} had no receive request posted for {0}"},
-    WaitRule{"stash_full", "cells came to {0} before the first of their packet and found no room"},
+    WaitRule{"stash_full", "{0} had no room for cells that came before the first cell of their packet"},
 };
 
 template <size_t kCount>
@@ -193,8 +191,8 @@ std::string standing(const Place& place, const CounterValues& before, const Coun
                        place.peer, place.peer);
   if (place.word == "peer_free" && still(place.stem + "peer_free", zero) &&
       value_of(after, place.stem + "peer_elements") != 0)
-    return fmt::format("the pools of {} for {} are full: all {} elements hold frames that nobody takes",
-                       place.peer, place.here, value_of(after, place.stem + "peer_elements"));
+    return fmt::format("the pools of {} for {} are full: none of their {} elements is taken", place.peer,
+                       place.here, value_of(after, place.stem + "peer_elements"));
   if (place.word == "interface_gone" &&
       value_of(after, place.stem + "interface_back") < value_of(after, place.stem + place.word))
     return fmt::format("an interface of {} is gone (deleted or renamed); weft status names it", place.here);

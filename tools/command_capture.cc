@@ -182,26 +182,26 @@ int command_capture(const Arguments& arguments) {
   CaptureOptions options;
   CommandLine line(
       "weft capture", "weft capture [options] NODE [-o FILE.pcapng]",
-      "Writes what passes a node to a pcapng file, or to standard output for another program, until "
-      "the node ends or Ctrl-C.\nOf a program, or a port SWITCH:NUMBER: its cells as the RoCE v2 "
-      "packets that they mean, for Wireshark and tshark; a program\nthat has not started is waited "
-      "for. Of a host or unit: the Ethernet frames of its interfaces; GSO frames appear as the\none "
-      "large frame they are. A slow reader makes frames drop from the capture, never from the "
-      "fabric.\n  weft capture NAME | tshark -r -");
-  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.text("output,o", "FILE", options.output, "where to; - is standard output (it, unless a terminal)");
-  line.text("interface,i", "NAME", options.wish.interface, "only this one of the node's interfaces (all)");
-  line.flag("packets", options.wish.packets, "of a host or unit: RoCE packets at its switch, not frames");
-  line.flag("cells", options.wish.cells, "cells in Weft's own form, not frames or packets");
-  line.number("count,c", "N", options.count, 0, UINT64_MAX, "ends after so many frames");
-  line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000, "ends after so long");
-  line.number("snaplen,s", "BYTES", options.keep, 0, 65'535, "keeps only so much of each frame");
+      "Writes the traffic of a node to a pcapng file, or to standard output for another program, until the "
+      "node ends or Ctrl-C.\nFor a program or a port SWITCH:NUMBER: its cells, translated to RoCE v2 packets "
+      "for Wireshark and tshark. If the program has\nnot started, the command waits for it. For a host or "
+      "unit: the Ethernet frames of its interfaces; a GSO frame appears as one\nlarge frame. If the reader "
+      "is slow, the capture loses frames, the fabric does not.\n  weft capture NAME | tshark -r -");
+  line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
+  line.text("output,o", "FILE", options.output,
+            "output file; - is standard output (the default, if that is no terminal)");
+  line.text("interface,i", "NAME", options.wish.interface, "only this interface of the node (all)");
+  line.flag("packets", options.wish.packets, "for a host or unit: RoCE packets at its switch, not frames");
+  line.flag("cells", options.wish.cells, "cells in Weft's own format, not frames or packets");
+  line.number("count,c", "N", options.count, 0, UINT64_MAX, "ends after this many frames");
+  line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000, "ends after this time");
+  line.number("snaplen,s", "BYTES", options.keep, 0, 65'535, "keeps at most this many bytes of each frame");
   line.words("NODE", options.node, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   if (options.output.empty() && isatty(STDOUT_FILENO) == 1)
     return line.wrong_use(
-        "standard output is a terminal: name a file with -o FILE.pcapng, or another program "
-        "behind it: weft capture NAME | tshark -r -");
+        "standard output is a terminal: name a file with -o FILE.pcapng, or add a pipe: weft capture NAME | "
+        "tshark -r -");
   options.wish.target = options.node.front();
   return run(options);
 }

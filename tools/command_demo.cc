@@ -151,10 +151,10 @@ int command_demo(const Arguments& arguments) {
   CommandLine line(
       "weft demo", "weft demo [options]",
       "Starts a switch, a host with a traffic generator and a unit with an echo LAN as three processes, "
-      "sends ARP, ICMP,\nICMPv6 and UDP round trips and a bulk run, compares every byte and takes all "
-      "down again. Needs no rights. Exit code 0\nonly if every frame came back right.");
-  line.number("frames,n", "N", options.frames, 1, 1'000'000'000'000, "of the bulk run (200000)");
-  line.number("round-trips", "N", options.round_trips, 1, 1'000'000, "of each kind (1000)");
+      "sends ARP, ICMP,\nICMPv6 and UDP round trips and a bulk run, compares every byte and ends the "
+      "processes. Needs no rights. Exit code 0\nonly if every frame came back right.");
+  line.number("frames,n", "N", options.frames, 1, 1'000'000'000'000, "frames of the bulk run (200000)");
+  line.number("round-trips", "N", options.round_trips, 1, 1'000'000, "round trips of each kind (1000)");
   line.text("link", "KIND", options.link, "auto, shm or zmq");
   line.flag("json", options.json, "one JSON object");
   line.words("", none, 0, 0);

@@ -74,11 +74,10 @@ int command_devices(const Arguments& arguments) {
   std::string fabric;
   bool json = false;
   Arguments none;
-  CommandLine line(
-      "weft devices", "weft devices [options]",
-      "Lists the endnodes on the spare ports of a running fabric: programs of weft run, and others that "
-      "joined.\nA program itself sees one device, weft0.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  CommandLine line("weft devices", "weft devices [options]",
+                   "Lists the endnodes on the spare ports of a running fabric: programs of weft run, and "
+                   "others that joined.\nEach program sees one device, weft0.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;

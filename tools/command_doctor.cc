@@ -75,8 +75,8 @@ Finding libraries() {
   Result<ProgramLibraries> found = find_libraries();
   if (!found.ok()) return bad(name, found.error().text);
   if (found->preload.empty())
-    return bad(name,
-               found->verbs + "; libweft_preload.so is missing beside it: librdmacm finds nothing; build it");
+    return bad(name, found->verbs +
+                         "; libweft_preload.so is missing beside it: librdmacm finds no device; build it");
   return good(name, found->verbs);
 }
 
@@ -132,8 +132,9 @@ Finding cores() {
   CPU_ZERO(&allowed);
   const int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
   if (count >= 2) return good("cores", std::to_string(count));
-  return bad("cores",
-             "one: programs that poll wait for each other and the switch; allow this process more (taskset)");
+  return bad(
+      "cores",
+      "one: polling programs and the switch wait for each other; allow this process more cores (taskset)");
 }
 
 /// Programs load the libibverbs that comes first in the library path, so none may stand before ours.
@@ -154,7 +155,7 @@ Finding conflicts() {
     if (std::getenv(variable) != nullptr)
       return bad(name, fmt::format("{} is set: it is for the kernel's devices; unset it", variable));
   }
-  return good(name, "none in the way");
+  return good(name, "none");
 }
 
 /// True when the list in `variable`, whose words are separated by any of `separators`, contains `word`.
@@ -200,7 +201,7 @@ Finding sanitizers() {
   const std::string name = "sanitizers";
   Result<ProgramLibraries> ours = find_libraries();
   if (ours.ok() && ours->suppressions.empty())
-    return bad(name, "share/weft/tsan.supp is missing: sanitizers report what is no mistake; install it");
+    return bad(name, "share/weft/tsan.supp is missing: sanitizers report false errors; install it");
   if (environment_variable("WEFT_FABRIC").empty())
     return good(name, "weft run tells them of our libraries (ASAN_OPTIONS, TSAN_OPTIONS, VALGRIND_OPTS)");
   if (lists("ASAN_OPTIONS", "verify_asan_link_order=0", ":, "))
@@ -213,10 +214,9 @@ Finding sanitizers() {
 int command_doctor(const Arguments& arguments) {
   bool json = false;
   Arguments none;
-  CommandLine line(
-      "weft doctor", "weft doctor [options]",
-      "Looks for what may keep programs from running on a fabric, and says how to mend it: directories, "
-      "libraries,\nlimits, other libraries in the way. Exit code 0 when nothing is.");
+  CommandLine line("weft doctor", "weft doctor [options]",
+                   "Checks directories, libraries, limits and environment for anything that keeps programs "
+                   "from running on a fabric, and tells\nthe remedy. Exit code 0 if everything is good.");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -69,12 +69,11 @@ Status enter(const RecordedProcess& node) {
 int command_exec(const Arguments& arguments) {
   std::string fabric;
   Arguments words;
-  CommandLine line(
-      "weft exec", "weft exec [options] NODE [--] COMMAND [ARGUMENTS]",
-      "Runs a command in the network namespace of a node, where its interface is, with a /sys of that "
-      "namespace. Needs the rights that "
-      "weft up had. The\nexit code is the command's; 126 when it cannot be run, 127 when it is not found.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  CommandLine line("weft exec", "weft exec [options] NODE [--] COMMAND [ARGUMENTS]",
+                   "Runs a command in the network namespace of a node, which has its interface, with a /sys "
+                   "of that namespace. Needs the rights\nthat weft up had. The exit code is the command's; "
+                   "126 when it cannot be run, 127 when it is not found.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
   line.words("NODE or COMMAND", words, 2, 4096);
   if (std::optional<int> code = line.parse(shielded(arguments, {"--fabric", "-f", "--config"}, 1)))
     return *code;

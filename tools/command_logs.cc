@@ -114,13 +114,12 @@ int command_logs(const Arguments& arguments) {
   bool json = false;
   Arguments nodes;
   CommandLine line("weft logs", "weft logs [options] [NODE...]",
-                   "Prints what the processes have logged in the latest run, in the order of time, with the "
-                   "cause of every "
-                   "death; also\nafter the fabric has ended.");
-  line.text("fabric,f", "NAME", fabric, "which one, when there are several");
-  line.flag("follow,F", follow, "goes on with new lines until Ctrl-C");
-  line.flag("all", all, "earlier runs too");
-  line.flag("json", json, "one JSON object a line");
+                   "Prints the logs of all processes of the latest run, in the order of time, with the cause "
+                   "of every death. Also works after\nthe fabric has ended.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when there are several");
+  line.flag("follow,F", follow, "continues with new lines until Ctrl-C");
+  line.flag("all", all, "also earlier runs");
+  line.flag("json", json, "one JSON object per line");
   line.words("NODE", nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   Result<StateDir> dir = chosen_fabric(fabric, Among::kSeen);

@@ -115,7 +115,7 @@ Result<control::NicReport> NicClient::ask(const control::NicWish& wish) {
   request.action = control::ControlAction::kNicReport;
   while (reply.value().nic.pending) {
     if (clock.now() >= end)
-      return Error{fmt::format("the unit, lid {}, does not answer; weft stat says what holds it up",
+      return Error{fmt::format("the unit, lid {}, does not answer; weft stat shows what blocks",
                                reply.value().nic.unit_lid)};
     std::this_thread::sleep_for(kLookInterval);
     reply = client_.ask(path_, request, kAnswerTimeout);
@@ -269,21 +269,18 @@ int run(const NicOptions& options, control::NicWish wish) {
 
 int command_nic(const Arguments& arguments) {
   NicOptions options;
-  CommandLine line(
-      "weft nic", "weft nic [options] HOST[:INTERFACE]",
-      "Asks the LAN NIC that a host uses through its I/O unit: link, address, MTU, offloads, filters, and "
-      "the "
-      "statistics of this\nhost's frames. The filters are kept as long as the host runs; address and MTU "
-      "follow the host's interface (ip link set).");
-  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.flag("clear", options.clear, "sets the statistics to zero once they have been read");
-  line.text(
-      "promisc", "STATE", options.promiscuous,
-      "on: all frames of the LAN, if the unit's topology entry says promiscuous = \"allowed\" or bridge = "
-      "true; or off");
+  CommandLine line("weft nic", "weft nic [options] HOST[:INTERFACE]",
+                   "Shows the LAN NIC that a host uses through its I/O unit: link, address, MTU, offloads, "
+                   "filters, and the statistics of this\nhost's frames. Sets the filters, which stay while "
+                   "the host runs; address and MTU follow the host's interface (ip link set).");
+  line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
+  line.flag("clear", options.clear, "resets the statistics after reading them");
+  line.text("promisc", "STATE", options.promiscuous,
+            "on: all frames of the LAN, which needs promiscuous = \"allowed\" or bridge = true at the unit; "
+            "or off");
   line.text("all-multicast", "STATE", options.all_multicast,
             "on: frames to all multicast addresses, as at the start; off: to those of --multicast");
-  line.texts("multicast", "MACS", options.multicast, "multicast addresses, with commas between, or none");
+  line.texts("multicast", "MACS", options.multicast, "multicast addresses separated by commas, or none");
   line.flag("json", options.json, "one JSON object");
   line.words("HOST", options.place, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -204,17 +204,18 @@ void look(const StateDir& dir, const StatOptions& options) {
 int command_stat(const Arguments& arguments) {
   StatOptions options;
   std::string order = "rate";
-  CommandLine line(
-      "weft stat", "weft stat [options] [NODE...]",
-      "Shows counters of ports, lanes, queue pairs, sessions and pools that are not zero, how fast they "
-      "grow, which lane, pool\nor peer holds the traffic up right now, and the latest failed requests of "
-      "programs. NODE may be a program that has ended. docs/counters.md describes each counter.");
-  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.flag("watch,w", options.watch, "repeats until Ctrl-C, only what grows, as much as fits the window");
-  line.text("sort", "WORD", order, "with --watch: rate, the fastest first, or name (rate)");
-  line.flag("all", options.all, "zero counters too");
-  line.flag("json", options.json, "one JSON object (with --watch: one a line)");
-  line.number("interval", "MS", options.interval_ms, 10, 60'000, "between two looks (1000)");
+  CommandLine line("weft stat", "weft stat [options] [NODE...]",
+                   "Shows the counters of ports, lanes, queue pairs, sessions and pools that are not zero "
+                   "and their growth per second, the lane,\npool or peer that blocks the traffic now, and "
+                   "the latest failed requests of programs. NODE may be a program that has "
+                   "ended.\ndocs/counters.md describes each counter.");
+  line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
+  line.flag("watch,w", options.watch,
+            "repeats until Ctrl-C; only counters that grow, as many as fit the window");
+  line.text("sort", "WORD", order, "with --watch: by rate, the fastest first, or by name (rate)");
+  line.flag("all", options.all, "also zero counters");
+  line.flag("json", options.json, "one JSON object (with --watch: one per line)");
+  line.number("interval", "MS", options.interval_ms, 10, 60'000, "time between two readings (1000)");
   line.words("NODE", options.nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   if (order != "rate" && order != "name")

@@ -249,11 +249,10 @@ int command_status(const Arguments& arguments) {
   CommandLine line(
       "weft status", "weft status [options]",
       "Lists the processes of a running fabric with their sessions and ports, and the programs that use it "
-      "with their QPs. Exit\ncode 0 when all processes are ready, else 1. One that does not run has no pid: "
-      "-, or "
-      "null with --json. With more than 20 programs each has one line.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
-  line.flag("all", all, "every port and QP, however many programs there are");
+      "with their QPs. Exit\ncode 0 when all processes are ready, else 1. A process that does not run has "
+      "the\npid -, with --json null. With more than 20 programs each has one line.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
+  line.flag("all", all, "every port and QP, also with many programs");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;

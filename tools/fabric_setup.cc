@@ -95,7 +95,7 @@ Result<int> FabricSetup::netns_fd(const std::string& name, const std::vector<Nod
 Status FabricSetup::add_node(NodeCommand command, int lifeline, std::vector<NodeProcess>& nodes) {
   const std::string path = find_program(command.program());
   if (path.empty())
-    return Error{fmt::format("program {} is not there; build it or install Weft", command.program())};
+    return Error{fmt::format("program {} is missing; build it or install Weft", command.program())};
   const std::string fault = std::visit([](const auto& spec) { return node::spec_fault(spec); }, command.spec);
   if (!fault.empty()) return Error{fmt::format("node '{}': {}", command.name, fault)};
   Result<int> ns_fd = netns_fd(command.netns, nodes);

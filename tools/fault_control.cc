@@ -50,7 +50,7 @@ Status FaultControl::look() {
 Result<FaultPlace> FaultControl::prepared(const std::string& name) {
   std::optional<SpareRecord> spare = home_of(dir_, record_, name);
   if (!spare && record_.spare.empty())
-    return Error{fmt::format("no switch has a spare port, to which '{}' could come", name)};
+    return Error{fmt::format("no switch has a spare port that '{}' could join", name)};
   if (!spare) spare = record_.spare.front();
   Result<NodeIdentity> identity = node_identity(dir_, record_, *spare, name);
   if (!identity.ok()) return identity.error();
@@ -110,7 +110,7 @@ Result<std::vector<SetFault>> FaultControl::set(FaultOrder order, const std::str
       continue;
     }
     for (const SetFault& one : done) static_cast<void>(clear(one.node, one.fault.id));
-    return faults.ok() ? Error{fmt::format("switch '{}' has not set it", place.node)} : faults.error();
+    return faults.ok() ? Error{fmt::format("switch '{}' did not set the fault", place.node)} : faults.error();
   }
   return done;
 }

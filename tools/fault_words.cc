@@ -108,14 +108,14 @@ Status take_chance(const FaultOrder& order, FaultRule& rule) {
   if (order.value.empty()) return {};
   const std::optional<uint32_t> parts = parse_percent(order.value);
   if (!parts || !order.chance.empty())
-    return Error{fmt::format("{} takes a chance like 1%, once, not '{}'", order.kind, order.value)};
+    return Error{fmt::format("{} takes one chance like 1%, not '{}'", order.kind, order.value)};
   rule.chance_ppm = *parts;
   return {};
 }
 
 Status take_nothing(const FaultOrder& order) {
   if (order.value.empty()) return {};
-  return Error{fmt::format("{} takes no value; '{}' is one too many", order.kind, order.value)};
+  return Error{fmt::format("{} takes no value, not '{}'", order.kind, order.value)};
 }
 
 Status take_value(const FaultOrder& order, FaultRule& rule) {

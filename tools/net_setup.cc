@@ -139,7 +139,7 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
     if (!scope.status().ok()) return scope.status().error();
     if (if_nametoindex(settings.name.c_str()) != 0)
       return Error{
-          fmt::format("tap: interface {} exists already and may belong to somebody else; choose another "
+          fmt::format("tap: interface {} exists already and may belong to another user; choose another "
                       "'interface' or remove it: ip link delete {}",
                       settings.name, settings.name)};
     Result<UniqueFd> opened = open_tap(settings.name);

@@ -324,7 +324,7 @@ Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_i
     std::ifstream in(path);
     std::string key;
     if (!(in >> key) || key.size() != 40)
-      return Error{fmt::format("{} holds no key; make it anew with weft keygen --force --dir {} {}", path,
+      return Error{fmt::format("{} holds no key; make a new one with weft keygen --force --dir {} {}", path,
                                topology.curve_dir, name)};
     text += fmt::format("{} {} {}\n", name, guid, key);
     return {};

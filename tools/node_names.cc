@@ -81,7 +81,7 @@ Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record,
   if (known != names.end() && in_range(known->second.lid, spare)) return known->second;
   NodeIdentity fresh{Guid{}, 0, free_lid(names, spare)};
   if (fresh.lid == kLidNone)
-    return Error{fmt::format("all LIDs that names of fabric '{}' may have are given; remove {} to begin anew",
+    return Error{fmt::format("all LIDs for names of fabric '{}' are in use; remove {} to release them",
                              dir.fabric(), path)};
   SystemRandom random;
   // The GUID must not be predictable: another program could claim it before the name is first used.

@@ -107,14 +107,14 @@ void Reader::read_spare_ports(TopologySection& section, SwitchNode& node) {
   node.spare_ports = section.number("spare_ports", 0, kTopologyPortsMax, 0);
   spare_lids_ += fabric::spare_lids(node.spare_ports);
   if (spare_lids_ > node::kSpareLidsTogetherMax)
-    section.fault("spare_ports", fmt::format("too many spare ports in the fabric: together they may have {} "
-                                             "LIDs, 16 for each port and 64 at least for a switch",
+    section.fault("spare_ports", fmt::format("too many spare ports in the fabric: they need more than {} "
+                                             "LIDs, 16 for each port and at least 64 for a switch",
                                              node::kSpareLidsTogetherMax));
   node.spare_keys = section.texts("spare_keys");
   if (!node.spare_keys.empty() && node.spare_ports == 0)
-    section.fault("spare_keys", "keys for spare ports, but there are none; add spare_ports = 8");
+    section.fault("spare_keys", "'spare_keys' needs spare ports; add spare_ports = 8");
   if (!node.spare_keys.empty() && out_.curve_dir.empty())
-    section.fault("spare_keys", "no keys without [curve] keys = \"DIRECTORY\"");
+    section.fault("spare_keys", "'spare_keys' needs [curve] keys = \"DIRECTORY\"");
   for (const std::string& key : node.spare_keys)
     check_name(section, "spare_keys", key, node::kNodeNameBytesMax, "a key");
 }
@@ -214,7 +214,7 @@ void Reader::read_further_link(const toml::table& table, HostNode& host) {
     section.fault_here(fault);
   const auto [earlier, fresh] = names_.emplace(link.name, &table);
   if (!fresh)
-    section.fault_here(fmt::format("this port is '{}', as the node at line {} is called", link.name,
+    section.fault_here(fmt::format("this port would have the name '{}' of the node at line {}", link.name,
                                    earlier->second->source().begin.line));
   read_attachment(section, link);
   section.finish();
@@ -244,7 +244,7 @@ void Reader::read_via(TopologySection& section, HostPort& port, const HostNode& 
   section.fault(
       given ? "via" : (section.has("unit") ? "unit" : "name"),
       fmt::format(
-          "unit '{}' hangs on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
+          "unit '{}' is on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
           unit.name, switch_names_[unit.switch_index], host.name, switch_names_[at]));
 }
 
@@ -335,7 +335,7 @@ void Reader::read_host_port(TopologySection& section, HostPort& port, const Host
       break;
   }
   section.no_use({"interface", "addresses", "gateway"},
-                 fmt::format("goes with os = \"tap\"; this host has os = \"{}\"", text));
+                 fmt::format("needs os = \"tap\"; this host has os = \"{}\"", text));
 }
 
 /// A unit serves a limited number of hosts. Without this check an excess host would fail only when it joins.
@@ -344,8 +344,8 @@ void Reader::check_room(TopologySection& section, const HostNode& host, uint32_t
   if (++hosts_of_unit_[unit_index] <= unit.hosts_max) return;
   section.fault(
       section.has("unit") ? "unit" : "name",
-      fmt::format("unit '{}' has room for {} hosts, and '{}' is one more: write hosts = {} or more, "
-                  "at most {}, at the unit, or add another unit",
+      fmt::format("unit '{}' serves {} hosts, and '{}' is one more: write hosts = {} or more, at most {}, at "
+                  "the unit, or add another unit",
                   unit.name, unit.hosts_max, host.name, unit.hosts_max + 1, node::kHostsPerUnitMax));
 }
 
@@ -385,7 +385,7 @@ void Reader::read_pcap(TopologySection& section, node::NicName& nic) {
   nic.output = section.text("output", {});
   nic.argument = section.required_text("input", "frames.pcap");
   if (nic.argument.empty() || nic.argument.find(',') != std::string::npos)
-    section.fault("input", "names a file, without a comma in its name");
+    section.fault("input", "must name a file without a comma in its name");
   if (nic.output == nic.argument)
     section.fault("output", "'output' is the file of 'input': the frames to play would be lost");
   if (!nic.output.empty()) claim(section, "output", fmt::format("file {}", nic.output), "as output");
@@ -395,7 +395,7 @@ void Reader::read_nic(TopologySection& section, UnitNode& node) {
   const std::vector<std::string> words = nic_words();
   node.nic.kind = node::kNicKinds[section.choice("nic", words, 0)].kind;
   const auto goes_with = [&](const char* kinds) {
-    return fmt::format("goes with nic = {}; this unit has {}\"{}\"", kinds,
+    return fmt::format("needs nic = {}; this unit has {}\"{}\"", kinds,
                        section.has("nic") ? "" : "none, which is ", to_string(node.nic.kind));
   };
   switch (node.nic.kind) {
@@ -410,8 +410,7 @@ void Reader::read_nic(TopologySection& section, UnitNode& node) {
       if (node.interface.mac_given) check_mac_free(section, node.name, node.interface.mac);
       section.no_use(
           {"addresses", "gateway"},
-          fmt::format("cannot be set at an interface that exists: ip address and ip route of dev {} "
-                      "do it",
+          fmt::format("cannot be set at an interface that exists; use ip address and ip route with dev {}",
                       node.interface.name));
       break;
     case NicKind::kPcap:
@@ -493,8 +492,8 @@ void Reader::check_something_to_run() const {
         node.spare_ports == 0 ? "" : fmt::format(", beside {} spare ports", node.spare_ports);
     if (count + node.spare_ports > ports)
       topology_fault(file_, *names_.at(node.name),
-                     fmt::format("switch '{}' has {} ports but {} nodes and links hang on it{}", node.name,
-                                 ports, count, spare));
+                     fmt::format("switch '{}' has {} ports but {} nodes and links use it{}", node.name, ports,
+                                 count, spare));
   }
 }
 

@@ -133,11 +133,10 @@ int keep_fabric(const Plan& plan, DaemonReport& report) {
                   (started ? fmt::format("; see weft logs --fabric {}", plan.fabric) : std::string()));
     return 1;
   }
-  report.ready(kept.empty()
-                   ? std::string()
-                   : fmt::format("the fabric that was started keeps {} of this program, for all that "
-                                 "use it: start it by weft up elsewhere",
-                                 joined(kept)));
+  report.ready(kept.empty() ? std::string()
+                            : fmt::format("the started fabric keeps {} of this program, for all its users; "
+                                          "better start it by weft up elsewhere",
+                                          joined(kept)));
   launcher.watch();
   launcher.stop();
   return 0;
@@ -218,7 +217,7 @@ Result<UsedFabric> use_fabric(const std::string& choice) {
 
 Result<SpareRecord> spare_switch(const StateDir& dir, const RunRecord& record, const JoinWish& wish) {
   if (record.spare.empty())
-    return Error{fmt::format("no switch of fabric '{}' has spare_ports: give one some in {}", dir.fabric(),
+    return Error{fmt::format("no switch of fabric '{}' has spare_ports; add them to one in {}", dir.fabric(),
                              record.topology)};
   if (!wish.switch_name.empty()) {
     const SpareRecord* const named = find_spare(record, wish.switch_name);

@@ -30,8 +30,8 @@ void CaptureCopier::say_that_we_wait(Instant now) {
   silent_at_ = kNever;
   const std::string line = fmt::format(
       "weft capture: {} at node '{}'; waiting, Ctrl-C ends the capture\n",
-      written_ == 0 ? fmt::format("no {} pass", content_word(place_.content))
-                    : fmt::format("{} {}, and no more pass now", written_, content_word(place_.content)),
+      written_ == 0 ? fmt::format("no {} yet", content_word(place_.content))
+                    : fmt::format("{} {} so far, none now", written_, content_word(place_.content)),
       place_.node.name);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
