@@ -12,7 +12,7 @@ namespace {
 struct Floor {
   uint64_t FaultEffects::*effect;
   std::string_view name;
-  uint64_t per_300_seeds;  // about a third of what they have on average
+  uint64_t per_300_seeds;  // about a third of the average
 };
 constexpr std::array kFloors{
     Floor{&FaultEffects::flits_damaged, "flits damaged", 150},
