@@ -1,6 +1,6 @@
-// bench/path_cost.cc -- where the CPU time of a cell goes: host adapter, switch and unit adapter in one
-// thread over memory links, RDMA writes on RC flowing. No cache line crosses between cores here, so what the
-// figures of rc_write cost on top is transfer and waiting.
+// bench/path_cost.cc -- distribution of a cell's CPU time: host adapter, switch and unit adapter in one
+// thread over links in memory, with RDMA writes on RC. No cache line moves between cores here, so the
+// additional time in rc_write is transfer and waiting.
 #include <fmt/core.h>
 
 #include "base/check.h"
@@ -19,7 +19,7 @@ struct Options {
   uint64_t writes = 0;
 };
 
-/// Time spent in one part, in nanoseconds.
+/// Time spent in one stage, in nanoseconds.
 class Stage {
  public:
   template <class Function>
