@@ -1,4 +1,4 @@
-// Who drives a device, by times alone.
+// The choice of the driving thread, tested by times alone.
 #include "hca/drive.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(DriveTest, who_waits_leaves_the_driving_to_the_helper_at_once_and_who_polls
   EXPECT_FALSE(drive.helper_drives(now));
 }
 
-/// A program that waits by reading its memory, and polls when a queue of its own is full.
+/// A program that waits by reading its memory and polls when its own queue is full.
 TEST(DriveTest, the_helper_drives_beside_callers_that_leave_arrivals_to_it) {
   hca::Drive drive;
   Instant now = Instant{} + 1s;

@@ -1,5 +1,6 @@
-// The queue pairs of a device on its page: there from the beginning of a QP to its end, brought up to date
-// when it changes and twice a second by who helps, without a call of the data path.
+// The queue pairs of a device on its page: listed from creation to destruction, and updated after a change
+// and
+// twice a second by the helper, without a call of the data path.
 #include "hca/qp_table.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +70,7 @@ TEST_F(QpTableTest, an_error_that_nobody_asked_for_is_seen) {
   adapter::QpAttr attr{.state = QpState::kErr};
   ASSERT_EQ(qps[1]->modify(attr, adapter::kQpAttrState), Answer::kOk);
   ASSERT_EQ(a().send(*qps[0], 2), Answer::kOk);
-  for (int i = 0; i < 400; ++i) help(10, 1ms);  // its retries are used up
+  for (int i = 0; i < 400; ++i) help(10, 1ms);  // until its retries are used up
   EXPECT_EQ(shown().at("qp.0.qp_state"), static_cast<uint64_t>(QpState::kErr));
 }
 

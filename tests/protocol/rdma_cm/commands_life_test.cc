@@ -1,4 +1,4 @@
-// What programs hear of peers that end, of their own device and of other programs on their host.
+// What programs learn of peers that end, of their own device and of other programs on their host.
 #include <array>
 #include <cerrno>
 #include <set>
@@ -112,7 +112,7 @@ TEST_F(CommandsTest, who_listens_on_this_host_is_waited_for) {
   const uint32_t holder = b.create(1);
   ASSERT_EQ(b.bind(holder, {.family = 4, .port = 4000}), 0);
   ASSERT_EQ(b.listen(holder), 0);
-  network.nodes.erase(b.lid().value());  // not there again yet
+  network.nodes.erase(b.lid().value());  // the listener has not joined again yet
   IpAddress own = a.own(4);
   own.port = 4000;
   const IpAddress loop = make_ipv4(0x7F000001, 4000);

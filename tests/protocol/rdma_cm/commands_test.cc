@@ -1,4 +1,4 @@
-// The commands of /dev/infiniband/rdma_cm as librdmacm gives them, between endnodes in virtual time.
+// The commands of /dev/infiniband/rdma_cm as librdmacm issues them, between endnodes in virtual time.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -64,7 +64,7 @@ TEST_F(CommandsTest, a_connection_from_end_to_end) {
   EXPECT_EQ(a.endnode.manager().connections() + b.endnode.manager().connections(), 0U);
 }
 
-/// RDMA_USER_CM_CMD_WRITE_CM_EVENT of newer kernels, by which librdmacm tells itself that a name is resolved.
+/// RDMA_USER_CM_CMD_WRITE_CM_EVENT of newer kernels; librdmacm reports a resolved name to itself by it.
 TEST_F(CommandsTest, a_program_queues_an_event_of_its_own) {
   struct Body {
     uint32_t id;
@@ -186,7 +186,7 @@ TEST_F(CommandsTest, addresses_of_the_host_lead_to_the_endnode_that_listens) {
     EXPECT_EQ(event.event, number(CmEvent::kConnectRequest));
     EXPECT_NE(b.query(event.id).node_guid, 0U);
   }
-  b.host = kHost + 1;  // 127.0.0.1 is another host's there
+  b.host = kHost + 1;  // there 127.0.0.1 belongs to another host
   client = a.create(0xA0);
   ASSERT_EQ(a.resolve(client, make_ipv4(0x7F000001, 7174)), 0);
   network.run(400ms);

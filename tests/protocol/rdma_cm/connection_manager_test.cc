@@ -1,4 +1,4 @@
-// The communication manager's states, in virtual time over a network that may lose, double and reorder.
+// The connection manager's states, in virtual time over a network that may lose, double and reorder messages.
 #include "rdma_cm/connection_manager.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace weft::rdma_cm {
 namespace {
 
-/// An endnode whose user notes what it is told and answers when the test, or `answers`, says so.
+/// An endnode whose user records its events, and answers when the test says so, or at once if `answers`.
 struct Node final : test::MadNode, CmUser {
   Node(test::MadNetwork& network, Lid lid)
       : MadNode(network, lid), random(lid.value()), manager(random, *this, *this), clock(network.clock) {}
@@ -28,7 +28,7 @@ struct Node final : test::MadNode, CmUser {
     manager.poll(now);
     act(now);
   }
-  /// What a program does when it has read the events.
+  /// What a program does after it has read the events.
   void act(Instant now) {
     if (!answers) return;
     for (Connection* c : std::exchange(asked, {})) {
@@ -105,7 +105,7 @@ class ConnectionManagerTest : public ::testing::Test {
     ASSERT_EQ(a.active->state, CmState::kEstablished);
     ASSERT_EQ(b.passive->state, CmState::kEstablished);
   }
-  /// Both ends destroy, and nothing stays behind.
+  /// Both ends destroy their connection, and no state remains.
   void end() {
     if (a.active != nullptr) a.manager.destroy(network.clock.now(), *a.active);
     network.run(3s);
@@ -173,7 +173,7 @@ TEST_F(ConnectionManagerTest, nobody_listens) {
   end();
 }
 
-/// The second life of a number: the peer may use it for its next request at once.
+/// The peer may use the number of a refused request for its next request at once.
 TEST_F(ConnectionManagerTest, a_request_that_was_refused_is_forgotten) {
   b.listens = b.answers = false;
   const auto ask = [&] {
@@ -200,7 +200,7 @@ TEST_F(ConnectionManagerTest, there_is_room_for_so_many_connections_and_no_more)
   EXPECT_NE(a.connect(b.lid()), nullptr) << "one was given back";
 }
 
-/// A peer that dies before it has answered the end is noticed as before.
+/// A peer that dies before it has answered the disconnect is still noticed.
 TEST_F(ConnectionManagerTest, the_peer_is_watched_until_it_has_answered_the_end) {
   establish();
   ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.active));
@@ -311,7 +311,7 @@ TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
   end();
 }
 
-/// Whoever asks for the end of what is not there need not ask again.
+/// A disconnect of an unknown connection is granted, so that the peer need not repeat it.
 TEST_F(ConnectionManagerTest, the_end_of_an_unknown_connection_is_granted) {
   static_cast<void>(b.send(a.lid(), encode_cm({.body = CmDreq{.local_id = 9, .remote_id = 10, .qpn = 11}})));
   network.run(100ms);
@@ -337,7 +337,7 @@ TEST_F(ConnectionManagerTest, a_datagram_service_is_asked_for) {
   end();
 }
 
-/// Whatever the network does: every connection comes about once at both ends, and ends once.
+/// Under any behaviour of the network each connection is established once at both ends and ends once.
 TEST_F(ConnectionManagerTest, any_network) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
@@ -399,13 +399,13 @@ TEST_F(ConnectionManagerTest, a_new_process_with_the_lid_has_none_of_the_old_con
   EXPECT_EQ(b.passive->state, CmState::kTimewait);
 }
 
-/// An endnode whose messages are made by hand.
+/// An endnode whose messages the test builds by hand.
 struct Wire final : test::MadNode {
   using MadNode::MadNode;
   void on_cm(Instant /*now*/, Lid /*from*/, const CmMad& mad) override { got.push_back(mad); }
   void poll(Instant /*now*/) override {}
   void say(Lid to, const CmMad& mad) { static_cast<void>(send(to, encode_cm(mad))); }
-  /// The last message, which must be this one.
+  /// @return the last message, which must be of this kind
   template <class Message>
   Message heard() const {
     const auto* message = got.empty() ? nullptr : std::get_if<Message>(&got.back().body);
@@ -416,7 +416,7 @@ struct Wire final : test::MadNode {
   std::vector<CmMad> got;
 };
 
-/// The asker tells repeats from new questions by the transaction, so an answer carries that of the question.
+/// The asker tells a repetition from a new question by the transaction, so an answer carries the question's.
 TEST_F(ConnectionManagerTest, each_goodbye_is_answered_under_its_own_transaction) {
   Wire c{network, Lid(3)};
   c.say(a.lid(), {.transaction = 1, .body = CmReq{.local_id = 33, .service_id = 7, .qpn = 44}});
@@ -464,7 +464,7 @@ TEST_F(ConnectionManagerTest, a_request_that_is_given_up_is_not_watched_any_more
   EXPECT_EQ(a.manager.deadline(), kNever);
 }
 
-/// The longest time that a message can say is 2.4 hours.
+/// A message can ask for up to 2.4 hours.
 TEST_F(ConnectionManagerTest, a_peer_is_not_granted_more_time_than_we_would_ask_for) {
   Wire c{network, Lid(3)};
   a.connect(c.lid());

@@ -1,4 +1,4 @@
-// Whether peers are still there, in virtual time over a network that may lose what is asked and answered.
+// The watch over peers, in virtual time over a network that may lose questions and answers.
 #include "rdma_cm/peer_watch.h"
 
 #include <gtest/gtest.h>
