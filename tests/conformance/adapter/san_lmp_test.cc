@@ -249,7 +249,7 @@ TEST_F(SanLmp, SAN_LMP_02_the_next_domain_of_a_number_is_of_no_process) {
   EXPECT_TRUE(spaces_.assign(pd, kOther, ProcessMode::kUser).ok());
 }
 
-TEST_F(SanLmp, SAN_LMP_02_nobody_reaches_an_address_of_another_process) {
+TEST_F(SanLmp, SAN_LMP_02_no_process_reaches_an_address_of_another_process) {
   test::covers("SAN-LMP-02");
   open();
   const PdId other = owner_.adapter->alloc_pd().value();

@@ -117,7 +117,7 @@ TEST(PushSend, PUSH_SEND_02_frames_go_by_rdma_write_and_messages_by_send) {
   EXPECT_GT(select(wire, 0, WireKind::kMessage).size(), 0U);
 }
 
-TEST(PushSend, PUSH_SEND_03_nobody_asks_for_data) {
+TEST(PushSend, PUSH_SEND_03_neither_side_requests_data) {
   covers("PUSH-SEND-03");
   for (const TransferMode mode :
        {TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}) {

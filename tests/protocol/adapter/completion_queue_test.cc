@@ -111,7 +111,7 @@ TEST_F(CompletionQueues, entries_of_a_queue_pair_in_error_stay) {
   EXPECT_EQ(drain(*cq), (Ids{1, 2}));
 }
 
-TEST_F(CompletionQueues, whoever_waits_for_any_entry_is_told_of_any) {
+TEST_F(CompletionQueues, arming_for_any_entry_outlasts_arming_for_solicited_ones) {
   CompletionQueue* cq = adapter().create_cq(16).value();
   QueuePair* qp = connect(cq, 8);
   const auto notified_by_plain_entry = [&] {

@@ -485,7 +485,7 @@ TEST(FailureLog, the_newest_stay) {
   EXPECT_EQ(out.wr_id, FailureLog::kKept + 4);
 }
 
-TEST(FailureLog, strangers_can_provoke_so_many_reports_and_no_more) {
+TEST(FailureLog, strangers_can_provoke_strays_most_reports) {
   FailureLog log;
   uint32_t told = 0;
   Instant now{};

@@ -70,7 +70,7 @@ class Multicast : public ::testing::Test {
   AdapterStar star{three_nodes()};
 };
 
-TEST_F(Multicast, members_hear_it_wherever_they_are_and_nobody_else_does) {
+TEST_F(Multicast, members_receive_on_every_node_and_no_other_qp_does) {
   QueuePair* sender = make_qp(0);
   QueuePair* at_home = make_qp(0);
   QueuePair* first = make_qp(1);
@@ -96,7 +96,7 @@ TEST_F(Multicast, members_hear_it_wherever_they_are_and_nobody_else_does) {
   star.fabric.expect_conserved();
 }
 
-TEST_F(Multicast, who_leaves_hears_no_more) {
+TEST_F(Multicast, a_member_that_left_receives_no_more) {
   QueuePair* sender = make_qp(0);
   QueuePair* member = make_qp(1);
   join(1, *member);

@@ -111,7 +111,7 @@ TEST_F(ReliableDatagram, the_number_a_destroyed_queue_pair_used_is_not_counted_o
   expect_the_next_is_executed_once();
 }
 
-TEST_F(ReliableDatagram, the_number_of_a_message_for_which_nobody_was_ready_is_not_counted_on_from) {
+TEST_F(ReliableDatagram, the_number_of_a_message_without_a_receive_is_not_counted_on_from) {
   QueuePair* unready = rd_qp(1);
   send(*from, *unready);
   pair.run(20);
@@ -309,7 +309,7 @@ TEST(ReliableDatagramContexts, one_with_a_message_in_flight_does_not_rest) {
 }
 
 /// Only the addressed queue pair on its own node can acknowledge a message.
-TEST_F(ReliableDatagram, an_answer_of_somebody_else_is_none) {
+TEST_F(ReliableDatagram, an_answer_of_another_queue_pair_is_ignored) {
   std::vector<std::byte> answer;
   pair.pipe.set_filter([&answer](int sender, std::vector<std::byte>& cell) {
     if (sender != 1) return Verdict::kPass;

@@ -21,7 +21,7 @@ class Retries : public ::testing::Test {
   static constexpr uint8_t kRetries = 3;
 
   /// Sends a request that never arrives.
-  void send_to_nobody() {
+  void send_lost_request() {
     QpAttr attr;
     attr.ack_timeout = kAckTimeout;
     attr.retry_count = kRetries;
@@ -49,7 +49,7 @@ class Retries : public ::testing::Test {
 
 /// The port is never up for as long as all retries take.
 TEST_F(Retries, a_port_that_comes_and_goes_does_not_make_them_begin_anew) {
-  send_to_nobody();
+  send_lost_request();
   Duration up{};
   for (int times = 0; times < 20 && pair_.side(0).completions.empty(); ++times) {
     up += run_for(kAckTimeout * 3 / 2);
@@ -65,7 +65,7 @@ TEST_F(Retries, a_port_that_comes_and_goes_does_not_make_them_begin_anew) {
 }
 
 TEST_F(Retries, a_lane_without_credit_does_not_make_them_begin_anew) {
-  send_to_nobody();
+  send_lost_request();
   Duration free = run_for(kAckTimeout * 5 / 2);
   pair_.pipe.set_room(0, 0);
   EXPECT_EQ(run_for(10 * kAckTimeout), 10 * kAckTimeout) << "no time counts while nothing can leave";
@@ -78,7 +78,7 @@ TEST_F(Retries, a_lane_without_credit_does_not_make_them_begin_anew) {
 
 /// An answer restarts the retries.
 TEST_F(Retries, begin_anew_with_an_answer) {
-  send_to_nobody();
+  send_lost_request();
   static_cast<void>(run_for(kAckTimeout * 5 / 2));
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 256)}), PostResult::kOk);
   pair_.pipe.set_filter(nullptr);

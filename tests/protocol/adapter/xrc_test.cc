@@ -433,7 +433,7 @@ TEST_F(Xrc, what_a_target_received_outlives_it) {
   EXPECT_EQ(queue.completions.size(), 1U);
 }
 
-TEST_F(Xrc, who_is_used_stays) {
+TEST_F(Xrc, a_domain_in_use_stays) {
   NamedQueue queue = make_queue(domain);
   EXPECT_FALSE(srqs().dealloc_xrcd(domain));
   ASSERT_TRUE(srqs().destroy(queue.srq));

@@ -428,7 +428,7 @@ TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) 
   EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
 }
 
-TEST_F(Engine, a_question_is_answered_though_nobody_flushes) {
+TEST_F(Engine, a_question_is_answered_without_a_flush) {
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer}));
   engine.poll(now);
   EXPECT_TRUE(engine.receive().empty());
@@ -441,7 +441,7 @@ TEST_F(Engine, a_question_is_answered_though_nobody_flushes) {
 
 /// The flits sent before the sleep stay unacknowledged: the peer need not wake the engine to acknowledge
 /// them.
-TEST_F(Engine, who_has_slept_asks_nothing_and_misses_nobody) {
+TEST_F(Engine, an_engine_that_has_slept_neither_probes_nor_reports_a_stalled_peer) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true), now);
   ASSERT_TRUE(send());
   engine.flush(now);

@@ -107,7 +107,7 @@ class Spare : public ::testing::Test {
   std::unique_ptr<Admission> admission;
 };
 
-TEST_F(Spare, the_welcome_says_who_the_endnode_is) {
+TEST_F(Spare, the_welcome_carries_lid_guid_and_pkeys_of_the_endnode) {
   open(4);
   Guest one;
   Guest two;
@@ -171,7 +171,7 @@ TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
   EXPECT_GT(refused, 0U);
 }
 
-TEST_F(Spare, who_comes_back_gets_its_own) {
+TEST_F(Spare, an_endnode_that_returns_gets_its_lid_and_guid_back) {
   open(2);
   Guest guest;
   ASSERT_EQ(join(guest), LinkRefusal::kNone);
@@ -214,7 +214,7 @@ TEST_F(Spare, a_link_that_is_up_is_taken_over_only_where_that_is_allowed) {
 }
 
 /// GUID and LID are public; the nonce is secret.
-TEST_F(Spare, nobody_else_gets_what_an_endnode_had) {
+TEST_F(Spare, no_other_endnode_gets_lid_or_guid_of_one_that_left) {
   open(4);
   Guest guest;
   ASSERT_EQ(join(guest, "p", true, Takeover::kAllow, "alice"), LinkRefusal::kNone);
@@ -281,7 +281,7 @@ TEST_F(Spare, endnodes_outlive_their_switch) {
 }
 
 /// An identity is lasting: another process with the same GUID and identity is the same endnode.
-TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
+TEST_F(Spare, an_identity_is_the_same_endnode_in_every_process) {
   open(2);
   const Lid own(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(2))));
   Guest first(0xB0B, 77, own);
@@ -304,7 +304,7 @@ TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
 }
 
 /// Endnodes without identity never get the LIDs that identities may wish for.
-TEST_F(Spare, nobody_gets_by_chance_what_others_may_wish_for) {
+TEST_F(Spare, endnodes_without_identity_never_get_lids_of_identities) {
   open(2);
   Guest named(0xB0B, 77, Lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(2)))));
   ASSERT_EQ(join(named, "named"), LinkRefusal::kNone);

@@ -113,7 +113,7 @@ TEST_F(TwoDevices, a_helper_that_cannot_start_is_a_fatal_event_and_is_tried_agai
 }
 
 /// A program that spins on memory: no thread calls the receiving side.
-TEST_F(TwoDevices, the_helper_drives_for_who_never_calls) {
+TEST_F(TwoDevices, the_helper_drives_for_a_program_that_never_calls) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(b().recv(*qb, 1), Answer::kOk);
   clock.advance(hca::kCallerPause);
@@ -434,7 +434,7 @@ TEST_F(TwoDevices, a_cq_is_gone_when_its_events_are_acknowledged) {
   EXPECT_TRUE(gone);
 }
 
-TEST_F(TwoDevices, events_of_a_qp_that_nobody_took_end_with_it) {
+TEST_F(TwoDevices, events_of_a_qp_that_were_not_taken_end_with_it) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(fcntl(a().context->async_fd(), F_SETFL, O_NONBLOCK), 0);
   hca::AsyncEvent event;

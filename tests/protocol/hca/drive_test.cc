@@ -16,7 +16,7 @@ TEST(DriveTest, callers_drive_until_they_pause) {
   EXPECT_TRUE(drive.helper_drives(start + hca::kCallerPause));
 }
 
-TEST(DriveTest, who_waits_leaves_the_driving_to_the_helper_at_once_and_who_polls_on_takes_it_back) {
+TEST(DriveTest, a_caller_that_waits_leaves_the_driving_to_the_helper_until_it_polls_again) {
   hca::Drive drive;
   const Instant now = Instant{} + 1s;
   drive.caller_turned(now);

@@ -65,7 +65,7 @@ TEST_F(QpTableTest, what_is_counted_comes_twice_a_second_and_not_with_each_messa
   EXPECT_EQ(shown().at("qp.0.bytes_sent"), 64U);
 }
 
-TEST_F(QpTableTest, an_error_that_nobody_asked_for_is_seen) {
+TEST_F(QpTableTest, an_error_without_a_call_of_modify_is_shown) {
   const auto qps = connected();
   adapter::QpAttr attr{.state = QpState::kErr};
   ASSERT_EQ(qps[1]->modify(attr, adapter::kQpAttrState), Answer::kOk);

@@ -5,7 +5,7 @@ namespace weft::test {
 using hca::Answer;
 namespace {
 
-TEST_F(TwoDevices, who_opens_an_xrc_domain_by_the_same_file_shares_it) {
+TEST_F(TwoDevices, the_same_file_opens_the_same_xrc_domain) {
   const hca::XrcFile file{.device = 1, .inode = 2};
   hca::Context& one = *b().context;
   hca::Context& other = *b().device.open().object;

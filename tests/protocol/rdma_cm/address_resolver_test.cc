@@ -113,7 +113,7 @@ TEST_F(AddressResolverTest, one_that_holds_the_port_is_waited_for) {
   EXPECT_EQ(a.found.at(gone).first, Lid(1)) << "nobody holds it any more";
 }
 
-TEST_F(AddressResolverTest, nobody_has_it) {
+TEST_F(AddressResolverTest, an_unknown_address_times_out) {
   const uint64_t question = ask(9, 80);
   network.run(1s);
   EXPECT_TRUE(a.found.empty());

@@ -161,7 +161,7 @@ TEST_F(CmServices, at_the_end_of_a_process_the_peers_of_its_connections_are_told
   client.expect(CmEvent::kDisconnected);
 }
 
-TEST_F(CmServices, at_the_end_of_a_process_nobody_listens_any_more) {
+TEST_F(CmServices, at_the_end_of_a_process_its_listeners_end) {
   listen();
   server.service().end_all();
   ask(client.create());

@@ -106,7 +106,7 @@ TEST_F(CommandsTest, ports_are_held_by_one_endnode_of_a_host) {
   EXPECT_EQ(b.bind(b.create(9), chosen), EADDRINUSE) << "held on the host from listen() on";
 }
 
-TEST_F(CommandsTest, who_listens_on_this_host_is_waited_for) {
+TEST_F(CommandsTest, a_listener_on_this_host_is_waited_for) {
   const test::TempDir dir;
   for (Node* node : {&a, &b}) node->ports = HostPorts(dir.path() + "/ports");
   const uint32_t holder = b.create(1);

@@ -134,7 +134,7 @@ TEST_F(CommandsTest, a_rejection_has_a_reason_and_data) {
   EXPECT_EQ(text_of(event), "not today");
 }
 
-TEST_F(CommandsTest, nobody_listens_at_the_port) {
+TEST_F(CommandsTest, a_port_without_a_listener_rejects) {
   client = a.create(0xA0);
   IpAddress address = b.own(4);
   address.port = 5001;
@@ -150,7 +150,7 @@ TEST_F(CommandsTest, nobody_listens_at_the_port) {
   EXPECT_EQ(event.status, 8U);
 }
 
-TEST_F(CommandsTest, nobody_has_the_address_or_answers) {
+TEST_F(CommandsTest, an_unknown_address_and_a_silent_peer_time_out) {
   client = a.create(0xA0);
   ASSERT_EQ(a.resolve(client, make_ipv4(0x0A0000FE, 5000)), 0);
   network.run(3s);

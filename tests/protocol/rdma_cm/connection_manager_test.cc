@@ -162,7 +162,7 @@ TEST_F(ConnectionManagerTest, each_message_may_be_lost_once) {
   EXPECT_GE(a.count(CmCounter::kRepeats), 2U);
 }
 
-TEST_F(ConnectionManagerTest, nobody_listens) {
+TEST_F(ConnectionManagerTest, without_a_listener_a_request_is_rejected) {
   b.listens = false;
   a.connect(b.lid());
   network.run(100ms);
@@ -191,7 +191,7 @@ TEST_F(ConnectionManagerTest, a_request_that_was_refused_is_forgotten) {
   EXPECT_EQ(b.requests, 1) << "it waits for its answer";
 }
 
-TEST_F(ConnectionManagerTest, there_is_room_for_so_many_connections_and_no_more) {
+TEST_F(ConnectionManagerTest, connections_are_limited) {
   for (size_t i = 0; i < ConnectionManager::kConnectionsMax; ++i) ASSERT_NE(a.connect(b.lid()), nullptr) << i;
   Connection* last = a.active;
   EXPECT_EQ(a.connect(b.lid()), nullptr);
@@ -482,7 +482,7 @@ TEST_F(ConnectionManagerTest, a_peer_is_not_granted_more_time_than_we_would_ask_
   EXPECT_LE(a.manager.deadline(), asked + times.patience + 1s);
 }
 
-TEST_F(ConnectionManagerTest, who_asks_for_patience_may_not_end_meanwhile) {
+TEST_F(ConnectionManagerTest, the_end_of_a_peer_that_sent_an_mra_is_noticed) {
   b.answers = false;
   a.connect(b.lid());
   network.run(3s);

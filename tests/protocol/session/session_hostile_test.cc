@@ -259,7 +259,7 @@ TEST_F(Hostile, pools_flushed_full_and_asked_for_again_stay_bounded) {
   EXPECT_EQ(host.unit().conservation().own_elements, 8U) << "there is room again";
 }
 
-TEST_F(Hostile, flush_of_pools_nobody_knows_is_answered) {
+TEST_F(Hostile, flush_of_unknown_pools_is_answered) {
   BufferPoolFlushRequest body;
   body.pools.push_back(77);
   body.pools.push_back(kPoolOfReceiveWqes);
