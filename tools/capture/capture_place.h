@@ -13,7 +13,7 @@
 
 namespace weft::tools {
 
-/// What is captured, and which process copies it.
+/// The object of a capture, and the process that copies its frames or cells.
 struct CapturePlace {
   RecordedProcess node;            // when this process ends, the capture ends
   bool listed = true;              // the process is in the fabric's record; false for a program

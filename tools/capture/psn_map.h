@@ -11,7 +11,7 @@
 
 namespace weft::tools {
 
-/// What is known of one of our packets.
+/// One of our packets, and the RoCE frames that were made from it.
 struct MappedPacket {
   uint32_t first = 0;   // RoCE PSN of its first frame
   uint32_t frames = 0;  // seen so far; for a read request the frames of its response
