@@ -76,8 +76,9 @@ int run(int argc, char** argv) {
   known.add_options()("window", po::value(&options.window)->default_value(64),
                       "writes outstanding, at most 1024");
   known.add_options()("seconds", po::value(&options.seconds)->default_value(0.5, "0.5"), "measured time");
-  known.add_options()("writes", po::value(&options.writes)->default_value(0),
-                      "so many instead, for counting instructions: valgrind --tool=callgrind");
+  known.add_options()(
+      "writes", po::value(&options.writes)->default_value(0),
+      "number of writes instead of a time, to count instructions with valgrind --tool=callgrind");
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);
   return 0;

@@ -177,7 +177,7 @@ void World::advance(int work) {
 }
 
 void World::late_violation() {
-  ledger_.violation(now_, "somebody has a deadline in the past and never meets it");
+  ledger_.violation(now_, "an object has a deadline in the past and does not act on it");
 }
 
 void World::change_phase(int work) {

@@ -118,7 +118,7 @@ std::string Links::told(uint32_t number, AsyncEventKind kind, Instant now) {
       return link.ups == 0 || !link.told_up ? "there was no reason: its link is the old one" : "";
     case AsyncEventKind::kPortExpired:
       if (!link.cut || now - link.cut_spans.back().begin < kExpires || std::exchange(link.told_expired, true))
-        return "there was no reason: it was not down for so long";
+        return "there was no reason: the link was not cut for 10 s, or this was reported before";
       return {};
     case AsyncEventKind::kLidChange:
     case AsyncEventKind::kGidChange:

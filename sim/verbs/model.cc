@@ -325,7 +325,7 @@ void Model::arrived(const Qp& qp, std::deque<SendPtr>& messages, size_t index) {
 SendPtr Model::take_message(Qp& qp, const Receive& receive, const WorkCompletion& wc) {
   Qp* sender = sender_of(qp, wc);
   if (sender == nullptr) {
-    fail(fmt::format("QP {} received from nobody it knows", qp.id));
+    fail(fmt::format("QP {} received from an unknown sender", qp.id));
     return nullptr;
   }
   std::deque<SendPtr>& messages = qp.coming[sender];
@@ -415,7 +415,9 @@ void Model::explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::s
   const bool expired = qp.must_fail && event.status == WcStatus::kRetryExceeded;
   const bool stuck = event.status == WcStatus::kRetryExceeded && qp.has_refused && qp.refused_at == time_;
   if (stuck && !explains_stuck(qp))
-    return fail(text + ", the port of its other path was down, and this one was not silent for so long");
+    return fail(text +
+                ", the port of its other path was down, and this path was silent for less than half of the "
+                "retries' time");
   const bool own = std::any_of(qp.sends.begin(), qp.sends.end(),
                                [&](const SendPtr& send) { return may_now(*send, event.status); });
   if (!own && !expired && !qp.unusable_receives)
@@ -448,7 +450,7 @@ void Model::event(Node& node, const adapter::AsyncEvent& event) {
       if (qp->life == Life::kDraining)
         qp->life = Life::kDrained;
       else if (qp->life != Life::kError)
-        fail(text + ", and nobody asked");
+        fail(text + ", and the program had not asked for it");
       return;
     case AsyncEventKind::kLastWqeReached:
       if (qp->life != Life::kError) stopped(*qp, false);

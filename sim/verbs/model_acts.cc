@@ -54,7 +54,7 @@ std::string describe(const Send& send) {
   const std::string queue = send.srq != nullptr ? fmt::format(", queue {:x}", send.srq->number) : "";
   return fmt::format("wr {} ({} {} of {} bytes in {} pieces, QP {} to {}{}, lawful: {})", send.wr_id,
                      type_name(send.from->config.type), name_of(send.opcode), send.length, send.pieces.size(),
-                     send.from->id, send.to != nullptr ? std::to_string(send.to->id) : "nobody", queue,
+                     send.from->id, send.to != nullptr ? std::to_string(send.to->id) : "no QP", queue,
                      lawful);
 }
 

@@ -72,7 +72,7 @@ std::string Region::sweep() const {
   for (const auto& [offset, length] : free) {
     if (offset > from && !as_expected(from, offset - from)) {
       while (actual.get()[from] == expected.get()[from]) ++from;
-      return fmt::format("byte {} of a region of {} on node {} changed, and nobody was to write there", from,
+      return fmt::format("byte {} of a region of {} on node {} changed without an operation on it", from,
                          bytes, node.number);
     }
     from = std::max(from, offset + length);

@@ -263,7 +263,7 @@ TEST_F(SanXport, SAN_XPORT_14_ud_neither_repeats_nor_reports) {
   expect_all_good(0, 1);
   EXPECT_TRUE(pair.side(1).completions.empty());
   EXPECT_EQ(sent[0], 1) << "lost, and not sent again";
-  EXPECT_EQ(sent[1], 0) << "nobody reports it";
+  EXPECT_EQ(sent[1], 0) << "the receiver sends no report";
 }
 
 /// The catalogue (section 2) maps TPT's transports: TCP and SCTP are RC, UDP is UD.

@@ -188,7 +188,7 @@ TEST_F(RunningUnits, SAN_NODE_03_units_send_write_and_read_with_no_host_in_the_f
   covers("SAN-NODE-03");
   EXPECT_EQ(from_first, from_second);
   EXPECT_GE(from_first[0][0], 20'000U / 4096 + 9'000 / 4096 + 1) << "cut into cells";
-  EXPECT_EQ(fabric->ports(), 2U) << "nobody else is there";
+  EXPECT_EQ(fabric->ports(), 2U) << "there is no further endnode";
 }
 
 /// A driver half that posts one frame for the other side in its next turn.

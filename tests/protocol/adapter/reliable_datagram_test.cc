@@ -165,7 +165,7 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   pair.pipe.inject(0, refusal);
   pair.pipe.set_filter(nullptr);
   pair.run(50);
-  EXPECT_EQ(pair.side(0).completions.size(), done) << "nobody has executed it yet";
+  EXPECT_EQ(pair.side(0).completions.size(), done) << "it is not executed yet";
   EXPECT_EQ(executed(), 3U);
   pair.pipe.release_held();
   pair.run(50);
@@ -252,7 +252,7 @@ TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_r
   EXPECT_EQ(from(4), 2U) << "no context left";
   pair.clock.advance(kRdContextRest - 1s);
   send();
-  EXPECT_EQ(from(4), 3U) << "nobody has rested long enough";
+  EXPECT_EQ(from(4), 3U) << "no context has rested long enough";
   EXPECT_EQ(counters.get(AdapterCounter::kDropRdContext), 2U);
   pair.clock.advance(2s);
   EXPECT_EQ(from(4), 4U) << "the place of node 3";

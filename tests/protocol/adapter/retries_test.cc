@@ -61,7 +61,7 @@ TEST_F(Retries, a_port_that_comes_and_goes_does_not_make_them_begin_anew) {
   expect_given_up();
   EXPECT_GE(up, kAckTimeout * (kRetries + 1));
   EXPECT_LE(up, kAckTimeout * 3 / 2 * (kRetries + 1))
-      << "what is begun of an ack_timeout may be lost each time";
+      << "each interruption may lose the ack_timeout that has begun";
 }
 
 TEST_F(Retries, a_lane_without_credit_does_not_make_them_begin_anew) {

@@ -147,7 +147,8 @@ TEST_F(Negotiation, a_peer_of_version_1_is_told_nothing_of_version_2) {
   ASSERT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNone);
   EXPECT_EQ(joined.pkeys[0], kPkeyDefault) << "the partition that there always is";
   theirs.any_port = true;
-  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion) << "it would not know who it is";
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion)
+      << "a WELCOME of version 1 carries no identity";
 }
 
 TEST_F(Negotiation, a_switch_that_stores_cells_refuses_too_few_credits_for_one) {

@@ -356,7 +356,8 @@ TEST_F(Engine, data_never_takes_the_slots_that_are_kept_for_flits_without_data) 
   now += 300ms;
   engine.poll(now);
   EXPECT_EQ(count(LinkCounter::kProbesSent), kControlSlots) << "now the ring is really full";
-  EXPECT_EQ(count(LinkCounter::kRepeatsServed), 1U) << "who cannot ask repeats unasked";
+  EXPECT_EQ(count(LinkCounter::kRepeatsServed), 1U)
+      << "without room for a probe the engine repeats its flits";
 }
 
 TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) {
@@ -432,7 +433,7 @@ TEST_F(Engine, a_question_is_answered_without_a_flush) {
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer}));
   engine.poll(now);
   EXPECT_TRUE(engine.receive().empty());
-  EXPECT_EQ(carrier->released, 1U) << "a flit without data has nothing that anybody would read";
+  EXPECT_EQ(carrier->released, 1U) << "a flit without data is released at once";
   EXPECT_EQ(engine.deadline(), now + LinkTimers{}.ack_delay);
   now += LinkTimers{}.ack_delay;
   engine.poll(now);

@@ -293,7 +293,7 @@ TEST_F(Spare, an_identity_is_the_same_endnode_in_every_process) {
   leave(first);
   Guest thief(0xB0B, 78, own);
   EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner);
-  EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner) << "nor does it become anybody else";
+  EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner) << "the thief gets no other identity either";
   ASSERT_EQ(join(twin, "p2"), LinkRefusal::kNone) << "at once";
   EXPECT_EQ(twin.params.lid, own);
   leave(twin);
@@ -447,7 +447,7 @@ TEST_F(Spare, a_name_that_left_yields_its_lid_to_a_new_list_of_names) {
   Guest later(0xD00D, 79, lid);
   ASSERT_EQ(join(later, "third"), LinkRefusal::kNone);
   EXPECT_EQ(later.params.lid, lid);
-  EXPECT_EQ(join(old), LinkRefusal::kNone) << "and the first is nobody known";
+  EXPECT_EQ(join(old), LinkRefusal::kNone) << "the first endnode joins as an unknown one";
   EXPECT_NE(old.params.lid, lid);
 }
 

@@ -9,7 +9,7 @@ namespace {
 TEST(DriveTest, callers_drive_until_they_pause) {
   hca::Drive drive;
   const Instant start = Instant{} + 1s;
-  EXPECT_TRUE(drive.helper_drives(start)) << "nobody has called yet";
+  EXPECT_TRUE(drive.helper_drives(start)) << "no caller has called yet";
   drive.caller_turned(start);
   EXPECT_FALSE(drive.helper_drives(start + 1ms));
   EXPECT_EQ(drive.look_again(), start + hca::kCallerPause);
@@ -35,7 +35,7 @@ TEST(DriveTest, the_helper_drives_beside_callers_that_leave_arrivals_to_it) {
   Instant now = Instant{} + 1s;
   drive.helper_found_work(now);
   drive.caller_turned(now);
-  EXPECT_FALSE(drive.helper_drives(now)) << "what came before the first call was nobody's";
+  EXPECT_FALSE(drive.helper_drives(now)) << "work before the first call says nothing about the callers";
   now += hca::kCallerPause;
   drive.helper_found_work(now);
   for (int i = 0; i < 1000; ++i) {

@@ -145,7 +145,7 @@ TEST_F(AddressOwner, the_host_that_had_an_address_keeps_it_while_it_answers) {
   EXPECT_EQ(ask(far), Lid(6)) << "the host has it, not one endnode of it";
   network.nodes.erase(5);
   network.nodes.erase(6);
-  EXPECT_EQ(ask(far), kStranger) << "nobody else answers: it may have moved";
+  EXPECT_EQ(ask(far), kStranger) << "no other endnode answers: the address may have moved";
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_F(AddressResolverTest, of_several_owners_the_one_that_listens) {
   b.bound.clear();
   const uint64_t nobody = ask(7, 81);
   network.run(400ms);
-  EXPECT_EQ(a.found.at(nobody).first, Lid(1)) << "our own, when nobody listens";
+  EXPECT_EQ(a.found.at(nobody).first, Lid(1)) << "our own, if no endnode listens";
 }
 
 /// After a restart of the switch the asker may join before the endnode that listens.
@@ -110,7 +110,7 @@ TEST_F(AddressResolverTest, one_that_holds_the_port_is_waited_for) {
   EXPECT_FALSE(a.found.contains(gone));
   a.held.clear();
   network.run(400ms);
-  EXPECT_EQ(a.found.at(gone).first, Lid(1)) << "nobody holds it any more";
+  EXPECT_EQ(a.found.at(gone).first, Lid(1)) << "no endnode holds it any more";
 }
 
 TEST_F(AddressResolverTest, an_unknown_address_times_out) {

@@ -46,7 +46,7 @@ TEST_F(CommandsTest, the_device_changes_its_address_or_fails) {
   rdma_ucm_event_resp event = a.event();
   EXPECT_EQ(event.event, number(CmEvent::kAddressChange));
   EXPECT_EQ(event.uid, 0xA0U);
-  EXPECT_EQ(a.event().event, ~0U) << "who is on no device has no address to lose";
+  EXPECT_EQ(a.event().event, ~0U) << "an identifier without a device has no address to lose";
   b.endnode.on_device(CmEvent::kDeviceRemoval);
   std::set<uint64_t> told;
   for (event = b.event(); event.event != ~0U; event = b.event()) {
@@ -124,7 +124,7 @@ TEST_F(CommandsTest, a_listener_on_this_host_is_waited_for) {
   network.run(400ms);
   std::set<uint64_t> known;
   for (auto event = a.event(); event.event != ~0U; event = a.event()) known.insert(event.uid);
-  EXPECT_EQ(known, (std::set<uint64_t>{2, 5})) << "an own address, and a port that nobody has";
+  EXPECT_EQ(known, (std::set<uint64_t>{2, 5})) << "an own address, and a port without a holder";
   network.nodes[b.lid().value()] = &b;
   network.run(100ms);
   for (auto event = a.event(); event.event != ~0U; event = a.event()) {

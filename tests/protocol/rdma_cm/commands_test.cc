@@ -245,7 +245,7 @@ TEST_F(CommandsTest, a_listener_that_ends_rejects_what_waits) {
   ASSERT_EQ(a.connect(client, 0x111), 0);
   network.run(10ms);
   EXPECT_TRUE(Node::readable(*b.file));
-  EXPECT_EQ(b.destroy(listener), 0U) << "nobody has read the request";
+  EXPECT_EQ(b.destroy(listener), 0U) << "the program has not read the request";
   EXPECT_FALSE(Node::readable(*b.file));
   EXPECT_EQ(b.endnode.ids().size(), 0U);
   network.run(10ms);

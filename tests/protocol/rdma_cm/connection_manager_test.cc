@@ -242,7 +242,7 @@ TEST_F(ConnectionManagerTest, a_slow_user_asks_for_time) {
   b.answers = false;
   a.connect(b.lid());
   network.run(40s);
-  EXPECT_TRUE(a.events.empty()) << "the peer's manager has answered that somebody is thinking";
+  EXPECT_TRUE(a.events.empty()) << "the peer's manager has sent an MRA";
   EXPECT_EQ(b.requests, 1);
   EXPECT_LE(b.count(CmCounter::kAnsweredAgain), 2U);
   b.answers = true;
@@ -371,14 +371,14 @@ TEST_F(ConnectionManagerTest, a_connection_ends_with_the_process_of_its_peer) {
   EXPECT_EQ(b.watched[a.lid()], 1);
   network.nodes.erase(1);
   b.manager.peer_has_gone(network.clock.now(), Lid(3));
-  EXPECT_EQ(b.told(CmEventKind::kDisconnected), 0) << "that was somebody else";
+  EXPECT_EQ(b.told(CmEventKind::kDisconnected), 0) << "another peer has gone";
   b.manager.peer_has_gone(network.clock.now(), a.lid());
   EXPECT_EQ(b.told(CmEventKind::kDisconnected), 1);
   EXPECT_EQ(b.watched[a.lid()], 0);
   EXPECT_EQ(b.dead_qps, std::vector<uint32_t>{22});
   network.run(2s);
   EXPECT_EQ(b.told(CmEventKind::kTimewaitExit), 1);
-  EXPECT_EQ(b.count(CmCounter::kRepeats), 0U) << "nobody is left to say goodbye to";
+  EXPECT_EQ(b.count(CmCounter::kRepeats), 0U) << "a peer that has gone gets no DREQ";
   EXPECT_EQ(b.count(CmCounter::kPeersGone), 1U);
   b.manager.destroy(network.clock.now(), *b.passive);
   EXPECT_EQ(b.manager.connections(), 0U);
@@ -394,7 +394,7 @@ TEST_F(ConnectionManagerTest, a_new_process_with_the_lid_has_none_of_the_old_con
   ASSERT_NE(b.passive, old);
   b.manager.peer_is(network.clock.now(), a.lid(), 6);
   EXPECT_EQ(old->state, CmState::kTimewait);
-  EXPECT_EQ(b.passive->state, CmState::kEstablished) << "nobody knew yet whose it was";
+  EXPECT_EQ(b.passive->state, CmState::kEstablished) << "its peer's process was not known yet";
   b.manager.peer_is(network.clock.now(), a.lid(), 7);
   EXPECT_EQ(b.passive->state, CmState::kTimewait);
 }
