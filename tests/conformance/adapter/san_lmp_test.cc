@@ -422,7 +422,7 @@ TEST_F(SanLmp, SAN_LMP_14_a_page_that_was_swapped_out_comes_back_and_the_transfe
   EXPECT_TRUE(page_faults().empty());
 }
 
-TEST_F(SanLmp, SAN_LMP_15_what_the_manager_changes_holds_at_once) {
+TEST_F(SanLmp, SAN_LMP_15_changes_of_the_manager_take_effect_at_once) {
   test::covers("SAN-LMP-15");
   open();
   const MemoryRegion region = heap();

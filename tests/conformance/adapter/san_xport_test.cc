@@ -170,7 +170,7 @@ TEST_F(SanXport, SAN_FRAME_04_an_ack_fits_one_conformance_flit) {
   for (const TracedCell* cell : pair.pipe.sent_by(1)) EXPECT_LE(cell->bytes.size(), 96U);
 }
 
-TEST_F(SanXport, SAN_XPORT_11_rd_repairs_what_is_lost_on_the_way_to_each_of_many) {
+TEST_F(SanXport, SAN_XPORT_11_rd_repairs_losses_to_each_of_many_nodes) {
   covers("SAN-XPORT-11");
   const QpConfig config{.type = QpType::kRd};
   QueuePair* from = pair.make_qp(0, config);

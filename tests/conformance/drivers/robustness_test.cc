@@ -386,7 +386,7 @@ std::vector<std::byte> tso_frame(const MacAddress& to, const MacAddress& from, u
 
 constexpr Offload kTcp4 = Offload::kChecksum | Offload::kTso4;
 
-TEST(Offloads, features_are_what_both_sides_can_and_large_frames_cross_whole) {
+TEST(Offloads, features_are_those_of_both_sides_and_large_frames_cross_whole) {
   covers("DECISIONS-2.21");
   DriverWorldConfig config;
   config.host_offloads = kTcp4 | Offload::kTso6;

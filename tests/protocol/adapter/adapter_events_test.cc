@@ -73,7 +73,7 @@ TEST_F(WaitingEvents, of_thousands_of_qps_that_fail_at_once_none_is_lost) {
 }
 
 /// Events that are not taken coalesce, and the last event states the current condition.
-TEST_F(WaitingEvents, of_a_port_that_comes_and_goes_say_at_last_how_it_is) {
+TEST_F(WaitingEvents, of_a_port_coalesce_and_the_last_one_states_its_condition) {
   take();
   for (int i = 0; i <= 40; ++i) {
     pair.pipe.set_up(i % 2 != 0);

@@ -45,7 +45,7 @@ class CompletionQueues : public ::testing::Test {
   AdapterPair pair;
 };
 
-TEST_F(CompletionQueues, another_size_keeps_what_waits_or_is_refused) {
+TEST_F(CompletionQueues, resizing_keeps_the_entries_or_is_refused) {
   CompletionQueue* cq = adapter().create_cq(4).value();
   QueuePair* qp = connect(cq, 12);
   for (uint64_t i = 0; i < 3; ++i) send(*qp, i);

@@ -371,7 +371,7 @@ TEST_F(RepeatedReads, an_old_number_that_was_never_a_read_reads_nothing) {
   EXPECT_EQ(counted(*qps[1], QpCounter::kReadsNotRepeated), 2U);
 }
 
-TEST_F(RepeatedReads, an_old_number_reads_what_it_read_and_nothing_else) {
+TEST_F(RepeatedReads, a_repeated_read_must_name_the_same_range_and_key) {
   const auto qps = pair.connect({});
   const uint64_t va = pair.side(1).region.addr;
   const Rkey key = bound_key(4096, kReadWrite);

@@ -77,7 +77,7 @@ class LateCells : public ::testing::Test {
 };
 
 /// Told to wait, the sender would repeat from its first cell each time and never reach the missing cell.
-TEST_F(LateCells, a_message_that_has_its_receive_is_not_told_to_wait_for_that_of_the_next) {
+TEST_F(LateCells, a_message_with_a_receive_gets_no_not_ready_for_the_next_one) {
   use({.recv_wqes = 1, .signal_all = true});
   const std::vector<Sge> room{pair.side(1).sge(0, 4 * kCell)};
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, room), PostResult::kOk);
@@ -172,7 +172,7 @@ TEST_F(LateCells, writes_meet_in_pages) {
 /// The later write was placed through a binding that has ended. The key's new binding leads to the late
 /// cell's
 /// page, but the later write was never placed there: the late cell must be placed completely.
-TEST_F(LateCells, where_a_binding_that_has_ended_led_is_not_asked) {
+TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
   MemoryTable& table = adapter(1).memory();
@@ -235,7 +235,7 @@ TEST_F(LateCells, a_write_leaves_what_a_later_send_has_brought) {
 }
 
 /// The first cell of the earlier write is lost, so the other cells wait in the stash.
-TEST_F(LateCells, what_waited_in_the_stash_leaves_what_later_packets_have_written) {
+TEST_F(LateCells, stashed_cells_do_not_overwrite_later_packets) {
   use({.signal_all = true});
   lose({0});
   write(0, 4 * kCell, 1);

@@ -267,7 +267,7 @@ TEST_F(PathMigration, an_end_that_moves_says_so_though_it_has_nothing_to_send) {
 }
 
 /// The notice is lost: each cell that arrives by the old path is answered on the new path.
-TEST_F(PathMigration, a_peer_that_has_not_heard_of_it_is_told_again_until_it_follows) {
+TEST_F(PathMigration, a_peer_that_missed_the_notice_is_told_again_until_it_follows) {
   connect(QpType::kRc);
   exchange();
   second.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
@@ -290,7 +290,7 @@ TEST_F(PathMigration, a_peer_that_has_not_heard_of_it_is_told_again_until_it_fol
 }
 
 /// Each end has moved to a path that the other one does not use: neither answers the other's notice.
-TEST_F(PathMigration, two_ends_that_have_left_each_other_do_not_go_on_telling) {
+TEST_F(PathMigration, two_ends_on_different_paths_do_not_repeat_their_notices) {
   connect(QpType::kRc);
   exchange();
   int told = 0;
@@ -479,7 +479,7 @@ TEST_F(PathMigration, a_late_cell_of_an_earlier_connection_does_not_arm) {
 
 /// On an unacknowledged service a lower PSN is late, and a higher PSN means that the packets between are
 /// lost.
-TEST_F(PathMigration, an_unacknowledged_qp_hears_what_it_would_take_as_the_next_cell) {
+TEST_F(PathMigration, an_unacknowledged_qp_follows_cells_with_later_psns) {
   for (const bool moves : {false, true}) {
     connect(QpType::kUc, moves, true);
     exchange();

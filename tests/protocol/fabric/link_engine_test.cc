@@ -409,7 +409,7 @@ TEST_F(Engine, a_lost_tail_is_noticed_by_the_number_in_unsequenced_flits) {
   EXPECT_EQ(answer[0].kind, FlitKind::kRepeat);
 }
 
-TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) {
+TEST_F(Engine, without_progress_an_engine_probes_and_its_peer_answers_with_all_credits) {
   ASSERT_TRUE(send());
   engine.flush(now);
   sent();
@@ -455,7 +455,7 @@ TEST_F(Engine, an_engine_that_has_slept_neither_probes_nor_reports_a_stalled_pee
   EXPECT_EQ(count(LinkCounter::kPeerStalled), 0U);
 }
 
-TEST_F(Engine, no_more_flits_are_unacknowledged_than_it_has_places_for) {
+TEST_F(Engine, unacknowledged_flits_are_limited) {
   uint32_t flits = 0;
   for (; flits <= kUnacknowledgedFlitsMax && send(kVlManagement); ++flits) engine.flush(now);
   EXPECT_EQ(flits, kUnacknowledgedFlitsMax);
@@ -494,7 +494,7 @@ TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves_but_not_before_a_swi
   EXPECT_EQ(sent().size(), 1U) << "progress begins anew";
 }
 
-TEST_F(Engine, over_a_carrier_that_loses_nothing_it_asks_more_rarely_at_once) {
+TEST_F(Engine, over_a_carrier_without_losses_the_second_probe_waits_twice_as_long) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true), now);
   for (uint32_t i = 0; i < kFlitsPerAck; ++i) ASSERT_TRUE(send());
   engine.flush(now);
@@ -504,7 +504,7 @@ TEST_F(Engine, over_a_carrier_that_loses_nothing_it_asks_more_rarely_at_once) {
   EXPECT_EQ(engine.deadline(), now + 2 * LinkTimers{}.probe_first);
 }
 
-TEST_F(Engine, after_an_answer_it_rests_though_some_lanes_were_never_used) {
+TEST_F(Engine, after_an_answer_no_timer_runs_though_some_lanes_were_never_used) {
   carrier->arrive(data(1, {.vl = VirtualLane(1)}));
   receive();
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 1}));

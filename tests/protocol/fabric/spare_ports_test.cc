@@ -235,7 +235,7 @@ TEST_F(Spare, no_other_endnode_gets_lid_or_guid_of_one_that_left) {
   EXPECT_NE(guest.params.lid, claim.lid);
 }
 
-TEST_F(Spare, a_spare_port_never_has_what_a_listed_node_has) {
+TEST_F(Spare, a_spare_port_never_has_lid_or_guid_of_a_listed_node) {
   open(4);
   Guest thief;
   LinkConfig claim = Guest::config();

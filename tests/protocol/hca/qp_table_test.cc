@@ -53,7 +53,7 @@ TEST_F(QpTableTest, shows_number_service_state_and_peer) {
   EXPECT_EQ(shown().at("qp.0.peer_number"), peer->number().value());
 }
 
-TEST_F(QpTableTest, what_is_counted_comes_twice_a_second_and_not_with_each_message) {
+TEST_F(QpTableTest, counters_are_updated_twice_a_second_and_not_with_each_message) {
   const auto qps = connected();
   half_a_second();
   ASSERT_EQ(b().recv(*qps[1], 1), Answer::kOk);

@@ -73,7 +73,7 @@ TEST_F(CommandLimits, retries_are_three_bits) {
 }
 
 /// Each side may start as many reads as it wants, but at most as many as the other side serves.
-TEST_F(CommandLimits, the_depth_is_the_smaller_of_what_one_wants_and_the_other_serves) {
+TEST_F(CommandLimits, the_read_depth_is_the_smaller_of_one_sides_wish_and_the_others_resources) {
   listen(10);
   for (const int served : {1, 2, 3}) {
     const uint32_t id = ask(1);  // wants to start 2, serves 4
@@ -112,7 +112,7 @@ TEST_F(CommandLimits, a_waiting_request_moves_with_its_listener) {
   EXPECT_EQ(rejected(), 0);
 }
 
-TEST_F(CommandLimits, an_event_stays_one_where_its_identifier_moves_to_where_it_is) {
+TEST_F(CommandLimits, moving_an_identifier_to_its_own_channel_keeps_each_event_once) {
   listen(10);
   client = ask(0xA0);
   ASSERT_EQ(b.migrate(listener, *b.file), 0);

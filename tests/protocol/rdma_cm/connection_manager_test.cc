@@ -252,7 +252,7 @@ TEST_F(ConnectionManagerTest, a_slow_user_asks_for_time) {
   end();
 }
 
-TEST_F(ConnectionManagerTest, both_end_it_at_once) {
+TEST_F(ConnectionManagerTest, both_ends_disconnect_at_the_same_time) {
   establish();
   ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.active));
   ASSERT_TRUE(b.manager.disconnect(network.clock.now(), *b.passive));
