@@ -197,7 +197,7 @@ TEST(PushPool, PUSH_POOL_08_silence_to_a_get_is_no_error) {
   EXPECT_EQ(pair.receive(1), numbers(0, 8));
   EXPECT_EQ(pair.stream(0, 100, 40, 1000), numbers(100, 40));
   pair.run(50);
-  // Nor later: for several seconds the pool is exhausted, asked for, not enlarged, emptied and used again.
+  // The pool does not grow later either: for several seconds it is exhausted, asked for, emptied and reused.
   for (uint32_t round = 0; round < 20; ++round) {
     for (uint32_t i = 0; i < 8; ++i) EXPECT_TRUE(pair.send(0, i, 1000));
     pair.run_for(200ms);
